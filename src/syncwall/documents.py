@@ -1,0 +1,205 @@
+"""YAML and JSON text as plain values that remember where each of them stood.
+
+Holds `Document`, `read_document` (a file) and `parse_document` (text). The dialect is the plain
+part of YAML 1.2: only `true` and `false` are truths, `1:7` and dates stay text, `5e10` is a number,
+a key may stand once, and an alias may not contain itself.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, NoReturn
+
+import yaml
+
+from syncwall.problems import InputError, Problem
+
+MAX_BYTES: Final = 16 * 1024 * 1024
+_MAX_VALUES: Final = 1_000_000
+_MAX_DEPTH: Final = 60
+
+Path_ = tuple[str | int, ...]
+Place = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """Values of one file, with the line and column (from 1) of every key and value."""
+
+    file: str
+    value: Any
+    places: dict[Path_, Place]
+    """Where the value at a path stands; for the value of a mapping, where its key stands."""
+
+    def place(self, path: Path_) -> Place:
+        """The place of `path`, or of the deepest part of it that stands in the text.
+
+        Parts that are not in the text (names of alternatives, keys left out) are passed over.
+        """
+        known: Path_ = ()
+        for part in path:
+            if (*known, part) in self.places:
+                known = (*known, part)
+        return self.places.get(known, (1, 1))
+
+    def problem(self, path: Path_, message: str) -> Problem:
+        """A problem that points at `path`."""
+        return Problem(self.file, *self.place(path), message)
+
+
+def read_document(path: Path) -> Document:
+    """Parse the YAML or JSON file at `path`; InputError names the line of what cannot be read."""
+    name = str(path)
+    try:
+        with path.open("rb") as stream:
+            raw = stream.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise InputError.of(f"cannot be read: {error.strerror}", file=name) from error
+    if len(raw) > MAX_BYTES:
+        raise InputError.of("is larger than 16 MiB, too large for a description", file=name)
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        column = error.start - raw.rfind(b"\n", 0, error.start)
+        raise InputError.of(
+            f"byte 0x{raw[error.start]:02x} is not UTF-8 text", file=name, line=line, column=column
+        ) from error
+    return parse_document(text, name, is_json=path.suffix == ".json")
+
+
+def parse_document(text: str, file: str, *, is_json: bool = False) -> Document:
+    """Parse `text`; `file` is the name used in messages."""
+    if is_json:  # YAML forbids tabs as indentation, JSON allows them nowhere but there
+        text = text.replace("\t", " ")
+    strange = yaml.reader.Reader.NON_PRINTABLE.search(text)
+    if strange is not None:
+        line = text.count("\n", 0, strange.start()) + 1
+        column = strange.start() - text.rfind("\n", 0, strange.start())
+        message = f"character {strange[0]!r} is not allowed in YAML"
+        raise InputError.of(message, file=file, line=line, column=column)
+    builder = _Builder(file)
+    try:
+        value = builder.document(yaml.parse(text, Loader=_LOADER))
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
+        what = " ".join(filter(None, (error.context, error.problem)))
+        raise InputError.of(f"not YAML: {what}", file=file, line=line, column=column) from error
+    if builder.problems:
+        raise InputError(builder.problems)
+    return Document(file, value, builder.places)
+
+
+_LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class _Builder:
+    """Turns YAML events into values, writing down where each of them stood.
+
+    Events rather than PyYAML's nodes: its C composer recurses without a limit and can crash.
+    """
+
+    def __init__(self, file: str) -> None:
+        self.file = file
+        self.places: dict[Path_, Place] = {}
+        self.problems: list[Problem] = []
+        self._anchors: dict[str, tuple[Any, int]] = {}
+        self._count = 0
+
+    def document(self, events: Iterator[yaml.Event]) -> Any:
+        """The value of the only document in `events`."""
+        self._events = events
+        next(events)  # the start of the stream
+        event = next(events)
+        if isinstance(event, yaml.StreamEndEvent):
+            raise InputError.of("is empty", file=self.file, line=1, column=1)
+        value = self._value(next(events), (), 0)
+        next(events)  # the end of the document
+        event = next(events)
+        if not isinstance(event, yaml.StreamEndEvent):
+            self._refuse(event, "a second document starts here; write one a file")
+        return value
+
+    def _value(self, event: yaml.Event, path: Path_, depth: int) -> Any:
+        if depth > _MAX_DEPTH:
+            self._refuse(event, "is nested too deeply")
+        self.places.setdefault(path, _place(event))
+        if isinstance(event, yaml.AliasEvent):
+            return self._alias(event)
+        before = self._count
+        self._add(1, event)
+        value: Any
+        if isinstance(event, yaml.MappingStartEvent):
+            value = self._mapping(path, depth)
+        elif isinstance(event, yaml.SequenceStartEvent):
+            value = self._sequence(path, depth)
+        else:
+            value = _scalar(event)
+        anchor = getattr(event, "anchor", None)
+        if anchor is not None:
+            self._anchors[anchor] = (value, self._count - before)
+        return value
+
+    def _mapping(self, path: Path_, depth: int) -> dict[str, Any]:
+        values: dict[str, Any] = {}
+        while not isinstance(key_event := next(self._events), yaml.MappingEndEvent):
+            if not isinstance(key_event, yaml.ScalarEvent):
+                self._refuse(key_event, "a key must be a word")
+            key = key_event.value
+            if key in values:
+                self.problems.append(
+                    Problem(self.file, *_place(key_event), f'key "{key}" stands twice')
+                )
+            self.places[(*path, key)] = _place(key_event)
+            values[key] = self._value(next(self._events), (*path, key), depth + 1)
+        return values
+
+    def _sequence(self, path: Path_, depth: int) -> list[Any]:
+        values: list[Any] = []
+        while not isinstance(event := next(self._events), yaml.SequenceEndEvent):
+            values.append(self._value(event, (*path, len(values)), depth + 1))
+        return values
+
+    def _alias(self, event: yaml.AliasEvent) -> Any:
+        if event.anchor not in self._anchors:
+            self._refuse(event, f'alias "*{event.anchor}" is not defined above')
+        value, count = self._anchors[event.anchor]
+        self._add(count, event)
+        return value
+
+    def _add(self, count: int, event: yaml.Event) -> None:
+        self._count += count
+        if self._count > _MAX_VALUES:
+            self._refuse(event, "holds too many values")
+
+    def _refuse(self, event: yaml.Event, message: str) -> NoReturn:
+        line, column = _place(event)
+        raise InputError.of(message, file=self.file, line=line, column=column)
+
+
+_INTEGER: Final = re.compile(r"[-+]?[0-9]+")
+_FLOAT: Final = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
+_WORDS: Final[dict[str, Any]] = {"": None, "~": None, "null": None, "true": True, "false": False}
+_MAX_INTEGER_CHARS: Final = 40
+
+
+def _scalar(event: yaml.Event) -> Any:
+    assert isinstance(event, yaml.ScalarEvent)
+    text = event.value
+    if event.style:  # quoted, or a block of text
+        return text
+    if text in _WORDS:
+        return _WORDS[text]
+    if _INTEGER.fullmatch(text) and len(text) <= _MAX_INTEGER_CHARS:
+        return int(text)
+    if _FLOAT.fullmatch(text):
+        return float(text)
+    return text
+
+
+def _place(event: yaml.Event) -> Place:
+    mark = event.start_mark
+    assert mark is not None
+    return mark.line + 1, mark.column + 1

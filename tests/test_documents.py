@@ -1,0 +1,106 @@
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from syncwall.documents import MAX_BYTES, parse_document, read_document
+from syncwall.problems import InputError
+
+
+def refused(text: str, **options) -> str:
+    with pytest.raises(InputError) as caught:
+        parse_document(text, "f.yaml", **options)
+    return str(caught.value)
+
+
+def test_values_follow_yaml_1_2():
+    text = "a: 5e10\nb: 1:7\nc: yes\nd: 2026-01-01\ne: 010\nf: true\ng: ~\nh: '5'\ni: .5\n"
+    assert parse_document(text, "f.yaml").value == {
+        "a": 5e10,
+        "b": "1:7",
+        "c": "yes",
+        "d": "2026-01-01",
+        "e": 10,
+        "f": True,
+        "g": None,
+        "h": "5",
+        "i": 0.5,
+    }
+
+
+def test_every_key_and_item_knows_its_place():
+    document = parse_document("a: 1\nb:\n  - {x: 1, y: 2}\n  - z\n", "f.yaml")
+    assert document.place(("b",)) == (2, 1)
+    assert document.place(("b", 0, "y")) == (3, 12)
+    assert document.place(("b", 1)) == (4, 5)
+
+
+def test_a_path_that_is_not_there_has_the_place_of_what_is():
+    document = parse_document("a: 1\nb:\n  x: 1\n", "f.yaml")
+    assert document.place(("b", "missing", "deeper")) == (2, 1)
+    assert document.place(("b", "an alternative", "x")) == (3, 3)
+    assert document.place(("elsewhere",)) == (1, 1)
+
+
+def test_json_may_be_indented_with_tabs():
+    assert parse_document('{\n\t"a": [1,\t2]\n}', "f.json", is_json=True).value == {"a": [1, 2]}
+
+
+def test_an_alias_repeats_a_value():
+    assert parse_document("a: &x [1]\nb: *x\n", "f.yaml").value == {"a": [1], "b": [1]}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a: [1, 2\n", "f.yaml:2:1  not YAML"),
+        ("a: 1\na: 2\n", 'f.yaml:2:1  key "a" stands twice'),
+        ("", "f.yaml:1:1  is empty"),
+        ("# nothing\n", "f.yaml:1:1  is empty"),
+        ("a: b\x00c", "f.yaml:1:5  character"),
+        ("a: 1\n---\nb: 2\n", "f.yaml:2:1  a second document"),
+        ("? [1]\n: 2\n", "f.yaml:1:3  a key must be a word"),
+        ("a: *x", 'f.yaml:1:4  alias "*x" is not defined above'),
+        ("a: &x [*x]", 'f.yaml:1:8  alias "*x" is not defined above'),
+        ("[" * 100_000, "is nested too deeply"),
+        ("a: !!python/object:os.system x\nb: [\n", "f.yaml:3:1  not YAML"),
+    ],
+)
+def test_what_cannot_be_read_is_refused_with_its_place(text, message):
+    assert message in refused(text)
+
+
+def test_a_bomb_of_aliases_is_refused_quickly():
+    lines = ["a0: &a0 [1,1,1,1,1,1,1,1]"]
+    lines += [f"a{i}: &a{i} [{','.join([f'*a{i - 1}'] * 9)}]" for i in range(1, 12)]
+    assert "holds too many values" in refused("\n".join(lines))
+
+
+def test_a_byte_that_is_not_text_is_named(tmp_path: Path):
+    path = tmp_path / "f.yaml"
+    path.write_bytes(b"a: 1\nb: \xff\n")
+    with pytest.raises(InputError, match=r"f\.yaml:2:4  byte 0xff is not UTF-8 text"):
+        read_document(path)
+
+
+def test_a_missing_file_and_a_directory_are_named(tmp_path: Path):
+    with pytest.raises(InputError, match=r"nothing\.yaml: cannot be read: No such file"):
+        read_document(tmp_path / "nothing.yaml")
+    with pytest.raises(InputError, match="cannot be read"):
+        read_document(tmp_path)
+
+
+def test_a_huge_file_is_refused(tmp_path: Path):
+    path = tmp_path / "f.yaml"
+    path.write_bytes(b" " * (MAX_BYTES + 1))
+    with pytest.raises(InputError, match="too large"):
+        read_document(path)
+
+
+@given(st.text(max_size=300))
+def test_any_text_is_read_or_refused_with_a_line(text):
+    try:
+        parse_document(text, "f.yaml")
+    except InputError as error:
+        assert all(problem.line >= 1 for problem in error.problems)  # noqa: PT017
