@@ -1,0 +1,45 @@
+"""What the user says: the model, the machine, the layout, the run and the job.
+
+Every type is frozen and validated; `lookup` finds them by name, `reading` reads them from files.
+"""
+
+from syncwall.describe.cluster import Cluster, Nics, Node, ScaleUp
+from syncwall.describe.device import Device, DeviceLinks, Memory
+from syncwall.describe.fabric import Fabric, Tier
+from syncwall.describe.job import Checkpoints, Failures, Job
+from syncwall.describe.layout import ContextKind, Layout, Recompute, Schedule, Shard
+from syncwall.describe.link import Effective, Link
+from syncwall.describe.model import Attention, Latent, Mlp, Model, Moe, Norm
+from syncwall.describe.price import Offer, PriceList
+from syncwall.describe.run import Run
+
+__all__ = [
+    "Attention",
+    "Checkpoints",
+    "Cluster",
+    "ContextKind",
+    "Device",
+    "DeviceLinks",
+    "Effective",
+    "Fabric",
+    "Failures",
+    "Job",
+    "Latent",
+    "Layout",
+    "Link",
+    "Memory",
+    "Mlp",
+    "Model",
+    "Moe",
+    "Nics",
+    "Node",
+    "Norm",
+    "Offer",
+    "PriceList",
+    "Recompute",
+    "Run",
+    "ScaleUp",
+    "Schedule",
+    "Shard",
+    "Tier",
+]

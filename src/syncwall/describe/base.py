@@ -1,0 +1,179 @@
+"""What every description has in common: frozen, complete, and read with units.
+
+Holds `Description` (the base type), `Entry` (a description with a name and sources), and the field
+types for numbers: quantities such as `Bytes` and `BytesPerSecond`, and `Positive` for counts.
+
+A quantity is written as text with its unit ("400Gb/s"), or as a mapping with its origin
+({value: 400Gb/s, trust: datasheet, source: ...}). A bare number is taken only from Python, where
+the field's name carries the unit; in a file it is refused.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Annotated, Any, Final
+
+from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, ValidationInfo
+from pydantic_core import PydanticCustomError, core_schema
+
+from syncwall import units
+from syncwall.describe.provenance import Count, Figure, Provenance, Trust
+from syncwall.documents import Document
+from syncwall.units import Dimension
+
+_ORIGIN_KEYS: Final = ("value", "trust", "source", "date", "note", "others")
+
+
+class Description(BaseModel):
+    """Something the user or the catalogue states: never changed, no unknown keys.
+
+    Python names carry the unit (`rate_bytes_per_s`); files use the short alias (`rate`).
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+
+
+class Entry(Description):
+    """A description that can stand in the catalogue."""
+
+    name: str = "unnamed"
+    """What people call it; in the catalogue, the name of its file."""
+    title: str | None = None
+    """The name as its maker writes it."""
+    aliases: tuple[str, ...] = ()
+    """Other names under which it is found."""
+    note: str | None = None
+    """What a reader should know before using the numbers."""
+    provenance: dict[str, Any] | None = None
+    """Origin of every number of this entry that does not state its own (trust, source, date)."""
+
+    @classmethod
+    def prepared(cls, document: Document) -> Document:
+        """`document` in the form that this type reads; a type that reads others overrides it."""
+        return document
+
+
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """Field annotation: a float of this dimension, from text with a unit."""
+
+    dimension: Dimension
+
+    def __get_pydantic_core_schema__(
+        self, source: type[Any], handler: GetCoreSchemaHandler
+    ) -> core_schema.CoreSchema:
+        return core_schema.with_info_plain_validator_function(
+            self._validate, serialization=core_schema.plain_serializer_function_ser_schema(float)
+        )
+
+    def _validate(self, value: Any, info: ValidationInfo) -> float:
+        if isinstance(value, Figure):
+            return value
+        stated, origin = _split(value, info)
+        if isinstance(stated, str):
+            number = _parsed(stated, self.dimension)
+            if re.search(r"b(it)?/s|duplex", stated):  # shown in bytes, one way
+                origin["stated"] = stated.strip()
+            return Figure(number, self.dimension, _provenance(origin))
+        if isinstance(stated, bool) or not isinstance(stated, (int, float)):
+            raise _error(f"{_kind(stated)} is not {self.dimension.words}: {self._example}")
+        if _in_file(info) and self.dimension is not Dimension.TOKENS:
+            _parsed(f"{stated}", self.dimension)  # raises: a bare number has no unit
+        if not 0 <= stated < float("inf"):
+            raise _error(f"{stated} is not {self.dimension.words}")
+        return Figure(stated, self.dimension, _provenance(origin))
+
+    @property
+    def _example(self) -> str:
+        return f'write for example "{self.dimension.value}"'
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """Field annotation: a whole number of at least `least`, plain or with its origin."""
+
+    least: int
+
+    def __get_pydantic_core_schema__(
+        self, source: type[Any], handler: GetCoreSchemaHandler
+    ) -> core_schema.CoreSchema:
+        return core_schema.with_info_plain_validator_function(
+            self._validate, serialization=core_schema.plain_serializer_function_ser_schema(int)
+        )
+
+    def _validate(self, value: Any, info: ValidationInfo) -> int:
+        if isinstance(value, Count) and value >= self.least:
+            return value
+        stated, origin = _split(value, info)
+        if isinstance(stated, bool) or not isinstance(stated, int):
+            raise _error(f"{_kind(stated)} is not a whole number")
+        if not self.least <= stated < 2**63:
+            raise _error(f"{stated} is out of range: at least {self.least} is needed")
+        return Count(stated, _provenance(origin)) if origin else stated
+
+
+Bytes = Annotated[float, Quantity(Dimension.BYTES)]
+BytesPerSecond = Annotated[float, Quantity(Dimension.BYTES_PER_S)]
+FlopPerSecond = Annotated[float, Quantity(Dimension.FLOP_PER_S)]
+Seconds = Annotated[float, Quantity(Dimension.SECONDS)]
+Hertz = Annotated[float, Quantity(Dimension.HERTZ)]
+Watts = Annotated[float, Quantity(Dimension.WATTS)]
+Tokens = Annotated[float, Quantity(Dimension.TOKENS)]
+UsdPerGpuHour = Annotated[float, Quantity(Dimension.USD_PER_GPU_HOUR)]
+Positive = Annotated[int, Whole(1)]
+NotNegative = Annotated[int, Whole(0)]
+Ratio = Annotated[float, Field(gt=0, le=1)]
+
+
+def _in_file(info: ValidationInfo) -> bool:
+    return bool(info.context and info.context.get("in_file"))
+
+
+def _split(value: Any, info: ValidationInfo) -> tuple[Any, dict[str, Any]]:
+    """The number as stated, and what is said about where it comes from."""
+    default = (info.context or {}).get("provenance") or {}
+    if not isinstance(value, dict):
+        return value, dict(default)
+    unknown = [key for key in value if key not in _ORIGIN_KEYS]
+    if unknown:
+        keys = ", ".join(_ORIGIN_KEYS)
+        raise _error(f'unknown key "{unknown[0]}" beside a value; known are {keys}')
+    if "value" not in value:
+        raise _error('"value" is missing')
+    return value["value"], default | {key: value[key] for key in value if key != "value"}
+
+
+def _provenance(origin: dict[str, Any]) -> Provenance:
+    fields = dict(origin)
+    trust = fields.pop("trust", Trust.ASSUMED)
+    if trust not in list(Trust):
+        raise _error(f'unknown trust "{trust}": write one of {", ".join(Trust)}')
+    others = fields.pop("others", ())
+    texts = {key: str(text) for key, text in fields.items() if text is not None}
+    unknown = sorted(set(texts) - {"source", "date", "note", "stated"})
+    if unknown:
+        raise _error(f'unknown key "{unknown[0]}" in the provenance')
+    if not isinstance(others, (list, tuple)):
+        raise _error('"others" must be a list of texts')
+    return Provenance(Trust(trust), others=tuple(map(str, others)), **texts)
+
+
+def _parsed(text: str, dimension: Dimension) -> float:
+    try:
+        return units.parse(text, dimension)
+    except ValueError as error:
+        raise _error(str(error)) from None
+
+
+def _error(message: str) -> PydanticCustomError:
+    return PydanticCustomError("syncwall", "{message}", {"message": message})
+
+
+def faults(found: list[tuple[tuple[str, ...], str]]) -> PydanticCustomError:
+    """One error for several faults, each with the keys that lead to it."""
+    message = "; ".join(f"{'.'.join(path)}: {reason}" for path, reason in found)
+    return PydanticCustomError("syncwall", "{message}", {"message": message, "faults": found})
+
+
+def _kind(value: Any) -> str:
+    names = {dict: "a mapping", list: "a list", bool: "a truth value", type(None): "nothing"}
+    return names.get(type(value), f'"{value}"')

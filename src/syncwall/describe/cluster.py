@@ -1,0 +1,165 @@
+"""Machines: GPUs in nodes, nodes on a fabric, and the domain in which GPUs talk at full speed.
+
+Holds `Nics`, `Node`, `ScaleUp` and `Cluster`. Sizes are those of the machine as built; how much of
+it a run uses is `Cluster.nodes` and `Cluster.gpus_per_node`.
+"""
+
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from syncwall.describe.base import BytesPerSecond, Description, Entry, Positive
+from syncwall.describe.device import Device
+from syncwall.describe.fabric import Fabric
+from syncwall.describe.names import DeviceRef
+
+
+class Nics(Description):
+    """The network adapters of one node that carry training traffic."""
+
+    count: Positive
+    """Adapters in one node."""
+    rate_bytes_per_s: BytesPerSecond = Field(alias="rate")
+    """One adapter, one way."""
+    link: str | None = None
+    """Name of the link in the catalogue."""
+    serves: tuple[tuple[int, ...], ...] | None = None
+    """For each adapter the GPUs that use it; None deals them out evenly, neighbours together."""
+    pcie: str | None = None
+    """Link between adapter and GPU in the catalogue."""
+    pcie_shared: bool = False
+    """True if an adapter's PCIe path also carries traffic between GPU and host."""
+    gpu_direct: bool = True
+    """True if adapters read GPU memory themselves; else every byte passes host memory."""
+
+
+class Node(Description):
+    """One server."""
+
+    device: DeviceRef
+    """The accelerator, by catalogue name or described in place."""
+    gpus: Positive
+    """Accelerators in the node, as built."""
+    nics: Nics | None = None
+    """None for a machine without a training network."""
+
+    @model_validator(mode="after")
+    def _nics_serve_gpus_that_exist(self) -> Self:
+        if self.nics is None or self.nics.serves is None:
+            return self
+        served = [gpu for group in self.nics.serves for gpu in group]
+        if len(self.nics.serves) != self.nics.count:
+            raise ValueError(f"`serves` must list the GPUs of each of {self.nics.count} NICs")
+        if sorted(set(served)) != list(range(self.gpus)):
+            raise ValueError(f"`serves` must name every GPU from 0 to {self.gpus - 1}")
+        return self
+
+
+class ScaleUp(Description):
+    """The domain in which GPUs reach each other without a NIC."""
+
+    gpus: Positive
+    """GPUs in one domain as built; may be more than a node has (NVL72: 72)."""
+    topology: Literal["switch", "mesh", "torus", "pcie"]
+    """mesh: every pair has its own links, so fewer GPUs also means fewer usable links."""
+    rate_bytes_per_s: BytesPerSecond = Field(alias="rate")
+    """All of one GPU's links in the domain together, one way."""
+    link: str | None = None
+    """Name of the link in the catalogue."""
+    in_switch_reduction: bool = False
+    """True if the switches can add numbers on the way (NVLink SHARP)."""
+
+    def rate_among(self, gpus: int) -> float:
+        """One GPU's one-way rate to `gpus` - 1 others of its domain together."""
+        if self.topology == "mesh" and self.gpus > 1:
+            return self.rate_bytes_per_s * (min(gpus, self.gpus) - 1) / (self.gpus - 1)
+        return self.rate_bytes_per_s
+
+
+class Cluster(Entry):
+    """Equal nodes on one fabric."""
+
+    node: Node
+    scale_up: ScaleUp | None = None
+    """None if every GPU reaches every other through its NIC."""
+    fabric: Fabric = Fabric()
+    nodes: Positive = 1
+    """Nodes used."""
+    gpus_per_node: Positive = Field(0, validate_default=False)
+    """GPUs used in each node; all of them if not given."""
+    built_nodes: Positive | None = None
+    """Nodes that exist, for a particular machine; None for a product that is sold by the node."""
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if not self.gpus_per_node:
+            object.__setattr__(self, "gpus_per_node", self.node.gpus)
+        if self.gpus_per_node > self.node.gpus:
+            raise ValueError(
+                f"{self.gpus_per_node} GPUs a node are asked for, a node has {self.node.gpus}"
+            )
+        if self.nodes > (self.built_nodes or self.nodes):
+            raise ValueError(f"{self.nodes} nodes are asked for, {self.built_nodes} exist")
+        if self.nodes > self.fabric.reach():
+            raise ValueError(
+                f"{self.nodes} nodes are asked for, the fabric connects {self.fabric.reach():.0f}"
+            )
+        if self.nodes > 1 and self.node.nics is None and self.domain_gpus < self.gpus:
+            raise ValueError(f"{self.nodes} nodes without NICs cannot work together")
+        if self.node.nics is not None and self.node.nics.count % self.fabric.rails:
+            raise ValueError(
+                f"{self.fabric.rails} rails cannot share {self.node.nics.count} NICs evenly"
+            )
+        return self
+
+    @property
+    def device(self) -> Device:
+        """The accelerator of every node."""
+        return self.node.device
+
+    @property
+    def gpus(self) -> int:
+        """GPUs used."""
+        return self.nodes * self.gpus_per_node
+
+    @property
+    def domain_gpus(self) -> int:
+        """Used GPUs that share one scale-up domain."""
+        built = self.scale_up.gpus if self.scale_up else 1
+        if built <= self.node.gpus:
+            return min(built, self.gpus_per_node)
+        return min(built // self.node.gpus, self.nodes) * self.gpus_per_node
+
+    @property
+    def nic_groups(self) -> tuple[tuple[int, ...], ...]:
+        """For each NIC the GPUs in use that it serves; NICs that serve none are left out."""
+        nics = self.node.nics
+        if nics is None:
+            return ()
+        serves = nics.serves or _dealt_out(self.node.gpus, nics.count)
+        used = range(self.gpus_per_node)
+        groups = (tuple(gpu for gpu in group if gpu in used) for group in serves)
+        return tuple(group for group in groups if group)
+
+    @property
+    def nic_bytes_per_s_per_gpu(self) -> float:
+        """One GPU's one-way share of the NIC rate when all GPUs in use send at once."""
+        if self.node.nics is None:
+            return 0.0
+        return len(self.nic_groups) * self.node.nics.rate_bytes_per_s / self.gpus_per_node
+
+    def using(self, nodes: int | None = None, gpus_per_node: int | None = None) -> "Cluster":
+        """The same machine with another number of nodes, or of GPUs in each, in use."""
+        fields = {name: getattr(self, name) for name in self.model_fields_set}
+        fields["nodes"] = self.nodes if nodes is None else nodes
+        fields["gpus_per_node"] = self.gpus_per_node if gpus_per_node is None else gpus_per_node
+        return Cluster.model_validate(fields)
+
+
+def _dealt_out(gpus: int, nics: int) -> tuple[tuple[int, ...], ...]:
+    """GPUs of each NIC: equal runs of neighbours, or equal runs of NICs for each GPU."""
+    if nics >= gpus:
+        return tuple((nic * gpus // nics,) for nic in range(nics))
+    return tuple(
+        tuple(range(-(-nic * gpus // nics), -(-(nic + 1) * gpus // nics))) for nic in range(nics)
+    )

@@ -1,0 +1,77 @@
+"""One accelerator (or CPU): what it computes, remembers and sends at best.
+
+Holds `Device`, `Memory` and `DeviceLinks`. All peaks are dense, a multiply-add counts as 2 FLOP,
+and all rates are one way.
+"""
+
+from pydantic import Field
+
+from syncwall.describe.base import (
+    Bytes,
+    BytesPerSecond,
+    Description,
+    Entry,
+    FlopPerSecond,
+    Hertz,
+    Positive,
+    Watts,
+)
+from syncwall.describe.choice import Dtype
+from syncwall.problems import InputError
+
+
+class Memory(Description):
+    """The memory that weights and activations live in (HBM on most accelerators)."""
+
+    size_bytes: Bytes = Field(alias="size")
+    """Usable size; makers mean 1e9 bytes by GB here or 2**30, the entry's note says which."""
+    rate_bytes_per_s: BytesPerSecond = Field(alias="rate")
+    """Peak rate, reads and writes together."""
+    kind: str | None = None
+    """For example HBM3."""
+
+
+class DeviceLinks(Description):
+    """The device's own links to its scale-up domain (NVLink, xGMI, ICI, ...)."""
+
+    link: str
+    """Name of the link in the catalogue."""
+    links: Positive
+    """Number of links on one device."""
+    rate_bytes_per_s: BytesPerSecond = Field(alias="rate")
+    """All links of one device together, one way."""
+
+
+class Device(Entry):
+    """An accelerator."""
+
+    vendor: str
+    architecture: str
+    released: str | None = None
+    """Year or month in which it could first be bought or rented."""
+    peak_flop_per_s: dict[Dtype, FlopPerSecond] = Field(alias="peak", min_length=1)
+    """Dense peak by number format."""
+    memory: Memory
+    scale_up: DeviceLinks | None = None
+    """None if the device reaches its neighbours over PCIe only."""
+    pcie: str | None = None
+    """Name of the link to the host in the catalogue."""
+    multiprocessors: Positive | None = None
+    """Units that a kernel's tiles are dealt to (SMs, CUs); waves are counted in these."""
+    clock_hz: Hertz | None = Field(None, alias="clock")
+    """Highest clock of the matrix units, the one that the peak is computed with."""
+    l2_bytes: Bytes | None = Field(None, alias="l2")
+    """Last-level cache."""
+    tdp_w: Watts | None = Field(None, alias="tdp")
+    """Highest sustained power of the device as its maker states it."""
+    achieved_flop_per_s: dict[Dtype, FlopPerSecond] = Field(
+        default_factory=dict, alias="achieved_matmul"
+    )
+    """Best matrix multiplication that somebody measured (MAMF), by number format."""
+
+    def flop_per_s(self, dtype: Dtype) -> float:
+        """Dense peak in `dtype`; InputError if the device has none or nobody states it."""
+        if dtype not in self.peak_flop_per_s:
+            known = ", ".join(self.peak_flop_per_s)
+            raise InputError.of(f"{self.name} has no {dtype} peak; it has {known}")
+        return self.peak_flop_per_s[dtype]

@@ -1,0 +1,283 @@
+"""Dense architectures of Hugging Face, as the keys of `Model`.
+
+Holds `DENSE`, from `model_type` to the function that reads its configuration, and the functions.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from syncwall.describe.huggingface.config import Config
+from syncwall.describe.huggingface.plain import Fields, plain, window
+
+
+def llama(c: Config) -> Fields:
+    """Llama and what is built like it; biases by flag."""
+    fields = plain(c)
+    bias = c.flag("attention_bias", default=False)
+    fields["attention"] |= {"qkv_bias": bias, "output_bias": bias}
+    fields["mlp"]["bias"] = c.flag("mlp_bias", default=False)
+    return fields
+
+
+def mistral(c: Config) -> Fields:
+    """Llama with a sliding window on every layer, if any."""
+    return window(c, plain(c))
+
+
+def qwen2(c: Config) -> Fields:
+    """Llama with biases on queries, keys and values."""
+    fields = plain(c)
+    fields["attention"]["qkv_bias"] = True
+    return window(c, fields) if c.flag("use_sliding_window", default=False) else fields
+
+
+def qwen3(c: Config) -> Fields:
+    """Llama with normed queries and keys."""
+    fields = plain(c)
+    bias = c.flag("attention_bias", default=False)
+    fields["attention"] |= {"qkv_bias": bias, "output_bias": bias, "qk_norm": "head"}
+    fields["attention"].setdefault("head_dim", 128)
+    return window(c, fields) if c.flag("use_sliding_window", default=False) else fields
+
+
+def gemma(c: Config) -> Fields:
+    """Wide heads, the embedding also the head."""
+    fields = plain(c, tied=True)
+    bias = c.flag("attention_bias", default=False)
+    fields["attention"] |= {"qkv_bias": bias, "output_bias": bias}
+    fields["attention"].setdefault("head_dim", 256)
+    return fields
+
+
+def gemma2(c: Config) -> Fields:
+    """Four norms a layer, every second layer looks back at everything."""
+    fields = gemma(c)
+    fields["norm"] = {"per_layer": 4}
+    return window(c, fields, full_every=2)
+
+
+def gemma3(c: Config) -> Fields:
+    """Normed queries and keys, every sixth layer looks back at everything."""
+    # the published files leave out what equals the defaults of their class
+    c.assume(num_attention_heads=8, num_key_value_heads=4, head_dim=256, vocab_size=262208)
+    fields = gemma(c)
+    fields["norm"] = {"per_layer": 4}
+    fields["attention"]["qk_norm"] = "head"
+    return window(c, fields, full_every=c.whole("sliding_window_pattern", default=6))
+
+
+def phi(c: Config) -> Fields:
+    """Attention and MLP side by side behind one layer norm; biases everywhere."""
+    fields = plain(c)
+    fields["attention"] |= {"qkv_bias": True, "output_bias": True}
+    fields["mlp"] |= {"gated": False, "bias": True}
+    if c.flag("qk_layernorm", default=False):
+        c.complain("qk_layernorm", "normed queries and keys of phi are not described")
+    return fields | {"norm": {"kind": "layer", "per_layer": 1}, "head_bias": True}
+
+
+def phi3(c: Config) -> Fields:
+    """Llama with fused projections, which count the same."""
+    return window(c, plain(c))
+
+
+def gpt2(c: Config) -> Fields:
+    """Learned positions, layer norm, biases, a plain MLP; the embedding also the head."""
+    fields = plain(c, tied=True, mlp=False)
+    fields["attention"] |= {"qkv_bias": True, "output_bias": True}
+    width = c.optional("n_inner", "intermediate_size") or 4 * fields["hidden"]
+    fields["mlp"] = {"hidden": width, "gated": False, "bias": True}
+    return fields | {"norm": {"kind": "layer"}, "learned_positions": fields["max_seq"]}
+
+
+def gpt_bigcode(c: Config) -> Fields:
+    """GPT-2 with one key and value head."""
+    fields = gpt2(c)
+    if c.flag("multi_query", default=True):
+        fields["attention"]["kv_heads"] = 1
+    return fields
+
+
+def gpt_neo(c: Config) -> Fields:
+    """GPT-2 without biases on queries, keys and values."""
+    fields = gpt2(c)
+    fields["attention"]["qkv_bias"] = False
+    return fields
+
+
+def gpt_neox(c: Config) -> Fields:
+    """Layer norm, biases and a plain MLP; positions are rotary."""
+    fields = plain(c)
+    bias = c.flag("attention_bias", default=True)
+    fields["attention"] |= {"qkv_bias": bias, "output_bias": bias}
+    fields["mlp"] |= {"gated": False, "bias": True}
+    return fields | {"norm": {"kind": "layer"}}
+
+
+def gptj(c: Config) -> Fields:
+    """Attention and MLP side by side behind one norm; the head has a bias."""
+    fields = plain(c, mlp=False)
+    width = c.optional("n_inner") or 4 * fields["hidden"]
+    fields["mlp"] = {"hidden": width, "gated": False, "bias": True}
+    return fields | {"norm": {"kind": "layer", "per_layer": 1}, "head_bias": True}
+
+
+def opt(c: Config) -> Fields:
+    """GPT-2 whose smallest models project the embedding."""
+    fields = plain(c, tied=True, mlp=False)
+    bias = c.flag("enable_bias", default=True)
+    before = c.flag("do_layer_norm_before", default=True)
+    fields["attention"] |= {"qkv_bias": bias, "output_bias": bias}
+    fields["mlp"] = {"hidden": c.whole("ffn_dim"), "gated": False, "bias": bias}
+    fields["learned_positions"] = (fields["max_seq"] or 0) + 2  # two rows are kept for padding
+    if c.has("word_embed_proj_dim"):
+        fields["embedding_dim"] = c.whole("word_embed_proj_dim")
+    affine = c.flag("layer_norm_elementwise_affine", default=True)
+    return fields | {"norm": {"kind": "layer" if affine else "none", "final": before}}
+
+
+def bloom(c: Config) -> Fields:
+    """Biases everywhere and a norm on the embedding; positions are linear biases."""
+    fields = plain(c, tied=True, mlp=False)
+    fields["attention"] |= {"qkv_bias": True, "output_bias": True}
+    fields["mlp"] = {"hidden": 4 * fields["hidden"], "gated": False, "bias": True}
+    return fields | {"norm": {"kind": "layer", "embedding": True}}
+
+
+def falcon(c: Config) -> Fields:
+    """Attention and MLP side by side; one norm or two, one key head or a few."""
+    fields = plain(c, tied=True, mlp=False)
+    bias = c.flag("bias", default=False)
+    grouped = c.flag("new_decoder_architecture", default=False)
+    parallel = c.flag("parallel_attn", default=True)
+    if grouped:
+        fields["attention"]["kv_heads"] = c.whole(
+            "num_kv_heads", default=fields["attention"]["heads"]
+        )
+    elif c.flag("multi_query", default=True):
+        fields["attention"]["kv_heads"] = 1
+    two = c.whole("num_ln_in_parallel_attn", default=2) == 2 if grouped else not parallel
+    fields["attention"] |= {"qkv_bias": bias, "output_bias": bias}
+    width = c.optional("ffn_hidden_size") or 4 * fields["hidden"]
+    fields["mlp"] = {"hidden": width, "gated": False, "bias": bias}
+    return fields | {"norm": {"kind": "layer", "per_layer": 2 if two else 1}}
+
+
+def mpt(c: Config) -> Fields:
+    """No biases at all; positions are linear biases."""
+    fields = plain(c, tied=True, mlp=False)
+    fields["mlp"] = {
+        "hidden": c.whole("expansion_ratio", default=4) * fields["hidden"],
+        "gated": False,
+    }
+    return fields | {"norm": {"kind": "layer-no-bias"}}
+
+
+def glm(c: Config, *, norms: int = 2) -> Fields:
+    """Llama with biases on queries, keys and values."""
+    fields = plain(c)
+    fields["attention"]["qkv_bias"] = c.flag("attention_bias", default=False)
+    return fields | {"norm": {"per_layer": norms}}
+
+
+def glm4(c: Config) -> Fields:
+    """GLM with four norms a layer."""
+    return glm(c, norms=4)
+
+
+def nemotron(c: Config) -> Fields:
+    """Layer norm and a plain MLP with squared ReLU."""
+    fields = plain(c)
+    bias = c.flag("attention_bias", default=False)
+    fields["attention"] |= {"qkv_bias": bias, "output_bias": bias}
+    fields["mlp"] |= {"gated": False, "bias": c.flag("mlp_bias", default=False)}
+    return fields | {"norm": {"kind": "layer"}}
+
+
+def olmo(c: Config) -> Fields:
+    """Llama with norms that have no weights."""
+    return llama_without_mlp_bias(c) | {"norm": {"kind": "none"}}
+
+
+def olmo2(c: Config) -> Fields:
+    """Llama with norms over all queries and keys."""
+    fields = llama_without_mlp_bias(c)
+    fields["attention"]["qk_norm"] = "full"
+    return fields
+
+
+def llama_without_mlp_bias(c: Config) -> Fields:
+    """Llama where only attention may have biases."""
+    fields = plain(c)
+    bias = c.flag("attention_bias", default=False)
+    fields["attention"] |= {"qkv_bias": bias, "output_bias": bias}
+    return fields
+
+
+def starcoder2(c: Config) -> Fields:
+    """Layer norm, biases and a plain MLP; grouped key heads."""
+    fields = window(c, plain(c, tied=True))
+    bias = c.flag("use_bias", default=True)
+    fields["attention"] |= {"qkv_bias": bias, "output_bias": bias}
+    fields["mlp"] |= {"gated": False, "bias": bias}
+    return fields | {"norm": {"kind": "layer"}}
+
+
+def cohere(c: Config) -> Fields:
+    """Attention and MLP side by side behind one norm without bias."""
+    fields = plain(c, tied=True)
+    bias = c.flag("attention_bias", default=False)
+    normed = c.flag("use_qk_norm", default=False)
+    fields["attention"] |= {"qkv_bias": bias, "output_bias": bias}
+    fields["attention"]["qk_norm"] = "full" if normed else "none"
+    return fields | {"norm": {"kind": "layer-no-bias", "per_layer": 1}}
+
+
+def stablelm(c: Config) -> Fields:
+    """Llama with layer norm."""
+    fields = plain(c)
+    fields["attention"]["qkv_bias"] = c.flag("use_qkv_bias", default=False)
+    if c.flag("qk_layernorm", default=False):
+        c.complain("qk_layernorm", "normed queries and keys of stablelm are not described")
+    norms = 1 if c.flag("use_parallel_residual", default=False) else 2
+    return fields | {"norm": {"kind": "layer", "per_layer": norms}}
+
+
+def smollm3(c: Config) -> Fields:
+    """Llama whose embedding is also the head."""
+    fields = llama(c)
+    fields["tied_embeddings"] = c.flag("tie_word_embeddings", default=True)
+    return fields
+
+
+DENSE: Final[dict[str, Callable[[Config], Fields]]] = {
+    "bloom": bloom,
+    "cohere": cohere,
+    "falcon": falcon,
+    "gemma": gemma,
+    "gemma2": gemma2,
+    "gemma3": gemma3,
+    "gemma3_text": gemma3,
+    "glm": glm,
+    "glm4": glm4,
+    "gpt2": gpt2,
+    "gpt_bigcode": gpt_bigcode,
+    "gpt_neo": gpt_neo,
+    "gpt_neox": gpt_neox,
+    "gptj": gptj,
+    "granite": llama,
+    "llama": llama,
+    "mistral": mistral,
+    "mpt": mpt,
+    "nemotron": nemotron,
+    "olmo": olmo,
+    "olmo2": olmo2,
+    "opt": opt,
+    "phi": phi,
+    "phi3": phi3,
+    "qwen2": qwen2,
+    "qwen3": qwen3,
+    "smollm3": smollm3,
+    "stablelm": stablelm,
+    "starcoder2": starcoder2,
+}

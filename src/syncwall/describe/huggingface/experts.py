@@ -1,0 +1,183 @@
+"""Mixture-of-experts architectures of Hugging Face, as the keys of `Model`.
+
+Holds `EXPERTS`, from `model_type` to the function that reads its configuration, and the functions.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from syncwall.describe.huggingface.config import Config
+from syncwall.describe.huggingface.dense import llama, llama_without_mlp_bias, olmo2, qwen2, qwen3
+from syncwall.describe.huggingface.plain import HEADS, Fields, plain, window
+
+_COUNT: Final = ("num_experts", "num_local_experts", "n_routed_experts")
+
+
+def mixtral(c: Config) -> Fields:
+    """Mistral with experts in every layer."""
+    fields = window(c, plain(c))
+    fields["moe"] = {
+        "experts": c.whole(*_COUNT),
+        "top_k": c.whole("num_experts_per_tok"),
+        "hidden": fields.pop("mlp")["hidden"],
+    }
+    return fields
+
+
+def qwen_experts(c: Config, fields: Fields) -> Fields:
+    """Add the experts of Qwen, in every layer or every n-th."""
+    fields["moe"] = {
+        "experts": c.whole(*_COUNT),
+        "top_k": c.whole("num_experts_per_tok"),
+        "hidden": c.whole("moe_intermediate_size"),
+        "every": c.whole("decoder_sparse_step", default=1),
+    }
+    if c.value.get("mlp_only_layers"):
+        c.complain("mlp_only_layers", "single dense layers are not described; leave it empty")
+    return fields
+
+
+def qwen2_moe(c: Config) -> Fields:
+    """Qwen 2 with routed experts and a gated shared one."""
+    fields = qwen_experts(c, qwen2(c))
+    fields["attention"]["qkv_bias"] = c.flag("qkv_bias", default=True)
+    fields["moe"] |= {
+        "shared_hidden": c.whole("shared_expert_intermediate_size"),
+        "shared_gate": True,
+    }
+    return fields
+
+
+def qwen3_moe(c: Config) -> Fields:
+    """Qwen 3 with routed experts."""
+    return qwen_experts(c, qwen3(c))
+
+
+def phimoe(c: Config) -> Fields:
+    """Mixtral with layer norm and biases."""
+    fields = mixtral(c)
+    bias = c.flag("attention_bias", default=False)
+    fields["attention"] |= {"qkv_bias": bias, "output_bias": bias}
+    fields["head_bias"] = c.flag("lm_head_bias", default=False)
+    return fields | {"norm": {"kind": "layer"}}
+
+
+def latent(c: Config, fields: Fields) -> Fields:
+    """Put latent attention in the place of the plain one."""
+    bias = c.flag("attention_bias", default=False)
+    fields["attention"] = {
+        "heads": c.whole(*HEADS),
+        "qkv_bias": bias,
+        "output_bias": bias,
+        "latent": {
+            "q_rank": c.optional("q_lora_rank"),
+            "kv_rank": c.whole("kv_lora_rank"),
+            "nope_dim": c.whole("qk_nope_head_dim"),
+            "rope_dim": c.whole("qk_rope_head_dim"),
+            "v_dim": c.whole("v_head_dim"),
+        },
+    }
+    return fields
+
+
+def deepseek_experts(c: Config, fields: Fields) -> Fields:
+    """Routed and shared experts of one width, after a few dense layers."""
+    width = c.whole("moe_intermediate_size")
+    fields["moe"] = {
+        "experts": c.whole(*_COUNT),
+        "top_k": c.whole("num_experts_per_tok"),
+        "hidden": width,
+        "shared_hidden": c.whole("n_shared_experts", default=0) * width,
+        "dense_first": c.whole("first_k_dense_replace", default=0),
+        "every": c.whole("moe_layer_freq", default=1),
+    }
+    return fields
+
+
+def deepseek(c: Config) -> Fields:
+    """Latent attention; fine routed experts beside shared ones."""
+    return deepseek_experts(c, latent(c, plain(c)))
+
+
+def glm4_moe(c: Config) -> Fields:
+    """GLM with the experts of DeepSeek."""
+    fields = deepseek_experts(c, plain(c))
+    fields["attention"] |= {
+        "qkv_bias": c.flag("attention_bias", default=False),
+        "qk_norm": "head" if c.flag("use_qk_norm", default=False) else "none",
+    }
+    return fields
+
+
+def gpt_oss(c: Config) -> Fields:
+    """Experts and router with biases, attention with sinks, every second layer a window."""
+    fields = plain(c)
+    bias = c.flag("attention_bias", default=True)
+    fields["attention"] |= {"qkv_bias": bias, "output_bias": bias, "sinks": True}
+    fields["moe"] = {
+        "experts": c.whole(*_COUNT),
+        "top_k": c.whole("num_experts_per_tok", "experts_per_token"),
+        "hidden": fields.pop("mlp")["hidden"],
+        "router_bias": True,
+        "expert_bias": True,
+    }
+    return window(c, fields, full_every=2)
+
+
+def llama4(c: Config) -> Fields:
+    """Routed experts beside one shared; three layers of four look back at one chunk."""
+    fields = llama(c)
+    width = fields["mlp"]["hidden"]
+    fields["mlp"] = {"hidden": c.whole("intermediate_size_mlp", default=width)}
+    fields["moe"] = {
+        "experts": c.whole(*_COUNT),
+        "top_k": c.whole("num_experts_per_tok", default=1),
+        "hidden": width,
+        "shared_hidden": width,
+        "every": c.whole("interleave_moe_layer_step", default=1),
+    }
+    if c.has("attention_chunk_size"):
+        fields["attention"] |= {
+            "window": c.whole("attention_chunk_size"),
+            "full_every": c.whole("no_rope_layer_interval", default=4),
+        }
+    return fields
+
+
+def olmoe(c: Config) -> Fields:
+    """OLMo 2 with experts in every layer."""
+    fields = olmo2(c)
+    fields["moe"] = {
+        "experts": c.whole(*_COUNT),
+        "top_k": c.whole("num_experts_per_tok"),
+        "hidden": fields.pop("mlp")["hidden"],
+    }
+    return fields
+
+
+def granitemoe(c: Config) -> Fields:
+    """Granite with experts in every layer."""
+    fields = llama_without_mlp_bias(c)
+    fields["moe"] = {
+        "experts": c.whole(*_COUNT),
+        "top_k": c.whole("num_experts_per_tok"),
+        "hidden": fields.pop("mlp")["hidden"],
+    }
+    return fields
+
+
+EXPERTS: Final[dict[str, Callable[[Config], Fields]]] = {
+    "deepseek_v2": deepseek,
+    "deepseek_v3": deepseek,
+    "glm4_moe": glm4_moe,
+    "gpt_oss": gpt_oss,
+    "granitemoe": granitemoe,
+    "kimi_k2": deepseek,
+    "llama4": llama4,
+    "llama4_text": llama4,
+    "mixtral": mixtral,
+    "olmoe": olmoe,
+    "phimoe": phimoe,
+    "qwen2_moe": qwen2_moe,
+    "qwen3_moe": qwen3_moe,
+}

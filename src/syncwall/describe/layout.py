@@ -1,0 +1,172 @@
+"""How a training step is spread over GPUs: every parallel dimension, the batch, and the switches.
+
+Holds `Layout` and its options `Shard`, `Schedule`, `ContextKind` and `Recompute`. A layout
+describes one configuration, or, made by `Layout.arrays`, a million of them at once: every derived
+value is plain arithmetic that broadcasts.
+"""
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from syncwall.describe.base import Bytes, Description, NotNegative, Positive
+from syncwall.describe.choice import Choice, Dtype
+from syncwall.describe.provenance import Figure, Provenance, Trust
+from syncwall.units import Dimension
+
+_PYTORCH_BUCKET = Figure(
+    25 * 2.0**20, Dimension.BYTES, Provenance(Trust.DATASHEET, "PyTorch's default for DDP")
+)
+Axis = Literal["tp", "cp", "ep", "dp", "pp"]
+
+
+class Shard(Choice):
+    """What data-parallel ranks keep only a part of; each includes the ones before."""
+
+    DDP = 0
+    """Nothing: every rank holds all weights, gradients and optimizer states."""
+    ZERO1 = 1
+    """Optimizer states."""
+    ZERO2 = 2
+    """Gradients."""
+    FSDP = 3
+    """Weights, gathered layer by layer when they are used."""
+    ZERO3 = 3
+    """DeepSpeed's word for the same."""
+
+
+class Schedule(Choice):
+    """Order in which a pipeline stage works through micro batches."""
+
+    GPIPE = 0
+    ONE_F_ONE_B = 1
+    """One forward, one backward."""
+    INTERLEAVED = 2
+    """1F1B with several virtual stages a rank."""
+    ZERO_BUBBLE = 3
+    """Weight gradients fill the bubble (ZB-H1)."""
+    DUALPIPE = 4
+    """DeepSeek's schedule from both ends."""
+
+
+class ContextKind(Choice):
+    """How ranks that share a sequence exchange keys and values."""
+
+    RING = 0
+    """Passed on block by block beside the computation."""
+    ALL_GATHER = 1
+    """Gathered before the computation."""
+    ULYSSES = 2
+    """Heads against sequence by all-to-all."""
+
+
+class Recompute(Choice):
+    """Activations that are computed again in the backward pass."""
+
+    NONE = 0
+    SELECTIVE = 1
+    """Attention scores only."""
+    FULL = 2
+    """Whole layers; only their inputs are kept."""
+
+
+class Layout(Description):
+    """The parallel layout of one training step."""
+
+    dp: Positive | None = None
+    """Data-parallel replicas; what is left of the GPUs if not given."""
+    shard: Shard = Shard.DDP
+    shard_degree: Positive | None = None
+    """Ranks that share one copy (HSDP if fewer than dp x cp); all of them if not given."""
+    tp: Positive = 1
+    """Tensor-parallel ranks."""
+    sp: bool = False
+    """Megatron's sequence parallelism: norms and dropout are split along tp too."""
+    pp: Positive = 1
+    """Pipeline stages."""
+    virtual_stages: Positive = 1
+    """Chunks of layers a pipeline rank holds (interleaved schedules)."""
+    schedule: Schedule = Schedule.ONE_F_ONE_B
+    cp: Positive = 1
+    """Context-parallel ranks, which share each sequence."""
+    cp_kind: ContextKind = ContextKind.RING
+    ep: Positive = 1
+    """Expert-parallel ranks, taken from dp, cp and tp."""
+    etp: Positive = 1
+    """Tensor-parallel ranks inside an expert."""
+    order: tuple[Axis, ...] = ("tp", "cp", "ep", "dp", "pp")
+    """Rank order, the axis of neighbouring ranks first."""
+    micro_batch: Positive = 1
+    """Sequences of one replica in one forward pass."""
+    global_batch: Positive | None = None
+    """Sequences of one optimizer step over all replicas; one micro batch each if not given."""
+    precision: Dtype = Dtype.BF16
+    """Format of the matrix multiplications."""
+    gradient_dtype: Dtype = Dtype.FP32
+    """Format in which gradients are reduced between replicas."""
+    bucket_bytes: Bytes = Field(_PYTORCH_BUCKET, alias="bucket")
+    """Gradients reduced in one call by DDP."""
+    recompute: Recompute = Recompute.NONE
+    recompute_layers: NotNegative | None = None
+    """Layers of a stage to which `recompute` applies; all of them if not given."""
+    overlap_gradients: bool = True
+    """Gradient reduction runs beside the backward pass."""
+    overlap_parameters: bool = True
+    """FSDP gathers the next layer's weights beside the computation of this one."""
+    overlap_tp: bool = False
+    """Tensor-parallel communication is cut up and run beside its matrix multiplication."""
+    overlap_pp: bool = True
+    """Pipeline transfers run beside computation."""
+    outer_every: Positive | None = None
+    """DiLoCo: replicas meet only every n-th step; None for every step."""
+
+    @classmethod
+    def arrays(cls, **columns: Any) -> "Layout":
+        """Many layouts in one: any field as an array, all arrays broadcasting together.
+
+        Nothing is validated but the names; `describe.rules` says which of them are possible.
+        """
+        unknown = sorted(set(columns) - set(cls.model_fields))
+        if unknown:
+            raise TypeError(f"a layout has no {', '.join(unknown)}")
+        return cls.model_construct(**columns)
+
+    def resolved(self, gpus: Any) -> "Layout":
+        """The same layout on `gpus` GPUs with dp, shard_degree and global_batch filled in."""
+        ranks = self.model_ranks
+        dp = gpus // ranks + (gpus < ranks) if self.dp is None else self.dp  # at least 1
+        whole = dp * self.cp
+        batch = dp * self.micro_batch if self.global_batch is None else self.global_batch
+        degree = whole if self.shard_degree is None else self.shard_degree
+        return self.model_copy(update={"dp": dp, "shard_degree": degree, "global_batch": batch})
+
+    @property
+    def model_ranks(self) -> Any:
+        """GPUs that hold one replica of the model."""
+        return self.tp * self.cp * self.pp
+
+    @property
+    def gpus(self) -> Any:
+        """GPUs of the whole layout, once `dp` is known."""
+        return self.model_ranks * self._known("dp")
+
+    @property
+    def microbatches(self) -> Any:
+        """Micro batches that a replica works through in one step."""
+        return self._known("global_batch") // (self.micro_batch * self._known("dp"))
+
+    @property
+    def replicas_of_shards(self) -> Any:
+        """Copies of the sharded state (1 unless HSDP)."""
+        return self._known("dp") * self.cp // self._known("shard_degree")
+
+    @property
+    def expert_dp(self) -> Any:
+        """Replicas of one expert."""
+        return self.tp * self.cp * self._known("dp") // (self.ep * self.etp)
+
+    def _known(self, name: str) -> Any:
+        value = getattr(self, name)
+        if value is None:
+            raise ValueError(f"{name} is open: use `layout.resolved(gpus)` first")
+        return value

@@ -1,0 +1,52 @@
+"""One kind of link between devices, or from a node to its network.
+
+Holds `Link` and `Effective`, what a published measurement reached on it.
+"""
+
+from typing import Literal
+
+from pydantic import Field
+
+from syncwall.describe.base import BytesPerSecond, Description, Entry, Positive, Seconds
+
+
+class Effective(Description):
+    """A rate that somebody measured over this link."""
+
+    what: str
+    """Operation, devices and size, for example "all-reduce busbw, 8 GPUs, 16 GiB, ring"."""
+    rate_bytes_per_s: BytesPerSecond = Field(alias="rate")
+    of_bytes_per_s: BytesPerSecond = Field(alias="of")
+    """The one-way peak that it is to be compared with (all links used together)."""
+
+    @property
+    def fraction(self) -> float:
+        """Measured over peak; above 1 where switches add numbers on the way (NVLink SHARP)."""
+        return self.rate_bytes_per_s / self.of_bytes_per_s
+
+
+class Link(Entry):
+    """A link generation; rates are one way."""
+
+    kind: Literal["scale-up", "pcie", "chip-to-chip", "network"]
+    per: str
+    """What one `rate` belongs to: a link, a port, 16 lanes, an adapter."""
+    rate_bytes_per_s: BytesPerSecond = Field(alias="rate")
+    """Rate of one link, port or slot, one way."""
+    lane_bytes_per_s: BytesPerSecond | None = Field(None, alias="lane_rate")
+    """Rate of one lane, one way, where the link comes in several widths."""
+    lanes: Positive | None = None
+    """Lanes of which `rate` is the sum."""
+    widths: tuple[Positive, ...] = ()
+    """Numbers of lanes that are sold."""
+    latency_s: Seconds | None = Field(None, alias="latency")
+    """Smallest one-way time of an empty message, adapter to adapter, as published."""
+    released: str | None = None
+    effective: tuple[Effective, ...] = ()
+    """What was reached in practice."""
+
+    def width_bytes_per_s(self, lanes: int) -> float:
+        """Rate of a link of this generation with `lanes` lanes."""
+        if self.lane_bytes_per_s is None:
+            raise ValueError(f"{self.name} comes in one width")
+        return self.lane_bytes_per_s * lanes

@@ -1,0 +1,59 @@
+"""Descriptions by name or path, as functions.
+
+Holds `device`, `link`, `model`, `cluster`, `price_list` and `prices`, which take a catalogue name
+or a path, and `run` and `job`, which take a path.
+"""
+
+from pathlib import Path
+
+from syncwall import catalogue
+from syncwall.catalogue import Kind
+from syncwall.describe.cluster import Cluster
+from syncwall.describe.device import Device
+from syncwall.describe.job import Job
+from syncwall.describe.link import Link
+from syncwall.describe.model import Model
+from syncwall.describe.names import load
+from syncwall.describe.price import PriceList
+from syncwall.describe.reading import read
+from syncwall.describe.run import Run
+
+
+def device(name: str) -> Device:
+    """The accelerator called `name`, or described in the file `name`."""
+    return load(Kind.DEVICE, Device, name)
+
+
+def link(name: str) -> Link:
+    """The link called `name`, or described in the file `name`."""
+    return load(Kind.LINK, Link, name)
+
+
+def model(name: str) -> Model:
+    """The model called `name`, or in the file or directory `name` (YAML or config.json)."""
+    return load(Kind.MODEL, Model, name)
+
+
+def cluster(name: str, nodes: int | None = None, gpus_per_node: int | None = None) -> Cluster:
+    """The machine called `name`, or described in the file `name`, with so much of it in use."""
+    return load(Kind.CLUSTER, Cluster, name).using(nodes, gpus_per_node)
+
+
+def price_list(seller: str) -> PriceList:
+    """Prices of `seller`, or of the file `seller`."""
+    return load(Kind.PRICE, PriceList, seller)
+
+
+def prices() -> list[PriceList]:
+    """Prices of every seller in the catalogue."""
+    return [price_list(seller) for seller in catalogue.names(Kind.PRICE)]
+
+
+def run(path: str | Path) -> Run:
+    """The run described in the file at `path`."""
+    return read(Path(path), Run)
+
+
+def job(path: str | Path) -> Job:
+    """The job described in the file at `path`."""
+    return read(Path(path), Job)

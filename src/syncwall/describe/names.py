@@ -1,0 +1,131 @@
+"""Descriptions by name: from the catalogue, from a file, or varied from another one.
+
+Holds `load` and `Ref`, the annotation for a field that takes a name ("h100-sxm"), a path
+("./my-gpu.yaml"), a mapping, or a mapping with `base` (everything as in the base but for the keys
+given).
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Final, TypeVar
+
+from pydantic import GetCoreSchemaHandler, ValidationInfo
+from pydantic_core import PydanticCustomError, core_schema
+
+from syncwall import catalogue
+from syncwall.catalogue import Kind
+from syncwall.describe.base import Description, Entry
+from syncwall.describe.device import Device
+from syncwall.describe.reading import validated
+from syncwall.documents import Document, read_document
+from syncwall.problems import InputError
+
+Described = TypeVar("Described", bound=Entry)
+_OWN: Final = ("name", "title", "aliases", "note", "provenance")
+
+
+def load(
+    kind: Kind,
+    described: type[Described],
+    name: str,
+    directory: Path | None = None,
+    leading_here: tuple[Path, ...] = (),
+) -> Described:
+    """The entry called `name`, or in the file `name` (seen from `directory`).
+
+    `leading_here` are the files whose `base` led to this one.
+    """
+    if looks_like_path(name):
+        path = (directory or Path()) / Path(name).expanduser()
+        path = path / "config.json" if path.is_dir() else path
+    else:
+        path = catalogue.find(kind, name)
+    if path.resolve() in leading_here:
+        raise InputError.of(f"{name} is based on itself")
+    document = described.prepared(read_document(path))
+    if isinstance(document.value, dict) and "base" in document.value:
+        document = _expanded(document, kind, described, (*leading_here, path.resolve()))
+    stem = path.stem if path.stem != "config" else path.absolute().parent.name
+    return validated(document, described, name=stem)
+
+
+def _expanded(
+    document: Document, kind: Kind, described: type[Entry], leading_here: tuple[Path, ...]
+) -> Document:
+    """`document` with what its `base` states beside it."""
+    directory = Path(document.file).parent
+    try:
+        value = _varied(document.value, kind, described, directory, leading_here)
+    except InputError as error:
+        raise InputError([document.problem(("base",), str(error))]) from None
+    return Document(document.file, value, document.places)
+
+
+def _varied(
+    fields: dict[str, Any],
+    kind: Kind,
+    described: type[Entry],
+    directory: Path | None,
+    leading_here: tuple[Path, ...] = (),
+) -> dict[str, Any]:
+    """`fields` and, where they are silent, what their `base` states."""
+    base = load(kind, described, str(fields["base"]), directory, leading_here)
+    inherited = {key: value for key, value in stated(base).items() if key not in _OWN}
+    return _merged(inherited, {key: value for key, value in fields.items() if key != "base"})
+
+
+def looks_like_path(name: str) -> bool:
+    """True if `name` can only be meant as a file or a directory."""
+    return name.endswith((".yaml", ".yml", ".json")) or "/" in name or "\\" in name
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """Field annotation: an entry of this kind, by name, by path or in place."""
+
+    kind: Kind
+
+    def __get_pydantic_core_schema__(
+        self, source: type[Entry], handler: GetCoreSchemaHandler
+    ) -> core_schema.CoreSchema:
+        def resolve(value: Any, info: ValidationInfo) -> Any:
+            directory = (info.context or {}).get("directory")
+            try:
+                if isinstance(value, str):
+                    return load(self.kind, source, value, directory)
+                if isinstance(value, dict) and "base" in value:
+                    return _varied(value, self.kind, source, directory)
+            except InputError as error:
+                raise PydanticCustomError(
+                    "syncwall", "{message}", {"message": str(error)}
+                ) from None
+            return value
+
+        return core_schema.with_info_before_validator_function(resolve, handler(source))
+
+
+def stated(description: Description) -> dict[str, Any]:
+    """The fields that `description` was made from, by the keys that a file would use."""
+    fields: dict[str, Any] = {}
+    for name in description.model_fields_set:
+        value = getattr(description, name)
+        inner = isinstance(value, Description) and not isinstance(value, Entry)
+        fields[type(description).model_fields[name].alias or name] = (
+            stated(value) if inner else value
+        )
+    return fields
+
+
+def _merged(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    """`base` with `changes`; mappings inside are merged key by key."""
+    merged = dict(base)
+    for key, change in changes.items():
+        before = merged.get(key)
+        if isinstance(before, dict) and isinstance(change, dict) and "value" not in change:
+            merged[key] = _merged(before, change)
+        else:
+            merged[key] = change
+    return merged
+
+
+DeviceRef = Annotated[Device, Ref(Kind.DEVICE)]

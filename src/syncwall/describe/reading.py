@@ -1,0 +1,85 @@
+"""From a file to a description, or to a list of everything that is wrong with the file.
+
+Holds `read` (a file that describes something) and `validated` (a document already parsed). Every
+problem is reported at once, each with file, line, column and what to write instead.
+"""
+
+from pathlib import Path
+from typing import Any, TypeVar, get_args
+
+from pydantic import BaseModel, ValidationError
+
+from syncwall.describe.base import Description
+from syncwall.documents import Document, Path_, read_document
+from syncwall.problems import InputError, Problem, did_you_mean
+
+Described = TypeVar("Described", bound=Description)
+
+
+def read(path: Path, described: type[Described]) -> Described:
+    """The description in the YAML or JSON file at `path`."""
+    return validated(read_document(path), described)
+
+
+def validated(document: Document, described: type[Described], **named: str) -> Described:
+    """The description in `document`; `named` fields are added where the file leaves them out."""
+    if not isinstance(document.value, dict):
+        name = described.__name__.lower()
+        raise InputError([document.problem((), f"a {name} is written as `key: value` lines")])
+    fields: dict[str, Any] = {**named, **document.value}
+    origin = fields.get("provenance")
+    context = {
+        "in_file": True,
+        "directory": Path(document.file).parent,
+        "provenance": origin if isinstance(origin, dict) else None,
+    }
+    try:
+        return described.model_validate(fields, context=context)
+    except ValidationError as error:
+        raise InputError(problems(error, document, described)) from None
+
+
+def problems(
+    error: ValidationError, document: Document, described: type[BaseModel]
+) -> list[Problem]:
+    """What pydantic found, placed in the text and said in the words of the file."""
+    found = []
+    for fault in error.errors(include_url=False):
+        path = tuple(fault["loc"])
+        several = dict(fault.get("ctx") or {}).get("faults")
+        if several:
+            found += [document.problem((*path, *inner), reason) for inner, reason in several]
+        else:
+            found.append(document.problem(path, _message(dict(fault), path, described)))
+    return found
+
+
+def _message(fault: dict[str, Any], path: Path_, described: type[BaseModel]) -> str:
+    key = path[-1] if path else ""
+    if fault["type"] == "extra_forbidden":
+        return f'unknown key "{key}"{did_you_mean(str(key), _keys(described, path[:-1]))}'
+    if fault["type"] == "missing":
+        return f'"{key}" is missing'
+    if fault["type"] == "syncwall":
+        return str(fault["msg"])
+    if fault["type"] == "value_error":
+        return str(fault["msg"]).removeprefix("Value error, ")
+    words = str(fault["msg"])
+    return f'"{key}": {words[:1].lower()}{words[1:]}'
+
+
+def _keys(described: type[BaseModel], path: Path_) -> list[str]:
+    """Keys that a mapping at `path` of this type may have."""
+    for part in path:
+        for name, field in described.model_fields.items():
+            if part in (name, field.alias):
+                described = _model_in(field.annotation) or described
+                break
+    return [field.alias or name for name, field in described.model_fields.items()]
+
+
+def _model_in(annotation: Any) -> type[BaseModel] | None:
+    """The description type inside an annotation such as `Nics | None` or `tuple[Tier, ...]`."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next(filter(None, map(_model_in, get_args(annotation))), None)

@@ -1,0 +1,132 @@
+"""Which layouts are possible for a model, and why not.
+
+Holds `broken_rules` (the reasons, for one layout) and `possible` (a mask over arrays of layouts).
+Both walk through the same conditions, which are arithmetic that broadcasts.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from syncwall.describe.layout import ContextKind, Layout, Schedule, Shard
+from syncwall.describe.model import Model
+
+# Field to blame, condition that must hold, and what to say if it does not.
+Rule = tuple[str, Any, str]
+
+
+def broken_rules(model: Model, layout: Layout, seq: int, gpus: int) -> list[tuple[str, str]]:
+    """Field and reason of every rule that the resolved `layout` breaks; empty if none."""
+    return [
+        (field, says.format(l=layout, m=model, seq=seq, gpus=gpus))
+        for field, holds, says in _rules(model, layout, seq, gpus)
+        if not holds
+    ]
+
+
+def possible(model: Model, layouts: Layout, seq: Any, gpus: Any) -> Any:
+    """True where the resolved `layouts` break no rule; one value, or an array of them."""
+    mask: Any = True
+    for _, holds, _ in _rules(model, layouts, seq, gpus):
+        mask = mask & holds
+    return mask
+
+
+def _rules(m: Model, l: Any, seq: Any, gpus: Any) -> Iterator[Rule]:  # noqa: E741 - short here
+    """Every rule, `l` a resolved `Layout`; `<=` between truth values reads "implies"."""
+    yield (
+        "dp",
+        l.gpus == gpus,
+        "tp {l.tp} x cp {l.cp} x pp {l.pp} x dp {l.dp} = {l.gpus}, not the {gpus} GPUs in use",
+    )
+    yield (
+        "global_batch",
+        l.global_batch % (l.micro_batch * l.dp) == 0,
+        "global_batch {l.global_batch} is no multiple of micro_batch {l.micro_batch} x dp {l.dp}",
+    )
+    yield from _tensor_rules(m, l)
+    yield from _sequence_rules(m, l, seq)
+    yield from _pipeline_rules(m, l)
+    yield from _expert_rules(m, l)
+    yield from _shard_rules(l)
+
+
+def _tensor_rules(m: Model, l: Any) -> Iterator[Rule]:  # noqa: E741
+    yield (
+        "tp",
+        m.attention.heads % l.tp == 0,
+        "tp {l.tp} does not divide {m.attention.heads} attention heads",
+    )
+    yield (
+        "tp",
+        (m.kv_heads % l.tp == 0) | (l.tp % m.kv_heads == 0),
+        "tp {l.tp} does not fit {m.kv_heads} key and value heads",
+    )
+    if m.mlp is not None:
+        yield (
+            "tp",
+            m.mlp.hidden % l.tp == 0,
+            "tp {l.tp} does not divide the feed-forward width {m.mlp.hidden}",
+        )
+    yield "sp", l.sp <= (l.tp > 1), "sp splits work along tp: it needs tp above 1"
+
+
+def _sequence_rules(m: Model, l: Any, seq: Any) -> Iterator[Rule]:  # noqa: E741
+    yield "cp", seq % l.cp == 0, "cp {l.cp} does not divide the sequence of {seq} tokens"
+    yield (
+        "cp_kind",
+        (l.cp_kind == ContextKind.ULYSSES) <= (m.attention.heads % (l.cp * l.tp) == 0),
+        "ulysses with cp {l.cp} x tp {l.tp} does not divide {m.attention.heads} attention heads",
+    )
+
+
+def _pipeline_rules(m: Model, l: Any) -> Iterator[Rule]:  # noqa: E741
+    yield (
+        "pp",
+        l.pp * l.virtual_stages <= m.layers,
+        "pp {l.pp} x virtual_stages {l.virtual_stages} is more than {m.layers} layers",
+    )
+    yield (
+        "virtual_stages",
+        (l.virtual_stages > 1) == (l.schedule == Schedule.INTERLEAVED),
+        "virtual_stages above 1 and schedule interleaved go together",
+    )
+    yield (
+        "virtual_stages",
+        (l.virtual_stages > 1) <= ((l.pp > 1) & (l.microbatches % l.pp == 0)),
+        "interleaving needs a pp above 1 that divides the {l.microbatches} micro batches",
+    )
+
+
+def _expert_rules(m: Model, l: Any) -> Iterator[Rule]:  # noqa: E741
+    if m.moe is None:
+        yield "ep", (l.ep == 1) & (l.etp == 1), "ep and etp are for models with experts"
+        return
+    yield (
+        "ep",
+        m.moe.experts % l.ep == 0,
+        "ep {l.ep} does not divide {m.moe.experts} experts",
+    )
+    yield (
+        "ep",
+        (l.tp * l.cp * l.dp) % (l.ep * l.etp) == 0,
+        "ep {l.ep} x etp {l.etp} does not divide tp {l.tp} x cp {l.cp} x dp {l.dp}",
+    )
+    yield (
+        "etp",
+        m.moe.hidden % l.etp == 0,
+        "etp {l.etp} does not divide the expert width {m.moe.hidden}",
+    )
+
+
+def _shard_rules(l: Any) -> Iterator[Rule]:  # noqa: E741
+    whole = l.dp * l.cp
+    yield (
+        "shard_degree",
+        whole % l.shard_degree == 0,
+        "shard_degree {l.shard_degree} does not divide dp {l.dp} x cp {l.cp}",
+    )
+    yield (
+        "shard_degree",
+        (l.shard == Shard.DDP) <= (l.shard_degree == whole),
+        "shard_degree needs shard zero1, zero2 or fsdp",
+    )

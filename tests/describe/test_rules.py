@@ -1,0 +1,74 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from syncwall.describe import Layout
+from syncwall.describe.layout import ContextKind, Schedule, Shard
+from syncwall.describe.rules import broken_rules, possible
+from tests.describe.samples import MOE, model
+
+DENSE, SPARSE = model(), model(moe=MOE)
+
+
+@pytest.mark.parametrize(
+    ("changes", "field", "reason"),
+    [
+        ({"tp": 3}, "tp", "tp 3 does not divide 32 attention heads"),
+        ({"tp": 32, "dp": 3}, "dp", "tp 32 x cp 1 x pp 1 x dp 3 = 96, not the 64 GPUs in use"),
+        ({"sp": True}, "sp", "it needs tp above 1"),
+        ({"cp": 3}, "cp", "cp 3 does not divide the sequence of 4096 tokens"),
+        ({"cp": 64, "cp_kind": ContextKind.ULYSSES}, "cp_kind", "does not divide 32"),
+        ({"pp": 64}, "pp", "is more than 32 layers"),
+        ({"virtual_stages": 2}, "virtual_stages", "go together"),
+        ({"schedule": Schedule.INTERLEAVED}, "virtual_stages", "go together"),
+        (
+            {"pp": 4, "virtual_stages": 2, "schedule": Schedule.INTERLEAVED, "global_batch": 16},
+            "virtual_stages",
+            "divides the 1 micro batches",
+        ),
+        ({"ep": 2}, "ep", "ep and etp are for models with experts"),
+        ({"shard_degree": 3, "shard": Shard.FSDP}, "shard_degree", "does not divide dp 64"),
+        ({"shard_degree": 8}, "shard_degree", "needs shard zero1, zero2 or fsdp"),
+        ({"global_batch": 65}, "global_batch", "65 is no multiple of micro_batch 1 x dp 64"),
+    ],
+)
+def test_a_broken_rule_blames_a_field_and_says_why(changes, field, reason):
+    layout = Layout(**changes).resolved(64)
+    found = broken_rules(DENSE, layout, 4096, 64)
+    assert any(where == field and reason in why for where, why in found)
+    assert not possible(DENSE, layout, 4096, 64)
+
+
+def test_experts_have_rules_of_their_own():
+    found = broken_rules(SPARSE, Layout(ep=3, etp=5).resolved(64), 4096, 64)
+    assert {why for _, why in found} == {
+        "ep 3 does not divide 8 experts",
+        "ep 3 x etp 5 does not divide tp 1 x cp 1 x dp 64",
+        "etp 5 does not divide the expert width 2048",
+    }
+
+
+LAYOUTS = st.fixed_dictionaries(
+    {
+        "tp": st.sampled_from([1, 2, 3, 8, 64]),
+        "pp": st.sampled_from([1, 2, 4, 7]),
+        "cp": st.sampled_from([1, 2, 3]),
+        "ep": st.sampled_from([1, 2, 8]),
+        "virtual_stages": st.sampled_from([1, 2]),
+        "schedule": st.sampled_from(list(Schedule)),
+        "shard": st.sampled_from(list(Shard)),
+        "sp": st.booleans(),
+        "cp_kind": st.sampled_from(list(ContextKind)),
+        "micro_batch": st.sampled_from([1, 2, 3]),
+        "global_batch": st.sampled_from([64, 96, 1024]),
+    }
+)
+
+
+@given(st.lists(LAYOUTS, min_size=1, max_size=20), st.sampled_from([DENSE, SPARSE]))
+def test_arrays_and_single_layouts_agree(rows, chosen):
+    columns = {key: np.array([row[key] for row in rows]) for key in rows[0]}
+    mask = possible(chosen, Layout.arrays(**columns).resolved(64), 4096, 64)
+    singly = [not broken_rules(chosen, Layout(**row).resolved(64), 4096, 64) for row in rows]
+    assert mask.tolist() == singly

@@ -1,0 +1,91 @@
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from syncwall.describe import Layout, Run, lookup
+from syncwall.problems import InputError
+from tests.describe.samples import cluster, model
+
+
+def test_a_run_is_complete():
+    run = Run(model=model(), cluster=cluster(), nodes=4, layout=Layout(tp=8, global_batch=64))
+    assert (run.gpus, run.layout.dp, run.seq) == (32, 4, 4096)
+    assert run.tokens_per_step == 64 * 4096
+    assert run.cluster.nodes == run.nodes == 4
+
+
+def test_the_cluster_may_bring_its_own_nodes():
+    assert Run(model=model(), cluster=cluster(nodes=2)).gpus == 16
+
+
+def test_a_part_of_each_node_may_be_used():
+    run = Run(model=model(), cluster=cluster(nodes=2), gpus_per_node=2)
+    assert (run.gpus, run.layout.dp) == (4, 4)
+
+
+def test_an_unknown_training_length_must_be_given():
+    with pytest.raises(ValidationError, match='"seq" is missing: no training length is known'):
+        Run(model=model(train_seq=None), cluster=cluster())
+
+
+def test_names_are_looked_up():
+    run = Run(model="llama-3.1-70b", cluster="dgx-h100", nodes=32)
+    assert (run.gpus, run.model.layers, run.cluster.device.name) == (256, 80, "h100-sxm")
+
+
+def test_a_file_reports_every_problem_where_it_stands(tmp_path: Path):
+    path = tmp_path / "run.yaml"
+    path.write_text(
+        "model: llama-3.1-80b\n"
+        "cluster: dgx-h100\n"
+        "nodse: 4\n"
+        "layout:\n"
+        "  shard: fsdb\n"
+        "  bucket: 400GBps\n"
+    )
+    with pytest.raises(InputError) as caught:
+        lookup.run(path)
+    lines = str(caught.value).replace(str(tmp_path) + "/", "").splitlines()
+    assert lines[0].startswith('run.yaml:1:1  unknown model "llama-3.1-80b"; did you mean "llama-3')
+    assert lines[1:] == [
+        'run.yaml:3:1  unknown key "nodse"; did you mean "nodes"?',
+        'run.yaml:5:3  unknown shard "fsdb"; did you mean "fsdp"?',
+        'run.yaml:6:3  unknown unit "GBps": did you mean "400 GB"?',
+        "4 problems, nothing was computed",
+    ]
+
+
+def test_layouts_that_cannot_be_are_blamed_on_their_keys(tmp_path: Path):
+    path = tmp_path / "run.yaml"
+    path.write_text(
+        "model: llama-3.1-70b\ncluster: dgx-h100\nnodes: 2\nlayout:\n  tp: 3\n  pp: 100\n"
+    )
+    with pytest.raises(InputError) as caught:
+        lookup.run(path)
+    found = {(problem.line, problem.message) for problem in caught.value.problems}
+    assert (5, "tp 3 does not divide 64 attention heads") in found
+    assert (6, "pp 100 x virtual_stages 1 is more than 80 layers") in found
+
+
+def test_a_machine_may_be_varied_from_another(tmp_path: Path):
+    path = tmp_path / "run.yaml"
+    path.write_text(
+        "model: llama-3.1-8b\n"
+        "cluster:\n"
+        "  base: dgx-h100\n"
+        "  nodes: 4\n"
+        "  node: {nics: {count: 4}, device: {base: h100-sxm, memory: {size: 96 GB}}}\n"
+    )
+    run = lookup.run(path)
+    assert run.gpus == 32
+    assert run.cluster.nic_bytes_per_s_per_gpu == 25e9
+    assert run.cluster.device.memory.size_bytes == 96e9
+    assert run.cluster.device.memory.rate_bytes_per_s == 3.35e12
+
+
+def test_files_are_found_beside_the_file_that_names_them(tmp_path: Path):
+    (tmp_path / "mine.yaml").write_text("base: llama-3.1-8b\nlayers: 16\n")
+    (tmp_path / "run.yaml").write_text("model: ./mine.yaml\ncluster: dgx-h100\n")
+    run = lookup.run(tmp_path / "run.yaml")
+    assert (run.model.name, run.model.layers) == ("mine", 16)
