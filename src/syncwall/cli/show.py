@@ -1,0 +1,88 @@
+"""`syncwall show`: what the catalogue knows, and what a file says.
+
+Holds `show`.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import tyro
+
+from syncwall.problems import InputError
+
+if TYPE_CHECKING:
+    from syncwall.describe.base import Description
+
+What = Literal[
+    "devices",
+    "links",
+    "clusters",
+    "models",
+    "prices",
+    "device",
+    "link",
+    "cluster",
+    "model",
+    "price",
+    "run",
+]
+
+
+def show(
+    what: Annotated[What, tyro.conf.Positional, tyro.conf.arg(metavar="WHAT")],
+    name: Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="NAME")] = None,
+    /,
+    json: bool = False,
+    catalogue: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None,
+) -> int:
+    """Show the catalogue: all entries of a kind, or one of them with the source of every number.
+
+    Args:
+        what: A list (devices, links, clusters, models, prices), or one entry (device, link,
+            cluster, model, price, run).
+        name: Name of the one entry, or a file: YAML, or a Hugging Face config.json for a model.
+        json: Print JSON, quantities in SI units.
+        catalogue: Look in this directory first (devices/NAME.yaml, ...).
+    """
+    from syncwall.catalogue import searched_first
+
+    if what.endswith("s") and name is not None:
+        raise InputError.of(f"`show {what}` lists all: for one write `show {what[:-1]} {name}`")
+    if not what.endswith("s") and name is None:
+        raise InputError.of(f"`show {what}` needs a name; `show {what}s` lists them")
+    with searched_first(catalogue):
+        return _list(what, json) if name is None else _one(what, name, json)
+
+
+def _list(what: str, json: bool) -> int:
+    from syncwall.catalogue import Kind
+    from syncwall.show.listing import listing, listing_table
+
+    lines = listing(Kind(what[:-1]))
+    _print(lines if json else listing_table(lines), json)
+    return 0
+
+
+def _one(what: str, name: str, json: bool) -> int:
+    from syncwall.describe import lookup
+    from syncwall.show.record import record
+    from syncwall.show.sheet import sheet
+
+    readers: dict[str, Callable[[str], Description]] = {
+        "device": lookup.device,
+        "link": lookup.link,
+        "cluster": lookup.cluster,
+        "model": lookup.model,
+        "price": lookup.price_list,
+        "run": lookup.run,
+    }
+    entry = readers[what](name)
+    _print(record(entry) if json else sheet(entry), json)
+    return 0
+
+
+def _print(thing: Any, json: bool) -> None:
+    from syncwall.show.terminal import print_json, print_page
+
+    (print_json if json else print_page)(thing)

@@ -1,0 +1,75 @@
+import json
+import subprocess
+import sys
+
+import pytest
+
+from syncwall.cli import VERBS, main
+from tests.cli.flags import flags_of
+
+PINNED = {
+    "show": ["WHAT", "NAME", "--help", "--json", "--catalogue DIR"],
+}
+
+
+def test_verbs_and_flags_are_these():
+    assert {verb: flags_of(verb) for verb in VERBS} == PINNED
+
+
+def test_help_and_version(capsys):
+    with pytest.raises(SystemExit, match="0"):
+        main(["--help"])
+    assert "syncwall show model llama-3.1-405b" in capsys.readouterr().out
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out.startswith("syncwall 0.")
+
+
+def test_no_arguments_show_the_help(capsys):
+    with pytest.raises(SystemExit, match="0"):
+        main([])
+    assert "usage" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "arguments", [["shoe"], ["show", "gadgets"], ["show", "devices", "--jason"]]
+)
+def test_a_wrong_call_exits_with_2(arguments, capsys):
+    with pytest.raises(SystemExit, match="2"):
+        main(arguments)
+    assert capsys.readouterr().err
+
+
+def test_an_input_error_exits_with_2_and_no_traceback():
+    done = subprocess.run(
+        [sys.executable, "-m", "syncwall", "show", "device", "h100-sxn"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert done.stderr.startswith('unknown device "h100-sxn"; did you mean "h100-sxm"')
+    assert "Traceback" not in done.stderr
+
+
+def test_help_imports_no_numpy_and_no_descriptions():
+    code = (
+        "import sys; from syncwall.cli import main\n"
+        "try: main(['--help'])\n"
+        "except SystemExit: pass\n"
+        "heavy = ('numpy', 'torch', 'pydantic', 'rich', 'yaml')\n"
+        "print([m for m in heavy if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_a_reader_that_stops_early_is_no_error():
+    command = f"{sys.executable} -m syncwall show models | head -1"
+    done = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("name")
+
+
+def test_json_is_json_even_where_text_is_not_ascii(capsys):
+    assert main(["show", "clusters", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)
