@@ -1,0 +1,83 @@
+"""What a user gets from `pip install`: few packages, few megabytes, a quick start."""
+
+import json
+import os
+import resource
+import subprocess
+import venv
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The interpreter of a fresh environment with the package installed from its checkout."""
+    home = tmp_path_factory.mktemp("fresh")
+    venv.create(home, with_pip=True)
+    python = home / "bin" / "python"
+    subprocess.run([python, "-m", "pip", "install", "--quiet", ROOT], check=True)
+    return python
+
+
+def output(python: Path, *arguments: str) -> str:
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    done = subprocess.run(
+        [python, *arguments], capture_output=True, text=True, check=True, cwd="/", env=environment
+    )
+    return done.stdout
+
+
+def cpu_s(python: Path, code: str) -> float:
+    """CPU seconds of `python -c code`, the best of five."""
+    best = float("inf")
+    for _ in range(5):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        output(python, "-c", code)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        best = min(best, used)
+    return best
+
+
+def test_at_most_15_packages_are_installed(python):
+    listed = json.loads(output(python, "-m", "pip", "list", "--format", "json"))
+    names = {package["name"].lower() for package in listed} - {"pip", "setuptools", "wheel"}
+    assert "syncwall" in names
+    assert len(names) <= 15, names
+
+
+def test_at_most_110_megabytes_are_installed(python):
+    packages = Path(output(python, "-c", "import syncwall; print(syncwall.__file__)")).parents[1]
+    own = ("pip", "pip-", "setuptools", "setuptools-", "_distutils_hack", "pkg_resources")
+    files = (
+        path
+        for top in packages.iterdir()
+        if not top.name.startswith(own)
+        for path in (top.rglob("*") if top.is_dir() else [top])
+    )
+    size = sum(path.stat().st_size for path in files if path.is_file())
+    assert size <= 110e6, f"{size / 1e6:.0f} MB"
+
+
+def test_the_import_is_quick(python):
+    own = cpu_s(python, "import syncwall") - cpu_s(python, "pass")
+    everything = cpu_s(python, "import syncwall.describe.lookup") - cpu_s(python, "pass")
+    print(f"import syncwall {own:.3f} s, with every description {everything:.3f} s")
+    assert own <= 0.1
+    assert everything <= 0.35
+
+
+def test_the_installed_command_answers(python, tmp_path):
+    command = python.parent / "syncwall"
+    text = output(command, "show", "model", "llama-3.1-405b", "--json")
+    assert json.loads(text)["parameters"] == 405853388800
+
+
+def test_torch_is_not_needed(python):
+    code = "import syncwall.describe, sys; print('torch' in sys.modules)"
+    assert output(python, "-c", code).strip() == "False"
