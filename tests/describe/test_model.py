@@ -1,4 +1,6 @@
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from tests.describe.samples import MOE, model
@@ -24,6 +26,21 @@ def test_experts_come_where_the_pattern_says():
     sparse = model(moe=MOE | {"dense_first": 3, "every": 2})
     assert [layer for layer in range(8) if sparse.has_experts(layer)] == [3, 5, 7]
     assert sparse.moe_layers + sparse.dense_layers == sparse.layers
+
+
+@given(st.integers(1, 40), st.integers(0, 45), st.integers(1, 9), st.integers(0, 9))
+def test_counts_of_layers_equal_a_count_by_hand(layers, dense_first, every, full_every):
+    patterned = model(
+        layers=layers,
+        attention={"heads": 32, "window": 64, "full_every": full_every},
+        moe=MOE | {"dense_first": dense_first, "every": every},
+    )
+    assert patterned.moe_layers == sum(map(patterned.has_experts, range(layers)))
+    assert patterned.full_attention_layers == sum(map(patterned.sees_everything, range(layers)))
+
+
+def test_a_trillion_layers_are_counted_at_once():
+    assert model(layers=10**12, moe=MOE | {"every": 2}).moe_layers == 5 * 10**11
 
 
 def test_a_token_visits_only_some_experts():

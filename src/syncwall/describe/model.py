@@ -176,7 +176,10 @@ class Model(Entry):
     @property
     def moe_layers(self) -> int:
         """Layers with experts."""
-        return sum(map(self.has_experts, range(self.layers)))
+        if self.moe is None:
+            return 0
+        dense_first = min(self.moe.dense_first, self.layers)
+        return self.layers // self.moe.every - dense_first // self.moe.every
 
     @property
     def dense_layers(self) -> int:
@@ -186,7 +189,9 @@ class Model(Entry):
     @property
     def full_attention_layers(self) -> int:
         """Layers that attend to the whole sequence."""
-        return sum(map(self.sees_everything, range(self.layers)))
+        if self.attention.window is None:
+            return self.layers
+        return self.layers // self.attention.full_every if self.attention.full_every else 0
 
     @property
     def parameter_count(self) -> ParameterCount:
