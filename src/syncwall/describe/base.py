@@ -52,18 +52,25 @@ class Entry(Description):
         return document
 
 
-@dataclass(frozen=True, slots=True)
-class Quantity:
-    """Field annotation: a float of this dimension, from text with a unit."""
-
-    dimension: Dimension
+class _Number:
+    """Field annotation that reads a number with `_validate`."""
 
     def __get_pydantic_core_schema__(
         self, source: type[Any], handler: GetCoreSchemaHandler
     ) -> core_schema.CoreSchema:
         return core_schema.with_info_plain_validator_function(
-            self._validate, serialization=core_schema.plain_serializer_function_ser_schema(float)
+            self._validate, serialization=core_schema.plain_serializer_function_ser_schema(source)
         )
+
+    def _validate(self, value: Any, info: ValidationInfo) -> float:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Quantity(_Number):
+    """Field annotation: a float of this dimension, from text with a unit."""
+
+    dimension: Dimension
 
     def _validate(self, value: Any, info: ValidationInfo) -> float:
         if isinstance(value, Figure):
@@ -87,18 +94,11 @@ class Quantity:
         return f'write for example "{self.dimension.value}"'
 
 
-@dataclass(frozen=True, slots=True)
-class Whole:
+@dataclass(frozen=True)
+class Whole(_Number):
     """Field annotation: a whole number of at least `least`, plain or with its origin."""
 
     least: int
-
-    def __get_pydantic_core_schema__(
-        self, source: type[Any], handler: GetCoreSchemaHandler
-    ) -> core_schema.CoreSchema:
-        return core_schema.with_info_plain_validator_function(
-            self._validate, serialization=core_schema.plain_serializer_function_ser_schema(int)
-        )
 
     def _validate(self, value: Any, info: ValidationInfo) -> int:
         if isinstance(value, Count) and value >= self.least:

@@ -7,14 +7,12 @@ from collections.abc import Callable
 from typing import Final
 
 from syncwall.describe.huggingface.config import Config
-from syncwall.describe.huggingface.plain import Fields, plain, window
+from syncwall.describe.huggingface.plain import Fields, attention_bias, plain, window
 
 
 def llama(c: Config) -> Fields:
     """Llama and what is built like it; biases by flag."""
-    fields = plain(c)
-    bias = c.flag("attention_bias", default=False)
-    fields["attention"] |= {"qkv_bias": bias, "output_bias": bias}
+    fields = attention_bias(c, plain(c))
     fields["mlp"]["bias"] = c.flag("mlp_bias", default=False)
     return fields
 
@@ -33,18 +31,15 @@ def qwen2(c: Config) -> Fields:
 
 def qwen3(c: Config) -> Fields:
     """Llama with normed queries and keys."""
-    fields = plain(c)
-    bias = c.flag("attention_bias", default=False)
-    fields["attention"] |= {"qkv_bias": bias, "output_bias": bias, "qk_norm": "head"}
+    fields = attention_bias(c, plain(c))
+    fields["attention"]["qk_norm"] = "head"
     fields["attention"].setdefault("head_dim", 128)
     return window(c, fields) if c.flag("use_sliding_window", default=False) else fields
 
 
 def gemma(c: Config) -> Fields:
     """Wide heads, the embedding also the head."""
-    fields = plain(c, tied=True)
-    bias = c.flag("attention_bias", default=False)
-    fields["attention"] |= {"qkv_bias": bias, "output_bias": bias}
+    fields = attention_bias(c, plain(c, tied=True))
     fields["attention"].setdefault("head_dim", 256)
     return fields
 
@@ -107,9 +102,7 @@ def gpt_neo(c: Config) -> Fields:
 
 def gpt_neox(c: Config) -> Fields:
     """Layer norm, biases and a plain MLP; positions are rotary."""
-    fields = plain(c)
-    bias = c.flag("attention_bias", default=True)
-    fields["attention"] |= {"qkv_bias": bias, "output_bias": bias}
+    fields = attention_bias(c, plain(c), default=True)
     fields["mlp"] |= {"gated": False, "bias": True}
     return fields | {"norm": {"kind": "layer"}}
 
@@ -187,48 +180,34 @@ def glm4(c: Config) -> Fields:
 
 def nemotron(c: Config) -> Fields:
     """Layer norm and a plain MLP with squared ReLU."""
-    fields = plain(c)
-    bias = c.flag("attention_bias", default=False)
-    fields["attention"] |= {"qkv_bias": bias, "output_bias": bias}
+    fields = attention_bias(c, plain(c))
     fields["mlp"] |= {"gated": False, "bias": c.flag("mlp_bias", default=False)}
     return fields | {"norm": {"kind": "layer"}}
 
 
 def olmo(c: Config) -> Fields:
     """Llama with norms that have no weights."""
-    return llama_without_mlp_bias(c) | {"norm": {"kind": "none"}}
+    return attention_bias(c, plain(c)) | {"norm": {"kind": "none"}}
 
 
 def olmo2(c: Config) -> Fields:
     """Llama with norms over all queries and keys."""
-    fields = llama_without_mlp_bias(c)
+    fields = attention_bias(c, plain(c))
     fields["attention"]["qk_norm"] = "full"
-    return fields
-
-
-def llama_without_mlp_bias(c: Config) -> Fields:
-    """Llama where only attention may have biases."""
-    fields = plain(c)
-    bias = c.flag("attention_bias", default=False)
-    fields["attention"] |= {"qkv_bias": bias, "output_bias": bias}
     return fields
 
 
 def starcoder2(c: Config) -> Fields:
     """Layer norm, biases and a plain MLP; grouped key heads."""
-    fields = window(c, plain(c, tied=True))
-    bias = c.flag("use_bias", default=True)
-    fields["attention"] |= {"qkv_bias": bias, "output_bias": bias}
-    fields["mlp"] |= {"gated": False, "bias": bias}
+    fields = attention_bias(c, window(c, plain(c, tied=True)), "use_bias", default=True)
+    fields["mlp"] |= {"gated": False, "bias": fields["attention"]["qkv_bias"]}
     return fields | {"norm": {"kind": "layer"}}
 
 
 def cohere(c: Config) -> Fields:
     """Attention and MLP side by side behind one norm without bias."""
-    fields = plain(c, tied=True)
-    bias = c.flag("attention_bias", default=False)
+    fields = attention_bias(c, plain(c, tied=True))
     normed = c.flag("use_qk_norm", default=False)
-    fields["attention"] |= {"qkv_bias": bias, "output_bias": bias}
     fields["attention"]["qk_norm"] = "full" if normed else "none"
     return fields | {"norm": {"kind": "layer-no-bias", "per_layer": 1}}
 

@@ -7,21 +7,25 @@ from collections.abc import Callable
 from typing import Final
 
 from syncwall.describe.huggingface.config import Config
-from syncwall.describe.huggingface.dense import llama, llama_without_mlp_bias, olmo2, qwen2, qwen3
-from syncwall.describe.huggingface.plain import HEADS, Fields, plain, window
+from syncwall.describe.huggingface.dense import llama, olmo2, qwen2, qwen3
+from syncwall.describe.huggingface.plain import HEADS, Fields, attention_bias, plain, window
 
 _COUNT: Final = ("num_experts", "num_local_experts", "n_routed_experts")
 
 
-def mixtral(c: Config) -> Fields:
-    """Mistral with experts in every layer."""
-    fields = window(c, plain(c))
+def in_every_layer(c: Config, fields: Fields) -> Fields:
+    """Put routed experts in the place of every MLP, each as wide as it was."""
     fields["moe"] = {
         "experts": c.whole(*_COUNT),
-        "top_k": c.whole("num_experts_per_tok"),
+        "top_k": c.whole("num_experts_per_tok", "experts_per_token"),
         "hidden": fields.pop("mlp")["hidden"],
     }
     return fields
+
+
+def mixtral(c: Config) -> Fields:
+    """Mistral with experts in every layer."""
+    return in_every_layer(c, window(c, plain(c)))
 
 
 def qwen_experts(c: Config, fields: Fields) -> Fields:
@@ -55,9 +59,7 @@ def qwen3_moe(c: Config) -> Fields:
 
 def phimoe(c: Config) -> Fields:
     """Mixtral with layer norm and biases."""
-    fields = mixtral(c)
-    bias = c.flag("attention_bias", default=False)
-    fields["attention"] |= {"qkv_bias": bias, "output_bias": bias}
+    fields = attention_bias(c, mixtral(c))
     fields["head_bias"] = c.flag("lm_head_bias", default=False)
     return fields | {"norm": {"kind": "layer"}}
 
@@ -111,16 +113,9 @@ def glm4_moe(c: Config) -> Fields:
 
 def gpt_oss(c: Config) -> Fields:
     """Experts and router with biases, attention with sinks, every second layer a window."""
-    fields = plain(c)
-    bias = c.flag("attention_bias", default=True)
-    fields["attention"] |= {"qkv_bias": bias, "output_bias": bias, "sinks": True}
-    fields["moe"] = {
-        "experts": c.whole(*_COUNT),
-        "top_k": c.whole("num_experts_per_tok", "experts_per_token"),
-        "hidden": fields.pop("mlp")["hidden"],
-        "router_bias": True,
-        "expert_bias": True,
-    }
+    fields = attention_bias(c, plain(c), default=True)
+    fields["attention"]["sinks"] = True
+    in_every_layer(c, fields)["moe"] |= {"router_bias": True, "expert_bias": True}
     return window(c, fields, full_every=2)
 
 
@@ -146,24 +141,12 @@ def llama4(c: Config) -> Fields:
 
 def olmoe(c: Config) -> Fields:
     """OLMo 2 with experts in every layer."""
-    fields = olmo2(c)
-    fields["moe"] = {
-        "experts": c.whole(*_COUNT),
-        "top_k": c.whole("num_experts_per_tok"),
-        "hidden": fields.pop("mlp")["hidden"],
-    }
-    return fields
+    return in_every_layer(c, olmo2(c))
 
 
 def granitemoe(c: Config) -> Fields:
     """Granite with experts in every layer."""
-    fields = llama_without_mlp_bias(c)
-    fields["moe"] = {
-        "experts": c.whole(*_COUNT),
-        "top_k": c.whole("num_experts_per_tok"),
-        "hidden": fields.pop("mlp")["hidden"],
-    }
-    return fields
+    return in_every_layer(c, attention_bias(c, plain(c)))
 
 
 EXPERTS: Final[dict[str, Callable[[Config], Fields]]] = {

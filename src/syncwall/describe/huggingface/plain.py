@@ -1,6 +1,7 @@
 """The plain decoder, from which every architecture differs by name.
 
-Holds `plain` (RMS norm, gated MLP, no biases, as Llama has it) and `window`.
+Holds `plain` (RMS norm, gated MLP, no biases, as Llama has it), and the common differences `window`
+and `attention_bias`.
 """
 
 from typing import Any, Final
@@ -51,4 +52,13 @@ def window(c: Config, fields: Fields, *, full_every: int = 0) -> Fields:
             return fields
     if c.has("sliding_window") and full_every != 1:
         fields["attention"] |= {"window": c.whole("sliding_window"), "full_every": full_every}
+    return fields
+
+
+def attention_bias(
+    c: Config, fields: Fields, flag: str = "attention_bias", *, default: bool = False
+) -> Fields:
+    """Give attention biases before and after, if the configuration says so."""
+    bias = c.flag(flag, default=default)
+    fields["attention"] |= {"qkv_bias": bias, "output_bias": bias}
     return fields
