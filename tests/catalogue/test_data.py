@@ -8,9 +8,11 @@ import pytest
 
 from syncwall import catalogue
 from syncwall.catalogue import Kind
+from syncwall.cost.calibration import Calibration
 from syncwall.describe import Cluster, Device, Link, Model, PriceList, lookup
 from syncwall.describe.base import Description, Entry
 from syncwall.describe.choice import Dtype
+from syncwall.describe.names import load
 from syncwall.describe.provenance import Count, Figure, Provenance, Trust
 
 READERS: dict[Kind, Any] = {
@@ -19,6 +21,7 @@ READERS: dict[Kind, Any] = {
     Kind.CLUSTER: lookup.cluster,
     Kind.MODEL: lookup.model,
     Kind.PRICE: lookup.price_list,
+    Kind.CALIBRATION: lambda name: load(Kind.CALIBRATION, Calibration, name),
 }
 ENTRIES: list[Entry] = [READERS[kind](name) for kind in Kind for name in catalogue.names(kind)]
 DEVICES = [entry for entry in ENTRIES if isinstance(entry, Device)]
@@ -156,6 +159,13 @@ def test_the_name_tells_the_size_of_the_model(model: Model):
         return
     scale = {"m": 1e6, "b": 1e9, "t": 1e12}[label[2]]
     assert model.parameters == pytest.approx(float(label[1].replace("b", ".")) * scale, rel=0.35)
+
+
+@every("fit", **by_name([entry for entry in ENTRIES if isinstance(entry, Calibration)]))
+def test_calibrations_are_of_known_devices(fit: Calibration):
+    if fit.name != "generic":
+        assert fit.device == fit.name
+        assert lookup.device(fit.name).name == fit.name
 
 
 @every("prices", **by_name(PRICES))

@@ -29,6 +29,7 @@ class Kind(StrEnum):
     CLUSTER = "cluster"
     MODEL = "model"
     PRICE = "price"
+    CALIBRATION = "calibration"
 
     @property
     def folder(self) -> str:

@@ -12,6 +12,7 @@ from syncwall.describe.link import Effective, Link
 from syncwall.describe.model import Attention, Latent, Mlp, Model, Moe, Norm
 from syncwall.describe.price import Offer, PriceList
 from syncwall.describe.run import Run
+from syncwall.describe.software import Software
 
 __all__ = [
     "Attention",
@@ -41,5 +42,6 @@ __all__ = [
     "ScaleUp",
     "Schedule",
     "Shard",
+    "Software",
     "Tier",
 ]

@@ -5,7 +5,7 @@ describes one configuration, or, made by `Layout.arrays`, a million of them at o
 value is plain arithmetic that broadcasts.
 """
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -65,8 +65,10 @@ class Recompute(Choice):
 
     NONE = 0
     SELECTIVE = 1
-    """Attention scores only."""
-    FULL = 2
+    """Attention scores only (Megatron)."""
+    OPERATIONS = 2
+    """Every second matrix multiplication and most of the rest, but not attention (torchtitan)."""
+    FULL = 3
     """Whole layers; only their inputs are kept."""
 
 
@@ -94,6 +96,8 @@ class Layout(Description):
     """Expert-parallel ranks, taken from dp, cp and tp."""
     etp: Positive = 1
     """Tensor-parallel ranks inside an expert."""
+    expert_imbalance: Annotated[float, Field(ge=1)] = 1.0
+    """Tokens of the fullest expert-parallel rank over the average; 1 if the router is balanced."""
     order: tuple[Axis, ...] = ("tp", "cp", "ep", "dp", "pp")
     """Rank order, the axis of neighbouring ranks first."""
     micro_batch: Positive = 1

@@ -43,14 +43,19 @@ def problems(
     error: ValidationError, document: Document, described: type[BaseModel]
 ) -> list[Problem]:
     """What pydantic found, placed in the text and said in the words of the file."""
-    found = []
+    return [document.problem(path, message) for path, message in faults_of(error, described)]
+
+
+def faults_of(error: ValidationError, described: type[BaseModel]) -> list[tuple[Path_, str]]:
+    """The keys that lead to each fault, and what is wrong there."""
+    found: list[tuple[Path_, str]] = []
     for fault in error.errors(include_url=False):
         path = tuple(fault["loc"])
         several = dict(fault.get("ctx") or {}).get("faults")
         if several:
-            found += [document.problem((*path, *inner), reason) for inner, reason in several]
+            found += [((*path, *inner), reason) for inner, reason in several]
         else:
-            found.append(document.problem(path, _message(dict(fault), path, described)))
+            found.append((path, _message(dict(fault), path, described)))
     return found
 
 

@@ -15,6 +15,7 @@ from syncwall.describe.layout import Layout
 from syncwall.describe.model import Model
 from syncwall.describe.names import Ref
 from syncwall.describe.rules import broken_rules
+from syncwall.describe.software import Software
 
 ModelRef = Annotated[Model, Ref(Kind.MODEL)]
 ClusterRef = Annotated[Cluster, Ref(Kind.CLUSTER)]
@@ -32,6 +33,7 @@ class Run(Description):
     gpus_per_node: Positive = 1
     """GPUs used in each node; those of the cluster if not given."""
     layout: Layout = Layout()
+    software: Software = Software()
     seq: Positive = 1
     """Tokens in a sequence; the length that the model was trained with if not given."""
 

@@ -1,0 +1,144 @@
+"""One run, predicted.
+
+Holds `predict`, `Prediction`, and `evaluate`, which does the same for arrays of layouts.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from syncwall.cost.calibration import Calibration, calibration
+from syncwall.cost.communication import NcclNetwork, Network
+from syncwall.cost.prices import Prices
+from syncwall.describe import Cluster, Layout, Model, Run, Software
+from syncwall.describe.choice import Dtype
+from syncwall.timeline.ledger import Ledger
+from syncwall.timeline.step import StepTime, step_time
+from syncwall.work.block import Work
+from syncwall.work.memory import Memory, step_memory
+from syncwall.work.step import transformer_step
+
+KNOWN_SPREAD = (0.80, 1.25)
+"""P10 and P90 of measured over predicted for calibrated devices, before any fit to runs; assumed
+from the spread of published runs around models of this kind."""
+UNKNOWN_SPREAD = (0.65, 1.60)
+"""The same for a device without a calibration of its own."""
+
+_DEFAULT_SOFTWARE = Software()
+COMMUNICATION = (
+    "exposed TP",
+    "exposed CP",
+    "exposed EP",
+    "exposed DP",
+    "exposed FSDP gather",
+    "exposed PP",
+)
+
+
+def evaluate(
+    model: Model,
+    cluster: Cluster,
+    layout: Layout,
+    seq: Any,
+    *,
+    software: Software = _DEFAULT_SOFTWARE,
+    network: Network | None = None,
+) -> tuple[Work, StepTime]:
+    """Work and time of a resolved layout, or of arrays of them; the one model of the package."""
+    fit = calibration(cluster.device)
+    work = transformer_step(model, layout, seq)
+    wires = network or NcclNetwork(layout, cluster, fit.network)
+    prices = Prices(cluster.device, wires, fit, software)
+    return work, step_time(work, layout, prices, fit, layout.gpus)
+
+
+def predict(run: Run, network: Network | None = None) -> "Prediction":
+    """How fast `run` will be, where its time goes, and whether it fits.
+
+    `network` prices communication in the place of the closed form, for example by simulation.
+    """
+    work, time = evaluate(
+        run.model, run.cluster, run.layout, run.seq, software=run.software, network=network
+    )
+    memory = step_memory(run.model, run.layout, run.seq)
+    fit = calibration(run.cluster.device)
+    return Prediction(run, work, float(time.step_s), time.ledger.without_zeros(), memory, fit)
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What is to be expected of a run."""
+
+    run: Run
+    work: Work
+    step_s: float
+    """Seconds of an optimizer step, P50."""
+    ledger: Ledger
+    """Seconds by cause; they add up to `step_s`."""
+    memory: Memory
+    """Bytes on the fullest GPU, by cause."""
+    calibration: Calibration
+
+    @property
+    def step_interval_s(self) -> tuple[float, float]:
+        """P10 and P90 of the step; wide where the device was never measured."""
+        low, high = KNOWN_SPREAD if self.calibration.device else UNKNOWN_SPREAD
+        return self.step_s * low, self.step_s * high
+
+    @property
+    def tokens_per_s_per_gpu(self) -> float:
+        """Training speed of one GPU."""
+        return float(self.work.tokens) / self.step_s / self.run.gpus
+
+    @property
+    def peak_flop_per_s(self) -> float:
+        """Dense 16-bit peak of one GPU, which MFU and HFU refer to."""
+        peak = self.run.cluster.device.peak_flop_per_s
+        return float(peak[Dtype.BF16] if Dtype.BF16 in peak else peak[Dtype.FP16])
+
+    @property
+    def mfu(self) -> float:
+        """Model FLOPs utilisation: causal, without recomputation, of the dense 16-bit peak."""
+        return self._utilisation(float(self.work.model_flops))
+
+    @property
+    def hfu(self) -> float:
+        """Hardware FLOPs utilisation: with recomputation."""
+        return self._utilisation(float(self.work.model_flops + self.work.recompute_flops))
+
+    def _utilisation(self, flops: float) -> float:
+        return flops / self.step_s / self.run.gpus / self.peak_flop_per_s
+
+    @cached_property
+    def exposed_s(self) -> float:
+        """Seconds that wait for communication."""
+        return float(sum(self.ledger[cause] for cause in COMMUNICATION))
+
+    @property
+    def memory_bytes(self) -> float:
+        """Bytes on the fullest GPU."""
+        return float(self.memory.total)
+
+    @property
+    def fits(self) -> bool:
+        """True if the fullest GPU has enough memory."""
+        return self.memory_bytes <= self.run.cluster.device.memory.size_bytes
+
+    @property
+    def verdict(self) -> str:
+        """What limits the run, in one line."""
+        waiting = self.exposed_s / self.step_s
+        if not self.fits:
+            have = self.run.cluster.device.memory.size_bytes
+            return f"does not fit: {self.memory_bytes / 1e9:.0f} of {have / 1e9:.0f} GB are needed"
+        limits = {
+            "communication": waiting,
+            "pipeline bubble": self.ledger["pipeline bubble"] / self.step_s,
+            "the host": self.ledger["host"] / self.step_s,
+        }
+        worst = max(limits, key=lambda name: limits[name])
+        if limits[worst] < 0.15:
+            return f"compute-bound: {waiting:.0%} of the step waits for communication"
+        if worst == "communication":
+            return f"comms is a bottleneck: {waiting:.0%} of the step waits for the network"
+        return f"{worst} is a bottleneck: {limits[worst]:.0%} of the step"

@@ -1,0 +1,83 @@
+"""`syncwall predict`: one training step, priced, placed in time, explained.
+
+Holds `predict`.
+"""
+
+from dataclasses import fields, make_dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+
+from syncwall.describe import Layout, Software
+from syncwall.describe.base import Description
+from syncwall.problems import InputError
+
+
+def _as_flags(name: str, described: type[Description]) -> Any:
+    """A dataclass with every key of a description as text, read as it would be from a file."""
+    keys = [field.alias or key for key, field in described.model_fields.items()]
+    text = Annotated[str | None, tyro.conf.arg(metavar="VALUE")]
+    return make_dataclass(name, [(key, text, None) for key in keys])
+
+
+LayoutFlags: Any = _as_flags("LayoutFlags", Layout)
+SoftwareFlags: Any = _as_flags("SoftwareFlags", Software)
+
+
+def predict(  # noqa: PLR0913, PLR0917 - the flags of the verb
+    file: Annotated[Path | None, tyro.conf.Positional, tyro.conf.arg(metavar="FILE")] = None,
+    /,
+    model: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None,
+    cluster: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None,
+    nodes: Annotated[str | None, tyro.conf.arg(metavar="N")] = None,
+    gpus_per_node: Annotated[str | None, tyro.conf.arg(metavar="N")] = None,
+    seq: Annotated[str | None, tyro.conf.arg(metavar="TOKENS")] = None,
+    layout: LayoutFlags = LayoutFlags(),  # noqa: B008 - a dataclass of defaults, never changed
+    software: SoftwareFlags = SoftwareFlags(),  # noqa: B008
+    json: bool = False,
+    timeline: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None,
+    explain_assumptions: bool = False,
+    catalogue: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None,
+) -> int:
+    """Predict a training step: time, tokens/s/GPU, MFU, memory, and where the time goes.
+
+    Args:
+        file: A run file (YAML); flags override what it says.
+        model: Catalogue name, or a path (YAML, Hugging Face config.json or its directory).
+        cluster: Catalogue name, or a path.
+        nodes: Nodes used.
+        gpus_per_node: GPUs used in each node.
+        seq: Tokens in a sequence.
+        layout: Parallel layout, as in a run file: tp 8, shard fsdp, bucket 25MiB, ...
+        software: Kernels: attention flash-3, flash-2 or unfused; kernels fused or eager.
+        json: Print JSON, quantities in SI units.
+        timeline: Write the intervals of one micro batch here (Chrome trace, for Perfetto).
+        explain_assumptions: List everything that is taken for granted.
+        catalogue: Look in this directory first (devices/NAME.yaml, ...).
+    """
+    from syncwall.answer import predict as answer
+    from syncwall.answer.improvements import improvements
+    from syncwall.answer.timeline import perfetto
+    from syncwall.catalogue import searched_first
+    from syncwall.describe.overrides import run_with
+    from syncwall.show.prediction import prediction_page, prediction_record
+    from syncwall.show.terminal import print_json, print_page
+
+    flags: dict[str, Any] = {"model": model, "cluster": cluster, "nodes": nodes}
+    flags |= {"gpus_per_node": gpus_per_node, "seq": seq}
+    flags |= {f"layout.{field.name}": getattr(layout, field.name) for field in fields(layout)}
+    flags |= {f"software.{field.name}": getattr(software, field.name) for field in fields(software)}
+    stated = {name: text for name, text in flags.items() if text is not None}
+    with searched_first(catalogue):
+        if file is None and not (model and cluster):
+            raise InputError.of("write --model NAME and --cluster NAME, or a run file")
+        prediction = answer(run_with(file, stated))
+        proposals = improvements(prediction)
+    if timeline is not None:
+        perfetto(prediction, timeline)
+    if json:
+        print_json(prediction_record(prediction, proposals))
+    else:
+        print_page(prediction_page(prediction, proposals, assumptions=explain_assumptions))
+    return 0

@@ -1,0 +1,219 @@
+"""NCCL's own cost model: seconds of a collective for each algorithm and protocol, and its choice.
+
+Holds `Graph` (channels and speeds that NCCL found), `Group` (ranks and nodes), `Tuner` and its
+`seconds`. Source: NVIDIA/nccl, src/graph/tuning.cc of 2.28 to 2.30; constants in
+`catalogue/tuning/nccl-2.28.yaml`. Everything broadcasts over arrays of sizes and groups.
+"""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final
+
+import numpy as np
+
+from syncwall.catalogue import BUILT_IN
+from syncwall.documents import read_document
+from syncwall.work.operations import CollectiveKind, Number
+
+GENERATIONS: Final = ("volta", "ampere", "hopper", "blackwell")
+PROTOCOLS: Final = ("LL", "LL128", "Simple")
+_NEVER: Final = np.inf
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The ranks of a collective."""
+
+    ranks: Number
+    nodes: Number
+    """Scale-up domains that they stand in; ranks in a domain are `ranks / nodes`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """What NCCL's topology search found; rates in bytes per second, per channel."""
+
+    channels: Number
+    intra: Number
+    inter: Number
+    tree_channels: Number
+    tree_intra: Number
+    tree_inter: Number
+    nvls_channels: Number = 0
+    """0 without NVLink SHARP."""
+    nvls_intra: Number = 0.0
+    nvlink: bool = True
+    tree_penalty: float = 1.0
+    """0.85 where a plain tree was needed."""
+    ll128: bool = True
+
+
+class Tuner:
+    """The model for one generation of GPUs and kind of CPU."""
+
+    def __init__(self, generation: str, cpu: str = "intel", version: str = "2.28") -> None:
+        self._c = constants()
+        self._version = version
+        self._g = GENERATIONS.index(generation)
+        self._cpu = cpu
+
+    def seconds(self, kind: CollectiveKind, size: Number, group: Group, graph: Graph) -> Any:
+        """The fastest of what NCCL would consider, in seconds."""
+        times = self.choices(kind, size, group, graph)
+        best = None
+        for latency_us, rate in times.values():
+            taken = _time(latency_us, rate, size)
+            best = taken if best is None else np.minimum(best, taken)
+        return best
+
+    def chosen(self, kind: CollectiveKind, size: float, group: Group, graph: Graph) -> str:
+        """Name of the choice, such as "Ring/Simple"."""
+        times = self.choices(kind, size, group, graph)
+        return min(times, key=lambda name: float(_time(*times[name], size)))
+
+    def choices(
+        self, kind: CollectiveKind, size: Number, group: Group, graph: Graph
+    ) -> dict[str, tuple[Any, Any]]:
+        """Latency (us) and algorithm bandwidth (bytes per second) of each candidate."""
+        found: dict[str, tuple[Any, Any]] = {}
+        for number, protocol in enumerate(PROTOCOLS):
+            if protocol != "LL128" or graph.ll128:
+                found[f"Ring/{protocol}"] = self._ring(kind, size, group, graph, number)
+                if kind == "all-reduce":
+                    found[f"Tree/{protocol}"] = self._tree(size, group, graph, number)
+        if kind in ("all-reduce", "all-gather", "reduce-scatter") and np.any(graph.nvls_channels):
+            found["NVLS/Simple"] = self._nvls(kind, group, graph)
+            if kind == "all-reduce":
+                found["NVLSTree/Simple"] = self._nvls_tree(group, graph)
+        if kind in ("all-gather", "reduce-scatter"):
+            found["PAT/Simple"] = self._pat(group, graph)
+        return found
+
+    def _ring(
+        self, kind: CollectiveKind, size: Number, group: Group, graph: Graph, protocol: int
+    ) -> tuple[Any, Any]:
+        ranks, nodes = group.ranks, group.nodes
+        bus = graph.channels * np.where(nodes <= 2, graph.intra, graph.inter)
+        if protocol == 0:
+            bus = np.minimum(self._ll_max(nodes), 0.5 * bus)
+        elif protocol == 1:
+            most = graph.channels * self._c["ring_ll128_per_channel"][self._g] * 1e9
+            bus = np.minimum(0.92 * bus, most)
+        steps = _steps(kind, ranks)
+        return self._ring_us(kind, size, group, graph, protocol), bus * ranks / steps
+
+    def _ring_us(
+        self, kind: CollectiveKind, size: Number, group: Group, graph: Graph, protocol: int
+    ) -> Any:
+        ranks, nodes = group.ranks, group.nodes
+        base, hop = self._c["base_us"]["ring"][protocol], self._hop(graph, "ring", protocol)
+        net = np.where(ranks == nodes, self._net("tree", protocol), self._net("ring", protocol))
+        if kind == "broadcast":
+            return base + np.where(nodes > 1, self._net("ring", protocol), hop)
+        overhead = self._c["net_overhead_us"][self._cpu] * (3.0 if protocol == 2 else 1.0)
+        hop = np.where(nodes > 1, np.maximum(hop, overhead), hop)
+        across = (2.0 if kind == "all-reduce" else 1.0) * (nodes - 1)
+        latency = base + (_steps(kind, ranks) - across) * hop + across * net
+        if kind == "all-reduce" and protocol == 2:
+            plateau = (nodes > 1) & (size / (graph.channels * ranks) >= 64)
+            latency = latency * np.where(plateau, self._c["ring_plateau"][self._g], 1.0)
+        return latency
+
+    def _tree(self, size: Number, group: Group, graph: Graph, protocol: int) -> tuple[Any, Any]:
+        nodes = group.nodes
+        within = group.ranks / nodes
+        channels = graph.tree_channels
+        raw = channels * np.where(nodes <= 2, graph.tree_intra, graph.tree_inter)
+        bus = np.minimum(0.92 * raw, channels * self._by_nodes("tree_per_channel", nodes))
+        if protocol == 0:
+            bus = np.minimum(bus / 3.8, self._ll_max(nodes))
+        elif protocol == 1:
+            most = channels * self._by_nodes("tree_ll128_per_channel", nodes)
+            bus = np.minimum(bus * np.where(nodes == 1, 7 / 9, 120 / 128), most)
+        bus = bus * graph.tree_penalty * self._correction(size, protocol)
+        latency = self._c["base_us"]["tree"][protocol] + 2.0 * (
+            (within - 1) * self._hop(graph, "tree", protocol)
+            + np.floor(np.log2(nodes)) * self._net("tree", protocol)
+        )
+        return latency, 0.5 * bus
+
+    def _correction(self, size: Number, protocol: int) -> Any:
+        table = np.asarray(self._c["tree_correction"][protocol])
+        index = np.floor(np.log2(np.maximum(size, 1.0) / 64.0))
+        factor = table[np.clip(index, 0, len(table) - 1).astype(int)]
+        return np.where((index < 0) | (index >= len(table)), 1.0, factor)
+
+    def _nvls(self, kind: CollectiveKind, group: Group, graph: Graph) -> tuple[Any, Any]:
+        within = group.ranks / group.nodes
+        intra = self._nvls_intra(graph)
+        intra = intra * (2.0 if kind == "all-reduce" else (within - 1) / within)
+        bus = graph.nvls_channels * intra * np.where(group.nodes == 1, 1.0, 0.0)
+        latency = self._hop(graph, "nvls", None)
+        steps = _steps(kind, group.ranks) if kind == "all-reduce" else group.ranks
+        return latency, bus * group.ranks / steps
+
+    def _nvls_tree(self, group: Group, graph: Graph) -> tuple[Any, Any]:
+        nodes = group.nodes
+        inter = graph.tree_inter * graph.tree_channels / np.maximum(graph.nvls_channels, 1)
+        inter = inter * np.where(nodes <= 2, 2.0, 1.0)
+        each = np.minimum(2.0 * self._nvls_intra(graph), inter)
+        each = np.minimum(each, self._by_nodes("nvls_tree_per_channel", nodes))
+        bus = graph.nvls_channels * each * (nodes > 1)
+        latency = self._hop(graph, "nvls_tree", None) + 2.0 * np.floor(np.log2(nodes)) * self._net(
+            "nvls_tree", None
+        )
+        return latency, bus * group.ranks / _steps("all-reduce", group.ranks)
+
+    def _nvls_intra(self, graph: Graph) -> Any:
+        channels = np.maximum(graph.nvls_channels, 1)
+        efficiency = self._c["nvls_efficiency"][self._version][self._g]
+        return graph.nvls_intra * efficiency * (channels - 1) / channels
+
+    def _pat(self, group: Group, graph: Graph) -> tuple[Any, Any]:
+        """Only with one GPU a node."""
+        alone = (group.ranks == group.nodes) & (group.nodes > 1)
+        bus = 0.75 * graph.channels * np.where(group.nodes <= 2, graph.intra, graph.inter) * alone
+        latency = (
+            self._c["base_us"]["pat"]
+            + np.floor(np.log2(group.nodes)) * self._net("pat", None) / 3.5
+            + 2.8 * group.ranks
+        )
+        return latency, bus * group.ranks / (group.ranks - 1 + (group.ranks == 1))
+
+    def _ll_max(self, nodes: Number) -> Any:
+        one = self._c["ll_max_one_node"][self._g]
+        two, more = self._c["ll_max_more_nodes"][self._cpu]
+        return np.where(nodes == 1, one, np.where(nodes == 2, two, more)) * 1e9
+
+    def _by_nodes(self, name: str, nodes: Number) -> Any:
+        one, two, more = self._c[name][self._g]
+        return np.where(nodes == 1, one, np.where(nodes == 2, two, more)) * 1e9
+
+    def _hop(self, graph: Graph, algorithm: str, protocol: int | None) -> Any:
+        table = self._c["nvlink_us" if graph.nvlink else "pci_us"][algorithm]
+        return table if protocol is None else table[protocol]
+
+    def _net(self, algorithm: str, protocol: int | None) -> Any:
+        table = self._c["net_us"][algorithm]
+        return table if protocol is None else table[protocol]
+
+
+def _steps(kind: CollectiveKind, ranks: Number) -> Any:
+    if kind == "all-reduce":
+        return 2.0 * (ranks - 1) + (ranks == 1)
+    if kind == "broadcast":
+        return 1.0 * ranks
+    return 1.0 * (ranks - 1) + (ranks == 1)
+
+
+def _time(latency_us: Any, rate: Any, size: Number) -> Any:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        moving = np.where(np.asarray(rate) > 0, size / np.asarray(rate, dtype=float), _NEVER)
+    return latency_us * 1e-6 + moving
+
+
+@lru_cache(maxsize=1)
+def constants() -> dict[str, Any]:
+    """The constants of NCCL's tuner."""
+    value: dict[str, Any] = read_document(BUILT_IN / "tuning" / "nccl-2.28.yaml").value
+    return value

@@ -1,0 +1,153 @@
+"""A prediction on one screen, and as plain data.
+
+Holds `prediction_page` and `prediction_record`.
+"""
+
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from syncwall import units
+from syncwall.answer.improvements import Improvement
+from syncwall.answer.prediction import Prediction
+from syncwall.show.record import record
+from syncwall.units import Dimension
+
+_BAR = 22
+CONVENTIONS = "causal, dense 16-bit peak"
+
+
+def prediction_page(
+    prediction: Prediction, proposals: list[Improvement], *, assumptions: bool = False
+) -> RenderableType:
+    """Verdict, numbers, ledger, why and next."""
+    parts: list[RenderableType] = [
+        Text.assemble(("Verdict   ", "bold"), prediction.verdict),
+        Text(),
+        _numbers(prediction),
+        Text(),
+        _ledger(prediction),
+        Text(),
+        Text.assemble(("Why       ", "bold"), _why(prediction)),
+        _next(proposals),
+    ]
+    lines = assumed(prediction)
+    if assumptions:
+        parts += [Text("Assumed", style="bold"), *(Text(f"  {line}") for line in lines)]
+    else:
+        parts += [Text(f"Assumed   {'; '.join(lines[:2])} (all: --explain-assumptions)", "dim")]
+    return Group(*parts)
+
+
+def prediction_record(prediction: Prediction, proposals: list[Improvement]) -> dict[str, Any]:
+    """The prediction for `json.dumps`; seconds, bytes, FLOP."""
+    low, high = prediction.step_interval_s
+    return {
+        "verdict": prediction.verdict,
+        "step_s": prediction.step_s,
+        "step_interval_s": [low, high],
+        "tokens_per_s_per_gpu": prediction.tokens_per_s_per_gpu,
+        "mfu": prediction.mfu,
+        "hfu": prediction.hfu,
+        "mfu_convention": CONVENTIONS,
+        "fits": prediction.fits,
+        "memory_bytes": prediction.memory_bytes,
+        "memory_by_cause_bytes": prediction.memory.by_cause(),
+        "ledger_s": dict(prediction.ledger.items()),
+        "exposed_s": prediction.exposed_s,
+        "model_flops": float(prediction.work.model_flops),
+        "tokens": float(prediction.work.tokens),
+        "next": [
+            {"change": p.change, "gained_s": p.gained_s, "memory_bytes": p.memory_bytes}
+            for p in proposals
+        ],
+        "assumed": assumed(prediction),
+        "run": record(prediction.run),
+    }
+
+
+def assumed(prediction: Prediction) -> list[str]:
+    """What the prediction takes for granted, in words."""
+    layout, fit = prediction.run.layout, prediction.calibration
+    software = prediction.run.software
+    calibrated = fit.device or "a generic device, because this one has no calibration"
+    return [
+        f"compute calibrated for {calibrated}",
+        f"gradients reduced in {layout.gradient_dtype}",
+        "NCCL 2.28 chooses algorithms; real links reach "
+        f"{fit.network.nic:.0%} of NIC line rate, {fit.network.nic_per_doubling:.1%} less with "
+        "every doubling of nodes",
+        f"attention {software.attention}, element-wise kernels {software.kernels}",
+        f"computation {fit.network.contention - 1:.0%} slower while weights or gradients move",
+        f"step times of ranks vary by {fit.host.jitter:.1%}; the slowest sets the pace",
+        "optimizer states in fp32 (12 bytes a parameter)",
+        "interval from the spread of published runs, not yet validated for this configuration",
+    ]
+
+
+def _numbers(prediction: Prediction) -> RenderableType:
+    low, high = prediction.step_interval_s
+    have = prediction.run.cluster.device.memory.size_bytes
+    used = prediction.memory_bytes
+    filled = min(_BAR, round(_BAR * used / have))
+    bar = "█" * filled + "░" * (_BAR - filled)
+    parts = prediction.memory.by_cause().items()
+    shares = " · ".join(f"{cause} {size / 1e9:.1f}" for cause, size in parts if size > 5e7)
+    return Group(
+        Text(
+            f"  step      {_time(prediction.step_s)}  (80 % interval {_time(low)} to {_time(high)})"
+            f"     {prediction.tokens_per_s_per_gpu:,.0f} tokens/s/GPU"
+            f"     MFU {prediction.mfu:.1%}  HFU {prediction.hfu:.1%}  ({CONVENTIONS})"
+        ),
+        Text(f"  memory    {used / 1e9:.1f} of {have / 1e9:.1f} GB  {bar}"),
+        Text(f"            {shares}"),
+    )
+
+
+def _ledger(prediction: Prediction) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    table.add_column("  where the time goes")
+    table.add_column("")
+    table.add_column("time", justify="right")
+    table.add_column("%", justify="right")
+    ordered = sorted(prediction.ledger.items(), key=lambda pair: -float(pair[1]))
+    for cause, seconds in ordered:
+        share = float(seconds) / prediction.step_s
+        if share >= 0.0005:
+            bar = "█" * round(_BAR * share) or "▏"
+            table.add_row(f"    {cause}", Text(bar, "cyan"), _time(seconds), f"{share:.1%}")
+    table.add_row("    step", "", _time(prediction.step_s), "100%")
+    return table
+
+
+def _why(prediction: Prediction) -> str:
+    """The largest wait, or the largest work, with its share."""
+    ledger, step = prediction.ledger, prediction.step_s
+    waits = ("exposed", "pipeline", "host", "straggler")
+    waiting = {c: float(s) for c, s in ledger.items() if c.startswith(waits)}
+    working = {c: float(s) for c, s in ledger.items() if c not in waiting}
+    work = max(working, key=lambda cause: working[cause])
+    said = f"{work} takes {_time(working[work])} ({working[work] / step:.0%})"
+    if waiting:
+        wait = max(waiting, key=lambda cause: waiting[cause])
+        said += f"; the largest wait is {wait}, {_time(waiting[wait])} ({waiting[wait] / step:.0%})"
+    return said
+
+
+def _next(proposals: list[Improvement]) -> RenderableType:
+    if not proposals:
+        return Text.assemble(("Next      ", "bold"), "no single change of the layout helps")
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
+    for number, proposal in enumerate(proposals, 1):
+        memory = f"memory {proposal.memory_bytes / 1e9:+.1f} GB"
+        faster = proposal.gained_s >= 0
+        gain = f"{'−' if faster else '+'}{_time(abs(proposal.gained_s))}"
+        head = Text("Next    " if number == 1 else "        ", "bold")
+        table.add_row(head, f"{number}", proposal.change, gain, memory)
+    return table
+
+
+def _time(seconds: Any) -> str:
+    return units.format(float(seconds), Dimension.SECONDS, digits=3)

@@ -1,0 +1,51 @@
+"""Seconds by cause, adding up to the whole.
+
+Holds `Ledger`.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+
+class Ledger:
+    """Seconds by cause; one number each, or an array with one for each layout."""
+
+    def __init__(self, seconds: dict[str, Any] | None = None) -> None:
+        self._seconds: dict[str, Any] = dict(seconds or {})
+
+    def add(self, cause: str, seconds: Any) -> None:
+        """Put `seconds` on the account of `cause`."""
+        self._seconds[cause] = self._seconds.get(cause, 0.0) + seconds
+
+    @property
+    def total(self) -> Any:
+        """All seconds together."""
+        return sum(self._seconds.values())
+
+    def __getitem__(self, cause: str) -> Any:
+        return self._seconds.get(cause, 0.0)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._seconds)
+
+    def items(self) -> Iterator[tuple[str, Any]]:
+        """Causes with their seconds."""
+        return iter(self._seconds.items())
+
+    def plus(self, other: "Ledger", times: Any = 1.0) -> "Ledger":
+        """This ledger and `other` taken `times` times."""
+        total = Ledger(self._seconds)
+        for cause, seconds in other.items():
+            total.add(cause, seconds * times)
+        return total
+
+    def where(self, condition: Any, other: "Ledger") -> "Ledger":
+        """This ledger where the condition holds, `other` elsewhere."""
+        causes = dict.fromkeys([*self, *other])
+        return Ledger({c: np.where(condition, self[c], other[c]) for c in causes})
+
+    def without_zeros(self) -> "Ledger":
+        """Only the causes that took any time."""
+        return Ledger({c: float(s) for c, s in self._seconds.items() if float(s) > 0})

@@ -1,0 +1,125 @@
+"""A whole optimizer step: micro batches through a pipeline, then the optimizer.
+
+Holds `StepTime` and `step_time`. Only classes of equal ranks are evaluated, never rank by rank.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from syncwall.cost.calibration import Calibration
+from syncwall.cost.prices import Prices
+from syncwall.describe import Layout
+from syncwall.describe.layout import Schedule
+from syncwall.timeline.ledger import Ledger
+from syncwall.timeline.segments import Segments, segments
+from syncwall.timeline.streams import Clock
+from syncwall.work.block import Block, Stage, Work
+
+
+@dataclass(frozen=True, slots=True)
+class StepTime:
+    """Seconds of a step and where they go."""
+
+    step_s: Any
+    ledger: Ledger
+
+
+def step_time(work: Work, layout: Layout, prices: Prices, fit: Calibration, gpus: Any) -> StepTime:
+    """Time of `work` with the pipeline schedule of `layout` on `gpus` ranks."""
+    packed = _Packed(prices, fit)
+    each = [_stage_time(stage, packed) for stage in work.stages]
+    body, last = each
+    slower = body.micro_s > last.micro_s
+    slowest = np.where(slower, body.micro_s, last.micro_s)
+    ledger = body.micro.where(slower, last.micro)
+    microbatches = work.microbatches
+    total = Ledger().plus(ledger, microbatches - 1)
+    total = total.plus(body.final.where(slower, last.final))
+    everything = sum(
+        (stage.ranks * time.micro_s for stage, time in zip(work.stages, each, strict=True)), 0.0
+    )
+    total.add("pipeline bubble", _bubble(layout, everything - slowest))
+    total.add("exposed PP", _transfers(work, layout, prices, microbatches))
+    total.add("straggler wait", total.total * fit.host.jitter * _slowest_of(gpus))
+    return StepTime(total.total, total)
+
+
+@dataclass(frozen=True, slots=True)
+class _StageTime:
+    micro_s: Any
+    """One micro batch, forward and backward."""
+    micro: Ledger
+    final: Ledger
+    """The last micro batch with the reduction of gradients, and the optimizer."""
+
+
+def _stage_time(stage: Stage, packed: "_Packed") -> _StageTime:
+    micro = Clock()
+    _run(micro, stage.forward, packed)
+    final = micro.copy()
+    _run(micro, stage.backward, packed)
+    _run(final, stage.last_backward, packed)
+    micro.join()
+    final.join()
+    _run(final, stage.finish, packed)
+    final.join()
+    alive = 1.0 * (stage.ranks > 0)
+    return _StageTime(micro.ledger.total * alive, micro.ledger, final.ledger)
+
+
+def _run(clock: Clock, blocks: tuple[Block, ...], packed: "_Packed") -> None:
+    for block in blocks:
+        clock.run(packed.of(block), block.rounds)
+
+
+class _Packed:
+    """Priced blocks; those with the same operations are priced once."""
+
+    def __init__(self, prices: Prices, fit: Calibration) -> None:
+        self._prices = prices
+        self._fit = fit
+        self._known: dict[int, tuple[Block, Segments]] = {}
+
+    def of(self, block: Block) -> Segments:
+        key = id(block.operations)
+        if key not in self._known:
+            self._known[key] = (block, segments(block, self._prices, self._fit))
+        return self._known[key][1]
+
+
+def _bubble(layout: Layout, others_s: Any) -> Any:
+    """Idle time of a stage while the pipeline fills and drains.
+
+    `others_s` is one micro batch on all other stages. Interleaving divides it by the chunks a rank
+    holds (Narayanan 2021), weight gradients fill two thirds (Qi 2023), DualPipe about half.
+    """
+    schedule = layout.schedule
+    factor = (
+        1.0
+        - (2.0 / 3.0) * (schedule == Schedule.ZERO_BUBBLE)
+        - 0.5 * (schedule == Schedule.DUALPIPE)
+    )
+    return np.maximum(others_s, 0.0) * factor / layout.virtual_stages
+
+
+def _transfers(work: Work, layout: Layout, prices: Prices, microbatches: Any) -> Any:
+    """Messages between stages that computation does not hide.
+
+    Each micro batch crosses every boundary forward and backward, once for each chunk; with overlap
+    only the crossings that fill the pipeline are waited for.
+    """
+    once = prices.seconds(work.transfer) * 2.0 * layout.virtual_stages
+    steady = microbatches * (1.0 - 0.9 * layout.overlap_pp)
+    return once * (steady + (layout.pp - 1.0))
+
+
+def _slowest_of(ranks: Any) -> Any:
+    """Expected largest of `ranks` standard normal numbers (Blom's approximation at the median)."""
+    count = np.maximum(ranks, 1.0)
+    root = np.sqrt(2.0 * np.log(np.maximum(count, 1.000001)))
+    shift = (np.log(np.maximum(np.log(np.maximum(count, 1.000001)), 1e-9)) + 2.5310) / (
+        2.0 * np.maximum(root, 1e-9)
+    )
+    return np.where(count > 3, np.maximum(root - shift, 0.0), 0.5 * (count - 1.0) * 0.56)

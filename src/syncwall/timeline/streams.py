@@ -1,0 +1,156 @@
+"""Operations on streams: each starts when its stream is free and what it waits for has ended.
+
+Holds `Clock`, which runs blocks and keeps the ledger of its compute stream: the time of every
+operation goes to its cause, the time that the stream waits goes to the cause of what it waits for.
+A block that repeats is run three times; then every further round takes as long as the third.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from syncwall.timeline.ledger import Ledger
+from syncwall.timeline.segments import Segment, Segments
+from syncwall.work.block import Stream
+
+ROUNDS = 3
+"""Rounds after which the pattern of waiting repeats: prefetch reaches one round ahead."""
+Moments = dict[Stream, Any]
+
+
+@dataclass(slots=True)
+class Interval:
+    """One operation in time, seconds from the start."""
+
+    name: str
+    cause: str
+    stream: str
+    start_s: float
+    end_s: float
+
+
+@dataclass(slots=True)
+class Clock:
+    """Time on every stream of one rank."""
+
+    free: Moments = field(default_factory=lambda: dict.fromkeys(Stream, 0.0))
+    ledger: Ledger = field(default_factory=Ledger)
+    intervals: list[Interval] | None = None
+    """If a list, filled with every operation (single layouts only)."""
+
+    def copy(self) -> "Clock":
+        """Another clock that shows the same time."""
+        return Clock(dict(self.free), Ledger(dict(self.ledger.items())), self.intervals)
+
+    def run(self, block: Segments, rounds: Any) -> None:
+        """Run `rounds` rounds of a block: none, a part of one, many, or an array of them."""
+        if self.intervals is not None:
+            self._run_all(block, round(float(rounds)))
+            return
+        shots = [(dict(self.free), Ledger())]
+        waited = Ledger()
+        previous: _Round | None = None
+        for _ in range(ROUNDS):
+            previous = self._round(block, previous, waited)
+            shots.append((dict(self.free), Ledger(dict(waited.items()))))
+        self._extrapolate(shots, rounds)
+        self.ledger = self.ledger.plus(block.own, rounds)
+
+    def join(self) -> Any:
+        """Wait for all streams; the time at which the last of them is free."""
+        now = self.free[Stream.COMPUTE]
+        for stream, cause in _TAILS.items():
+            late = np.maximum(self.free[stream] - now, 0.0)
+            self.ledger.add(cause, late)
+            now = now + late
+        self.free = dict.fromkeys(Stream, now)
+        return now
+
+    def _run_all(self, block: Segments, rounds: int) -> None:
+        previous: _Round | None = None
+        for _ in range(rounds):
+            previous = self._round(block, previous, self.ledger)
+        self.ledger = self.ledger.plus(block.own, rounds)
+
+    def _round(self, block: Segments, previous: "_Round | None", waited: Ledger) -> "_Round":
+        this = _Round([], [])
+        for segment in block.segments:
+            start = self._start(segment, block, this, previous, waited)
+            end = start + segment.seconds
+            this.starts.append(start)
+            this.ends.append(end)
+            self.free[segment.stream] = end
+            if self.intervals is not None:
+                self._record(segment, float(start))
+        return this
+
+    def _start(
+        self,
+        segment: Segment,
+        block: Segments,
+        this: "_Round",
+        previous: "_Round | None",
+        waited: Ledger,
+    ) -> Any:
+        start = self.free[segment.stream]
+        for wait in segment.waits:
+            if wait.of == "end":
+                begun = this.starts[wait.index]
+                moment = begun + wait.share * (this.ends[wait.index] - begun)
+            elif previous is None:
+                continue
+            else:
+                ends = wait.of == "previous end"
+                moment = (previous.ends if ends else previous.starts)[wait.index]
+            if wait.when is not True:
+                moment = moment * wait.when
+            later = np.maximum(start, moment)
+            if segment.stream is Stream.COMPUTE:
+                waited.add(block.segments[wait.index].cause, later - start)
+            start = later
+        return start
+
+    def _extrapolate(self, shots: list[tuple[Moments, Ledger]], rounds: Any) -> None:
+        """The state after `rounds` rounds, from that after none, one, two and three."""
+        shares = [
+            np.clip(rounds, 0.0, 1.0),
+            np.clip(rounds - 1.0, 0.0, 1.0),
+            np.maximum(rounds - 2.0, 0.0),
+        ]
+        steps = list(zip(shots, shots[1:], shares, strict=False))
+        for stream in Stream:
+            values = [shot[0][stream] for shot in shots]
+            if any(value is not values[0] for value in values):
+                grown = (share * (b[0][stream] - a[0][stream]) for a, b, share in steps)
+                self.free[stream] = values[0] + sum(grown)
+        for cause in shots[-1][1]:
+            grown = (share * (b[1][cause] - a[1][cause]) for a, b, share in steps)
+            self.ledger.add(cause, sum(grown))
+
+    def _record(self, segment: Segment, start: float) -> None:
+        assert self.intervals is not None
+        for operation, seconds in segment.pieces:
+            if float(seconds) > 0:
+                end = start + float(seconds)
+                self.intervals.append(
+                    Interval(operation.name, operation.cause, segment.stream, start, end)
+                )
+                start = end
+
+
+@dataclass(slots=True)
+class _Round:
+    """Starts and ends of the segments of one round of a block."""
+
+    starts: list[Any]
+    ends: list[Any]
+
+
+_TAILS = {
+    Stream.TENSOR: "exposed TP",
+    Stream.CONTEXT: "exposed CP",
+    Stream.EXPERT: "exposed EP",
+    Stream.GATHER: "exposed FSDP gather",
+    Stream.REDUCE: "exposed DP",
+}

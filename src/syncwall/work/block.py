@@ -1,0 +1,110 @@
+"""Operations in order, on streams, with what they wait for.
+
+Holds `Operation`, `Block` (operations that repeat, such as a layer), `Stage` and `Work` (a whole
+step). Nothing here knows what a transformer is: a captured program is one block that runs once.
+"""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Literal
+
+from syncwall.work.operations import Attention, Collective, Elementwise, Gemm, Number, Transfer
+
+What = Gemm | Attention | Elementwise | Collective | Transfer
+
+
+class Stream(StrEnum):
+    """Queues of one device; operations of a stream run in order."""
+
+    COMPUTE = "compute"
+    TENSOR = "tensor"
+    """Tensor- and sequence-parallel communication."""
+    CONTEXT = "context"
+    EXPERT = "expert"
+    GATHER = "gather"
+    """Sharded weights on their way in."""
+    REDUCE = "reduce"
+    """Gradients on their way out."""
+    PIPELINE = "pipeline"
+
+
+class Phase(StrEnum):
+    """What part of the step an operation belongs to."""
+
+    FORWARD = "forward"
+    BACKWARD = "backward"
+    RECOMPUTE = "recompute"
+    FINISH = "finish"
+    """After the last micro batch: the optimizer, and what must come before and after it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Waiting for another operation of the block."""
+
+    index: int
+    when: Number = True
+    """True (or an array of truths) where the wait applies."""
+    share: Number = 1.0
+    """Share of it that must be done; less than 1 where it is cut up and computed on meanwhile."""
+    of: Literal["end", "previous start", "previous end"] = "end"
+    """What it waits for; the start one round earlier means prefetch by one round."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One thing on one stream."""
+
+    name: str
+    what: What
+    cause: str
+    """The line of the ledger that its seconds go to."""
+    stream: Stream = Stream.COMPUTE
+    after: tuple[Wait, ...] = ()
+    """What must have ended before it starts, besides the operation before it on its stream."""
+    phase: Phase = Phase.FORWARD
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Operations that are done `rounds` times one after the other."""
+
+    name: str
+    operations: tuple[Operation, ...]
+    rounds: Number = 1
+
+    def __iter__(self) -> Any:
+        return iter(self.operations)
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """What one class of equal pipeline ranks does with one micro batch."""
+
+    name: str
+    forward: tuple[Block, ...]
+    backward: tuple[Block, ...]
+    """With recomputation."""
+    last_backward: tuple[Block, ...]
+    """Of the last micro batch: with the gradient reduction that overlaps it."""
+    finish: tuple[Block, ...]
+    ranks: Number = 1
+    """Pipeline ranks of this class."""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """One optimizer step of one replica."""
+
+    stages: tuple[Stage, ...]
+    """Classes of pipeline ranks; each is evaluated once, however many ranks it has."""
+    microbatches: Number
+    transfer: Transfer
+    """What one stage hands to the next for one micro batch."""
+    model_flops: Number
+    """FLOP of the mathematics for the whole step and all GPUs; what MFU counts."""
+    recompute_flops: Number
+    """FLOP done a second time to save memory; HFU counts them too."""
+    tokens: Number
+    """Tokens of the step."""
+    assumptions: tuple[str, ...] = field(default=())

@@ -1,0 +1,66 @@
+"""What stands before the first layer and after the last, and the optimizer.
+
+Holds `embedding_parts`, `head_parts` and `finish_block`.
+"""
+
+from typing import Any
+
+from syncwall.describe import Layout
+from syncwall.describe.choice import Dtype
+from syncwall.describe.layout import Shard
+from syncwall.work.block import Block, Operation, Phase, Stream
+from syncwall.work.held import Held
+from syncwall.work.layer import ACTIVATION_BYTES, Shape, entering, leaving, norm_part
+from syncwall.work.operations import Collective, Elementwise
+from syncwall.work.parts import Part, elementwise, gemm
+from syncwall.work.sharing import WEIGHT_BYTES
+
+OPTIMIZER_BYTES = 34.0
+"""Memory traffic of AdamW for one parameter: weight, two moments and gradient in fp32 read (16),
+the first three written (12), the 16-bit weight written (2), the gradient read for its norm (4)."""
+LOGIT_BYTES = 5.0
+"""Memory traffic for one logit forward: 16 bits written and read, its share of a fused loss."""
+
+
+def embedding_parts(shape: Shape) -> list[Part]:
+    """Rows of the embedding for every token; with tp each rank has a part of the rows."""
+    size = 2 * ACTIVATION_BYTES * shape.tokens * shape.model.hidden
+    return [elementwise("embedding", size), *leaving(shape, "embedding")]
+
+
+def head_parts(shape: Shape) -> list[Part]:
+    """Final norm, logits and loss; the logits are multiplied in 16 bits whatever the precision."""
+    width = shape.model.vocab / shape.layout.tp
+    return [
+        norm_part(shape, "final norm"),
+        *entering(shape, "head"),
+        gemm("logits", "head", shape.tokens, width, shape.model.hidden, Dtype.BF16),
+        elementwise("loss", LOGIT_BYTES * shape.tokens * width, kernels=4),
+    ]
+
+
+def finish_block(layout: Layout, held: Held) -> Block:
+    """The optimizer, and the gather of the weights that it changed.
+
+    ZeRO-1 and ZeRO-2 gather what no overlap hides; FSDP in a pipeline gathers once a step.
+    """
+    sharded = layout.shard >= Shard.ZERO1
+    own = held.plain / _or_one(sharded, layout.shard_degree)
+    experts = held.experts / _or_one(sharded, layout.expert_dp)
+    replicated = sharded & (layout.shard < Shard.FSDP)
+    exposed = replicated * (1 - layout.overlap_parameters)
+    once = (layout.shard == Shard.FSDP) * (layout.pp > 1)
+    weights = Collective("all-gather", WEIGHT_BYTES * held.plain * (exposed + once), "shard")
+    update = Elementwise(OPTIMIZER_BYTES * (own + experts), 4)
+    return Block(
+        "optimizer",
+        (
+            Operation("optimizer", update, "optimizer", phase=Phase.FINISH),
+            Operation("weights", weights, "exposed DP", Stream.GATHER, phase=Phase.FINISH),
+        ),
+    )
+
+
+def _or_one(condition: Any, value: Any) -> Any:
+    """`value` where the condition holds, else 1."""
+    return condition * value + (1 - condition) * 1.0

@@ -1,0 +1,67 @@
+"""The mixture-of-experts part of a layer on one rank.
+
+Holds `expert_parts`. Tokens are routed evenly times the layout's imbalance: the fullest rank sets
+the pace. Source: GShard (Lepikhin 2020), Megatron-Core's token dispatcher.
+"""
+
+from syncwall.work.layer import (
+    ACTIVATION_BYTES,
+    Shape,
+    entering,
+    feed_forward,
+    leaving,
+    norm_part,
+)
+from syncwall.work.operations import Number
+from syncwall.work.parts import EP, Part, elementwise, exchange, gemm
+
+
+def expert_parts(shape: Shape) -> list[Part]:
+    """Router, dispatch, routed experts, combine, and shared experts beside them."""
+    model, layout = shape.model, shape.layout
+    moe = model.moe
+    assert moe is not None
+    routed = _split_tokens(shape) * moe.top_k
+    rows = routed * layout.expert_imbalance
+    moved = ACTIVATION_BYTES * routed * model.hidden
+    sent = moved * (layout.ep > 1)
+    gated = model.mlp.gated if model.mlp else True
+    shared: list[Part] = []
+    if moe.shared_hidden:
+        shared = [
+            *entering(shape, "shared experts"),
+            *feed_forward(shape, "shared experts", moe.shared_hidden / layout.tp, gated),
+            *leaving(shape, "shared experts"),
+        ]
+    return [
+        norm_part(shape, "expert norm"),
+        gemm("router", "GEMM", _split_tokens(shape), moe.experts, model.hidden, layout.precision),
+        *shared,
+        elementwise("permute", 2 * moved, kernels=2),
+        exchange("dispatch", "all-to-all", sent, EP),
+        *_routed(shape, rows, gated),
+        exchange("combine", "all-to-all", sent, EP),
+        elementwise("unpermute", 2 * moved, kernels=2),
+    ]
+
+
+def _split_tokens(shape: Shape) -> Number:
+    """Tokens that a rank routes: the tensor-parallel group shares them out."""
+    return shape.tokens / shape.layout.tp
+
+
+def _routed(shape: Shape, rows: Number, gated: bool) -> list[Part]:
+    """One grouped multiplication over the experts of a rank, `rows` rows in all."""
+    model, layout = shape.model, shape.layout
+    moe = model.moe
+    assert moe is not None
+    local = moe.experts / layout.ep
+    width, into = moe.hidden / layout.etp, 2 if gated else 1
+    all_rows = rows * layout.etp
+    per_expert = all_rows / local
+    dtype = layout.precision
+    return [
+        gemm("experts up", "GEMM", per_expert, into * width, model.hidden, dtype, count=local),
+        elementwise("experts activation", (into + 1) * ACTIVATION_BYTES * all_rows * width),
+        gemm("experts down", "GEMM", per_expert, model.hidden, width, dtype, count=local),
+    ]

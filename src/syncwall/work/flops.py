@@ -1,0 +1,62 @@
+"""FLOPs of the mathematics: what MFU counts.
+
+Holds `forward_flops` and `step_flops`. Convention (PaLM, appendix B): multiplications by weights
+and attention below the causal diagonal; backward is twice forward; recomputation counts for HFU
+only.
+"""
+
+from typing import Any
+
+from syncwall.describe import Layout, Model
+from syncwall.describe.layout import Recompute
+from syncwall.work.ends import head_parts
+from syncwall.work.experts import expert_parts
+from syncwall.work.layer import Shape, attention_parts, mlp_parts
+from syncwall.work.operations import Attention, Collective, Number, Transfer
+from syncwall.work.parts import Part
+
+GEMM_SHARE, ELEMENTWISE_SHARE = 0.5, 0.7
+"""What `Recompute.OPERATIONS` repeats: torchtitan keeps every second product and all attention."""
+
+
+def forward_flops(model: Model, seq: Number, *, square: bool = False) -> tuple[Number, Number]:
+    """FLOP of one sequence forward: everything, and attention scores and values alone.
+
+    `square` counts the half of the scores above the diagonal too, as some sources do.
+    """
+    shape = Shape(model, Layout().resolved(1), seq)
+    attention = attention_parts(shape)
+    core = model.layers * sum(_flops(p, square) for p in attention if p.cause == "attention")
+    total = model.layers * sum(_flops(p, square) for p in attention)
+    if model.mlp is not None and model.dense_layers:
+        total += model.dense_layers * sum(_flops(p, square) for p in mlp_parts(shape))
+    if model.moe is not None:
+        total += model.moe_layers * sum(_flops(p, square) for p in expert_parts(shape))
+    return total + sum(_flops(p, square) for p in head_parts(shape)), core
+
+
+def step_flops(shape: Shape) -> dict[str, Any]:
+    """Model FLOPs, recomputed FLOPs and tokens of the whole step, over all GPUs."""
+    model, layout = shape.model, shape.layout
+    sequences: Any = layout.global_batch
+    tokens = sequences * shape.seq
+    forward, core = forward_flops(model, shape.seq)
+    head = 2.0 * shape.seq * model.hidden * model.vocab
+    full = layout.recompute == Recompute.FULL
+    selective = layout.recompute == Recompute.SELECTIVE
+    single = GEMM_SHARE * (layout.recompute == Recompute.OPERATIONS)
+    layers = shape.recomputed_layers
+    body = forward - head
+    again = sequences * layers * (body * full + core * selective + (body - core) * single)
+    return {
+        "model_flops": 3.0 * forward * sequences,
+        "recompute_flops": again,
+        "tokens": tokens,
+    }
+
+
+def _flops(part: Part, square: bool) -> Number:
+    what = part.forward
+    if what is None or isinstance(what, (Collective, Transfer)):
+        return 0.0
+    return what.square_flops if square and isinstance(what, Attention) else what.flops

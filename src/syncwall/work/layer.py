@@ -1,0 +1,212 @@
+"""One transformer layer on one rank, as parts.
+
+Holds `Shape` (what a rank holds of model and micro batch), `attention_parts`, `mlp_parts` and
+`expert_parts`. Bytes are for 16-bit activations unless named otherwise.
+
+Sources: Megatron-LM (Shoeybi 2019; Korthikanti 2022 for sequence parallelism), DeepSeek-V2 for
+latent attention; element-wise traffic counted tensor by tensor for fused kernels.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from syncwall.describe import Layout, Model
+from syncwall.describe.layout import ContextKind
+from syncwall.work.operations import Attention, Collective, Number
+from syncwall.work.parts import CP, TP, Part, attention, elementwise, exchange, gemm, one_way
+
+ACTIVATION_BYTES = 2.0
+LEFT_BY_OVERLAP = 0.3
+"""Tensor-parallel communication that stays exposed when it is cut up and overlapped; published
+figures go from 0.15 (Transformer Engine) to 0.6 (PyTorch's async TP)."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A rank's share: its tokens of a micro batch, and the numbers that cut tensors."""
+
+    model: Model
+    layout: Layout
+    seq: Number
+
+    @cached_property
+    def tokens(self) -> Number:
+        """Tokens of one micro batch on a rank (its part of the sequence)."""
+        return self.layout.micro_batch * self.seq / self.layout.cp
+
+    @cached_property
+    def plain_tokens(self) -> Number:
+        """Tokens between the tensor-parallel regions: split by tp with sequence parallelism."""
+        return self.tokens / (1 + self.layout.sp * (self.layout.tp - 1))
+
+    @cached_property
+    def kv_heads(self) -> Number:
+        """Key and value heads on a rank; at least one, copied where tp is larger."""
+        share = self.model.kv_heads / self.layout.tp
+        return share * (share >= 1) + 1.0 * (share < 1)
+
+    @cached_property
+    def scattered_bytes(self) -> Number:
+        """One activation that sequence parallelism gathers or scatters along tp; else 0."""
+        return self._hidden_bytes * (self.layout.tp > 1) * self.layout.sp
+
+    @cached_property
+    def summed_bytes(self) -> Number:
+        """One activation that is all-reduced along tp without sequence parallelism; else 0."""
+        return self._hidden_bytes * (self.layout.tp > 1) * (1 - self.layout.sp)
+
+    @cached_property
+    def tp_wait(self) -> Number:
+        """Share of tensor-parallel communication that computation waits for."""
+        return 1.0 - (1.0 - LEFT_BY_OVERLAP) * self.layout.overlap_tp
+
+    @cached_property
+    def recomputed_layers(self) -> Number:
+        """Share of a stage's layers to which recomputation applies."""
+        if self.layout.recompute_layers is None:
+            return 1.0
+        share = self.layout.recompute_layers * self.layout.pp / self.model.layers
+        return share * (share < 1) + 1.0 * (share >= 1)
+
+    @property
+    def _hidden_bytes(self) -> Number:
+        return ACTIVATION_BYTES * self.tokens * self.model.hidden
+
+
+def entering(shape: Shape, what: str) -> list[Part]:
+    """From split or copied activations to the whole ones that a column-parallel weight needs."""
+    return [
+        exchange(f"{what} gather", "all-gather", shape.scattered_bytes, TP, shape.tp_wait),
+        one_way(f"{what} input gradient", shape.summed_bytes, TP, shape.tp_wait, forward=False),
+    ]
+
+
+def leaving(shape: Shape, what: str) -> list[Part]:
+    """From the partial sums of a row-parallel weight back to split or copied activations."""
+    return [
+        exchange(f"{what} scatter", "reduce-scatter", shape.scattered_bytes, TP, shape.tp_wait),
+        one_way(f"{what} sum", shape.summed_bytes, TP, shape.tp_wait, forward=True),
+    ]
+
+
+def norm_part(shape: Shape, name: str) -> Part:
+    """A norm and the residual beside it: read twice, written twice."""
+    return elementwise(name, 4 * ACTIVATION_BYTES * shape.plain_tokens * shape.model.hidden)
+
+
+def attention_parts(shape: Shape) -> list[Part]:
+    """Norm, projections, attention and output projection."""
+    projections = _latent(shape) if shape.model.attention.latent else _grouped(shape)
+    heads, v_dim = shape.model.attention.heads / shape.layout.tp, shape.model.v_head_dim
+    return [
+        norm_part(shape, "attention norm"),
+        *entering(shape, "attention"),
+        *projections,
+        *_context(shape),
+        *_cores(shape),
+        gemm(
+            "output projection", "GEMM", shape.tokens, shape.model.hidden, heads * v_dim,
+            shape.layout.precision,
+        ),
+        *leaving(shape, "attention"),
+    ]  # fmt: skip
+
+
+def _cores(shape: Shape) -> list[Part]:
+    """Attention to the whole sequence and within a window, each with the share of its layers."""
+    model, layout = shape.model, shape.layout
+    whole = model.full_attention_layers / model.layers
+
+    def core(share: float, window: int | None) -> Part:
+        what = Attention(
+            batch=layout.micro_batch * share,
+            heads=model.attention.heads / layout.tp,
+            q_len=shape.seq / layout.cp,
+            kv_len=shape.seq,
+            head_dim=model.head_dim,
+            v_dim=model.v_head_dim,
+            kv_heads=shape.kv_heads,
+            window=window,
+        )
+        return attention("attention" if window is None else "attention in a window", what)
+
+    cores = [core(whole, None)] if whole else []
+    return cores + ([core(1 - whole, model.attention.window)] if whole < 1 else [])
+
+
+def _grouped(shape: Shape) -> list[Part]:
+    model, tokens = shape.model, shape.tokens
+    queries = model.attention.heads / shape.layout.tp * model.head_dim
+    width = queries + 2 * shape.kv_heads * model.head_dim
+    rotary = 2 * ACTIVATION_BYTES * tokens * (queries + shape.kv_heads * model.head_dim)
+    return [
+        gemm("query key value", "GEMM", tokens, width, model.hidden, shape.layout.precision),
+        elementwise("positions", rotary),
+    ]
+
+
+def _latent(shape: Shape) -> list[Part]:
+    model, tokens, dtype = shape.model, shape.tokens, shape.layout.precision
+    latent, heads = model.attention.latent, model.attention.heads / shape.layout.tp
+    assert latent is not None
+    parts: list[Part] = []
+    rank: Any = latent.q_rank
+    if rank is None:
+        parts.append(gemm("queries", "GEMM", tokens, heads * model.head_dim, model.hidden, dtype))
+    else:
+        parts.append(gemm("query down", "GEMM", tokens, rank, model.hidden, dtype))
+        parts.append(elementwise("query norm", 2 * ACTIVATION_BYTES * tokens * rank))
+        parts.append(gemm("query up", "GEMM", tokens, heads * model.head_dim, rank, dtype))
+    down = latent.kv_rank + latent.rope_dim
+    up = heads * (latent.nope_dim + latent.v_dim)
+    width = heads * model.head_dim
+    return [
+        *parts,
+        gemm("key value down", "GEMM", tokens, down, model.hidden, dtype),
+        elementwise("key value norm", 2 * ACTIVATION_BYTES * tokens * down),
+        gemm("key value up", "GEMM", tokens, up, latent.kv_rank, dtype),
+        elementwise("positions", 2 * ACTIVATION_BYTES * tokens * (2 * width + up)),
+    ]
+
+
+def _context(shape: Shape) -> list[Part]:
+    """Keys and values of the other context ranks: a ring beside the computation, or gathered.
+
+    Ulysses instead exchanges heads against sequence before and after attention.
+    """
+    model, layout, cp = shape.model, shape.layout, shape.layout.cp
+    kv_width = shape.kv_heads * (model.head_dim + model.v_head_dim)
+    whole = ACTIVATION_BYTES * layout.micro_batch * shape.seq * kv_width * (cp > 1)
+    queries = model.attention.heads / layout.tp * (model.head_dim + model.v_head_dim)
+    swapped = ACTIVATION_BYTES * shape.tokens * (queries + kv_width) * (cp > 1)
+    ulysses = layout.cp_kind == ContextKind.ULYSSES
+    waited_for = 1.0 - (layout.cp_kind == ContextKind.RING)
+    gather = Collective("all-gather", whole * (1 - ulysses), "cp")
+    scatter = Collective("reduce-scatter", whole * (1 - ulysses), "cp")
+    swap = exchange("heads for sequence", "all-to-all", swapped * ulysses, CP)
+    keys = Part("keys and values", CP.cause, gather, (gather, scatter), CP.stream, waited_for)
+    return [keys, swap]
+
+
+def mlp_parts(shape: Shape) -> list[Part]:
+    """The feed-forward part of a dense layer."""
+    mlp = shape.model.mlp
+    assert mlp is not None
+    return [
+        norm_part(shape, "MLP norm"),
+        *entering(shape, "MLP"),
+        *feed_forward(shape, "MLP", mlp.hidden / shape.layout.tp, mlp.gated),
+        *leaving(shape, "MLP"),
+    ]
+
+
+def feed_forward(shape: Shape, name: str, width: Number, gated: bool) -> list[Part]:
+    """Up (and gate), activation, down for all tokens."""
+    model, tokens, dtype = shape.model, shape.tokens, shape.layout.precision
+    into = 2 if gated else 1
+    return [
+        gemm(f"{name} up", "GEMM", tokens, into * width, model.hidden, dtype),
+        elementwise(f"{name} activation", (into + 1) * ACTIVATION_BYTES * tokens * width),
+        gemm(f"{name} down", "GEMM", tokens, model.hidden, width, dtype),
+    ]

@@ -1,0 +1,162 @@
+"""The things a step does, each with its FLOPs and bytes.
+
+Holds `Gemm`, `Attention`, `Elementwise`, `Collective` and `Transfer`. A multiply-add is 2 FLOP.
+Dimensions are numbers or arrays that broadcast together.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from syncwall.describe.choice import Dtype
+
+Number = Any
+"""One number, or an array with one for each layout."""
+
+CollectiveKind = Literal["all-reduce", "all-gather", "reduce-scatter", "all-to-all", "broadcast"]
+Axis = Literal["tp", "cp", "ep", "dp", "shard", "replica", "expert-shard", "expert-replica"]
+
+
+@dataclass(frozen=True, slots=True)
+class Gemm:
+    """Matrix multiplications (m x k) by (k x n), `count` of them alike."""
+
+    m: Number
+    n: Number
+    k: Number
+    dtype: Dtype = Dtype.BF16
+    count: Number = 1
+    is_weight_gradient: bool = False
+    """Contracts over tokens and adds to a gradient, often kept in fp32."""
+
+    @property
+    def flops(self) -> Number:
+        """FLOP of all of them."""
+        return 2.0 * self.m * self.n * self.k * self.count
+
+    @property
+    def hbm_bytes(self) -> Number:
+        """Least memory traffic: both inputs once, the output once."""
+        size = self.dtype.size_bytes
+        out = 4.0 if self.is_weight_gradient else max(size, 2.0)
+        read = size * (self.m * self.k + self.k * self.n)
+        return self.count * (read + out * self.m * self.n)
+
+    @property
+    def for_input(self) -> "Gemm":
+        """The multiplication that gives the gradient of its input."""
+        return Gemm(self.m, self.k, self.n, self.dtype, self.count)
+
+    @property
+    def for_weight(self) -> "Gemm":
+        """The multiplication that gives the gradient of its weight."""
+        return Gemm(self.k, self.n, self.m, self.dtype, self.count, is_weight_gradient=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Attention:
+    """Scores, softmax and weighted values of `batch` sequences."""
+
+    batch: Number
+    heads: Number
+    q_len: Number
+    """Queries of one sequence on this rank."""
+    kv_len: Number
+    """Keys that a query may see, the last one all of them."""
+    head_dim: Number
+    v_dim: Number
+    kv_heads: Number = 1
+    window: Number | None = None
+    """Keys that a query sees at most; None for all before it."""
+    is_backward: bool = False
+
+    @property
+    def pairs(self) -> Number:
+        """Query-key pairs of one head and sequence under the causal mask.
+
+        A rank's queries are spread over the whole sequence: each sees half of it on average.
+        """
+        if self.window is None:
+            return self.q_len * (self.kv_len + 1) / 2.0
+        window = _least(self.window, self.kv_len)
+        return self.q_len * (window - window * (window - 1.0) / (2.0 * self.kv_len))
+
+    @property
+    def model_flops(self) -> Number:
+        """FLOP of the mathematics: 2 matrix products forward, 4 backward, below the diagonal."""
+        products = 2.0 if self.is_backward else 1.0
+        each = 2.0 * self.batch * self.heads * self.pairs * (self.head_dim + self.v_dim)
+        return products * each
+
+    @property
+    def flops(self) -> Number:
+        """FLOP that a fused kernel computes: 5 products backward, one of them the scores again."""
+        return self.model_flops * (1.25 if self.is_backward else 1.0)
+
+    @property
+    def square_flops(self) -> Number:
+        """`model_flops` as some sources count them: with the half that the mask removes."""
+        return self.model_flops * self.kv_len * self.q_len / self.pairs
+
+    @property
+    def hbm_bytes(self) -> Number:
+        """Queries, keys, values and output once in 16 bits; gradients too when backward."""
+        query = self.q_len * self.heads * (self.head_dim + self.v_dim)
+        keys = self.kv_len * self.kv_heads * (self.head_dim + self.v_dim)
+        return (3.0 if self.is_backward else 1.0) * 2.0 * self.batch * (query + keys)
+
+    @property
+    def backward(self) -> "Attention":
+        """The gradients of all inputs."""
+        return Attention(
+            self.batch, self.heads, self.q_len, self.kv_len, self.head_dim, self.v_dim,
+            self.kv_heads, self.window, is_backward=True,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Elementwise:
+    """Work that is limited by memory: norms, activations, residuals, casts, optimizers."""
+
+    bytes: Number
+    """Memory traffic."""
+    kernels: Number = 1
+    """Launches."""
+
+    @property
+    def flops(self) -> Number:
+        """Not counted, by convention."""
+        return 0.0 * self.bytes
+
+    @property
+    def hbm_bytes(self) -> Number:
+        """Memory traffic."""
+        return self.bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Collective:
+    """Communication of all ranks of an axis.
+
+    `bytes` is the size that nccl-tests prints: the vector for all-reduce and broadcast, the whole
+    over all ranks for all-gather and reduce-scatter, what one rank sends for all-to-all.
+    """
+
+    kind: CollectiveKind
+    bytes: Number
+    axis: Axis
+    calls: Number = 1
+    """Equal calls that together move `bytes` (buckets)."""
+    share: Number = 1
+    """Share of the steps in which it happens at all (DiLoCo)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """A message from one pipeline stage to the next."""
+
+    bytes: Number
+
+
+def _least(first: Number, second: Number) -> Number:
+    """The smaller of two numbers or arrays, without importing NumPy for two numbers."""
+    return first * (first <= second) + second * (first > second)

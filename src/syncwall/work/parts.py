@@ -1,0 +1,156 @@
+"""A layer as parts that know how they run forward and backward.
+
+Holds `Part`, and `forward_block` and `backward_block`, which lay parts out as operations. The
+backward pass goes through the parts in reverse; what is recomputed runs forward once more first.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from syncwall.describe.choice import Dtype
+from syncwall.work.block import Block, Operation, Phase, Stream, Wait, What
+from syncwall.work.operations import (
+    Attention,
+    Axis,
+    Collective,
+    CollectiveKind,
+    Elementwise,
+    Gemm,
+    Number,
+)
+
+TRANSPOSED: Final[dict[CollectiveKind, CollectiveKind]] = {
+    "all-gather": "reduce-scatter",
+    "reduce-scatter": "all-gather",
+    "all-to-all": "all-to-all",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One thing that a layer does, in both directions."""
+
+    name: str
+    cause: str
+    forward: What | None
+    backward: tuple[What, ...]
+    stream: Stream = Stream.COMPUTE
+    waited_for: Number = 1.0
+    """Share of it that the computation after it waits for; less than 1 with declared overlap."""
+    recomputed: Number = False
+    """Share of its forward work that the backward pass repeats."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """Where one kind of communication goes: its axis, its stream and its line in the ledger."""
+
+    axis: Axis
+    stream: Stream
+    cause: str
+
+
+TP: Final = Lane("tp", Stream.TENSOR, "exposed TP")
+CP: Final = Lane("cp", Stream.CONTEXT, "exposed CP")
+EP: Final = Lane("ep", Stream.EXPERT, "exposed EP")
+
+
+def gemm(  # noqa: PLR0913 - three dimensions are three arguments
+    name: str, cause: str, m: Number, n: Number, k: Number, dtype: Dtype, *, count: Number = 1
+) -> Part:
+    """A multiplication by a weight."""
+    forward = Gemm(m, n, k, dtype, count)
+    return Part(name, cause, forward, (forward.for_input, forward.for_weight))
+
+
+def attention(name: str, what: Attention) -> Part:
+    """Fused attention."""
+    return Part(name, "attention", what, (what.backward,))
+
+
+def elementwise(name: str, bytes_: Number, kernels: Number = 1) -> Part:
+    """Memory-bound work; its gradient moves twice as much."""
+    forward = Elementwise(bytes_, kernels)
+    return Part(name, "elementwise", forward, (Elementwise(2.0 * bytes_, 2 * kernels),))
+
+
+def exchange(
+    name: str, kind: CollectiveKind, bytes_: Number, lane: Lane, waited_for: Number = 1.0
+) -> Part:
+    """A collective whose gradient is its transpose (gather and scatter, all-to-all)."""
+    forward = Collective(kind, bytes_, lane.axis)
+    backward = Collective(TRANSPOSED[kind], bytes_, lane.axis)
+    return Part(name, lane.cause, forward, (backward,), lane.stream, waited_for)
+
+
+def one_way(
+    name: str, bytes_: Number, lane: Lane, waited_for: Number = 1.0, *, forward: bool
+) -> Part:
+    """An all-reduce in one direction whose gradient is the identity (Megatron's f and g)."""
+    what = Collective("all-reduce", bytes_, lane.axis)
+    back = () if forward else (what,)
+    return Part(name, lane.cause, what if forward else None, back, lane.stream, waited_for)
+
+
+def forward_block(name: str, parts: Sequence[Part], rounds: Number) -> Block:
+    """The parts in order."""
+    return Block(name, tuple(_laid_out(_forward(parts), Phase.FORWARD)), rounds)
+
+
+def backward_block(name: str, parts: Sequence[Part], rounds: Number) -> Block:
+    """What is recomputed in order, then the gradients of the parts in reverse."""
+    bytes_: dict[tuple[int, int], Number] = {}
+    again = [
+        (part, _scaled(part.forward, part.recomputed, bytes_)) for part in parts if part.forward
+    ]
+    kept = [(part, what) for part, what in again if what is not None]
+    operations = _laid_out(kept, Phase.RECOMPUTE)
+    gradients = [(part, what) for part in reversed(parts) for what in part.backward]
+    return Block(name, tuple(_laid_out(gradients, Phase.BACKWARD, operations)), rounds)
+
+
+def _forward(parts: Sequence[Part]) -> list[tuple[Part, What]]:
+    return [(part, part.forward) for part in parts if part.forward is not None]
+
+
+def _laid_out(
+    work: Sequence[tuple[Part, What]], phase: Phase, before: Sequence[Operation] = ()
+) -> list[Operation]:
+    """Operations in order: communication waits for what was computed, computation for it."""
+    laid = list(before)
+    pending: list[Wait] = []
+    last_compute = max(
+        (i for i, op in enumerate(laid) if op.stream is Stream.COMPUTE), default=None
+    )
+    for part, what in work:
+        cause = (
+            "recompute"
+            if phase is Phase.RECOMPUTE and part.stream is Stream.COMPUTE
+            else part.cause
+        )
+        if part.stream is Stream.COMPUTE:
+            waits, pending = tuple(pending), []
+            last_compute = len(laid)
+        else:
+            waits = () if last_compute is None else (Wait(last_compute),)
+            pending.append(Wait(len(laid), share=part.waited_for))
+        laid.append(Operation(part.name, what, cause, part.stream, waits, phase))
+    return laid
+
+
+def _scaled(what: What | None, share: Number, bytes_: dict[tuple[int, int], Number]) -> What | None:
+    """`what` done in part; None if it is certainly not done at all.
+
+    `bytes_` keeps sizes, so that equal collectives stay equal and are priced once.
+    """
+    if what is None or (not hasattr(share, "dtype") and share == 0):
+        return None
+    if isinstance(what, Gemm):
+        return replace(what, count=what.count * share)
+    if isinstance(what, Attention):
+        return replace(what, batch=what.batch * share)
+    if isinstance(what, Elementwise):
+        return Elementwise(what.bytes * share, what.kernels * share)
+    size = bytes_.setdefault((id(what.bytes), id(share)), what.bytes * share)
+    return replace(what, bytes=size)

@@ -1,0 +1,107 @@
+"""What data-parallel ranks exchange: weights on their way in, gradients on their way out.
+
+Holds `gathered`, which puts the gather of sharded weights before a block, and `reduced`, which puts
+the reduction of its gradients behind it. What a layout does not do has zero bytes, so that one
+block serves DDP, ZeRO and FSDP alike.
+
+Sources: PyTorch DDP (Li 2020), ZeRO (Rajbhandari 2020), PyTorch FSDP (Zhao 2023).
+"""
+
+from dataclasses import replace
+
+from syncwall.describe import Layout
+from syncwall.describe.layout import Shard
+from syncwall.work.block import Block, Operation, Phase, Stream, Wait
+from syncwall.work.held import Held
+from syncwall.work.operations import Axis, Collective, CollectiveKind, Number
+
+WEIGHT_BYTES = 2.0
+
+
+def gathered(block: Block, held: Held, layout: Layout, *, each_time: Number) -> Block:
+    """`block` behind the gather of its weights, one round ahead where overlap is on.
+
+    `each_time` is 1 where weights are gathered for every micro batch, 0 where once is enough.
+    """
+    first, count = _first_compute(block), 2
+    active = (layout.shard == Shard.FSDP) * each_time
+    ahead = layout.overlap_parameters
+    waits = (
+        Wait(first + count, when=ahead, of="previous start"),
+        Wait(len(block.operations) + count - 1, when=_not(ahead), of="previous end"),
+    )
+    sizes: tuple[tuple[Number, Axis], ...] = (
+        (held.plain * active, "shard"),
+        (held.experts * active, "expert-shard"),
+    )
+    gathers = [
+        _operation("weights", "all-gather", WEIGHT_BYTES * size, axis, Stream.GATHER, waits)
+        for size, axis in sizes
+    ]
+    moved = [_shifted(operation, count) for operation in block.operations]
+    moved[first] = replace(moved[first], after=(*moved[first].after, Wait(0), Wait(1)))
+    return replace(block, operations=(*gathers, *moved))
+
+
+def reduced(block: Block, held: Held, layout: Layout, *, last: bool) -> Block:
+    """`block` with the reduction of its gradients behind it.
+
+    Of the `last` micro batch everything is reduced; of the others only what is sharded at once.
+    """
+    every_time = layout.shard >= Shard.ZERO2
+    scattered = (layout.shard >= Shard.ZERO1) if last else every_time
+    whole = (layout.shard == Shard.DDP) * last
+    size = layout.gradient_dtype.size_bytes
+    share = 1.0 if layout.outer_every is None else 1.0 / layout.outer_every
+    after = (Wait(len(block.operations) - 1),)
+    plain, experts = size * held.plain, size * held.experts
+    pieces = plain / layout.bucket_bytes
+    calls = pieces * (pieces > 1) + 1.0 * (pieces <= 1)
+    replicas = (layout.replicas_of_shards > 1) * (layout.shard >= Shard.ZERO1) * last
+    sums = [
+        ("all-reduce", plain * whole, "dp", calls),
+        ("reduce-scatter", plain * scattered, "shard", 1.0),
+        ("all-reduce", plain * replicas / layout.shard_degree, "replica", 1.0),
+        ("all-reduce", experts * whole, "expert-replica", 1.0),
+        ("reduce-scatter", experts * scattered, "expert-shard", 1.0),
+    ]
+    operations = [
+        Operation(
+            "gradients", Collective(kind, bytes_, axis, count, share), "exposed DP",  # type: ignore[arg-type]
+            Stream.REDUCE, after, Phase.BACKWARD,
+        )
+        for kind, bytes_, axis, count in sums
+    ]  # fmt: skip
+    blocked = _not(layout.overlap_gradients)
+    first = _first_compute(block)
+    waits = tuple(
+        Wait(len(block.operations) + i, when=blocked, of="previous end")
+        for i in range(len(operations))
+    )
+    moved = list(block.operations)
+    moved[first] = replace(moved[first], after=(*moved[first].after, *waits))
+    return replace(block, operations=(*moved, *operations))
+
+
+def _first_compute(block: Block) -> int:
+    return next(i for i, op in enumerate(block.operations) if op.stream is Stream.COMPUTE)
+
+
+def _shifted(operation: Operation, by: int) -> Operation:
+    waits = tuple(replace(wait, index=wait.index + by) for wait in operation.after)
+    return replace(operation, after=waits)
+
+
+def _operation(
+    name: str,
+    kind: CollectiveKind,
+    size: Number,
+    axis: Axis,
+    stream: Stream,
+    after: tuple[Wait, ...],
+) -> Operation:
+    return Operation(name, Collective(kind, size, axis), "exposed FSDP gather", stream, after)
+
+
+def _not(truth: Number) -> Number:
+    return ~truth if hasattr(truth, "dtype") else not truth

@@ -1,0 +1,127 @@
+"""A transformer's training step as `Work`.
+
+Holds `transformer_step`: the layers of each class of pipeline ranks, embedding and head, the
+exchange of weights and gradients, and the optimizer.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from syncwall.describe import Layout, Model
+from syncwall.describe.layout import Recompute
+from syncwall.work.block import Block, Stage, Work
+from syncwall.work.ends import embedding_parts, finish_block, head_parts
+from syncwall.work.experts import expert_parts
+from syncwall.work.flops import ELEMENTWISE_SHARE, GEMM_SHARE, step_flops
+from syncwall.work.held import Held, dense_held, ends_held, expert_held
+from syncwall.work.layer import ACTIVATION_BYTES, Shape, attention_parts, mlp_parts
+from syncwall.work.operations import Number, Transfer
+from syncwall.work.parts import Part, backward_block, forward_block
+from syncwall.work.sharing import gathered, reduced
+
+
+def transformer_step(model: Model, layout: Layout, seq: Number) -> Work:
+    """The work of one optimizer step; `layout` is resolved and may be arrays."""
+    shape = Shape(model, layout, seq)
+    layers = LayerCounts(model, layout)
+    embedding = _Kind.of("embedding", embedding_parts(shape), ends_held(shape), shape)
+    head = _Kind.of("head", head_parts(shape), ends_held(shape), shape)
+    attention = attention_parts(shape)
+    body: list[tuple[_Kind, Number]] = [(embedding, 1.0)]
+    last: list[tuple[_Kind, Number]] = [(embedding, 1.0 * (layout.pp == 1))]
+    if model.mlp is not None and model.dense_layers:
+        dense = _Kind.of("dense layer", attention + mlp_parts(shape), dense_held(shape), shape)
+        body.append((dense, layers.body_dense))
+        last.append((dense, layers.last_dense))
+    if model.moe is not None:
+        parts = attention + expert_parts(shape)
+        sparse = _Kind.of("expert layer", parts, expert_held(shape), shape)
+        body.append((sparse, layers.body_sparse))
+        last.append((sparse, layers.last_sparse))
+    last.append((head, 1.0))
+    hidden = ACTIVATION_BYTES * shape.plain_tokens * model.hidden
+    return Work(
+        stages=(
+            _stage("body", body, layout, layers.body_ranks),
+            _stage("last", last, layout, 1.0),
+        ),
+        microbatches=layout.microbatches,
+        transfer=Transfer(hidden * (layout.pp > 1)),
+        **step_flops(shape),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """One kind of layer (or end) as blocks; the number of rounds is set by the stage."""
+
+    held: Held
+    forward: Block
+    backward: Block
+    last_backward: Block
+
+    @classmethod
+    def of(cls, name: str, parts: Sequence[Part], held: Held, shape: Shape) -> "_Kind":
+        layout = shape.layout
+        each_time = layout.pp == 1  # in a pipeline, FSDP keeps weights until the step ends
+        forward = gathered(forward_block(name, parts, 1), held, layout, each_time=each_time)
+        again = backward_block(name, recomputed(parts, layout, shape.recomputed_layers), 1)
+        backward = gathered(again, held, layout, each_time=each_time)
+        return cls(
+            held,
+            forward,
+            reduced(backward, held, layout, last=False),
+            reduced(backward, held, layout, last=True),
+        )
+
+
+def _stage(
+    name: str, kinds: Sequence[tuple[_Kind, Number]], layout: Layout, ranks: Number
+) -> Stage:
+    plain = sum(kind.held.plain * rounds for kind, rounds in kinds)
+    experts = sum(kind.held.experts * rounds for kind, rounds in kinds)
+    return Stage(
+        name,
+        tuple(replace(kind.forward, rounds=rounds) for kind, rounds in kinds),
+        tuple(replace(kind.backward, rounds=rounds) for kind, rounds in reversed(kinds)),
+        tuple(replace(kind.last_backward, rounds=rounds) for kind, rounds in reversed(kinds)),
+        (finish_block(layout, Held(plain, experts)),),
+        ranks,
+    )
+
+
+def recomputed(parts: Sequence[Part], layout: Layout, layers: Number) -> list[Part]:
+    """The parts with the share of each that the backward pass repeats, in a share of layers."""
+    whole = layers * (layout.recompute == Recompute.FULL)
+    single = layers * (layout.recompute == Recompute.OPERATIONS)
+    core = whole + layers * (layout.recompute == Recompute.SELECTIVE)
+    shares = {
+        "attention": core,
+        "elementwise": whole + ELEMENTWISE_SHARE * single,
+        "GEMM": whole + GEMM_SHARE * single,
+    }
+    return [replace(part, recomputed=shares.get(part.cause, whole)) for part in parts]
+
+
+class LayerCounts:
+    """Layers of each kind in each class of pipeline ranks.
+
+    The last rank has the head too, so a remainder goes to the ranks before it. `body_*` is the
+    fullest of these; `body_ranks` is how many such ranks hold all layers but those of the last.
+    Leading dense layers stand in the first rank, which is then not the fullest.
+    """
+
+    def __init__(self, model: Model, layout: Layout) -> None:
+        pp: Any = layout.pp
+        alone = 1 * (pp == 1)
+        several = 1 - alone
+        last = model.layers // pp
+        fullest = -(-(model.layers - last) // (pp - several + alone * pp))
+        after_dense = max(model.layers - (model.moe.dense_first if model.moe else 0), 1)
+        share = model.moe_layers / after_dense
+        self.last_sparse = model.moe_layers * alone + last * share * several
+        self.last_dense = last - self.last_sparse
+        self.body_sparse = fullest * share * several
+        self.body_dense = fullest * several - self.body_sparse
+        self.body_ranks = several * (model.layers - last) / (fullest + alone)

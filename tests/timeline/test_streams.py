@@ -1,0 +1,96 @@
+import time
+from typing import Any, Literal
+
+import numpy as np
+import pytest
+
+from syncwall.timeline.ledger import Ledger
+from syncwall.timeline.segments import Segment, Segments
+from syncwall.timeline.streams import Clock
+from syncwall.work.block import Operation, Stream, Wait
+from syncwall.work.operations import Elementwise
+
+NOTHING = Operation("x", Elementwise(0), "work")
+
+
+def layer(compute: Any, gather: Any, *, ahead: bool = True) -> Segments:
+    """A layer that gathers its weights, one layer ahead or not."""
+    of: Literal["previous start", "previous end"] = "previous start" if ahead else "previous end"
+    return Segments(
+        [
+            Segment(Stream.GATHER, "gather", gather, (Wait(1, of=of),), []),
+            Segment(Stream.COMPUTE, "work", compute, (Wait(0),), []),
+        ],
+        Ledger({"work": compute}),
+    )
+
+
+def finished(block: Segments, rounds: float) -> tuple[float, Clock]:
+    clock = Clock()
+    clock.run(block, rounds)
+    return float(clock.join()), clock
+
+
+@pytest.mark.parametrize(
+    ("compute", "gather", "ahead", "expected"),
+    [
+        (3.0, 1.0, True, 1 + 10 * 3),  # only the first gather is seen
+        (1.0, 3.0, True, 10 * 3 + 1),  # the wire sets the pace
+        (3.0, 1.0, False, 10 * 4),  # nothing overlaps
+        (2.0, 2.0, True, 2 + 10 * 2),
+    ],
+)
+def test_prefetch_hides_what_it_can(compute, gather, ahead, expected):
+    end, clock = finished(layer(compute, gather, ahead=ahead), 10)
+    assert end == pytest.approx(expected)
+    assert clock.ledger.total == pytest.approx(end)
+    assert clock.ledger["work"] == pytest.approx(10 * compute)
+
+
+@pytest.mark.parametrize("rounds", [0, 1, 2, 3, 7, 126])
+@pytest.mark.parametrize("ahead", [True, False])
+@pytest.mark.parametrize(("compute", "gather"), [(3.0, 1.0), (1.0, 3.0), (1.0, 1.0)])
+def test_three_rounds_tell_all(rounds, ahead, compute, gather):
+    block = layer(compute, gather, ahead=ahead)
+    short, _ = finished(block, rounds)
+    whole = Clock(intervals=[])
+    whole.run(block, rounds)
+    assert short == pytest.approx(float(whole.join()))
+
+
+def test_arrays_of_rounds_and_times_agree_with_single_ones():
+    compute, gather = np.array([3.0, 1.0, 1.0]), np.array([1.0, 3.0, 0.5])
+    rounds = np.array([1, 5, 126])
+    clock = Clock()
+    clock.run(layer(compute, gather), rounds)
+    together = clock.join()
+    singly = [finished(layer(c, g), r)[0] for c, g, r in zip(compute, gather, rounds, strict=True)]
+    np.testing.assert_allclose(together, singly)
+
+
+def test_a_program_of_fifty_thousand_operations_is_one_block():
+    segments = [
+        Segment(
+            Stream.COMPUTE if i % 10 else Stream.REDUCE, "work" if i % 10 else "exposed DP", 1e-6,
+            (Wait(i - 1),) if i else (), [],
+        )
+        for i in range(50_000)
+    ]  # fmt: skip
+    start = time.process_time()
+    end, _ = finished(Segments(segments, Ledger({"work": 0.045})), 1)
+    assert end == pytest.approx(0.05)
+    assert time.process_time() - start < 5
+
+
+def test_part_of_a_collective_can_be_waited_for():
+    half = Segments(
+        [
+            Segment(Stream.COMPUTE, "work", 1.0, (), []),
+            Segment(Stream.TENSOR, "exposed TP", 2.0, (Wait(0),), []),
+            Segment(Stream.COMPUTE, "work", 1.0, (Wait(1, share=0.5),), []),
+        ],
+        Ledger({"work": 2.0}),
+    )
+    end, clock = finished(half, 1)
+    assert end == pytest.approx(3.0)
+    assert clock.ledger["exposed TP"] == pytest.approx(1.0)
