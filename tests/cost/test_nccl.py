@@ -73,6 +73,6 @@ def test_arrays_and_single_sizes_agree():
     for kind in ("all-reduce", "all-gather", "reduce-scatter", "broadcast"):
         for ranks, nodes in ((8, 1), (16, 2), (64, 8)):
             group = Group(ranks, nodes)
-            together = tuner.seconds(kind, sizes, group, graph)  # type: ignore[arg-type]
-            singly = [float(tuner.seconds(kind, s, group, graph)) for s in sizes]  # type: ignore[arg-type]
+            together = tuner.seconds(kind, sizes, group, graph)
+            singly = [float(tuner.seconds(kind, s, group, graph)) for s in sizes]
             np.testing.assert_array_equal(together, singly)

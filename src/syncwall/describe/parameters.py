@@ -1,8 +1,8 @@
 """Exact parameter counts of a model.
 
-Holds `ParameterCount` and `count_parameters`. The sum equals what the reference implementation of
-an architecture instantiates, to the parameter; buffers (rotary tables, routing corrections) do not
-count.
+Holds `ParameterCount`, `count_parameters`, and the counts of the parts of a layer. The sum equals
+what the reference implementation of an architecture instantiates, to the parameter; buffers (rotary
+tables, routing corrections) do not count.
 """
 
 from dataclasses import dataclass
@@ -62,14 +62,14 @@ def count_parameters(model: "Model") -> ParameterCount:
     norm = norm_weights(model.norm, hidden)
     norms = model.layers * model.norm.per_layer + model.norm.final + model.norm.embedding
     head = 0 if model.tied_embeddings else model.vocab * width
-    expert, shared, router = _expert(model), _shared_experts(model), _router(model)
+    expert = expert_parameters(model)
     return ParameterCount(
         embedding=model.vocab * width + positions + projections,
         attention=model.layers * attention_parameters(model),
-        mlp=dense * _mlp(model),
+        mlp=dense * mlp_parameters(model),
         experts=sparse * (model.moe.experts if model.moe else 0) * expert,
-        shared_experts=sparse * shared,
-        router=sparse * router,
+        shared_experts=sparse * shared_expert_parameters(model),
+        router=sparse * router_parameters(model),
         norm=norms * norm,
         head=head + (model.vocab if model.head_bias else 0),
         inactive=sparse * (model.moe.experts - model.moe.top_k if model.moe else 0) * expert,
@@ -116,7 +116,8 @@ def _feed_forward(hidden: int, width: int, gated: bool, bias: bool) -> int:
     return (into + 1) * hidden * width + bias * (into * width + hidden)
 
 
-def _mlp(model: "Model") -> int:
+def mlp_parameters(model: "Model") -> int:
+    """Parameters of the feed-forward part of a dense layer; 0 if there is none."""
     mlp = model.mlp
     return _feed_forward(model.hidden, mlp.hidden, mlp.gated, mlp.bias) if mlp else 0
 
@@ -126,12 +127,14 @@ def _gated(model: "Model") -> bool:
     return model.mlp.gated if model.mlp else True
 
 
-def _expert(model: "Model") -> int:
+def expert_parameters(model: "Model") -> int:
+    """Parameters of one routed expert; 0 if there are none."""
     moe = model.moe
     return _feed_forward(model.hidden, moe.hidden, _gated(model), moe.expert_bias) if moe else 0
 
 
-def _shared_experts(model: "Model") -> int:
+def shared_expert_parameters(model: "Model") -> int:
+    """Parameters of all shared experts of a layer together, with their gate."""
     moe = model.moe
     if moe is None or not moe.shared_hidden:
         return 0
@@ -139,7 +142,8 @@ def _shared_experts(model: "Model") -> int:
     return _feed_forward(model.hidden, moe.shared_hidden, _gated(model), moe.expert_bias) + gate
 
 
-def _router(model: "Model") -> int:
+def router_parameters(model: "Model") -> int:
+    """Parameters of the router of a layer; 0 if there are no experts."""
     moe = model.moe
     return (model.hidden + moe.router_bias) * moe.experts if moe else 0
 
@@ -152,8 +156,9 @@ def _mtp_layer(model: "Model") -> int:
     hidden, norm = model.hidden, norm_weights(model.norm, model.hidden)
     if model.has_experts(model.layers - 1):
         assert model.moe is not None
-        part = model.moe.experts * _expert(model) + _shared_experts(model) + _router(model)
+        routed = model.moe.experts * expert_parameters(model)
+        part = routed + shared_expert_parameters(model) + router_parameters(model)
     else:
-        part = _mlp(model)
+        part = mlp_parameters(model)
     layer = attention_parameters(model) + part + model.norm.per_layer * norm
     return layer + 2 * hidden * hidden + 3 * norm

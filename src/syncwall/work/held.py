@@ -1,12 +1,19 @@
 """Parameters that one rank works with.
 
-Holds `Held`, and `dense_held`, `expert_held` and `ends_held` for the kinds of layers.
+Holds `Held`, and `dense_held`, `expert_held`, `embedding_held` and `head_held`.
 """
 
 from dataclasses import dataclass
 
 from syncwall.describe import Model
-from syncwall.describe.parameters import attention_parameters, norm_weights
+from syncwall.describe.parameters import (
+    attention_parameters,
+    expert_parameters,
+    mlp_parameters,
+    norm_weights,
+    router_parameters,
+    shared_expert_parameters,
+)
 from syncwall.work.layer import Shape
 from syncwall.work.operations import Number
 
@@ -23,26 +30,30 @@ class Held:
 
 def dense_held(shape: Shape) -> Held:
     """Parameters of a dense layer."""
-    model, mlp = shape.model, shape.model.mlp
-    assert mlp is not None
-    matrices = (3 if mlp.gated else 2) * model.hidden * mlp.hidden
-    return Held((attention_parameters(model) + matrices) / shape.layout.tp + _norms(model))
+    model = shape.model
+    split = attention_parameters(model) + mlp_parameters(model)
+    return Held(split / shape.layout.tp + _norms(model))
 
 
 def expert_held(shape: Shape) -> Held:
     """Parameters of a layer with experts."""
-    model, layout, moe = shape.model, shape.layout, shape.model.moe
-    assert moe is not None
-    matrices = 3 if (model.mlp is None or model.mlp.gated) else 2
-    shared = matrices * model.hidden * moe.shared_hidden
-    plain = (attention_parameters(model) + shared) / layout.tp
-    routed = moe.experts * matrices * model.hidden * moe.hidden / (layout.ep * layout.etp)
-    return Held(plain + model.hidden * moe.experts + _norms(model), routed)
+    model, layout = shape.model, shape.layout
+    assert model.moe is not None
+    split = attention_parameters(model) + shared_expert_parameters(model)
+    plain = split / layout.tp + router_parameters(model) + _norms(model)
+    routed = model.moe.experts * expert_parameters(model) / (layout.ep * layout.etp)
+    return Held(plain, routed)
 
 
-def ends_held(shape: Shape) -> Held:
-    """Parameters of the embedding, or of the head."""
+def embedding_held(shape: Shape) -> Held:
+    """Parameters of the embedding."""
     return Held(shape.model.vocab * shape.model.hidden / shape.layout.tp)
+
+
+def head_held(shape: Shape) -> Held:
+    """Parameters of the output head and the norm before it."""
+    norm = norm_weights(shape.model.norm, shape.model.hidden) * shape.model.norm.final
+    return Held(shape.model.vocab * shape.model.hidden / shape.layout.tp + norm)
 
 
 def _norms(model: Model) -> int:

@@ -14,7 +14,7 @@ import numpy as np
 
 from syncwall.describe import Layout, Model
 from syncwall.describe.layout import Recompute, Schedule, Shard
-from syncwall.work.held import Held, dense_held, ends_held, expert_held
+from syncwall.work.held import Held, dense_held, embedding_held, expert_held, head_held
 from syncwall.work.layer import ACTIVATION_BYTES, Shape
 from syncwall.work.operations import Number
 from syncwall.work.sharing import WEIGHT_BYTES
@@ -93,7 +93,8 @@ def _fullest(shape: Shape, counts: LayerCounts) -> tuple[Held, Any]:
     alone = 1 * (layout.pp == 1)
     dense = counts.last_dense * alone + counts.body_dense * (1 - alone)
     sparse = counts.last_sparse * alone + counts.body_sparse * (1 - alone)
-    ends = ends_held(shape).plain * (1 + alone * (not model.tied_embeddings))
+    head = head_held(shape).plain * alone * (not model.tied_embeddings)
+    ends = embedding_held(shape).plain + head
     plain, experts = ends, 0.0
     if model.mlp is not None and model.dense_layers:
         plain = plain + dense * dense_held(shape).plain

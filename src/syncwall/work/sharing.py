@@ -2,14 +2,14 @@
 
 Holds `gathered`, which puts the gather of sharded weights before a block, and `reduced`, which puts
 the reduction of its gradients behind it. What a layout does not do has zero bytes, so that one
-block serves DDP, ZeRO and FSDP alike.
+block serves DDP, ZeRO and FSDP alike. `layout` is a resolved `Layout`, of numbers or of arrays.
 
 Sources: PyTorch DDP (Li 2020), ZeRO (Rajbhandari 2020), PyTorch FSDP (Zhao 2023).
 """
 
 from dataclasses import replace
+from typing import Any
 
-from syncwall.describe import Layout
 from syncwall.describe.layout import Shard
 from syncwall.work.block import Block, Operation, Phase, Stream, Wait
 from syncwall.work.held import Held
@@ -18,13 +18,13 @@ from syncwall.work.operations import Axis, Collective, CollectiveKind, Number
 WEIGHT_BYTES = 2.0
 
 
-def gathered(block: Block, held: Held, layout: Layout, *, each_time: Number) -> Block:
+def gathered(block: Block, held: Held, layout: Any, *, each_time: Number) -> Block:
     """`block` behind the gather of its weights, one round ahead where overlap is on.
 
     `each_time` is 1 where weights are gathered for every micro batch, 0 where once is enough.
     """
     first, count = _first_compute(block), 2
-    active = (layout.shard == Shard.FSDP) * each_time
+    active = (layout.shard == Shard.FSDP) * each_time * (layout.shard_degree > 1)
     ahead = layout.overlap_parameters
     waits = (
         Wait(first + count, when=ahead, of="previous start"),
@@ -43,14 +43,15 @@ def gathered(block: Block, held: Held, layout: Layout, *, each_time: Number) -> 
     return replace(block, operations=(*gathers, *moved))
 
 
-def reduced(block: Block, held: Held, layout: Layout, *, last: bool) -> Block:
+def reduced(block: Block, held: Held, layout: Any, *, last: bool) -> Block:
     """`block` with the reduction of its gradients behind it.
 
     Of the `last` micro batch everything is reduced; of the others only what is sharded at once.
     """
     every_time = layout.shard >= Shard.ZERO2
     scattered = (layout.shard >= Shard.ZERO1) if last else every_time
-    whole = (layout.shard == Shard.DDP) * last
+    scattered = scattered * (layout.shard_degree > 1)
+    whole = (layout.shard == Shard.DDP) * last * (layout.dp * layout.cp > 1)
     size = layout.gradient_dtype.size_bytes
     share = 1.0 if layout.outer_every is None else 1.0 / layout.outer_every
     after = (Wait(len(block.operations) - 1),)

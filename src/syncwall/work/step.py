@@ -14,7 +14,7 @@ from syncwall.work.block import Block, Stage, Work
 from syncwall.work.ends import embedding_parts, finish_block, head_parts
 from syncwall.work.experts import expert_parts
 from syncwall.work.flops import ELEMENTWISE_SHARE, GEMM_SHARE, step_flops
-from syncwall.work.held import Held, dense_held, ends_held, expert_held
+from syncwall.work.held import Held, dense_held, embedding_held, expert_held, head_held
 from syncwall.work.layer import ACTIVATION_BYTES, Shape, attention_parts, mlp_parts
 from syncwall.work.operations import Number, Transfer
 from syncwall.work.parts import Part, backward_block, forward_block
@@ -25,8 +25,8 @@ def transformer_step(model: Model, layout: Layout, seq: Number) -> Work:
     """The work of one optimizer step; `layout` is resolved and may be arrays."""
     shape = Shape(model, layout, seq)
     layers = LayerCounts(model, layout)
-    embedding = _Kind.of("embedding", embedding_parts(shape), ends_held(shape), shape)
-    head = _Kind.of("head", head_parts(shape), ends_held(shape), shape)
+    embedding = _Kind.of("embedding", embedding_parts(shape), embedding_held(shape), shape)
+    head = _Kind.of("head", head_parts(shape), head_held(shape), shape)
     attention = attention_parts(shape)
     body: list[tuple[_Kind, Number]] = [(embedding, 1.0)]
     last: list[tuple[_Kind, Number]] = [(embedding, 1.0 * (layout.pp == 1))]
