@@ -9,8 +9,9 @@ import syncwall
 
 PUBLIC = {
     "Attention", "Checkpoints", "Cluster", "Device", "Fabric", "Failures", "InputError", "Job",
-    "Layout", "Link", "Mlp", "Model", "Moe", "Nics", "Node", "Run", "ScaleUp", "Tier",
-    "__version__", "cluster", "device", "job", "link", "model", "prices", "run",
+    "Layout", "Link", "Mlp", "Model", "Moe", "Nics", "Node", "Prediction", "Run", "ScaleUp",
+    "Software", "Tier", "__version__", "cluster", "device", "job", "link", "model", "predict",
+    "prices", "run",
 }  # fmt: skip
 
 

@@ -13,6 +13,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from syncwall.answer import Prediction as Prediction
+    from syncwall.answer import predict as predict
     from syncwall.describe import Attention as Attention
     from syncwall.describe import Checkpoints as Checkpoints
     from syncwall.describe import Cluster as Cluster
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from syncwall.describe import Node as Node
     from syncwall.describe import Run as Run
     from syncwall.describe import ScaleUp as ScaleUp
+    from syncwall.describe import Software as Software
     from syncwall.describe import Tier as Tier
     from syncwall.describe.lookup import cluster as cluster
     from syncwall.describe.lookup import device as device
@@ -42,9 +45,10 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOME = {
+    "syncwall.answer": "Prediction predict",
     "syncwall.describe": (
         "Attention Checkpoints Cluster Device Fabric Failures Job Layout Link Mlp Model Moe Nics "
-        "Node Run ScaleUp Tier"
+        "Node Run ScaleUp Software Tier"
     ),
     "syncwall.describe.lookup": "cluster device job link model prices run",
     "syncwall.problems": "InputError",

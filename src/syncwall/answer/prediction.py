@@ -25,6 +25,7 @@ UNKNOWN_SPREAD = (0.65, 1.60)
 """The same for a device without a calibration of its own."""
 
 _DEFAULT_SOFTWARE = Software()
+MFU_CONVENTION = "causal, dense 16-bit peak"
 COMMUNICATION = (
     "exposed TP",
     "exposed CP",
@@ -105,6 +106,40 @@ class Prediction:
     def hfu(self) -> float:
         """Hardware FLOPs utilisation: with recomputation."""
         return self._utilisation(float(self.work.model_flops + self.work.recompute_flops))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The prediction as plain data: seconds, bytes, FLOP."""
+        low, high = self.step_interval_s
+        return {
+            "verdict": self.verdict,
+            "step_s": self.step_s,
+            "step_interval_s": [low, high],
+            "tokens_per_s_per_gpu": self.tokens_per_s_per_gpu,
+            "mfu": self.mfu,
+            "hfu": self.hfu,
+            "mfu_convention": MFU_CONVENTION,
+            "fits": self.fits,
+            "memory_bytes": self.memory_bytes,
+            "memory_by_cause_bytes": self.memory.by_cause(),
+            "ledger_s": dict(self.ledger.items()),
+            "exposed_s": self.exposed_s,
+            "model_flops": float(self.work.model_flops),
+            "tokens": float(self.work.tokens),
+        }
+
+    def _repr_html_(self) -> str:
+        """The numbers and the ledger as a table, for notebooks."""
+        rows = [
+            ("verdict", self.verdict),
+            ("step", f"{self.step_s:.3g} s"),
+            ("tokens/s/GPU", f"{self.tokens_per_s_per_gpu:,.0f}"),
+            ("MFU", f"{self.mfu:.1%} ({MFU_CONVENTION})"),
+            ("memory", f"{self.memory_bytes / 1e9:.1f} GB, {'fits' if self.fits else 'too much'}"),
+        ]
+        ordered = sorted(self.ledger.items(), key=lambda pair: -float(pair[1]))
+        rows += [(cause, f"{float(s):.3g} s, {float(s) / self.step_s:.1%}") for cause, s in ordered]
+        cells = "".join(f"<tr><th>{name}</th><td>{text}</td></tr>" for name, text in rows)
+        return f"<table>{cells}</table>"
 
     def _utilisation(self, flops: float) -> float:
         return flops / self.step_s / self.run.gpus / self.peak_flop_per_s

@@ -9,11 +9,18 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from syncwall.catalogue import Kind, names
-from syncwall.describe.base import Description, Entry, Seconds
+from syncwall.describe.base import BytesPerSecond, Description, Entry, Seconds
 from syncwall.describe.choice import Dtype
 from syncwall.describe.device import Device
 from syncwall.describe.names import load
+from syncwall.describe.provenance import Figure, Provenance, Trust
+from syncwall.units import Dimension
 
+_GLOO_RATE = Figure(
+    0.9e9,
+    Dimension.BYTES_PER_S,
+    Provenance(Trust.MEASURED, "scale-ops-net-1", note="all-reduce busbw on two nodes, 0.86"),
+)
 Fraction = Annotated[float, Field(gt=0, le=1.5)]
 
 
@@ -81,6 +88,10 @@ class NetworkFit(Description):
     """Line rate lost with every doubling of domains."""
     shared_nic: Fraction = 0.75
     """NIC rate left where several GPUs share one and some reach it through the host; assumed."""
+    tcp: Fraction = 0.6
+    """Of the line rate, over sockets; published: 52 % of 25 Gb/s, 80 % of 100 Gb/s."""
+    gloo_bytes_per_s: BytesPerSecond = Field(_GLOO_RATE, alias="gloo")
+    """Bus rate of Gloo, whose CPUs add the numbers, whatever the wire."""
     latency: Annotated[float, Field(gt=0)]
     """Latency over NCCL's own prediction."""
     contention: Annotated[float, Field(ge=1)]

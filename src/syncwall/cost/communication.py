@@ -19,6 +19,10 @@ _POINT_TO_POINT_S = 15e-6
 """Start of a message between two GPUs on different nodes, both sides ready."""
 
 
+_SOCKET_HOP_S = 50e-6
+"""One hop of a ring over TCP between processes."""
+
+
 class Network(Protocol):
     """Anything that can price communication: a formula, a simulation, a measurement."""
 
@@ -41,6 +45,8 @@ class NcclNetwork:
             2,
         )
         self._number = number
+        nics = cluster.node.nics
+        self._transport = nics.transport if nics else "rdma"
         self._tuner = Tuner(GENERATIONS[number])
         self._graphs: dict[str, Graph] = {}
         self._known: dict[tuple[str, str, int, int], tuple[Collective, Any]] = {}
@@ -57,7 +63,9 @@ class NcclNetwork:
         size = collective.bytes / collective.calls
         if not np.any((size > 0) & (path.ranks > 1)):
             return 0.0
-        if collective.kind == "all-to-all":
+        if self._transport == "gloo":
+            once = self._gloo(collective.kind, size, path)
+        elif collective.kind == "all-to-all":
             once = self._all_to_all(size, path)
         else:
             group = Group(path.ranks, path.domains)
@@ -69,7 +77,7 @@ class NcclNetwork:
         """A message to the next stage, over NVLink or the NIC."""
         path = self._paths["pp"]
         near = self._scale_up(2.0)
-        far = path.nic_bytes_per_s_per_gpu * self._fit.nic * self._beside_nic
+        far = path.nic_bytes_per_s_per_gpu * self._nic_reached
         rate = np.where(path.domains > 1, np.maximum(far, 1.0), near)
         real = transfer.bytes > 0
         return np.where(real, transfer.bytes / rate + _POINT_TO_POINT_S, 0.0)
@@ -89,13 +97,20 @@ class NcclNetwork:
         each = total / count
         heads = within if self._has_nvls else 0.0 * within
         share = _at_most(raw / (within + 1.0), speeds)
-        return Graph(count, each, each, count, each, each, heads, share, nvlink=nvlink)
+        sharp = self._cluster.fabric.in_network_reduction
+        return Graph(count, each, each, count, each, each, heads, share, nvlink=nvlink, sharp=sharp)
 
     @property
-    def _beside_nic(self) -> float:
-        """What is left of the NIC rate where GPUs share one: some of them are far from it."""
+    def _nic_reached(self) -> float:
+        """Share of the NICs' line rate that is reached; measured on the machine beats the rest.
+
+        Where GPUs share a NIC, some of them are far from it and get less.
+        """
         shared = any(len(gpus) > 1 for gpus in self._cluster.nic_groups)
-        return self._fit.shared_nic if shared else 1.0
+        nics = self._cluster.node.nics
+        usual = self._fit.nic if self._transport == "rdma" else self._fit.tcp
+        reached = nics.reached if nics and nics.reached else usual
+        return reached * (self._fit.shared_nic if shared else 1.0)
 
     @property
     def _has_nvls(self) -> bool:
@@ -110,8 +125,8 @@ class NcclNetwork:
     def _corrected(self, kind: Any, size: Any, group: Group, axis: str) -> Any:
         """NCCL's time with its latency and rates scaled to what is reached."""
         fit = self._fit
-        across = np.maximum(0.3, fit.nic - fit.nic_per_doubling * np.log2(group.nodes))
-        across = across * self._beside_nic / constants()["net_fraction"]
+        lost = fit.nic_per_doubling * np.log2(group.nodes)
+        across = np.maximum(0.3, self._nic_reached - lost) / constants()["net_fraction"]
         rate_factor = np.where(group.nodes > 1, across, fit.scale_up)
         best: Any = None
         graph = self._graph_of(axis)
@@ -126,10 +141,19 @@ class NcclNetwork:
         """Every rank sends an equal part to every other: the longer of inside and outside."""
         ranks, within = path.ranks, path.ranks_in_domain
         inside = size * (within - 1) / ranks / self._scale_up(within)
-        nic = path.nic_bytes_per_s_per_gpu * self._fit.nic * self._beside_nic
+        nic = path.nic_bytes_per_s_per_gpu * self._nic_reached
         outside = size * (ranks - within) / ranks / np.maximum(nic, 1.0)
         latency = (8.0 + 0.3 * (ranks - within) + 10.0 * (path.domains > 1)) * 1e-6
         return np.maximum(inside, outside) + latency * self._fit.latency
+
+    def _gloo(self, kind: str, size: Any, path: Path) -> Any:
+        """A ring of CPUs: two passes for all-reduce, one for the others."""
+        ranks = path.ranks
+        passes = 2.0 if kind == "all-reduce" else 1.0
+        nic = path.nic_bytes_per_s_per_gpu * path.ranks_in_domain * self._fit.tcp
+        wire = np.where(path.domains > 1, np.maximum(nic, 1.0), np.inf)
+        rate = np.minimum(self._fit.gloo_bytes_per_s, wire)
+        return passes * (ranks - 1) * (size / ranks / rate + _SOCKET_HOP_S)
 
     def _scale_up(self, ranks: Any) -> Any:
         """Reached one-way rate of a GPU to others of its domain."""

@@ -68,6 +68,8 @@ def elementwise_seconds(
 ) -> Any:
     """Time of memory-bound kernels."""
     rate = device.memory.rate_bytes_per_s * fit.efficiency
+    if elementwise.is_fused:
+        return elementwise.bytes / rate + fit.launch_s * elementwise.kernels
     once = elementwise.bytes * fit.traffic / rate + fit.launch_s * elementwise.kernels
     return once * (fit.eager if software.kernels == "eager" else 1.0)
 

@@ -1,7 +1,7 @@
 """NCCL's own cost model: seconds of a collective for each algorithm and protocol, and its choice.
 
-Holds `Graph` (channels and speeds that NCCL found), `Group` (ranks and nodes), `Tuner` and its
-`seconds`. Source: NVIDIA/nccl, src/graph/tuning.cc of 2.28 to 2.30; constants in
+Holds `Graph` (channels and speeds that NCCL found), `Group` (ranks and nodes), `Tuner`, and
+`bus_factor`. Source: NVIDIA/nccl, src/graph/tuning.cc of 2.28 to 2.30; constants in
 `catalogue/tuning/nccl-2.28.yaml`. Everything broadcasts over arrays of sizes and groups.
 """
 
@@ -46,6 +46,8 @@ class Graph:
     tree_penalty: float = 1.0
     """0.85 where a plain tree was needed."""
     ll128: bool = True
+    sharp: bool = False
+    """True if InfiniBand switches can reduce (CollNet)."""
 
 
 class Tuner:
@@ -85,6 +87,9 @@ class Tuner:
             found["NVLS/Simple"] = self._nvls(kind, group, graph)
             if kind == "all-reduce":
                 found["NVLSTree/Simple"] = self._nvls_tree(group, graph)
+        if kind == "all-reduce" and graph.sharp:
+            found["CollNetDirect/Simple"] = self._coll_net(group, graph, chain=False)
+            found["CollNetChain/Simple"] = self._coll_net(group, graph, chain=True)
         if kind in ("all-gather", "reduce-scatter"):
             found["PAT/Simple"] = self._pat(group, graph)
         return found
@@ -180,6 +185,19 @@ class Tuner:
         )
         return latency, bus * group.ranks / (group.ranks - 1 + (group.ranks == 1))
 
+    def _coll_net(self, group: Group, graph: Graph, *, chain: bool) -> tuple[Any, Any]:
+        """Sums formed in the switches of the network; needs more than one node."""
+        within = group.ranks / group.nodes
+        bus = graph.channels * graph.inter * (group.nodes > 1)
+        if chain:
+            hop, net = self._c["coll_net_us"]["chain"]
+            return 2.0 * (within - 1) * hop + net, 0.5 * bus
+        hop, net = self._c["coll_net_us"]["direct"]
+        spread = np.maximum(within / graph.channels, 1.0)
+        bus = bus / (spread - (spread - 1.0) / 2.0) * (0.85 if self._g >= 2 else 1.0)
+        latency = 2.0 * (np.minimum(1.0, within - 1) * hop + (within - 1) * 0.4) + net
+        return latency, 0.5 * bus
+
     def _ll_max(self, nodes: Number) -> Any:
         one = self._c["ll_max_one_node"][self._g]
         two, more = self._c["ll_max_more_nodes"][self._cpu]
@@ -196,6 +214,16 @@ class Tuner:
     def _net(self, algorithm: str, protocol: int | None) -> Any:
         table = self._c["net_us"][algorithm]
         return table if protocol is None else table[protocol]
+
+
+def bus_factor(kind: CollectiveKind, ranks: Number) -> Any:
+    """Bytes that pass each link for one byte of a collective; busbw is this over the time.
+
+    2 (n - 1) / n for all-reduce, (n - 1) / n for the others, 1 for broadcast (nccl-tests).
+    """
+    if kind == "broadcast":
+        return 1.0
+    return (2.0 if kind == "all-reduce" else 1.0) * (ranks - 1) / ranks
 
 
 def _steps(kind: CollectiveKind, ranks: Number) -> Any:

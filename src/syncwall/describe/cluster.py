@@ -8,7 +8,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from syncwall.describe.base import BytesPerSecond, Description, Entry, Positive
+from syncwall.describe.base import BytesPerSecond, Description, Entry, Positive, Ratio
 from syncwall.describe.device import Device
 from syncwall.describe.fabric import Fabric
 from syncwall.describe.names import DeviceRef
@@ -29,6 +29,10 @@ class Nics(Description):
     """Link between adapter and GPU in the catalogue."""
     pcie_shared: bool = False
     """True if an adapter's PCIe path also carries traffic between GPU and host."""
+    reached: Ratio | None = None
+    """Share of the line rate that collectives reached on this very machine; None if unmeasured."""
+    transport: Literal["rdma", "tcp", "gloo"] = "rdma"
+    """How collectives use them: NCCL over RDMA, NCCL over TCP sockets, or Gloo on the CPUs."""
     gpu_direct: bool = True
     """True if adapters read GPU memory themselves; else every byte passes host memory."""
 

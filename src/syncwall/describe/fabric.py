@@ -37,6 +37,8 @@ class Fabric(Description):
 
     rails: Positive = 1
     """Separate leaf planes: NIC i of every node hangs on rail i; 1 if a node has one leaf."""
+    in_network_reduction: bool = False
+    """True if the switches can add numbers on the way (InfiniBand SHARP) and NCCL may use it."""
     tiers: tuple[Tier, ...] = (Tier(name="switch"),)
 
     @model_validator(mode="after")

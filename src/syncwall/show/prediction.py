@@ -11,12 +11,11 @@ from rich.text import Text
 
 from syncwall import units
 from syncwall.answer.improvements import Improvement
-from syncwall.answer.prediction import Prediction
+from syncwall.answer.prediction import MFU_CONVENTION, Prediction
 from syncwall.show.record import record
 from syncwall.units import Dimension
 
 _BAR = 22
-CONVENTIONS = "causal, dense 16-bit peak"
 
 
 def prediction_page(
@@ -43,22 +42,7 @@ def prediction_page(
 
 def prediction_record(prediction: Prediction, proposals: list[Improvement]) -> dict[str, Any]:
     """The prediction for `json.dumps`; seconds, bytes, FLOP."""
-    low, high = prediction.step_interval_s
-    return {
-        "verdict": prediction.verdict,
-        "step_s": prediction.step_s,
-        "step_interval_s": [low, high],
-        "tokens_per_s_per_gpu": prediction.tokens_per_s_per_gpu,
-        "mfu": prediction.mfu,
-        "hfu": prediction.hfu,
-        "mfu_convention": CONVENTIONS,
-        "fits": prediction.fits,
-        "memory_bytes": prediction.memory_bytes,
-        "memory_by_cause_bytes": prediction.memory.by_cause(),
-        "ledger_s": dict(prediction.ledger.items()),
-        "exposed_s": prediction.exposed_s,
-        "model_flops": float(prediction.work.model_flops),
-        "tokens": float(prediction.work.tokens),
+    return prediction.to_dict() | {
         "next": [
             {"change": p.change, "gained_s": p.gained_s, "memory_bytes": p.memory_bytes}
             for p in proposals
@@ -99,7 +83,7 @@ def _numbers(prediction: Prediction) -> RenderableType:
         Text(
             f"  step      {_time(prediction.step_s)}  (80 % interval {_time(low)} to {_time(high)})"
             f"     {prediction.tokens_per_s_per_gpu:,.0f} tokens/s/GPU"
-            f"     MFU {prediction.mfu:.1%}  HFU {prediction.hfu:.1%}  ({CONVENTIONS})"
+            f"     MFU {prediction.mfu:.1%}  HFU {prediction.hfu:.1%}  ({MFU_CONVENTION})"
         ),
         Text(f"  memory    {used / 1e9:.1f} of {have / 1e9:.1f} GB  {bar}"),
         Text(f"            {shares}"),

@@ -51,7 +51,7 @@ def finish_block(layout: Layout, held: Held) -> Block:
     exposed = replicated * (1 - layout.overlap_parameters)
     once = (layout.shard == Shard.FSDP) * (layout.pp > 1)
     weights = Collective("all-gather", WEIGHT_BYTES * held.plain * (exposed + once), "shard")
-    update = Elementwise(OPTIMIZER_BYTES * (own + experts), 4)
+    update = Elementwise(OPTIMIZER_BYTES * (own + experts), 4, is_fused=True)
     return Block(
         "optimizer",
         (

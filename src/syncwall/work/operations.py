@@ -121,6 +121,8 @@ class Elementwise:
     """Memory traffic."""
     kernels: Number = 1
     """Launches."""
+    is_fused: bool = False
+    """True if every implementation fuses it (optimizers over lists of tensors)."""
 
     @property
     def flops(self) -> Number:
