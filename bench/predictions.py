@@ -1,4 +1,4 @@
-"""Speed of predictions: one at a time, at a million GPUs, and in arrays: `python bench/predictions.py`.
+"""Speed of predictions, one at a time and in arrays: `python bench/predictions.py`.
 
 Calculon, a comparable simulator, evaluates about 110 configurations a second on one core.
 """
@@ -20,7 +20,7 @@ def one_at_a_time(nodes: int, repeats: int = 30) -> float:
     run = sw.Run(
         model="llama-3.1-8b",
         cluster=sw.cluster("dgx-h100", nodes=nodes),
-        layout=sw.Layout(tp=8, shard="fsdp"),
+        layout=sw.Layout(shard="fsdp"),
     )
     sw.predict(run)
     start = time.perf_counter()

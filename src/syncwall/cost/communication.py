@@ -130,11 +130,11 @@ class NcclNetwork:
         rate_factor = np.where(group.nodes > 1, across, fit.scale_up)
         best: Any = None
         graph = self._graph_of(axis)
-        for latency_us, rate in self._tuner.choices(kind, size, group, graph).values():
-            usable = np.asarray(rate) > 0
-            moving = size / np.where(usable, rate * rate_factor, 1.0)
-            taken = np.where(usable, latency_us * 1e-6 * fit.latency + moving, np.inf)
-            best = taken if best is None else np.minimum(best, taken)
+        with np.errstate(divide="ignore", invalid="ignore"):  # a rate of 0 means: not allowed
+            slower = size / rate_factor
+            for latency_us, rate in self._tuner.choices(kind, size, group, graph).values():
+                taken = latency_us * (1e-6 * fit.latency) + slower / np.asarray(rate, dtype=float)
+                best = taken if best is None else np.fmin(best, taken)
         return best
 
     def _all_to_all(self, size: Any, path: Path) -> Any:

@@ -88,7 +88,8 @@ def _sixteen_bits(device: Device) -> Dtype:
 
 
 def _aligned(gemm: Gemm) -> Any:
-    return (gemm.n % 8 == 0) & (gemm.k % 8 == 0)
+    n, k = gemm.n / 8.0, gemm.k / 8.0
+    return (np.floor(n) == n) & (np.floor(k) == k)
 
 
 def smooth_max(first: Any, second: Any) -> Any:

@@ -98,7 +98,7 @@ class Tuner:
         self, kind: CollectiveKind, size: Number, group: Group, graph: Graph, protocol: int
     ) -> tuple[Any, Any]:
         ranks, nodes = group.ranks, group.nodes
-        bus = graph.channels * np.where(nodes <= 2, graph.intra, graph.inter)
+        bus = graph.channels * _by_reach(nodes, graph.intra, graph.inter)
         if protocol == 0:
             bus = np.minimum(self._ll_max(nodes), 0.5 * bus)
         elif protocol == 1:
@@ -128,7 +128,7 @@ class Tuner:
         nodes = group.nodes
         within = group.ranks / nodes
         channels = graph.tree_channels
-        raw = channels * np.where(nodes <= 2, graph.tree_intra, graph.tree_inter)
+        raw = channels * _by_reach(nodes, graph.tree_intra, graph.tree_inter)
         bus = np.minimum(0.92 * raw, channels * self._by_nodes("tree_per_channel", nodes))
         if protocol == 0:
             bus = np.minimum(bus / 3.8, self._ll_max(nodes))
@@ -177,7 +177,7 @@ class Tuner:
     def _pat(self, group: Group, graph: Graph) -> tuple[Any, Any]:
         """Only with one GPU a node."""
         alone = (group.ranks == group.nodes) & (group.nodes > 1)
-        bus = 0.75 * graph.channels * np.where(group.nodes <= 2, graph.intra, graph.inter) * alone
+        bus = 0.75 * graph.channels * _by_reach(group.nodes, graph.intra, graph.inter) * alone
         latency = (
             self._c["base_us"]["pat"]
             + np.floor(np.log2(group.nodes)) * self._net("pat", None) / 3.5
@@ -227,11 +227,14 @@ def bus_factor(kind: CollectiveKind, ranks: Number) -> Any:
 
 
 def _steps(kind: CollectiveKind, ranks: Number) -> Any:
-    if kind == "all-reduce":
-        return 2.0 * (ranks - 1) + (ranks == 1)
     if kind == "broadcast":
         return 1.0 * ranks
-    return 1.0 * (ranks - 1) + (ranks == 1)
+    return np.maximum((2.0 if kind == "all-reduce" else 1.0) * (ranks - 1), 1.0)
+
+
+def _by_reach(nodes: Number, intra: Any, inter: Any) -> Any:
+    """The rate that NCCL counts with: that inside a node up to two nodes, else that between."""
+    return intra if intra is inter else np.where(nodes <= 2, intra, inter)
 
 
 def _time(latency_us: Any, rate: Any, size: Number) -> Any:

@@ -51,7 +51,7 @@ class Clock:
         shots = [(dict(self.free), Ledger())]
         waited = Ledger()
         previous: _Round | None = None
-        for _ in range(ROUNDS):
+        for _ in range(min(ROUNDS, int(np.ceil(np.max(rounds))))):
             previous = self._round(block, previous, waited)
             shots.append((dict(self.free), Ledger(dict(waited.items()))))
         self._extrapolate(shots, rounds)
@@ -96,8 +96,10 @@ class Clock:
         start = self.free[segment.stream]
         for wait in segment.waits:
             if wait.of == "end":
-                begun = this.starts[wait.index]
-                moment = begun + wait.share * (this.ends[wait.index] - begun)
+                moment = this.ends[wait.index]
+                if not (isinstance(wait.share, float) and wait.share == 1.0):
+                    begun = this.starts[wait.index]
+                    moment = begun + wait.share * (moment - begun)
             elif previous is None:
                 continue
             else:
@@ -113,11 +115,8 @@ class Clock:
 
     def _extrapolate(self, shots: list[tuple[Moments, Ledger]], rounds: Any) -> None:
         """The state after `rounds` rounds, from that after none, one, two and three."""
-        shares = [
-            np.clip(rounds, 0.0, 1.0),
-            np.clip(rounds - 1.0, 0.0, 1.0),
-            np.maximum(rounds - 2.0, 0.0),
-        ]
+        first, second = np.clip(rounds, 0.0, 1.0), np.clip(rounds - 1.0, 0.0, 1.0)
+        shares = (first, second, np.maximum(rounds - 2.0, 0.0))
         steps = list(zip(shots, shots[1:], shares, strict=False))
         for stream in Stream:
             values = [shot[0][stream] for shot in shots]
