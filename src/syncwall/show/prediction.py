@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from syncwall import units
+from syncwall.answer.evidence import heaviest
 from syncwall.answer.improvements import Improvement
 from syncwall.answer.prediction import MFU_CONVENTION, Prediction
 from syncwall.show.record import record
@@ -117,6 +118,13 @@ def _why(prediction: Prediction) -> str:
     if waiting:
         wait = max(waiting, key=lambda cause: waiting[cause])
         said += f"; the largest wait is {wait}, {_time(waiting[wait])} ({waiting[wait] / step:.0%})"
+        call = heaviest(prediction, wait)
+        if call is not None:
+            size = units.format(call.bytes, Dimension.BYTES, digits=3)
+            said += (
+                f": one {call.kind} of a {call.name} moves {size} among {call.ranks} GPUs in "
+                f"{call.domains} scale-up domains and takes {_time(call.seconds)}"
+            )
     return said
 
 
