@@ -11,7 +11,7 @@ import syncwall as sw
 from syncwall.answer.prediction import evaluate
 from syncwall.describe.rules import possible
 
-CHUNK, CHUNKS = 8_192, 8
+CHUNK, CHUNKS = 16_384, 8
 GPUS, SEQ, BATCH = 1024, 2048, 1536
 
 

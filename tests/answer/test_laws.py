@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from syncwall.answer import predict
 from syncwall.answer.prediction import evaluate
 from syncwall.describe import Cluster, Layout, Run
+from syncwall.describe.choice import Dtype
 from syncwall.describe.layout import Shard
 from syncwall.work.memory import step_memory
 from tests.answer.runs import runs
@@ -66,6 +67,15 @@ def test_mfu_is_at_most_hfu_is_at_most_one(run):
 @given(runs(), st.sampled_from(["nics", "arithmetic", "memory"]), st.floats(1, 16))
 def test_a_faster_machine_never_slows_a_step(run, part, factor):
     assert predict(faster(run, part, factor)).step_s <= predict(run).step_s * SLACK
+
+
+@many
+@given(runs())
+def test_fewer_bytes_never_slow_a_step(run):
+    """Gradients in 16 instead of 32 bits."""
+    narrow = run.layout.model_copy(update={"gradient_dtype": Dtype.BF16})
+    lighter = run.model_copy(update={"layout": narrow})
+    assert predict(lighter).step_s <= predict(run).step_s * SLACK
 
 
 @many

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from syncwall.cost.calibration import NetworkFit
-from syncwall.cost.nccl import GENERATIONS, Graph, Group, Tuner, constants
+from syncwall.cost.nccl import GENERATIONS, Choices, Graph, Group, Tuner, constants
 from syncwall.cost.path import Path, paths
 from syncwall.describe import Cluster, Layout
 from syncwall.work.operations import Collective, Transfer
@@ -49,6 +49,7 @@ class NcclNetwork:
         self._transport = nics.transport if nics else "rdma"
         self._tuner = Tuner(GENERATIONS[number])
         self._graphs: dict[str, Graph] = {}
+        self._candidates: dict[tuple[str, str], Choices] = {}
         self._known: dict[tuple[str, str, int, int], tuple[Collective, Any]] = {}
 
     def collective_seconds(self, collective: Collective) -> Any:
@@ -117,10 +118,14 @@ class NcclNetwork:
         domain = self._cluster.scale_up
         return bool(domain and domain.in_switch_reduction)
 
-    def _graph_of(self, axis: str) -> Graph:
+    def _candidates_of(self, kind: Any, axis: str, group: Group) -> tuple[Graph, Choices]:
+        """Graph and candidates of an axis, which do not depend on the size."""
         if axis not in self._graphs:
             self._graphs[axis] = self.graph(self._paths[axis])
-        return self._graphs[axis]
+        graph = self._graphs[axis]
+        if (kind, axis) not in self._candidates:
+            self._candidates[kind, axis] = self._tuner.candidates(kind, group, graph)
+        return graph, self._candidates[kind, axis]
 
     def _corrected(self, kind: Any, size: Any, group: Group, axis: str) -> Any:
         """NCCL's time with its latency and rates scaled to what is reached."""
@@ -129,10 +134,11 @@ class NcclNetwork:
         across = np.maximum(0.3, self._nic_reached - lost) / constants()["net_fraction"]
         rate_factor = np.where(group.nodes > 1, across, fit.scale_up)
         best: Any = None
-        graph = self._graph_of(axis)
+        graph, candidates = self._candidates_of(kind, axis, group)
+        choices = self._tuner.for_size(kind, size, group, graph, candidates, smooth=True)
         with np.errstate(divide="ignore", invalid="ignore"):  # a rate of 0 means: not allowed
             slower = size / rate_factor
-            for latency_us, rate in self._tuner.choices(kind, size, group, graph).values():
+            for latency_us, rate in choices.values():
                 taken = latency_us * (1e-6 * fit.latency) + slower / np.asarray(rate, dtype=float)
                 best = taken if best is None else np.fmin(best, taken)
         return best

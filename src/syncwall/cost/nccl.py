@@ -18,6 +18,8 @@ from syncwall.work.operations import CollectiveKind, Number
 GENERATIONS: Final = ("volta", "ampere", "hopper", "blackwell")
 PROTOCOLS: Final = ("LL", "LL128", "Simple")
 _NEVER: Final = np.inf
+Choices = dict[str, tuple[Any, Any]]
+"""Latency (us) and algorithm bandwidth (bytes per second) by algorithm and protocol."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,16 +75,18 @@ class Tuner:
         times = self.choices(kind, size, group, graph)
         return min(times, key=lambda name: float(_time(*times[name], size)))
 
-    def choices(
-        self, kind: CollectiveKind, size: Number, group: Group, graph: Graph
-    ) -> dict[str, tuple[Any, Any]]:
+    def choices(self, kind: CollectiveKind, size: Number, group: Group, graph: Graph) -> Choices:
         """Latency (us) and algorithm bandwidth (bytes per second) of each candidate."""
-        found: dict[str, tuple[Any, Any]] = {}
+        return self.for_size(kind, size, group, graph, self.candidates(kind, group, graph))
+
+    def candidates(self, kind: CollectiveKind, group: Group, graph: Graph) -> Choices:
+        """The same before what depends on the size."""
+        found: Choices = {}
         for number, protocol in enumerate(PROTOCOLS):
             if protocol != "LL128" or graph.ll128:
-                found[f"Ring/{protocol}"] = self._ring(kind, size, group, graph, number)
+                found[f"Ring/{protocol}"] = self._ring(kind, group, graph, number)
                 if kind == "all-reduce":
-                    found[f"Tree/{protocol}"] = self._tree(size, group, graph, number)
+                    found[f"Tree/{protocol}"] = self._tree(group, graph, number)
         if kind in ("all-reduce", "all-gather", "reduce-scatter") and np.any(graph.nvls_channels):
             found["NVLS/Simple"] = self._nvls(kind, group, graph)
             if kind == "all-reduce":
@@ -94,8 +98,39 @@ class Tuner:
             found["PAT/Simple"] = self._pat(group, graph)
         return found
 
+    def for_size(
+        self,
+        kind: CollectiveKind,
+        size: Number,
+        group: Group,
+        graph: Graph,
+        found: Choices,
+        *,
+        smooth: bool = False,
+    ) -> Choices:
+        """Candidates with what depends on the size: only all-reduce has such terms.
+
+        A tree dips at medium sizes; a ring over nodes has a plateau of latency. `smooth` goes
+        straight between the dip's steps, so that fewer bytes never take longer.
+        """
+        if kind != "all-reduce":
+            return found
+        adjusted = dict(found)
+        for number, protocol in enumerate(PROTOCOLS):
+            if f"Tree/{protocol}" in found:
+                latency, rate = found[f"Tree/{protocol}"]
+                adjusted[f"Tree/{protocol}"] = (
+                    latency,
+                    rate * self._correction(size, number, smooth),
+                )
+        latency, rate = found["Ring/Simple"]
+        plateau = (group.nodes > 1) & (size >= 64 * graph.channels * group.ranks)
+        slower = 1.0 + (self._c["ring_plateau"][self._g] - 1.0) * plateau
+        adjusted["Ring/Simple"] = (latency * slower, rate)
+        return adjusted
+
     def _ring(
-        self, kind: CollectiveKind, size: Number, group: Group, graph: Graph, protocol: int
+        self, kind: CollectiveKind, group: Group, graph: Graph, protocol: int
     ) -> tuple[Any, Any]:
         ranks, nodes = group.ranks, group.nodes
         bus = graph.channels * _by_reach(nodes, graph.intra, graph.inter)
@@ -105,11 +140,9 @@ class Tuner:
             most = graph.channels * self._c["ring_ll128_per_channel"][self._g] * 1e9
             bus = np.minimum(0.92 * bus, most)
         steps = _steps(kind, ranks)
-        return self._ring_us(kind, size, group, graph, protocol), bus * ranks / steps
+        return self._ring_us(kind, group, graph, protocol), bus * ranks / steps
 
-    def _ring_us(
-        self, kind: CollectiveKind, size: Number, group: Group, graph: Graph, protocol: int
-    ) -> Any:
+    def _ring_us(self, kind: CollectiveKind, group: Group, graph: Graph, protocol: int) -> Any:
         ranks, nodes = group.ranks, group.nodes
         base, hop = self._c["base_us"]["ring"][protocol], self._hop(graph, "ring", protocol)
         net = np.where(ranks == nodes, self._net("tree", protocol), self._net("ring", protocol))
@@ -118,13 +151,9 @@ class Tuner:
         overhead = self._c["net_overhead_us"][self._cpu] * (3.0 if protocol == 2 else 1.0)
         hop = np.where(nodes > 1, np.maximum(hop, overhead), hop)
         across = (2.0 if kind == "all-reduce" else 1.0) * (nodes - 1)
-        latency = base + (_steps(kind, ranks) - across) * hop + across * net
-        if kind == "all-reduce" and protocol == 2:
-            plateau = (nodes > 1) & (size / (graph.channels * ranks) >= 64)
-            latency = latency * np.where(plateau, self._c["ring_plateau"][self._g], 1.0)
-        return latency
+        return base + (_steps(kind, ranks) - across) * hop + across * net
 
-    def _tree(self, size: Number, group: Group, graph: Graph, protocol: int) -> tuple[Any, Any]:
+    def _tree(self, group: Group, graph: Graph, protocol: int) -> tuple[Any, Any]:
         nodes = group.nodes
         within = group.ranks / nodes
         channels = graph.tree_channels
@@ -135,16 +164,19 @@ class Tuner:
         elif protocol == 1:
             most = channels * self._by_nodes("tree_ll128_per_channel", nodes)
             bus = np.minimum(bus * np.where(nodes == 1, 7 / 9, 120 / 128), most)
-        bus = bus * graph.tree_penalty * self._correction(size, protocol)
+        bus = bus * graph.tree_penalty
         latency = self._c["base_us"]["tree"][protocol] + 2.0 * (
             (within - 1) * self._hop(graph, "tree", protocol)
             + np.floor(np.log2(nodes)) * self._net("tree", protocol)
         )
         return latency, 0.5 * bus
 
-    def _correction(self, size: Number, protocol: int) -> Any:
+    def _correction(self, size: Number, protocol: int, smooth: bool) -> Any:
         table = np.asarray(self._c["tree_correction"][protocol])
-        index = np.floor(np.log2(np.maximum(size, 1.0) / 64.0))
+        position = np.log2(np.maximum(size, 1.0) / 64.0)
+        if smooth:
+            return np.interp(position, np.arange(len(table) + 1), [*table, 1.0])
+        index = np.floor(position)
         factor = table[np.clip(index, 0, len(table) - 1).astype(int)]
         return np.where((index < 0) | (index >= len(table)), 1.0, factor)
 

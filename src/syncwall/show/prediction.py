@@ -13,7 +13,9 @@ from syncwall import units
 from syncwall.answer.evidence import heaviest
 from syncwall.answer.improvements import Improvement
 from syncwall.answer.prediction import MFU_CONVENTION, Prediction
+from syncwall.answer.timeline import micro_batch_intervals
 from syncwall.show.record import record
+from syncwall.show.strip import strips
 from syncwall.units import Dimension
 
 _BAR = 22
@@ -30,6 +32,7 @@ def prediction_page(
         Text(),
         _ledger(prediction),
         Text(),
+        *_strips(prediction),
         Text.assemble(("Why       ", "bold"), _why(prediction)),
         _next(proposals),
     ]
@@ -105,6 +108,13 @@ def _ledger(prediction: Prediction) -> Table:
             table.add_row(f"    {cause}", Text(bar, "cyan"), _time(seconds), f"{share:.1%}")
     table.add_row("    step", "", _time(prediction.step_s), "100%")
     return table
+
+
+def _strips(prediction: Prediction) -> list[Text]:
+    """One micro batch and the optimizer over time: how busy GPU and network are."""
+    drawn = strips(micro_batch_intervals(prediction)).items()
+    head = "  a micro batch, forward and backward, and the optimizer"
+    return [Text(head, "bold"), *(Text(f"    {lane}  {line}") for lane, line in drawn), Text()]
 
 
 def _why(prediction: Prediction) -> str:

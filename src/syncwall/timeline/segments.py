@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from syncwall.cost.calibration import Calibration
-from syncwall.cost.compute import smooth_max
 from syncwall.cost.prices import Prices
 from syncwall.timeline.ledger import Ledger
 from syncwall.work.block import Block, Operation, Stream, Wait
@@ -35,47 +34,53 @@ class Segments:
     segments: list[Segment]
     own: Ledger
     """Seconds of the compute stream by cause, without waiting, in one round."""
+    host_s: float = 0.0
+    """Time that the host needs to issue one round."""
 
 
 def segments(block: Block, prices: Prices, fit: Calibration) -> Segments:
-    """`block` priced and packed, with contention and the host's share in its computation."""
+    """`block` priced and packed, with contention in its computation."""
     priced = [(op, prices.seconds(op.what)) for op in block.operations]
     packed, where = _packed(priced)
     waits = [tuple(_renumbered(segment.waits, where)) for segment in packed]
     found = [replace(segment, waits=wait) for segment, wait in zip(packed, waits, strict=True)]
-    own = _slow_down(found, fit.network.contention, prices.host_s)
-    return Segments(found, own)
+    own = _slow_down(found, fit.network.contention)
+    issued = sum(len(s.pieces) for s in found if s.stream is Stream.COMPUTE)
+    return Segments(found, own, prices.host_s * issued)
 
 
 def _packed(priced: list[tuple[Operation, Any]]) -> tuple[list[Segment], dict[int, int]]:
     """Segments, and the segment that each operation went into."""
-    awaited = {wait.index for op, _ in priced for wait in op.after}
     found: list[Segment] = []
     where: dict[int, int] = {}
-    open_segment: int | None = None
+    computing: int | None = None
     for index, (operation, seconds) in enumerate(priced):
-        computing = operation.stream is Stream.COMPUTE
-        if not computing and not np.any(seconds):
-            continue  # nothing moves, so nobody waits for it
-        if computing and open_segment is not None and not _blocked(operation, where):
-            segment = found[open_segment]
-            segment.seconds = segment.seconds + seconds
-            segment.pieces.append((operation, seconds))
+        if operation.stream is Stream.COMPUTE:
+            into = None if computing is None or _blocked(operation, where) else computing
+        elif np.any(seconds):
+            into = len(found) - 1 if found and _continues(operation, found[-1]) else None
         else:
-            found.append(
-                Segment(operation.stream, operation.cause, seconds, operation.after,
-                        [(operation, seconds)])
-            )  # fmt: skip
-        where[index] = (
-            open_segment
-            if computing and open_segment is not None and not _blocked(operation, where)
-            else len(found) - 1
-        )
-        if computing:
-            open_segment = where[index]
-            if index in awaited and _awaited_soon(index, priced):
-                open_segment = None
+            continue  # nothing moves, so nobody waits for it
+        if into is None:
+            into = len(found)
+            found.append(Segment(operation.stream, operation.cause, 0.0, operation.after, []))
+        segment = found[into]
+        segment.seconds = segment.seconds + seconds
+        segment.pieces.append((operation, seconds))
+        where[index] = into
+        if operation.stream is Stream.COMPUTE:
+            computing = None if _awaited(index, priced) else into
     return found, where
+
+
+def _continues(operation: Operation, segment: Segment) -> bool:
+    """True if communication follows its like on the same stream and waits for the same."""
+    pairs = zip(operation.after, segment.waits, strict=False)
+    return (
+        operation.stream is segment.stream
+        and len(operation.after) == len(segment.waits)
+        and all(a.index == b.index and a.of == b.of and a.when is b.when for a, b in pairs)
+    )
 
 
 def _blocked(operation: Operation, where: dict[int, int]) -> bool:
@@ -83,7 +88,7 @@ def _blocked(operation: Operation, where: dict[int, int]) -> bool:
     return any(wait.of != "end" or wait.index in where for wait in operation.after)
 
 
-def _awaited_soon(index: int, priced: list[tuple[Operation, Any]]) -> bool:
+def _awaited(index: int, priced: list[tuple[Operation, Any]]) -> bool:
     """True if communication that takes time waits for the end of operation `index`."""
     return any(
         np.any(seconds)
@@ -94,32 +99,29 @@ def _awaited_soon(index: int, priced: list[tuple[Operation, Any]]) -> bool:
 
 
 def _renumbered(waits: tuple[Wait, ...], where: dict[int, int]) -> list[Wait]:
-    return [replace(wait, index=where[wait.index]) for wait in waits if wait.index in where]
+    """The waits with the numbers of segments, each segment once."""
+    found: dict[tuple[int, str], Wait] = {}
+    for wait in waits:
+        if wait.index in where:
+            moved = replace(wait, index=where[wait.index])
+            found.setdefault((moved.index, moved.of), moved)
+    return list(found.values())
 
 
-def _slow_down(found: list[Segment], contention: float, host_s: float) -> Ledger:
-    """Stretch computation by contention and by the host; the ledger of one round.
-
-    The host issues operations one after the other; a round that is shorter waits for it.
-    """
+def _slow_down(found: list[Segment], contention: float) -> Ledger:
+    """Stretch computation where communication runs beside it; the ledger of one round."""
     own = Ledger()
     beside: Any = 0.0
     for segment in found:
         if segment.stream in (Stream.GATHER, Stream.REDUCE):
             beside = np.maximum(beside, 1.0 * (segment.seconds > 0))
     slower = (contention - 1.0) * beside
-    computing = [segment for segment in found if segment.stream is Stream.COMPUTE]
-    count = 0
-    for segment in computing:
-        for operation, seconds in segment.pieces:
-            own.add(operation.cause, seconds)
-            count += 1
-    busy = own.total
+    busy: Any = 0.0
+    for segment in found:
+        if segment.stream is Stream.COMPUTE:
+            for operation, seconds in segment.pieces:
+                own.add(operation.cause, seconds)
+            busy = busy + segment.seconds
+            segment.seconds = segment.seconds * (1.0 + slower)
     own.add("contention", busy * slower)
-    device = busy * (1.0 + slower)
-    stretched = smooth_max(device, host_s * count)
-    own.add("host", stretched - device)
-    factor = stretched / np.maximum(busy, 1e-12)
-    for segment in computing:
-        segment.seconds = segment.seconds * factor
     return own

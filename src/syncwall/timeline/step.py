@@ -30,20 +30,23 @@ def step_time(work: Work, layout: Layout, prices: Prices, fit: Calibration, gpus
     """Time of `work` with the pipeline schedule of `layout` on `gpus` ranks."""
     packed = _Packed(prices, fit)
     each = [_stage_time(stage, packed) for stage in work.stages]
-    body, last = each
-    slower = body.micro_s > last.micro_s
-    slowest = np.where(slower, body.micro_s, last.micro_s)
-    ledger = body.micro.where(slower, last.micro)
-    microbatches = work.microbatches
-    total = Ledger().plus(ledger, microbatches - 1)
-    total = total.plus(body.final.where(slower, last.final))
-    everything = sum(
+    micro_all_s = sum(
         (stage.ranks * time.micro_s for stage, time in zip(work.stages, each, strict=True)), 0.0
     )
-    total.add("pipeline bubble", _bubble(layout, everything - slowest))
-    total.add("exposed PP", _transfers(work, layout, prices, microbatches))
+    whole = [_whole(time, work.microbatches, layout, micro_all_s) for time in each]
+    total = whole[0]
+    for stage, other in zip(work.stages[1:], whole[1:], strict=True):
+        total = other.where((other.total >= total.total) & (stage.ranks > 0), total)
+    total.add("exposed PP", _transfers(work, layout, prices, work.microbatches))
     total.add("straggler wait", total.total * fit.host.jitter * _slowest_of(gpus))
     return StepTime(total.total, total)
+
+
+def _whole(time: "_StageTime", microbatches: Any, layout: Layout, micro_all_s: Any) -> Ledger:
+    """The step as a rank of one class sees it; the class for which it is longest counts."""
+    total = Ledger().plus(time.micro, microbatches - 1).plus(time.final)
+    total.add("pipeline bubble", _bubble(layout, micro_all_s - time.micro_s))
+    return Ledger({cause: seconds * time.alive for cause, seconds in total.items()})
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +56,8 @@ class _StageTime:
     micro: Ledger
     final: Ledger
     """The last micro batch with the reduction of gradients, and the optimizer."""
+    alive: Any
+    """1 where ranks of this class exist, else 0."""
 
 
 def _stage_time(stage: Stage, packed: "_Packed") -> _StageTime:
@@ -66,7 +71,7 @@ def _stage_time(stage: Stage, packed: "_Packed") -> _StageTime:
     _run(final, stage.finish, packed)
     final.join()
     alive = 1.0 * (stage.ranks > 0)
-    return _StageTime(micro.ledger.total * alive, micro.ledger, final.ledger)
+    return _StageTime(micro.ledger.total * alive, micro.ledger, final.ledger, alive)
 
 
 def _run(clock: Clock, blocks: tuple[Block, ...], packed: "_Packed") -> None:

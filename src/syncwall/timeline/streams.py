@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from syncwall.cost.compute import smooth_max
 from syncwall.timeline.ledger import Ledger
 from syncwall.timeline.segments import Segment, Segments
 from syncwall.work.block import Stream
@@ -55,6 +56,7 @@ class Clock:
             previous = self._round(block, previous, waited)
             shots.append((dict(self.free), Ledger(dict(waited.items()))))
         self._extrapolate(shots, rounds)
+        self._keep_up(block, rounds)
         self.ledger = self.ledger.plus(block.own, rounds)
 
     def join(self) -> Any:
@@ -75,6 +77,7 @@ class Clock:
 
     def _round(self, block: Segments, previous: "_Round | None", waited: Ledger) -> "_Round":
         this = _Round([], [])
+        begun = self.free[Stream.COMPUTE]
         for segment in block.segments:
             start = self._start(segment, block, this, previous, waited)
             end = start + segment.seconds
@@ -83,7 +86,16 @@ class Clock:
             self.free[segment.stream] = end
             if self.intervals is not None:
                 self._record(segment, float(start))
+        if block.host_s:
+            self._wait_for_host(block.host_s, begun, waited)
         return this
+
+    def _wait_for_host(self, host_s: float, begun: Any, waited: Ledger) -> None:
+        """A round that is shorter than the host needs to issue it waits for the host."""
+        round_s = self.free[Stream.COMPUTE] - begun
+        longer = smooth_max(round_s, host_s) - round_s
+        waited.add("host", longer)
+        self.free[Stream.COMPUTE] = self.free[Stream.COMPUTE] + longer
 
     def _start(
         self,
@@ -126,6 +138,19 @@ class Clock:
         for cause in shots[-1][1]:
             grown = (share * (b[1][cause] - a[1][cause]) for a, b, share in steps)
             self.ledger.add(cause, sum(grown))
+
+    def _keep_up(self, block: Segments, rounds: Any) -> None:
+        """Gradients leave after the last computation, even if the stream began with a backlog.
+
+        Three rounds may all be spent on a backlog that many rounds would have worked off.
+        """
+        leaving: Any = 0.0
+        for segment in reversed(block.segments):
+            if segment.stream is Stream.COMPUTE:
+                break
+            leaving = leaving + segment.seconds * (segment.stream is Stream.REDUCE)
+        soonest = (self.free[Stream.COMPUTE] + leaving) * (rounds > 0)
+        self.free[Stream.REDUCE] = np.maximum(self.free[Stream.REDUCE], soonest)
 
     def _record(self, segment: Segment, start: float) -> None:
         assert self.intervals is not None
