@@ -1,5 +1,6 @@
 """Laws that hold for every run."""
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -88,9 +89,17 @@ def test_faster_scale_up_links_never_slow_a_step(run, factor):
 @many
 @given(runs())
 def test_sharding_more_never_needs_more_memory(run):
-    layouts = [run.layout.model_copy(update={"shard": shard}) for shard in list(Shard)[:3]]
+    layouts = [run.layout.model_copy(update={"shard": shard}) for shard in Shard]
+    whole = (run.layout.dp or 1) * run.layout.cp
+    degrees = [degree for degree in (1, 2, 4, 8, 16) if whole % degree == 0]
+    layouts = [
+        *layouts[:-1],
+        *(layouts[-1].model_copy(update={"shard_degree": degree}) for degree in degrees),
+    ]
     totals = [float(step_memory(run.model, layout, run.seq).total) for layout in layouts]
-    assert totals == sorted(totals, reverse=True)
+    assert all(b <= a * SLACK for a, b in pairwise(totals[:3]))
+    assert all(b <= a * SLACK for a, b in pairwise(totals[3:]))
+    assert totals[-1] <= totals[0] * SLACK
 
 
 @settings(max_examples=100, suppress_health_check=FILTERS)

@@ -61,6 +61,10 @@ class AttentionFit(Description):
     """Efficiency backward over forward."""
     context: Fraction = 0.7
     """Efficiency on a part of the sequence (context parallel) over the whole."""
+    head_overhead: Annotated[float, Field(ge=0)] = 32.0
+    """Speed goes as d / (d + this), 1 from heads of 128 dimensions on; assumed."""
+    misaligned: Fraction = 0.25
+    """Speed where the dimensions of a head are no multiple of 8; assumed."""
     unfused_score_bytes: Annotated[float, Field(gt=0)] = 15.0
     """Memory traffic for one score where softmax, mask and dropout are kernels of their own."""
 

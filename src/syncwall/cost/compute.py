@@ -46,6 +46,7 @@ def attention_seconds(
     best = fit.flash_3 if software.attention == "flash-3" else fit.flash_2
     efficiency = best * length / (length + fit.half_length)
     efficiency = efficiency * (fit.backward if attention.is_backward else 1.0)
+    efficiency = efficiency * _by_head(attention.head_dim, fit)
     efficiency = efficiency * np.where(attention.q_len < attention.kv_len, fit.context, 1.0)
     blocks = attention.batch * attention.heads * np.ceil(attention.q_len / 128.0)
     filled = np.minimum(1.0, blocks / (device.multiprocessors or DEFAULT_MULTIPROCESSORS))
@@ -55,12 +56,18 @@ def attention_seconds(
         flops = attention.square_flops
         scores = attention.batch * attention.heads * attention.q_len * attention.kv_len
         moved = moved + fit.unfused_score_bytes * scores
-        efficiency = best * fit.backward
+        efficiency = best * fit.backward * _by_head(attention.head_dim, fit)
     compute_s = flops / (peak * efficiency * np.maximum(filled, 1e-3))
     memory_s = moved / device.memory.rate_bytes_per_s
     if software.attention == "unfused":
         return compute_s + memory_s
     return np.maximum(compute_s, memory_s)
+
+
+def _by_head(head_dim: int, fit: AttentionFit) -> float:
+    """Small heads leave more work beside the products; odd ones misfit the matrix units."""
+    small = min(1.0, head_dim / (head_dim + fit.head_overhead) * (128 + fit.head_overhead) / 128)
+    return small * (1.0 if head_dim % 8 == 0 else fit.misaligned)
 
 
 def elementwise_seconds(

@@ -35,12 +35,25 @@ def forward_flops(model: Model, seq: Number, *, square: bool = False) -> tuple[N
     return total + sum(_flops(p, square) for p in head_parts(shape)), core
 
 
+def _further(model: Model, seq: Number) -> Number:
+    """FLOP of multi-token prediction layers of one sequence forward."""
+    if not model.mtp_layers:
+        return 0.0
+    shape = Shape(model, Layout().resolved(1), seq)
+    sparse = model.has_experts(model.layers - 1)
+    body = expert_parts(shape) if sparse else mlp_parts(shape)
+    parts = [*attention_parts(shape), *body, *head_parts(shape)]
+    joined = 2.0 * seq * model.hidden * 2 * model.hidden
+    return model.mtp_layers * (joined + sum(_flops(p, square=False) for p in parts))
+
+
 def step_flops(shape: Shape) -> dict[str, Any]:
     """Model FLOPs, recomputed FLOPs and tokens of the whole step, over all GPUs."""
     model, layout = shape.model, shape.layout
     sequences: Any = layout.global_batch
     tokens = sequences * shape.seq
-    forward, core = forward_flops(model, shape.seq)
+    main, core = forward_flops(model, shape.seq)
+    forward = main + _further(model, shape.seq)
     head = 2.0 * shape.seq * model.hidden * model.vocab
     full = layout.recompute == Recompute.FULL
     selective = layout.recompute == Recompute.SELECTIVE

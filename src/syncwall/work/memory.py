@@ -61,14 +61,16 @@ def step_memory(model: Model, layout: Layout, seq: Number) -> Memory:
     micro = in_flight(layout)
     kept = _kept_per_layer(shape)
     working = _working_set(shape) * (layout.recompute == Recompute.FULL)
+    weights = WEIGHT_BYTES * _shared_out(held, whole >= Shard.FSDP, degree, expert_dp)
+    elsewhere = WEIGHT_BYTES * (held.plain + held.experts) - weights
     return Memory(
-        weights=WEIGHT_BYTES * _shared_out(held, whole >= Shard.FSDP, degree, expert_dp),
+        weights=weights,
         gradients=layout.gradient_dtype.size_bytes
         * _shared_out(held, whole >= Shard.ZERO2, degree, expert_dp),
         optimizer=ADAM_BYTES * _shared_out(held, whole >= Shard.ZERO1, degree, expert_dp),
         activations=micro * layers * kept + working,
         logits=LOGITS_BYTES * shape.tokens * model.vocab / layout.tp * (layout.pp == 1),
-        gathered=2.0 * WEIGHT_BYTES * each_layer * (whole >= Shard.FSDP),
+        gathered=np.minimum(2.0 * WEIGHT_BYTES * each_layer, elsewhere),
         reserve=RESERVE_BYTES + 0.0 * layers,
     )
 

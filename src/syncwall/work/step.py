@@ -17,7 +17,7 @@ from syncwall.work.flops import ELEMENTWISE_SHARE, GEMM_SHARE, step_flops
 from syncwall.work.held import Held, dense_held, embedding_held, expert_held, head_held
 from syncwall.work.layer import ACTIVATION_BYTES, Shape, attention_parts, mlp_parts
 from syncwall.work.operations import Number, Transfer
-from syncwall.work.parts import Part, backward_block, forward_block
+from syncwall.work.parts import Part, backward_block, forward_block, gemm
 from syncwall.work.sharing import gathered, reduced
 
 
@@ -40,6 +40,8 @@ def transformer_step(model: Model, layout: Layout, seq: Number) -> Work:
         body.append((sparse, layers.body_sparse))
         last.append((sparse, layers.last_sparse))
     last.append((head, 1.0))
+    if model.mtp_layers:
+        last.append((_further(shape), 1.0 * model.mtp_layers))
     hidden = ACTIVATION_BYTES * shape.plain_tokens * model.hidden
     return Work(
         stages=(
@@ -50,6 +52,21 @@ def transformer_step(model: Model, layout: Layout, seq: Number) -> Work:
         transfer=Transfer(hidden * (layout.pp > 1)),
         **step_flops(shape),
     )
+
+
+def _further(shape: Shape) -> "_Kind":
+    """A multi-token prediction layer: a projection, a layer of the last kind, the head again."""
+    model, tokens = shape.model, shape.tokens
+    joined = gemm(
+        "join", "GEMM", tokens / shape.layout.tp, model.hidden, 2 * model.hidden,
+        shape.layout.precision,
+    )  # fmt: skip
+    sparse = model.has_experts(model.layers - 1)
+    body = expert_parts(shape) if sparse else mlp_parts(shape)
+    held = expert_held(shape) if sparse else dense_held(shape)
+    own = Held(held.plain + 2 * model.hidden**2, held.experts)
+    parts = [joined, *attention_parts(shape), *body, *head_parts(shape)]
+    return _Kind.of("prediction layer", parts, own, shape)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,82 @@
+import pytest
+
+import syncwall as sw
+from syncwall.describe import Layout
+from syncwall.work.flops import forward_flops
+from syncwall.work.operations import Attention, Collective, Gemm
+from syncwall.work.step import LayerCounts, transformer_step
+from tests.describe.samples import MOE, model
+
+
+def flops_of(blocks) -> float:
+    total = 0.0
+    for block in blocks:
+        for operation in block.operations:
+            what = operation.what
+            if isinstance(what, Gemm):
+                total += float(what.flops * block.rounds)
+            elif isinstance(what, Attention):
+                total += float(what.model_flops * block.rounds)
+    return total
+
+
+@pytest.mark.parametrize(
+    "chosen", [model(), model(moe=MOE | {"dense_first": 2}), model(mtp_layers=1)]
+)
+def test_operations_of_one_gpu_add_up_to_the_model_flops(chosen):
+    work = transformer_step(chosen, Layout(micro_batch=2).resolved(1), 1024)
+    stage = work.stages[-1]
+    assert flops_of((*stage.forward, *stage.backward)) == pytest.approx(float(work.model_flops))
+
+
+@pytest.mark.parametrize("split", [{"tp": 4}, {"cp": 4}, {"tp": 2, "sp": True, "cp": 2}])
+def test_splitting_a_layer_splits_its_flops(split):
+    whole = transformer_step(model(), Layout().resolved(1), 4096).stages[-1]
+    part = transformer_step(model(), Layout.model_validate(split).resolved(4), 4096).stages[-1]
+    assert flops_of(part.forward) == pytest.approx(flops_of(whole.forward) / 4)
+
+
+def test_full_recomputation_repeats_the_layers_but_not_the_head():
+    work = transformer_step(model(), Layout(recompute="full").resolved(1), 1024)
+    head = 2.0 * 1024 * 4096 * 32000
+    assert work.recompute_flops == pytest.approx(float(work.model_flops) / 3 - head)
+
+
+def test_half_of_the_layers_may_be_recomputed():
+    every = transformer_step(model(), Layout(recompute="full").resolved(1), 1024)
+    half = transformer_step(
+        model(), Layout(recompute="full", recompute_layers=16).resolved(1), 1024
+    )
+    assert half.recompute_flops == pytest.approx(every.recompute_flops / 2)
+
+
+@pytest.mark.parametrize(("layers", "pp"), [(32, 1), (32, 4), (126, 8), (94, 16), (61, 16), (5, 5)])
+def test_layers_are_dealt_out_completely(layers, pp):
+    counts = LayerCounts(model(layers=layers), Layout(pp=pp).resolved(pp))
+    body = counts.body_dense * counts.body_ranks
+    assert body + counts.last_dense == pytest.approx(layers)
+    assert counts.last_dense <= counts.body_dense or pp == 1
+
+
+def test_known_flops_of_llama_8b():
+    """6 FLOP a parameter without the embedding, and attention below the diagonal."""
+    llama = sw.model("llama-3.1-8b")
+    total, core = forward_flops(llama, 8192)
+    weights = llama.parameters - 128256 * 4096 - 65 * 4096
+    assert total == pytest.approx(2.0 * weights * 8192 + core)
+    assert core == pytest.approx(32 * 2 * 2 * 8192 * 8193 / 2 * 4096)
+
+
+def test_a_window_sees_less():
+    full, _ = forward_flops(model(), 8192)
+    near, _ = forward_flops(model(attention={"heads": 32, "kv_heads": 8, "window": 1024}), 8192)
+    assert near < full
+
+
+def test_meeting_seldom_scales_only_the_gradients():
+    stage = transformer_step(model(), Layout(tp=2, outer_every=10).resolved(8), 1024).stages[-1]
+    for block in stage.last_backward:
+        for operation in block.operations:
+            if isinstance(operation.what, Collective):
+                expected = 0.1 if operation.name == "gradients" else 1
+                assert operation.what.share == expected
