@@ -4,11 +4,13 @@ Holds `Calibration` with its parts, and `calibration`, which finds the one of a 
 without its own takes the generic one, whose numbers are marked as assumed.
 """
 
-from typing import Annotated, Any
+import os
+from functools import lru_cache
+from typing import Annotated
 
 from pydantic import Field
 
-from syncwall.catalogue import Kind, names
+from syncwall.catalogue import VARIABLE, Kind, names
 from syncwall.describe.base import BytesPerSecond, Description, Entry, Seconds
 from syncwall.describe.choice import Dtype
 from syncwall.describe.device import Device
@@ -124,5 +126,12 @@ class Calibration(Entry):
 
 def calibration(device: Device) -> Calibration:
     """The calibration of `device`, or the generic one."""
-    name: Any = device.name if device.name in names(Kind.CALIBRATION) else "generic"
-    return load(Kind.CALIBRATION, Calibration, name)
+    return _calibration(device.name, os.environ.get(VARIABLE, ""))
+
+
+@lru_cache(maxsize=64)
+def _calibration(name: str, directories: str) -> Calibration:
+    """Read once for each device and each setting of the user's catalogue directories."""
+    return load(
+        Kind.CALIBRATION, Calibration, name if name in names(Kind.CALIBRATION) else "generic"
+    )

@@ -11,6 +11,7 @@ from syncwall.describe import Layout, Model
 from syncwall.describe.layout import Recompute
 from syncwall.work.ends import head_parts
 from syncwall.work.experts import expert_parts
+from syncwall.work.further import prediction_parts
 from syncwall.work.layer import Shape, attention_parts, mlp_parts
 from syncwall.work.operations import Attention, Collective, Number, Transfer
 from syncwall.work.parts import Part
@@ -39,12 +40,8 @@ def _further(model: Model, seq: Number) -> Number:
     """FLOP of multi-token prediction layers of one sequence forward."""
     if not model.mtp_layers:
         return 0.0
-    shape = Shape(model, Layout().resolved(1), seq)
-    sparse = model.has_experts(model.layers - 1)
-    body = expert_parts(shape) if sparse else mlp_parts(shape)
-    parts = [*attention_parts(shape), *body, *head_parts(shape)]
-    joined = 2.0 * seq * model.hidden * 2 * model.hidden
-    return model.mtp_layers * (joined + sum(_flops(p, square=False) for p in parts))
+    parts = prediction_parts(Shape(model, Layout().resolved(1), seq))
+    return model.mtp_layers * sum(_flops(part, square=False) for part in parts)
 
 
 def step_flops(shape: Shape) -> dict[str, Any]:

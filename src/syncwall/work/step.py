@@ -14,10 +14,11 @@ from syncwall.work.block import Block, Stage, Work
 from syncwall.work.ends import embedding_parts, finish_block, head_parts
 from syncwall.work.experts import expert_parts
 from syncwall.work.flops import ELEMENTWISE_SHARE, GEMM_SHARE, step_flops
+from syncwall.work.further import prediction_held, prediction_parts
 from syncwall.work.held import Held, dense_held, embedding_held, expert_held, head_held
 from syncwall.work.layer import ACTIVATION_BYTES, Shape, attention_parts, mlp_parts
 from syncwall.work.operations import Number, Transfer
-from syncwall.work.parts import Part, backward_block, forward_block, gemm
+from syncwall.work.parts import Part, backward_block, forward_block
 from syncwall.work.sharing import gathered, reduced
 
 
@@ -41,7 +42,9 @@ def transformer_step(model: Model, layout: Layout, seq: Number) -> Work:
         last.append((sparse, layers.last_sparse))
     last.append((head, 1.0))
     if model.mtp_layers:
-        last.append((_further(shape), 1.0 * model.mtp_layers))
+        parts = prediction_parts(shape)
+        further = _Kind.of("prediction layer", parts, prediction_held(shape), shape)
+        last.append((further, 1.0 * model.mtp_layers))
     hidden = ACTIVATION_BYTES * shape.plain_tokens * model.hidden
     return Work(
         stages=(
@@ -52,21 +55,6 @@ def transformer_step(model: Model, layout: Layout, seq: Number) -> Work:
         transfer=Transfer(hidden * (layout.pp > 1)),
         **step_flops(shape),
     )
-
-
-def _further(shape: Shape) -> "_Kind":
-    """A multi-token prediction layer: a projection, a layer of the last kind, the head again."""
-    model, tokens = shape.model, shape.tokens
-    joined = gemm(
-        "join", "GEMM", tokens / shape.layout.tp, model.hidden, 2 * model.hidden,
-        shape.layout.precision,
-    )  # fmt: skip
-    sparse = model.has_experts(model.layers - 1)
-    body = expert_parts(shape) if sparse else mlp_parts(shape)
-    held = expert_held(shape) if sparse else dense_held(shape)
-    own = Held(held.plain + 2 * model.hidden**2, held.experts)
-    parts = [joined, *attention_parts(shape), *body, *head_parts(shape)]
-    return _Kind.of("prediction layer", parts, own, shape)
 
 
 @dataclass(frozen=True, slots=True)
