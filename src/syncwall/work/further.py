@@ -1,7 +1,7 @@
 """Multi-token prediction: layers that predict tokens further ahead, in training only.
 
-Holds `prediction_parts` and `prediction_held`. Source: DeepSeek-V3 report, section 2.2: a projection
-of two hidden states into one, a layer of the last kind, and the head once more.
+Holds `prediction_parts` and `prediction_held`. Source: DeepSeek-V3 report, section 2.2: a
+projection of two hidden states into one, a layer of the last kind, and the head once more.
 """
 
 from syncwall.work.ends import head_parts
