@@ -94,3 +94,33 @@ def test_part_of_a_collective_can_be_waited_for():
     end, clock = finished(half, 1)
     assert end == pytest.approx(3.0)
     assert clock.ledger["exposed TP"] == pytest.approx(1.0)
+
+
+def leaving(compute: float, reduce: float) -> Segments:
+    """A layer that sends its gradients when it is done."""
+    return Segments(
+        [
+            Segment(Stream.COMPUTE, "work", compute, (), []),
+            Segment(Stream.REDUCE, "exposed DP", reduce, (Wait(0),), []),
+        ],
+        Ledger({"work": compute}),
+    )
+
+
+@pytest.mark.parametrize(
+    ("reduce", "alone", "followed"),
+    [(1.0, 10 * 3 + 1, 10 * 3), (5.0, 3 + 10 * 5, 10 * 5)],
+)
+def test_what_is_still_on_its_way_moves_beside_the_next_micro_batch(reduce, alone, followed):
+    assert finished(leaving(3.0, reduce), 10)[0] == pytest.approx(alone)
+    clock = Clock()
+    clock.run(leaving(3.0, reduce), 10)
+    clock.go_on()
+    assert clock.ledger.total == pytest.approx(followed)
+
+
+def test_a_backlog_is_worked_off():
+    clock = Clock()
+    clock.run(leaving(1.0, 20.0), 1)
+    clock.run(leaving(3.0, 1.0), 10)
+    assert float(clock.join()) == pytest.approx(1 + 30 + 1)

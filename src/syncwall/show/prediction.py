@@ -132,8 +132,9 @@ def _why(prediction: Prediction) -> str:
         if call is not None:
             size = units.format(call.bytes, Dimension.BYTES, digits=3)
             said += (
-                f": one {call.kind} of a {call.name} moves {size} among {call.ranks} GPUs in "
-                f"{call.domains} scale-up domains and takes {_time(call.seconds)}"
+                f": one {call.kind} of the {call.name} moves {size} among {call.ranks} GPUs in "
+                f"{call.domains} scale-up domain{'s' * (call.domains > 1)} and takes "
+                f"{_time(call.seconds)}"
             )
     return said
 

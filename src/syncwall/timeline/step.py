@@ -66,7 +66,7 @@ def _stage_time(stage: Stage, packed: "_Packed") -> _StageTime:
     final = micro.copy()
     _run(micro, stage.backward, packed)
     _run(final, stage.last_backward, packed)
-    micro.join()
+    micro.go_on()
     final.join()
     _run(final, stage.finish, packed)
     final.join()

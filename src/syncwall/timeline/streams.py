@@ -36,13 +36,16 @@ class Clock:
     """Time on every stream of one rank."""
 
     free: Moments = field(default_factory=lambda: dict.fromkeys(Stream, 0.0))
+    busy: Moments = field(default_factory=lambda: dict.fromkeys(Stream, 0.0))
+    """Seconds that each stream has worked."""
     ledger: Ledger = field(default_factory=Ledger)
     intervals: list[Interval] | None = None
     """If a list, filled with every operation (single layouts only)."""
 
     def copy(self) -> "Clock":
         """Another clock that shows the same time."""
-        return Clock(dict(self.free), Ledger(dict(self.ledger.items())), self.intervals)
+        ledger = Ledger(dict(self.ledger.items()))
+        return Clock(dict(self.free), dict(self.busy), ledger, self.intervals)
 
     def run(self, block: Segments, rounds: Any) -> None:
         """Run `rounds` rounds of a block: none, a part of one, many, or an array of them."""
@@ -58,6 +61,21 @@ class Clock:
         self._extrapolate(shots, rounds)
         self._keep_up(block, rounds)
         self.ledger = self.ledger.plus(block.own, rounds)
+        for segment in block.segments:
+            if segment.stream is not Stream.COMPUTE:
+                self.busy[segment.stream] = self.busy[segment.stream] + segment.seconds * rounds
+
+    def go_on(self) -> None:
+        """End a micro batch that another one follows at once.
+
+        What is still on its way moves beside the next one; only a stream with more work than
+        computation has time for makes it wait.
+        """
+        now = self.free[Stream.COMPUTE]
+        for stream, cause in _TAILS.items():
+            late = np.maximum(self.busy[stream] - now, 0.0)
+            self.ledger.add(cause, late)
+            now = now + late
 
     def join(self) -> Any:
         """Wait for all streams; the time at which the last of them is free."""
