@@ -19,7 +19,7 @@ MAX_BYTES: Final = 16 * 1024 * 1024
 _MAX_VALUES: Final = 1_000_000
 _MAX_DEPTH: Final = 60
 
-Path_ = tuple[str | int, ...]
+KeyPath = tuple[str | int, ...]
 Place = tuple[int, int]
 
 
@@ -29,21 +29,21 @@ class Document:
 
     file: str
     value: Any
-    places: dict[Path_, Place]
+    places: dict[KeyPath, Place]
     """Where the value at a path stands; for the value of a mapping, where its key stands."""
 
-    def place(self, path: Path_) -> Place:
+    def place(self, path: KeyPath) -> Place:
         """The place of `path`, or of the deepest part of it that stands in the text.
 
         Parts that are not in the text (names of alternatives, keys left out) are passed over.
         """
-        known: Path_ = ()
+        known: KeyPath = ()
         for part in path:
             if (*known, part) in self.places:
                 known = (*known, part)
         return self.places.get(known, (1, 1))
 
-    def problem(self, path: Path_, message: str) -> Problem:
+    def problem(self, path: KeyPath, message: str) -> Problem:
         """A problem that points at `path`."""
         return Problem(self.file, *self.place(path), message)
 
@@ -103,7 +103,7 @@ class _Builder:
 
     def __init__(self, file: str) -> None:
         self.file = file
-        self.places: dict[Path_, Place] = {}
+        self.places: dict[KeyPath, Place] = {}
         self.problems: list[Problem] = []
         self._anchors: dict[str, tuple[Any, int]] = {}
         self._count = 0
@@ -122,7 +122,7 @@ class _Builder:
             self._refuse(event, "a second document starts here; write one a file")
         return value
 
-    def _value(self, event: yaml.Event, path: Path_, depth: int) -> Any:
+    def _value(self, event: yaml.Event, path: KeyPath, depth: int) -> Any:
         if depth > _MAX_DEPTH:
             self._refuse(event, "is nested too deeply")
         self.places.setdefault(path, _place(event))
@@ -142,7 +142,7 @@ class _Builder:
             self._anchors[anchor] = (value, self._count - before)
         return value
 
-    def _mapping(self, path: Path_, depth: int) -> dict[str, Any]:
+    def _mapping(self, path: KeyPath, depth: int) -> dict[str, Any]:
         values: dict[str, Any] = {}
         while not isinstance(key_event := next(self._events), yaml.MappingEndEvent):
             if not isinstance(key_event, yaml.ScalarEvent):
@@ -156,7 +156,7 @@ class _Builder:
             values[key] = self._value(next(self._events), (*path, key), depth + 1)
         return values
 
-    def _sequence(self, path: Path_, depth: int) -> list[Any]:
+    def _sequence(self, path: KeyPath, depth: int) -> list[Any]:
         values: list[Any] = []
         while not isinstance(event := next(self._events), yaml.SequenceEndEvent):
             values.append(self._value(event, (*path, len(values)), depth + 1))

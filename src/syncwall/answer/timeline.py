@@ -46,7 +46,7 @@ def perfetto(prediction: Prediction, path: Path) -> None:
                 "tid": track,
                 "ts": round(interval.start_s * 1e6, 3),
                 "dur": round((interval.end_s - interval.start_s) * 1e6, 3),
-                "args": {"cause": interval.cause},
+                "args": {"cause": interval.cause, "phase": interval.phase},
             }
         )
     names = [

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from syncwall.describe.reading import faults_of
 from syncwall.describe.run import Run
-from syncwall.documents import Document, Path_, parse_document, read_document
+from syncwall.documents import Document, KeyPath, parse_document, read_document
 from syncwall.problems import InputError, Problem
 
 
@@ -44,7 +44,7 @@ def _merged(value: dict[str, Any], flags: dict[str, str]) -> dict[str, Any]:
     return fields
 
 
-def _problem(path: Path_, message: str, flags: dict[str, str], document: Document) -> Problem:
+def _problem(path: KeyPath, message: str, flags: dict[str, str], document: Document) -> Problem:
     """What is wrong with a value, said of the flag or of the line that gave it."""
     for flag in (".".join(map(str, path[:2])), str(path[0]) if path else ""):
         if flag in flags:

@@ -10,7 +10,7 @@ from typing import Any, TypeVar, get_args
 from pydantic import BaseModel, ValidationError
 
 from syncwall.describe.base import Description
-from syncwall.documents import Document, Path_, read_document
+from syncwall.documents import Document, KeyPath, read_document
 from syncwall.problems import InputError, Problem, did_you_mean
 
 Described = TypeVar("Described", bound=Description)
@@ -46,9 +46,9 @@ def problems(
     return [document.problem(path, message) for path, message in faults_of(error, described)]
 
 
-def faults_of(error: ValidationError, described: type[BaseModel]) -> list[tuple[Path_, str]]:
+def faults_of(error: ValidationError, described: type[BaseModel]) -> list[tuple[KeyPath, str]]:
     """The keys that lead to each fault, and what is wrong there."""
-    found: list[tuple[Path_, str]] = []
+    found: list[tuple[KeyPath, str]] = []
     for fault in error.errors(include_url=False):
         path = tuple(fault["loc"])
         several = dict(fault.get("ctx") or {}).get("faults")
@@ -59,7 +59,7 @@ def faults_of(error: ValidationError, described: type[BaseModel]) -> list[tuple[
     return found
 
 
-def _message(fault: dict[str, Any], path: Path_, described: type[BaseModel]) -> str:
+def _message(fault: dict[str, Any], path: KeyPath, described: type[BaseModel]) -> str:
     key = path[-1] if path else ""
     if fault["type"] == "extra_forbidden":
         return f'unknown key "{key}"{did_you_mean(str(key), _keys(described, path[:-1]))}'
@@ -73,7 +73,7 @@ def _message(fault: dict[str, Any], path: Path_, described: type[BaseModel]) -> 
     return f'"{key}": {words[:1].lower()}{words[1:]}'
 
 
-def _keys(described: type[BaseModel], path: Path_) -> list[str]:
+def _keys(described: type[BaseModel], path: KeyPath) -> list[str]:
     """Keys that a mapping at `path` of this type may have."""
     for part in path:
         for name, field in described.model_fields.items():

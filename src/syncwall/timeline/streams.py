@@ -27,6 +27,7 @@ class Interval:
     name: str
     cause: str
     stream: str
+    phase: str
     start_s: float
     end_s: float
 
@@ -176,7 +177,9 @@ class Clock:
             if float(seconds) > 0:
                 end = start + float(seconds)
                 self.intervals.append(
-                    Interval(operation.name, operation.cause, segment.stream, start, end)
+                    Interval(
+                        operation.name, operation.cause, segment.stream, operation.phase, start, end
+                    )
                 )
                 start = end
 

@@ -4,7 +4,7 @@ Holds `Operation`, `Block` (operations that repeat, such as a layer), `Stage` an
 step). Nothing here knows what a transformer is: a captured program is one block that runs once.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Literal
 
@@ -107,4 +107,3 @@ class Work:
     """FLOP done a second time to save memory; HFU counts them too."""
     tokens: Number
     """Tokens of the step."""
-    assumptions: tuple[str, ...] = field(default=())
