@@ -17,13 +17,13 @@ from syncwall.describe.layout import Recompute, Schedule, Shard
 from syncwall.work.held import Held, dense_held, embedding_held, expert_held, head_held
 from syncwall.work.layer import ACTIVATION_BYTES, Shape
 from syncwall.work.operations import Number
-from syncwall.work.sharing import WEIGHT_BYTES
+from syncwall.work.sharing import WEIGHT_BYTES, reduced_at_once
 from syncwall.work.step import LayerCounts
 
 ADAM_BYTES = 12.0
 """Weight and two moments of one parameter in fp32."""
-LOGITS_BYTES = 6.0
-"""One logit: 16 bits and its fp32 copy for the loss."""
+LOGITS_BYTES = 12.0
+"""One logit: 16 bits and its fp32 copy for the loss, and the gradients of both."""
 RESERVE_BYTES = 3e9
 """CUDA context, communicators and fragmentation; measured values go from 1.5 to 4 GB."""
 
@@ -38,7 +38,7 @@ class Memory:
     activations: Number
     logits: Number
     gathered: Number
-    """Whole layers that FSDP has gathered, two at a time."""
+    """Weights that FSDP has gathered: two layers at a time, in a pipeline all of a stage."""
     reserve: Number
 
     @property
@@ -66,11 +66,13 @@ def step_memory(model: Model, layout: Layout, seq: Number) -> Memory:
     return Memory(
         weights=weights,
         gradients=layout.gradient_dtype.size_bytes
-        * _shared_out(held, whole >= Shard.ZERO2, degree, expert_dp),
+        * _shared_out(held, reduced_at_once(layout), degree, expert_dp),
         optimizer=ADAM_BYTES * _shared_out(held, whole >= Shard.ZERO1, degree, expert_dp),
         activations=micro * layers * kept + working,
         logits=LOGITS_BYTES * shape.tokens * model.vocab / layout.tp * (layout.pp == 1),
-        gathered=np.minimum(2.0 * WEIGHT_BYTES * each_layer, elsewhere),
+        gathered=np.where(
+            layout.pp > 1, elsewhere, np.minimum(2.0 * WEIGHT_BYTES * each_layer, elsewhere)
+        ),
         reserve=RESERVE_BYTES + 0.0 * layers,
     )
 

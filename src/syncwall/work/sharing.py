@@ -48,8 +48,7 @@ def reduced(block: Block, held: Held, layout: Any, *, last: bool) -> Block:
 
     Of the `last` micro batch everything is reduced; of the others only what is sharded at once.
     """
-    every_time = layout.shard >= Shard.ZERO2
-    scattered = (layout.shard >= Shard.ZERO1) if last else every_time
+    scattered = (layout.shard >= Shard.ZERO1) if last else reduced_at_once(layout)
     scattered = scattered * (layout.shard_degree > 1)
     whole = (layout.shard == Shard.DDP) * last * (layout.dp * layout.cp > 1)
     size = layout.gradient_dtype.size_bytes
@@ -82,6 +81,14 @@ def reduced(block: Block, held: Held, layout: Any, *, last: bool) -> Block:
     moved = list(block.operations)
     moved[first] = replace(moved[first], after=(*moved[first].after, *waits))
     return replace(block, operations=(*moved, *operations))
+
+
+def reduced_at_once(layout: Any) -> Any:
+    """True where gradients are reduced and sharded after every micro batch.
+
+    In a pipeline they are kept whole until the last one, as PyTorch's stages do.
+    """
+    return (layout.shard >= Shard.ZERO2) & (layout.pp == 1)
 
 
 def _first_compute(block: Block) -> int:
