@@ -4,13 +4,16 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 
+from syncwall.cost.calibration import calibration
+from syncwall.cost.communication import NcclNetwork
+from syncwall.cost.prices import Prices
+from syncwall.describe import Layout, Software
 from syncwall.timeline.ledger import Ledger
-from syncwall.timeline.segments import Segment, Segments
+from syncwall.timeline.segments import Segment, Segments, segments
 from syncwall.timeline.streams import Clock
-from syncwall.work.block import Operation, Stream, Wait
-from syncwall.work.operations import Elementwise
-
-NOTHING = Operation("x", Elementwise(0), "work")
+from syncwall.work.block import Block, Operation, Stream, Wait
+from syncwall.work.operations import Collective, Gemm
+from tests.describe.samples import cluster
 
 
 def layer(compute: Any, gather: Any, *, ahead: bool = True) -> Segments:
@@ -68,18 +71,23 @@ def test_arrays_of_rounds_and_times_agree_with_single_ones():
     np.testing.assert_allclose(together, singly)
 
 
-def test_a_program_of_fifty_thousand_operations_is_one_block():
-    segments = [
-        Segment(
-            Stream.COMPUTE if i % 10 else Stream.REDUCE, "work" if i % 10 else "exposed DP", 1e-6,
-            (Wait(i - 1),) if i else (), [],
-        )
-        for i in range(50_000)
-    ]  # fmt: skip
+def test_a_captured_program_of_fifty_thousand_operations_is_one_block():
+    """Whoever wrote it: multiplications, and an all-reduce behind every tenth."""
+    machine = cluster(nodes=4)
+    fit = calibration(machine.device)
+    network = NcclNetwork(Layout().resolved(machine.gpus), machine, fit.network)
+    prices = Prices(machine.device, network, fit, Software())
+    multiply = Operation("mm", Gemm(4096, 4096, 4096), "GEMM")
+    send = Collective("all-reduce", 25e6, "dp")
+    operations = [
+        multiply if i % 10 else Operation("ar", send, "exposed DP", Stream.REDUCE, (Wait(i - 2),))
+        for i in range(1, 50_001)
+    ]
     start = time.process_time()
-    end, _ = finished(Segments(segments, Ledger({"work": 0.045})), 1)
-    assert end == pytest.approx(0.05)
-    assert time.process_time() - start < 5
+    end, clock = finished(segments(Block("program", tuple(operations)), prices, fit), 1)
+    assert time.process_time() - start < 10
+    assert clock.ledger.total == pytest.approx(end)
+    assert clock.ledger["GEMM"] == pytest.approx(45_000 * float(prices.seconds(multiply.what)))
 
 
 def test_part_of_a_collective_can_be_waited_for():

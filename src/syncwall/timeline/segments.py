@@ -53,6 +53,7 @@ def _packed(priced: list[tuple[Operation, Any]]) -> tuple[list[Segment], dict[in
     """Segments, and the segment that each operation went into."""
     found: list[Segment] = []
     where: dict[int, int] = {}
+    awaited = _awaited(priced)
     computing: int | None = None
     for index, (operation, seconds) in enumerate(priced):
         if operation.stream is Stream.COMPUTE:
@@ -69,7 +70,7 @@ def _packed(priced: list[tuple[Operation, Any]]) -> tuple[list[Segment], dict[in
         segment.pieces.append((operation, seconds))
         where[index] = into
         if operation.stream is Stream.COMPUTE:
-            computing = None if _awaited(index, priced) else into
+            computing = None if index in awaited else into
     return found, where
 
 
@@ -88,14 +89,10 @@ def _blocked(operation: Operation, where: dict[int, int]) -> bool:
     return any(wait.of != "end" or wait.index in where for wait in operation.after)
 
 
-def _awaited(index: int, priced: list[tuple[Operation, Any]]) -> bool:
-    """True if communication that takes time waits for the end of operation `index`."""
-    return any(
-        np.any(seconds)
-        for op, seconds in priced
-        if op.stream is not Stream.COMPUTE
-        and any(wait.index == index and wait.of == "end" for wait in op.after)
-    )
+def _awaited(priced: list[tuple[Operation, Any]]) -> set[int]:
+    """Operations for whose end communication that takes time waits."""
+    moving = (op for op, seconds in priced if op.stream is not Stream.COMPUTE and np.any(seconds))
+    return {wait.index for op in moving for wait in op.after if wait.of == "end"}
 
 
 def _renumbered(waits: tuple[Wait, ...], where: dict[int, int]) -> list[Wait]:
