@@ -57,11 +57,13 @@ class NcclNetwork:
         key = (collective.kind, collective.axis, id(collective.bytes), id(collective.calls))
         if key not in self._known:  # keeps the operands alive, so that no id is used again
             self._known[key] = (collective, self._seconds(collective))
-        return self._known[key][1] * collective.share
+        seconds = self._known[key][1]
+        return seconds if _is_one(collective.share) else seconds * collective.share
 
     def _seconds(self, collective: Collective) -> Any:
         path = self._paths[collective.axis]
-        size = collective.bytes / collective.calls
+        several = not _is_one(collective.calls)
+        size = collective.bytes / collective.calls if several else collective.bytes
         if not np.any((size > 0) & (path.ranks > 1)):
             return 0.0
         if self._transport == "gloo":
@@ -72,7 +74,7 @@ class NcclNetwork:
             group = Group(path.ranks, path.domains)
             once = self._corrected(collective.kind, size, group, collective.axis)
         real = (size > 0) & (path.ranks > 1)
-        return np.where(real, once * collective.calls, 0.0)
+        return np.where(real, once * collective.calls if several else once, 0.0)
 
     def transfer_seconds(self, transfer: Transfer) -> Any:
         """A message to the next stage, over NVLink or the NIC."""
@@ -118,30 +120,40 @@ class NcclNetwork:
         domain = self._cluster.scale_up
         return bool(domain and domain.in_switch_reduction)
 
+    def _corrected(self, kind: Any, size: Any, group: Group, axis: str) -> Any:
+        """NCCL's time with its latency and rates scaled to what is reached."""
+        graph, candidates = self._candidates_of(kind, axis, group)
+        factors = self._tuner.by_size(kind, size, group, graph, smooth=True)
+        best: Any = None
+        with np.errstate(invalid="ignore"):  # no bytes over a way that is not allowed
+            for name, (latency_s, seconds_per_byte) in candidates.items():
+                slower, faster = factors.get(name, (1.0, 1.0))
+                taken = latency_s * slower + size / faster * seconds_per_byte
+                best = taken if best is None else np.fmin(best, taken)
+        return best
+
     def _candidates_of(self, kind: Any, axis: str, group: Group) -> tuple[Graph, Choices]:
-        """Graph and candidates of an axis, which do not depend on the size."""
+        """Graph of an axis, and latency and seconds per byte of each way that NCCL considers."""
         if axis not in self._graphs:
             self._graphs[axis] = self.graph(self._paths[axis])
         graph = self._graphs[axis]
         if (kind, axis) not in self._candidates:
-            self._candidates[kind, axis] = self._tuner.candidates(kind, group, graph)
+            reached = self._reached(group)
+            with np.errstate(divide="ignore"):  # a rate of 0 means: not allowed
+                self._candidates[kind, axis] = {
+                    name: (latency_us * (1e-6 * self._fit.latency), 1.0 / (rate * reached))
+                    for name, (latency_us, rate) in self._tuner.candidates(
+                        kind, group, graph
+                    ).items()
+                }
         return graph, self._candidates[kind, axis]
 
-    def _corrected(self, kind: Any, size: Any, group: Group, axis: str) -> Any:
-        """NCCL's time with its latency and rates scaled to what is reached."""
+    def _reached(self, group: Group) -> Any:
+        """Real rates over those that NCCL counts with."""
         fit = self._fit
         lost = fit.nic_per_doubling * np.log2(group.nodes)
         across = np.maximum(0.3, self._nic_reached - lost) / constants()["net_fraction"]
-        rate_factor = np.where(group.nodes > 1, across, fit.scale_up)
-        best: Any = None
-        graph, candidates = self._candidates_of(kind, axis, group)
-        choices = self._tuner.for_size(kind, size, group, graph, candidates, smooth=True)
-        with np.errstate(divide="ignore", invalid="ignore"):  # a rate of 0 means: not allowed
-            slower = size / rate_factor
-            for latency_us, rate in choices.values():
-                taken = latency_us * (1e-6 * fit.latency) + slower / np.asarray(rate, dtype=float)
-                best = taken if best is None else np.fmin(best, taken)
-        return best
+        return np.where(group.nodes > 1, across, fit.scale_up)
 
     def _all_to_all(self, size: Any, path: Path) -> Any:
         """Every rank sends an equal part to every other: the longer of inside and outside."""
@@ -194,3 +206,8 @@ def _at_most(rate: Any, speeds: list[float]) -> Any:
     for speed in sorted(speeds):
         found = np.where(rate >= speed * 1e9, speed * 1e9, found)
     return found
+
+
+def _is_one(factor: Any) -> bool:
+    """True for the plain number 1, with which arrays need not be multiplied."""
+    return np.ndim(factor) == 0 and factor == 1

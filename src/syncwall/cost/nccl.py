@@ -77,7 +77,11 @@ class Tuner:
 
     def choices(self, kind: CollectiveKind, size: Number, group: Group, graph: Graph) -> Choices:
         """Latency (us) and algorithm bandwidth (bytes per second) of each candidate."""
-        return self.for_size(kind, size, group, graph, self.candidates(kind, group, graph))
+        found = self.candidates(kind, group, graph)
+        for name, (slower, faster) in self.by_size(kind, size, group, graph).items():
+            if name in found:
+                found[name] = (found[name][0] * slower, found[name][1] * faster)
+        return found
 
     def candidates(self, kind: CollectiveKind, group: Group, graph: Graph) -> Choices:
         """The same before what depends on the size."""
@@ -98,36 +102,29 @@ class Tuner:
             found["PAT/Simple"] = self._pat(group, graph)
         return found
 
-    def for_size(
+    def by_size(
         self,
         kind: CollectiveKind,
         size: Number,
         group: Group,
         graph: Graph,
-        found: Choices,
         *,
         smooth: bool = False,
     ) -> Choices:
-        """Candidates with what depends on the size: only all-reduce has such terms.
+        """Factors on latency and bandwidth that depend on the size: only all-reduce has them.
 
         A tree dips at medium sizes; a ring over nodes has a plateau of latency. `smooth` goes
         straight between the dip's steps, so that fewer bytes never take longer.
         """
         if kind != "all-reduce":
-            return found
-        adjusted = dict(found)
-        for number, protocol in enumerate(PROTOCOLS):
-            if f"Tree/{protocol}" in found:
-                latency, rate = found[f"Tree/{protocol}"]
-                adjusted[f"Tree/{protocol}"] = (
-                    latency,
-                    rate * self._correction(size, number, smooth),
-                )
-        latency, rate = found["Ring/Simple"]
+            return {}
         plateau = (group.nodes > 1) & (size >= 64 * graph.channels * group.ranks)
         slower = 1.0 + (self._c["ring_plateau"][self._g] - 1.0) * plateau
-        adjusted["Ring/Simple"] = (latency * slower, rate)
-        return adjusted
+        dips = {
+            f"Tree/{protocol}": (1.0, self._correction(size, number, smooth))
+            for number, protocol in enumerate(PROTOCOLS)
+        }
+        return {"Ring/Simple": (slower, 1.0), **dips}
 
     def _ring(
         self, kind: CollectiveKind, group: Group, graph: Graph, protocol: int

@@ -37,8 +37,9 @@ class Ledger:
     def plus(self, other: "Ledger", times: Any = 1.0) -> "Ledger":
         """This ledger and `other` taken `times` times."""
         total = Ledger(self._seconds)
+        once = np.ndim(times) == 0 and times == 1
         for cause, seconds in other.items():
-            total.add(cause, seconds * times)
+            total.add(cause, seconds if once else seconds * times)
         return total
 
     def where(self, condition: Any, other: "Ledger") -> "Ledger":

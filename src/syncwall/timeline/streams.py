@@ -50,8 +50,10 @@ class Clock:
 
     def run(self, block: Segments, rounds: Any) -> None:
         """Run `rounds` rounds of a block: none, a part of one, many, or an array of them."""
+        begun = self.free[Stream.COMPUTE]
         if self.intervals is not None:
             self._run_all(block, round(float(rounds)))
+            self._wait_for_host(block.host_s * rounds, begun)
             return
         shots = [(dict(self.free), Ledger())]
         waited = Ledger()
@@ -59,7 +61,11 @@ class Clock:
         for _ in range(min(ROUNDS, int(np.ceil(np.max(rounds))))):
             previous = self._round(block, previous, waited)
             shots.append((dict(self.free), Ledger(dict(waited.items()))))
-        self._extrapolate(shots, rounds)
+        if np.ndim(rounds) == 0 and rounds == len(shots) - 1:
+            self.ledger = self.ledger.plus(waited)  # every round was run
+        else:
+            self._extrapolate(shots, rounds)
+        self._wait_for_host(block.host_s * rounds, begun)
         self._keep_up(block, rounds)
         self.ledger = self.ledger.plus(block.own, rounds)
         for segment in block.segments:
@@ -96,7 +102,6 @@ class Clock:
 
     def _round(self, block: Segments, previous: "_Round | None", waited: Ledger) -> "_Round":
         this = _Round([], [])
-        begun = self.free[Stream.COMPUTE]
         for segment in block.segments:
             start = self._start(segment, block, this, previous, waited)
             end = start + segment.seconds
@@ -105,15 +110,13 @@ class Clock:
             self.free[segment.stream] = end
             if self.intervals is not None:
                 self._record(segment, float(start))
-        if block.host_s:
-            self._wait_for_host(block.host_s, begun, waited)
         return this
 
-    def _wait_for_host(self, host_s: float, begun: Any, waited: Ledger) -> None:
-        """A round that is shorter than the host needs to issue it waits for the host."""
-        round_s = self.free[Stream.COMPUTE] - begun
-        longer = smooth_max(round_s, host_s) - round_s
-        waited.add("host", longer)
+    def _wait_for_host(self, host_s: Any, begun: Any) -> None:
+        """Rounds that are shorter than the host needs to issue them wait for the host."""
+        device_s = self.free[Stream.COMPUTE] - begun
+        longer = smooth_max(device_s, host_s) - device_s
+        self.ledger.add("host", longer)
         self.free[Stream.COMPUTE] = self.free[Stream.COMPUTE] + longer
 
     def _start(
@@ -126,6 +129,8 @@ class Clock:
     ) -> Any:
         start = self.free[segment.stream]
         for wait in segment.waits:
+            if wait.when is False:
+                continue
             if wait.of == "end":
                 moment = this.ends[wait.index]
                 if not (isinstance(wait.share, float) and wait.share == 1.0):

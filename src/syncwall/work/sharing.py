@@ -52,7 +52,7 @@ def reduced(block: Block, held: Held, layout: Any, *, last: bool) -> Block:
     scattered = scattered * (layout.shard_degree > 1)
     whole = (layout.shard == Shard.DDP) * last * (layout.dp * layout.cp > 1)
     size = layout.gradient_dtype.size_bytes
-    share = 1.0 if layout.outer_every is None else 1.0 / layout.outer_every
+    share = 1 if layout.outer_every is None else 1.0 / layout.outer_every
     after = (Wait(len(block.operations) - 1),)
     plain, experts = size * held.plain, size * held.experts
     pieces = plain / layout.bucket_bytes
@@ -60,10 +60,10 @@ def reduced(block: Block, held: Held, layout: Any, *, last: bool) -> Block:
     replicas = (layout.replicas_of_shards > 1) * (layout.shard >= Shard.ZERO1) * last
     sums = [
         ("all-reduce", plain * whole, "dp", calls),
-        ("reduce-scatter", plain * scattered, "shard", 1.0),
-        ("all-reduce", plain * replicas / layout.shard_degree, "replica", 1.0),
-        ("all-reduce", experts * whole, "expert-replica", 1.0),
-        ("reduce-scatter", experts * scattered, "expert-shard", 1.0),
+        ("reduce-scatter", plain * scattered, "shard", 1),
+        ("all-reduce", plain * replicas / layout.shard_degree, "replica", 1),
+        ("all-reduce", experts * whole, "expert-replica", 1),
+        ("reduce-scatter", experts * scattered, "expert-shard", 1),
     ]
     operations = [
         Operation(
