@@ -17,7 +17,8 @@ class Ledger:
 
     def add(self, cause: str, seconds: Any) -> None:
         """Put `seconds` on the account of `cause`."""
-        self._seconds[cause] = self._seconds.get(cause, 0.0) + seconds
+        before = self._seconds.get(cause)
+        self._seconds[cause] = seconds if before is None else before + seconds
 
     @property
     def total(self) -> Any:

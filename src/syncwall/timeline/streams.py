@@ -5,6 +5,7 @@ operation goes to its cause, the time that the stream waits goes to the cause of
 A block that repeats is run three times; then every further round takes as long as the third.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -151,17 +152,13 @@ class Clock:
 
     def _extrapolate(self, shots: list[tuple[Moments, Ledger]], rounds: Any) -> None:
         """The state after `rounds` rounds, from that after none, one, two and three."""
-        first, second = np.clip(rounds, 0.0, 1.0), np.clip(rounds - 1.0, 0.0, 1.0)
-        shares = (first, second, np.maximum(rounds - 2.0, 0.0))
-        steps = list(zip(shots, shots[1:], shares, strict=False))
+        grown = _growth(len(shots), rounds)
         for stream in Stream:
             values = [shot[0][stream] for shot in shots]
             if any(value is not values[0] for value in values):
-                grown = (share * (b[0][stream] - a[0][stream]) for a, b, share in steps)
-                self.free[stream] = values[0] + sum(grown)
+                self.free[stream] = values[0] + grown(values)
         for cause in shots[-1][1]:
-            grown = (share * (b[1][cause] - a[1][cause]) for a, b, share in steps)
-            self.ledger.add(cause, sum(grown))
+            self.ledger.add(cause, grown([shot[1][cause] for shot in shots]))
 
     def _keep_up(self, block: Segments, rounds: Any) -> None:
         """Gradients leave after the last computation, even if the stream began with a backlog.
@@ -187,6 +184,19 @@ class Clock:
                     )
                 )
                 start = end
+
+
+def _growth(count: int, rounds: Any) -> Callable[[list[Any]], Any]:
+    """How much a value grows in `rounds` rounds, given it after 0, 1, ... `count` - 1 of them."""
+    if count > ROUNDS and np.min(rounds) >= ROUNDS - 1:
+        further = rounds - (ROUNDS - 1.0)
+        return lambda values: (values[-2] - values[0]) + further * (values[-1] - values[-2])
+    first, second = np.clip(rounds, 0.0, 1.0), np.clip(rounds - 1.0, 0.0, 1.0)
+    shares = (first, second, np.maximum(rounds - 2.0, 0.0))
+    return lambda values: sum(
+        share * (after - before)
+        for before, after, share in zip(values, values[1:], shares, strict=False)
+    )
 
 
 @dataclass(slots=True)
