@@ -84,7 +84,7 @@ def test_a_captured_program_of_fifty_thousand_operations_is_one_block():
         for i in range(1, 50_001)
     ]
     start = time.process_time()
-    end, clock = finished(segments(Block("program", tuple(operations)), prices, fit), 1)
+    end, clock = finished(segments(Block("program", tuple(operations)), prices), 1)
     assert time.process_time() - start < 10
     assert clock.ledger.total == pytest.approx(end)
     assert clock.ledger["GEMM"] == pytest.approx(45_000 * float(prices.seconds(multiply.what)))

@@ -6,7 +6,6 @@ Holds `Heaviest` and `heaviest`.
 from dataclasses import dataclass
 
 from syncwall.answer.prediction import Prediction
-from syncwall.cost.communication import NcclNetwork
 from syncwall.cost.path import paths
 from syncwall.work.operations import Collective
 
@@ -27,7 +26,6 @@ class Heaviest:
 def heaviest(prediction: Prediction, cause: str) -> Heaviest | None:
     """The longest collective of the last pipeline rank that books its waits under `cause`."""
     run = prediction.run
-    network = NcclNetwork(run.layout, run.cluster, prediction.calibration.network)
     where = paths(run.layout, run.cluster)
     stage = prediction.work.stages[-1]
     found = []
@@ -35,7 +33,7 @@ def heaviest(prediction: Prediction, cause: str) -> Heaviest | None:
         for operation in block.operations:
             what = operation.what
             if operation.cause == cause and isinstance(what, Collective):
-                seconds = float(network.collective_seconds(what))
+                seconds = float(prediction.prices.seconds(what))
                 path = where[what.axis]
                 ranks, domains = int(path.ranks), int(path.domains)
                 size = float(what.bytes)

@@ -11,10 +11,9 @@ from syncwall.cost.calibration import Calibration, calibration
 from syncwall.cost.communication import NcclNetwork, Network
 from syncwall.cost.prices import Prices
 from syncwall.describe import Cluster, Layout, Model, Run, Software
-from syncwall.describe.choice import Dtype
 from syncwall.timeline.ledger import Ledger
 from syncwall.timeline.step import StepTime, step_time
-from syncwall.work.block import Work
+from syncwall.work.block import EXPOSED, Work
 from syncwall.work.memory import Memory, step_memory
 from syncwall.work.step import transformer_step
 
@@ -26,14 +25,6 @@ UNKNOWN_SPREAD = (0.65, 1.60)
 
 _DEFAULT_SOFTWARE = Software()
 MFU_CONVENTION = "causal, dense 16-bit peak"
-COMMUNICATION = (
-    "exposed TP",
-    "exposed CP",
-    "exposed EP",
-    "exposed DP",
-    "exposed FSDP gather",
-    "exposed PP",
-)
 
 
 def evaluate(
@@ -46,11 +37,17 @@ def evaluate(
     network: Network | None = None,
 ) -> tuple[Work, StepTime]:
     """Work and time of a resolved layout, or of arrays of them; the one model of the package."""
-    fit = calibration(cluster.device)
+    prices = _prices(cluster, layout, software, network)
     work = transformer_step(model, layout, seq)
+    return work, step_time(work, layout, prices, layout.gpus)
+
+
+def _prices(
+    cluster: Cluster, layout: Layout, software: Software, network: Network | None
+) -> Prices:
+    fit = calibration(cluster.device)
     wires = network or NcclNetwork(layout, cluster, fit.network)
-    prices = Prices(cluster.device, wires, fit, software)
-    return work, step_time(work, layout, prices, fit, layout.gpus)
+    return Prices(cluster.device, wires, fit, software)
 
 
 def predict(run: Run, network: Network | None = None) -> "Prediction":
@@ -58,12 +55,11 @@ def predict(run: Run, network: Network | None = None) -> "Prediction":
 
     `network` prices communication in the place of the closed form, for example by simulation.
     """
-    work, time = evaluate(
-        run.model, run.cluster, run.layout, run.seq, software=run.software, network=network
-    )
+    prices = _prices(run.cluster, run.layout, run.software, network)
+    work = transformer_step(run.model, run.layout, run.seq)
+    time = step_time(work, run.layout, prices, run.gpus)
     memory = step_memory(run.model, run.layout, run.seq)
-    fit = calibration(run.cluster.device)
-    return Prediction(run, work, float(time.step_s), time.ledger.without_zeros(), memory, fit)
+    return Prediction(run, work, float(time.step_s), time.ledger.without_zeros(), memory, prices)
 
 
 @dataclass(frozen=True)
@@ -78,7 +74,13 @@ class Prediction:
     """Seconds by cause; they add up to `step_s`."""
     memory: Memory
     """Bytes on the fullest GPU, by cause."""
-    calibration: Calibration
+    prices: Prices
+    """What operations cost in this run."""
+
+    @property
+    def calibration(self) -> Calibration:
+        """What was assumed to be reached on this device."""
+        return self.prices.fit
 
     @property
     def step_interval_s(self) -> tuple[float, float]:
@@ -94,8 +96,7 @@ class Prediction:
     @property
     def peak_flop_per_s(self) -> float:
         """Dense 16-bit peak of one GPU, which MFU and HFU refer to."""
-        peak = self.run.cluster.device.peak_flop_per_s
-        return float(peak[Dtype.BF16] if Dtype.BF16 in peak else peak[Dtype.FP16])
+        return float(self.run.cluster.device.sixteen_bit_flop_per_s)
 
     @property
     def mfu(self) -> float:
@@ -147,7 +148,7 @@ class Prediction:
     @cached_property
     def exposed_s(self) -> float:
         """Seconds that wait for communication."""
-        return float(sum(self.ledger[cause] for cause in COMMUNICATION))
+        return float(sum(self.ledger[cause] for cause in EXPOSED.values()))
 
     @property
     def memory_bytes(self) -> float:

@@ -9,24 +9,20 @@ from pathlib import Path
 from typing import Any
 
 from syncwall.answer.prediction import Prediction
-from syncwall.cost.communication import NcclNetwork
-from syncwall.cost.prices import Prices
 from syncwall.timeline.segments import segments
 from syncwall.timeline.streams import Clock, Interval
 
 
 def micro_batch_intervals(prediction: Prediction) -> list[Interval]:
     """Every operation of one micro batch, forward and backward, and of the optimizer step."""
-    run, fit = prediction.run, prediction.calibration
-    network = NcclNetwork(run.layout, run.cluster, fit.network)
-    prices = Prices(run.cluster.device, network, fit, run.software)
+    prices = prediction.prices
     clock = Clock(intervals=[])
     stage = prediction.work.stages[-1]
     for block in (*stage.forward, *stage.last_backward):
-        clock.run(segments(block, prices, fit), block.rounds)
+        clock.run(segments(block, prices), block.rounds)
     clock.join()
     for block in stage.finish:
-        clock.run(segments(block, prices, fit), block.rounds)
+        clock.run(segments(block, prices), block.rounds)
     assert clock.intervals is not None
     return clock.intervals
 

@@ -17,8 +17,6 @@ from syncwall.work.operations import Collective, Transfer
 _GENERATION = {"volta": 0, "ampere": 1, "ada": 1, "hopper": 2, "blackwell": 3}
 _POINT_TO_POINT_S = 15e-6
 """Start of a message between two GPUs on different nodes, both sides ready."""
-
-
 _SOCKET_HOP_S = 50e-6
 """One hop of a ring over TCP between processes."""
 
@@ -183,9 +181,7 @@ class NcclNetwork:
         domain = self._cluster.scale_up
         if domain is None:
             return False, 0.0 * ranks
-        rate = domain.rate_bytes_per_s
-        if domain.topology == "mesh" and domain.gpus > 1:
-            rate = rate * (np.minimum(ranks, domain.gpus) - 1) / (domain.gpus - 1)
+        rate = domain.rate_among(ranks)
         if domain.topology == "pcie":
             return False, rate * constants()["pci_fraction"] + 0.0 * ranks
         nominal = 50.0 if self._number == 3 else 25.0

@@ -50,7 +50,7 @@ def attention_seconds(
     efficiency = efficiency * np.where(attention.q_len < attention.kv_len, fit.context, 1.0)
     blocks = attention.batch * attention.heads * np.ceil(attention.q_len / 128.0)
     filled = np.minimum(1.0, blocks / (device.multiprocessors or DEFAULT_MULTIPROCESSORS))
-    peak = device.flop_per_s(_sixteen_bits(device))
+    peak = device.sixteen_bit_flop_per_s
     flops, moved = attention.flops, attention.hbm_bytes
     if software.attention == "unfused":
         flops = attention.square_flops
@@ -84,14 +84,9 @@ def elementwise_seconds(
 def _rate(dtype: Dtype, device: Device, fit: GemmFit) -> float:
     """The peak in `dtype`, less what narrow formats lose in training."""
     if dtype in (Dtype.BF16, Dtype.FP16):
-        return device.flop_per_s(_sixteen_bits(device))
+        return device.sixteen_bit_flop_per_s
     narrow = Dtype.FP8 if dtype is Dtype.MXFP8 and dtype not in device.peak_flop_per_s else dtype
     return device.flop_per_s(narrow) * fit.low_precision.get(dtype, 1.0)
-
-
-def _sixteen_bits(device: Device) -> Dtype:
-    """bf16, or fp16 on devices that have no bf16 (V100)."""
-    return Dtype.BF16 if Dtype.BF16 in device.peak_flop_per_s else Dtype.FP16
 
 
 def _aligned(gemm: Gemm) -> Any:

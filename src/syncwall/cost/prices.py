@@ -23,14 +23,14 @@ class Prices:
         self._device = device
         self._software = software
         self._network = network
-        self._fit = fit
+        self.fit = fit
         self._known: dict[int, tuple[What, Any]] = {}
 
     @property
     def host_s(self) -> float:
         """Host time to issue one operation."""
         eager = self._software.kernels == "eager"
-        return self._fit.host.per_operation_s * (self._fit.elementwise.eager if eager else 1.0)
+        return self.fit.host.per_operation_s * (self.fit.elementwise.eager if eager else 1.0)
 
     def seconds(self, what: What) -> Any:
         """Time of `what` if nothing else runs."""
@@ -42,11 +42,11 @@ class Prices:
 
     def _priced(self, what: What) -> Any:
         if isinstance(what, Gemm):
-            return gemm_seconds(what, self._device, self._fit.gemm)
+            return gemm_seconds(what, self._device, self.fit.gemm)
         if isinstance(what, Attention):
-            return attention_seconds(what, self._device, self._fit.attention, self._software)
+            return attention_seconds(what, self._device, self.fit.attention, self._software)
         if isinstance(what, Elementwise):
-            return elementwise_seconds(what, self._device, self._fit.elementwise, self._software)
+            return elementwise_seconds(what, self._device, self.fit.elementwise, self._software)
         if isinstance(what, Collective):
             return self._network.collective_seconds(what)
         return self._network.transfer_seconds(what)

@@ -4,7 +4,7 @@ Holds `Nics`, `Node`, `ScaleUp` and `Cluster`. Sizes are those of the machine as
 it a run uses is `Cluster.nodes` and `Cluster.gpus_per_node`.
 """
 
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -73,10 +73,11 @@ class ScaleUp(Description):
     in_switch_reduction: bool = False
     """True if the switches can add numbers on the way (NVLink SHARP)."""
 
-    def rate_among(self, gpus: int) -> float:
-        """One GPU's one-way rate to `gpus` - 1 others of its domain together."""
+    def rate_among(self, gpus: Any) -> Any:
+        """One GPU's one-way rate to `gpus` - 1 others of its domain together; broadcasts."""
         if self.topology == "mesh" and self.gpus > 1:
-            return self.rate_bytes_per_s * (min(gpus, self.gpus) - 1) / (self.gpus - 1)
+            among = gpus * (gpus < self.gpus) + self.gpus * (gpus >= self.gpus)
+            return self.rate_bytes_per_s * (among - 1) / (self.gpus - 1)
         return self.rate_bytes_per_s
 
 

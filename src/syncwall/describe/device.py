@@ -69,6 +69,11 @@ class Device(Entry):
     )
     """Best matrix multiplication that somebody measured (MAMF), by number format."""
 
+    @property
+    def sixteen_bit_flop_per_s(self) -> float:
+        """Dense peak in bf16, or in fp16 on devices that have no bf16 (V100)."""
+        return self.flop_per_s(Dtype.BF16 if Dtype.BF16 in self.peak_flop_per_s else Dtype.FP16)
+
     def flop_per_s(self, dtype: Dtype) -> float:
         """Dense peak in `dtype`; InputError if the device has none or nobody states it."""
         if dtype not in self.peak_flop_per_s:

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from syncwall.cost.calibration import Calibration
 from syncwall.cost.prices import Prices
 from syncwall.timeline.ledger import Ledger
 from syncwall.work.block import Block, Operation, Stream, Wait
@@ -38,13 +37,13 @@ class Segments:
     """Time that the host needs to issue one round."""
 
 
-def segments(block: Block, prices: Prices, fit: Calibration) -> Segments:
+def segments(block: Block, prices: Prices) -> Segments:
     """`block` priced and packed, with contention in its computation."""
     priced = [(op, prices.seconds(op.what)) for op in block.operations]
     packed, where = _packed(priced)
     waits = [tuple(_renumbered(segment.waits, where)) for segment in packed]
     found = [replace(segment, waits=wait) for segment, wait in zip(packed, waits, strict=True)]
-    own = _slow_down(found, fit.network.contention)
+    own = _slow_down(found, prices.fit.network.contention)
     issued = sum(len(s.pieces) for s in found if s.stream is Stream.COMPUTE)
     return Segments(found, own, prices.host_s * issued)
 

@@ -9,14 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from syncwall.cost.calibration import Calibration
 from syncwall.cost.prices import Prices
 from syncwall.describe import Layout
 from syncwall.describe.layout import Schedule
 from syncwall.timeline.ledger import Ledger
 from syncwall.timeline.segments import Segments, segments
 from syncwall.timeline.streams import Clock
-from syncwall.work.block import Block, Stage, Work
+from syncwall.work.block import EXPOSED, Block, Stage, Stream, Work
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +26,9 @@ class StepTime:
     ledger: Ledger
 
 
-def step_time(work: Work, layout: Layout, prices: Prices, fit: Calibration, gpus: Any) -> StepTime:
+def step_time(work: Work, layout: Layout, prices: Prices, gpus: Any) -> StepTime:
     """Time of `work` with the pipeline schedule of `layout` on `gpus` ranks."""
-    packed = _Packed(prices, fit)
+    packed = _Packed(prices)
     each = [_stage_time(stage, packed) for stage in work.stages]
     micro_all_s = sum(
         (stage.ranks * time.micro_s for stage, time in zip(work.stages, each, strict=True)), 0.0
@@ -38,8 +37,8 @@ def step_time(work: Work, layout: Layout, prices: Prices, fit: Calibration, gpus
     total = whole[0]
     for stage, other in zip(work.stages[1:], whole[1:], strict=True):
         total = other.where((other.total >= total.total) & (stage.ranks > 0), total)
-    total.add("exposed PP", _transfers(work, layout, prices, work.microbatches))
-    total.add("straggler wait", total.total * fit.host.jitter * slowest_of(gpus))
+    total.add(EXPOSED[Stream.PIPELINE], _transfers(work, layout, prices, work.microbatches))
+    total.add("straggler wait", total.total * prices.fit.host.jitter * slowest_of(gpus))
     return StepTime(total.total, total)
 
 
@@ -83,15 +82,14 @@ def _run(clock: Clock, blocks: tuple[Block, ...], packed: "_Packed") -> None:
 class _Packed:
     """Priced blocks; those with the same operations are priced once."""
 
-    def __init__(self, prices: Prices, fit: Calibration) -> None:
+    def __init__(self, prices: Prices) -> None:
         self._prices = prices
-        self._fit = fit
         self._known: dict[int, tuple[Block, Segments]] = {}
 
     def of(self, block: Block) -> Segments:
         key = id(block.operations)
         if key not in self._known:
-            self._known[key] = (block, segments(block, self._prices, self._fit))
+            self._known[key] = (block, segments(block, self._prices))
         return self._known[key][1]
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from syncwall.cost.compute import smooth_max
 from syncwall.timeline.ledger import Ledger
 from syncwall.timeline.segments import Segment, Segments
-from syncwall.work.block import Stream
+from syncwall.work.block import EXPOSED, Stream
 
 ROUNDS = 3
 """Rounds after which the pattern of waiting repeats: prefetch reaches one round ahead."""
@@ -79,20 +79,21 @@ class Clock:
         What is still on its way moves beside the next one; only a stream with more work than
         computation has time for makes it wait.
         """
-        now = self.free[Stream.COMPUTE]
-        for stream, cause in _TAILS.items():
-            late = np.maximum(self.busy[stream] - now, 0.0)
-            self.ledger.add(cause, late)
-            now = now + late
+        self._wait_for(self.busy)
 
     def join(self) -> Any:
         """Wait for all streams; the time at which the last of them is free."""
+        now = self._wait_for(self.free)
+        self.free = dict.fromkeys(Stream, now)
+        return now
+
+    def _wait_for(self, moments: Moments) -> Any:
+        """Book what is left of each stream's `moments` after computation; when the last is over."""
         now = self.free[Stream.COMPUTE]
-        for stream, cause in _TAILS.items():
-            late = np.maximum(self.free[stream] - now, 0.0)
+        for stream, cause in EXPOSED.items():
+            late = np.maximum(moments[stream] - now, 0.0)
             self.ledger.add(cause, late)
             now = now + late
-        self.free = dict.fromkeys(Stream, now)
         return now
 
     def _run_all(self, block: Segments, rounds: int) -> None:
@@ -205,12 +206,3 @@ class _Round:
 
     starts: list[Any]
     ends: list[Any]
-
-
-_TAILS = {
-    Stream.TENSOR: "exposed TP",
-    Stream.CONTEXT: "exposed CP",
-    Stream.EXPERT: "exposed EP",
-    Stream.GATHER: "exposed FSDP gather",
-    Stream.REDUCE: "exposed DP",
-}

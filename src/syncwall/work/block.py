@@ -6,7 +6,7 @@ step). Nothing here knows what a transformer is: a captured program is one block
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from syncwall.work.operations import Attention, Collective, Elementwise, Gemm, Number, Transfer
 
@@ -26,6 +26,17 @@ class Stream(StrEnum):
     REDUCE = "reduce"
     """Gradients on their way out."""
     PIPELINE = "pipeline"
+
+
+EXPOSED: Final = {
+    Stream.TENSOR: "exposed TP",
+    Stream.CONTEXT: "exposed CP",
+    Stream.EXPERT: "exposed EP",
+    Stream.GATHER: "exposed FSDP gather",
+    Stream.REDUCE: "exposed DP",
+    Stream.PIPELINE: "exposed PP",
+}
+"""The line of the ledger for waits on each stream of communication."""
 
 
 class Phase(StrEnum):

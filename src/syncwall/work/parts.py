@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from syncwall.describe.choice import Dtype
-from syncwall.work.block import Block, Operation, Phase, Stream, Wait, What
+from syncwall.work.block import EXPOSED, Block, Operation, Phase, Stream, Wait, What
 from syncwall.work.operations import (
     Attention,
     Axis,
@@ -38,22 +38,26 @@ class Part:
     stream: Stream = Stream.COMPUTE
     waited_for: Number = 1.0
     """Share of it that the computation after it waits for; less than 1 with declared overlap."""
-    recomputed: Number = False
+    recomputed: Number = 0.0
     """Share of its forward work that the backward pass repeats."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """Where one kind of communication goes: its axis, its stream and its line in the ledger."""
+    """Where one kind of communication goes: its axis and its stream."""
 
     axis: Axis
     stream: Stream
-    cause: str
+
+    @property
+    def cause(self) -> str:
+        """Its line in the ledger."""
+        return EXPOSED[self.stream]
 
 
-TP: Final = Lane("tp", Stream.TENSOR, "exposed TP")
-CP: Final = Lane("cp", Stream.CONTEXT, "exposed CP")
-EP: Final = Lane("ep", Stream.EXPERT, "exposed EP")
+TP: Final = Lane("tp", Stream.TENSOR)
+CP: Final = Lane("cp", Stream.CONTEXT)
+EP: Final = Lane("ep", Stream.EXPERT)
 
 
 def gemm(  # noqa: PLR0913 - three dimensions are three arguments

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from syncwall.describe.layout import Shard
-from syncwall.work.block import Block, Operation, Phase, Stream, Wait
+from syncwall.work.block import EXPOSED, Block, Operation, Phase, Stream, Wait
 from syncwall.work.held import Held
 from syncwall.work.operations import Axis, Collective, CollectiveKind, Number
 
@@ -35,7 +35,13 @@ def gathered(block: Block, held: Held, layout: Any, *, each_time: Number) -> Blo
         (held.experts * active, "expert-shard"),
     )
     gathers = [
-        _operation("weights", "all-gather", WEIGHT_BYTES * size, axis, Stream.GATHER, waits)
+        Operation(
+            "weights",
+            Collective("all-gather", WEIGHT_BYTES * size, axis),
+            EXPOSED[Stream.GATHER],
+            Stream.GATHER,
+            waits,
+        )
         for size, axis in sizes
     ]
     moved = [_shifted(operation, count) for operation in block.operations]
@@ -58,7 +64,7 @@ def reduced(block: Block, held: Held, layout: Any, *, last: bool) -> Block:
     pieces = plain / layout.bucket_bytes
     calls = pieces * (pieces > 1) + 1.0 * (pieces <= 1)
     replicas = (layout.replicas_of_shards > 1) * (layout.shard >= Shard.ZERO1) * last
-    sums = [
+    sums: list[tuple[CollectiveKind, Number, Axis, Number]] = [
         ("all-reduce", plain * whole, "dp", calls),
         ("reduce-scatter", plain * scattered, "shard", 1),
         ("all-reduce", plain * replicas / layout.shard_degree, "replica", 1),
@@ -67,11 +73,15 @@ def reduced(block: Block, held: Held, layout: Any, *, last: bool) -> Block:
     ]
     operations = [
         Operation(
-            "gradients", Collective(kind, bytes_, axis, count, share), "exposed DP",  # type: ignore[arg-type]
-            Stream.REDUCE, after, Phase.BACKWARD,
+            "gradients",
+            Collective(kind, bytes_, axis, count, share),
+            EXPOSED[Stream.REDUCE],
+            Stream.REDUCE,
+            after,
+            Phase.BACKWARD,
         )
         for kind, bytes_, axis, count in sums
-    ]  # fmt: skip
+    ]
     blocked = _not(layout.overlap_gradients)
     first = _first_compute(block)
     waits = tuple(
@@ -98,17 +108,6 @@ def _first_compute(block: Block) -> int:
 def _shifted(operation: Operation, by: int) -> Operation:
     waits = tuple(replace(wait, index=wait.index + by) for wait in operation.after)
     return replace(operation, after=waits)
-
-
-def _operation(
-    name: str,
-    kind: CollectiveKind,
-    size: Number,
-    axis: Axis,
-    stream: Stream,
-    after: tuple[Wait, ...],
-) -> Operation:
-    return Operation(name, Collective(kind, size, axis), "exposed FSDP gather", stream, after)
 
 
 def _not(truth: Number) -> Number:
