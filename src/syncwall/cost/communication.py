@@ -1,7 +1,8 @@
 """Seconds of communication on a machine.
 
-Holds `Network`, the interface that prices collectives and transfers, and `NcclNetwork`, its closed
-form: NCCL's own model on the paths of the layout, corrected by what networks really reach.
+Holds `Network`, the interface that prices collectives and transfers, `NcclNetwork`, its closed
+form: NCCL's own model on the paths of the layout, corrected by what networks really reach, and
+`nic_reached`.
 """
 
 from typing import Any, Protocol
@@ -45,6 +46,7 @@ class NcclNetwork:
         self._number = number
         nics = cluster.node.nics
         self._transport = nics.transport if nics else "rdma"
+        self._reached_of_nics = nic_reached(cluster, fit)
         self._tuner = Tuner(GENERATIONS[number])
         self._graphs: dict[str, Graph] = {}
         self._candidates: dict[tuple[str, str], Choices] = {}
@@ -78,7 +80,7 @@ class NcclNetwork:
         """A message to the next stage, over NVLink or the NIC."""
         path = self._paths["pp"]
         near = self._scale_up(2.0)
-        far = path.nic_bytes_per_s_per_gpu * self._nic_reached
+        far = path.nic_bytes_per_s_per_gpu * self._reached_of_nics
         rate = np.where(path.domains > 1, np.maximum(far, 1.0), near)
         real = transfer.bytes > 0
         return np.where(real, transfer.bytes / rate + _POINT_TO_POINT_S, 0.0)
@@ -100,18 +102,6 @@ class NcclNetwork:
         share = _at_most(raw / (within + 1.0), speeds)
         sharp = self._cluster.fabric.in_network_reduction
         return Graph(count, each, each, count, each, each, heads, share, nvlink=nvlink, sharp=sharp)
-
-    @property
-    def _nic_reached(self) -> float:
-        """Share of the NICs' line rate that is reached; measured on the machine beats the rest.
-
-        Where GPUs share a NIC, some of them are far from it and get less.
-        """
-        shared = any(len(gpus) > 1 for gpus in self._cluster.nic_groups)
-        nics = self._cluster.node.nics
-        usual = self._fit.nic if self._transport == "rdma" else self._fit.tcp
-        reached = nics.reached if nics and nics.reached else usual
-        return reached * (self._fit.shared_nic if shared else 1.0)
 
     @property
     def _has_nvls(self) -> bool:
@@ -150,14 +140,14 @@ class NcclNetwork:
         """Real rates over those that NCCL counts with."""
         fit = self._fit
         lost = fit.nic_per_doubling * np.log2(group.nodes)
-        across = np.maximum(0.3, self._nic_reached - lost) / constants()["net_fraction"]
+        across = np.maximum(0.3, self._reached_of_nics - lost) / constants()["net_fraction"]
         return np.where(group.nodes > 1, across, fit.scale_up)
 
     def _all_to_all(self, size: Any, path: Path) -> Any:
         """Every rank sends an equal part to every other: the longer of inside and outside."""
         ranks, within = path.ranks, path.ranks_in_domain
         inside = size * (within - 1) / ranks / self._scale_up(within)
-        nic = path.nic_bytes_per_s_per_gpu * self._nic_reached
+        nic = path.nic_bytes_per_s_per_gpu * self._reached_of_nics
         outside = size * (ranks - within) / ranks / np.maximum(nic, 1.0)
         latency = (8.0 + 0.3 * (ranks - within) + 10.0 * (path.domains > 1)) * 1e-6
         return np.maximum(inside, outside) + latency * self._fit.latency
@@ -186,6 +176,18 @@ class NcclNetwork:
             return False, rate * constants()["pci_fraction"] + 0.0 * ranks
         nominal = 50.0 if self._number == 3 else 25.0
         return True, rate * constants()["nvlink_gb_per_s"][self._number] / nominal + 0.0 * ranks
+
+
+def nic_reached(cluster: Cluster, fit: NetworkFit) -> float:
+    """Share of the NICs' line rate that is reached; measured on the machine beats the rest.
+
+    Where GPUs share a NIC, some of them are far from it and get less.
+    """
+    nics = cluster.node.nics
+    usual = fit.nic if nics is None or nics.transport == "rdma" else fit.tcp
+    reached = nics.reached if nics and nics.reached else usual
+    shared = any(len(gpus) > 1 for gpus in cluster.nic_groups)
+    return reached * (fit.shared_nic if shared else 1.0)
 
 
 def _channels(raw: Any, speeds: list[float]) -> tuple[Any, Any]:

@@ -14,6 +14,7 @@ from syncwall.answer.evidence import heaviest
 from syncwall.answer.improvements import Improvement
 from syncwall.answer.prediction import MFU_CONVENTION, Prediction
 from syncwall.answer.timeline import micro_batch_intervals
+from syncwall.cost.communication import nic_reached
 from syncwall.show.record import record
 from syncwall.show.strip import strips
 from syncwall.units import Dimension
@@ -60,13 +61,13 @@ def assumed(prediction: Prediction) -> list[str]:
     """What the prediction takes for granted, in words."""
     layout, fit = prediction.run.layout, prediction.calibration
     software = prediction.run.software
+    reached = nic_reached(prediction.run.cluster, fit.network)
     calibrated = fit.device or "a generic device, because this one has no calibration"
     return [
         f"compute calibrated for {calibrated}",
         f"gradients reduced in {layout.gradient_dtype}",
-        "NCCL 2.28 chooses algorithms; real links reach "
-        f"{fit.network.nic:.0%} of NIC line rate, {fit.network.nic_per_doubling:.1%} less with "
-        "every doubling of nodes",
+        f"NCCL 2.28 chooses algorithms; real links reach {reached:.0%} of NIC line rate, "
+        f"{fit.network.nic_per_doubling:.1%} less with every doubling of nodes",
         f"attention {software.attention}, element-wise kernels {software.kernels}",
         f"computation {fit.network.contention - 1:.0%} slower while weights or gradients move",
         f"step times of ranks vary by {fit.host.jitter:.1%}; the slowest sets the pace",
