@@ -8,7 +8,7 @@ import time
 import numpy as np
 
 import syncwall as sw
-from syncwall.answer.prediction import evaluate
+from syncwall.answer.evaluation import evaluate
 from syncwall.describe.rules import possible
 
 CHUNK, CHUNKS = 32_768, 6

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from syncwall.answer import predict
-from syncwall.answer.prediction import evaluate
+from syncwall.answer.evaluation import evaluate
 from syncwall.describe import Cluster, Layout, Run
 from syncwall.describe.choice import Dtype
 from syncwall.describe.layout import Shard

@@ -14,6 +14,7 @@ from syncwall.describe.base import Description, Entry
 from syncwall.describe.choice import Dtype
 from syncwall.describe.names import load
 from syncwall.describe.provenance import Count, Figure, Provenance, Trust
+from syncwall.validate.table import read_tables
 
 READERS: dict[Kind, Any] = {
     Kind.DEVICE: lookup.device,
@@ -21,6 +22,7 @@ READERS: dict[Kind, Any] = {
     Kind.CLUSTER: lookup.cluster,
     Kind.MODEL: lookup.model,
     Kind.PRICE: lookup.price_list,
+    Kind.FRAMEWORK: lookup.framework,
     Kind.CALIBRATION: lambda name: load(Kind.CALIBRATION, Calibration, name),
 }
 ENTRIES: list[Entry] = [READERS[kind](name) for kind in Kind for name in catalogue.names(kind)]
@@ -78,6 +80,7 @@ def test_every_source_is_complete_and_used():
         assert set(source) == {"title", "author", "date", "where"}, key
         assert DATE.fullmatch(str(source["date"])), key
     used = {p.source for e in ENTRIES for _, n in numbers(e) if (p := sourced(e, n))}
+    used |= {row.source for row in read_tables()}
     assert set(catalogue.sources()) == used
 
 

@@ -10,16 +10,24 @@ from tests.cli.flags import flags_of
 PINNED = {
     "predict": [
         "FILE", "--help", "--model NAME", "--cluster NAME", "--nodes N", "--gpus-per-node N",
-        "--seq TOKENS", "--json", "--timeline FILE", "--explain-assumptions", "--catalogue DIR",
+        "--seq TOKENS", "--known-run FILE", "--json", "--timeline FILE", "--explain-assumptions",
+        "--catalogue DIR",
         *(f"--layout.{key} VALUE" for key in (
-            "dp", "shard", "shard-degree", "tp", "sp", "pp", "virtual-stages", "schedule", "cp",
-            "cp-kind", "ep", "etp", "expert-imbalance", "order", "micro-batch", "global-batch",
-            "precision", "gradient-dtype", "bucket", "recompute", "recompute-layers",
-            "overlap-gradients", "overlap-parameters", "overlap-tp", "overlap-pp", "outer-every",
+            "dp", "shard", "shard-degree", "tp", "sp", "pp", "virtual-stages", "schedule",
+            "balanced-stages", "cp", "cp-kind", "ep", "etp", "expert-imbalance", "dropless",
+            "order", "micro-batch", "global-batch", "precision", "gradient-dtype", "bucket",
+            "frozen", "recompute", "recompute-layers", "overlap-gradients", "overlap-parameters",
+            "overlap-tp", "tp-left", "overlap-ep", "ep-left", "merged-ep", "overlap-pp",
+            "outer-every",
         )),
-        "--software.attention VALUE", "--software.kernels VALUE",
+        *(f"--software.{key} VALUE" for key in (
+            "framework", "date", "attention", "kernels", "graphs", "fp8-scaling",
+        )),
     ],
     "show": ["WHAT", "NAME", "--help", "--json", "--catalogue DIR"],
+    "validate": [
+        "PATH", "--help", "--against FILE", "--json", "--html FILE", "--worst N", "--catalogue DIR",
+    ],
 }  # fmt: skip
 
 

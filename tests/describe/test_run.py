@@ -65,7 +65,7 @@ def test_layouts_that_cannot_be_are_blamed_on_their_keys(tmp_path: Path):
         lookup.run(path)
     found = {(problem.line, problem.message) for problem in caught.value.problems}
     assert (5, "tp 3 does not divide 64 attention heads") in found
-    assert (6, "pp 100 x virtual_stages 1 is more than 80 layers") in found
+    assert (6, "pp 100 x virtual_stages 1 is more than 80 layers and two ends") in found
 
 
 def test_a_machine_may_be_varied_from_another(tmp_path: Path):

@@ -7,6 +7,7 @@ import pytest
 from syncwall.cost.calibration import calibration
 from syncwall.cost.communication import NcclNetwork
 from syncwall.cost.prices import Prices
+from syncwall.cost.software import Setting
 from syncwall.describe import Layout, Software
 from syncwall.timeline.ledger import Ledger
 from syncwall.timeline.segments import Segment, Segments, segments
@@ -76,7 +77,7 @@ def test_a_captured_program_of_fifty_thousand_operations_is_one_block():
     machine = cluster(nodes=4)
     fit = calibration(machine.device)
     network = NcclNetwork(Layout().resolved(machine.gpus), machine, fit.network)
-    prices = Prices(machine.device, network, fit, Software())
+    prices = Prices(machine.device, network, fit, Setting.of(Software()))
     multiply = Operation("mm", Gemm(4096, 4096, 4096), "GEMM")
     send = Collective("all-reduce", 25e6, "dp")
     operations = [

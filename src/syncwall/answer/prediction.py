@@ -1,65 +1,43 @@
 """One run, predicted.
 
-Holds `predict`, `Prediction`, and `evaluate`, which does the same for arrays of layouts.
+Holds `predict` and `Prediction`.
 """
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any
 
-from syncwall.cost.calibration import Calibration, calibration
-from syncwall.cost.communication import NcclNetwork, Network
+from syncwall.answer.evaluation import prices_of
+from syncwall.answer.interval import Interval, Traits, interval
+from syncwall.answer.settled import settled
+from syncwall.answer.site import NOWHERE, Site
+from syncwall.cost.calibration import Calibration
+from syncwall.cost.communication import Network
 from syncwall.cost.prices import Prices
-from syncwall.describe import Cluster, Layout, Model, Run, Software
+from syncwall.describe import Run
 from syncwall.timeline.ledger import Ledger
-from syncwall.timeline.step import StepTime, step_time
+from syncwall.timeline.step import step_time
 from syncwall.work.block import EXPOSED, Work
 from syncwall.work.memory import Memory, step_memory
 from syncwall.work.step import transformer_step
 
-KNOWN_SPREAD = (0.80, 1.25)
-"""P10 and P90 of measured over predicted for calibrated devices, before any fit to runs; assumed
-from the spread of published runs around models of this kind."""
-UNKNOWN_SPREAD = (0.65, 1.60)
-"""The same for a device without a calibration of its own."""
-
-_DEFAULT_SOFTWARE = Software()
 MFU_CONVENTION = "causal, dense 16-bit peak"
 
 
-def evaluate(
-    model: Model,
-    cluster: Cluster,
-    layout: Layout,
-    seq: Any,
-    *,
-    software: Software = _DEFAULT_SOFTWARE,
-    network: Network | None = None,
-) -> tuple[Work, StepTime]:
-    """Work and time of a resolved layout, or of arrays of them; the one model of the package."""
-    prices = _prices(cluster, layout, software, network)
-    work = transformer_step(model, layout, seq)
-    return work, step_time(work, layout, prices, layout.gpus)
-
-
-def _prices(
-    cluster: Cluster, layout: Layout, software: Software, network: Network | None
-) -> Prices:
-    fit = calibration(cluster.device)
-    wires = network or NcclNetwork(layout, cluster, fit.network)
-    return Prices(cluster.device, wires, fit, software)
-
-
-def predict(run: Run, network: Network | None = None) -> "Prediction":
+def predict(run: Run, network: Network | None = None, *, site: Site = NOWHERE) -> "Prediction":
     """How fast `run` will be, where its time goes, and whether it fits.
 
     `network` prices communication in the place of the closed form, for example by simulation.
+    `site` is what measured runs of the same cluster say; every prediction is anchored to them.
     """
-    prices = _prices(run.cluster, run.layout, run.software, network)
-    work = transformer_step(run.model, run.layout, run.seq)
+    run, assumed = settled(run)
+    prices = prices_of(run.cluster, run.layout, run.software, network)
+    work = transformer_step(prices.setting.padded(run.model), run.layout, run.seq)
     time = step_time(work, run.layout, prices, run.gpus)
     memory = step_memory(run.model, run.layout, run.seq)
-    return Prediction(run, work, float(time.step_s), time.ledger.without_zeros(), memory, prices)
+    ledger = time.ledger.without_zeros().scaled(site.bias)
+    step_s = float(time.step_s) * site.bias
+    return Prediction(run, work, step_s, ledger, memory, prices, assumed, site)
 
 
 @dataclass(frozen=True)
@@ -76,6 +54,10 @@ class Prediction:
     """Bytes on the fullest GPU, by cause."""
     prices: Prices
     """What operations cost in this run."""
+    assumed: dict[str, str] = field(default_factory=dict)
+    """What the run leaves open, and the value taken for it."""
+    site: Site = NOWHERE
+    """Known runs of the same cluster."""
 
     @property
     def calibration(self) -> Calibration:
@@ -84,9 +66,15 @@ class Prediction:
 
     @property
     def step_interval_s(self) -> tuple[float, float]:
-        """P10 and P90 of the step; wide where the device was never measured."""
-        low, high = KNOWN_SPREAD if self.calibration.device else UNKNOWN_SPREAD
-        return self.step_s * low, self.step_s * high
+        """P10 and P90 of the step; wide where nothing like it was ever measured."""
+        return self.interval.around(self.step_s)
+
+    @cached_property
+    def interval(self) -> Interval:
+        """How sure the prediction is, and the published run most like this one."""
+        run = self.run
+        traits = Traits.of(run.model, run.cluster, run.layout, run.software, run.seq)
+        return interval(traits, open_fields=len(self.assumed), site=self.site)
 
     @property
     def tokens_per_s_per_gpu(self) -> float:
@@ -115,6 +103,10 @@ class Prediction:
             "verdict": self.verdict,
             "step_s": self.step_s,
             "step_interval_s": [low, high],
+            "extrapolating": self.interval.extrapolating,
+            "nearest_validated_run": self.interval.nearest and asdict(self.interval.nearest),
+            "known_runs": len(self.site.ratios),
+            "left_open": self.assumed,
             "tokens_per_s_per_gpu": self.tokens_per_s_per_gpu,
             "mfu": self.mfu,
             "hfu": self.hfu,

@@ -30,6 +30,7 @@ class Kind(StrEnum):
     MODEL = "model"
     PRICE = "price"
     CALIBRATION = "calibration"
+    FRAMEWORK = "framework"
 
     @property
     def folder(self) -> str:

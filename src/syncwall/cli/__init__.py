@@ -15,6 +15,7 @@ from syncwall.problems import InputError, did_you_mean
 VERBS: Final = {
     "predict": "how long a training step takes, where the time goes, what to change",
     "show": "what the catalogue knows of devices, links, clusters, models and prices",
+    "validate": "how far predictions are from published runs",
 }
 """Every verb with what it does; `syncwall.cli.<verb>` holds a function of that name, imported only
 when the verb is called."""

@@ -35,6 +35,7 @@ def predict(  # noqa: PLR0913, PLR0917 - the flags of the verb
     seq: Annotated[str | None, tyro.conf.arg(metavar="TOKENS")] = None,
     layout: LayoutFlags = LayoutFlags(),  # noqa: B008 - a dataclass of defaults, never changed
     software: SoftwareFlags = SoftwareFlags(),  # noqa: B008
+    known_run: Annotated[tuple[Path, ...], tyro.conf.arg(metavar="FILE")] = (),
     json: bool = False,
     timeline: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None,
     explain_assumptions: bool = False,
@@ -50,7 +51,9 @@ def predict(  # noqa: PLR0913, PLR0917 - the flags of the verb
         gpus_per_node: GPUs used in each node.
         seq: Tokens in a sequence.
         layout: Parallel layout, as in a run file: tp 8, shard fsdp, bucket 25MiB, ...
-        software: Kernels: attention flash-3, flash-2 or unfused; kernels fused or eager.
+        software: Framework (`show frameworks`), date (2025-04), attention, kernels, graphs, ...
+        known_run: Measured runs of the same cluster (run files with `measured`): every time is
+            anchored to them.
         json: Print JSON, quantities in SI units.
         timeline: Write the intervals of one micro batch here (Chrome trace, for Perfetto).
         explain_assumptions: List everything that is taken for granted.
@@ -58,6 +61,7 @@ def predict(  # noqa: PLR0913, PLR0917 - the flags of the verb
     """
     from syncwall.answer import predict as answer
     from syncwall.answer.improvements import improvements
+    from syncwall.answer.known import site_of
     from syncwall.answer.timeline import perfetto
     from syncwall.catalogue import searched_first
     from syncwall.describe.overrides import run_with
@@ -72,7 +76,7 @@ def predict(  # noqa: PLR0913, PLR0917 - the flags of the verb
     with searched_first(catalogue):
         if file is None and not (model and cluster):
             raise InputError.of("write --model NAME and --cluster NAME, or a run file")
-        prediction = answer(run_with(file, stated))
+        prediction = answer(run_with(file, stated), site=site_of(known_run))
         proposals = improvements(prediction)
     if timeline is not None:
         perfetto(prediction, timeline)

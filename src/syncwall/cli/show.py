@@ -20,11 +20,13 @@ What = Literal[
     "clusters",
     "models",
     "prices",
+    "frameworks",
     "device",
     "link",
     "cluster",
     "model",
     "price",
+    "framework",
     "run",
 ]
 
@@ -39,8 +41,8 @@ def show(
     """Show the catalogue: all entries of a kind, or one of them with the source of every number.
 
     Args:
-        what: A list (devices, links, clusters, models, prices), or one entry (device, link,
-            cluster, model, price, run).
+        what: A list (devices, links, clusters, models, prices, frameworks), or one entry
+            (device, link, cluster, model, price, framework, run).
         name: Name of the one entry, or a file: YAML, or a Hugging Face config.json for a model.
         json: Print JSON, quantities in SI units.
         catalogue: Look in this directory first (devices/NAME.yaml, ...).
@@ -75,6 +77,7 @@ def _one(what: str, name: str, json: bool) -> int:
         "cluster": lookup.cluster,
         "model": lookup.model,
         "price": lookup.price_list,
+        "framework": lookup.framework,
         "run": lookup.run,
     }
     entry = readers[what](name)

@@ -11,12 +11,14 @@ from typing import Annotated
 from pydantic import Field
 
 from syncwall.catalogue import VARIABLE, Kind, names
-from syncwall.describe.base import BytesPerSecond, Description, Entry, Seconds
+from syncwall.describe.base import Bytes, BytesPerSecond, Description, Entry, Ratio, Seconds
 from syncwall.describe.choice import Dtype
 from syncwall.describe.device import Device
+from syncwall.describe.framework import Month
 from syncwall.describe.names import load
 from syncwall.describe.provenance import Figure, Provenance, Trust
 from syncwall.units import Dimension
+from syncwall.work.operations import CollectiveKind
 
 _GLOO_RATE = Figure(
     0.9e9,
@@ -26,24 +28,41 @@ _GLOO_RATE = Figure(
 Fraction = Annotated[float, Field(gt=0, le=1.5)]
 
 
-class GemmFit(Description):
+class Fit(Description):
+    """A block of a calibration."""
+
+    fitted: dict[str, str] = Field(default_factory=dict)
+    """By the name of the fit that wrote numbers of the block: its sources, rows and residuals."""
+
+
+class GemmFit(Fit):
     """Matrix multiplication: seconds from shape.
 
-    t = (t_compute^4 + t_memory^4)^(1/4) + launch, with t_compute = FLOP / (peak x efficiency x
-    in_training) x (1 + half_depth / k) x waves; see docs/explanation/compute.md.
+    t = (t_compute^4 + t_memory^4)^(1/4) + launch, with t_compute = 2 x area x (k + half_depth) /
+    (peak x efficiency x in_training), the area that of the output, rounded up in part to tiles
+    and to waves of tiles; see docs/explanation/compute.md.
     """
 
     efficiency: Fraction
-    """Of the dense peak, for large shapes and a kernel alone."""
+    """Of the dense peak, for large shapes and a kernel alone, long enough to meet the power
+    limit."""
+    burst: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    """Time that the shortest kernels on a rested device save of that; no training step does."""
+    burst_s: Seconds = Field(0.0, alias="burst_time")
+    """Length of the kernel that saves half as much."""
     in_training: Fraction
-    """The same inside a training step over alone: other layouts, clocks under load."""
+    """The efficiency inside a training step over that alone: other layouts, clocks under load."""
     half_depth: Annotated[float, Field(ge=0)]
     """Contracted length at which half of the time is start-up."""
+    pad_cost: Ratio = 1.0
+    """How much padding to whole tiles costs: 0 nothing, 1 as much as work; at least wave_cost."""
     wave_cost: Annotated[float, Field(ge=0, le=1)]
     """How much an incomplete last wave of tiles costs: 0 nothing, 1 as much as a full one."""
     tile_m: int
     tile_n: int
     launch_s: Seconds = Field(alias="launch")
+    group_s: Seconds = Field(0.0, alias="group")
+    """Time of each further multiplication of a group (experts)."""
     memory_efficiency: Fraction
     weight_gradient: Fraction = 0.955
     """Speed of a weight gradient over that of the forward multiplication."""
@@ -53,25 +72,42 @@ class GemmFit(Description):
     """Speed where a dimension is no multiple of 8."""
 
 
-class AttentionFit(Description):
-    """Attention: efficiency x s / (s + half_length) of the dense peak, by kernel."""
+class AttentionFit(Fit):
+    """Attention: seconds from shape.
+
+    t = FLOP / (peak x efficiency by kernel) x (1 + half_length / s) x (1 + half_filled x
+    multiprocessors / blocks), with a block for each head and 128 queries.
+    """
 
     flash_3: Fraction = Field(alias="flash-3")
     flash_2: Fraction = Field(alias="flash-2")
+    flash_1_ratio: Fraction = 0.62
+    """Efficiency of the first fused kernels (FlashAttention 1, Triton, 2022 and 2023) over that of
+    flash-2; from runs of MPT on A100."""
     half_length: Annotated[float, Field(ge=0)]
+    """Length of a sequence at which half of the time is start-up."""
+    half_filled: Annotated[float, Field(ge=0)] = 1.0
+    """Blocks a multiprocessor at which half of the device idles."""
     backward: Fraction
     """Efficiency backward over forward."""
     context: Fraction = 0.7
     """Efficiency on a part of the sequence (context parallel) over the whole."""
     head_overhead: Annotated[float, Field(ge=0)] = 32.0
-    """Speed goes as d / (d + this), 1 from heads of 128 dimensions on; assumed."""
-    misaligned: Fraction = 0.25
-    """Speed where the dimensions of a head are no multiple of 8; assumed."""
+    """Speed goes as d / (d + this), 1 from heads of 128 dimensions on."""
+    older_head_overhead: Annotated[float, Field(ge=0)] = 32.0
+    """The same for flash-2 and flash-1; assumed, 50 on L40S."""
+    unfused: Fraction = 0.42
+    """Of the peak, for the two batched multiplications of unfused attention in training, times
+    d / (d + unfused_head_overhead); from runs of Megatron and BLOOM on A100."""
+    unfused_head_overhead: Annotated[float, Field(ge=0)] = 32.0
+    unfused_misaligned: Fraction = 0.03
+    """Of the peak, where the dimensions of a head are no multiple of 8; from runs of BLOOM."""
     unfused_score_bytes: Annotated[float, Field(gt=0)] = 15.0
-    """Memory traffic for one score where softmax, mask and dropout are kernels of their own."""
+    """Memory traffic for one score where softmax, mask and dropout are kernels of their own,
+    forward and again backward."""
 
 
-class ElementwiseFit(Description):
+class ElementwiseFit(Fit):
     """Memory-bound work."""
 
     efficiency: Fraction
@@ -83,32 +119,55 @@ class ElementwiseFit(Description):
     launch_s: Seconds = Field(alias="launch")
 
 
-class NetworkFit(Description):
+class KindFit(Description):
+    """One kind of collective in a scale-up domain, against NCCL's own model; see `cost.reached`."""
+
+    latency: Annotated[float, Field(gt=0)]
+    """Latency over NCCL's own prediction."""
+    per_rank_s: Seconds = Field(alias="per_rank")
+    """Latency added for each rank, up to eight."""
+    rate: Annotated[float, Field(gt=0, le=2)]
+    """Reached rate over NCCL's own prediction, once pipelines are full."""
+    own_part: Annotated[float, Field(ge=0)]
+    """Cost of a rank's own part, which is only copied, over that of a part on the wire."""
+    ramp_s: Seconds = Field(alias="ramp")
+    """Longest time that filling pipelines takes, for each step (all-to-all: in all)."""
+    ramp_bytes: Bytes = Field(alias="ramp_at")
+    """Part of one rank at which half of it is spent."""
+    crowding: Annotated[float, Field(ge=0)] = 0.0
+    """Rate goes as (2 / ranks)^crowding where GPUs meet in the host and share its memory."""
+
+
+class NetworkFit(Fit):
     """Communication."""
 
-    scale_up: Fraction
-    """Reached rate inside a domain over NCCL's own prediction."""
+    all_reduce: KindFit = Field(alias="all-reduce")
+    all_gather: KindFit = Field(alias="all-gather")
+    reduce_scatter: KindFit = Field(alias="reduce-scatter")
+    all_to_all: KindFit = Field(alias="all-to-all")
     nic: Fraction
-    """Of the NICs' line rate, for two domains."""
+    """Of the NICs' line rate inside a training step, for two domains. What a collective alone
+    reaches is more, see `cost.reached.TransportFit`."""
     nic_per_doubling: Annotated[float, Field(ge=0, lt=0.1)]
-    """Line rate lost with every doubling of domains."""
+    """Line rate lost with every doubling of domains, inside a training step."""
     shared_nic: Fraction = 0.75
     """NIC rate left where several GPUs share one and some reach it through the host; assumed."""
     tcp: Fraction = 0.6
     """Of the line rate, over sockets; published: 52 % of 25 Gb/s, 80 % of 100 Gb/s."""
     gloo_bytes_per_s: BytesPerSecond = Field(_GLOO_RATE, alias="gloo")
     """Bus rate of Gloo, whose CPUs add the numbers, whatever the wire."""
-    latency: Annotated[float, Field(gt=0)]
-    """Latency over NCCL's own prediction."""
     contention: Annotated[float, Field(ge=1)]
     """Slowdown of computation while communication runs beside it."""
 
+    def of(self, kind: CollectiveKind) -> KindFit:
+        """The fit of `kind`; a broadcast is priced like an all-gather."""
+        found: KindFit = getattr(self, kind.replace("-", "_"), self.all_gather)
+        return found
 
-class HostFit(Description):
-    """The process that launches kernels, and the differences between ranks."""
 
-    per_operation_s: Seconds = Field(alias="per_operation")
-    """Host time to issue one operation of `work` (a few kernels), when nothing is waited for."""
+class RankFit(Description):
+    """The differences between ranks."""
+
     jitter: Annotated[float, Field(ge=0, lt=0.5)] = 0.003
     """Standard deviation of a rank's step time over its mean."""
 
@@ -121,7 +180,10 @@ class Calibration(Entry):
     attention: AttentionFit
     elementwise: ElementwiseFit
     network: NetworkFit
-    host: HostFit
+    ranks: RankFit = RankFit()
+    training: dict[Month, Fraction]
+    """Speed of matrix multiplications inside a training step over a kernel alone, by the month
+    from which software reached it: other layouts, clocks under load, young libraries."""
 
 
 def calibration(device: Device) -> Calibration:

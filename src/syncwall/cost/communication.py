@@ -1,8 +1,8 @@
 """Seconds of communication on a machine.
 
 Holds `Network`, the interface that prices collectives and transfers, `NcclNetwork`, its closed
-form: NCCL's own model on the paths of the layout, corrected by what networks really reach, and
-`nic_reached`.
+form: NCCL's own model on the paths of the layout, corrected by what machines really reach,
+`nic_reached` and `merged_share`.
 """
 
 from typing import Any, Protocol
@@ -12,10 +12,17 @@ import numpy as np
 from syncwall.cost.calibration import NetworkFit
 from syncwall.cost.nccl import GENERATIONS, Choices, Graph, Group, Tuner, constants
 from syncwall.cost.path import Path, paths
+from syncwall.cost.reached import Terms, across, either, inside, transport
 from syncwall.describe import Cluster, Layout
-from syncwall.work.operations import Collective, Transfer
+from syncwall.work.operations import Collective, CollectiveKind, Transfer
 
 _GENERATION = {"volta": 0, "ampere": 1, "ada": 1, "hopper": 2, "blackwell": 3}
+_CHANNEL_BYTES_PER_S = 45e9
+"""Most that NCCL sends over one channel between nodes."""
+_ALL_TO_ALL_US = 8.0
+"""Start of an all-to-all in a domain; `latency` of the fit scales it."""
+_PEER_S, _NETWORK_S = 0.3e-6, 10e-6
+"""All-to-all over nodes: for each peer on another one, and at all; assumed."""
 _POINT_TO_POINT_S = 15e-6
 """Start of a message between two GPUs on different nodes, both sides ready."""
 _SOCKET_HOP_S = 50e-6
@@ -33,9 +40,14 @@ class Network(Protocol):
 
 
 class NcclNetwork:
-    """NCCL on the paths of one layout (or of arrays of layouts)."""
+    """NCCL on the paths of one layout (or of arrays of layouts).
 
-    def __init__(self, layout: Layout, cluster: Cluster, fit: NetworkFit) -> None:
+    `alone` prices collectives as benchmarks time them: nothing else uses the NICs.
+    """
+
+    def __init__(
+        self, layout: Layout, cluster: Cluster, fit: NetworkFit, *, alone: bool = False
+    ) -> None:
         self._cluster = cluster
         self._fit = fit
         self._paths = paths(layout, cluster)
@@ -46,40 +58,49 @@ class NcclNetwork:
         self._number = number
         nics = cluster.node.nics
         self._transport = nics.transport if nics else "rdma"
-        self._reached_of_nics = nic_reached(cluster, fit)
+        self._wires = transport(nics)
+        self._alone = alone and self._transport == "rdma"
+        measured = nics.reached if nics else None
+        self._reached_of_nics = (
+            measured or self._wires.rate if self._alone else nic_reached(cluster, fit)
+        )
         self._tuner = Tuner(GENERATIONS[number])
         self._graphs: dict[str, Graph] = {}
-        self._candidates: dict[tuple[str, str], Choices] = {}
-        self._known: dict[tuple[str, str, int, int], tuple[Collective, Any]] = {}
+        self._terms: dict[tuple[str, str], Terms] = {}
+        self._known: dict[tuple[str, str, int, int, int], tuple[Collective, Any]] = {}
 
     def collective_seconds(self, collective: Collective) -> Any:
         """NCCL's fastest choice; zero for one rank or no bytes."""
-        key = (collective.kind, collective.axis, id(collective.bytes), id(collective.calls))
+        key = (collective.kind, collective.axis, id(collective.bytes), id(collective.calls),
+               collective.copies)  # fmt: skip
         if key not in self._known:  # keeps the operands alive, so that no id is used again
             self._known[key] = (collective, self._seconds(collective))
         seconds = self._known[key][1]
         return seconds if _is_one(collective.share) else seconds * collective.share
 
     def _seconds(self, collective: Collective) -> Any:
-        path = self._paths[collective.axis]
+        path, kind = self._paths[collective.axis], collective.kind
         several = not _is_one(collective.calls)
         size = collective.bytes / collective.calls if several else collective.bytes
-        if not np.any((size > 0) & (path.ranks > 1)):
+        if collective.copies > 1:
+            size = size * merged_share(path.domains, collective.copies)
+        real = (size > 0) & (path.ranks > 1)
+        if not np.any(real):
             return 0.0
         if self._transport == "gloo":
-            once = self._gloo(collective.kind, size, path)
-        elif collective.kind == "all-to-all":
-            once = self._all_to_all(size, path)
+            once = self._gloo(kind, size, path)
         else:
-            group = Group(path.ranks, path.domains)
-            once = self._corrected(collective.kind, size, group, collective.axis)
-        real = (size > 0) & (path.ranks > 1)
+            graph, terms = self._terms_of(kind, collective.axis)
+            once = terms.seconds(size, self.factors(kind, size, path, graph))
+            if several:  # one after the other keeps pipelines filled
+                once = once - terms.ramp_s(size) * (1.0 - 1.0 / collective.calls)
         return np.where(real, once * collective.calls if several else once, 0.0)
 
     def transfer_seconds(self, transfer: Transfer) -> Any:
         """A message to the next stage, over NVLink or the NIC."""
         path = self._paths["pp"]
-        near = self._scale_up(2.0)
+        _, raw = self._scale_up_as_nccl_counts(2.0)
+        near = np.maximum(raw * self._fit.all_to_all.rate, 1.0)
         far = path.nic_bytes_per_s_per_gpu * self._reached_of_nics
         rate = np.where(path.domains > 1, np.maximum(far, 1.0), near)
         real = transfer.bytes > 0
@@ -87,70 +108,86 @@ class NcclNetwork:
 
     def graph(self, path: Path) -> Graph:
         """Channels and speeds as NCCL's search would find them for a group."""
-        within = path.ranks_in_domain
+        within, several = path.ranks_in_domain, path.domains > 1
         nvlink, raw = self._scale_up_as_nccl_counts(within)
         speeds = constants()["intra_speeds"][self._number]
         channels, speed = _channels(raw, speeds)
-        several = path.domains > 1
         nic = path.nic_bytes_per_s_per_gpu * constants()["net_fraction"] * within
-        alone = within < 2
-        total = np.where(several, np.where(alone, nic, np.minimum(nic, channels * speed)),
-                         channels * speed)  # fmt: skip
-        count = np.where(several, np.maximum(1.0, np.round(total / 45e9)), channels)
+        most = np.where(within < 2, np.inf, channels * speed)
+        total = np.where(several, np.minimum(nic, most), channels * speed)
+        nics = self._cluster.node.nics
+        rails = within * (nics.count / self._cluster.node.gpus if nics else 0.0)
+        count = np.maximum(np.round(total / _CHANNEL_BYTES_PER_S), np.round(rails))
+        count = np.where(several, np.maximum(1.0, count), channels)
         each = total / count
+        pair = (path.domains == 2) & (rails > 1)  # a tree of two sends a byte once each way
+        trees = count * (1.0 + pair)
+        tree_intra = np.where(pair, np.minimum(2.0 * nic, most), total) / trees
         heads = within if self._has_nvls else 0.0 * within
         share = _at_most(raw / (within + 1.0), speeds)
         sharp = self._cluster.fabric.in_network_reduction
-        return Graph(count, each, each, count, each, each, heads, share, nvlink=nvlink, sharp=sharp)
+        return Graph(count, each, each, trees, tree_intra, total / trees, heads, share,
+                     nvlink=nvlink, sharp=sharp)  # fmt: skip
 
     @property
     def _has_nvls(self) -> bool:
         domain = self._cluster.scale_up
         return bool(domain and domain.in_switch_reduction)
 
-    def _corrected(self, kind: Any, size: Any, group: Group, axis: str) -> Any:
-        """NCCL's time with its latency and rates scaled to what is reached."""
-        graph, candidates = self._candidates_of(kind, axis, group)
-        factors = self._tuner.by_size(kind, size, group, graph, smooth=True)
-        best: Any = None
-        with np.errstate(invalid="ignore"):  # no bytes over a way that is not allowed
-            for name, (latency_s, seconds_per_byte) in candidates.items():
-                slower, faster = factors.get(name, (1.0, 1.0))
-                taken = latency_s * slower + size / faster * seconds_per_byte
-                best = taken if best is None else np.fmin(best, taken)
-        return best
-
-    def _candidates_of(self, kind: Any, axis: str, group: Group) -> tuple[Graph, Choices]:
-        """Graph of an axis, and latency and seconds per byte of each way that NCCL considers."""
+    def _terms_of(self, kind: CollectiveKind, axis: str) -> tuple[Graph, Terms]:
+        """Graph of an axis, and what a collective on it takes."""
         if axis not in self._graphs:
             self._graphs[axis] = self.graph(self._paths[axis])
-        graph = self._graphs[axis]
-        if (kind, axis) not in self._candidates:
-            reached = self._reached(group)
-            with np.errstate(divide="ignore"):  # a rate of 0 means: not allowed
-                self._candidates[kind, axis] = {
-                    name: (latency_us * (1e-6 * self._fit.latency), 1.0 / (rate * reached))
-                    for name, (latency_us, rate) in self._tuner.candidates(
-                        kind, group, graph
-                    ).items()
-                }
-        return graph, self._candidates[kind, axis]
+        if (kind, axis) not in self._terms:
+            self._terms[kind, axis] = self._made(kind, axis)
+        return self._graphs[axis], self._terms[kind, axis]
+
+    def _made(self, kind: CollectiveKind, axis: str) -> Terms:
+        path = self._paths[axis]
+        group, far = Group(path.ranks, path.domains), path.domains > 1
+        choices = self.choices(kind, path, self._graphs[axis])
+        if not np.any(far):
+            return inside(kind, choices, path.ranks, self._fit.of(kind))
+        several = self._all_to_all_across(path) if kind == "all-to-all" else across(
+            kind, choices, group, self._wires, self._reached(group), alone=self._alone
+        )  # fmt: skip
+        if np.all(far):
+            return several
+        return either(far, inside(kind, choices, path.ranks, self._fit.of(kind)), several)
+
+    def choices(self, kind: CollectiveKind, path: Path, graph: Graph) -> Choices:
+        """Latency (us) and bytes per second of each way that NCCL considers, without corrections.
+
+        It has no model of an all-to-all, in which each rank sends to all others of its domain.
+        """
+        if kind != "all-to-all":
+            return self._tuner.candidates(kind, Group(path.ranks, path.domains), graph)
+        within = path.ranks_in_domain
+        _, raw = self._scale_up_as_nccl_counts(within)
+        sent = np.maximum(within - 1.0, 1e-9) / path.ranks
+        return {"Peers": (_ALL_TO_ALL_US + 0.0 * path.ranks, np.maximum(raw, 1.0) / sent)}
+
+    def factors(self, kind: CollectiveKind, size: Any, path: Path, graph: Graph) -> Choices:
+        """Factors on latency and rate of these ways that depend on the size."""
+        return self._tuner.by_size(kind, size, Group(path.ranks, path.domains), graph, smooth=True)
 
     def _reached(self, group: Group) -> Any:
-        """Real rates over those that NCCL counts with."""
-        fit = self._fit
-        lost = fit.nic_per_doubling * np.log2(group.nodes)
-        across = np.maximum(0.3, self._reached_of_nics - lost) / constants()["net_fraction"]
-        return np.where(group.nodes > 1, across, fit.scale_up)
+        """Share of the NICs' line rate."""
+        lost = 0.0 if self._alone else self._fit.nic_per_doubling * np.log2(group.nodes)
+        return np.maximum(0.3, self._reached_of_nics - lost)
 
-    def _all_to_all(self, size: Any, path: Path) -> Any:
+    def _all_to_all_across(self, path: Path) -> Terms:
         """Every rank sends an equal part to every other: the longer of inside and outside."""
-        ranks, within = path.ranks, path.ranks_in_domain
-        inside = size * (within - 1) / ranks / self._scale_up(within)
-        nic = path.nic_bytes_per_s_per_gpu * self._reached_of_nics
-        outside = size * (ranks - within) / ranks / np.maximum(nic, 1.0)
-        latency = (8.0 + 0.3 * (ranks - within) + 10.0 * (path.domains > 1)) * 1e-6
-        return np.maximum(inside, outside) + latency * self._fit.latency
+        fit, ranks, within = self._fit.all_to_all, path.ranks, path.ranks_in_domain
+        _, raw = self._scale_up_as_nccl_counts(within)
+        near = (within - 1.0) / ranks / np.maximum(raw * fit.rate, 1.0)
+        nic = np.maximum(path.nic_bytes_per_s_per_gpu * self._reached_of_nics, 1.0)
+        far = (ranks - within) / ranks / nic
+        levels = np.log2(path.domains)
+        start_s = _ALL_TO_ALL_US * 1e-6 * fit.latency + _NETWORK_S + self._wires.hop_s * levels
+        choices = {"Peers": (start_s + _PEER_S * (ranks - within), np.maximum(near, far))}
+        return Terms(choices, far_s=self._wires.ramp_s * levels,
+                     far_root=float(np.sqrt(self._wires.ramp_bytes)))  # fmt: skip
 
     def _gloo(self, kind: str, size: Any, path: Path) -> Any:
         """A ring of CPUs: two passes for all-reduce, one for the others."""
@@ -160,11 +197,6 @@ class NcclNetwork:
         wire = np.where(path.domains > 1, np.maximum(nic, 1.0), np.inf)
         rate = np.minimum(self._fit.gloo_bytes_per_s, wire)
         return passes * (ranks - 1) * (size / ranks / rate + _SOCKET_HOP_S)
-
-    def _scale_up(self, ranks: Any) -> Any:
-        """Reached one-way rate of a GPU to others of its domain."""
-        _, raw = self._scale_up_as_nccl_counts(ranks)
-        return np.maximum(raw * self._fit.scale_up, 1.0)
 
     def _scale_up_as_nccl_counts(self, ranks: Any) -> tuple[bool, Any]:
         """True for NVLink and the like, and the one-way rate of a GPU as NCCL counts it."""
@@ -176,6 +208,16 @@ class NcclNetwork:
             return False, rate * constants()["pci_fraction"] + 0.0 * ranks
         nominal = 50.0 if self._number == 3 else 25.0
         return True, rate * constants()["nvlink_gb_per_s"][self._number] / nominal + 0.0 * ranks
+
+
+def merged_share(domains: Any, copies: int) -> Any:
+    """What is left to send when copies of an element for the same domain cross once.
+
+    The expected number of different domains among `copies` random ones; all of them inside one
+    domain. Source: DeepEP's and HybridEP's dispatch, which forward inside the node.
+    """
+    different = domains * (1.0 - (1.0 - 1.0 / domains) ** copies)
+    return np.where(domains > 1, np.minimum(different / copies, 1.0), 1.0)
 
 
 def nic_reached(cluster: Cluster, fit: NetworkFit) -> float:

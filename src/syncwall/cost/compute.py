@@ -1,6 +1,7 @@
 """Seconds of computation: the longer of arithmetic and memory traffic, and the launch.
 
-Holds `gemm_seconds`, `attention_seconds` and `elementwise_seconds`; one shape, or arrays of them.
+Holds `gemm_seconds`, `gemm_alone_seconds`, `attention_seconds` and `elementwise_seconds`; one
+shape, or arrays of them.
 Source: roofline (Williams 2009) with tile and wave quantisation; see docs/explanation/compute.md.
 """
 
@@ -9,76 +10,106 @@ from typing import Any
 import numpy as np
 
 from syncwall.cost.calibration import AttentionFit, ElementwiseFit, GemmFit
+from syncwall.cost.software import Setting
 from syncwall.describe.choice import Dtype
 from syncwall.describe.device import Device
-from syncwall.describe.software import Software
 from syncwall.work.operations import Attention, Elementwise, Gemm
 
 DEFAULT_MULTIPROCESSORS = 100
+ATTENTION_ROWS = 128.0
+"""Queries that a block of a fused attention kernel works on."""
 
 
 def gemm_seconds(gemm: Gemm, device: Device, fit: GemmFit) -> Any:
-    """Time of `gemm` on `device`, all of its `count` multiplications together."""
-    tiles = np.ceil(gemm.m / fit.tile_m) * np.ceil(gemm.n / fit.tile_n)
-    padded = tiles * (fit.tile_m * fit.tile_n) / np.maximum(gemm.m * gemm.n, 1.0)
-    waves = tiles * gemm.count / (device.multiprocessors or DEFAULT_MULTIPROCESSORS)
-    full = np.ceil(waves) / np.maximum(waves, 1e-9)
-    rate: Any = _rate(gemm.dtype, device, fit) * fit.efficiency * fit.in_training
+    """Time of `gemm` inside a training step, all of its `count` multiplications together."""
+    compute_s = _arithmetic_seconds(gemm, device, fit) * (1.0 / fit.in_training)
+    return _with_memory(gemm, device, fit, compute_s)
+
+
+def gemm_alone_seconds(gemm: Gemm, device: Device, fit: GemmFit) -> Any:
+    """Time of `gemm` alone on a device that has rested, as benchmarks of kernels measure it.
+
+    The power limit acts after milliseconds: short kernels run at a clock no training step holds.
+    """
+    compute_s = _arithmetic_seconds(gemm, device, fit)
+    compute_s = compute_s * (1.0 - fit.burst * fit.burst_s / (compute_s + fit.burst_s + 1e-12))
+    return _with_memory(gemm, device, fit, compute_s)
+
+
+def _arithmetic_seconds(gemm: Gemm, device: Device, fit: GemmFit) -> Any:
+    """Time of the matrix units: the output, partly rounded up to tiles and to waves of tiles."""
+    units = device.multiprocessors or DEFAULT_MULTIPROCESSORS
+    tiles = np.ceil(gemm.m / fit.tile_m) * np.ceil(gemm.n / fit.tile_n) * gemm.count
+    waves = np.ceil(tiles * (1.0 / units))
+    rate: Any = _rate(gemm.dtype, device, fit) * fit.efficiency
     rate = rate * (fit.weight_gradient if gemm.is_weight_gradient else 1.0)
     rate = rate * np.where(_aligned(gemm), 1.0, fit.misaligned)
-    depth = 1.0 + fit.half_depth / np.maximum(gemm.k, 1.0)
-    uneven = 1.0 + fit.wave_cost * (full - 1.0)
-    compute_s = gemm.flops / rate * padded * uneven * depth
+    tile, wave = fit.tile_m * fit.tile_n, fit.tile_m * fit.tile_n * units
+    exact = (1.0 - fit.pad_cost) * gemm.m * gemm.n * gemm.count
+    area = exact + (fit.pad_cost - fit.wave_cost) * tile * tiles + fit.wave_cost * wave * waves
+    return 2.0 * area * (gemm.k + fit.half_depth) / rate
+
+
+def _with_memory(gemm: Gemm, device: Device, fit: GemmFit, compute_s: Any) -> Any:
     memory_s = gemm.hbm_bytes / (device.memory.rate_bytes_per_s * fit.memory_efficiency)
-    done = gemm.flops > 0
-    return smooth_max(compute_s, memory_s) + fit.launch_s * done
+    launch_s = fit.launch_s + fit.group_s * np.maximum(gemm.count - 1.0, 0.0)
+    return smooth_max(compute_s, memory_s) + launch_s * (gemm.flops > 0)
 
 
 def attention_seconds(
-    attention: Attention, device: Device, fit: AttentionFit, software: Software
+    attention: Attention, device: Device, fit: AttentionFit, setting: Setting
 ) -> Any:
-    """Time of attention; short sequences and few heads leave the device half empty.
-
-    Unfused kernels compute the whole square and move every score through memory.
-    """
+    """Time of attention; short sequences and few heads leave the device half empty."""
+    if setting.attention == "unfused":
+        return _unfused_seconds(attention, device, fit)
     window = attention.kv_len if attention.window is None else attention.window
     length = np.minimum(attention.kv_len, window)
-    best = fit.flash_3 if software.attention == "flash-3" else fit.flash_2
-    efficiency = best * length / (length + fit.half_length)
-    efficiency = efficiency * (fit.backward if attention.is_backward else 1.0)
-    efficiency = efficiency * _by_head(attention.head_dim, fit)
-    efficiency = efficiency * np.where(attention.q_len < attention.kv_len, fit.context, 1.0)
-    blocks = attention.batch * attention.heads * np.ceil(attention.q_len / 128.0)
-    filled = np.minimum(1.0, blocks / (device.multiprocessors or DEFAULT_MULTIPROCESSORS))
-    peak = device.sixteen_bit_flop_per_s
-    flops, moved = attention.flops, attention.hbm_bytes
-    if software.attention == "unfused":
-        flops = attention.square_flops
-        scores = attention.batch * attention.heads * attention.q_len * attention.kv_len
-        moved = moved + fit.unfused_score_bytes * scores
-        efficiency = best * fit.backward * _by_head(attention.head_dim, fit)
-    compute_s = flops / (peak * efficiency * np.maximum(filled, 1e-3))
-    memory_s = moved / device.memory.rate_bytes_per_s
-    if software.attention == "unfused":
-        return compute_s + memory_s
+    units = device.multiprocessors or DEFAULT_MULTIPROCESSORS
+    blocks = attention.batch * attention.heads * attention.q_len / ATTENTION_ROWS
+    rate = device.sixteen_bit_flop_per_s * _fused_efficiency(attention, fit, setting)
+    rate = rate * np.where(attention.q_len < attention.kv_len, fit.context, 1.0)
+    starting = 1.0 + fit.half_length / np.maximum(length, 1.0)
+    filling = 1.0 + fit.half_filled * units / np.maximum(blocks, 1e-3)
+    compute_s = attention.flops / rate * starting * filling
+    memory_s = attention.hbm_bytes / device.memory.rate_bytes_per_s
     return np.maximum(compute_s, memory_s)
 
 
-def _by_head(head_dim: int, fit: AttentionFit) -> float:
-    """Small heads leave more work beside the products; odd ones misfit the matrix units."""
-    small = min(1.0, head_dim / (head_dim + fit.head_overhead) * (128 + fit.head_overhead) / 128)
-    return small * (1.0 if head_dim % 8 == 0 else fit.misaligned)
+def _fused_efficiency(attention: Attention, fit: AttentionFit, setting: Setting) -> Any:
+    """Of the peak, for long sequences and many heads, by generation of the kernel."""
+    backward = fit.backward if attention.is_backward else 1.0
+    if setting.attention == "flash-3":
+        return fit.flash_3 * backward * _by_head(attention.head_dim, fit.head_overhead)
+    older = fit.flash_1_ratio if setting.attention == "flash-1" else 1.0
+    by_head = _by_head(attention.head_dim, fit.older_head_overhead)
+    return fit.flash_2 * older * backward * by_head
+
+
+def _by_head(head_dim: Any, overhead: float) -> Any:
+    """Small heads leave more work beside the products; 1 from 128 dimensions on."""
+    return np.minimum(1.0, head_dim / (head_dim + overhead) * ((128 + overhead) / 128))
+
+
+def _unfused_seconds(attention: Attention, device: Device, fit: AttentionFit) -> Any:
+    """Batched multiplications over the whole square, and every score moved through memory."""
+    head = attention.head_dim
+    efficiency = fit.unfused * head / (head + fit.unfused_head_overhead)
+    efficiency = np.where(head % 8 == 0, efficiency, fit.unfused_misaligned)
+    scores = attention.batch * attention.heads * attention.q_len * attention.kv_len
+    moved = attention.hbm_bytes + fit.unfused_score_bytes * scores
+    compute_s = attention.square_flops / (device.sixteen_bit_flop_per_s * efficiency)
+    return compute_s + moved / device.memory.rate_bytes_per_s
 
 
 def elementwise_seconds(
-    elementwise: Elementwise, device: Device, fit: ElementwiseFit, software: Software
+    elementwise: Elementwise, device: Device, fit: ElementwiseFit, setting: Setting
 ) -> Any:
     """Time of memory-bound kernels."""
     rate = device.memory.rate_bytes_per_s * fit.efficiency
     if elementwise.is_fused:
         return elementwise.bytes / rate + fit.launch_s * elementwise.kernels
     once = elementwise.bytes * fit.traffic / rate + fit.launch_s * elementwise.kernels
-    return once * (fit.eager if software.kernels == "eager" else 1.0)
+    return once * (fit.eager if setting.kernels == "eager" else 1.0)
 
 
 def _rate(dtype: Dtype, device: Device, fit: GemmFit) -> float:

@@ -8,8 +8,8 @@ from typing import Any
 from syncwall.cost.calibration import Calibration
 from syncwall.cost.communication import Network
 from syncwall.cost.compute import attention_seconds, elementwise_seconds, gemm_seconds
+from syncwall.cost.software import Setting
 from syncwall.describe.device import Device
-from syncwall.describe.software import Software
 from syncwall.work.block import What
 from syncwall.work.operations import Attention, Collective, Elementwise, Gemm
 
@@ -18,19 +18,23 @@ class Prices:
     """Seconds of operations on a device and a network; equal operations are priced once."""
 
     def __init__(
-        self, device: Device, network: Network, fit: Calibration, software: Software
+        self,
+        device: Device,
+        network: Network,
+        fit: Calibration,
+        setting: Setting,
+        host_s: Any = 0.0,
     ) -> None:
         self._device = device
-        self._software = software
         self._network = network
+        self.setting = setting
         self.fit = fit
-        self._known: dict[int, tuple[What, Any]] = {}
-
-    @property
-    def host_s(self) -> float:
+        self.host_s = host_s
         """Host time to issue one operation."""
-        eager = self._software.kernels == "eager"
-        return self.fit.host.per_operation_s * (self.fit.elementwise.eager if eager else 1.0)
+        issued = setting.software.graphs == "none"
+        self.host_wait_s = setting.framework.host.per_wait_s * issued
+        """Host time lost by reading a number from the device."""
+        self._known: dict[int, tuple[What, Any]] = {}
 
     def seconds(self, what: What) -> Any:
         """Time of `what` if nothing else runs."""
@@ -40,13 +44,18 @@ class Prices:
             self._known[id(what)] = known
         return known[1]
 
+    def accumulation_s(self, parameters: Any) -> Any:
+        """Time to add the gradients of one micro batch to those of the others."""
+        moved = self.setting.framework.accumulation_bytes * parameters
+        return moved / (self._device.memory.rate_bytes_per_s * self.fit.elementwise.efficiency)
+
     def _priced(self, what: What) -> Any:
         if isinstance(what, Gemm):
             return gemm_seconds(what, self._device, self.fit.gemm)
         if isinstance(what, Attention):
-            return attention_seconds(what, self._device, self.fit.attention, self._software)
+            return attention_seconds(what, self._device, self.fit.attention, self.setting)
         if isinstance(what, Elementwise):
-            return elementwise_seconds(what, self._device, self.fit.elementwise, self._software)
+            return elementwise_seconds(what, self._device, self.fit.elementwise, self.setting)
         if isinstance(what, Collective):
             return self._network.collective_seconds(what)
         return self._network.transfer_seconds(what)

@@ -47,6 +47,8 @@ class Schedule(Choice):
     """Weight gradients fill the bubble (ZB-H1)."""
     DUALPIPE = 4
     """DeepSeek's schedule from both ends."""
+    ZERO_BUBBLE_2P = 5
+    """Weight gradients fill all of it, with twice the activations (ZB-2p)."""
 
 
 class ContextKind(Choice):
@@ -89,6 +91,8 @@ class Layout(Description):
     virtual_stages: Positive = 1
     """Chunks of layers a pipeline rank holds (interleaved schedules)."""
     schedule: Schedule = Schedule.ONE_F_ONE_B
+    balanced_stages: bool = False
+    """Layers are dealt out so that stages take equally long, the last one, with the head, fewer."""
     cp: Positive = 1
     """Context-parallel ranks, which share each sequence."""
     cp_kind: ContextKind = ContextKind.RING
@@ -98,6 +102,9 @@ class Layout(Description):
     """Tensor-parallel ranks inside an expert."""
     expert_imbalance: Annotated[float, Field(ge=1)] = 1.0
     """Tokens of the fullest expert-parallel rank over the average; 1 if the router is balanced."""
+    dropless: bool = True
+    """Experts take all tokens sent to them; else a fixed number, so that no shape depends on data.
+    """
     order: tuple[Axis, ...] = ("tp", "cp", "ep", "dp", "pp")
     """Rank order, the axis of neighbouring ranks first."""
     micro_batch: Positive = 1
@@ -110,6 +117,8 @@ class Layout(Description):
     """Format in which gradients are reduced between replicas."""
     bucket_bytes: Bytes = Field(_PYTORCH_BUCKET, alias="bucket")
     """Gradients reduced in one call by DDP."""
+    frozen: bool = False
+    """Only small adapters are trained (LoRA): weights have no gradients and no optimizer states."""
     recompute: Recompute = Recompute.NONE
     recompute_layers: NotNegative | None = None
     """Layers of a stage to which `recompute` applies; all of them if not given."""
@@ -119,6 +128,15 @@ class Layout(Description):
     """FSDP gathers the next layer's weights beside the computation of this one."""
     overlap_tp: bool = False
     """Tensor-parallel communication is cut up and run beside its matrix multiplication."""
+    tp_left: Annotated[float, Field(gt=0, le=1)] = 0.3
+    """Share of tensor-parallel communication that stays exposed with `overlap_tp`; published: 0.15
+    to 0.35 with Transformer Engine, 0.6 with PyTorch's async TP."""
+    overlap_ep: bool = False
+    """The exchange of one micro batch's tokens runs beside the computation of another."""
+    ep_left: Annotated[float, Field(gt=0, le=1)] = 0.3
+    """Share of the exchange of tokens that stays exposed with `overlap_ep`; assumed as for tp."""
+    merged_ep: bool = False
+    """A token for several experts of one scale-up domain crosses the network once (DeepEP)."""
     overlap_pp: bool = True
     """Pipeline transfers run beside computation."""
     outer_every: Positive | None = None

@@ -1,7 +1,7 @@
 """Descriptions by name or path, as functions.
 
-Holds `device`, `link`, `model`, `cluster`, `price_list` and `prices`, which take a catalogue name
-or a path, and `run` and `job`, which take a path.
+Holds `device`, `link`, `model`, `cluster`, `framework`, `price_list` and `prices`, which take a
+catalogue name or a path, and `run` and `job`, which take a path.
 """
 
 from pathlib import Path
@@ -10,6 +10,7 @@ from syncwall import catalogue
 from syncwall.catalogue import Kind
 from syncwall.describe.cluster import Cluster
 from syncwall.describe.device import Device
+from syncwall.describe.framework import Framework
 from syncwall.describe.job import Job
 from syncwall.describe.link import Link
 from syncwall.describe.model import Model
@@ -37,6 +38,11 @@ def model(name: str) -> Model:
 def cluster(name: str, nodes: int | None = None, gpus_per_node: int | None = None) -> Cluster:
     """The machine called `name`, or described in the file `name`, with so much of it in use."""
     return load(Kind.CLUSTER, Cluster, name).using(nodes, gpus_per_node)
+
+
+def framework(name: str) -> Framework:
+    """The training software called `name`, or described in the file `name`."""
+    return load(Kind.FRAMEWORK, Framework, name)
 
 
 def price_list(seller: str) -> PriceList:

@@ -1,17 +1,40 @@
-"""The kernels that a training program uses, as far as they change its speed.
+"""The software of a run, as far as it changes its speed.
 
-Holds `Software`.
+Holds `Software`. What is left open follows from the framework and its date.
 """
 
-from typing import Literal
+from typing import Any, Literal
 
+from pydantic import field_validator
+from pydantic_core import PydanticCustomError
+
+from syncwall import catalogue
+from syncwall.catalogue import Kind
 from syncwall.describe.base import Description
+from syncwall.describe.framework import AttentionKernel, Kernels, Month
+from syncwall.problems import InputError
 
 
 class Software(Description):
-    """Which kernels run."""
+    """Framework, its date, and the kernels that run."""
 
-    attention: Literal["flash-3", "flash-2", "unfused"] = "flash-3"
-    """flash-3 also stands for cuDNN; flash-2 is what PyTorch's own attention chose up to 2.8."""
-    kernels: Literal["fused", "eager"] = "fused"
-    """Element-wise work fused (torch.compile, Megatron, Transformer Engine) or one by one."""
+    framework: str = "megatron-core"
+    """By catalogue name: `syncwall show frameworks`."""
+    date: Month | None = None
+    """Month of its release, such as 2025-04; None for the newest."""
+    attention: AttentionKernel | None = None
+    """flash-3 also stands for cuDNN, flash-1 for Triton's; None for the framework's of its date."""
+    kernels: Kernels | None = None
+    """Element-wise work fused (torch.compile, Transformer Engine) or one by one (eager)."""
+    graphs: Literal["none", "full"] = "none"
+    """full: CUDA graphs of whole iterations, so that the host issues nothing."""
+    fp8_scaling: Literal["tensor", "row"] = "tensor"
+    """One scale for a tensor (or block), or one for each row, which costs more than it gains."""
+
+    @field_validator("framework")
+    @classmethod
+    def _is_known(cls, name: Any) -> str:
+        try:
+            return catalogue.find(Kind.FRAMEWORK, name).stem
+        except InputError as error:
+            raise PydanticCustomError("syncwall", "{message}", {"message": str(error)}) from None

@@ -12,6 +12,7 @@ from syncwall import catalogue, units
 from syncwall.catalogue import Kind
 from syncwall.describe import lookup
 from syncwall.describe.choice import Dtype
+from syncwall.describe.framework import at
 from syncwall.units import Dimension
 
 Line = dict[str, Any]
@@ -25,9 +26,10 @@ _DIMENSIONS: Final = {
     "nic_bytes_per_s": Dimension.BYTES_PER_S,
     "rate_bytes_per_s": Dimension.BYTES_PER_S,
     "tdp_w": Dimension.WATTS,
+    "host_per_operation_s": Dimension.SECONDS,
     "price_usd_per_gpu_hour": Dimension.USD_PER_GPU_HOUR,
 }
-_UNITS_IN_NAMES: Final = ("_flop_per_s", "_bytes_per_s", "_bytes", "_usd_per_gpu_hour", "_w")
+_UNITS_IN_NAMES: Final = ("_flop_per_s", "_bytes_per_s", "_bytes", "_usd_per_gpu_hour", "_w", "_s")
 
 
 def listing(kind: Kind) -> list[Line]:
@@ -119,6 +121,17 @@ def _model(name: str) -> Line:
     }
 
 
+def _framework(name: str) -> Line:
+    framework = lookup.framework(name)
+    return {
+        "name": name,
+        "attention": at(framework.attention, None),
+        "kernels": framework.kernels,
+        "host_per_operation_s": float(framework.host.per_operation_s),
+        "title": framework.title,
+    }
+
+
 def _offers(seller: str) -> list[Line]:
     return [
         {
@@ -143,4 +156,5 @@ _LINES: Final[dict[Kind, Callable[[str], Line]]] = {
     Kind.LINK: _link,
     Kind.CLUSTER: _cluster,
     Kind.MODEL: _model,
+    Kind.FRAMEWORK: _framework,
 }

@@ -36,7 +36,10 @@ def prediction_page(
         *_strips(prediction),
         Text.assemble(("Why       ", "bold"), _why(prediction)),
         _next(proposals),
+        Text.assemble(("Evidence  ", "bold"), _evidence(prediction)),
     ]
+    if prediction.assumed:
+        parts.append(Text.assemble(("Open      ", "bold"), _left_open(prediction)))
     lines = assumed(prediction)
     if assumptions:
         parts += [Text("Assumed", style="bold"), *(Text(f"  {line}") for line in lines)]
@@ -60,7 +63,7 @@ def prediction_record(prediction: Prediction, proposals: list[Improvement]) -> d
 def assumed(prediction: Prediction) -> list[str]:
     """What the prediction takes for granted, in words."""
     layout, fit = prediction.run.layout, prediction.calibration
-    software = prediction.run.software
+    setting = prediction.prices.setting
     reached = nic_reached(prediction.run.cluster, fit.network)
     calibrated = fit.device or "a generic device, because this one has no calibration"
     return [
@@ -68,12 +71,40 @@ def assumed(prediction: Prediction) -> list[str]:
         f"gradients reduced in {layout.gradient_dtype}",
         f"NCCL 2.28 chooses algorithms; real links reach {reached:.0%} of NIC line rate, "
         f"{fit.network.nic_per_doubling:.1%} less with every doubling of nodes",
-        f"attention {software.attention}, element-wise kernels {software.kernels}",
+        f"software as {setting.framework.title}, {setting.software.date or 'the newest'}: "
+        f"attention {setting.attention}, element-wise kernels {setting.kernels}",
         f"computation {fit.network.contention - 1:.0%} slower while weights or gradients move",
-        f"step times of ranks vary by {fit.host.jitter:.1%}; the slowest sets the pace",
+        f"step times of ranks vary by {fit.ranks.jitter:.1%}; the slowest sets the pace",
         "optimizer states in fp32 (12 bytes a parameter)",
-        "interval from the spread of published runs, not yet validated for this configuration",
+        *_sureness(prediction),
     ]
+
+
+def _sureness(prediction: Prediction) -> list[str]:
+    """Where the interval comes from, and what would narrow it."""
+    known = len(prediction.site.ratios)
+    far = ", extrapolating" * prediction.interval.extrapolating
+    said = [f"interval from the errors on published runs like this one{far}"]
+    if known:
+        said.append(f"every time multiplied by {prediction.site.bias:.3f}, from {known} known runs")
+    return said
+
+
+def _evidence(prediction: Prediction) -> str:
+    """The nearest published run and how well it is predicted."""
+    nearest = prediction.interval.nearest
+    if nearest is None:
+        return "no published run to compare with"
+    far = "; nothing like it was validated: extrapolating" * prediction.interval.extrapolating
+    return (
+        f"nearest validated run {nearest.id} ({nearest.source}): predicted {nearest.ratio:.2f} of "
+        f"its measured time{far}"
+    )
+
+
+def _left_open(prediction: Prediction) -> str:
+    """What the user left open and what it was taken to be."""
+    return ", ".join(f"{name} {value}" for name, value in prediction.assumed.items())
 
 
 def _numbers(prediction: Prediction) -> RenderableType:

@@ -48,6 +48,10 @@ class Ledger:
         causes = dict.fromkeys([*self, *other])
         return Ledger({c: np.where(condition, self[c], other[c]) for c in causes})
 
+    def scaled(self, factor: float) -> "Ledger":
+        """Every cause times `factor`."""
+        return Ledger({c: s * factor for c, s in self._seconds.items()})
+
     def without_zeros(self) -> "Ledger":
         """Only the causes that took any time."""
         return Ledger({c: float(s) for c, s in self._seconds.items() if float(s) > 0})

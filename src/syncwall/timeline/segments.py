@@ -33,7 +33,7 @@ class Segments:
     segments: list[Segment]
     own: Ledger
     """Seconds of the compute stream by cause, without waiting, in one round."""
-    host_s: float = 0.0
+    host_s: Any = 0.0
     """Time that the host needs to issue one round."""
 
 
@@ -45,7 +45,8 @@ def segments(block: Block, prices: Prices) -> Segments:
     found = [replace(segment, waits=wait) for segment, wait in zip(packed, waits, strict=True)]
     own = _slow_down(found, prices.fit.network.contention)
     issued = sum(len(s.pieces) for s in found if s.stream is Stream.COMPUTE)
-    return Segments(found, own, prices.host_s * issued)
+    host_s = prices.host_s * issued + prices.host_wait_s * block.host_waits
+    return Segments(found, own, host_s)
 
 
 def _packed(priced: list[tuple[Operation, Any]]) -> tuple[list[Segment], dict[int, int]]:

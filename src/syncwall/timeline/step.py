@@ -29,7 +29,9 @@ class StepTime:
 def step_time(work: Work, layout: Layout, prices: Prices, gpus: Any) -> StepTime:
     """Time of `work` with the pipeline schedule of `layout` on `gpus` ranks."""
     packed = _Packed(prices)
-    each = [_stage_time(stage, packed) for stage in work.stages]
+    several = 1.0 * (work.microbatches > 1)
+    window = _reduction_window(layout, work.microbatches)
+    each = [_stage_time(stage, packed, several, window) for stage in work.stages]
     micro_all_s = sum(
         (stage.ranks * time.micro_s for stage, time in zip(work.stages, each, strict=True)), 0.0
     )
@@ -37,8 +39,9 @@ def step_time(work: Work, layout: Layout, prices: Prices, gpus: Any) -> StepTime
     total = whole[0]
     for stage, other in zip(work.stages[1:], whole[1:], strict=True):
         total = other.where((other.total >= total.total) & (stage.ranks > 0), total)
+    total.add("host", prices.setting.framework.host.per_step_s)
     total.add(EXPOSED[Stream.PIPELINE], _transfers(work, layout, prices, work.microbatches))
-    total.add("straggler wait", total.total * prices.fit.host.jitter * slowest_of(gpus))
+    total.add("straggler wait", total.total * prices.fit.ranks.jitter * slowest_of(gpus))
     return StepTime(total.total, total)
 
 
@@ -60,18 +63,36 @@ class _StageTime:
     """1 where ranks of this class exist, else 0."""
 
 
-def _stage_time(stage: Stage, packed: "_Packed") -> _StageTime:
+def _stage_time(stage: Stage, packed: "_Packed", several: Any, window: Any) -> _StageTime:
+    """`several` is 1 where gradients of several micro batches are added up."""
     micro = Clock()
     _run(micro, stage.forward, packed)
     final = micro.copy()
+    begun = micro.free[Stream.COMPUTE]
     _run(micro, stage.backward, packed)
+    beside_s = (micro.free[Stream.COMPUTE] - begun) * window
     _run(final, stage.last_backward, packed)
+    added_s = packed.prices.accumulation_s(stage.parameters) * several
+    micro.ledger.add("accumulation", added_s)
+    final.ledger.add("accumulation", added_s)
     micro.go_on()
+    final.hurry(Stream.REDUCE, beside_s)
     final.join()
     _run(final, stage.finish, packed)
     final.join()
     alive = 1.0 * (stage.ranks > 0)
     return _StageTime(micro.ledger.total * alive, micro.ledger, final.ledger, alive)
+
+
+def _reduction_window(layout: Layout, microbatches: Any) -> Any:
+    """Backward passes, beside the last one, that gradients of an interleaved rank can hide behind.
+
+    The last micro batches go through a rank's chunks one after the other, pp of them at a time, so
+    all chunks but the last are reduced while others are computed.
+    """
+    chunks = layout.virtual_stages
+    at_once = np.minimum(microbatches, layout.pp)
+    return layout.overlap_gradients * np.maximum(at_once * (chunks - 1.0) / chunks, 0.0)
 
 
 def _run(clock: Clock, blocks: tuple[Block, ...], packed: "_Packed") -> None:
@@ -83,13 +104,13 @@ class _Packed:
     """Priced blocks; those with the same operations are priced once."""
 
     def __init__(self, prices: Prices) -> None:
-        self._prices = prices
+        self.prices = prices
         self._known: dict[int, tuple[Block, Segments]] = {}
 
     def of(self, block: Block) -> Segments:
         key = id(block.operations)
         if key not in self._known:
-            self._known[key] = (block, segments(block, self._prices))
+            self._known[key] = (block, segments(block, self.prices))
         return self._known[key][1]
 
 
@@ -103,6 +124,7 @@ def _bubble(layout: Layout, others_s: Any) -> Any:
     factor = (
         1.0
         - (2.0 / 3.0) * (schedule == Schedule.ZERO_BUBBLE)
+        - 1.0 * (schedule == Schedule.ZERO_BUBBLE_2P)
         - 0.5 * (schedule == Schedule.DUALPIPE)
     )
     return np.maximum(others_s, 0.0) * factor / layout.virtual_stages

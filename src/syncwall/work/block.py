@@ -83,6 +83,8 @@ class Block:
     name: str
     operations: tuple[Operation, ...]
     rounds: Number = 1
+    host_waits: Number = 0
+    """Times in a round that the host must read a number from the device before it can go on."""
 
     def __iter__(self) -> Any:
         return iter(self.operations)
@@ -101,6 +103,8 @@ class Stage:
     finish: tuple[Block, ...]
     ranks: Number = 1
     """Pipeline ranks of this class."""
+    parameters: Number = 0.0
+    """Parameters whose gradients one of these ranks adds up."""
 
 
 @dataclass(frozen=True, slots=True)

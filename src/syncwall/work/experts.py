@@ -11,9 +11,10 @@ from syncwall.work.layer import (
     feed_forward,
     leaving,
     norm_part,
+    quantised,
 )
-from syncwall.work.operations import Number
-from syncwall.work.parts import EP, Part, elementwise, exchange, gemm
+from syncwall.work.operations import Collective, Number
+from syncwall.work.parts import EP, Part, elementwise, gemm
 
 
 def expert_parts(shape: Shape) -> list[Part]:
@@ -26,6 +27,8 @@ def expert_parts(shape: Shape) -> list[Part]:
     moved = ACTIVATION_BYTES * routed * model.hidden
     sent = moved * (layout.ep > 1)
     gated = model.mlp.gated if model.mlp else True
+    tokens_out, tokens_back = _exchanged(shape, sent)
+    copied = 2.0 - 1.0 * layout.merged_ep  # its kernels sort tokens while they send them
     shared: list[Part] = []
     if moe.shared_hidden:
         shared = [
@@ -37,12 +40,26 @@ def expert_parts(shape: Shape) -> list[Part]:
         norm_part(shape, "expert norm"),
         gemm("router", "GEMM", _split_tokens(shape), moe.experts, model.hidden, layout.precision),
         *shared,
-        elementwise("permute", 2 * moved, kernels=2),
-        exchange("dispatch", "all-to-all", sent, EP),
+        elementwise("permute", copied * moved, kernels=2),
+        tokens_out,
         *_routed(shape, rows, gated),
-        exchange("combine", "all-to-all", sent, EP),
-        elementwise("unpermute", 2 * moved, kernels=2),
+        tokens_back,
+        elementwise("unpermute", copied * moved, kernels=2),
     ]
+
+
+def _exchanged(shape: Shape, sent: Number) -> tuple[Part, Part]:
+    """Tokens on their way to the experts and back."""
+    layout, moe = shape.layout, shape.model.moe
+    assert moe is not None
+    waited_for = 1.0 - (1.0 - layout.ep_left) * layout.overlap_ep
+    copies = moe.top_k if layout.merged_ep else 1
+    moved = Collective("all-to-all", sent, EP.axis, copies=copies)
+    parts = [
+        Part(name, EP.cause, moved, (moved,), EP.stream, waited_for)
+        for name in ("dispatch", "combine")
+    ]
+    return parts[0], parts[1]
 
 
 def _split_tokens(shape: Shape) -> Number:
@@ -61,7 +78,9 @@ def _routed(shape: Shape, rows: Number, gated: bool) -> list[Part]:
     per_expert = all_rows / local
     dtype = layout.precision
     return [
+        *quantised(shape, "experts", all_rows, model.hidden),
         gemm("experts up", "GEMM", per_expert, into * width, model.hidden, dtype, count=local),
         elementwise("experts activation", (into + 1) * ACTIVATION_BYTES * all_rows * width),
+        *quantised(shape, "experts down", all_rows, width),
         gemm("experts down", "GEMM", per_expert, model.hidden, width, dtype, count=local),
     ]

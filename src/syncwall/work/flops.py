@@ -59,7 +59,7 @@ def step_flops(shape: Shape) -> dict[str, Any]:
     body = forward - head
     again = sequences * layers * (body * full + core * selective + (body - core) * single)
     return {
-        "model_flops": 3.0 * forward * sequences,
+        "model_flops": (3.0 * forward - layout.frozen * (forward - core)) * sequences,
         "recompute_flops": again,
         "tokens": tokens,
     }

@@ -17,9 +17,9 @@ from syncwall.work.operations import Attention, Collective, Number
 from syncwall.work.parts import CP, TP, Part, attention, elementwise, exchange, gemm, one_way
 
 ACTIVATION_BYTES = 2.0
-LEFT_BY_OVERLAP = 0.3
-"""Tensor-parallel communication that stays exposed when it is cut up and overlapped; published
-figures go from 0.15 (Transformer Engine) to 0.6 (PyTorch's async TP)."""
+CAST_BYTES = 4.0
+"""Memory traffic to make one element narrow: two bytes read, one written, and its transpose for the
+weight gradient."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Shape:
     @cached_property
     def tp_wait(self) -> Number:
         """Share of tensor-parallel communication that computation waits for."""
-        return 1.0 - (1.0 - LEFT_BY_OVERLAP) * self.layout.overlap_tp
+        return 1.0 - (1.0 - self.layout.tp_left) * self.layout.overlap_tp
 
     @cached_property
     def recomputed_layers(self) -> Number:
@@ -95,16 +95,25 @@ def norm_part(shape: Shape, name: str) -> Part:
     return elementwise(name, 4 * ACTIVATION_BYTES * shape.plain_tokens * shape.model.hidden)
 
 
+def quantised(shape: Shape, name: str, tokens: Number, width: Number) -> list[Part]:
+    """The cast of a multiplication's input to a narrow format; nothing at 16 bits."""
+    if shape.layout.precision.size_bytes >= ACTIVATION_BYTES:
+        return []
+    return [elementwise(f"{name} cast", CAST_BYTES * tokens * width)]
+
+
 def attention_parts(shape: Shape) -> list[Part]:
     """Norm, projections, attention and output projection."""
     projections = _latent(shape) if shape.model.attention.latent else _grouped(shape)
     heads, v_dim = shape.model.attention.heads / shape.layout.tp, shape.model.v_head_dim
     return [
         norm_part(shape, "attention norm"),
+        *quantised(shape, "attention", shape.plain_tokens, shape.model.hidden),
         *entering(shape, "attention"),
         *projections,
         *_context(shape),
         *_cores(shape),
+        *quantised(shape, "output", shape.tokens, heads * v_dim),
         gemm(
             "output projection", "GEMM", shape.tokens, shape.model.hidden, heads * v_dim,
             shape.layout.precision,
@@ -195,6 +204,7 @@ def mlp_parts(shape: Shape) -> list[Part]:
     assert mlp is not None
     return [
         norm_part(shape, "MLP norm"),
+        *quantised(shape, "MLP", shape.plain_tokens, shape.model.hidden),
         *entering(shape, "MLP"),
         *feed_forward(shape, "MLP", mlp.hidden / shape.layout.tp, mlp.gated),
         *leaving(shape, "MLP"),
@@ -208,5 +218,6 @@ def feed_forward(shape: Shape, name: str, width: Number, gated: bool) -> list[Pa
     return [
         gemm(f"{name} up", "GEMM", tokens, into * width, model.hidden, dtype),
         elementwise(f"{name} activation", (into + 1) * ACTIVATION_BYTES * tokens * width),
+        *quantised(shape, f"{name} down", tokens, width),
         gemm(f"{name} down", "GEMM", tokens, model.hidden, width, dtype),
     ]

@@ -61,13 +61,17 @@ def step_memory(model: Model, layout: Layout, seq: Number) -> Memory:
     micro = in_flight(layout)
     kept = _kept_per_layer(shape)
     working = _working_set(shape) * (layout.recompute == Recompute.FULL)
-    weights = WEIGHT_BYTES * _shared_out(held, whole >= Shard.FSDP, degree, expert_dp)
-    elsewhere = WEIGHT_BYTES * (held.plain + held.experts) - weights
+    each_bytes = layout.precision.size_bytes if layout.frozen else WEIGHT_BYTES
+    weights = each_bytes * _shared_out(held, whole >= Shard.FSDP, degree, expert_dp)
+    elsewhere = each_bytes * (held.plain + held.experts) - weights
     return Memory(
         weights=weights,
         gradients=layout.gradient_dtype.size_bytes
+        * (1 - layout.frozen)
         * _shared_out(held, reduced_at_once(layout), degree, expert_dp),
-        optimizer=ADAM_BYTES * _shared_out(held, whole >= Shard.ZERO1, degree, expert_dp),
+        optimizer=ADAM_BYTES
+        * (1 - layout.frozen)
+        * _shared_out(held, whole >= Shard.ZERO1, degree, expert_dp),
         activations=micro * layers * kept + working,
         logits=LOGITS_BYTES * shape.tokens * model.vocab / layout.tp * (layout.pp == 1),
         gathered=np.where(
@@ -139,12 +143,13 @@ def _working_set(shape: Shape) -> Any:
     queries, keys, values and output of attention; inputs and outputs of the activation function.
     """
     model, tokens, tp = shape.model, shape.tokens, shape.layout.tp
-    between = 4.0 * shape.plain_tokens * model.hidden
+    frozen = shape.layout.frozen  # inputs of frozen weights are not needed again
+    between = (2.0 if frozen else 4.0) * shape.plain_tokens * model.hidden
     heads = model.attention.heads / tp
     inside = heads * (model.head_dim + model.v_head_dim) + shape.kv_heads * (
         model.head_dim + model.v_head_dim
     )
-    into = 3.0 if (model.mlp is None or model.mlp.gated) else 2.0
+    into = (3.0 if (model.mlp is None or model.mlp.gated) else 2.0) - 1.0 * frozen
     widths: Any = 0.0
     if model.mlp is not None and model.dense_layers:
         widths = into * model.mlp.hidden / tp

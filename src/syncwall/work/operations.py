@@ -150,6 +150,9 @@ class Collective:
     """Equal calls that together move `bytes` (buckets)."""
     share: Number = 1
     """Share of the steps in which it happens at all (DiLoCo)."""
+    copies: int = 1
+    """Copies of each element among `bytes` (a token goes to several experts); those for the same
+    scale-up domain may cross the network once."""
 
 
 @dataclass(frozen=True, slots=True)

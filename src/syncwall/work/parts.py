@@ -102,15 +102,25 @@ def forward_block(name: str, parts: Sequence[Part], rounds: Number) -> Block:
     return Block(name, tuple(_laid_out(_forward(parts), Phase.FORWARD)), rounds)
 
 
-def backward_block(name: str, parts: Sequence[Part], rounds: Number) -> Block:
-    """What is recomputed in order, then the gradients of the parts in reverse."""
+def backward_block(
+    name: str, parts: Sequence[Part], rounds: Number, *, frozen: bool = False
+) -> Block:
+    """What is recomputed in order, then the gradients of the parts in reverse.
+
+    Weights that are `frozen` have none.
+    """
     bytes_: dict[tuple[int, int], Number] = {}
     again = [
         (part, _scaled(part.forward, part.recomputed, bytes_)) for part in parts if part.forward
     ]
     kept = [(part, what) for part, what in again if what is not None]
     operations = _laid_out(kept, Phase.RECOMPUTE)
-    gradients = [(part, what) for part in reversed(parts) for what in part.backward]
+    gradients = [
+        (part, what)
+        for part in reversed(parts)
+        for what in part.backward
+        if not (frozen and isinstance(what, Gemm) and what.is_weight_gradient)
+    ]
     return Block(name, tuple(_laid_out(gradients, Phase.BACKWARD, operations)), rounds)
 
 

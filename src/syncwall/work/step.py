@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from syncwall.describe import Layout, Model
 from syncwall.describe.layout import Recompute
 from syncwall.work.block import Block, Stage, Work
@@ -37,7 +39,8 @@ def transformer_step(model: Model, layout: Layout, seq: Number) -> Work:
         last.append((dense, layers.last_dense))
     if model.moe is not None:
         parts = attention + expert_parts(shape)
-        sparse = _Kind.of("expert layer", parts, expert_held(shape), shape)
+        held, dropless = expert_held(shape), 1.0 * layout.dropless
+        sparse = _Kind.of("expert layer", parts, held, shape, host_waits=dropless)
         body.append((sparse, layers.body_sparse))
         last.append((sparse, layers.last_sparse))
     last.append((head, 1.0))
@@ -45,7 +48,7 @@ def transformer_step(model: Model, layout: Layout, seq: Number) -> Work:
         parts = prediction_parts(shape)
         further = _Kind.of("prediction layer", parts, prediction_held(shape), shape)
         last.append((further, 1.0 * model.mtp_layers))
-    hidden = ACTIVATION_BYTES * shape.plain_tokens * model.hidden
+    hidden = ACTIVATION_BYTES * shape.tokens / layout.tp * model.hidden  # tp ranks share it out
     return Work(
         stages=(
             _stage("body", body, layout, layers.body_ranks),
@@ -61,31 +64,42 @@ def transformer_step(model: Model, layout: Layout, seq: Number) -> Work:
 class _Kind:
     """One kind of layer (or end) as blocks; the number of rounds is set by the stage."""
 
-    held: Held
+    trained: Held
+    """Parameters with gradients."""
     forward: Block
     backward: Block
     last_backward: Block
 
     @classmethod
-    def of(cls, name: str, parts: Sequence[Part], held: Held, shape: Shape) -> "_Kind":
+    def of(
+        cls,
+        name: str,
+        parts: Sequence[Part],
+        held: Held,
+        shape: Shape,
+        *,
+        host_waits: Number = 0.0,
+    ) -> "_Kind":
         layout = shape.layout
         each_time = layout.pp == 1  # in a pipeline, FSDP keeps weights until the step ends
         forward = gathered(forward_block(name, parts, 1), held, layout, each_time=each_time)
-        again = backward_block(name, recomputed(parts, layout, shape.recomputed_layers), 1)
+        repeating = recomputed(parts, layout, shape.recomputed_layers)
+        again = backward_block(name, repeating, 1, frozen=layout.frozen)
         backward = gathered(again, held, layout, each_time=each_time)
+        trained = Held(0.0) if layout.frozen else held
         return cls(
-            held,
-            forward,
-            reduced(backward, held, layout, last=False),
-            reduced(backward, held, layout, last=True),
+            trained,
+            replace(forward, host_waits=host_waits),
+            reduced(replace(backward, host_waits=host_waits), trained, layout, last=False),
+            reduced(replace(backward, host_waits=host_waits), trained, layout, last=True),
         )
 
 
 def _stage(
     name: str, kinds: Sequence[tuple[_Kind, Number]], layout: Layout, ranks: Number
 ) -> Stage:
-    plain = sum(kind.held.plain * rounds for kind, rounds in kinds)
-    experts = sum(kind.held.experts * rounds for kind, rounds in kinds)
+    plain = sum(kind.trained.plain * rounds for kind, rounds in kinds)
+    experts = sum(kind.trained.experts * rounds for kind, rounds in kinds)
     return Stage(
         name,
         tuple(replace(kind.forward, rounds=rounds) for kind, rounds in kinds),
@@ -93,6 +107,7 @@ def _stage(
         tuple(replace(kind.last_backward, rounds=rounds) for kind, rounds in reversed(kinds)),
         (finish_block(layout, Held(plain, experts)),),
         ranks,
+        plain + experts,
     )
 
 
@@ -121,8 +136,10 @@ class LayerCounts:
         pp: Any = layout.pp
         alone = 1 * (pp == 1)
         several = 1 - alone
-        last = model.layers // pp
-        fullest = -(-(model.layers - last) // (pp - several + alone * pp))
+        last = self._last(model, layout, several)
+        after = np.ceil((model.layers - last) / (pp - several + alone * pp))
+        even = (model.layers - last) / (pp - several + alone * pp)
+        fullest = after + layout.balanced_stages * (even - after)
         after_dense = max(model.layers - (model.moe.dense_first if model.moe else 0), 1)
         share = model.moe_layers / after_dense
         self.last_sparse = model.moe_layers * alone + last * share * several
@@ -130,3 +147,13 @@ class LayerCounts:
         self.body_sparse = fullest * share * several
         self.body_dense = fullest * several - self.body_sparse
         self.body_ranks = several * (model.layers - last) / (fullest + alone)
+
+    @staticmethod
+    def _last(model: Model, layout: Layout, several: Any) -> Any:
+        """Layers of the last rank: a whole share, or less by what its head costs."""
+        share = model.layers // layout.pp
+        head = model.vocab * model.hidden
+        each = (model.active_parameters - head * (2 - model.tied_embeddings)) / model.layers
+        ends = head / each
+        equal = np.maximum((model.layers + ends) / layout.pp - ends, 0.0)
+        return share + layout.balanced_stages * several * (equal - share)

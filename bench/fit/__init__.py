@@ -1,0 +1,1 @@
+"""Fits of the catalogue's calibrations to published measurements."""

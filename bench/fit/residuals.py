@@ -1,0 +1,85 @@
+"""What the model gets wrong on published runs: `python bench/fit/residuals.py DIR [--check]`.
+
+DIR holds the tables of published runs. Regenerates catalogue/validation/residuals.csv, from which
+predictions take their interval and the nearest validated run. Doubtful rows are left out; of long
+sources every part gives at most `MOST_ROWS` rows, evenly spread. With --check nothing is written;
+the exit code is 1 if the file would change.
+"""
+
+import csv
+import io
+import sys
+from pathlib import Path
+
+from syncwall.answer.interval import TABLE
+from syncwall.validate.evaluation import Outcome, outcomes
+from syncwall.validate.machine import CannotRepresent
+from syncwall.validate.mapping import case_of
+from syncwall.validate.split import doubt, part_of
+from syncwall.validate.table import read_tables
+
+MOST_ROWS = 150
+USED = ("tp", "pp", "cp", "ep", "fsdp")
+
+
+def _line(outcome: Outcome) -> dict[str, str]:
+    traits, case = outcome.traits, outcome.case
+    return {
+        "id": case.row.id,
+        "source": case.row.source,
+        "part": str(part_of(case.row)),
+        "architecture": traits.architecture,
+        "precision": traits.precision,
+        "framework": traits.framework,
+        "experts": str(traits.experts),
+        "frozen": str(traits.frozen),
+        **{name: str(used) for name, used in zip(USED, traits.used, strict=True)},
+        "gpus": f"{outcome.layout.gpus}",
+        "parameters": f"{case.model.parameters:.4g}",
+        "seq": f"{case.seq}",
+        "ratio": f"{outcome.ratio:.3f}",
+    }
+
+
+def _kept(found: list[Outcome]) -> list[Outcome]:
+    """At most `MOST_ROWS` of every source and part, evenly spread."""
+    groups: dict[tuple[str, str], list[Outcome]] = {}
+    for outcome in found:
+        row = outcome.case.row
+        groups.setdefault((row.source, str(part_of(row))), []).append(outcome)
+    kept: list[Outcome] = []
+    for members in groups.values():
+        step = max(1.0, len(members) / MOST_ROWS)
+        kept += [members[int(i * step)] for i in range(min(len(members), MOST_ROWS))]
+    return kept
+
+
+def residuals(directory: Path) -> str:
+    """The text of the table."""
+    cases = []
+    for row in read_tables(directory):
+        if not doubt(row):
+            try:
+                cases.append(case_of(row))
+            except CannotRepresent:
+                continue
+    lines = [_line(outcome) for outcome in _kept(outcomes(cases))]
+    stream = io.StringIO()
+    writer = csv.DictWriter(stream, list(lines[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(lines)
+    return stream.getvalue()
+
+
+def main(arguments: list[str]) -> int:
+    """Write or check the table."""
+    text = residuals(Path(arguments[0]))
+    same = TABLE.exists() and TABLE.read_text(encoding="utf-8") == text
+    if not same and "--check" not in arguments:
+        TABLE.write_text(text, encoding="utf-8")
+    print(f"{text.count(chr(10)) - 1} runs; {'unchanged' if same else 'changed'}")
+    return 1 if "--check" in arguments and not same else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,110 @@
+"""Software constants from training runs: `python bench/fit/training.py DIR [--check]`.
+
+DIR holds the tables of published runs. Only rows of the calibration part are read, and none that is
+doubtful. Regenerates exactly the values named in `PARAMETERS` of catalogue/frameworks and
+catalogue/calibrations; prints the residuals of every source before and after. With --check nothing
+is written; the exit code is 1 if a file would change.
+"""
+
+import sys
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from bench.fit.catalogue_values import PARAMETERS, patched, written
+from bench.fit.search import Values, search
+from syncwall.validate.evaluation import Outcome, outcomes
+from syncwall.validate.machine import CannotRepresent
+from syncwall.validate.mapping import Case, case_of
+from syncwall.validate.row import Row
+from syncwall.validate.split import Part, doubt, part_of
+from syncwall.validate.table import read_tables
+
+CLIP = 0.7
+"""Largest |ln(predicted / measured)| that counts: a broken run is not worth more than that."""
+STIFFNESS = 0.002
+"""Loss of moving a constant by its own uncertainty away from where it started."""
+MOST_ROWS = 100
+"""Rows of a source that a fit reads, evenly spread; sources count the same however long."""
+
+
+class Problem:
+    """Calibration cases and how well given constants predict them."""
+
+    def __init__(self, rows: Sequence[Row]) -> None:
+        self._known: dict[tuple[str, Values | tuple[tuple[str, float], ...]], float] = {}
+        self.cases: dict[str, list[Case]] = {}
+        for row in rows:
+            if part_of(row) is not Part.CALIBRATION or doubt(row):
+                continue
+            try:
+                self.cases.setdefault(row.source, []).append(case_of(row))
+            except CannotRepresent:
+                continue
+
+    @cached_property
+    def read(self) -> dict[str, list[Case]]:
+        """The cases that count in the loss."""
+        return {
+            source: [cases[i] for i in _spread(len(cases))] for source, cases in self.cases.items()
+        }
+
+    def loss(self, values: Values) -> float:
+        """Mean over sources of the mean error, and a little for leaving the start."""
+        moved = sum(PARAMETERS[name].moved(value) ** 2 for name, value in values.items())
+        errors = [self._error(source, values) for source in self.read]
+        return float(np.mean(errors)) + STIFFNESS * moved
+
+    def _error(self, source: str, values: Values) -> float:
+        """Mean error of one source; only constants that it can see make it count anew."""
+        seen = tuple((n, v) for n, v in values.items() if source in PARAMETERS[n].sources)
+        if (source, seen) not in self._known:
+            with patched(values):
+                found = outcomes(self.read[source])
+            logs = np.abs(np.log([outcome.ratio for outcome in found]))
+            self._known[source, seen] = float(np.minimum(logs, CLIP).mean())
+        return self._known[source, seen]
+
+
+def _spread(count: int) -> list[int]:
+    """Up to `MOST_ROWS` indices, evenly over `count`."""
+    step = max(1.0, count / MOST_ROWS)
+    return sorted({int(i * step) for i in range(min(count, MOST_ROWS))})
+
+
+def fitted(rows: Sequence[Row]) -> tuple[Values, Problem]:
+    """The constants that fit the calibration rows best."""
+    problem = Problem(rows)
+    start = {name: parameter.start for name, parameter in PARAMETERS.items()}
+    limits = {name: parameter.limits for name, parameter in PARAMETERS.items()}
+    return search(problem.loss, start, limits, pairs=False), problem
+
+
+def _residuals(found: list[Outcome]) -> str:
+    ratios = np.array([outcome.ratio for outcome in found])
+    errors = np.abs(ratios - 1)
+    return f"mean {errors.mean():.1%}, median {np.median(errors):.1%} ({np.median(ratios):.2f})"
+
+
+def main(arguments: list[str]) -> int:
+    """Fit, print, and write or check."""
+    values, problem = fitted(read_tables(Path(arguments[0])))
+    for name, value in values.items():
+        parameter = PARAMETERS[name]
+        print(f"{name:34} {parameter.start:8g} -> {value:8g}   {', '.join(parameter.sources)}")
+    start = {name: parameter.start for name, parameter in PARAMETERS.items()}
+    for source, cases in problem.cases.items():
+        with patched(start):
+            before = _residuals(outcomes(cases))
+        with patched(values):
+            after = _residuals(outcomes(cases))
+        print(f"{source:26} {len(cases):5} rows   {before}  ->  {after}")
+    changed = written(values, write="--check" not in arguments)
+    print("\n".join(f"{path.name} differs" for path in changed) or "no file differs")
+    return 1 if changed and "--check" in arguments else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,43 @@
+"""The one model of the package, for a layout or for arrays of them.
+
+Holds `evaluate` and `prices_of`.
+"""
+
+from typing import Any
+
+from syncwall.cost.calibration import calibration
+from syncwall.cost.communication import NcclNetwork, Network
+from syncwall.cost.prices import Prices
+from syncwall.cost.software import Setting
+from syncwall.describe import Cluster, Layout, Model, Software
+from syncwall.timeline.step import StepTime, step_time
+from syncwall.work.block import Work
+from syncwall.work.step import transformer_step
+
+_DEFAULT_SOFTWARE = Software()
+
+
+def evaluate(
+    model: Model,
+    cluster: Cluster,
+    layout: Layout,
+    seq: Any,
+    *,
+    software: Software = _DEFAULT_SOFTWARE,
+    network: Network | None = None,
+) -> tuple[Work, StepTime]:
+    """Work and time of a resolved layout, or of arrays of them; the one model of the package."""
+    prices = prices_of(cluster, layout, software, network)
+    work = transformer_step(prices.setting.padded(model), layout, seq)
+    return work, step_time(work, layout, prices, layout.gpus)
+
+
+def prices_of(
+    cluster: Cluster, layout: Layout, software: Software, network: Network | None
+) -> Prices:
+    """What operations cost on `cluster` with `software`, communication by `network` if given."""
+    setting = Setting.of(software)
+    fit = setting.tuned(calibration(cluster.device))
+    wires = network or NcclNetwork(layout, cluster, fit.network)
+    host_s = setting.host_s(layout, cluster, fit.elementwise.eager)
+    return Prices(cluster.device, wires, fit, setting, host_s)

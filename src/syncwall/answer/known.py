@@ -1,0 +1,18 @@
+"""The site that measured runs in files describe.
+
+Holds `site_of`.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from syncwall.answer.prediction import predict
+from syncwall.answer.site import Site
+from syncwall.describe.known import KnownRun
+from syncwall.describe.reading import read
+
+
+def site_of(files: Sequence[Path]) -> Site:
+    """What the known runs in `files` say of all runs at their site."""
+    known = [read(path, KnownRun) for path in files]
+    return Site.of([(run.measured_s, predict(run).step_s) for run in known])

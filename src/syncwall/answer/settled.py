@@ -1,0 +1,51 @@
+"""A user's run in which nothing is open any more.
+
+Holds `settled`. What the user left open takes its likeliest value and is reported, so that the
+answer can list it and widen its interval.
+"""
+
+from syncwall.answer.many import evaluated
+from syncwall.answer.open_fields import candidates, choices, likeliest
+from syncwall.cost.software import framework
+from syncwall.describe import Run
+from syncwall.describe.choice import Choice
+
+_CHOSEN = ("micro_batch", "virtual_stages", "recompute")
+"""Fields of a layout that are chosen by time and memory."""
+
+
+def settled(run: Run) -> tuple[Run, dict[str, str]]:
+    """`run` with its open fields filled in, and what they were taken to be."""
+    left = _left_open(run)
+    values = choices(
+        run.model, run.layout, [name for name in left if name in _CHOSEN],
+        framework(run.software.framework),
+    )  # fmt: skip
+    layouts, _ = candidates(run.model, run.layout, run.seq, run.gpus, values)
+    if len(layouts) > 1:
+        found = evaluated(run.model, run.cluster, layouts, run.seq, run.software)
+        times, memory = [one.step_s for one in found], [one.memory_bytes for one in found]
+        best = likeliest(times, memory, run.cluster.device.memory.size_bytes)
+        run = run.model_copy(update={"layout": layouts[best]})
+    return run, {name: _value(run, name) for name in left}
+
+
+def _left_open(run: Run) -> list[str]:
+    """Names of the fields that matter and that nobody stated."""
+    layout, software = run.layout, run.software
+    pinned = layout.model_fields_set
+    one_pass = layout.microbatches == 1 and "micro_batch" not in pinned
+    open_here = [name for name in _CHOSEN if name not in pinned]
+    if layout.pp == 1 and "virtual_stages" in open_here:
+        open_here.remove("virtual_stages")
+    if one_pass and "micro_batch" in open_here:
+        open_here.remove("micro_batch")  # the batch itself was left open: one sequence each
+    open_here += ["precision"] if "precision" not in pinned else []
+    return open_here + [f for f in ("framework", "date") if f not in software.model_fields_set]
+
+
+def _value(run: Run, name: str) -> str:
+    if name in ("framework", "date"):
+        return str(getattr(run.software, name) or "newest")
+    value = getattr(run.layout, name)
+    return value.text if isinstance(value, Choice) else str(value)

@@ -1,0 +1,77 @@
+"""`syncwall validate`: predictions beside published measurements.
+
+Holds `validate`.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import tyro
+
+from syncwall.problems import InputError
+
+if TYPE_CHECKING:
+    from syncwall.validate.report import Report
+
+
+def validate(
+    path: Annotated[Path | None, tyro.conf.Positional, tyro.conf.arg(metavar="PATH")] = None,
+    /,
+    against: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None,
+    json: bool = False,
+    html: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None,
+    worst: Annotated[int, tyro.conf.arg(metavar="N")] = 10,
+    catalogue: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None,
+) -> int:
+    """Compare predictions with measured runs: errors by source, accelerator, scale, parallelism.
+
+    Args:
+        path: A table of runs (CSV) or a directory of them; the built-in tables if left out.
+        against: Other predictions (CSV: id and columns such as calculon_step_s), side by side.
+        json: Print JSON, errors as fractions.
+        html: Write a page with a scatter plot here.
+        worst: How many of the runs that are furthest off are listed.
+        catalogue: Look in this directory first (devices/NAME.yaml, ...).
+    """
+    from syncwall.catalogue import directories, searched_first
+    from syncwall.show.terminal import print_json, print_page
+    from syncwall.show.validation import validation_page
+    from syncwall.validate.report import validate as validated
+
+    if worst < 0:
+        raise InputError.of(f"--worst: {worst} is no number of rows")
+    with searched_first(catalogue), _bar() as progress:
+        directories()  # a wrong one is an error, not a reason to skip every row
+        report = validated(path, against, progress)
+    if html is not None:
+        _write(html, report)
+    if json:
+        print_json(report.to_dict())
+    else:
+        print_page(validation_page(report, worst=worst))
+    return 0
+
+
+def _write(path: Path, report: "Report") -> None:
+    from syncwall.show.scatter import scatter_page
+
+    try:
+        path.write_text(scatter_page(report), encoding="utf-8")
+    except OSError as error:
+        raise InputError.of(f"cannot be written: {error.strerror}", file=str(path)) from None
+
+
+@contextmanager
+def _bar() -> Iterator[Callable[[float], None]]:
+    """A progress bar on a terminal; nothing elsewhere."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    columns = (TextColumn("predicting runs"), BarColumn(), TimeRemainingColumn())
+    hidden = not console.is_terminal
+    with Progress(*columns, console=console, transient=True, disable=hidden) as bar:
+        task = bar.add_task("", total=1.0)
+        yield lambda share: bar.update(task, completed=share)

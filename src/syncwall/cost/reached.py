@@ -1,0 +1,153 @@
+"""What collectives reach of NCCL's own model, inside a scale-up domain and over the network.
+
+Holds `Terms`, the time of one kind of collective as a function of its size, `inside` and `across`,
+which make them, and `TransportFit` with `transport`, what networks reach. Formulas and sources are
+in docs/explanation/communication.md; the numbers are fitted by bench/fit/collectives.py.
+"""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final
+
+import numpy as np
+
+from syncwall.catalogue import BUILT_IN
+from syncwall.cost.calibration import KindFit
+from syncwall.cost.nccl import Choices, Group, constants
+from syncwall.describe.cluster import Nics
+from syncwall.documents import read_document
+from syncwall.work.operations import CollectiveKind
+
+_DEEPEST: Final = 8
+"""Ranks from which on more of them add no latency of their own: a switch sums for all."""
+_PASSES: Final = {"all-reduce": 2.0}
+_RAMPS: Final = {"all-reduce": 4.0}
+"""Ramp of an all-reduce over that of an all-gather, as measured on a3-mega, which has both."""
+
+
+@dataclass(frozen=True, slots=True)
+class TransportFit:
+    """What one kind of network reaches when a collective runs alone."""
+
+    rate: float
+    """Of the NICs' line rate."""
+    hop_s: float
+    """Added to NCCL's latency for every doubling of domains and every pass."""
+    ramp_s: float
+    """Longest time that filling pipelines takes, for every doubling of domains."""
+    ramp_bytes: float
+    """Size at which half of it is spent."""
+    tree: float = 1.0
+    """Rate of trees over more than two domains, over NCCL's own prediction."""
+    step_s: float = 0.0
+    """Added inside a training step for each step of all-gather and reduce-scatter, which have no
+    trees: every step of their rings waits for the network."""
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """Time of a collective: the fastest choice, and the ramps on top."""
+
+    choices: Choices
+    """Latency (s) and seconds per byte of each way that NCCL considers."""
+    near_s: Any = 0.0
+    """Longest ramp inside a domain; 0 for groups over several."""
+    near_bytes2: Any = 1.0
+    """Square of the size at which half of it is spent."""
+    far_s: Any = 0.0
+    """Longest ramp over the network; 0 for groups inside a domain."""
+    far_root: float = 1.0
+    """Square root of the size at which half of it is spent."""
+
+    def seconds(self, size: Any, factors: Choices) -> Any:
+        """Time for `size` bytes, with NCCL's `factors` that depend on the size."""
+        best: Any = None
+        with np.errstate(invalid="ignore"):  # no bytes over a way that is not allowed
+            for name, (latency_s, s_per_byte) in self.choices.items():
+                slower, faster = factors.get(name, (1.0, 1.0))
+                taken = latency_s * slower + size / faster * s_per_byte
+                best = taken if best is None else np.fmin(best, taken)
+        return best + self.ramp_s(size)
+
+    def ramp_s(self, size: Any) -> Any:
+        """Time lost while pipelines fill; it grows with the size up to a limit."""
+        found: Any = 0.0
+        if np.any(self.near_s):
+            square = size * size
+            found = self.near_s * square / (square + self.near_bytes2)
+        if np.any(self.far_s):
+            root = np.sqrt(size)
+            found = found + self.far_s * root / (root + self.far_root)
+        return found
+
+
+def inside(kind: CollectiveKind, choices: Choices, ranks: Any, fit: KindFit) -> Terms:
+    """Terms of groups in one scale-up domain, from NCCL's latencies (us) and rates."""
+    steps = _PASSES.get(kind, 1.0) * np.maximum(ranks - 1.0, 1.0)
+    deep = np.minimum(ranks, _DEEPEST)
+    copied = (1.0 + fit.own_part / steps) * (ranks / 2.0) ** fit.crowding / fit.rate
+    start_s = fit.per_rank_s * deep
+    with np.errstate(divide="ignore"):  # a rate of 0 means: not allowed
+        found = {
+            name: (latency_us * (1e-6 * fit.latency) + start_s, copied / rate)
+            for name, (latency_us, rate) in choices.items()
+        }
+    filled = 1.0 if kind == "all-to-all" else _PASSES.get(kind, 1.0) * (deep - 1.0)
+    return Terms(found, fit.ramp_s * filled, (ranks * fit.ramp_bytes) ** 2)
+
+
+def across(
+    kind: CollectiveKind,
+    choices: Choices,
+    group: Group,
+    fit: TransportFit,
+    reached: Any,
+    *,
+    alone: bool = True,
+) -> Terms:
+    """Terms of groups over several domains; `reached` is the share of the NICs' line rate."""
+    levels = np.log2(group.nodes)
+    start_s = _PASSES.get(kind, 1.0) * fit.hop_s * levels
+    rings_only = kind != "all-reduce" and not alone
+    ring_s = fit.step_s * (group.ranks - 1.0) if rings_only else 0.0
+    slower = constants()["net_fraction"] / reached
+    trees = slower / np.where(group.nodes > 2, fit.tree, 1.0)
+    with np.errstate(divide="ignore"):
+        found = {
+            name: (
+                latency_us * 1e-6 + start_s + ring_s,
+                (trees if name.startswith("Tree") else slower) / rate,
+            )
+            for name, (latency_us, rate) in choices.items()
+        }
+    longest_s = fit.ramp_s * _RAMPS.get(kind, 1.0) * levels
+    return Terms(found, far_s=longest_s, far_root=float(np.sqrt(fit.ramp_bytes)))
+
+
+def either(far: Any, one: Terms, several: Terms) -> Terms:
+    """Terms of groups some of which stand in one domain and some in several (`far`)."""
+    choices = {
+        name: (np.where(far, latency_s, one.choices[name][0]),
+               np.where(far, s_per_byte, one.choices[name][1]))
+        for name, (latency_s, s_per_byte) in several.choices.items()
+    }  # fmt: skip
+    near_s, far_s = np.where(far, 0.0, one.near_s), np.where(far, several.far_s, 0.0)
+    return Terms(choices, near_s, one.near_bytes2, far_s, several.far_root)
+
+
+def transport(nics: Nics | None) -> TransportFit:
+    """What the network of `nics` reaches, by the name of its link; InfiniBand if none is given."""
+    return _transport((nics.link if nics else None) or "infiniband")
+
+
+@lru_cache(maxsize=64)
+def _transport(link: str) -> TransportFit:
+    table = read_document(BUILT_IN / "tuning" / "transports.yaml").value
+    blocks = {name: block for name, block in table.items() if isinstance(block, dict)}
+    found = next(
+        (block for block in blocks.values() if link.startswith(tuple(block["links"]))),
+        blocks["infiniband"],
+    )
+    return TransportFit(found["rate"], found["hop_us"] * 1e-6, found["ramp_us"] * 1e-6,
+                        found["ramp_mb"] * 1e6, found.get("tree", 1.0),
+                        found.get("training_step_us", 0.0) * 1e-6)  # fmt: skip

@@ -1,0 +1,82 @@
+"""A training framework, as far as it changes the speed of a step.
+
+Holds `Framework` with its part `HostWork`, and `at`, which reads a table of dated values. What a
+framework does differs by its release, so several fields are tables: month from which on, value.
+"""
+
+from typing import Annotated, Literal, TypeVar
+
+from pydantic import Field, StringConstraints
+
+from syncwall.describe.base import Description, Entry, Positive, Seconds
+from syncwall.describe.choice import Dtype
+from syncwall.describe.layout import Recompute
+from syncwall.describe.provenance import Figure, Provenance
+from syncwall.units import Dimension
+
+Month = Annotated[str, StringConstraints(pattern=r"^20\d\d-(0[1-9]|1[0-2])$")]
+AttentionKernel = Literal["flash-3", "flash-2", "flash-1", "unfused"]
+Kernels = Literal["fused", "eager"]
+Value = TypeVar("Value")
+
+_NO_TIME = Figure(0.0, Dimension.SECONDS, Provenance())
+
+
+def at(table: dict[Month, Value], month: Month | None) -> Value:
+    """The value of `table` in `month`: that of the latest entry not after it; None is today."""
+    months = sorted(table)
+    past = [since for since in months if month is None or since <= month]
+    return table[past[-1] if past else months[0]]
+
+
+class HostWork(Description):
+    """Time of the process that issues kernels; it counts where the device would be quicker."""
+
+    per_operation_s: Seconds = Field(alias="per_operation")
+    """To issue one operation of `work` (a few kernels)."""
+    per_tensor_rank_s: Seconds = Field(_NO_TIME, alias="per_tensor_rank")
+    """More of that for every tensor-parallel rank, as ranks meet in each layer."""
+    pipelined_per_tensor_rank_s: Seconds = Field(_NO_TIME, alias="pipelined_per_tensor_rank")
+    """The same where a pipeline crosses nodes and receives are pending."""
+    per_wait_s: Seconds = Field(_NO_TIME, alias="per_wait")
+    """Lost when it must read a number from the device, such as the tokens of each expert."""
+    per_step_s: Seconds = Field(_NO_TIME, alias="per_step")
+    """Once in a step."""
+
+
+class Framework(Entry):
+    """One family of training software."""
+
+    attention: dict[Month, AttentionKernel]
+    kernels: Kernels = "fused"
+    traffic: Annotated[float, Field(gt=0)]
+    """Memory traffic of its element-wise kernels over that of perfectly fused ones."""
+    accumulation_bytes: Annotated[float, Field(ge=0)] = 0.0
+    """Memory traffic to add a micro batch's gradients to the others, for one parameter."""
+    efficiency: Annotated[float, Field(gt=0, le=1.2)] = 1.0
+    """Speed of its matrix multiplications over that of the device's usual library."""
+    host: HostWork
+    overlap_gradients: dict[Month, bool]
+    """Gradients are reduced beside the backward pass."""
+    overlap_sharded_gradients: bool = True
+    """The same where ranks keep only a part of them; else they are reduced after it."""
+    overlap_parameters: dict[Month, bool]
+    """Weights are gathered beside computation."""
+    overlap_tp: dict[Month, bool]
+    """Tensor-parallel communication runs beside its matrix multiplications."""
+    overlap_pp: dict[Month, bool]
+    """Pipeline transfers run beside computation."""
+    gradient_dtype: Dtype = Dtype.FP32
+    """Format in which gradients are reduced, where the layout's precision is not fp16."""
+    vocab_multiple: Positive = 1
+    """Rows of the embedding are padded to a multiple of this."""
+    recompute: Recompute | None = None
+    """What is usually recomputed where nobody says; None if as little as memory allows."""
+    tp_left: Annotated[float, Field(gt=0, le=1)] = 0.3
+    """Share of tensor-parallel communication that stays exposed where it is overlapped."""
+    microbatches_as_stages: bool = False
+    """Where nobody says, a batch is cut into as many micro batches as the pipeline has stages."""
+    virtual_stages: Positive | None = None
+    """Chunks a rank of an interleaved schedule has where nobody says; None if as many as help."""
+    balanced_stages: dict[Month, bool] = Field(default_factory=lambda: {"2000-01": False})
+    """Pipeline stages are cut by what their layers cost, the head included."""

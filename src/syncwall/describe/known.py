@@ -1,0 +1,44 @@
+"""A run that somebody measured.
+
+Holds `KnownRun` and `Measured`: a run file with one more key, `measured`.
+"""
+
+from typing import Annotated, Self
+
+from pydantic import Field, model_validator
+
+from syncwall.describe.base import Description, Seconds
+from syncwall.describe.run import Run
+
+Rate = Annotated[float, Field(gt=0)]
+
+
+class Measured(Description):
+    """How fast a run was; one of the three is enough."""
+
+    step_s: Seconds | None = Field(None, alias="step")
+    """Seconds of an optimizer step, the median of many."""
+    tokens_per_s: Rate | None = None
+    """Of all GPUs together."""
+    tokens_per_s_per_gpu: Rate | None = None
+
+    @model_validator(mode="after")
+    def _says_something(self) -> Self:
+        stated = (self.step_s, self.tokens_per_s, self.tokens_per_s_per_gpu)
+        if sum(value is not None for value in stated) != 1:
+            raise ValueError("write one of `step`, `tokens_per_s` and `tokens_per_s_per_gpu`")
+        return self
+
+
+class KnownRun(Run):
+    """A training run with its measured speed."""
+
+    measured: Measured
+
+    @property
+    def measured_s(self) -> float:
+        """Measured seconds of a step."""
+        if self.measured.step_s is not None:
+            return self.measured.step_s
+        rate = self.measured.tokens_per_s or (self.measured.tokens_per_s_per_gpu or 0) * self.gpus
+        return self.tokens_per_step / rate

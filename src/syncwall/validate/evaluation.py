@@ -1,0 +1,85 @@
+"""Predictions for many runs at once.
+
+Holds `Outcome` and `outcomes`. Cases with the same model, machine and software are one call of the
+predictor with arrays of layouts; what a source left open is decided by time and memory.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from syncwall.answer.interval import Traits, interval
+from syncwall.answer.many import SIZES, Evaluated, evaluated
+from syncwall.answer.open_fields import likeliest
+from syncwall.describe import Layout
+from syncwall.validate.mapping import Case
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A measured run beside its prediction."""
+
+    case: Case
+    layout: Layout
+    """The candidate that was chosen."""
+    step_s: float
+    memory_bytes: float
+    ledger: dict[str, float]
+
+    @property
+    def ratio(self) -> float:
+        """Predicted over measured."""
+        return self.step_s / self.case.measured_s
+
+    @property
+    def traits(self) -> Traits:
+        """What the interval compares."""
+        case = self.case
+        return Traits.of(case.model, case.cluster, self.layout, case.software, case.seq)
+
+    @cached_property
+    def interval_s(self) -> tuple[float, float]:
+        """P10 and P90, set without the runs of the same source."""
+        count = len(self.case.open_fields)
+        found = interval(self.traits, open_fields=count, without=self.case.row.source)
+        return found.around(self.step_s)
+
+
+def outcomes(
+    cases: Sequence[Case], progress: Callable[[float], None] | None = None
+) -> list[Outcome]:
+    """An outcome for every case, in order; `progress` is told which share is done."""
+    groups: dict[Any, list[tuple[int, Layout]]] = defaultdict(list)
+    for index, case in enumerate(cases):
+        for layout in case.layouts:
+            groups[_key(case, layout)].append((index, layout))
+    found: dict[int, list[Evaluated]] = defaultdict(list)
+    for number, members in enumerate(groups.values()):
+        if progress is not None:
+            progress(number / len(groups))
+        first = cases[members[0][0]]
+        layouts = [layout for _, layout in members]
+        answers = evaluated(first.model, first.cluster, layouts, first.seq, first.software)
+        for (index, _), answer in zip(members, answers, strict=True):
+            found[index].append(answer)
+    return [_chosen(case, found[index]) for index, case in enumerate(cases)]
+
+
+def _key(case: Case, layout: Layout) -> Any:
+    """What must be equal for two layouts to be evaluated in one call."""
+    plain = tuple((name, value) for name, value in layout.__dict__.items() if name not in SIZES)
+    machine = case.cluster
+    return (
+        case.model.model_dump_json(), case.software, case.seq, machine.domain_gpus,
+        machine.gpus_per_node, machine.name, machine.device.name, repr(machine.node.nics), plain,
+    )  # fmt: skip
+
+
+def _chosen(case: Case, found: list[Evaluated]) -> Outcome:
+    """The likeliest of the ways to fill in what the source leaves open."""
+    size = case.cluster.device.memory.size_bytes
+    times, memory = [one.step_s for one in found], [one.memory_bytes for one in found]
+    best = found[likeliest(times, memory, size)]
+    return Outcome(case, best.layout, best.step_s, best.memory_bytes, best.ledger)

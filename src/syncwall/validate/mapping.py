@@ -1,0 +1,169 @@
+"""From a published run to layouts that syncwall can predict.
+
+Holds `Case` and `case_of`. What the source leaves open becomes several candidates; the likeliest is
+chosen later, when their times and memory are known. No rule here knows a source by its name.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import ValidationError
+
+from syncwall.answer.open_fields import candidates, choices
+from syncwall.cost.software import framework
+from syncwall.describe import Cluster, Layout, Model, Software
+from syncwall.describe.choice import Dtype
+from syncwall.describe.layout import ContextKind, Recompute, Schedule, Shard
+from syncwall.validate.machine import CannotRepresent, cluster_of
+from syncwall.validate.measured import measured_s
+from syncwall.validate.row import Row
+from syncwall.validate.shape import model_of
+from syncwall.validate.software import software_of, switches_of
+
+_SHARDS = {"ddp": Shard.DDP, "zero1": Shard.ZERO1, "zero2": Shard.ZERO2, "zero3": Shard.FSDP,
+           "fsdp": Shard.FSDP, "hsdp": Shard.FSDP}  # fmt: skip
+_COLUMNS = {"micro_batch": "mbs", "virtual_stages": "vpp", "recompute": "recompute"}
+"""Fields of a layout that sources often leave open, and their columns."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A row as something to predict."""
+
+    row: Row
+    model: Model
+    cluster: Cluster
+    software: Software
+    seq: int
+    layouts: list[Layout]
+    """Resolved candidates; more than one where the source leaves something open."""
+    open_fields: tuple[str, ...] = ()
+    """What the source does not say."""
+    measured_s: float = field(default=0.0)
+
+
+def case_of(row: Row) -> Case:
+    """The case that `row` describes; CannotRepresent says why there is none."""
+    if "CPU AdamW" in row.text("options"):
+        raise CannotRepresent("an optimizer on the CPU is not described yet")
+    for column in ("gpus", "gbs", "seq_len", "tp", "pp"):
+        if not row.text(column):
+            raise CannotRepresent(f"the source gives no {column}")
+    try:
+        model, cluster, software = model_of(row), cluster_of(row), software_of(row)
+        layouts, missing = _layouts(row, model, cluster, software)
+    except ValueError as error:
+        raise CannotRepresent(_reason(error)) from None
+    seq = row.whole("seq_len")
+    measured = measured_s(row, model)
+    return Case(row, model, cluster, software, seq, layouts, missing, measured)
+
+
+def _reason(error: ValueError) -> str:
+    """The first fault in one line."""
+    said = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
+    return said.splitlines()[0].removeprefix("Value error, ")
+
+
+def _layouts(
+    row: Row, model: Model, cluster: Cluster, software: Software
+) -> tuple[list[Layout], tuple[str, ...]]:
+    """Every admissible candidate, and the fields that are open."""
+    stated = _stated(row, software)
+    layout = Layout.model_construct(**stated).resolved(cluster.gpus)
+    silent = [name for name, column in _COLUMNS.items() if not row.text(column)]
+    if "schedule=1F1B;" in row.text("options") and "virtual_stages" in silent:
+        silent.remove("virtual_stages")
+    values = choices(model, layout, silent, framework(software.framework))
+    found, reasons = candidates(model, layout, row.whole("seq_len"), cluster.gpus, values)
+    if not found:
+        raise CannotRepresent(reasons[0])
+    missing = tuple(name for name, several in values.items() if len(several) > 1)
+    return found, missing + (() if row.text("precision") else ("precision",))
+
+
+def _stated(row: Row, software: Software) -> dict[str, Any]:
+    """What a row says of its layout, the framework's defaults where it is silent."""
+    tp, cp, pp = (row.whole(name) for name in ("tp", "cp", "pp"))
+    gpus = row.whole("gpus")
+    dp = max(gpus // (tp * cp * pp), 1)
+    precision = _precision(row, software)
+    core = software.framework == "megatron-core"
+    fields: dict[str, Any] = dict(Layout().__dict__)
+    fields |= {
+        "dp": dp, "tp": tp, "cp": cp, "pp": pp,
+        "ep": row.whole("ep"), "etp": _etp(row, software),
+        "global_batch": row.whole("gbs"), "micro_batch": row.whole("mbs"),
+        "virtual_stages": row.whole("vpp"), "recompute": _recompute(row, software.framework),
+        "schedule": _schedule(row, row.whole("vpp")),
+        "precision": precision, "gradient_dtype": _gradient_dtype(row, precision, software),
+        "frozen": "lora" in (row.text("shard") + row.text("model")).lower(),
+        "dropless": "tokendrop" not in row.text("options") + row.text("model"),
+        "expert_imbalance": 1.15 if "unbalanced" in row.text("flags") else 1.0,
+    }  # fmt: skip
+    sp = row.truth("sp")
+    fields["sp"] = tp > 1 and ((core or software.framework == "nanotron") if sp is None else sp)
+    fields |= _shard(row, software, dp * cp)
+    fields |= switches_of(row, software)
+    if fields["shard"] != Shard.DDP:
+        sharded = framework(software.framework).overlap_sharded_gradients
+        fields["overlap_gradients"] = fields["overlap_gradients"] and sharded
+    if "CP all-to-all" in row.text("options"):
+        fields["cp_kind"] = ContextKind.ULYSSES
+    elif core or software.framework == "torchtitan":
+        fields["cp_kind"] = ContextKind.ALL_GATHER if not core else ContextKind.RING
+    return fields
+
+
+def _recompute(row: Row, family: str) -> Recompute:
+    words = row.text("recompute")
+    if words == "selective" and family in ("pytorch", "torchtitan", "deepspeed", "maxtext"):
+        return Recompute.OPERATIONS  # PyTorch's word for every second operation or layer
+    if words == "selective" and family == "paxml":
+        return Recompute.FULL  # its policies keep a few projections
+    return Recompute(Recompute.read(words)) if words else Recompute.NONE
+
+
+def _schedule(row: Row, chunks: int) -> Schedule:
+    if "schedule=ZB-2p" in row.text("options"):
+        return Schedule.ZERO_BUBBLE_2P
+    if "schedule=ZB" in row.text("options"):
+        return Schedule.ZERO_BUBBLE
+    if "dualpipe" in row.text("options").lower():
+        return Schedule.DUALPIPE
+    interleaved = chunks > 1 or "Interleaved" in row.text("options")
+    return Schedule.INTERLEAVED if interleaved else Schedule.ONE_F_ONE_B
+
+
+def _shard(row: Row, software: Software, whole: int) -> dict[str, Any]:
+    words = row.text("shard").lower()
+    kind = next((value for name, value in _SHARDS.items() if words.startswith(name)), None)
+    if kind is None:
+        kind = Shard.ZERO1 if software.framework == "megatron-core" else Shard.DDP
+    node = row.whole("gpus_per_node", 8)
+    degree = row.whole("shard_degree", min(node, whole) if words.startswith("hsdp") else whole)
+    fits = kind is not Shard.DDP and whole % degree == 0
+    return {"shard": kind, "shard_degree": degree if fits else whole}
+
+
+def _etp(row: Row, software: Software) -> int:
+    """Tensor ranks inside an expert: those of the layer until they could be chosen apart."""
+    if row.text("etp"):
+        return row.whole("etp")
+    early = software.date is not None and software.date < "2025-01"
+    return row.whole("tp") if early and row.text("family") == "moe" else 1
+
+
+def _precision(row: Row, software: Software) -> Dtype:
+    words = row.text("precision").split(" ")[0]
+    if words:
+        return Dtype(words)
+    return Dtype.FP8 if "MLPerf" in row.text("framework") else Dtype.BF16
+
+
+def _gradient_dtype(row: Row, precision: Dtype, software: Software) -> Dtype:
+    words = row.text("options") + row.text("framework")
+    if precision is Dtype.FP16:
+        return Dtype.FP16
+    narrow = "PURE" in words or "(fms)" in words
+    return Dtype.BF16 if narrow else framework(software.framework).gradient_dtype

@@ -1,0 +1,136 @@
+"""Tables of measured runs on disk.
+
+Holds `read_tables`: a CSV file, or every CSV of a directory that has the columns of a table of
+runs; and `read_csv`, which reads any CSV with line numbers.
+"""
+
+import csv
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from syncwall.catalogue import BUILT_IN
+from syncwall.problems import InputError, Problem
+from syncwall.validate.row import REQUIRED, Row
+
+OWN_RUNS = BUILT_IN / "runs"
+"""Published runs that come with syncwall."""
+LARGEST_BYTES = 200_000_000
+UNCONFIRMED = "U"
+"""Grade of a figure that nobody could confirm; it is not read."""
+
+_LARGEST: Final = {
+    "layers": 10_000, "hidden": 10**7, "heads": 10**6, "kv_heads": 10**6, "head_dim": 10**6,
+    "ffn_hidden": 10**8, "vocab": 10**8, "seq_len": 10**9, "moe_experts": 10**6, "moe_topk": 10**4,
+    "moe_ffn_hidden": 10**8, "gpus": 10**7, "gpus_per_node": 1024, "dp": 10**7,
+    "shard_degree": 10**7, "tp": 10**4, "pp": 10**4, "vpp": 10**4, "cp": 10**4, "ep": 10**6,
+    "etp": 10**4, "mbs": 10**6, "gbs": 10**9,
+}  # fmt: skip
+"""Columns of whole numbers from 1 on, with the largest that makes sense."""
+_RATES: Final = (
+    "moe_shared_ffn", "moe_dense_layers", "inter_gbps_per_gpu", "step_time_s", "year", "mem_gb",
+    "tokens_per_s_per_gpu", "tokens_per_s", "samples_per_s", "tflops_per_gpu",
+)  # fmt: skip
+"""Columns of other numbers."""
+
+
+def read_tables(path: Path | None = None) -> list[Row]:
+    """All rows of the table or of the tables in the directory `path`; the built-in set if None."""
+    chosen = path or OWN_RUNS
+    if not chosen.exists():
+        raise InputError.of("does not exist", file=str(chosen))
+    files = sorted(chosen.glob("*.csv")) if chosen.is_dir() else [chosen]
+    rows = [row for file in files for row in _rows(file, optional=chosen.is_dir())]
+    if not rows:
+        needs = ", ".join(REQUIRED)
+        raise InputError.of(f"holds no table of runs (a CSV with {needs})", file=str(chosen))
+    problems = [*_numbers(rows), *_names(rows)]
+    if problems:
+        raise InputError(problems)
+    return rows
+
+
+def read_csv(
+    file: Path, needed: Sequence[str], *, optional: bool = False
+) -> Iterator[tuple[dict[str, str], int]]:
+    """Cells and line of every row of `file`, which has the columns `needed`.
+
+    A CSV of something else is passed over if it is `optional`, and an error if not.
+    """
+    try:
+        if file.stat().st_size > LARGEST_BYTES:
+            raise InputError.of(f"is larger than {LARGEST_BYTES // 10**6} MB", file=str(file))
+        with file.open(encoding="utf-8-sig", newline="") as stream:
+            reader = csv.DictReader(stream, strict=True)
+            missing = [name for name in needed if name not in (reader.fieldnames or ())]
+            if missing and optional:
+                return
+            if missing:
+                reason = f"has no column {', '.join(missing)}"
+                raise InputError.of(reason, file=str(file), line=1, column=1)
+            for cells in reader:
+                if None in cells:
+                    raise _at(file, reader.line_num, "has more cells than the first line")
+                yield {name: cell for name, cell in cells.items() if cell}, reader.line_num
+    except UnicodeDecodeError as error:
+        raise InputError.of(f"is no UTF-8 text: {error}", file=str(file)) from None
+    except csv.Error as error:
+        raise _at(file, reader.reader.line_num, f"cannot be read as CSV: {error}") from None
+    except OSError as error:
+        raise InputError.of(f"cannot be read: {error.strerror}", file=str(file)) from None
+
+
+def _rows(file: Path, *, optional: bool) -> Iterator[Row]:
+    """Rows of one file without those that are unconfirmed."""
+    for cells, line in read_csv(file, REQUIRED, optional=optional):
+        row = Row(cells, file, line)
+        if row.grade != UNCONFIRMED:
+            yield row
+
+
+def _at(file: Path, line: int, message: str) -> InputError:
+    return InputError.of(message, file=str(file), line=max(line, 1), column=1)
+
+
+def _numbers(rows: list[Row]) -> Iterator[Problem]:
+    """Cells that should be numbers and are not."""
+    for row in rows:
+        for name, most in _LARGEST.items():
+            if not _is_whole(row.text(name), most):
+                said = f'"{row.text(name)}" in column {name} is no whole number from 1 to {most:,}'
+                yield Problem(str(row.file), row.line, 1, said)
+        for name in _RATES:
+            if not _is_number(row.text(name)):
+                said = f'"{row.text(name)}" in column {name} is no positive number'
+                yield Problem(str(row.file), row.line, 1, said)
+
+
+def _names(rows: list[Row]) -> Iterator[Problem]:
+    """Rows without a name, or with the name of another."""
+    seen: dict[str, Row] = {}
+    for row in rows:
+        for name in ("id", "source"):
+            if not row.text(name):
+                yield Problem(str(row.file), row.line, 1, f"has no {name}")
+        first = seen.setdefault(row.id, row)
+        if row.id and first is not row:
+            said = f'has the id "{row.id}" of {first.place}'
+            yield Problem(str(row.file), row.line, 1, said)
+
+
+def _is_whole(text: str, most: int) -> bool:
+    if not text:
+        return True
+    try:
+        return 1 <= float(text) <= most and float(text).is_integer()
+    except ValueError:
+        return False
+
+
+def _is_number(text: str) -> bool:
+    if not text:
+        return True
+    try:
+        return float(text) == 0 or 1e-9 <= float(text) < 1e12
+    except ValueError:
+        return False

@@ -1,0 +1,108 @@
+"""Prices of collectives: published times, and laws that hold whatever the numbers."""
+
+import numpy as np
+import pytest
+
+import syncwall as sw
+from syncwall.cost.calibration import calibration
+from syncwall.cost.communication import NcclNetwork
+from syncwall.cost.reached import transport
+from syncwall.describe import Layout
+from syncwall.describe.cluster import Nics
+from syncwall.work.operations import Collective, CollectiveKind
+
+MIB = 2**20
+KINDS: tuple[CollectiveKind, ...] = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all")
+MACHINES = ("dgx-a100", "dgx-h100", "dgx-b200", "gb200-nvl72", "l40s-8", "alps", "aws-p4de")
+
+
+def seconds(machine, ranks, kind, size, *, nodes=1, alone=True):
+    cluster = sw.cluster(machine, nodes=nodes)
+    layout = Layout(dp=ranks, global_batch=ranks).resolved(ranks)
+    fit = calibration(cluster.device).network
+    network = NcclNetwork(layout, cluster, fit, alone=alone)
+    return network.collective_seconds(Collective(kind, size, "dp"))
+
+
+@pytest.mark.parametrize(
+    ("machine", "ranks", "kind", "size", "measured_us"),
+    [
+        ("dgx-h100", 8, "all-reduce", 512 * MIB, 2111),
+        ("dgx-h100", 8, "all-reduce", 512, 15.55),
+        ("dgx-h100", 8, "all-gather", 512 * MIB, 1400),
+        ("dgx-h100", 8, "reduce-scatter", 64 * MIB, 200.8),
+        ("dgx-h100", 8, "all-to-all", 16 * MIB, 72.58),
+        ("dgx-h100", 2, "all-gather", 512 * MIB, 1039),
+        ("dgx-a100", 8, "all-reduce", 512 * MIB, 4226),
+        ("dgx-b200", 8, "all-reduce", 512 * MIB, 1340),
+        ("dgx-b200", 8, "all-gather", 1024, 16.5),
+        ("gb300-nvl72", 4, "reduce-scatter", 512 * MIB, 724.7),
+        ("l40s-8", 4, "all-reduce", 64 * MIB, 19700),
+    ],
+)
+def test_times_of_one_node_as_aiconfigurator_measured_them(machine, ranks, kind, size, measured_us):
+    """nccl-tests in 16 bits, NCCL 2.27 to 2.29, commit 095f58a."""
+    assert seconds(machine, ranks, kind, size) * 1e6 == pytest.approx(measured_us, rel=0.15)
+
+
+@pytest.mark.parametrize(
+    ("machine", "nodes", "ranks", "kind", "size", "measured_ms"),
+    [
+        ("aws-p5", 2, 16, "all-reduce", 2**30, 4.608),  # awsome-distributed-training
+        ("aws-p4de", 2, 16, "all-reduce", 2**30, 26.2),  # the same: a tree of two, not a ring
+        ("alps", 2, 8, "all-reduce", 2**30, 12.16),  # nccl-benchmark-on-alps, ten runs
+        ("gcp-a3-ultra", 2, 16, "all-gather", 2**30, 3.106),  # cluster-toolkit
+        ("aws-p6-b200", 4, 32, "all-reduce", 2**32, 22.05),  # ml-engineering
+    ],
+)
+def test_times_over_the_network_as_published(machine, nodes, ranks, kind, size, measured_ms):
+    found_s = seconds(machine, ranks, kind, size, nodes=nodes)
+    assert found_s * 1e3 == pytest.approx(measured_ms, rel=0.15)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("nodes", [1, 2, 4])
+def test_fewer_bytes_never_take_longer(machine, kind, nodes):
+    if nodes > 1 and machine == "l40s-8":
+        pytest.skip("the catalogue describes no network for it")
+    cluster = sw.cluster(machine, nodes=nodes)
+    sizes = np.geomspace(8, 2**34, 3000)
+    found = seconds(machine, cluster.gpus, kind, sizes, nodes=nodes)
+    assert np.all(np.diff(found) >= 0)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_one_size_and_arrays_of_sizes_agree(kind):
+    sizes = np.geomspace(64, 2**32, 50)
+    for nodes, ranks in ((1, 8), (4, 32)):
+        together = seconds("dgx-h100", ranks, kind, sizes, nodes=nodes)
+        singly = [float(seconds("dgx-h100", ranks, kind, size, nodes=nodes)) for size in sizes]
+        np.testing.assert_allclose(together, singly, rtol=1e-12)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_groups_inside_and_over_domains_can_be_priced_together(kind):
+    cluster = sw.cluster("dgx-h100", nodes=4)
+    fit, ranks = calibration(cluster.device).network, np.array([1, 2, 8, 16, 32])
+    batch = np.full(len(ranks), 32)
+    layout = Layout.arrays(tp=32 // ranks, dp=ranks, global_batch=batch).resolved(32)
+    found = NcclNetwork(layout, cluster, fit).collective_seconds(Collective(kind, 1e8, "dp"))
+    for index, dp in enumerate(ranks):
+        one = Layout(tp=32 // int(dp), dp=int(dp), global_batch=32).resolved(32)
+        alone = NcclNetwork(one, cluster, fit).collective_seconds(Collective(kind, 1e8, "dp"))
+        assert found[index] == pytest.approx(float(alone), rel=1e-12)
+
+
+def test_a_collective_alone_reaches_more_of_the_network_than_in_training():
+    for nodes in (4, 64):
+        size, ranks = 2**32, 8 * nodes
+        alone_s = seconds("dgx-h100", ranks, "all-gather", size, nodes=nodes)
+        training_s = seconds("dgx-h100", ranks, "all-gather", size, nodes=nodes, alone=False)
+        assert 1.05 < training_s / alone_s < 1.4
+
+
+def test_networks_are_told_apart_by_their_links():
+    slow = transport(Nics(count=4, rate_bytes_per_s=25e9, link="gcp-tcpx"))
+    assert slow.ramp_s > transport(Nics(count=4, rate_bytes_per_s=25e9, link="gcp-tcpxo")).ramp_s
+    assert transport(None) == transport(Nics(count=1, rate_bytes_per_s=5e10, link="infiniband-ndr"))

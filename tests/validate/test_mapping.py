@@ -1,0 +1,85 @@
+import pytest
+
+from syncwall.describe.choice import Dtype
+from syncwall.describe.layout import Recompute, Schedule, Shard
+from syncwall.validate.machine import CannotRepresent
+from syncwall.validate.mapping import case_of
+from tests.validate.samples import known, row
+
+
+def test_a_dense_model_with_a_pipeline():
+    case = case_of(known("korthikanti22-1T-selective"))
+    model, layout = case.model, case.layouts[0]
+    assert (model.layers, model.hidden, model.attention.heads) == (128, 25600, 160)
+    assert model.mlp is not None
+    assert (model.mlp.hidden, model.mlp.gated) == (102400, False)
+    assert (case.cluster.device.name, case.cluster.gpus) == ("a100-sxm-80", 512)
+    assert (layout.tp, layout.pp, layout.dp, layout.sp) == (8, 64, 1, True)
+    assert (layout.micro_batch, layout.global_batch, case.seq) == (1, 512, 2048)
+    assert (layout.shard, layout.precision) == (Shard.DDP, Dtype.FP16)
+    assert (layout.recompute, layout.schedule) == (Recompute.SELECTIVE, Schedule.ONE_F_ONE_B)
+    assert (case.software.framework, case.measured_s) == ("megatron-lm", 71.49)
+    assert (case.open_fields, len(case.layouts)) == ((), 1)
+
+
+def test_fully_sharded_data_parallelism_with_recomputation_by_operation():
+    case = case_of(known("titan-202412-t1-0"))
+    layout = case.layouts[0]
+    assert case.cluster.device.name == "h100-sxm-500w"
+    assert (layout.shard, layout.shard_degree, layout.dp) == (Shard.FSDP, 8, 8)
+    assert layout.recompute == Recompute.OPERATIONS
+    assert (case.software.framework, case.software.kernels) == ("torchtitan", "eager")
+    assert case.measured_s == pytest.approx(2.8435)
+
+
+def test_a_source_that_reduces_gradients_in_16_bits():
+    case = case_of(known("mosaic-old-a100_80gb-125m-s512-g8-mb128-L161"))
+    layout = case.layouts[0]
+    assert (case.software.framework, layout.gradient_dtype) == ("llm-foundry", Dtype.BF16)
+    assert (layout.micro_batch, layout.global_batch) == (128, 2048)
+
+
+def test_experts_on_a_rack():
+    case = case_of(known("mbridge-26.06.01-pretrain-Qwen3_235B_a22B-GB300-MXFP8-g256-gbs8192-1"))
+    moe, layout = case.model.moe, case.layouts[0]
+    assert moe is not None
+    assert (moe.experts, moe.top_k, moe.hidden) == (128, 8, 1536)
+    assert (case.cluster.device.name, case.cluster.domain_gpus) == ("gb300", 72)
+    assert (layout.pp, layout.virtual_stages, layout.ep, layout.dp) == (4, 12, 32, 64)
+    assert (layout.precision, layout.schedule) == (Dtype.MXFP8, Schedule.INTERLEAVED)
+    assert (case.software.framework, case.software.date) == ("megatron-core", "2026-06")
+
+
+def test_what_a_source_leaves_open_becomes_candidates():
+    case = case_of(row(mbs="", pp="2", framework="something new"))
+    assert set(case.open_fields) >= {"micro_batch"}
+    assert len(case.layouts) > 1
+
+
+@pytest.mark.parametrize(
+    ("columns", "step_s"),
+    [
+        ({"tokens_per_s_per_gpu": "1000"}, 64 * 8192 / 16_000),
+        ({"tokens_per_s": "32000"}, 64 * 8192 / 32_000),
+        ({"samples_per_s": "8"}, 8.0),
+    ],
+)
+def test_a_rate_is_as_good_as_a_time(columns, step_s):
+    assert case_of(row(step_time_s="", **columns)).measured_s == pytest.approx(step_s)
+
+
+@pytest.mark.parametrize(
+    ("columns", "reason"),
+    [
+        ({"tp": ""}, "the source gives no tp"),
+        ({"heads": ""}, "the source gives no heads"),
+        ({"family": "hybrid"}, "hybrid models"),
+        ({"gpu": "TPU v5p"}, "no machine with a TPU v5p is known"),
+        ({"gbs": "3"}, "no multiple"),
+        ({"step_time_s": ""}, "no step time or rate"),
+        ({"precision": "fp7"}, "fp7"),
+    ],
+)
+def test_what_cannot_be_said_is_refused_with_a_reason(columns, reason):
+    with pytest.raises(CannotRepresent, match=reason):
+        case_of(row(**columns))

@@ -1,0 +1,60 @@
+import pytest
+
+from syncwall.validate.split import STALLED, Part, doubt, part_of
+from syncwall.validate.table import read_tables
+from tests.validate.samples import CORPUS, needs_corpus, row
+
+CALIBRATION = {
+    "mosaic-llm-foundry", "dgxc-benchmarking", "bloom-prequel", "internevo", "stas-ml-engineering",
+}  # fmt: skip
+HALVES = {"hf-ultrascale-playbook", "vtrain-ground-truth"}
+
+
+def test_whole_sources_for_calibration_are_these():
+    rows = read_tables()
+    assert {one.source for one in rows if part_of(one) is Part.CALIBRATION} == CALIBRATION
+    assert {part_of(one) for one in rows} == {Part.CALIBRATION, Part.HELD_OUT}
+
+
+def test_a_source_that_nobody_listed_is_held_out():
+    assert part_of(row(source="somebody")) is Part.HELD_OUT
+
+
+@needs_corpus
+def test_the_two_large_sources_are_halved_by_group_and_all_others_are_whole():
+    parts: dict[tuple[str, ...], set[Part]] = {}
+    for one in read_tables(CORPUS):
+        group: tuple[str, ...] = (one.source,)
+        if one.source == "hf-ultrascale-playbook":
+            group = (one.source, one.text("model"), one.text("gpus"))
+        elif one.source == "vtrain-ground-truth":
+            several = one.whole("gpus") > 8
+            group = (one.source, one.text("model") if several else "single node")
+        parts.setdefault(group, set()).add(part_of(one))
+    assert all(len(found) == 1 for found in parts.values())
+    read = {group for group, found in parts.items() if found == {Part.CALIBRATION}}
+    assert {group[0] for group in read} == CALIBRATION | HALVES
+    groups = [group for group in parts if group[0] == "hf-ultrascale-playbook"]
+    assert sum(group in read for group in groups) == pytest.approx(len(groups) / 2, abs=1)
+    models = {group for group in read if group[0] == "vtrain-ground-truth"}
+    assert {group[1] for group in models} == {"GPT-3.6B", "GPT-39.1B"}
+    assert parts["vtrain-ground-truth", "single node"] == {Part.COMPOSED}
+
+
+def test_coarse_rows_are_in_doubt_with_their_flags():
+    assert doubt(row(grade="A")) is None
+    assert doubt(row(grade="C", flags="parallelism not given")) == "parallelism not given"
+    assert doubt(row(grade="C")) == "graded as coarse or doubtful"
+
+
+def test_listed_rows_are_in_doubt_with_the_reason_of_their_group():
+    listed = doubt(row(id="hf-8.86B-g128-dp16-tp8-pp1-mb16-ga1-z1-1"))
+    assert listed is not None
+    assert "faster in a neighbouring row" in listed
+
+
+def test_a_stall_is_a_rule_of_one_cluster():
+    slow = {"tp": "8", "pp": "2", "dp": "1", "gbs": "8", "mbs": "1", "step_time_s": "60"}
+    assert doubt(row(framework="nanotron", **slow)) == STALLED
+    assert doubt(row(framework="Megatron-LM", **slow)) is None
+    assert doubt(row(framework="nanotron", **slow | {"step_time_s": "2"})) is None
