@@ -59,8 +59,8 @@ PARAMETERS: dict[str, Parameter] = {
     "megatron-core wait": Parameter(1.5, 0.5, (0.1, 10.0), (DGXC,)),
     "efa step": Parameter(35.0, 0.3, (1.0, 100.0), (HF,)),
     "nanotron traffic": Parameter(2.4, 0.3, (0.8, 5.0), (HF,)),
-    "nanotron host": Parameter(142.0, 0.3, (20.0, 500.0), (HF,)),
-    "nanotron pipelined host": Parameter(78.0, 0.3, (5.0, 300.0), (HF,)),
+    "nanotron host": Parameter(195.0, 0.3, (20.0, 500.0), (HF,)),
+    "nanotron pipelined host": Parameter(115.0, 0.3, (5.0, 300.0), (HF,)),
 }  # fmt: skip
 """Times in microseconds, the wait of Megatron-Core in milliseconds."""
 
@@ -169,7 +169,7 @@ def _calibration_text(name: str, text: str, values: Values) -> str:
     if "  flash_1_ratio" in text:
         text = _with(text, "  flash_1_ratio", values["flash-1"])
     fp8 = values["fp8 over its peak"]
-    text = re.sub(r"\bfp8: [\d.]+", f"fp8: {fp8:g}", text)
+    text = re.sub(r"\b(mx)?fp8: [\d.]+", rf"\g<1>fp8: {fp8:g}", text)
     for devices, parameter in (
         (HOPPER, "training of Hopper"),
         (BLACKWELL, "training of Blackwell"),

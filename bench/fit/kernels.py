@@ -211,21 +211,28 @@ def blocks(directory: Path) -> Iterator[tuple[Target, dict[str, tuple[dict[str, 
         )
 
 
+def regenerated(directory: Path) -> dict[Path, str]:
+    """Text of every file that the fit writes."""
+    texts: dict[Path, str] = {}
+    for target, found in blocks(directory):
+        path = CALIBRATIONS / f"{target.device}.yaml"
+        texts[path] = path.read_text()
+        for name, (values, said_of_fit) in found.items():
+            texts[path] = with_block(texts[path], name, values, {"kernels": said_of_fit})
+    return texts
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("directory", type=Path)
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if it would")
     arguments = parser.parse_args()
     stale = []
-    for target, found in blocks(arguments.directory):
-        path = CALIBRATIONS / f"{target.device}.yaml"
-        before = after = path.read_text()
-        for name, (values, text) in found.items():
-            after = with_block(after, name, values, {"kernels": text})
-        if after != before:
+    for path, text in regenerated(arguments.directory).items():
+        if text != path.read_text():
             stale.append(path.name)
             if not arguments.check:
-                path.write_text(after)
+                path.write_text(text)
     if not arguments.check or not stale:
         return 0
     print(f"not what the tables give: {', '.join(stale)}", file=sys.stderr)

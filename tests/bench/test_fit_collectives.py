@@ -12,6 +12,8 @@ from bench.fit.collective_tables import HELD_OUT, is_held_out, nccl_tests
 from bench.fit.search import search
 from bench.fit.transports import fit_transports
 
+from tests.bench.numbers import same_numbers
+
 ROOT = Path(__file__).parents[2]
 TABLES = ROOT.parent / "shared/data/measured/01_collectives"
 pytestmark = pytest.mark.skipif(
@@ -26,8 +28,9 @@ def errors() -> dict[str, float]:
 
 @pytest.mark.slow
 def test_the_fit_reproduces_the_files():
+    """To 2 %: logarithms differ in their last digit between processors; `--check` is exact."""
     for path, text in collectives.regenerated(TABLES).items():
-        assert path.read_text() == text, path.name
+        assert same_numbers(text, path.read_text()), path.name
 
 
 def test_what_is_held_out_is_named():

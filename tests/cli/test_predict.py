@@ -41,6 +41,9 @@ def test_flags_override_a_file(tmp_path: Path, capsys):
         (["--layout.bucket", "25"], '--layout.bucket: "25" has no unit: write "25 B"'),
         (["--nodes", "many"], '--nodes: "many" is not a whole number'),
         (["--software.kernels", "quick"], "--software.kernels: "),
+        (["--software.framework", "nanotorn"], 'framework "nanotorn"; did you mean "nanotron"'),
+        (["--software.date", "2024"], '--software.date: "2024" is not a month: write for example'),
+        (["--software.date", "2024-13"], '--software.date: "2024-13" is not a month'),
     ],
 )
 def test_a_wrong_flag_is_named(flags, message, capsys):

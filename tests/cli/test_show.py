@@ -40,7 +40,7 @@ def test_a_dgx_h100(capsys):
     assert record["provenance"]["scale_up.rate_bytes_per_s"]["stated"] == "900 GB/s duplex"
 
 
-@pytest.mark.parametrize("what", ["devices", "links", "clusters", "models", "prices"])
+@pytest.mark.parametrize("what", ["devices", "links", "clusters", "models", "prices", "frameworks"])
 def test_lists_have_a_line_an_entry_in_both_forms(what, capsys):
     lines = shown(capsys, what)
     text = page(capsys, what).splitlines()
@@ -57,6 +57,7 @@ def test_lists_have_a_line_an_entry_in_both_forms(what, capsys):
         ("cluster", "baskerville", ["gpus per node", "6.25 GB/s when all send at once"]),
         ("model", "deepseek-v3", ["671,026,404,352", "37,552,282,624", "arXiv:2412.19437"]),
         ("price", "aws", ["/GPU-hour", "on-demand"]),
+        ("framework", "nanotron", ["traffic", "host per operation", "us", "flash-2"]),
     ],
 )
 def test_a_sheet_has_numbers_with_units_and_sources(what, name, words, capsys):
@@ -79,6 +80,7 @@ def test_a_run_is_shown_complete(tmp_path: Path, capsys):
         (["device"], "`show device` needs a name; `show devices` lists them"),
         (["devices", "h100"], "for one write `show device h100`"),
         (["model", "llama-3.1-9b"], 'unknown model "llama-3.1-9b"; did you mean "llama-3.1-8b"'),
+        (["framework", "nanotorn"], 'unknown framework "nanotorn"; did you mean "nanotron"'),
         (["run", "nowhere.yaml"], "nowhere.yaml: cannot be read: No such file"),
         (["devices", "--catalogue", "/nonexistent"], "is not a catalogue"),
     ],
@@ -101,3 +103,11 @@ def test_a_dropped_file_is_a_device_and_nothing_else_is_needed(tmp_path, capsys)
     assert record["provenance"]["peak_flop_per_s.bf16"]["source"] == "our bench"
     names = [line["name"] for line in shown(capsys, "devices", "--catalogue", str(tmp_path))]
     assert {"acme-1", "h100-sxm"} <= set(names)
+
+
+def test_a_framework_is_shown_with_its_tables(capsys):
+    record = shown(capsys, "framework", "nanotron")
+    assert record["host"]["per_operation_s"] > 0
+    assert set(record["attention"].values()) <= {"flash-3", "flash-2", "flash-1", "unfused"}
+    assert "nanotron" in [line["name"] for line in shown(capsys, "frameworks")]
+    assert shown(capsys, "framework", "nemo")["name"] == "megatron-core"

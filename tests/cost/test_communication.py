@@ -2,10 +2,12 @@
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import syncwall as sw
 from syncwall.cost.calibration import calibration
-from syncwall.cost.communication import NcclNetwork
+from syncwall.cost.communication import NcclNetwork, merged_share
 from syncwall.cost.reached import transport
 from syncwall.describe import Layout
 from syncwall.describe.cluster import Nics
@@ -106,3 +108,36 @@ def test_networks_are_told_apart_by_their_links():
     slow = transport(Nics(count=4, rate_bytes_per_s=25e9, link="gcp-tcpx"))
     assert slow.ramp_s > transport(Nics(count=4, rate_bytes_per_s=25e9, link="gcp-tcpxo")).ramp_s
     assert transport(None) == transport(Nics(count=1, rate_bytes_per_s=5e10, link="infiniband-ndr"))
+
+
+def test_copies_for_one_domain_cross_once():
+    """Two random domains of four hold 4 x (1 - (3/4)^2) = 1.75 different ones."""
+    assert merged_share(4, 2) == pytest.approx(1.75 / 2)
+    assert merged_share(1, 8) == 1
+    assert merged_share(2, 8) == pytest.approx(2 * (1 - 0.5**8) / 8)
+
+
+@given(st.integers(1, 500), st.integers(1, 64))
+def test_merging_never_sends_more_and_helps_more_with_fewer_domains(domains, copies):
+    share = float(merged_share(domains, copies))
+    assert 0 < share <= 1
+    assert share >= 1 / copies * (1 - 1e-12)
+    if domains > 1:
+        assert share <= float(merged_share(domains + 1, copies)) * (1 + 1e-12)
+    together = merged_share(np.array([1, domains]), copies)
+    assert together[1] == pytest.approx(share)
+
+
+@pytest.mark.parametrize("nodes", [1, 4])
+def test_copies_of_an_all_to_all_are_sent_once_a_domain(nodes):
+    cluster = sw.cluster("dgx-h100", nodes=nodes)
+    layout = Layout(dp=cluster.gpus, global_batch=cluster.gpus).resolved(cluster.gpus)
+    network = NcclNetwork(layout, cluster, calibration(cluster.device).network)
+    plain, merged = (
+        float(network.collective_seconds(Collective("all-to-all", 1e9, "dp", copies=copies)))
+        for copies in (1, 8)
+    )
+    less = float(merged_share(nodes, 8))
+    smaller = network.collective_seconds(Collective("all-to-all", 1e9 * less, "dp"))
+    assert merged == pytest.approx(float(smaller))
+    assert (merged < plain) == (nodes > 1)

@@ -49,6 +49,15 @@ def test_experts_have_rules_of_their_own():
     }
 
 
+@pytest.mark.parametrize(("pp", "chunks", "fits"), [(17, 2, True), (34, 1, True), (35, 1, False)])
+def test_embedding_and_head_may_stand_alone(pp, chunks, fits):
+    """32 layers and two ends are 34 stages at most."""
+    schedule = Schedule.INTERLEAVED if chunks > 1 else Schedule.ONE_F_ONE_B
+    layout = Layout(pp=pp, virtual_stages=chunks, schedule=schedule, global_batch=pp).resolved(pp)
+    found = [field for field, _ in broken_rules(DENSE, layout, 4096, pp)]
+    assert found == ([] if fits else ["pp"])
+
+
 LAYOUTS = st.fixed_dictionaries(
     {
         "tp": st.sampled_from([1, 2, 3, 8, 64]),

@@ -133,3 +133,59 @@ def test_a_backlog_is_worked_off():
     clock.run(leaving(1.0, 20.0), 1)
     clock.run(leaving(3.0, 1.0), 10)
     assert float(clock.join()) == pytest.approx(1 + 30 + 1)
+
+
+@pytest.mark.parametrize(
+    ("compute", "reduce", "earlier", "expected"),
+    [
+        (10.0, 14.0, 3.0, 11.0),  # it began 3 earlier
+        (10.0, 14.0, 30.0, 10.0),  # but cannot end before computation
+        (10.0, 8.0, 3.0, 8.0),  # what has ended has ended
+        (10.0, 14.0, 0.0, 14.0),
+    ],
+)
+def test_a_stream_can_hurry_but_not_overtake_computation(compute, reduce, earlier, expected):
+    clock = Clock()
+    clock.free |= {Stream.COMPUTE: compute, Stream.REDUCE: reduce}
+    clock.hurry(Stream.REDUCE, earlier)
+    assert float(clock.free[Stream.REDUCE]) == expected
+    assert clock.free[Stream.COMPUTE] == compute
+    assert float(clock.join()) == max(compute, expected)
+
+
+def test_hurrying_broadcasts():
+    clock = Clock()
+    clock.free |= {Stream.COMPUTE: np.array([1.0, 9.0]), Stream.REDUCE: np.array([5.0, 10.0])}
+    clock.hurry(Stream.REDUCE, np.array([2.0, 4.0]))
+    assert clock.free[Stream.REDUCE].tolist() == [3.0, 9.0]
+
+
+def test_weights_have_come_before_the_last_computation_whatever_was_behind():
+    """A backlog of gradients delays the second round; the third must not repeat that for ever."""
+    block = Segments(
+        [
+            Segment(Stream.GATHER, "gather", 0.1, (Wait(1, of="previous start"),), []),
+            Segment(Stream.COMPUTE, "work", 1.0, (Wait(0), Wait(2, of="previous end")), []),
+            Segment(Stream.REDUCE, "exposed DP", 0.5, (Wait(1),), []),
+        ],
+        Ledger({"work": 1.0}),
+    )
+    short, whole = Clock(), Clock(intervals=[])
+    for clock in (short, whole):
+        clock.free[Stream.REDUCE] = 20.0
+        clock.run(block, 30)
+    assert short.free[Stream.GATHER] <= short.free[Stream.COMPUTE] - 1.0
+    assert float(short.join()) == pytest.approx(float(whole.join()))
+
+
+def test_the_first_exchange_of_a_block_waits_for_what_was_computed():
+    block = Segments(
+        [
+            Segment(Stream.TENSOR, "exposed TP", 1.0, (), []),
+            Segment(Stream.COMPUTE, "work", 2.0, (Wait(0),), []),
+        ],
+        Ledger({"work": 2.0}),
+    )
+    end, clock = finished(block, 10)
+    assert end == pytest.approx(30)
+    assert clock.ledger["exposed TP"] == pytest.approx(10)

@@ -83,3 +83,18 @@ def test_llama_8b_as_torchtitan_measured_it():
         ).resolved(gpus)
         found = float(step_memory(llama, layout, 8192).total) / 1e9
         assert 0.9 * low < found < 1.1 * high
+
+
+@pytest.mark.parametrize("precision", ["bf16", "fp8"])
+def test_frozen_weights_keep_only_themselves(precision):
+    plain, frozen = memory(precision=precision), memory(precision=precision, frozen=True)
+    assert frozen.gradients == frozen.optimizer == 0
+    size = {"bf16": 2, "fp8": 1}[precision]
+    assert frozen.weights == pytest.approx(plain.weights * size / 2)
+    assert frozen.activations < plain.activations
+    assert frozen.logits == plain.logits
+
+
+def test_frozen_weights_are_sharded_like_others():
+    whole, part = memory(frozen=True), memory(frozen=True, shard="fsdp")
+    assert part.weights == pytest.approx(whole.weights / 8)

@@ -1,4 +1,7 @@
+import numpy as np
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 
 import syncwall as sw
 from syncwall.describe import Layout
@@ -56,6 +59,46 @@ def test_layers_are_dealt_out_completely(layers, pp):
     body = counts.body_dense * counts.body_ranks
     assert body + counts.last_dense == pytest.approx(layers)
     assert counts.last_dense <= counts.body_dense or pp == 1
+
+
+@given(
+    layers=st.integers(1, 128),
+    pp=st.integers(1, 64),
+    vocab=st.sampled_from([1000, 32000, 256000]),
+    balanced=st.booleans(),
+    sparse=st.booleans(),
+)
+def test_every_layer_has_a_place_and_no_rank_a_negative_number(layers, pp, vocab, balanced, sparse):
+    assume(pp <= layers + 2)
+    chosen = model(layers=layers, vocab=vocab, **({"moe": MOE} if sparse else {}))
+    layout = Layout(pp=pp, balanced_stages=balanced).resolved(pp)
+    counts = LayerCounts(chosen, layout)
+    last = counts.last_dense + counts.last_sparse
+    body = (counts.body_dense + counts.body_sparse) * counts.body_ranks
+    assert body + last == pytest.approx(layers)
+    assert min(counts.last_dense, counts.last_sparse, counts.body_dense, counts.body_sparse) >= 0
+    assert counts.body_ranks <= pp - 1 + 1e-9
+    many = LayerCounts(chosen, layout.model_copy(update={"pp": np.array([pp, 1])}))
+    for name in ("last_dense", "last_sparse", "body_dense", "body_sparse", "body_ranks"):
+        assert float(getattr(many, name)[0]) == pytest.approx(float(getattr(counts, name)))
+
+
+@given(layers=st.integers(8, 128), pp=st.sampled_from([2, 4, 8]), vocab=st.integers(1000, 300_000))
+def test_balanced_stages_have_the_same_number_of_parameters_at_work(layers, pp, vocab):
+    """The fullest rank never has more than with whole layers, and the head counts as layers."""
+    chosen = model(layers=layers, vocab=vocab)
+    head = vocab * chosen.hidden
+    each = (chosen.active_parameters - 2 * head) / layers
+
+    def fullest(balanced: bool) -> tuple[float, float]:
+        counts = LayerCounts(chosen, Layout(pp=pp, balanced_stages=balanced).resolved(pp))
+        last = float(counts.last_dense) * each + head
+        return max(float(counts.body_dense) * each, last), last
+
+    balanced, last = fullest(True)
+    assert balanced <= fullest(False)[0] * (1 + 1e-9)
+    if last > head:  # some layers are left for the last rank
+        assert balanced == pytest.approx(last)
 
 
 def test_known_flops_of_llama_8b():

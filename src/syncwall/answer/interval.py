@@ -1,6 +1,6 @@
 """How sure a prediction is: P10 and P90 from what the model got wrong on published runs.
 
-Holds `Traits` (what is compared between runs), `Interval` and `interval`. Runs like the one asked
+Holds `Interval` and `interval`. Runs like the one asked
 for count most, every source the same; a run unlike all of them gets a wider interval and the word
 "extrapolating". Only runs that fits may read set the width, so that the width itself can be tested.
 """
@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 
 from syncwall.answer.site import NOWHERE, Site
+from syncwall.answer.traits import DIFFER, USED, Traits, distances
 from syncwall.catalogue import BUILT_IN
-from syncwall.cost.calibration import calibration
-from syncwall.describe import Cluster, Layout, Model, Software
 
 TABLE = BUILT_IN / "validation" / "residuals.csv"
 SITE = 0.07
@@ -33,46 +32,6 @@ FAR = 2.0
 """Distance to the nearest calibrated run from which on a prediction is an extrapolation."""
 Z80 = 1.2816
 """Half the width of the central 80 % of a normal distribution, in deviations."""
-
-_DIFFER = {"architecture": 1.0, "precision": 0.7, "experts": 1.0, "framework": 0.7, "frozen": 1.0}
-_USED = {"tp": 0.4, "pp": 0.5, "cp": 0.6, "ep": 0.4, "fsdp": 0.5}
-
-
-@dataclass(frozen=True, slots=True)
-class Traits:
-    """What makes two runs alike."""
-
-    architecture: str
-    precision: str
-    """16, 8 or 4 bits."""
-    framework: str
-    experts: bool
-    frozen: bool
-    calibrated: bool
-    """True if the device has a calibration of its own."""
-    used: tuple[bool, ...]
-    """Whether each of tp, pp, cp, ep and fsdp is used."""
-    scale: tuple[float, float, float]
-    """log2 of GPUs / 3, log10 of parameters, log2 of the sequence / 3."""
-
-    @classmethod
-    def of(
-        cls, model: Model, cluster: Cluster, layout: Layout, software: Software, seq: int
-    ) -> "Traits":
-        """The traits of one run."""
-        bits = f"{8 * layout.precision.size_bytes:.0f}"
-        used = (layout.tp > 1, layout.pp > 1, layout.cp > 1, layout.ep > 1, layout.shard == 3)
-        gpus = layout.gpus
-        return cls(
-            cluster.device.architecture.split("-")[0],
-            bits,
-            software.framework,
-            model.moe is not None,
-            layout.frozen,
-            calibration(cluster.device).device is not None,
-            tuple(bool(one) for one in used),
-            (log2(gpus) / 3, log10(model.parameters), log2(seq) / 3),
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,11 +102,7 @@ class _Table:
 
     def distances(self, traits: Traits) -> Any:
         """Distance of every run to `traits`; 1 is about another kind of machine or model."""
-        squares = ((self.scale - np.array(traits.scale)) ** 2).sum(axis=1)
-        for name, cost in _DIFFER.items():
-            squares = squares + cost**2 * (self.words[name] != str(getattr(traits, name)))
-        costs = np.array(list(_USED.values())) ** 2
-        return np.sqrt(squares + ((self.used != np.array(traits.used)) * costs).sum(axis=1))
+        return distances(self.words, self.used, self.scale, traits)
 
 
 @lru_cache(maxsize=1)
@@ -156,15 +111,15 @@ def _table() -> _Table | None:
         return None
     with TABLE.open(encoding="utf-8", newline="") as stream:
         rows = list(csv.DictReader(stream))
-    counts = Counter(row["source"] for row in rows)
+    counts = Counter(row["source"] for row in rows if row["part"] == "calibration")
     return _Table(
         ids=np.array([row["id"] for row in rows]),
         sources=np.array([row["source"] for row in rows]),
         calibrates=np.array([row["part"] == "calibration" for row in rows]),
-        rows_of_source=np.array([counts[row["source"]] for row in rows]),
+        rows_of_source=np.array([max(counts[row["source"]], 1) for row in rows]),
         errors=np.log(np.array([float(row["ratio"]) for row in rows])),
-        words={name: np.array([row[name] for row in rows]) for name in _DIFFER},
-        used=np.array([[row[name] == "True" for name in _USED] for row in rows]),
+        words={name: np.array([row[name] for row in rows]) for name in DIFFER},
+        used=np.array([[row[name] == "True" for name in USED] for row in rows]),
         scale=np.array(
             [
                 [

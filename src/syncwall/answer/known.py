@@ -15,4 +15,6 @@ from syncwall.describe.reading import read
 def site_of(files: Sequence[Path]) -> Site:
     """What the known runs in `files` say of all runs at their site."""
     known = [read(path, KnownRun) for path in files]
-    return Site.of([(run.measured_s, predict(run).step_s) for run in known])
+    found = [predict(run) for run in known]
+    pairs = [(run.measured_s, one.step_s) for run, one in zip(known, found, strict=True)]
+    return Site.of(pairs, [one.traits for one in found])

@@ -66,6 +66,26 @@ def candidates(
     return found, reasons
 
 
+def least_recomputing(
+    layouts: Sequence[Layout], memory: Sequence[float], size_bytes: float
+) -> list[Layout]:
+    """`layouts` without those that recompute more than another one that fits and is else equal.
+
+    Recomputation only ever costs time, so the fastest is still among them.
+    """
+    least: dict[tuple[int, int], Recompute] = {}
+    for layout, used in zip(layouts, memory, strict=True):
+        key = (int(layout.micro_batch), int(layout.virtual_stages))
+        if used <= size_bytes * MEMORY_DOUBT:
+            least[key] = min(least.get(key, layout.recompute), layout.recompute)
+    return [
+        layout
+        for layout in layouts
+        if layout.recompute
+        <= least.get((int(layout.micro_batch), int(layout.virtual_stages)), Recompute.FULL)
+    ]
+
+
 def likeliest(seconds: Sequence[float], memory: Sequence[float], size_bytes: float) -> int:
     """Index of the fastest candidate that fits; of the smallest if none does."""
     fitting = [i for i, used in enumerate(memory) if used <= size_bytes * MEMORY_DOUBT]

@@ -8,9 +8,10 @@ from functools import cached_property
 from typing import Any
 
 from syncwall.answer.evaluation import prices_of
-from syncwall.answer.interval import Interval, Traits, interval
+from syncwall.answer.interval import Interval, interval
 from syncwall.answer.settled import settled
 from syncwall.answer.site import NOWHERE, Site
+from syncwall.answer.traits import Traits
 from syncwall.cost.calibration import Calibration
 from syncwall.cost.communication import Network
 from syncwall.cost.prices import Prices
@@ -31,6 +32,7 @@ def predict(run: Run, network: Network | None = None, *, site: Site = NOWHERE) -
     `site` is what measured runs of the same cluster say; every prediction is anchored to them.
     """
     run, assumed = settled(run)
+    site = site.seen_from(Traits.of(run.model, run.cluster, run.layout, run.software, run.seq))
     prices = prices_of(run.cluster, run.layout, run.software, network)
     work = transformer_step(prices.setting.padded(run.model), run.layout, run.seq)
     time = step_time(work, run.layout, prices, run.gpus)
@@ -72,9 +74,13 @@ class Prediction:
     @cached_property
     def interval(self) -> Interval:
         """How sure the prediction is, and the published run most like this one."""
+        return interval(self.traits, open_fields=len(self.assumed), site=self.site)
+
+    @property
+    def traits(self) -> Traits:
+        """What this run is compared by with others."""
         run = self.run
-        traits = Traits.of(run.model, run.cluster, run.layout, run.software, run.seq)
-        return interval(traits, open_fields=len(self.assumed), site=self.site)
+        return Traits.of(run.model, run.cluster, run.layout, run.software, run.seq)
 
     @property
     def tokens_per_s_per_gpu(self) -> float:

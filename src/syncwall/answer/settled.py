@@ -5,10 +5,12 @@ answer can list it and widen its interval.
 """
 
 from syncwall.answer.many import evaluated
-from syncwall.answer.open_fields import candidates, choices, likeliest
-from syncwall.cost.software import framework
-from syncwall.describe import Run
-from syncwall.describe.choice import Choice
+from syncwall.answer.open_fields import candidates, choices, least_recomputing, likeliest
+from syncwall.cost.software import framework, switches
+from syncwall.describe import Layout, Run
+from syncwall.describe.choice import Choice, Dtype
+from syncwall.describe.layout import Schedule
+from syncwall.work.memory import step_memory
 
 _CHOSEN = ("micro_batch", "virtual_stages", "recompute")
 """Fields of a layout that are chosen by time and memory."""
@@ -17,17 +19,37 @@ _CHOSEN = ("micro_batch", "virtual_stages", "recompute")
 def settled(run: Run) -> tuple[Run, dict[str, str]]:
     """`run` with its open fields filled in, and what they were taken to be."""
     left = _left_open(run)
+    run = _as_its_framework(run)
     values = choices(
         run.model, run.layout, [name for name in left if name in _CHOSEN],
         framework(run.software.framework),
     )  # fmt: skip
     layouts, _ = candidates(run.model, run.layout, run.seq, run.gpus, values)
+    size = run.cluster.device.memory.size_bytes
+    layouts = least_recomputing(layouts, [_bytes(run, one) for one in layouts], size)
     if len(layouts) > 1:
         found = evaluated(run.model, run.cluster, layouts, run.seq, run.software)
         times, memory = [one.step_s for one in found], [one.memory_bytes for one in found]
-        best = likeliest(times, memory, run.cluster.device.memory.size_bytes)
-        run = run.model_copy(update={"layout": layouts[best]})
+        layouts = [layouts[likeliest(times, memory, size)]]
+    if layouts:
+        run = run.model_copy(update={"layout": layouts[0]})
     return run, {name: _value(run, name) for name in left}
+
+
+def _as_its_framework(run: Run) -> Run:
+    """`run` with the switches of the framework that it names, where it states none itself."""
+    if "framework" not in run.software.model_fields_set:
+        return run
+    usual = switches(framework(run.software.framework), run.software.date, run.layout.shard)
+    stated = run.layout.model_fields_set
+    update = {name: value for name, value in usual.items() if name not in stated}
+    if run.layout.precision is Dtype.FP16:
+        update.pop("gradient_dtype", None)
+    return run.model_copy(update={"layout": run.layout.model_copy(update=update)})
+
+
+def _bytes(run: Run, layout: Layout) -> float:
+    return float(step_memory(run.model, layout, run.seq).total)
 
 
 def _left_open(run: Run) -> list[str]:
@@ -36,8 +58,9 @@ def _left_open(run: Run) -> list[str]:
     pinned = layout.model_fields_set
     one_pass = layout.microbatches == 1 and "micro_batch" not in pinned
     open_here = [name for name in _CHOSEN if name not in pinned]
-    if layout.pp == 1 and "virtual_stages" in open_here:
-        open_here.remove("virtual_stages")
+    woven = layout.pp > 1 and not ("schedule" in pinned and layout.schedule != Schedule.INTERLEAVED)
+    if not woven and "virtual_stages" in open_here:
+        open_here.remove("virtual_stages")  # a schedule that was stated has one chunk a rank
     if one_pass and "micro_batch" in open_here:
         open_here.remove("micro_batch")  # the batch itself was left open: one sequence each
     open_here += ["precision"] if "precision" not in pinned else []

@@ -1,26 +1,36 @@
 """What measured runs of one site say about all its other runs.
 
-Holds `Site` and `trusted_share`. Sites differ by 5 to 10 % for reasons that no description holds
-(software builds, clocks, cooling, neighbours); runs of one site differ much less. One bias for the
-site, shrunk by how many runs back it, takes most of that away.
+Holds `Site` and `trusted_share`. Sites differ for reasons that no description holds (software
+builds, clocks, cooling, neighbours). One bias for the site takes part of that away: the more runs
+back it, and the more they are like the run asked for, the more.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import exp, log, sqrt
 
-BETWEEN_SITES = 0.10
-"""Deviation of ln(measured / predicted) between sites; see docs/explanation/accuracy.md."""
-WITHIN_SITE = 0.04
-"""The same between runs of one site, after its bias is known."""
+from syncwall.answer.traits import Traits, distance
+
+BETWEEN_SITES = 0.08
+"""Deviation of ln(measured / predicted) between sites."""
+WITHIN_SITE = 0.05
+"""The same between runs of one site that are alike, after its bias is known."""
+PER_DISTANCE = 0.12
+"""What every unit of distance between two runs of a site adds to it. These three make one known run
+help most on the calibration sources; see docs/explanation/accuracy.md."""
 
 
-def trusted_share(runs: int) -> float:
-    """How much of the bias that `runs` runs show is taken over, from 0 to 1.
+def trusted_share(distances: Sequence[float]) -> float:
+    """How much of the bias that runs at these `distances` show is taken over, from 0 to 1.
 
-    The posterior mean of a normal bias with the two deviations above.
+    The posterior mean of a normal bias with the deviations above.
     """
-    return runs / (runs + (WITHIN_SITE / BETWEEN_SITES) ** 2)
+    weight = sum(_weight(far) for far in distances)
+    return weight / (weight + 1.0 / BETWEEN_SITES**2)
+
+
+def _weight(far: float) -> float:
+    return 1.0 / (WITHIN_SITE**2 + (PER_DISTANCE * far) ** 2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,27 +39,42 @@ class Site:
 
     ratios: tuple[float, ...] = ()
     """Measured over predicted step time of each known run."""
+    known: tuple[Traits, ...] = ()
+    """What these runs are like; nothing if they are like the run asked for."""
+    distances: tuple[float, ...] = ()
+    """How far each of them is from the run asked for; nothing if that is not known yet."""
 
     @classmethod
-    def of(cls, pairs: Sequence[tuple[float, float]]) -> "Site":
+    def of(cls, pairs: Sequence[tuple[float, float]], known: Sequence[Traits] = ()) -> "Site":
         """From measured and predicted step times."""
-        return cls(tuple(measured / predicted for measured, predicted in pairs))
+        return cls(tuple(measured / predicted for measured, predicted in pairs), tuple(known))
+
+    def seen_from(self, traits: Traits) -> "Site":
+        """The same site as far as it concerns a run with `traits`."""
+        return replace(self, distances=tuple(distance(one, traits) for one in self.known))
 
     @property
     def bias(self) -> float:
-        """Factor for every prediction at this site; 1 if nothing is known."""
-        if not self.ratios:
+        """Factor for the prediction at this site; 1 if nothing is known."""
+        far = self._far
+        if not far:
             return 1.0
-        mean = sum(log(ratio) for ratio in self.ratios) / len(self.ratios)
-        return exp(trusted_share(len(self.ratios)) * mean)
+        weights = [_weight(one) for one in far]
+        shown = sum(w * log(r) for w, r in zip(weights, self.ratios, strict=True)) / sum(weights)
+        return exp(trusted_share(far) * shown)
 
     def narrowed(self, deviation: float) -> float:
         """Standard deviation of ln(measured / predicted) that is left of `deviation`."""
-        count = len(self.ratios)
-        if not count:
+        far = self._far
+        if not far:
             return deviation
-        left = WITHIN_SITE**2 * (1.0 + 1.0 / count)
-        return min(deviation, sqrt(max(left, deviation**2 - BETWEEN_SITES**2)))
+        least = WITHIN_SITE**2 * (1.0 + 1.0 / len(far))
+        explained = trusted_share(far) * BETWEEN_SITES**2
+        return min(deviation, sqrt(max(least, deviation**2 - explained)))
+
+    @property
+    def _far(self) -> tuple[float, ...]:
+        return self.distances or (0.0,) * len(self.ratios)
 
 
 NOWHERE = Site()

@@ -50,8 +50,9 @@ class GemmFit(Fit):
     """Time that the shortest kernels on a rested device save of that; no training step does."""
     burst_s: Seconds = Field(0.0, alias="burst_time")
     """Length of the kernel that saves half as much."""
-    in_training: Fraction
-    """The efficiency inside a training step over that alone: other layouts, clocks under load."""
+    in_training: Fraction = 1.0
+    """The efficiency inside a training step over that alone: other layouts, clocks under load. The
+    software of a run sets it, from `Calibration.training`."""
     half_depth: Annotated[float, Field(ge=0)]
     """Contracted length at which half of the time is start-up."""
     pad_cost: Ratio = 1.0
@@ -112,8 +113,8 @@ class ElementwiseFit(Fit):
 
     efficiency: Fraction
     """Of the memory rate."""
-    traffic: Annotated[float, Field(gt=0)]
-    """Traffic of real fused kernels over that of perfectly fused ones."""
+    traffic: Annotated[float, Field(gt=0)] = 1.0
+    """Traffic of real fused kernels over that of perfectly fused ones; the framework sets it."""
     eager: Annotated[float, Field(ge=1)] = 3.0
     """Traffic, kernels and host time without fusion over with it."""
     launch_s: Seconds = Field(alias="launch")

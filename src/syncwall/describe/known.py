@@ -7,10 +7,11 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from syncwall.describe.base import Description, Seconds
+from syncwall.describe.base import Description, Seconds, faults
 from syncwall.describe.run import Run
 
-Rate = Annotated[float, Field(gt=0)]
+_SHORTEST_S, _LONGEST_S = 1e-6, 1e6
+Rate = Annotated[float, Field(gt=0, strict=True, allow_inf_nan=False)]
 
 
 class Measured(Description):
@@ -34,6 +35,13 @@ class KnownRun(Run):
     """A training run with its measured speed."""
 
     measured: Measured
+
+    @model_validator(mode="after")
+    def _can_be(self) -> Self:
+        if not _SHORTEST_S <= self.measured_s <= _LONGEST_S:
+            reason = f"a step of {self.measured_s:g} s cannot be"
+            raise faults([(("measured",), reason)])
+        return self
 
     @property
     def measured_s(self) -> float:

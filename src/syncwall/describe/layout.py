@@ -119,6 +119,8 @@ class Layout(Description):
     """Gradients reduced in one call by DDP."""
     frozen: bool = False
     """Only small adapters are trained (LoRA): weights have no gradients and no optimizer states."""
+    fused_loss: bool = False
+    """The loss is computed without a 32-bit copy of the logits."""
     recompute: Recompute = Recompute.NONE
     recompute_layers: NotNegative | None = None
     """Layers of a stage to which `recompute` applies; all of them if not given."""

@@ -3,6 +3,7 @@
 Holds `Software`. What is left open follows from the framework and its date.
 """
 
+import re
 from typing import Any, Literal
 
 from pydantic import field_validator
@@ -13,6 +14,8 @@ from syncwall.catalogue import Kind
 from syncwall.describe.base import Description
 from syncwall.describe.framework import AttentionKernel, Kernels, Month
 from syncwall.problems import InputError
+
+_MONTH = re.compile(r"20\d\d-(0[1-9]|1[0-2])")
 
 
 class Software(Description):
@@ -30,6 +33,14 @@ class Software(Description):
     """full: CUDA graphs of whole iterations, so that the host issues nothing."""
     fp8_scaling: Literal["tensor", "row"] = "tensor"
     """One scale for a tensor (or block), or one for each row, which costs more than it gains."""
+
+    @field_validator("date", mode="before")
+    @classmethod
+    def _is_a_month(cls, value: Any) -> Any:
+        if value is None or (isinstance(value, str) and _MONTH.fullmatch(value)):
+            return value
+        message = f'"{value}" is not a month: write for example "2025-04"'
+        raise PydanticCustomError("syncwall", "{message}", {"message": message})
 
     @field_validator("framework")
     @classmethod

@@ -86,7 +86,8 @@ def _sureness(prediction: Prediction) -> list[str]:
     far = ", extrapolating" * prediction.interval.extrapolating
     said = [f"interval from the errors on published runs like this one{far}"]
     if known:
-        said.append(f"every time multiplied by {prediction.site.bias:.3f}, from {known} known runs")
+        runs = f"{known} known run{'s' * (known > 1)}"
+        said.append(f"every time multiplied by {prediction.site.bias:.3f}, from {runs}")
     return said
 
 

@@ -11,7 +11,8 @@ import numpy as np
 
 from syncwall.cost.prices import Prices
 from syncwall.timeline.ledger import Ledger
-from syncwall.work.block import Block, Operation, Stream, Wait
+from syncwall.work.block import Block, Operation, Phase, Stream, Wait
+from syncwall.work.operations import Collective
 
 
 @dataclass(slots=True)
@@ -35,6 +36,18 @@ class Segments:
     """Seconds of the compute stream by cause, without waiting, in one round."""
     host_s: Any = 0.0
     """Time that the host needs to issue one round."""
+    awaited: tuple[Wait, ...] = ()
+    """Segments for which the computation after a round waits."""
+
+    @property
+    def compute_s(self) -> Any:
+        """Time of the compute stream in one round, without waiting."""
+        return sum(s.seconds for s in self.segments if s.stream is Stream.COMPUTE)
+
+    @property
+    def gathers_first(self) -> bool:
+        """True if a round begins with weights that its computation waits for."""
+        return self.segments[0].stream is Stream.GATHER
 
 
 def segments(block: Block, prices: Prices) -> Segments:
@@ -43,10 +56,16 @@ def segments(block: Block, prices: Prices) -> Segments:
     packed, where = _packed(priced)
     waits = [tuple(_renumbered(segment.waits, where)) for segment in packed]
     found = [replace(segment, waits=wait) for segment, wait in zip(packed, waits, strict=True)]
+    _share_links(found)
     own = _slow_down(found, prices.fit.network.contention)
-    issued = sum(len(s.pieces) for s in found if s.stream is Stream.COMPUTE)
+    issued = sum(_issued(*piece) for s in found if s.stream is Stream.COMPUTE for piece in s.pieces)
     host_s = prices.host_s * issued + prices.host_wait_s * block.host_waits
-    return Segments(found, own, host_s)
+    return Segments(found, own, host_s, tuple(_renumbered(block.awaited, where)))
+
+
+def _issued(operation: Operation, seconds: Any) -> Any:
+    """1 where the host issues an operation; in arrays, not every layout recomputes it."""
+    return 1.0 * (seconds > 0) if operation.phase is Phase.RECOMPUTE else 1
 
 
 def _packed(priced: list[tuple[Operation, Any]]) -> tuple[list[Segment], dict[int, int]]:
@@ -103,6 +122,30 @@ def _renumbered(waits: tuple[Wait, ...], where: dict[int, int]) -> list[Wait]:
             moved = replace(wait, index=where[wait.index])
             found.setdefault((moved.index, moved.of), moved)
     return list(found.values())
+
+
+def _share_links(found: list[Segment]) -> None:
+    """Weights on their way in and gradients of the same ranks on their way out share the links.
+
+    The gather of the next layer runs beside the reduction of the last one, so it takes as long as
+    both together.
+    """
+    gathers = [segment for segment in found if segment.stream is Stream.GATHER]
+    coming: dict[str | None, Any] = {}
+    for segment in gathers:
+        for operation, seconds in segment.pieces:
+            coming[_axis(operation)] = coming.get(_axis(operation), 0.0) + seconds
+    leaving: Any = 0.0
+    for segment in found:
+        if segment.stream is Stream.REDUCE:
+            for operation, seconds in segment.pieces:
+                leaving = leaving + seconds * (coming.get(_axis(operation), 0.0) > 0)
+    for segment in gathers[:1]:
+        segment.seconds = segment.seconds + leaving
+
+
+def _axis(operation: Operation) -> str | None:
+    return operation.what.axis if isinstance(operation.what, Collective) else None
 
 
 def _slow_down(found: list[Segment], contention: float) -> Ledger:

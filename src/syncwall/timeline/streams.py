@@ -14,11 +14,13 @@ import numpy as np
 from syncwall.cost.compute import smooth_max
 from syncwall.timeline.ledger import Ledger
 from syncwall.timeline.segments import Segment, Segments
-from syncwall.work.block import EXPOSED, Stream
+from syncwall.work.block import EXPOSED, Stream, Wait
 
 ROUNDS = 3
 """Rounds after which the pattern of waiting repeats: prefetch reaches one round ahead."""
 Moments = dict[Stream, Any]
+_ACTIVATIONS = (Stream.TENSOR, Stream.CONTEXT, Stream.EXPERT)
+"""Streams that move what was computed last, so that the first of a block waits for it too."""
 
 
 @dataclass(slots=True)
@@ -117,7 +119,16 @@ class Clock:
             self.free[segment.stream] = end
             if self.intervals is not None:
                 self._record(segment, float(start))
+        for wait in block.awaited:
+            self._await(this, wait, block.segments[wait.index].cause, waited)
         return this
+
+    def _await(self, this: "_Round", wait: Wait, cause: str, waited: Ledger) -> None:
+        """Computation goes on when the share of a segment that it waits for has ended."""
+        now, begun = self.free[Stream.COMPUTE], this.starts[wait.index]
+        later = np.maximum(now, begun + wait.share * (this.ends[wait.index] - begun))
+        waited.add(cause, later - now)
+        self.free[Stream.COMPUTE] = later
 
     def _wait_for_host(self, host_s: Any, begun: Any) -> None:
         """Rounds that are shorter than the host needs to issue them wait for the host."""
@@ -135,6 +146,8 @@ class Clock:
         waited: Ledger,
     ) -> Any:
         start = self.free[segment.stream]
+        if segment.stream in _ACTIVATIONS and not segment.waits:
+            start = np.maximum(start, self.free[Stream.COMPUTE])
         for wait in segment.waits:
             if wait.when is False:
                 continue
@@ -167,7 +180,8 @@ class Clock:
             self.ledger.add(cause, grown([shot[1][cause] for shot in shots]))
 
     def _keep_up(self, block: Segments, rounds: Any) -> None:
-        """Gradients leave after the last computation, even if the stream began with a backlog.
+        """Gradients leave after the last computation, even if the stream began with a backlog, and
+        weights have come before it.
 
         Three rounds may all be spent on a backlog that many rounds would have worked off.
         """
@@ -176,8 +190,12 @@ class Clock:
             if segment.stream is Stream.COMPUTE:
                 break
             leaving = leaving + segment.seconds * (segment.stream is Stream.REDUCE)
-        soonest = (self.free[Stream.COMPUTE] + leaving) * (rounds > 0)
+        now = self.free[Stream.COMPUTE]
+        soonest = (now + leaving) * (rounds > 0)
         self.free[Stream.REDUCE] = np.maximum(self.free[Stream.REDUCE], soonest)
+        if block.gathers_first:
+            latest = now - block.compute_s * (rounds > 0)
+            self.free[Stream.GATHER] = np.minimum(self.free[Stream.GATHER], latest)
 
     def _record(self, segment: Segment, start: float) -> None:
         assert self.intervals is not None

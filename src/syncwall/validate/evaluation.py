@@ -10,11 +10,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from syncwall.answer.interval import Traits, interval
+from syncwall.answer.interval import interval
 from syncwall.answer.many import SIZES, Evaluated, evaluated
 from syncwall.answer.open_fields import likeliest
+from syncwall.answer.traits import Traits
 from syncwall.describe import Layout
 from syncwall.validate.mapping import Case
+from syncwall.work.memory import RESERVE_BYTES
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,16 @@ class Outcome:
     def ratio(self) -> float:
         """Predicted over measured."""
         return self.step_s / self.case.measured_s
+
+    @property
+    def memory_ratio(self) -> float | None:
+        """Predicted over measured memory; None if the source gives none."""
+        row = self.case.row
+        measured = row.number("mem_gb")
+        if not measured:
+            return None
+        reserve = RESERVE_BYTES if "alloc" in row.text("mem_kind") else 0.0
+        return (self.memory_bytes - reserve) / (measured * 1e9)
 
     @property
     def traits(self) -> Traits:

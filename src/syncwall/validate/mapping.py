@@ -97,6 +97,7 @@ def _stated(row: Row, software: Software) -> dict[str, Any]:
         "virtual_stages": row.whole("vpp"), "recompute": _recompute(row, software.framework),
         "schedule": _schedule(row, row.whole("vpp")),
         "precision": precision, "gradient_dtype": _gradient_dtype(row, precision, software),
+        "fused_loss": "cross-entropy fusion" in row.text("options"),
         "frozen": "lora" in (row.text("shard") + row.text("model")).lower(),
         "dropless": "tokendrop" not in row.text("options") + row.text("model"),
         "expert_imbalance": 1.15 if "unbalanced" in row.text("flags") else 1.0,
@@ -104,10 +105,7 @@ def _stated(row: Row, software: Software) -> dict[str, Any]:
     sp = row.truth("sp")
     fields["sp"] = tp > 1 and ((core or software.framework == "nanotron") if sp is None else sp)
     fields |= _shard(row, software, dp * cp)
-    fields |= switches_of(row, software)
-    if fields["shard"] != Shard.DDP:
-        sharded = framework(software.framework).overlap_sharded_gradients
-        fields["overlap_gradients"] = fields["overlap_gradients"] and sharded
+    fields |= switches_of(row, software, fields["shard"])
     if "CP all-to-all" in row.text("options"):
         fields["cp_kind"] = ContextKind.ULYSSES
     elif core or software.framework == "torchtitan":

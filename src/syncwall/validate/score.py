@@ -7,10 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from syncwall.answer.site import trusted_share
+from syncwall.answer.site import BETWEEN_SITES, PER_DISTANCE, WITHIN_SITE
+from syncwall.answer.traits import distances_among
 from syncwall.validate.evaluation import Outcome
+
+MOST_ANCHORS = 400
+"""Runs of a set that are tried as known runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +32,12 @@ class Score:
     """Share of the runs inside their 80 % interval."""
     mape_one_known_run: float | None
     """Mean error of the others after one run of the set was given as known, over all choices."""
+    mape_without_bias: float
+    """Mean error after dividing by the median ratio, as if all runs of the set were known."""
+    n_memory: int = 0
+    """Runs whose memory the source gives."""
+    memory_mape: float | None = None
+    """Mean error of their memory."""
 
 
 def score(outcomes: Sequence[Outcome]) -> Score:
@@ -36,6 +45,7 @@ def score(outcomes: Sequence[Outcome]) -> Score:
     ratios = np.array([outcome.ratio for outcome in outcomes])
     errors = np.abs(ratios - 1.0)
     covered = [low <= o.case.measured_s <= high for o in outcomes for low, high in [o.interval_s]]
+    memory = [found for o in outcomes if (found := o.memory_ratio) is not None]
     low, middle, high = np.quantile(ratios, (0.1, 0.5, 0.9))
     return Score(
         n=len(ratios),
@@ -45,16 +55,23 @@ def score(outcomes: Sequence[Outcome]) -> Score:
         ratio_p10=float(low),
         ratio_p90=float(high),
         coverage80=float(np.mean(covered)),
-        mape_one_known_run=anchored_mape(ratios) if len(ratios) > 2 else None,
+        mape_one_known_run=anchored_mape(outcomes) if len(ratios) > 2 else None,
+        mape_without_bias=float(np.abs(ratios / middle - 1.0).mean()),
+        n_memory=len(memory),
+        memory_mape=float(np.mean(np.abs(np.array(memory) - 1.0))) if memory else None,
     )
 
 
-def anchored_mape(ratios: NDArray[np.float64]) -> float:
-    """Mean error of all other runs when one run of the set is known, averaged over that one."""
-    biases = np.exp(trusted_share(1) * np.log(ratios))
-    ordered, count = np.sort(ratios), len(ratios)
-    sums = np.concatenate([[0.0], np.cumsum(ordered)])
-    below = np.searchsorted(ordered, biases)
-    distances = biases * (2 * below - count) + sums[-1] - 2 * sums[below]
-    others = distances - np.abs(ratios - biases)
-    return float((others / biases).sum() / (count * (count - 1)))
+def anchored_mape(outcomes: Sequence[Outcome]) -> float:
+    """Mean error of the other runs when one run of the set is known, averaged over that one.
+
+    Of long sets an even sample counts.
+    """
+    step = max(1.0, len(outcomes) / MOST_ANCHORS)
+    some = [outcomes[int(i * step)] for i in range(min(len(outcomes), MOST_ANCHORS))]
+    logs = np.log([outcome.ratio for outcome in some])
+    far = distances_among([outcome.traits for outcome in some])
+    trusted = BETWEEN_SITES**2 / (BETWEEN_SITES**2 + WITHIN_SITE**2 + (PER_DISTANCE * far) ** 2)
+    errors = np.abs(np.expm1(logs[None, :] - trusted * logs[:, None]))
+    count = len(some)
+    return float((errors.sum() - np.trace(errors)) / (count * (count - 1)))

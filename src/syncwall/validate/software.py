@@ -7,14 +7,14 @@ and `switches_of`, the overlaps that this software had or that the row states.
 import re
 from typing import Any
 
-from syncwall.cost.software import framework
+from syncwall.cost.software import framework, switches
 from syncwall.describe import Software
-from syncwall.describe.framework import at
+from syncwall.describe.layout import Shard
 from syncwall.validate.row import Row
 
 _FAMILIES = (
     (r"megatron-deepspeed|gpt-neox", "megatron-deepspeed"),
-    (r"megatron-core|bridge|nemo(?! megatron)|mlperf|megatron-lm \w+ / te", "megatron-core"),
+    (r"megatron-core|bridge|nemo(?! megatron)|mlperf", "megatron-core"),
     (r"mega", "megatron-lm"),
     (r"nanotron", "nanotron"),
     (r"internevo", "internevo"),
@@ -48,27 +48,20 @@ def software_of(row: Row) -> Software:
     return Software.model_validate(stated)
 
 
-def switches_of(row: Row, software: Software) -> dict[str, Any]:
-    """The layout's overlap switches."""
-    family = framework(software.framework)
-    switches: dict[str, Any] = {
-        name: at(getattr(family, name), software.date)
-        for name in ("overlap_gradients", "overlap_parameters", "overlap_tp", "overlap_pp")
-    }
-    switches |= {
-        "balanced_stages": at(family.balanced_stages, software.date),
-        "tp_left": family.tp_left,
-    }
+def switches_of(row: Row, software: Software, shard: Shard) -> dict[str, Any]:
+    """The layout's switches: the framework's, or what the row states."""
+    stated: dict[str, Any] = switches(framework(software.framework), software.date, shard)
+    stated.pop("gradient_dtype", None)
     words = row.text("options").lower()
-    switches["overlap_ep"] = bool(re.search(r"a2a_overlap=true|1f1b overlap|dualpipe", words))
-    switches["merged_ep"] = bool(re.search(r"deepep|hybridep|dualpipe", words))
+    stated["overlap_ep"] = bool(re.search(r"a2a_overlap=true|1f1b overlap|dualpipe", words))
+    stated["merged_ep"] = bool(re.search(r"deepep|hybridep|dualpipe", words))
     if "overlaps off" in words:
-        return switches | {name: False for name in switches if name.startswith("overlap")}
+        return stated | {name: False for name in stated if name.startswith("overlap")}
     if re.search(r"async ?tp|tp-comm-overlap|tp/pp/dp overlap", words):
-        switches["overlap_tp"] = "tp-comm-overlap off" not in words
+        stated["overlap_tp"] = "tp-comm-overlap off" not in words
     if "tp/pp/dp overlap" in words:
-        switches["overlap_pp"] = switches["overlap_gradients"] = True
-    return switches
+        stated["overlap_pp"] = stated["overlap_gradients"] = True
+    return stated
 
 
 def _family(row: Row) -> str:

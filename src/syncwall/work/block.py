@@ -83,6 +83,8 @@ class Block:
     name: str
     operations: tuple[Operation, ...]
     rounds: Number = 1
+    awaited: tuple[Wait, ...] = ()
+    """What must have ended before anything after a round starts to compute."""
     host_waits: Number = 0
     """Times in a round that the host must read a number from the device before it can go on."""
 

@@ -1,7 +1,7 @@
 """Bytes that the fullest rank keeps, by cause.
 
-Holds `Memory` and `step_memory`. The first pipeline rank counts: it keeps the most micro batches in
-flight. (The last one has the logits, but only one micro batch.)
+Holds `Memory` and `step_memory`. The first pipeline rank keeps the most micro batches in flight,
+the last one has the logits; the fuller of the two counts.
 
 Sources: ZeRO (Rajbhandari 2020) for weights, gradients and optimizer; Korthikanti 2022 for
 activations, here tensor by tensor for fused attention.
@@ -22,8 +22,9 @@ from syncwall.work.step import LayerCounts
 
 ADAM_BYTES = 12.0
 """Weight and two moments of one parameter in fp32."""
-LOGITS_BYTES = 12.0
-"""One logit: 16 bits and its fp32 copy for the loss, and the gradients of both."""
+LOGITS_BYTES, FUSED_LOGITS_BYTES = 12.0, 6.0
+"""One logit: 16 bits and its fp32 copy for the loss, and the gradients of both; fused, the gradient
+takes the place of the copy."""
 RESERVE_BYTES = 3e9
 """CUDA context, communicators and fragmentation; measured values go from 1.5 to 4 GB."""
 
@@ -39,12 +40,19 @@ class Memory:
     logits: Number
     gathered: Number
     """Weights that FSDP has gathered: two layers at a time, in a pipeline all of a stage."""
+    fresh: Number
+    """Gradients of one weight, with FSDP of one layer, before they are added up or reduced."""
     reserve: Number
 
     @property
     def total(self) -> Number:
         """All of it."""
         return sum(getattr(self, part.name) for part in fields(self))
+
+    @property
+    def allocated(self) -> Number:
+        """What the framework's allocator hands out: all but the reserve."""
+        return self.total - self.reserve
 
     def by_cause(self) -> dict[str, float]:
         """Every cause with its bytes (one layout)."""
@@ -55,28 +63,80 @@ def step_memory(model: Model, layout: Layout, seq: Number) -> Memory:
     """Memory of a step; `layout` is resolved and may be arrays."""
     shape = Shape(model, layout, seq)
     counts = LayerCounts(model, layout)
-    held, layers = _fullest(shape, counts)
-    whole, degree, expert_dp = layout.shard, layout.shard_degree, layout.expert_dp
-    each_layer = _largest_layer(shape)
-    micro = in_flight(layout)
-    kept = _kept_per_layer(shape)
-    working = _working_set(shape) * (layout.recompute == Recompute.FULL)
+    first, last = _first(shape, counts), _last(shape, counts)
+    fuller = first.total >= last.total
+    return Memory(
+        **{
+            part.name: np.where(fuller, getattr(first, part.name), getattr(last, part.name))
+            for part in fields(Memory)
+        }
+    )
+
+
+def _first(shape: Shape, counts: LayerCounts) -> Memory:
+    """The first pipeline rank, which has the embedding and the most micro batches in flight."""
+    model, layout = shape.model, shape.layout
+    alone = 1 * (layout.pp == 1)
+    dense = counts.last_dense * alone + counts.body_dense * (1 - alone)
+    sparse = counts.last_sparse * alone + counts.body_sparse * (1 - alone)
+    lead = (model.moe.dense_first if model.moe else 0) * (1 - alone)
+    leading = np.minimum(lead, dense + sparse)
+    every = sparse / np.maximum(dense + sparse, 1e-9)  # what the leading dense layers replace
+    dense, sparse = dense + leading * every, sparse - leading * every
+    ends = embedding_held(shape).plain
+    ends = ends + head_held(shape).plain * alone * (not model.tied_embeddings)
+    held = _with_layers(shape, ends, dense, sparse)
+    return _rank(shape, held, dense + sparse, in_flight(layout), 1.0 * (layout.pp == 1))
+
+
+def _last(shape: Shape, counts: LayerCounts) -> Memory:
+    """The last pipeline rank, which has the head and its logits."""
+    layout = shape.layout
+    held = _with_layers(shape, head_held(shape).plain, counts.last_dense, counts.last_sparse)
+    chunks = layout.virtual_stages
+    micro = np.minimum(1.0 / chunks + layout.pp * (1.0 - 1.0 / chunks), layout.microbatches)
+    return _rank(shape, held, counts.last_dense + counts.last_sparse, micro, 1.0)
+
+
+def _with_layers(shape: Shape, ends: Number, dense: Number, sparse: Number) -> Held:
+    """Parameters of a rank with these layers, and those of its ends."""
+    model = shape.model
+    plain, experts = ends, 0.0
+    if model.mlp is not None and model.dense_layers:
+        plain = plain + dense * dense_held(shape).plain
+    if model.moe is not None:
+        held = expert_held(shape)
+        plain, experts = plain + sparse * held.plain, sparse * held.experts
+    return Held(plain, experts)
+
+
+def _rank(shape: Shape, held: Held, layers: Any, micro: Any, head: Any) -> Memory:
+    """What a rank keeps that holds `held` and has `micro` micro batches in flight."""
+    layout = shape.layout
+    whole, expert_dp = layout.shard, layout.expert_dp
+    degree = layout.shard_degree
     each_bytes = layout.precision.size_bytes if layout.frozen else WEIGHT_BYTES
     weights = each_bytes * _shared_out(held, whole >= Shard.FSDP, degree, expert_dp)
     elsewhere = each_bytes * (held.plain + held.experts) - weights
+    trained = 1 - layout.frozen
+    at_once = reduced_at_once(layout)
+    kept = _shared_out(held, at_once, degree, expert_dp)
+    weight, elsewhere_kept = _largest_weight(shape), held.plain + held.experts - kept
+    fresh = np.minimum(np.maximum(_largest_layer(shape), weight), elsewhere_kept + weight)
+    working = _working_set(shape) * (layout.recompute == Recompute.FULL)
+    logit_bytes = FUSED_LOGITS_BYTES if layout.fused_loss else LOGITS_BYTES
     return Memory(
         weights=weights,
-        gradients=layout.gradient_dtype.size_bytes
-        * (1 - layout.frozen)
-        * _shared_out(held, reduced_at_once(layout), degree, expert_dp),
-        optimizer=ADAM_BYTES
-        * (1 - layout.frozen)
-        * _shared_out(held, whole >= Shard.ZERO1, degree, expert_dp),
-        activations=micro * layers * kept + working,
-        logits=LOGITS_BYTES * shape.tokens * model.vocab / layout.tp * (layout.pp == 1),
+        gradients=layout.gradient_dtype.size_bytes * trained * kept,
+        optimizer=ADAM_BYTES * trained * _shared_out(held, whole >= Shard.ZERO1, degree, expert_dp),
+        activations=micro * layers * _kept_per_layer(shape) + working,
+        logits=logit_bytes * shape.tokens * shape.model.vocab / layout.tp * head,
         gathered=np.where(
-            layout.pp > 1, elsewhere, np.minimum(2.0 * WEIGHT_BYTES * each_layer, elsewhere)
+            layout.pp > 1,
+            elsewhere,
+            np.minimum(2.0 * WEIGHT_BYTES * _largest_layer(shape), elsewhere),
         ),
+        fresh=layout.gradient_dtype.size_bytes * trained * fresh,
         reserve=RESERVE_BYTES + 0.0 * layers,
     )
 
@@ -84,32 +144,15 @@ def step_memory(model: Model, layout: Layout, seq: Number) -> Memory:
 def in_flight(layout: Layout) -> Any:
     """Micro batches whose activations the first pipeline rank keeps at once.
 
-    GPipe keeps all; 1F1B as many as there are stages; interleaving a little more (Narayanan 2021).
+    GPipe keeps all; 1F1B as many as there are stages, ZB-2p twice as many; interleaving a little
+    more than 1F1B (Narayanan 2021).
     """
     pp, micro = layout.pp, layout.microbatches
     chunks = layout.virtual_stages
     interleaved = pp * (1.0 + (pp - 1.0) / (pp * chunks))
-    gpipe = layout.schedule == Schedule.GPIPE
     woven = layout.schedule == Schedule.INTERLEAVED
-    most = np.where(woven, interleaved, pp)
-    return np.where(gpipe, micro, np.minimum(most, micro))
-
-
-def _fullest(shape: Shape, counts: LayerCounts) -> tuple[Held, Any]:
-    """Parameters and layers of the first rank, which has the embedding."""
-    model, layout = shape.model, shape.layout
-    alone = 1 * (layout.pp == 1)
-    dense = counts.last_dense * alone + counts.body_dense * (1 - alone)
-    sparse = counts.last_sparse * alone + counts.body_sparse * (1 - alone)
-    head = head_held(shape).plain * alone * (not model.tied_embeddings)
-    ends = embedding_held(shape).plain + head
-    plain, experts = ends, 0.0
-    if model.mlp is not None and model.dense_layers:
-        plain = plain + dense * dense_held(shape).plain
-    if model.moe is not None:
-        held = expert_held(shape)
-        plain, experts = plain + sparse * held.plain, sparse * held.experts
-    return Held(plain, experts), dense + sparse
+    most = np.where(woven, interleaved, pp * (1.0 + (layout.schedule == Schedule.ZERO_BUBBLE_2P)))
+    return np.where(layout.schedule == Schedule.GPIPE, micro, np.minimum(most, micro))
 
 
 def _shared_out(held: Held, condition: Any, degree: Any, expert_dp: Any) -> Any:
@@ -125,6 +168,14 @@ def _largest_layer(shape: Shape) -> Any:
         held = expert_held(shape)
         return held.plain + held.experts
     return dense_held(shape).plain
+
+
+def _largest_weight(shape: Shape) -> Any:
+    """Parameters of the largest matrix of a layer: its gradient exists before it is added up."""
+    mlp = shape.model.mlp
+    if mlp is None or not shape.model.dense_layers:
+        return 0.0
+    return shape.model.hidden * mlp.hidden * (2 if mlp.gated else 1) / shape.layout.tp
 
 
 def _kept_per_layer(shape: Shape) -> Any:

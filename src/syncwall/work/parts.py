@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+import numpy as np
+
 from syncwall.describe.choice import Dtype
 from syncwall.work.block import EXPOSED, Block, Operation, Phase, Stream, Wait, What
 from syncwall.work.operations import (
@@ -99,7 +101,8 @@ def one_way(
 
 def forward_block(name: str, parts: Sequence[Part], rounds: Number) -> Block:
     """The parts in order."""
-    return Block(name, tuple(_laid_out(_forward(parts), Phase.FORWARD)), rounds)
+    operations, awaited = _laid_out(_forward(parts), Phase.FORWARD)
+    return Block(name, tuple(operations), rounds, awaited)
 
 
 def backward_block(
@@ -114,14 +117,15 @@ def backward_block(
         (part, _scaled(part.forward, part.recomputed, bytes_)) for part in parts if part.forward
     ]
     kept = [(part, what) for part, what in again if what is not None]
-    operations = _laid_out(kept, Phase.RECOMPUTE)
+    again_first, _ = _laid_out(kept, Phase.RECOMPUTE)
     gradients = [
         (part, what)
         for part in reversed(parts)
         for what in part.backward
         if not (frozen and isinstance(what, Gemm) and what.is_weight_gradient)
     ]
-    return Block(name, tuple(_laid_out(gradients, Phase.BACKWARD, operations)), rounds)
+    operations, awaited = _laid_out(gradients, Phase.BACKWARD, again_first)
+    return Block(name, tuple(operations), rounds, awaited)
 
 
 def _forward(parts: Sequence[Part]) -> list[tuple[Part, What]]:
@@ -130,8 +134,11 @@ def _forward(parts: Sequence[Part]) -> list[tuple[Part, What]]:
 
 def _laid_out(
     work: Sequence[tuple[Part, What]], phase: Phase, before: Sequence[Operation] = ()
-) -> list[Operation]:
-    """Operations in order: communication waits for what was computed, computation for it."""
+) -> tuple[list[Operation], tuple[Wait, ...]]:
+    """Operations in order: communication waits for what was computed, computation for it.
+
+    And what of the communication is left for the computation after them to wait for.
+    """
     laid = list(before)
     pending: list[Wait] = []
     last_compute = max(
@@ -150,7 +157,7 @@ def _laid_out(
             waits = () if last_compute is None else (Wait(last_compute),)
             pending.append(Wait(len(laid), share=part.waited_for))
         laid.append(Operation(part.name, what, cause, part.stream, waits, phase))
-    return laid
+    return laid, tuple(pending)
 
 
 def _scaled(what: What | None, share: Number, bytes_: dict[tuple[int, int], Number]) -> What | None:
@@ -158,7 +165,7 @@ def _scaled(what: What | None, share: Number, bytes_: dict[tuple[int, int], Numb
 
     `bytes_` keeps sizes, so that equal collectives stay equal and are priced once.
     """
-    if what is None or (not hasattr(share, "dtype") and share == 0):
+    if what is None or not np.any(share):
         return None
     if isinstance(what, Gemm):
         return replace(what, count=what.count * share)

@@ -25,10 +25,10 @@ def gathered(block: Block, held: Held, layout: Any, *, each_time: Number) -> Blo
     """
     first, count = _first_compute(block), 2
     active = (layout.shard == Shard.FSDP) * each_time * (layout.shard_degree > 1)
-    ahead = layout.overlap_parameters
+    ahead, moving = layout.overlap_parameters, active > 0
     waits = (
-        Wait(first + count, when=ahead, of="previous start"),
-        Wait(len(block.operations) + count - 1, when=_not(ahead), of="previous end"),
+        Wait(first + count, when=ahead & moving, of="previous start"),
+        Wait(len(block.operations) + count - 1, when=_not(ahead) & moving, of="previous end"),
     )
     sizes: tuple[tuple[Number, Axis], ...] = (
         (held.plain * active, "shard"),
@@ -46,7 +46,8 @@ def gathered(block: Block, held: Held, layout: Any, *, each_time: Number) -> Blo
     ]
     moved = [_shifted(operation, count) for operation in block.operations]
     moved[first] = replace(moved[first], after=(*moved[first].after, Wait(0), Wait(1)))
-    return replace(block, operations=(*gathers, *moved))
+    awaited = tuple(replace(wait, index=wait.index + count) for wait in block.awaited)
+    return replace(block, operations=(*gathers, *moved), awaited=awaited)
 
 
 def reduced(block: Block, held: Held, layout: Any, *, last: bool) -> Block:

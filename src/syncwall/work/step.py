@@ -19,7 +19,7 @@ from syncwall.work.flops import ELEMENTWISE_SHARE, GEMM_SHARE, step_flops
 from syncwall.work.further import prediction_held, prediction_parts
 from syncwall.work.held import Held, dense_held, embedding_held, expert_held, head_held
 from syncwall.work.layer import ACTIVATION_BYTES, Shape, attention_parts, mlp_parts
-from syncwall.work.operations import Number, Transfer
+from syncwall.work.operations import Collective, Number, Transfer
 from syncwall.work.parts import Part, backward_block, forward_block
 from syncwall.work.sharing import gathered, reduced
 
@@ -121,7 +121,13 @@ def recomputed(parts: Sequence[Part], layout: Layout, layers: Number) -> list[Pa
         "elementwise": whole + ELEMENTWISE_SHARE * single,
         "GEMM": whole + GEMM_SHARE * single,
     }
-    return [replace(part, recomputed=shares.get(part.cause, whole)) for part in parts]
+    gathers = whole + single  # torchtitan keeps what was scattered, not what was gathered
+
+    def share(part: Part) -> Number:
+        gathered = isinstance(part.forward, Collective) and part.forward.kind == "all-gather"
+        return gathers if gathered else shares.get(part.cause, whole)
+
+    return [replace(part, recomputed=share(part)) for part in parts]
 
 
 class LayerCounts:

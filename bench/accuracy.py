@@ -1,0 +1,104 @@
+"""How accurate predictions are: `python bench/accuracy.py [DIR] [--accept] [--check] [--tables]`.
+
+DIR holds the tables of published runs; DIR/../baselines/baselines.csv and DIR/../measured are used
+if they are there. Without options the figures are compared with the accepted ones and printed.
+
+--accept  writes docs/accuracy.json
+--check   exit code 1 if a set got worse than docs/accuracy.json says, lost rows, if the intervals
+          cover too few or too many runs, or if a page is not up to date
+--tables  writes the blocks of README.md and docs/explanation/accuracy.md from docs/accuracy.json;
+          needs no DIR
+"""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from bench.accuracy_blocks import rewritten, stale  # noqa: E402
+from bench.accuracy_figures import Figures, figures  # noqa: E402
+from bench.accuracy_gate import changes, faults, table  # noqa: E402
+from bench.accuracy_goals import Goals, read_goals  # noqa: E402
+from syncwall.validate.report import validate  # noqa: E402
+
+ACCEPTED = ROOT / "docs" / "accuracy.json"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Exit code: 0 done, 1 the gate is shut, 2 the call is wrong."""
+    parser = argparse.ArgumentParser(description="How accurate predictions are.")
+    parser.add_argument("directory", type=Path, nargs="?", help="tables of published runs")
+    parser.add_argument("--accept", action="store_true", help="write docs/accuracy.json")
+    parser.add_argument("--check", action="store_true", help="fail if accuracy got worse")
+    parser.add_argument("--tables", action="store_true", help="write the blocks of the pages")
+    chosen = parser.parse_args(arguments)
+    goals = read_goals()
+    if chosen.directory is None and not (chosen.tables and not chosen.accept and not chosen.check):
+        parser.error("DIR is needed for everything but --tables")
+    code = 0
+    if chosen.directory is not None:
+        found = measured(chosen.directory, goals)
+        code = _compare(found, goals, fail=chosen.check)
+        if chosen.accept:
+            if not found["collectives"] or not found["summary"]["against"]:
+                parser.error("--accept needs the baselines and the measured collectives beside DIR")
+            ACCEPTED.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n")
+            print(f"accepted in {ACCEPTED.relative_to(ROOT)}")
+    if chosen.tables:
+        _write(goals)
+    if chosen.check:
+        code = max(code, _pages(goals))
+    return code
+
+
+def measured(directory: Path, goals: Goals) -> Figures:
+    """All figures of today."""
+    baselines = directory.parent / "baselines" / "baselines.csv"
+    collectives = directory.parent / "measured" / "01_collectives"
+    report = validate(directory, baselines if baselines.exists() else None)
+    return figures(report, goals, collectives if collectives.exists() else None)
+
+
+def accepted() -> Figures:
+    """The figures that were accepted last."""
+    found: Figures = json.loads(ACCEPTED.read_text())
+    return found
+
+
+def _compare(found: Figures, goals: Goals, *, fail: bool) -> int:
+    """Print what changed; 1 if it must not and `fail` is set."""
+    compared = changes(accepted(), found) if ACCEPTED.exists() else []
+    print(table(compared) if compared else "nothing is accepted yet")
+    one = found["summary"]
+    print(
+        f"held-out sources: mean error {one['mape']:.1%}, mean of medians {one['median_ape']:.1%},"
+    )
+    print(f"80 % intervals cover {one['coverage80_rows']:.1%} of {one['n']} runs")
+    wrong = faults(compared, one["coverage80_rows"], goals.coverage80)
+    for line in wrong:
+        print(f"worse: {line}")
+    if any(change.verdict in ("better", "new") for change in compared) and not wrong:
+        print("better: accept with python bench/accuracy.py DIR --accept --tables")
+    return 1 if wrong and fail else 0
+
+
+def _write(goals: Goals) -> None:
+    data = accepted()
+    for page in stale(data, goals):
+        page.write_text(rewritten(page.read_text(), data, goals))
+        print(f"rewritten: {page.relative_to(ROOT)}")
+
+
+def _pages(goals: Goals) -> int:
+    """1 if a page differs from the accepted figures."""
+    found = stale(accepted(), goals)
+    for page in found:
+        print(f"not up to date: {page.relative_to(ROOT)}; run python bench/accuracy.py --tables")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,214 @@
+"""Accuracy as plain data: what docs/accuracy.json holds.
+
+Holds `figures`, from a validation report and the accuracy of collectives. Errors are fractions,
+rounded to five digits so that a file changes only when a figure does.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bench.accuracy_goals import Goal, Goals, missed
+from bench.collectives import HOLD_OUT_SETS, ratios, report
+from bench.fit.collective_tables import nccl_tests
+from syncwall.validate.evaluation import Outcome
+from syncwall.validate.report import Report, SetReport
+from syncwall.validate.split import STALLED, Part, part_of
+
+Figures = dict[str, Any]
+KINDS = ("source", "named")
+WORST = 10
+NOISE = 0.02
+"""Measured times nearer to each other than this have no order: revisions of software differ by
+1.5 %."""
+SAME_RUN = ("source", "model", "gpus", "tp", "pp", "mbs", "gbs", "seq_len", "shard")
+"""Columns in which two runs agree that differ only in their network."""
+
+
+def figures(found: Report, goals: Goals, collectives: Path | None = None) -> Figures:
+    """Everything that the tables show; `collectives` is the directory of measured collectives."""
+    data: Figures = {
+        "rows": found.rows,
+        "predicted": len(found.outcomes),
+        "summary": asdict(found.summary),
+        "sets": [_set(one, found) for one in found.sets if one.runs.kind in KINDS],
+        "memory": _memory(found.sure),
+        "pairs": _pairs(found.sure),
+        "skipped": _counted((one.row.source, _plain(one.reason)) for one in found.skipped),
+        "doubtful": _doubtful(found),
+        "collectives": [asdict(line) for line in report(collectives)] if collectives else [],
+    }
+    data["worst"] = {
+        goal.title: _worst(goal, goals, found, collectives)
+        for goal in missed(goals, data)
+        if goal.of in ("set", "memory", "collectives") and goal.figure in ("mape", "error")
+    }
+    rounded: Figures = _rounded(data)
+    return rounded
+
+
+def _set(one: SetReport, found: Report) -> Figures:
+    """The figures of a set, and those with rows of which only we say that they are in doubt."""
+    reasons = {each.outcome.case.row.id: each.reason for each in found.doubtful}
+    graded = [each for each in one.runs.outcomes if each.case.row.grade != "C"]
+    listed = [each for each in graded if reasons.get(each.case.row.id) != STALLED]
+    return one.to_dict() | {
+        "composed": one.runs.name.endswith("(composed)"),
+        "n_graded": len(graded),
+        "mape_graded": _mape(graded),
+        "n_listed": len(listed),
+        "mape_listed": _mape(listed),
+    }
+
+
+def _mape(outcomes: Sequence[Outcome]) -> float | None:
+    errors = [abs(one.ratio - 1) for one in outcomes]
+    return float(np.mean(errors)) if errors else None
+
+
+def _memory(sure: Sequence[Outcome]) -> list[Figures]:
+    """Predicted over measured memory of every source that prints it."""
+    groups: dict[tuple[str, str], list[float]] = {}
+    for one in sure:
+        row = one.case.row
+        if (ratio := one.memory_ratio) is not None:
+            groups.setdefault((row.source, row.text("mem_kind")), []).append(ratio)
+    lines = []
+    for (source, kind), members in groups.items():
+        found = np.array(members)
+        lines.append(
+            {
+                "name": source,
+                "kind": kind,
+                "n": len(found),
+                "mape": float(np.abs(found - 1).mean()),
+                "ratio_median": float(np.median(found)),
+                "ratio_p10": float(np.quantile(found, 0.1)),
+                "ratio_p90": float(np.quantile(found, 0.9)),
+            }
+        )
+    return sorted(lines, key=lambda line: line["name"])
+
+
+def _pairs(sure: Sequence[Outcome]) -> Figures:
+    """Runs that differ only in their network: how many stand in the wrong order."""
+    slow: dict[tuple[str, ...], list[Outcome]] = {}
+    for one in sure:
+        if "TCP" in one.case.row.text("inter_link"):
+            slow.setdefault(_same(one), []).append(one)
+    count = wrong = 0
+    for one in sure:
+        for other in slow.get(_same(one), []):
+            measured = np.log(other.case.measured_s / one.case.measured_s)
+            if other is one or abs(measured) < NOISE:
+                continue
+            count += 1
+            wrong += bool(measured * np.log(other.step_s / one.step_s) <= 0)
+    return {"n": count, "wrong": wrong}
+
+
+def _same(one: Outcome) -> tuple[str, ...]:
+    return tuple(one.case.row.text(column) for column in SAME_RUN)
+
+
+def _plain(reason: str) -> str:
+    """A reason without its numbers, so that alike ones are counted together."""
+    return re.sub(r"\b\d[\d,.]*", "…", reason)
+
+
+def _doubtful(found: Report) -> list[Figures]:
+    return _counted(
+        (
+            one.outcome.case.row.source,
+            "graded C in the table" if one.outcome.case.row.grade == "C" else one.reason,
+        )
+        for one in found.doubtful
+    )
+
+
+def _counted(pairs: Iterable[tuple[str, str]]) -> list[Figures]:
+    counts = Counter(pairs)
+    return [
+        {"source": source, "reason": reason, "n": n}
+        for (source, reason), n in sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    ]
+
+
+def _worst(goal: Goal, goals: Goals, found: Report, collectives: Path | None) -> list[Figures]:
+    """The rows of a set that are furthest off, as factors; none that must stay unseen."""
+    hidden = () if goals.list_not_looked_at else goals.not_looked_at
+    sure = [one for one in found.sure if one.case.row.source not in hidden]
+    if goal.of == "collectives":
+        rows = _collective_rows(goal.name, collectives) if collectives else []
+    elif goal.of == "memory":
+        chosen = [one for one in sure if one.case.row.source == goal.name]
+        rows = [_memory_row(one) for one in chosen if one.memory_ratio is not None]
+    else:
+        ids = {one.case.row.id for one in sure}
+        runs = next(one.runs for one in found.sets if one.runs.name == goal.name)
+        rows = [_run_row(one) for one in runs.outcomes if one.case.row.id in ids]
+    return sorted(rows, key=lambda row: -abs(np.log(row["ratio"])))[:WORST]
+
+
+def _run_row(one: Outcome) -> Figures:
+    return _row(one.case.row.id, _what(one), one.case.measured_s, one.step_s, "s")
+
+
+def _memory_row(one: Outcome) -> Figures:
+    measured, ratio = one.case.row.number("mem_gb") or 0.0, one.memory_ratio or 0.0
+    return _row(one.case.row.id, _what(one), measured, measured * ratio, "GB")
+
+
+def _row(name: str, what: str, measured: float, predicted: float, unit: str) -> Figures:
+    return {
+        "id": name, "what": what, "measured": measured, "predicted": predicted, "unit": unit,
+        "ratio": predicted / measured,
+    }  # fmt: skip
+
+
+def _what(one: Outcome) -> str:
+    """A run in a few words."""
+    layout, case = one.layout, one.case
+    axes = " ".join(
+        f"{name} {getattr(layout, name)}"
+        for name in ("dp", "tp", "pp", "cp", "ep")
+        if getattr(layout, name) > 1
+    )
+    opened = f"; open: {', '.join(case.open_fields)}" if case.open_fields else ""
+    words = f"{layout.gpus} x {case.cluster.device.name}, {axes or 'dp 1'}, {layout.shard.text}"
+    part = "; calibration" if part_of(case.row) is Part.CALIBRATION else ""
+    return f"{words}, {layout.precision.value}{opened}{part}"
+
+
+def _collective_rows(name: str, directory: Path) -> list[Figures]:
+    """Sizes of a held-out set of collectives; none of a set that was fitted."""
+    if name not in HOLD_OUT_SETS:
+        return []
+    start, least = HOLD_OUT_SETS[name]
+    rows = []
+    for table in nccl_tests(directory, held_out=True):
+        if table.source.startswith(start):
+            large = table.between(least)
+            for size, seconds, ratio in zip(
+                large.sizes, large.seconds(), ratios(large), strict=True
+            ):
+                what = f"{size / 2**20:.0f} MiB on {table.ranks} ranks"
+                micro = float(seconds) * 1e6
+                rows.append(_row(f"{table.source} {table.kind}", what, micro, micro * ratio, "µs"))
+    return rows
+
+
+def _rounded(value: Any) -> Any:
+    """Numbers below 100 to five digits after the point, larger ones to a tenth."""
+    if isinstance(value, dict):
+        return {key: _rounded(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_rounded(one) for one in value]
+    if isinstance(value, float):
+        return round(float(value), 5 if abs(value) < 100 else 1)
+    return value

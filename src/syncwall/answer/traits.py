@@ -1,0 +1,77 @@
+"""What makes two runs alike.
+
+Holds `Traits`, `distances` (of many runs to one), `distance` (of two) and `distances_among`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import log2, log10
+from typing import Any
+
+import numpy as np
+
+from syncwall.cost.calibration import calibration
+from syncwall.describe import Cluster, Layout, Model, Software
+
+DIFFER = {"architecture": 1.0, "precision": 0.7, "experts": 1.0, "framework": 0.7, "frozen": 1.0}
+USED = {"tp": 0.4, "pp": 0.5, "cp": 0.6, "ep": 0.4, "fsdp": 0.5}
+"""What it counts if two runs differ in a word, or if one uses an axis and the other does not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Traits:
+    """What makes two runs alike."""
+
+    architecture: str
+    precision: str
+    """16, 8 or 4 bits."""
+    framework: str
+    experts: bool
+    frozen: bool
+    calibrated: bool
+    """True if the device has a calibration of its own."""
+    used: tuple[bool, ...]
+    """Whether each of tp, pp, cp, ep and fsdp is used."""
+    scale: tuple[float, float, float]
+    """log2 of GPUs / 3, log10 of parameters, log2 of the sequence / 3."""
+
+    @classmethod
+    def of(
+        cls, model: Model, cluster: Cluster, layout: Layout, software: Software, seq: int
+    ) -> "Traits":
+        """The traits of one run."""
+        bits = f"{8 * layout.precision.size_bytes:.0f}"
+        used = (layout.tp > 1, layout.pp > 1, layout.cp > 1, layout.ep > 1, layout.shard == 3)
+        gpus = layout.gpus
+        return cls(
+            cluster.device.architecture.split("-")[0],
+            bits,
+            software.framework,
+            model.moe is not None,
+            layout.frozen,
+            calibration(cluster.device).device is not None,
+            tuple(bool(one) for one in used),
+            (log2(gpus) / 3, log10(model.parameters), log2(seq) / 3),
+        )
+
+
+def distances(words: dict[str, Any], used: Any, scale: Any, traits: Traits) -> Any:
+    """Distance of runs, given as arrays, to `traits`; 1 is about another kind of machine."""
+    squares = ((scale - np.array(traits.scale)) ** 2).sum(axis=1)
+    for name, cost in DIFFER.items():
+        squares = squares + cost**2 * (words[name] != str(getattr(traits, name)))
+    costs = np.array(list(USED.values())) ** 2
+    return np.sqrt(squares + ((used != np.array(traits.used)) * costs).sum(axis=1))
+
+
+def distance(one: Traits, other: Traits) -> float:
+    """Distance of two runs."""
+    words = {name: np.array([str(getattr(one, name))]) for name in DIFFER}
+    return float(distances(words, np.array([one.used]), np.array([one.scale]), other)[0])
+
+
+def distances_among(runs: Sequence[Traits]) -> Any:
+    """Distance of every run to every other, as a square array."""
+    words = {name: np.array([str(getattr(one, name)) for one in runs]) for name in DIFFER}
+    used, scale = np.array([one.used for one in runs]), np.array([one.scale for one in runs])
+    return np.array([distances(words, used, scale, one) for one in runs])

@@ -1,0 +1,102 @@
+"""Many layouts in one call are each what they are alone."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import syncwall as sw
+from syncwall.answer.evaluation import evaluate, prices_of
+from syncwall.answer.many import SIZES, evaluated
+from syncwall.catalogue import Kind, names
+from syncwall.cost.software import Setting
+from syncwall.describe import Layout, Run, Software
+from syncwall.describe.layout import Recompute, Schedule, Shard
+from syncwall.describe.rules import broken_rules
+from syncwall.work.operations import Collective, Transfer
+from tests.answer.runs import runs
+from tests.answer.test_prediction import FSDP, run
+
+
+def others(run: Run) -> list[Layout]:
+    """The layout of a run and others of the same GPUs that differ in sizes only."""
+    found, layout = [run.layout], run.layout
+    dp = layout.dp or 1
+    plain = {"schedule": Schedule.ONE_F_ONE_B, "virtual_stages": 1}
+    changes: list[dict[str, Any]] = [
+        {"micro_batch": 1}, {"shard": Shard.ZERO1}, {"shard": Shard.FSDP}, {"ep": 1},
+        {"pp": 1, "dp": dp * layout.pp} | plain, {"cp": 1, "dp": dp * layout.cp},
+        {"schedule": Schedule.ZERO_BUBBLE, "virtual_stages": 1},
+    ]  # fmt: skip
+    if layout.tp * layout.cp == 1:  # else exchanges wait a little otherwise after recomputation
+        changes += [{"recompute": Recompute.FULL}, {"recompute": Recompute.NONE}]
+    for change in changes:
+        one = layout.model_copy(update={**change, "shard_degree": None}).resolved(run.gpus)
+        if not broken_rules(run.model, one, run.seq, run.gpus):
+            found.append(one)
+    return found
+
+
+@settings(max_examples=40, suppress_health_check=list(HealthCheck))
+@given(runs(), st.sampled_from(names(Kind.FRAMEWORK)), st.booleans(), st.booleans())
+def test_together_is_as_one_by_one(run, framework, balanced, frozen):
+    software = run.software.model_copy(update={"framework": framework})
+    stated = Layout.model_fields  # all of them, so that no switch follows from the framework
+    switches = {name: getattr(run.layout, name) for name in stated if name not in SIZES}
+    switches |= {"balanced_stages": balanced, "frozen": frozen}
+    layouts = [one.model_copy(update=switches) for one in others(run)]
+    found = evaluated(run.model, run.cluster, layouts, run.seq, software)
+    assert [one.layout for one in found] == layouts
+    for one in found:
+        alone = sw.predict(run.model_copy(update={"layout": one.layout, "software": software}))
+        assert one.step_s == pytest.approx(alone.step_s, rel=1e-9)
+        assert one.memory_bytes == pytest.approx(alone.memory_bytes, rel=1e-9)
+        assert one.ledger == pytest.approx(dict(alone.ledger.items()), rel=1e-9, abs=1e-12)
+        assert sum(one.ledger.values()) == pytest.approx(one.step_s, rel=1e-9)
+
+
+def test_sizes_are_fields_of_a_layout():
+    assert set(SIZES) <= set(Layout.model_fields)
+
+
+def test_evaluation_is_the_model_behind_a_prediction():
+    one = sw.predict(run(**FSDP)).run
+    work, time = evaluate(one.model, one.cluster, one.layout, one.seq, software=one.software)
+    answer = sw.predict(one)
+    assert float(time.step_s) == answer.step_s
+    assert float(work.tokens) == float(answer.work.tokens)
+
+
+class Free:
+    """A network that takes no time."""
+
+    def collective_seconds(self, collective: Collective) -> Any:
+        return np.float64(0.0)
+
+    def transfer_seconds(self, transfer: Transfer) -> Any:
+        return np.float64(0.0)
+
+
+def test_another_network_prices_communication():
+    one = sw.predict(run(**FSDP)).run
+    answer = sw.predict(one, Free())
+    assert answer.exposed_s == 0
+    assert answer.step_s < sw.predict(one).step_s
+    _, time = evaluate(
+        one.model, one.cluster, one.layout, one.seq, software=one.software, network=Free()
+    )
+    assert float(time.step_s) == answer.step_s
+
+
+def test_prices_know_the_software():
+    one = sw.predict(run(**FSDP)).run
+    software = Software(framework="nanotron", date="2024-06")
+    prices = prices_of(one.cluster, one.layout, software, None)
+    assert prices.setting == Setting.of(software)
+    assert prices.host_s == prices.setting.host_s(
+        one.layout, one.cluster, prices.fit.elementwise.eager
+    )
+    graphs = prices_of(one.cluster, one.layout, Software(graphs="full"), None)
+    assert graphs.host_s == graphs.host_wait_s == 0

@@ -1,0 +1,81 @@
+"""What could fill an open field, and which of it is likeliest."""
+
+import pytest
+
+from syncwall.answer.open_fields import MEMORY_DOUBT, candidates, choices, likeliest
+from syncwall.cost.software import framework
+from syncwall.describe import Layout
+from syncwall.describe.layout import Recompute, Schedule
+from syncwall.describe.rules import broken_rules
+from tests.describe.samples import model
+
+ALL = ("micro_batch", "virtual_stages", "recompute")
+OPEN_MINDED = framework("megatron-core").model_copy(
+    update={"recompute": None, "virtual_stages": None, "microbatches_as_stages": False}
+)
+
+
+def layout(gpus: int = 16, **fields) -> Layout:
+    return Layout.model_validate(fields).resolved(gpus)
+
+
+def test_only_open_fields_have_choices():
+    one = layout(pp=4, global_batch=64)
+    assert choices(model(), one, (), OPEN_MINDED) == {}
+    assert set(choices(model(), one, ALL, OPEN_MINDED)) == set(ALL)
+    assert set(choices(model(), layout(global_batch=64), ALL, OPEN_MINDED)) == {
+        "micro_batch", "recompute",
+    }  # fmt: skip
+
+
+def test_chunks_cut_the_layers_of_a_rank_evenly():
+    found = choices(model(layers=48), layout(pp=4, global_batch=64), ALL, OPEN_MINDED)
+    assert found["virtual_stages"] == [1, 2, 3, 4, 6, 12]
+
+
+def test_what_a_framework_usually_does_is_the_only_choice():
+    usual = OPEN_MINDED.model_copy(
+        update={"recompute": Recompute.FULL, "virtual_stages": 2, "microbatches_as_stages": True}
+    )
+    one = layout(
+        pp=4, global_batch=64, schedule=Schedule.INTERLEAVED, virtual_stages=2, micro_batch=1
+    )
+    found = choices(model(), one, ALL, usual)
+    assert found == {"micro_batch": [4], "virtual_stages": [2], "recompute": [Recompute.FULL]}
+
+
+def test_every_candidate_keeps_the_rules_and_the_others_have_reasons():
+    one = layout(pp=4, global_batch=64)
+    values = choices(model(), one, ALL, OPEN_MINDED)
+    found, _ = candidates(model(), one, 4096, 16, values)
+    assert len(found) > 10
+    assert all(not broken_rules(model(), each, 4096, 16) for each in found)
+    for each in found:
+        assert (each.virtual_stages > 1) == (each.schedule == Schedule.INTERLEAVED)
+    none, reasons = candidates(model(), one, 4096, 16, {"micro_batch": [5]})
+    assert none == []
+    assert reasons == ["global_batch 64 is no multiple of micro_batch 5 x dp 4"]
+
+
+def test_schedules_of_one_chunk_stay():
+    one = layout(pp=4, global_batch=64, schedule=Schedule.ZERO_BUBBLE)
+    found, _ = candidates(model(), one, 4096, 16, {"virtual_stages": [1, 2, 4]})
+    assert [(each.virtual_stages, each.schedule) for each in found] == [(1, Schedule.ZERO_BUBBLE)]
+
+
+def test_nothing_open_leaves_the_layout_itself():
+    one = layout(global_batch=64)
+    assert candidates(model(), one, 4096, 16, {}) == ([one], [])
+
+
+@pytest.mark.parametrize(
+    ("seconds", "memory", "expected"),
+    [
+        ([3, 2, 1], [50, 70, 200], 1),  # the fastest that fits
+        ([3, 2, 1], [50, 70, 80 * MEMORY_DOUBT], 2),  # a little too much may still fit
+        ([1, 2, 3], [300, 200, 250], 1),  # nothing fits: the smallest
+        ([1, 1], [10, 10], 0),  # the plainest
+    ],
+)
+def test_the_likeliest(seconds, memory, expected):
+    assert likeliest(seconds, memory, 80) == expected

@@ -1,0 +1,142 @@
+"""The fit of software constants: what it reads, what it writes, and that it is at an optimum."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from bench.fit import training
+from bench.fit.catalogue_values import BLACKWELL, HOPPER, PARAMETERS, patched, written
+from bench.fit.search import Values
+from bench.fit.training import MOST_ROWS, Problem
+
+from syncwall.cost.calibration import calibration
+from syncwall.cost.reached import _transport
+from syncwall.cost.software import framework
+from syncwall.describe import lookup
+from syncwall.describe.choice import Dtype
+from syncwall.validate import mapping
+from syncwall.validate.split import Part, doubt, part_of
+from syncwall.validate.table import read_tables
+from tests.validate.samples import CORPUS, needs_corpus, row
+
+FITS = Path(__file__).parents[2] / "bench" / "fit"
+READS_HELD_OUT = {"residuals.py"}
+"""Fits nothing: it writes what the model gets wrong, row by row, with the part of each."""
+
+
+def current() -> Values:
+    """The constants that the catalogue has now."""
+    hopper, blackwell = (calibration(lookup.device(names[0])) for names in (HOPPER, BLACKWELL))
+    nanotron, core = framework("nanotron"), framework("megatron-core")
+    values: Values = {
+        "training of Hopper": hopper.training["2020-01"],
+        "training of Blackwell": blackwell.training["2020-01"],
+        "fp8 over its peak": hopper.gemm.low_precision[Dtype.FP8],
+        "nic": hopper.network.nic,
+        "contention": hopper.network.contention,
+        "flash-1": hopper.attention.flash_1_ratio,
+        "megatron traffic": core.traffic,
+        "megatron-core wait": core.host.per_wait_s * 1e3,
+        "efa step": _transport("efa-v2").step_s * 1e6,
+        "nanotron host": nanotron.host.per_operation_s * 1e6,
+        "nanotron pipelined host": nanotron.host.pipelined_per_tensor_rank_s * 1e6,
+    }
+    for name in PARAMETERS:
+        family, _, word = name.partition(" ")
+        if name not in values and word in ("efficiency", "traffic"):
+            values[name] = getattr(framework(family), word)
+    return {name: float(f"{values[name]:.6g}") for name in PARAMETERS}
+
+
+def imports(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            yield from (f"{node.module}.{name.name}" for name in node.names)
+        elif isinstance(node, ast.Import):
+            yield from (name.name for name in node.names)
+
+
+def test_only_two_scripts_read_tables_of_runs_and_the_one_that_fits_knows_the_split():
+    readers = {
+        path.name: set(imports(path))
+        for path in FITS.glob("*.py")
+        if any(name.startswith("syncwall.validate.table") for name in imports(path))
+    }
+    assert set(readers) == {"training.py"} | READS_HELD_OUT
+    for name in set(readers) - READS_HELD_OUT:
+        assert {"part_of", "doubt"} <= {one.rsplit(".", 1)[-1] for one in readers[name]}
+    for path in FITS.glob("*.py"):
+        if path.name not in readers:
+            assert not any(n.startswith("syncwall.validate.table") for n in imports(path))
+            assert "data/runs" not in path.read_text(), path.name
+
+
+def test_a_held_out_or_doubtful_row_is_never_a_case():
+    rows = [row(), row(source="internevo", grade="C"), row(source="internevo")]
+    problem = Problem(rows)
+    assert {source: len(cases) for source, cases in problem.cases.items()} == {"internevo": 1}
+
+
+@needs_corpus
+def test_the_fit_sees_only_calibration_rows_that_are_not_doubtful(monkeypatch):
+    """Checked where a row becomes a case, before anything of it is predicted."""
+    plain, seen = mapping.case_of, []
+
+    def watched(one):
+        assert part_of(one) is Part.CALIBRATION, one.id
+        assert doubt(one) is None, one.id
+        seen.append(one.id)
+        return plain(one)
+
+    monkeypatch.setattr(training, "case_of", watched)
+    problem = Problem(read_tables(CORPUS))
+    assert len(seen) > 500
+    cases = [case for cases in problem.cases.values() for case in cases]
+    assert {case.row.id for case in cases} <= set(seen)
+    assert {source for one in PARAMETERS.values() for source in one.sources} == set(problem.cases)
+    for source, cases in problem.read.items():
+        assert 0 < len(cases) <= MOST_ROWS
+        assert all(case in problem.cases[source] for case in cases)
+
+
+def test_writing_what_the_catalogue_has_changes_nothing():
+    assert written(current(), write=False) == []
+
+
+def test_other_values_would_change_files(tmp_path):
+    values = current()
+    for name in PARAMETERS:
+        assert written(values | {name: values[name] * 1.5}, write=False), name
+
+
+def test_values_are_patched_only_inside_the_block():
+    before = current()
+    with patched(before | {"nic": 0.5, "nanotron host": 50.0}):
+        inside = current()
+    assert (inside["nic"], inside["nanotron host"]) == (0.5, 50.0)
+    assert {n for n in before if inside[n] != before[n]} == {"nic", "nanotron host"}
+    assert current() == before
+
+
+def test_constants_are_inside_their_limits():
+    for name, value in current().items():
+        least, most = PARAMETERS[name].limits
+        assert least <= value <= most, name
+
+
+@pytest.fixture(scope="module")
+def problem() -> Problem:
+    return Problem(read_tables(CORPUS))
+
+
+@needs_corpus
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name", ["nanotron host", "fp8 over its peak", "training of Hopper", "nic"]
+)
+@pytest.mark.parametrize("factor", [0.9, 1.1])
+def test_the_catalogue_is_at_an_optimum(name, factor, problem):
+    values = current()
+    moved = values | {name: values[name] * factor}
+    assert problem.loss(moved) >= problem.loss(values) * (1 - 1e-6)

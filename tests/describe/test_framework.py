@@ -1,0 +1,86 @@
+"""Frameworks of the catalogue, and tables of dated values."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from syncwall.catalogue import Kind, names
+from syncwall.describe import lookup
+from syncwall.describe.framework import Framework, at
+
+MINIMAL = {
+    "name": "ours", "attention": {"2023-01": "flash-2"}, "traffic": 1.5,
+    "host": {"per_operation": "50 us"}, "overlap_gradients": {"2023-01": True},
+    "overlap_parameters": {"2023-01": True}, "overlap_tp": {"2023-01": False},
+    "overlap_pp": {"2023-01": True},
+}  # fmt: skip
+months = st.builds("20{:02}-{:02}".format, st.integers(10, 40), st.integers(1, 12))
+
+
+@pytest.mark.parametrize("name", names(Kind.FRAMEWORK))
+def test_every_entry_loads_and_says_where_it_comes_from(name):
+    found = lookup.framework(name)
+    assert found.name == name
+    assert found.title
+    assert found.note
+    assert found.traffic >= 0.5
+    assert 0 <= found.host.per_operation_s < 1e-3
+    tables: list[dict[str, Any]] = [
+        {**found.attention}, found.overlap_gradients, found.overlap_parameters, found.overlap_tp,
+        found.overlap_pp, found.balanced_stages,
+    ]  # fmt: skip
+    for table in tables:
+        assert at(table, None) == table[max(table)]
+        assert at(table, "2000-01") == table[min(table)]
+
+
+@pytest.mark.parametrize("alias", ["nemo", "megatron-bridge", "mcore"])
+def test_other_names_of_a_framework(alias):
+    assert lookup.framework(alias).name == "megatron-core"
+
+
+@pytest.mark.parametrize(
+    ("month", "value"),
+    [(None, "c"), ("2019-01", "a"), ("2022-01", "a"), ("2023-05", "a"), ("2023-06", "b"),
+     ("2024-11", "b"), ("2025-01", "c"), ("2031-12", "c")],
+)  # fmt: skip
+def test_the_value_of_a_month_is_the_latest_not_after_it(month, value):
+    assert at({"2025-01": "c", "2022-01": "a", "2023-06": "b"}, month) == value
+
+
+@given(st.dictionaries(months, st.integers(), min_size=1), months)
+def test_a_month_without_a_value_of_its_own_has_that_before_it(table, month):
+    found = at(table, month)
+    past = [since for since in table if since <= month]
+    assert found == (table[max(past)] if past else table[min(table)])
+    assert at(table, None) == table[max(table)]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"attention": {"2023": "flash-2"}},
+        {"attention": {"2023-13": "flash-2"}},
+        {"attention": {"2023-01": "flash-9"}},
+        {"overlap_tp": {"1999-01": True}},
+        {"traffic": 0},
+        {"efficiency": 1.5},
+        {"tp_left": 0},
+        {"kernels": "quick"},
+        {"host": {}},
+        {"host": {"per_operation": 50}, "speed": 3},
+    ],
+)
+def test_what_cannot_be_is_refused(change):
+    with pytest.raises(ValidationError):
+        Framework.model_validate(MINIMAL | change)
+
+
+def test_what_is_left_out_of_a_framework_is_nothing_special():
+    found = Framework.model_validate(MINIMAL)
+    assert (found.kernels, found.efficiency, found.vocab_multiple) == ("fused", 1, 1)
+    assert found.host.per_wait_s == found.host.per_step_s == found.host.per_tensor_rank_s == 0
+    assert not at(found.balanced_stages, None)
