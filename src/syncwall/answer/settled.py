@@ -9,7 +9,7 @@ from syncwall.answer.open_fields import candidates, choices, least_recomputing, 
 from syncwall.cost.software import framework, switches
 from syncwall.describe import Layout, Run
 from syncwall.describe.choice import Choice, Dtype
-from syncwall.describe.layout import Schedule
+from syncwall.describe.layout import Recompute, Schedule
 from syncwall.work.memory import step_memory
 
 _CHOSEN = ("micro_batch", "virtual_stages", "recompute")
@@ -20,10 +20,11 @@ def settled(run: Run) -> tuple[Run, dict[str, str]]:
     """`run` with its open fields filled in, and what they were taken to be."""
     left = _left_open(run)
     run = _as_its_framework(run)
-    values = choices(
-        run.model, run.layout, [name for name in left if name in _CHOSEN],
-        framework(run.software.framework),
-    )  # fmt: skip
+    family = framework(run.software.framework)
+    if family.recompute is Recompute.NONE:  # usual, but a user wants to know what would fit
+        family = family.model_copy(update={"recompute": None})
+    chosen = [name for name in left if name in _CHOSEN]
+    values = choices(run.model, run.layout, chosen, family)
     layouts, _ = candidates(run.model, run.layout, run.seq, run.gpus, values)
     size = run.cluster.device.memory.size_bytes
     layouts = least_recomputing(layouts, [_bytes(run, one) for one in layouts], size)
