@@ -4,9 +4,12 @@ Holds `cluster_of`: the catalogue's machine with that accelerator and the NICs t
 and `CannotRepresent`.
 """
 
+import os
 import re
+from functools import lru_cache
 from typing import Any
 
+from syncwall.catalogue import VARIABLE
 from syncwall.describe import Cluster
 from syncwall.describe.lookup import cluster, device
 from syncwall.validate.row import Row
@@ -31,7 +34,7 @@ def cluster_of(row: Row) -> Cluster:
     if kind not in _MACHINES:
         raise CannotRepresent(f"no machine with a {row.text('gpu')} is known")
     efa = "EFA" in row.text("inter_link") and kind == "H100"
-    base = cluster("aws-p5" if efa else _MACHINES[kind])
+    base = _base("aws-p5" if efa else _MACHINES[kind], os.environ.get(VARIABLE, ""))
     gpus, built = row.whole("gpus"), row.whole("gpus_per_node", base.node.gpus)
     used = min(gpus, built)
     if gpus % used:
@@ -41,6 +44,12 @@ def cluster_of(row: Row) -> Cluster:
         node["nics"] = _nics(row, base, node["gpus"])
     fields = {"name": base.name, "node": node, "scale_up": base.scale_up, "nodes": gpus // used}
     return Cluster.model_validate(fields | {"gpus_per_node": used})
+
+
+@lru_cache(maxsize=32)
+def _base(name: str, directories: str) -> Cluster:
+    """Read once for each name and each setting of the user's catalogue directories."""
+    return cluster(name)
 
 
 def _device(name: str, kind: str, base: Cluster) -> Any:
