@@ -18,7 +18,7 @@ PINNED = {
             "order", "micro-batch", "global-batch", "precision", "gradient-dtype", "bucket",
             "frozen", "fused-loss", "recompute", "recompute-layers", "overlap-gradients",
             "overlap-parameters",
-            "overlap-tp", "tp-left", "overlap-ep", "ep-left", "merged-ep", "overlap-pp",
+            "overlap-tp", "async-tp", "tp-left", "overlap-ep", "ep-left", "merged-ep", "overlap-pp",
             "outer-every",
         )),
         *(f"--software.{key} VALUE" for key in (

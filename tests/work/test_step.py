@@ -123,3 +123,18 @@ def test_meeting_seldom_scales_only_the_gradients():
             if isinstance(operation.what, Collective):
                 expected = 0.1 if operation.name == "gradients" else 1
                 assert operation.what.share == expected
+
+
+def test_input_gradients_are_summed_beside_the_weight_gradient():
+    """Megatron's asynchronous all-reduce: the weight gradient does not wait, what follows does."""
+    for async_tp in (False, True):
+        layout = Layout(tp=2, async_tp=async_tp).resolved(2)
+        block = transformer_step(model(), layout, 1024).stages[-1].backward[1]
+        names = [operation.name for operation in block.operations]
+        at = max(i for i, name in enumerate(names) if name == "MLP up")
+        sums = [i for i, name in enumerate(names) if name == "MLP input gradient"]
+        assert (sums[0] < at) == async_tp
+        waits = {wait.index for wait in block.operations[at].after}
+        assert not waits & set(sums)
+        later = {w.index for op in block.operations[at + 1 :] for w in op.after}
+        assert set(sums) <= later

@@ -39,7 +39,7 @@ def switches(family: Framework, date: Month | None, shard: Shard) -> dict[str, A
         name: at(getattr(family, name), date)
         for name in (
             "overlap_gradients", "overlap_parameters", "overlap_tp", "overlap_pp",
-            "balanced_stages",
+            "balanced_stages", "async_tp",
         )
     }  # fmt: skip
     found["tp_left"] = family.tp_left

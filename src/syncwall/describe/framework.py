@@ -64,6 +64,8 @@ class Framework(Entry):
     """Weights are gathered beside computation."""
     overlap_tp: dict[Month, bool]
     """Tensor-parallel communication runs beside its matrix multiplications."""
+    async_tp: dict[Month, bool] = Field(default_factory=lambda: {"2000-01": False})
+    """Tensor-parallel input gradients are summed beside the weight gradient."""
     overlap_pp: dict[Month, bool]
     """Pipeline transfers run beside computation."""
     gradient_dtype: Dtype = Dtype.FP32

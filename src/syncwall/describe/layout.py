@@ -130,6 +130,8 @@ class Layout(Description):
     """FSDP gathers the next layer's weights beside the computation of this one."""
     overlap_tp: bool = False
     """Tensor-parallel communication is cut up and run beside its matrix multiplication."""
+    async_tp: bool = False
+    """Tensor-parallel input gradients are summed beside the weight gradient (Megatron)."""
     tp_left: Annotated[float, Field(gt=0, le=1)] = 0.3
     """Share of tensor-parallel communication that stays exposed with `overlap_tp`; published: 0.15
     to 0.35 with Transformer Engine, 0.6 with PyTorch's async TP."""

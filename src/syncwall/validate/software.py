@@ -56,7 +56,7 @@ def switches_of(row: Row, software: Software, shard: Shard) -> dict[str, Any]:
     stated["overlap_ep"] = bool(re.search(r"a2a_overlap=true|1f1b overlap|dualpipe", words))
     stated["merged_ep"] = bool(re.search(r"deepep|hybridep|dualpipe", words))
     if "overlaps off" in words:
-        return stated | {name: False for name in stated if name.startswith("overlap")}
+        return stated | {name: False for name in stated if name.startswith(("overlap", "async"))}
     if re.search(r"async ?tp|tp-comm-overlap|tp/pp/dp overlap", words):
         stated["overlap_tp"] = "tp-comm-overlap off" not in words
     if "tp/pp/dp overlap" in words:

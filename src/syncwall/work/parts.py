@@ -106,11 +106,17 @@ def forward_block(name: str, parts: Sequence[Part], rounds: Number) -> Block:
 
 
 def backward_block(
-    name: str, parts: Sequence[Part], rounds: Number, *, frozen: bool = False
+    name: str,
+    parts: Sequence[Part],
+    rounds: Number,
+    *,
+    frozen: bool = False,
+    async_tp: bool = False,
 ) -> Block:
     """What is recomputed in order, then the gradients of the parts in reverse.
 
-    Weights that are `frozen` have none.
+    Weights that are `frozen` have none; with `async_tp` the sum of an input gradient runs beside
+    the gradient of the weight.
     """
     bytes_: dict[tuple[int, int], Number] = {}
     again = [
@@ -124,7 +130,9 @@ def backward_block(
         for what in part.backward
         if not (frozen and isinstance(what, Gemm) and what.is_weight_gradient)
     ]
-    operations, awaited = _laid_out(gradients, Phase.BACKWARD, again_first)
+    if async_tp:
+        gradients = _sums_first(gradients)
+    operations, awaited = _laid_out(gradients, Phase.BACKWARD, again_first, beside=async_tp)
     return Block(name, tuple(operations), rounds, awaited)
 
 
@@ -132,15 +140,36 @@ def _forward(parts: Sequence[Part]) -> list[tuple[Part, What]]:
     return [(part, part.forward) for part in parts if part.forward is not None]
 
 
+def _sums_first(work: Sequence[tuple[Part, What]]) -> list[tuple[Part, What]]:
+    """Tensor-parallel communication right behind a weight gradient moves before it."""
+    moved: list[tuple[Part, What]] = []
+    for part, what in work:
+        if part.stream is Stream.TENSOR and moved and _is_weight_gradient(moved[-1][1]):
+            moved.insert(len(moved) - 1, (part, what))
+        else:
+            moved.append((part, what))
+    return moved
+
+
+def _is_weight_gradient(what: What) -> bool:
+    return isinstance(what, Gemm) and what.is_weight_gradient
+
+
 def _laid_out(
-    work: Sequence[tuple[Part, What]], phase: Phase, before: Sequence[Operation] = ()
+    work: Sequence[tuple[Part, What]],
+    phase: Phase,
+    before: Sequence[Operation] = (),
+    *,
+    beside: bool = False,
 ) -> tuple[list[Operation], tuple[Wait, ...]]:
     """Operations in order: communication waits for what was computed, computation for it.
 
-    And what of the communication is left for the computation after them to wait for.
+    And what of the communication is left for the computation after them to wait for. Weight
+    gradients wait for none of it if it runs `beside` them.
     """
     laid = list(before)
     pending: list[Wait] = []
+    no_wait: tuple[Wait, ...] = ()
     last_compute = max(
         (i for i, op in enumerate(laid) if op.stream is Stream.COMPUTE), default=None
     )
@@ -150,11 +179,13 @@ def _laid_out(
             if phase is Phase.RECOMPUTE and part.stream is Stream.COMPUTE
             else part.cause
         )
-        if part.stream is Stream.COMPUTE:
+        if part.stream is Stream.COMPUTE and beside and _is_weight_gradient(what):
+            waits, last_compute = no_wait, len(laid)
+        elif part.stream is Stream.COMPUTE:
             waits, pending = tuple(pending), []
             last_compute = len(laid)
         else:
-            waits = () if last_compute is None else (Wait(last_compute),)
+            waits = no_wait if last_compute is None else (Wait(last_compute),)
             pending.append(Wait(len(laid), share=part.waited_for))
         laid.append(Operation(part.name, what, cause, part.stream, waits, phase))
     return laid, tuple(pending)

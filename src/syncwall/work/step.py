@@ -84,7 +84,7 @@ class _Kind:
         each_time = layout.pp == 1  # in a pipeline, FSDP keeps weights until the step ends
         forward = gathered(forward_block(name, parts, 1), held, layout, each_time=each_time)
         repeating = recomputed(parts, layout, shape.recomputed_layers)
-        again = backward_block(name, repeating, 1, frozen=layout.frozen)
+        again = backward_block(name, repeating, 1, frozen=layout.frozen, async_tp=layout.async_tp)
         backward = gathered(again, held, layout, each_time=each_time)
         trained = Held(0.0) if layout.frozen else held
         return cls(
