@@ -12,14 +12,14 @@ import sys
 from pathlib import Path
 
 from syncwall.answer.interval import TABLE
+from syncwall.answer.traits import USED
 from syncwall.validate.evaluation import Outcome, outcomes
-from syncwall.validate.machine import CannotRepresent
-from syncwall.validate.mapping import case_of
+from syncwall.validate.mapping import cases_of
+from syncwall.validate.score import evenly
 from syncwall.validate.split import doubt, part_of
 from syncwall.validate.table import read_tables
 
 MOST_ROWS = 150
-USED = ("tp", "pp", "cp", "ep", "fsdp")
 
 
 def _line(outcome: Outcome) -> dict[str, str]:
@@ -49,20 +49,13 @@ def _kept(found: list[Outcome]) -> list[Outcome]:
         groups.setdefault((row.source, str(part_of(row))), []).append(outcome)
     kept: list[Outcome] = []
     for members in groups.values():
-        step = max(1.0, len(members) / MOST_ROWS)
-        kept += [members[int(i * step)] for i in range(min(len(members), MOST_ROWS))]
+        kept += evenly(members, MOST_ROWS)
     return kept
 
 
 def residuals(directory: Path) -> str:
     """The text of the table."""
-    cases = []
-    for row in read_tables(directory):
-        if not doubt(row):
-            try:
-                cases.append(case_of(row))
-            except CannotRepresent:
-                continue
+    cases = cases_of(row for row in read_tables(directory) if not doubt(row))
     lines = [_line(outcome) for outcome in _kept(outcomes(cases))]
     stream = io.StringIO()
     writer = csv.DictWriter(stream, list(lines[0]), lineterminator="\n")

@@ -16,9 +16,9 @@ import numpy as np
 from bench.fit.catalogue_values import PARAMETERS, patched, written
 from bench.fit.search import Values, search
 from syncwall.validate.evaluation import Outcome, outcomes
-from syncwall.validate.machine import CannotRepresent
-from syncwall.validate.mapping import Case, case_of
+from syncwall.validate.mapping import Case, cases_of
 from syncwall.validate.row import Row
+from syncwall.validate.score import evenly
 from syncwall.validate.split import Part, doubt, part_of
 from syncwall.validate.table import read_tables
 
@@ -36,20 +36,14 @@ class Problem:
     def __init__(self, rows: Sequence[Row]) -> None:
         self._known: dict[tuple[str, Values | tuple[tuple[str, float], ...]], float] = {}
         self.cases: dict[str, list[Case]] = {}
-        for row in rows:
-            if part_of(row) is not Part.CALIBRATION or doubt(row):
-                continue
-            try:
-                self.cases.setdefault(row.source, []).append(case_of(row))
-            except CannotRepresent:
-                continue
+        may_be_read = (r for r in rows if part_of(r) is Part.CALIBRATION and not doubt(r))
+        for case in cases_of(may_be_read):
+            self.cases.setdefault(case.row.source, []).append(case)
 
     @cached_property
     def read(self) -> dict[str, list[Case]]:
         """The cases that count in the loss."""
-        return {
-            source: [cases[i] for i in _spread(len(cases))] for source, cases in self.cases.items()
-        }
+        return {source: evenly(cases, MOST_ROWS) for source, cases in self.cases.items()}
 
     def loss(self, values: Values) -> float:
         """Mean over sources of the mean error, and a little for leaving the start."""
@@ -66,12 +60,6 @@ class Problem:
             logs = np.abs(np.log([outcome.ratio for outcome in found]))
             self._known[source, seen] = float(np.minimum(logs, CLIP).mean())
         return self._known[source, seen]
-
-
-def _spread(count: int) -> list[int]:
-    """Up to `MOST_ROWS` indices, evenly over `count`."""
-    step = max(1.0, count / MOST_ROWS)
-    return sorted({int(i * step) for i in range(min(count, MOST_ROWS))})
 
 
 def fitted(rows: Sequence[Row]) -> tuple[Values, Problem]:

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from bench.fit import training
 from bench.fit.catalogue_values import BLACKWELL, HOPPER, PARAMETERS, patched, written
 from bench.fit.search import Values
 from bench.fit.training import MOST_ROWS, Problem
@@ -89,7 +88,7 @@ def test_the_fit_sees_only_calibration_rows_that_are_not_doubtful(monkeypatch):
         seen.append(one.id)
         return plain(one)
 
-    monkeypatch.setattr(training, "case_of", watched)
+    monkeypatch.setattr(mapping, "case_of", watched)
     problem = Problem(read_tables(CORPUS))
     assert len(seen) > 500
     cases = [case for cases in problem.cases.values() for case in cases]

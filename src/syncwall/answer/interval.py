@@ -1,21 +1,21 @@
 """How sure a prediction is: P10 and P90 from what the model got wrong on published runs.
 
-Holds `Interval` and `interval`. Runs like the one asked
-for count most, every source the same; a run unlike all of them gets a wider interval and the word
-"extrapolating". Only runs that fits may read set the width, so that the width itself can be tested.
+Holds `Interval` and `interval`. Runs like the one asked for count most, every source the same; a
+run unlike all of them gets a wider interval and the word "extrapolating". Only runs that fits may
+read set the width, so that the width itself can be tested.
 """
 
 import csv
 from collections import Counter
 from dataclasses import dataclass
 from functools import lru_cache
-from math import exp, log2, log10
+from math import exp
 from typing import Any
 
 import numpy as np
 
 from syncwall.answer.site import NOWHERE, Site
-from syncwall.answer.traits import DIFFER, USED, Traits, distances
+from syncwall.answer.traits import DIFFER, USED, Traits, distances, scale_of
 from syncwall.catalogue import BUILT_IN
 
 TABLE = BUILT_IN / "validation" / "residuals.csv"
@@ -30,6 +30,7 @@ UNMEASURED = 0.15
 """Deviation that a device adds which has no calibration of its own."""
 FAR = 2.0
 """Distance to the nearest calibrated run from which on a prediction is an extrapolation."""
+_SIZES = ("gpus", "parameters", "seq")
 Z80 = 1.2816
 """Half the width of the central 80 % of a normal distribution, in deviations."""
 
@@ -70,18 +71,18 @@ def interval(
     table = _table()
     if table is None:
         return Interval(0.25, None, extrapolating=True)
-    distances = table.distances(traits)
+    far = table.distances(traits)
     used = table.calibrates & (table.sources != without)
-    near = float(distances[used].min()) if used.any() else FAR
-    weights = np.exp(-(distances[used] ** 2) / 2) / table.rows_of_source[used]
+    near = float(far[used].min()) if used.any() else FAR
+    weights = np.exp(-(far[used] ** 2) / 2) / table.rows_of_source[used]
     local = float(np.sum(weights * table.errors[used] ** 2) / max(np.sum(weights), 1e-300))
     variance = local + SITE**2 + (PER_DISTANCE * near) ** 2 + open_fields * OPEN_FIELD**2
     variance += UNMEASURED**2 * (not traits.calibrated)
     others = table.sources != without
-    first = int(np.argmin(np.where(others, distances, np.inf)))
+    first = int(np.argmin(np.where(others, far, np.inf)))
     nearest = Neighbour(
         str(table.ids[first]), str(table.sources[first]), float(np.exp(table.errors[first])),
-        float(distances[first]),
+        float(far[first]),
     )  # fmt: skip
     return Interval(site.narrowed(variance**0.5), nearest, extrapolating=near > FAR)
 
@@ -120,14 +121,5 @@ def _table() -> _Table | None:
         errors=np.log(np.array([float(row["ratio"]) for row in rows])),
         words={name: np.array([row[name] for row in rows]) for name in DIFFER},
         used=np.array([[row[name] == "True" for name in USED] for row in rows]),
-        scale=np.array(
-            [
-                [
-                    log2(float(row["gpus"])) / 3,
-                    log10(float(row["parameters"])),
-                    log2(float(row["seq"])) / 3,
-                ]
-                for row in rows
-            ]
-        ),
+        scale=np.array([scale_of(*(float(row[name]) for name in _SIZES)) for row in rows]),
     )

@@ -1,6 +1,7 @@
 """One model on one machine in many layouts, each as it would be predicted alone.
 
-Holds `Evaluated` and `evaluated`: layouts that differ in their sizes only are one call with arrays.
+Holds `Evaluated`, `evaluated` (layouts that differ in their sizes only are one call with arrays)
+and `likeliest_of`.
 """
 
 from collections.abc import Sequence
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from syncwall.answer.evaluation import evaluate
+from syncwall.answer.open_fields import likeliest
 from syncwall.describe import Cluster, Layout, Model, Software
 from syncwall.work.memory import step_memory
 
@@ -46,6 +48,12 @@ def evaluated(
         Evaluated(one, float(seconds[i]), float(memory[i]), _ledger(causes, i))
         for i, one in enumerate(layouts)
     ]
+
+
+def likeliest_of(found: Sequence[Evaluated], size_bytes: float) -> Evaluated:
+    """The one that whoever tuned the run would have found, on a device with `size_bytes`."""
+    times, memory = [one.step_s for one in found], [one.memory_bytes for one in found]
+    return found[likeliest(times, memory, size_bytes)]
 
 
 def _ledger(causes: dict[str, Any], index: int) -> dict[str, float]:

@@ -32,7 +32,8 @@ def predict(run: Run, network: Network | None = None, *, site: Site = NOWHERE) -
     `site` is what measured runs of the same cluster say; every prediction is anchored to them.
     """
     run, assumed = settled(run)
-    site = site.seen_from(Traits.of(run.model, run.cluster, run.layout, run.software, run.seq))
+    if site.known:
+        site = site.seen_from(Traits.of(run.model, run.cluster, run.layout, run.software, run.seq))
     prices = prices_of(run.cluster, run.layout, run.software, network)
     work = transformer_step(prices.setting.padded(run.model), run.layout, run.seq)
     time = step_time(work, run.layout, prices, run.gpus)

@@ -4,8 +4,8 @@ Holds `settled`. What the user left open takes its likeliest value and is report
 answer can list it and widen its interval.
 """
 
-from syncwall.answer.many import evaluated
-from syncwall.answer.open_fields import candidates, choices, least_recomputing, likeliest
+from syncwall.answer.many import evaluated, likeliest_of
+from syncwall.answer.open_fields import candidates, choices, least_recomputing
 from syncwall.cost.software import framework, switches
 from syncwall.describe import Layout, Run
 from syncwall.describe.choice import Choice, Dtype
@@ -30,8 +30,7 @@ def settled(run: Run) -> tuple[Run, dict[str, str]]:
     layouts = least_recomputing(layouts, [_bytes(run, one) for one in layouts], size)
     if len(layouts) > 1:
         found = evaluated(run.model, run.cluster, layouts, run.seq, run.software)
-        times, memory = [one.step_s for one in found], [one.memory_bytes for one in found]
-        layouts = [layouts[likeliest(times, memory, size)]]
+        layouts = [likeliest_of(found, size).layout]
     if layouts:
         run = run.model_copy(update={"layout": layouts[0]})
     return run, {name: _value(run, name) for name in left}

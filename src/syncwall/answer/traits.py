@@ -1,6 +1,7 @@
 """What makes two runs alike.
 
-Holds `Traits`, `distances` (of many runs to one), `distance` (of two) and `distances_among`.
+Holds `Traits`, `scale_of`, `distances` (of many runs to one), `distance` (of two) and
+`distances_among`.
 """
 
 from collections.abc import Sequence
@@ -33,7 +34,7 @@ class Traits:
     used: tuple[bool, ...]
     """Whether each of tp, pp, cp, ep and fsdp is used."""
     scale: tuple[float, float, float]
-    """log2 of GPUs / 3, log10 of parameters, log2 of the sequence / 3."""
+    """As `scale_of` gives it."""
 
     @classmethod
     def of(
@@ -42,7 +43,6 @@ class Traits:
         """The traits of one run."""
         bits = f"{8 * layout.precision.size_bytes:.0f}"
         used = (layout.tp > 1, layout.pp > 1, layout.cp > 1, layout.ep > 1, layout.shard == 3)
-        gpus = layout.gpus
         return cls(
             cluster.device.architecture.split("-")[0],
             bits,
@@ -51,8 +51,13 @@ class Traits:
             layout.frozen,
             calibration(cluster.device).device is not None,
             tuple(bool(one) for one in used),
-            (log2(gpus) / 3, log10(model.parameters), log2(seq) / 3),
+            scale_of(layout.gpus, model.parameters, seq),
         )
+
+
+def scale_of(gpus: float, parameters: float, seq: float) -> tuple[float, float, float]:
+    """How large a run is, in units in which 1 is about another kind of run."""
+    return log2(gpus) / 3, log10(parameters), log2(seq) / 3
 
 
 def distances(words: dict[str, Any], used: Any, scale: Any, traits: Traits) -> Any:

@@ -11,8 +11,7 @@ from functools import cached_property
 from typing import Any
 
 from syncwall.answer.interval import interval
-from syncwall.answer.many import SIZES, Evaluated, evaluated
-from syncwall.answer.open_fields import likeliest
+from syncwall.answer.many import SIZES, Evaluated, evaluated, likeliest_of
 from syncwall.answer.traits import Traits
 from syncwall.describe import Layout
 from syncwall.validate.mapping import Case
@@ -65,8 +64,9 @@ def outcomes(
     """An outcome for every case, in order; `progress` is told which share is done."""
     groups: dict[Any, list[tuple[int, Layout]]] = defaultdict(list)
     for index, case in enumerate(cases):
+        shared = _shared(case)
         for layout in case.layouts:
-            groups[_key(case, layout)].append((index, layout))
+            groups[shared, _switches(layout)].append((index, layout))
     found: dict[int, list[Evaluated]] = defaultdict(list)
     for number, members in enumerate(groups.values()):
         if progress is not None:
@@ -79,19 +79,21 @@ def outcomes(
     return [_chosen(case, found[index]) for index, case in enumerate(cases)]
 
 
-def _key(case: Case, layout: Layout) -> Any:
-    """What must be equal for two layouts to be evaluated in one call."""
-    plain = tuple((name, value) for name, value in layout.__dict__.items() if name not in SIZES)
+def _shared(case: Case) -> Any:
+    """What must be equal for two cases to be evaluated in one call."""
     machine = case.cluster
     return (
         case.model.model_dump_json(), case.software, case.seq, machine.domain_gpus,
-        machine.gpus_per_node, machine.name, machine.device.name, repr(machine.node.nics), plain,
+        machine.gpus_per_node, machine.name, machine.device.name, repr(machine.node.nics),
     )  # fmt: skip
+
+
+def _switches(layout: Layout) -> Any:
+    """And for two layouts."""
+    return tuple((name, value) for name, value in layout.__dict__.items() if name not in SIZES)
 
 
 def _chosen(case: Case, found: list[Evaluated]) -> Outcome:
     """The likeliest of the ways to fill in what the source leaves open."""
-    size = case.cluster.device.memory.size_bytes
-    times, memory = [one.step_s for one in found], [one.memory_bytes for one in found]
-    best = found[likeliest(times, memory, size)]
+    best = likeliest_of(found, case.cluster.device.memory.size_bytes)
     return Outcome(case, best.layout, best.step_s, best.memory_bytes, best.ledger)

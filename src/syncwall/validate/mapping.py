@@ -1,10 +1,12 @@
 """From a published run to layouts that syncwall can predict.
 
-Holds `Case` and `case_of`. What the source leaves open becomes several candidates; the likeliest is
-chosen later, when their times and memory are known. No rule here knows a source by its name.
+Holds `Case`, `case_of` and `cases_of`. What the source leaves open becomes several candidates; the
+likeliest is chosen later, when their times and memory are known. No rule here knows a source by its
+name.
 """
 
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 from pydantic import ValidationError
@@ -37,9 +39,9 @@ class Case:
     seq: int
     layouts: list[Layout]
     """Resolved candidates; more than one where the source leaves something open."""
-    open_fields: tuple[str, ...] = ()
+    open_fields: tuple[str, ...]
     """What the source does not say."""
-    measured_s: float = field(default=0.0)
+    measured_s: float
 
 
 def case_of(row: Row) -> Case:
@@ -57,6 +59,17 @@ def case_of(row: Row) -> Case:
     seq = row.whole("seq_len")
     measured = measured_s(row, model)
     return Case(row, model, cluster, software, seq, layouts, missing, measured)
+
+
+def cases_of(rows: Iterable[Row]) -> list[Case]:
+    """The cases of those rows that can be represented."""
+    found = []
+    for row in rows:
+        try:
+            found.append(case_of(row))
+        except CannotRepresent:
+            continue
+    return found
 
 
 def _reason(error: ValueError) -> str:
@@ -87,7 +100,7 @@ def _stated(row: Row, software: Software) -> dict[str, Any]:
     tp, cp, pp = (row.whole(name) for name in ("tp", "cp", "pp"))
     gpus = row.whole("gpus")
     dp = max(gpus // (tp * cp * pp), 1)
-    precision = _precision(row, software)
+    precision = _precision(row)
     core = software.framework == "megatron-core"
     fields: dict[str, Any] = dict(Layout().__dict__)
     fields |= {
@@ -108,8 +121,8 @@ def _stated(row: Row, software: Software) -> dict[str, Any]:
     fields |= switches_of(row, software, fields["shard"])
     if "CP all-to-all" in row.text("options"):
         fields["cp_kind"] = ContextKind.ULYSSES
-    elif core or software.framework == "torchtitan":
-        fields["cp_kind"] = ContextKind.ALL_GATHER if not core else ContextKind.RING
+    elif software.framework == "torchtitan":
+        fields["cp_kind"] = ContextKind.ALL_GATHER
     return fields
 
 
@@ -152,7 +165,7 @@ def _etp(row: Row, software: Software) -> int:
     return row.whole("tp") if early and row.text("family") == "moe" else 1
 
 
-def _precision(row: Row, software: Software) -> Dtype:
+def _precision(row: Row) -> Dtype:
     words = row.text("precision").split(" ")[0]
     if words:
         return Dtype(words)

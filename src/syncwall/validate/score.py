@@ -1,10 +1,12 @@
 """How far predictions are from measurements.
 
-Holds `Score`, `score` and `anchored_mape`. The error of a run is |predicted / measured - 1|.
+Holds `Score`, `score`, `anchored_mape` and `evenly`. The error of a run is
+|predicted / measured - 1|.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
@@ -12,6 +14,7 @@ from syncwall.answer.site import BETWEEN_SITES, PER_DISTANCE, WITHIN_SITE
 from syncwall.answer.traits import distances_among
 from syncwall.validate.evaluation import Outcome
 
+Item = TypeVar("Item")
 MOST_ANCHORS = 400
 """Runs of a set that are tried as known runs."""
 
@@ -62,13 +65,18 @@ def score(outcomes: Sequence[Outcome]) -> Score:
     )
 
 
+def evenly(items: Sequence[Item], most: int) -> list[Item]:
+    """`items`, or `most` of them, evenly spread."""
+    step = max(1.0, len(items) / most)
+    return [items[int(i * step)] for i in range(min(len(items), most))]
+
+
 def anchored_mape(outcomes: Sequence[Outcome]) -> float:
     """Mean error of the other runs when one run of the set is known, averaged over that one.
 
     Of long sets an even sample counts.
     """
-    step = max(1.0, len(outcomes) / MOST_ANCHORS)
-    some = [outcomes[int(i * step)] for i in range(min(len(outcomes), MOST_ANCHORS))]
+    some = evenly(outcomes, MOST_ANCHORS)
     logs = np.log([outcome.ratio for outcome in some])
     far = distances_among([outcome.traits for outcome in some])
     trusted = BETWEEN_SITES**2 / (BETWEEN_SITES**2 + WITHIN_SITE**2 + (PER_DISTANCE * far) ** 2)

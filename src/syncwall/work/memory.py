@@ -40,7 +40,7 @@ class Memory:
     logits: Number
     gathered: Number
     """Weights that FSDP has gathered: two layers at a time, in a pipeline all of a stage."""
-    fresh: Number
+    new_gradients: Number
     """Gradients of one weight, with FSDP of one layer, before they are added up or reduced."""
     reserve: Number
 
@@ -122,7 +122,7 @@ def _rank(shape: Shape, held: Held, layers: Any, micro: Any, head: Any) -> Memor
     at_once = reduced_at_once(layout)
     kept = _shared_out(held, at_once, degree, expert_dp)
     weight, elsewhere_kept = _largest_weight(shape), held.plain + held.experts - kept
-    fresh = np.minimum(np.maximum(_largest_layer(shape), weight), elsewhere_kept + weight)
+    new_gradients = np.minimum(np.maximum(_largest_layer(shape), weight), elsewhere_kept + weight)
     working = _working_set(shape) * (layout.recompute == Recompute.FULL)
     logit_bytes = FUSED_LOGITS_BYTES if layout.fused_loss else LOGITS_BYTES
     return Memory(
@@ -136,7 +136,7 @@ def _rank(shape: Shape, held: Held, layers: Any, micro: Any, head: Any) -> Memor
             elsewhere,
             np.minimum(2.0 * WEIGHT_BYTES * _largest_layer(shape), elsewhere),
         ),
-        fresh=layout.gradient_dtype.size_bytes * trained * fresh,
+        new_gradients=layout.gradient_dtype.size_bytes * trained * new_gradients,
         reserve=RESERVE_BYTES + 0.0 * layers,
     )
 
