@@ -19,7 +19,7 @@ from tests.describe.samples import cluster
 
 def layer(compute: Any, gather: Any, *, ahead: bool = True) -> Segments:
     """A layer that gathers its weights, one layer ahead or not."""
-    of: Literal["previous start", "previous end"] = "previous start" if ahead else "previous end"
+    of: Literal["previous start", "computed"] = "previous start" if ahead else "computed"
     return Segments(
         [
             Segment(Stream.GATHER, "gather", gather, (Wait(1, of=of),), []),
@@ -165,10 +165,11 @@ def test_weights_have_come_before_the_last_computation_whatever_was_behind():
     block = Segments(
         [
             Segment(Stream.GATHER, "gather", 0.1, (Wait(1, of="previous start"),), []),
-            Segment(Stream.COMPUTE, "work", 1.0, (Wait(0), Wait(2, of="previous end")), []),
+            Segment(Stream.COMPUTE, "work", 1.0, (Wait(0),), []),
             Segment(Stream.REDUCE, "exposed DP", 0.5, (Wait(1),), []),
         ],
         Ledger({"work": 1.0}),
+        awaited=(Wait(2),),
     )
     short, whole = Clock(), Clock(intervals=[])
     for clock in (short, whole):

@@ -7,6 +7,8 @@ from typing import Any
 
 from syncwall.cost.calibration import calibration
 from syncwall.cost.communication import NcclNetwork, Network
+from syncwall.cost.measured import Measured
+from syncwall.cost.measured_network import MeasuredNetwork
 from syncwall.cost.prices import Prices
 from syncwall.cost.software import Setting
 from syncwall.describe import Cluster, Layout, Model, Software
@@ -33,11 +35,20 @@ def evaluate(
 
 
 def prices_of(
-    cluster: Cluster, layout: Layout, software: Software, network: Network | None
+    cluster: Cluster,
+    layout: Layout,
+    software: Software,
+    network: Network | None,
+    measured: Measured | None = None,
 ) -> Prices:
-    """What operations cost on `cluster` with `software`, communication by `network` if given."""
+    """What operations cost on `cluster` with `software`, communication by `network` if given.
+
+    What was `measured` on the very machine beats the catalogue.
+    """
     setting = Setting.of(software)
-    fit = setting.tuned(calibration(cluster.device))
+    fit = setting.tuned(calibration(cluster.device, measured))
     wires = network or NcclNetwork(layout, cluster, fit.network)
+    if network is None and fit.measured.collectives:
+        wires = MeasuredNetwork(fit.measured.collectives, layout, cluster, wires)
     host_s = setting.host_s(layout, cluster, fit.elementwise.eager)
     return Prices(cluster.device, wires, fit, setting, host_s)

@@ -14,6 +14,7 @@ from syncwall.answer.site import NOWHERE, Site
 from syncwall.answer.traits import Traits
 from syncwall.cost.calibration import Calibration
 from syncwall.cost.communication import Network
+from syncwall.cost.measured import Measured
 from syncwall.cost.prices import Prices
 from syncwall.describe import Run
 from syncwall.timeline.ledger import Ledger
@@ -25,16 +26,23 @@ from syncwall.work.step import transformer_step
 MFU_CONVENTION = "causal, dense 16-bit peak"
 
 
-def predict(run: Run, network: Network | None = None, *, site: Site = NOWHERE) -> "Prediction":
+def predict(
+    run: Run,
+    network: Network | None = None,
+    *,
+    site: Site = NOWHERE,
+    measured: Measured | None = None,
+) -> "Prediction":
     """How fast `run` will be, where its time goes, and whether it fits.
 
     `network` prices communication in the place of the closed form, for example by simulation.
     `site` is what measured runs of the same cluster say; every prediction is anchored to them.
+    `measured` is what `syncwall measure` found on the machine; it beats the catalogue.
     """
     run, assumed = settled(run)
     if site.known:
         site = site.seen_from(Traits.of(run.model, run.cluster, run.layout, run.software, run.seq))
-    prices = prices_of(run.cluster, run.layout, run.software, network)
+    prices = prices_of(run.cluster, run.layout, run.software, network, measured)
     work = transformer_step(prices.setting.padded(run.model), run.layout, run.seq)
     time = step_time(work, run.layout, prices, run.gpus)
     memory = step_memory(run.model, run.layout, run.seq)

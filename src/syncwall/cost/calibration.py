@@ -11,6 +11,7 @@ from typing import Annotated
 from pydantic import Field
 
 from syncwall.catalogue import VARIABLE, Kind, names
+from syncwall.cost.measured import Measured
 from syncwall.describe.base import Bytes, BytesPerSecond, Description, Entry, Ratio, Seconds
 from syncwall.describe.choice import Dtype
 from syncwall.describe.device import Device
@@ -25,6 +26,7 @@ _GLOO_RATE = Figure(
     Dimension.BYTES_PER_S,
     Provenance(Trust.MEASURED, "scale-ops-net-1", note="all-reduce busbw on two nodes, 0.86"),
 )
+_NO_TIME = Figure(0.0, Dimension.SECONDS, Provenance())
 Fraction = Annotated[float, Field(gt=0, le=1.5)]
 
 
@@ -159,6 +161,9 @@ class NetworkFit(Fit):
     """Bus rate of Gloo, whose CPUs add the numbers, whatever the wire."""
     contention: Annotated[float, Field(ge=1)]
     """Slowdown of computation while communication runs beside it."""
+    host_share: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    """Share of a collective's time for which computation beside it stands still, where the cores
+    that compute also send and add (Gloo on CPUs)."""
 
     def of(self, kind: CollectiveKind) -> KindFit:
         """The fit of `kind`; a broadcast is priced like an all-gather."""
@@ -171,6 +176,9 @@ class RankFit(Description):
 
     jitter: Annotated[float, Field(ge=0, lt=0.5)] = 0.003
     """Standard deviation of a rank's step time over its mean."""
+    meeting_s: Seconds = Field(_NO_TIME, alias="meeting")
+    """Wait for the slowest rank each time that ranks meet after computing: where several share
+    cores, each is held up in turn."""
 
 
 class Calibration(Entry):
@@ -182,14 +190,24 @@ class Calibration(Entry):
     elementwise: ElementwiseFit
     network: NetworkFit
     ranks: RankFit = RankFit()
+    measured: Measured = Measured()
+    """What was measured on the very machine."""
     training: dict[Month, Fraction]
     """Speed of matrix multiplications inside a training step over a kernel alone, by the month
     from which software reached it: other layouts, clocks under load, young libraries."""
 
 
-def calibration(device: Device) -> Calibration:
-    """The calibration of `device`, or the generic one."""
-    return _calibration(device.name, os.environ.get(VARIABLE, ""))
+def calibration(device: Device, measured: Measured | None = None) -> Calibration:
+    """The calibration of `device`, or the generic one, with what was `measured` on the machine."""
+    found = _calibration(device.name, os.environ.get(VARIABLE, ""))
+    if measured is None:
+        return found
+    network, ranks = found.network, found.ranks
+    if measured.host_share is not None:
+        network = network.model_copy(update={"host_share": measured.host_share})
+    if measured.meeting_s is not None:
+        ranks = ranks.model_copy(update={"meeting_s": measured.meeting_s, "jitter": 0.0})
+    return found.model_copy(update={"measured": measured, "network": network, "ranks": ranks})
 
 
 @lru_cache(maxsize=64)

@@ -21,6 +21,8 @@ class Path:
     ranks: Number
     domains: Number
     """Scale-up domains that the group stands in."""
+    nodes: Number
+    """Nodes that it stands in."""
     nic_bytes_per_s_per_gpu: Number
     """One rank's one-way share of the NICs through the fabric tiers that the group needs."""
 
@@ -61,7 +63,9 @@ def _path(ranks: Any, stride: Any, cluster: Cluster) -> Path:
     within = np.clip(cluster.domain_gpus // np.maximum(stride, 1), 1, ranks)
     domains = np.ceil(ranks / within)
     reach = np.ceil(ranks * stride / cluster.gpus_per_node)
-    return Path(ranks, domains, cluster.nic_bytes_per_s_per_gpu / _oversubscription(cluster, reach))
+    nic_bytes_per_s = cluster.nic_bytes_per_s_per_gpu / _oversubscription(cluster, reach)
+    nodes = np.ceil(ranks / np.clip(cluster.gpus_per_node // np.maximum(stride, 1), 1, ranks))
+    return Path(ranks, domains, nodes, nic_bytes_per_s)
 
 
 def _oversubscription(cluster: Cluster, nodes: Any) -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 from syncwall.cost.calibration import Calibration
 from syncwall.cost.communication import Network
 from syncwall.cost.compute import attention_seconds, elementwise_seconds, gemm_seconds
+from syncwall.cost.corrections import Corrections
 from syncwall.cost.software import Setting
 from syncwall.describe.device import Device
 from syncwall.work.block import What
@@ -34,6 +35,7 @@ class Prices:
         issued = setting.software.graphs == "none"
         self.host_wait_s = setting.framework.host.per_wait_s * issued
         """Host time lost by reading a number from the device."""
+        self._corrections = Corrections(device, fit, setting)
         self._known: dict[int, tuple[What, Any]] = {}
 
     def seconds(self, what: What) -> Any:
@@ -51,11 +53,14 @@ class Prices:
 
     def _priced(self, what: What) -> Any:
         if isinstance(what, Gemm):
-            return gemm_seconds(what, self._device, self.fit.gemm)
+            said = gemm_seconds(what, self._device, self.fit.gemm)
+            return said * self._corrections.gemm(what)
         if isinstance(what, Attention):
-            return attention_seconds(what, self._device, self.fit.attention, self.setting)
+            said = attention_seconds(what, self._device, self.fit.attention, self.setting)
+            return said * self._corrections.attention(what)
         if isinstance(what, Elementwise):
-            return elementwise_seconds(what, self._device, self.fit.elementwise, self.setting)
+            said = elementwise_seconds(what, self._device, self.fit.elementwise, self.setting)
+            return said * self._corrections.elementwise(what)
         if isinstance(what, Collective):
             return self._network.collective_seconds(what)
         return self._network.transfer_seconds(what)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from syncwall.cost.calibration import NetworkFit
 from syncwall.cost.prices import Prices
 from syncwall.timeline.ledger import Ledger
 from syncwall.work.block import Block, Operation, Phase, Stream, Wait
@@ -38,6 +39,8 @@ class Segments:
     """Time that the host needs to issue one round."""
     awaited: tuple[Wait, ...] = ()
     """Segments for which the computation after a round waits."""
+    meetings: Any = 0.0
+    """Collectives of a round that no computation runs beside: ranks meet in each."""
 
     @property
     def compute_s(self) -> Any:
@@ -56,11 +59,21 @@ def segments(block: Block, prices: Prices) -> Segments:
     packed, where = _packed(priced)
     waits = [tuple(_renumbered(segment.waits, where)) for segment in packed]
     found = [replace(segment, waits=wait) for segment, wait in zip(packed, waits, strict=True)]
-    _share_links(found)
-    own = _slow_down(found, prices.fit.network.contention)
+    awaited = tuple(_renumbered(block.awaited, where))
+    blocked = [_blocked_share(index, found, awaited) for index in range(len(found))]
+    _share_links(found, blocked)
+    own = _slow_down(found, blocked, prices.fit.network)
     issued = sum(_issued(*piece) for s in found if s.stream is Stream.COMPUTE for piece in s.pieces)
     host_s = prices.host_s * issued + prices.host_wait_s * block.host_waits
-    return Segments(found, own, host_s, tuple(_renumbered(block.awaited, where)))
+    met = sum(share * (s.seconds > 0) for s, share in zip(found, blocked, strict=True))
+    return Segments(found, own, host_s, awaited, met)
+
+
+def _blocked_share(index: int, found: list[Segment], awaited: tuple[Wait, ...]) -> Any:
+    """1 where no computation runs beside weights or gradients on their way, else 0."""
+    waits = awaited if found[index].stream is Stream.REDUCE else found[index].waits
+    chosen = [w for w in waits if (w.index == index if waits is awaited else w.of == "computed")]
+    return sum(1.0 * wait.when for wait in chosen) if chosen else 0.0
 
 
 def _issued(operation: Operation, seconds: Any) -> Any:
@@ -124,22 +137,24 @@ def _renumbered(waits: tuple[Wait, ...], where: dict[int, int]) -> list[Wait]:
     return list(found.values())
 
 
-def _share_links(found: list[Segment]) -> None:
+def _share_links(found: list[Segment], blocked: list[Any]) -> None:
     """Weights on their way in and gradients of the same ranks on their way out share the links.
 
     The gather of the next layer runs beside the reduction of the last one, so it takes as long as
-    both together.
+    both together, unless both are waited for.
     """
     gathers = [segment for segment in found if segment.stream is Stream.GATHER]
+    alone = sum(blocked[i] for i, s in enumerate(found) if s is gathers[0]) if gathers else 0.0
     coming: dict[str | None, Any] = {}
     for segment in gathers:
         for operation, seconds in segment.pieces:
             coming[_axis(operation)] = coming.get(_axis(operation), 0.0) + seconds
     leaving: Any = 0.0
-    for segment in found:
+    for segment, waited_for in zip(found, blocked, strict=True):
         if segment.stream is Stream.REDUCE:
             for operation, seconds in segment.pieces:
-                leaving = leaving + seconds * (coming.get(_axis(operation), 0.0) > 0)
+                together = (coming.get(_axis(operation), 0.0) > 0) * (1.0 - alone * waited_for)
+                leaving = leaving + seconds * together
     for segment in gathers[:1]:
         segment.seconds = segment.seconds + leaving
 
@@ -148,14 +163,16 @@ def _axis(operation: Operation) -> str | None:
     return operation.what.axis if isinstance(operation.what, Collective) else None
 
 
-def _slow_down(found: list[Segment], contention: float) -> Ledger:
+def _slow_down(found: list[Segment], blocked: list[Any], fit: NetworkFit) -> Ledger:
     """Stretch computation where communication runs beside it; the ledger of one round."""
     own = Ledger()
     beside: Any = 0.0
     for segment in found:
         if segment.stream in (Stream.GATHER, Stream.REDUCE):
             beside = np.maximum(beside, 1.0 * (segment.seconds > 0))
-    slower = (contention - 1.0) * beside
+    slower = (fit.contention - 1.0) * beside
+    if fit.host_share:
+        slower = slower + _standing_still(found, blocked, fit.host_share)
     busy: Any = 0.0
     for segment in found:
         if segment.stream is Stream.COMPUTE:
@@ -165,3 +182,17 @@ def _slow_down(found: list[Segment], contention: float) -> Ledger:
             segment.seconds = segment.seconds * (1.0 + slower)
     own.add("contention", busy * slower)
     return own
+
+
+def _standing_still(found: list[Segment], blocked: list[Any], host_share: float) -> Any:
+    """Time that communication takes from the cores that compute, over that of the computation.
+
+    A second beside communication computes for 1 - `host_share`, as long as both are there.
+    """
+    moving_s: Any = 0.0
+    for segment, waited_for in zip(found, blocked, strict=True):
+        if segment.stream in (Stream.GATHER, Stream.REDUCE):
+            moving_s = moving_s + segment.seconds * (1.0 - waited_for)
+    busy_s = sum(segment.seconds for segment in found if segment.stream is Stream.COMPUTE)
+    together_s = np.minimum(moving_s, busy_s / (1.0 - host_share))
+    return together_s * host_share / np.maximum(busy_s, 1e-30)

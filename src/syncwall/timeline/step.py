@@ -42,7 +42,21 @@ def step_time(work: Work, layout: Layout, prices: Prices, gpus: Any) -> StepTime
     total.add("host", prices.setting.framework.host.per_step_s)
     total.add(EXPOSED[Stream.PIPELINE], _transfers(work, layout, prices, work.microbatches))
     total.add("straggler wait", total.total * prices.fit.ranks.jitter * slowest_of(gpus))
+    if prices.fit.ranks.meeting_s:
+        total.add(
+            "straggler wait", _meetings(work, packed) * prices.fit.ranks.meeting_s * (gpus > 1)
+        )
     return StepTime(total.total, total)
+
+
+def _meetings(work: Work, packed: "_Packed") -> Any:
+    """Times in a step that all ranks wait for each other: blocking collectives, and its end."""
+    found: Any = 1.0
+    for stage in work.stages:
+        blocks = (*stage.forward, *stage.last_backward, *stage.finish)
+        met = sum(packed.of(block).meetings * block.rounds for block in blocks)
+        found = found + met * (stage.ranks > 0)
+    return found
 
 
 def _whole(time: "_StageTime", microbatches: Any, layout: Layout, micro_all_s: Any) -> Ledger:

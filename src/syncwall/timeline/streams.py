@@ -120,13 +120,16 @@ class Clock:
             if self.intervals is not None:
                 self._record(segment, float(start))
         for wait in block.awaited:
+            if wait.when is False:
+                continue
             self._await(this, wait, block.segments[wait.index].cause, waited)
         return this
 
     def _await(self, this: "_Round", wait: Wait, cause: str, waited: Ledger) -> None:
         """Computation goes on when the share of a segment that it waits for has ended."""
         now, begun = self.free[Stream.COMPUTE], this.starts[wait.index]
-        later = np.maximum(now, begun + wait.share * (this.ends[wait.index] - begun))
+        moment = begun + wait.share * (this.ends[wait.index] - begun)
+        later = np.maximum(now, moment if wait.when is True else moment * wait.when)
         waited.add(cause, later - now)
         self.free[Stream.COMPUTE] = later
 
@@ -156,11 +159,12 @@ class Clock:
                 if not (isinstance(wait.share, float) and wait.share == 1.0):
                     begun = this.starts[wait.index]
                     moment = begun + wait.share * (moment - begun)
+            elif wait.of == "computed":
+                moment = self.free[Stream.COMPUTE]
             elif previous is None:
                 continue
             else:
-                ends = wait.of == "previous end"
-                moment = (previous.ends if ends else previous.starts)[wait.index]
+                moment = previous.starts[wait.index]
             if wait.when is not True:
                 moment = moment * wait.when
             later = np.maximum(start, moment)
@@ -186,10 +190,12 @@ class Clock:
         Three rounds may all be spent on a backlog that many rounds would have worked off.
         """
         leaving: Any = 0.0
-        for segment in reversed(block.segments):
+        for index, segment in reversed(list(enumerate(block.segments))):
             if segment.stream is Stream.COMPUTE:
                 break
-            leaving = leaving + segment.seconds * (segment.stream is Stream.REDUCE)
+            if segment.stream is Stream.REDUCE:
+                left = sum(1.0 * wait.when for wait in block.awaited if wait.index == index)
+                leaving = leaving + segment.seconds * (1.0 - left)
         now = self.free[Stream.COMPUTE]
         soonest = (now + leaving) * (rounds > 0)
         self.free[Stream.REDUCE] = np.maximum(self.free[Stream.REDUCE], soonest)

@@ -58,8 +58,9 @@ class Wait:
     """True (or an array of truths) where the wait applies."""
     share: Number = 1.0
     """Share of it that must be done; less than 1 where it is cut up and computed on meanwhile."""
-    of: Literal["end", "previous start", "previous end"] = "end"
-    """What it waits for; the start one round earlier means prefetch by one round."""
+    of: Literal["end", "previous start", "computed"] = "end"
+    """What it waits for; the start one round earlier means prefetch by one round, "computed" that
+    all computation before it has ended, with what that waits for."""
 
 
 @dataclass(frozen=True, slots=True)

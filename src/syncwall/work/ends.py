@@ -13,7 +13,7 @@ from syncwall.work.held import Held
 from syncwall.work.layer import ACTIVATION_BYTES, Shape, entering, leaving, norm_part
 from syncwall.work.operations import Collective, Elementwise
 from syncwall.work.parts import Part, elementwise, gemm
-from syncwall.work.sharing import WEIGHT_BYTES
+from syncwall.work.sharing import weight_bytes
 
 OPTIMIZER_BYTES = 34.0
 """Memory traffic of AdamW for one parameter: weight, two moments and gradient in fp32 read (16),
@@ -29,12 +29,13 @@ def embedding_parts(shape: Shape) -> list[Part]:
 
 
 def head_parts(shape: Shape) -> list[Part]:
-    """Final norm, logits and loss; the logits are multiplied in 16 bits whatever the precision."""
+    """Final norm, logits and loss; narrower formats than 16 bits are not used for the logits."""
     width = shape.model.vocab / shape.layout.tp
+    dtype = Dtype.FP32 if shape.layout.precision is Dtype.FP32 else Dtype.BF16
     return [
         norm_part(shape, "final norm"),
         *entering(shape, "head"),
-        gemm("logits", "head", shape.tokens, width, shape.model.hidden, Dtype.BF16),
+        gemm("logits", "head", shape.tokens, width, shape.model.hidden, dtype),
         elementwise("loss", LOGIT_BYTES * shape.tokens * width, kernels=4),
     ]
 
@@ -50,8 +51,10 @@ def finish_block(layout: Layout, held: Held) -> Block:
     replicated = sharded & (layout.shard < Shard.FSDP)
     exposed = replicated * (1 - layout.overlap_parameters)
     once = (layout.shard == Shard.FSDP) * (layout.pp > 1)
-    weights = Collective("all-gather", WEIGHT_BYTES * held.plain * (exposed + once), "shard")
-    update = Elementwise(OPTIMIZER_BYTES * (own + experts), 4, is_fused=True)
+    weights = Collective(
+        "all-gather", weight_bytes(layout) * held.plain * (exposed + once), "shard"
+    )
+    update = Elementwise(OPTIMIZER_BYTES * (own + experts), 4, is_fused=True, kind="optimizer")
     return Block(
         "optimizer",
         (

@@ -17,7 +17,7 @@ from syncwall.describe.layout import Recompute, Schedule, Shard
 from syncwall.work.held import Held, dense_held, embedding_held, expert_held, head_held
 from syncwall.work.layer import ACTIVATION_BYTES, Shape
 from syncwall.work.operations import Number
-from syncwall.work.sharing import WEIGHT_BYTES, reduced_at_once
+from syncwall.work.sharing import reduced_at_once, weight_bytes
 from syncwall.work.step import LayerCounts
 
 ADAM_BYTES = 12.0
@@ -115,7 +115,7 @@ def _rank(shape: Shape, held: Held, layers: Any, micro: Any, head: Any) -> Memor
     layout = shape.layout
     whole, expert_dp = layout.shard, layout.expert_dp
     degree = layout.shard_degree
-    each_bytes = layout.precision.size_bytes if layout.frozen else WEIGHT_BYTES
+    each_bytes = layout.precision.size_bytes if layout.frozen else weight_bytes(layout)
     weights = each_bytes * _shared_out(held, whole >= Shard.FSDP, degree, expert_dp)
     elsewhere = each_bytes * (held.plain + held.experts) - weights
     trained = 1 - layout.frozen
@@ -124,21 +124,29 @@ def _rank(shape: Shape, held: Held, layers: Any, micro: Any, head: Any) -> Memor
     weight, elsewhere_kept = _largest_weight(shape), held.plain + held.experts - kept
     new_gradients = np.minimum(np.maximum(_largest_layer(shape), weight), elsewhere_kept + weight)
     working = _working_set(shape) * (layout.recompute == Recompute.FULL)
+    wide = weight_bytes(layout) / ACTIVATION_BYTES
     logit_bytes = FUSED_LOGITS_BYTES if layout.fused_loss else LOGITS_BYTES
     return Memory(
         weights=weights,
         gradients=layout.gradient_dtype.size_bytes * trained * kept,
-        optimizer=ADAM_BYTES * trained * _shared_out(held, whole >= Shard.ZERO1, degree, expert_dp),
-        activations=micro * layers * _kept_per_layer(shape) + working,
+        optimizer=_adam_bytes(layout)
+        * trained
+        * _shared_out(held, whole >= Shard.ZERO1, degree, expert_dp),
+        activations=(micro * layers * _kept_per_layer(shape) + working) * wide,
         logits=logit_bytes * shape.tokens * shape.model.vocab / layout.tp * head,
         gathered=np.where(
             layout.pp > 1,
             elsewhere,
-            np.minimum(2.0 * WEIGHT_BYTES * _largest_layer(shape), elsewhere),
+            np.minimum(2.0 * weight_bytes(layout) * _largest_layer(shape), elsewhere),
         ),
         new_gradients=layout.gradient_dtype.size_bytes * trained * new_gradients,
         reserve=RESERVE_BYTES + 0.0 * layers,
     )
+
+
+def _adam_bytes(layout: Layout) -> float:
+    """Optimizer states of one parameter; weights that are fp32 already need no second copy."""
+    return ADAM_BYTES - 4.0 * (weight_bytes(layout) == 4.0)
 
 
 def in_flight(layout: Layout) -> Any:

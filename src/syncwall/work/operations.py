@@ -123,6 +123,8 @@ class Elementwise:
     """Launches."""
     is_fused: bool = False
     """True if every implementation fuses it (optimizers over lists of tensors)."""
+    kind: str = ""
+    """What it is (norm, activation, norm backward, optimizer, ...), as measurements name it."""
 
     @property
     def flops(self) -> Number:

@@ -76,9 +76,11 @@ def attention(name: str, what: Attention) -> Part:
 
 
 def elementwise(name: str, bytes_: Number, kernels: Number = 1) -> Part:
-    """Memory-bound work; its gradient moves twice as much."""
-    forward = Elementwise(bytes_, kernels)
-    return Part(name, "elementwise", forward, (Elementwise(2.0 * bytes_, 2 * kernels),))
+    """Memory-bound work; its gradient moves twice as much. Its kind is the name's last word."""
+    kind = name.rpartition(" ")[2]
+    forward = Elementwise(bytes_, kernels, kind=kind)
+    backward = Elementwise(2.0 * bytes_, 2 * kernels, kind=f"{kind} backward")
+    return Part(name, "elementwise", forward, (backward,))
 
 
 def exchange(
@@ -203,6 +205,6 @@ def _scaled(what: What | None, share: Number, bytes_: dict[tuple[int, int], Numb
     if isinstance(what, Attention):
         return replace(what, batch=what.batch * share)
     if isinstance(what, Elementwise):
-        return Elementwise(what.bytes * share, what.kernels * share)
+        return replace(what, bytes=what.bytes * share, kernels=what.kernels * share)
     size = bytes_.setdefault((id(what.bytes), id(share)), what.bytes * share)
     return replace(what, bytes=size)

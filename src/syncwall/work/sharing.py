@@ -10,12 +10,16 @@ Sources: PyTorch DDP (Li 2020), ZeRO (Rajbhandari 2020), PyTorch FSDP (Zhao 2023
 from dataclasses import replace
 from typing import Any
 
+from syncwall.describe.choice import Dtype
 from syncwall.describe.layout import Shard
 from syncwall.work.block import EXPOSED, Block, Operation, Phase, Stream, Wait
 from syncwall.work.held import Held
 from syncwall.work.operations import Axis, Collective, CollectiveKind, Number
 
-WEIGHT_BYTES = 2.0
+
+def weight_bytes(layout: Any) -> float:
+    """Bytes of a weight as it is computed with and sent: 4 in plain fp32 training, else 2."""
+    return 4.0 if layout.precision is Dtype.FP32 else 2.0
 
 
 def gathered(block: Block, held: Held, layout: Any, *, each_time: Number) -> Block:
@@ -28,7 +32,7 @@ def gathered(block: Block, held: Held, layout: Any, *, each_time: Number) -> Blo
     ahead, moving = layout.overlap_parameters, active > 0
     waits = (
         Wait(first + count, when=ahead & moving, of="previous start"),
-        Wait(len(block.operations) + count - 1, when=_not(ahead) & moving, of="previous end"),
+        Wait(first + count, when=_not(ahead) & moving, of="computed"),
     )
     sizes: tuple[tuple[Number, Axis], ...] = (
         (held.plain * active, "shard"),
@@ -37,7 +41,7 @@ def gathered(block: Block, held: Held, layout: Any, *, each_time: Number) -> Blo
     gathers = [
         Operation(
             "weights",
-            Collective("all-gather", WEIGHT_BYTES * size, axis),
+            Collective("all-gather", weight_bytes(layout) * size, axis),
             EXPOSED[Stream.GATHER],
             Stream.GATHER,
             waits,
@@ -84,14 +88,9 @@ def reduced(block: Block, held: Held, layout: Any, *, last: bool) -> Block:
         for kind, bytes_, axis, count in sums
     ]
     blocked = _not(layout.overlap_gradients)
-    first = _first_compute(block)
-    waits = tuple(
-        Wait(len(block.operations) + i, when=blocked, of="previous end")
-        for i in range(len(operations))
-    )
-    moved = list(block.operations)
-    moved[first] = replace(moved[first], after=(*moved[first].after, *waits))
-    return replace(block, operations=(*moved, *operations))
+    waits = tuple(Wait(len(block.operations) + i, when=blocked) for i in range(len(operations)))
+    every = (*block.operations, *operations)
+    return replace(block, operations=every, awaited=(*block.awaited, *waits))
 
 
 def reduced_at_once(layout: Any) -> Any:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from syncwall.describe import Layout, Model
-from syncwall.describe.layout import Recompute
+from syncwall.describe.layout import Recompute, Shard
 from syncwall.work.block import Block, Stage, Work
 from syncwall.work.ends import embedding_parts, finish_block, head_parts
 from syncwall.work.experts import expert_parts
@@ -28,13 +28,18 @@ def transformer_step(model: Model, layout: Layout, seq: Number) -> Work:
     """The work of one optimizer step; `layout` is resolved and may be arrays."""
     shape = Shape(model, layout, seq)
     layers = LayerCounts(model, layout)
-    embedding = _Kind.of("embedding", embedding_parts(shape), embedding_held(shape), shape)
+    late = _late(shape, layers)
+    embedding = _Kind.of(
+        "embedding", embedding_parts(shape), embedding_held(shape), shape,
+        late=-late * layers.last_dense,
+    )  # fmt: skip
     head = _Kind.of("head", head_parts(shape), head_held(shape), shape)
     attention = attention_parts(shape)
     body: list[tuple[_Kind, Number]] = [(embedding, 1.0)]
     last: list[tuple[_Kind, Number]] = [(embedding, 1.0 * (layout.pp == 1))]
     if model.mlp is not None and model.dense_layers:
-        dense = _Kind.of("dense layer", attention + mlp_parts(shape), dense_held(shape), shape)
+        parts = attention + mlp_parts(shape)
+        dense = _Kind.of("dense layer", parts, dense_held(shape), shape, late=late)
         body.append((dense, layers.body_dense))
         last.append((dense, layers.last_dense))
     if model.moe is not None:
@@ -79,7 +84,9 @@ class _Kind:
         shape: Shape,
         *,
         host_waits: Number = 0.0,
+        late: Number = 0.0,
     ) -> "_Kind":
+        """`late` of its gradients wait for those of the next block, in the bucket of both."""
         layout = shape.layout
         each_time = layout.pp == 1  # in a pipeline, FSDP keeps weights until the step ends
         forward = gathered(forward_block(name, parts, 1), held, layout, each_time=each_time)
@@ -87,11 +94,12 @@ class _Kind:
         again = backward_block(name, repeating, 1, frozen=layout.frozen, async_tp=layout.async_tp)
         backward = gathered(again, held, layout, each_time=each_time)
         trained = Held(0.0) if layout.frozen else held
+        leaving = Held(0.0) if layout.frozen else replace(held, plain=held.plain - late)
         return cls(
             trained,
             replace(forward, host_waits=host_waits),
             reduced(replace(backward, host_waits=host_waits), trained, layout, last=False),
-            reduced(replace(backward, host_waits=host_waits), trained, layout, last=True),
+            reduced(replace(backward, host_waits=host_waits), leaving, layout, last=True),
         )
 
 
@@ -109,6 +117,23 @@ def _stage(
         ranks,
         plain + experts,
     )
+
+
+def _late(shape: Shape, layers: "LayerCounts") -> Number:
+    """Gradients of each dense layer that DDP sends only with those of the embedding.
+
+    A bucket leaves when it is full: the last one, of at most `bucket_bytes`, holds the embedding
+    and the layers before it. Layers as large as a bucket have none.
+    """
+    layout, model = shape.layout, shape.model
+    if model.mlp is None or model.moe is not None:
+        return 0.0
+    bucket = layout.bucket_bytes / layout.gradient_dtype.size_bytes
+    each = dense_held(shape).plain
+    room = np.maximum(bucket - embedding_held(shape).plain, 0.0) * (each < bucket)
+    count = layers.last_dense + (layers.last_dense == 0)
+    ddp = (layout.shard == Shard.DDP) & (layout.pp == 1)
+    return np.minimum(room / count, each) * ddp
 
 
 def recomputed(parts: Sequence[Part], layout: Layout, layers: Number) -> list[Part]:

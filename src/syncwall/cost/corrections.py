@@ -1,0 +1,87 @@
+"""Formulas corrected by measurements of the very machine.
+
+Holds `Corrections`: for each operation, what measured kernels took over what the formula says.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from syncwall.cost.calibration import Calibration
+from syncwall.cost.compute import attention_seconds, elementwise_seconds, gemm_alone_seconds
+from syncwall.cost.measured import Nearby, role
+from syncwall.cost.software import Setting
+from syncwall.describe.choice import Dtype
+from syncwall.describe.device import Device
+from syncwall.work.operations import Attention, Elementwise, Gemm
+
+
+class Corrections:
+    """Factors on the formulas of one device; 1 where nothing was measured."""
+
+    def __init__(self, device: Device, fit: Calibration, setting: Setting) -> None:
+        self._device, self._fit, self._setting = device, fit, setting
+        measured = fit.measured
+        dtypes = {point.dtype for point in measured.gemm}
+        self._gemm = {dtype: self._gemms(dtype) for dtype in dtypes}
+        self._attention = self._attentions() if measured.attention else None
+        kinds = {point.kind for point in measured.elementwise}
+        self._elementwise = {kind: self._elementwises(kind) for kind in kinds}
+
+    def gemm(self, gemm: Gemm) -> Any:
+        """Factor on `gemm_seconds`."""
+        nearby = self._gemm.get(gemm.dtype)
+        return nearby.factor(_gemm_place(gemm)) if nearby else 1.0
+
+    def attention(self, attention: Attention) -> Any:
+        """Factor on `attention_seconds`."""
+        return self._attention.factor(_attention_place(attention)) if self._attention else 1.0
+
+    def elementwise(self, elementwise: Elementwise) -> Any:
+        """Factor on `elementwise_seconds`."""
+        nearby = self._elementwise.get(elementwise.kind)
+        return nearby.factor([np.log(np.maximum(elementwise.bytes, 1.0))]) if nearby else 1.0
+
+    def _gemms(self, dtype: Dtype) -> Nearby:
+        points = [point for point in self._fit.measured.gemm if point.dtype is dtype]
+        gemms = [
+            Gemm(p.m, p.n, p.k, p.dtype, is_weight_gradient=p.is_weight_gradient) for p in points
+        ]
+        said = [gemm_alone_seconds(gemm, self._device, self._fit.gemm) for gemm in gemms]
+        return _nearby([_gemm_place(gemm) for gemm in gemms], [p.seconds for p in points], said)
+
+    def _attentions(self) -> Nearby:
+        points = self._fit.measured.attention
+        whole = [
+            Attention(p.batch, p.heads, p.length, p.length, p.head_dim, p.head_dim, p.kv_heads,
+                      is_backward=p.is_backward)
+            for p in points
+        ]  # fmt: skip
+        fit, setting = self._fit.attention, self._setting
+        said = [attention_seconds(what, self._device, fit, setting) for what in whole]
+        places = [_attention_place(what) for what in whole]
+        return _nearby(places, [p.seconds for p in points], said)
+
+    def _elementwises(self, kind: str) -> Nearby:
+        points = [point for point in self._fit.measured.elementwise if point.kind == kind]
+        fit, setting = self._fit.elementwise, self._setting
+        fused = kind == "optimizer"
+        works = [Elementwise(p.bytes, is_fused=fused, kind=kind) for p in points]
+        said = [elementwise_seconds(work, self._device, fit, setting) for work in works]
+        return _nearby([[np.log(p.bytes)] for p in points], [p.seconds for p in points], said)
+
+
+def _nearby(places: list[Any], seconds: list[float], said: list[Any]) -> Nearby:
+    return Nearby(np.asarray(places, dtype=float), np.log(np.asarray(seconds) / np.asarray(said)))
+
+
+def _gemm_place(gemm: Gemm) -> list[Any]:
+    sizes = [np.log(np.maximum(size, 1.0)) for size in (gemm.m, gemm.n, gemm.k)]
+    return [*sizes, role(gemm.is_weight_gradient)]
+
+
+def _attention_place(attention: Attention) -> list[Any]:
+    heads = np.log(np.maximum(attention.batch * attention.heads, 1e-3))
+    length = np.log(np.maximum(attention.q_len, 1.0))
+    dim = np.log(np.maximum(attention.head_dim, 1.0))
+    return [heads, length, dim, role(attention.is_backward)]

@@ -1,0 +1,123 @@
+"""What was measured on the very machine, which beats the catalogue.
+
+Holds `Measured`, a file that `syncwall measure` makes and `predict --calibration` takes, and
+`MeasuredKernels`, which corrects the formulas with it: the time of an operation is its formula's,
+times what the nearest measured shapes took over the formula's time for them.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Final
+
+import numpy as np
+from pydantic import Field
+
+from syncwall.describe.base import Description
+from syncwall.describe.choice import Dtype
+from syncwall.work.operations import CollectiveKind
+
+Above0 = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+_OTHER_ROLE: Final = np.log(4.0)
+"""How far apart two shapes of different roles are: as if one dimension were four times larger."""
+_SAME: Final = 1e-9
+
+
+class GemmPoint(Description):
+    """A matrix multiplication alone."""
+
+    m: Above0
+    n: Above0
+    k: Above0
+    dtype: Dtype
+    is_weight_gradient: bool = False
+    seconds: Above0
+
+
+class AttentionPoint(Description):
+    """Causal attention alone."""
+
+    batch: Above0
+    heads: Above0
+    length: Above0
+    head_dim: Above0
+    kv_heads: Above0
+    is_backward: bool = False
+    seconds: Above0
+
+
+class ElementwisePoint(Description):
+    """One kind of memory-bound work alone."""
+
+    kind: str
+    """As in `work.operations.Elementwise`: norm, activation, norm backward, optimizer, ..."""
+    bytes: Above0
+    """Traffic that the model of the work counts for it."""
+    seconds: Above0
+
+
+class CollectiveTable(Description):
+    """One kind of collective among ranks that stand in one way."""
+
+    kind: CollectiveKind
+    ranks: Annotated[int, Field(ge=2)]
+    nodes: Annotated[int, Field(ge=1)]
+    points: Annotated[tuple[tuple[Above0, Above0], ...], Field(min_length=1)]
+    """Bytes (as nccl-tests counts them) and seconds, by rising size."""
+
+    def seconds(self, size: Any) -> Any:
+        """Time for `size` bytes: straight lines on logarithmic axes.
+
+        Below the smallest size a call costs what that one does; above the largest, bytes cost what
+        those of the largest did.
+        """
+        sizes, times = np.asarray(self.points, dtype=float).T
+        within = np.interp(np.log(np.maximum(size, sizes[0])), np.log(sizes), np.log(times))
+        return np.exp(within) * np.maximum(size / sizes[-1], 1.0)
+
+
+class Measured(Description):
+    """Measured times of one machine."""
+
+    made_at: str = ""
+    device: str = ""
+    """Name of the accelerator, or cpu."""
+    hosts: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
+    """Files that the numbers come from."""
+    gemm: tuple[GemmPoint, ...] = ()
+    attention: tuple[AttentionPoint, ...] = ()
+    elementwise: tuple[ElementwisePoint, ...] = ()
+    collectives: tuple[CollectiveTable, ...] = ()
+    host_share: Annotated[float, Field(ge=0, lt=1)] | None = None
+    """See `NetworkFit.host_share`; None if not measured."""
+    meeting_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+    """See `RankFit.meeting_s`; None if not measured."""
+
+
+@dataclass(frozen=True, slots=True)
+class Nearby:
+    """Corrections at measured places, and between them."""
+
+    places: Any
+    """Logarithms of the dimensions, one row for each point."""
+    logs: Any
+    """Logarithms of measured over predicted time."""
+
+    def factor(self, place: Sequence[Any]) -> Any:
+        """Measured over predicted at `place` (logarithms): the nearest points count most.
+
+        Inverse-distance weighting (Shepard 1968) with the fourth power of the distance.
+        """
+        apart: Any = 0.0
+        for axis, value in enumerate(place):
+            known = self.places[:, axis].reshape((-1,) + (1,) * np.ndim(value))
+            apart = apart + (np.asarray(value)[None, ...] - known) ** 2
+        weights = 1.0 / (apart + _SAME) ** 2
+        logs = self.logs.reshape((-1,) + (1,) * (np.ndim(weights) - 1))
+        found = np.exp((weights * logs).sum(axis=0) / weights.sum(axis=0))
+        return float(found) if np.ndim(found) == 0 else found
+
+
+def role(flag: bool) -> float:
+    """A role of an operation as one more dimension of its place."""
+    return float(_OTHER_ROLE) if flag else 0.0
