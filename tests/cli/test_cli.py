@@ -4,14 +4,14 @@ import sys
 
 import pytest
 
-from syncwall.cli import VERBS, main
-from tests.cli.flags import flags_of
+from syncwall.cli import main
+from tests.cli.flags import commands, flags_of
 
 PINNED = {
     "predict": [
         "FILE", "--help", "--model NAME", "--cluster NAME", "--nodes N", "--gpus-per-node N",
-        "--seq TOKENS", "--known-run FILE", "--json", "--timeline FILE", "--explain-assumptions",
-        "--catalogue DIR",
+        "--seq TOKENS", "--known-run FILE", "--calibration FILE", "--json", "--timeline FILE",
+        "--explain-assumptions", "--catalogue DIR",
         *(f"--layout.{key} VALUE" for key in (
             "dp", "shard", "shard-degree", "tp", "sp", "pp", "virtual-stages", "schedule",
             "balanced-stages", "cp", "cp-kind", "ep", "etp", "expert-imbalance", "dropless",
@@ -29,11 +29,35 @@ PINNED = {
     "validate": [
         "PATH", "--help", "--against FILE", "--json", "--html FILE", "--worst N", "--catalogue DIR",
     ],
+    "measure collectives": [
+        "--help", "--backend", "--kinds NAMES", "--min-size SIZE", "--max-size SIZE", "--dtype",
+        "--trials N", "--seconds S", "--timeout S", "--json FILE",
+    ],
+    "measure links": [
+        "--help", "--backend", "--repeats N", "--size SIZE", "--expect RATE", "--timeout S",
+        "--json FILE",
+    ],
+    "measure matmul": [
+        "--help", "--model NAME", "--seq TOKENS", "--micro-batch N", "--tp N", "--precision",
+        "--backend", "--seconds S", "--timeout S", "--json FILE",
+    ],
+    "measure step": [
+        "--help", "--model NAME", "--seq TOKENS", "--shard", "--micro-batch N", "--precision",
+        "--bucket SIZE", "--steps N", "--warm-up N", "--backend", "--timeout S", "--json FILE",
+    ],
+    "measure calibration": ["RESULT", "--help", "--json FILE"],
+    "lab up": ["FILE", "--help", "--place", "--rate RATE"],
+    "lab run": [
+        "FILE", "--help", "--json FILE", "--only", "--predict", "--keep-logs DIR", "--quiet",
+    ],
+    "lab down": ["NAME", "--help", "--all"],
+    "lab list": ["--help", "--json"],
+    "report": ["RESULT", "--help", "--html FILE", "--markdown FILE", "--notes FILE"],
 }  # fmt: skip
 
 
 def test_verbs_and_flags_are_these():
-    assert {verb: flags_of(verb) for verb in VERBS} == PINNED
+    assert {command: flags_of(command) for command in commands()} == PINNED
 
 
 def test_help_and_version(capsys):

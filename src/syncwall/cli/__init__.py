@@ -5,7 +5,7 @@ Holds `main` and `VERBS`. Exit codes: 0 done, 1 the answer is no, 2 the input or
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Final
 
@@ -16,9 +16,13 @@ VERBS: Final = {
     "predict": "how long a training step takes, where the time goes, what to change",
     "show": "what the catalogue knows of devices, links, clusters, models and prices",
     "validate": "how far predictions are from published runs",
+    "measure": "what links, devices and training steps really reach, under torchrun or srun",
+    "lab": "real experiments on several hosts made on one Linux machine",
+    "report": "results of measure and lab as an article: one HTML page, or Markdown",
 }
 """Every verb with what it does; `syncwall.cli.<verb>` holds a function of that name, imported only
-when the verb is called."""
+when the verb is called. A verb with parts is a folder: `PARTS` says what each does, and
+`syncwall.cli.<verb>.<part>` holds the function."""
 
 _HELP: Final = """\
 usage: syncwall VERB [options]
@@ -66,8 +70,25 @@ def _run(words: list[str]) -> int:
 
 def call(verb: str, arguments: Sequence[str]) -> int:
     """Hand `arguments` to the function of a verb; a wrong call ends the process with code 2."""
+    module = import_module(f"syncwall.cli.{verb}")
+    parts: dict[str, str] = getattr(module, "PARTS", {})
+    if not parts:
+        return _call(getattr(module, verb), f"syncwall {verb}", arguments)
+    part, *rest = arguments or ["--help"]
+    if part in ("-h", "--help", "help"):
+        lines = "\n".join(f"  {name:<12} {does}" for name, does in parts.items())
+        print(f"usage: syncwall {verb} PART [options]\n\n{VERBS[verb]}\n\n{lines}\n")
+        print(f"`syncwall {verb} PART --help` lists the options of a part.")
+        return 0
+    if part not in parts:
+        hint = did_you_mean(part, parts) or f"; known are {', '.join(parts)}"
+        raise InputError.of(f'unknown part "{part}" of {verb}{hint}')
+    function = getattr(import_module(f"syncwall.cli.{verb}.{part}"), part)
+    return _call(function, f"syncwall {verb} {part}", rest)
+
+
+def _call(function: Callable[..., int], name: str, arguments: Sequence[str]) -> int:
     import tyro
 
-    function = getattr(import_module(f"syncwall.cli.{verb}"), verb)
     config = (tyro.conf.FlagCreatePairsOff,)
-    return int(tyro.cli(function, prog=f"syncwall {verb}", args=arguments, config=config))
+    return int(tyro.cli(function, prog=name, args=arguments, config=config))

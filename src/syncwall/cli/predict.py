@@ -36,6 +36,7 @@ def predict(  # noqa: PLR0913, PLR0917 - the flags of the verb
     layout: LayoutFlags = LayoutFlags(),  # noqa: B008 - a dataclass of defaults, never changed
     software: SoftwareFlags = SoftwareFlags(),  # noqa: B008
     known_run: Annotated[tuple[Path, ...], tyro.conf.arg(metavar="FILE")] = (),
+    calibration: Annotated[tuple[Path, ...], tyro.conf.arg(metavar="FILE")] = (),
     json: bool = False,
     timeline: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None,
     explain_assumptions: bool = False,
@@ -54,6 +55,8 @@ def predict(  # noqa: PLR0913, PLR0917 - the flags of the verb
         software: Framework (`show frameworks`), date (2025-04), attention, kernels, graphs, ...
         known_run: Measured runs of the same cluster (run files with `measured`): every time is
             anchored to them.
+        calibration: Results of `syncwall measure` on the machine, or a calibration made of them:
+            measured beats catalogue.
         json: Print JSON, quantities in SI units.
         timeline: Write the intervals of one micro batch here (Chrome trace, for Perfetto).
         explain_assumptions: List everything that is taken for granted.
@@ -65,6 +68,7 @@ def predict(  # noqa: PLR0913, PLR0917 - the flags of the verb
     from syncwall.answer.timeline import perfetto
     from syncwall.catalogue import searched_first
     from syncwall.describe.overrides import run_with
+    from syncwall.measure.calibrate import read_measured
     from syncwall.show.prediction import prediction_page, prediction_record
     from syncwall.show.terminal import print_json, print_page
 
@@ -76,7 +80,8 @@ def predict(  # noqa: PLR0913, PLR0917 - the flags of the verb
     with searched_first(catalogue):
         if file is None and not (model and cluster):
             raise InputError.of("write --model NAME and --cluster NAME, or a run file")
-        prediction = answer(run_with(file, stated), site=site_of(known_run))
+        measured = read_measured(calibration) if calibration else None
+        prediction = answer(run_with(file, stated), site=site_of(known_run), measured=measured)
         proposals = improvements(prediction)
     if timeline is not None:
         perfetto(prediction, timeline)

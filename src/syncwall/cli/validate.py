@@ -3,8 +3,6 @@
 Holds `validate`.
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -36,13 +34,14 @@ def validate(
         catalogue: Look in this directory first (devices/NAME.yaml, ...).
     """
     from syncwall.catalogue import directories, searched_first
+    from syncwall.cli.progress import bar
     from syncwall.show.terminal import print_json, print_page
     from syncwall.show.validation import validation_page
     from syncwall.validate.report import validate as validated
 
     if worst < 0:
         raise InputError.of(f"--worst: {worst} is no number of rows")
-    with searched_first(catalogue), _bar() as progress:
+    with searched_first(catalogue), bar("predicting runs") as progress:
         directories()  # a wrong one is an error, not a reason to skip every row
         report = validated(path, against, progress)
     if html is not None:
@@ -61,17 +60,3 @@ def _write(path: Path, report: "Report") -> None:
         path.write_text(scatter_page(report), encoding="utf-8")
     except OSError as error:
         raise InputError.of(f"cannot be written: {error.strerror}", file=str(path)) from None
-
-
-@contextmanager
-def _bar() -> Iterator[Callable[[float], None]]:
-    """A progress bar on a terminal; nothing elsewhere."""
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-    console = Console(stderr=True)
-    columns = (TextColumn("predicting runs"), BarColumn(), TimeRemainingColumn())
-    hidden = not console.is_terminal
-    with Progress(*columns, console=console, transient=True, disable=hidden) as bar:
-        task = bar.add_task("", total=1.0)
-        yield lambda share: bar.update(task, completed=share)

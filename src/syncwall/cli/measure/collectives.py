@@ -1,0 +1,133 @@
+"""`syncwall measure collectives`: times of collectives over sizes.
+
+Holds `collectives`.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Final, Literal
+
+import tyro
+
+from syncwall.problems import InputError, did_you_mean
+
+if TYPE_CHECKING:
+    from syncwall.measure.collectives import CollectiveRow, Effort, Kind, Skipped
+    from syncwall.measure.stopping import Stop
+    from syncwall.measure.team import Team
+
+_MOST_BYTES: Final = {"cpu": 64 * 2**20, "cuda": 8 * 10**9}
+
+
+def collectives(  # noqa: PLR0913, PLR0917 - the flags of the verb
+    backend: Literal["nccl", "gloo"] | None = None,
+    kinds: Annotated[str | None, tyro.conf.arg(metavar="NAMES")] = None,
+    least: Annotated[str, tyro.conf.arg(name="min-size", metavar="SIZE")] = "8B",
+    most: Annotated[str | None, tyro.conf.arg(name="max-size", metavar="SIZE")] = None,
+    dtype: Literal["float32", "bfloat16", "float16"] = "float32",
+    trials: Annotated[int | None, tyro.conf.arg(metavar="N")] = None,
+    seconds: Annotated[float, tyro.conf.arg(metavar="S")] = 1.0,
+    timeout: Annotated[float, tyro.conf.arg(metavar="S")] = 30.0,
+    json: Annotated[str | None, tyro.conf.arg(metavar="FILE")] = None,
+) -> int:
+    """Time collectives over sizes, as nccl-tests does; launch with torchrun or srun.
+
+    Args:
+        backend: What moves the data; NCCL where there is a GPU, else Gloo.
+        kinds: Which ones, such as all-reduce,all-gather; all six if left out.
+        least: The smallest size; each next one is 4 times as large.
+        most: The largest size; 64 MiB on CPUs, 8 GB on GPUs, never more than memory allows.
+        dtype: What the vectors hold.
+        trials: Trials of each point; otherwise as many as fit into --seconds, 5 to 100.
+        seconds: Time for each point.
+        timeout: A call that takes longer means that a rank is lost.
+        json: Write the result here as JSON; - for standard output.
+    """
+    from syncwall.cli.measure.session import in_team
+    from syncwall.measure.collectives import Effort
+
+    if trials is not None and trials < 1:
+        raise InputError.of(f"--trials: {trials} is no number of trials")
+    effort = Effort(seconds, trials, longest_s=timeout / 4.0)
+    part = _Part(_kinds(kinds), least, most, dtype, effort, json)
+    return in_team(part.work, part.show, what="collectives", backend=backend, timeout_s=timeout)
+
+
+class _Part:
+    """One call of the verb: what was asked, and the rows so far."""
+
+    def __init__(
+        self, kinds: "tuple[Kind, ...]", least: str, most: str | None, dtype: str,
+        effort: "Effort", json: str | None,
+    ) -> None:  # fmt: skip
+        self.kinds, self.least, self.most = kinds, least, most
+        self.dtype, self.effort, self.json = dtype, effort, json
+        self.rows: list[CollectiveRow] = []
+        self.skipped: list[Skipped] = []
+
+    def work(self, team: "Team", stop: "Stop", progress: "Callable[[float], None]") -> None:
+        """Measure on every rank."""
+        from syncwall.measure.collectives import CollectiveRow, measure_collectives
+
+        if team.world == 1:
+            raise InputError.of(_ALONE)
+        found = measure_collectives(
+            team, self.kinds, self._sizes(team), dtype=self.dtype, effort=self.effort,
+            stop=stop, progress=progress,
+        )  # fmt: skip
+        for row in found:
+            if isinstance(row, CollectiveRow):
+                self.rows.append(row)
+            else:
+                self.skipped.append(row)
+
+    def show(self, team: "Team", complete: bool) -> int:
+        """Print and write, on rank 0."""
+        from syncwall.cli.measure.session import written
+        from syncwall.measure.result import Result
+        from syncwall.show.measurement import collectives_page
+        from syncwall.show.terminal import print_page
+
+        result = Result(
+            kind="collectives", complete=complete, job=team.job, hosts=team.facts,
+            settings={
+                "kinds": self.kinds, "min_size": self.least, "max_size": self.most,
+                "dtype": self.dtype, "trials": self.effort.trials, "seconds": self.effort.seconds,
+            },
+            data={"rows": [row.model_dump() for row in self.rows]},
+        )  # fmt: skip
+        if self.json != "-":
+            print_page(collectives_page(result.job, self.rows, self.skipped, complete=complete))
+        written(result, self.json)
+        return 0
+
+    def _sizes(self, team: "Team") -> tuple[int, ...]:
+        from syncwall.cli.measure.session import amount
+        from syncwall.measure.calls import most_bytes
+        from syncwall.measure.collectives import sizes_between
+
+        least = amount(self.least, "--min-size")
+        asked = amount(self.most, "--max-size") if self.most else _MOST_BYTES[team.device.type]
+        sizes = sizes_between(least, min(asked, most_bytes(team)))
+        if not sizes:
+            raise InputError.of(
+                f"--min-size {self.least} is more than --max-size, or than memory allows"
+            )
+        return sizes
+
+
+_ALONE: Final = (
+    "one rank has nobody to talk to: torchrun --nproc-per-node 2 -m syncwall measure collectives"
+)
+
+
+def _kinds(text: str | None) -> "tuple[Kind, ...]":
+    from syncwall.measure.collectives import KINDS
+
+    if text is None:
+        return KINDS
+    asked = [word.strip() for word in text.split(",") if word.strip()]
+    for word in asked:
+        if word not in KINDS:
+            hint = did_you_mean(word, KINDS) or f"; known are {', '.join(KINDS)}"
+            raise InputError.of(f'--kinds: unknown "{word}"{hint}')
+    return tuple(kind for kind in KINDS if kind in asked)

@@ -1,0 +1,115 @@
+"""`syncwall measure links`: the rate between every pair of ranks, and who is slow.
+
+Holds `links`.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Final, Literal
+
+import tyro
+
+from syncwall.problems import InputError
+
+if TYPE_CHECKING:
+    from syncwall.measure.stopping import Stop
+    from syncwall.measure.suspects import Suspect
+    from syncwall.measure.team import Team
+
+
+def links(
+    backend: Literal["nccl", "gloo"] | None = None,
+    repeats: Annotated[int, tyro.conf.arg(metavar="N")] = 9,
+    size: Annotated[str | None, tyro.conf.arg(metavar="SIZE")] = None,
+    expect: Annotated[str | None, tyro.conf.arg(metavar="RATE")] = None,
+    timeout: Annotated[float, tyro.conf.arg(metavar="S")] = 30.0,
+    json: Annotated[str | None, tyro.conf.arg(metavar="FILE")] = None,
+) -> int:
+    """Measure every pair of ranks, both ways, and name who is slow; launch with torchrun or srun.
+
+    Exit code 1 if somebody is named.
+
+    Args:
+        backend: What moves the data; NCCL where there is a GPU, else Gloo.
+        repeats: How often the whole schedule is run; fewer than 5 name nobody surely.
+        size: Of a transfer; otherwise so that one takes about 0.1 s.
+        expect: What links between hosts should reach, such as 25Gb/s; those below 80 % are named.
+        timeout: A call that takes longer means that a rank is lost.
+        json: Write the result here as JSON; - for standard output.
+    """
+    from syncwall.cli.measure.session import amount, in_team
+    from syncwall.units import Dimension
+
+    if repeats < 1:
+        raise InputError.of(f"--repeats: {repeats} is no number of repeats")
+    size_bytes = int(amount(size, "--size")) if size else None
+    expected = amount(expect, "--expect", Dimension.BYTES_PER_S) if expect else None
+    part = _Part(repeats, size_bytes, expected, json)
+    return in_team(part.work, part.show, what="links", backend=backend, timeout_s=timeout)
+
+
+class _Part:
+    """One call of the verb: what was asked, and what was measured so far."""
+
+    def __init__(
+        self, repeats: int, size_bytes: int | None, expected: float | None, json: str | None
+    ) -> None:
+        from syncwall.measure.links import LinkData
+
+        self.repeats, self.size_bytes, self.expected, self.json = (
+            repeats, size_bytes, expected, json,
+        )  # fmt: skip
+        self.data = LinkData()
+
+    def work(self, team: "Team", stop: "Stop", progress: Callable[[float], None]) -> None:
+        """Measure on every rank."""
+        from syncwall.measure.links import measure_links
+
+        if team.world == 1:
+            raise InputError.of(_ALONE)
+        measure_links(
+            team, self.data, repeats=self.repeats, size_bytes=self.size_bytes, stop=stop,
+            progress=progress,
+        )  # fmt: skip
+
+    def show(self, team: "Team", complete: bool) -> int:
+        """Print and write, on rank 0; 1 if somebody is slow."""
+        from syncwall.cli.measure.session import written
+        from syncwall.measure.result import Result
+        from syncwall.show.matrix import links_page
+        from syncwall.show.terminal import print_page
+
+        found = self._suspects(team)
+        rows = self.data.rows
+        result = Result(
+            kind="links", complete=complete, job=team.job, hosts=team.facts,
+            settings={"repeats": self.repeats, "expected_bytes_per_s": self.expected},
+            data={
+                "rows": [row.model_dump() for row in rows],
+                "suspects": [one.model_dump() for one in found],
+                "size_bytes": self.data.size_bytes,
+                "repeats": self.data.repeats,
+            },
+        )  # fmt: skip
+        if self.json != "-":
+            judged = self.expected is not None or len(set(team.hosts)) != 2
+            print_page(links_page(result.job, rows, found, judged=judged, complete=complete))
+        written(result, self.json)
+        return 1 if found else 0
+
+    def _suspects(self, team: "Team") -> "tuple[Suspect, ...]":
+        from syncwall.measure.suspects import slow_against, suspects
+
+        if not self.data.repeats:
+            return ()
+        samples = self.data.samples
+        found = suspects(samples, team.hosts)
+        if self.expected is not None:
+            named = {rank for one in found for rank in one.ranks}
+            below = slow_against(samples, team.hosts, self.expected)
+            found += tuple(one for one in below if not named & set(one.ranks))
+        return found
+
+
+_ALONE: Final = (
+    "one rank has nobody to talk to: torchrun --nproc-per-node 2 -m syncwall measure links"
+)

@@ -1,0 +1,128 @@
+"""`syncwall measure matmul`: rates of the kernels of a training step.
+
+Holds `matmul`.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Final, Literal
+
+import tyro
+
+if TYPE_CHECKING:
+    from syncwall.describe import Layout
+    from syncwall.measure.beside import Beside
+    from syncwall.measure.kernels import Kernel, KernelRow, Workload
+    from syncwall.measure.stopping import Stop
+    from syncwall.measure.team import Team
+
+_DEFAULTS: Final = {"cpu": ("tiny-5m", 128, 4, "fp32"), "cuda": ("llama-3.1-8b", 4096, 1, "bf16")}
+
+
+def matmul(  # noqa: PLR0913, PLR0917 - the flags of the verb
+    model: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME")] = (),
+    seq: Annotated[int | None, tyro.conf.arg(metavar="TOKENS")] = None,
+    micro_batch: Annotated[int | None, tyro.conf.arg(metavar="N")] = None,
+    tp: Annotated[int, tyro.conf.arg(metavar="N")] = 1,
+    precision: Literal["fp32", "bf16", "fp16"] | None = None,
+    backend: Literal["nccl", "gloo"] | None = None,
+    seconds: Annotated[float, tyro.conf.arg(metavar="S")] = 0.7,
+    timeout: Annotated[float, tyro.conf.arg(metavar="S")] = 60.0,
+    json: Annotated[str | None, tyro.conf.arg(metavar="FILE")] = None,
+) -> int:
+    """Time the matrix multiplications of a model, and its other kernels, on every rank at once.
+
+    Args:
+        model: Whose shapes; catalogue names or paths.
+        seq: Tokens in a sequence.
+        micro_batch: Sequences in one forward pass.
+        tp: Tensor-parallel ranks that share each matrix.
+        precision: Number format; bf16 on GPUs, fp32 on CPUs.
+        backend: What moves data between ranks; NCCL where there is a GPU, else Gloo.
+        seconds: Time for each kernel.
+        timeout: A call that takes longer means that a rank is lost.
+        json: Write the result here as JSON; - for standard output.
+    """
+    from syncwall.cli.measure.session import in_team
+
+    part = _Part(model, seq, micro_batch, tp, precision, seconds, json)
+    return in_team(part.work, part.show, what="kernels", backend=backend, timeout_s=timeout)
+
+
+class _Part:
+    """One call of the verb: what was asked, and the rows so far."""
+
+    def __init__(  # noqa: PLR0913, PLR0917 - what was asked
+        self, models: tuple[str, ...], seq: int | None, micro_batch: int | None, tp: int,
+        precision: str | None, seconds: float, json: str | None,
+    ) -> None:  # fmt: skip
+        self.names, self.seq, self.micro_batch, self.tp = models, seq, micro_batch, tp
+        self.precision, self.seconds, self.json = precision, seconds, json
+        self.rows: list[KernelRow] = []
+        self.beside: Beside | None = None
+
+    def work(self, team: "Team", stop: "Stop", progress: Callable[[float], None]) -> None:
+        """Measure on every rank."""
+        from syncwall.measure.beside import measure_beside
+        from syncwall.measure.kernels import measure_kernels
+        from syncwall.measure.stopping import agreed
+
+        found = self._kernels(team)
+        for number, (workload, kernel) in enumerate(found.values()):
+            self.rows += measure_kernels(team, [kernel], workload, seconds=self.seconds)
+            progress((number + 1) / (len(found) + 1))
+            if agreed(team, stop):
+                return
+        self.beside = measure_beside(team)
+
+    def show(self, team: "Team", complete: bool) -> int:
+        """Print and write, on rank 0."""
+        from syncwall.cli.measure.session import written
+        from syncwall.measure.result import Result
+        from syncwall.show.kernels import kernels_page
+        from syncwall.show.terminal import print_page
+
+        model, _, batch, precision = self._settings(team)
+        result = Result(
+            kind="matmul", complete=complete, job=team.job, hosts=team.facts,
+            settings={
+                "models": self.names or (model,), "seq": self._seq(team), "micro_batch": batch,
+                "tp": self.tp, "precision": precision, "seconds": self.seconds,
+            },
+            data={
+                "rows": [row.model_dump() for row in self.rows],
+                "beside": self.beside.model_dump() if self.beside else None,
+            },
+        )  # fmt: skip
+        if self.json != "-":
+            print_page(kernels_page(result.job, self.rows, self.beside))
+        written(result, self.json)
+        return 0
+
+    def _kernels(self, team: "Team") -> "dict[str, tuple[Workload, Kernel]]":
+        """By shape, the kernels of all models."""
+        from syncwall.describe.lookup import model
+        from syncwall.measure.kernels import Workload, kernels_of, shape_of
+
+        found: dict[str, tuple[Workload, Kernel]] = {}
+        for name in self.names or (self._settings(team)[0],):
+            workload = Workload(model(name), self._layout(team), self._seq(team))
+            for kernel in kernels_of(workload):
+                found.setdefault(str(shape_of(kernel.what)), (workload, kernel))
+        return found
+
+    def _layout(self, team: "Team") -> "Layout":
+        from syncwall.describe import Layout
+
+        _, _, batch, precision = self._settings(team)
+        layout = Layout.model_validate(
+            {"tp": self.tp, "micro_batch": batch, "precision": precision, "dp": 1}
+        )
+        return layout.resolved(self.tp)
+
+    def _seq(self, team: "Team") -> int:
+        return self._settings(team)[1]
+
+    def _settings(self, team: "Team") -> tuple[str, int, int, str]:
+        """Model, tokens, sequences and format, where the flags leave them open."""
+        model, seq, batch, precision = _DEFAULTS[team.device.type]
+        return model, self.seq or seq, self.micro_batch or batch, self.precision or precision

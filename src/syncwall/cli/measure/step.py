@@ -1,0 +1,97 @@
+"""`syncwall measure step`: a real training step, with its ledger.
+
+Holds `step`.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import tyro
+
+from syncwall.problems import InputError
+
+if TYPE_CHECKING:
+    from syncwall.measure.step import StepData, StepSettings
+    from syncwall.measure.stopping import Stop
+    from syncwall.measure.team import Team
+
+
+def step(  # noqa: PLR0913, PLR0917 - the flags of the verb
+    model: Annotated[str, tyro.conf.arg(metavar="NAME")] = "tiny-5m",
+    seq: Annotated[int, tyro.conf.arg(metavar="TOKENS")] = 128,
+    shard: Literal["ddp", "fsdp", "none"] = "ddp",
+    micro_batch: Annotated[int, tyro.conf.arg(metavar="N")] = 4,
+    precision: Literal["fp32", "bf16"] = "fp32",
+    bucket: Annotated[str, tyro.conf.arg(metavar="SIZE")] = "25MiB",
+    steps: Annotated[int, tyro.conf.arg(metavar="N")] = 10,
+    warm_up: Annotated[int, tyro.conf.arg(metavar="N")] = 2,
+    backend: Literal["nccl", "gloo"] | None = None,
+    timeout: Annotated[float, tyro.conf.arg(metavar="S")] = 30.0,
+    json: Annotated[str | None, tyro.conf.arg(metavar="FILE")] = None,
+) -> int:
+    """Run real training steps of a dense model, random weights and data, and book their time.
+
+    The exit code is 1 if a rank holds the others up.
+
+    Args:
+        model: Catalogue name, or a path.
+        seq: Tokens in a sequence.
+        shard: ddp, fsdp (FSDP2), or none: each rank for itself.
+        micro_batch: Sequences of each rank.
+        precision: Number format of the multiplications.
+        bucket: Gradients that DDP reduces in one call.
+        steps: Steps that count.
+        warm_up: Steps before them that do not.
+        backend: What moves the data; NCCL where there is a GPU, else Gloo.
+        timeout: A call that takes longer means that a rank is lost.
+        json: Write the result here as JSON; - for standard output.
+    """
+    from syncwall.cli.measure.session import amount, in_team
+    from syncwall.describe.lookup import model as named
+    from syncwall.measure.step import StepSettings
+
+    if steps < 1 or warm_up < 0:
+        raise InputError.of("--steps must be at least 1, --warm-up at least 0")
+    settings = StepSettings(
+        model=named(model), seq=seq, shard=shard, micro_batch=micro_batch, precision=precision,
+        bucket_bytes=amount(bucket, "--bucket"), steps=steps, warm_up=warm_up,
+    )  # fmt: skip
+    part = _Part(settings, json)
+    return in_team(part.work, part.show, what="steps", backend=backend, timeout_s=timeout)
+
+
+class _Part:
+    """One call of the verb."""
+
+    def __init__(self, settings: "StepSettings", json: str | None) -> None:
+        self.settings, self.json = settings, json
+        self.data: StepData | None = None
+
+    def work(self, team: "Team", stop: "Stop", progress: Callable[[float], None]) -> None:
+        """Measure on every rank."""
+        from syncwall.measure.step import measure_step
+        from syncwall.measure.stopping import agreed
+
+        def stopped() -> bool:
+            return agreed(team, stop)
+
+        self.data = measure_step(team, self.settings, progress, stopped)
+
+    def show(self, team: "Team", complete: bool) -> int:
+        """Print and write, on rank 0."""
+        from syncwall.cli.measure.session import written
+        from syncwall.measure.result import Result
+        from syncwall.show.step import step_page
+        from syncwall.show.terminal import print_page
+
+        if self.data is None:
+            return 1
+        settings = self.settings.model_dump(mode="json")
+        result = Result(
+            kind="step", complete=complete, job=team.job, hosts=team.facts, settings=settings,
+            data=self.data.model_dump(mode="json"),
+        )  # fmt: skip
+        if self.json != "-":
+            print_page(step_page(result.job, self.settings, self.data))
+        written(result, self.json)
+        return 1 if self.data.suspects else 0

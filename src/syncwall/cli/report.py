@@ -1,0 +1,63 @@
+"""`syncwall report`: results as an article.
+
+Holds `report`.
+"""
+
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from syncwall.problems import InputError
+
+
+def report(
+    results: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RESULT")],
+    /,
+    html: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None,
+    markdown: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None,
+    notes: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None,
+) -> int:
+    """Make one article of results: set-up, tables, plots, and what they say.
+
+    Args:
+        results: JSON files that `measure` and `lab run` wrote.
+        html: Write one page here that needs no other file.
+        markdown: Write Markdown here, and its pictures beside it as NAME-1.svg, ...
+        notes: Add this text (Markdown) at the end, under "Notes".
+    """
+    from syncwall.show.report.article import article
+    from syncwall.show.report.markdown import markdown as written_as_markdown
+    from syncwall.show.report.page import page
+    from syncwall.show.report.reading import read_source
+
+    if not results:
+        raise InputError.of("write the results to report: report RESULT.json ... --html FILE")
+    if html is None and markdown is None:
+        raise InputError.of("say where to write: --html FILE or --markdown FILE")
+    sources = [read_source(path) for path in results]
+    made = article(sources, _read(notes) if notes else "")
+    if html is not None:
+        _write(html, page(made))
+    if markdown is not None:
+        written = written_as_markdown(made, markdown.stem.replace(" ", "-"))
+        _write(markdown, written.text)
+        for name, picture in written.pictures.items():
+            _write(markdown.with_name(name), picture)
+    return 0
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise InputError.of(f"cannot be read: {error.strerror}", file=str(path)) from None
+    except UnicodeDecodeError:
+        raise InputError.of("is not UTF-8 text", file=str(path)) from None
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise InputError.of(f"cannot be written: {error.strerror}", file=str(path)) from None

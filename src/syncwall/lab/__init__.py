@@ -1,0 +1,22 @@
+"""Several real hosts on one Linux machine: network namespaces, shaped links, real processes.
+
+Holds `Topology`, `Experiment`, `lab` and what runs in it. See `docs/reference/lab.md`.
+"""
+
+from syncwall.lab.experiment import Experiment, LabJob, read_experiment
+from syncwall.lab.hosts import Hosts, lab
+from syncwall.lab.run import Record, result_of, run_experiment, run_topology
+from syncwall.lab.topology import Topology
+
+__all__ = [
+    "Experiment",
+    "Hosts",
+    "LabJob",
+    "Record",
+    "Topology",
+    "lab",
+    "read_experiment",
+    "result_of",
+    "run_experiment",
+    "run_topology",
+]

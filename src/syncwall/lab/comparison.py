@@ -1,0 +1,131 @@
+"""Measured steps beside predicted ones.
+
+Holds `Compared`, `Comparison` and `compared`.
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from syncwall.lab.closed_loop import Forecast
+from syncwall.lab.run import Record
+from syncwall.measure.step import StepData
+
+GROUPS = {
+    "compute": ("data", "forward", "backward", "GEMM", "attention", "elementwise", "head",
+                "recompute", "contention", "accumulation", "host", "rest"),
+    "exposed communication": ("exposed DP", "exposed FSDP gather", "straggler wait"),
+    "optimizer": ("optimizer",),
+}  # fmt: skip
+"""Lines that a measured and a predicted ledger have in common, and what each of them sums up."""
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One step, measured and predicted."""
+
+    place: str
+    link: str
+    """Rate of the links; empty on one host."""
+    what: str
+    """Model and sharing."""
+    measured: StepData
+    predicted: Forecast
+
+    @property
+    def error(self) -> float:
+        """Predicted over measured, less 1."""
+        return self.predicted.step_s / self.measured.times.median_s - 1.0
+
+    def ledgers(self) -> dict[str, tuple[float, float]]:
+        """Measured and predicted seconds of each common line."""
+        return {
+            group: (
+                sum(self.measured.ledger_s.get(cause, 0.0) for cause in causes),
+                sum(self.predicted.ledger_s.get(cause, 0.0) for cause in causes),
+            )
+            for group, causes in GROUPS.items()
+        }
+
+
+@dataclass(frozen=True)
+class Order:
+    """Places of as many workers, by their measured and by their predicted time."""
+
+    what: str
+    link: str
+    measured: tuple[str, ...]
+    predicted: tuple[str, ...]
+    tied: tuple[tuple[str, str], ...]
+    """Neighbours in the measured order whose P10 to P90 overlap: either order is right."""
+
+    @property
+    def is_right(self) -> bool:
+        """True if the predicted order is the measured one, up to ties."""
+        ranks = {place: number for number, place in enumerate(self.predicted)}
+        return all(ranks[a] < ranks[b] or (a, b) in self.tied for a, b in pairwise(self.measured))
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """All steps of an experiment."""
+
+    rows: tuple[Compared, ...]
+
+    @property
+    def mean_error(self) -> float:
+        """Mean of the absolute errors (MAPE)."""
+        return float(np.mean([abs(row.error) for row in self.rows]))
+
+    @property
+    def worst(self) -> Compared:
+        """The row that is furthest off."""
+        return max(self.rows, key=lambda row: abs(row.error))
+
+    def orders(self) -> list[Order]:
+        """For each model, sharing and rate: the order of places with as many workers."""
+        groups: dict[tuple[str, str, int], list[Compared]] = defaultdict(list)
+        links = dict.fromkeys(row.link for row in self.rows if row.link)
+        for row in self.rows:
+            for link in [row.link] if row.link else links:
+                groups[row.what, link, _workers(row.place)].append(row)
+        return [
+            _order(what, link, rows) for (what, link, _), rows in groups.items() if len(rows) > 1
+        ]
+
+
+def compared(records: Sequence[Record]) -> Comparison:
+    """The steps among `records` that were predicted and ended well."""
+    rows = []
+    for record in records:
+        if record.predicted is None or record.result is None or not record.result.data:
+            continue
+        data = StepData.model_validate(record.result.data)
+        flags = record.job.flags
+        what = f"{flags.get('model', 'tiny-5m')} {flags.get('shard', 'ddp')}"
+        place, _, link = record.topology.label.partition(" at ")
+        predicted = Forecast.model_validate(record.predicted)
+        rows.append(Compared(place, link, what, data, predicted))
+    return Comparison(tuple(rows))
+
+
+def _workers(place: str) -> int:
+    hosts, workers = place.split("x")
+    return int(hosts) * int(workers)
+
+
+def _order(what: str, link: str, rows: list[Compared]) -> Order:
+    by_measured = sorted(rows, key=lambda row: row.measured.times.median_s)
+    by_predicted = sorted(rows, key=lambda row: row.predicted.step_s)
+    tied = tuple(
+        (first.place, second.place)
+        for first, second in pairwise(by_measured)
+        if first.measured.times.p90_s >= second.measured.times.p10_s
+    )
+    return Order(
+        what, link, tuple(row.place for row in by_measured),
+        tuple(row.place for row in by_predicted), tied,
+    )  # fmt: skip

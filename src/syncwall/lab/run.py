@@ -1,0 +1,159 @@
+"""An experiment, run: every topology is made, every job run on it, and all removed.
+
+Holds `Record`, `run_topology`, `run_experiment` and `result_of`.
+"""
+
+import contextlib
+import tempfile
+from collections.abc import Callable, Generator, Sequence
+from pathlib import Path
+from typing import Any
+
+from syncwall.cost.measured import Measured
+from syncwall.describe.base import Description
+from syncwall.lab.closed_loop import calibration_jobs, forecast_of
+from syncwall.lab.experiment import Experiment, LabJob
+from syncwall.lab.hosts import Hosts, lab
+from syncwall.lab.link_check import LinkRate, link_rate
+from syncwall.lab.topology import Topology
+from syncwall.lab.workers import Outcome
+from syncwall.measure.calibrate import joined, measured_of
+from syncwall.measure.facts import host_name, this_host
+from syncwall.measure.result import JobFacts, Result
+from syncwall.problems import InputError
+
+Progress = Callable[[str], None]
+
+
+class Record(Description):
+    """One job on one topology."""
+
+    topology: Topology
+    job: LabJob
+    round: int = 0
+    seconds: float
+    """From the start of the workers to the end of the last."""
+    message: str | None = None
+    """Why it failed; None if it did not."""
+    ended_first: tuple[str, ...] = ()
+    output: str = ""
+    """What rank 0 printed, shortened."""
+    result: Result | None = None
+    """What was measured; None for a program that is no measurement, or that failed."""
+    link: LinkRate | None = None
+    """What iperf3 found between the first host and the last, if that was asked for."""
+    predicted: dict[str, Any] | None = None
+
+    @property
+    def ok(self) -> bool:
+        """True if the job ended well."""
+        return self.message is None
+
+
+def run_experiment(
+    experiment: Experiment,
+    *,
+    only: Sequence[str] = (),
+    predict: bool = False,
+    logs: Path | None = None,
+    progress: Progress = lambda text: None,
+) -> Generator[Record, None, None]:
+    """The records of an experiment, one after the other; `only` keeps some of its places.
+
+    With `predict`, each topology is measured first, and its steps are predicted from that.
+    """
+    topologies = [one for one in experiment.topologies() if not only or one.place in only]
+    if not topologies:
+        places = dict.fromkeys(one.place for one in experiment.topologies())
+        raise InputError.of(f"no place is {', '.join(only)}; there are {', '.join(places)}")
+    for number in range(experiment.repeats):
+        for topology in topologies:
+            yield from run_topology(
+                experiment, topology, number, predict=predict, logs=logs, progress=progress
+            )
+
+
+def run_topology(
+    experiment: Experiment,
+    topology: Topology,
+    number: int = 0,
+    *,
+    predict: bool = False,
+    logs: Path | None = None,
+    progress: Progress = lambda text: None,
+) -> Generator[Record, None, None]:
+    """Make `topology`, run every job of the experiment, remove all; records as they come."""
+    progress(f"{topology.label}: making hosts")
+    with contextlib.ExitStack() as stack:
+        if logs is None:
+            logs = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="syncwall-lab-")))
+        folder = logs / f"{topology.label.replace(' ', '-').replace('/', 'p')}-{number}"
+        hosts = stack.enter_context(
+            lab(topology, experiment.name, logs=folder, keep_awake=experiment.awake)
+        )
+        link = None
+        if experiment.check_links and topology.hosts > 1:
+            progress(f"{topology.label}: iperf3")
+            link = link_rate(hosts, 0, topology.hosts - 1, both_ways=True)
+        results: list[Result] = []
+        measured: Measured | None = None
+        for job in [*(calibration_jobs(experiment.jobs) if predict else ()), *experiment.jobs]:
+            progress(f"{topology.label}: {job.label}")
+            if predict and measured is None and job in experiment.jobs:
+                measured = joined([measured_of(result) for result in results])
+            forecast = measured and job.measure == "step" and forecast_of(job, topology, measured)
+            record = _record(experiment, hosts, job, number)
+            results += [record.result] if record.result else []
+            predicted = forecast.model_dump() if forecast else None
+            yield record.model_copy(update={"link": link, "predicted": predicted})
+
+
+def result_of(experiment: Experiment, records: Sequence[Record], *, complete: bool) -> Result:
+    """One result for all records."""
+    return Result(
+        kind="lab",
+        complete=complete,
+        job=JobFacts(backend="lab", device="cpu", hosts=(host_name(),)),
+        hosts=(this_host(),),
+        data={
+            "experiment": experiment.to_dict(),
+            "records": [record.model_dump(mode="json") for record in records],
+        },
+    )
+
+
+def _record(experiment: Experiment, hosts: Hosts, job: LabJob, number: int) -> Record:
+    output = hosts.directory / "result.json"
+    output.unlink(missing_ok=True)
+    outcome = hosts.run(
+        job.words(output),
+        time_limit_s=job.time_limit_s,
+        threads=experiment.threads,
+        environment=job.environment,
+        faults=experiment.faults,
+    )
+    result, message = _result(output, outcome, job)
+    return Record(
+        topology=hosts.topology,
+        job=job,
+        round=number,
+        seconds=outcome.seconds,
+        message=message,
+        ended_first=outcome.ended_first,
+        output=outcome.outputs[0],
+        result=result,
+    )
+
+
+def _result(output: Path, outcome: Outcome, job: LabJob) -> tuple[Result | None, str | None]:
+    """What was measured, and what is wrong."""
+    if job.measure is None:
+        return None, outcome.message
+    if not output.exists():
+        return None, outcome.message or f"measure {job.measure} has written no result"
+    try:
+        result = Result.read(output)
+    except InputError as error:
+        return None, outcome.message or str(error)
+    said_no = set(outcome.codes) <= {0, 1}  # such as `links` that names a host: also an answer
+    return result, None if result.complete and said_no else outcome.message

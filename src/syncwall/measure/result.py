@@ -1,0 +1,71 @@
+"""One measurement as a file: what was measured, where, and with what software.
+
+Holds `Result`, and `JobFacts`. The data of a result is that of its kind: see
+`collectives.CollectiveRow`, `links.LinkRow`, `kernels.KernelRow` and `step.StepData`.
+"""
+
+import json
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from pydantic import Field
+
+from syncwall import __version__
+from syncwall.describe.base import Description
+from syncwall.describe.reading import read
+from syncwall.measure.facts import Host
+from syncwall.problems import InputError
+
+ResultKind = Literal["collectives", "links", "matmul", "step", "lab"]
+
+
+class JobFacts(Description):
+    """The processes that measured."""
+
+    backend: str
+    device: str
+    """cpu, or the name of the accelerator."""
+    hosts: tuple[str, ...]
+    """By rank, the host it ran on."""
+
+    @property
+    def world(self) -> int:
+        """Number of ranks."""
+        return len(self.hosts)
+
+    @property
+    def host_names(self) -> tuple[str, ...]:
+        """Every host once, in the order of ranks."""
+        return tuple(dict.fromkeys(self.hosts))
+
+
+class Result(Description):
+    """One measurement."""
+
+    syncwall: str = __version__
+    kind: ResultKind
+    made_at: str = Field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
+    complete: bool = True
+    """False if it was interrupted: the rows are those measured until then."""
+    job: JobFacts
+    hosts: tuple[Host, ...]
+    settings: dict[str, Any] = Field(default_factory=dict)
+    """What was asked for."""
+    data: dict[str, Any]
+
+    def write(self, path: Path) -> None:
+        """Write the result as JSON; a file of that name is replaced as a whole."""
+        text = json.dumps(self.model_dump(mode="json"), indent=1, ensure_ascii=False) + "\n"
+        beside = path.with_name(f".{path.name}.{os.getpid()}")
+        try:
+            beside.write_text(text, encoding="utf-8")
+            beside.replace(path)
+        except OSError as error:
+            raise InputError.of(f"cannot be written: {error.strerror}", file=str(path)) from None
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """The result in the file at `path`."""
+        return read(path, cls)

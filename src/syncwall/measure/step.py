@@ -1,0 +1,124 @@
+"""A real training step: DDP, FSDP2 or each rank for itself, with a ledger from its own clocks.
+
+Holds `StepSettings`, `StepData`, `RankTime` and `measure_step`. Weights and data are random.
+"""
+
+from collections.abc import Callable
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from pydantic import Field
+
+from syncwall.describe import Model
+from syncwall.describe.base import Description
+from syncwall.measure.slow import Suspect, slow_ranks
+from syncwall.measure.team import Team
+from syncwall.measure.timing import Times
+from syncwall.work.flops import forward_flops
+
+Sharing = Literal["ddp", "fsdp", "none"]
+CAUSES = ("data", "forward", "backward", "exposed DP", "exposed FSDP gather", "optimizer", "rest")
+"""Lines of the ledger of a measured step; they add up to it."""
+_WAITING = ("exposed DP", "exposed FSDP gather")
+
+
+class StepSettings(Description):
+    """What is run."""
+
+    model: Model
+    seq: Annotated[int, Field(ge=1)]
+    shard: Sharing = "ddp"
+    micro_batch: Annotated[int, Field(ge=1)] = 1
+    precision: Literal["fp32", "bf16"] = "fp32"
+    bucket_bytes: Annotated[float, Field(gt=0)] = 25 * 2.0**20
+    steps: Annotated[int, Field(ge=1)] = 10
+    warm_up: Annotated[int, Field(ge=0)] = 2
+
+
+class RankTime(Description):
+    """What one rank did in a step, on average."""
+
+    rank: int
+    host: str
+    busy_s: float
+    """Its own work: everything but waiting for others."""
+    ledger_s: dict[str, float]
+
+
+class StepData(Description):
+    """A measured step."""
+
+    times: Times
+    """Of the step; of each, the slowest rank's."""
+    ledger_s: dict[str, float]
+    """Seconds by cause, the average of all ranks; they add up to the median step."""
+    ranks: tuple[RankTime, ...]
+    tokens_per_s: float
+    """Of the whole job."""
+    model_flop_per_s: float
+    """FLOP of the mathematics a second and rank."""
+    matmul_flop_per_s: float
+    """What one large matrix multiplication reached on every rank at once, just before."""
+    suspects: tuple[Suspect, ...] = ()
+    note: str = ""
+
+    @property
+    def of_matmul(self) -> float:
+        """Share of what a large multiplication reaches."""
+        return self.model_flop_per_s / self.matmul_flop_per_s
+
+
+def measure_step(
+    team: Team,
+    settings: StepSettings,
+    progress: Callable[[float], None] = lambda _: None,
+    stopped: Callable[[], bool] = lambda: False,
+) -> StepData:
+    """Run the steps, until `stopped` on all ranks, and sum them up."""
+    from syncwall.measure.loop import matmul_flop_per_s, run_steps
+
+    matmul = matmul_flop_per_s(team, settings.precision)
+    ledgers, seconds = run_steps(team, settings, progress, stopped)
+    every = team.gathered(ledgers)
+    return summed_up(every, team.slowest(seconds), team.hosts, settings, matmul)
+
+
+def summed_up(
+    every: list[list[dict[str, float]]],
+    seconds: list[float],
+    hosts: tuple[str, ...],
+    settings: StepSettings,
+    matmul_flop_per_s: float,
+) -> StepData:
+    """The data of a step from the ledgers of each rank and step."""
+    times = Times.of(seconds)
+    means = [
+        {cause: float(np.mean([ledger[cause] for ledger in one])) for cause in CAUSES}
+        for one in every
+    ]
+    ranks = tuple(
+        RankTime(rank=rank, host=hosts[rank], busy_s=_busy(mean), ledger_s=mean)
+        for rank, mean in enumerate(means)
+    )
+    joint = {cause: float(np.mean([mean[cause] for mean in means])) for cause in CAUSES}
+    scale = times.median_s / sum(joint.values())
+    tokens = settings.micro_batch * settings.seq
+    return StepData(
+        times=times,
+        ledger_s={cause: value * scale for cause, value in joint.items() if value > 0},
+        ranks=ranks,
+        tokens_per_s=tokens * len(hosts) / times.median_s,
+        model_flop_per_s=_model_flops(settings) / times.median_s,
+        matmul_flop_per_s=matmul_flop_per_s,
+        suspects=slow_ranks([[_busy(ledger) for ledger in one] for one in every], hosts),
+    )
+
+
+def _model_flops(settings: StepSettings) -> float:
+    """FLOP of one rank's step: forward, and twice that backward."""
+    forward, _ = forward_flops(settings.model, settings.seq)
+    return 3.0 * float(forward) * settings.micro_batch
+
+
+def _busy(ledger: dict[str, Any]) -> float:
+    return float(sum(value for cause, value in ledger.items() if cause not in _WAITING))

@@ -1,0 +1,173 @@
+"""The ranks of a job, joined: torch.distributed with names for everybody and an end to waiting.
+
+Holds `Team` and `joined`. A rank that never comes or is lost is named, with its host, instead of
+waited for: see `lost`.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from syncwall.measure.facts import Host, this_host
+from syncwall.measure.heart import Heart, bounded
+from syncwall.measure.lost import LostRankError, explained, farewell, is_communication
+from syncwall.measure.place import Place, place
+from syncwall.measure.result import JobFacts
+from syncwall.measure.roster import connected, introduced, left
+from syncwall.problems import InputError
+
+__all__ = ["DEFAULT_TIMEOUT_S", "LostRankError", "Team", "joined"]
+
+DEFAULT_TIMEOUT_S = 30.0
+
+
+@dataclass(frozen=True)
+class Team:
+    """All ranks of a job, as one of them sees them."""
+
+    place: Place
+    backend: str
+    device: Any
+    """torch.device of this rank."""
+    hosts: tuple[str, ...]
+    """By rank."""
+    facts: tuple[Host, ...]
+    """Of every host, once; ranks that do not lead know only their own."""
+    store: Any
+    """Key-value store of the job; None if this rank is alone."""
+
+    @property
+    def rank(self) -> int:
+        """Number of this process."""
+        return self.place.rank
+
+    @property
+    def world(self) -> int:
+        """Number of processes."""
+        return self.place.world
+
+    @property
+    def leads(self) -> bool:
+        """True on the rank that prints and writes."""
+        return self.rank == 0
+
+    def slowest(self, seconds: list[float]) -> list[float]:
+        """For each trial the longest of all ranks' times, the same on every rank."""
+        import torch
+        import torch.distributed as dist
+
+        times = torch.tensor(seconds, dtype=torch.float64, device=self.device)
+        if self.world > 1:
+            dist.all_reduce(times, op=dist.ReduceOp.MAX)
+        return [float(value) for value in times.tolist()]
+
+    def gathered(self, value: Any) -> list[Any]:
+        """By rank, what each rank gave; the same on every rank."""
+        import torch.distributed as dist
+
+        if self.world == 1:
+            return [value]
+        found: list[Any] = [None] * self.world
+        dist.all_gather_object(found, value)
+        return found
+
+    def barrier(self) -> None:
+        """Wait for all ranks."""
+        import torch.distributed as dist
+
+        if self.world > 1:
+            dist.barrier()
+
+    def synchronize(self) -> None:
+        """Wait until the device has done what it was given."""
+        if self.device.type == "cuda":
+            import torch
+
+            torch.cuda.synchronize(self.device)
+
+    @property
+    def job(self) -> JobFacts:
+        """What a result says of the job."""
+        return JobFacts(backend=self.backend, device=device_name(self.device), hosts=self.hosts)
+
+
+@contextmanager
+def joined(backend: str | None = None, timeout_s: float = DEFAULT_TIMEOUT_S) -> Iterator[Team]:
+    """Join the ranks of the job that the environment states; leave together at the end.
+
+    `LostRankError` names whoever is missing: within `timeout_s` at the start, later within about
+    12 s of a failed call, which itself takes `timeout_s` at most. After it the process group is
+    broken: print, and end the process with `os._exit`.
+    """
+    torch = torch_or_advice()
+    here = place(os.environ)
+    device = _device(torch, here, backend)
+    backend = backend or ("nccl" if device.type == "cuda" else "gloo")
+    own = this_host((device_name(device),) if device.type == "cuda" else ())
+    if here.world == 1:
+        yield Team(here, "none", device, (own.name,), (own,), None)
+        return
+    store = connected(here, timeout_s)
+    names, facts = introduced(store, here, own, timeout_s)
+    team = Team(here, backend, device, names, facts, store)
+    heart = Heart(lambda: connected(here, timeout_s, listen=False), here.rank)
+    heart.start()
+    try:
+        yield from _together(team, timeout_s)
+    finally:
+        heart.stop()
+
+
+def _together(team: Team, timeout_s: float) -> Iterator[Team]:
+    """Open the process group, lend the team, leave; failures are explained to everybody."""
+    import torch.distributed as dist
+
+    try:
+        dist.init_process_group(
+            team.backend, store=dist.PrefixStore("group", team.store), rank=team.rank,
+            world_size=team.world, timeout=timedelta(seconds=timeout_s),
+        )  # fmt: skip
+        yield team
+        team.barrier()  # Gloo's end is abrupt: leave only when everybody has got what was sent
+        bounded(lambda: left(team.store, team.place, timeout_s), timeout_s + 1.0)
+        dist.destroy_process_group()
+    except Exception as error:
+        if not is_communication(error):
+            farewell(team.store, team.hosts, team.rank, error)
+            raise
+        raise explained(team.store, team.hosts, team.rank, error, timeout_s) from error
+
+
+def device_name(device: Any) -> str:
+    """What people call it."""
+    if device.type != "cuda":
+        return str(device.type)
+    import torch
+
+    return str(torch.cuda.get_device_name(device))
+
+
+def torch_or_advice() -> Any:
+    """The module torch, or one line on how to get it."""
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # lost ranks are told of in one line
+    try:
+        import torch
+    except ImportError:
+        raise InputError.of('PyTorch is not installed: pip install "syncwall[measure]"') from None
+    return torch
+
+
+def _device(torch: Any, here: Place, backend: str | None) -> Any:
+    if backend == "gloo" or not torch.cuda.is_available():
+        if backend == "nccl":
+            raise InputError.of("no GPU is visible: NCCL needs one; write --backend gloo")
+        return torch.device("cpu")
+    if here.local_rank >= torch.cuda.device_count():
+        count = torch.cuda.device_count()
+        raise InputError.of(f"{here.local_rank + 1} ranks on this host, but {count} GPUs")
+    device = torch.device("cuda", here.local_rank)
+    torch.cuda.set_device(device)
+    return device

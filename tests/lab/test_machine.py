@@ -1,0 +1,118 @@
+"""Labs are made, listed and removed, and nothing else is touched."""
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from syncwall.cli import main
+from syncwall.lab import machine
+from syncwall.lab.topology import Topology
+from syncwall.problems import InputError
+
+ROOT = Path(__file__).parents[2]
+
+
+def spaces(name: str) -> list[str]:
+    return [path.name for path in Path("/run/netns").glob(f"syncwall-{name}-*")]
+
+
+def root_links() -> str:
+    return subprocess.check_output(["ip", "-o", "link"], text=True)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the advice is for Linux")
+@pytest.mark.parametrize("part", [["up", "x.yaml"], ["run", "x.yaml"], ["down", "--all"]])
+def test_without_root_the_advice_is_kind(part, without_root, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path("x.yaml").write_text("places: [2x1]\njobs: [{run: [x.py]}]\n")
+    assert main(["lab", *part]) == 2
+    said = capsys.readouterr().err
+    assert "needs root" in said
+    assert f"sudo syncwall lab {part[0]}" in said
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the advice is for Linux")
+def test_a_missing_tool_is_named_with_its_package(monkeypatch):
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(shutil, "which", lambda tool: None)
+    with pytest.raises(InputError, match="`ip` is not installed: apt-get install iproute2"):
+        machine.needed("up")
+
+
+@pytest.mark.lab
+def test_up_list_down(tmp_path, capsys):
+    before = root_links()
+    file = tmp_path / "there and back.yaml"
+    file.write_text("places: [1x1, 2x2]\nrates: [100Mb/s]\nnics: 2\njobs: [{run: [x.py]}]\n")
+    assert main(["lab", "up", str(file), "--place", "2x2"]) == 0
+    said = capsys.readouterr().out
+    name = said.partition(":")[0]
+    try:
+        assert name.startswith("there-and-back-")
+        assert f"h1  eth0 10.77.0.2, eth1 10.77.1.2   ip netns exec syncwall-{name}-h1 bash" in said
+        assert main(["lab", "list"]) == 0
+        assert f"{name}   2 hosts, 0 processes inside" in capsys.readouterr().out
+        assert root_links() == before
+    finally:
+        assert main(["lab", "down", name]) == 0
+    assert spaces(name) == []
+    assert main(["lab", "down", name]) == 2
+    assert f'no lab is called "{name}"' in capsys.readouterr().err
+
+
+@pytest.mark.lab
+def test_down_ends_what_runs_inside_and_only_that():
+    name = machine.new_name("test")
+    other = subprocess.Popen(["sleep", "30"])
+    made = machine.up(Topology(hosts=1), name)
+    inner = subprocess.Popen(["ip", "netns", "exec", made.hosts[0], "sleep", "30"])
+    time.sleep(0.2)
+    found = next(lab for lab in machine.labs() if lab.name == name)
+    assert found.processes == 1
+    assert machine.down(name) == [name]
+    assert inner.wait(timeout=5) == -9
+    assert other.poll() is None
+    other.kill()
+    other.wait()
+
+
+@pytest.mark.lab
+def test_a_lab_that_cannot_be_finished_is_removed(monkeypatch):
+    real, issued = machine.issue, 0
+
+    def failing(command):
+        nonlocal issued
+        issued += 1
+        if issued == 9:
+            raise InputError.of("no more")
+        real(command)
+
+    monkeypatch.setattr(machine, "issue", failing)
+    name = machine.new_name("test")
+    with pytest.raises(InputError, match="no more"):
+        machine.up(Topology(hosts=3), name)
+    assert spaces(name) == []
+
+
+@pytest.mark.lab
+def test_a_file_without_a_namespace_is_removed_too():
+    name = machine.new_name("test")
+    Path("/run/netns").mkdir(exist_ok=True)
+    stale = Path(f"/run/netns/syncwall-{name}-h0")
+    stale.touch()
+    assert machine.down(name) == [name]
+    assert not stale.exists()
+
+
+@pytest.mark.lab
+@pytest.mark.slow
+def test_random_ends_leave_nothing():
+    command = [sys.executable, str(ROOT / "bench" / "lab_cycles.py"), "6"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "no namespace, process, link or qdisc" in done.stdout

@@ -1,0 +1,79 @@
+"""One rank that times collectives bare and through the harness in turn, on the same memory.
+
+Rank 0 prints, by kind, for each round the median of a harness block over that of the bare block
+beside it. Usage: python overhead_worker.py [ROUNDS], with the environment of a rank.
+"""
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+
+import numpy as np
+import torch.distributed as dist
+
+from syncwall.measure.calls import Buffers, call_of
+from syncwall.measure.collectives import KINDS, timed
+from syncwall.measure.team import Team, joined
+
+SIZE_BYTES, TRIALS = 4 * 2**20, 5
+
+
+def bare(kind: str, rank: int, buffers: Buffers) -> Callable[[], object]:
+    """The torch call alone, as a user would write it."""
+    whole, other = buffers.first, buffers.second
+    share = other[: len(other) // 2]
+    gather = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
+    scatter = getattr(dist, "reduce_scatter_single", None) or dist.reduce_scatter_tensor
+
+    def shift() -> None:
+        both = [dist.P2POp(dist.isend, whole, 1 - rank), dist.P2POp(dist.irecv, other, 1 - rank)]
+        for work in dist.batch_isend_irecv(both):
+            work.wait()
+
+    return {
+        "all-reduce": lambda: dist.all_reduce(whole),
+        "all-gather": lambda: gather(whole, share),
+        "reduce-scatter": lambda: scatter(share, whole),
+        "all-to-all": lambda: dist.all_to_all_single(other, whole),
+        "broadcast": lambda: dist.broadcast(whole, 0),
+        "send-recv": shift,
+    }[kind]
+
+
+def looped(call: Callable[[], object]) -> list[float]:
+    seconds = []
+    for _ in range(TRIALS):
+        start = time.perf_counter()
+        call()
+        seconds.append(time.perf_counter() - start)
+    return seconds
+
+
+def ratios(team: Team, kind: str, rounds: int) -> list[float]:
+    """By round, the harness over the bare loop; of each trial the slowest rank counts."""
+    buffers = Buffers.of(team, SIZE_BYTES, "float32")
+    call = call_of(kind, team, buffers, SIZE_BYTES)
+    alone = bare(kind, team.rank, buffers)
+    blocks = {"bare": lambda: looped(alone), "harness": lambda: timed(team, call.run, TRIALS)}
+    found = []
+    for number in range(rounds + 2):
+        order = list(blocks) if number % 2 else list(reversed(blocks))
+        middle = {name: np.median(team.slowest(blocks[name]())) for name in order}
+        if number >= 2:  # the first ones connect
+            found.append(float(middle["harness"] / middle["bare"]))
+    return found
+
+
+def main() -> None:
+    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 60
+    with joined("gloo") as team:
+        found = {kind: ratios(team, kind, rounds) for kind in KINDS}
+    if team.leads:
+        print(json.dumps(found), flush=True)
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()
