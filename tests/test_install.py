@@ -81,3 +81,23 @@ def test_the_installed_command_answers(python, tmp_path):
 def test_torch_is_not_needed(python):
     code = "import syncwall.describe, sys; print('torch' in sys.modules)"
     assert output(python, "-c", code).strip() == "False"
+
+
+def test_collectives_are_measured_by_what_is_installed(python, tmp_path):
+    """The first command of the README; torch is borrowed from this environment."""
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    own = Path(output(python, "-c", "import syncwall; print(syncwall.__file__)")).parents[1]
+    path = own / "torch-of-the-tests.pth"
+    path.write_text(f"{Path(torch.__file__).parents[1]}\n")
+    try:
+        result = tmp_path / "out.json"
+        printed = output(
+            python, "-m", "torch.distributed.run", "--nproc-per-node", "2", "-m", "syncwall",
+            "measure", "collectives", "--backend", "gloo", "--seconds", "0.05", "--max-size",
+            "1MiB", "--json", str(result),
+        )  # fmt: skip
+    finally:
+        path.unlink()
+    assert "2 ranks on 1 host, gloo on cpu" in printed
+    rows = json.loads(result.read_text())["data"]["rows"]
+    assert {row["kind"] for row in rows} >= {"all-reduce", "all-gather", "reduce-scatter"}

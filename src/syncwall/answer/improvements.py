@@ -40,7 +40,7 @@ def improvements(prediction: Prediction, count: int = 3) -> list[Improvement]:
         run = _changed(prediction.run, fields)
         if run is None:
             continue
-        other = predict(run, site=prediction.site)
+        other = predict(run, site=prediction.site, measured=prediction.calibration.measured)
         gained = prediction.step_s - other.step_s
         if other.fits and (gained > 0.005 * prediction.step_s or not prediction.fits):
             extra = other.memory_bytes - prediction.memory_bytes

@@ -122,6 +122,7 @@ class Prediction:
             "nearest_validated_run": self.interval.nearest and asdict(self.interval.nearest),
             "known_runs": len(self.site.ratios),
             "left_open": self.assumed,
+            "calibrated_by": list(self.calibration.measured.sources),
             "tokens_per_s_per_gpu": self.tokens_per_s_per_gpu,
             "mfu": self.mfu,
             "hfu": self.hfu,

@@ -15,6 +15,7 @@ from syncwall.answer.improvements import Improvement
 from syncwall.answer.prediction import MFU_CONVENTION, Prediction
 from syncwall.answer.timeline import micro_batch_intervals
 from syncwall.cost.communication import nic_reached
+from syncwall.cost.measured import Measured
 from syncwall.show.record import record
 from syncwall.show.strip import strips
 from syncwall.units import Dimension
@@ -67,6 +68,7 @@ def assumed(prediction: Prediction) -> list[str]:
     reached = nic_reached(prediction.run.cluster, fit.network)
     calibrated = fit.device or "a generic device, because this one has no calibration"
     return [
+        *_measured(fit.measured),
         f"compute calibrated for {calibrated}",
         f"gradients reduced in {layout.gradient_dtype}",
         f"NCCL 2.28 chooses algorithms; real links reach {reached:.0%} of NIC line rate, "
@@ -78,6 +80,15 @@ def assumed(prediction: Prediction) -> list[str]:
         "optimizer states in fp32 (12 bytes a parameter)",
         *_sureness(prediction),
     ]
+
+
+def _measured(measured: Measured) -> list[str]:
+    """What was measured on the machine itself."""
+    kernels = len(measured.gemm) + len(measured.attention) + len(measured.elementwise)
+    counts = {"kernels": kernels, "tables of collectives": len(measured.collectives)}
+    said = " and ".join(f"{count} {what}" for what, count in counts.items() if count)
+    where = f" ({', '.join(measured.sources)})" if measured.sources else ""
+    return [f"measured on the machine itself: {said}{where}"] if said else []
 
 
 def _sureness(prediction: Prediction) -> list[str]:

@@ -1,0 +1,116 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from syncwall.answer import predict
+from syncwall.cost.calibration import calibration
+from syncwall.cost.compute import gemm_alone_seconds
+from syncwall.cost.measured import CollectiveTable, ElementwisePoint, GemmPoint, Measured
+from syncwall.cost.measured_network import MeasuredNetwork
+from syncwall.describe import Cluster, Layout, Run, Software, lookup
+from syncwall.describe.choice import Dtype
+from syncwall.work.operations import Collective, Gemm, Transfer
+
+TABLE = CollectiveTable(
+    kind="all-reduce", ranks=4, nodes=2, points=((1e3, 1e-4), (1e6, 1e-2), (1e7, 1e-1))
+)
+
+
+class Nothing:
+    """A network on which everything takes a year."""
+
+    def collective_seconds(self, collective: Collective) -> float:
+        return 3e7
+
+    def transfer_seconds(self, transfer: Transfer) -> float:
+        return 3e7
+
+
+def cluster(nodes: int = 2, gpus: int = 2) -> Cluster:
+    return lookup.cluster("dgx-h100").using(nodes, gpus)
+
+
+def run(nodes: int = 2) -> Run:
+    layout = Layout(micro_batch=1, global_batch=2 * nodes, shard="ddp", recompute="none")
+    software = Software(framework="pytorch")
+    return Run(model="gpt2-xl", cluster=cluster(nodes), layout=layout, software=software, seq=1024)
+
+
+def test_a_table_gives_its_own_points():
+    for size, seconds in TABLE.points:
+        assert TABLE.seconds(size) == pytest.approx(seconds)
+    assert TABLE.seconds(10.0) == pytest.approx(1e-4), "below the smallest: its latency"
+    assert TABLE.seconds(2e7) == pytest.approx(0.2), "above the largest: its rate"
+
+
+@given(st.lists(st.floats(1.0, 1e9), min_size=2, max_size=5))
+def test_more_bytes_never_take_less_time(sizes):
+    seconds = TABLE.seconds(np.sort(sizes))
+    assert np.all(np.diff(seconds) >= -1e-12)
+
+
+def test_only_groups_that_stand_as_the_measured_ones_take_the_table():
+    layout = Layout(micro_batch=1).resolved(4)
+    network = MeasuredNetwork((TABLE,), layout, cluster(), Nothing())
+    measured = network.collective_seconds(Collective("all-reduce", 1e6, "dp"))
+    assert float(measured) == pytest.approx(1e-2)
+    assert network.collective_seconds(Collective("all-gather", 1e6, "dp")) == 3e7
+    other = MeasuredNetwork((TABLE,), Layout(micro_batch=1).resolved(8), cluster(4), Nothing())
+    assert other.collective_seconds(Collective("all-reduce", 1e6, "dp")) == 3e7
+
+
+def test_calls_are_counted_one_by_one():
+    layout = Layout(micro_batch=1).resolved(4)
+    network = MeasuredNetwork((TABLE,), layout, cluster(), Nothing())
+    several = network.collective_seconds(Collective("all-reduce", 1e7, "dp", calls=10))
+    assert float(several) == pytest.approx(10 * 1e-2)
+
+
+def test_a_device_twice_as_slow_on_a_shape_is_predicted_so():
+    before = predict(run())
+    blocks = before.work.stages[-1].forward
+    gemms = (op.what for block in blocks for op in block.operations if op.name == "MLP up")
+    gemm = next(what for what in gemms if isinstance(what, Gemm))
+    device = before.run.cluster.device
+    alone = gemm_alone_seconds(gemm, device, before.calibration.gemm)
+    point = GemmPoint(m=gemm.m, n=gemm.n, k=gemm.k, dtype=Dtype.BF16, seconds=2.0 * float(alone))
+    after = predict(run(), measured=Measured(gemm=(point,)))
+    twice = 2.0 * float(before.prices.seconds(gemm))
+    assert float(after.prices.seconds(gemm)) == pytest.approx(twice)
+    assert after.ledger["GEMM"] > 1.5 * before.ledger["GEMM"]
+
+
+def test_nothing_measured_changes_nothing():
+    assert predict(run(), measured=Measured()).step_s == predict(run()).step_s
+
+
+def test_slower_collectives_make_slower_steps():
+    def step_s(seconds: float) -> float:
+        table = CollectiveTable(kind="all-reduce", ranks=4, nodes=2, points=((25e6, seconds),))
+        return predict(run(), measured=Measured(collectives=(table,))).step_s
+
+    assert step_s(0.01) < step_s(0.1) < step_s(1.0)
+
+
+@given(share=st.floats(0.0, 0.9), meeting_s=st.floats(0.0, 0.1))
+def test_the_ledger_still_adds_up(share, meeting_s):
+    answer = predict(run(), measured=Measured(host_share=share, meeting_s=meeting_s))
+    assert sum(answer.ledger[cause] for cause in answer.ledger) == pytest.approx(answer.step_s)
+    without = predict(run(), measured=Measured(host_share=0.0, meeting_s=0.0))
+    assert answer.step_s >= without.step_s - 1e-9
+
+
+def test_measured_costs_enter_the_calibration():
+    device = lookup.device("h100-sxm")
+    fit = calibration(device, Measured(host_share=0.25, meeting_s=0.004))
+    assert (fit.network.host_share, fit.ranks.meeting_s) == (0.25, 0.004)
+    assert calibration(device).network.host_share == 0.0
+
+
+def test_measured_kinds_of_memory_bound_work_are_apart():
+    before = predict(run())
+    norm = ElementwisePoint(kind="norm", bytes=1e7, seconds=1.0)
+    after = predict(run(), measured=Measured(elementwise=(norm,)))
+    assert after.ledger["elementwise"] > 10 * before.ledger["elementwise"]
+    assert after.ledger["optimizer"] == before.ledger["optimizer"]
