@@ -43,7 +43,8 @@ PINNED = {
     ],
     "measure step": [
         "--help", "--model NAME", "--seq TOKENS", "--shard", "--micro-batch N", "--precision",
-        "--bucket SIZE", "--steps N", "--warm-up N", "--backend", "--timeout S", "--json FILE",
+        "--bucket SIZE", "--steps N", "--warm-up N", "--device NAME",
+        "--backend", "--timeout S", "--json FILE",
     ],
     "measure calibration": ["RESULT", "--help", "--json FILE"],
     "lab up": ["FILE", "--help", "--place", "--rate RATE"],

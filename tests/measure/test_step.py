@@ -22,6 +22,14 @@ def test_the_ledger_adds_up_to_the_median_step():
     assert data.tokens_per_s == pytest.approx(2 * 64 / 3.6)
 
 
+def test_mfu_refers_to_a_stated_peak():
+    one = [[ledger(backward=2.0)]]
+    assert summed_up(one, [2.0], ("a",), SETTINGS, 1e9).mfu is None
+    settings = SETTINGS.model_copy(update={"peak_flop_per_s": 1e10})
+    data = summed_up(one, [2.0], ("a",), settings, 1e9)
+    assert data.mfu == pytest.approx(data.model_flop_per_s / 1e10)
+
+
 def test_a_rank_that_works_longer_is_named_though_all_steps_are_equally_long():
     quick = [ledger(backward=1.0, exposed_DP=2.0) for _ in range(6)]
     slow = [ledger(backward=3.0) for _ in range(6)]

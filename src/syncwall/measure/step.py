@@ -33,6 +33,8 @@ class StepSettings(Description):
     bucket_bytes: Annotated[float, Field(gt=0)] = 25 * 2.0**20
     steps: Annotated[int, Field(ge=1)] = 10
     warm_up: Annotated[int, Field(ge=0)] = 2
+    peak_flop_per_s: Annotated[float, Field(gt=0)] | None = None
+    """Dense peak of the device of one rank, which MFU refers to."""
 
 
 class RankTime(Description):
@@ -60,7 +62,8 @@ class StepData(Description):
     matmul_flop_per_s: float
     """What one large matrix multiplication reached on every rank at once, just before."""
     suspects: tuple[Suspect, ...] = ()
-    note: str = ""
+    mfu: float | None = None
+    """Model FLOPs utilisation: causal, of the dense peak that was stated; None if none was."""
 
     @property
     def of_matmul(self) -> float:
@@ -110,6 +113,7 @@ def summed_up(
         tokens_per_s=tokens * len(hosts) / times.median_s,
         model_flop_per_s=_model_flops(settings) / times.median_s,
         matmul_flop_per_s=matmul_flop_per_s,
+        mfu=_mfu(settings, times.median_s),
         suspects=slow_ranks([[_busy(ledger) for ledger in one] for one in every], hosts),
     )
 
@@ -118,6 +122,11 @@ def _model_flops(settings: StepSettings) -> float:
     """FLOP of one rank's step: forward, and twice that backward."""
     forward, _ = forward_flops(settings.model, settings.seq)
     return 3.0 * float(forward) * settings.micro_batch
+
+
+def _mfu(settings: StepSettings, step_s: float) -> float | None:
+    peak = settings.peak_flop_per_s
+    return None if peak is None else _model_flops(settings) / step_s / peak
 
 
 def _busy(ledger: dict[str, Any]) -> float:

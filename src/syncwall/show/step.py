@@ -26,6 +26,8 @@ def step_page(job: "JobFacts", settings: "StepSettings", data: "StepData") -> Re
         f"{data.tokens_per_s / job.world:,.0f} tokens/s/rank     "
         f"{data.of_matmul:.0%} of what one large multiplication reaches"
     )
+    if data.mfu is not None:
+        numbers += f"     MFU {data.mfu:.1%} (causal, dense 16-bit peak)"
     what = (
         f"{settings.model.name}, {settings.shard}, {settings.micro_batch} x {settings.seq} tokens"
     )
@@ -37,8 +39,6 @@ def step_page(job: "JobFacts", settings: "StepSettings", data: "StepData") -> Re
     ledger = table(("where the time goes", "", "", ""), lines, words=2)
     parts: list[RenderableType] = [Text.assemble(("Verdict   ", "bold"), verdict(data)), Text(),
              Text.assemble(heading(job), f", {what}"), Text(numbers), Text(), ledger]  # fmt: skip
-    if data.note:
-        parts.append(Text(data.note, "dim"))
     return Group(*parts)
 
 

@@ -25,6 +25,7 @@ def step(  # noqa: PLR0913, PLR0917 - the flags of the verb
     bucket: Annotated[str, tyro.conf.arg(metavar="SIZE")] = "25MiB",
     steps: Annotated[int, tyro.conf.arg(metavar="N")] = 10,
     warm_up: Annotated[int, tyro.conf.arg(metavar="N")] = 2,
+    device: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None,
     backend: Literal["nccl", "gloo"] | None = None,
     timeout: Annotated[float, tyro.conf.arg(metavar="S")] = 30.0,
     json: Annotated[str | None, tyro.conf.arg(metavar="FILE")] = None,
@@ -42,11 +43,13 @@ def step(  # noqa: PLR0913, PLR0917 - the flags of the verb
         bucket: Gradients that DDP reduces in one call.
         steps: Steps that count.
         warm_up: Steps before them that do not.
+        device: Catalogue name of the device, for MFU: of its dense 16-bit peak.
         backend: What moves the data; NCCL where there is a GPU, else Gloo.
         timeout: A call that takes longer means that a rank is lost.
         json: Write the result here as JSON; - for standard output.
     """
     from syncwall.cli.measure.session import amount, in_team
+    from syncwall.describe.lookup import device as known_device
     from syncwall.describe.lookup import model as named
     from syncwall.measure.step import StepSettings
 
@@ -55,6 +58,7 @@ def step(  # noqa: PLR0913, PLR0917 - the flags of the verb
     settings = StepSettings(
         model=named(model), seq=seq, shard=shard, micro_batch=micro_batch, precision=precision,
         bucket_bytes=amount(bucket, "--bucket"), steps=steps, warm_up=warm_up,
+        peak_flop_per_s=known_device(device).sixteen_bit_flop_per_s if device else None,
     )  # fmt: skip
     part = _Part(settings, json)
     return in_team(part.work, part.show, what="steps", backend=backend, timeout_s=timeout)
