@@ -71,6 +71,13 @@ def test_places_whose_steps_overlap_may_come_in_either_order():
     assert order.is_right
 
 
+def test_places_closer_than_two_runs_of_one_are_a_tie():
+    rows = [record("2x2", 1.00, 1.02, spread=0.001), record("4x1", 1.03, 1.00, spread=0.001)]
+    assert [order.is_right for order in compared(rows).orders()] == [True]
+    rows[1] = record("4x1", 1.06, 1.00, spread=0.001)
+    assert [order.is_right for order in compared(rows).orders()] == [False]
+
+
 def test_slower_links_are_predicted_slower():
     steps = [
         forecast_of(job(shard), Topology(hosts=hosts, workers=4 // hosts), measured()).step_s

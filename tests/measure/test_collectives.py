@@ -98,6 +98,7 @@ def test_a_lost_rank_leaves_the_table_and_one_line(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.alone
 def test_the_harness_adds_less_than_2_percent_to_a_bare_loop():
     """Blocks of 5 bare and 5 harness calls in turn, in one run; the median of their ratios.
 

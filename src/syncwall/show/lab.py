@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from syncwall.lab.comparison import RUN_TO_RUN
 from syncwall.show.measurement import duration, table
 
 if TYPE_CHECKING:
@@ -32,7 +33,9 @@ def comparison_page(found: "Comparison") -> RenderableType:
     orders = found.orders()
     if orders:
         right = sum(order.is_right for order in orders)
-        parts.append(Text(f"          order of places right in {right} of {len(orders)} groups"))
+        said = f"order of places right in {right} of {len(orders)} groups"
+        said += f" (less than {RUN_TO_RUN:.0%} apart is a tie)"
+        parts.append(Text(f"          {said}"))
         parts += [Text(f"          {_wrong(order)}") for order in orders if not order.is_right]
     return Group(*parts)
 

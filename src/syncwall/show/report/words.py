@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Final
 
-from syncwall.lab.comparison import Compared, Comparison, Order
+from syncwall.lab.comparison import RUN_TO_RUN, Compared, Comparison, Order
 from syncwall.show.measurement import duration
 from syncwall.show.report.steps import LabStep, most_wrong, pairs_of, parts_of
 
@@ -87,7 +87,8 @@ def _orders(orders: Sequence[Order]) -> str:
     right = sum(order.is_right for order in orders)
     return (
         f"The order of places with as many workers is right in {right} of {len(orders)} groups of "
-        "equal model, sharing and rate (places whose P10 to P90 overlap count as tied)."
+        f"equal model, sharing and rate (places less than {RUN_TO_RUN:.0%} apart, or whose P10 to "
+        "P90 overlap, count as tied)."
     )
 
 
