@@ -32,7 +32,8 @@ def test_every_topology_of_the_experiment_was_recorded(path):
 def test_steps_are_predicted_within_the_goals():
     rows = tuple(row for path in RECORDED for row in comparison(path).rows)
     found = Comparison(rows)
-    print(f"{len(rows)} steps, mean error {found.mean_error:.1%}, worst {found.worst.error:+.1%}")
+    said = f"{len(rows)} steps, mean error {found.mean_error:.1%}, worst {found.worst.error:+.1%}"
+    assert said in (ROOT / "docs" / "findings" / "index.md").read_text()
     assert len(rows) >= 40
     assert found.mean_error <= 0.10
     assert abs(found.worst.error) <= 0.25
