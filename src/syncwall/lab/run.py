@@ -95,17 +95,24 @@ def run_topology(
         if experiment.check_links and topology.hosts > 1:
             progress(f"{topology.label}: iperf3")
             link = link_rate(hosts, 0, topology.hosts - 1, both_ways=True)
-        results: list[Result] = []
-        measured: Measured | None = None
-        for job in [*(calibration_jobs(experiment.jobs) if predict else ()), *experiment.jobs]:
+        measured = Measured()
+        for job in calibration_jobs(experiment.jobs) if predict else ():
             progress(f"{topology.label}: {job.label}")
-            if predict and measured is None and job in experiment.jobs:
-                measured = joined([measured_of(result) for result in results])
-            forecast = measured and job.measure == "step" and forecast_of(job, topology, measured)
             record = _record(experiment, hosts, job, number)
-            results += [record.result] if record.result else []
-            predicted = forecast.model_dump() if forecast else None
+            measured = joined([measured, *([measured_of(record.result)] if record.result else [])])
+            yield record.model_copy(update={"link": link})
+        for job in experiment.jobs:
+            predicted = _forecast(job, topology, measured)  # before it runs
+            progress(f"{topology.label}: {job.label}")
+            record = _record(experiment, hosts, job, number)
             yield record.model_copy(update={"link": link, "predicted": predicted})
+
+
+def _forecast(job: LabJob, topology: Topology, measured: Measured) -> dict[str, Any] | None:
+    """The predicted step; None for other jobs, and where nothing was measured to predict from."""
+    if job.measure != "step" or not (measured.gemm and measured.collectives):
+        return None
+    return forecast_of(job, topology, measured).model_dump()
 
 
 def result_of(experiment: Experiment, records: Sequence[Record], *, complete: bool) -> Result:
