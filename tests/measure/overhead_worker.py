@@ -1,7 +1,8 @@
 """One rank that times collectives bare and through the harness in turn, on the same memory.
 
-Rank 0 prints, by kind, for each round the median of a harness block over that of the bare block
-beside it. Usage: python overhead_worker.py [ROUNDS], with the environment of a rank.
+A round is one bare call and one of the harness, in changing order. Rank 0 prints, by kind, the
+seconds of the slowest rank in each round, bare and by the harness.
+Usage: python overhead_worker.py [ROUNDS], with the environment of a rank.
 """
 
 import json
@@ -10,14 +11,13 @@ import sys
 import time
 from collections.abc import Callable
 
-import numpy as np
 import torch.distributed as dist
 
 from syncwall.measure.calls import Buffers, call_of
 from syncwall.measure.collectives import KINDS, timed
 from syncwall.measure.team import Team, joined
 
-SIZE_BYTES, TRIALS = 4 * 2**20, 5
+SIZE_BYTES, WARM_UP = 4 * 2**20, 20
 
 
 def bare(kind: str, rank: int, buffers: Buffers) -> Callable[[], object]:
@@ -43,33 +43,28 @@ def bare(kind: str, rank: int, buffers: Buffers) -> Callable[[], object]:
 
 
 def looped(call: Callable[[], object]) -> list[float]:
-    seconds = []
-    for _ in range(TRIALS):
-        start = time.perf_counter()
-        call()
-        seconds.append(time.perf_counter() - start)
-    return seconds
+    start = time.perf_counter()
+    call()
+    return [time.perf_counter() - start]
 
 
-def ratios(team: Team, kind: str, rounds: int) -> list[float]:
-    """By round, the harness over the bare loop; of each trial the slowest rank counts."""
+def both(team: Team, kind: str, rounds: int) -> dict[str, list[float]]:
+    """By way, the seconds of each round; of each the slowest rank counts."""
     buffers = Buffers.of(team, SIZE_BYTES, "float32")
     call = call_of(kind, team, buffers, SIZE_BYTES)
     alone = bare(kind, team.rank, buffers)
-    blocks = {"bare": lambda: looped(alone), "harness": lambda: timed(team, call.run, TRIALS)}
-    found = []
-    for number in range(rounds + 2):
-        order = list(blocks) if number % 2 else list(reversed(blocks))
-        middle = {name: np.median(team.slowest(blocks[name]())) for name in order}
-        if number >= 2:  # the first ones connect
-            found.append(float(middle["harness"] / middle["bare"]))
-    return found
+    ways = {"bare": lambda: looped(alone), "harness": lambda: timed(team, call.run, 1)}
+    found: dict[str, list[float]] = {"bare": [], "harness": []}
+    for number in range(rounds + WARM_UP):
+        for way in list(ways) if number % 2 else list(reversed(ways)):
+            found[way] += ways[way]()
+    return {way: team.slowest(seconds[WARM_UP:]) for way, seconds in found.items()}
 
 
 def main() -> None:
-    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 60
+    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 600
     with joined("gloo") as team:
-        found = {kind: ratios(team, kind, rounds) for kind in KINDS}
+        found = {kind: both(team, kind, rounds) for kind in KINDS}
     if team.leads:
         print(json.dumps(found), flush=True)
     os._exit(0)
