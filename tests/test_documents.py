@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from syncwall.documents import MAX_BYTES, parse_document, read_document
+from syncwall.documents import MAX_BYTES, parse_document, read_document, write_whole
 from syncwall.problems import InputError
 
 
@@ -104,3 +104,22 @@ def test_any_text_is_read_or_refused_with_a_line(text):
         parse_document(text, "f.yaml")
     except InputError as error:
         assert all(problem.line >= 1 for problem in error.problems)  # noqa: PT017
+
+
+def test_a_file_is_replaced_as_a_whole_and_nothing_is_left_beside_it(tmp_path):
+    path = tmp_path / "result.json"
+    for text in ("first", "second"):
+        write_whole(path, text)
+        assert path.read_text() == text
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_what_is_no_plain_file_is_never_replaced():
+    write_whole(Path("/dev/null"), "text")
+    assert Path("/dev/null").is_char_device()
+
+
+def test_a_file_that_cannot_be_written_is_named_as_it_was_given(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match=r"^missing/out.json: cannot be written: No such file"):
+        write_whole(Path("missing/out.json"), "text")

@@ -1,10 +1,11 @@
 """YAML and JSON text as plain values that remember where each of them stood.
 
-Holds `Document`, `read_document` (a file) and `parse_document` (text). The dialect is the plain
-part of YAML 1.2: only `true` and `false` are truths, `1:7` and dates stay text, `5e10` is a number,
-a key may stand once, and an alias may not contain itself.
+Holds `Document`, `read_document` (a file), `parse_document` (text) and `write_whole`. The dialect
+is the plain part of YAML 1.2: only `true` and `false` are truths, `1:7` and dates stay text, `5e10`
+is a number, a key may stand once, and an alias may not contain itself.
 """
 
+import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -46,6 +47,22 @@ class Document:
     def problem(self, path: KeyPath, message: str) -> Problem:
         """A problem that points at `path`."""
         return Problem(self.file, *self.place(path), message)
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write `text` to the file at `path`, which is replaced as a whole; InputError if it cannot be.
+
+    What is no plain file, such as /dev/null, is written to and never replaced.
+    """
+    target = path.resolve()
+    plain = target.is_file() or not target.exists()
+    beside = target.with_name(f".{target.name}.{os.getpid()}") if plain else target
+    try:
+        beside.write_text(text, encoding="utf-8")
+        if plain:
+            beside.replace(target)
+    except OSError as error:
+        raise InputError.of(f"cannot be written: {error.strerror}", file=str(path)) from None
 
 
 def read_document(path: Path) -> Document:

@@ -5,7 +5,7 @@ Holds `main` and `VERBS`. Exit codes: 0 done, 1 the answer is no, 2 the input or
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Final
 
@@ -62,10 +62,15 @@ def _run(words: list[str]) -> int:
         print(f"syncwall {__version__}")
         return 0
     verb, *rest = words
-    if verb not in VERBS:
-        hint = did_you_mean(verb, VERBS) or f"; known are {', '.join(VERBS)}"
-        raise InputError.of(f'unknown verb "{verb}"{hint}')
+    _refuse_unknown(verb, VERBS, f'unknown verb "{verb}"')
     return call(verb, rest)
+
+
+def _refuse_unknown(word: str, known: Mapping[str, str], said: str) -> None:
+    """Refuse a word that is not `known`, with the nearest one."""
+    if word not in known:
+        hint = did_you_mean(word, known) or f"; known are {', '.join(known)}"
+        raise InputError.of(f"{said}{hint}")
 
 
 def call(verb: str, arguments: Sequence[str]) -> int:
@@ -80,9 +85,7 @@ def call(verb: str, arguments: Sequence[str]) -> int:
         print(f"usage: syncwall {verb} PART [options]\n\n{VERBS[verb]}\n\n{lines}\n")
         print(f"`syncwall {verb} PART --help` lists the options of a part.")
         return 0
-    if part not in parts:
-        hint = did_you_mean(part, parts) or f"; known are {', '.join(parts)}"
-        raise InputError.of(f'unknown part "{part}" of {verb}{hint}')
+    _refuse_unknown(part, parts, f'unknown part "{part}" of {verb}')
     function = getattr(import_module(f"syncwall.cli.{verb}.{part}"), part)
     return _call(function, f"syncwall {verb} {part}", rest)
 

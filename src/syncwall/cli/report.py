@@ -26,6 +26,7 @@ def report(
         markdown: Write Markdown here, and its pictures beside it as NAME-1.svg, ...
         notes: Add this text (Markdown) at the end, under "Notes".
     """
+    from syncwall.documents import write_whole
     from syncwall.show.report.article import article
     from syncwall.show.report.markdown import markdown as written_as_markdown
     from syncwall.show.report.page import page
@@ -38,12 +39,12 @@ def report(
     sources = [read_source(path) for path in results]
     made = article(sources, _read(notes) if notes else "")
     if html is not None:
-        _write(html, page(made))
+        write_whole(html, page(made))
     if markdown is not None:
         written = written_as_markdown(made, markdown.stem.replace(" ", "-"))
-        _write(markdown, written.text)
+        write_whole(markdown, written.text)
         for name, picture in written.pictures.items():
-            _write(markdown.with_name(name), picture)
+            write_whole(markdown.with_name(name), picture)
     return 0
 
 
@@ -54,10 +55,3 @@ def _read(path: Path) -> str:
         raise InputError.of(f"cannot be read: {error.strerror}", file=str(path)) from None
     except UnicodeDecodeError:
         raise InputError.of("is not UTF-8 text", file=str(path)) from None
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise InputError.of(f"cannot be written: {error.strerror}", file=str(path)) from None

@@ -11,7 +11,7 @@ import tyro
 from syncwall.problems import InputError
 
 if TYPE_CHECKING:
-    from syncwall.validate.report import Report
+    pass
 
 
 def validate(
@@ -35,6 +35,8 @@ def validate(
     """
     from syncwall.catalogue import directories, searched_first
     from syncwall.cli.progress import bar
+    from syncwall.documents import write_whole
+    from syncwall.show.scatter import scatter_page
     from syncwall.show.terminal import print_json, print_page
     from syncwall.show.validation import validation_page
     from syncwall.validate.report import validate as validated
@@ -45,18 +47,9 @@ def validate(
         directories()  # a wrong one is an error, not a reason to skip every row
         report = validated(path, against, progress)
     if html is not None:
-        _write(html, report)
+        write_whole(html, scatter_page(report))
     if json:
         print_json(report.to_dict())
     else:
         print_page(validation_page(report, worst=worst))
     return 0
-
-
-def _write(path: Path, report: "Report") -> None:
-    from syncwall.show.scatter import scatter_page
-
-    try:
-        path.write_text(scatter_page(report), encoding="utf-8")
-    except OSError as error:
-        raise InputError.of(f"cannot be written: {error.strerror}", file=str(path)) from None

@@ -1,19 +1,49 @@
 """Formulas corrected by measurements of the very machine.
 
-Holds `Corrections`: for each operation, what measured kernels took over what the formula says.
+Holds `Corrections`: the time of an operation is its formula's, times what the nearest measured
+shapes took over the formula's time for them.
 """
 
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
 
 import numpy as np
 
 from syncwall.cost.calibration import Calibration
 from syncwall.cost.compute import attention_seconds, elementwise_seconds, gemm_alone_seconds
-from syncwall.cost.measured import Nearby, role
 from syncwall.cost.software import Setting
 from syncwall.describe.choice import Dtype
 from syncwall.describe.device import Device
 from syncwall.work.operations import Attention, Elementwise, Gemm
+
+_OTHER_ROLE: Final = float(np.log(4.0))
+"""How far apart two shapes of different roles are: as if one dimension were four times larger."""
+_SAME: Final = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class _Nearby:
+    """Corrections at measured places, and between them."""
+
+    places: Any
+    """Logarithms of the dimensions, one row for each point."""
+    logs: Any
+    """Logarithms of measured over predicted time."""
+
+    def factor(self, place: Sequence[Any]) -> Any:
+        """Measured over predicted at `place` (logarithms): the nearest points count most.
+
+        Inverse-distance weighting (Shepard 1968) with the fourth power of the distance.
+        """
+        apart: Any = 0.0
+        for axis, value in enumerate(place):
+            known = self.places[:, axis].reshape((-1,) + (1,) * np.ndim(value))
+            apart = apart + (np.asarray(value)[None, ...] - known) ** 2
+        weights = 1.0 / (apart + _SAME) ** 2
+        logs = self.logs.reshape((-1,) + (1,) * (np.ndim(weights) - 1))
+        found = np.exp((weights * logs).sum(axis=0) / weights.sum(axis=0))
+        return float(found) if np.ndim(found) == 0 else found
 
 
 class Corrections:
@@ -42,7 +72,7 @@ class Corrections:
         nearby = self._elementwise.get(elementwise.kind)
         return nearby.factor([np.log(np.maximum(elementwise.bytes, 1.0))]) if nearby else 1.0
 
-    def _gemms(self, dtype: Dtype) -> Nearby:
+    def _gemms(self, dtype: Dtype) -> _Nearby:
         points = [point for point in self._fit.measured.gemm if point.dtype is dtype]
         gemms = [
             Gemm(p.m, p.n, p.k, p.dtype, is_weight_gradient=p.is_weight_gradient) for p in points
@@ -50,7 +80,7 @@ class Corrections:
         said = [gemm_alone_seconds(gemm, self._device, self._fit.gemm) for gemm in gemms]
         return _nearby([_gemm_place(gemm) for gemm in gemms], [p.seconds for p in points], said)
 
-    def _attentions(self) -> Nearby:
+    def _attentions(self) -> _Nearby:
         points = self._fit.measured.attention
         whole = [
             Attention(p.batch, p.heads, p.length, p.length, p.head_dim, p.head_dim, p.kv_heads,
@@ -62,7 +92,7 @@ class Corrections:
         places = [_attention_place(what) for what in whole]
         return _nearby(places, [p.seconds for p in points], said)
 
-    def _elementwises(self, kind: str) -> Nearby:
+    def _elementwises(self, kind: str) -> _Nearby:
         points = [point for point in self._fit.measured.elementwise if point.kind == kind]
         fit, setting = self._fit.elementwise, self._setting
         fused = kind == "optimizer"
@@ -71,17 +101,22 @@ class Corrections:
         return _nearby([[np.log(p.bytes)] for p in points], [p.seconds for p in points], said)
 
 
-def _nearby(places: list[Any], seconds: list[float], said: list[Any]) -> Nearby:
-    return Nearby(np.asarray(places, dtype=float), np.log(np.asarray(seconds) / np.asarray(said)))
+def _nearby(places: list[Any], seconds: list[float], said: list[Any]) -> _Nearby:
+    return _Nearby(np.asarray(places, dtype=float), np.log(np.asarray(seconds) / np.asarray(said)))
 
 
 def _gemm_place(gemm: Gemm) -> list[Any]:
     sizes = [np.log(np.maximum(size, 1.0)) for size in (gemm.m, gemm.n, gemm.k)]
-    return [*sizes, role(gemm.is_weight_gradient)]
+    return [*sizes, _role(gemm.is_weight_gradient)]
 
 
 def _attention_place(attention: Attention) -> list[Any]:
     heads = np.log(np.maximum(attention.batch * attention.heads, 1e-3))
     length = np.log(np.maximum(attention.q_len, 1.0))
     dim = np.log(np.maximum(attention.head_dim, 1.0))
-    return [heads, length, dim, role(attention.is_backward)]
+    return [heads, length, dim, _role(attention.is_backward)]
+
+
+def _role(flag: bool) -> float:
+    """A role of an operation as one more dimension of its place."""
+    return _OTHER_ROLE if flag else 0.0

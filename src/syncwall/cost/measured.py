@@ -1,13 +1,10 @@
 """What was measured on the very machine, which beats the catalogue.
 
-Holds `Measured`, a file that `syncwall measure` makes and `predict --calibration` takes, and
-`MeasuredKernels`, which corrects the formulas with it: the time of an operation is its formula's,
-times what the nearest measured shapes took over the formula's time for them.
+Holds `Measured`, a file that `syncwall measure` makes and `predict --calibration` takes, and its
+parts. `corrections` and `measured_network` make prices of it.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 import numpy as np
 from pydantic import Field
@@ -17,9 +14,6 @@ from syncwall.describe.choice import Dtype
 from syncwall.work.operations import CollectiveKind
 
 Above0 = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-_OTHER_ROLE: Final = np.log(4.0)
-"""How far apart two shapes of different roles are: as if one dimension were four times larger."""
-_SAME: Final = 1e-9
 
 
 class GemmPoint(Description):
@@ -92,32 +86,3 @@ class Measured(Description):
     """See `NetworkFit.host_share`; None if not measured."""
     meeting_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
     """See `RankFit.meeting_s`; None if not measured."""
-
-
-@dataclass(frozen=True, slots=True)
-class Nearby:
-    """Corrections at measured places, and between them."""
-
-    places: Any
-    """Logarithms of the dimensions, one row for each point."""
-    logs: Any
-    """Logarithms of measured over predicted time."""
-
-    def factor(self, place: Sequence[Any]) -> Any:
-        """Measured over predicted at `place` (logarithms): the nearest points count most.
-
-        Inverse-distance weighting (Shepard 1968) with the fourth power of the distance.
-        """
-        apart: Any = 0.0
-        for axis, value in enumerate(place):
-            known = self.places[:, axis].reshape((-1,) + (1,) * np.ndim(value))
-            apart = apart + (np.asarray(value)[None, ...] - known) ** 2
-        weights = 1.0 / (apart + _SAME) ** 2
-        logs = self.logs.reshape((-1,) + (1,) * (np.ndim(weights) - 1))
-        found = np.exp((weights * logs).sum(axis=0) / weights.sum(axis=0))
-        return float(found) if np.ndim(found) == 0 else found
-
-
-def role(flag: bool) -> float:
-    """A role of an operation as one more dimension of its place."""
-    return float(_OTHER_ROLE) if flag else 0.0

@@ -18,7 +18,7 @@ from syncwall.describe.layout import Recompute, Shard
 from syncwall.describe.lookup import model as named
 from syncwall.lab.experiment import LabJob
 from syncwall.lab.topology import Topology
-from syncwall.measure.step import StepSettings
+from syncwall.measure.step import DEFAULT_MODEL, StepSettings
 from syncwall.problems import InputError
 from syncwall.units import Dimension, parse
 
@@ -36,12 +36,17 @@ class Forecast(Description):
 def settings_of(job: LabJob) -> StepSettings:
     """What a step job runs, its flags read as the command line reads them."""
     flags = {name.replace("-", "_"): value for name, value in job.flags.items()}
-    model = named(str(flags.pop("model", "tiny-5m")))
+    model = named(str(flags.pop("model", DEFAULT_MODEL)))
     bucket = flags.pop("bucket", None)
     if bucket is not None:
         flags["bucket_bytes"] = parse(str(bucket), Dimension.BYTES)
     known = {name: value for name, value in flags.items() if name in StepSettings.model_fields}
-    return StepSettings.model_validate({"seq": 128, "micro_batch": 4, **known, "model": model})
+    return StepSettings.model_validate(known | {"model": model})
+
+
+def step_label(job: LabJob) -> str:
+    """Model and sharing of a step job, such as "tiny-5m ddp"."""
+    return f"{job.flags.get('model', DEFAULT_MODEL)} {job.flags.get('shard', 'ddp')}"
 
 
 def calibration_jobs(jobs: Sequence[LabJob]) -> list[LabJob]:
@@ -53,7 +58,7 @@ def calibration_jobs(jobs: Sequence[LabJob]) -> list[LabJob]:
     if len(shapes) > 1:
         raise InputError.of("--predict needs the same seq, micro_batch and precision in all steps")
     seq, micro_batch, precision = shapes.pop()
-    names = dict.fromkeys(str(job.flags.get("model", "tiny-5m")) for job in jobs)
+    names = dict.fromkeys(str(job.flags.get("model", DEFAULT_MODEL)) for job in jobs)
     largest = 4.0 * max(_largest_message(one) for one in steps)
     flags = {
         "model": tuple(names), "seq": seq, "micro_batch": micro_batch, "precision": precision,

@@ -10,7 +10,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from syncwall.lab.closed_loop import Forecast
+from syncwall.lab.closed_loop import Forecast, step_label
 from syncwall.lab.run import Record
 from syncwall.measure.step import StepData
 from syncwall.measure.timing import Times
@@ -111,11 +111,9 @@ def compared(records: Sequence[Record]) -> Comparison:
         if record.predicted is None or record.result is None or not record.result.data:
             continue
         data = StepData.model_validate(record.result.data)
-        flags = record.job.flags
-        what = f"{flags.get('model', 'tiny-5m')} {flags.get('shard', 'ddp')}"
         place, _, link = record.topology.label.partition(" at ")
         predicted = Forecast.model_validate(record.predicted)
-        rows.append(Compared(place, link, what, data, predicted))
+        rows.append(Compared(place, link, step_label(record.job), data, predicted))
     return Comparison(tuple(rows))
 
 

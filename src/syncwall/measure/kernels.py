@@ -21,7 +21,7 @@ from syncwall.work.step import transformer_step
 _LEAST_TRIALS, _MOST_TRIALS = 5, 60
 _LONG_ENOUGH_S = 0.03
 """A trial is at least this long, so that ranks which share a core are interrupted alike."""
-_MOST_COPIES = 64
+_MOST_REPEATS = 64
 
 
 @dataclass(frozen=True)
@@ -118,10 +118,9 @@ def timed(
     Each starts together on all ranks, after a `prepare` that is not timed.
     """
     first = [_once(team, prepare, run, 1) for _ in range(2)][-1]
-    repeats = max(1, min(_MOST_COPIES, round(_LONG_ENOUGH_S / max(first, 1e-9))))
+    repeats = max(1, min(_MOST_REPEATS, round(_LONG_ENOUGH_S / max(first, 1e-9))))
     trials = max(_LEAST_TRIALS, min(_MOST_TRIALS, int(seconds / (first * repeats + 1e-9))))
-    found: Sequence[float] = [_once(team, prepare, run, repeats) for _ in range(trials)]
-    return list(found)
+    return [_once(team, prepare, run, repeats) for _ in range(trials)]
 
 
 def _once(team: Team, prepare: Callable[[], None], run: Callable[[], None], repeats: int) -> float:

@@ -5,7 +5,6 @@ Holds `Result`, and `JobFacts`. The data of a result is that of its kind: see
 """
 
 import json
-import os
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -15,8 +14,8 @@ from pydantic import Field
 from syncwall import __version__
 from syncwall.describe.base import Description
 from syncwall.describe.reading import read
+from syncwall.documents import write_whole
 from syncwall.measure.facts import Host
-from syncwall.problems import InputError
 
 ResultKind = Literal["collectives", "links", "matmul", "step", "lab"]
 
@@ -57,13 +56,8 @@ class Result(Description):
 
     def write(self, path: Path) -> None:
         """Write the result as JSON; a file of that name is replaced as a whole."""
-        text = json.dumps(self.model_dump(mode="json"), indent=1, ensure_ascii=False) + "\n"
-        beside = path.with_name(f".{path.name}.{os.getpid()}")
-        try:
-            beside.write_text(text, encoding="utf-8")
-            beside.replace(path)
-        except OSError as error:
-            raise InputError.of(f"cannot be written: {error.strerror}", file=str(path)) from None
+        text = json.dumps(self.model_dump(mode="json"), indent=1, ensure_ascii=False)
+        write_whole(path, text + "\n")
 
     @classmethod
     def read(cls, path: Path) -> Self:

@@ -17,6 +17,7 @@ from syncwall.measure.timing import Times
 from syncwall.work.flops import forward_flops
 
 Sharing = Literal["ddp", "fsdp", "none"]
+DEFAULT_MODEL = "tiny-5m"
 CAUSES = ("data", "forward", "backward", "exposed DP", "exposed FSDP gather", "optimizer", "rest")
 """Lines of the ledger of a measured step; they add up to it."""
 _WAITING = ("exposed DP", "exposed FSDP gather")
@@ -26,9 +27,9 @@ class StepSettings(Description):
     """What is run."""
 
     model: Model
-    seq: Annotated[int, Field(ge=1)]
+    seq: Annotated[int, Field(ge=1)] = 128
     shard: Sharing = "ddp"
-    micro_batch: Annotated[int, Field(ge=1)] = 1
+    micro_batch: Annotated[int, Field(ge=1)] = 4
     precision: Literal["fp32", "bf16"] = "fp32"
     bucket_bytes: Annotated[float, Field(gt=0)] = 25 * 2.0**20
     steps: Annotated[int, Field(ge=1)] = 10

@@ -22,6 +22,7 @@ def calibration(
         results: JSON files that `measure` wrote.
         json: Write the calibration here; - for standard output.
     """
+    from syncwall.documents import write_whole
     from syncwall.measure.calibrate import read_measured
     from syncwall.show.terminal import print_json
 
@@ -31,8 +32,5 @@ def calibration(
     if json == "-":
         print_json(found.model_dump(mode="json"))
         return 0
-    try:
-        Path(json).write_text(found.model_dump_json(indent=1) + "\n", encoding="utf-8")
-    except OSError as error:
-        raise InputError.of(f"cannot be written: {error.strerror}", file=json) from None
+    write_whole(Path(json), found.model_dump_json(indent=1) + "\n")
     return 0

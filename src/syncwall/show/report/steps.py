@@ -6,6 +6,7 @@ Holds `LabStep`, `steps_of`, `parts_of` and `most_wrong`.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from syncwall.lab.closed_loop import step_label
 from syncwall.lab.comparison import GROUPS, Compared, compared
 from syncwall.lab.run import Record
 from syncwall.lab.topology import Topology
@@ -32,8 +33,7 @@ class LabStep:
     @property
     def what(self) -> str:
         """Model and sharing."""
-        flags = self.record.job.flags
-        return f"{flags.get('model', 'tiny-5m')} {flags.get('shard', 'ddp')}"
+        return step_label(self.record.job)
 
     @property
     def measured_s(self) -> float:
