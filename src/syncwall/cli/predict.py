@@ -3,26 +3,13 @@
 Holds `predict`.
 """
 
-from dataclasses import fields, make_dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import tyro
 
-from syncwall.describe import Layout, Software
-from syncwall.describe.base import Description
+from syncwall.cli.run_flags import LayoutFlags, SoftwareFlags, stated
 from syncwall.problems import InputError
-
-
-def _as_flags(name: str, described: type[Description]) -> Any:
-    """A dataclass with every key of a description as text, read as it would be from a file."""
-    keys = [field.alias or key for key, field in described.model_fields.items()]
-    text = Annotated[str | None, tyro.conf.arg(metavar="VALUE")]
-    return make_dataclass(name, [(key, text, None) for key in keys])
-
-
-LayoutFlags: Any = _as_flags("LayoutFlags", Layout)
-SoftwareFlags: Any = _as_flags("SoftwareFlags", Software)
 
 
 def predict(  # noqa: PLR0913, PLR0917 - the flags of the verb
@@ -72,16 +59,15 @@ def predict(  # noqa: PLR0913, PLR0917 - the flags of the verb
     from syncwall.show.prediction import prediction_page, prediction_record
     from syncwall.show.terminal import print_json, print_page
 
-    flags: dict[str, Any] = {"model": model, "cluster": cluster, "nodes": nodes}
-    flags |= {"gpus_per_node": gpus_per_node, "seq": seq}
-    flags |= {f"layout.{field.name}": getattr(layout, field.name) for field in fields(layout)}
-    flags |= {f"software.{field.name}": getattr(software, field.name) for field in fields(software)}
-    stated = {name: text for name, text in flags.items() if text is not None}
+    flags = stated(
+        layout, software,
+        model=model, cluster=cluster, nodes=nodes, gpus_per_node=gpus_per_node, seq=seq,
+    )  # fmt: skip
     with searched_first(catalogue):
         if file is None and not (model and cluster):
             raise InputError.of("write --model NAME and --cluster NAME, or a run file")
         measured = read_measured(calibration) if calibration else None
-        prediction = answer(run_with(file, stated), site=site_of(known_run), measured=measured)
+        prediction = answer(run_with(file, flags), site=site_of(known_run), measured=measured)
         proposals = improvements(prediction)
     if timeline is not None:
         perfetto(prediction, timeline)
