@@ -10,7 +10,7 @@ from pydantic import Field, StringConstraints
 
 from syncwall.describe.base import Description, Entry, Positive, Seconds
 from syncwall.describe.choice import Dtype
-from syncwall.describe.layout import Recompute
+from syncwall.describe.layout import Recompute, Schedule, Shard
 from syncwall.describe.provenance import Figure, Provenance
 from syncwall.units import Dimension
 
@@ -82,3 +82,7 @@ class Framework(Entry):
     """Chunks a rank of an interleaved schedule has where nobody says; None if as many as help."""
     balanced_stages: dict[Month, bool] = Field(default_factory=lambda: {"2000-01": False})
     """Pipeline stages are cut by what their layers cost, the head included."""
+    schedules: tuple[Schedule, ...] = (Schedule.ONE_F_ONE_B, Schedule.INTERLEAVED)
+    """Pipeline schedules that it offers."""
+    shards: tuple[Shard, ...] = (Shard.DDP, Shard.ZERO1, Shard.ZERO2, Shard.FSDP)
+    """What it lets data-parallel ranks share out."""

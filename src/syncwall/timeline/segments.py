@@ -12,7 +12,7 @@ import numpy as np
 from syncwall.cost.calibration import NetworkFit
 from syncwall.cost.prices import Prices
 from syncwall.timeline.ledger import Ledger
-from syncwall.work.block import Block, Operation, Phase, Stream, Wait
+from syncwall.work.block import Block, Operation, Stream, Wait
 from syncwall.work.operations import Collective
 
 
@@ -26,6 +26,9 @@ class Segment:
     waits: tuple[Wait, ...]
     """Indices are those of segments."""
     pieces: list[tuple[Operation, Any]]
+    moving: Any = None
+    """1 where this communication takes time, 0 where (in arrays) there is none; None if it always
+    does."""
 
 
 @dataclass(slots=True)
@@ -63,7 +66,11 @@ def segments(block: Block, prices: Prices) -> Segments:
     blocked = [_blocked_share(index, found, awaited) for index in range(len(found))]
     _share_links(found, blocked)
     own = _slow_down(found, blocked, prices.fit.network)
-    issued = sum(_issued(*piece) for s in found if s.stream is Stream.COMPUTE for piece in s.pieces)
+    for segment in found:
+        if segment.stream is not Stream.COMPUTE and not np.all(segment.seconds):
+            segment.moving = 1.0 * (segment.seconds > 0)
+    computing = (s for s in found if s.stream is Stream.COMPUTE)
+    issued = sum(_issued(seconds) for segment in computing for _, seconds in segment.pieces)
     host_s = prices.host_s * issued + prices.host_wait_s * block.host_waits
     met = sum(share * (s.seconds > 0) for s, share in zip(found, blocked, strict=True))
     return Segments(found, own, host_s, awaited, met)
@@ -76,9 +83,11 @@ def _blocked_share(index: int, found: list[Segment], awaited: tuple[Wait, ...]) 
     return sum(1.0 * wait.when for wait in chosen) if chosen else 0.0
 
 
-def _issued(operation: Operation, seconds: Any) -> Any:
-    """1 where the host issues an operation; in arrays, not every layout recomputes it."""
-    return 1.0 * (seconds > 0) if operation.phase is Phase.RECOMPUTE else 1
+def _issued(seconds: Any) -> Any:
+    """1 where the host issues an operation: not the mere begin of a block, and in arrays not what
+    some layouts do not recompute.
+    """
+    return 1.0 * (seconds > 0)
 
 
 def _packed(priced: list[tuple[Operation, Any]]) -> tuple[list[Segment], dict[int, int]]:
@@ -107,13 +116,22 @@ def _packed(priced: list[tuple[Operation, Any]]) -> tuple[list[Segment], dict[in
 
 
 def _continues(operation: Operation, segment: Segment) -> bool:
-    """True if communication follows its like on the same stream and waits for the same."""
+    """True if communication follows its like on the same stream and waits for the same.
+
+    Sums and scatters are kept apart: in arrays some layouts have the one, some the other.
+    """
     pairs = zip(operation.after, segment.waits, strict=False)
+    before = segment.pieces[-1][0]
     return (
         operation.stream is segment.stream
+        and _is_sum(operation) == _is_sum(before)
         and len(operation.after) == len(segment.waits)
         and all(a.index == b.index and a.of == b.of and a.when is b.when for a, b in pairs)
     )
+
+
+def _is_sum(operation: Operation) -> bool:
+    return isinstance(operation.what, Collective) and operation.what.kind == "all-reduce"
 
 
 def _blocked(operation: Operation, where: dict[int, int]) -> bool:

@@ -116,7 +116,10 @@ class Clock:
             end = start + segment.seconds
             this.starts.append(start)
             this.ends.append(end)
-            self.free[segment.stream] = end
+            absent = segment.moving is not None
+            self.free[segment.stream] = (
+                np.maximum(self.free[segment.stream], end) if absent else end
+            )
             if self.intervals is not None:
                 self._record(segment, float(start))
         for wait in block.awaited:
@@ -149,6 +152,8 @@ class Clock:
         waited: Ledger,
     ) -> Any:
         start = self.free[segment.stream]
+        if segment.moving is not None:  # what does not exist waits for no turn
+            start = start * segment.moving
         if segment.stream in _ACTIVATIONS and not segment.waits:
             start = np.maximum(start, self.free[Stream.COMPUTE])
         for wait in segment.waits:

@@ -85,8 +85,8 @@ def entering(shape: Shape, what: str) -> list[Part]:
 def leaving(shape: Shape, what: str) -> list[Part]:
     """From the partial sums of a row-parallel weight back to split or copied activations."""
     return [
-        exchange(f"{what} scatter", "reduce-scatter", shape.scattered_bytes, TP, shape.tp_wait),
         one_way(f"{what} sum", shape.summed_bytes, TP, shape.tp_wait, forward=True),
+        exchange(f"{what} scatter", "reduce-scatter", shape.scattered_bytes, TP, shape.tp_wait),
     ]
 
 

@@ -14,7 +14,7 @@ from syncwall.describe.choice import Dtype
 from syncwall.describe.layout import Shard
 from syncwall.work.block import EXPOSED, Block, Operation, Phase, Stream, Wait
 from syncwall.work.held import Held
-from syncwall.work.operations import Axis, Collective, CollectiveKind, Number
+from syncwall.work.operations import Axis, Collective, CollectiveKind, Elementwise, Number
 
 
 def weight_bytes(layout: Any) -> float:
@@ -25,14 +25,16 @@ def weight_bytes(layout: Any) -> float:
 def gathered(block: Block, held: Held, layout: Any, *, each_time: Number) -> Block:
     """`block` behind the gather of its weights, one round ahead where overlap is on.
 
+    Nothing of the block starts without its weights, and the next ones are asked for as it begins.
+
     `each_time` is 1 where weights are gathered for every micro batch, 0 where once is enough.
     """
-    first, count = _first_compute(block), 2
+    count = 3  # two gathers, and the moment at which the block begins
     active = (layout.shard == Shard.FSDP) * each_time * (layout.shard_degree > 1)
     ahead, moving = layout.overlap_parameters, active > 0
     waits = (
-        Wait(first + count, when=ahead & moving, of="previous start"),
-        Wait(first + count, when=_not(ahead) & moving, of="computed"),
+        Wait(2, when=ahead & moving, of="previous start"),
+        Wait(2, when=_not(ahead) & moving, of="computed"),
     )
     sizes: tuple[tuple[Number, Axis], ...] = (
         (held.plain * active, "shard"),
@@ -48,10 +50,10 @@ def gathered(block: Block, held: Held, layout: Any, *, each_time: Number) -> Blo
         )
         for size, axis in sizes
     ]
+    begin = Operation("begin", Elementwise(0.0, 0), "elementwise", after=(Wait(0), Wait(1)))
     moved = [_shifted(operation, count) for operation in block.operations]
-    moved[first] = replace(moved[first], after=(*moved[first].after, Wait(0), Wait(1)))
     awaited = tuple(replace(wait, index=wait.index + count) for wait in block.awaited)
-    return replace(block, operations=(*gathers, *moved), awaited=awaited)
+    return replace(block, operations=(*gathers, begin, *moved), awaited=awaited)
 
 
 def reduced(block: Block, held: Held, layout: Any, *, last: bool) -> Block:
@@ -63,7 +65,7 @@ def reduced(block: Block, held: Held, layout: Any, *, last: bool) -> Block:
     scattered = scattered * (layout.shard_degree > 1)
     whole = (layout.shard == Shard.DDP) * last * (layout.dp * layout.cp > 1)
     size = layout.gradient_dtype.size_bytes
-    share = 1 if layout.outer_every is None else 1.0 / layout.outer_every
+    share = 1 if layout.outer_every is None else 1.0 / layout.outer_every  # where copies meet
     after = (Wait(len(block.operations) - 1),)
     plain, experts = size * held.plain, size * held.experts
     pieces = plain / layout.bucket_bytes
@@ -79,7 +81,7 @@ def reduced(block: Block, held: Held, layout: Any, *, last: bool) -> Block:
     operations = [
         Operation(
             "gradients",
-            Collective(kind, bytes_, axis, count, share),
+            Collective(kind, bytes_, axis, count, 1 if axis.endswith("shard") else share),
             EXPOSED[Stream.REDUCE],
             Stream.REDUCE,
             after,
@@ -99,10 +101,6 @@ def reduced_at_once(layout: Any) -> Any:
     In a pipeline they are kept whole until the last one, as PyTorch's stages do.
     """
     return (layout.shard >= Shard.ZERO2) & (layout.pp == 1)
-
-
-def _first_compute(block: Block) -> int:
-    return next(i for i, op in enumerate(block.operations) if op.stream is Stream.COMPUTE)
 
 
 def _shifted(operation: Operation, by: int) -> Operation:

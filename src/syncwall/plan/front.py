@@ -1,0 +1,65 @@
+"""Layouts that no other beats in everything at once (Pareto).
+
+Holds `Point` and `Front`. Compared are the time of a step, memory and GPUs; the cost is GPUs times
+time, so it never adds a point.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from syncwall.describe import Layout
+
+CLOSE = 1e-3
+"""Points whose times, or memory, differ by less than this share are one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One layout on the front."""
+
+    gpus: int
+    step_s: float
+    memory_bytes: float
+    layout: Callable[[], Layout]
+    """Made when somebody asks."""
+
+    def beats(self, other: "Point") -> bool:
+        """True if `other` is nowhere better by more than a hair."""
+        return (
+            self.gpus <= other.gpus
+            and self.step_s <= other.step_s * (1 + CLOSE)
+            and self.memory_bytes <= other.memory_bytes * (1 + CLOSE)
+        )
+
+
+@dataclass
+class Front:
+    """Points none of which beats another."""
+
+    _points: list[Point] = field(default_factory=list)
+
+    def add(self, point: Point) -> None:
+        """Take `point` in unless another beats it; drop those that it beats."""
+        if any(one.beats(point) for one in self._points):
+            return
+        self._points = [one for one in self._points if not point.beats(one)]
+        self._points.append(point)
+
+    def candidates(self, gpus: int, step_s: Any, memory_bytes: Any) -> Iterator[tuple[int, ...]]:
+        """Places in arrays of layouts on `gpus` GPUs that belong on the front, quickest first."""
+        flat_s, flat_bytes = step_s.reshape(-1), memory_bytes.reshape(-1)
+        real = np.flatnonzero(np.isfinite(flat_s))
+        order = real[np.lexsort((flat_bytes[real], flat_s[real]))]
+        least = np.minimum.accumulate(flat_bytes[order])
+        lower = np.concatenate(([True], flat_bytes[order][1:] < least[:-1] * (1 - CLOSE)))
+        for index in order[lower]:
+            yield tuple(int(i) for i in np.unravel_index(index, step_s.shape))
+
+    def __iter__(self) -> Iterator[Point]:
+        return iter(sorted(self._points, key=lambda one: (one.step_s, one.memory_bytes)))
+
+    def __len__(self) -> int:
+        return len(self._points)

@@ -1,0 +1,204 @@
+"""The best layouts of a whole space, found by evaluating every one of them.
+
+Holds `search`, `Found` and `Candidate`. The predictor is the one of `syncwall predict`, called with
+arrays; there is no second, approximate one.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+
+from syncwall.answer.evaluation import evaluate
+from syncwall.answer.prediction import Prediction, predict
+from syncwall.describe import Cluster, Layout, Model, Run, Software
+from syncwall.plan.front import Front, Point
+from syncwall.plan.grid import FREE, SPLIT, Grid, grids, size_of
+from syncwall.plan.space import Space, plainness
+from syncwall.work.memory import step_memory
+
+Objective = Literal["fastest", "cheapest", "smallest"]
+_DIGITS = 9
+"""Times that agree to so many digits are equal: arrays and single numbers round differently."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One layout that fits."""
+
+    run: Run
+    step_s: float
+    """Seconds of an optimizer step."""
+    memory_bytes: float
+    """On the fullest GPU."""
+
+    @property
+    def layout(self) -> Layout:
+        """The layout, resolved, with every field stated."""
+        return self.run.layout
+
+    @property
+    def gpus(self) -> int:
+        """GPUs in use."""
+        return self.run.gpus
+
+    @property
+    def gpu_s(self) -> float:
+        """GPU-seconds of a step: what it costs, whatever the price."""
+        return self.step_s * self.gpus
+
+    @cached_property
+    def prediction(self) -> Prediction:
+        """The whole prediction, with its ledger."""
+        return predict(self.run)
+
+    def rank(self, objective: Objective) -> tuple[Any, ...]:
+        """Orders candidates, the best first."""
+        time = (significant(self.step_s), plainness(self.layout))
+        if objective == "cheapest":
+            return (significant(self.gpu_s), *time)
+        return (self.gpus, *time) if objective == "smallest" else time
+
+
+@dataclass
+class Found:
+    """What a search found."""
+
+    counted: int = 0
+    """Layouts that break no rule."""
+    fitting: int = 0
+    """Those of them that fit into memory."""
+    families: dict[tuple[Any, ...], Candidate] = field(default_factory=dict)
+    """The fastest layout of each family, which has equal GPUs and ranks along every axis."""
+    front: Front = field(default_factory=Front)
+    """Layouts that no other beats in time, memory and GPUs at once."""
+    smallest: Point | None = None
+    """The layout that needs the least memory, whether it fits or not."""
+
+    def best(
+        self, count: int = 5, objective: Objective = "fastest", *, within_s: float = np.inf
+    ) -> list[Candidate]:
+        """The best `count` families whose step takes at most `within_s`."""
+        quick = [one for one in self.families.values() if one.step_s <= within_s]
+        return sorted(quick, key=lambda one: one.rank(objective))[:count]
+
+
+def search(  # noqa: PLR0913 - a question has this many parts
+    model: Model,
+    cluster: Cluster | Iterable[Cluster],
+    *,
+    seq: int,
+    global_batch: int,
+    software: Software | None = None,
+    pinned: Mapping[str, Any] | None = None,
+    headroom: float = 0.0,
+    progress: Callable[[float], None] = lambda share: None,
+) -> Found:
+    """Evaluate every layout of `model` on `cluster`, or on several sizes of it.
+
+    `pinned` states fields of the layout: one value, or a tuple of those to choose from. `headroom`
+    is the share of the memory to leave free. `progress` is told the share that is done.
+    """
+    space = Space.of(model, seq, global_batch, software or Software(), pinned or {})
+    clusters = [cluster] if isinstance(cluster, Cluster) else list(cluster)
+    found = Found()
+    total = sum(size_of(space, one) for one in clusters)
+    done = 0
+    for one in clusters:
+        for grid in grids(space, one):
+            _look_at(grid, space, one, headroom, found)
+            done += int(np.prod(grid.shape))
+            progress(done / total)
+    return found
+
+
+def _look_at(grid: Grid, space: Space, cluster: Cluster, headroom: float, found: Found) -> None:
+    """Put the best of `grid` into `found`."""
+    allowed = np.broadcast_to(grid.allowed, grid.shape)
+    found.counted += int(np.count_nonzero(allowed))
+    if not allowed.any():
+        return
+    memory = np.asarray(step_memory(space.model, grid.layouts, space.seq).total, dtype=float)
+    found.smallest = _smaller(grid, memory, cluster, found.smallest)
+    fits = grid.allowed & (memory <= cluster.device.memory.size_bytes * (1.0 - headroom))
+    if not fits.any():
+        return
+    _, time = evaluate(space.model, cluster, grid.layouts, space.seq, software=space.software)
+    step_s = np.where(fits, time.step_s, np.inf)
+    found.fitting += int(np.count_nonzero(np.isfinite(step_s)))
+    run_of = _Runs(space, cluster, grid)
+    _keep_families(step_s, memory, run_of, found)
+    _keep_front(step_s, memory, run_of, found)
+
+
+def _smaller(grid: Grid, memory: Any, cluster: Cluster, before: Point | None) -> Point:
+    """The layout with the least memory so far."""
+    least = np.where(grid.allowed, memory, np.inf)
+    place = np.unravel_index(int(np.argmin(np.broadcast_to(least, grid.shape))), grid.shape)
+    smallest = Point(cluster.gpus, np.nan, float(least.min()), lambda: grid.layout(place))
+    return smallest if before is None or smallest.memory_bytes < before.memory_bytes else before
+
+
+@dataclass(frozen=True)
+class _Runs:
+    """The run at a place of a grid."""
+
+    space: Space
+    cluster: Cluster
+    grid: Grid
+
+    def at(self, place: Sequence[Any], step_s: Any, memory: Any) -> Candidate:
+        where = tuple(int(i) for i in place)
+        used = np.broadcast_to(memory, self.grid.shape)[where]
+        run = Run(
+            model=self.space.model,
+            cluster=self.cluster,
+            seq=self.space.seq,
+            software=self.space.software,
+            layout=self.grid.layout(where),
+        )
+        return Candidate(run, float(step_s[where]), float(used))
+
+
+def _keep_families(step_s: Any, memory: Any, runs: _Runs, found: Found) -> None:
+    """The fastest layout of every family; of equally fast ones the plainest."""
+    quickest = step_s.reshape(-1, step_s.shape[SPLIT]).min(axis=0)
+    for split in np.flatnonzero(np.isfinite(quickest)).tolist():
+        key = (runs.cluster.gpus, *runs.grid.family(split))
+        before = found.families.get(key)
+        times = step_s[..., split]
+        if before is not None and quickest[split] > before.step_s * (1.0 + 10.0**-_DIGITS):
+            continue
+        times = significant(times)
+        inner = np.unravel_index(int(np.argmin(times)), times.shape)
+        one = runs.at((*inner, split), step_s, memory)
+        if before is None or one.rank("fastest") < before.rank("fastest"):
+            found.families[key] = one
+
+
+def _keep_front(step_s: Any, memory: Any, runs: _Runs, found: Found) -> None:
+    """Layouts of the grid that may be on the front; memory is the same along `FREE`."""
+    quickest = step_s.min(axis=FREE, keepdims=True)
+    used = np.broadcast_to(memory, quickest.shape)
+    gpus = runs.cluster.gpus
+    for place in found.front.candidates(gpus, quickest, used):
+        along = tuple(slice(None) if axis in FREE else i for axis, i in enumerate(place))
+        switches = np.unravel_index(int(np.argmin(step_s[along])), step_s[along].shape)
+        whole = (*switches, *place[len(FREE) :])
+        found.front.add(
+            Point(gpus, float(quickest[place]), float(used[place]), _later(runs, whole))
+        )
+
+
+def _later(runs: _Runs, place: Sequence[Any]) -> Callable[[], Layout]:
+    return lambda: runs.grid.layout(place)
+
+
+def significant(seconds: Any) -> Any:
+    """`seconds` to nine digits."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        unit = 10.0 ** (np.ceil(np.log10(seconds)) - _DIGITS)
+        rounded = np.where(np.isfinite(seconds), np.round(seconds / unit) * unit, seconds)
+    return float(rounded) if np.ndim(rounded) == 0 else rounded

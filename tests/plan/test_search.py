@@ -1,0 +1,186 @@
+"""The search evaluates what `predict` would say of each layout, and misses none."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+import syncwall as sw
+from syncwall.answer.evaluation import evaluate
+from syncwall.describe.layout import Recompute, Schedule, Shard
+from syncwall.plan.grid import grids
+from syncwall.plan.search import Candidate, search
+from syncwall.plan.space import Space, divisors, plainness
+from syncwall.problems import InputError
+from syncwall.work.memory import step_memory
+
+SEQ, BATCH = 4096, 32
+MODEL = sw.model("llama-3.1-8b")
+CLUSTER = sw.cluster("dgx-h100", nodes=2)
+REDUCED = {
+    "cp": 1,
+    "tp": (1, 4),
+    "micro_batch": (1, 2),
+    "recompute": (Recompute.NONE, Recompute.FULL),
+    "recompute_layers": (None,),
+    "shard": (Shard.ZERO1, Shard.FSDP),
+    "overlap_pp": True,
+    "overlap_parameters": True,
+    "balanced_stages": False,
+}
+
+
+def one_by_one():
+    """Every layout of the reduced space by plain loops, each predicted alone."""
+    both = (False, True)
+    whole = product(
+        (1, 4), (1, 2, 4, 8), range(1, 18), (1, 2), (Recompute.NONE, Recompute.FULL),
+        (Shard.ZERO1, Shard.FSDP), (8, 32, 128, 0), both, both, both,
+    )  # fmt: skip
+    for tp, pp, chunks, micro, recompute, shard, near, sp, overlap_tp, overlap in whole:
+        dp = CLUSTER.gpus // tp // pp
+        degree = near // tp if near else dp
+        even = any(layers % (pp * chunks) == 0 for layers in (MODEL.layers, MODEL.layers + 2))
+        if dp < 2 or (near and not 1 < degree < dp) or overlap_tp > (tp > 1):
+            continue
+        if chunks > 1 and (pp == 1 or not even):
+            continue
+        schedule = Schedule.INTERLEAVED if chunks > 1 else Schedule.ONE_F_ONE_B
+        try:
+            layout = sw.Layout(
+                tp=tp, pp=pp, virtual_stages=chunks, schedule=schedule, micro_batch=micro, sp=sp,
+                recompute=recompute, shard=shard, shard_degree=degree, overlap_tp=overlap_tp,
+                overlap_gradients=overlap, global_batch=BATCH,
+            )  # fmt: skip
+            run = sw.Run(model=MODEL, cluster=CLUSTER, seq=SEQ, layout=layout)
+        except ValidationError:
+            continue
+        found = sw.predict(run)
+        if found.memory_bytes <= CLUSTER.device.memory.size_bytes:
+            yield Candidate(run, found.step_s, found.memory_bytes)
+
+
+@pytest.fixture(scope="module")
+def exhaustive():
+    return list(one_by_one())
+
+
+def test_the_best_is_that_of_an_exhaustive_search_one_by_one(exhaustive):
+    pinned = {**REDUCED, "pp": (1, 2, 4, 8)}
+    found = search(MODEL, CLUSTER, seq=SEQ, global_batch=BATCH, pinned=pinned)
+    best = min(exhaustive, key=lambda one: one.rank("fastest"))
+    assert found.fitting == len(exhaustive)
+    assert plainness(found.best(1)[0].layout) == plainness(best.layout)
+    assert found.best(1)[0].step_s == pytest.approx(best.step_s, rel=1e-12)
+
+
+def test_every_layout_of_a_grid_is_what_predict_says_of_it():
+    space = Space.of(MODEL, SEQ, BATCH, sw.Software(), {"cp": (1, 2)})
+    random = np.random.default_rng(0)
+    for grid in grids(space, CLUSTER):
+        _, time = evaluate(MODEL, CLUSTER, grid.layouts, SEQ)
+        seconds = np.broadcast_to(time.step_s, grid.shape)
+        memory = np.broadcast_to(step_memory(MODEL, grid.layouts, SEQ).total, grid.shape)
+        places = np.argwhere(np.broadcast_to(grid.allowed, grid.shape))
+        for place in random.choice(places, 12):
+            layout = grid.layout(place)
+            one = sw.predict(sw.Run(model=MODEL, cluster=CLUSTER, seq=SEQ, layout=layout))
+            assert one.run.layout == layout
+            assert seconds[tuple(place)] == pytest.approx(one.step_s, rel=1e-11)
+            assert memory[tuple(place)] == pytest.approx(one.memory_bytes, rel=1e-11)
+
+
+def test_no_layout_is_counted_twice():
+    space = Space.of(MODEL, SEQ, 16, sw.Software(), {"cp": (1, 2), "micro_batch": 1})
+    seen = set()
+    count = 0
+    for grid in grids(space, CLUSTER):
+        for place in np.argwhere(np.broadcast_to(grid.allowed, grid.shape)):
+            count += 1
+            if count % 97 == 0:
+                seen.add(plainness(grid.layout(place)))
+    assert count > 10_000
+    assert len(seen) == count // 97
+
+
+def test_pinned_fields_stay():
+    pinned = {"tp": 2, "pp": (1, 2), "shard": Shard.FSDP}
+    found = search(MODEL, CLUSTER, seq=SEQ, global_batch=BATCH, pinned=pinned)
+    layouts = [one.layout for one in found.best(50)]
+    assert {layout.tp for layout in layouts} == {2}
+    assert {layout.pp for layout in layouts} == {1, 2}
+    assert {layout.shard for layout in layouts} == {Shard.FSDP}
+
+
+def test_objectives_over_a_range_of_sizes():
+    sizes = [sw.cluster("dgx-h100", nodes=n) for n in (1, 2, 4)]
+    pinned = {"cp": 1, "pp": 1, "recompute": (Recompute.NONE, Recompute.FULL)}
+    found = search(MODEL, sizes, seq=SEQ, global_batch=BATCH, pinned=pinned)
+    fastest, cheapest, smallest = (
+        found.best(1, objective)[0] for objective in ("fastest", "cheapest", "smallest")
+    )
+    assert fastest.step_s == min(one.step_s for one in found.families.values())
+    assert cheapest.gpu_s == min(one.gpu_s for one in found.families.values())
+    assert smallest.gpus == min(one.gpus for one in found.families.values())
+    quick = found.best(1, "smallest", within_s=fastest.step_s * 1.01)[0]
+    assert quick.step_s <= fastest.step_s * 1.01
+
+
+def test_points_of_the_front_do_not_beat_each_other():
+    found = search(MODEL, CLUSTER, seq=SEQ, global_batch=BATCH, pinned={"cp": 1})
+    points = list(found.front)
+    assert len(points) > 3
+    for one in points:
+        assert not any(other.beats(one) for other in points if other is not one)
+    assert points[0].step_s == pytest.approx(found.best(1)[0].step_s, rel=1e-9)
+    run = sw.Run(model=MODEL, cluster=CLUSTER, seq=SEQ, layout=points[-1].layout())
+    assert sw.predict(run).memory_bytes == pytest.approx(points[-1].memory_bytes, rel=1e-9)
+
+
+def test_a_model_too_large_finds_nothing_but_says_what_comes_nearest():
+    found = search(sw.model("llama-3.1-405b"), sw.cluster("dgx-h100"), seq=8192, global_batch=8)
+    assert not found.best()
+    assert found.smallest is not None
+    assert found.smallest.memory_bytes > CLUSTER.device.memory.size_bytes
+
+
+def test_headroom_leaves_memory_free():
+    found = search(MODEL, CLUSTER, seq=SEQ, global_batch=BATCH, pinned={"cp": 1}, headroom=0.5)
+    most = CLUSTER.device.memory.size_bytes * 0.5
+    assert all(one.memory_bytes <= most for one in found.families.values())
+
+
+def test_experts_are_spread():
+    cluster = sw.cluster("dgx-h100", nodes=8)
+    pinned = {"cp": 1, "tp": (1, 2), "pp": (1, 2), "micro_batch": 1}
+    found = search(sw.model("mixtral-8x7b"), cluster, seq=4096, global_batch=128, pinned=pinned)
+    assert {one.layout.ep for one in found.families.values()} >= {1, 2, 4, 8}
+
+
+def test_a_field_that_is_not_searched_takes_one_value():
+    with pytest.raises(InputError, match="bucket_bytes is not searched"):
+        Space.of(MODEL, SEQ, BATCH, sw.Software(), {"bucket_bytes": (1e6, 2e6)})
+
+
+@given(st.integers(1, 10_000))
+def test_divisors(number):
+    assert divisors(number) == [n for n in range(1, number + 1) if number % n == 0]
+
+
+@settings(max_examples=15, deadline=None)
+@given(factor=st.floats(1.0, 8.0), nodes=st.sampled_from([1, 2, 4]))
+def test_faster_nics_never_slow_the_best_layout(factor, nodes):
+    cluster = sw.cluster("dgx-h100", nodes=nodes)
+    nics = cluster.node.nics.model_copy(
+        update={"rate_bytes_per_s": cluster.node.nics.rate_bytes_per_s * factor}
+    )
+    faster = cluster.model_copy(update={"node": cluster.node.model_copy(update={"nics": nics})})
+    pinned = {"cp": 1, "tp": (1, 8), "pp": (1, 2), "recompute": Recompute.NONE}
+    slow, fast = (
+        search(MODEL, one, seq=SEQ, global_batch=BATCH, pinned=pinned).best(1)[0].step_s
+        for one in (cluster, faster)
+    )
+    assert fast <= slow * (1 + 1e-9)
