@@ -10,8 +10,8 @@ import syncwall
 PUBLIC = {
     "Attention", "Checkpoints", "Cluster", "Device", "Fabric", "Failures", "InputError", "Job",
     "Layout", "Link", "Mlp", "Model", "Moe", "Nics", "Node", "Prediction", "Run", "ScaleUp",
-    "Software", "Tier", "__version__", "cluster", "device", "job", "link", "model", "predict",
-    "prices", "run",
+    "Software", "Tier", "__version__", "cluster", "device", "finish", "link", "model",
+    "plan", "predict", "prices", "run",
 }  # fmt: skip
 
 

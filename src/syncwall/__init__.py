@@ -13,6 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from syncwall import plan as plan
     from syncwall.answer import Prediction as Prediction
     from syncwall.answer import predict as predict
     from syncwall.describe import Attention as Attention
@@ -35,11 +36,11 @@ if TYPE_CHECKING:
     from syncwall.describe import Tier as Tier
     from syncwall.describe.lookup import cluster as cluster
     from syncwall.describe.lookup import device as device
-    from syncwall.describe.lookup import job as job
     from syncwall.describe.lookup import link as link
     from syncwall.describe.lookup import model as model
     from syncwall.describe.lookup import prices as prices
     from syncwall.describe.lookup import run as run
+    from syncwall.job.completion import finish as finish
     from syncwall.problems import InputError as InputError
 
 __version__ = "0.1.0"
@@ -50,15 +51,20 @@ _HOME = {
         "Attention Checkpoints Cluster Device Fabric Failures Job Layout Link Mlp Model Moe Nics "
         "Node Run ScaleUp Software Tier"
     ),
-    "syncwall.describe.lookup": "cluster device job link model prices run",
+    "syncwall.describe.lookup": "cluster device link model prices run",
+    "syncwall.job.completion": "finish",
     "syncwall.problems": "InputError",
 }
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names.split()}
 
-__all__ = [*sorted(_MODULE_OF), "__version__"]  # noqa: PLE0604 - names, made above
+_MODULES = ("plan",)
+
+__all__ = [*sorted([*_MODULE_OF, *_MODULES]), "__version__"]  # noqa: PLE0604 - names, made above
 
 
 def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return import_module(f"syncwall.{name}")
     if name not in _MODULE_OF:
         raise AttributeError(f"module 'syncwall' has no attribute {name!r}")
     value = getattr(import_module(_MODULE_OF[name]), name)

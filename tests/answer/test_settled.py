@@ -11,8 +11,9 @@ import syncwall as sw
 from syncwall.answer import settled as module
 from syncwall.answer.settled import settled
 from syncwall.catalogue import Kind, names
-from syncwall.cost.software import framework, switches
+from syncwall.cost.software import framework
 from syncwall.describe import Layout, Run, Software
+from syncwall.describe.framework_switches import switches
 from syncwall.describe.layout import Recompute, Schedule
 from syncwall.describe.rules import broken_rules
 from tests.answer.test_prediction import FSDP, run

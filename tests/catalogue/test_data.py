@@ -23,6 +23,8 @@ READERS: dict[Kind, Any] = {
     Kind.MODEL: lookup.model,
     Kind.PRICE: lookup.price_list,
     Kind.FRAMEWORK: lookup.framework,
+    Kind.SWITCH: lookup.switch,
+    Kind.FAILURE: lookup.failure_rates,
     Kind.CALIBRATION: lambda name: load(Kind.CALIBRATION, Calibration, name),
 }
 ENTRIES: list[Entry] = [READERS[kind](name) for kind in Kind for name in catalogue.names(kind)]

@@ -10,8 +10,9 @@ from tests.cli.flags import commands, flags_of
 PINNED = {
     "predict": [
         "FILE", "--help", "--model NAME", "--cluster NAME", "--nodes N", "--gpus-per-node N",
-        "--seq TOKENS", "--known-run FILE", "--calibration FILE", "--json", "--timeline FILE",
-        "--explain-assumptions", "--catalogue DIR",
+        "--seq TOKENS", "--from FILE", "--tokens TOKENS", "--steps N", "--known-run FILE",
+        "--calibration FILE", "--json",
+        "--timeline FILE", "--explain-assumptions", "--catalogue DIR",
         *(f"--layout.{key} VALUE" for key in (
             "dp", "shard", "shard-degree", "tp", "sp", "pp", "virtual-stages", "schedule",
             "balanced-stages", "cp", "cp-kind", "ep", "etp", "expert-imbalance", "dropless",
@@ -23,6 +24,21 @@ PINNED = {
         )),
         *(f"--software.{key} VALUE" for key in (
             "framework", "date", "attention", "kernels", "graphs", "fp8-scaling",
+        )),
+        *(f"--job.{key} VALUE" for key in (
+            "start", "price", "spares", "when-short", "startup", "data-stall", "simulations",
+            "seed",
+            *(f"checkpoints.{key}" for key in (
+                "interval", "storage", "read", "blocking", "copy-rate", "size",
+            )),
+            *(f"failures.{key}" for key in (
+                "like", "per-1000-node-days", "deviation", "detection", "restart", "repair",
+                "domain-gpus", "rack-nodes", "early-factor", "early-time",
+            )),
+            "evaluation.every", "evaluation.time",
+            *(f"stragglers.{key}" for key in ("per-1000-node-days", "slowdown", "time")),
+            "spikes.per-1000-steps", "spikes.rollback", "maintenance.every", "maintenance.time",
+            *(f"power.{key}" for key in ("load", "host", "pue")),
         )),
     ],
     "show": ["WHAT", "NAME", "--help", "--json", "--catalogue DIR"],
@@ -55,6 +71,34 @@ PINNED = {
     "lab list": ["--help", "--json"],
     "report": ["RESULT", "--help", "--html FILE", "--markdown FILE", "--notes FILE"],
 }  # fmt: skip
+RUN = [
+    "FILE", "--help", "--model NAME", "--cluster NAME", "--nodes N", "--gpus-per-node N",
+    "--seq TOKENS", "--from FILE",
+]  # fmt: skip
+KEYS = [flag for flag in PINNED["predict"] if flag.startswith(("--layout.", "--software."))]
+PINNED["plan layouts"] = [
+    *RUN[:6], "--gpus COUNTS", *RUN[6:], "--objective", "--within TIME",
+    "--headroom SHARE", "--price USD", "--top N",
+    "--settings", "--save FILE", "--json",
+    "--catalogue DIR", *KEYS,
+]  # fmt: skip
+PINNED["plan wall"] = [
+    *RUN, "--least GPUS", "--most GPUS", "--replica-batch N", "--best-layout", "--chart FILE",
+    "--json", "--catalogue DIR", *KEYS,
+]  # fmt: skip
+PINNED["plan network"] = [
+    *RUN, "--gpus COUNTS", "--efficiency SHARE", "--exposed SHARE", "--reached SHARE", "--strong",
+    "--json", "--catalogue DIR", *KEYS,
+]  # fmt: skip
+PINNED["plan fabric"] = [
+    "FILE", "--help", "--gpus N", "--cluster NAME", "--kind NAME", "--switch NAME",
+    "--radix PORTS", "--speed RATE", "--oversubscription RATIO", "--growth SHARE",
+    "--copper CABLES", "--model NAME", "--seq TOKENS", "--from FILE", "--drawing FILE", "--json",
+    "--catalogue DIR",
+    *(f"--prices.{part} VALUE" for part in ("switch", "optic", "fibre", "copper")),
+    *(f"--power.{part} VALUE" for part in ("switch", "optic")),
+    *(flag for flag in PINNED["predict"] if flag.startswith(("--layout.", "--software."))),
+]  # fmt: skip
 
 
 def test_verbs_and_flags_are_these():

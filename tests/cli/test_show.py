@@ -40,7 +40,9 @@ def test_a_dgx_h100(capsys):
     assert record["provenance"]["scale_up.rate_bytes_per_s"]["stated"] == "900 GB/s duplex"
 
 
-@pytest.mark.parametrize("what", ["devices", "links", "clusters", "models", "prices", "frameworks"])
+@pytest.mark.parametrize(
+    "what", ["devices", "links", "clusters", "models", "prices", "frameworks", "failures"]
+)
 def test_lists_have_a_line_an_entry_in_both_forms(what, capsys):
     lines = shown(capsys, what)
     text = page(capsys, what).splitlines()
@@ -57,6 +59,7 @@ def test_lists_have_a_line_an_entry_in_both_forms(what, capsys):
         ("cluster", "baskerville", ["gpus per node", "6.25 GB/s when all send at once"]),
         ("model", "deepseek-v3", ["671,026,404,352", "37,552,282,624", "arXiv:2412.19437"]),
         ("price", "aws", ["/GPU-hour", "on-demand"]),
+        ("failure", "llama3-h100", ["0.3029 a day of 1,000", "per gpu, takes domain", "419"]),
         ("framework", "nanotron", ["traffic", "host per operation", "us", "flash-2"]),
     ],
 )

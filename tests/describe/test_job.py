@@ -3,7 +3,8 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from syncwall.describe import Job, Layout, Run, lookup
+from syncwall.describe import Job, Layout, Run
+from syncwall.describe.reading import read
 from tests.describe.samples import cluster, model
 
 RUN = Run(model=model(), cluster=cluster(), layout=Layout(global_batch=8))
@@ -30,7 +31,7 @@ def test_a_job_is_read_from_a_file(tmp_path: Path):
         "checkpoints: {interval: 30 min, storage: 100 GB/s}\n"
         "failures: {per_1000_node_days: 3.8, detection: 1 min, restart: 5 min}\n"
     )
-    job = lookup.job(tmp_path / "job.yaml")
+    job = read(tmp_path / "job.yaml", Job)
     assert job.tokens == 15e12
     assert job.price_usd_per_gpu_hour == 2.99
     assert job.checkpoints is not None

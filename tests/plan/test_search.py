@@ -101,7 +101,7 @@ def test_no_layout_is_counted_twice():
         for place in np.argwhere(np.broadcast_to(grid.allowed, grid.shape)):
             count += 1
             if count % 97 == 0:
-                seen.add(plainness(grid.layout(place)))
+                seen.add(plainness(grid.layout(place.tolist())))
     assert count > 10_000
     assert len(seen) == count // 97
 
@@ -174,9 +174,9 @@ def test_divisors(number):
 @given(factor=st.floats(1.0, 8.0), nodes=st.sampled_from([1, 2, 4]))
 def test_faster_nics_never_slow_the_best_layout(factor, nodes):
     cluster = sw.cluster("dgx-h100", nodes=nodes)
-    nics = cluster.node.nics.model_copy(
-        update={"rate_bytes_per_s": cluster.node.nics.rate_bytes_per_s * factor}
-    )
+    nics = cluster.node.nics
+    assert nics is not None
+    nics = nics.model_copy(update={"rate_bytes_per_s": nics.rate_bytes_per_s * factor})
     faster = cluster.model_copy(update={"node": cluster.node.model_copy(update={"nics": nics})})
     pinned = {"cp": 1, "tp": (1, 8), "pp": (1, 2), "recompute": Recompute.NONE}
     slow, fast = (

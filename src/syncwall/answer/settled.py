@@ -6,9 +6,10 @@ answer can list it and widen its interval.
 
 from syncwall.answer.many import evaluated, likeliest_of
 from syncwall.answer.open_fields import candidates, choices, least_recomputing
-from syncwall.cost.software import framework, switches
+from syncwall.cost.software import framework
 from syncwall.describe import Layout, Run
 from syncwall.describe.choice import Choice, Dtype
+from syncwall.describe.framework_switches import switches
 from syncwall.describe.layout import Recompute, Schedule
 from syncwall.work.memory import step_memory
 

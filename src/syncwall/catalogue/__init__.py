@@ -1,8 +1,8 @@
-"""Named data files: devices, links, clusters, models, prices, and the sources of their numbers.
+"""Named data files: devices, links, clusters, models, switches, and the sources of their numbers.
 
-Holds `Kind`, `names`, `find` and `sources`. An entry is one YAML file, `<kind>s/<name>.yaml`, in
-the directory given by `SYNCWALL_CATALOGUE` (several, separated as in PATH) or in this package; the
-first one found wins. This module knows names and files only: what they mean is the business of
+Holds `Kind`, `names`, `find` and `sources`. An entry is one YAML file, such as `links/<name>.yaml`,
+in the directory given by `SYNCWALL_CATALOGUE` (several, separated as in PATH) or in this package;
+the first one found wins. This module knows names and files only: what they mean is the business of
 `describe`.
 """
 
@@ -31,11 +31,13 @@ class Kind(StrEnum):
     PRICE = "price"
     CALIBRATION = "calibration"
     FRAMEWORK = "framework"
+    SWITCH = "switch"
+    FAILURE = "failure"
 
     @property
     def folder(self) -> str:
         """Name of the folder that holds entries of this kind."""
-        return f"{self}s"
+        return f"{self}es" if self.endswith("ch") else f"{self}s"
 
 
 @contextmanager

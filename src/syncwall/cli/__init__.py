@@ -14,6 +14,7 @@ from syncwall.problems import InputError, did_you_mean
 
 VERBS: Final = {
     "predict": "how long a training step takes, where the time goes, what to change",
+    "plan": "which layout, how many GPUs, what network and which fabric to take",
     "show": "what the catalogue knows of devices, links, clusters, models and prices",
     "validate": "how far predictions are from published runs",
     "measure": "what links, devices and training steps really reach, under torchrun or srun",

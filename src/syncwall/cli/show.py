@@ -21,12 +21,16 @@ What = Literal[
     "models",
     "prices",
     "frameworks",
+    "switches",
+    "failures",
     "device",
     "link",
     "cluster",
     "model",
     "price",
     "framework",
+    "switch",
+    "failure",
     "run",
 ]
 
@@ -41,27 +45,36 @@ def show(
     """Show the catalogue: all entries of a kind, or one of them with the source of every number.
 
     Args:
-        what: A list (devices, links, clusters, models, prices, frameworks), or one entry
-            (device, link, cluster, model, price, framework, run).
+        what: A list (devices, links, clusters, models, prices, frameworks, switches,
+            failures), or one entry (device, link, cluster, model, price, framework, switch,
+            failure, run).
         name: Name of the one entry, or a file: YAML, or a Hugging Face config.json for a model.
         json: Print JSON, quantities in SI units.
         catalogue: Look in this directory first (devices/NAME.yaml, ...).
     """
-    from syncwall.catalogue import searched_first
+    from syncwall.catalogue import Kind, searched_first
 
     if what.endswith("s") and name is not None:
-        raise InputError.of(f"`show {what}` lists all: for one write `show {what[:-1]} {name}`")
+        raise InputError.of(f"`show {what}` lists all: for one write `show {_one_of(what)} {name}`")
     if not what.endswith("s") and name is None:
-        raise InputError.of(f"`show {what}` needs a name; `show {what}s` lists them")
+        listed = "runs" if what == "run" else Kind(what).folder
+        raise InputError.of(f"`show {what}` needs a name; `show {listed}` lists them")
     with searched_first(catalogue):
         return _list(what, json) if name is None else _one(what, name, json)
+
+
+def _one_of(listed: str) -> str:
+    """The word for one entry of a list."""
+    from syncwall.catalogue import Kind
+
+    return next(str(kind) for kind in Kind if kind.folder == listed)
 
 
 def _list(what: str, json: bool) -> int:
     from syncwall.catalogue import Kind
     from syncwall.show.listing import listing, listing_table
 
-    lines = listing(Kind(what[:-1]))
+    lines = listing(Kind(_one_of(what)))
     _print(lines if json else listing_table(lines), json)
     return 0
 
@@ -78,6 +91,8 @@ def _one(what: str, name: str, json: bool) -> int:
         "model": lookup.model,
         "price": lookup.price_list,
         "framework": lookup.framework,
+        "switch": lookup.switch,
+        "failure": lookup.failure_rates,
         "run": lookup.run,
     }
     entry = readers[what](name)

@@ -42,14 +42,17 @@ class Network(Protocol):
 class NcclNetwork:
     """NCCL on the paths of one layout (or of arrays of layouts).
 
-    `alone` prices collectives as benchmarks time them: nothing else uses the NICs.
+    `alone` prices collectives as benchmarks time them: nothing else uses the NICs. `latency` is a
+    factor on what does not depend on the size, between scale-up domains.
     """
 
     def __init__(
-        self, layout: Layout, cluster: Cluster, fit: NetworkFit, *, alone: bool = False
-    ) -> None:
+        self, layout: Layout, cluster: Cluster, fit: NetworkFit, *, alone: bool = False,
+        latency: Any = 1.0,
+    ) -> None:  # fmt: skip
         self._cluster = cluster
         self._fit = fit
+        self._latency = latency
         self._paths = paths(layout, cluster)
         number = next(
             (n for name, n in _GENERATION.items() if cluster.device.architecture.startswith(name)),
@@ -104,7 +107,8 @@ class NcclNetwork:
         far = path.nic_bytes_per_s_per_gpu * self._reached_of_nics
         rate = np.where(path.domains > 1, np.maximum(far, 1.0), near)
         real = transfer.bytes > 0
-        return np.where(real, transfer.bytes / rate + _POINT_TO_POINT_S, 0.0)
+        start_s = _POINT_TO_POINT_S * np.where(path.domains > 1, self._latency, 1.0)
+        return np.where(real, transfer.bytes / rate + start_s, 0.0)
 
     def graph(self, path: Path) -> Graph:
         """Channels and speeds as NCCL's search would find them for a group."""
@@ -151,6 +155,8 @@ class NcclNetwork:
         several = self._all_to_all_across(path) if kind == "all-to-all" else across(
             kind, choices, group, self._wires, self._reached(group), alone=self._alone
         )  # fmt: skip
+        if not _is_one(self._latency):
+            several = several.delayed(self._latency)
         if np.all(far):
             return several
         return either(far, inside(kind, choices, path.ranks, self._fit.of(kind)), several)
@@ -196,7 +202,8 @@ class NcclNetwork:
         nic = path.nic_bytes_per_s_per_gpu * path.ranks_in_domain * self._fit.tcp
         wire = np.where(path.domains > 1, np.maximum(nic, 1.0), np.inf)
         rate = np.minimum(self._fit.gloo_bytes_per_s, wire)
-        return passes * (ranks - 1) * (size / ranks / rate + _SOCKET_HOP_S)
+        hop_s = _SOCKET_HOP_S * np.where(path.domains > 1, self._latency, 1.0)
+        return passes * (ranks - 1) * (size / ranks / rate + hop_s)
 
     def _scale_up_as_nccl_counts(self, ranks: Any) -> tuple[bool, Any]:
         """True for NVLink and the like, and the one-way rate of a GPU as NCCL counts it."""

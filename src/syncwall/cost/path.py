@@ -5,7 +5,7 @@ Ranks are numbered along the layout's `order`; all groups of an axis work at the
 GPU has its share of the NICs and of the fabric.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -55,7 +55,10 @@ def paths(layout: Layout, cluster: Cluster) -> dict[Axis | str, Path]:
         "expert-replica": (layout.expert_dp, experts),
         "pp": (np.minimum(layout.pp, 2), strides["pp"]),  # one stage and the next
     }
-    return {axis: _path(size, stride, cluster) for axis, (size, stride) in spans.items()}
+    found = {axis: _path(size, stride, cluster) for axis, (size, stride) in spans.items()}
+    leaves = (layout.pp > 1) & (layout.pp * strides["pp"] > cluster.domain_gpus)
+    slowest = np.where(leaves, 2, found["pp"].domains)  # the pair that sets the pace
+    return {**found, "pp": replace(found["pp"], domains=slowest)}
 
 
 def _path(ranks: Any, stride: Any, cluster: Cluster) -> Path:

@@ -80,6 +80,11 @@ class Terms:
             found = found + self.far_s * root / (root + self.far_root)
         return found
 
+    def delayed(self, factor: Any) -> "Terms":
+        """The same with `factor` times every latency, and the ramp over the network."""
+        slower = {name: (start_s * factor, s) for name, (start_s, s) in self.choices.items()}
+        return Terms(slower, self.near_s, self.near_bytes2, self.far_s * factor, self.far_root)
+
 
 def inside(kind: CollectiveKind, choices: Choices, ranks: Any, fit: KindFit) -> Terms:
     """Terms of groups in one scale-up domain, from NCCL's latencies (us) and rates."""

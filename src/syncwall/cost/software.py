@@ -12,8 +12,7 @@ from typing import Any
 from syncwall.catalogue import VARIABLE, Kind
 from syncwall.cost.calibration import Calibration
 from syncwall.describe import Cluster, Layout, Model
-from syncwall.describe.framework import AttentionKernel, Framework, Kernels, Month, at
-from syncwall.describe.layout import Shard
+from syncwall.describe.framework import AttentionKernel, Framework, Kernels, at
 from syncwall.describe.names import load
 from syncwall.describe.software import Software
 
@@ -31,22 +30,6 @@ def framework(name: str) -> Framework:
 def _framework(name: str, directories: str) -> Framework:
     """Read once for each name and each setting of the user's catalogue directories."""
     return load(Kind.FRAMEWORK, Framework, name)
-
-
-def switches(family: Framework, date: Month | None, shard: Shard) -> dict[str, Any]:
-    """Fields of a layout that follow from the framework and its date, unless a run states them."""
-    found: dict[str, Any] = {
-        name: at(getattr(family, name), date)
-        for name in (
-            "overlap_gradients", "overlap_parameters", "overlap_tp", "overlap_pp",
-            "balanced_stages", "async_tp",
-        )
-    }  # fmt: skip
-    found["tp_left"] = family.tp_left
-    if shard == Shard.DDP:
-        return found
-    found["overlap_gradients"] = found["overlap_gradients"] and family.overlap_sharded_gradients
-    return found | {"gradient_dtype": family.gradient_dtype}
 
 
 @dataclass(frozen=True)

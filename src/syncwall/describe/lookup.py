@@ -1,7 +1,7 @@
 """Descriptions by name or path, as functions.
 
-Holds `device`, `link`, `model`, `cluster`, `framework`, `price_list` and `prices`, which take a
-catalogue name or a path, and `run` and `job`, which take a path.
+Holds `device`, `link`, `model`, `cluster`, `framework`, `switch`, `failure_rates`, `price_list` and
+`prices`, which take a catalogue name or a path, and `run`, which takes a path.
 """
 
 from pathlib import Path
@@ -10,14 +10,15 @@ from syncwall import catalogue
 from syncwall.catalogue import Kind
 from syncwall.describe.cluster import Cluster
 from syncwall.describe.device import Device
+from syncwall.describe.failures import FailureRates
 from syncwall.describe.framework import Framework
-from syncwall.describe.job import Job
 from syncwall.describe.link import Link
 from syncwall.describe.model import Model
 from syncwall.describe.names import load
 from syncwall.describe.price import PriceList
 from syncwall.describe.reading import read
 from syncwall.describe.run import Run
+from syncwall.describe.switch import Switch
 
 
 def device(name: str) -> Device:
@@ -45,6 +46,16 @@ def framework(name: str) -> Framework:
     return load(Kind.FRAMEWORK, Framework, name)
 
 
+def switch(name: str) -> Switch:
+    """The switch called `name`, or described in the file `name`."""
+    return load(Kind.SWITCH, Switch, name)
+
+
+def failure_rates(study: str) -> FailureRates:
+    """How often things failed in `study`, or as the file `study` says."""
+    return load(Kind.FAILURE, FailureRates, study)
+
+
 def price_list(seller: str) -> PriceList:
     """Prices of `seller`, or of the file `seller`."""
     return load(Kind.PRICE, PriceList, seller)
@@ -58,8 +69,3 @@ def prices() -> list[PriceList]:
 def run(path: str | Path) -> Run:
     """The run described in the file at `path`."""
     return read(Path(path), Run)
-
-
-def job(path: str | Path) -> Job:
-    """The job described in the file at `path`."""
-    return read(Path(path), Job)

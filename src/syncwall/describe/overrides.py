@@ -1,4 +1,4 @@
-"""A run from a file, from flags, or from a file with flags over it.
+"""A run from a file, from the settings of a framework, from flags, or from all of them.
 
 Holds `run_with`.
 """
@@ -6,29 +6,39 @@ Holds `run_with`.
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
+from syncwall.describe.job_file import run_part
 from syncwall.describe.reading import faults_of
-from syncwall.describe.run import Run
+from syncwall.describe.run import ClusterRef, ModelRef, Run
+from syncwall.describe.settings import Left, Machine, Settings
 from syncwall.documents import Document, KeyPath, parse_document, read_document
 from syncwall.problems import InputError, Problem
 
 
-def run_with(path: Path | None, flags: dict[str, str]) -> Run:
-    """The run in `path` with `flags` ("layout.tp": "8") in place of what it says.
+def run_with(path: Path | None, flags: dict[str, str], settings: Settings | None = None) -> Run:
+    """The run in `path`, with `settings` and then `flags` ("layout.tp": "8") in place of it.
 
-    A flag's text is read as the same text would be in a file; problems name the flag.
+    A flag's text is read as the same text would be in a file; problems name the flag, or the line
+    of the run file or of the settings.
     """
-    document = read_document(path) if path else Document("", {}, {})
+    document = run_part(read_document(path)) if path else Document("", {}, {})
     if not isinstance(document.value, dict):
         raise InputError([document.problem((), "a run is written as `key: value` lines")])
-    fields = _merged(document.value, flags)
-    directory = path.parent if path else Path()
+    context = {"in_file": True, "directory": path.parent if path else Path()}
+    fields = dict(document.value)
+    if settings is not None:
+        fields = _with_settings(fields, settings)
+    fields = _merged(fields, flags)
+    if settings is not None and settings.left != Left():
+        fields = _with_what_follows(fields, flags, settings, context)
     try:
-        return Run.model_validate(fields, context={"in_file": True, "directory": directory})
+        return Run.model_validate(fields, context=context)
     except ValidationError as error:
         faults = faults_of(error, Run)
-        raise InputError([_problem(path, said, flags, document) for path, said in faults]) from None
+        raise InputError(
+            [_problem(at, said, flags, document, settings) for at, said in faults]
+        ) from None
 
 
 def _merged(value: dict[str, Any], flags: dict[str, str]) -> dict[str, Any]:
@@ -37,16 +47,60 @@ def _merged(value: dict[str, Any], flags: dict[str, str]) -> dict[str, Any]:
         key, _, inner = name.partition(".")
         read = parse_document(text, f"--{name}").value if text else text
         if inner:
-            before = fields.get(key)
-            fields[key] = {**(before if isinstance(before, dict) else {}), inner: read}
+            fields[key] = {**_mapping(fields.get(key)), inner: read}
         else:
             fields[key] = read
     return fields
 
 
-def _problem(path: KeyPath, message: str, flags: dict[str, str], document: Document) -> Problem:
+def _with_settings(fields: dict[str, Any], settings: Settings) -> dict[str, Any]:
+    """`fields` with what `settings` state; the framework only where nobody names another."""
+    merged = {**fields, **settings.run}
+    if isinstance(fields.get("layout", {}), dict):
+        merged["layout"] = {**_mapping(fields.get("layout")), **settings.layout}
+    if isinstance(fields.get("software", {}), dict):
+        merged["software"] = {**settings.software, **_mapping(fields.get("software"))}
+    return merged
+
+
+def _with_what_follows(
+    fields: dict[str, Any], flags: dict[str, str], settings: Settings, context: dict[str, Any]
+) -> dict[str, Any]:
+    """`fields` with what `settings` state only together with the model and the machine."""
+    layout = _mapping(fields.get("layout"))
+    try:
+        cluster = TypeAdapter(ClusterRef).validate_python(fields.get("cluster"), context=context)
+        used = cluster.using(fields.get("nodes"), fields.get("gpus_per_node"))
+        model = TypeAdapter(ModelRef).validate_python(fields.get("model"), context=context)
+    except (ValidationError, InputError):  # the run says what is wrong with them
+        return fields
+    ours = {key: value for key, value in layout.items() if _ours(key, flags, settings)}
+    machine = Machine(used.gpus, used.gpus_per_node, model.layers)
+    beside = [name.removeprefix("layout.") for name in flags]
+    return {**fields, "layout": {**layout, **settings.solved(ours, machine, beside)}}
+
+
+def _ours(key: str, flags: dict[str, str], settings: Settings) -> bool:
+    """True if a key of the layout counts where settings are read: a run file's batch does not."""
+    batch = key in ("micro_batch", "global_batch")
+    return not batch or key in settings.layout or f"layout.{key}" in flags
+
+
+def _mapping(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _problem(
+    path: KeyPath,
+    message: str,
+    flags: dict[str, str],
+    document: Document,
+    settings: Settings | None,
+) -> Problem:
     """What is wrong with a value, said of the flag or of the line that gave it."""
-    for flag in (".".join(map(str, path[:2])), str(path[0]) if path else ""):
-        if flag in flags:
-            return Problem(f"--{flag}", 0, 0, message)
+    for key in (".".join(map(str, path[:2])), str(path[0]) if path else ""):
+        if key in flags:
+            return Problem(f"--{key}", 0, 0, message)
+        if settings is not None and key in settings.places:
+            return settings.problem(key, message)
     return document.problem(path, message) if document.file else Problem("", 0, 0, message)

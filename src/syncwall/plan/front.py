@@ -1,17 +1,19 @@
 """Layouts that no other beats in everything at once (Pareto).
 
-Holds `Point` and `Front`. Compared are the time of a step, memory and GPUs; the cost is GPUs times
-time, so it never adds a point.
+Holds `Objective`, `Point` and `Front`. Compared are the time of a step, memory and GPUs; the cost
+is GPUs times time, so it never adds a point.
 """
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from syncwall.describe import Layout
 
+Objective = Literal["fastest", "cheapest", "smallest"]
+"""The shortest step, the fewest GPU-seconds, or the fewest GPUs."""
 CLOSE = 1e-3
 """Points whose times, or memory, differ by less than this share are one."""
 
@@ -25,6 +27,13 @@ class Point:
     memory_bytes: float
     layout: Callable[[], Layout]
     """Made when somebody asks."""
+
+    def rank(self, objective: Objective) -> tuple[float, ...]:
+        """Orders points, the best first."""
+        if objective == "cheapest":
+            return (self.step_s * self.gpus, self.memory_bytes)
+        first = (float(self.gpus),) if objective == "smallest" else ()
+        return (*first, self.step_s, self.memory_bytes)
 
     def beats(self, other: "Point") -> bool:
         """True if `other` is nowhere better by more than a hair."""
@@ -59,7 +68,7 @@ class Front:
             yield tuple(int(i) for i in np.unravel_index(index, step_s.shape))
 
     def __iter__(self) -> Iterator[Point]:
-        return iter(sorted(self._points, key=lambda one: (one.step_s, one.memory_bytes)))
+        return iter(sorted(self._points, key=lambda one: one.rank("fastest")))
 
     def __len__(self) -> int:
         return len(self._points)

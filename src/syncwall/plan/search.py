@@ -7,19 +7,19 @@ arrays; there is no second, approximate one.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from syncwall.answer.evaluation import evaluate
 from syncwall.answer.prediction import Prediction, predict
 from syncwall.describe import Cluster, Layout, Model, Run, Software
-from syncwall.plan.front import Front, Point
+from syncwall.plan.front import Front, Objective, Point
 from syncwall.plan.grid import FREE, SPLIT, Grid, grids, size_of
 from syncwall.plan.space import Space, plainness
+from syncwall.problems import InputError
 from syncwall.work.memory import step_memory
 
-Objective = Literal["fastest", "cheapest", "smallest"]
 _DIGITS = 9
 """Times that agree to so many digits are equal: arrays and single numbers round differently."""
 
@@ -89,8 +89,8 @@ def search(  # noqa: PLR0913 - a question has this many parts
     model: Model,
     cluster: Cluster | Iterable[Cluster],
     *,
-    seq: int,
     global_batch: int,
+    seq: int | None = None,
     software: Software | None = None,
     pinned: Mapping[str, Any] | None = None,
     headroom: float = 0.0,
@@ -98,9 +98,13 @@ def search(  # noqa: PLR0913 - a question has this many parts
 ) -> Found:
     """Evaluate every layout of `model` on `cluster`, or on several sizes of it.
 
-    `pinned` states fields of the layout: one value, or a tuple of those to choose from. `headroom`
-    is the share of the memory to leave free. `progress` is told the share that is done.
+    `seq` is the length that the model was trained with if not given. `pinned` states fields of the
+    layout: one value, or a tuple of those to choose from. `headroom` is the share of the memory to
+    leave free. `progress` is told the share that is done.
     """
+    seq = model.train_seq if seq is None else seq
+    if seq is None:
+        raise InputError.of(f"seq is missing: no training length is known for {model.name}")
     space = Space.of(model, seq, global_batch, software or Software(), pinned or {})
     clusters = [cluster] if isinstance(cluster, Cluster) else list(cluster)
     found = Found()

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
-from syncwall.cost.software import framework, switches
+from syncwall.cost.software import framework
 from syncwall.describe import Layout, Model, Software
 from syncwall.describe.choice import Dtype
 from syncwall.describe.framework import Framework
+from syncwall.describe.framework_switches import switches
 from syncwall.describe.layout import Recompute, Schedule, Shard
 from syncwall.problems import InputError
 

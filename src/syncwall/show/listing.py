@@ -12,6 +12,7 @@ from syncwall import catalogue, units
 from syncwall.catalogue import Kind
 from syncwall.describe import lookup
 from syncwall.describe.choice import Dtype
+from syncwall.describe.failures import FailureRates
 from syncwall.describe.framework import at
 from syncwall.units import Dimension
 
@@ -132,6 +133,34 @@ def _framework(name: str) -> Line:
     }
 
 
+def _switch(name: str) -> Line:
+    switch = lookup.switch(name)
+    return {
+        "name": name,
+        "ports": int(switch.ports),
+        "rate_bytes_per_s": _number(switch.rate_bytes_per_s),
+        "most_ports": int(switch.most_ports or switch.ports),
+        "title": switch.title,
+    }
+
+
+def _failures(name: str) -> Line:
+    rates = lookup.failure_rates(name)
+    return {
+        "name": name,
+        "per_1000_node_days": round(_of_a_node(rates), 2),
+        "deviation": rates.deviation,
+        "causes": ", ".join(cause.name for cause in rates.causes),
+        "title": rates.title,
+    }
+
+
+def _of_a_node(rates: FailureRates) -> float:
+    """Failures a day of 1,000 nodes of 8 GPUs and 8 NICs, four to a rack."""
+    many = {"gpu": 8.0, "nic": 8.0, "node": 1.0, "rack": 0.25}
+    return sum(cause.per_1000_days * many.get(cause.per, 0.0) for cause in rates.causes)
+
+
 def _offers(seller: str) -> list[Line]:
     return [
         {
@@ -157,4 +186,6 @@ _LINES: Final[dict[Kind, Callable[[str], Line]]] = {
     Kind.CLUSTER: _cluster,
     Kind.MODEL: _model,
     Kind.FRAMEWORK: _framework,
+    Kind.SWITCH: _switch,
+    Kind.FAILURE: _failures,
 }

@@ -15,6 +15,7 @@ from syncwall.catalogue import sources
 from syncwall.describe import Effective
 from syncwall.describe.base import Description, Entry
 from syncwall.describe.choice import Choice
+from syncwall.describe.failures import FailureCause
 from syncwall.describe.provenance import Count, Figure, Provenance
 from syncwall.show.record import derived
 from syncwall.units import Dimension
@@ -72,6 +73,9 @@ def _rows(value: Any, label: str) -> Iterator[Row]:
         rate, peak = value.rate_bytes_per_s, value.of_bytes_per_s
         text = f"{_text(rate)} of {_text(peak)}, {value.fraction:.0%}"
         yield Row(label, text, getattr(rate, "provenance", None), value.what)
+    elif isinstance(value, FailureCause):
+        text = f"{value.per_1000_days:g} a day of 1,000"
+        yield Row(f"{label} {value.name}", text, None, f"per {value.per}, takes {value.takes}")
     elif isinstance(value, Description):
         for name, field in type(value).model_fields.items():
             inner = getattr(value, name)

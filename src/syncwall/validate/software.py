@@ -7,8 +7,9 @@ and `switches_of`, the overlaps that this software had or that the row states.
 import re
 from typing import Any
 
-from syncwall.cost.software import framework, switches
+from syncwall.cost.software import framework
 from syncwall.describe import Software
+from syncwall.describe.framework_switches import switches
 from syncwall.describe.layout import Shard
 from syncwall.validate.row import Row
 

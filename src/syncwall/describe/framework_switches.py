@@ -1,0 +1,25 @@
+"""What a framework overlaps, and in what format it reduces, where a run does not say.
+
+Holds `switches`.
+"""
+
+from typing import Any
+
+from syncwall.describe.framework import Framework, Month, at
+from syncwall.describe.layout import Shard
+
+
+def switches(family: Framework, date: Month | None, shard: Shard) -> dict[str, Any]:
+    """Fields of a layout that follow from the framework and its date, unless a run states them."""
+    found: dict[str, Any] = {
+        name: at(getattr(family, name), date)
+        for name in (
+            "overlap_gradients", "overlap_parameters", "overlap_tp", "overlap_pp",
+            "balanced_stages", "async_tp",
+        )
+    }  # fmt: skip
+    found["tp_left"] = family.tp_left
+    if shard == Shard.DDP:
+        return found
+    found["overlap_gradients"] = found["overlap_gradients"] and family.overlap_sharded_gradients
+    return found | {"gradient_dtype": family.gradient_dtype}

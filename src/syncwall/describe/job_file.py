@@ -1,0 +1,75 @@
+"""Job files, and jobs given by flags.
+
+Holds `run_part` (the run inside a job file) and `job_with` (a job of a run, from a file and flags).
+"""
+
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from syncwall.describe.job import Job
+from syncwall.describe.reading import faults_of
+from syncwall.describe.run import Run
+from syncwall.documents import Document, KeyPath, parse_document, read_document
+from syncwall.problems import InputError, Problem
+
+_TOP = ("tokens", "steps")
+"""Keys of a job that have flags of their own."""
+
+
+def run_part(document: Document) -> Document:
+    """What `document` says of the run: all of it, or in a job file what stands under `run`."""
+    if not isinstance(document.value, dict) or "run" not in document.value:
+        return document
+    places = {path[1:]: place for path, place in document.places.items() if path[:1] == ("run",)}
+    return Document(document.file, document.value["run"], places)
+
+
+def job_with(run: Run, path: Path | None, flags: dict[str, str]) -> Job | None:
+    """The job of `run` in the file `path` with `flags` ("failures.repair": "1 days") over it.
+
+    None if neither says a word about a job.
+    """
+    document = read_document(path) if path else Document("", {}, {})
+    said = document.value if isinstance(document.value, dict) and "run" in document.value else {}
+    if not said and not flags:
+        return None
+    fields = _merged(said, flags) | {"run": run}
+    if not {"tokens", "steps"} & set(fields):
+        raise InputError.of("how long is the job? write --tokens 15T, or --steps 100000")
+    context = {"in_file": True, "directory": path.parent if path else Path()}
+    try:
+        return Job.model_validate(fields, context=context)
+    except ValidationError as error:
+        raise InputError(
+            [_problem(at, message, flags, document) for at, message in faults_of(error, Job)]
+        ) from None
+
+
+def _merged(value: dict[str, Any], flags: dict[str, str]) -> dict[str, Any]:
+    fields = dict(value)
+    for other, given in (("tokens", "steps"), ("steps", "tokens")):
+        if given in flags:  # another length in the place of the file's
+            fields.pop(other, None)
+    for name, text in flags.items():
+        key, _, inner = name.partition(".")
+        read = parse_document(text, _flag(name)).value if text else text
+        before = fields.get(key)
+        part = before if isinstance(before, dict) else {}
+        fields[key] = {**part, inner: read} if inner else read
+    return fields
+
+
+def _flag(name: str) -> str:
+    return f"--{name}" if name in _TOP else f"--job.{name}"
+
+
+def _problem(path: KeyPath, message: str, flags: dict[str, str], document: Document) -> Problem:
+    """What is wrong with a value, said of the flag or of the line that gave it."""
+    for key in (".".join(map(str, path[:2])), str(path[0]) if path else ""):
+        if key in flags:
+            return Problem(_flag(key), 0, 0, message)
+    if document.file:
+        return document.problem(path, message)
+    return Problem(_flag(".".join(map(str, path))) if path else "", 0, 0, message)

@@ -1,0 +1,20 @@
+"""Settings files of other people's software as layouts, and layouts as such files.
+
+Holds `read_settings` (whichever format a file has), `written` (a layout as text of a format) and
+`FORMATS`: torchtitan, Megatron-LM, DeepSpeed and Hugging Face accelerate.
+"""
+
+from syncwall.describe.settings.formats import FORMATS, Format, read_settings
+from syncwall.describe.settings.stated import Left, Machine, Settings
+from syncwall.describe.settings.writing import Written, written
+
+__all__ = [
+    "FORMATS",
+    "Format",
+    "Left",
+    "Machine",
+    "Settings",
+    "Written",
+    "read_settings",
+    "written",
+]

@@ -1,0 +1,116 @@
+"""A layout as arguments of Megatron-LM.
+
+Holds `write`.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from syncwall.describe.choice import Dtype
+from syncwall.describe.layout import Layout, Recompute, Schedule, Shard
+from syncwall.describe.settings.megatron import CONTEXT, COUNTS, STRATEGIES, SWITCHES
+from syncwall.describe.settings.wanted import Wanted
+
+_ALWAYS: Final = ("tp", "pp", "cp", "micro_batch", "global_batch")
+
+
+def write(layout: Layout, wanted: Wanted) -> str:
+    """The arguments for `layout`, one a line; none that Megatron-LM would refuse beside another."""
+    experts = layout.ep > 1 or layout.etp > 1 or wanted.experts
+    said = [*_counts(layout, wanted, experts=experts), *_switches(layout, experts=experts)]
+    said += [*_sharding(layout), *_pipeline(layout, wanted.layers), *_numbers(layout)]
+    said += _recompute(layout)
+    return " \\\n".join(said) + "\n"
+
+
+def _counts(layout: Layout, wanted: Wanted, *, experts: bool) -> Iterator[str]:
+    for field, name in COUNTS.items():
+        value = getattr(layout, field)
+        if value is not None and (field in _ALWAYS or experts):
+            yield f"{name} {int(value)}"
+    if wanted.seq:
+        yield f"--seq-length {int(wanted.seq)}"
+    if layout.cp > 1:
+        words = {kind: word for word, kind in CONTEXT.items()}
+        yield f"--cp-comm-type {words[layout.cp_kind]}"
+    if experts:
+        flex = "flex --moe-flex-dispatcher-backend deepep"
+        yield f"--moe-token-dispatcher-type {flex if layout.merged_ep else 'alltoall'}"
+
+
+def _switches(layout: Layout, *, experts: bool) -> Iterator[str]:
+    split = layout.tp > 1 and (layout.sp or experts)  # experts and tp need it
+    on = {
+        "sp": split,
+        "overlap_gradients": layout.overlap_gradients,
+        "overlap_parameters": layout.overlap_parameters
+        and layout.overlap_gradients
+        and layout.shard != Shard.DDP,
+        "overlap_tp": layout.overlap_tp and split,
+        "overlap_ep": layout.overlap_ep and layout.ep > 1 and layout.recompute != Recompute.FULL,
+    }
+    yield from (name for field, name in SWITCHES.items() if on[field])
+    if layout.order == ("tp", "cp", "ep", "pp", "dp"):
+        yield "--use-tp-pp-dp-mapping"
+
+
+def _sharding(layout: Layout) -> Iterator[str]:
+    if layout.shard == Shard.DDP:
+        return
+    if layout.shard != Shard.ZERO1:
+        words = {shard: word for word, shard in STRATEGIES.items()}
+        yield f"--use-megatron-fsdp --data-parallel-sharding-strategy {words[layout.shard]}"
+    yield "--use-distributed-optimizer"
+    whole = (layout.dp or 0) * layout.cp
+    if layout.shard_degree and whole > layout.shard_degree:
+        yield f"--num-distributed-optimizer-instances {whole // layout.shard_degree}"
+
+
+def _pipeline(layout: Layout, layers: int | None) -> Iterator[str]:
+    if layout.pp == 1:
+        return
+    stages = layout.pp * layout.virtual_stages
+    woven = layout.schedule == Schedule.INTERLEAVED
+    if woven:
+        yield f"--num-virtual-stages-per-pipeline-rank {int(layout.virtual_stages)}"
+    if layout.balanced_stages and (layers is None or (layers + 2) % stages == 0):
+        yield "--account-for-embedding-in-pipeline-split"
+        yield "--account-for-loss-in-pipeline-split"
+    if not layout.overlap_pp and (layout.pp > 2 or not woven):
+        yield "--no-overlap-p2p-communication"
+
+
+def _numbers(layout: Layout) -> Iterator[str]:
+    """Number formats."""
+    low = {
+        Dtype.FP8: "--fp8-format hybrid",
+        Dtype.MXFP8: "--fp8-format e4m3 --fp8-recipe mxfp8",
+        Dtype.NVFP4: "--fp4-format e2m1",
+    }
+    half = layout.precision == Dtype.FP16
+    if layout.precision != Dtype.FP32:
+        yield "--fp16" if half else "--bf16"
+    if layout.precision in low:
+        yield low[layout.precision]
+    if layout.gradient_dtype == Dtype.BF16 and layout.precision not in (Dtype.FP32, Dtype.FP16):
+        yield "--grad-reduce-in-bf16"
+    elif half and layout.gradient_dtype == Dtype.FP32:
+        yield "--accumulate-allreduce-grads-in-fp32"
+    elements = layout.bucket_bytes / layout.gradient_dtype.size_bytes
+    if layout.shard == Shard.DDP and elements.is_integer() and elements >= 1:
+        yield f"--ddp-bucket-size {int(elements)}"
+
+
+def _recompute(layout: Layout) -> Iterator[str]:
+    if layout.recompute == Recompute.SELECTIVE:
+        yield "--recompute-activations"
+    if layout.recompute != Recompute.FULL:
+        return
+    layers, chunks = layout.recompute_layers, layout.virtual_stages
+    if layers and layers % chunks == 0:
+        yield (
+            f"--recompute-granularity full --recompute-method block "
+            f"--recompute-num-layers {layers // chunks}"
+        )
+    else:
+        yield "--recompute-granularity full --recompute-method uniform --recompute-num-layers 1"

@@ -1,0 +1,183 @@
+"""Settings of torchtitan: the TOML file of a job, as it was until release 0.2.2 (February 2026).
+
+Holds `read` and the words it shares with `torchtitan_writing`. Later releases describe a job in
+Python; their `--parallelism.KEY` flags are read from shell scripts as far as the names are the
+same. Key names and defaults: torchtitan's `config/job_config.py` and `distributed/` of 2026-02-23.
+"""
+
+from typing import Final
+
+from syncwall.describe.choice import Dtype
+from syncwall.describe.layout import ContextKind, Recompute, Schedule, Shard
+from syncwall.describe.settings.keys import Keys
+from syncwall.describe.settings.stated import Left, Settings
+from syncwall.documents import Document
+
+TABLE: Final = "parallelism"
+SCHEDULES: Final = {
+    "1F1B": Schedule.ONE_F_ONE_B,
+    "GPipe": Schedule.GPIPE,
+    "Interleaved1F1B": Schedule.INTERLEAVED,
+    "ZBVZeroBubble": Schedule.ZERO_BUBBLE,
+    "DualPipeV": Schedule.DUALPIPE,
+    "InterleavedZeroBubble": Schedule.ZERO_BUBBLE,
+}
+ROTATE: Final = {"allgather": ContextKind.ALL_GATHER, "alltoall": ContextKind.RING}
+_DTYPES: Final = {"bfloat16": Dtype.BF16, "float32": Dtype.FP32}
+FLOAT8: Final = ("float8", "quantize.linear.float8", "quantize.dense.float8")
+MX: Final = ("mx", "quantize.linear.mx", "quantize.dense.mx")
+
+
+def read(document: Document) -> Settings:
+    """What a job file states."""
+    keys = Keys(document)
+    for field, key in (
+        ("tp", "tensor_parallel_degree"),
+        ("pp", "pipeline_parallel_degree"),
+        ("cp", "context_parallel_degree"),
+        ("ep", "expert_parallel_degree"),
+        ("etp", "expert_tensor_parallel_degree"),
+    ):
+        keys.take(field, keys.whole(TABLE, key), TABLE, key)
+    if keys.layout.get("tp", 1) > 1:  # its models always split norms along tp
+        keys.take("sp", True, TABLE, "tensor_parallel_degree")
+    if keys.layout.get("cp", 1) > 1:
+        rotate = keys.word(ROTATE, TABLE, "context_parallel_rotate_method")
+        kind = ContextKind.ALL_GATHER if rotate is None else rotate
+        keys.take("cp_kind", kind, TABLE, "context_parallel_rotate_method")
+    async_tp = keys.flag(TABLE, "enable_async_tensor_parallel")
+    keys.take("overlap_tp", async_tp, TABLE, "enable_async_tensor_parallel")
+    keys.take_run("seq", keys.whole("training", "seq_len"), "training", "seq_len")
+    compiled = keys.flag("compile", "enable")
+    if compiled is not None:
+        keys.software["kernels"] = "fused" if compiled else "eager"
+    _precision(keys)
+    every_nth = _recompute(keys)
+    copies = _data_parallel(keys)
+    chunk_layers, ends = _pipeline(keys)
+    _experts(keys)
+    left = Left(
+        replica_batch=_batch(keys),
+        copies=copies,
+        chunk_layers=chunk_layers,
+        end_layers=ends,
+        every_nth=every_nth,
+    )
+    return keys.settings("torchtitan", "torchtitan", left)
+
+
+def _data_parallel(keys: Keys) -> int | None:
+    """State how data parallelism shards; the copies of the state, if only they are known."""
+    replicas = keys.whole(TABLE, "data_parallel_replicate_degree") or 1
+    found = keys.whole(TABLE, "data_parallel_shard_degree", least=-1)
+    at = (TABLE, "data_parallel_shard_degree")
+    if found == 0:
+        keys.complain('"data_parallel_shard_degree" is 0: write -1 for all that are left', *at)
+    policies = {"always": Shard.FSDP, "never": Shard.ZERO2, "default": None}
+    policy = keys.word(policies, TABLE, "fsdp_reshard_after_forward")
+    usual = Shard.ZERO2 if keys.layout.get("pp", 1) > 1 else Shard.FSDP
+    shard = usual if policy is None else policy
+    if found is None or found < 1:
+        at = at if replicas == 1 else (TABLE, "data_parallel_replicate_degree")
+        keys.take("shard", shard, *at)
+        return replicas if replicas > 1 else None
+    cp = keys.layout.get("cp", 1)
+    keys.take("dp", replicas * found, *at)
+    keys.take("shard", shard if found * cp > 1 else Shard.DDP, *at)
+    if replicas > 1 and found * cp > 1:
+        keys.take("shard_degree", found * cp, *at)
+    return None
+
+
+def _pipeline(keys: Keys) -> tuple[int | None, int]:
+    """State the schedule; layers of a virtual stage and of both ends, if it is cut by them."""
+    if keys.layout.get("pp", 1) == 1:
+        return None, 0
+    at = (TABLE, "pipeline_parallel_schedule")
+    name = keys.value(*at)
+    known = {word.lower() for word in SCHEDULES}
+    if name is not None and str(name).lower() not in known:
+        keys.note(f'schedule "{str(name)[:40]}" is not modelled: the schedule is left open', *at)
+        return None, 0
+    schedule = keys.word(SCHEDULES, *at) if name is not None else Schedule.ONE_F_ONE_B
+    keys.take("schedule", schedule, *at)
+    if schedule != Schedule.INTERLEAVED:
+        keys.take("virtual_stages", 1, *at)
+        return None, 0
+    layers = keys.whole(TABLE, "pipeline_parallel_layers_per_stage")
+    first = keys.whole(TABLE, "pipeline_parallel_first_stage_less_layers", least=0)
+    last = keys.whole(TABLE, "pipeline_parallel_last_stage_less_layers", least=0)
+    if layers is None:
+        keys.take("virtual_stages", 2, *at)  # what it does where nobody says
+    return layers, (1 if first is None else first) + (1 if last is None else last)
+
+
+def _batch(keys: Keys) -> int | None:
+    """State the micro batch and the batch; sequences of a replica where a pipeline takes more."""
+    key = "local_batch_size" if keys.value("training", "local_batch_size") else "batch_size"
+    local = keys.whole("training", key)
+    at = ("training", "global_batch_size")
+    batch = keys.whole(*at, least=-1)
+    if batch is not None and batch > 0:
+        keys.take("global_batch", batch, *at)
+    if keys.layout.get("pp", 1) == 1:
+        keys.take("micro_batch", local, "training", key)
+        return None
+    micro = keys.whole(TABLE, "pipeline_parallel_microbatch_size")
+    keys.take("micro_batch", micro or 1, TABLE, "pipeline_parallel_microbatch_size")
+    return local
+
+
+def _precision(keys: Keys) -> None:
+    at = ("training", "mixed_precision_param")
+    dtype = keys.word(_DTYPES, *at)
+    if dtype is None and keys.word(_DTYPES, "training", "dtype") == Dtype.BF16:
+        dtype = Dtype.BF16
+    keys.take("precision", dtype, *at)
+    converters = keys.value("model", "converters") or []
+    names = [str(name) for name in converters] if isinstance(converters, list) else []
+    for words, low in ((FLOAT8, Dtype.FP8), (MX, Dtype.MXFP8)):
+        if any(name in words for name in names):
+            keys.take("precision", low, "model", "converters")
+    reduce = keys.word(_DTYPES, "training", "mixed_precision_reduce")
+    keys.take("gradient_dtype", reduce, "training", "mixed_precision_reduce")
+    recipe = keys.value("quantize", "linear", "float8", "recipe_name")
+    if keys.layout.get("precision") == Dtype.FP8 and str(recipe).startswith("rowwise"):
+        keys.software["fp8_scaling"] = "row"
+
+
+def _recompute(keys: Keys) -> int | None:
+    """State what is recomputed; n if it is every n-th layer."""
+    at = ("activation_checkpoint", "mode")
+    modes = {
+        "none": Recompute.NONE,
+        "full": Recompute.FULL,
+        "selective": None,
+        "memory_budget": None,
+    }
+    keys.take("recompute", keys.word(modes, *at), *at)
+    if keys.value(*at) == "memory_budget":
+        keys.note("memory_budget is not modelled: recomputation is left open", *at)
+    if str(keys.value(*at)).lower() != "selective":
+        return None
+    option = str(keys.value("activation_checkpoint", "selective_ac_option") or "2")
+    if option == "op":
+        keys.take("recompute", Recompute.OPERATIONS, *at)
+        return None
+    if not (option.isascii() and option.isdigit()) or not 0 < int(option[:9]) < 10**6:
+        at = ("activation_checkpoint", "selective_ac_option")
+        keys.complain('"selective_ac_option" must be "op" or a whole number', *at)
+        return None
+    keys.take("recompute", Recompute.FULL, *at)
+    return int(option[:9]) if int(option[:9]) > 1 else None
+
+
+def _experts(keys: Keys) -> None:
+    if keys.layout.get("ep", 1) == 1:
+        return
+    at = (TABLE, "expert_parallel_comm_backend")
+    keys.take("merged_ep", keys.word({"standard": False, "deepep": True}, *at), *at)
+    if keys.layout.get("schedule") == Schedule.DUALPIPE:
+        at = (TABLE, "pipeline_parallel_expert_parallel_overlap")
+        overlap = keys.flag(*at)
+        keys.take("overlap_ep", True if overlap is None else overlap, *at)

@@ -1,0 +1,199 @@
+"""When a job will be done, what it will cost, and where its time goes.
+
+Holds `finish`, `finish_all` and `Completion`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from syncwall.answer.prediction import Prediction, predict
+from syncwall.describe import Job
+from syncwall.describe.reading import read
+from syncwall.job.bill import Bill, bill_of
+from syncwall.job.renewal import daly_s, young_s
+from syncwall.job.settled import Input, Settled, settle
+from syncwall.job.simulation import Outcome, Progress, simulate_all
+from syncwall.timeline.ledger import Ledger
+
+QUANTILES = (0.1, 0.5, 0.9)
+
+
+def finish(
+    job: Job | str | Path,
+    prediction: Prediction | None = None,
+    *,
+    progress: Progress | None = None,
+    workers: int = 1,
+) -> "Completion":
+    """When `job`, described or in a file, will be done.
+
+    `prediction` is that of its run, made here if not given.
+
+    The job is played through `job.simulations` times; the same seed gives the same answer.
+    """
+    job = job if isinstance(job, Job) else read(Path(job), Job)
+    prediction = prediction or predict(job.run)
+    return finish_all([job], prediction, progress=progress, workers=workers)[0]
+
+
+def finish_all(
+    jobs: Sequence[Job],
+    prediction: Prediction,
+    *,
+    progress: Progress | None = None,
+    workers: int = 1,
+) -> list["Completion"]:
+    """The same for several jobs of one run, which all meet the failures of the first one's seed."""
+    settled = [settle(job, prediction) for job in jobs]
+    plans, first = [one.plan for one in settled], jobs[0]
+    outcomes = simulate_all(
+        plans, first.simulations, int(first.seed), workers=workers, progress=progress
+    )
+    return [
+        Completion(job, prediction, one, outcome, bill_of(job, prediction, one.plan))
+        for job, one, outcome in zip(jobs, settled, outcomes, strict=True)
+    ]
+
+
+@dataclass(frozen=True)
+class Completion:
+    """What is to be expected of a job."""
+
+    job: Job
+    prediction: Prediction
+    settled: Settled
+    outcome: Outcome
+    bill: Bill
+
+    @property
+    def inputs(self) -> tuple[Input, ...]:
+        """What the answer rests on, each with where it comes from."""
+        return (*self.settled.inputs, *self.bill.inputs)
+
+    @cached_property
+    def finish_s(self) -> tuple[float, float, float]:
+        """P10, P50 and P90 of the time from start to end; infinity for never."""
+        return _quantiles(self.outcome.finish_s)
+
+    @property
+    def finish_dates(self) -> tuple[datetime | None, ...] | None:
+        """The same as dates, if the job says when it starts."""
+        start = self.job.start
+        return None if start is None else tuple(_date(start, seconds) for seconds in self.finish_s)
+
+    @property
+    def interruptions(self) -> tuple[float, float, float]:
+        """P10, P50 and P90 of how often the job stops without a plan."""
+        return _quantiles(self.outcome.interruptions)
+
+    @property
+    def finished_share(self) -> float:
+        """Share of the simulated jobs that came to their end."""
+        return float(np.mean(self.outcome.finished))
+
+    @cached_property
+    def ledger(self) -> Ledger:
+        """Mean seconds by cause of the jobs that came to their end; they add up to `mean_s`."""
+        done = self.outcome.finished
+        if not done.any():
+            return Ledger()
+        spent = self.outcome.ledger_s.items()
+        return Ledger({cause: float(np.mean(seconds[done])) for cause, seconds in spent})
+
+    @property
+    def mean_s(self) -> float:
+        """Mean time from start to end of the jobs that came to their end."""
+        return float(self.ledger.total)
+
+    @property
+    def effective(self) -> float:
+        """Effective training time ratio: time of steps that count over all time."""
+        return float(self.ledger["useful"]) / self.mean_s if self.mean_s else 0.0
+
+    @property
+    def cost_usd(self) -> tuple[float, ...] | None:
+        """P10, P50 and P90 of the bill."""
+        each = tuple(self.bill.usd(seconds) for seconds in self.finish_s)
+        return None if None in each else each
+
+    @property
+    def energy_j(self) -> tuple[float, ...] | None:
+        """P10, P50 and P90 of the energy."""
+        each = tuple(self.bill.joules(seconds) for seconds in self.finish_s)
+        return None if None in each else each
+
+    @property
+    def mean_between_s(self) -> float:
+        """Mean time between interruptions, in the steady state."""
+        rate = self.settled.plan.rate_per_s
+        return 1.0 / rate if rate else float("inf")
+
+    @property
+    def young_s(self) -> float:
+        """Young's checkpoint interval for this job."""
+        return float(young_s(self.settled.plan.blocking_s, self.mean_between_s))
+
+    @property
+    def daly_s(self) -> float:
+        """Daly's checkpoint interval for this job."""
+        return float(daly_s(self.settled.plan.blocking_s, self.mean_between_s))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The answer as plain data: seconds, bytes, joules, US dollars."""
+        dates, plan = self.finish_dates, self.settled.plan
+        return {
+            "steps": self.job.total_steps,
+            "finish_s": _plain(self.finish_s),
+            "finish_dates": dates and [date and date.isoformat() for date in dates],
+            "finished_share": self.finished_share,
+            "without_interruptions_s": plan.run_s,
+            "interruptions": list(self.interruptions),
+            "mean_between_interruptions_s": _plain([self.mean_between_s])[0],
+            "effective_training_time": self.effective,
+            "ledger_s": dict(self.ledger.items()),
+            "mean_s": self.mean_s,
+            "cost_usd": self.cost_usd and _plain(self.cost_usd),
+            "energy_j": self.energy_j and _plain(self.energy_j),
+            "gpus_paid": self.bill.gpus,
+            "spare_nodes": plan.spares,
+            "nodes_taken_by_a_failure": self.settled.domain_nodes,
+            "checkpoint": {
+                "bytes": self.settled.checkpoint_bytes,
+                "blocking_s": plan.blocking_s,
+                "written_s": plan.written_s,
+                "interval_s": plan.interval_s,
+                "best_interval_s": self.settled.best_interval_s,
+                "young_s": _plain([self.young_s])[0],
+                "daly_s": _plain([self.daly_s])[0],
+            },
+            "causes_per_day": {cause.name: cause.per_s * 86400.0 for cause in plan.causes},
+            "inputs": [
+                {"name": i.name, "value": i.value, "trust": i.trust, "source": i.source or None}
+                for i in self.inputs
+            ],
+            "simulations": self.job.simulations,
+            "seed": int(self.job.seed),
+        }
+
+
+def _quantiles(values: Any) -> tuple[float, float, float]:
+    low, middle, high = np.quantile(values, QUANTILES, method="inverted_cdf")
+    return float(low), float(middle), float(high)
+
+
+def _date(start: datetime, seconds: float) -> datetime | None:
+    try:
+        return start + timedelta(seconds=seconds)
+    except OverflowError:
+        return None
+
+
+def _plain(values: Any) -> list[float | None]:
+    """Numbers for JSON, which has no infinity."""
+    return [float(value) if np.isfinite(value) else None for value in values]

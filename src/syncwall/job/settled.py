@@ -1,0 +1,227 @@
+"""From what the user says of a job to a plan with nothing left open.
+
+Holds `settle`, `Settled` and `Input` (one value with where it comes from).
+"""
+
+from dataclasses import dataclass, replace
+from math import ceil, exp, log, sqrt
+from statistics import NormalDist
+
+from syncwall.answer.interval import Z80
+from syncwall.answer.prediction import Prediction
+from syncwall.describe import Job
+from syncwall.describe.lookup import failure_rates
+from syncwall.job import defaults
+from syncwall.job.causes import Machine, causes_of
+from syncwall.job.plan import DAY_S, Cause, Plan
+from syncwall.job.renewal import best_interval_s
+from syncwall.units import Dimension
+from syncwall.work.memory import ADAM_BYTES
+from syncwall.work.sharing import weight_bytes
+
+_NEVER = 4.0
+"""Lengths of the job after which no checkpoint is taken but the one at its end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """A value that the plan rests on."""
+
+    name: str
+    value: float
+    dimension: Dimension | None
+    """None for a plain number."""
+    trust: str
+    """given, computed from the others, or a trust level of the catalogue."""
+    source: str = ""
+
+
+@dataclass(frozen=True)
+class Settled:
+    """A plan, and what it rests on."""
+
+    plan: Plan
+    inputs: tuple[Input, ...]
+    best_interval_s: float
+    """Best time between checkpoints."""
+    checkpoint_bytes: float
+    domain_nodes: int
+    """Nodes that one failure takes away."""
+
+
+def settle(job: Job, prediction: Prediction) -> Settled:
+    """The plan of `job`, whose step was predicted."""
+    return _Settling(job, prediction).settled()
+
+
+class _Settling:
+    """Fills in what is open, and writes down from where."""
+
+    def __init__(self, job: Job, prediction: Prediction) -> None:
+        self.job, self.prediction = job, prediction
+        self.run = prediction.run
+        self.inputs: list[Input] = []
+        self.machine = Machine.of(job.failures, self.run.cluster)
+
+    def settled(self) -> Settled:
+        job, step_s = self.job, self.prediction.step_s
+        size = self._size()
+        blocking_s, written_s, read_s = self._checkpoint_times(size)
+        causes, deviation = self._causes()
+        restart_s = self._restart() + read_s
+        plan = Plan(
+            work_s=job.total_steps * step_s,
+            step_deviation=self.prediction.interval.deviation,
+            startup_s=self._take("start-up", job.startup_s, restart_s, "computed", "as a restart"),
+            blocking_s=blocking_s,
+            written_s=written_s,
+            causes=causes,
+            rate_deviation=deviation,
+            early_factor=job.failures.early_factor,
+            early_s=float(job.failures.early_s),
+            detection_s=self._detection(),
+            restart_s=restart_s,
+            repair_s=self._take(
+                "repair", job.failures.repair_s, defaults.REPAIR_S, "assumed", "nobody publishes it"
+            ),
+            nodes=int(self.run.nodes),
+            shrink=job.when_short == "shrink",
+            replica_nodes=max(1.0, self.run.nodes / float(self.run.layout.dp or 1)),
+        )
+        plan = replace(plan, beside=self._beside(plan), spares=self._spares(plan))
+        best_s = self._best(plan)
+        interval_s = float(job.checkpoints.interval_s or best_s)
+        self._note("checkpoint every", interval_s, job.checkpoints.interval_s is not None)
+        plan = replace(plan, interval_s=interval_s)
+        return Settled(plan, tuple(self.inputs), best_s, size, self.machine.domain_nodes)
+
+    def _take(
+        self,
+        name: str,
+        given: float | None,
+        default: float,
+        trust: str,
+        source: str,
+        dimension: Dimension | None = Dimension.SECONDS,
+    ) -> float:
+        value = float(default if given is None else given)
+        if given is not None:
+            trust, source = "given", ""
+        self.inputs.append(Input(name, value, dimension, trust, source))
+        return value
+
+    def _note(self, name: str, value: float, given: bool) -> None:
+        trust = "given" if given else "computed"
+        self.inputs.append(Input(name, value, Dimension.SECONDS, trust, "" if given else "best"))
+
+    def _size(self) -> float:
+        """Weights and optimizer states of the whole model."""
+        layout = self.run.layout
+        weight = weight_bytes(layout)
+        states = 0.0 if layout.frozen else ADAM_BYTES - 4.0 * (weight == 4.0)
+        whole = self.run.model.parameters * (weight + states)
+        given = self.job.checkpoints.size_bytes
+        source = f"{weight + states:g} bytes a parameter"
+        return self._take("checkpoint size", given, whole, "computed", source, Dimension.BYTES)
+
+    def _checkpoint_times(self, size: float) -> tuple[float, float, float]:
+        """Seconds that a checkpoint stops the work, is written beside it, and is read."""
+        said = self.job.checkpoints
+        usual = min(self.run.nodes * defaults.STORAGE_PER_NODE, defaults.STORAGE_AT_MOST)
+        storage = self._take(
+            "storage", said.storage_bytes_per_s, usual, "assumed", defaults.STORAGE_SOURCE,
+            Dimension.BYTES_PER_S,
+        )  # fmt: skip
+        read_s = size / float(said.read_bytes_per_s or storage)
+        if said.blocking:
+            return size / storage, 0.0, read_s
+        copy = self._take(
+            "copy to host memory", said.copy_bytes_per_s, defaults.COPY_PER_GPU, "measured",
+            defaults.COPY_SOURCE, Dimension.BYTES_PER_S,
+        )  # fmt: skip
+        copied_s = size / (copy * self.run.gpus)
+        return copied_s, size / storage, read_s
+
+    def _causes(self) -> tuple[tuple[Cause, ...], float]:
+        said = self.job.failures
+        if said.per_1000_node_days is not None:
+            deviation = said.deviation or 0.0
+            found = self.machine.all_alike(said.per_1000_node_days)
+            trust, source = "given", ""
+        else:
+            rates = failure_rates(said.like)
+            deviation = rates.deviation if said.deviation is None else said.deviation
+            found = causes_of(rates, self.machine)
+            trust = str((rates.provenance or {}).get("trust", "assumed"))
+            source = f"{rates.name}: {rates.title}"
+        each_day = sum(cause.per_s for cause in found) * DAY_S
+        self._take("interruptions a day", None, each_day, trust, source, None)
+        if self.job.spikes is not None:
+            found += (self._spikes(),)
+        return found, deviation
+
+    def _spikes(self) -> Cause:
+        said, step_s = self.job.spikes, self.prediction.step_s
+        assert said is not None
+        per_s = said.per_1000_steps / 1000.0 / step_s
+        return Cause("loss spike", per_s, 0, said.rollback * step_s)
+
+    def _detection(self) -> float:
+        given = self.job.failures.detection_s
+        source = defaults.DETECTION_SOURCE
+        return self._take("detection", given, defaults.DETECTION_S, "datasheet", source)
+
+    def _restart(self) -> float:
+        usual = defaults.RESTART_S + defaults.RESTART_PER_GPU_S * self.run.gpus
+        source = defaults.RESTART_SOURCE
+        return self._take("restart", self.job.failures.restart_s, usual, "fitted", source)
+
+    def _beside(self, plan: Plan) -> dict[str, float]:
+        """What goes along with the work, as shares of it."""
+        job, found = self.job, {}
+        if job.evaluation is not None:
+            each_s = job.evaluation.every * self.prediction.step_s
+            found["evaluation"] = job.evaluation.time_s / each_s
+        if job.data_stall:
+            found["data loading"] = job.data_stall
+        if job.stragglers is not None:
+            slow = job.stragglers
+            per_s = slow.per_1000_node_days / 1000.0 * plan.nodes / DAY_S
+            found["stragglers"] = (1.0 - exp(-per_s * slow.time_s)) * (slow.slowdown - 1.0)
+        if job.maintenance is not None:
+            pause_s = job.maintenance.time_s + plan.blocking_s + plan.written_s + plan.restart_s
+            found["maintenance"] = pause_s / job.maintenance.every_s
+        return {name: float(share) for name, share in found.items()}
+
+    def _spares(self, plan: Plan) -> int:
+        """As given, or so many that the job is seldom short of nodes."""
+        often = exp(Z80 * plan.rate_deviation)
+        away = sum(cause.per_s * cause.nodes for cause in plan.causes) * plan.repair_s * often
+        largest = max((cause.nodes for cause in plan.causes), default=0) or 1
+        enough = _poisson_quantile(away / largest, 1.0 - defaults.SHORT_SHARE) * largest
+        source = f"short of nodes for under {defaults.SHORT_SHARE:.0%} of the time"
+        given = self.job.spare_nodes
+        return int(self._take("spare nodes", given, enough, "computed", source, None))
+
+    def _best(self, plan: Plan) -> float:
+        """The best interval, in whole steps."""
+        length_s = plan.run_s
+        over = plan.early_s / length_s * (1.0 - exp(-length_s / plan.early_s))
+        rate = plan.rate_per_s * (1.0 + (plan.early_factor - 1.0) * over)
+        longest_s = _NEVER * length_s
+        best_s = best_interval_s(plan.blocking_s, rate, plan.written_s, longest_s)
+        step_s = length_s / self.job.total_steps
+        return max(round(best_s / step_s), 1) * step_s
+
+
+def _poisson_quantile(mean: float, probability: float) -> int:
+    """The least number that a Poisson variable exceeds with less than 1 - `probability`."""
+    if mean > 1000.0:  # normal to four figures
+        return ceil(mean + NormalDist().inv_cdf(probability) * sqrt(mean))
+    number, log_chance = 0, -mean
+    below = exp(log_chance)
+    while below < probability:
+        number += 1
+        log_chance += log(mean / number)
+        below += exp(log_chance)
+    return number

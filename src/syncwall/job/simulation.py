@@ -1,0 +1,194 @@
+"""Many jobs played through at once, failure by failure, with NumPy.
+
+Holds `simulate` (one plan), `simulate_all` (several, with the same failures) and `Outcome`.
+Failures are points in wall-clock time, drawn from the seed alone: candidates come at the highest
+rate of all plans, and each has a mark that says whether it happens at a plan's own. So plans that
+are played together meet the same failures, one with a higher rate meets these and more, and what
+differs between them is the plan, not luck.
+
+A job is a position in its work and the time from which on it can go on (`ready`). Between two
+failures it works in whole intervals, each followed by a checkpoint; a failure takes it back to the
+last checkpoint written, and takes nodes away until they are repaired.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+
+from syncwall.job.numbers import Numbers
+from syncwall.job.plan import CLIP, Plan
+from syncwall.job.renewal import slow_down
+from syncwall.job.repairs import Repairs
+from syncwall.job.state import GIVEN_UP, State
+
+CHUNK = 5000
+"""Jobs that are played through together."""
+BLOCK = 32
+"""Failures of each that are drawn at once."""
+
+Progress = Callable[[float], None]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of every job; arrays with one number for each."""
+
+    finish_s: Any
+    """From the start until the last checkpoint is written; infinity if it was given up."""
+    interruptions: Any
+    ledger_s: dict[str, Any]
+    """Seconds by cause; they add up to `finish_s` where that is finite."""
+
+    @property
+    def finished(self) -> Any:
+        """True for each job that came to its end."""
+        return np.isfinite(self.finish_s)
+
+
+def simulate(plan: Plan, count: int = 1000, seed: int = 0, *, workers: int = 1) -> Outcome:
+    """Play `plan` through `count` times; `workers` processes share the work."""
+    return simulate_all([plan], count, seed, workers=workers)[0]
+
+
+def simulate_all(
+    plans: Sequence[Plan],
+    count: int = 1000,
+    seed: int = 0,
+    *,
+    workers: int = 1,
+    progress: Progress | None = None,
+) -> list[Outcome]:
+    """Play each of `plans` through `count` times, all with the same failures."""
+    sizes = [min(CHUNK, count - begun) for begun in range(0, count, CHUNK)]
+    tasks = [(plans, size, (seed, number)) for number, size in enumerate(sizes)]
+    if workers > 1 and len(tasks) > 1:
+        with ProcessPoolExecutor(workers) as pool:
+            parts = list(pool.map(_chunk, *zip(*tasks, strict=True)))
+    else:
+        parts = []
+        for number, task in enumerate(tasks):
+            share = _shared(progress, number, len(tasks))
+            parts.append(_chunk(*task, share))
+    return [_joined([part[number] for part in parts]) for number in range(len(plans))]
+
+
+def _shared(progress: Progress | None, number: int, count: int) -> Progress | None:
+    """`progress` for one of `count` equal parts."""
+    return progress and (lambda share: progress((number + share) / count))
+
+
+def _joined(parts: list[Outcome]) -> Outcome:
+    return Outcome(
+        np.concatenate([part.finish_s for part in parts]),
+        np.concatenate([part.interruptions for part in parts]),
+        {
+            cause: np.concatenate([part.ledger_s[cause] for part in parts])
+            for cause in parts[0].ledger_s
+        },
+    )
+
+
+def _chunk(
+    plans: Sequence[Plan], count: int, seed: tuple[int, int], progress: Progress | None = None
+) -> list[Outcome]:
+    random = np.random.default_rng(seed)
+    step, cluster = _normal(random, count), np.clip(_normal(random, count), -CLIP, CLIP)
+    steps = [np.exp(plan.step_deviation * step) for plan in plans]
+    factor = np.concatenate([np.exp(plan.rate_deviation * cluster) for plan in plans])
+    numbers = Numbers(plans, count)
+    goals = [plan.run_s * step for plan, step in zip(plans, steps, strict=True)]
+    state = State(numbers, np.concatenate(goals))
+    expected = slow_down(
+        numbers.every_s, numbers.blocking_s, numbers.rate_per_s * factor, numbers.down_s,
+        numbers.written_s,
+    )  # fmt: skip
+    state.give_up(expected > GIVEN_UP)
+    _play(plans, state, random, factor, progress)
+    state.run_until(np.full(len(numbers.number), np.inf))
+    return [
+        _outcome(plan, steps[number], state, slice(number * count, (number + 1) * count))
+        for number, plan in enumerate(plans)
+    ]
+
+
+def _outcome(plan: Plan, step: Any, state: State, jobs: slice) -> Outcome:
+    ledger = {"useful": plan.work_s * step}
+    ledger |= {name: share * plan.work_s * step for name, share in plan.beside.items()}
+    ledger |= {account: seconds[jobs] for account, seconds in state.ledger_s.items()}
+    ledger["start-up"] = np.full(len(step), plan.startup_s)
+    return Outcome(state.finish_s[jobs], state.interruptions[jobs], ledger)
+
+
+def _normal(random: Any, count: int) -> Any:
+    """Standard normal numbers, one from each of `count` equal parts of the distribution."""
+    normal = NormalDist()
+    each = np.array([normal.inv_cdf((number + 0.5) / count) for number in range(count)])
+    return random.permutation(each)
+
+
+def _play(
+    plans: Sequence[Plan], state: State, random: Any, factor: Any, progress: Progress | None
+) -> None:
+    """Let failures happen until every job is over."""
+    ceiling = max(plan.rate_per_s * plan.early_factor for plan in plans)
+    if ceiling <= 0:
+        return
+    numbers, count = state.plan, len(factor) // len(plans)
+    repairs = Repairs(numbers, ceiling * float(factor.max()))
+    causes = _Causes(plans)
+    now_s, gap_s, begun = np.zeros(len(factor)), 1.0 / (factor * ceiling), len(factor)
+    for gap, mark, kind in _draws(random, count):
+        if np.count_nonzero(state.active) < 0.8 * len(numbers.number):
+            kept = state.keep_active()
+            repairs.keep(kept)
+            now_s, gap_s = now_s[kept], gap_s[kept]
+            if progress is not None:
+                progress(1.0 - len(now_s) / begun)
+        if not len(now_s):
+            return
+        now_s = now_s + gap[numbers.job] * gap_s
+        state.run_until(now_s)
+        likely = numbers.rate_per_s / ceiling
+        if numbers.early:
+            more = (numbers.early_factor - 1.0) * np.exp(-now_s / numbers.early_s)
+            likely = likely * (1.0 + more)
+        struck = state.active & (mark[numbers.job] < likely)
+        nodes, rollback_s = causes.of(kind[numbers.job], numbers.plan)
+        back_s, missing = repairs.take(np.where(struck, nodes, 0), now_s)
+        state.strike(struck, now_s, rollback_s, back_s, missing)
+
+
+class _Causes:
+    """Causes of several plans in one table, from which a number between 0 and 1 chooses."""
+
+    def __init__(self, plans: Sequence[Plan]) -> None:
+        most = max(len(plan.causes) for plan in plans)
+        rates, nodes, rollback = np.zeros((3, len(plans), most))
+        for row, plan in enumerate(plans):
+            for column, cause in enumerate(plan.causes):
+                rates[row, column] = cause.per_s
+                nodes[row, column], rollback[row, column] = cause.nodes, cause.rollback_s
+        whole = np.maximum(rates.sum(axis=1, keepdims=True), 1e-300)
+        shares = np.minimum(np.cumsum(rates / whole, axis=1), 1.0) + np.arange(len(plans))[:, None]
+        self._shares = shares.ravel()
+        self._nodes, self._rollback_s = nodes.ravel().astype(np.int64), rollback.ravel()
+        self._last = np.arange(len(plans)) * most + most - 1
+
+    def of(self, chosen: Any, plan: Any) -> tuple[Any, Any]:
+        """Nodes that the chosen cause takes away, and work that it throws away."""
+        which = np.searchsorted(self._shares, chosen + plan, side="right")
+        which = np.minimum(which, self._last[plan])
+        return self._nodes[which], self._rollback_s[which]
+
+
+def _draws(random: Any, count: int) -> Iterator[tuple[Any, Any, Any]]:
+    """Gap to the next candidate in mean gaps, its mark, and the number that chooses its cause."""
+    while True:
+        gaps = random.standard_exponential((BLOCK, count))
+        marks = random.random((BLOCK, count))
+        kinds = random.random((BLOCK, count))
+        yield from zip(gaps, marks, kinds, strict=True)

@@ -1,0 +1,64 @@
+"""The whole answer: every kind side by side, the one that is proposed, and a run on each.
+
+Holds `FabricAnswer` and `plan_fabric`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from syncwall.describe import Run
+from syncwall.plan.fabric.effect import Effect, effects
+from syncwall.plan.fabric.money import NOTHING, Rates
+from syncwall.plan.fabric.options import options, proposed
+from syncwall.plan.fabric.question import KINDS, Kind, Wiring
+from syncwall.plan.fabric.sized import Sized
+
+
+@dataclass(frozen=True, slots=True)
+class FabricAnswer:
+    """Fabrics for one number of GPUs."""
+
+    wiring: Wiring
+    gpus: int
+    found: Mapping[Kind, Sized]
+    """Every kind that was asked for, the impossible ones too."""
+    chosen: Sized | None
+    """The one to build; None if nothing is possible."""
+    copper: tuple[str, ...] = ()
+    """Cables without transceivers."""
+    prices: Rates = NOTHING
+    """USD."""
+    powers: Rates = NOTHING
+    """W."""
+    run: Run | None = None
+    """The training run, on a non-blocking network."""
+    free_s: float | None = None
+    """Its step there."""
+    effects: Mapping[Kind, Effect] = field(default_factory=dict)
+
+    @property
+    def possible(self) -> list[Sized]:
+        """The fabrics that can be built."""
+        return [one for one in self.found.values() if one.possible]
+
+
+def plan_fabric(  # noqa: PLR0913 - what a fabric is asked by
+    wiring: Wiring,
+    gpus: int,
+    *,
+    kind: Kind | None = None,
+    run: Run | None = None,
+    copper: tuple[str, ...] = (),
+    prices: Rates = NOTHING,
+    powers: Rates = NOTHING,
+) -> FabricAnswer:
+    """Every kind of fabric for `gpus` GPUs, or only `kind`; with `run`, its step on each."""
+    every = options(wiring, gpus)
+    found = {one: every[one] for one in KINDS if kind in (None, one)}
+    chosen = proposed(found)
+    possible = [one for one in found.values() if one.possible]
+    free_s: float | None = None
+    seen: Mapping[Kind, Effect] = {}
+    if run is not None and possible:
+        run, free_s, seen = effects(run, possible)
+    return FabricAnswer(wiring, gpus, found, chosen, copper, prices, powers, run, free_s, seen)

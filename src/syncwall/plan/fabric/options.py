@@ -1,0 +1,85 @@
+"""Every kind of fabric for a number of GPUs, and the one that is proposed.
+
+Holds `sized`, `options`, `proposed`, `refusal` with `Refusal`, and `least_radix`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from enum import StrEnum
+from typing import Any, Final
+
+from syncwall.plan.fabric.dragonfly import dragonfly
+from syncwall.plan.fabric.fat_tree import fat_tree
+from syncwall.plan.fabric.question import KINDS, Kind, Wiring
+from syncwall.plan.fabric.rails import rail_only, rail_optimised
+from syncwall.plan.fabric.sized import Sized
+
+_MOST_PORTS: Final = 4096
+"""Beyond any switch that is sold."""
+
+
+class Refusal(StrEnum):
+    """Why a kind is not offered."""
+
+    TOO_MANY = "more GPUs than it can connect"
+    NOT_NEEDED = "fewer tiers are enough"
+    NO_RAILS = "one NIC a node makes no rails"
+    NO_SCALE_UP = "nothing inside a node forwards between rails"
+
+
+def sized(kind: Kind, wiring: Wiring, gpus: Any) -> Sized:
+    """The fabric of one kind for `gpus`, a number or an array of them."""
+    if kind == "fat-tree-2":
+        return fat_tree(wiring, gpus, 2)
+    if kind == "fat-tree-3":
+        return fat_tree(wiring, gpus, 3)
+    makers = {"rail-optimised": rail_optimised, "rail-only": rail_only, "dragonfly": dragonfly}
+    return makers[kind](wiring, gpus)
+
+
+def options(wiring: Wiring, gpus: int) -> dict[Kind, Sized]:
+    """Every kind for one number of GPUs, the impossible ones too."""
+    return {kind: sized(kind, wiring, [gpus]).at(0) for kind in KINDS}
+
+
+def refusal(one: Sized) -> Refusal | None:
+    """Why a fabric for one number of GPUs is not possible; None if it is."""
+    if one.possible:
+        return None
+    if one.kind.startswith("rail") and one.shape["rails"] == 1:
+        return Refusal.NO_RAILS
+    if one.kind == "rail-only" and not one.wiring.scale_up:
+        return Refusal.NO_SCALE_UP
+    return Refusal.NOT_NEEDED if one.kind == "fat-tree-3" and one.tiers < 3 else Refusal.TOO_MANY
+
+
+def proposed(found: Mapping[Kind, Sized]) -> Sized | None:
+    """The tree with the fewest switches that joins all NICs; where none can be, a dragonfly.
+
+    A dragonfly has half the bisection and needs adaptive routing, rails alone need GPUs that
+    forward: so the latter comes last. None if nothing is possible.
+    """
+    possible = [found[kind] for kind in KINDS if kind in found and found[kind].possible]
+    joined = [one for one in possible if one.joins_all]
+    trees = [one for one in joined if one.kind != "dragonfly"]
+    best = trees or joined or possible
+    return min(best, key=lambda one: one.total_switches) if best else None
+
+
+def least_radix(kind: Kind, wiring: Wiring, gpus: int) -> int | None:
+    """Ports that every switch needs for `kind` to connect `gpus`; None if none is enough."""
+    low, high = 4, _MOST_PORTS
+    if not _reaches(kind, wiring, gpus, high):
+        return None
+    while low < high:
+        middle = (low + high) // 2
+        if _reaches(kind, wiring, gpus, middle):
+            high = middle
+        else:
+            low = middle + 1
+    return high
+
+
+def _reaches(kind: Kind, wiring: Wiring, gpus: int, radix: int) -> bool:
+    grown = wiring.grown_nodes(gpus) * wiring.gpus_per_node
+    return bool(sized(kind, replace(wiring, radix=(radix,) * 3), [gpus]).most_gpus >= grown)

@@ -1,0 +1,103 @@
+"""What a network is asked for.
+
+Holds `Lever` (what is varied), `Target` (what must hold), `Limits` (how much of it) and `met`.
+Every target compares the same layout on the same GPUs with a network that costs nothing, so that
+pipeline bubbles and stragglers, which no network can help, are on both sides.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+import numpy as np
+
+from syncwall.describe import Cluster
+from syncwall.plan.network.busy import busy_s
+from syncwall.plan.wires import Timed, Wires
+
+ENDLESS_BYTES_PER_S: Final = 1e15
+"""A rate that no wire has: stands for infinity, which does not compute."""
+LEAST_BYTES_PER_S: Final = 1e5
+_LONGEST: Final = 1e6
+"""Times today's latency: if that does no harm, none does."""
+
+
+class Lever(StrEnum):
+    """What is varied."""
+
+    NIC = "nic"
+    """Rate of the NICs; compared with an endless rate and no latency."""
+    SCALE_UP = "scale-up"
+    """Rate inside a scale-up domain; compared with an endless one."""
+    LATENCY = "latency"
+    """Time of an empty message between domains; compared with none."""
+
+
+class Target(StrEnum):
+    """What must hold."""
+
+    BUSY = "busy"
+    """The network is in use no longer than the rest of the step takes: the least with which any
+    overlap could hide it. The criterion of ml-engineering's network chapter."""
+    EFFICIENCY = "efficiency"
+    """Step on the ideal network over step on this one is at least `Limits.efficiency`."""
+    HIDDEN = "hidden"
+    """Waits for communication, beyond those on the ideal network, are at most `Limits.exposed` of
+    the ideal step."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much of each target."""
+
+    efficiency: float = 0.9
+    exposed: float = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Ideal:
+    """The same layout where the lever costs nothing."""
+
+    step_s: float
+    waits_s: float
+
+
+def met(target: Target, timed: Timed, ideal: Ideal, limits: Limits) -> Any:
+    """True where `target` holds; broadcasts over the arrays of `timed`."""
+    slack = 1.0 + 1e-12
+    if target is Target.EFFICIENCY:
+        return timed.step_s * limits.efficiency <= ideal.step_s * slack
+    if target is Target.HIDDEN:
+        return timed.waits_s - ideal.waits_s <= limits.exposed * ideal.step_s * slack
+    return busy_s(timed) <= (ideal.step_s - ideal.waits_s) * slack
+
+
+def range_of(lever: Lever, cluster: Cluster) -> tuple[float, float]:
+    """Least and most factor that is tried, the larger the better."""
+    if lever is Lever.LATENCY:
+        return 1.0 / _LONGEST, 1.0 / 1e-9
+    nics, domain = cluster.node.nics, cluster.scale_up
+    rate = nics.rate_bytes_per_s if lever is Lever.NIC and nics else None
+    rate = domain.rate_bytes_per_s if lever is Lever.SCALE_UP and domain else rate
+    if rate is None:
+        raise ValueError(f"this machine has no {lever}")
+    return LEAST_BYTES_PER_S / rate, ENDLESS_BYTES_PER_S / rate
+
+
+def wires_of(levers: list[Lever], goodness: Any) -> Wires:
+    """Wires in which entry i of every array has lever i at `goodness` i, the others at 1."""
+    names = np.array([str(lever) for lever in levers])
+    nic = np.where(names == Lever.NIC, goodness, 1.0)
+    scale_up = np.where(names == Lever.SCALE_UP, goodness, 1.0)
+    return Wires(nic, scale_up, np.where(names == Lever.LATENCY, 1.0 / goodness, 1.0))
+
+
+def ideals(levers: list[Lever], timed_with: Any, cluster: Cluster) -> list[Ideal]:
+    """For each lever the step where it costs nothing; `timed_with` prices wires."""
+    most = np.array([range_of(lever, cluster)[1] for lever in levers])
+    wires = wires_of(levers, most)
+    free = np.array([lever is not Lever.SCALE_UP for lever in levers])  # no latency either
+    timed: Timed = timed_with(Wires(wires.nic, wires.scale_up, np.where(free, 0.0, 1.0)))
+    steps = np.broadcast_to(timed.step_s, len(levers))
+    waits = np.broadcast_to(timed.waits_s, len(levers))
+    return [Ideal(float(s), float(w)) for s, w in zip(steps, waits, strict=True)]

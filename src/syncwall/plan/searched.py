@@ -1,0 +1,74 @@
+"""The best layout on so many GPUs, for plans that need one and not a list.
+
+Holds `best_run` (at one count) and `best_layouts` (at doubling counts).
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from syncwall.cost.software import framework
+from syncwall.describe import Cluster, Layout, Run
+from syncwall.describe.framework_switches import switches
+from syncwall.describe.layout import Recompute, Shard
+from syncwall.plan.search import search
+from syncwall.plan.wires import Case, with_gpus
+
+SWITCHES: Final = (
+    "overlap_pp", "overlap_tp", "overlap_parameters", "overlap_gradients", "balanced_stages",
+)  # fmt: skip
+"""As the framework has them: they are not what a number of GPUs asks for."""
+
+
+_NARROW: Final[dict[str, Any]] = {
+    "recompute_layers": None, "recompute": (Recompute.NONE, Recompute.FULL), "etp": 1,
+}  # fmt: skip
+"""What is searched of these: one search of many has to be quick."""
+Told = Callable[[float], None]
+
+
+def _quiet(share: float) -> None:
+    """Tell nobody."""
+
+
+def best_run(
+    case: Case, cluster: Cluster, batch: int, pinned: Mapping[str, Any], progress: Told = _quiet
+) -> Run | None:
+    """The fastest run that fits on `cluster` with `batch` sequences a step; None if none does.
+
+    `pinned` are fields of the layout that stay.
+    """
+    usual = switches(framework(case.software.framework), case.software.date, Shard.DDP)
+    fixed: dict[str, Any] = {name: usual[name] for name in SWITCHES if name in usual}
+    found = search(
+        case.model, cluster, seq=case.seq, global_batch=batch, software=case.software,
+        pinned={**_NARROW, **fixed, **pinned},
+        progress=progress,
+    ).best(1)  # fmt: skip
+    return found[0].run if found else None
+
+
+def best_layouts(
+    case: Case,
+    batch_at: Callable[[int], int | None],
+    most: int,
+    pinned: Mapping[str, Any],
+    progress: Told = _quiet,
+) -> tuple[Layout, ...]:
+    """The best layout at doubling counts; `batch_at` says the batch of a count, None if none."""
+    found: list[Layout] = []
+    counts = _doubling(case.cluster.gpus_per_node, most)
+    for number, gpus in enumerate(counts, 1):
+        batch = batch_at(gpus)
+        one = best_run(case, with_gpus(case.cluster, gpus), batch, pinned) if batch else None
+        found += [one.layout] if one else []
+        progress(number / len(counts))
+        if found and one is None:
+            break  # the batch can be spread no further
+    return tuple(found)
+
+
+def _doubling(first: int, most: int) -> list[int]:
+    counts = [first]
+    while counts[-1] * 2 <= most:
+        counts.append(counts[-1] * 2)
+    return counts

@@ -1,0 +1,100 @@
+"""Speed over GPU counts.
+
+Holds `Curve`, `curve` and `Base`, what efficiency is measured against.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from syncwall.describe import Layout
+from syncwall.plan.wall.rungs import picked
+from syncwall.plan.wires import AS_IT_IS, Case, Wires
+from syncwall.work.memory import step_memory
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """The count that efficiency is relative to: the smallest on which the run fits."""
+
+    gpus: int
+    tokens_per_s_per_gpu: float
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """One run on growing numbers of GPUs; arrays over the counts, fewest first."""
+
+    layout: Layout
+    """With arrays."""
+    gpus: Any
+    step_s: Any
+    tokens: Any
+    """Of one step."""
+    memory_bytes: Any
+    """On the fullest GPU."""
+    ledger: dict[str, Any]
+    """Seconds by cause."""
+
+    @property
+    def tokens_per_s(self) -> Any:
+        """Of all GPUs together."""
+        return self.tokens / self.step_s
+
+    @property
+    def base(self) -> Base:
+        """The first count."""
+        return Base(int(self.gpus[0]), float(self.tokens_per_s[0] / self.gpus[0]))
+
+    def efficiency(self, base: Base) -> Any:
+        """Speed of a GPU over that at `base`."""
+        return self.tokens_per_s / self.gpus / base.tokens_per_s_per_gpu
+
+    def gpu_s_per_token(self, index: int) -> dict[str, float]:
+        """What one token costs at a count, by cause, in seconds of one GPU."""
+        each = float(self.gpus[index] / self.tokens[index])
+        return {cause: float(seconds[index]) * each for cause, seconds in self.ledger.items()}
+
+    def only(self, keep: Any) -> "Curve":
+        """The counts at which `keep` is true."""
+        ledger = {cause: seconds[keep] for cause, seconds in self.ledger.items()}
+        return Curve(
+            picked(self.layout, keep), self.gpus[keep], self.step_s[keep], self.tokens[keep],
+            self.memory_bytes[keep], ledger,
+        )  # fmt: skip
+
+
+def curve(case: Case, layout: Layout, wires: Wires = AS_IT_IS) -> Curve:
+    """The curve of a `layout` with arrays; counts on which the machine looks alike are one call."""
+    gpus = np.asarray(layout.gpus)
+    count = len(gpus)
+    step_s, tokens, memory = np.empty(count), np.empty(count), np.empty(count)
+    ledger: dict[str, Any] = {}
+    for machine, where in _alike(case, gpus):
+        part = picked(layout, where)
+        timed = machine.timed(part, wires)
+        step_s[where], tokens[where] = timed.step_s, timed.work.tokens
+        memory[where] = step_memory(case.model, part, case.seq).total
+        for cause, seconds in timed.ledger.items():
+            ledger.setdefault(cause, np.zeros(count))[where] = seconds
+    found = Curve(layout, gpus, step_s, tokens, memory, ledger)
+    return found.only(np.argsort(gpus, kind="stable"))
+
+
+def _alike(case: Case, gpus: Any) -> Iterator[tuple[Case, Any]]:
+    """Cases with the indices of the counts that they stand for.
+
+    Prices depend on the machine's use only through what is used of a node and of a domain.
+    """
+    groups: dict[tuple[int, int], tuple[Case, list[int]]] = {}
+    built, node = case.cluster.scale_up, case.cluster.node.gpus
+    whole = max(built.gpus // node, 1) if built else 1  # nodes of a domain
+    for index, count in enumerate(gpus):
+        each = min(int(count), case.cluster.gpus_per_node)
+        key = (each, min(-(-int(count) // each), whole))
+        if key not in groups:
+            groups[key] = (case.using(int(count)), [])
+        groups[key][1].append(index)
+    return ((machine, np.array(indices)) for machine, indices in groups.values())

@@ -1,0 +1,95 @@
+"""The sync wall of a reference run, with its searches.
+
+Holds `wall_of`.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+
+from syncwall.describe import Cluster, Layout
+from syncwall.plan.reference import Reference
+from syncwall.plan.searched import SWITCHES, best_layouts, best_run
+from syncwall.plan.wall.answer import Side, SyncWall, sync_wall
+from syncwall.plan.wall.moves import Setup
+from syncwall.plan.wall.rungs import Scaling
+from syncwall.plan.wires import Case, with_gpus
+
+_KEPT: Final = (*SWITCHES, "precision", "gradient_dtype", "bucket_bytes", "fused_loss")
+"""Fields of a layout that a search for another one leaves as they are."""
+_BESIDE: Final = 0.9
+"""Of the progress: searches take most of the time."""
+
+
+def wall_of(
+    start: Reference,
+    most: int,
+    *,
+    least: int | None = None,
+    replica_batch: int | None = None,
+    best_layout: bool = False,
+    progress: Callable[[float], None] = lambda share: None,
+) -> SyncWall:
+    """The wall of `start` on up to `most` GPUs.
+
+    With `best_layout` every count has the best layout for it, found by search at doubling counts;
+    else that of `start` grows by data parallelism.
+    """
+    run = start.run
+    case = Case(run.model, run.cluster, run.seq, run.software)
+    batch = int(run.layout.global_batch or 1)
+    each = replica_batch or start.replica_batch
+    chosen = None
+    if best_layout:
+        chosen = _chosen(case, run.layout, batch, each, _most(run.cluster, most), progress)
+    setup = Setup(case, run.layout, batch, each, _most(run.cluster, most), chosen=chosen)
+
+    def better(side: Side) -> Layout | None:
+        if not side.falls:
+            return None
+        gpus = _doubled(case.cluster, side.causes_at)
+        strong = side.scaling is Scaling.STRONG
+        sequences = batch if strong else _weak_batch(run.layout, each, gpus)
+        found = best_run(case, with_gpus(case.cluster, gpus), sequences, _kept(run.layout))
+        return found.layout if found else None
+
+    return sync_wall(setup, better, least=least, progress=progress)
+
+
+def _chosen(
+    case: Case, layout: Layout, batch: int, each: int, most: int, progress: Callable[[float], None]
+) -> dict[Scaling, tuple[Layout, ...]]:
+    def told(part: float) -> Callable[[float], None]:
+        return lambda share: progress(_BESIDE * (part + share / 2.0))
+
+    kept = _kept(layout)
+    return {
+        Scaling.STRONG: best_layouts(case, lambda gpus: batch, most, kept, told(0.0)),
+        Scaling.WEAK: best_layouts(
+            case, lambda gpus: _weak_batch(layout, each, gpus), most, kept, told(0.5)
+        ),
+    }
+
+
+def _kept(layout: Layout) -> dict[str, Any]:
+    return {name: getattr(layout, name) for name in _KEPT}
+
+
+def _weak_batch(layout: Layout, each: int, gpus: int) -> int:
+    """Sequences of a step on `gpus` GPUs when each has as many as in `layout`."""
+    return max(1, round(each * gpus / int(layout.model_ranks)))
+
+
+def _doubled(cluster: Cluster, gpus: int) -> int:
+    """The largest part or double of a node's GPUs that is not above `gpus`."""
+    node = cluster.gpus_per_node
+    return node * 2 ** int(np.log2(gpus / node)) if gpus >= node else gpus
+
+
+def _most(cluster: Cluster, most: int) -> int:
+    """As many GPUs as asked for, or as the machine and its fabric have."""
+    nodes = min(cluster.built_nodes or np.inf, cluster.fabric.reach())
+    if cluster.node.nics is None:  # what one scale-up domain holds
+        nodes = max(cluster.scale_up.gpus // cluster.node.gpus, 1) if cluster.scale_up else 1
+    return int(min(most, nodes * cluster.gpus_per_node))

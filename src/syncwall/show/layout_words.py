@@ -1,0 +1,59 @@
+"""A layout in a few words, and layouts side by side.
+
+Holds `said` and `columns`.
+"""
+
+from collections.abc import Sequence
+
+from syncwall.describe import Layout
+from syncwall.describe.layout import Recompute, Schedule, Shard
+
+_AXES = ("tp", "pp", "cp", "ep", "etp", "dp")
+
+
+def said(layout: Layout) -> str:
+    """What a layout is, without what is usual: "tp 4, pp 8 (12 chunks), zero1, ..."."""
+    words = []
+    for axis in _AXES:
+        if getattr(layout, axis) != 1:
+            pipeline = f" ({schedule(layout)})" if axis == "pp" else ""
+            words.append(f"{axis} {getattr(layout, axis)}{pipeline}")
+    if layout.sp:
+        words.append("sp")
+    words += [sharding(layout), f"micro batch {layout.micro_batch}"]
+    if layout.recompute != Recompute.NONE:
+        words.append(f"recompute {recomputed(layout)}")
+    return ", ".join(words)
+
+
+def columns(layouts: Sequence[Layout]) -> dict[str, list[str]]:
+    """Columns of a table of layouts; those that say nothing are left out."""
+    found = {axis: [str(getattr(one, axis)) for one in layouts] for axis in _AXES}
+    found["tp"] = [f"{one.tp}{'+sp' * one.sp}" for one in layouts]
+    found["micro"] = [str(one.micro_batch) for one in layouts]
+    found["schedule"] = [schedule(one) for one in layouts]
+    found["sharding"] = [sharding(one) for one in layouts]
+    found["recompute"] = [recomputed(one) for one in layouts]
+    idle = {"1", ""}
+    return {name: cells for name, cells in found.items() if not set(cells) <= idle}
+
+
+def sharding(layout: Layout) -> str:
+    """What data-parallel ranks share out, and over how many if not over all."""
+    whole = (layout.dp or 1) * layout.cp
+    part = layout.shard != Shard.DDP and layout.shard_degree != whole
+    return f"{layout.shard.text} over {layout.shard_degree}" if part else layout.shard.text
+
+
+def schedule(layout: Layout) -> str:
+    """The order of a pipeline; nothing without one."""
+    if layout.pp == 1:
+        return ""
+    woven = layout.schedule == Schedule.INTERLEAVED
+    return f"{layout.virtual_stages} chunks" if woven else layout.schedule.text
+
+
+def recomputed(layout: Layout) -> str:
+    """What is computed again, and in how many layers of a stage if not in all."""
+    some = layout.recompute_layers if layout.recompute != Recompute.NONE else None
+    return layout.recompute.text + (f" in {some}" if some else "")

@@ -1,0 +1,249 @@
+"""The sync wall on one screen, and as plain data.
+
+Holds `wall_page` and `wall_record`.
+"""
+
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from syncwall import units
+from syncwall.describe import Layout
+from syncwall.describe.choice import Choice
+from syncwall.plan.reference import Reference
+from syncwall.plan.wall.answer import EXPLAINED, Moved, Side, SyncWall
+from syncwall.plan.wall.moves import OUTER_EVERY, Change, island
+from syncwall.plan.wall.rungs import Scaling, picked
+from syncwall.plan.wall.walls import LEVELS, Peak, Wall
+from syncwall.show.record import record
+from syncwall.show.wall_chart import terminal_chart
+from syncwall.units import Dimension
+
+_SHOWN_CAUSES = 3
+
+
+def wall_page(answer: SyncWall, start: Reference) -> RenderableType:
+    """Verdict, curve, where it falls and what moves it, why."""
+    verdict = [_verdict(side) for side in answer.sides.values()]
+    parts: list[RenderableType] = [
+        Text.assemble(("Verdict   ", "bold"), verdict[0]),
+        *(Text(f"          {line}") for line in verdict[1:]),
+        Text(),
+        *(Text(line) for line in terminal_chart(answer)),
+        Text(),
+        _moves(answer),
+        Text(),
+        *(_why(side, number) for number, side in enumerate(answer.sides.values())),
+        Text.assemble(("Layout    ", "bold"), _layout(answer, start)),
+        Text.assemble(("Batch     ", "bold"), _batch(answer)),
+        Text.assemble(("Means     ", "bold"), _means(answer)),
+    ]
+    if start.assumed:
+        said = ", ".join(f"{name} {value}" for name, value in start.assumed.items())
+        parts.append(Text.assemble(("Open      ", "bold"), said))
+    return Group(*parts)
+
+
+def wall_record(answer: SyncWall, start: Reference) -> dict[str, Any]:
+    """The same for `json.dumps`."""
+    return {
+        "verdict": [_verdict(side) for side in answer.sides.values()],
+        "sides": {str(scaling): _side_record(side) for scaling, side in answer.sides.items()},
+        "moved": [_moved_record(moved) for moved in answer.moved],
+        "most_gpus": answer.setup.most,
+        "global_batch": answer.setup.batch,
+        "replica_batch": answer.setup.replica_batch,
+        "left_open": start.assumed,
+        "layout_searched": start.layout_searched,
+        "run": record(start.run),
+    }
+
+
+def _verdict(side: Side) -> str:
+    wall = next(wall for wall in side.walls if wall.level == EXPLAINED)
+    said = f"{side.scaling} scaling {_holds(wall)}"
+    if wall.falls_at is not None:
+        cause = side.main_cause
+        said += f"; what stops it: {cause.name}" if cause else "; no single cause explains it"
+    top = side.peak
+    if top.why == "slower":
+        said += f"; more than {top.gpus:,} GPUs make it slower"
+    elif top.why == "batch":
+        said += f"; the batch ends it at {top.gpus:,}"
+    return said
+
+
+def _holds(wall: Wall) -> str:
+    if wall.holds_to is None:
+        return f"never reaches {wall.level:.0%} efficiency"
+    if wall.falls_at is None:
+        return f"stays above {wall.level:.0%} efficiency to its end, {wall.holds_to:,} GPUs"
+    return f"holds {wall.level:.0%} efficiency up to {wall.holds_to:,} GPUs"
+
+
+def _moves(answer: SyncWall) -> Table:
+    """The walls as they are and with each change."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    table.add_column("  most GPUs with an efficiency of")
+    for scaling in answer.sides:
+        for number, level in enumerate(LEVELS):
+            name = f"{scaling}  " if number == 0 else ""
+            table.add_column(f"{name}{level:.0%}", justify="right")
+        if scaling is Scaling.STRONG:
+            table.add_column("fastest", justify="right")
+    sides = answer.sides.values()
+    now = _row({s.scaling: s.walls for s in sides}, {s.scaling: s.peak for s in sides}, answer)
+    table.add_row("    as it is", *now, style="bold")
+    for moved in answer.moved:
+        table.add_row(f"    {_change(moved)}", *_row(moved.walls, moved.peaks, answer))
+    return table
+
+
+def _row(
+    walls: dict[Scaling, list[Wall]], peaks: dict[Scaling, Peak], answer: SyncWall
+) -> list[str]:
+    cells: list[str] = []
+    for scaling in answer.sides:
+        found = walls.get(scaling)
+        cells += map(_count, found) if found else [""] * len(LEVELS)
+        if scaling is Scaling.STRONG:
+            cells.append(_top(peaks[scaling]) if found else "")
+    return cells
+
+
+def _change(moved: Moved) -> str:
+    layouts = list(moved.layouts.values())
+    if moved.change is Change.DILOCO and layouts:
+        return f"DiLoCo every {OUTER_EVERY} steps, {island(layouts[0]):,}-GPU copies"
+    if moved.change is Change.LAYOUT:
+        texts = dict.fromkeys(layout_words(layout, short=True) for layout in layouts)
+        return f"layout {' / '.join(texts)}"
+    return str(moved.change)
+
+
+def _count(wall: Wall) -> str:
+    if wall.holds_to is None:
+        return "none"
+    return f"{_gpus(wall.holds_to)}{'+' if wall.falls_at is None else ''}"
+
+
+def _top(top: Peak) -> str:
+    return f"{_gpus(top.gpus)}{'+' if top.why == 'range' else ''}"
+
+
+def _gpus(count: int) -> str:
+    """A count in few letters."""
+    if count >= 1_000_000:
+        return f"{count / 1e6:.2f}M"
+    return f"{count:,}" if count < 100_000 else f"{count / 1000:.0f}k"
+
+
+def _why(side: Side, number: int) -> Text:
+    """What a token costs more at the wall, by cause."""
+    efficiency = side.curve.efficiency(side.base)
+    index = int((side.curve.gpus == side.causes_at).argmax())
+    head = ("Why       " if number == 0 else "          ", "bold")
+    lost = 1.0 / float(efficiency[index]) - 1.0
+    if not side.causes:
+        return Text.assemble(head, f"{side.scaling}: nothing is lost up to {side.causes_at:,} GPUs")
+    named = [f"{cause.name} {cause.share:.0%}" for cause in side.causes[:_SHOWN_CAUSES]]
+    rest = 1.0 - sum(cause.share for cause in side.causes[:_SHOWN_CAUSES])
+    named += [f"the rest {rest:.0%}"] if abs(rest) >= 0.005 else []
+    said = (
+        f"{side.scaling} at {side.causes_at:,} GPUs: a token costs {lost:.0%} more GPU time than "
+        f"at {side.base.gpus:,}; of that {', '.join(named)}"
+    )
+    return Text.assemble(head, said)
+
+
+def _layout(answer: SyncWall, start: Reference) -> str:
+    if answer.setup.chosen is not None:
+        strong = answer.setup.chosen.get(Scaling.STRONG) or ()
+        ends = [layout_words(one) for one in (strong[:1] + strong[-1:])]
+        return "the best of each count by search: " + " ... ".join(dict.fromkeys(ends))
+    how = "the best by search" if start.layout_searched else "as stated"
+    said = f"{layout_words(answer.setup.layout)} ({how} on {start.run.gpus:,} GPUs); dp grows"
+    need = max(float(side.curve.memory_bytes[0]) for side in answer.sides.values())
+    have = float(answer.setup.case.cluster.device.memory.size_bytes)
+    if need > have:
+        said += f"; may not fit: {need / 1e9:.0f} of {have / 1e9:.0f} GB"
+    return said
+
+
+def _batch(answer: SyncWall) -> str:
+    setup = answer.setup
+    tokens = units.format(float(setup.batch * setup.case.seq), Dimension.TOKENS, digits=3)
+    return (
+        f"strong: {setup.batch:,} sequences of {setup.case.seq:,} ({tokens}) in all; "
+        f"weak: {setup.replica_batch:,} for every replica"
+    )
+
+
+def _means(answer: SyncWall) -> str:
+    bases = {side.base.gpus: side for side in answer.sides.values()}
+    counts = " and ".join(f"{gpus:,}" for gpus in bases)
+    return (
+        f"efficiency: speed of a GPU over that on {counts} GPUs, the fewest on which it fits, in "
+        f"every row; + and more: the curve ends there"
+    )
+
+
+def layout_words(layout: Layout, *, short: bool = False) -> str:
+    """The sizes of a layout that are not 1, and its switches."""
+    axes = [(name, getattr(layout, name)) for name in ("tp", "pp", "cp", "ep")]
+    said = [f"{name} {size}" for name, size in axes if size != 1]
+    said.append(layout.shard.text)
+    if layout.virtual_stages != 1 and not short:
+        said.append(f"virtual_stages {layout.virtual_stages}")
+    if not short:
+        said += [f"micro_batch {layout.micro_batch}", f"recompute {layout.recompute.text}"]
+    return " ".join(said) if short else ", ".join(said)
+
+
+def _side_record(side: Side) -> dict[str, Any]:
+    curve = side.curve
+    efficiency = curve.efficiency(side.base)
+    return {
+        "base": {"gpus": side.base.gpus, "tokens_per_s_per_gpu": side.base.tokens_per_s_per_gpu},
+        "walls": [_wall_record(wall) for wall in side.walls],
+        "fastest": _peak_record(side.peak),
+        "causes_at_gpus": side.causes_at,
+        "causes": {cause.name: cause.share for cause in side.causes},
+        "main_cause": side.main_cause and side.main_cause.name,
+        "curve": [
+            {
+                "gpus": int(gpus),
+                "efficiency": float(efficiency[i]),
+                "tokens_per_s": float(curve.tokens_per_s[i]),
+                "step_s": float(curve.step_s[i]),
+                "memory_bytes": float(curve.memory_bytes[i]),
+                "layout": _sizes(picked(curve.layout, i)),
+            }
+            for i, gpus in enumerate(curve.gpus)
+        ],
+    }
+
+
+def _sizes(layout: Layout) -> dict[str, Any]:
+    names = ("dp", "tp", "pp", "cp", "ep", "shard", "micro_batch", "global_batch", "virtual_stages")
+    values = {name: getattr(layout, name) for name in names}
+    return {name: v.text if isinstance(v, Choice) else v for name, v in values.items()}
+
+
+def _moved_record(moved: Moved) -> dict[str, Any]:
+    return {
+        "change": str(moved.change),
+        "layouts": {str(s): _sizes(layout) for s, layout in moved.layouts.items()},
+        "walls": {str(s): [_wall_record(w) for w in found] for s, found in moved.walls.items()},
+        "fastest": {str(s): _peak_record(top) for s, top in moved.peaks.items()},
+    }
+
+
+def _wall_record(wall: Wall) -> dict[str, Any]:
+    return {"level": wall.level, "holds_to_gpus": wall.holds_to, "falls_at_gpus": wall.falls_at}
+
+
+def _peak_record(top: Peak) -> dict[str, Any]:
+    return {"gpus": top.gpus, "tokens_per_s": top.tokens_per_s, "ended_by": top.why}

@@ -1,0 +1,111 @@
+"""Efficiency over GPUs, drawn.
+
+Holds `terminal_chart` and `svg_chart`.
+"""
+
+from typing import Any, Final
+
+import numpy as np
+
+from syncwall.plan.wall.answer import Side, SyncWall
+from syncwall.plan.wall.rungs import Scaling
+from syncwall.plan.wall.walls import LEVELS
+from syncwall.show.report.axes import Axis
+from syncwall.show.report.frame import Entry, legend, plot_axes
+from syncwall.show.report.svg import WIDTH, Drawing
+
+_WIDE, _HIGH = 78, 9
+_MARKS: Final = {Scaling.STRONG: "●", Scaling.WEAK: "○"}
+_BOTH: Final = "◉"
+_HEIGHT: Final = 240.0
+_LEFT, _RIGHT, _BELOW = 62.0, WIDTH - 34, 46.0
+
+
+def terminal_chart(answer: SyncWall) -> list[str]:
+    """Lines of a chart: both curves over GPUs, which are drawn logarithmically."""
+    sides = list(answer.sides.values())
+    low = min(int(side.curve.gpus[0]) for side in sides)
+    high = max(int(side.curve.gpus[-1]) for side in sides)
+    cells = [[" "] * _WIDE for _ in range(_HIGH)]
+    for side in sides:
+        mark = _MARKS[side.scaling]
+        for column, row in _cells(side, low, high):
+            there = cells[row][column]
+            cells[row][column] = mark if there in (" ", mark) else _BOTH
+    names = [f"{_MARKS[side.scaling]} {side.scaling} scaling" for side in sides]
+    lines = [f"  efficiency          {'     '.join(names)}"]
+    for row, marks in enumerate(cells):
+        level = 1.0 - row / (_HIGH - 1)
+        label = f"{level:4.0%}" if row % 2 == 0 else "    "
+        lines.append(f"    {label} ┤{''.join(marks).rstrip()}")
+    return [*lines, f"         └{'─' * _WIDE}", _ticks(low, high)]
+
+
+def _cells(side: Side, low: int, high: int) -> list[tuple[int, int]]:
+    """Column and row of every drawn point: one for each column that the curve reaches."""
+    gpus, efficiency = side.curve.gpus, np.clip(side.curve.efficiency(side.base), 0.0, 1.0)
+    columns = np.round(_places(gpus, low, high) * (_WIDE - 1)).astype(int)
+    if side.scaling is Scaling.WEAK:  # dense enough to be a line
+        columns, index = np.unique(columns, return_index=True)
+        efficiency = efficiency[index]
+    rows = np.round((1.0 - efficiency) * (_HIGH - 1)).astype(int)
+    return list(zip(columns.tolist(), rows.tolist(), strict=True))
+
+
+def _places(gpus: Any, low: int, high: int) -> Any:
+    """Where counts stand between the ends, from 0 to 1."""
+    return np.log(gpus / low) / max(float(np.log(high / low)), 1e-9)
+
+
+def _ticks(low: int, high: int) -> str:
+    """Counts under the axis, about one for every twelve columns."""
+    line = [" "] * (_WIDE + 24)
+    for number in range(7):
+        gpus = low * (high / low) ** (number / 6.0)
+        near = low * 2 ** round(np.log2(gpus / low))
+        if not low <= near <= high:
+            continue
+        column = 10 + round(float(_places(near, low, high)) * (_WIDE - 1))
+        text = f"{near:,}"
+        start = max(column - len(text) // 2, 0)
+        if all(mark == " " for mark in line[max(start - 1, 0) : start + len(text) + 1]):
+            line[start : start + len(text)] = text
+    return "".join(line).rstrip() + " GPUs"
+
+
+def svg_chart(answer: SyncWall) -> Drawing:
+    """Both curves as a drawing, with the levels whose loss is reported."""
+    sides = list(answer.sides.values())
+    drawing = Drawing("efficiency over GPUs: " + ", ".join(f"{s.scaling} scaling" for s in sides))
+    names = [Entry(f"{side.scaling} scaling", _kind(i), "line") for i, side in enumerate(sides)]
+    top = legend(drawing, names, 0.0) + 8
+    x_axis = Axis.log([float(g) for side in sides for g in side.curve.gpus], _LEFT, _RIGHT)
+    y_axis = Axis(0.0, 1.05, top + _HEIGHT, top)
+    counts = _powers(x_axis)
+    plot_axes(
+        drawing,
+        (x_axis, counts, lambda gpus: f"{gpus:,.0f}", "GPUs"),
+        (y_axis, [0.0, *sorted(LEVELS), 1.0], lambda share: f"{share:.0%}", "efficiency"),
+    )
+    for number, side in enumerate(sides):
+        efficiency = side.curve.efficiency(side.base)
+        points = [
+            (x_axis.at(float(gpus)), y_axis.at(float(share)), int(gpus), float(share))
+            for gpus, share in zip(side.curve.gpus, efficiency, strict=True)
+        ]
+        drawing.curve([(x, y) for x, y, _, _ in points], _kind(number))
+        for x, y, gpus, share in points if len(points) < 40 else points[:: len(points) // 20]:
+            drawing.dot(x, y, 3, f"f{number}", f"{side.scaling}: {gpus:,} GPUs, {share:.1%}")
+    drawing.height = y_axis.start + _BELOW
+    return drawing
+
+
+def _kind(number: int) -> str:
+    return f"curve s{number} d0"
+
+
+def _powers(axis: Axis) -> list[float]:
+    """Powers of two on the axis, a constant factor apart, 6 at most."""
+    low, high = int(np.ceil(np.log2(axis.least))), int(np.floor(np.log2(axis.most)))
+    step = max(1, -(-(high - low) // 5))
+    return [2.0**power for power in range(low, high + 1, step)]

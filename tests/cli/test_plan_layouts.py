@@ -1,0 +1,88 @@
+"""`syncwall plan layouts` as a user meets it."""
+
+import json
+
+import pytest
+
+from syncwall.cli import main
+from syncwall.cli.plan.layouts_flags import gpu_counts, pins
+from syncwall.describe.layout import Recompute
+from syncwall.describe.settings import read_settings
+from syncwall.problems import InputError
+
+SMALL = ["plan", "layouts", "--model", "llama-3.1-8b", "--cluster", "dgx-h100", "--layout.cp", "1"]
+BATCH = ["--layout.global-batch", "16"]
+
+
+def test_one_screen_with_a_verdict(capsys):
+    assert main([*SMALL, *BATCH]) == 0
+    page = capsys.readouterr().out
+    assert page.startswith("Verdict   ")
+    assert len(page.splitlines()) < 40
+    assert "Why       2 takes" in page
+    assert "Trade     " in page
+
+
+def test_json_has_ledgers_that_add_up_and_a_front(capsys):
+    assert main([*SMALL, *BATCH, "--json", "--price", "2"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    best = found["best"][0]
+    assert sum(best["ledger_s"].values()) == pytest.approx(best["step_s"])
+    assert best["usd_per_billion_tokens"] > 0
+    assert found["layouts_possible"] >= found["layouts_fitting"] > 0
+    assert [one["step_s"] for one in found["front"]] == sorted(o["step_s"] for o in found["front"])
+
+
+def test_settings_are_saved_and_read_back(capsys, tmp_path):
+    file = tmp_path / "best.sh"
+    assert main([*SMALL, *BATCH, "--settings", "megatron", "--save", str(file), "--json"]) == 0
+    best = json.loads(capsys.readouterr().out)["best"][0]["layout"]
+    layout = read_settings(file).layout
+    assert layout["tp"] == best["tp"]
+    assert layout["micro_batch"] == best["micro_batch"]
+
+
+def test_the_layout_of_a_run_file_is_compared(capsys):
+    assert main(["plan", "layouts", "examples/llama-70b-on-dgx-h100.yaml", "--layout.tp", "8"]) == 0
+    page = capsys.readouterr().out
+    assert "times as fast as yours" in page
+    assert "  yours " in page
+
+
+def test_nothing_fits(capsys):
+    arguments = ["plan", "layouts", "--model", "llama-3.1-405b", "--cluster", "dgx-h100"]
+    assert main([*arguments, "--layout.global-batch", "8"]) == 1
+    assert capsys.readouterr().out.startswith("Verdict   none fits")
+
+
+def test_nothing_is_quick_enough(capsys):
+    assert main([*SMALL, *BATCH, "--within", "1ms"]) == 1
+    assert "quick enough" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "write --layout.global-batch N"),
+        ([*BATCH, "--layout.tp", "4,x"], '--layout.tp: "x" is not a whole number'),
+        ([*BATCH, "--gpus", "12"], "12 GPUs are no whole nodes of 8"),
+        ([*BATCH, "--gpus", "many"], '"many" is no count'),
+        ([*BATCH, "--headroom", "2"], '"2" is no share'),
+        ([*BATCH, "--save", "x"], "--settings FORMAT"),
+    ],
+)
+def test_wrong_calls_say_what_to_write(capsys, arguments, said):
+    assert main([*SMALL, *arguments]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_pins_are_read_as_in_a_file():
+    found = pins({"layout.recompute": "none,full", "layout.sp": "true", "model": "x"})
+    assert found == {"recompute": (Recompute.NONE, Recompute.FULL), "sp": (True,)}
+
+
+def test_counts_double():
+    assert gpu_counts("8..70") == [8, 16, 32, 64]
+    assert gpu_counts("8,24") == [8, 24]
+    with pytest.raises(InputError):
+        gpu_counts("0..8")

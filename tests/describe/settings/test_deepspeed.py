@@ -1,0 +1,91 @@
+"""DeepSpeed's JSON."""
+
+from pathlib import Path
+
+import pytest
+
+from syncwall.describe.choice import Dtype
+from syncwall.describe.layout import ContextKind, Shard
+from syncwall.describe.settings import Machine, Settings, read_settings
+from syncwall.problems import InputError
+
+DATA = Path(__file__).parents[2] / "data" / "settings"
+
+
+def configuration(directory: Path, text: str) -> Settings:
+    path = directory / "ds.json"
+    path.write_text(text)
+    return read_settings(path)
+
+
+def test_auto_is_open_and_the_rest_is_noted():
+    settings = read_settings(DATA / "zero3_auto.json")
+    assert settings.layout == {"shard": Shard.FSDP, "precision": Dtype.BF16}
+    assert settings.software == {"framework": "deepspeed"}
+    assert [note.line for note in settings.notes] == [9, 10]
+
+
+def test_the_batch_follows_from_the_replicas():
+    settings = read_settings(DATA / "zero2.json")
+    assert settings.layout_on(Machine(gpus=16)).micro_batch == 4
+    with pytest.raises(InputError, match="do not divide a batch of 256"):
+        settings.layout_on(Machine(gpus=24))
+
+
+def test_micro_batches_that_contradict_the_batch(tmp_path):
+    text = (
+        '{"train_batch_size": 64, "train_micro_batch_size_per_gpu": 2,'
+        ' "gradient_accumulation_steps": 2}'
+    )
+    settings = configuration(tmp_path, text)
+    assert settings.layout_on(Machine(gpus=16)).resolved(16).microbatches == 2
+    with pytest.raises(InputError, match="are 32, not the batch of 64"):
+        settings.layout_on(Machine(gpus=8))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('{"zero_optimization": {"stage": 1}}', {"shard": Shard.ZERO1}),
+        (
+            '{"zero_optimization": {"stage": 2, "overlap_comm": true}}',
+            {"shard": Shard.ZERO2, "overlap_gradients": True},
+        ),
+        (
+            '{"zero_optimization": {"stage": 3, "overlap_comm": false, "mics_shard_size": 8}}',
+            {
+                "shard": Shard.FSDP,
+                "overlap_gradients": False,
+                "overlap_parameters": False,
+                "shard_degree": 8,
+            },
+        ),
+        (
+            '{"bf16": {"enabled": false}, "fp16": {"enabled": true}}',
+            {"precision": Dtype.FP16},
+        ),
+        (
+            '{"fp16": {"enabled": false}, "bf16": {"enabled": false}}',
+            {"precision": Dtype.FP32},
+        ),
+        (
+            '{"bf16": {"enabled": "auto"}, "communication_data_type": "fp32"}',
+            {"gradient_dtype": Dtype.FP32},
+        ),
+        (
+            '{"train_batch_size": 8, "tensor_parallel": {"autotp_size": 4},'
+            ' "sequence_parallel_size": 2}',
+            {"global_batch": 8, "tp": 4, "cp": 2, "cp_kind": ContextKind.ULYSSES},
+        ),
+    ],
+)
+def test_keys(tmp_path, text, expected):
+    assert configuration(tmp_path, text).layout == expected
+
+
+def test_problems_name_their_line(tmp_path):
+    text = '{\n "bf16": {"enabled": true},\n "fp16": {"enabled": true},\n'
+    text += ' "zero_optimization": {\n  "stage": 4}\n}'
+    with pytest.raises(InputError) as caught:
+        configuration(tmp_path, text)
+    assert [problem.line for problem in caught.value.problems] == [2, 5]

@@ -1,0 +1,110 @@
+"""Megatron-LM's arguments, as they stand in scripts."""
+
+from pathlib import Path
+
+import pytest
+
+from syncwall.describe.choice import Dtype
+from syncwall.describe.layout import ContextKind, Recompute, Schedule, Shard
+from syncwall.describe.settings import Machine, Settings, read_settings
+from syncwall.problems import InputError
+
+DATA = Path(__file__).parents[2] / "data" / "settings"
+
+
+def script(directory: Path, text: str) -> Settings:
+    path = directory / "train.sh"
+    path.write_text(text)
+    return read_settings(path)
+
+
+def test_a_script_with_variables_quotes_and_comments():
+    settings = read_settings(DATA / "megatron_moe.sh")
+    assert settings.layout == {
+        "tp": 2, "sp": True, "pp": 4, "cp": 2, "cp_kind": ContextKind.ULYSSES, "ep": 8,
+        "etp": 2,  # as tp where nobody says
+        "virtual_stages": 2, "schedule": Schedule.INTERLEAVED, "balanced_stages": False,
+        "micro_batch": 1, "global_batch": 512, "precision": Dtype.FP8,
+        "gradient_dtype": Dtype.FP32, "merged_ep": True, "shard": Shard.ZERO1,
+        "recompute": Recompute.FULL, "recompute_layers": 6,  # 3 of each virtual stage
+        "overlap_gradients": False, "overlap_parameters": False, "overlap_tp": False,
+        "overlap_ep": False,
+    }  # fmt: skip
+    assert settings.run == {"nodes": 16, "gpus_per_node": 8}
+    assert [note.message for note in settings.notes] == [
+        "--seq-length $SEQ: the variable is not set above; left open"
+    ]
+    assert settings.layout_on(Machine(gpus=128)).shard_degree == 8  # dp 8 x cp 2 in 2 copies
+
+
+def test_a_part_of_a_command_leaves_switches_open(tmp_path):
+    settings = script(tmp_path, "--tensor-model-parallel-size 8 --sequence-parallel")
+    assert settings.layout == {"tp": 8, "sp": True}
+
+
+def test_a_whole_command_without_a_switch_does_not_use_it(tmp_path):
+    layout = script(tmp_path, "--micro-batch-size 2 --bf16").layout
+    assert layout["overlap_gradients"] is False
+    assert (layout["shard"], layout["recompute"]) == (Shard.DDP, Recompute.NONE)
+
+
+@pytest.mark.parametrize(
+    ("text", "field", "expected"),
+    [
+        ("--use-distributed-optimizer", "shard", Shard.ZERO1),
+        ("--use-torch-fsdp2", "shard", Shard.FSDP),
+        ("--use-torch-fsdp2 --torch-fsdp2-no-reshard-after-forward", "shard", Shard.ZERO2),
+        ("--use-megatron-fsdp", "shard", Shard.FSDP),
+        ("--use-megatron-fsdp --data-parallel-sharding-strategy optim_grads", "shard", Shard.ZERO2),
+        ("--fp16", "gradient_dtype", Dtype.FP16),
+        ("--fp16 --accumulate-allreduce-grads-in-fp32", "gradient_dtype", Dtype.FP32),
+        ("--bf16", "gradient_dtype", Dtype.FP32),
+        ("--bf16 --grad-reduce-in-bf16", "gradient_dtype", Dtype.BF16),
+        ("--bf16 --fp8-format e4m3 --fp8-recipe mxfp8", "precision", Dtype.MXFP8),
+        ("--bf16 --fp4-format e2m1", "precision", Dtype.NVFP4),
+        ("--recompute-activations", "recompute", Recompute.SELECTIVE),
+        ("--recompute-granularity full --recompute-method uniform", "recompute", Recompute.FULL),
+        ("--use-tp-pp-dp-mapping", "order", ("tp", "cp", "ep", "pp", "dp")),
+        ("--account-for-loss-in-pipeline-split", "balanced_stages", True),
+        ("--no-overlap-p2p-communication", "overlap_pp", False),
+    ],
+)
+def test_arguments(tmp_path, text, field, expected):
+    settings = script(tmp_path, f"--tensor-model-parallel-size 8 {text}\n")
+    assert settings.layout[field] == expected
+
+
+def test_sequence_parallelism_is_off_without_tensor_parallelism(tmp_path):
+    text = "--tensor-model-parallel-size 1 --sequence-parallel"
+    assert script(tmp_path, text).layout["sp"] is False
+    assert script(tmp_path, "--micro-batch-size 1 --sequence-parallel").layout["sp"] is False
+
+
+def test_a_number_format_that_is_said_elsewhere_stays_open(tmp_path):
+    layout = script(tmp_path, "--micro-batch-size 1").layout
+    assert not {"precision", "gradient_dtype"} & set(layout)
+
+
+def test_the_last_of_two_counts(tmp_path):
+    text = "--tensor-model-parallel-size 8\n--tensor-model-parallel-size 4\n"
+    assert script(tmp_path, text).layout["tp"] == 4
+
+
+def test_layers_of_a_virtual_stage(tmp_path):
+    text = (
+        "--pipeline-model-parallel-size 8\n--num-layers-per-virtual-pipeline-stage 3\n"
+        "--recompute-granularity full --recompute-method block --recompute-num-layers 1\n"
+    )
+    with_layers = script(tmp_path, text + "--num-layers 96").layout
+    assert (with_layers["virtual_stages"], with_layers["recompute_layers"]) == (4, 4)
+    waiting = script(tmp_path, text)
+    assert "virtual_stages" not in waiting.layout
+    layout = waiting.layout_on(Machine(layers=96))
+    assert (layout.virtual_stages, layout.recompute_layers) == (4, 4)
+    with pytest.raises(InputError, match=r"train.sh:2:1  100 layers are no multiple of pp 8 x 3"):
+        script(tmp_path, text + "--num-layers 100")
+
+
+def test_a_wrong_number_names_the_line(tmp_path):
+    with pytest.raises(InputError, match=r'train.sh:2:3 .* must be a whole number, not "two"'):
+        script(tmp_path, "ARGS=(\n  --tensor-model-parallel-size two\n)\n")

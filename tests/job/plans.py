@@ -1,0 +1,24 @@
+"""Plans to play with."""
+
+from typing import Any
+
+from syncwall.job.plan import DAY_S, Cause, Plan
+
+LLAMA_RATE = 419 / 54 / DAY_S
+"""Unexpected interruptions in a second of Llama 3 405B (arXiv:2407.21783, table 5)."""
+
+
+def plan(rate: float = LLAMA_RATE, **fields: Any) -> Plan:
+    """A job like Llama 3's, a fortnight long, with two causes; always enough spares."""
+    usual: dict[str, Any] = {
+        "work_s": 14 * DAY_S,
+        "interval_s": 1800.0,
+        "blocking_s": 30.0,
+        "causes": (Cause("node", rate * 0.7, 1), Cause("software", rate * 0.3)),
+        "detection_s": 300.0,
+        "restart_s": 300.0,
+        "repair_s": DAY_S,
+        "nodes": 2048,
+        "spares": 10_000,
+    }
+    return Plan(**(usual | fields))

@@ -1,0 +1,119 @@
+"""The sync wall as a page, as data and as a drawing."""
+
+import json
+import xml.etree.ElementTree as ET
+
+import numpy as np
+import pytest
+
+from syncwall.cli import main
+from syncwall.plan.reference import reference
+from syncwall.plan.wall.found import wall_of
+from syncwall.plan.wall.rungs import Scaling
+from syncwall.show.wall import wall_record
+from syncwall.show.wall_chart import svg_chart, terminal_chart
+
+RUN = ["--model", "llama-3.1-8b", "--cluster", "dgx-h100", "--layout.shard", "fsdp",
+       "--layout.global-batch", "256", "--most", "1024"]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def start():
+    flags = {"model": "llama-3.1-8b", "cluster": "dgx-h100", "layout.shard": "fsdp",
+             "layout.global_batch": "256", "nodes": "4", "seq": "4096"}  # fmt: skip
+    return reference(None, flags)
+
+
+@pytest.fixture(scope="module")
+def answer(start):
+    return wall_of(start, 2**13)
+
+
+def test_one_screen_that_leads_with_the_verdict(capsys):
+    assert main(["plan", "wall", *RUN]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("Verdict   strong scaling ")
+    assert len(lines) <= 40
+    for said in (
+        "as it is",
+        "twice the NIC rate",
+        "half the network latency",
+        "DiLoCo",
+        "Why",
+        "Open",
+    ):
+        assert any(said in line for line in lines), said
+
+
+def test_json_says_what_the_page_says(start, answer):
+    record = json.loads(json.dumps(wall_record(answer, start)))
+    strong = record["sides"]["strong"]
+    assert strong["curve"][0]["efficiency"] == pytest.approx(1.0)
+    assert strong["base"]["gpus"] == strong["curve"][0]["gpus"]
+    assert [wall["level"] for wall in strong["walls"]] == [0.9, 0.8, 0.5]
+    assert sum(strong["causes"].values()) == pytest.approx(1.0)
+    assert record["replica_batch"] == 8  # 256 sequences on 32 replicas
+
+
+def test_the_chart_fits_a_terminal(answer):
+    lines = terminal_chart(answer)
+    assert max(map(len, lines)) <= 100
+    assert sum(line.count("○") + line.count("◉") for line in lines[1:]) > 30
+
+
+def test_the_drawing_is_a_picture_with_both_curves(answer, tmp_path):
+    path = tmp_path / "wall.svg"
+    path.write_text(svg_chart(answer).file())
+    root = ET.parse(path).getroot()
+    curves = [e for e in root.iter() if e.tag.endswith("polyline")]
+    assert len(curves) == len(answer.sides) == 2
+
+
+def test_least_is_the_count_to_compare_with(start):
+    found = wall_of(start, 2**10, least=64)
+    assert {side.base.gpus for side in found.sides.values()} == {64}
+
+
+def test_a_machine_that_exists_ends_the_curve():
+    flags = {"model": "gpt2-xl", "cluster": "baskerville", "layout.shard": "ddp", "seq": "1024"}
+    found = wall_of(reference(None, flags), 2**20)
+    built = found.setup.case.cluster
+    most = (built.built_nodes or 0) * built.gpus_per_node
+    assert most
+    assert max(side.curve.gpus[-1] for side in found.sides.values()) <= most
+
+
+def test_a_machine_without_a_network_is_one_node(capsys):
+    flags = ["--model", "tiny-15m", "--cluster", "laptop", "--seq", "256"]
+    assert main(["plan", "wall", *flags]) == 0
+    assert "twice the NIC rate" not in capsys.readouterr().out
+
+
+def test_a_run_within_the_doubt_of_the_memory_model_says_so(capsys):
+    """GPT-2 XL with micro batches of 4 and DDP: 44 of 43 GB."""
+    flags = ["--model", "gpt2-xl", "--cluster", "baskerville", "--layout.shard", "ddp",
+             "--layout.micro-batch", "4", "--seq", "1024"]  # fmt: skip
+    assert main(["plan", "wall", *flags]) == 0
+    assert "may not fit: 44 of 43 GB" in capsys.readouterr().out
+
+
+def test_the_batch_of_a_replica_can_be_stated(start):
+    found = wall_of(start, 2**10, replica_batch=3)
+    side = found.sides[Scaling.WEAK].curve
+    assert set(np.asarray(side.layout.global_batch) // np.asarray(side.layout.dp)) == {3}
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["--cluster", "dgx-h100"], "write --model NAME and --cluster NAME"),
+        (
+            ["--model", "llama-3.1-405b", "--cluster", "dgx-h100", "--layout.shard", "ddp"],
+            "does not",
+        ),
+        ([*RUN, "--layout.tp", "3"], "tp 3 does not divide 32 attention heads"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_what_to_write(flags, said, capsys):
+    assert main(["plan", "wall", *flags]) == 2
+    assert said in capsys.readouterr().err
