@@ -61,6 +61,7 @@ PARAMETERS: dict[str, Parameter] = {
     "nanotron traffic": Parameter(2.4, 0.3, (0.8, 5.0), (HF,)),
     "nanotron host": Parameter(195.0, 0.3, (20.0, 500.0), (HF,)),
     "nanotron pipelined host": Parameter(115.0, 0.3, (5.0, 300.0), (HF,)),
+    "nanotron pipelined node": Parameter(20.0, 0.5, (1.0, 100.0), (HF,)),
 }  # fmt: skip
 """Times in microseconds, the wait of Megatron-Core in milliseconds."""
 
@@ -102,6 +103,7 @@ def _software(name: str, family: Framework, values: Values) -> Framework:
         host = {
             "per_operation_s": values["nanotron host"] * 1e-6,
             "pipelined_per_tensor_rank_s": values["nanotron pipelined host"] * 1e-6,
+            "pipelined_per_tensor_node_s": values["nanotron pipelined node"] * 1e-6,
         }
         update["host"] = family.host.model_copy(update=host)
     return family.model_copy(update=update)
@@ -200,6 +202,7 @@ def _framework_text(name: str, text: str, values: Values) -> str:
         for key, word in (
             ("per_operation", "host"),
             ("pipelined_per_tensor_rank", "pipelined host"),
+            ("pipelined_per_tensor_node", "pipelined node"),
         ):
             text = re.sub(rf"\b{key}: [\d.]+ us", f"{key}: {values[f'nanotron {word}']:g} us", text)
     return text

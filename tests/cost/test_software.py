@@ -103,6 +103,17 @@ def test_tensor_ranks_and_pipelines_over_nodes_cost_the_host():
     assert on_one_node == pytest.approx(base + 4 * host.per_tensor_rank_s)
 
 
+def test_tensor_ranks_in_several_nodes_of_a_pipeline_cost_the_host_more():
+    found = setting(framework="nanotron")
+    host = found.framework.host
+    each, further = host.pipelined_per_tensor_rank_s, host.pipelined_per_tensor_node_s
+    assert further > 0
+    for tp in (8, 16, 32):
+        expected = host.per_operation_s + tp * (each + further * (tp / 8 - 1))
+        layout = Layout(pp=2, tp=tp).resolved(128)
+        assert found.host_s(layout, MACHINE, 1.0) == pytest.approx(expected)
+
+
 def test_ranks_that_meet_cost_the_host_of_megatron_core():
     found = setting(framework="megatron-core")
     host = found.framework.host

@@ -98,3 +98,14 @@ def test_frozen_weights_keep_only_themselves(precision):
 def test_frozen_weights_are_sharded_like_others():
     whole, part = memory(frozen=True), memory(frozen=True, shard="fsdp")
     assert part.weights == pytest.approx(whole.weights / 8)
+
+
+@pytest.mark.parametrize("tp", [1, 8])
+def test_gathered_inputs_that_are_kept_are_not_shared_among_tensor_ranks(tp):
+    """Two tensors as wide as the model for each of its layers; pipelines keep none."""
+    kept = memory(tp=tp, sp=tp > 1, whole_inputs=2.0).activations
+    plain = memory(tp=tp, sp=tp > 1).activations
+    assert kept - plain == pytest.approx(2 * model().layers * 2 * SEQ * model().hidden)
+    assert memory(pp=2, whole_inputs=2.0).activations == memory(pp=2).activations
+    full = memory(recompute="full", whole_inputs=2.0).activations
+    assert full - memory(recompute="full").activations == pytest.approx(4 * SEQ * model().hidden)

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
+
 from syncwall.catalogue import VARIABLE, Kind
 from syncwall.cost.calibration import Calibration
 from syncwall.describe import Cluster, Layout, Model
@@ -78,6 +80,8 @@ class Setting:
         host = self.framework.host
         crossing = (layout.pp > 1) & (layout.gpus > cluster.gpus_per_node)
         meeting = host.per_tensor_rank_s * layout.tp * (layout.tp > 1)
-        waiting = host.pipelined_per_tensor_rank_s * layout.tp * crossing
+        further = np.maximum(layout.tp / cluster.gpus_per_node - 1.0, 0.0)
+        each_s = host.pipelined_per_tensor_rank_s + host.pipelined_per_tensor_node_s * further
+        waiting = each_s * layout.tp * crossing
         issued = host.per_operation_s * (eager if self.kernels == "eager" else 1.0)
         return issued + meeting + waiting

@@ -1,7 +1,8 @@
 """A training framework, as far as it changes the speed of a step.
 
-Holds `Framework` with its part `HostWork`, and `at`, which reads a table of dated values. What a
-framework does differs by its release, so several fields are tables: month from which on, value.
+Holds `Framework` with its parts `HostWork` and `Stalls`, and `at`, which reads a table of dated
+values. What a framework does differs by its release, so several fields are tables: month from which
+on, value.
 """
 
 from typing import Annotated, Literal, TypeVar
@@ -38,10 +39,23 @@ class HostWork(Description):
     """More of that for every tensor-parallel rank, as ranks meet in each layer."""
     pipelined_per_tensor_rank_s: Seconds = Field(_NO_TIME, alias="pipelined_per_tensor_rank")
     """The same where a pipeline crosses nodes and receives are pending."""
+    pipelined_per_tensor_node_s: Seconds = Field(_NO_TIME, alias="pipelined_per_tensor_node")
+    """More of that for every further node that the tensor-parallel ranks stand in."""
     per_wait_s: Seconds = Field(_NO_TIME, alias="per_wait")
     """Lost when it must read a number from the device, such as the tokens of each expert."""
     per_step_s: Seconds = Field(_NO_TIME, alias="per_step")
     """Once in a step."""
+
+
+class Stalls(Description):
+    """How often runs take much longer than the same layout elsewhere, and how much longer."""
+
+    half_at_gpus: Annotated[float, Field(gt=0)]
+    """GPUs at which every second run over several nodes stalls."""
+    per_doubling: Annotated[float, Field(ge=0)]
+    """What twice the GPUs add to the logarithm of the odds."""
+    slowdown: Annotated[float, Field(ge=1)]
+    """Time of a run that stalls over that of one that does not."""
 
 
 class Framework(Entry):
@@ -76,10 +90,18 @@ class Framework(Entry):
     """What is usually recomputed where nobody says; None if as little as memory allows."""
     tp_left: Annotated[float, Field(gt=0, le=1)] = 0.3
     """Share of tensor-parallel communication that stays exposed where it is overlapped."""
+    whole_inputs: Annotated[float, Field(ge=0)] = 0.0
+    """Gathered activations that each layer keeps whole until its backward pass."""
+    fused_loss: bool = False
+    """Its loss usually needs no 32-bit copy of the logits."""
     microbatches_as_stages: bool = False
     """Where nobody says, a batch is cut into as many micro batches as the pipeline has stages."""
     virtual_stages: Positive | None = None
     """Chunks a rank of an interleaved schedule has where nobody says; None if as many as help."""
+    stalls: Stalls | None = None
+    """Of runs over several nodes without a pipeline; None if none were seen."""
+    pipeline_stalls: Stalls | None = None
+    """Of those with one."""
     balanced_stages: dict[Month, bool] = Field(default_factory=lambda: {"2000-01": False})
     """Pipeline stages are cut by what their layers cost, the head included."""
     schedules: tuple[Schedule, ...] = (Schedule.ONE_F_ONE_B, Schedule.INTERLEAVED)

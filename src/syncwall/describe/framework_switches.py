@@ -18,7 +18,9 @@ def switches(family: Framework, date: Month | None, shard: Shard) -> dict[str, A
             "balanced_stages", "async_tp",
         )
     }  # fmt: skip
-    found["tp_left"] = family.tp_left
+    found |= {"tp_left": family.tp_left, "whole_inputs": family.whole_inputs}
+    if family.fused_loss:
+        found["fused_loss"] = True
     if shard == Shard.DDP:
         return found
     found["overlap_gradients"] = found["overlap_gradients"] and family.overlap_sharded_gradients

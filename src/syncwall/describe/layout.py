@@ -124,6 +124,9 @@ class Layout(Description):
     recompute: Recompute = Recompute.NONE
     recompute_layers: NotNegative | None = None
     """Layers of a stage to which `recompute` applies; all of them if not given."""
+    whole_inputs: Annotated[float, Field(ge=0)] = 0.0
+    """Activations as wide as the model that every layer keeps on each tensor-parallel rank beside
+    those that the ranks share: inputs that were gathered and are not gathered again."""
     overlap_gradients: bool = True
     """Gradient reduction runs beside the backward pass."""
     overlap_parameters: bool = True
