@@ -1,0 +1,43 @@
+"""The page about ranking shows the accepted figures, and the stalls are what the fit gives."""
+
+import json
+
+import pytest
+from bench.fit.stalls import FILE, fitted, read, rewritten
+from bench.ranking import ACCEPTED, FIGURES, PAGE, main, page, worse
+
+from syncwall.validate.split import Part, part_of
+from syncwall.validate.table import read_tables
+from tests.validate.samples import CORPUS, needs_corpus
+
+LINES = json.loads(ACCEPTED.read_text())
+
+
+def test_the_page_shows_the_accepted_figures():
+    text = PAGE.read_text()
+    assert page(LINES, text) == text
+
+
+def test_a_figure_that_falls_is_named():
+    fallen = [line | dict.fromkeys(FIGURES, 0.0) for line in LINES]
+    assert worse(LINES, LINES) == []
+    assert any("first_median" in line for line in worse(LINES, fallen))
+
+
+@pytest.mark.slow
+@needs_corpus
+def test_ranking_is_as_good_as_accepted():
+    assert main([str(CORPUS), "--check"]) == 0
+
+
+@pytest.mark.slow
+@needs_corpus
+def test_stalls_are_fitted_to_calibration_rows_and_the_catalogue_has_the_result():
+    found = read(read_tables(CORPUS))
+    assert {part_of(one.case.row) for one in found} == {Part.CALIBRATION}
+    groups = {
+        "stalls": [one for one in found if one.layout.pp == 1],
+        "pipeline_stalls": [one for one in found if one.layout.pp > 1],
+    }
+    text = FILE.read_text()
+    assert rewritten(text, {name: fitted(some) for name, some in groups.items()}) == text
