@@ -29,10 +29,9 @@ RESERVE_BYTES = 3e9
 """CUDA context, communicators and fragmentation; measured values go from 1.5 to 4 GB."""
 
 USABLE = 0.95
-"""Share of a device's memory that a prediction may fill. The allocator loses some to fragments: 7
-of 7 calibration runs of the ultra-scale playbook without a pipeline that are predicted to need 97 %
-or more took 1.9 to 5.7 times as long as predicted, none of those that need up to 87 % because of
-it."""
+"""Share of a device's memory that a prediction may fill; the allocator loses some to fragments. All
+7 calibration runs of the ultra-scale playbook without a pipeline that are predicted to need more
+took 1.9 to 5.7 times as long as predicted; the next smaller one needs 87 %."""
 
 
 @dataclass(frozen=True, slots=True)
