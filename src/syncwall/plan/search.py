@@ -13,6 +13,7 @@ import numpy as np
 
 from syncwall.answer.evaluation import evaluate
 from syncwall.answer.prediction import Prediction, predict
+from syncwall.cost.stalls import expected_slowdown
 from syncwall.describe import Cluster, Layout, Model, Run, Software
 from syncwall.plan.front import Front, Objective, Point
 from syncwall.plan.grid import FREE, SPLIT, Grid, grids, size_of
@@ -33,6 +34,8 @@ class Candidate:
     """Seconds of an optimizer step."""
     memory_bytes: float
     """On the fullest GPU."""
+    slowdown: float = 1.0
+    """What to expect of stalls, where the framework is known for them: it counts in the ranking."""
 
     @property
     def layout(self) -> Layout:
@@ -45,9 +48,14 @@ class Candidate:
         return self.run.gpus
 
     @property
+    def expected_s(self) -> float:
+        """Seconds of a step with stalls."""
+        return self.step_s * self.slowdown
+
+    @property
     def gpu_s(self) -> float:
-        """GPU-seconds of a step: what it costs, whatever the price."""
-        return self.step_s * self.gpus
+        """GPU-seconds of a step with stalls: what it costs, whatever the price."""
+        return self.expected_s * self.gpus
 
     @cached_property
     def prediction(self) -> Prediction:
@@ -56,7 +64,7 @@ class Candidate:
 
     def rank(self, objective: Objective) -> tuple[Any, ...]:
         """Orders candidates, the best first."""
-        time = (significant(self.step_s), plainness(self.layout))
+        time = (significant(self.expected_s), plainness(self.layout))
         if objective == "cheapest":
             return (significant(self.gpu_s), *time)
         return (self.gpus, *time) if objective == "smallest" else time
@@ -130,11 +138,13 @@ def _look_at(grid: Grid, space: Space, cluster: Cluster, headroom: float, found:
     if not fits.any():
         return
     _, time = evaluate(space.model, cluster, grid.layouts, space.seq, software=space.software)
+    slowdown = expected_slowdown(space.family, grid.layouts, cluster)
     step_s = np.where(fits, time.step_s, np.inf)
     found.fitting += int(np.count_nonzero(np.isfinite(step_s)))
-    run_of = _Runs(space, cluster, grid)
-    _keep_families(step_s, memory, run_of, found)
-    _keep_front(step_s, memory, run_of, found)
+    runs = _Runs(space, cluster, grid, slowdown)
+    expected_s = step_s * slowdown if np.any(slowdown != 1.0) else step_s
+    _keep_families(expected_s, memory, runs, found)
+    _keep_front(expected_s, memory, runs, found)
 
 
 def _smaller(grid: Grid, memory: Any, cluster: Cluster, before: Point | None) -> Point:
@@ -152,10 +162,12 @@ class _Runs:
     space: Space
     cluster: Cluster
     grid: Grid
+    slowdown: Any
 
-    def at(self, place: Sequence[Any], step_s: Any, memory: Any) -> Candidate:
+    def at(self, place: Sequence[Any], expected_s: Any, memory: Any) -> Candidate:
         where = tuple(int(i) for i in place)
         used = np.broadcast_to(memory, self.grid.shape)[where]
+        slowdown = float(np.broadcast_to(self.slowdown, self.grid.shape)[where])
         run = Run(
             model=self.space.model,
             cluster=self.cluster,
@@ -163,33 +175,33 @@ class _Runs:
             software=self.space.software,
             layout=self.grid.layout(where),
         )
-        return Candidate(run, float(step_s[where]), float(used))
+        return Candidate(run, float(expected_s[where]) / slowdown, float(used), slowdown)
 
 
-def _keep_families(step_s: Any, memory: Any, runs: _Runs, found: Found) -> None:
+def _keep_families(expected_s: Any, memory: Any, runs: _Runs, found: Found) -> None:
     """The fastest layout of every family; of equally fast ones the plainest."""
-    quickest = step_s.reshape(-1, step_s.shape[SPLIT]).min(axis=0)
+    quickest = expected_s.reshape(-1, expected_s.shape[SPLIT]).min(axis=0)
     for split in np.flatnonzero(np.isfinite(quickest)).tolist():
         key = (runs.cluster.gpus, *runs.grid.family(split))
         before = found.families.get(key)
-        times = step_s[..., split]
-        if before is not None and quickest[split] > before.step_s * (1.0 + 10.0**-_DIGITS):
+        times = expected_s[..., split]
+        if before is not None and quickest[split] > before.expected_s * (1.0 + 10.0**-_DIGITS):
             continue
         times = significant(times)
         inner = np.unravel_index(int(np.argmin(times)), times.shape)
-        one = runs.at((*inner, split), step_s, memory)
+        one = runs.at((*inner, split), expected_s, memory)
         if before is None or one.rank("fastest") < before.rank("fastest"):
             found.families[key] = one
 
 
-def _keep_front(step_s: Any, memory: Any, runs: _Runs, found: Found) -> None:
+def _keep_front(expected_s: Any, memory: Any, runs: _Runs, found: Found) -> None:
     """Layouts of the grid that may be on the front; memory is the same along `FREE`."""
-    quickest = step_s.min(axis=FREE, keepdims=True)
+    quickest = expected_s.min(axis=FREE, keepdims=True)
     used = np.broadcast_to(memory, quickest.shape)
     gpus = runs.cluster.gpus
     for place in found.front.candidates(gpus, quickest, used):
         along = tuple(slice(None) if axis in FREE else i for axis, i in enumerate(place))
-        switches = np.unravel_index(int(np.argmin(step_s[along])), step_s[along].shape)
+        switches = np.unravel_index(int(np.argmin(expected_s[along])), expected_s[along].shape)
         whole = (*switches, *place[len(FREE) :])
         found.front.add(
             Point(gpus, float(quickest[place]), float(used[place]), _later(runs, whole))
