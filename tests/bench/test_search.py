@@ -1,0 +1,31 @@
+"""The whole space of a large model is searched within a minute of one core."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.slow
+def test_the_space_of_gpt3_on_1024_gpus_takes_a_minute_at_most():
+    """At least as large as Calculon's 11,698,528 configurations, in at most 4 GiB."""
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, "bench/search.py", "--exhaustive", "100"],
+        cwd=ROOT, env=environment, capture_output=True, text=True, check=True,
+    ).stdout  # fmt: skip
+    assert _number(r"layouts +([\d,]+)", done) >= 11_698_528
+    assert _number(r"\(([\d.]+) s of one core\)", done) <= 60.0
+    assert _number(r"memory +([\d.]+) GiB", done) <= 4.0
+    assert _number(r"largest difference ([\d.e+-]+)", done) < 1e-9
+
+
+def _number(pattern: str, text: str) -> float:
+    found = re.search(pattern, text)
+    assert found, text
+    return float(found[1].replace(",", ""))
