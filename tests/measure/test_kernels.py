@@ -24,6 +24,7 @@ def test_the_shapes_are_those_that_the_predictor_prices():
     assert any((gemm.m, gemm.n, gemm.k) == (128, 4096, 256) for gemm in gemms), "the logits"
     kinds = {kernel.what.kind for kernel in found if isinstance(kernel.what, Elementwise)}
     assert kinds >= {"norm", "norm backward", "activation", "loss", "optimizer", "positions"}
+    assert "" not in kinds
 
 
 def test_each_shape_is_there_once():

@@ -63,9 +63,11 @@ def kernels_of(workload: Workload) -> list[Kernel]:
     for block in (*stage.forward, *stage.backward, *stage.finish):
         for operation in block.operations:
             what = operation.what
-            if operation.stream is not Stream.COMPUTE or not isinstance(
-                what, Gemm | Attention | Elementwise
-            ):
+            if (
+                operation.stream is not Stream.COMPUTE
+                or not isinstance(what, Gemm | Attention | Elementwise)
+                or (isinstance(what, Elementwise) and not what.kernels)
+            ):  # the begin of a block
                 continue
             shape = ", ".join(f"{key} {value}" for key, value in shape_of(what).items())
             name = what.kind if isinstance(what, Elementwise) else operation.name

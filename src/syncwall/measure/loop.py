@@ -13,6 +13,7 @@ import torch.distributed as dist
 
 from syncwall.measure.kernels import timed
 from syncwall.measure.model import built
+from syncwall.measure.profiled import loading, profiled
 from syncwall.measure.step import CAUSES, StepSettings
 from syncwall.measure.team import Team
 from syncwall.measure.trials import torch_dtype
@@ -48,14 +49,16 @@ def run_steps(
     ledgers, seconds = [], []
     total = settings.warm_up + settings.steps
     team.barrier()
-    for number in range(total):
-        ledger = _step(module, optimizer, clock, team, settings)
-        if number >= settings.warm_up:
-            ledgers.append(ledger)
-            seconds.append(sum(ledger.values()))
-        progress((number + 1) / total)
-        if ledgers and stopped():
-            break
+    with profiled(team, settings.profile, settings.warm_up, settings.steps) as step_is_done:
+        for number in range(total):
+            ledger = _step(module, optimizer, clock, team, settings)
+            if number >= settings.warm_up:
+                ledgers.append(ledger)
+                seconds.append(sum(ledger.values()))
+            progress((number + 1) / total)
+            if ledgers and stopped():
+                break
+            step_is_done()
     return ledgers, seconds
 
 
@@ -65,7 +68,8 @@ def _step(
     """One step, each part on its own account."""
     size = (settings.micro_batch, settings.seq)
     clock.begin()
-    tokens = torch.randint(0, settings.model.vocab, size).to(team.device)
+    with loading():
+        tokens = torch.randint(0, settings.model.vocab, size).to(team.device)
     clock.book("data")
     with clock.collectives():
         loss = _forward(module, tokens, settings)

@@ -1,6 +1,6 @@
 """Which process of a job this is, from the environment that torchrun or Slurm sets.
 
-Holds `Place` and `place`.
+Holds `Place`, `place` and `LOADER_DELAY`.
 """
 
 import re
@@ -11,6 +11,8 @@ from syncwall.problems import InputError
 
 _TORCHRUN = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 _SLURM = ("SLURM_PROCID", "SLURM_NTASKS")
+LOADER_DELAY = "SYNCWALL_LOADER_DELAY_S"
+"""Variable with the seconds that a rank's data loader sleeps in each step: a fault of the lab."""
 _FIRST_PORT, _PORTS = 20000, 10000
 
 

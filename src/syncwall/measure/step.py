@@ -36,6 +36,8 @@ class StepSettings(Description):
     warm_up: Annotated[int, Field(ge=0)] = 2
     peak_flop_per_s: Annotated[float, Field(gt=0)] | None = None
     """Dense peak of the device of one rank, which MFU refers to."""
+    profile: str | None = None
+    """Directory for a profile of each rank; None records nothing."""
 
 
 class RankTime(Description):
