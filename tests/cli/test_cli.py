@@ -61,7 +61,7 @@ PINNED = {
     "measure step": [
         "--help", "--model NAME", "--seq TOKENS", "--shard", "--micro-batch N", "--precision",
         "--bucket SIZE", "--steps N", "--warm-up N", "--device NAME",
-        "--backend", "--timeout S", "--json FILE",
+        "--backend", "--timeout S", "--profile DIR", "--json FILE",
     ],
     "measure calibration": ["RESULT", "--help", "--json FILE"],
     "lab up": ["FILE", "--help", "--place", "--rate RATE"],
@@ -70,6 +70,10 @@ PINNED = {
     ],
     "lab down": ["NAME", "--help", "--all"],
     "lab list": ["--help", "--json"],
+    "explain": [
+        "FILE", "--help", "--run FILE", "--against FILE", "--cluster NAME", "--workers N",
+        "--ray ADDRESS", "--json", "--catalogue DIR",
+    ],
     "report": ["RESULT", "--help", "--html FILE", "--markdown FILE", "--notes FILE"],
 }  # fmt: skip
 RUN = [

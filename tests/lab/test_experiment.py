@@ -7,13 +7,15 @@ from hypothesis import strategies as st
 from syncwall.describe.reading import validated
 from syncwall.documents import parse_document
 from syncwall.lab.experiment import Experiment, read_experiment
+from syncwall.lab.happening import slow_loaders
 from syncwall.problems import InputError
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples" / "lab").glob("*.yaml"))
 WORDS = st.sampled_from(
     ["places", "rates", "nics", "serves", "rails", "leaves", "oversubscription", "threads", "jobs",
-     "measure", "with", "run", "faults", "kill", "cut_link", "slow_link", "slow_worker", "rank",
-     "host", "after", "rate", "share", "name", "time_limit", "environment", "repeats"]
+     "measure", "with", "run", "faults", "kill", "cut_link", "slow_link", "slow_worker",
+     "slow_loader", "rank",
+     "host", "after", "rate", "share", "delay", "name", "time_limit", "environment", "repeats"]
 )  # fmt: skip
 SCALARS = (
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8)
@@ -99,3 +101,16 @@ def test_any_text_is_an_experiment_or_an_input_error(text):
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_every_example_can_be_read(path):
     assert read_experiment(path).name == path.stem
+
+
+def test_a_slow_loader_is_of_one_rank_or_of_all():
+    text = "places: [2x1]\njobs: [{measure: step}]\nfaults:\n  - slow_loader: {delay: 80 ms}\n"
+    everybody = read(text)
+    one = read(text + "  - slow_loader: {rank: 1, delay: 200 ms}\n")
+    topology = one.topologies()[0]
+    late = {"SYNCWALL_LOADER_DELAY_S": "0.08"}
+    assert slow_loaders(everybody.faults, topology) == {0: late, 1: late}
+    assert slow_loaders(one.faults, topology)[1] == {"SYNCWALL_LOADER_DELAY_S": "0.2"}
+    assert one.faults[1].label == "data loader of rank 1 0.2 s later"
+    with pytest.raises(InputError, match="no rank 2"):
+        read(text + "  - slow_loader: {rank: 2, delay: 80 ms}\n")

@@ -1,3 +1,4 @@
+import gzip
 import json
 
 import pytest
@@ -45,7 +46,7 @@ def test_two_real_ranks(shard, tmp_path):
     ranks = started(
         ("a", "b"), "-m", "syncwall", "measure", "step", "--model", "tiny-5m", "--seq", "32",
         "--micro-batch", "1", "--shard", shard, "--steps", "2", "--warm-up", "1", "--json",
-        str(output),
+        str(output), "--profile", str(tmp_path / "profile"),
     )  # fmt: skip
     codes = [rank.end(120) for rank in ranks]
     assert codes[1] == 0, ranks[1].err
@@ -57,3 +58,11 @@ def test_two_real_ranks(shard, tmp_path):
     assert data.ledger_s["exposed DP"] > 0
     assert ("exposed FSDP gather" in data.ledger_s) == (shard == "fsdp")
     assert json.loads(output.read_text())["settings"]["model"]["layers"] == 4
+    with gzip.open(tmp_path / "profile" / "rank1.json.gz", "rt") as stream:
+        trace = json.load(stream)
+    names = [event.get("name", "") for event in trace["traceEvents"]]
+    assert trace["syncwall_host"] == "b"
+    assert (trace["distributedInfo"]["rank"], trace["distributedInfo"]["world_size"]) == (1, 2)
+    assert {"ProfilerStep#1", "ProfilerStep#2"} <= set(names)
+    assert any(name.startswith("enumerate(DataLoader)") for name in names)
+    assert any(name.startswith("gloo:") for name in names)

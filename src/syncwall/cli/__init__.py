@@ -17,6 +17,7 @@ VERBS: Final = {
     "plan": "which layout, how many GPUs, what network and which fabric to take",
     "show": "what the catalogue knows of devices, links, clusters, models and prices",
     "validate": "how far predictions are from published runs",
+    "explain": "why a run is slow, from traces, logs and topologies that you have",
     "measure": "what links, devices and training steps really reach, under torchrun or srun",
     "lab": "real experiments on several hosts made on one Linux machine",
     "report": "results of measure and lab as an article: one HTML page, or Markdown",

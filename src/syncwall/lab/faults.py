@@ -1,7 +1,7 @@
 """What may go wrong in a lab on purpose, as stated in an experiment.
 
-Holds `SlowLink`, `CutLink`, `SlowWorker`, `Kill` and `Fault`, one of them. `happening.py` makes
-them happen.
+Holds `SlowLink`, `CutLink`, `SlowWorker`, `SlowLoader`, `Kill` and `Fault`, one of them.
+`happening.py` makes them happen.
 """
 
 from typing import Annotated, Self
@@ -36,6 +36,15 @@ class SlowWorker(Description):
     """It stands still once in each period."""
 
 
+class SlowLoader(Description):
+    """The data loader of `measure step` takes longer, for the whole job."""
+
+    rank: NotNegative | None = None
+    """Whose; everybody's if None."""
+    delay_s: Seconds = Field(alias="delay")
+    """Longer by this in each step."""
+
+
 class Kill(Description):
     """A worker is killed in the middle of a job."""
 
@@ -50,6 +59,7 @@ class Fault(Description):
     slow_link: SlowLink | None = None
     cut_link: CutLink | None = None
     slow_worker: SlowWorker | None = None
+    slow_loader: SlowLoader | None = None
     kill: Kill | None = None
 
     @model_validator(mode="after")
@@ -63,9 +73,9 @@ class Fault(Description):
         return self
 
     @property
-    def what(self) -> SlowLink | CutLink | SlowWorker | Kill | None:
+    def what(self) -> SlowLink | CutLink | SlowWorker | SlowLoader | Kill | None:
         """The thing."""
-        return self.slow_link or self.cut_link or self.slow_worker or self.kill
+        return self.slow_link or self.cut_link or self.slow_worker or self.slow_loader or self.kill
 
     @property
     def label(self) -> str:
@@ -76,6 +86,9 @@ class Fault(Description):
             return f"link of h{self.cut_link.host} cut after {self.cut_link.after_s:g} s"
         if self.slow_worker:
             return f"rank {self.slow_worker.rank} runs {self.slow_worker.share:.0%} of the time"
+        if self.slow_loader:
+            who = "all ranks" if self.slow_loader.rank is None else f"rank {self.slow_loader.rank}"
+            return f"data loader of {who} {self.slow_loader.delay_s:g} s later"
         assert self.kill is not None
         return f"rank {self.kill.rank} killed after {self.kill.after_s:g} s"
 
@@ -87,6 +100,6 @@ class Fault(Description):
                 return f"{topology.place} has no links"
             if what.host >= topology.hosts:
                 return f"{topology.place} has no host {what.host}"
-        elif what is not None and what.rank >= topology.world:
+        elif what is not None and (what.rank or 0) >= topology.world:
             return f"{topology.place} has no rank {what.rank}"
         return None

@@ -1,6 +1,6 @@
 """Faults that happen while a job runs.
 
-Holds `happening`. Links are as before when it is over.
+Holds `happening`, `slow_links` and `slow_loaders`. Links are as before when it is over.
 """
 
 import os
@@ -10,11 +10,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 
-from syncwall.lab.faults import CutLink, Fault, Kill, SlowLink, SlowWorker
+from syncwall.lab.faults import CutLink, Fault, Kill, SlowLink, SlowLoader, SlowWorker
 from syncwall.lab.machine import issue
 from syncwall.lab.network import Network, port, slowed
 from syncwall.lab.topology import Topology
 from syncwall.lab.workers import Workers
+from syncwall.measure.place import LOADER_DELAY
 
 
 @contextmanager
@@ -26,6 +27,16 @@ def slow_links(faults: Sequence[Fault], network: Network, topology: Topology) ->
             stack.callback(_set_rate, network, topology, link.host, topology.rate_bytes_per_s)
             _set_rate(network, topology, link.host, link.rate_bytes_per_s)
         yield
+
+
+def slow_loaders(faults: Sequence[Fault], topology: Topology) -> dict[int, dict[str, str]]:
+    """By rank, the variables that slow its data loader."""
+    slow = [fault.slow_loader for fault in faults if fault.slow_loader]
+    return {
+        rank: {LOADER_DELAY: str(loader.delay_s)}
+        for loader in slow
+        for rank in (range(topology.world) if loader.rank is None else [loader.rank])
+    }
 
 
 @contextmanager
@@ -43,8 +54,8 @@ def happening(faults: Sequence[Fault], workers: Workers) -> Iterator[None]:
                 _started(stack, partial(_after, over, what.after_s, kill))
             elif isinstance(what, SlowWorker):
                 _started(stack, partial(_stop_and_go, over, workers, what))
-            else:
-                assert isinstance(what, SlowLink)
+            else:  # happens from the start: `slow_links`, `slow_loaders`
+                assert isinstance(what, (SlowLink, SlowLoader))
         stack.callback(over.set)  # first of all: whoever waits for it comes to an end
         yield
 

@@ -19,7 +19,7 @@ from types import FrameType
 
 from syncwall.lab.awake import awake
 from syncwall.lab.faults import Fault
-from syncwall.lab.happening import happening, slow_links
+from syncwall.lab.happening import happening, slow_links, slow_loaders
 from syncwall.lab.machine import down, needed, new_name, up
 from syncwall.lab.network import Network, address
 from syncwall.lab.topology import Topology
@@ -64,7 +64,7 @@ class Hosts:
         directory = self.directory / f"job{next(self._numbers)}"
         workers = Workers(
             self.network, self.topology, [sys.executable, *words], directory, threads,
-            environment or {},
+            environment or {}, slow_loaders(faults, self.topology),
         )  # fmt: skip
         with contextlib.ExitStack() as stack:
             if self.keep_awake:

@@ -55,6 +55,8 @@ class Workers:
     directory: Path
     threads: int = 1
     environment: Mapping[str, str] = field(default_factory=dict)
+    own: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
+    """Variables of single ranks."""
     processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
     started: float = 0.0
 
@@ -100,7 +102,7 @@ class Workers:
             "NCCL_SOCKET_IFNAME": "lo" if alone else names,
             "SYNCWALL_HOST": f"h{host}",
             "OMP_NUM_THREADS": str(self.threads), "MKL_NUM_THREADS": str(self.threads),
-        } | dict(self.environment)  # fmt: skip
+        } | {**self.environment, **self.own.get(rank, {})}  # fmt: skip
 
     def wait(self, time_limit_s: float, grace_s: float = GRACE_S) -> Outcome:
         """Wait for all; a little longer for those who are left when one has failed."""

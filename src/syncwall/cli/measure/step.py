@@ -28,6 +28,7 @@ def step(  # noqa: PLR0913, PLR0917 - the flags of the verb
     device: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None,
     backend: Literal["nccl", "gloo"] | None = None,
     timeout: Annotated[float, tyro.conf.arg(metavar="S")] = 30.0,
+    profile: Annotated[str | None, tyro.conf.arg(metavar="DIR")] = None,
     json: Annotated[str | None, tyro.conf.arg(metavar="FILE")] = None,
 ) -> int:
     """Run real training steps of a dense model, random weights and data, and book their time.
@@ -46,6 +47,7 @@ def step(  # noqa: PLR0913, PLR0917 - the flags of the verb
         device: Catalogue name of the device, for MFU: of its dense 16-bit peak.
         backend: What moves the data; NCCL where there is a GPU, else Gloo.
         timeout: A call that takes longer means that a rank is lost.
+        profile: Write what PyTorch's profiler records of each rank into this directory.
         json: Write the result here as JSON; - for standard output.
     """
     from syncwall.cli.measure.session import amount, in_team
@@ -59,6 +61,7 @@ def step(  # noqa: PLR0913, PLR0917 - the flags of the verb
         model=named(model), seq=seq, shard=shard, micro_batch=micro_batch, precision=precision,
         bucket_bytes=amount(bucket, "--bucket"), steps=steps, warm_up=warm_up,
         peak_flop_per_s=known_device(device).sixteen_bit_flop_per_s if device else None,
+        profile=profile,
     )  # fmt: skip
     part = _Part(settings, json)
     return in_team(part.work, part.show, what="steps", backend=backend, timeout_s=timeout)

@@ -1,0 +1,60 @@
+"""`syncwall explain`: why a run is slow, from the files people already have.
+
+Holds `explain`.
+"""
+
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+
+def explain(  # noqa: PLR0913, PLR0917 - the flags of the verb
+    files: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="FILE")],
+    /,
+    run: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None,
+    against: Annotated[tuple[Path, ...], tyro.conf.arg(metavar="FILE")] = (),
+    cluster: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None,
+    workers: Annotated[int | None, tyro.conf.arg(metavar="N")] = None,
+    ray: Annotated[str | None, tyro.conf.arg(metavar="ADDRESS")] = None,
+    json: bool = False,
+    catalogue: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None,
+) -> int:
+    """Explain what files say: verdict, why, next.
+
+    Exit code 1 if something is wrong: a hang, a straggler, a setting that costs speed.
+
+    Args:
+        files: Profiler traces (Kineto), execution traces, NCCL logs, nccl-tests outputs,
+            flight-recorder dumps, topologies (NCCL XML, nvidia-smi topo -m, lstopo), ibnetdiscover,
+            nsys stats, operation tables; or directories of them, also mixed.
+        run: A run file: predicted and measured stand side by side, and findings are priced.
+        against: Traces to compare with: before and after.
+        cluster: What the hosts should be, by catalogue name; else the likeliest.
+        workers: Processes that read traces; one a processor if not given.
+        ray: Address of a Ray cluster that reads them, or auto.
+        json: Print JSON, seconds.
+        catalogue: Look in this directory first (clusters/NAME.yaml, ...).
+    """
+    from syncwall.catalogue import searched_first
+    from syncwall.cli.progress import bar
+    from syncwall.describe import lookup
+    from syncwall.describe.overrides import run_with
+    from syncwall.explain.answer import Question
+    from syncwall.explain.answer import explain as answer
+    from syncwall.show.explanation import explanation_page, explanation_record, is_bad
+    from syncwall.show.terminal import print_json, print_page
+
+    with searched_first(catalogue), bar("reading") as progress:
+        question = Question(
+            run=run_with(run, {}) if run is not None else None,
+            machine=lookup.cluster(cluster) if cluster is not None else None,
+            workers=workers,
+            ray=ray,
+        )
+        found = answer(files, question, against=against, progress=progress)
+    if json:
+        print_json(explanation_record(found))
+    else:
+        print_page(explanation_page(found))
+    return 1 if is_bad(found) else 0

@@ -1,0 +1,1 @@
+"""Why a run is slow: verdict, why, next, from what was measured."""

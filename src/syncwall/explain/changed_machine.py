@@ -1,0 +1,79 @@
+"""What a fault of the machine costs a run: the same run predicted on both machines.
+
+Holds `with_nics`, `with_scale_up` and `slowdown`.
+"""
+
+from math import gcd
+from typing import Any, Literal
+
+from pydantic import ValidationError
+
+from syncwall.answer.prediction import predict
+from syncwall.describe import Cluster, Run
+from syncwall.describe.lookup import link
+
+
+def with_nics(
+    run: Run,
+    count: int | None = None,
+    rate_bytes_per_s: float | None = None,
+    transport: Literal["rdma", "tcp", "gloo"] | None = None,
+) -> Run | None:
+    """`run` on the same machine with other adapters; None if there would be none.
+
+    GPUs are dealt out to fewer adapters evenly, and rails are reduced to what they can share.
+    """
+    nics = run.cluster.node.nics
+    if nics is None or count == 0:
+        return None
+    changes: dict[str, Any] = {}
+    if count is not None and count != nics.count:
+        changes |= {"count": count, "serves": None}
+    if rate_bytes_per_s is not None:
+        changes["rate_bytes_per_s"] = rate_bytes_per_s
+    if transport is not None:
+        changes["transport"] = transport
+    node = run.cluster.node.model_copy(update={"nics": nics.model_copy(update=changes)})
+    rails = gcd(run.cluster.fabric.rails, changes.get("count", nics.count))
+    fabric = run.cluster.fabric.model_copy(update={"rails": rails})
+    return _on(run, {"node": node, "fabric": fabric})
+
+
+def with_scale_up(run: Run, share: float) -> Run | None:
+    """`run` with `share` of each GPU's links; with none of them, over PCIe.
+
+    None if the machine has no such links, or nobody says which PCIe it has.
+    """
+    domain = run.cluster.scale_up
+    if domain is None or domain.topology == "pcie":
+        return None
+    changes: dict[str, Any] = {"rate_bytes_per_s": domain.rate_bytes_per_s * share}
+    if share <= 0:
+        name = run.cluster.device.pcie
+        if name is None:
+            return None
+        rate = link(name).rate_bytes_per_s
+        changes = {"topology": "pcie", "rate_bytes_per_s": rate, "link": name}
+        changes |= {"in_switch_reduction": False, "gpus": min(domain.gpus, run.cluster.node.gpus)}
+    return _on(run, {"scale_up": domain.model_copy(update=changes)})
+
+
+def _on(run: Run, changes: dict[str, Any]) -> Run | None:
+    stated = {name: getattr(run.cluster, name) for name in Cluster.model_fields} | changes
+    try:
+        return Run(
+            model=run.model,
+            cluster=Cluster.model_construct(**stated),
+            layout=run.layout,
+            software=run.software,
+            seq=run.seq,
+        )
+    except ValidationError:
+        return None
+
+
+def slowdown(run: Run | None, changed: Run | None) -> float | None:
+    """Predicted step of `changed` over that of `run`; None if one of them is not known."""
+    if run is None or changed is None:
+        return None
+    return predict(changed).step_s / predict(run).step_s

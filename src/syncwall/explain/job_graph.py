@@ -1,0 +1,214 @@
+"""Which operation of a training step waits for which.
+
+Holds `Operation`, `Graph` and `job_graph`, which derives the graph of a pipeline-parallel job from
+the order of operations on one data-parallel rank. Data-parallel ranks and steps share it.
+
+Source of the rules: Lin et al., "Understanding Stragglers in Large Model Training Using What-if
+Analysis" (OSDI 2025) and its artifact ByteDance-Seed/StragglerAnalysis; see
+docs/explanation/stragglers.md for each rule.
+"""
+
+from collections import defaultdict, deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from syncwall.explain.transfers import Pairing, stage_transfers
+from syncwall.problems import InputError
+from syncwall.read.operation_kinds import COMPUTE, TRANSFERS, Kind
+from syncwall.read.operations import Operation
+
+_SHARED = {Kind.PARAMETERS, Kind.GRADIENTS, Kind.SEPARATE_GRADIENTS, Kind.CLIP}
+"""Operations for which all data-parallel ranks wait for each other."""
+_DATA_PARALLEL = {Kind.PARAMETERS, Kind.GRADIENTS}
+
+
+@dataclass(frozen=True)
+class Graph:
+    """Operations of one step and one data-parallel rank, and what each waits for."""
+
+    operations: tuple[Operation, ...]
+    before: tuple[tuple[int, ...], ...]
+    """Of each operation: those that end before it starts."""
+    order: tuple[tuple[int, ...], ...]
+    """Operations that transfer together, in an order in which they can be replayed."""
+    shared: tuple[bool, ...]
+    """Of each operation: whether all data-parallel ranks take part in it."""
+
+
+@dataclass
+class _Draft:
+    """A graph while it is drawn."""
+
+    before: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
+
+    def add(self, earlier: int, later: int) -> None:
+        self.before[later].append(earlier)
+
+    def chain(self, operations: Iterable[int], after: Sequence[int] = ()) -> None:
+        """Each operation waits for the one before it, the first for all of `after`."""
+        last = list(after)
+        for index in operations:
+            for earlier in last:
+                self.add(earlier, index)
+            last = [index]
+
+
+class _Stage:
+    """Operations of one pipeline stage in order of their start."""
+
+    def __init__(self, operations: Sequence[Operation], stage: int) -> None:
+        own = [index for index, one in enumerate(operations) if one.stage == stage]
+        self.operations = operations
+        self.own = sorted(
+            own,
+            key=lambda i: (operations[i].start_s, operations[i].sequence, operations[i].kind),
+        )
+
+    def of(self, *kinds: Kind) -> list[int]:
+        return [index for index in self.own if self.operations[index].kind in kinds]
+
+    def last(self, indices: Sequence[int]) -> list[int]:
+        """The one that ends last, as a list that may be empty."""
+        return [max(indices, key=lambda i: self.operations[i].end_s)] if indices else []
+
+
+def job_graph(operations: Sequence[Operation], *, file: str = "") -> Graph:
+    """Graph of the `operations` of one step on the workers of one data-parallel rank."""
+    stages = max(one.stage for one in operations) + 1
+    draft = _Draft()
+    pairs: dict[Pairing, list[int]] = defaultdict(list)
+    for number in range(stages):
+        stage = _Stage(operations, number)
+        if not stage.own:
+            raise InputError.of(
+                f"has operations of {stages} stages but none of {number}", file=file
+            )
+        draft.chain(stage.of(*COMPUTE))
+        _transfers(draft, stage, number, stages, pairs)
+        _parameters(draft, stage)
+        _end_of_step(draft, stage)
+    groups = _groups(operations, pairs, file)
+    before = tuple(tuple(draft.before[index]) for index in range(len(operations)))
+    return Graph(
+        operations=tuple(operations),
+        before=before,
+        order=_order(before, groups, file),
+        shared=tuple(one.kind in _SHARED for one in operations),
+    )
+
+
+def _transfers(
+    draft: _Draft, stage: _Stage, number: int, stages: int, pairs: dict[Pairing, list[int]]
+) -> None:
+    """Sends follow their computation, computations follow what they receive."""
+    for kind in TRANSFERS:
+        own = stage.of(kind)
+        draft.chain(own)
+        computations = stage.of(kind.computation)
+        found = stage_transfers(stage.operations, own, computations, kind, (number, stages))
+        for one in found:
+            if kind.is_send:
+                draft.add(one.computation, one.transfer)
+            else:
+                draft.add(one.transfer, one.computation)
+                if one.previous is not None:
+                    draft.add(one.previous, one.transfer)
+            if one.pairing is not None:
+                pairs[one.pairing].append(one.transfer)
+    compute = stage.of(*COMPUTE)
+    kinds = [stage.operations[index].kind for index in compute]
+    first = kinds.index(Kind.BACKWARD) if Kind.BACKWARD in kinds else 0
+    if first >= 2:  # the warm-up is over one forward pass before the first backward pass
+        for kind in (Kind.BACKWARD_RECEIVE, Kind.BACKWARD_SEND):
+            for index in stage.of(kind)[:1]:
+                draft.add(compute[first - 2], index)
+
+
+def _parameters(draft: _Draft, stage: _Stage) -> None:
+    """The first forward pass of a model chunk waits for the last gathering of its parameters."""
+    draft.chain(stage.of(*_DATA_PARALLEL))
+    last = {stage.operations[index].chunk: index for index in stage.of(Kind.PARAMETERS)}
+    for chunk, gathering in last.items():
+        forward = [i for i in stage.of(Kind.FORWARD) if stage.operations[i].chunk == chunk]
+        for index in forward[:1]:
+            draft.add(gathering, index)
+
+
+def _end_of_step(draft: _Draft, stage: _Stage) -> None:
+    """Gradients are reduced, clipped and applied after the last computation."""
+    collection = stage.of(Kind.GARBAGE_COLLECTION)
+    draft.chain(collection, after=stage.last(stage.of(*COMPUTE)))
+    after = collection[-1:] or stage.last(stage.of(*COMPUTE))
+    reductions = stage.of(Kind.GRADIENTS)
+    overlapped = bool(stage.of(Kind.SEPARATE_GRADIENTS))
+    if overlapped:
+        _overlapped_reductions(draft, stage, reductions)
+        after = [*reductions[-1:], *after]
+    tail = [
+        *stage.of(Kind.NORM_GRADIENTS),
+        *stage.of(Kind.EMBEDDING_GRADIENTS),
+        *(stage.of(Kind.SEPARATE_GRADIENTS) if overlapped else reductions),
+        *stage.of(Kind.CLIP),
+        *stage.of(Kind.OPTIMIZER),
+    ]
+    draft.chain(tail, after=after)
+
+
+def _overlapped_reductions(draft: _Draft, stage: _Stage, reductions: Sequence[int]) -> None:
+    """The first reduction of a chunk waits for the last backward pass of that chunk."""
+    seen: set[int] = set()
+    for index in reductions:
+        chunk = stage.operations[index].chunk
+        if chunk not in seen:
+            seen.add(chunk)
+            backward = [i for i in stage.of(Kind.BACKWARD) if stage.operations[i].chunk == chunk]
+            draft.chain([index], after=stage.last(backward))
+
+
+def _groups(
+    operations: Sequence[Operation], pairs: dict[Pairing, list[int]], file: str
+) -> list[tuple[int, ...]]:
+    """Operations that can only transfer once all of the group have started."""
+    together: list[tuple[int, ...]] = []
+    for pairing, members in pairs.items():
+        if len(members) != 2:
+            what = f"{pairing.direction} transfer {pairing.number} from stage {pairing.sender}"
+            raise InputError.of(
+                f"{what} has {len(members)} ends, not a send and a receive", file=file
+            )
+        together.append(tuple(members))
+    for kind in (Kind.EMBEDDING_GRADIENTS, Kind.CLIP):
+        rounds: dict[int, list[int]] = defaultdict(list)
+        for index, one in enumerate(operations):
+            if one.kind == kind:
+                rounds[one.sequence].append(index)
+        together.extend(tuple(members) for members in rounds.values())
+    grouped = {index for members in together for index in members}
+    return [*together, *((index,) for index in range(len(operations)) if index not in grouped)]
+
+
+def _order(
+    before: Sequence[Sequence[int]], groups: Sequence[tuple[int, ...]], file: str
+) -> tuple[tuple[int, ...], ...]:
+    """Groups sorted so that each comes after all that its operations wait for."""
+    group_of = {index: number for number, members in enumerate(groups) for index in members}
+    later: dict[int, set[int]] = defaultdict(set)
+    for index, earlier in enumerate(before):
+        for one in earlier:
+            later[group_of[one]].add(group_of[index])
+    waits = [0] * len(groups)
+    for following in later.values():
+        for number in following:
+            waits[number] += 1
+    ready = deque(number for number, count in enumerate(waits) if not count)
+    order = []
+    while ready:
+        number = ready.popleft()
+        order.append(groups[number])
+        for following_one in later[number]:
+            waits[following_one] -= 1
+            if not waits[following_one]:
+                ready.append(following_one)
+    if len(order) < len(groups):
+        raise InputError.of("has operations that wait for each other in a circle", file=file)
+    return tuple(order)

@@ -1,0 +1,158 @@
+"""What must be known of one rank to compare it with the others: a few small arrays.
+
+Holds `RankSummary`, `KINDS` and `rank_summary`. One worker reads one rank's trace, keeps this, and
+forgets the trace; a thousand ranks then fit into memory.
+"""
+
+import hashlib
+import re
+from dataclasses import dataclass
+from itertools import count
+from typing import Any
+
+import numpy as np
+
+from syncwall.explain.own_time import KINDS, busy, own_time
+from syncwall.problems import InputError
+from syncwall.read.trace import Category, Collective, Trace
+
+__all__ = ["KINDS", "RankSummary", "rank_summary"]
+
+_CALL = re.compile(r"(gloo|mpi|ucc):")
+"""Names of calls that last as long as the collective does."""
+
+
+@dataclass(frozen=True)
+class RankSummary:
+    """One rank: S steps, K collectives."""
+
+    source: str
+    rank: int
+    host: str | None
+    world_size: int | None
+    on_device: bool
+    """True if kernels were recorded; otherwise the host's own work is what counts as compute."""
+    step_numbers: Any
+    """(S,)"""
+    step_s: Any
+    """(S,)"""
+    own_s: Any
+    """(S, len(KINDS)): seconds of each step by kind; they add up to it."""
+    events: Any
+    """(S,): kernels, or operators where no kernels were recorded, that began in each step."""
+    groups: tuple[str, ...]
+    """Process groups; "" where the trace names none."""
+    kinds: tuple[str, ...]
+    """Kinds of collectives."""
+    group: Any
+    """(K,): index into `groups`."""
+    kind: Any
+    """(K,): index into `kinds`."""
+    by_order: Any
+    by_step: Any
+    """(K,): numbers that are the same on all ranks of a collective, if the ranks recorded the same
+    collectives, or at least the same in a step."""
+    bytes: Any
+    """(K,): NaN if unknown."""
+    members: Any
+    """(K,): ranks in the group, 0 if unknown."""
+    step: Any
+    """(K,): index of the step it began in, -1 if in none."""
+    start_ns: Any
+    """(K,): time of day."""
+    duration_ns: Any
+    exposed_ns: Any
+    """(K,): part of it behind which nothing was computed, each moment counted once."""
+
+
+def rank_summary(trace: Trace) -> RankSummary:
+    """The summary of `trace`."""
+    if trace.rank is None:
+        raise InputError.of("says not which rank it is of", file=trace.source)
+    index, known = _collectives(trace)
+    on_device = bool(np.any(trace.category == Category.KERNEL))
+    own = own_time(trace, index, on_device=on_device)
+    start, end = trace.start_ns[index], trace.end_ns[index]
+    step = np.searchsorted(own.start_ns, start, side="right") - 1
+    groups = tuple(dict.fromkeys(one.group or "" for one in known))
+    kinds = tuple(dict.fromkeys(one.kind for one in known))
+    by_order, by_step = _keys(known, step, own.numbers)
+    computing = busy(trace, index, on_device=on_device)
+    return RankSummary(
+        source=trace.source,
+        rank=trace.rank,
+        host=trace.host,
+        world_size=trace.world_size,
+        on_device=on_device,
+        step_numbers=own.numbers,
+        step_s=(own.end_ns - own.start_ns) / 1e9,
+        own_s=own.seconds,
+        events=_events(trace, own.start_ns, on_device=on_device),
+        groups=groups,
+        kinds=kinds,
+        group=np.array([groups.index(one.group or "") for one in known], dtype=np.int32),
+        kind=np.array([kinds.index(one.kind) for one in known], dtype=np.int32),
+        by_order=by_order,
+        by_step=by_step,
+        bytes=np.array([np.nan if one.bytes is None else one.bytes for one in known]),
+        members=np.array([one.ranks or 0 for one in known], dtype=np.int32),
+        step=step,
+        start_ns=trace.base_ns + start,
+        duration_ns=end - start,
+        exposed_ns=_exposed(start, end, computing),
+    )
+
+
+def _collectives(trace: Trace) -> tuple[Any, list[Collective]]:
+    """Index of each collective in order of its start, and what is known of it.
+
+    Where a device took part its kernels count, otherwise calls on the host.
+    """
+    known = trace.collectives
+    kernels = {n: one for n, one in known.items() if trace.category[n] == Category.KERNEL}
+    chosen = kernels or {n: one for n, one in known.items() if _is_call(trace, n)}
+    index = np.array(sorted(chosen, key=lambda n: int(trace.start_ns[n])), dtype=np.int64)
+    return index, [chosen[int(number)] for number in index]
+
+
+def _is_call(trace: Trace, number: int) -> bool:
+    """True for what spans a whole collective on the host, not only its start."""
+    return bool(_CALL.match(trace.names[trace.name[number]]))
+
+
+def _keys(known: list[Collective], step: Any, numbers: Any) -> tuple[Any, Any]:
+    by_order, by_step = [], []
+    seen: dict[tuple[object, ...], count[int]] = {}
+    for one, place in zip(known, step.tolist(), strict=True):
+        what = (one.group, one.kind)  # not the size, which is recorded on some threads only
+        number = int(numbers[place]) if place >= 0 else None
+        if one.sequence is not None:
+            by_order.append(_number(one.group, one.kind, "sequence", one.sequence))
+            by_step.append(by_order[-1])
+            continue
+        in_all = next(seen.setdefault(what, count()))
+        in_step = next(seen.setdefault((number, *what), count()))
+        by_order.append(_number(*what, "order", in_all))
+        by_step.append(_number(*what, "step", number, in_step))
+    return np.array(by_order, dtype=np.uint64), np.array(by_step, dtype=np.uint64)
+
+
+def _number(*key: object) -> int:
+    """The same for the same key in every process."""
+    return int.from_bytes(hashlib.blake2b(repr(key).encode(), digest_size=8).digest(), "little")
+
+
+def _exposed(start: Any, end: Any, computing: Any) -> Any:
+    """Nanoseconds of each collective behind which nothing was computed."""
+    if not len(start):
+        return np.zeros(0)
+    earlier = np.concatenate([start[:1], np.maximum.accumulate(end)[:-1]])
+    begun = np.minimum(np.maximum(start, earlier), end)
+    return end - begun - computing.within(begun, end)
+
+
+def _events(trace: Trace, starts: Any, *, on_device: bool) -> Any:
+    """How much work each step holds, counted in kernels or operators."""
+    kind = Category.KERNEL if on_device else Category.OPERATOR
+    place = np.searchsorted(starts, trace.start_ns[trace.category == kind], side="right") - 1
+    return np.bincount(place[place >= 0], minlength=len(starts))

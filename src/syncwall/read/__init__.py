@@ -1,0 +1,1 @@
+"""Files that people already have: profiler traces, NCCL logs, topologies, benchmark outputs."""

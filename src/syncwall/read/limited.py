@@ -1,0 +1,228 @@
+"""Opens a file of any size, packed or not, without trusting it.
+
+Holds `open_limited`, a stream of the unpacked bytes that ends where the file is damaged and refuses
+one that expands too far, `LimitedStream`, `text_lines` and `Limits`.
+"""
+
+import io
+import zipfile
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from syncwall.problems import InputError, Problem
+
+_CHUNK = 1 << 18
+_LINE = 1 << 20
+_REFUSED = {b"\xfd7zXZ": "xz", b"BZh": "bzip2", b"\x28\xb5\x2f\xfd": "zstd", b"7z\xbc\xaf": "7z"}
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How far a packed file may expand."""
+
+    raw_bytes: int = 8 << 30
+    """Unpacked size."""
+    ratio: float = 400.0
+    """Unpacked over packed size; real traces stay below 60, deflate can reach 1,032."""
+    free_bytes: int = 64 << 20
+    """Unpacked size up to which the ratio does not matter."""
+
+
+DEFAULT = Limits()
+
+
+class LimitedStream(io.BufferedReader):
+    """Unpacked bytes of one file; a context manager like any file."""
+
+    def __init__(self, raw: "_Unpacked") -> None:
+        super().__init__(raw, _CHUNK)
+        self._unpacked = raw
+
+    @property
+    def problem(self) -> Problem | None:
+        """Why the bytes ended early, if they did; known once the end has been reached."""
+        return self._unpacked.problem
+
+    @property
+    def packed_bytes(self) -> int:
+        """Bytes of the file read so far."""
+        return self._unpacked.packed_bytes
+
+    @property
+    def raw_bytes(self) -> int:
+        """Bytes given out so far."""
+        return self._unpacked.raw_bytes
+
+
+def open_limited(path: Path | str, limits: Limits = DEFAULT) -> LimitedStream:
+    """The unpacked bytes of a plain, gzip or zip file; what it is is seen from its first bytes.
+
+    A damaged archive ends early and says so in `problem`. Raises `InputError` if there is nothing
+    to read, and while reading once the file expands beyond `limits`.
+    """
+    path = Path(path)
+    try:
+        if path.is_dir():
+            raise InputError.of("is a directory; name the files in it", file=str(path))
+        file = path.open("rb", buffering=0)
+    except OSError as error:
+        raise InputError.of(error.strerror or "cannot be opened", file=str(path)) from None
+    try:
+        head = file.read(6)
+        file.seek(0)
+    except OSError as error:
+        file.close()
+        raise InputError.of(error.strerror or "cannot be read", file=str(path)) from None
+    for magic, kind in _REFUSED.items():
+        if head.startswith(magic):
+            file.close()
+            raise InputError.of(
+                f"is packed with {kind}; unpack it, or pack it with gzip", file=str(path)
+            )
+    if head.startswith(b"\x1f\x8b"):
+        return LimitedStream(_Gzip(path, file, limits))
+    if head.startswith(b"PK\x03\x04"):
+        return LimitedStream(_Zip(path, file, limits))
+    return LimitedStream(_Unpacked(path, file, limits))
+
+
+def text_lines(path: Path | str, limits: Limits = DEFAULT) -> Iterator[str]:
+    """Lines without their ends; bytes that are not UTF-8 are replaced.
+
+    A line longer than 1 MiB comes in pieces.
+    """
+    with open_limited(path, limits) as stream:
+        first = True
+        while line := stream.readline(_LINE):
+            text = line.decode("utf-8-sig" if first else "utf-8", "replace")
+            first = False
+            yield text.rstrip("\r\n")
+
+
+class _Unpacked(io.RawIOBase):
+    """The bytes of a plain file; packed ones override `_more`."""
+
+    def __init__(self, path: Path, file: IO[bytes], limits: Limits) -> None:
+        super().__init__()
+        self.path = path
+        self.file = file
+        self.limits = limits
+        self.problem: Problem | None = None
+        self.packed_bytes = 0
+        self.raw_bytes = 0
+        self._kept = memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        if not self._kept:
+            self._kept = memoryview(self._next())
+            self.raw_bytes += len(self._kept)
+            self._check()
+        count = min(len(buffer), len(self._kept))
+        buffer[:count] = self._kept[:count]
+        self._kept = self._kept[count:]
+        return count
+
+    def close(self) -> None:
+        if not self.closed:
+            self.file.close()
+        super().close()
+
+    def _next(self) -> bytes:
+        if self.problem is not None:
+            return b""
+        try:
+            return self._more()
+        except (
+            OSError,
+            EOFError,
+            zlib.error,
+            zipfile.BadZipFile,
+            RuntimeError,
+            ValueError,
+            NotImplementedError,
+        ) as error:
+            self.problem = Problem(str(self.path), 0, 0, f"is damaged: {error}")
+            return b""
+
+    def _more(self) -> bytes:
+        return self._packed()
+
+    def _packed(self) -> bytes:
+        data = self.file.read(_CHUNK)
+        self.packed_bytes += len(data)
+        return data
+
+    def _check(self) -> None:
+        limits, raw = self.limits, self.raw_bytes
+        if raw > limits.raw_bytes:
+            raise InputError.of(
+                f"is larger than {limits.raw_bytes / 2**30:.3g} GiB unpacked; record fewer steps",
+                file=str(self.path),
+            )
+        packed = max(self.packed_bytes, 1)
+        if raw > limits.free_bytes and raw > limits.ratio * packed:
+            raise InputError.of(
+                f"expands more than {limits.ratio:.0f} times, as no real log does; unpack it "
+                "yourself if you trust it",
+                file=str(self.path),
+            )
+
+
+class _Gzip(_Unpacked):
+    """Members of a gzip file, one after the other."""
+
+    def __init__(self, path: Path, file: IO[bytes], limits: Limits) -> None:
+        super().__init__(path, file, limits)
+        self._member = zlib.decompressobj(31)
+        self._input = b""
+
+    def _more(self) -> bytes:
+        while True:
+            if self._member.eof:
+                rest = self._member.unused_data.lstrip(b"\0") or self._packed().lstrip(b"\0")
+                if not rest:
+                    return b""
+                self._member = zlib.decompressobj(31)
+                self._input = rest
+            elif not self._input:
+                self._input = self._packed()
+                if not self._input:
+                    raise EOFError("the end is missing")
+            data = self._member.decompress(self._input, _CHUNK)
+            self._input = self._member.unconsumed_tail
+            if data:
+                return data
+
+
+class _Zip(_Unpacked):
+    """The only file in a zip archive."""
+
+    def __init__(self, path: Path, file: IO[bytes], limits: Limits) -> None:
+        super().__init__(path, file, limits)
+        self._archive = self._opened()
+        files = [i for i in self._archive.infolist() if not i.is_dir()]
+        if len(files) != 1:
+            raise InputError.of(
+                f"holds {len(files)} files; unpack it and name the one to read", file=str(path)
+            )
+        self._info = files[0]
+        self._stream: IO[bytes] | None = None
+
+    def _opened(self) -> zipfile.ZipFile:
+        try:
+            return zipfile.ZipFile(self.file)
+        except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError, EOFError) as error:
+            raise InputError.of(f"is a damaged zip archive: {error}", file=str(self.path)) from None
+
+    def _more(self) -> bytes:
+        if self._stream is None:
+            self._stream = self._archive.open(self._info)
+        data = self._stream.read(_CHUNK)
+        self.packed_bytes = self.file.tell()
+        return data

@@ -1,0 +1,189 @@
+"""Topologies of NCCL and RCCL: dumps (NCCL_TOPO_DUMP_FILE) and inputs (NCCL_TOPO_FILE).
+
+Holds `read_nccl_topology`. A dump has what NCCL found; an input may have PCI devices only, of which
+those with the class of a GPU or adapter are taken as such.
+"""
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final
+
+from syncwall.problems import InputError, Problem
+from syncwall.read.pcie import bus_id, is_gpu, is_nic, pcie_bytes_per_s, tree_distance
+from syncwall.read.safe_xml import Element, read_xml
+from syncwall.read.topology import Distance, Gpu, Nic, NumaNode, Topology, bits
+
+_SWITCH: Final = "0x068000"
+"""PCI class of an NVSwitch as the target of a link."""
+_IMPLAUSIBLE_MBIT: Final = 10_000_000
+"""No port has 10 Tb/s: above, the figure is taken as kilobits (libfabric's cxi in RCCL's files)."""
+
+
+def read_nccl_topology(path: Path | str) -> Topology:
+    """The topology in the XML file `path`; InputError if it is another kind of XML."""
+    root, problems = read_xml(path)
+    if root.tag != "system":
+        hint = " (an NCCL graph; NCCL_TOPO_DUMP_FILE writes topologies)" * (root.tag == "graphs")
+        raise InputError.of(
+            f"holds <{root.tag}>, not a NCCL topology <system>{hint}",
+            file=str(path),
+            line=root.line,
+            column=1,
+        )
+    found = _Found(str(path), list(problems))
+    for cpu in root.of("cpu"):
+        found.cpu(cpu)
+    return found.topology()
+
+
+@dataclass
+class _Found:
+    """What the file has said so far."""
+
+    file: str
+    problems: list[Problem]
+    gpus: list[Gpu] = field(default_factory=list)
+    nics: list[Nic] = field(default_factory=list)
+    numa: list[NumaNode] = field(default_factory=list)
+    others: list[str] = field(default_factory=list)
+    links: list[list[Element]] = field(default_factory=list)
+    """Of each GPU."""
+
+    def cpu(self, cpu: Element) -> None:
+        index = cpu.number("numaid")
+        if index is None:
+            self.problem(cpu, "a CPU without `numaid`")
+        else:
+            self.numa.append(NumaNode(index, bits(cpu.get("affinity"))))
+        self.below(cpu, {"numa": index, "path": ()})
+
+    def below(self, parent: Element, place: dict[str, Any]) -> None:
+        """Everything under `parent`, which is at `place`."""
+        for child in parent.children:
+            if child.tag == "pci":
+                self.pci(child, place)
+            elif child.tag == "gpu":
+                self.gpu(child, place)
+            elif child.tag == "nic":
+                for net in child.of("net"):
+                    self.net(net, place)
+
+    def pci(self, pci: Element, place: dict[str, Any]) -> None:
+        bus = bus_id(pci.get("busid"))
+        kind = pci.get("class").removeprefix("0x")
+        names = [pci.get(name).removeprefix("0x").lower() for name in ("vendor", "device")]
+        here = place | {
+            "bus": bus,
+            "pci_id": ":".join(names) if all(names) else None,
+            "pcie_bytes_per_s": pcie_bytes_per_s(pci.get("link_speed"), pci.number("link_width")),
+            "line": pci.line,
+        }
+        inner = {child.tag for child in pci.children}
+        if inner & {"gpu", "nic"}:
+            self.below(pci, here)
+        elif inner:
+            self.below(
+                pci, {"numa": place["numa"], "path": (*place["path"], bus or f"?{pci.line}")}
+            )
+        elif is_gpu(kind):
+            self.add_gpu(Gpu(name=f"GPU{len(self.gpus)}", **here), [])
+        elif is_nic(kind):
+            self.nics.append(Nic(name=bus or f"NIC{len(self.nics)}", **here))
+        elif kind[:4] != "0604":
+            self.others.append(bus or f"line {pci.line}")
+
+    def gpu(self, gpu: Element, place: dict[str, Any]) -> None:
+        links = [link for link in gpu.children if link.tag in ("nvlink", "xgmi")]
+        index = gpu.number("dev")
+        self.add_gpu(
+            Gpu(
+                name=f"GPU{len(self.gpus) if index is None else index}",
+                architecture=_architecture(gpu),
+                direct=_flag(gpu.get("gdr")),
+                links=sum(max(link.number("count") or 0, 0) for link in links),
+                **place | {"line": gpu.line},
+            ),
+            links,
+        )
+
+    def add_gpu(self, gpu: Gpu, links: list[Element]) -> None:
+        self.gpus.append(gpu)
+        self.links.append(links)
+
+    def net(self, net: Element, place: dict[str, Any]) -> None:
+        speed = net.number("speed")
+        if speed is not None and speed > _IMPLAUSIBLE_MBIT:
+            self.problem(net, f"{speed} Mb/s is more than any port has; taken as kb/s")
+            speed //= 1000
+        self.nics.append(
+            Nic(
+                name=net.get("name") or f"NIC{len(self.nics)}",
+                rate_bytes_per_s=speed * 1e6 / 8 if speed and speed > 0 else None,
+                port=net.number("port"),
+                direct=_flag(net.get("gdr")),
+                **place | {"line": net.line},
+            )
+        )
+
+    def problem(self, at: Element, message: str) -> None:
+        self.problems.append(Problem(self.file, at.line, 1, message))
+
+    def topology(self) -> Topology:
+        pairs = [
+            [_between(self, i, j) for j in range(len(self.gpus))] for i in range(len(self.gpus))
+        ]
+        targets = [link.get("tclass") for links in self.links for link in links]
+        known = [gpu.links is not None for gpu in self.gpus]
+        cpus: dict[int | None, Any] = {node.index: node.cpus for node in self.numa}
+        return Topology(
+            source=self.file,
+            format="nccl",
+            gpus=tuple(replace(gpu, cpus=cpus.get(gpu.numa)) for gpu in self.gpus),
+            nics=tuple(self.nics),
+            numa_nodes=tuple(self.numa),
+            gpu_gpu=tuple(
+                tuple(_gpu_distance(self, i, j, row[j]) for j in range(len(row)))
+                for i, row in enumerate(pairs)
+            ),
+            gpu_nic=tuple(tuple(tree_distance(g, n) for n in self.nics) for g in self.gpus),
+            pair_links=tuple(tuple(row) for row in pairs) if all(known) else (),
+            switched=any(target == _SWITCH for target in targets) if targets else None,
+            others=tuple(self.others),
+            problems=tuple(self.problems),
+        )
+
+
+def _architecture(gpu: Element) -> str | None:
+    """`sm90` of NVIDIA; of AMD, where `sm` counts compute units, what `gcn` says."""
+    if gcn := gpu.get("gcn"):
+        return gcn if gcn.startswith("gfx") else f"gfx{gcn}"
+    return f"sm{gpu.get('sm')}" if gpu.get("sm") else None
+
+
+def _flag(text: str) -> bool | None:
+    return {"0": False, "1": True}.get(text)
+
+
+def _between(found: _Found, i: int, j: int) -> int | None:
+    """Links between two GPUs; through a switch, as many as the poorer of both has."""
+    if found.gpus[i].links is None or found.gpus[j].links is None:
+        return None
+    if i == j:
+        return 0
+    target = found.gpus[j].bus
+    direct = sum(
+        max(link.number("count") or 0, 0)
+        for link in found.links[i]
+        if bus_id(link.get("target")) == target and target
+    )
+    return direct + min(_to_switch(found.links[i]), _to_switch(found.links[j]))
+
+
+def _to_switch(links: list[Element]) -> int:
+    return sum(max(link.number("count") or 0, 0) for link in links if link.get("tclass") == _SWITCH)
+
+
+def _gpu_distance(found: _Found, i: int, j: int, links: int | None) -> Distance | None:
+    if i == j:
+        return Distance.SAME
+    return Distance.LINK if links else tree_distance(found.gpus[i], found.gpus[j])

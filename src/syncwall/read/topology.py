@@ -1,0 +1,155 @@
+"""GPUs, adapters and memory nodes of one host, and how near they are to each other.
+
+Holds `Topology`, `Gpu`, `Nic`, `NumaNode`, `Distance`, `bits` and `listed`. Every reader of
+topologies fills it in as far as its file goes; None means that the file does not say.
+"""
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final
+
+from syncwall.problems import Problem
+
+_MOST_CPUS: Final = 1 << 16
+
+
+class Distance(IntEnum):
+    """What lies between two devices, in the words of `nvidia-smi topo -m`; larger is farther."""
+
+    SAME = 0
+    LINK = 1
+    """NVLink or xGMI, direct or through its switch."""
+    PIX = 2
+    """At most one PCIe switch."""
+    PXB = 3
+    """Several PCIe switches."""
+    PHB = 4
+    """The PCIe host bridge of a CPU."""
+    NODE = 5
+    """Several host bridges of one memory node."""
+    SYS = 6
+    """The link between memory nodes or sockets."""
+
+    @property
+    def near(self) -> bool:
+        """True if traffic stays below the CPU."""
+        return self <= Distance.PXB
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PciDevice:
+    """What GPUs and adapters have in common."""
+
+    name: str
+    bus: str | None = None
+    """PCI address, in lower case."""
+    pci_id: str | None = None
+    """Vendor and device, for example 10de:2330."""
+    numa: int | None = None
+    """Memory node."""
+    path: tuple[str, ...] = ()
+    """Addresses of the PCIe bridges above it, the one at the CPU first."""
+    pcie_bytes_per_s: float | None = None
+    """Its own PCIe link, one way."""
+    direct: bool | None = None
+    """True if adapter and GPU memory may talk without host memory (GPUDirect RDMA)."""
+    line: int = 0
+    """Where the file says so."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gpu(PciDevice):
+    """One GPU as software sees it."""
+
+    model: str | None = None
+    """As its maker calls it."""
+    architecture: str | None = None
+    """`sm90` or `gfx942`, as compilers call it."""
+    cpus: frozenset[int] | None = None
+    """Processors next to it."""
+    links: int | None = None
+    """NVLink or xGMI links of this GPU, all together."""
+    link_bytes_per_s: float | None = None
+    """Rate of these links together, one way."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Nic(PciDevice):
+    """One port of a network adapter."""
+
+    rate_bytes_per_s: float | None = None
+    """One way."""
+    port: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NumaNode:
+    """One memory node and its processors."""
+
+    index: int
+    cpus: frozenset[int] | None = None
+
+
+@dataclass(frozen=True)
+class Topology:
+    """One host."""
+
+    source: str
+    """The file."""
+    format: str
+    """nccl, nvidia-smi, rocm-smi or lstopo."""
+    gpus: tuple[Gpu, ...] = ()
+    nics: tuple[Nic, ...] = ()
+    numa_nodes: tuple[NumaNode, ...] = ()
+    gpu_gpu: tuple[tuple[Distance | None, ...], ...] = ()
+    """From each GPU (row) to each GPU."""
+    gpu_nic: tuple[tuple[Distance | None, ...], ...] = ()
+    """From each GPU (row) to each adapter."""
+    pair_links: tuple[tuple[int | None, ...], ...] = ()
+    """Links between each GPU (row) and each other one; through a switch, those of a GPU."""
+    switched: bool | None = None
+    """True if the links of GPUs end at a switch."""
+    others: tuple[str, ...] = ()
+    """Addresses of PCI devices of which the file does not say what they are."""
+    problems: tuple[Problem, ...] = ()
+    """What of the file could not be read."""
+
+    def nearest_nic(self, gpu: int) -> Distance | None:
+        """Distance from GPU number `gpu` to the adapter nearest to it; None if unknown."""
+        known = [d for d in self.gpu_nic[gpu] if d is not None] if self.gpu_nic else []
+        return min(known, default=None)
+
+    def near_nics(self, gpu: int) -> tuple[int, ...]:
+        """Numbers of the adapters that GPU number `gpu` reaches without passing a CPU."""
+        row = self.gpu_nic[gpu] if self.gpu_nic else ()
+        return tuple(i for i, d in enumerate(row) if d is not None and d.near)
+
+    def where(self, device: PciDevice | None = None) -> str:
+        """`file:line` of what the file says of `device`."""
+        return f"{self.source}:{device.line}" if device and device.line else self.source
+
+
+def bits(mask: str) -> frozenset[int] | None:
+    """Processors in a mask of 32-bit groups such as "000000ff,ffff0000" or "0x3,,0x00000303"."""
+    groups = [group.strip().removeprefix("0x") for group in mask.split(",")]
+    if not mask.strip() or len(groups) * 32 > _MOST_CPUS or any(len(g) > 64 for g in groups):
+        return None
+    try:
+        value = int("".join(group.zfill(8) for group in groups), 16)
+    except ValueError:
+        return None
+    return frozenset(i for i in range(value.bit_length()) if value >> i & 1) if value >= 0 else None
+
+
+def listed(ranges: str) -> frozenset[int] | None:
+    """Processors in a list such as "0-23,48-71"."""
+    found: set[int] = set()
+    for part in ranges.split(","):
+        first, _, last = part.strip().partition("-")
+        if not first.isdecimal() or not (last.isdecimal() or not last) or len(part) > 12:
+            return None
+        low, high = int(first), int(last or first)
+        if high >= _MOST_CPUS:
+            return None
+        found.update(range(low, high + 1))
+    return frozenset(found)

@@ -1,0 +1,86 @@
+"""Mutated inputs: a reader gives a result or an `InputError`, quickly."""
+
+import contextlib
+import json
+import pickle
+import random
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from syncwall.explain.hang import find_hangs
+from syncwall.explain.launch_blocking import nsys_findings
+from syncwall.explain.nccl_findings import nccl_findings
+from syncwall.problems import InputError
+from syncwall.read.flight_recorder import read_flight_recorder
+from syncwall.read.nccl_log import read_nccl_log
+from syncwall.read.nccl_tests import read_nccl_tests
+from syncwall.read.nsys_stats import read_nsys_stats
+from tests.read.nccl_samples import NCCL_TESTS, flight, nccl_log, nsys
+
+CASES: dict[str, tuple[Callable[..., Any], str | bytes]] = {
+    "log": (read_nccl_log, nccl_log(extra="h:1:2 [0] NCCL INFO NCCL_ALGO set by environment to X")),
+    "tests": (read_nccl_tests, NCCL_TESTS),
+    "nsys": (read_nsys_stats, nsys()),
+    "pickle": (read_flight_recorder, pickle.dumps(flight(0, 6), 2)),
+    "json": (read_flight_recorder, json.dumps(flight(0, 6))),
+}
+JUDGES: dict[str, Callable[..., Any]] = {"log": nccl_findings, "nsys": nsys_findings}
+
+
+def mutated(raw: bytes, random: random.Random) -> bytes:
+    """Some bytes changed, a piece cut, doubled or moved."""
+    data = bytearray(raw)
+    for _ in range(random.randint(1, 8)):
+        at, size = random.randrange(len(data) or 1), random.randint(1, 400)
+        kind = random.randrange(5)
+        if kind == 0 and data:
+            data[at % len(data)] = random.randrange(256)
+        elif kind == 1:
+            del data[at : at + size]
+        elif kind == 2:
+            data[at:at] = data[at : at + size] * random.randint(1, 5)
+        elif kind == 3:
+            data[at:at] = bytes(random.choices(b'0123456789eE+-.|/[](){}:,"\n', k=size))
+        else:
+            data = data[: at + 1]
+    return bytes(data)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_no_mutation_breaks_a_reader(name, tmp_path):
+    reader, text = CASES[name]
+    raw = text.encode() if isinstance(text, str) else text
+    generator = random.Random(7)
+    path = tmp_path / "input_0"
+    for _ in range(200):
+        path.write_bytes(mutated(raw, generator))
+        begin = time.process_time()
+        try:
+            read = reader(path)
+        except InputError:
+            continue
+        if name in JUDGES:
+            JUDGES[name](read)
+        elif name in ("pickle", "json"):
+            find_hangs([read, read_flight_recorder(path, rank=1)])
+        assert time.process_time() - begin < 2
+
+
+@pytest.mark.parametrize("line", [
+    b"a" * 3_000_000, b"h:1:2 [0] NCCL INFO " + b"[0]mlx5:1/IB " * 200_000,
+    b"h:1:2 [0] NCCL INFO Trees " + b"[0] " * 500_000, b"1 " * 1_000_000, b"#" * 2_000_000,
+    b"-" * 100_000 + b" " * 100_000 + b"-" * 100_000, b"h:1:1 [0] NCCL INFO x" * 30_000,
+    b"NCCL" + b" time" * 400_000, (b"a" * 60_000 + b" NCCL ") * 30,
+    b"9" * 1_000_000 + b":" * 1_000_000,
+])  # fmt: skip
+@pytest.mark.parametrize("reader", [read_nccl_log, read_nccl_tests, read_nsys_stats])
+def test_endless_lines_take_no_endless_time(reader, line, tmp_path):
+    path = tmp_path / "long"
+    path.write_bytes(line)
+    begin = time.process_time()
+    with contextlib.suppress(InputError):
+        reader(path)
+    assert time.process_time() - begin < 2
