@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -57,6 +59,12 @@ def test_what_the_late_rank_did_more_of_is_named(fault, kind):
     found = verdict(Job(**fault))
     assert (found.kind, found.ranks, found.hosts) == (kind, (2,), ("h1",))
     assert found.explained > 0.9
+
+
+def test_more_work_on_a_rank_that_sends_to_others_is_an_uneven_stage():
+    ranks = [rank_summary(trace) for trace in Job(more_pieces={2: 4}).traces()]
+    staged = [replace(one, kinds=(*one.kinds, "send-receive")) for one in ranks]
+    assert explain_ranks(staged).kind == "uneven stages"
 
 
 def test_two_causes_of_equal_weight_are_not_named():
@@ -124,6 +132,6 @@ def test_ranks_without_a_common_step_are_refused():
     traces = [Job().traces()[0], Job(steps=3).traces()[1]]
     short = rank_summary(traces[1])
     long = rank_summary(traces[0])
-    other = type(long)(**{**long.__dict__, "step_numbers": long.step_numbers + 100})
+    other = replace(long, step_numbers=long.step_numbers + 100)
     with pytest.raises(InputError, match="no step in common"):
         explain_ranks([other, short])

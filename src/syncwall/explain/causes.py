@@ -22,6 +22,8 @@ STEADY = 0.75
 EVERYTHING = "compute and host"
 """Kernels and the host between them take longer together: the machine is slow."""
 _WHOLE = ("compute", "host", "sync")
+_TOGETHER = 0.8
+"""The same for a host or group: half of all ranks are last half of the time by chance."""
 _OFTEN = 0.6
 """And the share of the steps in which they must hold the others up."""
 
@@ -74,9 +76,9 @@ def late_ranks(found: Skew, summaries: Sequence[RankSummary]) -> Late | None:
         own = tuple(int(rank) for rank in block.ranks)
         sets.setdefault(own, Late(own, None, block.group, float(found.blame[list(own)].sum())))
     together = [one for own, one in sets.items() if 1 < len(own) <= count // 2]
-    for group in (candidates, together):
+    for group, least in ((candidates, ALWAYS), (together, _TOGETHER)):
         best = max(group, key=lambda one: one.blame, default=None)
-        if best and best.blame >= ALWAYS and _often(found, best.ranks) >= _OFTEN:
+        if best and best.blame >= least and _often(found, best.ranks) >= _OFTEN:
             return best
     return None
 

@@ -128,7 +128,7 @@ def _weight(one: _Found) -> float:
 
 
 def _common_steps(summaries: Sequence[RankSummary]) -> Any:
-    """Numbers of the steps that every rank recorded; the first is left out if there are enough."""
+    """Numbers of the steps that every rank recorded."""
     steps = summaries[0].step_numbers
     for one in summaries[1:]:
         steps = np.intersect1d(steps, one.step_numbers)
@@ -164,6 +164,8 @@ def _straggler(
     elif kind == "slow worker" and why.work - 1.0 > 0.5 * why.excess_s / step_s:
         staged = any("send-receive" in one.kinds for one in summaries)
         kind = "uneven stages" if staged else "uneven work"
+    if kind == "unexplained" and why.waiting_s < _VARIES * step_s:
+        return None
     hosts = tuple(dict.fromkeys(summaries[rank].host or "" for rank in late.ranks))
     return _Found(kind, why.lost_s, late.ranks, hosts, why.explained, why)
 

@@ -13,6 +13,8 @@ import numpy as np
 from syncwall.explain.aligned import Clocks
 from syncwall.explain.matching import Block
 
+_ALL_MEET = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "barrier")
+"""Collectives that nobody leaves before all have come."""
 _APART = 0.5
 """Without a group's name, and of sends: ends that lie further apart than this share of the length
 mean that the ranks did not meet."""
@@ -59,7 +61,9 @@ def skew(blocks: Sequence[Block], clocks: Clocks, steps: Any, ranks: int) -> Ske
         place = (row[:, None], block.ranks[None, :])
         np.add.at(wait, place, waited)
         np.add.at(transfer, place, exposed - waited)
-        comes_last = block.ranks[np.nanargmax(start, axis=1)]
+        kinds = [kind for kind, taken_in in zip(block.kinds, use, strict=True) if taken_in]
+        own = start - _held_up(kinds, row, waited)
+        comes_last = block.ranks[np.nanargmax(own, axis=1)]
         np.add.at(blamed, (row, comes_last), waited.sum(axis=1) / ranks)
         ahead = start - np.nanmedian(start, axis=1, keepdims=True)
         late[block.ranks] += np.nansum(ahead, axis=0)
@@ -67,6 +71,20 @@ def skew(blocks: Sequence[Block], clocks: Clocks, steps: Any, ranks: int) -> Ske
         np.add.at(last, comes_last, 1)
     each = np.maximum(taken, 1)
     return Skew(wait, transfer, blamed, late / each, last / each, counted)
+
+
+def _held_up(kinds: Sequence[str], step: Any, waited_s: Any) -> Any:
+    """(K, R): how much later a rank comes because it waited itself, since all last met.
+
+    The root of a broadcast may wait for one of the others and then come late to the next.
+    """
+    held, now = np.zeros_like(waited_s), np.zeros(waited_s.shape[1])
+    for number, kind in enumerate(kinds):
+        if number and step[number] != step[number - 1]:
+            now = np.zeros_like(now)
+        held[number] = now
+        now = np.zeros_like(now) if kind in _ALL_MEET else now + waited_s[number]
+    return held
 
 
 def _above_least(seconds: Any) -> Any:
