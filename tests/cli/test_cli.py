@@ -72,7 +72,7 @@ PINNED = {
     "lab list": ["--help", "--json"],
     "explain": [
         "FILE", "--help", "--run FILE", "--against FILE", "--cluster NAME", "--workers N",
-        "--ray ADDRESS", "--json", "--catalogue DIR",
+        "--ray ADDRESS", "--store DIR", "--json", "--catalogue DIR",
     ],
     "report": ["RESULT", "--help", "--html FILE", "--markdown FILE", "--notes FILE"],
 }  # fmt: skip

@@ -17,6 +17,7 @@ def explain(  # noqa: PLR0913, PLR0917 - the flags of the verb
     cluster: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None,
     workers: Annotated[int | None, tyro.conf.arg(metavar="N")] = None,
     ray: Annotated[str | None, tyro.conf.arg(metavar="ADDRESS")] = None,
+    store: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None,
     json: bool = False,
     catalogue: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None,
 ) -> int:
@@ -33,6 +34,7 @@ def explain(  # noqa: PLR0913, PLR0917 - the flags of the verb
         cluster: What the hosts should be, by catalogue name; else the likeliest.
         workers: Processes that read traces; one a processor if not given.
         ray: Address of a Ray cluster that reads them, or auto.
+        store: Keep the events of all traces here as Parquet, for DuckDB and the like.
         json: Print JSON, seconds.
         catalogue: Look in this directory first (clusters/NAME.yaml, ...).
     """
@@ -51,6 +53,7 @@ def explain(  # noqa: PLR0913, PLR0917 - the flags of the verb
             machine=lookup.cluster(cluster) if cluster is not None else None,
             workers=workers,
             ray=ray,
+            store=store,
         )
         found = answer(files, question, against=against, progress=progress)
     if json:

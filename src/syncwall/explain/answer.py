@@ -4,7 +4,7 @@ Holds `Question`, `Explanation` and `explain`.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +51,8 @@ class Question:
     """What the hosts should be; that of the run, or the likeliest of the catalogue."""
     workers: int | None = None
     ray: str | None = None
+    store: Path | None = None
+    """Directory in which events are kept as Parquet."""
 
 
 @dataclass(frozen=True)
@@ -127,6 +129,7 @@ def _traces(files: Files, question: Question, progress: Progress) -> JobTraces |
         link_bytes_per_s=nics.rate_bytes_per_s if nics else None,
         workers=question.workers,
         ray=question.ray,
+        store=question.store,
         progress=progress,
     )
 
@@ -135,7 +138,7 @@ def _before(paths: Sequence[Path], question: Question) -> JobTraces | None:
     if not paths:
         return None
     files, _ = expanded(paths)
-    found = _traces(files, question, lambda share: None)
+    found = _traces(files, replace(question, store=None), lambda share: None)
     if found is None:
         raise InputError.of("--against needs profiler traces", file=str(paths[0]))
     return found

@@ -43,14 +43,19 @@ def explain_traces(
     link_bytes_per_s: float | None = None,
     workers: int | None = None,
     ray: str | None = None,
+    store: Path | None = None,
     progress: Progress = lambda share: None,
 ) -> JobTraces:
-    """What the traces at `paths`, of ranks of one job, say; one of them is in memory at a time."""
-    if len(paths) == 1:
+    """What the traces at `paths`, of ranks of one job, say; one of them is in memory at a time.
+
+    With `store`, the events of every rank are also kept in that directory, as Parquet.
+    """
+    if len(paths) == 1 and store is None:
         return _alone(paths[0])
     read = summaries(
-        paths, workers=workers, ray=ray, progress=lambda done, total: progress(done / total)
-    )
+        paths, workers=workers, ray=ray, store=store,
+        progress=lambda done, total: progress(done / total),
+    )  # fmt: skip
     if not read.ranks:
         raise InputError(read.problems)
     verdict = explain_ranks(read.ranks, link_bytes_per_s=link_bytes_per_s)

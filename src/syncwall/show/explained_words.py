@@ -52,6 +52,9 @@ def why_lines(found: Explanation) -> Iterator[str]:
         )
     if ranks is not None and ranks.rate is not None:
         yield f"collectives reach {ranks.rate.bytes_per_s / 1e9:.3g} GB/s bus bandwidth"
+    if ranks is not None and ranks.also:
+        others = ", ".join(f"{kind} ({_time(lost_s)} a step)" for kind, lost_s in ranks.also)
+        yield f"also: {others}"
     for slow in found.slowdowns:
         kinds = ", ".join(f"{kind} {s:.3f}" for kind, s in list(slow.by_kind.items())[:3])
         yield f"S = {slow.total:.3f}; with one kind as recorded and the rest ideal: {kinds}"
