@@ -3,6 +3,7 @@
 Holds `layouts`.
 """
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -136,10 +137,12 @@ def _settings(plan: "Plan", name: str | None, save: Path | None) -> str:
     if name is None or not plan.best:
         return ""
     run = plan.best[0].run
-    text = written(
+    found = written(
         run.layout, name, seq=run.seq, nodes=run.nodes, gpus_per_node=run.gpus_per_node,
         model=run.model,
-    ).text  # fmt: skip
+    )  # fmt: skip
+    for key in found.unsaid:
+        print(f"{name} settings have no words for {key}", file=sys.stderr)
     if save is not None:
-        write_whole(save, text)
-    return text
+        write_whole(save, found.text)
+    return found.text
