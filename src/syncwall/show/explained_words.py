@@ -4,16 +4,14 @@ Holds `verdict`, `why_lines` and `next_lines`.
 """
 
 from collections.abc import Iterator
-from typing import Any
 
-from syncwall import units
 from syncwall.explain.answer import Explanation
 from syncwall.explain.hang import Hang
 from syncwall.explain.rank_ledger import RankLedger
 from syncwall.explain.ranks import RanksVerdict
 from syncwall.explain.slowdown import Slowdown
+from syncwall.show.measurement import duration
 from syncwall.timeline.ledger import Ledger
-from syncwall.units import Dimension
 
 _WAITS = ("exposed", "idle", "unexplained")
 
@@ -47,13 +45,13 @@ def why_lines(found: Explanation) -> Iterator[str]:
     if ranks is not None and ranks.cause is not None:
         why = ranks.cause
         yield (
-            f"late ranks spend {_time(why.excess_s)} more on {why.kind} in a step, the others wait "
-            f"{_time(why.waiting_s)}: {why.explained:.0%} of the waiting is explained"
+            f"late ranks spend {duration(why.excess_s)} more on {why.kind} in a step, the others "
+            f"wait {duration(why.waiting_s)}: {why.explained:.0%} of the waiting is explained"
         )
     if ranks is not None and ranks.rate is not None:
         yield f"collectives reach {ranks.rate.bytes_per_s / 1e9:.3g} GB/s bus bandwidth"
     if ranks is not None and ranks.also:
-        others = ", ".join(f"{kind} ({_time(lost_s)} a step)" for kind, lost_s in ranks.also)
+        others = ", ".join(f"{kind} ({duration(lost_s)} a step)" for kind, lost_s in ranks.also)
         yield f"also: {others}"
     for slow in found.slowdowns:
         kinds = ", ".join(f"{kind} {s:.3f}" for kind, s in list(slow.by_kind.items())[:3])
@@ -105,7 +103,9 @@ def _hang(hang: Hang) -> str:
 def _ranks(found: RanksVerdict) -> str:
     hosts = f" on {', '.join(found.hosts)}" if any(found.hosts) else ""
     who = f": {_ranks_named(found.ranks)}{hosts}" if found.ranks else hosts.replace(" on", ":", 1)
-    lost = f"{_time(found.lost_s)} of {_time(found.step_s)} a step ({found.share:.0%}) are lost"
+    lost = (
+        f"{duration(found.lost_s)} of {duration(found.step_s)} a step ({found.share:.0%}) are lost"
+    )
     return f"{found.kind}{who}; {lost}"
 
 
@@ -128,9 +128,9 @@ def _gap(found: Explanation) -> str:
     named = gap.named
     why = f"mostly {named.cause}" if named is not None else "for several reasons"
     if abs(ratio - 1) < 0.02:
-        return f"a step takes {_time(gap.second_s)}, as {than}"
+        return f"a step takes {duration(gap.second_s)}, as {than}"
     factor = ratio if ratio >= 1 else 1 / ratio
-    return f"a step takes {_time(gap.second_s)}, {factor:.2f} times {way} than {than}: {why}"
+    return f"a step takes {duration(gap.second_s)}, {factor:.2f} times {way} than {than}: {why}"
 
 
 def _one_rank(found: RankLedger) -> str:
@@ -139,8 +139,8 @@ def _one_rank(found: RankLedger) -> str:
     waits = {c: float(s) for c, s in ledger.items() if c.startswith(_WAITS)}
     largest = max(waits, key=lambda cause: waits[cause], default=None)
     if largest is None or waits[largest] < 0.1 * step:
-        return f"a step of {_time(step)} is mostly computation"
-    share = f"{waits[largest] / step:.0%} of a step of {_time(step)}"
+        return f"a step of {duration(step)} is mostly computation"
+    share = f"{waits[largest] / step:.0%} of a step of {duration(step)}"
     if largest.startswith("exposed"):
         return f"communication-bound: {largest} takes {share}"
     if not found.on_device and largest == "idle: host":
@@ -165,7 +165,3 @@ def _waits(ledger: Ledger) -> Iterator[str]:
 def _ranks_named(ranks: tuple[int, ...]) -> str:
     some = ", ".join(map(str, ranks[:6])) + (", ..." if len(ranks) > 6 else "")
     return f"rank{'s' * (len(ranks) > 1)} {some}"
-
-
-def _time(seconds: Any) -> str:
-    return units.format(float(seconds), Dimension.SECONDS, digits=3)

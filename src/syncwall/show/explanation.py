@@ -12,15 +12,14 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from syncwall import units
 from syncwall.explain.answer import Explanation
 from syncwall.explain.side_by_side import SideBySide
+from syncwall.explain.traces import JobTraces
 from syncwall.show.explained_files import file_lines
 from syncwall.show.explained_words import next_lines, verdict, why_lines
-from syncwall.timeline.ledger import Ledger
-from syncwall.units import Dimension
+from syncwall.show.ledger_table import ledger_table
+from syncwall.show.measurement import duration
 
-_BAR = 22
 _FINDINGS = 6
 _FILES = 12
 _LEAST = 0.005
@@ -34,7 +33,7 @@ def explanation_page(found: Explanation) -> RenderableType:
     if found.gap is not None:
         parts += [_gap(found, found.gap), Text()]
     elif found.traces is not None:
-        parts += [_ledger(found.traces.ledger.ledger, found.traces.rank), Text()]
+        parts += [_ledger(found.traces), Text()]
     parts += _labelled("Why", why_lines(found))
     parts += _findings(found)
     parts += _labelled("Next", next_lines(found))
@@ -99,20 +98,10 @@ def _files(found: Explanation) -> Table:
     return table
 
 
-def _ledger(ledger: Ledger, rank: int | None) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    who = "" if rank is None else f" (rank {rank})"
-    table.add_column(f"  where the time of a step goes{who}")
-    for head in ("", "time", "%"):
-        table.add_column(head, justify="left" if not head else "right")
-    step = float(ledger.total)
-    for cause, seconds in sorted(ledger.items(), key=lambda pair: -float(pair[1])):
-        share = float(seconds) / step
-        if share >= _LEAST:
-            bar = Text("█" * round(_BAR * share) or "▏", "cyan")
-            table.add_row(f"    {cause}", bar, _time(seconds), f"{share:.1%}")
-    table.add_row("    step", "", _time(step), "100%")
-    return table
+def _ledger(traces: JobTraces) -> Table:
+    who = "" if traces.rank is None else f" (rank {traces.rank})"
+    title = f"where the time of a step goes{who}"
+    return ledger_table(title, traces.ledger.ledger, _LEAST * traces.ledger.step_s)
 
 
 def _gap(found: Explanation, gap: SideBySide) -> Table:
@@ -125,12 +114,16 @@ def _gap(found: Explanation, gap: SideBySide) -> Table:
         share = f"{one.gap_s / gap.gap_s:.0%}" if gap.gap_s else ""
         sign = "+" if one.gap_s >= 0 else "−"
         table.add_row(
-            f"    {one.cause}", _time(one.first_s), _time(one.second_s),
-            f"{sign}{_time(abs(one.gap_s))}", share,
+            f"    {one.cause}", duration(one.first_s), duration(one.second_s),
+            f"{sign}{duration(abs(one.gap_s))}", share,
         )  # fmt: skip
     sign = "+" if gap.gap_s >= 0 else "−"
     table.add_row(
-        "    step", _time(gap.first_s), _time(gap.second_s), f"{sign}{_time(abs(gap.gap_s))}", ""
+        "    step",
+        duration(gap.first_s),
+        duration(gap.second_s),
+        f"{sign}{duration(abs(gap.gap_s))}",
+        "",
     )
     return table
 
@@ -153,7 +146,3 @@ def _labelled(label: str, lines: Iterator[str]) -> list[RenderableType]:
         Text.assemble((f"{label if number == 0 else '':<10}", "bold"), line)
         for number, line in enumerate(lines)
     ]
-
-
-def _time(seconds: Any) -> str:
-    return units.format(float(seconds), Dimension.SECONDS, digits=3)

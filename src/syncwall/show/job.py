@@ -14,6 +14,8 @@ from syncwall.answer.prediction import Prediction
 from syncwall.job.changes import Change
 from syncwall.job.completion import Completion
 from syncwall.job.settled import Input
+from syncwall.show.ledger_table import ledger_table
+from syncwall.show.measurement import duration
 from syncwall.show.prediction import assumed
 from syncwall.show.spans import energy, money, span
 from syncwall.units import Dimension
@@ -36,7 +38,11 @@ def job_page(
         Text(),
     ]
     if completion.finished_share:
-        parts += [_ledger(completion), Text()]
+        table = ledger_table(
+            "where the time goes (mean)", completion.ledger, 1.0,
+            total="all", width=_BAR, text=span,
+        )  # fmt: skip
+        parts += [table, Text()]
     parts += [
         Text.assemble(("Stops     ", "bold"), _stops(completion)),
         Text.assemble(("Saves     ", "bold"), _saves(completion)),
@@ -91,8 +97,8 @@ def verdict(completion: Completion) -> str:
 def _step(prediction: Prediction) -> Text:
     low, high = prediction.step_interval_s
     return Text(
-        f"  step      {_seconds(prediction.step_s)}  (80 % interval {_seconds(low)} to "
-        f"{_seconds(high)})   {prediction.tokens_per_s_per_gpu:,.0f} tokens/s/GPU   "
+        f"  step      {duration(prediction.step_s)}  (80 % interval {duration(low)} to "
+        f"{duration(high)})   {prediction.tokens_per_s_per_gpu:,.0f} tokens/s/GPU   "
         f"MFU {prediction.mfu:.1%}\n            {prediction.verdict}"
     )
 
@@ -119,22 +125,6 @@ def _bounds(completion: Completion) -> Table:
         table.add_row("  cost", *map(money, cost), paid)
     if power is not None:
         table.add_row("  energy", *map(energy, power), f"{bill.watts_per_gpu:,.0f} W a GPU, all in")
-    return table
-
-
-def _ledger(completion: Completion) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    table.add_column("  where the time goes (mean)")
-    table.add_column("")
-    table.add_column("time", justify="right")
-    table.add_column("%", justify="right")
-    whole = completion.mean_s
-    for cause, seconds in sorted(completion.ledger.items(), key=lambda pair: -pair[1]):
-        share = seconds / whole
-        if seconds >= 1.0:
-            bar = "█" * round(_BAR * share) or "▏"
-            table.add_row(f"    {cause}", Text(bar, "cyan"), span(seconds), f"{share:.1%}")
-    table.add_row("    all", "", span(whole), "100%")
     return table
 
 
@@ -222,7 +212,3 @@ def _value(i: Input) -> str:
     if i.dimension is Dimension.USD_PER_GPU_HOUR:
         return f"${i.value:.2f}/GPU-hour"
     return units.format(i.value, i.dimension, digits=3)
-
-
-def _seconds(seconds: float) -> str:
-    return units.format(seconds, Dimension.SECONDS, digits=3)

@@ -11,15 +11,14 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from syncwall import units
 from syncwall.answer.prediction import MFU_CONVENTION, Prediction, predict
 from syncwall.describe import Layout, Run
 from syncwall.plan.compared import differences
 from syncwall.plan.front import Objective, Point
 from syncwall.plan.search import Candidate, Found
 from syncwall.show.layout_words import columns, said
+from syncwall.show.measurement import duration
 from syncwall.show.record import record
-from syncwall.units import Dimension
 
 _STEP = 0.85
 """Points of the front are shown where memory falls by this factor."""
@@ -86,7 +85,7 @@ def _verdict(plan: Plan) -> str:
     if plan.best:
         best = plan.best[0].prediction
         what = f"{said(best.run.layout)} on {best.run.gpus:,} GPUs"
-        line = f"{what}: {_time(best.step_s)} a step, MFU {best.mfu:.1%}"
+        line = f"{what}: {duration(best.step_s)} a step, MFU {best.mfu:.1%}"
         if plan.yours is not None:
             now = predict(plan.yours)
             line += f", {now.step_s / best.step_s:.2f} times as fast as yours"
@@ -124,7 +123,7 @@ def _table(plan: Plan) -> Table:
 
 
 def _figures(plan: Plan, found: Prediction) -> Iterator[str]:
-    yield _time(found.step_s)
+    yield duration(found.step_s)
     yield f"{found.tokens_per_s_per_gpu:,.0f}"
     yield f"{found.mfu:.1%}"
     yield f"{found.memory_bytes / 1e9:.0f}" + ("" if found.fits else " !")
@@ -140,11 +139,11 @@ def _why(plan: Plan) -> Iterator[Text]:
         others.append(("yours", predict(plan.yours)))
     for number, (name, other) in enumerate(others):
         found = ", ".join(
-            f"{one.cause} {'+' if one.seconds > 0 else '−'}{_time(abs(one.seconds))}"
+            f"{one.cause} {'+' if one.seconds > 0 else '−'}{duration(abs(one.seconds))}"
             for one in differences(best, other)[:5]
         )
         apart = other.step_s - best.step_s
-        more = f"{name} takes {_time(abs(apart))} {'more' if apart >= 0 else 'less'} than 1"
+        more = f"{name} takes {duration(abs(apart))} {'more' if apart >= 0 else 'less'} than 1"
         head = "Why       " if number == 0 else "          "
         yield Text.assemble((head, "bold"), f"{more}: {found}" if found else more)
 
@@ -156,7 +155,7 @@ def _front(plan: Plan) -> Iterator[Text]:
         slower = point.step_s / plan.best[0].step_s - 1
         head = "Trade     " if number == 0 else "          "
         gpus = f"{point.gpus:>6,} GPUs  " if several else ""
-        time = f"{_time(point.step_s)} ({slower:+.0%})"
+        time = f"{duration(point.step_s)} ({slower:+.0%})"
         memory = f"{point.memory_bytes / 1e9:.0f} GB"
         line = f"{gpus}{time:<16}{memory:>7}   {said(point.layout())}"
         yield Text.assemble((head, "bold"), line)
@@ -177,8 +176,8 @@ def _thinned(plan: Plan) -> Iterator[Point]:
 def _notes(plan: Plan) -> str:
     low, high = plan.best[0].prediction.step_interval_s
     return (
-        f"Evidence  80 % interval of the best: {_time(low)} to {_time(high)}; times of layouts on "
-        f"one machine err together. MFU: {MFU_CONVENTION}. Trade: time against memory."
+        f"Evidence  80 % interval of the best: {duration(low)} to {duration(high)}; times of "
+        f"layouts on one machine err together. MFU: {MFU_CONVENTION}. Trade: time against memory."
     )
 
 
@@ -205,7 +204,3 @@ def _layout(layout: Layout) -> dict[str, Any]:
     plain = record(layout)
     plain.pop("provenance", None)
     return plain
-
-
-def _time(seconds: Any) -> str:
-    return units.format(float(seconds), Dimension.SECONDS, digits=3)

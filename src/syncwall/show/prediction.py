@@ -16,11 +16,15 @@ from syncwall.answer.prediction import MFU_CONVENTION, Prediction
 from syncwall.answer.timeline import micro_batch_intervals
 from syncwall.cost.communication import nic_reached
 from syncwall.cost.measured import Measured
+from syncwall.show.ledger_table import ledger_table
+from syncwall.show.measurement import duration
 from syncwall.show.record import record
 from syncwall.show.strip import strips
 from syncwall.units import Dimension
 
 _BAR = 22
+_LEAST = 0.0005
+"""Share of a step from which a cause has a line."""
 
 
 def prediction_page(
@@ -32,7 +36,7 @@ def prediction_page(
         Text(),
         _numbers(prediction),
         Text(),
-        _ledger(prediction),
+        ledger_table("where the time goes", prediction.ledger, _LEAST * prediction.step_s),
         Text(),
         *_strips(prediction),
         Text.assemble(("Why       ", "bold"), _why(prediction)),
@@ -129,29 +133,14 @@ def _numbers(prediction: Prediction) -> RenderableType:
     shares = " · ".join(f"{cause} {size / 1e9:.1f}" for cause, size in parts if size > 5e7)
     return Group(
         Text(
-            f"  step      {_time(prediction.step_s)}  (80 % interval {_time(low)} to {_time(high)})"
+            f"  step      {duration(prediction.step_s)}  "
+            f"(80 % interval {duration(low)} to {duration(high)})"
             f"     {prediction.tokens_per_s_per_gpu:,.0f} tokens/s/GPU"
             f"     MFU {prediction.mfu:.1%}  HFU {prediction.hfu:.1%}  ({MFU_CONVENTION})"
         ),
         Text(f"  memory    {used / 1e9:.1f} of {have / 1e9:.1f} GB  {bar}"),
         Text(f"            {shares}"),
     )
-
-
-def _ledger(prediction: Prediction) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    table.add_column("  where the time goes")
-    table.add_column("")
-    table.add_column("time", justify="right")
-    table.add_column("%", justify="right")
-    ordered = sorted(prediction.ledger.items(), key=lambda pair: -float(pair[1]))
-    for cause, seconds in ordered:
-        share = float(seconds) / prediction.step_s
-        if share >= 0.0005:
-            bar = "█" * round(_BAR * share) or "▏"
-            table.add_row(f"    {cause}", Text(bar, "cyan"), _time(seconds), f"{share:.1%}")
-    table.add_row("    step", "", _time(prediction.step_s), "100%")
-    return table
 
 
 def _strips(prediction: Prediction) -> list[Text]:
@@ -168,17 +157,19 @@ def _why(prediction: Prediction) -> str:
     waiting = {c: float(s) for c, s in ledger.items() if c.startswith(waits)}
     working = {c: float(s) for c, s in ledger.items() if c not in waiting}
     work = max(working, key=lambda cause: working[cause])
-    said = f"{work} takes {_time(working[work])} ({working[work] / step:.0%})"
+    said = f"{work} takes {duration(working[work])} ({working[work] / step:.0%})"
     if waiting:
         wait = max(waiting, key=lambda cause: waiting[cause])
-        said += f"; the largest wait is {wait}, {_time(waiting[wait])} ({waiting[wait] / step:.0%})"
+        said += (
+            f"; the largest wait is {wait}, {duration(waiting[wait])} ({waiting[wait] / step:.0%})"
+        )
         call = heaviest(prediction, wait)
         if call is not None:
             size = units.format(call.bytes, Dimension.BYTES, digits=3)
             said += (
                 f": one {call.kind} of the {call.name} moves {size} among {call.ranks} GPUs in "
                 f"{call.domains} scale-up domain{'s' * (call.domains > 1)} and takes "
-                f"{_time(call.seconds)}"
+                f"{duration(call.seconds)}"
             )
     return said
 
@@ -190,11 +181,7 @@ def _next(proposals: list[Improvement]) -> RenderableType:
     for number, proposal in enumerate(proposals, 1):
         memory = f"memory {proposal.memory_bytes / 1e9:+.1f} GB"
         faster = proposal.gained_s >= 0
-        gain = f"{'−' if faster else '+'}{_time(abs(proposal.gained_s))}"
+        gain = f"{'−' if faster else '+'}{duration(abs(proposal.gained_s))}"
         head = Text("Next    " if number == 1 else "        ", "bold")
         table.add_row(head, f"{number}", proposal.change, gain, memory)
     return table
-
-
-def _time(seconds: Any) -> str:
-    return units.format(float(seconds), Dimension.SECONDS, digits=3)

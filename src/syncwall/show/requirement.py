@@ -13,6 +13,7 @@ from syncwall import units
 from syncwall.plan.network.requirement import Requirement
 from syncwall.plan.network.targets import Target
 from syncwall.plan.reference import Reference
+from syncwall.show.measurement import duration
 from syncwall.show.wall import layout_words
 from syncwall.units import Dimension
 
@@ -118,7 +119,7 @@ def _rows(found: Sequence[Requirement]) -> Iterator[tuple[str, list[str], str]]:
     yield "longest start of a collective between nodes", [], "bold"
     for target in _SOLVED:
         yield f"  {_name(target, first)}", [_latency(one, target) for one in found], ""
-    yield "  as it is", [_time(o.traffic.start_s) if o.traffic else "" for o in found], ""
+    yield "  as it is", [duration(o.traffic.start_s) if o.traffic else "" for o in found], ""
 
 
 def _name(target: Target, one: Requirement) -> str:
@@ -166,7 +167,7 @@ def _latency(one: Requirement, target: Target) -> str:
     if factor == float("inf"):
         return "any"
     now = one.traffic.start_s
-    return f"{_time(now * factor)}, x {factor:.3g}"
+    return f"{duration(now * factor)}, x {factor:.3g}"
 
 
 def _lines(found: Sequence[Requirement], start: Reference) -> list[tuple[str, str]]:
@@ -180,8 +181,8 @@ def _lines(found: Sequence[Requirement], start: Reference) -> list[tuple[str, st
         plain = first.plain
         lines.append((
             "By hand",
-            f"{_size(plain.node_bytes)} out of a node in {_time(plain.compute_s)} of computation "
-            f"at half the peak; at {RULE_OF_THUMB:.0%} reached "
+            f"{_size(plain.node_bytes)} out of a node in {duration(plain.compute_s)} of "
+            f"computation at half the peak; at {RULE_OF_THUMB:.0%} reached "
             f"{_bits(plain.node_bytes_per_s / RULE_OF_THUMB)} advertised (--reached 80%)",
         ))  # fmt: skip
     how = "the best by search" if start.layout_searched else "as stated"
@@ -208,7 +209,7 @@ def _why(one: Requirement) -> str:
     said = (
         f"at {one.gpus:,} GPUs the network is mostly used by {traffic.kind}s of "
         f"{_size(traffic.bytes)} ({traffic.axis}, {traffic.ranks:,} ranks in {traffic.domains:,} "
-        f"domains); {_time(traffic.start_s)} of each is latency"
+        f"domains); {duration(traffic.start_s)} of each is latency"
     )
     if one.nic_bytes_per_s.get(Target.EFFICIENCY) is None:
         share = one.ideal.step_s / one.endless_step_s
@@ -222,7 +223,3 @@ def _bits(rate: float) -> str:
 
 def _size(count: float) -> str:
     return units.format(count, Dimension.BYTES, digits=3, unit="MB" if count < 1e9 else "GB")
-
-
-def _time(seconds: float) -> str:
-    return units.format(seconds, Dimension.SECONDS, digits=3)

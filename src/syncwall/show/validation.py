@@ -11,8 +11,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from syncwall import units
-from syncwall.units import Dimension
+from syncwall.show.measurement import duration
 from syncwall.validate.evaluation import Outcome
 from syncwall.validate.report import Report, SetReport
 
@@ -111,7 +110,13 @@ def _worst(report: Report, count: int) -> Iterator[RenderableType]:
 
 def _run(one: Outcome) -> list[str]:
     row = one.case.row
-    return [row.id, row.place, _time(one.case.measured_s), _time(one.step_s), f"{one.ratio:.2f}"]
+    return [
+        row.id,
+        row.place,
+        duration(one.case.measured_s),
+        duration(one.step_s),
+        f"{one.ratio:.2f}",
+    ]
 
 
 def _left_out(report: Report) -> Iterator[RenderableType]:
@@ -162,7 +167,3 @@ def _summary(report: Report) -> Iterator[RenderableType]:
         mean = "" if by_source is None else f", {by_source:.0%} as a mean over sources"
         said = f"80 % intervals hold {found.coverage80_rows:.0%} of {found.n:,} held-out rows{mean}"
         yield Text.assemble(("Interval  ", "bold"), said)
-
-
-def _time(seconds: float) -> str:
-    return units.format(seconds, Dimension.SECONDS, digits=3)
