@@ -1,6 +1,6 @@
 """The one model of the package, for a layout or for arrays of them.
 
-Holds `evaluate` and `prices_of`.
+Holds `evaluate`, `priced_step` and `prices_of`.
 """
 
 from typing import Any
@@ -29,9 +29,24 @@ def evaluate(
     network: Network | None = None,
 ) -> tuple[Work, StepTime]:
     """Work and time of a resolved layout, or of arrays of them; the one model of the package."""
-    prices = prices_of(cluster, layout, software, network)
+    work, time, _ = priced_step(model, cluster, layout, seq, software, network=network)
+    return work, time
+
+
+def priced_step(  # noqa: PLR0913 - a run has this many parts
+    model: Model,
+    cluster: Cluster,
+    layout: Layout,
+    seq: Any,
+    software: Software,
+    *,
+    network: Network | None = None,
+    measured: Measured | None = None,
+) -> tuple[Work, StepTime, Prices]:
+    """The same with the prices that it rests on; what was `measured` beats the catalogue."""
+    prices = prices_of(cluster, layout, software, network, measured)
     work = transformer_step(prices.setting.padded(model), layout, seq)
-    return work, step_time(work, layout, prices, layout.gpus)
+    return work, step_time(work, layout, prices, layout.gpus), prices
 
 
 def prices_of(

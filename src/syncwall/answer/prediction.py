@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any
 
-from syncwall.answer.evaluation import prices_of
+from syncwall.answer.evaluation import priced_step
 from syncwall.answer.interval import Interval, interval
 from syncwall.answer.settled import settled
 from syncwall.answer.site import NOWHERE, Site
@@ -18,10 +18,8 @@ from syncwall.cost.measured import Measured
 from syncwall.cost.prices import Prices
 from syncwall.describe import Run
 from syncwall.timeline.ledger import Ledger
-from syncwall.timeline.step import step_time
 from syncwall.work.block import EXPOSED, Work
 from syncwall.work.memory import Memory, step_memory
-from syncwall.work.step import transformer_step
 
 MFU_CONVENTION = "causal, dense 16-bit peak"
 
@@ -42,9 +40,10 @@ def predict(
     run, assumed = settled(run)
     if site.known:
         site = site.seen_from(Traits.of(run.model, run.cluster, run.layout, run.software, run.seq))
-    prices = prices_of(run.cluster, run.layout, run.software, network, measured)
-    work = transformer_step(prices.setting.padded(run.model), run.layout, run.seq)
-    time = step_time(work, run.layout, prices, run.gpus)
+    work, time, prices = priced_step(
+        run.model, run.cluster, run.layout, run.seq, run.software,
+        network=network, measured=measured,
+    )  # fmt: skip
     memory = step_memory(run.model, run.layout, run.seq)
     ledger = time.ledger.without_zeros().scaled(site.bias)
     step_s = float(time.step_s) * site.bias

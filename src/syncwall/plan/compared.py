@@ -7,8 +7,10 @@ from dataclasses import dataclass
 
 from syncwall.answer.prediction import Prediction
 
-SMALL = 0.02
-"""Differences of a cause below this share of the larger step are not worth a word."""
+SMALL = 0.002
+"""Differences of a cause below this share of the first step are not worth a word."""
+OF_GAP = 0.1
+"""Nor are those below this share of the difference of the steps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +26,6 @@ def differences(first: Prediction, second: Prediction) -> list[Difference]:
     """Where `second` spends more or less than `first`, the largest difference first."""
     causes = dict.fromkeys([*first.ledger, *second.ledger])
     found = [Difference(c, float(second.ledger[c]) - float(first.ledger[c])) for c in causes]
-    least = max(abs(second.step_s - first.step_s) * 0.1, SMALL * 0.1 * first.step_s)
+    least = max(OF_GAP * abs(second.step_s - first.step_s), SMALL * first.step_s)
     kept = [one for one in found if abs(one.seconds) >= least]
     return sorted(kept, key=lambda one: -abs(one.seconds))

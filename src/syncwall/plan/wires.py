@@ -9,16 +9,14 @@ from typing import Any, Final
 
 import numpy as np
 
-from syncwall.answer.evaluation import prices_of
+from syncwall.answer.evaluation import priced_step
 from syncwall.cost.calibration import calibration
 from syncwall.cost.communication import NcclNetwork
 from syncwall.cost.path import Path, paths
 from syncwall.cost.prices import Prices
 from syncwall.describe import Cluster, Layout, Model, Software
 from syncwall.timeline.ledger import Ledger
-from syncwall.timeline.step import step_time
 from syncwall.work.block import EXPOSED, Work
-from syncwall.work.step import transformer_step
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +86,9 @@ class Case:
         ways = paths(layout, cluster)
         fit = calibration(cluster.device).network
         network = NcclNetwork(layout, cluster, fit, latency=wires.latency)
-        prices = prices_of(cluster, layout, self.software, network)
-        work = transformer_step(prices.setting.padded(self.model), layout, self.seq)
-        time = step_time(work, layout, prices, layout.gpus)
+        work, time, prices = priced_step(
+            self.model, cluster, layout, self.seq, self.software, network=network
+        )
         return Timed(cluster, layout, work, prices, time.step_s, time.ledger, ways)
 
     def using(self, gpus: int) -> "Case":

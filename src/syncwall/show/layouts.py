@@ -5,6 +5,7 @@ Holds `Plan`, `layouts_page` and `layouts_record`.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from rich.console import Group, RenderableType
@@ -43,6 +44,11 @@ class Plan:
     """The layout that the user has now."""
     price_usd_per_gpu_hour: float | None = None
 
+    @cached_property
+    def now(self) -> Prediction | None:
+        """What is predicted for the layout that the user has."""
+        return None if self.yours is None else predict(self.yours)
+
     def cost(self, step_s: float, gpus: int) -> float:
         """Of a billion tokens: in USD, or in GPU-hours where no price is known."""
         hours = step_s * gpus / _HOUR_S / (self.global_batch * self.run.seq) * _BILLION
@@ -75,7 +81,7 @@ def layouts_record(plan: Plan) -> dict[str, Any]:
         "layouts_possible": plan.found.counted,
         "layouts_fitting": plan.found.fitting,
         "best": best,
-        "yours": None if plan.yours is None else _candidate(plan, predict(plan.yours)),
+        "yours": None if plan.now is None else _candidate(plan, plan.now),
         "front": [_point(plan, point) for point in plan.found.front],
         "least_memory_bytes": None if nearest is None else nearest.memory_bytes,
     }
@@ -86,9 +92,8 @@ def _verdict(plan: Plan) -> str:
         best = plan.best[0].prediction
         what = f"{said(best.run.layout)} on {best.run.gpus:,} GPUs"
         line = f"{what}: {duration(best.step_s)} a step, MFU {best.mfu:.1%}"
-        if plan.yours is not None:
-            now = predict(plan.yours)
-            line += f", {now.step_s / best.step_s:.2f} times as fast as yours"
+        if plan.now is not None:
+            line += f", {plan.now.step_s / best.step_s:.2f} times as fast as yours"
         return line
     nearest = plan.found.smallest
     if plan.found.fitting:
@@ -104,8 +109,8 @@ def _verdict(plan: Plan) -> str:
 
 def _table(plan: Plan) -> Table:
     rows = [(str(i), one.prediction) for i, one in enumerate(plan.best, 1)]
-    if plan.yours is not None:
-        rows.append(("yours", predict(plan.yours)))
+    if plan.now is not None:
+        rows.append(("yours", plan.now))
     shown = columns([found.run.layout for _, found in rows])
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     several = len({found.run.gpus for _, found in rows}) > 1
@@ -135,8 +140,8 @@ def _why(plan: Plan) -> Iterator[Text]:
     """Where the second layout, and the user's own, lose."""
     best = plan.best[0].prediction
     others = [("2", one.prediction) for one in plan.best[1:2]]
-    if plan.yours is not None:
-        others.append(("yours", predict(plan.yours)))
+    if plan.now is not None:
+        others.append(("yours", plan.now))
     for number, (name, other) in enumerate(others):
         found = ", ".join(
             f"{one.cause} {'+' if one.seconds > 0 else '−'}{duration(abs(one.seconds))}"

@@ -7,6 +7,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from syncwall import units
+from syncwall.cli.shares import share_of
 from syncwall.problems import InputError, did_you_mean
 from syncwall.units import Dimension
 
@@ -82,10 +83,10 @@ def _ratio(text: str) -> float:
 
 
 def _share(text: str) -> float:
-    try:
-        return float(text[:-1]) / 100 if text.endswith("%") else float(text)
-    except ValueError:
-        raise InputError.of(f'--growth: "{text}" is no share: write 20% or 0.2') from None
+    found = share_of(text)
+    if found is None:
+        raise InputError.of(f'--growth: "{text}" is no share: write 20% or 0.2')
+    return found
 
 
 def kind_named(name: str | None) -> "Kind | None":

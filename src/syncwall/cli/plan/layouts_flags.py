@@ -9,10 +9,12 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from syncwall.cli.shares import share_of
 from syncwall.describe import Cluster, Layout, lookup
 from syncwall.describe.overrides import run_with
 from syncwall.describe.reading import faults_of
 from syncwall.documents import parse_document
+from syncwall.plan.wires import with_gpus
 from syncwall.problems import InputError, Problem
 
 
@@ -52,7 +54,8 @@ def sizes_of(file: Path | None, flags: Mapping[str, str], gpus: str | None) -> l
     odd = next((count for count in counts if count > each and count % each), None)
     if odd is not None:
         raise InputError.of(f"--gpus: {odd} GPUs are no whole nodes of {each}")
-    return [cluster.using(max(count // each, 1), min(count, each)) for count in counts]
+    whole = cluster.using(gpus_per_node=each)
+    return [with_gpus(whole, count) for count in counts]
 
 
 def gpu_counts(text: str) -> list[int]:
@@ -74,10 +77,7 @@ def gpu_counts(text: str) -> list[int]:
 
 def share(text: str, flag: str) -> float:
     """A share written as "5%" or "0.05"."""
-    try:
-        found = float(text.removesuffix("%")) / (100.0 if text.endswith("%") else 1.0)
-    except ValueError:
-        found = -1.0
-    if not 0.0 <= found < 1.0:
+    found = share_of(text)
+    if found is None or not 0.0 <= found < 1.0:
         raise InputError.of(f'{flag}: "{text}" is no share: write for example 5%')
     return found

@@ -9,6 +9,7 @@ from typing import Annotated
 import tyro
 
 from syncwall.cli.run_flags import LayoutFlags, SoftwareFlags, stated
+from syncwall.cli.shares import share_of
 from syncwall.problems import InputError
 
 
@@ -81,11 +82,8 @@ def network(  # noqa: PLR0913, PLR0917 - the flags of the verb
 
 def _share(flag: str, text: str) -> float:
     """A share such as 80% or 0.8."""
-    try:
-        value = float(text.removesuffix("%")) / (100.0 if text.endswith("%") else 1.0)
-    except ValueError:
-        value = -1.0
-    if not 0.0 < value <= 1.0:
+    value = share_of(text)
+    if value is None or not 0.0 < value <= 1.0:
         raise InputError.of(f'--{flag}: "{text}" is not a share: write for example "80%"')
     return value
 

@@ -55,6 +55,7 @@ def wall(  # noqa: PLR0913, PLR0917 - the flags of the verb
     from syncwall.catalogue import searched_first
     from syncwall.cli.from_file import settings_of
     from syncwall.cli.progress import bar
+    from syncwall.documents import write_whole
     from syncwall.plan.reference import reference
     from syncwall.plan.wall.found import wall_of
     from syncwall.show.terminal import print_json, print_page
@@ -72,7 +73,7 @@ def wall(  # noqa: PLR0913, PLR0917 - the flags of the verb
             progress=progress,
         )  # fmt: skip
     if chart is not None:
-        chart.write_text(svg_chart(answer).file(), encoding="utf-8")
+        write_whole(chart, svg_chart(answer).file())
     if json:
         print_json(wall_record(answer, start))
     else:
