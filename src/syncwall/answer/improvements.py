@@ -9,12 +9,15 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from syncwall.answer.prediction import Prediction, predict
+from syncwall.answer.many import SIZES, Evaluated, evaluated
+from syncwall.answer.prediction import Prediction, as_seen_from
 from syncwall.describe import Layout, Run
 from syncwall.describe.layout import Recompute, Schedule, Shard
 
 _OPEN: Final = {"dp": None, "shard_degree": None}
 """Filled in again for another split."""
+_WORTH: Final = 0.005
+"""Share of a step that a change must save to be named."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +31,8 @@ class Improvement:
     """Seconds of the step that it saves."""
     memory_bytes: float
     """Memory that it needs more (or less, if negative)."""
+    fields: dict[str, Any]
+    """Fields of the layout that change, with their new values; None: filled in again."""
 
 
 def improvements(prediction: Prediction, count: int = 3) -> list[Improvement]:
@@ -35,17 +40,39 @@ def improvements(prediction: Prediction, count: int = 3) -> list[Improvement]:
 
     If the run itself does not fit, the fastest changes that make it fit.
     """
-    found = []
+    tried = []
     for change, fields in _changes(prediction.run):
         run = _changed(prediction.run, fields)
-        if run is None:
-            continue
-        other = predict(run, site=prediction.site, measured=prediction.calibration.measured)
-        gained = prediction.step_s - other.step_s
-        if other.fits and (gained > 0.005 * prediction.step_s or not prediction.fits):
+        if run is not None:
+            tried.append((change, fields, run))
+    times = _evaluated(prediction, [run for _, _, run in tried])
+    have = prediction.run.cluster.device.memory.size_bytes
+    found = []
+    for (change, fields, run), other in zip(tried, times, strict=True):
+        gained = prediction.step_s - other.step_s * as_seen_from(run, prediction.site).bias
+        worth = gained > _WORTH * prediction.step_s or not prediction.fits
+        if other.memory_bytes <= have and worth:
             extra = other.memory_bytes - prediction.memory_bytes
-            found.append(Improvement(change, run, gained, extra))
+            found.append(Improvement(change, run, gained, extra, fields))
     return sorted(found, key=lambda found: -found.gained_s)[:count]
+
+
+def _evaluated(prediction: Prediction, runs: list[Run]) -> list[Evaluated]:
+    """Each run as it would be predicted; those that differ in sizes only are one call."""
+    alike: dict[tuple[Any, ...], list[int]] = {}
+    others = [name for name in Layout.model_fields if name not in SIZES]
+    for index, run in enumerate(runs):
+        key = tuple(getattr(run.layout, name) for name in others)
+        alike.setdefault(key, []).append(index)
+    found: dict[int, Evaluated] = {}
+    run, measured = prediction.run, prediction.calibration.measured
+    for indices in alike.values():
+        layouts = [runs[index].layout for index in indices]
+        several = evaluated(
+            run.model, run.cluster, layouts, run.seq, run.software, measured=measured
+        )
+        found |= dict(zip(indices, several, strict=True))
+    return [found[index] for index in range(len(runs))]
 
 
 def _changed(run: Run, fields: dict[str, Any]) -> Run | None:

@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from syncwall.answer.evaluation import evaluate
+from syncwall.answer.evaluation import priced_step
 from syncwall.answer.open_fields import likeliest
+from syncwall.cost.measured import Measured
 from syncwall.describe import Cluster, Layout, Model, Software
 from syncwall.work.memory import step_memory
 
@@ -34,12 +35,18 @@ class Evaluated:
 
 
 def evaluated(
-    model: Model, cluster: Cluster, layouts: Sequence[Layout], seq: int, software: Software
+    model: Model,
+    cluster: Cluster,
+    layouts: Sequence[Layout],
+    seq: int,
+    software: Software,
+    *,
+    measured: Measured | None = None,
 ) -> list[Evaluated]:
     """Every layout of `layouts`, which are resolved and differ in `SIZES` only."""
     arrays = {name: np.array([getattr(one, name) for one in layouts]) for name in SIZES}
     many = layouts[0].model_copy(update=arrays)
-    _, time = evaluate(model, cluster, many, seq, software=software)
+    _, time, _ = priced_step(model, cluster, many, seq, software, measured=measured)
     count = len(layouts)
     seconds = np.broadcast_to(time.step_s, count)
     memory = np.broadcast_to(step_memory(model, many, seq).total, count)

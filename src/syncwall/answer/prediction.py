@@ -1,6 +1,6 @@
 """One run, predicted.
 
-Holds `predict` and `Prediction`.
+Holds `predict`, `Prediction`, `as_seen_from` and `traits_of`.
 """
 
 from dataclasses import asdict, dataclass, field
@@ -38,8 +38,7 @@ def predict(
     `measured` is what `syncwall measure` found on the machine; it beats the catalogue.
     """
     run, assumed = settled(run)
-    if site.known:
-        site = site.seen_from(Traits.of(run.model, run.cluster, run.layout, run.software, run.seq))
+    site = as_seen_from(run, site)
     work, time, prices = priced_step(
         run.model, run.cluster, run.layout, run.seq, run.software,
         network=network, measured=measured,
@@ -48,6 +47,16 @@ def predict(
     ledger = time.ledger.without_zeros().scaled(site.bias)
     step_s = float(time.step_s) * site.bias
     return Prediction(run, work, step_s, ledger, memory, prices, assumed, site)
+
+
+def as_seen_from(run: Run, site: Site) -> Site:
+    """What `site` says of `run`."""
+    return site.seen_from(traits_of(run)) if site.known else site
+
+
+def traits_of(run: Run) -> Traits:
+    """What a run is compared by with others."""
+    return Traits.of(run.model, run.cluster, run.layout, run.software, run.seq)
 
 
 @dataclass(frozen=True)
@@ -87,8 +96,7 @@ class Prediction:
     @property
     def traits(self) -> Traits:
         """What this run is compared by with others."""
-        run = self.run
-        return Traits.of(run.model, run.cluster, run.layout, run.software, run.seq)
+        return traits_of(self.run)
 
     @property
     def tokens_per_s_per_gpu(self) -> float:

@@ -1,11 +1,15 @@
 """Descriptions by name: from the catalogue, from a file, or varied from another one.
 
-Holds `load` and `Ref`, the annotation for a field that takes a name ("h100-sxm"), a path
-("./my-gpu.yaml"), a mapping, or a mapping with `base` (everything as in the base but for the keys
-given).
+Holds `load`, `only_catalogue`, and `Ref`, the annotation for a field that takes a name
+("h100-sxm"), a path ("./my-gpu.yaml"), a mapping, or a mapping with `base` (everything as in the
+base but for the keys given).
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Final, TypeVar
 
@@ -22,6 +26,17 @@ from syncwall.problems import InputError
 
 Described = TypeVar("Described", bound=Entry)
 _OWN: Final = ("name", "title", "aliases", "note", "provenance")
+_FILES_REFUSED: ContextVar[bool] = ContextVar("_FILES_REFUSED", default=False)
+
+
+@contextmanager
+def only_catalogue() -> Iterator[None]:
+    """Refuse paths inside a `with` block, for names that come from somebody else."""
+    before = _FILES_REFUSED.set(True)
+    try:
+        yield
+    finally:
+        _FILES_REFUSED.reset(before)
 
 
 def load(
@@ -36,12 +51,28 @@ def load(
     `leading_here` are the files whose `base` led to this one.
     """
     if looks_like_path(name):
+        if _FILES_REFUSED.get():
+            raise InputError.of(f'"{name}" is a path: only names of the catalogue are taken here')
         path = (directory or Path()) / Path(name).expanduser()
         path = path / "config.json" if path.is_dir() else path
     else:
         path = catalogue.find(kind, name)
+        if not leading_here and catalogue.directories() == [catalogue.BUILT_IN]:
+            return _built_in(kind, described, path)  # type: ignore[no-any-return]
     if path.resolve() in leading_here:
         raise InputError.of(f"{name} is based on itself")
+    return _read(kind, described, path, leading_here)
+
+
+@lru_cache(maxsize=512)
+def _built_in(kind: Kind, described: type[Any], path: Path) -> Any:
+    """An entry that nobody changes, read once; a user's catalogue could change all that use it."""
+    return _read(kind, described, path, ())
+
+
+def _read(
+    kind: Kind, described: type[Described], path: Path, leading_here: tuple[Path, ...]
+) -> Described:
     document = described.prepared(read_document(path))
     if isinstance(document.value, dict) and "base" in document.value:
         document = _expanded(document, kind, described, (*leading_here, path.resolve()))

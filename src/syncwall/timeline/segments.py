@@ -4,7 +4,7 @@ Holds `Segment`, `Segments` and `segments`. Operations that take no time are lef
 between two waits is one segment, whose causes are booked once instead of round by round.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -59,9 +59,9 @@ class Segments:
 def segments(block: Block, prices: Prices) -> Segments:
     """`block` priced and packed, with contention in its computation."""
     priced = [(op, prices.seconds(op.what)) for op in block.operations]
-    packed, where = _packed(priced)
-    waits = [tuple(_renumbered(segment.waits, where)) for segment in packed]
-    found = [replace(segment, waits=wait) for segment, wait in zip(packed, waits, strict=True)]
+    found, where = _packed(priced)
+    for segment in found:
+        segment.waits = tuple(_renumbered(segment.waits, where))
     awaited = tuple(_renumbered(block.awaited, where))
     blocked = [_blocked_share(index, found, awaited) for index in range(len(found))]
     _share_links(found, blocked)
@@ -90,6 +90,11 @@ def _issued(seconds: Any) -> Any:
     return 1.0 * (seconds > 0)
 
 
+def _takes_time(seconds: Any) -> bool:
+    """True unless it is zero, in arrays everywhere."""
+    return bool(seconds) if isinstance(seconds, float) else bool(np.any(seconds))
+
+
 def _packed(priced: list[tuple[Operation, Any]]) -> tuple[list[Segment], dict[int, int]]:
     """Segments, and the segment that each operation went into."""
     found: list[Segment] = []
@@ -99,7 +104,7 @@ def _packed(priced: list[tuple[Operation, Any]]) -> tuple[list[Segment], dict[in
     for index, (operation, seconds) in enumerate(priced):
         if operation.stream is Stream.COMPUTE:
             into = None if computing is None or _blocked(operation, where) else computing
-        elif np.any(seconds):
+        elif _takes_time(seconds):
             into = len(found) - 1 if found and _continues(operation, found[-1]) else None
         else:
             continue  # nothing moves, so nobody waits for it
@@ -141,7 +146,9 @@ def _blocked(operation: Operation, where: dict[int, int]) -> bool:
 
 def _awaited(priced: list[tuple[Operation, Any]]) -> set[int]:
     """Operations for whose end communication that takes time waits."""
-    moving = (op for op, seconds in priced if op.stream is not Stream.COMPUTE and np.any(seconds))
+    moving = (
+        op for op, seconds in priced if op.stream is not Stream.COMPUTE and _takes_time(seconds)
+    )
     return {wait.index for op in moving for wait in op.after if wait.of == "end"}
 
 
@@ -150,7 +157,7 @@ def _renumbered(waits: tuple[Wait, ...], where: dict[int, int]) -> list[Wait]:
     found: dict[tuple[int, str], Wait] = {}
     for wait in waits:
         if wait.index in where:
-            moved = replace(wait, index=where[wait.index])
+            moved = wait.on(where[wait.index])
             found.setdefault((moved.index, moved.of), moved)
     return list(found.values())
 

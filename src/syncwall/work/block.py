@@ -62,6 +62,10 @@ class Wait:
     """What it waits for; the start one round earlier means prefetch by one round, "computed" that
     all computation before it has ended, with what that waits for."""
 
+    def on(self, index: int) -> "Wait":
+        """The same wait for another operation."""
+        return Wait(index, self.when, self.share, self.of)
+
 
 @dataclass(frozen=True, slots=True)
 class Operation:
@@ -75,6 +79,10 @@ class Operation:
     after: tuple[Wait, ...] = ()
     """What must have ended before it starts, besides the operation before it on its stream."""
     phase: Phase = Phase.FORWARD
+
+    def waiting(self, after: tuple[Wait, ...]) -> "Operation":
+        """The same operation with other waits."""
+        return Operation(self.name, self.what, self.cause, self.stream, after, self.phase)
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,7 +52,7 @@ def gathered(block: Block, held: Held, layout: Any, *, each_time: Number) -> Blo
     ]
     begin = Operation("begin", Elementwise(0.0, 0), "elementwise", after=(Wait(0), Wait(1)))
     moved = [_shifted(operation, count) for operation in block.operations]
-    awaited = tuple(replace(wait, index=wait.index + count) for wait in block.awaited)
+    awaited = tuple(wait.on(wait.index + count) for wait in block.awaited)
     return replace(block, operations=(*gathers, begin, *moved), awaited=awaited)
 
 
@@ -104,8 +104,9 @@ def reduced_at_once(layout: Any) -> Any:
 
 
 def _shifted(operation: Operation, by: int) -> Operation:
-    waits = tuple(replace(wait, index=wait.index + by) for wait in operation.after)
-    return replace(operation, after=waits)
+    if not operation.after:
+        return operation
+    return operation.waiting(tuple(wait.on(wait.index + by) for wait in operation.after))
 
 
 def _not(truth: Number) -> Number:

@@ -1,0 +1,53 @@
+"""What to change: each proposal is what the model says of the changed run, nothing else."""
+
+import pytest
+
+import syncwall as sw
+from syncwall.answer.improvements import improvements
+from syncwall.answer.site import Site
+
+
+def run(**layout):
+    return sw.Run(
+        model="llama-3.1-70b",
+        cluster=sw.cluster("dgx-h100", nodes=32),
+        layout=sw.Layout(**{"tp": 8, "shard": "fsdp", "global_batch": 256, **layout}),
+    )
+
+
+@pytest.mark.parametrize(
+    "layout",
+    [{}, {"pp": 4, "micro_batch": 1}, {"shard": "ddp", "pp": 2}, {"micro_batch": 8}],
+    ids=["fsdp", "pipeline", "ddp", "large micro batch"],
+)
+def test_a_proposal_brings_what_its_own_prediction_says(layout):
+    now = sw.predict(run(**layout))
+    found = improvements(now, 5)
+    assert found
+    for one in found:
+        then = sw.predict(one.run)
+        assert one.gained_s == pytest.approx(now.step_s - then.step_s, rel=1e-9, abs=1e-12)
+        assert one.memory_bytes == pytest.approx(then.memory_bytes - now.memory_bytes, abs=1.0)
+        assert then.fits
+
+
+def test_known_runs_of_the_site_count_for_proposals_too():
+    site = Site.of([(1.2, 1.0)])
+    now = sw.predict(run(), site=site)
+    best = improvements(now)[0]
+    then = sw.predict(best.run, site=site)
+    assert best.gained_s == pytest.approx(now.step_s - then.step_s)
+
+
+def test_the_fields_are_the_change():
+    now = sw.predict(run())
+    for one in improvements(now, 5):
+        changed = now.run.layout.model_copy(update=one.fields).resolved(now.run.gpus)
+        assert changed == one.run.layout
+
+
+def test_proposals_are_sorted_and_worth_it():
+    now = sw.predict(run())
+    gains = [one.gained_s for one in improvements(now, 10)]
+    assert gains == sorted(gains, reverse=True)
+    assert min(gains) > 0.005 * now.step_s
