@@ -7,7 +7,7 @@ import syncwall as sw
 from syncwall.answer.evaluation import evaluate
 from syncwall.answer.prediction import Prediction
 from syncwall.describe import Layout, Run, Software
-from syncwall.timeline.step import _reduction_window, slowest_of
+from syncwall.timeline.step import reduction_window, slowest_of
 
 
 def predicted(software: dict[str, Any] | None = None, **layout: Any) -> Prediction:
@@ -43,7 +43,7 @@ def test_more_ranks_have_a_slower_slowest():
 )
 def test_chunks_are_reduced_beside_others(layout, passes):
     one = Layout.model_validate(layout).resolved(32)
-    assert float(_reduction_window(one, one.microbatches)) == passes
+    assert float(reduction_window(one, one.microbatches)) == passes
 
 
 def test_interleaved_ranks_hide_more_of_their_gradients():

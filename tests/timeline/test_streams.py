@@ -10,6 +10,7 @@ from syncwall.cost.prices import Prices
 from syncwall.cost.software import Setting
 from syncwall.describe import Layout, Software
 from syncwall.timeline.ledger import Ledger
+from syncwall.timeline.recorded import Record
 from syncwall.timeline.segments import Segment, Segments, segments
 from syncwall.timeline.streams import Clock
 from syncwall.work.block import Block, Operation, Stream, Wait
@@ -57,7 +58,7 @@ def test_prefetch_hides_what_it_can(compute, gather, ahead, expected):
 def test_three_rounds_tell_all(rounds, ahead, compute, gather):
     block = layer(compute, gather, ahead=ahead)
     short, _ = finished(block, rounds)
-    whole = Clock(intervals=[])
+    whole = Clock(record=Record())
     whole.run(block, rounds)
     assert short == pytest.approx(float(whole.join()))
 
@@ -171,7 +172,7 @@ def test_weights_have_come_before_the_last_computation_whatever_was_behind():
         Ledger({"work": 1.0}),
         awaited=(Wait(2),),
     )
-    short, whole = Clock(), Clock(intervals=[])
+    short, whole = Clock(), Clock(record=Record())
     for clock in (short, whole):
         clock.free[Stream.REDUCE] = 20.0
         clock.run(block, 30)

@@ -1,54 +1,176 @@
 """The intervals of a predicted step, and their export.
 
-Holds `micro_batch_intervals` (one micro batch of the last pipeline rank and its optimizer step) and
-`perfetto`, which writes them as a Chrome trace: one track a stream, no overlap on a track.
+Holds `micro_batch` (the last micro batch of the last pipeline rank and its optimizer step, in time,
+a `MicroBatch` with its `Span`s), `interval_count`, `micro_batch_intervals`, `facts` and `perfetto`,
+which writes them as a Chrome trace (`trace`): one track a stream, no overlap on a track.
 """
 
 import json
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from syncwall.answer.prediction import Prediction
+from syncwall.documents import write_whole
+from syncwall.timeline.ledger import Ledger
+from syncwall.timeline.recorded import Interval, Record
 from syncwall.timeline.segments import segments
-from syncwall.timeline.streams import Clock, Interval
+from syncwall.timeline.step import reduction_window
+from syncwall.timeline.streams import Clock
+from syncwall.work.block import Block, Phase, Stream, What
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """One part of a micro batch on the compute stream, seconds from the start."""
+
+    phase: Phase
+    start_s: float
+    end_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class MicroBatch:
+    """One micro batch and the optimizer step, as one rank sees them."""
+
+    intervals: list[Interval]
+    waits: list[Interval]
+    """Where computation stands still: together with the intervals of the compute stream they fill
+    the time from the start to the end."""
+    spans: tuple[Span, ...]
+    """Forward, backward (with recomputation) and the optimizer, one after the other."""
+    ledger: Ledger
+    earlier_s: float = 0.0
+    """How much earlier gradients leave because a rank has several chunks of the model: beside other
+    micro batches; what left before the start is not among the intervals."""
+
+    @property
+    def end_s(self) -> float:
+        """When the last stream is free."""
+        return self.spans[-1].end_s
+
+
+def micro_batch(prediction: Prediction) -> MicroBatch:
+    """Every operation and wait of the last micro batch, forward and backward, and the optimizer.
+
+    Gradients of several micro batches are added up elsewhere; the ledger here is without that.
+    """
+    record = Record()
+    clock = Clock(record=record)
+    spans: list[Span] = []
+    earlier_s = 0.0
+    for phase, blocks in _parts(prediction):
+        record.phase = phase
+        before, begun = clock.copy(), float(clock.free[Stream.COMPUTE])
+        for block in blocks:
+            record.block = block.name
+            clock.run(segments(block, prediction.prices), block.rounds)
+        if phase is Phase.BACKWARD:
+            earlier_s = _leave_earlier(clock, before, prediction)
+        ended = clock.free[Stream.COMPUTE] if phase is Phase.FORWARD else clock.join()
+        spans.append(Span(phase, begun, float(ended)))
+    return MicroBatch(record.intervals, record.waits, tuple(spans), clock.ledger, earlier_s)
+
+
+def _leave_earlier(clock: Clock, before: Clock, prediction: Prediction) -> float:
+    """Let gradients leave beside other micro batches, as `timeline.step` does; seconds gained."""
+    assert clock.record is not None
+    work, prices = prediction.work, prediction.prices
+    window = float(reduction_window(prediction.run.layout, work.microbatches))
+    if window <= 0:
+        return 0.0
+    before.record = None
+    begun = before.free[Stream.COMPUTE]
+    for block in work.stages[-1].backward:
+        before.run(segments(block, prices), block.rounds)
+    late = float(clock.free[Stream.REDUCE])
+    clock.hurry(Stream.REDUCE, (before.free[Stream.COMPUTE] - begun) * window)
+    earlier_s = late - float(clock.free[Stream.REDUCE])
+    clock.record.moved(Stream.REDUCE, earlier_s)
+    return earlier_s
+
+
+def interval_count(prediction: Prediction) -> int:
+    """How many intervals `micro_batch` would make."""
+    seconds = prediction.prices.seconds
+    return sum(
+        round(float(block.rounds)) * sum(bool(seconds(op.what) > 0) for op in block.operations)
+        for _, blocks in _parts(prediction)
+        for block in blocks
+    )
 
 
 def micro_batch_intervals(prediction: Prediction) -> list[Interval]:
     """Every operation of one micro batch, forward and backward, and of the optimizer step."""
-    prices = prediction.prices
-    clock = Clock(intervals=[])
-    stage = prediction.work.stages[-1]
-    for block in (*stage.forward, *stage.last_backward):
-        clock.run(segments(block, prices), block.rounds)
-    clock.join()
-    for block in stage.finish:
-        clock.run(segments(block, prices), block.rounds)
-    assert clock.intervals is not None
-    return clock.intervals
+    return micro_batch(prediction).intervals
 
 
 def perfetto(prediction: Prediction, path: Path) -> None:
     """Write the intervals to `path`; open it at ui.perfetto.dev or in chrome://tracing."""
-    events: list[dict[str, Any]] = []
+    write_whole(path, json.dumps(trace(prediction)))
+
+
+def trace(prediction: Prediction) -> dict[str, Any]:
+    """The intervals as a Chrome trace; waits of computation have a track of their own."""
+    found = micro_batch(prediction)
     streams: dict[str, int] = {}
-    for interval in micro_batch_intervals(prediction):
+    events: list[dict[str, Any]] = []
+    known: dict[int, dict[str, Any]] = {}
+    for interval in found.intervals:
+        assert interval.operation is not None
+        what = interval.operation.what
+        if id(what) not in known:
+            known[id(what)] = facts(what)
         track = streams.setdefault(interval.stream, len(streams))
-        events.append(
-            {
-                "name": interval.name,
-                "cat": interval.cause,
-                "ph": "X",
-                "pid": 0,
-                "tid": track,
-                "ts": round(interval.start_s * 1e6, 3),
-                "dur": round((interval.end_s - interval.start_s) * 1e6, 3),
-                "args": {"cause": interval.cause, "phase": interval.phase},
-            }
-        )
+        events.append(_event(interval, interval.name, track, known[id(what)]))
+    for wait in found.waits:
+        track = streams.setdefault("waits", len(streams))
+        events.append(_event(wait, f"waits for {wait.name}", track, {}))
     names = [
         {"name": "thread_name", "ph": "M", "pid": 0, "tid": track, "args": {"name": stream}}
         for stream, track in streams.items()
     ]
     title = f"{prediction.run.model.name}, one micro batch, predicted by syncwall"
     process = {"name": "process_name", "ph": "M", "pid": 0, "args": {"name": title}}
-    path.write_text(json.dumps({"traceEvents": [process, *names, *events]}))
+    return {"traceEvents": [process, *names, *events]}
+
+
+def facts(what: What) -> dict[str, Any]:
+    """FLOP, bytes and dimensions of an operation, as plain data."""
+    named = [field.name for field in fields(what)] + ["flops", "hbm_bytes"]
+    values = {name: getattr(what, name, None) for name in named}
+    return {
+        name: value if isinstance(value, str | bool) else float(value)
+        for name, value in values.items()
+        if value is not None and value != ""
+    }
+
+
+def _event(interval: Interval, name: str, track: int, more: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "name": name,
+        "cat": interval.cause,
+        "ph": "X",
+        "pid": 0,
+        "tid": track,
+        "ts": round(interval.start_s * 1e6, 3),
+        "dur": round((interval.end_s - interval.start_s) * 1e6, 3),
+        "args": {
+            "cause": interval.cause,
+            "phase": interval.phase,
+            "block": interval.block,
+            "round": interval.round,
+            **more,
+        },
+    }
+
+
+def _parts(prediction: Prediction) -> list[tuple[Phase, list[Block]]]:
+    """The blocks that are run at all, by phase."""
+    stage = prediction.work.stages[-1]
+    parts = [
+        (Phase.FORWARD, stage.forward),
+        (Phase.BACKWARD, stage.last_backward),
+        (Phase.FINISH, stage.finish),
+    ]
+    return [(phase, [block for block in blocks if block.rounds > 0]) for phase, blocks in parts]

@@ -74,6 +74,8 @@ class NcclNetwork:
 
     def collective_seconds(self, collective: Collective) -> Any:
         """NCCL's fastest choice; zero for one rank or no bytes."""
+        if isinstance(collective.bytes, float) and not collective.bytes:
+            return 0.0
         key = (collective.kind, collective.axis, id(collective.bytes), id(collective.calls),
                collective.copies)  # fmt: skip
         if key not in self._known:  # keeps the operands alive, so that no id is used again
@@ -145,6 +147,13 @@ class NcclNetwork:
         if (kind, axis) not in self._terms:
             self._terms[kind, axis] = self._made(kind, axis)
         return self._graphs[axis], self._terms[kind, axis]
+
+    def factors_and_terms(
+        self, kind: CollectiveKind, size: Any, axis: str
+    ) -> tuple[Choices, Terms]:
+        """NCCL's factors for a size, and what a collective on an axis takes in each way."""
+        graph, terms = self._terms_of(kind, axis)
+        return self.factors(kind, size, self._paths[axis], graph), terms
 
     def _made(self, kind: CollectiveKind, axis: str) -> Terms:
         path = self._paths[axis]

@@ -1,7 +1,7 @@
 """A whole optimizer step: micro batches through a pipeline, then the optimizer.
 
-Holds `StepTime`, `step_time` and `slowest_of`. Only classes of equal ranks are evaluated, never
-rank by rank.
+Holds `StepTime`, `step_time`, `reduction_window` and `slowest_of`. Only classes of equal ranks are
+evaluated, never rank by rank.
 """
 
 from dataclasses import dataclass
@@ -30,14 +30,15 @@ def step_time(work: Work, layout: Layout, prices: Prices, gpus: Any) -> StepTime
     """Time of `work` with the pipeline schedule of `layout` on `gpus` ranks."""
     packed = _Packed(prices)
     several = 1.0 * (work.microbatches > 1)
-    window = _reduction_window(layout, work.microbatches)
-    each = [_stage_time(stage, packed, several, window) for stage in work.stages]
+    window = reduction_window(layout, work.microbatches)
+    stages = [stage for stage in work.stages if np.any(stage.ranks)]
+    each = [_stage_time(stage, packed, several, window) for stage in stages]
     micro_all_s = sum(
-        (stage.ranks * time.micro_s for stage, time in zip(work.stages, each, strict=True)), 0.0
+        (stage.ranks * time.micro_s for stage, time in zip(stages, each, strict=True)), 0.0
     )
     whole = [_whole(time, work.microbatches, layout, micro_all_s) for time in each]
     total = whole[0]
-    for stage, other in zip(work.stages[1:], whole[1:], strict=True):
+    for stage, other in zip(stages[1:], whole[1:], strict=True):
         total = other.where((other.total >= total.total) & (stage.ranks > 0), total)
     total.add("host", prices.setting.framework.host.per_step_s)
     total.add(EXPOSED[Stream.PIPELINE], _transfers(work, layout, prices, work.microbatches))
@@ -98,7 +99,7 @@ def _stage_time(stage: Stage, packed: "_Packed", several: Any, window: Any) -> _
     return _StageTime(micro.ledger.total * alive, micro.ledger, final.ledger, alive)
 
 
-def _reduction_window(layout: Layout, microbatches: Any) -> Any:
+def reduction_window(layout: Layout, microbatches: Any) -> Any:
     """Backward passes, beside the last one, that gradients of an interleaved rank can hide behind.
 
     The last micro batches go through a rank's chunks one after the other, pp of them at a time, so

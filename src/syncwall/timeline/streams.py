@@ -13,26 +13,17 @@ import numpy as np
 
 from syncwall.cost.compute import smooth_max
 from syncwall.timeline.ledger import Ledger
+from syncwall.timeline.recorded import Interval, Record
 from syncwall.timeline.segments import Segment, Segments
 from syncwall.work.block import EXPOSED, Stream, Wait
+
+__all__ = ["ROUNDS", "Clock", "Interval", "Moments"]
 
 ROUNDS = 3
 """Rounds after which the pattern of waiting repeats: prefetch reaches one round ahead."""
 Moments = dict[Stream, Any]
 _ACTIVATIONS = (Stream.TENSOR, Stream.CONTEXT, Stream.EXPERT)
 """Streams that move what was computed last, so that the first of a block waits for it too."""
-
-
-@dataclass(slots=True)
-class Interval:
-    """One operation in time, seconds from the start."""
-
-    name: str
-    cause: str
-    stream: str
-    phase: str
-    start_s: float
-    end_s: float
 
 
 @dataclass(slots=True)
@@ -43,18 +34,18 @@ class Clock:
     busy: Moments = field(default_factory=lambda: dict.fromkeys(Stream, 0.0))
     """Seconds that each stream has worked."""
     ledger: Ledger = field(default_factory=Ledger)
-    intervals: list[Interval] | None = None
-    """If a list, filled with every operation (single layouts only)."""
+    record: Record | None = None
+    """If there is one, every operation and wait is written into it (single layouts only)."""
 
     def copy(self) -> "Clock":
         """Another clock that shows the same time."""
         ledger = Ledger(dict(self.ledger.items()))
-        return Clock(dict(self.free), dict(self.busy), ledger, self.intervals)
+        return Clock(dict(self.free), dict(self.busy), ledger, self.record)
 
     def run(self, block: Segments, rounds: Any) -> None:
         """Run `rounds` rounds of a block: none, a part of one, many, or an array of them."""
         begun = self.free[Stream.COMPUTE]
-        if self.intervals is not None:
+        if self.record is not None:
             self._run_all(block, round(float(rounds)))
             self._wait_for_host(block.host_s * rounds, begun)
             return
@@ -100,12 +91,17 @@ class Clock:
         for stream, cause in EXPOSED.items():
             late = np.maximum(moments[stream] - now, 0.0)
             self.ledger.add(cause, late)
+            if self.record is not None:
+                self.record.waited(str(stream), cause, float(now), float(now + late))
             now = now + late
         return now
 
     def _run_all(self, block: Segments, rounds: int) -> None:
+        assert self.record is not None
+        self.record.begin(block)
         previous: _Round | None = None
-        for _ in range(rounds):
+        for number in range(rounds):
+            self.record.round = number
             previous = self._round(block, previous, self.ledger)
         self.ledger = self.ledger.plus(block.own, rounds)
 
@@ -120,27 +116,37 @@ class Clock:
             self.free[segment.stream] = (
                 np.maximum(self.free[segment.stream], end) if absent else end
             )
-            if self.intervals is not None:
-                self._record(segment, float(start))
+            if self.record is not None:
+                self.record.ran(segment, float(start))
         for wait in block.awaited:
             if wait.when is False:
                 continue
-            self._await(this, wait, block.segments[wait.index].cause, waited)
+            self._await(this, wait, block.segments[wait.index], waited)
         return this
 
-    def _await(self, this: "_Round", wait: Wait, cause: str, waited: Ledger) -> None:
+    def _await(self, this: "_Round", wait: Wait, awaited: Segment, waited: Ledger) -> None:
         """Computation goes on when the share of a segment that it waits for has ended."""
         now, begun = self.free[Stream.COMPUTE], this.starts[wait.index]
         moment = begun + wait.share * (this.ends[wait.index] - begun)
         later = np.maximum(now, moment if wait.when is True else moment * wait.when)
-        waited.add(cause, later - now)
+        self._book(awaited, now, later, waited)
         self.free[Stream.COMPUTE] = later
+
+    def _book(self, awaited: Segment, start: Any, end: Any, waited: Ledger) -> None:
+        """Computation stands still from `start` to `end` because of `awaited`."""
+        waited.add(awaited.cause, end - start)
+        if self.record is not None:
+            name = awaited.pieces[0][0].name if awaited.pieces else awaited.cause
+            self.record.waited(name, awaited.cause, float(start), float(end))
 
     def _wait_for_host(self, host_s: Any, begun: Any) -> None:
         """Rounds that are shorter than the host needs to issue them wait for the host."""
         device_s = self.free[Stream.COMPUTE] - begun
         longer = smooth_max(device_s, host_s) - device_s
         self.ledger.add("host", longer)
+        if self.record is not None:
+            now = float(self.free[Stream.COMPUTE])
+            self.record.waited("the host", "host", now, now + float(longer))
         self.free[Stream.COMPUTE] = self.free[Stream.COMPUTE] + longer
 
     def _start(
@@ -174,7 +180,7 @@ class Clock:
                 moment = moment * wait.when
             later = np.maximum(start, moment)
             if segment.stream is Stream.COMPUTE:
-                waited.add(block.segments[wait.index].cause, later - start)
+                self._book(block.segments[wait.index], start, later, waited)
             start = later
         return start
 
@@ -207,18 +213,6 @@ class Clock:
         if block.gathers_first:
             latest = now - block.compute_s * (rounds > 0)
             self.free[Stream.GATHER] = np.minimum(self.free[Stream.GATHER], latest)
-
-    def _record(self, segment: Segment, start: float) -> None:
-        assert self.intervals is not None
-        for operation, seconds in segment.pieces:
-            if float(seconds) > 0:
-                end = start + float(seconds)
-                self.intervals.append(
-                    Interval(
-                        operation.name, operation.cause, segment.stream, operation.phase, start, end
-                    )
-                )
-                start = end
 
 
 def _growth(count: int, rounds: Any) -> Callable[[list[Any]], Any]:

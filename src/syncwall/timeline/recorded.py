@@ -1,0 +1,89 @@
+"""What a clock writes down while it runs: every operation in time, and every wait of computation.
+
+Holds `Interval` and `Record`. An operation is drawn as long as the clock lets it take: computation
+beside communication and weights that share their links take longer than alone, so the pieces of a
+segment are stretched until they fill it.
+"""
+
+from dataclasses import dataclass, field
+
+from syncwall.timeline.segments import Segment, Segments
+from syncwall.work.block import Operation, Phase, Stream
+
+
+@dataclass(slots=True)
+class Interval:
+    """One operation in time, seconds from the start; or a wait, of which the name says for what."""
+
+    name: str
+    cause: str
+    stream: str
+    phase: str
+    start_s: float
+    end_s: float
+    operation: Operation | None = None
+    """None for a wait."""
+    block: str = ""
+    """The block that it belongs to (dense layer, head, ...)."""
+    round: int = 0
+    """Rounds of the block before this one."""
+
+
+@dataclass(slots=True)
+class Record:
+    """Intervals in the order in which they were met."""
+
+    intervals: list[Interval] = field(default_factory=list)
+    waits: list[Interval] = field(default_factory=list)
+    """Times in which the compute stream stands still, with the cause that the ledger books."""
+    block: str = ""
+    phase: str = Phase.FORWARD
+    """Of what runs now. Waits take it, and weights that are gathered for it, whose operations are
+    the same forward and backward."""
+    round: int = 0
+    _drawn: dict[int, list[tuple[Operation, float]]] = field(default_factory=dict)
+
+    def begin(self, block: Segments) -> None:
+        """The block that runs from now on."""
+        self._drawn = {id(segment): stretched(segment) for segment in block.segments}
+        self.round = 0
+
+    def ran(self, segment: Segment, start_s: float) -> None:
+        """The operations of `segment`, one after the other from `start_s` on."""
+        for operation, seconds in self._drawn[id(segment)]:
+            end_s = start_s + seconds
+            phase = self.phase if operation.phase is Phase.FORWARD else operation.phase
+            self.intervals.append(
+                Interval(
+                    operation.name, operation.cause, segment.stream, phase, start_s,
+                    end_s, operation, self.block, self.round,
+                )
+            )  # fmt: skip
+            start_s = end_s
+
+    def waited(self, what: str, cause: str, start_s: float, end_s: float) -> None:
+        """Computation stood still for `what`."""
+        if end_s > start_s:
+            place = (None, self.block, self.round)
+            stream = Stream.COMPUTE
+            self.waits.append(Interval(what, cause, stream, self.phase, start_s, end_s, *place))
+
+    def moved(self, stream: Stream, earlier_s: float) -> None:
+        """All of `stream` happened so much earlier; what was before the start is left out."""
+        kept = []
+        for interval in self.intervals:
+            if interval.stream == stream:
+                interval.end_s -= earlier_s
+                interval.start_s = max(interval.start_s - earlier_s, 0.0)
+                if interval.end_s <= 0.0:
+                    continue
+            kept.append(interval)
+        self.intervals = kept
+
+
+def stretched(segment: Segment) -> list[tuple[Operation, float]]:
+    """The operations of `segment` that take time, with seconds that add up to its own."""
+    pieces = [(operation, float(seconds)) for operation, seconds in segment.pieces]
+    alone_s = sum(seconds for _, seconds in pieces)
+    longer = float(segment.seconds) / alone_s if alone_s > 0 else 1.0
+    return [(operation, seconds * longer) for operation, seconds in pieces if seconds > 0]
