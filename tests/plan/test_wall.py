@@ -71,6 +71,15 @@ def test_a_domain_of_many_nodes_is_filled_first():
         assert sw.predict(run).step_s == pytest.approx(found.step_s[index], rel=1e-9)
 
 
+def test_whole_nodes_may_come_after_the_last_count():
+    """Groups of 7**8 that share one copy fill no whole number of nodes up to a million GPUs."""
+    layout = LAYOUTS["hsdp"].model_copy(update={"shard_degree": 7**8}).resolved(8 * 7**8)
+    rungs = weak_rungs(layout, CLUSTER, 1, 2**20)
+    assert rungs is not None
+    assert np.asarray(rungs.dp).tolist() == [1]
+    assert weak_rungs(LAYOUTS["pipeline"].resolved(8), CLUSTER, 1, 4) is None
+
+
 def test_strong_scaling_keeps_the_batch_and_ends_with_it():
     one = setup("fsdp", batch=192)
     found = one.curve(Scaling.STRONG)

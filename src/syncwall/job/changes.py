@@ -1,7 +1,7 @@
 """What would make a job end sooner: each change is the job played through again.
 
-Holds `Change` and `changes`. All are played with the seed of the job itself, so that they meet the
-same failures.
+Holds `Change`, `changes` and `tried`. All are played with the seed of the job itself, so that they
+meet the same failures.
 """
 
 from collections.abc import Iterator
@@ -32,13 +32,13 @@ class Change:
 
 def changes(completion: Completion, progress: Progress | None = None) -> list[Change]:
     """Single changes of the job, the one that gains most first."""
-    tried = list(_tried(completion))
-    if not tried:
+    others = list(tried(completion))
+    if not others:
         return []
-    others = finish_all([job for _, job in tried], completion.prediction, progress=progress)
+    played = finish_all([job for _, job in others], completion.prediction, progress=progress)
     found = [
         Change(what, other, *_gains(completion, other))
-        for (what, _), other in zip(tried, others, strict=True)
+        for (what, _), other in zip(others, played, strict=True)
     ]
     return sorted(found, key=lambda change: -change.gained_s)
 
@@ -52,7 +52,8 @@ def _gains(before: Completion, after: Completion) -> tuple[float, float | None]:
     return gained, costs[0][1] - costs[1][1]
 
 
-def _tried(completion: Completion) -> Iterator[tuple[str, Job]]:
+def tried(completion: Completion) -> Iterator[tuple[str, Job]]:
+    """Jobs that differ from this one in a single thing, and what that is."""
     job, settled = completion.job, completion.settled
     plan, run = settled.plan, completion.prediction.run
     if plan.rate_per_s <= 0:

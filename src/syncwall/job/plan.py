@@ -4,6 +4,7 @@ Holds `Plan` and `Cause`.
 """
 
 from dataclasses import dataclass, field
+from math import exp
 
 DAY_S = 86400.0
 CLIP = 1.5
@@ -61,6 +62,13 @@ class Plan:
     def rate_per_s(self) -> float:
         """Interruptions in a second, in the steady state."""
         return sum(cause.per_s for cause in self.causes)
+
+    @property
+    def mean_rate_per_s(self) -> float:
+        """Interruptions in a second, over the whole length of the work."""
+        length_s = self.run_s
+        over = self.early_s / length_s * (1.0 - exp(-length_s / self.early_s))
+        return self.rate_per_s * (1.0 + (self.early_factor - 1.0) * over)
 
     @property
     def down_s(self) -> float:

@@ -39,7 +39,9 @@ def slow_down(
     interval_s: Any, blocking_s: Any, rate_per_s: Any, down_s: Any, written_s: Any = 0.0
 ) -> Any:
     """Expected time over the time of the work alone, in the long run."""
-    return expected_s(1.0, interval_s, blocking_s, rate_per_s, down_s, written_s) / interval_s
+    each_s = expected_s(1.0, interval_s, blocking_s, rate_per_s, down_s, written_s)
+    with np.errstate(over="ignore"):
+        return each_s / interval_s
 
 
 def best_interval_s(

@@ -206,10 +206,8 @@ class _Settling:
     def _best(self, plan: Plan) -> float:
         """The best interval, in whole steps."""
         length_s = plan.run_s
-        over = plan.early_s / length_s * (1.0 - exp(-length_s / plan.early_s))
-        rate = plan.rate_per_s * (1.0 + (plan.early_factor - 1.0) * over)
         longest_s = _NEVER * length_s
-        best_s = best_interval_s(plan.blocking_s, rate, plan.written_s, longest_s)
+        best_s = best_interval_s(plan.blocking_s, plan.mean_rate_per_s, plan.written_s, longest_s)
         step_s = length_s / self.job.total_steps
         return max(round(best_s / step_s), 1) * step_s
 

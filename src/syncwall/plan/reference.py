@@ -1,7 +1,7 @@
 """The run that a plan starts from, however much of it was stated.
 
-Holds `Reference`, `Said` and `reference`: nodes, batch and layout that nobody stated are chosen
-and reported.
+Holds `Reference`, `Said`, `reference` and `usual_batch`: nodes, batch and layout that nobody stated
+are chosen and reported.
 """
 
 from collections.abc import Mapping
@@ -92,7 +92,7 @@ def reference(
         raise InputError.of("write --model NAME and --cluster NAME, or a run file")
     assumed: dict[str, str] = {}
     if not said.has_batch:
-        batch = max(1, 2 ** round(log2(BATCH_TOKENS / _placed(said).seq)))
+        batch = usual_batch(_placed(said).seq)
         assumed["global_batch"] = str(batch)
         said = replace(said, flags={**flags, "layout.global_batch": str(batch)})
     keys = {name.removeprefix("layout.") for name in stated if name.startswith("layout.")}
@@ -100,6 +100,11 @@ def reference(
         return _searched(said, assumed)
     run, left_open = settled(_placed(said))
     return Reference(run, {**assumed, **left_open}, "nodes" in stated)
+
+
+def usual_batch(seq: int) -> int:
+    """Sequences of `seq` tokens in a step if nobody states them."""
+    return 1 << max(0, round(log2(BATCH_TOKENS / seq)))
 
 
 def _stated_in(file: Path | None) -> dict[str, Any]:

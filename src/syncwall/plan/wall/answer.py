@@ -1,9 +1,9 @@
 """The sync wall of one run.
 
-Holds `SyncWall`, `Side` (strong or weak), `Moved` and `sync_wall`.
+Holds `SyncWall`, `Side` (strong or weak), `side_of`, `Moved` and `sync_wall`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -78,10 +78,10 @@ def sync_wall(
     with, in the place of the smallest on which the run fits.
     """
     sides = {
-        scaling: side for scaling in Scaling if (side := _side(setup, scaling, least)) is not None
+        scaling: side for scaling in Scaling if (side := side_of(setup, scaling, least)) is not None
     }
     if not sides:
-        raise InputError.of(_does_not_fit(setup))
+        raise InputError.of(does_not_fit(setup))
 
     def search(scaling: Scaling) -> Layout | None:
         return better(sides[scaling]) if scaling in sides else None
@@ -93,7 +93,8 @@ def sync_wall(
     return SyncWall(setup, sides, moved)
 
 
-def _side(setup: Setup, scaling: Scaling, least: int | None) -> Side | None:
+def side_of(setup: Setup, scaling: Scaling, least: int | None = None) -> Side | None:
+    """One way to scale `setup`, without what would move its walls; None if it fits nowhere."""
     found = setup.curve(scaling)
     if found is None:
         return None
@@ -118,10 +119,10 @@ def _moved(change: Change, setups: Setups, sides: dict[Scaling, Side]) -> Moved:
     )
 
 
-def _does_not_fit(setup: Setup) -> str:
+def does_not_fit(setup: Setup, ways: Iterable[Scaling] = tuple(Scaling)) -> str:
     """Why there is no curve at all, with the least memory that any count needs."""
     have = setup.case.cluster.device.memory.size_bytes
-    layouts = [setup.rungs(scaling) for scaling in Scaling]
+    layouts = [setup.rungs(scaling) for scaling in ways]
     needed: list[Any] = [
         np.min(step_memory(setup.case.model, one, setup.case.seq).total)
         for one in layouts
@@ -130,7 +131,7 @@ def _does_not_fit(setup: Setup) -> str:
     if not needed:
         return (
             f"no number of GPUs up to {setup.most:,} can share the batch in this layout: write "
-            "another --layout.global-batch, or --to"
+            "another --layout.global-batch, or --most"
         )
     return (
         f"this layout does not fit on any number of GPUs: {min(needed) / 1e9:.0f} of "

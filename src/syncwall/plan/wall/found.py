@@ -1,9 +1,10 @@
 """The sync wall of a reference run, with its searches.
 
-Holds `wall_of`.
+Holds `wall_of` and `setup_of`.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -22,19 +23,21 @@ _BESIDE: Final = 0.9
 """Of the progress: searches take most of the time."""
 
 
-def wall_of(
+def wall_of(  # noqa: PLR0913 - what may be asked of a wall
     start: Reference,
     most: int,
     *,
     least: int | None = None,
     replica_batch: int | None = None,
     best_layout: bool = False,
+    searching: bool = True,
     progress: Callable[[float], None] = lambda share: None,
 ) -> SyncWall:
     """The wall of `start` on up to `most` GPUs.
 
     With `best_layout` every count has the best layout for it, found by search at doubling counts;
-    else that of `start` grows by data parallelism.
+    else that of `start` grows by data parallelism. Without `searching`, no better layout is looked
+    for, which takes a fraction of the time.
     """
     run = start.run
     case = Case(run.model, run.cluster, run.seq, run.software)
@@ -43,10 +46,10 @@ def wall_of(
     chosen = None
     if best_layout:
         chosen = _chosen(case, run.layout, batch, each, _most(run.cluster, most), progress)
-    setup = Setup(case, run.layout, batch, each, _most(run.cluster, most), chosen=chosen)
+    setup = replace(setup_of(start, most, each), chosen=chosen)
 
     def better(side: Side) -> Layout | None:
-        if not side.falls:
+        if not side.falls or not searching:
             return None
         gpus = _doubled(case.cluster, side.causes_at)
         strong = side.scaling is Scaling.STRONG
@@ -55,6 +58,16 @@ def wall_of(
         return found.layout if found else None
 
     return sync_wall(setup, better, least=least, progress=progress)
+
+
+def setup_of(start: Reference, most: int, replica_batch: int | None = None) -> Setup:
+    """`start` as something that grows by data parallelism, on up to `most` GPUs."""
+    run = start.run
+    case = Case(run.model, run.cluster, run.seq, run.software)
+    each = replica_batch or start.replica_batch
+    return Setup(
+        case, run.layout, int(run.layout.global_batch or 1), each, _most(run.cluster, most)
+    )
 
 
 def _chosen(

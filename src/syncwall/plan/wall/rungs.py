@@ -36,10 +36,10 @@ def strong_rungs(layout: Layout, cluster: Cluster, batch: int, most: int) -> Lay
 def weak_rungs(layout: Layout, cluster: Cluster, each: int, most: int) -> Layout | None:
     """`layout` on counts up to `most` GPUs, every replica with `each` sequences."""
     ranks = int(layout.model_ranks)
-    inside = range(1, cluster.gpus_per_node // ranks)
-    first = next(dp for dp in range(1, 2**20) if _fills_nodes(layout, cluster, dp))
     largest = most // ranks
-    beyond = (first * times for times in _spread(largest // first))
+    inside = range(1, cluster.gpus_per_node // ranks)
+    first = next((dp for dp in range(1, largest + 1) if _fills_nodes(layout, cluster, dp)), None)
+    beyond = () if first is None else (first * times for times in _spread(largest // first))
     counts = [*inside, *beyond]
     taken = np.array([dp for dp in counts if dp <= largest and is_whole(layout, cluster, dp)])
     return grown(layout, taken, taken * each) if len(taken) else None

@@ -1,0 +1,203 @@
+"""What the parallel axes of a run send, and how busy that keeps the links.
+
+Holds `Sent` (bytes and seconds of one axis), `sent`, and `Load` with `loads`, the use of each kind
+of link. Collectives count as rings, in which a rank sends (n - 1)/n of the size, twice for an
+all-reduce; trees move about as much. Of a group that spans leaves all traffic between nodes counts
+as passing the spines, as the predictor prices it: a ring in the order of the leaves passes less.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from syncwall.cost.communication import merged_share
+from syncwall.cost.path import Path, paths
+from syncwall.describe import Run
+from syncwall.plan.fabric.pace import DISTANCES, Distance, Timed, needs
+from syncwall.plan.fabric.wired import Wired
+from syncwall.work.block import EXPOSED, Block, Stage, Stream
+from syncwall.work.operations import Collective
+
+AXES: Final = ("tp", "cp", "ep", "dp", "pp")
+_FAMILY: Final = {
+    "tp": "tp", "cp": "cp", "ep": "ep", "dp": "dp", "shard": "dp", "replica": "dp",
+    "expert-shard": "dp", "expert-replica": "dp",
+}  # fmt: skip
+_CAUSES: Final = {
+    "tp": (EXPOSED[Stream.TENSOR],),
+    "cp": (EXPOSED[Stream.CONTEXT],),
+    "ep": (EXPOSED[Stream.EXPERT],),
+    "dp": (EXPOSED[Stream.GATHER], EXPOSED[Stream.REDUCE]),
+    "pp": (EXPOSED[Stream.PIPELINE],),
+}
+
+
+@dataclass
+class Sent:
+    """What one GPU sends in a step for one axis; of pipeline ranks that differ the busiest."""
+
+    axis: str
+    ranks: int
+    far_by_distance: dict[Distance, float] = field(default_factory=dict)
+    """Bytes through a GPU's share of the NICs, by the farthest distance that the group goes."""
+    scale_up_bytes: float = 0.0
+    busy_s: float = 0.0
+    """Seconds of communication, hidden or not."""
+    exposed_s: float = 0.0
+    """Seconds of the step that wait for it."""
+
+    @property
+    def nic_bytes(self) -> float:
+        """Bytes through the NICs."""
+        return sum(self.far_by_distance.values())
+
+    @property
+    def distance(self) -> Distance:
+        """The farthest that it goes."""
+        gone = [distance for distance, sent in self.far_by_distance.items() if sent > 0]
+        return max(gone, key=DISTANCES.index, default="scale-up")
+
+    def beyond(self, distance: Distance) -> float:
+        """Bytes that pass `distance` or go farther."""
+        least = DISTANCES.index(distance)
+        far = self.far_by_distance.items()
+        return sum(sent for one, sent in far if DISTANCES.index(one) >= least)
+
+
+def sent(run: Run, wired: Wired, step: Timed) -> list[Sent]:
+    """Every axis that sends anything, priced as in `step`."""
+    layout, goes, ways = run.layout, needs(run, wired), paths(run.layout, run.cluster)
+    sizes = {"tp": layout.tp, "cp": layout.cp, "ep": layout.ep}
+    sizes["dp"] = int(layout.dp or 1) * layout.cp
+    best: dict[str, Sent] = {}
+    for stage in step.work.stages:
+        if float(stage.ranks) > 0:
+            for one in _stage(stage, step, goes, ways, sizes):
+                before = best.get(one.axis)
+                if before is None or _amount(one) > _amount(before):
+                    best[one.axis] = one
+    piped = _pipeline(run, step, goes["pp"])
+    if piped is not None:
+        best["pp"] = piped
+    for one in best.values():
+        one.exposed_s = sum(float(step.ledger[cause]) for cause in _CAUSES[one.axis])
+    return [best[axis] for axis in AXES if axis in best and _amount(best[axis]) > 0]
+
+
+def _stage(
+    stage: Stage, step: Timed, goes: dict[str, Distance], ways: dict[str, Path],
+    sizes: dict[str, int],
+) -> Iterable[Sent]:  # fmt: skip
+    found: dict[str, Sent] = {}
+    for times, what in _collectives(stage, float(step.work.microbatches)):
+        way = ways[what.axis]
+        near, far = ring_bytes(what, way)
+        if near + far == 0:
+            continue
+        family = _FAMILY[what.axis]
+        one = found.setdefault(family, Sent(family, int(sizes[family])))
+        distance = goes[what.axis]
+        one.scale_up_bytes += near * times
+        if far:
+            before = one.far_by_distance.get(distance, 0.0)
+            one.far_by_distance[distance] = before + far * times
+        one.busy_s += float(step.prices.seconds(what)) * times
+    return found.values()
+
+
+def _collectives(stage: Stage, microbatches: float) -> Iterator[tuple[float, Collective]]:
+    """Collectives of a rank in a step, with how often."""
+    passes: tuple[tuple[tuple[Block, ...], float], ...] = (
+        (stage.forward, microbatches), (stage.backward, microbatches - 1),
+        (stage.last_backward, 1.0), (stage.finish, 1.0),
+    )  # fmt: skip
+    for blocks, times in passes:
+        for block in blocks:
+            for operation in block:
+                if isinstance(operation.what, Collective):
+                    yield times * float(block.rounds), operation.what
+
+
+def ring_bytes(what: Collective, way: Path) -> tuple[float, float]:
+    """Bytes that one rank sends inside its scale-up domain, and through NICs."""
+    ranks, domains = float(way.ranks), float(way.domains)
+    within = ranks / domains
+    size = float(what.bytes) * float(what.share)
+    if ranks <= 1 or size <= 0:
+        return 0.0, 0.0
+    if what.kind == "all-to-all":
+        size *= float(merged_share(way.domains, what.copies)) if what.copies > 1 else 1.0
+        return size * max(within - 1.0, 0.0) / ranks, size * (ranks - within) / ranks
+    passes = {"all-reduce": 2.0}.get(what.kind, 1.0)
+    whole = passes * size * (1.0 if what.kind == "broadcast" else (ranks - 1.0) / ranks)
+    if domains <= 1:
+        return whole, 0.0
+    return whole * max(within - 1.0, 0.0) / within, whole / within
+
+
+def _pipeline(run: Run, step: Timed, distance: Distance) -> Sent | None:
+    """A stage in the middle sends activations on and gradients back."""
+    layout, transfer = run.layout, step.work.transfer
+    times = 2.0 * float(step.work.microbatches) * float(layout.virtual_stages)
+    if layout.pp <= 1 or float(transfer.bytes) <= 0:
+        return None
+    moved, one = float(transfer.bytes) * times, Sent("pp", int(layout.pp))
+    if distance == "scale-up":
+        one.scale_up_bytes = moved
+    else:
+        one.far_by_distance[distance] = moved
+    one.busy_s = float(step.prices.seconds(transfer)) * times
+    return one
+
+
+def _amount(one: Sent) -> float:
+    return one.nic_bytes + one.scale_up_bytes
+
+
+@dataclass(frozen=True)
+class Load:
+    """The use of one kind of link over a step; bytes and rate are one GPU's share of it."""
+
+    link: str
+    rate_bytes_per_s: float
+    by_axis: dict[str, float]
+    """Bytes a step."""
+    step_s: float
+
+    @property
+    def utilisation(self) -> dict[str, float]:
+        """Share of the step's time at full rate, by axis."""
+        whole = self.rate_bytes_per_s * self.step_s
+        return {axis: sent / whole if whole else 0.0 for axis, sent in self.by_axis.items()}
+
+    @property
+    def total(self) -> float:
+        """All axes together."""
+        return sum(self.utilisation.values())
+
+
+def loads(run: Run, wired: Wired, axes: list[Sent], step_s: float) -> list[Load]:
+    """Scale-up links, NICs, and the links above a full leaf, with nothing broken."""
+    cluster, shape = run.cluster, wired.one.shape
+    nic = cluster.nic_bytes_per_s_per_gpu
+    found = []
+    if cluster.scale_up is not None:
+        kept = {one.axis: one.scale_up_bytes for one in axes}
+        found.append(Load("scale-up", float(cluster.scale_up.rate_bytes_per_s), kept, step_s))
+    found.append(Load("nic", nic, {one.axis: one.nic_bytes for one in axes}, step_s))
+    if wired.is_dragonfly:
+        inside = nic * min(1.0, shape["group"] / (2 * shape["down"]))
+        found.append(Load("local", inside, {one.axis: one.beyond("spine") for one in axes}, step_s))
+        if shape["pods"] > 1:
+            rate = nic * float(wired.one.bisection_share)
+            passing = {one.axis: one.beyond("core") for one in axes}
+            found.append(Load("global", rate, passing, step_s))
+    if wired.up:
+        rate = nic * wired.up / max(wired.ends(0), 1)
+        passing = {one.axis: one.beyond("spine") for one in axes}
+        found.append(Load("leaf-spine", rate, passing, step_s))
+        if wired.cores:
+            rate *= shape["spine_up"] / shape["spine_down"]
+            passing = {one.axis: one.beyond("core") for one in axes}
+            found.append(Load("spine-core", rate, passing, step_s))
+    return found
