@@ -36,3 +36,29 @@ def test_what_is_wrong_with_a_call_is_said(words, message, file, tmp_path, capsy
     said = [word.format(file=file, folder=tmp_path) for word in words]
     assert main(["report", *said]) == 2
     assert message in capsys.readouterr().err
+
+
+RUN = "model: llama-3.1-8b\ncluster: dgx-h100\nnodes: 4\nlayout: {shard: fsdp}\n"
+
+
+def test_a_run_a_job_and_a_result_make_one_article(file, tmp_path):
+    run, job, html = tmp_path / "run.yaml", tmp_path / "job.yaml", tmp_path / "all.html"
+    run.write_text(RUN, encoding="utf-8")
+    inside = "".join(f"  {line}\n" for line in RUN.splitlines())
+    job.write_text(f"run:\n{inside}tokens: 1T\nsimulations: 100\n", encoding="utf-8")
+    assert main(["report", str(run), str(job), str(file), "--html", str(html)]) == 0
+    text = html.read_text(encoding="utf-8")
+    assert "<title>3 results</title>" in text
+    assert text.count("<h2>") == 3
+    assert "until it is done</h2>" in text
+    assert f"syncwall predict {run}" in text
+
+
+def test_what_predict_printed_is_not_taken_for_a_run(tmp_path, capsys):
+    assert (
+        main(["predict", "--model", "tiny-5m", "--cluster", "laptop", "--seq", "64", "--json"]) == 0
+    )
+    printed = tmp_path / "printed.json"
+    printed.write_text(capsys.readouterr().out, encoding="utf-8")
+    assert main(["report", str(printed), "--html", str(tmp_path / "a.html")]) == 2
+    assert "write the run file or the job file instead" in capsys.readouterr().err

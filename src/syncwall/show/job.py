@@ -1,6 +1,7 @@
 """A whole job on one screen, and as plain data.
 
-Holds `job_page` and `job_record`.
+Holds `job_page` and `job_record`, and their sentences `verdict`, `stops`, `saves`, `switched_off`,
+`worth` (a change) and `value_text`.
 """
 
 from typing import Any
@@ -44,10 +45,10 @@ def job_page(
         )  # fmt: skip
         parts += [table, Text()]
     parts += [
-        Text.assemble(("Stops     ", "bold"), _stops(completion)),
-        Text.assemble(("Saves     ", "bold"), _saves(completion)),
+        Text.assemble(("Stops     ", "bold"), stops(completion)),
+        Text.assemble(("Saves     ", "bold"), saves(completion)),
         _next(changes),
-        Text.assemble(("Off       ", "bold"), _off(completion)),
+        Text.assemble(("Off       ", "bold"), switched_off(completion)),
     ]
     open_fields = completion.prediction.assumed
     if open_fields:
@@ -128,7 +129,8 @@ def _bounds(completion: Completion) -> Table:
     return table
 
 
-def _stops(completion: Completion) -> str:
+def stops(completion: Completion) -> str:
+    """How often the job is interrupted, and by what."""
     plan = completion.settled.plan
     if not plan.rate_per_s:
         return "nothing fails"
@@ -146,7 +148,8 @@ def _stops(completion: Completion) -> str:
     return said + f"; {lost:.0%} of the jobs never finish" * (lost > 0)
 
 
-def _saves(completion: Completion) -> str:
+def saves(completion: Completion) -> str:
+    """How large checkpoints are, how often they are written, and the best interval."""
     plan = completion.settled.plan
     size = units.format(completion.settled.checkpoint_bytes, Dimension.BYTES, digits=3)
     later = f", written {span(plan.written_s)} later" * (plan.written_s > 0)
@@ -160,7 +163,7 @@ def _saves(completion: Completion) -> str:
 
 
 def _next(changes: list[Change], count: int = 5) -> RenderableType:
-    useful = [change for change in changes if _worth(change)]
+    useful = [change for change in changes if worth(change)]
     if not useful:
         return Text.assemble(("Next      ", "bold"), "no single change of the job helps")
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
@@ -174,7 +177,7 @@ def _next(changes: list[Change], count: int = 5) -> RenderableType:
     return table
 
 
-def _worth(change: Change) -> bool:
+def worth(change: Change) -> bool:
     """True if a change gains time, or money without costing time."""
     cost = change.completion.cost_usd
     if change.gained_s > _WORTH * change.completion.mean_s:
@@ -183,7 +186,8 @@ def _worth(change: Change) -> bool:
     return change.gained_s >= 0 and cost is not None and saved > _WORTH * cost[1]
 
 
-def _off(completion: Completion) -> str:
+def switched_off(completion: Completion) -> str:
+    """What the job leaves out because nobody stated it."""
     job = completion.job
     off = [key for key in _OFF if not getattr(job, key)]
     early = ["failures.early_factor"] if job.failures.early_factor == 1 else []
@@ -194,17 +198,18 @@ def _assumed(completion: Completion) -> str:
     """The inputs that matter most and that nobody gave."""
     wanted = ("interruptions a day", "detection", "restart", "repair", "storage", "spare nodes")
     named = {i.name: i for i in completion.inputs if i.trust != "given"}
-    return "; ".join(f"{name} {_value(named[name])}" for name in wanted if name in named)
+    return "; ".join(f"{name} {value_text(named[name])}" for name in wanted if name in named)
 
 
 def _inputs(completion: Completion) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
     for i in completion.inputs:
-        table.add_row(f"  {i.name}", _value(i), i.trust, i.source)
+        table.add_row(f"  {i.name}", value_text(i), i.trust, i.source)
     return table
 
 
-def _value(i: Input) -> str:
+def value_text(i: Input) -> str:
+    """An input with its unit."""
     if i.dimension is None:
         return f"{i.value:,.0f}" if i.value >= 1000 else f"{i.value:.3g}"
     if i.dimension is Dimension.SECONDS:

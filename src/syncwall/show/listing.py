@@ -1,6 +1,7 @@
 """All entries of a kind as one table.
 
-Holds `listing`: the rows as plain data, and `listing_table`: the same for the terminal.
+Holds `listing`: the rows as plain data, `heading` and `cell`: the same as text, and
+`listing_table`: the same for the terminal.
 """
 
 from collections.abc import Callable
@@ -46,19 +47,21 @@ def listing_table(lines: list[Line]) -> Table:
     columns = list(lines[0]) if lines else []
     for column in columns:
         numeric = isinstance(lines[0][column], (int, float)) or column in _DIMENSIONS
-        table.add_column(_heading(column), justify="right" if numeric else "left", overflow="fold")
+        table.add_column(heading(column), justify="right" if numeric else "left", overflow="fold")
     for line in lines:
-        table.add_row(*(_cell(column, line[column]) for column in columns))
+        table.add_row(*(cell(column, line[column]) for column in columns))
     return table
 
 
-def _heading(column: str) -> str:
+def heading(column: str) -> str:
+    """The name of a column for people."""
     for unit in _UNITS_IN_NAMES:
         column = column.removesuffix(unit)
     return column.replace("_", " ")
 
 
-def _cell(column: str, value: Any) -> str:
+def cell(column: str, value: Any) -> str:
+    """A value of a column with its unit."""
     if value is None:
         return "–"
     if column in _DIMENSIONS:

@@ -1,6 +1,6 @@
 """A prediction on one screen, and as plain data.
 
-Holds `prediction_page` and `prediction_record`.
+Holds `prediction_page`, `prediction_record`, and their sentences `why`, `evidence` and `assumed`.
 """
 
 from typing import Any
@@ -39,9 +39,9 @@ def prediction_page(
         ledger_table("where the time goes", prediction.ledger, _LEAST * prediction.step_s),
         Text(),
         *_strips(prediction),
-        Text.assemble(("Why       ", "bold"), _why(prediction)),
+        Text.assemble(("Why       ", "bold"), why(prediction)),
         _next(proposals),
-        Text.assemble(("Evidence  ", "bold"), _evidence(prediction)),
+        Text.assemble(("Evidence  ", "bold"), evidence(prediction)),
     ]
     if prediction.assumed:
         parts.append(Text.assemble(("Open      ", "bold"), _left_open(prediction)))
@@ -106,7 +106,7 @@ def _sureness(prediction: Prediction) -> list[str]:
     return said
 
 
-def _evidence(prediction: Prediction) -> str:
+def evidence(prediction: Prediction) -> str:
     """The nearest published run and how well it is predicted."""
     nearest = prediction.interval.nearest
     if nearest is None:
@@ -150,7 +150,7 @@ def _strips(prediction: Prediction) -> list[Text]:
     return [Text(head, "bold"), *(Text(f"    {lane}  {line}") for lane, line in drawn), Text()]
 
 
-def _why(prediction: Prediction) -> str:
+def why(prediction: Prediction) -> str:
     """The largest wait, or the largest work, with its share."""
     ledger, step = prediction.ledger, prediction.step_s
     waits = ("exposed", "pipeline", "host", "straggler")

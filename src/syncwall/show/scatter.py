@@ -10,6 +10,7 @@ from html import escape
 from importlib.resources import files
 from typing import Any, Final
 
+from syncwall.show.template import filled
 from syncwall.show.validation import COLUMNS, KINDS, LEGEND, cells
 from syncwall.validate.evaluation import Outcome
 from syncwall.validate.report import Report, SetReport
@@ -24,15 +25,13 @@ def scatter_page(report: Report) -> str:
     """The page of a report."""
     page = files("syncwall.show").joinpath("scatter.html").read_text(encoding="utf-8")
     skipped = f"; {len(report.skipped):,} more rows cannot be predicted" if report.skipped else ""
-    filled = {
+    parts = {
         "lead": f"{len(report.outcomes):,} published runs{skipped}. {len(report.doubtful):,} are "
         "in doubt (rings) and count only in the columns that start with “all”.",
         "tables": "\n".join(_table(report, kind) for kind in KINDS) + f"<p>{escape(LEGEND)}</p>",
         "data": json.dumps(_data(report), ensure_ascii=False).translate(_IN_SCRIPT),
     }
-    head, *parts = page.split("@@")  # text, name, text, name, ..., text
-    names, texts = parts[::2], parts[1::2]
-    return head + "".join(filled[name] + text for name, text in zip(names, texts, strict=True))
+    return filled(page, parts)
 
 
 def _data(report: Report) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """One entry as a page of text: every number with its unit, trust and source.
 
-Holds `sheet`.
+Holds `sheet`, and what it is made of: `Row`, `rows_of` and `sources_used`.
 """
 
 from collections.abc import Iterator
@@ -39,22 +39,28 @@ class Row(NamedTuple):
     text: str
     provenance: Provenance | None = None
     about: str = ""
+    entry: Entry | None = None
+    """The entry of the catalogue that stands here, if it is one."""
 
 
 def sheet(entry: Description) -> RenderableType:
     """`entry` as a page for the terminal."""
-    rows = list(_rows(entry, ""))
-    follows = list(_derived_rows(entry))
+    follows, rows = rows_of(entry)
     between = [Row("", "")] if follows else []
     parts: list[RenderableType] = [_heading(entry), Text(), _table([*follows, *between, *rows])]
     note = getattr(entry, "note", None)
     if note:
         parts += [Text(), Text.assemble(("Note  ", "bold"), note)]
-    used = _sources_used(entry, rows)
+    used = sources_used(entry, rows)
     if used:
         parts += [Text(), Text("Sources", style="bold"), _source_table(used)]
     parts += [Text(), Text(f"Conventions  {CONVENTIONS}", style="dim")]
     return Group(*parts)
+
+
+def rows_of(entry: Description) -> tuple[list[Row], list[Row]]:
+    """What follows from `entry`, and what stands in it."""
+    return list(_derived_rows(entry)), list(_rows(entry, ""))
 
 
 def _heading(entry: Description) -> Text:
@@ -68,7 +74,7 @@ def _rows(value: Any, label: str) -> Iterator[Row]:
     """A line for every value inside, labelled by the keys that lead to it."""
     if isinstance(value, Entry) and label:
         title = f" ({value.title})" if value.title else ""
-        yield Row(label, f"{value.name}{title}")
+        yield Row(label, f"{value.name}{title}", entry=value)
     elif isinstance(value, Effective):
         rate, peak = value.rate_bytes_per_s, value.of_bytes_per_s
         text = f"{_text(rate)} of {_text(peak)}, {value.fraction:.0%}"
@@ -153,7 +159,8 @@ def _origin_cells(row: Row) -> tuple[str, str, str]:
     return str(provenance.trust), source, "; ".join(filter(None, notes))
 
 
-def _sources_used(entry: Description, rows: list[Row]) -> list[str]:
+def sources_used(entry: Description, rows: list[Row]) -> list[str]:
+    """Keys of the sources that `rows`, or the whole entry, rest on."""
     stated = [row.provenance.source for row in rows if row.provenance]
     whole = (getattr(entry, "provenance", None) or {}).get("source")
     known = sources()

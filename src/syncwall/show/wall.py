@@ -1,6 +1,6 @@
 """The sync wall on one screen, and as plain data.
 
-Holds `wall_page` and `wall_record`.
+Holds `wall_page`, `wall_record` and the sentences of both.
 """
 
 from typing import Any
@@ -26,7 +26,7 @@ _SHOWN_CAUSES = 3
 
 def wall_page(answer: SyncWall, start: Reference) -> RenderableType:
     """Verdict, curve, where it falls and what moves it, why."""
-    verdict = [_verdict(side) for side in answer.sides.values()]
+    verdict = [side_verdict(side) for side in answer.sides.values()]
     parts: list[RenderableType] = [
         Text.assemble(("Verdict   ", "bold"), verdict[0]),
         *(Text(f"          {line}") for line in verdict[1:]),
@@ -49,7 +49,7 @@ def wall_page(answer: SyncWall, start: Reference) -> RenderableType:
 def wall_record(answer: SyncWall, start: Reference) -> dict[str, Any]:
     """The same for `json.dumps`."""
     return {
-        "verdict": [_verdict(side) for side in answer.sides.values()],
+        "verdict": [side_verdict(side) for side in answer.sides.values()],
         "sides": {str(scaling): _side_record(side) for scaling, side in answer.sides.items()},
         "moved": [_moved_record(moved) for moved in answer.moved],
         "most_gpus": answer.setup.most,
@@ -61,7 +61,8 @@ def wall_record(answer: SyncWall, start: Reference) -> dict[str, Any]:
     }
 
 
-def _verdict(side: Side) -> str:
+def side_verdict(side: Side) -> str:
+    """How far one way to scale holds, and what stops it."""
     wall = next(wall for wall in side.walls if wall.level == EXPLAINED)
     said = f"{side.scaling} scaling {_holds(wall)}"
     if wall.falls_at is not None:
@@ -97,7 +98,7 @@ def _moves(answer: SyncWall) -> Table:
     now = _row({s.scaling: s.walls for s in sides}, {s.scaling: s.peak for s in sides}, answer)
     table.add_row("    as it is", *now, style="bold")
     for moved in answer.moved:
-        table.add_row(f"    {_change(moved)}", *_row(moved.walls, moved.peaks, answer))
+        table.add_row(f"    {change_words(moved)}", *_row(moved.walls, moved.peaks, answer))
     return table
 
 
@@ -113,7 +114,8 @@ def _row(
     return cells
 
 
-def _change(moved: Moved) -> str:
+def change_words(moved: Moved) -> str:
+    """What was changed, with the layout that it was computed with."""
     layouts = list(moved.layouts.values())
     if moved.change is Change.DILOCO and layouts:
         return f"DiLoCo every {OUTER_EVERY} steps, {island(layouts[0]):,}-GPU copies"
@@ -141,21 +143,24 @@ def _gpus(count: int) -> str:
 
 
 def _why(side: Side, number: int) -> Text:
+    head = ("Why       " if number == 0 else "          ", "bold")
+    return Text.assemble(head, side_why(side))
+
+
+def side_why(side: Side) -> str:
     """What a token costs more at the wall, by cause."""
     efficiency = side.curve.efficiency(side.base)
     index = int((side.curve.gpus == side.causes_at).argmax())
-    head = ("Why       " if number == 0 else "          ", "bold")
     lost = 1.0 / float(efficiency[index]) - 1.0
     if not side.causes:
-        return Text.assemble(head, f"{side.scaling}: nothing is lost up to {side.causes_at:,} GPUs")
+        return f"{side.scaling}: nothing is lost up to {side.causes_at:,} GPUs"
     named = [f"{cause.name} {cause.share:.0%}" for cause in side.causes[:_SHOWN_CAUSES]]
     rest = 1.0 - sum(cause.share for cause in side.causes[:_SHOWN_CAUSES])
     named += [f"the rest {rest:.0%}"] if abs(rest) >= 0.005 else []
-    said = (
+    return (
         f"{side.scaling} at {side.causes_at:,} GPUs: a token costs {lost:.0%} more GPU time than "
         f"at {side.base.gpus:,}; of that {', '.join(named)}"
     )
-    return Text.assemble(head, said)
 
 
 def _layout(answer: SyncWall, start: Reference) -> str:
@@ -207,8 +212,8 @@ def _side_record(side: Side) -> dict[str, Any]:
     efficiency = curve.efficiency(side.base)
     return {
         "base": {"gpus": side.base.gpus, "tokens_per_s_per_gpu": side.base.tokens_per_s_per_gpu},
-        "walls": [_wall_record(wall) for wall in side.walls],
-        "fastest": _peak_record(side.peak),
+        "walls": [wall_fields(wall) for wall in side.walls],
+        "fastest": peak_fields(side.peak),
         "causes_at_gpus": side.causes_at,
         "causes": {cause.name: cause.share for cause in side.causes},
         "main_cause": side.main_cause and side.main_cause.name,
@@ -236,14 +241,16 @@ def _moved_record(moved: Moved) -> dict[str, Any]:
     return {
         "change": str(moved.change),
         "layouts": {str(s): _sizes(layout) for s, layout in moved.layouts.items()},
-        "walls": {str(s): [_wall_record(w) for w in found] for s, found in moved.walls.items()},
-        "fastest": {str(s): _peak_record(top) for s, top in moved.peaks.items()},
+        "walls": {str(s): [wall_fields(w) for w in found] for s, found in moved.walls.items()},
+        "fastest": {str(s): peak_fields(top) for s, top in moved.peaks.items()},
     }
 
 
-def _wall_record(wall: Wall) -> dict[str, Any]:
+def wall_fields(wall: Wall) -> dict[str, Any]:
+    """A wall as plain data."""
     return {"level": wall.level, "holds_to_gpus": wall.holds_to, "falls_at_gpus": wall.falls_at}
 
 
-def _peak_record(top: Peak) -> dict[str, Any]:
+def peak_fields(top: Peak) -> dict[str, Any]:
+    """Where it is fastest, as plain data."""
     return {"gpus": top.gpus, "tokens_per_s": top.tokens_per_s, "ended_by": top.why}

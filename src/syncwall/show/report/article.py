@@ -1,4 +1,4 @@
-"""One article of any number of results.
+"""One article of any number of results, runs and jobs.
 
 Holds `article`.
 """
@@ -7,9 +7,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from syncwall.measure.result import Result
+from syncwall.show.report.answered import Answered
 from syncwall.show.report.blocks import Article, Block, Heading, Notes
+from syncwall.show.report.job import job_blocks
 from syncwall.show.report.lab import lab_blocks
 from syncwall.show.report.reading import LabData, Source
+from syncwall.show.report.run import run_blocks, run_title
 from syncwall.show.report.sections import measurement_blocks
 from syncwall.show.report.setup import machine_blocks
 
@@ -19,7 +22,7 @@ _TITLES = {
 }  # fmt: skip
 
 
-def article(sources: Sequence[Source], notes: str = "") -> Article:
+def article(sources: Sequence[Source | Answered], notes: str = "") -> Article:
     """All `sources`, one after the other; a single one gives the article its title."""
     blocks: list[Block] = []
     for source in sources:
@@ -32,7 +35,9 @@ def article(sources: Sequence[Source], notes: str = "") -> Article:
     return Article(title, tuple(blocks))
 
 
-def _title(source: Source) -> str:
+def _title(source: Source | Answered) -> str:
+    if isinstance(source, Answered):
+        return run_title(source)
     if isinstance(source.data, LabData):
         asked = source.data.experiment
         return asked.title or asked.name
@@ -47,7 +52,11 @@ def _what(result: Result) -> str:
     return ""
 
 
-def _blocks(source: Source, level: int) -> list[Block]:
+def _blocks(source: Source | Answered, level: int) -> list[Block]:
+    if isinstance(source, Answered):
+        if source.completion is not None:
+            return job_blocks(source, source.completion, level)
+        return run_blocks(source, level)
     if isinstance(source.data, LabData):
         return lab_blocks(source.result, source.data, level)
     measured = measurement_blocks(source.data, source.result.job)

@@ -6,7 +6,7 @@ Holds `Bar`, `bar_chart`, `Stack` and `stack_chart`.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from syncwall.show.report.axes import Axis, unit_for
+from syncwall.show.report.axes import Axis, Unit, unit_for
 from syncwall.show.report.frame import Entry, colour, legend, value_axis, whisker
 from syncwall.show.report.svg import FONT, SMALL_FONT, WIDTH, Drawing, shortened, text_width
 from syncwall.units import Dimension
@@ -28,6 +28,8 @@ class Bar:
     """A second value, drawn as a mark."""
     note: str = ""
     """Shown to those who point at it."""
+    kind: str = "f0"
+    """Its colour, as a class of `chart.css`."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,10 @@ class Names:
     bar: str = ""
     mark: str = ""
     spread: str = "P10 to P90"
+    kinds: tuple[Entry, ...] = ()
+    """What the colours mean, if there are several."""
+    unit: Unit | None = None
+    """Of the axis; the one that fits if None."""
 
 
 def bar_chart(
@@ -51,12 +57,13 @@ def bar_chart(
     axis = Axis.from_zero(reach, left, WIDTH - beside)
     top = legend(drawing, _bar_legend(bars, names), 0.0) + 4
     height, bottom = 24.0, top + 24.0 * len(bars)
-    value_axis(drawing, axis, unit_for(dimension, max(reach, default=0)), names.axis, (top, bottom))
+    unit = names.unit or unit_for(dimension, max(reach, default=0))
+    value_axis(drawing, axis, unit, names.axis, (top, bottom))
     for number, bar in enumerate(bars):
         middle = top + height * number + height / 2
         _label(drawing, bar.label, left, middle)
         note = bar.note or f"{bar.label}: {text(bar.value)}"
-        drawing.rect(left, middle - 8, axis.at(bar.value) - left, 16, "f0", note)
+        drawing.rect(left, middle - 8, axis.at(bar.value) - left, 16, bar.kind, note)
         if bar.spread is not None:
             whisker(drawing, axis.at(bar.spread[0]), axis.at(bar.spread[1]), middle)
         if bar.mark is not None:
@@ -68,7 +75,7 @@ def bar_chart(
 
 
 def _bar_legend(bars: Sequence[Bar], names: Names) -> list[Entry]:
-    entries = [Entry(names.bar, "f0")] if names.bar else []
+    entries = [Entry(names.bar, "f0")] if names.bar else list(names.kinds)
     if any(bar.spread is not None for bar in bars):
         entries.append(Entry(names.spread, "whisker", "whisker"))
     if any(bar.mark is not None for bar in bars):

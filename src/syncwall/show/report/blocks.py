@@ -1,6 +1,7 @@
 """What an article is made of, before anybody decides how it is written.
 
-Holds `Article`, and its blocks: `Heading`, `Paragraph`, `Bullets`, `Table`, `Figure` and `Notes`.
+Holds `Article`, and its blocks: `Heading`, `Paragraph`, `Bullets`, `Table`, `Figure`, `Code` and
+`Notes`.
 All text is plain text; whoever writes it out escapes it.
 """
 
@@ -20,10 +21,11 @@ class Heading:
 
 @dataclass(frozen=True)
 class Paragraph:
-    """A few sentences; `is_quiet` for what explains a table or a picture."""
+    """A few sentences; `is_quiet` for what explains a table or picture, `is_lead` for a verdict."""
 
     text: str
     is_quiet: bool = False
+    is_lead: bool = False
 
 
 @dataclass(frozen=True)
@@ -51,13 +53,20 @@ class Figure:
 
 
 @dataclass(frozen=True)
+class Code:
+    """A file or a command, line by line as it is."""
+
+    text: str
+
+
+@dataclass(frozen=True)
 class Notes:
     """Markdown that the author wrote."""
 
     markdown: str
 
 
-Block = Heading | Paragraph | Bullets | Table | Figure | Notes
+Block = Heading | Paragraph | Bullets | Table | Figure | Code | Notes
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from syncwall.show.report.blocks import (
     Article,
     Block,
     Bullets,
+    Code,
     Figure,
     Heading,
     Notes,
@@ -49,16 +50,23 @@ def _written(block: Block) -> str:
     match block:
         case Heading(level, text):
             return f"{'#' * level} {_escaped(text)}"
-        case Paragraph(text):
-            return _start_of_line(_escaped(text))
+        case Paragraph(text, is_lead=is_lead):
+            return f"**{_escaped(text)}**" if is_lead else _start_of_line(_escaped(text))
         case Bullets(items):
             return "\n".join(f"- {_start_of_line(_escaped(item))}" for item in items)
         case Table():
             return _table(block)
+        case Code(text):
+            return _indented(text)
         case Notes(text):
             return text.strip()
         case Figure():
             raise AssertionError("pictures are written by `markdown`")
+
+
+def _indented(text: str) -> str:
+    """Code by its indentation: no line of it can end it."""
+    return "\n".join(f"    {line}".rstrip() for line in text.splitlines())
 
 
 def _table(table: Table) -> str:

@@ -13,6 +13,7 @@ from syncwall.show.report.blocks import (
     Article,
     Block,
     Bullets,
+    Code,
     Figure,
     Heading,
     Notes,
@@ -20,20 +21,19 @@ from syncwall.show.report.blocks import (
     Table,
 )
 from syncwall.show.report.svg import style
+from syncwall.show.template import filled
 
 
 def page(article: Article) -> str:
     """The whole file."""
     frame = files("syncwall.show.report").joinpath("page.html").read_text(encoding="utf-8")
-    filled = {
+    parts = {
         "title": escape(article.title),
         "style": style(),
         "body": "\n".join(_body(article.blocks)),
         "version": escape(__version__),
     }
-    head, *parts = frame.split("@@")  # text, name, text, name, ..., text
-    names, texts = parts[::2], parts[1::2]
-    return head + "".join(filled[name] + text for name, text in zip(names, texts, strict=True))
+    return filled(frame, parts)
 
 
 def _body(blocks: Sequence[Block]) -> Iterator[str]:
@@ -43,12 +43,12 @@ def _body(blocks: Sequence[Block]) -> Iterator[str]:
         yield f'<div class="figures">{"".join(written)}</div>' if is_figure else "\n".join(written)
 
 
-def _written(block: Block) -> str:
+def _written(block: Block) -> str:  # noqa: PLR0911 - one for each kind
     match block:
         case Heading(level, text):
             return f"<h{level}>{escape(text)}</h{level}>"
-        case Paragraph(text, is_quiet):
-            kind = ' class="quiet"' if is_quiet else ""
+        case Paragraph(text, is_quiet, is_lead):
+            kind = ' class="quiet"' if is_quiet else ' class="lead"' if is_lead else ""
             return f"<p{kind}>{escape(text)}</p>"
         case Bullets(items):
             return f"<ul>{''.join(f'<li>{escape(item)}</li>' for item in items)}</ul>"
@@ -56,6 +56,8 @@ def _written(block: Block) -> str:
             return _table(block)
         case Figure(drawing, caption):
             return f"<figure>{drawing.markup()}<figcaption>{escape(caption)}</figcaption></figure>"
+        case Code(text):
+            return f'<pre tabindex="0"><code>{escape(text)}</code></pre>'
         case Notes(markdown):
             return notes_html(markdown)
 
@@ -72,8 +74,8 @@ def _table(table: Table) -> str:
         for row in table.rows
     )
     return (
-        f'<div class="wide"><table><thead><tr>{head}</tr></thead>\n<tbody>{lines}</tbody>'
-        "</table></div>"
+        f'<div class="wide" tabindex="0"><table><thead><tr>{head}</tr></thead>\n'
+        f"<tbody>{lines}</tbody></table></div>"
     )
 
 
