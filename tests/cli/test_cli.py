@@ -74,6 +74,10 @@ PINNED = {
         "FILE", "--help", "--run FILE", "--against FILE", "--cluster NAME", "--workers N",
         "--ray ADDRESS", "--store DIR", "--json", "--catalogue DIR",
     ],
+    "serve": [
+        "--help", "--host ADDRESS", "--port N", "--token TEXT", "--no-auth", "--findings DIR",
+        "--browser",
+    ],
     "report": ["RESULT", "--help", "--html FILE", "--markdown FILE", "--notes FILE"],
 }  # fmt: skip
 RUN = [

@@ -20,7 +20,8 @@ VERBS: Final = {
     "explain": "why a run is slow, from traces, logs and topologies that you have",
     "measure": "what links, devices and training steps really reach, under torchrun or srun",
     "lab": "real experiments on several hosts made on one Linux machine",
-    "report": "results of measure and lab as an article: one HTML page, or Markdown",
+    "serve": "the same as pages in a browser: pictures, sliders, links to share",
+    "report": "runs, jobs and results of measure and lab as an article: one HTML page, or Markdown",
 }
 """Every verb with what it does; `syncwall.cli.<verb>` holds a function of that name, imported only
 when the verb is called. A verb with parts is a folder: `PARTS` says what each does, and

@@ -1,0 +1,252 @@
+"""The numbers of the Fabric page.
+
+Holds `AskedFabric`, `fabric` (the sized fabric, its traffic, and the step when it is narrower or
+broken) and `switches`.
+"""
+
+from functools import cache
+from typing import Annotated, Any, Final
+
+from pydantic import Field
+
+from syncwall import catalogue
+from syncwall.answer import predict
+from syncwall.describe import Fabric, Run, lookup
+from syncwall.describe.names import only_catalogue
+from syncwall.describe.switch import Switch
+from syncwall.plan.fabric.broken import Broken, Part, left, part_of
+from syncwall.plan.fabric.effect import fabric_of
+from syncwall.plan.fabric.failures import losses
+from syncwall.plan.fabric.options import options, proposed, refusal
+from syncwall.plan.fabric.pace import Clock, Timed, needs, ratios_of, worn
+from syncwall.plan.fabric.question import Kind, Wiring, wiring_of
+from syncwall.plan.fabric.sized import Sized
+from syncwall.plan.fabric.traffic import loads, sent
+from syncwall.plan.fabric.wired import Wired, kept
+from syncwall.problems import InputError
+from syncwall.web.answers import fabric_words as words
+from syncwall.web.answers.fabric_because import because
+from syncwall.web.answers.fabric_because import part as called
+from syncwall.web.answers.fabric_graph import graph
+from syncwall.web.asked import Asked, AskedRun
+
+RATIOS: Final = (1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0)
+"""Oversubscriptions for which the step is shown at once."""
+_USUAL_RADIX: Final = 64
+Name = Annotated[str, Field(max_length=24)]
+
+
+class AskedFabric(Asked):
+    """A run on a fabric, narrower or broken."""
+
+    run: AskedRun
+    kind: Kind | None = Field(
+        None, description="Open: as the cluster says, else with rails where that can be."
+    )
+    switch: Annotated[str, Field(max_length=80)] | None = Field(
+        None, description="Switch of the catalogue; open: 64 ports at the rate of the NICs."
+    )
+    oversubscription: float | None = Field(
+        None,
+        ge=1,
+        le=16,
+        description="NICs of a full leaf over its cables up; open: the cluster's.",
+    )
+    failed: list[Name] = Field(
+        default_factory=list, max_length=12, examples=[["leaf:2", "nic:3-1", "link:1-2"]],
+        description="Broken parts: node:N, nic:NODE-NIC, leaf:N, link:LEAF-SPINE (one cable), "
+        "spine:N, core:N; counted from 1. Routers of a dragonfly are its leaves.",
+    )  # fmt: skip
+
+
+def fabric(asked: AskedFabric) -> dict[str, Any]:
+    """Counts, drawing, traffic of each axis, and the step beside the healthy one."""
+    prediction = predict(asked.run.run())
+    run = prediction.run
+    wiring, gpus = _wiring(run, asked.switch), run.nodes * int(run.cluster.node.gpus)
+    ratios = ratios_of(run.cluster)
+    kind, found = _kind(run, wiring, gpus, asked.kind)
+    ratio = asked.oversubscription
+    one = _made(kind, wiring, gpus, (ratio or ratios[0], ratios[1]))
+    wired = Wired(one)
+    broken = Broken(wired, frozenset(part_of(name, wired) for name in asked.failed))
+    base = run.cluster.fabric if ratio is None else _priced(run, one)
+    clock = Clock(run)
+    healthy = clock.timed(base)
+    now = _broken_step(clock, base, broken)
+    shown = now or healthy
+    axes = sent(run, wired, shown)
+    links = loads(run, wired, axes, shown.step_s)
+    sweep = [
+        (o, clock.timed(_priced(run, _made(kind, wiring, gpus, (o, ratios[1])))).step_s)
+        for o in RATIOS
+    ]
+    drawn_s = clock.timed(_priced(run, one)).step_s
+    steps = words.Steps(prediction.step_s, drawn_s, healthy, now)
+    each = [_alone(clock, base, healthy, wired, part) for part in _one_of_each(wired)]
+    return {
+        "verdict": words.verdict(run, broken, steps, links, sweep),
+        "gpus": run.gpus, "nodes": run.nodes, "kind": kind,
+        "kinds": [
+            {"kind": name, "possible": bool(each_.possible), "why_not": str(refusal(each_) or "")}
+            for name, each_ in found.items()
+        ],
+        "oversubscription": {
+            "asked": ratio, "of_cluster": ratios[0], "up": wired.up, "down": int(one.shape["down"]),
+            "ratio": one.shape["down"] / wired.up if wired.up else None,
+            "of_spines": ratios[1] if wired.cores else None,
+            "matters": bool(wired.up),
+        },
+        "counts": _counts(one),
+        "graph": graph(broken, axes, links, words.rate_of("nic", run) * shown.step_s),
+        "axes": [words.axis(one_, links, shown.step_s, wired) for one_ in axes],
+        "links": [
+            {"link": load.link, "name": words.LINKS[load.link], "rate_bytes_per_s":
+             load.rate_bytes_per_s, "bytes": load.by_axis, "utilisation": load.utilisation,
+             "total": load.total, "nominal": words.rate_of(load.link, run)}
+            for load in links
+        ],
+        "predicted_s": prediction.step_s,
+        "healthy": _step(healthy),
+        "now": _step(now) if now else None,
+        "goes_on": now is not None,
+        "change_s": _change(healthy, now) if now else {},
+        "failed": [
+            _alone(clock, base, healthy, wired, part) for part in sorted(broken.parts)
+        ],
+        "if_one_fails": each,
+        "sweep": [{"oversubscription": o, "step_s": step_s} for o, step_s in sweep],
+        "assumed": words.assumed(run, wired, None if ratio else (healthy.step_s, drawn_s)),
+        "command": words.command(asked, one),
+    }  # fmt: skip
+
+
+@cache
+def switches() -> dict[str, Any]:
+    """Switches of the catalogue."""
+    named = [lookup.switch(name) for name in catalogue.names(catalogue.Kind.SWITCH)]
+    return {
+        "switches": [
+            {"name": one.name, "title": one.title, "ports": one.ports,
+             "rate_bytes_per_s": float(one.rate_bytes_per_s)}
+            for one in named
+        ]
+    }  # fmt: skip
+
+
+def _wiring(run: Run, name: str | None) -> Wiring:
+    radix = _USUAL_RADIX
+    nics = run.cluster.node.nics
+    if nics is None:
+        said = f"{run.cluster.name} has no NICs that a fabric could connect"
+        raise InputError.of(said, file="cluster")
+    if name is not None:
+        radix = _switch(name).ports_at(float(nics.rate_bytes_per_s))
+        if radix < 4:
+            said = f"the ports of {name} are slower than the NICs of {run.cluster.name}"
+            raise InputError.of(said, file="fabric.switch")
+    return wiring_of(run.cluster, (radix,) * 3)
+
+
+def _switch(name: str) -> Switch:
+    try:
+        with only_catalogue():
+            return lookup.switch(name)
+    except InputError as error:
+        raise InputError.of(str(error), file="fabric.switch") from None
+
+
+def _kind(
+    run: Run, wiring: Wiring, gpus: int, asked: Kind | None
+) -> tuple[Kind, dict[Kind, Sized]]:
+    """What to draw, and every kind that there could be."""
+    found = options(wiring, gpus)
+    fabric = run.cluster.fabric
+    said_tree = fabric.rails == 1 and len(fabric.tiers) > 1
+    usual: tuple[Kind, ...] = ("fat-tree-2", "fat-tree-3") if said_tree else ("rail-optimised",)
+    likely = next((kind for kind in usual if found[kind].possible), None)
+    best = proposed(found)
+    kind = asked or likely or (best.kind if best else None)
+    if kind is None:
+        most = max(one.most_gpus for one in found.values())
+        said = f"no fabric of these switches connects {gpus:,} GPUs (at most {most:,})"
+        raise InputError.of(f"{said}: take a switch with more ports", file="fabric.switch")
+    if not found[kind].possible:
+        raise InputError.of(f"{kind}: {refusal(found[kind])}", file="fabric.kind")
+    return kind, found
+
+
+def _made(kind: Kind, wiring: Wiring, gpus: int, ratios: tuple[float, float]) -> Sized:
+    """The fabric with these ratios of leaf and spine; without cores the leaf has both."""
+    one = kept(kind, wiring, gpus, ratios)
+    return one if one.switches.get("core") else kept(kind, wiring, gpus, (ratios[0] * ratios[1], 1))
+
+
+def _priced(run: Run, one: Sized) -> Fabric:
+    """The sized fabric as the predictor sees it; what the cluster's switches can add stays."""
+    own = run.cluster.fabric
+    same = {"rails": own.rails, "in_network_reduction": own.in_network_reduction}
+    return fabric_of(one).model_copy(update=same)
+
+
+def _broken_step(clock: Clock, base: Fabric, broken: Broken) -> Timed | None:
+    """The step with what is broken; None if the job stops."""
+    if any(part.kind == "node" for part in broken.parts):
+        return None
+    rates = left(broken)
+    share = {"scale-up": 1.0, "leaf": rates.near, "spine": rates.far, "core": rates.core}
+    if broken.wired.is_dragonfly:
+        share |= {"spine": rates.near, "core": rates.near}
+    if any(share[distance] <= 0 for distance in needs(clock.run, broken.wired).values()):
+        return None
+    return clock.timed(worn(base, broken) if broken.parts else base)
+
+
+def _alone(clock: Clock, base: Fabric, healthy: Timed, wired: Wired, part: Part) -> dict[str, Any]:
+    """One part broken, and nothing else."""
+    broken = Broken(wired, frozenset({part}))
+    step = _broken_step(clock, base, broken)
+    return {
+        "part": part.name, "kind": part.kind, "name": called(part, wired),
+        "step_s": step.step_s if step else None,
+        "slower": step.step_s / healthy.step_s - 1.0 if step else None,
+        "why": because(clock.run, broken, healthy, step),
+    }  # fmt: skip
+
+
+def _one_of_each(wired: Wired) -> list[Part]:
+    parts = [Part("nic", 0, 0)]
+    if wired.spines:
+        parts.append(Part("link", 0, wired.spines_of(0)[0]))
+    parts.append(Part("leaf", 0))
+    parts += [Part("spine", 0)] if wired.spines else []
+    parts += [Part("core", 0)] if wired.cores else []
+    return [*parts, Part("node", 0)]
+
+
+def _counts(one: Sized) -> dict[str, Any]:
+    return {
+        "switches": {tier: int(count) for tier, count in one.switches.items()},
+        "cables": {tier: int(count) for tier, count in one.cables.items()},
+        "total_switches": int(one.total_switches), "total_cables": int(one.total_cables),
+        "optics": int(one.optics()), "tiers": int(one.tiers), "hops": int(one.hops),
+        "bisection_share": float(one.bisection_share),
+        "bisection_bytes_per_s": float(one.bisection_bytes_per_s),
+        "losses": [
+            {"part": loss.part, "gpus": int(loss.gpus), "share": float(loss.share),
+             "beyond": loss.beyond}
+            for loss in losses(one)
+        ],
+    }  # fmt: skip
+
+
+def _step(step: Timed) -> dict[str, Any]:
+    ledger = {cause: float(seconds) for cause, seconds in step.ledger.items()}
+    return {"step_s": step.step_s, "ledger_s": ledger}
+
+
+def _change(healthy: Timed, now: Timed) -> dict[str, float]:
+    """Seconds more, by cause; what hardly changes is left out."""
+    causes = dict.fromkeys([*healthy.ledger, *now.ledger])
+    more = {cause: float(now.ledger[cause] - healthy.ledger[cause]) for cause in causes}
+    return {cause: s for cause, s in more.items() if abs(s) > 1e-5 * healthy.step_s}

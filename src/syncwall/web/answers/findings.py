@@ -1,0 +1,151 @@
+"""What the Findings page shows: recorded experiments and measurements, as articles.
+
+Holds `listed`, `shown` and `RECORDED`, the folder of those that come with syncwall.
+"""
+
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Final
+
+import syncwall
+from syncwall.problems import InputError
+from syncwall.show.report.article import article
+from syncwall.show.report.blocks import (
+    Article,
+    Block,
+    Bullets,
+    Code,
+    Figure,
+    Heading,
+    Notes,
+    Paragraph,
+    Table,
+)
+from syncwall.show.report.page import notes_html
+from syncwall.show.report.reading import LabData, Source, read_source
+
+_PACKAGE: Final = Path(syncwall.__file__).parent
+RECORDED: Final = next(
+    (
+        folder
+        for folder in (_PACKAGE / "findings", _PACKAGE.parents[1] / "examples" / "findings")
+        if folder.is_dir()
+    ),
+    None,
+)
+"""In an installed package, or in a checkout of the repository."""
+MOST_FILES: Final = 200
+_MOST_BYTES: Final = 20_000_000
+_MOST_NOTES: Final = 100_000
+
+
+def listed(folders: tuple[Path, ...]) -> dict[str, Any]:
+    """Every result of the folders, the newest first, and how many files are none."""
+    found, unread = [], []
+    for name, path in _paths(folders).items():
+        try:
+            source, made = _read(path)
+        except InputError as error:
+            unread.append({"file": path.name, "what": error.problems[0].message})
+            continue
+        found.append(_summary(name, path, source, made))
+    return {
+        "findings": sorted(found, key=lambda one: one["made_at"], reverse=True),
+        "unread": unread,
+    }
+
+
+def shown(folders: tuple[Path, ...], name: str) -> dict[str, Any]:
+    """One result as an article; `name` is one of `listed`, never a path."""
+    path = _paths(folders).get(name)
+    if path is None:
+        raise InputError.of("there is no finding of this name")
+    source, made = _read(path)
+    return _summary(name, path, source, made) | {"blocks": [_plain(one) for one in made.blocks]}
+
+
+def _paths(folders: tuple[Path, ...]) -> dict[str, Path]:
+    """Files of all folders by a name that is safe to show."""
+    found: dict[str, Path] = {}
+    for folder in (*([RECORDED] if RECORDED else []), *folders):
+        for path in sorted(folder.glob("*.json"))[:MOST_FILES]:
+            name, number = path.stem, 1
+            while name in found:
+                number += 1
+                name = f"{path.stem}-{number}"
+            found[name] = path
+    return found
+
+
+def _read(path: Path) -> tuple[Source, Article]:
+    try:
+        about = path.stat()
+    except OSError as error:
+        raise InputError.of(f"cannot be read: {error.strerror}") from None
+    if about.st_size > _MOST_BYTES:
+        raise InputError.of(f"is larger than {_MOST_BYTES // 1_000_000} MB")
+    return _made(path, about.st_mtime_ns, about.st_size)
+
+
+@lru_cache(maxsize=64)
+def _made(path: Path, *_: int) -> tuple[Source, Article]:
+    """Source and article of a file as it is at this time."""
+    source = read_source(path)
+    return source, article([source], _notes(path))
+
+
+def _notes(path: Path) -> str:
+    """What its author wrote beside it."""
+    try:
+        return path.with_suffix(".notes.md").read_text(encoding="utf-8")[:_MOST_NOTES]
+    except (OSError, UnicodeDecodeError):
+        return ""
+
+
+def _summary(name: str, path: Path, source: Source, made: Article) -> dict[str, Any]:
+    result, data = source.result, source.data
+    host = result.hosts[0] if result.hosts else None
+    return {
+        "id": name,
+        "title": made.title,
+        "kind": result.kind,
+        "question": data.experiment.question if isinstance(data, LabData) else None,
+        "made_at": result.made_at,
+        "complete": result.complete,
+        "machine": f"{host.cpu}, {host.cores} cores, {host.system}" if host else "",
+        "says": list(_says(made)),
+        "is_built_in": path.parent == RECORDED,
+        "file": path.name,
+    }
+
+
+def _says(made: Article) -> Iterator[str]:
+    """The first sentences of two lists after the set-up, or else of the article."""
+    lists, section = [], ""
+    for block in made.blocks:
+        if isinstance(block, Heading):
+            section = block.text
+        elif isinstance(block, Bullets) and block.items and section != "Set-up":
+            lists.append(block.items[0])
+    plain = [block.text for block in made.blocks if isinstance(block, Paragraph)]
+    yield from (lists or plain)[:2]
+
+
+def _plain(block: Block) -> dict[str, Any]:  # noqa: PLR0911 - one for each kind of block
+    match block:
+        case Heading(level, text):
+            return {"kind": "heading", "level": level, "text": text}
+        case Paragraph():
+            return {"kind": "paragraph", "text": block.text, "is_quiet": block.is_quiet}
+        case Bullets(items):
+            return {"kind": "bullets", "items": list(items)}
+        case Table(head, rows, words):
+            return {"kind": "table", "head": list(head), "rows": [list(r) for r in rows],
+                    "words": words}  # fmt: skip
+        case Figure(drawing, caption):
+            return {"kind": "figure", "svg": drawing.markup(), "caption": caption}
+        case Code(text):
+            return {"kind": "code", "text": text}
+        case Notes(markdown):
+            return {"kind": "notes", "html": notes_html(markdown)}

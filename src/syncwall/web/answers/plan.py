@@ -1,0 +1,207 @@
+"""The numbers of the Plan page.
+
+Holds `Search`, what is searched, `searched` and `compared`.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, Final
+
+from pydantic import Field
+
+from syncwall.answer import Prediction, predict
+from syncwall.describe import Cluster, Layout, Run
+from syncwall.plan.compared import differences
+from syncwall.plan.front import Objective
+from syncwall.plan.grid import size_of
+from syncwall.plan.search import Candidate, Found, search
+from syncwall.plan.space import SEARCHED, Space
+from syncwall.problems import InputError, Problem
+from syncwall.show.layout_words import columns, said
+from syncwall.show.layouts import Plan, layouts_record
+from syncwall.web.answers.prediction import plain
+from syncwall.web.asked import Asked, AskedRun, Count, checked
+
+_FAMILIES: Final = 400
+"""Points of the scatter that are neither best nor on the front."""
+_MOST_BATCH: Final = 10_000_000
+_MOST_LAYOUTS: Final = 600_000_000
+"""No machine looks at more in the time of a search."""
+
+
+class Search(Asked):
+    """What to search, and for what."""
+
+    run: AskedRun
+    keep: Annotated[list[str], Field(max_length=len(Layout.model_fields))] = Field(
+        default_factory=list,
+        description="Fields of the layout that stay as they are; the others of "
+        f"{', '.join(SEARCHED)} are searched.",
+        examples=[["tp"]],
+    )
+    objective: Objective = Field("fastest", description="Shortest step, fewest GPU-hours or GPUs.")
+    nodes: Annotated[list[Count], Field(max_length=6)] = Field(
+        default_factory=list, description="Numbers of nodes to try; empty for that of the run."
+    )
+    headroom: Annotated[float, Field(ge=0.0, le=0.9)] = Field(
+        0.05, description="Share of the memory to leave free."
+    )
+    within_s: Annotated[float, Field(gt=0.0, le=1e9)] | None = Field(
+        None, description="Only steps of at most so many seconds."
+    )
+    usd_per_gpu_hour: Annotated[float, Field(gt=0.0, le=1e6)] | None = Field(
+        None, description="Price, for the cost."
+    )
+    top: Annotated[int, Field(ge=1, le=50)] = Field(20, description="How many of the best to list.")
+
+
+def searched(asked: Search, *, progress: Callable[[float], None] = lambda share: None) -> Any:
+    """The best layouts, the front, all families, and what the user has now."""
+    pinned = _pinned(asked)
+    base = asked.run.model_copy(update={"layout": {}}).run()
+    batch = _batch(pinned.pop("global_batch", None))
+    sizes = [base.cluster.using(nodes=count) for count in dict.fromkeys(asked.nodes)]
+    _check_size(base, sizes or [base.cluster], batch, pinned)
+    found = search(
+        base.model, sizes or base.cluster, seq=base.seq, global_batch=batch,
+        software=base.software, pinned=pinned, headroom=asked.headroom, progress=progress,
+    )  # fmt: skip
+    most = float("inf") if asked.within_s is None else asked.within_s
+    best = found.best(asked.top, asked.objective, within_s=most)
+    yours, wrong = _yours(asked.run)
+    plan = Plan(base, found, best, asked.objective, batch, yours, asked.usd_per_gpu_hour)
+    return _answer(plan) | {
+        "yours_wrong": wrong,
+        "limit_bytes": base.cluster.device.memory.size_bytes * (1.0 - asked.headroom),
+        "memory_size_bytes": float(base.cluster.device.memory.size_bytes),
+    }
+
+
+def _batch(stated: int | None) -> int:
+    """Sequences of one step."""
+    if stated is None or stated > _MOST_BATCH:
+        said = "write the sequences of one step" if stated is None else f"at most {_MOST_BATCH:,}"
+        raise InputError([Problem("layout.global_batch", 0, 0, said)])
+    return stated
+
+
+def _check_size(base: Run, clusters: Sequence[Cluster], batch: int, pinned: dict[str, Any]) -> None:
+    """Refuse what would not be done in time."""
+    space = Space.of(base.model, base.seq, batch, base.software, pinned)
+    layouts = 0
+    for one in clusters:
+        layouts += size_of(space, one)
+        if layouts > _MOST_LAYOUTS:
+            said = f"{layouts:,} layouts and more are too many: keep some fields of the layout"
+            raise InputError([Problem("keep", 0, 0, said)])
+
+
+def _answer(plan: Plan) -> dict[str, Any]:
+    record = layouts_record(plan)
+    runs = [one.run for one in plan.best] + ([plan.now.run] if plan.now else [])
+    shown = columns([run.layout for run in runs])
+    rows = [*record["best"], *([record["yours"]] if plan.now else [])]
+    for number, (row, run) in enumerate(zip(rows, runs, strict=True)):
+        row["said"] = said(run.layout)
+        row["nodes"] = run.nodes
+        row["keys"] = keys(run.layout)
+        row["cells"] = {name: cells[number] for name, cells in shown.items()}
+        row["cost"] = plan.cost(row["step_s"], row["gpus"])
+    tokens = plan.global_batch * plan.run.seq
+    for point, on_front in zip(record["front"], plan.found.front, strict=True):
+        point["tokens_per_s_per_gpu"] = tokens / point["step_s"] / point["gpus"]
+        point["said"] = said(on_front.layout())
+        del point["layout"]
+    return record | {
+        "families": _families(plan.found, tokens),
+        "tokens": tokens,
+        "has_price": plan.price_usd_per_gpu_hour is not None,
+    }
+
+
+def _families(found: Found, tokens: int) -> list[list[Any]]:
+    """GPUs, tokens/s/GPU, bytes and words of the fastest layout of each family."""
+
+    def line(one: Candidate) -> list[Any]:
+        return [one.gpus, tokens / one.step_s / one.gpus, one.memory_bytes, said(one.layout)]
+
+    return [line(one) for one in found.best(_FAMILIES)]
+
+
+def _pinned(asked: Search) -> dict[str, Any]:
+    """Fields that stay: those that the user keeps, and all that no search chooses."""
+    unknown = [name for name in asked.keep if name not in asked.run.layout]
+    if unknown:
+        raise InputError(
+            [Problem("keep", 0, 0, f'the layout does not state "{name}"') for name in unknown]
+        )
+    kept: dict[str, Any] = {}
+    problems: list[Problem] = []
+    for key, value in asked.run.layout.items():
+        try:
+            layout = checked(Layout, {key: value})
+        except InputError as error:
+            problems += [Problem(f"layout.{one.file}", 0, 0, one.message) for one in error.problems]
+            continue
+        name = next(iter(layout.model_fields_set))
+        if key in asked.keep or name not in (*SEARCHED, "dp"):
+            kept[name] = getattr(layout, name)
+    if problems:
+        raise InputError(problems)
+    return kept
+
+
+def _yours(asked: AskedRun) -> tuple[Run | None, str]:
+    """The run as it stands, or why it cannot be."""
+    try:
+        return asked.run(), ""
+    except InputError as error:
+        return None, "; ".join(one.message for one in error.problems)
+
+
+def keys(layout: Layout) -> dict[str, Any]:
+    """The searched fields of a layout as a run file writes them; null for what is left out."""
+    fields = Layout.model_fields
+    found = {}
+    for name in (*SEARCHED, "dp"):
+        value = getattr(layout, name)
+        idle = name in ("cp", "ep", "etp", "pp", "virtual_stages") and value == 1
+        found[fields[name].alias or name] = None if idle or name == "dp" else plain(value)
+    return found
+
+
+def compared(runs: Sequence[AskedRun]) -> dict[str, Any]:
+    """Ledgers side by side, and where each spends more or less than the first."""
+    found = [_predicted(number, asked) for number, asked in enumerate(runs)]
+    first = found[0]
+    return {"runs": [_beside(one, first) for one in found]}
+
+
+def _predicted(number: int, asked: AskedRun) -> Prediction:
+    try:
+        return predict(asked.run())
+    except InputError as error:
+        where = [
+            Problem(f"runs.{number}.{one.file}", one.line, one.column, one.message)
+            for one in error.problems
+        ]
+        raise InputError(where) from None
+
+
+def _beside(one: Prediction, first: Prediction) -> dict[str, Any]:
+    plain_data = one.to_dict()
+    names = (
+        "step_s",
+        "mfu",
+        "tokens_per_s_per_gpu",
+        "memory_bytes",
+        "fits",
+        "ledger_s",
+        "exposed_s",
+    )
+    return {name: plain_data[name] for name in names} | {
+        "said": said(one.run.layout),
+        "gpus": one.run.gpus,
+        "differences": [
+            {"cause": each.cause, "seconds": each.seconds} for each in differences(first, one)
+        ],
+    }

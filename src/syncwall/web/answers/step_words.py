@@ -1,0 +1,128 @@
+"""Sentences about an all-reduce and a pipeline, one for each moment worth stopping at.
+
+Holds `collective_events`, `collective_verdict`, `pipeline_events` and `pipeline_verdict`.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from syncwall.timeline.pipeline_slots import Slot
+from syncwall.web.answers.step_events import said_bytes, said_time
+
+
+def collective_events(drawn: dict[str, Any], a: dict[str, Any], way: str) -> list[dict[str, Any]]:
+    """One sentence a step, and one for the end."""
+    each_s = drawn["step_s"] or 1.0
+    found = [
+        {
+            "at_s": step * each_s,
+            "phase": _collective_phase(step, drawn, a, way),
+            "text": _ring_step(step, drawn, a) if way == "ring" else _tree_step(step, drawn),
+        }
+        for step in range(drawn["steps"])
+    ]
+    took = f" after {said_time(drawn['seconds'])}" if drawn["seconds"] else ""
+    text = f"Every worker has the sum of all {a['workers']}{took}."
+    return [*found, {"at_s": drawn["steps"] * each_s, "phase": 2, "text": text}]
+
+
+def _collective_phase(step: int, drawn: dict[str, Any], a: dict[str, Any], way: str) -> int:
+    if way == "ring":
+        return 1 if step < a["workers"] - 1 else 2
+    return 1 if not any(move[0] <= step and not move[4] for move in drawn["moves"]) else 2
+
+
+def _ring_step(step: int, drawn: dict[str, Any], a: dict[str, Any]) -> str:
+    half = a["workers"] - 1
+    first = step < half
+    number = f"Step {step + 1} of {drawn['steps']}"
+    if first:
+        does = "passes one chunk on to the next, which adds its own part to it"
+        after = f"sums of {step + 2} parts" if step + 1 < half else "one chunk with the whole sum"
+        text = f"{number}, reduce-scatter: every worker {does}; then each holds {after}."
+    else:
+        does = "passes a finished chunk on to the next, which keeps it"
+        have = step - half + 2
+        text = f"{number}, all-gather: every worker {does}; then each has {have} of {a['workers']}."
+    if drawn["seconds"] and drawn["real_steps"]:
+        size, took = a["bytes"] / a["ranks"], drawn["seconds"] / drawn["real_steps"]
+        text += (
+            f" The real ring has {a['ranks']:,} ranks: {drawn['real_steps']:,} steps of "
+            f"{said_bytes(size)}, {said_time(took)} each."
+        )
+    return text
+
+
+def _tree_step(step: int, drawn: dict[str, Any]) -> str:
+    up = sum(1 for move in drawn["moves"] if move[0] == step and move[4])
+    down = sum(1 for move in drawn["moves"] if move[0] == step and not move[4])
+    parts = []
+    if up:
+        parts.append(f"{_chunks(up)} go up and are added on the way")
+    if down:
+        parts.append(f"{_chunks(down, 'finished ')} come down from the root")
+    return f"Step {step + 1} of {drawn['steps']}: {', '.join(parts)}."
+
+
+def _chunks(count: int, which: str = "") -> str:
+    return f"{count} {which}chunk{'s' if count > 1 else ''}"
+
+
+def collective_verdict(a: dict[str, Any]) -> str:
+    """Which way NCCL is expected to take, and what the others would."""
+    if a["chosen"] is None:
+        return "This run has one data-parallel rank: there is nothing to sum up"
+    others = [
+        f"a {name} would take {said_time(a[name]['seconds'])}"
+        for name in ("ring", "tree")
+        if a[name]["seconds"] is not None and a[name]["name"] != a["chosen"]
+    ]
+    beside = f"; {', '.join(others)}" if others else ""
+    return (
+        f"{said_bytes(a['bytes'])} over {a['ranks']:,} ranks: NCCL is expected to take "
+        f"{a['chosen']}, {said_time(a['chosen_s'])}{beside}"
+    )
+
+
+def pipeline_events(
+    slots: Sequence[Slot], stages: int, micro: int
+) -> tuple[list[dict[str, Any]], list[float]]:
+    """What all stages do whenever one of them begins something, and when each phase begins."""
+    steady_s = min(s.start_s for s in slots if s.which == "backward")
+    drain_s = max(s.end_s for s in slots if s.stage == 0 and s.which == "forward")
+    drain_s = max(drain_s, steady_s)
+    names = ("Filling", "One forward, one backward", "Draining")
+    found: list[dict[str, Any]] = []
+    for at_s in sorted({slot.start_s for slot in slots}):
+        if found and at_s - found[-1]["at_s"] < 1e-9 * max(at_s, 1e-9):
+            continue
+        phase = 1 if at_s < steady_s else 2 if at_s < drain_s else 3
+        doing = ", ".join(f"stage {n + 1} {_doing(slots, n, at_s)}" for n in range(stages))
+        found.append({"at_s": at_s, "phase": phase, "text": f"{names[phase - 1]}: {doing}."})
+    end_s = max(slot.end_s for slot in slots)
+    text = f"All {micro} drawn micro batches have passed forward and backward, {said_time(end_s)}."
+    return [*found, {"at_s": end_s, "phase": 3, "text": text}], [0.0, steady_s, drain_s]
+
+
+def _doing(slots: Sequence[Slot], stage: int, at_s: float) -> str:
+    for slot in slots:
+        if slot.stage == stage and slot.start_s <= at_s < slot.end_s:
+            return f"{slot.which} {slot.micro + 1}"
+    return "waits"
+
+
+def pipeline_verdict(a: dict[str, Any]) -> str:
+    """What the bubble costs, and what the slow stage."""
+    work_s = a["microbatches"] * (max(a["forward_s"]) + max(a["backward_s"]))
+    if a["slow"] > 1:
+        return (
+            f"Stage {a['worker'] + 1} computes {a['slow']:g} times slower and sets the pace: "
+            f"{a['drawn']} micro batches take {said_time(a['span_s'])} in the place of "
+            f"{said_time(a['usual_s'])}"
+        )
+    bubble_s = a["predicted_bubble_s"]
+    share = bubble_s / max(bubble_s + work_s, 1e-30)
+    return (
+        f"{a['pp']} stages stand still for {said_time(bubble_s)} of a step while the pipeline "
+        f"fills and drains: {100 * share:.2g} % with {a['microbatches']:,} micro batches"
+    )

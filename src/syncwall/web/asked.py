@@ -1,0 +1,129 @@
+"""What a page asks for: a run as JSON, with the keys of a run file.
+
+Holds `AskedRun`, `AskedJob` and their checks. Names are looked up in the catalogue only, never as
+files.
+"""
+
+from collections.abc import Iterator
+from typing import Annotated, Any, Final, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic_core import PydanticCustomError
+
+from syncwall.describe import Job, Layout, Run
+from syncwall.describe.base import Description
+from syncwall.describe.lookup import failure_rates
+from syncwall.describe.names import only_catalogue
+from syncwall.describe.reading import faults_of
+from syncwall.problems import InputError, Problem
+
+MAX_GPUS: Final = 10_000_000
+"""Nobody has more."""
+
+_DEEPEST: Final = 12
+_LARGEST: Final = 1e18
+_LARGEST_COUNT: Final = 1e10
+
+Scalar = bool | int | float | str | None
+Entry = Annotated[str, Field(max_length=200)] | dict[str, Any]
+Count = Annotated[int, Field(ge=1, le=MAX_GPUS)]
+Described = TypeVar("Described", bound=Description)
+
+
+class Asked(BaseModel):
+    """Anything that a page asks for; unknown keys are refused, and what no arithmetic can stand."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _sane(cls, value: Any) -> Any:
+        for path, said in _strange(value, ()):
+            where = ".".join(path)
+            raise PydanticCustomError("syncwall", "{said}", {"said": f"{where}: {said}"})
+        return value
+
+
+class AskedRun(Asked):
+    """A training run, as in a run file."""
+
+    model: Entry = Field(
+        description="Name in the catalogue, or a model in place.", examples=["llama-3.1-70b"]
+    )
+    cluster: Entry = Field(
+        description="Name in the catalogue, or a machine in place.", examples=["dgx-h100"]
+    )
+    nodes: Count | None = Field(None, description="Nodes used.", examples=[32])
+    gpus_per_node: Count | None = Field(None, description="GPUs used in each node.")
+    seq: Count | None = Field(None, description="Tokens in a sequence.")
+    layout: dict[str, Scalar | list[str]] = Field(
+        default_factory=dict,
+        description="Parallel layout, as in a run file: " + ", ".join(Layout.model_fields),
+        examples=[{"tp": 8, "shard": "fsdp", "global_batch": 256}],
+    )
+    software: dict[str, Scalar] = Field(
+        default_factory=dict, description="Framework, its date and kernels, as in a run file."
+    )
+
+    def run(self) -> Run:
+        """The run that is meant; InputError names the key of each problem."""
+        return checked(Run, self.fields())
+
+    def fields(self) -> dict[str, Any]:
+        """What was stated, with the keys of a run file."""
+        return self.model_dump(exclude_none=True, exclude_defaults=True)
+
+
+class AskedJob(Asked):
+    """A whole job, as in a job file."""
+
+    run: AskedRun
+    job: dict[str, Any] = Field(
+        description="As in a job file, without its run: tokens or steps, failures, checkpoints, "
+        "spares, price, ...",
+        examples=[{"tokens": "15T", "spares": 8}],
+    )
+
+    def described(self) -> Job:
+        """The job that is meant; InputError names the key of each problem."""
+        job = checked(Job, self.job | {"run": self.run.run()})
+        try:
+            with only_catalogue():  # looked up only when the job is settled
+                failure_rates(job.failures.like)
+        except InputError as error:
+            raise InputError([Problem("failures.like", 0, 0, str(error))]) from None
+        return job
+
+
+def checked(described: type[Described], fields: dict[str, Any]) -> Described:
+    """The description in `fields`; each problem has the dotted key in the place of a file."""
+    try:
+        with only_catalogue():
+            return described.model_validate(fields, context={"in_file": True})
+    except ValidationError as error:
+        found = faults_of(error, described)
+        raise InputError([Problem(_key(path), 0, 0, said) for path, said in found]) from None
+
+
+def _key(path: tuple[str | int, ...]) -> str:
+    return ".".join(map(str, path))
+
+
+def _strange(value: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
+    """What is nested too deeply, no text, or a number that no run has."""
+    if len(path) > _DEEPEST:
+        yield path[:3], "is nested too deeply"
+    elif isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _strange(key, path)
+            yield from _strange(inner, (*path, str(key)[:40]))
+    elif isinstance(value, list):
+        for number, inner in enumerate(value):
+            yield from _strange(inner, (*path, str(number)))
+    elif isinstance(value, str):
+        if value.encode(errors="replace").decode() != value:
+            yield path[:1], "is not text"
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        counts = {"layout", "model"} & set(path)  # multiplied with each other
+        if not abs(value) <= (_LARGEST_COUNT if counts else _LARGEST):
+            yield path, "is larger than anything there is"

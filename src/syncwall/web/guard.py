@@ -1,0 +1,209 @@
+"""Who may ask, and how much: everything that a request must pass before anybody computes.
+
+Holds `Guard` and `CONTENT_POLICY`. The server answers only under names that it was told (a page of
+another site that resolves to 127.0.0.1 is refused), only to requests of its own pages or of
+programs, only to who has the token if there is one, and only to small ones.
+"""
+
+import asyncio
+import secrets
+from collections.abc import Awaitable, Callable, MutableMapping
+from http.cookies import CookieError, SimpleCookie
+from typing import Any, Final, NoReturn
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+Refusal = tuple[int, str, dict[str, str]]
+"""Status, reason and headers."""
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+MAX_BODY_BYTES: Final = 256 * 1024
+BODY_S: Final = 10.0
+"""Seconds in which a body must have come."""
+_TOO_LARGE: Final = f"more than {MAX_BODY_BYTES // 1024} KiB"
+COOKIE: Final = "syncwall-token"
+_EMPTY: Final = "'sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU='"
+"""The hash of no text: Plotly adds an empty style element and fills it by calls."""
+CONTENT_POLICY: Final = (
+    f"default-src 'none'; script-src 'self'; style-src 'self' {_EMPTY}; img-src 'self' data:; "
+    "connect-src 'self'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
+)
+HEADERS: Final = {
+    "content-security-policy": CONTENT_POLICY,
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "permissions-policy": "camera=(), geolocation=(), microphone=()",
+}
+"""With every answer."""
+
+
+class _Refused(Exception):  # noqa: N818 - ends the application, nobody sees it
+    """The rest of the body is not read."""
+
+
+class Guard:
+    """An application that passes on only what may be asked.
+
+    `names` are the hosts under which it answers (None: any); `token` is what a visitor must show.
+    """
+
+    def __init__(self, app: App, names: frozenset[str] | None, token: str | None) -> None:
+        self._app, self._names, self._token = app, names, token
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            if scope["type"] == "lifespan":
+                await self._app(scope, receive, send)
+            return
+        headers = {
+            key.decode("latin-1"): value.decode("latin-1") for key, value in scope["headers"]
+        }
+        refused = self._refusal(scope, headers)
+        if refused is not None:
+            await _answer(send, *refused)
+            return
+        await self._passed_on(scope, _Visitor(receive, send))
+
+    async def _passed_on(self, scope: Scope, visitor: "_Visitor") -> None:
+        """Let the application answer, until the visitor goes away."""
+        app = asyncio.ensure_future(self._app(scope, visitor.receive, visitor.send))
+        leaving = asyncio.ensure_future(visitor.left())
+        try:
+            await asyncio.wait({app, leaving}, return_when=asyncio.FIRST_COMPLETED)
+            if not app.done() and not visitor.started:
+                app.cancel()  # nobody waits for the answer
+            await asyncio.wait({app})
+            if visitor.refused is not None:
+                await _answer(visitor.passed, *visitor.refused)
+            elif not app.cancelled():
+                app.result()
+        finally:
+            leaving.cancel()
+            app.cancel()
+
+    def _refusal(self, scope: Scope, headers: dict[str, str]) -> Refusal | None:
+        """Why the request may not pass, if so."""
+        host = headers.get("host", "")
+        if self._names is not None and _name(host) not in self._names:
+            return 421, f"this server does not answer for {host!r}", {}
+        if scope["method"] not in ("GET", "HEAD") and not _is_own(headers, host):
+            return 403, "requests of other sites are refused", {}
+        if _length(headers) > MAX_BODY_BYTES:
+            return 413, _TOO_LARGE, {"connection": "close"}
+        return self._stranger(scope, headers) if self._token is not None else None
+
+    def _stranger(self, scope: Scope, headers: dict[str, str]) -> Refusal | None:
+        """Refuse who does not show the token; who shows it in the address gets a cookie."""
+        assert self._token is not None
+        if self._is_token(_cookie(headers)) or self._is_token(_bearer(headers)):
+            return None
+        query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+        if scope["method"] == "GET" and self._is_token(dict(query).get("token", "")):
+            rest = urlencode([(key, value) for key, value in query if key != "token"])
+            cookie = f"{COOKIE}={self._token}; Path=/; HttpOnly; SameSite=Strict"
+            where = "/" + quote(scope["path"].lstrip("/\\")) + (f"?{rest}" if rest else "")
+            return 303, "", {"location": where, "set-cookie": cookie}
+        said = "write the token: open the address that `syncwall serve` printed (?token=...), or "
+        return 401, said + "send `Authorization: Bearer TOKEN`", {"www-authenticate": "Bearer"}
+
+    def _is_token(self, shown: str) -> bool:
+        return secrets.compare_digest(shown.encode(), (self._token or "").encode())
+
+
+class _Visitor:
+    """The two ends of a request: what comes is counted and timed, what goes gets the headers."""
+
+    def __init__(self, receive: Receive, send: Send) -> None:
+        self._receive, self.passed = receive, send
+        self._seen, self._until = 0, asyncio.get_running_loop().time() + BODY_S
+        self._complete, self._gone = asyncio.Event(), asyncio.Event()
+        self.started = False
+        self.refused: Refusal | None = None
+        """Said in the place of the application, whatever that makes of a body that ends early."""
+
+    async def receive(self) -> Message:
+        """The next part of the body; then nothing but that the visitor has gone."""
+        if self._complete.is_set():
+            await self._gone.wait()
+            return {"type": "http.disconnect"}
+        try:
+            async with asyncio.timeout_at(self._until):
+                message = await self._receive()
+        except TimeoutError:
+            self._refuse(408, "the request came too slowly")
+        self._seen += len(message.get("body", b""))
+        if self._seen > MAX_BODY_BYTES:
+            self._refuse(413, _TOO_LARGE)
+        if not message.get("more_body", False):
+            self._complete.set()
+        return message
+
+    async def left(self) -> None:
+        """Return when the visitor has gone."""
+        await self._complete.wait()
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+        self._gone.set()
+
+    async def send(self, message: Message) -> None:
+        """Pass on a part of the answer."""
+        if self.refused is not None:
+            return
+        if message["type"] == "http.response.start":
+            self.started = True
+            message["headers"] = [*message.get("headers", []), *_headers(HEADERS)]
+        await self.passed(message)
+
+    def _refuse(self, status: int, said: str) -> NoReturn:
+        if not self.started:
+            self.refused = status, said, {"connection": "close"}
+        raise _Refused
+
+
+def _is_own(headers: dict[str, str], host: str) -> bool:
+    """True for pages of this server, and for programs, which are no browser."""
+    if headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
+        return False
+    origin = headers.get("origin")
+    return origin is None or urlsplit(origin).netloc == host
+
+
+def _name(host: str) -> str:
+    """The name in a Host header, without the port."""
+    name = host.rsplit(":", 1)[0] if not host.endswith("]") else host
+    return name.strip("[]").lower()
+
+
+def _length(headers: dict[str, str]) -> int:
+    length = headers.get("content-length", "0")
+    return int(length) if length.isascii() and length.isdigit() and len(length) < 20 else 0
+
+
+def _cookie(headers: dict[str, str]) -> str:
+    try:
+        found = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
+    except CookieError:
+        return ""
+    return found.value if found else ""
+
+
+def _bearer(headers: dict[str, str]) -> str:
+    kind, _, shown = headers.get("authorization", "").partition(" ")
+    return shown.strip() if kind.lower() == "bearer" else ""
+
+
+def _headers(named: dict[str, str]) -> list[tuple[bytes, bytes]]:
+    return [(key.encode(), value.encode("latin-1", "replace")) for key, value in named.items()]
+
+
+async def _answer(send: Send, status: int, said: str, extra: dict[str, str]) -> None:
+    kind = {"content-type": "text/plain; charset=utf-8"}
+    headers = _headers(HEADERS | kind | extra)
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": said.encode()})

@@ -1,0 +1,65 @@
+// Questions to the server.
+
+/** What the server refused, with the key that each problem is about. */
+export class Refused extends Error {
+  constructor(problems) {
+    super(problems.map(({ where, what }) => (where ? `${where}: ${what}` : what)).join("\n"));
+    this.problems = problems;
+  }
+}
+
+/** The answer to `body`, or to a plain GET if there is none. */
+export async function ask(path, body, { signal } = {}) {
+  const sent = body === undefined ? {} : { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) };
+  const answer = await fetch(`/api/${path}`, { signal, ...sent });
+  if (answer.ok) return (answer.headers.get("content-type") ?? "").includes("json") ? answer.json() : answer.text();
+  throw await refusal(answer);
+}
+
+/** Lines of JSON as they come: `told` hears each; aborting `signal` ends the work on the server. Without a body a plain GET. */
+export async function follow(path, body, told, { signal } = {}) {
+  const sent = body === undefined ? {} : { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) };
+  const answer = await fetch(`/api/${path}`, { signal, ...sent });
+  if (!answer.ok) throw await refusal(answer);
+  const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = "";
+  for (;;) {
+    const { value, done } = await reader.read();
+    if (done) return;
+    const lines = (rest + value).split("\n");
+    rest = lines.pop();
+    for (const line of lines) {
+      const said = JSON.parse(line);
+      if (said.problems) throw new Refused(said.problems);
+      told(said);
+    }
+  }
+}
+
+async function refusal(answer) {
+  const text = await answer.text();
+  try {
+    const { problems } = JSON.parse(text);
+    if (Array.isArray(problems)) return new Refused(problems);
+  } catch { /* not JSON */ }
+  return new Refused([{ where: "", what: text.slice(0, 300) || `the server answered ${answer.status}` }]);
+}
+
+/** A function that asks only for the newest question: older ones are dropped, `wait_ms` gathers quick changes. */
+export function newest(asked, wait_ms = 0) {
+  let timer = null;
+  let running = null;
+  return (...given) => {
+    clearTimeout(timer);
+    running?.abort();
+    const mine = new AbortController();
+    running = mine;
+    timer = setTimeout(async () => {
+      try {
+        await asked(mine.signal, ...given);
+      } catch (error) {
+        if (error.name !== "AbortError") throw error;
+      }
+    }, wait_ms);
+  };
+}

@@ -1,0 +1,113 @@
+// Fabric: switches and cables under a run, what each axis sends over them, and what a failure does.
+import { ask, newest, Refused } from "../ask.js";
+import { at, h, hideTip, put } from "../dom.js";
+import { counted, duration, figures, percent, prefixed } from "../format.js";
+import { controls, legend } from "../fabric/controls.js";
+import { drawing, highlight } from "../fabric/drawing.js";
+import { listen, stopAt } from "../fabric/parts.js";
+import { axes, change, each } from "../fabric/tables.js";
+import { faults, runForm } from "../run_form.js";
+import * as state from "../state.js";
+
+const MOST = 12;
+let shownControls = null;
+let current = null;
+
+const failed = () => state.get("fabric.failed").split(",").filter(Boolean);
+
+const asked = newest(async (signal) => {
+  at("answer").classList.add("stale");
+  const ratio = Number(state.get("fabric.oversubscription"));
+  try {
+    const answer = await ask("fabric", {
+      run: state.run(), kind: state.get("fabric.kind") || null, switch: state.get("fabric.switch") || null,
+      oversubscription: state.get("fabric.oversubscription") ? ratio : null, failed: failed(),
+    }, { signal });
+    shown(answer);
+    faults();
+  } catch (error) {
+    if (!(error instanceof Refused)) throw error;
+    faults(error.problems);
+    put(at("verdict"), "This fabric cannot be: nothing was computed");
+    at("verdict").className = "verdict bad";
+    put(at("why"), error.message);
+    chips(failed().map((part) => ({ part, name: part })));
+  }
+  at("answer").classList.remove("stale");
+}, 40);
+
+function shown(answer) {
+  current = answer;
+  put(at("verdict"), answer.verdict.said);
+  at("verdict").className = `verdict ${answer.verdict.tone}`;
+  at("verdict").dataset.value = answer.now?.step_s ?? "";
+  put(at("why"), answer.verdict.why);
+  shownControls(answer);
+  tiles(answer);
+  legend(at("legend"), answer.graph.axes, state.get("fabric.axis"));
+  drawn(answer);
+  chips(answer.failed);
+  axes(at("axes"), answer);
+  each(at("each"), answer, pressed);
+  put(at("change-name"), answer.failed.length && answer.goes_on ? "What changes" : "Where the time goes");
+  change(at("change"), at("change-about"), answer);
+  put(at("assumed"), answer.assumed.map((line) => h("li", {}, line)));
+  put(at("command"), answer.command);
+}
+
+function drawn(answer) {
+  const place = at("drawing");
+  const active = place.contains(document.activeElement) ? document.activeElement.dataset.part : null;
+  const stop = active ?? place.querySelector('[data-part][tabindex="0"]')?.dataset.part;
+  const left = place.scrollLeft;
+  hideTip();
+  put(place, drawing(answer));
+  place.classList.toggle("stopped", !answer.goes_on);
+  highlight(place, state.get("fabric.axis"));
+  stopAt(place, stop, Boolean(active));
+  place.scrollLeft = left;
+  put(at("drawn"), answer.graph.says);
+}
+
+function tile(id, name, value, beside, exact) {
+  return h("div", { class: "tile", data: { tile: id, value: exact } }, h("div", { class: "name" }, name), h("div", { class: "value" }, value), h("div", { class: "beside" }, beside));
+}
+
+function tiles(answer) {
+  const { counts, now, healthy } = answer;
+  const more = now && answer.failed.length ? now.step_s / healthy.step_s - 1 : null;
+  const several = (parts) => Object.entries(parts).filter(([, count]) => count).map(([name, count]) => `${counted(count)} ${name}`).join(", ");
+  const busiest = answer.links.reduce((best, one) => (one.total > best.total ? one : best));
+  put(at("tiles"),
+    tile("step", "Step", now ? duration(now.step_s) : "stops", more === null ? (answer.failed.length ? `was ${duration(healthy.step_s)}` : `Predict says ${duration(answer.predicted_s)}`) : `${more < 0.001 ? "as before" : `+${percent(more)}`}; healthy ${duration(healthy.step_s)}`, now?.step_s ?? ""),
+    tile("switches", "Switches", counted(counts.total_switches), several(counts.switches), counts.total_switches),
+    tile("cables", "Cables", counted(counts.total_cables), several(counts.cables), counts.total_cables),
+    tile("bisection", "Bisection", percent(counts.bisection_share, 0), `${prefixed(counts.bisection_bytes_per_s, "B/s")} one way, ${figures(counts.hops)} switches far`, counts.bisection_share),
+    tile("busiest", "Busiest links", percent(busiest.total, busiest.total < 0.1 ? 1 : 0), busiest.name, busiest.total));
+}
+
+/** What is broken, each with a button that mends it. */
+function chips(parts) {
+  put(at("broken"), parts.map((one) => h("button", { type: "button", class: "chip", data: { broken: one.part }, "aria-label": `Mend ${one.name}`, onclick: () => pressed(one.part) }, `${one.name} ✕`)),
+    parts.length > 0 && h("button", { type: "button", id: "mend", onclick: () => state.set({ "fabric.failed": null }, { lasting: true }) }, "Mend all"));
+}
+
+/** Break a part, or mend it. */
+function pressed(id) {
+  const parts = failed();
+  const next = parts.includes(id) ? parts.filter((one) => one !== id) : [...parts, id].slice(-MOST);
+  state.set({ "fabric.failed": next.join(",") }, { lasting: true });
+}
+
+const { switches } = (await Promise.all([ask("fabric/switches"), runForm()]))[0];
+shownControls = controls(at("controls"), switches);
+listen(at("drawing"), pressed);
+state.heard((changes) => {
+  const keys = Object.keys(changes);
+  if (keys.length === 1 && keys[0] === "fabric.axis" && current) {
+    legend(at("legend"), current.graph.axes, state.get("fabric.axis"));
+    highlight(at("drawing"), state.get("fabric.axis"));
+    at("legend").querySelector(`[data-axis="${changes["fabric.axis"] ?? ""}"]`)?.focus();
+  } else asked();
+});
+asked();

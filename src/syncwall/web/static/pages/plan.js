@@ -1,0 +1,119 @@
+// Plan: search all layouts, look at what trades for what, compare a few.
+import { ask, follow, newest, Refused } from "../ask.js";
+import { at, h, put } from "../dom.js";
+import { counted } from "../format.js";
+import { comparison } from "../plan/compare.js";
+import { question, searchForm } from "../plan/form.js";
+import { scatter } from "../plan/scatter.js";
+import { bestTable, ticked } from "../plan/table.js";
+import { faults, runForm } from "../run_form.js";
+import * as state from "../state.js";
+
+let running = null;
+let found = null;
+let asked = null;
+
+async function search() {
+  const mine = new AbortController();
+  running = mine;
+  asked = question();
+  put(at("refused"));
+  faults();
+  searching(true);
+  state.set({ "plan.go": "1" });
+  try {
+    await follow("plan", asked, (said) => (said.answer ? shown(said.answer) : moved(said.progress)), { signal: mine.signal });
+  } catch (error) {
+    if (error instanceof Refused) refused(error);
+    else if (error.name !== "AbortError") put(at("refused"), "The server does not answer.");
+  }
+  if (running === mine) searching(false);
+}
+
+function cancel() {
+  running?.abort();
+  searching(false);
+  state.set({ "plan.go": null });
+}
+
+function searching(isOn) {
+  if (!isOn) running = null;
+  at("go").textContent = isOn ? "Cancel" : found ? "Search again" : "Search";
+  at("go").classList.toggle("main", !isOn);
+  at("bar").hidden = !isOn;
+  put(at("bar-text"), isOn ? "0 %" : "");
+  if (isOn) moved(0);
+}
+
+function moved(share) {
+  const percent = Math.round(100 * share);
+  at("bar").setAttribute("aria-valuenow", percent);
+  at("bar").firstElementChild.style.width = `${percent}%`;
+  put(at("bar-text"), `${percent} %`);
+}
+
+function refused(error) {
+  faults(error.problems.filter(({ where }) => where));
+  put(at("refused"), error.message, /takes more than|memory/.test(error.message) ? " Keep some fields of your layout, or search on fewer nodes." : "");
+}
+
+function shown(answer) {
+  found = answer;
+  put(at("verdict"), answer.verdict);
+  at("verdict").className = `verdict ${answer.best.length ? "good" : "bad"}`;
+  put(at("about"), `${counted(answer.layouts_possible)} layouts are possible, ${counted(answer.layouts_fitting)} fit.`,
+    answer.yours_wrong ? ` Yours cannot be: ${answer.yours_wrong}.` : "");
+  at("found").hidden = !answer.best.length;
+  stale();
+  drawn();
+}
+
+function drawn() {
+  if (!found?.best.length) return;
+  scatter(found, ticked());
+  const focused = document.activeElement?.closest?.("tr")?.dataset.rank;
+  put(at("best"), bestTable(found));
+  if (focused) at("best").querySelector(`tr[data-rank="${CSS.escape(focused)}"] input`)?.focus();
+  compare();
+}
+
+const compare = newest(async (signal) => {
+  const rows = Object.fromEntries([...found.best.map((row, number) => [String(number + 1), row]), ["yours", found.yours]]);
+  const names = ticked().filter((rank) => rows[rank]);
+  at("compare-panel").hidden = names.length < 2;
+  if (names.length < 2) return;
+  try {
+    const { runs } = await ask("compare", { runs: names.map((rank) => (rank === "yours" ? asked.run : taking(rows[rank]))) }, { signal });
+    put(at("compare"), comparison(runs, names.map((rank) => (rank === "yours" ? rank : `#${rank}`))));
+    put(at("compare-about"), `differences are to ${names[0] === "yours" ? "yours" : `#${names[0]}`}; small ones are left out`);
+  } catch (error) {
+    if (!(error instanceof Refused)) throw error;
+    put(at("compare"), h("p", { class: "fault" }, error.message));
+  }
+});
+
+/** The run with the layout of a row. */
+function taking(row) {
+  const layout = { ...asked.run.layout, ...row.keys };
+  return { ...asked.run, nodes: row.nodes, layout: Object.fromEntries(Object.entries(layout).filter(([, value]) => value !== null)) };
+}
+
+/** What was found holds for what was asked: say so when the run has changed since. */
+function stale() {
+  const isOld = found !== null && JSON.stringify(question()) !== JSON.stringify(asked);
+  at("found").classList.toggle("stale", isOld);
+  if (!running) put(at("bar-text"), isOld ? "the run has changed since this search" : "");
+}
+
+at("go").addEventListener("click", () => (running ? cancel() : search()));
+await runForm();
+searchForm();
+let before = state.get("plan.compare");
+state.heard(() => {
+  stale();
+  if (state.get("plan.compare") !== before) drawn();
+  before = state.get("plan.compare");
+});
+addEventListener("themechange", drawn);
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawn);
+if (state.get("plan.go")) search();

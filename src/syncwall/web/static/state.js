@@ -1,0 +1,99 @@
+// The address holds the whole state: the keys are those of the command line (`--layout.tp 8` is
+// `?layout.tp=8`), so that a link reproduces a page and a page can say its command.
+
+/** What a page starts with when its address says nothing. */
+export const FIRST = {
+  model: "llama-3.1-70b", cluster: "dgx-h100", nodes: "64",
+  "layout.tp": "8", "layout.shard": "fsdp", "layout.global_batch": "1024",
+};
+const RUN = /^(model|cluster|nodes|gpus_per_node|seq|layout\..+|software\..+)$/;
+const listeners = new Set();
+let values = read();
+
+function read() {
+  const found = Object.fromEntries(new URLSearchParams(location.search));
+  return Object.keys(found).some((key) => RUN.test(key)) ? found : { ...FIRST, ...found };
+}
+
+/** The text of a key, or `otherwise`. */
+export const get = (key, otherwise = "") => values[key] ?? otherwise;
+
+/** All keys that begin with `prefix`, without it. */
+export function under(prefix) {
+  const found = Object.entries(values).filter(([key]) => key.startsWith(prefix));
+  return Object.fromEntries(found.map(([key, text]) => [key.slice(prefix.length), text]));
+}
+
+/** Change keys (empty, null or undefined: remove) and tell everybody; `lasting` keeps the old state behind the Back button. */
+export function set(changes, { lasting = false } = {}) {
+  for (const [key, value] of Object.entries(changes)) {
+    if (value === null || value === undefined || value === "") delete values[key];
+    else values[key] = String(value);
+  }
+  history[lasting ? "pushState" : "replaceState"](null, "", `${location.pathname}${query()}`);
+  told(changes);
+}
+
+/** Take another run: every key of the run is replaced. */
+export function setRun(run) {
+  values = { ...Object.fromEntries(Object.entries(values).filter(([key]) => !RUN.test(key))) };
+  set(run, { lasting: true });
+}
+
+/** Be told of changes: `heard(changes)`. */
+export function heard(listener) {
+  listeners.add(listener);
+}
+
+/** The state as the query of an address. */
+export function query(only = () => true) {
+  const kept = Object.entries(values).filter(([key]) => only(key));
+  const text = new URLSearchParams(kept).toString().replaceAll(/%(2C|3A|3B|24|2F)/g, decodeURIComponent); // , : ; $ / may stay
+  return text ? `?${text}` : "";
+}
+
+/** The run as the API takes it. */
+export function run() {
+  const asked = { layout: {}, software: {} };
+  for (const [key, text] of Object.entries(values)) {
+    if (!RUN.test(key)) continue;
+    const [outer, inner] = key.split(/\.(.*)/s);
+    if (inner) asked[outer][inner] = scalar(text);
+    else asked[key] = key === "model" || key === "cluster" ? entry(text) : scalar(text);
+  }
+  return asked;
+}
+
+/** The command that says the same in a terminal. */
+export function command(verb = "predict") {
+  const flags = Object.entries(values).filter(([key]) => RUN.test(key));
+  const quoted = (text) => (/^[\w.,:/+-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
+  return ["syncwall", verb, ...flags.map(([key, text]) => `--${key.replaceAll("_", "-")} ${quoted(text)}`)].join(" ");
+}
+
+/** Text as a run file would read it. */
+export function scalar(text) {
+  if (/^[-+]?\d{1,15}$/.test(text) || /^[-+]?\d*\.\d+(e[-+]?\d+)?$/i.test(text)) return Number(text);
+  return text === "true" ? true : text === "false" ? false : text;
+}
+
+function entry(text) {
+  if (!text.startsWith("{")) return text;
+  try { return JSON.parse(text); } catch { return text; }
+}
+
+function told(changes) {
+  linked();
+  for (const listener of listeners) listener(changes);
+}
+
+/** Links to other pages take the run with them. */
+function linked() {
+  for (const link of document.querySelectorAll("a[data-page]")) {
+    const here = link.dataset.page === "predict" ? "/" : `/${link.dataset.page}`;
+    link.href = here + query((key) => RUN.test(key));
+  }
+}
+
+addEventListener("popstate", () => { values = read(); told({}); });
+linked();

@@ -1,0 +1,186 @@
+"""Long work with live progress, in a process of its own that ends when nobody listens any more.
+
+Holds `Streams`, `Followed` and `problem_list`. What is sent are lines of JSON: `{"progress": 0.4}`
+again and again, and at last `{"answer": ...}` or `{"problems": [...]}`. Going away is cancelling:
+there is nothing else to clean up. What is the same for everybody is worked out once and kept.
+"""
+
+import asyncio
+import json
+from collections.abc import Callable
+from contextlib import suppress
+from multiprocessing.connection import Connection
+from time import monotonic
+from typing import Any, Final
+
+from fastapi.responses import Response
+
+from syncwall.problems import InputError
+from syncwall.web.workers import Busy, answered, bounded, process_context
+
+AT_ONCE: Final = 2
+"""Searches that may run at the same time."""
+_EVERY_S: Final = 0.1
+_LOOK_S: Final = 0.03
+_GRACE_S: Final = 15.0
+"""What sending may take beyond working."""
+_PROGRESS: Final = b'{"progress"'
+_LOST: Final = b'{"problems":[{"where":"","what":"the search was lost"}]}'
+
+
+class Streams:
+    """What runs, and what was found for everybody."""
+
+    def __init__(self) -> None:
+        self.running = 0
+        self._shared: dict[str, _Work] = {}
+
+    def streamed(self, function: Callable[..., Any], *arguments: Any, limit_s: float) -> "Followed":
+        """The lines of `function(*arguments, progress=...)`; Busy before anything is sent."""
+        if self.running >= AT_ONCE:
+            raise Busy(f"{AT_ONCE} searches are running already: try again in a minute")
+        work = _Work(function, arguments, limit_s)
+        self.running += 1
+
+        def left() -> None:
+            self.running -= 1
+            work.end()
+
+        return Followed(work, left)
+
+    def shared(self, key: str, function: Callable[..., Any], *, limit_s: float) -> "Followed":
+        """The same, once for all who ask: it goes on when one of them leaves, and is kept."""
+        work = self._shared.get(key)
+        if work is None or work.has_failed:
+            work = self._shared[key] = _Work(function, (), limit_s)
+        return Followed(work, lambda: None)
+
+    def close(self) -> None:
+        """End what is worked out for everybody."""
+        for work in self._shared.values():
+            work.end()
+
+
+class _Work:
+    """A process, and the last line that it wrote."""
+
+    def __init__(
+        self, function: Callable[..., Any], arguments: tuple[Any, ...], limit_s: float
+    ) -> None:
+        context = process_context()
+        self.limit_s = limit_s
+        self.line = b'{"progress":0.0}'
+        self._ours, theirs = context.Pipe(duplex=False)
+        self._process = context.Process(
+            target=_run, args=(theirs, limit_s, function, arguments), daemon=True
+        )
+        self._process.start()
+        theirs.close()
+
+    @property
+    def is_done(self) -> bool:
+        """True once the answer is there, or will never come."""
+        return not self.line.startswith(_PROGRESS)
+
+    @property
+    def has_failed(self) -> bool:
+        """True if there is no answer to keep."""
+        return self.line.startswith(b'{"problems"')
+
+    def look(self) -> bytes:
+        """The newest line."""
+        try:
+            while not self.is_done and self._ours.poll():
+                self.line = self._ours.recv_bytes()
+        except (EOFError, OSError):
+            self.line = _LOST
+        if self.is_done:
+            self.end()
+        return self.line
+
+    def end(self) -> None:
+        """Stop, whatever is under way."""
+        if not self.is_done:
+            self.line = _LOST
+        self._ours.close()
+        if self._process.is_alive():
+            self._process.kill()
+
+
+class Followed(Response):
+    """The lines of some work, as long as somebody listens."""
+
+    media_type = "application/x-ndjson"
+
+    def __init__(self, work: _Work, left: Callable[[], None]) -> None:
+        super().__init__()
+        self._work, self._left = work, left
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Send every new line."""
+        del scope
+        listening = asyncio.ensure_future(_gone(receive))
+        headers = [(b"content-type", b"application/x-ndjson"), (b"cache-control", b"no-store")]
+        try:
+            async with asyncio.timeout(self._work.limit_s + _GRACE_S):
+                await send({"type": "http.response.start", "status": 200, "headers": headers})
+                await self._lines(send, listening)
+                await send({"type": "http.response.body", "body": b""})
+        finally:
+            self._left()
+            listening.cancel()
+            with suppress(asyncio.CancelledError):
+                await listening
+
+    async def _lines(self, send: Any, listening: "asyncio.Future[None]") -> None:
+        last = b""
+        while not listening.done():
+            line = self._work.look()
+            if line != last:
+                last = line
+                await send({"type": "http.response.body", "body": line + b"\n", "more_body": True})
+            if self._work.is_done:
+                return
+            await asyncio.wait([listening], timeout=_LOOK_S)
+
+
+async def _gone(receive: Any) -> None:
+    """Wait until the visitor leaves."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+def problem_list(error: InputError) -> list[dict[str, str]]:
+    """Each problem with the key that it is about."""
+    return [
+        {"where": one.file, "what": one.message if not one.line else str(one)}
+        for one in error.problems
+    ]
+
+
+def _run(
+    to: Connection, limit_s: float, function: Callable[..., Any], arguments: tuple[Any, ...]
+) -> None:
+    bounded()
+    last = 0.0
+
+    def progress(share: float) -> None:
+        nonlocal last
+        if monotonic() - last >= _EVERY_S:
+            last = monotonic()
+            to.send_bytes(json.dumps({"progress": round(float(share), 4)}).encode())
+
+    def whole() -> dict[str, Any]:
+        try:
+            return {"answer": function(*arguments, progress=progress)}
+        except InputError as error:
+            return {"problems": problem_list(error)}
+
+    try:
+        line = answered(limit_s, whole, ())
+    except Exception as error:  # noqa: BLE001 - whoever waits must hear of it
+        kinds = {"TooLong": str(error), "MemoryError": "needs too much memory"}
+        what = kinds.get(type(error).__name__, "the search failed")
+        line = json.dumps({"problems": [{"where": "", "what": what}]}).encode()
+    with suppress(OSError):  # nobody listens any more
+        to.send_bytes(line)

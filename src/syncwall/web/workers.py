@@ -1,0 +1,220 @@
+"""Work in other processes, so that many people can ask at once and nothing runs for ever.
+
+Holds `Workers`, `Busy` and `TooLong`. A function takes plain data and returns plain data; it is
+ended when it takes too long or too much memory. What is urgent (a prediction that somebody looks
+at) goes before what can wait.
+"""
+
+import asyncio
+import faulthandler
+import json
+import math
+import multiprocessing
+import os
+import signal
+import threading
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
+from typing import Any, Final
+
+from syncwall.describe.names import only_catalogue
+
+MEMORY_BYTES: Final = 4 * 2**30
+"""Address space of one worker."""
+WAITING: Final = 400
+"""Requests of one lane that may wait for a worker."""
+PATIENCE: Final = 10
+"""How much less right to a core what can wait has, as `nice` counts."""
+GRACE_S: Final = 5.0
+"""Seconds beyond its limit after which a process that does not hear is ended."""
+
+
+class Busy(Exception):  # noqa: N818 - nobody made a mistake
+    """More is asked than can be done."""
+
+
+class TooLong(Exception):  # noqa: N818 - nobody made a mistake
+    """An answer took longer than its limit."""
+
+
+class Workers:
+    """Processes in two lanes: what somebody looks at, and the rest with less right to the cores."""
+
+    def __init__(self, processes: int | None = None) -> None:
+        count = processes or max(os.cpu_count() or 1, 2)
+        self._urgent = _Lane(count, nice=0)
+        self._patient = _Lane(max(count - 1, 1), nice=PATIENCE)
+
+    async def call(
+        self, function: Callable[..., Any], *arguments: Any, limit_s: float, later: bool = False
+    ) -> bytes:
+        """What `function` returns, as JSON; with `later` when nobody else needs the cores."""
+        lane = self._patient if later else self._urgent
+        try:
+            return await lane.call(answered, limit_s, function, arguments)
+        except BrokenProcessPool:
+            raise Busy("the process that computed this was lost") from None
+        except MemoryError:
+            raise TooLong("needs too much memory") from None
+
+    def close(self) -> None:
+        """End all processes."""
+        self._urgent.close()
+        self._patient.close()
+
+    async def warm(self) -> None:
+        """Start the processes and let them load what every answer needs."""
+        lanes = [lane for lane in (self._urgent, self._patient) for _ in range(lane.count)]
+        await asyncio.gather(*(lane.call(answered, 60.0, _loaded, ()) for lane in lanes))
+
+
+class _Lane:
+    """Processes and those who wait for one; each is a pool of its own, lost without the others."""
+
+    def __init__(self, count: int, nice: int) -> None:
+        self.count, self._nice = count, nice
+        self._all: set[ProcessPoolExecutor] = set()
+        self._idle = [self._process() for _ in range(count)]
+        self._waiting: deque[asyncio.Future[ProcessPoolExecutor]] = deque()
+
+    async def call(self, *work: Any) -> bytes:
+        """What the first of `work` returns for the rest of it."""
+        process = await self._turn()
+        try:
+            running = asyncio.wrap_future(process.submit(*work))
+        except BrokenProcessPool:  # it was lost while nobody used it
+            process = self._process(process)
+            running = asyncio.wrap_future(process.submit(*work))
+        running.add_done_callback(lambda done: self._freed(process, done))
+        return await asyncio.shield(running)  # who stops waiting does not free the process
+
+    def close(self) -> None:
+        """End all processes."""
+        for process in self._all:
+            process.shutdown(wait=False, cancel_futures=True)
+
+    async def _turn(self) -> ProcessPoolExecutor:
+        if len(self._waiting) >= WAITING:
+            raise Busy("too many requests wait already")
+        mine: asyncio.Future[ProcessPoolExecutor] = asyncio.get_running_loop().create_future()
+        self._waiting.append(mine)
+        self._next()
+        try:
+            return await mine
+        except asyncio.CancelledError:
+            if not mine.cancelled():  # the turn came and nobody takes it
+                self._freed(mine.result())
+            elif mine in self._waiting:
+                self._waiting.remove(mine)
+            raise
+
+    def _freed(
+        self, process: ProcessPoolExecutor, done: "asyncio.Future[bytes] | None" = None
+    ) -> None:
+        wrong = done.exception() if done is not None and not done.cancelled() else None
+        lost = isinstance(wrong, BrokenProcessPool)
+        self._idle.append(self._process(process) if lost else process)
+        self._next()
+
+    def _next(self) -> None:
+        """Give idle processes to those who wait and have not gone away."""
+        while self._idle and self._waiting:
+            first = self._waiting.popleft()
+            if not first.cancelled():
+                first.set_result(self._idle.pop())
+
+    def _process(self, lost: ProcessPoolExecutor | None = None) -> ProcessPoolExecutor:
+        """Another process, in the place of one that was lost."""
+        made = ProcessPoolExecutor(
+            1, process_context(), initializer=bounded, initargs=(self._nice,)
+        )
+        self._all = {one for one in self._all if one is not lost} | {made}
+        return made
+
+
+def process_context() -> Any:
+    """Processes that start clean; where it can be, from one that has loaded everything."""
+    if "forkserver" not in multiprocessing.get_all_start_methods():
+        return multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["syncwall.web.answers.prediction"])
+    return context
+
+
+def bounded(nice: int = 0) -> None:
+    """Limit this process, and end it with the server; Ctrl-C is for the server."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_ends_with_server, daemon=True).start()
+    if nice and hasattr(os, "nice"):
+        os.nice(nice)
+    try:
+        import resource
+    except ImportError:  # not on Windows
+        return
+    _, hard = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, hard))
+
+
+def _ends_with_server() -> None:
+    """However the server ended: who is killed cannot tell others to stop."""
+    server = multiprocessing.parent_process()
+    if server is not None:
+        server.join()
+        os._exit(1)
+
+
+def answered(limit_s: float, function: Callable[..., Any], arguments: tuple[Any, ...]) -> bytes:
+    """Call `function` in this process; TooLong after `limit_s` seconds.
+
+    Whatever name it looks up comes from somebody else, so no path is ever opened. If it does not
+    come back to Python in time, or there are no alarms, the process ends itself.
+    """
+
+    def stop(*_: Any) -> None:
+        raise TooLong(f"takes more than {limit_s:g} s")
+
+    timed = hasattr(signal, "setitimer")
+    with Path(os.devnull).open("w") as nowhere:
+        faulthandler.dump_traceback_later(limit_s + GRACE_S, exit=True, file=nowhere)
+        if timed:
+            signal.signal(signal.SIGALRM, stop)
+            signal.setitimer(signal.ITIMER_REAL, limit_s)
+        try:
+            with only_catalogue():
+                return encoded(function(*arguments))
+        finally:
+            if timed:
+                signal.setitimer(signal.ITIMER_REAL, 0.0)
+            faulthandler.cancel_dump_traceback_later()
+
+
+def encoded(value: Any) -> bytes:
+    """JSON; what is infinite or no number becomes null."""
+    try:
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    except ValueError:
+        text = json.dumps(_finite(value), ensure_ascii=False, separators=(",", ":"))
+    return text.encode(errors="replace")  # half of a surrogate pair is no text
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: _finite(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(inner) for inner in value]
+    return value
+
+
+def _loaded() -> None:
+    import time
+
+    from syncwall.web.answers.prediction import predicted
+    from syncwall.web.asked import AskedRun
+
+    predicted(AskedRun(model="llama-3.1-8b", cluster="dgx-h100"))
+    time.sleep(0.05)  # so that each process takes one

@@ -1,0 +1,64 @@
+"""Fifty people at once, for a short time; `bench/serve_load.py` measures it for longer."""
+
+import asyncio
+import itertools
+import json
+import random
+
+import pytest
+from bench.serve_load import Connection, Found, changing_run, measured
+
+from syncwall.problems import InputError
+
+pytest.importorskip("fastapi", reason="fastapi is not installed: pip install 'syncwall[web]'")
+
+
+@pytest.mark.alone
+@pytest.mark.slow
+def test_fifty_users_are_answered_quickly_and_without_an_error():
+    found = measured(users=50, requests=2000)
+    assert found.errors == []
+    assert found.requests >= 2000
+    assert found.percentile("predict", 0.95) < 0.3
+    assert found.client_s < 0.3 * found.wall_s  # what is measured is the server
+
+
+def test_the_runs_that_are_asked_for_are_possible_and_different():
+    from syncwall.web.asked import AskedRun
+
+    runs = [
+        run for seed in range(10) for run in itertools.islice(changing_run(random.Random(seed)), 8)
+    ]
+    assert len(set(runs)) > 70
+    refused = 0
+    for run in runs:
+        try:
+            AskedRun(**json.loads(run)).run()
+        except InputError:
+            refused += 1
+    assert refused < 0.1 * len(runs)
+
+
+def test_a_percentile_is_one_of_the_times():
+    found = Found()
+    found.seconds["predict"] = [float(n) for n in range(100)]
+    assert [found.percentile("predict", share) for share in (0.5, 0.95, 1.0)] == [50.0, 95.0, 99.0]
+    assert found.percentile("nothing", 0.5) == 0.0
+
+
+def test_the_client_reads_one_answer_after_the_other():
+    async def story():
+        async def answer(reader, writer):
+            for body in (b"first", b""):
+                await reader.readuntil(b"\r\n\r\n")
+                writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+            writer.close()
+
+        server = await asyncio.start_server(answer, "127.0.0.1", 0)
+        line = Connection(*server.sockets[0].getsockname())
+        found = [await line.ask("/"), await line.ask("/x", None)]
+        line.close()
+        server.close()
+        return found
+
+    assert asyncio.run(story()) == [(200, b"first"), (200, b"")]

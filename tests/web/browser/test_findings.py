@@ -1,0 +1,38 @@
+"""The Findings page: a list, and articles with their drawings."""
+
+from syncwall.web.answers.findings import listed, shown
+from tests.web.browser.conftest import axe, fits, until
+
+
+def test_the_list_leads_to_an_article(opened):
+    page = opened("/findings")
+    cards = page.locator("[data-finding]")
+    cards.first.wait_for()
+    assert [card.get_attribute("data-finding") for card in cards.all()] == [
+        one["id"] for one in listed(())["findings"]
+    ]
+    axe(page)
+    page.locator("[data-finding='slow-links'] a").press("Enter")
+    page.wait_for_selector(".finding svg")
+    assert "findings.id=slow-links" in page.url
+    made = shown((), "slow-links")
+    assert page.locator("#title").inner_text() == made["title"]
+    figures = [block for block in made["blocks"] if block["kind"] == "figure"]
+    assert page.locator(".finding figure svg").count() == len(figures)
+    table = next(block for block in made["blocks"] if block["kind"] == "table")
+    first = page.locator(".finding table").first.locator("tbody td")
+    assert [cell.inner_text() for cell in first.all()] == table["rows"][0]
+    page.get_by_text("all findings").click()
+    cards.first.wait_for()
+
+
+def test_an_article_fits_a_phone_in_the_dark(opened):
+    page = opened("/findings?findings.id=four-workers", narrow=True, dark=True)
+    page.wait_for_selector(".finding svg")
+    fits(page)
+    axe(page)
+
+
+def test_an_unknown_name_is_said(opened):
+    page = opened("/findings?findings.id=../../x")
+    until(page, "document.getElementById('about').textContent.includes('no finding')")

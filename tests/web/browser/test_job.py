@@ -1,0 +1,118 @@
+"""The Job page in a real browser."""
+
+import pytest
+
+pytest.importorskip("playwright", reason="playwright is not installed")
+from playwright.sync_api import expect
+
+from syncwall.web.answers.job import played
+from syncwall.web.asked import AskedJob, AskedRun
+from tests.web.browser.conftest import axe, fits
+from tests.web.conftest import RUN
+
+QUERY = (
+    "model=llama-3.1-70b&cluster=dgx-h100&nodes=64&layout.tp=8&layout.shard=fsdp"
+    "&layout.global_batch=1024&job.tokens=2T"
+)
+
+
+def _drawn(page):
+    page.wait_for_selector("#finish .main-svg")
+    page.wait_for_selector("#interval .main-svg")
+    page.wait_for_selector("#answer:not(.stale)")
+
+
+def _tile(page, name):
+    return float(page.get_attribute(f"[data-tile='{name}']", "data-value"))
+
+
+def _expected(job):
+    return played(AskedJob(run=AskedRun(**RUN), job=job))
+
+
+def test_its_numbers_are_those_of_python(opened):
+    page = opened(f"/job?{QUERY}&job.start=2026-12-01")
+    _drawn(page)
+    found = _expected({"tokens": "2T", "start": "2026-12-01"})
+    assert page.inner_text("#verdict") == found["verdict"]
+    assert _tile(page, "finish") == found["finish_s"][1]
+    assert _tile(page, "effective") == found["effective_training_time"]
+    assert _tile(page, "cost") == found["cost_usd"][1]
+    assert _tile(page, "interruptions") == found["interruptions"][1]
+    assert found["finish_dates"][1][:10] in page.inner_text("[data-tile='finish'] .value")
+    shown = page.eval_on_selector_all(
+        "#ledger > .ledger tr[data-cause]",
+        "rows => rows.map(r => [r.dataset.cause, +r.dataset.value])",
+    )
+    assert all(found["ledger_s"][cause] == value for cause, value in shown)
+    assert "1,000 jobs" in page.inner_text("#finish-about")
+    assert found["finish_dates"][1][:10] in page.text_content("#finish")
+    assert page.locator("#inputs tbody tr").count() == len(found["inputs"])
+
+
+def test_the_form_is_the_address(opened):
+    page = opened(f"/job?{QUERY}")
+    _drawn(page)
+    page.fill("[name='job.checkpoints.interval']", "3 h")
+    page.keyboard.press("Tab")
+    page.select_option("[name='job.failures.like']", "llama3-h100")
+    page.fill("[name='job.price']", "2.5")
+    page.keyboard.press("Tab")
+    expect(page.locator("[data-tile='cost']")).to_contain_text("2.50")
+    page.wait_for_selector("#answer:not(.stale)")
+    assert "job.checkpoints.interval=3+h" in page.url
+    assert "job.price=$2.5/GPU-hour" in page.url
+    job = {
+        "tokens": "2T", "price": "$2.5/GPU-hour",
+        "checkpoints": {"interval": "3 h"}, "failures": {"like": "llama3-h100"},
+    }  # fmt: skip
+    assert _tile(page, "cost") == _expected(job)["cost_usd"][1]
+    again = opened(page.url[page.url.index("/job") :])
+    _drawn(again)
+    assert again.inner_text("#tiles") == page.inner_text("#tiles")
+    assert again.input_value("[name='job.failures.like']") == "llama3-h100"
+    assert "chosen: 3 h" in again.text_content("#interval")
+
+
+def test_a_change_can_be_taken(opened):
+    page = opened(f"/job?{QUERY}")
+    page.wait_for_selector("#next button")
+    button = page.locator("#next button", has_text="checkpoints.blocking false")
+    before = _tile(page, "finish")
+    gained = float(button.get_attribute("data-gained"))
+    button.focus()
+    page.keyboard.press("Enter")
+    expect(page.locator("[data-tile='finish']")).not_to_have_attribute("data-value", f"{before!r}")
+    assert before - _tile(page, "finish") == pytest.approx(gained)
+    assert "job.checkpoints.blocking=false" in page.url
+    assert not page.is_checked("[name='job.checkpoints.blocking']")
+    fits(page)
+    axe(page)
+
+
+def test_what_cannot_be_is_said_at_its_field(opened):
+    page = opened(f"/job?{QUERY}&job.failures.like=/etc/passwd")
+    page.wait_for_selector("#verdict.bad")
+    assert "is a path" in page.inner_text("#job-faults")
+    assert page.get_attribute("[name='job.failures.like']", "aria-invalid") == "true"
+    page = opened("/job?nodes=4&model=llama-3.1-8b&cluster=dgx-h100&job.tokens=<b>x</b>")
+    page.wait_for_selector("#verdict.bad")
+    assert "<b>x</b>" in page.inner_text("#job-faults")
+
+
+def test_jobs_without_an_end_and_without_failures(opened):
+    page = opened(f"/job?{QUERY}&job.failures.per_1000_node_days=1000000&job.failures.repair=1+s")
+    page.wait_for_selector("#verdict.bad")
+    assert "does not finish" in page.inner_text("#verdict")
+    page.fill("[name='job.failures.per_1000_node_days']", "0")
+    page.keyboard.press("Tab")
+    page.wait_for_selector("#finish .main-svg")
+    assert not page.is_visible("#interval")
+
+
+def test_everybody_can_use_it(opened):
+    page = opened(f"/job?{QUERY}", narrow=True, dark=True)
+    _drawn(page)
+    page.wait_for_selector("#next button")
+    fits(page)
+    axe(page)

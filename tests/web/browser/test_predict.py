@@ -1,0 +1,155 @@
+"""The Predict page in a real browser."""
+
+import json
+import re
+from urllib.parse import parse_qsl, urlsplit
+
+import pytest
+
+import syncwall as sw
+from syncwall.show.measurement import duration
+from tests.web.browser.conftest import axe, fits
+
+QUERY = "/?model=llama-3.1-70b&cluster=dgx-h100&nodes=64&layout.tp=8&layout.shard=fsdp"
+QUERY += "&layout.global_batch=1024"
+
+
+def own(nodes=64, **layout):
+    stated = {"tp": 8, "shard": "fsdp", "global_batch": 1024, **layout}
+    cluster = sw.cluster("dgx-h100", nodes=nodes)
+    return sw.predict(sw.Run(model="llama-3.1-70b", cluster=cluster, layout=sw.Layout(**stated)))
+
+
+def tile(page, name):
+    return float(page.locator(f'[data-tile="{name}"]').get_attribute("data-value"))
+
+
+def settled(page):
+    """Wait until the numbers belong to the address."""
+    page.locator("#answer:not(.stale)").wait_for()
+    page.wait_for_load_state("networkidle")
+
+
+def test_the_numbers_are_those_of_the_api(opened):
+    page = opened(QUERY)
+    prediction = own()
+    assert tile(page, "step") == pytest.approx(prediction.step_s)
+    assert tile(page, "mfu") == pytest.approx(prediction.mfu)
+    assert tile(page, "memory") == pytest.approx(prediction.memory_bytes)
+    assert page.locator("#verdict").inner_text() == prediction.verdict
+    assert duration(prediction.step_s) in page.locator('[data-tile="step"]').inner_text()
+    rows = page.locator("#ledger tr[data-cause]")
+    shown = {
+        rows.nth(i).get_attribute("data-cause"): float(rows.nth(i).get_attribute("data-value"))
+        for i in range(rows.count())
+    }
+    for cause, seconds in shown.items():
+        assert seconds == pytest.approx(float(prediction.ledger[cause]))
+    assert sum(shown.values()) == pytest.approx(prediction.step_s, rel=0.01)
+
+
+def test_a_change_updates_the_page_and_the_address_and_a_link_reproduces_it(opened):
+    page = opened(QUERY)
+    page.get_by_role("button", name="Twice the nodes").click()
+    settled(page)
+    assert tile(page, "step") == pytest.approx(own(nodes=128).step_s)
+    again = opened(page.url[page.url.index("/?") :])
+    assert tile(again, "step") == tile(page, "step")
+    page.go_back()
+
+
+def test_a_change_is_shown_within_200_ms(opened):
+    page = opened(QUERY)
+    took = page.evaluate(
+        """async () => {
+          const times = [];
+          for (let i = 0; i < 7; i += 1) {
+            const before = performance.now();
+            const old = document.querySelector('[data-tile="step"]');
+            document.querySelector(`[aria-label="${i % 2 ? "Half" : "Twice"} the nodes"]`).click();
+            while (document.contains(old)) await new Promise((done) => setTimeout(done, 2));
+            times.push(performance.now() - before);
+          }
+          return times.sort((a, b) => a - b)[3];
+        }"""
+    )
+    print(f"a change is shown after {took:.0f} ms (median)")
+    assert took < 200
+
+
+def test_a_proposal_applies_itself_and_keeps_its_promise(opened):
+    page = opened(QUERY)
+    button = page.locator(".proposals button").first
+    promised = tile(page, "step") - float(button.get_attribute("data-gained"))
+    button.click()
+    settled(page)
+    assert tile(page, "step") == pytest.approx(promised, rel=1e-6)
+    assert "layout.micro_batch=4" in page.url
+
+
+def test_what_cannot_be_is_said_beside_its_field(opened):
+    page = opened(QUERY)
+    page.get_by_label("tp: tensor").fill("7")
+    page.wait_for_selector('[name="layout.tp"][aria-invalid="true"]')
+    assert "tp 7 does not divide" in page.locator("#faults").inner_text()
+
+
+def test_a_configuration_can_be_pasted_and_the_link_holds_it(opened):
+    from tests.web.test_predict import HF_CONFIG
+
+    page = opened(QUERY)
+    page.get_by_role("button", name="Paste config or run file").click()
+    page.get_by_label("Text to read").fill(json.dumps(HF_CONFIG))
+    page.get_by_role("button", name="Use it").click()
+    page.wait_for_url(re.compile("model=%7B"))
+    settled(page)
+    model = json.loads(dict(parse_qsl(urlsplit(page.url).query))["model"])
+    assert model["layers"] == 16
+    again = opened(page.url[page.url.index("/?") :])
+    assert tile(again, "step") == tile(page, "step")
+
+
+@pytest.mark.parametrize(
+    ("button", "begins"),
+    [("Run file (YAML)", "model:"), ("JSON", "{"), ("Perfetto trace", '{"traceEvents"'),
+     ("Report (HTML)", "<!doctype html>")],
+)  # fmt: skip
+def test_exports_are_downloaded(opened, button, begins, tmp_path):
+    page = opened(QUERY)
+    with page.expect_download() as caught:
+        page.get_by_role("button", name=button, exact=True).click()
+    caught.value.save_as(tmp_path / "file")
+    assert (tmp_path / "file").read_text().startswith(begins)
+
+
+def test_formats_are_those_of_the_terminal(opened):
+    page = opened("/")
+    values = [0.0, 3.3e-7, 9.994e-4, 0.0123456, 0.9996, 1.0, 9.8449, 61.26, 123.46, 999.6, 1234.5]
+    said = page.evaluate(
+        "async (values) => { const { duration } = await import('/static/format.js');"
+        " return values.map(duration); }",
+        values,
+    )
+    for value, text in zip(values, said, strict=True):
+        number, unit = text.split(" ")
+        own_number, own_unit = duration(value).split(" ")
+        assert unit == own_unit, (value, text, duration(value))
+        assert re.sub(",", "", number) == re.sub(",", "", own_number)
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("narrow", [False, True], ids=["1440 px", "390 px"])
+def test_it_can_be_used_by_everybody(opened, narrow, dark):
+    page = opened(QUERY, narrow=narrow, dark=dark)
+    fits(page)
+    axe(page)
+
+
+def test_it_can_be_used_by_keyboard(opened):
+    page = opened(QUERY, narrow=True)
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.className") == "skip"
+    toggle = page.locator(".run-line")
+    toggle.focus()
+    page.keyboard.press("Enter")
+    assert page.get_by_label("tp: tensor").is_visible()

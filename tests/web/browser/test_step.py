@@ -1,0 +1,145 @@
+"""The page "How a step works" in a real browser."""
+
+from typing import Any
+
+import pytest
+
+from syncwall.answer import predict
+from syncwall.web.answers.step import AskedStep, team_step
+from syncwall.web.answers.step_pipeline import AskedPipeline, pipeline
+from syncwall.web.asked import AskedRun
+from tests.web.browser.conftest import axe, fits
+
+RUN: dict[str, Any] = {"model": "llama-3.1-8b", "cluster": "dgx-h100", "nodes": 8,
+       "layout": {"global_batch": 128}}  # fmt: skip
+PAGE = "/step?model=llama-3.1-8b&cluster=dgx-h100&nodes=8&layout.global_batch=128"
+
+
+def number(page, selector, name="data-value"):
+    page.wait_for_selector(f"{selector}[{name}]", state="attached")
+    return float(page.get_attribute(selector, name))
+
+
+def test_a_step_of_workers(opened):
+    page = opened(f"{PAGE}&step.slow=2&step.worker=2&step.workers=4")
+    expected = team_step(
+        AskedStep.model_validate({"run": RUN, "slow": 2, "worker": 2, "workers": 4})
+    )
+    assert number(page, "#verdict") == predict(AskedRun.model_validate(RUN).run()).step_s
+    assert number(page, "#verdict", "data-lost") == expected["lost_s"]
+    assert page.text_content("#verdict") == expected["verdict"]
+    waited = page.locator('[data-share="worker_s"]')
+    found = [float(waited.nth(n).get_attribute("data-value")) for n in range(4)]
+    assert found == [share["worker_s"] for share in expected["shares"]]
+    bars = "document.querySelectorAll('.lanes [data-idle]')"
+    drawn = page.evaluate(f"[...{bars}].map((bar) => Number(bar.dataset.idle))")
+    idle = [run for kind in expected["idle_of"] for run in expected["idle"][kind]]
+    assert sum(drawn) == pytest.approx(sum(run["end_s"] - run["start_s"] for run in idle))
+
+    page.locator("#phases button").nth(3).click()  # the barrier: all but the slow one wait
+    states = page.locator(".scene [data-worker]")
+    assert [states.nth(n).get_attribute("data-state") for n in range(4)] == [
+        "waits", "backward", "waits", "waits"
+    ]  # fmt: skip
+    assert "for worker 2" in states.nth(0).text_content()
+    page.wait_for_url("**step.at=*")
+    again = page.text_content("#says")
+    page.reload()
+    page.wait_for_selector(".scene")
+    assert page.text_content("#says") == again
+
+
+def test_stepping_with_keys(opened):
+    page = opened(PAGE)
+    assert page.text_content("#says").startswith("Data partitioning")
+    assert page.text_content("#told") == ""
+    page.keyboard.press("ArrowRight")
+    assert page.text_content("#says").startswith("Forward")
+    assert page.text_content("#told") == page.text_content("#says")
+    for _ in range(3):
+        page.keyboard.press("ArrowRight")
+    assert "bucket" in page.text_content("#says")
+    page.keyboard.press("ArrowLeft")
+    page.focus("#scrub")
+    page.keyboard.press("End")
+    assert page.get_attribute("#scrub", "aria-valuetext").endswith(page.text_content("#clock")[-6:])
+    assert page.text_content("#says").startswith("The whole step")
+
+
+@pytest.mark.parametrize("calm", [False, True])
+def test_playing(opened, calm):
+    page = opened(PAGE, calm=calm)
+    first = number(page, "#clock")
+    page.wait_for_timeout(300)
+    assert number(page, "#clock") == first  # nothing moves before the reader wants it
+    page.select_option("#speed", "4")
+    page.evaluate("document.activeElement.blur()")
+    page.keyboard.press("Space")
+    assert "Pause" in page.text_content("#play")
+    page.wait_for_timeout(700)
+    page.keyboard.press("Space")
+    assert "Play" in page.text_content("#play")
+    moved = number(page, "#clock")
+    assert moved > first
+    events = team_step(AskedStep.model_validate({"run": RUN}))["events"]
+    stands = any(moved == pytest.approx(event["at_s"]) for event in events)
+    assert stands == calm  # jumps, or glides
+
+
+def test_the_slider_and_the_modes(opened):
+    page = opened(PAGE)
+    page.locator('[name="step.slow"]').fill("1.5")
+    page.wait_for_selector('#verdict:has-text("1.5 times slower")')
+    assert "step.slow=1.5" in page.url
+    page.click('[data-key="step.mode"] [data-value="fsdp"]')
+    page.wait_for_selector('#lead:has-text("fsdp")')
+    assert "step.mode=fsdp" in page.url
+    assert page.locator(".lanes .weights").count() > 10
+    page.go_back()
+    page.wait_for_selector('#lead:has-text("ddp")')
+
+
+def test_ring_and_tree(opened):
+    page = opened(PAGE)
+    page.focus("#tab-team")
+    page.keyboard.press("ArrowRight")
+    page.wait_for_selector('#verdict:has-text("NCCL is expected to take")')
+    assert page.get_attribute("#tab-collective", "aria-selected") == "true"
+    assert page.text_content("#says").startswith("Step 1 of 10, reduce-scatter")
+    page.evaluate("document.activeElement.blur()")
+    page.keyboard.press("ArrowRight")
+    assert page.text_content("#says").startswith("Step 2 of 10")
+    page.click('[data-value="tree"]')
+    assert page.text_content("#says").startswith("Step 1 of 7")
+
+
+def test_a_pipeline(opened):
+    page = opened(f"{PAGE}&layout.pp=4&step.tab=pipeline")
+    asked = {"run": {**RUN, "layout": {**RUN["layout"], "pp": 4}}}
+    expected = pipeline(AskedPipeline.model_validate(asked))
+    assert page.text_content("#verdict") == expected["verdict"]
+    for stage, bubble in enumerate(expected["bubble_s"]):
+        assert number(page, f'[data-bubble="{stage + 1}"]') == bubble
+    assert page.locator(".lanes .forward").count() == 4 * expected["drawn"]
+
+
+def test_what_cannot_be_is_said(opened):
+    page = opened(f"{PAGE}&layout.tp=7")
+    page.wait_for_selector("#verdict.bad")
+    assert "layout.tp" in page.text_content("#lead")
+    assert page.is_hidden("#scene")
+    page.fill('[name="layout.tp"]', "8")
+    page.wait_for_selector("#scene svg")
+    assert page.is_visible("#player")
+
+
+@pytest.mark.parametrize("narrow", [True, False])
+def test_it_fits_and_is_accessible(opened, narrow):
+    page = opened(f"{PAGE}&step.slow=1.5&step.workers=8", narrow=narrow, dark=not narrow)
+    for tab in ("team", "pipeline", "collective"):
+        page.click(f"#tab-{tab}")
+        page.wait_for_selector(f'#answer:not(.stale) #film[data-shown="{tab}"]')
+        page.wait_for_load_state("networkidle")
+        fits(page)
+        axe(page)
+        page.emulate_media(color_scheme="light" if not narrow else "dark")

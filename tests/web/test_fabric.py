@@ -1,0 +1,209 @@
+"""The Fabric page's answers: equal to those of Python, lawful, and never a failure of ours."""
+
+import pytest
+
+from syncwall.answer import predict
+from syncwall.plan.fabric.options import sized
+from syncwall.plan.fabric.question import KINDS, wiring_of
+from syncwall.problems import InputError
+from syncwall.web.answers.fabric import AskedFabric, fabric
+from syncwall.web.asked import AskedRun
+
+RUN = {
+    "model": "llama-3.1-70b",
+    "cluster": "dgx-h100",
+    "nodes": 64,
+    "layout": {"tp": 8, "shard": "fsdp", "global_batch": 1024},
+}
+SMALL = RUN | {"nodes": 16, "layout": {"tp": 8, "pp": 2, "shard": "zero1", "global_batch": 128}}
+EXPERTS = {
+    "model": "deepseek-v3",
+    "cluster": "deepseek-h800",
+    "nodes": 256,
+    "layout": {"tp": 1, "pp": 16, "ep": 64, "shard": "zero1", "global_batch": 15360},
+}
+
+
+def asked(run=RUN, **options):
+    return fabric(AskedFabric(run=AskedRun(**run), **options))
+
+
+@pytest.mark.parametrize("run", [RUN, SMALL, EXPERTS])
+def test_the_healthy_step_is_that_of_predict(run):
+    answer = asked(run)
+    prediction = predict(AskedRun(**run).run())
+    assert answer["predicted_s"] == prediction.step_s
+    assert answer["healthy"]["step_s"] == prediction.step_s
+    assert answer["now"] == answer["healthy"]
+    assert sum(answer["now"]["ledger_s"].values()) == pytest.approx(prediction.step_s)
+
+
+def test_the_ratio_of_the_cluster_gives_the_same_step():
+    assert asked(oversubscription=1)["now"]["step_s"] == asked()["now"]["step_s"]
+
+
+def test_the_cluster_of_meta_is_narrow_above_its_pods():
+    run = RUN | {"cluster": "meta-24k-h100", "nodes": 1024}
+    answer = asked(run)
+    assert answer["kind"] == "fat-tree-3"
+    assert answer["oversubscription"]["of_spines"] == 7
+    assert answer["healthy"]["step_s"] == predict(AskedRun(**run).run()).step_s
+
+
+@pytest.mark.parametrize("ratio", [None, 2, 5])
+@pytest.mark.parametrize("kind", ["rail-optimised", "fat-tree-2", "dragonfly", "rail-only"])
+def test_what_is_drawn_in_full_is_what_was_counted(kind, ratio):
+    answer = asked(SMALL, kind=kind, oversubscription=ratio)
+    graph, counts = answer["graph"], answer["counts"]
+    leaves = counts["switches"].get("leaf", counts["switches"].get("router"))
+    assert graph["full"]
+    assert len(graph["nodes"]) == 16
+    assert len(graph["leaves"]) == leaves
+    assert len(graph["spines"]) == counts["switches"].get("spine", 0)
+    assert sum(len(node["nics"]) for node in graph["nodes"]) == 128
+    assert sum(link["cables"] for link in graph["links"]) == counts["cables"].get("leaf-spine", 0)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("nodes", [1, 16, 64, 300, 20_000])
+def test_counts_are_those_of_plan_fabric_and_drawings_stay_small(kind, nodes):
+    run = RUN | {"nodes": nodes, "layout": {"tp": 8, "global_batch": 8 * nodes}}
+    one = sized(kind, wiring_of(AskedRun(**run).run().cluster), [nodes * 8]).at(0)
+    if not one.possible:
+        with pytest.raises(InputError, match=kind):
+            asked(run, kind=kind)
+        return
+    answer = asked(run, kind=kind)
+    assert answer["counts"]["switches"] == one.switches
+    assert answer["counts"]["cables"] == one.cables
+    graph = answer["graph"]
+    assert len(graph["nodes"]) <= 16
+    assert len(graph["links"]) <= 256
+    drawn = {leaf["number"] for leaf in graph["leaves"]}
+    assert all(nic["leaf"] in drawn for node in graph["nodes"] for nic in node["nics"])
+
+
+def test_broken_parts_are_always_drawn():
+    failed = ["node:40", "nic:50-3", "leaf:14", "spine:8", "link:12-7"]
+    graph = asked(failed=failed)["graph"]
+    drawn = [one for kind in ("nodes", "leaves", "spines", "links") for one in graph[kind]]
+    drawn += [nic for node in graph["nodes"] for nic in node["nics"]]
+    assert sorted(one["id"] for one in drawn if one["failed"]) == sorted(failed)
+
+
+def test_a_wider_ratio_costs_more_and_says_so():
+    steps = [one["step_s"] for one in asked()["sweep"]]
+    assert steps == sorted(steps)
+    answer = asked(oversubscription=6)
+    assert answer["verdict"]["tone"] == "warn"
+    assert "→" in answer["verdict"]["said"]
+    assert answer["healthy"]["step_s"] > answer["predicted_s"]
+    assert answer["oversubscription"]["up"] == 6
+    busy = {link["link"]: link["total"] for link in answer["links"]}
+    assert busy["nic"] < busy["leaf-spine"] <= 1
+
+
+@pytest.mark.parametrize("part", ["nic:3-2", "leaf:2", "link:2-1", "spine:1"])
+def test_one_failure_costs_what_it_takes_from_the_slowest(part):
+    healthy, broken = asked(oversubscription=4), asked(oversubscription=4, failed=[part])
+    assert broken["goes_on"]
+    assert broken["healthy"] == healthy["healthy"]
+    assert broken["now"]["step_s"] > healthy["now"]["step_s"]
+    difference = broken["now"]["step_s"] - broken["healthy"]["step_s"]
+    assert sum(broken["change_s"].values()) == pytest.approx(difference, rel=0.01)
+    (alone,) = broken["failed"]
+    assert alone["part"] == part
+    assert alone["step_s"] == broken["now"]["step_s"]
+    assert "slowest" in broken["verdict"]["why"]
+
+
+def test_more_failures_are_never_faster():
+    parts = ["link:1-1", "spine:2", "nic:3-2", "leaf:2", "leaf:3"]
+    steps = [
+        asked(oversubscription=3, failed=parts[:count])["now"]["step_s"]
+        for count in range(len(parts) + 1)
+    ]
+    assert steps == sorted(steps)
+
+
+@pytest.mark.parametrize(
+    ("kind", "part"),
+    [("rail-optimised", "node:5"), ("fat-tree-2", "leaf:1"), ("dragonfly", "leaf:1")],
+)
+def test_a_job_without_a_node_stops(kind, part):
+    answer = asked(kind=kind, failed=[part])
+    assert answer["now"] is None
+    assert not answer["goes_on"]
+    assert answer["verdict"]["said"] == "The job stops"
+
+
+def test_without_spines_a_job_goes_on_only_below_one_leaf():
+    spines = [f"spine:{number + 1}" for number in range(8)]
+    assert not asked(failed=spines)["goes_on"]
+    answer = asked(SMALL, failed=spines[:4])
+    assert answer["goes_on"]
+    assert answer["now"] == answer["healthy"]
+    assert "No traffic" in answer["verdict"]["why"]
+
+
+def test_the_reason_names_the_slowest_node():
+    why = asked(oversubscription=3, failed=["leaf:3", "nic:5-2"])["verdict"]["why"]
+    assert why.startswith("Node 5 has 6 of 8 NICs")
+    why = asked(oversubscription=3, failed=["spine:3"])["verdict"]["why"]
+    assert why.startswith("Every leaf below spine 3 has 10 of 11 cables up")
+
+
+def test_axes_run_where_they_should():
+    axes = {one["axis"]: one for one in asked(EXPERTS, kind="fat-tree-2")["axes"]}
+    assert set(axes) == {"ep", "dp", "pp"}
+    assert axes["ep"]["distance"] == "spine"
+    assert axes["ep"]["exposed_s"] > 0
+    assert asked(SMALL)["axes"][0]["where"] == "inside the scale-up domain"
+
+
+def test_a_run_on_one_gpu_sends_nothing():
+    run = {"model": "llama-3.2-1b", "cluster": "dgx-h100", "nodes": 1, "gpus_per_node": 1}
+    answer = asked(run | {"seq": 4096, "layout": {"global_batch": 8}})
+    assert answer["axes"] == []
+    assert "nothing is sent" in answer["verdict"]["said"]
+
+
+def test_a_large_switch_needs_fewer():
+    usual, large = asked(), asked(switch="spectrum-4-sn5600")
+    assert large["counts"]["total_switches"] < usual["counts"]["total_switches"]
+
+
+@pytest.mark.parametrize(
+    ("options", "where"),
+    [
+        ({"switch": "no-such-switch"}, "fabric.switch"),
+        ({"switch": "/etc/passwd"}, "fabric.switch"),
+        ({"switch": "slingshot-rosetta"}, "fabric.switch"),
+        ({"kind": "fat-tree-3"}, "fabric.kind"),
+        ({"failed": ["leaf:999"]}, "failed"),
+        ({"failed": ["<b>"]}, "failed"),
+        ({"run": RUN | {"cluster": "l40s-8", "nodes": 1}}, "cluster"),
+        ({"run": RUN | {"nodes": 10_000_000, "layout": {"tp": 8}}}, "fabric.switch"),
+        ({"kind": "star"}, "kind"),
+        ({"oversubscription": 0.5}, "oversubscription"),
+        ({"oversubscription": 1e9}, "oversubscription"),
+        ({"failed": ["leaf:1"] * 13}, "failed"),
+        ({"failed": ["x" * 100]}, "failed"),
+        ({"other": 1}, "other"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_the_key(client, options, where):
+    answer = client.post("/api/fabric", json={"run": RUN} | options)
+    assert answer.status_code == 422
+    assert answer.json()["problems"][0]["where"].startswith(where)
+
+
+def test_the_route_gives_what_the_function_gives(client):
+    answer = client.post("/api/fabric", json={"run": SMALL, "failed": ["leaf:1"]})
+    assert answer.status_code == 200
+    assert answer.json() == asked(SMALL, failed=["leaf:1"])
+
+
+def test_switches_are_those_of_the_catalogue(client):
+    found = client.get("/api/fabric/switches").json()["switches"]
+    assert "quantum-2-qm9700" in [one["name"] for one in found]

@@ -1,0 +1,102 @@
+"""The Findings page: recorded results as articles, and nothing else of the disk."""
+
+import json
+import re
+import tomllib
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+
+from syncwall.problems import InputError
+from syncwall.show.report.article import article
+from syncwall.show.report.blocks import Figure, Table
+from syncwall.show.report.reading import read_source
+from syncwall.web.answers.findings import MOST_FILES, RECORDED, listed, shown
+
+NAMES = ["four-workers", "slow-links"]
+
+
+def test_what_comes_with_syncwall_is_found():
+    found = listed(())
+    assert sorted(one["id"] for one in found["findings"]) == NAMES
+    for one in found["findings"]:
+        assert one["question"].endswith("?")
+        assert len(one["says"]) == 2
+        assert one["is_built_in"]
+
+
+def test_they_are_packed_into_the_wheel():
+    root = Path(__file__).parents[2]
+    build = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["hatch"]["build"]
+    assert build["targets"]["wheel"]["force-include"] == {"examples/findings": "syncwall/findings"}
+    assert (root / "examples" / "findings").is_dir()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_article_has_everything(name):
+    assert RECORDED is not None
+    path = RECORDED / f"{name}.json"
+    made = article([read_source(path)], path.with_suffix(".notes.md").read_text())
+    found = shown((), name)
+    assert found["title"] == made.title
+    assert len(found["blocks"]) == len(made.blocks)
+    for block, given in zip(made.blocks, found["blocks"], strict=True):
+        if isinstance(block, Table):
+            assert given["rows"] == [list(row) for row in block.rows]
+        if isinstance(block, Figure):
+            assert given["svg"] == block.drawing.markup()
+    assert json.dumps(found)
+
+
+def test_the_page_has_the_rules_of_the_drawings():
+    ours = files("syncwall.web").joinpath("static/pages/findings.css").read_text()
+    theirs = files("syncwall.show.report").joinpath("chart.css").read_text()
+    drawn = theirs[theirs.index("svg text") :]
+    rules = re.findall(r"([^{}]+)\{([^{}]*)\}", drawn)
+    assert rules
+    for selector, declared in rules:
+        assert f".finding {selector.strip()} {{{declared}}}" in ours
+
+
+def test_own_folders_are_shown_and_names_stay_apart(tmp_path: Path):
+    assert RECORDED is not None
+    text = (RECORDED / "slow-links.json").read_text()
+    (tmp_path / "slow-links.json").write_text(text)
+    (tmp_path / "settings.json").write_text('{"a": 1}')
+    (tmp_path / "broken.json").write_text("{")
+    found = listed((tmp_path,))
+    ids = {one["id"]: one["is_built_in"] for one in found["findings"]}
+    assert ids == {"four-workers": True, "slow-links": True, "slow-links-2": False}
+    assert sorted(one["file"] for one in found["unread"]) == ["broken.json", "settings.json"]
+    assert shown((tmp_path,), "slow-links-2")["title"] == shown((), "slow-links")["title"]
+
+
+def test_a_file_that_changes_is_read_again(tmp_path: Path):
+    path = tmp_path / "mine.json"
+    assert RECORDED is not None
+    path.write_text((RECORDED / "slow-links.json").read_text())
+    before = shown((tmp_path,), "mine")["title"]
+    path.write_text(path.read_text().replace(before, "Another title"))
+    assert shown((tmp_path,), "mine")["title"] == "Another title"
+
+
+def test_folders_may_be_missing_or_full(tmp_path: Path):
+    for number in range(MOST_FILES + 5):
+        (tmp_path / f"{number}.json").write_text("{}")
+    assert len(listed((tmp_path, tmp_path / "missing"))["unread"]) == MOST_FILES
+
+
+@pytest.mark.parametrize(
+    "name", ["", "..", "../findings/slow-links", "/etc/passwd", "slow-links.json"]
+)
+def test_only_names_of_the_list_are_opened(name):
+    with pytest.raises(InputError, match="no finding"):
+        shown((), name)
+
+
+def test_routes(client):
+    assert {one["id"] for one in client.get("/api/findings").json()["findings"]} == set(NAMES)
+    assert client.get("/api/findings/slow-links").json()["blocks"]
+    assert client.get("/api/findings/..%2f..%2fpyproject").status_code in (404, 422)
+    assert client.get("/api/findings/nothing").status_code == 422

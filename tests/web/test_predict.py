@@ -1,0 +1,98 @@
+"""The Predict page's numbers are those of the Python API."""
+
+import json
+
+import pytest
+import yaml
+
+import syncwall as sw
+from syncwall.answer.improvements import improvements
+from syncwall.show.prediction import prediction_record
+
+HF_CONFIG = {
+    "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 2048,
+    "intermediate_size": 8192, "num_attention_heads": 32, "num_hidden_layers": 16,
+    "num_key_value_heads": 8, "vocab_size": 128256, "max_position_embeddings": 8192,
+    "tie_word_embeddings": True, "rms_norm_eps": 1e-5, "hidden_act": "silu",
+}  # fmt: skip
+
+
+def predicted(run):
+    layout = sw.Layout(**run["layout"])
+    cluster = sw.cluster(run["cluster"], nodes=run["nodes"])
+    return sw.predict(sw.Run(model=run["model"], cluster=cluster, layout=layout))
+
+
+def test_a_prediction_is_that_of_the_api(client, run):
+    answer = client.post("/api/predict", json=run)
+    assert answer.status_code == 200
+    own = predicted(run)
+    said = answer.json()
+    for key, value in own.to_dict().items():
+        assert said[key] == pytest.approx(value) if isinstance(value, float) else said[key] == value
+    assert sum(said["ledger_s"].values()) == pytest.approx(said["step_s"])
+
+
+def test_a_proposal_that_is_applied_brings_what_it_promised(client, run):
+    before = client.post("/api/predict", json=run).json()["step_s"]
+    proposals = client.post("/api/next", json=run).json()["next"]
+    assert [one["change"] for one in proposals][:3] == [
+        one.change for one in improvements(predicted(run))
+    ]
+    for one in proposals:
+        layout = {**run["layout"], **one["layout"]}
+        changed = {**run, "layout": {k: v for k, v in layout.items() if v is not None}}
+        after = client.post("/api/predict", json=changed).json()["step_s"]
+        assert before - after == pytest.approx(one["gained_s"], rel=1e-6)
+
+
+def test_every_problem_is_listed_with_its_key(client, run):
+    run["layout"] |= {"tp": 7, "shard": "fsp"}
+    answer = client.post("/api/predict", json=run)
+    assert answer.status_code == 422
+    problems = {one["where"]: one["what"] for one in answer.json()["problems"]}
+    assert 'did you mean "fsdp"' in problems["layout.shard"]
+
+
+@pytest.mark.parametrize("name", ["/etc/passwd", "../x.yaml", "C:\\x.json", "x.json"])
+@pytest.mark.parametrize("key", ["model", "cluster"])
+def test_paths_are_refused(client, run, key, name):
+    answer = client.post("/api/predict", json=run | {key: name})
+    assert answer.status_code == 422
+    assert "only names of the catalogue" in answer.text
+
+
+def test_a_pasted_configuration_becomes_a_model_in_place(client, run):
+    answer = client.post("/api/paste", json={"text": json.dumps(HF_CONFIG)})
+    pasted = answer.json()["run"]
+    assert pasted["model"]["layers"] == 16
+    assert pasted["seq"] == 8192
+    said = client.post("/api/predict", json=run | pasted)
+    assert said.status_code == 200, said.text
+    assert said.json()["parameters"] == pytest.approx(1.2358e9, rel=1e-3)
+
+
+def test_a_pasted_run_file_is_read_and_its_faults_have_places(client):
+    text = "model: llama-3.1-8b\ncluster: dgx-h100\nnodes: 2\nlayout: {shard: fsdp}\n"
+    assert client.post("/api/paste", json={"text": text}).json()["run"]["nodes"] == 2
+    answer = client.post("/api/paste", json={"text": text.replace("nodes", "nodse")})
+    assert answer.status_code == 422
+    assert 'pasted:3:1  unknown key "nodse"; did you mean "nodes"?' in answer.text.replace("\\", "")
+
+
+def test_exports_are_what_the_command_line_writes(client, run, tmp_path):
+    text = client.post("/api/export/yaml", json=run).json()
+    (tmp_path / "run.yaml").write_text(text)
+    own = sw.predict(sw.run(tmp_path / "run.yaml"))
+    assert yaml.safe_load(text) == run
+    said = json.loads(client.post("/api/export/json", json=run).json())
+    record = json.loads(json.dumps(prediction_record(own, improvements(own))))
+    assert said == record
+    trace = json.loads(client.post("/api/export/perfetto", json=run).json())
+    assert len(trace["traceEvents"]) > 100
+
+
+def test_the_form_offers_the_whole_catalogue(client):
+    said = client.get("/api/options").json()
+    assert {"llama-3.1-70b", "deepseek-v3"} <= {one["name"] for one in said["models"]}
+    assert "dgx-h100" in {one["name"] for one in said["clusters"]}

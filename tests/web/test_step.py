@@ -1,0 +1,192 @@
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from syncwall.answer import predict
+from syncwall.describe import Run
+from syncwall.problems import InputError
+from syncwall.web.answers.step import AskedStep, team_step
+from syncwall.web.answers.step_collective import AskedCollective, collective
+from syncwall.web.answers.step_pipeline import AskedPipeline, pipeline
+from syncwall.web.asked import AskedRun
+
+
+def small(**layout: Any) -> dict[str, Any]:
+    stated = {"global_batch": 64, "micro_batch": 1, "recompute": "none"} | layout
+    return {"model": "llama-3.1-8b", "cluster": "dgx-h100", "nodes": 4, "layout": stated}
+
+
+def described(run: dict[str, Any]) -> Run:
+    return AskedRun.model_validate(run).run()
+
+
+def team(run: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return team_step(AskedStep.model_validate({"run": run, **more}))
+
+
+def test_the_numbers_are_those_of_the_prediction(run):
+    found = team(run)
+    expected = predict(described(run))
+    assert found["step_s"] == expected.step_s == found["slow_step_s"]
+    assert found["lost_s"] == 0
+    assert sum(found["parts_s"].values()) == pytest.approx(expected.step_s, rel=1e-12)
+    assert found["dp"] == expected.run.layout.dp
+    assert found["workers"] == 6
+
+
+@pytest.mark.parametrize("layout", [{}, {"shard": "fsdp"}, {"shard": "zero1", "tp": 2, "pp": 2}])
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(slow=st.floats(1, 5), workers=st.integers(2, 8), worker=st.integers(1, 8))
+def test_what_is_drawn_keeps_order(layout, slow, workers, worker):
+    found = team(small(**layout), slow=slow, workers=workers, worker=worker)
+    span = found["span_s"]
+    for number in range(workers):
+        ends = 0.0
+        for chunk in found["chunks"]:
+            start, end = chunk["starts"][number], chunk["ends"][number]
+            assert ends <= start < end <= span * (1 + 1e-12)
+            assert chunk["computing"][number] <= (end - start) * (1 + 1e-9)
+            ends = end
+        marks = [found["marks"][m][number] for m in ("forward_s", "backward_s", "met_s", "end_s")]
+        assert marks == sorted(marks)
+        share = found["shares"][number]
+        assert sum(share.values()) == pytest.approx(marks[-1])
+    for flight in found["flights"]:
+        assert flight["start_s"] == pytest.approx(flight["pieces"][0][0])
+        assert flight["start_s"] >= max(flight["ready_s"])
+    times = [event["at_s"] for event in found["events"]]
+    assert times == sorted(times)
+    assert times[-1] == span
+    assert {event["phase"] for event in found["events"]} >= {1, 2, 3, 5}
+    assert [phase["name"] for phase in found["phases"]] == [
+        "Data partitioning", "Forward", "Backward", "All-reduce barrier", "Update"
+    ]  # fmt: skip
+
+
+def test_no_more_pieces_than_can_be_seen(run):
+    for mode in ("run", "ddp", "fsdp"):
+        found = team(run, mode=mode, slow=1.5)
+        for part in ("forward", "backward"):
+            assert 5 < sum(chunk["part"] == part for chunk in found["chunks"]) <= 32
+            for kind in ("weights", "gradients"):
+                flown = [f for f in found["flights"] if (f["part"], f["kind"]) == (part, kind)]
+                assert len(flown) <= 24
+
+
+def test_a_slow_worker_costs_everybody_time(run):
+    costs = [team(run, slow=slow)["lost_s"] for slow in (1, 1.2, 2, 5)]
+    assert costs == sorted(costs)
+    assert 0 == costs[0] < costs[1]
+    found = team(run, slow=2, worker=4)
+    assert found["worker"] == 3
+    assert "Worker 4 computes 2 times slower" in found["verdict"]
+    assert found["slow_step_s"] == pytest.approx(found["step_s"] + found["lost_s"])
+    waiting = found["idle"][found["idle_of"][0]]
+    assert {one["whom"] for one in waiting} <= {3, None}
+    assert found["idle_of"].count(found["idle_of"][3]) == 1
+
+
+def test_modes_are_other_shardings_of_the_same_run(run):
+    ddp, fsdp = team(run, mode="ddp"), team(run, mode="fsdp")
+    assert (ddp["shard"], fsdp["shard"]) == ("ddp", "fsdp")
+    assert not ddp["fits"]  # drawn all the same
+    assert fsdp["step_s"] == predict(described(run)).step_s
+    changed = {**run, "layout": {k: v for k, v in run["layout"].items() if k != "shard"}}
+    assert ddp["step_s"] == predict(described(changed)).step_s
+    assert {f["kind"] for f in ddp["flights"]} == {"gradients"}
+    assert {f["kind"] for f in fsdp["flights"]} == {"weights", "gradients"}
+    assert any("buckets of up to 25 MiB travel" in event["text"] for event in ddp["events"])
+
+
+def test_fewer_replicas_than_asked_for():
+    assert team(small(tp=8, dp=4), workers=8)["workers"] == 4
+    alone = team({"model": "llama-3.1-8b", "cluster": "dgx-h100", "nodes": 1, "layout": {"tp": 8}})
+    assert alone["workers"] == 1
+    assert alone["verdict"].startswith("One worker")
+
+
+def test_a_model_with_endless_layers_is_refused():
+    model = {"name": "tall", "layers": 5000, "hidden": 64, "vocab": 100, "max_seq": 128,
+             "attention": {"heads": 4}, "mlp": {"hidden": 128}}  # fmt: skip
+    with pytest.raises(InputError, match="layers"):
+        team({"model": model, "cluster": "dgx-h100", "nodes": 1, "seq": 128})
+
+
+@pytest.mark.parametrize("way", ["ring", "tree"])
+def test_an_all_reduce_takes_what_the_prediction_says(run, way):
+    found = collective(AskedCollective.model_validate({"run": run, "workers": 5}))
+    drawn = found[way]
+    assert drawn["seconds"] == pytest.approx(drawn["step_s"] * drawn["steps"])
+    assert len(drawn["events"]) == drawn["steps"] + 1
+    assert drawn["held"][-1] == [[5.0] * drawn["chunks"]] * 5
+    assert found["chosen_s"] == min(one["seconds"] for one in found["ways"])
+    assert found["ranks"] == 64
+
+
+def test_small_messages_take_a_tree_and_large_ones_a_ring(run):
+    small_, large = (
+        collective(AskedCollective.model_validate({"run": run, "size": size}))
+        for size in (2**14, 2**32)
+    )
+    assert small_["chosen"].startswith("Tree")
+    assert large["chosen"].startswith("Ring")
+    assert large["verdict"].startswith("4.29\u00a0GB over 64 ranks: NCCL is expected to take Ring")
+
+
+def test_one_rank_has_nothing_to_sum_up():
+    run = {"model": "llama-3.1-8b", "cluster": "dgx-h100", "nodes": 1, "layout": {"tp": 8}}
+    found = collective(AskedCollective.model_validate({"run": run}))
+    assert found["chosen"] is None
+    assert found["ring"]["seconds"] is None
+    assert found["by_size"] == []
+
+
+def test_a_pipeline_has_the_bubble_of_the_prediction():
+    run = small(tp=4, pp=4, schedule="1f1b", virtual_stages=1)
+    found = pipeline(AskedPipeline.model_validate({"run": run}))
+    expected = predict(described(run))
+    assert found["predicted_bubble_s"] == expected.ledger["pipeline bubble"]
+    assert found["step_s"] == expected.step_s
+    assert found["bubble_s"][-1] == pytest.approx(found["predicted_bubble_s"], rel=0.01)
+    assert found["drawn"] == 16 < found["microbatches"] == 32
+    idle = [sum(end - start for stage, start, end in found["gaps"] if stage == s) for s in range(4)]
+    assert idle == pytest.approx(found["bubble_s"])
+
+
+def test_a_run_without_a_pipeline_is_shown_with_four_stages(run):
+    found = pipeline(AskedPipeline.model_validate({"run": run}))
+    assert (found["own_pp"], found["pp"], found["run"]) == (1, 4, None)
+
+
+def test_a_slow_stage_sets_the_pace(run):
+    found = pipeline(AskedPipeline.model_validate({"run": run, "slow": 2, "worker": 2}))
+    assert found["span_s"] > 1.5 * found["usual_s"]
+    assert found["bubble_s"][1] == min(found["bubble_s"])
+
+
+def test_the_run_s_own_schedule_is_named():
+    run = small(tp=4, pp=4, schedule="interleaved", virtual_stages=2)
+    found = pipeline(AskedPipeline.model_validate({"run": run}))
+    assert found["run"]["schedule"] == "2 chunks"
+    assert found["run"]["bubble_s"] < found["predicted_bubble_s"]
+
+
+@pytest.mark.parametrize("path", ["step", "step/collective", "step/pipeline"])
+def test_routes_answer_and_refuse(client, run, path):
+    answer = client.post(f"/api/{path}", json={"run": run})
+    assert answer.status_code == 200
+    assert answer.json()["verdict"]
+    wrong = client.post(f"/api/{path}", json={"run": {**run, "layout": {"tp": 7}}})
+    assert wrong.status_code == 422
+    assert "layout.tp" in {problem["where"] for problem in wrong.json()["problems"]}
+
+
+@pytest.mark.parametrize(
+    "more", [{"slow": 6}, {"slow": 0.5}, {"workers": 99}, {"worker": 0}, {"mode": "x"}, {"a": 1}]
+)
+def test_what_is_out_of_bounds_is_refused(client, run, more):
+    answer = client.post("/api/step", json={"run": run, **more})
+    assert answer.status_code == 422
+    assert answer.json()["problems"][0]["where"] == next(iter(more))
