@@ -103,7 +103,9 @@ def changing_run(chance: random.Random) -> Iterator[bytes]:
     """A run of which one thing after the other is changed, as with sliders."""
     run: dict[str, Any] = {"model": chance.choice(MODELS), "cluster": chance.choice(CLUSTERS)}
     nodes, batch, before = chance.randrange(8, 1024, 4), chance.randrange(1, 17), b""
-    layout: dict[str, Any] = {"tp": 8, "shard": "fsdp", "micro_batch": 1}
+    layout: dict[str, Any] = {"tp": 8, "shard": "fsdp"}
+    if chance.random() < 0.5:  # the others leave it open, as the page does at first
+        layout["micro_batch"] = 1
     while True:
         what = chance.randrange(7)
         if what == 0:

@@ -2,6 +2,8 @@
 
 import builtins
 import http.client
+import json
+import signal
 import socket
 import subprocess
 import sys
@@ -86,3 +88,24 @@ def status(port, path, headers=None):
         return connection.getresponse().status
     finally:
         connection.close()
+
+
+@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "SIGTERM"])
+def test_it_ends_at_once_even_while_it_searches(end):
+    command = [sys.executable, "-m", "syncwall", "serve", "--port", "0"]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as server:
+        assert server.stdout is not None
+        where = server.stdout.readline().split("//")[1].split("/")[0]
+        asking = http.client.HTTPConnection(where, timeout=30)
+        run = {"model": "gpt3-175b", "cluster": "dgx-a100", "nodes": 128}
+        asked = {"run": {**run, "layout": {"global_batch": 1536}}}
+        head = {"content-type": "application/json"}
+        asking.request("POST", "/api/plan", json.dumps(asked), head)
+        answer = asking.getresponse()
+        assert "progress" in answer.readline().decode()
+        server.send_signal(end)
+        said = server.communicate(timeout=5)[1]
+        assert (server.returncode, said) == (0, "")
+        asking.close()

@@ -5,7 +5,6 @@ Holds `serve`.
 
 import re
 import socket
-from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -33,9 +32,8 @@ def serve(
         browser: Open the page in the browser.
     """
     try:
-        import uvicorn
-
-        from syncwall.web.application import LOOPBACK, Options, application
+        from syncwall.web.application import LOOPBACK, Options
+        from syncwall.web.server import served
     except ImportError as error:
         raise InputError.of(f"{error.name} is missing: pip install 'syncwall[web]'") from None
     is_local = host in LOOPBACK
@@ -52,13 +50,7 @@ def serve(
         import webbrowser
 
         webbrowser.open(address)
-    app = application(Options(LOOPBACK if is_local else None, token, findings))
-    config = uvicorn.Config(
-        app, log_level="warning", access_log=False, server_header=False,
-        limit_concurrency=500, timeout_keep_alive=20, h11_max_incomplete_event_size=64 * 1024,
-    )  # fmt: skip
-    with suppress(KeyboardInterrupt):
-        uvicorn.Server(config).run(sockets=[listening])
+    served(Options(LOOPBACK if is_local else None, token, findings), listening)
     return 0
 
 

@@ -33,7 +33,7 @@ from syncwall.web.api import (
 from syncwall.web.api.base import Desk
 from syncwall.web.guard import Guard
 from syncwall.web.site import PAGES, address, page
-from syncwall.web.streams import problem_list
+from syncwall.web.streams import Streams, problem_list
 from syncwall.web.workers import Busy, TooLong, Workers
 
 LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1"})
@@ -60,16 +60,17 @@ class Options:
     processes: int | None = None
 
 
-def application(options: Options = Options()) -> Guard:  # noqa: B008 - frozen
-    """The application behind its guard."""
+def application(options: Options = Options(), streams: Streams | None = None) -> Guard:  # noqa: B008 - frozen
+    """The application behind its guard; `streams` is where its long work runs."""
+    streams = streams or Streams()
 
     @asynccontextmanager
     async def living(app: FastAPI) -> AsyncIterator[None]:
         workers = Workers(options.processes)
-        app.state.desk = Desk(workers, findings=options.findings)
+        app.state.desk = Desk(workers, streams, findings=options.findings)
         await workers.warm()
         yield
-        app.state.desk.streams.close()
+        streams.close()
         workers.close()
 
     app = FastAPI(

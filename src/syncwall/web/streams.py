@@ -32,18 +32,23 @@ class Streams:
     """What runs, and what was found for everybody."""
 
     def __init__(self) -> None:
-        self.running = 0
+        self._running: set[_Work] = set()
         self._shared: dict[str, _Work] = {}
+
+    @property
+    def running(self) -> int:
+        """How many searches run."""
+        return len(self._running)
 
     def streamed(self, function: Callable[..., Any], *arguments: Any, limit_s: float) -> "Followed":
         """The lines of `function(*arguments, progress=...)`; Busy before anything is sent."""
         if self.running >= AT_ONCE:
             raise Busy(f"{AT_ONCE} searches are running already: try again in a minute")
         work = _Work(function, arguments, limit_s)
-        self.running += 1
+        self._running.add(work)
 
         def left() -> None:
-            self.running -= 1
+            self._running.discard(work)
             work.end()
 
         return Followed(work, left)
@@ -56,8 +61,8 @@ class Streams:
         return Followed(work, lambda: None)
 
     def close(self) -> None:
-        """End what is worked out for everybody."""
-        for work in self._shared.values():
+        """End everything; who listens hears that it was lost."""
+        for work in (*self._running, *self._shared.values()):
             work.end()
 
 

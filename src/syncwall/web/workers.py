@@ -46,7 +46,7 @@ class Workers:
     def __init__(self, processes: int | None = None) -> None:
         count = processes or max(os.cpu_count() or 1, 2)
         self._urgent = _Lane(count, nice=0)
-        self._patient = _Lane(max(count - 1, 1), nice=PATIENCE)
+        self._patient = _Lane(count, nice=PATIENCE, newest_first=True)
 
     async def call(
         self, function: Callable[..., Any], *arguments: Any, limit_s: float, later: bool = False
@@ -72,10 +72,13 @@ class Workers:
 
 
 class _Lane:
-    """Processes and those who wait for one; each is a pool of its own, lost without the others."""
+    """Processes and those who wait for one; each is a pool of its own, lost without the others.
 
-    def __init__(self, count: int, nice: int) -> None:
-        self.count, self._nice = count, nice
+    With `newest_first` who came last goes first: under load who came long ago has gone away.
+    """
+
+    def __init__(self, count: int, nice: int, *, newest_first: bool = False) -> None:
+        self.count, self._nice, self._newest_first = count, nice, newest_first
         self._all: set[ProcessPoolExecutor] = set()
         self._idle = [self._process() for _ in range(count)]
         self._waiting: deque[asyncio.Future[ProcessPoolExecutor]] = deque()
@@ -122,9 +125,9 @@ class _Lane:
     def _next(self) -> None:
         """Give idle processes to those who wait and have not gone away."""
         while self._idle and self._waiting:
-            first = self._waiting.popleft()
-            if not first.cancelled():
-                first.set_result(self._idle.pop())
+            chosen = self._waiting.pop() if self._newest_first else self._waiting.popleft()
+            if not chosen.cancelled():
+                chosen.set_result(self._idle.pop())
 
     def _process(self, lost: ProcessPoolExecutor | None = None) -> ProcessPoolExecutor:
         """Another process, in the place of one that was lost."""
