@@ -49,6 +49,14 @@ def test_the_layout_of_a_run_file_is_compared(capsys):
     assert "  yours " in page
 
 
+def test_a_layout_that_does_not_fit_is_not_called_slow(capsys, tmp_path):
+    file = tmp_path / "run.yaml"
+    layout = "{shard: ddp, global_batch: 16}"
+    file.write_text(f"model: llama-3.1-8b\ncluster: dgx-h100\nnodes: 1\nlayout: {layout}\n")
+    assert main(["plan", "layouts", str(file)]) == 0
+    assert "; yours does not fit" in capsys.readouterr().out
+
+
 def test_nothing_fits(capsys):
     arguments = ["plan", "layouts", "--model", "llama-3.1-405b", "--cluster", "dgx-h100"]
     assert main([*arguments, "--layout.global-batch", "8"]) == 1

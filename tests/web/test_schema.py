@@ -39,7 +39,8 @@ def operations() -> list[Any]:
 
     document = application()._app.openapi()  # type: ignore[attr-defined]  # the application inside
     every = schemathesis.openapi.from_dict(document).get_all_operations()
-    return [operation.ok() for operation in every]
+    found = [operation.ok() for operation in every]
+    return [one for one in found if one.path != "/api/accuracy"]  # long work that takes no words
 
 
 @pytest.mark.parametrize("mode", list(schemathesis.GenerationMode), ids=lambda mode: mode.value)

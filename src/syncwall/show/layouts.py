@@ -92,9 +92,7 @@ def _verdict(plan: Plan) -> str:
         best = plan.best[0].prediction
         what = f"{said(best.run.layout)} on {best.run.gpus:,} GPUs"
         line = f"{what}: {duration(best.step_s)} a step, MFU {best.mfu:.1%}"
-        if plan.now is not None:
-            line += f", {plan.now.step_s / best.step_s:.2f} times as fast as yours"
-        return line
+        return line + _beside_yours(plan, best)
     nearest = plan.found.smallest
     if plan.found.fitting:
         return "none: no layout that fits is quick enough"
@@ -105,6 +103,18 @@ def _verdict(plan: Plan) -> str:
         f"none fits: the smallest, {said(nearest.layout())}, needs {nearest.memory_bytes / 1e9:.0f}"
         f" of {have / 1e9:.0f} GB"
     )
+
+
+def _beside_yours(plan: Plan, best: Prediction) -> str:
+    """How the best compares with the user's own layout, on as many GPUs or on others."""
+    if plan.now is None:
+        return ""
+    if not plan.now.fits:
+        return "; yours does not fit"
+    if plan.now.run.gpus == best.run.gpus:
+        return f", {plan.now.step_s / best.step_s:.2f} times as fast as yours"
+    share = plan.cost(best.step_s, best.run.gpus) / plan.cost(plan.now.step_s, plan.now.run.gpus)
+    return f"; a token costs {share:.2f} of what it costs in yours"
 
 
 def _table(plan: Plan) -> Table:

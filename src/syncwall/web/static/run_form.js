@@ -12,6 +12,7 @@ const SWITCHES = {
   sp: "sequence parallelism (with tp)", overlap_gradients: "gradients move beside backward",
   overlap_parameters: "FSDP gathers one layer ahead", overlap_tp: "tp overlaps its GEMMs", overlap_pp: "pipeline sends overlap",
 };
+const OPEN = { seq: "the model's", "layout.global_batch": "one each", "layout.micro_batch": "chosen", "layout.shard_degree": "all", gpus_per_node: "all" };
 const ON = ["overlap_gradients", "overlap_parameters", "overlap_pp"];
 let known = null;
 
@@ -78,7 +79,7 @@ function nodes() {
 
 function number(key, label, suggested = null) {
   const list = suggested && `${key}-list`;
-  const control = h("input", { name: key, type: "number", min: 1, list, oninput: changed, onchange: changed });
+  const control = h("input", { name: key, type: "number", min: 1, list, placeholder: OPEN[key] ?? "1", oninput: changed, onchange: changed });
   return h("div", {}, field(key, label, control), suggested && h("datalist", { id: list }, suggested.map((value) => h("option", { value }))));
 }
 

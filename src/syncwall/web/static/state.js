@@ -95,5 +95,7 @@ function linked() {
   }
 }
 
+const here = document.querySelector(".top nav [aria-current]"); // on a phone the pages do not all fit beside each other
+if (here) here.parentElement.scrollLeft = here.offsetLeft - here.parentElement.offsetLeft - (here.parentElement.clientWidth - here.offsetWidth) / 2;
 addEventListener("popstate", () => { values = read(); told({}); });
 linked();

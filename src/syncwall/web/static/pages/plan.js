@@ -62,7 +62,8 @@ function shown(answer) {
   put(at("verdict"), answer.verdict);
   at("verdict").className = `verdict ${answer.best.length ? "good" : "bad"}`;
   put(at("about"), `${counted(answer.layouts_possible)} layouts are possible, ${counted(answer.layouts_fitting)} fit.`,
-    answer.yours_wrong ? ` Yours cannot be: ${answer.yours_wrong}.` : "");
+    answer.yours_wrong ? ` Yours cannot be: ${answer.yours_wrong}.` : "",
+    answer.best.some(({ keys }) => Number(keys.cp ?? 1) > 1) ? " Layouts with cp are hopeful: ring attention is taken as hidden wherever its transfers are shorter than the computation." : "");
   at("found").hidden = !answer.best.length;
   stale();
   drawn();

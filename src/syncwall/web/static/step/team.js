@@ -56,7 +56,7 @@ function card(answer, worker, box) {
   const sheet = s("rect", { class: "data", x: 0, y: 0, width: 12, height: 12, rx: 2 });
   const packets = ["weights", "gradients", "tokens"].map((kind) => [kind, s("rect", { class: `packet ${kind}`, width: 16, height: 12, rx: 2 })]);
   const name = tight ? `${worker + 1}` : `worker ${worker + 1}`;
-  const label = slow ? `${name}, ${answer.slow}×${tight ? "" : " slow"}` : name;
+  const label = slow ? `${name}, ${answer.slow}×${box.width < 170 ? "" : " slow"}` : name;
   const middle = box.x + box.width / 2;
   const group = s("g", { class: tight ? "tight" : null, data: { worker: worker + 1 } },
     s("line", { class: "road", x1: middle, x2: middle, y1: box.upper ? CARD : box.road[0] + 12, y2: box.upper ? box.road[1] + 12 : box.road[1] }),
