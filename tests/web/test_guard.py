@@ -204,7 +204,7 @@ def test_the_token_of_the_address_becomes_a_cookie_and_leaves_the_address():
     assert asked.status == 303
     assert asked.headers["location"] == "/wall?nodes=8&model=a%26b"
     cookie = asked.headers["set-cookie"]
-    assert cookie == f"{COOKIE}={TOKEN}; Path=/; HttpOnly; SameSite=Strict"
+    assert cookie == f"{COOKIE}={TOKEN}; Path=/; HttpOnly; SameSite=Lax"
     assert Asked(query="token=wrong").of(token=TOKEN).status == 401
     assert Asked(method="POST", query=f"token={TOKEN}").of(token=TOKEN).status == 401
 
@@ -228,3 +228,11 @@ def test_sockets_other_than_http_are_not_answered():
     asked = Asked()
     asked.scope["type"] = "websocket"
     assert asked.of().sent == []
+
+
+@pytest.mark.parametrize(
+    "origin", ["http://[", "null", "http://", "javascript:1", "http://127.0.0.1@evil"]
+)
+def test_a_strange_origin_is_another_site(client, run, origin):
+    answer = client.post("/api/predict", json=run, headers={"origin": origin})
+    assert answer.status_code == 403

@@ -10,7 +10,7 @@ import secrets
 from collections.abc import Awaitable, Callable, MutableMapping
 from http.cookies import CookieError, SimpleCookie
 from typing import Any, Final, NoReturn
-from urllib.parse import parse_qsl, quote, urlencode, urlsplit
+from urllib.parse import parse_qsl, quote, urlencode
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -106,7 +106,7 @@ class Guard:
         query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
         if scope["method"] == "GET" and self._is_token(dict(query).get("token", "")):
             rest = urlencode([(key, value) for key, value in query if key != "token"])
-            cookie = f"{COOKIE}={self._token}; Path=/; HttpOnly; SameSite=Strict"
+            cookie = f"{COOKIE}={self._token}; Path=/; HttpOnly; SameSite=Lax"
             where = "/" + quote(scope["path"].lstrip("/\\")) + (f"?{rest}" if rest else "")
             return 303, "", {"location": where, "set-cookie": cookie}
         said = "write the token: open the address that `syncwall serve` printed (?token=...), or "
@@ -171,7 +171,7 @@ def _is_own(headers: dict[str, str], host: str) -> bool:
     if headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
         return False
     origin = headers.get("origin")
-    return origin is None or urlsplit(origin).netloc == host
+    return origin is None or origin.partition("://")[2] == host
 
 
 def _name(host: str) -> str:
