@@ -58,6 +58,7 @@ def test_a_change_updates_the_page_and_the_address_and_a_link_reproduces_it(open
     page.go_back()
 
 
+@pytest.mark.alone
 def test_a_change_is_shown_within_200_ms(opened):
     page = opened(QUERY)
     took = page.evaluate(
