@@ -87,6 +87,7 @@ def application(options: Options = Options(), streams: Streams | None = None) ->
 def _add_pages(app: FastAPI) -> None:
     static = str(files("syncwall.web").joinpath("static"))
     app.add_route("/static/plotly.js", _plotly, name="plotly")
+    app.add_route("/static/chart.css", _chart_rules, name="chart")
     app.mount("/static", StaticFiles(directory=static), name="static")
     for name in PAGES:
         app.add_route(address(name), _shown(name), name=name)
@@ -97,6 +98,13 @@ def _shown(name: str) -> Callable[[Request], Awaitable[Response]]:
         return HTMLResponse(page(name), headers={"cache-control": "no-cache"})
 
     return shown
+
+
+async def _chart_rules(_: Request) -> Response:
+    """The rules of the drawings of reports without their colours, for what is in `.finding`."""
+    rules = files("syncwall.show.report").joinpath("chart.css").read_text(encoding="utf-8")
+    inside = rules[rules.index("svg text") :]
+    return Response(f".finding {{\n{inside}}}\n", media_type="text/css")
 
 
 async def _plotly(_: Request) -> Response:

@@ -10,7 +10,10 @@ export class Refused extends Error {
 
 /** The answer to `body`, or to a plain GET if there is none. */
 export async function ask(path, body, { signal } = {}) {
-  const sent = body === undefined ? {} : { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) };
+  const sent =
+    body === undefined
+      ? {}
+      : { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) };
   const answer = await fetch(`/api/${path}`, { signal, ...sent });
   if (answer.ok) return (answer.headers.get("content-type") ?? "").includes("json") ? answer.json() : answer.text();
   throw await refusal(answer);
@@ -18,7 +21,10 @@ export async function ask(path, body, { signal } = {}) {
 
 /** Lines of JSON as they come: `told` hears each; aborting `signal` ends the work on the server. Without a body a plain GET. */
 export async function follow(path, body, told, { signal } = {}) {
-  const sent = body === undefined ? {} : { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) };
+  const sent =
+    body === undefined
+      ? {}
+      : { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) };
   const answer = await fetch(`/api/${path}`, { signal, ...sent });
   if (!answer.ok) throw await refusal(answer);
   const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
@@ -41,7 +47,9 @@ async function refusal(answer) {
   try {
     const { problems } = JSON.parse(text);
     if (Array.isArray(problems)) return new Refused(problems);
-  } catch { /* not JSON */ }
+  } catch {
+    /* not JSON */
+  }
   return new Refused([{ where: "", what: text.slice(0, 300) || `the server answered ${answer.status}` }]);
 }
 

@@ -1,26 +1,46 @@
 // The lines of a ledger: one order and one colour everywhere.
 
 const KNOWN = {
-  GEMM: "gemm", attention: "attention", elementwise: "elementwise", head: "head", recompute: "recompute",
-  optimizer: "optimizer", accumulation: "accumulation", contention: "contention", host: "host",
-  "exposed TP": "exposed-tp", "exposed CP": "exposed-cp", "exposed EP": "exposed-ep",
-  "exposed FSDP gather": "exposed-gather", "exposed DP": "exposed-dp", "exposed PP": "exposed-pp",
-  "pipeline bubble": "bubble", "straggler wait": "straggler",
+  GEMM: "gemm",
+  attention: "attention",
+  elementwise: "elementwise",
+  head: "head",
+  recompute: "recompute",
+  optimizer: "optimizer",
+  accumulation: "accumulation",
+  contention: "contention",
+  host: "host",
+  "exposed TP": "exposed-tp",
+  "exposed CP": "exposed-cp",
+  "exposed EP": "exposed-ep",
+  "exposed FSDP gather": "exposed-gather",
+  "exposed DP": "exposed-dp",
+  "exposed PP": "exposed-pp",
+  "pipeline bubble": "bubble",
+  "straggler wait": "straggler",
   // of a whole job
-  useful: "gemm", evaluation: "attention", "data loading": "host", stragglers: "straggler", maintenance: "contention",
-  checkpoint: "exposed-tp", "lost work": "exposed-gather", restart: "exposed-dp", "waiting for repair": "bubble",
-  "fewer nodes": "exposed-pp", "start-up": "other",
+  useful: "gemm",
+  evaluation: "attention",
+  "data loading": "host",
+  stragglers: "straggler",
+  maintenance: "contention",
+  checkpoint: "exposed-tp",
+  "lost work": "exposed-gather",
+  restart: "exposed-dp",
+  "waiting for repair": "bubble",
+  "fewer nodes": "exposed-pp",
+  "start-up": "other",
 };
 const ORDER = Object.keys(KNOWN);
 
 /** Computation first, waiting last. */
-export const ordered = (ledger) =>
-  Object.entries(ledger).sort(([a], [b]) => place(a) - place(b));
+export const ordered = (ledger) => Object.entries(ledger).sort(([a], [b]) => place(a) - place(b));
 
 const place = (cause) => (ORDER.includes(cause) ? ORDER.indexOf(cause) : ORDER.length);
 
 /** True if nothing is computed meanwhile. */
-export const isWait = (cause) => /^(exposed|pipeline|straggler|host|checkpoint|lost|restart|waiting|maintenance|start-up)/.test(cause);
+export const isWait = (cause) =>
+  /^(exposed|pipeline|straggler|host|checkpoint|lost|restart|waiting|maintenance|start-up)/.test(cause);
 
 /** The colour of a cause, for CSS. */
 export const colour = (cause) => `var(--${KNOWN[cause] ?? "other"})`;

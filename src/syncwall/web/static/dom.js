@@ -29,7 +29,9 @@ export const at = (id) => document.getElementById(id);
 
 /** Put `children` in the place of what an element holds. */
 export function put(element, ...children) {
-  element.replaceChildren(...children.flat().filter((child) => child !== null && child !== undefined && child !== false));
+  element.replaceChildren(
+    ...children.flat().filter((child) => child !== null && child !== undefined && child !== false),
+  );
 }
 
 let tip = null;

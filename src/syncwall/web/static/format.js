@@ -1,6 +1,10 @@
 // Numbers as text, as the terminal writes them (syncwall.units.format with three figures).
 
-const SPANS = [[86400, "days"], [3600, "h"], [60, "min"]];
+const SPANS = [
+  [86400, "days"],
+  [3600, "h"],
+  [60, "min"],
+];
 
 /** A number to `digits` figures, without trailing zeros. */
 export function figures(value, digits = 3) {
@@ -25,7 +29,15 @@ export function span(seconds) {
   return `${size / scale >= 99.95 ? counted(seconds / scale) : figures(seconds / scale)} ${unit}`;
 }
 
-const PREFIXES = [[1e18, "E"], [1e15, "P"], [1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"], [1, ""]];
+const PREFIXES = [
+  [1e18, "E"],
+  [1e15, "P"],
+  [1e12, "T"],
+  [1e9, "G"],
+  [1e6, "M"],
+  [1e3, "k"],
+  [1, ""],
+];
 
 /** With a decimal prefix: 61.2 GB, 989 TFLOP/s. */
 export function prefixed(value, unit, digits = 3) {
@@ -41,6 +53,10 @@ export const counted = (value) => Math.round(value).toLocaleString("en-US");
 
 /** Money. */
 export function money(usd) {
-  const [scale, prefix] = [[1e9, "B"], [1e6, "M"], [1e3, "k"]].find(([one]) => Math.abs(usd) >= one) ?? [1, ""];
+  const [scale, prefix] = [
+    [1e9, "B"],
+    [1e6, "M"],
+    [1e3, "k"],
+  ].find(([one]) => Math.abs(usd) >= one) ?? [1, ""];
   return `$${figures(usd / scale)}${prefix}`;
 }

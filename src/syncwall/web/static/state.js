@@ -3,8 +3,12 @@
 
 /** What a page starts with when its address says nothing. */
 export const FIRST = {
-  model: "llama-3.1-70b", cluster: "dgx-h100", nodes: "64",
-  "layout.tp": "8", "layout.shard": "fsdp", "layout.global_batch": "1024",
+  model: "llama-3.1-70b",
+  cluster: "dgx-h100",
+  nodes: "64",
+  "layout.tp": "8",
+  "layout.shard": "fsdp",
+  "layout.global_batch": "1024",
 };
 const RUN = /^(model|cluster|nodes|gpus_per_node|seq|layout\..+|software\..+)$/;
 const listeners = new Set();
@@ -79,7 +83,11 @@ export function scalar(text) {
 
 function entry(text) {
   if (!text.startsWith("{")) return text;
-  try { return JSON.parse(text); } catch { return text; }
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text;
+  }
 }
 
 function told(changes) {
@@ -96,6 +104,11 @@ function linked() {
 }
 
 const here = document.querySelector(".top nav [aria-current]"); // on a phone the pages do not all fit beside each other
-if (here) here.parentElement.scrollLeft = here.offsetLeft - here.parentElement.offsetLeft - (here.parentElement.clientWidth - here.offsetWidth) / 2;
-addEventListener("popstate", () => { values = read(); told({}); });
+if (here)
+  here.parentElement.scrollLeft =
+    here.offsetLeft - here.parentElement.offsetLeft - (here.parentElement.clientWidth - here.offsetWidth) / 2;
+addEventListener("popstate", () => {
+  values = read();
+  told({});
+});
 linked();

@@ -5,7 +5,11 @@
   const says = { auto: "Colours: as the system", light: "Colours: light", dark: "Colours: dark" };
   const sign = { auto: "◐", light: "○", dark: "●" };
   let theme = "auto";
-  try { theme = localStorage.getItem("theme") ?? "auto"; } catch { /* storage is switched off */ }
+  try {
+    theme = localStorage.getItem("theme") ?? "auto";
+  } catch {
+    /* storage is switched off */
+  }
   if (!known.includes(theme)) theme = "auto";
   root.dataset.theme = theme;
   addEventListener("DOMContentLoaded", () => {
@@ -19,7 +23,11 @@
     show();
     button.addEventListener("click", () => {
       theme = known[(known.indexOf(theme) + 1) % known.length];
-      try { localStorage.setItem("theme", theme); } catch { /* the choice lasts for this page */ }
+      try {
+        localStorage.setItem("theme", theme);
+      } catch {
+        /* the choice lasts for this page */
+      }
       show();
       dispatchEvent(new Event("themechange"));
     });

@@ -23,7 +23,8 @@ export function timeline(place, answer, about) {
 }
 
 function said(answer) {
-  const which = answer.microbatches > 1 ? `the last of ${counted(answer.microbatches)} micro batches` : "the only micro batch";
+  const which =
+    answer.microbatches > 1 ? `the last of ${counted(answer.microbatches)} micro batches` : "the only micro batch";
   const rank = answer.pipeline_ranks > 1 ? ` on the last of ${counted(answer.pipeline_ranks)} pipeline ranks` : "";
   return `${which}${rank}: ${duration(answer.end_s)} of a step of ${duration(answer.step_s)}`;
 }
@@ -41,23 +42,49 @@ class Picture {
 
   constructor() {
     this.view = new View(1);
-    this.canvas = h("canvas", { tabindex: "0", role: "application", "aria-roledescription": "timeline", "aria-label": "Timeline of the micro batch", "aria-describedby": "timeline-help" });
+    this.canvas = h("canvas", {
+      tabindex: "0",
+      role: "application",
+      "aria-roledescription": "timeline",
+      "aria-label": "Timeline of the micro batch",
+      "aria-describedby": "timeline-help",
+    });
     this.note = h("p", { class: "small quiet timeline-note" });
     this.line = h("p", { class: "small timeline-line", "aria-live": "polite" });
     this.legend = h("div", { class: "timeline-legend small", role: "list", "aria-label": "Colours" });
-    const button = (text, label, clicked) => h("button", { type: "button", "aria-label": label, title: label, onclick: clicked }, text);
-    this.root = h("div", { class: "timeline" },
-      h("div", { class: "row timeline-bar no-print" }, button("+", "Zoom in", () => this.zoom(0.5)), button("−", "Zoom out", () => this.zoom(2)),
-        button("Whole", "Show the whole micro batch", () => { this.view.show(0, this.view.end); this.moved(); }), h("span", { class: "quiet small", id: "timeline-help" }, HELP, h("span", { class: "timeline-keys" }, KEYS))),
-      this.canvas, this.legend, this.note, this.line);
+    const button = (text, label, clicked) =>
+      h("button", { type: "button", "aria-label": label, title: label, onclick: clicked }, text);
+    this.root = h(
+      "div",
+      { class: "timeline" },
+      h(
+        "div",
+        { class: "row timeline-bar no-print" },
+        button("+", "Zoom in", () => this.zoom(0.5)),
+        button("−", "Zoom out", () => this.zoom(2)),
+        button("Whole", "Show the whole micro batch", () => {
+          this.view.show(0, this.view.end);
+          this.moved();
+        }),
+        h("span", { class: "quiet small", id: "timeline-help" }, HELP, h("span", { class: "timeline-keys" }, KEYS)),
+      ),
+      this.canvas,
+      this.legend,
+      this.note,
+      this.line,
+    );
     listen(this.canvas, this);
     new ResizeObserver(() => this.redraw()).observe(this.canvas);
     this.canvas.addEventListener("blur", hideTip);
     addEventListener("scroll", hideTip, { passive: true });
-    addEventListener("pointerdown", (event) => { if (event.target !== this.canvas) hideTip(); });
+    addEventListener("pointerdown", (event) => {
+      if (event.target !== this.canvas) hideTip();
+    });
     addEventListener("themechange", () => this.recolour());
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.recolour());
-    state.heard((changes) => { if ("timeline.from" in changes || "timeline.to" in changes) this.#remembered(); });
+    state.heard((changes) => {
+      if ("timeline.from" in changes || "timeline.to" in changes) this.#remembered();
+    });
   }
 
   /** Another answer, in the same window if it has one. */
@@ -69,8 +96,19 @@ class Picture {
     put(this.line, "");
     put(this.note, noted(answer));
     this.note.hidden = !(answer.earlier_s > 0);
-    put(this.legend, this.model.causes.map((cause) => h("span", { role: "listitem" }, h("span", { class: "swatch", style: { "--cause": colour(cause) } }), named(cause))),
-      this.model.waits && h("span", { role: "listitem" }, h("span", { class: "swatch timeline-wait" }), "computation waits"));
+    put(
+      this.legend,
+      this.model.causes.map((cause) =>
+        h(
+          "span",
+          { role: "listitem" },
+          h("span", { class: "swatch", style: { "--cause": colour(cause) } }),
+          named(cause),
+        ),
+      ),
+      this.model.waits &&
+        h("span", { role: "listitem" }, h("span", { class: "swatch timeline-wait" }), "computation waits"),
+    );
     Object.assign(this.root.dataset, { intervals: answer.op.length, end: answer.end_s });
     this.recolour();
   }
@@ -108,7 +146,12 @@ class Picture {
       draw(this.canvas, this.model, this.view, this.colours, this.#cursor);
       const { lanes, left } = places(this.model, this.canvas.clientWidth);
       const tops = Object.fromEntries(this.model.lanes.map((lane, index) => [lane.stream, lanes[index]]));
-      Object.assign(this.canvas.dataset, { from: this.view.from / this.model.perSecond, to: this.view.to / this.model.perSecond, left, tops: JSON.stringify(tops) });
+      Object.assign(this.canvas.dataset, {
+        from: this.view.from / this.model.perSecond,
+        to: this.view.to / this.model.perSecond,
+        left,
+        tops: JSON.stringify(tops),
+      });
     });
   }
 
@@ -119,7 +162,9 @@ class Picture {
   /** The time under a pointer. */
   time(event) {
     const { left, width } = places(this.model, this.canvas.clientWidth);
-    return this.view.from + ((event.clientX - this.canvas.getBoundingClientRect().left - left) / width) * this.view.span;
+    return (
+      this.view.from + ((event.clientX - this.canvas.getBoundingClientRect().left - left) / width) * this.view.span
+    );
   }
 
   /** Say what is under the pointer; `chosen` by a click or a tap it stays marked. */
@@ -127,7 +172,8 @@ class Picture {
     const box = places(this.model, this.canvas.clientWidth);
     const y = event.clientY - this.canvas.getBoundingClientRect().top;
     const lane = box.lanes.findIndex((top) => y >= top && y <= top + box.lane);
-    const index = lane < 0 ? -1 : this.model.at(this.model.lanes[lane], this.time(event), (2 * this.view.span) / box.width);
+    const index =
+      lane < 0 ? -1 : this.model.at(this.model.lanes[lane], this.time(event), (2 * this.view.span) / box.width);
     if (chosen) this.#choose(index < 0 ? null : { lane, index });
     if (index < 0) return hideTip();
     showTip(inFull(this.model, this.model.lanes[lane], index), event);
@@ -147,7 +193,10 @@ class Picture {
 
   /** The next interval of the lane, or the one before. */
   step(by) {
-    const { lane, index } = this.#cursor ?? { lane: 0, index: this.model.first(this.model.lanes[0], this.view.from) - by };
+    const { lane, index } = this.#cursor ?? {
+      lane: 0,
+      index: this.model.first(this.model.lanes[0], this.view.from) - by,
+    };
     this.#go(lane, index + by);
   }
 
@@ -197,6 +246,9 @@ class Picture {
     const box = places(this.model, this.canvas.clientWidth);
     const where = this.canvas.getBoundingClientRect();
     const share = ((found.starts[index] + found.ends[index]) / 2 - this.view.from) / this.view.span;
-    showTip(inFull(this.model, found, index), { clientX: where.left + box.left + share * box.width, clientY: where.top + box.lanes[lane] + box.lane });
+    showTip(inFull(this.model, found, index), {
+      clientX: where.left + box.left + share * box.width,
+      clientY: where.top + box.lanes[lane] + box.lane,
+    });
   }
 }

@@ -10,12 +10,22 @@ export function places(model, width) {
   const above = width < NARROW ? 15 : 0;
   const left = above ? 0 : 100;
   const lanes = model.lanes.map((_, index) => BAND + 4 + index * (LANE + GAP + above) + above);
-  return { left, width: Math.max(width - left, 1), lanes, above, lane: LANE, bottom: BAND + 4 + lanes.length * (LANE + GAP + above), height: BAND + 4 + lanes.length * (LANE + GAP + above) + AXIS };
+  return {
+    left,
+    width: Math.max(width - left, 1),
+    lanes,
+    above,
+    lane: LANE,
+    bottom: BAND + 4 + lanes.length * (LANE + GAP + above),
+    height: BAND + 4 + lanes.length * (LANE + GAP + above) + AXIS,
+  };
 }
 
 /** Colours as they are now. */
 export function palette(model) {
-  const named = Object.fromEntries(["ink", "quiet", "line", "panel", "raised", "accent", "wait"].map((name) => [name, resolved(`--${name}`)]));
+  const named = Object.fromEntries(
+    ["ink", "quiet", "line", "panel", "raised", "accent", "wait"].map((name) => [name, resolved(`--${name}`)]),
+  );
   return { ...named, causes: Object.fromEntries(model.causes.map((cause) => [cause, drawn(cause)])) };
 }
 
@@ -105,7 +115,10 @@ function intervals(pen, model, view, box, colours, hatch, lane, top, ratio) {
     if (width > 34) label(pen, one.name, left, top, width, plain(one), one.wait && colours.raised);
   }
   for (const [pixel, found] of shares) {
-    const [most, whole] = found.reduce(([best, sum], each) => [each[1] > best[1] ? each : best, sum + each[1]], [["", 0], 0]);
+    const [most, whole] = found.reduce(
+      ([best, sum], each) => [each[1] > best[1] ? each : best, sum + each[1]],
+      [["", 0], 0],
+    );
     pen.globalAlpha = Math.min(1, Math.max(whole, 0.2));
     pen.fillStyle = most[0];
     pen.fillRect(box.left + pixel / ratio, top, 1 / ratio, LANE);
@@ -150,7 +163,12 @@ function position(pen, view, box, colours) {
   pen.fillStyle = colours.line;
   pen.fillRect(box.left, box.height - 4, box.width, 3);
   pen.fillStyle = colours.accent;
-  pen.fillRect(box.left + (view.from / view.end) * box.width, box.height - 4, Math.max((view.span / view.end) * box.width, 3), 3);
+  pen.fillRect(
+    box.left + (view.from / view.end) * box.width,
+    box.height - 4,
+    Math.max((view.span / view.end) * box.width, 3),
+    3,
+  );
 }
 
 /** Stripes in the colour of waiting. */

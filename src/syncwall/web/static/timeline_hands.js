@@ -2,7 +2,13 @@
 
 const [KEY_PAN, KEY_ZOOM, WHEEL, PASSING_MS, STILL] = [0.15, 0.6, 0.0022, 400, 5];
 let elsewhere = -Infinity;
-addEventListener("wheel", (event) => { if (!event.target.closest?.(".timeline")) elsewhere = performance.now(); }, { passive: true, capture: true });
+addEventListener(
+  "wheel",
+  (event) => {
+    if (!event.target.closest?.(".timeline")) elsewhere = performance.now();
+  },
+  { passive: true, capture: true },
+);
 
 /**
  * Listen on `canvas`. `hands` has `view`, `time(event)`, `moved()` (the window has changed),
@@ -20,34 +26,47 @@ export function listen(canvas, hands) {
   });
 }
 
-const changed = (change) => (hands) => { change(hands.view); hands.moved(); };
+const changed = (change) => (hands) => {
+  change(hands.view);
+  hands.moved();
+};
 const KEYS = {
-  ArrowLeft: changed((view) => view.pan(-KEY_PAN)), ArrowRight: changed((view) => view.pan(KEY_PAN)),
-  "+": (hands) => hands.zoom(KEY_ZOOM), "=": (hands) => hands.zoom(KEY_ZOOM), "-": (hands) => hands.zoom(1 / KEY_ZOOM),
+  ArrowLeft: changed((view) => view.pan(-KEY_PAN)),
+  ArrowRight: changed((view) => view.pan(KEY_PAN)),
+  "+": (hands) => hands.zoom(KEY_ZOOM),
+  "=": (hands) => hands.zoom(KEY_ZOOM),
+  "-": (hands) => hands.zoom(1 / KEY_ZOOM),
   Home: changed((view) => view.show(0, view.end)),
-  "]": (hands) => hands.step(1), "[": (hands) => hands.step(-1),
-  ArrowDown: (hands) => hands.lane(1), ArrowUp: (hands) => hands.lane(-1),
-  Enter: (hands) => hands.enter(), Escape: (hands) => hands.escape(),
+  "]": (hands) => hands.step(1),
+  "[": (hands) => hands.step(-1),
+  ArrowDown: (hands) => hands.lane(1),
+  ArrowUp: (hands) => hands.lane(-1),
+  Enter: (hands) => hands.enter(),
+  Escape: (hands) => hands.escape(),
 };
 
 /** A page that is being scrolled goes on scrolling; a wheel that begins here zooms, sideways it pans. */
 function wheel(canvas, hands) {
-  canvas.addEventListener("wheel", (event) => {
-    const { view } = hands;
-    const now = performance.now();
-    if (now - elsewhere < PASSING_MS && !event.ctrlKey) return void (elsewhere = now);
-    const scale = event.deltaMode === 1 ? 16 : 1;
-    const sideways = event.shiftKey ? event.deltaX || event.deltaY : event.deltaX;
-    if (Math.abs(sideways) > Math.abs(event.shiftKey ? 0 : event.deltaY)) {
-      if (view.whole) return;
-      view.pan((sideways * scale) / canvas.clientWidth);
-    } else {
-      if (view.whole && event.deltaY > 0) return;
-      view.zoom(Math.exp(event.deltaY * scale * WHEEL * (event.ctrlKey ? 4 : 1)), hands.time(event));
-    }
-    event.preventDefault();
-    hands.moved();
-  }, { passive: false });
+  canvas.addEventListener(
+    "wheel",
+    (event) => {
+      const { view } = hands;
+      const now = performance.now();
+      if (now - elsewhere < PASSING_MS && !event.ctrlKey) return void (elsewhere = now);
+      const scale = event.deltaMode === 1 ? 16 : 1;
+      const sideways = event.shiftKey ? event.deltaX || event.deltaY : event.deltaX;
+      if (Math.abs(sideways) > Math.abs(event.shiftKey ? 0 : event.deltaY)) {
+        if (view.whole) return;
+        view.pan((sideways * scale) / canvas.clientWidth);
+      } else {
+        if (view.whole && event.deltaY > 0) return;
+        view.zoom(Math.exp(event.deltaY * scale * WHEEL * (event.ctrlKey ? 4 : 1)), hands.time(event));
+      }
+      event.preventDefault();
+      hands.moved();
+    },
+    { passive: false },
+  );
 }
 
 /** One finger or the mouse drags, two fingers pinch, a tap or a click chooses. */
@@ -77,7 +96,9 @@ function pointers(canvas, hands) {
   };
   canvas.addEventListener("pointerup", up);
   canvas.addEventListener("pointercancel", up);
-  canvas.addEventListener("pointerleave", (event) => { if (event.pointerType === "mouse") hands.leave(); });
+  canvas.addEventListener("pointerleave", (event) => {
+    if (event.pointerType === "mouse") hands.leave();
+  });
 }
 
 /** What was under both fingers stays under them. */

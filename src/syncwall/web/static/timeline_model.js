@@ -18,8 +18,10 @@ export class Model {
     indices.sort((a, b) => start[a] - start[b]);
     return {
       ...lane,
-      starts: Float64Array.from(indices, (i) => start[i]), ends: Float64Array.from(indices, (i) => start[i] + duration[i]),
-      ops: indices.map((i) => this.operations[op[i]]), layers: indices.map((i) => layer[i]),
+      starts: Float64Array.from(indices, (i) => start[i]),
+      ends: Float64Array.from(indices, (i) => start[i] + duration[i]),
+      ops: indices.map((i) => this.operations[op[i]]),
+      layers: indices.map((i) => layer[i]),
     };
   }
 

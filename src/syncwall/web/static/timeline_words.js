@@ -2,7 +2,8 @@
 import { duration, percent, prefixed } from "./format.js";
 
 /** What a colour stands for: communication is exposed only where computation waits for it. */
-export const named = (cause) => MOVED[cause] ?? (cause.startsWith("exposed ") ? `${cause.slice(8)} communication` : cause);
+export const named = (cause) =>
+  MOVED[cause] ?? (cause.startsWith("exposed ") ? `${cause.slice(8)} communication` : cause);
 const MOVED = { "exposed FSDP gather": "weights (FSDP)", "exposed DP": "gradients (DP)" };
 
 /** Name, place and time in one line, for the line below the picture and for screen readers. */
@@ -16,7 +17,8 @@ export function inFull(model, lane, index) {
   const one = lane.ops[index];
   const lines = [`${one.name} · ${place(one, lane.layers[index])}`, booked(one), when(model, lane, index)];
   if (one.wait) {
-    if (one.cause === "host") lines.push("The host needs longer to issue this block than the device to run it; drawn at its end.");
+    if (one.cause === "host")
+      lines.push("The host needs longer to issue this block than the device to run it; drawn at its end.");
     return lines.join("\n");
   }
   const { formula, source } = model.answer.priced[one.priced];
@@ -25,7 +27,9 @@ export function inFull(model, lane, index) {
 
 function booked(one) {
   if (one.wait) return `computation waits: ${one.cause} in the ledger`;
-  return one.stream === "compute" ? `${one.cause} in the ledger` : `${one.cause} in the ledger, as far as computation waits for it`;
+  return one.stream === "compute"
+    ? `${one.cause} in the ledger`
+    : `${one.cause} in the ledger, as far as computation waits for it`;
 }
 
 function place(one, layer) {

@@ -23,9 +23,14 @@ export function kept(runs, without = "") {
   const [source, part, device, text] = ["source", "part", "device", "model"].map(wanted);
   const words = text.toLowerCase().split(/\s+/).filter(Boolean);
   const doubtful = state.get("accuracy.doubtful") === "true";
-  return runs.filter((run) => (!source || run.source === source) && (!part || run.part === part) && (!device || run.device === device)
-    && (doubtful || run.doubt === null)
-    && words.every((word) => `${run.model} ${run.framework} ${run.id}`.toLowerCase().includes(word)));
+  return runs.filter(
+    (run) =>
+      (!source || run.source === source) &&
+      (!part || run.part === part) &&
+      (!device || run.device === device) &&
+      (doubtful || run.doubt === null) &&
+      words.every((word) => `${run.model} ${run.framework} ${run.id}`.toLowerCase().includes(word)),
+  );
 }
 
 /** Errors over some runs, as `syncwall.validate.score` counts them. */
@@ -34,8 +39,13 @@ export function score(runs) {
   const errors = runs.map((run) => run.error).sort((a, b) => a - b);
   const share = (is) => runs.filter(is).length / count;
   return {
-    count, mean: errors.reduce((sum, one) => sum + one, 0) / count, median: middle(errors), bias: middle(runs.map((run) => run.ratio).sort((a, b) => a - b)),
-    within10: share((run) => run.error <= 0.1), within20: share((run) => run.error <= 0.2), covered: share((run) => run.isCovered),
+    count,
+    mean: errors.reduce((sum, one) => sum + one, 0) / count,
+    median: middle(errors),
+    bias: middle(runs.map((run) => run.ratio).sort((a, b) => a - b)),
+    within10: share((run) => run.error <= 0.1),
+    within20: share((run) => run.error <= 0.2),
+    covered: share((run) => run.isCovered),
   };
 }
 

@@ -4,23 +4,60 @@ import { duration, figures } from "../format.js";
 import * as state from "../state.js";
 import { colour, named } from "./axes.js";
 
-const KINDS = { "rail-optimised": "rail-optimised", "fat-tree-2": "fat tree, two tiers", "fat-tree-3": "fat tree, three tiers", dragonfly: "dragonfly", "rail-only": "rails only, no spines" };
+const KINDS = {
+  "rail-optimised": "rail-optimised",
+  "fat-tree-2": "fat tree, two tiers",
+  "fat-tree-3": "fat tree, three tiers",
+  dragonfly: "dragonfly",
+  "rail-only": "rails only, no spines",
+};
 const RATIOS = [1, 1.25, 1.5, 1.75, 2, 2.5, 3, 3.5, 4, 5, 6, 7, 8, 10, 12, 14, 16];
 
 /** Draw the controls once; `shown(answer)` of the result brings them to an answer. */
 export function controls(place, switches) {
-  const changed = (key) => (event) => state.set({ [key]: event.target.value, "fabric.failed": null }, { lasting: true });
+  const changed = (key) => (event) =>
+    state.set({ [key]: event.target.value, "fabric.failed": null }, { lasting: true });
   const kind = h("select", { name: "fabric.kind", onchange: changed("fabric.kind") });
-  const made = h("select", { name: "fabric.switch", onchange: changed("fabric.switch") },
-    h("option", { value: "" }, "64 ports at the NICs' rate"), switches.map((one) => h("option", { value: one.name }, `${one.title}: ${one.ports} × ${figures((8 * one.rate_bytes_per_s) / 1e9)} Gb/s`)));
+  const made = h(
+    "select",
+    { name: "fabric.switch", onchange: changed("fabric.switch") },
+    h("option", { value: "" }, "64 ports at the NICs' rate"),
+    switches.map((one) =>
+      h(
+        "option",
+        { value: one.name },
+        `${one.title}: ${one.ports} × ${figures((8 * one.rate_bytes_per_s) / 1e9)} Gb/s`,
+      ),
+    ),
+  );
   const said = h("output", { for: "ratio" });
-  const range = h("input", { id: "ratio", type: "range", min: 0, max: RATIOS.length - 1, step: 1, oninput: (event) => slid(event, said) });
+  const range = h("input", {
+    id: "ratio",
+    type: "range",
+    min: 0,
+    max: RATIOS.length - 1,
+    step: 1,
+    oninput: (event) => slid(event, said),
+  });
   const sweep = s("svg", { class: "sweep", viewBox: "0 0 150 34", "aria-hidden": "true" });
   const note = h("label", { for: "ratio" }, "Oversubscription: NICs of a leaf for each cable up");
-  put(place, h("label", { class: "field" }, h("span", {}, "Kind"), kind), h("label", { class: "field" }, h("span", {}, "Switches"), made),
-    h("div", { class: "slider" }, note, range, said, sweep));
+  put(
+    place,
+    h("label", { class: "field" }, h("span", {}, "Kind"), kind),
+    h("label", { class: "field" }, h("span", {}, "Switches"), made),
+    h("div", { class: "slider" }, note, range, said, sweep),
+  );
   return (answer) => {
-    put(kind, answer.kinds.map((one) => h("option", { value: one.kind, disabled: !one.possible, title: one.why_not }, KINDS[one.kind] + (one.possible ? "" : ` (${one.why_not})`))));
+    put(
+      kind,
+      answer.kinds.map((one) =>
+        h(
+          "option",
+          { value: one.kind, disabled: !one.possible, title: one.why_not },
+          KINDS[one.kind] + (one.possible ? "" : ` (${one.why_not})`),
+        ),
+      ),
+    );
     kind.value = answer.kind;
     made.value = state.get("fabric.switch");
     const ratio = answer.oversubscription;
@@ -29,12 +66,19 @@ export function controls(place, switches) {
     range.disabled = !ratio.matters;
     range.setAttribute("aria-valuetext", `${figures(value)} to 1`);
     put(said, ratio.matters ? `${figures(value)} : 1` : "no cables up");
-    put(note, "Oversubscription", ratio.matters ? `: a leaf has ${ratio.down} ports down, ${ratio.up} cables up` : ": nothing stands above the leaves");
+    put(
+      note,
+      "Oversubscription",
+      ratio.matters
+        ? `: a leaf has ${ratio.down} ports down, ${ratio.up} cables up`
+        : ": nothing stands above the leaves",
+    );
     drawSweep(sweep, answer, value);
   };
 }
 
-const nearest = (value) => RATIOS.reduce((best, one, index) => (Math.abs(one - value) < Math.abs(RATIOS[best] - value) ? index : best), 0);
+const nearest = (value) =>
+  RATIOS.reduce((best, one, index) => (Math.abs(one - value) < Math.abs(RATIOS[best] - value) ? index : best), 0);
 
 function slid(event, said) {
   const value = RATIOS[Number(event.target.value)];
@@ -49,16 +93,38 @@ function drawSweep(place, answer, value) {
   const least = Math.min(...answer.sweep.map(({ step_s }) => step_s));
   const x = (ratio) => 4 + (142 * Math.log(ratio)) / Math.log(16);
   const y = (step_s) => 29 - (most > least * 1.001 ? (24 * (step_s - least)) / (most - least) : 0);
-  const line = answer.sweep.map((one, index) => `${index ? "L" : "M"}${x(one.oversubscription).toFixed(1)} ${y(one.step_s).toFixed(1)}`).join("");
+  const line = answer.sweep
+    .map((one, index) => `${index ? "L" : "M"}${x(one.oversubscription).toFixed(1)} ${y(one.step_s).toFixed(1)}`)
+    .join("");
   const here = Math.min(Math.max(answer.healthy.step_s, least), most);
-  put(place, s("title", {}, `step ${duration(least)} at 1:1, ${duration(most)} at 16:1`), s("line", { x1: 4, x2: 146, y1: 32, y2: 32 }), s("text", { x: 4, y: 10 }, most > least * 1.001 ? `${duration(most)} at 16 : 1` : "the step stays"), s("path", { d: line }), s("circle", { cx: x(value), cy: y(here), r: 3.5 }));
+  put(
+    place,
+    s("title", {}, `step ${duration(least)} at 1:1, ${duration(most)} at 16:1`),
+    s("line", { x1: 4, x2: 146, y1: 32, y2: 32 }),
+    s("text", { x: 4, y: 10 }, most > least * 1.001 ? `${duration(most)} at 16 : 1` : "the step stays"),
+    s("path", { d: line }),
+    s("circle", { cx: x(value), cy: y(here), r: 3.5 }),
+  );
 }
 
 /** Buttons that show one axis alone. */
 export function legend(place, axes, chosen) {
-  put(place, h("span", { class: "quiet small" }, "Traffic of"), axes.map((axis) => h("button", {
-    type: "button", "aria-pressed": String(chosen === axis), data: { axis },
-    onclick: () => state.set({ "fabric.axis": chosen === axis ? null : axis }),
-  }, h("span", { class: "swatch", style: { "--cause": colour(axis) } }), named(axis))),
-  h("span", { class: "quiet small" }, axes.length ? "wider is busier" : "nothing: one GPU works alone"));
+  put(
+    place,
+    h("span", { class: "quiet small" }, "Traffic of"),
+    axes.map((axis) =>
+      h(
+        "button",
+        {
+          type: "button",
+          "aria-pressed": String(chosen === axis),
+          data: { axis },
+          onclick: () => state.set({ "fabric.axis": chosen === axis ? null : axis }),
+        },
+        h("span", { class: "swatch", style: { "--cause": colour(axis) } }),
+        named(axis),
+      ),
+    ),
+    h("span", { class: "quiet small" }, axes.length ? "wider is busier" : "nothing: one GPU works alone"),
+  );
 }

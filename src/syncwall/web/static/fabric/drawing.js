@@ -13,19 +13,47 @@ export function drawing(answer) {
   const at = placed(graph);
   const size = { ...at, nic: Math.min((at.pitch - 10) / Math.max(graph.nodes[0].nics.length, 1), 12) };
   const shapes = [
-    ...units(graph, at), ...rowNames(answer, at),
-    ...arcs(graph, at, answer), ...trunks(graph, at, answer),
+    ...units(graph, at),
+    ...rowNames(answer, at),
+    ...arcs(graph, at, answer),
+    ...trunks(graph, at, answer),
     ...graph.links.map((link) => cable(link, graph, at, answer)),
     ...graph.nodes.flatMap((node) => node.nics.map((nic) => wire(nic, node, graph, size, answer))),
-    ...graph.cores.map((core) => box(core, at.cores, at.y.core, `core ${core.number}`, [`core ${core.number} of ${counted(graph.counts.core)}`])),
-    ...graph.spines.map((spine) => box(spine, at.spines, at.y.spine, `spine ${spine.number}`, [`spine ${spine.number} of ${counted(graph.counts.spine)}`])),
+    ...graph.cores.map((core) =>
+      box(core, at.cores, at.y.core, `core ${core.number}`, [`core ${core.number} of ${counted(graph.counts.core)}`]),
+    ),
+    ...graph.spines.map((spine) =>
+      box(spine, at.spines, at.y.spine, `spine ${spine.number}`, [
+        `spine ${spine.number} of ${counted(graph.counts.spine)}`,
+      ]),
+    ),
     ...graph.leaves.map((leaf) => leafBox(leaf, graph, at)),
     ...graph.nodes.map((node) => nodeBox(node, graph, size)),
     ...domains(answer, size),
-    ...[["cores", "core"], ["spines", "spine"], ["leaves", "leaf"]].flatMap(([row, kind]) => gaps(graph[row], at[row], at.y[kind])),
-    ...at.dots.map(({ x, left }) => s("text", { class: "dots", x, y: at.y.node + 24, "text-anchor": "middle" }, "…", s("title", {}, `${counted(left)} nodes are not drawn`))),
+    ...[
+      ["cores", "core"],
+      ["spines", "spine"],
+      ["leaves", "leaf"],
+    ].flatMap(([row, kind]) => gaps(graph[row], at[row], at.y[kind])),
+    ...at.dots.map(({ x, left }) =>
+      s(
+        "text",
+        { class: "dots", x, y: at.y.node + 24, "text-anchor": "middle" },
+        "…",
+        s("title", {}, `${counted(left)} nodes are not drawn`),
+      ),
+    ),
   ];
-  return s("svg", { viewBox: `0 0 ${at.width} ${at.height}`, style: { "min-width": `${0.8 * at.width}px`, "max-width": `${1.1 * at.width}px` }, role: "group", "aria-label": "The fabric. Arrow keys move between parts, Enter breaks or mends one." }, shapes);
+  return s(
+    "svg",
+    {
+      viewBox: `0 0 ${at.width} ${at.height}`,
+      style: { "min-width": `${0.8 * at.width}px`, "max-width": `${1.1 * at.width}px` },
+      role: "group",
+      "aria-label": "The fabric. Arrow keys move between parts, Enter breaks or mends one.",
+    },
+    shapes,
+  );
 }
 
 const rate = (answer, link) => {
@@ -35,7 +63,9 @@ const rate = (answer, link) => {
 
 /** What a link carries, a line for each axis. */
 function used(utilisation, most) {
-  const lines = AXES.filter((axis) => utilisation[axis] > 0).map((axis) => `${axis}  ${prefixed(utilisation[axis] * most, "B")} a step, ${percent(utilisation[axis])} busy`);
+  const lines = AXES.filter((axis) => utilisation[axis] > 0).map(
+    (axis) => `${axis}  ${prefixed(utilisation[axis] * most, "B")} a step, ${percent(utilisation[axis])} busy`,
+  );
   return lines.length ? lines : ["carries nothing"];
 }
 
@@ -47,27 +77,53 @@ function strands([x1, y1], [x2, y2], utilisation) {
   return axes.map((axis) => {
     const middle = shift + width(axis) / 2;
     shift += width(axis);
-    return s("line", { class: `strand ${axis}`, x1: x1 + middle, y1, x2: x2 + middle, y2, "stroke-width": width(axis), "stroke-opacity": 0.3 + 0.7 * Math.sqrt(Math.min(utilisation[axis], 1)), style: { stroke: colour(axis) } });
+    return s("line", {
+      class: `strand ${axis}`,
+      x1: x1 + middle,
+      y1,
+      x2: x2 + middle,
+      y2,
+      "stroke-width": width(axis),
+      "stroke-opacity": 0.3 + 0.7 * Math.sqrt(Math.min(utilisation[axis], 1)),
+      style: { stroke: colour(axis) },
+    });
   });
 }
 
 function linkShapes(from, to, utilisation, dead) {
-  const [x1, y1] = from, [x2, y2] = to;
+  const [x1, y1] = from,
+    [x2, y2] = to;
   return [
-    s("line", { class: "hit", x1, y1, x2, y2 }), s("line", { class: "base", x1, y1, x2, y2 }),
+    s("line", { class: "hit", x1, y1, x2, y2 }),
+    s("line", { class: "base", x1, y1, x2, y2 }),
     ...(dead ? [] : strands(from, to, utilisation)),
   ];
 }
 
 function cable(link, graph, at, answer) {
   const leaf = graph.leaves.find(({ number }) => number === link.leaf);
-  const from = [at.leaves.get(link.leaf), at.y.leaf - BOX / 2], to = [at.spines.get(link.spine), at.y.spine + BOX / 2];
+  const from = [at.leaves.get(link.leaf), at.y.leaf - BOX / 2],
+    to = [at.spines.get(link.spine), at.y.spine + BOX / 2];
   const name = `leaf ${link.leaf} to spine ${link.spine}`;
   const bundle = `${link.cables} cable${link.cables > 1 ? "s" : ""} of ${rate(answer, "leaf-spine")}`;
   const state = link.failed ? `1 of ${link.cables} cables broken` : link.dead ? "its switch is down" : bundle;
   const where = [(from[0] * 3 + to[0]) / 4, (from[1] * 3 + to[1]) / 4];
-  return part({ id: link.id, label: `${name}, ${state}`, tip: [name, state, ...used(leaf.utilisation, graph.most_bytes).map((line) => `${line}`), link.failed ? "click or Enter mends it" : "click or Enter breaks one cable"].join("\n"), failed: link.failed, dead: link.dead || (link.failed && link.cables === 1), where },
-    ...linkShapes(from, to, leaf.utilisation, link.dead));
+  return part(
+    {
+      id: link.id,
+      label: `${name}, ${state}`,
+      tip: [
+        name,
+        state,
+        ...used(leaf.utilisation, graph.most_bytes).map((line) => `${line}`),
+        link.failed ? "click or Enter mends it" : "click or Enter breaks one cable",
+      ].join("\n"),
+      failed: link.failed,
+      dead: link.dead || (link.failed && link.cables === 1),
+      where,
+    },
+    ...linkShapes(from, to, leaf.utilisation, link.dead),
+  );
 }
 
 function nicPlace(nic, node, size) {
@@ -81,35 +137,88 @@ function wire(nic, node, graph, size, answer) {
   const name = `NIC ${nic.number} of node ${node.number}`;
   const to = leaf && size.leaves.has(nic.leaf) ? [size.leaves.get(nic.leaf), size.y.leaf + BOX / 2] : null;
   const state = nic.failed ? "broken" : nic.dead ? "cut off" : rate(answer, "nic");
-  return part({ id: nic.id, label: `${name}, on leaf ${nic.leaf}, ${state}`, tip: [`${name} → leaf ${nic.leaf}${leaf?.rail ? ` (rail ${leaf.rail})` : ""}`, state, ...(nic.dead ? [] : used(node.utilisation, graph.most_bytes)), nic.failed ? "click or Enter mends it" : "click or Enter breaks it"].join("\n"), failed: nic.failed, dead: nic.dead, where: [x, y] },
-    ...(to ? linkShapes([x, y - 3], to, node.utilisation, nic.dead) : []), s("circle", { cx: x, cy: y, r: Math.min(4, size.nic / 2.3) }));
+  return part(
+    {
+      id: nic.id,
+      label: `${name}, on leaf ${nic.leaf}, ${state}`,
+      tip: [
+        `${name} → leaf ${nic.leaf}${leaf?.rail ? ` (rail ${leaf.rail})` : ""}`,
+        state,
+        ...(nic.dead ? [] : used(node.utilisation, graph.most_bytes)),
+        nic.failed ? "click or Enter mends it" : "click or Enter breaks it",
+      ].join("\n"),
+      failed: nic.failed,
+      dead: nic.dead,
+      where: [x, y],
+    },
+    ...(to ? linkShapes([x, y - 3], to, node.utilisation, nic.dead) : []),
+    s("circle", { cx: x, cy: y, r: Math.min(4, size.nic / 2.3) }),
+  );
 }
 
 function box(one, places, y, label, lines) {
-  const x = places.get(one.number), width = boxWidth(places);
+  const x = places.get(one.number),
+    width = boxWidth(places);
   const action = one.failed ? "click or Enter mends it" : "click or Enter breaks it";
-  return part({ id: one.id, label: `${label}${one.failed ? ", broken" : ""}`, tip: [...lines, one.failed ? "broken" : "in order", action].join("\n"), failed: one.failed, where: [x, y] },
+  return part(
+    {
+      id: one.id,
+      label: `${label}${one.failed ? ", broken" : ""}`,
+      tip: [...lines, one.failed ? "broken" : "in order", action].join("\n"),
+      failed: one.failed,
+      where: [x, y],
+    },
     s("rect", { x: x - width / 2, y: y - BOX / 2, width, height: BOX, rx: Math.min(4, width / 4) }),
-    width > 7 * String(one.number).length && s("text", { x, y: y + 4, "text-anchor": "middle", "aria-hidden": "true" }, String(one.number)));
+    width > 7 * String(one.number).length &&
+      s("text", { x, y: y + 4, "text-anchor": "middle", "aria-hidden": "true" }, String(one.number)),
+  );
 }
 
 function leafBox(leaf, graph, at) {
   const kind = graph.dragonfly ? "router" : "leaf";
   const name = `${kind} ${leaf.number}${leaf.rail ? ` (rail ${leaf.rail})` : ""}`;
   const up = leaf.up ? `${leaf.up_left} of ${leaf.up} cables up` : "";
-  const lines = [name, `${leaf.ends} NICs below${up ? `, ${up}` : ""}`, ...(leaf.up ? used(leaf.utilisation, graph.most_bytes).map((line) => `${line}, each cable up`) : [])];
+  const lines = [
+    name,
+    `${leaf.ends} NICs below${up ? `, ${up}` : ""}`,
+    ...(leaf.up ? used(leaf.utilisation, graph.most_bytes).map((line) => `${line}, each cable up`) : []),
+  ];
   return box(leaf, at.leaves, at.y.leaf, `${name}${up ? `, ${up}` : ""}`, lines);
 }
 
 function nodeBox(node, graph, size) {
-  const x = size.nodes.get(node.number), y = size.y.node, width = size.pitch - 6;
+  const x = size.nodes.get(node.number),
+    y = size.y.node,
+    width = size.pitch - 6;
   const gpus = Math.min(graph.gpus_per_node, 8);
   const step = Math.min((width - 6) / gpus, 12);
-  const squares = Array.from({ length: gpus }, (_, index) => s("rect", { class: "gpu", x: x + (index - (gpus - 1) / 2) * step - step * 0.36, y: y + 12, width: step * 0.72, height: step * 0.72, rx: 1 }));
+  const squares = Array.from({ length: gpus }, (_, index) =>
+    s("rect", {
+      class: "gpu",
+      x: x + (index - (gpus - 1) / 2) * step - step * 0.36,
+      y: y + 12,
+      width: step * 0.72,
+      height: step * 0.72,
+      rx: 1,
+    }),
+  );
   const nics = `${node.working} of ${graph.nics_per_node} NICs`;
-  return part({ id: node.id, label: `node ${node.number}, ${graph.gpus_per_node} GPUs, ${nics}${node.failed ? ", down" : ""}`, tip: [`node ${node.number} of ${counted(graph.counts.node)}`, `${graph.gpus_per_node} GPUs, ${nics} in order`, node.failed ? "down: click or Enter mends it" : "click or Enter takes it down"].join("\n"), failed: node.failed, where: [x, y + 24] },
-    s("rect", { class: "case", x: x - width / 2, y: y + 6, width, height: 38, rx: 4 }), squares,
-    s("text", { x, y: y + 58, "text-anchor": "middle", "aria-hidden": "true" }, String(node.number)));
+  return part(
+    {
+      id: node.id,
+      label: `node ${node.number}, ${graph.gpus_per_node} GPUs, ${nics}${node.failed ? ", down" : ""}`,
+      tip: [
+        `node ${node.number} of ${counted(graph.counts.node)}`,
+        `${graph.gpus_per_node} GPUs, ${nics} in order`,
+        node.failed ? "down: click or Enter mends it" : "click or Enter takes it down",
+      ].join("\n"),
+      failed: node.failed,
+      where: [x, y + 24],
+    },
+    s("rect", { class: "case", x: x - width / 2, y: y + 6, width, height: 38, rx: 4 }),
+    squares,
+    s("text", { x, y: y + 58, "text-anchor": "middle", "aria-hidden": "true" }, String(node.number)),
+  );
 }
 
 /** The scale-up domain of each node as a bar, filled as far as it is busy. */
@@ -117,15 +226,27 @@ function domains(answer, size) {
   const load = answer.links.find(({ link }) => link === "scale-up");
   if (!load) return [];
   return [...grouped(answer.graph.nodes, (node) => node.domain).values()].flatMap((nodes) => {
-    const left = size.nodes.get(nodes[0].number) - size.pitch / 2 + 7, right = size.nodes.get(nodes.at(-1).number) + size.pitch / 2 - 7;
+    const left = size.nodes.get(nodes[0].number) - size.pitch / 2 + 7,
+      right = size.nodes.get(nodes.at(-1).number) + size.pitch / 2 - 7;
     const y = size.y.node + 33;
     let x = left;
-    return [s("rect", { class: "domain", x: left, y, width: right - left, height: 6, rx: 2 }), ...AXES.filter((axis) => load.utilisation[axis] > 0).map((axis) => {
-      const width = Math.min((right - left) * load.utilisation[axis], right - x);
-      const shape = s("rect", { class: `strand ${axis}`, x, y, width: Math.max(width, 0), height: 6, rx: 1, style: { fill: colour(axis) } });
-      x += width;
-      return shape;
-    })];
+    return [
+      s("rect", { class: "domain", x: left, y, width: right - left, height: 6, rx: 2 }),
+      ...AXES.filter((axis) => load.utilisation[axis] > 0).map((axis) => {
+        const width = Math.min((right - left) * load.utilisation[axis], right - x);
+        const shape = s("rect", {
+          class: `strand ${axis}`,
+          x,
+          y,
+          width: Math.max(width, 0),
+          height: 6,
+          rx: 1,
+          style: { fill: colour(axis) },
+        });
+        x += width;
+        return shape;
+      }),
+    ];
   });
 }
 
@@ -134,29 +255,74 @@ function gaps(ones, places, y) {
   return ones.slice(1).flatMap((one, index) => {
     const before = ones[index];
     if (one.number === before.number + 1) return [];
-    return [s("text", { class: "dots", x: (places.get(before.number) + places.get(one.number)) / 2, y: y + 4, "text-anchor": "middle", "aria-hidden": "true" }, "…")];
+    return [
+      s(
+        "text",
+        {
+          class: "dots",
+          x: (places.get(before.number) + places.get(one.number)) / 2,
+          y: y + 4,
+          "text-anchor": "middle",
+          "aria-hidden": "true",
+        },
+        "…",
+      ),
+    ];
   });
 }
 
 function units(graph, at) {
   if (at.spans.size < 2) return [];
   const names = { leaf: "leaf", unit: "scalable unit", group: "group" };
-  return [...at.spans].flatMap(([unit, [left, right]]) => [
-    s("rect", { class: "unit", x: left - 3, y: at.y.leaf - 26, width: right - left + 6, height: at.y.node - at.y.leaf + 96, rx: 8 }),
-    right - left > 60 && s("text", { x: (left + right) / 2, y: at.y.node + 84, "text-anchor": "middle" }, `${names[graph.unit]} ${unit + 1}: ${counted(graph.units[unit])} node${graph.units[unit] === 1 ? "" : "s"}`),
-  ].filter(Boolean));
+  return [...at.spans].flatMap(([unit, [left, right]]) =>
+    [
+      s("rect", {
+        class: "unit",
+        x: left - 3,
+        y: at.y.leaf - 26,
+        width: right - left + 6,
+        height: at.y.node - at.y.leaf + 96,
+        rx: 8,
+      }),
+      right - left > 60 &&
+        s(
+          "text",
+          { x: (left + right) / 2, y: at.y.node + 84, "text-anchor": "middle" },
+          `${names[graph.unit]} ${unit + 1}: ${counted(graph.units[unit])} node${graph.units[unit] === 1 ? "" : "s"}`,
+        ),
+    ].filter(Boolean),
+  );
 }
 
 function rowNames(answer, at) {
   const { graph, links } = answer;
-  const load = (link) => { const found = links.find((one) => one.link === link); return !found ? "" : found.total > 0 ? `${percent(found.total, found.total < 0.1 ? 1 : 0)} busy` : "idle"; };
-  const said = (y, strong, ...quiet) => [s("text", { class: "strong", x: 8, y }, strong), ...quiet.filter(Boolean).map((line, index) => s("text", { x: 8, y: y + 16 * (index + 1) }, line))];
+  const load = (link) => {
+    const found = links.find((one) => one.link === link);
+    return !found ? "" : found.total > 0 ? `${percent(found.total, found.total < 0.1 ? 1 : 0)} busy` : "idle";
+  };
+  const said = (y, strong, ...quiet) => [
+    s("text", { class: "strong", x: 8, y }, strong),
+    ...quiet.filter(Boolean).map((line, index) => s("text", { x: 8, y: y + 16 * (index + 1) }, line)),
+  ];
   const many = (count, one, several) => `${counted(count)} ${count === 1 ? one : several}`;
   return [
-    ...(at.y.core !== undefined ? [...said(at.y.core + 4, many(graph.counts.core, "core", "cores")), ...said((at.y.core + at.y.spine) / 2 - 16, "", "spine–core", load("spine-core"))] : []),
-    ...(at.y.spine !== undefined ? [...said(at.y.spine + 4, many(graph.counts.spine, "spine", "spines")), ...said((at.y.spine + at.y.leaf) / 2 - 16, "", "leaf–spine", load("leaf-spine"))] : []),
+    ...(at.y.core !== undefined
+      ? [
+          ...said(at.y.core + 4, many(graph.counts.core, "core", "cores")),
+          ...said((at.y.core + at.y.spine) / 2 - 16, "", "spine–core", load("spine-core")),
+        ]
+      : []),
+    ...(at.y.spine !== undefined
+      ? [
+          ...said(at.y.spine + 4, many(graph.counts.spine, "spine", "spines")),
+          ...said((at.y.spine + at.y.leaf) / 2 - 16, "", "leaf–spine", load("leaf-spine")),
+        ]
+      : []),
     ...(graph.dragonfly ? said(at.y.leaf - 44, "", "between routers", load("global") || load("local")) : []),
-    ...said(at.y.leaf + 4, graph.dragonfly ? many(graph.counts.leaf, "router", "routers") : many(graph.counts.leaf, "leaf", "leaves")),
+    ...said(
+      at.y.leaf + 4,
+      graph.dragonfly ? many(graph.counts.leaf, "router", "routers") : many(graph.counts.leaf, "leaf", "leaves"),
+    ),
     ...said((at.y.leaf + at.y.node) / 2 - 16, "", "NICs", load("nic")),
     ...said(at.y.node + 20, many(graph.counts.node, "node", "nodes"), "scale-up", load("scale-up")),
   ];
@@ -165,20 +331,41 @@ function rowNames(answer, at) {
 /** Cables from spines to cores, which cannot be broken one by one. */
 function trunks(graph, at, answer) {
   const busy = answer.links.find(({ link }) => link === "spine-core")?.total ?? 0;
-  const lost = (spine, core) => graph.spines.find(({ number }) => number === spine).failed || graph.cores.find(({ number }) => number === core).failed;
-  return graph.trunks.map(({ spine, core }) => s("line", { class: `trunk${lost(spine, core) ? " lost" : ""}`, x1: at.spines.get(spine), y1: at.y.spine - BOX / 2, x2: at.cores.get(core), y2: at.y.core + BOX / 2, "stroke-width": 0.7 + 3 * Math.min(busy, 1) }));
+  const lost = (spine, core) =>
+    graph.spines.find(({ number }) => number === spine).failed ||
+    graph.cores.find(({ number }) => number === core).failed;
+  return graph.trunks.map(({ spine, core }) =>
+    s("line", {
+      class: `trunk${lost(spine, core) ? " lost" : ""}`,
+      x1: at.spines.get(spine),
+      y1: at.y.spine - BOX / 2,
+      x2: at.cores.get(core),
+      y2: at.y.core + BOX / 2,
+      "stroke-width": 0.7 + 3 * Math.min(busy, 1),
+    }),
+  );
 }
 
 /** Links between routers of a dragonfly. */
 function arcs(graph, at, answer) {
   if (!graph.dragonfly) return [];
   const y = at.y.leaf - BOX / 2;
-  const busy = Math.max(0, ...answer.links.filter(({ link }) => link === "local" || link === "global").map(({ total }) => total));
-  return graph.leaves.flatMap((one, index) => graph.leaves.slice(index + 1).map((other) => {
-    const a = at.leaves.get(one.number), b = at.leaves.get(other.number);
-    const rise = 10 + 0.06 * (b - a);
-    return s("path", { class: "trunk", d: `M${a} ${y}C${a} ${y - rise} ${b} ${y - rise} ${b} ${y}`, "stroke-width": 0.7 + 3 * Math.min(busy, 1) });
-  }));
+  const busy = Math.max(
+    0,
+    ...answer.links.filter(({ link }) => link === "local" || link === "global").map(({ total }) => total),
+  );
+  return graph.leaves.flatMap((one, index) =>
+    graph.leaves.slice(index + 1).map((other) => {
+      const a = at.leaves.get(one.number),
+        b = at.leaves.get(other.number);
+      const rise = 10 + 0.06 * (b - a);
+      return s("path", {
+        class: "trunk",
+        d: `M${a} ${y}C${a} ${y - rise} ${b} ${y - rise} ${b} ${y}`,
+        "stroke-width": 0.7 + 3 * Math.min(busy, 1),
+      });
+    }),
+  );
 }
 
 /** Show one axis, or all. */

@@ -10,7 +10,9 @@ const MOST = 112; // of one node
 
 /** Places of all parts of `graph`: {width, height, y, nodes, leaves, spines, cores, dots}. */
 export function placed(graph) {
-  const rows = ["core", "spine", "leaf", "node"].filter((kind) => graph.counts[kind] && (kind !== "core" || graph.cores.length));
+  const rows = ["core", "spine", "leaf", "node"].filter(
+    (kind) => graph.counts[kind] && (kind !== "core" || graph.cores.length),
+  );
   const y = {};
   let at = 34;
   for (const kind of rows) {
@@ -23,7 +25,11 @@ export function placed(graph) {
   const spans = unitSpans(graph, nodes, pitch);
   const leaves = leafPlaces(graph, spans, width);
   const spines = spinePlaces(graph, spans, width);
-  const cores = spread(graph.cores.map((one) => one.number), LEFT, width - 12);
+  const cores = spread(
+    graph.cores.map((one) => one.number),
+    LEFT,
+    width - 12,
+  );
   return { width, height: y.node + 92, y, nodes, leaves, spines, cores, dots, pitch, spans };
 }
 
@@ -41,7 +47,8 @@ function nodePlaces(graph, width) {
   const dots = [];
   graph.nodes.forEach((node, index) => {
     const left = graph.nodes[index - 1];
-    if (left && node.number > left.number + 1) dots.push({ x: x + gaps[index] / 2, left: node.number - left.number - 1 });
+    if (left && node.number > left.number + 1)
+      dots.push({ x: x + gaps[index] / 2, left: node.number - left.number - 1 });
     x += gaps[index];
     nodes.set(node.number, x + pitch / 2);
     x += pitch;
@@ -67,7 +74,11 @@ function leafPlaces(graph, spans, width) {
   for (const [unit, leaves] of units) {
     let [left, right] = spans.get(unit) ?? [LEFT, width];
     if (spans.size === 1) [left, right] = [Math.min(left, LEFT + 8), Math.max(right, width - 8)];
-    spread(leaves.map((leaf) => leaf.number), left, right).forEach((x, number) => found.set(number, x));
+    spread(
+      leaves.map((leaf) => leaf.number),
+      left,
+      right,
+    ).forEach((x, number) => found.set(number, x));
   }
   return found;
 }
@@ -77,8 +88,15 @@ function spinePlaces(graph, spans, width) {
   for (const [pod, spines] of grouped(graph.spines, (spine) => spine.pod)) {
     const alone = graph.spines.every((spine) => spine.pod === pod);
     const below = graph.leaves.filter((leaf) => leaf.pod === pod).map((leaf) => spans.get(leaf.unit) ?? [LEFT, width]);
-    const [left, right] = alone || !below.length ? [LEFT, width - 8] : [Math.min(...below.map(([x]) => x)), Math.max(...below.map(([, x]) => x))];
-    spread(spines.map((spine) => spine.number), left, right).forEach((x, number) => found.set(number, x));
+    const [left, right] =
+      alone || !below.length
+        ? [LEFT, width - 8]
+        : [Math.min(...below.map(([x]) => x)), Math.max(...below.map(([, x]) => x))];
+    spread(
+      spines.map((spine) => spine.number),
+      left,
+      right,
+    ).forEach((x, number) => found.set(number, x));
   }
   return found;
 }

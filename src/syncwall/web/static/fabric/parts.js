@@ -7,11 +7,18 @@ const KEYS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDo
 /** A group that breaks or mends a part; `where` is its middle, for the arrow keys. */
 export function part({ id, label, tip, failed, dead, where }, ...shapes) {
   const kind = id.split(":")[0];
-  return s("g", {
-    class: `part ${kind}${failed ? " failed" : ""}${dead ? " dead" : ""}`, role: "button", tabindex: -1,
-    "aria-label": label, "aria-pressed": String(Boolean(failed)),
-    data: { part: id, row: ROWS.indexOf(kind), x: where[0], y: where[1], tip },
-  }, ...shapes);
+  return s(
+    "g",
+    {
+      class: `part ${kind}${failed ? " failed" : ""}${dead ? " dead" : ""}`,
+      role: "button",
+      tabindex: -1,
+      "aria-label": label,
+      "aria-pressed": String(Boolean(failed)),
+      data: { part: id, row: ROWS.indexOf(kind), x: where[0], y: where[1], tip },
+    },
+    ...shapes,
+  );
 }
 
 /** Listeners of a drawing; `pressed(id)` hears what is to be broken or mended. */
@@ -19,7 +26,9 @@ export function listen(drawing, pressed) {
   const found = (event) => event.target.closest("[data-part]");
   drawing.addEventListener("click", (event) => found(event) && pressed(found(event).dataset.part));
   drawing.addEventListener("keydown", (event) => moved(drawing, event, pressed));
-  drawing.addEventListener("pointermove", (event) => (found(event) ? showTip(found(event).dataset.tip, event) : hideTip()));
+  drawing.addEventListener("pointermove", (event) =>
+    found(event) ? showTip(found(event).dataset.tip, event) : hideTip(),
+  );
   drawing.addEventListener("pointerleave", hideTip);
   drawing.addEventListener("focusin", (event) => {
     const here = found(event);
@@ -32,7 +41,10 @@ export function listen(drawing, pressed) {
 
 /** Give the tab stop to the part `id`, or to the first leaf, and the focus too if asked. */
 export function stopAt(drawing, id, focus) {
-  const here = (id && drawing.querySelector(`[data-part="${CSS.escape(id)}"]`)) ?? drawing.querySelector(".leaf") ?? drawing.querySelector("[data-part]");
+  const here =
+    (id && drawing.querySelector(`[data-part="${CSS.escape(id)}"]`)) ??
+    drawing.querySelector(".leaf") ??
+    drawing.querySelector("[data-part]");
   if (!here) return;
   enter(drawing, here);
   if (focus) here.focus({ preventScroll: true });
@@ -58,7 +70,10 @@ function moved(drawing, event, pressed) {
   next.scrollIntoView({ block: "nearest", inline: "nearest" });
 }
 
-const row = (drawing, number) => [...drawing.querySelectorAll(`[data-row="${number}"]`)].sort((a, b) => a.dataset.x - b.dataset.x || a.dataset.y - b.dataset.y);
+const row = (drawing, number) =>
+  [...drawing.querySelectorAll(`[data-row="${number}"]`)].sort(
+    (a, b) => a.dataset.x - b.dataset.x || a.dataset.y - b.dataset.y,
+  );
 
 function beside(drawing, here, across, down) {
   const mine = Number(here.dataset.row);
@@ -68,7 +83,10 @@ function beside(drawing, here, across, down) {
   }
   for (let number = mine + down; number >= 0 && number < ROWS.length; number += down) {
     const others = row(drawing, number);
-    if (others.length) return others.reduce((best, one) => (Math.abs(one.dataset.x - here.dataset.x) < Math.abs(best.dataset.x - here.dataset.x) ? one : best));
+    if (others.length)
+      return others.reduce((best, one) =>
+        Math.abs(one.dataset.x - here.dataset.x) < Math.abs(best.dataset.x - here.dataset.x) ? one : best,
+      );
   }
   return null;
 }

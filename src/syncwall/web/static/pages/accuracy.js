@@ -27,51 +27,170 @@ const drawn = newest(async () => {
 }, 30);
 
 function tiles(found) {
-  const tile = (name, label, value, beside) => h("div", { class: "tile", data: { tile: name, value: found[name] } }, h("div", { class: "name" }, label), h("div", { class: "value" }, found.count ? value() : "–"), h("div", { class: "beside" }, beside));
-  put(at("tiles"),
+  const tile = (name, label, value, beside) =>
+    h(
+      "div",
+      { class: "tile", data: { tile: name, value: found[name] } },
+      h("div", { class: "name" }, label),
+      h("div", { class: "value" }, found.count ? value() : "–"),
+      h("div", { class: "beside" }, beside),
+    );
+  put(
+    at("tiles"),
     tile("count", "Runs", () => counted(found.count), `of ${counted(runs.length)}`),
     tile("mean", "Mean error", () => percent(found.mean), "of |predicted / measured − 1|"),
-    tile("median", "Median error", () => percent(found.median), found.count ? `predicted/measured ${found.bias.toFixed(3)}` : ""),
+    tile(
+      "median",
+      "Median error",
+      () => percent(found.median),
+      found.count ? `predicted/measured ${found.bias.toFixed(3)}` : "",
+    ),
     tile("within10", "Within 10 %", () => percent(found.within10, 0), "of the runs"),
     tile("within20", "Within 20 %", () => percent(found.within20, 0), "of the runs"),
-    tile("covered", "Inside the 80 % interval", () => percent(found.covered, 0), "80 % would be right"));
+    tile("covered", "Inside the 80 % interval", () => percent(found.covered, 0), "80 % would be right"),
+  );
 }
 
 function about(run) {
-  if (!run) return put(at("run-about"), h("p", { class: "quiet" }, "Choose a point to see what ran, what was predicted, and where the number comes from."));
+  if (!run)
+    return put(
+      at("run-about"),
+      h(
+        "p",
+        { class: "quiet" },
+        "Choose a point to see what ran, what was predicted, and where the number comes from.",
+      ),
+    );
   const from = answer.sources[run.source];
   const line = (name, ...value) => [h("dt", {}, name), h("dd", {}, ...value)];
-  put(at("run-about"), h("dl", { class: "facts", data: { run: run.id } },
-    line("ran", `${run.model} on ${counted(run.gpus)} × ${run.device}, ${run.framework || "framework not named"}`),
-    line("layout", run.layout),
-    line("measured", h("b", {}, duration(run.measured_s)), " a step"),
-    line("predicted", h("b", {}, duration(run.predicted_s)), ` (${signed(run)}); 80 %: ${duration(run.low_s)} to ${duration(run.high_s)}${run.isCovered ? "" : ", which it misses"}`),
-    line("used for", run.part), run.doubt && line("in doubt", run.doubt),
-    line("source", `${from.title || run.source}. ${from.author}${from.author ? ", " : ""}${from.date}.`, h("br"), h("span", { class: "quiet" }, from.where)),
-    line("id", h("code", {}, run.id))));
+  put(
+    at("run-about"),
+    h(
+      "dl",
+      { class: "facts", data: { run: run.id } },
+      line("ran", `${run.model} on ${counted(run.gpus)} × ${run.device}, ${run.framework || "framework not named"}`),
+      line("layout", run.layout),
+      line("measured", h("b", {}, duration(run.measured_s)), " a step"),
+      line(
+        "predicted",
+        h("b", {}, duration(run.predicted_s)),
+        ` (${signed(run)}); 80 %: ${duration(run.low_s)} to ${duration(run.high_s)}${run.isCovered ? "" : ", which it misses"}`,
+      ),
+      line("used for", run.part),
+      run.doubt && line("in doubt", run.doubt),
+      line(
+        "source",
+        `${from.title || run.source}. ${from.author}${from.author ? ", " : ""}${from.date}.`,
+        h("br"),
+        h("span", { class: "quiet" }, from.where),
+      ),
+      line("id", h("code", {}, run.id)),
+    ),
+  );
 }
 
 function worst() {
   const far = [...shownRuns].sort((a, b) => Math.abs(Math.log(b.ratio)) - Math.abs(Math.log(a.ratio))).slice(0, 8);
-  put(at("worst"), h("table", {}, h("tbody", {}, far.map((run) => h("tr", {}, h("th", { scope: "row" }, h("button", { type: "button", class: "link", onclick: () => choose(run.id) }, `${run.model}, ${counted(run.gpus)} × ${run.device}`)), h("td", { class: "nowrap" }, signed(run)))))));
+  put(
+    at("worst"),
+    h(
+      "table",
+      {},
+      h(
+        "tbody",
+        {},
+        far.map((run) =>
+          h(
+            "tr",
+            {},
+            h(
+              "th",
+              { scope: "row" },
+              h(
+                "button",
+                { type: "button", class: "link", onclick: () => choose(run.id) },
+                `${run.model}, ${counted(run.gpus)} × ${run.device}`,
+              ),
+            ),
+            h("td", { class: "nowrap" }, signed(run)),
+          ),
+        ),
+      ),
+    ),
+  );
 }
 
 function sources() {
   const chosen = state.get("accuracy.source");
-  put(at("sources"), h("table", {}, h("thead", {}, h("tr", {}, h("th", { class: "words" }, "source"), ["runs", "median error", "mean error", "in 80 %", "date"].map((name) => h("th", {}, name)), h("th", { class: "words" }, "title"))),
-    h("tbody", {}, bySource(kept(runs, "source")).map(([key, mine]) => {
-      const found = score(mine), from = answer.sources[key];
-      return h("tr", { data: { source: key, count: found.count, median: found.median } },
-        h("th", { scope: "row" }, h("button", { type: "button", class: "link", "aria-pressed": String(key === chosen), onclick: () => state.set({ "accuracy.source": key === chosen ? null : key }) }, key)),
-        h("td", {}, counted(found.count)), h("td", { class: "nowrap" }, percent(found.median)), h("td", { class: "nowrap" }, percent(found.mean)), h("td", { class: "nowrap" }, percent(found.covered, 0)), h("td", { class: "nowrap" }, from.date),
-        h("td", { class: "words" }, from.title, h("div", { class: "quiet small" }, [from.author, from.where].filter(Boolean).join(", "))));
-    }))));
+  put(
+    at("sources"),
+    h(
+      "table",
+      {},
+      h(
+        "thead",
+        {},
+        h(
+          "tr",
+          {},
+          h("th", { class: "words" }, "source"),
+          ["runs", "median error", "mean error", "in 80 %", "date"].map((name) => h("th", {}, name)),
+          h("th", { class: "words" }, "title"),
+        ),
+      ),
+      h(
+        "tbody",
+        {},
+        bySource(kept(runs, "source")).map(([key, mine]) => {
+          const found = score(mine),
+            from = answer.sources[key];
+          return h(
+            "tr",
+            { data: { source: key, count: found.count, median: found.median } },
+            h(
+              "th",
+              { scope: "row" },
+              h(
+                "button",
+                {
+                  type: "button",
+                  class: "link",
+                  "aria-pressed": String(key === chosen),
+                  onclick: () => state.set({ "accuracy.source": key === chosen ? null : key }),
+                },
+                key,
+              ),
+            ),
+            h("td", {}, counted(found.count)),
+            h("td", { class: "nowrap" }, percent(found.median)),
+            h("td", { class: "nowrap" }, percent(found.mean)),
+            h("td", { class: "nowrap" }, percent(found.covered, 0)),
+            h("td", { class: "nowrap" }, from.date),
+            h(
+              "td",
+              { class: "words" },
+              from.title,
+              h("div", { class: "quiet small" }, [from.author, from.where].filter(Boolean).join(", ")),
+            ),
+          );
+        }),
+      ),
+    ),
+  );
 }
 
 function walked(event) {
   const here = shownRuns.findIndex((run) => run.id === state.get("accuracy.run"));
   const last = shownRuns.length - 1;
-  const to = { ArrowRight: here + 1, ArrowUp: here + 1, ArrowLeft: here < 0 ? last : here - 1, ArrowDown: here < 0 ? last : here - 1, Home: 0, End: last, Enter: Math.max(here, 0) }[event.key];
+  const to = {
+    ArrowRight: here + 1,
+    ArrowUp: here + 1,
+    ArrowLeft: here < 0 ? last : here - 1,
+    ArrowDown: here < 0 ? last : here - 1,
+    Home: 0,
+    End: last,
+    Enter: Math.max(here, 0),
+  }[event.key];
   if (to === undefined || last < 0) return;
   event.preventDefault();
   choose(shownRuns[Math.max(0, Math.min(last, to))].id);
@@ -88,17 +207,28 @@ function shown(found) {
   const held = found.held_out;
   at("bar").hidden = true;
   at("found").hidden = false;
-  put(at("verdict"), `Predictions are ${percent(held.mape)} off on average, on ${held.sources} sources that no fit has read`);
-  put(at("about"), `Each source counts the same; median ${percent(held.median_ape)}, and ${percent(held.coverage80_sources, 0)} of their runs lie inside the 80 % interval. Below: all ${counted(runs.length)} published runs, and the errors of those that are shown.`);
+  put(
+    at("verdict"),
+    `Predictions are ${percent(held.mape)} off on average, on ${held.sources} sources that no fit has read`,
+  );
+  put(
+    at("about"),
+    `Each source counts the same; median ${percent(held.median_ape)}, and ${percent(held.coverage80_sources, 0)} of their runs lie inside the 80 % interval. Below: all ${counted(runs.length)} published runs, and the errors of those that are shown.`,
+  );
   put(at("skipped"), `${counted(found.skipped)} of ${counted(found.rows)} published rows cannot be predicted.`);
-  put(at("why-skipped"), found.why_skipped.map(([why, count]) => h("li", {}, `${counted(count)}: ${why}`)));
+  put(
+    at("why-skipped"),
+    found.why_skipped.map(([why, count]) => h("li", {}, `${counted(count)}: ${why}`)),
+  );
   filters(runs, found.parts);
   drawn();
   state.heard(() => drawn());
 }
 
 at("scatter").addEventListener("keydown", walked);
-at("as-ratio").addEventListener("click", () => state.set({ "accuracy.view": state.get("accuracy.view") ? null : "ratio" }));
+at("as-ratio").addEventListener("click", () =>
+  state.set({ "accuracy.view": state.get("accuracy.view") ? null : "ratio" }),
+);
 addEventListener("themechange", () => answer && drawn());
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => answer && drawn());
 try {

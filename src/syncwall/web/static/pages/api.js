@@ -9,7 +9,7 @@ let schemas = {};
 /** A schema without references. */
 function meant(schema) {
   const name = schema?.$ref?.split("/").pop();
-  return name ? { ...schemas[name], ...schema, $ref: undefined, named: name } : schema ?? {};
+  return name ? { ...schemas[name], ...schema, $ref: undefined, named: name } : (schema ?? {});
 }
 
 /** The type of a schema in a few words, with its bounds. */
@@ -25,9 +25,24 @@ function kind(given) {
 }
 
 function bounds(schema) {
-  const { minimum: least, exclusiveMinimum: above, maximum: most, exclusiveMaximum: below, maxLength, minItems, maxItems } = schema;
-  const said = [least !== undefined && `≥ ${short(least)}`, above !== undefined && `> ${short(above)}`, most !== undefined && `≤ ${short(most)}`, below !== undefined && `< ${short(below)}`,
-    maxLength !== undefined && `≤ ${short(maxLength)} letters`, minItems !== undefined && `at least ${minItems}`, maxItems !== undefined && `at most ${maxItems}`].filter(Boolean);
+  const {
+    minimum: least,
+    exclusiveMinimum: above,
+    maximum: most,
+    exclusiveMaximum: below,
+    maxLength,
+    minItems,
+    maxItems,
+  } = schema;
+  const said = [
+    least !== undefined && `≥ ${short(least)}`,
+    above !== undefined && `> ${short(above)}`,
+    most !== undefined && `≤ ${short(most)}`,
+    below !== undefined && `< ${short(below)}`,
+    maxLength !== undefined && `≤ ${short(maxLength)} letters`,
+    minItems !== undefined && `at least ${minItems}`,
+    maxItems !== undefined && `at most ${maxItems}`,
+  ].filter(Boolean);
   return said.length ? ` (${said.join(", ")})` : "";
 }
 
@@ -51,61 +66,144 @@ function example(given, name = "") {
   return schema.type === "boolean" ? false : schema.type === "object" ? {} : name === "text" ? TEXT : "…";
 }
 
-const tidy = (run) => Object.fromEntries(Object.entries(run).filter(([, value]) => typeof value !== "object" || Object.keys(value).length));
+const tidy = (run) =>
+  Object.fromEntries(Object.entries(run).filter(([, value]) => typeof value !== "object" || Object.keys(value).length));
 const quoted = (text) => `'${text.replaceAll("'", "'\\''")}'`;
 const bodyOf = (route) => Object.values(route.requestBody?.content ?? {})[0]?.schema;
 
 function command(method, path, route) {
-  const filled = path.replace(/\{(\w+)\}/g, (_, name) => encodeURIComponent(example(route.parameters.find((one) => one.name === name)?.schema, name)));
+  const filled = path.replace(/\{(\w+)\}/g, (_, name) =>
+    encodeURIComponent(example(route.parameters.find((one) => one.name === name)?.schema, name)),
+  );
   const body = bodyOf(route);
-  return `curl -s ${location.origin}${filled}` + (body ? ` \\\n  -H 'content-type: application/json' \\\n  -d ${quoted(JSON.stringify(example(body)))}` : "");
+  return (
+    `curl -s ${location.origin}${filled}` +
+    (body ? ` \\\n  -H 'content-type: application/json' \\\n  -d ${quoted(JSON.stringify(example(body)))}` : "")
+  );
 }
 
 function fields(schema) {
   const { properties = {}, required = [] } = meant(schema);
-  return h("table", { class: "fields" }, h("thead", {}, h("tr", {}, ["field", "type", "meaning"].map((name) => h("th", { class: "words" }, name)))),
-    h("tbody", {}, Object.entries(properties).map(([name, inner]) => row(name, inner, required.includes(name)))));
+  return h(
+    "table",
+    { class: "fields" },
+    h(
+      "thead",
+      {},
+      h(
+        "tr",
+        {},
+        ["field", "type", "meaning"].map((name) => h("th", { class: "words" }, name)),
+      ),
+    ),
+    h(
+      "tbody",
+      {},
+      Object.entries(properties).map(([name, inner]) => row(name, inner, required.includes(name))),
+    ),
+  );
 }
 
 const wide = (table) => h("div", { class: "wide", tabindex: "0", role: "region", "aria-label": "Fields" }, table);
 
 /** The fields of a body, and those of the descriptions inside it. */
 function described(schema) {
-  const inside = Object.values(meant(schema).properties ?? {}).flatMap((one) => [one, one.items, ...(one.anyOf ?? [])]).map(meant).filter((one) => one.named && one.properties);
+  const inside = Object.values(meant(schema).properties ?? {})
+    .flatMap((one) => [one, one.items, ...(one.anyOf ?? [])])
+    .map(meant)
+    .filter((one) => one.named && one.properties);
   const once = [...new Map(inside.map((one) => [one.named, one])).values()];
-  return [h("h3", {}, `Body: ${meant(schema).title ?? ""}`), wide(fields(schema)),
-    ...once.map((one) => h("details", { class: "small" }, h("summary", {}, `The fields of ${one.named}`), wide(fields(one))))];
+  return [
+    h("h3", {}, `Body: ${meant(schema).title ?? ""}`),
+    wide(fields(schema)),
+    ...once.map((one) =>
+      h("details", { class: "small" }, h("summary", {}, `The fields of ${one.named}`), wide(fields(one))),
+    ),
+  ];
 }
 
 function row(name, inner, isNeeded) {
-  const usual = inner.default !== undefined && inner.default !== null ? `Usually ${JSON.stringify(inner.default)}.` : "";
-  return h("tr", {}, h("th", { scope: "row" }, h("code", {}, name), isNeeded && h("span", { class: "needed", title: "must be given" }, " *")), h("td", { class: "words" }, kind(inner)), h("td", { class: "words" }, [inner.description, usual].filter(Boolean).join(" ")));
+  const usual =
+    inner.default !== undefined && inner.default !== null ? `Usually ${JSON.stringify(inner.default)}.` : "";
+  return h(
+    "tr",
+    {},
+    h(
+      "th",
+      { scope: "row" },
+      h("code", {}, name),
+      isNeeded && h("span", { class: "needed", title: "must be given" }, " *"),
+    ),
+    h("td", { class: "words" }, kind(inner)),
+    h("td", { class: "words" }, [inner.description, usual].filter(Boolean).join(" ")),
+  );
 }
 
 function shownRoute(method, path, route) {
   const body = bodyOf(route);
   const text = command(method, path, route);
-  const copy = h("button", { type: "button", class: "quiet", onclick: async () => { await navigator.clipboard.writeText(text); copy.textContent = "copied"; } }, "copy");
-  return h("details", { class: "route", data: { route: `${method} ${path}` }, id: `${method}${path.replaceAll(/[^\w]+/g, "-")}` },
-    h("summary", {}, h("span", { class: `method ${method}` }, method.toUpperCase()), h("code", {}, path), h("span", { class: "summary" }, route.summary ?? "")),
+  const copy = h(
+    "button",
+    {
+      type: "button",
+      class: "quiet",
+      onclick: async () => {
+        await navigator.clipboard.writeText(text);
+        copy.textContent = "copied";
+      },
+    },
+    "copy",
+  );
+  return h(
+    "details",
+    { class: "route", data: { route: `${method} ${path}` }, id: `${method}${path.replaceAll(/[^\w]+/g, "-")}` },
+    h(
+      "summary",
+      {},
+      h("span", { class: `method ${method}` }, method.toUpperCase()),
+      h("code", {}, path),
+      h("span", { class: "summary" }, route.summary ?? ""),
+    ),
     route.description && h("p", {}, route.description.replaceAll("`", "")),
-    route.parameters?.length > 0 && wide(h("table", { class: "fields" }, h("tbody", {}, route.parameters.map((one) => row(one.name, { ...one.schema, description: one.description ?? one.schema?.description }, one.required))))),
+    route.parameters?.length > 0 &&
+      wide(
+        h(
+          "table",
+          { class: "fields" },
+          h(
+            "tbody",
+            {},
+            route.parameters.map((one) =>
+              row(one.name, { ...one.schema, description: one.description ?? one.schema?.description }, one.required),
+            ),
+          ),
+        ),
+      ),
     body && described(body),
-    h("div", { class: "head" }, h("h3", {}, "Ask it"), copy), h("pre", { tabindex: "0" }, text));
+    h("div", { class: "head" }, h("h3", {}, "Ask it"), copy),
+    h("pre", { tabindex: "0" }, text),
+  );
 }
 
 function shown(paths) {
   const open = new Set([...document.querySelectorAll("details[open]")].map((one) => one.id));
   if (state.get("api.route")) open.add(state.get("api.route"));
   const groups = new Map();
-  for (const [path, methods] of Object.entries(paths)) for (const [method, route] of Object.entries(methods)) {
-    const tag = route.tags?.[0] ?? "other";
-    groups.set(tag, [...(groups.get(tag) ?? []), shownRoute(method, path, route)]);
-  }
-  put(at("routes"), [...groups].map(([tag, routes]) => h("section", { class: "panel" }, h("h2", {}, tag), routes)));
+  for (const [path, methods] of Object.entries(paths))
+    for (const [method, route] of Object.entries(methods)) {
+      const tag = route.tags?.[0] ?? "other";
+      groups.set(tag, [...(groups.get(tag) ?? []), shownRoute(method, path, route)]);
+    }
+  put(
+    at("routes"),
+    [...groups].map(([tag, routes]) => h("section", { class: "panel" }, h("h2", {}, tag), routes)),
+  );
   for (const one of document.querySelectorAll("details.route")) {
     one.open = open.has(one.id);
-    one.addEventListener("toggle", () => one.open !== (state.get("api.route") === one.id) && state.set({ "api.route": one.open ? one.id : null }));
+    one.addEventListener(
+      "toggle",
+      () => one.open !== (state.get("api.route") === one.id) && state.set({ "api.route": one.open ? one.id : null }),
+    );
   }
 }
 

@@ -4,7 +4,12 @@ import { at, h, put } from "../dom.js";
 import { counted } from "../format.js";
 import * as state from "../state.js";
 
-const MEANS = { measured: "somebody ran it and timed it", fitted: "chosen so that predictions meet measurements", datasheet: "what the maker says", assumed: "a guess that nobody has checked" };
+const MEANS = {
+  measured: "somebody ran it and timed it",
+  fitted: "chosen so that predictions meet measurements",
+  datasheet: "what the maker says",
+  assumed: "a guess that nobody has checked",
+};
 const MOST = 60;
 let known = null;
 
@@ -26,12 +31,23 @@ const badge = (trust) => h("span", { class: `badge ${trust}`, title: MEANS[trust
 
 const shown = newest(async (signal) => {
   if (at("find") !== document.activeElement) at("find").value = state.get("catalogue.find");
-  const kind = state.get("catalogue.kind", "device"), name = state.get("catalogue.name"), find = state.get("catalogue.find");
-  put(at("kinds"), known.kinds.map((one) => link(one.kind, null, [one.folder, h("span", { class: "quiet" }, ` ${one.rows.length}`)], { "aria-current": one.kind === kind && !find ? "true" : null, data: { kind: one.kind } })));
+  const kind = state.get("catalogue.kind", "device"),
+    name = state.get("catalogue.name"),
+    find = state.get("catalogue.find");
+  put(
+    at("kinds"),
+    known.kinds.map((one) =>
+      link(one.kind, null, [one.folder, h("span", { class: "quiet" }, ` ${one.rows.length}`)], {
+        "aria-current": one.kind === kind && !find ? "true" : null,
+        data: { kind: one.kind },
+      }),
+    ),
+  );
   if (find) return results(find);
   if (!name) return listing(kind);
   try {
-    if (name.includes("/") || !known.kinds.some((one) => one.kind === kind)) throw new Refused([{ where: "", what: `there is no ${kind} ${name}` }]);
+    if (name.includes("/") || !known.kinds.some((one) => one.kind === kind))
+      throw new Refused([{ where: "", what: `there is no ${kind} ${name}` }]);
     entry(await ask(`catalogue/${encodeURIComponent(kind)}/${encodeURIComponent(name)}`, undefined, { signal }));
   } catch (error) {
     if (!(error instanceof Refused)) throw error;
@@ -51,33 +67,121 @@ function results(find) {
   const groups = known.kinds.map((one) => ({ ...one, rows: one.rows.filter(fits) })).filter((one) => one.rows.length);
   const count = groups.reduce((sum, one) => sum + one.rows.length, 0);
   headed(`“${find}”`, count ? `${counted(count)} entries` : "Nothing has these words.");
-  put(at("content"), groups.map((one) => h("section", { class: "panel" }, h("h2", {}, `${one.folder} (${one.rows.length})`), table({ ...one, rows: one.rows.slice(0, MOST) }))));
+  put(
+    at("content"),
+    groups.map((one) =>
+      h(
+        "section",
+        { class: "panel" },
+        h("h2", {}, `${one.folder} (${one.rows.length})`),
+        table({ ...one, rows: one.rows.slice(0, MOST) }),
+      ),
+    ),
+  );
 }
 
 function listing(kind) {
   const one = known.kinds.find((other) => other.kind === kind) ?? known.kinds[0];
-  headed(`${one.folder[0].toUpperCase()}${one.folder.slice(1)}`, `${counted(one.rows.length)} ${one.kind === "price" ? "offers" : "entries"}. Choose one to see the trust and the source of every number.`);
+  headed(
+    `${one.folder[0].toUpperCase()}${one.folder.slice(1)}`,
+    `${counted(one.rows.length)} ${one.kind === "price" ? "offers" : "entries"}. Choose one to see the trust and the source of every number.`,
+  );
   put(at("content"), h("section", { class: "panel" }, h("h2", { class: "visually-hidden" }, "Entries"), table(one)));
 }
 
 function table({ kind, folder, columns, rows }) {
   const cell = (text, number) => h("td", { class: columns[number].is_number ? "nowrap" : "words" }, text);
-  return h("div", { class: "wide", tabindex: "0", role: "region", "aria-label": folder }, h("table", { data: { kind } },
-    h("thead", {}, h("tr", {}, columns.map(({ name, is_number }) => h("th", { class: is_number ? "" : "words" }, name)))),
-    h("tbody", {}, rows.map(({ name, cells }) => h("tr", { data: { name } }, h("th", { scope: "row", class: "nowrap" }, link(kind, name, cells[0])), cells.slice(1).map((text, number) => cell(text, number + 1)))))));
+  return h(
+    "div",
+    { class: "wide", tabindex: "0", role: "region", "aria-label": folder },
+    h(
+      "table",
+      { data: { kind } },
+      h(
+        "thead",
+        {},
+        h(
+          "tr",
+          {},
+          columns.map(({ name, is_number }) => h("th", { class: is_number ? "" : "words" }, name)),
+        ),
+      ),
+      h(
+        "tbody",
+        {},
+        rows.map(({ name, cells }) =>
+          h(
+            "tr",
+            { data: { name } },
+            h("th", { scope: "row", class: "nowrap" }, link(kind, name, cells[0])),
+            cells.slice(1).map((text, number) => cell(text, number + 1)),
+          ),
+        ),
+      ),
+    ),
+  );
 }
 
 function entry(found) {
   headed(found.title, found.aliases.length ? `${found.name}; also ${found.aliases.join(", ")}` : found.name);
   const trusts = {};
-  for (const { provenance } of found.rows) if (provenance) trusts[provenance.trust] = (trusts[provenance.trust] ?? 0) + 1;
-  put(at("content"),
-    h("section", { class: "panel" }, h("div", { class: "head" }, h("h2", {}, "Numbers"), h("span", { class: "small row" }, Object.keys(MEANS).filter((trust) => trusts[trust]).map((trust) => h("span", {}, badge(trust), ` ${trusts[trust]}`)))),
-      found.note && h("p", {}, found.note), h("div", { class: "wide", tabindex: "0", role: "region", "aria-label": "Numbers" }, lines(found.rows)), use(found)),
-    found.follows.length > 0 && h("section", { class: "panel" }, h("h2", {}, "What follows from them"), h("div", { class: "wide" }, lines(found.follows))),
-    found.sources.length > 0 && h("section", { class: "panel" }, h("h2", {}, "Sources"), h("dl", { class: "sources" }, found.sources.flatMap((source) => [
-      h("dt", { id: `source-${source.key}` }, h("code", {}, source.key)), h("dd", {}, `${source.title}. ${source.author}, ${source.date}. `, h("span", { class: "quiet" }, source.where))]))),
-    h("p", { class: "small quiet" }, `In a terminal: `, h("code", {}, found.command), `. Conventions: ${known.conventions}.`));
+  for (const { provenance } of found.rows)
+    if (provenance) trusts[provenance.trust] = (trusts[provenance.trust] ?? 0) + 1;
+  put(
+    at("content"),
+    h(
+      "section",
+      { class: "panel" },
+      h(
+        "div",
+        { class: "head" },
+        h("h2", {}, "Numbers"),
+        h(
+          "span",
+          { class: "small row" },
+          Object.keys(MEANS)
+            .filter((trust) => trusts[trust])
+            .map((trust) => h("span", {}, badge(trust), ` ${trusts[trust]}`)),
+        ),
+      ),
+      found.note && h("p", {}, found.note),
+      h("div", { class: "wide", tabindex: "0", role: "region", "aria-label": "Numbers" }, lines(found.rows)),
+      use(found),
+    ),
+    found.follows.length > 0 &&
+      h(
+        "section",
+        { class: "panel" },
+        h("h2", {}, "What follows from them"),
+        h("div", { class: "wide" }, lines(found.follows)),
+      ),
+    found.sources.length > 0 &&
+      h(
+        "section",
+        { class: "panel" },
+        h("h2", {}, "Sources"),
+        h(
+          "dl",
+          { class: "sources" },
+          found.sources.flatMap((source) => [
+            h("dt", { id: `source-${source.key}` }, h("code", {}, source.key)),
+            h(
+              "dd",
+              {},
+              `${source.title}. ${source.author}, ${source.date}. `,
+              h("span", { class: "quiet" }, source.where),
+            ),
+          ]),
+        ),
+      ),
+    h(
+      "p",
+      { class: "small quiet" },
+      `In a terminal: `,
+      h("code", {}, found.command),
+      `. Conventions: ${known.conventions}.`,
+    ),
+  );
 }
 
 function use({ kind, name }) {
@@ -89,19 +193,62 @@ function use({ kind, name }) {
 
 function lines(rows) {
   const full = rows.some((row) => row.provenance);
-  return h("table", { class: full ? "numbers" : "numbers follows" }, h("thead", { class: full ? "" : "visually-hidden" }, h("tr", {}, h("th", { class: "words" }, "what"), h("th", { class: "words" }, "value"), full && ["trust", "source", "remark"].map((name) => h("th", { class: "words" }, name)))),
-    h("tbody", {}, rows.map((row) => h("tr", { data: { label: row.label } },
-      h("th", { scope: "row", class: row.is_part ? "part" : "" }, row.label), h("td", { class: "words value" }, row.entry ? link(row.entry.kind, row.entry.name, row.text) : row.text), full && origin(row)))));
+  return h(
+    "table",
+    { class: full ? "numbers" : "numbers follows" },
+    h(
+      "thead",
+      { class: full ? "" : "visually-hidden" },
+      h(
+        "tr",
+        {},
+        h("th", { class: "words" }, "what"),
+        h("th", { class: "words" }, "value"),
+        full && ["trust", "source", "remark"].map((name) => h("th", { class: "words" }, name)),
+      ),
+    ),
+    h(
+      "tbody",
+      {},
+      rows.map((row) =>
+        h(
+          "tr",
+          { data: { label: row.label } },
+          h("th", { scope: "row", class: row.is_part ? "part" : "" }, row.label),
+          h("td", { class: "words value" }, row.entry ? link(row.entry.kind, row.entry.name, row.text) : row.text),
+          full && origin(row),
+        ),
+      ),
+    ),
+  );
 }
 
 function origin({ provenance: from, about }) {
   if (!from) return [h("td", {}), h("td", {}), h("td", { class: "words small" }, about ?? "")];
-  const remarks = [about, from.stated && `stated ${from.stated}`, from.note, ...(from.others ?? []).map((other) => `but: ${other}`)].filter(Boolean).join("; ");
-  return [h("td", { class: "words" }, badge(from.trust)), h("td", { class: "words small from" }, from.source ? h("span", { title: from.title ?? "" }, from.source) : "", from.date && h("span", { class: "quiet" }, ` ${from.date}`)), h("td", { class: "words small" }, remarks)];
+  const remarks = [
+    about,
+    from.stated && `stated ${from.stated}`,
+    from.note,
+    ...(from.others ?? []).map((other) => `but: ${other}`),
+  ]
+    .filter(Boolean)
+    .join("; ");
+  return [
+    h("td", { class: "words" }, badge(from.trust)),
+    h(
+      "td",
+      { class: "words small from" },
+      from.source ? h("span", { title: from.title ?? "" }, from.source) : "",
+      from.date && h("span", { class: "quiet" }, ` ${from.date}`),
+    ),
+    h("td", { class: "words small" }, remarks),
+  ];
 }
 
 at("find-form").addEventListener("submit", (event) => event.preventDefault());
-at("find").addEventListener("input", (event) => state.set({ "catalogue.find": event.target.value, "catalogue.name": null }));
+at("find").addEventListener("input", (event) =>
+  state.set({ "catalogue.find": event.target.value, "catalogue.name": null }),
+);
 known = await ask("catalogue");
 state.heard(() => shown());
 shown();

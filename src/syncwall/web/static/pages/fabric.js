@@ -19,10 +19,17 @@ const asked = newest(async (signal) => {
   at("answer").classList.add("stale");
   const ratio = Number(state.get("fabric.oversubscription"));
   try {
-    const answer = await ask("fabric", {
-      run: state.run(), kind: state.get("fabric.kind") || null, switch: state.get("fabric.switch") || null,
-      oversubscription: state.get("fabric.oversubscription") ? ratio : null, failed: failed(),
-    }, { signal });
+    const answer = await ask(
+      "fabric",
+      {
+        run: state.run(),
+        kind: state.get("fabric.kind") || null,
+        switch: state.get("fabric.switch") || null,
+        oversubscription: state.get("fabric.oversubscription") ? ratio : null,
+        failed: failed(),
+      },
+      { signal },
+    );
     shown(answer);
     faults();
   } catch (error) {
@@ -51,7 +58,10 @@ function shown(answer) {
   each(at("each"), answer, pressed);
   put(at("change-name"), answer.failed.length && answer.goes_on ? "What changes" : "Where the time goes");
   change(at("change"), at("change-about"), answer);
-  put(at("assumed"), answer.assumed.map((line) => h("li", {}, line)));
+  put(
+    at("assumed"),
+    answer.assumed.map((line) => h("li", {}, line)),
+  );
   put(at("command"), answer.command);
 }
 
@@ -70,26 +80,74 @@ function drawn(answer) {
 }
 
 function tile(id, name, value, beside, exact) {
-  return h("div", { class: "tile", data: { tile: id, value: exact } }, h("div", { class: "name" }, name), h("div", { class: "value" }, value), h("div", { class: "beside" }, beside));
+  return h(
+    "div",
+    { class: "tile", data: { tile: id, value: exact } },
+    h("div", { class: "name" }, name),
+    h("div", { class: "value" }, value),
+    h("div", { class: "beside" }, beside),
+  );
 }
 
 function tiles(answer) {
   const { counts, now, healthy } = answer;
   const more = now && answer.failed.length ? now.step_s / healthy.step_s - 1 : null;
-  const several = (parts) => Object.entries(parts).filter(([, count]) => count).map(([name, count]) => `${counted(count)} ${name}`).join(", ");
+  const several = (parts) =>
+    Object.entries(parts)
+      .filter(([, count]) => count)
+      .map(([name, count]) => `${counted(count)} ${name}`)
+      .join(", ");
   const busiest = answer.links.reduce((best, one) => (one.total > best.total ? one : best));
-  put(at("tiles"),
-    tile("step", "Step", now ? duration(now.step_s) : "stops", more === null ? (answer.failed.length ? `was ${duration(healthy.step_s)}` : `Predict says ${duration(answer.predicted_s)}`) : `${more < 0.001 ? "as before" : `+${percent(more)}`}; healthy ${duration(healthy.step_s)}`, now?.step_s ?? ""),
+  put(
+    at("tiles"),
+    tile(
+      "step",
+      "Step",
+      now ? duration(now.step_s) : "stops",
+      more === null
+        ? answer.failed.length
+          ? `was ${duration(healthy.step_s)}`
+          : `Predict says ${duration(answer.predicted_s)}`
+        : `${more < 0.001 ? "as before" : `+${percent(more)}`}; healthy ${duration(healthy.step_s)}`,
+      now?.step_s ?? "",
+    ),
     tile("switches", "Switches", counted(counts.total_switches), several(counts.switches), counts.total_switches),
     tile("cables", "Cables", counted(counts.total_cables), several(counts.cables), counts.total_cables),
-    tile("bisection", "Bisection", percent(counts.bisection_share, 0), `${prefixed(counts.bisection_bytes_per_s, "B/s")} one way, ${figures(counts.hops)} switches far`, counts.bisection_share),
-    tile("busiest", "Busiest links", percent(busiest.total, busiest.total < 0.1 ? 1 : 0), busiest.name, busiest.total));
+    tile(
+      "bisection",
+      "Bisection",
+      percent(counts.bisection_share, 0),
+      `${prefixed(counts.bisection_bytes_per_s, "B/s")} one way, ${figures(counts.hops)} switches far`,
+      counts.bisection_share,
+    ),
+    tile("busiest", "Busiest links", percent(busiest.total, busiest.total < 0.1 ? 1 : 0), busiest.name, busiest.total),
+  );
 }
 
 /** What is broken, each with a button that mends it. */
 function chips(parts) {
-  put(at("broken"), parts.map((one) => h("button", { type: "button", class: "chip", data: { broken: one.part }, "aria-label": `Mend ${one.name}`, onclick: () => pressed(one.part) }, `${one.name} ✕`)),
-    parts.length > 0 && h("button", { type: "button", id: "mend", onclick: () => state.set({ "fabric.failed": null }, { lasting: true }) }, "Mend all"));
+  put(
+    at("broken"),
+    parts.map((one) =>
+      h(
+        "button",
+        {
+          type: "button",
+          class: "chip",
+          data: { broken: one.part },
+          "aria-label": `Mend ${one.name}`,
+          onclick: () => pressed(one.part),
+        },
+        `${one.name} ✕`,
+      ),
+    ),
+    parts.length > 0 &&
+      h(
+        "button",
+        { type: "button", id: "mend", onclick: () => state.set({ "fabric.failed": null }, { lasting: true }) },
+        "Mend all",
+      ),
+  );
 }
 
 /** Break a part, or mend it. */
@@ -107,7 +165,9 @@ state.heard((changes) => {
   if (keys.length === 1 && keys[0] === "fabric.axis" && current) {
     legend(at("legend"), current.graph.axes, state.get("fabric.axis"));
     highlight(at("drawing"), state.get("fabric.axis"));
-    at("legend").querySelector(`[data-axis="${changes["fabric.axis"] ?? ""}"]`)?.focus();
+    at("legend")
+      .querySelector(`[data-axis="${changes["fabric.axis"] ?? ""}"]`)
+      ?.focus();
   } else asked();
 });
 asked();

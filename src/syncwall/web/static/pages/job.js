@@ -51,25 +51,54 @@ function refused(error) {
   put(at("verdict"), "This job cannot be: nothing was computed");
   at("verdict").className = "verdict bad";
   put(at("why"), error.message);
-  for (const id of ["tiles", "ledger", "next", "inputs", "assumed", "quantiles", "finish-about", "interval-about", "saves", "stops", "off"]) put(at(id));
+  for (const id of [
+    "tiles",
+    "ledger",
+    "next",
+    "inputs",
+    "assumed",
+    "quantiles",
+    "finish-about",
+    "interval-about",
+    "saves",
+    "stops",
+    "off",
+  ])
+    put(at(id));
   for (const id of ["finish", "interval"]) globalThis.Plotly?.purge(at(id));
 }
 
 async function shown() {
   const ends = answer.finish !== null;
   put(at("verdict"), answer.verdict);
-  at("verdict").className = `verdict ${answer.finish_s[1] === null || !answer.fits ? "bad" : answer.effective_training_time >= 0.9 ? "good" : "warn"}`;
-  put(at("why"), `${counted(answer.steps)} steps of ${figure(answer.step_s)} on ${counted(answer.gpus)} GPUs (${answer.step_verdict}); ${answer.stops}`);
+  at("verdict").className =
+    `verdict ${answer.finish_s[1] === null || !answer.fits ? "bad" : answer.effective_training_time >= 0.9 ? "good" : "warn"}`;
+  put(
+    at("why"),
+    `${counted(answer.steps)} steps of ${figure(answer.step_s)} on ${counted(answer.gpus)} GPUs (${answer.step_verdict}); ${answer.stops}`,
+  );
   tiles();
-  put(at("finish-about"), `${counted(answer.simulations)} jobs played through, seed ${answer.seed}${ends && answer.finish.later_or_never > 0.0005 ? `; ${percent(answer.finish.later_or_never)} end later or never` : ""}`);
+  put(
+    at("finish-about"),
+    `${counted(answer.simulations)} jobs played through, seed ${answer.seed}${ends && answer.finish.later_or_never > 0.0005 ? `; ${percent(answer.finish.later_or_never)} end later or never` : ""}`,
+  );
   put(at("quantiles"), quantiles());
   ledgers();
   put(at("interval-about"), answer.intervals ? "by the renewal formula, with a spare always at hand" : "");
   put(at("saves"), `${answer.saves}.`);
-  put(at("stops"), Object.entries(answer.causes_per_day).map(([cause, rate]) => `${cause} ${Number(rate.toPrecision(2))}`).join(", "), " interruptions a day");
+  put(
+    at("stops"),
+    Object.entries(answer.causes_per_day)
+      .map(([cause, rate]) => `${cause} ${Number(rate.toPrecision(2))}`)
+      .join(", "),
+    " interruptions a day",
+  );
   inputs();
   put(at("off"), `Not counted, because nothing was stated: ${answer.off}.`);
-  put(at("assumed"), answer.assumed.map((line) => h("li", {}, line)));
+  put(
+    at("assumed"),
+    answer.assumed.map((line) => h("li", {}, line)),
+  );
   await drawn();
 }
 
@@ -79,7 +108,10 @@ async function drawn() {
   if (!answer.intervals) globalThis.Plotly?.purge(at("interval"));
   at("finish").hidden = !answer.finish;
   at("interval").hidden = !answer.intervals;
-  await Promise.all([answer.finish && finish(at("finish"), answer), answer.intervals && intervals(at("interval"), answer.intervals)]);
+  await Promise.all([
+    answer.finish && finish(at("finish"), answer),
+    answer.intervals && intervals(at("interval"), answer.intervals),
+  ]);
 }
 
 const figure = (seconds) => (seconds < 120 ? `${Number(seconds.toPrecision(3))} s` : span(seconds));
@@ -87,50 +119,173 @@ const orNever = (seconds, text = span) => (seconds === null ? "never" : text(sec
 const whole = (value) => (value === null ? "–" : money(value));
 
 function tile(id, name, value, beside, exact) {
-  return h("div", { class: "tile", data: { tile: id, value: exact ?? "" } }, h("div", { class: "name" }, name), h("div", { class: "value" }, value), h("div", { class: "beside" }, beside));
+  return h(
+    "div",
+    { class: "tile", data: { tile: id, value: exact ?? "" } },
+    h("div", { class: "name" }, name),
+    h("div", { class: "value" }, value),
+    h("div", { class: "beside" }, beside),
+  );
 }
 
 function tiles() {
   const [low, middle, high] = answer.finish_s;
   const dates = answer.finish_dates?.map((date) => date?.slice(0, 10) ?? "never");
-  const cost = answer.cost_usd, spare = answer.gpus_paid - answer.gpus;
-  put(at("tiles"),
-    tile("finish", dates ? `Done (P50), after ${orNever(middle)}` : "Done after (P50)", dates ? dates[1] : orNever(middle), dates ? `80 %: ${dates[0]} to ${dates[2]}` : `80 %: ${orNever(low)} to ${orNever(high)}`, middle),
-    tile("effective", "Effective training time", percent(answer.effective_training_time), `${span(answer.work_s)} undisturbed`, answer.effective_training_time),
-    tile("cost", "Cost (P50)", cost ? whole(cost[1]) : "no price known", cost ? `80 %: ${whole(cost[0])} to ${whole(cost[2])}; $${answer.usd_per_gpu_hour.toFixed(2)} a GPU-hour` : "write one in the form", cost?.[1]),
-    tile("interruptions", "Interruptions", counted(answer.interruptions[1]), `80 %: ${counted(answer.interruptions[0])} to ${counted(answer.interruptions[2])}; one every ${orNever(answer.mean_between_interruptions_s)}`, answer.interruptions[1]),
-    tile("gpus", "GPUs paid for", counted(answer.gpus_paid), `${counted(spare)} of them spare (${counted(answer.spare_nodes)} nodes)`, answer.gpus_paid));
+  const cost = answer.cost_usd,
+    spare = answer.gpus_paid - answer.gpus;
+  put(
+    at("tiles"),
+    tile(
+      "finish",
+      dates ? `Done (P50), after ${orNever(middle)}` : "Done after (P50)",
+      dates ? dates[1] : orNever(middle),
+      dates ? `80 %: ${dates[0]} to ${dates[2]}` : `80 %: ${orNever(low)} to ${orNever(high)}`,
+      middle,
+    ),
+    tile(
+      "effective",
+      "Effective training time",
+      percent(answer.effective_training_time),
+      `${span(answer.work_s)} undisturbed`,
+      answer.effective_training_time,
+    ),
+    tile(
+      "cost",
+      "Cost (P50)",
+      cost ? whole(cost[1]) : "no price known",
+      cost
+        ? `80 %: ${whole(cost[0])} to ${whole(cost[2])}; $${answer.usd_per_gpu_hour.toFixed(2)} a GPU-hour`
+        : "write one in the form",
+      cost?.[1],
+    ),
+    tile(
+      "interruptions",
+      "Interruptions",
+      counted(answer.interruptions[1]),
+      `80 %: ${counted(answer.interruptions[0])} to ${counted(answer.interruptions[2])}; one every ${orNever(answer.mean_between_interruptions_s)}`,
+      answer.interruptions[1],
+    ),
+    tile(
+      "gpus",
+      "GPUs paid for",
+      counted(answer.gpus_paid),
+      `${counted(spare)} of them spare (${counted(answer.spare_nodes)} nodes)`,
+      answer.gpus_paid,
+    ),
+  );
 }
 
 function quantiles() {
-  const row = (name, values, text) => h("tr", {}, h("th", { scope: "row" }, name), (values ?? [null, null, null]).map((value) => h("td", { class: "nowrap" }, value === null ? "–" : text(value))));
-  return h("table", {}, h("thead", {}, h("tr", {}, h("th", { class: "words" }, ""), ["P10", "P50", "P90"].map((name) => h("th", {}, name)))), h("tbody", {},
-    answer.finish_dates && row("date", answer.finish_dates, (date) => date.slice(0, 10)), row("length", answer.finish_s, span), row("cost", answer.cost_usd, money),
-    row("energy", answer.energy_j, (joules) => prefixed(joules / 3.6e3, "Wh")), row("interruptions", answer.interruptions, counted)));
+  const row = (name, values, text) =>
+    h(
+      "tr",
+      {},
+      h("th", { scope: "row" }, name),
+      (values ?? [null, null, null]).map((value) => h("td", { class: "nowrap" }, value === null ? "–" : text(value))),
+    );
+  return h(
+    "table",
+    {},
+    h(
+      "thead",
+      {},
+      h(
+        "tr",
+        {},
+        h("th", { class: "words" }, ""),
+        ["P10", "P50", "P90"].map((name) => h("th", {}, name)),
+      ),
+    ),
+    h(
+      "tbody",
+      {},
+      answer.finish_dates && row("date", answer.finish_dates, (date) => date.slice(0, 10)),
+      row("length", answer.finish_s, span),
+      row("cost", answer.cost_usd, money),
+      row("energy", answer.energy_j, (joules) => prefixed(joules / 3.6e3, "Wh")),
+      row("interruptions", answer.interruptions, counted),
+    ),
+  );
 }
 
 function ledgers() {
   if (!answer.finish) return put(at("ledger"), h("p", { class: "quiet" }, "No job came to its end."));
   const { useful, ...losses } = answer.ledger_s;
   const lost = Object.values(losses).reduce((sum, value) => sum + value, 0);
-  put(at("ledger"), ledger(answer.ledger_s, { total: "from start to end", text: span }),
-    useful > HARDLY * lost && lost > 0 && h("div", { class: "losses" }, h("h3", {}, `The ${percent(lost / (lost + useful))} that is not training`), ledger(losses, { total: "not training", text: span })));
+  put(
+    at("ledger"),
+    ledger(answer.ledger_s, { total: "from start to end", text: span }),
+    useful > HARDLY * lost &&
+      lost > 0 &&
+      h(
+        "div",
+        { class: "losses" },
+        h("h3", {}, `The ${percent(lost / (lost + useful))} that is not training`),
+        ledger(losses, { total: "not training", text: span }),
+      ),
+  );
 }
 
 function inputs() {
-  put(at("inputs"), h("table", {}, h("thead", {}, h("tr", {}, h("th", { class: "words" }, "what"), h("th", {}, "value"), h("th", { class: "words" }, "trust"), h("th", { class: "words" }, "from"))),
-    h("tbody", {}, answer.inputs.map((one) => h("tr", { data: { input: one.name, value: one.value } }, h("th", { scope: "row" }, one.name), h("td", { class: "nowrap" }, one.text), h("td", { class: "words" }, one.trust), h("td", { class: "words" }, one.source ?? ""))))));
+  put(
+    at("inputs"),
+    h(
+      "table",
+      {},
+      h(
+        "thead",
+        {},
+        h(
+          "tr",
+          {},
+          h("th", { class: "words" }, "what"),
+          h("th", {}, "value"),
+          h("th", { class: "words" }, "trust"),
+          h("th", { class: "words" }, "from"),
+        ),
+      ),
+      h(
+        "tbody",
+        {},
+        answer.inputs.map((one) =>
+          h(
+            "tr",
+            { data: { input: one.name, value: one.value } },
+            h("th", { scope: "row" }, one.name),
+            h("td", { class: "nowrap" }, one.text),
+            h("td", { class: "words" }, one.trust),
+            h("td", { class: "words" }, one.source ?? ""),
+          ),
+        ),
+      ),
+    ),
+  );
 }
 
 function proposals(found) {
   if (!found.length) return put(at("next"), h("p", { class: "quiet" }, "No single change of the job helps."));
-  put(at("next"), h("div", { class: "proposals" }, found.map((one) => {
-    const keys = Object.fromEntries(Object.entries(one.keys).map(([key, value]) => [`job.${key}`, value]));
-    const usd = one.saved_usd;
-    return h("button", { type: "button", data: { gained: one.gained_s ?? "" }, onclick: () => state.set(keys, { lasting: true }) },
-      h("span", {}, one.change), h("span", { class: "gain" }, one.gained_s === null ? "finishes" : `−${span(one.gained_s)}`),
-      h("small", {}, `${percent(one.effective_training_time)} effective${usd === null ? "" : `; ${usd >= 0 ? "saves" : "costs"} ${money(Math.abs(usd))}`}`));
-  })));
+  put(
+    at("next"),
+    h(
+      "div",
+      { class: "proposals" },
+      found.map((one) => {
+        const keys = Object.fromEntries(Object.entries(one.keys).map(([key, value]) => [`job.${key}`, value]));
+        const usd = one.saved_usd;
+        return h(
+          "button",
+          { type: "button", data: { gained: one.gained_s ?? "" }, onclick: () => state.set(keys, { lasting: true }) },
+          h("span", {}, one.change),
+          h("span", { class: "gain" }, one.gained_s === null ? "finishes" : `−${span(one.gained_s)}`),
+          h(
+            "small",
+            {},
+            `${percent(one.effective_training_time)} effective${usd === null ? "" : `; ${usd >= 0 ? "saves" : "costs"} ${money(Math.abs(usd))}`}`,
+          ),
+        );
+      }),
+    ),
+  );
 }
 
 if (!state.get("job.tokens") && !state.get("job.steps")) state.set({ "job.tokens": FIRST });

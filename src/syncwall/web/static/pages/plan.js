@@ -22,7 +22,9 @@ async function search() {
   searching(true);
   state.set({ "plan.go": "1" });
   try {
-    await follow("plan", asked, (said) => (said.answer ? shown(said.answer) : moved(said.progress)), { signal: mine.signal });
+    await follow("plan", asked, (said) => (said.answer ? shown(said.answer) : moved(said.progress)), {
+      signal: mine.signal,
+    });
   } catch (error) {
     if (error instanceof Refused) refused(error);
     else if (error.name !== "AbortError") put(at("refused"), "The server does not answer.");
@@ -54,16 +56,25 @@ function moved(share) {
 
 function refused(error) {
   faults(error.problems.filter(({ where }) => where));
-  put(at("refused"), error.message, /takes more than|memory/.test(error.message) ? " Keep some fields of your layout, or search on fewer nodes." : "");
+  put(
+    at("refused"),
+    error.message,
+    /takes more than|memory/.test(error.message) ? " Keep some fields of your layout, or search on fewer nodes." : "",
+  );
 }
 
 function shown(answer) {
   found = answer;
   put(at("verdict"), answer.verdict);
   at("verdict").className = `verdict ${answer.best.length ? "good" : "bad"}`;
-  put(at("about"), `${counted(answer.layouts_possible)} layouts are possible, ${counted(answer.layouts_fitting)} fit.`,
+  put(
+    at("about"),
+    `${counted(answer.layouts_possible)} layouts are possible, ${counted(answer.layouts_fitting)} fit.`,
     answer.yours_wrong ? ` Yours cannot be: ${answer.yours_wrong}.` : "",
-    answer.best.some(({ keys }) => Number(keys.cp ?? 1) > 1) ? " Layouts with cp are hopeful: ring attention is taken as hidden wherever its transfers are shorter than the computation." : "");
+    answer.best.some(({ keys }) => Number(keys.cp ?? 1) > 1)
+      ? " Layouts with cp are hopeful: ring attention is taken as hidden wherever its transfers are shorter than the computation."
+      : "",
+  );
   at("found").hidden = !answer.best.length;
   stale();
   drawn();
@@ -74,19 +85,38 @@ function drawn() {
   scatter(found, ticked());
   const focused = document.activeElement?.closest?.("tr")?.dataset.rank;
   put(at("best"), bestTable(found));
-  if (focused) at("best").querySelector(`tr[data-rank="${CSS.escape(focused)}"] input`)?.focus();
+  if (focused)
+    at("best")
+      .querySelector(`tr[data-rank="${CSS.escape(focused)}"] input`)
+      ?.focus();
   compare();
 }
 
 const compare = newest(async (signal) => {
-  const rows = Object.fromEntries([...found.best.map((row, number) => [String(number + 1), row]), ["yours", found.yours]]);
+  const rows = Object.fromEntries([
+    ...found.best.map((row, number) => [String(number + 1), row]),
+    ["yours", found.yours],
+  ]);
   const names = ticked().filter((rank) => rows[rank]);
   at("compare-panel").hidden = names.length < 2;
   if (names.length < 2) return;
   try {
-    const { runs } = await ask("compare", { runs: names.map((rank) => (rank === "yours" ? asked.run : taking(rows[rank]))) }, { signal });
-    put(at("compare"), comparison(runs, names.map((rank) => (rank === "yours" ? rank : `#${rank}`))));
-    put(at("compare-about"), `differences are to ${names[0] === "yours" ? "yours" : `#${names[0]}`}; small ones are left out`);
+    const { runs } = await ask(
+      "compare",
+      { runs: names.map((rank) => (rank === "yours" ? asked.run : taking(rows[rank]))) },
+      { signal },
+    );
+    put(
+      at("compare"),
+      comparison(
+        runs,
+        names.map((rank) => (rank === "yours" ? rank : `#${rank}`)),
+      ),
+    );
+    put(
+      at("compare-about"),
+      `differences are to ${names[0] === "yours" ? "yours" : `#${names[0]}`}; small ones are left out`,
+    );
   } catch (error) {
     if (!(error instanceof Refused)) throw error;
     put(at("compare"), h("p", { class: "fault" }, error.message));
@@ -96,7 +126,11 @@ const compare = newest(async (signal) => {
 /** The run with the layout of a row. */
 function taking(row) {
   const layout = { ...asked.run.layout, ...row.keys };
-  return { ...asked.run, nodes: row.nodes, layout: Object.fromEntries(Object.entries(layout).filter(([, value]) => value !== null)) };
+  return {
+    ...asked.run,
+    nodes: row.nodes,
+    layout: Object.fromEntries(Object.entries(layout).filter(([, value]) => value !== null)),
+  };
 }
 
 /** What was found holds for what was asked: say so when the run has changed since. */

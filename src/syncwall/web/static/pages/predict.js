@@ -7,8 +7,22 @@ import { faults, runForm, taken } from "../run_form.js";
 import * as state from "../state.js";
 import { timeline } from "../timeline.js";
 
-const MEMORY = { weights: "--gemm", gradients: "--exposed-dp", optimizer: "--optimizer", activations: "--attention", logits: "--head", gathered: "--exposed-tp", new_gradients: "--exposed-ep", reserve: "--contention" };
-const EXPORTS = { yaml: ["Run file (YAML)", "run.yaml", "application/yaml"], json: ["JSON", "prediction.json", "application/json"], perfetto: ["Perfetto trace", "step.json", "application/json"], html: ["Report (HTML)", "report.html", "text/html"] };
+const MEMORY = {
+  weights: "--gemm",
+  gradients: "--exposed-dp",
+  optimizer: "--optimizer",
+  activations: "--attention",
+  logits: "--head",
+  gathered: "--exposed-tp",
+  new_gradients: "--exposed-ep",
+  reserve: "--contention",
+};
+const EXPORTS = {
+  yaml: ["Run file (YAML)", "run.yaml", "application/yaml"],
+  json: ["JSON", "prediction.json", "application/json"],
+  perfetto: ["Perfetto trace", "step.json", "application/json"],
+  html: ["Report (HTML)", "report.html", "text/html"],
+};
 
 const predicted = newest(async (signal) => {
   at("answer").classList.add("stale");
@@ -27,7 +41,10 @@ const predicted = newest(async (signal) => {
 });
 
 const later = newest(async (signal) => {
-  const [line, next] = await Promise.allSettled([ask("timeline", state.run(), { signal }), ask("next", state.run(), { signal })]);
+  const [line, next] = await Promise.allSettled([
+    ask("timeline", state.run(), { signal }),
+    ask("next", state.run(), { signal }),
+  ]);
   if (signal.aborted) return;
   if (line.status === "fulfilled") timeline(at("timeline"), line.value, at("timeline-about"));
   else put(at("timeline"), h("p", { class: "quiet" }, line.reason.message));
@@ -52,9 +69,14 @@ function shown(answer) {
   put(at("ledger-about"), `${counted(answer.gpus)} GPUs, ${counted(answer.tokens)} tokens a step`);
   memory(answer);
   put(at("evidence"), answer.evidence);
-  const open = Object.entries(answer.left_open).map(([name, value]) => `${name} ${value}`).join(", ");
+  const open = Object.entries(answer.left_open)
+    .map(([name, value]) => `${name} ${value}`)
+    .join(", ");
   put(at("open"), open ? `Left open, and taken as: ${open}` : "");
-  put(at("assumed"), answer.assumed.map((line) => h("li", {}, line)));
+  put(
+    at("assumed"),
+    answer.assumed.map((line) => h("li", {}, line)),
+  );
 }
 
 function split({ layout, gpus, nodes, device }) {
@@ -65,54 +87,150 @@ function split({ layout, gpus, nodes, device }) {
 }
 
 function tile(id, name, value, beside, exact) {
-  return h("div", { class: "tile", data: { tile: id, value: exact } }, h("div", { class: "name" }, name), h("div", { class: "value" }, value), h("div", { class: "beside" }, beside));
+  return h(
+    "div",
+    { class: "tile", data: { tile: id, value: exact } },
+    h("div", { class: "name" }, name),
+    h("div", { class: "value" }, value),
+    h("div", { class: "beside" }, beside),
+  );
 }
 
 function tiles(answer, waits) {
   const [low, high] = answer.step_interval_s;
-  put(at("tiles"),
-    tile("step", "Step", duration(answer.step_s), [`80 %: ${duration(low)} to ${duration(high)}`, whisker(low, answer.step_s, high)], answer.step_s),
-    tile("tokens", "Tokens/s/GPU", counted(answer.tokens_per_s_per_gpu), `${prefixed(answer.tokens_per_s_per_gpu * answer.gpus, "tokens/s")} in all`, answer.tokens_per_s_per_gpu),
+  put(
+    at("tiles"),
+    tile(
+      "step",
+      "Step",
+      duration(answer.step_s),
+      [`80 %: ${duration(low)} to ${duration(high)}`, whisker(low, answer.step_s, high)],
+      answer.step_s,
+    ),
+    tile(
+      "tokens",
+      "Tokens/s/GPU",
+      counted(answer.tokens_per_s_per_gpu),
+      `${prefixed(answer.tokens_per_s_per_gpu * answer.gpus, "tokens/s")} in all`,
+      answer.tokens_per_s_per_gpu,
+    ),
     tile("mfu", "MFU", percent(answer.mfu), `HFU ${percent(answer.hfu)}; ${answer.mfu_convention}`, answer.mfu),
-    tile("waiting", "Waits for communication", percent(waits, 0), `${duration(answer.exposed_s)} of each step`, answer.exposed_s),
-    tile("memory", "Memory", `${figures(answer.memory_bytes / 1e9)} GB`, answer.fits ? `fits ${figures(answer.memory_size_bytes / 1e9)} GB` : `too much for ${figures(answer.memory_size_bytes / 1e9)} GB`, answer.memory_bytes));
+    tile(
+      "waiting",
+      "Waits for communication",
+      percent(waits, 0),
+      `${duration(answer.exposed_s)} of each step`,
+      answer.exposed_s,
+    ),
+    tile(
+      "memory",
+      "Memory",
+      `${figures(answer.memory_bytes / 1e9)} GB`,
+      answer.fits
+        ? `fits ${figures(answer.memory_size_bytes / 1e9)} GB`
+        : `too much for ${figures(answer.memory_size_bytes / 1e9)} GB`,
+      answer.memory_bytes,
+    ),
+  );
 }
 
 function whisker(low, middle, high) {
   const x = (value) => 4 + (192 * value) / (high * 1.1);
-  return s("svg", { class: "interval", viewBox: "0 0 200 14", preserveAspectRatio: "none", "aria-hidden": "true" },
-    s("line", { class: "whole", x1: 4, x2: 196, y1: 7, y2: 7 }), s("line", { class: "likely", x1: x(low), x2: x(high), y1: 7, y2: 7 }),
-    s("circle", { cx: x(middle), cy: 7, r: 4 }));
+  return s(
+    "svg",
+    { class: "interval", viewBox: "0 0 200 14", preserveAspectRatio: "none", "aria-hidden": "true" },
+    s("line", { class: "whole", x1: 4, x2: 196, y1: 7, y2: 7 }),
+    s("line", { class: "likely", x1: x(low), x2: x(high), y1: 7, y2: 7 }),
+    s("circle", { cx: x(middle), cy: 7, r: 4 }),
+  );
 }
 
 function memory(answer) {
   const parts = Object.entries(answer.memory_by_cause_bytes).filter(([, bytes]) => bytes > 0);
   const whole = Math.max(answer.memory_bytes, answer.memory_size_bytes);
   put(at("memory-about"), `${figures(answer.memory_bytes / 1e9)} of ${figures(answer.memory_size_bytes / 1e9)} GB`);
-  put(at("memory"),
-    h("div", { class: "memory-bar", "aria-hidden": "true" }, parts.map(([cause, bytes]) => h("span", { title: `${cause} ${figures(bytes / 1e9)} GB`, style: { width: `${(100 * bytes) / whole}%`, "--cause": `var(${MEMORY[cause] ?? "--other"})` } })),
-      !answer.fits && h("i", { style: { left: `${(100 * answer.memory_size_bytes) / whole}%` } })),
-    h("div", { class: "memory-parts" }, parts.map(([cause, bytes]) => h("div", { data: { cause, value: bytes } }, h("span", { class: "swatch", style: { "--cause": `var(${MEMORY[cause] ?? "--other"})` } }), `${cause.replaceAll("_", " ")} ${figures(bytes / 1e9)} GB`))));
+  put(
+    at("memory"),
+    h(
+      "div",
+      { class: "memory-bar", "aria-hidden": "true" },
+      parts.map(([cause, bytes]) =>
+        h("span", {
+          title: `${cause} ${figures(bytes / 1e9)} GB`,
+          style: { width: `${(100 * bytes) / whole}%`, "--cause": `var(${MEMORY[cause] ?? "--other"})` },
+        }),
+      ),
+      !answer.fits && h("i", { style: { left: `${(100 * answer.memory_size_bytes) / whole}%` } }),
+    ),
+    h(
+      "div",
+      { class: "memory-parts" },
+      parts.map(([cause, bytes]) =>
+        h(
+          "div",
+          { data: { cause, value: bytes } },
+          h("span", { class: "swatch", style: { "--cause": `var(${MEMORY[cause] ?? "--other"})` } }),
+          `${cause.replaceAll("_", " ")} ${figures(bytes / 1e9)} GB`,
+        ),
+      ),
+    ),
+  );
 }
 
 function proposals(found, step_s) {
   if (!found.length) return put(at("next"), h("p", { class: "quiet" }, "No single change of the layout helps."));
-  put(at("next"), h("div", { class: "proposals" }, found.map((one) => {
-    const faster = one.gained_s >= 0;
-    const fields = Object.fromEntries(Object.entries(one.layout).map(([key, value]) => [`layout.${key}`, value]));
-    return h("button", { type: "button", data: { gained: one.gained_s }, onclick: () => state.set(fields, { lasting: true }) },
-      h("span", {}, one.change), h("span", { class: `gain ${faster ? "" : "worse"}` }, `${faster ? "−" : "+"}${duration(Math.abs(one.gained_s))} (${faster ? "−" : "+"}${percent(Math.abs(one.gained_s) / step_s, 0)})`),
-      h("small", {}, `memory ${one.memory_bytes >= 0 ? "+" : "−"}${figures(Math.abs(one.memory_bytes) / 1e9)} GB`));
-  })));
+  put(
+    at("next"),
+    h(
+      "div",
+      { class: "proposals" },
+      found.map((one) => {
+        const faster = one.gained_s >= 0;
+        const fields = Object.fromEntries(Object.entries(one.layout).map(([key, value]) => [`layout.${key}`, value]));
+        return h(
+          "button",
+          { type: "button", data: { gained: one.gained_s }, onclick: () => state.set(fields, { lasting: true }) },
+          h("span", {}, one.change),
+          h(
+            "span",
+            { class: `gain ${faster ? "" : "worse"}` },
+            `${faster ? "−" : "+"}${duration(Math.abs(one.gained_s))} (${faster ? "−" : "+"}${percent(Math.abs(one.gained_s) / step_s, 0)})`,
+          ),
+          h("small", {}, `memory ${one.memory_bytes >= 0 ? "+" : "−"}${figures(Math.abs(one.memory_bytes) / 1e9)} GB`),
+        );
+      }),
+    ),
+  );
 }
 
 function exports() {
-  put(at("exports"), Object.entries(EXPORTS).map(([kind, [label, name, type]]) => h("button", { type: "button", data: { export: kind }, onclick: async () => {
-    download(name, await ask(`export/${kind}`, state.run()), type);
-  } }, label)), h("button", { type: "button", onclick: async (event) => {
-    await navigator.clipboard.writeText(location.href);
-    event.target.textContent = "Link copied";
-  } }, "Copy link"));
+  put(
+    at("exports"),
+    Object.entries(EXPORTS).map(([kind, [label, name, type]]) =>
+      h(
+        "button",
+        {
+          type: "button",
+          data: { export: kind },
+          onclick: async () => {
+            download(name, await ask(`export/${kind}`, state.run()), type);
+          },
+        },
+        label,
+      ),
+    ),
+    h(
+      "button",
+      {
+        type: "button",
+        onclick: async (event) => {
+          await navigator.clipboard.writeText(location.href);
+          event.target.textContent = "Link copied";
+        },
+      },
+      "Copy link",
+    ),
+  );
 }
 
 await runForm();

@@ -8,7 +8,8 @@ import { collectiveFilm, collectiveDetails } from "../step/collective.js";
 import { controls } from "../step/controls.js";
 import { pipelineFilm, pipelineDetails } from "../step/pipeline.js";
 import { player } from "../step/player.js";
-import { sharesTable, teamFilm } from "../step/team.js";
+import { teamFilm } from "../step/team.js";
+import { sharesTable } from "../step/team_lanes.js";
 
 const TABS = { team: "Data-parallel step", collective: "Ring and tree", pipeline: "Pipeline" };
 const tab = () => (state.get("step.tab") in TABS ? state.get("step.tab") : "team");
@@ -17,15 +18,22 @@ let answer = null;
 let drawn = "";
 let width = 0;
 
-const films = player(at("player"), { moved: (t) => state.set({ "step.at": t }), told: (text) => put(at("told"), text) });
+const films = player(at("player"), {
+  moved: (t) => state.set({ "step.at": t }),
+  told: (text) => put(at("told"), text),
+});
 
 /** What the page asks for, and where. */
 function question() {
   const run = state.run();
   const workers = Math.max(4, Math.round(number("step.workers", 6, 8)));
-  const slow = { slow: number("step.slow", 1, 5), worker: Math.round(number("step.worker", 3, tab() === "pipeline" ? 16 : 8)) };
+  const slow = {
+    slow: number("step.slow", 1, 5),
+    worker: Math.round(number("step.worker", 3, tab() === "pipeline" ? 16 : 8)),
+  };
   if (tab() === "pipeline") return ["step/pipeline", { run, ...slow }];
-  if (tab() === "collective") return ["step/collective", { run, workers, size: Number(state.get("step.size")) || null }];
+  if (tab() === "collective")
+    return ["step/collective", { run, workers, size: Number(state.get("step.size")) || null }];
   const mode = ["ddp", "fsdp"].includes(state.get("step.mode")) ? state.get("step.mode") : "run";
   return ["step", { run, mode, workers, ...slow }];
 }
@@ -63,7 +71,10 @@ function heard(changes) {
   const now = JSON.stringify([tab(), question()]);
   const back = !Object.keys(changes).length; // the address itself changed, so its moment counts
   if (back) drawn = "";
-  if (now !== asked) { asked = now; found(); } else if (answer && (back || "step.way" in changes)) draw();
+  if (now !== asked) {
+    asked = now;
+    found();
+  } else if (answer && (back || "step.way" in changes)) draw();
   controls(at("controls"), tab(), answer);
 }
 
@@ -83,7 +94,23 @@ function tabs() {
     at(`tab-${next}`).focus();
   };
   if (!at("tabs").children.length) {
-    put(at("tabs"), Object.entries(TABS).map(([name, title]) => h("button", { type: "button", role: "tab", id: `tab-${name}`, "aria-controls": "film", onkeydown: moved, onclick: () => state.set({ "step.tab": name === "team" ? null : name, "step.at": null }, { lasting: true }) }, title)));
+    put(
+      at("tabs"),
+      Object.entries(TABS).map(([name, title]) =>
+        h(
+          "button",
+          {
+            type: "button",
+            role: "tab",
+            id: `tab-${name}`,
+            "aria-controls": "film",
+            onkeydown: moved,
+            onclick: () => state.set({ "step.tab": name === "team" ? null : name, "step.at": null }, { lasting: true }),
+          },
+          title,
+        ),
+      ),
+    );
   }
   for (const button of at("tabs").children) {
     const chosen = button.id === `tab-${tab()}`;
@@ -108,27 +135,64 @@ function draw() {
   drawn = which;
   at("film").dataset.shown = tab();
   controls(at("controls"), tab(), answer);
-  films.load({ ...film, show(t, event, index) {
-    film.show(t, event, index);
-    put(at("says"), event.text);
-    for (const one of at("phases").children) one.toggleAttribute("data-now", Number(one.dataset.phase) === event.phase);
-  } }, wanted);
+  films.load(
+    {
+      ...film,
+      show(t, event, index) {
+        film.show(t, event, index);
+        put(at("says"), event.text);
+        for (const one of at("phases").children)
+          one.toggleAttribute("data-now", Number(one.dataset.phase) === event.phase);
+      },
+    },
+    wanted,
+  );
 }
 
 function teamView(seek) {
   const film = teamFilm(answer, width, seek);
   said(answer.verdict, answer.lost_s > 0 ? "bad" : answer.fits ? "good" : "warn", answer.step_s, [
-    `Predicted step ${duration(answer.step_s)}: ${answer.layout}${answer.fits ? "" : `; needs ${prefixed(answer.memory_bytes, "B")} of memory and does not fit ${prefixed(answer.memory_size_bytes, "B")}, drawn all the same`}.`]);
+    `Predicted step ${duration(answer.step_s)}: ${answer.layout}${answer.fits ? "" : `; needs ${prefixed(answer.memory_bytes, "B")} of memory and does not fit ${prefixed(answer.memory_size_bytes, "B")}, drawn all the same`}.`,
+  ]);
   at("verdict").dataset.lost = answer.lost_s;
-  phases(answer.phases.map(({ name, seconds }, index) => [index + 1, name, index ? duration(seconds) : "taken as 0 s"]), (index) => seek(index === 1 ? film.from : answer.phases[index - 1].start_s));
-  legend([["forward", "forward"], ["backward", "backward"], ["update", "update"], ["weights", "weights"], ["gradients", "gradients"], ["tokens", "tokens"], ["waits", "waits"]].filter(([kind]) => !["weights", "gradients", "tokens"].includes(kind) || answer.flights.some((one) => one.kind === kind)));
+  phases(
+    answer.phases.map(({ name, seconds }, index) => [index + 1, name, index ? duration(seconds) : "taken as 0 s"]),
+    (index) => seek(index === 1 ? film.from : answer.phases[index - 1].start_s),
+  );
+  legend(
+    [
+      ["forward", "forward"],
+      ["backward", "backward"],
+      ["update", "update"],
+      ["weights", "weights"],
+      ["gradients", "gradients"],
+      ["tokens", "tokens"],
+      ["waits", "waits"],
+    ].filter(
+      ([kind]) => !["weights", "gradients", "tokens"].includes(kind) || answer.flights.some((one) => one.kind === kind),
+    ),
+  );
   put(at("details-name"), `Where the ${duration(answer.span_s)} of each worker go`);
-  put(at("details"), sharesTable(answer), h("p", { class: "small quiet" }, "The step: ", Object.entries(answer.parts_s).filter(([, s]) => Math.abs(s) > 1e-9).map(([name, seconds]) => `${name} ${duration(seconds)}`).join(" + "), ` = ${duration(answer.step_s)}, as predicted.`));
+  put(
+    at("details"),
+    sharesTable(answer),
+    h(
+      "p",
+      { class: "small quiet" },
+      "The step: ",
+      Object.entries(answer.parts_s)
+        .filter(([, s]) => Math.abs(s) > 1e-9)
+        .map(([name, seconds]) => `${name} ${duration(seconds)}`)
+        .join(" + "),
+      ` = ${duration(answer.step_s)}, as predicted.`,
+    ),
+  );
   notes([
     `${answer.workers} of ${answer.dp} data-parallel workers${answer.pp > 1 ? ", on the last pipeline stage" : ""}; each is ${answer.gpus_each} GPU${answer.gpus_each > 1 ? "s" : ""}, and all that are not drawn are like those that are not slow.`,
     `Durations are the prediction's own. The last of ${answer.microbatches} micro batches is drawn, with all workers beginning it together${answer.microbatches > 1 ? "; what a slow worker costs in those before is counted in the step" : ""}.`,
     "Neighbouring layers, buckets and collectives are drawn as one where there are too many to see, and their short waits together at the end of the piece; the seconds are exact.",
-    answer.hidden_s > 1e-9 && `The pipeline is interleaved: the prediction hides another ${duration(answer.hidden_s)} of the exchange behind other chunks of the same rank, which are not drawn.`,
+    answer.hidden_s > 1e-9 &&
+      `The pipeline is interleaved: the prediction hides another ${duration(answer.hidden_s)} of the exchange behind other chunks of the same rank, which are not drawn.`,
     "A collective starts when the last worker is ready. A worker that waits beyond what the wires alone would take waits for the slowest.",
     "In a card, the bar is the model: forward fills it from the left, backward comes back from the right, and the lower edge shows whose gradients all workers have.",
   ]);
@@ -150,8 +214,19 @@ function pipelineView(seek) {
   const film = pipelineFilm(answer, width, seek);
   said(film.verdict, answer.slow > 1 ? "bad" : "", null, [film.lead]);
   const names = ["Filling", "One forward, one backward", "Draining"];
-  phases(names.map((name, index) => [index + 1, name, duration((answer.phases[index + 1] ?? answer.span_s) - answer.phases[index])]), (index) => seek(answer.phases[index - 1]));
-  legend([["forward", "forward"], ["backward", "backward"], ["waits", "bubble: nothing to do"]]);
+  phases(
+    names.map((name, index) => [
+      index + 1,
+      name,
+      duration((answer.phases[index + 1] ?? answer.span_s) - answer.phases[index]),
+    ]),
+    (index) => seek(answer.phases[index - 1]),
+  );
+  legend([
+    ["forward", "forward"],
+    ["backward", "backward"],
+    ["waits", "bubble: nothing to do"],
+  ]);
   put(at("details-name"), "Each stage");
   put(at("details"), pipelineDetails(answer));
   notes(film.notes);
@@ -167,15 +242,49 @@ function said(verdict, mood, step_s, lead) {
 }
 
 function phases(list, seek) {
-  put(at("phases"), list.map(([index, name, about]) => h("li", { data: { phase: index } }, h("button", { type: "button", onclick: () => seek(index) }, h("b", {}, `${index} ${name}`), h("span", {}, about)))));
+  put(
+    at("phases"),
+    list.map(([index, name, about]) =>
+      h(
+        "li",
+        { data: { phase: index } },
+        h(
+          "button",
+          { type: "button", onclick: () => seek(index) },
+          h("b", {}, `${index} ${name}`),
+          h("span", {}, about),
+        ),
+      ),
+    ),
+  );
   at("phases").hidden = !list.length;
 }
 
-const legend = (list) => put(at("legend"), list.map(([kind, name]) => h("span", {}, h("i", { class: `key ${kind}` }), name)), h("span", { class: "keys no-print" }, h("kbd", {}, "space"), " play  ", h("kbd", {}, "←"), " ", h("kbd", {}, "→"), " step"));
-const notes = (list) => put(at("notes"), list.filter(Boolean).map((one) => h("li", {}, one)));
+const legend = (list) =>
+  put(
+    at("legend"),
+    list.map(([kind, name]) => h("span", {}, h("i", { class: `key ${kind}` }), name)),
+    h(
+      "span",
+      { class: "keys no-print" },
+      h("kbd", {}, "space"),
+      " play  ",
+      h("kbd", {}, "←"),
+      " ",
+      h("kbd", {}, "→"),
+      " step",
+    ),
+  );
+const notes = (list) =>
+  put(
+    at("notes"),
+    list.filter(Boolean).map((one) => h("li", {}, one)),
+  );
 
 await runForm();
 state.heard(heard);
 heard({});
-new ResizeObserver(() => { if (Math.abs(Math.floor(at("scene").clientWidth) - width) > 2) draw(); }).observe(at("scene"));
+new ResizeObserver(() => {
+  if (Math.abs(Math.floor(at("scene").clientWidth) - width) > 2) draw();
+}).observe(at("scene"));
 addEventListener("themechange", () => tab() === "collective" && draw());

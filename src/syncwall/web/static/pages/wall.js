@@ -24,7 +24,11 @@ const asked = newest(async (signal) => {
   put(at("command"), `${state.command("plan wall")} --most ${most()}`);
   try {
     const others = comparisons();
-    const found = await ask("wall", { run: state.run(), most: most(), scaling: scaling(), others: others.map(edited) }, { signal });
+    const found = await ask(
+      "wall",
+      { run: state.run(), most: most(), scaling: scaling(), others: others.map(edited) },
+      { signal },
+    );
     answer = { ...found, names: ["this run", ...others.map(label)] };
     faults();
     later();
@@ -66,8 +70,11 @@ async function shown() {
   put(at("verdict"), first.verdict);
   at("verdict").className = `verdict ${first.falls ? "warn" : "good"}`;
   put(at("why"), first.why);
-  put(at("means"), `${first.model} on ${first.cluster}; ${first.layout} as on ${counted(first.stated_gpus)} GPUs, data parallelism grows; ${first.batch}. `
-    + `Efficiency: speed of a GPU over that on ${counted(first.base.gpus)} GPUs, the fewest on which it fits${first.may_not_fit ? " (it may not: the memory is short)" : ""}. A + means that the curve ends there.`);
+  put(
+    at("means"),
+    `${first.model} on ${first.cluster}; ${first.layout} as on ${counted(first.stated_gpus)} GPUs, data parallelism grows; ${first.batch}. ` +
+      `Efficiency: speed of a GPU over that on ${counted(first.base.gpus)} GPUs, the fewest on which it fits${first.may_not_fit ? " (it may not: the memory is short)" : ""}. A + means that the curve ends there.`,
+  );
   put(at("summary"), summary(answer.runs, answer.names, answer.levels));
   await drawn();
 }
@@ -79,28 +86,78 @@ async function drawn() {
   const wanted = Number(state.get("wall.of", "0"));
   const chosen = runs[wanted]?.gpus ? wanted : 0;
   const several = runs.flatMap((run, index) => (run.gpus ? [index] : []));
-  put(at("area-of"), several.length > 1 && h("label", { class: "small" }, "of", h("select", { onchange: (event) => state.set({ "wall.of": event.target.value === "0" ? null : event.target.value }) },
-    several.map((index) => h("option", { value: index, selected: index === chosen }, names[index])))));
+  put(
+    at("area-of"),
+    several.length > 1 &&
+      h(
+        "label",
+        { class: "small" },
+        "of",
+        h(
+          "select",
+          { onchange: (event) => state.set({ "wall.of": event.target.value === "0" ? null : event.target.value }) },
+          several.map((index) => h("option", { value: index, selected: index === chosen }, names[index])),
+        ),
+      ),
+  );
   put(at("table"), counts(runs[chosen]));
   put(at("legend"), legend(runs[chosen]));
   await Promise.all([curves(at("curve"), runs, names, measure()), area(at("area"), runs[chosen])]);
 }
 
 function segments(name, options, current, key, first) {
-  return h("div", { class: "segments", role: "group", "aria-label": name }, Object.entries(options).map(([value, text]) =>
-    h("button", { type: "button", "aria-pressed": String(value === current), data: { choice: value }, onclick: () => state.set({ [key]: value === first ? null : value }, { lasting: true }) }, text)));
+  return h(
+    "div",
+    { class: "segments", role: "group", "aria-label": name },
+    Object.entries(options).map(([value, text]) =>
+      h(
+        "button",
+        {
+          type: "button",
+          "aria-pressed": String(value === current),
+          data: { choice: value },
+          onclick: () => state.set({ [key]: value === first ? null : value }, { lasting: true }),
+        },
+        text,
+      ),
+    ),
+  );
 }
 
 function controls() {
   const focus = document.activeElement?.dataset.choice;
   const sizes = Array.from({ length: 11 }, (_, i) => 2 ** (10 + i));
   const listed = sizes.includes(most()) ? sizes : [...sizes, most()].sort((a, b) => a - b);
-  put(at("controls"),
+  put(
+    at("controls"),
     segments("How it grows", { strong: "Strong", weak: "Weak" }, scaling(), "wall.scaling", "strong"),
-    segments("What is shown", Object.fromEntries(Object.entries(MEASURES).map(([key, one]) => [key, one.label])), measure(), "wall.measure", "efficiency"),
-    h("label", { class: "small" }, "up to", h("select", { "aria-label": "Most GPUs", onchange: (event) => state.set({ "wall.most": Number(event.target.value) === MOST ? null : event.target.value }, { lasting: true }) },
-      listed.map((value) => h("option", { value, selected: value === most() }, `${counted(value)} GPUs`)))));
-  for (const button of at("controls").querySelectorAll("button")) if (button.dataset.choice in WAYS) button.title = WAYS[button.dataset.choice];
+    segments(
+      "What is shown",
+      Object.fromEntries(Object.entries(MEASURES).map(([key, one]) => [key, one.label])),
+      measure(),
+      "wall.measure",
+      "efficiency",
+    ),
+    h(
+      "label",
+      { class: "small" },
+      "up to",
+      h(
+        "select",
+        {
+          "aria-label": "Most GPUs",
+          onchange: (event) =>
+            state.set(
+              { "wall.most": Number(event.target.value) === MOST ? null : event.target.value },
+              { lasting: true },
+            ),
+        },
+        listed.map((value) => h("option", { value, selected: value === most() }, `${counted(value)} GPUs`)),
+      ),
+    ),
+  );
+  for (const button of at("controls").querySelectorAll("button"))
+    if (button.dataset.choice in WAYS) button.title = WAYS[button.dataset.choice];
   if (focus) at("controls").querySelector(`[data-choice="${focus}"]`)?.focus();
 }
 
@@ -112,8 +169,10 @@ at("copy").addEventListener("click", async (event) => {
 });
 state.heard((changes) => {
   const keys = Object.keys(changes);
-  if (keys.length && keys.every((key) => DRAWN.includes(key))) { controls(); drawn(); }
-  else asked();
+  if (keys.length && keys.every((key) => DRAWN.includes(key))) {
+    controls();
+    drawn();
+  } else asked();
 });
 addEventListener("themechange", drawn);
 asked();

@@ -11,24 +11,80 @@ export const ticked = () => state.get("plan.compare").split(",").filter(Boolean)
 
 /** The table of an answer. */
 export function bestTable(answer) {
-  const rows = [...answer.best.map((row, number) => [String(number + 1), row]), ...(answer.yours ? [["yours", answer.yours]] : [])];
+  const rows = [
+    ...answer.best.map((row, number) => [String(number + 1), row]),
+    ...(answer.yours ? [["yours", answer.yours]] : []),
+  ];
   const several = new Set(rows.map(([, row]) => row.gpus)).size > 1;
   const cells = Object.keys(rows[0]?.[1].cells ?? {});
   const cost = answer.has_price ? "USD/Gtoken" : "GPU-h/Gtoken";
-  return h("table", { class: "best" }, h("caption", { class: "visually-hidden" }, "The best layouts"),
-    h("thead", {}, h("tr", {}, h("th", { class: "words" }, "#"), several && h("th", {}, "GPUs"), cells.map((name) => h("th", { class: `spread ${WORDS.includes(name) ? "words" : ""}` }, name)),
-      ["step", "tokens/s/GPU", "MFU", "GB"].map((name) => h("th", {}, name)), ["waits", cost].map((name) => h("th", { class: "spread" }, name)), h("th", { class: "no-print" }, h("span", { class: "visually-hidden" }, "take it")))),
-    h("tbody", {}, rows.flatMap(([rank, row]) => [line(rank, row, cells, several), h("tr", { class: "narrow-only", "aria-hidden": "true" }, h("td", { class: "words small quiet", colspan: 7 }, row.said))])));
+  return h(
+    "table",
+    { class: "best" },
+    h("caption", { class: "visually-hidden" }, "The best layouts"),
+    h(
+      "thead",
+      {},
+      h(
+        "tr",
+        {},
+        h("th", { class: "words" }, "#"),
+        several && h("th", {}, "GPUs"),
+        cells.map((name) => h("th", { class: `spread ${WORDS.includes(name) ? "words" : ""}` }, name)),
+        ["step", "tokens/s/GPU", "MFU", "GB"].map((name) => h("th", {}, name)),
+        ["waits", cost].map((name) => h("th", { class: "spread" }, name)),
+        h("th", { class: "no-print" }, h("span", { class: "visually-hidden" }, "take it")),
+      ),
+    ),
+    h(
+      "tbody",
+      {},
+      rows.flatMap(([rank, row]) => [
+        line(rank, row, cells, several),
+        h(
+          "tr",
+          { class: "narrow-only", "aria-hidden": "true" },
+          h("td", { class: "words small quiet", colspan: 7 }, row.said),
+        ),
+      ]),
+    ),
+  );
 }
 
 function line(rank, row, cells, several) {
   const isYours = rank === "yours";
-  return h("tr", { class: isYours ? "yours" : "", data: { rank, value: row.step_s, memory: row.memory_bytes } },
-    h("th", { scope: "row" }, h("label", { class: "check" }, h("input", { type: "checkbox", checked: ticked().includes(rank), "aria-label": `Compare ${isYours ? "yours" : `number ${rank}`}: ${row.said}`, onchange: tick(rank) }), rank)),
-    several && h("td", {}, counted(row.gpus)), cells.map((name) => h("td", { class: `spread ${WORDS.includes(name) ? "words" : ""}` }, row.cells[name])),
-    h("td", { class: "nowrap" }, duration(row.step_s)), h("td", {}, counted(row.tokens_per_s_per_gpu)), h("td", { class: "nowrap" }, percent(row.mfu)),
-    h("td", { class: row.fits ? "" : "fault" }, figures(row.memory_bytes / 1e9)), h("td", { class: "nowrap spread" }, percent(row.exposed_s / row.step_s, 0)), h("td", { class: "spread" }, figures(row.cost)),
-    h("td", { class: "nowrap no-print" }, !isYours && h("a", { href: taken(row), "aria-label": `Use number ${rank}` }, "use this")));
+  return h(
+    "tr",
+    { class: isYours ? "yours" : "", data: { rank, value: row.step_s, memory: row.memory_bytes } },
+    h(
+      "th",
+      { scope: "row" },
+      h(
+        "label",
+        { class: "check" },
+        h("input", {
+          type: "checkbox",
+          checked: ticked().includes(rank),
+          "aria-label": `Compare ${isYours ? "yours" : `number ${rank}`}: ${row.said}`,
+          onchange: tick(rank),
+        }),
+        rank,
+      ),
+    ),
+    several && h("td", {}, counted(row.gpus)),
+    cells.map((name) => h("td", { class: `spread ${WORDS.includes(name) ? "words" : ""}` }, row.cells[name])),
+    h("td", { class: "nowrap" }, duration(row.step_s)),
+    h("td", {}, counted(row.tokens_per_s_per_gpu)),
+    h("td", { class: "nowrap" }, percent(row.mfu)),
+    h("td", { class: row.fits ? "" : "fault" }, figures(row.memory_bytes / 1e9)),
+    h("td", { class: "nowrap spread" }, percent(row.exposed_s / row.step_s, 0)),
+    h("td", { class: "spread" }, figures(row.cost)),
+    h(
+      "td",
+      { class: "nowrap no-print" },
+      !isYours && h("a", { href: taken(row), "aria-label": `Use number ${rank}` }, "use this"),
+    ),
+  );
 }
 
 const tick = (rank) => (event) => {

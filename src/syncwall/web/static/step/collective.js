@@ -10,33 +10,76 @@ export function collectiveFilm(answer, width, way) {
   const picture = way === "ring" ? ringPicture(answer, drawn, width) : treePicture(answer, drawn, width);
   const half = drawn.events.find(({ phase }) => phase === 2)?.at_s ?? 0;
   const second = way === "ring" ? "All-gather: sums go round" : "Down: sums to all";
-  const about = (from, to) => (drawn.seconds === null ? `steps ${from + 1} to ${to}` : `steps ${from + 1} to ${to}, ${duration((to - from) * each)}`);
+  const about = (from, to) =>
+    drawn.seconds === null
+      ? `steps ${from + 1} to ${to}`
+      : `steps ${from + 1} to ${to}, ${duration((to - from) * each)}`;
   const middle = Math.round(half / each);
   return {
-    scene: picture.element, from: 0, to: drawn.steps * each, events: drawn.events, verdict: answer.verdict,
-    show(t) { picture.at(t / each); },
+    scene: picture.element,
+    from: 0,
+    to: drawn.steps * each,
+    events: drawn.events,
+    verdict: answer.verdict,
+    show(t) {
+      picture.at(t / each);
+    },
     clock: drawn.seconds === null ? (t) => `step ${Math.min(Math.floor(t) + 1, drawn.steps)} of ${drawn.steps}` : null,
-    phases: [[1, way === "ring" ? "Reduce-scatter: sums form" : "Up: sums form", about(0, middle)], [2, second, about(middle, drawn.steps)]],
+    phases: [
+      [1, way === "ring" ? "Reduce-scatter: sums form" : "Up: sums form", about(0, middle)],
+      [2, second, about(middle, drawn.steps)],
+    ],
     starts: [0, half],
     lead: `Drawn: ${way} of ${answer.workers} workers, ${drawn.name ? `${drawn.name}, ${duration(drawn.seconds)} for the real ${counted(answer.ranks)} ranks` : "which NCCL does not offer here"}. Size: ${prefixed(answer.bytes, "B")}, ${answer.what}.`,
-    legend: [["one", "a part of the sum: it is added to"], ["whole", "the whole sum: it is passed on"]],
+    legend: [
+      ["one", "a part of the sum: it is added to"],
+      ["whole", "the whole sum: it is passed on"],
+    ],
     notes: [
       `The order of moves is that of ${answer.workers} workers; the time is the prediction's for ${counted(answer.ranks)} ranks in ${counted(answer.domains)} scale-up domain${answer.domains > 1 ? "s" : ""}, shared out evenly over the ${drawn.steps} steps that are drawn.`,
-      way === "ring" ? `Each rank sends 2 (n − 1) / n of the data: ${percent((2 * (answer.ranks - 1)) / answer.ranks, 0)} of ${prefixed(answer.bytes, "B")}, however many ranks there are, but in 2 (n − 1) steps one after the other: ${counted(drawn.real_steps)} here.`
+      way === "ring"
+        ? `Each rank sends 2 (n − 1) / n of the data: ${percent((2 * (answer.ranks - 1)) / answer.ranks, 0)} of ${prefixed(answer.bytes, "B")}, however many ranks there are, but in 2 (n − 1) steps one after the other: ${counted(drawn.real_steps)} here.`
         : "A tree is as deep as the logarithm of its ranks, so small messages arrive soon. NCCL uses two trees, each for half of the data, so that every rank sends and receives alike; inside a node it uses a chain.",
-      ["fsdp", "zero2", "zero1"].includes(answer.shard) && "With sharding the two halves of a ring stand alone: gradients need the reduce-scatter only, weights the all-gather only.",
-      answer.chosen?.startsWith("NVLS") && "NVLS: the NVLink switches add up, so that each rank sends and receives the data once.",
+      ["fsdp", "zero2", "zero1"].includes(answer.shard) &&
+        "With sharding the two halves of a ring stand alone: gradients need the reduce-scatter only, weights the all-gather only.",
+      answer.chosen?.startsWith("NVLS") &&
+        "NVLS: the NVLink switches add up, so that each rank sends and receives the data once.",
     ],
   };
 }
 
 function worker(answer, drawn, { x, y, cell }, number) {
-  const cells = Array.from({ length: drawn.chunks }, (_, chunk) => s("rect", { class: "cell", x: x + 2 - (drawn.chunks * cell) / 2 + chunk * cell, y: y - 5, width: cell - 3, height: 18, rx: 2 }));
-  const fills = cells.map((one) => { const fill = one.cloneNode(); fill.setAttribute("class", "fill"); return fill; });
+  const cells = Array.from({ length: drawn.chunks }, (_, chunk) =>
+    s("rect", {
+      class: "cell",
+      x: x + 2 - (drawn.chunks * cell) / 2 + chunk * cell,
+      y: y - 5,
+      width: cell - 3,
+      height: 18,
+      rx: 2,
+    }),
+  );
+  const fills = cells.map((one) => {
+    const fill = one.cloneNode();
+    fill.setAttribute("class", "fill");
+    return fill;
+  });
   const wide = drawn.chunks * cell + 14;
   return {
-    x, y,
-    group: s("g", {}, s("rect", { class: "card", x: x - wide / 2, y: y - 26, width: wide, height: 46, rx: 7 }), s("text", { class: "strong", x, y: y - 11, "text-anchor": "middle" }, wide > 70 ? `worker ${number + 1}` : number + 1), cells, fills),
+    x,
+    y,
+    group: s(
+      "g",
+      {},
+      s("rect", { class: "card", x: x - wide / 2, y: y - 26, width: wide, height: 46, rx: 7 }),
+      s(
+        "text",
+        { class: "strong", x, y: y - 11, "text-anchor": "middle" },
+        wide > 70 ? `worker ${number + 1}` : number + 1,
+      ),
+      cells,
+      fills,
+    ),
     at(held) {
       fills.forEach((fill, chunk) => {
         const share = held[chunk] / answer.workers;
@@ -50,32 +93,55 @@ function worker(answer, drawn, { x, y, cell }, number) {
 
 function film(answer, drawn, { width, height, places, roads }) {
   const workers = places.map((place, number) => worker(answer, drawn, place, number));
-  const most = Math.max(...Array.from({ length: drawn.steps }, (_, step) => drawn.moves.filter((move) => move[0] === step).length));
-  const packets = Array.from({ length: most }, () => ({ box: s("rect", { class: "packet", width: 22, height: 18, rx: 3 }), text: s("text", { class: "on", "text-anchor": "middle" }) }));
-  const element = s("svg", { class: "scene", width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `${answer.workers} workers exchange ${drawn.chunks} chunks in ${drawn.steps} steps` },
-    roads.map(([a, b]) => s("line", { class: "road", x1: places[a].x, y1: places[a].y, x2: places[b].x, y2: places[b].y })), workers.map(({ group }) => group), packets.map(({ box, text }) => s("g", {}, box, text)));
-  return { element, at(moment) {
-    const step = Math.min(Math.floor(moment + 1e-9), drawn.steps);
-    workers.forEach((one, number) => one.at(drawn.held[step][number]));
-    const moves = drawn.moves.filter((move) => move[0] === step);
-    const share = 0.3 + 0.4 * Math.min(1, Math.max(0, moment - step)); // between the cards, so that a still picture shows it too
-    packets.forEach(({ box, text }, index) => {
-      const move = moves[index];
-      box.setAttribute("visibility", move ? "visible" : "hidden");
-      text.setAttribute("visibility", move ? "visible" : "hidden");
-      if (!move) return;
-      const [, from, to, chunk, adds] = move;
-      const side = adds ? -1 : 1;
-      const x = places[from].x + (places[to].x - places[from].x) * share + (places[from].x === places[to].x ? 14 * side : 0);
-      const y = places[from].y + (places[to].y - places[from].y) * share;
-      box.setAttribute("class", `packet ${adds ? "gradients" : "copied"}`);
-      box.setAttribute("x", x - 11);
-      box.setAttribute("y", y - 9);
-      text.setAttribute("x", x);
-      text.setAttribute("y", y + 5);
-      text.textContent = chunk + 1;
-    });
-  } };
+  const most = Math.max(
+    ...Array.from({ length: drawn.steps }, (_, step) => drawn.moves.filter((move) => move[0] === step).length),
+  );
+  const packets = Array.from({ length: most }, () => ({
+    box: s("rect", { class: "packet", width: 22, height: 18, rx: 3 }),
+    text: s("text", { class: "on", "text-anchor": "middle" }),
+  }));
+  const element = s(
+    "svg",
+    {
+      class: "scene",
+      width,
+      height,
+      viewBox: `0 0 ${width} ${height}`,
+      role: "img",
+      "aria-label": `${answer.workers} workers exchange ${drawn.chunks} chunks in ${drawn.steps} steps`,
+    },
+    roads.map(([a, b]) =>
+      s("line", { class: "road", x1: places[a].x, y1: places[a].y, x2: places[b].x, y2: places[b].y }),
+    ),
+    workers.map(({ group }) => group),
+    packets.map(({ box, text }) => s("g", {}, box, text)),
+  );
+  return {
+    element,
+    at(moment) {
+      const step = Math.min(Math.floor(moment + 1e-9), drawn.steps);
+      workers.forEach((one, number) => one.at(drawn.held[step][number]));
+      const moves = drawn.moves.filter((move) => move[0] === step);
+      const share = 0.3 + 0.4 * Math.min(1, Math.max(0, moment - step)); // between the cards, so that a still picture shows it too
+      packets.forEach(({ box, text }, index) => {
+        const move = moves[index];
+        box.setAttribute("visibility", move ? "visible" : "hidden");
+        text.setAttribute("visibility", move ? "visible" : "hidden");
+        if (!move) return;
+        const [, from, to, chunk, adds] = move;
+        const side = adds ? -1 : 1;
+        const x =
+          places[from].x + (places[to].x - places[from].x) * share + (places[from].x === places[to].x ? 14 * side : 0);
+        const y = places[from].y + (places[to].y - places[from].y) * share;
+        box.setAttribute("class", `packet ${adds ? "gradients" : "copied"}`);
+        box.setAttribute("x", x - 11);
+        box.setAttribute("y", y - 9);
+        text.setAttribute("x", x);
+        text.setAttribute("y", y + 5);
+        text.textContent = chunk + 1;
+      });
+    },
+  };
 }
 
 function ringPicture(answer, drawn, width) {
@@ -85,14 +151,30 @@ function ringPicture(answer, drawn, width) {
   const wide = drawn.chunks * cell + 14;
   const down = Math.ceil(count / 2);
   const height = narrow ? 96 * down - 40 : 330;
-  const places = narrow ? Array.from({ length: count }, (_, number) => { // down the right side, up the left one
-    const right = number < down;
-    return { x: right ? width - wide / 2 - 24 : wide / 2 + 24, y: 28 + 96 * (right ? number : count - 1 - number), cell };
-  }) : Array.from({ length: count }, (_, number) => {
-    const angle = -Math.PI / 2 + (2 * Math.PI * number) / count;
-    return { x: width / 2 + Math.min(width / 2 - wide / 2 - 2, 330) * Math.cos(angle), y: height / 2 + 4 + (height / 2 - 34) * Math.sin(angle), cell };
+  const places = narrow
+    ? Array.from({ length: count }, (_, number) => {
+        // down the right side, up the left one
+        const right = number < down;
+        return {
+          x: right ? width - wide / 2 - 24 : wide / 2 + 24,
+          y: 28 + 96 * (right ? number : count - 1 - number),
+          cell,
+        };
+      })
+    : Array.from({ length: count }, (_, number) => {
+        const angle = -Math.PI / 2 + (2 * Math.PI * number) / count;
+        return {
+          x: width / 2 + Math.min(width / 2 - wide / 2 - 2, 330) * Math.cos(angle),
+          y: height / 2 + 4 + (height / 2 - 34) * Math.sin(angle),
+          cell,
+        };
+      });
+  return film(answer, drawn, {
+    width,
+    height,
+    places,
+    roads: places.map((_, number) => [number, (number + 1) % count]),
   });
-  return film(answer, drawn, { width, height, places, roads: places.map((_, number) => [number, (number + 1) % count]) });
 }
 
 function treePicture(answer, drawn, width) {
@@ -112,12 +194,67 @@ function treePicture(answer, drawn, width) {
 /** Time of ring and tree against the size. */
 export function collectiveDetails(place, answer) {
   if (!answer.by_size.length) return put(place, h("p", { class: "quiet" }, "One rank has nothing to exchange."));
-  if (!place.querySelector(".chart")) put(place, h("div", { class: "chart", role: "group" }), h("div", { class: "ways" }));
+  if (!place.querySelector(".chart"))
+    put(place, h("div", { class: "chart", role: "group" }), h("div", { class: "ways" }));
   const [drawing, table] = place.children;
   drawing.setAttribute("aria-label", answer.verdict);
-  const line = (key, name, dash) => ({ x: answer.by_size.map(({ bytes }) => bytes), y: answer.by_size.map((one) => one[key]), name, mode: "lines", line: { dash }, hovertemplate: "%{x:.3s}B: %{y:.3s}s" });
-  const here = { x: [answer.bytes], y: [answer.chosen_s], name: `${prefixed(answer.bytes, "B")}: ${answer.chosen}`, mode: "markers", marker: { size: 11, symbol: "diamond" }, hovertemplate: "%{x:.3s}B: %{y:.3s}s" };
-  chart(drawing, [line("ring_s", "ring", "solid"), line("tree_s", "tree", "dash"), line("chosen_s", "what NCCL takes", "dot"), here], { xaxis: { type: "log", title: { text: "bytes" }, tickformat: ".0s" }, yaxis: { type: "log", title: { text: "seconds" }, tickformat: ".0s" } });
-  put(table, h("div", { class: "wide", tabindex: 0, role: "region", "aria-label": "Ways that NCCL considers" }, h("table", {}, h("thead", {}, h("tr", {}, ["way", "before anything moves", "in all"].map((name, column) => h("th", { scope: "col", class: column ? null : "words" }, name)))),
-    h("tbody", {}, answer.ways.map((one) => h("tr", {}, h("th", { scope: "row" }, one.name), h("td", {}, duration(one.start_s)), h("td", { data: { way: one.name, value: one.seconds } }, duration(one.seconds))))))));
+  const line = (key, name, dash) => ({
+    x: answer.by_size.map(({ bytes }) => bytes),
+    y: answer.by_size.map((one) => one[key]),
+    name,
+    mode: "lines",
+    line: { dash },
+    hovertemplate: "%{x:.3s}B: %{y:.3s}s",
+  });
+  const here = {
+    x: [answer.bytes],
+    y: [answer.chosen_s],
+    name: `${prefixed(answer.bytes, "B")}: ${answer.chosen}`,
+    mode: "markers",
+    marker: { size: 11, symbol: "diamond" },
+    hovertemplate: "%{x:.3s}B: %{y:.3s}s",
+  };
+  chart(
+    drawing,
+    [line("ring_s", "ring", "solid"), line("tree_s", "tree", "dash"), line("chosen_s", "what NCCL takes", "dot"), here],
+    {
+      xaxis: { type: "log", title: { text: "bytes" }, tickformat: ".0s" },
+      yaxis: { type: "log", title: { text: "seconds" }, tickformat: ".0s" },
+    },
+  );
+  put(
+    table,
+    h(
+      "div",
+      { class: "wide", tabindex: 0, role: "region", "aria-label": "Ways that NCCL considers" },
+      h(
+        "table",
+        {},
+        h(
+          "thead",
+          {},
+          h(
+            "tr",
+            {},
+            ["way", "before anything moves", "in all"].map((name, column) =>
+              h("th", { scope: "col", class: column ? null : "words" }, name),
+            ),
+          ),
+        ),
+        h(
+          "tbody",
+          {},
+          answer.ways.map((one) =>
+            h(
+              "tr",
+              {},
+              h("th", { scope: "row" }, one.name),
+              h("td", {}, duration(one.start_s)),
+              h("td", { data: { way: one.name, value: one.seconds } }, duration(one.seconds)),
+            ),
+          ),
+        ),
+      ),
+    ),
+  );
 }

@@ -22,30 +22,75 @@ function made(tab) {
 }
 
 function choice(key, label, options) {
-  const chosen = (value) => () => state.set({ [key]: value === Object.keys(options)[0] ? null : value, "step.at": null }, { lasting: true });
-  return h("div", { class: "choice", role: "group", "aria-label": label, data: { key, first: Object.keys(options)[0] } },
-    Object.entries(options).map(([value, name]) => h("button", { type: "button", data: { value }, onclick: chosen(value) }, name)));
+  const chosen = (value) => () =>
+    state.set({ [key]: value === Object.keys(options)[0] ? null : value, "step.at": null }, { lasting: true });
+  return h(
+    "div",
+    { class: "choice", role: "group", "aria-label": label, data: { key, first: Object.keys(options)[0] } },
+    Object.entries(options).map(([value, name]) =>
+      h("button", { type: "button", data: { value }, onclick: chosen(value) }, name),
+    ),
+  );
 }
 
 function workers() {
-  return h("label", { class: "inline" }, "Workers drawn", h("select", { name: "step.workers", onchange: (event) => state.set({ "step.workers": event.target.value }) },
-    [4, 5, 6, 7, 8].map((value) => h("option", { value }, value))));
+  return h(
+    "label",
+    { class: "inline" },
+    "Workers drawn",
+    h(
+      "select",
+      { name: "step.workers", onchange: (event) => state.set({ "step.workers": event.target.value }) },
+      [4, 5, 6, 7, 8].map((value) => h("option", { value }, value)),
+    ),
+  );
 }
 
 function slow(what) {
-  const changed = (event) => state.set({ "step.slow": Number(event.target.value) > 1 ? event.target.value : null }, { lasting: event.type === "change" });
-  return h("label", { class: "inline slow" }, `One ${what} computes slower`, h("input", { type: "range", name: "step.slow", min: 1, max: 5, step: 0.1, oninput: changed, onchange: changed }), h("output", { id: "slow" }));
+  const changed = (event) =>
+    state.set(
+      { "step.slow": Number(event.target.value) > 1 ? event.target.value : null },
+      { lasting: event.type === "change" },
+    );
+  return h(
+    "label",
+    { class: "inline slow" },
+    `One ${what} computes slower`,
+    h("input", { type: "range", name: "step.slow", min: 1, max: 5, step: 0.1, oninput: changed, onchange: changed }),
+    h("output", { id: "slow" }),
+  );
 }
 
 function which(what, most) {
-  return h("label", { class: "inline" }, `Slow ${what}`, h("select", { name: "step.worker", onchange: (event) => state.set({ "step.worker": event.target.value }, { lasting: true }) },
-    Array.from({ length: most }, (_, index) => h("option", { value: index + 1 }, index + 1))));
+  return h(
+    "label",
+    { class: "inline" },
+    `Slow ${what}`,
+    h(
+      "select",
+      { name: "step.worker", onchange: (event) => state.set({ "step.worker": event.target.value }, { lasting: true }) },
+      Array.from({ length: most }, (_, index) => h("option", { value: index + 1 }, index + 1)),
+    ),
+  );
 }
 
 function size() {
-  const changed = (event) => state.set({ "step.size": 2 ** Number(event.target.value) }, { lasting: event.type === "change" });
-  return [h("label", { class: "inline slow" }, "Size", h("input", { type: "range", name: "step.size", min: 10, max: 34, step: 1, oninput: changed, onchange: changed }), h("output", { id: "size" })),
-    h("button", { type: "button", class: "quiet", onclick: () => state.set({ "step.size": null }, { lasting: true }) }, "Size of this run")];
+  const changed = (event) =>
+    state.set({ "step.size": 2 ** Number(event.target.value) }, { lasting: event.type === "change" });
+  return [
+    h(
+      "label",
+      { class: "inline slow" },
+      "Size",
+      h("input", { type: "range", name: "step.size", min: 10, max: 34, step: 1, oninput: changed, onchange: changed }),
+      h("output", { id: "size" }),
+    ),
+    h(
+      "button",
+      { type: "button", class: "quiet", onclick: () => state.set({ "step.size": null }, { lasting: true }) },
+      "Size of this run",
+    ),
+  ];
 }
 
 function shown(place, tab, answer) {

@@ -16,13 +16,63 @@ export function player(place, { moved, told }) {
   let frame = null;
   let timer = null;
 
-  const play = h("button", { type: "button", class: "main", id: "play", onclick: () => (playing() ? pause() : start()) }, "▶ Play");
-  const scrub = h("input", { type: "range", id: "scrub", min: 0, max: 1000, step: 1, "aria-label": "Moment of the step", oninput: () => { halt(); seek(film.from + (film.to - film.from) * scrub.value / 1000); later(); } });
-  const rate = h("select", { id: "speed", "aria-label": "Speed", onchange: () => { speed = Number(rate.value); } }, SPEEDS.map((one) => h("option", { value: one, selected: one === 1 }, `${one}×`)));
+  const play = h(
+    "button",
+    { type: "button", class: "main", id: "play", onclick: () => (playing() ? pause() : start()) },
+    "▶ Play",
+  );
+  const scrub = h("input", {
+    type: "range",
+    id: "scrub",
+    min: 0,
+    max: 1000,
+    step: 1,
+    "aria-label": "Moment of the step",
+    oninput: () => {
+      halt();
+      seek(film.from + ((film.to - film.from) * scrub.value) / 1000);
+      later();
+    },
+  });
+  const rate = h(
+    "select",
+    {
+      id: "speed",
+      "aria-label": "Speed",
+      onchange: () => {
+        speed = Number(rate.value);
+      },
+    },
+    SPEEDS.map((one) => h("option", { value: one, selected: one === 1 }, `${one}×`)),
+  );
   const clock = h("output", { id: "clock", class: "clock" });
-  put(place, h("div", { class: "player" },
-    h("button", { type: "button", id: "back", "aria-label": "Step back", title: "Step back (←)", onclick: () => step(-1) }, "◀|"), play,
-    h("button", { type: "button", id: "forth", "aria-label": "Step forward", title: "Step forward (→)", onclick: () => step(1) }, "|▶"), rate, scrub, clock));
+  put(
+    place,
+    h(
+      "div",
+      { class: "player" },
+      h(
+        "button",
+        { type: "button", id: "back", "aria-label": "Step back", title: "Step back (←)", onclick: () => step(-1) },
+        "◀|",
+      ),
+      play,
+      h(
+        "button",
+        {
+          type: "button",
+          id: "forth",
+          "aria-label": "Step forward",
+          title: "Step forward (→)",
+          onclick: () => step(1),
+        },
+        "|▶",
+      ),
+      rate,
+      scrub,
+      clock,
+    ),
+  );
 
   const playing = () => frame !== null || timer !== null;
 
@@ -48,7 +98,7 @@ export function player(place, { moved, told }) {
     }
     let before = performance.now();
     const go = (now) => {
-      seek(t + ((now - before) / 1000) * speed * (film.to - film.from) / WHOLE_S);
+      seek(t + (((now - before) / 1000) * speed * (film.to - film.from)) / WHOLE_S);
       before = now;
       frame = t >= film.to ? null : requestAnimationFrame(go);
       if (frame === null) pause();
@@ -58,7 +108,10 @@ export function player(place, { moved, told }) {
 
   function seek(moment) {
     t = Math.min(Math.max(moment, film.from), film.to);
-    index = Math.max(0, film.events.findLastIndex(({ at_s }) => at_s <= t + 1e-12));
+    index = Math.max(
+      0,
+      film.events.findLastIndex(({ at_s }) => at_s <= t + 1e-12),
+    );
     shown();
   }
 
@@ -78,9 +131,11 @@ export function player(place, { moved, told }) {
 
   function shown() {
     const real = Math.max(t, 0);
-    scrub.value = 1000 * (t - film.from) / (film.to - film.from);
+    scrub.value = (1000 * (t - film.from)) / (film.to - film.from);
     scrub.setAttribute("aria-valuetext", `${duration(real)} of ${duration(film.to)}`);
-    clock.textContent = film.clock ? film.clock(t) : `${(real / film.scale).toFixed(film.digits)} of ${duration(film.to)}`;
+    clock.textContent = film.clock
+      ? film.clock(t)
+      : `${(real / film.scale).toFixed(film.digits)} of ${duration(film.to)}`;
     clock.dataset.value = t;
     film.show(t, film.events[index], index);
   }
@@ -92,10 +147,24 @@ export function player(place, { moved, told }) {
   }
 
   addEventListener("keydown", (event) => {
-    if (!film || event.altKey || event.ctrlKey || event.metaKey || event.target.closest("input, select, textarea, summary, dialog, [role=tab]")) return;
-    if (event.key === " " && !event.target.closest("button, a")) { event.preventDefault(); play.click(); }
-    else if (event.key === "ArrowRight") { event.preventDefault(); step(1); }
-    else if (event.key === "ArrowLeft") { event.preventDefault(); step(-1); }
+    if (
+      !film ||
+      event.altKey ||
+      event.ctrlKey ||
+      event.metaKey ||
+      event.target.closest("input, select, textarea, summary, dialog, [role=tab]")
+    )
+      return;
+    if (event.key === " " && !event.target.closest("button, a")) {
+      event.preventDefault();
+      play.click();
+    } else if (event.key === "ArrowRight") {
+      event.preventDefault();
+      step(1);
+    } else if (event.key === "ArrowLeft") {
+      event.preventDefault();
+      step(-1);
+    }
   });
 
   return {
@@ -109,8 +178,15 @@ export function player(place, { moved, told }) {
       if (going && t < film.to) start();
     },
     /** Go to a moment. */
-    go(moment) { halt(); seek(moment); told(film.events[index].text); later(); },
+    go(moment) {
+      halt();
+      seek(moment);
+      told(film.events[index].text);
+      later();
+    },
     pause: halt,
-    get at() { return t; },
+    get at() {
+      return t;
+    },
   };
 }

@@ -1,8 +1,9 @@
-// A data-parallel step: workers around the network, and their lanes.
-import { h, s } from "../dom.js";
+// A data-parallel step: workers around the network.
+import { s } from "../dom.js";
 import { counted, duration, percent, prefixed } from "../format.js";
-import { hatches, lanes } from "./lanes.js";
+import { hatches } from "./lanes.js";
 import { glowing, isLong, stillShare } from "./still.js";
+import { workerLanes } from "./team_lanes.js";
 
 const CARD = 86;
 const BUS = 60;
@@ -16,8 +17,16 @@ export function teamFilm(answer, width, seek) {
   const chart = workerLanes(answer, width, seek);
   const events = answer.events.map((event, number) => ({ ...event, at_s: number ? event.at_s : -lead }));
   return {
-    scene: scene.picture, chart: chart.chart, from: -lead, to: answer.span_s, events,
-    show(t, event) { scene.at(t); chart.at(t); return event; },
+    scene: scene.picture,
+    chart: chart.chart,
+    from: -lead,
+    to: answer.span_s,
+    events,
+    show(t, event) {
+      scene.at(t);
+      chart.at(t);
+      return event;
+    },
   };
 }
 
@@ -33,12 +42,39 @@ function workersScene(answer, width, lead) {
     const upper = worker < above;
     const column = upper ? worker : worker - above;
     const shift = upper ? 0 : ((above - below) * (each + gap)) / 2;
-    cards.push(card(answer, worker, { x: shift + column * (each + gap), y: upper ? 0 : busY + BUS + ROAD, width: each, upper, middle: width / 2, road: upper ? [CARD, busY - 12] : [busY + BUS + ROAD - 12, busY + BUS] }));
+    cards.push(
+      card(answer, worker, {
+        x: shift + column * (each + gap),
+        y: upper ? 0 : busY + BUS + ROAD,
+        width: each,
+        upper,
+        middle: width / 2,
+        road: upper ? [CARD, busY - 12] : [busY + BUS + ROAD - 12, busY + BUS],
+      }),
+    );
   }
   const bus = network(answer, { y: busY, width });
-  const picture = s("svg", { class: "scene", width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `${answer.workers} workers around the network` },
-    hatches(), bus.group, cards.map((one) => one.group));
-  return { picture, at(t) { bus.at(t, lead); for (const one of cards) one.at(t, lead); } };
+  const picture = s(
+    "svg",
+    {
+      class: "scene",
+      width,
+      height,
+      viewBox: `0 0 ${width} ${height}`,
+      role: "img",
+      "aria-label": `${answer.workers} workers around the network`,
+    },
+    hatches(),
+    bus.group,
+    cards.map((one) => one.group),
+  );
+  return {
+    picture,
+    at(t) {
+      bus.at(t, lead);
+      for (const one of cards) one.at(t, lead);
+    },
+  };
 }
 
 function card(answer, worker, box) {
@@ -51,19 +87,45 @@ function card(answer, worker, box) {
   const glow = s("rect", { class: "glow", x: box.x, y: box.y, width: box.width, height: CARD, rx: 7 });
   const first = s("text", { class: "strong", x: left, y: box.y + 36 });
   const second = s("text", { x: left, y: box.y + 52 });
-  const bar = (name, extra = 0) => s("rect", { class: name, x: box.x + 8, y: box.y + 63 + extra, width: 0, height: 13 - extra });
+  const bar = (name, extra = 0) =>
+    s("rect", { class: name, x: box.x + 8, y: box.y + 63 + extra, width: 0, height: 13 - extra });
   const [passed, returned, sent, updated] = [bar("forward"), bar("backward"), bar("gradients", 8), bar("update")];
   const sheet = s("rect", { class: "data", x: 0, y: 0, width: 12, height: 12, rx: 2 });
-  const packets = ["weights", "gradients", "tokens"].map((kind) => [kind, s("rect", { class: `packet ${kind}`, width: 16, height: 12, rx: 2 })]);
+  const packets = ["weights", "gradients", "tokens"].map((kind) => [
+    kind,
+    s("rect", { class: `packet ${kind}`, width: 16, height: 12, rx: 2 }),
+  ]);
   const name = tight ? `${worker + 1}` : `worker ${worker + 1}`;
   const label = slow ? `${name}, ${answer.slow}×${box.width < 170 ? "" : " slow"}` : name;
   const middle = box.x + box.width / 2;
-  const group = s("g", { class: tight ? "tight" : null, data: { worker: worker + 1 } },
-    s("line", { class: "road", x1: middle, x2: middle, y1: box.upper ? CARD : box.road[0] + 12, y2: box.upper ? box.road[1] + 12 : box.road[1] }),
-    frame, s("text", { x: left, y: box.y + 18, class: slow ? "late" : null }, label), first, second,
-    s("rect", { class: "lane", x: box.x + 8, y: box.y + 63, width: inner, height: 13 }), passed, returned, sent, updated, glow, sheet, packets.map(([, packet]) => packet));
+  const group = s(
+    "g",
+    { class: tight ? "tight" : null, data: { worker: worker + 1 } },
+    s("line", {
+      class: "road",
+      x1: middle,
+      x2: middle,
+      y1: box.upper ? CARD : box.road[0] + 12,
+      y2: box.upper ? box.road[1] + 12 : box.road[1],
+    }),
+    frame,
+    s("text", { x: left, y: box.y + 18, class: slow ? "late" : null }, label),
+    first,
+    second,
+    s("rect", { class: "lane", x: box.x + 8, y: box.y + 63, width: inner, height: 13 }),
+    passed,
+    returned,
+    sent,
+    updated,
+    glow,
+    sheet,
+    packets.map(([, packet]) => packet),
+  );
 
-  const span = (element, from, to) => { element.setAttribute("x", box.x + 8 + inner * from); element.setAttribute("width", Math.max(0, inner * (to - from))); };
+  const span = (element, from, to) => {
+    element.setAttribute("x", box.x + 8 + inner * from);
+    element.setAttribute("width", Math.max(0, inner * (to - from)));
+  };
   const put = (element, share, down, x) => {
     const [near, far] = box.upper ? box.road : [box.road[0], box.road[1]];
     const y = down ? near + (far - near) * share : far + (near - far) * share;
@@ -111,38 +173,59 @@ function network(answer, { y, width }) {
   const two = s("text", { x: width / 2, y: y + 37, "text-anchor": "middle" });
   const fill = s("rect", { class: "carried", x: 0, y: y + BUS - 4, width: 0, height: 4 });
   const group = s("g", {}, s("rect", { class: "bus", x: 0, y, width, height: BUS, rx: 6 }), fill, one, two);
-  return { group, at(t) {
-    const active = answer.flights.filter((flight) => flight.start_s <= t && t < flight.end_s);
-    const flight = active.find(({ kind }) => kind === "gradients") ?? active[0];
-    fill.setAttribute("class", `carried ${flight?.kind ?? ""}`);
-    fill.setAttribute("width", flight ? (width * (t - flight.start_s)) / (flight.end_s - flight.start_s) : 0);
-    const small = width < 500;
-    if (t < 0) {
-      one.textContent = `${counted(answer.dp * answer.sequences_each)} sequences, ${counted(answer.dp)} parts`;
-      two.textContent = small ? `${counted(answer.sequences_each)} for each worker` : `${counted(answer.sequences_each)} sequences (${counted(answer.tokens_each)} tokens) for each worker`;
-    } else if (!flight) {
-      one.textContent = "network";
-      two.textContent = "nothing moves between workers";
-    } else {
-      one.textContent = `${MOVES[flight.kind]} of ${flight.name}`;
-      const others = active.length > 1 && !small ? `; ${active.filter((one_) => one_ !== flight).map(({ kind, name }) => `${MOVES[kind]} of ${name}`).join("; ")}` : "";
-      two.textContent = `${flight.operation}, ${prefixed(flight.bytes, "B")}${small ? "" : `, ${counted(flight.calls)} ${flight.calls > 1 ? "calls" : "call"}, ${duration(flight.moving_s)}`}${others}`;
-    }
-  } };
+  return {
+    group,
+    at(t) {
+      const active = answer.flights.filter((flight) => flight.start_s <= t && t < flight.end_s);
+      const flight = active.find(({ kind }) => kind === "gradients") ?? active[0];
+      fill.setAttribute("class", `carried ${flight?.kind ?? ""}`);
+      fill.setAttribute("width", flight ? (width * (t - flight.start_s)) / (flight.end_s - flight.start_s) : 0);
+      const small = width < 500;
+      if (t < 0) {
+        one.textContent = `${counted(answer.dp * answer.sequences_each)} sequences, ${counted(answer.dp)} parts`;
+        two.textContent = small
+          ? `${counted(answer.sequences_each)} for each worker`
+          : `${counted(answer.sequences_each)} sequences (${counted(answer.tokens_each)} tokens) for each worker`;
+      } else if (!flight) {
+        one.textContent = "network";
+        two.textContent = "nothing moves between workers";
+      } else {
+        one.textContent = `${MOVES[flight.kind]} of ${flight.name}`;
+        const others =
+          active.length > 1 && !small
+            ? `; ${active
+                .filter((one_) => one_ !== flight)
+                .map(({ kind, name }) => `${MOVES[kind]} of ${name}`)
+                .join("; ")}`
+            : "";
+        two.textContent = `${flight.operation}, ${prefixed(flight.bytes, "B")}${small ? "" : `, ${counted(flight.calls)} ${flight.calls > 1 ? "calls" : "call"}, ${duration(flight.moving_s)}`}${others}`;
+      }
+    },
+  };
 }
 
 /** What a worker does at `t`, in two short lines. */
 function doing(answer, worker, t, still, tight) {
   if (t < 0) return { state: "data", first: "gets its data", second: `${counted(answer.sequences_each)} sequences` };
   const idle = answer.idle[worker].find((one) => one.start_s <= t && t < one.end_s);
-  if (idle && isLong(idle.start_s, idle.end_s, answer.span_s)) return { state: "waits", first: `waits ${duration(idle.end_s - idle.start_s)}`, second: whom(idle) };
+  if (idle && isLong(idle.start_s, idle.end_s, answer.span_s))
+    return { state: "waits", first: `waits ${duration(idle.end_s - idle.start_s)}`, second: whom(idle) };
   if (t >= answer.marks.end_s[worker]) return { state: "done", first: "done", second: "next step" };
   const chunk = answer.chunks.findLast((one) => one.starts[worker] <= t) ?? answer.chunks[0];
-  const layers = chunk.first === null ? chunk.name : chunk.first === chunk.last ? `layer ${chunk.first}` : `layers ${chunk.first}–${chunk.last}`;
+  const layers =
+    chunk.first === null
+      ? chunk.name
+      : chunk.first === chunk.last
+        ? `layer ${chunk.first}`
+        : `layers ${chunk.first}–${chunk.last}`;
   if (chunk.part === "update") return { state: "update", first: "update", second: "optimizer" };
   if (still < 0.05) return { state: chunk.part, first: chunk.part, second: layers };
   const near = answer.idle[worker].findLast((one) => one.start_s <= t) ?? answer.idle[worker][0];
-  return { state: chunk.part, first: tight ? chunk.part : `${chunk.part}, ${layers}`, second: `waits ${percent(still, 0)}${tight ? "" : ` of the time ${whom(near)}`}` };
+  return {
+    state: chunk.part,
+    first: tight ? chunk.part : `${chunk.part}, ${layers}`,
+    second: `waits ${percent(still, 0)}${tight ? "" : ` of the time ${whom(near)}`}`,
+  };
 }
 
 /** What a worker mostly waits for. */
@@ -157,8 +240,10 @@ function passedShare(answer, worker, part, t) {
   let done = 0;
   for (const { starts, ends } of chunks) {
     if (t >= ends[worker]) done += 1;
-    else if (t > starts[worker]) { done += (t - starts[worker]) / (ends[worker] - starts[worker]); break; }
-    else break;
+    else if (t > starts[worker]) {
+      done += (t - starts[worker]) / (ends[worker] - starts[worker]);
+      break;
+    } else break;
   }
   return chunks.length ? done / chunks.length : 0;
 }
@@ -167,59 +252,9 @@ function passedShare(answer, worker, part, t) {
 function sentShare(answer, t) {
   const flights = answer.flights.filter(({ kind }) => kind === "gradients");
   const whole = flights.reduce((sum, { bytes }) => sum + bytes, 0);
-  const come = flights.reduce((sum, one) => sum + one.bytes * Math.min(1, Math.max(0, (t - one.start_s) / (one.end_s - one.start_s || 1))), 0);
+  const come = flights.reduce(
+    (sum, one) => sum + one.bytes * Math.min(1, Math.max(0, (t - one.start_s) / (one.end_s - one.start_s || 1))),
+    0,
+  );
   return whole ? come / whole : 0;
-}
-
-function workerLanes(answer, width, seek) {
-  const seen = (4 * answer.span_s) / width; // what is shorter than four pixels is drawn with its neighbours
-  const rows = answer.idle.map((idle, worker) => {
-    const [bars, within] = computed(answer, worker, idle.filter((one) => one.end_s - one.start_s < seen));
-    const still = [...within, ...idle.filter((one) => one.end_s - one.start_s >= seen)].map((one) => ({ class: "waits", start: one.start_s, end: one.end_s, data: { idle: one.end_s - one.start_s }, tip: waiting(worker, one) }));
-    const moved = answer.flights.flatMap((one) => {
-      const tip = `${one.kind} of ${one.name}\n${one.operation}, ${prefixed(one.bytes, "B")}, ${duration(one.moving_s)} on the wires`;
-      const early = one.start_s - one.ready_s[worker];
-      const before = early > seen ? [{ class: "waits", thin: true, start: one.ready_s[worker], end: one.start_s, tip: `worker ${worker + 1} is ready ${duration(early)} before worker ${one.last_ready + 1}` }] : [];
-      return [...before, ...one.pieces.map(([start, end]) => ({ class: one.kind, start, end, tip }))];
-    });
-    return { name: `worker ${worker + 1}`, strong: answer.slow > 1 && worker === answer.worker, lanes: [{ height: 15, bars: [...bars, ...still] }, { height: 7, bars: moved }] };
-  });
-  const label = `Lanes of ${answer.workers} workers over ${duration(answer.span_s)}: computation above, exchange below. ${answer.verdict}.`;
-  return lanes({ rows, span: answer.span_s, width, label, seek, marks: answer.phases.slice(2).map(({ start_s }) => ({ at_s: start_s })) });
-}
-
-/** Bars of the chunks, and the short waits inside each, put together at its end. */
-function computed(answer, worker, short) {
-  const left = [...short];
-  const within = [];
-  const bars = answer.chunks.map((one) => {
-    const [start, end] = [one.starts[worker], one.ends[worker]];
-    const sum = { end_s: end, worker_s: 0, wires_s: 0, host_s: 0, whom: null };
-    while (left.length && left[0].start_s <= end * (1 + 1e-9)) { // the last one may begin where it ends
-      const idle = left.shift();
-      for (const key of ["worker_s", "wires_s", "host_s"]) sum[key] += idle[key];
-      sum.end_s = Math.max(end, idle.end_s);
-      sum.whom = idle.whom ?? sum.whom;
-    }
-    sum.start_s = sum.end_s - sum.worker_s - sum.wires_s - sum.host_s;
-    if (sum.start_s < sum.end_s) within.push(sum);
-    return { class: one.part, start, end, gap: 0.5, tip: `worker ${worker + 1}, ${one.part}: ${one.name}\n${duration(end - start)}, of it computing ${duration(one.computing[worker])}` };
-  });
-  for (const idle of left) within.push(idle);
-  return [bars, within];
-}
-
-function waiting(worker, one) {
-  const parts = [["worker_s", `for worker ${(one.whom ?? 0) + 1}`], ["wires_s", "for the network"], ["host_s", "for the host"]].filter(([key]) => one[key] > 0);
-  return `worker ${worker + 1} waits ${parts.map(([key, why]) => `${duration(one[key])} ${why}`).join(", ")}`;
-}
-
-/** Where the time of each worker goes, as a table. */
-export function sharesTable(answer) {
-  const columns = [["computing_s", "computes"], ["inside_s", answer.inside ? `exchanges inside (${answer.inside})` : "exchanges inside"], ["wires_s", "waits for the network"], ["worker_s", "waits for a slower worker"], ["host_s", "waits for the host"]].filter(([key]) => key === "computing_s" || key === "worker_s" || answer.shares.some((share) => share[key] > 1e-3 * answer.span_s));
-  return h("div", { class: "wide", tabindex: 0, role: "region", "aria-label": "Where the time of each worker goes" }, h("table", {},
-    h("thead", {}, h("tr", {}, h("th", { class: "words", scope: "col" }, "worker"), columns.map(([, name]) => h("th", { scope: "col" }, name)), h("th", { scope: "col" }, "until its end"))),
-    h("tbody", {}, answer.shares.map((share, worker) => h("tr", {}, h("th", { scope: "row" }, `${worker + 1}${answer.slow > 1 && worker === answer.worker ? ` (${answer.slow}× slower)` : ""}`),
-      columns.map(([key]) => h("td", { data: { share: key, value: share[key] } }, share[key] > 1e-12 ? `${duration(share[key])} · ${percent(share[key] / answer.marks.end_s[worker], share[key] < 0.02 * answer.marks.end_s[worker] ? 1 : 0)}` : "–")),
-      h("td", {}, duration(answer.marks.end_s[worker])))))));
 }

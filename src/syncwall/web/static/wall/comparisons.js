@@ -10,12 +10,21 @@ export const COLOURS = ["--accent", "--exposed-tp", "--optimizer", "--attention"
 
 /** Each comparison as its edits: `[[["cluster", "dgx-b200"]], …]`. */
 export function comparisons() {
-  return state.get("wall.with").split(";").map((text) => edits(text, ",")).filter((found) => found.length).slice(0, MOST);
+  return state
+    .get("wall.with")
+    .split(";")
+    .map((text) => edits(text, ","))
+    .filter((found) => found.length)
+    .slice(0, MOST);
 }
 
 /** `layout.tp:4 layout.pp:2` as pairs; what is no key of a run is left out. */
 function edits(text, between) {
-  return text.split(between).map((one) => EDIT.exec(one.trim())).filter(Boolean).map(([, key, value]) => [key, value]);
+  return text
+    .split(between)
+    .map((one) => EDIT.exec(one.trim()))
+    .filter(Boolean)
+    .map(([, key, value]) => [key, value]);
 }
 
 function kept(all) {
@@ -23,7 +32,10 @@ function kept(all) {
 }
 
 /** What a comparison is called. */
-export const label = (edited) => edited.map(([key, value]) => (key === "cluster" ? value : `${key.replace("layout.", "")} ${value || "open"}`)).join(", ");
+export const label = (edited) =>
+  edited
+    .map(([key, value]) => (key === "cluster" ? value : `${key.replace("layout.", "")} ${value || "open"}`))
+    .join(", ");
 
 /** The run in the form with edits, as the API takes it. */
 export function edited(changes) {
@@ -47,21 +59,45 @@ export function remove(index) {
 
 /** The form that adds one. */
 export function adding(clusters) {
-  const cluster = h("input", { list: "clusters", id: "with-cluster", autocomplete: "off", spellcheck: "false", placeholder: clusters });
-  const layout = h("input", { id: "with-edits", autocomplete: "off", spellcheck: "false", placeholder: "layout.tp=4 layout.pp=2" });
+  const cluster = h("input", {
+    list: "clusters",
+    id: "with-cluster",
+    autocomplete: "off",
+    spellcheck: "false",
+    placeholder: clusters,
+  });
+  const layout = h("input", {
+    id: "with-edits",
+    autocomplete: "off",
+    spellcheck: "false",
+    placeholder: "layout.tp=4 layout.pp=2",
+  });
   const said = h("span", { class: "fault", role: "alert" });
   const add = (event) => {
     event.preventDefault();
-    const words = layout.value.trim().split(/[\s,;]+/).filter(Boolean);
-    const found = [...(cluster.value.trim() ? edits(`cluster:${cluster.value.trim()}`, ",") : []), ...words.flatMap((word) => edits(word, ","))];
-    if (!found.length || found.length < words.length) { said.textContent = "write for example layout.tp=4"; return; }
+    const words = layout.value
+      .trim()
+      .split(/[\s,;]+/)
+      .filter(Boolean);
+    const found = [
+      ...(cluster.value.trim() ? edits(`cluster:${cluster.value.trim()}`, ",") : []),
+      ...words.flatMap((word) => edits(word, ",")),
+    ];
+    if (!found.length || found.length < words.length) {
+      said.textContent = "write for example layout.tp=4";
+      return;
+    }
     said.textContent = comparisons().length < MOST ? "" : `no more than ${MOST} at once`;
     if (said.textContent) return;
     cluster.value = layout.value = "";
     state.set({ "wall.with": kept([...comparisons(), found]) }, { lasting: true });
   };
-  return h("form", { "aria-label": "Compare with", onsubmit: add },
+  return h(
+    "form",
+    { "aria-label": "Compare with", onsubmit: add },
     h("label", { class: "field" }, h("span", {}, "Compare with: cluster"), cluster),
     h("label", { class: "field" }, h("span", {}, "and / or with other keys"), layout),
-    h("button", { type: "submit" }, "Add"), said);
+    h("button", { type: "submit" }, "Add"),
+    said,
+  );
 }

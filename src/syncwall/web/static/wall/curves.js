@@ -10,10 +10,26 @@ const WALL = 0.8;
 
 /** What can stand on the vertical axis. */
 export const MEASURES = {
-  efficiency: { label: "Efficiency", axis: { tickformat: ".0%", rangemode: "tozero", title: { text: "efficiency over the fewest GPUs" } }, said: (value) => percent(value) },
-  tokens_per_s: { label: "Tokens/s", axis: { type: "log", title: { text: "tokens/s of all GPUs" }, tickformat: "~s", dtick: 1 }, said: (value) => prefixed(value, "tokens/s") },
-  tokens_per_s_per_gpu: { label: "Tokens/s/GPU", axis: { rangemode: "tozero", title: { text: "tokens/s/GPU" } }, said: (value) => `${figures(value)} tokens/s/GPU` },
-  step_s: { label: "Step", axis: { type: "log", title: { text: "seconds of a step" }, tickformat: "~s", dtick: 1 }, said: duration },
+  efficiency: {
+    label: "Efficiency",
+    axis: { tickformat: ".0%", rangemode: "tozero", title: { text: "efficiency over the fewest GPUs" } },
+    said: (value) => percent(value),
+  },
+  tokens_per_s: {
+    label: "Tokens/s",
+    axis: { type: "log", title: { text: "tokens/s of all GPUs" }, tickformat: "~s", dtick: 1 },
+    said: (value) => prefixed(value, "tokens/s"),
+  },
+  tokens_per_s_per_gpu: {
+    label: "Tokens/s/GPU",
+    axis: { rangemode: "tozero", title: { text: "tokens/s/GPU" } },
+    said: (value) => `${figures(value)} tokens/s/GPU`,
+  },
+  step_s: {
+    label: "Step",
+    axis: { type: "log", title: { text: "seconds of a step" }, tickformat: "~s", dtick: 1 },
+    said: duration,
+  },
 };
 
 /** Draw all curves; `names[i]` says what `runs[i]` is, runs with problems have no curve. */
@@ -22,56 +38,123 @@ export function curves(element, runs, names, measure) {
   const traces = shown.flatMap(({ run, index, name }) => [line(run, index, name, measure), marks(run, index, measure)]);
   const walls = shown.map(({ run, index }) => ({ index, wall: wallOf(run) })).filter(({ wall }) => wall);
   return chart(element, traces, {
-    xaxis: axis(shown.map(({ run }) => run)), yaxis: MEASURES[measure].axis, showlegend: false, hovermode: "closest",
+    xaxis: axis(shown.map(({ run }) => run)),
+    yaxis: MEASURES[measure].axis,
+    showlegend: false,
+    hovermode: "closest",
     margin: { l: 64, r: 16, t: 12 + 16 * walls.length, b: 48 },
-    shapes: [...walls.map(({ index, wall }) => upright(wall.holds_to_gpus, resolved(COLOURS[index]), DASHES[index])),
-      ...(measure === "efficiency" ? shown[0].run.walls.map(({ level }) => levelLine(level)) : [])],
-    annotations: walls.map(({ index, wall }, place) => flag(wall, resolved(COLOURS[index]), place, shown.map(({ run }) => run))),
+    shapes: [
+      ...walls.map(({ index, wall }) => upright(wall.holds_to_gpus, resolved(COLOURS[index]), DASHES[index])),
+      ...(measure === "efficiency" ? shown[0].run.walls.map(({ level }) => levelLine(level)) : []),
+    ],
+    annotations: walls.map(({ index, wall }, place) =>
+      flag(
+        wall,
+        resolved(COLOURS[index]),
+        place,
+        shown.map(({ run }) => run),
+      ),
+    ),
   });
 }
 
 /** The wall at 80 %, if there is one. */
-export const wallOf = (run) => run.walls.find(({ level, falls_at_gpus, holds_to_gpus }) => level === WALL && falls_at_gpus !== null && holds_to_gpus !== null) ?? null;
+export const wallOf = (run) =>
+  run.walls.find(
+    ({ level, falls_at_gpus, holds_to_gpus }) => level === WALL && falls_at_gpus !== null && holds_to_gpus !== null,
+  ) ?? null;
 
 function line(run, index, name, measure) {
   const mine = resolved(COLOURS[index]);
   return {
-    x: run.gpus, y: run[measure], name, mode: run.gpus.length > 20 ? "lines" : "lines+markers",
-    line: { color: mine, width: index ? 2 : 3, dash: DASHES[index] }, marker: { color: mine, size: 5 },
-    text: run.gpus.map((_, i) => at(run, i, name)), hovertemplate: "%{text}<extra></extra>",
+    x: run.gpus,
+    y: run[measure],
+    name,
+    mode: run.gpus.length > 20 ? "lines" : "lines+markers",
+    line: { color: mine, width: index ? 2 : 3, dash: DASHES[index] },
+    marker: { color: mine, size: 5 },
+    text: run.gpus.map((_, i) => at(run, i, name)),
+    hovertemplate: "%{text}<extra></extra>",
   };
 }
 
 function at(run, i, name) {
-  return [`${counted(run.gpus[i])} GPUs (${name})`, `efficiency ${percent(run.efficiency[i])}`, prefixed(run.tokens_per_s[i], "tokens/s"),
-    `${figures(run.tokens_per_s_per_gpu[i])} tokens/s/GPU`, `step ${duration(run.step_s[i])}`, `memory ${figures(run.memory_bytes[i] / 1e9)} GB`].join("<br>");
+  return [
+    `${counted(run.gpus[i])} GPUs (${name})`,
+    `efficiency ${percent(run.efficiency[i])}`,
+    prefixed(run.tokens_per_s[i], "tokens/s"),
+    `${figures(run.tokens_per_s_per_gpu[i])} tokens/s/GPU`,
+    `step ${duration(run.step_s[i])}`,
+    `memory ${figures(run.memory_bytes[i] / 1e9)} GB`,
+  ].join("<br>");
 }
 
 function marks(run, index, measure) {
-  const found = run.walls.filter(({ holds_to_gpus, falls_at_gpus }) => holds_to_gpus !== null && falls_at_gpus !== null);
+  const found = run.walls.filter(
+    ({ holds_to_gpus, falls_at_gpus }) => holds_to_gpus !== null && falls_at_gpus !== null,
+  );
   const mine = resolved(COLOURS[index]);
   return {
-    x: found.map(({ holds_to_gpus }) => holds_to_gpus), y: found.map(({ holds_to_gpus }) => run[measure][run.gpus.indexOf(holds_to_gpus)]),
-    mode: "markers", showlegend: false, name: "",
-    marker: { symbol: found.map(({ level }) => (level === WALL ? "diamond" : "circle-open")), size: found.map(({ level }) => (level === WALL ? 13 : 10)), color: mine, line: { color: mine, width: 2 } },
-    text: found.map((wall) => `holds ${percent(wall.level, 0)} up to ${counted(wall.holds_to_gpus)} GPUs<br>${counted(wall.falls_at_gpus)} fall under it`), hovertemplate: "%{text}<extra></extra>",
+    x: found.map(({ holds_to_gpus }) => holds_to_gpus),
+    y: found.map(({ holds_to_gpus }) => run[measure][run.gpus.indexOf(holds_to_gpus)]),
+    mode: "markers",
+    showlegend: false,
+    name: "",
+    marker: {
+      symbol: found.map(({ level }) => (level === WALL ? "diamond" : "circle-open")),
+      size: found.map(({ level }) => (level === WALL ? 13 : 10)),
+      color: mine,
+      line: { color: mine, width: 2 },
+    },
+    text: found.map(
+      (wall) =>
+        `holds ${percent(wall.level, 0)} up to ${counted(wall.holds_to_gpus)} GPUs<br>${counted(wall.falls_at_gpus)} fall under it`,
+    ),
+    hovertemplate: "%{text}<extra></extra>",
   };
 }
 
 function upright(x, color, dash) {
-  return { type: "line", x0: x, x1: x, yref: "paper", y0: 0, y1: 1, line: { color, width: 1.5, dash: dash === "solid" ? "dot" : dash }, layer: "below" };
+  return {
+    type: "line",
+    x0: x,
+    x1: x,
+    yref: "paper",
+    y0: 0,
+    y1: 1,
+    line: { color, width: 1.5, dash: dash === "solid" ? "dot" : dash },
+    layer: "below",
+  };
 }
 
 function levelLine(level) {
-  return { type: "line", xref: "paper", x0: 0, x1: 1, y0: level, y1: level, line: { color: resolved("--quiet"), width: 1, dash: "dot" }, layer: "below", opacity: 0.6 };
+  return {
+    type: "line",
+    xref: "paper",
+    x0: 0,
+    x1: 1,
+    y0: level,
+    y1: level,
+    line: { color: resolved("--quiet"), width: 1, dash: "dot" },
+    layer: "below",
+    opacity: 0.6,
+  };
 }
 
 /** A word above a wall, beside it where the chart ends. */
 function flag(wall, color, place, runs) {
-  const [low, high] = ends(runs), share = Math.log(wall.holds_to_gpus / low) / Math.log(high / low || 2);
+  const [low, high] = ends(runs),
+    share = Math.log(wall.holds_to_gpus / low) / Math.log(high / low || 2);
   return {
-    x: Math.log10(wall.holds_to_gpus), xanchor: share > 0.9 ? "right" : share < 0.1 ? "left" : "center", yref: "paper", y: 1, yanchor: "bottom", yshift: 16 * place,
-    text: `wall: ${counted(wall.holds_to_gpus)} GPUs`, showarrow: false, font: { size: 12, color },
+    x: Math.log10(wall.holds_to_gpus),
+    xanchor: share > 0.9 ? "right" : share < 0.1 ? "left" : "center",
+    yref: "paper",
+    y: 1,
+    yanchor: "bottom",
+    yshift: 16 * place,
+    text: `wall: ${counted(wall.holds_to_gpus)} GPUs`,
+    showarrow: false,
+    font: { size: 12, color },
   };
 }
 
@@ -79,25 +162,46 @@ const ends = (runs) => [Math.min(...runs.map(({ gpus }) => gpus[0])), Math.max(.
 
 function axis(runs) {
   const [low, high] = ends(runs);
-  const from = Math.floor(Math.log2(low)), to = Math.ceil(Math.log2(high));
+  const from = Math.floor(Math.log2(low)),
+    to = Math.ceil(Math.log2(high));
   const by = Math.max(1, Math.round((to - from) / (innerWidth < 600 ? 4 : 9)));
   const values = Array.from({ length: Math.floor((to - from) / by) + 1 }, (_, i) => 2 ** (from + i * by));
-  return { type: "log", title: { text: "GPUs" }, tickvals: values, ticktext: values.map(short), range: [Math.log10(low / 1.15), Math.log10(high * 1.15)] };
+  return {
+    type: "log",
+    title: { text: "GPUs" },
+    tickvals: values,
+    ticktext: values.map(short),
+    range: [Math.log10(low / 1.15), Math.log10(high * 1.15)],
+  };
 }
 
-const short = (value) => (value >= 2 ** 20 ? `${figures(value / 2 ** 20)}M` : value >= 2 ** 14 ? `${figures(value / 1024)}k` : counted(value));
+const short = (value) =>
+  value >= 2 ** 20 ? `${figures(value / 2 ** 20)}M` : value >= 2 ** 14 ? `${figures(value / 1024)}k` : counted(value);
 
 /** The ledger of one run along the axis, as shares of the step. */
 export function area(element, run) {
   const traces = ordered(run.ledger_s).map(([cause, seconds]) => ({
-    x: run.gpus, y: seconds, name: cause, stackgroup: "all", groupnorm: "percent", mode: "lines",
-    line: { width: 0.5, color: drawn(cause) }, fillcolor: drawn(cause),
-    text: seconds.map((value, i) => `${cause} ${percent(value / run.step_s[i])}, ${duration(value)}`), hovertemplate: "%{text}<extra></extra>", hoveron: "points",
-    ...(isWait(cause) ? { fillpattern: { shape: "/", size: 5, solidity: 0.12, fgcolor: "rgba(255,255,255,.55)", fillmode: "overlay" } } : {}),
+    x: run.gpus,
+    y: seconds,
+    name: cause,
+    stackgroup: "all",
+    groupnorm: "percent",
+    mode: "lines",
+    line: { width: 0.5, color: drawn(cause) },
+    fillcolor: drawn(cause),
+    text: seconds.map((value, i) => `${cause} ${percent(value / run.step_s[i])}, ${duration(value)}`),
+    hovertemplate: "%{text}<extra></extra>",
+    hoveron: "points",
+    ...(isWait(cause)
+      ? { fillpattern: { shape: "/", size: 5, solidity: 0.12, fgcolor: "rgba(255,255,255,.55)", fillmode: "overlay" } }
+      : {}),
   }));
   const wall = wallOf(run);
   return chart(element, traces, {
-    xaxis: { ...axis([run]), hoverformat: ",d", unifiedhovertitle: { text: "%{x} GPUs" } }, yaxis: { ticksuffix: " %", range: [0, 100], title: { text: "of the step" } }, hovermode: "x unified", margin: { l: 64, r: 16, t: wall ? 28 : 12, b: 48 },
+    xaxis: { ...axis([run]), hoverformat: ",d", unifiedhovertitle: { text: "%{x} GPUs" } },
+    yaxis: { ticksuffix: " %", range: [0, 100], title: { text: "of the step" } },
+    hovermode: "x unified",
+    margin: { l: 64, r: 16, t: wall ? 28 : 12, b: 48 },
     showlegend: false,
     shapes: wall ? [{ ...upright(wall.holds_to_gpus, resolved("--ink"), "dash"), layer: "above" }] : [],
     annotations: wall ? [flag(wall, resolved("--ink"), 0, [run])] : [],
@@ -106,6 +210,16 @@ export function area(element, run) {
 
 /** The causes in that picture with their colours, from the bottom up. */
 export function legend(run) {
-  return h("ul", { class: "legend small" }, ordered(run.ledger_s).map(([cause]) =>
-    h("li", {}, h("span", { class: `swatch ${isWait(cause) ? "wait" : ""}`, style: { "--cause": colour(cause) } }), cause)));
+  return h(
+    "ul",
+    { class: "legend small" },
+    ordered(run.ledger_s).map(([cause]) =>
+      h(
+        "li",
+        {},
+        h("span", { class: `swatch ${isWait(cause) ? "wait" : ""}`, style: { "--cause": colour(cause) } }),
+        cause,
+      ),
+    ),
+  );
 }
