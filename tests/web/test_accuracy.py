@@ -1,7 +1,5 @@
 """The Accuracy page: its points and errors are those of `syncwall validate`."""
 
-import json
-
 import numpy as np
 import pytest
 
@@ -87,10 +85,3 @@ def test_progress_grows(shares, answer):
     assert answer
     assert shares == sorted(shares)
     assert 0 <= shares[0] <= shares[-1] <= 1
-
-
-def test_the_route_gives_the_same_twice(client):
-    first, second = client.get("/api/accuracy"), client.get("/api/accuracy")
-    assert first.headers["content-type"] == "application/x-ndjson"
-    assert second.text.splitlines() == first.text.splitlines()[-1:]
-    assert json.loads(second.text)["answer"]["runs"]

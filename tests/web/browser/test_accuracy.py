@@ -20,6 +20,13 @@ def answer(served):
         return json.loads(sent.read().splitlines()[-1])["answer"]
 
 
+def test_the_route_gives_the_same_at_once_the_second_time(answer, served):
+    with urllib.request.urlopen(f"{served}/api/accuracy", timeout=5) as sent:
+        assert sent.headers["content-type"] == "application/x-ndjson"
+        (line,) = sent.read().splitlines()
+    assert json.loads(line) == {"answer": answer}
+
+
 def points(answer, **wanted):
     """Runs without doubt that have these words."""
     place = {name: number for number, name in enumerate(answer["columns"])}
