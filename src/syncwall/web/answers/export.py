@@ -10,10 +10,10 @@ from typing import Final
 
 import yaml
 
-from syncwall.answer import predict
 from syncwall.answer.improvements import improvements
 from syncwall.answer.timeline import trace
 from syncwall.show.prediction import prediction_record
+from syncwall.web.answers.known import prediction_of
 from syncwall.web.asked import AskedRun
 
 
@@ -26,14 +26,14 @@ def run_file(asked: AskedRun) -> str:
 
 def as_json(asked: AskedRun) -> str:
     """What `syncwall predict --json` prints."""
-    prediction = predict(asked.run())
+    prediction = prediction_of(asked)
     record = prediction_record(prediction, improvements(prediction))
     return json.dumps(record, indent=2, ensure_ascii=False)
 
 
 def as_trace(asked: AskedRun) -> str:
     """One micro batch for Perfetto."""
-    return json.dumps(trace(predict(asked.run())))
+    return json.dumps(trace(prediction_of(asked)))
 
 
 def as_page(asked: AskedRun) -> str:

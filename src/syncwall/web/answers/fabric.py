@@ -10,7 +10,6 @@ from typing import Annotated, Any, Final
 from pydantic import Field
 
 from syncwall import catalogue
-from syncwall.answer import predict
 from syncwall.describe import Fabric, Run, lookup
 from syncwall.describe.names import only_catalogue
 from syncwall.describe.switch import Switch
@@ -28,6 +27,7 @@ from syncwall.web.answers import fabric_words as words
 from syncwall.web.answers.fabric_because import because
 from syncwall.web.answers.fabric_because import part as called
 from syncwall.web.answers.fabric_graph import graph
+from syncwall.web.answers.known import prediction_of
 from syncwall.web.asked import Asked, AskedRun
 
 RATIOS: Final = (1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0)
@@ -61,7 +61,7 @@ class AskedFabric(Asked):
 
 def fabric(asked: AskedFabric) -> dict[str, Any]:
     """Counts, drawing, traffic of each axis, and the step beside the healthy one."""
-    prediction = predict(asked.run.run())
+    prediction = prediction_of(asked.run)
     run = prediction.run
     wiring, gpus = _wiring(run, asked.switch), run.nodes * int(run.cluster.node.gpus)
     ratios = ratios_of(run.cluster)

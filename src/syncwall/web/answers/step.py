@@ -10,12 +10,13 @@ from typing import Any, Final, Literal
 import numpy as np
 from pydantic import Field
 
-from syncwall.answer import Prediction, predict
+from syncwall.answer import Prediction
 from syncwall.problems import InputError
 from syncwall.show.layout_words import said
 from syncwall.timeline.step import reduction_window
 from syncwall.timeline.team import Watched, seconds_of, watched
 from syncwall.timeline.team_waits import Idle, idle_of, share_of
+from syncwall.web.answers.known import prediction_of
 from syncwall.web.answers.step_drawn import chunks_of, flights_of
 from syncwall.web.answers.step_events import events_of, phases_of, verdict_of
 from syncwall.web.asked import Asked, AskedRun
@@ -51,7 +52,7 @@ class AskedStep(Asked):
 
 def team_step(asked: AskedStep) -> dict[str, Any]:
     """Every worker's last micro batch and update, drawn coarsely, counted exactly."""
-    prediction = predict(asked.changed().run())
+    prediction = prediction_of(asked.changed())
     layout = prediction.run.layout
     refuse_too_many_layers(prediction)
     workers = min(asked.workers, int(layout.dp or 1))

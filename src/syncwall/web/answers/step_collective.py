@@ -9,13 +9,14 @@ from typing import Any, Final
 import numpy as np
 from pydantic import Field
 
-from syncwall.answer import Prediction, predict
+from syncwall.answer import Prediction
 from syncwall.cost.communication import NcclNetwork
 from syncwall.cost.nccl import bus_factor
 from syncwall.cost.path import paths
 from syncwall.cost.ways import Way, ways
 from syncwall.describe.layout import Shard
 from syncwall.show.collective_steps import Move, after, parent_of, ring, steps_of, tree
+from syncwall.web.answers.known import prediction_of
 from syncwall.web.answers.step_words import collective_events, collective_verdict
 from syncwall.web.asked import Asked, AskedRun
 from syncwall.work.block import Stream
@@ -39,7 +40,7 @@ class AskedCollective(Asked):
 
 def collective(asked: AskedCollective) -> dict[str, Any]:
     """Moves of both algorithms, and what the prediction says that they take."""
-    prediction = predict(asked.run.run())
+    prediction = prediction_of(asked.run)
     run, layout = prediction.run, prediction.run.layout
     network = NcclNetwork(layout, run.cluster, prediction.prices.fit.network)
     path = paths(layout, run.cluster)["dp"]

@@ -9,11 +9,12 @@ from typing import Any, Final
 import numpy as np
 from pydantic import Field
 
-from syncwall.answer import Prediction, predict
+from syncwall.answer import Prediction
 from syncwall.problems import InputError
 from syncwall.show.layout_words import said, schedule
 from syncwall.timeline.pipeline_slots import Slot, bubble_of, one_forward_one_backward
 from syncwall.timeline.team import pass_seconds
+from syncwall.web.answers.known import prediction_of
 from syncwall.web.answers.step_words import pipeline_events, pipeline_verdict
 from syncwall.web.asked import Asked, AskedRun
 
@@ -46,7 +47,7 @@ class AskedPipeline(Asked):
 def pipeline(asked: AskedPipeline) -> dict[str, Any]:
     """Which stage does what when; and what the prediction says about its bubble."""
     changed, own = asked.changed()
-    prediction = predict(changed.run())
+    prediction = prediction_of(changed)
     layout, work = prediction.run.layout, prediction.work
     stages, micro = min(int(layout.pp), MOST_STAGES), min(int(layout.microbatches), MOST_MICRO)
     slow = min(asked.worker, stages) - 1
@@ -118,7 +119,7 @@ def _usual(prediction: Prediction, stages: int, micro: int, handover_s: float) -
 
 def _of_the_run(asked: AskedRun) -> dict[str, Any]:
     """The run's own schedule and its bubble."""
-    own = predict(asked.run())
+    own = prediction_of(asked)
     return {
         "schedule": schedule(own.run.layout),
         "bubble_s": float(own.ledger["pipeline bubble"]),

@@ -55,6 +55,17 @@ export function hideTip() {
   if (tip) tip.hidden = true;
 }
 
+/** A listener that copies what `text()` gives and says so on the button. */
+export function copying(text, said) {
+  return async ({ currentTarget }) => {
+    await navigator.clipboard.writeText(text());
+    currentTarget.textContent = said;
+  };
+}
+
+/** A listener that copies the address of the page. */
+export const copyLink = copying(() => location.href, "Link copied");
+
 /** Offer `text` as a file. */
 export function download(name, text, type) {
   const url = URL.createObjectURL(new Blob([text], { type }));

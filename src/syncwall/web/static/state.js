@@ -70,9 +70,14 @@ export function run() {
 
 /** The command that says the same in a terminal. */
 export function command(verb = "predict") {
-  const flags = Object.entries(values).filter(([key]) => RUN.test(key));
-  const quoted = (text) => (/^[\w.,:/+-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
-  return ["syncwall", verb, ...flags.map(([key, text]) => `--${key.replaceAll("_", "-")} ${quoted(text)}`)].join(" ");
+  const stated = Object.entries(values).filter(([key]) => RUN.test(key));
+  return ["syncwall", verb, ...stated.map(([key, text]) => flag(key, text))].join(" ");
+}
+
+/** A key as a flag of the command line, quoted for a shell where that is needed. */
+export function flag(key, text) {
+  const quoted = /^[\w.,:/+-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
+  return `--${key.replaceAll("_", "-")} ${quoted}`;
 }
 
 /** Text as a run file would read it. */

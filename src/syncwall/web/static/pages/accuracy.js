@@ -6,6 +6,7 @@ import { follow, newest, Refused } from "../ask.js";
 import { at, h, put } from "../dom.js";
 import { counted, duration, percent } from "../format.js";
 import * as state from "../state.js";
+import { tile } from "../tiles.js";
 
 let answer = null;
 let runs = [];
@@ -27,27 +28,20 @@ const drawn = newest(async () => {
 }, 30);
 
 function tiles(found) {
-  const tile = (name, label, value, beside) =>
-    h(
-      "div",
-      { class: "tile", data: { tile: name, value: found[name] } },
-      h("div", { class: "name" }, label),
-      h("div", { class: "value" }, found.count ? value() : "–"),
-      h("div", { class: "beside" }, beside),
-    );
+  const shown = (name, label, value, beside) => tile(name, label, found.count ? value() : "–", beside, found[name]);
   put(
     at("tiles"),
-    tile("count", "Runs", () => counted(found.count), `of ${counted(runs.length)}`),
-    tile("mean", "Mean error", () => percent(found.mean), "of |predicted / measured − 1|"),
-    tile(
+    shown("count", "Runs", () => counted(found.count), `of ${counted(runs.length)}`),
+    shown("mean", "Mean error", () => percent(found.mean), "of |predicted / measured − 1|"),
+    shown(
       "median",
       "Median error",
       () => percent(found.median),
       found.count ? `predicted/measured ${found.bias.toFixed(3)}` : "",
     ),
-    tile("within10", "Within 10 %", () => percent(found.within10, 0), "of the runs"),
-    tile("within20", "Within 20 %", () => percent(found.within20, 0), "of the runs"),
-    tile("covered", "Inside the 80 % interval", () => percent(found.covered, 0), "80 % would be right"),
+    shown("within10", "Within 10 %", () => percent(found.within10, 0), "of the runs"),
+    shown("within20", "Within 20 %", () => percent(found.within20, 0), "of the runs"),
+    shown("covered", "Inside the 80 % interval", () => percent(found.covered, 0), "80 % would be right"),
   );
 }
 

@@ -1,6 +1,6 @@
 // API: every route, what it takes, and a command that asks it about the run of the address.
 import { ask } from "../ask.js";
-import { at, h, put } from "../dom.js";
+import { at, copying, h, put } from "../dom.js";
 import * as state from "../state.js";
 
 const TEXT = "model: llama-3.1-8b\ncluster: dgx-h100";
@@ -142,18 +142,8 @@ function row(name, inner, isNeeded) {
 function shownRoute(method, path, route) {
   const body = bodyOf(route);
   const text = command(method, path, route);
-  const copy = h(
-    "button",
-    {
-      type: "button",
-      class: "quiet",
-      onclick: async () => {
-        await navigator.clipboard.writeText(text);
-        copy.textContent = "copied";
-      },
-    },
-    "copy",
-  );
+  const copied = copying(() => text, "copied");
+  const copy = h("button", { type: "button", class: "quiet", onclick: copied }, "copy");
   return h(
     "details",
     { class: "route", data: { route: `${method} ${path}` }, id: `${method}${path.replaceAll(/[^\w]+/g, "-")}` },

@@ -8,6 +8,7 @@ import { listen, stopAt } from "../fabric/parts.js";
 import { axes, change, each } from "../fabric/tables.js";
 import { faults, runForm } from "../run_form.js";
 import * as state from "../state.js";
+import { tile } from "../tiles.js";
 
 const MOST = 12;
 let shownControls = null;
@@ -77,16 +78,6 @@ function drawn(answer) {
   stopAt(place, stop, Boolean(active));
   place.scrollLeft = left;
   put(at("drawn"), answer.graph.says);
-}
-
-function tile(id, name, value, beside, exact) {
-  return h(
-    "div",
-    { class: "tile", data: { tile: id, value: exact } },
-    h("div", { class: "name" }, name),
-    h("div", { class: "value" }, value),
-    h("div", { class: "beside" }, beside),
-  );
 }
 
 function tiles(answer) {

@@ -1,12 +1,14 @@
 // Job: when a whole training will be done, what it costs, and what happens on the way.
 import { ask, newest, Refused } from "../ask.js";
-import { at, h, put } from "../dom.js";
+import { at, copyLink, h, put } from "../dom.js";
 import { counted, money, percent, prefixed, span } from "../format.js";
 import { job, jobFaults, jobForm } from "../job/form.js";
 import { finish, intervals } from "../job/pictures.js";
 import { ledger } from "../ledger.js";
+import { proposals } from "../proposals.js";
 import { faults, runForm } from "../run_form.js";
 import * as state from "../state.js";
+import { tile } from "../tiles.js";
 
 const FIRST = "2T";
 const HARDLY = 4; // from there on, losses are too small to be seen beside the rest
@@ -31,7 +33,7 @@ const asked = newest(async (signal) => {
 const later = newest(async (signal) => {
   put(at("next"), h("p", { class: "quiet" }, "playing changes through …"));
   try {
-    proposals((await ask("job/next", { run: state.run(), job: job() }, { signal })).next);
+    changes((await ask("job/next", { run: state.run(), job: job() }, { signal })).next);
   } catch (error) {
     if (!(error instanceof Refused)) throw error;
     put(at("next"), h("p", { class: "quiet" }, error.message));
@@ -41,7 +43,7 @@ const later = newest(async (signal) => {
 function command() {
   const flags = Object.entries(state.under("job.")).map(([key, value]) => {
     const name = key === "tokens" || key === "steps" ? key : `job.${key}`;
-    return ` --${name.replaceAll("_", "-")} ${/^[\w.,:+-]+$/.test(value) ? value : `'${value.replaceAll("'", "'\\''")}'`}`;
+    return ` ${state.flag(name, value)}`;
   });
   return state.command() + flags.join("");
 }
@@ -117,16 +119,6 @@ async function drawn() {
 const figure = (seconds) => (seconds < 120 ? `${Number(seconds.toPrecision(3))} s` : span(seconds));
 const orNever = (seconds, text = span) => (seconds === null ? "never" : text(seconds));
 const whole = (value) => (value === null ? "–" : money(value));
-
-function tile(id, name, value, beside, exact) {
-  return h(
-    "div",
-    { class: "tile", data: { tile: id, value: exact ?? "" } },
-    h("div", { class: "name" }, name),
-    h("div", { class: "value" }, value),
-    h("div", { class: "beside" }, beside),
-  );
-}
 
 function tiles() {
   const [low, middle, high] = answer.finish_s;
@@ -262,39 +254,25 @@ function inputs() {
   );
 }
 
-function proposals(found) {
+function changes(found) {
   if (!found.length) return put(at("next"), h("p", { class: "quiet" }, "No single change of the job helps."));
-  put(
-    at("next"),
-    h(
-      "div",
-      { class: "proposals" },
-      found.map((one) => {
-        const keys = Object.fromEntries(Object.entries(one.keys).map(([key, value]) => [`job.${key}`, value]));
-        const usd = one.saved_usd;
-        return h(
-          "button",
-          { type: "button", data: { gained: one.gained_s ?? "" }, onclick: () => state.set(keys, { lasting: true }) },
-          h("span", {}, one.change),
-          h("span", { class: "gain" }, one.gained_s === null ? "finishes" : `−${span(one.gained_s)}`),
-          h(
-            "small",
-            {},
-            `${percent(one.effective_training_time)} effective${usd === null ? "" : `; ${usd >= 0 ? "saves" : "costs"} ${money(Math.abs(usd))}`}`,
-          ),
-        );
-      }),
-    ),
-  );
+  const made = found.map(({ change, gained_s, saved_usd, effective_training_time, keys }) => {
+    const saved = saved_usd === null ? "" : `; ${saved_usd >= 0 ? "saves" : "costs"} ${money(Math.abs(saved_usd))}`;
+    return {
+      change,
+      gained: gained_s,
+      gain: gained_s === null ? "finishes" : `−${span(gained_s)}`,
+      beside: `${percent(effective_training_time)} effective${saved}`,
+      keys: Object.fromEntries(Object.entries(keys).map(([key, value]) => [`job.${key}`, value])),
+    };
+  });
+  put(at("next"), proposals(made));
 }
 
 if (!state.get("job.tokens") && !state.get("job.steps")) state.set({ "job.tokens": FIRST });
 await runForm();
 jobForm(at("job-form"), await ask("job/options"), (await ask("options")).clusters);
-at("copy").addEventListener("click", async (event) => {
-  await navigator.clipboard.writeText(location.href);
-  event.target.textContent = "Link copied";
-});
+at("copy").addEventListener("click", copyLink);
 state.heard(() => asked());
 addEventListener("themechange", drawn);
 asked();

@@ -1,10 +1,12 @@
 // Predict: the numbers of one run, and what to change.
 import { ask, newest, Refused } from "../ask.js";
-import { at, download, h, put, s } from "../dom.js";
+import { at, copyLink, download, h, put, s } from "../dom.js";
 import { counted, duration, figures, percent, prefixed } from "../format.js";
 import { ledger } from "../ledger.js";
+import { proposals } from "../proposals.js";
 import { faults, runForm, taken } from "../run_form.js";
 import * as state from "../state.js";
+import { tile } from "../tiles.js";
 import { timeline } from "../timeline.js";
 
 const MEMORY = {
@@ -48,7 +50,7 @@ const later = newest(async (signal) => {
   if (signal.aborted) return;
   if (line.status === "fulfilled") timeline(at("timeline"), line.value, at("timeline-about"));
   else put(at("timeline"), h("p", { class: "quiet" }, line.reason.message));
-  if (next.status === "fulfilled") proposals(next.value.next, next.value.step_s);
+  if (next.status === "fulfilled") changes(next.value.next, next.value.step_s);
 }, 150);
 
 function refused(error) {
@@ -84,16 +86,6 @@ function split({ layout, gpus, nodes, device }) {
   const passes = layout.global_batch / layout.micro_batch / layout.dp;
   const batches = `${counted(passes)} micro batch${passes > 1 ? "es" : ""} of ${layout.micro_batch} a replica`;
   return `${axes.join(" × ") || "one rank"} = ${counted(gpus)} × ${device} in ${counted(nodes)} node${nodes > 1 ? "s" : ""}; ${batches}, recompute ${layout.recompute}`;
-}
-
-function tile(id, name, value, beside, exact) {
-  return h(
-    "div",
-    { class: "tile", data: { tile: id, value: exact } },
-    h("div", { class: "name" }, name),
-    h("div", { class: "value" }, value),
-    h("div", { class: "beside" }, beside),
-  );
 }
 
 function tiles(answer, waits) {
@@ -177,30 +169,22 @@ function memory(answer) {
   );
 }
 
-function proposals(found, step_s) {
+function changes(found, step_s) {
   if (!found.length) return put(at("next"), h("p", { class: "quiet" }, "No single change of the layout helps."));
-  put(
-    at("next"),
-    h(
-      "div",
-      { class: "proposals" },
-      found.map((one) => {
-        const faster = one.gained_s >= 0;
-        const fields = Object.fromEntries(Object.entries(one.layout).map(([key, value]) => [`layout.${key}`, value]));
-        return h(
-          "button",
-          { type: "button", data: { gained: one.gained_s }, onclick: () => state.set(fields, { lasting: true }) },
-          h("span", {}, one.change),
-          h(
-            "span",
-            { class: `gain ${faster ? "" : "worse"}` },
-            `${faster ? "−" : "+"}${duration(Math.abs(one.gained_s))} (${faster ? "−" : "+"}${percent(Math.abs(one.gained_s) / step_s, 0)})`,
-          ),
-          h("small", {}, `memory ${one.memory_bytes >= 0 ? "+" : "−"}${figures(Math.abs(one.memory_bytes) / 1e9)} GB`),
-        );
-      }),
-    ),
-  );
+  const changed = (layout) =>
+    Object.fromEntries(Object.entries(layout).map(([key, value]) => [`layout.${key}`, value]));
+  const made = found.map(({ change, gained_s, memory_bytes, layout }) => {
+    const [sign, size_s] = [gained_s >= 0 ? "−" : "+", Math.abs(gained_s)];
+    return {
+      change,
+      gained: gained_s,
+      gain: `${sign}${duration(size_s)} (${sign}${percent(size_s / step_s, 0)})`,
+      isWorse: gained_s < 0,
+      beside: `memory ${memory_bytes >= 0 ? "+" : "−"}${figures(Math.abs(memory_bytes) / 1e9)} GB`,
+      keys: changed(layout),
+    };
+  });
+  put(at("next"), proposals(made));
 }
 
 function exports() {
@@ -219,17 +203,7 @@ function exports() {
         label,
       ),
     ),
-    h(
-      "button",
-      {
-        type: "button",
-        onclick: async (event) => {
-          await navigator.clipboard.writeText(location.href);
-          event.target.textContent = "Link copied";
-        },
-      },
-      "Copy link",
-    ),
+    h("button", { type: "button", onclick: copyLink }, "Copy link"),
   );
 }
 

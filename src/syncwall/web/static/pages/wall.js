@@ -1,6 +1,6 @@
 // Sync wall: how far a run scales, what stops it, and what moves the wall.
 import { ask, newest, Refused } from "../ask.js";
-import { at, h, put } from "../dom.js";
+import { at, copyLink, h, put } from "../dom.js";
 import { counted } from "../format.js";
 import { faults, runForm } from "../run_form.js";
 import * as state from "../state.js";
@@ -163,10 +163,7 @@ function controls() {
 
 await runForm();
 put(at("compare"), adding("dgx-b200"));
-at("copy").addEventListener("click", async (event) => {
-  await navigator.clipboard.writeText(location.href);
-  event.target.textContent = "Link copied";
-});
+at("copy").addEventListener("click", copyLink);
 state.heard((changes) => {
   const keys = Object.keys(changes);
   if (keys.length && keys.every((key) => DRAWN.includes(key))) {

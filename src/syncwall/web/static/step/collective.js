@@ -2,6 +2,7 @@
 import { chart } from "../chart.js";
 import { h, put, s } from "../dom.js";
 import { counted, duration, percent, prefixed } from "../format.js";
+import { sceneOf } from "./scene.js";
 
 /** The film of one algorithm of `answer`. */
 export function collectiveFilm(answer, width, way) {
@@ -100,16 +101,10 @@ function film(answer, drawn, { width, height, places, roads }) {
     box: s("rect", { class: "packet", width: 22, height: 18, rx: 3 }),
     text: s("text", { class: "on", "text-anchor": "middle" }),
   }));
-  const element = s(
-    "svg",
-    {
-      class: "scene",
-      width,
-      height,
-      viewBox: `0 0 ${width} ${height}`,
-      role: "img",
-      "aria-label": `${answer.workers} workers exchange ${drawn.chunks} chunks in ${drawn.steps} steps`,
-    },
+  const element = sceneOf(
+    width,
+    height,
+    `${answer.workers} workers exchange ${drawn.chunks} chunks in ${drawn.steps} steps`,
     roads.map(([a, b]) =>
       s("line", { class: "road", x1: places[a].x, y1: places[a].y, x2: places[b].x, y2: places[b].y }),
     ),

@@ -2,6 +2,7 @@
 import { h, s } from "../dom.js";
 import { counted, duration, percent } from "../format.js";
 import { hatches, lanes } from "./lanes.js";
+import { sceneOf } from "./scene.js";
 import { glowing, stillShare } from "./still.js";
 
 const CARD = 58;
@@ -77,16 +78,10 @@ function stages(answer, width) {
   const gaps = drawn.map(({ stage }) =>
     answer.gaps.filter((one) => one[0] === stage).map(([, start, end]) => [start, end]),
   );
-  const element = s(
-    "svg",
-    {
-      class: "scene",
-      width,
-      height,
-      viewBox: `0 0 ${width} ${height}`,
-      role: "img",
-      "aria-label": `${answer.stages} pipeline stages`,
-    },
+  const element = sceneOf(
+    width,
+    height,
+    `${answer.stages} pipeline stages`,
     hatches(),
     drawn.map(({ group }) => group),
   );

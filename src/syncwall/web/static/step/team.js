@@ -2,6 +2,7 @@
 import { s } from "../dom.js";
 import { counted, duration, percent, prefixed } from "../format.js";
 import { hatches } from "./lanes.js";
+import { sceneOf } from "./scene.js";
 import { glowing, isLong, stillShare } from "./still.js";
 import { workerLanes } from "./team_lanes.js";
 
@@ -54,16 +55,10 @@ function workersScene(answer, width, lead) {
     );
   }
   const bus = network(answer, { y: busY, width });
-  const picture = s(
-    "svg",
-    {
-      class: "scene",
-      width,
-      height,
-      viewBox: `0 0 ${width} ${height}`,
-      role: "img",
-      "aria-label": `${answer.workers} workers around the network`,
-    },
+  const picture = sceneOf(
+    width,
+    height,
+    `${answer.workers} workers around the network`,
     hatches(),
     bus.group,
     cards.map((one) => one.group),
