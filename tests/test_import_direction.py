@@ -1,6 +1,7 @@
-"""Imports between folders go one way, in the order in which the data flows."""
+"""Imports between folders go one way, as the data flows, and files form no circle."""
 
 import ast
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -17,29 +18,62 @@ ROOT = Path(syncwall.__file__).parent
 FILES = sorted(path for path in ROOT.rglob("*.py") if path.parent != ROOT or path.stem in ORDER)
 
 
-def room(module: str) -> str | None:
-    """The folder or file right under `syncwall` that `module` belongs to."""
-    parts = module.split(".")
-    return parts[1] if parts[0] == "syncwall" and len(parts) > 1 else None
+def module(path: Path) -> str:
+    """The dotted name of a file; of `__init__.py`, that of its folder."""
+    parts = path.relative_to(ROOT.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+MODULES = {module(path): path for path in ROOT.rglob("*.py")}
 
 
 def imported(path: Path) -> set[str]:
+    """Modules of ours that a file imports, anywhere in it: functions and TYPE_CHECKING count."""
     found = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
-            found |= {room(alias.name) for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module == "syncwall":
-            found |= {alias.name for alias in node.names if alias.name in ORDER}
+            found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
-            found.add(room(node.module or ""))
-    return {name for name in found if name}
+            assert not node.level, f"{path}:{node.lineno} imports relatively"
+            inside = {f"{node.module}.{alias.name}" for alias in node.names}
+            found |= inside & MODULES.keys()
+            found |= {str(node.module)} if inside - MODULES.keys() else set()
+    return found & MODULES.keys()
+
+
+def room(name: str) -> str | None:
+    """The folder or file right under `syncwall` that a module belongs to."""
+    parts = name.split(".")
+    return parts[1] if len(parts) > 1 else None
+
+
+def cycle(graph: dict[str, set[str]]) -> list[str]:
+    """Modules that import each other in a circle, the first again at the end; empty if none do."""
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        return list(reversed(error.args[1]))
+    return []
 
 
 @pytest.mark.parametrize("path", FILES, ids=[str(path.relative_to(ROOT)) for path in FILES])
 def test_a_room_imports_only_from_rooms_before_it(path: Path):
     own = path.relative_to(ROOT).parts[0].removesuffix(".py")
-    later = {name for name in imported(path) if ORDER.index(name) > ORDER.index(own)}
+    rooms = {found for name in imported(path) if (found := room(name))}
+    later = {name for name in rooms if ORDER.index(name) > ORDER.index(own)}
     assert not later
+
+
+def test_no_files_import_each_other_in_a_circle():
+    circle = cycle({name: imported(path) for name, path in MODULES.items()})
+    assert not circle, " -> ".join(circle)
+
+
+def test_a_circle_of_files_is_named():
+    """Through any number of files, in the order in which they import."""
+    circle = cycle({"a": {"b"}, "b": {"c", "d"}, "c": {"a"}, "d": set()})
+    assert sorted(circle[1:]) == ["a", "b", "c"]
+    assert f"{circle[0]}{circle[1]}" in {"ab", "bc", "ca"}
 
 
 def test_every_room_has_a_place():

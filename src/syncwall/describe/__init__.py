@@ -9,10 +9,11 @@ from syncwall.describe.fabric import Fabric, Tier
 from syncwall.describe.job import Checkpoints, Failures, Job
 from syncwall.describe.layout import ContextKind, Layout, Recompute, Schedule, Shard
 from syncwall.describe.link import Effective, Link
-from syncwall.describe.model import Attention, Latent, Mlp, Model, Moe, Norm
+from syncwall.describe.model import Model
 from syncwall.describe.price import Offer, PriceList
 from syncwall.describe.run import Run
 from syncwall.describe.software import Software
+from syncwall.describe.transformer import Attention, Latent, Mlp, Moe, Norm
 
 __all__ = [
     "Attention",

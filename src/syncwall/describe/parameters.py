@@ -1,4 +1,4 @@
-"""Exact parameter counts of a model.
+"""Exact parameter counts of a transformer.
 
 Holds `ParameterCount`, `count_parameters`, and the counts of the parts of a layer. The sum equals
 what the reference implementation of an architecture instantiates, to the parameter; buffers (rotary
@@ -6,10 +6,8 @@ tables, routing corrections) do not count.
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from syncwall.describe.model import Attention, Model, Norm
+from syncwall.describe.transformer import Attention, Norm, Transformer
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +51,7 @@ class ParameterCount:
         return self.total - self.inactive
 
 
-def count_parameters(model: "Model") -> ParameterCount:
+def count_parameters(model: Transformer) -> ParameterCount:
     """Count the parameters of `model`."""
     hidden, dense, sparse = model.hidden, model.dense_layers, model.moe_layers
     width = model.embedding_dim or hidden
@@ -77,12 +75,12 @@ def count_parameters(model: "Model") -> ParameterCount:
     )
 
 
-def norm_weights(norm: "Norm", width: int) -> int:
+def norm_weights(norm: Norm, width: int) -> int:
     """Weights of one norm over `width` dimensions."""
     return {"rms": 1, "layer": 2, "layer-no-bias": 1, "none": 0}[norm.kind] * width
 
 
-def attention_parameters(model: "Model") -> int:
+def attention_parameters(model: Transformer) -> int:
     """Parameters of the attention of one layer."""
     attention = model.attention
     if attention.latent is not None:
@@ -94,7 +92,7 @@ def attention_parameters(model: "Model") -> int:
     return weights + bias + qk_norm + attention.sinks * attention.heads
 
 
-def _latent(model: "Model", attention: "Attention") -> int:
+def _latent(model: Transformer, attention: Attention) -> int:
     latent, heads, hidden = attention.latent, attention.heads, model.hidden
     assert latent is not None
     query = heads * model.head_dim
@@ -116,24 +114,24 @@ def _feed_forward(hidden: int, width: int, gated: bool, bias: bool) -> int:
     return (into + 1) * hidden * width + bias * (into * width + hidden)
 
 
-def mlp_parameters(model: "Model") -> int:
+def mlp_parameters(model: Transformer) -> int:
     """Parameters of the feed-forward part of a dense layer; 0 if there is none."""
     mlp = model.mlp
     return _feed_forward(model.hidden, mlp.hidden, mlp.gated, mlp.bias) if mlp else 0
 
 
-def _gated(model: "Model") -> bool:
+def _gated(model: Transformer) -> bool:
     """Experts have the form of the dense layers; without any, they are gated."""
     return model.mlp.gated if model.mlp else True
 
 
-def expert_parameters(model: "Model") -> int:
+def expert_parameters(model: Transformer) -> int:
     """Parameters of one routed expert; 0 if there are none."""
     moe = model.moe
     return _feed_forward(model.hidden, moe.hidden, _gated(model), moe.expert_bias) if moe else 0
 
 
-def shared_expert_parameters(model: "Model") -> int:
+def shared_expert_parameters(model: Transformer) -> int:
     """Parameters of all shared experts of a layer together, with their gate."""
     moe = model.moe
     if moe is None or not moe.shared_hidden:
@@ -142,13 +140,13 @@ def shared_expert_parameters(model: "Model") -> int:
     return _feed_forward(model.hidden, moe.shared_hidden, _gated(model), moe.expert_bias) + gate
 
 
-def router_parameters(model: "Model") -> int:
+def router_parameters(model: Transformer) -> int:
     """Parameters of the router of a layer; 0 if there are no experts."""
     moe = model.moe
     return (model.hidden + moe.router_bias) * moe.experts if moe else 0
 
 
-def _mtp_layer(model: "Model") -> int:
+def _mtp_layer(model: Transformer) -> int:
     """One multi-token prediction layer: a layer of the last kind, two norms and a projection.
 
     Embedding and head are those of the model. Source: DeepSeek-V3 report, section 2.2.

@@ -1,27 +1,26 @@
-"""The kernels of a training step, timed one by one.
+"""The kernels of a training step, and what each of them reached.
 
-Holds `Kernel`, `kernels_of`, `KernelRow` and `measure_kernels`. The shapes are those that the
-predictor prices, taken from its own list of work; every kernel runs on several sets of operands in
-turn, as the layers of a model do, so that caches help no more than in training.
+Holds `Kernel`, `Workload`, `kernels_of`, `shape_of` and `KernelRow`. The shapes are those that the
+predictor prices, taken from its own list of work; they run in `trials.py`.
 """
 
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Final, Literal, Self
 
 from syncwall.describe import Layout, Model
 from syncwall.describe.base import Description
-from syncwall.measure.team import Team
 from syncwall.measure.timing import Times
 from syncwall.work.block import Stream
 from syncwall.work.operations import Attention, Elementwise, Gemm
 from syncwall.work.step import transformer_step
 
-_LEAST_TRIALS, _MOST_TRIALS = 5, 60
-_LONG_ENOUGH_S = 0.03
-"""A trial is at least this long, so that ranks which share a core are interrupted alike."""
-_MOST_REPEATS = 64
+OperationName = Literal["gemm", "attention", "elementwise"]
+_NAMES: Final[dict[type[Any], OperationName]] = {
+    Gemm: "gemm",
+    Attention: "attention",
+    Elementwise: "elementwise",
+}
 
 
 @dataclass(frozen=True)
@@ -38,13 +37,26 @@ class KernelRow(Description):
     """What one kernel reached."""
 
     name: str
-    operation: Literal["gemm", "attention", "elementwise"]
+    operation: OperationName
     shape: dict[str, float | bool | str]
     """Dimensions, as the measured points of a calibration name them."""
     times: Times
     flop_per_s: float
     bytes_per_s: float
     """Of the traffic that the model of the work counts."""
+
+    @classmethod
+    def of(cls, kernel: Kernel, seconds: Sequence[float]) -> Self:
+        """The row of `kernel` from the seconds of its trials."""
+        what, times = kernel.what, Times.of(seconds)
+        return cls(
+            name=kernel.name,
+            operation=_NAMES[type(what)],
+            shape=shape_of(what),
+            times=times,
+            flop_per_s=float(what.flops) / times.median_s,
+            bytes_per_s=float(what.hbm_bytes) / times.median_s,
+        )
 
 
 @dataclass(frozen=True)
@@ -95,59 +107,3 @@ def shape_of(what: Gemm | Attention | Elementwise) -> dict[str, float | bool | s
             "is_backward": what.is_backward,
         }
     return {"kind": what.kind, "bytes": float(what.bytes)}
-
-
-def measure_kernels(
-    team: Team, kernels: Sequence[Kernel], workload: Workload, *, seconds: float = 0.7
-) -> Iterator[KernelRow]:
-    """The row of one kernel after the other.
-
-    All ranks run the same kernel at the same time; of each trial the slowest rank counts.
-    """
-    from syncwall.measure.trials import trial
-
-    for kernel in kernels:
-        one = trial(kernel, workload, team.device)
-        times = [taken / kernel.copies for taken in timed(team, one.prepare, one.run, seconds)]
-        yield _row(kernel, times)
-
-
-def timed(
-    team: Team, prepare: Callable[[], None], run: Callable[[], None], seconds: float
-) -> list[float]:
-    """Seconds of `run`, on the slowest rank, for as many trials as fit into `seconds`.
-
-    Each starts together on all ranks, after a `prepare` that is not timed.
-    """
-    first = [_once(team, prepare, run, 1) for _ in range(2)][-1]
-    repeats = max(1, min(_MOST_REPEATS, round(_LONG_ENOUGH_S / max(first, 1e-9))))
-    trials = max(_LEAST_TRIALS, min(_MOST_TRIALS, int(seconds / (first * repeats + 1e-9))))
-    return [_once(team, prepare, run, repeats) for _ in range(trials)]
-
-
-def _once(team: Team, prepare: Callable[[], None], run: Callable[[], None], repeats: int) -> float:
-    taken = 0.0
-    team.barrier()
-    for _ in range(repeats):
-        prepare()
-        team.synchronize()
-        begun = time.perf_counter()
-        run()
-        team.synchronize()
-        taken += time.perf_counter() - begun
-    return team.slowest([taken / repeats])[0]
-
-
-def _row(kernel: Kernel, times: list[float]) -> KernelRow:
-    what = kernel.what
-    summary = Times.of(times)
-    names: dict[Any, Literal["gemm", "attention", "elementwise"]]
-    names = {Gemm: "gemm", Attention: "attention", Elementwise: "elementwise"}
-    return KernelRow(
-        name=kernel.name,
-        operation=names[type(what)],
-        shape=shape_of(what),
-        times=summary,
-        flop_per_s=float(what.flops) / summary.median_s,
-        bytes_per_s=float(what.hbm_bytes) / summary.median_s,
-    )

@@ -1,6 +1,6 @@
-"""The training loop that is timed, in PyTorch.
+"""The training loop that is timed, in PyTorch: DDP, FSDP2 or each rank for itself.
 
-Holds `run_steps` and `matmul_flop_per_s`. Imported only where torch is installed.
+Holds `measure_step`. Weights and data are random. Imported only where torch is installed.
 """
 
 import time
@@ -11,11 +11,11 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from syncwall.measure.kernels import timed
 from syncwall.measure.model import built
 from syncwall.measure.profiled import loading, profiled
-from syncwall.measure.step import CAUSES, StepSettings
+from syncwall.measure.step import CAUSES, StepData, StepSettings, summed_up
 from syncwall.measure.team import Team
+from syncwall.measure.timing import timed
 from syncwall.measure.trials import torch_dtype
 
 _MATMUL = {"cpu": 768, "cuda": 8192}
@@ -24,7 +24,20 @@ _REDUCTIONS = ("reduce_scatter_tensor", "reduce_scatter_single", "all_reduce")
 """What releases of FSDP2 call; the second names came with PyTorch 2.13."""
 
 
-def matmul_flop_per_s(team: Team, precision: str) -> float:
+def measure_step(
+    team: Team,
+    settings: StepSettings,
+    progress: Callable[[float], None] = lambda _: None,
+    stopped: Callable[[], bool] = lambda: False,
+) -> StepData:
+    """Run the steps, until `stopped` on all ranks, and sum them up."""
+    matmul = _matmul_flop_per_s(team, settings.precision)
+    ledgers, seconds = _run_steps(team, settings, progress, stopped)
+    every = team.gathered(ledgers)
+    return summed_up(every, team.slowest(seconds), team.hosts, settings, matmul)
+
+
+def _matmul_flop_per_s(team: Team, precision: str) -> float:
     """FLOP/s of one large multiplication on every rank at once."""
     size = _MATMUL[team.device.type]
     first, second = (
@@ -35,7 +48,7 @@ def matmul_flop_per_s(team: Team, precision: str) -> float:
     return float(2.0 * size**3 / sorted(taken)[len(taken) // 2])
 
 
-def run_steps(
+def _run_steps(
     team: Team,
     settings: StepSettings,
     progress: Callable[[float], None],

@@ -1,9 +1,8 @@
-"""A real training step: DDP, FSDP2 or each rank for itself, with a ledger from its own clocks.
+"""A real training step: what is run, and what was measured, with a ledger from its own clocks.
 
-Holds `StepSettings`, `StepData`, `RankTime` and `measure_step`. Weights and data are random.
+Holds `StepSettings`, `StepData`, `RankTime` and `summed_up`; the steps themselves run in `loop.py`.
 """
 
-from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -12,7 +11,6 @@ from pydantic import Field
 from syncwall.describe import Model
 from syncwall.describe.base import Description
 from syncwall.measure.slow import Suspect, slow_ranks
-from syncwall.measure.team import Team
 from syncwall.measure.timing import Times
 from syncwall.work.flops import forward_flops
 
@@ -72,21 +70,6 @@ class StepData(Description):
     def of_matmul(self) -> float:
         """Share of what a large multiplication reaches."""
         return self.model_flop_per_s / self.matmul_flop_per_s
-
-
-def measure_step(
-    team: Team,
-    settings: StepSettings,
-    progress: Callable[[float], None] = lambda _: None,
-    stopped: Callable[[], bool] = lambda: False,
-) -> StepData:
-    """Run the steps, until `stopped` on all ranks, and sum them up."""
-    from syncwall.measure.loop import matmul_flop_per_s, run_steps
-
-    matmul = matmul_flop_per_s(team, settings.precision)
-    ledgers, seconds = run_steps(team, settings, progress, stopped)
-    every = team.gathered(ledgers)
-    return summed_up(every, team.slowest(seconds), team.hosts, settings, matmul)
 
 
 def summed_up(

@@ -1,17 +1,23 @@
-"""Durations of repeated trials, summed up.
+"""Durations of repeated trials, taken and summed up.
 
-Holds `Times`.
+Holds `timed` and `Times`.
 """
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from typing import Annotated, Self
 
 import numpy as np
 from pydantic import Field
 
 from syncwall.describe.base import Description
+from syncwall.measure.team import Team
 
 Duration = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+_LEAST_TRIALS, _MOST_TRIALS = 5, 60
+_LONG_ENOUGH_S = 0.03
+"""A trial is at least this long, so that ranks which share a core are interrupted alike."""
+_MOST_REPEATS = 64
 
 
 class Times(Description):
@@ -42,3 +48,29 @@ class Times(Description):
     def spread(self) -> float:
         """Half of P90 - P10, over the median: how much a trial varies."""
         return (self.p90_s - self.p10_s) / 2.0 / self.median_s if self.median_s else 0.0
+
+
+def timed(
+    team: Team, prepare: Callable[[], None], run: Callable[[], None], seconds: float
+) -> list[float]:
+    """Seconds of `run`, on the slowest rank, for as many trials as fit into `seconds`.
+
+    Each starts together on all ranks, after a `prepare` that is not timed.
+    """
+    first = [_once(team, prepare, run, 1) for _ in range(2)][-1]
+    repeats = max(1, min(_MOST_REPEATS, round(_LONG_ENOUGH_S / max(first, 1e-9))))
+    trials = max(_LEAST_TRIALS, min(_MOST_TRIALS, int(seconds / (first * repeats + 1e-9))))
+    return [_once(team, prepare, run, repeats) for _ in range(trials)]
+
+
+def _once(team: Team, prepare: Callable[[], None], run: Callable[[], None], repeats: int) -> float:
+    taken = 0.0
+    team.barrier()
+    for _ in range(repeats):
+        prepare()
+        team.synchronize()
+        begun = time.perf_counter()
+        run()
+        team.synchronize()
+        taken += time.perf_counter() - begun
+    return team.slowest([taken / repeats])[0]

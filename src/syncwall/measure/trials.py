@@ -1,9 +1,11 @@
-"""Kernels in PyTorch: operands are made, then what is timed runs on all sets of them in turn.
+"""Kernels in PyTorch, timed one by one.
 
-Holds `Trial` and `trial`. Imported only where torch is installed.
+Holds `measure_kernels`. Operands are made first; then every kernel runs on several sets of them in
+turn, as the layers of a model do, so that caches help no more than in training. Imported only where
+torch is installed.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +14,9 @@ from torch.nn import functional
 
 from syncwall.describe import Model
 from syncwall.measure import layers
-from syncwall.measure.kernels import Kernel, Workload
+from syncwall.measure.kernels import Kernel, KernelRow, Workload
+from syncwall.measure.team import Team
+from syncwall.measure.timing import timed
 from syncwall.problems import InputError
 from syncwall.work.ends import OPTIMIZER_BYTES
 from syncwall.work.operations import Attention, Elementwise, Gemm
@@ -47,6 +51,19 @@ def torch_dtype(name: str) -> Any:
     if name not in DTYPES:
         raise InputError.of(f"{name} is not measured; write one of {', '.join(DTYPES)}")
     return DTYPES[name]
+
+
+def measure_kernels(
+    team: Team, kernels: Sequence[Kernel], workload: Workload, *, seconds: float = 0.7
+) -> Iterator[KernelRow]:
+    """The row of one kernel after the other.
+
+    All ranks run the same kernel at the same time; of each trial the slowest rank counts.
+    """
+    for kernel in kernels:
+        one = trial(kernel, workload, team.device)
+        times = [taken / kernel.copies for taken in timed(team, one.prepare, one.run, seconds)]
+        yield KernelRow.of(kernel, times)
 
 
 def trial(kernel: Kernel, workload: Workload, device: Any) -> Trial:

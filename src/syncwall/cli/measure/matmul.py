@@ -63,8 +63,8 @@ class _Part:
     def work(self, team: "Team", stop: "Stop", progress: Callable[[float], None]) -> None:
         """Measure on every rank."""
         from syncwall.measure.beside import measure_beside
-        from syncwall.measure.kernels import measure_kernels
         from syncwall.measure.stopping import agreed
+        from syncwall.measure.trials import measure_kernels
 
         found = self._kernels(team)
         for number, (workload, kernel) in enumerate(found.values()):

@@ -76,7 +76,7 @@ class _Part:
 
     def work(self, team: "Team", stop: "Stop", progress: Callable[[float], None]) -> None:
         """Measure on every rank."""
-        from syncwall.measure.step import measure_step
+        from syncwall.measure.loop import measure_step
         from syncwall.measure.stopping import agreed
 
         def stopped() -> bool:

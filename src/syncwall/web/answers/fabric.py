@@ -117,7 +117,7 @@ def fabric(asked: AskedFabric) -> dict[str, Any]:
         "if_one_fails": each,
         "sweep": [{"oversubscription": o, "step_s": step_s} for o, step_s in sweep],
         "assumed": words.assumed(run, wired, None if ratio else (healthy.step_s, drawn_s)),
-        "command": words.command(asked, one),
+        "command": words.command(asked.run, one),
     }  # fmt: skip
 
 

@@ -4,7 +4,7 @@ Holds `Steps`, `verdict`, `axis`, `assumed`, `command`, `rate_of` and `LINKS`.
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from syncwall import units
 from syncwall.describe import Run
@@ -15,9 +15,7 @@ from syncwall.plan.fabric.traffic import Load, Sent
 from syncwall.plan.fabric.wired import Wired
 from syncwall.units import Dimension
 from syncwall.web.answers.fabric_because import LEAST, because, farthest
-
-if TYPE_CHECKING:
-    from syncwall.web.answers.fabric import AskedFabric
+from syncwall.web.asked import AskedRun
 
 LINKS: Final = {
     "scale-up": "scale-up links", "nic": "NICs", "leaf-spine": "leaf–spine links",
@@ -163,10 +161,10 @@ def assumed(run: Run, wired: Wired, steps_s: tuple[float, float] | None) -> list
     return found
 
 
-def command(asked: "AskedFabric", one: Sized) -> str:
+def command(asked: AskedRun, one: Sized) -> str:
     """What gives the same counts in a terminal."""
     wiring = one.wiring
-    name = asked.run.cluster
+    name = asked.cluster
     said = ["syncwall plan fabric", f"--gpus {int(one.gpus)}"]
     said += [f"--cluster {name}"] if isinstance(name, str) else []
     said += [f"--kind {one.kind}", "--radix " + ",".join(map(str, wiring.radix))]
