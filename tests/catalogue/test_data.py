@@ -166,6 +166,26 @@ def test_the_name_tells_the_size_of_the_model(model: Model):
     assert model.parameters == pytest.approx(float(label[1].replace("b", ".")) * scale, rel=0.35)
 
 
+@every("model", **by_name([model for model in MODELS if model.train_batch_tokens is not None]))
+def test_a_published_batch_is_a_number_of_whole_sequences(model: Model):
+    """Or the paper rounds in a way that no number of sequences gives, and the entry says so."""
+    tokens = model.train_batch_tokens
+    assert isinstance(tokens, Figure)
+    assert model.train_seq is not None
+    assert 2**18 <= tokens <= 2**27
+    sequences, rest = divmod(tokens, model.train_seq)
+    note = str(tokens.provenance.note or "")
+    said = "no whole number of sequences" if rest else f"{sequences:,.0f} sequences"
+    assert said in note
+
+
+def test_batches_that_papers_state_in_tokens():
+    assert lookup.model("llama-2-70b").train_batch_tokens == 2**22  # printed 4M
+    assert lookup.model("llama-3.1-405b").train_batch_tokens == 2**24  # printed 16M
+    assert lookup.model("gpt3-175b").train_batch_tokens == 3.2e6
+    assert lookup.model("llama-3.1-8b").train_batch_tokens is None  # not published
+
+
 @every("fit", **by_name([entry for entry in ENTRIES if isinstance(entry, Calibration)]))
 def test_calibrations_are_of_known_devices(fit: Calibration):
     if fit.name != "generic":

@@ -4,8 +4,10 @@ Holds `Model`. The shapes are in `transformer.py`, the counting in `parameters.p
 Hugging Face configurations in `huggingface`.
 """
 
+from pydantic import Field
+
 from syncwall.describe import huggingface
-from syncwall.describe.base import Positive
+from syncwall.describe.base import Positive, Tokens
 from syncwall.describe.parameters import ParameterCount, count_parameters
 from syncwall.describe.transformer import Transformer
 from syncwall.documents import Document
@@ -18,6 +20,8 @@ class Model(Transformer):
     """Longest sequence the published model takes."""
     train_seq: Positive | None = None
     """Sequence length of most of its pre-training, as published."""
+    train_batch_tokens: Tokens | None = Field(None, alias="train_batch")
+    """Tokens of one optimizer step in most of its pre-training, as published; after a ramp-up."""
 
     @classmethod
     def prepared(cls, document: Document) -> Document:
