@@ -120,7 +120,7 @@ def fit_gemm(target: Target, directory: Path) -> tuple[dict[str, Any], str]:
     shape = Gemm(m, n, k)
     best = fitted(
         lambda values: gemm_alone_seconds(shape, device, gemm_fit(target, values)),
-        table.seconds, shape.flops, GEMM_START, _bounds(target),
+        table.seconds, np.asarray(shape.flops), GEMM_START, _bounds(target),
     )  # fmt: skip
     efficiency, burst, burst_ms, half_depth, pad, wave, launch_us, memory = map(rounded, best)
     values = {
@@ -134,7 +134,9 @@ def fit_gemm(target: Target, directory: Path) -> tuple[dict[str, Any], str]:
         m, n, k = part.shapes
         shape = Gemm(m, n, k)
         fit = GemmFit.model_validate(values | {"in_training": 1.0})
-        return residual(gemm_alone_seconds(shape, device, fit), part.seconds, shape.flops)
+        return residual(
+            gemm_alone_seconds(shape, device, fit), part.seconds, np.asarray(shape.flops)
+        )
 
     report(f"{target.device} gemm bf16", table, found)
     return values, said("bf16 with m, n and k from 256 on", table, found)
@@ -146,7 +148,7 @@ def fit_attention(target: Target, directory: Path, parts: Ratios) -> tuple[dict[
     table = attentions(directory, target.system, target.attention)
     best = fitted(
         lambda values: seconds_of(table, device, attention_fit(values), *values[4:]),
-        table.seconds, attention_of(table).flops, ATTENTION_START, ATTENTION_BOUNDS,
+        table.seconds, np.asarray(attention_of(table).flops), ATTENTION_START, ATTENTION_BOUNDS,
     )  # fmt: skip
     efficiency, half_length, half_filled, overhead, passes, extra_us = map(rounded, best)
     values: dict[str, Any] = {
@@ -163,7 +165,7 @@ def fit_attention(target: Target, directory: Path, parts: Ratios) -> tuple[dict[
     def found(part: Table) -> str:
         fit = AttentionFit.model_validate({"backward": 1.0} | values)
         predicted = seconds_of(part, device, fit, passes, extra_us)
-        return residual(predicted, part.seconds, attention_of(part).flops)
+        return residual(predicted, part.seconds, np.asarray(attention_of(part).flops))
 
     report(f"{target.device} attention bf16", table, found)
     what = (

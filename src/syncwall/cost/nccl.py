@@ -13,7 +13,8 @@ import numpy as np
 
 from syncwall.catalogue import BUILT_IN
 from syncwall.documents import read_document
-from syncwall.work.operations import CollectiveKind, Number
+from syncwall.work.number import Number
+from syncwall.work.operations import CollectiveKind
 
 GENERATIONS: Final = ("volta", "ampere", "hopper", "blackwell")
 PROTOCOLS: Final = ("LL", "LL128", "Simple")

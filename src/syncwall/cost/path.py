@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from syncwall.describe import Cluster, Layout
-from syncwall.work.operations import Axis, Number
+from syncwall.work.number import Number
+from syncwall.work.operations import Axis
 
 
 @dataclass(frozen=True, slots=True)

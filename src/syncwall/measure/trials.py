@@ -19,6 +19,7 @@ from syncwall.measure.team import Team
 from syncwall.measure.timing import timed
 from syncwall.problems import InputError
 from syncwall.work.ends import OPTIMIZER_BYTES
+from syncwall.work.number import Number
 from syncwall.work.operations import Attention, Elementwise, Gemm
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
@@ -40,9 +41,9 @@ class Maker:
     device: Any
     dtype: Any
 
-    def tensor(self, *shape: float) -> Any:
+    def tensor(self, *shape: Number) -> Any:
         """Random numbers, with a gradient."""
-        sizes = [max(1, round(size)) for size in shape]
+        sizes = [max(1, round(float(size))) for size in shape]
         return torch.randn(sizes, device=self.device, dtype=self.dtype).requires_grad_()
 
 

@@ -4,11 +4,13 @@ Holds `Operation`, `Block` (operations that repeat, such as a layer), `Stage` an
 step). Nothing here knows what a transformer is: a captured program is one block that runs once.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
-from syncwall.work.operations import Attention, Collective, Elementwise, Gemm, Number, Transfer
+from syncwall.work.number import Number, Truth
+from syncwall.work.operations import Attention, Collective, Elementwise, Gemm, Transfer
 
 What = Gemm | Attention | Elementwise | Collective | Transfer
 
@@ -54,7 +56,7 @@ class Wait:
     """Waiting for another operation of the block."""
 
     index: int
-    when: Number = True
+    when: Truth = True
     """True (or an array of truths) where the wait applies."""
     share: Number = 1.0
     """Share of it that must be done; less than 1 where it is cut up and computed on meanwhile."""
@@ -97,7 +99,7 @@ class Block:
     host_waits: Number = 0
     """Times in a round that the host must read a number from the device before it can go on."""
 
-    def __iter__(self) -> Any:
+    def __iter__(self) -> Iterator[Operation]:
         return iter(self.operations)
 
 

@@ -3,14 +3,13 @@
 Holds `embedding_parts`, `head_parts` and `finish_block`.
 """
 
-from typing import Any
-
 from syncwall.describe import Layout
 from syncwall.describe.choice import Dtype
 from syncwall.describe.layout import Shard
 from syncwall.work.block import Block, Operation, Phase, Stream
 from syncwall.work.held import Held
 from syncwall.work.layer import ACTIVATION_BYTES, Shape, entering, leaving, norm_part
+from syncwall.work.number import where
 from syncwall.work.operations import Collective, Elementwise
 from syncwall.work.parts import Part, elementwise, gemm
 from syncwall.work.sharing import weight_bytes
@@ -45,9 +44,10 @@ def finish_block(layout: Layout, held: Held) -> Block:
 
     ZeRO-1 and ZeRO-2 gather what no overlap hides; FSDP in a pipeline gathers once a step.
     """
+    assert layout.shard_degree is not None, "the layout is resolved"
     sharded = layout.shard >= Shard.ZERO1
-    own = held.plain / _or_one(sharded, layout.shard_degree)
-    experts = held.experts / _or_one(sharded, layout.expert_dp)
+    own = held.plain / where(sharded, layout.shard_degree, 1.0)
+    experts = held.experts / where(sharded, layout.expert_dp, 1.0)
     replicated = sharded & (layout.shard < Shard.FSDP)
     exposed = replicated * (1 - layout.overlap_parameters)
     once = (layout.shard == Shard.FSDP) * (layout.pp > 1)
@@ -62,8 +62,3 @@ def finish_block(layout: Layout, held: Held) -> Block:
             Operation("weights", weights, "exposed DP", Stream.GATHER, phase=Phase.FINISH),
         ),
     )
-
-
-def _or_one(condition: Any, value: Any) -> Any:
-    """`value` where the condition holds, else 1."""
-    return condition * value + (1 - condition) * 1.0

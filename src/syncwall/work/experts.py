@@ -13,7 +13,8 @@ from syncwall.work.layer import (
     norm_part,
     quantised,
 )
-from syncwall.work.operations import Collective, Number
+from syncwall.work.number import Number
+from syncwall.work.operations import Collective
 from syncwall.work.parts import EP, Part, elementwise, gemm
 
 

@@ -5,15 +5,14 @@ and attention below the causal diagonal; backward is twice forward; recomputatio
 only.
 """
 
-from typing import Any
-
 from syncwall.describe import Layout, Model
 from syncwall.describe.layout import Recompute
 from syncwall.work.ends import head_parts
 from syncwall.work.experts import expert_parts
 from syncwall.work.further import prediction_parts
 from syncwall.work.layer import Shape, attention_parts, mlp_parts
-from syncwall.work.operations import Attention, Collective, Number, Transfer
+from syncwall.work.number import Number
+from syncwall.work.operations import Attention, Collective, Transfer
 from syncwall.work.parts import Part
 
 GEMM_SHARE, ELEMENTWISE_SHARE = 0.5, 0.7
@@ -44,10 +43,11 @@ def _further(model: Model, seq: Number) -> Number:
     return model.mtp_layers * sum(_flops(part, square=False) for part in parts)
 
 
-def step_flops(shape: Shape) -> dict[str, Any]:
+def step_flops(shape: Shape) -> dict[str, Number]:
     """Model FLOPs, recomputed FLOPs and tokens of the whole step, over all GPUs."""
     model, layout = shape.model, shape.layout
-    sequences: Any = layout.global_batch
+    sequences = layout.global_batch
+    assert sequences is not None, "the layout is resolved"
     tokens = sequences * shape.seq
     main, core = forward_flops(model, shape.seq)
     forward = main + _further(model, shape.seq)

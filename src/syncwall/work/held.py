@@ -15,7 +15,7 @@ from syncwall.describe.parameters import (
     shared_expert_parameters,
 )
 from syncwall.work.layer import Shape
-from syncwall.work.operations import Number
+from syncwall.work.number import Number
 
 
 @dataclass(frozen=True, slots=True)

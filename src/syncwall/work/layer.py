@@ -9,11 +9,11 @@ latent attention; element-wise traffic counted tensor by tensor for fused kernel
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 from syncwall.describe import Layout, Model
 from syncwall.describe.layout import ContextKind
-from syncwall.work.operations import Attention, Collective, Number
+from syncwall.work.number import Number, least, most
+from syncwall.work.operations import Attention, Collective
 from syncwall.work.parts import CP, TP, Part, attention, elementwise, exchange, gemm, one_way
 
 ACTIVATION_BYTES = 2.0
@@ -44,7 +44,7 @@ class Shape:
     def kv_heads(self) -> Number:
         """Key and value heads on a rank; at least one, copied where tp is larger."""
         share = self.model.kv_heads / self.layout.tp
-        return share * (share >= 1) + 1.0 * (share < 1)
+        return most(share, 1.0)
 
     @cached_property
     def scattered_bytes(self) -> Number:
@@ -67,7 +67,7 @@ class Shape:
         if self.layout.recompute_layers is None:
             return 1.0
         share = self.layout.recompute_layers * self.layout.pp / self.model.layers
-        return share * (share < 1) + 1.0 * (share >= 1)
+        return least(share, 1.0)
 
     @property
     def _hidden_bytes(self) -> Number:
@@ -160,7 +160,7 @@ def _latent(shape: Shape) -> list[Part]:
     latent, heads = model.attention.latent, model.attention.heads / shape.layout.tp
     assert latent is not None
     parts: list[Part] = []
-    rank: Any = latent.q_rank
+    rank = latent.q_rank
     if rank is None:
         parts.append(gemm("queries", "GEMM", tokens, heads * model.head_dim, model.hidden, dtype))
     else:

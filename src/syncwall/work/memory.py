@@ -8,15 +8,12 @@ activations, here tensor by tensor for fused attention.
 """
 
 from dataclasses import dataclass, fields
-from typing import Any
-
-import numpy as np
 
 from syncwall.describe import Layout, Model
 from syncwall.describe.layout import Recompute, Schedule, Shard
 from syncwall.work.held import Held, dense_held, embedding_held, expert_held, head_held
 from syncwall.work.layer import ACTIVATION_BYTES, Shape
-from syncwall.work.operations import Number
+from syncwall.work.number import Number, least, most, where
 from syncwall.work.sharing import reduced_at_once, weight_bytes
 from syncwall.work.step import LayerCounts
 
@@ -52,7 +49,8 @@ class Memory:
     @property
     def total(self) -> Number:
         """All of it."""
-        return sum(getattr(self, part.name) for part in fields(self))
+        whole: Number = sum(getattr(self, part.name) for part in fields(self))
+        return whole
 
     @property
     def allocated(self) -> Number:
@@ -72,7 +70,7 @@ def step_memory(model: Model, layout: Layout, seq: Number) -> Memory:
     fuller = first.total >= last.total
     return Memory(
         **{
-            part.name: np.where(fuller, getattr(first, part.name), getattr(last, part.name))
+            part.name: where(fuller, getattr(first, part.name), getattr(last, part.name))
             for part in fields(Memory)
         }
     )
@@ -81,17 +79,17 @@ def step_memory(model: Model, layout: Layout, seq: Number) -> Memory:
 def _first(shape: Shape, counts: LayerCounts) -> Memory:
     """The first pipeline rank, which has the embedding and the most micro batches in flight."""
     model, layout = shape.model, shape.layout
-    alone = 1 * (layout.pp == 1)
-    dense = counts.last_dense * alone + counts.body_dense * (1 - alone)
-    sparse = counts.last_sparse * alone + counts.body_sparse * (1 - alone)
-    lead = (model.moe.dense_first if model.moe else 0) * (1 - alone)
-    leading = np.minimum(lead, dense + sparse)
-    every = sparse / np.maximum(dense + sparse, 1e-9)  # what the leading dense layers replace
+    alone = layout.pp == 1
+    dense = where(alone, counts.last_dense, counts.body_dense)
+    sparse = where(alone, counts.last_sparse, counts.body_sparse)
+    lead = where(alone, 0, model.moe.dense_first if model.moe else 0)
+    leading = least(lead, dense + sparse)
+    every = sparse / most(dense + sparse, 1e-9)  # what the leading dense layers replace
     dense, sparse = dense + leading * every, sparse - leading * every
     ends = embedding_held(shape).plain
     ends = ends + head_held(shape).plain * alone * (not model.tied_embeddings)
     held = _with_layers(shape, ends, dense, sparse)
-    return _rank(shape, held, dense + sparse, in_flight(layout), 1.0 * (layout.pp == 1))
+    return _rank(shape, held, dense + sparse, in_flight(layout), 1.0 * alone)
 
 
 def _last(shape: Shape, counts: LayerCounts) -> Memory:
@@ -99,14 +97,15 @@ def _last(shape: Shape, counts: LayerCounts) -> Memory:
     layout = shape.layout
     held = _with_layers(shape, head_held(shape).plain, counts.last_dense, counts.last_sparse)
     chunks = layout.virtual_stages
-    micro = np.minimum(1.0 / chunks + layout.pp * (1.0 - 1.0 / chunks), layout.microbatches)
+    micro = least(1.0 / chunks + layout.pp * (1.0 - 1.0 / chunks), layout.microbatches)
     return _rank(shape, held, counts.last_dense + counts.last_sparse, micro, 1.0)
 
 
 def _with_layers(shape: Shape, ends: Number, dense: Number, sparse: Number) -> Held:
     """Parameters of a rank with these layers, and those of its ends."""
     model = shape.model
-    plain, experts = ends, 0.0
+    plain: Number = ends
+    experts: Number = 0.0
     if model.mlp is not None and model.dense_layers:
         plain = plain + dense * dense_held(shape).plain
     if model.moe is not None:
@@ -115,11 +114,12 @@ def _with_layers(shape: Shape, ends: Number, dense: Number, sparse: Number) -> H
     return Held(plain, experts)
 
 
-def _rank(shape: Shape, held: Held, layers: Any, micro: Any, head: Any) -> Memory:
+def _rank(shape: Shape, held: Held, layers: Number, micro: Number, head: Number) -> Memory:
     """What a rank keeps that holds `held` and has `micro` micro batches in flight."""
     layout = shape.layout
     whole, expert_dp = layout.shard, layout.expert_dp
     degree = layout.shard_degree
+    assert degree is not None, "the layout is resolved"
     each_bytes = layout.precision.size_bytes if layout.frozen else weight_bytes(layout)
     weights = each_bytes * _shared_out(held, whole >= Shard.FSDP, degree, expert_dp)
     elsewhere = each_bytes * (held.plain + held.experts) - weights
@@ -127,7 +127,7 @@ def _rank(shape: Shape, held: Held, layers: Any, micro: Any, head: Any) -> Memor
     at_once = reduced_at_once(layout)
     kept = _shared_out(held, at_once, degree, expert_dp)
     weight, elsewhere_kept = _largest_weight(shape), held.plain + held.experts - kept
-    new_gradients = np.minimum(np.maximum(_largest_layer(shape), weight), elsewhere_kept + weight)
+    new_gradients = least(most(_largest_layer(shape), weight), elsewhere_kept + weight)
     working = _working_set(shape) * (layout.recompute == Recompute.FULL)
     wide = weight_bytes(layout) / ACTIVATION_BYTES
     logit_bytes = FUSED_LOGITS_BYTES if layout.fused_loss else LOGITS_BYTES
@@ -139,10 +139,10 @@ def _rank(shape: Shape, held: Held, layers: Any, micro: Any, head: Any) -> Memor
         * _shared_out(held, whole >= Shard.ZERO1, degree, expert_dp),
         activations=(micro * layers * _kept_per_layer(shape) + working) * wide,
         logits=logit_bytes * shape.tokens * shape.model.vocab / layout.tp * head,
-        gathered=np.where(
+        gathered=where(
             layout.pp > 1,
             elsewhere,
-            np.minimum(2.0 * weight_bytes(layout) * _largest_layer(shape), elsewhere),
+            least(2.0 * weight_bytes(layout) * _largest_layer(shape), elsewhere),
         ),
         new_gradients=layout.gradient_dtype.size_bytes * trained * new_gradients,
         reserve=RESERVE_BYTES + 0.0 * layers,
@@ -154,7 +154,7 @@ def _adam_bytes(layout: Layout) -> float:
     return ADAM_BYTES - 4.0 * (weight_bytes(layout) == 4.0)
 
 
-def in_flight(layout: Layout) -> Any:
+def in_flight(layout: Layout) -> Number:
     """Micro batches whose activations the first pipeline rank keeps at once.
 
     GPipe keeps all; 1F1B as many as there are stages, ZB-2p twice as many; interleaving a little
@@ -164,18 +164,19 @@ def in_flight(layout: Layout) -> Any:
     chunks = layout.virtual_stages
     interleaved = pp * (1.0 + (pp - 1.0) / (pp * chunks))
     woven = layout.schedule == Schedule.INTERLEAVED
-    most = np.where(woven, interleaved, pp * (1.0 + (layout.schedule == Schedule.ZERO_BUBBLE_2P)))
-    return np.where(layout.schedule == Schedule.GPIPE, micro, np.minimum(most, micro))
+    plain = pp * (1.0 + (layout.schedule == Schedule.ZERO_BUBBLE_2P))
+    at_once = least(where(woven, interleaved, plain), micro)
+    return where(layout.schedule == Schedule.GPIPE, micro, at_once)
 
 
-def _shared_out(held: Held, condition: Any, degree: Any, expert_dp: Any) -> Any:
+def _shared_out(held: Held, condition: Number, degree: Number, expert_dp: Number) -> Number:
     """Parameters that a rank keeps where the condition shards them, else all."""
     return held.plain / (1 + condition * (degree - 1)) + held.experts / (
         1 + condition * (expert_dp - 1)
     )
 
 
-def _largest_layer(shape: Shape) -> Any:
+def _largest_layer(shape: Shape) -> Number:
     model = shape.model
     if model.moe is not None:
         held = expert_held(shape)
@@ -183,7 +184,7 @@ def _largest_layer(shape: Shape) -> Any:
     return dense_held(shape).plain
 
 
-def _largest_weight(shape: Shape) -> Any:
+def _largest_weight(shape: Shape) -> Number:
     """Parameters of the largest matrix of a layer: its gradient exists before it is added up."""
     mlp = shape.model.mlp
     if mlp is None or not shape.model.dense_layers:
@@ -191,7 +192,7 @@ def _largest_weight(shape: Shape) -> Any:
     return shape.model.hidden * mlp.hidden * (2 if mlp.gated else 1) / shape.layout.tp
 
 
-def _kept_per_layer(shape: Shape) -> Any:
+def _kept_per_layer(shape: Shape) -> Number:
     """Activations of one layer and micro batch that the backward pass needs."""
     inputs = ACTIVATION_BYTES * shape.plain_tokens * shape.model.hidden
     layers = shape.recomputed_layers
@@ -200,7 +201,7 @@ def _kept_per_layer(shape: Shape) -> Any:
     return inputs + (_working_set(shape) - inputs) * (1 - full - some)
 
 
-def _working_set(shape: Shape) -> Any:
+def _working_set(shape: Shape) -> Number:
     """All activations of one layer that a backward pass without recomputation needs.
 
     Between tensor-parallel regions: inputs of both norms and both residual branches. Inside:
@@ -214,12 +215,12 @@ def _working_set(shape: Shape) -> Any:
         model.head_dim + model.v_head_dim
     )
     into = (3.0 if (model.mlp is None or model.mlp.gated) else 2.0) - 1.0 * frozen
-    widths: Any = 0.0
+    widths: Number = 0.0
     if model.mlp is not None and model.dense_layers:
         widths = into * model.mlp.hidden / tp
     if model.moe is not None:
         moe = model.moe
         routed = moe.top_k * (into * moe.hidden / shape.layout.etp + 2.0 * model.hidden) / tp
-        widths = np.maximum(widths, routed + into * moe.shared_hidden / tp)
+        widths = most(widths, routed + into * moe.shared_hidden / tp)
     whole = shape.layout.whole_inputs * model.hidden * (shape.layout.pp == 1)
     return ACTIVATION_BYTES * (between + tokens * (inside + widths + whole))

@@ -5,12 +5,10 @@ Dimensions are numbers or arrays that broadcast together.
 """
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from syncwall.describe.choice import Dtype
-
-Number = Any
-"""One number, or an array with one for each layout."""
+from syncwall.work.number import Number, least
 
 CollectiveKind = Literal["all-reduce", "all-gather", "reduce-scatter", "all-to-all", "broadcast"]
 Axis = Literal["tp", "cp", "ep", "dp", "shard", "replica", "expert-shard", "expert-replica"]
@@ -77,7 +75,7 @@ class Attention:
         """
         if self.window is None:
             return self.q_len * (self.kv_len + 1) / 2.0
-        window = _least(self.window, self.kv_len)
+        window = least(self.window, self.kv_len)
         return self.q_len * (window - window * (window - 1.0) / (2.0 * self.kv_len))
 
     @property
@@ -162,8 +160,3 @@ class Transfer:
     """A message from one pipeline stage to the next."""
 
     bytes: Number
-
-
-def _least(first: Number, second: Number) -> Number:
-    """The smaller of two numbers or arrays, without importing NumPy for two numbers."""
-    return first * (first <= second) + second * (first > second)

@@ -12,6 +12,7 @@ import numpy as np
 
 from syncwall.describe.choice import Dtype
 from syncwall.work.block import EXPOSED, Block, Operation, Phase, Stream, Wait, What
+from syncwall.work.number import Number
 from syncwall.work.operations import (
     Attention,
     Axis,
@@ -19,7 +20,6 @@ from syncwall.work.operations import (
     CollectiveKind,
     Elementwise,
     Gemm,
-    Number,
 )
 
 TRANSPOSED: Final[dict[CollectiveKind, CollectiveKind]] = {

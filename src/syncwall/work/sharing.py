@@ -10,11 +10,14 @@ Sources: PyTorch DDP (Li 2020), ZeRO (Rajbhandari 2020), PyTorch FSDP (Zhao 2023
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from syncwall.describe.choice import Dtype
 from syncwall.describe.layout import Shard
 from syncwall.work.block import EXPOSED, Block, Operation, Phase, Stream, Wait
 from syncwall.work.held import Held
-from syncwall.work.operations import Axis, Collective, CollectiveKind, Elementwise, Number
+from syncwall.work.number import Number, Truth, most
+from syncwall.work.operations import Axis, Collective, CollectiveKind, Elementwise
 
 
 def weight_bytes(layout: Any) -> float:
@@ -69,7 +72,7 @@ def reduced(block: Block, held: Held, layout: Any, *, last: bool) -> Block:
     after = (Wait(len(block.operations) - 1),)
     plain, experts = size * held.plain, size * held.experts
     pieces = plain / layout.bucket_bytes
-    calls = pieces * (pieces > 1) + 1.0 * (pieces <= 1)
+    calls = most(pieces, 1.0)
     replicas = (layout.replicas_of_shards > 1) * (layout.shard >= Shard.ZERO1) * last
     sums: list[tuple[CollectiveKind, Number, Axis, Number]] = [
         ("all-reduce", plain * whole, "dp", calls),
@@ -95,12 +98,13 @@ def reduced(block: Block, held: Held, layout: Any, *, last: bool) -> Block:
     return replace(block, operations=every, awaited=(*block.awaited, *waits))
 
 
-def reduced_at_once(layout: Any) -> Any:
+def reduced_at_once(layout: Any) -> Truth:
     """True where gradients are reduced and sharded after every micro batch.
 
     In a pipeline they are kept whole until the last one, as PyTorch's stages do.
     """
-    return (layout.shard >= Shard.ZERO2) & (layout.pp == 1)
+    at_once: Truth = (layout.shard >= Shard.ZERO2) & (layout.pp == 1)
+    return at_once
 
 
 def _shifted(operation: Operation, by: int) -> Operation:
@@ -109,5 +113,5 @@ def _shifted(operation: Operation, by: int) -> Operation:
     return operation.waiting(tuple(wait.on(wait.index + by) for wait in operation.after))
 
 
-def _not(truth: Number) -> Number:
-    return ~truth if hasattr(truth, "dtype") else not truth
+def _not(truth: Truth) -> Truth:
+    return ~truth if isinstance(truth, np.ndarray) else not truth

@@ -6,7 +6,6 @@ exchange of weights and gradients, and the optimizer.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -19,7 +18,8 @@ from syncwall.work.flops import ELEMENTWISE_SHARE, GEMM_SHARE, step_flops
 from syncwall.work.further import prediction_held, prediction_parts
 from syncwall.work.held import Held, dense_held, embedding_held, expert_held, head_held
 from syncwall.work.layer import ACTIVATION_BYTES, Shape, attention_parts, mlp_parts
-from syncwall.work.operations import Collective, Number, Transfer
+from syncwall.work.number import Number, least, most, where
+from syncwall.work.operations import Collective, Transfer
 from syncwall.work.parts import Part, backward_block, forward_block
 from syncwall.work.sharing import gathered, reduced
 
@@ -130,10 +130,10 @@ def _late(shape: Shape, layers: "LayerCounts") -> Number:
         return 0.0
     bucket = layout.bucket_bytes / layout.gradient_dtype.size_bytes
     each = dense_held(shape).plain
-    room = np.maximum(bucket - embedding_held(shape).plain, 0.0) * (each < bucket)
+    room = most(bucket - embedding_held(shape).plain, 0.0) * (each < bucket)
     count = layers.last_dense + (layers.last_dense == 0)
     ddp = (layout.shard == Shard.DDP) & (layout.pp == 1)
-    return np.minimum(room / count, each) * ddp
+    return least(room / count, each) * ddp
 
 
 def recomputed(parts: Sequence[Part], layout: Layout, layers: Number) -> list[Part]:
@@ -164,27 +164,25 @@ class LayerCounts:
     """
 
     def __init__(self, model: Model, layout: Layout) -> None:
-        pp: Any = layout.pp
-        alone = 1 * (pp == 1)
-        several = 1 - alone
-        last = self._last(model, layout, several)
-        after = np.ceil((model.layers - last) / (pp - several + alone * pp))
-        even = (model.layers - last) / (pp - several + alone * pp)
-        fullest = after + layout.balanced_stages * (even - after)
+        last = self._last(model, layout)
+        even = (model.layers - last) / most(layout.pp - 1, 1)  # of each rank before the last
+        fullest = where(layout.balanced_stages, even, np.ceil(even))
         after_dense = max(model.layers - (model.moe.dense_first if model.moe else 0), 1)
         share = model.moe_layers / after_dense
-        self.last_sparse = model.moe_layers * alone + last * share * several
+        self.last_sparse = where(layout.pp > 1, last * share, model.moe_layers)
         self.last_dense = last - self.last_sparse
-        self.body_sparse = fullest * share * several
-        self.body_dense = fullest * several - self.body_sparse
-        self.body_ranks = several * (model.layers - last) / (fullest + alone)
+        self.body_sparse = fullest * share
+        self.body_dense = fullest - self.body_sparse
+        self.body_ranks = (model.layers - last) / where(fullest > 0, fullest, 1.0)
 
     @staticmethod
-    def _last(model: Model, layout: Layout, several: Any) -> Any:
-        """Layers of the last rank: a whole share, or less by what its head costs."""
+    def _last(model: Model, layout: Layout) -> Number:
+        """Layers of the last rank: all if it is the only one, else a whole share, or less by what
+        its head costs.
+        """
         share = model.layers // layout.pp
         head = model.vocab * model.hidden
         each = (model.active_parameters - head * (2 - model.tied_embeddings)) / model.layers
         ends = head / each
-        equal = np.maximum((model.layers + ends) / layout.pp - ends, 0.0)
-        return share + layout.balanced_stages * several * (equal - share)
+        equal = most((model.layers + ends) / layout.pp - ends, 0.0)
+        return where(layout.balanced_stages & (layout.pp > 1), equal, share)
