@@ -119,7 +119,7 @@ def fit_gemm(target: Target, directory: Path) -> tuple[dict[str, Any], str]:
     m, n, k = table.shapes
     shape = Gemm(m, n, k)
     best = fitted(
-        lambda values: gemm_alone_seconds(shape, device, gemm_fit(target, values)),
+        lambda values: np.asarray(gemm_alone_seconds(shape, device, gemm_fit(target, values))),
         table.seconds, np.asarray(shape.flops), GEMM_START, _bounds(target),
     )  # fmt: skip
     efficiency, burst, burst_ms, half_depth, pad, wave, launch_us, memory = map(rounded, best)
@@ -134,9 +134,8 @@ def fit_gemm(target: Target, directory: Path) -> tuple[dict[str, Any], str]:
         m, n, k = part.shapes
         shape = Gemm(m, n, k)
         fit = GemmFit.model_validate(values | {"in_training": 1.0})
-        return residual(
-            gemm_alone_seconds(shape, device, fit), part.seconds, np.asarray(shape.flops)
-        )
+        predicted = np.asarray(gemm_alone_seconds(shape, device, fit))
+        return residual(predicted, part.seconds, np.asarray(shape.flops))
 
     report(f"{target.device} gemm bf16", table, found)
     return values, said("bf16 with m, n and k from 256 on", table, found)

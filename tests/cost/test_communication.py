@@ -89,7 +89,8 @@ def test_groups_inside_and_over_domains_can_be_priced_together(kind):
     fit, ranks = calibration(cluster.device).network, np.array([1, 2, 8, 16, 32])
     batch = np.full(len(ranks), 32)
     layout = Layout.arrays(tp=32 // ranks, dp=ranks, global_batch=batch).resolved(32)
-    found = NcclNetwork(layout, cluster, fit).collective_seconds(Collective(kind, 1e8, "dp"))
+    network = NcclNetwork(layout, cluster, fit)
+    found = np.asarray(network.collective_seconds(Collective(kind, 1e8, "dp")))
     for index, dp in enumerate(ranks):
         one = Layout(tp=32 // int(dp), dp=int(dp), global_batch=32).resolved(32)
         alone = NcclNetwork(one, cluster, fit).collective_seconds(Collective(kind, 1e8, "dp"))
@@ -124,7 +125,7 @@ def test_merging_never_sends_more_and_helps_more_with_fewer_domains(domains, cop
     assert share >= 1 / copies * (1 - 1e-12)
     if domains > 1:
         assert share <= float(merged_share(domains + 1, copies)) * (1 + 1e-12)
-    together = merged_share(np.array([1, domains]), copies)
+    together = np.asarray(merged_share(np.array([1, domains]), copies))
     assert together[1] == pytest.approx(share)
 
 

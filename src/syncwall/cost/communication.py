@@ -5,7 +5,7 @@ form: NCCL's own model on the paths of the layout, corrected by what machines re
 `nic_reached` and `merged_share`.
 """
 
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from syncwall.cost.nccl import GENERATIONS, Choices, Graph, Group, Tuner, consta
 from syncwall.cost.path import Path, paths
 from syncwall.cost.reached import Terms, across, either, inside, transport
 from syncwall.describe import Cluster, Layout
+from syncwall.work.number import Number, least
 from syncwall.work.operations import Collective, CollectiveKind, Transfer
 
 _GENERATION = {"volta": 0, "ampere": 1, "ada": 1, "hopper": 2, "blackwell": 3}
@@ -32,10 +33,10 @@ _SOCKET_HOP_S = 50e-6
 class Network(Protocol):
     """Anything that can price communication: a formula, a simulation, a measurement."""
 
-    def collective_seconds(self, collective: Collective) -> Any:
+    def collective_seconds(self, collective: Collective) -> Number:
         """Time of all calls of `collective`, every group of its axis working at once."""
 
-    def transfer_seconds(self, transfer: Transfer) -> Any:
+    def transfer_seconds(self, transfer: Transfer) -> Number:
         """Time of a message between neighbouring pipeline stages."""
 
 
@@ -48,7 +49,7 @@ class NcclNetwork:
 
     def __init__(
         self, layout: Layout, cluster: Cluster, fit: NetworkFit, *, alone: bool = False,
-        latency: Any = 1.0,
+        latency: Number = 1.0,
     ) -> None:  # fmt: skip
         self._cluster = cluster
         self._fit = fit
@@ -70,9 +71,9 @@ class NcclNetwork:
         self._tuner = Tuner(GENERATIONS[number])
         self._graphs: dict[str, Graph] = {}
         self._terms: dict[tuple[str, str], Terms] = {}
-        self._known: dict[tuple[str, str, int, int, int], tuple[Collective, Any]] = {}
+        self._known: dict[tuple[str, str, int, int, int], tuple[Collective, Number]] = {}
 
-    def collective_seconds(self, collective: Collective) -> Any:
+    def collective_seconds(self, collective: Collective) -> Number:
         """NCCL's fastest choice; zero for one rank or no bytes."""
         if isinstance(collective.bytes, float) and not collective.bytes:
             return 0.0
@@ -83,7 +84,7 @@ class NcclNetwork:
         seconds = self._known[key][1]
         return seconds if _is_one(collective.share) else seconds * collective.share
 
-    def _seconds(self, collective: Collective) -> Any:
+    def _seconds(self, collective: Collective) -> Number:
         path, kind = self._paths[collective.axis], collective.kind
         several = not _is_one(collective.calls)
         size = collective.bytes / collective.calls if several else collective.bytes
@@ -101,7 +102,7 @@ class NcclNetwork:
                 once = once - terms.ramp_s(size) * (1.0 - 1.0 / collective.calls)
         return np.where(real, once * collective.calls if several else once, 0.0)
 
-    def transfer_seconds(self, transfer: Transfer) -> Any:
+    def transfer_seconds(self, transfer: Transfer) -> Number:
         """A message to the next stage, over NVLink or the NIC."""
         path = self._paths["pp"]
         _, raw = self._scale_up_as_nccl_counts(2.0)
@@ -149,7 +150,7 @@ class NcclNetwork:
         return self._graphs[axis], self._terms[kind, axis]
 
     def factors_and_terms(
-        self, kind: CollectiveKind, size: Any, axis: str
+        self, kind: CollectiveKind, size: Number, axis: str
     ) -> tuple[Choices, Terms]:
         """NCCL's factors for a size, and what a collective on an axis takes in each way."""
         graph, terms = self._terms_of(kind, axis)
@@ -182,11 +183,11 @@ class NcclNetwork:
         sent = np.maximum(within - 1.0, 1e-9) / path.ranks
         return {"Peers": (_ALL_TO_ALL_US + 0.0 * path.ranks, np.maximum(raw, 1.0) / sent)}
 
-    def factors(self, kind: CollectiveKind, size: Any, path: Path, graph: Graph) -> Choices:
+    def factors(self, kind: CollectiveKind, size: Number, path: Path, graph: Graph) -> Choices:
         """Factors on latency and rate of these ways that depend on the size."""
         return self._tuner.by_size(kind, size, Group(path.ranks, path.domains), graph, smooth=True)
 
-    def _reached(self, group: Group) -> Any:
+    def _reached(self, group: Group) -> Number:
         """Share of the NICs' line rate."""
         lost = 0.0 if self._alone else self._fit.nic_per_doubling * np.log2(group.nodes)
         return np.maximum(0.3, self._reached_of_nics - lost)
@@ -200,11 +201,11 @@ class NcclNetwork:
         far = (ranks - within) / ranks / nic
         levels = np.log2(path.domains)
         start_s = _ALL_TO_ALL_US * 1e-6 * fit.latency + _NETWORK_S + self._wires.hop_s * levels
-        choices = {"Peers": (start_s + _PEER_S * (ranks - within), np.maximum(near, far))}
+        choices: Choices = {"Peers": (start_s + _PEER_S * (ranks - within), np.maximum(near, far))}
         return Terms(choices, far_s=self._wires.ramp_s * levels,
                      far_root=float(np.sqrt(self._wires.ramp_bytes)))  # fmt: skip
 
-    def _gloo(self, kind: str, size: Any, path: Path) -> Any:
+    def _gloo(self, kind: str, size: Number, path: Path) -> Number:
         """A ring of CPUs: two passes for all-reduce, one for the others."""
         ranks = path.ranks
         passes = 2.0 if kind == "all-reduce" else 1.0
@@ -214,19 +215,19 @@ class NcclNetwork:
         hop_s = _SOCKET_HOP_S * np.where(path.domains > 1, self._latency, 1.0)
         return passes * (ranks - 1) * (size / ranks / rate + hop_s)
 
-    def _scale_up_as_nccl_counts(self, ranks: Any) -> tuple[bool, Any]:
+    def _scale_up_as_nccl_counts(self, ranks: Number) -> tuple[bool, Number]:
         """True for NVLink and the like, and the one-way rate of a GPU as NCCL counts it."""
         domain = self._cluster.scale_up
         if domain is None:
             return False, 0.0 * ranks
-        rate = domain.rate_among(ranks)
+        rate = domain.rate_among(least(ranks, domain.gpus))
         if domain.topology == "pcie":
             return False, rate * constants()["pci_fraction"] + 0.0 * ranks
         nominal = 50.0 if self._number == 3 else 25.0
         return True, rate * constants()["nvlink_gb_per_s"][self._number] / nominal + 0.0 * ranks
 
 
-def merged_share(domains: Any, copies: int) -> Any:
+def merged_share(domains: Number, copies: int) -> Number:
     """What is left to send when copies of an element for the same domain cross once.
 
     The expected number of different domains among `copies` random ones; all of them inside one
@@ -248,7 +249,7 @@ def nic_reached(cluster: Cluster, fit: NetworkFit) -> float:
     return reached * (fit.shared_nic if shared else 1.0)
 
 
-def _channels(raw: Any, speeds: list[float]) -> tuple[Any, Any]:
+def _channels(raw: Number, speeds: list[float]) -> tuple[Number, Number]:
     """Number and speed of channels that NCCL packs into `raw` bytes per second."""
     speed = _at_most(raw, speeds)
     count = np.maximum(1.0, np.floor(raw / np.maximum(speed, 1.0)))
@@ -256,14 +257,14 @@ def _channels(raw: Any, speeds: list[float]) -> tuple[Any, Any]:
     return np.where(doubled, 2 * count, count), np.where(doubled, speed / 2, speed)
 
 
-def _at_most(rate: Any, speeds: list[float]) -> Any:
+def _at_most(rate: Number, speeds: list[float]) -> Number:
     """The largest of NCCL's speeds (GB/s) that is not above `rate`; `rate` if all are."""
-    found: Any = rate
+    found: Number = rate
     for speed in sorted(speeds):
         found = np.where(rate >= speed * 1e9, speed * 1e9, found)
     return found
 
 
-def _is_one(factor: Any) -> bool:
+def _is_one(factor: Number) -> bool:
     """True for the plain number 1, with which arrays need not be multiplied."""
     return np.ndim(factor) == 0 and factor == 1

@@ -5,14 +5,13 @@ shape, or arrays of them.
 Source: roofline (Williams 2009) with tile and wave quantisation; see docs/explanation/compute.md.
 """
 
-from typing import Any
-
 import numpy as np
 
 from syncwall.cost.calibration import AttentionFit, ElementwiseFit, GemmFit
 from syncwall.cost.software import Setting
 from syncwall.describe.choice import Dtype
 from syncwall.describe.device import Device
+from syncwall.work.number import Number, Truth
 from syncwall.work.operations import Attention, Elementwise, Gemm
 
 DEFAULT_MULTIPROCESSORS = 100
@@ -20,13 +19,13 @@ ATTENTION_ROWS = 128.0
 """Queries that a block of a fused attention kernel works on."""
 
 
-def gemm_seconds(gemm: Gemm, device: Device, fit: GemmFit) -> Any:
+def gemm_seconds(gemm: Gemm, device: Device, fit: GemmFit) -> Number:
     """Time of `gemm` inside a training step, all of its `count` multiplications together."""
     compute_s = _arithmetic_seconds(gemm, device, fit) * (1.0 / fit.in_training)
     return _with_memory(gemm, device, fit, compute_s)
 
 
-def gemm_alone_seconds(gemm: Gemm, device: Device, fit: GemmFit) -> Any:
+def gemm_alone_seconds(gemm: Gemm, device: Device, fit: GemmFit) -> Number:
     """Time of `gemm` alone on a device that has rested, as benchmarks of kernels measure it.
 
     The power limit acts after milliseconds: short kernels run at a clock no training step holds.
@@ -36,12 +35,12 @@ def gemm_alone_seconds(gemm: Gemm, device: Device, fit: GemmFit) -> Any:
     return _with_memory(gemm, device, fit, compute_s)
 
 
-def _arithmetic_seconds(gemm: Gemm, device: Device, fit: GemmFit) -> Any:
+def _arithmetic_seconds(gemm: Gemm, device: Device, fit: GemmFit) -> Number:
     """Time of the matrix units: the output, partly rounded up to tiles and to waves of tiles."""
     units = device.multiprocessors or DEFAULT_MULTIPROCESSORS
     tiles = np.ceil(gemm.m / fit.tile_m) * np.ceil(gemm.n / fit.tile_n) * gemm.count
     waves = np.ceil(tiles * (1.0 / units))
-    rate: Any = _rate(gemm.dtype, device, fit) * fit.efficiency
+    rate: Number = _rate(gemm.dtype, device, fit) * fit.efficiency
     rate = rate * (fit.weight_gradient if gemm.is_weight_gradient else 1.0)
     rate = rate * np.where(_aligned(gemm), 1.0, fit.misaligned)
     tile, wave = fit.tile_m * fit.tile_n, fit.tile_m * fit.tile_n * units
@@ -50,7 +49,7 @@ def _arithmetic_seconds(gemm: Gemm, device: Device, fit: GemmFit) -> Any:
     return 2.0 * area * (gemm.k + fit.half_depth) / rate
 
 
-def _with_memory(gemm: Gemm, device: Device, fit: GemmFit, compute_s: Any) -> Any:
+def _with_memory(gemm: Gemm, device: Device, fit: GemmFit, compute_s: Number) -> Number:
     memory_s = gemm.hbm_bytes / (device.memory.rate_bytes_per_s * fit.memory_efficiency)
     launch_s = fit.launch_s + fit.group_s * np.maximum(gemm.count - 1.0, 0.0)
     return smooth_max(compute_s, memory_s) + launch_s * (gemm.flops > 0)
@@ -58,7 +57,7 @@ def _with_memory(gemm: Gemm, device: Device, fit: GemmFit, compute_s: Any) -> An
 
 def attention_seconds(
     attention: Attention, device: Device, fit: AttentionFit, setting: Setting
-) -> Any:
+) -> Number:
     """Time of attention; short sequences and few heads leave the device half empty."""
     if setting.attention == "unfused":
         return _unfused_seconds(attention, device, fit)
@@ -75,7 +74,7 @@ def attention_seconds(
     return np.maximum(compute_s, memory_s)
 
 
-def _fused_efficiency(attention: Attention, fit: AttentionFit, setting: Setting) -> Any:
+def _fused_efficiency(attention: Attention, fit: AttentionFit, setting: Setting) -> Number:
     """Of the peak, for long sequences and many heads, by generation of the kernel."""
     backward = fit.backward if attention.is_backward else 1.0
     if setting.attention == "flash-3":
@@ -85,12 +84,12 @@ def _fused_efficiency(attention: Attention, fit: AttentionFit, setting: Setting)
     return fit.flash_2 * older * backward * by_head
 
 
-def _by_head(head_dim: Any, overhead: float) -> Any:
+def _by_head(head_dim: Number, overhead: float) -> Number:
     """Small heads leave more work beside the products; 1 from 128 dimensions on."""
     return np.minimum(1.0, head_dim / (head_dim + overhead) * ((128 + overhead) / 128))
 
 
-def _unfused_seconds(attention: Attention, device: Device, fit: AttentionFit) -> Any:
+def _unfused_seconds(attention: Attention, device: Device, fit: AttentionFit) -> Number:
     """Batched multiplications over the whole square, and every score moved through memory."""
     head = attention.head_dim
     efficiency = fit.unfused * head / (head + fit.unfused_head_overhead)
@@ -103,7 +102,7 @@ def _unfused_seconds(attention: Attention, device: Device, fit: AttentionFit) ->
 
 def elementwise_seconds(
     elementwise: Elementwise, device: Device, fit: ElementwiseFit, setting: Setting
-) -> Any:
+) -> Number:
     """Time of memory-bound kernels."""
     rate = device.memory.rate_bytes_per_s * fit.efficiency
     if elementwise.is_fused:
@@ -120,12 +119,13 @@ def _rate(dtype: Dtype, device: Device, fit: GemmFit) -> float:
     return device.flop_per_s(narrow) * fit.low_precision.get(dtype, 1.0)
 
 
-def _aligned(gemm: Gemm) -> Any:
+def _aligned(gemm: Gemm) -> Truth:
     n, k = gemm.n / 8.0, gemm.k / 8.0
-    return (np.floor(n) == n) & (np.floor(k) == k)
+    aligned: Truth = (np.floor(n) == n) & (np.floor(k) == k)
+    return aligned
 
 
-def smooth_max(first: Any, second: Any) -> Any:
+def smooth_max(first: Number, second: Number) -> Number:
     """(a^4 + b^4)^(1/4): nearly the larger of two times; by square roots, which are quick."""
     larger = np.maximum(first, second)
     ratio = np.minimum(first, second) / np.maximum(larger, 1e-300)

@@ -6,15 +6,17 @@ shapes took over the formula's time for them.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from syncwall.cost.calibration import Calibration
 from syncwall.cost.compute import attention_seconds, elementwise_seconds, gemm_alone_seconds
 from syncwall.cost.software import Setting
 from syncwall.describe.choice import Dtype
 from syncwall.describe.device import Device
+from syncwall.work.number import Number
 from syncwall.work.operations import Attention, Elementwise, Gemm
 
 _OTHER_ROLE: Final = float(np.log(4.0))
@@ -26,17 +28,17 @@ _SAME: Final = 1e-9
 class _Nearby:
     """Corrections at measured places, and between them."""
 
-    places: Any
+    places: NDArray[np.float64]
     """Logarithms of the dimensions, one row for each point."""
-    logs: Any
+    logs: NDArray[np.float64]
     """Logarithms of measured over predicted time."""
 
-    def factor(self, place: Sequence[Any]) -> Any:
+    def factor(self, place: Sequence[Number]) -> Number:
         """Measured over predicted at `place` (logarithms): the nearest points count most.
 
         Inverse-distance weighting (Shepard 1968) with the fourth power of the distance.
         """
-        apart: Any = 0.0
+        apart: NDArray[np.float64] = np.zeros(1)
         for axis, value in enumerate(place):
             known = self.places[:, axis].reshape((-1,) + (1,) * np.ndim(value))
             apart = apart + (np.asarray(value)[None, ...] - known) ** 2
@@ -58,16 +60,16 @@ class Corrections:
         kinds = {point.kind for point in measured.elementwise}
         self._elementwise = {kind: self._elementwises(kind) for kind in kinds}
 
-    def gemm(self, gemm: Gemm) -> Any:
+    def gemm(self, gemm: Gemm) -> Number:
         """Factor on `gemm_seconds`."""
         nearby = self._gemm.get(gemm.dtype)
         return nearby.factor(_gemm_place(gemm)) if nearby else 1.0
 
-    def attention(self, attention: Attention) -> Any:
+    def attention(self, attention: Attention) -> Number:
         """Factor on `attention_seconds`."""
         return self._attention.factor(_attention_place(attention)) if self._attention else 1.0
 
-    def elementwise(self, elementwise: Elementwise) -> Any:
+    def elementwise(self, elementwise: Elementwise) -> Number:
         """Factor on `elementwise_seconds`."""
         nearby = self._elementwise.get(elementwise.kind)
         return nearby.factor([np.log(np.maximum(elementwise.bytes, 1.0))]) if nearby else 1.0
@@ -101,16 +103,16 @@ class Corrections:
         return _nearby([[np.log(p.bytes)] for p in points], [p.seconds for p in points], said)
 
 
-def _nearby(places: list[Any], seconds: list[float], said: list[Any]) -> _Nearby:
+def _nearby(places: list[list[Number]], seconds: list[float], said: list[Number]) -> _Nearby:
     return _Nearby(np.asarray(places, dtype=float), np.log(np.asarray(seconds) / np.asarray(said)))
 
 
-def _gemm_place(gemm: Gemm) -> list[Any]:
+def _gemm_place(gemm: Gemm) -> list[Number]:
     sizes = [np.log(np.maximum(size, 1.0)) for size in (gemm.m, gemm.n, gemm.k)]
     return [*sizes, _role(gemm.is_weight_gradient)]
 
 
-def _attention_place(attention: Attention) -> list[Any]:
+def _attention_place(attention: Attention) -> list[Number]:
     heads = np.log(np.maximum(attention.batch * attention.heads, 1e-3))
     length = np.log(np.maximum(attention.q_len, 1.0))
     dim = np.log(np.maximum(attention.head_dim, 1.0))

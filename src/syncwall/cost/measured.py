@@ -4,13 +4,14 @@ Holds `Measured`, a file that `syncwall measure` makes and `predict --calibratio
 parts. `corrections` and `measured_network` make prices of it.
 """
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 from pydantic import Field
 
 from syncwall.describe.base import Description
 from syncwall.describe.choice import Dtype
+from syncwall.work.number import Number
 from syncwall.work.operations import CollectiveKind
 
 Above0 = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -58,7 +59,7 @@ class CollectiveTable(Description):
     points: Annotated[tuple[tuple[Above0, Above0], ...], Field(min_length=1)]
     """Bytes (as nccl-tests counts them) and seconds, by rising size."""
 
-    def seconds(self, size: Any) -> Any:
+    def seconds(self, size: Number) -> Number:
         """Time for `size` bytes: straight lines on logarithmic axes.
 
         Below the smallest size a call costs what that one does; above the largest, bytes cost what
@@ -66,7 +67,8 @@ class CollectiveTable(Description):
         """
         sizes, times = np.asarray(self.points, dtype=float).T
         within = np.interp(np.log(np.maximum(size, sizes[0])), np.log(sizes), np.log(times))
-        return np.exp(within) * np.maximum(size / sizes[-1], 1.0)
+        seconds: Number = np.exp(within) * np.maximum(size / sizes[-1], 1.0)
+        return seconds
 
 
 class Measured(Description):

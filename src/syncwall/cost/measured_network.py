@@ -3,14 +3,13 @@
 Holds `MeasuredNetwork`.
 """
 
-from typing import Any
-
 import numpy as np
 
 from syncwall.cost.communication import Network
 from syncwall.cost.measured import CollectiveTable
 from syncwall.cost.path import paths
 from syncwall.describe import Cluster, Layout
+from syncwall.work.number import Number
 from syncwall.work.operations import Collective, Transfer
 
 
@@ -28,7 +27,7 @@ class MeasuredNetwork:
         self._paths = paths(layout, cluster)
         self._otherwise = otherwise
 
-    def collective_seconds(self, collective: Collective) -> Any:
+    def collective_seconds(self, collective: Collective) -> Number:
         """Time of all calls; zero for one rank or no bytes."""
         found = self._otherwise.collective_seconds(collective)
         path = self._paths[collective.axis]
@@ -41,6 +40,6 @@ class MeasuredNetwork:
                     found = np.where(same, all_s, found)
         return found
 
-    def transfer_seconds(self, transfer: Transfer) -> Any:
+    def transfer_seconds(self, transfer: Transfer) -> Number:
         """A message to the next stage."""
         return self._otherwise.transfer_seconds(transfer)

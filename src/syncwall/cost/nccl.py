@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from syncwall.catalogue import BUILT_IN
 from syncwall.documents import read_document
@@ -19,7 +20,7 @@ from syncwall.work.operations import CollectiveKind
 GENERATIONS: Final = ("volta", "ampere", "hopper", "blackwell")
 PROTOCOLS: Final = ("LL", "LL128", "Simple")
 _NEVER: Final = np.inf
-Choices = dict[str, tuple[Any, Any]]
+Choices = dict[str, tuple[Number, Number]]
 """Latency (us) and algorithm bandwidth (bytes per second) by algorithm and protocol."""
 
 
@@ -62,13 +63,14 @@ class Tuner:
         self._g = GENERATIONS.index(generation)
         self._cpu = cpu
 
-    def seconds(self, kind: CollectiveKind, size: Number, group: Group, graph: Graph) -> Any:
+    def seconds(self, kind: CollectiveKind, size: Number, group: Group, graph: Graph) -> Number:
         """The fastest of what NCCL would consider, in seconds."""
         times = self.choices(kind, size, group, graph)
-        best = None
+        best: Number | None = None
         for latency_us, rate in times.values():
             taken = _time(latency_us, rate, size)
             best = taken if best is None else np.minimum(best, taken)
+        assert best is not None, "there is always a ring"
         return best
 
     def chosen(self, kind: CollectiveKind, size: float, group: Group, graph: Graph) -> str:
@@ -129,7 +131,7 @@ class Tuner:
 
     def _ring(
         self, kind: CollectiveKind, group: Group, graph: Graph, protocol: int
-    ) -> tuple[Any, Any]:
+    ) -> tuple[Number, Number]:
         ranks, nodes = group.ranks, group.nodes
         bus = graph.channels * _by_reach(nodes, graph.intra, graph.inter)
         if protocol == 0:
@@ -140,9 +142,10 @@ class Tuner:
         steps = _steps(kind, ranks)
         return self._ring_us(kind, group, graph, protocol), bus * ranks / steps
 
-    def _ring_us(self, kind: CollectiveKind, group: Group, graph: Graph, protocol: int) -> Any:
+    def _ring_us(self, kind: CollectiveKind, group: Group, graph: Graph, protocol: int) -> Number:
         ranks, nodes = group.ranks, group.nodes
-        base, hop = self._c["base_us"]["ring"][protocol], self._hop(graph, "ring", protocol)
+        base: float = self._c["base_us"]["ring"][protocol]
+        hop: Number = self._hop(graph, "ring", protocol)
         net = np.where(ranks == nodes, self._net("tree", protocol), self._net("ring", protocol))
         if kind == "broadcast":
             return base + np.where(nodes > 1, self._net("ring", protocol), hop)
@@ -151,7 +154,7 @@ class Tuner:
         across = (2.0 if kind == "all-reduce" else 1.0) * (nodes - 1)
         return base + (_steps(kind, ranks) - across) * hop + across * net
 
-    def _tree(self, group: Group, graph: Graph, protocol: int) -> tuple[Any, Any]:
+    def _tree(self, group: Group, graph: Graph, protocol: int) -> tuple[Number, Number]:
         nodes = group.nodes
         within = group.ranks / nodes
         channels = graph.tree_channels
@@ -169,16 +172,17 @@ class Tuner:
         )
         return latency, 0.5 * bus
 
-    def _correction(self, size: Number, protocol: int, smooth: bool) -> Any:
-        table = np.asarray(self._c["tree_correction"][protocol])
+    def _correction(self, size: Number, protocol: int, smooth: bool) -> Number:
+        table: NDArray[np.float64] = np.asarray(self._c["tree_correction"][protocol])
         position = np.log2(np.maximum(size, 1.0) / 64.0)
         if smooth:
-            return np.interp(position, np.arange(len(table) + 1), [*table, 1.0])
+            between: Number = np.interp(position, np.arange(len(table) + 1), [*table, 1.0])
+            return between
         index = np.floor(position)
         factor = table[np.clip(index, 0, len(table) - 1).astype(int)]
         return np.where((index < 0) | (index >= len(table)), 1.0, factor)
 
-    def _nvls(self, kind: CollectiveKind, group: Group, graph: Graph) -> tuple[Any, Any]:
+    def _nvls(self, kind: CollectiveKind, group: Group, graph: Graph) -> tuple[Number, Number]:
         within = group.ranks / group.nodes
         intra = self._nvls_intra(graph)
         intra = intra * (2.0 if kind == "all-reduce" else (within - 1) / within)
@@ -187,7 +191,7 @@ class Tuner:
         steps = _steps(kind, group.ranks) if kind == "all-reduce" else group.ranks
         return latency, bus * group.ranks / steps
 
-    def _nvls_tree(self, group: Group, graph: Graph) -> tuple[Any, Any]:
+    def _nvls_tree(self, group: Group, graph: Graph) -> tuple[Number, Number]:
         nodes = group.nodes
         inter = graph.tree_inter * graph.tree_channels / np.maximum(graph.nvls_channels, 1)
         inter = inter * np.where(nodes <= 2, 2.0, 1.0)
@@ -199,12 +203,12 @@ class Tuner:
         )
         return latency, bus * group.ranks / _steps("all-reduce", group.ranks)
 
-    def _nvls_intra(self, graph: Graph) -> Any:
+    def _nvls_intra(self, graph: Graph) -> Number:
         channels = np.maximum(graph.nvls_channels, 1)
-        efficiency = self._c["nvls_efficiency"][self._version][self._g]
+        efficiency: float = self._c["nvls_efficiency"][self._version][self._g]
         return graph.nvls_intra * efficiency * (channels - 1) / channels
 
-    def _pat(self, group: Group, graph: Graph) -> tuple[Any, Any]:
+    def _pat(self, group: Group, graph: Graph) -> tuple[Number, Number]:
         """Only with one GPU a node."""
         alone = (group.ranks == group.nodes) & (group.nodes > 1)
         bus = 0.75 * graph.channels * _by_reach(group.nodes, graph.intra, graph.inter) * alone
@@ -215,7 +219,7 @@ class Tuner:
         )
         return latency, bus * group.ranks / (group.ranks - 1 + (group.ranks == 1))
 
-    def _coll_net(self, group: Group, graph: Graph, *, chain: bool) -> tuple[Any, Any]:
+    def _coll_net(self, group: Group, graph: Graph, *, chain: bool) -> tuple[Number, Number]:
         """Sums formed in the switches of the network; needs more than one node."""
         within = group.ranks / group.nodes
         bus = graph.channels * graph.inter * (group.nodes > 1)
@@ -228,25 +232,26 @@ class Tuner:
         latency = 2.0 * (np.minimum(1.0, within - 1) * hop + (within - 1) * 0.4) + net
         return latency, 0.5 * bus
 
-    def _ll_max(self, nodes: Number) -> Any:
+    def _ll_max(self, nodes: Number) -> Number:
         one = self._c["ll_max_one_node"][self._g]
         two, more = self._c["ll_max_more_nodes"][self._cpu]
-        return np.where(nodes == 1, one, np.where(nodes == 2, two, more)) * 1e9
+        return _by_count(nodes, one, two, more)
 
-    def _by_nodes(self, name: str, nodes: Number) -> Any:
-        one, two, more = self._c[name][self._g]
-        return np.where(nodes == 1, one, np.where(nodes == 2, two, more)) * 1e9
+    def _by_nodes(self, name: str, nodes: Number) -> Number:
+        return _by_count(nodes, *self._c[name][self._g])
 
-    def _hop(self, graph: Graph, algorithm: str, protocol: int | None) -> Any:
+    def _hop(self, graph: Graph, algorithm: str, protocol: int | None) -> float:
         table = self._c["nvlink_us" if graph.nvlink else "pci_us"][algorithm]
-        return table if protocol is None else table[protocol]
+        hop_us: float = table if protocol is None else table[protocol]
+        return hop_us
 
-    def _net(self, algorithm: str, protocol: int | None) -> Any:
+    def _net(self, algorithm: str, protocol: int | None) -> float:
         table = self._c["net_us"][algorithm]
-        return table if protocol is None else table[protocol]
+        net_us: float = table if protocol is None else table[protocol]
+        return net_us
 
 
-def bus_factor(kind: CollectiveKind, ranks: Number) -> Any:
+def bus_factor(kind: CollectiveKind, ranks: Number) -> Number:
     """Bytes that pass each link for one byte of a collective; busbw is this over the time.
 
     2 (n - 1) / n for all-reduce, (n - 1) / n for the others, 1 for broadcast (nccl-tests).
@@ -256,18 +261,23 @@ def bus_factor(kind: CollectiveKind, ranks: Number) -> Any:
     return (2.0 if kind == "all-reduce" else 1.0) * (ranks - 1) / ranks
 
 
-def _steps(kind: CollectiveKind, ranks: Number) -> Any:
+def _steps(kind: CollectiveKind, ranks: Number) -> Number:
     if kind == "broadcast":
         return 1.0 * ranks
     return np.maximum((2.0 if kind == "all-reduce" else 1.0) * (ranks - 1), 1.0)
 
 
-def _by_reach(nodes: Number, intra: Any, inter: Any) -> Any:
+def _by_count(nodes: Number, one: float, two: float, more: float) -> Number:
+    """Bytes per second, from GB/s on one node, on two and on more."""
+    return np.where(nodes == 1, one, np.where(nodes == 2, two, more)) * 1e9
+
+
+def _by_reach(nodes: Number, intra: Number, inter: Number) -> Number:
     """The rate that NCCL counts with: that inside a node up to two nodes, else that between."""
     return intra if intra is inter else np.where(nodes <= 2, intra, inter)
 
 
-def _time(latency_us: Any, rate: Any, size: Number) -> Any:
+def _time(latency_us: Number, rate: Number, size: Number) -> Number:
     with np.errstate(divide="ignore", invalid="ignore"):
         moving = np.where(np.asarray(rate) > 0, size / np.asarray(rate, dtype=float), _NEVER)
     return latency_us * 1e-6 + moving

@@ -6,7 +6,6 @@ GPU has its share of the NICs and of the fabric.
 """
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -35,9 +34,11 @@ class Path:
 
 def paths(layout: Layout, cluster: Cluster) -> dict[Axis | str, Path]:
     """The path of every axis of a resolved layout."""
-    sizes: dict[str, Any] = {"tp": layout.tp, "cp": layout.cp, "pp": layout.pp, "dp": layout.dp}
-    strides: dict[str, Any] = {}
-    stride: Any = 1
+    assert layout.dp is not None, "the layout is resolved"
+    assert layout.shard_degree is not None
+    sizes: dict[str, Number] = {"tp": layout.tp, "cp": layout.cp, "pp": layout.pp, "dp": layout.dp}
+    strides: dict[str, Number] = {}
+    stride: Number = 1
     for axis in layout.order:
         if axis != "ep":
             strides[axis] = stride
@@ -45,7 +46,7 @@ def paths(layout: Layout, cluster: Cluster) -> dict[Axis | str, Path]:
     inner = np.minimum(strides["dp"], strides["cp"])
     whole, degree = sizes["dp"] * layout.cp, layout.shard_degree
     experts = layout.ep * layout.etp
-    spans: dict[str, tuple[Any, Any]] = {
+    spans: dict[str, tuple[Number, Number]] = {
         "tp": (layout.tp, strides["tp"]),
         "cp": (layout.cp, strides["cp"]),
         "dp": (whole, inner),
@@ -62,7 +63,7 @@ def paths(layout: Layout, cluster: Cluster) -> dict[Axis | str, Path]:
     return {**found, "pp": replace(found["pp"], domains=slowest)}
 
 
-def _path(ranks: Any, stride: Any, cluster: Cluster) -> Path:
+def _path(ranks: Number, stride: Number, cluster: Cluster) -> Path:
     """A group of `ranks` ranks, each `stride` ranks from the next."""
     within = np.clip(cluster.domain_gpus // np.maximum(stride, 1), 1, ranks)
     domains = np.ceil(ranks / within)
@@ -72,10 +73,10 @@ def _path(ranks: Any, stride: Any, cluster: Cluster) -> Path:
     return Path(ranks, domains, nodes, nic_bytes_per_s)
 
 
-def _oversubscription(cluster: Cluster, nodes: Any) -> Any:
+def _oversubscription(cluster: Cluster, nodes: Number) -> Number:
     """The ratio of the widest tier that traffic among `nodes` neighbouring nodes passes."""
-    ratio: Any = 1.0
-    reached: Any = 1
+    ratio: Number = 1.0
+    reached: Number = 1
     for tier in cluster.fabric.tiers:
         ratio = np.where(nodes > reached, np.maximum(ratio, tier.oversubscription), ratio)
         reached = tier.nodes if tier.nodes is not None else np.inf

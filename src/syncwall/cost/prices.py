@@ -3,8 +3,6 @@
 Holds `Prices`.
 """
 
-from typing import Any
-
 import numpy as np
 
 from syncwall.cost.calibration import Calibration
@@ -14,6 +12,7 @@ from syncwall.cost.corrections import Corrections
 from syncwall.cost.software import Setting
 from syncwall.describe.device import Device
 from syncwall.work.block import What
+from syncwall.work.number import Number
 from syncwall.work.operations import Attention, Collective, Elementwise, Gemm
 
 
@@ -26,7 +25,7 @@ class Prices:
         network: Network,
         fit: Calibration,
         setting: Setting,
-        host_s: Any = 0.0,
+        host_s: Number = 0.0,
     ) -> None:
         self._device = device
         self._network = network
@@ -38,9 +37,9 @@ class Prices:
         self.host_wait_s = setting.framework.host.per_wait_s * issued
         """Host time lost by reading a number from the device."""
         self._corrections = Corrections(device, fit, setting)
-        self._known: dict[int, tuple[What, Any]] = {}
+        self._known: dict[int, tuple[What, Number]] = {}
 
-    def seconds(self, what: What) -> Any:
+    def seconds(self, what: What) -> Number:
         """Time of `what` if nothing else runs."""
         known = self._known.get(id(what))
         if known is None:
@@ -48,12 +47,12 @@ class Prices:
             self._known[id(what)] = known
         return known[1]
 
-    def accumulation_s(self, parameters: Any) -> Any:
+    def accumulation_s(self, parameters: Number) -> Number:
         """Time to add the gradients of one micro batch to those of the others."""
         moved = self.setting.framework.accumulation_bytes * parameters
         return moved / (self._device.memory.rate_bytes_per_s * self.fit.elementwise.efficiency)
 
-    def _priced(self, what: What) -> Any:
+    def _priced(self, what: What) -> Number:
         if isinstance(what, Gemm):
             said = gemm_seconds(what, self._device, self.fit.gemm)
             return said * self._corrections.gemm(what)
@@ -68,6 +67,6 @@ class Prices:
         return self._network.transfer_seconds(what)
 
 
-def _plain(seconds: Any) -> Any:
+def _plain(seconds: Number) -> Number:
     """One number as Python's own, with which everything after goes twice as fast."""
     return seconds if isinstance(seconds, np.ndarray) and seconds.ndim else float(seconds)

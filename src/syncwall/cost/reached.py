@@ -7,7 +7,7 @@ in docs/explanation/communication.md; the numbers are fitted by bench/fit/collec
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from syncwall.cost.calibration import KindFit
 from syncwall.cost.nccl import Choices, Group, constants
 from syncwall.describe.cluster import Nics
 from syncwall.documents import read_document
+from syncwall.work.number import Number
 from syncwall.work.operations import CollectiveKind
 
 _DEEPEST: Final = 8
@@ -50,28 +51,29 @@ class Terms:
 
     choices: Choices
     """Latency (s) and seconds per byte of each way that NCCL considers."""
-    near_s: Any = 0.0
+    near_s: Number = 0.0
     """Longest ramp inside a domain; 0 for groups over several."""
-    near_bytes2: Any = 1.0
+    near_bytes2: Number = 1.0
     """Square of the size at which half of it is spent."""
-    far_s: Any = 0.0
+    far_s: Number = 0.0
     """Longest ramp over the network; 0 for groups inside a domain."""
     far_root: float = 1.0
     """Square root of the size at which half of it is spent."""
 
-    def seconds(self, size: Any, factors: Choices) -> Any:
+    def seconds(self, size: Number, factors: Choices) -> Number:
         """Time for `size` bytes, with NCCL's `factors` that depend on the size."""
-        best: Any = None
+        best: Number | None = None
         with np.errstate(invalid="ignore"):  # no bytes over a way that is not allowed
             for name, (latency_s, s_per_byte) in self.choices.items():
                 slower, faster = factors.get(name, (1.0, 1.0))
                 taken = latency_s * slower + size / faster * s_per_byte
                 best = taken if best is None else np.fmin(best, taken)
+        assert best is not None, "there is always a choice"
         return best + self.ramp_s(size)
 
-    def ramp_s(self, size: Any) -> Any:
+    def ramp_s(self, size: Number) -> Number:
         """Time lost while pipelines fill; it grows with the size up to a limit."""
-        found: Any = 0.0
+        found: Number = 0.0
         if np.any(self.near_s):
             square = size * size
             found = self.near_s * square / (square + self.near_bytes2)
@@ -80,13 +82,13 @@ class Terms:
             found = found + self.far_s * root / (root + self.far_root)
         return found
 
-    def delayed(self, factor: Any) -> "Terms":
+    def delayed(self, factor: Number) -> "Terms":
         """The same with `factor` times every latency, and the ramp over the network."""
         slower = {name: (start_s * factor, s) for name, (start_s, s) in self.choices.items()}
         return Terms(slower, self.near_s, self.near_bytes2, self.far_s * factor, self.far_root)
 
 
-def inside(kind: CollectiveKind, choices: Choices, ranks: Any, fit: KindFit) -> Terms:
+def inside(kind: CollectiveKind, choices: Choices, ranks: Number, fit: KindFit) -> Terms:
     """Terms of groups in one scale-up domain, from NCCL's latencies (us) and rates."""
     steps = _PASSES.get(kind, 1.0) * np.maximum(ranks - 1.0, 1.0)
     deep = np.minimum(ranks, _DEEPEST)
@@ -106,7 +108,7 @@ def across(
     choices: Choices,
     group: Group,
     fit: TransportFit,
-    reached: Any,
+    reached: Number,
     *,
     alone: bool = True,
 ) -> Terms:
@@ -118,7 +120,7 @@ def across(
     slower = constants()["net_fraction"] / reached
     trees = slower / np.where(group.nodes > 2, fit.tree, 1.0)
     with np.errstate(divide="ignore"):
-        found = {
+        found: Choices = {
             name: (
                 latency_us * 1e-6 + start_s + ring_s,
                 (trees if name.startswith("Tree") else slower) / rate,
@@ -129,9 +131,9 @@ def across(
     return Terms(found, far_s=longest_s, far_root=float(np.sqrt(fit.ramp_bytes)))
 
 
-def either(far: Any, one: Terms, several: Terms) -> Terms:
+def either(far: Number, one: Terms, several: Terms) -> Terms:
     """Terms of groups some of which stand in one domain and some in several (`far`)."""
-    choices = {
+    choices: Choices = {
         name: (np.where(far, latency_s, one.choices[name][0]),
                np.where(far, s_per_byte, one.choices[name][1]))
         for name, (latency_s, s_per_byte) in several.choices.items()

@@ -7,9 +7,6 @@ that results. Constants of frameworks are data: `syncwall show frameworks`.
 import os
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
-
-import numpy as np
 
 from syncwall.catalogue import VARIABLE, Kind
 from syncwall.cost.calibration import Calibration
@@ -17,6 +14,7 @@ from syncwall.describe import Cluster, Layout, Model
 from syncwall.describe.framework import AttentionKernel, Framework, Kernels, at
 from syncwall.describe.names import load
 from syncwall.describe.software import Software
+from syncwall.work.number import Number, most
 
 ROW_SCALING = 0.77
 """Speed of fp8 multiplications with a scale for each row over those with one for a tensor: 1.35
@@ -71,7 +69,7 @@ class Setting:
         elementwise = fit.elementwise.model_copy(update={"traffic": self.framework.traffic})
         return fit.model_copy(update={"gemm": gemm, "elementwise": elementwise})
 
-    def host_s(self, layout: Layout, cluster: Cluster, eager: float) -> Any:
+    def host_s(self, layout: Layout, cluster: Cluster, eager: float) -> Number:
         """Host time to issue one operation; `eager` is the number of kernels it has without fusion
         over that with it.
         """
@@ -80,8 +78,8 @@ class Setting:
         host = self.framework.host
         crossing = (layout.pp > 1) & (layout.gpus > cluster.gpus_per_node)
         meeting = host.per_tensor_rank_s * layout.tp * (layout.tp > 1)
-        further = np.maximum(layout.tp / cluster.gpus_per_node - 1.0, 0.0)
+        further = most(layout.tp / cluster.gpus_per_node - 1.0, 0.0)
         each_s = host.pipelined_per_tensor_rank_s + host.pipelined_per_tensor_node_s * further
-        waiting = each_s * layout.tp * crossing
+        waiting: Number = each_s * layout.tp * crossing
         issued = host.per_operation_s * (eager if self.kernels == "eager" else 1.0)
         return issued + meeting + waiting

@@ -74,10 +74,9 @@ class ScaleUp(Description):
     """True if the switches can add numbers on the way (NVLink SHARP)."""
 
     def rate_among(self, gpus: Any) -> Any:
-        """One GPU's one-way rate to `gpus` - 1 others of its domain together; broadcasts."""
+        """One GPU's one-way rate to `gpus` - 1 others, at most all, of its domain; broadcasts."""
         if self.topology == "mesh" and self.gpus > 1:
-            among = gpus * (gpus < self.gpus) + self.gpus * (gpus >= self.gpus)
-            return self.rate_bytes_per_s * (among - 1) / (self.gpus - 1)
+            return self.rate_bytes_per_s * (gpus - 1) / (self.gpus - 1)
         return self.rate_bytes_per_s
 
 
