@@ -116,7 +116,9 @@ def test_arrays_and_single_layouts_agree(run, micros):
     together = evaluate(run.model, run.cluster, Layout.arrays(**columns), run.seq)[1]
     for index, layout in enumerate(layouts):
         alone = evaluate(run.model, run.cluster, layout, run.seq)[1]
-        assert float(together.step_s[index]) == pytest.approx(float(alone.step_s), rel=1e-12)
+        assert float(np.asarray(together.step_s)[index]) == pytest.approx(
+            float(alone.step_s), rel=1e-12
+        )
         for cause in alone.ledger:
             found = np.broadcast_to(together.ledger[cause], len(micros))[index]
             assert float(found) == pytest.approx(float(alone.ledger[cause]), rel=1e-9, abs=1e-15)

@@ -158,7 +158,7 @@ def test_hurrying_broadcasts():
     clock = Clock()
     clock.free |= {Stream.COMPUTE: np.array([1.0, 9.0]), Stream.REDUCE: np.array([5.0, 10.0])}
     clock.hurry(Stream.REDUCE, np.array([2.0, 4.0]))
-    assert clock.free[Stream.REDUCE].tolist() == [3.0, 9.0]
+    assert np.asarray(clock.free[Stream.REDUCE]).tolist() == [3.0, 9.0]
 
 
 def test_weights_have_come_before_the_last_computation_whatever_was_behind():

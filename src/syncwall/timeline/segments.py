@@ -5,7 +5,6 @@ between two waits is one segment, whose causes are booked once instead of round 
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -13,6 +12,7 @@ from syncwall.cost.calibration import NetworkFit
 from syncwall.cost.prices import Prices
 from syncwall.timeline.ledger import Ledger
 from syncwall.work.block import Block, Operation, Stream, Wait
+from syncwall.work.number import Number
 from syncwall.work.operations import Collective
 
 
@@ -22,11 +22,11 @@ class Segment:
 
     stream: Stream
     cause: str
-    seconds: Any
+    seconds: Number
     waits: tuple[Wait, ...]
     """Indices are those of segments."""
-    pieces: list[tuple[Operation, Any]]
-    moving: Any = None
+    pieces: list[tuple[Operation, Number]]
+    moving: Number | None = None
     """1 where this communication takes time, 0 where (in arrays) there is none; None if it always
     does."""
 
@@ -38,15 +38,15 @@ class Segments:
     segments: list[Segment]
     own: Ledger
     """Seconds of the compute stream by cause, without waiting, in one round."""
-    host_s: Any = 0.0
+    host_s: Number = 0.0
     """Time that the host needs to issue one round."""
     awaited: tuple[Wait, ...] = ()
     """Segments for which the computation after a round waits."""
-    meetings: Any = 0.0
+    meetings: Number = 0.0
     """Collectives of a round that no computation runs beside: ranks meet in each."""
 
     @property
-    def compute_s(self) -> Any:
+    def compute_s(self) -> Number:
         """Time of the compute stream in one round, without waiting."""
         return sum(s.seconds for s in self.segments if s.stream is Stream.COMPUTE)
 
@@ -76,26 +76,26 @@ def segments(block: Block, prices: Prices) -> Segments:
     return Segments(found, own, host_s, awaited, met)
 
 
-def _blocked_share(index: int, found: list[Segment], awaited: tuple[Wait, ...]) -> Any:
+def _blocked_share(index: int, found: list[Segment], awaited: tuple[Wait, ...]) -> Number:
     """1 where no computation runs beside weights or gradients on their way, else 0."""
     waits = awaited if found[index].stream is Stream.REDUCE else found[index].waits
     chosen = [w for w in waits if (w.index == index if waits is awaited else w.of == "computed")]
     return sum(1.0 * wait.when for wait in chosen) if chosen else 0.0
 
 
-def _issued(seconds: Any) -> Any:
+def _issued(seconds: Number) -> Number:
     """1 where the host issues an operation: not the mere begin of a block, and in arrays not what
     some layouts do not recompute.
     """
     return 1.0 * (seconds > 0)
 
 
-def _takes_time(seconds: Any) -> bool:
+def _takes_time(seconds: Number) -> bool:
     """True unless it is zero, in arrays everywhere."""
     return bool(seconds) if isinstance(seconds, float) else bool(np.any(seconds))
 
 
-def _packed(priced: list[tuple[Operation, Any]]) -> tuple[list[Segment], dict[int, int]]:
+def _packed(priced: list[tuple[Operation, Number]]) -> tuple[list[Segment], dict[int, int]]:
     """Segments, and the segment that each operation went into."""
     found: list[Segment] = []
     where: dict[int, int] = {}
@@ -144,7 +144,7 @@ def _blocked(operation: Operation, where: dict[int, int]) -> bool:
     return any(wait.of != "end" or wait.index in where for wait in operation.after)
 
 
-def _awaited(priced: list[tuple[Operation, Any]]) -> set[int]:
+def _awaited(priced: list[tuple[Operation, Number]]) -> set[int]:
     """Operations for whose end communication that takes time waits."""
     moving = (
         op for op, seconds in priced if op.stream is not Stream.COMPUTE and _takes_time(seconds)
@@ -162,7 +162,7 @@ def _renumbered(waits: tuple[Wait, ...], where: dict[int, int]) -> list[Wait]:
     return list(found.values())
 
 
-def _share_links(found: list[Segment], blocked: list[Any]) -> None:
+def _share_links(found: list[Segment], blocked: list[Number]) -> None:
     """Weights on their way in and gradients of the same ranks on their way out share the links.
 
     The gather of the next layer runs beside the reduction of the last one, so it takes as long as
@@ -170,11 +170,11 @@ def _share_links(found: list[Segment], blocked: list[Any]) -> None:
     """
     gathers = [segment for segment in found if segment.stream is Stream.GATHER]
     alone = sum(blocked[i] for i, s in enumerate(found) if s is gathers[0]) if gathers else 0.0
-    coming: dict[str | None, Any] = {}
+    coming: dict[str | None, Number] = {}
     for segment in gathers:
         for operation, seconds in segment.pieces:
             coming[_axis(operation)] = coming.get(_axis(operation), 0.0) + seconds
-    leaving: Any = 0.0
+    leaving: Number = 0.0
     for segment, waited_for in zip(found, blocked, strict=True):
         if segment.stream is Stream.REDUCE:
             for operation, seconds in segment.pieces:
@@ -188,17 +188,17 @@ def _axis(operation: Operation) -> str | None:
     return operation.what.axis if isinstance(operation.what, Collective) else None
 
 
-def _slow_down(found: list[Segment], blocked: list[Any], fit: NetworkFit) -> Ledger:
+def _slow_down(found: list[Segment], blocked: list[Number], fit: NetworkFit) -> Ledger:
     """Stretch computation where communication runs beside it; the ledger of one round."""
     own = Ledger()
-    beside: Any = 0.0
+    beside: Number = 0.0
     for segment in found:
         if segment.stream in (Stream.GATHER, Stream.REDUCE):
             beside = np.maximum(beside, 1.0 * (segment.seconds > 0))
     slower = (fit.contention - 1.0) * beside
     if fit.host_share:
         slower = slower + _standing_still(found, blocked, fit.host_share)
-    busy: Any = 0.0
+    busy: Number = 0.0
     for segment in found:
         if segment.stream is Stream.COMPUTE:
             for operation, seconds in segment.pieces:
@@ -209,12 +209,12 @@ def _slow_down(found: list[Segment], blocked: list[Any], fit: NetworkFit) -> Led
     return own
 
 
-def _standing_still(found: list[Segment], blocked: list[Any], host_share: float) -> Any:
+def _standing_still(found: list[Segment], blocked: list[Number], host_share: float) -> Number:
     """Time that communication takes from the cores that compute, over that of the computation.
 
     A second beside communication computes for 1 - `host_share`, as long as both are there.
     """
-    moving_s: Any = 0.0
+    moving_s: Number = 0.0
     for segment, waited_for in zip(found, blocked, strict=True):
         if segment.stream in (Stream.GATHER, Stream.REDUCE):
             moving_s = moving_s + segment.seconds * (1.0 - waited_for)

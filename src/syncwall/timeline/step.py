@@ -5,7 +5,6 @@ evaluated, never rank by rank.
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -16,17 +15,18 @@ from syncwall.timeline.ledger import Ledger
 from syncwall.timeline.segments import Segments, segments
 from syncwall.timeline.streams import Clock
 from syncwall.work.block import EXPOSED, Block, Stage, Stream, Work
+from syncwall.work.number import Number
 
 
 @dataclass(frozen=True, slots=True)
 class StepTime:
     """Seconds of a step and where they go."""
 
-    step_s: Any
+    step_s: Number
     ledger: Ledger
 
 
-def step_time(work: Work, layout: Layout, prices: Prices, gpus: Any) -> StepTime:
+def step_time(work: Work, layout: Layout, prices: Prices, gpus: Number) -> StepTime:
     """Time of `work` with the pipeline schedule of `layout` on `gpus` ranks."""
     packed = _Packed(prices)
     several = 1.0 * (work.microbatches > 1)
@@ -50,9 +50,9 @@ def step_time(work: Work, layout: Layout, prices: Prices, gpus: Any) -> StepTime
     return StepTime(total.total, total)
 
 
-def _meetings(work: Work, packed: "_Packed") -> Any:
+def _meetings(work: Work, packed: "_Packed") -> Number:
     """Times in a step that all ranks wait for each other: blocking collectives, and its end."""
-    found: Any = 1.0
+    found: Number = 1.0
     for stage in work.stages:
         blocks = (*stage.forward, *stage.last_backward, *stage.finish)
         met = sum(packed.of(block).meetings * block.rounds for block in blocks)
@@ -60,7 +60,7 @@ def _meetings(work: Work, packed: "_Packed") -> Any:
     return found
 
 
-def _whole(time: "_StageTime", microbatches: Any, layout: Layout, micro_all_s: Any) -> Ledger:
+def _whole(time: "_StageTime", microbatches: Number, layout: Layout, micro_all_s: Number) -> Ledger:
     """The step as a rank of one class sees it; the class for which it is longest counts."""
     total = Ledger().plus(time.micro, microbatches - 1).plus(time.final)
     total.add("pipeline bubble", _bubble(layout, micro_all_s - time.micro_s))
@@ -69,16 +69,16 @@ def _whole(time: "_StageTime", microbatches: Any, layout: Layout, micro_all_s: A
 
 @dataclass(frozen=True, slots=True)
 class _StageTime:
-    micro_s: Any
+    micro_s: Number
     """One micro batch, forward and backward."""
     micro: Ledger
     final: Ledger
     """The last micro batch with the reduction of gradients, and the optimizer."""
-    alive: Any
+    alive: Number
     """1 where ranks of this class exist, else 0."""
 
 
-def _stage_time(stage: Stage, packed: "_Packed", several: Any, window: Any) -> _StageTime:
+def _stage_time(stage: Stage, packed: "_Packed", several: Number, window: Number) -> _StageTime:
     """`several` is 1 where gradients of several micro batches are added up."""
     micro = Clock()
     _run(micro, stage.forward, packed)
@@ -99,7 +99,7 @@ def _stage_time(stage: Stage, packed: "_Packed", several: Any, window: Any) -> _
     return _StageTime(micro.ledger.total * alive, micro.ledger, final.ledger, alive)
 
 
-def reduction_window(layout: Layout, microbatches: Any) -> Any:
+def reduction_window(layout: Layout, microbatches: Number) -> Number:
     """Backward passes, beside the last one, that gradients of an interleaved rank can hide behind.
 
     The last micro batches go through a rank's chunks one after the other, pp of them at a time, so
@@ -129,7 +129,7 @@ class _Packed:
         return self._known[key][1]
 
 
-def _bubble(layout: Layout, others_s: Any) -> Any:
+def _bubble(layout: Layout, others_s: Number) -> Number:
     """Idle time of a stage while the pipeline fills and drains.
 
     `others_s` is one micro batch on all other stages. Interleaving divides it by the chunks a rank
@@ -145,7 +145,7 @@ def _bubble(layout: Layout, others_s: Any) -> Any:
     return np.maximum(others_s, 0.0) * factor / layout.virtual_stages
 
 
-def _transfers(work: Work, layout: Layout, prices: Prices, microbatches: Any) -> Any:
+def _transfers(work: Work, layout: Layout, prices: Prices, microbatches: Number) -> Number:
     """Messages between stages that computation does not hide.
 
     Each micro batch crosses every boundary forward and backward, once for each chunk; with overlap
@@ -156,7 +156,7 @@ def _transfers(work: Work, layout: Layout, prices: Prices, microbatches: Any) ->
     return once * (steady + (layout.pp - 1.0))
 
 
-def slowest_of(ranks: Any) -> Any:
+def slowest_of(ranks: Number) -> Number:
     """Expected largest of `ranks` independent standard normal numbers.
 
     Blom 1958: the quantile of (n - 3/8) / (n + 1/4); the quantile by Abramowitz and Stegun 26.2.23,

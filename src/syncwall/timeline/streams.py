@@ -7,7 +7,6 @@ A block that repeats is run three times; then every further round takes as long 
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -16,12 +15,13 @@ from syncwall.timeline.ledger import Ledger
 from syncwall.timeline.recorded import Interval, Record
 from syncwall.timeline.segments import Segment, Segments
 from syncwall.work.block import EXPOSED, Stream, Wait
+from syncwall.work.number import Number
 
 __all__ = ["ROUNDS", "Clock", "Interval", "Moments"]
 
 ROUNDS = 3
 """Rounds after which the pattern of waiting repeats: prefetch reaches one round ahead."""
-Moments = dict[Stream, Any]
+Moments = dict[Stream, Number]
 _ACTIVATIONS = (Stream.TENSOR, Stream.CONTEXT, Stream.EXPERT)
 """Streams that move what was computed last, so that the first of a block waits for it too."""
 
@@ -42,7 +42,7 @@ class Clock:
         ledger = Ledger(dict(self.ledger.items()))
         return Clock(dict(self.free), dict(self.busy), ledger, self.record)
 
-    def run(self, block: Segments, rounds: Any) -> None:
+    def run(self, block: Segments, rounds: Number) -> None:
         """Run `rounds` rounds of a block: none, a part of one, many, or an array of them."""
         begun = self.free[Stream.COMPUTE]
         if self.record is not None:
@@ -74,18 +74,18 @@ class Clock:
         """
         self._wait_for(self.busy)
 
-    def hurry(self, stream: Stream, earlier_s: Any) -> None:
+    def hurry(self, stream: Stream, earlier_s: Number) -> None:
         """Let `stream` have begun up to `earlier_s` earlier; it cannot end before computation."""
         soonest = np.minimum(self.free[stream], self.free[Stream.COMPUTE])
         self.free[stream] = np.maximum(self.free[stream] - earlier_s, soonest)
 
-    def join(self) -> Any:
+    def join(self) -> Number:
         """Wait for all streams; the time at which the last of them is free."""
         now = self._wait_for(self.free)
         self.free = dict.fromkeys(Stream, now)
         return now
 
-    def _wait_for(self, moments: Moments) -> Any:
+    def _wait_for(self, moments: Moments) -> Number:
         """Book what is left of each stream's `moments` after computation; when the last is over."""
         now = self.free[Stream.COMPUTE]
         for stream, cause in EXPOSED.items():
@@ -132,14 +132,14 @@ class Clock:
         self._book(awaited, now, later, waited)
         self.free[Stream.COMPUTE] = later
 
-    def _book(self, awaited: Segment, start: Any, end: Any, waited: Ledger) -> None:
+    def _book(self, awaited: Segment, start: Number, end: Number, waited: Ledger) -> None:
         """Computation stands still from `start` to `end` because of `awaited`."""
         waited.add(awaited.cause, end - start)
         if self.record is not None:
             name = awaited.pieces[0][0].name if awaited.pieces else awaited.cause
             self.record.waited(name, awaited.cause, float(start), float(end))
 
-    def _wait_for_host(self, host_s: Any, begun: Any) -> None:
+    def _wait_for_host(self, host_s: Number, begun: Number) -> None:
         """Rounds that are shorter than the host needs to issue them wait for the host."""
         device_s = self.free[Stream.COMPUTE] - begun
         longer = smooth_max(device_s, host_s) - device_s
@@ -156,7 +156,7 @@ class Clock:
         this: "_Round",
         previous: "_Round | None",
         waited: Ledger,
-    ) -> Any:
+    ) -> Number:
         start = self.free[segment.stream]
         if segment.moving is not None:  # what does not exist waits for no turn
             start = start * segment.moving
@@ -184,7 +184,7 @@ class Clock:
             start = later
         return start
 
-    def _extrapolate(self, shots: list[tuple[Moments, Ledger]], rounds: Any) -> None:
+    def _extrapolate(self, shots: list[tuple[Moments, Ledger]], rounds: Number) -> None:
         """The state after `rounds` rounds, from that after none, one, two and three."""
         grown = _growth(len(shots), rounds)
         for stream in Stream:
@@ -194,13 +194,13 @@ class Clock:
         for cause in shots[-1][1]:
             self.ledger.add(cause, grown([shot[1][cause] for shot in shots]))
 
-    def _keep_up(self, block: Segments, rounds: Any) -> None:
+    def _keep_up(self, block: Segments, rounds: Number) -> None:
         """Gradients leave after the last computation, even if the stream began with a backlog, and
         weights have come before it.
 
         Three rounds may all be spent on a backlog that many rounds would have worked off.
         """
-        leaving: Any = 0.0
+        leaving: Number = 0.0
         for index, segment in reversed(list(enumerate(block.segments))):
             if segment.stream is Stream.COMPUTE:
                 break
@@ -215,7 +215,7 @@ class Clock:
             self.free[Stream.GATHER] = np.minimum(self.free[Stream.GATHER], latest)
 
 
-def _growth(count: int, rounds: Any) -> Callable[[list[Any]], Any]:
+def _growth(count: int, rounds: Number) -> Callable[[list[Number]], Number]:
     """How much a value grows in `rounds` rounds, given it after 0, 1, ... `count` - 1 of them."""
     if count > ROUNDS and np.min(rounds) >= ROUNDS - 1:
         further = rounds - (ROUNDS - 1.0)
@@ -232,5 +232,5 @@ def _growth(count: int, rounds: Any) -> Callable[[list[Any]], Any]:
 class _Round:
     """Starts and ends of the segments of one round of a block."""
 
-    starts: list[Any]
-    ends: list[Any]
+    starts: list[Number]
+    ends: list[Number]

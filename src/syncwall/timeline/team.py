@@ -18,6 +18,7 @@ from syncwall.timeline.ledger import Ledger
 from syncwall.timeline.segments import Segment, Segments, segments
 from syncwall.timeline.streams import Clock, Moments
 from syncwall.work.block import EXPOSED, Block, Stage, Stream
+from syncwall.work.number import Number
 
 MEETING: Final = (Stream.GATHER, Stream.REDUCE, Stream.EXPERT)
 """Streams on which data-parallel workers meet; the others stay inside a replica."""
@@ -86,7 +87,7 @@ class Team(Clock):
             self._place = (block.name, 0)
             self.run(self._slowed(segments(block, prices)), block.rounds)
 
-    def run(self, block: Segments, rounds: Any) -> None:
+    def run(self, block: Segments, rounds: Number) -> None:
         """Run `rounds` rounds of a block."""
         if not self._writes:
             super().run(block, rounds)
@@ -113,33 +114,34 @@ class Team(Clock):
         if self._writes:
             times = zip(block.segments, self._ready, this.starts, this.ends, strict=True)
             for segment, ready, starts, ends in times:
-                self.done.append(Done(self.part, *self._place, segment, ready, starts, ends))
+                whole = (ready, np.asarray(starts), np.asarray(ends))
+                self.done.append(Done(self.part, *self._place, segment, *whole))
         return this
 
     def _start(
         self, segment: Segment, block: Segments, this: Any, previous: Any, waited: Ledger
-    ) -> Any:
-        ready = super()._start(segment, block, this, previous, waited)
+    ) -> Number:
+        ready = np.asarray(super()._start(segment, block, this, previous, waited))
         self._ready.append(ready)
         if segment.stream not in MEETING:
             return ready
         shared, self.free[segment.stream] = self.free[segment.stream], self._own[segment.stream]
-        own = super()._start(segment, block, this, previous, waited) + segment.seconds
+        own = np.asarray(super()._start(segment, block, this, previous, waited) + segment.seconds)
         self.free[segment.stream], self._own[segment.stream] = shared, own
         self._alone[id(segment)] = own
         return np.full_like(ready, ready.max())
 
-    def join(self) -> Any:
+    def join(self) -> Number:
         """Wait for all streams."""
         now = super().join()
         self._own = dict(self.free)
         return now
 
-    def _book(self, awaited: Segment, start: Any, end: Any, waited: Ledger) -> None:
+    def _book(self, awaited: Segment, start: Number, end: Number, waited: Ledger) -> None:
         super()._book(awaited, start, end, waited)
         self._stand(awaited.stream, start, end, self._alone.get(id(awaited), end))
 
-    def _wait_for(self, moments: Moments) -> Any:
+    def _wait_for(self, moments: Moments) -> Number:
         now = self.free[Stream.COMPUTE]
         for stream in EXPOSED:
             later = np.maximum(moments[stream], now)
@@ -147,7 +149,7 @@ class Team(Clock):
             now = later
         return super()._wait_for(moments)
 
-    def _wait_for_host(self, host_s: Any, begun: Any) -> None:
+    def _wait_for_host(self, host_s: Number, begun: Number) -> None:
         before = self.free[Stream.COMPUTE]
         super()._wait_for_host(host_s, begun)
         now = self.free[Stream.COMPUTE]
