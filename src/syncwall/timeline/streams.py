@@ -15,7 +15,7 @@ from syncwall.timeline.ledger import Ledger
 from syncwall.timeline.recorded import Interval, Record
 from syncwall.timeline.segments import Segment, Segments
 from syncwall.work.block import EXPOSED, Stream, Wait
-from syncwall.work.number import Number
+from syncwall.work.number import Number, least, most
 
 __all__ = ["ROUNDS", "Clock", "Interval", "Moments"]
 
@@ -76,8 +76,8 @@ class Clock:
 
     def hurry(self, stream: Stream, earlier_s: Number) -> None:
         """Let `stream` have begun up to `earlier_s` earlier; it cannot end before computation."""
-        soonest = np.minimum(self.free[stream], self.free[Stream.COMPUTE])
-        self.free[stream] = np.maximum(self.free[stream] - earlier_s, soonest)
+        soonest = least(self.free[stream], self.free[Stream.COMPUTE])
+        self.free[stream] = most(self.free[stream] - earlier_s, soonest)
 
     def join(self) -> Number:
         """Wait for all streams; the time at which the last of them is free."""
@@ -89,7 +89,7 @@ class Clock:
         """Book what is left of each stream's `moments` after computation; when the last is over."""
         now = self.free[Stream.COMPUTE]
         for stream, cause in EXPOSED.items():
-            late = np.maximum(moments[stream] - now, 0.0)
+            late = most(moments[stream] - now, 0.0)
             self.ledger.add(cause, late)
             if self.record is not None:
                 self.record.waited(str(stream), cause, float(now), float(now + late))
@@ -113,9 +113,7 @@ class Clock:
             this.starts.append(start)
             this.ends.append(end)
             absent = segment.moving is not None
-            self.free[segment.stream] = (
-                np.maximum(self.free[segment.stream], end) if absent else end
-            )
+            self.free[segment.stream] = most(self.free[segment.stream], end) if absent else end
             if self.record is not None:
                 self.record.ran(segment, float(start))
         for wait in block.awaited:
@@ -128,7 +126,7 @@ class Clock:
         """Computation goes on when the share of a segment that it waits for has ended."""
         now, begun = self.free[Stream.COMPUTE], this.starts[wait.index]
         moment = begun + wait.share * (this.ends[wait.index] - begun)
-        later = np.maximum(now, moment if wait.when is True else moment * wait.when)
+        later = most(now, moment if wait.when is True else moment * wait.when)
         self._book(awaited, now, later, waited)
         self.free[Stream.COMPUTE] = later
 
@@ -161,7 +159,7 @@ class Clock:
         if segment.moving is not None:  # what does not exist waits for no turn
             start = start * segment.moving
         if segment.stream in _ACTIVATIONS and not segment.waits:
-            start = np.maximum(start, self.free[Stream.COMPUTE])
+            start = most(start, self.free[Stream.COMPUTE])
         for wait in segment.waits:
             if wait.when is False:
                 continue
@@ -178,7 +176,7 @@ class Clock:
                 moment = previous.starts[wait.index]
             if wait.when is not True:
                 moment = moment * wait.when
-            later = np.maximum(start, moment)
+            later = most(start, moment)
             if segment.stream is Stream.COMPUTE:
                 self._book(block.segments[wait.index], start, later, waited)
             start = later
@@ -209,10 +207,10 @@ class Clock:
                 leaving = leaving + segment.seconds * (1.0 - left)
         now = self.free[Stream.COMPUTE]
         soonest = (now + leaving) * (rounds > 0)
-        self.free[Stream.REDUCE] = np.maximum(self.free[Stream.REDUCE], soonest)
+        self.free[Stream.REDUCE] = most(self.free[Stream.REDUCE], soonest)
         if block.gathers_first:
             latest = now - block.compute_s * (rounds > 0)
-            self.free[Stream.GATHER] = np.minimum(self.free[Stream.GATHER], latest)
+            self.free[Stream.GATHER] = least(self.free[Stream.GATHER], latest)
 
 
 def _growth(count: int, rounds: Number) -> Callable[[list[Number]], Number]:
@@ -221,7 +219,7 @@ def _growth(count: int, rounds: Number) -> Callable[[list[Number]], Number]:
         further = rounds - (ROUNDS - 1.0)
         return lambda values: (values[-2] - values[0]) + further * (values[-1] - values[-2])
     first, second = np.clip(rounds, 0.0, 1.0), np.clip(rounds - 1.0, 0.0, 1.0)
-    shares = (first, second, np.maximum(rounds - 2.0, 0.0))
+    shares = (first, second, most(rounds - 2.0, 0.0))
     return lambda values: sum(
         share * (after - before)
         for before, after, share in zip(values, values[1:], shares, strict=False)
