@@ -18,7 +18,7 @@ from bench.collectives import HOLD_OUT_SETS, ratios, report
 from bench.fit.collective_tables import nccl_tests
 from syncwall.validate.evaluation import Outcome
 from syncwall.validate.report import Report, SetReport
-from syncwall.validate.split import STALLED, Part, part_of
+from syncwall.validate.sets import STALLED, Part, part_of
 
 Figures = dict[str, Any]
 KINDS = ("source", "named")

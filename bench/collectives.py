@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import syncwall as sw
 from bench.fit.collective_tables import Table, nccl_tests, single_node
-from bench.fit.domains import priced_on
+from bench.fit.domains import neighbours, priced_on
 from syncwall.work.operations import Collective
 
 MIB = 2.0**20
@@ -93,7 +93,9 @@ def ratios(table: Table, *, corrected: bool = True) -> NDArray[np.float64]:
     nodes = -(-table.ranks // sw.cluster(table.machine).node.gpus)
     network, path = priced_on(sw.cluster(table.machine, nodes=nodes), table.ranks)
     if corrected:
-        found = network.collective_seconds(Collective(table.kind, table.sizes, "dp"))
+        found = network.collective_seconds(
+            Collective(table.kind, table.sizes, neighbours(table.ranks))
+        )
         return np.asarray(found / table.seconds(), dtype=float)
     graph = network.graph(path)
     factors = network.factors(table.kind, table.sizes, path, graph)

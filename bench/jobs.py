@@ -15,6 +15,7 @@ from dataclasses import replace  # noqa: E402
 import numpy as np  # noqa: E402
 
 import syncwall as sw  # noqa: E402
+from syncwall.cause import Cause  # noqa: E402
 from syncwall.job.plan import DAY_S, Plan  # noqa: E402
 from syncwall.job.renewal import expected_s  # noqa: E402
 from syncwall.job.settled import settle  # noqa: E402
@@ -44,7 +45,7 @@ def timed(what: str, plan: Plan) -> None:
     outcome = simulate(plan, COUNT)
     wall, cpu = time.perf_counter() - start, time.process_time() - cpu
     low, middle, high = np.quantile(outcome.finish_s / DAY_S, (0.1, 0.5, 0.9))
-    effective = outcome.ledger_s["useful"].mean() / outcome.finish_s.mean()
+    effective = outcome.ledger_s[Cause.USEFUL].mean() / outcome.finish_s.mean()
     print(
         f"{what:<36} {wall:6.2f} s ({cpu:.2f} s of one core)   {low:.1f} / {middle:.1f} / "
         f"{high:.1f} days   {outcome.interruptions.mean():,.0f} interruptions   "

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from syncwall.lab import Topology, lab
-from syncwall.lab.faults import CutLink, Fault, Kill, SlowLink, SlowWorker
+from syncwall.lab.experiment import CutLink, Fault, Kill, SlowLink, SlowWorker
 from syncwall.lab.hosts import Hosts
 from syncwall.measure.result import Result
 

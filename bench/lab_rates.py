@@ -9,7 +9,7 @@ import statistics
 import sys
 
 from syncwall.lab import Topology, lab
-from syncwall.lab.link_check import link_rate
+from syncwall.lab.run import link_rate
 from syncwall.measure.collectives import CollectiveRow
 from syncwall.measure.result import Result
 

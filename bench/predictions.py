@@ -8,7 +8,7 @@ import time
 import numpy as np
 
 import syncwall as sw
-from syncwall.answer.evaluation import evaluate
+from syncwall.answer.pricing import Pricing
 from syncwall.describe.rules import possible
 
 CHUNK, CHUNKS = 32_768, 6
@@ -32,7 +32,7 @@ def one_at_a_time(nodes: int, repeats: int = 30) -> float:
 def in_arrays() -> tuple[float, float]:
     """Predictions a second: over all chunks, and in the quickest one (the machine undisturbed)."""
     model, cluster = sw.model("gpt3-175b"), sw.cluster("dgx-a100", nodes=GPUS // 8)
-    random = np.random.default_rng(0)
+    random, pricing = np.random.default_rng(0), Pricing.on(cluster)
     spent: list[float] = []
     for _ in range(CHUNKS):
         layouts = sw.Layout.arrays(
@@ -48,7 +48,7 @@ def in_arrays() -> tuple[float, float]:
         allowed = possible(model, layouts, SEQ, GPUS)
         assert allowed.any()
         start = time.perf_counter()
-        evaluate(model, cluster, layouts, SEQ)
+        pricing.step(model, layouts, SEQ, cluster)
         spent.append(time.perf_counter() - start)
     return CHUNK * len(spent) / sum(spent), CHUNK / min(spent)
 

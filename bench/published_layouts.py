@@ -11,7 +11,7 @@ import syncwall as sw
 from syncwall.describe import Layout, Software
 from syncwall.documents import read_document
 from syncwall.plan.search import Candidate, search
-from syncwall.show.layout_words import said
+from syncwall.show.layout_words import layout_words
 
 CASES = Path(__file__).parent.parent / "tests" / "data" / "published_layouts.yaml"
 _ON = {"overlap_gradients": True, "overlap_parameters": True, "overlap_pp": True}
@@ -53,7 +53,7 @@ def main() -> None:
     for one in compared():
         step_s, needs = one.published.step_s, one.published.memory_bytes / 1e9
         print(f"{one.name:<28} {one.ratio:.3f} x the best   {step_s:6.2f} s, {needs:.0f} GB")
-        print(f"{'':28} best: {one.best.step_s:6.2f} s   {said(one.best.layout)}")
+        print(f"{'':28} best: {one.best.step_s:6.2f} s   {layout_words(one.best.layout)}")
 
 
 if __name__ == "__main__":

@@ -24,10 +24,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from bench.accuracy_tables import markdown, percent  # noqa: E402
-from syncwall.validate.baseline import Baselines, read_baselines  # noqa: E402
-from syncwall.validate.evaluation import Outcome, outcomes  # noqa: E402
-from syncwall.validate.mapping import cases_of  # noqa: E402
-from syncwall.validate.ranking import (  # noqa: E402
+from bench.rank_scores import (  # noqa: E402
     Group,
     Rank,
     Ranking,
@@ -37,7 +34,10 @@ from syncwall.validate.ranking import (  # noqa: E402
     degraded,
     groups_of,
 )
-from syncwall.validate.split import Part  # noqa: E402
+from syncwall.validate.evaluation import Outcome, outcomes  # noqa: E402
+from syncwall.validate.mapping import cases_of  # noqa: E402
+from syncwall.validate.score import Baselines, read_baselines  # noqa: E402
+from syncwall.validate.sets import Part  # noqa: E402
 from syncwall.validate.table import read_tables  # noqa: E402
 
 ACCEPTED = ROOT / "docs" / "ranking.json"

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
-from syncwall.web.site import PAGES, address
+from syncwall.web.application import PAGES, address
 
 IMAGES: Final = Path(__file__).parents[1] / "docs" / "images"
 RUN: Final = (

@@ -7,24 +7,29 @@ Calculon's space for the same question has 11,698,528 configurations, at about 1
 import argparse
 import resource
 import time
+from typing import Any
 
 import numpy as np
 
 import syncwall as sw
-from syncwall.answer.evaluation import evaluate
+from syncwall.answer.pricing import Pricing
 from syncwall.plan.grid import grids
 from syncwall.plan.search import search
 from syncwall.plan.space import Space
-from syncwall.show.layout_words import said
+from syncwall.show.layout_words import layout_words
 
 CALCULON = 11_698_528
 NODES, SEQ, BATCH = 128, 2048, 1536
 
 
+EVERY: dict[str, Any] = {"overlap_tp": (False, True), "overlap_parameters": (True, False)}
+"""Calculon's space has them without what Megatron asks for beside them (sp, overlap_gradients)."""
+
+
 def whole_space() -> None:
     model, cluster = sw.model("gpt3-175b"), sw.cluster("dgx-a100", nodes=NODES)
     began, busy = time.perf_counter(), time.process_time()
-    found = search(model, cluster, seq=SEQ, global_batch=BATCH)
+    found = search(model, cluster, seq=SEQ, global_batch=BATCH, pinned=EVERY)
     wall_s, cpu_s = time.perf_counter() - began, time.process_time() - busy
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     best = found.best(1)[0]
@@ -33,18 +38,18 @@ def whole_space() -> None:
     print(f"time          {wall_s:>10.1f} s   ({cpu_s:.1f} s of one core)")
     print(f"layouts/s     {found.counted / cpu_s:>12,.0f}")
     print(f"memory        {most:>8.2f} GiB")
-    print(f"best          {best.step_s:>10.3f} s   {said(best.layout)}")
+    print(f"best          {best.step_s:>10.3f} s   {layout_words(best.layout)}")
 
 
 def one_by_one(count: int) -> None:
     """Random layouts of the space, predicted singly; the largest difference."""
     model, cluster = sw.model("gpt3-175b"), sw.cluster("dgx-a100", nodes=NODES)
-    random = np.random.default_rng(0)
+    random, pricing = np.random.default_rng(0), Pricing.on(cluster)
     worst = 0.0
-    space = Space.of(model, SEQ, BATCH, sw.Software(), {})
+    space = Space.of(model, SEQ, BATCH, sw.Software(), EVERY)
     pieces = [grid for grid in grids(space, cluster) if np.any(grid.allowed)]
     for grid in pieces:
-        _, many = evaluate(model, cluster, grid.layouts, SEQ)
+        many = pricing.step(model, grid.layouts, SEQ, cluster)
         seconds = np.broadcast_to(many.step_s, grid.shape)
         places = np.argwhere(np.broadcast_to(grid.allowed, grid.shape))
         for place in random.choice(places, -(-count // len(pieces))):

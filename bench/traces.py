@@ -29,10 +29,13 @@ from typing import Any
 
 import numpy as np
 
-from syncwall.explain.breakdown import breakdown_of
-from syncwall.read.kineto import read_trace
-from syncwall.read.kineto_collectives import launches
-from syncwall.read.trace import Trace
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from bench.breakdown import breakdown_of  # noqa: E402
+from syncwall.read.kineto import read_trace  # noqa: E402
+from syncwall.read.kineto_collectives import launches  # noqa: E402
+from syncwall.read.trace import Trace  # noqa: E402
 
 TRACES = Path(__file__).parents[2] / "shared" / "data" / "measured" / "04_traces"
 END = """
@@ -44,7 +47,7 @@ OURS = (
     """
 import json, sys, time
 from syncwall.read.kineto import read_trace
-from syncwall.explain.breakdown import breakdown_of
+from bench.breakdown import breakdown_of
 began = time.process_time()
 parts = breakdown_of(read_trace(sys.argv[1]))
 answer = None if parts is None else {
@@ -93,7 +96,8 @@ def measured(python: str, program: str, file: Path) -> Outcome:
     """Runs `program` on `file`; no answer if it failed or the trace has no device."""
     began = time.perf_counter()
     process = subprocess.Popen(
-        [python, "-c", program, str(file)],
+        [python, "-c", program, str(file.resolve())],
+        cwd=ROOT,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,

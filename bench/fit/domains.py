@@ -15,10 +15,9 @@ from bench.fit.search import Values, rounded, search
 from syncwall.cost.calibration import KindFit, calibration
 from syncwall.cost.communication import NcclNetwork
 from syncwall.cost.nccl import Choices
-from syncwall.cost.path import paths
 from syncwall.cost.reached import inside
-from syncwall.describe import Cluster, Layout
-from syncwall.work.operations import CollectiveKind
+from syncwall.describe import Cluster
+from syncwall.work.operations import CollectiveKind, Group
 
 SOFT = 0.05
 """Relative error from which on the loss grows no faster than the error."""
@@ -117,10 +116,14 @@ def ready(table: Table) -> _Ready:
 
 
 def priced_on(machine: Cluster, ranks: int) -> tuple[NcclNetwork, Any]:
-    """The network of data parallelism over `ranks`, and its path."""
-    layout = Layout(dp=ranks, global_batch=ranks).resolved(ranks)
-    network = NcclNetwork(layout, machine, calibration(machine.device).network, alone=True)
-    return network, paths(layout, machine)["dp"]
+    """The network of a machine for one benchmark, and the path of `ranks` neighbours on it."""
+    network = NcclNetwork(machine, calibration(machine.device).network, alone=True)
+    return network, network.path(neighbours(ranks))
+
+
+def neighbours(ranks: int) -> Group:
+    """`ranks` ranks, one beside the other."""
+    return Group("dp", ranks)
 
 
 def _fit_kind(kind: CollectiveKind, tables: list[_Ready]) -> Fitted:

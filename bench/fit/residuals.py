@@ -16,7 +16,7 @@ from syncwall.answer.traits import USED
 from syncwall.validate.evaluation import Outcome, outcomes
 from syncwall.validate.mapping import cases_of
 from syncwall.validate.score import evenly
-from syncwall.validate.split import doubt, part_of
+from syncwall.validate.sets import doubt, part_of
 from syncwall.validate.table import read_tables
 
 MOST_ROWS = 150

@@ -15,13 +15,12 @@ import numpy as np
 
 from bench.fit.catalogue_values import HF
 from bench.fit.search import rounded
+from bench.rank_scores import fits_memory
 from syncwall.catalogue import BUILT_IN
 from syncwall.validate.evaluation import Outcome, outcomes
 from syncwall.validate.mapping import cases_of
-from syncwall.validate.ranking import fits
-from syncwall.validate.row import Row
-from syncwall.validate.split import Part, part_of
-from syncwall.validate.table import read_tables
+from syncwall.validate.sets import Part, part_of
+from syncwall.validate.table import Row, read_tables
 
 STALLED = 1.5
 """Measured over predicted time from which on a run counts as stalled."""
@@ -38,7 +37,7 @@ def read(rows: Sequence[Row]) -> list[Outcome]:
         if row.source == HF and row.grade == "A" and part_of(row) is Part.CALIBRATION
     ]
     found = outcomes(cases_of(chosen))
-    return [one for one in found if fits(one) and one.case.cluster.nodes > 1]
+    return [one for one in found if fits_memory(one) and one.case.cluster.nodes > 1]
 
 
 def fitted(found: Sequence[Outcome]) -> Fit:

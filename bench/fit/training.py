@@ -17,10 +17,9 @@ from bench.fit.catalogue_values import PARAMETERS, patched, written
 from bench.fit.search import Values, search
 from syncwall.validate.evaluation import Outcome, outcomes
 from syncwall.validate.mapping import Case, cases_of
-from syncwall.validate.row import Row
 from syncwall.validate.score import evenly
-from syncwall.validate.split import Part, doubt, part_of
-from syncwall.validate.table import read_tables
+from syncwall.validate.sets import Part, doubt, part_of
+from syncwall.validate.table import Row, read_tables
 
 CLIP = 0.7
 """Largest |ln(predicted / measured)| that counts: a broken run is not worth more than that."""

@@ -1,10 +1,11 @@
 """What is wrong with an input, where it is, and what to write instead.
 
-Holds `Problem` (one fault at one place), `InputError` (all faults of one input) and `did_you_mean`.
+Holds `Problem` (one fault at one place), `InputError` (all faults of one input), `did_you_mean` and
+`known_are`.
 """
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 
@@ -44,6 +45,11 @@ class InputError(ValueError):
 
     def __reduce__(self) -> tuple[type["InputError"], tuple[tuple[Problem, ...]]]:
         return type(self), (self.problems,)
+
+
+def known_are(word: str, known: Collection[str]) -> str:
+    """What to write instead of `word`: the nearest of `known`, or all of them."""
+    return did_you_mean(word, known) or f"; known are {', '.join(known)}"
 
 
 def did_you_mean(word: str, known: Iterable[str], *, count: int = 1) -> str:

@@ -42,8 +42,7 @@ def test_known_runs_of_the_site_count_for_proposals_too():
 def test_the_fields_are_the_change():
     now = sw.predict(run())
     for one in improvements(now, 5):
-        changed = now.run.layout.model_copy(update=one.fields).resolved(now.run.gpus)
-        assert changed == one.run.layout
+        assert sw.predict(run().changed(**one.fields)).run == one.run
 
 
 def test_proposals_are_sorted_and_worth_it():

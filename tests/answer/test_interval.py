@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+import syncwall as sw
 from syncwall.answer import interval as module
 from syncwall.answer.interval import FAR, SITE, TABLE, Z80, Interval, interval
 from syncwall.answer.prediction import predict
@@ -141,7 +142,8 @@ def test_a_file_that_is_not_there_is_no_table(monkeypatch, tmp_path):
 
 @settings(max_examples=25)
 @given(runs())
-def test_traits_are_those_of_the_run(run):
+def test_traits_are_those_of_the_run(one):
+    run = sw.predict(one).run
     found = Traits.of(run.model, run.cluster, run.layout, run.software, run.seq)
     assert found.experts == (run.model.moe is not None)
     assert found.used[0] == (run.layout.tp > 1)

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from syncwall.answer import predict
-from syncwall.answer.evaluation import evaluate
+from syncwall.answer.pricing import Pricing
 from syncwall.describe import Cluster, Layout, Run
 from syncwall.describe.choice import Dtype
 from syncwall.describe.layout import Shard
@@ -89,7 +89,7 @@ def test_faster_scale_up_links_never_slow_a_step(run, factor):
 @many
 @given(runs())
 def test_sharding_more_never_needs_more_memory(run):
-    layouts = [run.layout.model_copy(update={"shard": shard}) for shard in Shard]
+    layouts = [run.layout.model_copy(update={"shard": shard}).plain() for shard in Shard]
     whole = (run.layout.dp or 1) * run.layout.cp
     degrees = [degree for degree in (1, 2, 4, 8, 16) if whole % degree == 0]
     layouts = [
@@ -107,18 +107,18 @@ def test_sharding_more_never_needs_more_memory(run):
 def test_arrays_and_single_layouts_agree(run, micros):
     def single(micro: int) -> Any:
         per_rank = micro * run.layout.dp * 8
-        return run.layout.model_copy(update={"micro_batch": micro, "global_batch": per_rank})
+        return layout.model_copy(update={"micro_batch": micro, "global_batch": per_rank})
 
+    layout = run.layout.plain()
     layouts = [single(micro) for micro in micros]
-    columns = {name: getattr(run.layout, name) for name in Layout.model_fields}
+    columns = {name: getattr(layout, name) for name in Layout.model_fields}
     columns["micro_batch"] = np.array(micros)
     columns["global_batch"] = np.array([layout.global_batch for layout in layouts])
-    together = evaluate(run.model, run.cluster, Layout.arrays(**columns), run.seq)[1]
+    pricing = Pricing.on(run.cluster)
+    together = pricing.step(run.model, Layout.arrays(**columns), run.seq, run.cluster)
     for index, layout in enumerate(layouts):
-        alone = evaluate(run.model, run.cluster, layout, run.seq)[1]
-        assert float(np.asarray(together.step_s)[index]) == pytest.approx(
-            float(alone.step_s), rel=1e-12
-        )
+        alone = pricing.step(run.model, layout, run.seq, run.cluster)
+        assert float(together.step_s[index]) == pytest.approx(float(alone.step_s), rel=1e-12)
         for cause in alone.ledger:
             found = np.broadcast_to(together.ledger[cause], len(micros))[index]
             assert float(found) == pytest.approx(float(alone.ledger[cause]), rel=1e-9, abs=1e-15)

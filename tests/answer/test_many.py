@@ -8,8 +8,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import syncwall as sw
-from syncwall.answer.evaluation import evaluate, prices_of
-from syncwall.answer.many import SIZES, evaluated
+from syncwall.answer.many import SIZES, evaluated, memory_of
+from syncwall.answer.pricing import Pricing
 from syncwall.catalogue import Kind, names
 from syncwall.cost.software import Setting
 from syncwall.describe import Layout, Run, Software
@@ -43,12 +43,13 @@ def others(run: Run) -> list[Layout]:
 @given(runs(), st.sampled_from(names(Kind.FRAMEWORK)), st.booleans(), st.booleans())
 def test_together_is_as_one_by_one(run, framework, balanced, frozen):
     software = run.software.model_copy(update={"framework": framework})
-    stated = Layout.model_fields  # all of them, so that no switch follows from the framework
-    switches = {name: getattr(run.layout, name) for name in stated if name not in SIZES}
-    switches |= {"balanced_stages": balanced, "frozen": frozen}
+    run = sw.predict(run).run
+    switches = {"balanced_stages": balanced, "frozen": frozen}
     layouts = [one.model_copy(update=switches) for one in others(run)]
-    found = evaluated(run.model, run.cluster, layouts, run.seq, software)
+    pricing = Pricing.on(run.cluster, software)
+    found = evaluated(pricing, run.model, run.cluster, layouts, run.seq)
     assert [one.layout for one in found] == layouts
+    assert [one.memory_bytes for one in found] == memory_of(run.model, layouts, run.seq)
     for one in found:
         alone = sw.predict(run.model_copy(update={"layout": one.layout, "software": software}))
         assert one.step_s == pytest.approx(alone.step_s, rel=1e-9)
@@ -63,10 +64,10 @@ def test_sizes_are_fields_of_a_layout():
 
 def test_evaluation_is_the_model_behind_a_prediction():
     one = sw.predict(run(**FSDP)).run
-    work, time = evaluate(one.model, one.cluster, one.layout, one.seq, software=one.software)
+    timed = Pricing.of(one).step(one.model, one.layout, one.seq, one.cluster)
     answer = sw.predict(one)
-    assert float(time.step_s) == answer.step_s
-    assert float(work.tokens) == float(answer.work.tokens)
+    assert float(timed.step_s) == answer.step_s
+    assert float(timed.work.tokens) == float(answer.work.tokens)
 
 
 class Free:
@@ -81,22 +82,19 @@ class Free:
 
 def test_another_network_prices_communication():
     one = sw.predict(run(**FSDP)).run
-    answer = sw.predict(one, Free())
+    answer = sw.predict(one, network=Free())
     assert answer.exposed_s == 0
     assert answer.step_s < sw.predict(one).step_s
-    _, time = evaluate(
-        one.model, one.cluster, one.layout, one.seq, software=one.software, network=Free()
-    )
-    assert float(time.step_s) == answer.step_s
+    timed = Pricing.of(one, network=Free()).step(one.model, one.layout, one.seq, one.cluster)
+    assert float(timed.step_s) == answer.step_s
 
 
 def test_prices_know_the_software():
     one = sw.predict(run(**FSDP)).run
     software = Software(framework="nanotron", date="2024-06")
-    prices = prices_of(one.cluster, one.layout, software, None)
+    work = sw.predict(one).work
+    prices = Pricing.on(one.cluster, software).timed(work, one.cluster).prices
     assert prices.setting == Setting.of(software)
-    assert prices.host_s == prices.setting.host_s(
-        one.layout, one.cluster, prices.fit.elementwise.eager
-    )
-    graphs = prices_of(one.cluster, one.layout, Software(graphs="full"), None)
+    assert prices.host_s == prices.setting.host_s(work, one.cluster, prices.fit.elementwise.eager)
+    graphs = Pricing.on(one.cluster, Software(graphs="full")).timed(work, one.cluster).prices
     assert graphs.host_s == graphs.host_wait_s == 0

@@ -1,11 +1,9 @@
 """What could fill an open field, and which of it is likeliest."""
 
-import pytest
-
-from syncwall.answer.open_fields import MEMORY_DOUBT, candidates, choices, likeliest
+from syncwall.answer.open_fields import candidates, choices
 from syncwall.cost.software import framework
 from syncwall.describe import Layout
-from syncwall.describe.layout import Recompute, Schedule
+from syncwall.describe.layout import Recompute, Schedule, Shard
 from syncwall.describe.rules import broken_rules
 from tests.describe.samples import model
 
@@ -16,7 +14,7 @@ OPEN_MINDED = framework("megatron-core").model_copy(
 
 
 def layout(gpus: int = 16, **fields) -> Layout:
-    return Layout.model_validate(fields).resolved(gpus)
+    return Layout.model_validate(fields).placed(gpus)
 
 
 def test_only_open_fields_have_choices():
@@ -49,7 +47,7 @@ def test_every_candidate_keeps_the_rules_and_the_others_have_reasons():
     values = choices(model(), one, ALL, OPEN_MINDED)
     found, _ = candidates(model(), one, 4096, 16, values)
     assert len(found) > 10
-    assert all(not broken_rules(model(), each, 4096, 16) for each in found)
+    assert all(not broken_rules(model(), each.plain(), 4096, 16) for each in found)
     for each in found:
         assert (each.virtual_stages > 1) == (each.schedule == Schedule.INTERLEAVED)
     none, reasons = candidates(model(), one, 4096, 16, {"micro_batch": [5]})
@@ -59,7 +57,8 @@ def test_every_candidate_keeps_the_rules_and_the_others_have_reasons():
 
 def test_schedules_of_one_chunk_stay():
     one = layout(pp=4, global_batch=64, schedule=Schedule.ZERO_BUBBLE)
-    found, _ = candidates(model(), one, 4096, 16, {"virtual_stages": [1, 2, 4]})
+    assert choices(model(), one, ALL, OPEN_MINDED)["virtual_stages"] == [1]
+    found, _ = candidates(model(), one, 4096, 16, {"virtual_stages": [1]})
     assert [(each.virtual_stages, each.schedule) for each in found] == [(1, Schedule.ZERO_BUBBLE)]
 
 
@@ -68,14 +67,17 @@ def test_nothing_open_leaves_the_layout_itself():
     assert candidates(model(), one, 4096, 16, {}) == ([one], [])
 
 
-@pytest.mark.parametrize(
-    ("seconds", "memory", "expected"),
-    [
-        ([3, 2, 1], [50, 70, 200], 1),  # the fastest that fits
-        ([3, 2, 1], [50, 70, 80 * MEMORY_DOUBT], 2),  # a little too much may still fit
-        ([1, 2, 3], [300, 200, 250], 1),  # nothing fits: the smallest
-        ([1, 1], [10, 10], 0),  # the plainest
-    ],
-)
-def test_the_likeliest(seconds, memory, expected):
-    assert likeliest(seconds, memory, 80) == expected
+def test_what_a_framework_usually_does_gives_way_where_every_value_is_asked_for():
+    usual = OPEN_MINDED.model_copy(update={"recompute": Recompute.FULL})
+    found = choices(model(), layout(global_batch=64), ALL, usual, usual=False)
+    assert found["recompute"] == [Recompute.NONE, Recompute.SELECTIVE, Recompute.FULL]
+
+
+def test_sharding_has_the_choices_of_the_framework():
+    one = layout(pp=2, global_batch=64)
+    assert choices(model(), one, ["shard"], OPEN_MINDED)["shard"] == [
+        Shard.DDP, Shard.ZERO1, Shard.FSDP,
+    ]  # fmt: skip
+    assert choices(model(), layout(1), ["shard"], OPEN_MINDED)["shard"] == [Shard.DDP]
+    titan = framework("torchtitan")
+    assert choices(model(), one, ["shard"], titan)["shard"] == [Shard.DDP, Shard.FSDP]

@@ -22,20 +22,25 @@ def test_a_prediction_answers_the_first_questions():
     assert found.step_interval_s[0] < found.step_s < found.step_interval_s[1]
     assert found.tokens_per_s_per_gpu * 128 * found.step_s == pytest.approx(512 * 8192)
     assert found.fits
-    assert "compute-bound" in found.verdict
+    assert found.verdict.kind == "compute"
+    assert "compute-bound" in str(found.verdict)
     assert "MFU" in found._repr_html_()
     assert json.dumps(found.to_dict())
 
 
 def test_a_slow_network_is_called_a_bottleneck():
     found = sw.predict(run(model="llama-2-13b", cluster="gcp-a2", nodes=8, shard="fsdp"))
-    assert "comms is a bottleneck" in found.verdict
+    assert found.verdict.kind == "communication"
+    assert found.verdict.share == pytest.approx(found.exposed_s / found.step_s)
+    assert "comms is a bottleneck" in found.verdict.text
 
 
 def test_what_does_not_fit_says_so():
     found = sw.predict(run(model="llama-3.1-70b", nodes=1, shard="fsdp"))
     assert not found.fits
-    assert found.verdict.startswith("does not fit")
+    assert found.verdict.kind == "does not fit"
+    assert found.verdict.share > 1
+    assert found.verdict.text.startswith("does not fit")
 
 
 def test_an_uncalibrated_device_has_a_wider_interval():
@@ -86,6 +91,6 @@ def test_another_network_can_answer():
 
 def test_meeting_every_hundredth_step_costs_a_hundredth():
     slow: dict[str, Any] = {"model": "llama-2-13b", "cluster": "gcp-a2", "nodes": 8}
-    every = sw.predict(run(**slow)).ledger["exposed DP"]
-    seldom = sw.predict(run(**slow, outer_every=100)).ledger["exposed DP"]
+    every = sw.predict(run(**slow, shard="ddp")).ledger["exposed DP"]
+    seldom = sw.predict(run(**slow, shard="ddp", outer_every=100)).ledger["exposed DP"]
     assert seldom < every / 50

@@ -12,7 +12,7 @@ from syncwall.cost.calibration import calibration
 from syncwall.cost.communication import NcclNetwork
 from syncwall.describe import Cluster, Layout, Model, Run, Software
 from syncwall.describe.names import stated
-from syncwall.work.operations import Collective
+from syncwall.work.operations import Collective, Group
 
 STEPS = 2216
 MODEL = Model.model_validate(
@@ -38,9 +38,9 @@ def epoch_s(nodes: int, gpus: int) -> float:
 
 
 def all_reduce_s(machine: Cluster) -> float:
-    layout = Layout().resolved(machine.gpus)
-    network = NcclNetwork(layout, machine, calibration(machine.device).network)
-    return float(network.collective_seconds(Collective("all-reduce", 1.416e9, "dp")))
+    network = NcclNetwork(machine, calibration(machine.device).network)
+    every = Group("dp", machine.gpus)
+    return float(network.collective_seconds(Collective("all-reduce", 1.416e9, every)))
 
 
 @pytest.mark.parametrize(("place", "measured_s"), EPOCH_S.items())

@@ -9,16 +9,22 @@ from pydantic import ValidationError
 
 import syncwall as sw
 from syncwall.answer import settled as module
-from syncwall.answer.settled import settled
+from syncwall.answer.pricing import Pricing
+from syncwall.answer.settled import FASTEST, Settled, settle
 from syncwall.catalogue import Kind, names
 from syncwall.cost.software import framework
 from syncwall.describe import Layout, Run, Software
+from syncwall.describe.base import is_open
 from syncwall.describe.framework_switches import switches
-from syncwall.describe.layout import Recompute, Schedule
+from syncwall.describe.layout import Recompute, Schedule, Shard
 from syncwall.describe.rules import broken_rules
 from tests.answer.test_prediction import FSDP, run
 
 PIPELINE: dict[str, Any] = {"pp": 4, "tp": 4, "global_batch": 64}
+
+
+def settled(run: Run) -> Settled:
+    return settle(run, Pricing.of(run))
 
 
 @st.composite
@@ -52,84 +58,111 @@ def described(draw: Any) -> Run:
 @settings(max_examples=60, suppress_health_check=[HealthCheck.filter_too_much])
 @given(described())
 def test_a_stated_field_stays_and_a_choice_is_possible_and_listed(one):
-    found, assumed = settled(one)
-    for name in one.layout.model_fields_set:
-        assert getattr(found.layout, name) == getattr(one.layout, name), name
-    changed = {
-        name
-        for name in Layout.model_fields
-        if getattr(found.layout, name) != getattr(one.layout, name)
-    }
+    found = settled(one)
+    layout, listed = found.run.layout, {each.field for each in found.chosen}
+    for name in Layout.model_fields:
+        if not is_open(one.layout, name):
+            assert getattr(layout, name) == getattr(one.layout, name), name
+            assert name not in listed
+        elif name not in ("recompute_layers", "outer_every"):
+            assert not is_open(layout, name), name
+    assert not broken_rules(found.run.model, layout, found.run.seq, found.run.gpus)
     family = framework(one.software.framework)
-    usual = set(switches(family, one.software.date, one.layout.shard))
-    assert changed - {"schedule"} - usual <= set(assumed)
-    assert ("schedule" in changed) <= ("virtual_stages" in assumed)
-    assert not broken_rules(found.model, found.layout, found.seq, found.gpus)
-    for name in ("micro_batch", "recompute", "precision"):
-        assert name not in one.layout.model_fields_set or name not in assumed
-    assert found.software == one.software
-    assert ("date" in assumed) == ("date" not in one.software.model_fields_set)
+    usual = switches(family, one.software.date, layout.shard)
+    for each in found.chosen:
+        if each.follows and each.field in usual:
+            alone = each.field in family.needs and not getattr(layout, family.needs[each.field])
+            assert getattr(layout, each.field) == (False if alone else usual[each.field])
+    assert found.run.software == one.software
+    assert ("date" in found.guessed) == (one.software.date is None)
 
 
 @settings(max_examples=25, suppress_health_check=[HealthCheck.filter_too_much])
 @given(described())
 def test_settling_twice_changes_nothing_more(one):
-    once, _ = settled(one)
-    twice, left = settled(once)
-    assert twice.layout == once.layout
-    assert set(left) <= {"precision", "framework", "date", "micro_batch", "virtual_stages"}
+    once = settled(one)
+    twice = settled(once.run)
+    assert twice.run == once.run
+    assert set(twice.guessed) <= {"date"}
 
 
 def test_the_fastest_that_fits_is_taken():
     one = run(nodes=8, **PIPELINE)
     best = sw.predict(one)
     assert best.fits
+    assert {each.why for each in best.chosen if each.field == "micro_batch"} == {FASTEST}
     for change in ({"micro_batch": 1}, {"micro_batch": 2}, {"recompute": "full"}):
         other = sw.predict(run(nodes=8, **PIPELINE, **change))
         assert best.step_s <= other.step_s * (1 + 1e-9)
 
 
+def test_no_more_is_shared_out_than_must_be():
+    """Of a model with room to spare nothing, of a larger one as little as fits."""
+    small = Run(model=sw.model("gpt2-xl"), cluster=sw.cluster("dgx-h100"), nodes=2, seq=1024)
+    assert settled(small).run.layout.shard == Shard.DDP
+    large = settled(run(nodes=32, tp=8, global_batch=1024)).run
+    for shard in Shard:
+        if shard < large.layout.shard:
+            same = large.changed(shard=shard, shard_degree=None)
+            assert not sw.predict(same).fits
+
+
 def test_a_stated_schedule_is_never_woven():
-    found, assumed = settled(run(nodes=8, schedule="1f1b", **PIPELINE))
-    assert found.layout.virtual_stages == 1
-    assert found.layout.schedule == Schedule.ONE_F_ONE_B
-    assert "virtual_stages" not in assumed
+    found = settled(run(nodes=8, schedule="1f1b", **PIPELINE))
+    assert found.run.layout.virtual_stages == 1
+    assert found.run.layout.schedule == Schedule.ONE_F_ONE_B
+    assert "virtual_stages" not in found.guessed
+
+
+def test_stated_chunks_are_woven():
+    assert settled(run(nodes=8, virtual_stages=2, **PIPELINE)).run.layout.schedule == (
+        Schedule.INTERLEAVED
+    )
 
 
 def test_an_open_schedule_may_be_woven_and_says_so():
-    found, assumed = settled(run(nodes=8, **PIPELINE))
-    assert assumed["virtual_stages"] == str(found.layout.virtual_stages)
-    assert (found.layout.virtual_stages > 1) == (found.layout.schedule == Schedule.INTERLEAVED)
+    found = settled(run(nodes=8, **PIPELINE))
+    layout = found.run.layout
+    assert found.guessed["virtual_stages"] == str(layout.virtual_stages)
+    assert (layout.virtual_stages > 1) == (layout.schedule == Schedule.INTERLEAVED)
 
 
 def test_the_only_choice_of_a_framework_is_taken(monkeypatch):
     usual = framework("pytorch").model_copy(update={"recompute": Recompute.FULL})
     monkeypatch.setattr(module, "framework", lambda name: usual)
-    found, assumed = settled(run(micro_batch=1, global_batch=512, shard="fsdp"))
-    assert found.layout.recompute == Recompute.FULL
-    assert assumed["recompute"] == "full"
+    found = settled(run(micro_batch=1, global_batch=512, shard="fsdp"))
+    assert found.run.layout.recompute == Recompute.FULL
+    assert found.guessed["recompute"] == "full"
 
 
 def test_one_pass_leaves_no_choice_of_micro_batch():
-    found, assumed = settled(run(shard="fsdp"))
-    assert found.layout.micro_batch == 1
-    assert "micro_batch" not in assumed
+    found = settled(run(shard="fsdp"))
+    assert found.run.layout.micro_batch == 1
+    assert "micro_batch" not in found.guessed
 
 
 @pytest.mark.parametrize("stated", [{"framework": "nanotron"}, {"date": "2024-03"}, {}])
 def test_software_that_nobody_states_is_listed(stated):
     one = Run(model=sw.model("llama-3.1-8b"), cluster=sw.cluster("dgx-h100"),
               software=Software(**stated))  # fmt: skip
-    _, assumed = settled(one)
+    assumed = settled(one).guessed
     left = {name: assumed[name] for name in ("framework", "date") if name in assumed}
     usual = {"framework": "megatron-core", "date": "newest"}
     assert left == {name: value for name, value in usual.items() if name not in stated}
 
 
-def test_a_named_framework_brings_its_switches_unless_they_are_stated():
+def test_a_framework_that_is_taken_is_as_if_it_were_stated():
+    left_open = sw.predict(run(nodes=8, **PIPELINE))
+    stated = run(nodes=8, **PIPELINE).model_copy(
+        update={"software": Software(framework="megatron-core")}
+    )
+    assert sw.predict(stated).step_s == left_open.step_s
+
+
+def test_a_framework_brings_its_switches_unless_they_are_stated():
     def overlaps(software: Software, **layout: object) -> bool:
         described = run(**{**FSDP, **layout}).model_copy(update={"software": software})
-        return bool(settled(described)[0].layout.overlap_gradients)
+        return bool(settled(described).run.layout.overlap_gradients)
 
     assert overlaps(Software())
     assert not overlaps(Software(framework="nanotron"))

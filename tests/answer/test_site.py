@@ -97,7 +97,7 @@ def test_runs_unlike_the_one_asked_for_move_it_less(ratio, near, further):
 
 def test_a_site_is_seen_from_a_run():
     """A known run of another kind of machine tells less than one of the same kind."""
-    plain, other = sw.predict(run(**FSDP)), sw.predict(run(**{**FSDP, "nodes": 2}))
+    plain, other = sw.predict(run(**FSDP)), sw.predict(run(**{**FSDP, "cluster": "dgx-a100"}))
     site = Site.of([(plain.step_s * 1.2, plain.step_s)], [plain.traits])
     assert site.seen_from(plain.traits).distances == (0.0,)
     assert 1 < site.seen_from(other.traits).bias < site.seen_from(plain.traits).bias < 1.2
@@ -127,7 +127,7 @@ def test_everything_but_memory_is_anchored():
     assert found.mfu == pytest.approx(plain.mfu / factor)
     assert found.tokens_per_s_per_gpu == pytest.approx(plain.tokens_per_s_per_gpu / factor)
     assert found.memory_bytes == plain.memory_bytes
-    assert found.verdict == plain.verdict
+    assert found.verdict.text == plain.verdict.text
     assert found.to_dict()["known_runs"] == 1
 
 
@@ -139,3 +139,11 @@ def test_proposals_are_anchored_to_the_same_site():
     assert [one.change for one in found] == [one.change for one in plain]
     for one, other in zip(plain, found, strict=True):
         assert other.gained_s == pytest.approx(one.gained_s * Site((1.3,)).bias)
+
+
+def test_a_site_is_known_as_well_in_every_layout_and_size():
+    known = sw.predict(run(**FSDP))
+    site = Site.of([(known.step_s * 1.2, known.step_s)], [known.traits])
+    for change in ({"nodes": 2}, {"tp": 4}, {"pp": 2}, {"shard": "zero1"}):
+        other = sw.predict(run(**{**FSDP, **change}), site=site)
+        assert other.pricing.site_factor == site.seen_from(known.traits).bias

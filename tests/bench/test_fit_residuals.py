@@ -7,7 +7,7 @@ import pytest
 from bench.fit.residuals import MOST_ROWS, residuals
 
 from syncwall.answer.interval import TABLE
-from syncwall.validate.split import Part
+from syncwall.validate.sets import Part
 from tests.validate.samples import CORPUS, needs_corpus
 
 NEARLY = 0.003

@@ -15,7 +15,7 @@ from syncwall.cost.software import framework
 from syncwall.describe import lookup
 from syncwall.describe.choice import Dtype
 from syncwall.validate import mapping
-from syncwall.validate.split import Part, doubt, part_of
+from syncwall.validate.sets import Part, doubt, part_of
 from syncwall.validate.table import read_tables
 from tests.validate.samples import CORPUS, needs_corpus, row
 

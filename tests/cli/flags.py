@@ -8,7 +8,10 @@ from importlib.util import find_spec
 
 from syncwall.cli import VERBS, main
 
-_LISTED = re.compile(r"^[│ ] ?((?:-h, )?--[a-z]\S*(?: [A-Z]+)?|[A-Z]+) ", re.MULTILINE)
+_LISTED = re.compile(
+    r"^[│ ] ?((?:-\S+(?: [A-Z]+)?, )*)(--[a-z]\S*(?: [A-Z]+)?|[A-Z]+) ", re.MULTILINE
+)
+"""Short forms, and the argument itself."""
 
 
 def commands() -> list[str]:
@@ -23,8 +26,17 @@ def commands() -> list[str]:
 
 def flags_of(command: str) -> list[str]:
     """Every argument in the help of `command` with what it takes, in the order of the help."""
+    return [flag for flag, _ in _listed(command)]
+
+
+def short_forms(command: str) -> dict[str, str]:
+    """The short form of each argument that has one."""
+    return {flag: short for flag, short in _listed(command) if short.startswith("--")}
+
+
+def _listed(command: str) -> list[tuple[str, str]]:
+    """Arguments and their short forms."""
     text = io.StringIO()
     with contextlib.redirect_stdout(text), contextlib.suppress(SystemExit):
         main([*command.split(), "--help"])
-    listed = _LISTED.findall(text.getvalue())
-    return [flag.removeprefix("-h, ").strip() for flag in listed]
+    return [(flag, short.rstrip(", ")) for short, flag in _LISTED.findall(text.getvalue())]

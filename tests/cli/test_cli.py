@@ -5,27 +5,32 @@ import sys
 import pytest
 
 from syncwall.cli import main
-from tests.cli.flags import commands, flags_of
+from tests.cli.flags import commands, flags_of, short_forms
 
+KEYS = [
+    *(f"--layout.{key} VALUE" for key in (
+        "dp", "shard", "shard-degree", "tp", "sp", "pp", "virtual-stages", "schedule",
+        "balanced-stages", "cp", "cp-kind", "ep", "etp", "expert-imbalance", "dropless",
+        "order", "micro-batch", "global-batch", "precision", "gradient-dtype", "bucket",
+        "frozen", "fused-loss", "recompute", "recompute-layers", "whole-inputs",
+        "overlap-gradients",
+        "overlap-parameters",
+        "overlap-tp", "async-tp", "tp-left", "overlap-ep", "ep-left", "merged-ep", "overlap-pp",
+        "outer-every",
+    )),
+    *(f"--software.{key} VALUE" for key in (
+        "framework", "date", "attention", "kernels", "graphs", "fp8-scaling",
+    )),
+]  # fmt: skip
+RUN = [
+    "--model NAME", "--cluster NAME", "--nodes N", "--gpus-per-node N", "--gpus N", "--seq TOKENS",
+    "--from FILE", "--known-run FILE", "--calibration FILE", "--catalogue DIR", *KEYS,
+]  # fmt: skip
+"""Flags of every verb that takes a run."""
 PINNED = {
     "predict": [
-        "FILE", "--help", "--model NAME", "--cluster NAME", "--nodes N", "--gpus-per-node N",
-        "--seq TOKENS", "--from FILE", "--tokens TOKENS", "--steps N", "--known-run FILE",
-        "--calibration FILE", "--json",
-        "--timeline FILE", "--explain-assumptions", "--catalogue DIR",
-        *(f"--layout.{key} VALUE" for key in (
-            "dp", "shard", "shard-degree", "tp", "sp", "pp", "virtual-stages", "schedule",
-            "balanced-stages", "cp", "cp-kind", "ep", "etp", "expert-imbalance", "dropless",
-            "order", "micro-batch", "global-batch", "precision", "gradient-dtype", "bucket",
-            "frozen", "fused-loss", "recompute", "recompute-layers", "whole-inputs",
-            "overlap-gradients",
-            "overlap-parameters",
-            "overlap-tp", "async-tp", "tp-left", "overlap-ep", "ep-left", "merged-ep", "overlap-pp",
-            "outer-every",
-        )),
-        *(f"--software.{key} VALUE" for key in (
-            "framework", "date", "attention", "kernels", "graphs", "fp8-scaling",
-        )),
+        "FILE", "--help", "--tokens TOKENS", "--steps N", "--json", "--timeline FILE",
+        "--explain-assumptions", *RUN,
         *(f"--job.{key} VALUE" for key in (
             "start", "price", "spares", "when-short", "startup", "data-stall", "simulations",
             "seed",
@@ -41,6 +46,25 @@ PINNED = {
             "spikes.per-1000-steps", "spikes.rollback", "maintenance.every", "maintenance.time",
             *(f"power.{key}" for key in ("load", "host", "pue")),
         )),
+    ],
+    "plan layouts": [
+        "FILE", "--help", "--objective", "--within TIME", "--price USD", "--top N", "--save FILE",
+        "--settings", "--save-settings FILE", "--json", *RUN,
+    ],
+    "plan wall": [
+        "FILE", "--help", "--least GPUS", "--most GPUS", "--replica-batch N", "--best-layout",
+        "--chart FILE", "--json", *RUN,
+    ],
+    "plan network": [
+        "FILE", "--help", "--efficiency SHARE", "--exposed SHARE", "--reached SHARE", "--strong",
+        "--json", *RUN,
+    ],
+    "plan fabric": [
+        "FILE", "--help", "--kind NAME", "--switch NAME", "--radix PORTS", "--speed RATE",
+        "--oversubscription RATIO", "--growth SHARE", "--copper CABLES", "--drawing FILE", "--json",
+        *RUN,
+        *(f"--prices.{part} VALUE" for part in ("switch", "optic", "fibre", "copper")),
+        *(f"--power.{part} VALUE" for part in ("switch", "optic")),
     ],
     "show": ["WHAT", "NAME", "--help", "--json", "--catalogue DIR"],
     "validate": [
@@ -80,38 +104,17 @@ PINNED = {
     ],
     "report": ["RESULT", "--help", "--html FILE", "--markdown FILE", "--notes FILE"],
 }  # fmt: skip
-RUN = [
-    "FILE", "--help", "--model NAME", "--cluster NAME", "--nodes N", "--gpus-per-node N",
-    "--seq TOKENS", "--from FILE",
-]  # fmt: skip
-KEYS = [flag for flag in PINNED["predict"] if flag.startswith(("--layout.", "--software."))]
-PINNED["plan layouts"] = [
-    *RUN[:6], "--gpus COUNTS", *RUN[6:], "--objective", "--within TIME",
-    "--headroom SHARE", "--price USD", "--top N",
-    "--settings", "--save FILE", "--json",
-    "--catalogue DIR", *KEYS,
-]  # fmt: skip
-PINNED["plan wall"] = [
-    *RUN, "--least GPUS", "--most GPUS", "--replica-batch N", "--best-layout", "--chart FILE",
-    "--json", "--catalogue DIR", *KEYS,
-]  # fmt: skip
-PINNED["plan network"] = [
-    *RUN, "--gpus COUNTS", "--efficiency SHARE", "--exposed SHARE", "--reached SHARE", "--strong",
-    "--json", "--catalogue DIR", *KEYS,
-]  # fmt: skip
-PINNED["plan fabric"] = [
-    "FILE", "--help", "--gpus N", "--cluster NAME", "--kind NAME", "--switch NAME",
-    "--radix PORTS", "--speed RATE", "--oversubscription RATIO", "--growth SHARE",
-    "--copper CABLES", "--model NAME", "--seq TOKENS", "--from FILE", "--drawing FILE", "--json",
-    "--catalogue DIR",
-    *(f"--prices.{part} VALUE" for part in ("switch", "optic", "fibre", "copper")),
-    *(f"--power.{part} VALUE" for part in ("switch", "optic")),
-    *(flag for flag in PINNED["predict"] if flag.startswith(("--layout.", "--software."))),
-]  # fmt: skip
 
 
 def test_verbs_and_flags_are_these():
     assert {command: flags_of(command) for command in commands()} == PINNED
+
+
+@pytest.mark.parametrize(
+    "command", [command for command in PINNED if "--gpus N" in PINNED[command]]
+)
+def test_keys_of_the_layout_and_the_software_have_a_short_form(command):
+    assert short_forms(command) == {key: f"--{key.partition('.')[2]}" for key in KEYS}
 
 
 def test_help_and_version(capsys):

@@ -5,9 +5,11 @@ import json
 import pytest
 
 from syncwall.cli import main
-from syncwall.cli.plan.layouts_flags import gpu_counts, pins
+from syncwall.cli.plan.layouts import pins
+from syncwall.cli.run_flags import gpu_counts
 from syncwall.describe.layout import Recompute
 from syncwall.describe.settings import read_settings
+from syncwall.plan.space import SEARCHED
 from syncwall.problems import InputError
 
 SMALL = ["plan", "layouts", "--model", "llama-3.1-8b", "--cluster", "dgx-h100", "--layout.cp", "1"]
@@ -35,7 +37,8 @@ def test_json_has_ledgers_that_add_up_and_a_front(capsys):
 
 def test_settings_are_saved_and_read_back(capsys, tmp_path):
     file = tmp_path / "best.sh"
-    assert main([*SMALL, *BATCH, "--settings", "megatron", "--save", str(file), "--json"]) == 0
+    flags = ["--settings", "megatron", "--save-settings", str(file)]
+    assert main([*SMALL, *BATCH, *flags, "--json"]) == 0
     best = json.loads(capsys.readouterr().out)["best"][0]["layout"]
     layout = read_settings(file).layout
     assert layout["tp"] == best["tp"]
@@ -71,17 +74,23 @@ def test_nothing_is_quick_enough(capsys):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ([], "write --layout.global-batch N"),
+        (["--global-batch", "32,64"], "--layout.global-batch: write one number"),
         ([*BATCH, "--layout.tp", "4,x"], '--layout.tp: "x" is not a whole number'),
         ([*BATCH, "--gpus", "12"], "12 GPUs are no whole nodes of 8"),
         ([*BATCH, "--gpus", "many"], '"many" is no count'),
-        ([*BATCH, "--headroom", "2"], '"2" is no share'),
-        ([*BATCH, "--save", "x"], "--settings FORMAT"),
+        ([*BATCH, "--save-settings", "x"], "write --settings FORMAT, too"),
     ],
 )
 def test_wrong_calls_say_what_to_write(capsys, arguments, said):
     assert main([*SMALL, *arguments]) == 2
     assert said in capsys.readouterr().err
+
+
+def test_a_batch_that_nobody_states_is_the_usual_one(capsys):
+    assert main([*SMALL, "--tp", "8", "--cp", "1", "--pp", "1"]) == 0
+    said = capsys.readouterr()
+    assert "--global-batch was left out" in said.err
+    assert "sequences of" in said.out
 
 
 def test_pins_are_read_as_in_a_file():
@@ -94,3 +103,24 @@ def test_counts_double():
     assert gpu_counts("8,24") == [8, 24]
     with pytest.raises(InputError):
         gpu_counts("0..8")
+
+
+def test_what_is_not_searched_is_listed_with_what_it_would_bring(capsys):
+    assert main([*SMALL, *BATCH, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    named = {one["change"].split()[0]: one for one in found["not_searched"]}
+    assert "fused_loss" in named
+    assert not set(named) & set(SEARCHED)
+    best = found["best"][0]["step_s"]
+    assert all(one["gained_s"] < best for one in found["not_searched"])
+
+
+@pytest.mark.parametrize(("pp", "code"), [("1,2,3,4", 1), ("1,2,3,4,9", 0)])
+def test_a_batch_that_most_numbers_of_replicas_cannot_share_is_said(pp, code, capsys):
+    """1,152 GPUs are 128 x 9: 2,048 sequences can be dealt only if nine stages take the nine."""
+    flags = ["--model", "llama-3.1-70b", "--cluster", "gb200-nvl72", "--gpus", "1152"]
+    pins = ["--global-batch", "2048", "--cp", "1", "--pp", pp, "--recompute", "none,full"]
+    assert main(["plan", "layouts", *flags, *pins]) == code
+    page = " ".join(capsys.readouterr().out.split())
+    assert "Batch 2,048 sequences cannot be dealt to" in page
+    assert "; 2,304 can: MFU" in page

@@ -7,11 +7,10 @@ from hypothesis import strategies as st
 
 import syncwall as sw
 from syncwall.cost.calibration import calibration
-from syncwall.cost.communication import NcclNetwork, merged_share
+from syncwall.cost.communication import NcclNetwork, merged_share, nccl_generation
 from syncwall.cost.reached import transport
-from syncwall.describe import Layout
 from syncwall.describe.cluster import Nics
-from syncwall.work.operations import Collective, CollectiveKind
+from syncwall.work.operations import Collective, CollectiveKind, Group
 
 MIB = 2**20
 KINDS: tuple[CollectiveKind, ...] = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all")
@@ -20,10 +19,8 @@ MACHINES = ("dgx-a100", "dgx-h100", "dgx-b200", "gb200-nvl72", "l40s-8", "alps",
 
 def seconds(machine, ranks, kind, size, *, nodes=1, alone=True):
     cluster = sw.cluster(machine, nodes=nodes)
-    layout = Layout(dp=ranks, global_batch=ranks).resolved(ranks)
-    fit = calibration(cluster.device).network
-    network = NcclNetwork(layout, cluster, fit, alone=alone)
-    return network.collective_seconds(Collective(kind, size, "dp"))
+    network = NcclNetwork(cluster, calibration(cluster.device).network, alone=alone)
+    return network.collective_seconds(Collective(kind, size, Group("dp", ranks)))
 
 
 @pytest.mark.parametrize(
@@ -87,14 +84,12 @@ def test_one_size_and_arrays_of_sizes_agree(kind):
 def test_groups_inside_and_over_domains_can_be_priced_together(kind):
     cluster = sw.cluster("dgx-h100", nodes=4)
     fit, ranks = calibration(cluster.device).network, np.array([1, 2, 8, 16, 32])
-    batch = np.full(len(ranks), 32)
-    layout = Layout.arrays(tp=32 // ranks, dp=ranks, global_batch=batch).resolved(32)
-    network = NcclNetwork(layout, cluster, fit)
-    found = np.asarray(network.collective_seconds(Collective(kind, 1e8, "dp")))
-    for index, dp in enumerate(ranks):
-        one = Layout(tp=32 // int(dp), dp=int(dp), global_batch=32).resolved(32)
-        alone = NcclNetwork(one, cluster, fit).collective_seconds(Collective(kind, 1e8, "dp"))
-        assert found[index] == pytest.approx(float(alone), rel=1e-12)
+    network = NcclNetwork(cluster, fit)
+    group = Group("dp", ranks, 32 // ranks)
+    many = np.asarray(network.collective_seconds(Collective(kind, 1e8, group)))
+    for index, dp in enumerate(ranks.tolist()):
+        alone = network.collective_seconds(Collective(kind, 1e8, Group("dp", dp, 32 // dp)))
+        assert many[index] == pytest.approx(float(alone), rel=1e-12)
 
 
 def test_a_collective_alone_reaches_more_of_the_network_than_in_training():
@@ -132,13 +127,19 @@ def test_merging_never_sends_more_and_helps_more_with_fewer_domains(domains, cop
 @pytest.mark.parametrize("nodes", [1, 4])
 def test_copies_of_an_all_to_all_are_sent_once_a_domain(nodes):
     cluster = sw.cluster("dgx-h100", nodes=nodes)
-    layout = Layout(dp=cluster.gpus, global_batch=cluster.gpus).resolved(cluster.gpus)
-    network = NcclNetwork(layout, cluster, calibration(cluster.device).network)
+    network = NcclNetwork(cluster, calibration(cluster.device).network)
+    group = Group("ep", cluster.gpus)
     plain, merged = (
-        float(network.collective_seconds(Collective("all-to-all", 1e9, "dp", copies=copies)))
+        float(network.collective_seconds(Collective("all-to-all", 1e9, group, copies=copies)))
         for copies in (1, 8)
     )
     less = float(merged_share(nodes, 8))
-    smaller = network.collective_seconds(Collective("all-to-all", 1e9 * less, "dp"))
+    smaller = network.collective_seconds(Collective("all-to-all", 1e9 * less, group))
     assert merged == pytest.approx(float(smaller))
     assert (merged < plain) == (nodes > 1)
+
+
+def test_an_architecture_is_known_to_nccl_or_not():
+    assert nccl_generation("volta") == 0
+    assert nccl_generation("hopper") == 2
+    assert nccl_generation("cdna3") is None

@@ -10,7 +10,7 @@ from syncwall.cost.measured import CollectiveTable, ElementwisePoint, GemmPoint,
 from syncwall.cost.measured_network import MeasuredNetwork
 from syncwall.describe import Cluster, Layout, Run, Software, lookup
 from syncwall.describe.choice import Dtype
-from syncwall.work.operations import Collective, Gemm, Transfer
+from syncwall.work.operations import Collective, Gemm, Group, Transfer
 
 TABLE = CollectiveTable(
     kind="all-reduce", ranks=4, nodes=2, points=((1e3, 1e-4), (1e6, 1e-2), (1e7, 1e-1))
@@ -18,13 +18,24 @@ TABLE = CollectiveTable(
 
 
 class Nothing:
-    """A network on which everything takes a year."""
+    """A network on which everything takes a year, or as long as is said."""
+
+    def __init__(self, seconds: float = 3e7) -> None:
+        self.seconds = seconds
 
     def collective_seconds(self, collective: Collective) -> float:
-        return 3e7
+        return self.seconds
 
     def transfer_seconds(self, transfer: Transfer) -> float:
-        return 3e7
+        return self.seconds
+
+
+FOUR = Group("dp", 4)
+
+
+def measured_on(machine: Cluster) -> MeasuredNetwork:
+    formulas = Nothing()
+    return MeasuredNetwork((TABLE,), machine, formulas, formulas)
 
 
 def cluster(nodes: int = 2, gpus: int = 2) -> Cluster:
@@ -51,19 +62,24 @@ def test_more_bytes_never_take_less_time(sizes):
 
 
 def test_only_groups_that_stand_as_the_measured_ones_take_the_table():
-    layout = Layout(micro_batch=1).resolved(4)
-    network = MeasuredNetwork((TABLE,), layout, cluster(), Nothing())
-    measured = network.collective_seconds(Collective("all-reduce", 1e6, "dp"))
+    network = measured_on(cluster())
+    measured = network.collective_seconds(Collective("all-reduce", 1e6, FOUR))
     assert float(measured) == pytest.approx(1e-2)
-    assert network.collective_seconds(Collective("all-gather", 1e6, "dp")) == 3e7
-    other = MeasuredNetwork((TABLE,), Layout(micro_batch=1).resolved(8), cluster(4), Nothing())
-    assert other.collective_seconds(Collective("all-reduce", 1e6, "dp")) == 3e7
+    assert network.collective_seconds(Collective("all-gather", 1e6, FOUR)) == 3e7
+    other = Collective("all-reduce", 1e6, Group("dp", 8))
+    assert measured_on(cluster(4)).collective_seconds(other) == 3e7
+
+
+def test_on_faster_wires_measured_times_shrink_as_the_formulas_do():
+    before = Nothing()
+    network = MeasuredNetwork((TABLE,), cluster(), Nothing(1e7), before)
+    found = network.collective_seconds(Collective("all-reduce", 1e6, FOUR))
+    assert float(found) == pytest.approx(1e-2 / 3)
 
 
 def test_calls_are_counted_one_by_one():
-    layout = Layout(micro_batch=1).resolved(4)
-    network = MeasuredNetwork((TABLE,), layout, cluster(), Nothing())
-    several = network.collective_seconds(Collective("all-reduce", 1e7, "dp", calls=10))
+    network = measured_on(cluster())
+    several = network.collective_seconds(Collective("all-reduce", 1e7, FOUR, calls=10))
     assert float(several) == pytest.approx(10 * 1e-2)
 
 

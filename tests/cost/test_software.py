@@ -3,12 +3,15 @@
 import numpy as np
 import pytest
 
+import syncwall as sw
 from syncwall.catalogue import Kind, names
 from syncwall.cost.calibration import calibration
 from syncwall.cost.software import ROW_SCALING, Setting, framework
 from syncwall.describe import Layout, Software, lookup
 from syncwall.describe.choice import Dtype
 from syncwall.describe.framework import at
+from syncwall.work.block import Work
+from syncwall.work.step import transformer_step
 from tests.describe.samples import cluster, model
 
 FIT = calibration(lookup.device("h100-sxm"))
@@ -20,7 +23,11 @@ def setting(**software) -> Setting:
 
 
 def host_s(software: Setting, eager: float = 3.0, **layout) -> float:
-    return float(software.host_s(Layout.model_validate(layout).resolved(32), MACHINE, eager))
+    return float(software.host_s(work(Layout.model_validate(layout).resolved(32)), MACHINE, eager))
+
+
+def work(layout: Layout) -> Work:
+    return transformer_step(sw.model("llama-3.1-8b"), layout, 4096)
 
 
 @pytest.mark.parametrize("name", names(Kind.FRAMEWORK))
@@ -99,7 +106,7 @@ def test_tensor_ranks_and_pipelines_over_nodes_cost_the_host():
     assert base == pytest.approx(host.per_operation_s)
     assert host_s(found, pp=2) == pytest.approx(base + each)
     assert host_s(found, pp=2, tp=8) == pytest.approx(base + 8 * (each + host.per_tensor_rank_s))
-    on_one_node = found.host_s(Layout(pp=2, tp=4).resolved(8), MACHINE, 1.0)
+    on_one_node = found.host_s(work(Layout(pp=2, tp=4).resolved(8)), MACHINE, 1.0)
     assert on_one_node == pytest.approx(base + 4 * host.per_tensor_rank_s)
 
 
@@ -111,7 +118,7 @@ def test_tensor_ranks_in_several_nodes_of_a_pipeline_cost_the_host_more():
     for tp in (8, 16, 32):
         expected = host.per_operation_s + tp * (each + further * (tp / 8 - 1))
         layout = Layout(pp=2, tp=tp).resolved(128)
-        assert found.host_s(layout, MACHINE, 1.0) == pytest.approx(expected)
+        assert found.host_s(work(layout), MACHINE, 1.0) == pytest.approx(expected)
 
 
 def test_ranks_that_meet_cost_the_host_of_megatron_core():
@@ -124,7 +131,7 @@ def test_ranks_that_meet_cost_the_host_of_megatron_core():
 def test_arrays_of_layouts_have_arrays_of_host_times():
     found = setting(framework="nanotron")
     layout = Layout.arrays(tp=np.array([1, 8, 8]), pp=np.array([1, 1, 2]), global_batch=32)
-    together = found.host_s(layout.resolved(32), MACHINE, 1.0)
+    together = found.host_s(work(layout.resolved(32)), MACHINE, 1.0)
     singly = [host_s(found, tp=tp, pp=pp) for tp, pp in ((1, 1), (8, 1), (8, 2))]
     np.testing.assert_allclose(together, singly)
 

@@ -4,7 +4,17 @@ import pickle
 import pytest
 from pydantic import Field, ValidationError
 
-from syncwall.describe.base import Bytes, BytesPerSecond, Description, Positive, Tokens
+from syncwall.describe.base import (
+    OPEN,
+    Bytes,
+    BytesPerSecond,
+    Description,
+    FlopPerSecond,
+    Open,
+    Positive,
+    Tokens,
+    is_open,
+)
 from syncwall.describe.provenance import Count, Figure, Trust
 from syncwall.units import Dimension
 
@@ -14,6 +24,8 @@ class Thing(Description):
     size_bytes: Bytes | None = Field(None, alias="size")
     tokens: Tokens | None = None
     count: Positive = 1
+    peak_flop_per_s: dict[str, FlopPerSecond] = Field(default_factory=dict, alias="peak")
+    chosen: Open[Positive] = OPEN
 
 
 IN_FILE = {"in_file": True}
@@ -31,6 +43,41 @@ def test_python_may_pass_a_bare_number_where_the_name_has_the_unit():
 def test_a_file_may_not(value):
     with pytest.raises(ValidationError, match="has no unit"):
         Thing.model_validate({"rate": value}, context=IN_FILE)
+
+
+def test_a_file_may_where_the_name_has_the_unit():
+    """As JSON output writes them: plain, optional, and in a table."""
+    stated = {"rate_bytes_per_s": 5e10, "size_bytes": 8, "peak_flop_per_s": {"bf16": 1e15}}
+    thing = Thing.model_validate(stated, context=IN_FILE)
+    assert (thing.rate_bytes_per_s, thing.size_bytes) == (5e10, 8)
+    assert thing.peak_flop_per_s == {"bf16": 1e15}
+    assert isinstance(thing.size_bytes, Figure)
+    assert thing.size_bytes.dimension is Dimension.BYTES
+    assert Thing.model_validate(thing.model_dump(exclude_none=True), context=IN_FILE) == thing
+
+
+@pytest.mark.parametrize(
+    "stated",
+    [
+        {"rate_bytes_per_s": -1.0}, {"rate_bytes_per_s": float("inf")},
+        {"rate_bytes_per_s": float("nan")}, {"rate_bytes_per_s": True},
+        {"rate_bytes_per_s": "5e10"}, {"rate": "1 GB/s", "peak": {"bf16": 1e15}},
+        {"rate": "1 GB/s", "size": 8}, {"rate_bytes_per_s": {"value": 5e10}},
+    ],
+)  # fmt: skip
+def test_other_numbers_without_a_unit_are_refused(stated):
+    with pytest.raises(ValidationError):
+        Thing.model_validate(stated, context=IN_FILE)
+
+
+def test_an_open_field_is_none_until_it_is_stated():
+    assert is_open(Thing(rate_bytes_per_s=1.0), "chosen")
+    assert is_open(Thing(rate_bytes_per_s=1.0, chosen=None), "chosen")
+    stated = Thing(rate_bytes_per_s=1.0, chosen=3)
+    assert not is_open(stated, "chosen")
+    assert is_open(stated.model_copy(update={"chosen": OPEN}), "chosen")
+    with pytest.raises(ValidationError):
+        Thing(rate_bytes_per_s=1.0, chosen=0)
 
 
 def test_a_number_of_tokens_needs_no_unit():

@@ -1,8 +1,19 @@
+from typing import Any
+
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from syncwall.describe import Layout, Schedule, Shard
+from syncwall.answer import predict
+from syncwall.describe import Layout, Run, Schedule, Shard
+from syncwall.describe.base import is_open
+from syncwall.describe.choice import Dtype
+from syncwall.describe.layout import PLAIN, Recompute
+from tests.describe.samples import cluster, model
+
+FILLED_IN = ("dp", "shard_degree", "global_batch")
 
 
 def test_what_is_open_is_filled_in():
@@ -48,8 +59,99 @@ def test_values_that_make_no_sense_are_refused(changes):
         Layout.model_validate(changes, context={"in_file": True})
 
 
-def test_the_defaults_that_people_argue_about_are_visible():
+def test_what_nobody_stated_is_open():
     layout = Layout()
-    assert layout.gradient_dtype == "fp32"
+    assert all(is_open(layout, name) for name in (*PLAIN, *FILLED_IN))
+    assert not any(is_open(layout, name) for name in ("tp", "pp", "sp", "bucket_bytes", "ep_left"))
     assert layout.bucket_bytes == 25 * 2**20
-    assert layout.schedule is Schedule.ONE_F_ONE_B
+
+
+@pytest.mark.parametrize("name", [*PLAIN, *FILLED_IN])
+def test_open_may_be_said_and_is_the_same_as_silence(name):
+    assert Layout.model_validate({name: None}) == Layout()
+
+
+@pytest.mark.parametrize("name", ["tp", "pp", "sp", "order", "bucket", "overlap_ep"])
+def test_nothing_else_may_be_open(name):
+    with pytest.raises(ValidationError):
+        Layout.model_validate({name: None})
+
+
+def test_placing_fills_in_what_follows_from_the_gpus_and_no_more():
+    layout = Layout(tp=2, micro_batch=4).placed(16)
+    assert (layout.dp, layout.shard_degree, layout.global_batch) == (8, 8, 32)
+    assert all(is_open(layout, name) for name in PLAIN if name != "micro_batch")
+    assert layout.placed(16) == layout
+
+
+def test_plain_values_are_those_that_the_stated_ones_allow():
+    assert Layout().plain() == Layout(**PLAIN)
+    assert Layout(virtual_stages=3).plain().schedule is Schedule.INTERLEAVED
+    assert Layout(schedule="interleaved").plain().virtual_stages == 2
+    assert Layout(schedule="gpipe").plain().virtual_stages == 1
+    assert Layout(dp=8, shard_degree=4).plain().shard is Shard.ZERO1
+    assert Layout(dp=8, shard_degree=8).plain().shard is Shard.DDP
+    assert Layout(gradient_dtype="bf16").plain().gradient_dtype is Dtype.BF16
+
+
+def test_plain_leaves_the_ranks_open():
+    assert all(is_open(Layout().plain(), name) for name in FILLED_IN)
+
+
+STATED: dict[str, list[Any]] = {
+    "shard": [Shard.DDP, Shard.ZERO1, Shard.FSDP],
+    "micro_batch": [1, 2],
+    "recompute": [Recompute.NONE, Recompute.FULL],
+    "precision": [Dtype.BF16, Dtype.FP32],
+    "gradient_dtype": [Dtype.BF16, Dtype.FP32],
+    "overlap_gradients": [True, False],
+    "overlap_tp": [True, False],
+    "async_tp": [True, False],
+    "whole_inputs": [0.0, 1.0],
+    "fused_loss": [True, False],
+    "global_batch": [16],
+    "dp": [4],
+}
+layouts = st.fixed_dictionaries(
+    {"tp": st.just(2)},
+    optional={name: st.one_of(st.none(), st.sampled_from(v)) for name, v in STATED.items()},
+)
+
+
+@given(layouts)
+def test_resolving_is_placing_and_plain_values(fields):
+    layout = Layout(**fields)
+    found = layout.resolved(8)
+    assert found == layout.placed(8).plain() == found.resolved(8)
+    assert not any(is_open(found, name) for name in (*PLAIN, *FILLED_IN))
+    for name, value in fields.items():
+        assert value is None or getattr(found, name) == value
+
+
+@given(layouts, layouts)
+def test_layouts_are_equal_only_if_the_same_is_open(one, other):
+    same = {k: v for k, v in one.items() if v is not None} == {
+        k: v for k, v in other.items() if v is not None
+    }
+    assert (Layout(**one) == Layout(**other)) is same
+    assert not same or hash(Layout(**one)) == hash(Layout(**other))
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_a_plain_value_is_not_the_same_as_none(name):
+    assert Layout(**{name: PLAIN[name]}) != Layout()
+
+
+@pytest.mark.parametrize("name", [name for name in PLAIN if name in STATED])
+def test_equal_layouts_settle_alike(name):
+    """However they came about: stated, copied, or with a value taken back."""
+    stated = {"tp": 2, "global_batch": 32}
+    made = [
+        Layout(**stated),
+        Layout(**stated, **{name: None}),
+        Layout(**stated, **{name: STATED[name][-1]}).model_copy(update={name: None}),
+        Layout.model_validate(Layout(**stated).model_dump(exclude_none=True)),
+    ]
+    assert len(set(made)) == 1
+    runs = [Run(model=model(), cluster=cluster(), layout=layout) for layout in made]
+    assert len({predict(run).run.layout for run in runs}) == 1

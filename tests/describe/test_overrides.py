@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from syncwall.describe.base import is_open
 from syncwall.describe.layout import Shard
 from syncwall.describe.overrides import run_with
 from syncwall.describe.settings import read_settings
@@ -41,7 +42,7 @@ def test_flags_win_over_settings_and_settings_over_the_run_file(tmp_path):
 
 def test_what_settings_leave_open_stays_open(tmp_path):
     run = run_with(None, RUN, read_settings(titan(tmp_path)))
-    assert not {"recompute", "precision", "virtual_stages"} & run.layout.model_fields_set
+    assert all(is_open(run.layout, name) for name in ("recompute", "precision", "virtual_stages"))
 
 
 def test_the_framework_is_that_of_the_settings_unless_another_is_named(tmp_path):

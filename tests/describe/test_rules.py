@@ -3,9 +3,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from syncwall.describe import Layout
-from syncwall.describe.layout import ContextKind, Schedule, Shard
-from syncwall.describe.rules import broken_rules, possible
+from syncwall.catalogue import Kind, names
+from syncwall.describe import Layout, lookup
+from syncwall.describe.layout import ContextKind, Recompute, Schedule, Shard
+from syncwall.describe.rules import broken_rules, not_offered, offered, possible
 from tests.describe.samples import MOE, model
 
 DENSE, SPARSE = model(), model(moe=MOE)
@@ -20,8 +21,9 @@ DENSE, SPARSE = model(), model(moe=MOE)
         ({"cp": 3}, "cp", "cp 3 does not divide the sequence of 4096 tokens"),
         ({"cp": 64, "cp_kind": ContextKind.ULYSSES}, "cp_kind", "does not divide 32"),
         ({"pp": 64}, "pp", "is more than 32 layers"),
-        ({"virtual_stages": 2}, "virtual_stages", "go together"),
-        ({"schedule": Schedule.INTERLEAVED}, "virtual_stages", "go together"),
+        ({"virtual_stages": 2}, "virtual_stages", "needs a pp above 1"),
+        ({"virtual_stages": 2, "schedule": Schedule.GPIPE}, "virtual_stages", "go together"),
+        ({"virtual_stages": 1, "schedule": "interleaved"}, "virtual_stages", "go together"),
         (
             {"pp": 4, "virtual_stages": 2, "schedule": Schedule.INTERLEAVED, "global_batch": 16},
             "virtual_stages",
@@ -29,7 +31,7 @@ DENSE, SPARSE = model(), model(moe=MOE)
         ),
         ({"ep": 2}, "ep", "ep and etp are for models with experts"),
         ({"shard_degree": 3, "shard": Shard.FSDP}, "shard_degree", "does not divide dp 64"),
-        ({"shard_degree": 8}, "shard_degree", "needs shard zero1, zero2 or fsdp"),
+        ({"shard_degree": 8, "shard": Shard.DDP}, "shard_degree", "needs shard zero1, zero2 or"),
         ({"global_batch": 65}, "global_batch", "65 is no multiple of micro_batch 1 x dp 64"),
     ],
 )
@@ -81,3 +83,68 @@ def test_arrays_and_single_layouts_agree(rows, chosen):
     mask = possible(chosen, Layout.arrays(**columns).resolved(64), 4096, 64)
     singly = [not broken_rules(chosen, Layout(**row).resolved(64), 4096, 64) for row in rows]
     assert mask.tolist() == singly
+
+
+RUNNABLE = st.fixed_dictionaries(
+    {
+        "dp": st.sampled_from([1, 8]),
+        "tp": st.sampled_from([1, 8]),
+        "pp": st.sampled_from([1, 4]),
+        "cp": st.sampled_from([1, 2]),
+        "ep": st.sampled_from([1, 8]),
+        "shard": st.sampled_from(list(Shard)),
+        "shard_degree": st.sampled_from([1, 2, 8]),
+        "schedule": st.sampled_from(list(Schedule)),
+        "recompute": st.sampled_from(list(Recompute)),
+        "cp_kind": st.sampled_from(list(ContextKind)),
+        "overlap_tp": st.booleans(),
+        "overlap_parameters": st.booleans(),
+        "sp": st.booleans(),
+        "overlap_gradients": st.booleans(),
+        "merged_ep": st.booleans(),
+        "overlap_ep": st.booleans(),
+    }
+)
+
+
+@given(
+    st.lists(RUNNABLE, min_size=1, max_size=20),
+    st.sampled_from(names(Kind.FRAMEWORK)),
+    st.sampled_from([None, "2022-01", "2024-06", "2025-10"]),
+    st.sampled_from([(), ("shard",), ("recompute", "sp", "overlap_ep")]),
+    st.booleans(),
+)
+def test_what_a_framework_offers_is_the_same_for_arrays(rows, name, date, insisted, experts):
+    family = lookup.framework(name)
+    columns = {key: np.array([row[key] for row in rows]) for key in rows[0]}
+    mask = offered(family, date, Layout.arrays(**columns), insisted, experts=experts)
+    singly = [not_offered(family, date, Layout(**row).plain(), experts=experts) for row in rows]
+    allowed = [fields <= set(insisted) for fields in singly]
+    assert np.broadcast_to(mask, len(rows)).tolist() == allowed
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "fields"),
+    [
+        ("torchtitan", {"tp": 8, "sp": True, "shard": "fsdp", "recompute": "operations"}, set()),
+        ("torchtitan", {"tp": 8, "shard": "fsdp"}, {"sp"}),
+        ("torchtitan", {"dp": 8, "shard": "zero1", "recompute": "selective"},
+         {"shard", "recompute"}),
+        ("torchtitan", {"dp": 1, "shard": "zero1"}, set()),  # nobody to share with
+        ("megatron-core", {"pp": 4, "schedule": "dualpipe"}, {"schedule"}),
+        ("megatron-core", {"pp": 1, "schedule": "dualpipe"}, set()),
+        ("megatron-core", {"ep": 8, "overlap_ep": True, "recompute": "full"}, {"overlap_ep"}),
+        ("megatron-lm", {"ep": 8, "merged_ep": True}, {"merged_ep"}),
+    ],
+)  # fmt: skip
+def test_what_a_framework_cannot_run_is_named(name, changes, fields):
+    layout = Layout(**{"dp": 8, **changes})
+    layout = layout.resolved(layout.gpus)
+    assert not_offered(lookup.framework(name), None, layout) == fields
+
+
+def test_what_a_framework_can_run_depends_on_its_date():
+    layout = Layout(ep=8, merged_ep=True).resolved(8)
+    family = lookup.framework("megatron-core")
+    assert not_offered(family, "2024-06", layout) == {"merged_ep"}
+    assert not not_offered(family, "2025-06", layout)

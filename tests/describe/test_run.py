@@ -4,6 +4,8 @@ import pytest
 from pydantic import ValidationError
 
 from syncwall.describe import Layout, Run, lookup
+from syncwall.describe.base import is_open
+from syncwall.describe.layout import PLAIN
 from syncwall.problems import InputError
 from tests.describe.samples import cluster, model
 
@@ -89,3 +91,74 @@ def test_files_are_found_beside_the_file_that_names_them(tmp_path: Path):
     (tmp_path / "run.yaml").write_text("model: ./mine.yaml\ncluster: dgx-h100\n")
     run = lookup.run(tmp_path / "run.yaml")
     assert (run.model.name, run.model.layers) == ("mine", 16)
+
+
+@pytest.mark.parametrize(
+    ("stated", "machine"),
+    [
+        ({}, (1, 8)),
+        ({"gpus": 8}, (1, 8)),
+        ({"gpus": 32}, (4, 8)),
+        ({"gpus": 4}, (1, 4)),
+        ({"gpus": 32, "nodes": 4}, (4, 8)),
+        ({"gpus": 8, "nodes": 2, "gpus_per_node": 4}, (2, 4)),
+        ({"gpus": 8, "gpus_per_node": 4}, (2, 4)),
+        ({"nodes": 3}, (3, 8)),
+    ],
+)
+def test_gpus_are_another_way_to_state_nodes(stated, machine):
+    run = Run(model=model(), cluster=cluster(), **stated)
+    assert (run.nodes, run.gpus_per_node) == machine
+    assert run.gpus == run.cluster.gpus == run.layout.dp == machine[0] * machine[1]
+
+
+def test_gpus_beat_the_nodes_that_the_cluster_brings():
+    assert Run(model=model(), cluster=cluster(nodes=2), gpus=32).nodes == 4
+
+
+@pytest.mark.parametrize(
+    ("stated", "says"),
+    [
+        ("gpus: 24\nnodes: 2\n", "2 nodes of 8 GPUs are not 24 GPUs"),
+        ("gpus: 12\n", "12 GPUs are no whole nodes of 8"),
+        ("gpus: 6\ngpus_per_node: 4\n", "6 GPUs are no whole nodes of 4"),
+        ("gpus: 0\n", "0 is out of range: at least 1 is needed"),
+    ],
+)
+def test_gpus_that_cannot_be_are_refused_with_their_line(tmp_path, stated, says):
+    path = tmp_path / "run.yaml"
+    path.write_text(f"model: llama-3.1-8b\ncluster: dgx-h100\n{stated}")
+    with pytest.raises(InputError) as caught:
+        lookup.run(path)
+    assert [(one.line, one.message) for one in caught.value.problems] == [(3, says)]
+
+
+def test_what_somebody_has_to_choose_stays_open():
+    run = Run(model=model(), cluster=cluster(), layout=Layout(tp=2))
+    assert (run.layout.dp, run.layout.shard_degree, run.layout.global_batch) == (4, 4, 4)
+    assert all(is_open(run.layout, name) for name in PLAIN)
+    assert is_open(run.software, "framework")
+
+
+def test_a_run_may_be_changed_and_is_checked_again():
+    run = Run(model=model(), cluster=cluster(), layout=Layout(tp=2, micro_batch=2))
+    other = run.changed(tp=4, dp=None, shard_degree=None, micro_batch=None)
+    assert (other.layout.dp, other.layout.shard_degree, other.layout.tp) == (2, 2, 4)
+    assert is_open(other.layout, "micro_batch")
+    assert other.layout.global_batch == run.layout.global_batch == 8
+    assert run.changed() == run
+    with pytest.raises(ValidationError, match="tp 4 x cp 1 x pp 1 x dp 4 = 16, not the 8 GPUs"):
+        run.changed(tp=4)
+    with pytest.raises(ValidationError, match="unknown shard"):
+        run.changed(shard="fsdb")
+
+
+def test_a_run_may_move_to_another_machine():
+    run = Run(model=model(), cluster=cluster(), layout=Layout(tp=2), seq=1024)
+    again = {"dp": None, "shard_degree": None, "global_batch": None}
+    open_again = run.layout.model_copy(update=again)
+    moved = run.on(run.cluster.using(nodes=2), open_again)
+    assert (moved.gpus, moved.nodes, moved.layout.dp, moved.seq) == (16, 2, 8, 1024)
+    assert run.on(cluster(nics={"count": 8, "rate": "800 Gb/s"})).layout == run.layout
+    with pytest.raises(ValidationError, match="not the 16 GPUs in use"):
+        run.on(run.cluster.using(nodes=2))

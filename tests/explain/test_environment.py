@@ -4,8 +4,8 @@ import pytest
 
 import syncwall as sw
 from syncwall.describe import Layout, Run
-from syncwall.explain.environment import check_environment
-from syncwall.explain.switches import RULES
+from syncwall.explain.finding import RULES
+from syncwall.explain.nccl_findings import check_environment
 
 RUN = Run(
     model=sw.model("llama-3.1-8b"),

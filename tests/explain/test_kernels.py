@@ -2,8 +2,8 @@
 
 import pytest
 
-from syncwall.explain.kernels import kind_of
-from syncwall.read.collective_names import collective_kind, dtype_bytes, is_communication
+from syncwall.explain.activity import kind_of
+from syncwall.read.kineto_collectives import collective_kind, dtype_bytes, is_communication
 
 
 @pytest.mark.parametrize(

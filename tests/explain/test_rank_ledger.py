@@ -4,10 +4,10 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from bench.breakdown import breakdown_of
 from hypothesis import given
 from hypothesis import strategies as st
 
-from syncwall.explain.breakdown import breakdown_of
 from syncwall.explain.rank_ledger import rank_ledger
 from syncwall.read.kineto import read_trace
 from tests.read.traces import MEASURED, event, launched, needs_traces, step, written

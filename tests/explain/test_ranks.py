@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from syncwall.explain.aligned import aligned
-from syncwall.explain.matching import matched
+from syncwall.explain.matching import aligned, matched
 from syncwall.explain.rank_summary import KINDS, rank_summary
 from syncwall.explain.ranks import RanksVerdict, explain_ranks
 from syncwall.problems import InputError

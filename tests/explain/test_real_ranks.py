@@ -5,8 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from syncwall.explain.aligned import aligned
-from syncwall.explain.matching import matched
+from syncwall.explain.matching import aligned, matched
 from syncwall.explain.pool import summaries
 from syncwall.explain.ranks import explain_ranks
 

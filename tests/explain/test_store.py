@@ -3,8 +3,7 @@ import sys
 import numpy as np
 import pytest
 
-from syncwall.explain.pool import summaries
-from syncwall.explain.store import store_events, stored_events
+from syncwall.explain.pool import store_events, stored_events, summaries
 from syncwall.problems import InputError
 from tests.explain.job import Job, written
 

@@ -5,15 +5,14 @@ import pytest
 import syncwall as sw
 from syncwall.describe import Layout, Run
 from syncwall.explain.changed_machine import slowdown, with_nics, with_scale_up
-from syncwall.explain.fabric_checks import check_fabric
 from syncwall.explain.identity import devices_of, likely_cluster
-from syncwall.explain.topology_checks import check_topology
-from syncwall.explain.used_checks import Used, used_by
+from syncwall.explain.placement_checks import Used, used_by
+from syncwall.explain.topology_checks import check_fabric, check_topology
+from syncwall.read.detect import read_topology
 from syncwall.read.ibnetdiscover import read_ibnetdiscover
 from syncwall.read.nccl_facts import NcclLog
 from syncwall.read.nccl_facts import Nic as LogNic
 from syncwall.read.topology import Gpu
-from syncwall.read.topology_file import read_topology
 from tests.read import topology_samples as samples
 from tests.read.topology_samples import SHARED, needs_shared
 

@@ -9,12 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from syncwall.explain.recorded_job import job_of
-from syncwall.explain.transfers import stage_transfers
-from syncwall.explain.whatif import Durations, Job, replay
+from syncwall.explain.job_graph import stage_transfers
+from syncwall.explain.whatif import Durations, Job, job_of, replay
 from syncwall.problems import InputError
-from syncwall.read.operation_kinds import Kind
-from syncwall.read.operations import Operation, read_operations
+from syncwall.read.operations import Kind, Operation, read_operations
 from tests.explain.operation_tables import Seconds, Shape, rows, simple, text, written
 
 SHAPES = st.builds(

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from syncwall.job.plan import DAY_S, Cause, Plan
+from syncwall.job.plan import DAY_S, Failure, Plan
 
 LLAMA_RATE = 419 / 54 / DAY_S
 """Unexpected interruptions in a second of Llama 3 405B (arXiv:2407.21783, table 5)."""
@@ -14,7 +14,7 @@ def plan(rate: float = LLAMA_RATE, **fields: Any) -> Plan:
         "work_s": 14 * DAY_S,
         "interval_s": 1800.0,
         "blocking_s": 30.0,
-        "causes": (Cause("node", rate * 0.7, 1), Cause("software", rate * 0.3)),
+        "causes": (Failure("node", rate * 0.7, 1), Failure("software", rate * 0.3)),
         "detection_s": 300.0,
         "restart_s": 300.0,
         "repair_s": DAY_S,

@@ -1,10 +1,9 @@
 import pytest
 
 import syncwall as sw
-from syncwall.describe.failures import FailureCause, FailureRates
-from syncwall.job.causes import Machine, causes_of
+from syncwall.describe.job import FailureCause, FailureRates
 from syncwall.job.plan import DAY_S
-from syncwall.job.settled import _poisson_quantile
+from syncwall.job.settled import Machine, _poisson_quantile, causes_of
 
 
 def rates(**cause: object) -> FailureRates:

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import syncwall as sw
+from syncwall.cause import Cause
 from syncwall.job import defaults
-from syncwall.job.bill import usual_price
 from syncwall.job.changes import changes
-from syncwall.job.completion import finish
+from syncwall.job.completion import finish, usual_price
 from syncwall.job.plan import DAY_S
 from syncwall.job.settled import settle
 
@@ -122,11 +122,11 @@ def test_what_goes_along_with_the_work_is_counted():
         "spikes": {"per_1000_steps": 0.1, "rollback": 100},
     }
     plan = settle(job(**parts), PREDICTION).plan
-    assert plan.beside["evaluation"] == pytest.approx(60 / (100 * PREDICTION.step_s))
-    assert plan.beside["data loading"] == 0.03
+    assert plan.beside[Cause.EVALUATION] == pytest.approx(60 / (100 * PREDICTION.step_s))
+    assert plan.beside[Cause.DATA_LOADING] == 0.03
     present = 1 - np.exp(-5 / 1000 * 64 * 4000 / DAY_S)
-    assert plan.beside["stragglers"] == pytest.approx(0.3 * present)
-    assert plan.beside["maintenance"] > 3600 / (7 * DAY_S)
+    assert plan.beside[Cause.STRAGGLERS] == pytest.approx(0.3 * present)
+    assert plan.beside[Cause.MAINTENANCE] > 3600 / (7 * DAY_S)
     assert plan.causes[-1].rollback_s == pytest.approx(100 * PREDICTION.step_s)
     assert finish(job(**parts), PREDICTION).finish_s[1] > finish(job(), PREDICTION).finish_s[1]
 

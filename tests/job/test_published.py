@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 import syncwall as sw
+from syncwall.cause import Cause
 from syncwall.describe.lookup import failure_rates
-from syncwall.job.causes import Machine, causes_of
 from syncwall.job.plan import DAY_S, Plan
 from syncwall.job.renewal import best_interval_s, slow_down
-from syncwall.job.settled import settle
+from syncwall.job.settled import Machine, causes_of, settle
 from syncwall.job.simulation import Outcome, simulate
 
 DAYS = 54.0
@@ -39,7 +39,7 @@ def over_54_days(plan: Plan, count: int = 400) -> tuple[float, Outcome]:
     effective = 0.9
     for _ in range(3):
         outcome = simulate(replace(plan, work_s=DAYS * DAY_S * effective), count)
-        effective = float(outcome.ledger_s["useful"].mean() / outcome.finish_s.mean())
+        effective = float(outcome.ledger_s[Cause.USEFUL].mean() / outcome.finish_s.mean())
     return effective, outcome
 
 
@@ -132,7 +132,7 @@ def test_effective_time_of_byterobust():
         detection_s=30.0, restart_s=60 + 0.0085 * 9600, repair_s=DAY_S, nodes=1200, spares=60,
     )  # fmt: skip
     outcome = simulate(plan, 300)
-    effective = outcome.ledger_s["useful"].mean() / outcome.finish_s.mean()
+    effective = outcome.ledger_s[Cause.USEFUL].mean() / outcome.finish_s.mean()
     assert effective == pytest.approx(0.97, abs=0.02)
 
 

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis.strategies import booleans, floats, integers
 
-from syncwall.job.plan import DAY_S, Cause
+from syncwall.cause import Cause
+from syncwall.job.plan import DAY_S, Failure
 from syncwall.job.renewal import best_interval_s, expected_s
 from syncwall.job.simulation import Outcome, simulate, simulate_all
 from tests.job.plans import LLAMA_RATE, plan
@@ -108,7 +109,7 @@ def test_faster_storage_never_finishes_later(faster, blocking, seed):
 @few
 @given(integers(0, 12), integers(1, 12), integers(1, 18), integers(0, 5))
 def test_more_spares_never_finish_later(spares, more, taken, seed):
-    causes = (Cause("rack", LLAMA_RATE / 20, taken), Cause("software", LLAMA_RATE / 4))
+    causes = (Failure("rack", LLAMA_RATE / 20, taken), Failure("software", LLAMA_RATE / 4))
     one = plan(causes=causes, spares=spares, work_s=4 * DAY_S, repair_s=DAY_S / 2)
     before, after = simulate_all([one, replace(one, spares=spares + more)], 200, seed)
     assert (after.finish_s <= before.finish_s + 1e-6).all()
@@ -120,38 +121,39 @@ def test_more_spares_never_finish_later(spares, more, taken, seed):
 def test_every_ledger_adds_up(step, deviation, shrink, spares, seed):
     job = plan(
         step_deviation=step, rate_deviation=deviation, shrink=shrink, spares=spares,
-        replica_nodes=16.0, work_s=4 * DAY_S, beside={"evaluation": 0.02, "maintenance": 0.01},
-        causes=(Cause("node", LLAMA_RATE, 1), Cause("spike", LLAMA_RATE / 9, 0, 5000.0)),
+        replica_nodes=16.0, work_s=4 * DAY_S,
+        beside={Cause.EVALUATION: 0.02, Cause.MAINTENANCE: 0.01},
+        causes=(Failure("node", LLAMA_RATE, 1), Failure("spike", LLAMA_RATE / 9, 0, 5000.0)),
     )  # fmt: skip
     assert_ledger_adds_up(simulate(job, 200, seed))
 
 
 def test_one_spare_too_few_waits_for_the_repair():
     """A single failure by hand: no spare, so the job stands still until the node is back."""
-    job = plan(1e-6, work_s=10 * DAY_S, spares=0, causes=(Cause("node", 1e-6, 1),))
+    job = plan(1e-6, work_s=10 * DAY_S, spares=0, causes=(Failure("node", 1e-6, 1),))
     outcome = simulate(job, 500)
     hit = outcome.interruptions == 1
-    waited = outcome.ledger_s["waiting for repair"][hit]
+    waited = outcome.ledger_s[Cause.REPAIR][hit]
     assert hit.any()
     assert np.allclose(waited, DAY_S - job.detection_s)
-    assert np.allclose(outcome.ledger_s["restart"][hit], job.down_s)
+    assert np.allclose(outcome.ledger_s[Cause.RESTART][hit], job.down_s)
 
 
 def test_fewer_nodes_go_on_at_their_share_of_the_speed():
-    job = plan(1e-6, work_s=10 * DAY_S, spares=0, causes=(Cause("node", 1e-6, 1),))
+    job = plan(1e-6, work_s=10 * DAY_S, spares=0, causes=(Failure("node", 1e-6, 1),))
     job = replace(job, nodes=4, shrink=True)
     outcome = simulate(job, 500)
     hit = (outcome.interruptions == 1) & (outcome.finish_s < 12 * DAY_S)
-    assert not outcome.ledger_s["waiting for repair"][hit].any()
-    slower = outcome.ledger_s["fewer nodes"][hit]
+    assert not outcome.ledger_s[Cause.REPAIR][hit].any()
+    slower = outcome.ledger_s[Cause.FEWER_NODES][hit]
     assert 0.9 * 0.25 * DAY_S < np.median(slower) < 0.25 * DAY_S
 
 
 def test_a_loss_spike_throws_away_at_least_the_rollback():
     rate = 1e-5
-    job = plan(rate, causes=(Cause("spike", rate, 0, 7200.0),), work_s=10 * DAY_S)
+    job = plan(rate, causes=(Failure("spike", rate, 0, 7200.0),), work_s=10 * DAY_S)
     outcome = simulate(job, 500)
-    lost = outcome.ledger_s["lost work"].sum() / outcome.interruptions.sum()
+    lost = outcome.ledger_s[Cause.LOST_WORK].sum() / outcome.interruptions.sum()
     assert 0.9 * 7200 < lost < 7200 + 2 * 1830
 
 
@@ -162,7 +164,7 @@ def test_hopeless_jobs_are_given_up():
 
 
 def test_too_few_spares_are_given_up_as_well():
-    job = plan(causes=(Cause("node", LLAMA_RATE, 1),), spares=0, repair_s=10 * DAY_S)
+    job = plan(causes=(Failure("node", LLAMA_RATE, 1),), spares=0, repair_s=10 * DAY_S)
     assert not simulate(job, 50).finished.any()
 
 
@@ -170,9 +172,12 @@ def test_too_few_spares_are_given_up_as_well():
     "fields",
     [
         {"spares": 8},
-        {"spares": 9, "causes": (Cause("a", LLAMA_RATE / 3, 1), Cause("b", LLAMA_RATE / 30, 6))},
+        {
+            "spares": 9,
+            "causes": (Failure("a", LLAMA_RATE / 3, 1), Failure("b", LLAMA_RATE / 30, 6)),
+        },
         {"blocking_s": 3.0, "written_s": 1500.0, "interval_s": 900.0},
-        {"causes": (Cause("a", LLAMA_RATE / 2, 1), Cause("spike", LLAMA_RATE / 2, 0, 5000.0))},
+        {"causes": (Failure("a", LLAMA_RATE / 2, 1), Failure("spike", LLAMA_RATE / 2, 0, 5000.0))},
     ],
     ids=["few spares", "racks", "written beside", "spikes"],
 )
@@ -186,5 +191,5 @@ def test_a_plain_simulation_agrees(fields):
     outcome = simulate(job, 4000, seed=2)
     assert outcome.finish_s.mean() == pytest.approx(finish_s, abs=error_s)
     assert error_s < 0.02 * finish_s
-    waiting = outcome.ledger_s["waiting for repair"].mean()
+    waiting = outcome.ledger_s[Cause.REPAIR].mean()
     assert waiting == pytest.approx(waited_s, abs=waited_error_s)

@@ -10,10 +10,8 @@ import pytest
 from syncwall.cli import main
 from syncwall.lab import Topology, lab
 from syncwall.lab.comparison import compared
-from syncwall.lab.experiment import Experiment
-from syncwall.lab.faults import Fault, Kill, SlowLink, SlowWorker
-from syncwall.lab.link_check import link_rate
-from syncwall.lab.run import Record, run_experiment
+from syncwall.lab.experiment import Experiment, Fault, Kill, SlowLink, SlowWorker
+from syncwall.lab.run import Record, link_rate, run_experiment
 from syncwall.measure.collectives import CollectiveRow
 from syncwall.measure.result import Result
 

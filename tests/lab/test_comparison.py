@@ -2,6 +2,7 @@ from typing import Any
 
 import pytest
 
+from syncwall.cause import Cause
 from syncwall.cost.measured import Measured
 from syncwall.lab.closed_loop import calibration_jobs, forecast_of, settings_of
 from syncwall.lab.comparison import Comparison, compared
@@ -96,7 +97,7 @@ def test_fsdp_on_cpus_waits_for_every_collective():
         for kind in ("all-gather", "reduce-scatter")
     ]
     forecast = forecast_of(job("fsdp"), Topology(hosts=4), measured(collectives=tables))
-    waiting = forecast.ledger_s["exposed FSDP gather"] + forecast.ledger_s["exposed DP"]
+    waiting = forecast.ledger_s[Cause.EXPOSED_GATHER] + forecast.ledger_s[Cause.EXPOSED_DP]
     assert waiting == pytest.approx(18.0, rel=1e-3)
 
 

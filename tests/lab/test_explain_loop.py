@@ -14,7 +14,7 @@ import pytest
 from syncwall.explain.pool import summaries, trace_files
 from syncwall.explain.ranks import RanksVerdict, explain_ranks
 from syncwall.lab import Topology, lab
-from syncwall.lab.faults import Fault, SlowLink, SlowLoader, SlowWorker
+from syncwall.lab.experiment import Fault, SlowLink, SlowLoader, SlowWorker
 from syncwall.lab.hosts import Hosts
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.alone]

@@ -10,9 +10,9 @@ import time
 import pytest
 
 from syncwall.lab import Topology, lab, machine
-from syncwall.lab.faults import CutLink, Fault, Kill, SlowWorker
+from syncwall.lab.experiment import CutLink, Fault, Kill, SlowWorker
 from syncwall.lab.hosts import Terminated
-from syncwall.lab.link_check import link_rate
+from syncwall.lab.run import link_rate
 
 pytestmark = pytest.mark.lab
 NEEDS_IPERF3 = pytest.mark.skipif(shutil.which("iperf3") is None, reason="iperf3 is not installed")

@@ -13,8 +13,7 @@ from collections.abc import Callable
 
 import torch.distributed as dist
 
-from syncwall.measure.calls import Buffers, call_of
-from syncwall.measure.collectives import KINDS, timed
+from syncwall.measure.collectives import KINDS, Buffers, call_of, timed
 from syncwall.measure.team import Team, joined
 
 SIZE_BYTES, WARM_UP = 4 * 2**20, 20

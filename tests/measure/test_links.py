@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from syncwall.measure.schedule import circle, rounds
+from syncwall.measure.links import circle, rounds
 from syncwall.measure.suspects import Samples, slow_against, suspects
 from tests.measure.ranks import started
 

@@ -1,6 +1,6 @@
 import pytest
 
-from syncwall.measure.place import Place, place
+from syncwall.measure.roster import Place, place
 from syncwall.problems import InputError
 
 TORCHRUN = {"RANK": "3", "WORLD_SIZE": "4", "LOCAL_RANK": "1", "MASTER_ADDR": "n0",

@@ -2,8 +2,7 @@ import json
 
 import pytest
 
-from syncwall.measure.facts import this_host
-from syncwall.measure.result import JobFacts, Result
+from syncwall.measure.result import JobFacts, Result, this_host
 from syncwall.problems import InputError
 
 

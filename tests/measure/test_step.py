@@ -3,6 +3,7 @@ import json
 
 import pytest
 
+from syncwall.cause import Cause
 from syncwall.describe import lookup
 from syncwall.measure.result import Result
 from syncwall.measure.step import CAUSES, StepData, StepSettings, summed_up
@@ -11,12 +12,12 @@ from tests.measure.ranks import started
 SETTINGS = StepSettings(model=lookup.model("tiny-5m"), seq=64, micro_batch=1)
 
 
-def ledger(**seconds: float) -> dict[str, float]:
-    return dict.fromkeys(CAUSES, 0.0) | {key.replace("_", " "): s for key, s in seconds.items()}
+def ledger(**seconds: float) -> dict[Cause, float]:
+    return dict.fromkeys(CAUSES, 0.0) | {Cause[key.upper()]: s for key, s in seconds.items()}
 
 
 def test_the_ledger_adds_up_to_the_median_step():
-    one = [ledger(forward=1.0, backward=2.0, exposed_DP=0.5) for _ in range(3)]
+    one = [ledger(forward=1.0, backward=2.0, exposed_dp=0.5) for _ in range(3)]
     data = summed_up([one, one], [3.5, 3.6, 3.7], ("a", "b"), SETTINGS, 1e9)
     assert sum(data.ledger_s.values()) == pytest.approx(3.6)
     assert data.ranks[1].busy_s == pytest.approx(3.0)
@@ -32,7 +33,7 @@ def test_mfu_refers_to_a_stated_peak():
 
 
 def test_a_rank_that_works_longer_is_named_though_all_steps_are_equally_long():
-    quick = [ledger(backward=1.0, exposed_DP=2.0) for _ in range(6)]
+    quick = [ledger(backward=1.0, exposed_dp=2.0) for _ in range(6)]
     slow = [ledger(backward=3.0) for _ in range(6)]
     data = summed_up([quick, quick, slow], [3.0] * 6, ("a", "b", "c"), SETTINGS, 1e9)
     assert [suspect.host for suspect in data.suspects] == ["c"]
@@ -55,7 +56,7 @@ def test_two_real_ranks(shard, tmp_path):
     data = StepData.model_validate(result.data)
     assert result.job.hosts == ("a", "b")
     assert sum(data.ledger_s.values()) == pytest.approx(data.times.median_s)
-    assert data.ledger_s["exposed DP"] > 0
+    assert data.ledger_s[Cause.EXPOSED_DP] > 0
     assert ("exposed FSDP gather" in data.ledger_s) == (shard == "fsdp")
     assert json.loads(output.read_text())["settings"]["model"]["layers"] == 4
     with gzip.open(tmp_path / "profile" / "rank1.json.gz", "rt") as stream:

@@ -6,10 +6,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from syncwall.describe import lookup
-from syncwall.plan.fabric.failures import losses
-from syncwall.plan.fabric.money import Rates
+from syncwall.plan.fabric.broken import losses
 from syncwall.plan.fabric.options import Refusal, least_radix, options, proposed, refusal, sized
 from syncwall.plan.fabric.question import KINDS, Wiring, wiring_of
+from syncwall.plan.fabric.sized import Rates
 from syncwall.problems import InputError
 
 RADIX = st.integers(8, 256)

@@ -1,9 +1,12 @@
 """A run on the fabrics that were sized."""
 
+from functools import cache
+
 import pytest
 
 from syncwall.answer import predict
 from syncwall.describe import Fabric, Layout, Run, lookup
+from syncwall.plan.fabric.answer import plan_fabric
 from syncwall.plan.fabric.effect import effects, fabric_of
 from syncwall.plan.fabric.options import options, sized
 from syncwall.plan.fabric.question import KINDS, Wiring, wiring_of
@@ -11,10 +14,11 @@ from syncwall.plan.fabric.question import KINDS, Wiring, wiring_of
 GPUS = 2_048
 
 
-def a_run(gpus=GPUS, **layout):
-    cluster = lookup.cluster("dgx-h100", nodes=gpus // 8)
-    fields = {"tp": 8, "shard": "fsdp", "global_batch": 1024, "micro_batch": 1} | layout
-    return Run(model=lookup.model("llama-3.1-70b"), cluster=cluster, layout=Layout(**fields))
+@cache
+def predicted():
+    cluster = lookup.cluster("dgx-h100", nodes=GPUS // 8)
+    layout = Layout(tp=8, shard="fsdp", global_batch=1024, micro_batch=1)
+    return predict(Run(model=lookup.model("llama-3.1-70b"), cluster=cluster, layout=layout))
 
 
 def wiring(**other):
@@ -22,16 +26,22 @@ def wiring(**other):
 
 
 def test_a_non_blocking_tree_costs_nothing():
-    _, free_s, seen = effects(a_run(), [options(wiring(), GPUS)["rail-optimised"]])
+    free_s, seen = effects(predicted(), [options(wiring(), GPUS)["rail-optimised"]])
     assert seen["rail-optimised"].step_s == free_s
-    assert free_s == pytest.approx(predict(a_run()).step_s)
+    assert free_s == pytest.approx(predicted().step_s)
+
+
+def test_a_plan_starts_from_the_step_of_predict():
+    answer = plan_fabric(wiring(), GPUS, prediction=predicted())
+    assert answer.prediction is predicted()
+    assert answer.free_s == pytest.approx(predict(predicted().run).step_s, rel=1e-9)
 
 
 def test_the_step_is_that_of_predict_on_the_same_fabric():
     one = options(wiring(oversubscription=(4.0, 1.0)), GPUS)["rail-optimised"]
-    run, _, seen = effects(a_run(), [one])
-    cluster = run.cluster.model_copy(update={"fabric": fabric_of(one)})
-    again = predict(run.model_copy(update={"cluster": cluster}))
+    _, seen = effects(predicted(), [one])
+    run = predicted().run
+    again = predict(run.on(run.cluster.model_copy(update={"fabric": fabric_of(one)})))
     assert seen["rail-optimised"].step_s == pytest.approx(again.step_s)
     assert seen["rail-optimised"].slower > 0.01
 
@@ -40,7 +50,7 @@ def test_a_narrower_fabric_is_never_faster():
     steps = []
     for ratio in (1.0, 2.0, 4.0, 8.0):
         one = options(wiring(oversubscription=(ratio, 1.0)), GPUS)["fat-tree-2"]
-        steps.append(effects(a_run(), [one])[2]["fat-tree-2"].step_s)
+        steps.append(effects(predicted(), [one])[1]["fat-tree-2"].step_s)
     assert steps == sorted(steps)
     assert steps[-1] > steps[0]
 
@@ -69,8 +79,8 @@ def test_experts_across_rails_are_said_not_to_be_priced():
     cluster = lookup.cluster("dgx-h100", nodes=8)
     for ep, forwarded in ((8, False), (1, False)):
         run = Run(model=model, cluster=cluster, layout=Layout(ep=ep, shard="zero1"))
-        _, _, seen = effects(run, [options(wiring(), 64)["rail-only"]])
+        _, seen = effects(predict(run), [options(wiring(), 64)["rail-only"]])
         assert seen["rail-only"].forwarded is forwarded
     run = Run(model=lookup.model("deepseek-v3"), cluster=cluster, layout=Layout(ep=64))
-    _, _, seen = effects(run, [options(wiring(), 64)["rail-only"]])
+    _, seen = effects(predict(run), [options(wiring(), 64)["rail-only"]])
     assert seen["rail-only"].forwarded

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from syncwall.describe import lookup
-from syncwall.plan.fabric.dragonfly import balanced
 from syncwall.plan.fabric.options import sized
 from syncwall.plan.fabric.question import Wiring, wiring_of
+from syncwall.plan.fabric.tree import balanced
 
 DGX_H100 = Wiring(gpus_per_node=8, nics_per_node=8, nic_bytes_per_s=50e9)
 DGX_B300 = Wiring(gpus_per_node=8, nics_per_node=8, nic_bytes_per_s=100e9, radix=(144, 144, 144))

@@ -18,7 +18,7 @@ from syncwall.plan.fabric.question import KINDS, Wiring, wiring_of
 from syncwall.plan.fabric.traffic import loads, ring_bytes, sent
 from syncwall.plan.fabric.wired import Wired, kept
 from syncwall.problems import InputError
-from syncwall.work.operations import Collective
+from syncwall.work.operations import Collective, Group
 
 LAYOUTS = (
     {"tp": 8, "shard": "fsdp"},
@@ -28,10 +28,11 @@ LAYOUTS = (
 
 
 @cache
-def settled(nodes=64, model="llama-3.1-70b", cluster="dgx-h100", **layout):
+def predicted(nodes=64, **layout):
     fields = {"tp": 8, "shard": "fsdp", "global_batch": 16 * nodes} | layout
-    machine = lookup.cluster(cluster, nodes=nodes)
-    return predict(Run(model=lookup.model(model), cluster=machine, layout=Layout(**fields))).run
+    machine = lookup.cluster("dgx-h100", nodes=nodes)
+    model = lookup.model("llama-3.1-70b")
+    return predict(Run(model=model, cluster=machine, layout=Layout(**fields)))
 
 
 def a_fabric(kind="rail-optimised", nodes=64, ratio=1.0, cluster="dgx-h100"):
@@ -100,7 +101,7 @@ def test_fewer_cables_up_leave_nodes_where_they_are(kind, ratio):
 def test_more_oversubscription_never_makes_a_step_faster(layout, nodes, kind, first, second):
     if not possible(kind, nodes):
         return
-    run = settled(nodes, **layout)
+    run = predicted(nodes, **layout)
     steps = [
         timed(run, fabric_of(a_fabric(kind, nodes, ratio).one)).step_s
         for ratio in sorted((first, second))
@@ -128,7 +129,7 @@ def parts_of(draw, wired):
 def test_a_failure_never_makes_a_step_faster_nor_gives_rate_back(data):
     nodes = data.draw(st.sampled_from([8, 40, 64, 256]))
     kind = data.draw(st.sampled_from([kind for kind in KINDS if possible(kind, nodes)]))
-    run = settled(nodes, **data.draw(st.sampled_from(LAYOUTS)))
+    run = predicted(nodes, **data.draw(st.sampled_from(LAYOUTS)))
     wired = a_fabric(kind, nodes, data.draw(st.sampled_from([1.0, 2.0, 5.0])))
     base = fabric_of(wired.one)
     parts, before, rates = set(), timed(run, base).step_s, left(Broken(wired))
@@ -200,30 +201,31 @@ def test_names_of_parts_can_be_read_again():
 
 def test_distances_are_those_of_the_layout():
     """A pipeline of neighbours and replicas farther apart."""
-    run = settled(64, pp=4)
+    run = predicted(64, pp=4).run
     assert needs(run, a_fabric())["tp"] == "scale-up"
     assert needs(run, a_fabric())["dp"] == "leaf"
     assert needs(run, a_fabric("fat-tree-2"))["dp"] == "spine"
-    assert needs(settled(64), a_fabric())["dp"] == "spine"
-    assert needs(settled(2), a_fabric(nodes=2))["dp"] == "leaf"
+    assert needs(predicted(64).run, a_fabric())["dp"] == "spine"
+    assert needs(predicted(2).run, a_fabric(nodes=2))["dp"] == "leaf"
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("ratio", [1.0, 3.0, 16.0])
 def test_links_are_busy_for_no_longer_than_the_step(layout, ratio):
-    run, wired = settled(**layout), a_fabric(ratio=ratio)
-    step = timed(run, fabric_of(wired.one))
-    axes = sent(run, wired, step)
+    one, wired = predicted(**layout), a_fabric(ratio=ratio)
+    step = timed(one, fabric_of(wired.one))
+    axes = sent(one.run, wired, step)
     assert [one.axis for one in axes]
-    for load in loads(run, wired, axes, step.step_s):
+    for load in loads(one.run, wired, axes, step.step_s):
         assert 0.0 <= load.total <= 1.0
         assert load.total == pytest.approx(sum(load.utilisation.values()))
 
 
 def test_gradients_and_weights_of_fsdp_add_up():
     """Weights are gathered forward and backward and gradients scattered, for each micro batch."""
-    run = settled(micro_batch=1, global_batch=64, recompute="none")
-    (data,) = [one for one in sent(run, a_fabric(), timed(run)) if one.axis == "dp"]
+    whole = predicted(micro_batch=1, global_batch=64, recompute="none")
+    run = whole.run
+    (data,) = [one for one in sent(run, a_fabric(), timed(whole)) if one.axis == "dp"]
     held = run.model.parameters / 8
     once = held * (2 + 2 + float(run.layout.gradient_dtype.size_bytes)) * 63 / 64
     assert data.nic_bytes == pytest.approx(once, rel=0.02)
@@ -231,13 +233,13 @@ def test_gradients_and_weights_of_fsdp_add_up():
 
 
 def test_a_ring_over_domains_shares_their_nics():
-
     path = Path(16, 2, 2, 50e9)
-    near, far = ring_bytes(Collective("all-reduce", 16e9, "dp"), path)
+    near, far = ring_bytes(Collective("all-reduce", 16e9, Group("dp", 16)), path)
     assert far == pytest.approx(2 * 15e9 / 8)
     assert near == pytest.approx(2 * 15e9 * 7 / 8)
-    assert ring_bytes(Collective("all-gather", 16e9, "dp"), Path(8, 1, 1, 0.0)) == (14e9, 0.0)
-    assert ring_bytes(Collective("all-to-all", 16e9, "ep"), path) == (7e9, 8e9)
+    inside = Collective("all-gather", 16e9, Group("dp", 8))
+    assert ring_bytes(inside, Path(8, 1, 1, 0.0)) == (14e9, 0.0)
+    assert ring_bytes(Collective("all-to-all", 16e9, Group("ep", 16)), path) == (7e9, 8e9)
 
 
 def test_ratios_are_those_of_the_cluster():

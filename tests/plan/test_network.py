@@ -1,5 +1,6 @@
 """The network that a run needs, solved on the predictor."""
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -8,12 +9,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import syncwall as sw
+from syncwall.answer.pricing import Pricing
 from syncwall.describe import Layout, Model
-from syncwall.plan.network.needed import needed
-from syncwall.plan.network.requirement import requirement, requirements
-from syncwall.plan.network.solve import Question, solved
-from syncwall.plan.network.targets import Ideal, Lever, Limits, Target, met, range_of
-from syncwall.plan.reference import Reference, reference
+from syncwall.plan.network.needed import grown_case, needed, requirement
+from syncwall.plan.network.targets import (
+    Ideal,
+    Lever,
+    Limits,
+    Question,
+    Target,
+    met,
+    range_of,
+    solved,
+)
+from syncwall.plan.reference import Reference
 from syncwall.plan.wires import Case, Wires
 from syncwall.problems import InputError
 
@@ -35,7 +44,7 @@ LAYOUTS = {
 
 def case(nodes=4, cluster="dgx-a100"):
     machine = sw.cluster(cluster, nodes=nodes)
-    return Case(TWO_BILLION, machine, 2048, sw.Software())
+    return Case(TWO_BILLION, machine, 2048, Pricing.on(machine))
 
 
 @cache
@@ -43,9 +52,9 @@ def two_billion(**fields):
     """The chapter's example: 4 nodes of 8 A100, 2 sequences of 2048 tokens a GPU."""
     run = sw.Run(
         model=TWO_BILLION, cluster=sw.cluster("dgx-a100", nodes=4), seq=2048,
-        layout=Layout(micro_batch=2, global_batch=64, recompute="full"),
+        layout=Layout(shard="ddp", micro_batch=2, global_batch=64, recompute="full"),
     )  # fmt: skip
-    return needed(Reference(run), [32], Limits(), **fields)[0]
+    return needed(Reference(sw.predict(run)), [32], Limits(), **fields)[0]
 
 
 def test_the_seed_example_needs_between_200_and_400_gigabits():
@@ -132,7 +141,7 @@ def test_a_lower_target_never_needs_more_and_todays_rate_does_not_matter(
     questions = [Question(Lever.NIC, target) for target in Target]
     high = solved(one, layout, questions, Limits(efficiency, 0.01))
     low = solved(one, layout, questions, Limits(efficiency * less, 0.01 / less))
-    better = Case(one.model, Wires(nic=faster).on(one.cluster), one.seq, one.software)
+    better = replace(one, cluster=Wires(nic=faster).on(one.cluster))
     other = solved(better, layout, questions, Limits(efficiency, 0.01))
     for question in questions:
         factor = high[question].factor
@@ -174,14 +183,15 @@ def test_more_latency_is_never_faster(name, low, more):
 def test_without_changes_it_is_the_prediction():
     run = sw.Run(model=TWO_BILLION, cluster=sw.cluster("dgx-a100", 4), seq=2048,
                  layout=Layout(micro_batch=2, recompute="full"))  # fmt: skip
-    assert case().timed(run.layout).step_s == sw.predict(run).step_s
+    found = sw.predict(run)
+    assert case().timed(found.run.layout).step_s == found.step_s
 
 
 def test_no_rate_is_enough_where_latency_is_too_long():
     """Rings over 16,384 GPUs wait longer for their steps than a layer computes."""
     model = sw.model("llama-3.1-8b")
     cluster = sw.cluster("dgx-h100", nodes=2048)
-    one = Case(model, cluster, 8192, sw.Software())
+    one = Case(model, cluster, 8192, Pricing.on(cluster))
     found = requirement(one, Layout(shard="fsdp").resolved(16384), Limits())
     assert found.nic_bytes_per_s[Target.EFFICIENCY] is None
     assert found.nics[Target.EFFICIENCY] is None
@@ -222,8 +232,8 @@ def test_fewer_nics_than_said_are_not_enough():
 def test_the_batch_of_a_replica_or_of_all_stays():
     one = case()
     layout = Layout(micro_batch=2, global_batch=256, recompute="full").resolved(32)
-    (weak,) = requirements(one, layout, [128])
-    (strong,) = requirements(one, layout, [128], strong=True)
+    weak = requirement(*grown_case(one, layout, 128), Limits())
+    strong = requirement(*grown_case(one, layout, 128, strong=True), Limits())
     assert weak.layout.global_batch == 1024
     assert strong.layout.global_batch == 256
     more, less = strong.node_bytes_per_s(Target.BUSY), weak.node_bytes_per_s(Target.BUSY)
@@ -234,32 +244,7 @@ def test_the_batch_of_a_replica_or_of_all_stays():
 
 def test_a_count_that_cannot_be_filled_is_refused():
     with pytest.raises(InputError, match="multiples of 8"):
-        requirements(case(), LAYOUTS["ddp"].resolved(32), [60])
+        grown_case(case(), LAYOUTS["ddp"].resolved(32), 60)
     layout = Layout(global_batch=96).resolved(32)
     with pytest.raises(InputError, match="cannot be dealt"):
-        requirements(case(), layout, [1024], strong=True)
-
-
-@pytest.mark.parametrize(
-    ("flags", "nodes", "searched"),
-    [
-        ({"layout.tp": "8", "layout.pp": "4"}, 4, False),
-        ({}, None, True),
-        ({"nodes": "8"}, 8, True),
-        ({"nodes": "8", "layout.shard": "fsdp"}, 8, False),
-    ],
-)
-def test_what_nobody_stated_is_chosen_and_said(flags, nodes, searched):
-    found = reference(None, {"model": "llama-3.1-8b", "cluster": "dgx-h100", **flags})
-    assert found.layout_searched is searched
-    assert nodes is None or found.run.nodes == nodes
-    assert found.assumed["global_batch"] == "512"  # of 8192 tokens: 4 Mi
-    assert found.replica_batch == found.run.layout.micro_batch * (
-        4 * found.run.layout.pp if found.run.layout.pp > 1 else 1
-    )
-
-
-def test_a_stated_batch_on_stated_nodes_is_that_of_weak_scaling():
-    flags = {"model": "llama-3.1-8b", "cluster": "dgx-h100", "nodes": "4", "layout.shard": "fsdp",
-             "layout.global_batch": "256"}  # fmt: skip
-    assert reference(None, flags).replica_batch == 8
+        grown_case(case(), layout, 1024, strong=True)

@@ -68,7 +68,7 @@ def test_no_rate_that_is_enough_is_a_no(capsys):
     [
         (["--efficiency", "ninety"], '"ninety" is not a share: write for example "80%"'),
         (["--reached", "120%"], '"120%" is not a share'),
-        (["--gpus", "many"], '"many" is no list of numbers'),
+        (["--gpus", "many"], '"many" is no count'),
         (["--gpus", "12"], "write multiples of 8"),
     ],
 )

@@ -6,16 +6,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import syncwall as sw
+from syncwall.answer.pricing import Pricing
 from syncwall.describe import Layout, Run
-from syncwall.plan.reference import reference
-from syncwall.plan.wall.answer import sync_wall
+from syncwall.plan.reference import Said, reference
+from syncwall.plan.wall.answer import losses, peak, sync_wall, walls
 from syncwall.plan.wall.curve import curve
 from syncwall.plan.wall.found import wall_of
 from syncwall.plan.wall.moves import Change, Setup, changes, island
 from syncwall.plan.wall.rungs import Scaling, picked, strong_rungs, weak_rungs
-from syncwall.plan.wall.walls import causes, peak, walls
-from syncwall.plan.wires import Case, Wires, with_gpus
+from syncwall.plan.wires import Case, Wires
 from syncwall.problems import InputError
+from syncwall.work.memory import fits
 from syncwall.work.operations import Collective
 from syncwall.work.step import transformer_step
 
@@ -32,8 +33,7 @@ LAYOUTS = {
 
 def setup(name="fsdp", batch=512, each=4, most=2**15, **fields):
     layout = LAYOUTS[name].model_copy(update=fields).resolved(8)
-    run = sw.Run(model=MODEL, cluster=CLUSTER)
-    return Setup(Case(MODEL, CLUSTER, 4096, run.software), layout, batch, each, most)
+    return Setup(Case(MODEL, CLUSTER, 4096, Pricing.on(CLUSTER)), layout, batch, each, most)
 
 
 @pytest.mark.parametrize("scaling", list(Scaling))
@@ -47,7 +47,7 @@ def test_a_curve_is_what_predict_says_at_every_count(name, scaling):
         stated = {field: getattr(layout, field) for field in Layout.model_fields}
         run = Run(
             model=MODEL,
-            cluster=with_gpus(CLUSTER, int(found.gpus[index])),
+            cluster=CLUSTER.with_gpus(int(found.gpus[index])),
             seq=4096,
             layout=Layout.model_validate(stated),
         )
@@ -58,7 +58,7 @@ def test_a_domain_of_many_nodes_is_filled_first():
     """On NVL72 the domain grows with the nodes until it is full."""
     cluster = sw.cluster("gb200-nvl72", nodes=1)
     layout = Layout(shard="fsdp").resolved(4)
-    case = Case(MODEL, cluster, 4096, sw.Run(model=MODEL, cluster=cluster).software)
+    case = Case(MODEL, cluster, 4096, Pricing.on(cluster))
     rungs = weak_rungs(layout, cluster, 1, 4096)
     assert rungs is not None
     found = curve(case, rungs)
@@ -118,17 +118,16 @@ def test_interleaving_gives_the_micro_batch_up_before_itself():
 def test_the_base_is_the_smallest_count_that_fits():
     one = setup("fsdp")
     everything = curve(one.case, one.rungs(Scaling.STRONG))
-    have = CLUSTER.device.memory.size_bytes
-    fits = everything.memory_bytes <= have
-    assert not fits.all()
+    enough = np.asarray(fits(everything.memory_bytes, CLUSTER.device))
+    assert not enough.all()
     side = sync_wall(one).sides[Scaling.STRONG]
-    assert side.base.gpus == everything.gpus[fits].min()
+    assert side.base.gpus == everything.gpus[enough].min()
     assert side.curve.efficiency(side.base)[0] == pytest.approx(1.0)
 
 
 def test_a_run_that_fits_nowhere_says_so():
     model = sw.model("llama-3.1-405b")
-    case = Case(model, CLUSTER, 4096, sw.Run(model=MODEL, cluster=CLUSTER).software)
+    case = Case(model, CLUSTER, 4096, Pricing.on(CLUSTER))
     with pytest.raises(InputError, match="does not fit on any number of GPUs"):
         sync_wall(Setup(case, Layout().resolved(8), 512, 1, 4096))
 
@@ -171,18 +170,18 @@ def test_causes_add_up_to_what_was_lost(name, index):
     found = setup(name).curve(Scaling.WEAK) or curve(setup(name).case, setup(name).rungs("weak"))
     index = min(index, len(found.gpus) - 1)
     lost = 1.0 / found.efficiency(found.base)[index] - 1.0
-    named = causes(found, index)
+    named = losses(found, index)
     if lost > 1e-9:
         assert sum(cause.share for cause in named) == pytest.approx(1.0)
         whole = sum(found.gpu_s_per_token(0).values())
         worst = named[0]
-        more = found.gpu_s_per_token(index)[worst.name] - found.gpu_s_per_token(0)[worst.name]
+        more = found.gpu_s_per_token(index)[worst.cause] - found.gpu_s_per_token(0)[worst.cause]
         assert more == pytest.approx(worst.share * lost * whole)
 
 
 def test_a_cause_that_does_not_explain_most_is_not_named():
     side = sync_wall(setup("fsdp")).sides[Scaling.WEAK]
-    assert (side.main_cause is None) == (side.causes[0].share < 0.5)
+    assert (side.main_cause is None) == (side.losses[0].share < 0.5)
 
 
 def test_every_change_is_computed_against_the_same_base():
@@ -203,7 +202,7 @@ def test_diloco_keeps_the_work_inside_an_island():
     assert island(layout) == layout.shard_degree > 1
     stage = transformer_step(MODEL, layout.model_copy(update={"global_batch": 64}), 4096).stages[-1]
     shares = {
-        operation.what.axis: operation.what.share
+        operation.what.group.axis: operation.what.share
         for block in stage.last_backward
         for operation in block
         if isinstance(operation.what, Collective) and operation.name == "gradients"
@@ -216,7 +215,7 @@ def test_the_best_layout_of_a_count_is_never_slower_than_a_stated_one():
     flags = {"model": "llama-3.1-8b", "cluster": "dgx-h100", "nodes": "1", "layout.shard": "fsdp",
              "layout.recompute": "none", "layout.micro_batch": "1", "layout.global_batch": "64",
              "seq": "4096"}  # fmt: skip
-    start = reference(None, flags)
+    start = reference(Said(None, flags))
     stated, best = wall_of(start, 32), wall_of(start, 32, best_layout=True)
     for scaling in Scaling:
         one, other = stated.sides[scaling].curve, best.sides[scaling].curve
@@ -228,7 +227,7 @@ def test_the_best_layout_of_a_count_is_never_slower_than_a_stated_one():
 
 
 def efficiency(model, cluster, layout, batch, seq, counts, **software):
-    case = Case(model, cluster, seq, sw.Software(**software))
+    case = Case(model, cluster, seq, Pricing.on(cluster, sw.Software(**software)))
     rungs = strong_rungs(layout, cluster, batch, max(counts))
     assert rungs is not None
     found = curve(case, rungs)

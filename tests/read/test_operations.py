@@ -10,8 +10,7 @@ import pytest
 from syncwall.explain.slowdown import slowdown_of
 from syncwall.problems import InputError
 from syncwall.read import operations
-from syncwall.read.operation_kinds import Kind
-from syncwall.read.operations import read_operations
+from syncwall.read.operations import Kind, read_operations
 from tests.explain.operation_tables import Shape, rows, simple, text
 
 SHAPE = Shape(dp=2, stages=2, microbatches=2, steps=2)

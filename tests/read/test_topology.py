@@ -3,7 +3,8 @@
 import pytest
 
 from syncwall.problems import InputError
-from syncwall.read.fabric_models import read_netq, read_topograph
+from syncwall.read.detect import read_topology
+from syncwall.read.fabric_graph import read_netq, read_topograph
 from syncwall.read.ibnetdiscover import read_guids, read_ibnetdiscover
 from syncwall.read.lstopo import read_lstopo
 from syncwall.read.nccl_graph import read_nccl_graphs
@@ -11,7 +12,6 @@ from syncwall.read.nccl_topology import read_nccl_topology
 from syncwall.read.pcie import pcie_bytes_per_s
 from syncwall.read.smi_topology import read_smi_topology
 from syncwall.read.topology import Distance, bits, listed
-from syncwall.read.topology_file import read_topology
 from tests.read import topology_samples as samples
 
 

@@ -6,11 +6,11 @@ from collections import Counter
 
 import pytest
 
-from syncwall.read.fabric_models import read_netq, read_topograph
+from syncwall.read.detect import read_topology
+from syncwall.read.fabric_graph import read_netq, read_topograph
 from syncwall.read.ibnetdiscover import read_guids, read_ibnetdiscover
 from syncwall.read.nccl_graph import read_nccl_graphs
 from syncwall.read.topology import Distance, Topology
-from syncwall.read.topology_file import read_topology
 from tests.read.topology_samples import SHARED, needs_shared
 
 pytestmark = needs_shared

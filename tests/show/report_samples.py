@@ -8,8 +8,7 @@ from syncwall.lab.closed_loop import Forecast
 from syncwall.lab.experiment import LabJob
 from syncwall.lab.run import Record
 from syncwall.lab.topology import Topology
-from syncwall.measure.facts import Host
-from syncwall.measure.result import JobFacts, Result, ResultKind
+from syncwall.measure.result import Host, JobFacts, Result, ResultKind
 from syncwall.measure.timing import Times
 
 PLACES = ((1, 2), (2, 1), (1, 4), (2, 2), (4, 1))

@@ -93,10 +93,10 @@ def test_faster_ports_are_split(capsys):
     ("arguments", "message"),
     [
         ([], "write --gpus N"),
-        (["--gpus", "0"], "--gpus: 0 is no number of GPUs"),
+        (["--gpus", "0"], '--gpus: "0" is not a count'),
         (["--gpus", "64", "--kind", "rail-onyl"], 'did you mean "rail-only"'),
         (["--gpus", "64", "--layout.tp", "8"], "--layout.tp is of a run: add --model NAME"),
-        (["--gpus", "60", *RUN], "--gpus: a run takes whole nodes of 8 GPUs"),
+        (["--gpus", "60", *RUN], "--gpus: 60 GPUs are no whole nodes of 8"),
         (["--gpus", "64", "--switch", "rosetta"], "slower than NICs of 400 Gb/s"),
         (["--gpus", "64", "--switch", "sn5600", "--radix", "64"], "leave out --radix"),
         (["--gpus", "64", "--speed", "100Gb/s"], "--speed: a port must be as fast"),

@@ -8,7 +8,10 @@ import syncwall as sw
 from syncwall.cost.measured import CollectiveTable, GemmPoint, Measured
 from syncwall.describe.choice import Dtype
 from syncwall.show.operation_words import Wording, shape
-from syncwall.work.operations import Attention, Collective, Elementwise, Gemm, Transfer
+from syncwall.work.operations import Attention, Collective, Elementwise, Gemm, Group, Transfer
+
+TP = Group("tp", 8)
+SHARD = Group("shard", 8, 8)
 
 
 def predicted(cluster: str = "dgx-h100", *, measured: Any = None, **layout: Any) -> sw.Prediction:
@@ -60,11 +63,11 @@ def test_memory_bound_work_reaches_bytes(wording):
 
 
 def test_collectives_say_ranks_and_busbw_as_nccl_tests(wording):
-    inside = wording.of(Collective("all-reduce", 1e8, "tp"))
+    inside = wording.of(Collective("all-reduce", 1e8, TP))
     assert inside.shape == "all-reduce over 8 ranks in one scale-up domain"
     assert inside.sent_bytes == pytest.approx(2 * 7 / 8 * 1e8)
     assert inside.rate == pytest.approx(inside.sent_bytes / inside.seconds)
-    across = wording.of(Collective("all-gather", 1e9, "shard", calls=4))
+    across = wording.of(Collective("all-gather", 1e9, SHARD, calls=4))
     assert across.shape == "all-gather over 8 ranks in 8 nodes, 4 calls"
     assert "reached in training" in across.formula
     assert across.of_peak is None
@@ -73,14 +76,14 @@ def test_collectives_say_ranks_and_busbw_as_nccl_tests(wording):
 
 def test_messages_and_exchanges():
     wording = Wording(predicted(pp=2, global_batch=64))
-    message = wording.of(Transfer(1e6))
+    message = wording.of(Transfer(1e6, Group("pp", 2, 32)))
     assert message.sent_bytes == 1e6
     assert message.shape.startswith("message to the next stage in 2")
-    assert "links" in wording.of(Collective("all-to-all", 1e6, "tp")).formula
+    assert "links" in wording.of(Collective("all-to-all", 1e6, TP)).formula
 
 
 def test_nothing_takes_no_time(wording):
-    said = wording.of(Collective("all-gather", 0.0, "shard"))
+    said = wording.of(Collective("all-gather", 0.0, SHARD))
     assert (said.seconds, said.rate, said.sent_bytes) == (0.0, 0.0, 0.0)
 
 
@@ -95,6 +98,6 @@ def test_what_was_measured_comes_first():
     wording = Wording(predicted(measured=Measured(gemm=(point,), collectives=(table,))))
     assert wording.of(Gemm(64, 64, 64)).source.startswith("measured on this machine")
     assert "nearest shapes" in wording.of(Gemm(64, 64, 64)).formula
-    said = wording.of(Collective("all-reduce", 1e6, "tp"))
+    said = wording.of(Collective("all-reduce", 1e6, TP))
     assert said.source.startswith("measured on this machine")
     assert said.seconds == pytest.approx(1e-4)

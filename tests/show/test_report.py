@@ -7,10 +7,9 @@ import pytest
 from syncwall.lab.topology import Topology
 from syncwall.show.report.article import article
 from syncwall.show.report.blocks import Article, Bullets, Figure, Heading
-from syncwall.show.report.markdown import markdown
-from syncwall.show.report.page import notes_html, page
-from syncwall.show.report.places import topology_drawing
+from syncwall.show.report.page import markdown, notes_html, page
 from syncwall.show.report.reading import read_source
+from syncwall.show.report.setup import topology_drawing
 from tests.show.report_samples import (
     collectives_data,
     lab_records,

@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 
 from syncwall.problems import InputError
 from syncwall.show.report.article import article
-from syncwall.show.report.markdown import markdown
-from syncwall.show.report.page import page
+from syncwall.show.report.page import markdown, page
 from syncwall.show.report.reading import read_source
 from tests.show.report_samples import (
     collectives_data,

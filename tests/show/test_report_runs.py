@@ -6,19 +6,19 @@ from pathlib import Path
 import pytest
 
 from syncwall.answer import predict
+from syncwall.cause import Cause
 from syncwall.describe import Layout, Run
 from syncwall.describe.lookup import cluster
 from syncwall.job.completion import finish
 from syncwall.problems import InputError
 from syncwall.show.job import verdict
-from syncwall.show.measurement import duration
+from syncwall.show.numbers import duration
 from syncwall.show.report.answered import answered
 from syncwall.show.report.article import article
 from syncwall.show.report.blocks import Article, Code, Figure, Heading, Paragraph, Table
-from syncwall.show.report.histogram import span_histogram
+from syncwall.show.report.curves import span_histogram
 from syncwall.show.report.lanes import layer_windows, whole_lanes
-from syncwall.show.report.markdown import markdown
-from syncwall.show.report.page import page
+from syncwall.show.report.page import markdown, page
 from syncwall.show.report.stated import Stated, read_any
 from syncwall.timeline.streams import Interval
 
@@ -65,7 +65,7 @@ def test_a_run_has_the_numbers_of_the_prediction(tmp_path):
     )
     assert cells(made, "tokens/s/GPU")[2] == f"{prediction.tokens_per_s_per_gpu:,.0f}"
     lead = next(block.text for block in made.blocks if isinstance(block, Paragraph))
-    assert lead.lower().startswith(prediction.verdict.lower())
+    assert lead.lower().startswith(prediction.verdict.text.lower())
     codes = [block.text for block in made.blocks if isinstance(block, Code)]
     assert codes[0] == RUN.strip()
     assert "syncwall predict " in codes[1]
@@ -138,7 +138,7 @@ def test_what_is_wrong_with_a_run_is_said_with_its_line(tmp_path):
 def test_a_picture_of_many_layers_stays_small():
     names = ("norm", "up", "down")
     intervals = [
-        Interval(names[n % 3], "GEMM", "compute", "forward", n * 1e-3, n * 1e-3 + 9e-4)
+        Interval(names[n % 3], Cause.GEMM, "compute", "forward", n * 1e-3, n * 1e-3 + 9e-4)
         for n in range(60_000)
     ]
     drawing = whole_lanes(intervals)

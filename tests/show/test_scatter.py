@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from syncwall.show.scatter import scatter_page
+from syncwall.show.validation import scatter_page
 from syncwall.validate.report import Report, validate
 from tests.validate.samples import table
 

@@ -59,7 +59,7 @@ def test_a_stage_keeps_no_more_activations_than_there_are_stages_from_it_on():
 def test_the_slowest_stage_of_a_run_stands_still_as_long_as_predicted():
     layout = Layout.model_validate(
         {"tp": 4, "pp": 4, "global_batch": 64, "micro_batch": 1, "schedule": "1f1b",
-         "virtual_stages": 1, "recompute": "none"}
+         "virtual_stages": 1, "recompute": "none", "balanced_stages": False}
     )  # fmt: skip
     one = sw.predict(
         Run(model=sw.model("llama-3.1-8b"), cluster=sw.cluster("dgx-h100"), nodes=4, layout=layout)

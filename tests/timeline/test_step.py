@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 import syncwall as sw
-from syncwall.answer.evaluation import evaluate
 from syncwall.answer.prediction import Prediction
 from syncwall.describe import Layout, Run, Software
 from syncwall.timeline.step import reduction_window, slowest_of
+from syncwall.work.step import transformer_step
 
 
 def predicted(software: dict[str, Any] | None = None, **layout: Any) -> Prediction:
@@ -43,7 +43,8 @@ def test_more_ranks_have_a_slower_slowest():
 )
 def test_chunks_are_reduced_beside_others(layout, passes):
     one = Layout.model_validate(layout).resolved(32)
-    assert float(reduction_window(one, one.microbatches)) == passes
+    work = transformer_step(sw.model("llama-3.1-8b"), one, 4096)
+    assert float(reduction_window(work)) == passes
 
 
 def test_interleaved_ranks_hide_more_of_their_gradients():
@@ -95,7 +96,7 @@ def test_arrays_of_recomputation_issue_what_each_layout_issues():
     many = layouts[0].model_copy(
         update={"recompute": np.array([layout.recompute for layout in layouts])}
     )
-    _, time = evaluate(one.run.model, one.run.cluster, many, one.run.seq, software=Software())
+    time = one.pricing.step(one.run.model, many, one.run.seq, one.run.cluster)
     for index, layout in enumerate(layouts):
         alone = sw.predict(one.run.model_copy(update={"layout": layout}))
         found = float(np.broadcast_to(time.ledger["host"], 2)[index])

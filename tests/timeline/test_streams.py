@@ -4,17 +4,18 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 
+from syncwall.cause import Cause
 from syncwall.cost.calibration import calibration
 from syncwall.cost.communication import NcclNetwork
 from syncwall.cost.prices import Prices
 from syncwall.cost.software import Setting
-from syncwall.describe import Layout, Software
+from syncwall.describe import Software
 from syncwall.timeline.ledger import Ledger
 from syncwall.timeline.recorded import Record
 from syncwall.timeline.segments import Segment, Segments, segments
 from syncwall.timeline.streams import Clock
 from syncwall.work.block import Block, Operation, Stream, Wait
-from syncwall.work.operations import Collective, Gemm
+from syncwall.work.operations import Collective, Gemm, Group
 from tests.describe.samples import cluster
 
 
@@ -23,10 +24,10 @@ def layer(compute: Any, gather: Any, *, ahead: bool = True) -> Segments:
     of: Literal["previous start", "computed"] = "previous start" if ahead else "computed"
     return Segments(
         [
-            Segment(Stream.GATHER, "gather", gather, (Wait(1, of=of),), []),
-            Segment(Stream.COMPUTE, "work", compute, (Wait(0),), []),
+            Segment(Stream.GATHER, Cause.EXPOSED_GATHER, gather, (Wait(1, of=of),), []),
+            Segment(Stream.COMPUTE, Cause.GEMM, compute, (Wait(0),), []),
         ],
-        Ledger({"work": compute}),
+        Ledger({Cause.GEMM: compute}),
     )
 
 
@@ -49,7 +50,7 @@ def test_prefetch_hides_what_it_can(compute, gather, ahead, expected):
     end, clock = finished(layer(compute, gather, ahead=ahead), 10)
     assert end == pytest.approx(expected)
     assert clock.ledger.total == pytest.approx(end)
-    assert clock.ledger["work"] == pytest.approx(10 * compute)
+    assert clock.ledger[Cause.GEMM] == pytest.approx(10 * compute)
 
 
 @pytest.mark.parametrize("rounds", [0, 1, 2, 3, 7, 126])
@@ -77,12 +78,14 @@ def test_a_captured_program_of_fifty_thousand_operations_is_one_block():
     """Whoever wrote it: multiplications, and an all-reduce behind every tenth."""
     machine = cluster(nodes=4)
     fit = calibration(machine.device)
-    network = NcclNetwork(Layout().resolved(machine.gpus), machine, fit.network)
+    network = NcclNetwork(machine, fit.network)
     prices = Prices(machine.device, network, fit, Setting.of(Software()))
-    multiply = Operation("mm", Gemm(4096, 4096, 4096), "GEMM")
-    send = Collective("all-reduce", 25e6, "dp")
+    multiply = Operation("mm", Gemm(4096, 4096, 4096), Cause.GEMM)
+    send = Collective("all-reduce", 25e6, Group("dp", machine.gpus))
     operations = [
-        multiply if i % 10 else Operation("ar", send, "exposed DP", Stream.REDUCE, (Wait(i - 2),))
+        multiply
+        if i % 10
+        else Operation("ar", send, Cause.EXPOSED_DP, Stream.REDUCE, (Wait(i - 2),))
         for i in range(1, 50_001)
     ]
     start = time.process_time()
@@ -95,11 +98,11 @@ def test_a_captured_program_of_fifty_thousand_operations_is_one_block():
 def test_part_of_a_collective_can_be_waited_for():
     half = Segments(
         [
-            Segment(Stream.COMPUTE, "work", 1.0, (), []),
-            Segment(Stream.TENSOR, "exposed TP", 2.0, (Wait(0),), []),
-            Segment(Stream.COMPUTE, "work", 1.0, (Wait(1, share=0.5),), []),
+            Segment(Stream.COMPUTE, Cause.GEMM, 1.0, (), []),
+            Segment(Stream.TENSOR, Cause.EXPOSED_TP, 2.0, (Wait(0),), []),
+            Segment(Stream.COMPUTE, Cause.GEMM, 1.0, (Wait(1, share=0.5),), []),
         ],
-        Ledger({"work": 2.0}),
+        Ledger({Cause.GEMM: 2.0}),
     )
     end, clock = finished(half, 1)
     assert end == pytest.approx(3.0)
@@ -110,10 +113,10 @@ def leaving(compute: float, reduce: float) -> Segments:
     """A layer that sends its gradients when it is done."""
     return Segments(
         [
-            Segment(Stream.COMPUTE, "work", compute, (), []),
-            Segment(Stream.REDUCE, "exposed DP", reduce, (Wait(0),), []),
+            Segment(Stream.COMPUTE, Cause.GEMM, compute, (), []),
+            Segment(Stream.REDUCE, Cause.EXPOSED_DP, reduce, (Wait(0),), []),
         ],
-        Ledger({"work": compute}),
+        Ledger({Cause.GEMM: compute}),
     )
 
 
@@ -165,11 +168,11 @@ def test_weights_have_come_before_the_last_computation_whatever_was_behind():
     """A backlog of gradients delays the second round; the third must not repeat that for ever."""
     block = Segments(
         [
-            Segment(Stream.GATHER, "gather", 0.1, (Wait(1, of="previous start"),), []),
-            Segment(Stream.COMPUTE, "work", 1.0, (Wait(0),), []),
-            Segment(Stream.REDUCE, "exposed DP", 0.5, (Wait(1),), []),
+            Segment(Stream.GATHER, Cause.EXPOSED_GATHER, 0.1, (Wait(1, of="previous start"),), []),
+            Segment(Stream.COMPUTE, Cause.GEMM, 1.0, (Wait(0),), []),
+            Segment(Stream.REDUCE, Cause.EXPOSED_DP, 0.5, (Wait(1),), []),
         ],
-        Ledger({"work": 1.0}),
+        Ledger({Cause.GEMM: 1.0}),
         awaited=(Wait(2),),
     )
     short, whole = Clock(), Clock(record=Record())
@@ -183,10 +186,10 @@ def test_weights_have_come_before_the_last_computation_whatever_was_behind():
 def test_the_first_exchange_of_a_block_waits_for_what_was_computed():
     block = Segments(
         [
-            Segment(Stream.TENSOR, "exposed TP", 1.0, (), []),
-            Segment(Stream.COMPUTE, "work", 2.0, (Wait(0),), []),
+            Segment(Stream.TENSOR, Cause.EXPOSED_TP, 1.0, (), []),
+            Segment(Stream.COMPUTE, Cause.GEMM, 2.0, (Wait(0),), []),
         ],
-        Ledger({"work": 2.0}),
+        Ledger({Cause.GEMM: 2.0}),
     )
     end, clock = finished(block, 10)
     assert end == pytest.approx(30)

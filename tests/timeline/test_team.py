@@ -35,7 +35,7 @@ LAYOUTS: dict[str, dict[str, Any]] = {
 
 
 def predicted(name: str, model: str = "llama-3.1-8b") -> Prediction:
-    stated = {"micro_batch": 1, "recompute": "none"} | LAYOUTS[name]
+    stated = {"micro_batch": 1, "recompute": "none", "balanced_stages": False} | LAYOUTS[name]
     layout = Layout.model_validate(stated)
     return sw.predict(
         Run(model=sw.model(model), cluster=sw.cluster("dgx-h100"), nodes=4, seq=4096, layout=layout)
@@ -69,7 +69,7 @@ def test_equal_workers_are_the_predicted_one(name):
 @pytest.mark.parametrize("name", LAYOUTS)
 def test_a_step_of_equal_workers_is_the_predicted_step(name):
     one = PREDICTED[name]
-    window = float(reduction_window(one.run.layout, one.work.microbatches))
+    window = float(reduction_window(one.work))
     found = seconds_of(one.work.stages[-1], one.prices, [1.0] * 3, window)
     micro = float(one.work.microbatches)
     not_here = ("pipeline bubble", "exposed PP", "straggler wait")

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from syncwall.validate.row import Row
-from syncwall.validate.table import read_tables
+from syncwall.validate.table import Row, read_tables
 
 CORPUS = Path(__file__).parents[3] / "shared" / "data" / "runs"
 """The large tables from which the built-in ones were taken; not everybody has them."""

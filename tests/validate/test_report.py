@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from syncwall.problems import InputError
-from syncwall.validate.baseline import read_baselines
 from syncwall.validate.report import Report, validate
+from syncwall.validate.score import read_baselines
 from syncwall.validate.table import read_tables
 from tests.validate.samples import CORPUS, needs_corpus, table
 

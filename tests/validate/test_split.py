@@ -2,7 +2,7 @@ import pytest
 
 from syncwall.catalogue import BUILT_IN
 from syncwall.documents import read_document
-from syncwall.validate.split import STALLED, Part, doubt, part_of
+from syncwall.validate.sets import STALLED, Part, doubt, part_of
 from syncwall.validate.table import read_tables
 from tests.validate.samples import CORPUS, needs_corpus, row
 

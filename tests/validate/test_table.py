@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 
 from syncwall.problems import InputError
 from syncwall.validate.report import validate
-from syncwall.validate.row import REQUIRED, Row
-from syncwall.validate.table import OWN_RUNS, read_tables
+from syncwall.validate.table import OWN_RUNS, REQUIRED, Row, read_tables
 from tests.validate.samples import CELLS, CORPUS, needs_corpus, table
 
 TABLE = table({"id": "a"}, {"id": "b", "gpus": "32"}, {"id": "c", "pp": "2", "vpp": ""})

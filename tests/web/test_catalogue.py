@@ -12,7 +12,7 @@ from syncwall.problems import InputError
 from syncwall.show.listing import listing
 from syncwall.show.record import record
 from syncwall.web.answers.catalogue import KINDS, listed, shown
-from syncwall.web.api.catalogue import EntryKind
+from syncwall.web.routes import EntryKind
 
 EVERY = [(kind, name) for kind in KINDS for name in catalogue.names(Kind(kind))]
 TRUST = {"measured", "fitted", "datasheet", "assumed"}

@@ -12,8 +12,7 @@ from syncwall.describe import Job, Run
 from syncwall.job.changes import changes
 from syncwall.job.completion import finish
 from syncwall.problems import InputError
-from syncwall.web.answers.job import next_changes, played
-from syncwall.web.answers.job_bounds import MOST_STOPS
+from syncwall.web.answers.job import MOST_STOPS, next_changes, played
 from syncwall.web.asked import AskedJob, AskedRun
 from syncwall.web.workers import encoded
 

@@ -7,6 +7,7 @@ import yaml
 
 import syncwall as sw
 from syncwall.answer.improvements import improvements
+from syncwall.show.layout_words import run_words
 from syncwall.show.prediction import prediction_record
 
 HF_CONFIG = {
@@ -33,17 +34,75 @@ def test_a_prediction_is_that_of_the_api(client, run):
     assert sum(said["ledger_s"].values()) == pytest.approx(said["step_s"])
 
 
-def test_a_proposal_that_is_applied_brings_what_it_promised(client, run):
-    before = client.post("/api/predict", json=run).json()["step_s"]
-    proposals = client.post("/api/next", json=run).json()["next"]
-    assert [one["change"] for one in proposals][:3] == [
-        one.change for one in improvements(predicted(run))
-    ]
+MOE = {
+    "model": "deepseek-v3", "cluster": "dgx-h100", "nodes": 64,
+    "layout": {"tp": 8, "shard": "fsdp", "global_batch": 1024},
+}  # fmt: skip
+LARGE = {
+    "model": "llama-3.1-405b", "cluster": "dgx-h100", "gpus": 64,
+    "layout": {"tp": 8, "global_batch": 64},
+}  # fmt: skip
+HALF = {"model": "gpt3-13b", "cluster": "dgx-h100", "gpus": 4, "layout": {"tp": 4}}
+
+
+def applied(run, proposal):
+    """The run that a click on a proposal leads to."""
+    layout = {**run["layout"], **proposal["layout"]}
+    changed = {**run, "layout": {key: one for key, one in layout.items() if one is not None}}
+    if proposal["nodes"]:
+        changed.pop("gpus", None)
+        changed |= {key: proposal[key] for key in ("nodes", "gpus_per_node") if proposal[key]}
+    return changed
+
+
+@pytest.mark.parametrize("other", [None, MOE, LARGE, HALF], ids=["70b", "experts", "405b", "half"])
+def test_a_proposal_that_is_applied_brings_what_it_promised(client, run, other):
+    asked = other or run
+    before = client.post("/api/predict", json=asked).json()
+    answer = client.post("/api/next", json=asked).json()
+    proposals = answer["next"] + [answer["more"]] * bool(answer["more"])
+    assert proposals
     for one in proposals:
-        layout = {**run["layout"], **one["layout"]}
-        changed = {**run, "layout": {k: v for k, v in layout.items() if v is not None}}
-        after = client.post("/api/predict", json=changed).json()["step_s"]
-        assert before - after == pytest.approx(one["gained_s"], rel=1e-6)
+        after = client.post("/api/predict", json=applied(asked, one)).json()
+        assert before["step_s"] - after["step_s"] == pytest.approx(one["gained_s"], rel=1e-9)
+        assert after["memory_bytes"] - before["memory_bytes"] == pytest.approx(one["memory_bytes"])
+        assert after["tokens"] == before["tokens"]
+        assert after["fits"]
+
+
+def test_proposals_are_those_of_python(client, run):
+    own = improvements(predicted(run), 5)
+    shown = client.post("/api/next", json=run).json()["next"]
+    assert [one["change"] for one in shown] == [one.change for one in own]
+    for page, here in zip(shown, own, strict=True):
+        assert page["gained_s"] == pytest.approx(here.gained_s, rel=1e-9)
+        assert set(page["layout"]) == set(here.fields)
+
+
+def test_expert_parallelism_is_proposed_where_only_it_makes_a_run_fit(client):
+    answer = client.post("/api/next", json=MOE).json()
+    assert not answer["fits"]
+    first = answer["next"][0]
+    assert first["change"] == "ep 64"
+    assert first["layout"] == {"ep": 64}
+    assert answer["step_s"] - first["gained_s"] < 20
+
+
+def test_nodes_are_proposed_where_no_change_of_the_layout_fits(client):
+    (only,) = client.post("/api/next", json=LARGE).json()["next"]
+    assert only["nodes"] == 32
+    assert only["change"] == "nodes 32"
+
+
+def test_it_says_what_was_predicted_and_what_was_chosen(client, run):
+    said = client.post("/api/predict", json=run).json()
+    own = predicted(run)
+    assert said["what"] == run_words(own.run)
+    assert {one["field"]: one["value"] for one in said["chosen"] if not one["follows"]} == (
+        said["left_open"]
+    )
+    assert all(one["why"] for one in said["chosen"])
+    assert "shard" not in {one["field"] for one in said["chosen"]}
 
 
 def test_every_problem_is_listed_with_its_key(client, run):

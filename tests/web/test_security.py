@@ -10,7 +10,7 @@ import pytest
 
 from syncwall.describe.names import only_catalogue
 from syncwall.problems import InputError
-from syncwall.web.answers import export, prediction
+from syncwall.web.answers import prediction
 from syncwall.web.asked import AskedJob, AskedRun
 from syncwall.web.guard import HEADERS, MAX_BODY_BYTES
 from syncwall.web.workers import answered
@@ -93,7 +93,7 @@ def test_a_job_opens_no_path_either(client, run):
 
 def test_a_report_and_a_paste_open_no_path(client, run):
     with only_catalogue(), pytest.raises(InputError, match="path"):
-        export.exported(export.ExportKind.HTML, AskedRun(**{**run, "model": "/etc/passwd"}))
+        prediction.exported(prediction.ExportKind.HTML, AskedRun(**{**run, "model": "/etc/passwd"}))
     text = "model: /etc/passwd\ncluster: dgx-h100\nnodes: 1\n"
     assert client.post("/api/paste", json={"text": text}).status_code == 422
 

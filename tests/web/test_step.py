@@ -93,7 +93,7 @@ def test_modes_are_other_shardings_of_the_same_run(run):
     assert (ddp["shard"], fsdp["shard"]) == ("ddp", "fsdp")
     assert not ddp["fits"]  # drawn all the same
     assert fsdp["step_s"] == predict(described(run)).step_s
-    changed = {**run, "layout": {k: v for k, v in run["layout"].items() if k != "shard"}}
+    changed = {**run, "layout": {**run["layout"], "shard": "ddp"}}
     assert ddp["step_s"] == predict(described(changed)).step_s
     assert {f["kind"] for f in ddp["flights"]} == {"gradients"}
     assert {f["kind"] for f in fsdp["flights"]} == {"weights", "gradients"}
@@ -143,13 +143,15 @@ def test_one_rank_has_nothing_to_sum_up():
     assert found["by_size"] == []
 
 
-def test_a_pipeline_has_the_bubble_of_the_prediction():
-    run = small(tp=4, pp=4, schedule="1f1b", virtual_stages=1)
+@pytest.mark.parametrize(("balanced_stages", "within"), [(False, 0.01), (True, 0.05)])
+def test_the_slowest_stage_has_the_bubble_of_the_prediction(balanced_stages, within):
+    """Several stages are the slowest if they are balanced, and wait a little less than in full."""
+    run = small(tp=4, pp=4, schedule="1f1b", virtual_stages=1, balanced_stages=balanced_stages)
     found = pipeline(AskedPipeline.model_validate({"run": run}))
     expected = predict(described(run))
     assert found["predicted_bubble_s"] == expected.ledger["pipeline bubble"]
     assert found["step_s"] == expected.step_s
-    assert found["bubble_s"][-1] == pytest.approx(found["predicted_bubble_s"], rel=0.01)
+    assert min(found["bubble_s"]) == pytest.approx(found["predicted_bubble_s"], rel=within)
     assert found["drawn"] == 16 < found["microbatches"] == 32
     idle = [sum(end - start for stage, start, end in found["gaps"] if stage == s) for s in range(4)]
     assert idle == pytest.approx(found["bubble_s"])

@@ -115,7 +115,7 @@ def test_too_long_is_said():
         return await heard(response, Visitor())
 
     assert asyncio.run(asked())[-1] == {
-        "problems": [{"where": "", "what": "takes more than 0.5 s"}]
+        "problems": [{"where": "", "what": "takes more than 0.5 s", "too_large": True}]
     }
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from syncwall.plan.reference import reference
+from syncwall.plan.reference import Said, reference
 from syncwall.plan.wall.found import wall_of
 from syncwall.plan.wall.rungs import Scaling
 from syncwall.show.wall import side_verdict, wall_record
@@ -18,7 +18,7 @@ FLAGS = {
 @pytest.fixture(scope="module")
 def record():
     """What the terminal prints as JSON."""
-    start = reference(None, FLAGS)
+    start = reference(Said(None, FLAGS))
     return wall_record(wall_of(start, 2**17), start)
 
 
@@ -75,7 +75,7 @@ def test_what_moves_the_wall_is_that_of_the_terminal(client, run, record):
 def test_without_a_batch_it_takes_that_of_the_terminal(run):
     del run["layout"]["global_batch"]
     flags = {key: text for key, text in FLAGS.items() if key != "layout.global_batch"}
-    start = reference(None, flags)
+    start = reference(Said(None, flags))
     side = wall_of(start, 2**14).sides[Scaling.STRONG]
     (shown,) = compared(AskedRun(**run), [], 2**14, "strong")["runs"]
     assert shown["verdict"] == side_verdict(side)

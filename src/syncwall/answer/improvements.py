@@ -1,23 +1,30 @@
 """What to change: each proposal is the model run again, never a canned sentence.
 
-Holds `Improvement` and `improvements`.
+Holds `Improvement`, `improvements` (of the layout), `changed` (every single change, priced) and
+`with_more_nodes`.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, Final
 
 from pydantic import ValidationError
 
-from syncwall.answer.many import SIZES, Evaluated, evaluated
-from syncwall.answer.prediction import Prediction, as_seen_from
+from syncwall.answer.levers import SingleChange, single_changes
+from syncwall.answer.many import Evaluated, evaluated
+from syncwall.answer.open_fields import CHOSEN
+from syncwall.answer.prediction import Prediction, predict
+from syncwall.answer.settled import ways
+from syncwall.cost.software import framework
 from syncwall.describe import Layout, Run
-from syncwall.describe.layout import Recompute, Schedule, Shard
+from syncwall.describe.rules import broken_rules, not_offered
+from syncwall.work.memory import fits
 
-_OPEN: Final = {"dp": None, "shard_degree": None}
-"""Filled in again for another split."""
-_WORTH: Final = 0.005
+WORTH: Final = 0.005
 """Share of a step that a change must save to be named."""
+_TIMES: Final = (2, 4, 8, 16, 32, 64)
+"""Times the nodes that are tried."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +32,7 @@ class Improvement:
     """A change and what it is predicted to bring."""
 
     change: str
-    """In the words of the layout's keys."""
+    """In the words of the keys of a run."""
     run: Run
     gained_s: float
     """Seconds of the step that it saves."""
@@ -33,108 +40,106 @@ class Improvement:
     """Memory that it needs more (or less, if negative)."""
     fields: dict[str, Any]
     """Fields of the layout that change, with their new values; None: filled in again."""
+    fits: bool = True
+    also: dict[str, Any] = field(default_factory=dict)
+    """What was open and is chosen otherwise because of the change."""
 
 
 def improvements(prediction: Prediction, count: int = 3) -> list[Improvement]:
-    """The `count` single changes that save most of the step and still fit, best first.
+    """The `count` single changes of the layout that save most of the step and still fit.
 
-    If the run itself does not fit, the fastest changes that make it fit.
+    If the run itself does not fit, the fastest changes that make it fit; if there is none, the
+    fewest nodes on which it fits.
     """
-    tried = []
-    for change, fields in _changes(prediction.run):
-        run = _changed(prediction.run, fields)
-        if run is not None:
-            tried.append((change, fields, run))
-    times = _evaluated(prediction, [run for _, _, run in tried])
-    have = prediction.run.cluster.device.memory.size_bytes
+    least_s = WORTH * prediction.step_s if prediction.fits else float("-inf")
+    found = [one for one in changed(prediction) if one.fits and one.gained_s > least_s]
+    if not found and not prediction.fits:
+        return [one for one in with_more_nodes(prediction) if one.fits][:1]
+    distinct = {one.run.layout: one for one in reversed(found)}  # said in two ways, once
+    return sorted(distinct.values(), key=lambda one: -one.gained_s)[:count]
+
+
+def changed(prediction: Prediction, fields: tuple[str, ...] = ()) -> list[Improvement]:
+    """Every single change of the layout (or of some of its `fields`) that is possible, priced.
+
+    What was open stays open: each is what `predict` says of the run with that one thing stated.
+    """
+    run = prediction.run
+    tried = [pair for pair in _changes(prediction) if not fields or pair[0].field in fields]
+    layouts = [layout for _, several in tried for layout in several]
+    times = iter(evaluated(prediction.pricing, run.model, run.cluster, layouts, run.seq))
     found = []
-    for (change, fields, run), other in zip(tried, times, strict=True):
-        gained = prediction.step_s - other.step_s * as_seen_from(run, prediction.site).bias
-        worth = gained > _WORTH * prediction.step_s or not prediction.fits
-        if other.memory_bytes <= have and worth:
-            extra = other.memory_bytes - prediction.memory_bytes
-            found.append(Improvement(change, run, gained, extra, fields))
-    return sorted(found, key=lambda found: -found.gained_s)[:count]
+    for change, several in tried:
+        best = min(islice(times, len(several)), key=lambda one: one.step_s)
+        if _is_offered(run, change, best.layout):
+            found.append(_improvement(prediction, change, best))
+    return found
 
 
-def _evaluated(prediction: Prediction, runs: list[Run]) -> list[Evaluated]:
-    """Each run as it would be predicted; those that differ in sizes only are one call."""
-    alike: dict[tuple[Any, ...], list[int]] = {}
-    others = [name for name in Layout.model_fields if name not in SIZES]
-    for index, run in enumerate(runs):
-        key = tuple(getattr(run.layout, name) for name in others)
-        alike.setdefault(key, []).append(index)
-    found: dict[int, Evaluated] = {}
-    run, measured = prediction.run, prediction.calibration.measured
-    for indices in alike.values():
-        layouts = [runs[index].layout for index in indices]
-        several = evaluated(
-            run.model, run.cluster, layouts, run.seq, run.software, measured=measured
+def _is_offered(run: Run, change: SingleChange, layout: Layout) -> bool:
+    """True if the framework can run what changes, and the rest as far as it could before."""
+    family = framework(run.software.framework)
+    date, experts = run.software.date, run.model.moe is not None
+    before = not_offered(family, date, run.layout, experts=experts)
+    missing = not_offered(family, date, layout, experts=experts)
+    return missing <= before and not missing & set(change.fields)
+
+
+def _improvement(prediction: Prediction, change: SingleChange, best: Evaluated) -> Improvement:
+    return Improvement(
+        change.words,
+        prediction.run.model_copy(update={"layout": best.layout}),
+        prediction.step_s - best.step_s,
+        best.memory_bytes - prediction.memory_bytes,
+        change.fields,
+        bool(fits(best.memory_bytes, prediction.cluster.device)),
+        _also(prediction.run.layout, best.layout, change),
+    )
+
+
+def _also(before: Layout, after: Layout, change: SingleChange) -> dict[str, Any]:
+    """Fields that are chosen otherwise."""
+    values = {name: getattr(after, name) for name in CHOSEN if name not in change.fields}
+    return {name: value for name, value in values.items() if value != getattr(before, name)}
+
+
+def _changes(prediction: Prediction) -> Iterator[tuple[SingleChange, list[Layout]]]:
+    """Changes that break no rule, each with the layouts that it may mean."""
+    run, asked = prediction.run, prediction.settled.asked
+    for change in single_changes(run, asked, framework(run.software.framework)):
+        layout = asked.layout.model_copy(update=change.fields).placed(run.gpus)
+        if not broken_rules(run.model, layout.plain(), run.seq, run.gpus):
+            yield change, ways(asked.model_copy(update={"layout": layout}))[0]
+
+
+def with_more_nodes(prediction: Prediction) -> Iterator[Improvement]:
+    """The same layout and batch on 2, 4, 8, ... times the nodes, as far as the machine goes."""
+    asked = prediction.settled.asked
+    layout = asked.layout.model_copy(update={"dp": None, "shard_degree": None})
+    for times in _TIMES:
+        larger = _larger(asked, asked.nodes * times, layout)
+        if larger is None:
+            continue
+        other = predict(larger, prediction.pricing)
+        yield Improvement(
+            f"nodes {larger.nodes}",
+            other.run,
+            prediction.step_s - other.step_s,
+            other.memory_bytes - prediction.memory_bytes,
+            {},
+            other.fits,
         )
-        found |= dict(zip(indices, several, strict=True))
-    return [found[index] for index in range(len(runs))]
 
 
-def _changed(run: Run, fields: dict[str, Any]) -> Run | None:
-    """`run` with other layout fields; None if that layout cannot be."""
-    layout = run.layout.model_copy(update=fields)
-    stated = {name: getattr(layout, name) for name in Layout.model_fields}
-    try:
-        return Run(
-            model=run.model,
-            cluster=run.cluster,
-            seq=run.seq,
-            software=run.software,
-            layout=Layout.model_validate(stated),
-        )
-    except ValidationError:
-        return None
-
-
-def _changes(run: Run) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Single changes worth a try; the batch and the GPUs stay."""
-    layout = run.layout
-    yield from _sizes(layout)
-    for recompute in Recompute:
-        if recompute != layout.recompute:
-            yield f"recompute {recompute.text}", {"recompute": recompute}
-    for shard in (Shard.DDP, Shard.ZERO1, Shard.FSDP):
-        if shard != layout.shard:
-            yield f"shard {shard.text}", {"shard": shard, **_OPEN}
-    if layout.shard == Shard.FSDP and layout.shard_degree:
-        for nodes in (1, 4):
-            degree = run.cluster.domain_gpus * nodes // (layout.tp * layout.pp)
-            if 1 < degree < layout.shard_degree:
-                yield f"shard_degree {degree} (HSDP)", {"shard_degree": degree}
-    yield from _switches(layout)
-
-
-def _sizes(layout: Layout) -> Iterator[tuple[str, dict[str, Any]]]:
-    for micro in (layout.micro_batch * 2, layout.micro_batch // 2):
-        if micro:
-            yield f"micro_batch {micro}", {"micro_batch": micro}
-    for tp in (layout.tp * 2, layout.tp // 2):
-        if tp:
-            sp = layout.sp and tp > 1
-            yield f"tp {tp}", {"tp": tp, "sp": sp, **_OPEN}
-    for pp in (layout.pp * 2, layout.pp // 2):
-        if pp:
-            plain = {"virtual_stages": 1, "schedule": Schedule.ONE_F_ONE_B}
-            yield f"pp {pp}", {"pp": pp, **_OPEN, **plain}
-
-
-def _switches(layout: Layout) -> Iterator[tuple[str, dict[str, Any]]]:
-    if layout.tp > 1:
-        if not layout.sp:
-            yield "sp true", {"sp": True}
-        if not layout.overlap_tp:
-            yield "overlap_tp true", {"overlap_tp": True}
-    if layout.pp > 1:
-        yield "schedule zero-bubble", {"schedule": Schedule.ZERO_BUBBLE, "virtual_stages": 1}
-        for chunks in (2, 4):
-            if chunks != layout.virtual_stages:
-                fields = {"schedule": Schedule.INTERLEAVED, "virtual_stages": chunks}
-                yield f"interleaved, virtual_stages {chunks}", fields
-    for switch in ("overlap_gradients", "overlap_parameters", "overlap_pp"):
-        if not getattr(layout, switch):
-            yield f"{switch} true", {switch: True}
+def _larger(asked: Run, nodes: int, layout: Layout) -> Run | None:
+    """The run on more nodes; a batch of one sequence each, which was hardly stated, grows too."""
+    batches: list[int | None] = [asked.layout.global_batch]
+    if asked.layout.global_batch == asked.layout.dp:
+        batches.append(None)
+    for batch in batches:
+        try:
+            cluster = asked.cluster.using(nodes=nodes)
+            return asked.on(cluster, layout.model_copy(update={"global_batch": batch}))
+        except (ValidationError, ValueError):
+            continue
+    return None

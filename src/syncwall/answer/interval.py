@@ -61,6 +61,10 @@ class Interval:
         return seconds / factor, seconds * factor
 
 
+UNKNOWN = Interval(0.25, None, extrapolating=True)
+"""Of something that no published run resembles."""
+
+
 def interval(
     traits: Traits, *, open_fields: int = 0, site: Site = NOWHERE, without: str = ""
 ) -> Interval:
@@ -70,7 +74,7 @@ def interval(
     """
     table = _table()
     if table is None:
-        return Interval(0.25, None, extrapolating=True)
+        return UNKNOWN
     far = table.distances(traits)
     used = table.calibrates & (table.sources != without)
     near = float(far[used].min()) if used.any() else FAR

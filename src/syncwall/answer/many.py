@@ -1,26 +1,26 @@
 """One model on one machine in many layouts, each as it would be predicted alone.
 
-Holds `Evaluated`, `evaluated` (layouts that differ in their sizes only are one call with arrays)
-and `likeliest_of`.
+Holds `Evaluated`, `evaluated` and `memory_of`: layouts that differ in their sizes only are one call
+with arrays.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
-from syncwall.answer.evaluation import priced_step
-from syncwall.answer.open_fields import likeliest
-from syncwall.cost.measured import Measured
-from syncwall.describe import Cluster, Layout, Model, Software
+from syncwall.answer.pricing import Pricing
+from syncwall.cause import Cause
+from syncwall.describe import Cluster, Layout, Model
 from syncwall.work.memory import step_memory
 
-SIZES = (
+SIZES: Final = (
     "dp", "shard", "shard_degree", "tp", "sp", "pp", "virtual_stages", "schedule", "cp", "ep",
-    "etp", "micro_batch", "global_batch", "recompute",
+    "etp", "micro_batch", "global_batch", "recompute", "merged_ep", "overlap_ep",
 )  # fmt: skip
 """Fields in which layouts of one call may differ."""
+_OTHERS: Final = tuple(name for name in Layout.model_fields if name not in SIZES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,39 +30,52 @@ class Evaluated:
     layout: Layout
     step_s: float
     memory_bytes: float
-    ledger: dict[str, float]
+    ledger: dict[Cause, float]
     """Seconds by cause, those that are not zero."""
 
 
 def evaluated(
-    model: Model,
-    cluster: Cluster,
-    layouts: Sequence[Layout],
-    seq: int,
-    software: Software,
-    *,
-    measured: Measured | None = None,
+    pricing: Pricing, model: Model, cluster: Cluster, layouts: Sequence[Layout], seq: int
 ) -> list[Evaluated]:
-    """Every layout of `layouts`, which are resolved and differ in `SIZES` only."""
-    arrays = {name: np.array([getattr(one, name) for one in layouts]) for name in SIZES}
-    many = layouts[0].model_copy(update=arrays)
-    _, time, _ = priced_step(model, cluster, many, seq, software, measured=measured)
-    count = len(layouts)
-    seconds = np.broadcast_to(time.step_s, count)
-    memory = np.broadcast_to(step_memory(model, many, seq).total, count)
-    causes = {cause: np.broadcast_to(value, count) for cause, value in time.ledger.items()}
-    return [
-        Evaluated(one, float(seconds[i]), float(memory[i]), _ledger(causes, i))
-        for i, one in enumerate(layouts)
-    ]
+    """Every layout of `layouts`, which are resolved, in order."""
+    found: dict[int, Evaluated] = {}
+    for indices, many in _alike(layouts):
+        timed = pricing.step(model, many, seq, cluster)
+        count = len(indices)
+        seconds = np.broadcast_to(timed.step_s, count)
+        memory = np.broadcast_to(step_memory(model, many, seq).total, count)
+        causes = {cause: np.broadcast_to(value, count) for cause, value in timed.ledger.items()}
+        for place, index in enumerate(indices):
+            found[index] = Evaluated(
+                layouts[index], float(seconds[place]), float(memory[place]), _ledger(causes, place)
+            )
+    return [found[index] for index in range(len(layouts))]
 
 
-def likeliest_of(found: Sequence[Evaluated], size_bytes: float) -> Evaluated:
-    """The one that whoever tuned the run would have found, on a device with `size_bytes`."""
-    times, memory = [one.step_s for one in found], [one.memory_bytes for one in found]
-    return found[likeliest(times, memory, size_bytes)]
+def memory_of(model: Model, layouts: Sequence[Layout], seq: int) -> list[float]:
+    """Bytes on the fullest GPU of every layout."""
+    found = [0.0] * len(layouts)
+    for indices, many in _alike(layouts):
+        total = np.broadcast_to(step_memory(model, many, seq).total, len(indices))
+        for place, index in enumerate(indices):
+            found[index] = float(total[place])
+    return found
 
 
-def _ledger(causes: dict[str, Any], index: int) -> dict[str, float]:
+def _alike(layouts: Sequence[Layout]) -> Iterator[tuple[list[int], Layout]]:
+    """Places of layouts that differ in `SIZES` only, and these as one layout of arrays."""
+    groups: dict[tuple[Any, ...], list[int]] = {}
+    for index, layout in enumerate(layouts):
+        groups.setdefault(tuple(getattr(layout, name) for name in _OTHERS), []).append(index)
+    for indices in groups.values():
+        first = layouts[indices[0]]
+        if len(indices) == 1:
+            yield indices, first
+            continue
+        arrays = {name: np.array([getattr(layouts[i], name) for i in indices]) for name in SIZES}
+        yield indices, first.model_copy(update=arrays)
+
+
+def _ledger(causes: dict[Cause, Any], index: int) -> dict[Cause, float]:
     values = {cause: float(value[index]) for cause, value in causes.items()}
     return {cause: value for cause, value in values.items() if value}

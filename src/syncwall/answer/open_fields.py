@@ -1,48 +1,78 @@
-"""What a description leaves open, and the likeliest value for it.
+"""What may fill in the fields that a description leaves open.
 
-Holds `candidates` (every admissible way to fill in what is open) and `likeliest` (the one that
-whoever tuned the run would have found: the fastest that fits). Used for a user's run and for a
-published one alike.
+Holds `choices` (the values that each open field may take) and `candidates` (every admissible layout
+with them). Used for a user's run and for a published one alike.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import product
-from typing import Any
+from typing import Any, Final
 
 from syncwall.describe import Layout, Model
+from syncwall.describe.base import is_open
 from syncwall.describe.framework import Framework
-from syncwall.describe.layout import Recompute, Schedule
-from syncwall.describe.rules import broken_rules
+from syncwall.describe.layout import Schedule, Shard
+from syncwall.describe.rules import broken_rules, can_share
 
-MEMORY_DOUBT = 1.2
-"""How far the memory model may be off: a run that seems this much too large may still fit."""
-_MICRO_BATCHES = (1, 2, 4)
-_RECOMPUTE = (Recompute.NONE, Recompute.SELECTIVE, Recompute.FULL)
+CHOSEN: Final = ("shard", "micro_batch", "virtual_stages", "recompute")
+"""Fields that are chosen by time and memory; a schedule, if open, follows from `virtual_stages`."""
+_MICRO_BATCHES: Final = (1, 2, 4)
 
 
 def choices(
-    model: Model, layout: Layout, open_fields: Sequence[str], framework: Framework
+    model: Model,
+    layout: Layout,
+    open_fields: Sequence[str],
+    framework: Framework,
+    *,
+    usual: bool = True,
 ) -> dict[str, list[Any]]:
-    """The values that each open field could have, the plainest first; one if it is usual."""
+    """The values that each open field could have, the plainest first.
+
+    What is `usual` for the framework is its only value, unless every value is asked for.
+    """
     found: dict[str, list[Any]] = {}
+    if "shard" in open_fields:
+        found["shard"] = _shards(model, layout, framework)
     if "micro_batch" in open_fields:
-        found["micro_batch"] = _micro_batches(layout, framework)
+        found["micro_batch"] = _micro_batches(layout, framework, usual)
     if "virtual_stages" in open_fields and layout.pp > 1:
-        chunks = list(_chunks(model.layers, int(layout.pp)))
-        if layout.schedule == Schedule.INTERLEAVED:
-            chunks = [framework.virtual_stages or count for count in chunks if count > 1]
-        found["virtual_stages"] = sorted(set(chunks))
+        found["virtual_stages"] = _chunks(model, layout, framework, usual)
     if "recompute" in open_fields:
-        usual = framework.recompute
-        found["recompute"] = list(_RECOMPUTE) if usual is None else [usual]
+        known = framework.recompute if usual else None
+        found["recompute"] = sorted(framework.recomputes) if known is None else [known]
     return found
 
 
-def _micro_batches(layout: Layout, framework: Framework) -> list[int]:
-    if framework.microbatches_as_stages and layout.pp > 1:
+def _shards(model: Model, layout: Layout, framework: Framework) -> list[Shard]:
+    kinds = sorted(set(framework.shards))
+    if not can_share(model, layout):
+        return kinds[:1]
+    if framework.shards_hold_cp and layout.cp > 1:
+        kinds = [kind for kind in kinds if kind != Shard.DDP]
+    if layout.pp > 1 and Shard.ZERO1 in kinds:  # there, ZeRO-2 is ZeRO-1
+        kinds = [kind for kind in kinds if kind != Shard.ZERO2]
+    return kinds
+
+
+def _micro_batches(layout: Layout, framework: Framework, usual: bool) -> list[int]:
+    if usual and framework.microbatches_as_stages and layout.pp > 1:
         replica = int(layout.global_batch or 1) // int(layout.dp or 1)
         return [max(replica // int(layout.pp), 1)]
     return list(_MICRO_BATCHES)
+
+
+def _chunks(model: Model, layout: Layout, framework: Framework, usual: bool) -> list[int]:
+    """Numbers of virtual stages that cut the layers of a rank evenly."""
+    if layout.schedule not in (None, Schedule.INTERLEAVED):
+        return [1]
+    each = max(model.layers // int(layout.pp), 1)
+    counts = [count for count in range(1, each + 1) if each % count == 0]
+    if layout.schedule == Schedule.INTERLEAVED:
+        counts = [count for count in counts if count > 1] or [2]
+        known = framework.virtual_stages if usual else None
+        return [known] if known else counts
+    return counts
 
 
 def candidates(
@@ -53,48 +83,11 @@ def candidates(
     reasons: list[str] = []
     for chosen in product(*values.values()):
         update = dict(zip(values, chosen, strict=True))
-        if "virtual_stages" in update:
-            several = update["virtual_stages"] > 1
-            plain = layout.schedule in (Schedule.ONE_F_ONE_B, Schedule.INTERLEAVED)
-            if several and not plain:
-                continue
-            update["schedule"] = Schedule.INTERLEAVED if several else layout.schedule
+        if "virtual_stages" in update and is_open(layout, "schedule"):
+            woven = update["virtual_stages"] > 1
+            update["schedule"] = Schedule.INTERLEAVED if woven else Schedule.ONE_F_ONE_B
         one = layout.model_copy(update=update)
-        broken = broken_rules(model, one, seq, gpus)
+        broken = broken_rules(model, one.plain(), seq, gpus)
         reasons += [reason for _, reason in broken]
         found += [] if broken else [one]
     return found, reasons
-
-
-def least_recomputing(
-    layouts: Sequence[Layout], memory: Sequence[float], size_bytes: float
-) -> list[Layout]:
-    """`layouts` without those that recompute more than another one that fits and is else equal.
-
-    Recomputation only ever costs time, so the fastest is still among them.
-    """
-    least: dict[tuple[int, int], Recompute] = {}
-    for layout, used in zip(layouts, memory, strict=True):
-        key = (int(layout.micro_batch), int(layout.virtual_stages))
-        if used <= size_bytes * MEMORY_DOUBT:
-            least[key] = min(least.get(key, layout.recompute), layout.recompute)
-    return [
-        layout
-        for layout in layouts
-        if layout.recompute
-        <= least.get((int(layout.micro_batch), int(layout.virtual_stages)), Recompute.FULL)
-    ]
-
-
-def likeliest(seconds: Sequence[float], memory: Sequence[float], size_bytes: float) -> int:
-    """Index of the fastest candidate that fits; of the smallest if none does."""
-    fitting = [i for i, used in enumerate(memory) if used <= size_bytes * MEMORY_DOUBT]
-    if fitting:
-        return min(fitting, key=lambda i: seconds[i])
-    return min(range(len(memory)), key=lambda i: memory[i])
-
-
-def _chunks(layers: int, stages: int) -> Iterator[int]:
-    """Numbers of virtual stages that cut the layers of a rank evenly."""
-    each = max(layers // stages, 1)
-    return (count for count in range(1, each + 1) if each % count == 0)

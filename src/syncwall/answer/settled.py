@@ -1,75 +1,142 @@
-"""A user's run in which nothing is open any more.
+"""A run in which nothing is open any more, and what was chosen for it.
 
-Holds `settled`. What the user left open takes its likeliest value and is reported, so that the
-answer can list it and widen its interval.
+Holds `settle`, `Settled`, `Chosen` and `ways`. Whoever tunes a run takes the fastest that fits,
+shares out and recomputes no more than it must, and leaves the rest to the framework: so do we.
 """
 
-from syncwall.answer.many import evaluated, likeliest_of
-from syncwall.answer.open_fields import candidates, choices, least_recomputing
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from syncwall.answer.many import evaluated, memory_of
+from syncwall.answer.open_fields import CHOSEN, candidates, choices
+from syncwall.answer.pricing import Pricing
 from syncwall.cost.software import framework
 from syncwall.describe import Layout, Run
-from syncwall.describe.choice import Choice, Dtype
-from syncwall.describe.framework_switches import switches
-from syncwall.describe.layout import Recompute, Schedule
-from syncwall.work.memory import step_memory
+from syncwall.describe.base import is_open
+from syncwall.describe.choice import text_of
+from syncwall.describe.framework import Framework
+from syncwall.describe.framework_switches import with_switches
+from syncwall.describe.layout import PLAIN, Recompute, Schedule
+from syncwall.describe.rules import can_share
+from syncwall.work.memory import fits
 
-_CHOSEN = ("micro_batch", "virtual_stages", "recompute")
-"""Fields of a layout that are chosen by time and memory."""
+FASTEST = "the fastest that fits"
+SMALLEST = "nothing fits: the least memory"
 
 
-def settled(run: Run) -> tuple[Run, dict[str, str]]:
-    """`run` with its open fields filled in, and what they were taken to be."""
-    left = _left_open(run)
-    run = _as_its_framework(run)
-    family = framework(run.software.framework)
-    if family.recompute is Recompute.NONE:  # usual, but a user wants to know what would fit
-        family = family.model_copy(update={"recompute": None})
-    chosen = [name for name in left if name in _CHOSEN]
-    values = choices(run.model, run.layout, chosen, family)
-    layouts, _ = candidates(run.model, run.layout, run.seq, run.gpus, values)
-    size = run.cluster.device.memory.size_bytes
-    layouts = least_recomputing(layouts, [_bytes(run, one) for one in layouts], size)
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """A value for a field that nobody stated."""
+
+    field: str
+    value: str
+    """As a run file would write it."""
+    why: str
+    follows: bool = False
+    """True if it only follows from the framework, so that it is no guess of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """A complete run."""
+
+    run: Run
+    asked: Run
+    """As it was stated."""
+    chosen: tuple[Chosen, ...] = ()
+
+    @property
+    def guessed(self) -> dict[str, str]:
+        """What was left open and had to be guessed, with the value taken."""
+        return {one.field: one.value for one in self.chosen if not one.follows}
+
+
+def settle(run: Run, pricing: Pricing) -> Settled:
+    """`run` with a value for every open field: the one that is fastest at this `pricing`.
+
+    Nothing fits only if no way to fill in what is open does.
+    """
+    layouts, why = ways(run)
+    layout = layouts[0]
     if len(layouts) > 1:
-        found = evaluated(run.model, run.cluster, layouts, run.seq, run.software)
-        layouts = [likeliest_of(found, size).layout]
-    if layouts:
-        run = run.model_copy(update={"layout": layouts[0]})
-    return run, {name: _value(run, name) for name in left}
+        found = evaluated(pricing, run.model, run.cluster, layouts, run.seq)
+        layout = min(found, key=lambda one: one.step_s).layout
+    done = with_layout(run, layout)
+    return Settled(done, run, tuple(_chosen(run, done, why)))
 
 
-def _as_its_framework(run: Run) -> Run:
-    """`run` with the switches of the framework that it names, where it states none itself."""
-    if "framework" not in run.software.model_fields_set:
-        return run
-    usual = switches(framework(run.software.framework), run.software.date, run.layout.shard)
-    stated = run.layout.model_fields_set
-    update = {name: value for name, value in usual.items() if name not in stated}
-    if run.layout.precision is Dtype.FP16:
-        update.pop("gradient_dtype", None)
-    return run.model_copy(update={"layout": run.layout.model_copy(update=update)})
+def with_layout(run: Run, layout: Layout) -> Run:
+    """`run` in a layout with nothing open, and with the framework that it is taken to use."""
+    family = framework(run.software.framework)
+    software = run.software.model_copy(update={"framework": family.name})
+    return run.model_copy(update={"layout": layout, "software": software})
 
 
-def _bytes(run: Run, layout: Layout) -> float:
-    return float(step_memory(run.model, layout, run.seq).total)
+def ways(run: Run) -> tuple[list[Layout], str]:
+    """Layouts with nothing open that `run` may mean, of which the fastest is meant, and why.
+
+    All fit, or it is the one that needs the least memory.
+    """
+    family = framework(run.software.framework)
+    left = [name for name in CHOSEN if is_open(run.layout, name)]
+    if not left:
+        return [_completed(run.layout, family, run)], ""
+    lenient = family
+    if family.recompute is Recompute.NONE:  # usual, but a user wants to know what would fit
+        lenient = family.model_copy(update={"recompute": None})
+    for usual in (True, False):
+        values = choices(run.model, run.layout, left, lenient, usual=usual)
+        found, _ = candidates(run.model, run.layout, run.seq, run.gpus, values)
+        layouts = [_completed(one, family, run) for one in found]
+        memory = memory_of(run.model, layouts, run.seq)
+        fitting = [i for i, used in enumerate(memory) if fits(used, run.cluster.device)]
+        if fitting:
+            several = [layouts[i] for i in fitting]
+            return _least(_least(several, "recompute", "shard"), "shard", "recompute"), FASTEST
+    if not layouts:  # the plain one was checked when the run was made
+        return [_completed(run.layout, family, run)], SMALLEST
+    return [layouts[min(range(len(layouts)), key=lambda i: memory[i])]], SMALLEST
 
 
-def _left_open(run: Run) -> list[str]:
-    """Names of the fields that matter and that nobody stated."""
-    layout, software = run.layout, run.software
-    pinned = layout.model_fields_set
-    one_pass = layout.microbatches == 1 and "micro_batch" not in pinned
-    open_here = [name for name in _CHOSEN if name not in pinned]
-    woven = layout.pp > 1 and not ("schedule" in pinned and layout.schedule != Schedule.INTERLEAVED)
-    if not woven and "virtual_stages" in open_here:
-        open_here.remove("virtual_stages")  # a schedule that was stated has one chunk a rank
-    if one_pass and "micro_batch" in open_here:
-        open_here.remove("micro_batch")  # the batch itself was left open: one sequence each
-    open_here += ["precision"] if "precision" not in pinned else []
-    return open_here + [f for f in ("framework", "date") if f not in software.model_fields_set]
+def _completed(layout: Layout, family: Framework, run: Run) -> Layout:
+    shard = layout.plain().shard  # several switches depend on it
+    known = layout.model_copy(update={"shard": shard})
+    return with_switches(known, family, run.software.date).plain()
 
 
-def _value(run: Run, name: str) -> str:
-    if name in ("framework", "date"):
-        return str(getattr(run.software, name) or "newest")
-    value = getattr(run.layout, name)
-    return value.text if isinstance(value, Choice) else str(value)
+def _least(layouts: Sequence[Layout], name: str, other: str) -> list[Layout]:
+    """Of layouts that differ in `name` only, the one with the least of it.
+
+    Nobody shares out or recomputes for nothing.
+    """
+    best: dict[tuple[object, ...], Layout] = {}
+    for one in layouts:
+        key = (one.micro_batch, one.virtual_stages, getattr(one, other))
+        before = best.get(key)
+        if before is None or getattr(one, name) < getattr(before, name):
+            best[key] = one
+    return list(best.values())
+
+
+def _chosen(asked: Run, done: Run, why: str) -> Iterator[Chosen]:
+    """What of `asked` was open and matters."""
+    layout = done.layout
+    matters = {
+        "shard": bool(can_share(done.model, layout)),
+        "micro_batch": int(layout.global_batch or 1) > int(layout.dp or 1),
+        "virtual_stages": layout.pp > 1 and asked.layout.schedule in (None, Schedule.INTERLEAVED),
+        "schedule": False,  # said by the virtual stages
+    }
+    for name in CHOSEN:
+        if is_open(asked.layout, name) and matters.get(name, True):
+            yield Chosen(name, text_of(getattr(layout, name)), why)
+    if is_open(asked.layout, "precision"):
+        yield Chosen("precision", text_of(layout.precision), "usual")
+    name = str(done.software.framework)
+    if is_open(asked.software, "framework"):
+        yield Chosen("framework", name, "most published runs of many GPUs use it")
+    if asked.software.date is None:
+        yield Chosen("date", "newest", "nobody said")
+    for field in PLAIN:
+        if field not in (*CHOSEN, "precision") and is_open(asked.layout, field):
+            yield Chosen(field, text_of(getattr(layout, field)), f"as {name} does", follows=True)

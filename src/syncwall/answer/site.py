@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import exp, log, sqrt
 
-from syncwall.answer.traits import Traits, distance
+from syncwall.answer.traits import Traits, site_distances
 
 BETWEEN_SITES = 0.08
 """Deviation of ln(measured / predicted) between sites."""
@@ -51,7 +51,7 @@ class Site:
 
     def seen_from(self, traits: Traits) -> "Site":
         """The same site as far as it concerns a run with `traits`."""
-        return replace(self, distances=tuple(distance(one, traits) for one in self.known))
+        return replace(self, distances=tuple(site_distances(self.known, traits).tolist()))
 
     @property
     def bias(self) -> float:

@@ -18,6 +18,7 @@ from syncwall.timeline.segments import segments
 from syncwall.timeline.step import reduction_window
 from syncwall.timeline.streams import Clock
 from syncwall.work.block import Block, Phase, Stream, What
+from syncwall.work.operations import Group
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,7 @@ def _leave_earlier(clock: Clock, before: Clock, prediction: Prediction) -> float
     """Let gradients leave beside other micro batches, as `timeline.step` does; seconds gained."""
     assert clock.record is not None
     work, prices = prediction.work, prediction.prices
-    window = float(reduction_window(prediction.run.layout, work.microbatches))
+    window = float(reduction_window(work))
     if window <= 0:
         return 0.0
     before.record = None
@@ -84,7 +85,7 @@ def _leave_earlier(clock: Clock, before: Clock, prediction: Prediction) -> float
     for block in work.stages[-1].backward:
         before.run(segments(block, prices), block.rounds)
     late = float(clock.free[Stream.REDUCE])
-    clock.hurry(Stream.REDUCE, (before.free[Stream.COMPUTE] - begun) * window)
+    clock.hurry(Stream.REDUCE, (before.go_on() - begun) * window)
     earlier_s = late - float(clock.free[Stream.REDUCE])
     clock.record.moved(Stream.REDUCE, earlier_s)
     return earlier_s
@@ -139,6 +140,9 @@ def facts(what: What) -> dict[str, Any]:
     """FLOP, bytes and dimensions of an operation, as plain data."""
     named = [field.name for field in fields(what)] + ["flops", "hbm_bytes"]
     values = {name: getattr(what, name, None) for name in named}
+    group = values.pop("group", None)
+    if isinstance(group, Group):
+        values |= {field.name: getattr(group, field.name) for field in fields(group)}
     return {
         name: value if isinstance(value, str | bool) else float(value)
         for name, value in values.items()

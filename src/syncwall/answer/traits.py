@@ -1,7 +1,6 @@
 """What makes two runs alike.
 
-Holds `Traits`, `scale_of`, `distances` (of many runs to one), `distance` (of two) and
-`distances_among`.
+Holds `Traits`, `scale_of`, `distances` (of many runs to one) and `site_distances`.
 """
 
 from collections.abc import Sequence
@@ -13,6 +12,7 @@ import numpy as np
 
 from syncwall.cost.calibration import calibration
 from syncwall.describe import Cluster, Layout, Model, Software
+from syncwall.describe.software import USUAL_FRAMEWORK
 
 DIFFER = {"architecture": 1.0, "precision": 0.7, "experts": 1.0, "framework": 0.7, "frozen": 1.0}
 USED = {"tp": 0.4, "pp": 0.5, "cp": 0.6, "ep": 0.4, "fsdp": 0.5}
@@ -46,7 +46,7 @@ class Traits:
         return cls(
             cluster.device.architecture.split("-")[0],
             bits,
-            software.framework,
+            software.framework or USUAL_FRAMEWORK,
             model.moe is not None,
             layout.frozen,
             calibration(cluster.device).device is not None,
@@ -69,14 +69,12 @@ def distances(words: dict[str, Any], used: Any, scale: Any, traits: Traits) -> A
     return np.sqrt(squares + ((used != np.array(traits.used)) * costs).sum(axis=1))
 
 
-def distance(one: Traits, other: Traits) -> float:
-    """Distance of two runs."""
-    words = {name: np.array([str(getattr(one, name))]) for name in DIFFER}
-    return float(distances(words, np.array([one.used]), np.array([one.scale]), other)[0])
+def site_distances(runs: Sequence[Traits], other: Traits) -> Any:
+    """How far `runs` of a site are from another one in what they train on what machine.
 
-
-def distances_among(runs: Sequence[Traits]) -> Any:
-    """Distance of every run to every other, as a square array."""
+    The layout and the number of GPUs do not count: whoever knows one run of a site knows as much of
+    it in every other layout, so that no layout looks better for being unknown.
+    """
     words = {name: np.array([str(getattr(one, name)) for one in runs]) for name in DIFFER}
-    used, scale = np.array([one.used for one in runs]), np.array([one.scale for one in runs])
-    return np.array([distances(words, used, scale, one) for one in runs])
+    scale = np.array([(other.scale[0], *one.scale[1:]) for one in runs])
+    return distances(words, np.array([other.used] * len(runs)), scale, other)

@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import Final
 
 from syncwall import __version__
-from syncwall.problems import InputError, did_you_mean
+from syncwall.problems import InputError, known_are
 
 VERBS: Final = {
     "predict": "how long a training step takes, where the time goes, what to change",
@@ -72,8 +72,7 @@ def _run(words: list[str]) -> int:
 def _refuse_unknown(word: str, known: Mapping[str, str], said: str) -> None:
     """Refuse a word that is not `known`, with the nearest one."""
     if word not in known:
-        hint = did_you_mean(word, known) or f"; known are {', '.join(known)}"
-        raise InputError.of(f"{said}{hint}")
+        raise InputError.of(f"{said}{known_are(word, known)}")
 
 
 def call(verb: str, arguments: Sequence[str]) -> int:

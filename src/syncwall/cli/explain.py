@@ -45,7 +45,7 @@ def explain(  # noqa: PLR0913, PLR0917 - the flags of the verb
     from syncwall.explain.answer import Question
     from syncwall.explain.answer import explain as answer
     from syncwall.show.explanation import explanation_page, explanation_record, is_bad
-    from syncwall.show.terminal import print_json, print_page
+    from syncwall.show.headed import print_answer
 
     with searched_first(catalogue), bar("reading") as progress:
         question = Question(
@@ -56,8 +56,5 @@ def explain(  # noqa: PLR0913, PLR0917 - the flags of the verb
             store=store,
         )
         found = answer(files, question, against=against, progress=progress)
-    if json:
-        print_json(explanation_record(found))
-    else:
-        print_page(explanation_page(found))
+    print_answer(found, as_json=json, page=explanation_page, record=explanation_record)
     return 1 if is_bad(found) else 0

@@ -31,7 +31,7 @@ def report(
     from syncwall.documents import write_whole
     from syncwall.show.report.answered import answered
     from syncwall.show.report.article import article
-    from syncwall.show.report.markdown import markdown as written_as_markdown
+    from syncwall.show.report.page import markdown as written_as_markdown
     from syncwall.show.report.page import page
     from syncwall.show.report.stated import Stated, read_any
 

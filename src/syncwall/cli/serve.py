@@ -32,8 +32,7 @@ def serve(
         browser: Open the page in the browser.
     """
     try:
-        from syncwall.web.application import LOOPBACK, Options
-        from syncwall.web.server import served
+        from syncwall.web.application import LOOPBACK, Options, served
     except ImportError as error:
         raise InputError.of(f"{error.name} is missing: pip install 'syncwall[web]'") from None
     is_local = host in LOOPBACK

@@ -3,36 +3,17 @@
 Holds `show`.
 """
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import tyro
 
 from syncwall.problems import InputError
 
-if TYPE_CHECKING:
-    from syncwall.describe.base import Description
-
 What = Literal[
-    "devices",
-    "links",
-    "clusters",
-    "models",
-    "prices",
-    "frameworks",
-    "switches",
-    "failures",
-    "device",
-    "link",
-    "cluster",
-    "model",
-    "price",
-    "framework",
-    "switch",
-    "failure",
-    "run",
-]
+    "devices", "links", "clusters", "models", "prices", "frameworks", "switches", "failures",
+    "device", "link", "cluster", "model", "price", "framework", "switch", "failure", "run",
+]  # fmt: skip
 
 
 def show(
@@ -80,27 +61,17 @@ def _list(what: str, json: bool) -> int:
 
 
 def _one(what: str, name: str, json: bool) -> int:
+    from syncwall.catalogue import Kind
     from syncwall.describe import lookup
     from syncwall.show.record import record
     from syncwall.show.sheet import sheet
 
-    readers: dict[str, Callable[[str], Description]] = {
-        "device": lookup.device,
-        "link": lookup.link,
-        "cluster": lookup.cluster,
-        "model": lookup.model,
-        "price": lookup.price_list,
-        "framework": lookup.framework,
-        "switch": lookup.switch,
-        "failure": lookup.failure_rates,
-        "run": lookup.run,
-    }
-    entry = readers[what](name)
+    entry = lookup.run(name) if what == "run" else lookup.READERS[Kind(what)](name)
     _print(record(entry) if json else sheet(entry), json)
     return 0
 
 
 def _print(thing: Any, json: bool) -> None:
-    from syncwall.show.terminal import print_json, print_page
+    from syncwall.show.headed import print_json, print_page
 
     (print_json if json else print_page)(thing)

@@ -4,14 +4,11 @@ Holds `validate`.
 """
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import tyro
 
 from syncwall.problems import InputError
-
-if TYPE_CHECKING:
-    pass
 
 
 def validate(
@@ -36,9 +33,8 @@ def validate(
     from syncwall.catalogue import directories, searched_first
     from syncwall.cli.progress import bar
     from syncwall.documents import write_whole
-    from syncwall.show.scatter import scatter_page
-    from syncwall.show.terminal import print_json, print_page
-    from syncwall.show.validation import validation_page
+    from syncwall.show.headed import print_json, print_page
+    from syncwall.show.validation import scatter_page, validation_page
     from syncwall.validate.report import validate as validated
 
     if worst < 0:

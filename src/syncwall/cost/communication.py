@@ -1,7 +1,7 @@
 """Seconds of communication on a machine.
 
 Holds `Network`, the interface that prices collectives and transfers, `NcclNetwork`, its closed
-form: NCCL's own model on the paths of the layout, corrected by what machines really reach,
+form: NCCL's own model on the paths of the groups, corrected by what machines really reach,
 `nic_reached` and `merged_share`.
 """
 
@@ -10,14 +10,17 @@ from typing import Protocol
 import numpy as np
 
 from syncwall.cost.calibration import NetworkFit
-from syncwall.cost.nccl import GENERATIONS, Choices, Graph, Group, Tuner, constants
-from syncwall.cost.path import Path, paths
+from syncwall.cost.nccl import GENERATIONS, Choices, Graph, Tuner, constants
+from syncwall.cost.nccl import Group as Ranks
+from syncwall.cost.path import Path, path
 from syncwall.cost.reached import Terms, across, either, inside, transport
-from syncwall.describe import Cluster, Layout
+from syncwall.describe import Cluster
 from syncwall.work.number import Number, least
-from syncwall.work.operations import Collective, CollectiveKind, Transfer
+from syncwall.work.operations import Collective, CollectiveKind, Group, Transfer
 
 _GENERATION = {"volta": 0, "ampere": 1, "ada": 1, "hopper": 2, "blackwell": 3}
+_NEAREST = _GENERATION["hopper"]
+"""Whose constants an architecture takes that NCCL has none for; the answer says so."""
 _CHANNEL_BYTES_PER_S = 45e9
 """Most that NCCL sends over one channel between nodes."""
 _ALL_TO_ALL_US = 8.0
@@ -41,25 +44,20 @@ class Network(Protocol):
 
 
 class NcclNetwork:
-    """NCCL on the paths of one layout (or of arrays of layouts).
+    """NCCL on one machine.
 
     `alone` prices collectives as benchmarks time them: nothing else uses the NICs. `latency` is a
     factor on what does not depend on the size, between scale-up domains.
     """
 
     def __init__(
-        self, layout: Layout, cluster: Cluster, fit: NetworkFit, *, alone: bool = False,
-        latency: Number = 1.0,
-    ) -> None:  # fmt: skip
+        self, cluster: Cluster, fit: NetworkFit, *, alone: bool = False, latency: Number = 1.0
+    ) -> None:
         self._cluster = cluster
         self._fit = fit
         self._latency = latency
-        self._paths = paths(layout, cluster)
-        number = next(
-            (n for name, n in _GENERATION.items() if cluster.device.architecture.startswith(name)),
-            2,
-        )
-        self._number = number
+        known = nccl_generation(cluster.device.architecture)
+        number = self._number = _NEAREST if known is None else known
         nics = cluster.node.nics
         self._transport = nics.transport if nics else "rdma"
         self._wires = transport(nics)
@@ -69,26 +67,27 @@ class NcclNetwork:
             measured or self._wires.rate if self._alone else nic_reached(cluster, fit)
         )
         self._tuner = Tuner(GENERATIONS[number])
-        self._graphs: dict[str, Graph] = {}
-        self._terms: dict[tuple[str, str], Terms] = {}
-        self._known: dict[tuple[str, str, int, int, int], tuple[Collective, Number]] = {}
+        self._paths: dict[Group, Path] = {}
+        self._graphs: dict[Group, Graph] = {}
+        self._terms: dict[tuple[str, Group], Terms] = {}
+        self._known: dict[tuple[str, Group, int, int, int], tuple[Collective, Number]] = {}
 
     def collective_seconds(self, collective: Collective) -> Number:
         """NCCL's fastest choice; zero for one rank or no bytes."""
         if isinstance(collective.bytes, float) and not collective.bytes:
             return 0.0
-        key = (collective.kind, collective.axis, id(collective.bytes), id(collective.calls),
-               collective.copies)  # fmt: skip
+        key = (collective.kind, collective.group, id(collective.bytes), id(collective.calls),
+               id(collective.copies))  # fmt: skip
         if key not in self._known:  # keeps the operands alive, so that no id is used again
             self._known[key] = (collective, self._seconds(collective))
         seconds = self._known[key][1]
         return seconds if _is_one(collective.share) else seconds * collective.share
 
     def _seconds(self, collective: Collective) -> Number:
-        path, kind = self._paths[collective.axis], collective.kind
+        path, kind = self.path(collective.group), collective.kind
         several = not _is_one(collective.calls)
         size = collective.bytes / collective.calls if several else collective.bytes
-        if collective.copies > 1:
+        if np.any(collective.copies > 1):
             size = size * merged_share(path.domains, collective.copies)
         real = (size > 0) & (path.ranks > 1)
         if not np.any(real):
@@ -96,7 +95,7 @@ class NcclNetwork:
         if self._transport == "gloo":
             once = self._gloo(kind, size, path)
         else:
-            graph, terms = self._terms_of(kind, collective.axis)
+            graph, terms = self._terms_of(kind, collective.group)
             once = terms.seconds(size, self.factors(kind, size, path, graph))
             if several:  # one after the other keeps pipelines filled
                 once = once - terms.ramp_s(size) * (1.0 - 1.0 / collective.calls)
@@ -104,7 +103,7 @@ class NcclNetwork:
 
     def transfer_seconds(self, transfer: Transfer) -> Number:
         """A message to the next stage, over NVLink or the NIC."""
-        path = self._paths["pp"]
+        path = self.path(transfer.group)
         _, raw = self._scale_up_as_nccl_counts(2.0)
         near = np.maximum(raw * self._fit.all_to_all.rate, 1.0)
         far = path.nic_bytes_per_s_per_gpu * self._reached_of_nics
@@ -141,29 +140,35 @@ class NcclNetwork:
         domain = self._cluster.scale_up
         return bool(domain and domain.in_switch_reduction)
 
-    def _terms_of(self, kind: CollectiveKind, axis: str) -> tuple[Graph, Terms]:
-        """Graph of an axis, and what a collective on it takes."""
-        if axis not in self._graphs:
-            self._graphs[axis] = self.graph(self._paths[axis])
-        if (kind, axis) not in self._terms:
-            self._terms[kind, axis] = self._made(kind, axis)
-        return self._graphs[axis], self._terms[kind, axis]
+    def path(self, group: Group) -> Path:
+        """Where the ranks of `group` stand on this machine."""
+        if group not in self._paths:
+            self._paths[group] = path(group, self._cluster)
+        return self._paths[group]
+
+    def _terms_of(self, kind: CollectiveKind, group: Group) -> tuple[Graph, Terms]:
+        """Graph of a group, and what a collective in it takes."""
+        if group not in self._graphs:
+            self._graphs[group] = self.graph(self.path(group))
+        if (kind, group) not in self._terms:
+            self._terms[kind, group] = self._made(kind, group)
+        return self._graphs[group], self._terms[kind, group]
 
     def factors_and_terms(
-        self, kind: CollectiveKind, size: Number, axis: str
+        self, kind: CollectiveKind, size: Number, group: Group
     ) -> tuple[Choices, Terms]:
-        """NCCL's factors for a size, and what a collective on an axis takes in each way."""
-        graph, terms = self._terms_of(kind, axis)
-        return self.factors(kind, size, self._paths[axis], graph), terms
+        """NCCL's factors for a size, and what a collective in a group takes in each way."""
+        graph, terms = self._terms_of(kind, group)
+        return self.factors(kind, size, self.path(group), graph), terms
 
-    def _made(self, kind: CollectiveKind, axis: str) -> Terms:
-        path = self._paths[axis]
-        group, far = Group(path.ranks, path.domains), path.domains > 1
-        choices = self.choices(kind, path, self._graphs[axis])
+    def _made(self, kind: CollectiveKind, group: Group) -> Terms:
+        path = self.path(group)
+        ranks, far = Ranks(path.ranks, path.domains), path.domains > 1
+        choices = self.choices(kind, path, self._graphs[group])
         if not np.any(far):
             return inside(kind, choices, path.ranks, self._fit.of(kind))
         several = self._all_to_all_across(path) if kind == "all-to-all" else across(
-            kind, choices, group, self._wires, self._reached(group), alone=self._alone
+            kind, choices, ranks, self._wires, self._reached(ranks), alone=self._alone
         )  # fmt: skip
         if not _is_one(self._latency):
             several = several.delayed(self._latency)
@@ -177,7 +182,7 @@ class NcclNetwork:
         It has no model of an all-to-all, in which each rank sends to all others of its domain.
         """
         if kind != "all-to-all":
-            return self._tuner.candidates(kind, Group(path.ranks, path.domains), graph)
+            return self._tuner.candidates(kind, Ranks(path.ranks, path.domains), graph)
         within = path.ranks_in_domain
         _, raw = self._scale_up_as_nccl_counts(within)
         sent = np.maximum(within - 1.0, 1e-9) / path.ranks
@@ -185,9 +190,9 @@ class NcclNetwork:
 
     def factors(self, kind: CollectiveKind, size: Number, path: Path, graph: Graph) -> Choices:
         """Factors on latency and rate of these ways that depend on the size."""
-        return self._tuner.by_size(kind, size, Group(path.ranks, path.domains), graph, smooth=True)
+        return self._tuner.by_size(kind, size, Ranks(path.ranks, path.domains), graph, smooth=True)
 
-    def _reached(self, group: Group) -> Number:
+    def _reached(self, group: Ranks) -> Number:
         """Share of the NICs' line rate."""
         lost = 0.0 if self._alone else self._fit.nic_per_doubling * np.log2(group.nodes)
         return np.maximum(0.3, self._reached_of_nics - lost)
@@ -227,7 +232,13 @@ class NcclNetwork:
         return True, rate * constants()["nvlink_gb_per_s"][self._number] / nominal + 0.0 * ranks
 
 
-def merged_share(domains: Number, copies: int) -> Number:
+def nccl_generation(architecture: str) -> int | None:
+    """NCCL's number of a GPU architecture; None if NCCL has no constants for it."""
+    known = _GENERATION.items()
+    return next((number for name, number in known if architecture.startswith(name)), None)
+
+
+def merged_share(domains: Number, copies: Number) -> Number:
     """What is left to send when copies of an element for the same domain cross once.
 
     The expected number of different domains among `copies` random ones; all of them inside one

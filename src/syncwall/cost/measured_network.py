@@ -1,4 +1,4 @@
-"""Communication priced by what collectives took on the very machine.
+"""Communication priced by what collectives took on the machine itself.
 
 Holds `MeasuredNetwork`.
 """
@@ -7,39 +7,51 @@ import numpy as np
 
 from syncwall.cost.communication import Network
 from syncwall.cost.measured import CollectiveTable
-from syncwall.cost.path import paths
-from syncwall.describe import Cluster, Layout
+from syncwall.cost.path import path
+from syncwall.describe import Cluster
 from syncwall.work.number import Number
 from syncwall.work.operations import Collective, Transfer
 
 
 class MeasuredNetwork:
-    """Measured tables for groups that stand as the measured ones did; `otherwise` for the rest."""
+    """Measured tables for groups that stand as the measured ones did; `otherwise` for the rest.
+
+    `today` is `otherwise` on the wires that were measured: if they are no longer the same, measured
+    times change as the formulas' do.
+    """
 
     def __init__(
         self,
         tables: tuple[CollectiveTable, ...],
-        layout: Layout,
         cluster: Cluster,
         otherwise: Network,
+        today: Network,
     ) -> None:
         self._tables = tables
-        self._paths = paths(layout, cluster)
+        self._cluster = cluster
         self._otherwise = otherwise
+        self._today = today
 
     def collective_seconds(self, collective: Collective) -> Number:
         """Time of all calls; zero for one rank or no bytes."""
-        found = self._otherwise.collective_seconds(collective)
-        path = self._paths[collective.axis]
+        found = formula = self._otherwise.collective_seconds(collective)
+        where = path(collective.group, self._cluster)
         size = collective.bytes / collective.calls
         for table in self._tables:
             if table.kind == collective.kind:
-                same = (path.ranks == table.ranks) & (path.nodes == table.nodes) & (size > 0)
+                same = (where.ranks == table.ranks) & (where.nodes == table.nodes) & (size > 0)
                 if np.any(same):
                     all_s = table.seconds(size) * collective.calls * collective.share
-                    found = np.where(same, all_s, found)
+                    found = np.where(same, all_s * self._changed(collective, formula), found)
         return found
 
     def transfer_seconds(self, transfer: Transfer) -> Number:
         """A message to the next stage."""
         return self._otherwise.transfer_seconds(transfer)
+
+    def _changed(self, collective: Collective, formula_s: Number) -> Number:
+        """Time on these wires over that on those that were measured."""
+        if self._today is self._otherwise:
+            return 1.0
+        before_s = self._today.collective_seconds(collective)
+        return np.where(before_s > 0, formula_s / np.maximum(before_s, 1e-300), 1.0)

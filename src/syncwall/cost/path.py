@@ -1,8 +1,8 @@
 """Where the ranks of a parallel axis stand on the machine.
 
-Holds `Path` (ranks, the scale-up domains they stand in, and the rate between domains) and `paths`.
-Ranks are numbered along the layout's `order`; all groups of an axis work at the same time, so every
-GPU has its share of the NICs and of the fabric.
+Holds `Path` (ranks, the scale-up domains they stand in, and the rate between domains), `path` of a
+group and `paths` of a layout. All groups of an axis work at the same time, so every GPU has its
+share of the NICs and of the fabric.
 """
 
 from dataclasses import dataclass, replace
@@ -10,8 +10,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from syncwall.describe import Cluster, Layout
+from syncwall.work.groups import groups
 from syncwall.work.number import Number
-from syncwall.work.operations import Axis
+from syncwall.work.operations import Axis, Group
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,45 +33,29 @@ class Path:
         return self.ranks / self.domains
 
 
-def paths(layout: Layout, cluster: Cluster) -> dict[Axis | str, Path]:
-    """The path of every axis of a resolved layout."""
-    assert layout.dp is not None, "the layout is resolved"
-    assert layout.shard_degree is not None
-    sizes: dict[str, Number] = {"tp": layout.tp, "cp": layout.cp, "pp": layout.pp, "dp": layout.dp}
-    strides: dict[str, Number] = {}
-    stride: Number = 1
-    for axis in layout.order:
-        if axis != "ep":
-            strides[axis] = stride
-            stride = stride * sizes[axis]
-    inner = np.minimum(strides["dp"], strides["cp"])
-    whole, degree = sizes["dp"] * layout.cp, layout.shard_degree
-    experts = layout.ep * layout.etp
-    spans: dict[str, tuple[Number, Number]] = {
-        "tp": (layout.tp, strides["tp"]),
-        "cp": (layout.cp, strides["cp"]),
-        "dp": (whole, inner),
-        "shard": (degree, inner),
-        "replica": (layout.replicas_of_shards, inner * degree),
-        "ep": (layout.ep, layout.etp),
-        "expert-shard": (layout.expert_dp, experts),
-        "expert-replica": (layout.expert_dp, experts),
-        "pp": (np.minimum(layout.pp, 2), strides["pp"]),  # one stage and the next
-    }
-    found = {axis: _path(size, stride, cluster) for axis, (size, stride) in spans.items()}
-    leaves = (layout.pp > 1) & (layout.pp * strides["pp"] > cluster.domain_gpus)
-    slowest = np.where(leaves, 2, found["pp"].domains)  # the pair that sets the pace
-    return {**found, "pp": replace(found["pp"], domains=slowest)}
-
-
-def _path(ranks: Number, stride: Number, cluster: Cluster) -> Path:
-    """A group of `ranks` ranks, each `stride` ranks from the next."""
-    within = np.clip(cluster.domain_gpus // np.maximum(stride, 1), 1, ranks)
+def path(group: Group, cluster: Cluster) -> Path:
+    """Where the ranks of `group` stand, each `stride` ranks from the next."""
+    if group.axis == "pp":
+        return _between_stages(group, cluster)
+    ranks, apart = group.ranks, np.maximum(group.stride, 1)
+    within = np.clip(cluster.domain_gpus // apart, 1, ranks)
     domains = np.ceil(ranks / within)
-    reach = np.ceil(ranks * stride / cluster.gpus_per_node)
+    reach = np.ceil(ranks * group.stride / cluster.gpus_per_node)
     nic_bytes_per_s = cluster.nic_bytes_per_s_per_gpu / _oversubscription(cluster, reach)
-    nodes = np.ceil(ranks / np.clip(cluster.gpus_per_node // np.maximum(stride, 1), 1, ranks))
+    nodes = np.ceil(ranks / np.clip(cluster.gpus_per_node // apart, 1, ranks))
     return Path(ranks, domains, nodes, nic_bytes_per_s)
+
+
+def _between_stages(group: Group, cluster: Cluster) -> Path:
+    """One pipeline stage and the next; the slowest pair leaves its domain if any does."""
+    pair = path(Group("tp", np.minimum(group.ranks, 2), group.stride), cluster)
+    leaves = (group.ranks > 1) & (group.ranks * group.stride > cluster.domain_gpus)
+    return replace(pair, domains=np.where(leaves, 2, pair.domains))
+
+
+def paths(layout: Layout, cluster: Cluster) -> dict[Axis, Path]:
+    """The path of every axis of a resolved layout."""
+    return {axis: path(group, cluster) for axis, group in groups(layout).items()}
 
 
 def _oversubscription(cluster: Cluster, nodes: Number) -> Number:

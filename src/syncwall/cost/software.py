@@ -10,10 +10,11 @@ from functools import lru_cache
 
 from syncwall.catalogue import VARIABLE, Kind
 from syncwall.cost.calibration import Calibration
-from syncwall.describe import Cluster, Layout, Model
+from syncwall.describe import Cluster, Model
 from syncwall.describe.framework import AttentionKernel, Framework, Kernels, at
 from syncwall.describe.names import load
-from syncwall.describe.software import Software
+from syncwall.describe.software import USUAL_FRAMEWORK, Software
+from syncwall.work.block import Work
 from syncwall.work.number import Number, most
 
 ROW_SCALING = 0.77
@@ -21,9 +22,9 @@ ROW_SCALING = 0.77
 and 1.76 times bf16 on an H100 (aiconfigurator's kernels; dgxc-benchmarking's training runs)."""
 
 
-def framework(name: str) -> Framework:
-    """The framework called `name`."""
-    return _framework(name, os.environ.get(VARIABLE, ""))
+def framework(name: str | None) -> Framework:
+    """The framework called `name`; the usual one if nobody names any."""
+    return _framework(name or USUAL_FRAMEWORK, os.environ.get(VARIABLE, ""))
 
 
 @lru_cache(maxsize=64)
@@ -69,17 +70,17 @@ class Setting:
         elementwise = fit.elementwise.model_copy(update={"traffic": self.framework.traffic})
         return fit.model_copy(update={"gemm": gemm, "elementwise": elementwise})
 
-    def host_s(self, layout: Layout, cluster: Cluster, eager: float) -> Number:
+    def host_s(self, work: Work, cluster: Cluster, eager: float) -> Number:
         """Host time to issue one operation; `eager` is the number of kernels it has without fusion
         over that with it.
         """
         if self.software.graphs == "full":
             return 0.0
-        host = self.framework.host
-        crossing = (layout.pp > 1) & (layout.gpus > cluster.gpus_per_node)
-        meeting = host.per_tensor_rank_s * layout.tp * (layout.tp > 1)
-        further = most(layout.tp / cluster.gpus_per_node - 1.0, 0.0)
+        host, ranks = self.framework.host, work.tensor_ranks
+        crossing = (work.pipeline.stages > 1) & (work.gpus > cluster.gpus_per_node)
+        meeting = host.per_tensor_rank_s * ranks * (ranks > 1)
+        further = most(ranks / cluster.gpus_per_node - 1.0, 0.0)
         each_s = host.pipelined_per_tensor_rank_s + host.pipelined_per_tensor_node_s * further
-        waiting: Number = each_s * layout.tp * crossing
+        waiting: Number = each_s * ranks * crossing
         issued = host.per_operation_s * (eager if self.kernels == "eager" else 1.0)
         return issued + meeting + waiting

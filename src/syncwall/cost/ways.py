@@ -9,7 +9,7 @@ import numpy as np
 
 from syncwall.cost.communication import NcclNetwork
 from syncwall.describe import Cluster
-from syncwall.work.operations import Axis, Collective, CollectiveKind
+from syncwall.work.operations import Collective, CollectiveKind, Group
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,16 +30,16 @@ class Way:
 
 
 def ways(
-    network: NcclNetwork, cluster: Cluster, kind: CollectiveKind, size: float, axis: Axis
+    network: NcclNetwork, cluster: Cluster, kind: CollectiveKind, size: float, group: Group
 ) -> list[Way]:
     """Every way that is possible for one call with `size` bytes, the fastest first."""
-    once = float(network.collective_seconds(Collective(kind, size, axis)))
+    once = float(network.collective_seconds(Collective(kind, size, group)))
     if once <= 0:
         return []
     nics = cluster.node.nics
     if nics is not None and nics.transport == "gloo":
         return [Way("Ring/Gloo", 0.0, once)]
-    factors, terms = network.factors_and_terms(kind, size, axis)
+    factors, terms = network.factors_and_terms(kind, size, group)
     ramp_s = float(terms.ramp_s(size))
     found = []
     for name, (latency_s, s_per_byte) in terms.choices.items():

@@ -1,18 +1,27 @@
 """What every description has in common: frozen, complete, and read with units.
 
-Holds `Description` (the base type), `Entry` (a description with a name and sources), and the field
-types for numbers: quantities such as `Bytes` and `BytesPerSecond`, and `Positive` for counts.
+Holds `Description` (the base type), `Entry` (a description with a name and sources), `Open` (a
+field that may be left open), and the field types for numbers: quantities such as `Bytes` and
+`BytesPerSecond`, and `Positive` for counts.
 
 A quantity is written as text with its unit ("400Gb/s"), or as a mapping with its origin
 ({value: 400Gb/s, trust: datasheet, source: ...}). A bare number is taken only from Python, where
-the field's name carries the unit; in a file it is refused.
+the field's name carries the unit; in a file only under that name (`rate_bytes_per_s`), as JSON
+output writes it.
 """
 
 import re
 from dataclasses import dataclass
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, ValidationInfo
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    ValidationInfo,
+    model_validator,
+)
 from pydantic_core import PydanticCustomError, core_schema
 
 from syncwall import units
@@ -20,6 +29,24 @@ from syncwall.describe.provenance import Count, Figure, Provenance, Trust
 from syncwall.documents import Document
 from syncwall.units import Dimension
 
+Stated = TypeVar("Stated")
+if TYPE_CHECKING:
+    Open = Annotated[Stated, "may be open"]
+else:
+
+    class Open:
+        """A field that may be open: `Open[int]` holds None until somebody states or settles it.
+
+        To type checkers it is an int, as it is to all code that prices a settled run.
+        """
+
+        def __class_getitem__(cls, stated: Any) -> Any:
+            """The type with None."""
+            return stated | None
+
+
+OPEN: Final[Any] = None
+"""The value of a field that nobody stated."""
 _ORIGIN_KEYS: Final = ("value", "trust", "source", "date", "note", "others")
 
 
@@ -30,6 +57,23 @@ class Description(BaseModel):
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _numbers_by_their_unit(cls, value: Any) -> Any:
+        """A bare number under a name that carries its unit, as JSON writes it, is in that unit."""
+        if not isinstance(value, dict):
+            return value
+        found = {}
+        for name, stated in value.items():
+            field = cls.model_fields.get(name)
+            if field is None or not field.alias:
+                continue
+            dimension = _dimension(field.annotation, *field.metadata)
+            if dimension is not None:
+                table = get_origin(field.annotation) is dict
+                found[name] = _in_unit(stated, dimension, table=table)
+        return {**value, **found}
 
 
 class Entry(Description):
@@ -124,6 +168,26 @@ NotNegative = Annotated[int, Whole(0)]
 Ratio = Annotated[float, Field(gt=0, le=1)]
 
 
+def _dimension(*parts: Any) -> Dimension | None:
+    """That of the quantity in an annotation or its metadata, which may be optional or a table."""
+    for part in parts:
+        if isinstance(part, Quantity):
+            return part.dimension
+        inner = _dimension(*get_args(part))
+        if inner is not None:
+            return inner
+    return None
+
+
+def _in_unit(stated: Any, dimension: Dimension, *, table: bool = False) -> Any:
+    """A bare number, or each one of a `table`, as a quantity in SI units; the rest as it is."""
+    if table and isinstance(stated, dict):
+        return {key: _in_unit(value, dimension) for key, value in stated.items()}
+    if type(stated) in (int, float) and 0 <= stated < float("inf"):
+        return Figure(stated, dimension, Provenance())
+    return stated
+
+
 def _in_file(info: ValidationInfo) -> bool:
     return bool(info.context and info.context.get("in_file"))
 
@@ -166,6 +230,11 @@ def _parsed(text: str, dimension: Dimension) -> float:
 
 def _error(message: str) -> PydanticCustomError:
     return PydanticCustomError("syncwall", "{message}", {"message": message})
+
+
+def is_open(description: Description, name: str) -> bool:
+    """True if nobody stated this field of `description`."""
+    return getattr(description, name) is None
 
 
 def faults(found: list[tuple[tuple[str, ...], str]]) -> PydanticCustomError:

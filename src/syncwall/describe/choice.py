@@ -1,6 +1,6 @@
 """Options that are words to people and small numbers to arrays.
 
-Holds `Choice` (an ordered option) and `Dtype` (a number format).
+Holds `Choice` (an ordered option), `Dtype` (a number format) and `text_of`.
 """
 
 from enum import IntEnum, StrEnum
@@ -56,6 +56,15 @@ def _text(name: str) -> str:
 
 def _spoken(name: str) -> str:
     return "".join(f" {c.lower()}" if c.isupper() else c for c in name).strip()
+
+
+def text_of(value: Any) -> str:
+    """The value of a field as a run file and a flag write it."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return (
+        f"[{', '.join(value)}]" if isinstance(value, tuple) else str(getattr(value, "text", value))
+    )
 
 
 class Dtype(StrEnum):

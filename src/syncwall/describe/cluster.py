@@ -1,17 +1,66 @@
 """Machines: GPUs in nodes, nodes on a fabric, and the domain in which GPUs talk at full speed.
 
 Holds `Nics`, `Node`, `ScaleUp` and `Cluster`. Sizes are those of the machine as built; how much of
-it a run uses is `Cluster.nodes` and `Cluster.gpus_per_node`.
+it a run uses is `Cluster.nodes` and `Cluster.gpus_per_node`. `Tier` and `Fabric`: the network
+between nodes, as tiers of switches. A tier says how far it reaches and how much of a NIC's rate is
+left when all nodes send through it at once.
 """
 
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from syncwall.describe.base import BytesPerSecond, Description, Entry, Positive, Ratio
 from syncwall.describe.device import Device
-from syncwall.describe.fabric import Fabric
 from syncwall.describe.names import DeviceRef
+
+
+def _ratio(value: Any) -> Any:
+    """Read "1:7" and "7:1" as 7: the sides are the rates down to the nodes and up."""
+    if isinstance(value, str) and value.count(":") == 1:
+        down, up = (float(side) for side in value.split(":"))
+        if min(down, up) <= 0:
+            raise ValueError("both sides must be above zero")
+        return max(down, up) / min(down, up)
+    return value
+
+
+class Tier(Description):
+    """One level of switches."""
+
+    name: str
+    """For example leaf, spine, core."""
+    nodes: Positive | None = None
+    """Nodes that reach each other without leaving this tier; None if that is all of them."""
+    oversubscription: Annotated[float, BeforeValidator(_ratio), Field(ge=1, le=1e6)] = 1.0
+    """Nodes' NIC rate over the rate left for each through this tier; 1 is non-blocking."""
+
+
+class Fabric(Description):
+    """A network of tiers, the nearest to the nodes first."""
+
+    rails: Positive = 1
+    """Separate leaf planes: NIC i of every node hangs on rail i; 1 if a node has one leaf."""
+    in_network_reduction: bool = False
+    """True if the switches can add numbers on the way (InfiniBand SHARP) and NCCL may use it."""
+    tiers: tuple[Tier, ...] = (Tier(name="switch"),)
+
+    @model_validator(mode="after")
+    def _tiers_grow(self) -> Self:
+        reach = [tier.nodes for tier in self.tiers]
+        if not reach:
+            raise ValueError("a fabric needs at least one tier")
+        if any(nodes is None for nodes in reach[:-1]):
+            raise ValueError("only the last tier may leave out `nodes`")
+        known = [nodes for nodes in reach if nodes is not None]
+        if sorted(set(known)) != known:
+            raise ValueError("tiers must reach more nodes one after the other")
+        return self
+
+    def reach(self) -> float:
+        """Nodes that the whole fabric connects; infinity if its last tier is open."""
+        last = self.tiers[-1].nodes
+        return float("inf") if last is None else float(last)
 
 
 class Nics(Description):
@@ -154,10 +203,16 @@ class Cluster(Entry):
 
     def using(self, nodes: int | None = None, gpus_per_node: int | None = None) -> "Cluster":
         """The same machine with another number of nodes, or of GPUs in each, in use."""
-        fields = {name: getattr(self, name) for name in self.model_fields_set}
-        fields["nodes"] = self.nodes if nodes is None else nodes
-        fields["gpus_per_node"] = self.gpus_per_node if gpus_per_node is None else gpus_per_node
-        return Cluster.model_validate(fields)
+        used = {
+            "nodes": self.nodes if nodes is None else nodes,
+            "gpus_per_node": self.gpus_per_node if gpus_per_node is None else gpus_per_node,
+        }
+        return Cluster.model_validate({**dict(self), **used})
+
+    def with_gpus(self, gpus: int) -> "Cluster":
+        """The same machine with `gpus` GPUs in use: part of a node, or whole nodes."""
+        each = min(gpus, self.gpus_per_node)
+        return self.using(nodes=-(-gpus // each), gpus_per_node=each)
 
 
 def _dealt_out(gpus: int, nics: int) -> tuple[tuple[int, ...], ...]:

@@ -11,7 +11,7 @@ from pydantic import Field, StringConstraints
 
 from syncwall.describe.base import Description, Entry, Positive, Seconds
 from syncwall.describe.choice import Dtype
-from syncwall.describe.layout import Recompute, Schedule, Shard
+from syncwall.describe.layout import ContextKind, Recompute, Schedule, Shard
 from syncwall.describe.provenance import Figure, Provenance
 from syncwall.units import Dimension
 
@@ -108,3 +108,20 @@ class Framework(Entry):
     """Pipeline schedules that it offers."""
     shards: tuple[Shard, ...] = (Shard.DDP, Shard.ZERO1, Shard.ZERO2, Shard.FSDP)
     """What it lets data-parallel ranks share out."""
+    recomputes: tuple[Recompute, ...] = (Recompute.NONE, Recompute.SELECTIVE, Recompute.FULL)
+    """What it lets the backward pass compute again."""
+    cp_kinds: tuple[ContextKind, ...] = tuple(ContextKind)
+    """How it lets ranks that share a sequence exchange keys and values, the usual way first."""
+    tp_needs_sp: bool = False
+    """It has no tensor parallelism without sequence parallelism."""
+    experts_need_sp: bool = False
+    """The same for models with experts only."""
+    needs: dict[str, str] = Field(default_factory=dict)
+    """Switches of a layout that it allows only together with another switch."""
+    shards_hold_cp: bool = False
+    """Ranks that share a sequence always share a copy of the state too: with cp there is neither
+    DDP nor a copy for fewer ranks."""
+    merged_ep: dict[Month, bool] = Field(default_factory=lambda: {"2000-01": False})
+    """It offers an exchange in which a token crosses the network once for each domain (DeepEP)."""
+    overlap_ep: dict[Month, bool] = Field(default_factory=lambda: {"2000-01": False})
+    """It offers to exchange the tokens of one micro batch beside the computation of another."""

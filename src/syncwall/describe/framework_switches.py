@@ -1,12 +1,14 @@
 """What a framework overlaps, and in what format it reduces, where a run does not say.
 
-Holds `switches`.
+Holds `switches` and `with_switches`.
 """
 
 from typing import Any
 
+from syncwall.describe.base import is_open
+from syncwall.describe.choice import Dtype
 from syncwall.describe.framework import Framework, Month, at
-from syncwall.describe.layout import Shard
+from syncwall.describe.layout import Layout, Shard
 
 
 def switches(family: Framework, date: Month | None, shard: Shard) -> dict[str, Any]:
@@ -25,3 +27,15 @@ def switches(family: Framework, date: Month | None, shard: Shard) -> dict[str, A
         return found
     found["overlap_gradients"] = found["overlap_gradients"] and family.overlap_sharded_gradients
     return found | {"gradient_dtype": family.gradient_dtype}
+
+
+def with_switches(layout: Layout, family: Framework, date: Month | None) -> Layout:
+    """`layout`, whose sharding is known, with the framework's choice where it states none."""
+    usual = switches(family, date, layout.shard)
+    update = {name: value for name, value in usual.items() if is_open(layout, name)}
+    if layout.precision is Dtype.FP16:
+        update.pop("gradient_dtype", None)
+    for switch, other in family.needs.items():
+        if update.get(switch) and not update.get(other, getattr(layout, other)):
+            update[switch] = False
+    return layout.model_copy(update=update)

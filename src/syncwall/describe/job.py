@@ -1,8 +1,9 @@
 """A whole training job: a run, how long it goes on, and what happens on the way.
 
 Holds `Job` with its parts `Checkpoints`, `Failures`, `Evaluation`, `Stragglers`, `Spikes`,
-`Maintenance` and `Power`. What is left out is off, or has a default that `syncwall.job` states with
-its source.
+`Maintenance` and `Power`; and how often machines fail, as somebody counted it: `FailureRates`
+(one study of one cluster) and `FailureCause` (one line of it). What is left out is off, or has a
+default that `syncwall.job` states with its source.
 """
 
 from datetime import datetime
@@ -14,6 +15,7 @@ from syncwall.describe.base import (
     Bytes,
     BytesPerSecond,
     Description,
+    Entry,
     NotNegative,
     Positive,
     Ratio,
@@ -21,8 +23,33 @@ from syncwall.describe.base import (
     Tokens,
     UsdPerGpuHour,
 )
-from syncwall.describe.failures import FailureRates
 from syncwall.describe.run import Run
+
+Part = Literal["gpu", "node", "nic", "switch", "rack", "job"]
+Taken = Literal["nothing", "node", "domain", "rack"]
+
+
+class FailureCause(Description):
+    """One reason why a job stops."""
+
+    name: str
+    per: Part
+    """What there are many of: GPUs, nodes, NICs, leaf switches, racks, or the one job."""
+    per_1000_days: Annotated[float, Field(ge=0)]
+    """Interruptions that 1,000 of these cause in a day."""
+    takes: Taken = "nothing"
+    """What must be repaired before it works again; domain: the node, or all nodes of its scale-up
+    domain where that is larger."""
+
+
+class FailureRates(Entry):
+    """Rates of failures that stop a job, by cause."""
+
+    causes: tuple[FailureCause, ...] = Field(min_length=1)
+    deviation: Annotated[float, Field(ge=0, le=3)] = 0.0
+    """Standard deviation of the logarithm of the rates between clusters; 0 if this cluster is
+    meant."""
+
 
 Share = Annotated[float, Field(ge=0, lt=1)]
 Factor = Annotated[float, Field(ge=1, le=1000)]
@@ -168,13 +195,6 @@ class Job(Description):
 
 
 __all__ = [
-    "Checkpoints",
-    "Evaluation",
-    "FailureRates",
-    "Failures",
-    "Job",
-    "Maintenance",
-    "Power",
-    "Spikes",
-    "Stragglers",
-]
+    "Checkpoints", "Evaluation", "FailureRates", "Failures", "Job", "Maintenance", "Power",
+    "Spikes", "Stragglers",
+]  # fmt: skip

@@ -1,8 +1,10 @@
 """Job files, and jobs given by flags.
 
-Holds `run_part` (the run inside a job file) and `job_with` (a job of a run, from a file and flags).
+Holds `run_part` (the run inside a job file), `job_with` (a job of a run, from a file and flags),
+`merged` and `mapping`, with which flags are laid over a file.
 """
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +37,7 @@ def job_with(run: Run, path: Path | None, flags: dict[str, str]) -> Job | None:
     said = document.value if isinstance(document.value, dict) and "run" in document.value else {}
     if not said and not flags:
         return None
-    fields = _merged(said, flags) | {"run": run}
+    fields = merged(said, flags, _TOP, _flag) | {"run": run}
     if not {"tokens", "steps"} & set(fields):
         raise InputError.of("how long is the job? write --tokens 15T, or --steps 100000")
     context = {"in_file": True, "directory": path.parent if path else Path()}
@@ -47,18 +49,28 @@ def job_with(run: Run, path: Path | None, flags: dict[str, str]) -> Job | None:
         ) from None
 
 
-def _merged(value: dict[str, Any], flags: dict[str, str]) -> dict[str, Any]:
+def merged(
+    value: dict[str, Any], flags: dict[str, str], either: tuple[str, str],
+    flag: Callable[[str], str] = "--{}".format,
+) -> dict[str, Any]:  # fmt: skip
+    """`value` with `flags` over it; of `either` key, a flag takes the place of the other one.
+
+    A flag's text is read as in a file; `flag` is what it is called.
+    """
     fields = dict(value)
-    for other, given in (("tokens", "steps"), ("steps", "tokens")):
-        if given in flags:  # another length in the place of the file's
+    for given, other in (either, either[::-1]):
+        if given in flags:
             fields.pop(other, None)
     for name, text in flags.items():
         key, _, inner = name.partition(".")
-        read = parse_document(text, _flag(name)).value if text else text
-        before = fields.get(key)
-        part = before if isinstance(before, dict) else {}
-        fields[key] = {**part, inner: read} if inner else read
+        read = parse_document(text, flag(name)).value if text else text
+        fields[key] = {**mapping(fields.get(key)), inner: read} if inner else read
     return fields
+
+
+def mapping(value: Any) -> dict[str, Any]:
+    """`value`, or nothing if it is no mapping."""
+    return value if isinstance(value, dict) else {}
 
 
 def _flag(name: str) -> str:

@@ -3,13 +3,16 @@
 Holds `Layout` and its options `Shard`, `Schedule`, `ContextKind` and `Recompute`. A layout
 describes one configuration, or, made by `Layout.arrays`, a million of them at once: every derived
 value is plain arithmetic that broadcasts.
+
+What nobody stated is open: None, which equality and hashing see. `answer.settled` chooses a value
+for it; `Layout.plain` takes the plainest one.
 """
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
-from syncwall.describe.base import Bytes, Description, NotNegative, Positive
+from syncwall.describe.base import OPEN, Bytes, Description, NotNegative, Open, Positive, is_open
 from syncwall.describe.choice import Choice, Dtype
 from syncwall.describe.provenance import Figure, Provenance, Trust
 from syncwall.units import Dimension
@@ -77,10 +80,10 @@ class Recompute(Choice):
 class Layout(Description):
     """The parallel layout of one training step."""
 
-    dp: Positive | None = None
+    dp: Open[Positive] = OPEN
     """Data-parallel replicas; what is left of the GPUs if not given."""
-    shard: Shard = Shard.DDP
-    shard_degree: Positive | None = None
+    shard: Open[Shard] = OPEN
+    shard_degree: Open[Positive] = OPEN
     """Ranks that share one copy (HSDP if fewer than dp x cp); all of them if not given."""
     tp: Positive = 1
     """Tensor-parallel ranks."""
@@ -88,10 +91,10 @@ class Layout(Description):
     """Megatron's sequence parallelism: norms and dropout are split along tp too."""
     pp: Positive = 1
     """Pipeline stages."""
-    virtual_stages: Positive = 1
+    virtual_stages: Open[Positive] = OPEN
     """Chunks of layers a pipeline rank holds (interleaved schedules)."""
-    schedule: Schedule = Schedule.ONE_F_ONE_B
-    balanced_stages: bool = False
+    schedule: Open[Schedule] = OPEN
+    balanced_stages: Open[bool] = OPEN
     """Layers are dealt out so that stages take equally long, the last one, with the head, fewer."""
     cp: Positive = 1
     """Context-parallel ranks, which share each sequence."""
@@ -107,35 +110,35 @@ class Layout(Description):
     """
     order: tuple[Axis, ...] = ("tp", "cp", "ep", "dp", "pp")
     """Rank order, the axis of neighbouring ranks first."""
-    micro_batch: Positive = 1
+    micro_batch: Open[Positive] = OPEN
     """Sequences of one replica in one forward pass."""
-    global_batch: Positive | None = None
+    global_batch: Open[Positive] = OPEN
     """Sequences of one optimizer step over all replicas; one micro batch each if not given."""
-    precision: Dtype = Dtype.BF16
+    precision: Open[Dtype] = OPEN
     """Format of the matrix multiplications."""
-    gradient_dtype: Dtype = Dtype.FP32
+    gradient_dtype: Open[Dtype] = OPEN
     """Format in which gradients are reduced between replicas."""
     bucket_bytes: Bytes = Field(_PYTORCH_BUCKET, alias="bucket")
     """Gradients reduced in one call by DDP."""
     frozen: bool = False
     """Only small adapters are trained (LoRA): weights have no gradients and no optimizer states."""
-    fused_loss: bool = False
+    fused_loss: Open[bool] = OPEN
     """The loss is computed without a 32-bit copy of the logits."""
-    recompute: Recompute = Recompute.NONE
+    recompute: Open[Recompute] = OPEN
     recompute_layers: NotNegative | None = None
     """Layers of a stage to which `recompute` applies; all of them if not given."""
-    whole_inputs: Annotated[float, Field(ge=0)] = 0.0
+    whole_inputs: Open[Annotated[float, Field(ge=0)]] = OPEN
     """Activations as wide as the model that every layer keeps on each tensor-parallel rank beside
     those that the ranks share: inputs that were gathered and are not gathered again."""
-    overlap_gradients: bool = True
+    overlap_gradients: Open[bool] = OPEN
     """Gradient reduction runs beside the backward pass."""
-    overlap_parameters: bool = True
+    overlap_parameters: Open[bool] = OPEN
     """FSDP gathers the next layer's weights beside the computation of this one."""
-    overlap_tp: bool = False
+    overlap_tp: Open[bool] = OPEN
     """Tensor-parallel communication is cut up and run beside its matrix multiplication."""
-    async_tp: bool = False
+    async_tp: Open[bool] = OPEN
     """Tensor-parallel input gradients are summed beside the weight gradient (Megatron)."""
-    tp_left: Annotated[float, Field(gt=0, le=1)] = 0.3
+    tp_left: Open[Annotated[float, Field(gt=0, le=1)]] = OPEN
     """Share of tensor-parallel communication that stays exposed with `overlap_tp`; published: 0.15
     to 0.35 with Transformer Engine, 0.6 with PyTorch's async TP."""
     overlap_ep: bool = False
@@ -144,7 +147,7 @@ class Layout(Description):
     """Share of the exchange of tokens that stays exposed with `overlap_ep`; assumed as for tp."""
     merged_ep: bool = False
     """A token for several experts of one scale-up domain crosses the network once (DeepEP)."""
-    overlap_pp: bool = True
+    overlap_pp: Open[bool] = OPEN
     """Pipeline transfers run beside computation."""
     outer_every: Positive | None = None
     """DiLoCo: replicas meet only every n-th step; None for every step."""
@@ -158,16 +161,36 @@ class Layout(Description):
         unknown = sorted(set(columns) - set(cls.model_fields))
         if unknown:
             raise TypeError(f"a layout has no {', '.join(unknown)}")
-        return cls.model_construct(**columns)
+        return cls.model_construct(**{**PLAIN, **columns})
+
+    def placed(self, gpus: Any) -> "Layout":
+        """The same layout on `gpus` GPUs, with dp, shard_degree and global_batch filled in."""
+        ranks = self.model_ranks
+        dp = gpus // ranks + (gpus < ranks) if is_open(self, "dp") else self.dp  # at least 1
+        whole = dp * self.cp
+        micro = PLAIN["micro_batch"] if is_open(self, "micro_batch") else self.micro_batch
+        batch = dp * micro if is_open(self, "global_batch") else self.global_batch
+        degree = whole if is_open(self, "shard_degree") else self.shard_degree
+        return self.model_copy(update={"dp": dp, "shard_degree": degree, "global_batch": batch})
+
+    def plain(self) -> "Layout":
+        """The same layout with the plainest value that the others allow where one is open."""
+        left = [name for name in PLAIN if is_open(self, name)]
+        if not left:
+            return self
+        update = {name: PLAIN[name] for name in left}
+        if "schedule" in left and "virtual_stages" not in left and self.virtual_stages > 1:
+            update["schedule"] = Schedule.INTERLEAVED
+        elif "virtual_stages" in left and self.schedule == Schedule.INTERLEAVED:
+            update["virtual_stages"] = 2
+        if "shard" in left and None not in (self.dp, self.shard_degree):
+            part = self.shard_degree != self._known("dp") * self.cp
+            update["shard"] = Shard.ZERO1 if part else PLAIN["shard"]
+        return self.model_copy(update=update)
 
     def resolved(self, gpus: Any) -> "Layout":
-        """The same layout on `gpus` GPUs with dp, shard_degree and global_batch filled in."""
-        ranks = self.model_ranks
-        dp = gpus // ranks + (gpus < ranks) if self.dp is None else self.dp  # at least 1
-        whole = dp * self.cp
-        batch = dp * self.micro_batch if self.global_batch is None else self.global_batch
-        degree = whole if self.shard_degree is None else self.shard_degree
-        return self.model_copy(update={"dp": dp, "shard_degree": degree, "global_batch": batch})
+        """`placed` and `plain`: nothing is open any more."""
+        return self.placed(gpus).plain()
 
     @property
     def model_ranks(self) -> Any:
@@ -199,3 +222,13 @@ class Layout(Description):
         if value is None:
             raise ValueError(f"{name} is open: use `layout.resolved(gpus)` first")
         return value
+
+
+PLAIN: Final[dict[str, Any]] = {
+    "shard": Shard.DDP, "virtual_stages": 1, "schedule": Schedule.ONE_F_ONE_B,
+    "balanced_stages": False, "micro_batch": 1, "precision": Dtype.BF16,
+    "gradient_dtype": Dtype.FP32, "fused_loss": False, "recompute": Recompute.NONE,
+    "whole_inputs": 0.0, "overlap_gradients": True, "overlap_parameters": True,
+    "overlap_tp": False, "async_tp": False, "tp_left": 0.3, "overlap_pp": True,
+}  # fmt: skip
+"""The fields that may be open, with the plainest value of each."""

@@ -1,6 +1,7 @@
 """One kind of link between devices, or from a node to its network.
 
-Holds `Link` and `Effective`, what a published measurement reached on it.
+Holds `Link` and `Effective`, what a published measurement reached on it. `Switch`: a network switch
+that fabrics are built of.
 """
 
 from typing import Literal
@@ -50,3 +51,20 @@ class Link(Entry):
         if self.lane_bytes_per_s is None:
             raise ValueError(f"{self.name} comes in one width")
         return self.lane_bytes_per_s * lanes
+
+
+class Switch(Entry):
+    """One switch; rates are one way."""
+
+    ports: Positive
+    """Ports at their full rate."""
+    rate_bytes_per_s: BytesPerSecond = Field(alias="rate")
+    """One port, one way."""
+    most_ports: Positive | None = None
+    """Ports if all are split as far as the switch can; None if they cannot be split."""
+    released: str | None = None
+
+    def ports_at(self, rate_bytes_per_s: float) -> int:
+        """Ports of that rate: whole ports are split evenly; 0 if no port is fast enough."""
+        split = int(self.rate_bytes_per_s / rate_bytes_per_s + 1e-9)
+        return min(self.ports * split, self.most_ports or self.ports)

@@ -1,24 +1,27 @@
 """Descriptions by name or path, as functions.
 
 Holds `device`, `link`, `model`, `cluster`, `framework`, `switch`, `failure_rates`, `price_list` and
-`prices`, which take a catalogue name or a path, and `run`, which takes a path.
+`prices`, which take a catalogue name or a path, `READERS`, the same by kind, and `run`, which takes
+a path.
 """
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Final
 
 from syncwall import catalogue
 from syncwall.catalogue import Kind
+from syncwall.describe.base import Description
 from syncwall.describe.cluster import Cluster
 from syncwall.describe.device import Device
-from syncwall.describe.failures import FailureRates
 from syncwall.describe.framework import Framework
-from syncwall.describe.link import Link
+from syncwall.describe.job import FailureRates
+from syncwall.describe.link import Link, Switch
 from syncwall.describe.model import Model
 from syncwall.describe.names import load
 from syncwall.describe.price import PriceList
 from syncwall.describe.reading import read
 from syncwall.describe.run import Run
-from syncwall.describe.switch import Switch
 
 
 def device(name: str) -> Device:
@@ -64,6 +67,19 @@ def price_list(seller: str) -> PriceList:
 def prices() -> list[PriceList]:
     """Prices of every seller in the catalogue."""
     return [price_list(seller) for seller in catalogue.names(Kind.PRICE)]
+
+
+READERS: Final[dict[Kind, Callable[[str], Description]]] = {
+    Kind.DEVICE: device,
+    Kind.LINK: link,
+    Kind.CLUSTER: cluster,
+    Kind.MODEL: model,
+    Kind.SWITCH: switch,
+    Kind.FRAMEWORK: framework,
+    Kind.FAILURE: failure_rates,
+    Kind.PRICE: price_list,
+}
+"""How an entry of each kind is found."""
 
 
 def run(path: str | Path) -> Run:

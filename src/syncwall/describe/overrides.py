@@ -8,11 +8,11 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from syncwall.describe.job_file import run_part
+from syncwall.describe.job_file import mapping, merged, run_part
 from syncwall.describe.reading import faults_of
 from syncwall.describe.run import ClusterRef, ModelRef, Run
 from syncwall.describe.settings import Left, Machine, Settings
-from syncwall.documents import Document, KeyPath, parse_document, read_document
+from syncwall.documents import Document, KeyPath, read_document
 from syncwall.problems import InputError, Problem
 
 
@@ -29,7 +29,7 @@ def run_with(path: Path | None, flags: dict[str, str], settings: Settings | None
     fields = dict(document.value)
     if settings is not None:
         fields = _with_settings(fields, settings)
-    fields = _merged(fields, flags)
+    fields = merged(fields, flags, ("gpus", "nodes"))
     if settings is not None and settings.left != Left():
         fields = _with_what_follows(fields, flags, settings, context)
     try:
@@ -41,25 +41,13 @@ def run_with(path: Path | None, flags: dict[str, str], settings: Settings | None
         ) from None
 
 
-def _merged(value: dict[str, Any], flags: dict[str, str]) -> dict[str, Any]:
-    fields = dict(value)
-    for name, text in flags.items():
-        key, _, inner = name.partition(".")
-        read = parse_document(text, f"--{name}").value if text else text
-        if inner:
-            fields[key] = {**_mapping(fields.get(key)), inner: read}
-        else:
-            fields[key] = read
-    return fields
-
-
 def _with_settings(fields: dict[str, Any], settings: Settings) -> dict[str, Any]:
     """`fields` with what `settings` state; the framework only where nobody names another."""
     merged = {**fields, **settings.run}
     if isinstance(fields.get("layout", {}), dict):
-        merged["layout"] = {**_mapping(fields.get("layout")), **settings.layout}
+        merged["layout"] = {**mapping(fields.get("layout")), **settings.layout}
     if isinstance(fields.get("software", {}), dict):
-        merged["software"] = {**settings.software, **_mapping(fields.get("software"))}
+        merged["software"] = {**settings.software, **mapping(fields.get("software"))}
     return merged
 
 
@@ -67,7 +55,7 @@ def _with_what_follows(
     fields: dict[str, Any], flags: dict[str, str], settings: Settings, context: dict[str, Any]
 ) -> dict[str, Any]:
     """`fields` with what `settings` state only together with the model and the machine."""
-    layout = _mapping(fields.get("layout"))
+    layout = mapping(fields.get("layout"))
     try:
         cluster = TypeAdapter(ClusterRef).validate_python(fields.get("cluster"), context=context)
         used = cluster.using(fields.get("nodes"), fields.get("gpus_per_node"))
@@ -84,10 +72,6 @@ def _ours(key: str, flags: dict[str, str], settings: Settings) -> bool:
     """True if a key of the layout counts where settings are read: a run file's batch does not."""
     batch = key in ("micro_batch", "global_batch")
     return not batch or key in settings.layout or f"layout.{key}" in flags
-
-
-def _mapping(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
 
 
 def _problem(

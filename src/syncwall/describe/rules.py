@@ -1,13 +1,17 @@
 """Which layouts are possible for a model, and why not.
 
-Holds `broken_rules` (the reasons, for one layout) and `possible` (a mask over arrays of layouts).
-Both walk through the same conditions, which are arithmetic that broadcasts.
+Holds `broken_rules` (the reasons, for one layout) and `possible` (a mask over arrays of layouts),
+and `not_offered` and `offered`, the same for what a framework can run. Both walk through the same
+conditions, which are arithmetic that broadcasts.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
-from syncwall.describe.layout import ContextKind, Layout, Schedule, Shard
+import numpy as np
+
+from syncwall.describe.framework import Framework, Month, at
+from syncwall.describe.layout import ContextKind, Layout, Recompute, Schedule, Shard
 from syncwall.describe.model import Model
 
 # Field to blame, condition that must hold, and what to say if it does not.
@@ -101,11 +105,7 @@ def _expert_rules(m: Model, l: Any) -> Iterator[Rule]:  # noqa: E741
     if m.moe is None:
         yield "ep", (l.ep == 1) & (l.etp == 1), "ep and etp are for models with experts"
         return
-    yield (
-        "ep",
-        m.moe.experts % l.ep == 0,
-        "ep {l.ep} does not divide {m.moe.experts} experts",
-    )
+    yield ("ep", m.moe.experts % l.ep == 0, "ep {l.ep} does not divide {m.moe.experts} experts")
     yield (
         "ep",
         (l.tp * l.cp * l.dp) % (l.ep * l.etp) == 0,
@@ -130,3 +130,73 @@ def _shard_rules(l: Any) -> Iterator[Rule]:  # noqa: E741
         (l.shard == Shard.DDP) <= (l.shard_degree == whole),
         "shard_degree needs shard zero1, zero2 or fsdp",
     )
+
+
+def can_share(m: Model, l: Any) -> Any:  # noqa: E741
+    """True where there is anybody to share states with: replicas of the model or of experts."""
+    together = l.dp * l.cp > 1
+    return together if m.moe is None else together | (l.expert_dp > 1)
+
+
+def not_offered(
+    family: Framework, date: Month | None, layout: Layout, *, experts: bool = False
+) -> set[str]:
+    """What of one resolved `layout` the framework of that `date` cannot run, by field.
+
+    Some frameworks ask for more where the model has `experts`.
+    """
+    return {field for field, holds in _offers(family, date, layout, experts) if not holds}
+
+
+def offered(
+    family: Framework,
+    date: Month | None,
+    layouts: Layout,
+    insisted: Collection[str] = (),
+    *,
+    experts: bool = False,
+) -> Any:
+    """True where the framework of that `date` can run the resolved `layouts`.
+
+    What somebody `insisted` on is taken for possible.
+    """
+    mask: Any = True
+    for field, holds in _offers(family, date, layouts, experts):
+        if field not in insisted:
+            mask = mask & holds
+    return mask
+
+
+Offer = tuple[str, Any]
+"""Field to blame, and condition that must hold."""
+
+
+def _offers(family: Framework, date: Month | None, l: Any, experts: bool) -> Iterator[Offer]:  # noqa: E741
+    yield "shard", _among(l.shard, family.shards) | (l.dp * l.cp == 1)
+    yield "schedule", _among(l.schedule, family.schedules) | (l.pp == 1)
+    yield "recompute", _among(l.recompute, family.recomputes)
+    yield "cp_kind", _among(l.cp_kind, family.cp_kinds) | (l.cp == 1)
+    if family.tp_needs_sp or (experts and family.experts_need_sp):
+        yield "sp", (l.tp > 1) <= l.sp
+    if family.shards_hold_cp:
+        yield "shard", (l.shard != Shard.DDP) | (l.cp == 1)
+        yield "shard_degree", l.shard_degree % l.cp == 0
+    yield from _switch_offers(family, l)
+    yield "async_tp", l.async_tp <= at(family.async_tp, date)
+    yield "merged_ep", l.merged_ep <= at(family.merged_ep, date)
+    yield "overlap_ep", l.overlap_ep <= at(family.overlap_ep, date)
+    # what is exchanged beside another micro batch must not wait for recomputation
+    yield "overlap_ep", l.overlap_ep <= (l.recompute != Recompute.FULL)
+
+
+def _switch_offers(family: Framework, l: Any) -> Iterator[Offer]:  # noqa: E741
+    sharded = l.shard != Shard.DDP
+    if not family.overlap_sharded_gradients:
+        yield "overlap_gradients", l.overlap_gradients <= (l.shard == Shard.DDP)
+    acts = {"overlap_tp": l.tp > 1, "overlap_parameters": sharded}
+    for switch, other in family.needs.items():
+        yield switch, (getattr(l, switch) & acts.get(switch, True)) <= getattr(l, other)
+
+
+def _among(value: Any, some: tuple[Any, ...]) -> Any:
+    return value in some if np.ndim(value) == 0 else np.isin(value, some)

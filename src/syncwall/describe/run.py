@@ -1,15 +1,16 @@
 """A training run: a model on a cluster in a layout, checked against each other.
 
-Holds `Run`. A run is complete: what the user left open (replicas, batch, sequence length) is filled
-in or refused, so nothing after it has to guess.
+Holds `Run`. What follows from the rest by arithmetic (GPUs, replicas, batch, sequence length) is
+filled in or refused; what somebody has to choose (micro batch, recomputation, sharding, ...) may
+stay open until `answer.settled` chooses it.
 """
 
-from typing import Annotated, Self
+from typing import Annotated, Any, Self
 
 from pydantic import model_validator
 
 from syncwall.catalogue import Kind
-from syncwall.describe.base import Description, Positive, faults
+from syncwall.describe.base import OPEN, Description, Open, Positive, faults, is_open
 from syncwall.describe.cluster import Cluster
 from syncwall.describe.layout import Layout
 from syncwall.describe.model import Model
@@ -28,43 +29,64 @@ class Run(Description):
     """By catalogue name, path (YAML, Hugging Face config.json or its directory), or in place."""
     cluster: ClusterRef
     """By catalogue name, path, or in place."""
-    nodes: Positive = 1
+    nodes: Open[Positive] = OPEN
     """Nodes used; those of the cluster if not given."""
-    gpus_per_node: Positive = 1
+    gpus_per_node: Open[Positive] = OPEN
     """GPUs used in each node; those of the cluster if not given."""
+    gpus: Open[Positive] = OPEN
+    """GPUs used, as another way to say `nodes`: whole nodes, or part of one."""
     layout: Layout = Layout()
+    """What follows from the GPUs (dp, shard_degree, global_batch) is filled in; the rest may stay
+    open."""
     software: Software = Software()
-    seq: Positive = 1
+    seq: Open[Positive] = OPEN
     """Tokens in a sequence; the length that the model was trained with if not given."""
 
     @model_validator(mode="after")
     def _complete(self) -> Self:
-        given = self.model_fields_set
-        cluster = self.cluster.using(
-            self.nodes if "nodes" in given else None,
-            self.gpus_per_node if "gpus_per_node" in given else None,
-        )
-        seq = self.seq if "seq" in given else self.model.train_seq
+        cluster = self._machine()
+        seq = self.model.train_seq if is_open(self, "seq") else self.seq
         if seq is None:
             raise ValueError(f'"seq" is missing: no training length is known for {self.model.name}')
-        layout = self.layout.resolved(cluster.gpus)
-        broken = broken_rules(self.model, layout, seq, cluster.gpus)
+        layout = self.layout.placed(cluster.gpus)
+        broken = broken_rules(self.model, layout.plain(), seq, cluster.gpus)
         if broken:
             raise faults([(("layout", field), reason) for field, reason in broken])
         for name, value in (
             ("cluster", cluster),
             ("nodes", cluster.nodes),
             ("gpus_per_node", cluster.gpus_per_node),
+            ("gpus", cluster.gpus),
             ("layout", layout),
             ("seq", seq),
         ):
             object.__setattr__(self, name, value)
         return self
 
-    @property
-    def gpus(self) -> int:
-        """GPUs in use."""
-        return self.cluster.gpus
+    def _machine(self) -> Cluster:
+        """The cluster with as much in use as is stated."""
+        used = self.cluster.using(self.nodes, self.gpus_per_node)
+        if is_open(self, "gpus") or self.gpus == used.gpus:
+            return used
+        if not is_open(self, "nodes"):
+            said = f"{self.nodes} nodes of {used.gpus_per_node} GPUs are not {self.gpus} GPUs"
+            raise faults([(("gpus",), said)])
+        if self.gpus > used.gpus_per_node and self.gpus % used.gpus_per_node:
+            said = f"{self.gpus} GPUs are no whole nodes of {used.gpus_per_node}"
+            raise faults([(("gpus",), said)])
+        return used.with_gpus(self.gpus)
+
+    def changed(self, **fields: Any) -> "Run":
+        """The run with other `fields` of its layout (None: open, or filled in again), checked."""
+        return self.on(self.cluster, self.layout.model_copy(update=fields))
+
+    def on(self, cluster: Cluster, layout: Layout | None = None) -> "Run":
+        """The run on another machine, or another part of it, checked."""
+        stated = dict(self.layout if layout is None else layout)
+        return Run(
+            model=self.model, cluster=cluster, layout=Layout.model_validate(stated),
+            software=self.software, seq=self.seq,
+        )  # fmt: skip
 
     @property
     def tokens_per_step(self) -> int:

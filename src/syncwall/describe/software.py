@@ -1,28 +1,30 @@
 """The software of a run, as far as it changes its speed.
 
-Holds `Software`. What is left open follows from the framework and its date.
+Holds `Software` and `USUAL_FRAMEWORK`. What is left open follows from the framework and its date.
 """
 
 import re
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from pydantic import field_validator
 from pydantic_core import PydanticCustomError
 
 from syncwall import catalogue
 from syncwall.catalogue import Kind
-from syncwall.describe.base import Description
+from syncwall.describe.base import OPEN, Description, Open
 from syncwall.describe.framework import AttentionKernel, Kernels, Month
 from syncwall.problems import InputError
 
+USUAL_FRAMEWORK: Final = "megatron-core"
+"""What a run is taken to use if nobody says: most published runs of many GPUs do."""
 _MONTH = re.compile(r"20\d\d-(0[1-9]|1[0-2])")
 
 
 class Software(Description):
     """Framework, its date, and the kernels that run."""
 
-    framework: str = "megatron-core"
-    """By catalogue name: `syncwall show frameworks`."""
+    framework: Open[str] = OPEN
+    """By catalogue name: `syncwall show frameworks`; None is priced as `USUAL_FRAMEWORK`."""
     date: Month | None = None
     """Month of its release, such as 2025-04; None for the newest."""
     attention: AttentionKernel | None = None
@@ -44,7 +46,9 @@ class Software(Description):
 
     @field_validator("framework")
     @classmethod
-    def _is_known(cls, name: Any) -> str:
+    def _is_known(cls, name: Any) -> Any:
+        if name is None:
+            return name
         try:
             return catalogue.find(Kind.FRAMEWORK, name).stem
         except InputError as error:

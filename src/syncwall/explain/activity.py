@@ -1,18 +1,90 @@
 """What ran when, by cause: on the device, or on the host for traces without one.
 
-Holds `Activity`, `activity_of` and `Channel`, a kind of collective in a process group.
+Holds `Activity`, `activity_of` and `Channel`, a kind of collective in a process group. `COMPUTE`,
+`COPY`, `COMMUNICATION` and `kinds_of`: what a kernel or a host operator does, from its name. Knows
+names of cuBLAS, CUTLASS, cuDNN, ROCm (Tensile, MIOpen, composable kernel), Triton, PyTorch's own
+kernels, and `aten::` operators for traces without a device.
 """
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import lru_cache
+from typing import Any, Final
 
 import numpy as np
 
-from syncwall.explain.kernels import COMPUTE, COPY, KINDS, kinds_of
+from syncwall.cause import Cause
 from syncwall.explain.spans import EMPTY, Spans, merged
-from syncwall.read.kineto_collectives import launches
+from syncwall.read.kineto_collectives import is_communication, launches
 from syncwall.read.trace import Category, Trace
+
+COMPUTE: Final = (
+    Cause.ATTENTION, Cause.OPTIMIZER, Cause.GEMM, Cause.CONVOLUTION, Cause.ELEMENTWISE,
+    Cause.OTHER_KERNELS,
+)  # fmt: skip
+"""Causes of computation, in order of precedence where kernels of two run at once."""
+COPY: Final = Cause.COPY
+COMMUNICATION: Final = "communication"
+KINDS: Final = (*COMPUTE, COPY, COMMUNICATION)
+
+
+def _any(parts: str) -> re.Pattern[str]:
+    """Any of the expressions that stand in `parts`, whatever their case."""
+    return re.compile("|".join(parts.split()), re.IGNORECASE)
+
+
+_RULES: Final = (
+    (COPY, _any(
+        r"^mem(cpy|set) ^copybuffer ^fillbuffer __amd_rocclr_(copy|fill) "
+        r"^aten::(copy_|_to_copy|to$|contiguous|clone|cat$|pin_memory)"
+    )),
+    (Cause.ATTENTION, _any(
+        r"flash fmha attention attn \bmha_ sdpa efficient_attention softmax_rescale"
+    )),
+    (Cause.OPTIMIZER, _any(
+        r"multi_?tensor fused_?(adam|sgd|lamb|adagrad|lion) adam(w)?_?kernel "
+        r"^optimizer\.step ^aten::_foreach_ distributed_?adam foreach_tensor clip_grad"
+    )),
+    (Cause.CONVOLUTION, _any(
+        r"conv(?!ert) wgrad dgrad fprop winograd implicit_?gemm miopen.*(sp3|igemm) "
+        r"igemm_(fwd|bwd|wrw) ^sm\d+_xmma_(fprop|wgrad|dgrad) gemm.*_implicit cudnn_.*nhwc "
+        r"im2col col2im im2d2col"
+    )),
+    (Cause.GEMM, _any(
+        r"(?<!fb)gemm gemv \bcijk_ cublas nvjet cutlass xmma matmul \bdot_kernel "
+        r"splitkreduce split_k _mm_ triton_mm triton_tem_fused \bgrouped_?mm s\d+gemm "
+        r"tensorop wmma "
+        r"^aten::(mm|addmm|bmm|baddbmm|linear|matmul|addbmm|_scaled_mm|mv|addmv|dot"
+        r"|einsum|_grouped_mm)$ "
+        r"^mkldnn.*linear (Addmm|Mm|Bmm|Linear)Backward"
+    )),
+    (Cause.ELEMENTWISE, _any(
+        r"elementwise vectorized unrolled \bbn_ norm moments gammabeta softmax dropout "
+        r"reduce average pool relu gelu silu swiglu sigmoid activation triton_ pointwise "
+        r"cuComputeGrad cuApply embedding index scatter gather cat(array|_) nll_?loss "
+        r"cross_entropy rotary rope cast quant transpose permute n[cd]*hw\w*to scale fill "
+        r"copy sort scan cumsum topk op_tensor add_tensor bias ^aten::"
+    )),
+)  # fmt: skip
+
+
+@lru_cache(maxsize=65536)
+def kind_of(name: str) -> str:
+    """One of `KINDS`."""
+    if is_communication(name):
+        return COMMUNICATION
+    for kind, pattern in _RULES:
+        if pattern.search(name[:400]):
+            return kind
+    return Cause.OTHER_KERNELS
+
+
+def kinds_of(names: Sequence[str]) -> Any:
+    """Of each name, the index of its kind in `KINDS` (int8)."""
+    number = {kind: i for i, kind in enumerate(KINDS)}
+    return np.array([number[kind_of(name)] for name in names], np.int8)
+
 
 _OPTIMIZER = re.compile(r"^Optimizer\.(step|zero_grad)#")
 _HOST_CALLS = re.compile(r"^(gloo|nccl|mpi|ucc|xccl|hccl):")
@@ -37,7 +109,7 @@ class Channel:
 class Activity:
     """When what ran."""
 
-    compute: dict[str, Spans]
+    compute: dict[Cause, Spans]
     """By cause, in order of precedence."""
     communication: dict[Channel, Spans]
     events: dict[Channel, Any]
@@ -68,7 +140,7 @@ def _on_device(trace: Trace, device: Any) -> Activity:
     kinds = kinds_of(trace.names)[trace.name]
     kinds[trace.category == Category.COPY] = KINDS.index(COPY)
     kinds[device & _launched_by_optimizer(trace) & (kinds < KINDS.index(COPY))] = KINDS.index(
-        "optimizer"
+        Cause.OPTIMIZER
     )
     is_collective = np.zeros(len(trace), bool)
     is_collective[list(trace.collectives)] = True
@@ -81,7 +153,7 @@ def _on_host(trace: Trace) -> Activity:
     kinds = kinds_of(trace.names)[trace.name]
     frame = np.array([bool(_NO_WORK.match(name)) for name in trace.names], bool)[trace.name]
     step = _matches(trace, _OPTIMIZER) & (trace.category != Category.PYTHON)
-    kinds[step] = KINDS.index("optimizer")
+    kinds[step] = KINDS.index(Cause.OPTIMIZER)
     work = ((trace.category == Category.OPERATOR) & ~frame) | step
     calls = _matches(trace, _HOST_CALLS) & (trace.category != Category.PYTHON)
     return _sorted(trace, kinds, work & ~calls, calls, on_device=False)

@@ -11,23 +11,20 @@ from typing import Any
 from syncwall.answer.prediction import Prediction, predict
 from syncwall.describe import Cluster, Run
 from syncwall.describe.lookup import cluster
-from syncwall.explain.fabric_checks import check_fabric
+from syncwall.explain.changed_machine import price_for
 from syncwall.explain.finding import Finding, worst_first
 from syncwall.explain.hang import Hang, find_hangs
 from syncwall.explain.identity import likely_cluster
 from syncwall.explain.launch_blocking import nsys_findings
 from syncwall.explain.nccl_findings import nccl_findings
-from syncwall.explain.nccl_price import price_for
+from syncwall.explain.placement_checks import used_by
 from syncwall.explain.side_by_side import SideBySide, side_by_side
 from syncwall.explain.slowdown import Slowdown, slowdown_of
-from syncwall.explain.topology_checks import check_topology
+from syncwall.explain.topology_checks import check_fabric, check_topology
 from syncwall.explain.traces import JobTraces, explain_traces
-from syncwall.explain.used_checks import used_by
 from syncwall.problems import InputError, Problem
-from syncwall.read.detect import FileKind
+from syncwall.read.detect import FileKind, Files, expanded, read_fabric, read_topology
 from syncwall.read.execution_trace import read_execution_traces
-from syncwall.read.expanded import Files, expanded
-from syncwall.read.fabric_file import read_fabric
 from syncwall.read.fabric_graph import FabricGraph
 from syncwall.read.flight_recorder import FlightDump, read_flight_recorder
 from syncwall.read.nccl_facts import NcclLog
@@ -36,7 +33,6 @@ from syncwall.read.nccl_log import read_nccl_log
 from syncwall.read.nccl_tests import read_nccl_tests
 from syncwall.read.nsys_stats import NsysStats, read_nsys_stats
 from syncwall.read.topology import Topology
-from syncwall.read.topology_file import read_topology
 
 Progress = Callable[[float], None]
 

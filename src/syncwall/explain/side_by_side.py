@@ -8,18 +8,18 @@ causes that they share.
 from dataclasses import dataclass
 from typing import Final
 
+from syncwall.cause import Cause
 from syncwall.timeline.ledger import Ledger
 
-SHARED: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
-    ("GEMM", ("GEMM", "head", "convolution")),
-    ("attention", ("attention",)),
-    ("exposed communication", ("exposed",)),
-    ("optimizer", ("optimizer",)),
-    ("idle", ("idle", "host", "pipeline bubble", "straggler wait", "unexplained")),
-)
-"""Causes that a prediction and a trace share, with what begins the names of their parts."""
-OTHER: Final = "other computation"
-"""Element-wise kernels, copies, recomputation, contention."""
+_WORK: Final = {
+    Cause.GEMM: Cause.GEMM,
+    Cause.HEAD: Cause.GEMM,
+    Cause.CONVOLUTION: Cause.GEMM,
+    Cause.ATTENTION: Cause.ATTENTION,
+    Cause.OPTIMIZER: Cause.OPTIMIZER,
+}
+"""Work that both tell apart; all else is "other computation": element-wise kernels, copies,
+recomputation, contention."""
 NAMED_FROM: Final = 0.8
 """Share of the gap that one cause must explain to be named."""
 
@@ -82,6 +82,11 @@ def shared(ledger: Ledger) -> dict[str, float]:
     """Seconds by shared cause."""
     found: dict[str, float] = {}
     for cause, seconds in ledger.items():
-        name = next((name for name, parts in SHARED if cause.startswith(parts)), OTHER)
-        found[name] = found.get(name, 0.0) + float(seconds)
+        found[_line(cause)] = found.get(_line(cause), 0.0) + float(seconds)
     return found
+
+
+def _line(cause: Cause) -> str:
+    if cause.is_exposed:
+        return "exposed communication"
+    return "idle" if cause.is_wait else _WORK.get(cause, "other computation")

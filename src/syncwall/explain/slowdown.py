@@ -12,19 +12,17 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from syncwall.explain.recorded_job import job_of
 from syncwall.explain.straggler_causes import (
-    Cause,
+    Blame,
     Collect,
     StepSeconds,
     causes_of,
     named_cause,
     to_collect,
 )
-from syncwall.explain.whatif import Durations, Job, replay
+from syncwall.explain.whatif import Durations, Job, job_of, replay
 from syncwall.problems import InputError, Problem
-from syncwall.read.operation_kinds import COMPUTE, Kind
-from syncwall.read.operations import read_operations
+from syncwall.read.operations import COMPUTE, Kind, read_operations
 
 _Key = TypeVar("_Key", bound=Hashable)
 _AS_RECORDED = np.int8(Durations.ACTUAL), np.int8(Durations.IDEAL)
@@ -68,9 +66,9 @@ class Slowdown:
     pass_correlation: float | None
     """Correlation of forward with backward time over micro batches, median over stages; near 1 if
     some micro batches are longer than others. None without variation or micro-batch numbers."""
-    causes: tuple[Cause, ...]
+    causes: tuple[Blame, ...]
     """What could be the cause, each with its share of the lost seconds; the most specific first."""
-    cause: Cause | None
+    cause: Blame | None
     """The first that explains at least 80 %; None if not `slow` or if none does."""
     collect: tuple[Collect, ...]
     """What to record next: to find why, or to find an explanation."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from syncwall.explain.kernels import KINDS, kinds_of
+from syncwall.explain.activity import KINDS, kinds_of
 from syncwall.read.kineto_collectives import launches
 from syncwall.read.trace import Category, Step, Trace
 

@@ -1,6 +1,6 @@
 """What could be the cause of a job's slowdown, and how much of it each explains.
 
-Holds `What`, `Cause`, `Collect`, `StepSeconds`, `causes_of`, `named_cause` and `to_collect`. A
+Holds `What`, `Blame`, `Collect`, `StepSeconds`, `causes_of`, `named_cause` and `to_collect`. A
 cause explains the share of the lost time that is won back when only its operations become ideal;
 it is named only from 80 % on.
 """
@@ -11,8 +11,9 @@ from typing import Any, Final
 
 import numpy as np
 
+from syncwall.cause import Cause
 from syncwall.explain.whatif import Durations, Job, replay
-from syncwall.read.operation_kinds import COMPUTE, TRANSFERS, Kind
+from syncwall.read.operations import COMPUTE, TRANSFERS, Kind
 
 NAMED_FROM = 0.8
 """Share of the lost time that a cause must explain to be named."""
@@ -42,7 +43,7 @@ class What(StrEnum):
     """Sends and receives between stages."""
     COLLECTIVES = "slow collectives"
     """Gathering of parameters, reduction of gradients, clipping."""
-    HOST = "idle: host"
+    HOST = Cause.IDLE_HOST.value
     """Gaps before operations that nothing recorded explains."""
 
 
@@ -74,7 +75,7 @@ _TO_FIND_WHY: Final = {
 
 
 @dataclass(frozen=True)
-class Cause:
+class Blame:
     """One possible cause and what it explains."""
 
     what: What
@@ -115,14 +116,14 @@ class StepSeconds:
 
 @dataclass(frozen=True)
 class _Candidate:
-    cause: Cause
+    cause: Blame
     mask: Any
     """Its operations (operation, data-parallel rank)."""
     instead: Durations = Durations.IDEAL
     """What they get."""
 
 
-def causes_of(job: Job, of_rank: Any, of_stage: Any, step: StepSeconds) -> tuple[Cause, ...]:
+def causes_of(job: Job, of_rank: Any, of_stage: Any, step: StepSeconds) -> tuple[Blame, ...]:
     """The causes that apply to the job, in the order of `What`.
 
     `of_rank` and `of_stage` are the slowdowns of each data-parallel rank and stage.
@@ -132,11 +133,11 @@ def causes_of(job: Job, of_rank: Any, of_stage: Any, step: StepSeconds) -> tuple
     choices = (np.where(one.mask, np.int8(one.instead), actual) for one in candidates)
     won_s = step.replayed - replay(job, choices).mean(axis=1)
     found = [_priced(one.cause, won, step) for one, won in zip(candidates, won_s, strict=True)]
-    found.append(_priced(Cause(What.HOST), step.measured - step.replayed, step))
+    found.append(_priced(Blame(What.HOST), step.measured - step.replayed, step))
     return tuple(_best([one for one in found if one.what == what]) for what in _whats(found))
 
 
-def named_cause(causes: tuple[Cause, ...], step: StepSeconds) -> Cause | None:
+def named_cause(causes: tuple[Blame, ...], step: StepSeconds) -> Blame | None:
     """The most specific cause that explains enough, if there is anything to explain."""
     if not step.slow:
         return None
@@ -144,7 +145,7 @@ def named_cause(causes: tuple[Cause, ...], step: StepSeconds) -> Cause | None:
 
 
 def to_collect(
-    cause: Cause | None, step: StepSeconds, correlation: float | None, steps: int
+    cause: Blame | None, step: StepSeconds, correlation: float | None, steps: int
 ) -> tuple[Collect, ...]:
     """What tells why the named cause is slow, or what might explain what is unexplained."""
     if not step.slow:
@@ -162,18 +163,18 @@ def _candidates(job: Job, of_rank: Any, of_stage: Any) -> list[_Candidate]:
     found = _slowest_workers(job, np.minimum.outer(of_rank, of_stage)) if several_ranks else []
     if several_ranks and several_stages:
         slowest = int(np.argmax(of_rank))
-        cause = Cause(What.DP_RANK, dp_rank=job.dp_ranks[slowest])
+        cause = Blame(What.DP_RANK, dp_rank=job.dp_ranks[slowest])
         found.append(_Candidate(cause, job.on(dp=slowest)))
     if several_stages:
         found += [
-            _Candidate(Cause(What.STAGE, stage=stage), job.on(stage=stage))
+            _Candidate(Blame(What.STAGE, stage=stage), job.on(stage=stage))
             for stage in range(job.stages)
         ]
     computation = job.on(kinds=COMPUTE)
-    found.append(_Candidate(Cause(What.MICROBATCHES), computation, Durations.STAGE))
-    found.append(_Candidate(Cause(What.COMPUTATION), computation))
-    found.append(_Candidate(Cause(What.TRANSFERS), job.on(kinds=TRANSFERS)))
-    found.append(_Candidate(Cause(What.COLLECTIVES), job.on(kinds=_COLLECTIVES)))
+    found.append(_Candidate(Blame(What.MICROBATCHES), computation, Durations.STAGE))
+    found.append(_Candidate(Blame(What.COMPUTATION), computation))
+    found.append(_Candidate(Blame(What.TRANSFERS), job.on(kinds=TRANSFERS)))
+    found.append(_Candidate(Blame(What.COLLECTIVES), job.on(kinds=_COLLECTIVES)))
     return found
 
 
@@ -187,7 +188,7 @@ def _slowest_workers(job: Job, by_worker: Any) -> list[_Candidate]:
     found = []
     for count in counts:
         mask = np.any([job.on(dp=dp, stage=stage) for dp, stage in places[:count]], axis=0)
-        cause = Cause(
+        cause = Blame(
             What.WORKERS,
             workers=tuple((job.dp_ranks[dp], stage) for dp, stage in places[:count]),
             ranks=tuple(int(job.ranks[place]) for place in places[:count]),
@@ -196,16 +197,16 @@ def _slowest_workers(job: Job, by_worker: Any) -> list[_Candidate]:
     return found
 
 
-def _priced(cause: Cause, won_s: float, step: StepSeconds) -> Cause:
+def _priced(cause: Blame, won_s: float, step: StepSeconds) -> Blame:
     share = float(won_s) / step.lost if step.lost > 0 else 0.0
     return replace(cause, won_s=float(won_s), share=share)
 
 
-def _whats(causes: list[Cause]) -> list[What]:
+def _whats(causes: list[Blame]) -> list[What]:
     return [what for what in What if any(one.what == what for one in causes)]
 
 
-def _best(causes: list[Cause]) -> Cause:
+def _best(causes: list[Blame]) -> Blame:
     """Of one kind: the first that is enough, else the one that explains most."""
     enough = [one for one in causes if one.share >= NAMED_FROM]
     if enough and enough[0].what == What.WORKERS:

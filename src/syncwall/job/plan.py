@@ -1,10 +1,17 @@
 """A job as the simulation sees it: seconds, rates and counts, nothing left open.
 
-Holds `Plan` and `Cause`.
+Holds `Plan` and `Failure`. `Numbers`: the numbers of several plans as arrays, one for each
+simulated job.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import exp
+from typing import Any
+
+import numpy as np
+
+from syncwall.cause import Cause
 
 DAY_S = 86400.0
 CLIP = 1.5
@@ -12,7 +19,7 @@ CLIP = 1.5
 
 
 @dataclass(frozen=True, slots=True)
-class Cause:
+class Failure:
     """One reason why the job stops."""
 
     name: str
@@ -32,7 +39,7 @@ class Plan:
     """Steps times the P50 of a step."""
     step_deviation: float = 0.0
     """Standard deviation of ln(true step / P50)."""
-    beside: dict[str, float] = field(default_factory=dict)
+    beside: dict[Cause, float] = field(default_factory=dict)
     """Time that goes along with the work, as shares of it: evaluation, data, maintenance, ..."""
     startup_s: float = 0.0
     interval_s: float = 3600.0
@@ -41,7 +48,7 @@ class Plan:
     """Time that a checkpoint stops the work."""
     written_s: float = 0.0
     """From there until the checkpoint counts, where it is written beside the work; else 0."""
-    causes: tuple[Cause, ...] = ()
+    causes: tuple[Failure, ...] = ()
     rate_deviation: float = 0.0
     """Standard deviation of the logarithm of all rates together."""
     early_factor: float = 1.0
@@ -89,3 +96,49 @@ class Plan:
     def whole_s(self) -> float:
         """One interval and its checkpoint."""
         return self.every_s + self.blocking_s
+
+
+_NAMES = (
+    "startup_s", "blocking_s", "written_s", "every_s", "whole_s", "detection_s", "restart_s",
+    "repair_s", "spares", "nodes", "replica_nodes", "shrink", "early_factor", "early_s",
+    "rate_per_s", "down_s",
+)  # fmt: skip
+
+
+class Numbers:
+    """Fields of `Plan` by their names: job i of plan p stands at p x jobs + i."""
+
+    startup_s: Any
+    blocking_s: Any
+    written_s: Any
+    every_s: Any
+    whole_s: Any
+    detection_s: Any
+    restart_s: Any
+    repair_s: Any
+    spares: Any
+    nodes: Any
+    replica_nodes: Any
+    shrink: Any
+    early_factor: Any
+    early_s: Any
+    rate_per_s: Any
+    down_s: Any
+
+    def __init__(self, plans: Sequence[Plan], jobs: int) -> None:
+        for name in _NAMES:
+            each = np.array([float(getattr(plan, name)) for plan in plans])
+            setattr(self, name, np.repeat(each, jobs))
+        self.number = np.arange(len(plans) * jobs)
+        """Of each job."""
+        self.job = np.tile(np.arange(jobs), len(plans))
+        """Number of each job in its plan: equal ones meet the same failures."""
+        self.plan = np.repeat(np.arange(len(plans)), jobs)
+        """Number of its plan."""
+        self.shrinks = any(plan.shrink for plan in plans)
+        self.early = any(plan.early_factor != 1 for plan in plans)
+
+    def keep(self, kept: Any) -> None:
+        """Forget all jobs but those where `kept` is true."""
+        for name in (*_NAMES, "number", "job", "plan"):
+            setattr(self, name, getattr(self, name)[kept])

@@ -1,23 +1,81 @@
 """From what the user says of a job to a plan with nothing left open.
 
-Holds `settle`, `Settled` and `Input` (one value with where it comes from).
+Holds `settle`, `Settled` and `Input` (one value with where it comes from). `Machine` and
+`causes_of`: failures of a machine by cause: rates of a study times what the machine has of each
+part.
 """
 
 from dataclasses import dataclass, replace
 from math import ceil, exp, log, sqrt
 from statistics import NormalDist
+from typing import Self
 
 from syncwall.answer.interval import Z80
 from syncwall.answer.prediction import Prediction
-from syncwall.describe import Job
+from syncwall.cause import Cause
+from syncwall.describe import Cluster, Failures, Job
+from syncwall.describe.job import FailureRates, Part, Taken
 from syncwall.describe.lookup import failure_rates
 from syncwall.job import defaults
-from syncwall.job.causes import Machine, causes_of
-from syncwall.job.plan import DAY_S, Cause, Plan
+from syncwall.job.defaults import RACK_NODES
+from syncwall.job.plan import DAY_S, Failure, Plan
 from syncwall.job.renewal import best_interval_s
 from syncwall.units import Dimension
 from syncwall.work.memory import ADAM_BYTES
 from syncwall.work.sharing import weight_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What can fail, and what fails with it."""
+
+    parts: dict[Part, int]
+    """How many there are of each."""
+    nodes: int
+    domain_nodes: int
+    """Nodes that a failed GPU or node takes away."""
+    rack_nodes: int
+
+    @classmethod
+    def of(cls, said: Failures, cluster: Cluster) -> Self:
+        """The part of `cluster` that is in use; `said` may set how much fails together."""
+        nodes, per_node = int(cluster.nodes), int(cluster.gpus_per_node)
+        gpus = int(said.domain_gpus or cluster.domain_gpus)
+        domain = min(max(-(-gpus // per_node), 1), nodes)
+        rack = min(int(said.rack_nodes or max(domain, RACK_NODES)), nodes)
+        nics = cluster.node.nics
+        leaf = min(cluster.fabric.tiers[0].nodes or nodes, nodes)
+        parts: dict[Part, int] = {
+            "gpu": nodes * per_node,
+            "node": nodes,
+            "nic": nodes * int(nics.count) if nics else 0,
+            "switch": -(-nodes // leaf) * int(cluster.fabric.rails),
+            "rack": -(-nodes // rack),
+            "job": 1,
+        }
+        return cls(parts, nodes, domain, rack)
+
+    def taken(self, what: Taken) -> int:
+        """Nodes that are away while `what` is repaired."""
+        return {"nothing": 0, "node": 1, "domain": self.domain_nodes, "rack": self.rack_nodes}[what]
+
+    def all_alike(self, per_1000_node_days: float) -> tuple[Failure, ...]:
+        """Failures of nodes only, so many of 1,000 in a day."""
+        per_s = per_1000_node_days / 1000.0 / DAY_S * self.nodes
+        return (Failure("node", per_s, self.domain_nodes),)
+
+
+def causes_of(rates: FailureRates, machine: Machine) -> tuple[Failure, ...]:
+    """What stops a job on `machine` if its parts fail as in `rates`."""
+    return tuple(
+        Failure(
+            cause.name,
+            cause.per_1000_days / 1000.0 / DAY_S * machine.parts[cause.per],
+            machine.taken(cause.takes),
+        )
+        for cause in rates.causes
+    )
+
 
 _NEVER = 4.0
 """Lengths of the job after which no checkpoint is taken but the one at its end."""
@@ -142,7 +200,7 @@ class _Settling:
         copied_s = size / (copy * self.run.gpus)
         return copied_s, size / storage, read_s
 
-    def _causes(self) -> tuple[tuple[Cause, ...], float]:
+    def _causes(self) -> tuple[tuple[Failure, ...], float]:
         said = self.job.failures
         if said.per_1000_node_days is not None:
             deviation = said.deviation or 0.0
@@ -160,11 +218,11 @@ class _Settling:
             found += (self._spikes(),)
         return found, deviation
 
-    def _spikes(self) -> Cause:
+    def _spikes(self) -> Failure:
         said, step_s = self.job.spikes, self.prediction.step_s
         assert said is not None
         per_s = said.per_1000_steps / 1000.0 / step_s
-        return Cause("loss spike", per_s, 0, said.rollback * step_s)
+        return Failure("loss spike", per_s, 0, said.rollback * step_s)
 
     def _detection(self) -> float:
         given = self.job.failures.detection_s
@@ -176,22 +234,22 @@ class _Settling:
         source = defaults.RESTART_SOURCE
         return self._take("restart", self.job.failures.restart_s, usual, "fitted", source)
 
-    def _beside(self, plan: Plan) -> dict[str, float]:
+    def _beside(self, plan: Plan) -> dict[Cause, float]:
         """What goes along with the work, as shares of it."""
         job, found = self.job, {}
         if job.evaluation is not None:
             each_s = job.evaluation.every * self.prediction.step_s
-            found["evaluation"] = job.evaluation.time_s / each_s
+            found[Cause.EVALUATION] = job.evaluation.time_s / each_s
         if job.data_stall:
-            found["data loading"] = job.data_stall
+            found[Cause.DATA_LOADING] = job.data_stall
         if job.stragglers is not None:
             slow = job.stragglers
             per_s = slow.per_1000_node_days / 1000.0 * plan.nodes / DAY_S
-            found["stragglers"] = (1.0 - exp(-per_s * slow.time_s)) * (slow.slowdown - 1.0)
+            found[Cause.STRAGGLERS] = (1.0 - exp(-per_s * slow.time_s)) * (slow.slowdown - 1.0)
         if job.maintenance is not None:
             pause_s = job.maintenance.time_s + plan.blocking_s + plan.written_s + plan.restart_s
-            found["maintenance"] = pause_s / job.maintenance.every_s
-        return {name: float(share) for name, share in found.items()}
+            found[Cause.MAINTENANCE] = pause_s / job.maintenance.every_s
+        return {cause: float(share) for cause, share in found.items()}
 
     def _spares(self, plan: Plan) -> int:
         """As given, or so many that the job is seldom short of nodes."""

@@ -8,12 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from syncwall.job.numbers import Numbers
-from syncwall.job.plan import DAY_S
+from syncwall.cause import Cause
+from syncwall.job.plan import DAY_S, Numbers
 
 GIVEN_UP = 5.0
 """A job that takes so many times as long as its work is given up."""
-ACCOUNTS = ("checkpoint", "lost work", "restart", "waiting for repair", "fewer nodes")
+ACCOUNTS = (
+    Cause.CHECKPOINT, Cause.LOST_WORK, Cause.RESTART, Cause.REPAIR, Cause.FEWER_NODES,
+)  # fmt: skip
 
 
 class State:
@@ -63,7 +65,7 @@ class State:
         rounds = np.floor(np.maximum(run_s - plan.written_s, 0.0) / plan.whole_s)
         self._save(rounds, rounds * plan.every_s)
         beyond_s = run_s - rounds * plan.whole_s
-        spent["lost work"] += beyond_s
+        spent[Cause.LOST_WORK] += beyond_s
         if np.any(rollback_s):
             self._roll_back(np.where(struck, rollback_s, 0.0) - beyond_s)
         self._stopped += struck
@@ -81,23 +83,23 @@ class State:
         ready_s = np.where(struck, np.maximum(self._ready, begin_s + plan.restart_s), self._ready)
         more_s = np.where(struck, ready_s - np.maximum(self._ready, now_s), 0.0)
         waited_s = np.minimum(np.where(struck, begin_s - noticed_s, 0.0), more_s)
-        spent["waiting for repair"] += waited_s
-        spent["restart"] += more_s - waited_s
+        spent[Cause.REPAIR] += waited_s
+        spent[Cause.RESTART] += more_s - waited_s
         self._ready = ready_s
         self.give_up(self._ready > self._limit)
 
     def _save(self, checkpoints: Any, run_s: Any) -> None:
         """Count `run_s` of work with `checkpoints` checkpoints as done."""
         self._saved += run_s * self._speed
-        self._spent["fewer nodes"] += run_s * (1.0 - self._speed)
-        self._spent["checkpoint"] += checkpoints * self.plan.blocking_s
+        self._spent[Cause.FEWER_NODES] += run_s * (1.0 - self._speed)
+        self._spent[Cause.CHECKPOINT] += checkpoints * self.plan.blocking_s
 
     def _roll_back(self, wanted_s: Any) -> None:
         """Go back at least `wanted_s` before the last checkpoint, to an earlier one."""
         pieces = np.ceil(np.maximum(wanted_s, 0.0) / self.plan.every_s)
         thrown_s = np.minimum(pieces * self.plan.every_s, self._saved)
         self._saved -= thrown_s
-        self._spent["lost work"] += thrown_s
+        self._spent[Cause.LOST_WORK] += thrown_s
 
     def _finish(self, now_s: Any) -> None:
         plan = self.plan
@@ -107,7 +109,7 @@ class State:
         done = self.active & (end_s <= now_s)
         if done.any():
             self._save(np.where(done, checkpoints, 0.0), np.where(done, left_s, 0.0))
-            self._spent["checkpoint"] += np.where(done, plan.written_s, 0.0)
+            self._spent[Cause.CHECKPOINT] += np.where(done, plan.written_s, 0.0)
             self._close(done, end_s)
 
     def _grow(self, now_s: Any) -> None:
@@ -122,8 +124,8 @@ class State:
         rest_s = run_s - rounds * plan.whole_s - worked_s
         self._save(rounds, rounds * plan.every_s + worked_s)
         pause_s = plan.blocking_s + plan.written_s
-        self._spent["checkpoint"] += np.where(joins, rest_s + pause_s, 0.0)
-        self._spent["restart"] += np.where(joins, plan.restart_s, 0.0)
+        self._spent[Cause.CHECKPOINT] += np.where(joins, rest_s + pause_s, 0.0)
+        self._spent[Cause.RESTART] += np.where(joins, plan.restart_s, 0.0)
         at_s = np.maximum(self._full_at, self._ready) + pause_s + plan.restart_s
         self._ready = np.where(joins, at_s, self._ready)
         self._speed = np.where(joins, 1.0, self._speed)

@@ -9,14 +9,6 @@ from syncwall.lab.run import Record, result_of, run_experiment, run_topology
 from syncwall.lab.topology import Topology
 
 __all__ = [
-    "Experiment",
-    "Hosts",
-    "LabJob",
-    "Record",
-    "Topology",
-    "lab",
-    "read_experiment",
-    "result_of",
-    "run_experiment",
-    "run_topology",
-]
+    "Experiment", "Hosts", "LabJob", "Record", "Topology", "lab", "read_experiment",
+    "result_of", "run_experiment", "run_topology",
+]  # fmt: skip

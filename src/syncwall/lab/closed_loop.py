@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from syncwall.answer import predict
+from syncwall.cause import Cause
 from syncwall.cost.measured import Measured
 from syncwall.describe import Cluster, Device, Layout, Nics, Node, Run, Software
 from syncwall.describe.base import Description
@@ -30,7 +31,7 @@ class Forecast(Description):
     """A predicted step."""
 
     step_s: float
-    ledger_s: dict[str, float]
+    ledger_s: dict[Cause, float]
 
 
 def settings_of(job: LabJob) -> StepSettings:

@@ -7,23 +7,24 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Final
 
 import numpy as np
 
+from syncwall.cause import Cause, CauseKind
 from syncwall.lab.closed_loop import Forecast, step_label
 from syncwall.lab.run import Record
 from syncwall.measure.step import StepData
 from syncwall.measure.timing import Times
 
-GROUPS = {
-    "compute": ("data", "forward", "backward", "GEMM", "attention", "elementwise", "head",
-                "recompute", "contention", "accumulation", "host", "rest"),
-    "exposed communication": ("exposed DP", "exposed FSDP gather", "straggler wait"),
-    "optimizer": ("optimizer",),
-}  # fmt: skip
+_WORK = {cause for cause in Cause if cause.kind is CauseKind.WORK}
+_EXPOSED = {cause for cause in Cause if cause.is_exposed}
+GROUPS: Final[dict[str, set[Cause]]] = {
+    "compute": _WORK - {Cause.OPTIMIZER} | {Cause.HOST},
+    "exposed communication": _EXPOSED | {Cause.STRAGGLER},
+    "optimizer": {Cause.OPTIMIZER},
+}
 """Lines that a measured and a predicted ledger have in common, and what each of them sums up."""
-
-
 RUN_TO_RUN = 0.04
 """What two runs of the same lab differ by on a machine that others share; the steps of one run
 differ less. Run twice, half an hour apart, four steps of 1x4 differed by 0.4, 0.7, 3.9 and 4.6 %,

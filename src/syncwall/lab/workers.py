@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from syncwall.lab.inside import inside
+from syncwall.lab.machine import inside
 from syncwall.lab.network import Network, address
 from syncwall.lab.topology import Topology
 

@@ -1,13 +1,17 @@
 """The layers of a dense decoder in PyTorch, eager, as people write them.
 
 Holds `Decoder`, `norm`, `positioned` and `activated`. Imported only where torch is installed.
+`built`: a described transformer as a PyTorch module with random weights. Dense decoders only.
 """
+
+from typing import Any
 
 import torch
 from torch import nn
 from torch.nn import functional
 
 from syncwall.describe import Model
+from syncwall.problems import InputError
 
 _ROTARY_BASE = 10000.0
 
@@ -109,3 +113,24 @@ def activated(x: torch.Tensor, gated: bool) -> torch.Tensor:
         return functional.gelu(x)
     gate, value = x.chunk(2, dim=-1)
     return functional.silu(gate) * value
+
+
+def built(model: Model, seq: int) -> Any:
+    """`model` as a torch.nn.Module."""
+    _refuse_what_is_not_built(model)
+    return Decoder(model, seq)
+
+
+def _refuse_what_is_not_built(model: Model) -> None:
+    kinds = {
+        "experts": model.moe is not None,
+        "latent attention": model.attention.latent is not None,
+        "attention in a window": model.attention.window is not None,
+        "multi-token prediction": model.mtp_layers > 0,
+        "learned positions": model.learned_positions > 0,
+    }
+    found = [name for name, present in kinds.items() if present]
+    if found:
+        raise InputError.of(
+            f"{model.name} has {found[0]}: `measure` builds dense decoders with rotary positions"
+        )

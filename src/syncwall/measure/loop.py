@@ -1,22 +1,81 @@
 """The training loop that is timed, in PyTorch: DDP, FSDP2 or each rank for itself.
 
 Holds `measure_step`. Weights and data are random. Imported only where torch is installed.
+`profiled`, `loading` and `HOST_KEY`: a profile of the steps that are measured: one file a rank, as
+PyTorch's profiler writes it. Imported only where torch is installed.
 """
 
+import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import torch
 import torch.distributed as dist
+from torch.profiler import ProfilerActivity, profile, record_function, schedule
 
-from syncwall.measure.model import built
-from syncwall.measure.profiled import loading, profiled
+from syncwall.cause import Cause
+from syncwall.measure.layers import built
+from syncwall.measure.roster import LOADER_DELAY
 from syncwall.measure.step import CAUSES, StepData, StepSettings, summed_up
 from syncwall.measure.team import Team
 from syncwall.measure.timing import timed
 from syncwall.measure.trials import torch_dtype
+
+_LOADING = "enumerate(DataLoader)#measure"
+"""Begins as the names that PyTorch's own loaders give their part of a trace."""
+_MOST_STEPS = 50
+HOST_KEY = "syncwall_host"
+"""Key of the trace for the name of the host, which hosts of a lab do not have in the kernel."""
+
+
+@contextmanager
+def profiled(
+    team: Team, directory: str | None, warm_up: int, steps: int
+) -> Iterator[Callable[[], None]]:
+    """Lends what is to be called after each step; writes `rank<n>.json.gz` into `directory`.
+
+    Without a directory nothing is recorded, and the call does nothing.
+    """
+    if directory is None:
+        yield lambda: None
+        return
+    folder = Path(directory)
+    folder.mkdir(parents=True, exist_ok=True)
+    plan = schedule(
+        wait=max(warm_up - 1, 0), warmup=min(warm_up, 1), active=min(steps, _MOST_STEPS), repeat=1
+    )
+    activities = [ProfilerActivity.CPU]
+    activities += [ProfilerActivity.CUDA] if team.device.type == "cuda" else []
+    with profile(
+        activities=activities,
+        schedule=plan,
+        on_trace_ready=lambda done: _write(done, folder, team),
+        record_shapes=True,  # the sizes of Gloo's collectives are written nowhere else
+    ) as recorder:
+
+        def step_is_done() -> None:
+            recorder.step()
+            recorder.add_metadata(HOST_KEY, team.hosts[team.rank])  # forgotten before it records
+
+        yield step_is_done
+
+
+def _write(recorder: Any, folder: Path, team: Team) -> None:
+    recorder.export_chrome_trace(str(folder / f"rank{team.rank}.json.gz"))
+
+
+@contextmanager
+def loading() -> Iterator[None]:
+    """The part of a step in which a data loader would deliver a batch."""
+    with record_function(_LOADING):
+        delay_s = os.environ.get(LOADER_DELAY)
+        if delay_s:
+            time.sleep(float(delay_s))
+        yield
+
 
 _MATMUL = {"cpu": 768, "cuda": 8192}
 _GATHERS = ("all_gather_into_tensor", "all_gather_single")
@@ -53,7 +112,7 @@ def _run_steps(
     settings: StepSettings,
     progress: Callable[[float], None],
     stopped: Callable[[], bool],
-) -> tuple[list[dict[str, float]], list[float]]:
+) -> tuple[list[dict[Cause, float]], list[float]]:
     """The ledger and the seconds of each step on this rank, the warm-up left out."""
     torch.manual_seed(team.rank)
     module = _shared_out(built(settings.model, settings.seq).to(team.device), team, settings)
@@ -77,21 +136,21 @@ def _run_steps(
 
 def _step(
     module: Any, optimizer: Any, clock: "_Clock", team: Team, settings: StepSettings
-) -> dict[str, float]:
+) -> dict[Cause, float]:
     """One step, each part on its own account."""
     size = (settings.micro_batch, settings.seq)
     clock.begin()
     with loading():
         tokens = torch.randint(0, settings.model.vocab, size).to(team.device)
-    clock.book("data")
+    clock.book(Cause.DATA)
     with clock.collectives():
         loss = _forward(module, tokens, settings)
-        clock.book("forward")
+        clock.book(Cause.FORWARD)
         loss.backward()
-        clock.book("backward")
+        clock.book(Cause.BACKWARD)
     optimizer.step()
     optimizer.zero_grad()
-    clock.book("optimizer")
+    clock.book(Cause.OPTIMIZER)
     return clock.end()
 
 
@@ -135,9 +194,9 @@ class _Clock:
 
     def __init__(self, team: Team, module: Any, *, overlapped: bool) -> None:
         self._team = team
-        self._ledger: dict[str, float] = {}
+        self._ledger: dict[Cause, float] = {}
         self._now = self._begun = self._last_gradient = 0.0
-        self._waited: dict[str, float] = {}
+        self._waited: dict[Cause, float] = {}
         self._overlapped = overlapped and team.world > 1
         if self._overlapped:
             for parameter in module.parameters():
@@ -150,14 +209,14 @@ class _Clock:
         self._waited = {}
         self._begun = self._now = time.perf_counter()
 
-    def book(self, cause: str) -> None:
+    def book(self, cause: Cause) -> None:
         """Put the time since the last booking on `cause`, less what went into collectives."""
         self._team.synchronize()
         now = time.perf_counter()
         taken = now - self._now
-        if cause == "backward" and self._overlapped and self._team.device.type == "cpu":
+        if cause is Cause.BACKWARD and self._overlapped and self._team.device.type == "cpu":
             exposed = now - self._last_gradient
-            self._ledger["exposed DP"] += exposed
+            self._ledger[Cause.EXPOSED_DP] += exposed
             taken -= exposed
         for waited_for, seconds in self._waited.items():
             self._ledger[waited_for] += seconds
@@ -166,9 +225,9 @@ class _Clock:
         self._ledger[cause] += taken
         self._now = now
 
-    def end(self) -> dict[str, float]:
+    def end(self) -> dict[Cause, float]:
         """The ledger of the step."""
-        self._ledger["rest"] = time.perf_counter() - self._now
+        self._ledger[Cause.REST] = time.perf_counter() - self._now
         return dict(self._ledger)
 
     def _gradient_is_there(self, _: Any) -> None:
@@ -183,7 +242,7 @@ class _Clock:
         known = [name for name in (*_GATHERS, *_REDUCTIONS) if hasattr(dist, name)]
         before = {name: getattr(dist, name) for name in known}
         for name, function in before.items():
-            cause = "exposed FSDP gather" if name in _GATHERS else "exposed DP"
+            cause = Cause.EXPOSED_GATHER if name in _GATHERS else Cause.EXPOSED_DP
             setattr(dist, name, self._timed(function, cause))
         try:
             yield
@@ -191,7 +250,7 @@ class _Clock:
             for name, function in before.items():
                 setattr(dist, name, function)
 
-    def _timed(self, function: Callable[..., Any], cause: str) -> Callable[..., Any]:
+    def _timed(self, function: Callable[..., Any], cause: Cause) -> Callable[..., Any]:
         def call(*arguments: Any, **options: Any) -> Any:
             begun = time.perf_counter()
             try:

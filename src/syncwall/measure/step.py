@@ -1,24 +1,81 @@
 """A real training step: what is run, and what was measured, with a ledger from its own clocks.
 
 Holds `StepSettings`, `StepData`, `RankTime` and `summed_up`; the steps themselves run in `loop.py`.
+`Suspect` and `slow_ranks`: who is slow: a rank whose own work takes longer than that of the others,
+step after step.
 """
 
-from typing import Annotated, Any, Literal
+from collections.abc import Sequence
+from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import Field
 
+from syncwall.cause import Cause
 from syncwall.describe import Model
 from syncwall.describe.base import Description
-from syncwall.measure.slow import Suspect, slow_ranks
 from syncwall.measure.timing import Times
 from syncwall.work.flops import forward_flops
 
+SLOWER = 1.4
+"""A rank is accused only if its work takes this many times that of the others."""
+CONSISTENT = 0.8
+"""And if it is slower by half of that in this share of the steps."""
+
+
+class Suspect(Description):
+    """A rank or host that holds the others up."""
+
+    host: str
+    ranks: tuple[int, ...]
+    ratio: Annotated[float, Field(gt=0)]
+    """Its time over that of the others."""
+    share: Annotated[float, Field(ge=0, le=1)]
+    """Share of the steps in which it was slower."""
+
+    def __str__(self) -> str:
+        ranks = ", ".join(map(str, self.ranks))
+        return (
+            f"host {self.host} (rank {ranks}) is slow: its own work takes {self.ratio:.2f} times "
+            f"that of the others, in {self.share:.0%} of the steps"
+        )
+
+
+def slow_ranks(busy_s: Sequence[Sequence[float]], hosts: Sequence[str]) -> tuple[Suspect, ...]:
+    """Ranks that are slow in `busy_s` (by rank and step), one entry for each host."""
+    times = np.asarray(busy_s, dtype=float)
+    if len(times) < 2 or not times.size:
+        return ()
+    found: dict[str, list[tuple[int, float, float]]] = {}
+    for rank in range(len(times)):
+        ratio, share = _against_the_others(times, rank)
+        if ratio >= SLOWER and share >= CONSISTENT:
+            found.setdefault(hosts[rank], []).append((rank, ratio, share))
+    return tuple(
+        Suspect(
+            host=host,
+            ranks=tuple(rank for rank, _, _ in ranks),
+            ratio=max(ratio for _, ratio, _ in ranks),
+            share=max(share for _, _, share in ranks),
+        )
+        for host, ranks in found.items()
+    )
+
+
+def _against_the_others(times: np.ndarray, rank: int) -> tuple[float, float]:
+    """Median ratio to the median of the other ranks, and the share of steps in which it is slow."""
+    others = np.median(np.delete(times, rank, axis=0), axis=0)
+    ratios = times[rank] / np.maximum(others, 1e-12)
+    return float(np.median(ratios)), float(np.mean(ratios > (1.0 + SLOWER) / 2.0))
+
+
 Sharing = Literal["ddp", "fsdp", "none"]
 DEFAULT_MODEL = "tiny-5m"
-CAUSES = ("data", "forward", "backward", "exposed DP", "exposed FSDP gather", "optimizer", "rest")
+CAUSES = (
+    Cause.DATA, Cause.FORWARD, Cause.BACKWARD, Cause.EXPOSED_DP, Cause.EXPOSED_GATHER,
+    Cause.OPTIMIZER, Cause.REST,
+)  # fmt: skip
 """Lines of the ledger of a measured step; they add up to it."""
-_WAITING = ("exposed DP", "exposed FSDP gather")
 
 
 class StepSettings(Description):
@@ -45,7 +102,7 @@ class RankTime(Description):
     host: str
     busy_s: float
     """Its own work: everything but waiting for others."""
-    ledger_s: dict[str, float]
+    ledger_s: dict[Cause, float]
 
 
 class StepData(Description):
@@ -53,7 +110,7 @@ class StepData(Description):
 
     times: Times
     """Of the step; of each, the slowest rank's."""
-    ledger_s: dict[str, float]
+    ledger_s: dict[Cause, float]
     """Seconds by cause, the average of all ranks; they add up to the median step."""
     ranks: tuple[RankTime, ...]
     tokens_per_s: float
@@ -73,7 +130,7 @@ class StepData(Description):
 
 
 def summed_up(
-    every: list[list[dict[str, float]]],
+    every: list[list[dict[Cause, float]]],
     seconds: list[float],
     hosts: tuple[str, ...],
     settings: StepSettings,
@@ -115,5 +172,5 @@ def _mfu(settings: StepSettings, step_s: float) -> float | None:
     return None if peak is None else _model_flops(settings) / step_s / peak
 
 
-def _busy(ledger: dict[str, Any]) -> float:
-    return float(sum(value for cause, value in ledger.items() if cause not in _WAITING))
+def _busy(ledger: dict[Cause, float]) -> float:
+    return sum(seconds for cause, seconds in ledger.items() if not cause.is_wait)

@@ -1,22 +1,24 @@
 """The ranks of a job, joined: torch.distributed with names for everybody and an end to waiting.
 
 Holds `Team` and `joined`. A rank that never comes or is lost is named, with its host, instead of
-waited for: see `lost`.
+waited for: see `lost`. `Stop` and `stoppable`: ctrl-C: stop together at the next point, or at once
+the second time.
 """
 
 import os
+import signal
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
+from types import FrameType
 from typing import Any
 
-from syncwall.measure.facts import Host, this_host
 from syncwall.measure.heart import Heart, bounded
 from syncwall.measure.lost import LostRankError, explained, farewell, is_communication
-from syncwall.measure.place import Place, place
-from syncwall.measure.result import JobFacts
-from syncwall.measure.roster import connected, introduced, left
+from syncwall.measure.result import Host, JobFacts, this_host
+from syncwall.measure.roster import Place, connected, introduced, left, place
 from syncwall.problems import InputError
 
 __all__ = ["DEFAULT_TIMEOUT_S", "LostRankError", "Team", "joined"]
@@ -171,3 +173,64 @@ def _device(torch: Any, here: Place, backend: str | None) -> Any:
     device = torch.device("cuda", here.local_rank)
     torch.cuda.set_device(device)
     return device
+
+
+INTERRUPTED = 130
+"""Exit code of a command that Ctrl-C has ended, as shells have it."""
+
+
+@dataclass
+class Stop:
+    """Whether the user wants an end; `asked` is what this rank knows, `agreed` what all know."""
+
+    asked: bool = False
+    agreed: bool = False
+
+
+@contextmanager
+def stoppable() -> Iterator[Stop]:
+    """Note the first Ctrl-C, end the process at the second, even inside a blocking call.
+
+    Python runs handlers of signals only between its own instructions; a thread that reads what the
+    system writes for each signal also runs while a collective waits.
+    """
+    stop = Stop()
+    if threading.current_thread() is not threading.main_thread():
+        yield stop
+        return
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    wakeup = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+    before = signal.signal(signal.SIGINT, _ignored)
+    thread = threading.Thread(target=_listen, args=(reading, stop), daemon=True)
+    thread.start()
+    try:
+        yield stop
+    finally:
+        signal.signal(signal.SIGINT, before)
+        signal.set_wakeup_fd(wakeup)
+        os.close(writing)
+        thread.join(1.0)
+        with suppress(OSError):
+            os.close(reading)
+
+
+def _ignored(number: int, frame: FrameType | None) -> None:
+    """Python's own part of the signal: nothing, the thread does it all."""
+
+
+def _listen(reading: int, stop: Stop) -> None:
+    while True:
+        numbers = os.read(reading, 1)
+        if not numbers:
+            return
+        if numbers[0] == signal.SIGINT:
+            if stop.asked:
+                os._exit(INTERRUPTED)
+            stop.asked = True
+
+
+def agreed(team: "Team", stop: Stop) -> bool:
+    """True if the user wants an end, the same on every rank: all of them must call this."""
+    stop.agreed = stop.agreed or team.slowest([float(stop.asked)])[0] > 0
+    return stop.agreed

@@ -1,7 +1,8 @@
 """Layouts that no other beats in everything at once (Pareto).
 
 Holds `Objective`, `Point` and `Front`. Compared are the time of a step, memory and GPUs; the cost
-is GPUs times time, so it never adds a point.
+is GPUs times time, so it never adds a point. `Difference` and `differences`: why one layout loses
+against another: where its time goes more, and where less.
 """
 
 from collections.abc import Callable, Iterator
@@ -10,6 +11,8 @@ from typing import Any, Literal
 
 import numpy as np
 
+from syncwall.answer.prediction import Prediction
+from syncwall.cause import Cause
 from syncwall.describe import Layout
 
 Objective = Literal["fastest", "cheapest", "smallest"]
@@ -72,3 +75,27 @@ class Front:
 
     def __len__(self) -> int:
         return len(self._points)
+
+
+SMALL = 0.002
+"""Differences of a cause below this share of the first step are not worth a word."""
+OF_GAP = 0.1
+"""Nor are those below this share of the difference of the steps."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One cause in two ledgers."""
+
+    cause: Cause
+    seconds: float
+    """What the second layout spends more; less if negative."""
+
+
+def differences(first: Prediction, second: Prediction) -> list[Difference]:
+    """Where `second` spends more or less than `first`, the largest difference first."""
+    causes = dict.fromkeys([*first.ledger, *second.ledger])
+    found = [Difference(c, float(second.ledger[c]) - float(first.ledger[c])) for c in causes]
+    least = max(OF_GAP * abs(second.step_s - first.step_s), SMALL * first.step_s)
+    kept = [one for one in found if abs(one.seconds) >= least]
+    return sorted(kept, key=lambda one: -abs(one.seconds))

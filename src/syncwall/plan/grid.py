@@ -14,15 +14,15 @@ import numpy as np
 
 from syncwall.describe import Cluster, Layout
 from syncwall.describe.choice import Choice
-from syncwall.describe.layout import Shard
-from syncwall.describe.rules import possible
-from syncwall.plan.space import SWITCHES, Space
+from syncwall.describe.layout import PLAIN, Shard
+from syncwall.describe.rules import can_share, offered, possible
+from syncwall.plan.space import MEMORY_FREE, SWITCHES, Space
 
 AXES: Final = (*SWITCHES, "recompute", "pipeline", "shard", "split")
 """Axes of a grid; `split` is tp, cp, ep, etp, dp and micro batch together."""
 SPLIT: Final = AXES.index("split")
-FREE: Final = tuple(range(4))
-"""Axes that memory does not depend on."""
+FREE: Final = tuple(range(len(MEMORY_FREE)))
+"""Axes that memory does not depend on: the first ones."""
 CELLS: Final = 2**17
 """Layouts evaluated at once: enough to keep NumPy busy, few enough for the processor's cache."""
 FAMILY: Final = ("tp", "pp", "cp", "ep", "etp")
@@ -47,17 +47,19 @@ class Grid:
         fields = {name: self._value(name, place) for name in Layout.model_fields}
         return Layout.model_validate(fields)
 
-    def family(self, split: int) -> tuple[int, ...]:
-        """Ranks along every axis of the layouts at this place of the last axis."""
-        place = (*(0 for _ in AXES[:-1]), split)
-        return tuple(int(self._value(name, place)) for name in FAMILY)
+    @property
+    def families(self) -> list[tuple[int, ...]]:
+        """Ranks along every axis of the layouts at each place of the last axis."""
+        columns = [np.ravel(getattr(self.layouts, name)) for name in FAMILY]
+        count = self.shape[SPLIT]
+        return list(zip(*(np.broadcast_to(one, count).tolist() for one in columns), strict=True))
 
     def _value(self, name: str, place: Sequence[Any]) -> Any:
         value = getattr(self.layouts, name)
         if not isinstance(value, np.ndarray):
             return value
         picked = np.broadcast_to(value, self.shape)[tuple(place)].item()
-        kind = type(Layout.model_fields[name].default)
+        kind = type(PLAIN.get(name, Layout.model_fields[name].default))
         if name == "recompute_layers":
             return None if picked == _ALL_LAYERS else picked
         return kind(picked) if issubclass(kind, (Choice, bool)) else int(picked)
@@ -138,6 +140,7 @@ def _grid(space: Space, cluster: Cluster, piece: _Piece) -> Grid:
     fields["schedule"] = _along("pipeline", schedules)
     columns = np.array(piece.rows).T
     fields |= {n: _along("split", c) for n, c in zip(_SPLIT_FIELDS, columns, strict=True)}
+    fields |= space.exchanges(fields["ep"], fields["recompute"])
     shards, domains = zip(*axes["shard"], strict=True)
     whole, over = fields["dp"] * fields["cp"], _along("shard", domains)
     part = cluster.domain_gpus * over // fields["tp"]
@@ -146,12 +149,16 @@ def _grid(space: Space, cluster: Cluster, piece: _Piece) -> Grid:
     fields |= {"shard": _along("shard", shards), "shard_degree": degree, "pp": piece.pp}
     layouts = space.base.model_copy(update=fields)
     allowed = possible(space.model, layouts, space.seq, cluster.gpus) & real
+    allowed = allowed & offered(
+        space.family, space.software.date, layouts, space.pinned,
+        experts=space.model.moe is not None,
+    )  # fmt: skip
     return Grid(layouts, allowed & _distinct(space, layouts, whole), piece.shape)
 
 
 def _distinct(space: Space, layouts: Any, whole: Any) -> Any:
     """False where a switch or a shard is set that has nothing to act on."""
-    alone = whole == 1
+    alone = ~np.asarray(can_share(space.model, layouts))
     same = (layouts.shard == Shard.DDP) | ~alone
     for name, idle in (
         ("overlap_gradients", alone),

@@ -1,19 +1,23 @@
 """The run that a plan starts from, however much of it was stated.
 
-Holds `Reference`, `Said`, `reference` and `usual_batch`: nodes, batch and layout that nobody stated
+Holds `Reference`, `Said`, `reference` and `usual_batch`: GPUs, batch and layout that nobody stated
 are chosen and reported.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from math import log2
 from pathlib import Path
 from typing import Any, Final
 
-from syncwall.answer.settled import settled
-from syncwall.cost.software import framework
-from syncwall.describe import Run
-from syncwall.describe.layout import Shard
+from syncwall.answer.prediction import Prediction, predict
+from syncwall.answer.pricing import Pricing
+from syncwall.answer.site import NOWHERE, Site
+from syncwall.cost.measured import Measured
+from syncwall.describe import Model, Run
+from syncwall.describe.base import is_open
+from syncwall.describe.job_file import run_part
+from syncwall.describe.layout import PLAIN
 from syncwall.describe.overrides import run_with
 from syncwall.describe.settings import Settings
 from syncwall.documents import read_document
@@ -22,36 +26,46 @@ from syncwall.plan.wires import Case
 from syncwall.problems import InputError
 
 BATCH_TOKENS: Final = 2**22
-"""Tokens of a step if nobody states them: about what GPT-3 175B (3.2 M) and Llama 2 (4 M) used."""
-STAGES_FILLED: Final = 4
-"""Micro batches for each pipeline stage if nobody states them; GPipe (Huang et al. 2019) finds its
-bubble small from there on."""
-_NODES: Final = tuple(2**power for power in range(15))
-"""Tried one after the other if nobody states a number."""
+"""Tokens of a step if neither the user nor the model's publication states them: about what GPT-3
+175B (3.2 M) and Llama 2 (4 M) used."""
+GPU_TOKENS: Final = 2**13
+"""Tokens of a step for each GPU if nobody states a number of GPUs: 4 M tokens on 512 of them.
+Published runs have 1,024 (Llama 3 405B on 16,384 GPUs) to 32,768."""
 _NO_LAYOUT: Final = {
     "global_batch", "micro_batch", "precision", "gradient_dtype", "bucket", "fused_loss",
     "overlap_gradients", "overlap_parameters", "overlap_tp", "overlap_pp", "outer_every",
 }  # fmt: skip
 """Keys that leave the layout itself open."""
+_BATCH: Final = "layout.global_batch"
+_EVENLY: Final = 128
+"""Published batches are rounded to a multiple of so many sequences, which replicas can share."""
+_FARTHEST: Final = 15
+"""Doublings of a node's GPUs that are tried if nobody states a number."""
 
 
 @dataclass(frozen=True)
 class Reference:
-    """A complete run."""
+    """A complete run, predicted."""
 
-    run: Run
+    prediction: Prediction
     assumed: dict[str, str] = field(default_factory=dict)
     """What nobody stated, and the value taken for it."""
-    nodes_stated: bool = True
     layout_searched: bool = False
 
     @property
+    def run(self) -> Run:
+        """The run, with nothing open."""
+        return self.prediction.run
+
+    @property
+    def case(self) -> Case:
+        """What is trained where, at the prices of the run."""
+        return Case.of(self.run, self.prediction.pricing)
+
+    @property
     def replica_batch(self) -> int:
-        """Sequences of one replica: as stated, or enough to fill a pipeline."""
-        layout = self.run.layout
-        if self.nodes_stated and "global_batch" not in self.assumed:
-            return int(layout.global_batch or 1) // int(layout.dp or 1)
-        return int(layout.micro_batch) * (int(layout.pp) * STAGES_FILLED if layout.pp > 1 else 1)
+        """Sequences of one replica."""
+        return int(self.run.layout.global_batch or 1) // int(self.run.layout.dp or 1)
 
 
 @dataclass(frozen=True)
@@ -61,13 +75,18 @@ class Said:
     file: Path | None
     flags: Mapping[str, str]
     settings: Settings | None = None
+    measured: Measured | None = None
+    """What was measured on the machine."""
+    site: Site = NOWHERE
+    """Known runs of the same cluster."""
 
     @property
     def stated(self) -> dict[str, Any]:
         """Every key that is stated, as flags are called."""
         settings = self.settings.layout if self.settings else {}
         inside = {f"layout.{key}": value for key, value in settings.items()}
-        return {**_stated_in(self.file), **inside, **self.flags}
+        run = self.settings.run if self.settings else {}
+        return {**_stated_in(self.file), **run, **inside, **self.flags}
 
     @property
     def has_batch(self) -> bool:
@@ -76,40 +95,80 @@ class Said:
         follows = left is not None and (left.replica_batch or left.accumulated)
         return bool(follows) or self.stated.get("layout.global_batch") is not None
 
+    @property
+    def has_gpus(self) -> bool:
+        """True if the number of nodes or of GPUs is stated."""
+        return any(self.stated.get(key) is not None for key in ("nodes", "gpus"))
+
+    @property
+    def has_layout(self) -> bool:
+        """True if the split of the model itself is stated, not only its batch and switches."""
+        stated = self.stated
+        keys = {name.removeprefix("layout.") for name in stated if name.startswith("layout.")}
+        return self.settings is not None or "layout" in stated or not keys <= _NO_LAYOUT
+
     def run(self, **flags: str) -> Run:
         """The run with further flags, in which a dot is written as two underscores."""
         more = {name.replace("__", "."): text for name, text in flags.items()}
         return run_with(self.file, {**self.flags, **more}, self.settings)
 
+    def bare(self) -> Run:
+        """Model, machine and sequence, without a layout that the machine might be too small for."""
+        flags = {name: text for name, text in self.flags.items() if not name.startswith("layout.")}
+        return run_with(self.file, {**flags, "layout": "{}"})
 
-def reference(
-    file: Path | None, flags: Mapping[str, str], settings: Settings | None = None
-) -> Reference:
-    """The run of `file` with `settings` and `flags` over it ("layout.tp": "8"), complete."""
-    said = Said(file, flags, settings)
+    def pricing(self, run: Run) -> Pricing:
+        """The prices of a run."""
+        return Pricing.of(run, measured=self.measured, site=self.site)
+
+
+def reference(said: Said) -> Reference:
+    """The run that was `said`, complete, and predicted."""
     stated = said.stated
     if "model" not in stated or "cluster" not in stated:
         raise InputError.of("write --model NAME and --cluster NAME, or a run file")
-    assumed: dict[str, str] = {}
+    bare, assumed = said.bare(), dict[str, str]()
     if not said.has_batch:
-        batch = usual_batch(_placed(said).seq)
-        assumed["global_batch"] = str(batch)
-        said = replace(said, flags={**flags, "layout.global_batch": str(batch)})
-    keys = {name.removeprefix("layout.") for name in stated if name.startswith("layout.")}
-    if settings is None and "layout" not in stated and keys <= _NO_LAYOUT:
-        return _searched(said, assumed)
-    run, left_open = settled(_placed(said))
-    return Reference(run, {**assumed, **left_open}, "nodes" in stated)
+        batch, why = usual_batch(bare.model, bare.seq)
+        if said.has_gpus and said.has_layout:
+            batch, why = _shared(said, batch, why)
+        assumed["global_batch"] = f"{batch:,} ({why})"
+        said = replace(said, flags={**said.flags, "layout.global_batch": str(batch)})
+    found = _searched if not said.has_layout else _placed
+    if said.has_gpus:
+        prediction = found(said)
+    else:
+        prediction = _sized(said, bare, found)
+        assumed["gpus"] = f"{prediction.run.gpus:,} (about {GPU_TOKENS:,} tokens of a step each)"
+    return Reference(prediction, {**assumed, **prediction.assumed}, not said.has_layout)
 
 
-def usual_batch(seq: int) -> int:
-    """Sequences of `seq` tokens in a step if nobody states them."""
-    return 1 << max(0, round(log2(BATCH_TOKENS / seq)))
+def usual_batch(model: Model, seq: int) -> tuple[int, str]:
+    """Sequences of `seq` tokens in a step if nobody states them, and why."""
+    published = model.train_batch_tokens
+    if published is None:
+        tokens, why = BATCH_TOKENS, "assumed: 4 million tokens"
+    else:
+        tokens, why = round(published), f"as published for {model.name}"
+    sequences = max(1, round(tokens / seq))
+    if sequences < 2 * _EVENLY:
+        return 1 << round(log2(sequences)), why
+    return round(sequences / _EVENLY) * _EVENLY, why
+
+
+def _shared(said: Said, batch: int, why: str) -> tuple[int, str]:
+    """`batch`, or the nearest one that the layout which was stated can share out; and why."""
+    try:
+        said.run(layout__global_batch=str(batch))
+    except InputError:
+        unit = int(said.run(layout__global_batch="null").layout.global_batch or 1)
+        return max(1, round(batch / unit)) * unit, f"a multiple of {unit:,}, to be shared out"
+    return batch, why
 
 
 def _stated_in(file: Path | None) -> dict[str, Any]:
     """Keys of a run file, as flags are called."""
-    value = read_document(file).value if file else {}
+    value = run_part(read_document(file)).value if file else {}
     if not isinstance(value, dict):
         return {}
     inner = value.get("layout")
@@ -117,47 +176,50 @@ def _stated_in(file: Path | None) -> dict[str, Any]:
     return {**value, **{f"layout.{key}": item for key, item in layout.items()}}
 
 
+def _placed(said: Said) -> Prediction:
+    """The run as it was stated, on the GPUs that were stated."""
+    run = said.run()
+    return predict(run, said.pricing(run))
+
+
+def _searched(said: Said) -> Prediction:
+    """The run in the best layout on the GPUs that were stated."""
+    run = said.run(layout__global_batch="null")  # one that nothing must divide yet
+    pinned = {name: getattr(run.layout, name) for name in ("bucket_bytes", "outer_every")}
+    pinned |= {name: getattr(run.layout, name) for name in PLAIN if not is_open(run.layout, name)}
+    pricing, batch = said.pricing(run), _whole(said.stated["layout.global_batch"])
+    best = best_run(Case.of(run, pricing), run.cluster, batch, pinned)
+    if best is None:
+        raise InputError.of(
+            f"no layout fits into the memory of {run.gpus:,} GPUs: write more --nodes"
+        )
+    return predict(best, pricing)
+
+
+def _sized(said: Said, bare: Run, found: Callable[[Said], Prediction]) -> Prediction:
+    """The run on a believable number of GPUs, or on the next one on which it fits."""
+    batch = _whole(said.stated["layout.global_batch"]) if said.stated.get(_BATCH) else 1
+    node = bare.cluster.gpus_per_node
+    doublings = max(0, round(log2(batch * bare.seq / GPU_TOKENS / node)))
+    tried = [*range(doublings, _FARTHEST), *reversed(range(doublings))]
+    refusals: list[InputError] = []
+    largest: Prediction | None = None
+    for power in tried:
+        try:
+            one = found(replace(said, flags={**said.flags, "gpus": str(node * 2**power)}))
+        except InputError as error:
+            refusals.append(error)
+            continue
+        if one.fits:
+            return one
+        largest = largest or one
+    if largest is not None:
+        return largest
+    raise min(refusals, key=lambda error: len(error.problems))
+
+
 def _whole(batch: Any) -> int:
     try:
         return max(1, int(str(batch)))
     except ValueError:
         raise InputError.of(f'--layout.global-batch: "{batch}" is not a whole number') from None
-
-
-def _placed(said: Said) -> Run:
-    """The run on the nodes stated, or on the fewest that its layout can have."""
-    if "nodes" in said.stated:
-        return said.run()
-    refusals: list[InputError] = []
-    for nodes in _NODES:
-        try:
-            return said.run(nodes=str(nodes))
-        except InputError as error:
-            refusals.append(error)
-    raise min(refusals, key=lambda error: len(error.problems))
-
-
-def _searched(said: Said, assumed: dict[str, str]) -> Reference:
-    """The run in the best layout: on the nodes stated, or on the fewest on which one fits."""
-    stated = said.stated
-    batch = _whole(stated["layout.global_batch"])
-    places = [{}] if "nodes" in stated else [{"nodes": str(nodes)} for nodes in _NODES]
-    for place in places:
-        run = said.run(layout__global_batch="null", **place)  # one that nothing must divide yet
-        kept = run.layout.model_fields_set - {"dp", "shard_degree", "global_batch"}
-        pinned = {name: getattr(run.layout, name) for name in kept}
-        case = Case(run.model, run.cluster, run.seq, run.software)
-        best = best_run(case, run.cluster, batch, pinned)
-        if best is not None:
-            grows = best if "shard" in kept else _shared_as_it_grows(best)
-            return Reference(grows, assumed, "nodes" in stated, layout_searched=True)
-    raise InputError.of("no layout fits into the memory of these GPUs: write more --nodes")
-
-
-def _shared_as_it_grows(run: Run) -> Run:
-    """`run` with sharded optimizer states where one replica alone had nothing to share."""
-    layout = run.layout
-    offered = framework(run.software.framework).shards
-    if layout.dp != 1 or layout.cp != 1 or Shard.ZERO1 not in offered:
-        return run
-    return run.model_copy(update={"layout": layout.model_copy(update={"shard": Shard.ZERO1})})

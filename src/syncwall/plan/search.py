@@ -11,18 +11,20 @@ from typing import Any
 
 import numpy as np
 
-from syncwall.answer.evaluation import evaluate
 from syncwall.answer.prediction import Prediction, predict
+from syncwall.answer.pricing import Pricing
 from syncwall.cost.stalls import expected_slowdown
 from syncwall.describe import Cluster, Layout, Model, Run, Software
 from syncwall.plan.front import Front, Objective, Point
 from syncwall.plan.grid import FREE, SPLIT, Grid, grids, size_of
 from syncwall.plan.space import Space, plainness
 from syncwall.problems import InputError
-from syncwall.work.memory import step_memory
+from syncwall.work.memory import fits, step_memory
 
 _DIGITS = 9
 """Times that agree to so many digits are equal: arrays and single numbers round differently."""
+_TIE = 10.0 ** (1 - _DIGITS)
+"""Equal times differ by no more than this share."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,7 @@ class Candidate:
     """Seconds of an optimizer step."""
     memory_bytes: float
     """On the fullest GPU."""
+    pricing: Pricing
     slowdown: float = 1.0
     """What to expect of stalls, where the framework is known for them: it counts in the ranking."""
 
@@ -60,7 +63,7 @@ class Candidate:
     @cached_property
     def prediction(self) -> Prediction:
         """The whole prediction, with its ledger."""
-        return predict(self.run)
+        return predict(self.run, self.pricing)
 
     def rank(self, objective: Objective) -> tuple[Any, ...]:
         """Orders candidates, the best first."""
@@ -101,47 +104,60 @@ def search(  # noqa: PLR0913 - a question has this many parts
     seq: int | None = None,
     software: Software | None = None,
     pinned: Mapping[str, Any] | None = None,
-    headroom: float = 0.0,
+    pricing: Pricing | None = None,
     progress: Callable[[float], None] = lambda share: None,
 ) -> Found:
     """Evaluate every layout of `model` on `cluster`, or on several sizes of it.
 
     `seq` is the length that the model was trained with if not given. `pinned` states fields of the
-    layout: one value, or a tuple of those to choose from. `headroom` is the share of the memory to
-    leave free. `progress` is told the share that is done.
+    layout: one value, or a tuple of those to choose from. `pricing` is that of a prediction of the
+    run. `progress` is told the share that is done.
     """
     seq = model.train_seq if seq is None else seq
     if seq is None:
         raise InputError.of(f"seq is missing: no training length is known for {model.name}")
-    space = Space.of(model, seq, global_batch, software or Software(), pinned or {})
     clusters = [cluster] if isinstance(cluster, Cluster) else list(cluster)
+    software = software or Software()
+    space = Space.of(model, seq, global_batch, software, pinned or {})
+    if pricing is None:
+        pricing = Pricing.of(Run(model=model, cluster=clusters[0], seq=seq, software=software))
     found = Found()
     total = sum(size_of(space, one) for one in clusters)
     done = 0
     for one in clusters:
         for grid in grids(space, one):
-            _look_at(grid, space, one, headroom, found)
+            _look_at(grid, _Question(space, one, pricing), found)
             done += int(np.prod(grid.shape))
             progress(done / total)
     return found
 
 
-def _look_at(grid: Grid, space: Space, cluster: Cluster, headroom: float, found: Found) -> None:
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """What is searched where, and at what prices."""
+
+    space: Space
+    cluster: Cluster
+    pricing: Pricing
+
+
+def _look_at(grid: Grid, asked: _Question, found: Found) -> None:
     """Put the best of `grid` into `found`."""
+    space, cluster = asked.space, asked.cluster
     allowed = np.broadcast_to(grid.allowed, grid.shape)
     found.counted += int(np.count_nonzero(allowed))
     if not allowed.any():
         return
     memory = np.asarray(step_memory(space.model, grid.layouts, space.seq).total, dtype=float)
     found.smallest = _smaller(grid, memory, cluster, found.smallest)
-    fits = grid.allowed & (memory <= cluster.device.memory.size_bytes * (1.0 - headroom))
-    if not fits.any():
+    fitting = grid.allowed & fits(memory, cluster.device)
+    if not fitting.any():
         return
-    _, time = evaluate(space.model, cluster, grid.layouts, space.seq, software=space.software)
+    time = asked.pricing.step(space.model, grid.layouts, space.seq, cluster)
     slowdown = expected_slowdown(space.family, grid.layouts, cluster)
-    step_s = np.where(fits, time.step_s, np.inf)
+    step_s = np.where(fitting, time.step_s, np.inf)
     found.fitting += int(np.count_nonzero(np.isfinite(step_s)))
-    runs = _Runs(space, cluster, grid, slowdown)
+    runs = _Runs(asked, grid, slowdown)
     expected_s = step_s * slowdown if np.any(slowdown != 1.0) else step_s
     _keep_families(expected_s, memory, runs, found)
     _keep_front(expected_s, memory, runs, found)
@@ -159,8 +175,7 @@ def _smaller(grid: Grid, memory: Any, cluster: Cluster, before: Point | None) ->
 class _Runs:
     """The run at a place of a grid."""
 
-    space: Space
-    cluster: Cluster
+    asked: _Question
     grid: Grid
     slowdown: Any
 
@@ -168,26 +183,31 @@ class _Runs:
         where = tuple(int(i) for i in place)
         used = np.broadcast_to(memory, self.grid.shape)[where]
         slowdown = float(np.broadcast_to(self.slowdown, self.grid.shape)[where])
+        space, pricing = self.asked.space, self.asked.pricing
         run = Run(
-            model=self.space.model,
-            cluster=self.cluster,
-            seq=self.space.seq,
-            software=self.space.software,
+            model=space.model,
+            cluster=self.asked.cluster,
+            seq=space.seq,
+            software=space.software,
             layout=self.grid.layout(where),
         )
-        return Candidate(run, float(expected_s[where]) / slowdown, float(used), slowdown)
+        step_s = float(expected_s[where]) / slowdown
+        return Candidate(run, step_s, float(used), pricing, slowdown)
 
 
 def _keep_families(expected_s: Any, memory: Any, runs: _Runs, found: Found) -> None:
     """The fastest layout of every family; of equally fast ones the plainest."""
     quickest = expected_s.reshape(-1, expected_s.shape[SPLIT]).min(axis=0)
+    keys = [(runs.asked.cluster.gpus, *family) for family in runs.grid.families]
+    best = {key: one.expected_s for key, one in found.families.items()}
+    for key, seconds in zip(keys, quickest.tolist(), strict=True):
+        best[key] = min(best.get(key, np.inf), seconds)
     for split in np.flatnonzero(np.isfinite(quickest)).tolist():
-        key = (runs.cluster.gpus, *runs.grid.family(split))
-        before = found.families.get(key)
-        times = expected_s[..., split]
-        if before is not None and quickest[split] > before.expected_s * (1.0 + 10.0**-_DIGITS):
+        key = keys[split]
+        if quickest[split] > best[key] * (1.0 + _TIE):
             continue
-        times = significant(times)
+        before = found.families.get(key)
+        times = significant(expected_s[..., split])
         inner = np.unravel_index(int(np.argmin(times)), times.shape)
         one = runs.at((*inner, split), expected_s, memory)
         if before is None or one.rank("fastest") < before.rank("fastest"):
@@ -198,7 +218,7 @@ def _keep_front(expected_s: Any, memory: Any, runs: _Runs, found: Found) -> None
     """Layouts of the grid that may be on the front; memory is the same along `FREE`."""
     quickest = expected_s.min(axis=FREE, keepdims=True)
     used = np.broadcast_to(memory, quickest.shape)
-    gpus = runs.cluster.gpus
+    gpus = runs.asked.cluster.gpus
     for place in found.front.candidates(gpus, quickest, used):
         along = tuple(slice(None) if axis in FREE else i for axis, i in enumerate(place))
         switches = np.unravel_index(int(np.argmin(expected_s[along])), expected_s[along].shape)

@@ -1,6 +1,6 @@
 """The best layout on so many GPUs, for plans that need one and not a list.
 
-Holds `best_run` (at one count) and `best_layouts` (at doubling counts).
+Holds `best_run` (at one count), `best_layouts` (at doubling counts) and `kept`.
 """
 
 from collections.abc import Callable, Mapping
@@ -11,7 +11,7 @@ from syncwall.describe import Cluster, Layout, Run
 from syncwall.describe.framework_switches import switches
 from syncwall.describe.layout import Recompute, Shard
 from syncwall.plan.search import search
-from syncwall.plan.wires import Case, with_gpus
+from syncwall.plan.wires import Case
 
 SWITCHES: Final = (
     "overlap_pp", "overlap_tp", "overlap_parameters", "overlap_gradients", "balanced_stages",
@@ -19,11 +19,17 @@ SWITCHES: Final = (
 """As the framework has them: they are not what a number of GPUs asks for."""
 
 
+_KEPT: Final = (*SWITCHES, "precision", "gradient_dtype", "bucket_bytes", "fused_loss")
 _NARROW: Final[dict[str, Any]] = {
     "recompute_layers": None, "recompute": (Recompute.NONE, Recompute.FULL), "etp": 1,
 }  # fmt: skip
 """What is searched of these: one search of many has to be quick."""
 Told = Callable[[float], None]
+
+
+def kept(layout: Layout) -> dict[str, Any]:
+    """Fields of `layout` that a search for another one leaves as they are."""
+    return {name: getattr(layout, name) for name in _KEPT}
 
 
 def _quiet(share: float) -> None:
@@ -37,12 +43,12 @@ def best_run(
 
     `pinned` are fields of the layout that stay.
     """
-    usual = switches(framework(case.software.framework), case.software.date, Shard.DDP)
+    software = case.pricing.setting.software
+    usual = switches(framework(software.framework), software.date, Shard.DDP)
     fixed: dict[str, Any] = {name: usual[name] for name in SWITCHES if name in usual}
     found = search(
-        case.model, cluster, seq=case.seq, global_batch=batch, software=case.software,
-        pinned={**_NARROW, **fixed, **pinned},
-        progress=progress,
+        case.model, cluster, seq=case.seq, global_batch=batch, software=software,
+        pinned={**_NARROW, **fixed, **pinned}, pricing=case.pricing, progress=progress,
     ).best(1)  # fmt: skip
     return found[0].run if found else None
 
@@ -59,7 +65,7 @@ def best_layouts(
     counts = _doubling(case.cluster.gpus_per_node, most)
     for number, gpus in enumerate(counts, 1):
         batch = batch_at(gpus)
-        one = best_run(case, with_gpus(case.cluster, gpus), batch, pinned) if batch else None
+        one = best_run(case, case.cluster.with_gpus(gpus), batch, pinned) if batch else None
         found += [one.layout] if one else []
         progress(number / len(counts))
         if found and one is None:

@@ -9,23 +9,24 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
+from syncwall.answer.levers import SHARD_DOMAINS, chunk_counts, divisors
 from syncwall.cost.software import framework
 from syncwall.describe import Layout, Model, Software
 from syncwall.describe.choice import Dtype
-from syncwall.describe.framework import Framework
+from syncwall.describe.framework import Framework, at
 from syncwall.describe.framework_switches import switches
-from syncwall.describe.layout import Recompute, Schedule, Shard
+from syncwall.describe.layout import PLAIN, Recompute, Schedule, Shard
 from syncwall.problems import InputError
 
+MEMORY_FREE: Final = ("overlap_pp", "overlap_tp", "overlap_parameters", "overlap_gradients")
+"""Switches that memory does not depend on."""
+SWITCHES: Final = (*MEMORY_FREE, "balanced_stages", "sp")
+"""Fields that are on or off."""
 SEARCHED: Final = (
-    "overlap_pp", "overlap_tp", "overlap_parameters", "overlap_gradients", "balanced_stages", "sp",
-    "recompute", "recompute_layers", "virtual_stages", "schedule", "shard", "shard_degree", "tp",
-    "pp", "cp", "ep", "etp", "micro_batch",
+    *SWITCHES, "recompute", "recompute_layers", "virtual_stages", "schedule", "shard",
+    "shard_degree", "tp", "pp", "cp", "ep", "etp", "micro_batch", "merged_ep", "overlap_ep",
 )  # fmt: skip
 """Fields that a search may choose; layouts of equal time are told apart in this order."""
-SWITCHES: Final = SEARCHED[:6]
-SHARD_DOMAINS: Final = (1, 4, 16)
-"""Scale-up domains over which a copy of the states is also spread, besides all ranks (HSDP)."""
 RECOMPUTED: Final = (0.125, 0.25, 0.5, 0.75)
 """Shares of a stage's layers that are also recomputed, besides all of them."""
 SHORTEST: Final = 256
@@ -71,22 +72,23 @@ class Space:
         """What is not searched: pinned, or usual for the framework."""
         usual = switches(self.family, self.software.date, Shard.FSDP)
         fields = {name: value for name, value in usual.items() if name not in SEARCHED}
+        fields["cp_kind"] = self.family.cp_kinds[0]
         fields |= {name: v[0] for name, v in self.pinned.items() if name not in SEARCHED}
         if fields.get("precision") is Dtype.FP16 and "gradient_dtype" not in self.pinned:
             fields.pop("gradient_dtype", None)
-        return Layout().model_copy(update={**fields, "global_batch": self.global_batch})
+        return Layout.arrays(**{**fields, "global_batch": self.global_batch})
 
     def switch(self, name: str, *, matters: bool) -> tuple[bool, ...]:
         """Values of a switch, the plainest first; where nothing depends on it, one of them."""
         if not matters:
-            return self._stated(name, (Layout.model_fields[name].default,))[:1]
+            return self._stated(name, (PLAIN.get(name, False),))[:1]
         usual = {"sp": True, **switches(self.family, self.software.date, Shard.DDP)}[name]
         values = self._stated(name, (True, False) if usual else (False,))
         return tuple(sorted(values, key=lambda on: plain(name, on)))
 
     def recomputation(self, layers: int) -> list[tuple[Recompute, int | None]]:
         """Kinds of recomputation with the layers of a stage of `layers` that they apply to."""
-        kinds = self._stated("recompute", (Recompute.NONE, Recompute.SELECTIVE, Recompute.FULL))
+        kinds = self._stated("recompute", self.family.recomputes)
         counts = [None, *dict.fromkeys(round(share * layers) for share in RECOMPUTED)]
         if "recompute_layers" in self.pinned:
             counts = list(self.pinned["recompute_layers"])
@@ -105,15 +107,11 @@ class Space:
             return [(1, one)] if self._may("virtual_stages", 1) else []
         found: list[tuple[int, Schedule]] = []
         for schedule in self._stated("schedule", self.family.schedules):
-            chunks = self._chunks(pp) if schedule == Schedule.INTERLEAVED else [1]
+            chunks = (
+                chunk_counts(self.model.layers, pp) if schedule == Schedule.INTERLEAVED else [1]
+            )
             found += [(n, schedule) for n in chunks if self._may("virtual_stages", n)]
         return sorted(found)
-
-    def _chunks(self, pp: int) -> list[int]:
-        """Chunks that cut the layers evenly, the embedding and the head counted or not."""
-        layers = self.model.layers
-        cuts = range(2, layers // pp + 2)
-        return [n for n in cuts if layers % (pp * n) == 0 or (layers + 2) % (pp * n) == 0]
 
     def shards(self, pp: int) -> list[tuple[Shard, int]]:
         """What is shared out, and over how many scale-up domains; 0 for all ranks.
@@ -145,6 +143,18 @@ class Space:
                 if ranks % (ep * etp) == 0 and self._may("ep", ep) and self._may("etp", etp):
                     yield ep, etp
 
+    def exchanges(self, ep: Any, recompute: Any) -> dict[str, Any]:
+        """How experts exchange tokens: as cleverly as the framework offers, which is never slower.
+
+        Tokens can be exchanged beside another micro batch only where that does not recompute.
+        """
+        spread, date = ep > 1, self.software.date
+        usual = {
+            "merged_ep": spread & at(self.family.merged_ep, date),
+            "overlap_ep": spread & at(self.family.overlap_ep, date) & (recompute != Recompute.FULL),
+        }
+        return {name: max(self.pinned.get(name, (on,))) for name, on in usual.items()}
+
     def micro_batches(self, dp: int) -> list[int]:
         """Sequences of a micro batch that fill the batch of each of `dp` replicas."""
         if self.global_batch % dp:
@@ -166,12 +176,6 @@ def plain(name: str, value: Any) -> Any:
 def plainness(layout: Layout) -> tuple[Any, ...]:
     """Orders layouts that take equally long."""
     return tuple(plain(name, getattr(layout, name)) for name in SEARCHED)
-
-
-def divisors(number: int) -> list[int]:
-    """Every divisor of `number`, the smallest first."""
-    small = [n for n in range(1, int(number**0.5) + 1) if number % n == 0]
-    return sorted({*small, *(number // n for n in small)})
 
 
 def _values(value: Any) -> Sequence[Any]:

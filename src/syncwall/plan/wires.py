@@ -1,7 +1,7 @@
 """A run on a machine whose wires are faster, slower, nearer or farther.
 
-Holds `Wires` (factors on rates and latency), `Case` (what is run where) and `Timed` (its time). The
-model is that of `predict`; every factor may be an array.
+Holds `Wires` (factors on rates and latency) and `Case` (what is run where). The model is that of
+`predict`; every factor may be an array.
 """
 
 from dataclasses import dataclass, replace
@@ -9,14 +9,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from syncwall.answer.evaluation import priced_step
-from syncwall.cost.calibration import calibration
-from syncwall.cost.communication import NcclNetwork
-from syncwall.cost.path import Path, paths
-from syncwall.cost.prices import Prices
-from syncwall.describe import Cluster, Layout, Model, Software
-from syncwall.timeline.ledger import Ledger
-from syncwall.work.block import EXPOSED, Work
+from syncwall.answer.pricing import Pricing, Timed
+from syncwall.describe import Cluster, Layout, Model, Run
+from syncwall.work.memory import step_memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,58 +43,31 @@ AS_IT_IS: Final = Wires()
 
 
 @dataclass(frozen=True, slots=True)
-class Timed:
-    """A step, or arrays of them."""
-
-    cluster: Cluster
-    layout: Layout
-    work: Work
-    prices: Prices
-    step_s: Any
-    ledger: Ledger
-    ways: dict[Any, Path]
-    """Where the ranks of every axis stand."""
-
-    @property
-    def waits_s(self) -> Any:
-        """Seconds that wait for communication."""
-        return sum((self.ledger[cause] for cause in EXPOSED.values()), 0.0)
-
-    @property
-    def tokens_per_s(self) -> Any:
-        """Tokens a second of all GPUs together."""
-        return self.work.tokens / self.step_s
-
-
-@dataclass(frozen=True, slots=True)
 class Case:
-    """A model on a machine; the layout comes with each question."""
+    """A model on a machine, and what operations cost there; the layout comes with each question."""
 
     model: Model
     cluster: Cluster
     seq: int
-    software: Software
+    pricing: Pricing
+
+    @classmethod
+    def of(cls, run: Run, pricing: Pricing) -> "Case":
+        """What is trained, and where, in `run`."""
+        return cls(run.model, run.cluster, run.seq, pricing)
 
     def timed(self, layout: Layout, wires: Wires = AS_IT_IS) -> Timed:
         """The step of a resolved `layout` with these `wires`."""
         cluster = wires.on(self.cluster)
-        ways = paths(layout, cluster)
-        fit = calibration(cluster.device).network
-        network = NcclNetwork(layout, cluster, fit, latency=wires.latency)
-        work, time, prices = priced_step(
-            self.model, cluster, layout, self.seq, self.software, network=network
-        )
-        return Timed(cluster, layout, work, prices, time.step_s, time.ledger, ways)
+        return self.pricing.step(self.model, layout, self.seq, cluster, latency=wires.latency)
+
+    def memory(self, layout: Layout) -> Any:
+        """Bytes on the fullest GPU."""
+        return step_memory(self.model, layout, self.seq).total
 
     def using(self, gpus: int) -> "Case":
         """The same on `gpus` GPUs: part of a node, or whole nodes."""
-        return replace(self, cluster=with_gpus(self.cluster, gpus))
-
-
-def with_gpus(cluster: Cluster, gpus: int) -> Cluster:
-    """`cluster` with `gpus` GPUs in use: part of a node, or whole nodes."""
-    each = min(gpus, cluster.gpus_per_node)
-    return cluster.using(nodes=-(-gpus // each), gpus_per_node=each)
+        return replace(self, cluster=self.cluster.with_gpus(gpus))
 
 
 def _is_one(factor: Any) -> bool:

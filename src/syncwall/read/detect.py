@@ -1,15 +1,25 @@
-"""What a file is, from its first bytes.
+"""What a file is, from its first bytes, and the reader that it needs.
 
-Holds `FileKind` and `kind_of`. Names and endings do not count: people rename files.
+Holds `FileKind` and `kind_of` (names and endings do not count: people rename files), `expanded`
+(the files that a user names, by what they are; directories are opened), and `read_topology` and
+`read_fabric`, whatever wrote them.
 """
 
 import re
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
-from syncwall.problems import InputError
+from syncwall.problems import InputError, Problem
+from syncwall.read.fabric_graph import FabricGraph, read_netq, read_topograph
+from syncwall.read.ibnetdiscover import read_ibnetdiscover
 from syncwall.read.limited import open_limited
+from syncwall.read.lstopo import read_lstopo
+from syncwall.read.nccl_topology import read_nccl_topology
+from syncwall.read.safe_xml import read_xml
+from syncwall.read.smi_topology import read_smi_topology
+from syncwall.read.topology import Topology
 
 _HEAD: Final = 1 << 18
 """Bytes that are looked at."""
@@ -63,3 +73,58 @@ def kind_of(path: Path | str) -> FileKind:
             return kind
     known = ", ".join(kind.value for kind in FileKind)
     raise InputError.of(f"is none of what is known: {known}", file=str(path))
+
+
+Files = dict[FileKind, list[Path]]
+
+
+def expanded(paths: Sequence[Path]) -> tuple[Files, list[Problem]]:
+    """Files by kind, and those in directories that are of no known kind.
+
+    A file that is named itself must be known; else `InputError`.
+    """
+    found: Files = {}
+    unknown: list[Problem] = []
+    for path in paths:
+        if not path.is_dir():
+            found.setdefault(kind_of(path), []).append(path)
+            continue
+        inside = sorted(one for one in path.rglob("*") if one.is_file())
+        if not inside:
+            raise InputError.of("is an empty directory", file=str(path))
+        for one in inside:
+            try:
+                found.setdefault(kind_of(one), []).append(one)
+            except InputError as error:
+                unknown += error.problems
+    if not found:
+        raise InputError(unknown[:10])
+    return found, unknown
+
+
+def read_topology(path: Path | str) -> Topology:
+    """What NCCL, hwloc, nvidia-smi or rocm-smi wrote; the kind is seen from the content."""
+    with open_limited(path) as stream:
+        head = stream.read(4096)
+    if not head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<"):
+        return read_smi_topology(path)
+    root, _ = read_xml(path)
+    if root.tag == "system":
+        return read_nccl_topology(path)
+    if root.tag == "topology":
+        return read_lstopo(path)
+    raise InputError.of(
+        f"holds <{root.tag}>, neither a topology of NCCL (<system>) nor of hwloc (<topology>)",
+        file=str(path),
+    )
+
+
+def read_fabric(path: Path | str) -> FabricGraph:
+    """What ibnetdiscover, NetQ or topograph's models say; the kind is seen from the content."""
+    with open_limited(path) as stream:
+        head = stream.read(1 << 16)
+    if head.lstrip().startswith((b"[", b"{")):
+        return read_netq(path)
+    if b"vendid=" in head or b"Switch\t" in head or b"Ca\t" in head:
+        return read_ibnetdiscover(path)
+    return read_topograph(path)

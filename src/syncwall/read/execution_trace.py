@@ -13,8 +13,8 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
 from syncwall.problems import InputError, Problem
-from syncwall.read.collective_names import collective_kind, dtype_bytes
 from syncwall.read.json_array import JsonArray
+from syncwall.read.kineto_collectives import collective_kind, dtype_bytes
 from syncwall.read.limited import open_limited
 from syncwall.read.trace import Collective
 

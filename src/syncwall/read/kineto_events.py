@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from syncwall.read.collective_names import HOST_CALLS, collective_kind, dtype_bytes
+from syncwall.read.kineto_collectives import HOST_CALLS, collective_kind, dtype_bytes
 from syncwall.read.kineto_quick import QuickEvents
 from syncwall.read.trace import Category, Collective
 

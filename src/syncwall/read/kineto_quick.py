@@ -10,7 +10,7 @@ import json
 import re
 from typing import Any, NamedTuple, cast
 
-from syncwall.read.collective_names import HOST_CALLS
+from syncwall.read.kineto_collectives import HOST_CALLS
 from syncwall.read.trace import Category
 
 _NUMBER = r'"\s*:\s*(\d{1,18})\s*[,}]'
@@ -123,4 +123,4 @@ def _decoded(piece: str) -> dict[str, Any]:
     event, _ = _DECODE('{"ph"' + piece)
     if not isinstance(event, dict) or "name" not in event:
         raise ValueError
-    return cast(dict[str, Any], event)
+    return cast("dict[str, Any]", event)

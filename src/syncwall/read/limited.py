@@ -1,10 +1,14 @@
 """Opens a file of any size, packed or not, without trusting it.
 
 Holds `open_limited`, a stream of the unpacked bytes that ends where the file is damaged and refuses
-one that expands too far, `LimitedStream`, `text_lines` and `Limits`.
+one that expands too far, `LimitedStream`, `text_lines` and `Limits`. `LogLines`: lines of a text
+file with their numbers, and what was wrong with the file. Logs mix the output of many processes:
+colour codes, carriage returns and the rank that a launcher puts before each line ("12: ") are taken
+off.
 """
 
 import io
+import re
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -14,6 +18,8 @@ from typing import IO, Any
 
 from syncwall.problems import InputError, Problem
 
+_DAMAGED = (OSError, EOFError, zlib.error, zipfile.BadZipFile, RuntimeError, ValueError)
+"""What unpacking raises."""
 _CHUNK = 1 << 18
 _LINE = 1 << 20
 _REFUSED = {b"\xfd7zXZ": "xz", b"BZh": "bzip2", b"\x28\xb5\x2f\xfd": "zstd", b"7z\xbc\xaf": "7z"}
@@ -138,15 +144,7 @@ class _Unpacked(io.RawIOBase):
             return b""
         try:
             return self._more()
-        except (
-            OSError,
-            EOFError,
-            zlib.error,
-            zipfile.BadZipFile,
-            RuntimeError,
-            ValueError,
-            NotImplementedError,
-        ) as error:
+        except _DAMAGED as error:
             self.problem = Problem(str(self.path), 0, 0, f"is damaged: {error}")
             return b""
 
@@ -226,3 +224,36 @@ class _Zip(_Unpacked):
         data = self._stream.read(_CHUNK)
         self.packed_bytes = self.file.tell()
         return data
+
+
+_LINE_BYTES = 1 << 16
+_COLOUR = re.compile(r"\x1b\[[0-9;]{0,16}[A-Za-z]")
+_LAUNCHER = re.compile(
+    r"\s{0,8}(?:\[[\w.,-]{1,64}\]:|\[\d{1,2},\d{1,9}\]<std(?:out|err)>:|\d{1,7}:)\s?"
+)
+
+
+class LogLines:
+    """Iterates over (number from 1, text); a line above 64 KiB comes in pieces of one number."""
+
+    def __init__(self, path: Path | str) -> None:
+        self.source = str(path)
+        self.problems: tuple[Problem, ...] = ()
+        """Known once the end has been reached."""
+
+    def __iter__(self) -> Iterator[tuple[int, str]]:
+        number, begins = 0, True
+        with open_limited(self.source) as stream:
+            while raw := stream.readline(_LINE_BYTES):
+                number += begins
+                begins = raw.endswith(b"\n")
+                text = raw.decode("utf-8", "replace").rstrip("\r\n")
+                yield number, _COLOUR.sub("", text) if "\x1b" in text else text
+            if stream.problem is not None:
+                self.problems = (stream.problem,)
+
+
+def without_launcher(text: str) -> str:
+    """`text` without the rank that srun, mpirun or torchrun puts before a line."""
+    found = _LAUNCHER.match(text)
+    return text[found.end() :] if found else text

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
-from syncwall.problems import InputError, Problem
-from syncwall.read.pcie import bus_id, is_gpu, is_nic, tree_distance
+from syncwall.problems import InputError
+from syncwall.read.pcie import Devices, bus_id, is_gpu, is_nic, tree_distance
 from syncwall.read.safe_xml import Element, read_xml
 from syncwall.read.topology import Distance, Gpu, Nic, NumaNode, Topology, bits
 
@@ -45,12 +45,7 @@ class _Place:
 
 
 @dataclass
-class _Found:
-    file: str
-    problems: list[Problem]
-    gpus: list[Gpu] = field(default_factory=list)
-    nics: list[Nic] = field(default_factory=list)
-    numa: list[NumaNode] = field(default_factory=list)
+class _Found(Devices):
     owner: dict[str, str] = field(default_factory=dict)
     """Address of the PCI device by "OSDev:802" or "PCIDev:581"."""
     rates: dict[tuple[int, int], float] = field(default_factory=dict)
@@ -65,7 +60,7 @@ class _Found:
         if kind == "NUMANode":
             index = thing.number("os_index")
             if index is None:
-                self.problems.append(Problem(self.file, thing.line, 1, "a NUMANode has no number"))
+                self.problem(thing, "a NUMANode has no number")
             else:
                 self.numa.append(NumaNode(index, bits(thing.get("cpuset"))))
         elif kind == "Bridge" and (bus := bus_id(thing.get("pci_busid"))):
@@ -79,7 +74,7 @@ class _Found:
         bus = bus_id(thing.get("pci_busid"))
         match = _TYPE.match(thing.get("pci_type").lower())
         if bus is None or match is None:
-            self.problems.append(Problem(self.file, thing.line, 1, "a PCI device without address"))
+            self.problem(thing, "a PCI device without address")
             return
         inner = list(thing.of("object"))
         for name in (thing, *inner):
@@ -114,9 +109,7 @@ class _Found:
             words = [word for part in table.of("u64values") for word in part.text.split()]
             rates = [_number(word) for word in words]
             if len(rates) != len(ends) ** 2 or None in rates:
-                self.problems.append(
-                    Problem(self.file, table.line, 1, "NVLink rates do not add up")
-                )
+                self.problem(table, "NVLink rates do not add up")
                 continue
             self._count(ends, [rate or 0.0 for rate in rates])
 

@@ -1,18 +1,81 @@
 """JSON that nccl-tests writes with `-J`, and the numbers it shares with the text output.
 
 Holds `read_json_run`, `collective_name`, `library_version`, `timing` and `number`. Keys as in
-version 2 of that file (nccl-tests 2.17 and later, src/util.cu).
+version 2 of that file (nccl-tests 2.17 and later, src/util.cu). `NcclTests`, `Row`, `Timing` and
+`TestDevice`: one run of nccl-tests, as data. Rates are in GB/s (10^9) as the program prints them,
+times in microseconds.
 """
 
 import json
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from syncwall.problems import InputError
+from syncwall.problems import InputError, Problem
 from syncwall.read.limited import open_limited
-from syncwall.read.nccl_tests_facts import NcclTests, Row, TestDevice, Timing
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """One measured size, out of place or in place."""
+
+    time_us: float
+    algbw_gb_per_s: float
+    busbw_gb_per_s: float
+    wrong: float | None = None
+    """Wrong elements (older versions: largest error); None if not checked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One size; `in_place` is None where a benchmark has one time only."""
+
+    size_bytes: int
+    count: int
+    dtype: str
+    redop: str
+    root: int | None
+    out_of_place: Timing | None
+    in_place: Timing | None
+
+
+@dataclass(frozen=True, slots=True)
+class TestDevice:
+    """The GPU of one rank."""
+
+    rank: int
+    host: str
+    device: int
+    bus: str
+    name: str
+
+
+@dataclass(frozen=True)
+class NcclTests:
+    """One run of one benchmark."""
+
+    source: str
+    line: int = 0
+    """Where it begins."""
+    collective: str | None = None
+    """all_reduce, all_gather, ...; None if the file does not say."""
+    version: str | None = None
+    """Of nccl-tests."""
+    nccl_version: str | None = None
+    """Of the library: 2.19.3."""
+    threads: int | None = None
+    gpus_per_thread: int | None = None
+    ranks: int | None = None
+    devices: tuple[TestDevice, ...] = ()
+    rows: tuple[Row, ...] = ()
+    average_busbw_gb_per_s: float | None = None
+    out_of_bounds: int | None = None
+    environment: dict[str, str] = field(default_factory=dict)
+    """Variables of NCCL and its like; other ones are not kept."""
+    problems: tuple[Problem, ...] = ()
+
 
 _ROWS = 100_000
 _JSON_BYTES = 64 << 20

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
-from syncwall.problems import InputError, Problem
-from syncwall.read.pcie import bus_id, is_gpu, is_nic, pcie_bytes_per_s, tree_distance
+from syncwall.problems import InputError
+from syncwall.read.pcie import Devices, bus_id, is_gpu, is_nic, pcie_bytes_per_s, tree_distance
 from syncwall.read.safe_xml import Element, read_xml
 from syncwall.read.topology import Distance, Gpu, Nic, NumaNode, Topology, bits
 
@@ -37,14 +37,9 @@ def read_nccl_topology(path: Path | str) -> Topology:
 
 
 @dataclass
-class _Found:
+class _Found(Devices):
     """What the file has said so far."""
 
-    file: str
-    problems: list[Problem]
-    gpus: list[Gpu] = field(default_factory=list)
-    nics: list[Nic] = field(default_factory=list)
-    numa: list[NumaNode] = field(default_factory=list)
     others: list[str] = field(default_factory=list)
     links: list[list[Element]] = field(default_factory=list)
     """Of each GPU."""
@@ -124,9 +119,6 @@ class _Found:
                 **place | {"line": net.line},
             )
         )
-
-    def problem(self, at: Element, message: str) -> None:
-        self.problems.append(Problem(self.file, at.line, 1, message))
 
     def topology(self) -> Topology:
         pairs = [

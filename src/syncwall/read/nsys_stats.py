@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from syncwall.problems import InputError, Problem
-from syncwall.read.log_lines import LogLines
+from syncwall.read.limited import LogLines
 
 _ROWS = 20_000
 _TABLES = 64

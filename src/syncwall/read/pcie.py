@@ -1,12 +1,16 @@
 """What PCI addresses, classes and links in a topology mean.
 
-Holds `pcie_bytes_per_s`, `tree_distance`, `is_gpu`, `is_nic` and `bus_id`.
+Holds `pcie_bytes_per_s`, `tree_distance`, `is_gpu`, `is_nic`, `bus_id`, and `Devices`, what readers
+of XML have found so far.
 """
 
 import re
+from dataclasses import dataclass, field
 from typing import Final
 
-from syncwall.read.topology import Distance, PciDevice
+from syncwall.problems import Problem
+from syncwall.read.safe_xml import Element
+from syncwall.read.topology import Distance, Gpu, Nic, NumaNode, PciDevice
 
 _SPEED: Final = re.compile(r"\s*(\d{1,3}(?:\.\d{1,3})?)\s*GT/s", re.ASCII)
 _BUS: Final = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}(\.[0-9a-f])?", re.ASCII)
@@ -59,3 +63,18 @@ def tree_distance(one: PciDevice, other: PciDevice, ports: int = 1) -> Distance 
     if one.numa is None or other.numa is None:
         return None
     return Distance.PHB if one.numa == other.numa else Distance.SYS
+
+
+@dataclass
+class Devices:
+    """What a file has said of a host so far."""
+
+    file: str
+    problems: list[Problem]
+    gpus: list[Gpu] = field(default_factory=list)
+    nics: list[Nic] = field(default_factory=list)
+    numa: list[NumaNode] = field(default_factory=list)
+
+    def problem(self, at: Element, message: str) -> None:
+        """Write down what is wrong with an element."""
+        self.problems.append(Problem(self.file, at.line, 1, message))

@@ -11,6 +11,10 @@ from typing import Any
 
 from syncwall.problems import InputError
 
+_DAMAGED = (
+    ValueError, LookupError, TypeError, AttributeError, OverflowError, MemoryError,
+    RecursionError,
+)  # fmt: skip
 _OPCODES = 20_000_000
 _MARK = object()
 _CONSTANTS: dict[str, Any] = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False}
@@ -36,17 +40,7 @@ def plain_pickle(raw: bytes, source: str) -> Any:
             machine.step(opcode.name, argument)
     except _RefusedError as refused:
         raise InputError.of(str(refused), file=source) from None
-    except (
-        ValueError,
-        IndexError,
-        KeyError,
-        TypeError,
-        AttributeError,
-        OverflowError,
-        MemoryError,
-        RecursionError,
-        UnicodeError,
-    ) as error:
+    except _DAMAGED as error:
         raise InputError.of(f"is a damaged pickle: {type(error).__name__}", file=source) from None
     return machine.result
 

@@ -5,15 +5,14 @@ Holds `verdict`, `why_lines` and `next_lines`.
 
 from collections.abc import Iterator
 
+from syncwall.cause import Cause
 from syncwall.explain.answer import Explanation
 from syncwall.explain.hang import Hang
 from syncwall.explain.rank_ledger import RankLedger
 from syncwall.explain.ranks import RanksVerdict
 from syncwall.explain.slowdown import Slowdown
-from syncwall.show.measurement import duration
+from syncwall.show.numbers import duration
 from syncwall.timeline.ledger import Ledger
-
-_WAITS = ("exposed", "idle", "unexplained")
 
 
 def verdict(found: Explanation) -> str:
@@ -136,26 +135,26 @@ def _gap(found: Explanation) -> str:
 def _one_rank(found: RankLedger) -> str:
     ledger = found.ledger
     step = float(ledger.total)
-    waits = {c: float(s) for c, s in ledger.items() if c.startswith(_WAITS)}
+    waits = {c: float(s) for c, s in ledger.items() if c.is_wait}
     largest = max(waits, key=lambda cause: waits[cause], default=None)
     if largest is None or waits[largest] < 0.1 * step:
         return f"a step of {duration(step)} is mostly computation"
     share = f"{waits[largest] / step:.0%} of a step of {duration(step)}"
-    if largest.startswith("exposed"):
+    if largest.is_exposed:
         return f"communication-bound: {largest} takes {share}"
-    if not found.on_device and largest == "idle: host":
+    if not found.on_device and largest is Cause.IDLE_HOST:
         return f"nothing recorded runs on the host for {share}"
     known = {
-        "idle: host": "host-bound: the device waits for launches for",
-        "idle: data": "the data loader is too slow: the device waits for it for",
-        "idle: sync": "the host waits for the device, and then the device for it, for",
+        Cause.IDLE_HOST: "host-bound: the device waits for launches for",
+        Cause.IDLE_DATA: "the data loader is too slow: the device waits for it for",
+        Cause.IDLE_SYNC: "the host waits for the device, and then the device for it, for",
     }
     return f"{known.get(largest, f'{largest} takes')} {share}"
 
 
 def _waits(ledger: Ledger) -> Iterator[str]:
     step = float(ledger.total)
-    waits = sorted(((float(s), c) for c, s in ledger.items() if c.startswith(_WAITS)), reverse=True)
+    waits = sorted(((float(s), c) for c, s in ledger.items() if c.is_wait), reverse=True)
     large = [(seconds / step, cause) for seconds, cause in waits[:4] if seconds >= 0.01 * step]
     said = ", ".join(f"{cause} {share:.0%}" for share, cause in large)
     if said:

@@ -1,6 +1,7 @@
 """What files say on one screen: verdict, why, next; and as plain data.
 
-Holds `explanation_page`, `explanation_record` and `is_bad`.
+Holds `explanation_page`, `explanation_record` and `is_bad`. `file_lines`: one line for each file
+that was read.
 """
 
 from collections.abc import Iterator
@@ -12,13 +13,104 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from syncwall.describe import Cluster
 from syncwall.explain.answer import Explanation
 from syncwall.explain.side_by_side import SideBySide
+from syncwall.explain.slowdown import Slowdown
 from syncwall.explain.traces import JobTraces
-from syncwall.show.explained_files import file_lines
+from syncwall.read.execution_trace import ExecutionTrace
+from syncwall.read.fabric_graph import FabricGraph
+from syncwall.read.nccl_facts import NcclLog
+from syncwall.read.nccl_graph import NcclGraph
+from syncwall.read.nccl_tests_json import NcclTests
+from syncwall.read.nsys_stats import NsysStats
+from syncwall.read.topology import Topology
 from syncwall.show.explained_words import next_lines, verdict, why_lines
-from syncwall.show.ledger_table import ledger_table
-from syncwall.show.measurement import duration
+from syncwall.show.headed import ledger_table, plain_table
+from syncwall.show.numbers import duration, signed
+
+
+def file_lines(found: Explanation) -> Iterator[tuple[str, str]]:
+    """What each file is, and what it says in a few words."""
+    if found.traces is not None:
+        yield "traces", _traces(found.traces)
+    if found.against is not None:
+        yield "against", _traces(found.against)
+    for slowdown in found.slowdowns:
+        yield Path(slowdown.source).name, _operations(slowdown)
+    for dump in found.dumps:
+        who = "?" if dump.rank is None else dump.rank
+        yield Path(dump.source).name, f"rank {who}: {len(dump.entries):,} collectives"
+    for log in found.logs:
+        yield Path(log.source).name, _log(log)
+    for topology, machine in found.topologies:
+        yield Path(topology.source).name, _topology(topology, machine, found.machine_guessed)
+    for other in found.others:
+        yield from _other(other)
+
+
+def _traces(job: JobTraces) -> str:
+    ranks = len(job.ranks) or 1
+    of = f" of {job.world_size:,}" if job.world_size else ""
+    device = f" on {job.device}" if job.device else ""
+    steps = len(job.ledger.steps)
+    told = "" if job.ledger.found_by == "marks" else f", found by {job.ledger.found_by}"
+    return f"{ranks:,} rank{'s' * (ranks > 1)}{of}{device}; {steps} steps{told}"
+
+
+def _operations(found: Slowdown) -> str:
+    ranks = found.dp * found.stages
+    return (
+        f"{found.operations:,} operations of {ranks} workers (dp {found.dp} x pp {found.stages}) "
+        f"in {found.steps} steps"
+    )
+
+
+def _log(log: NcclLog) -> str:
+    world = log.world
+    size = f"{world.ranks} ranks on {world.nodes or len(log.hosts)} nodes, " if world else ""
+    channels = f", {world.coll_channels} channels" if world and world.coll_channels else ""
+    ways = ", ".join(log.transports) or "no connections"
+    used = f", {len(log.nics_used)} of {len(log.nics)} NICs" if log.nics else ""
+    gdr = {True: ", GPUDirect", False: ", no GPUDirect", None: ""}[log.gdr]
+    return f"NCCL {log.version or '?'}: {size}{ways}{channels}{used}{gdr}"
+
+
+def _topology(topology: Topology, machine: Cluster | None, guessed: bool) -> str:
+    gpus, nics = len(topology.gpus), len(topology.nics)
+    how = "taken for" if guessed else "checked against"
+    against = f"; {how} {machine.name}" if machine is not None else ""
+    nodes = f", {len(topology.numa_nodes)} NUMA nodes" if topology.numa_nodes else ""
+    return f"{topology.format}: {gpus} GPUs, {nics} NICs{nodes}{against}"
+
+
+def _other(other: object) -> Iterator[tuple[str, str]]:
+    if isinstance(other, NcclTests):
+        best = max((t.busbw_gb_per_s for row in other.rows if (t := row.out_of_place)), default=0.0)
+        name = other.collective or "benchmark"
+        ranks = f" on {other.ranks} ranks" if other.ranks else ""
+        yield (
+            Path(other.source).name,
+            f"{name}{ranks}, {len(other.rows)} sizes, at most {best:.1f} GB/s busbw",
+        )
+    elif isinstance(other, FabricGraph):
+        tiers = max(other.tiers.values(), default=0)
+        yield (
+            Path(other.source).name,
+            f"{other.format}: {len(other.switches)} switches in {tiers} tiers, "
+            f"{len(other.hosts)} hosts, {len(other.cables)} cables",
+        )
+    elif isinstance(other, NcclGraph):
+        rate = other.intra_bytes_per_s / 1e9
+        yield "graph", f"{other.pattern}: {len(other.channels)} channels of {rate:.0f} GB/s"
+    elif isinstance(other, NsysStats):
+        yield Path(other.source).name, "nsys: " + ", ".join(other.tables)
+    elif isinstance(other, ExecutionTrace):
+        yield (
+            Path(other.source).name,
+            f"schema {other.schema}: {other.nodes:,} nodes, {len(other.collectives)} collectives",
+        )
+
 
 _FINDINGS = 6
 _FILES = 12
@@ -54,8 +146,8 @@ def explanation_record(found: Explanation) -> dict[str, Any]:
         "next": list(next_lines(found)),
         "files": {kind.value: count for kind, count in found.files.items()},
         "facts": [{"file": name, "says": says} for name, says in file_lines(found)],
-        "ledger_s": dict(traces.ledger.ledger.items()) if traces else None,
-        "hidden_s": dict(traces.ledger.hidden.items()) if traces else None,
+        "ledger_s": dict(traces.ledger.ledger) if traces else None,
+        "hidden_s": traces.ledger.hidden if traces else None,
         "step_s": traces.ledger.step_s if traces else None,
         "ranks": None if ranks is None else {
             "kind": ranks.kind, "ranks": list(ranks.ranks), "hosts": list(ranks.hosts),
@@ -89,7 +181,7 @@ def is_bad(found: Explanation) -> bool:
 
 
 def _files(found: Explanation) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
+    table = plain_table()
     lines = list(file_lines(found))
     for name, says in lines[:_FILES]:
         table.add_row(f"  {name}", says)
@@ -106,25 +198,13 @@ def _ledger(traces: JobTraces) -> Table:
 
 def _gap(found: Explanation, gap: SideBySide) -> Table:
     names = ("against", "now") if found.against is not None else ("predicted", "measured")
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    table.add_column("  a step")
-    for head in (*names, "difference", "of the gap"):
-        table.add_column(head, justify="right")
+    table = plain_table("  a step", *names, "difference", "of the gap")
     for one in gap.gaps:
         share = f"{one.gap_s / gap.gap_s:.0%}" if gap.gap_s else ""
-        sign = "+" if one.gap_s >= 0 else "−"
-        table.add_row(
-            f"    {one.cause}", duration(one.first_s), duration(one.second_s),
-            f"{sign}{duration(abs(one.gap_s))}", share,
-        )  # fmt: skip
-    sign = "+" if gap.gap_s >= 0 else "−"
-    table.add_row(
-        "    step",
-        duration(gap.first_s),
-        duration(gap.second_s),
-        f"{sign}{duration(abs(gap.gap_s))}",
-        "",
-    )
+        times = duration(one.first_s), duration(one.second_s), signed(one.gap_s)
+        table.add_row(f"    {one.cause}", *times, share)
+    whole = duration(gap.first_s), duration(gap.second_s), signed(gap.gap_s)
+    table.add_row("    step", *whole, "")
     return table
 
 

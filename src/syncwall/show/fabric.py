@@ -3,17 +3,71 @@
 Holds `fabric_page` and `fabric_record`.
 """
 
+from dataclasses import asdict
+from typing import Any
+
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from syncwall import units
 from syncwall.plan.fabric.answer import FabricAnswer
-from syncwall.plan.fabric.failures import Loss, losses
+from syncwall.plan.fabric.broken import Loss, losses
+from syncwall.plan.fabric.effect import fabric_of
 from syncwall.plan.fabric.options import Refusal, least_radix, refusal
 from syncwall.plan.fabric.sized import Sized
-from syncwall.show.fabric_record import fabric_record
+from syncwall.show.headed import Fitting, Headed, plain_table
+from syncwall.show.layout_words import run_words
 from syncwall.units import Dimension
+
+
+def fabric_record(answer: FabricAnswer) -> dict[str, Any]:
+    """Everything, in SI units."""
+    return {
+        "gpus": answer.gpus,
+        "chosen": answer.chosen.kind if answer.chosen else None,
+        "wiring": asdict(answer.wiring),
+        "copper": list(answer.copper),
+        "non_blocking_step_s": answer.free_s,
+        "fabrics": [_fabric(answer, one) for one in answer.found.values()],
+    }
+
+
+def _fabric(answer: FabricAnswer, one: Sized) -> dict[str, Any]:
+    why = refusal(one)
+    record: dict[str, Any] = {
+        "kind": one.kind, "possible": bool(one.possible), "most_gpus": one.most_gpus,
+        "why_not": str(why) if why else None,
+    }  # fmt: skip
+    if not one.possible:
+        return record
+    effect = answer.effects.get(one.kind)
+    return record | {
+        "tiers": one.tiers,
+        "switches": one.switches,
+        "switches_after_growth": one.grown_switches,
+        "cables": one.cables,
+        "optics": int(one.optics(answer.copper)),
+        "bisection_share": one.bisection_share,
+        "bisection_bytes_per_s": float(one.bisection_bytes_per_s),
+        "hops": one.hops,
+        "joins_all": one.joins_all,
+        "losses": [asdict(loss) for loss in losses(one)],
+        "cost_usd": _bill_record(answer.prices, answer, one),
+        "power_w": _bill_record(answer.powers, answer, one),
+        "fabric": fabric_of(one).model_dump(mode="json"),
+        "step_s": effect.step_s if effect else None,
+        "slower": effect.slower if effect else None,
+        "forwarded": effect.forwarded if effect else None,
+    }
+
+
+def _bill_record(rates: Any, answer: FabricAnswer, one: Sized) -> dict[str, Any] | None:
+    if not rates.stated:
+        return None
+    bill = rates.bill(one, answer.copper)
+    return {"total": float(bill.total), "without": list(bill.left_out)}
+
 
 __all__ = ["fabric_page", "fabric_record"]
 
@@ -25,16 +79,13 @@ _NOT_MODELLED = (
 
 def fabric_page(answer: FabricAnswer) -> RenderableType:
     """Verdict, all kinds in a table, and the chosen one in detail."""
-    parts: list[RenderableType] = [
-        Text.assemble(("Verdict   ", "bold"), _verdict(answer)),
-        Text(),
-    ]
+    parts: list[RenderableType] = [Headed("Verdict", _verdict(answer)), Text()]
     if answer.possible:
-        parts += [_table(answer), Text()]
-    parts += [_line("Not", f"{one.kind}: {_why_not(one)}") for one in _refused(answer)]
+        parts += [Fitting(_table(answer), _table(answer, narrow=True)), Text()]
+    parts += [Headed("Not", f"{one.kind}: {_why_not(one)}") for one in _refused(answer)]
     if answer.chosen is not None:
         parts += _details(answer, answer.chosen)
-    parts.append(Text(f"Assumed   {_assumed(answer)}", "dim"))
+    parts.append(Headed("Assumed", _assumed(answer), "dim"))
     return Group(*parts)
 
 
@@ -54,16 +105,15 @@ def _verdict(answer: FabricAnswer) -> str:
     return f"{one.kind}: {tiers} switch{several} for {answer.gpus:,} GPUs, {share}{kept}"
 
 
-def _table(answer: FabricAnswer) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+def _table(answer: FabricAnswer, *, narrow: bool = False) -> Table:
+    """A row for each kind; a `narrow` table does not count the switches of each tier."""
     priced, powered = answer.prices.stated, answer.powers.stated
-    heads = ["switches", "leaf", "spine", "core", "cables", "optics", "bisection", "hops"]
+    tiers = [] if narrow else ["leaf", "spine", "core"]
+    heads = ["switches", *tiers, "cables", "optics", "bisection", "hops"]
     heads += ["cost"] * priced + ["power"] * powered + ["step", "slower"] * bool(answer.effects)
-    table.add_column("  kind")
-    for head in heads:
-        table.add_column(head, justify="right")
+    table = plain_table("  kind", *heads)
     for one in answer.possible:
-        cells = [f"{one.total_switches:,}", *(_count(one, tier) for tier in heads[1:4])]
+        cells = [f"{one.total_switches:,}", *(_count(one, tier) for tier in tiers)]
         cells += [f"{one.total_cables:,}", f"{one.optics(answer.copper):,}"]
         cells += [f"{one.bisection_share:.0%}", f"{one.hops}"]
         cells += [_money(answer, one)] * priced + [_power(answer, one)] * powered
@@ -83,18 +133,20 @@ def _details(answer: FabricAnswer, one: Sized) -> list[RenderableType]:
     )  # fmt: skip
     rate = units.format(one.bisection_bytes_per_s, Dimension.BYTES_PER_S, digits=4)
     lines = [
-        _line("Cables", cables),
-        _line("Bisection", f"{rate} one way between two halves of the nodes"),
-        _line("Wiring", _wiring(one)),
+        Headed("Cables", cables),
+        Headed("Bisection", f"{rate} one way between two halves of the nodes"),
+        Headed("Wiring", _wiring(one)),
     ]
     for number, loss in enumerate(losses(one)):
-        lines.append(_line("If broken" if number == 0 else "", _loss(loss)))
+        lines.append(Headed("If broken" if number == 0 else "", _loss(loss)))
     if one.wiring.growth:
-        lines.append(_line("Growth", _growth(answer, one)))
+        lines.append(Headed("Growth", _growth(answer, one)))
     if answer.prices.stated:
-        lines.append(_line("Cost", _bill(answer, one)))
+        lines.append(Headed("Cost", _bill(answer, one)))
     if answer.free_s is not None:
-        lines.append(_line("Effect", _effect(answer, one)))
+        lines.append(Headed("Effect", _effect(answer, one)))
+    if answer.prediction is not None:
+        lines.append(Headed("Run", run_words(answer.prediction.run)))
     return list(lines)
 
 
@@ -149,7 +201,7 @@ def _bill(answer: FabricAnswer, one: Sized) -> str:
 
 def _effect(answer: FabricAnswer, one: Sized) -> str:
     effect = answer.effects[one.kind]
-    model = answer.run.model.name if answer.run else ""
+    model = answer.prediction.run.model.name if answer.prediction else ""
     free = _time(answer.free_s)
     said = f"a step of {model} takes {_time(effect.step_s)}, {effect.slower:.1%} more than the "
     said += f"{free} on a non-blocking network"
@@ -203,7 +255,3 @@ def _power(answer: FabricAnswer, one: Sized) -> str:
 
 def _time(seconds: float | None) -> str:
     return units.format(float(seconds or 0.0), Dimension.SECONDS, digits=4)
-
-
-def _line(head: str, words: str) -> Text:
-    return Text.assemble((f"{head:<10}", "bold"), words)

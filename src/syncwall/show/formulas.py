@@ -15,7 +15,7 @@ from syncwall.cost.path import paths
 from syncwall.describe.choice import Dtype
 from syncwall.units import Dimension
 from syncwall.work.block import What
-from syncwall.work.operations import Attention, Collective, Elementwise, Gemm, Transfer
+from syncwall.work.operations import Attention, Axis, Collective, Elementwise, Gemm, Transfer
 
 
 class Formulas:
@@ -131,12 +131,12 @@ class Formulas:
             "for few ranks, + time to fill pipelines"
         )
 
-    def _nic(self, axis: str) -> str:
+    def _nic(self, axis: Axis) -> str:
         """A GPU's share of the NICs, as messages and all-to-alls reach it."""
         share = _rate(self._paths[axis].nic_bytes_per_s_per_gpu)
         return f"({share} of NIC a GPU × {nic_reached(self._cluster, self._fit.network):.3g})"
 
-    def _reached(self, axis: str) -> float:
+    def _reached(self, axis: Axis) -> float:
         lost = self._fit.network.nic_per_doubling * float(np.log2(self._paths[axis].domains))
         return max(0.3, nic_reached(self._cluster, self._fit.network) - lost)
 

@@ -1,7 +1,7 @@
 """A whole job on one screen, and as plain data.
 
 Holds `job_page` and `job_record`, and their sentences `verdict`, `stops`, `saves`, `switched_off`,
-`worth` (a change) and `value_text`.
+`worth` and `change_cells` (of a change) and `value_text`.
 """
 
 from typing import Any
@@ -15,10 +15,9 @@ from syncwall.answer.prediction import Prediction
 from syncwall.job.changes import Change
 from syncwall.job.completion import Completion
 from syncwall.job.settled import Input
-from syncwall.show.ledger_table import ledger_table
-from syncwall.show.measurement import duration
+from syncwall.show.headed import ledger_table, plain_table
+from syncwall.show.numbers import duration, energy, money, span
 from syncwall.show.prediction import assumed
-from syncwall.show.spans import energy, money, span
 from syncwall.units import Dimension
 
 _BAR = 30
@@ -106,10 +105,7 @@ def _step(prediction: Prediction) -> Text:
 
 def _bounds(completion: Completion) -> Table:
     """P10, P50 and P90 of date, length, bill and energy."""
-    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="bold")
-    table.add_column("         ")
-    for name in ("P10", "P50", "P90"):
-        table.add_column(name, justify="right")
+    table = plain_table("         ", "P10", "P50", "P90", gap=3)
     table.add_column("")
     dates, steps = completion.finish_dates, completion.job.total_steps
     if dates is not None:
@@ -166,15 +162,18 @@ def _next(changes: list[Change], count: int = 5) -> RenderableType:
     useful = [change for change in changes if worth(change)]
     if not useful:
         return Text.assemble(("Next      ", "bold"), "no single change of the job helps")
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
+    table = plain_table()
     for number, change in enumerate(useful[:count], 1):
         head = Text("Next    " if number == 1 else "        ", "bold")
-        finite = change.gained_s < float("inf")
-        gain = f"−{span(change.gained_s)}" if finite else "finishes"
-        usd = change.saved_usd
-        saved = "" if usd is None else f"{'−' if usd >= 0 else '+'}{money(abs(usd))}"
-        table.add_row(head, f"{number}", change.what, gain, saved)
+        table.add_row(head, f"{number}", change.what, *change_cells(change))
     return table
+
+
+def change_cells(change: Change) -> tuple[str, str]:
+    """What a change takes off the length and the cost of a job."""
+    gained = f"−{span(change.gained_s)}" if change.gained_s < float("inf") else "finishes"
+    usd = change.saved_usd
+    return gained, "" if usd is None else f"{'−' if usd >= 0 else '+'}{money(abs(usd))}"
 
 
 def worth(change: Change) -> bool:
@@ -202,7 +201,7 @@ def _assumed(completion: Completion) -> str:
 
 
 def _inputs(completion: Completion) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
+    table = plain_table()
     for i in completion.inputs:
         table.add_row(f"  {i.name}", value_text(i), i.trust, i.source)
     return table

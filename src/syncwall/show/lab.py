@@ -9,7 +9,8 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from syncwall.lab.comparison import RUN_TO_RUN
-from syncwall.show.measurement import duration, table
+from syncwall.show.headed import table
+from syncwall.show.numbers import duration
 
 if TYPE_CHECKING:
     from syncwall.lab.comparison import Compared, Comparison, Order

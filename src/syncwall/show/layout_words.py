@@ -1,17 +1,31 @@
-"""A layout in a few words, and layouts side by side.
+"""A layout and a run in a few words, and layouts side by side.
 
-Holds `said` and `columns`.
+Holds `layout_words`, `run_words` and `columns`.
 """
 
 from collections.abc import Sequence
 
-from syncwall.describe import Layout
+from syncwall import units
+from syncwall.describe import Layout, Run
 from syncwall.describe.layout import Recompute, Schedule, Shard
+from syncwall.units import Dimension
 
 _AXES = ("tp", "pp", "cp", "ep", "etp", "dp")
 
 
-def said(layout: Layout) -> str:
+def run_words(run: Run) -> str:
+    """What runs where: model, GPUs, machine, layout, batch and tokens of a step."""
+    device = run.cluster.device
+    tokens = units.format(float(run.tokens_per_step), Dimension.TOKENS, digits=3)
+    return (
+        f"{run.model.name} on {run.gpus:,} × {device.title or device.name} "
+        f"({run.nodes:,} × {run.cluster.name}): {layout_words(run.layout)}, "
+        f"{run.layout.precision}; {run.layout.global_batch:,} sequences of {run.seq:,}, "
+        f"{tokens} a step"
+    )
+
+
+def layout_words(layout: Layout) -> str:
     """What a layout is, without what is usual: "tp 4, pp 8 (12 chunks), zero1, ..."."""
     words = []
     for axis in _AXES:
@@ -23,6 +37,7 @@ def said(layout: Layout) -> str:
     words += [sharding(layout), f"micro batch {layout.micro_batch}"]
     if layout.recompute != Recompute.NONE:
         words.append(f"recompute {recomputed(layout)}")
+    words += [name for name in ("merged_ep", "overlap_ep") if getattr(layout, name)]
     return ", ".join(words)
 
 
@@ -34,6 +49,7 @@ def columns(layouts: Sequence[Layout]) -> dict[str, list[str]]:
     found["schedule"] = [schedule(one) for one in layouts]
     found["sharding"] = [sharding(one) for one in layouts]
     found["recompute"] = [recomputed(one) for one in layouts]
+    found["exchange"] = [_exchange(one) for one in layouts]
     idle = {"1", ""}
     return {name: cells for name, cells in found.items() if not set(cells) <= idle}
 
@@ -51,6 +67,12 @@ def schedule(layout: Layout) -> str:
         return ""
     woven = layout.schedule == Schedule.INTERLEAVED
     return f"{layout.virtual_stages} chunks" if woven else layout.schedule.text
+
+
+def _exchange(layout: Layout) -> str:
+    """How experts exchange tokens, where not plainly."""
+    named = {"merged_ep": "merged", "overlap_ep": "overlapped"}
+    return " ".join(word for name, word in named.items() if getattr(layout, name))
 
 
 def recomputed(layout: Layout) -> str:

@@ -13,8 +13,9 @@ from syncwall import catalogue, units
 from syncwall.catalogue import Kind
 from syncwall.describe import lookup
 from syncwall.describe.choice import Dtype
-from syncwall.describe.failures import FailureRates
 from syncwall.describe.framework import at
+from syncwall.describe.job import FailureRates
+from syncwall.show.headed import plain_table
 from syncwall.units import Dimension
 
 Line = dict[str, Any]
@@ -43,7 +44,7 @@ def listing(kind: Kind) -> list[Line]:
 
 def listing_table(lines: list[Line]) -> Table:
     """`lines` with units for people."""
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    table = plain_table(header=True)
     columns = list(lines[0]) if lines else []
     for column in columns:
         numeric = isinstance(lines[0][column], (int, float)) or column in _DIMENSIONS

@@ -1,30 +1,58 @@
 """A prediction on one screen, and as plain data.
 
 Holds `prediction_page`, `prediction_record`, and their sentences `why`, `evidence` and `assumed`.
+`strips`: streams over time as one line each, for the terminal.
 """
 
 from typing import Any
 
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from syncwall import units
-from syncwall.answer.evidence import heaviest
-from syncwall.answer.improvements import Improvement
-from syncwall.answer.prediction import MFU_CONVENTION, Prediction
+from syncwall.answer.evidence import Heaviest, heaviest
+from syncwall.answer.improvements import Improvement, with_more_nodes
+from syncwall.answer.prediction import Prediction
+from syncwall.answer.priced import MFU_CONVENTION
 from syncwall.answer.timeline import micro_batch_intervals
-from syncwall.cost.communication import nic_reached
+from syncwall.cause import LEAST_SHARE
+from syncwall.cost.communication import nccl_generation, nic_reached
 from syncwall.cost.measured import Measured
-from syncwall.show.ledger_table import ledger_table
-from syncwall.show.measurement import duration
-from syncwall.show.record import record
-from syncwall.show.strip import strips
+from syncwall.describe import Device
+from syncwall.describe.choice import text_of
+from syncwall.show.headed import Headed, ledger_table, plain_table
+from syncwall.show.layout_words import run_words
+from syncwall.show.numbers import duration, signed
+from syncwall.show.record import plain, record
+from syncwall.timeline.streams import Interval
 from syncwall.units import Dimension
 
+_LEVELS = " ▁▂▃▄▅▆▇█"
+
+
+def strips(intervals: list[Interval], width: int = 64) -> dict[str, str]:
+    """For computation and for communication, how busy each part of the time is."""
+    end = max(interval.end_s for interval in intervals)
+    lanes = {"compute": [0.0] * width, "network": [0.0] * width}
+    for interval in intervals:
+        lane = lanes["compute" if interval.stream == "compute" else "network"]
+        _fill(lane, interval.start_s / end * width, interval.end_s / end * width)
+    return {name: "".join(map(_level, busy)) for name, busy in lanes.items()}
+
+
+def _fill(lane: list[float], start: float, end: float) -> None:
+    """Add the part of each cell that lies between `start` and `end`, both in cells."""
+    for cell in range(int(start), min(int(end) + 1, len(lane))):
+        lane[cell] += max(0.0, min(end, cell + 1) - max(start, cell))
+
+
+def _level(busy: float) -> str:
+    return _LEVELS[min(len(_LEVELS) - 1, round(busy * (len(_LEVELS) - 1)))]
+
+
 _BAR = 22
-_LEAST = 0.0005
-"""Share of a step from which a cause has a line."""
+_HIDDEN = 1.02
+"""What takes so many times longer than it is waited for is partly hidden."""
 
 
 def prediction_page(
@@ -32,24 +60,25 @@ def prediction_page(
 ) -> RenderableType:
     """Verdict, numbers, ledger, why and next."""
     parts: list[RenderableType] = [
-        Text.assemble(("Verdict   ", "bold"), prediction.verdict),
+        Headed("Verdict", prediction.verdict.text),
+        Headed("", run_words(prediction.run), "dim"),
         Text(),
         _numbers(prediction),
         Text(),
-        ledger_table("where the time goes", prediction.ledger, _LEAST * prediction.step_s),
+        ledger_table("where the time goes", prediction.ledger, LEAST_SHARE * prediction.step_s),
         Text(),
         *_strips(prediction),
-        Text.assemble(("Why       ", "bold"), why(prediction)),
-        _next(proposals),
-        Text.assemble(("Evidence  ", "bold"), evidence(prediction)),
+        Headed("Why", why(prediction)),
+        _next(prediction, proposals),
+        Headed("Evidence", evidence(prediction)),
     ]
     if prediction.assumed:
-        parts.append(Text.assemble(("Open      ", "bold"), _left_open(prediction)))
+        parts.append(Headed("Open", _left_open(prediction)))
     lines = assumed(prediction)
     if assumptions:
         parts += [Text("Assumed", style="bold"), *(Text(f"  {line}") for line in lines)]
     else:
-        parts += [Text(f"Assumed   {'; '.join(lines[:2])} (all: --explain-assumptions)", "dim")]
+        parts += [Headed("Assumed", f"{'; '.join(lines[:2])} (all: --explain-assumptions)", "dim")]
     return Group(*parts)
 
 
@@ -57,7 +86,14 @@ def prediction_record(prediction: Prediction, proposals: list[Improvement]) -> d
     """The prediction for `json.dumps`; seconds, bytes, FLOP."""
     return prediction.to_dict() | {
         "next": [
-            {"change": p.change, "gained_s": p.gained_s, "memory_bytes": p.memory_bytes}
+            {
+                "change": p.change,
+                "gained_s": p.gained_s,
+                "memory_bytes": p.memory_bytes,
+                "layout": {name: plain(value) for name, value in p.fields.items()},
+                "also": {name: plain(value) for name, value in p.also.items()},
+                "nodes": p.run.nodes,
+            }
             for p in proposals
         ],
         "assumed": assumed(prediction),
@@ -72,6 +108,7 @@ def assumed(prediction: Prediction) -> list[str]:
     reached = nic_reached(prediction.run.cluster, fit.network)
     calibrated = fit.device or "a generic device, because this one has no calibration"
     return [
+        *_strange(prediction.cluster.device),
         *_measured(fit.measured),
         f"compute calibrated for {calibrated}",
         f"gradients reduced in {layout.gradient_dtype}",
@@ -84,6 +121,13 @@ def assumed(prediction: Prediction) -> list[str]:
         "optimizer states in fp32 (12 bytes a parameter)",
         *_sureness(prediction),
     ]
+
+
+def _strange(device: Device) -> list[str]:
+    """That collectives are not priced by constants of their own."""
+    if nccl_generation(device.architecture) is not None:
+        return []
+    return [f"NCCL has no constants for {device.architecture}: those of Hopper are taken"]
 
 
 def _measured(measured: Measured) -> list[str]:
@@ -153,9 +197,8 @@ def _strips(prediction: Prediction) -> list[Text]:
 def why(prediction: Prediction) -> str:
     """The largest wait, or the largest work, with its share."""
     ledger, step = prediction.ledger, prediction.step_s
-    waits = ("exposed", "pipeline", "host", "straggler")
-    waiting = {c: float(s) for c, s in ledger.items() if c.startswith(waits)}
-    working = {c: float(s) for c, s in ledger.items() if c not in waiting}
+    waiting = {c: float(s) for c, s in ledger.items() if c.is_wait}
+    working = {c: float(s) for c, s in ledger.items() if not c.is_wait}
     work = max(working, key=lambda cause: working[cause])
     said = f"{work} takes {duration(working[work])} ({working[work] / step:.0%})"
     if waiting:
@@ -163,25 +206,47 @@ def why(prediction: Prediction) -> str:
         said += (
             f"; the largest wait is {wait}, {duration(waiting[wait])} ({waiting[wait] / step:.0%})"
         )
-        call = heaviest(prediction, wait)
-        if call is not None:
-            size = units.format(call.bytes, Dimension.BYTES, digits=3)
-            said += (
-                f": one {call.kind} of the {call.name} moves {size} among {call.ranks} GPUs in "
-                f"{call.domains} scale-up domain{'s' * (call.domains > 1)} and takes "
-                f"{duration(call.seconds)}"
-            )
+        sent = heaviest(prediction, wait)
+        said += f": {_sent(sent, waiting[wait])}" if sent is not None else ""
     return said
 
 
-def _next(proposals: list[Improvement]) -> RenderableType:
+def _sent(sent: Heaviest, waiting_s: float) -> str:
+    """What is sent, how often, and how long it takes; `waiting_s` of it and its like are seen."""
+    where = "" if sent.block in sent.of else f" ({sent.block})"
+    size = units.format(sent.bytes, Dimension.BYTES, digits=3)
+    hidden = ", partly hidden" if sent.total_s > _HIDDEN * waiting_s else ""
+    return (
+        f"{sent.calls:,.0f} {sent.kind}{'s' * (sent.calls >= 1.5)} of {' and '.join(sent.of)}"
+        f"{where}, {size} among {sent.ranks:,} GPUs in {sent.domains:,} scale-up "
+        f"domain{'s' * (sent.domains > 1)}, {duration(sent.each_s)} each, "
+        f"{duration(sent.total_s)} a step{hidden}"
+    )
+
+
+def _next(prediction: Prediction, proposals: list[Improvement]) -> RenderableType:
     if not proposals:
-        return Text.assemble(("Next      ", "bold"), "no single change of the layout helps")
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
+        return Text.assemble(("Next      ", "bold"), _no_change(prediction))
+    table = plain_table()
     for number, proposal in enumerate(proposals, 1):
-        memory = f"memory {proposal.memory_bytes / 1e9:+.1f} GB"
-        faster = proposal.gained_s >= 0
-        gain = f"{'−' if faster else '+'}{duration(abs(proposal.gained_s))}"
+        memory = f"memory {proposal.memory_bytes / 1e9:+.1f} GB".replace("-", "−")
         head = Text("Next    " if number == 1 else "        ", "bold")
-        table.add_row(head, f"{number}", proposal.change, gain, memory)
+        table.add_row(head, f"{number}", _change(proposal), signed(-proposal.gained_s), memory)
     return table
+
+
+def _no_change(prediction: Prediction) -> str:
+    """What is left if no single change of the layout helps."""
+    if not prediction.fits:
+        return "no single change, nor up to 64 times the nodes, makes it fit: see `plan layouts`"
+    more = next(with_more_nodes(prediction), None)
+    said = "no single change of the layout helps"
+    if more is None or not more.fits:
+        return said
+    return f"{said}; {more.change}: {duration(prediction.step_s - more.gained_s)} a step"
+
+
+def _change(proposal: Improvement) -> str:
+    """What to change, and what would then be chosen otherwise."""
+    also = ", ".join(f"{name} {text_of(value)}" for name, value in proposal.also.items())
+    return f"{proposal.change} (then {also})" if also else proposal.change

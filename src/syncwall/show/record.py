@@ -18,20 +18,20 @@ def record(description: Description) -> dict[str, Any]:
 
     Numbers are plain and in SI units; `provenance` has the origin of each by its dotted path.
     """
-    fields: dict[str, Any] = _plain(description)
+    fields: dict[str, Any] = plain(description)
     origins = dict(_origins(description, ()))
     return fields | derived(description) | {"provenance": origins}
 
 
-def _plain(value: Any) -> Any:
-    """`value` as dictionaries, lists, texts and numbers."""
+def plain(value: Any) -> Any:
+    """`value` as dictionaries, lists, texts and numbers, ready for `json.dumps`."""
     if isinstance(value, Description):
         names = (name for name in type(value).model_fields if name != "provenance")
-        return {name: _plain(getattr(value, name)) for name in names}
+        return {name: plain(getattr(value, name)) for name in names}
     if isinstance(value, dict):
-        return {str(key): _plain(inner) for key, inner in value.items()}
+        return {str(key): plain(inner) for key, inner in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_plain(inner) for inner in value]
+        return [plain(inner) for inner in value]
     return value.text if isinstance(value, Choice) else value
 
 

@@ -1,20 +1,23 @@
-"""The network that a run needs, on one screen.
+"""The network that a run needs, on one screen and as plain data.
 
-Holds `requirement_page` and `verdict`.
+Holds `requirement_page`, `requirement_record` and `verdict`.
 """
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from syncwall import units
-from syncwall.plan.network.requirement import Requirement
+from syncwall.plan.network.needed import Requirement
 from syncwall.plan.network.targets import Target
 from syncwall.plan.reference import Reference
-from syncwall.show.measurement import duration
-from syncwall.show.wall import layout_words
+from syncwall.show.headed import Fitting, Headed, plain_table
+from syncwall.show.layout_words import layout_words, run_words
+from syncwall.show.numbers import duration
+from syncwall.show.record import record
 from syncwall.units import Dimension
 
 RULE_OF_THUMB = 0.8
@@ -25,21 +28,13 @@ _SOLVED = (Target.EFFICIENCY, Target.HIDDEN)
 def requirement_page(found: Sequence[Requirement], start: Reference) -> RenderableType:
     """Verdict, the table over GPU counts, why."""
     parts: list[RenderableType] = [
-        *_heads("Verdict", verdict(found)),
+        *(Headed("" if number else "Verdict", line) for number, line in enumerate(verdict(found))),
         Text(),
-        _table(found),
+        Fitting(_table(found), _table(found, narrow=True)),
         Text(),
-        *(Text.assemble((f"{head:<10}", "bold"), said) for head, said in _lines(found, start)),
+        *(Headed(head, said) for head, said in _lines(found, start)),
     ]
     return Group(*parts)
-
-
-def _heads(head: str, lines: list[str]) -> list[Text]:
-    """Lines under one head."""
-    heads = [head, *[""] * len(lines)]
-    return [
-        Text.assemble((f"{h:<10}", "bold"), line) for h, line in zip(heads, lines, strict=False)
-    ]
 
 
 def verdict(found: Sequence[Requirement]) -> list[str]:
@@ -88,14 +83,21 @@ def _enough(found: Sequence[Requirement]) -> str:
     return f"{found[0].cluster.name} has {_bits(have)}: {said}"
 
 
-def _table(found: Sequence[Requirement]) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="bold")
-    table.add_column("  between nodes, one way, advertised: Gb/s (GB/s)")
-    for one in found:
-        table.add_column(f"{one.gpus:,} GPUs", justify="right")
+def _table(found: Sequence[Requirement], *, narrow: bool = False) -> Table:
+    """A column for each count; a `narrow` one has neither GB/s nor factors on latency."""
+    short = _short if narrow else str
+    first = short("  between nodes, one way, advertised: Gb/s (GB/s)")
+    counts = (f"{one.gpus:,} GPUs" for one in found)
+    table = plain_table(first, *counts, gap=2 if narrow else 3)
     for name, cells, style in _rows(found):
-        table.add_row(Text(f"  {name}", style), *(Text(cell, style) for cell in cells))
+        row = [short(text) for text in (f"  {name}", *cells)]
+        table.add_row(*(Text(text, style) for text in row))
     return table
+
+
+def _short(text: str) -> str:
+    """`text` without what stands in brackets behind it, or a factor."""
+    return text.partition(" (")[0].partition(", x ")[0]
 
 
 def _rows(found: Sequence[Requirement]) -> Iterator[tuple[str, list[str], str]]:
@@ -107,7 +109,7 @@ def _rows(found: Sequence[Requirement]) -> Iterator[tuple[str, list[str], str]]:
         yield "    for each GPU", [_rate(one.gpu_bytes_per_s(target)) for one in found], "dim"
     yield "  as it is, a node", [_today(one) for one in found], ""
     yield "    share of it that collectives reach", [f"{one.reached:.0%}" for one in found], "dim"
-    yield "  NICs as they are, in a node, for each of these", [_nics(one) for one in found], ""
+    yield "  NICs like these, for each of the three", [_nics(one) for one in found], ""
     yield "really reached, a node: Gb/s (GB/s)", [], "bold"
     yield f"  {_name(Target.BUSY, first)}", [_rate(one.must_reach_bytes_per_s) for one in found], ""
     yield "  the same by plain arithmetic", [_plain(one) for one in found], ""
@@ -186,10 +188,14 @@ def _lines(found: Sequence[Requirement], start: Reference) -> list[tuple[str, st
             f"{_bits(plain.node_bytes_per_s / RULE_OF_THUMB)} advertised (--reached 80%)",
         ))  # fmt: skip
     how = "the best by search" if start.layout_searched else "as stated"
-    layout = f"{layout_words(first.layout)} ({how}), dp {first.layout.dp:,}"
-    batch = f"{int(first.layout.global_batch or 0):,}"
-    ends = f" to {int(last.layout.global_batch or 0):,}" if len(found) > 1 else ""
-    lines.append(("Layout", f"{layout} and more; {batch}{ends} sequences of {start.run.seq:,}"))
+    layout = f"{layout_words(first.layout)} ({how})"
+    if len(found) > 1:
+        layout += f" on {first.gpus:,} GPUs to {layout_words(last.layout)} on {last.gpus:,}"
+    batch = f"{first.layout.global_batch:,}"
+    ends = f" to {last.layout.global_batch:,}" if len(found) > 1 else ""
+    lines.append(("Layout", f"{layout}; {batch}{ends} sequences of {start.run.seq:,}"))
+    took = duration(start.prediction.step_s)
+    lines.append(("Run", f"{run_words(start.run)}: {took}"))
     lines.append((
         "Means",
         "efficiency: step on an ideal network, of endless rate without latency, over step on this "
@@ -223,3 +229,42 @@ def _bits(rate: float) -> str:
 
 def _size(count: float) -> str:
     return units.format(count, Dimension.BYTES, digits=3, unit="MB" if count < 1e9 else "GB")
+
+
+def requirement_record(found: Sequence[Requirement], start: Reference) -> dict[str, Any]:
+    """The same for `json.dumps`; rates one way, advertised unless named reached."""
+    return {
+        "verdict": verdict(found),
+        "counts": [_count_record(one) for one in found],
+        "left_open": start.assumed,
+        "layout_searched": start.layout_searched,
+        "step_s": start.prediction.step_s,
+        "run": record(start.run),
+    }
+
+
+def _count_record(one: Requirement) -> dict[str, Any]:
+    targets = list(one.nic_bytes_per_s)
+    return {
+        "gpus": one.gpus,
+        "global_batch": one.layout.global_batch,
+        "step_s": one.step_s,
+        "ideal_step_s": one.ideal.step_s,
+        "efficiency": one.efficiency,
+        "efficiency_at_any_rate": one.ideal.step_s / one.endless_step_s,
+        "reached_node_bytes_per_s": one.must_reach_bytes_per_s,
+        "node_bytes_per_s": {str(t): one.node_bytes_per_s(t) for t in targets},
+        "gpu_bytes_per_s": {str(t): one.gpu_bytes_per_s(t) for t in targets},
+        "nic_bytes_per_s": {str(t): rate for t, rate in one.nic_bytes_per_s.items()},
+        "nics": {str(t): count for t, count in one.nics.items()},
+        "reached": one.reached,
+        "scale_up_bytes_per_s": {str(t): rate for t, rate in one.scale_up_bytes_per_s.items()},
+        "latency_factor": {
+            str(t): None if factor == float("inf") else factor
+            for t, factor in one.latency_factor.items()
+        },
+        "latency_s": one.traffic and one.traffic.start_s,
+        "plain_node_bytes_per_s": one.plain and one.plain.node_bytes_per_s,
+        "wasted": one.wasted,
+        "limits": {"efficiency": one.limits.efficiency, "exposed": one.limits.exposed},
+    }

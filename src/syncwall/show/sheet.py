@@ -15,8 +15,9 @@ from syncwall.catalogue import sources
 from syncwall.describe import Effective
 from syncwall.describe.base import Description, Entry
 from syncwall.describe.choice import Choice
-from syncwall.describe.failures import FailureCause
+from syncwall.describe.job import FailureCause
 from syncwall.describe.provenance import Count, Figure, Provenance
+from syncwall.show.headed import plain_table
 from syncwall.show.record import derived
 from syncwall.units import Dimension
 
@@ -26,10 +27,7 @@ CONVENTIONS = (
 )
 _HEAD = ("name", "title", "note", "aliases", "provenance")  # shown apart from the table
 
-_PARTS = {
-    "inactive": "  idle for one token",
-    "mtp": "  in multi-token prediction, extra",
-}
+_PARTS = {"inactive": "  idle for one token", "mtp": "  in multi-token prediction, extra"}
 
 
 class Row(NamedTuple):
@@ -137,7 +135,7 @@ def _derived_rows(entry: Description) -> Iterator[Row]:
 
 
 def _table(rows: list[Row]) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
+    table = plain_table()
     for column in ("label", "value", "trust", "source", "note"):
         table.add_column(column, overflow="fold", no_wrap=column in ("value", "trust"))
     for row in rows:
@@ -168,7 +166,7 @@ def sources_used(entry: Description, rows: list[Row]) -> list[str]:
 
 
 def _source_table(keys: list[str]) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
+    table = plain_table()
     for key in keys:
         source = sources()[key]
         table.add_row(

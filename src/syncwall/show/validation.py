@@ -1,19 +1,29 @@
 """How far predictions are from published runs, for the terminal.
 
 Holds `validation_page`, and `KINDS`, `COLUMNS` and `cells`, which the HTML page shares.
+`scatter_page`: predicted against measured step times as one HTML file that needs nothing else. The
+page is `scatter.html` with the runs as a block of JSON; text from tables is never written as
+markup.
 """
 
+import json
 import re
-from collections.abc import Iterable, Iterator
-from typing import Final
+from collections.abc import Iterator
+from functools import partial
+from html import escape
+from importlib.resources import files
+from typing import Any, Final
 
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
-from syncwall.show.measurement import duration
+from syncwall.show.headed import table
+from syncwall.show.layout_words import layout_words
+from syncwall.show.numbers import duration
+from syncwall.show.report.page import filled
 from syncwall.validate.evaluation import Outcome
 from syncwall.validate.report import Report, SetReport
+from syncwall.validate.sets import Part, part_of
 
 KINDS: Final = {
     "source": "By source",
@@ -66,15 +76,7 @@ def cells(one: SetReport) -> list[str]:
     ]  # fmt: skip
 
 
-def _table(columns: Iterable[str], lines: Iterable[Iterable[str]], *, words: int = 1) -> Table:
-    """A table whose first `words` columns are texts, the others numbers."""
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for number, column in enumerate(columns):
-        justify = "left" if number < words else "right"
-        table.add_column(column, justify=justify, overflow="fold")  # type: ignore[arg-type]
-    for line in lines:
-        table.add_row(*map(Text, line))
-    return table
+_table = partial(table, overflow="fold")
 
 
 def _side_by_side(report: Report) -> Iterator[RenderableType]:
@@ -167,3 +169,86 @@ def _summary(report: Report) -> Iterator[RenderableType]:
         mean = "" if by_source is None else f", {by_source:.0%} as a mean over sources"
         said = f"80 % intervals hold {found.coverage80_rows:.0%} of {found.n:,} held-out rows{mean}"
         yield Text.assemble(("Interval  ", "bold"), said)
+
+
+_PARTS: Final = [Part.HELD_OUT, Part.CALIBRATION, Part.COMPOSED]
+_IN_SCRIPT: Final = str.maketrans({c: f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"})
+"""Characters that could end a script element or start markup, as JSON may write them."""
+
+
+def scatter_page(report: Report) -> str:
+    """The page of a report."""
+    page = files("syncwall.show").joinpath("scatter.html").read_text(encoding="utf-8")
+    skipped = f"; {len(report.skipped):,} more rows cannot be predicted" if report.skipped else ""
+    parts = {
+        "lead": f"{len(report.outcomes):,} published runs{skipped}. {len(report.doubtful):,} are "
+        "in doubt (rings) and count only in the columns that start with “all”.",
+        "tables": "\n".join(_html_table(report, kind) for kind in KINDS)
+        + f"<p>{escape(LEGEND)}</p>",
+        "data": json.dumps(_data(report), ensure_ascii=False).translate(_IN_SCRIPT),
+    }
+    return filled(page, parts)
+
+
+def _data(report: Report) -> dict[str, Any]:
+    """Runs as short lists; words that repeat are numbers into lists of words."""
+    doubts = {one.outcome.case.row.id: one.reason for one in report.doubtful}
+    sources, machines, reasons = Words(), Words(), Words()
+    for source in sorted({one.case.row.source for one in report.outcomes}):
+        sources.number(source)
+    runs = [
+        [
+            one.case.row.id, sources.number(one.case.row.source), machines.number(_machine(one)),
+            outcome_words(one), *map(_short, (one.case.measured_s, one.step_s, *one.interval_s)),
+            _PARTS.index(part_of(one.case.row)),
+            reasons.number(doubts[one.case.row.id]) if one.case.row.id in doubts else -1,
+        ]
+        for one in report.outcomes
+    ]  # fmt: skip
+    return {
+        "runs": runs,
+        "sources": list(sources),
+        "machines": list(machines),
+        "doubts": list(reasons),
+        "parts": [str(part) for part in _PARTS],
+    }
+
+
+class Words(dict[str, int]):
+    """Numbers for words in the order in which they come."""
+
+    def number(self, word: str) -> int:
+        """The number of `word`."""
+        return self.setdefault(word, len(self))
+
+
+def _machine(outcome: Outcome) -> str:
+    cluster, row = outcome.case.cluster, outcome.case.row
+    return f"{row.text('model')} on {cluster.gpus:,} x {cluster.device.name}"
+
+
+def outcome_words(outcome: Outcome) -> str:
+    """The layout and the batch of a run in a few words."""
+    layout = outcome.layout
+    batch = f"{layout.global_batch} sequences of {outcome.case.seq}"
+    return f"{layout_words(layout)}, {layout.precision}, {batch}"
+
+
+def _short(value: float) -> float:
+    return float(f"{value:.5g}")
+
+
+def _html_table(report: Report, kind: str) -> str:
+    """All sets of one kind."""
+    sets = [one for one in report.sets if one.runs.kind == kind]
+    if not sets:
+        return ""
+    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in COLUMNS)
+    lines = "\n".join(_line(one) for one in sets)
+    body = f"<thead><tr>{head}</tr></thead>\n<tbody>{lines}</tbody>"
+    return f'<h2>{escape(KINDS[kind])}</h2>\n<div class="wide"><table>{body}</table></div>'
+
+
+def _line(one: SetReport) -> str:
+    name, *figures = (escape(cell) for cell in cells(one))
+    return f'<tr><th scope="row">{name}</th>{"".join(f"<td>{cell}</td>" for cell in figures)}</tr>'

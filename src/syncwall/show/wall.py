@@ -3,9 +3,11 @@
 Holds `wall_page`, `wall_record` and the sentences of both.
 """
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
-from rich.console import Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.table import Table
 from rich.text import Text
 
@@ -13,10 +15,12 @@ from syncwall import units
 from syncwall.describe import Layout
 from syncwall.describe.choice import Choice
 from syncwall.plan.reference import Reference
-from syncwall.plan.wall.answer import EXPLAINED, Moved, Side, SyncWall
+from syncwall.plan.wall.answer import EXPLAINED, LEVELS, Moved, Peak, Side, SyncWall, Wall
 from syncwall.plan.wall.moves import OUTER_EVERY, Change, island
 from syncwall.plan.wall.rungs import Scaling, picked
-from syncwall.plan.wall.walls import LEVELS, Peak, Wall
+from syncwall.show.headed import Fitting, Headed, plain_table
+from syncwall.show.layout_words import layout_words, run_words
+from syncwall.show.numbers import duration
 from syncwall.show.record import record
 from syncwall.show.wall_chart import terminal_chart
 from syncwall.units import Dimension
@@ -28,21 +32,22 @@ def wall_page(answer: SyncWall, start: Reference) -> RenderableType:
     """Verdict, curve, where it falls and what moves it, why."""
     verdict = [side_verdict(side) for side in answer.sides.values()]
     parts: list[RenderableType] = [
-        Text.assemble(("Verdict   ", "bold"), verdict[0]),
-        *(Text(f"          {line}") for line in verdict[1:]),
+        *(Headed("" if number else "Verdict", line) for number, line in enumerate(verdict)),
         Text(),
-        *(Text(line) for line in terminal_chart(answer)),
+        _Chart(answer),
         Text(),
-        _moves(answer),
+        Fitting(_moves(answer), _moves(answer, narrow=True)),
         Text(),
-        *(_why(side, number) for number, side in enumerate(answer.sides.values())),
-        Text.assemble(("Layout    ", "bold"), _layout(answer, start)),
-        Text.assemble(("Batch     ", "bold"), _batch(answer)),
-        Text.assemble(("Means     ", "bold"), _means(answer)),
+        *_other_layouts(answer),
+        *(Headed("" if n else "Why", side_why(one)) for n, one in enumerate(answer.sides.values())),
+        Headed("Run", _run(start)),
+        Headed("Layout", _layout(answer, start)),
+        Headed("Batch", _batch(answer)),
+        Headed("Means", _means(answer)),
     ]
     if start.assumed:
         said = ", ".join(f"{name} {value}" for name, value in start.assumed.items())
-        parts.append(Text.assemble(("Open      ", "bold"), said))
+        parts.append(Headed("Open", said))
     return Group(*parts)
 
 
@@ -57,6 +62,7 @@ def wall_record(answer: SyncWall, start: Reference) -> dict[str, Any]:
         "replica_batch": answer.setup.replica_batch,
         "left_open": start.assumed,
         "layout_searched": start.layout_searched,
+        "step_s": start.prediction.step_s,
         "run": record(start.run),
     }
 
@@ -67,7 +73,7 @@ def side_verdict(side: Side) -> str:
     said = f"{side.scaling} scaling {_holds(wall)}"
     if wall.falls_at is not None:
         cause = side.main_cause
-        said += f"; what stops it: {cause.name}" if cause else "; no single cause explains it"
+        said += f"; what stops it: {cause}" if cause else "; no single cause explains it"
     top = side.peak
     if top.why == "slower":
         said += f"; more than {top.gpus:,} GPUs make it slower"
@@ -84,34 +90,49 @@ def _holds(wall: Wall) -> str:
     return f"holds {wall.level:.0%} efficiency up to {wall.holds_to:,} GPUs"
 
 
-def _moves(answer: SyncWall) -> Table:
-    """The walls as they are and with each change."""
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    table.add_column("  most GPUs with an efficiency of")
+@dataclass(frozen=True, slots=True)
+class _Chart:
+    """The curves, as wide as the terminal allows."""
+
+    answer: SyncWall
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield from (Text(line) for line in terminal_chart(self.answer, options.max_width))
+
+
+def _moves(answer: SyncWall, *, narrow: bool = False) -> Table:
+    """The walls as they are and with each change; a `narrow` table has the first levels only."""
+    levels = LEVELS[:2] if narrow else LEVELS
+    heads = ["  most GPUs with an efficiency of"]
     for scaling in answer.sides:
-        for number, level in enumerate(LEVELS):
-            name = f"{scaling}  " if number == 0 else ""
-            table.add_column(f"{name}{level:.0%}", justify="right")
-        if scaling is Scaling.STRONG:
-            table.add_column("fastest", justify="right")
+        heads += [f"{'' if n else f'{scaling}  '}{level:.0%}" for n, level in enumerate(levels)]
+        heads += ["fastest"] if scaling is Scaling.STRONG and not narrow else []
+    table = plain_table(*heads)
     sides = answer.sides.values()
-    now = _row({s.scaling: s.walls for s in sides}, {s.scaling: s.peak for s in sides}, answer)
-    table.add_row("    as it is", *now, style="bold")
-    for moved in answer.moved:
-        table.add_row(f"    {change_words(moved)}", *_row(moved.walls, moved.peaks, answer))
+    rows = [("as it is", {s.scaling: s.walls for s in sides}, {s.scaling: s.peak for s in sides})]
+    rows += [(_change(moved), moved.walls, moved.peaks) for moved in answer.moved]
+    for name, walls, peaks in rows:
+        cells: list[str] = []
+        for scaling in answer.sides:
+            found = [wall for wall in walls.get(scaling, ()) if wall.level in levels]
+            cells += map(_count, found) if found else [""] * len(levels)
+            if scaling is Scaling.STRONG and not narrow:
+                cells.append(_top(peaks[scaling]) if found else "")
+        table.add_row(f"    {name}", *cells, style="bold" if name == "as it is" else None)
     return table
 
 
-def _row(
-    walls: dict[Scaling, list[Wall]], peaks: dict[Scaling, Peak], answer: SyncWall
-) -> list[str]:
-    cells: list[str] = []
-    for scaling in answer.sides:
-        found = walls.get(scaling)
-        cells += map(_count, found) if found else [""] * len(LEVELS)
-        if scaling is Scaling.STRONG:
-            cells.append(_top(peaks[scaling]) if found else "")
-    return cells
+def _change(moved: Moved) -> str:
+    """What was changed; other layouts have a line of their own."""
+    return str(moved.change) if moved.change is Change.LAYOUT else change_words(moved)
+
+
+def _other_layouts(answer: SyncWall) -> Iterator[Headed]:
+    """The layouts that a search found for where the walls are."""
+    for moved in answer.moved:
+        if moved.change is Change.LAYOUT:
+            for number, (scaling, layout) in enumerate(moved.layouts.items()):
+                yield Headed("" if number else "Another", f"{scaling}: {layout_words(layout)}")
 
 
 def change_words(moved: Moved) -> str:
@@ -120,7 +141,7 @@ def change_words(moved: Moved) -> str:
     if moved.change is Change.DILOCO and layouts:
         return f"DiLoCo every {OUTER_EVERY} steps, {island(layouts[0]):,}-GPU copies"
     if moved.change is Change.LAYOUT:
-        texts = dict.fromkeys(layout_words(layout, short=True) for layout in layouts)
+        texts = dict.fromkeys(layout_words(layout) for layout in layouts)
         return f"layout {' / '.join(texts)}"
     return str(moved.change)
 
@@ -142,25 +163,25 @@ def _gpus(count: int) -> str:
     return f"{count:,}" if count < 100_000 else f"{count / 1000:.0f}k"
 
 
-def _why(side: Side, number: int) -> Text:
-    head = ("Why       " if number == 0 else "          ", "bold")
-    return Text.assemble(head, side_why(side))
-
-
 def side_why(side: Side) -> str:
     """What a token costs more at the wall, by cause."""
     efficiency = side.curve.efficiency(side.base)
     index = int((side.curve.gpus == side.causes_at).argmax())
     lost = 1.0 / float(efficiency[index]) - 1.0
-    if not side.causes:
+    if not side.losses:
         return f"{side.scaling}: nothing is lost up to {side.causes_at:,} GPUs"
-    named = [f"{cause.name} {cause.share:.0%}" for cause in side.causes[:_SHOWN_CAUSES]]
-    rest = 1.0 - sum(cause.share for cause in side.causes[:_SHOWN_CAUSES])
+    named = [f"{one.cause} {one.share:.0%}" for one in side.losses[:_SHOWN_CAUSES]]
+    rest = 1.0 - sum(one.share for one in side.losses[:_SHOWN_CAUSES])
     named += [f"the rest {rest:.0%}"] if abs(rest) >= 0.005 else []
     return (
         f"{side.scaling} at {side.causes_at:,} GPUs: a token costs {lost:.0%} more GPU time than "
         f"at {side.base.gpus:,}; of that {', '.join(named)}"
     )
+
+
+def _run(start: Reference) -> str:
+    """The run that was stated, and its step as `predict` has it."""
+    return f"{run_words(start.run)}: {duration(start.prediction.step_s)}"
 
 
 def _layout(answer: SyncWall, start: Reference) -> str:
@@ -169,12 +190,7 @@ def _layout(answer: SyncWall, start: Reference) -> str:
         ends = [layout_words(one) for one in (strong[:1] + strong[-1:])]
         return "the best of each count by search: " + " ... ".join(dict.fromkeys(ends))
     how = "the best by search" if start.layout_searched else "as stated"
-    said = f"{layout_words(answer.setup.layout)} ({how} on {start.run.gpus:,} GPUs); dp grows"
-    need = max(float(side.curve.memory_bytes[0]) for side in answer.sides.values())
-    have = float(answer.setup.case.cluster.device.memory.size_bytes)
-    if need > have:
-        said += f"; may not fit: {need / 1e9:.0f} of {have / 1e9:.0f} GB"
-    return said
+    return f"{layout_words(answer.setup.layout)} ({how} on {start.run.gpus:,} GPUs); dp grows"
 
 
 def _batch(answer: SyncWall) -> str:
@@ -189,22 +205,12 @@ def _batch(answer: SyncWall) -> str:
 def _means(answer: SyncWall) -> str:
     bases = {side.base.gpus: side for side in answer.sides.values()}
     counts = " and ".join(f"{gpus:,}" for gpus in bases)
+    searched = answer.setup.chosen is not None
+    which = "where a GPU is fastest" if searched else "the fewest on which it fits"
     return (
-        f"efficiency: speed of a GPU over that on {counts} GPUs, the fewest on which it fits, in "
-        f"every row; + and more: the curve ends there"
+        f"efficiency: speed of a GPU over that on {counts} GPUs, {which}, in every row; + and "
+        f"more: the curve ends there"
     )
-
-
-def layout_words(layout: Layout, *, short: bool = False) -> str:
-    """The sizes of a layout that are not 1, and its switches."""
-    axes = [(name, getattr(layout, name)) for name in ("tp", "pp", "cp", "ep")]
-    said = [f"{name} {size}" for name, size in axes if size != 1]
-    said.append(layout.shard.text)
-    if layout.virtual_stages != 1 and not short:
-        said.append(f"virtual_stages {layout.virtual_stages}")
-    if not short:
-        said += [f"micro_batch {layout.micro_batch}", f"recompute {layout.recompute.text}"]
-    return " ".join(said) if short else ", ".join(said)
 
 
 def _side_record(side: Side) -> dict[str, Any]:
@@ -215,8 +221,8 @@ def _side_record(side: Side) -> dict[str, Any]:
         "walls": [wall_fields(wall) for wall in side.walls],
         "fastest": peak_fields(side.peak),
         "causes_at_gpus": side.causes_at,
-        "causes": {cause.name: cause.share for cause in side.causes},
-        "main_cause": side.main_cause and side.main_cause.name,
+        "causes": {one.cause: one.share for one in side.losses},
+        "main_cause": side.main_cause,
         "curve": [
             {
                 "gpus": int(gpus),

@@ -7,29 +7,31 @@ from typing import Any, Final
 
 import numpy as np
 
-from syncwall.plan.wall.answer import Side, SyncWall
+from syncwall.plan.wall.answer import LEVELS, Side, SyncWall
 from syncwall.plan.wall.rungs import Scaling
-from syncwall.plan.wall.walls import LEVELS
 from syncwall.show.report.axes import Axis
 from syncwall.show.report.frame import Entry, legend, plot_axes
 from syncwall.show.report.svg import WIDTH, Drawing
 
-_WIDE, _HIGH = 78, 9
+_BESIDE, _HIGH = 22, 9
+"""Columns beside the chart, for its labels; and rows of it."""
+WIDEST: Final = 100
 _MARKS: Final = {Scaling.STRONG: "●", Scaling.WEAK: "○"}
 _BOTH: Final = "◉"
 _HEIGHT: Final = 240.0
 _LEFT, _RIGHT, _BELOW = 62.0, WIDTH - 34, 46.0
 
 
-def terminal_chart(answer: SyncWall) -> list[str]:
+def terminal_chart(answer: SyncWall, width: int = WIDEST) -> list[str]:
     """Lines of a chart: both curves over GPUs, which are drawn logarithmically."""
+    wide = max(min(width, WIDEST) - _BESIDE, 20)
     sides = list(answer.sides.values())
     low = min(int(side.curve.gpus[0]) for side in sides)
     high = max(int(side.curve.gpus[-1]) for side in sides)
-    cells = [[" "] * _WIDE for _ in range(_HIGH)]
+    cells = [[" "] * wide for _ in range(_HIGH)]
     for side in sides:
         mark = _MARKS[side.scaling]
-        for column, row in _cells(side, low, high):
+        for column, row in _cells(side, low, high, wide):
             there = cells[row][column]
             cells[row][column] = mark if there in (" ", mark) else _BOTH
     names = [f"{_MARKS[side.scaling]} {side.scaling} scaling" for side in sides]
@@ -38,13 +40,13 @@ def terminal_chart(answer: SyncWall) -> list[str]:
         level = 1.0 - row / (_HIGH - 1)
         label = f"{level:4.0%}" if row % 2 == 0 else "    "
         lines.append(f"    {label} ┤{''.join(marks).rstrip()}")
-    return [*lines, f"         └{'─' * _WIDE}", _ticks(low, high)]
+    return [*lines, f"         └{'─' * wide}", _ticks(low, high, wide)]
 
 
-def _cells(side: Side, low: int, high: int) -> list[tuple[int, int]]:
+def _cells(side: Side, low: int, high: int, wide: int) -> list[tuple[int, int]]:
     """Column and row of every drawn point: one for each column that the curve reaches."""
     gpus, efficiency = side.curve.gpus, np.clip(side.curve.efficiency(side.base), 0.0, 1.0)
-    columns = np.round(_places(gpus, low, high) * (_WIDE - 1)).astype(int)
+    columns = np.round(_places(gpus, low, high) * (wide - 1)).astype(int)
     if side.scaling is Scaling.WEAK:  # dense enough to be a line
         columns, index = np.unique(columns, return_index=True)
         efficiency = efficiency[index]
@@ -57,15 +59,15 @@ def _places(gpus: Any, low: int, high: int) -> Any:
     return np.log(gpus / low) / max(float(np.log(high / low)), 1e-9)
 
 
-def _ticks(low: int, high: int) -> str:
-    """Counts under the axis, about one for every twelve columns."""
-    line = [" "] * (_WIDE + 24)
+def _ticks(low: int, high: int, wide: int) -> str:
+    """Counts under the axis, seven at most."""
+    line = [" "] * (wide + 24)
     for number in range(7):
         gpus = low * (high / low) ** (number / 6.0)
         near = low * 2 ** round(np.log2(gpus / low))
         if not low <= near <= high:
             continue
-        column = 10 + round(float(_places(near, low, high)) * (_WIDE - 1))
+        column = 10 + round(float(_places(near, low, high)) * (wide - 1))
         text = f"{near:,}"
         start = max(column - len(text) // 2, 0)
         if all(mark == " " for mark in line[max(start - 1, 0) : start + len(text) + 1]):

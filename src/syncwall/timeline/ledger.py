@@ -3,19 +3,24 @@
 Holds `Ledger`.
 """
 
-from collections.abc import Iterator
+from collections.abc import ItemsView, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
+from syncwall.cause import Cause
 
-class Ledger:
-    """Seconds by cause; one number each, or an array with one for each layout."""
 
-    def __init__(self, seconds: dict[str, Any] | None = None) -> None:
-        self._seconds: dict[str, Any] = dict(seconds or {})
+class Ledger(Mapping[Cause, Any]):
+    """Seconds by cause; one number each, or an array with one for each layout.
 
-    def add(self, cause: str, seconds: Any) -> None:
+    Of a cause that it does not have, the seconds are 0.
+    """
+
+    def __init__(self, seconds: Mapping[Cause, Any] | None = None) -> None:
+        self._seconds: dict[Cause, Any] = dict(seconds.items() if seconds else ())
+
+    def add(self, cause: Cause, seconds: Any) -> None:
         """Put `seconds` on the account of `cause`."""
         before = self._seconds.get(cause)
         self._seconds[cause] = seconds if before is None else before + seconds
@@ -25,15 +30,26 @@ class Ledger:
         """All seconds together."""
         return sum(self._seconds.values())
 
-    def __getitem__(self, cause: str) -> Any:
-        return self._seconds.get(cause, 0.0)
+    @property
+    def exposed_s(self) -> Any:
+        """Seconds that wait for communication."""
+        return sum((s for cause, s in self._seconds.items() if cause.is_exposed), 0.0)
 
-    def __iter__(self) -> Iterator[str]:
+    def __getitem__(self, cause: str) -> Any:
+        return self._seconds.get(cause, 0.0)  # type: ignore[call-overload]  # a key will do
+
+    def __iter__(self) -> Iterator[Cause]:
         return iter(self._seconds)
 
-    def items(self) -> Iterator[tuple[str, Any]]:
+    def __len__(self) -> int:
+        return len(self._seconds)
+
+    def __contains__(self, cause: object) -> bool:
+        return cause in self._seconds
+
+    def items(self) -> ItemsView[Cause, Any]:
         """Causes with their seconds."""
-        return iter(self._seconds.items())
+        return self._seconds.items()
 
     def plus(self, other: "Ledger", times: Any = 1.0) -> "Ledger":
         """This ledger and `other` taken `times` times."""

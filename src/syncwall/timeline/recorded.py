@@ -7,6 +7,7 @@ segment are stretched until they fill it.
 
 from dataclasses import dataclass, field
 
+from syncwall.cause import Cause
 from syncwall.timeline.segments import Segment, Segments
 from syncwall.work.block import Operation, Phase, Stream
 
@@ -16,7 +17,7 @@ class Interval:
     """One operation in time, seconds from the start; or a wait, of which the name says for what."""
 
     name: str
-    cause: str
+    cause: Cause
     stream: str
     phase: str
     start_s: float
@@ -61,7 +62,7 @@ class Record:
             )  # fmt: skip
             start_s = end_s
 
-    def waited(self, what: str, cause: str, start_s: float, end_s: float) -> None:
+    def waited(self, what: str, cause: Cause, start_s: float, end_s: float) -> None:
         """Computation stood still for `what`."""
         if end_s > start_s:
             place = (None, self.block, self.round)

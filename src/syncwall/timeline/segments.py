@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from syncwall.cause import Cause
 from syncwall.cost.calibration import NetworkFit
 from syncwall.cost.prices import Prices
 from syncwall.timeline.ledger import Ledger
@@ -21,7 +22,7 @@ class Segment:
     """Operations of one stream that run back to back."""
 
     stream: Stream
-    cause: str
+    cause: Cause
     seconds: Number
     waits: tuple[Wait, ...]
     """Indices are those of segments."""
@@ -205,7 +206,7 @@ def _slow_down(found: list[Segment], blocked: list[Number], fit: NetworkFit) -> 
                 own.add(operation.cause, seconds)
             busy = busy + segment.seconds
             segment.seconds = segment.seconds * (1.0 + slower)
-    own.add("contention", busy * slower)
+    own.add(Cause.CONTENTION, busy * slower)
     return own
 
 

@@ -8,14 +8,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from syncwall.cause import Cause
 from syncwall.cost.prices import Prices
-from syncwall.describe import Layout
 from syncwall.describe.layout import Schedule
 from syncwall.timeline.ledger import Ledger
 from syncwall.timeline.segments import Segments, segments
 from syncwall.timeline.streams import Clock
-from syncwall.work.block import EXPOSED, Block, Stage, Stream, Work
+from syncwall.work.block import EXPOSED, Block, Pipeline, Stage, Stream, Work
 from syncwall.work.number import Number
+
+HIDDEN_MESSAGES = 0.9
+"""Share of the messages of a full pipeline that computation hides where they overlap; assumed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,26 +29,26 @@ class StepTime:
     ledger: Ledger
 
 
-def step_time(work: Work, layout: Layout, prices: Prices, gpus: Number) -> StepTime:
-    """Time of `work` with the pipeline schedule of `layout` on `gpus` ranks."""
+def step_time(work: Work, prices: Prices) -> StepTime:
+    """Time of `work` at these `prices`."""
     packed = _Packed(prices)
     several = 1.0 * (work.microbatches > 1)
-    window = reduction_window(layout, work.microbatches)
+    window, gpus = reduction_window(work), work.gpus
     stages = [stage for stage in work.stages if np.any(stage.ranks)]
     each = [_stage_time(stage, packed, several, window) for stage in stages]
     micro_all_s = sum(
         (stage.ranks * time.micro_s for stage, time in zip(stages, each, strict=True)), 0.0
     )
-    whole = [_whole(time, work.microbatches, layout, micro_all_s) for time in each]
+    whole = [_whole(time, work, micro_all_s) for time in each]
     total = whole[0]
     for stage, other in zip(stages[1:], whole[1:], strict=True):
         total = other.where((other.total >= total.total) & (stage.ranks > 0), total)
-    total.add("host", prices.setting.framework.host.per_step_s)
-    total.add(EXPOSED[Stream.PIPELINE], _transfers(work, layout, prices, work.microbatches))
-    total.add("straggler wait", total.total * prices.fit.ranks.jitter * slowest_of(gpus))
+    total.add(Cause.HOST, prices.setting.framework.host.per_step_s)
+    total.add(EXPOSED[Stream.PIPELINE], _transfers(work, prices))
+    total.add(Cause.STRAGGLER, total.total * prices.fit.ranks.jitter * slowest_of(gpus))
     if prices.fit.ranks.meeting_s:
         total.add(
-            "straggler wait", _meetings(work, packed) * prices.fit.ranks.meeting_s * (gpus > 1)
+            Cause.STRAGGLER, _meetings(work, packed) * prices.fit.ranks.meeting_s * (gpus > 1)
         )
     return StepTime(total.total, total)
 
@@ -60,10 +63,10 @@ def _meetings(work: Work, packed: "_Packed") -> Number:
     return found
 
 
-def _whole(time: "_StageTime", microbatches: Number, layout: Layout, micro_all_s: Number) -> Ledger:
+def _whole(time: "_StageTime", work: Work, micro_all_s: Number) -> Ledger:
     """The step as a rank of one class sees it; the class for which it is longest counts."""
-    total = Ledger().plus(time.micro, microbatches - 1).plus(time.final)
-    total.add("pipeline bubble", _bubble(layout, micro_all_s - time.micro_s))
+    total = Ledger().plus(time.micro, work.microbatches - 1).plus(time.final)
+    total.add(Cause.BUBBLE, _bubble(work.pipeline, micro_all_s - time.micro_s))
     return Ledger({cause: seconds * time.alive for cause, seconds in total.items()})
 
 
@@ -85,13 +88,11 @@ def _stage_time(stage: Stage, packed: "_Packed", several: Number, window: Number
     final = micro.copy()
     begun = micro.free[Stream.COMPUTE]
     _run(micro, stage.backward, packed)
-    beside_s = (micro.free[Stream.COMPUTE] - begun) * window
     _run(final, stage.last_backward, packed)
     added_s = packed.prices.accumulation_s(stage.parameters) * several
-    micro.ledger.add("accumulation", added_s)
-    final.ledger.add("accumulation", added_s)
-    micro.go_on()
-    final.hurry(Stream.REDUCE, beside_s)
+    micro.ledger.add(Cause.ACCUMULATION, added_s)
+    final.ledger.add(Cause.ACCUMULATION, added_s)
+    final.hurry(Stream.REDUCE, (micro.go_on() - begun) * window)
     final.join()
     _run(final, stage.finish, packed)
     final.join()
@@ -99,15 +100,15 @@ def _stage_time(stage: Stage, packed: "_Packed", several: Number, window: Number
     return _StageTime(micro.ledger.total * alive, micro.ledger, final.ledger, alive)
 
 
-def reduction_window(layout: Layout, microbatches: Number) -> Number:
+def reduction_window(work: Work) -> Number:
     """Backward passes, beside the last one, that gradients of an interleaved rank can hide behind.
 
     The last micro batches go through a rank's chunks one after the other, pp of them at a time, so
     all chunks but the last are reduced while others are computed.
     """
-    chunks = layout.virtual_stages
-    at_once = np.minimum(microbatches, layout.pp)
-    return layout.overlap_gradients * np.maximum(at_once * (chunks - 1.0) / chunks, 0.0)
+    chunks = work.pipeline.chunks
+    at_once = np.minimum(work.microbatches, work.pipeline.stages)
+    return work.pipeline.hides_gradients * np.maximum(at_once * (chunks - 1.0) / chunks, 0.0)
 
 
 def _run(clock: Clock, blocks: tuple[Block, ...], packed: "_Packed") -> None:
@@ -129,31 +130,32 @@ class _Packed:
         return self._known[key][1]
 
 
-def _bubble(layout: Layout, others_s: Number) -> Number:
+def _bubble(pipeline: Pipeline, others_s: Number) -> Number:
     """Idle time of a stage while the pipeline fills and drains.
 
     `others_s` is one micro batch on all other stages. Interleaving divides it by the chunks a rank
     holds (Narayanan 2021), weight gradients fill two thirds (Qi 2023), DualPipe about half.
     """
-    schedule = layout.schedule
+    schedule = pipeline.schedule
     factor = (
         1.0
         - (2.0 / 3.0) * (schedule == Schedule.ZERO_BUBBLE)
         - 1.0 * (schedule == Schedule.ZERO_BUBBLE_2P)
         - 0.5 * (schedule == Schedule.DUALPIPE)
     )
-    return np.maximum(others_s, 0.0) * factor / layout.virtual_stages
+    return np.maximum(others_s, 0.0) * factor / pipeline.chunks
 
 
-def _transfers(work: Work, layout: Layout, prices: Prices, microbatches: Number) -> Number:
+def _transfers(work: Work, prices: Prices) -> Number:
     """Messages between stages that computation does not hide.
 
     Each micro batch crosses every boundary forward and backward, once for each chunk; with overlap
     only the crossings that fill the pipeline are waited for.
     """
-    once = prices.seconds(work.transfer) * 2.0 * layout.virtual_stages
-    steady = microbatches * (1.0 - 0.9 * layout.overlap_pp)
-    return once * (steady + (layout.pp - 1.0))
+    pipeline = work.pipeline
+    once = prices.seconds(work.transfer) * 2.0 * pipeline.chunks
+    steady = work.microbatches * (1.0 - HIDDEN_MESSAGES * pipeline.hides_messages)
+    return once * (steady + (pipeline.stages - 1.0))
 
 
 def slowest_of(ranks: Number) -> Number:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from syncwall.cause import Cause
 from syncwall.cost.compute import smooth_max
 from syncwall.timeline.ledger import Ledger
 from syncwall.timeline.recorded import Interval, Record
@@ -39,7 +40,7 @@ class Clock:
 
     def copy(self) -> "Clock":
         """Another clock that shows the same time."""
-        ledger = Ledger(dict(self.ledger.items()))
+        ledger = Ledger(self.ledger)
         return Clock(dict(self.free), dict(self.busy), ledger, self.record)
 
     def run(self, block: Segments, rounds: Number) -> None:
@@ -54,7 +55,7 @@ class Clock:
         previous: _Round | None = None
         for _ in range(min(ROUNDS, int(np.ceil(np.max(rounds))))):
             previous = self._round(block, previous, waited)
-            shots.append((dict(self.free), Ledger(dict(waited.items()))))
+            shots.append((dict(self.free), Ledger(waited)))
         if np.ndim(rounds) == 0 and rounds == len(shots) - 1:
             self.ledger = self.ledger.plus(waited)  # every round was run
         else:
@@ -66,13 +67,13 @@ class Clock:
             if segment.stream is not Stream.COMPUTE:
                 self.busy[segment.stream] = self.busy[segment.stream] + segment.seconds * rounds
 
-    def go_on(self) -> None:
-        """End a micro batch that another one follows at once.
+    def go_on(self) -> Number:
+        """End a micro batch that another one follows at once; the time at which that one begins.
 
         What is still on its way moves beside the next one; only a stream with more work than
         computation has time for makes it wait.
         """
-        self._wait_for(self.busy)
+        return self._wait_for(self.busy)
 
     def hurry(self, stream: Stream, earlier_s: Number) -> None:
         """Let `stream` have begun up to `earlier_s` earlier; it cannot end before computation."""
@@ -141,10 +142,10 @@ class Clock:
         """Rounds that are shorter than the host needs to issue them wait for the host."""
         device_s = self.free[Stream.COMPUTE] - begun
         longer = smooth_max(device_s, host_s) - device_s
-        self.ledger.add("host", longer)
+        self.ledger.add(Cause.HOST, longer)
         if self.record is not None:
             now = float(self.free[Stream.COMPUTE])
-            self.record.waited("the host", "host", now, now + float(longer))
+            self.record.waited("the host", Cause.HOST, now, now + float(longer))
         self.free[Stream.COMPUTE] = self.free[Stream.COMPUTE] + longer
 
     def _start(

@@ -213,8 +213,7 @@ def seconds_of(
         team.work_on("forward", stage.forward, prices)
         begun = team.now
         team.work_on("backward", backward, prices)
-    final.hurry(Stream.REDUCE, (micro.now - begun) * window)
-    micro.go_on()
+    final.hurry(Stream.REDUCE, (micro.go_on() - begun) * window)
     final.join()
     final.work_on("update", stage.finish, prices)
     final.join()

@@ -11,11 +11,16 @@ from functools import cached_property
 from typing import Any
 
 from syncwall.answer.interval import interval
-from syncwall.answer.many import SIZES, Evaluated, evaluated, likeliest_of
+from syncwall.answer.many import SIZES, Evaluated, evaluated
+from syncwall.answer.pricing import Pricing
 from syncwall.answer.traits import Traits
+from syncwall.cause import Cause
 from syncwall.describe import Layout
 from syncwall.validate.mapping import Case
 from syncwall.work.memory import RESERVE_BYTES
+
+MEMORY_DOUBT = 1.2
+"""How much too large a published run may seem, which is known to have run."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +32,7 @@ class Outcome:
     """The candidate that was chosen."""
     step_s: float
     memory_bytes: float
-    ledger: dict[str, float]
+    ledger: dict[Cause, float]
 
     @property
     def ratio(self) -> float:
@@ -73,7 +78,8 @@ def outcomes(
             progress(number / len(groups))
         first = cases[members[0][0]]
         layouts = [layout for _, layout in members]
-        answers = evaluated(first.model, first.cluster, layouts, first.seq, first.software)
+        pricing = Pricing.on(first.cluster, first.software)
+        answers = evaluated(pricing, first.model, first.cluster, layouts, first.seq)
         for (index, _), answer in zip(members, answers, strict=True):
             found[index].append(answer)
     return [_chosen(case, found[index]) for index, case in enumerate(cases)]
@@ -94,6 +100,15 @@ def _switches(layout: Layout) -> Any:
 
 
 def _chosen(case: Case, found: list[Evaluated]) -> Outcome:
-    """The likeliest of the ways to fill in what the source leaves open."""
-    best = likeliest_of(found, case.cluster.device.memory.size_bytes)
+    """The likeliest of the ways to fill in what the source leaves open.
+
+    Whoever tuned the run took the fastest that fits. It did run, so the memory model may be wrong
+    of it: ways that seem up to `MEMORY_DOUBT` times too large count as well.
+    """
+    most = case.cluster.device.memory.size_bytes * MEMORY_DOUBT
+    fitting = [one for one in found if one.memory_bytes <= most]
+    if fitting:
+        best = min(fitting, key=lambda one: one.step_s)
+    else:
+        best = min(found, key=lambda one: one.memory_bytes)
     return Outcome(case, best.layout, best.step_s, best.memory_bytes, best.ledger)

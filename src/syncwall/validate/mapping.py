@@ -2,11 +2,14 @@
 
 Holds `Case`, `case_of` and `cases_of`. What the source leaves open becomes several candidates; the
 likeliest is chosen later, when their times and memory are known. No rule here knows a source by its
-name.
+name. `measured_s`: seconds of a step, from whatever a source measured. Sources that print only
+TFLOP/s are used if the formula behind them is known, or if it makes no difference: some count the
+whole square of attention, some the causal half, some the recomputation.
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from math import sqrt
 from typing import Any
 
 from pydantic import ValidationError
@@ -14,13 +17,64 @@ from pydantic import ValidationError
 from syncwall.answer.open_fields import candidates, choices
 from syncwall.cost.software import framework
 from syncwall.describe import Cluster, Layout, Model, Software
+from syncwall.describe.base import OPEN
 from syncwall.describe.choice import Dtype
-from syncwall.describe.layout import ContextKind, Recompute, Schedule, Shard
-from syncwall.validate.machine import CannotRepresent, cluster_of
-from syncwall.validate.measured import measured_s
-from syncwall.validate.row import Row
-from syncwall.validate.shape import model_of
-from syncwall.validate.software import software_of, switches_of
+from syncwall.describe.layout import PLAIN, ContextKind, Recompute, Schedule, Shard
+from syncwall.validate.machine import (
+    CannotRepresent,
+    cluster_of,
+    model_of,
+    software_of,
+    switches_of,
+)
+from syncwall.validate.table import Row
+
+AMBIGUOUS = 1.15
+"""Largest ratio between two readings of a TFLOP/s figure at which it is still used."""
+
+
+def measured_s(row: Row, model: Model) -> float:
+    """Measured seconds of one optimizer step."""
+    step = row.number("step_time_s")
+    if step:
+        return step
+    gpus, batch, seq = (row.number(name) or 0.0 for name in ("gpus", "gbs", "seq_len"))
+    each = row.number("tokens_per_s_per_gpu")
+    rate = each * gpus if each else row.number("tokens_per_s")
+    if rate:
+        return batch * seq / rate
+    samples = row.number("samples_per_s")
+    if samples:
+        return batch / samples
+    reached = row.number("tflops_per_gpu")
+    if reached:
+        return _flops(row, model) / (reached * 1e12 * gpus)
+    raise CannotRepresent("the source gives no step time or rate")
+
+
+def _flops(row: Row, model: Model) -> float:
+    """FLOP of a step as the source counts them."""
+    tokens = row.whole("gbs") * row.whole("seq_len")
+    again = 4 / 3 if row.text("tflops_kind").startswith("hardware") else 1.0
+    causal = _forward_and_backward(row, model, 0.5) * tokens * again
+    square = _forward_and_backward(row, model, 1.0) * tokens * again
+    formula = row.text("flops_formula").lower()
+    if "96*b*s*l" in formula or "num_floating_point" in formula:
+        return square
+    if "causal" in formula or "half" in formula:
+        return causal
+    if square / causal > AMBIGUOUS:
+        raise CannotRepresent("TFLOP/s without its formula: causal or square attention is open")
+    return sqrt(causal * square)
+
+
+def _forward_and_backward(row: Row, model: Model, share: float) -> float:
+    """FLOP of a token: six for every weight, and `share` of the square of attention."""
+    count = model.parameter_count
+    weights = count.active - count.embedding + (model.vocab * model.hidden) * model.tied_embeddings
+    width = model.attention.heads * (model.head_dim + model.v_head_dim)
+    return 6.0 * weights + 6.0 * share * model.layers * row.whole("seq_len") * width
+
 
 _SHARDS = {"ddp": Shard.DDP, "zero1": Shard.ZERO1, "zero2": Shard.ZERO2, "zero3": Shard.FSDP,
            "fsdp": Shard.FSDP, "hsdp": Shard.FSDP}  # fmt: skip
@@ -87,12 +141,16 @@ def _layouts(
     silent = [name for name, column in _COLUMNS.items() if not row.text(column)]
     if "schedule=1F1B;" in row.text("options") and "virtual_stages" in silent:
         silent.remove("virtual_stages")
+    if "virtual_stages" in silent and layout.pp > 1 and layout.schedule is Schedule.ONE_F_ONE_B:
+        layout = layout.model_copy(update={"schedule": OPEN})  # nobody says that either
     values = choices(model, layout, silent, framework(software.framework))
     found, reasons = candidates(model, layout, row.whole("seq_len"), cluster.gpus, values)
     if not found:
         raise CannotRepresent(reasons[0])
     missing = tuple(name for name, several in values.items() if len(several) > 1)
-    return found, missing + (() if row.text("precision") else ("precision",))
+    return [one.plain() for one in found], missing + (
+        () if row.text("precision") else ("precision",)
+    )
 
 
 def _stated(row: Row, software: Software) -> dict[str, Any]:
@@ -102,7 +160,7 @@ def _stated(row: Row, software: Software) -> dict[str, Any]:
     dp = max(gpus // (tp * cp * pp), 1)
     precision = _precision(row)
     core = software.framework == "megatron-core"
-    fields: dict[str, Any] = dict(Layout().__dict__)
+    fields: dict[str, Any] = {**Layout().__dict__, **PLAIN}
     fields |= {
         "dp": dp, "tp": tp, "cp": cp, "pp": pp,
         "ep": row.whole("ep"), "etp": _etp(row, software),

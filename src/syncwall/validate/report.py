@@ -10,16 +10,20 @@ from typing import Any
 
 import numpy as np
 
-from syncwall.validate.baseline import Baselines, Comparison, read_baselines
 from syncwall.validate.evaluation import Outcome, outcomes
 from syncwall.validate.machine import CannotRepresent
 from syncwall.validate.mapping import Case, case_of
-from syncwall.validate.row import Row
-from syncwall.validate.score import Score, score
-from syncwall.validate.sets import RunSet, run_sets
-from syncwall.validate.split import doubt
-from syncwall.validate.summary import Summary, summary
-from syncwall.validate.table import read_tables
+from syncwall.validate.score import (
+    Baselines,
+    Comparison,
+    Score,
+    Summary,
+    read_baselines,
+    score,
+    summary,
+)
+from syncwall.validate.sets import RunSet, doubt, run_sets
+from syncwall.validate.table import Row, read_tables
 
 Progress = Callable[[float], None]
 _KINDS = ("source", "named", "accelerator", "scale", "parallelism", "all")

@@ -1,18 +1,108 @@
-"""How far predictions are from measurements.
+"""How far predictions, ours and those of others, are from measurements.
 
-Holds `Score`, `score`, `anchored_mape` and `evenly`. The error of a run is
-|predicted / measured - 1|.
+Holds `Score`, `score`, `anchored_mape` and `evenly`; the error of a run is |predicted / measured -
+1|. `Summary` and `summary`: one line for all sources that no fit has read. Sources count the same
+however many rows they have; times that were put together from a few others (`Part.COMPOSED`) are no
+measurements and do not count. `Baselines`: other predictors, from a CSV with a column `id` and one
+column `<name>_step_s` each, and `Comparison`, the errors of one of them beside ours.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
 
 from syncwall.answer.site import BETWEEN_SITES, PER_DISTANCE, WITHIN_SITE
-from syncwall.answer.traits import distances_among
+from syncwall.answer.traits import site_distances
+from syncwall.problems import InputError, Problem
 from syncwall.validate.evaluation import Outcome
+from syncwall.validate.sets import Part, part_of
+from syncwall.validate.table import read_csv
+
+_ENDING = "_step_s"
+_NO_PREDICTOR = "measured_step_s"
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Errors of a baseline and ours over the runs that both can predict."""
+
+    n: int
+    mape: float
+    mape_ours: float
+    median_ape: float
+    median_ape_ours: float
+
+
+@dataclass(frozen=True, slots=True)
+class Baselines:
+    """Step times of other predictors."""
+
+    step_s: dict[str, dict[str, float]]
+    """Seconds by the name of the predictor and the id of the run."""
+
+    def compare(self, outcomes: Sequence[Outcome]) -> dict[str, Comparison]:
+        """Every predictor that has some of `outcomes`."""
+        found = {}
+        for name, seconds in self.step_s.items():
+            common = [one for one in outcomes if one.case.row.id in seconds]
+            if common:
+                found[name] = _compared(common, seconds)
+        return found
+
+
+def read_baselines(path: Path) -> Baselines:
+    """The predictors in the table `path`."""
+    step_s: dict[str, dict[str, float]] = {}
+    problems: list[Problem] = []
+    for cells, line in read_csv(path, ["id"]):
+        for column in _predictors(cells):
+            seconds = _seconds(cells[column])
+            if seconds is None:
+                said = f'"{cells[column]}" in column {column} is no number of seconds'
+                problems.append(Problem(str(path), line, 1, said))
+            else:
+                known = step_s.setdefault(column.removesuffix(_ENDING), {})
+                known[cells.get("id", "").strip()] = seconds
+    if problems:
+        raise InputError(problems)
+    if not step_s:
+        said = f"has no predictions: a column such as calculon{_ENDING} holds seconds by id"
+        raise InputError.of(said, file=str(path))
+    return Baselines(step_s)
+
+
+def _predictors(cells: dict[str, str]) -> list[str]:
+    """Filled columns of predictors."""
+    return [
+        name
+        for name, cell in cells.items()
+        if name.endswith(_ENDING) and name != _NO_PREDICTOR and cell.strip()
+    ]
+
+
+def _seconds(text: str) -> float | None:
+    try:
+        seconds = float(text)
+    except ValueError:
+        return None
+    return seconds if 0 < seconds < 1e12 else None
+
+
+def _compared(common: Sequence[Outcome], seconds: dict[str, float]) -> Comparison:
+    measured = np.array([one.case.measured_s for one in common])
+    theirs = np.abs(np.array([seconds[one.case.row.id] for one in common]) / measured - 1.0)
+    ours = np.abs(np.array([one.step_s for one in common]) / measured - 1.0)
+    return Comparison(
+        n=len(common),
+        mape=float(theirs.mean()),
+        mape_ours=float(ours.mean()),
+        median_ape=float(np.median(theirs)),
+        median_ape_ours=float(np.median(ours)),
+    )
+
 
 Item = TypeVar("Item")
 MOST_ANCHORS = 400
@@ -78,8 +168,85 @@ def anchored_mape(outcomes: Sequence[Outcome]) -> float:
     """
     some = evenly(outcomes, MOST_ANCHORS)
     logs = np.log([outcome.ratio for outcome in some])
-    far = distances_among([outcome.traits for outcome in some])
+    traits = [outcome.traits for outcome in some]
+    far = np.array([site_distances(traits, one) for one in traits])
     trusted = BETWEEN_SITES**2 / (BETWEEN_SITES**2 + WITHIN_SITE**2 + (PER_DISTANCE * far) ** 2)
     errors = np.abs(np.expm1(logs[None, :] - trusted * logs[:, None]))
     count = len(some)
     return float((errors.sum() - np.trace(errors)) / (count * (count - 1)))
+
+
+FEWEST = 3
+"""Rows that a source needs to count in a mean over sources."""
+
+
+@dataclass(frozen=True, slots=True)
+class Versus:
+    """A baseline and we over the held-out sources of which both predict enough rows."""
+
+    sources: int
+    n: int
+    mape: float
+    mape_ours: float
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """Errors over the held-out sources."""
+
+    sources: int
+    """How many have enough rows."""
+    n: int
+    """Held-out rows without doubt, of all sources."""
+    mape: float | None
+    """Mean over the sources of their mean errors."""
+    median_ape: float | None
+    """Mean over the sources of their median errors."""
+    coverage80_sources: float | None
+    """Share of rows inside their 80 % interval, mean over the sources."""
+    coverage80_rows: float | None
+    """The same over all rows."""
+    against: dict[str, Versus]
+
+
+def summary(
+    outcomes: Sequence[Outcome], doubted: set[str], baselines: Baselines | None = None
+) -> Summary:
+    """Errors of `outcomes` that are held out; `doubted` are ids that do not count."""
+    held = [
+        one
+        for one in outcomes
+        if part_of(one.case.row) is Part.HELD_OUT and one.case.row.id not in doubted
+    ]
+    groups: dict[str, list[Outcome]] = {}
+    for one in held:
+        groups.setdefault(one.case.row.source, []).append(one)
+    scores = [score(members) for members in groups.values() if len(members) >= FEWEST]
+    return Summary(
+        sources=len(scores),
+        n=len(held),
+        mape=_mean(scores, "mape"),
+        median_ape=_mean(scores, "median_ape"),
+        coverage80_sources=_mean(scores, "coverage80"),
+        coverage80_rows=score(held).coverage80 if held else None,
+        against=_versus(list(groups.values()), baselines) if baselines else {},
+    )
+
+
+def _mean(scores: list[Score], name: str) -> float | None:
+    return float(np.mean([getattr(one, name) for one in scores])) if scores else None
+
+
+def _versus(groups: list[list[Outcome]], baselines: Baselines) -> dict[str, Versus]:
+    compared = [baselines.compare(members) for members in groups]
+    found = {}
+    for name in baselines.step_s:
+        enough = [one[name] for one in compared if name in one and one[name].n >= FEWEST]
+        if enough:
+            found[name] = Versus(
+                sources=len(enough),
+                n=sum(one.n for one in enough),
+                mape=float(np.mean([one.mape for one in enough])),
+                mape_ours=float(np.mean([one.mape_ours for one in enough])),
+            )
+    return found

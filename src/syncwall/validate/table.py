@@ -1,17 +1,70 @@
 """Tables of measured runs on disk.
 
-Holds `read_tables`: a CSV file, or every CSV of a directory that has the columns of a table of
-runs; and `read_csv`, which reads any CSV with line numbers.
+Holds `Row`, a line of a CSV in the schema of docs/reference/validate.md with typed cells (an empty
+one means that the source is silent); `read_tables`: a CSV file, or every CSV of a directory that
+has the columns of a table of runs; and `read_csv`, which reads any CSV with line numbers.
 """
 
 import csv
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from syncwall.catalogue import BUILT_IN
 from syncwall.problems import InputError, Problem
-from syncwall.validate.row import REQUIRED, Row
+
+REQUIRED = ("id", "source", "model", "layers", "hidden", "gpu", "gpus", "seq_len", "gbs")
+"""Columns without which nothing can be predicted; any other may be missing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A measured run as published."""
+
+    cells: dict[str, str]
+    file: Path
+    line: int
+
+    def text(self, column: str) -> str:
+        """The cell, or nothing."""
+        return (self.cells.get(column) or "").strip()
+
+    def number(self, column: str) -> float | None:
+        """The cell as a number; None if the source is silent."""
+        text = self.text(column)
+        return float(text) if text else None
+
+    def whole(self, column: str, default: int = 1) -> int:
+        """The cell as a whole number."""
+        value = self.number(column)
+        return default if value is None else round(value)
+
+    def truth(self, column: str) -> bool | None:
+        """The cell as a truth value; None if the source is silent."""
+        text = self.text(column).lower()
+        return None if not text else text == "true"
+
+    @property
+    def id(self) -> str:
+        """Name of the run, unique in its table."""
+        return self.text("id")
+
+    @property
+    def source(self) -> str:
+        """Key of the publication."""
+        return self.text("source")
+
+    @property
+    def grade(self) -> str:
+        """A: everything known; B: one thing missing or inferred; C: coarse or doubtful."""
+        return self.text("grade") or "A"
+
+    @property
+    def place(self) -> str:
+        """File and line, for messages."""
+        return f"{self.file.name}:{self.line}"
+
 
 OWN_RUNS = BUILT_IN / "runs"
 """Published runs that come with syncwall."""

@@ -1,46 +1,79 @@
-"""The whole application.
+"""The whole application: pages with navigation around the body of each, and routes.
 
-Holds `application`, `LOOPBACK` and `Options`.
+Holds `application`, `LOOPBACK`, `Options`, and `PAGES`, `page` and `address` of the pages.
+`served`: the application on a socket, until somebody ends it.
 """
 
+import json
+import signal
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from functools import cache
+from html import escape
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Final
+from types import FrameType
+from typing import Any, Final
 
+import uvicorn
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, HTMLResponse, JSONResponse, Response
 from fastapi.staticfiles import StaticFiles
 
 from syncwall import __version__
+from syncwall.cause import LEAST_SHARE, Cause
 from syncwall.problems import InputError
-from syncwall.web.api import (
-    accuracy,
-    catalogue,
-    fabric,
-    findings,
-    job,
-    plan,
-    predict,
-    step,
-    timeline,
-    wall,
-)
-from syncwall.web.api.base import Desk
+from syncwall.show.report.page import filled
+from syncwall.web.desk import Desk
 from syncwall.web.guard import Guard
-from syncwall.web.site import PAGES, address, page
+from syncwall.web.routes import ROUTERS
 from syncwall.web.streams import Streams, problem_list
 from syncwall.web.workers import Busy, TooLong, Workers
 
+PAGES: Final = {
+    "predict": "Predict",
+    "wall": "Sync wall",
+    "step": "How a step works",
+    "fabric": "Fabric",
+    "job": "Job",
+    "plan": "Plan",
+    "accuracy": "Accuracy",
+    "catalogue": "Catalogue",
+    "findings": "Findings",
+    "api": "API",
+}
+"""Every page by the name of its files, and what it is called; the first stands at `/`."""
+
+
+@cache
+def page(name: str) -> str:
+    """The whole page `name`."""
+    folder = files("syncwall.web").joinpath("pages")
+    parts = {
+        "title": escape(PAGES[name]),
+        "nav": "".join(_entry(other, other == name) for other in PAGES),
+        "body": folder.joinpath(f"{name}.html").read_text(encoding="utf-8"),
+        "name": name,
+        "version": escape(__version__),
+    }
+    return filled(folder.joinpath("shell.html").read_text(encoding="utf-8"), parts)
+
+
+def address(name: str) -> str:
+    """Path of a page."""
+    return "/" if name == next(iter(PAGES)) else f"/{name}"
+
+
+def _entry(name: str, here: bool) -> str:
+    current = ' aria-current="page"' if here else ""
+    return f'<a href="{address(name)}" data-page="{name}"{current}>{escape(PAGES[name])}</a>'
+
+
 LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1"})
-_ROUTERS: Final = (
-    predict.router, timeline.router, wall.router, job.router, plan.router, fabric.router,
-    accuracy.router, catalogue.router, findings.router, step.router,
-)  # fmt: skip
 _ABOUT: Final = (
     "The functions of syncwall as JSON. Keys are those of run and job files; quantities in answers "
     "are SI (seconds, bytes, FLOP). Nothing is stored and nothing is fetched from elsewhere."
@@ -77,7 +110,7 @@ def application(options: Options = Options(), streams: Streams | None = None) ->
         title="syncwall", version=__version__, description=_ABOUT, lifespan=living,
         docs_url=None, redoc_url=None, openapi_url="/api/openapi.json",
     )  # fmt: skip
-    for router in _ROUTERS:
+    for router in ROUTERS:
         app.include_router(router)
     _add_pages(app)
     _add_refusals(app)
@@ -88,6 +121,7 @@ def _add_pages(app: FastAPI) -> None:
     static = str(files("syncwall.web").joinpath("static"))
     app.add_route("/static/plotly.js", _plotly, name="plotly")
     app.add_route("/static/chart.css", _chart_rules, name="chart")
+    app.add_route("/static/cause_list.js", _cause_list, name="causes")
     app.mount("/static", StaticFiles(directory=static), name="static")
     for name in PAGES:
         app.add_route(address(name), _shown(name), name=name)
@@ -105,6 +139,16 @@ async def _chart_rules(_: Request) -> Response:
     rules = files("syncwall.show.report").joinpath("chart.css").read_text(encoding="utf-8")
     inside = rules[rules.index("svg text") :]
     return Response(f".finding {{\n{inside}}}\n", media_type="text/css")
+
+
+async def _cause_list(_: Request) -> Response:
+    """Every cause, in order, as a script module, so that pages need no list of their own."""
+    names = ("kind", "title", "colour", "moved")
+    causes = [{"key": one} | {name: getattr(one, name) for name in names} for one in Cause]
+    script = (
+        f"export const CAUSES = {json.dumps(causes)};\nexport const LEAST_SHARE = {LEAST_SHARE};\n"
+    )
+    return Response(script, media_type="text/javascript", headers={"cache-control": "no-cache"})
 
 
 async def _plotly(_: Request) -> Response:
@@ -136,3 +180,28 @@ def _add_refusals(app: FastAPI) -> None:
     @app.exception_handler(TooLong)
     async def busy(_: Request, error: Exception) -> Response:
         return refused(503, [{"where": "", "what": str(error)}])
+
+
+def served(options: Options, listening: socket.socket) -> None:
+    """Answer on `listening` until Ctrl-C or SIGTERM."""
+    streams = Streams()
+    config = uvicorn.Config(
+        application(options, streams), log_level="warning", access_log=False, server_header=False,
+        limit_concurrency=500, timeout_keep_alive=20, h11_max_incomplete_event_size=64 * 1024,
+    )  # fmt: skip
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that both end alike
+    with suppress(KeyboardInterrupt):
+        _Server(config, streams).run(sockets=[listening])
+
+
+class _Server(uvicorn.Server):
+    """A server that does not wait for searches when it is told to end."""
+
+    def __init__(self, config: uvicorn.Config, streams: Streams) -> None:
+        super().__init__(config)
+        self._streams = streams
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> Any:
+        """End the searches, then everything."""
+        self._streams.close()
+        super().handle_exit(sig, frame)

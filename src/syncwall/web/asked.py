@@ -7,7 +7,7 @@ files.
 from collections.abc import Iterator
 from typing import Annotated, Any, Final, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
 from syncwall.describe import Job, Layout, Run
@@ -55,6 +55,7 @@ class AskedRun(Asked):
     )
     nodes: Count | None = Field(None, description="Nodes used.", examples=[32])
     gpus_per_node: Count | None = Field(None, description="GPUs used in each node.")
+    gpus: Count | None = Field(None, description="GPUs used, in place of nodes.")
     seq: Count | None = Field(None, description="Tokens in a sequence.")
     layout: dict[str, Scalar | list[str]] = Field(
         default_factory=dict,
@@ -64,6 +65,12 @@ class AskedRun(Asked):
     software: dict[str, Scalar] = Field(
         default_factory=dict, description="Framework, its date and kernels, as in a run file."
     )
+
+    @field_validator("layout", "software")
+    @classmethod
+    def _without_open(cls, stated: dict[str, Any]) -> dict[str, Any]:
+        """What is null is open, as if it were not there."""
+        return {key: value for key, value in stated.items() if value is not None}
 
     def run(self) -> Run:
         """The run that is meant; InputError names the key of each problem."""

@@ -185,7 +185,8 @@ def _run(
         line = answered(limit_s, whole, ())
     except Exception as error:  # noqa: BLE001 - whoever waits must hear of it
         kinds = {"TooLong": str(error), "MemoryError": "needs too much memory"}
-        what = kinds.get(type(error).__name__, "the search failed")
-        line = json.dumps({"problems": [{"where": "", "what": what}]}).encode()
+        what = kinds.get(type(error).__name__)
+        problem = {"where": "", "what": what or "the search failed", "too_large": what is not None}
+        line = json.dumps({"problems": [problem]}).encode()
     with suppress(OSError):  # nobody listens any more
         to.send_bytes(line)

@@ -1,7 +1,8 @@
 """Operations in order, on streams, with what they wait for.
 
-Holds `Operation`, `Block` (operations that repeat, such as a layer), `Stage` and `Work` (a whole
-step). Nothing here knows what a transformer is: a captured program is one block that runs once.
+Holds `Operation`, `Block` (operations that repeat, such as a layer), `Stage`, `Pipeline` and `Work`
+(a whole step). Nothing here knows what a transformer is: a captured program is one block that runs
+once.
 """
 
 from collections.abc import Iterator
@@ -9,6 +10,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, Literal
 
+from syncwall.cause import Cause
+from syncwall.describe.layout import Schedule
 from syncwall.work.number import Number, Truth
 from syncwall.work.operations import Attention, Collective, Elementwise, Gemm, Transfer
 
@@ -31,12 +34,12 @@ class Stream(StrEnum):
 
 
 EXPOSED: Final = {
-    Stream.TENSOR: "exposed TP",
-    Stream.CONTEXT: "exposed CP",
-    Stream.EXPERT: "exposed EP",
-    Stream.GATHER: "exposed FSDP gather",
-    Stream.REDUCE: "exposed DP",
-    Stream.PIPELINE: "exposed PP",
+    Stream.TENSOR: Cause.EXPOSED_TP,
+    Stream.CONTEXT: Cause.EXPOSED_CP,
+    Stream.EXPERT: Cause.EXPOSED_EP,
+    Stream.GATHER: Cause.EXPOSED_GATHER,
+    Stream.REDUCE: Cause.EXPOSED_DP,
+    Stream.PIPELINE: Cause.EXPOSED_PP,
 }
 """The line of the ledger for waits on each stream of communication."""
 
@@ -75,7 +78,7 @@ class Operation:
 
     name: str
     what: What
-    cause: str
+    cause: Cause
     """The line of the ledger that its seconds go to."""
     stream: Stream = Stream.COMPUTE
     after: tuple[Wait, ...] = ()
@@ -119,10 +122,42 @@ class Stage:
     parameters: Number = 0.0
     """Parameters whose gradients one of these ranks adds up."""
 
+    def in_a_step(self, microbatches: Number) -> Iterator[tuple[Block, Number]]:
+        """Its blocks, and how often a step of so many micro batches does a round of each."""
+        passes: tuple[tuple[tuple[Block, ...], Number], ...] = (
+            (self.forward, microbatches), (self.backward, microbatches - 1),
+            (self.last_backward, 1), (self.finish, 1),
+        )  # fmt: skip
+        for blocks, times in passes:
+            for block in blocks:
+                yield block, times * block.rounds
+
+    def collectives(self, microbatches: Number) -> Iterator[tuple[Operation, Collective, Number]]:
+        """Communication of one of these ranks, and how often a step does each."""
+        for block, times in self.in_a_step(microbatches):
+            for operation in block.operations:
+                if isinstance(operation.what, Collective):
+                    yield operation, operation.what, times
+
+
+@dataclass(frozen=True, slots=True)
+class Pipeline:
+    """How micro batches go through the stages of a replica."""
+
+    stages: Number = 1
+    chunks: Number = 1
+    """Chunks of layers that a rank holds."""
+    schedule: Number = Schedule.ONE_F_ONE_B
+    """A `Schedule`, or an array of them."""
+    hides_messages: Number = True
+    """Messages between stages run beside computation."""
+    hides_gradients: Number = True
+    """Gradients are reduced beside the backward pass."""
+
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """One optimizer step of one replica."""
+    """One optimizer step, whoever made it: a description, a captured program, a trace."""
 
     stages: tuple[Stage, ...]
     """Classes of pipeline ranks; each is evaluated once, however many ranks it has."""
@@ -135,3 +170,8 @@ class Work:
     """FLOP done a second time to save memory; HFU counts them too."""
     tokens: Number
     """Tokens of the step."""
+    gpus: Number = 1
+    """Ranks of all replicas together."""
+    pipeline: Pipeline = Pipeline()
+    tensor_ranks: Number = 1
+    """Ranks that meet in every layer; the host of each has to keep step with the others."""

@@ -3,7 +3,7 @@
 Holds `embedding_parts`, `head_parts` and `finish_block`.
 """
 
-from syncwall.describe import Layout
+from syncwall.cause import Cause
 from syncwall.describe.choice import Dtype
 from syncwall.describe.layout import Shard
 from syncwall.work.block import Block, Operation, Phase, Stream
@@ -34,16 +34,17 @@ def head_parts(shape: Shape) -> list[Part]:
     return [
         norm_part(shape, "final norm"),
         *entering(shape, "head"),
-        gemm("logits", "head", shape.tokens, width, shape.model.hidden, dtype),
+        gemm("logits", Cause.HEAD, shape.tokens, width, shape.model.hidden, dtype),
         elementwise("loss", LOGIT_BYTES * shape.tokens * width, kernels=4),
     ]
 
 
-def finish_block(layout: Layout, held: Held) -> Block:
+def finish_block(shape: Shape, held: Held) -> Block:
     """The optimizer, and the gather of the weights that it changed.
 
     ZeRO-1 and ZeRO-2 gather what no overlap hides; FSDP in a pipeline gathers once a step.
     """
+    layout = shape.layout
     assert layout.shard_degree is not None, "the layout is resolved"
     sharded = layout.shard >= Shard.ZERO1
     own = held.plain / where(sharded, layout.shard_degree, 1.0)
@@ -51,14 +52,13 @@ def finish_block(layout: Layout, held: Held) -> Block:
     replicated = sharded & (layout.shard < Shard.FSDP)
     exposed = replicated * (1 - layout.overlap_parameters)
     once = (layout.shard == Shard.FSDP) * (layout.pp > 1)
-    weights = Collective(
-        "all-gather", weight_bytes(layout) * held.plain * (exposed + once), "shard"
-    )
+    moved = weight_bytes(layout) * held.plain * (exposed + once)
+    weights = Collective("all-gather", moved, shape.groups["shard"])
     update = Elementwise(OPTIMIZER_BYTES * (own + experts), 4, is_fused=True, kind="optimizer")
     return Block(
         "optimizer",
         (
-            Operation("optimizer", update, "optimizer", phase=Phase.FINISH),
-            Operation("weights", weights, "exposed DP", Stream.GATHER, phase=Phase.FINISH),
+            Operation("optimizer", update, Cause.OPTIMIZER, phase=Phase.FINISH),
+            Operation("weights", weights, Cause.EXPOSED_GATHER, Stream.GATHER, phase=Phase.FINISH),
         ),
     )

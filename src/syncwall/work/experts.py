@@ -4,6 +4,7 @@ Holds `expert_parts`. Tokens are routed evenly times the layout's imbalance: the
 the pace. Source: GShard (Lepikhin 2020), Megatron-Core's token dispatcher.
 """
 
+from syncwall.cause import Cause
 from syncwall.work.layer import (
     ACTIVATION_BYTES,
     Shape,
@@ -15,7 +16,7 @@ from syncwall.work.layer import (
 )
 from syncwall.work.number import Number
 from syncwall.work.operations import Collective
-from syncwall.work.parts import EP, Part, elementwise, gemm
+from syncwall.work.parts import Part, elementwise, gemm
 
 
 def expert_parts(shape: Shape) -> list[Part]:
@@ -29,7 +30,8 @@ def expert_parts(shape: Shape) -> list[Part]:
     sent = moved * (layout.ep > 1)
     gated = model.mlp.gated if model.mlp else True
     tokens_out, tokens_back = _exchanged(shape, sent)
-    copied = 2.0 - 1.0 * layout.merged_ep  # its kernels sort tokens while they send them
+    merged = layout.merged_ep & (layout.ep > 1)
+    copied = 2.0 - 1.0 * merged  # its kernels sort tokens while they send them
     shared: list[Part] = []
     if moe.shared_hidden:
         shared = [
@@ -39,7 +41,9 @@ def expert_parts(shape: Shape) -> list[Part]:
         ]
     return [
         norm_part(shape, "expert norm"),
-        gemm("router", "GEMM", _split_tokens(shape), moe.experts, model.hidden, layout.precision),
+        gemm(
+            "router", Cause.GEMM, _split_tokens(shape), moe.experts, model.hidden, layout.precision
+        ),
         *shared,
         elementwise("permute", copied * moved, kernels=2),
         tokens_out,
@@ -54,10 +58,11 @@ def _exchanged(shape: Shape, sent: Number) -> tuple[Part, Part]:
     layout, moe = shape.layout, shape.model.moe
     assert moe is not None
     waited_for = 1.0 - (1.0 - layout.ep_left) * layout.overlap_ep
-    copies = moe.top_k if layout.merged_ep else 1
-    moved = Collective("all-to-all", sent, EP.axis, copies=copies)
+    copies = 1 + (moe.top_k - 1) * layout.merged_ep
+    lane = shape.ep
+    moved = Collective("all-to-all", sent, lane.group, copies=copies)
     parts = [
-        Part(name, EP.cause, moved, (moved,), EP.stream, waited_for)
+        Part(name, lane.cause, moved, (moved,), lane.stream, waited_for)
         for name in ("dispatch", "combine")
     ]
     return parts[0], parts[1]
@@ -80,8 +85,8 @@ def _routed(shape: Shape, rows: Number, gated: bool) -> list[Part]:
     dtype = layout.precision
     return [
         *quantised(shape, "experts", all_rows, model.hidden),
-        gemm("experts up", "GEMM", per_expert, into * width, model.hidden, dtype, count=local),
+        gemm("experts up", Cause.GEMM, per_expert, into * width, model.hidden, dtype, count=local),
         elementwise("experts activation", (into + 1) * ACTIVATION_BYTES * all_rows * width),
         *quantised(shape, "experts down", all_rows, width),
-        gemm("experts down", "GEMM", per_expert, model.hidden, width, dtype, count=local),
+        gemm("experts down", Cause.GEMM, per_expert, model.hidden, width, dtype, count=local),
     ]

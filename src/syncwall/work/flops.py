@@ -5,6 +5,7 @@ and attention below the causal diagonal; backward is twice forward; recomputatio
 only.
 """
 
+from syncwall.cause import Cause
 from syncwall.describe import Layout, Model
 from syncwall.describe.layout import Recompute
 from syncwall.work.ends import head_parts
@@ -26,7 +27,7 @@ def forward_flops(model: Model, seq: Number, *, square: bool = False) -> tuple[N
     """
     shape = Shape(model, Layout().resolved(1), seq)
     attention = attention_parts(shape)
-    core = model.layers * sum(_flops(p, square) for p in attention if p.cause == "attention")
+    core = model.layers * sum(_flops(p, square) for p in attention if p.cause is Cause.ATTENTION)
     total = model.layers * sum(_flops(p, square) for p in attention)
     if model.mlp is not None and model.dense_layers:
         total += model.dense_layers * sum(_flops(p, square) for p in mlp_parts(shape))

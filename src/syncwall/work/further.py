@@ -4,6 +4,7 @@ Holds `prediction_parts` and `prediction_held`. Source: DeepSeek-V3 report, sect
 projection of two hidden states into one, a layer of the last kind, and the head once more.
 """
 
+from syncwall.cause import Cause
 from syncwall.work.ends import head_parts
 from syncwall.work.experts import expert_parts
 from syncwall.work.held import Held, dense_held, expert_held
@@ -14,7 +15,7 @@ from syncwall.work.parts import Part, gemm
 def prediction_parts(shape: Shape) -> list[Part]:
     """One such layer on a rank; the projection is shared out among tensor-parallel ranks."""
     model, tokens = shape.model, shape.tokens / shape.layout.tp
-    join = gemm("join", "GEMM", tokens, model.hidden, 2 * model.hidden, shape.layout.precision)
+    join = gemm("join", Cause.GEMM, tokens, model.hidden, 2 * model.hidden, shape.layout.precision)
     body = expert_parts(shape) if _is_sparse(shape) else mlp_parts(shape)
     return [join, *attention_parts(shape), *body, *head_parts(shape)]
 

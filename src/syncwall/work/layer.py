@@ -10,11 +10,14 @@ latent attention; element-wise traffic counted tensor by tensor for fused kernel
 from dataclasses import dataclass
 from functools import cached_property
 
+from syncwall.cause import Cause
 from syncwall.describe import Layout, Model
 from syncwall.describe.layout import ContextKind
+from syncwall.work.block import Stream
+from syncwall.work.groups import groups
 from syncwall.work.number import Number, least, most
-from syncwall.work.operations import Attention, Collective
-from syncwall.work.parts import CP, TP, Part, attention, elementwise, exchange, gemm, one_way
+from syncwall.work.operations import Attention, Axis, Collective, Group
+from syncwall.work.parts import Lane, Part, attention, elementwise, exchange, gemm, one_way
 
 ACTIVATION_BYTES = 2.0
 CAST_BYTES = 4.0
@@ -69,6 +72,26 @@ class Shape:
         share = self.layout.recompute_layers * self.layout.pp / self.model.layers
         return least(share, 1.0)
 
+    @cached_property
+    def groups(self) -> dict[Axis, Group]:
+        """The ranks that communicate along each axis."""
+        return groups(self.layout)
+
+    @cached_property
+    def tp(self) -> Lane:
+        """Tensor-parallel communication."""
+        return Lane(self.groups["tp"], Stream.TENSOR)
+
+    @cached_property
+    def cp(self) -> Lane:
+        """Context-parallel communication."""
+        return Lane(self.groups["cp"], Stream.CONTEXT)
+
+    @cached_property
+    def ep(self) -> Lane:
+        """Tokens on their way to experts and back."""
+        return Lane(self.groups["ep"], Stream.EXPERT)
+
     @property
     def _hidden_bytes(self) -> Number:
         return ACTIVATION_BYTES * self.tokens * self.model.hidden
@@ -76,17 +99,19 @@ class Shape:
 
 def entering(shape: Shape, what: str) -> list[Part]:
     """From split or copied activations to the whole ones that a column-parallel weight needs."""
+    lane, wait = shape.tp, shape.tp_wait
     return [
-        exchange(f"{what} gather", "all-gather", shape.scattered_bytes, TP, shape.tp_wait),
-        one_way(f"{what} input gradient", shape.summed_bytes, TP, shape.tp_wait, forward=False),
+        exchange(f"{what} gather", "all-gather", shape.scattered_bytes, lane, wait),
+        one_way(f"{what} input gradient", shape.summed_bytes, lane, wait, forward=False),
     ]
 
 
 def leaving(shape: Shape, what: str) -> list[Part]:
     """From the partial sums of a row-parallel weight back to split or copied activations."""
+    lane, wait = shape.tp, shape.tp_wait
     return [
-        one_way(f"{what} sum", shape.summed_bytes, TP, shape.tp_wait, forward=True),
-        exchange(f"{what} scatter", "reduce-scatter", shape.scattered_bytes, TP, shape.tp_wait),
+        one_way(f"{what} sum", shape.summed_bytes, lane, wait, forward=True),
+        exchange(f"{what} scatter", "reduce-scatter", shape.scattered_bytes, lane, wait),
     ]
 
 
@@ -115,7 +140,7 @@ def attention_parts(shape: Shape) -> list[Part]:
         *_cores(shape),
         *quantised(shape, "output", shape.tokens, heads * v_dim),
         gemm(
-            "output projection", "GEMM", shape.tokens, shape.model.hidden, heads * v_dim,
+            "output projection", Cause.GEMM, shape.tokens, shape.model.hidden, heads * v_dim,
             shape.layout.precision,
         ),
         *leaving(shape, "attention"),
@@ -150,7 +175,7 @@ def _grouped(shape: Shape) -> list[Part]:
     width = queries + 2 * shape.kv_heads * model.head_dim
     rotary = 2 * ACTIVATION_BYTES * tokens * (queries + shape.kv_heads * model.head_dim)
     return [
-        gemm("query key value", "GEMM", tokens, width, model.hidden, shape.layout.precision),
+        gemm("query key value", Cause.GEMM, tokens, width, model.hidden, shape.layout.precision),
         elementwise("positions", rotary),
     ]
 
@@ -162,19 +187,21 @@ def _latent(shape: Shape) -> list[Part]:
     parts: list[Part] = []
     rank = latent.q_rank
     if rank is None:
-        parts.append(gemm("queries", "GEMM", tokens, heads * model.head_dim, model.hidden, dtype))
+        parts.append(
+            gemm("queries", Cause.GEMM, tokens, heads * model.head_dim, model.hidden, dtype)
+        )
     else:
-        parts.append(gemm("query down", "GEMM", tokens, rank, model.hidden, dtype))
+        parts.append(gemm("query down", Cause.GEMM, tokens, rank, model.hidden, dtype))
         parts.append(elementwise("query norm", 2 * ACTIVATION_BYTES * tokens * rank))
-        parts.append(gemm("query up", "GEMM", tokens, heads * model.head_dim, rank, dtype))
+        parts.append(gemm("query up", Cause.GEMM, tokens, heads * model.head_dim, rank, dtype))
     down = latent.kv_rank + latent.rope_dim
     up = heads * (latent.nope_dim + latent.v_dim)
     width = heads * model.head_dim
     return [
         *parts,
-        gemm("key value down", "GEMM", tokens, down, model.hidden, dtype),
+        gemm("key value down", Cause.GEMM, tokens, down, model.hidden, dtype),
         elementwise("key value norm", 2 * ACTIVATION_BYTES * tokens * down),
-        gemm("key value up", "GEMM", tokens, up, latent.kv_rank, dtype),
+        gemm("key value up", Cause.GEMM, tokens, up, latent.kv_rank, dtype),
         elementwise("positions", 2 * ACTIVATION_BYTES * tokens * (2 * width + up)),
     ]
 
@@ -184,17 +211,17 @@ def _context(shape: Shape) -> list[Part]:
 
     Ulysses instead exchanges heads against sequence before and after attention.
     """
-    model, layout, cp = shape.model, shape.layout, shape.layout.cp
+    model, layout, cp, lane = shape.model, shape.layout, shape.layout.cp, shape.cp
     kv_width = shape.kv_heads * (model.head_dim + model.v_head_dim)
     whole = ACTIVATION_BYTES * layout.micro_batch * shape.seq * kv_width * (cp > 1)
     queries = model.attention.heads / layout.tp * (model.head_dim + model.v_head_dim)
     swapped = ACTIVATION_BYTES * shape.tokens * (queries + kv_width) * (cp > 1)
     ulysses = layout.cp_kind == ContextKind.ULYSSES
     waited_for = 1.0 - (layout.cp_kind == ContextKind.RING)
-    gather = Collective("all-gather", whole * (1 - ulysses), "cp")
-    scatter = Collective("reduce-scatter", whole * (1 - ulysses), "cp")
-    swap = exchange("heads for sequence", "all-to-all", swapped * ulysses, CP)
-    keys = Part("keys and values", CP.cause, gather, (gather, scatter), CP.stream, waited_for)
+    gather = Collective("all-gather", whole * (1 - ulysses), lane.group)
+    scatter = Collective("reduce-scatter", whole * (1 - ulysses), lane.group)
+    swap = exchange("heads for sequence", "all-to-all", swapped * ulysses, lane)
+    keys = Part("keys and values", lane.cause, gather, (gather, scatter), lane.stream, waited_for)
     return [keys, swap]
 
 
@@ -216,8 +243,8 @@ def feed_forward(shape: Shape, name: str, width: Number, gated: bool) -> list[Pa
     model, tokens, dtype = shape.model, shape.tokens, shape.layout.precision
     into = 2 if gated else 1
     return [
-        gemm(f"{name} up", "GEMM", tokens, into * width, model.hidden, dtype),
+        gemm(f"{name} up", Cause.GEMM, tokens, into * width, model.hidden, dtype),
         elementwise(f"{name} activation", (into + 1) * ACTIVATION_BYTES * tokens * width),
         *quantised(shape, f"{name} down", tokens, width),
-        gemm(f"{name} down", "GEMM", tokens, model.hidden, width, dtype),
+        gemm(f"{name} down", Cause.GEMM, tokens, model.hidden, width, dtype),
     ]

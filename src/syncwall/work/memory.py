@@ -1,7 +1,7 @@
 """Bytes that the fullest rank keeps, by cause.
 
-Holds `Memory` and `step_memory`. The first pipeline rank keeps the most micro batches in flight,
-the last one has the logits; the fuller of the two counts.
+Holds `Memory`, `step_memory` and `fits`. The first pipeline rank keeps the most micro batches in
+flight, the last one has the logits; the fuller of the two counts.
 
 Sources: ZeRO (Rajbhandari 2020) for weights, gradients and optimizer; Korthikanti 2022 for
 activations, here tensor by tensor for fused attention.
@@ -9,11 +9,11 @@ activations, here tensor by tensor for fused attention.
 
 from dataclasses import dataclass, fields
 
-from syncwall.describe import Layout, Model
+from syncwall.describe import Device, Layout, Model
 from syncwall.describe.layout import Recompute, Schedule, Shard
 from syncwall.work.held import Held, dense_held, embedding_held, expert_held, head_held
 from syncwall.work.layer import ACTIVATION_BYTES, Shape
-from syncwall.work.number import Number, least, most, where
+from syncwall.work.number import Number, Truth, least, most, where
 from syncwall.work.sharing import reduced_at_once, weight_bytes
 from syncwall.work.step import LayerCounts
 
@@ -25,10 +25,20 @@ takes the place of the copy."""
 RESERVE_BYTES = 3e9
 """CUDA context, communicators and fragmentation; measured values go from 1.5 to 4 GB."""
 
-USABLE = 0.95
-"""Share of a device's memory that a prediction may fill; the allocator loses some to fragments. All
-7 calibration runs of the ultra-scale playbook without a pipeline that are predicted to need more
-took 1.9 to 5.7 times as long as predicted; the next smaller one needs 87 %."""
+HEADROOM = 0.05
+"""Share of a device's memory that a prediction must leave free; the allocator loses some to
+fragments. All 7 calibration runs of the ultra-scale playbook without a pipeline that are predicted
+to leave less took 1.9 to 5.7 times as long as predicted; the next smaller one leaves 13 %."""
+
+
+def usable_bytes(device: Device) -> float:
+    """Bytes of a device that a run may fill."""
+    return float(device.memory.size_bytes) * (1.0 - HEADROOM)
+
+
+def fits(memory_bytes: Number, device: Device) -> Truth:
+    """True where so many bytes on the fullest GPU fit: the one rule of predictions and plans."""
+    return memory_bytes <= usable_bytes(device)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +61,6 @@ class Memory:
         """All of it."""
         whole: Number = sum(getattr(self, part.name) for part in fields(self))
         return whole
-
-    @property
-    def allocated(self) -> Number:
-        """What the framework's allocator hands out: all but the reserve."""
-        return self.total - self.reserve
 
     def by_cause(self) -> dict[str, float]:
         """Every cause with its bytes (one layout)."""
@@ -158,15 +163,16 @@ def in_flight(layout: Layout) -> Number:
     """Micro batches whose activations the first pipeline rank keeps at once.
 
     GPipe keeps all; 1F1B as many as there are stages, ZB-2p twice as many; interleaving a little
-    more than 1F1B (Narayanan 2021).
+    more than 1F1B (Narayanan 2021). Without a pipeline it is one, whatever the schedule.
     """
     pp, micro = layout.pp, layout.microbatches
     chunks = layout.virtual_stages
     interleaved = pp * (1.0 + (pp - 1.0) / (pp * chunks))
     woven = layout.schedule == Schedule.INTERLEAVED
-    plain = pp * (1.0 + (layout.schedule == Schedule.ZERO_BUBBLE_2P))
+    twice = (layout.schedule == Schedule.ZERO_BUBBLE_2P) & (pp > 1)
+    plain = pp * (1.0 + twice)
     at_once = least(where(woven, interleaved, plain), micro)
-    return where(layout.schedule == Schedule.GPIPE, micro, at_once)
+    return where((layout.schedule == Schedule.GPIPE) & (pp > 1), micro, at_once)
 
 
 def _shared_out(held: Held, condition: Number, degree: Number, expert_dp: Number) -> Number:

@@ -1,7 +1,7 @@
 """The things a step does, each with its FLOPs and bytes.
 
-Holds `Gemm`, `Attention`, `Elementwise`, `Collective` and `Transfer`. A multiply-add is 2 FLOP.
-Dimensions are numbers or arrays that broadcast together.
+Holds `Gemm`, `Attention`, `Elementwise`, `Collective` and `Transfer`, and `Group`, the ranks that
+communicate. A multiply-add is 2 FLOP. Dimensions are numbers or arrays that broadcast together.
 """
 
 from dataclasses import dataclass
@@ -11,7 +11,9 @@ from syncwall.describe.choice import Dtype
 from syncwall.work.number import Number, least
 
 CollectiveKind = Literal["all-reduce", "all-gather", "reduce-scatter", "all-to-all", "broadcast"]
-Axis = Literal["tp", "cp", "ep", "dp", "shard", "replica", "expert-shard", "expert-replica"]
+Axis = Literal[
+    "tp", "cp", "ep", "dp", "shard", "replica", "expert-shard", "expert-replica", "pp"
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,9 +137,20 @@ class Elementwise:
         return self.bytes
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Group:
+    """Ranks that communicate; all groups of an axis do so at the same time."""
+
+    axis: Axis
+    """What the group is for."""
+    ranks: Number
+    stride: Number = 1
+    """From each of its ranks to the next."""
+
+
 @dataclass(frozen=True, slots=True)
 class Collective:
-    """Communication of all ranks of an axis.
+    """Communication of all ranks of a group.
 
     `bytes` is the size that nccl-tests prints: the vector for all-reduce and broadcast, the whole
     over all ranks for all-gather and reduce-scatter, what one rank sends for all-to-all.
@@ -145,14 +158,19 @@ class Collective:
 
     kind: CollectiveKind
     bytes: Number
-    axis: Axis
+    group: Group
     calls: Number = 1
     """Equal calls that together move `bytes` (buckets)."""
     share: Number = 1
     """Share of the steps in which it happens at all (DiLoCo)."""
-    copies: int = 1
+    copies: Number = 1
     """Copies of each element among `bytes` (a token goes to several experts); those for the same
     scale-up domain may cross the network once."""
+
+    @property
+    def axis(self) -> Axis:
+        """What its group is for."""
+        return self.group.axis
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,3 +178,5 @@ class Transfer:
     """A message from one pipeline stage to the next."""
 
     bytes: Number
+    group: Group
+    """All stages of a pipeline; the slowest pair of neighbours counts."""

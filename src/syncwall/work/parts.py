@@ -10,16 +10,17 @@ from typing import Final
 
 import numpy as np
 
+from syncwall.cause import Cause
 from syncwall.describe.choice import Dtype
 from syncwall.work.block import EXPOSED, Block, Operation, Phase, Stream, Wait, What
 from syncwall.work.number import Number
 from syncwall.work.operations import (
     Attention,
-    Axis,
     Collective,
     CollectiveKind,
     Elementwise,
     Gemm,
+    Group,
 )
 
 TRANSPOSED: Final[dict[CollectiveKind, CollectiveKind]] = {
@@ -34,7 +35,7 @@ class Part:
     """One thing that a layer does, in both directions."""
 
     name: str
-    cause: str
+    cause: Cause
     forward: What | None
     backward: tuple[What, ...]
     stream: Stream = Stream.COMPUTE
@@ -46,24 +47,19 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """Where one kind of communication goes: its axis and its stream."""
+    """Where one kind of communication goes: its group and its stream."""
 
-    axis: Axis
+    group: Group
     stream: Stream
 
     @property
-    def cause(self) -> str:
+    def cause(self) -> Cause:
         """Its line in the ledger."""
         return EXPOSED[self.stream]
 
 
-TP: Final = Lane("tp", Stream.TENSOR)
-CP: Final = Lane("cp", Stream.CONTEXT)
-EP: Final = Lane("ep", Stream.EXPERT)
-
-
 def gemm(  # noqa: PLR0913 - three dimensions are three arguments
-    name: str, cause: str, m: Number, n: Number, k: Number, dtype: Dtype, *, count: Number = 1
+    name: str, cause: Cause, m: Number, n: Number, k: Number, dtype: Dtype, *, count: Number = 1
 ) -> Part:
     """A multiplication by a weight."""
     forward = Gemm(m, n, k, dtype, count)
@@ -72,7 +68,7 @@ def gemm(  # noqa: PLR0913 - three dimensions are three arguments
 
 def attention(name: str, what: Attention) -> Part:
     """Fused attention."""
-    return Part(name, "attention", what, (what.backward,))
+    return Part(name, Cause.ATTENTION, what, (what.backward,))
 
 
 def elementwise(name: str, bytes_: Number, kernels: Number = 1) -> Part:
@@ -80,15 +76,15 @@ def elementwise(name: str, bytes_: Number, kernels: Number = 1) -> Part:
     kind = name.rpartition(" ")[2]
     forward = Elementwise(bytes_, kernels, kind=kind)
     backward = Elementwise(2.0 * bytes_, 2 * kernels, kind=f"{kind} backward")
-    return Part(name, "elementwise", forward, (backward,))
+    return Part(name, Cause.ELEMENTWISE, forward, (backward,))
 
 
 def exchange(
     name: str, kind: CollectiveKind, bytes_: Number, lane: Lane, waited_for: Number = 1.0
 ) -> Part:
     """A collective whose gradient is its transpose (gather and scatter, all-to-all)."""
-    forward = Collective(kind, bytes_, lane.axis)
-    backward = Collective(TRANSPOSED[kind], bytes_, lane.axis)
+    forward = Collective(kind, bytes_, lane.group)
+    backward = Collective(TRANSPOSED[kind], bytes_, lane.group)
     return Part(name, lane.cause, forward, (backward,), lane.stream, waited_for)
 
 
@@ -96,7 +92,7 @@ def one_way(
     name: str, bytes_: Number, lane: Lane, waited_for: Number = 1.0, *, forward: bool
 ) -> Part:
     """An all-reduce in one direction whose gradient is the identity (Megatron's f and g)."""
-    what = Collective("all-reduce", bytes_, lane.axis)
+    what = Collective("all-reduce", bytes_, lane.group)
     back = () if forward else (what,)
     return Part(name, lane.cause, what if forward else None, back, lane.stream, waited_for)
 
@@ -177,7 +173,7 @@ def _laid_out(
     )
     for part, what in work:
         cause = (
-            "recompute"
+            Cause.RECOMPUTE
             if phase is Phase.RECOMPUTE and part.stream is Stream.COMPUTE
             else part.cause
         )

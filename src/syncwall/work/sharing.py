@@ -2,7 +2,7 @@
 
 Holds `gathered`, which puts the gather of sharded weights before a block, and `reduced`, which puts
 the reduction of its gradients behind it. What a layout does not do has zero bytes, so that one
-block serves DDP, ZeRO and FSDP alike. `layout` is a resolved `Layout`, of numbers or of arrays.
+block serves DDP, ZeRO and FSDP alike.
 
 Sources: PyTorch DDP (Li 2020), ZeRO (Rajbhandari 2020), PyTorch FSDP (Zhao 2023).
 """
@@ -12,10 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from syncwall.cause import Cause
 from syncwall.describe.choice import Dtype
 from syncwall.describe.layout import Shard
 from syncwall.work.block import EXPOSED, Block, Operation, Phase, Stream, Wait
 from syncwall.work.held import Held
+from syncwall.work.layer import Shape
 from syncwall.work.number import Number, Truth, most
 from syncwall.work.operations import Axis, Collective, CollectiveKind, Elementwise
 
@@ -25,47 +27,51 @@ def weight_bytes(layout: Any) -> float:
     return 4.0 if layout.precision is Dtype.FP32 else 2.0
 
 
-def gathered(block: Block, held: Held, layout: Any, *, each_time: Number) -> Block:
+def gathered(block: Block, held: Held, shape: Shape, *, each_time: Number) -> Block:
     """`block` behind the gather of its weights, one round ahead where overlap is on.
 
     Nothing of the block starts without its weights, and the next ones are asked for as it begins.
 
     `each_time` is 1 where weights are gathered for every micro batch, 0 where once is enough.
     """
-    count = 3  # two gathers, and the moment at which the block begins
+    layout, groups = shape.layout, shape.groups
     active = (layout.shard == Shard.FSDP) * each_time * (layout.shard_degree > 1)
     ahead, moving = layout.overlap_parameters, active > 0
-    waits = (
-        Wait(2, when=ahead & moving, of="previous start"),
-        Wait(2, when=_not(ahead) & moving, of="computed"),
-    )
     sizes: tuple[tuple[Number, Axis], ...] = (
         (held.plain * active, "shard"),
         (held.experts * active, "expert-shard"),
     )
+    begins = len(sizes)  # the operation after the gathers
+    waits = (
+        Wait(begins, when=ahead & moving, of="previous start"),
+        Wait(begins, when=_not(ahead) & moving, of="computed"),
+    )
     gathers = [
         Operation(
             "weights",
-            Collective("all-gather", weight_bytes(layout) * size, axis),
+            Collective("all-gather", weight_bytes(layout) * size, groups[axis]),
             EXPOSED[Stream.GATHER],
             Stream.GATHER,
             waits,
         )
         for size, axis in sizes
     ]
-    begin = Operation("begin", Elementwise(0.0, 0), "elementwise", after=(Wait(0), Wait(1)))
-    moved = [_shifted(operation, count) for operation in block.operations]
-    awaited = tuple(wait.on(wait.index + count) for wait in block.awaited)
-    return replace(block, operations=(*gathers, begin, *moved), awaited=awaited)
+    weights_are_here = tuple(Wait(index) for index in range(begins))
+    begin = Operation("begin", Elementwise(0.0, 0), Cause.ELEMENTWISE, after=weights_are_here)
+    before = (*gathers, begin)
+    moved = [_shifted(operation, len(before)) for operation in block.operations]
+    awaited = tuple(wait.on(wait.index + len(before)) for wait in block.awaited)
+    return replace(block, operations=(*before, *moved), awaited=awaited)
 
 
-def reduced(block: Block, held: Held, layout: Any, *, last: bool) -> Block:
+def reduced(block: Block, held: Held, shape: Shape, *, last: bool) -> Block:
     """`block` with the reduction of its gradients behind it.
 
     Of the `last` micro batch everything is reduced; of the others only what is sharded at once.
     """
-    scattered = (layout.shard >= Shard.ZERO1) if last else reduced_at_once(layout)
-    scattered = scattered * (layout.shard_degree > 1)
+    layout, groups = shape.layout, shape.groups
+    sharded = (layout.shard >= Shard.ZERO1) if last else reduced_at_once(layout)
+    scattered = sharded * (layout.shard_degree > 1)
     whole = (layout.shard == Shard.DDP) * last * (layout.dp * layout.cp > 1)
     size = layout.gradient_dtype.size_bytes
     share = 1 if layout.outer_every is None else 1.0 / layout.outer_every  # where copies meet
@@ -84,7 +90,7 @@ def reduced(block: Block, held: Held, layout: Any, *, last: bool) -> Block:
     operations = [
         Operation(
             "gradients",
-            Collective(kind, bytes_, axis, count, 1 if axis.endswith("shard") else share),
+            Collective(kind, bytes_, groups[axis], count, 1 if axis.endswith("shard") else share),
             EXPOSED[Stream.REDUCE],
             Stream.REDUCE,
             after,

@@ -9,9 +9,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from syncwall.cause import Cause
 from syncwall.describe import Layout, Model
 from syncwall.describe.layout import Recompute, Shard
-from syncwall.work.block import Block, Stage, Work
+from syncwall.work.block import Block, Pipeline, Stage, Work
 from syncwall.work.ends import embedding_parts, finish_block, head_parts
 from syncwall.work.experts import expert_parts
 from syncwall.work.flops import ELEMENTWISE_SHARE, GEMM_SHARE, step_flops
@@ -56,13 +57,19 @@ def transformer_step(model: Model, layout: Layout, seq: Number) -> Work:
     hidden = ACTIVATION_BYTES * shape.tokens / layout.tp * model.hidden  # tp ranks share it out
     return Work(
         stages=(
-            _stage("body", body, layout, layers.body_ranks),
-            _stage("last", last, layout, 1.0),
+            _stage("body", body, shape, layers.body_ranks),
+            _stage("last", last, shape, 1.0),
         ),
         microbatches=layout.microbatches,
-        transfer=Transfer(hidden * (layout.pp > 1)),
+        transfer=Transfer(hidden * (layout.pp > 1), shape.groups["pp"]),
+        gpus=layout.gpus,
+        pipeline=Pipeline(
+            layout.pp, layout.virtual_stages, layout.schedule, layout.overlap_pp,
+            layout.overlap_gradients,
+        ),
+        tensor_ranks=layout.tp,
         **step_flops(shape),
-    )
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,23 +96,21 @@ class _Kind:
         """`late` of its gradients wait for those of the next block, in the bucket of both."""
         layout = shape.layout
         each_time = layout.pp == 1  # in a pipeline, FSDP keeps weights until the step ends
-        forward = gathered(forward_block(name, parts, 1), held, layout, each_time=each_time)
+        forward = gathered(forward_block(name, parts, 1), held, shape, each_time=each_time)
         repeating = recomputed(parts, layout, shape.recomputed_layers)
         again = backward_block(name, repeating, 1, frozen=layout.frozen, async_tp=layout.async_tp)
-        backward = gathered(again, held, layout, each_time=each_time)
+        backward = gathered(again, held, shape, each_time=each_time)
         trained = Held(0.0) if layout.frozen else held
         leaving = Held(0.0) if layout.frozen else replace(held, plain=held.plain - late)
         return cls(
             trained,
             replace(forward, host_waits=host_waits),
-            reduced(replace(backward, host_waits=host_waits), trained, layout, last=False),
-            reduced(replace(backward, host_waits=host_waits), leaving, layout, last=True),
+            reduced(replace(backward, host_waits=host_waits), trained, shape, last=False),
+            reduced(replace(backward, host_waits=host_waits), leaving, shape, last=True),
         )
 
 
-def _stage(
-    name: str, kinds: Sequence[tuple[_Kind, Number]], layout: Layout, ranks: Number
-) -> Stage:
+def _stage(name: str, kinds: Sequence[tuple[_Kind, Number]], shape: Shape, ranks: Number) -> Stage:
     plain = sum(kind.trained.plain * rounds for kind, rounds in kinds)
     experts = sum(kind.trained.experts * rounds for kind, rounds in kinds)
     return Stage(
@@ -113,7 +118,7 @@ def _stage(
         tuple(replace(kind.forward, rounds=rounds) for kind, rounds in kinds),
         tuple(replace(kind.backward, rounds=rounds) for kind, rounds in reversed(kinds)),
         tuple(replace(kind.last_backward, rounds=rounds) for kind, rounds in reversed(kinds)),
-        (finish_block(layout, Held(plain, experts)),),
+        (finish_block(shape, Held(plain, experts)),),
         ranks,
         plain + experts,
     )
@@ -142,9 +147,9 @@ def recomputed(parts: Sequence[Part], layout: Layout, layers: Number) -> list[Pa
     single = layers * (layout.recompute == Recompute.OPERATIONS)
     core = whole + layers * (layout.recompute == Recompute.SELECTIVE)
     shares = {
-        "attention": core,
-        "elementwise": whole + ELEMENTWISE_SHARE * single,
-        "GEMM": whole + GEMM_SHARE * single,
+        Cause.ATTENTION: core,
+        Cause.ELEMENTWISE: whole + ELEMENTWISE_SHARE * single,
+        Cause.GEMM: whole + GEMM_SHARE * single,
     }
     gathers = whole + single  # torchtitan keeps what was scattered, not what was gathered
 

@@ -5,9 +5,11 @@ from pathlib import Path
 import pytest
 
 from syncwall.describe.choice import Dtype
-from syncwall.describe.layout import ContextKind, Recompute, Schedule, Shard
-from syncwall.describe.settings import Machine, Settings, read_settings
+from syncwall.describe.layout import ContextKind, Layout, Recompute, Schedule, Shard
+from syncwall.describe.settings import Machine, Settings, read_settings, written
+from syncwall.describe.settings.megatron import STAGES
 from syncwall.problems import InputError
+from tests.describe.samples import model
 
 DATA = Path(__file__).parents[2] / "data" / "settings"
 
@@ -108,3 +110,31 @@ def test_layers_of_a_virtual_stage(tmp_path):
 def test_a_wrong_number_names_the_line(tmp_path):
     with pytest.raises(InputError, match=r'train.sh:2:3 .* must be a whole number, not "two"'):
         script(tmp_path, "ARGS=(\n  --tensor-model-parallel-size two\n)\n")
+
+
+@pytest.mark.parametrize("equals", [" ", "="])
+@pytest.mark.parametrize(
+    ("stages", "virtual"), [("Ettt|tttt|tttt|tttL", 1), ("Et*3|(t*2|)*6tL", 2), ("E||t|tL", 1)]
+)
+def test_stages_that_are_listed(tmp_path, stages, virtual, equals):
+    text = f"--micro-batch-size 1 --pipeline-model-parallel-size 4 {STAGES}{equals}'{stages}'"
+    layout = script(tmp_path, text).layout
+    assert (layout["virtual_stages"], layout["balanced_stages"]) == (virtual, True)
+
+
+def test_stages_that_do_not_fit_the_ranks(tmp_path):
+    text = f'--pipeline-model-parallel-size 4\n{STAGES} "E|(tt|)*12,L"'
+    with pytest.raises(InputError, match=r"train.sh:2:1  14 stages are no multiple of pp 4"):
+        script(tmp_path, text)
+
+
+@pytest.mark.parametrize(
+    ("layers", "argument"),
+    [(30, "--account-for-loss-in-pipeline-split"), (32, f"{STAGES} 'E{'t' * 8}|{'t' * 9}|")],
+)
+def test_balanced_stages_are_written_for_any_number_of_layers(tmp_path, layers, argument):
+    layout = Layout(dp=2, pp=4, balanced_stages=True, recompute="none")
+    said = written(layout, "megatron", model=model(layers=layers))
+    assert not said.unsaid
+    assert argument in said.text
+    assert script(tmp_path, said.text).layout["balanced_stages"] is True

@@ -68,13 +68,11 @@ def test_settings_and_what_they_leave_unsaid_predict_the_same(name, tmp_path, la
     file = tmp_path / "run.yaml"
     file.write_text(f"model: {{base: mixtral-8x7b}}\ncluster: dgx-h100\nnodes: {layout.gpus}\n"
                     "gpus_per_node: 1\n")  # fmt: skip
-    own = {"balanced_stages": False} if name == "torchtitan" else {}
-    mine = layout.model_copy(update=own)
     software = Software(**back.software)
     try:
         run = Run.model_validate({
             "model": "mixtral-8x7b", "cluster": "dgx-h100", "nodes": layout.gpus,
-            "gpus_per_node": 1, "layout": mine, "software": software, "seq": SEQ,
+            "gpus_per_node": 1, "layout": layout, "software": software, "seq": SEQ,
         })  # fmt: skip
     except ValueError:
         reject()  # not for this model
@@ -117,3 +115,24 @@ def test_a_dense_model_gets_no_arguments_for_experts():
         "--expert-tensor-parallel-size 1"
         in written(Layout(dp=2, tp=4), "megatron", model=model(moe=MOE)).text
     )  # else it would be that of the other layers
+
+
+@pytest.mark.parametrize(
+    ("name", "unsaid"),
+    [
+        ("torchtitan", ()),
+        ("accelerate", ("software.fp8_scaling: row",)),
+        ("megatron", ("software.kernels: eager", "software.fp8_scaling: row")),
+        ("deepspeed", ("software.kernels: eager",)),
+    ],
+)
+def test_what_is_said_of_the_software(tmp_path, name, unsaid):
+    software = Software(kernels="eager", fp8_scaling="row")
+    precision = "bf16" if name == "deepspeed" else "fp8"  # which has no word for it
+    said = written(Layout(dp=8, shard="fsdp", precision=precision), name, software=software)
+    assert tuple(line for line in said.unsaid if line.startswith("software")) == unsaid
+    path = tmp_path / f"settings{FORMATS[name].suffix}"
+    path.write_text(said.text)
+    if name == "torchtitan":
+        found = Software(**read_settings(path).software)
+        assert (found.kernels, found.fp8_scaling) == ("eager", "row")

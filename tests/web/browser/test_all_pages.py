@@ -2,7 +2,7 @@
 
 import pytest
 
-from syncwall.web.site import PAGES, address
+from syncwall.web.application import PAGES, address
 from tests.web.browser.conftest import NARROW, axe, fits
 
 QUERY = "?model=llama-3.1-8b&cluster=dgx-h100&nodes=2&layout.shard=fsdp&layout.global_batch=64"

@@ -7,11 +7,14 @@ from urllib.parse import parse_qsl, urlsplit
 import pytest
 
 import syncwall as sw
-from syncwall.show.measurement import duration
+from syncwall.show.layout_words import run_words
+from syncwall.show.numbers import duration
 from tests.web.browser.conftest import axe, fits
+from tests.web.test_address import address, asked, fields_of, scalar
 
 QUERY = "/?model=llama-3.1-70b&cluster=dgx-h100&nodes=64&layout.tp=8&layout.shard=fsdp"
 QUERY += "&layout.global_batch=1024"
+MOE = QUERY.replace("llama-3.1-70b", "deepseek-v3")
 
 
 def own(nodes=64, **layout):
@@ -36,7 +39,7 @@ def test_the_numbers_are_those_of_the_api(opened):
     assert tile(page, "step") == pytest.approx(prediction.step_s)
     assert tile(page, "mfu") == pytest.approx(prediction.mfu)
     assert tile(page, "memory") == pytest.approx(prediction.memory_bytes)
-    assert page.locator("#verdict").inner_text() == prediction.verdict
+    assert page.locator("#verdict").inner_text() == prediction.verdict.text
     assert duration(prediction.step_s) in page.locator('[data-tile="step"]').inner_text()
     rows = page.locator("#ledger tr[data-cause]")
     shown = {
@@ -85,7 +88,87 @@ def test_a_proposal_applies_itself_and_keeps_its_promise(opened):
     button.click()
     settled(page)
     assert tile(page, "step") == pytest.approx(promised, rel=1e-6)
-    assert "layout.micro_batch=4" in page.url
+    assert page.url.endswith("&layout.sp=true")  # what was open stays open
+
+
+def test_a_run_that_does_not_fit_says_what_would(opened):
+    page = opened(MOE)
+    assert page.locator("#verdict").inner_text().startswith("does not fit")
+    assert "No single change" not in page.locator("#next").inner_text()
+    page.locator("#remedy button").click()
+    settled(page)
+    assert "layout.ep=64" in page.url
+    assert tile(page, "step") < 20
+    assert "fits" in page.locator('[data-tile="memory"]').inner_text()
+    assert page.locator("#remedy").is_hidden()
+
+
+def test_more_nodes_are_offered_where_no_layout_fits(opened):
+    page = opened(
+        "/?model=llama-3.1-405b&cluster=dgx-h100&gpus=64&layout.tp=8&layout.global_batch=64"
+    )
+    page.get_by_role("button", name=re.compile("nodes 32: .* a step")).click()
+    settled(page)
+    query = dict(parse_qsl(urlsplit(page.url).query))
+    assert query["nodes"] == "32"
+    assert "gpus" not in query
+    assert "fits" in page.locator('[data-tile="memory"]').inner_text()
+
+
+def test_gpus_of_an_address_stay_and_what_is_empty_is_open(opened):
+    stated = QUERY.replace("nodes=64", "gpus=512").replace("&layout.shard=fsdp", "&layout.shard=")
+    page = opened(stated + "&layout.micro_batch=")
+    assert tile(page, "step") == pytest.approx(own(shard=None).step_s)
+    assert page.get_by_label("Nodes", exact=True).input_value() == "64"
+    assert "--gpus 512" in page.locator("#command").inner_text()
+    assert page.locator('[name="layout.shard"]').input_value() == ""
+    page.get_by_role("button", name="Twice the nodes").click()
+    settled(page)
+    query = dict(parse_qsl(urlsplit(page.url).query))
+    assert query["gpus"] == "1024"
+    assert not {"nodes", "layout.shard", "layout.micro_batch"} & set(query)
+    assert tile(page, "step") == pytest.approx(own(nodes=128, shard=None).step_s)
+    page.get_by_label("Nodes", exact=True).fill("64")
+    settled(page)
+    assert "gpus=" not in page.url
+    assert tile(page, "step") == pytest.approx(own(shard=None).step_s)
+
+
+def test_the_page_says_what_was_predicted_and_why(opened):
+    page = opened(QUERY)
+    prediction = own()
+    assert page.locator("#what").inner_text() == run_words(prediction.run)
+    for one in prediction.chosen:
+        assert page.locator(f'[data-chosen="{one.field}"]').get_attribute("title") == one.why
+    recompute = page.locator('[name="layout.recompute"]')
+    assert recompute.get_attribute("title") == "the fastest that fits"
+    assert recompute.locator("option").first.inner_text() == "open (whole layers)"
+
+
+def test_addresses_are_read_and_written_by_the_rules_of_the_tests(opened):
+    page = opened("/")
+    texts = ["8", "1e3", ".5", "2.", "true", "false", "[tp, dp,pp]", "25 MiB", "fsdp", "2024-05"]
+    read = "async (texts) => { const { scalar } = await import('/static/state.js');"
+    assert page.evaluate(read + " return texts.map(scalar); }", texts) == [*map(scalar, texts)]
+    page.evaluate(
+        "async (run) => { const state = await import('/static/state.js');"
+        " state.setRun(state.flattened(run)); }",
+        fields := fields_of(own().run),
+    )
+    settled(page)
+    said = page.evaluate("async () => (await import('/static/state.js')).run()")
+    assert said == asked(address(fields))
+    assert tile(page, "step") == pytest.approx(own().step_s, rel=1e-9)
+
+
+def test_a_run_that_is_not_possible_has_no_numbers(opened):
+    page = opened(QUERY)
+    page.get_by_label("tp: tensor").fill("7")
+    page.locator("#answer.refused").wait_for()
+    assert page.locator("#tiles").is_hidden()
+    assert page.locator("#verdict").is_visible()
+    page.get_by_label("tp: tensor").fill("8")
+    page.locator('[data-tile="step"]').wait_for()
 
 
 def test_what_cannot_be_is_said_beside_its_field(opened):
@@ -141,7 +224,7 @@ def test_formats_are_those_of_the_terminal(opened):
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 @pytest.mark.parametrize("narrow", [False, True], ids=["1440 px", "390 px"])
 def test_it_can_be_used_by_everybody(opened, narrow, dark):
-    page = opened(QUERY, narrow=narrow, dark=dark)
+    page = opened(MOE if dark else QUERY, narrow=narrow, dark=dark)
     fits(page)
     axe(page)
 

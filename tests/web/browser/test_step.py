@@ -11,8 +11,9 @@ from syncwall.web.asked import AskedRun
 from tests.web.browser.conftest import axe, fits
 
 RUN: dict[str, Any] = {"model": "llama-3.1-8b", "cluster": "dgx-h100", "nodes": 8,
-       "layout": {"global_batch": 128}}  # fmt: skip
-PAGE = "/step?model=llama-3.1-8b&cluster=dgx-h100&nodes=8&layout.global_batch=128"
+       "layout": {"shard": "ddp", "global_batch": 128}}  # fmt: skip
+PAGE = "/step?model=llama-3.1-8b&cluster=dgx-h100&nodes=8&layout.shard=ddp"
+PAGE += "&layout.global_batch=128"
 
 
 def number(page, selector, name="data-value"):

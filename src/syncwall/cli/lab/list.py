@@ -13,7 +13,7 @@ def list(json: bool = False) -> int:  # noqa: A001 - the function is named as th
         json: Print JSON.
     """
     from syncwall.lab.machine import labs
-    from syncwall.show.terminal import print_json
+    from syncwall.show.headed import print_json
 
     found = labs()
     if json:

@@ -40,8 +40,8 @@ def run(
     from syncwall.lab.comparison import compared
     from syncwall.lab.experiment import read_experiment
     from syncwall.lab.run import result_of, run_experiment
+    from syncwall.show.headed import print_page
     from syncwall.show.lab import comparison_page
-    from syncwall.show.terminal import print_page
 
     experiment = read_experiment(file)
     records: list[Record] = []

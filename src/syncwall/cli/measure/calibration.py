@@ -24,7 +24,7 @@ def calibration(
     """
     from syncwall.documents import write_whole
     from syncwall.measure.calibrate import read_measured
-    from syncwall.show.terminal import print_json
+    from syncwall.show.headed import print_json
 
     if not results:
         raise InputError.of("write the files to join: measure calibration RESULT.json ...")

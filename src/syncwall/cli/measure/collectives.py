@@ -4,16 +4,16 @@ Holds `collectives`.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import tyro
 
-from syncwall.problems import InputError, did_you_mean
+from syncwall.problems import InputError, known_are
 
 if TYPE_CHECKING:
     from syncwall.measure.collectives import CollectiveRow, Effort, Kind, Skipped
-    from syncwall.measure.stopping import Stop
-    from syncwall.measure.team import Team
+    from syncwall.measure.team import Stop, Team
 
 _MOST_BYTES: Final = {"cpu": 64 * 2**20, "cuda": 8 * 10**9}
 
@@ -66,10 +66,10 @@ class _Part:
 
     def work(self, team: "Team", stop: "Stop", progress: "Callable[[float], None]") -> None:
         """Measure on every rank."""
+        from syncwall.cli.measure.session import refuse_alone
         from syncwall.measure.collectives import CollectiveRow, measure_collectives
 
-        if team.world == 1:
-            raise InputError.of(_ALONE)
+        refuse_alone(team, "collectives")
         found = measure_collectives(
             team, self.kinds, self._sizes(team), dtype=self.dtype, effort=self.effort,
             stop=stop, progress=progress,
@@ -85,7 +85,6 @@ class _Part:
         from syncwall.cli.measure.session import written
         from syncwall.measure.result import Result
         from syncwall.show.measurement import collectives_page
-        from syncwall.show.terminal import print_page
 
         result = Result(
             kind="collectives", complete=complete, job=team.job, hosts=team.facts,
@@ -95,15 +94,13 @@ class _Part:
             },
             data={"rows": [row.model_dump() for row in self.rows]},
         )  # fmt: skip
-        if self.json != "-":
-            print_page(collectives_page(result.job, self.rows, self.skipped, complete=complete))
-        written(result, self.json)
+        page = partial(collectives_page, result.job, self.rows, self.skipped, complete=complete)
+        written(result, self.json, page)
         return 0
 
     def _sizes(self, team: "Team") -> tuple[int, ...]:
         from syncwall.cli.measure.session import amount
-        from syncwall.measure.calls import most_bytes
-        from syncwall.measure.collectives import sizes_between
+        from syncwall.measure.collectives import most_bytes, sizes_between
 
         least = amount(self.least, "--min-size")
         asked = amount(self.most, "--max-size") if self.most else _MOST_BYTES[team.device.type]
@@ -115,11 +112,6 @@ class _Part:
         return sizes
 
 
-_ALONE: Final = (
-    "one rank has nobody to talk to: torchrun --nproc-per-node 2 -m syncwall measure collectives"
-)
-
-
 def _kinds(text: str | None) -> "tuple[Kind, ...]":
     from syncwall.measure.collectives import KINDS
 
@@ -128,6 +120,5 @@ def _kinds(text: str | None) -> "tuple[Kind, ...]":
     asked = [word.strip() for word in text.split(",") if word.strip()]
     for word in asked:
         if word not in KINDS:
-            hint = did_you_mean(word, KINDS) or f"; known are {', '.join(KINDS)}"
-            raise InputError.of(f'--kinds: unknown "{word}"{hint}')
+            raise InputError.of(f'--kinds: unknown "{word}"{known_are(word, KINDS)}')
     return tuple(kind for kind in KINDS if kind in asked)

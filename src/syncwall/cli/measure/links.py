@@ -4,16 +4,16 @@ Holds `links`.
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, Final, Literal
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
 from syncwall.problems import InputError
 
 if TYPE_CHECKING:
-    from syncwall.measure.stopping import Stop
     from syncwall.measure.suspects import Suspect
-    from syncwall.measure.team import Team
+    from syncwall.measure.team import Stop, Team
 
 
 def links(
@@ -62,10 +62,10 @@ class _Part:
 
     def work(self, team: "Team", stop: "Stop", progress: Callable[[float], None]) -> None:
         """Measure on every rank."""
+        from syncwall.cli.measure.session import refuse_alone
         from syncwall.measure.links import measure_links
 
-        if team.world == 1:
-            raise InputError.of(_ALONE)
+        refuse_alone(team, "links")
         measure_links(
             team, self.data, repeats=self.repeats, size_bytes=self.size_bytes, stop=stop,
             progress=progress,
@@ -75,8 +75,7 @@ class _Part:
         """Print and write, on rank 0; 1 if somebody is slow."""
         from syncwall.cli.measure.session import written
         from syncwall.measure.result import Result
-        from syncwall.show.matrix import links_page
-        from syncwall.show.terminal import print_page
+        from syncwall.show.measurement import links_page
 
         found = self._suspects(team)
         rows = self.data.rows
@@ -90,10 +89,9 @@ class _Part:
                 "repeats": self.data.repeats,
             },
         )  # fmt: skip
-        if self.json != "-":
-            judged = self.expected is not None or len(set(team.hosts)) != 2
-            print_page(links_page(result.job, rows, found, judged=judged, complete=complete))
-        written(result, self.json)
+        judged = self.expected is not None or len(set(team.hosts)) != 2
+        page = partial(links_page, result.job, rows, found, judged=judged, complete=complete)
+        written(result, self.json, page)
         return 1 if found else 0
 
     def _suspects(self, team: "Team") -> "tuple[Suspect, ...]":
@@ -108,8 +106,3 @@ class _Part:
             below = slow_against(samples, team.hosts, self.expected)
             found += tuple(one for one in below if not named & set(one.ranks))
         return found
-
-
-_ALONE: Final = (
-    "one rank has nobody to talk to: torchrun --nproc-per-node 2 -m syncwall measure links"
-)

@@ -4,6 +4,7 @@ Holds `matmul`.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import tyro
@@ -12,8 +13,7 @@ if TYPE_CHECKING:
     from syncwall.describe import Layout
     from syncwall.measure.beside import Beside
     from syncwall.measure.kernels import Kernel, KernelRow, Workload
-    from syncwall.measure.stopping import Stop
-    from syncwall.measure.team import Team
+    from syncwall.measure.team import Stop, Team
 
 _DEFAULTS: Final = {"cpu": ("tiny-5m", 128, 4, "fp32"), "cuda": ("llama-3.1-8b", 4096, 1, "bf16")}
 
@@ -63,7 +63,7 @@ class _Part:
     def work(self, team: "Team", stop: "Stop", progress: Callable[[float], None]) -> None:
         """Measure on every rank."""
         from syncwall.measure.beside import measure_beside
-        from syncwall.measure.stopping import agreed
+        from syncwall.measure.team import agreed
         from syncwall.measure.trials import measure_kernels
 
         found = self._kernels(team)
@@ -78,8 +78,7 @@ class _Part:
         """Print and write, on rank 0."""
         from syncwall.cli.measure.session import written
         from syncwall.measure.result import Result
-        from syncwall.show.kernels import kernels_page
-        from syncwall.show.terminal import print_page
+        from syncwall.show.measurement import kernels_page
 
         model, _, batch, precision = self._settings(team)
         result = Result(
@@ -93,9 +92,7 @@ class _Part:
                 "beside": self.beside.model_dump() if self.beside else None,
             },
         )  # fmt: skip
-        if self.json != "-":
-            print_page(kernels_page(result.job, self.rows, self.beside))
-        written(result, self.json)
+        written(result, self.json, partial(kernels_page, result.job, self.rows, self.beside))
         return 0
 
     def _kernels(self, team: "Team") -> "dict[str, tuple[Workload, Kernel]]":

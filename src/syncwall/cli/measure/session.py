@@ -1,6 +1,6 @@
 """A measurement from joining to the last line printed, the same for every part of `measure`.
 
-Holds `in_team`, `written` and `amount`.
+Holds `in_team`, `refuse_alone`, `written` and `amount`.
 """
 
 import os
@@ -15,9 +15,10 @@ from syncwall.problems import InputError
 from syncwall.units import Dimension
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
     from syncwall.measure.result import Result
-    from syncwall.measure.stopping import Stop
-    from syncwall.measure.team import Team
+    from syncwall.measure.team import Stop, Team
 
     Progress = Callable[[float], None]
     Work = Callable[[Team, Stop, Progress], None]
@@ -31,7 +32,7 @@ def in_team(work: "Work", show: "Show", *, what: str, backend: str | None, timeo
     only rank 0 tells of wrong input. With several ranks the process ends here: what a broken
     process group leaves behind can hang or abort the end of the interpreter.
     """
-    from syncwall.measure.place import place
+    from syncwall.measure.roster import place
 
     here = place(os.environ)
     try:
@@ -52,8 +53,7 @@ def in_team(work: "Work", show: "Show", *, what: str, backend: str | None, timeo
 def _run(work: "Work", show: "Show", what: str, backend: str | None, timeout_s: float) -> int:
     from syncwall.cli.progress import bar
     from syncwall.measure.lost import LostRankError
-    from syncwall.measure.stopping import INTERRUPTED, stoppable
-    from syncwall.measure.team import joined
+    from syncwall.measure.team import INTERRUPTED, joined, stoppable
 
     team, lost = None, None
     with stoppable() as stop:
@@ -75,13 +75,22 @@ def _run(work: "Work", show: "Show", what: str, backend: str | None, timeout_s: 
     return code
 
 
-def written(result: "Result", path: str | None) -> None:
-    """Write `result` to the file at `path`, or to standard output for "-"."""
-    from syncwall.show.terminal import print_json
+def refuse_alone(team: "Team", part: str) -> None:
+    """InputError if a part of `measure` that needs several ranks has only one."""
+    if team.world == 1:
+        launch = f"torchrun --nproc-per-node 2 -m syncwall measure {part}"
+        raise InputError.of(f"one rank has nobody to talk to: {launch}")
+
+
+def written(result: "Result", path: str | None, page: "Callable[[], RenderableType]") -> None:
+    """Print `page` and write `result` to the file at `path`; for "-" print only that."""
+    from syncwall.show.headed import print_json, print_page
 
     if path == "-":
         print_json(result.model_dump(mode="json"))
-    elif path is not None:
+        return
+    print_page(page())
+    if path is not None:
         result.write(Path(path))
 
 

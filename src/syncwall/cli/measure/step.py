@@ -4,6 +4,7 @@ Holds `step`.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
@@ -12,8 +13,7 @@ from syncwall.problems import InputError
 
 if TYPE_CHECKING:
     from syncwall.measure.step import StepData, StepSettings
-    from syncwall.measure.stopping import Stop
-    from syncwall.measure.team import Team
+    from syncwall.measure.team import Stop, Team
 
 
 def step(  # noqa: PLR0913, PLR0917 - the flags of the verb
@@ -77,7 +77,7 @@ class _Part:
     def work(self, team: "Team", stop: "Stop", progress: Callable[[float], None]) -> None:
         """Measure on every rank."""
         from syncwall.measure.loop import measure_step
-        from syncwall.measure.stopping import agreed
+        from syncwall.measure.team import agreed
 
         def stopped() -> bool:
             return agreed(team, stop)
@@ -88,8 +88,7 @@ class _Part:
         """Print and write, on rank 0."""
         from syncwall.cli.measure.session import written
         from syncwall.measure.result import Result
-        from syncwall.show.step import step_page
-        from syncwall.show.terminal import print_page
+        from syncwall.show.measurement import step_page
 
         if self.data is None:
             return 1
@@ -98,7 +97,5 @@ class _Part:
             kind="step", complete=complete, job=team.job, hosts=team.facts, settings=settings,
             data=self.data.model_dump(mode="json"),
         )  # fmt: skip
-        if self.json != "-":
-            print_page(step_page(result.job, self.settings, self.data))
-        written(result, self.json)
+        written(result, self.json, partial(step_page, result.job, self.settings, self.data))
         return 1 if self.data.suspects else 0

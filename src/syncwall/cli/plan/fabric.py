@@ -1,20 +1,128 @@
 """`syncwall plan fabric`: the switches and cables for a number of GPUs, and a run on them.
 
-Holds `fabric`.
+Holds `fabric`. `wiring_with`, `kind_named` and `rates`: the flags of `syncwall plan fabric` as
+values.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import tyro
 
-from syncwall.cli.run_flags import LayoutFlags, SoftwareFlags, stated
-from syncwall.problems import InputError
+from syncwall import units
+from syncwall.cli.run_flags import RunFlags, Whose, share_of
+from syncwall.problems import InputError, known_are
+from syncwall.units import Dimension
 
 if TYPE_CHECKING:
-    from syncwall.describe import Cluster, Run
-    from syncwall.describe.settings import Settings
+    from syncwall.answer import Prediction
+    from syncwall.describe import Cluster
+    from syncwall.plan.fabric.question import Kind, Wiring
+    from syncwall.plan.fabric.sized import Rates
+
+_USUAL_RADIX = 64
+
+
+def wiring_with(
+    nodes: "Cluster", switch: str | None, radix: str | None, speed: str | None,
+    oversubscription: str, growth: str,
+) -> "Wiring":  # fmt: skip
+    """Nodes such as those of `nodes`, joined by the switches and rules that the flags state."""
+    from syncwall.plan.fabric.question import wiring_of
+
+    nics = nodes.node.nics
+    rate = float(nics.rate_bytes_per_s) if nics else 1.0
+    if switch is not None and (radix is not None or speed is not None):
+        raise InputError.of("--switch has its own ports: leave out --radix and --speed")
+    ports = _of_names(switch, rate) if switch else _of_numbers(radix, speed, rate)
+    ratios = [_ratio(part) for part in oversubscription.split(",")]
+    if len(ratios) > 2:
+        raise InputError.of("--oversubscription: write one ratio, or two: leaf,spine")
+    return wiring_of(nodes, _three(ports), (ratios[0], (*ratios, 1.0)[1]), _share(growth))
+
+
+def _of_names(names: str, rate: float) -> list[int]:
+    from syncwall.describe import lookup
+
+    found = [lookup.switch(name) for name in names.split(",")]
+    slow = [one for one in found if not one.ports_at(rate)]
+    if slow:
+        need = units.format(rate, Dimension.BYTES_PER_S, unit="Gb/s")
+        raise InputError.of(f"--switch: the ports of {slow[0].name} are slower than NICs of {need}")
+    return [one.ports_at(rate) for one in found]
+
+
+def _of_numbers(radix: str | None, speed: str | None, rate: float) -> list[int]:
+    split = 1
+    if speed is not None:
+        split = int(_parsed(speed, Dimension.BYTES_PER_S, "--speed") / rate + 1e-9)
+        if not split:
+            need = units.format(rate, Dimension.BYTES_PER_S, unit="Gb/s")
+            raise InputError.of(f"--speed: a port must be as fast as the NICs, {need}")
+    parts = (radix or str(_USUAL_RADIX)).split(",")
+    if not all(part.strip().isdigit() for part in parts):
+        raise InputError.of(f'--radix: "{radix}" is no number of ports: write 64, or 32,220,64')
+    return [int(part) * split for part in parts]
+
+
+def _three(ports: list[int]) -> tuple[int, int, int]:
+    """Ports of leaf, spine and core; those not given are as the last one given."""
+    if len(ports) > 3:
+        raise InputError.of("there are three tiers at most: leaf,spine,core")
+    leaf, spine, core, *_ = (*ports, *[ports[-1]] * 2)
+    return leaf, spine, core
+
+
+def _ratio(text: str) -> float:
+    """3 and 3:1 and 1:3 as 3."""
+    try:
+        sides = [float(side) for side in text.split(":")]
+        large, small = max(sides), (min(sides) if len(sides) > 1 else 1.0)
+        if len(sides) > 2 or small <= 0:
+            raise ValueError
+    except ValueError:
+        message = f'--oversubscription: "{text}" is no ratio: write 3, 3:1, or 1,7 for leaf,spine'
+        raise InputError.of(message) from None
+    return large / small
+
+
+def _share(text: str) -> float:
+    found = share_of(text)
+    if found is None:
+        raise InputError.of(f'--growth: "{text}" is no share: write 20% or 0.2')
+    return found
+
+
+def kind_named(name: str | None) -> "Kind | None":
+    """The kind called `name`; InputError suggests the nearest."""
+    from syncwall.plan.fabric.question import KINDS
+
+    if name is None or name in KINDS:
+        return next((kind for kind in KINDS if kind == name), None)
+    raise InputError.of(f'--kind: unknown kind "{name}"{known_are(name, KINDS)}')
+
+
+def rates(given: Any, flag: str) -> "Rates":
+    """Prices or powers of parts from their flags."""
+    from syncwall.plan.fabric.sized import Rates
+
+    dimension = Dimension.USD if flag == "--prices" else Dimension.WATTS
+    texts = {field.name: getattr(given, field.name) for field in fields(given)}
+    found = {
+        part: _parsed(text, dimension, f"{flag}.{part}")
+        for part, text in texts.items() if text is not None
+    }  # fmt: skip
+    without = {"fibre": 0.0, "copper": 0.0} if found and dimension is Dimension.WATTS else {}
+    return Rates(**without, **found)
+
+
+def _parsed(text: str, dimension: Dimension, flag: str) -> float:
+    try:
+        return units.parse(text, dimension)
+    except ValueError as error:
+        raise InputError.of(f"{flag}: {error}") from None
+
 
 _USUAL_CLUSTER: Final = "dgx-h100"
 Text = Annotated[str | None, tyro.conf.arg(metavar="VALUE")]
@@ -40,10 +148,7 @@ class Power:
 
 
 def fabric(  # noqa: PLR0913, PLR0917 - the flags of the verb
-    file: Annotated[Path | None, tyro.conf.Positional, tyro.conf.arg(metavar="FILE")] = None,
-    /,
-    gpus: Annotated[int | None, tyro.conf.arg(metavar="N")] = None,
-    cluster: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None,
+    whose: Whose = RunFlags(),  # noqa: B008 - a dataclass of defaults, never changed
     kind: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None,
     switch: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None,
     radix: Annotated[str | None, tyro.conf.arg(metavar="PORTS")] = None,
@@ -51,25 +156,18 @@ def fabric(  # noqa: PLR0913, PLR0917 - the flags of the verb
     oversubscription: Annotated[str, tyro.conf.arg(metavar="RATIO")] = "1",
     growth: Annotated[str, tyro.conf.arg(metavar="SHARE")] = "0",
     copper: Annotated[tuple[Cable, ...], tyro.conf.arg(metavar="CABLES")] = (),
-    prices: Prices = Prices(),  # noqa: B008 - a dataclass of defaults, never changed
+    prices: Prices = Prices(),  # noqa: B008
     power: Power = Power(),  # noqa: B008
-    model: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None,
-    seq: Annotated[str | None, tyro.conf.arg(metavar="TOKENS")] = None,
-    from_file: Annotated[Path | None, tyro.conf.arg(name="from", metavar="FILE")] = None,
-    layout: LayoutFlags = LayoutFlags(),  # noqa: B008
-    software: SoftwareFlags = SoftwareFlags(),  # noqa: B008
     drawing: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None,
     json: bool = False,
-    catalogue: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None,
 ) -> int:
     """Size a fabric: every kind side by side, and what the proposed one takes.
 
     Exit code 1 if no fabric of these switches connects so many GPUs.
 
     Args:
-        file: A run file (YAML) whose step is predicted on every fabric; flags override it.
-        gpus: GPUs to connect; those of the run file if not given.
-        cluster: Whose nodes: NICs, their rate, GPUs; dgx-h100 if not given.
+        whose: The nodes to connect (--cluster, dgx-h100 if not given; --gpus or --nodes), and the
+            run on them, if a model or a run file is given: its step is predicted on every fabric.
         kind: Only this kind: rail-optimised, fat-tree-2, fat-tree-3, dragonfly or rail-only.
         switch: Switch of the catalogue (`show switches`); leaf,spine,core if they differ.
         radix: Ports of a switch, in the place of --switch; 64, or leaf,spine,core: 32,220,64.
@@ -80,66 +178,55 @@ def fabric(  # noqa: PLR0913, PLR0917 - the flags of the verb
         copper: Cables of copper, without transceivers, such as node-leaf. All others are optical.
         prices: Price of one in USD, such as $18k: a switch, a transceiver (optic), a cable.
         power: Watts that one draws, such as 900W.
-        model: A model to train on it: its step is predicted on every fabric.
-        seq: Tokens in a sequence.
-        from_file: Take the layout from settings of torchtitan (TOML), Megatron-LM (arguments),
-            DeepSpeed (JSON) or Hugging Face accelerate (YAML); flags override them.
-        layout: Parallel layout of that run.
-        software: Software of that run.
         drawing: Write a picture of the proposed fabric here (SVG).
         json: Print JSON, quantities in SI units.
-        catalogue: Look in this directory first (switches/NAME.yaml, ...).
     """
     from syncwall.catalogue import searched_first
-    from syncwall.cli.from_file import settings_of
-    from syncwall.cli.plan.fabric_flags import kind_named, rates, wiring_with
     from syncwall.documents import write_whole
     from syncwall.plan.fabric.answer import plan_fabric
     from syncwall.show.fabric import fabric_page, fabric_record
     from syncwall.show.fabric_drawing import fabric_drawing
-    from syncwall.show.terminal import print_json, print_page
+    from syncwall.show.headed import print_answer
 
-    with searched_first(catalogue):
-        flags = stated(layout, software, model=model, cluster=cluster, seq=seq)
-        nodes, run, count = _asked(file, flags, gpus, settings_of(from_file))
+    with searched_first(whose.catalogue):
+        nodes, prediction, count = _asked(whose)
         wiring = wiring_with(nodes, switch, radix, speed, oversubscription, growth)
         answer = plan_fabric(
-            wiring, count, kind=kind_named(kind), run=run, copper=tuple(copper),
+            wiring, count, kind=kind_named(kind), prediction=prediction, copper=tuple(copper),
             prices=rates(prices, "--prices"), powers=rates(power, "--power"),
         )  # fmt: skip
     if drawing is not None and answer.chosen is not None:
         write_whole(drawing, fabric_drawing(answer.chosen))
-    if json:
-        print_json(fabric_record(answer))
-    else:
-        print_page(fabric_page(answer))
+    print_answer(answer, as_json=json, page=fabric_page, record=fabric_record)
     return 0 if answer.chosen is not None else 1
 
 
-def _asked(
-    file: Path | None, flags: dict[str, str], gpus: int | None, settings: "Settings | None"
-) -> "tuple[Cluster, Run | None, int]":
+def _asked(whose: RunFlags) -> "tuple[Cluster, Prediction | None, int]":
     """The nodes to connect, the run on them if there is one, and the number of GPUs."""
+    from syncwall.answer import predict
     from syncwall.describe import lookup
-    from syncwall.describe.overrides import run_with
 
-    if gpus is not None and gpus < 1:
-        raise InputError.of(f"--gpus: {gpus} is no number of GPUs")
-    if file is None and gpus is None:
+    if whose.file is None and whose.gpus is None and whose.nodes is None:
         raise InputError.of("write --gpus N, the GPUs to connect, or a run file")
-    if file is None:
-        flags = {"cluster": _USUAL_CLUSTER} | flags
-        if settings is None and "model" not in flags:
-            of_a_run = [name for name in flags if name != "cluster"]
-            if of_a_run:
-                raise InputError.of(f"--{of_a_run[0]} is of a run: add --model NAME")
-            return lookup.cluster(flags["cluster"]), None, int(gpus or 0)
-    if gpus is not None:
-        named = flags.get("cluster")
-        whose = lookup.cluster(named) if named else run_with(file, flags, settings).cluster
-        if gpus % whose.gpus_per_node:
-            each = whose.gpus_per_node
-            raise InputError.of(f"--gpus: a run takes whole nodes of {each} GPUs")
-        flags = flags | {"nodes": str(gpus // whose.gpus_per_node)}
-    run = run_with(file, flags, settings)
-    return run.cluster, run, run.gpus
+    if whose.file is None and whose.model is None and whose.from_file is None:
+        mine = ("cluster", "gpus", "nodes", "gpus_per_node")
+        of_a_run = [name for name in whose.stated if name not in mine]
+        if of_a_run:
+            raise InputError.of(f"--{of_a_run[0]} is of a run: add --model NAME")
+        nodes = lookup.cluster(whose.cluster or _USUAL_CLUSTER)
+        each = _count("gpus-per-node", whose.gpus_per_node) or nodes.gpus_per_node
+        count = _count("gpus", whose.gpus) or (_count("nodes", whose.nodes) or 0) * each
+        return nodes, None, count
+    if whose.file is None and whose.cluster is None:
+        whose = replace(whose, cluster=_USUAL_CLUSTER)
+    run, measured = whose.run(), whose.measured()
+    prediction = predict(run, measured=measured, site=whose.site(measured))
+    return run.cluster, prediction, run.gpus
+
+
+def _count(flag: str, text: str | None) -> int | None:
+    if text is None:
+        return None
+    if not text.isdecimal() or int(text) < 1:
+        raise InputError.of(f'--{flag}: "{text}" is not a count: write for example 512')
+    return int(text)

@@ -1,117 +1,142 @@
 """`syncwall plan layouts`: the best ways to spread a model over a cluster.
 
-Holds `layouts`.
+Holds `layouts`. `pins` and `sizes_of`: what the flags of `plan layouts` mean.
 """
 
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
+from pydantic import ValidationError
 
-from syncwall.cli.run_flags import LayoutFlags, SoftwareFlags, stated
-from syncwall.problems import InputError
+from syncwall.cli.run_flags import RunFlags, Whose, gpu_counts
+from syncwall.describe import Cluster, Layout
+from syncwall.describe.reading import faults_of
+from syncwall.documents import parse_document
+from syncwall.problems import InputError, Problem
 
 if TYPE_CHECKING:
     from syncwall.describe import Run
     from syncwall.show.layouts import Plan
 
+
+def pins(flags: Mapping[str, str]) -> dict[str, tuple[Any, ...]]:
+    """Values of layout fields by flags "layout.tp": "4,8"; problems name the flag."""
+    found: dict[str, tuple[Any, ...]] = {}
+    for flag, text in flags.items():
+        key = flag.removeprefix("layout.")
+        if key == flag:
+            continue
+        pieces = [text] if text.startswith("[") else text.split(",")
+        values = [_field(flag, key, piece) for piece in pieces]
+        found[values[0][0]] = tuple(value for _, value in values)
+    return found
+
+
+def _field(flag: str, key: str, text: str) -> tuple[str, Any]:
+    """Name and value of a layout field that is written as `text` in a file."""
+    value = parse_document(text.strip(), f"--{flag}").value
+    try:
+        layout = Layout.model_validate({key: value}, context={"in_file": True})
+    except ValidationError as error:
+        said = [message for _, message in faults_of(error, Layout)]
+        raise InputError([Problem(f"--{flag}", 0, 0, message) for message in said]) from None
+    return field_named(key), getattr(layout, field_named(key))
+
+
+def field_named(key: str) -> str:
+    """The field of a layout that a file calls `key`."""
+    return next((name for name, one in Layout.model_fields.items() if one.alias == key), key)
+
+
+def sizes_of(cluster: Cluster, counts: Sequence[int]) -> list[Cluster]:
+    """`cluster` with every number of GPUs in use."""
+    each = cluster.gpus_per_node
+    odd = next((count for count in counts if count > each and count % each), None)
+    if odd is not None:
+        raise InputError.of(f"--gpus: {odd} GPUs are no whole nodes of {each}")
+    return [cluster.with_gpus(count) for count in counts]
+
+
 Format = Literal["torchtitan", "megatron", "deepspeed", "accelerate"]
 
 
 def layouts(  # noqa: PLR0913, PLR0917 - the flags of the verb
-    file: Annotated[Path | None, tyro.conf.Positional, tyro.conf.arg(metavar="FILE")] = None,
-    /,
-    model: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None,
-    cluster: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None,
-    nodes: Annotated[str | None, tyro.conf.arg(metavar="N")] = None,
-    gpus_per_node: Annotated[str | None, tyro.conf.arg(metavar="N")] = None,
-    gpus: Annotated[str | None, tyro.conf.arg(metavar="COUNTS")] = None,
-    seq: Annotated[str | None, tyro.conf.arg(metavar="TOKENS")] = None,
-    from_file: Annotated[Path | None, tyro.conf.arg(name="from", metavar="FILE")] = None,
-    layout: LayoutFlags = LayoutFlags(),  # noqa: B008 - a dataclass of defaults, never changed
-    software: SoftwareFlags = SoftwareFlags(),  # noqa: B008
+    whose: Whose = RunFlags(),  # noqa: B008 - a dataclass of defaults, never changed
     objective: Literal["fastest", "cheapest", "smallest"] = "fastest",
     within: Annotated[str | None, tyro.conf.arg(metavar="TIME")] = None,
-    headroom: Annotated[str, tyro.conf.arg(metavar="SHARE")] = "5%",
     price: Annotated[float | None, tyro.conf.arg(metavar="USD")] = None,
     top: Annotated[int, tyro.conf.arg(metavar="N")] = 5,
-    settings: Format | None = None,
     save: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None,
+    settings: Format | None = None,
+    save_settings: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None,
     json: bool = False,
-    catalogue: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None,
 ) -> int:
     """Find the best layouts of a model on a cluster: all that are possible are evaluated.
 
     Exit code 1 if none fits.
 
     Args:
-        file: A run file (YAML): its layout is compared with the best.
-        model: Catalogue name, or a path (YAML, Hugging Face config.json or its directory).
-        cluster: Catalogue name, or a path.
-        nodes: Nodes used.
-        gpus_per_node: GPUs used in each node.
-        gpus: GPUs in the place of nodes; several at once: 256,512 or 256..4096, which doubles.
-        seq: Tokens in a sequence.
-        from_file: Compare with the layout in settings of torchtitan (TOML), Megatron-LM
-            (arguments), DeepSpeed (JSON) or Hugging Face accelerate (YAML).
-        layout: What is decided already, such as tp 8, or several values: tp 4,8.
-            The global batch is always needed.
-        software: Framework (`show frameworks`), date (2025-04), attention, kernels, graphs, ...
+        whose: What is decided already; the layout of a file or of --from is compared with the best.
+            A global batch that nobody states is the model's published one.
         objective: The shortest step, the fewest GPU-hours, or the fewest GPUs.
         within: Only steps of at most this time, such as 20s.
-        headroom: Share of the memory to leave free.
         price: Of a GPU-hour in USD, for the cost.
         top: How many to list.
+        save: Write the best one here as a run file, which `predict` reads.
         settings: Print the best one as settings of this framework.
-        save: Write these settings here.
+        save_settings: Write these settings here.
         json: Print JSON, quantities in SI units.
-        catalogue: Look in this directory first (devices/NAME.yaml, ...).
     """
+    from syncwall.answer import predict
+    from syncwall.answer.pricing import Pricing
     from syncwall.catalogue import searched_first
-    from syncwall.cli.from_file import settings_of
-    from syncwall.cli.plan.layouts_flags import pins, share, sizes_of
     from syncwall.cli.progress import bar
     from syncwall.describe.overrides import run_with
+    from syncwall.describe.run_file import run_text
+    from syncwall.documents import write_whole
+    from syncwall.plan.batches import other_batch
     from syncwall.plan.search import search
+    from syncwall.plan.wires import Case
+    from syncwall.show.headed import print_json, print_page
     from syncwall.show.layouts import Plan, layouts_page, layouts_record
-    from syncwall.show.terminal import print_json, print_page
     from syncwall.units import Dimension, parse
 
-    if save is not None and settings is None:
-        raise InputError.of("--save: write --settings FORMAT too")
-    flags = stated(
-        layout, software,
-        model=model, cluster=cluster, nodes=nodes, gpus_per_node=gpus_per_node, seq=seq,
-    )  # fmt: skip
-    decided = pins(flags)
-    has_layout = file is not None or from_file is not None
-    batch = {"layout.global_batch"} if has_layout else set()
-    of_run = {n: text for n, text in flags.items() if not n.startswith("layout.") or n in batch}
-    with searched_first(catalogue):
-        if file is None and not (model and cluster):
-            raise InputError.of("write --model NAME and --cluster NAME, or a run file")
-        now = settings_of(from_file)
-        sizes = sizes_of(file, of_run, gpus)
-        if sizes:
-            of_run["nodes"], of_run["gpus_per_node"] = map(
-                str, (sizes[0].nodes, sizes[0].gpus_per_node)
-            )
-        run = run_with(file, of_run, now)
-        sequences = _batch(run if has_layout else None, decided.pop("global_batch", ()))
+    whose.check()
+    if save_settings is not None and settings is None:
+        raise InputError.of("--save-settings: write --settings FORMAT, too")
+    counts = gpu_counts(whose.gpus)
+    has_layout = whose.file is not None or whose.from_file is not None
+    decided = pins(whose.stated)
+    kept = {"layout.global_batch"} if has_layout else set()
+    of_run = {n: t for n, t in whose.stated.items() if not n.startswith("layout.") or n in kept}
+    if counts:
+        of_run["gpus"] = str(counts[0])
+    with searched_first(whose.catalogue):
+        run = run_with(whose.file, of_run, whose.settings())
+        measured = whose.measured()
+        pricing = Pricing.of(run, measured=measured, site=whose.site(measured))
+        sequences = _batch(run, decided.pop("global_batch", ()), has_layout=has_layout)
+        sizes = sizes_of(run.cluster, counts) if len(counts) > 1 else [run.cluster]
         with bar("layouts") as progress:
             found = search(
-                run.model, sizes or run.cluster, seq=run.seq, global_batch=sequences,
-                software=run.software, pinned=decided, headroom=share(headroom, "--headroom"),
-                progress=progress,
+                run.model, sizes, seq=run.seq, global_batch=sequences, software=run.software,
+                pinned=decided, pricing=pricing, progress=progress,
             )  # fmt: skip
         most = parse(within, Dimension.SECONDS) if within else float("inf")
         best = found.best(top, objective, within_s=most)
+        case = Case.of(run, pricing)
         plan = Plan(
             run, found, best, objective, sequences,
-            yours=run if has_layout else None, price_usd_per_gpu_hour=price,
+            now=predict(run, pricing) if has_layout else None,
+            price_usd_per_gpu_hour=price,
+            other=other_batch(case, sequences, decided) if len(sizes) == 1 else None,
         )  # fmt: skip
-        text = _settings(plan, settings, save)
+        text = _settings(plan, settings, save_settings)
+        if save is not None and best:
+            write_whole(save, run_text(best[0].prediction.run))
         if json:
             print_json(layouts_record(plan) | ({"settings": text} if text else {}))
         else:
@@ -120,13 +145,19 @@ def layouts(  # noqa: PLR0913, PLR0917 - the flags of the verb
     return 0 if best else 1
 
 
-def _batch(run: "Run | None", stated: "tuple[int, ...]") -> int:
-    """Sequences of one step: one number, or that of the layout which the user has."""
+def _batch(run: "Run", stated: "tuple[int, ...]", *, has_layout: bool) -> int:
+    """Sequences of one step: as stated, of the layout which the user has, or the usual ones."""
+    from syncwall.plan.reference import usual_batch
+
     if len(stated) > 1:
         raise InputError.of("--layout.global-batch: write one number")
-    if not stated and run is None:
-        raise InputError.of("write --layout.global-batch N, the sequences of one step")
-    return int(stated[0] if run is None else run.layout.global_batch or 1)
+    if has_layout:
+        return run.layout.global_batch
+    if stated:
+        return int(stated[0])
+    batch, why = usual_batch(run.model, run.seq)
+    print(f"--global-batch was left out: {batch:,} sequences a step ({why})", file=sys.stderr)
+    return batch
 
 
 def _settings(plan: "Plan", name: str | None, save: Path | None) -> str:
@@ -139,7 +170,7 @@ def _settings(plan: "Plan", name: str | None, save: Path | None) -> str:
     run = plan.best[0].run
     found = written(
         run.layout, name, seq=run.seq, nodes=run.nodes, gpus_per_node=run.gpus_per_node,
-        model=run.model,
+        model=run.model, software=run.software,
     )  # fmt: skip
     for key in found.unsaid:
         print(f"{name} settings have no words for {key}", file=sys.stderr)

@@ -11,7 +11,7 @@ from syncwall.describe.huggingface.config import Config
 from syncwall.describe.huggingface.dense import DENSE
 from syncwall.describe.huggingface.experts import EXPERTS
 from syncwall.documents import Document
-from syncwall.problems import InputError, did_you_mean
+from syncwall.problems import InputError, known_are
 
 ARCHITECTURES: Final = dict(sorted((DENSE | EXPERTS).items()))
 _INNER: Final = ("text_config", "llm_config", "language_config")
@@ -35,7 +35,7 @@ def _fields(config: Config) -> dict[str, Any]:
     model_type = str(config.value["model_type"])
     architecture = ARCHITECTURES.get(model_type)
     if architecture is None:
-        hint = did_you_mean(model_type, ARCHITECTURES) or f"; known are {', '.join(ARCHITECTURES)}"
+        hint = known_are(model_type, ARCHITECTURES)
         config.complain("model_type", f'model_type "{model_type}" is not known{hint}')
         raise InputError(config.problems)
     fields = architecture(config)

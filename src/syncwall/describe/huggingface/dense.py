@@ -6,8 +6,7 @@ Holds `DENSE`, from `model_type` to the function that reads its configuration, a
 from collections.abc import Callable
 from typing import Final
 
-from syncwall.describe.huggingface.config import Config
-from syncwall.describe.huggingface.plain import Fields, attention_bias, plain, window
+from syncwall.describe.huggingface.config import Config, Fields, attention_bias, plain, window
 
 
 def llama(c: Config) -> Fields:
@@ -229,34 +228,13 @@ def smollm3(c: Config) -> Fields:
     return fields
 
 
+_NAMED: Final = (
+    bloom, cohere, falcon, gemma, gemma2, gemma3, glm, glm4, gpt2, gpt_bigcode, gpt_neo, gpt_neox,
+    gptj, llama, mistral, mpt, nemotron, olmo, olmo2, opt, phi, phi3, qwen2, qwen3, smollm3,
+    stablelm, starcoder2,
+)  # fmt: skip
 DENSE: Final[dict[str, Callable[[Config], Fields]]] = {
-    "bloom": bloom,
-    "cohere": cohere,
-    "falcon": falcon,
-    "gemma": gemma,
-    "gemma2": gemma2,
-    "gemma3": gemma3,
+    **{architecture.__name__: architecture for architecture in _NAMED},
     "gemma3_text": gemma3,
-    "glm": glm,
-    "glm4": glm4,
-    "gpt2": gpt2,
-    "gpt_bigcode": gpt_bigcode,
-    "gpt_neo": gpt_neo,
-    "gpt_neox": gpt_neox,
-    "gptj": gptj,
     "granite": llama,
-    "llama": llama,
-    "mistral": mistral,
-    "mpt": mpt,
-    "nemotron": nemotron,
-    "olmo": olmo,
-    "olmo2": olmo2,
-    "opt": opt,
-    "phi": phi,
-    "phi3": phi3,
-    "qwen2": qwen2,
-    "qwen3": qwen3,
-    "smollm3": smollm3,
-    "stablelm": stablelm,
-    "starcoder2": starcoder2,
 }

@@ -6,9 +6,15 @@ Holds `EXPERTS`, from `model_type` to the function that reads its configuration,
 from collections.abc import Callable
 from typing import Final
 
-from syncwall.describe.huggingface.config import Config
+from syncwall.describe.huggingface.config import (
+    HEADS,
+    Config,
+    Fields,
+    attention_bias,
+    plain,
+    window,
+)
 from syncwall.describe.huggingface.dense import llama, olmo2, qwen2, qwen3
-from syncwall.describe.huggingface.plain import HEADS, Fields, attention_bias, plain, window
 
 _COUNT: Final = ("num_experts", "num_local_experts", "n_routed_experts")
 
@@ -149,18 +155,11 @@ def granitemoe(c: Config) -> Fields:
     return in_every_layer(c, attention_bias(c, plain(c)))
 
 
+_NAMED: Final = (
+    glm4_moe, gpt_oss, granitemoe, llama4, mixtral, olmoe, phimoe, qwen2_moe, qwen3_moe,
+)  # fmt: skip
 EXPERTS: Final[dict[str, Callable[[Config], Fields]]] = {
-    "deepseek_v2": deepseek,
-    "deepseek_v3": deepseek,
-    "glm4_moe": glm4_moe,
-    "gpt_oss": gpt_oss,
-    "granitemoe": granitemoe,
-    "kimi_k2": deepseek,
-    "llama4": llama4,
+    **{architecture.__name__: architecture for architecture in _NAMED},
+    **dict.fromkeys(("deepseek_v2", "deepseek_v3", "kimi_k2"), deepseek),
     "llama4_text": llama4,
-    "mixtral": mixtral,
-    "olmoe": olmoe,
-    "phimoe": phimoe,
-    "qwen2_moe": qwen2_moe,
-    "qwen3_moe": qwen3_moe,
 }

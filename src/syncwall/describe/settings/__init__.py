@@ -5,16 +5,9 @@ Holds `read_settings` (whichever format a file has), `written` (a layout as text
 """
 
 from syncwall.describe.settings.formats import FORMATS, Format, read_settings
-from syncwall.describe.settings.stated import Left, Machine, Settings
+from syncwall.describe.settings.keys import Left, Machine, Settings
 from syncwall.describe.settings.writing import Written, written
 
 __all__ = [
-    "FORMATS",
-    "Format",
-    "Left",
-    "Machine",
-    "Settings",
-    "Written",
-    "read_settings",
-    "written",
-]
+    "FORMATS", "Format", "Left", "Machine", "Settings", "Written", "read_settings", "written",
+]  # fmt: skip

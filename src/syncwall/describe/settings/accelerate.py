@@ -1,17 +1,17 @@
 """Settings of Hugging Face accelerate: the YAML file of `accelerate config`.
 
-Holds `read`, for files that say FSDP, DDP, DeepSpeed or Megatron-LM. The batch is said in the
-training script. Names: `commands/launch.py` and `commands/config/` of July 2026.
+Holds `read`, for files that say FSDP, DDP, DeepSpeed or Megatron-LM, and `write`, for FSDP (version
+2) and DDP. The batch is said in the training script. Names: `commands/launch.py` and
+`commands/config/` of July 2026.
 """
 
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from syncwall.describe.choice import Dtype
-from syncwall.describe.layout import ContextKind, Recompute, Schedule, Shard
+from syncwall.describe.layout import ContextKind, Layout, Recompute, Schedule, Shard
 from syncwall.describe.settings import deepspeed
-from syncwall.describe.settings.keys import Keys
-from syncwall.describe.settings.stated import Left, Settings
+from syncwall.describe.settings.keys import Keys, Left, Settings, Wanted
 from syncwall.documents import Document, read_document
 
 _PRECISIONS: Final = {"no": None, "fp16": Dtype.FP16, "bf16": Dtype.BF16, "fp8": Dtype.FP8}
@@ -179,3 +179,66 @@ def _parallelism(keys: Keys) -> None:
     keys.take("dp", copies * sharded, section)
     if copies > 1 and keys.layout.get("shard", Shard.DDP) != Shard.DDP:
         keys.take("shard_degree", sharded * (ranks or 1), section)
+
+
+def write(layout: Layout, wanted: Wanted) -> str:
+    """The configuration for `layout`."""
+    sharded = layout.shard != Shard.DDP
+    words = {Dtype.FP32: "no", Dtype.FP16: "fp16", Dtype.FP8: "fp8"}
+    told: dict[str, Any] = {
+        "compute_environment": "LOCAL_MACHINE",
+        "distributed_type": "FSDP" if sharded else "MULTI_GPU",
+        "mixed_precision": f"'{words.get(layout.precision, 'bf16')}'",
+    }
+    if wanted.nodes and wanted.gpus_per_node:
+        told["num_machines"] = int(wanted.nodes)
+        told["num_processes"] = int(wanted.nodes * wanted.gpus_per_node)
+    if sharded:
+        told["fsdp_config"] = {
+            "fsdp_version": 2,
+            "fsdp_auto_wrap_policy": "TRANSFORMER_BASED_WRAP",
+            "fsdp_reshard_after_forward": layout.shard == Shard.FSDP,
+        }
+        if layout.recompute in (Recompute.NONE, Recompute.FULL):
+            again = layout.recompute == Recompute.FULL
+            told["fsdp_config"]["fsdp_activation_checkpointing"] = again
+    if wanted.software.kernels == "fused":
+        told["dynamo_config"] = {"dynamo_backend": "INDUCTOR"}
+    sizes = _sizes(layout)
+    if sizes:
+        told["parallelism_config"] = {f"parallelism_config_{k}": v for k, v in sizes.items()}
+    return _yaml(told)
+
+
+def _sizes(layout: Layout) -> dict[str, Any]:
+    """Sizes of the device mesh, if there is more to it than one axis."""
+    if layout.shard == Shard.DDP:
+        return {}
+    whole = layout.dp * layout.cp
+    copies = whole // (layout.shard_degree or whole)
+    if layout.dp % copies:
+        copies = 1
+    ulysses = layout.cp_kind == ContextKind.ULYSSES
+    sizes: dict[str, Any] = {
+        "dp_replicate_size": copies,
+        "dp_shard_size": int(layout.dp // copies),
+        "tp_size": int(layout.tp),
+        "cp_size": 1 if ulysses else int(layout.cp),
+    }
+    if layout.cp > 1 and ulysses:
+        return sizes | {"sp_size": int(layout.cp), "sp_backend": "deepspeed"}
+    if layout.cp > 1:
+        ring = layout.cp_kind == ContextKind.RING
+        sizes["cp_comm_strategy"] = "alltoall" if ring else "allgather"
+    return sizes
+
+
+def _yaml(told: dict[str, Any], indent: str = "") -> str:
+    lines = []
+    for key, value in told.items():
+        if isinstance(value, dict):
+            lines += [f"{indent}{key}:\n", _yaml(value, indent + "  ")]
+        else:
+            word = str(value).lower() if isinstance(value, bool) else value
+            lines.append(f"{indent}{key}: {word}\n")
+    return "".join(lines)

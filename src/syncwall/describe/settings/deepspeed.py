@@ -10,9 +10,7 @@ from typing import Any, Final
 
 from syncwall.describe.choice import Dtype
 from syncwall.describe.layout import ContextKind, Layout, Shard
-from syncwall.describe.settings.keys import Keys
-from syncwall.describe.settings.stated import Left, Settings
-from syncwall.describe.settings.wanted import Wanted
+from syncwall.describe.settings.keys import Keys, Left, Settings, Wanted
 from syncwall.documents import Document
 
 _ZERO: Final = "zero_optimization"

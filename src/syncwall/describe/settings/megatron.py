@@ -6,12 +6,12 @@ any other file it is open. Names and defaults: `training/arguments.py` and the c
 `core/`, August 2026; some older names are read too.
 """
 
+import re
 from typing import Any, Final
 
 from syncwall.describe.choice import Dtype
 from syncwall.describe.layout import ContextKind, Recompute, Schedule, Shard
-from syncwall.describe.settings.keys import Keys
-from syncwall.describe.settings.stated import Left, Settings
+from syncwall.describe.settings.keys import Keys, Left, Settings
 from syncwall.documents import Document
 
 COUNTS: Final = {
@@ -41,16 +41,17 @@ STRATEGIES: Final = {
     "optim_grads": Shard.ZERO2,
     "optim_grads_params": Shard.FSDP,
 }
+STAGES: Final = "--pipeline-model-parallel-layout"
 _FSDP: Final = ("--use-megatron-fsdp", "--use-custom-fsdp")
 _BALANCED: Final = (
     "--account-for-loss-in-pipeline-split",
     "--decoder-last-pipeline-num-layers",
-    "--pipeline-model-parallel-layout",
+    STAGES,
 )
 
 
 def read(document: Document) -> Settings:
-    """What the arguments of `document` (see `sources.arguments_document`) state."""
+    """What the arguments of `document` (see `formats.arguments_document`) state."""
     words: dict[str, list[str]] = document.value
     first: dict[str, Any] = {name: said[0] if said else True for name, said in words.items()}
     keys = Keys(Document(document.file, _without_unknown(first), document.places))
@@ -192,6 +193,9 @@ def _pipeline(keys: Keys, given: set[str], copies: int | None, *, whole: bool) -
         if virtual * pp * chunk != layers + ends:
             said = f"{layers} layers are no multiple of pp {pp} x {chunk} layers a virtual stage"
             keys.complain(said, at)
+    dealt = keys.value(STAGES)
+    if isinstance(dealt, str):
+        at, virtual = STAGES, _virtual(keys, dealt, pp)
     if virtual is None and chunk is None and whole and pp > 1:
         at, virtual = COUNTS["pp"], 1
     if virtual is not None:
@@ -202,3 +206,14 @@ def _pipeline(keys: Keys, given: set[str], copies: int | None, *, whole: bool) -
         keys.layout["recompute_layers"] *= virtual
     waiting = chunk if virtual is None else None
     return Left(copies=copies, chunk_layers=waiting, end_layers=ends)
+
+
+def _virtual(keys: Keys, dealt: str, pp: int) -> int | None:
+    """Virtual stages of a rank where stages are listed, as in "Et|(tt|)*30L"."""
+    groups: list[tuple[str, str]] = re.findall(r"\(([^()]*)\)\*(\d{1,4})", dealt)
+    repeated = sum(inner.count("|") * (int(times) - 1) for inner, times in groups)
+    stages = 1 + dealt.count("|") + repeated
+    if stages % pp:
+        keys.complain(f"{stages} stages are no multiple of pp {pp}", STAGES)
+        return None
+    return stages // pp

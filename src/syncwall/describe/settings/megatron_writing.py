@@ -8,8 +8,8 @@ from typing import Final
 
 from syncwall.describe.choice import Dtype
 from syncwall.describe.layout import Layout, Recompute, Schedule, Shard
-from syncwall.describe.settings.megatron import CONTEXT, COUNTS, STRATEGIES, SWITCHES
-from syncwall.describe.settings.wanted import Wanted
+from syncwall.describe.settings.keys import Wanted
+from syncwall.describe.settings.megatron import CONTEXT, COUNTS, STAGES, STRATEGIES, SWITCHES
 
 _ALWAYS: Final = ("tp", "pp", "cp", "micro_batch", "global_batch")
 
@@ -69,15 +69,30 @@ def _sharding(layout: Layout) -> Iterator[str]:
 def _pipeline(layout: Layout, layers: int | None) -> Iterator[str]:
     if layout.pp == 1:
         return
-    stages = layout.pp * layout.virtual_stages
+    stages = int(layout.pp * layout.virtual_stages)
     woven = layout.schedule == Schedule.INTERLEAVED
-    if woven:
+    balanced = layers if layout.balanced_stages else None
+    even = balanced is not None and (balanced + 2) % stages == 0
+    if balanced is not None and not even:
+        yield f"{STAGES} '{_dealt_out(balanced, stages)}'"
+    elif woven:
         yield f"--num-virtual-stages-per-pipeline-rank {int(layout.virtual_stages)}"
-    if layout.balanced_stages and (layers is None or (layers + 2) % stages == 0):
+    if even:
         yield "--account-for-embedding-in-pipeline-split"
         yield "--account-for-loss-in-pipeline-split"
     if not layout.overlap_pp and (layout.pp > 2 or not woven):
         yield "--no-overlap-p2p-communication"
+
+
+def _dealt_out(layers: int, stages: int) -> str:
+    """Embedding, layers and loss (E, t, L), each as much as a layer, over `stages` stages.
+
+    The first ones get what is left over, as the last has the loss.
+    """
+    each, more = divmod(layers + 2, stages)
+    sizes = [each + (stage < more) for stage in range(stages)]
+    units = iter(["E", *["t"] * layers, "L"])
+    return "|".join("".join(next(units) for _ in range(size)) for size in sizes)
 
 
 def _numbers(layout: Layout) -> Iterator[str]:

@@ -4,23 +4,26 @@ Holds `Written` and `written`. What is written is read back at once, and every p
 that does not come back is listed: a format never pretends.
 """
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from pydantic import ValidationError
 
 from syncwall.catalogue import Kind
-from syncwall.describe.choice import Choice, Dtype
+from syncwall.describe.base import is_open
+from syncwall.describe.choice import Dtype, text_of
 from syncwall.describe.framework import Framework
-from syncwall.describe.framework_switches import switches
+from syncwall.describe.framework_switches import with_switches
 from syncwall.describe.layout import Layout, Schedule, Shard
 from syncwall.describe.model import Model
 from syncwall.describe.names import load
-from syncwall.describe.settings.formats import FORMATS, parsed
-from syncwall.describe.settings.stated import Machine, Settings
-from syncwall.describe.settings.wanted import Wanted
-from syncwall.problems import InputError, did_you_mean
+from syncwall.describe.settings.formats import FORMATS, Format, parsed
+from syncwall.describe.settings.keys import Machine, Settings, Wanted
+from syncwall.describe.software import Software
+from syncwall.problems import InputError, known_are
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +35,7 @@ class Written:
     """As in a run file ("pp: 8"): to be said in the training script, or not possible."""
 
 
-def written(
+def written(  # noqa: PLR0913 - a run has this many sides
     layout: Layout,
     format: str,  # noqa: A002 - the word that users know
     *,
@@ -40,21 +43,28 @@ def written(
     nodes: int | None = None,
     gpus_per_node: int | None = None,
     model: Model | None = None,
+    software: Software | None = None,
 ) -> Written:
-    """`layout` as settings of one of `FORMATS`; best resolved, with what is known of its run."""
+    """`layout` as settings of one of `FORMATS`; best resolved, with what is known of its run.
+
+    What is open is as the framework does it at the date of the `software`.
+    """
     if format not in FORMATS:
-        hint = did_you_mean(format, FORMATS) or f"; known are {', '.join(FORMATS)}"
-        raise InputError.of(f'unknown settings format "{format}"{hint}')
+        raise InputError.of(f'unknown settings format "{format}"{known_are(format, FORMATS)}')
     one = FORMATS[format]
-    if nodes is not None and gpus_per_node is not None:
-        layout = layout.resolved(nodes * gpus_per_node)
+    gpus = None if nodes is None or gpus_per_node is None else nodes * gpus_per_node
+    if gpus is None and not is_open(layout, "dp"):
+        gpus = layout.gpus
+    used = software or Software()
+    layout = layout if gpus is None else layout.placed(gpus)
+    layout = layout.model_copy(update={"shard": layout.plain().shard})  # switches depend on it
+    layout = _switched(layout, one, used).plain()
     layers = None if model is None else model.layers
     experts = model is not None and model.moe is not None
-    text = one.write(layout, Wanted(seq, nodes, gpus_per_node, layers, experts))
-    gpus = layout.gpus if layout.dp is not None else None
+    text = one.write(layout, Wanted(seq, nodes, gpus_per_node, layers, experts, used))
     back = one.read(parsed(text, Path("settings" + one.suffix)))
-    whole = layout if gpus is None else layout.resolved(gpus)
-    unsaid = tuple(_unsaid(whole, back, Machine(gpus, gpus_per_node, layers), one.own))
+    read = partial(_read_with, back, one, used, Machine(gpus, gpus_per_node, layers))
+    unsaid = (*_unsaid(layout, read), *_unsaid_software(layout, used, one, back))
     if seq is not None and back.run.get("seq") != seq:
         unsaid = (*unsaid, f"seq: {seq}")
     if one.comment:
@@ -63,49 +73,56 @@ def written(
     return Written(text, unsaid)
 
 
-def _unsaid(layout: Layout, back: Settings, machine: Machine, own: frozenset[str]) -> list[str]:
-    """Keys and values that make `layout` of the settings that were read back."""
-    keys = {name: Layout.model_fields[name].alias or name for name in _mattering(layout) - own}
+def _switched(layout: Layout, one: Format, software: Software) -> Layout:
+    """`layout`, whose sharding is known, with what the framework does where it is open."""
+    return with_switches(layout, load(Kind.FRAMEWORK, Framework, one.framework), software.date)
+
+
+def _unsaid(layout: Layout, read: Callable[[dict[str, Any]], Layout]) -> list[str]:
+    """Keys and values that, beside the settings, make `layout` of what is `read`."""
+    keys = {name: Layout.model_fields[name].alias or name for name in _mattering(layout)}
     beside: dict[str, Any] = {}
     for names in (_AXES, {"dp"}, set(keys), set(keys)):  # what is said may change what follows
-        found, stated = _read_with(back, beside, machine)
+        found = read(beside)
         for name in names & set(keys):
-            mine, silent = getattr(layout, name), name in _CHOSEN and name not in stated
-            if mine is not None and (mine != getattr(found, name) or silent):
+            mine = getattr(layout, name)
+            if mine is not None and mine != getattr(found, name):
                 beside[keys[name]] = mine
-    return sorted(f"{key}: {_shown(value)}" for key, value in beside.items())
+    return sorted(f"{key}: {text_of(value)}" for key, value in beside.items())
 
 
 _AXES: Final = {"tp", "cp", "pp"}
 
 
+def _unsaid_software(
+    layout: Layout, software: Software, one: Format, back: Settings
+) -> Iterator[str]:
+    """The same of the software: what some settings say and these do not."""
+    usual = load(Kind.FRAMEWORK, Framework, one.framework).kernels
+    kernels, scaling = software.kernels or usual, software.fp8_scaling
+    if back.software.get("kernels", usual) != kernels:
+        yield f"software.kernels: {kernels}"
+    if layout.precision == Dtype.FP8 and back.software.get("fp8_scaling", "tensor") != scaling:
+        yield f"software.fp8_scaling: {scaling}"
+
+
 def _read_with(
-    back: Settings, beside: dict[str, Any], machine: Machine
-) -> tuple[Layout, frozenset[str]]:
-    """The layout of settings with keys beside them, and the fields that they state."""
+    back: Settings, one: Format, software: Software, machine: Machine, beside: dict[str, Any]
+) -> Layout:
+    """The layout of settings with keys beside them; open where it would have to be chosen."""
     try:
         found = back.layout_on(machine, beside)
     except (ValidationError, InputError):  # what they state makes sense only with more beside
         found = Layout.model_validate({**back.layout, **beside})
-    stated = frozenset(found.model_fields_set)
-    found = found if machine.gpus is None else found.resolved(machine.gpus)
-    return _as_its_framework(found, back.software["framework"]), stated
+    found = found if machine.gpus is None else found.placed(machine.gpus)
+    if not is_open(found, "shard"):
+        found = _switched(found, one, software)
+    chosen = {name: getattr(found, name) for name in _CHOSEN}
+    return found.plain().model_copy(update=chosen)
 
 
-def _as_its_framework(layout: Layout, name: str) -> Layout:
-    """`layout` with the framework's own choice where the settings are silent."""
-    usual = switches(load(Kind.FRAMEWORK, Framework, name), None, layout.shard)
-    stated = layout.model_fields_set
-    update = {field: value for field, value in usual.items() if field not in stated}
-    if layout.precision == Dtype.FP16:
-        update.pop("gradient_dtype", None)
-    return layout.model_copy(update=update)
-
-
-_CHOSEN: Final = frozenset({"micro_batch", "recompute", "schedule", "virtual_stages", "precision"})
+_CHOSEN: Final = ("shard", "micro_batch", "recompute", "schedule", "virtual_stages", "precision")
 """Open, these are chosen by time and memory: silence is not their default."""
-_ASSUMED: Final = frozenset({"expert_imbalance", "tp_left", "ep_left"})
-"""Properties of a run that no setting changes."""
 
 
 def _mattering(layout: Layout) -> set[str]:
@@ -114,21 +131,13 @@ def _mattering(layout: Layout) -> set[str]:
         "sp": layout.tp > 1, "overlap_tp": layout.tp > 1, "async_tp": layout.tp > 1,
         "schedule": layout.pp > 1, "virtual_stages": layout.pp > 1, "overlap_pp": layout.pp > 1,
         "balanced_stages": layout.pp > 1, "cp_kind": layout.cp > 1,
-        "overlap_ep": layout.ep > 1, "merged_ep": layout.ep > 1, "dropless": layout.ep > 1,
+        "overlap_ep": layout.ep > 1, "merged_ep": layout.ep > 1,
+        "tp_left": layout.tp > 1 and layout.overlap_tp,
+        "ep_left": layout.ep > 1 and layout.overlap_ep,
         "bucket_bytes": layout.shard == Shard.DDP,
         "overlap_parameters": layout.shard != Shard.DDP,
         "recompute_layers": layout.recompute != 0,
     }  # fmt: skip
     if layout.schedule != Schedule.INTERLEAVED and layout.virtual_stages == 1:
         needs["virtual_stages"] = False
-    return {name for name in Layout.model_fields if needs.get(name, True)} - _ASSUMED
-
-
-def _shown(value: Any) -> str:
-    if isinstance(value, Choice):
-        return value.text
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, tuple):
-        return f"[{', '.join(value)}]"
-    return str(getattr(value, "text", value))
+    return {name for name in Layout.model_fields if needs.get(name, True)}

@@ -6,12 +6,11 @@ Holds `FabricAnswer` and `plan_fabric`.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from syncwall.describe import Run
+from syncwall.answer.prediction import Prediction
 from syncwall.plan.fabric.effect import Effect, effects
-from syncwall.plan.fabric.money import NOTHING, Rates
 from syncwall.plan.fabric.options import options, proposed
 from syncwall.plan.fabric.question import KINDS, Kind, Wiring
-from syncwall.plan.fabric.sized import Sized
+from syncwall.plan.fabric.sized import NOTHING, Rates, Sized
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +29,10 @@ class FabricAnswer:
     """USD."""
     powers: Rates = NOTHING
     """W."""
-    run: Run | None = None
-    """The training run, on a non-blocking network."""
+    prediction: Prediction | None = None
+    """The training run on its cluster as it is."""
     free_s: float | None = None
-    """Its step there."""
+    """Its step on a non-blocking network."""
     effects: Mapping[Kind, Effect] = field(default_factory=dict)
 
     @property
@@ -47,18 +46,20 @@ def plan_fabric(  # noqa: PLR0913 - what a fabric is asked by
     gpus: int,
     *,
     kind: Kind | None = None,
-    run: Run | None = None,
+    prediction: Prediction | None = None,
     copper: tuple[str, ...] = (),
     prices: Rates = NOTHING,
     powers: Rates = NOTHING,
 ) -> FabricAnswer:
-    """Every kind of fabric for `gpus` GPUs, or only `kind`; with `run`, its step on each."""
+    """Every kind of fabric for `gpus` GPUs, or only `kind`; the step of a predicted run on each."""
     every = options(wiring, gpus)
     found = {one: every[one] for one in KINDS if kind in (None, one)}
     chosen = proposed(found)
     possible = [one for one in found.values() if one.possible]
     free_s: float | None = None
     seen: Mapping[Kind, Effect] = {}
-    if run is not None and possible:
-        run, free_s, seen = effects(run, possible)
-    return FabricAnswer(wiring, gpus, found, chosen, copper, prices, powers, run, free_s, seen)
+    if prediction is not None and possible:
+        free_s, seen = effects(prediction, possible)
+    return FabricAnswer(
+        wiring, gpus, found, chosen, copper, prices, powers, prediction, free_s, seen
+    )

@@ -8,9 +8,9 @@ neither the latency of more switches, nor hash collisions, nor the forwarding be
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from syncwall.answer.evaluation import evaluate
-from syncwall.answer.settled import settled
-from syncwall.describe import Cluster, Fabric, Run, Tier
+from syncwall.answer.prediction import Prediction
+from syncwall.describe import Fabric, Tier
+from syncwall.plan.fabric.pace import timed
 from syncwall.plan.fabric.question import Kind
 from syncwall.plan.fabric.sized import Sized
 
@@ -58,28 +58,20 @@ class Effect:
     """True if experts of different scale-up domains talk over a rail-only fabric: not priced."""
 
 
-def effects(run: Run, found: Iterable[Sized]) -> tuple[Run, float, Mapping[Kind, Effect]]:
-    """The run as settled on a non-blocking network, its step there, and on each fabric."""
-    run, _ = settled(run.model_copy(update={"cluster": _on(run.cluster, Fabric())}))
-    free_s = _step_s(run)
+def effects(prediction: Prediction, found: Iterable[Sized]) -> tuple[float, Mapping[Kind, Effect]]:
+    """The step of a predicted run on a non-blocking network, and on each fabric."""
+    run = prediction.run
+    free_s = _step_s(prediction, Fabric())
     seen: dict[Kind, Effect] = {}
     for one in found:
-        cluster = _on(run.cluster, fabric_of(one))
-        step_s = _step_s(run.model_copy(update={"cluster": cluster}))
+        step_s = _step_s(prediction, fabric_of(one))
         experts = int(run.layout.ep) * int(run.layout.etp)
         forwarded = one.kind == "rail-only" and experts > run.cluster.domain_gpus
         seen[one.kind] = Effect(step_s, step_s / free_s - 1.0, forwarded)
-    return run, free_s, seen
+    return free_s, seen
 
 
-def _on(cluster: Cluster, fabric: Fabric) -> Cluster:
-    """The same nodes on another fabric; whether its switches can add numbers stays."""
-    adds = {"in_network_reduction": cluster.fabric.in_network_reduction}
-    fabric = fabric.model_copy(update=adds)
-    fields = {name: getattr(cluster, name) for name in cluster.model_fields_set}
-    return Cluster.model_validate(fields | {"fabric": fabric, "built_nodes": None})
-
-
-def _step_s(run: Run) -> float:
-    _, time = evaluate(run.model, run.cluster, run.layout, run.seq, software=run.software)
-    return float(time.step_s)
+def _step_s(prediction: Prediction, fabric: Fabric) -> float:
+    """The step on another fabric; whether its switches can add numbers stays."""
+    adds = {"in_network_reduction": prediction.cluster.fabric.in_network_reduction}
+    return float(timed(prediction, fabric.model_copy(update=adds)).step_s)

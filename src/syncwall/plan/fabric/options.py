@@ -8,11 +8,9 @@ from dataclasses import replace
 from enum import StrEnum
 from typing import Any, Final
 
-from syncwall.plan.fabric.dragonfly import dragonfly
-from syncwall.plan.fabric.fat_tree import fat_tree
 from syncwall.plan.fabric.question import KINDS, Kind, Wiring
-from syncwall.plan.fabric.rails import rail_only, rail_optimised
 from syncwall.plan.fabric.sized import Sized
+from syncwall.plan.fabric.tree import dragonfly, fat_tree, rail_only, rail_optimised
 
 _MOST_PORTS: Final = 4096
 """Beyond any switch that is sold."""

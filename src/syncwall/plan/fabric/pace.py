@@ -1,65 +1,53 @@
 """A run on a fabric that is narrower or broken: its step against the healthy one.
 
-Holds `Timed` (a step with what it rests on), `timed`, `Clock`, `reaches`, `worn` (the fabric as
-the predictor sees it), `ratios_of` and `needs`, the distances that the run's traffic goes.
+Holds `timed`, `Clock`, `reaches`, `worn` (the fabric as the predictor sees it), `ratios_of` and
+`needs`, the distances that the run's traffic goes.
 """
 
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Final, Literal
 
 import numpy as np
 
-from syncwall.answer.evaluation import priced_step
+from syncwall.answer.prediction import Prediction
+from syncwall.answer.pricing import Timed
 from syncwall.cost.path import paths
-from syncwall.cost.prices import Prices
 from syncwall.describe import Cluster, Fabric, Run, Tier
 from syncwall.plan.fabric.broken import Broken, Left, left
 from syncwall.plan.fabric.wired import Wired
-from syncwall.timeline.ledger import Ledger
-from syncwall.work.block import Work
 
 Distance = Literal["scale-up", "leaf", "spine", "core"]
 DISTANCES: Final[tuple[Distance, ...]] = ("scale-up", "leaf", "spine", "core")
 
 
-@dataclass(frozen=True, slots=True)
-class Timed:
-    """A step of a settled run on one fabric."""
-
-    step_s: float
-    ledger: Ledger
-    work: Work
-    prices: Prices
-
-
-def timed(run: Run, fabric: Fabric | None = None) -> Timed:
-    """The step of a settled `run`, on its cluster's own fabric if no other is given."""
-    cluster = run.cluster
+def timed(prediction: Prediction, fabric: Fabric | None = None) -> Timed:
+    """The step of a predicted run, on its cluster's own fabric if no other is given."""
+    run, cluster = prediction.run, prediction.cluster
     if fabric is not None:
         cluster = cluster.model_copy(update={"fabric": fabric})
-    work, time, prices = priced_step(run.model, cluster, run.layout, run.seq, run.software)
-    return Timed(float(time.step_s), time.ledger.without_zeros(), work, prices)
+    found = prediction.pricing.step(run.model, run.layout, run.seq, cluster)
+    return replace(found, step_s=float(found.step_s), ledger=found.ledger.without_zeros())
 
 
 class Clock:
-    """Steps of one settled run on many fabrics; those that are equal to it are timed once."""
+    """Steps of one predicted run on many fabrics; those that are equal to it are timed once."""
 
-    def __init__(self, run: Run) -> None:
-        self.run = run
+    def __init__(self, prediction: Prediction) -> None:
+        self.prediction = prediction
         self._known: dict[tuple[tuple[float, float], ...], Timed] = {}
 
     def timed(self, fabric: Fabric) -> Timed:
         """The step on `fabric`."""
         ends = [tier.nodes or float("inf") for tier in fabric.tiers]
-        ratios = [_ratio_of(fabric, min(end, self.run.nodes)) for end in ends]
+        ratios = [_ratio_of(fabric, min(end, self.prediction.run.nodes)) for end in ends]
         key: list[tuple[float, float]] = []
         for end, ratio in zip(ends, ratios, strict=True):
             if key and key[-1][1] == ratio:
                 key.pop()
-            key.append((min(end, self.run.nodes), ratio))
+            key.append((min(end, self.prediction.run.nodes), ratio))
         known = tuple(key)
         if known not in self._known:
-            self._known[known] = timed(self.run, fabric)
+            self._known[known] = timed(self.prediction, fabric)
         return self._known[known]
 
 

@@ -6,17 +6,19 @@ all-reduce; trees move about as much. Of a group that spans leaves all traffic b
 as passing the spines, as the predictor prices it: a ring in the order of the leaves passes less.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from syncwall.answer.pricing import Timed
+from syncwall.cause import Cause
 from syncwall.cost.communication import merged_share
 from syncwall.cost.path import Path, paths
 from syncwall.describe import Run
-from syncwall.plan.fabric.pace import DISTANCES, Distance, Timed, needs
+from syncwall.plan.fabric.pace import DISTANCES, Distance, needs
 from syncwall.plan.fabric.wired import Wired
-from syncwall.work.block import EXPOSED, Block, Stage, Stream
-from syncwall.work.operations import Collective
+from syncwall.work.block import Stage
+from syncwall.work.operations import Axis, Collective
 
 AXES: Final = ("tp", "cp", "ep", "dp", "pp")
 _FAMILY: Final = {
@@ -24,11 +26,11 @@ _FAMILY: Final = {
     "expert-shard": "dp", "expert-replica": "dp",
 }  # fmt: skip
 _CAUSES: Final = {
-    "tp": (EXPOSED[Stream.TENSOR],),
-    "cp": (EXPOSED[Stream.CONTEXT],),
-    "ep": (EXPOSED[Stream.EXPERT],),
-    "dp": (EXPOSED[Stream.GATHER], EXPOSED[Stream.REDUCE]),
-    "pp": (EXPOSED[Stream.PIPELINE],),
+    "tp": (Cause.EXPOSED_TP,),
+    "cp": (Cause.EXPOSED_CP,),
+    "ep": (Cause.EXPOSED_EP,),
+    "dp": (Cause.EXPOSED_GATHER, Cause.EXPOSED_DP),
+    "pp": (Cause.EXPOSED_PP,),
 }
 
 
@@ -85,12 +87,12 @@ def sent(run: Run, wired: Wired, step: Timed) -> list[Sent]:
 
 
 def _stage(
-    stage: Stage, step: Timed, goes: dict[str, Distance], ways: dict[str, Path],
+    stage: Stage, step: Timed, goes: dict[str, Distance], ways: Mapping[Axis, Path],
     sizes: dict[str, int],
 ) -> Iterable[Sent]:  # fmt: skip
     found: dict[str, Sent] = {}
-    for times, what in _collectives(stage, float(step.work.microbatches)):
-        way = ways[what.axis]
+    for _, what, often in stage.collectives(step.work.microbatches):
+        way, times = ways[what.axis], float(often)
         near, far = ring_bytes(what, way)
         if near + far == 0:
             continue
@@ -103,19 +105,6 @@ def _stage(
             one.far_by_distance[distance] = before + far * times
         one.busy_s += float(step.prices.seconds(what)) * times
     return found.values()
-
-
-def _collectives(stage: Stage, microbatches: float) -> Iterator[tuple[float, Collective]]:
-    """Collectives of a rank in a step, with how often."""
-    passes: tuple[tuple[tuple[Block, ...], float], ...] = (
-        (stage.forward, microbatches), (stage.backward, microbatches - 1),
-        (stage.last_backward, 1.0), (stage.finish, 1.0),
-    )  # fmt: skip
-    for blocks, times in passes:
-        for block in blocks:
-            for operation in block:
-                if isinstance(operation.what, Collective):
-                    yield times * float(block.rounds), operation.what
 
 
 def ring_bytes(what: Collective, way: Path) -> tuple[float, float]:

@@ -1,18 +1,215 @@
 """The network that a reference run needs, over GPU counts.
 
-Holds `needed`.
+Holds `needed`. `Requirement`, `requirement` and `grown_case`: the network that one layout needs on
+so many GPUs. Rates are one way and advertised (what is printed on the adapter);
+`Requirement.reached` is the share of them that collectives reach.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
-from syncwall.describe import Cluster
-from syncwall.plan.grown import grown, single
-from syncwall.plan.network.requirement import Requirement, requirements
-from syncwall.plan.network.targets import Limits
+import numpy as np
+
+from syncwall.answer.pricing import Timed
+from syncwall.cause import Cause
+from syncwall.cost.communication import nic_reached
+from syncwall.describe import Cluster, Layout
+from syncwall.plan.batches import grown, replicas_at, single
+from syncwall.plan.network.busy import Plain, Traffic, heaviest, plain
+from syncwall.plan.network.targets import (
+    Answer,
+    Ideal,
+    Lever,
+    Limits,
+    Question,
+    Target,
+    met,
+    range_of,
+    solved,
+)
 from syncwall.plan.reference import Reference
-from syncwall.plan.wires import Case
+from syncwall.plan.searched import best_run, kept
+from syncwall.plan.wires import Case, Wires
 from syncwall.problems import InputError
+
+WASTED: Final = (Cause.BUBBLE, Cause.STRAGGLER, Cause.HOST)
+"""Causes of waiting that no network changes."""
+_LEAST_REACHED: Final = 0.3
+"""As in `cost.communication`: however many nodes, so much of the line rate is reached."""
+Rates = dict[Target, float | None]
+"""By target; None if nothing is enough, 0 if anything is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """What is needed on so many GPUs, and how the machine as it is compares."""
+
+    gpus: int
+    layout: Layout
+    cluster: Cluster
+    limits: Limits
+    step_s: float
+    """On the machine as it is."""
+    ideal: Ideal
+    """On a network with endless rate and no latency between domains."""
+    endless_step_s: float
+    """On a network with endless rate and today's latency."""
+    nic_bytes_per_s: Rates
+    """One NIC, with as many in a node as there are."""
+    scale_up_bytes_per_s: Rates
+    """One GPU inside its scale-up domain, NICs as they are."""
+    latency_factor: Rates
+    """Longest latency over today's, rates as they are; infinity if any will do."""
+    nics: dict[Target, int | None]
+    """Fewest NICs of today's rate in a node; None if none of the counts tried is enough."""
+    reached: float
+    """Share of the advertised NIC rate that collectives reach."""
+    traffic: Traffic | None
+    """What uses the network most; None if nothing crosses it."""
+    plain: Plain | None
+    """The plain arithmetic."""
+    wasted: dict[str, float]
+    """Shares of the ideal step that wait for what no network between nodes changes."""
+
+    @property
+    def efficiency(self) -> float:
+        """Ideal step over this step."""
+        return self.ideal.step_s / self.step_s
+
+    def node_bytes_per_s(self, target: Target) -> float | None:
+        """All NICs of a node together."""
+        rate, nics = self.nic_bytes_per_s[target], self.cluster.node.nics
+        return None if rate is None or nics is None else rate * nics.count
+
+    @property
+    def must_reach_bytes_per_s(self) -> float | None:
+        """What a node must really send at, or communication takes longer than computation."""
+        rate = self.node_bytes_per_s(Target.BUSY)
+        return None if rate is None else rate * self.reached
+
+    def gpu_bytes_per_s(self, target: Target) -> float | None:
+        """One GPU's share when all of a node send."""
+        node = self.node_bytes_per_s(target)
+        return None if node is None else node / self.cluster.gpus_per_node
+
+
+def grown_case(
+    case: Case, layout: Layout, gpus: int, *, strong: bool = False
+) -> tuple[Case, Layout]:
+    """`case` and its resolved `layout` on `gpus` GPUs: data parallelism grows.
+
+    Every replica keeps its batch; with `strong` all of them together do.
+    """
+    dp, batch = replicas_at(layout, case.cluster, gpus), int(layout.global_batch or 1)
+    if dp is None:
+        step = int(np.lcm(int(layout.model_ranks), case.cluster.gpus_per_node))
+        raise InputError.of(
+            f"--gpus {gpus}: replicas of {layout.model_ranks} GPUs on nodes of "
+            f"{case.cluster.gpus_per_node} do not fill {gpus:,}: write multiples of {step}"
+        )
+    if not strong:
+        batch = batch // int(layout.dp or 1) * dp
+    elif batch % dp:
+        raise InputError.of(
+            f"--gpus {gpus}: {batch:,} sequences cannot be dealt to {dp:,} replicas"
+        )
+    larger = case.using(gpus)
+    return larger, single(grown(layout, dp, batch))
+
+
+def requirement(case: Case, layout: Layout, limits: Limits) -> Requirement:
+    """What one resolved `layout` needs."""
+    found = solved(case, layout, list(_questions(case.cluster)), limits)
+    now = case.timed(layout)
+    traffic = heaviest(now, case.timed(layout, Wires(latency=0.0)))
+    ideal_wires, endless = _ideal_wires(case.cluster)
+    best = case.timed(layout, ideal_wires)
+    ideal = Ideal(float(best.step_s), float(best.waits_s))
+    return Requirement(
+        int(layout.gpus), layout, case.cluster, limits, float(now.step_s), ideal,
+        float(case.timed(layout, endless).step_s),
+        _rates(found, Lever.NIC, _rate(case.cluster, Lever.NIC)),
+        _rates(found, Lever.SCALE_UP, _rate(case.cluster, Lever.SCALE_UP)),
+        _latencies(found), dict(_nic_counts(case, layout, ideal, limits)), _reached(now, traffic),
+        traffic, plain(case, layout), _wasted(best),
+    )  # fmt: skip
+
+
+def _questions(cluster: Cluster) -> Iterator[Question]:
+    if cluster.node.nics is not None:
+        yield from (Question(Lever.NIC, target) for target in Target)
+        yield Question(Lever.LATENCY, Target.EFFICIENCY)
+        yield Question(Lever.LATENCY, Target.HIDDEN)
+    if cluster.scale_up is not None:
+        yield Question(Lever.SCALE_UP, Target.EFFICIENCY)
+        yield Question(Lever.SCALE_UP, Target.HIDDEN)
+
+
+def _ideal_wires(cluster: Cluster) -> tuple[Wires, Wires]:
+    """No cost at all between domains; and no cost but latency."""
+    most = range_of(Lever.NIC, cluster)[1] if cluster.node.nics else 1.0
+    return Wires(nic=most, latency=0.0), Wires(nic=most)
+
+
+def _rate(cluster: Cluster, lever: Lever) -> float:
+    """Today's rate, to which factors apply."""
+    holder = cluster.node.nics if lever is Lever.NIC else cluster.scale_up
+    return float(holder.rate_bytes_per_s) if holder else 0.0
+
+
+def _rates(found: dict[Question, Answer], lever: Lever, today: float) -> Rates:
+    return {
+        question.target: None if answer.factor is None else answer.factor * today
+        for question, answer in found.items()
+        if question.lever is lever
+    }
+
+
+def _latencies(found: dict[Question, Answer]) -> Rates:
+    """Longest latency over today's: one over the goodness that was solved for."""
+    return {
+        question.target: 0.0 if not known else (1.0 / answer.factor if answer.factor else np.inf)
+        for question, answer in found.items()
+        if question.lever is Lever.LATENCY
+        for known in [answer.factor is not None]
+    }
+
+
+def _nic_counts(
+    case: Case, layout: Layout, ideal: Ideal, limits: Limits
+) -> Iterator[tuple[Target, int | None]]:
+    """The fewest NICs of today's rate, of counts that share the GPUs of a node evenly."""
+    nics, gpus = case.cluster.node.nics, case.cluster.node.gpus
+    if nics is None:
+        return
+    counts = [k for k in range(1, gpus + 1) if gpus % k == 0] + [gpus * 2, gpus * 4, gpus * 8]
+    tried = [(count, _with_nics(case, count).timed(layout)) for count in counts]
+    for target in Target:
+        enough = [count for count, timed in tried if met(target, timed, ideal, limits)]
+        yield target, min(enough, default=None)
+
+
+def _with_nics(case: Case, count: int) -> Case:
+    cluster = case.cluster
+    assert cluster.node.nics is not None
+    nics = cluster.node.nics.model_copy(update={"count": count, "serves": None})
+    node = cluster.node.model_copy(update={"nics": nics})
+    return replace(case, cluster=cluster.model_copy(update={"node": node}))
+
+
+def _reached(timed: Timed, traffic: Traffic | None) -> float:
+    """Share of the NICs' advertised rate in the group that uses them most."""
+    fit = timed.prices.fit.network
+    lost = fit.nic_per_doubling * np.log2(traffic.domains) if traffic else 0.0
+    return max(_LEAST_REACHED, nic_reached(timed.cluster, fit) - float(lost))
+
+
+def _wasted(best: Timed) -> dict[str, float]:
+    step_s = float(best.step_s)
+    shares = {cause: float(best.ledger[cause]) / step_s for cause in WASTED}
+    return {"waits inside scale-up domains": float(best.waits_s) / step_s} | shares
+
 
 _TIMES: Final = (1, 8, 64)
 """Counts that are looked at if nobody states any, over the first."""
@@ -26,25 +223,42 @@ def needed(
     reached: float | None = None,
     strong: bool = False,
 ) -> list[Requirement]:
-    """One requirement for each of `counts`; 1, 8 and 64 times those of `start` if there are none.
+    """One requirement for each of `counts`; those of `start` if there are none.
 
-    `reached` is the share of the NICs' advertised rate that collectives reach.
+    Every GPU keeps its part of the batch; with `strong` all of them together do. A layout that
+    nobody stated is searched anew for each count. `reached` is the share of the NICs' advertised
+    rate that collectives reach.
     """
     run = start.run
     if run.cluster.node.nics is None:
         raise InputError.of(f"{run.cluster.name} has no NICs whose rate could be varied")
     cluster = run.cluster if reached is None else _reaching(run.cluster, reached)
-    layout = run.layout
+    case = replace(start.case, cluster=cluster)
+    found = []
+    for gpus in counts or _usual(start):
+        if start.layout_searched and gpus != run.gpus:
+            found.append(requirement(*_searched(case, run.layout, gpus, strong), limits))
+        else:
+            found.append(requirement(*grown_case(case, run.layout, gpus, strong=strong), limits))
+    return found
+
+
+def _searched(case: Case, layout: Layout, gpus: int, strong: bool) -> tuple[Case, Layout]:
+    """The best layout on `gpus` GPUs."""
+    batch, larger = int(layout.global_batch or 1), case.using(gpus)
     if not strong:
-        dp = int(layout.dp or 1)
-        layout = single(grown(layout, dp, start.replica_batch * dp))
-    case = Case(run.model, cluster, run.seq, run.software)
-    return requirements(case, layout, counts or _usual(start), limits, strong=strong)
+        batch = max(1, round(batch * gpus / int(layout.gpus)))
+    best = best_run(larger, larger.cluster, batch, kept(layout))
+    if best is None:
+        raise InputError.of(f"--gpus {gpus}: no layout fits for a batch of {batch:,} sequences")
+    return larger, best.layout
 
 
 def _usual(start: Reference) -> list[int]:
-    """From the fewest GPUs on that need a network."""
+    """The count of the run; if nobody stated it, larger ones that need a network."""
     cluster, first = start.run.cluster, start.run.gpus
+    if "gpus" not in start.assumed:
+        return [first]
     built = cluster.scale_up.gpus if cluster.scale_up else 1
     while first <= built:
         first *= 2

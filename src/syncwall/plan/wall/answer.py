@@ -1,21 +1,102 @@
 """The sync wall of one run.
 
-Holds `SyncWall`, `Side` (strong or weak), `side_of`, `Moved` and `sync_wall`.
+Holds `SyncWall`, `Side` (strong or weak), `side_of`, `Moved` and `sync_wall`. `LEVELS`, `Wall`,
+`walls`, `Peak`, `peak`, `Loss` and `losses`: where a curve falls, where it ends, and why.
 """
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
 
+from syncwall.cause import Cause
 from syncwall.describe import Layout
 from syncwall.plan.wall.curve import Base, Curve
 from syncwall.plan.wall.moves import Change, Setup, Setups, changes
 from syncwall.plan.wall.rungs import Scaling
-from syncwall.plan.wall.walls import Cause, Peak, Wall, causes, main_cause, peak, walls
 from syncwall.problems import InputError
-from syncwall.work.memory import step_memory
+from syncwall.work.memory import usable_bytes
+
+LEVELS: Final = (0.9, 0.8, 0.5)
+"""Efficiencies whose loss is reported."""
+MOST: Final = 0.5
+"""A cause is named if it explains at least this share of what was lost."""
+Why = Literal["slower", "batch", "range"]
+
+
+@dataclass(frozen=True, slots=True)
+class Wall:
+    """Where efficiency falls under a level for good."""
+
+    level: float
+    holds_to: int | None
+    """Most GPUs that still reach it; None if no count does."""
+    falls_at: int | None
+    """The next count that was looked at; None if it never falls."""
+
+
+@dataclass(frozen=True, slots=True)
+class Peak:
+    """Where all GPUs together are fastest."""
+
+    gpus: int
+    tokens_per_s: float
+    why: Why
+    """More GPUs would be slower; or the batch has no more sequences; or no more were asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """A line of the ledger and its part in what was lost."""
+
+    cause: Cause
+    share: float
+    """Of the GPU time that a token costs more than at the base; shares add up to 1, those of what
+    became cheaper are negative."""
+
+
+def walls(curve: Curve, base: Base) -> list[Wall]:
+    """The wall of each level, highest level first."""
+    return [_wall(curve, base, level) for level in LEVELS]
+
+
+def _wall(curve: Curve, base: Base, level: float) -> Wall:
+    reaching = np.flatnonzero(curve.efficiency(base) >= level * (1 - 1e-12))
+    if not len(reaching):
+        return Wall(level, None, int(curve.gpus[0]))
+    last = int(reaching[-1])
+    falls = int(curve.gpus[last + 1]) if last + 1 < len(curve.gpus) else None
+    return Wall(level, int(curve.gpus[last]), falls)
+
+
+def peak(curve: Curve, scaling: Scaling, most: int) -> Peak:
+    """The count with the most tokens a second; `most` GPUs were asked for."""
+    speed = curve.tokens_per_s
+    best = int(np.argmax(speed))
+    why: Why = "slower"
+    if best + 1 == len(speed):
+        layout: Any = curve.layout
+        used_up = int(layout.global_batch[best] * curve.gpus[best] // layout.dp[best]) <= most
+        why = "batch" if used_up and scaling is Scaling.STRONG else "range"
+    return Peak(int(curve.gpus[best]), float(speed[best]), why)
+
+
+def losses(curve: Curve, index: int, first: int = 0) -> list[Loss]:
+    """What a token costs more at count `index` than at count `first`, the largest first."""
+    before, after = curve.gpu_s_per_token(first), curve.gpu_s_per_token(index)
+    lost = {cause: after.get(cause, 0.0) - before.get(cause, 0.0) for cause in before | after}
+    whole = sum(lost.values())
+    if whole <= 0:
+        return []
+    found = [Loss(cause, seconds / whole) for cause, seconds in lost.items() if seconds]
+    return sorted(found, key=lambda loss: -loss.share)
+
+
+def main_cause(found: list[Loss]) -> Cause | None:
+    """The one that explains most of it; None if none does."""
+    return found[0].cause if found and found[0].share >= MOST else None
+
 
 EXPLAINED: Final = 0.8
 """The level whose wall is explained."""
@@ -30,7 +111,7 @@ class Side:
     base: Base
     walls: list[Wall]
     peak: Peak
-    causes: list[Cause]
+    losses: list[Loss]
     """What the GPU time of a token is lost to at `causes_at` GPUs."""
     causes_at: int
 
@@ -42,7 +123,7 @@ class Side:
     @property
     def main_cause(self) -> Cause | None:
         """What explains most of the loss; None if nothing alone does."""
-        return main_cause(self.causes)
+        return main_cause(self.losses)
 
 
 @dataclass(frozen=True)
@@ -100,12 +181,17 @@ def side_of(setup: Setup, scaling: Scaling, least: int | None = None) -> Side | 
         return None
     if least is not None and (found.gpus >= least).any():
         found = found.only(found.gpus >= least)
-    base = found.base
+    first = 0
+    if setup.chosen is not None and least is None:
+        first = int(np.argmax(found.tokens_per_s / found.gpus))  # few GPUs may have to recompute
+    base = found.base_at(first)
     all_walls = walls(found, base)
     falls = next((w.falls_at for w in all_walls if w.level == EXPLAINED), None)
     index = int(np.searchsorted(found.gpus, falls)) if falls else len(found.gpus) - 1
     top = peak(found, scaling, setup.most)
-    return Side(scaling, found, base, all_walls, top, causes(found, index), int(found.gpus[index]))
+    return Side(
+        scaling, found, base, all_walls, top, losses(found, index, first), int(found.gpus[index])
+    )
 
 
 def _moved(change: Change, setups: Setups, sides: dict[Scaling, Side]) -> Moved:
@@ -121,13 +207,9 @@ def _moved(change: Change, setups: Setups, sides: dict[Scaling, Side]) -> Moved:
 
 def does_not_fit(setup: Setup, ways: Iterable[Scaling] = tuple(Scaling)) -> str:
     """Why there is no curve at all, with the least memory that any count needs."""
-    have = setup.case.cluster.device.memory.size_bytes
+    have = usable_bytes(setup.case.cluster.device)
     layouts = [setup.rungs(scaling) for scaling in ways]
-    needed: list[Any] = [
-        np.min(step_memory(setup.case.model, one, setup.case.seq).total)
-        for one in layouts
-        if one is not None
-    ]
+    needed: list[Any] = [np.min(setup.case.memory(one)) for one in layouts if one is not None]
     if not needed:
         return (
             f"no number of GPUs up to {setup.most:,} can share the batch in this layout: write "

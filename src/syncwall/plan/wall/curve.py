@@ -9,15 +9,15 @@ from typing import Any
 
 import numpy as np
 
+from syncwall.cause import Cause
 from syncwall.describe import Layout
 from syncwall.plan.wall.rungs import picked
 from syncwall.plan.wires import AS_IT_IS, Case, Wires
-from syncwall.work.memory import step_memory
 
 
 @dataclass(frozen=True, slots=True)
 class Base:
-    """The count that efficiency is relative to: the smallest on which the run fits."""
+    """The count that efficiency is relative to."""
 
     gpus: int
     tokens_per_s_per_gpu: float
@@ -35,7 +35,7 @@ class Curve:
     """Of one step."""
     memory_bytes: Any
     """On the fullest GPU."""
-    ledger: dict[str, Any]
+    ledger: dict[Cause, Any]
     """Seconds by cause."""
 
     @property
@@ -46,13 +46,17 @@ class Curve:
     @property
     def base(self) -> Base:
         """The first count."""
-        return Base(int(self.gpus[0]), float(self.tokens_per_s[0] / self.gpus[0]))
+        return self.base_at(0)
+
+    def base_at(self, index: int) -> Base:
+        """The count that efficiency may be measured against."""
+        return Base(int(self.gpus[index]), float(self.tokens_per_s[index] / self.gpus[index]))
 
     def efficiency(self, base: Base) -> Any:
         """Speed of a GPU over that at `base`."""
         return self.tokens_per_s / self.gpus / base.tokens_per_s_per_gpu
 
-    def gpu_s_per_token(self, index: int) -> dict[str, float]:
+    def gpu_s_per_token(self, index: int) -> dict[Cause, float]:
         """What one token costs at a count, by cause, in seconds of one GPU."""
         each = float(self.gpus[index] / self.tokens[index])
         return {cause: float(seconds[index]) * each for cause, seconds in self.ledger.items()}
@@ -71,12 +75,12 @@ def curve(case: Case, layout: Layout, wires: Wires = AS_IT_IS) -> Curve:
     gpus = np.asarray(layout.gpus)
     count = len(gpus)
     step_s, tokens, memory = np.empty(count), np.empty(count), np.empty(count)
-    ledger: dict[str, Any] = {}
+    ledger: dict[Cause, Any] = {}
     for machine, where in _alike(case, gpus):
         part = picked(layout, where)
         timed = machine.timed(part, wires)
         step_s[where], tokens[where] = timed.step_s, timed.work.tokens
-        memory[where] = step_memory(case.model, part, case.seq).total
+        memory[where] = case.memory(part)
         for cause, seconds in timed.ledger.items():
             ledger.setdefault(cause, np.zeros(count))[where] = seconds
     found = Curve(layout, gpus, step_s, tokens, memory, ledger)

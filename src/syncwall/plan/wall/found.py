@@ -5,20 +5,18 @@ Holds `wall_of` and `setup_of`.
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
 from syncwall.describe import Cluster, Layout
 from syncwall.plan.reference import Reference
-from syncwall.plan.searched import SWITCHES, best_layouts, best_run
+from syncwall.plan.searched import best_layouts, best_run, kept
 from syncwall.plan.wall.answer import Side, SyncWall, sync_wall
 from syncwall.plan.wall.moves import Setup
 from syncwall.plan.wall.rungs import Scaling
-from syncwall.plan.wires import Case, with_gpus
+from syncwall.plan.wires import Case
 
-_KEPT: Final = (*SWITCHES, "precision", "gradient_dtype", "bucket_bytes", "fused_loss")
-"""Fields of a layout that a search for another one leaves as they are."""
 _BESIDE: Final = 0.9
 """Of the progress: searches take most of the time."""
 
@@ -35,16 +33,15 @@ def wall_of(  # noqa: PLR0913 - what may be asked of a wall
 ) -> SyncWall:
     """The wall of `start` on up to `most` GPUs.
 
-    With `best_layout` every count has the best layout for it, found by search at doubling counts;
-    else that of `start` grows by data parallelism. Without `searching`, no better layout is looked
-    for, which takes a fraction of the time.
+    With `best_layout`, or if that of `start` was searched, every count has the best layout for it,
+    found by search at doubling counts; else that of `start` grows by data parallelism. Without
+    `searching`, no other layout is looked for, which takes a fraction of the time.
     """
-    run = start.run
-    case = Case(run.model, run.cluster, run.seq, run.software)
+    run, case = start.run, start.case
     batch = int(run.layout.global_batch or 1)
     each = replica_batch or start.replica_batch
     chosen = None
-    if best_layout:
+    if best_layout or (start.layout_searched and searching):
         chosen = _chosen(case, run.layout, batch, each, _most(run.cluster, most), progress)
     setup = replace(setup_of(start, most, each), chosen=chosen)
 
@@ -54,7 +51,7 @@ def wall_of(  # noqa: PLR0913 - what may be asked of a wall
         gpus = _doubled(case.cluster, side.causes_at)
         strong = side.scaling is Scaling.STRONG
         sequences = batch if strong else _weak_batch(run.layout, each, gpus)
-        found = best_run(case, with_gpus(case.cluster, gpus), sequences, _kept(run.layout))
+        found = best_run(case, case.cluster.with_gpus(gpus), sequences, kept(run.layout))
         return found.layout if found else None
 
     return sync_wall(setup, better, least=least, progress=progress)
@@ -63,10 +60,9 @@ def wall_of(  # noqa: PLR0913 - what may be asked of a wall
 def setup_of(start: Reference, most: int, replica_batch: int | None = None) -> Setup:
     """`start` as something that grows by data parallelism, on up to `most` GPUs."""
     run = start.run
-    case = Case(run.model, run.cluster, run.seq, run.software)
     each = replica_batch or start.replica_batch
     return Setup(
-        case, run.layout, int(run.layout.global_batch or 1), each, _most(run.cluster, most)
+        start.case, run.layout, int(run.layout.global_batch or 1), each, _most(run.cluster, most)
     )
 
 
@@ -76,17 +72,13 @@ def _chosen(
     def told(part: float) -> Callable[[float], None]:
         return lambda share: progress(_BESIDE * (part + share / 2.0))
 
-    kept = _kept(layout)
+    pinned = kept(layout)
     return {
-        Scaling.STRONG: best_layouts(case, lambda gpus: batch, most, kept, told(0.0)),
+        Scaling.STRONG: best_layouts(case, lambda gpus: batch, most, pinned, told(0.0)),
         Scaling.WEAK: best_layouts(
-            case, lambda gpus: _weak_batch(layout, each, gpus), most, kept, told(0.5)
+            case, lambda gpus: _weak_batch(layout, each, gpus), most, pinned, told(0.5)
         ),
     }
-
-
-def _kept(layout: Layout) -> dict[str, Any]:
-    return {name: getattr(layout, name) for name in _KEPT}
 
 
 def _weak_batch(layout: Layout, each: int, gpus: int) -> int:

@@ -10,14 +10,13 @@ from typing import Final
 
 import numpy as np
 
-from syncwall.answer.open_fields import MEMORY_DOUBT
 from syncwall.describe import Cluster, Layout
 from syncwall.describe.layout import Shard
-from syncwall.plan.grown import grown, single
+from syncwall.plan.batches import grown, single
 from syncwall.plan.wall.curve import Curve, curve
 from syncwall.plan.wall.rungs import Scaling, picked, stacked, strong_rungs, weak_rungs
 from syncwall.plan.wires import AS_IT_IS, Case, Wires
-from syncwall.work.memory import step_memory
+from syncwall.work.memory import fits
 
 OUTER_EVERY: Final = 500
 """Steps between meetings of replicas in DiLoCo (Douillard et al. 2023, arXiv 2311.08105)."""
@@ -65,19 +64,13 @@ class Setup:
         return weak_rungs(self.layout, cluster, self.replica_batch, self.most)
 
     def curve(self, scaling: Scaling) -> Curve | None:
-        """Speed over all counts on which the run fits; None if there is none.
-
-        If it fits nowhere, those count on which the memory model may just be wrong.
-        """
+        """Speed over all counts on which the run fits; None if there is none."""
         layouts = self.rungs(scaling)
         if layouts is None:
             return None
-        used = step_memory(self.case.model, layouts, self.case.seq).total
-        used = np.broadcast_to(used, np.shape(layouts.gpus))
-        have = self.case.cluster.device.memory.size_bytes
-        fits = used <= have
-        fits = fits if fits.any() else used <= have * MEMORY_DOUBT
-        return curve(self.case, picked(layouts, fits), self.wires) if fits.any() else None
+        used = np.broadcast_to(self.case.memory(layouts), np.shape(layouts.gpus))
+        enough = np.asarray(fits(used, self.case.cluster.device))
+        return curve(self.case, picked(layouts, enough), self.wires) if enough.any() else None
 
 
 Setups = dict[Scaling, Setup]
@@ -159,13 +152,11 @@ def _diloco(setup: Setup) -> Layout | None:
     seldom = layout.model_copy(update={"outer_every": OUTER_EVERY})
     if layout.shard == Shard.DDP:
         return seldom
-    have = setup.case.cluster.device.memory.size_bytes
     for power in range(16):
         degree = int(layout.cp) * 2**power
         island = seldom.model_copy(update={"dp": 2 ** (power + 1), "shard_degree": degree})
         batch = 2 ** (power + 1) * setup.replica_batch
-        used = step_memory(setup.case.model, island.model_copy(update={"global_batch": batch}),
-                           setup.case.seq)  # fmt: skip
-        if float(used.total) <= have:
+        used = setup.case.memory(island.model_copy(update={"global_batch": batch}))
+        if fits(used, setup.case.cluster.device):
             return island
     return None

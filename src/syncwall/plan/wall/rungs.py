@@ -10,8 +10,9 @@ from typing import Any, Final
 
 import numpy as np
 
+from syncwall.answer.levers import divisors
 from syncwall.describe import Cluster, Layout
-from syncwall.plan.grown import grown, is_whole, single
+from syncwall.plan.batches import grown, is_whole, single
 
 PER_OCTAVE: Final = 16
 """Counts between one and its double, where the batch does not forbid them."""
@@ -29,7 +30,7 @@ class Scaling(StrEnum):
 def strong_rungs(layout: Layout, cluster: Cluster, batch: int, most: int) -> Layout | None:
     """`layout` on every count up to `most` GPUs over which `batch` sequences can be spread."""
     largest = most // int(layout.model_ranks)
-    dealt = [dp for dp in _divisors(batch) if dp <= largest and is_whole(layout, cluster, dp)]
+    dealt = [dp for dp in divisors(batch) if dp <= largest and is_whole(layout, cluster, dp)]
     return grown(layout, np.array(dealt), np.full(len(dealt), batch)) if dealt else None
 
 
@@ -76,8 +77,3 @@ def _spread(most: int) -> Iterator[int]:
     octaves = np.log2(max(most, 1))
     powers = 2.0 ** (np.arange(int(octaves * PER_OCTAVE) + PER_OCTAVE) / PER_OCTAVE)
     return (int(k) for k in sorted(set(np.round(powers))) if k <= most)
-
-
-def _divisors(number: int) -> list[int]:
-    small = [n for n in range(1, int(number**0.5) + 1) if number % n == 0]
-    return sorted({*small, *(number // n for n in small)})

@@ -43,7 +43,7 @@ def answered(stated: Stated, progress: Callable[[float], None] = lambda share: N
     """The answers to `stated`; no layout is searched for, so that it takes about a second."""
     prediction = predict(stated.run)
     proposals = improvements(prediction, _PROPOSALS)
-    start = Reference(prediction.run)
+    start = Reference(prediction)
     wall, no_wall = _wall(start)
     if stated.job is None:
         return Answered(stated, prediction, proposals, start, wall, no_wall)

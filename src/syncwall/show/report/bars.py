@@ -3,9 +3,10 @@
 Holds `Bar`, `bar_chart`, `Stack` and `stack_chart`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from syncwall.cause import Cause
 from syncwall.show.report.axes import Axis, Unit, unit_for
 from syncwall.show.report.frame import Entry, colour, legend, value_axis, whisker
 from syncwall.show.report.svg import FONT, SMALL_FONT, WIDTH, Drawing, shortened, text_width
@@ -14,6 +15,7 @@ from syncwall.units import Dimension
 _WIDEST_LABEL = 220.0
 _BELOW = 42.0
 """Room for the axis."""
+Parts = Mapping[Cause, float] | Mapping[str, float]
 
 
 @dataclass(frozen=True)
@@ -88,8 +90,8 @@ class Stack:
     """Parts of a whole, measured and perhaps predicted."""
 
     label: str
-    measured: dict[str, float]
-    predicted: dict[str, float] | None = None
+    measured: Parts
+    predicted: Parts | None = None
 
 
 def stack_chart(

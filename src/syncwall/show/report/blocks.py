@@ -1,7 +1,7 @@
 """What an article is made of, before anybody decides how it is written.
 
 Holds `Article`, and its blocks: `Heading`, `Paragraph`, `Bullets`, `Table`, `Figure`, `Code` and
-`Notes`.
+`Notes`; `table` and `sentence` make parts of them.
 All text is plain text; whoever writes it out escapes it.
 """
 
@@ -80,3 +80,8 @@ class Article:
 def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, words: int = 1) -> list[Block]:
     """A table of `rows`, or nothing if there are none."""
     return [Table(tuple(head), tuple(map(tuple, rows)), words)] if rows else []
+
+
+def sentence(text: str) -> str:
+    """`text` with a capital letter and a full stop."""
+    return f"{text[:1].upper()}{text[1:]}{'' if text.endswith('.') else '.'}"

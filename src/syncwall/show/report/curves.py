@@ -1,15 +1,20 @@
 """Charts with two axes of values: rates over sizes, and predicted against measured times.
 
-Holds `Series`, `size_chart`, `Point` and `error_chart`.
+Holds `Series`, `size_chart`, `Point` and `error_chart`. `span_histogram` and `span_unit`: how
+values are spread: a histogram with P10, P50 and P90. `rate_matrix` and `WIDEST`: rates between
+ranks as a matrix of shaded cells.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
-from syncwall.show.measurement import duration, rate
-from syncwall.show.report.axes import Axis, binary_ticks, size_text, unit_for
+import numpy as np
+
+from syncwall.show.numbers import duration, rate, span
+from syncwall.show.report.axes import Axis, Unit, binary_ticks, size_text, unit_for
 from syncwall.show.report.frame import Entry, colour, legend, plot_axes
-from syncwall.show.report.svg import WIDTH, Drawing
+from syncwall.show.report.svg import WIDTH, Drawing, shortened
 from syncwall.units import Dimension
 
 _LEFT, _RIGHT, _BELOW = 62.0, WIDTH - 16, 46.0
@@ -103,3 +108,82 @@ def _band(drawing: Drawing, x_axis: Axis, y_axis: Axis, band: float) -> None:
     drawing.line((x_axis.start, y_axis.start), (x_axis.end, y_axis.end), "equal")
     room = " ± " + f"{band:.0%}"
     drawing.text(x_axis.end - 6, y_axis.start - 8, f"line: equal; band:{room}", "small", "end")
+
+
+_HEIGHT, _ABOVE, _UNDER, _FROM, _TO = 150.0, 20.0, 44.0, 12.0, WIDTH - 12
+_BINS: Final = 36
+_UNITS: Final = ((2 * 86400.0, Unit("days", 86400.0)), (7200.0, Unit("h", 3600.0)),
+                 (120.0, Unit("min", 60.0)), (0.0, Unit("s")))  # fmt: skip
+
+
+def span_histogram(
+    seconds: Sequence[float], marks: Sequence[tuple[str, float]], name: str
+) -> Drawing | None:
+    """How often each length comes, with `marks` at P10, P50 and P90; None if all are the same."""
+    values = np.asarray([value for value in seconds if np.isfinite(value)], float)
+    if len(values) < 2 or values.max() - values.min() < 1e-9 * values.max():
+        return None
+    counts, edges = np.histogram(values, _BINS)
+    axis = Axis(float(edges[0]), float(edges[-1]), _FROM, _TO)
+    unit = span_unit(float(edges[-1]))
+    said = ", ".join(f"{mark} {span(at)}" for mark, at in marks)
+    drawing = Drawing(f"{name} of {len(values):,} simulated jobs: {said}")
+    bottom = _ABOVE + _HEIGHT
+    for value in axis.ticks(unit):
+        x = axis.at(value)
+        drawing.line((x, bottom), (x, bottom + 4), "axis")
+        drawing.text(x, bottom + 17, unit.text(value), anchor="middle")
+    for count, low, high in zip(counts, edges[:-1], edges[1:], strict=True):
+        tall = _HEIGHT * 0.92 * float(count) / float(counts.max())
+        left, right = axis.at(float(low)), axis.at(float(high))
+        note = f"{span(float(low))} to {span(float(high))}: {count / len(values):.1%} of the jobs"
+        drawing.rect(left, bottom - tall, right - left - 0.8, tall, "f0", note)
+    drawing.line((_FROM, bottom), (_TO, bottom), "axis")
+    for (mark, at), anchor in zip(marks, ("end", "middle", "start"), strict=True):
+        if np.isfinite(at):
+            x = axis.at(at)
+            drawing.line((x, _ABOVE - 4), (x, bottom), "equal")
+            drawing.text(x, _ABOVE - 8, mark, "small strong", anchor)
+    drawing.text((_FROM + _TO) / 2, bottom + 36, f"{name}, {unit.name}", anchor="middle")
+    drawing.height = bottom + _UNDER
+    return drawing
+
+
+def span_unit(most_s: float) -> Unit:
+    """The unit in which times up to `most_s` are written."""
+    return next(unit for least, unit in _UNITS if most_s >= least)
+
+
+WIDEST = 32
+"""Ranks of which the whole matrix is drawn."""
+_WITH_TEXT = 9
+_BESIDE, _HEAD = 78.0, 44.0
+
+
+def rate_matrix(names: Sequence[str], rates: Mapping[tuple[int, int], float]) -> Drawing:
+    """From the rank of a row to that of a column; the stronger the colour, the faster."""
+    count = max(len(names), 1)
+    side = min(46.0, (WIDTH - _BESIDE - 6) / count)
+    most = max(rates.values(), default=0.0)
+    unit = unit_for(Dimension.BYTES_PER_S, most)
+    drawing = Drawing(f"rates between {count} ranks in {unit.name}", _HEAD + side * count + 8)
+    drawing.text(_BESIDE, 12, f"{unit.name}, from the rank on the left to the one above")
+    for number, name in enumerate(names):
+        middle = side * (number + 0.5)
+        drawing.text(_BESIDE - 6, _HEAD + middle + 4, shortened(name, _BESIDE - 10), "small", "end")
+        drawing.text(_BESIDE + middle, _HEAD - 6, str(number), "small", "middle")
+    for (source, target), value in rates.items():
+        x, y = _BESIDE + side * target, _HEAD + side * source
+        share = value / most if most else 0.0
+        note = f"{names[source]} to {names[target]}: {rate(value)}"
+        drawing.rect(x + 1, y + 1, side - 2, side - 2, "panel")
+        drawing.rect(x + 1, y + 1, side - 2, side - 2, f"f0 shade{_shade(share)}", note)
+        if count <= _WITH_TEXT:
+            kind = "small inside" if _shade(share) > 6 else "small strong"
+            drawing.text(x + side / 2, y + side / 2 + 4, f"{value / unit.size:.3g}", kind, "middle")
+    return drawing
+
+
+def _shade(share: float) -> int:
+    """From 0 to 10."""
+    return round(10 * min(max(share, 0.0), 1.0))

@@ -3,28 +3,29 @@
 Holds `job_blocks`.
 """
 
+from syncwall.cause import CauseKind
 from syncwall.job.changes import Change
 from syncwall.job.completion import Completion
-from syncwall.show.job import saves, stops, switched_off, value_text, verdict, worth
+from syncwall.show.job import change_cells, saves, stops, switched_off, value_text, verdict, worth
+from syncwall.show.numbers import energy, money, span
 from syncwall.show.report.answered import Answered
 from syncwall.show.report.bars import Bar, Names, bar_chart
-from syncwall.show.report.blocks import Block, Bullets, Figure, Heading, Paragraph, table
+from syncwall.show.report.blocks import Block, Bullets, Figure, Heading, Paragraph, sentence, table
+from syncwall.show.report.curves import span_histogram, span_unit
 from syncwall.show.report.frame import Entry
-from syncwall.show.report.histogram import span_histogram, span_unit
 from syncwall.show.report.run import run_blocks
 from syncwall.show.report.svg import Drawing
-from syncwall.show.spans import energy, money, span
 from syncwall.units import Dimension
 
 
 def job_blocks(answered: Answered, completion: Completion, level: int) -> list[Block]:
     """What there is to say of the job, then of its step."""
     return [
-        Paragraph(_sentence(verdict(completion)), is_lead=True),
+        Paragraph(sentence(verdict(completion)), is_lead=True),
         *_bounds(completion),
         *_pictures(completion),
         Heading(level, "Interruptions and checkpoints"),
-        Bullets((_sentence(stops(completion)), _sentence(saves(completion)))),
+        Bullets((sentence(stops(completion)), sentence(saves(completion)))),
         *_intervals(completion),
         Heading(level, "What to change about the job"),
         *_changes(answered.changes),
@@ -83,7 +84,7 @@ def _ledger(completion: Completion) -> Drawing:
     whole = completion.mean_s
     causes = sorted(completion.ledger.items(), key=lambda pair: -float(pair[1]))
     bars = [
-        Bar(cause, float(s), kind="f0" if cause == "useful" else "f1")
+        Bar(cause, float(s), kind="f1" if cause.kind is CauseKind.LOST else "f0")
         for cause, s in causes
         if float(s) >= 1.0
     ]
@@ -106,12 +107,7 @@ def _changes(changes: list[Change]) -> list[Block]:
     useful = [change for change in changes if worth(change)]
     if not useful:
         return [Paragraph("No single change of the job helps.")]
-    rows = []
-    for change in useful:
-        gained = f"−{span(change.gained_s)}" if change.gained_s < float("inf") else "finishes"
-        usd = change.saved_usd
-        saved = "" if usd is None else f"{'−' if usd >= 0 else '+'}{money(abs(usd))}"
-        rows.append((change.what, gained, saved, f"{change.completion.effective:.1%}"))
+    rows = [(c.what, *change_cells(c), f"{c.completion.effective:.1%}") for c in useful]
     said = "Single changes, each played through with the same failures:"
     return [Paragraph(said), *table(("change", "length", "cost", "useful"), rows)]
 
@@ -119,7 +115,3 @@ def _changes(changes: list[Change]) -> list[Block]:
 def _inputs(completion: Completion) -> list[Block]:
     rows = [(i.name, i.trust, i.source or "", value_text(i)) for i in completion.inputs]
     return table(("input", "trust", "source", "value"), rows, words=3)
-
-
-def _sentence(text: str) -> str:
-    return f"{text[:1].upper()}{text[1:]}."

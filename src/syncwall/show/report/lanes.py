@@ -18,12 +18,6 @@ from syncwall.units import Dimension
 
 _LEFT, _RIGHT, _LANE, _BELOW = 66.0, WIDTH - 6, 26.0, 42.0
 _CELLS: Final = int(_RIGHT - _LEFT) * 2
-_KINDS: Final = {
-    "GEMM": "f0", "attention": "f6", "elementwise": "f2", "head": "f3", "recompute": "f7",
-    "optimizer": "f5",
-}  # fmt: skip
-_TALKS: Final = "f1"
-_OTHER: Final = "f4"
 _LAYERS: Final = 4
 """Times that an operation is repeated if it belongs to a layer."""
 
@@ -60,7 +54,7 @@ def layer_lanes(intervals: Sequence[Interval], window: Window) -> Drawing:
             start = axis.at(one.start_s - window.start_s)
             wide = axis.at(one.end_s - window.start_s) - start
             y = top + row * _LANE
-            drawing.rect(start, y + 3, max(wide - 0.6, 0.4), _LANE - 6, _kind(one), one.name)
+            drawing.rect(start, y + 3, max(wide - 0.6, 0.4), _LANE - 6, one.cause.colour, one.name)
             if text_width(one.name, SMALL_FONT) < wide - 4:
                 words = (start + wide / 2, y + _LANE / 2 + 4, one.name, "small inside", "middle")
                 drawing.text(*words)
@@ -108,17 +102,9 @@ def _frame(
 
 
 def _entries(intervals: Sequence[Interval]) -> list[Entry]:
-    names = {_kind(one): one.cause for one in intervals if not _talks(one)}
-    talks = {_TALKS: "communication"} if any(map(_talks, intervals)) else {}
-    return [Entry(name, kind) for kind, name in {**names, **talks}.items()]
-
-
-def _kind(one: Interval) -> str:
-    return _TALKS if _talks(one) else _KINDS.get(one.cause, _OTHER)
-
-
-def _talks(one: Interval) -> bool:
-    return str(one.stream) != "compute"
+    causes = sorted({one.cause for one in intervals}, key=lambda cause: cause.order)
+    names = {"communication" if one.is_exposed else str(one): one.colour for one in causes}
+    return [Entry(name, kind) for name, kind in names.items()]
 
 
 def _cells(lane: Sequence[Interval], axis: Axis) -> list[tuple[float, float, str]]:
@@ -129,7 +115,7 @@ def _cells(lane: Sequence[Interval], axis: Axis) -> list[tuple[float, float, str
         first, last = int(one.start_s / wide), min(int(one.end_s / wide), _CELLS - 1)
         for cell in range(first, last + 1):
             shared = min(one.end_s, (cell + 1) * wide) - max(one.start_s, cell * wide)
-            busy[cell][_kind(one)] += max(shared, 0.0) / wide
+            busy[cell][one.cause.colour] += max(shared, 0.0) / wide
     boxes, at = [], 0
     for kind, alike in groupby(map(_shade, busy)):
         count = len(list(alike))

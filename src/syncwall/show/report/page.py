@@ -1,12 +1,17 @@
-"""An article as one HTML file that needs nothing else.
+"""An article as one HTML file that needs nothing else, or as Markdown with its pictures beside it.
 
-Holds `page`. Text is escaped; notes are Markdown whose own HTML and pictures are not taken over.
+Holds `page` with `notes_html`, `markdown` with `Written`, and `filled` (a template without gaps).
+Text is escaped; notes are Markdown whose own HTML and pictures are not taken over. Pictures beside
+Markdown are files rather than inline SVG: they show in mkdocs, on GitHub and in an editor alike.
 """
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from html import escape
 from importlib.resources import files
 from itertools import groupby
+from typing import Final
 
 from syncwall import __version__
 from syncwall.show.report.blocks import (
@@ -21,7 +26,13 @@ from syncwall.show.report.blocks import (
     Table,
 )
 from syncwall.show.report.svg import style
-from syncwall.show.template import filled
+
+
+def filled(template: str, parts: Mapping[str, str]) -> str:
+    """`template` with every `@@name@@` replaced; what is put in is not looked at again."""
+    head, *rest = template.split("@@")  # text, name, text, name, ..., text
+    names, texts = rest[::2], rest[1::2]
+    return head + "".join(parts[name] + text for name, text in zip(names, texts, strict=True))
 
 
 def page(article: Article) -> str:
@@ -93,3 +104,72 @@ def notes_html(markdown: str) -> str:
         if token.type.startswith("heading_"):
             token.tag = f"h{min(int(token.tag[1:]) + 2, 6)}"
     return str(reader.renderer.render(tokens, reader.options, {}))
+
+
+_SPECIAL: Final = re.compile(r"([\\`*_{}\[\]|~!#])")
+_HTML: Final = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
+
+
+@dataclass(frozen=True)
+class Written:
+    """A text and the files it refers to, by name."""
+
+    text: str
+    pictures: dict[str, str]
+
+
+def markdown(article: Article, stem: str) -> Written:
+    """`article` with pictures called `stem`-1.svg and so on."""
+    pictures: dict[str, str] = {}
+    parts = [f"# {_escaped(article.title)}"]
+    for block in article.blocks:
+        if isinstance(block, Figure):
+            name = f"{stem}-{len(pictures) + 1}.svg"
+            pictures[name] = block.drawing.file()
+            parts += [f"![{_escaped(block.caption)}]({name})", f"*{_escaped(block.caption)}*"]
+        else:
+            parts.append(_as_markdown(block))
+    return Written("\n\n".join(parts) + "\n", pictures)
+
+
+def _as_markdown(block: Block) -> str:
+    match block:
+        case Heading(level, text):
+            return f"{'#' * level} {_escaped(text)}"
+        case Paragraph(text, is_lead=is_lead):
+            return f"**{_escaped(text)}**" if is_lead else _start_of_line(_escaped(text))
+        case Bullets(items):
+            return "\n".join(f"- {_start_of_line(_escaped(item))}" for item in items)
+        case Table():
+            return _markdown_table(block)
+        case Code(text):
+            return _indented(text)
+        case Notes(text):
+            return text.strip()
+        case Figure():
+            raise AssertionError("pictures are written by `markdown`")
+
+
+def _indented(text: str) -> str:
+    """Code by its indentation: no line of it can end it."""
+    return "\n".join(f"    {line}".rstrip() for line in text.splitlines())
+
+
+def _markdown_table(table: Table) -> str:
+    count = len(table.head)
+    marks = ("---" if number < table.words else "---:" for number in range(count))
+    lines = [table.head, tuple(marks), *table.rows]
+    cells = (map(_escaped, line) if number != 1 else line for number, line in enumerate(lines))
+    return "\n".join(f"| {' | '.join(line)} |" for line in cells)
+
+
+def _escaped(text: str) -> str:
+    """`text` on one line, none of it Markdown or HTML."""
+    flat = " ".join(text.split())
+    safe = _SPECIAL.sub(r"\\\1", flat)
+    return re.sub("[&<>]", lambda found: _HTML[found[0]], safe)
+
+
+def _start_of_line(text: str) -> str:
+    """`text` that starts no list and no quotation."""
+    return re.sub(r"^(\d+)([.)])(?=\s)", r"\1\\\2", re.sub(r"^([-+=:])", r"\\\1", text))

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from syncwall.describe.reading import faults_of, validated
 from syncwall.documents import Document, KeyPath, read_document
 from syncwall.lab.closed_loop import Forecast
-from syncwall.lab.faults import Fault
+from syncwall.lab.experiment import Fault
 from syncwall.lab.run import Record
 from syncwall.measure.beside import Beside
 from syncwall.measure.collectives import CollectiveRow

@@ -1,32 +1,84 @@
 """The article of a run: verdict, numbers, where its time goes, what to change, how far it scales.
 
-Holds `run_blocks` and `run_title`. Every sentence is computed.
+Holds `run_blocks` and `run_title`. Every sentence is computed. `scaling_blocks`: how far a run
+scales, in an article.
 """
 
+from collections.abc import Sequence
 from shlex import quote
-from typing import Final
+from typing import Any, Final
 
 from syncwall.answer.improvements import Improvement
-from syncwall.answer.prediction import MFU_CONVENTION, Prediction
+from syncwall.answer.prediction import Prediction
+from syncwall.answer.priced import MFU_CONVENTION
 from syncwall.answer.timeline import micro_batch_intervals
-from syncwall.show.measurement import duration
+from syncwall.cause import LEAST_SHARE
+from syncwall.plan.wall.answer import LEVELS
+from syncwall.show.layout_words import layout_words
+from syncwall.show.numbers import duration, signed
 from syncwall.show.prediction import assumed, evidence, why
 from syncwall.show.report.answered import Answered
 from syncwall.show.report.axes import Unit
 from syncwall.show.report.bars import Bar, Names, bar_chart
-from syncwall.show.report.blocks import Block, Bullets, Code, Figure, Heading, Paragraph, table
+from syncwall.show.report.blocks import (
+    Block,
+    Bullets,
+    Code,
+    Figure,
+    Heading,
+    Paragraph,
+    sentence,
+    table,
+)
 from syncwall.show.report.frame import Entry
 from syncwall.show.report.lanes import layer_lanes, layer_windows, whole_lanes
-from syncwall.show.report.scaling import scaling_blocks
 from syncwall.show.report.svg import Drawing
-from syncwall.show.wall import layout_words
+from syncwall.show.wall import wall_record
+from syncwall.show.wall_chart import svg_chart
 from syncwall.units import Dimension
 
-WAITS: Final = ("exposed", "pipeline", "host", "straggler")
-"""Causes that start so are waiting."""
+
+def scaling_blocks(answered: Answered, level: int) -> list[Block]:
+    """Where efficiency falls, the curves, and what moves the wall."""
+    head = Heading(level, "How far it scales")
+    if answered.wall is None:
+        return [head, Paragraph(f"It cannot be spread further: {answered.no_wall}.")]
+    record = wall_record(answered.wall, answered.start)
+    sides = list(record["sides"])
+    bases = sorted({record["sides"][side]["base"]["gpus"] for side in sides})
+    fewest = " and ".join(f"{gpus:,}" for gpus in bases)
+    caption = (
+        f"Speed of a GPU over that on {fewest} GPUs, the fewest on which it fits. "
+        f"Strong: {record['global_batch']:,} sequences a step in all; "
+        f"weak: {record['replica_batch']:,} for every replica. "
+        "The layout stays, data parallelism grows."
+    )
+    now = ("as it is", *_cells({side: record["sides"][side]["walls"] for side in sides}, sides))
+    moved = [(one["change"], *_cells(one["walls"], sides)) for one in record["moved"]]
+    columns = [f"{side} {share:.0%}" for side in sides for share in LEVELS]
+    return [
+        head,
+        *(Paragraph(sentence(said)) for said in record["verdict"]),
+        Figure(svg_chart(answered.wall), caption),
+        Paragraph("Most GPUs with at least this efficiency, as it is and with single changes:"),
+        *table(("", *columns), [now, *(row for row in moved if row[1:] != now[1:])]),
+        Paragraph("+ the curve ends there; what moves nothing is left out.", is_quiet=True),
+    ]
+
+
+def _cells(walls: dict[str, Any], sides: Sequence[str]) -> list[str]:
+    return [_count(wall) for side in sides for wall in walls.get(side) or [None for _ in LEVELS]]
+
+
+def _count(wall: dict[str, Any] | None) -> str:
+    if wall is None:
+        return ""
+    if wall["holds_to_gpus"] is None:
+        return "none"
+    return f"{wall['holds_to_gpus']:,}{'+' if wall['falls_at_gpus'] is None else ''}"
+
+
 _MEMORY: Final = Names("memory of the fullest GPU", unit=Unit("GB", 1e9))
-_LEAST: Final = 0.0005
-"""Share of a step from which a cause has a bar."""
 
 
 def run_title(answered: Answered) -> str:
@@ -52,11 +104,11 @@ def run_blocks(answered: Answered, level: int) -> list[Block]:
 def step_blocks(prediction: Prediction, level: int) -> list[Block]:
     """Verdict, numbers and pictures of the step."""
     return [
-        Paragraph(_sentence(prediction.verdict), is_lead=True),
+        Paragraph(sentence(prediction.verdict.text), is_lead=True),
         Paragraph(_what(prediction)),
         *_numbers(prediction),
         Heading(level, "Where time and memory go"),
-        Paragraph(_sentence(why(prediction))),
+        Paragraph(sentence(why(prediction))),
         Figure(_ledger(prediction), "The step by cause. The parts add up to the whole step."),
         Figure(_memory(prediction), _memory_said(prediction)),
         Heading(level, "One micro batch"),
@@ -66,7 +118,7 @@ def step_blocks(prediction: Prediction, level: int) -> list[Block]:
 
 def basis_blocks(prediction: Prediction, level: int) -> list[Block]:
     """What the prediction rests on."""
-    said = [_sentence(evidence(prediction))]
+    said = [sentence(evidence(prediction))]
     if prediction.assumed:
         taken = ", ".join(f"{name} {value}" for name, value in prediction.assumed.items())
         said.append(f"Left open, and taken as the fastest that fits: {taken}.")
@@ -103,7 +155,7 @@ def _what(prediction: Prediction) -> str:
         f"{run.model.title or run.model.name} ({parameters} parameters) on {nodes} of "
         f"{run.cluster.title or run.cluster.name} with {run.gpus_per_node} × {_device(prediction)} "
         f"each. {run.layout.global_batch:,} sequences of {run.seq:,} tokens a step: "
-        f"{layout_words(run.layout)}, dp {run.layout.dp}, {run.layout.precision}."
+        f"{layout_words(run.layout)}, {run.layout.precision}."
     )
 
 
@@ -136,9 +188,9 @@ def _ledger(prediction: Prediction) -> Drawing:
     step = prediction.step_s
     causes = sorted(prediction.ledger.items(), key=lambda pair: -float(pair[1]))
     bars = [
-        Bar(cause, float(s), kind="f1" if cause.startswith(WAITS) else "f0")
+        Bar(cause, float(s), kind="f1" if cause.is_wait else "f0")
         for cause, s in causes
-        if float(s) >= _LEAST * step
+        if float(s) >= LEAST_SHARE * step
     ]
     names = Names("time of a step", kinds=(Entry("works", "f0"), Entry("waits", "f1")))
     return bar_chart(bars, Dimension.SECONDS, names, lambda s: f"{duration(s)}, {s / step:.1%}")
@@ -171,7 +223,7 @@ def _timeline(prediction: Prediction) -> list[Block]:
     blocks.append(Figure(whole_lanes(intervals), whole))
     for window in layer_windows(intervals):
         length = duration(window.end_s - window.start_s)
-        caption = f"{window.name[:1].upper()}{window.name[1:]}: {length}."
+        caption = sentence(f"{window.name}: {length}")
         blocks.append(Figure(layer_lanes(intervals, window), caption))
     return blocks
 
@@ -182,7 +234,7 @@ def _next(prediction: Prediction, proposals: list[Improvement]) -> list[Block]:
     rows = [
         (
             one.change,
-            f"{'−' if one.gained_s >= 0 else '+'}{duration(abs(one.gained_s))}",
+            signed(-one.gained_s),
             f"{-one.gained_s / prediction.step_s:+.1%}".replace("-", "−"),
             f"{one.memory_bytes / 1e9:+.1f} GB".replace("-", "−"),
         )
@@ -195,8 +247,3 @@ def _next(prediction: Prediction, proposals: list[Improvement]) -> list[Block]:
 
 def _gb(size_bytes: float) -> str:
     return f"{size_bytes / 1e9:,.1f} GB"
-
-
-def _sentence(text: str) -> str:
-    """`text` with a large letter and an end."""
-    return f"{text[:1].upper()}{text[1:]}{'' if text.endswith('.') else '.'}"

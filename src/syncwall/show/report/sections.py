@@ -11,13 +11,14 @@ from syncwall.measure.collectives import CollectiveRow
 from syncwall.measure.kernels import KernelRow
 from syncwall.measure.result import JobFacts
 from syncwall.measure.step import StepData
-from syncwall.show.measurement import duration, rate
+from syncwall.show.measurement import times_and_rates
+from syncwall.show.numbers import duration, rate
 from syncwall.show.report.axes import size_text
 from syncwall.show.report.bars import Bar, Names, Stack, bar_chart, stack_chart
 from syncwall.show.report.blocks import Block, Bullets, Figure, Paragraph, table
-from syncwall.show.report.curves import Series, size_chart
-from syncwall.show.report.matrix import WIDEST, rate_matrix
+from syncwall.show.report.curves import WIDEST, Series, rate_matrix, size_chart
 from syncwall.show.report.reading import Collectives, Data, Kernels, Links
+from syncwall.timeline.ledger import Ledger
 from syncwall.units import Dimension
 
 _SLOWEST = 12
@@ -66,13 +67,7 @@ def collective_blocks(curves: Sequence[Curve]) -> list[Block]:
 
 def _times(rows: Sequence[CollectiveRow]) -> list[Block]:
     head = ("collective", "size", "median", "P10", "P90", "worst", "algbw", "busbw", "trials")
-    cells = [
-        (row.kind, size_text(row.bytes), *map(duration, (row.times.median_s, row.times.p10_s,
-         row.times.p90_s, row.times.worst_s)), rate(row.algbw_bytes_per_s),
-         rate(row.busbw_bytes_per_s), f"{row.times.trials}")
-        for row in rows
-    ]  # fmt: skip
-    return table(head, cells)
+    return table(head, [(row.kind, size_text(row.bytes), *times_and_rates(row)) for row in rows])
 
 
 def _links(data: Links, job: JobFacts) -> list[Block]:
@@ -159,7 +154,7 @@ def _flops(value: float) -> str:
 
 def _step(data: StepData) -> list[Block]:
     times = data.times
-    waiting = sum(s for cause, s in data.ledger_s.items() if cause.startswith("exposed"))
+    waiting = Ledger(data.ledger_s).exposed_s
     said = (
         f"The median of {times.trials} steps is {duration(times.median_s)} (P10 "
         f"{duration(times.p10_s)}, P90 {duration(times.p90_s)}), {data.tokens_per_s:,.0f} tokens/s "

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any, Final
 
-from syncwall import catalogue
-from syncwall.show.scatter import layout_words
+from syncwall.show.validation import Words, outcome_words
 from syncwall.validate.evaluation import Outcome
 from syncwall.validate.report import Report, validate
-from syncwall.validate.split import Part, part_of
+from syncwall.validate.sets import Part, part_of
+from syncwall.web.answers.catalogue import source_text
 
 _PARTS: Final = [str(part) for part in Part]
 
@@ -19,7 +19,7 @@ _PARTS: Final = [str(part) for part in Part]
 def accuracy(*, progress: Callable[[float], None] = lambda share: None) -> dict[str, Any]:
     """All runs as short lists, and what they refer to by number."""
     report = validate(progress=lambda share: progress(0.8 * share))
-    words = {name: _Words() for name in ("source", "model", "device", "framework", "doubt")}
+    words = {name: Words() for name in ("source", "model", "device", "framework", "doubt")}
     doubts = {one.outcome.case.row.id: one.reason for one in report.doubtful}
     runs = []
     for number, one in enumerate(report.outcomes):
@@ -32,34 +32,20 @@ def accuracy(*, progress: Callable[[float], None] = lambda share: None) -> dict[
         "runs": runs,
         "words": {name: list(known) for name, known in words.items()},
         "parts": _PARTS,
-        "sources": {key: _source(key) for key in words["source"]},
+        "sources": {key: source_text(key) for key in words["source"]},
         **_totals(report),
     }  # fmt: skip
 
 
-def _line(one: Outcome, doubt: str | None, words: dict[str, "_Words"]) -> list[Any]:
+def _line(one: Outcome, doubt: str | None, words: dict[str, Words]) -> list[Any]:
     row, cluster = one.case.row, one.case.cluster
     return [
         row.id, one.case.measured_s, one.step_s, *one.interval_s,
         words["source"].number(row.source), words["model"].number(row.text("model")),
         words["device"].number(cluster.device.name),
-        words["framework"].number(row.text("framework")), cluster.gpus, layout_words(one),
+        words["framework"].number(row.text("framework")), cluster.gpus, outcome_words(one),
         _PARTS.index(str(part_of(row))), -1 if doubt is None else words["doubt"].number(doubt),
     ]  # fmt: skip
-
-
-class _Words(dict[str, int]):
-    """Numbers for words in the order in which they come."""
-
-    def number(self, word: str) -> int:
-        """The number of `word`."""
-        return self.setdefault(word, len(self))
-
-
-def _source(key: str) -> dict[str, str]:
-    """Title, author, date and place, as text."""
-    known = catalogue.sources().get(key, {})
-    return {name: str(known.get(name, "")) for name in ("title", "author", "date", "where")}
 
 
 def _totals(report: Report) -> dict[str, Any]:

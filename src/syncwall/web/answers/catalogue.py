@@ -3,34 +3,23 @@
 Holds `KINDS`, `listed` and `shown`.
 """
 
-from collections.abc import Callable
 from functools import cache
 from typing import Any, Final
 
 from syncwall import catalogue
 from syncwall.catalogue import Kind
 from syncwall.describe import Cluster, Device, Link, Model, lookup
-from syncwall.describe.base import Description, Entry
+from syncwall.describe.base import Entry
 from syncwall.describe.framework import Framework
+from syncwall.describe.link import Switch
 from syncwall.describe.price import Offer, PriceList
 from syncwall.describe.provenance import Figure
-from syncwall.describe.switch import Switch
 from syncwall.problems import InputError, did_you_mean
 from syncwall.show.listing import cell, heading, listing
 from syncwall.show.record import record
 from syncwall.show.sheet import CONVENTIONS, Row, rows_of, sources_used
 
-_LOOKUP: Final[dict[Kind, Callable[[str], Description]]] = {
-    Kind.DEVICE: lookup.device,
-    Kind.LINK: lookup.link,
-    Kind.CLUSTER: lookup.cluster,
-    Kind.MODEL: lookup.model,
-    Kind.SWITCH: lookup.switch,
-    Kind.FRAMEWORK: lookup.framework,
-    Kind.FAILURE: lookup.failure_rates,
-    Kind.PRICE: lookup.price_list,
-}
-KINDS: Final = tuple(str(kind) for kind in _LOOKUP)
+KINDS: Final = tuple(str(kind) for kind in lookup.READERS)
 """Kinds of entries that are shown."""
 _KIND_OF: Final[dict[type[Entry], Kind]] = {
     Device: Kind.DEVICE, Link: Kind.LINK, Cluster: Kind.CLUSTER, Model: Kind.MODEL,
@@ -84,7 +73,7 @@ def shown(kind: str, name: str) -> dict[str, Any]:
     known = catalogue.names(of)  # a name, never a path: nothing else is opened
     if name not in known:
         raise InputError.of(f'unknown {kind} "{name}"{did_you_mean(name, known, count=3)}')
-    entry = _LOOKUP[of](name)
+    entry = lookup.READERS[of](name)
     follows, rows = rows_of(entry)
     if isinstance(entry, PriceList):
         rows = [_offer(one) for one in entry.offers]
@@ -97,7 +86,7 @@ def shown(kind: str, name: str) -> dict[str, Any]:
         "note": getattr(entry, "note", None),
         "follows": [_line(row) for row in follows],
         "rows": [_line(row) for row in rows],
-        "sources": [{"key": key, **_text_of(catalogue.sources()[key])} for key in used],
+        "sources": [{"key": key, **source_text(key)} for key in used],
         "record": record(entry),
         "command": f"syncwall show {kind} {name}",
     }
@@ -137,5 +126,7 @@ def _reference(row: Row) -> dict[str, str] | None:
     return {"kind": str(kind), "name": name}
 
 
-def _text_of(source: dict[str, Any]) -> dict[str, str]:
+def source_text(key: str) -> dict[str, str]:
+    """Title, author, date and place of a source, as text."""
+    source = catalogue.sources().get(key, {})
     return {name: str(source.get(name, "")) for name in ("title", "author", "date", "where")}

@@ -10,24 +10,24 @@ from typing import Annotated, Any, Final
 from pydantic import Field
 
 from syncwall import catalogue
+from syncwall.answer.pricing import Timed
 from syncwall.describe import Fabric, Run, lookup
+from syncwall.describe.link import Switch
 from syncwall.describe.names import only_catalogue
-from syncwall.describe.switch import Switch
-from syncwall.plan.fabric.broken import Broken, Part, left, part_of
+from syncwall.plan.fabric.broken import Broken, Part, left, losses, part_of
 from syncwall.plan.fabric.effect import fabric_of
-from syncwall.plan.fabric.failures import losses
 from syncwall.plan.fabric.options import options, proposed, refusal
-from syncwall.plan.fabric.pace import Clock, Timed, needs, ratios_of, worn
+from syncwall.plan.fabric.pace import Clock, needs, ratios_of, worn
 from syncwall.plan.fabric.question import Kind, Wiring, wiring_of
 from syncwall.plan.fabric.sized import Sized
 from syncwall.plan.fabric.traffic import loads, sent
 from syncwall.plan.fabric.wired import Wired, kept
 from syncwall.problems import InputError
 from syncwall.web.answers import fabric_words as words
-from syncwall.web.answers.fabric_because import because
-from syncwall.web.answers.fabric_because import part as called
 from syncwall.web.answers.fabric_graph import graph
-from syncwall.web.answers.known import prediction_of
+from syncwall.web.answers.fabric_words import because
+from syncwall.web.answers.fabric_words import part as called
+from syncwall.web.answers.prediction import prediction_of
 from syncwall.web.asked import Asked, AskedRun
 
 RATIOS: Final = (1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0)
@@ -71,7 +71,7 @@ def fabric(asked: AskedFabric) -> dict[str, Any]:
     wired = Wired(one)
     broken = Broken(wired, frozenset(part_of(name, wired) for name in asked.failed))
     base = run.cluster.fabric if ratio is None else _priced(run, one)
-    clock = Clock(run)
+    clock = Clock(prediction)
     healthy = clock.timed(base)
     now = _broken_step(clock, base, broken)
     shown = now or healthy
@@ -197,7 +197,7 @@ def _broken_step(clock: Clock, base: Fabric, broken: Broken) -> Timed | None:
     share = {"scale-up": 1.0, "leaf": rates.near, "spine": rates.far, "core": rates.core}
     if broken.wired.is_dragonfly:
         share |= {"spine": rates.near, "core": rates.near}
-    if any(share[distance] <= 0 for distance in needs(clock.run, broken.wired).values()):
+    if any(share[distance] <= 0 for distance in needs(clock.prediction.run, broken.wired).values()):
         return None
     return clock.timed(worn(base, broken) if broken.parts else base)
 
@@ -210,7 +210,7 @@ def _alone(clock: Clock, base: Fabric, healthy: Timed, wired: Wired, part: Part)
         "part": part.name, "kind": part.kind, "name": called(part, wired),
         "step_s": step.step_s if step else None,
         "slower": step.step_s / healthy.step_s - 1.0 if step else None,
-        "why": because(clock.run, broken, healthy, step),
+        "why": because(clock.prediction.run, broken, healthy, step),
     }  # fmt: skip
 
 

@@ -10,18 +10,8 @@ from typing import Any, Final
 
 import syncwall
 from syncwall.problems import InputError
+from syncwall.show.report import blocks
 from syncwall.show.report.article import article
-from syncwall.show.report.blocks import (
-    Article,
-    Block,
-    Bullets,
-    Code,
-    Figure,
-    Heading,
-    Notes,
-    Paragraph,
-    Table,
-)
 from syncwall.show.report.page import notes_html
 from syncwall.show.report.reading import LabData, Source, read_source
 
@@ -78,7 +68,7 @@ def _paths(folders: tuple[Path, ...]) -> dict[str, Path]:
     return found
 
 
-def _read(path: Path) -> tuple[Source, Article]:
+def _read(path: Path) -> tuple[Source, blocks.Article]:
     try:
         about = path.stat()
     except OSError as error:
@@ -89,7 +79,7 @@ def _read(path: Path) -> tuple[Source, Article]:
 
 
 @lru_cache(maxsize=64)
-def _made(path: Path, *_: int) -> tuple[Source, Article]:
+def _made(path: Path, *_: int) -> tuple[Source, blocks.Article]:
     """Source and article of a file as it is at this time."""
     source = read_source(path)
     return source, article([source], _notes(path))
@@ -103,7 +93,7 @@ def _notes(path: Path) -> str:
         return ""
 
 
-def _summary(name: str, path: Path, source: Source, made: Article) -> dict[str, Any]:
+def _summary(name: str, path: Path, source: Source, made: blocks.Article) -> dict[str, Any]:
     result, data = source.result, source.data
     host = result.hosts[0] if result.hosts else None
     return {
@@ -120,32 +110,32 @@ def _summary(name: str, path: Path, source: Source, made: Article) -> dict[str, 
     }
 
 
-def _says(made: Article) -> Iterator[str]:
+def _says(made: blocks.Article) -> Iterator[str]:
     """The first sentences of two lists after the set-up, or else of the article."""
     lists, section = [], ""
     for block in made.blocks:
-        if isinstance(block, Heading):
+        if isinstance(block, blocks.Heading):
             section = block.text
-        elif isinstance(block, Bullets) and block.items and section != "Set-up":
+        elif isinstance(block, blocks.Bullets) and block.items and section != "Set-up":
             lists.append(block.items[0])
-    plain = [block.text for block in made.blocks if isinstance(block, Paragraph)]
+    plain = [block.text for block in made.blocks if isinstance(block, blocks.Paragraph)]
     yield from (lists or plain)[:2]
 
 
-def _plain(block: Block) -> dict[str, Any]:  # noqa: PLR0911 - one for each kind of block
+def _plain(block: blocks.Block) -> dict[str, Any]:  # noqa: PLR0911 - one for each kind of block
     match block:
-        case Heading(level, text):
+        case blocks.Heading(level, text):
             return {"kind": "heading", "level": level, "text": text}
-        case Paragraph():
+        case blocks.Paragraph():
             return {"kind": "paragraph", "text": block.text, "is_quiet": block.is_quiet}
-        case Bullets(items):
+        case blocks.Bullets(items):
             return {"kind": "bullets", "items": list(items)}
-        case Table(head, rows, words):
+        case blocks.Table(head, rows, words):
             return {"kind": "table", "head": list(head), "rows": [list(r) for r in rows],
                     "words": words}  # fmt: skip
-        case Figure(drawing, caption):
+        case blocks.Figure(drawing, caption):
             return {"kind": "figure", "svg": drawing.markup(), "caption": caption}
-        case Code(text):
+        case blocks.Code(text):
             return {"kind": "code", "text": text}
-        case Notes(markdown):
+        case blocks.Notes(markdown):
             return {"kind": "notes", "html": notes_html(markdown)}

@@ -1,25 +1,162 @@
 """The numbers of the Job page.
 
-Holds `played` (when a job will be done, and what it costs) and `next_changes` (what to do
-otherwise).
+Holds `played` (when a job will be done, and what it costs), `next_changes` (what to do otherwise),
+`job_options` (what can be chosen), `changed_keys`, and what refuses jobs that nobody has before
+they are played through: `refuse_unreal` (numbers out of this world), `refuse_endless` (too many
+interruptions).
 """
 
+from collections.abc import Iterator
 from datetime import timedelta
+from functools import cache
+from math import exp
 from typing import Any, Final
 
 import numpy as np
 
+from syncwall import catalogue, units
 from syncwall.answer import predict
+from syncwall.catalogue import Kind
 from syncwall.describe import Job
+from syncwall.describe.base import Description
+from syncwall.describe.lookup import failure_rates, prices
+from syncwall.describe.provenance import Figure
 from syncwall.job.changes import Change, changes, tried
 from syncwall.job.completion import Completion, finish
-from syncwall.job.intervals import interval_curve
+from syncwall.job.plan import CLIP, DAY_S, Plan
+from syncwall.job.renewal import interval_curve, slow_down
 from syncwall.job.settled import settle
+from syncwall.job.state import GIVEN_UP
+from syncwall.problems import InputError, Problem
 from syncwall.show.job import job_record, saves, stops, switched_off, value_text, verdict, worth
 from syncwall.show.prediction import assumed
-from syncwall.web.answers.job_bounds import refuse_endless, refuse_unreal
-from syncwall.web.answers.job_keys import changed_keys
+from syncwall.units import Dimension
 from syncwall.web.asked import AskedJob
+
+
+def changed_keys(before: Description, after: Description) -> dict[str, Any]:
+    """Keys of a job file that make the one of the other; null where nothing is stated any more."""
+    found: dict[str, Any] = {}
+    for name, field in type(after).model_fields.items():
+        old, new, key = getattr(before, name), getattr(after, name), field.alias or name
+        if isinstance(new, Description) and isinstance(old, type(new)):
+            if not isinstance(after, Job) or name != "run":
+                inner = changed_keys(old, new)
+                found |= {f"{key}.{part}": text for part, text in inner.items()}
+        elif old != new:
+            found[key] = _written(name, new)
+    return found
+
+
+def _written(name: str, value: Any) -> Any:
+    """A value as a file writes it: with its unit."""
+    if value is None or isinstance(value, (bool, str)):
+        return value
+    if name.endswith("_bytes_per_s"):
+        return units.format(float(value), Dimension.BYTES_PER_S)
+    if name.endswith("_s"):
+        return units.format(float(value), Dimension.SECONDS)
+    return value
+
+
+@cache
+def job_options() -> dict[str, Any]:
+    """Studies of failures, and what sellers ask for a GPU-hour."""
+    studies = [failure_rates(name) for name in catalogue.names(Kind.FAILURE)]
+    return {
+        "failures": [
+            {
+                "name": one.name,
+                "title": one.title or one.name,
+                "note": one.note,
+                "source": (one.provenance or {}).get("source"),
+                "causes": [cause.name for cause in one.causes],
+            }
+            for one in studies
+        ],
+        "prices": [
+            {
+                "seller": seller.title or seller.name,
+                "device": offer.device,
+                "cluster": offer.cluster,
+                "usd_per_gpu_hour": float(offer.price_usd_per_gpu_hour),
+                "terms": offer.terms,
+                "date": offer.date,
+            }
+            for seller in prices()
+            for offer in seller.offers
+        ],
+    }
+
+
+MOST_STOPS: Final = 20_000
+"""Interruptions of one job, or in the time of a repair, that are played through."""
+_RANGES: Final = {
+    Dimension.SECONDS: (0.0, 1e10),
+    Dimension.TOKENS: (1.0, 1e18),
+    Dimension.BYTES: (1.0, 1e21),
+    Dimension.BYTES_PER_S: (1.0, 1e18),
+    Dimension.USD_PER_GPU_HOUR: (0.0, 1e6),
+}
+_MOST: Final = {"simulations": 10_000, "steps": 10**12, "seed": 10**18}
+_COUNT: Final = 10**7
+"""Of nodes, GPUs, failures in 1,000 node days, ..."""
+
+
+def refuse_unreal(job: Job) -> None:
+    """InputError with every number of `job` that is too small or too large."""
+    wrong = [(key, said) for key, value in _numbers(job, "") if (said := _fault(key, value))]
+    if wrong:
+        raise InputError([Problem(key, 0, 0, said) for key, said in wrong])
+
+
+def refuse_endless(plan: Plan) -> None:
+    """InputError if `plan` is interrupted so often that playing it through would take minutes."""
+    spread = exp(CLIP * plan.rate_deviation)
+    factors = np.geomspace(1.0 / spread, spread, 31)
+    often_per_s = plan.rate_per_s * plan.early_factor * factors
+    for often, when in (
+        (float(np.max(often_per_s * _length_s(plan, factors))), "in the job"),
+        (float(often_per_s[-1]) * plan.repair_s, "during one repair"),
+    ):
+        if often > MOST_STOPS:
+            raise InputError.of(
+                f"up to {often:,.0f} interruptions {when}: more than the {MOST_STOPS:,} that are "
+                "played through here: write fewer tokens, or rarer failures"
+            )
+
+
+def _length_s(plan: Plan, factors: Any) -> Any:
+    """How long jobs are about played on clusters that fail so many times as often as usual."""
+    rates = plan.rate_per_s * factors
+    slow = slow_down(plan.every_s, plan.blocking_s, rates, plan.down_s, plan.written_s)
+    away = sum(cause.per_s * cause.nodes for cause in plan.causes) * plan.repair_s * factors
+    long = (away > plan.spares) | (plan.early_factor > 1)
+    about_s = plan.run_s * np.minimum(slow, GIVEN_UP)
+    length_s = np.where(long, plan.run_s * GIVEN_UP + DAY_S, about_s)
+    return np.where(slow > GIVEN_UP, 0.0, plan.startup_s + length_s)
+
+
+def _fault(key: str, value: Any) -> str:
+    if isinstance(value, Figure):
+        least, most = _RANGES.get(value.dimension, (0.0, 1e18))
+        if least <= value <= most:
+            return ""
+        written = (units.format(one, value.dimension) for one in (least, most))
+        return f"must lie between {' and '.join(written)}"
+    most = _MOST.get(key, _COUNT)
+    return "" if value <= most else f"must be {most:,} at most"
+
+
+def _numbers(described: Description, before: str) -> Iterator[tuple[str, Any]]:
+    """Every number in a description with its key, but for the run."""
+    for name, field in type(described).model_fields.items():
+        value, key = getattr(described, name), before + (field.alias or name)
+        if name != "run" and isinstance(value, Description):
+            yield from _numbers(value, f"{key}.")
+        elif isinstance(value, (int, float)) and not isinstance(value, bool):
+            yield key, value
+
 
 BINS: Final = 60
 _TAIL: Final = 0.995
@@ -43,7 +180,7 @@ def played(asked: AskedJob) -> dict[str, Any]:
         "watts_per_gpu": completion.bill.watts_per_gpu,
         "work_s": completion.settled.plan.work_s,
         "step_s": prediction.step_s,
-        "step_verdict": prediction.verdict,
+        "step_verdict": prediction.verdict.text,
         "fits": prediction.fits,
         "finish": histogram(completion),
         "intervals": _intervals(completion),

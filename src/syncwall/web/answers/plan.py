@@ -10,16 +10,16 @@ from pydantic import Field
 
 from syncwall.answer import Prediction, predict
 from syncwall.describe import Cluster, Layout, Run
-from syncwall.plan.compared import differences
-from syncwall.plan.front import Objective
+from syncwall.plan.front import Objective, differences
 from syncwall.plan.grid import size_of
 from syncwall.plan.search import Candidate, Found, search
 from syncwall.plan.space import SEARCHED, Space
 from syncwall.problems import InputError, Problem
-from syncwall.show.layout_words import columns, said
+from syncwall.show.layout_words import columns, layout_words
 from syncwall.show.layouts import Plan, layouts_record
-from syncwall.web.answers.prediction import plain
+from syncwall.show.record import plain
 from syncwall.web.asked import Asked, AskedRun, Count, checked
+from syncwall.work.memory import usable_bytes
 
 _FAMILIES: Final = 400
 """Points of the scatter that are neither best nor on the front."""
@@ -42,9 +42,6 @@ class Search(Asked):
     nodes: Annotated[list[Count], Field(max_length=6)] = Field(
         default_factory=list, description="Numbers of nodes to try; empty for that of the run."
     )
-    headroom: Annotated[float, Field(ge=0.0, le=0.9)] = Field(
-        0.05, description="Share of the memory to leave free."
-    )
     within_s: Annotated[float, Field(gt=0.0, le=1e9)] | None = Field(
         None, description="Only steps of at most so many seconds."
     )
@@ -63,7 +60,7 @@ def searched(asked: Search, *, progress: Callable[[float], None] = lambda share:
     _check_size(base, sizes or [base.cluster], batch, pinned)
     found = search(
         base.model, sizes or base.cluster, seq=base.seq, global_batch=batch,
-        software=base.software, pinned=pinned, headroom=asked.headroom, progress=progress,
+        software=base.software, pinned=pinned, progress=progress,
     )  # fmt: skip
     most = float("inf") if asked.within_s is None else asked.within_s
     best = found.best(asked.top, asked.objective, within_s=most)
@@ -71,7 +68,7 @@ def searched(asked: Search, *, progress: Callable[[float], None] = lambda share:
     plan = Plan(base, found, best, asked.objective, batch, yours, asked.usd_per_gpu_hour)
     return _answer(plan) | {
         "yours_wrong": wrong,
-        "limit_bytes": base.cluster.device.memory.size_bytes * (1.0 - asked.headroom),
+        "limit_bytes": usable_bytes(base.cluster.device),
         "memory_size_bytes": float(base.cluster.device.memory.size_bytes),
     }
 
@@ -101,7 +98,7 @@ def _answer(plan: Plan) -> dict[str, Any]:
     shown = columns([run.layout for run in runs])
     rows = [*record["best"], *([record["yours"]] if plan.now else [])]
     for number, (row, run) in enumerate(zip(rows, runs, strict=True)):
-        row["said"] = said(run.layout)
+        row["said"] = layout_words(run.layout)
         row["nodes"] = run.nodes
         row["keys"] = keys(run.layout)
         row["cells"] = {name: cells[number] for name, cells in shown.items()}
@@ -109,7 +106,7 @@ def _answer(plan: Plan) -> dict[str, Any]:
     tokens = plan.global_batch * plan.run.seq
     for point, on_front in zip(record["front"], plan.found.front, strict=True):
         point["tokens_per_s_per_gpu"] = tokens / point["step_s"] / point["gpus"]
-        point["said"] = said(on_front.layout())
+        point["said"] = layout_words(on_front.layout())
         del point["layout"]
     return record | {
         "families": _families(plan.found, tokens),
@@ -122,7 +119,12 @@ def _families(found: Found, tokens: int) -> list[list[Any]]:
     """GPUs, tokens/s/GPU, bytes and words of the fastest layout of each family."""
 
     def line(one: Candidate) -> list[Any]:
-        return [one.gpus, tokens / one.step_s / one.gpus, one.memory_bytes, said(one.layout)]
+        return [
+            one.gpus,
+            tokens / one.step_s / one.gpus,
+            one.memory_bytes,
+            layout_words(one.layout),
+        ]
 
     return [line(one) for one in found.best(_FAMILIES)]
 
@@ -142,7 +144,7 @@ def _pinned(asked: Search) -> dict[str, Any]:
         except InputError as error:
             problems += [Problem(f"layout.{one.file}", 0, 0, one.message) for one in error.problems]
             continue
-        name = next(iter(layout.model_fields_set))
+        name = next((n for n, f in Layout.model_fields.items() if f.alias == key), key)
         if key in asked.keep or name not in (*SEARCHED, "dp"):
             kept[name] = getattr(layout, name)
     if problems:
@@ -150,10 +152,10 @@ def _pinned(asked: Search) -> dict[str, Any]:
     return kept
 
 
-def _yours(asked: AskedRun) -> tuple[Run | None, str]:
+def _yours(asked: AskedRun) -> tuple[Prediction | None, str]:
     """The run as it stands, or why it cannot be."""
     try:
-        return asked.run(), ""
+        return predict(asked.run()), ""
     except InputError as error:
         return None, "; ".join(one.message for one in error.problems)
 
@@ -189,17 +191,10 @@ def _predicted(number: int, asked: AskedRun) -> Prediction:
 
 def _beside(one: Prediction, first: Prediction) -> dict[str, Any]:
     plain_data = one.to_dict()
-    names = (
-        "step_s",
-        "mfu",
-        "tokens_per_s_per_gpu",
-        "memory_bytes",
-        "fits",
-        "ledger_s",
-        "exposed_s",
-    )
+    names = ("step_s", "mfu", "tokens_per_s_per_gpu", "memory_bytes", "fits", "ledger_s",
+             "exposed_s")  # fmt: skip
     return {name: plain_data[name] for name in names} | {
-        "said": said(one.run.layout),
+        "said": layout_words(one.run.layout),
         "gpus": one.run.gpus,
         "differences": [
             {"cause": each.cause, "seconds": each.seconds} for each in differences(first, one)

@@ -12,14 +12,14 @@ from pydantic import Field
 from syncwall.answer import Prediction
 from syncwall.cost.communication import NcclNetwork
 from syncwall.cost.nccl import bus_factor
-from syncwall.cost.path import paths
 from syncwall.cost.ways import Way, ways
 from syncwall.describe.layout import Shard
 from syncwall.show.collective_steps import Move, after, parent_of, ring, steps_of, tree
-from syncwall.web.answers.known import prediction_of
+from syncwall.web.answers.prediction import prediction_of
 from syncwall.web.answers.step_words import collective_events, collective_verdict
 from syncwall.web.asked import Asked, AskedRun
 from syncwall.work.block import Stream
+from syncwall.work.groups import groups
 from syncwall.work.operations import Collective
 
 MOST_BYTES: Final = 2.0**36
@@ -42,12 +42,13 @@ def collective(asked: AskedCollective) -> dict[str, Any]:
     """Moves of both algorithms, and what the prediction says that they take."""
     prediction = prediction_of(asked.run)
     run, layout = prediction.run, prediction.run.layout
-    network = NcclNetwork(layout, run.cluster, prediction.prices.fit.network)
-    path = paths(layout, run.cluster)["dp"]
+    network = NcclNetwork(run.cluster, prediction.prices.fit.network)
+    group = groups(layout)["dp"]
+    path = network.path(group)
     size, what = (asked.size, "as asked") if asked.size else _usual(prediction)
 
     def found(bytes_: float) -> list[Way]:
-        return ways(network, run.cluster, "all-reduce", bytes_, "dp") if bytes_ else []
+        return ways(network, run.cluster, "all-reduce", bytes_, group) if bytes_ else []
 
     here = found(size)
     ranks, domains = int(path.ranks), int(path.domains)

@@ -10,11 +10,13 @@ import numpy as np
 from pydantic import Field
 
 from syncwall.answer import Prediction
+from syncwall.cause import Cause
 from syncwall.problems import InputError
-from syncwall.show.layout_words import said, schedule
+from syncwall.show.layout_words import layout_words, schedule
 from syncwall.timeline.pipeline_slots import Slot, bubble_of, one_forward_one_backward
+from syncwall.timeline.step import HIDDEN_MESSAGES
 from syncwall.timeline.team import pass_seconds
-from syncwall.web.answers.known import prediction_of
+from syncwall.web.answers.prediction import prediction_of
 from syncwall.web.answers.step_words import pipeline_events, pipeline_verdict
 from syncwall.web.asked import Asked, AskedRun
 
@@ -22,8 +24,6 @@ MOST_STAGES: Final = 16
 MOST_MICRO: Final = 16
 _STAGES: Final = 4
 """Shown for a run without a pipeline."""
-_HIDDEN: Final = 0.9
-"""Share of a message between stages that overlap hides, as in `timeline.step`."""
 
 
 class AskedPipeline(Asked):
@@ -61,7 +61,7 @@ def pipeline(asked: AskedPipeline) -> dict[str, Any]:
         raise InputError.of("a part of the step takes forever: is a speed zero?", file="cluster")
     forward_s, backward_s = ([one[i] for one in passes] for i in (0, 1))
     once_s = float(prediction.prices.seconds(work.transfer))
-    handover_s = once_s * (1.0 - _HIDDEN * layout.overlap_pp)
+    handover_s = once_s * (1.0 - HIDDEN_MESSAGES * layout.overlap_pp)
     slots = one_forward_one_backward(forward_s, backward_s, micro, handover_s)
     span_s = max(slot.end_s for slot in slots)
     bubbles = [bubble_of(slots, stage) for stage in range(stages)]
@@ -70,7 +70,7 @@ def pipeline(asked: AskedPipeline) -> dict[str, Any]:
         "stages": stages,
         "pp": int(layout.pp),
         "own_pp": own,
-        "layout": said(layout),
+        "layout": layout_words(layout),
         "fits": prediction.fits,
         "microbatches": int(layout.microbatches),
         "drawn": micro,
@@ -83,7 +83,7 @@ def pipeline(asked: AskedPipeline) -> dict[str, Any]:
         "slots": [[s.stage, s.which == "forward", s.micro, s.start_s, s.end_s] for s in slots],
         "span_s": span_s,
         "bubble_s": bubbles,
-        "predicted_bubble_s": float(prediction.ledger["pipeline bubble"]),
+        "predicted_bubble_s": float(prediction.ledger[Cause.BUBBLE]),
         "usual_s": _usual(prediction, stages, micro, handover_s),
         "step_s": prediction.step_s,
         "run": _of_the_run(asked.run) if own > 1 else None,
@@ -122,6 +122,6 @@ def _of_the_run(asked: AskedRun) -> dict[str, Any]:
     own = prediction_of(asked)
     return {
         "schedule": schedule(own.run.layout),
-        "bubble_s": float(own.ledger["pipeline bubble"]),
+        "bubble_s": float(own.ledger[Cause.BUBBLE]),
         "step_s": own.step_s,
     }

@@ -9,10 +9,11 @@ from typing import Any, Final
 
 from syncwall.answer import Prediction
 from syncwall.answer.timeline import MicroBatch, interval_count, micro_batch
+from syncwall.cause import Cause
 from syncwall.problems import InputError, Problem
 from syncwall.show.operation_words import Wording
 from syncwall.timeline.recorded import Interval
-from syncwall.web.answers.known import prediction_of
+from syncwall.web.answers.prediction import prediction_of
 from syncwall.web.asked import AskedRun
 from syncwall.work.block import Phase, Stream
 
@@ -29,6 +30,9 @@ _LANES: Final = {
     Stream.REDUCE: ("gradients out", "gradients on their way out"),
     Stream.PIPELINE: ("PP", "activations on their way to the next stage"),
 }
+_LATE_HOST: Final = (
+    "The host needs longer to issue this block than the device to run it; drawn at its end."
+)
 _PHASES: Final = {
     Phase.FORWARD: "forward", Phase.BACKWARD: "backward", Phase.FINISH: "optimizer",
 }  # fmt: skip
@@ -111,7 +115,9 @@ class _Columns:
             "layers": self._rounds[str(interval.phase), interval.block],
         }
         if interval.operation is None:
-            return said | {"name": f"waits for {_awaited(interval.name)}", "wait": True}
+            notes = [_LATE_HOST] if interval.cause is Cause.HOST else []
+            name = f"waits for {_awaited(interval.name)}"
+            return said | {"name": name, "wait": True, "notes": notes}
         words = self._wording.of(interval.operation.what)
         key = (words.formula, words.source)
         return said | {

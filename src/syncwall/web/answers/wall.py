@@ -3,29 +3,24 @@
 Holds `compared` (curves of a run and of others beside it) and `moves` (what moves the wall).
 """
 
+import json
 from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
 from pydantic import ValidationError
 
-from syncwall.answer.settled import settled
+from syncwall.answer import predict
 from syncwall.describe import Run
-from syncwall.plan.reference import Reference, usual_batch
-from syncwall.plan.wall.answer import Side, does_not_fit, side_of
+from syncwall.describe.names import only_catalogue
+from syncwall.plan.reference import Reference, Said, reference
+from syncwall.plan.wall.answer import LEVELS, Side, does_not_fit, side_of
 from syncwall.plan.wall.found import setup_of, wall_of
 from syncwall.plan.wall.moves import Setup
 from syncwall.plan.wall.rungs import Scaling
-from syncwall.plan.wall.walls import LEVELS
 from syncwall.problems import InputError, Problem
-from syncwall.show.wall import (
-    change_words,
-    layout_words,
-    peak_fields,
-    side_verdict,
-    side_why,
-    wall_fields,
-)
+from syncwall.show.layout_words import layout_words
+from syncwall.show.wall import change_words, peak_fields, side_verdict, side_why, wall_fields
 from syncwall.web.asked import AskedRun
 from syncwall.web.streams import problem_list
 
@@ -67,25 +62,28 @@ def moves(asked: AskedRun, most: int) -> dict[str, Any]:
 
 
 def reference_of(asked: AskedRun) -> Reference:
-    """The run to start from, with the batch that `plan wall` takes if none was stated."""
-    run, left_open = settled(_with_batch(asked))
+    """The run to start from, with the batch that `plan wall` takes if none was stated.
+
+    GPUs and layout are those of the form, never searched.
+    """
+    run = asked.run()
     if int(run.layout.global_batch or 1) > _MOST_BATCH:
         said = f"more than {_MOST_BATCH:,} sequences in a step"
         raise InputError([Problem("layout.global_batch", 0, 0, said)])
-    if asked.layout.get("global_batch") is None:
-        left_open = {"global_batch": str(run.layout.global_batch), **left_open}
-    return Reference(run, left_open, nodes_stated=asked.nodes is not None)
-
-
-def _with_batch(asked: AskedRun) -> Run:
-    run = asked.run()
-    if asked.layout.get("global_batch") is not None:
-        return run
-    usual = asked.layout | {"global_batch": usual_batch(run.seq)}
     try:
-        return asked.model_copy(update={"layout": usual}).run()
-    except InputError:  # it does not divide: one sequence a replica, as `predict` takes it
-        return run
+        with only_catalogue():
+            return reference(Said(None, _flags(asked, run)))
+    except InputError:  # the usual batch does not divide: one sequence a replica, as in `predict`
+        return Reference(predict(run))
+
+
+def _flags(asked: AskedRun, run: Run) -> dict[str, str]:
+    """What was asked as flags of the command line; JSON is YAML."""
+    stated = {**asked.fields(), "nodes": int(run.nodes), "gpus_per_node": int(run.gpus_per_node)}
+    stated.pop("gpus", None)
+    inner = {"layout": {"tp": 1} | stated.pop("layout", {}), "software": stated.pop("software", {})}
+    flat = {f"{key}.{name}": one for key, part in inner.items() for name, one in part.items()}
+    return {key: json.dumps(value) for key, value in (stated | flat).items()}
 
 
 def _attempted(asked: AskedRun | dict[str, Any], most: int, way: Scaling) -> dict[str, Any]:
@@ -112,8 +110,8 @@ def _scaled(asked: AskedRun, most: int, way: Scaling) -> dict[str, Any]:
         "batch": _batch(setup, way),
         "left_open": start.assumed,
         "stated_gpus": run.gpus,
+        "stated_step_s": start.prediction.step_s,
         "most_gpus": setup.most,
-        "may_not_fit": _may_not_fit(setup, side),
         **_curve(side),
     }
 
@@ -132,8 +130,8 @@ def _curve(side: Side) -> dict[str, Any]:
         ],
         "fastest": peak_fields(side.peak),
         "causes_at_gpus": side.causes_at,
-        "causes": {cause.name: cause.share for cause in side.causes},
-        "main_cause": side.main_cause and side.main_cause.name,
+        "causes": {one.cause: one.share for one in side.losses},
+        "main_cause": side.main_cause,
         "counts": len(curve.gpus),
         "gpus": [int(count) for count in curve.gpus[kept]],
         "step_s": _plain(curve.step_s[kept]),
@@ -175,11 +173,6 @@ def _batch(setup: Setup, way: Scaling) -> str:
     if way is Scaling.STRONG:
         return f"{setup.batch:,} sequences of {setup.case.seq:,} tokens in all"
     return f"{setup.replica_batch:,} sequences of {setup.case.seq:,} tokens for every replica"
-
-
-def _may_not_fit(setup: Setup, side: Side) -> bool:
-    have = float(setup.case.cluster.device.memory.size_bytes)
-    return float(side.curve.memory_bytes[0]) > have
 
 
 def _as_keys(said: str) -> str:

@@ -1,52 +1,27 @@
-// The lines of a ledger: one order and one colour everywhere.
+// The lines of a ledger: one order, one colour and one title everywhere. The list is the server's.
+import { CAUSES } from "./cause_list.js";
 
-const KNOWN = {
-  GEMM: "gemm",
-  attention: "attention",
-  elementwise: "elementwise",
-  head: "head",
-  recompute: "recompute",
-  optimizer: "optimizer",
-  accumulation: "accumulation",
-  contention: "contention",
-  host: "host",
-  "exposed TP": "exposed-tp",
-  "exposed CP": "exposed-cp",
-  "exposed EP": "exposed-ep",
-  "exposed FSDP gather": "exposed-gather",
-  "exposed DP": "exposed-dp",
-  "exposed PP": "exposed-pp",
-  "pipeline bubble": "bubble",
-  "straggler wait": "straggler",
-  // of a whole job
-  useful: "gemm",
-  evaluation: "attention",
-  "data loading": "host",
-  stragglers: "straggler",
-  maintenance: "contention",
-  checkpoint: "exposed-tp",
-  "lost work": "exposed-gather",
-  restart: "exposed-dp",
-  "waiting for repair": "bubble",
-  "fewer nodes": "exposed-pp",
-  "start-up": "other",
-};
-const ORDER = Object.keys(KNOWN);
+const KNOWN = new Map(CAUSES.map((one, place) => [one.key, { ...one, place }]));
+
+const known = (cause) => KNOWN.get(cause) ?? { title: cause, colour: "other", place: KNOWN.size };
 
 /** Computation first, waiting last. */
-export const ordered = (ledger) => Object.entries(ledger).sort(([a], [b]) => place(a) - place(b));
+export const ordered = (ledger) => Object.entries(ledger).sort(([a], [b]) => known(a).place - known(b).place);
 
-const place = (cause) => (ORDER.includes(cause) ? ORDER.indexOf(cause) : ORDER.length);
+/** True if nothing is trained meanwhile. */
+export const isWait = (cause) => ["wait", "lost"].includes(known(cause).kind);
 
-/** True if nothing is computed meanwhile. */
-export const isWait = (cause) =>
-  /^(exposed|pipeline|straggler|host|checkpoint|lost|restart|waiting|maintenance|start-up)/.test(cause);
+/** A cause in plain words. */
+export const title = (cause) => known(cause).title;
+
+/** What a colour stands for: communication is exposed only where computation waits for it. */
+export const moved = (cause) => known(cause).moved || cause;
 
 /** The colour of a cause, for CSS. */
-export const colour = (cause) => `var(--${KNOWN[cause] ?? "other"})`;
+export const colour = (cause) => `var(--${known(cause).colour})`;
 
 /** The colour of a cause as it is now, for libraries that know no variables. */
-export const drawn = (cause) => resolved(`--${KNOWN[cause] ?? "other"}`);
+export const drawn = (cause) => resolved(`--${known(cause).colour}`);
 
 /** The value of a colour variable as it is now. */
 export function resolved(variable) {

@@ -21,7 +21,7 @@ export function duration(seconds) {
   return `${figures(seconds / scale)} ${unit}`;
 }
 
-/** Long times, as syncwall.show.spans writes them: 54.2 days, 3.1 h, 40 s. */
+/** Long times, as syncwall.show.numbers writes them: 54.2 days, 3.1 h, 40 s. */
 export function span(seconds) {
   const size = Math.abs(seconds);
   const [scale, unit] = SPANS.find(([one]) => size >= 2 * one) ?? [1, "s"];

@@ -1,15 +1,14 @@
 // A ledger as a bar and a list: seconds by cause.
-import { colour, isWait, ordered } from "./causes.js";
+import { LEAST_SHARE } from "./cause_list.js";
+import { colour, isWait, ordered, title } from "./causes.js";
 import { h } from "./dom.js";
 import { duration, percent } from "./format.js";
-
-const LEAST = 0.0005;
 
 /** One bar of all causes, and a line for each. */
 export function ledger(seconds, { total = "step", text = duration } = {}) {
   const entries = ordered(seconds);
   const whole = entries.reduce((sum, [, value]) => sum + value, 0);
-  const shown = entries.filter(([, value]) => value >= LEAST * whole);
+  const shown = entries.filter(([, value]) => value >= LEAST_SHARE * whole);
   const largest = Math.max(...shown.map(([, value]) => value));
   return h(
     "div",
@@ -19,7 +18,7 @@ export function ledger(seconds, { total = "step", text = duration } = {}) {
       { class: "ledger-bar", "aria-hidden": "true" },
       shown.map(([cause, value]) =>
         h("span", {
-          title: `${cause} ${text(value)}`,
+          title: `${title(cause)} ${text(value)}`,
           style: { width: `${(100 * value) / whole}%`, "--cause": colour(cause) },
           class: isWait(cause) ? "wait" : "",
         }),
@@ -47,7 +46,12 @@ export function ledger(seconds, { total = "step", text = duration } = {}) {
           h(
             "tr",
             { data: { cause, value } },
-            h("th", { scope: "row" }, h("span", { class: "swatch", style: { "--cause": colour(cause) } }), cause),
+            h(
+              "th",
+              { scope: "row", title: title(cause) },
+              h("span", { class: "swatch", style: { "--cause": colour(cause) } }),
+              cause,
+            ),
             h(
               "td",
               { class: "ledger-line", "aria-hidden": "true" },

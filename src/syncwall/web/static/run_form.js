@@ -1,7 +1,8 @@
 // The run at the left of a page: what is trained, on what, and how it is spread.
-import { ask, Refused } from "./ask.js";
+import { ask } from "./ask.js";
 import { at, h, put } from "./dom.js";
 import { counted } from "./format.js";
+import { pasteDialog } from "./paste.js";
 import * as state from "./state.js";
 
 const POWERS = [1, 2, 4, 8, 16, 32, 64];
@@ -25,13 +26,14 @@ const SCHEDULES = {
   "zero-bubble-2p": "zero bubble (2p)",
   dualpipe: "DualPipe",
 };
-const SWITCHES = {
-  sp: "sequence parallelism (with tp)",
-  overlap_gradients: "gradients move beside backward",
+const OVERLAPS = {
+  overlap_gradients: "Gradients move beside backward",
   overlap_parameters: "FSDP gathers one layer ahead",
   overlap_tp: "tp overlaps its GEMMs",
-  overlap_pp: "pipeline sends overlap",
+  overlap_pp: "Pipeline sends overlap",
 };
+const TRUTHS = { true: "yes", false: "no" };
+const FOLLOWS = "as the framework does";
 const OPEN = {
   seq: "the model's",
   "layout.global_batch": "one each",
@@ -39,7 +41,6 @@ const OPEN = {
   "layout.shard_degree": "all",
   gpus_per_node: "all",
 };
-const ON = ["overlap_gradients", "overlap_parameters", "overlap_pp"];
 let known = null;
 
 /** Draw the form into the element `run`; resolves when the catalogue is there. */
@@ -71,7 +72,7 @@ function form() {
     h("div", { class: "pair" }, number("layout.global_batch", "Batch (sequences)"), number("seq", "Sequence (tokens)")),
     h("div", { class: "pair" }, number("layout.tp", "tp: tensor", POWERS), number("layout.pp", "pp: pipeline", POWERS)),
     h("div", { class: "pair" }, number("layout.cp", "cp: context", POWERS), number("layout.ep", "ep: experts", POWERS)),
-    choice("layout.shard", "Data parallel", SHARDS),
+    choice("layout.shard", "Data parallel", SHARDS, "chosen"),
     h(
       "div",
       { class: "pair" },
@@ -103,12 +104,12 @@ function more() {
         "div",
         { class: "pair" },
         choice("layout.precision", "Precision", precisions, "bf16"),
-        choice("layout.gradient_dtype", "Gradients in", precisions, "fp32"),
+        choice("layout.gradient_dtype", "Gradients in", precisions, FOLLOWS),
       ),
       h(
         "div",
         { class: "pair" },
-        choice("layout.schedule", "Schedule", SCHEDULES, "1F1B"),
+        choice("layout.schedule", "Schedule", SCHEDULES, "chosen"),
         number("layout.virtual_stages", "Chunks a rank", POWERS),
       ),
       h(
@@ -119,7 +120,8 @@ function more() {
       ),
       choice("software.framework", "Framework", frameworks, "megatron-core"),
       text("layout.bucket", "DDP bucket", "25 MiB"),
-      ...Object.entries(SWITCHES).map(([key, label]) => check(`layout.${key}`, label, ON.includes(key))),
+      ...Object.entries(OVERLAPS).map(([key, label]) => choice(`layout.${key}`, label, TRUTHS, FOLLOWS)),
+      check("layout.sp", "sequence parallelism (with tp)"),
     ),
   );
 }
@@ -151,7 +153,10 @@ function named(key, label, entries) {
 }
 
 function nodes() {
-  const by = (factor) => () => state.set({ nodes: Math.max(1, Math.round(Number(state.get("nodes", 1)) * factor)) });
+  const by = (factor) => () => {
+    const key = state.get("gpus") ? "gpus" : "nodes";
+    state.set({ [key]: Math.max(1, Math.round(Number(state.get(key, 1)) * factor)) });
+  };
   return h(
     "div",
     { class: "field" },
@@ -198,12 +203,11 @@ function choice(key, label, options, open = null) {
   return field(key, label, h("select", { name: key, onchange: changed }, first, listed));
 }
 
-function check(key, label, isOn) {
+function check(key, label) {
   const control = h("input", {
     type: "checkbox",
     name: key,
-    data: { on: isOn },
-    onchange: (event) => state.set({ [key]: event.target.checked === isOn ? null : event.target.checked }),
+    onchange: (event) => state.set({ [key]: event.target.checked || null }),
   });
   return h("label", { class: "check" }, control, label);
 }
@@ -214,22 +218,29 @@ function opened(event) {
   event.currentTarget.setAttribute("aria-expanded", aside.contains("open"));
 }
 
+/** Nodes that the address means, if it says so by its GPUs, too. */
+export function nodesUsed() {
+  const gpus = Number(state.get("gpus", 0));
+  if (state.get("nodes") || !gpus) return Number(state.get("nodes", 1));
+  const cluster = state.get("cluster");
+  const entry = inPlace(cluster) ? JSON.parse(cluster).node : known.clusters.find(({ name }) => name === cluster);
+  const each = Number(state.get("gpus_per_node")) || (entry?.gpus_per_node ?? entry?.gpus ?? 1);
+  return Math.max(1, Math.ceil(gpus / each));
+}
+
 /** Bring the controls to what the address says. */
 function shown() {
   for (const control of at("run").querySelectorAll("[name]")) {
-    const value = state.get(control.name);
-    if (control.type === "checkbox") control.checked = value ? value === "true" : control.dataset.on === "true";
-    else if (control !== document.activeElement || control.tagName === "SELECT")
-      control.value = inPlace(value)
-        ? (JSON.parse(value).name ?? "in place")
-        : control.tagName === "SELECT" && !value
-          ? control.options[0].value
-          : value;
+    const value = control.name === "nodes" && state.get("gpus") ? String(nodesUsed()) : state.get(control.name);
+    if (control.type === "checkbox") control.checked = value === "true";
+    else if (control.tagName === "SELECT") chosen(control, value);
+    else if (control !== document.activeElement)
+      control.value = inPlace(value) ? (JSON.parse(value).name ?? "in place") : value;
   }
   const names = ["model", "cluster"].map((key) =>
     inPlace(state.get(key)) ? (JSON.parse(state.get(key)).name ?? "pasted") : state.get(key),
   );
-  at("run-line").textContent = `${names[0]} on ${state.get("nodes", 1)} × ${names[1]}`;
+  at("run-line").textContent = `${names[0]} on ${counted(nodesUsed())} × ${names[1]}`;
   about(
     "model",
     known.models,
@@ -239,9 +250,17 @@ function shown() {
   about(
     "cluster",
     known.clusters,
-    (entry) =>
-      `${entry.gpus_per_node} × ${entry.device} a node, ${counted(entry.gpus_per_node * Number(state.get("nodes", 1)))} GPUs`,
+    (entry) => {
+      const gpus = Number(state.get("gpus")) || (Number(state.get("gpus_per_node")) || entry.gpus_per_node) * nodesUsed();
+      return `${entry.gpus_per_node} × ${entry.device} a node, ${counted(gpus)} GPUs`;
+    },
   );
+}
+
+/** Show `value` in a list, even one that it does not offer. */
+function chosen(control, value) {
+  if (![...control.options].some((option) => option.value === value)) control.append(h("option", { value }, value));
+  control.value = value;
 }
 
 function about(key, entries, said) {
@@ -263,71 +282,21 @@ function inPlace(text) {
   }
 }
 
-function pasteDialog() {
-  const area = h("textarea", {
-    id: "pasted",
-    "aria-label": "Text to read",
-    spellcheck: "false",
-    placeholder: '{"hidden_size": 4096, …}   or   model: llama-3.1-8b\n…',
-  });
-  const said = h("div", { class: "fault", role: "alert" });
-  const take = async () => {
-    try {
-      const { run } = await ask("paste", { text: area.value });
-      const flat = flattened(run);
-      if ("cluster" in flat || "nodes" in flat) state.setRun(flat);
-      else state.set(flat, { lasting: true });
-      at("paste").close();
-    } catch (error) {
-      if (!(error instanceof Refused)) throw error;
-      said.textContent = error.message;
-    }
-  };
-  const drop = async (event) => {
-    event.preventDefault();
-    area.value = await (event.dataTransfer.files[0]?.text() ?? "");
-  };
-  area.addEventListener("drop", drop);
-  return h(
-    "dialog",
-    { id: "paste", "aria-labelledby": "paste-title" },
-    h("h2", { id: "paste-title" }, "Paste a model or a run"),
-    h(
-      "p",
-      { class: "quiet" },
-      "A Hugging Face config.json, a model of the catalogue's form, or a run file (YAML). A file can be dropped here. It is read on this machine.",
-    ),
-    area,
-    said,
-    h(
-      "div",
-      { class: "row" },
-      h("button", { type: "button", class: "main", onclick: take }, "Use it"),
-      h("button", { type: "button", onclick: () => at("paste").close() }, "Cancel"),
-    ),
-  );
-}
-
-function flattened(run) {
-  const flat = {};
-  for (const [key, value] of Object.entries(run)) {
-    if (key === "layout" || key === "software")
-      for (const [inner, one] of Object.entries(value)) flat[`${key}.${inner}`] = one;
-    else flat[key] = typeof value === "object" ? JSON.stringify(value) : value;
+/** Show, where nothing was stated, what was taken instead, and why: two objects with the keys of the address. */
+export function taken(values, reasons = {}) {
+  for (const control of at("run").querySelectorAll("[name]")) {
+    const { name } = control;
+    control.title = state.get(name) ? "" : (reasons[name] ?? "");
+    if (control.type === "number") control.placeholder = values[name] ?? "";
+    if (control.tagName === "SELECT") offeredAsOpen(control, values[name]);
   }
-  return flat;
 }
 
-/** Show, where nothing was stated, what was taken instead. */
-export function taken(layout, others = {}) {
-  const known = {
-    ...Object.fromEntries(Object.entries(layout).map(([key, value]) => [`layout.${key}`, value])),
-    ...others,
-  };
-  for (const control of at("run").querySelectorAll("input[type=number]"))
-    control.placeholder = known[control.name] ?? "";
-  const open = at("run").querySelector('[name="layout.recompute"] option[value=""]');
-  if (open) open.textContent = `open (${RECOMPUTE[layout.recompute] ?? layout.recompute})`;
+function offeredAsOpen(control, value) {
+  const open = control.querySelector('option[value=""]');
+  if (!open || value === undefined || value === null) return;
+  const said = control.querySelector(`option[value="${CSS.escape(String(value))}"]`)?.textContent ?? value;
+  open.textContent = `open (${said})`;
 }
 
 /** Say what is wrong, beside the controls that it is about; nothing clears it. */

@@ -1,5 +1,6 @@
 // The address holds the whole state: the keys are those of the command line (`--layout.tp 8` is
-// `?layout.tp=8`), so that a link reproduces a page and a page can say its command.
+// `?layout.tp=8`), so that a link reproduces a page and a page can say its command. What is open stays
+// out of it.
 
 /** What a page starts with when its address says nothing. */
 export const FIRST = {
@@ -10,12 +11,16 @@ export const FIRST = {
   "layout.shard": "fsdp",
   "layout.global_batch": "1024",
 };
-const RUN = /^(model|cluster|nodes|gpus_per_node|seq|layout\..+|software\..+)$/;
+const RUN = /^(model|cluster|nodes|gpus_per_node|gpus|seq|layout\..+|software\..+)$/;
+const OPEN = ["", "~", "null"];
+const WHOLE = /^[-+]?\d{1,15}$/;
+const FLOAT = /^[-+]?(\.\d+|\d+(\.\d*)?)(e[-+]?\d+)?$/i;
 const listeners = new Set();
 let values = read();
 
 function read() {
-  const found = Object.fromEntries(new URLSearchParams(location.search));
+  const stated = [...new URLSearchParams(location.search)].filter(([, text]) => !OPEN.includes(text));
+  const found = Object.fromEntries(stated);
   return Object.keys(found).some((key) => RUN.test(key)) ? found : { ...FIRST, ...found };
 }
 
@@ -30,9 +35,10 @@ export function under(prefix) {
 
 /** Change keys (empty, null or undefined: remove) and tell everybody; `lasting` keeps the old state behind the Back button. */
 export function set(changes, { lasting = false } = {}) {
+  if (changes.nodes) delete values.gpus; // two ways to say the same
   for (const [key, value] of Object.entries(changes)) {
-    if (value === null || value === undefined || value === "") delete values[key];
-    else values[key] = String(value);
+    if (value === null || value === undefined || OPEN.includes(value)) delete values[key];
+    else values[key] = written(value);
   }
   history[lasting ? "pushState" : "replaceState"](null, "", `${location.pathname}${query()}`);
   told(changes);
@@ -68,6 +74,23 @@ export function run() {
   return asked;
 }
 
+/** A run as the API takes it, as keys of the address. */
+export function flattened(run) {
+  const flat = {};
+  for (const [key, value] of Object.entries(run)) {
+    if (key === "layout" || key === "software")
+      for (const [inner, one] of Object.entries(value)) flat[`${key}.${inner}`] = one;
+    else flat[key] = value;
+  }
+  return flat;
+}
+
+/** A value as an address writes it, and a flag: `[tp,dp]` for a list. */
+function written(value) {
+  if (Array.isArray(value)) return `[${value.join(",")}]`;
+  return typeof value === "object" ? JSON.stringify(value) : String(value);
+}
+
 /** The command that says the same in a terminal. */
 export function command(verb = "predict") {
   const stated = Object.entries(values).filter(([key]) => RUN.test(key));
@@ -82,7 +105,12 @@ export function flag(key, text) {
 
 /** Text as a run file would read it. */
 export function scalar(text) {
-  if (/^[-+]?\d{1,15}$/.test(text) || /^[-+]?\d*\.\d+(e[-+]?\d+)?$/i.test(text)) return Number(text);
+  if (text.startsWith("[") && text.endsWith("]"))
+    return text
+      .slice(1, -1)
+      .split(",")
+      .map((one) => one.trim());
+  if (WHOLE.test(text) || FLOAT.test(text)) return Number(text);
   return text === "true" ? true : text === "false" ? false : text;
 }
 
@@ -100,12 +128,12 @@ function told(changes) {
   for (const listener of listeners) listener(changes);
 }
 
+/** The address of another page with the same run. */
+export const pageWithRun = (page) => (page === "predict" ? "/" : `/${page}`) + query((key) => RUN.test(key));
+
 /** Links to other pages take the run with them. */
 function linked() {
-  for (const link of document.querySelectorAll("a[data-page]")) {
-    const here = link.dataset.page === "predict" ? "/" : `/${link.dataset.page}`;
-    link.href = here + query((key) => RUN.test(key));
-  }
+  for (const link of document.querySelectorAll("a[data-page]")) link.href = pageWithRun(link.dataset.page);
 }
 
 const here = document.querySelector(".top nav [aria-current]"); // on a phone the pages do not all fit beside each other

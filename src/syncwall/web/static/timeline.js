@@ -1,13 +1,13 @@
 // The last micro batch and the optimizer in time: streams as lanes. Wheel, fingers and keys zoom and
 // move; the window is a part of the address (timeline.from and timeline.to, seconds).
-import { colour } from "./causes.js";
+import { colour, moved } from "./causes.js";
 import { h, hideTip, put, showTip } from "./dom.js";
 import { counted, duration } from "./format.js";
 import * as state from "./state.js";
 import { draw, palette, places } from "./timeline_draw.js";
 import { listen } from "./timeline_hands.js";
 import { Model, View } from "./timeline_model.js";
-import { inFull, inShort, named } from "./timeline_words.js";
+import { inFull, inShort } from "./timeline_words.js";
 
 const HELP = "Wheel or pinch zooms, dragging moves, pointing tells.";
 const KEYS = " Keys: + − arrows Home; ] next, [ before, Enter zooms to it.";
@@ -103,7 +103,7 @@ class Picture {
           "span",
           { role: "listitem" },
           h("span", { class: "swatch", style: { "--cause": colour(cause) } }),
-          named(cause),
+          moved(cause),
         ),
       ),
       this.model.waits &&

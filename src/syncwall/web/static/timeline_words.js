@@ -1,26 +1,18 @@
 // What is said about one interval.
+import { moved } from "./causes.js";
 import { duration, percent, prefixed } from "./format.js";
-
-/** What a colour stands for: communication is exposed only where computation waits for it. */
-export const named = (cause) =>
-  MOVED[cause] ?? (cause.startsWith("exposed ") ? `${cause.slice(8)} communication` : cause);
-const MOVED = { "exposed FSDP gather": "weights (FSDP)", "exposed DP": "gradients (DP)" };
 
 /** Name, place and time in one line, for the line below the picture and for screen readers. */
 export function inShort(model, lane, index) {
   const one = lane.ops[index];
-  return `${one.name}, ${place(one, lane.layers[index])}; ${one.wait ? one.cause : named(one.cause)}; ${when(model, lane, index)}`;
+  return `${one.name}, ${place(one, lane.layers[index])}; ${one.wait ? one.cause : moved(one.cause)}; ${when(model, lane, index)}`;
 }
 
 /** Everything that is known, for the tip. */
 export function inFull(model, lane, index) {
   const one = lane.ops[index];
   const lines = [`${one.name} · ${place(one, lane.layers[index])}`, booked(one), when(model, lane, index)];
-  if (one.wait) {
-    if (one.cause === "host")
-      lines.push("The host needs longer to issue this block than the device to run it; drawn at its end.");
-    return lines.join("\n");
-  }
+  if (one.wait) return [...lines, ...one.notes].join("\n");
   const { formula, source } = model.answer.priced[one.priced];
   return [...lines, one.shape, amounts(one), `Formula: ${formula}`, `Source: ${source}`].join("\n");
 }

@@ -59,7 +59,7 @@ function refused(error) {
   put(
     at("refused"),
     error.message,
-    /takes more than|memory/.test(error.message) ? " Keep some fields of your layout, or search on fewer nodes." : "",
+    error.problems.some((one) => one.too_large) ? " Keep some fields of your layout, or search on fewer nodes." : "",
   );
 }
 
@@ -126,9 +126,10 @@ const compare = newest(async (signal) => {
 /** The run with the layout of a row. */
 function taking(row) {
   const layout = { ...asked.run.layout, ...row.keys };
+  const size = asked.run.gpus ? "gpus" : "nodes";
   return {
     ...asked.run,
-    nodes: row.nodes,
+    [size]: row[size],
     layout: Object.fromEntries(Object.entries(layout).filter(([, value]) => value !== null)),
   };
 }

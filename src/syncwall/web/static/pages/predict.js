@@ -9,6 +9,7 @@ import * as state from "../state.js";
 import { tile } from "../tiles.js";
 import { timeline } from "../timeline.js";
 
+const MOODS = { "does not fit": "bad", compute: "good" };
 const MEMORY = {
   weights: "--gemm",
   gradients: "--exposed-dp",
@@ -31,6 +32,7 @@ const predicted = newest(async (signal) => {
   put(at("command"), state.command());
   try {
     const answer = await ask("predict", state.run(), { signal });
+    at("answer").classList.remove("refused");
     shown(answer);
     faults();
     later();
@@ -50,42 +52,69 @@ const later = newest(async (signal) => {
   if (signal.aborted) return;
   if (line.status === "fulfilled") timeline(at("timeline"), line.value, at("timeline-about"));
   else put(at("timeline"), h("p", { class: "quiet" }, line.reason.message));
-  if (next.status === "fulfilled") changes(next.value.next, next.value.step_s);
+  if (next.status === "fulfilled") {
+    changes(next.value);
+    remedy(next.value);
+  } else {
+    put(at("next"), h("p", { class: "quiet" }, next.reason.message));
+    put(at("remedy"));
+  }
 }, 150);
 
 function refused(error) {
-  put(at("verdict"), "This run cannot be: nothing was computed");
+  at("answer").classList.add("refused");
+  for (const id of ["what", "remedy"]) put(at(id));
+  put(at("verdict"), "This run is not possible: nothing was computed");
   at("verdict").className = "verdict bad";
   put(at("why"), error.message);
 }
 
 function shown(answer) {
   const waits = answer.exposed_s / answer.step_s;
-  put(at("verdict"), answer.verdict);
-  at("verdict").className = `verdict ${!answer.fits ? "bad" : answer.verdict.startsWith("compute") ? "good" : "warn"}`;
+  const { kind, text } = answer.verdict;
+  put(at("verdict"), text);
+  at("verdict").className = `verdict ${MOODS[kind] ?? "warn"}`;
   put(at("why"), answer.why);
-  put(at("split"), split(answer));
-  taken(answer.layout, { seq: answer.seq, gpus_per_node: answer.gpus_per_node });
+  put(at("what"), answer.what);
+  put(at("remedy"), !answer.fits && h("span", { class: "quiet" }, "looking for a change that makes it fit …"));
+  open(answer);
   tiles(answer, waits);
   put(at("ledger"), ledger(answer.ledger_s));
   put(at("ledger-about"), `${counted(answer.gpus)} GPUs, ${counted(answer.tokens)} tokens a step`);
   memory(answer);
   put(at("evidence"), answer.evidence);
-  const open = Object.entries(answer.left_open)
-    .map(([name, value]) => `${name} ${value}`)
-    .join(", ");
-  put(at("open"), open ? `Left open, and taken as: ${open}` : "");
   put(
     at("assumed"),
     answer.assumed.map((line) => h("li", {}, line)),
   );
 }
 
-function split({ layout, gpus, nodes, device }) {
-  const axes = ["tp", "cp", "pp", "dp"].filter((axis) => layout[axis] > 1).map((axis) => `${axis} ${layout[axis]}`);
-  const passes = layout.global_batch / layout.micro_batch / layout.dp;
-  const batches = `${counted(passes)} micro batch${passes > 1 ? "es" : ""} of ${layout.micro_batch} a replica`;
-  return `${axes.join(" × ") || "one rank"} = ${counted(gpus)} × ${device} in ${counted(nodes)} node${nodes > 1 ? "s" : ""}; ${batches}, recompute ${layout.recompute}`;
+/** What nobody stated: in the form, and in a sentence for each reason. */
+function open({ chosen, layout, seq, nodes, gpus_per_node }) {
+  const key = (field) => (["framework", "date"].includes(field) ? `software.${field}` : `layout.${field}`);
+  const reasons = Object.fromEntries(chosen.map(({ field, why }) => [key(field), why]));
+  const values = Object.fromEntries(chosen.map(({ field, value }) => [key(field), value]));
+  taken({ ...values, ...state.flattened({ layout }), seq, nodes, gpus_per_node }, reasons);
+  for (const [id, follows] of [
+    ["open", false],
+    ["follows", true],
+  ]) {
+    const fields = chosen.filter((one) => one.follows === follows);
+    put(at(id), fields.length > 0 && ["Left open: ", ...reasoned(fields), "."]);
+  }
+}
+
+/** Fields and values, those with the same reason together. */
+function reasoned(chosen) {
+  const groups = [...Map.groupBy(chosen, ({ why }) => why)];
+  return groups.flatMap(([why, fields], index) => [
+    index ? "; " : "",
+    ...fields.flatMap(({ field, value }, place) => [
+      place ? ", " : "",
+      h("span", { data: { chosen: field }, title: why }, `${field} ${value}`),
+    ]),
+    ` (${why})`,
+  ]);
 }
 
 function tiles(answer, waits) {
@@ -169,22 +198,50 @@ function memory(answer) {
   );
 }
 
-function changes(found, step_s) {
-  if (!found.length) return put(at("next"), h("p", { class: "quiet" }, "No single change of the layout helps."));
-  const changed = (layout) =>
-    Object.fromEntries(Object.entries(layout).map(([key, value]) => [`layout.${key}`, value]));
-  const made = found.map(({ change, gained_s, memory_bytes, layout }) => {
-    const [sign, size_s] = [gained_s >= 0 ? "−" : "+", Math.abs(gained_s)];
-    return {
-      change,
-      gained: gained_s,
-      gain: `${sign}${duration(size_s)} (${sign}${percent(size_s / step_s, 0)})`,
-      isWorse: gained_s < 0,
-      beside: `memory ${memory_bytes >= 0 ? "+" : "−"}${figures(Math.abs(memory_bytes) / 1e9)} GB`,
-      keys: changed(layout),
-    };
-  });
-  put(at("next"), proposals(made));
+/** A proposal as keys of the address: null where a key leaves it. */
+const keysOf = ({ layout, nodes, gpus_per_node }) => ({
+  ...state.flattened({ layout }),
+  ...(nodes && { nodes }),
+  ...(gpus_per_node && { gpus_per_node }),
+});
+
+function changes({ next, more, step_s, fits }) {
+  const found = next.length ? next : more ? [more] : [];
+  const made = found.map((one) => ({
+    change: one.change,
+    gained: one.gained_s,
+    gain: fits ? gainText(one.gained_s, step_s) : `${duration(step_s - one.gained_s)} a step`,
+    isWorse: fits && one.gained_s < 0,
+    beside: `memory ${one.memory_bytes >= 0 ? "+" : "−"}${figures(Math.abs(one.memory_bytes) / 1e9)} GB`,
+    keys: keysOf(one),
+  }));
+  const said = fits ? "No single change of the layout helps." : "No single change of the layout makes it fit.";
+  const onNodes = found.some(({ nodes }) => nodes);
+  put(at("next"), (!next.length || onNodes) && h("p", { class: "quiet" }, said), made.length > 0 && proposals(made));
+}
+
+function gainText(gained_s, step_s) {
+  const [sign, size_s] = [gained_s >= 0 ? "−" : "+", Math.abs(gained_s)];
+  return `${sign}${duration(size_s)} (${sign}${percent(size_s / step_s, 0)})`;
+}
+
+/** What would make a run fit that does not. */
+function remedy({ next: [first], step_s, fits }) {
+  if (fits) return put(at("remedy"));
+  const search = h("a", { href: `${state.pageWithRun("plan")}&plan.go=1` }, "search all layouts");
+  if (!first) return put(at("remedy"), "Neither a single change nor up to 64 times the nodes makes it fit: ", search);
+  const apply = () => state.set(keysOf(first), { lasting: true });
+  put(
+    at("remedy"),
+    "It fits with ",
+    h(
+      "button",
+      { type: "button", class: "main", onclick: apply },
+      `${first.change}: ${duration(step_s - first.gained_s)} a step`,
+    ),
+    " or ",
+    search,
+  );
 }
 
 function exports() {

@@ -73,7 +73,7 @@ async function shown() {
   put(
     at("means"),
     `${first.model} on ${first.cluster}; ${first.layout} as on ${counted(first.stated_gpus)} GPUs, data parallelism grows; ${first.batch}. ` +
-      `Efficiency: speed of a GPU over that on ${counted(first.base.gpus)} GPUs, the fewest on which it fits${first.may_not_fit ? " (it may not: the memory is short)" : ""}. A + means that the curve ends there.`,
+      `Efficiency: speed of a GPU over that on ${counted(first.base.gpus)} GPUs, the fewest on which it fits. A + means that the curve ends there.`,
   );
   put(at("summary"), summary(answer.runs, answer.names, answer.levels));
   await drawn();

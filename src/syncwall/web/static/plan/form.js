@@ -1,5 +1,6 @@
 // What to search for, and what stays as it is.
 import { at, h, put } from "../dom.js";
+import { nodesUsed } from "../run_form.js";
 import * as state from "../state.js";
 
 /** Fields of a layout that a search may choose (`plan.space.SEARCHED`). */
@@ -22,6 +23,8 @@ export const SEARCHED = [
   "ep",
   "etp",
   "micro_batch",
+  "merged_ep",
+  "overlap_ep",
 ];
 const OBJECTIVES = { fastest: "the shortest step", cheapest: "the fewest GPU-hours", smallest: "the fewest GPUs" };
 const FEWER = [1, 2, 4, 8];
@@ -37,18 +40,6 @@ export function searchForm() {
         { id: "objective", onchange: changed("objective") },
         Object.entries(OBJECTIVES).map(([value, said]) => h("option", { value }, said)),
       ),
-    ),
-    field(
-      "Leave free, % of memory",
-      h("input", {
-        id: "headroom",
-        type: "number",
-        min: 0,
-        max: 90,
-        step: 1,
-        placeholder: "5",
-        onchange: changed("headroom"),
-      }),
     ),
     field(
       "Steps of at most, s",
@@ -87,7 +78,7 @@ const changed = (key) => (event) =>
   state.set({ [`plan.${key}`]: event.target.value === "fastest" ? null : event.target.value.trim() });
 
 function shown() {
-  for (const key of ["objective", "headroom", "within", "price"])
+  for (const key of ["objective", "within", "price"])
     if (at(key) !== document.activeElement)
       at(key).value = state.get(`plan.${key}`, key === "objective" ? "fastest" : "");
   at("fewer").checked = state.get("plan.fewer") === "true";
@@ -96,7 +87,7 @@ function shown() {
   const kept = keptFields();
   put(
     at("keep"),
-    h("legend", {}, "Keep of your layout"),
+    h("legend", {}, "Of your layout, keep"),
     stated.length
       ? stated.map(([key, value]) =>
           h(
@@ -131,7 +122,7 @@ function keptFields() {
 export function question() {
   const run = state.run();
   const number = (key) => (state.get(`plan.${key}`) ? Number(state.get(`plan.${key}`)) : undefined);
-  const nodes = Number(run.nodes ?? 1);
+  const nodes = nodesUsed();
   const sizes =
     state.get("plan.fewer") === "true"
       ? FEWER.map((by) => nodes / by).filter((count) => Number.isInteger(count) && count >= 1)
@@ -141,7 +132,6 @@ export function question() {
     keep: keptFields(),
     nodes: sizes,
     objective: state.get("plan.objective", "fastest"),
-    headroom: (number("headroom") ?? 5) / 100,
     within_s: number("within"),
     usd_per_gpu_hour: number("price"),
   };

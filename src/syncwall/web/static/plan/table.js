@@ -97,7 +97,8 @@ const tick = (rank) => (event) => {
 /** The address of the Predict page with this layout. */
 export function taken(row) {
   const address = new URLSearchParams(state.query((key) => !key.startsWith("plan.")));
-  address.set("nodes", row.nodes);
+  const size = address.has("gpus") ? "gpus" : "nodes";
+  address.set(size, row[size]);
   for (const [key, value] of Object.entries(row.keys)) {
     if (value === null) address.delete(`layout.${key}`);
     else address.set(`layout.${key}`, value);

@@ -3,7 +3,7 @@
 import { h } from "../dom.js";
 import * as state from "../state.js";
 
-const EDIT = /^(model|cluster|nodes|gpus_per_node|seq|layout\.[a-z0-9_]+|software\.[a-z0-9_]+)[:=]([\w.+-]{0,80})$/;
+const EDIT = /^(model|cluster|nodes|gpus_per_node|gpus|seq|layout\.[a-z0-9_]+|software\.[a-z0-9_]+)[:=]([\w.+-]{0,80})$/;
 export const MOST = 5;
 /** Colours of the runs, the one in the form first. */
 export const COLOURS = ["--accent", "--exposed-tp", "--optimizer", "--attention", "--exposed-dp", "--host"];
@@ -44,6 +44,7 @@ export function edited(changes) {
     const [outer, inner] = key.split(".");
     const place = inner ? run[outer] : run;
     const name = inner ?? outer;
+    if (name === "nodes" || name === "gpus") for (const size of ["nodes", "gpus"]) delete run[size];
     if (value === "") delete place[name];
     else place[name] = key === "model" || key === "cluster" ? value : state.scalar(value);
   }

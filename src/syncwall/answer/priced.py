@@ -1,0 +1,100 @@
+"""A step of any origin, priced on a machine: what can be said of it without a description.
+
+Holds `Priced` and `MFU_CONVENTION`.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from syncwall.answer.interval import UNKNOWN, Interval
+from syncwall.answer.pricing import Pricing, Timed
+from syncwall.answer.verdict import Verdict, limit_of
+from syncwall.cost.calibration import Calibration
+from syncwall.cost.prices import Prices
+from syncwall.describe import Cluster
+from syncwall.timeline.ledger import Ledger
+from syncwall.work.block import Work
+
+MFU_CONVENTION = "causal, dense 16-bit peak"
+
+
+@dataclass(frozen=True)
+class Priced:
+    """Time and speed of one step."""
+
+    pricing: Pricing
+    """What operations cost, here and in all that resembles it."""
+    timed: Timed
+
+    @property
+    def work(self) -> Work:
+        """What the step does."""
+        return self.timed.work
+
+    @property
+    def cluster(self) -> Cluster:
+        """The machine, as far as it is used."""
+        return self.timed.cluster
+
+    @property
+    def prices(self) -> Prices:
+        """Seconds of single operations."""
+        return self.timed.prices
+
+    @property
+    def calibration(self) -> Calibration:
+        """What was assumed to be reached on this device."""
+        return self.pricing.fit
+
+    @cached_property
+    def step_s(self) -> float:
+        """Seconds of an optimizer step, P50."""
+        return float(self.timed.step_s)
+
+    @cached_property
+    def ledger(self) -> Ledger:
+        """Seconds by cause; they add up to `step_s`."""
+        return self.timed.ledger.without_zeros()
+
+    @cached_property
+    def exposed_s(self) -> float:
+        """Seconds that wait for communication."""
+        return float(self.ledger.exposed_s)
+
+    @cached_property
+    def interval(self) -> Interval:
+        """How sure the prediction is; nothing like a step of other origin was ever validated."""
+        return UNKNOWN
+
+    @property
+    def step_interval_s(self) -> tuple[float, float]:
+        """P10 and P90 of the step; wide where nothing like it was ever measured."""
+        return self.interval.around(self.step_s)
+
+    @property
+    def verdict(self) -> Verdict:
+        """What limits the step."""
+        return limit_of(self.ledger)
+
+    @property
+    def tokens_per_s_per_gpu(self) -> float:
+        """Training speed of one GPU."""
+        return float(self.work.tokens) / self.step_s / float(self.work.gpus)
+
+    @property
+    def peak_flop_per_s(self) -> float:
+        """Dense 16-bit peak of one GPU, which MFU and HFU refer to."""
+        return float(self.cluster.device.sixteen_bit_flop_per_s)
+
+    @property
+    def mfu(self) -> float:
+        """Model FLOPs utilisation: causal, without recomputation, of the dense 16-bit peak."""
+        return self._utilisation(float(self.work.model_flops))
+
+    @property
+    def hfu(self) -> float:
+        """Hardware FLOPs utilisation: with recomputation."""
+        return self._utilisation(float(self.work.model_flops + self.work.recompute_flops))
+
+    def _utilisation(self, flops: float) -> float:
+        return flops / self.step_s / float(self.work.gpus) / self.peak_flop_per_s

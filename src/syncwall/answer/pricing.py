@@ -1,0 +1,140 @@
+"""What operations cost in one run, for whoever asks: the answer, its proposals, plans and jobs.
+
+Holds `Pricing` (device, calibration, network, software and site of a run, built once), `Timed` (a
+step priced by it) and `NetworkModel`, the interface of a network of one's own.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import numpy as np
+
+from syncwall.answer.site import NOWHERE, Site
+from syncwall.answer.traits import Traits
+from syncwall.cost.calibration import Calibration, NetworkFit, calibration
+from syncwall.cost.communication import NcclNetwork, Network
+from syncwall.cost.measured import Measured
+from syncwall.cost.measured_network import MeasuredNetwork
+from syncwall.cost.prices import Prices
+from syncwall.cost.software import Setting
+from syncwall.describe import Cluster, Layout, Model, Run, Software
+from syncwall.timeline.ledger import Ledger
+from syncwall.timeline.step import step_time
+from syncwall.work.block import Work
+from syncwall.work.step import transformer_step
+
+
+class NetworkModel(Protocol):
+    """Makes the network of a machine, for example by simulation; `NcclNetwork` is the usual one."""
+
+    def __call__(self, cluster: Cluster, fit: NetworkFit, /, *, latency: Any) -> Network:
+        """The network of `cluster`, `latency` times as far between its scale-up domains."""
+
+
+@dataclass(frozen=True, slots=True)
+class Timed:
+    """A step at its price, or arrays of them."""
+
+    work: Work
+    cluster: Cluster
+    prices: Prices
+    step_s: Any
+    ledger: Ledger
+    """Seconds by cause; they add up to `step_s`."""
+
+    @property
+    def waits_s(self) -> Any:
+        """Seconds that wait for communication."""
+        return self.ledger.exposed_s
+
+    @property
+    def tokens_per_s(self) -> Any:
+        """Tokens a second of all GPUs together."""
+        return self.work.tokens / self.step_s
+
+
+@dataclass(frozen=True)
+class Pricing:
+    """Everything that a step's time rests on beside the step itself."""
+
+    cluster: Cluster
+    """The machine as it is; what was measured was measured on it."""
+    setting: Setting
+    """The software."""
+    fit: Calibration
+    """What the device and its links reach with this software, and what was measured on them."""
+    network: NetworkModel | Network
+    """Prices communication: made for each machine that is asked for, or one for all of them."""
+    site: Site = NOWHERE
+    """Known runs of the same cluster, as far as they concern this one."""
+
+    @classmethod
+    def of(
+        cls,
+        run: Run,
+        *,
+        network: NetworkModel | Network | None = None,
+        measured: Measured | None = None,
+        site: Site = NOWHERE,
+    ) -> "Pricing":
+        """The prices of `run`: what was `measured` on its machine beats the catalogue."""
+        found = cls.on(run.cluster, run.software, network=network, measured=measured)
+        if not site.known:
+            return replace(found, site=site)
+        traits = Traits.of(run.model, run.cluster, run.layout.plain(), run.software, run.seq)
+        return replace(found, site=site.seen_from(traits))
+
+    @classmethod
+    def on(
+        cls,
+        cluster: Cluster,
+        software: Software | None = None,
+        *,
+        network: NetworkModel | Network | None = None,
+        measured: Measured | None = None,
+    ) -> "Pricing":
+        """The prices of any work on `cluster` with `software`."""
+        setting = Setting.of(software or Software())
+        fit = setting.tuned(calibration(cluster.device, measured))
+        return cls(cluster, setting, fit, network or NcclNetwork)
+
+    @property
+    def site_factor(self) -> float:
+        """What every time is multiplied by; one for all layouts and sizes of the run."""
+        return self.site.bias
+
+    def step(
+        self, model: Model, layout: Layout, seq: Any, cluster: Cluster, *, latency: Any = 1.0
+    ) -> Timed:
+        """A transformer's step in a resolved `layout`, or arrays of them, on `cluster`."""
+        work = transformer_step(self.setting.padded(model), layout, seq)
+        return self.timed(work, cluster, latency=latency)
+
+    def timed(self, work: Work, cluster: Cluster, *, latency: Any = 1.0) -> Timed:
+        """Any `work` on `cluster`: the machine itself, part of it, or one that differs in wires."""
+        host_s = self.setting.host_s(work, cluster, self.fit.elementwise.eager)
+        wires = self._network(cluster, latency)
+        prices = Prices(cluster.device, wires, self.fit, self.setting, host_s)
+        time = step_time(work, prices)
+        factor = self.site_factor
+        if factor == 1.0:
+            return Timed(work, cluster, prices, time.step_s, time.ledger)
+        return Timed(work, cluster, prices, time.step_s * factor, time.ledger.scaled(factor))
+
+    def _network(self, cluster: Cluster, latency: Any) -> Network:
+        made = self._made(cluster, latency)
+        tables = self.fit.measured.collectives
+        if not tables or self.network is not NcclNetwork:
+            return made
+        parts = ("node", "scale_up", "fabric")
+        same = all(getattr(cluster, part) is getattr(self.cluster, part) for part in parts)
+        if same and np.ndim(latency) == 0 and latency == 1:
+            return MeasuredNetwork(tables, cluster, made, made)
+        as_it_is = self.cluster.using(cluster.nodes, cluster.gpus_per_node)
+        today = self._made(as_it_is, 1.0)
+        return MeasuredNetwork(tables, cluster, made, today)
+
+    def _made(self, cluster: Cluster, latency: Any) -> Network:
+        if callable(self.network):
+            return self.network(cluster, self.fit.network, latency=latency)
+        return self.network

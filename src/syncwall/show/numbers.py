@@ -1,0 +1,66 @@
+"""Numbers as people say them.
+
+Holds `duration` and `rate`, to three figures, `signed` (a time with a sign before it), and for what
+is long or large `span` (a time), `money` and `energy`.
+"""
+
+from math import copysign, isfinite
+
+from syncwall import units
+from syncwall.units import Dimension
+
+_JOULES_PER_KWH = 3.6e6
+_SPANS = ((2 * 86400.0, 86400.0, "days"), (2 * 3600.0, 3600.0, "h"), (120.0, 60.0, "min"))
+
+
+def rate(bytes_per_s: float) -> str:
+    """A data rate to three figures."""
+    return units.format(bytes_per_s, Dimension.BYTES_PER_S, digits=3)
+
+
+def duration(seconds: float) -> str:
+    """A time to three figures."""
+    return units.format(seconds, Dimension.SECONDS, digits=3)
+
+
+def signed(seconds: float) -> str:
+    """A time that comes on top, or goes off: "+1.2 s", "−300 ms"."""
+    return f"{'−' if copysign(1.0, seconds) < 0 else '+'}{duration(abs(seconds))}"
+
+
+def span(seconds: float) -> str:
+    """`seconds` in the unit that fits: "54.2 days", "3.1 h", "12 min", "40 s"."""
+    if not isfinite(seconds):
+        return "never"
+    for least, unit_s, name in _SPANS:
+        if seconds >= least:
+            return f"{_short(seconds / unit_s)} {name}"
+    return f"{_short(seconds)} s"
+
+
+def money(usd: float) -> str:
+    """`usd` with three figures: "$1.25M"."""
+    if not isfinite(usd):
+        return "–"
+    for size, letter in ((1e9, "B"), (1e6, "M"), (1e3, "k")):
+        if abs(usd) >= size:
+            return f"${_short(usd / size)}{letter}"
+    return f"${usd:.2f}"
+
+
+def energy(joules: float) -> str:
+    """`joules` in kWh, MWh or GWh."""
+    if not isfinite(joules):
+        return "–"
+    kwh = joules / _JOULES_PER_KWH
+    for size, unit in ((1e6, "GWh"), (1e3, "MWh")):
+        if kwh >= size:
+            return f"{_short(kwh / size)} {unit}"
+    return f"{_short(kwh)} kWh"
+
+
+def _short(number: float) -> str:
+    """Three figures, or all of them before the point."""
+    if abs(number) >= 99.95:
+        return f"{number:,.0f}"
+    return f"{number:.3g}"

@@ -1,0 +1,35 @@
+"""Which ranks communicate along each axis of a layout.
+
+Holds `groups`. Ranks are numbered along the layout's `order`, the axis of neighbouring ranks first.
+"""
+
+import numpy as np
+
+from syncwall.describe import Layout
+from syncwall.work.number import Number
+from syncwall.work.operations import Axis, Group
+
+
+def groups(layout: Layout) -> dict[Axis, Group]:
+    """The group of every axis of a resolved layout, or of arrays of them."""
+    sizes: dict[str, Number] = {"tp": layout.tp, "cp": layout.cp, "pp": layout.pp, "dp": layout.dp}
+    strides: dict[str, Number] = {}
+    stride: Number = 1
+    for axis in layout.order:
+        if axis != "ep":  # taken from tp, cp and dp
+            strides[axis] = stride
+            stride = stride * sizes[axis]
+    inner = np.minimum(strides["dp"], strides["cp"])
+    degree, experts = layout.shard_degree, layout.ep * layout.etp
+    spans: dict[Axis, tuple[Number, Number]] = {
+        "tp": (layout.tp, strides["tp"]),
+        "cp": (layout.cp, strides["cp"]),
+        "dp": (sizes["dp"] * layout.cp, inner),
+        "shard": (degree, inner),
+        "replica": (layout.replicas_of_shards, inner * degree),
+        "ep": (layout.ep, layout.etp),
+        "expert-shard": (layout.expert_dp, experts),
+        "expert-replica": (layout.expert_dp, experts),
+        "pp": (layout.pp, strides["pp"]),
+    }
+    return {axis: Group(axis, ranks, apart) for axis, (ranks, apart) in spans.items()}

@@ -1,0 +1,118 @@
+"""Proposals are the best of all single changes, found again here by brute force."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from syncwall.answer import predict
+from syncwall.answer.improvements import WORTH, Improvement, changed, improvements
+from syncwall.answer.levers import LEVERS, ORDERS, chunk_counts
+from syncwall.answer.prediction import Prediction
+from syncwall.answer.site import Site
+from syncwall.cost.software import framework
+from syncwall.describe import Layout, Run
+from syncwall.describe.layout import ContextKind, Recompute, Schedule, Shard
+from syncwall.describe.rules import not_offered
+from tests.laws.questions import DENSE, law, questions
+
+COUNTS = [*range(1, 33), 48, 64, 128, 160, 256]
+"""Every number of ranks, of sequences and of chunks that a change may lead to here."""
+FIXED = {
+    "dp", "global_batch", "precision", "gradient_dtype", "bucket_bytes", "frozen", "outer_every",
+    "expert_imbalance", "dropless", "tp_left", "ep_left", "whole_inputs", "recompute_layers",
+}  # fmt: skip
+"""Fields that no lever moves: they change the training, or nobody chooses them."""
+
+
+def test_every_field_is_a_lever_or_has_a_reason_not_to_be():
+    assert {lever.field for lever in LEVERS} | FIXED == set(Layout.model_fields)
+
+
+def neighbours(run: Run) -> Iterator[dict[str, Any]]:
+    """Every field stated otherwise, and what must follow it; open stays open."""
+    layout, again = run.layout, {"dp": None, "shard_degree": None}
+    plain = {"virtual_stages": 1, "schedule": Schedule.ONE_F_ONE_B}
+    for count in COUNTS:
+        sp = {"sp": False} if count == 1 else {}
+        etp = {"etp": count} if layout.etp == layout.tp else {}
+        yield {"tp": count, **sp, **etp, **again}
+        woven = count == 1 or layout.schedule == Schedule.INTERLEAVED
+        yield {"pp": count, **(plain if woven else {}), **again}
+        yield {"cp": count, **again}
+        yield {"ep": count, **({"merged_ep": False, "overlap_ep": False} if count == 1 else {})}
+        yield {"micro_batch": count}
+        if count in chunk_counts(run.model.layers, layout.pp):
+            yield {"virtual_stages": count, "schedule": Schedule.INTERLEAVED}
+    domain, whole = run.cluster.domain_gpus, layout.dp * layout.cp
+    for degree in {*(domain * over // layout.tp for over in (1, 4, 16)), whole} - {1}:
+        yield {"shard_degree": degree}
+    yield from ({"etp": etp} for etp in {1, layout.tp})
+    others = [one for one in Schedule if one != Schedule.INTERLEAVED]
+    yield from ({"schedule": one, "virtual_stages": 1} for one in others)
+    yield from ({"shard": shard, "shard_degree": None} for shard in Shard)
+    kinds: dict[str, Any] = {"recompute": Recompute, "cp_kind": ContextKind, "order": ORDERS}
+    for name, values in kinds.items():
+        yield from ({name: value} for value in values)
+    for lever in LEVERS:
+        if lever.values(run, framework(None)) == (True, False):
+            yield from ({lever.field: on} for on in (True, False))
+
+
+def brute_force(found: Prediction) -> list[float]:
+    """Gains of all single changes that fit, the largest first."""
+    run = found.run
+    family, date = framework(run.software.framework), run.software.date
+    experts = run.model.moe is not None
+    before = not_offered(family, date, run.layout, experts=experts)
+    gains: dict[Layout, float] = {}
+    for fields in neighbours(found.settled.asked):
+        try:
+            then = predict(found.settled.asked.changed(**fields), found.pricing)
+        except ValidationError:
+            continue
+        layout = then.run.layout
+        missing = not_offered(family, date, layout, experts=experts)
+        runs = missing <= before and not missing & set(fields)
+        if runs and then.fits and layout != run.layout:
+            gains[layout] = found.step_s - then.step_s
+    return sorted(gains.values(), reverse=True)
+
+
+def compared(run: Run) -> None:
+    found = predict(run)
+    wanted = brute_force(found)
+    if found.fits:
+        wanted = [gain for gain in wanted if gain > WORTH * found.step_s]
+    named = [one.gained_s for one in improvements(found, 3) if one.fields]
+    assert named == pytest.approx(wanted[: len(named)], rel=1e-9, abs=1e-12)
+    assert len(named) == min(3, len(wanted))
+
+
+@pytest.mark.slow
+@law(140)
+@given(questions(DENSE))
+def test_proposals_for_dense_models_are_the_best_single_changes(run):
+    compared(run)
+
+
+@law(500)
+@given(questions(), st.floats(0.7, 1.5))
+def test_a_known_run_scales_every_gain_alike(run, ratio):
+    plain = predict(run)
+    site = Site.of([(plain.step_s * ratio, plain.step_s)], [plain.traits])
+    known = predict(run, site=site)
+    factor = known.pricing.site_factor
+    assert known.step_s == pytest.approx(plain.step_s * factor, rel=1e-12)
+    assert known.run == plain.run
+    if plain.step_s * 1e3 % 10 < 1:  # of a tenth of the runs, as each has dozens of changes
+        _scaled(changed(plain), changed(known), factor)
+
+
+def _scaled(before: list[Improvement], after: list[Improvement], factor: float) -> None:
+    assert [one.change for one in after] == [one.change for one in before]
+    for one, other in zip(before, after, strict=True):
+        assert other.gained_s == pytest.approx(one.gained_s * factor, rel=1e-9, abs=1e-12)
