@@ -86,14 +86,14 @@ EXCEPTIONS: dict[str, dict[str, Any]] = {
         "virtual_stages": 7,  # its stages have so many layers each, but for the ends
         "recompute_layers": 7,  # it recomputes every layer, or every n-th
         "overlap_gradients": False, "overlap_parameters": False, "overlap_pp": False,
-        "balanced_stages": True, "async_tp": True, "fused_loss": True,  # decided in its code
+        "balanced_stages": True, "fused_loss": True,  # decided in its code
         "order": ("tp", "cp", "ep", "pp", "dp"),  # its mesh has one order
         "gradient_dtype": Dtype.BF16,  # written as it is usual
         "precision": Dtype.FP16,
     },
     "megatron": {
         "recompute_layers": 5,  # of each virtual stage the same number
-        "async_tp": True, "fused_loss": True,  # decided by other arguments, and in its code
+        "fused_loss": True,  # decided in its code
         "order": ("dp", "tp", "cp", "ep", "pp"),  # two of them have words
         "precision": Dtype.FP32,  # what it is without a word, and said elsewhere too
         "dropless": False,  # how many tokens an expert takes is no part of a layout

@@ -88,7 +88,7 @@ def test_a_proposal_applies_itself_and_keeps_its_promise(opened):
     button.click()
     settled(page)
     assert tile(page, "step") == pytest.approx(promised, rel=1e-6)
-    assert page.url.endswith("&layout.sp=true")  # what was open stays open
+    assert "layout.micro_batch" not in page.url  # what was open stays open
 
 
 def test_a_run_that_does_not_fit_says_what_would(opened):
