@@ -9,7 +9,7 @@ from typing import Final
 
 from syncwall.answer.prediction import Prediction
 from syncwall.cause import Cause
-from syncwall.cost.path import paths
+from syncwall.cost.path import path
 from syncwall.work.block import Stage
 from syncwall.work.operations import Collective
 
@@ -55,15 +55,15 @@ def heaviest(prediction: Prediction, cause: Cause) -> Heaviest | None:
 
 def _calls(stage: Stage, prediction: Prediction, cause: Cause) -> Iterator[Heaviest]:
     """Every operation that sends anything and books its waits under `cause`."""
-    ways = paths(prediction.run.layout, prediction.run.cluster)
+    factor = prediction.pricing.site_factor
     for block, times in stage.in_a_step(prediction.work.microbatches):
         for operation in block.operations:
             what = operation.what
             if operation.cause is not cause or not isinstance(what, Collective):
                 continue
-            total_s = float(prediction.prices.seconds(what) * times) * prediction.site.bias
+            total_s = float(prediction.prices.seconds(what) * times) * factor
             if total_s > 0:
-                way, calls = ways[what.axis], float(what.calls)
+                way, calls = path(what.group, prediction.cluster), float(what.calls)
                 yield Heaviest(
                     (_subject(operation.name),), block.name, what.kind, float(what.bytes) / calls,
                     int(way.ranks), int(way.domains), float(times) * calls, total_s,

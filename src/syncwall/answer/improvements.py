@@ -65,24 +65,22 @@ def changed(prediction: Prediction, fields: tuple[str, ...] = ()) -> list[Improv
     What was open stays open: each is what `predict` says of the run with that one thing stated.
     """
     run = prediction.run
-    tried = [pair for pair in _changes(prediction) if not fields or pair[0].field in fields]
+    tried = list(_changes(prediction, fields))
     layouts = [layout for _, several in tried for layout in several]
     times = iter(evaluated(prediction.pricing, run.model, run.cluster, layouts, run.seq))
-    found = []
+    found, before = [], _not_offered(run, run.layout)
     for change, several in tried:
         best = min(islice(times, len(several)), key=lambda one: one.step_s)
-        if _is_offered(run, change, best.layout):
+        missing = _not_offered(run, best.layout)
+        if missing <= before and not missing & set(change.fields):
             found.append(_improvement(prediction, change, best))
     return found
 
 
-def _is_offered(run: Run, change: SingleChange, layout: Layout) -> bool:
-    """True if the framework can run what changes, and the rest as far as it could before."""
-    family = framework(run.software.framework)
-    date, experts = run.software.date, run.model.moe is not None
-    before = not_offered(family, date, run.layout, experts=experts)
-    missing = not_offered(family, date, layout, experts=experts)
-    return missing <= before and not missing & set(change.fields)
+def _not_offered(run: Run, layout: Layout) -> set[str]:
+    """What of `layout` the framework of the run cannot run."""
+    family, experts = framework(run.software.framework), run.model.moe is not None
+    return not_offered(family, run.software.date, layout, experts=experts)
 
 
 def _improvement(prediction: Prediction, change: SingleChange, best: Evaluated) -> Improvement:
@@ -103,10 +101,14 @@ def _also(before: Layout, after: Layout, change: SingleChange) -> dict[str, Any]
     return {name: value for name, value in values.items() if value != getattr(before, name)}
 
 
-def _changes(prediction: Prediction) -> Iterator[tuple[SingleChange, list[Layout]]]:
-    """Changes that break no rule, each with the layouts that it may mean."""
+def _changes(
+    prediction: Prediction, fields: tuple[str, ...]
+) -> Iterator[tuple[SingleChange, list[Layout]]]:
+    """Changes (of `fields`, or of all) that break no rule, each with the layouts it may mean."""
     run, asked = prediction.run, prediction.settled.asked
     for change in single_changes(run, asked, framework(run.software.framework)):
+        if fields and change.field not in fields:
+            continue
         layout = asked.layout.model_copy(update=change.fields).placed(run.gpus)
         if not broken_rules(run.model, layout.plain(), run.seq, run.gpus):
             yield change, ways(asked.model_copy(update={"layout": layout}))[0]
