@@ -10,6 +10,7 @@ import sys
 
 import pytest
 
+import syncwall
 from syncwall.cli import main
 
 pytest.importorskip("fastapi", reason="fastapi is not installed: pip install 'syncwall[web]'")
@@ -53,6 +54,7 @@ def test_a_missing_extra_is_named(missing, monkeypatch, capsys):
             raise ImportError(f"No module named {name!r}", name=missing)
         return real(name, *rest)
 
+    monkeypatch.setattr(syncwall, "web", None, raising=False)  # put back with its modules
     for name in [name for name in sys.modules if name.startswith(("syncwall.web", missing))]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setattr(builtins, "__import__", importing)

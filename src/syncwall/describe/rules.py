@@ -6,9 +6,9 @@ conditions, which are arithmetic that broadcasts.
 """
 
 from collections.abc import Collection, Iterator
+from functools import reduce
+from operator import or_
 from typing import Any
-
-import numpy as np
 
 from syncwall.describe.framework import Framework, Month, at
 from syncwall.describe.layout import ContextKind, Layout, Recompute, Schedule, Shard
@@ -199,4 +199,4 @@ def _switch_offers(family: Framework, l: Any) -> Iterator[Offer]:  # noqa: E741
 
 
 def _among(value: Any, some: tuple[Any, ...]) -> Any:
-    return value in some if np.ndim(value) == 0 else np.isin(value, some)
+    return reduce(or_, (value == one for one in some), False)
