@@ -1,11 +1,14 @@
-"""How accurate predictions are: `python bench/accuracy.py [DIR] [--accept] [--check] [--tables]`.
+"""How accurate predictions are: `python bench/accuracy.py [DIR...] [--accept] [--check]
+[--tables]`.
 
-DIR holds the tables of published runs; DIR/../baselines/baselines.csv and DIR/../measured are used
-if they are there. Without options the figures are compared with the accepted ones and printed.
+Each DIR holds tables of published runs; DIR/../baselines/baselines.csv and DIR/../measured of the
+first are used if they are there. Sources that are judges are not even predicted, unless with
+--judge. Without options the figures are compared with the accepted ones and printed.
 
 --accept  writes docs/accuracy.json
 --check   exit code 1 if a set got worse than docs/accuracy.json says, lost rows, if the intervals
           cover too few or too many runs, or if a page is not up to date
+--judge   scores the judges instead, once for each release, and adds the figures to docs/judged.json
 --tables  writes the blocks of README.md and docs/explanation/accuracy.md from docs/accuracy.json;
           needs no DIR
 """
@@ -13,6 +16,7 @@ if they are there. Without options the figures are compared with the accepted on
 import argparse
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -22,7 +26,11 @@ from bench.accuracy_blocks import rewritten, stale  # noqa: E402
 from bench.accuracy_figures import Figures, figures  # noqa: E402
 from bench.accuracy_gate import changes, faults, table  # noqa: E402
 from bench.accuracy_goals import Goals, read_goals  # noqa: E402
-from syncwall.validate.report import validate  # noqa: E402
+from bench.accuracy_judged import judged, remember  # noqa: E402
+from syncwall.validate.report import reported  # noqa: E402
+from syncwall.validate.score import read_baselines  # noqa: E402
+from syncwall.validate.split import Part, part_of  # noqa: E402
+from syncwall.validate.table import Row, read_tables  # noqa: E402
 
 ACCEPTED = ROOT / "docs" / "accuracy.json"
 
@@ -30,17 +38,20 @@ ACCEPTED = ROOT / "docs" / "accuracy.json"
 def main(arguments: list[str] | None = None) -> int:
     """Exit code: 0 done, 1 the gate is shut, 2 the call is wrong."""
     parser = argparse.ArgumentParser(description="How accurate predictions are.")
-    parser.add_argument("directory", type=Path, nargs="?", help="tables of published runs")
+    parser.add_argument("directories", type=Path, nargs="*", help="tables of published runs")
     parser.add_argument("--accept", action="store_true", help="write docs/accuracy.json")
     parser.add_argument("--check", action="store_true", help="fail if accuracy got worse")
     parser.add_argument("--tables", action="store_true", help="write the blocks of the pages")
+    parser.add_argument("--judge", action="store_true", help="score the judges")
     chosen = parser.parse_args(arguments)
     goals = read_goals()
-    if chosen.directory is None and not (chosen.tables and not chosen.accept and not chosen.check):
+    if not chosen.directories and not (chosen.tables and not chosen.accept and not chosen.check):
         parser.error("DIR is needed for everything but --tables")
     code = 0
-    if chosen.directory is not None:
-        found = measured(chosen.directory, goals)
+    if chosen.judge:
+        remember(judged(rows_of(chosen.directories)))
+    elif chosen.directories:
+        found = measured(chosen.directories, goals)
         code = _compare(found, goals, fail=chosen.check)
         if chosen.accept:
             if not found["collectives"] or not found["summary"]["against"]:
@@ -54,11 +65,18 @@ def main(arguments: list[str] | None = None) -> int:
     return code
 
 
-def measured(directory: Path, goals: Goals) -> Figures:
-    """All figures of today."""
-    baselines = directory.parent / "baselines" / "baselines.csv"
-    collectives = directory.parent / "measured" / "01_collectives"
-    report = validate(directory, baselines if baselines.exists() else None)
+def rows_of(directories: Sequence[Path]) -> list[Row]:
+    """All rows of the tables in `directories`."""
+    return [row for directory in directories for row in read_tables(directory)]
+
+
+def measured(directories: Sequence[Path], goals: Goals) -> Figures:
+    """All figures of today, without judges."""
+    beside = directories[0].parent
+    baselines = beside / "baselines" / "baselines.csv"
+    collectives = beside / "measured" / "01_collectives"
+    rows = [row for row in rows_of(directories) if part_of(row) is not Part.JUDGE]
+    report = reported(rows, read_baselines(baselines) if baselines.exists() else None)
     return figures(report, goals, collectives if collectives.exists() else None)
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from bench.accuracy_goals import Found, Goal, Goals, found_for, missed, reached
+from bench.accuracy_judged import judged_line, judged_table
 from bench.accuracy_tables import (
     Figures,
     baselines_table,
@@ -16,7 +17,6 @@ from bench.accuracy_tables import (
     doubtful_table,
     held_out_table,
     known_runs_table,
-    looked_at_table,
     markdown,
     memory_table,
     number,
@@ -137,9 +137,6 @@ def worst_tables(figures: Figures, goals: Goals) -> str:
 
 
 def _worst(goal: Goal, rows: list[Figures]) -> str:
-    if not rows:
-        hidden = "Its rows are of sources that nobody looked at, and are not listed."
-        return f"{goal.missing}\n\n{hidden}"
     header = "run | what | measured | predicted | ratio"
     cells = [
         [f"`{one['id']}`", one["what"], _amount(one["measured"], one["unit"]),
@@ -161,7 +158,8 @@ BLOCKS: dict[str, Callable[[Figures, Goals], str]] = {
     "calculon": calculon_list,
     "held-out": held_out_table,
     "calibration": calibration_table,
-    "looked-at": looked_at_table,
+    "judged": judged_table,
+    "judged-line": judged_line,
     "known-runs": known_runs_table,
     "baselines": baselines_table,
     "memory": memory_table,

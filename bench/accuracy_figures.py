@@ -14,11 +14,12 @@ from typing import Any
 import numpy as np
 
 from bench.accuracy_goals import Goal, Goals, missed
+from bench.accuracy_measured import measured_figures
 from bench.collectives import HOLD_OUT_SETS, ratios, report
 from bench.fit.collective_tables import nccl_tests
 from syncwall.validate.evaluation import Outcome
 from syncwall.validate.report import Report, SetReport
-from syncwall.validate.sets import STALLED, Part, part_of
+from syncwall.validate.split import STALLED, Part, part_of
 
 Figures = dict[str, Any]
 KINDS = ("source", "named")
@@ -38,13 +39,14 @@ def figures(found: Report, goals: Goals, collectives: Path | None = None) -> Fig
         "summary": asdict(found.summary),
         "sets": [_set(one, found) for one in found.sets if one.runs.kind in KINDS],
         "memory": _memory(found.sure),
+        "measured": measured_figures(found.sure, collectives.parent) if collectives else [],
         "pairs": _pairs(found.sure),
         "skipped": _counted((one.row.source, _plain(one.reason)) for one in found.skipped),
         "doubtful": _doubtful(found),
         "collectives": [asdict(line) for line in report(collectives)] if collectives else [],
     }
     data["worst"] = {
-        goal.title: _worst(goal, goals, found, collectives)
+        goal.title: _worst(goal, found, collectives)
         for goal in missed(goals, data)
         if goal.of in ("set", "memory", "collectives") and goal.figure in ("mape", "error")
     }
@@ -139,10 +141,9 @@ def _counted(pairs: Iterable[tuple[str, str]]) -> list[Figures]:
     ]
 
 
-def _worst(goal: Goal, goals: Goals, found: Report, collectives: Path | None) -> list[Figures]:
-    """The rows of a set that are furthest off, as factors; none that must stay unseen."""
-    hidden = () if goals.list_not_looked_at else goals.not_looked_at
-    sure = [one for one in found.sure if one.case.row.source not in hidden]
+def _worst(goal: Goal, found: Report, collectives: Path | None) -> list[Figures]:
+    """The rows of a set that are furthest off, as factors."""
+    sure = found.sure
     if goal.of == "collectives":
         rows = _collective_rows(goal.name, collectives) if collectives else []
     elif goal.of == "memory":

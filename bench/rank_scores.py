@@ -16,7 +16,7 @@ from syncwall.answer.many import SIZES
 from syncwall.cost.software import framework
 from syncwall.cost.stalls import expected_slowdown
 from syncwall.validate.evaluation import Outcome
-from syncwall.validate.sets import Part, part_of
+from syncwall.validate.split import Part, part_of
 from syncwall.work.memory import fits
 
 Rank = Callable[[Outcome], float]
@@ -46,7 +46,7 @@ class Group:
     def part(self) -> Part:
         """Calibration if a fit may have read any member."""
         parts = {part_of(one.case.row) for one in self.members}
-        return Part.CALIBRATION if Part.CALIBRATION in parts else Part.HELD_OUT
+        return Part.CALIBRATION if Part.CALIBRATION in parts else Part.STRUCTURE
 
     @property
     def best(self) -> Outcome:

@@ -37,7 +37,7 @@ from bench.rank_scores import (  # noqa: E402
 from syncwall.validate.evaluation import Outcome, outcomes  # noqa: E402
 from syncwall.validate.mapping import cases_of  # noqa: E402
 from syncwall.validate.score import Baselines, read_baselines  # noqa: E402
-from syncwall.validate.sets import Part  # noqa: E402
+from syncwall.validate.split import Part  # noqa: E402
 from syncwall.validate.table import read_tables  # noqa: E402
 
 ACCEPTED = ROOT / "docs" / "ranking.json"
@@ -73,7 +73,7 @@ def lines_of(name: str, found: Sequence[Outcome], baselines: Baselines) -> list[
         groups = groups_of(kept, fewest)
         about = {"source": name, "rows_are": title}
         lines += [about | line for line in _predictors(groups, kept, fewest, baselines)]
-        for part in (Part.CALIBRATION, Part.HELD_OUT):
+        for part in (Part.CALIBRATION, Part.STRUCTURE):
             some = [group for group in groups if group.part is part]
             if some and len(some) < len(groups):
                 ours = asdict(Ranking.of(some, by_expected_time, by_time))

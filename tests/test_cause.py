@@ -26,7 +26,8 @@ ROOT = Path(sw.__file__).parent
 SAID = {"exposed communication", "idle", "other computation"}
 """Lines that sum up several causes."""
 OTHERS = {
-    "attention", "backward", "checkpoint", "copy", "data", "elementwise", "evaluation", "forward",
+    "attention", "backward", "checkpoint", "contention", "copy", "data", "elementwise",
+    "evaluation", "forward",
     "head", "host", "maintenance", "optimizer", "recompute", "restart", "start-up", "stragglers",
     "unexplained", "useful",
 }  # fmt: skip

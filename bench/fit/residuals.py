@@ -1,14 +1,15 @@
-"""What the model gets wrong on published runs: `python bench/fit/residuals.py DIR [--check]`.
+"""What the model gets wrong on published runs: `python bench/fit/residuals.py DIR... [--check]`.
 
-DIR holds the tables of published runs. Regenerates catalogue/validation/residuals.csv, from which
-predictions take their interval and the nearest validated run. Doubtful rows are left out; of long
-sources every part gives at most `MOST_ROWS` rows, evenly spread. With --check nothing is written;
-the exit code is 1 if the file would change.
+Each DIR holds tables of published runs. Regenerates catalogue/validation/residuals.csv, which has
+the nearest validated run of a prediction and from which `widths.py` learns intervals. Doubtful rows
+and those of judges are left out; of long sources every part gives at most `MOST_ROWS` rows, evenly
+spread. With --check nothing is written; the exit code is 1 if the file would change.
 """
 
 import csv
 import io
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from syncwall.answer.interval import TABLE
@@ -16,7 +17,7 @@ from syncwall.answer.traits import USED
 from syncwall.validate.evaluation import Outcome, outcomes
 from syncwall.validate.mapping import cases_of
 from syncwall.validate.score import evenly
-from syncwall.validate.sets import doubt, part_of
+from syncwall.validate.split import Part, doubt, organisation_of, part_of
 from syncwall.validate.table import read_tables
 
 MOST_ROWS = 150
@@ -27,6 +28,7 @@ def _line(outcome: Outcome) -> dict[str, str]:
     return {
         "id": case.row.id,
         "source": case.row.source,
+        "organisation": organisation_of(case.row.source),
         "part": str(part_of(case.row)),
         "architecture": traits.architecture,
         "precision": traits.precision,
@@ -37,6 +39,9 @@ def _line(outcome: Outcome) -> dict[str, str]:
         "gpus": f"{outcome.layout.gpus}",
         "parameters": f"{case.model.parameters:.4g}",
         "seq": f"{case.seq}",
+        "calibrated": str(traits.calibrated),
+        "waiting": f"{outcome.waiting:.3f}",
+        "unsaid": f"{outcome.unsaid}",
         "ratio": f"{outcome.ratio:.3f}",
     }
 
@@ -53,9 +58,10 @@ def _kept(found: list[Outcome]) -> list[Outcome]:
     return kept
 
 
-def residuals(directory: Path) -> str:
+def residuals(directories: Sequence[Path]) -> str:
     """The text of the table."""
-    cases = cases_of(row for row in read_tables(directory) if not doubt(row))
+    rows = (row for directory in directories for row in read_tables(directory))
+    cases = cases_of(r for r in rows if part_of(r) is not Part.JUDGE and not doubt(r))
     lines = [_line(outcome) for outcome in _kept(outcomes(cases))]
     stream = io.StringIO()
     writer = csv.DictWriter(stream, list(lines[0]), lineterminator="\n")
@@ -66,7 +72,7 @@ def residuals(directory: Path) -> str:
 
 def main(arguments: list[str]) -> int:
     """Write or check the table."""
-    text = residuals(Path(arguments[0]))
+    text = residuals([Path(one) for one in arguments if not one.startswith("-")])
     same = TABLE.exists() and TABLE.read_text(encoding="utf-8") == text
     if not same and "--check" not in arguments:
         TABLE.write_text(text, encoding="utf-8")

@@ -19,7 +19,7 @@ from bench.rank_scores import fits_memory
 from syncwall.catalogue import BUILT_IN
 from syncwall.validate.evaluation import Outcome, outcomes
 from syncwall.validate.mapping import cases_of
-from syncwall.validate.sets import Part, part_of
+from syncwall.validate.split import Part, part_of
 from syncwall.validate.table import Row, read_tables
 
 STALLED = 1.5

@@ -1,6 +1,6 @@
-"""Software constants from training runs: `python bench/fit/training.py DIR [--check]`.
+"""Software constants from training runs: `python bench/fit/training.py DIR... [--check]`.
 
-DIR holds the tables of published runs. Only rows of the calibration part are read, and none that is
+Each DIR holds tables of published runs. Only calibration rows are read, and none that is
 doubtful. Regenerates exactly the values named in `PARAMETERS` of catalogue/frameworks and
 catalogue/calibrations; prints the residuals of every source before and after. With --check nothing
 is written; the exit code is 1 if a file would change.
@@ -18,14 +18,14 @@ from bench.fit.search import Values, search
 from syncwall.validate.evaluation import Outcome, outcomes
 from syncwall.validate.mapping import Case, cases_of
 from syncwall.validate.score import evenly
-from syncwall.validate.sets import Part, doubt, part_of
+from syncwall.validate.split import Part, doubt, part_of
 from syncwall.validate.table import Row, read_tables
 
 CLIP = 0.7
 """Largest |ln(predicted / measured)| that counts: a broken run is not worth more than that."""
 STIFFNESS = 0.002
 """Loss of moving a constant by its own uncertainty away from where it started."""
-MOST_ROWS = 100
+MOST_ROWS = 60
 """Rows of a source that a fit reads, evenly spread; sources count the same however long."""
 
 
@@ -77,7 +77,8 @@ def _residuals(found: list[Outcome]) -> str:
 
 def main(arguments: list[str]) -> int:
     """Fit, print, and write or check."""
-    values, problem = fitted(read_tables(Path(arguments[0])))
+    directories = [Path(one) for one in arguments if not one.startswith("-")]
+    values, problem = fitted([row for one in directories for row in read_tables(one)])
     for name, value in values.items():
         parameter = PARAMETERS[name]
         print(f"{name:34} {parameter.start:8g} -> {value:8g}   {', '.join(parameter.sources)}")

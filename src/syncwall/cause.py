@@ -82,6 +82,8 @@ class Cause(StrEnum):
     EXPOSED_GATHER = _exposed("exposed FSDP gather", "sharded weights", "exposed-gather")
     EXPOSED_DP = _exposed("exposed DP", "gradients", "exposed-dp")
     EXPOSED_PP = _exposed("exposed PP", "messages between pipeline stages", "exposed-pp")
+    EXPOSED_OFFLOAD = _exposed("exposed offload", "activations kept on the host")
+    HOST_OPTIMIZER = "host optimizer", _WAIT, "waiting for the optimizer on the host", "optimizer"
     # A trace knows what kind of collective was waited for, not why it was sent.
     EXPOSED_ALL_REDUCE = _exposed("exposed all-reduce", "all-reduces", "exposed-dp")
     EXPOSED_ALL_GATHER = _exposed("exposed all-gather", "all-gathers", "exposed-gather")

@@ -5,6 +5,7 @@ import pytest
 import syncwall as sw
 from syncwall.answer.improvements import improvements
 from syncwall.answer.site import Site
+from tests.answer.known_steps import known
 
 
 def run(**layout):
@@ -32,7 +33,7 @@ def test_a_proposal_brings_what_its_own_prediction_says(layout):
 
 
 def test_known_runs_of_the_site_count_for_proposals_too():
-    site = Site.of([(1.2, 1.0)])
+    site = Site((known(1.2),))
     now = sw.predict(run(), site=site)
     best = improvements(now)[0]
     then = sw.predict(best.run, site=site)

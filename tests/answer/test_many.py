@@ -13,7 +13,7 @@ from syncwall.answer.pricing import Pricing
 from syncwall.catalogue import Kind, names
 from syncwall.cost.software import Setting
 from syncwall.describe import Layout, Run, Software
-from syncwall.describe.layout import Recompute, Schedule, Shard
+from syncwall.describe.layout import Dispatcher, Recompute, Schedule, Shard
 from syncwall.describe.rules import broken_rules
 from syncwall.work.operations import Collective, Transfer
 from tests.answer.runs import runs
@@ -100,3 +100,22 @@ def test_prices_know_the_software():
     assert prices.host_s == prices.setting.host_s(work, one.cluster, prices.fit.elementwise.eager)
     graphs = Pricing.on(one.cluster, Software(graphs="full")).timed(work, one.cluster).prices
     assert graphs.host_s == graphs.host_wait_s == 0
+
+
+def test_ways_to_exchange_tokens_are_priced_together_as_alone():
+    """Layouts with a part that others lack, in one call: gathered tokens, experts split by tp."""
+    model, cluster = sw.model("mixtral-8x7b"), sw.cluster("dgx-h100", nodes=2)
+    pricing = Pricing.on(cluster)
+    layouts = [
+        Layout(
+            tp=4, sp=True, ep=ep, etp=etp, dispatcher=dispatcher, overlap_ep=overlap,
+            global_batch=16,
+        ).resolved(16)
+        for ep, etp in ((1, 1), (4, 1), (2, 4))
+        for dispatcher in Dispatcher
+        for overlap in (False, True)
+    ]  # fmt: skip
+    together = evaluated(pricing, model, cluster, layouts, 4096)
+    for layout, one in zip(layouts, together, strict=True):
+        (alone,) = evaluated(pricing, model, cluster, [layout], 4096)
+        assert one.step_s == pytest.approx(alone.step_s, rel=1e-9)

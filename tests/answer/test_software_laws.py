@@ -1,5 +1,6 @@
 """Laws of the switches and the software of a run, whatever the constants."""
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -10,6 +11,8 @@ from syncwall.answer import predict
 from syncwall.answer.site import Site
 from syncwall.catalogue import Kind, names
 from syncwall.describe import Run
+from syncwall.describe.layout import Dispatcher
+from tests.answer.known_steps import known
 from tests.answer.runs import runs
 
 FILTERS = [HealthCheck.filter_too_much, HealthCheck.too_slow]
@@ -37,12 +40,15 @@ def with_software(run: Run, **changes: Any) -> Run:
 )
 def test_the_ledger_sums_to_the_step_whatever_runs_it(run, ratios, frozen, framework, date):
     run = with_software(with_layout(run, frozen=frozen), framework=framework, date=date)
-    site = Site(tuple(ratios))
+    site = Site(tuple(known(ratio) for ratio in ratios))
     found, plain = predict(run, site=site), predict(run)
     assert found.ledger.total == pytest.approx(found.step_s, rel=1e-9)
     assert all(float(seconds) > 0 for _, seconds in found.ledger.items())
-    assert found.step_s == pytest.approx(plain.step_s * site.bias, rel=1e-12)
-    assert set(found.ledger) == set(plain.ledger)
+    turned = [float(knob) for knob in found.pricing.knobs.by_name().values()]
+    slack = 1e-9 * plain.step_s
+    if found.run == plain.run:
+        assert min(turned) * plain.step_s - slack <= found.step_s
+        assert found.step_s <= max(turned) * plain.step_s + slack
 
 
 @many
@@ -55,10 +61,18 @@ def test_frozen_weights_are_never_slower_and_never_need_more_memory(run):
 
 
 @many
-@given(runs(), st.sampled_from(["overlap_ep", "overlap_tp", "merged_ep"]))
+@given(runs(), st.sampled_from(["overlap_ep", "overlap_tp"]))
 def test_a_switch_that_helps_communication_never_slows_a_step(run, switch):
     off, on = (with_layout(run, **{switch: value}) for value in (False, True))
     assert predict(on).step_s <= predict(off).step_s * SLACK
+
+
+@many
+@given(runs(), st.sampled_from([Dispatcher.DEEPEP, Dispatcher.HYBRIDEP]))
+def test_sending_a_token_once_to_a_rank_never_slows_a_step(run, dispatcher):
+    plain = with_layout(run, dispatcher=Dispatcher.ALL_TO_ALL)
+    merged = with_layout(run, dispatcher=dispatcher)
+    assert predict(merged).step_s <= predict(plain).step_s * SLACK
 
 
 @many
@@ -80,6 +94,8 @@ def test_a_fixed_number_of_tokens_an_expert_never_slows_a_step(run):
 
 @many
 @given(runs(), st.sampled_from(FRAMEWORKS), MONTHS)
-def test_graphs_of_whole_iterations_never_slow_a_step(run, framework, date):
+def test_more_graphs_never_slow_a_step(run, framework, date):
     run = with_software(run, framework=framework, date=date)
-    assert predict(with_software(run, graphs="full")).step_s <= predict(run).step_s * SLACK
+    graphs = ("none", "router", "attention", "full")
+    times = [predict(with_software(run, graphs=graph)).step_s for graph in graphs]
+    assert all(more <= less * SLACK for less, more in pairwise(times))

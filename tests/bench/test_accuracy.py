@@ -1,14 +1,18 @@
 """The accuracy gate, and that the printed tables are the accepted figures."""
 
 import copy
+import json
 from typing import Any
 
 import pytest
-from bench.accuracy import accepted
+from bench.accuracy import accepted, rows_of
 from bench.accuracy_blocks import BLOCKS, MARKED, PAGES, rewritten, stale
 from bench.accuracy_gate import changes, faults, table
 from bench.accuracy_goals import found_for, missed, reached, read_goals
-from bench.accuracy_tables import sources
+from bench.accuracy_judged import remembered
+
+from syncwall.validate.split import Part, part_of
+from tests.validate.samples import CORPUS, needs_corpus
 
 BAND = (0.75, 0.85)
 
@@ -133,20 +137,16 @@ def test_every_goal_has_its_figure():
         assert not reached(goal, one)
 
 
-def test_every_held_out_source_was_looked_at_or_not():
-    goals = read_goals()
-    assert not set(goals.looked_at) & set(goals.not_looked_at)
-    held = {
-        one["name"]
-        for one in sources(accepted(), held_out=True)
-        if one["n"] and not one["composed"]
-    }
-    assert held == {*goals.looked_at, *goals.not_looked_at}
+@needs_corpus
+def test_judges_are_not_predicted_and_none_of_their_rows_is_listed():
+    rows = rows_of([CORPUS, CORPUS.parent / "runs_second"])
+    judges = {one.source for one in rows if part_of(one) is Part.JUDGE}
+    shown = json.dumps(accepted())
+    assert judges
+    assert not any(source in shown for source in judges)
 
 
-def test_rows_of_sources_that_nobody_looked_at_stay_unseen_unless_told():
-    goals, found = read_goals(), accepted()
-    if not goals.list_not_looked_at:
-        listed = [row["id"] for rows in found["worst"].values() for row in rows]
-        unseen = {source.split("-20")[0] for source in goals.not_looked_at}
-        assert not [name for name in listed if name.startswith(tuple(unseen))]
+def test_scores_of_judges_are_means_and_the_first_one_stays():
+    first, *_ = remembered()
+    assert (first["commit"], first["mape"], first["coverage80_sources"]) == ("de6b492", 0.171, 0.65)
+    assert all("id" not in one and one["sources"] >= 4 for one in remembered())

@@ -5,20 +5,20 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from bench.fit.catalogue_values import BLACKWELL, HOPPER, PARAMETERS, patched, written
+from bench.fit.catalogue_values import PARAMETERS, TRAINED, patched, written
 from bench.fit.search import Values
 from bench.fit.training import MOST_ROWS, Problem
 
 from syncwall.cost.calibration import calibration
-from syncwall.cost.reached import _transport
 from syncwall.cost.software import framework
 from syncwall.describe import lookup
 from syncwall.describe.choice import Dtype
 from syncwall.validate import mapping
-from syncwall.validate.sets import Part, doubt, part_of
+from syncwall.validate.split import Part, doubt, part_of
 from syncwall.validate.table import read_tables
 from tests.validate.samples import CORPUS, needs_corpus, row
 
+SECOND = CORPUS.parent / "runs_second"
 FITS = Path(__file__).parents[2] / "bench" / "fit"
 READS_DOUBTFUL = {"stalls.py"}
 READS_HELD_OUT = {"residuals.py"}
@@ -27,26 +27,31 @@ READS_HELD_OUT = {"residuals.py"}
 
 def current() -> Values:
     """The constants that the catalogue has now."""
-    hopper, blackwell = (calibration(lookup.device(names[0])) for names in (HOPPER, BLACKWELL))
+    fits = {kind: calibration(lookup.device(names[0])) for kind, names in TRAINED.items()}
+    hopper, torch = fits["Hopper"], framework("pytorch").efficiency
     nanotron, core = framework("nanotron"), framework("megatron-core")
     values: Values = {
-        "training of Hopper": hopper.training["2020-01"],
-        "training of Blackwell": blackwell.training["2020-01"],
+        **{f"training of {kind}": fit.training["2020-01"] for kind, fit in fits.items()},
+        **{
+            f"torch efficiency on {one}": min(torch[one].items())[1] for one in ("ampere", "hopper")
+        },
         "fp8 over its peak": hopper.gemm.low_precision[Dtype.FP8],
         "nic": hopper.network.nic,
         "contention": hopper.network.contention,
         "flash-1": hopper.attention.flash_1_ratio,
         "megatron traffic": core.traffic,
         "megatron-core wait": core.host.per_wait_s * 1e3,
-        "efa step": _transport("efa-v2").step_s * 1e6,
+        "nanotron ring rank": framework("nanotron").ring_rank_s * 1e6,
         "nanotron host": nanotron.host.per_operation_s * 1e6,
         "nanotron pipelined host": nanotron.host.pipelined_per_tensor_rank_s * 1e6,
         "nanotron pipelined node": nanotron.host.pipelined_per_tensor_node_s * 1e6,
     }
     for name in PARAMETERS:
         family, _, word = name.partition(" ")
-        if name not in values and word in ("efficiency", "traffic"):
-            values[name] = getattr(framework(family), word)
+        if name not in values and word == "efficiency":
+            values[name] = min(framework(family).efficiency["ampere"].items())[1]
+        elif name not in values and word == "traffic":
+            values[name] = framework(family).traffic
     return {name: float(f"{values[name]:.6g}") for name in PARAMETERS}
 
 
@@ -58,13 +63,14 @@ def imports(path: Path) -> Iterator[str]:
             yield from (name.name for name in node.names)
 
 
-def test_three_scripts_read_tables_of_runs_and_those_that_fit_know_the_split():
+def test_few_scripts_read_tables_of_runs_and_those_that_fit_know_the_split():
     readers = {
         path.name: set(imports(path))
         for path in FITS.glob("*.py")
         if any(name.startswith("syncwall.validate.table") for name in imports(path))
     }
-    assert set(readers) == {"training.py"} | READS_DOUBTFUL | READS_HELD_OUT
+    fitting = {"nodes.py", "sites.py", "training.py", "unsaid.py"}
+    assert set(readers) == fitting | READS_DOUBTFUL | READS_HELD_OUT
     for name in set(readers) - READS_HELD_OUT:
         needed = {"part_of"} if name in READS_DOUBTFUL else {"part_of", "doubt"}
         assert needed <= {one.rsplit(".", 1)[-1] for one in readers[name]}
@@ -92,7 +98,7 @@ def test_the_fit_sees_only_calibration_rows_that_are_not_doubtful(monkeypatch):
         return plain(one)
 
     monkeypatch.setattr(mapping, "case_of", watched)
-    problem = Problem(read_tables(CORPUS))
+    problem = Problem([*read_tables(CORPUS), *read_tables(SECOND)])
     assert len(seen) > 500
     cases = [case for cases in problem.cases.values() for case in cases]
     assert {case.row.id for case in cases} <= set(seen)
@@ -129,7 +135,7 @@ def test_constants_are_inside_their_limits():
 
 @pytest.fixture(scope="module")
 def problem() -> Problem:
-    return Problem(read_tables(CORPUS))
+    return Problem([*read_tables(CORPUS), *read_tables(SECOND)])
 
 
 @needs_corpus

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from syncwall.validate.evaluation import Outcome, outcomes
 from syncwall.validate.mapping import case_of
-from syncwall.validate.sets import Part
+from syncwall.validate.split import Part
 from tests.validate.samples import row
 
 
@@ -118,5 +118,5 @@ def test_equal_values_share_their_rank_and_nothing_known_is_no_correlation():
 
 
 def test_a_group_with_one_row_that_a_fit_may_read_counts_as_calibration():
-    assert Group(measured(1.0, 2.0)).part is Part.HELD_OUT
+    assert Group(measured(1.0, 2.0)).part is Part.STRUCTURE
     assert Group(measured(1.0, 2.0, source="internevo")).part is Part.CALIBRATION

@@ -6,7 +6,7 @@ import pytest
 from bench.fit.stalls import FILE, fitted, read, rewritten
 from bench.ranking import ACCEPTED, FIGURES, PAGE, main, page, worse
 
-from syncwall.validate.sets import Part, part_of
+from syncwall.validate.split import Part, part_of
 from syncwall.validate.table import read_tables
 from tests.validate.samples import CORPUS, needs_corpus
 

@@ -10,16 +10,22 @@ from tests.cli.flags import commands, flags_of, short_forms
 KEYS = [
     *(f"--layout.{key} VALUE" for key in (
         "dp", "shard", "shard-degree", "tp", "sp", "pp", "virtual-stages", "schedule",
-        "balanced-stages", "cp", "cp-kind", "ep", "etp", "expert-imbalance", "dropless",
-        "order", "micro-batch", "global-batch", "precision", "gradient-dtype", "bucket",
-        "frozen", "fused-loss", "recompute", "recompute-layers", "whole-inputs",
+        "balanced-stages", "first-stage-layers", "last-stage-layers", "cp", "cp-kind", "ep",
+        "etp", "expert-imbalance", "dropless", "capacity-factor", "order", "micro-batch",
+        "global-batch", "precision", "gradient-dtype",
+        "kept-gradient-dtype", "own-gradients", "optimizer", "moment-dtype", "master-weights",
+        "narrow-weights", "offload-optimizer", "bucket", "frozen", "fused-loss", "loss-chunks",
+        "recompute", "recompute-layers", "recompute-stops-early", "recompute-modules",
+        "offload-layers", "kept-narrow", "whole-scores", "fused-norms", "fused-gate", "dropout",
+        "whole-inputs",
         "overlap-gradients",
         "overlap-parameters",
-        "overlap-tp", "async-tp", "tp-left", "overlap-ep", "ep-left", "merged-ep", "overlap-pp",
+        "overlap-tp", "async-tp", "tp-left", "dispatcher", "fp8-dispatch", "overlap-ep", "ep-left",
+        "overlap-pp",
         "outer-every",
     )),
     *(f"--software.{key} VALUE" for key in (
-        "framework", "date", "attention", "kernels", "graphs", "fp8-scaling",
+        "framework", "date", "attention", "kernels", "expert-kernels", "graphs", "fp8-scaling",
     )),
 ]  # fmt: skip
 RUN = [

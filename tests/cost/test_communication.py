@@ -1,5 +1,7 @@
 """Prices of collectives: published times, and laws that hold whatever the numbers."""
 
+from math import inf
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -7,7 +9,8 @@ from hypothesis import strategies as st
 
 import syncwall as sw
 from syncwall.cost.calibration import calibration
-from syncwall.cost.communication import NcclNetwork, merged_share, nccl_generation
+from syncwall.cost.communication import NcclNetwork
+from syncwall.cost.rates import merged_share, nccl_generation
 from syncwall.cost.reached import transport
 from syncwall.describe.cluster import Nics
 from syncwall.work.operations import Collective, CollectiveKind, Group
@@ -106,40 +109,106 @@ def test_networks_are_told_apart_by_their_links():
     assert transport(None) == transport(Nics(count=1, rate_bytes_per_s=5e10, link="infiniband-ndr"))
 
 
-def test_copies_for_one_domain_cross_once():
+def test_copies_for_one_place_are_sent_once():
     """Two random domains of four hold 4 x (1 - (3/4)^2) = 1.75 different ones."""
     assert merged_share(4, 2) == pytest.approx(1.75 / 2)
-    assert merged_share(1, 8) == 1
     assert merged_share(2, 8) == pytest.approx(2 * (1 - 0.5**8) / 8)
+    assert merged_share(1, 8) == pytest.approx(1 / 8)
+    assert merged_share(8, 8, 4) == merged_share(4, 8)  # a router that takes four of eight nodes
+    assert merged_share(2, 8, 4) == merged_share(2, 8)
 
 
 @given(st.integers(1, 500), st.integers(1, 64))
-def test_merging_never_sends_more_and_helps_more_with_fewer_domains(domains, copies):
-    share = float(merged_share(domains, copies))
+def test_merging_never_sends_more_and_helps_more_with_fewer_places(places, copies):
+    share = float(merged_share(places, copies))
     assert 0 < share <= 1
     assert share >= 1 / copies * (1 - 1e-12)
-    if domains > 1:
-        assert share <= float(merged_share(domains + 1, copies)) * (1 + 1e-12)
-    together = np.asarray(merged_share(np.array([1, domains]), copies))
+    assert share <= float(merged_share(places + 1, copies)) * (1 + 1e-12)
+    together = np.asarray(merged_share(np.array([1, places]), copies))
     assert together[1] == pytest.approx(share)
 
 
-@pytest.mark.parametrize("nodes", [1, 4])
-def test_copies_of_an_all_to_all_are_sent_once_a_domain(nodes):
+@pytest.mark.parametrize(
+    ("nodes", "hidden", "tokens", "limit", "measured_us"),
+    [
+        (1, 7168, 4096, inf, 952),
+        (1, 7168, 16384, inf, 3495),
+        (1, 4096, 4096, inf, 574),
+        (2, 7168, 16384, inf, 6407),
+        (4, 7168, 4096, 4, 3522),
+        (8, 7168, 4096, 4, 4461),
+    ],
+)
+def test_combining_the_tokens_of_eight_experts_takes_what_deepep_takes(
+    nodes, hidden, tokens, limit, measured_us
+):
+    """DeepEP's normal kernels with 24 SMs on H100, bf16, as aiconfigurator timed them."""
     cluster = sw.cluster("dgx-h100", nodes=nodes)
     network = NcclNetwork(cluster, calibration(cluster.device).network)
     group = Group("ep", cluster.gpus)
-    plain, merged = (
+    sent = Collective("all-to-all", 2.0 * tokens * hidden * 8, group, copies=8, domains=limit)
+    assert float(network.collective_seconds(sent)) * 1e6 == pytest.approx(measured_us, rel=0.15)
+
+
+@pytest.mark.parametrize("nodes", [1, 4, 32])
+def test_sending_together_is_never_slower(nodes):
+    cluster = sw.cluster("dgx-h100", nodes=nodes)
+    network = NcclNetwork(cluster, calibration(cluster.device).network)
+    group = Group("ep", cluster.gpus)
+    times = [
         float(network.collective_seconds(Collective("all-to-all", 1e9, group, copies=copies)))
-        for copies in (1, 8)
-    )
-    less = float(merged_share(nodes, 8))
-    smaller = network.collective_seconds(Collective("all-to-all", 1e9 * less, group))
-    assert merged == pytest.approx(float(smaller))
-    assert (merged < plain) == (nodes > 1)
+        for copies in (1, 2, 8)
+    ]
+    assert times == sorted(times, reverse=True)
+    assert times[0] > times[-1]
 
 
 def test_an_architecture_is_known_to_nccl_or_not():
     assert nccl_generation("volta") == 0
     assert nccl_generation("hopper") == 2
     assert nccl_generation("cdna3") is None
+
+
+def test_software_that_uses_one_rail_reaches_one_nic_of_a_node():
+    """DeepSpeed's ZeRO-3 of 2021, on eight NICs a node."""
+    machine = sw.cluster("dgx-a100", nodes=16)
+    fit = calibration(machine.device).network
+    gather = Collective("all-gather", 4e9, Group("shard", 128))
+    all_rails = NcclNetwork(machine, fit).collective_seconds(gather)
+    one_rail = fit.model_copy(update={"one_rail": True})
+    assert NcclNetwork(machine, one_rail).collective_seconds(gather) > 7 * all_rails
+    alone = NcclNetwork(machine, one_rail, alone=True).collective_seconds(gather)
+    assert alone == NcclNetwork(machine, fit, alone=True).collective_seconds(gather)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "least_us", "most_us"), [(1, 0, 0), (16, 250, 320), (256, 4000, 5000)]
+)
+def test_steps_of_a_ring_grow_with_the_ranks(nodes, least_us, most_us):
+    """NCCL counts 1.9 us a step inside a node and 4 us between nodes for LL128."""
+    machine = sw.cluster("dgx-h100", nodes=nodes)
+    network = NcclNetwork(machine, calibration(machine.device).network)
+    gather = Collective("all-gather", 4e8, Group("shard", 8 * nodes))
+    assert least_us <= network.ring_start_seconds(gather) * 1e6 <= most_us
+    assert network.ring_start_seconds(Collective("all-reduce", 4e8, Group("dp", 8 * nodes))) == 0
+
+
+@pytest.mark.parametrize(
+    ("racks", "ranks", "size", "measured_us"),
+    [
+        (1, 72, 512 * MIB, 1807), (1, 72, 8192 * MIB, 20299), (2, 128, 512 * MIB, 2157),
+        (2, 128, 8192 * MIB, 21493), (20, 1440, 512 * MIB, 7108), (20, 1440, 1024 * MIB, 9806),
+    ],
+)  # fmt: skip
+def test_all_reduce_over_racks(racks, ranks, size, measured_us):
+    """CoreWeave's nccl-tests of GB200 racks, NCCL 2.26.2; two racks with 64 GPUs each."""
+    found = seconds("gb200-nvl72", ranks, "all-reduce", size, nodes=18 * racks)
+    assert found * 1e6 == pytest.approx(measured_us, rel=0.15)
+
+
+def test_a_tray_of_a_rack_still_sums_in_the_switch():
+    cluster = sw.cluster("gb200-nvl72", nodes=18)
+    network = NcclNetwork(cluster, calibration(cluster.device).network)
+    tray, rack = (network.path(Group("tp", ranks)) for ranks in (4, 72))
+    assert network.choices("all-reduce", tray, network.graph(tray))["NVLS/Simple"][1] > 0
+    assert network.choices("all-reduce", rack, network.graph(rack))["NVLS/Simple"][1] == 0

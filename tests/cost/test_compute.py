@@ -10,6 +10,7 @@ from syncwall.cost.calibration import AttentionFit, Calibration, GemmFit
 from syncwall.cost.compute import attention_seconds, gemm_alone_seconds, gemm_seconds
 from syncwall.cost.software import Setting
 from syncwall.describe import Device, Software, lookup
+from syncwall.describe.choice import Dtype
 from syncwall.describe.framework import AttentionKernel
 from syncwall.describe.names import load
 from syncwall.work.operations import Attention, Gemm
@@ -181,3 +182,40 @@ def test_odd_heads_slow_only_unfused_attention():
 
     assert ratio("unfused") > 3
     assert ratio("flash-2") == pytest.approx(150 / 152)
+
+
+def test_pieces_of_a_ring_start_more_often_and_are_no_slower_when_long():
+    """Published runs of Megatron-Core with cp 2 at 8,192 tokens lose next to nothing."""
+    device, fit = lookup.device("h100-sxm"), of("h100-sxm").attention
+
+    def seconds(length: int, pieces: int) -> float:
+        part = Attention(1, 32, length / pieces, length, 128, 128, 8, pieces=pieces)
+        whole = Attention(1, 32, length, length, 128, 128, 8)
+        took, alone = (
+            float(attention_seconds(one, device, fit, setting("flash-3"))) for one in (part, whole)
+        )
+        return took * pieces / alone
+
+    assert seconds(8192, 2) == pytest.approx(1.07, abs=0.05)
+    assert seconds(8192, 2) < seconds(8192, 4) < seconds(8192, 8)
+    assert seconds(1_048_576, 8) == pytest.approx(1, abs=0.01)
+
+
+@pytest.mark.parametrize(("dtype", "expected"), [("mxfp8", 1.84), ("nvfp4", 3.5)])
+def test_narrow_formats_of_a_layer_on_b300(dtype, expected):
+    """Twelve multiplications of a 5B model with quantised inputs, over bf16: Transformer Engine.
+
+    "GEMM Speedups Across Precisions" and NVIDIA's blog of June 2026: 12.5 ms in bf16, 6.81 in
+    mxfp8, 3.48 to 3.55 times as fast in nvfp4.
+    """
+    device, fit = lookup.device("b300"), of("b300").gemm
+    tokens, hidden, wide = 31 * 512, 4096, 16384
+
+    def seconds(dtype: Dtype) -> float:
+        shapes = [(3 * hidden, hidden), (hidden, hidden), (wide, hidden), (hidden, wide)]
+        gemms = [Gemm(tokens, n, k, dtype) for n, k in shapes]
+        every = [one for g in gemms for one in (g, g.for_input, g.for_weight)]
+        return sum(float(gemm_seconds(one, device, fit)) for one in every)
+
+    assert seconds(Dtype.BF16) == pytest.approx(12.5e-3, rel=0.1)
+    assert seconds(Dtype.BF16) / seconds(Dtype(dtype)) == pytest.approx(expected, rel=0.1)

@@ -6,8 +6,10 @@ from hypothesis import strategies as st
 from syncwall.answer import predict
 from syncwall.cost.calibration import calibration
 from syncwall.cost.compute import gemm_alone_seconds
+from syncwall.cost.corrections import Corrections
 from syncwall.cost.measured import CollectiveTable, ElementwisePoint, GemmPoint, Measured
 from syncwall.cost.measured_network import MeasuredNetwork
+from syncwall.cost.software import Setting
 from syncwall.describe import Cluster, Layout, Run, Software, lookup
 from syncwall.describe.choice import Dtype
 from syncwall.work.operations import Collective, Gemm, Group, Transfer
@@ -120,8 +122,8 @@ def test_the_ledger_still_adds_up(share, meeting_s):
 def test_measured_costs_enter_the_calibration():
     device = lookup.device("h100-sxm")
     fit = calibration(device, Measured(host_share=0.25, meeting_s=0.004))
-    assert (fit.network.host_share, fit.ranks.meeting_s) == (0.25, 0.004)
-    assert calibration(device).network.host_share == 0.0
+    assert (fit.network.contention, fit.ranks.meeting_s) == (0.25, 0.004)
+    assert calibration(device).network.contention != 0.25
 
 
 def test_measured_kinds_of_memory_bound_work_are_apart():
@@ -130,3 +132,16 @@ def test_measured_kinds_of_memory_bound_work_are_apart():
     after = predict(run(), measured=Measured(elementwise=(norm,)))
     assert after.ledger["elementwise"] > 10 * before.ledger["elementwise"]
     assert after.ledger["optimizer"] == before.ledger["optimizer"]
+
+
+def test_corrections_take_one_shape_and_arrays_of_them_alike():
+    """Of many layouts some sides of a multiplication are arrays and some are not."""
+    cluster = lookup.cluster("dgx-h100")
+    points = [GemmPoint(m=m, n=4096, k=4096, dtype=Dtype.BF16, seconds=1e-3) for m in (512, 8192)]
+    setting = Setting.of(Software())
+    fit = calibration(cluster.device, Measured(gemm=tuple(points)))
+    found = Corrections(cluster.device, fit, setting)
+    sizes = np.array([256.0, 1024.0, 8192.0])
+    together = np.asarray(found.gemm(Gemm(sizes, 4096, 4096, Dtype.BF16)))
+    alone = [float(found.gemm(Gemm(size, 4096, 4096, Dtype.BF16))) for size in sizes]
+    assert together.tolist() == pytest.approx(alone)

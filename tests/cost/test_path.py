@@ -1,8 +1,10 @@
+import numpy as np
 import pytest
 
 import syncwall as sw
-from syncwall.cost.path import paths
+from syncwall.cost.path import Crossing, path, paths
 from syncwall.describe import Layout
+from syncwall.work.operations import Group
 from tests.describe.samples import cluster
 
 
@@ -32,9 +34,50 @@ def test_a_rack_is_one_domain():
     assert found["dp"].domains == 2
 
 
-def test_tiers_that_are_crossed_cost_their_ratio():
+def test_a_ring_in_node_order_passes_a_narrow_tier_once():
+    """Of 384 nodes of a pod only the last sends to the next pod, so that 7:1 costs nothing."""
     machine = sw.cluster("meta-24k-h100", nodes=1024)
-    found = paths(Layout(tp=8, pp=16).resolved(8192), machine)
-    assert found["dp"].nic_bytes_per_s_per_gpu == 50e9  # 64 nodes, within a pod
-    wide = paths(Layout(tp=8).resolved(8192), machine)
-    assert wide["dp"].nic_bytes_per_s_per_gpu == pytest.approx(50e9 / 7)
+    near = paths(Layout(tp=8, pp=16).resolved(8192), machine)["dp"]
+    assert near.crossing == Crossing()  # 64 nodes, within a pod
+    wide = paths(Layout(tp=8).resolved(8192), machine)["dp"]
+    assert wide.leaving("ring", 384 * 8) == pytest.approx(1 / 384)
+    assert wide.crossing.ring == 1.0
+    assert wide.crossing.tree == 1.0
+
+
+def test_all_ranks_that_send_to_all_pass_it_with_most_of_their_traffic():
+    machine = sw.cluster("meta-24k-h100", nodes=768)
+    wide = path(Group("ep", 6144), machine)
+    assert wide.leaving("all-to-all", 384 * 8) == pytest.approx(0.5, rel=0.01)
+    assert wide.crossing.all_to_all == pytest.approx(3.5, rel=0.01)
+
+
+def test_a_ring_each_of_whose_hops_leaves_the_pod_pays_the_whole_ratio():
+    """Replicas of a pipeline that fills pods, ranks of the pipeline next to each other."""
+    machine = sw.cluster("meta-24k-h100", nodes=3072)
+    layout = Layout(tp=8, pp=384, order=("tp", "cp", "ep", "pp", "dp")).resolved(24576)
+    found = paths(layout, machine)
+    assert found["dp"].crossing.ring == pytest.approx(7)
+    assert found["pp"].crossing.ring == 1.0
+
+
+def test_the_stride_of_replicas_does_not_count_an_axis_of_one_rank():
+    """tp 8, pp 16 and dp 128 in this order: replicas of 2,048 nodes, 16 nodes apart."""
+    machine = sw.cluster("meta-24k-h100", nodes=2048)
+    layout = Layout(tp=8, pp=16, order=("tp", "cp", "ep", "pp", "dp")).resolved(16384)
+    found = paths(layout, machine)["dp"]
+    assert found.reach_gpus == 16384
+    assert found.leaving("ring", 384 * 8) == pytest.approx(16 / 384)
+    assert found.domains == 128
+
+
+@pytest.mark.parametrize("pattern", ["ring", "tree", "all-to-all"])
+def test_arrays_of_groups_cross_as_each_alone(pattern):
+    machine = sw.cluster("meta-24k-h100", nodes=1024)
+    tp = np.array([1, 8, 8])
+    pp = np.array([1, 1, 16])
+    many = paths(Layout.arrays(tp=tp, pp=pp).resolved(8192), machine)["dp"]
+    shares = many.leaving(pattern, 3072)
+    for index in range(3):
+        one = paths(Layout(tp=int(tp[index]), pp=int(pp[index])).resolved(8192), machine)["dp"]
+        assert np.asarray(shares)[index] == pytest.approx(one.leaving(pattern, 3072))

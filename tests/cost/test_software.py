@@ -6,15 +6,17 @@ import pytest
 import syncwall as sw
 from syncwall.catalogue import Kind, names
 from syncwall.cost.calibration import calibration
-from syncwall.cost.software import ROW_SCALING, Setting, framework
+from syncwall.cost.software import SCALED_SPEED, Setting, framework
 from syncwall.describe import Layout, Software, lookup
 from syncwall.describe.choice import Dtype
+from syncwall.describe.device import Device
 from syncwall.describe.framework import at
-from syncwall.work.block import Work
+from syncwall.work.block import Scope, Work
 from syncwall.work.step import transformer_step
 from tests.describe.samples import cluster, model
 
-FIT = calibration(lookup.device("h100-sxm"))
+H100 = lookup.device("h100-sxm")
+FIT = calibration(H100)
 MACHINE = cluster(nodes=4)
 
 
@@ -68,21 +70,23 @@ def test_the_calibration_is_tuned_by_date_framework_and_scaling():
     fit = FIT.model_copy(update={"training": {"2022-10": 0.5, "2024-01": 0.8}})
     found = setting(framework="nanotron", date="2023-03")
     family = found.framework
-    tuned = found.tuned(fit)
-    assert tuned.gemm.in_training == pytest.approx(0.5 * family.efficiency)
+    tuned = found.tuned(fit, H100)
+    assert tuned.gemm.in_training == pytest.approx(0.5 * family.efficiency_on("hopper", None))
     assert tuned.elementwise.traffic == family.traffic
-    assert tuned.network == fit.network
+    assert tuned.network.ring_rank_s == family.ring_rank_s
     assert tuned.attention == fit.attention
-    newer = setting(framework="nanotron").tuned(fit)
-    assert newer.gemm.in_training == pytest.approx(0.8 * family.efficiency)
+    newer = setting(framework="nanotron").tuned(fit, H100)
+    assert newer.gemm.in_training == pytest.approx(0.8 * family.efficiency_on("hopper", None))
     assert fit.gemm == FIT.gemm
 
 
-def test_a_scale_for_each_row_slows_only_narrow_formats():
-    plain, rows = (setting(fp8_scaling=scaling).tuned(FIT).gemm for scaling in ("tensor", "row"))
+@pytest.mark.parametrize("scaling", ["row", "block"])
+def test_a_scale_for_each_row_or_block_slows_only_fp8(scaling):
+    plain, rows = (setting(fp8_scaling=one).tuned(FIT, H100).gemm for one in ("tensor", scaling))
     assert rows.low_precision[Dtype.FP8] == pytest.approx(
-        plain.low_precision[Dtype.FP8] * ROW_SCALING
+        plain.low_precision[Dtype.FP8] * SCALED_SPEED[scaling]
     )
+    assert rows.low_precision[Dtype.MXFP8] == plain.low_precision[Dtype.MXFP8]
     assert rows.model_copy(update={"low_precision": {}}) == plain.model_copy(
         update={"low_precision": {}}
     )
@@ -148,3 +152,68 @@ def test_a_framework_of_ones_own_is_found(tmp_path, monkeypatch):
     assert found.framework.traffic == 3
     assert host_s(found) == pytest.approx(7e-6)
     assert at(found.framework.attention, None) == "flash-2"
+
+
+def test_graphs_hold_parts_of_a_layer_and_full_ones_all():
+    held = [setting(graphs=graphs).captured for graphs in ("none", "router", "attention", "full")]
+    assert [len(scopes) for scopes in held] == [0, 1, 2, len(Scope)]
+    assert held[0] < held[1] < held[2] < held[3]
+
+
+def test_the_host_issues_every_expert_unless_graphs_hold_all():
+    grouped, full = setting(framework="megatron-core"), setting(graphs="full")
+    assert grouped.host_expert_s == grouped.framework.host.per_expert_s > 0
+    assert full.host_expert_s == full.host_wait_s == 0
+    loop = setting(framework="pytorch", expert_kernels="loop")
+    assert loop.host_expert_s == loop.framework.host.per_operation_s
+
+
+@pytest.mark.parametrize(
+    ("name", "date", "kernels"),
+    [("pytorch", "2025-01", "loop"), ("pytorch", "2026-06", "grouped"),
+     ("deepspeed", "2024-01", "loop"), ("megatron-core", None, "grouped")],
+)  # fmt: skip
+def test_experts_were_a_loop_in_models_of_hugging_face(name, date, kernels):
+    assert setting(framework=name, date=date).expert_kernels == kernels
+    assert setting(framework=name, date=date, expert_kernels="loop").expert_kernels == "loop"
+
+
+def test_some_kinds_of_kernels_have_traffic_of_their_own():
+    old, new = (setting(framework="megatron-core", date=date) for date in ("2024-12", "2025-06"))
+    assert old.traffic("permute", 1.9) == 3 * new.traffic("permute", 1.9)
+    assert new.traffic("bias backward", 1.9) == 1
+    assert setting(framework="torchtitan").traffic("clamp", 1.9) == 0
+    assert new.traffic("norm", 1.9) == 1.9
+
+
+@pytest.mark.parametrize(
+    ("said", "meant"),
+    [("delayed", "tensor"), ("current", "tensor"), ("tensorwise", "tensor"), ("rowwise", "row"),
+     ("blockwise", "block"), ("block", "block")],
+)  # fmt: skip
+def test_scalings_have_the_words_of_their_libraries(said, meant):
+    assert Software.model_validate({"fp8_scaling": said}).fp8_scaling == meant
+
+
+def test_rows_are_cast_twice():
+    tensor, rows = (
+        setting(fp8_scaling=one).tuned(FIT, H100).elementwise for one in ("tensor", "row")
+    )
+    assert rows.cast == 2.5 * tensor.cast
+    dynamic = setting(framework="torchtitan").tuned(FIT, H100).elementwise
+    assert dynamic.cast == 1.5 * tensor.cast
+
+
+def test_products_of_plain_pytorch_were_slower_on_hopper():
+    """Until the libraries of late 2025; on A100 they never were."""
+
+    def share(date: str, device: Device) -> float:
+        found = [
+            setting(framework=name, date=date).tuned(FIT, device).gemm.in_training
+            for name in ("pytorch", "megatron-core")
+        ]
+        return found[0] / found[1]
+
+    assert share("2024-06", H100) < 0.97
+    assert share("2025-10", H100) == 1
+    assert share("2024-06", lookup.device("a100-sxm-80")) > 0.95

@@ -8,8 +8,10 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from syncwall.catalogue import Kind, names
-from syncwall.describe import lookup
+from syncwall.describe import Layout, lookup
 from syncwall.describe.framework import Framework, at
+from syncwall.describe.framework_switches import with_switches
+from syncwall.describe.layout import Dispatcher, Recompute, Shard
 
 MINIMAL = {
     "name": "ours", "attention": {"2023-01": "flash-2"}, "traffic": 1.5,
@@ -37,9 +39,43 @@ def test_every_entry_loads_and_says_where_it_comes_from(name):
         assert at(table, "2000-01") == table[min(table)]
 
 
-@pytest.mark.parametrize("alias", ["nemo", "megatron-bridge", "mcore"])
+@pytest.mark.parametrize("alias", ["nemo", "mcore"])
 def test_other_names_of_a_framework(alias):
     assert lookup.framework(alias).name == "megatron-core"
+
+
+def test_recipes_of_megatron_bridge_run_the_kernels_of_megatron_core():
+    """Only what they switch on differs."""
+    core, bridge = (lookup.framework(name) for name in ("megatron-core", "megatron-bridge"))
+    named = {"name", "title", "aliases", "provenance", "note"}
+    switched = {"graphs", "dispatchers", "overlap_ep", "offers_overlap_ep"}
+    for field in set(Framework.model_fields) - named - switched:
+        ours, theirs = getattr(bridge, field), getattr(core, field)
+        if isinstance(ours, dict) and field not in ("needs", "efficiency"):  # a table of months
+            ours, theirs = at(ours, "2026-08"), at(theirs, "2026-08")
+        assert ours == theirs, field
+
+
+@pytest.mark.parametrize(
+    ("date", "graphs", "dispatcher", "overlapped"),
+    [
+        ("2025-09", "none", Dispatcher.DEEPEP, False),
+        ("2026-02", "attention", Dispatcher.HYBRIDEP, False),
+        ("2026-08", "full", Dispatcher.HYBRIDEP, True),
+        (None, "full", Dispatcher.HYBRIDEP, True),
+    ],
+)
+def test_what_recipes_of_megatron_bridge_switch_on(date, graphs, dispatcher, overlapped):
+    bridge = lookup.framework("megatron-bridge")
+    assert at(bridge.graphs, date) == graphs
+    layout = with_switches(Layout(ep=8, shard=Shard.ZERO1), bridge, date)
+    assert (layout.dispatcher, layout.overlap_ep) == (dispatcher, overlapped)
+    fixed = with_switches(Layout(ep=8, shard=Shard.ZERO1, dropless=False), bridge, date)
+    assert fixed.plain().dispatcher == Dispatcher.ALL_TO_ALL
+    full = Layout(ep=8, shard=Shard.ZERO1, recompute=Recompute.FULL)
+    assert not with_switches(full, bridge, date).overlap_ep
+    alone = with_switches(Layout(shard=Shard.ZERO1), bridge, date).plain()
+    assert (alone.dispatcher, alone.overlap_ep) == (Dispatcher.ALL_TO_ALL, False)
 
 
 @pytest.mark.parametrize(
@@ -81,6 +117,7 @@ def test_what_cannot_be_is_refused(change):
 
 def test_what_is_left_out_of_a_framework_is_nothing_special():
     found = Framework.model_validate(MINIMAL)
-    assert (found.kernels, found.efficiency, found.vocab_multiple) == ("fused", 1, 1)
+    assert (found.kernels, found.vocab_multiple) == ("fused", 1)
+    assert found.efficiency_on("hopper", None) == 1
     assert found.host.per_wait_s == found.host.per_step_s == found.host.per_tensor_rank_s == 0
     assert not at(found.balanced_stages, None)

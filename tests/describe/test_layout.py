@@ -71,7 +71,7 @@ def test_open_may_be_said_and_is_the_same_as_silence(name):
     assert Layout.model_validate({name: None}) == Layout()
 
 
-@pytest.mark.parametrize("name", ["tp", "pp", "sp", "order", "bucket", "overlap_ep"])
+@pytest.mark.parametrize("name", ["tp", "pp", "sp", "order", "bucket", "ep_left"])
 def test_nothing_else_may_be_open(name):
     with pytest.raises(ValidationError):
         Layout.model_validate({name: None})
@@ -108,6 +108,9 @@ STATED: dict[str, list[Any]] = {
     "overlap_tp": [True, False],
     "async_tp": [True, False],
     "whole_inputs": [0.0, 1.0],
+    "kept_gradient_dtype": [Dtype.BF16, Dtype.FP32],
+    "moment_dtype": [Dtype.BF16, Dtype.FP32],
+    "own_gradients": [True, False],
     "fused_loss": [True, False],
     "global_batch": [16],
     "dp": [4],

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from syncwall.catalogue import Kind, names
 from syncwall.describe import Layout, lookup
-from syncwall.describe.layout import ContextKind, Recompute, Schedule, Shard
+from syncwall.describe.layout import ContextKind, Dispatcher, Recompute, Schedule, Shard
 from syncwall.describe.rules import broken_rules, not_offered, offered, possible
 from tests.describe.samples import MOE, model
 
@@ -32,6 +32,7 @@ DENSE, SPARSE = model(), model(moe=MOE)
         ({"ep": 2}, "ep", "ep and etp are for models with experts"),
         ({"shard_degree": 3, "shard": Shard.FSDP}, "shard_degree", "does not divide dp 64"),
         ({"shard_degree": 8, "shard": Shard.DDP}, "shard_degree", "needs shard zero1, zero2 or"),
+        ({"outer_every": 50, "shard": Shard.FSDP}, "outer_every", "no replicas that could meet"),
         ({"global_batch": 65}, "global_batch", "65 is no multiple of micro_batch 1 x dp 64"),
     ],
 )
@@ -101,7 +102,7 @@ RUNNABLE = st.fixed_dictionaries(
         "overlap_parameters": st.booleans(),
         "sp": st.booleans(),
         "overlap_gradients": st.booleans(),
-        "merged_ep": st.booleans(),
+        "dispatcher": st.sampled_from(list(Dispatcher)),
         "overlap_ep": st.booleans(),
     }
 )
@@ -134,7 +135,7 @@ def test_what_a_framework_offers_is_the_same_for_arrays(rows, name, date, insist
         ("megatron-core", {"pp": 4, "schedule": "dualpipe"}, {"schedule"}),
         ("megatron-core", {"pp": 1, "schedule": "dualpipe"}, set()),
         ("megatron-core", {"ep": 8, "overlap_ep": True, "recompute": "full"}, {"overlap_ep"}),
-        ("megatron-lm", {"ep": 8, "merged_ep": True}, {"merged_ep"}),
+        ("megatron-lm", {"ep": 8, "dispatcher": "deepep"}, {"dispatcher"}),
     ],
 )  # fmt: skip
 def test_what_a_framework_cannot_run_is_named(name, changes, fields):
@@ -144,7 +145,19 @@ def test_what_a_framework_cannot_run_is_named(name, changes, fields):
 
 
 def test_what_a_framework_can_run_depends_on_its_date():
-    layout = Layout(ep=8, merged_ep=True).resolved(8)
+    layout = Layout(ep=8, dispatcher=Dispatcher.DEEPEP).resolved(8)
     family = lookup.framework("megatron-core")
-    assert not_offered(family, "2024-06", layout) == {"merged_ep"}
+    assert not_offered(family, "2024-06", layout) == {"dispatcher"}
     assert not not_offered(family, "2025-06", layout)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"shard": Shard.DDP, "outer_every": 50},
+        {"shard": Shard.FSDP, "shard_degree": 8, "outer_every": 50},
+        {"shard": Shard.FSDP, "outer_every": 1},
+    ],
+)
+def test_replicas_may_meet_seldom_where_there_are_several(changes):
+    assert possible(DENSE, Layout(**changes).resolved(64), 4096, 64)

@@ -13,7 +13,8 @@ from pydantic import ValidationError
 from syncwall.catalogue import Kind, names
 from syncwall.describe import Layout, Run, Software, lookup
 from syncwall.describe.choice import Dtype
-from syncwall.describe.layout import ContextKind, Recompute, Schedule, Shard
+from syncwall.describe.keeping import KeptNarrow, MasterWeights, Optimizer
+from syncwall.describe.layout import ContextKind, Dispatcher, Recompute, Schedule, Shard
 from syncwall.describe.run_file import run_text
 from tests.describe.samples import MOE, cluster, model
 
@@ -86,21 +87,35 @@ _SOME = {
     "recompute": st.sampled_from(Recompute),
     "recompute_layers": st.integers(0, 9),
     "whole_inputs": st.floats(0, 4),
+    "kept_gradient_dtype": st.sampled_from([Dtype.FP32, Dtype.BF16]),
+    "moment_dtype": st.sampled_from([Dtype.FP32, Dtype.BF16]),
+    "optimizer": st.sampled_from(Optimizer),
+    "master_weights": st.sampled_from(MasterWeights),
+    "kept_narrow": st.sampled_from(KeptNarrow),
+    "recompute_modules": st.lists(st.sampled_from(["layernorm", "moe_act", "mlp"]), max_size=3),
+    "offload_layers": st.integers(0, 9),
+    "loss_chunks": st.integers(1, 9),
     "tp_left": st.floats(0.01, 1),
     "expert_imbalance": st.floats(1, 3),
+    "capacity_factor": st.floats(0.5, 3),
+    "dispatcher": st.sampled_from(Dispatcher),
     "cp_kind": st.sampled_from(ContextKind),
     "order": st.permutations(["tp", "cp", "ep", "dp", "pp"]),
     "outer_every": st.integers(1, 99),
 } | {
     name: st.booleans()
     for name in ("overlap_gradients", "overlap_parameters", "overlap_tp", "overlap_pp", "async_tp",
-                 "balanced_stages", "fused_loss", "merged_ep", "overlap_ep", "dropless", "frozen")
+                 "balanced_stages", "fused_loss", "overlap_ep", "dropless", "frozen",
+                 "fp8_dispatch", "offload_optimizer", "own_gradients", "narrow_weights",
+                 "recompute_stops_early", "whole_scores", "fused_norms", "fused_gate", "dropout")
 }  # fmt: skip
 _SOFTWARE = {
     "framework": st.sampled_from(names(Kind.FRAMEWORK)),
     "date": st.sampled_from(["2023-01", "2025-10"]),
     "kernels": st.sampled_from(["fused", "eager"]),
-    "fp8_scaling": st.sampled_from(["tensor", "row"]),
+    "fp8_scaling": st.sampled_from(["tensor", "block", "row"]),
+    "expert_kernels": st.sampled_from(["grouped", "loop"]),
+    "graphs": st.sampled_from(["none", "router", "attention", "full"]),
 }
 
 
@@ -115,8 +130,9 @@ def runs(draw: st.DrawFn) -> Run:
     nodes = draw(st.sampled_from([2, 4]))
     try:
         return Run(**stated, nodes=nodes, layout=layout, software=software, seq=2048)
-    except ValidationError:  # stages that do not go with the schedule
-        plain = layout.model_copy(update={"schedule": None, "virtual_stages": None})
+    except ValidationError:  # stages that do not go with the schedule, one copy that meets nobody
+        open_again = {"schedule": None, "virtual_stages": None, "outer_every": None}
+        plain = layout.model_copy(update=open_again)
         return Run(**stated, nodes=nodes, layout=plain, software=software, seq=2048)
 
 

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 import syncwall as sw
 from syncwall.describe import Layout, Run, Software
 from syncwall.describe.choice import Dtype
-from syncwall.describe.layout import ContextKind, Recompute, Schedule, Shard
+from syncwall.describe.layout import ContextKind, Dispatcher, Recompute, Schedule, Shard
 
 DENSE = ["llama-3.1-8b", "gpt3-13b", "llama-3.1-70b", "gemma-2-9b", "gpt2-xl"]
 SPARSE = ["mixtral-8x7b", "deepseek-v2-lite", "qwen3-30b-a3b", "deepseek-v3"]
@@ -45,7 +45,10 @@ def questions(draw: Any, models: list[str] | None = None, *, all_open: bool = Fa
         "frozen": draw(st.sampled_from([False, False, True])),
     }  # fmt: skip
     if model.moe:
-        layout |= {"merged_ep": draw(st.booleans()), "overlap_ep": draw(st.booleans())}
+        layout |= {
+            "dispatcher": draw(st.sampled_from(Dispatcher)),
+            "overlap_ep": draw(st.booleans()),
+        }
     if not all_open:
         layout |= {name: draw(values) for name, values in OPTIONAL.items() if draw(st.booleans())}
         layout |= _schedule(draw, pp)

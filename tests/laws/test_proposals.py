@@ -9,23 +9,29 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from syncwall.answer import predict
-from syncwall.answer.improvements import WORTH, Improvement, changed, improvements
+from syncwall.answer.improvements import WORTH, changed, improvements
+from syncwall.answer.known import site_at
 from syncwall.answer.levers import LEVERS, ORDERS, chunk_counts
 from syncwall.answer.prediction import Prediction
-from syncwall.answer.site import Site
 from syncwall.cost.software import framework
 from syncwall.describe import Layout, Run
-from syncwall.describe.layout import ContextKind, Recompute, Schedule, Shard
+from syncwall.describe.keeping import KEEPING
+from syncwall.describe.layout import ContextKind, Dispatcher, Recompute, Schedule, Shard
 from syncwall.describe.rules import not_offered
 from tests.laws.questions import DENSE, law, questions
 
+SLACK = 1.01
+"""Overlap makes a step a little more or less than its shares say when prices change by much."""
 COUNTS = [*range(1, 33), 48, 64, 128, 160, 256]
 """Every number of ranks, of sequences and of chunks that a change may lead to here."""
 FIXED = {
     "dp", "global_batch", "precision", "gradient_dtype", "bucket_bytes", "frozen", "outer_every",
-    "expert_imbalance", "dropless", "tp_left", "ep_left", "whole_inputs", "recompute_layers",
-}  # fmt: skip
-"""Fields that no lever moves: they change the training, or nobody chooses them."""
+    "first_stage_layers", "last_stage_layers", "expert_imbalance", "dropless",
+    "capacity_factor", "fp8_dispatch", "tp_left", "ep_left", "whole_inputs", "recompute_layers",
+    *KEEPING,
+} - {"fused_loss"}  # fmt: skip
+"""Fields that no lever moves: they change the training, nobody chooses them, or, as formats and
+places of what is kept, they follow from the software."""
 
 
 def test_every_field_is_a_lever_or_has_a_reason_not_to_be():
@@ -43,7 +49,7 @@ def neighbours(run: Run) -> Iterator[dict[str, Any]]:
         woven = count == 1 or layout.schedule == Schedule.INTERLEAVED
         yield {"pp": count, **(plain if woven else {}), **again}
         yield {"cp": count, **again}
-        yield {"ep": count, **({"merged_ep": False, "overlap_ep": False} if count == 1 else {})}
+        yield {"ep": count, **({"dispatcher": None, "overlap_ep": False} if count == 1 else {})}
         yield {"micro_batch": count}
         if count in chunk_counts(run.model.layers, layout.pp):
             yield {"virtual_stages": count, "schedule": Schedule.INTERLEAVED}
@@ -54,7 +60,9 @@ def neighbours(run: Run) -> Iterator[dict[str, Any]]:
     others = [one for one in Schedule if one != Schedule.INTERLEAVED]
     yield from ({"schedule": one, "virtual_stages": 1} for one in others)
     yield from ({"shard": shard, "shard_degree": None} for shard in Shard)
-    kinds: dict[str, Any] = {"recompute": Recompute, "cp_kind": ContextKind, "order": ORDERS}
+    kinds: dict[str, Any] = {
+        "recompute": Recompute, "cp_kind": ContextKind, "order": ORDERS, "dispatcher": Dispatcher,
+    }  # fmt: skip
     for name, values in kinds.items():
         yield from ({name: value} for value in values)
     for lever in LEVERS:
@@ -101,18 +109,16 @@ def test_proposals_for_dense_models_are_the_best_single_changes(run):
 
 @law(500)
 @given(questions(), st.floats(0.7, 1.5))
-def test_a_known_run_scales_every_gain_alike(run, ratio):
+def test_a_known_run_gives_every_change_the_same_knobs(run, ratio):
     plain = predict(run)
-    site = Site.of([(plain.step_s * ratio, plain.step_s)], [plain.traits])
+    site = site_at([plain], [plain.step_s * ratio])
     known = predict(run, site=site)
-    factor = known.pricing.site_factor
-    assert known.step_s == pytest.approx(plain.step_s * factor, rel=1e-12)
-    assert known.run == plain.run
+    low, high = sorted((plain.step_s, plain.step_s * ratio))
+    assert known.step_s <= high * SLACK
+    if known.run == plain.run:
+        assert known.step_s >= low / SLACK
     if plain.step_s * 1e3 % 10 < 1:  # of a tenth of the runs, as each has dozens of changes
-        _scaled(changed(plain), changed(known), factor)
-
-
-def _scaled(before: list[Improvement], after: list[Improvement], factor: float) -> None:
-    assert [one.change for one in after] == [one.change for one in before]
-    for one, other in zip(before, after, strict=True):
-        assert other.gained_s == pytest.approx(one.gained_s * factor, rel=1e-9, abs=1e-12)
+        for one in changed(known):
+            then = predict(one.run, site=site)
+            assert then.pricing.knobs == known.pricing.knobs
+            assert one.gained_s == pytest.approx(known.step_s - then.step_s, rel=1e-9, abs=1e-9)

@@ -43,14 +43,17 @@ def test_the_step_is_that_of_predict_on_the_same_fabric():
     run = predicted().run
     again = predict(run.on(run.cluster.model_copy(update={"fabric": fabric_of(one)})))
     assert seen["rail-optimised"].step_s == pytest.approx(again.step_s)
-    assert seen["rail-optimised"].slower > 0.01
+    assert seen["rail-optimised"].slower == pytest.approx(0.0, abs=1e-3)  # rings in node order
 
 
 def test_a_narrower_fabric_is_never_faster():
     steps = []
+    experts = Layout(ep=64, global_batch=2048, micro_batch=1)
+    cluster = lookup.cluster("dgx-h100", nodes=GPUS // 8)
+    run = predict(Run(model=lookup.model("deepseek-v3"), cluster=cluster, layout=experts))
     for ratio in (1.0, 2.0, 4.0, 8.0):
         one = options(wiring(oversubscription=(ratio, 1.0)), GPUS)["fat-tree-2"]
-        steps.append(effects(predicted(), [one])[1]["fat-tree-2"].step_s)
+        steps.append(effects(run, [one])[1]["fat-tree-2"].step_s)
     assert steps == sorted(steps)
     assert steps[-1] > steps[0]
 

@@ -146,6 +146,15 @@ def test_a_failure_never_makes_a_step_faster_nor_gives_rate_back(data):
         before, rates = step_s, now
 
 
+def test_a_leaf_that_fails_after_one_of_its_cables_gives_no_rate_back():
+    wired = a_fabric("rail-optimised", nodes=64, ratio=5.0)
+    leaf = wired.leaves // 2
+    cable = Part("link", leaf, wired.spines_of(leaf)[0])
+    narrow = left(Broken(wired, frozenset({cable})))
+    gone = left(Broken(wired, frozenset({cable, Part("leaf", leaf)})))
+    assert gone.far <= narrow.far < left(Broken(wired)).far
+
+
 def test_the_slowest_node_is_found_without_looking_at_all():
     wired = a_fabric(nodes=40, ratio=2.0)
     parts = {Part("link", 8, 0), Part("nic", 39, 2), Part("leaf", 3), Part("nic", 5, 1)}

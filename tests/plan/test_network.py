@@ -80,9 +80,11 @@ def test_the_share_that_is_reached_is_an_input(reached):
 
 
 def test_less_than_all_of_the_computation_hides_communication():
-    """Gradients hide behind the backward pass only: efficiency asks for more than the chapter."""
+    """Gradients hide behind the backward pass only: efficiency asks for more than the chapter, and
+    for more than hiding, since what is hidden slows computation down.
+    """
     found = two_billion()
-    rates = [found.nic_bytes_per_s[target] for target in Target]
+    rates = [found.nic_bytes_per_s[one] for one in (Target.BUSY, Target.HIDDEN, Target.EFFICIENCY)]
     assert rates == sorted(rates)
 
 

@@ -46,7 +46,7 @@ def test_json_in_si_units(run, capsys):
 
 def test_the_efficiency_asked_for_counts(run, capsys):
     rates = []
-    for share in ("95%", "0.8"):
+    for share in ("92%", "0.8"):
         assert main([*run, "--json", "--efficiency", share]) == 0
         found = json.loads(capsys.readouterr().out)["counts"][0]
         rates.append(found["node_bytes_per_s"]["efficiency"])

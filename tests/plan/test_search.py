@@ -12,7 +12,7 @@ import syncwall as sw
 from syncwall.answer.levers import divisors
 from syncwall.answer.pricing import Pricing
 from syncwall.cost.software import framework
-from syncwall.describe.layout import Recompute, Schedule, Shard
+from syncwall.describe.layout import Dispatcher, Recompute, Schedule, Shard
 from syncwall.describe.rules import not_offered
 from syncwall.plan.grid import grids
 from syncwall.plan.search import Candidate, search
@@ -194,9 +194,9 @@ def test_tokens_are_exchanged_as_cleverly_as_the_framework_can():
     model, cluster = sw.model("qwen3-30b-a3b"), sw.cluster("dgx-h200", nodes=8)
     pinned = {"cp": 1, "tp": (1, 2), "ep": (16, 32), "etp": 1, "recompute_layers": None}
     best = search(model, cluster, global_batch=256, pinned=pinned).best(1)[0]
-    assert (best.layout.merged_ep, best.layout.overlap_ep) == (True, True)
+    assert (best.layout.dispatcher, best.layout.overlap_ep) == (Dispatcher.HYBRIDEP, True)
     assert sw.predict(best.run).step_s == pytest.approx(best.step_s, rel=1e-9)
-    for name in ("merged_ep", "overlap_ep"):
-        without = search(model, cluster, global_batch=256, pinned={**pinned, name: False})
-        assert not any(getattr(one.layout, name) for one in without.families.values())
+    for name, plain in (("dispatcher", Dispatcher.ALL_TO_ALL), ("overlap_ep", False)):
+        without = search(model, cluster, global_batch=256, pinned={**pinned, name: plain})
+        assert all(getattr(one.layout, name) == plain for one in without.families.values())
         assert without.best(1)[0].step_s > best.step_s

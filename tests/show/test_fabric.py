@@ -57,7 +57,7 @@ def test_a_run_is_predicted_on_every_fabric(capsys):
     found = json.loads(shown(capsys, *wanted, "--json"))
     steps = {one["kind"]: one["step_s"] for one in found["fabrics"] if one["possible"]}
     assert set(steps) == {"rail-optimised", "fat-tree-2", "dragonfly", "rail-only"}
-    assert all(step > found["non_blocking_step_s"] for step in steps.values())
+    assert all(step >= found["non_blocking_step_s"] for step in steps.values())
     text = shown(capsys, *wanted)
     assert "Effect    a step of llama-3.1-70b takes" in text
     assert "not modelled" in text

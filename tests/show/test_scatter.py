@@ -75,7 +75,7 @@ def test_every_run_is_in_the_page_with_its_figures(report):
         assert "h100-sxm" in data["machines"][run[2]]
         assert "tp 2" in run[3]
         assert run[4:8] == pytest.approx([one.case.measured_s, one.step_s, *one.interval_s], 1e-4)
-        assert data["parts"][run[8]] == "held out"
+        assert data["parts"][run[8]] == "judge"
         assert (run[9] >= 0) == (one.case.row.grade == "C")
 
 

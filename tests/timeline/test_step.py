@@ -5,8 +5,11 @@ import pytest
 
 import syncwall as sw
 from syncwall.answer.prediction import Prediction
+from syncwall.cause import Cause
 from syncwall.describe import Layout, Run, Software
+from syncwall.timeline.segments import segments
 from syncwall.timeline.step import reduction_window, slowest_of
+from syncwall.work.operations import Gemm
 from syncwall.work.step import transformer_step
 
 
@@ -55,15 +58,40 @@ def test_interleaved_ranks_hide_more_of_their_gradients():
 
 
 def test_each_schedule_leaves_less_of_the_bubble():
-    bubbles = [
-        predicted(schedule=name).ledger["pipeline bubble"]
-        for name in ("1f1b", "dualpipe", "zero-bubble", "zero-bubble-2p")
-    ]
-    assert bubbles[0] == pytest.approx(2 * bubbles[1])
-    assert bubbles[0] == pytest.approx(3 * bubbles[2])
-    assert bubbles[3] == 0
+    names = ("1f1b", "zero-bubble", "dualpipe", "dualpipe-v", "zero-bubble-v", "zero-bubble-2p")
+    bubbles = {name: predicted(schedule=name).ledger["pipeline bubble"] for name in names}
+    assert bubbles["zero-bubble"] < 0.7 * bubbles["1f1b"]
+    assert bubbles["dualpipe"] < bubbles["dualpipe-v"] < 0.9 * bubbles["1f1b"]
+    assert bubbles["zero-bubble-2p"] < bubbles["zero-bubble-v"] < bubbles["zero-bubble"]
     times = [predicted(schedule=name).step_s for name in ("1f1b", "zero-bubble", "zero-bubble-2p")]
     assert times == sorted(times, reverse=True)
+
+
+def test_weight_gradients_are_the_gemms_that_contract_over_tokens():
+    one = predicted(schedule="zero-bubble", balanced_stages=False)
+    body = one.work.stages[0]
+    own = sum(
+        float(one.prices.seconds(operation.what) * block.rounds)
+        for block in body.backward
+        for operation in block.operations
+        if isinstance(operation.what, Gemm) and operation.what.is_weight_gradient
+    )
+    assert 0.1 < own / float(one.step_s / one.work.microbatches) < 0.35
+
+
+def test_dualpipe_shares_the_head_with_the_rank_at_the_other_end():
+    """The last rank is the first one for every second micro batch."""
+    last, shared = (
+        predicted(schedule=name, balanced_stages=False).ledger["head"]
+        for name in ("1f1b", "dualpipe")
+    )
+    assert shared == pytest.approx(last / 2)
+
+
+def test_the_last_rank_waits_for_one_neighbour():
+    slow = predicted({"framework": "megatron-lm"}, overlap_pp=False)
+    body, last = slow.work.stages
+    assert (body.crossings, last.crossings) == (2, 1)
 
 
 def test_gradients_of_several_micro_batches_are_added_up():
@@ -101,3 +129,88 @@ def test_arrays_of_recomputation_issue_what_each_layout_issues():
         alone = sw.predict(one.run.model_copy(update={"layout": layout}))
         found = float(np.broadcast_to(time.ledger["host"], 2)[index])
         assert found == pytest.approx(float(alone.ledger["host"]), rel=1e-9)
+
+
+def experts(software: dict[str, Any], model: str = "mixtral-8x7b", **layout: Any) -> Prediction:
+    stated = {"micro_batch": 1, "global_batch": 8, "recompute": "none"} | layout
+    return sw.predict(
+        Run(model=sw.model(model), cluster=sw.cluster("dgx-h100"), nodes=1, seq=2048,
+            layout=Layout.model_validate(stated), software=Software(**software))
+    )  # fmt: skip
+
+
+def test_a_loop_over_experts_keeps_the_host_in_step():
+    """Weights of the next layer are asked for only when this one is computed, and each expert is
+    issued by itself; with many experts of few tokens the host sets the pace.
+    """
+    grouped, loop = (
+        experts({"framework": "pytorch", "expert_kernels": kernels}, shard="fsdp")
+        for kernels in ("grouped", "loop")
+    )
+    exposed = "exposed FSDP gather"
+    assert loop.ledger[exposed] > grouped.ledger[exposed]
+    assert loop.ledger["host"] > grouped.ledger["host"]
+    assert loop.step_s > 1.1 * grouped.step_s
+    many = [
+        experts({"framework": "pytorch", "expert_kernels": kernels}, "qwen3-30b-a3b", shard="fsdp")
+        for kernels in ("grouped", "loop")
+    ]
+    assert many[1].step_s > 2 * many[0].step_s
+
+
+@pytest.mark.parametrize("graphs", ["none", "full"])
+def test_the_host_issues_each_local_expert(graphs):
+    """Megatron-Core: 16 experts a rank cost its host 6 x 15 launches a layer more than one."""
+    software = {"framework": "megatron-core", "graphs": graphs}
+    many, few = (
+        experts(software, "qwen3-30b-a3b", ep=ep, shard="zero1", global_batch=64) for ep in (2, 8)
+    )
+    blocks = [
+        next(block for block in one.work.stages[-1].forward if block.name == "expert layer")
+        for one in (many, few)
+    ]
+    more_s, less_s = (
+        segments(block, one.prices).host_s for block, one in zip(blocks, (many, few), strict=True)
+    )
+    host = many.prices.setting.framework.host
+    expected = 2 * (64 - 16) * host.per_expert_s if graphs == "none" else 0
+    assert more_s - less_s == pytest.approx(expected)
+
+
+def test_graphs_take_away_what_they_hold():
+    times = []
+    for graphs in ("none", "router", "attention"):
+        one = experts({"graphs": graphs}, "qwen3-30b-a3b", ep=8, shard="zero1")
+        block = next(b for b in one.work.stages[-1].forward if b.name == "expert layer")
+        times.append(float(segments(block, one.prices).host_s))
+    assert times[0] > times[1] > times[2] > 0
+
+
+def test_computation_loses_only_while_communication_runs_beside_it():
+    """As many bytes cost as much of the computation beside them, however long that is."""
+    lost = [
+        predicted({"framework": "pytorch"}, tp=1, pp=1, shard="fsdp", micro_batch=each,
+                  global_batch=32 * each).ledger[Cause.CONTENTION]
+        for each in (2, 4, 8)
+    ]  # fmt: skip
+    assert lost == pytest.approx([lost[0]] * 3, rel=0.05)
+    assert lost[0] > 0
+
+
+def test_each_expert_of_a_loop_fills_the_device_alone():
+    one = experts({"framework": "pytorch", "expert_kernels": "loop"}, shard="fsdp")
+    single, several = Gemm(512, 4096, 4096), Gemm(512, 4096, 4096, count=8)
+    assert one.prices.seconds(several) == pytest.approx(8 * one.prices.seconds(single))
+    counts = Gemm(512, 4096, 4096, count=np.array([0.5, 1, 8]))
+    singly = [one.prices.seconds(Gemm(512, 4096, 4096, count=count)) for count in (0.5, 1, 8)]
+    assert np.asarray(one.prices.seconds(counts)) == pytest.approx(singly)
+
+
+def test_fused_accumulation_reads_the_sum():
+    """A gradient of few rows is limited by memory: 8 bytes an element and not 4."""
+    small = Gemm(8192, 8192, 64, is_weight_gradient=True)
+    core, torch = (
+        experts({"framework": name}, ep=8).prices.seconds(small)
+        for name in ("megatron-core", "torchtitan")
+    )
+    assert core > 1.3 * torch

@@ -69,8 +69,9 @@ def test_sets_have_every_figure_and_json_can_write_them(report):
     found = json.loads(json.dumps(report.to_dict(), allow_nan=False))
     keys = {
         "name", "kind", "n", "mape", "median_ape", "ratio_median", "ratio_p10", "ratio_p90",
-        "coverage80", "held_out", "mape_one_known_run", "mape_without_bias", "n_memory",
-        "memory_mape", "n_all", "mape_all", "against",
+        "coverage80", "held_out", "mape_one_known_run", "mape_three_known_runs",
+        "mape_five_known_runs", "mape_without_bias", "n_memory", "memory_mape",
+        "memory_median_ape", "not_fitting", "n_all", "mape_all", "against",
     }  # fmt: skip
     assert all(set(one) == keys for one in found["sets"])
     assert {one["kind"] for one in found["sets"]} == {

@@ -2,10 +2,9 @@ from dataclasses import replace
 
 import pytest
 
-from syncwall.answer.site import trusted_share
 from syncwall.validate.evaluation import Outcome, outcomes
 from syncwall.validate.mapping import case_of
-from syncwall.validate.score import anchored_mape, score
+from syncwall.validate.score import score, steps_of
 from tests.validate.samples import row
 
 
@@ -36,25 +35,42 @@ def test_coverage_is_the_share_inside_the_interval(outcome):
     assert score([exact, exact, exact, far]).coverage80 == 0.75
 
 
-def test_one_known_run_needs_others(outcome):
-    assert score([outcome] * 2).mape_one_known_run is None
-    assert score([outcome] * 3).mape_one_known_run is not None
+def named(outcome: Outcome, name: str, ratio: float) -> Outcome:
+    """A run of the same source with an id of its own."""
+    case = replace(
+        outcome.case, row=replace(outcome.case.row, cells={**outcome.case.row.cells, "id": name})
+    )
+    return with_ratio(replace(outcome, case=case), ratio)
 
 
-def test_a_site_that_is_all_alike_is_better_known_from_one_run(outcome):
-    same = [with_ratio(outcome, 1.3)] * 5
-    assert anchored_mape(same) == pytest.approx(1.3 ** (1 - trusted_share([0.0])) - 1)
-    assert anchored_mape([with_ratio(outcome, 1.0)] * 4) == pytest.approx(0)
+def known(outcome: Outcome, ratios: list[float]) -> tuple[float | None, ...]:
+    """Errors after one, three and five known runs."""
+    found = [named(outcome, str(place), ratio) for place, ratio in enumerate(ratios)]
+    scored = score(found, steps_of(found))
+    return scored.mape_one_known_run, scored.mape_three_known_runs, scored.mape_five_known_runs
 
 
-def test_the_known_run_is_averaged_over_all_choices(outcome):
-    ratios = (0.7, 0.9, 1.0, 1.4)
-    total = 0.0
-    for i, anchor in enumerate(ratios):
-        bias = anchor ** trusted_share([0.0])
-        total += sum(abs(ratio / bias - 1) for j, ratio in enumerate(ratios) if j != i)
-    found = anchored_mape([with_ratio(outcome, ratio) for ratio in ratios])
-    assert found == pytest.approx(total / (4 * 3))
+def test_known_runs_need_others(outcome):
+    assert known(outcome, [1.0] * 2) == (None, None, None)
+    one, three, five = known(outcome, [1.0] * 3)
+    assert one == pytest.approx(0)
+    assert three is five is None
+    assert None not in known(outcome, [1.0] * 9)
+
+
+def test_a_site_that_is_all_alike_is_better_known_from_more_runs(outcome):
+    one, three, five = known(outcome, [1.2] * 10)
+    assert one is not None
+    assert three is not None
+    assert five is not None
+    assert 0.2 > one > three > five > 0
+
+
+def test_runs_of_several_sources_are_no_site(outcome):
+    found = [named(outcome, str(place), 1.1) for place in range(10)]
+    row = replace(found[0].case.row, cells=found[0].case.row.cells | {"source": "another"})
+    found[0] = replace(found[0], case=replace(found[0].case, row=row))
+    assert score(found, steps_of(found)).mape_one_known_run is None
 
 
 def test_without_its_bias_a_constant_error_is_none(outcome):

@@ -2,25 +2,28 @@ import pytest
 
 from syncwall.catalogue import BUILT_IN
 from syncwall.documents import read_document
-from syncwall.validate.sets import STALLED, Part, doubt, part_of
+from syncwall.validate.split import STALLED, Part, doubt, organisation_of, part_of
 from syncwall.validate.table import read_tables
 from tests.validate.samples import CORPUS, needs_corpus, row
 
 CALIBRATION = {
     "mosaic-llm-foundry", "dgxc-benchmarking", "bloom-prequel", "internevo", "stas-ml-engineering",
+    "aleph-alpha-layouts-2023",
 }  # fmt: skip
 HALVES = {"hf-ultrascale-playbook", "vtrain-ground-truth"}
 
 
 def test_whole_sources_for_calibration_are_these():
     rows = read_tables()
-    assert {one.source for one in rows if part_of(one) is Part.CALIBRATION} == CALIBRATION
-    assert {part_of(one) for one in rows} == {Part.CALIBRATION, Part.HELD_OUT}
+    fitted = {one.source for one in rows if part_of(one) is Part.CALIBRATION}
+    assert fitted == CALIBRATION - {"aleph-alpha-layouts-2023"}
+    assert {part_of(one) for one in rows} == {Part.CALIBRATION, Part.STRUCTURE}
 
 
 def test_the_list_is_the_one_that_was_agreed_on():
     lists = read_document(BUILT_IN / "validation" / "split.yaml").value
-    assert set(lists) == {"calibration", "composed", "halves"}
+    assert set(lists) == {"calibration", "structure", "organisations", "composed", "halves"}
+    assert not set(lists["calibration"]) & set(lists["structure"])
     assert set(lists["calibration"]) == CALIBRATION
     assert set(lists["halves"]) == HALVES
     assert set(lists["composed"]) == {"vtrain-ground-truth"}
@@ -40,8 +43,25 @@ def test_of_the_playbook_every_second_group_of_model_and_gpus_may_be_read():
     assert [tuple(group) for group in lists["halves"][source]] == groups[::2]
 
 
-def test_a_source_that_nobody_listed_is_held_out():
-    assert part_of(row(source="somebody")) is Part.HELD_OUT
+def test_a_source_that_nobody_listed_is_a_judge():
+    assert part_of(row(source="somebody")) is Part.JUDGE
+    assert Part.JUDGE.is_held_out
+
+
+@needs_corpus
+def test_of_the_second_collection_these_judge():
+    rows = read_tables(CORPUS.parent / "runs_second")
+    judges = {one.source for one in rows if part_of(one) is Part.JUDGE}
+    assert judges == {
+        "alibaba-megatron-llama", "lightning-thunder", "torchtune-readme", "xtuner-a100-speed",
+        "ms-swift-a800", "easycontext-a100", "swiss-ai-alps",
+    }  # fmt: skip
+    assert not any(part_of(one) is Part.JUDGE for one in read_tables(CORPUS))
+
+
+def test_an_organisation_may_have_several_sources():
+    assert organisation_of("nemo-docs-24.07") == organisation_of("dgxc-benchmarking") == "nvidia"
+    assert organisation_of("ibm-fms-fsdp") == "ibm-fms-fsdp"
 
 
 @needs_corpus
@@ -57,7 +77,7 @@ def test_the_two_large_sources_are_halved_by_group_and_all_others_are_whole():
         parts.setdefault(group, set()).add(part_of(one))
     assert all(len(found) == 1 for found in parts.values())
     read = {group for group, found in parts.items() if found == {Part.CALIBRATION}}
-    assert {group[0] for group in read} == CALIBRATION | HALVES
+    assert {group[0] for group in read} | {"aleph-alpha-layouts-2023"} == CALIBRATION | HALVES
     groups = [group for group in parts if group[0] == "hf-ultrascale-playbook"]
     assert sum(group in read for group in groups) == pytest.approx(len(groups) / 2, abs=1)
     models = {group for group in read if group[0] == "vtrain-ground-truth"}

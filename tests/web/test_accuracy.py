@@ -5,7 +5,7 @@ import pytest
 
 from syncwall import catalogue
 from syncwall.validate.report import validate
-from syncwall.validate.sets import part_of
+from syncwall.validate.split import part_of
 from syncwall.web.answers.accuracy import accuracy
 
 pytestmark = pytest.mark.slow

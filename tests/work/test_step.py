@@ -139,3 +139,34 @@ def test_input_gradients_are_summed_beside_the_weight_gradient():
         assert not waits & set(sums)
         later = {w.index for op in block.operations[at + 1 :] for w in op.after}
         assert set(sums) <= later
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "body", "end"),
+    [(None, 2, 10 / 3, 2), (2, None, 10 / 3, 3), (2, 1, 9 / 2, 1), (6, 1, 6, 1)],
+)
+def test_stated_cuts_leave_the_rest_to_the_stages_between(first, last, body, end):
+    """Twelve layers on four ranks."""
+    layout = Layout(pp=4, first_stage_layers=first, last_stage_layers=last).resolved(4)
+    counts = LayerCounts(model(layers=12), layout)
+    assert counts.body_dense == np.ceil(body)
+    assert counts.last_dense == end
+    assert counts.body_dense * counts.body_ranks + counts.last_dense == pytest.approx(12)
+
+
+def test_a_prediction_layer_counts_when_stages_are_balanced():
+    layout = Layout(pp=4, balanced_stages=True).resolved(4)
+    without, further = (LayerCounts(model(layers=32, mtp_layers=n), layout) for n in (0, 1))
+    assert further.last_dense < without.last_dense - 0.7
+    assert further.body_dense > without.body_dense
+
+
+def test_a_checkpoint_that_stops_early_leaves_out_the_last_product():
+    chosen, flops = model(), {}
+    assert chosen.mlp is not None
+    for early in (False, True):
+        stated = {"recompute": "full", "recompute_stops_early": early}
+        layout = Layout.model_validate(stated).resolved(1)
+        flops[early] = flops_of(transformer_step(chosen, layout, 1024).stages[-1].backward)
+    down = 2.0 * 1024 * chosen.hidden * chosen.mlp.hidden
+    assert flops[False] - flops[True] == pytest.approx(chosen.layers * down)

@@ -55,13 +55,12 @@ def heaviest(prediction: Prediction, cause: Cause) -> Heaviest | None:
 
 def _calls(stage: Stage, prediction: Prediction, cause: Cause) -> Iterator[Heaviest]:
     """Every operation that sends anything and books its waits under `cause`."""
-    factor = prediction.pricing.site_factor
     for block, times in stage.in_a_step(prediction.work.microbatches):
         for operation in block.operations:
             what = operation.what
             if operation.cause is not cause or not isinstance(what, Collective):
                 continue
-            total_s = float(prediction.prices.seconds(what) * times) * factor
+            total_s = float(prediction.prices.seconds(what) * times)
             if total_s > 0:
                 way, calls = path(what.group, prediction.cluster), float(what.calls)
                 yield Heaviest(

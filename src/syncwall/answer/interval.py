@@ -1,12 +1,13 @@
 """How sure a prediction is: P10 and P90 from what the model got wrong on published runs.
 
-Holds `Interval` and `interval`. Runs like the one asked for count most, every source the same; a
-run unlike all of them gets a wider interval and the word "extrapolating". Only runs that fits may
-read set the width, so that the width itself can be tested.
+Holds `Interval`, `interval` and `doubts`. The half-width is a sum over doubts: what every run has,
+the share of the step that waits for network or host, experts, narrow formats, a device or a
+framework that nobody measured, what was left unsaid, and the distance to the nearest validated run.
+`catalogue/validation/widths.yaml` weighs them, learned with every organisation counted the same; of
+a run of its own tables an interval is made without what its organisation says.
 """
 
 import csv
-from collections import Counter
 from dataclasses import dataclass
 from functools import lru_cache
 from math import exp
@@ -16,20 +17,21 @@ import numpy as np
 
 from syncwall.answer.site import NOWHERE, Site
 from syncwall.answer.traits import DIFFER, USED, Traits, distances, scale_of
-from syncwall.catalogue import BUILT_IN
+from syncwall.catalogue import BUILT_IN, Kind, names
+from syncwall.describe.framework import Framework
+from syncwall.describe.names import load
+from syncwall.describe.provenance import Trust
+from syncwall.documents import read_document
 
 TABLE = BUILT_IN / "validation" / "residuals.csv"
-SITE = 0.07
-"""Standard deviation between sites and software builds that no description explains: 5 to 10 %
-between submitters and releases of the same configuration; see docs/explanation/accuracy.md."""
-OPEN_FIELD = 0.05
-"""Deviation that each thing left open adds."""
-PER_DISTANCE = 0.05
-"""Deviation that every unit of distance to the nearest calibrated run adds."""
-UNMEASURED = 0.15
-"""Deviation that a device adds which has no calibration of its own."""
+WIDTHS = BUILT_IN / "validation" / "widths.yaml"
 FAR = 2.0
-"""Distance to the nearest calibrated run from which on a prediction is an extrapolation."""
+"""Distance to the nearest validated run from which on a prediction is an extrapolation."""
+BEYOND = 1.0
+"""The same for the distance beyond the largest validated run on the same kind of device, along
+GPUs, parameters or the length of sequences: eight, ten and eight times as much."""
+EXTRAPOLATED = 0.1
+"""What an extrapolation adds to the half-width; assumed."""
 _SIZES = ("gpus", "parameters", "seq")
 Z80 = 1.2816
 """Half the width of the central 80 % of a normal distribution, in deviations."""
@@ -66,29 +68,69 @@ UNKNOWN = Interval(0.25, None, extrapolating=True)
 
 
 def interval(
-    traits: Traits, *, open_fields: int = 0, site: Site = NOWHERE, without: str = ""
+    traits: Traits,
+    *,
+    waiting: float = 0.0,
+    unsaid: int = 0,
+    site: Site = NOWHERE,
+    without: str = "",
 ) -> Interval:
-    """The interval of a run with `traits`, of which `open_fields` are guessed.
+    """The interval of a run with `traits`.
 
-    `without` leaves a source out, so that its own runs can be tested.
+    `waiting` is the share of its step that waits for network or host, `unsaid` the number of things
+    that were guessed.
+
+    `without` leaves an organisation out, so that its own runs can be tested.
     """
     table = _table()
     if table is None:
         return UNKNOWN
-    far = table.distances(traits)
-    used = table.calibrates & (table.sources != without)
-    near = float(far[used].min()) if used.any() else FAR
-    weights = np.exp(-(far[used] ** 2) / 2) / table.rows_of_source[used]
-    local = float(np.sum(weights * table.errors[used] ** 2) / max(np.sum(weights), 1e-300))
-    variance = local + SITE**2 + (PER_DISTANCE * near) ** 2 + open_fields * OPEN_FIELD**2
-    variance += UNMEASURED**2 * (not traits.calibrated)
-    others = table.sources != without
-    first = int(np.argmin(np.where(others, far, np.inf)))
+    far = np.where(table.organisations != without, table.distances(traits), np.inf)
+    first = int(np.argmin(far))
     nearest = Neighbour(
         str(table.ids[first]), str(table.sources[first]), float(np.exp(table.errors[first])),
         float(far[first]),
     )  # fmt: skip
-    return Interval(site.narrowed(variance**0.5), nearest, extrapolating=near > FAR)
+    extrapolating = nearest.distance > FAR or table.is_beyond(traits, without)
+    found = doubts(traits, waiting=waiting, unsaid=unsaid, distance=nearest.distance)
+    width = sum(weight * found[name] for name, weight in _weights(without).items())
+    width += EXTRAPOLATED * extrapolating
+    return Interval(site.narrowed(width / Z80), nearest, extrapolating)
+
+
+def doubts(traits: Traits, *, waiting: float, unsaid: int, distance: float) -> dict[str, float]:
+    """What makes a prediction unsure, each as a number that is 0 where there is nothing of it."""
+    return {
+        "always": 1.0,
+        "waiting": waiting,
+        "experts": 1.0 * traits.experts,
+        "narrow": 1.0 * (traits.precision not in ("16", "32")),
+        "unmeasured": 1.0 * (not traits.calibrated),
+        "unfitted": 1.0 * (traits.framework not in _fitted_frameworks()),
+        "unsaid": 1.0 * unsaid,
+        "distance": min(distance, FAR),
+    }
+
+
+@lru_cache(maxsize=1)
+def _fitted_frameworks() -> frozenset[str]:
+    """Frameworks of the catalogue to which something was fitted; of a user's own nothing was."""
+    found = (load(Kind.FRAMEWORK, Framework, name) for name in names(Kind.FRAMEWORK))
+    return frozenset(
+        one.name for one in found if (one.provenance or {}).get("trust") == Trust.FITTED
+    )
+
+
+@lru_cache(maxsize=1)
+def _widths() -> Any:
+    return read_document(WIDTHS).value
+
+
+def _weights(without: str) -> dict[str, float]:
+    """Weight of every doubt, learned without one organisation if it has one."""
+    known = _widths()
+    found: dict[str, float] = known["without"].get(without, known["all"])
+    return found
 
 
 @dataclass(frozen=True)
@@ -97,8 +139,7 @@ class _Table:
 
     ids: Any
     sources: Any
-    calibrates: Any
-    rows_of_source: Any
+    organisations: Any
     errors: Any
     """ln(predicted / measured)."""
     words: dict[str, Any]
@@ -109,6 +150,15 @@ class _Table:
         """Distance of every run to `traits`; 1 is about another kind of machine or model."""
         return distances(self.words, self.used, self.scale, traits)
 
+    def is_beyond(self, traits: Traits, without: str) -> bool:
+        """True if no run on this kind of device was nearly as large, or none was on it at all."""
+        same = self.words["architecture"] == traits.architecture
+        same = same & (self.organisations != without)
+        if not same.any():
+            return True
+        beyond = np.array(traits.scale) - self.scale[same].max(axis=0)
+        return bool(np.any(beyond > BEYOND))
+
 
 @lru_cache(maxsize=1)
 def _table() -> _Table | None:
@@ -116,12 +166,10 @@ def _table() -> _Table | None:
         return None
     with TABLE.open(encoding="utf-8", newline="") as stream:
         rows = list(csv.DictReader(stream))
-    counts = Counter(row["source"] for row in rows if row["part"] == "calibration")
     return _Table(
         ids=np.array([row["id"] for row in rows]),
         sources=np.array([row["source"] for row in rows]),
-        calibrates=np.array([row["part"] == "calibration" for row in rows]),
-        rows_of_source=np.array([max(counts[row["source"]], 1) for row in rows]),
+        organisations=np.array([row["organisation"] for row in rows]),
         errors=np.log(np.array([float(row["ratio"]) for row in rows])),
         words={name: np.array([row[name] for row in rows]) for name in DIFFER},
         used=np.array([[row[name] == "True" for name in USED] for row in rows]),

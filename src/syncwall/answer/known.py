@@ -1,21 +1,68 @@
-"""The site that measured runs in files describe.
+"""The site that measured runs describe.
 
-Holds `site_of`.
+Holds `site_from` (known runs), `site_of` (files of them) and `site_at` (predictions with their
+measured times).
 """
 
 from collections.abc import Sequence
+from math import exp, log
 from pathlib import Path
+from typing import Final
 
-from syncwall.answer.prediction import predict
-from syncwall.answer.site import Site
+from syncwall.answer.prediction import Prediction, predict
+from syncwall.answer.shares import shares_of
+from syncwall.answer.site import KnownStep, Site
+from syncwall.cost.knobs import AS_CATALOGUED, Knobs
 from syncwall.cost.measured import Measured
 from syncwall.describe.known import KnownRun
 from syncwall.describe.reading import read
 
+_PASSES: Final = 3
+"""How often the shares are taken again where the knobs then stand: what prices do to a step is not
+quite linear, because what overlaps may begin or cease to be waited for."""
+
 
 def site_of(files: Sequence[Path], measured: Measured | None = None) -> Site:
     """What the known runs in `files` say of all runs at their site, beside what was `measured`."""
-    known = [read(path, KnownRun) for path in files]
+    return site_from([read(path, KnownRun) for path in files], measured)
+
+
+def site_from(known: Sequence[KnownRun], measured: Measured | None = None) -> Site:
+    """What `known` runs say of all runs at their site, beside what was `measured` there."""
     found = [predict(run, measured=measured) for run in known]
-    pairs = [(run.measured_s, one.step_s) for run, one in zip(known, found, strict=True)]
-    return Site.of(pairs, [one.traits for one in found])
+    times = [run.measured_s for run in known]
+    return site_at(found, times, [run.measured.same_build for run in known])
+
+
+def site_at(
+    predictions: Sequence[Prediction], measured_s: Sequence[float], same_build: Sequence[bool] = ()
+) -> Site:
+    """The site at which runs that were predicted without it took `measured_s` a step."""
+    site = Site()
+    same = same_build or [False] * len(predictions)
+    for _ in range(_PASSES):
+        runs = zip(predictions, measured_s, same, strict=True)
+        site = Site(tuple(_step(site, *one) for one in runs))
+    return site
+
+
+def _step(site: Site, prediction: Prediction, measured_s: float, same_build: bool) -> KnownStep:
+    """A run as the knobs of `site` let see it."""
+    run, traits = prediction.run, prediction.traits
+    knobs = site.seen_from(traits, prediction.calibration.measured.knobs).knobs
+    pricing = prediction.pricing.turned(knobs)
+    step_s, shares = (
+        prediction.step_s,
+        shares_of(pricing, run.model, run.layout, run.seq, run.cluster)[0].tolist(),
+    )
+    if knobs is not AS_CATALOGUED:
+        step_s = float(pricing.step(run.model, run.layout, run.seq, run.cluster).step_s)
+    return KnownStep(
+        measured_s / step_s * _turned(knobs, shares), tuple(shares), traits, same_build
+    )
+
+
+def _turned(knobs: Knobs, shares: Sequence[float]) -> float:
+    """What a step with these `shares` is multiplied by."""
+    logs = [log(float(knob)) for knob in knobs.by_name().values()]
+    return exp(sum(share * one for share, one in zip(shares, logs, strict=True)))

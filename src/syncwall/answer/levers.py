@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from syncwall.describe import Run
 from syncwall.describe.choice import text_of
-from syncwall.describe.framework import Framework
-from syncwall.describe.layout import ContextKind, Layout, Schedule, Shard
+from syncwall.describe.framework import Framework, at
+from syncwall.describe.layout import ContextKind, Dispatcher, Layout, Schedule, Shard
 from syncwall.describe.rules import can_share
 
 SHARD_DOMAINS: Final = (1, 4, 16)
@@ -74,12 +74,14 @@ def _following(layout: Layout, field: str, value: Any) -> dict[str, Any]:
         found["etp"] = value
     if field == "pp" and (value == 1 or layout.schedule == Schedule.INTERLEAVED):
         found |= {"virtual_stages": 1, "schedule": Schedule.ONE_F_ONE_B}
+    if field in ("pp", "balanced_stages") and layout.pp > 1:
+        found |= {"first_stage_layers": None, "last_stage_layers": None}
     if field == "virtual_stages":
         found["schedule"] = Schedule.INTERLEAVED if value > 1 else Schedule.ONE_F_ONE_B
     if field == "schedule":
         found["virtual_stages"] = 1
     if field == "ep" and value == 1:
-        found |= {"merged_ep": False, "overlap_ep": False}
+        found |= {"dispatcher": None, "overlap_ep": False}
     return found
 
 
@@ -127,6 +129,10 @@ def _switch(run: Run, family: Framework) -> tuple[bool, bool]:
     return (True, False)
 
 
+def _dispatchers(run: Run, family: Framework) -> tuple[Dispatcher, ...]:
+    return at(family.dispatchers, run.software.date)
+
+
 def _sharded(run: Run) -> bool:
     return run.layout.shard != Shard.DDP
 
@@ -163,10 +169,11 @@ LEVERS: Final = (
     Lever("overlap_pp", _switch, _several("pp")),
     Lever("balanced_stages", _switch, _several("pp")),
     Lever("overlap_ep", _switch, _several("ep")),
-    Lever("merged_ep", _switch, _several("ep")),
+    Lever("dispatcher", _dispatchers, _several("ep")),
     Lever("cp_kind", lambda run, family: tuple(ContextKind), _several("cp")),
     Lever("fused_loss", _switch),
     Lever("order", lambda run, family: ORDERS, _several("pp")),
 )
 """Fields that a person may choose. Those that change the numbers of the training (precision, batch,
-DiLoCo, frozen weights) or that nobody chooses (imbalance of experts) are not among them."""
+DiLoCo, frozen weights) or that nobody chooses (imbalance of experts) are not among them, nor is how
+many layers the ends of a pipeline have, which `balanced_stages` stands for."""

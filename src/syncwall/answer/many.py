@@ -1,7 +1,7 @@
 """One model on one machine in many layouts, each as it would be predicted alone.
 
-Holds `Evaluated`, `evaluated` and `memory_of`: layouts that differ in their sizes only are one call
-with arrays.
+Holds `Evaluated`, `evaluated`, `shares_of_each` and `memory_of`: layouts that differ in their sizes
+only are one call with arrays.
 """
 
 from collections.abc import Iterator, Sequence
@@ -9,15 +9,18 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from syncwall.answer.pricing import Pricing
+from syncwall.answer.shares import shares_of
 from syncwall.cause import Cause
+from syncwall.cost.knobs import KNOBS
 from syncwall.describe import Cluster, Layout, Model
 from syncwall.work.memory import step_memory
 
 SIZES: Final = (
     "dp", "shard", "shard_degree", "tp", "sp", "pp", "virtual_stages", "schedule", "cp", "ep",
-    "etp", "micro_batch", "global_batch", "recompute", "merged_ep", "overlap_ep",
+    "etp", "micro_batch", "global_batch", "recompute", "dispatcher", "overlap_ep",
 )  # fmt: skip
 """Fields in which layouts of one call may differ."""
 _OTHERS: Final = tuple(name for name in Layout.model_fields if name not in SIZES)
@@ -50,6 +53,16 @@ def evaluated(
                 layouts[index], float(seconds[place]), float(memory[place]), _ledger(causes, place)
             )
     return [found[index] for index in range(len(layouts))]
+
+
+def shares_of_each(
+    pricing: Pricing, model: Model, cluster: Cluster, layouts: Sequence[Layout], seq: int
+) -> NDArray[np.float64]:
+    """A row for every layout of `layouts`: the share of its step that goes with each knob."""
+    found = np.empty((len(layouts), len(KNOBS)))
+    for indices, many in _alike(layouts):
+        found[indices] = shares_of(pricing, model, many, seq, cluster)
+    return found
 
 
 def memory_of(model: Model, layouts: Sequence[Layout], seq: int) -> list[float]:

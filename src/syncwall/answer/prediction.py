@@ -10,6 +10,7 @@ from typing import Any, overload
 from syncwall.answer.interval import Interval, interval
 from syncwall.answer.priced import MFU_CONVENTION, Priced
 from syncwall.answer.pricing import NetworkModel, Pricing
+from syncwall.answer.room import Room
 from syncwall.answer.settled import Chosen, Settled, settle
 from syncwall.answer.site import NOWHERE, Site
 from syncwall.answer.traits import Traits
@@ -108,7 +109,7 @@ class Prediction(Priced):
     @cached_property
     def interval(self) -> Interval:
         """How sure the prediction is, and the published run most like this one."""
-        return interval(self.traits, open_fields=len(self.assumed), site=self.site)
+        return interval(self.traits, waiting=self.waiting, unsaid=len(self.assumed), site=self.site)
 
     @property
     def traits(self) -> Traits:
@@ -125,7 +126,8 @@ class Prediction(Priced):
             "step_interval_s": [low, high],
             "extrapolating": self.interval.extrapolating,
             "nearest_validated_run": self.interval.nearest and asdict(self.interval.nearest),
-            "known_runs": len(self.site.ratios),
+            "known_runs": len(self.site.known),
+            "knobs": self.pricing.knobs.by_name(),
             "left_open": self.assumed,
             "chosen": [asdict(one) for one in self.chosen],
             "calibrated_by": list(self.calibration.measured.sources),
@@ -135,6 +137,8 @@ class Prediction(Priced):
             "mfu_convention": MFU_CONVENTION,
             "fits": self.fits,
             "memory_bytes": self.memory_bytes,
+            "memory_interval_bytes": list(self.room.interval_bytes),
+            "fits_probability": self.room.probability,
             "memory_by_cause_bytes": self.memory.by_cause(),
             "ledger_s": dict(self.ledger),
             "exposed_s": self.exposed_s,
@@ -149,7 +153,7 @@ class Prediction(Priced):
             ("step", f"{self.step_s:.3g} s"),
             ("tokens/s/GPU", f"{self.tokens_per_s_per_gpu:,.0f}"),
             ("MFU", f"{self.mfu:.1%} ({MFU_CONVENTION})"),
-            ("memory", f"{self.memory_bytes / 1e9:.1f} GB, {'fits' if self.fits else 'too much'}"),
+            ("memory", f"{self.memory_bytes / 1e9:.1f} GB, fits with {self.room.probability:.0%}"),
         ]
         ordered = sorted(self.ledger.items(), key=lambda pair: -float(pair[1]))
         rows += [(cause, f"{float(s):.3g} s, {float(s) / self.step_s:.1%}") for cause, s in ordered]
@@ -160,6 +164,11 @@ class Prediction(Priced):
     def memory_bytes(self) -> float:
         """Bytes on the fullest GPU."""
         return float(self.memory.total)
+
+    @property
+    def room(self) -> Room:
+        """The interval of that, and how likely it fits."""
+        return Room.on(self.run.cluster.device, self.memory_bytes)
 
     @property
     def fits(self) -> bool:

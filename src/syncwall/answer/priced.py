@@ -61,6 +61,11 @@ class Priced:
         """Seconds that wait for communication."""
         return float(self.ledger.exposed_s)
 
+    @property
+    def waiting(self) -> float:
+        """Share of the step that waits for communication or for the host."""
+        return float(self.ledger.waiting)
+
     @cached_property
     def interval(self) -> Interval:
         """How sure the prediction is; nothing like a step of other origin was ever validated."""

@@ -13,6 +13,7 @@ from syncwall.answer.site import NOWHERE, Site
 from syncwall.answer.traits import Traits
 from syncwall.cost.calibration import Calibration, NetworkFit, calibration
 from syncwall.cost.communication import NcclNetwork, Network
+from syncwall.cost.knobs import AS_CATALOGUED, Knobs
 from syncwall.cost.measured import Measured
 from syncwall.cost.measured_network import MeasuredNetwork
 from syncwall.cost.prices import Prices
@@ -67,6 +68,8 @@ class Pricing:
     """Prices communication: made for each machine that is asked for, or one for all of them."""
     site: Site = NOWHERE
     """Known runs of the same cluster, as far as they concern this one."""
+    knobs: Knobs = AS_CATALOGUED
+    """What they say of the price of each kind of work, the same for all layouts and sizes."""
 
     @classmethod
     def of(
@@ -80,9 +83,10 @@ class Pricing:
         """The prices of `run`: what was `measured` on its machine beats the catalogue."""
         found = cls.on(run.cluster, run.software, network=network, measured=measured)
         if not site.known:
-            return replace(found, site=site)
+            return found
         traits = Traits.of(run.model, run.cluster, run.layout.plain(), run.software, run.seq)
-        return replace(found, site=site.seen_from(traits))
+        seen = site.seen_from(traits, found.fit.measured.knobs)
+        return replace(found, site=seen, knobs=seen.knobs)
 
     @classmethod
     def on(
@@ -95,13 +99,12 @@ class Pricing:
     ) -> "Pricing":
         """The prices of any work on `cluster` with `software`."""
         setting = Setting.of(software or Software())
-        fit = setting.tuned(calibration(cluster.device, measured))
+        fit = setting.tuned(calibration(cluster.device, measured), cluster.device)
         return cls(cluster, setting, fit, network or NcclNetwork)
 
-    @property
-    def site_factor(self) -> float:
-        """What every time is multiplied by; one for all layouts and sizes of the run."""
-        return self.site.bias
+    def turned(self, knobs: Knobs) -> "Pricing":
+        """The same prices with other knobs, of which each may be an array."""
+        return replace(self, knobs=knobs)
 
     def step(
         self, model: Model, layout: Layout, seq: Any, cluster: Cluster, *, latency: Any = 1.0
@@ -114,12 +117,17 @@ class Pricing:
         """Any `work` on `cluster`: the machine itself, part of it, or one that differs in wires."""
         host_s = self.setting.host_s(work, cluster, self.fit.elementwise.eager)
         wires = self._network(cluster, latency)
-        prices = Prices(cluster.device, wires, self.fit, self.setting, host_s)
+        prices = Prices(
+            cluster.device,
+            wires,
+            self.fit,
+            self.setting,
+            host_s,
+            gpus_per_node=cluster.gpus_per_node,
+            knobs=self.knobs,
+        )
         time = step_time(work, prices)
-        factor = self.site_factor
-        if factor == 1.0:
-            return Timed(work, cluster, prices, time.step_s, time.ledger)
-        return Timed(work, cluster, prices, time.step_s * factor, time.ledger.scaled(factor))
+        return Timed(work, cluster, prices, time.step_s, time.ledger)
 
     def _network(self, cluster: Cluster, latency: Any) -> Network:
         made = self._made(cluster, latency)

@@ -22,6 +22,8 @@ from syncwall.work.memory import fits
 
 FASTEST = "the fastest that fits"
 SMALLEST = "nothing fits: the least memory"
+EXCHANGE = ("dispatcher", "overlap_ep")
+"""Fields that mean something only where experts are spread over ranks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +103,9 @@ def ways(run: Run) -> tuple[list[Layout], str]:
 def _completed(layout: Layout, family: Framework, run: Run) -> Layout:
     shard = layout.plain().shard  # several switches depend on it
     known = layout.model_copy(update={"shard": shard})
-    return with_switches(known, family, run.software.date).plain()
+    further = run.model.mtp_layers > 0
+    software = run.software
+    return with_switches(known, family, software.date, software, further_tokens=further).plain()
 
 
 def _least(layouts: Sequence[Layout], name: str, other: str) -> list[Layout]:
@@ -137,6 +141,7 @@ def _chosen(asked: Run, done: Run, why: str) -> Iterator[Chosen]:
         yield Chosen("framework", name, "most published runs of many GPUs use it")
     if asked.software.date is None:
         yield Chosen("date", "newest", "nobody said")
+    told = {*CHOSEN, "precision", *(EXCHANGE if layout.ep == 1 else ())}
     for field in PLAIN:
-        if field not in (*CHOSEN, "precision") and is_open(asked.layout, field):
+        if field not in told and is_open(asked.layout, field):
             yield Chosen(field, text_of(getattr(layout, field)), f"as {name} does", follows=True)

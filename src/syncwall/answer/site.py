@@ -1,81 +1,80 @@
 """What measured runs of one site say about all its other runs.
 
-Holds `Site` and `trusted_share`. Sites differ for reasons that no description holds (software
-builds, clocks, cooling, neighbours). One bias for the site takes part of that away: the more runs
-back it, and the more they are like the run asked for, the more.
+Holds `KnownStep`, `Site`, `WANTED` and `NOWHERE`. Sites differ for reasons that no description
+holds (software builds, clocks, cooling, neighbours). Each kind of work has a knob for that, the
+same in every layout: the more runs back it, and the more they are like the run asked for, the
+further it is turned.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import exp, log, sqrt
+from math import log, sqrt
+from typing import Final
 
+import numpy as np
+
+from syncwall.answer.knob_model import Covariances, Evidence, site_prior
 from syncwall.answer.traits import Traits, site_distances
+from syncwall.cost.knobs import AS_CATALOGUED, Knobs
 
-BETWEEN_SITES = 0.08
-"""Deviation of ln(measured / predicted) between sites."""
-WITHIN_SITE = 0.05
-"""The same between runs of one site that are alike, after its bias is known."""
-PER_DISTANCE = 0.12
-"""What every unit of distance between two runs of a site adds to it. These three make one known run
-help most on the calibration sources; see docs/explanation/accuracy.md."""
+WANTED: Final = 3
+"""Known runs that are asked for: one alone may be an outlier, and cannot tell knobs apart."""
 
 
-def trusted_share(distances: Sequence[float]) -> float:
-    """How much of the bias that runs at these `distances` show is taken over, from 0 to 1.
+@dataclass(frozen=True, slots=True)
+class KnownStep:
+    """A measured run beside its prediction."""
 
-    The posterior mean of a normal bias with the deviations above.
-    """
-    weight = sum(_weight(far) for far in distances)
-    return weight / (weight + 1.0 / BETWEEN_SITES**2)
-
-
-def _weight(far: float) -> float:
-    return 1.0 / (WITHIN_SITE**2 + (PER_DISTANCE * far) ** 2)
+    ratio: float
+    """Measured over predicted step time."""
+    shares: tuple[float, ...]
+    """Part of the predicted step that goes with each knob of `cost.knobs.KNOBS`."""
+    traits: Traits
+    same_build: bool = False
+    """True if the runs asked for are of the same build on the same machines."""
 
 
 @dataclass(frozen=True, slots=True)
 class Site:
     """One cluster with its people and software."""
 
-    ratios: tuple[float, ...] = ()
-    """Measured over predicted step time of each known run."""
-    known: tuple[Traits, ...] = ()
-    """What these runs are like; nothing if they are like the run asked for."""
-    distances: tuple[float, ...] = ()
-    """How far each of them is from the run asked for; nothing if that is not known yet."""
+    known: tuple[KnownStep, ...] = ()
+    measured: tuple[str, ...] = ()
+    """Knobs whose kernels or collectives were measured alone on the machine."""
+    asked: Traits | None = None
+    """The run asked for; None if it is like the known ones."""
 
-    @classmethod
-    def of(cls, pairs: Sequence[tuple[float, float]], known: Sequence[Traits] = ()) -> "Site":
-        """From measured and predicted step times."""
-        return cls(tuple(measured / predicted for measured, predicted in pairs), tuple(known))
-
-    def seen_from(self, traits: Traits) -> "Site":
-        """The same site as far as it concerns a run with `traits`."""
-        return replace(self, distances=tuple(site_distances(self.known, traits).tolist()))
+    def seen_from(self, traits: Traits, measured: Sequence[str] = ()) -> "Site":
+        """The same site as far as it concerns a run with `traits`, whatever its layout."""
+        return replace(self, asked=traits, measured=tuple(measured))
 
     @property
-    def bias(self) -> float:
-        """Factor for the prediction at this site; 1 if nothing is known."""
-        far = self._far
-        if not far:
-            return 1.0
-        weights = [_weight(one) for one in far]
-        shown = sum(w * log(r) for w, r in zip(weights, self.ratios, strict=True)) / sum(weights)
-        return exp(trusted_share(far) * shown)
+    def knobs(self) -> Knobs:
+        """What every price is multiplied by; as the catalogue says if nothing is known."""
+        if not self.known:
+            return AS_CATALOGUED
+        return Knobs(*self._evidence().knobs().tolist())
 
     def narrowed(self, deviation: float) -> float:
         """Standard deviation of ln(measured / predicted) that is left of `deviation`."""
-        far = self._far
-        if not far:
+        if not self.known:
             return deviation
-        least = WITHIN_SITE**2 * (1.0 + 1.0 / len(far))
-        explained = trusted_share(far) * BETWEEN_SITES**2
-        return min(deviation, sqrt(max(least, deviation**2 - explained)))
+        least = site_prior().run ** 2 * (1.0 + 1.0 / len(self.known))
+        left = max(least, deviation**2 - self._evidence().explained())
+        return min(deviation, sqrt(left))
 
-    @property
-    def _far(self) -> tuple[float, ...]:
-        return self.distances or (0.0,) * len(self.ratios)
+    def _evidence(self) -> Evidence:
+        traits = [one.traits for one in self.known]
+        far = np.zeros(len(traits)) if self.asked is None else site_distances(traits, self.asked)
+        return Evidence(
+            Covariances(site_prior(), self.measured),
+            np.array([log(one.ratio) for one in self.known]),
+            np.array([one.shares for one in self.known]),
+            np.array([site_distances(traits, one) for one in traits]),
+            far,
+            np.array([one.same_build for one in self.known]),
+        )
 
 
-NOWHERE = Site()
+NOWHERE: Final = Site()
 """A site of which nothing is known."""

@@ -30,7 +30,7 @@ class Traits:
     experts: bool
     frozen: bool
     calibrated: bool
-    """True if the device has a calibration of its own."""
+    """True if the device itself was measured, not one like it."""
     used: tuple[bool, ...]
     """Whether each of tp, pp, cp, ep and fsdp is used."""
     scale: tuple[float, float, float]
@@ -49,7 +49,7 @@ class Traits:
             software.framework or USUAL_FRAMEWORK,
             model.moe is not None,
             layout.frozen,
-            calibration(cluster.device).device is not None,
+            calibration(cluster.device).is_measured,
             tuple(bool(one) for one in used),
             scale_of(layout.gpus, model.parameters, seq),
         )

@@ -97,10 +97,11 @@ class RunFlags:
     software: SoftwareFlags = field(default_factory=SoftwareFlags)
     """Framework (`show frameworks`), date (2025-04), attention, kernels, graphs, ..."""
     known_run: Annotated[tuple[Path, ...], tyro.conf.arg(metavar="FILE")] = ()
-    """Measured runs of the same cluster (run files with `measured`): times are anchored to them."""
+    """Measured runs of the same cluster (run files with `measured`), three if there are: prices of
+    computing, network and host are anchored to them."""
     calibration: Annotated[tuple[Path, ...], tyro.conf.arg(metavar="FILE")] = ()
-    """Results of `syncwall measure` on the machine, or a calibration made of them: measured beats
-    catalogue."""
+    """Results of `syncwall measure` on the machine, a calibration made of them or by hand (one GEMM
+    rate is enough), or outputs of nccl-tests: measured beats catalogue."""
     catalogue: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
     """Look in this directory first (devices/NAME.yaml, ...)."""
 
@@ -136,9 +137,9 @@ class RunFlags:
 
     def measured(self) -> "Measured | None":
         """What was measured on the machine."""
-        from syncwall.measure.calibrate import read_measured
+        from syncwall.read.machine_measured import read_machine_measured
 
-        return read_measured(self.calibration) if self.calibration else None
+        return read_machine_measured(self.calibration) if self.calibration else None
 
     def site(self, measured: "Measured | None" = None) -> "Site":
         """What known runs say."""

@@ -93,8 +93,6 @@ class AttentionFit(Fit):
     """Blocks a multiprocessor at which half of the device idles."""
     backward: Fraction
     """Efficiency backward over forward."""
-    context: Fraction = 0.7
-    """Efficiency on a part of the sequence (context parallel) over the whole."""
     head_overhead: Annotated[float, Field(ge=0)] = 32.0
     """Speed goes as d / (d + this), 1 from heads of 128 dimensions on."""
     older_head_overhead: Annotated[float, Field(ge=0)] = 32.0
@@ -117,6 +115,9 @@ class ElementwiseFit(Fit):
     """Of the memory rate."""
     traffic: Annotated[float, Field(gt=0)] = 1.0
     """Traffic of real fused kernels over that of perfectly fused ones; the framework sets it."""
+    cast: Annotated[float, Field(gt=0)] = 1.0
+    """Traffic of casts to narrow formats over one with a scale for a tensor; the software sets it.
+    """
     eager: Annotated[float, Field(ge=1)] = 3.0
     """Traffic, kernels and host time without fusion over with it."""
     launch_s: Seconds = Field(alias="launch")
@@ -159,11 +160,14 @@ class NetworkFit(Fit):
     """Of the line rate, over sockets; published: 52 % of 25 Gb/s, 80 % of 100 Gb/s."""
     gloo_bytes_per_s: BytesPerSecond = Field(_GLOO_RATE, alias="gloo")
     """Bus rate of Gloo, whose CPUs add the numbers, whatever the wire."""
-    contention: Annotated[float, Field(ge=1)]
-    """Slowdown of computation while communication runs beside it."""
-    host_share: Annotated[float, Field(ge=0, lt=1)] = 0.0
-    """Share of a collective's time for which computation beside it stands still, where the cores
-    that compute also send and add (Gloo on CPUs)."""
+    ring_rank_s: Seconds = Field(_NO_TIME, alias="ring_rank")
+    """Added for each rank to an all-gather or reduce-scatter over the network; the software of a
+    run sets it, see `Framework.ring_rank_s`."""
+    one_rail: bool = False
+    """Only one NIC of a node is used; the software of a run sets it, see `Framework.one_rail`."""
+    contention: Annotated[float, Field(ge=0, lt=1)]
+    """Share of its speed that computation loses while weights or gradients move beside it: the same
+    multiprocessors and memory (NCCL), or the same cores (Gloo), send and add."""
 
     def of(self, kind: CollectiveKind) -> KindFit:
         """The fit of `kind`; a broadcast is priced like an all-gather."""
@@ -174,8 +178,10 @@ class NetworkFit(Fit):
 class RankFit(Description):
     """The differences between ranks."""
 
-    jitter: Annotated[float, Field(ge=0, lt=0.5)] = 0.003
-    """Standard deviation of a rank's step time over its mean."""
+    jitter: Annotated[float, Field(ge=0, lt=0.5)] = 0.016
+    """Standard deviation of a node's step time over its mean: hosts, temperatures, clocks. Fitted
+    by bench/fit/nodes.py to pairs of runs that differ only in their nodes; published for single
+    GPUs: 1 to 3 %. What the GPUs of one node differ is part of what was measured on one."""
     meeting_s: Seconds = Field(_NO_TIME, alias="meeting")
     """Wait for the slowest rank each time that ranks meet after computing: where several share
     cores, each is held up in turn."""
@@ -192,6 +198,12 @@ class Calibration(Entry):
     ranks: RankFit = RankFit()
     measured: Measured = Measured()
     """What was measured on the very machine."""
+
+    @property
+    def is_measured(self) -> bool:
+        """True if somebody measured this device; else its numbers are those of another one."""
+        return (self.provenance or {}).get("trust") != Trust.ASSUMED
+
     training: dict[Month, Fraction]
     """Speed of matrix multiplications inside a training step over a kernel alone, by the month
     from which software reached it: other layouts, clocks under load, young libraries."""
@@ -199,20 +211,52 @@ class Calibration(Entry):
 
 def calibration(device: Device, measured: Measured | None = None) -> Calibration:
     """The calibration of `device`, or the generic one, with what was `measured` on the machine."""
-    found = _calibration(device.name, os.environ.get(VARIABLE, ""))
+    found = _calibration(device.name, device.like, os.environ.get(VARIABLE, ""))
+    if found.device is None:
+        found = _as_measured(found, device)
+    if device.clock_share < 1:
+        found = _slower(found, device.clock_share)
     if measured is None:
         return found
     network, ranks = found.network, found.ranks
     if measured.host_share is not None:
-        network = network.model_copy(update={"host_share": measured.host_share})
+        network = network.model_copy(update={"contention": measured.host_share})
     if measured.meeting_s is not None:
         ranks = ranks.model_copy(update={"meeting_s": measured.meeting_s, "jitter": 0.0})
     return found.model_copy(update={"measured": measured, "network": network, "ranks": ranks})
 
 
-@lru_cache(maxsize=64)
-def _calibration(name: str, directories: str) -> Calibration:
-    """Read once for each device and each setting of the user's catalogue directories."""
-    return load(
-        Kind.CALIBRATION, Calibration, name if name in names(Kind.CALIBRATION) else "generic"
+LASTING = 0.91
+"""Rate of large multiplications at the power limit over the best that a search for shapes finds:
+0.92 on A100, 0.91 on H100 (their calibrations over ml-engineering's achieved rates)."""
+
+
+def _as_measured(generic: Calibration, device: Device) -> Calibration:
+    """The generic calibration with the rate that was once measured on the device, if it was."""
+    best = device.achieved_flop_per_s.get(Dtype.BF16)
+    if best is None:
+        return generic
+    efficiency = LASTING * float(best) / float(device.sixteen_bit_flop_per_s)
+    return generic.model_copy(
+        update={"gemm": generic.gemm.model_copy(update={"efficiency": efficiency})}
     )
+
+
+def _slower(fit: Calibration, share: float) -> Calibration:
+    """`fit` with matrix units at a `share` of their clock; memory and links stay as they are."""
+    kernels = ("flash_3", "flash_2", "unfused")
+    attention = {name: getattr(fit.attention, name) * share for name in kernels}
+    update = {
+        "training": {month: reached * share for month, reached in fit.training.items()},
+        "attention": fit.attention.model_copy(update=attention),
+        "provenance": {"source": "syncwall-arithmetic", "trust": "assumed"},
+    }
+    return fit.model_copy(update=update)
+
+
+@lru_cache(maxsize=64)
+def _calibration(name: str, like: str | None, directories: str) -> Calibration:
+    """Read once for each device and each setting of the user's catalogue directories."""
+    known = names(Kind.CALIBRATION)
+    found = next((one for one in (name, like) if one in known), "generic")
+    return load(Kind.CALIBRATION, Calibration, found)

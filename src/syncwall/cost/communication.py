@@ -1,10 +1,10 @@
 """Seconds of communication on a machine.
 
 Holds `Network`, the interface that prices collectives and transfers, `NcclNetwork`, its closed
-form: NCCL's own model on the paths of the groups, corrected by what machines really reach,
-`nic_reached` and `merged_share`.
+form: NCCL's own model on the paths of the groups, corrected by what machines really reach.
 """
 
+from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
@@ -13,13 +13,21 @@ from syncwall.cost.calibration import NetworkFit
 from syncwall.cost.nccl import GENERATIONS, Choices, Graph, Tuner, constants
 from syncwall.cost.nccl import Group as Ranks
 from syncwall.cost.path import Path, path
+from syncwall.cost.rates import (
+    GENERATION,
+    at_most,
+    channels_of,
+    merged_share,
+    nccl_generation,
+    nic_reached,
+    rings_only,
+)
 from syncwall.cost.reached import Terms, across, either, inside, transport
 from syncwall.describe import Cluster
 from syncwall.work.number import Number, least
 from syncwall.work.operations import Collective, CollectiveKind, Group, Transfer
 
-_GENERATION = {"volta": 0, "ampere": 1, "ada": 1, "hopper": 2, "blackwell": 3}
-_NEAREST = _GENERATION["hopper"]
+_NEAREST = GENERATION["hopper"]
 """Whose constants an architecture takes that NCCL has none for; the answer says so."""
 _CHANNEL_BYTES_PER_S = 45e9
 """Most that NCCL sends over one channel between nodes."""
@@ -31,6 +39,9 @@ _POINT_TO_POINT_S = 15e-6
 """Start of a message between two GPUs on different nodes, both sides ready."""
 _SOCKET_HOP_S = 50e-6
 """One hop of a ring over TCP between processes."""
+_MERGED_NICS = 1.15
+"""NIC rate of kernels that send a token once to each domain over that of NCCL's all-to-all in a
+step: DeepEP combines over 4 and 8 nodes of H100 at 0.83 and 0.90 of the line (aiconfigurator)."""
 
 
 class Network(Protocol):
@@ -70,14 +81,16 @@ class NcclNetwork:
         self._paths: dict[Group, Path] = {}
         self._graphs: dict[Group, Graph] = {}
         self._terms: dict[tuple[str, Group], Terms] = {}
-        self._known: dict[tuple[str, Group, int, int, int], tuple[Collective, Number]] = {}
+        self._ring_starts: dict[tuple[CollectiveKind, Group], Number] = {}
+        self._known: dict[tuple[str, Group, int, int, int, int], tuple[Collective, Number]] = {}
+        self._merged: dict[tuple[Group, int, int], tuple[Collective, Terms]] = {}
 
     def collective_seconds(self, collective: Collective) -> Number:
         """NCCL's fastest choice; zero for one rank or no bytes."""
         if isinstance(collective.bytes, float) and not collective.bytes:
             return 0.0
         key = (collective.kind, collective.group, id(collective.bytes), id(collective.calls),
-               id(collective.copies))  # fmt: skip
+               id(collective.copies), id(collective.domains))  # fmt: skip
         if key not in self._known:  # keeps the operands alive, so that no id is used again
             self._known[key] = (collective, self._seconds(collective))
         seconds = self._known[key][1]
@@ -87,8 +100,6 @@ class NcclNetwork:
         path, kind = self.path(collective.group), collective.kind
         several = not _is_one(collective.calls)
         size = collective.bytes / collective.calls if several else collective.bytes
-        if np.any(collective.copies > 1):
-            size = size * merged_share(path.domains, collective.copies)
         real = (size > 0) & (path.ranks > 1)
         if not np.any(real):
             return 0.0
@@ -96,17 +107,33 @@ class NcclNetwork:
             once = self._gloo(kind, size, path)
         else:
             graph, terms = self._terms_of(kind, collective.group)
+            if np.any(collective.copies > 1):
+                terms = self._merged_terms(collective)
             once = terms.seconds(size, self.factors(kind, size, path, graph))
             if several:  # one after the other keeps pipelines filled
                 once = once - terms.ramp_s(size) * (1.0 - 1.0 / collective.calls)
         return np.where(real, once * collective.calls if several else once, 0.0)
+
+    def ring_start_seconds(self, collective: Collective) -> Number:
+        """What NCCL counts for all steps of a ring over the network, whatever the size.
+
+        Only of all-gather and reduce-scatter, which have nothing but rings.
+        """
+        if collective.kind not in ("all-gather", "reduce-scatter") or self._transport == "gloo":
+            return 0.0
+        key = (collective.kind, collective.group)
+        if key not in self._ring_starts:
+            self._terms_of(*key)
+        start_s = self._ring_starts[key] * (collective.bytes > 0)
+        plain = _is_one(collective.calls) and _is_one(collective.share)
+        return start_s if plain else start_s * collective.calls * collective.share
 
     def transfer_seconds(self, transfer: Transfer) -> Number:
         """A message to the next stage, over NVLink or the NIC."""
         path = self.path(transfer.group)
         _, raw = self._scale_up_as_nccl_counts(2.0)
         near = np.maximum(raw * self._fit.all_to_all.rate, 1.0)
-        far = path.nic_bytes_per_s_per_gpu * self._reached_of_nics
+        far = path.nic_bytes_per_s_per_gpu * self._reached_of_nics / path.crossing.ring
         rate = np.where(path.domains > 1, np.maximum(far, 1.0), near)
         real = transfer.bytes > 0
         start_s = _POINT_TO_POINT_S * np.where(path.domains > 1, self._latency, 1.0)
@@ -117,7 +144,7 @@ class NcclNetwork:
         within, several = path.ranks_in_domain, path.domains > 1
         nvlink, raw = self._scale_up_as_nccl_counts(within)
         speeds = constants()["intra_speeds"][self._number]
-        channels, speed = _channels(raw, speeds)
+        channels, speed = channels_of(raw, speeds)
         nic = path.nic_bytes_per_s_per_gpu * constants()["net_fraction"] * within
         most = np.where(within < 2, np.inf, channels * speed)
         total = np.where(several, np.minimum(nic, most), channels * speed)
@@ -130,7 +157,7 @@ class NcclNetwork:
         trees = count * (1.0 + pair)
         tree_intra = np.where(pair, np.minimum(2.0 * nic, most), total) / trees
         heads = within if self._has_nvls else 0.0 * within
-        share = _at_most(raw / (within + 1.0), speeds)
+        share = at_most(raw / (within + 1.0), speeds)
         sharp = self._cluster.fabric.in_network_reduction
         return Graph(count, each, each, trees, tree_intra, total / trees, heads, share,
                      nvlink=nvlink, sharp=sharp)  # fmt: skip
@@ -143,7 +170,11 @@ class NcclNetwork:
     def path(self, group: Group) -> Path:
         """Where the ranks of `group` stand on this machine."""
         if group not in self._paths:
-            self._paths[group] = path(group, self._cluster)
+            found = path(group, self._cluster)
+            if self._fit.one_rail and not self._alone:
+                share = found.nic_bytes_per_s_per_gpu / max(len(self._cluster.nic_groups), 1)
+                found = replace(found, nic_bytes_per_s_per_gpu=share)
+            self._paths[group] = found
         return self._paths[group]
 
     def _terms_of(self, kind: CollectiveKind, group: Group) -> tuple[Graph, Terms]:
@@ -154,6 +185,14 @@ class NcclNetwork:
             self._terms[kind, group] = self._made(kind, group)
         return self._graphs[group], self._terms[kind, group]
 
+    def _merged_terms(self, collective: Collective) -> Terms:
+        """What an all-to-all takes in which copies are sent together."""
+        key = (collective.group, id(collective.copies), id(collective.domains))
+        if key not in self._merged:  # keeps the operands alive, so that no id is used again
+            terms = self._all_to_all(collective.group, collective.copies, collective.domains)
+            self._merged[key] = (collective, terms)
+        return self._merged[key][1]
+
     def factors_and_terms(
         self, kind: CollectiveKind, size: Number, group: Group
     ) -> tuple[Choices, Terms]:
@@ -162,19 +201,43 @@ class NcclNetwork:
         return self.factors(kind, size, self.path(group), graph), terms
 
     def _made(self, kind: CollectiveKind, group: Group) -> Terms:
+        if kind == "all-to-all":
+            return self._all_to_all(group)
         path = self.path(group)
         ranks, far = Ranks(path.ranks, path.domains), path.domains > 1
         choices = self.choices(kind, path, self._graphs[group])
-        if not np.any(far):
-            return inside(kind, choices, path.ranks, self._fit.of(kind))
-        several = self._all_to_all_across(path) if kind == "all-to-all" else across(
-            kind, choices, ranks, self._wires, self._reached(ranks), alone=self._alone
-        )  # fmt: skip
+        if "Ring/LL128" in choices:
+            start_s = choices["Ring/LL128"][0] * 1e-6 * self._latency
+            self._ring_starts[kind, group] = np.where(far, start_s, 0.0)
+        one = None if np.all(far) else inside(kind, choices, path.ranks, self._fit.of(kind))
+        several = None if not np.any(far) else across(
+            kind, choices, ranks, self._wires, self._reached_of(kind, path),
+            0.0 if self._alone else self._fit.ring_rank_s,
+        ).through(path.crossing)  # fmt: skip
+        return self._near_or_far(far, one, several)
+
+    def _all_to_all(self, group: Group, copies: Number = 1, most: Number = np.inf) -> Terms:
+        """Terms of an all-to-all, in which `copies` of an element for a rank may be sent once."""
+        path = self.path(group)
+        far, fit = path.domains > 1, self._fit.all_to_all
+        one = several = None
+        if not np.all(far):
+            share = merged_share(path.ranks, copies)
+            found = self.choices("all-to-all", path, self._graphs[group])
+            choices = {name: (start, rate / share) for name, (start, rate) in found.items()}
+            one = inside("all-to-all", choices, path.ranks, fit)
+        if np.any(far):
+            several = self._all_to_all_across(path, copies, most)
+        return self._near_or_far(far, one, several)
+
+    def _near_or_far(self, far: Number, one: Terms | None, several: Terms | None) -> Terms:
+        """Terms of groups in one domain, in several, or (arrays) some of them in several."""
+        if several is None:
+            assert one is not None, "a group stands somewhere"
+            return one
         if not _is_one(self._latency):
             several = several.delayed(self._latency)
-        if np.all(far):
-            return several
-        return either(far, inside(kind, choices, path.ranks, self._fit.of(kind)), several)
+        return several if one is None else either(far, one, several)
 
     def choices(self, kind: CollectiveKind, path: Path, graph: Graph) -> Choices:
         """Latency (us) and bytes per second of each way that NCCL considers, without corrections.
@@ -182,7 +245,8 @@ class NcclNetwork:
         It has no model of an all-to-all, in which each rank sends to all others of its domain.
         """
         if kind != "all-to-all":
-            return self._tuner.candidates(kind, Ranks(path.ranks, path.domains), graph)
+            found = self._tuner.candidates(kind, Ranks(path.ranks, path.domains), graph)
+            return rings_only(found, path) if self._is_rack else found
         within = path.ranks_in_domain
         _, raw = self._scale_up_as_nccl_counts(within)
         sent = np.maximum(within - 1.0, 1e-9) / path.ranks
@@ -192,21 +256,50 @@ class NcclNetwork:
         """Factors on latency and rate of these ways that depend on the size."""
         return self._tuner.by_size(kind, size, Ranks(path.ranks, path.domains), graph, smooth=True)
 
+    @property
+    def _is_rack(self) -> bool:
+        """True if scale-up domains hold several nodes."""
+        domain = self._cluster.scale_up
+        return bool(domain and domain.gpus > self._cluster.node.gpus)
+
+    def _reached_of(self, kind: CollectiveKind, path: Path) -> Number:
+        """Share of the NICs' line rate, for NCCL's rates; racks have more NICs than links need."""
+        reached = self._reached(Ranks(path.ranks, path.domains))
+        if not self._is_rack:
+            return reached
+        within, fraction = path.ranks_in_domain, constants()["net_fraction"]
+        _, raw = self._scale_up_as_nccl_counts(within)
+        channels, speed = channels_of(raw, constants()["intra_speeds"][self._number])
+        links, nics = channels * speed, path.nic_bytes_per_s_per_gpu * fraction * within
+        inside = fraction * self._fit.of(kind).rate
+        return np.where(nics > links, np.minimum(reached * nics / links, inside), reached)
+
     def _reached(self, group: Ranks) -> Number:
         """Share of the NICs' line rate."""
         lost = 0.0 if self._alone else self._fit.nic_per_doubling * np.log2(group.nodes)
         return np.maximum(0.3, self._reached_of_nics - lost)
 
-    def _all_to_all_across(self, path: Path) -> Terms:
-        """Every rank sends an equal part to every other: the longer of inside and outside."""
+    def _all_to_all_across(self, path: Path, copies: Number, most: Number) -> Terms:
+        """Every rank sends an equal part to every other: the longer of inside and outside.
+
+        Copies that are sent together cross the network once for each domain, to the GPU of the same
+        number there, which hands them on inside.
+        """
         fit, ranks, within = self._fit.all_to_all, path.ranks, path.ranks_in_domain
         _, raw = self._scale_up_as_nccl_counts(within)
-        near = (within - 1.0) / ranks / np.maximum(raw * fit.rate, 1.0)
-        nic = np.maximum(path.nic_bytes_per_s_per_gpu * self._reached_of_nics, 1.0)
-        far = (ranks - within) / ranks / nic
+        inside_s = (within - 1.0) / np.maximum(raw * fit.rate, 1.0)
+        nic = np.maximum(path.nic_bytes_per_s_per_gpu, 1.0)
+        outside = (ranks - within) / ranks / nic * path.crossing.all_to_all
+        reached = self._reached_of_nics
+        taken = np.maximum(inside_s / ranks, outside / reached)
+        if np.any(copies > 1):
+            handed_on = inside_s / within * merged_share(ranks, copies)
+            crossing = outside * merged_share(path.domains, copies, most)
+            merged = np.maximum(handed_on, crossing / np.minimum(reached * _MERGED_NICS, 1.0))
+            taken = np.where(copies > 1, np.minimum(taken, merged), taken)
         levels = np.log2(path.domains)
         start_s = _ALL_TO_ALL_US * 1e-6 * fit.latency + _NETWORK_S + self._wires.hop_s * levels
-        choices: Choices = {"Peers": (start_s + _PEER_S * (ranks - within), np.maximum(near, far))}
+        choices: Choices = {"Peers": (start_s + _PEER_S * (ranks - within), taken)}
         return Terms(choices, far_s=self._wires.ramp_s * levels,
                      far_root=float(np.sqrt(self._wires.ramp_bytes)))  # fmt: skip
 
@@ -232,48 +325,14 @@ class NcclNetwork:
         return True, rate * constants()["nvlink_gb_per_s"][self._number] / nominal + 0.0 * ranks
 
 
-def nccl_generation(architecture: str) -> int | None:
-    """NCCL's number of a GPU architecture; None if NCCL has no constants for it."""
-    known = _GENERATION.items()
-    return next((number for name, number in known if architecture.startswith(name)), None)
+def ring_start_seconds(network: Network, collective: Collective) -> Number:
+    """Time of a ring's steps over `network` that computation beside it does not hide.
 
-
-def merged_share(domains: Number, copies: Number) -> Number:
-    """What is left to send when copies of an element for the same domain cross once.
-
-    The expected number of different domains among `copies` random ones; all of them inside one
-    domain. Source: DeepEP's and HybridEP's dispatch, which forward inside the node.
+    A network of one's own that says nothing of it has none.
     """
-    different = domains * (1.0 - (1.0 - 1.0 / domains) ** copies)
-    return np.where(domains > 1, np.minimum(different / copies, 1.0), 1.0)
-
-
-def nic_reached(cluster: Cluster, fit: NetworkFit) -> float:
-    """Share of the NICs' line rate that is reached; measured on the machine beats the rest.
-
-    Where GPUs share a NIC, some of them are far from it and get less.
-    """
-    nics = cluster.node.nics
-    usual = fit.nic if nics is None or nics.transport == "rdma" else fit.tcp
-    reached = nics.reached if nics and nics.reached else usual
-    shared = any(len(gpus) > 1 for gpus in cluster.nic_groups)
-    return reached * (fit.shared_nic if shared else 1.0)
-
-
-def _channels(raw: Number, speeds: list[float]) -> tuple[Number, Number]:
-    """Number and speed of channels that NCCL packs into `raw` bytes per second."""
-    speed = _at_most(raw, speeds)
-    count = np.maximum(1.0, np.floor(raw / np.maximum(speed, 1.0)))
-    doubled = speed >= 25e9
-    return np.where(doubled, 2 * count, count), np.where(doubled, speed / 2, speed)
-
-
-def _at_most(rate: Number, speeds: list[float]) -> Number:
-    """The largest of NCCL's speeds (GB/s) that is not above `rate`; `rate` if all are."""
-    found: Number = rate
-    for speed in sorted(speeds):
-        found = np.where(rate >= speed * 1e9, speed * 1e9, found)
-    return found
+    start = getattr(network, "ring_start_seconds", None)
+    seconds: Number = 0.0 if start is None else start(collective)
+    return seconds
 
 
 def _is_one(factor: Number) -> bool:

@@ -15,14 +15,22 @@ from syncwall.work.number import Number, Truth
 from syncwall.work.operations import Attention, Elementwise, Gemm
 
 DEFAULT_MULTIPROCESSORS = 100
+SUM_BYTES = 4.0
+"""Of one element of a weight gradient, summed over micro batches in 32 bits."""
 ATTENTION_ROWS = 128.0
 """Queries that a block of a fused attention kernel works on."""
+PIECES_AT_ONCE = 2.0
+"""Pieces of a ring that run side by side: Transformer Engine puts them on two streams in turn."""
 
 
-def gemm_seconds(gemm: Gemm, device: Device, fit: GemmFit) -> Number:
-    """Time of `gemm` inside a training step, all of its `count` multiplications together."""
+def gemm_seconds(gemm: Gemm, device: Device, fit: GemmFit, *, accumulating: bool = False) -> Number:
+    """Time of `gemm` inside a training step, all of its `count` multiplications together.
+
+    A weight gradient that is `accumulating` also reads the sum that it adds to.
+    """
     compute_s = _arithmetic_seconds(gemm, device, fit) * (1.0 / fit.in_training)
-    return _with_memory(gemm, device, fit, compute_s)
+    read = SUM_BYTES * gemm.m * gemm.n * gemm.count * (accumulating and gemm.is_weight_gradient)
+    return _with_memory(gemm, device, fit, compute_s, read)
 
 
 def gemm_alone_seconds(gemm: Gemm, device: Device, fit: GemmFit) -> Number:
@@ -49,8 +57,10 @@ def _arithmetic_seconds(gemm: Gemm, device: Device, fit: GemmFit) -> Number:
     return 2.0 * area * (gemm.k + fit.half_depth) / rate
 
 
-def _with_memory(gemm: Gemm, device: Device, fit: GemmFit, compute_s: Number) -> Number:
-    memory_s = gemm.hbm_bytes / (device.memory.rate_bytes_per_s * fit.memory_efficiency)
+def _with_memory(
+    gemm: Gemm, device: Device, fit: GemmFit, compute_s: Number, read: Number = 0.0
+) -> Number:
+    memory_s = (gemm.hbm_bytes + read) / (device.memory.rate_bytes_per_s * fit.memory_efficiency)
     launch_s = fit.launch_s + fit.group_s * np.maximum(gemm.count - 1.0, 0.0)
     return smooth_max(compute_s, memory_s) + launch_s * (gemm.flops > 0)
 
@@ -58,20 +68,33 @@ def _with_memory(gemm: Gemm, device: Device, fit: GemmFit, compute_s: Number) ->
 def attention_seconds(
     attention: Attention, device: Device, fit: AttentionFit, setting: Setting
 ) -> Number:
-    """Time of attention; short sequences and few heads leave the device half empty."""
+    """Time of attention; short sequences and few heads leave the device half empty.
+
+    A ring computes piece by piece, two at a time, and every piece is short.
+    """
     if setting.attention == "unfused":
         return _unfused_seconds(attention, device, fit)
     window = attention.kv_len if attention.window is None else attention.window
-    length = np.minimum(attention.kv_len, window)
+    length = np.minimum(attention.kv_len / _shorter(attention.pieces), window)
     units = device.multiprocessors or DEFAULT_MULTIPROCESSORS
     blocks = attention.batch * attention.heads * attention.q_len / ATTENTION_ROWS
+    blocks = blocks * np.minimum(attention.pieces, PIECES_AT_ONCE)
     rate = device.sixteen_bit_flop_per_s * _fused_efficiency(attention, fit, setting)
-    rate = rate * np.where(attention.q_len < attention.kv_len, fit.context, 1.0)
     starting = 1.0 + fit.half_length / np.maximum(length, 1.0)
     filling = 1.0 + fit.half_filled * units / np.maximum(blocks, 1e-3)
     compute_s = attention.flops / rate * starting * filling
     memory_s = attention.hbm_bytes / device.memory.rate_bytes_per_s
     return np.maximum(compute_s, memory_s)
+
+
+def _shorter(pieces: Number) -> Number:
+    """How much shorter the pieces of a ring are than the sequence, as far as start-up goes.
+
+    A rank's first piece is its own part under the causal mask, 1/p of the sequence. In the others
+    all queries see half of another part, or half of them all of it, without a mask: they do as much
+    for each start-up as causal ones of 1/p and 2/p of it.
+    """
+    return 0.25 + 0.75 * pieces
 
 
 def _fused_efficiency(attention: Attention, fit: AttentionFit, setting: Setting) -> Number:
@@ -107,7 +130,10 @@ def elementwise_seconds(
     rate = device.memory.rate_bytes_per_s * fit.efficiency
     if elementwise.is_fused:
         return elementwise.bytes / rate + fit.launch_s * elementwise.kernels
-    once = elementwise.bytes * fit.traffic / rate + fit.launch_s * elementwise.kernels
+    traffic = setting.traffic(elementwise.kind, fit.traffic)
+    traffic = traffic * (fit.cast if elementwise.kind.startswith("cast") else 1.0)
+    launch_s = fit.launch_s * elementwise.kernels * (traffic > 0)
+    once = elementwise.bytes * traffic / rate + launch_s
     return once * (fit.eager if setting.kernels == "eager" else 1.0)
 
 

@@ -39,9 +39,9 @@ class _Nearby:
         Inverse-distance weighting (Shepard 1968) with the fourth power of the distance.
         """
         apart: NDArray[np.float64] = np.zeros(1)
-        for axis, value in enumerate(place):
+        for axis, value in enumerate(np.broadcast_arrays(*place)):
             known = self.places[:, axis].reshape((-1,) + (1,) * np.ndim(value))
-            apart = apart + (np.asarray(value)[None, ...] - known) ** 2
+            apart = apart + (value[None, ...] - known) ** 2
         weights = 1.0 / (apart + _SAME) ** 2
         logs = self.logs.reshape((-1,) + (1,) * (np.ndim(weights) - 1))
         found = np.exp((weights * logs).sum(axis=0) / weights.sum(axis=0))

@@ -4,12 +4,12 @@ Holds `Measured`, a file that `syncwall measure` makes and `predict --calibratio
 parts. `corrections` and `measured_network` make prices of it.
 """
 
-from typing import Annotated
+from typing import Annotated, Self
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from syncwall.describe.base import Description
+from syncwall.describe.base import Description, FlopPerSecond
 from syncwall.describe.choice import Dtype
 from syncwall.work.number import Number
 from syncwall.work.operations import CollectiveKind
@@ -18,14 +18,26 @@ Above0 = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 class GemmPoint(Description):
-    """A matrix multiplication alone."""
+    """A matrix multiplication alone: its time, or its rate."""
 
     m: Above0
     n: Above0
     k: Above0
     dtype: Dtype
     is_weight_gradient: bool = False
-    seconds: Above0
+    seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    rate_flop_per_s: FlopPerSecond | None = Field(None, alias="rate", exclude=True)
+    """Another way to write `seconds`, with its unit: 1.2 PFLOP/s, where multiply-add is two."""
+
+    @model_validator(mode="after")
+    def _timed(self) -> Self:
+        if bool(self.rate_flop_per_s) == bool(self.seconds):
+            raise ValueError("write one of `seconds` and `rate`, above 0")
+        if self.rate_flop_per_s:
+            seconds = 2.0 * self.m * self.n * self.k / self.rate_flop_per_s
+            object.__setattr__(self, "seconds", seconds)
+            object.__setattr__(self, "rate_flop_per_s", None)
+        return self
 
 
 class AttentionPoint(Description):
@@ -85,6 +97,17 @@ class Measured(Description):
     elementwise: tuple[ElementwisePoint, ...] = ()
     collectives: tuple[CollectiveTable, ...] = ()
     host_share: Annotated[float, Field(ge=0, lt=1)] | None = None
-    """See `NetworkFit.host_share`; None if not measured."""
+    """`NetworkFit.contention` of this machine; None if not measured."""
     meeting_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
     """See `RankFit.meeting_s`; None if not measured."""
+
+    @property
+    def knobs(self) -> tuple[str, ...]:
+        """Kinds of work (`cost.knobs`) of which something was measured."""
+        found = {
+            "gemm": self.gemm,
+            "attention": self.attention,
+            "elementwise": self.elementwise,
+            "network": self.collectives,
+        }
+        return tuple(name for name, points in found.items() if points)

@@ -5,12 +5,12 @@ Holds `MeasuredNetwork`.
 
 import numpy as np
 
-from syncwall.cost.communication import Network
+from syncwall.cost.communication import Network, ring_start_seconds
 from syncwall.cost.measured import CollectiveTable
-from syncwall.cost.path import path
+from syncwall.cost.path import Path, path
 from syncwall.describe import Cluster
 from syncwall.work.number import Number
-from syncwall.work.operations import Collective, Transfer
+from syncwall.work.operations import Collective, Group, Transfer
 
 
 class MeasuredNetwork:
@@ -44,6 +44,14 @@ class MeasuredNetwork:
                     all_s = table.seconds(size) * collective.calls * collective.share
                     found = np.where(same, all_s * self._changed(collective, formula), found)
         return found
+
+    def ring_start_seconds(self, collective: Collective) -> Number:
+        """What does not depend on the size, as the formulas have it."""
+        return ring_start_seconds(self._otherwise, collective)
+
+    def path(self, group: Group) -> Path:
+        """Where the ranks of `group` stand on this machine."""
+        return path(group, self._cluster)
 
     def transfer_seconds(self, transfer: Transfer) -> Number:
         """A message to the next stage."""

@@ -1,18 +1,40 @@
 """Where the ranks of a parallel axis stand on the machine.
 
-Holds `Path` (ranks, the scale-up domains they stand in, and the rate between domains), `path` of a
-group and `paths` of a layout. All groups of an axis work at the same time, so every GPU has its
-share of the NICs and of the fabric.
+Holds `Path` (ranks, the scale-up domains they stand in, and how they share NICs and fabric),
+`Crossing` and `FREE`, `path` of a group and `paths` of a layout. All groups of an axis work at the
+same time, so every GPU has its share of the NICs. A tier that is narrower than the NICs below it
+slows down only what passes it: a ring in the order of the nodes leaves a switch once, however many
+nodes hang on it. Formulas in docs/explanation/communication.md.
 """
 
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 
 from syncwall.describe import Cluster, Layout
 from syncwall.work.groups import groups
-from syncwall.work.number import Number
+from syncwall.work.number import Number, least, most, where
 from syncwall.work.operations import Axis, Group
+
+Pattern = Literal["ring", "tree", "all-to-all"]
+TREE_EDGES = 1.5
+"""Edges of a tree that leave a block of neighbouring nodes over those of a ring, on average:
+NCCL's binary trees join the first node of each block to those of others, and half of the roots of
+the rest of a block to the first node of the next."""
+
+
+@dataclass(frozen=True, slots=True)
+class Crossing:
+    """How many times longer tiers narrower than the NICs make traffic of each pattern."""
+
+    ring: Number = 1.0
+    tree: Number = 1.0
+    all_to_all: Number = 1.0
+
+
+FREE = Crossing()
+"""No tier is narrower than the NICs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,12 +47,28 @@ class Path:
     nodes: Number
     """Nodes that it stands in."""
     nic_bytes_per_s_per_gpu: Number
-    """One rank's one-way share of the NICs through the fabric tiers that the group needs."""
+    """One rank's one-way share of the NICs."""
+    reach_gpus: Number = 0
+    """Neighbouring GPUs of the machine from the first rank of the group to its last."""
+    spacing_gpus: Number = 1
+    """From the group's ranks in one domain to those in the next."""
+    crossing: Crossing = FREE
 
     @property
     def ranks_in_domain(self) -> Number:
         """Ranks of the group in one domain."""
         return self.ranks / self.domains
+
+    def leaving(self, pattern: Pattern, unit_gpus: Number) -> Number:
+        """Share of the traffic between domains that leaves units of neighbouring GPUs."""
+        stops = most(unit_gpus / self.spacing_gpus, 1.0)
+        if pattern == "all-to-all":
+            near = self.ranks_in_domain
+            inside = most(self.ranks * unit_gpus / most(self.reach_gpus, 1), near)
+            share = (self.ranks - inside) / most(self.ranks - near, 1e-9)
+        else:
+            share = least((TREE_EDGES if pattern == "tree" else 1.0) / stops, 1.0)
+        return where(self.reach_gpus > unit_gpus, share, 0.0)
 
 
 def path(group: Group, cluster: Cluster) -> Path:
@@ -40,17 +78,20 @@ def path(group: Group, cluster: Cluster) -> Path:
     ranks, apart = group.ranks, np.maximum(group.stride, 1)
     within = np.clip(cluster.domain_gpus // apart, 1, ranks)
     domains = np.ceil(ranks / within)
-    reach = np.ceil(ranks * group.stride / cluster.gpus_per_node)
-    nic_bytes_per_s = cluster.nic_bytes_per_s_per_gpu / _oversubscription(cluster, reach)
     nodes = np.ceil(ranks / np.clip(cluster.gpus_per_node // apart, 1, ranks))
-    return Path(ranks, domains, nodes, nic_bytes_per_s)
+    spacing = np.maximum(group.stride, cluster.domain_gpus)
+    nic_bytes_per_s = cluster.nic_bytes_per_s_per_gpu
+    found = Path(ranks, domains, nodes, nic_bytes_per_s, ranks * group.stride, spacing)
+    return _through(found, cluster)
 
 
 def _between_stages(group: Group, cluster: Cluster) -> Path:
     """One pipeline stage and the next; the slowest pair leaves its domain if any does."""
     pair = path(Group("tp", np.minimum(group.ranks, 2), group.stride), cluster)
-    leaves = (group.ranks > 1) & (group.ranks * group.stride > cluster.domain_gpus)
-    return replace(pair, domains=np.where(leaves, 2, pair.domains))
+    reach = group.ranks * group.stride
+    leaves = (group.ranks > 1) & (reach > cluster.domain_gpus)
+    found = replace(pair, domains=np.where(leaves, 2, pair.domains), reach_gpus=reach)
+    return _through(found, cluster)
 
 
 def paths(layout: Layout, cluster: Cluster) -> dict[Axis, Path]:
@@ -58,11 +99,20 @@ def paths(layout: Layout, cluster: Cluster) -> dict[Axis, Path]:
     return {axis: path(group, cluster) for axis, group in groups(layout).items()}
 
 
-def _oversubscription(cluster: Cluster, nodes: Number) -> Number:
-    """The ratio of the widest tier that traffic among `nodes` neighbouring nodes passes."""
-    ratio: Number = 1.0
-    reached: Number = 1
+def _through(found: Path, cluster: Cluster) -> Path:
+    """`found` with what narrow tiers make of its traffic.
+
+    Of every tier its oversubscription times what passes it; the narrowest counts.
+    """
+    if all(tier.oversubscription <= 1 for tier in cluster.fabric.tiers):
+        return found
+    slower: dict[Pattern, Number] = {"ring": 1.0, "tree": 1.0, "all-to-all": 1.0}
+    unit_nodes: float = 1
     for tier in cluster.fabric.tiers:
-        ratio = np.where(nodes > reached, np.maximum(ratio, tier.oversubscription), ratio)
-        reached = tier.nodes if tier.nodes is not None else np.inf
-    return ratio
+        if tier.oversubscription > 1:
+            for pattern, before in slower.items():
+                share = found.leaving(pattern, unit_nodes * cluster.gpus_per_node)
+                slower[pattern] = most(before, tier.oversubscription * share)
+        unit_nodes = tier.nodes or unit_nodes
+    crossing = Crossing(slower["ring"], slower["tree"], slower["all-to-all"])
+    return replace(found, crossing=crossing)

@@ -3,39 +3,56 @@
 Holds `Prices`.
 """
 
+from dataclasses import replace
+
 import numpy as np
 
 from syncwall.cost.calibration import Calibration
-from syncwall.cost.communication import Network
+from syncwall.cost.communication import Network, ring_start_seconds
 from syncwall.cost.compute import attention_seconds, elementwise_seconds, gemm_seconds
 from syncwall.cost.corrections import Corrections
+from syncwall.cost.host import offload_seconds
+from syncwall.cost.knobs import AS_CATALOGUED, Knobs
 from syncwall.cost.software import Setting
 from syncwall.describe.device import Device
 from syncwall.work.block import What
-from syncwall.work.number import Number
-from syncwall.work.operations import Attention, Collective, Elementwise, Gemm
+from syncwall.work.number import Number, where
+from syncwall.work.operations import Attention, Collective, Elementwise, Gemm, Offload
 
 
 class Prices:
     """Seconds of operations on a device and a network; equal operations are priced once."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - a machine, its software and its site
         self,
         device: Device,
         network: Network,
         fit: Calibration,
         setting: Setting,
         host_s: Number = 0.0,
+        *,
+        gpus_per_node: int = 1,
+        knobs: Knobs = AS_CATALOGUED,
     ) -> None:
         self._device = device
         self._network = network
+        self._knobs = knobs
         self.setting = setting
         self.fit = fit
-        self.host_s = host_s
+        self.host_s = host_s * knobs.host
         """Host time to issue one operation."""
-        issued = setting.software.graphs == "none"
-        self.host_wait_s = setting.framework.host.per_wait_s * issued
+        self.gpus_per_node = gpus_per_node
+        self.host_wait_s = setting.host_wait_s * knobs.host
         """Host time lost by reading a number from the device."""
+        self.host_step_s = setting.framework.host.per_step_s * knobs.host
+        """Host time at the end of a step."""
+        self.host_expert_s = setting.host_expert_s * knobs.host
+        """Host time to issue one more multiplication of a group, that of another expert."""
+        self.captured = setting.captured
+        """Scopes whose operations the host does not issue one by one."""
+        self.experts_in_step = setting.expert_kernels == "loop"
+        """True if the host reads the tokens of each expert before it issues the expert."""
+        self._accumulating = setting.framework.fused_accumulation
         self._corrections = Corrections(device, fit, setting)
         self._known: dict[int, tuple[What, Number]] = {}
 
@@ -47,24 +64,49 @@ class Prices:
             self._known[id(what)] = known
         return known[1]
 
+    def ring_start_s(self, what: What) -> Number:
+        """Time of a ring's steps over the network that computation beside it does not hide."""
+        if not isinstance(what, Collective):
+            return 0.0
+        return _plain(ring_start_seconds(self._network, what) * self._knobs.network)
+
+    def over_nics(self, what: What) -> Number:
+        """1 where a collective leaves its scale-up domain, else 0."""
+        place = getattr(self._network, "path", None)
+        if place is None or not isinstance(what, Collective):
+            return 0.0
+        return _plain(1.0 * (place(what.group).domains > 1))
+
     def accumulation_s(self, parameters: Number) -> Number:
         """Time to add the gradients of one micro batch to those of the others."""
         moved = self.setting.framework.accumulation_bytes * parameters
-        return moved / (self._device.memory.rate_bytes_per_s * self.fit.elementwise.efficiency)
+        rate = self._device.memory.rate_bytes_per_s * self.fit.elementwise.efficiency
+        return moved / rate * self._knobs.elementwise
 
     def _priced(self, what: What) -> Number:
         if isinstance(what, Gemm):
-            said = gemm_seconds(what, self._device, self.fit.gemm)
-            return said * self._corrections.gemm(what)
+            said = self._gemm_seconds(what) * self._corrections.gemm(what)
+            return said * self._knobs.gemm
         if isinstance(what, Attention):
             said = attention_seconds(what, self._device, self.fit.attention, self.setting)
-            return said * self._corrections.attention(what)
+            return said * self._corrections.attention(what) * self._knobs.attention
         if isinstance(what, Elementwise):
             said = elementwise_seconds(what, self._device, self.fit.elementwise, self.setting)
-            return said * self._corrections.elementwise(what)
+            return said * self._corrections.elementwise(what) * self._knobs.elementwise
         if isinstance(what, Collective):
-            return self._network.collective_seconds(what)
-        return self._network.transfer_seconds(what)
+            return self._network.collective_seconds(what) * self._knobs.network
+        if isinstance(what, Offload):
+            return offload_seconds(what, self._device) * self._knobs.host
+        return self._network.transfer_seconds(what) * self._knobs.network
+
+    def _gemm_seconds(self, gemm: Gemm) -> Number:
+        """All multiplications of a group; in a loop each fills the device alone."""
+        device, fit, adding = self._device, self.fit.gemm, self._accumulating
+        together = gemm_seconds(gemm, device, fit, accumulating=adding)
+        if not self.experts_in_step or not np.any(gemm.count > 1):
+            return together
+        alone = gemm_seconds(replace(gemm, count=1), device, fit, accumulating=adding)
+        return where(gemm.count > 1, alone * gemm.count, together)
 
 
 def _plain(seconds: Number) -> Number:

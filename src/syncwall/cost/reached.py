@@ -5,7 +5,7 @@ which make them, and `TransportFit` with `transport`, what networks reach. Formu
 in docs/explanation/communication.md; the numbers are fitted by bench/fit/collectives.py.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final
 
@@ -14,6 +14,7 @@ import numpy as np
 from syncwall.catalogue import BUILT_IN
 from syncwall.cost.calibration import KindFit
 from syncwall.cost.nccl import Choices, Group, constants
+from syncwall.cost.path import FREE, Crossing
 from syncwall.describe.cluster import Nics
 from syncwall.documents import read_document
 from syncwall.work.number import Number
@@ -40,9 +41,6 @@ class TransportFit:
     """Size at which half of it is spent."""
     tree: float = 1.0
     """Rate of trees over more than two domains, over NCCL's own prediction."""
-    step_s: float = 0.0
-    """Added inside a training step for each step of all-gather and reduce-scatter, which have no
-    trees: every step of their rings waits for the network."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +80,16 @@ class Terms:
             found = found + self.far_s * root / (root + self.far_root)
         return found
 
+    def through(self, crossing: Crossing) -> "Terms":
+        """The same over a fabric whose tiers are narrower than the NICs below them."""
+        if crossing is FREE:
+            return self
+        slower: Choices = {
+            name: (start_s, s * (crossing.tree if "Tree" in name else crossing.ring))
+            for name, (start_s, s) in self.choices.items()
+        }
+        return replace(self, choices=slower)
+
     def delayed(self, factor: Number) -> "Terms":
         """The same with `factor` times every latency, and the ramp over the network."""
         slower = {name: (start_s * factor, s) for name, (start_s, s) in self.choices.items()}
@@ -109,14 +117,16 @@ def across(
     group: Group,
     fit: TransportFit,
     reached: Number,
-    *,
-    alone: bool = True,
+    ring_rank_s: float = 0.0,
 ) -> Terms:
-    """Terms of groups over several domains; `reached` is the share of the NICs' line rate."""
+    """Terms of groups over several domains.
+
+    `reached` is the share of the NICs' line rate, `ring_rank_s` what each rank adds to all-gather
+    and reduce-scatter, which have no trees.
+    """
     levels = np.log2(group.nodes)
     start_s = _PASSES.get(kind, 1.0) * fit.hop_s * levels
-    rings_only = kind != "all-reduce" and not alone
-    ring_s = fit.step_s * (group.ranks - 1.0) if rings_only else 0.0
+    ring_s = ring_rank_s * (group.ranks - 1.0) if kind != "all-reduce" else 0.0
     slower = constants()["net_fraction"] / reached
     trees = slower / np.where(group.nodes > 2, fit.tree, 1.0)
     with np.errstate(divide="ignore"):
@@ -156,5 +166,4 @@ def _transport(link: str) -> TransportFit:
         blocks["infiniband"],
     )
     return TransportFit(found["rate"], found["hop_us"] * 1e-6, found["ramp_us"] * 1e-6,
-                        found["ramp_mb"] * 1e6, found.get("tree", 1.0),
-                        found.get("training_step_us", 0.0) * 1e-6)  # fmt: skip
+                        found["ramp_mb"] * 1e6, found.get("tree", 1.0))  # fmt: skip

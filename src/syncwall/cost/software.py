@@ -7,19 +7,44 @@ that results. Constants of frameworks are data: `syncwall show frameworks`.
 import os
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Final
 
 from syncwall.catalogue import VARIABLE, Kind
 from syncwall.cost.calibration import Calibration
 from syncwall.describe import Cluster, Model
-from syncwall.describe.framework import AttentionKernel, Framework, Kernels, at
+from syncwall.describe.choice import Dtype
+from syncwall.describe.device import Device
+from syncwall.describe.framework import (
+    AttentionKernel,
+    ExpertKernels,
+    Framework,
+    Graphs,
+    Kernels,
+    at,
+)
 from syncwall.describe.names import load
 from syncwall.describe.software import USUAL_FRAMEWORK, Software
-from syncwall.work.block import Work
+from syncwall.work.block import Scope, Work
 from syncwall.work.number import Number, most
 
-ROW_SCALING = 0.77
-"""Speed of fp8 multiplications with a scale for each row over those with one for a tensor: 1.35
-and 1.76 times bf16 on an H100 (aiconfigurator's kernels; dgxc-benchmarking's training runs)."""
+SCALED_SPEED = {"tensor": 1.0, "block": 0.84, "row": 0.77}
+"""Speed of fp8 multiplications over those with one scale for a tensor, which train at 1.83 times
+bf16 on an H100 (dgxc-benchmarking): with scales for blocks 1.53, for rows 1.35 to 1.45 times bf16
+(medians of aiconfigurator's kernels from 10 TFLOP on, over libraries)."""
+ROW_CAST = 2.5
+"""Traffic of casts with a scale for each row: each tensor is read for its largest values and again
+to be cast, once along its rows and once along its columns, 10 bytes instead of 4."""
+
+SORTING: Final = ("permute", "unpermute")
+"""Kinds of kernels that put tokens in the order of their experts and back."""
+ADDED: Final = ("clamp", "bias")
+"""Kinds of kernels that good software makes part of others."""
+CAPTURED: Final[dict[Graphs, frozenset[Scope]]] = {
+    "none": frozenset(),
+    "router": frozenset({Scope.ROUTER}),
+    "attention": frozenset({Scope.ROUTER, Scope.ATTENTION}),
+    "full": frozenset(Scope),
+}
 
 
 def framework(name: str | None) -> Framework:
@@ -41,17 +66,23 @@ class Setting:
     attention: AttentionKernel
     kernels: Kernels
     software: Software
+    expert_kernels: ExpertKernels = "grouped"
+    graphs: Graphs = "none"
 
     @classmethod
     def of(cls, software: Software) -> "Setting":
         """`software` with the framework's choice wherever it has none of its own."""
         family = framework(software.framework)
         kernel: AttentionKernel = at(family.attention, software.date)
+        expert_kernels: ExpertKernels = at(family.expert_kernels, software.date)
+        graphs: Graphs = at(family.graphs, software.date)
         return cls(
             family,
             kernel if software.attention is None else software.attention,
             software.kernels or family.kernels,
             software,
+            software.expert_kernels or expert_kernels,
+            software.graphs or graphs,
         )
 
     def padded(self, model: Model) -> Model:
@@ -60,21 +91,62 @@ class Setting:
         rows = -(-model.vocab // multiple) * multiple
         return model if rows == model.vocab else model.model_copy(update={"vocab": rows})
 
-    def tuned(self, fit: Calibration) -> Calibration:
-        """`fit` as this software reaches it: the date's efficiency, the framework's traffic."""
-        reached = at(fit.training, self.software.date) * self.framework.efficiency
+    def tuned(self, fit: Calibration, device: Device) -> Calibration:
+        """`fit` of `device` as this software reaches it: the date's and the framework's efficiency,
+        the framework's traffic.
+        """
+        library = self.framework.efficiency_on(device.architecture, self.software.date)
+        reached = at(fit.training, self.software.date) * library
         gemm = fit.gemm.model_copy(update={"in_training": reached})
-        if self.software.fp8_scaling == "row":
-            slower = {dtype: share * ROW_SCALING for dtype, share in gemm.low_precision.items()}
-            gemm = gemm.model_copy(update={"low_precision": slower})
-        elementwise = fit.elementwise.model_copy(update={"traffic": self.framework.traffic})
-        return fit.model_copy(update={"gemm": gemm, "elementwise": elementwise})
+        scaling = self.software.fp8_scaling
+        if Dtype.FP8 in gemm.low_precision:
+            share = gemm.low_precision[Dtype.FP8] * SCALED_SPEED[scaling]
+            narrow = gemm.low_precision | {Dtype.FP8: share}
+            gemm = gemm.model_copy(update={"low_precision": narrow})
+        elementwise = fit.elementwise.model_copy(
+            update={
+                "traffic": self.framework.traffic,
+                "cast": ROW_CAST if scaling == "row" else self.framework.cast,
+            }
+        )
+        one_rail = at(self.framework.one_rail, self.software.date)
+        rings = {"ring_rank_s": self.framework.ring_rank_s, "one_rail": one_rail}
+        network = fit.network.model_copy(update=rings)
+        update = {"gemm": gemm, "elementwise": elementwise, "network": network}
+        return fit.model_copy(update=update)
+
+    def traffic(self, kind: str, usual: float) -> float:
+        """Memory traffic of an element-wise kernel over that of the least; `usual` for most."""
+        family, date = self.framework, self.software.date
+        if kind.startswith(SORTING):
+            return at(family.sorting_traffic, date)
+        if kind.startswith(ADDED):
+            return 0.0 if at(family.fused_expert_bias, date) else 1.0
+        return usual
+
+    @property
+    def captured(self) -> frozenset[Scope]:
+        """Parts of a layer that graphs hold."""
+        return CAPTURED[self.graphs]
+
+    @property
+    def host_wait_s(self) -> float:
+        """Host time lost by reading a number from the device; a graph of all reads none."""
+        return 0.0 if self.graphs == "full" else self.framework.host.per_wait_s
+
+    @property
+    def host_expert_s(self) -> float:
+        """Host time to issue the multiplication of one more expert; in a loop an operation."""
+        if self.graphs == "full":
+            return 0.0
+        host = self.framework.host
+        return host.per_operation_s if self.expert_kernels == "loop" else host.per_expert_s
 
     def host_s(self, work: Work, cluster: Cluster, eager: float) -> Number:
         """Host time to issue one operation; `eager` is the number of kernels it has without fusion
         over that with it.
         """
-        if self.software.graphs == "full":
+        if self.graphs == "full":
             return 0.0
         host, ranks = self.framework.host, work.tensor_ranks
         crossing = (work.pipeline.stages > 1) & (work.gpus > cluster.gpus_per_node)

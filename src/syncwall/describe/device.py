@@ -4,7 +4,9 @@ Holds `Device`, `Memory` and `DeviceLinks`. All peaks are dense, a multiply-add 
 and all rates are one way.
 """
 
-from pydantic import Field
+from typing import Any
+
+from pydantic import Field, TypeAdapter
 
 from syncwall.describe.base import (
     Bytes,
@@ -17,7 +19,12 @@ from syncwall.describe.base import (
     Watts,
 )
 from syncwall.describe.choice import Dtype
+from syncwall.describe.provenance import Figure, Provenance
 from syncwall.problems import InputError
+from syncwall.units import Dimension
+
+_COUNT: TypeAdapter[int] = TypeAdapter(Positive)
+_CLOCK: TypeAdapter[float] = TypeAdapter(Hertz)
 
 
 class Memory(Description):
@@ -64,10 +71,46 @@ class Device(Entry):
     """Last-level cache."""
     tdp_w: Watts | None = Field(None, alias="tdp")
     """Highest sustained power of the device as its maker states it."""
+    power_limit_w: Watts | None = Field(None, alias="power_limit")
+    """Power that it is held to, where that is less; its matrix units then run slower."""
+    like: str | None = None
+    """Device of the catalogue with the same chip, whose calibration holds; its `base` if it has
+    one."""
     achieved_flop_per_s: dict[Dtype, FlopPerSecond] = Field(
         default_factory=dict, alias="achieved_matmul"
     )
     """Best matrix multiplication that somebody measured (MAMF), by number format."""
+
+    @property
+    def clock_share(self) -> float:
+        """Clock of the matrix units under the power limit over that without one.
+
+        The clock under a matrix load goes about as the square root of power; assumed.
+        """
+        if self.power_limit_w is None or not self.tdp_w:
+            return 1.0
+        return float(min(self.power_limit_w / self.tdp_w, 1.0) ** 0.5)
+
+    @classmethod
+    def varied(cls, base: "Device", changes: dict[str, Any]) -> dict[str, Any]:
+        """`changes` of `base` with what follows from them.
+
+        Peaks go with multiprocessors and clock, and the chip stays the same.
+        """
+        found = {"like": base.like or base.name, **changes}
+        faster = 1.0
+        for key, reader, before in (
+            ("multiprocessors", _COUNT, base.multiprocessors),
+            ("clock", _CLOCK, base.clock_hz),
+        ):
+            if key in changes and before:
+                faster *= reader.validate_python(changes[key]) / before
+        if "peak" in changes or faster == 1.0:
+            return found
+        said = Provenance(source="syncwall-arithmetic", note=f"{faster:.4g} x that of {base.name}")
+        peaks = base.peak_flop_per_s.items()
+        peak = {d: Figure(rate * faster, Dimension.FLOP_PER_S, said) for d, rate in peaks}
+        return {**found, "peak": peak}
 
     @property
     def sixteen_bit_flop_per_s(self) -> float:

@@ -11,13 +11,16 @@ from pydantic import Field, StringConstraints
 
 from syncwall.describe.base import Description, Entry, Positive, Seconds
 from syncwall.describe.choice import Dtype
-from syncwall.describe.layout import ContextKind, Recompute, Schedule, Shard
+from syncwall.describe.keeping import KeptNarrow, MasterWeights
+from syncwall.describe.layout import ContextKind, Dispatcher, Recompute, Schedule, Shard
 from syncwall.describe.provenance import Figure, Provenance
 from syncwall.units import Dimension
 
 Month = Annotated[str, StringConstraints(pattern=r"^20\d\d-(0[1-9]|1[0-2])$")]
 AttentionKernel = Literal["flash-3", "flash-2", "flash-1", "unfused"]
 Kernels = Literal["fused", "eager"]
+ExpertKernels = Literal["grouped", "loop"]
+Graphs = Literal["none", "router", "attention", "full"]
 Value = TypeVar("Value")
 
 _NO_TIME = Figure(0.0, Dimension.SECONDS, Provenance())
@@ -43,6 +46,9 @@ class HostWork(Description):
     """More of that for every further node that the tensor-parallel ranks stand in."""
     per_wait_s: Seconds = Field(_NO_TIME, alias="per_wait")
     """Lost when it must read a number from the device, such as the tokens of each expert."""
+    per_expert_s: Seconds = Field(_NO_TIME, alias="per_expert")
+    """To issue the multiplication of each further expert of a group, where it is one of many
+    launches and not part of one kernel for all."""
     per_step_s: Seconds = Field(_NO_TIME, alias="per_step")
     """Once in a step."""
 
@@ -63,13 +69,40 @@ class Framework(Entry):
 
     attention: dict[Month, AttentionKernel]
     kernels: Kernels = "fused"
+    expert_kernels: dict[Month, ExpertKernels] = Field(
+        default_factory=lambda: dict[Month, ExpertKernels]({"2000-01": "grouped"})
+    )
+    """Experts as one group of multiplications, or one after the other in a loop of the host."""
+    graphs: dict[Month, Graphs] = Field(
+        default_factory=lambda: dict[Month, Graphs]({"2000-01": "none"})
+    )
+    """CUDA graphs that its runs use; see `Software.graphs`."""
     traffic: Annotated[float, Field(gt=0)]
     """Memory traffic of its element-wise kernels over that of perfectly fused ones."""
+    sorting_traffic: dict[Month, Annotated[float, Field(gt=0)]] = Field(
+        default_factory=lambda: {"2000-01": 1.0}
+    )
+    """Memory traffic to sort tokens by expert over that of one kernel that moves each once."""
+    fused_expert_bias: dict[Month, bool] = Field(default_factory=lambda: {"2000-01": False})
+    """Biases of experts and clamps of their activation are part of other kernels."""
+    cast: Annotated[float, Field(gt=0)] = 1.0
+    """Memory traffic of its casts to narrow formats over that of one pass that reads a tensor once:
+    1.5 where the largest value is looked for first."""
     accumulation_bytes: Annotated[float, Field(ge=0)] = 0.0
     """Memory traffic to add a micro batch's gradients to the others, for one parameter."""
-    efficiency: Annotated[float, Field(gt=0, le=1.2)] = 1.0
-    """Speed of its matrix multiplications over that of the device's usual library."""
+    efficiency: dict[str, dict[Month, Annotated[float, Field(gt=0, le=1.2)]]] = Field(
+        default_factory=dict
+    )
+    """Speed of its matrix multiplications over that of the vendor's own training library (NVIDIA's
+    Transformer Engine), by architecture of the device; one that is not named is as the last."""
+    fused_accumulation: bool = False
+    """Multiplications add weight gradients to a 32-bit buffer, which they read and write."""
     host: HostWork
+    ring_rank_s: Seconds = Field(_NO_TIME, alias="ring_rank")
+    """Added for each rank when sharded weights or gradients of a layer go round a ring: it sends
+    them tensor by tensor, and every call passes all ranks."""
+    one_rail: dict[Month, bool] = Field(default_factory=lambda: {"2000-01": False})
+    """Its collectives use only one of the NICs of a node."""
     overlap_gradients: dict[Month, bool]
     """Gradients are reduced beside the backward pass."""
     overlap_sharded_gradients: bool = True
@@ -84,15 +117,32 @@ class Framework(Entry):
     """Pipeline transfers run beside computation."""
     gradient_dtype: Dtype = Dtype.FP32
     """Format in which gradients are reduced, where the layout's precision is not fp16."""
+    kept_gradient_dtype: Dtype | None = None
+    """Format in which gradients are added up and kept; None for the one they are reduced in."""
+    own_gradients: bool = False
+    """16-bit gradients of all weights exist beside those that are added up."""
+    master_weights: MasterWeights = MasterWeights.COPY
+    """Where weights have more than 16 bits."""
+    kept_narrow: KeptNarrow = KeptNarrow.NOTHING
+    """Activations that runs in 8 or 4 bits keep narrow."""
+    fused_norms: bool = True
+    """Norms are kernels that keep only what goes in and out."""
+    fused_gate: bool = True
+    """The same of gated activation functions."""
+    dropout: dict[Month, bool] = Field(default_factory=lambda: {"2000-01": False})
+    """Its models are usually trained with dropout."""
     vocab_multiple: Positive = 1
     """Rows of the embedding are padded to a multiple of this."""
     recompute: Recompute | None = None
     """What is usually recomputed where nobody says; None if as little as memory allows."""
-    tp_left: Annotated[float, Field(gt=0, le=1)] = 0.3
-    """Share of tensor-parallel communication that stays exposed where it is overlapped."""
+    tp_left: Annotated[float, Field(gt=0, le=1)] = 0.4
+    """Least share of tensor-parallel communication that stays exposed where it is overlapped;
+    fitted to 174 runs of dgxc-benchmarking that do so."""
+    recompute_stops_early: dict[Month, bool] = Field(default_factory=lambda: {"2000-01": False})
+    """A layer that is computed again stops before its last product."""
     whole_inputs: Annotated[float, Field(ge=0)] = 0.0
     """Gathered activations that each layer keeps whole until its backward pass."""
-    fused_loss: bool = False
+    fused_loss: dict[Month, bool] = Field(default_factory=lambda: {"2000-01": False})
     """Its loss usually needs no 32-bit copy of the logits."""
     microbatches_as_stages: bool = False
     """Where nobody says, a batch is cut into as many micro batches as the pipeline has stages."""
@@ -121,7 +171,18 @@ class Framework(Entry):
     shards_hold_cp: bool = False
     """Ranks that share a sequence always share a copy of the state too: with cp there is neither
     DDP nor a copy for fewer ranks."""
-    merged_ep: dict[Month, bool] = Field(default_factory=lambda: {"2000-01": False})
-    """It offers an exchange in which a token crosses the network once for each domain (DeepEP)."""
+    dispatchers: dict[Month, tuple[Dispatcher, ...]] = Field(
+        default_factory=lambda: dict[Month, tuple[Dispatcher, ...]](
+            {"2000-01": (Dispatcher.ALL_TO_ALL,)}
+        )
+    )
+    """How it lets experts exchange tokens, the usual way first."""
     overlap_ep: dict[Month, bool] = Field(default_factory=lambda: {"2000-01": False})
-    """It offers to exchange the tokens of one micro batch beside the computation of another."""
+    """Its runs exchange the tokens of one micro batch beside the computation of another."""
+    offers_overlap_ep: dict[Month, bool] = Field(default_factory=lambda: {"2000-01": False})
+    """It can do so."""
+
+    def efficiency_on(self, architecture: str, date: Month | None) -> float:
+        """Of devices of an `architecture`, at a date."""
+        known = self.efficiency.get(architecture) or next(reversed(self.efficiency.values()), None)
+        return 1.0 if known is None else at(known, date)

@@ -15,13 +15,16 @@ Rate = Annotated[float, Field(gt=0, strict=True, allow_inf_nan=False)]
 
 
 class Measured(Description):
-    """How fast a run was; one of the three is enough."""
+    """How fast a run was: one of the three rates."""
 
     step_s: Seconds | None = Field(None, alias="step")
     """Seconds of an optimizer step, the median of many."""
     tokens_per_s: Rate | None = None
     """Of all GPUs together."""
     tokens_per_s_per_gpu: Rate | None = None
+    same_build: bool = False
+    """True if the runs asked for will be of the same build on the same machines: what this run
+    shows is then taken over nearly whole."""
 
     @model_validator(mode="after")
     def _says_something(self) -> Self:

@@ -1,8 +1,8 @@
 """How a training step is spread over GPUs: every parallel dimension, the batch, and the switches.
 
-Holds `Layout` and its options `Shard`, `Schedule`, `ContextKind` and `Recompute`. A layout
-describes one configuration, or, made by `Layout.arrays`, a million of them at once: every derived
-value is plain arithmetic that broadcasts.
+Holds `Layout` and its options `Shard`, `Schedule`, `ContextKind`, `Dispatcher` and `Recompute`;
+those of what a rank keeps are in `keeping.py`. A layout describes one configuration, or, made by
+`Layout.arrays`, a million of them at once: every derived value is plain arithmetic that broadcasts.
 
 What nobody stated is open: None, which equality and hashing see. `answer.settled` chooses a value
 for it; `Layout.plain` takes the plainest one.
@@ -14,6 +14,7 @@ from pydantic import Field
 
 from syncwall.describe.base import OPEN, Bytes, Description, NotNegative, Open, Positive, is_open
 from syncwall.describe.choice import Choice, Dtype
+from syncwall.describe.keeping import KeptNarrow, MasterWeights, Optimizer, RecomputeModule
 from syncwall.describe.provenance import Figure, Provenance, Trust
 from syncwall.units import Dimension
 
@@ -52,6 +53,10 @@ class Schedule(Choice):
     """DeepSeek's schedule from both ends."""
     ZERO_BUBBLE_2P = 5
     """Weight gradients fill all of it, with twice the activations (ZB-2p)."""
+    ZERO_BUBBLE_V = 6
+    """Two chunks a rank, the second in reverse order, and weight gradients in the gaps (ZB-V)."""
+    DUALPIPE_V = 7
+    """DualPipe with each rank's two chunks in the shape of a V, without a second copy."""
 
 
 class ContextKind(Choice):
@@ -65,12 +70,26 @@ class ContextKind(Choice):
     """Heads against sequence by all-to-all."""
 
 
+class Dispatcher(Choice):
+    """How tokens get to the ranks of their experts and back, the plainest first."""
+
+    ALL_GATHER = 0
+    """Every rank gets all tokens of the group (Megatron's `allgather`)."""
+    ALL_TO_ALL = 1
+    """A copy of a token for each of its experts."""
+    DEEPEP = 2
+    """One copy for each rank that has an expert of a token, across the network one for each
+    scale-up domain."""
+    HYBRIDEP = 3
+    """The same by NVIDIA's kernels, which also reach over racks of NVLink."""
+
+
 class Recompute(Choice):
     """Activations that are computed again in the backward pass."""
 
     NONE = 0
     SELECTIVE = 1
-    """Attention scores only (Megatron)."""
+    """The modules that `recompute_modules` names (Megatron); attention alone if it names none."""
     OPERATIONS = 2
     """Every second matrix multiplication and most of the rest, but not attention (torchtitan)."""
     FULL = 3
@@ -96,6 +115,12 @@ class Layout(Description):
     schedule: Open[Schedule] = OPEN
     balanced_stages: Open[bool] = OPEN
     """Layers are dealt out so that stages take equally long, the last one, with the head, fewer."""
+    first_stage_layers: NotNegative | None = None
+    """Layers of the first pipeline rank (Megatron's decoder_first_pipeline_num_layers); None if it
+    has as many as those after it."""
+    last_stage_layers: NotNegative | None = None
+    """Layers of the last pipeline rank, before the head (decoder_last_pipeline_num_layers); None if
+    `balanced_stages` says."""
     cp: Positive = 1
     """Context-parallel ranks, which share each sequence."""
     cp_kind: ContextKind = ContextKind.RING
@@ -108,6 +133,8 @@ class Layout(Description):
     dropless: bool = True
     """Experts take all tokens sent to them; else a fixed number, so that no shape depends on data.
     """
+    capacity_factor: Annotated[float, Field(gt=0)] = 1.0
+    """That number over the average an expert; smaller groups are padded to it."""
     order: tuple[Axis, ...] = ("tp", "cp", "ep", "dp", "pp")
     """Rank order, the axis of neighbouring ranks first."""
     micro_batch: Open[Positive] = OPEN
@@ -118,15 +145,49 @@ class Layout(Description):
     """Format of the matrix multiplications."""
     gradient_dtype: Open[Dtype] = OPEN
     """Format in which gradients are reduced between replicas."""
+    kept_gradient_dtype: Open[Dtype] = OPEN
+    """Format in which gradients are added up and kept (Megatron's main_grad)."""
+    own_gradients: Open[bool] = OPEN
+    """The 16-bit gradients of all weights exist beside the ones that are added up."""
+    optimizer: Optimizer = Optimizer.ADAM
+    """What updates the weights, as far as its states need memory."""
+    moment_dtype: Open[Dtype] = OPEN
+    """Format of the optimizer's moments."""
+    master_weights: Open[MasterWeights] = OPEN
+    """Where the bits of a weight are that 16 do not hold."""
+    narrow_weights: bool = False
+    """Weights are kept in the format of the multiplications only, once for both directions."""
+    offload_optimizer: bool = False
+    """Optimizer states live in the memory of the host, whose processor updates them."""
     bucket_bytes: Bytes = Field(_PYTORCH_BUCKET, alias="bucket")
     """Gradients reduced in one call by DDP."""
     frozen: bool = False
     """Only small adapters are trained (LoRA): weights have no gradients and no optimizer states."""
     fused_loss: Open[bool] = OPEN
     """The loss is computed without a 32-bit copy of the logits."""
+    loss_chunks: Positive = 1
+    """Parts of a micro batch whose logits and loss are computed one after the other."""
     recompute: Open[Recompute] = OPEN
     recompute_layers: NotNegative | None = None
     """Layers of a stage to which `recompute` applies; all of them if not given."""
+    recompute_stops_early: Open[bool] = OPEN
+    """A layer that is computed again stops before its last product, whose result the backward pass
+    does not need (torch.utils.checkpoint without reentrance, from PyTorch 2.1 on; XLA)."""
+    recompute_modules: tuple[RecomputeModule, ...] = ("core_attn",)
+    """With selective recomputation: what is computed again, in Megatron's words."""
+    offload_layers: NotNegative = 0
+    """Layers of a stage whose activations wait in the memory of the host for their backward pass.
+    """
+    kept_narrow: Open[KeptNarrow] = OPEN
+    """Activations that are kept in the narrow format of the multiplications."""
+    whole_scores: Open[bool] = OPEN
+    """Attention is not fused: its scores, sequence x sequence for every head, are kept."""
+    fused_norms: Open[bool] = OPEN
+    """A norm is one kernel that keeps its input and output only."""
+    fused_gate: Open[bool] = OPEN
+    """A gated activation function is one kernel that keeps its input and output only."""
+    dropout: Open[bool] = OPEN
+    """Dropout is on, and its masks are kept."""
     whole_inputs: Open[Annotated[float, Field(ge=0)]] = OPEN
     """Activations as wide as the model that every layer keeps on each tensor-parallel rank beside
     those that the ranks share: inputs that were gathered and are not gathered again."""
@@ -139,14 +200,17 @@ class Layout(Description):
     async_tp: Open[bool] = OPEN
     """Tensor-parallel input gradients are summed beside the weight gradient (Megatron)."""
     tp_left: Open[Annotated[float, Field(gt=0, le=1)]] = OPEN
-    """Share of tensor-parallel communication that stays exposed with `overlap_tp`; published: 0.15
-    to 0.35 with Transformer Engine, 0.6 with PyTorch's async TP."""
-    overlap_ep: bool = False
+    """Least share of tensor-parallel communication that stays exposed with `overlap_tp`, however
+    long its multiplications are: pieces that nothing can run beside, and what is not cut up.
+    0.4 with Transformer Engine, 0.6 with PyTorch's async TP; see docs/explanation/model.md."""
+    dispatcher: Open[Dispatcher] = OPEN
+    """How tokens are exchanged among expert-parallel ranks."""
+    fp8_dispatch: bool = False
+    """Tokens are sent to their experts in 8 bits; results and gradients come back in 16."""
+    overlap_ep: Open[bool] = OPEN
     """The exchange of one micro batch's tokens runs beside the computation of another."""
     ep_left: Annotated[float, Field(gt=0, le=1)] = 0.3
     """Share of the exchange of tokens that stays exposed with `overlap_ep`; assumed as for tp."""
-    merged_ep: bool = False
-    """A token for several experts of one scale-up domain crosses the network once (DeepEP)."""
     overlap_pp: Open[bool] = OPEN
     """Pipeline transfers run beside computation."""
     outer_every: Positive | None = None
@@ -208,6 +272,17 @@ class Layout(Description):
         return self._known("global_batch") // (self.micro_batch * self._known("dp"))
 
     @property
+    def chunks(self) -> Any:
+        """Pieces of consecutive layers that a pipeline rank holds."""
+        folded = (self.schedule == Schedule.ZERO_BUBBLE_V) | (self.schedule == Schedule.DUALPIPE_V)
+        return self.virtual_stages + folded * (self.pp > 1)
+
+    @property
+    def stage_copies(self) -> Any:
+        """Pipeline ranks that hold the same layers: 2 in DualPipe, which feeds both ends."""
+        return 1 + (self.schedule == Schedule.DUALPIPE) * (self.pp > 1)
+
+    @property
     def replicas_of_shards(self) -> Any:
         """Copies of the sharded state (1 unless HSDP)."""
         return self._known("dp") * self.cp // self._known("shard_degree")
@@ -227,8 +302,13 @@ class Layout(Description):
 PLAIN: Final[dict[str, Any]] = {
     "shard": Shard.DDP, "virtual_stages": 1, "schedule": Schedule.ONE_F_ONE_B,
     "balanced_stages": False, "micro_batch": 1, "precision": Dtype.BF16,
-    "gradient_dtype": Dtype.FP32, "fused_loss": False, "recompute": Recompute.NONE,
+    "gradient_dtype": Dtype.FP32, "kept_gradient_dtype": Dtype.FP32, "own_gradients": False,
+    "moment_dtype": Dtype.FP32, "master_weights": MasterWeights.COPY,
+    "kept_narrow": KeptNarrow.NOTHING, "whole_scores": False, "fused_norms": True,
+    "fused_gate": True, "dropout": False,
+    "fused_loss": False, "recompute": Recompute.NONE, "recompute_stops_early": False,
     "whole_inputs": 0.0, "overlap_gradients": True, "overlap_parameters": True,
-    "overlap_tp": False, "async_tp": False, "tp_left": 0.3, "overlap_pp": True,
+    "overlap_tp": False, "async_tp": False, "tp_left": 0.4, "overlap_pp": True,
+    "dispatcher": Dispatcher.ALL_TO_ALL, "overlap_ep": False,
 }  # fmt: skip
 """The fields that may be open, with the plainest value of each."""

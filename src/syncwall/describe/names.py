@@ -102,7 +102,16 @@ def _varied(
     """`fields` and, where they are silent, what their `base` states."""
     base = load(kind, described, str(fields["base"]), directory, leading_here)
     inherited = {key: value for key, value in stated(base).items() if key not in _OWN}
-    return _merged(inherited, {key: value for key, value in fields.items() if key != "base"})
+    changes = {key: value for key, value in fields.items() if key != "base"}
+    if isinstance(base, Device):
+        changes = Device.varied(base, changes)
+    return _merged(inherited, changes)
+
+
+def varied(base: Device, changes: dict[str, Any]) -> Device:
+    """`base` with some fields changed; its calibration stays that of the chip."""
+    inherited = {**stated(base), "like": base.like or base.name}
+    return Device.model_validate(_merged(inherited, Device.varied(base, changes)))
 
 
 def looks_like_path(name: str) -> bool:

@@ -99,6 +99,23 @@ def _pipeline_rules(m: Model, l: Any) -> Iterator[Rule]:  # noqa: E741
         (l.virtual_stages > 1) <= ((l.pp > 1) & (l.microbatches % l.pp == 0)),
         "interleaving needs a pp above 1 that divides the {l.microbatches} micro batches",
     )
+    yield (
+        "schedule",
+        (l.schedule == Schedule.DUALPIPE) <= (l.pp == 1) | (l.pp % 2 == 0),
+        "dualpipe feeds a pipeline from both ends: it needs an even pp, not {l.pp}",
+    )
+    ends = (l.first_stage_layers or 0) + (l.last_stage_layers or 0)
+    between = (l.pp > 2) | (ends == m.layers) | _one_end_is_open(l)
+    yield (
+        "last_stage_layers",
+        (l.pp == 1) | ((ends <= m.layers) & between),
+        "first_stage_layers {l.first_stage_layers} and last_stage_layers {l.last_stage_layers} do"
+        " not make {m.layers} layers of {l.pp} stages",
+    )
+
+
+def _one_end_is_open(l: Any) -> bool:  # noqa: E741
+    return l.first_stage_layers is None or l.last_stage_layers is None
 
 
 def _expert_rules(m: Model, l: Any) -> Iterator[Rule]:  # noqa: E741
@@ -130,6 +147,14 @@ def _shard_rules(l: Any) -> Iterator[Rule]:  # noqa: E741
         (l.shard == Shard.DDP) <= (l.shard_degree == whole),
         "shard_degree needs shard zero1, zero2 or fsdp",
     )
+    if l.outer_every is not None:
+        several = (l.shard == Shard.DDP) | (l.shard_degree != whole)
+        yield (
+            "outer_every",
+            several | (whole == 1) | (l.outer_every == 1),
+            "outer_every {l.outer_every}: all ranks share one copy of the states, so there are no "
+            "replicas that could meet seldom; take shard ddp, or a shard_degree below dp x cp",
+        )
 
 
 def can_share(m: Model, l: Any) -> Any:  # noqa: E741
@@ -183,8 +208,8 @@ def _offers(family: Framework, date: Month | None, l: Any, experts: bool) -> Ite
         yield "shard_degree", l.shard_degree % l.cp == 0
     yield from _switch_offers(family, l)
     yield "async_tp", l.async_tp <= at(family.async_tp, date)
-    yield "merged_ep", l.merged_ep <= at(family.merged_ep, date)
-    yield "overlap_ep", l.overlap_ep <= at(family.overlap_ep, date)
+    yield "dispatcher", _among(l.dispatcher, at(family.dispatchers, date)) | (l.ep == 1)
+    yield "overlap_ep", l.overlap_ep <= at(family.offers_overlap_ep, date)
     # what is exchanged beside another micro batch must not wait for recomputation
     yield "overlap_ep", l.overlap_ep <= (l.recompute != Recompute.FULL)
 

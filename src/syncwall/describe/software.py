@@ -4,20 +4,29 @@ Holds `Software` and `USUAL_FRAMEWORK`. What is left open follows from the frame
 """
 
 import re
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import field_validator
+from pydantic import BeforeValidator, field_validator
 from pydantic_core import PydanticCustomError
 
 from syncwall import catalogue
 from syncwall.catalogue import Kind
 from syncwall.describe.base import OPEN, Description, Open
-from syncwall.describe.framework import AttentionKernel, Kernels, Month
+from syncwall.describe.framework import AttentionKernel, ExpertKernels, Graphs, Kernels, Month
 from syncwall.problems import InputError
 
 USUAL_FRAMEWORK: Final = "megatron-core"
 """What a run is taken to use if nobody says: most published runs of many GPUs do."""
+_SCALINGS: Final = {
+    "tensorwise": "tensor", "delayed": "tensor", "current": "tensor", "rowwise": "row",
+    "blockwise": "block",
+}  # fmt: skip
+"""Other words for the same, of Transformer Engine, torchao and Megatron-LM."""
 _MONTH = re.compile(r"20\d\d-(0[1-9]|1[0-2])")
+
+
+def _scaling(value: Any) -> Any:
+    return _SCALINGS.get(value, value) if isinstance(value, str) else value
 
 
 class Software(Description):
@@ -31,10 +40,16 @@ class Software(Description):
     """flash-3 also stands for cuDNN, flash-1 for Triton's; None for the framework's of its date."""
     kernels: Kernels | None = None
     """Element-wise work fused (torch.compile, Transformer Engine) or one by one (eager)."""
-    graphs: Literal["none", "full"] = "none"
-    """full: CUDA graphs of whole iterations, so that the host issues nothing."""
-    fp8_scaling: Literal["tensor", "row"] = "tensor"
-    """One scale for a tensor (or block), or one for each row, which costs more than it gains."""
+    expert_kernels: ExpertKernels | None = None
+    """Experts as one group of multiplications, or in a loop that reads the tokens of each expert
+    before it issues it (Hugging Face until 2025); None for the framework's of its date."""
+    graphs: Graphs | None = None
+    """CUDA graphs, so that the host issues less: of the router and what it prepares, of attention
+    too, or of full iterations; None for the framework's of its date."""
+    fp8_scaling: Annotated[Literal["tensor", "block", "row"], BeforeValidator(_scaling)] = "tensor"
+    """One scale for a tensor (delayed or current scaling), for each block of 128 (DeepSeek-V3), or
+    for each row and, for its other use, each column. Scales of mxfp8 and nvfp4 are part of the
+    format."""
 
     @field_validator("date", mode="before")
     @classmethod

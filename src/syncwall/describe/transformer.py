@@ -74,8 +74,12 @@ class Moe(Description):
     """Layers at the start that are dense."""
     every: Positive = 1
     """Every n-th layer has experts, the others are dense."""
+    node_limit: Positive | None = None
+    """Nodes at most on which the experts of one token stand (group-limited routing)."""
     router_bias: bool = False
     expert_bias: bool = False
+    clamped: bool = False
+    """Inputs of the activation are clamped (GPT-OSS)."""
 
 
 class Norm(Description):

@@ -21,8 +21,7 @@ from syncwall.job.defaults import RACK_NODES
 from syncwall.job.plan import DAY_S, Failure, Plan
 from syncwall.job.renewal import best_interval_s
 from syncwall.units import Dimension
-from syncwall.work.memory import ADAM_BYTES
-from syncwall.work.sharing import weight_bytes
+from syncwall.work.states import optimizer_bytes, stored_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,11 +174,10 @@ class _Settling:
     def _size(self) -> float:
         """Weights and optimizer states of the whole model."""
         layout = self.run.layout
-        weight = weight_bytes(layout)
-        states = 0.0 if layout.frozen else ADAM_BYTES - 4.0 * (weight == 4.0)
-        whole = self.run.model.parameters * (weight + states)
+        each = stored_bytes(layout) + optimizer_bytes(layout)
+        whole = self.run.model.parameters * each
         given = self.job.checkpoints.size_bytes
-        source = f"{weight + states:g} bytes a parameter"
+        source = f"{each:g} bytes a parameter"
         return self._take("checkpoint size", given, whole, "computed", source, Dimension.BYTES)
 
     def _checkpoint_times(self, size: float) -> tuple[float, float, float]:

@@ -18,9 +18,9 @@ from syncwall.measure.kernels import Kernel, KernelRow, Workload
 from syncwall.measure.team import Team
 from syncwall.measure.timing import timed
 from syncwall.problems import InputError
-from syncwall.work.ends import OPTIMIZER_BYTES
 from syncwall.work.number import Number
 from syncwall.work.operations import Attention, Elementwise, Gemm
+from syncwall.work.states import update_bytes
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
@@ -78,7 +78,7 @@ def trial(kernel: Kernel, workload: Workload, device: Any) -> Trial:
             _attention, [_heads(what, make) for _ in range(kernel.copies)], what.is_backward
         )
     if what.kind == "optimizer":
-        return _optimizer(float(what.bytes) / OPTIMIZER_BYTES, workload.model, make)
+        return _optimizer(float(what.bytes) / update_bytes(workload.layout), workload.model, make)
     return _elementwise(what, kernel.copies, workload, make)
 
 

@@ -17,6 +17,7 @@ from syncwall.cost.measured import Measured
 from syncwall.describe import Model, Run
 from syncwall.describe.base import is_open
 from syncwall.describe.job_file import run_part
+from syncwall.describe.keeping import KEEPING
 from syncwall.describe.layout import PLAIN
 from syncwall.describe.overrides import run_with
 from syncwall.describe.settings import Settings
@@ -32,7 +33,7 @@ GPU_TOKENS: Final = 2**13
 """Tokens of a step for each GPU if nobody states a number of GPUs: 4 M tokens on 512 of them.
 Published runs have 1,024 (Llama 3 405B on 16,384 GPUs) to 32,768."""
 _NO_LAYOUT: Final = {
-    "global_batch", "micro_batch", "precision", "gradient_dtype", "bucket", "fused_loss",
+    *KEEPING, "global_batch", "micro_batch", "precision", "gradient_dtype", "bucket",
     "overlap_gradients", "overlap_parameters", "overlap_tp", "overlap_pp", "outer_every",
 }  # fmt: skip
 """Keys that leave the layout itself open."""

@@ -9,6 +9,7 @@ from typing import Any, Final
 from syncwall.cost.software import framework
 from syncwall.describe import Cluster, Layout, Run
 from syncwall.describe.framework_switches import switches
+from syncwall.describe.keeping import KEEPING
 from syncwall.describe.layout import Recompute, Shard
 from syncwall.plan.search import search
 from syncwall.plan.wires import Case
@@ -19,7 +20,7 @@ SWITCHES: Final = (
 """As the framework has them: they are not what a number of GPUs asks for."""
 
 
-_KEPT: Final = (*SWITCHES, "precision", "gradient_dtype", "bucket_bytes", "fused_loss")
+_KEPT: Final = (*SWITCHES, *KEEPING, "precision", "gradient_dtype", "bucket_bytes")
 _NARROW: Final[dict[str, Any]] = {
     "recompute_layers": None, "recompute": (Recompute.NONE, Recompute.FULL), "etp": 1,
 }  # fmt: skip

@@ -14,9 +14,10 @@ from syncwall.cost.software import framework
 from syncwall.describe import Layout, Model, Software
 from syncwall.describe.choice import Dtype
 from syncwall.describe.framework import Framework, at
-from syncwall.describe.framework_switches import switches
-from syncwall.describe.layout import PLAIN, Recompute, Schedule, Shard
+from syncwall.describe.framework_switches import kept_formats, switches
+from syncwall.describe.layout import PLAIN, Dispatcher, Recompute, Schedule, Shard
 from syncwall.problems import InputError
+from syncwall.work.number import where
 
 MEMORY_FREE: Final = ("overlap_pp", "overlap_tp", "overlap_parameters", "overlap_gradients")
 """Switches that memory does not depend on."""
@@ -24,7 +25,7 @@ SWITCHES: Final = (*MEMORY_FREE, "balanced_stages", "sp")
 """Fields that are on or off."""
 SEARCHED: Final = (
     *SWITCHES, "recompute", "recompute_layers", "virtual_stages", "schedule", "shard",
-    "shard_degree", "tp", "pp", "cp", "ep", "etp", "micro_batch", "merged_ep", "overlap_ep",
+    "shard_degree", "tp", "pp", "cp", "ep", "etp", "micro_batch", "dispatcher", "overlap_ep",
 )  # fmt: skip
 """Fields that a search may choose; layouts of equal time are told apart in this order."""
 RECOMPUTED: Final = (0.125, 0.25, 0.5, 0.75)
@@ -54,7 +55,7 @@ class Space:
         pinned: Mapping[str, Any],
     ) -> "Space":
         """The space in which every field of `pinned` has one value, or one of several."""
-        several = {name: tuple(_values(value)) for name, value in pinned.items()}
+        several = {name: tuple(_values(name, value)) for name, value in pinned.items()}
         for name, values in several.items():
             if name not in Layout.model_fields:
                 raise InputError.of(f'a layout has no "{name}"')
@@ -70,13 +71,16 @@ class Space:
     @cached_property
     def base(self) -> Layout:
         """What is not searched: pinned, or usual for the framework."""
-        usual = switches(self.family, self.software.date, Shard.FSDP)
+        usual = switches(self.family, self.software.date, Shard.FSDP, self.software)
         fields = {name: value for name, value in usual.items() if name not in SEARCHED}
         fields["cp_kind"] = self.family.cp_kinds[0]
         fields |= {name: v[0] for name, v in self.pinned.items() if name not in SEARCHED}
         if fields.get("precision") is Dtype.FP16 and "gradient_dtype" not in self.pinned:
             fields.pop("gradient_dtype", None)
-        return Layout.arrays(**{**fields, "global_batch": self.global_batch})
+        layout = Layout.arrays(**{**fields, "global_batch": self.global_batch})
+        formats = kept_formats(layout, self.family)
+        update = {name: value for name, value in formats.items() if name not in self.pinned}
+        return layout.model_copy(update=update)
 
     def switch(self, name: str, *, matters: bool) -> tuple[bool, ...]:
         """Values of a switch, the plainest first; where nothing depends on it, one of them."""
@@ -149,9 +153,11 @@ class Space:
         Tokens can be exchanged beside another micro batch only where that does not recompute.
         """
         spread, date = ep > 1, self.software.date
+        dispatchers: tuple[Dispatcher, ...] = at(self.family.dispatchers, date)
+        offered = at(self.family.offers_overlap_ep, date)
         usual = {
-            "merged_ep": spread & at(self.family.merged_ep, date),
-            "overlap_ep": spread & at(self.family.overlap_ep, date) & (recompute != Recompute.FULL),
+            "dispatcher": where(spread, max(dispatchers), PLAIN["dispatcher"]),
+            "overlap_ep": spread & offered & (recompute != Recompute.FULL),
         }
         return {name: max(self.pinned.get(name, (on,))) for name, on in usual.items()}
 
@@ -178,5 +184,10 @@ def plainness(layout: Layout) -> tuple[Any, ...]:
     return tuple(plain(name, getattr(layout, name)) for name in SEARCHED)
 
 
-def _values(value: Any) -> Sequence[Any]:
+def _values(name: str, value: Any) -> Sequence[Any]:
+    """One value or several; words in a row are one value of a field that holds such a row."""
+    field = Layout.model_fields.get(name)
+    if field is not None and isinstance(field.default, tuple):
+        is_row = not value or isinstance(value[0], str)
+        return (tuple(value),) if is_row else value
     return value if isinstance(value, (tuple, list)) and value else (value,)

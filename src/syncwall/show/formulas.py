@@ -9,13 +9,22 @@ import numpy as np
 
 from syncwall import units
 from syncwall.answer.prediction import Prediction
-from syncwall.cost.communication import nic_reached
+from syncwall.cost.host import HOST_BYTES_PER_S, host_link_bytes_per_s
 from syncwall.cost.nccl import constants
 from syncwall.cost.path import paths
+from syncwall.cost.rates import nic_reached
 from syncwall.describe.choice import Dtype
 from syncwall.units import Dimension
 from syncwall.work.block import What
-from syncwall.work.operations import Attention, Axis, Collective, Elementwise, Gemm, Transfer
+from syncwall.work.operations import (
+    Attention,
+    Axis,
+    Collective,
+    Elementwise,
+    Gemm,
+    Offload,
+    Transfer,
+)
 
 
 class Formulas:
@@ -53,6 +62,9 @@ class Formulas:
         if isinstance(what, Transfer):
             far = float(self._paths["pp"].domains) > 1
             return f"start + bytes / {self._nic('pp') if far else 'rate of the links'}"
+        if isinstance(what, Offload):
+            rate = _rate(host_link_bytes_per_s(self._device))
+            return f"bytes / {rate} + memory traffic of the host / {_rate(HOST_BYTES_PER_S)}"
         if isinstance(what, Gemm):
             said, known = self._gemm(what), bool(measured.gemm)
         elif isinstance(what, Attention):
@@ -90,10 +102,9 @@ class Formulas:
         reached = fit.flash_3 if kernel == "flash-3" else fit.flash_2
         older = f" × {fit.flash_1_ratio:.3g}" if kernel == "flash-1" else ""
         back = f" × {fit.backward:.3g} backward" if what.is_backward else ""
-        part = f" × {fit.context:.3g} on a part" if what.q_len < what.kv_len else ""
         return (
-            f"FLOP below the diagonal / ({peak} × {reached:.3g}{older} with {kernel}{back}{part}, "
-            f"less for small heads) × (1 + {fit.half_length:.3g} / length) × (1 + "
+            f"FLOP below the diagonal / ({peak} × {reached:.3g}{older} with {kernel}{back}, "
+            f"less for small heads) × (1 + {fit.half_length:.3g} / length of a piece) × (1 + "
             f"{fit.half_filled:.3g} × multiprocessors / blocks of 128 queries); at least bytes / "
             "memory rate"
         )
@@ -133,7 +144,9 @@ class Formulas:
 
     def _nic(self, axis: Axis) -> str:
         """A GPU's share of the NICs, as messages and all-to-alls reach it."""
-        share = _rate(self._paths[axis].nic_bytes_per_s_per_gpu)
+        path = self._paths[axis]
+        slower = path.crossing.ring if axis == "pp" else path.crossing.all_to_all
+        share = _rate(path.nic_bytes_per_s_per_gpu / slower)
         return f"({share} of NIC a GPU × {nic_reached(self._cluster, self._fit.network):.3g})"
 
     def _reached(self, axis: Axis) -> float:
@@ -146,9 +159,11 @@ def _key(what: What) -> object:
     if isinstance(what, Gemm):
         return ("gemm", what.dtype, what.is_weight_gradient, bool(what.count > 1))
     if isinstance(what, Attention):
-        return ("attention", what.is_backward, bool(what.q_len < what.kv_len))
+        return ("attention", what.is_backward)
     if isinstance(what, Elementwise):
         return ("elementwise", what.is_fused, what.kind)
+    if isinstance(what, Offload):
+        return "offload"
     return (what.kind, what.axis) if isinstance(what, Collective) else "transfer"
 
 

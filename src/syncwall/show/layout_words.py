@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from syncwall import units
 from syncwall.describe import Layout, Run
-from syncwall.describe.layout import Recompute, Schedule, Shard
+from syncwall.describe.layout import Dispatcher, Recompute, Schedule, Shard
 from syncwall.units import Dimension
 
 _AXES = ("tp", "pp", "cp", "ep", "etp", "dp")
@@ -37,7 +37,10 @@ def layout_words(layout: Layout) -> str:
     words += [sharding(layout), f"micro batch {layout.micro_batch}"]
     if layout.recompute != Recompute.NONE:
         words.append(f"recompute {recomputed(layout)}")
-    words += [name for name in ("merged_ep", "overlap_ep") if getattr(layout, name)]
+    if layout.ep > 1 and layout.dispatcher != Dispatcher.ALL_TO_ALL:
+        words.append(layout.dispatcher.text)
+    if layout.overlap_ep:
+        words.append("overlap_ep")
     return ", ".join(words)
 
 
@@ -71,8 +74,11 @@ def schedule(layout: Layout) -> str:
 
 def _exchange(layout: Layout) -> str:
     """How experts exchange tokens, where not plainly."""
-    named = {"merged_ep": "merged", "overlap_ep": "overlapped"}
-    return " ".join(word for name, word in named.items() if getattr(layout, name))
+    if layout.ep == 1:
+        return ""
+    plain = layout.dispatcher == Dispatcher.ALL_TO_ALL
+    words = ["" if plain else layout.dispatcher.text, "overlapped" * bool(layout.overlap_ep)]
+    return " ".join(word for word in words if word)
 
 
 def recomputed(layout: Layout) -> str:

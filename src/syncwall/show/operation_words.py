@@ -9,15 +9,16 @@ from typing import Any, Final
 
 from syncwall.answer.prediction import Prediction
 from syncwall.cost.calibration import Calibration
-from syncwall.cost.communication import merged_share
 from syncwall.cost.nccl import bus_factor, constants
 from syncwall.cost.path import Path, paths
+from syncwall.cost.rates import merged_share
 from syncwall.show.formulas import Formulas
 from syncwall.work.block import What
-from syncwall.work.operations import Attention, Collective, Elementwise, Gemm, Transfer
+from syncwall.work.operations import Attention, Collective, Elementwise, Gemm, Offload, Transfer
 
 _COMPUTE: Final = "docs/explanation/compute.md"
 _NETWORK: Final = "docs/explanation/communication.md"
+_HOST: Final = "rate of the link measured, of the host's memory assumed; docs/explanation/memory.md"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +62,10 @@ class Wording:
             sent = self._sent(what)
             said, source = self._way(what), self._wire_source(what)
             amount, unit, peak = sent, "B/s busbw", 0.0
+        elif isinstance(what, Offload):
+            sent = float(what.bytes)
+            said, source = "copy between device and host", _HOST
+            amount, unit, peak = sent, "B/s", 0.0
         else:
             flops, moved = float(what.flops), float(what.hbm_bytes)
             said, source = shape(what), self._source(what)

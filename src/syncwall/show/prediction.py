@@ -4,7 +4,7 @@ Holds `prediction_page`, `prediction_record`, and their sentences `why`, `eviden
 `strips`: streams over time as one line each, for the terminal.
 """
 
-from typing import Any
+from typing import Any, Final
 
 from rich.console import Group, RenderableType
 from rich.text import Text
@@ -14,10 +14,11 @@ from syncwall.answer.evidence import Heaviest, heaviest
 from syncwall.answer.improvements import Improvement, with_more_nodes
 from syncwall.answer.prediction import Prediction
 from syncwall.answer.priced import MFU_CONVENTION
+from syncwall.answer.site import WANTED
 from syncwall.answer.timeline import micro_batch_intervals
-from syncwall.cause import LEAST_SHARE
-from syncwall.cost.communication import nccl_generation, nic_reached
+from syncwall.cause import LEAST_SHARE, Cause
 from syncwall.cost.measured import Measured
+from syncwall.cost.rates import nccl_generation, nic_reached
 from syncwall.describe import Device
 from syncwall.describe.choice import text_of
 from syncwall.show.headed import Headed, ledger_table, plain_table
@@ -28,6 +29,7 @@ from syncwall.timeline.streams import Interval
 from syncwall.units import Dimension
 
 _LEVELS = " ▁▂▃▄▅▆▇█"
+_KNOB_WORDS: Final = {"gemm": str(Cause.GEMM), "elementwise": "element-wise"}
 
 
 def strips(intervals: list[Interval], width: int = 64) -> dict[str, str]:
@@ -72,6 +74,8 @@ def prediction_page(
         _next(prediction, proposals),
         Headed("Evidence", evidence(prediction)),
     ]
+    if prediction.site.known:
+        parts.append(Headed("Site", known_runs(prediction)))
     if prediction.assumed:
         parts.append(Headed("Open", _left_open(prediction)))
     lines = assumed(prediction)
@@ -116,8 +120,9 @@ def assumed(prediction: Prediction) -> list[str]:
         f"{fit.network.nic_per_doubling:.1%} less with every doubling of nodes",
         f"software as {setting.framework.title}, {setting.software.date or 'the newest'}: "
         f"attention {setting.attention}, element-wise kernels {setting.kernels}",
-        f"computation {fit.network.contention - 1:.0%} slower while weights or gradients move",
-        f"step times of ranks vary by {fit.ranks.jitter:.1%}; the slowest sets the pace",
+        f"computation loses {fit.network.contention:.0%} of its speed while weights or "
+        "gradients move",
+        f"step times of nodes vary by {fit.ranks.jitter:.1%}; the slowest sets the pace",
         "optimizer states in fp32 (12 bytes a parameter)",
         *_sureness(prediction),
     ]
@@ -141,13 +146,20 @@ def _measured(measured: Measured) -> list[str]:
 
 def _sureness(prediction: Prediction) -> list[str]:
     """Where the interval comes from, and what would narrow it."""
-    known = len(prediction.site.ratios)
     far = ", extrapolating" * prediction.interval.extrapolating
     said = [f"interval from the errors on published runs like this one{far}"]
-    if known:
-        runs = f"{known} known run{'s' * (known > 1)}"
-        said.append(f"every time multiplied by {prediction.site.bias:.3f}, from {runs}")
-    return said
+    return [*said, known_runs(prediction)] if prediction.site.known else said
+
+
+def known_runs(prediction: Prediction) -> str:
+    """How many known runs are used, what they made of the prices, and how many more would help."""
+    count = len(prediction.site.known)
+    turned = prediction.pricing.knobs.by_name().items()
+    prices = ", ".join(f"{_KNOB_WORDS.get(name, name)} x {value:.3f}" for name, value in turned)
+    said = f"prices of this site from {count} known run{'s' * (count > 1)}: {prices}"
+    if count >= WANTED:
+        return said
+    return f"{said}; give {WANTED}: one alone may be an outlier, three tell the prices apart"
 
 
 def evidence(prediction: Prediction) -> str:
@@ -182,9 +194,17 @@ def _numbers(prediction: Prediction) -> RenderableType:
             f"     {prediction.tokens_per_s_per_gpu:,.0f} tokens/s/GPU"
             f"     MFU {prediction.mfu:.1%}  HFU {prediction.hfu:.1%}  ({MFU_CONVENTION})"
         ),
-        Text(f"  memory    {used / 1e9:.1f} of {have / 1e9:.1f} GB  {bar}"),
+        Text(f"  memory    {used / 1e9:.1f} of {have / 1e9:.1f} GB  {bar}  {_room(prediction)}"),
         Text(f"            {shares}"),
     )
+
+
+def _room(prediction: Prediction) -> str:
+    """The interval of the memory, and how likely it fits."""
+    room = prediction.room
+    low, high = room.interval_bytes
+    sure = f"{min(max(room.probability, 0.01), 0.99):.0%}".replace("%", " %")
+    return f"(80 % interval {low / 1e9:.0f} to {high / 1e9:.0f} GB, fits with {sure})"
 
 
 def _strips(prediction: Prediction) -> list[Text]:

@@ -23,7 +23,7 @@ from syncwall.show.numbers import duration
 from syncwall.show.report.page import filled
 from syncwall.validate.evaluation import Outcome
 from syncwall.validate.report import Report, SetReport
-from syncwall.validate.sets import Part, part_of
+from syncwall.validate.split import Part, part_of
 
 KINDS: Final = {
     "source": "By source",
@@ -34,13 +34,14 @@ KINDS: Final = {
     "all": "Runs that fits may read",
 }
 COLUMNS: Final = (
-    "set", "n", "MAPE", "median", "ratio", "p10 to p90", "covered", "one known", "all n",
+    "set", "n", "MAPE", "median", "ratio", "p10 to p90", "covered", "1, 3, 5 known", "all n",
     "all MAPE", "used for",
 )  # fmt: skip
 
 LEGEND: Final = (
     "MAPE and median of |predicted / measured - 1|; ratio: predicted / measured; covered: inside "
-    "the 80 % interval; one known: MAPE once one run of the set is known; all: with rows in doubt"
+    "the 80 % interval; 1, 3, 5 known: MAPE of the other runs once so many of a source are known; "
+    "all: with rows in doubt"
 )
 _REASONS: Final = 12
 """How many reasons are listed."""
@@ -68,11 +69,12 @@ def cells(one: SetReport) -> list[str]:
     ]
     if score is None:
         return [runs.name, "0", *["–"] * 6, *every]
-    known = score.mape_one_known_run
+    known = (score.mape_one_known_run, score.mape_three_known_runs, score.mape_five_known_runs)
+    nearer = ", ".join(f"{error:.1%}" for error in known if error is not None)
     return [
         runs.name, f"{score.n:,}", f"{score.mape:.1%}", f"{score.median_ape:.1%}",
         f"{score.ratio_median:.2f}", f"{score.ratio_p10:.2f} to {score.ratio_p90:.2f}",
-        f"{score.coverage80:.0%}", "–" if known is None else f"{known:.1%}", *every,
+        f"{score.coverage80:.0%}", nearer or "–", *every,
     ]  # fmt: skip
 
 
@@ -164,6 +166,12 @@ def _summary(report: Report) -> Iterator[RenderableType]:
                 f"          {name} {other.mape:.1%}, ours {other.mape_ours:.1%} "
                 f"on the same {other.n:,} rows of {other.sources} sources"
             )
+    if found.mape_five_known_runs is not None:
+        known = (found.mape_one_known_run, found.mape_three_known_runs, found.mape_five_known_runs)
+        errors = ", ".join(f"{error:.1%}" for error in known if error is not None)
+        said = f"mean error of the other runs once 1, 3, 5 of a source are known: {errors}, against"
+        said += f" {found.mape_no_known_run:.1%}; {found.sources_known} sources"
+        yield Text.assemble(("Known     ", "bold"), said)
     if found.coverage80_rows is not None:
         by_source = found.coverage80_sources
         mean = "" if by_source is None else f", {by_source:.0%} as a mean over sources"
@@ -171,7 +179,7 @@ def _summary(report: Report) -> Iterator[RenderableType]:
         yield Text.assemble(("Interval  ", "bold"), said)
 
 
-_PARTS: Final = [Part.HELD_OUT, Part.CALIBRATION, Part.COMPOSED]
+_PARTS: Final = [Part.STRUCTURE, Part.CALIBRATION, Part.COMPOSED, Part.JUDGE]
 _IN_SCRIPT: Final = str.maketrans({c: f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"})
 """Characters that could end a script element or start markup, as JSON may write them."""
 

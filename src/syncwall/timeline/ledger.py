@@ -35,6 +35,11 @@ class Ledger(Mapping[Cause, Any]):
         """Seconds that wait for communication."""
         return sum((s for cause, s in self._seconds.items() if cause.is_exposed), 0.0)
 
+    @property
+    def waiting(self) -> Any:
+        """Share of the whole that waits for communication or for the host."""
+        return (self.exposed_s + self[Cause.HOST]) / self.total
+
     def __getitem__(self, cause: str) -> Any:
         return self._seconds.get(cause, 0.0)  # type: ignore[call-overload]  # a key will do
 
@@ -63,10 +68,6 @@ class Ledger(Mapping[Cause, Any]):
         """This ledger where the condition holds, `other` elsewhere."""
         causes = dict.fromkeys([*self, *other])
         return Ledger({c: np.where(condition, self[c], other[c]) for c in causes})
-
-    def scaled(self, factor: float) -> "Ledger":
-        """Every cause times `factor`."""
-        return Ledger({c: s * factor for c, s in self._seconds.items()})
 
     def without_zeros(self) -> "Ledger":
         """Only the causes that took any time."""

@@ -1,20 +1,23 @@
 """A priced block: what is done without interruption is one segment.
 
-Holds `Segment`, `Segments` and `segments`. Operations that take no time are left out; computation
-between two waits is one segment, whose causes are booked once instead of round by round.
+Holds `Segment`, `Segments`, `segments` and `ACTIVATIONS`. Operations that take no time are left
+out; computation between two waits is one segment, whose causes are booked once instead of round by
+round.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from syncwall.cause import Cause
-from syncwall.cost.calibration import NetworkFit
 from syncwall.cost.prices import Prices
 from syncwall.timeline.ledger import Ledger
-from syncwall.work.block import Block, Operation, Stream, Wait
-from syncwall.work.number import Number
-from syncwall.work.operations import Collective
+from syncwall.work.block import Block, Operation, Phase, Stream, Wait
+from syncwall.work.number import Number, most
+from syncwall.work.operations import Collective, Gemm
+
+ACTIVATIONS = (Stream.TENSOR, Stream.CONTEXT, Stream.EXPERT)
+"""Streams that move what was computed last."""
 
 
 @dataclass(slots=True)
@@ -45,6 +48,8 @@ class Segments:
     """Segments for which the computation after a round waits."""
     meetings: Number = 0.0
     """Collectives of a round that no computation runs beside: ranks meet in each."""
+    host_in_step: bool = False
+    """The host cannot run ahead: it issues each expert only when the one before is done."""
 
     @property
     def compute_s(self) -> Number:
@@ -59,22 +64,87 @@ class Segments:
 
 def segments(block: Block, prices: Prices) -> Segments:
     """`block` priced and packed, with contention in its computation."""
-    priced = [(op, prices.seconds(op.what)) for op in block.operations]
+    host_in_step = prices.experts_in_step and bool(np.any(block.host_waits))
+    operations = _asked_late(block) if host_in_step else block.operations
+    priced = [(op, prices.seconds(op.what)) for op in operations]
+    activations_s = _over_nics_s(priced, prices)
+    shares = _left_over(block, priced)
     found, where = _packed(priced)
     for segment in found:
-        segment.waits = tuple(_renumbered(segment.waits, where))
-    awaited = tuple(_renumbered(block.awaited, where))
+        segment.waits = tuple(_renumbered(_exposed(segment.waits, shares), where))
+    awaited = tuple(_renumbered(_exposed(block.awaited, shares), where))
     blocked = [_blocked_share(index, found, awaited) for index in range(len(found))]
     _share_links(found, blocked)
-    own = _slow_down(found, blocked, prices.fit.network)
+    _share_nics(found, blocked, prices, activations_s)
+    own = _slow_down(found, blocked, prices)
     for segment in found:
         if segment.stream is not Stream.COMPUTE and not np.all(segment.seconds):
             segment.moving = 1.0 * (segment.seconds > 0)
-    computing = (s for s in found if s.stream is Stream.COMPUTE)
-    issued = sum(_issued(seconds) for segment in computing for _, seconds in segment.pieces)
-    host_s = prices.host_s * issued + prices.host_wait_s * block.host_waits
     met = sum(share * (s.seconds > 0) for s, share in zip(found, blocked, strict=True))
-    return Segments(found, own, host_s, awaited, met)
+    host_s = _host_s(found, prices) + prices.host_wait_s * block.host_waits
+    return Segments(found, own, host_s, awaited, met, host_in_step)
+
+
+def _asked_late(block: Block) -> tuple[Operation, ...]:
+    """A forward pass whose weights are asked for when all before is computed: until then the host
+    waits for token counts. Backward, hooks have asked before the layer begins.
+    """
+    if block.operations[-1].phase is not Phase.FORWARD:
+        return block.operations
+
+    def late(wait: Wait) -> Wait:
+        return replace(wait, of="computed") if wait.of == "previous start" else wait
+
+    return tuple(
+        op.waiting(tuple(map(late, op.after))) if op.stream is Stream.GATHER else op
+        for op in block.operations
+    )
+
+
+def _host_s(found: list[Segment], prices: Prices) -> Number:
+    """Time to issue the kernels of one round, one by one where no graph holds them."""
+    total: Number = 0.0
+    for segment in found:
+        if segment.stream is Stream.COMPUTE:
+            for operation, seconds in segment.pieces:
+                if operation.scope not in prices.captured:
+                    total = total + prices.host_s * _issued(seconds)
+                if isinstance(operation.what, Gemm):  # of experts there are several
+                    further = np.maximum(operation.what.count - 1.0, 0.0)
+                    total = total + prices.host_expert_s * further
+    return total
+
+
+def _left_over(block: Block, priced: list[tuple[Operation, Number]]) -> dict[int, Number]:
+    """Share of communication that is cut up and waited for, by operation.
+
+    Cut into pieces, c seconds of communication beside g of computation leave the larger of c x
+    share (the first or last piece) and c - g. What runs beside computation before it has begun with
+    that: only what is left over is behind it, and `priced` at that.
+    """
+    found: dict[int, Number] = {}
+    waits = [wait for operation in block.operations for wait in operation.after]
+    for wait in (*waits, *block.awaited):
+        if wait.beside is None or wait.index in found:
+            continue
+        operation, moving_s = priced[wait.index]
+        beside_s = sum((priced[index][1] for index in wait.beside), 0.0)
+        share = most(wait.share, 1.0 - beside_s / most(moving_s, 1e-30))
+        begun_before = bool(wait.beside) and wait.beside[0] < wait.index
+        if begun_before:
+            priced[wait.index] = (operation, moving_s * share)
+        found[wait.index] = 1.0 if begun_before else share
+    return found
+
+
+def _exposed(waits: tuple[Wait, ...], shares: dict[int, Number]) -> tuple[Wait, ...]:
+    """The waits with these shares."""
+    if not shares:
+        return waits
+    return tuple(
+        replace(wait, share=shares[wait.index], beside=None) if wait.index in shares else wait
+        for wait in waits
+    )
 
 
 def _blocked_share(index: int, found: list[Segment], awaited: tuple[Wait, ...]) -> Number:
@@ -185,20 +255,46 @@ def _share_links(found: list[Segment], blocked: list[Number]) -> None:
         segment.seconds = segment.seconds + leaving
 
 
+def _over_nics_s(priced: list[tuple[Operation, Number]], prices: Prices) -> Number:
+    """Time that activations need the NICs, hidden by computation or not."""
+    total: Number = 0.0
+    for operation, seconds in priced:
+        if operation.stream in ACTIVATIONS:
+            total = total + seconds * prices.over_nics(operation.what)
+    return total
+
+
+def _share_nics(
+    found: list[Segment], blocked: list[Number], prices: Prices, activations_s: Number
+) -> None:
+    """Weights and gradients on their way share the NICs with what activations send over them.
+
+    A round sends both, one after the other as far as the NICs are concerned, so that weights or
+    gradients are hidden only by computation and not by the exchange of activations as well.
+    """
+    if not _takes_time(activations_s):
+        return
+    left: Number = 1.0  # the first that needs the NICs waits for the others
+    for stream in (Stream.GATHER, Stream.REDUCE):
+        for segment, waited_for in zip(found, blocked, strict=True):
+            if segment.stream is stream:
+                moving: Number = 0.0
+                for operation, seconds in segment.pieces:
+                    moving = most(moving, (seconds > 0) * prices.over_nics(operation.what))
+                later = activations_s * moving * left * (1.0 - waited_for)
+                segment.seconds = segment.seconds + later
+                left = left * (1.0 - moving)
+
+
 def _axis(operation: Operation) -> str | None:
     return operation.what.axis if isinstance(operation.what, Collective) else None
 
 
-def _slow_down(found: list[Segment], blocked: list[Number], fit: NetworkFit) -> Ledger:
+def _slow_down(found: list[Segment], blocked: list[Number], prices: Prices) -> Ledger:
     """Stretch computation where communication runs beside it; the ledger of one round."""
     own = Ledger()
-    beside: Number = 0.0
-    for segment in found:
-        if segment.stream in (Stream.GATHER, Stream.REDUCE):
-            beside = np.maximum(beside, 1.0 * (segment.seconds > 0))
-    slower = (fit.contention - 1.0) * beside
-    if fit.host_share:
-        slower = slower + _standing_still(found, blocked, fit.host_share)
+    slower = _lost_beside(found, blocked, prices.fit.network.contention)
+    slower = slower + _held_up(found, blocked, prices)
     busy: Number = 0.0
     for segment in found:
         if segment.stream is Stream.COMPUTE:
@@ -210,15 +306,35 @@ def _slow_down(found: list[Segment], blocked: list[Number], fit: NetworkFit) -> 
     return own
 
 
-def _standing_still(found: list[Segment], blocked: list[Number], host_share: float) -> Number:
-    """Time that communication takes from the cores that compute, over that of the computation.
+def _held_up(found: list[Segment], blocked: list[Number], prices: Prices) -> Number:
+    """Time of the steps of rings beside computation, over that of the computation.
 
-    A second beside communication computes for 1 - `host_share`, as long as both are there.
+    Bandwidth is hidden, the steps are not: published runs of FSDP lose for every layer what NCCL
+    counts for the steps of its rings, though there is computation enough to hide them; see
+    docs/explanation/communication.md.
+    """
+    held_s: Number = 0.0
+    for segment, waited_for in zip(found, blocked, strict=True):
+        if segment.stream in (Stream.GATHER, Stream.REDUCE):
+            started_s = sum(prices.ring_start_s(operation.what) for operation, _ in segment.pieces)
+            held_s = held_s + started_s * (1.0 - waited_for)
+    if not _takes_time(held_s):
+        return 0.0
+    busy_s = sum(segment.seconds for segment in found if segment.stream is Stream.COMPUTE)
+    return held_s / most(busy_s, 1e-30) * (busy_s > 0)
+
+
+def _lost_beside(found: list[Segment], blocked: list[Number], contention: float) -> Number:
+    """Time that weights and gradients on their way take from the processors that compute, over that
+    of the computation.
+
+    A second beside communication computes for 1 - `contention`, as long as both are there.
     """
     moving_s: Number = 0.0
     for segment, waited_for in zip(found, blocked, strict=True):
         if segment.stream in (Stream.GATHER, Stream.REDUCE):
-            moving_s = moving_s + segment.seconds * (1.0 - waited_for)
+            alone_s = sum(seconds for _, seconds in segment.pieces)
+            moving_s = moving_s + alone_s * (1.0 - waited_for)
     busy_s = sum(segment.seconds for segment in found if segment.stream is Stream.COMPUTE)
-    together_s = np.minimum(moving_s, busy_s / (1.0 - host_share))
-    return together_s * host_share / np.maximum(busy_s, 1e-30)
+    together_s = np.minimum(moving_s, busy_s / (1.0 - contention))
+    return together_s * contention / np.maximum(busy_s, 1e-30)

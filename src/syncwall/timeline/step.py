@@ -12,13 +12,18 @@ from syncwall.cause import Cause
 from syncwall.cost.prices import Prices
 from syncwall.describe.layout import Schedule
 from syncwall.timeline.ledger import Ledger
+from syncwall.timeline.schedules import SPLITS_BACKWARD, Passes, idle_s
 from syncwall.timeline.segments import Segments, segments
 from syncwall.timeline.streams import Clock
-from syncwall.work.block import EXPOSED, Block, Pipeline, Stage, Stream, Work
-from syncwall.work.number import Number
+from syncwall.work.block import EXPOSED, Block, Pipeline, Stage, Stream, What, Work
+from syncwall.work.number import Number, most
+from syncwall.work.operations import Gemm
 
 HIDDEN_MESSAGES = 0.9
 """Share of the messages of a full pipeline that computation hides where they overlap; assumed."""
+
+_EQUAL = 1e-9
+"""Classes of ranks whose steps differ by less are equally long: the first one tells the causes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,20 +37,25 @@ class StepTime:
 def step_time(work: Work, prices: Prices) -> StepTime:
     """Time of `work` at these `prices`."""
     packed = _Packed(prices)
-    several = 1.0 * (work.microbatches > 1)
-    window, gpus = reduction_window(work), work.gpus
+    gpus = work.gpus
     stages = [stage for stage in work.stages if np.any(stage.ranks)]
-    each = [_stage_time(stage, packed, several, window) for stage in stages]
-    micro_all_s = sum(
-        (stage.ranks * time.micro_s for stage, time in zip(stages, each, strict=True)), 0.0
-    )
-    whole = [_whole(time, work, micro_all_s) for time in each]
+    without = _Packed(_WithoutWeights(prices)) if _splits(work.pipeline) else None
+    each = [_stage_time(stage, packed, without, work) for stage in stages]
+    everybody = Passes(0.0, 0.0, 0.0)
+    for stage, time in zip(stages, each, strict=True):
+        everybody = everybody.plus(time.passes.times(stage.ranks))
+    if len(each) > 1 and np.any(work.pipeline.schedule == Schedule.DUALPIPE):
+        each[-1] = _both_ends(each, work.pipeline)
+    message_s = prices.seconds(work.transfer)
+    whole = [_whole(time, work, everybody, message_s) for time in each]
     total = whole[0]
     for stage, other in zip(stages[1:], whole[1:], strict=True):
-        total = other.where((other.total >= total.total) & (stage.ranks > 0), total)
-    total.add(Cause.HOST, prices.setting.framework.host.per_step_s)
-    total.add(EXPOSED[Stream.PIPELINE], _transfers(work, prices))
-    total.add(Cause.STRAGGLER, total.total * prices.fit.ranks.jitter * slowest_of(gpus))
+        longer = other.total > total.total * (1.0 + _EQUAL)
+        total = other.where(longer & (stage.ranks > 0), total)
+    total.add(Cause.HOST, prices.host_step_s)
+    nodes = most(gpus / prices.gpus_per_node, 1.0)
+    own_s = total.total - total.exposed_s - total[Cause.HOST]  # slow devices slow down no others
+    total.add(Cause.STRAGGLER, own_s * prices.fit.ranks.jitter * slowest_of(nodes))
     if prices.fit.ranks.meeting_s:
         total.add(
             Cause.STRAGGLER, _meetings(work, packed) * prices.fit.ranks.meeting_s * (gpus > 1)
@@ -63,41 +73,97 @@ def _meetings(work: Work, packed: "_Packed") -> Number:
     return found
 
 
-def _whole(time: "_StageTime", work: Work, micro_all_s: Number) -> Ledger:
+def _whole(time: "_StageTime", work: Work, everybody: Passes, message_s: Number) -> Ledger:
     """The step as a rank of one class sees it; the class for which it is longest counts."""
     total = Ledger().plus(time.micro, work.microbatches - 1).plus(time.final)
-    total.add(Cause.BUBBLE, _bubble(work.pipeline, micro_all_s - time.micro_s))
+    others = everybody.plus(time.passes.times(-1.0))
+    total.add(Cause.BUBBLE, idle_s(work.pipeline, work.microbatches, time.passes, others))
+    total.add(EXPOSED[Stream.PIPELINE], _messages(work, time.crossings) * message_s)
     return Ledger({cause: seconds * time.alive for cause, seconds in total.items()})
+
+
+def _messages(work: Work, crossings: Number) -> Number:
+    """Messages between stages that computation does not hide.
+
+    Each micro batch crosses every boundary forward and backward, once for each chunk; with overlap
+    only the crossings that fill and drain the pipeline are waited for.
+    """
+    pipeline = work.pipeline
+    steady = work.microbatches * (1.0 - HIDDEN_MESSAGES * pipeline.hides_messages)
+    return crossings * steady + 2.0 * pipeline.chunks * (pipeline.stages - 1.0)
 
 
 @dataclass(frozen=True, slots=True)
 class _StageTime:
-    micro_s: Number
-    """One micro batch, forward and backward."""
+    passes: Passes
+    """One micro batch."""
     micro: Ledger
     final: Ledger
     """The last micro batch with the reduction of gradients, and the optimizer."""
+    crossings: Number
+    """Messages of a micro batch, see `Stage`."""
     alive: Number
     """1 where ranks of this class exist, else 0."""
 
 
-def _stage_time(stage: Stage, packed: "_Packed", several: Number, window: Number) -> _StageTime:
-    """`several` is 1 where gradients of several micro batches are added up."""
+def _stage_time(
+    stage: Stage, packed: "_Packed", without: "_Packed | None", work: Work
+) -> _StageTime:
+    """`without` prices a backward pass without weight gradients, where a schedule moves them."""
+    several = 1.0 * (work.microbatches > 1)  # then gradients are added up
     micro = Clock()
     _run(micro, stage.forward, packed)
-    final = micro.copy()
+    final, alone = micro.copy(), micro.copy()
     begun = micro.free[Stream.COMPUTE]
     _run(micro, stage.backward, packed)
     _run(final, stage.last_backward, packed)
     added_s = packed.prices.accumulation_s(stage.parameters) * several
     micro.ledger.add(Cause.ACCUMULATION, added_s)
     final.ledger.add(Cause.ACCUMULATION, added_s)
-    final.hurry(Stream.REDUCE, (micro.go_on() - begun) * window)
+    final.hurry(Stream.REDUCE, (micro.go_on() - begun) * reduction_window(work))
     final.join()
     _run(final, stage.finish, packed)
     final.join()
     alive = 1.0 * (stage.ranks > 0)
-    return _StageTime(micro.ledger.total * alive, micro.ledger, final.ledger, alive)
+    weight_s: Number = 0.0
+    if without is not None:
+        _run(alone, stage.backward, without)
+        alone.go_on()
+        weight_s = most(micro.ledger.total - added_s - alone.ledger.total, 0.0)
+    passes = Passes(begun, micro.ledger.total - begun, weight_s).times(alive)
+    return _StageTime(passes, micro.ledger, final.ledger, stage.crossings, alive)
+
+
+def _splits(pipeline: Pipeline) -> bool:
+    return any(np.any(pipeline.schedule == one) for one in SPLITS_BACKWARD)
+
+
+class _WithoutWeights(Prices):
+    """Prices at which weight gradients cost nothing: what of a backward pass others wait for."""
+
+    def __init__(self, prices: Prices) -> None:
+        self.__dict__.update(prices.__dict__)
+        self._whole = prices
+
+    def seconds(self, what: What) -> Number:
+        """Time of `what`, none for a weight gradient."""
+        if isinstance(what, Gemm) and what.is_weight_gradient:
+            return 0.0
+        return self._whole.seconds(what)
+
+
+def _both_ends(each: list[_StageTime], pipeline: Pipeline) -> _StageTime:
+    """The last rank, which in DualPipe is the first one for every second micro batch."""
+    first, last = each[0], each[-1]
+    dual = pipeline.schedule == Schedule.DUALPIPE
+
+    def mean(one: Ledger, other: Ledger) -> Ledger:
+        return Ledger().plus(one, 0.5).plus(other, 0.5).where(dual, other)
+
+    halved = first.passes.plus(last.passes).times(0.5)
+    passes = Passes(*(np.where(dual, a, b) for a, b in zip(halved, last.passes, strict=True)))
+    micro, final = mean(first.micro, last.micro), mean(first.final, last.final)
+    return _StageTime(passes, micro, final, last.crossings, last.alive)
 
 
 def reduction_window(work: Work) -> Number:
@@ -128,34 +194,6 @@ class _Packed:
         if key not in self._known:
             self._known[key] = (block, segments(block, self.prices))
         return self._known[key][1]
-
-
-def _bubble(pipeline: Pipeline, others_s: Number) -> Number:
-    """Idle time of a stage while the pipeline fills and drains.
-
-    `others_s` is one micro batch on all other stages. Interleaving divides it by the chunks a rank
-    holds (Narayanan 2021), weight gradients fill two thirds (Qi 2023), DualPipe about half.
-    """
-    schedule = pipeline.schedule
-    factor = (
-        1.0
-        - (2.0 / 3.0) * (schedule == Schedule.ZERO_BUBBLE)
-        - 1.0 * (schedule == Schedule.ZERO_BUBBLE_2P)
-        - 0.5 * (schedule == Schedule.DUALPIPE)
-    )
-    return np.maximum(others_s, 0.0) * factor / pipeline.chunks
-
-
-def _transfers(work: Work, prices: Prices) -> Number:
-    """Messages between stages that computation does not hide.
-
-    Each micro batch crosses every boundary forward and backward, once for each chunk; with overlap
-    only the crossings that fill the pipeline are waited for.
-    """
-    pipeline = work.pipeline
-    once = prices.seconds(work.transfer) * 2.0 * pipeline.chunks
-    steady = work.microbatches * (1.0 - HIDDEN_MESSAGES * pipeline.hides_messages)
-    return once * (steady + (pipeline.stages - 1.0))
 
 
 def slowest_of(ranks: Number) -> Number:

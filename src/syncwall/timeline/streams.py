@@ -14,7 +14,7 @@ from syncwall.cause import Cause
 from syncwall.cost.compute import smooth_max
 from syncwall.timeline.ledger import Ledger
 from syncwall.timeline.recorded import Interval, Record
-from syncwall.timeline.segments import Segment, Segments
+from syncwall.timeline.segments import ACTIVATIONS, Segment, Segments
 from syncwall.work.block import EXPOSED, Stream, Wait
 from syncwall.work.number import Number, least, most
 
@@ -23,8 +23,6 @@ __all__ = ["ROUNDS", "Clock", "Interval", "Moments"]
 ROUNDS = 3
 """Rounds after which the pattern of waiting repeats: prefetch reaches one round ahead."""
 Moments = dict[Stream, Number]
-_ACTIVATIONS = (Stream.TENSOR, Stream.CONTEXT, Stream.EXPERT)
-"""Streams that move what was computed last, so that the first of a block waits for it too."""
 
 
 @dataclass(slots=True)
@@ -48,7 +46,7 @@ class Clock:
         begun = self.free[Stream.COMPUTE]
         if self.record is not None:
             self._run_all(block, round(float(rounds)))
-            self._wait_for_host(block.host_s * rounds, begun)
+            self._wait_for_host(block, rounds, begun)
             return
         shots = [(dict(self.free), Ledger())]
         waited = Ledger()
@@ -60,7 +58,7 @@ class Clock:
             self.ledger = self.ledger.plus(waited)  # every round was run
         else:
             self._extrapolate(shots, rounds)
-        self._wait_for_host(block.host_s * rounds, begun)
+        self._wait_for_host(block, rounds, begun)
         self._keep_up(block, rounds)
         self.ledger = self.ledger.plus(block.own, rounds)
         for segment in block.segments:
@@ -138,10 +136,15 @@ class Clock:
             name = awaited.pieces[0][0].name if awaited.pieces else awaited.cause
             self.record.waited(name, awaited.cause, float(start), float(end))
 
-    def _wait_for_host(self, host_s: Number, begun: Number) -> None:
-        """Rounds that are shorter than the host needs to issue them wait for the host."""
+    def _wait_for_host(self, block: Segments, rounds: Number, begun: Number) -> None:
+        """Rounds that are shorter than the host needs to issue them wait for the host.
+
+        A host that keeps in step with the device issues nothing while that waits for others.
+        """
         device_s = self.free[Stream.COMPUTE] - begun
-        longer = smooth_max(device_s, host_s) - device_s
+        if block.host_in_step:
+            device_s = block.compute_s * rounds
+        longer = smooth_max(device_s, block.host_s * rounds) - device_s
         self.ledger.add(Cause.HOST, longer)
         if self.record is not None:
             now = float(self.free[Stream.COMPUTE])
@@ -159,7 +162,7 @@ class Clock:
         start = self.free[segment.stream]
         if segment.moving is not None:  # what does not exist waits for no turn
             start = start * segment.moving
-        if segment.stream in _ACTIVATIONS and not segment.waits:
+        if segment.stream in ACTIVATIONS and not segment.waits:  # the first of a block
             start = most(start, self.free[Stream.COMPUTE])
         for wait in segment.waits:
             if wait.when is False:

@@ -96,7 +96,7 @@ class Team(Clock):
         for number in range(round(float(rounds))):
             self._place = (self._place[0], number)
             previous = self._round(block, previous, self.ledger)
-        self._wait_for_host(block.host_s * rounds, begun)
+        self._wait_for_host(block, rounds, begun)
 
     def _slowed(self, block: Segments) -> Segments:
         own = Ledger({cause: seconds * self.slowness for cause, seconds in block.own.items()})
@@ -149,9 +149,9 @@ class Team(Clock):
             now = later
         return super()._wait_for(moments)
 
-    def _wait_for_host(self, host_s: Number, begun: Number) -> None:
+    def _wait_for_host(self, block: Segments, rounds: Number, begun: Number) -> None:
         before = self.free[Stream.COMPUTE]
-        super()._wait_for_host(host_s, begun)
+        super()._wait_for_host(block, rounds, begun)
         now = self.free[Stream.COMPUTE]
         self._stand(None, before, now, now)
 

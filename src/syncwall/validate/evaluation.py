@@ -1,26 +1,37 @@
 """Predictions for many runs at once.
 
-Holds `Outcome` and `outcomes`. Cases with the same model, machine and software are one call of the
-predictor with arrays of layouts; what a source left open is decided by time and memory.
+Holds `Outcome`, `outcomes` and `known_steps`. Cases with the same model, machine and software are
+one call of the predictor with arrays of layouts; what a source left open is decided by time and
+memory.
 """
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from math import prod
 from typing import Any
 
 from syncwall.answer.interval import interval
-from syncwall.answer.many import SIZES, Evaluated, evaluated
+from syncwall.answer.many import SIZES, Evaluated, evaluated, shares_of_each
 from syncwall.answer.pricing import Pricing
+from syncwall.answer.room import may_fit
+from syncwall.answer.site import KnownStep
 from syncwall.answer.traits import Traits
+from syncwall.catalogue import BUILT_IN
 from syncwall.cause import Cause
+from syncwall.cost.measured import Measured
 from syncwall.describe import Layout
+from syncwall.documents import read_document
+from syncwall.timeline.ledger import Ledger
 from syncwall.validate.mapping import Case
-from syncwall.work.memory import RESERVE_BYTES
+from syncwall.validate.split import organisation_of
+from syncwall.work.memory import HEADROOM, fits, step_memory
 
-MEMORY_DOUBT = 1.2
-"""How much too large a published run may seem, which is known to have run."""
+HARDLY_MORE = 1.1
+"""Memory of ways among which nobody would choose by it, over the least; assumed."""
+UNSAID = BUILT_IN / "validation" / "unsaid.yaml"
+"""Written by bench/fit/unsaid.py."""
 
 
 @dataclass(frozen=True)
@@ -40,14 +51,27 @@ class Outcome:
         return self.step_s / self.case.measured_s
 
     @property
+    def fits(self) -> bool:
+        """True if it is predicted to fit; it did."""
+        return bool(fits(self.memory_bytes, self.case.cluster.device))
+
+    @property
     def memory_ratio(self) -> float | None:
-        """Predicted over measured memory; None if the source gives none."""
+        """Predicted over measured memory; None if the source gives none.
+
+        PyTorch's counters do not see what libraries take beside its allocator; what was reserved
+        has the fragments for which a device needs head-room, what was allocated has not.
+        """
         row = self.case.row
         measured = row.number("mem_gb")
         if not measured:
             return None
-        reserve = RESERVE_BYTES if "alloc" in row.text("mem_kind") else 0.0
-        return (self.memory_bytes - reserve) / (measured * 1e9)
+        memory = step_memory(self.case.model, self.layout, self.case.seq)
+        kind = row.text("mem_kind")
+        of_device = kind.startswith("nvidia-smi")
+        seen = memory.total if of_device else memory.total - memory.reserve
+        fragments = HEADROOM if of_device or "reserved" in kind else 0.0
+        return float(seen) / (1.0 - fragments) / (measured * 1e9)
 
     @property
     def traits(self) -> Traits:
@@ -57,32 +81,93 @@ class Outcome:
 
     @cached_property
     def interval_s(self) -> tuple[float, float]:
-        """P10 and P90, set without the runs of the same source."""
-        count = len(self.case.open_fields)
-        found = interval(self.traits, open_fields=count, without=self.case.row.source)
+        """P10 and P90, set without the runs of the same organisation."""
+        found = interval(
+            self.traits, waiting=self.waiting, unsaid=self.unsaid,
+            without=organisation_of(self.case.row.source),
+        )  # fmt: skip
         return found.around(self.step_s)
+
+    @property
+    def waiting(self) -> float:
+        """Share of the step that waits for communication or for the host."""
+        return float(Ledger(self.ledger).waiting)
+
+    @property
+    def unsaid(self) -> int:
+        """How many things the source does not say that had to be guessed."""
+        return len(self.case.open_fields) + len(self.case.unsaid)
 
 
 def outcomes(
-    cases: Sequence[Case], progress: Callable[[float], None] | None = None
+    cases: Sequence[Case],
+    progress: Callable[[float], None] | None = None,
+    measured: Measured | None = None,
 ) -> list[Outcome]:
-    """An outcome for every case, in order; `progress` is told which share is done."""
-    groups: dict[Any, list[tuple[int, Layout]]] = defaultdict(list)
-    for index, case in enumerate(cases):
-        shared = _shared(case)
-        for layout in case.layouts:
-            groups[shared, _switches(layout)].append((index, layout))
+    """An outcome for every case, in order; `progress` is told which share is done.
+
+    Whoever does not say what he chose did not always choose the fastest: the time is the expected
+    one. `measured` is what was measured on the machine of all of them.
+    """
+    return [_expected(one) for one in fastest(cases, progress, measured)]
+
+
+def _expected(one: Outcome) -> Outcome:
+    """`one` with the time of the usual choice where the source does not say."""
+    slower = prod(_unsaid().get(field, 1.0) for field in one.case.open_fields)
+    if slower == 1.0:
+        return one
+    ledger = {cause: seconds * slower for cause, seconds in one.ledger.items()}
+    return replace(one, step_s=one.step_s * slower, ledger=ledger)
+
+
+@lru_cache(maxsize=1)
+def _unsaid() -> dict[str, float]:
+    found: dict[str, float] = read_document(UNSAID).value
+    return found
+
+
+def fastest(
+    cases: Sequence[Case],
+    progress: Callable[[float], None] | None = None,
+    measured: Measured | None = None,
+) -> list[Outcome]:
+    """The outcome of every case, with what its source leaves open as is fastest and fits."""
+    groups = _groups([(case, case.layouts) for case in cases])
     found: dict[int, list[Evaluated]] = defaultdict(list)
-    for number, members in enumerate(groups.values()):
+    for number, members in enumerate(groups):
         if progress is not None:
             progress(number / len(groups))
         first = cases[members[0][0]]
         layouts = [layout for _, layout in members]
-        pricing = Pricing.on(first.cluster, first.software)
+        pricing = Pricing.on(first.cluster, first.software, measured=measured)
         answers = evaluated(pricing, first.model, first.cluster, layouts, first.seq)
         for (index, _), answer in zip(members, answers, strict=True):
             found[index].append(answer)
     return [_chosen(case, found[index]) for index, case in enumerate(cases)]
+
+
+def known_steps(found: Sequence[Outcome]) -> list[KnownStep]:
+    """Every outcome as a known run of its site, in order."""
+    steps: dict[int, KnownStep] = {}
+    for members in _groups([(one.case, [one.layout]) for one in found]):
+        case, layouts = found[members[0][0]].case, [layout for _, layout in members]
+        pricing = Pricing.on(case.cluster, case.software)
+        shares = shares_of_each(pricing, case.model, case.cluster, layouts, case.seq)
+        for (index, _), row in zip(members, shares.tolist(), strict=True):
+            one = found[index]
+            steps[index] = KnownStep(1.0 / one.ratio, tuple(row), one.traits)
+    return [steps[index] for index in range(len(found))]
+
+
+def _groups(asked: Sequence[tuple[Case, Sequence[Layout]]]) -> list[list[tuple[int, Layout]]]:
+    """Places of cases with their layouts, those together that can be evaluated in one call."""
+    groups: dict[Any, list[tuple[int, Layout]]] = defaultdict(list)
+    for index, (case, layouts) in enumerate(asked):
+        shared = _shared(case)
+        for layout in layouts:
+            groups[shared, _switches(layout)].append((index, layout))
+    return list(groups.values())
 
 
 def _shared(case: Case) -> Any:
@@ -90,7 +175,8 @@ def _shared(case: Case) -> Any:
     machine = case.cluster
     return (
         case.model.model_dump_json(), case.software, case.seq, machine.domain_gpus,
-        machine.gpus_per_node, machine.name, machine.device.name, repr(machine.node.nics),
+        machine.gpus_per_node, machine.name, repr(machine.node.nics), repr(machine.scale_up),
+        machine.device.name, machine.device.memory.size_bytes, machine.device.power_limit_w,
     )  # fmt: skip
 
 
@@ -102,13 +188,13 @@ def _switches(layout: Layout) -> Any:
 def _chosen(case: Case, found: list[Evaluated]) -> Outcome:
     """The likeliest of the ways to fill in what the source leaves open.
 
-    Whoever tuned the run took the fastest that fits. It did run, so the memory model may be wrong
-    of it: ways that seem up to `MEMORY_DOUBT` times too large count as well.
+    Whoever tuned the run took the fastest that fits; it did run, so if nothing seems to fit, what
+    may fit counts, and else what needs hardly more than the least.
     """
-    most = case.cluster.device.memory.size_bytes * MEMORY_DOUBT
-    fitting = [one for one in found if one.memory_bytes <= most]
-    if fitting:
-        best = min(fitting, key=lambda one: one.step_s)
-    else:
-        best = min(found, key=lambda one: one.memory_bytes)
+    device = case.cluster.device
+    fitting = [one for one in found if fits(one.memory_bytes, device)]
+    fitting = fitting or [one for one in found if may_fit(one.memory_bytes, device)]
+    least = min(one.memory_bytes for one in found)
+    fitting = fitting or [one for one in found if one.memory_bytes <= least * HARDLY_MORE]
+    best = min(fitting, key=lambda one: one.step_s)
     return Outcome(case, best.layout, best.step_s, best.memory_bytes, best.ledger)

@@ -1,82 +1,24 @@
-"""Machine, model and software of a published run.
+"""Model and software of a published run.
 
-Holds `cluster_of`: the catalogue's machine with that accelerator and the NICs that the row states,
-and `CannotRepresent`; `model_of` (what the columns cannot say, such as latent attention, is taken
-from the catalogue's model of the same name); `software_of`, which reads the framework, its release
-and its kernels from the words of a row; and `switches_of`, the overlaps that this software had or
-that the row states.
+Holds `model_of` (what the columns cannot say, such as latent attention, is taken from the
+catalogue's model of the same name); `software_of`, which reads the framework, its release and its
+kernels from the words of a row; `switches_of`, the overlaps that this software had or that the row
+states; and `unsaid`, what the row leaves to be assumed.
 """
 
-import os
 import re
-from functools import lru_cache
 from typing import Any
 
-from syncwall.catalogue import VARIABLE
 from syncwall.cost.software import framework
 from syncwall.describe import Cluster, Model, Software
 from syncwall.describe.framework_switches import switches
-from syncwall.describe.layout import Shard
-from syncwall.describe.lookup import cluster, device, model
+from syncwall.describe.layout import Dispatcher, Shard
+from syncwall.describe.lookup import model
+from syncwall.validate.hardware import CannotRepresent, variant_of
 from syncwall.validate.table import Row
 
-_MACHINES = {
-    "A100": "dgx-a100", "H100": "dgx-h100", "H200": "dgx-h200", "B200": "dgx-b200",
-    "B300": "dgx-b300", "GB200": "gb200-nvl72", "GB300": "gb300-nvl72", "V100": "dgx-2",
-    "H800": "deepseek-h800", "L40S": "l40s-8", "MI300X": "mi300x-8", "MI325X": "mi300x-8",
-    "MI350X": "mi300x-8", "MI355X": "mi300x-8",
-}  # fmt: skip
-_DEVICES = {"MI325X": "mi325x", "MI350X": "mi355x", "MI355X": "mi355x"}
-
-
-class CannotRepresent(ValueError):  # noqa: N818 - it reads as what it says
-    """A row describes something that syncwall has no words for; the message says what."""
-
-
-def cluster_of(row: Row) -> Cluster:
-    """The cluster that a row describes, with the nodes it used."""
-    name = row.text("gpu").upper()
-    kind = re.split(r"[-\s(]", name)[0]
-    if kind not in _MACHINES:
-        raise CannotRepresent(f"no machine with a {row.text('gpu')} is known")
-    efa = "EFA" in row.text("inter_link") and kind == "H100"
-    base = _base("aws-p5" if efa else _MACHINES[kind], os.environ.get(VARIABLE, ""))
-    gpus, built = row.whole("gpus"), row.whole("gpus_per_node", base.node.gpus)
-    used = min(gpus, built)
-    if gpus % used:
-        raise CannotRepresent(f"{gpus} GPUs do not fill nodes of {used}")
-    node: dict[str, Any] = {"device": _device(name, kind, base), "gpus": max(built, base.node.gpus)}
-    if base.node.nics:
-        node["nics"] = _nics(row, base, node["gpus"])
-    fields = {"name": base.name, "node": node, "scale_up": base.scale_up, "nodes": gpus // used}
-    return Cluster.model_validate(fields | {"gpus_per_node": used})
-
-
-@lru_cache(maxsize=32)
-def _base(name: str, directories: str) -> Cluster:
-    """Read once for each name and each setting of the user's catalogue directories."""
-    return cluster(name)
-
-
-def _device(name: str, kind: str, base: Cluster) -> Any:
-    if kind == "H100" and "500W" in name:
-        return device("h100-sxm-500w")
-    return device(_DEVICES[kind]) if kind in _DEVICES else base.device
-
-
-def _nics(row: Row, base: Cluster, gpus: int) -> dict[str, Any]:
-    """One NIC a GPU at the stated rate; the machine's own where the row is silent."""
-    nics = base.node.nics
-    assert nics is not None
-    rate = row.number("inter_gbps_per_gpu")
-    bytes_per_s = rate * 1e9 / 8 if rate else nics.rate_bytes_per_s * nics.count / base.node.gpus
-    words = row.text("inter_link")
-    fields: dict[str, Any] = {"count": gpus, "rate": bytes_per_s, "link": nics.link}
-    if "TCP" in words:
-        fields["transport"] = "tcp"
-    return fields
-
-
+_UNSAID = ("router_bias", "expert_bias", "clamped", "node_limit")
+"""What the columns do not tell of experts."""
 _SPECIAL = (
     (r"deepseek-?v3", "deepseek-v3"),
     (r"deepseek-?v2", "deepseek-v2"),
@@ -129,59 +71,79 @@ def _experts(row: Row) -> dict[str, Any]:
 def _special(row: Row) -> dict[str, Any]:
     """Attention of a kind that the columns do not tell."""
     name = row.text("model").lower()
+    words = f"{name} {row.text('options').lower()}"
     for pattern, known in _SPECIAL:
         if re.search(pattern, name):
             base = model(known)
             fields: dict[str, Any] = {"attention": base.attention, "norm": base.norm}
-            if base.mtp_layers and "w/ mtp" in name:
-                fields["mtp_layers"] = base.mtp_layers
+            if base.moe is not None:
+                fields["moe"] = _experts(row) | {n: getattr(base.moe, n) for n in _UNSAID}
+            if row.whole("layers") == base.layers and not re.search("w/o mtp|mtp off", words):
+                fields["mtp_layers"] = base.mtp_layers  # as it is published and trained
             return fields
     return {}
 
 
+UNKNOWN = "unknown"
+"""The framework of which nothing is known."""
+_OWN = re.compile(r"in-house|internal")
+"""Words of software that nobody else has, whatever it resembles."""
 _FAMILIES = (
     (r"megatron-deepspeed|gpt-neox", "megatron-deepspeed"),
-    (r"megatron-core|bridge|nemo(?! megatron)|mlperf", "megatron-core"),
+    (r"automodel", "nemo-automodel"),
+    (r"bridge", "megatron-bridge"),
+    (r"megatron-core|nemo(?! megatron)|mlperf", "megatron-core"),
     (r"mega", "megatron-lm"),
     (r"nanotron", "nanotron"),
     (r"internevo", "internevo"),
-    (r"llm-foundry", "llm-foundry"),
+    (r"llm-foundry|composer|mosaic", "llm-foundry"),
     (r"torchtitan", "torchtitan"),
     (r"deepspeed", "deepspeed"),
-    (r"pytorch|fsdp \(fms\)", "pytorch"),
+    (
+        r"pytorch|fsdp(?!\+)|torchtune|lit-?gpt|hugging ?face|accelerate|transformers|lightning"
+        r"|olmo",
+        "pytorch",
+    ),
     (r"paxml", "paxml"),
-    (r"maxtext|jax", "maxtext"),
+    (r"maxtext|jax|levanter|easylm", "maxtext"),
 )
 _MLPERF = {"3.0": "2023-06", "3.1": "2023-10", "4.0": "2024-05", "4.1": "2024-10",
            "5.0": "2025-05", "5.1": "2025-10"}  # fmt: skip
+
+_PYTORCH = {"2.0": "2023-03", "2.1": "2023-10", "2.2": "2024-01", "2.3": "2024-04",
+            "2.4": "2024-07", "2.5": "2024-10", "2.6": "2025-01", "2.7": "2025-04",
+            "2.8": "2025-08", "2.9": "2025-10", "2.10": "2026-01"}  # fmt: skip
 
 
 def software_of(row: Row) -> Software:
     """Framework, date and kernels of a run."""
     words = f"{row.text('framework')} {row.text('options')}".lower()
-    stated: dict[str, Any] = {"framework": _family(row), "date": _date(row)}
-    if re.search(r"fa ?2|flash-attn-2|flash-?attention-?2", words):
+    stated: dict[str, Any] = {"framework": _family(row) or UNKNOWN, "date": _date(row)}
+    if re.search(r"fa ?2|flash-attn-2|flash-?attention-?2|sdpa", words):
         stated["attention"] = "flash-2"
     if re.search(r"fa ?3|fa ?4|flash-attn-3|minimal_flash", words):
         stated["attention"] = "flash-3"
-    if "no compile" in words or re.search(r"\beager\b", words):
+    if re.search(r"no compile|\beager\b|(not |un)fused", words):
         stated["kernels"] = "eager"
-    elif "torch.compile" in words or "liger" in words:
+    elif re.search(r"torch\.compile|liger|transformer.?engine|\bte\b|deepep|hybridep", words):
         stated["kernels"] = "fused"
-    if "full_iteration" in words or re.search(r"mlperf v[5-9]", words):
-        stated["graphs"] = "full"
-    if "rowwise" in words:
-        stated["fp8_scaling"] = "row"
+    if re.search(r"deepep|grouped.?(gemm|mm|mlp)", words) or row.whole("ep", 1) > 1:
+        stated["expert_kernels"] = "grouped"  # a loop of the host knows no other ranks
+    stated |= _graphs(words)
+    scalings = {r"row-?wise": "row", r"block-?wise|block scaling": "block"}
+    for pattern, scaling in scalings.items():
+        if re.search(pattern, words):
+            stated["fp8_scaling"] = scaling
     return Software.model_validate(stated)
 
 
 def switches_of(row: Row, software: Software, shard: Shard) -> dict[str, Any]:
     """The layout's switches: the framework's, or what the row states."""
-    stated: dict[str, Any] = switches(framework(software.framework), software.date, shard)
+    family = framework(software.framework)
+    stated: dict[str, Any] = switches(family, software.date, shard, software)
     stated.pop("gradient_dtype", None)
     words = row.text("options").lower()
-    stated["overlap_ep"] = bool(re.search(r"a2a_overlap=true|1f1b overlap|dualpipe", words))
-    stated["merged_ep"] = bool(re.search(r"deepep|hybridep|dualpipe", words))
+    stated |= _exchange(words)
     if "overlaps off" in words:
         return stated | {name: False for name in stated if name.startswith(("overlap", "async"))}
     if re.search(r"async ?tp|tp-comm-overlap|tp/pp/dp overlap", words):
@@ -191,9 +153,52 @@ def switches_of(row: Row, software: Software, shard: Shard) -> dict[str, Any]:
     return stated
 
 
-def _family(row: Row) -> str:
+def _graphs(words: str) -> dict[str, Any]:
+    """CUDA graphs, as far as the words tell; a preset that is listed has no others."""
+    if "full_iteration" in words or re.search(r"mlperf v[5-9]", words):
+        return {"graphs": "full"}
+    if re.search(r"cuda_graph_scope=\[[^\]]*attn|graphs attn", words):
+        return {"graphs": "attention"}
+    if re.search(r"cuda_graph_scope=\[[^\]]*moe_router", words):
+        return {"graphs": "router"}
+    none = "preset=" in words or "cuda graphs off" in words
+    return {"graphs": "none"} if none else {}
+
+
+def _exchange(words: str) -> dict[str, Any]:
+    """How experts exchange tokens, as far as the words tell; a preset that is listed says all."""
+    stated: dict[str, Any] = {}
+    if "preset=" in words:
+        stated = {"dispatcher": Dispatcher.ALL_TO_ALL, "overlap_ep": False}
+    if "hybridep" in words:
+        stated["dispatcher"] = Dispatcher.HYBRIDEP
+    elif re.search(r"deepep|dualpipe", words):
+        stated["dispatcher"] = Dispatcher.DEEPEP
+    elif re.search(r"alltoall dispatcher|dispatcher=a2a|tokendrop", words):
+        stated["dispatcher"] = Dispatcher.ALL_TO_ALL
+    elif re.search(r"all-?gather dispatcher|dispatcher=all-?gather", words):
+        stated["dispatcher"] = Dispatcher.ALL_GATHER
+    if re.search(r"a2a_overlap=true|1f1b overlap|dualpipe", words):
+        stated["overlap_ep"] = True
+    return stated
+
+
+def _family(row: Row) -> str | None:
+    """The framework that the row names; None if that is none of ours."""
     words = row.text("framework").lower()
-    return next((name for pattern, name in _FAMILIES if re.search(pattern, words)), "megatron-core")
+    known = (name for pattern, name in _FAMILIES if re.search(pattern, words))
+    return None if _OWN.search(words) else next(known, None)
+
+
+def unsaid(row: Row, cluster: Cluster) -> tuple[str, ...]:
+    """What a prediction must assume: "framework", "device" (its variant) or "fabric"."""
+    rate, several = row.number("inter_gbps_per_gpu"), cluster.gpus > cluster.domain_gpus
+    assumed = {
+        "framework": _family(row) is None,
+        "device": variant_of(row) is None,
+        "fabric": several and not rate,
+    }
+    return tuple(name for name, is_assumed in assumed.items() if is_assumed)
 
 
 def _date(row: Row) -> str | None:
@@ -202,6 +207,9 @@ def _date(row: Row) -> str | None:
     round_ = re.search(r"MLPerf v(\d\.\d)", words)
     if round_ and round_[1] in _MLPERF:
         return _MLPERF[round_[1]]
+    torch = re.search(r"PyTorch (2\.\d+)", words)
+    if torch and torch[1] in _PYTORCH:
+        return _PYTORCH[torch[1]]
     release = re.search(r"\b(2\d)\.(0[1-9]|1[0-2])\b", words)
     if release:
         return f"20{release[1]}-{release[2]}"

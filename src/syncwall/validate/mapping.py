@@ -7,6 +7,7 @@ TFLOP/s are used if the formula behind them is known, or if it makes no differen
 whole square of attention, some the causal half, some the recomputation.
 """
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from math import sqrt
@@ -14,20 +15,20 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from syncwall.answer.many import memory_of
 from syncwall.answer.open_fields import candidates, choices
+from syncwall.answer.room import may_fit
 from syncwall.cost.software import framework
 from syncwall.describe import Cluster, Layout, Model, Software
 from syncwall.describe.base import OPEN
 from syncwall.describe.choice import Dtype
+from syncwall.describe.framework_switches import cut_by_cost
 from syncwall.describe.layout import PLAIN, ContextKind, Recompute, Schedule, Shard
-from syncwall.validate.machine import (
-    CannotRepresent,
-    cluster_of,
-    model_of,
-    software_of,
-    switches_of,
-)
+from syncwall.validate.hardware import CannotRepresent, cluster_of
+from syncwall.validate.keeping import gradient_dtype_of, keeping_of
+from syncwall.validate.machine import model_of, software_of, switches_of, unsaid
 from syncwall.validate.table import Row
+from syncwall.validate.unusual import partly, unusual
 
 AMBIGUOUS = 1.15
 """Largest ratio between two readings of a TFLOP/s figure at which it is still used."""
@@ -76,9 +77,10 @@ def _forward_and_backward(row: Row, model: Model, share: float) -> float:
     return 6.0 * weights + 6.0 * share * model.layers * row.whole("seq_len") * width
 
 
+_CORE = ("megatron-core", "megatron-bridge")
 _SHARDS = {"ddp": Shard.DDP, "zero1": Shard.ZERO1, "zero2": Shard.ZERO2, "zero3": Shard.FSDP,
            "fsdp": Shard.FSDP, "hsdp": Shard.FSDP}  # fmt: skip
-_COLUMNS = {"micro_batch": "mbs", "virtual_stages": "vpp", "recompute": "recompute"}
+COLUMNS = {"micro_batch": "mbs", "virtual_stages": "vpp", "recompute": "recompute"}
 """Fields of a layout that sources often leave open, and their columns."""
 
 
@@ -96,12 +98,12 @@ class Case:
     open_fields: tuple[str, ...]
     """What the source does not say."""
     measured_s: float
+    unsaid: tuple[str, ...] = ()
+    """What of framework, device and fabric had to be assumed."""
 
 
 def case_of(row: Row) -> Case:
     """The case that `row` describes; CannotRepresent says why there is none."""
-    if "CPU AdamW" in row.text("options"):
-        raise CannotRepresent("an optimizer on the CPU is not described yet")
     for column in ("gpus", "gbs", "seq_len", "tp", "pp"):
         if not row.text(column):
             raise CannotRepresent(f"the source gives no {column}")
@@ -112,7 +114,8 @@ def case_of(row: Row) -> Case:
         raise CannotRepresent(_reason(error)) from None
     seq = row.whole("seq_len")
     measured = measured_s(row, model)
-    return Case(row, model, cluster, software, seq, layouts, missing, measured)
+    assumed = unsaid(row, cluster)
+    return Case(row, model, cluster, software, seq, layouts, missing, measured, assumed)
 
 
 def cases_of(rows: Iterable[Row]) -> list[Case]:
@@ -136,18 +139,22 @@ def _layouts(
     row: Row, model: Model, cluster: Cluster, software: Software
 ) -> tuple[list[Layout], tuple[str, ...]]:
     """Every admissible candidate, and the fields that are open."""
-    stated = _stated(row, software)
+    stated = _stated(row, software) | _cut(row, model)
     layout = Layout.model_construct(**stated).resolved(cluster.gpus)
-    silent = [name for name, column in _COLUMNS.items() if not row.text(column)]
+    silent = [name for name, column in COLUMNS.items() if not row.text(column)]
     if "schedule=1F1B;" in row.text("options") and "virtual_stages" in silent:
         silent.remove("virtual_stages")
     if "virtual_stages" in silent and layout.pp > 1 and layout.schedule is Schedule.ONE_F_ONE_B:
         layout = layout.model_copy(update={"schedule": OPEN})  # nobody says that either
+    seq = row.whole("seq_len")
     values = choices(model, layout, silent, framework(software.framework))
-    found, reasons = candidates(model, layout, row.whole("seq_len"), cluster.gpus, values)
+    missing = tuple(name for name, several in values.items() if len(several) > 1)
+    values |= partly(layout, row)
+    found, reasons = candidates(model, layout, seq, cluster.gpus, values)
     if not found:
         raise CannotRepresent(reasons[0])
-    missing = tuple(name for name, several in values.items() if len(several) > 1)
+    if not any(may_fit(used, cluster.device) for used in memory_of(model, found, seq)):
+        found = unusual(row, model, layout, cluster, software, silent) or found
     return [one.plain() for one in found], missing + (
         () if row.text("precision") else ("precision",)
     )
@@ -159,7 +166,7 @@ def _stated(row: Row, software: Software) -> dict[str, Any]:
     gpus = row.whole("gpus")
     dp = max(gpus // (tp * cp * pp), 1)
     precision = _precision(row)
-    core = software.framework == "megatron-core"
+    core = software.framework in _CORE
     fields: dict[str, Any] = {**Layout().__dict__, **PLAIN}
     fields |= {
         "dp": dp, "tp": tp, "cp": cp, "pp": pp,
@@ -167,16 +174,17 @@ def _stated(row: Row, software: Software) -> dict[str, Any]:
         "global_batch": row.whole("gbs"), "micro_batch": row.whole("mbs"),
         "virtual_stages": row.whole("vpp"), "recompute": _recompute(row, software.framework),
         "schedule": _schedule(row, row.whole("vpp")),
-        "precision": precision, "gradient_dtype": _gradient_dtype(row, precision, software),
-        "fused_loss": "cross-entropy fusion" in row.text("options"),
+        "precision": precision, "gradient_dtype": gradient_dtype_of(row, precision, software),
         "frozen": "lora" in (row.text("shard") + row.text("model")).lower(),
         "dropless": "tokendrop" not in row.text("options") + row.text("model"),
+        "capacity_factor": _capacity(row),
         "expert_imbalance": 1.15 if "unbalanced" in row.text("flags") else 1.0,
     }  # fmt: skip
     sp = row.truth("sp")
     fields["sp"] = tp > 1 and ((core or software.framework == "nanotron") if sp is None else sp)
     fields |= _shard(row, software, dp * cp)
     fields |= switches_of(row, software, fields["shard"])
+    fields |= keeping_of(row, software, fields)
     if "CP all-to-all" in row.text("options"):
         fields["cp_kind"] = ContextKind.ULYSSES
     elif software.framework == "torchtitan":
@@ -191,6 +199,19 @@ def _recompute(row: Row, family: str) -> Recompute:
     if words == "selective" and family == "paxml":
         return Recompute.FULL  # its policies keep a few projections
     return Recompute(Recompute.read(words)) if words else Recompute.NONE
+
+
+def _cut(row: Row, model: Model) -> dict[str, Any]:
+    """Layers of the first and last stage, or how they are found."""
+    words = row.text("options").lower()
+    schedule = _schedule(row, row.whole("vpp"))
+    if cut_by_cost(schedule, further_tokens=model.mtp_layers > 0):
+        return {"balanced_stages": True}
+    pp = row.whole("pp")
+    if "first and last stage one layer fewer" in words and (model.layers + 2) % pp == 0:
+        each = (model.layers + 2) // pp - 1
+        return {"balanced_stages": False, "first_stage_layers": each, "last_stage_layers": each}
+    return {}
 
 
 def _schedule(row: Row, chunks: int) -> Schedule:
@@ -208,11 +229,17 @@ def _shard(row: Row, software: Software, whole: int) -> dict[str, Any]:
     words = row.text("shard").lower()
     kind = next((value for name, value in _SHARDS.items() if words.startswith(name)), None)
     if kind is None:
-        kind = Shard.ZERO1 if software.framework == "megatron-core" else Shard.DDP
+        kind = Shard.ZERO1 if software.framework in _CORE else Shard.DDP
     node = row.whole("gpus_per_node", 8)
     degree = row.whole("shard_degree", min(node, whole) if words.startswith("hsdp") else whole)
     fits = kind is not Shard.DDP and whole % degree == 0
     return {"shard": kind, "shard_degree": degree if fits else whole}
+
+
+def _capacity(row: Row) -> float:
+    """Tokens that an expert takes over the average, where the row states a capacity."""
+    said = re.search(r"tokendrop capacity ([\d.]+)", row.text("options"))
+    return float(said[1]) if said else 1.0
 
 
 def _etp(row: Row, software: Software) -> int:
@@ -228,11 +255,3 @@ def _precision(row: Row) -> Dtype:
     if words:
         return Dtype(words)
     return Dtype.FP8 if "MLPerf" in row.text("framework") else Dtype.BF16
-
-
-def _gradient_dtype(row: Row, precision: Dtype, software: Software) -> Dtype:
-    words = row.text("options") + row.text("framework")
-    if precision is Dtype.FP16:
-        return Dtype.FP16
-    narrow = "PURE" in words or "(fms)" in words
-    return Dtype.BF16 if narrow else framework(software.framework).gradient_dtype

@@ -1,6 +1,7 @@
 """Predictions beside published runs: everything that `syncwall validate` reports.
 
-Holds `Report` and `validate`. Rows that are in doubt count in no figure but `n_all` and `mape_all`.
+Holds `Report`, `validate` and `reported`. Rows that are in doubt count in no figure but `n_all` and
+`mape_all`.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,18 +12,21 @@ from typing import Any
 import numpy as np
 
 from syncwall.validate.evaluation import Outcome, outcomes
-from syncwall.validate.machine import CannotRepresent
+from syncwall.validate.hardware import CannotRepresent
 from syncwall.validate.mapping import Case, case_of
 from syncwall.validate.score import (
     Baselines,
     Comparison,
     Score,
+    Steps,
     Summary,
     read_baselines,
     score,
+    steps_of,
     summary,
 )
-from syncwall.validate.sets import RunSet, doubt, run_sets
+from syncwall.validate.sets import RunSet, run_sets
+from syncwall.validate.split import doubt
 from syncwall.validate.table import Row, read_tables
 
 Progress = Callable[[float], None]
@@ -125,19 +129,27 @@ def validate(
 
     `against` is a table of other predictions; `progress` is told which share of the work is done.
     """
-    told = progress or _nobody
     baselines = read_baselines(against) if against else Baselines({})
-    rows = read_tables(path)
+    return reported(read_tables(path), baselines, progress)
+
+
+def reported(
+    rows: Sequence[Row], baselines: Baselines | None = None, progress: Progress | None = None
+) -> Report:
+    """Predict every run of `rows`."""
+    told, baselines = progress or _nobody, baselines or Baselines({})
     cases, skipped = _cases(rows, told)
     found = outcomes(cases, lambda share: told(_MAPPING + (1 - _MAPPING) * share))
     doubtful = [
         Doubtful(one, reason) for one in found if (reason := doubt(one.case.row)) is not None
     ]
     doubted = {one.outcome.case.row.id for one in doubtful}
-    sets = [_reported(runs, doubted, baselines) for runs in run_sets(found)]
+    steps = steps_of([one for one in found if one.case.row.id not in doubted])
+    sets = [_reported(runs, doubted, baselines, steps) for runs in run_sets(found)]
     sets.sort(key=_place)
     told(1.0)
-    return Report(len(rows), found, skipped, doubtful, sets, summary(found, doubted, baselines))
+    whole = summary(found, doubted, baselines, steps)
+    return Report(len(rows), found, skipped, doubtful, sets, whole)
 
 
 def _place(one: SetReport) -> tuple[int, bool, int, str]:
@@ -162,8 +174,8 @@ def _cases(rows: Sequence[Row], progress: Progress) -> tuple[list[Case], list[Sk
     return cases, skipped
 
 
-def _reported(runs: RunSet, doubted: set[str], baselines: Baselines) -> SetReport:
+def _reported(runs: RunSet, doubted: set[str], baselines: Baselines, steps: Steps) -> SetReport:
     sure = [one for one in runs.outcomes if one.case.row.id not in doubted]
     errors = np.abs(np.array([one.ratio for one in runs.outcomes]) - 1.0)
-    figures = score(sure) if sure else None
+    figures = score(sure, steps) if sure else None
     return SetReport(runs, figures, len(errors), float(errors.mean()), baselines.compare(sure))

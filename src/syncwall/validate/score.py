@@ -1,24 +1,24 @@
 """How far predictions, ours and those of others, are from measurements.
 
-Holds `Score`, `score`, `anchored_mape` and `evenly`; the error of a run is |predicted / measured -
-1|. `Summary` and `summary`: one line for all sources that no fit has read. Sources count the same
+Holds `Score`, `score`, `with_known` and `evenly`; the error of a run is |predicted / measured - 1|.
+`Summary` and `summary`: one line for all sources that no fit has read. Sources count the same
 however many rows they have; times that were put together from a few others (`Part.COMPOSED`) are no
 measurements and do not count. `Baselines`: other predictors, from a CSV with a column `id` and one
 column `<name>_step_s` each, and `Comparison`, the errors of one of them beside ours.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
 
-from syncwall.answer.site import BETWEEN_SITES, PER_DISTANCE, WITHIN_SITE
-from syncwall.answer.traits import site_distances
+from syncwall.answer.site import KnownStep
 from syncwall.problems import InputError, Problem
-from syncwall.validate.evaluation import Outcome
-from syncwall.validate.sets import Part, part_of
+from syncwall.validate.evaluation import Outcome, known_steps
+from syncwall.validate.known import FEWEST_RUNS, MOST_RUNS, KnownSet
+from syncwall.validate.split import part_of
 from syncwall.validate.table import read_csv
 
 _ENDING = "_step_s"
@@ -105,8 +105,8 @@ def _compared(common: Sequence[Outcome], seconds: dict[str, float]) -> Compariso
 
 
 Item = TypeVar("Item")
-MOST_ANCHORS = 400
-"""Runs of a set that are tried as known runs."""
+Steps = Mapping[str, KnownStep]
+"""Runs that may be taken as known, by the id of their row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,22 +124,32 @@ class Score:
     coverage80: float
     """Share of the runs inside their 80 % interval."""
     mape_one_known_run: float | None
-    """Mean error of the others after one run of the set was given as known, over all choices."""
+    """Mean error of the others after one run of the set was given as known, over all choices; None
+    if they are few, or of several sources, which are no one site."""
+    mape_three_known_runs: float | None
+    """The same after three, drawn by lot; None also with fewer than nine runs."""
+    mape_five_known_runs: float | None
+    """After five."""
     mape_without_bias: float
     """Mean error after dividing by the median ratio, as if all runs of the set were known."""
     n_memory: int = 0
     """Runs whose memory the source gives."""
     memory_mape: float | None = None
     """Mean error of their memory."""
+    memory_median_ape: float | None = None
+    """Median error of it."""
+    not_fitting: float = 0.0
+    """Share of all runs, which did run, that are predicted not to fit."""
 
 
-def score(outcomes: Sequence[Outcome]) -> Score:
-    """Errors of `outcomes`, of which there is at least one."""
+def score(outcomes: Sequence[Outcome], steps: Steps | None = None) -> Score:
+    """Errors of `outcomes`, of which there is at least one; `steps` may be known runs."""
     ratios = np.array([outcome.ratio for outcome in outcomes])
     errors = np.abs(ratios - 1.0)
     covered = [low <= o.case.measured_s <= high for o in outcomes for low, high in [o.interval_s]]
-    memory = [found for o in outcomes if (found := o.memory_ratio) is not None]
+    memory = [abs(found - 1.0) for o in outcomes if (found := o.memory_ratio) is not None]
     low, middle, high = np.quantile(ratios, (0.1, 0.5, 0.9))
+    one, three, five = with_known(outcomes, steps or {})
     return Score(
         n=len(ratios),
         mape=float(errors.mean()),
@@ -148,10 +158,14 @@ def score(outcomes: Sequence[Outcome]) -> Score:
         ratio_p10=float(low),
         ratio_p90=float(high),
         coverage80=float(np.mean(covered)),
-        mape_one_known_run=anchored_mape(outcomes) if len(ratios) > 2 else None,
+        mape_one_known_run=one,
+        mape_three_known_runs=three,
+        mape_five_known_runs=five,
         mape_without_bias=float(np.abs(ratios / middle - 1.0).mean()),
         n_memory=len(memory),
-        memory_mape=float(np.mean(np.abs(np.array(memory) - 1.0))) if memory else None,
+        memory_mape=float(np.mean(memory)) if memory else None,
+        memory_median_ape=float(np.median(memory)) if memory else None,
+        not_fitting=float(np.mean([not outcome.fits for outcome in outcomes])),
     )
 
 
@@ -161,19 +175,26 @@ def evenly(items: Sequence[Item], most: int) -> list[Item]:
     return [items[int(i * step)] for i in range(min(len(items), most))]
 
 
-def anchored_mape(outcomes: Sequence[Outcome]) -> float:
-    """Mean error of the other runs when one run of the set is known, averaged over that one.
+def steps_of(outcomes: Sequence[Outcome]) -> dict[str, KnownStep]:
+    """Runs that may be taken as known: of each part of each source some, evenly spread."""
+    groups: dict[tuple[str, str], list[Outcome]] = {}
+    for one in outcomes:
+        groups.setdefault((one.case.row.source, str(part_of(one.case.row))), []).append(one)
+    some = [one for members in groups.values() for one in evenly(members, MOST_RUNS)]
+    return {one.case.row.id: step for one, step in zip(some, known_steps(some), strict=True)}
 
-    Of long sets an even sample counts.
-    """
-    some = evenly(outcomes, MOST_ANCHORS)
-    logs = np.log([outcome.ratio for outcome in some])
-    traits = [outcome.traits for outcome in some]
-    far = np.array([site_distances(traits, one) for one in traits])
-    trusted = BETWEEN_SITES**2 / (BETWEEN_SITES**2 + WITHIN_SITE**2 + (PER_DISTANCE * far) ** 2)
-    errors = np.abs(np.expm1(logs[None, :] - trusted * logs[:, None]))
-    count = len(some)
-    return float((errors.sum() - np.trace(errors)) / (count * (count - 1)))
+
+def with_known(
+    outcomes: Sequence[Outcome], steps: Steps
+) -> tuple[float | None, float | None, float | None]:
+    """Mean error of the other runs when one, three and five of `outcomes` are known."""
+    some = [steps[one.case.row.id] for one in outcomes if one.case.row.id in steps]
+    if len(some) < FEWEST or len({one.case.row.source for one in outcomes}) > 1:
+        return None, None, None
+    known = KnownSet.of(some)
+    if len(some) < FEWEST_RUNS:
+        return known.mape(1), None, None
+    return known.mape(1), known.mape(3), known.mape(5)
 
 
 FEWEST = 3
@@ -206,22 +227,32 @@ class Summary:
     """Share of rows inside their 80 % interval, mean over the sources."""
     coverage80_rows: float | None
     """The same over all rows."""
+    sources_known: int
+    """Sources with enough runs to take five of them as known; the next four are means over them."""
+    mape_no_known_run: float | None
+    mape_one_known_run: float | None
+    mape_three_known_runs: float | None
+    mape_five_known_runs: float | None
     against: dict[str, Versus]
 
 
 def summary(
-    outcomes: Sequence[Outcome], doubted: set[str], baselines: Baselines | None = None
+    outcomes: Sequence[Outcome],
+    doubted: set[str],
+    baselines: Baselines | None = None,
+    steps: Steps | None = None,
 ) -> Summary:
     """Errors of `outcomes` that are held out; `doubted` are ids that do not count."""
     held = [
         one
         for one in outcomes
-        if part_of(one.case.row) is Part.HELD_OUT and one.case.row.id not in doubted
+        if part_of(one.case.row).is_held_out and one.case.row.id not in doubted
     ]
     groups: dict[str, list[Outcome]] = {}
     for one in held:
         groups.setdefault(one.case.row.source, []).append(one)
-    scores = [score(members) for members in groups.values() if len(members) >= FEWEST]
+    scores = [score(members, steps) for members in groups.values() if len(members) >= FEWEST]
+    known = [one for one in scores if one.mape_five_known_runs is not None]
     return Summary(
         sources=len(scores),
         n=len(held),
@@ -229,6 +260,11 @@ def summary(
         median_ape=_mean(scores, "median_ape"),
         coverage80_sources=_mean(scores, "coverage80"),
         coverage80_rows=score(held).coverage80 if held else None,
+        sources_known=len(known),
+        mape_no_known_run=_mean(known, "mape"),
+        mape_one_known_run=_mean(known, "mape_one_known_run"),
+        mape_three_known_runs=_mean(known, "mape_three_known_runs"),
+        mape_five_known_runs=_mean(known, "mape_five_known_runs"),
         against=_versus(list(groups.values()), baselines) if baselines else {},
     )
 

@@ -1,8 +1,8 @@
 """Operations in order, on streams, with what they wait for.
 
-Holds `Operation`, `Block` (operations that repeat, such as a layer), `Stage`, `Pipeline` and `Work`
-(a whole step). Nothing here knows what a transformer is: a captured program is one block that runs
-once.
+Holds `Operation`, `Scope`, `Block` (operations that repeat, such as a layer), `Stage`, `Pipeline`
+and `Work` (a whole step). Nothing here knows what a transformer is: a captured program is one block
+that runs once.
 """
 
 from collections.abc import Iterator
@@ -13,9 +13,9 @@ from typing import Final, Literal
 from syncwall.cause import Cause
 from syncwall.describe.layout import Schedule
 from syncwall.work.number import Number, Truth
-from syncwall.work.operations import Attention, Collective, Elementwise, Gemm, Transfer
+from syncwall.work.operations import Attention, Collective, Elementwise, Gemm, Offload, Transfer
 
-What = Gemm | Attention | Elementwise | Collective | Transfer
+What = Gemm | Attention | Elementwise | Collective | Transfer | Offload
 
 
 class Stream(StrEnum):
@@ -31,6 +31,8 @@ class Stream(StrEnum):
     REDUCE = "reduce"
     """Gradients on their way out."""
     PIPELINE = "pipeline"
+    OFFLOAD = "offload"
+    """Activations on their way to the host's memory and back."""
 
 
 EXPOSED: Final = {
@@ -40,6 +42,7 @@ EXPOSED: Final = {
     Stream.GATHER: Cause.EXPOSED_GATHER,
     Stream.REDUCE: Cause.EXPOSED_DP,
     Stream.PIPELINE: Cause.EXPOSED_PP,
+    Stream.OFFLOAD: Cause.EXPOSED_OFFLOAD,
 }
 """The line of the ledger for waits on each stream of communication."""
 
@@ -54,6 +57,16 @@ class Phase(StrEnum):
     """After the last micro batch: the optimizer, and what must come before and after it."""
 
 
+class Scope(StrEnum):
+    """Parts of a layer whose shapes never change, which CUDA graphs can capture one by one."""
+
+    ATTENTION = "attention"
+    """Attention with its norm and projections (Megatron's `attn`)."""
+    ROUTER = "router"
+    """The router and what it prepares (Megatron's `moe_router` and `moe_preprocess`)."""
+    OTHER = "other"
+
+
 @dataclass(frozen=True, slots=True)
 class Wait:
     """Waiting for another operation of the block."""
@@ -66,10 +79,18 @@ class Wait:
     of: Literal["end", "previous start", "computed"] = "end"
     """What it waits for; the start one round earlier means prefetch by one round, "computed" that
     all computation before it has ended, with what that waits for."""
+    beside: tuple[int, ...] | None = None
+    """Operations that the rest runs beside: what they are too short for is waited for too. None if
+    something outside of the block hides it, or nothing does."""
 
     def on(self, index: int) -> "Wait":
         """The same wait for another operation."""
         return Wait(index, self.when, self.share, self.of)
+
+    def later(self, by: int) -> "Wait":
+        """The same wait in a block with `by` more operations before."""
+        beside = self.beside if self.beside is None else tuple(i + by for i in self.beside)
+        return Wait(self.index + by, self.when, self.share, self.of, beside)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +105,13 @@ class Operation:
     after: tuple[Wait, ...] = ()
     """What must have ended before it starts, besides the operation before it on its stream."""
     phase: Phase = Phase.FORWARD
+    scope: Scope = Scope.OTHER
 
     def waiting(self, after: tuple[Wait, ...]) -> "Operation":
         """The same operation with other waits."""
-        return Operation(self.name, self.what, self.cause, self.stream, after, self.phase)
+        return Operation(
+            self.name, self.what, self.cause, self.stream, after, self.phase, self.scope
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +145,9 @@ class Stage:
     """Pipeline ranks of this class."""
     parameters: Number = 0.0
     """Parameters whose gradients one of these ranks adds up."""
+    crossings: Number = 0.0
+    """Messages of one micro batch to and from neighbours that one of these ranks waits for where
+    nothing hides them; what goes both ways at once counts once."""
 
     def in_a_step(self, microbatches: Number) -> Iterator[tuple[Block, Number]]:
         """Its blocks, and how often a step of so many micro batches does a round of each."""

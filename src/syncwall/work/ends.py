@@ -10,13 +10,12 @@ from syncwall.work.block import Block, Operation, Phase, Stream
 from syncwall.work.held import Held
 from syncwall.work.layer import ACTIVATION_BYTES, Shape, entering, leaving, norm_part
 from syncwall.work.number import where
+from syncwall.work.offload import host_update
 from syncwall.work.operations import Collective, Elementwise
 from syncwall.work.parts import Part, elementwise, gemm
 from syncwall.work.sharing import weight_bytes
+from syncwall.work.states import update_bytes
 
-OPTIMIZER_BYTES = 34.0
-"""Memory traffic of AdamW for one parameter: weight, two moments and gradient in fp32 read (16),
-the first three written (12), the 16-bit weight written (2), the gradient read for its norm (4)."""
 LOGIT_BYTES = 5.0
 """Memory traffic for one logit forward: 16 bits written and read, its share of a fused loss."""
 
@@ -52,13 +51,28 @@ def finish_block(shape: Shape, held: Held) -> Block:
     replicated = sharded & (layout.shard < Shard.FSDP)
     exposed = replicated * (1 - layout.overlap_parameters)
     once = (layout.shard == Shard.FSDP) * (layout.pp > 1)
-    moved = weight_bytes(layout) * held.plain * (exposed + once)
-    weights = Collective("all-gather", moved, shape.groups["shard"])
-    update = Elementwise(OPTIMIZER_BYTES * (own + experts), 4, is_fused=True, kind="optimizer")
+    size = weight_bytes(layout) * (exposed + once)
+    gathers = (
+        Collective("all-gather", size * held.plain, shape.groups["shard"]),
+        Collective("all-gather", size * held.experts, shape.groups["expert-shard"]),
+    )
+    moved_bytes = update_bytes(layout) * (own + experts)
+    update = Operation(
+        "optimizer",
+        Elementwise(moved_bytes, 4, is_fused=True, kind="optimizer"),
+        Cause.OPTIMIZER,
+        phase=Phase.FINISH,
+    )
+    if layout.offload_optimizer:
+        what = host_update(shape, own + experts)
+        update = Operation("optimizer", what, Cause.HOST_OPTIMIZER, phase=Phase.FINISH)
     return Block(
         "optimizer",
         (
-            Operation("optimizer", update, Cause.OPTIMIZER, phase=Phase.FINISH),
-            Operation("weights", weights, Cause.EXPOSED_GATHER, Stream.GATHER, phase=Phase.FINISH),
+            update,
+            *(
+                Operation("weights", one, Cause.EXPOSED_GATHER, Stream.GATHER, phase=Phase.FINISH)
+                for one in gathers
+            ),
         ),
     )

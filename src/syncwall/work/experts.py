@@ -4,7 +4,16 @@ Holds `expert_parts`. Tokens are routed evenly times the layout's imbalance: the
 the pace. Source: GShard (Lepikhin 2020), Megatron-Core's token dispatcher.
 """
 
+from dataclasses import replace
+from math import inf
+
+import numpy as np
+
 from syncwall.cause import Cause
+from syncwall.describe import Layout
+from syncwall.describe.layout import Dispatcher
+from syncwall.describe.transformer import Moe
+from syncwall.work.block import Scope, Stream
 from syncwall.work.layer import (
     ACTIVATION_BYTES,
     Shape,
@@ -14,9 +23,22 @@ from syncwall.work.layer import (
     norm_part,
     quantised,
 )
-from syncwall.work.number import Number
-from syncwall.work.operations import Collective
-from syncwall.work.parts import Part, elementwise, gemm
+from syncwall.work.number import Number, where
+from syncwall.work.operations import (
+    Collective,
+    CollectiveKind,
+    Elementwise,
+    Group,
+    expected_places,
+)
+from syncwall.work.parts import Lane, Part, elementwise, exchange, gemm
+
+CLAMP_BYTES = (8.0, 10.0)
+"""Memory traffic an element, forward and backward, to clamp both halves of the activation's input
+and to put them together again (Megatron-Core's `weighted_bias_quick_geglu_impl`)."""
+BIAS_BYTES = (28.0, 36.0)
+"""The same to add the bias of each expert, times probabilities in 32 bits, expert by expert, and to
+put all together in 16 bits again (Megatron-Core's `TEGroupedMLP._apply_bias`)."""
 
 
 def expert_parts(shape: Shape) -> list[Part]:
@@ -24,14 +46,10 @@ def expert_parts(shape: Shape) -> list[Part]:
     model, layout = shape.model, shape.layout
     moe = model.moe
     assert moe is not None
-    routed = _split_tokens(shape) * moe.top_k
-    rows = routed * layout.expert_imbalance
+    routed = _split_tokens(shape) * moe.top_k * _padding(layout)
     moved = ACTIVATION_BYTES * routed * model.hidden
-    sent = moved * (layout.ep > 1)
+    sorted_bytes = moved * _sorted(layout, moe)
     gated = model.mlp.gated if model.mlp else True
-    tokens_out, tokens_back = _exchanged(shape, sent)
-    merged = layout.merged_ep & (layout.ep > 1)
-    copied = 2.0 - 1.0 * merged  # its kernels sort tokens while they send them
     shared: list[Part] = []
     if moe.shared_hidden:
         shared = [
@@ -40,32 +58,84 @@ def expert_parts(shape: Shape) -> list[Part]:
             *leaving(shape, "shared experts"),
         ]
     return [
-        norm_part(shape, "expert norm"),
+        norm_part(shape, "expert norm").within(Scope.ROUTER),
         gemm(
             "router", Cause.GEMM, _split_tokens(shape), moe.experts, model.hidden, layout.precision
-        ),
+        ).within(Scope.ROUTER),
         *shared,
-        elementwise("permute", copied * moved, kernels=2),
-        tokens_out,
-        *_routed(shape, rows, gated),
-        tokens_back,
-        elementwise("unpermute", copied * moved, kernels=2),
+        _sorting("permute", sorted_bytes),
+        *_exchanged(shape, "dispatch", moved),
+        *_within_experts(shape, "all-gather", moved),
+        *_routed(shape, routed * layout.expert_imbalance, gated),
+        *_within_experts(shape, "reduce-scatter", moved),
+        *_exchanged(shape, "combine", moved),
+        _sorting("unpermute", sorted_bytes),
     ]
 
 
-def _exchanged(shape: Shape, sent: Number) -> tuple[Part, Part]:
-    """Tokens on their way to the experts and back."""
-    layout, moe = shape.layout, shape.model.moe
+def _padding(layout: Layout) -> Number:
+    """Rows of all experts over the tokens sent to them: groups of a fixed size are padded."""
+    return where(layout.dropless, 1.0, layout.capacity_factor)
+
+
+def _sorted(layout: Layout, moe: Moe) -> Number:
+    """Memory traffic to sort tokens by expert, over the size of all their copies.
+
+    Each copy is written, and read from the one token that it is of. Before an all-to-all they are
+    sorted by rank, and what comes is sorted again if a rank has several experts; DeepEP sends
+    unsorted tokens, of which each rank then makes copies for its experts.
+    """
+    merged = (layout.dispatcher >= Dispatcher.DEEPEP) & (layout.ep > 1)
+    several = 1.0 * (moe.experts > layout.ep)
+    got_once = expected_places(layout.ep, moe.top_k) / moe.top_k
+    plainly = 1.0 + 1.0 / moe.top_k + 2.0 * several * (layout.ep > 1)
+    return where(merged, (1.0 + got_once) * several, plainly)
+
+
+def _sorting(name: str, bytes_: Number) -> Part:
+    """Tokens put in another order; their gradients go the same way back."""
+    moved = Elementwise(bytes_, 2, kind=name)
+    return Part(name, Cause.ELEMENTWISE, moved, (moved,))
+
+
+def _exchanged(shape: Shape, name: str, moved: Number) -> list[Part]:
+    """Tokens on their way to the experts ("dispatch") or back: a copy for each expert, for each
+    rank and domain, or all of them for everybody.
+    """
+    layout, moe, lane = shape.layout, shape.model.moe, shape.ep
     assert moe is not None
-    waited_for = 1.0 - (1.0 - layout.ep_left) * layout.overlap_ep
-    copies = 1 + (moe.top_k - 1) * layout.merged_ep
-    lane = shape.ep
-    moved = Collective("all-to-all", sent, lane.group, copies=copies)
-    parts = [
-        Part(name, lane.cause, moved, (moved,), lane.stream, waited_for)
-        for name in ("dispatch", "combine")
-    ]
-    return parts[0], parts[1]
+    waited_for = _waited_for(layout)
+    gathering = (layout.dispatcher == Dispatcher.ALL_GATHER) & (layout.ep > 1)
+    sent = moved * (layout.ep > 1) * (1 - gathering)
+    narrow = layout.fp8_dispatch and name == "dispatch"
+    copies = 1 + (moe.top_k - 1) * (layout.dispatcher >= Dispatcher.DEEPEP)
+    domains = float(moe.node_limit or inf)
+    back = Collective("all-to-all", sent, lane.group, copies=copies, domains=domains)
+    out = replace(back, bytes=sent / 2.0) if narrow else back
+    parts = [Part(name, lane.cause, out, (back,), lane.stream, waited_for)]
+    if np.any(gathering):
+        everything = ACTIVATION_BYTES * _split_tokens(shape) * layout.ep * shape.model.hidden
+        kind: CollectiveKind = "all-gather" if name == "dispatch" else "reduce-scatter"
+        parts.append(exchange(name, kind, everything * gathering, lane, waited_for))
+    return parts
+
+
+def _within_experts(shape: Shape, kind: CollectiveKind, moved: Number) -> list[Part]:
+    """Tokens of all ranks that share an expert, for each of them, and the sum of what they make."""
+    layout = shape.layout
+    if not np.any(layout.etp > 1):
+        return []
+    lane = Lane(Group("ep", layout.etp), Stream.EXPERT)
+    size = moved * layout.etp * (layout.etp > 1)
+    return [exchange(f"experts {kind}", kind, size, lane, _waited_for(layout))]
+
+
+def _waited_for(layout: Layout) -> Number:
+    """Share of an exchange of tokens that computation waits for.
+
+    Without ranks of other experts there is no overlap: Megatron-Core refuses it.
+    """
+    return 1.0 - (1.0 - layout.ep_left) * layout.overlap_ep * (layout.ep > 1)
 
 
 def _split_tokens(shape: Shape) -> Number:
@@ -83,10 +153,25 @@ def _routed(shape: Shape, rows: Number, gated: bool) -> list[Part]:
     all_rows = rows * layout.etp
     per_expert = all_rows / local
     dtype = layout.precision
+    clamped = [_apart("clamp", all_rows * into * width, CLAMP_BYTES)] if moe.clamped else []
+    biased = [_apart("bias", all_rows * model.hidden, BIAS_BYTES, local)] if moe.expert_bias else []
     return [
         *quantised(shape, "experts", all_rows, model.hidden),
         gemm("experts up", Cause.GEMM, per_expert, into * width, model.hidden, dtype, count=local),
+        *clamped,
         elementwise("experts activation", (into + 1) * ACTIVATION_BYTES * all_rows * width),
         *quantised(shape, "experts down", all_rows, width),
         gemm("experts down", Cause.GEMM, per_expert, model.hidden, width, dtype, count=local),
+        *biased,
     ]
+
+
+def _apart(kind: str, elements: Number, bytes_: tuple[float, float], kernels: Number = 2) -> Part:
+    """Kernels that only software without their fusion has, with so many bytes an element."""
+    forward, backward = bytes_
+    return Part(
+        f"experts {kind}",
+        Cause.ELEMENTWISE,
+        Elementwise(forward * elements, kernels, kind=kind),
+        (Elementwise(backward * elements, 2 * kernels, kind=f"{kind} backward"),),
+    )

@@ -5,6 +5,8 @@ and attention below the causal diagonal; backward is twice forward; recomputatio
 only.
 """
 
+import numpy as np
+
 from syncwall.cause import Cause
 from syncwall.describe import Layout, Model
 from syncwall.describe.layout import Recompute
@@ -13,8 +15,9 @@ from syncwall.work.experts import expert_parts
 from syncwall.work.further import prediction_parts
 from syncwall.work.layer import Shape, attention_parts, mlp_parts
 from syncwall.work.number import Number
-from syncwall.work.operations import Attention, Collective, Transfer
+from syncwall.work.operations import Attention, Collective, Offload, Transfer
 from syncwall.work.parts import Part
+from syncwall.work.recompute import in_modules
 
 GEMM_SHARE, ELEMENTWISE_SHARE = 0.5, 0.7
 """What `Recompute.OPERATIONS` repeats: torchtitan keeps every second product and all attention."""
@@ -44,6 +47,21 @@ def _further(model: Model, seq: Number) -> Number:
     return model.mtp_layers * sum(_flops(part, square=False) for part in parts)
 
 
+def _of_modules(model: Model, layout: Layout, seq: Number) -> Number:
+    """FLOP of one sequence forward in the modules that are recomputed."""
+    shape = Shape(model, Layout().resolved(1), seq)
+
+    def chosen(parts: list[Part]) -> Number:
+        return sum(_flops(p, False) for p in parts if in_modules(p, layout.recompute_modules))
+
+    total = model.layers * chosen(attention_parts(shape))
+    if model.mlp is not None and model.dense_layers:
+        total += model.dense_layers * chosen(mlp_parts(shape))
+    if model.moe is not None:
+        total += model.moe_layers * chosen(expert_parts(shape))
+    return total
+
+
 def step_flops(shape: Shape) -> dict[str, Number]:
     """Model FLOPs, recomputed FLOPs and tokens of the whole step, over all GPUs."""
     model, layout = shape.model, shape.layout
@@ -58,7 +76,8 @@ def step_flops(shape: Shape) -> dict[str, Number]:
     single = GEMM_SHARE * (layout.recompute == Recompute.OPERATIONS)
     layers = shape.recomputed_layers
     body = forward - head
-    again = sequences * layers * (body * full + core * selective + (body - core) * single)
+    chosen = _of_modules(model, layout, shape.seq) if np.any(selective) else 0.0
+    again = sequences * layers * (body * full + chosen * selective + (body - core) * single)
     return {
         "model_flops": (3.0 * forward - layout.frozen * (forward - core)) * sequences,
         "recompute_flops": again,
@@ -68,6 +87,6 @@ def step_flops(shape: Shape) -> dict[str, Number]:
 
 def _flops(part: Part, square: bool) -> Number:
     what = part.forward
-    if what is None or isinstance(what, (Collective, Transfer)):
+    if what is None or isinstance(what, (Collective, Offload, Transfer)):
         return 0.0
     return what.square_flops if square and isinstance(what, Attention) else what.flops

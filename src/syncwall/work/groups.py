@@ -3,10 +3,8 @@
 Holds `groups`. Ranks are numbered along the layout's `order`, the axis of neighbouring ranks first.
 """
 
-import numpy as np
-
 from syncwall.describe import Layout
-from syncwall.work.number import Number
+from syncwall.work.number import Number, most
 from syncwall.work.operations import Axis, Group
 
 
@@ -19,7 +17,7 @@ def groups(layout: Layout) -> dict[Axis, Group]:
         if axis != "ep":  # taken from tp, cp and dp
             strides[axis] = stride
             stride = stride * sizes[axis]
-    inner = np.minimum(strides["dp"], strides["cp"])
+    inner = _apart(strides, sizes)
     degree, experts = layout.shard_degree, layout.ep * layout.etp
     spans: dict[Axis, tuple[Number, Number]] = {
         "tp": (layout.tp, strides["tp"]),
@@ -33,3 +31,9 @@ def groups(layout: Layout) -> dict[Axis, Group]:
         "pp": (layout.pp, strides["pp"]),
     }
     return {axis: Group(axis, ranks, apart) for axis, (ranks, apart) in spans.items()}
+
+
+def _apart(strides: dict[str, Number], sizes: dict[str, Number]) -> Number:
+    """From each rank of dp and cp together to the next, on average if others stand between."""
+    spread = [strides[axis] * sizes[axis] * (sizes[axis] > 1) for axis in ("dp", "cp")]
+    return most(most(*spread) // (sizes["dp"] * sizes["cp"]), 1)

@@ -1,6 +1,7 @@
 """Parameters that one rank works with.
 
-Holds `Held`, and `dense_held`, `expert_held`, `embedding_held` and `head_held`.
+Holds `Held`; `dense_held`, `expert_held`, `embedding_held` and `head_held`; `largest_layer` and
+`largest_weight`.
 """
 
 from dataclasses import dataclass
@@ -54,6 +55,23 @@ def head_held(shape: Shape) -> Held:
     """Parameters of the output head and the norm before it."""
     norm = norm_weights(shape.model.norm, shape.model.hidden) * shape.model.norm.final
     return Held(shape.model.vocab * shape.model.hidden / shape.layout.tp + norm)
+
+
+def largest_layer(shape: Shape) -> Number:
+    """Parameters of the layer that has the most of them."""
+    model = shape.model
+    if model.moe is not None:
+        held = expert_held(shape)
+        return held.plain + held.experts
+    return dense_held(shape).plain
+
+
+def largest_weight(shape: Shape) -> Number:
+    """Parameters of the largest matrix of a layer: its gradient exists before it is added up."""
+    mlp = shape.model.mlp
+    if mlp is None or not shape.model.dense_layers:
+        return 0.0
+    return shape.model.hidden * mlp.hidden * (2 if mlp.gated else 1) / shape.layout.tp
 
 
 def _norms(model: Model) -> int:

@@ -7,13 +7,13 @@ Sources: Megatron-LM (Shoeybi 2019; Korthikanti 2022 for sequence parallelism), 
 latent attention; element-wise traffic counted tensor by tensor for fused kernels.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from syncwall.cause import Cause
 from syncwall.describe import Layout, Model
 from syncwall.describe.layout import ContextKind
-from syncwall.work.block import Stream
+from syncwall.work.block import Scope, Stream
 from syncwall.work.groups import groups
 from syncwall.work.number import Number, least, most
 from syncwall.work.operations import Attention, Axis, Collective, Group
@@ -23,6 +23,9 @@ ACTIVATION_BYTES = 2.0
 CAST_BYTES = 4.0
 """Memory traffic to make one element narrow: two bytes read, one written, and its transpose for the
 weight gradient."""
+FOUR_BIT_CAST_BYTES = 5.0
+"""The same for four bits: two bytes read for the largest value, two again, half a byte written, and
+half for the transpose. Transformer Engine 2.19 on B300 takes 1.2 to 1.4 times mxfp8's time."""
 
 
 @dataclass(frozen=True)
@@ -124,20 +127,21 @@ def quantised(shape: Shape, name: str, tokens: Number, width: Number) -> list[Pa
     """The cast of a multiplication's input to a narrow format; nothing at 16 bits."""
     if shape.layout.precision.size_bytes >= ACTIVATION_BYTES:
         return []
-    return [elementwise(f"{name} cast", CAST_BYTES * tokens * width)]
+    narrowest = shape.layout.precision.size_bytes < 1.0
+    each = FOUR_BIT_CAST_BYTES if narrowest else CAST_BYTES
+    return [elementwise(f"{name} cast", each * tokens * width)]
 
 
 def attention_parts(shape: Shape) -> list[Part]:
     """Norm, projections, attention and output projection."""
     projections = _latent(shape) if shape.model.attention.latent else _grouped(shape)
     heads, v_dim = shape.model.attention.heads / shape.layout.tp, shape.model.v_head_dim
-    return [
+    parts = [
         norm_part(shape, "attention norm"),
         *quantised(shape, "attention", shape.plain_tokens, shape.model.hidden),
         *entering(shape, "attention"),
         *projections,
-        *_context(shape),
-        *_cores(shape),
+        *_context(shape, _cores(shape)),
         *quantised(shape, "output", shape.tokens, heads * v_dim),
         gemm(
             "output projection", Cause.GEMM, shape.tokens, shape.model.hidden, heads * v_dim,
@@ -145,23 +149,27 @@ def attention_parts(shape: Shape) -> list[Part]:
         ),
         *leaving(shape, "attention"),
     ]  # fmt: skip
+    return [part.within(Scope.ATTENTION) for part in parts]
 
 
 def _cores(shape: Shape) -> list[Part]:
     """Attention to the whole sequence and within a window, each with the share of its layers."""
-    model, layout = shape.model, shape.layout
+    model, layout, cp = shape.model, shape.layout, shape.layout.cp
     whole = model.full_attention_layers / model.layers
+    ulysses = layout.cp_kind == ContextKind.ULYSSES
+    of_heads, of_queries = 1 + (cp - 1) * ulysses, 1 + (cp - 1) * (1 - ulysses)
 
     def core(share: float, window: int | None) -> Part:
         what = Attention(
             batch=layout.micro_batch * share,
-            heads=model.attention.heads / layout.tp,
-            q_len=shape.seq / layout.cp,
+            heads=model.attention.heads / layout.tp / of_heads,
+            q_len=shape.seq / of_queries,
             kv_len=shape.seq,
             head_dim=model.head_dim,
             v_dim=model.v_head_dim,
-            kv_heads=shape.kv_heads,
+            kv_heads=most(shape.kv_heads / of_heads, 1.0),
             window=window,
+            pieces=1 + (cp - 1) * (layout.cp_kind == ContextKind.RING),
         )
         return attention("attention" if window is None else "attention in a window", what)
 
@@ -206,23 +214,38 @@ def _latent(shape: Shape) -> list[Part]:
     ]
 
 
-def _context(shape: Shape) -> list[Part]:
-    """Keys and values of the other context ranks: a ring beside the computation, or gathered.
+def _context(shape: Shape, cores: list[Part]) -> list[Part]:
+    """Attention with what it needs of the other context ranks.
 
-    Ulysses instead exchanges heads against sequence before and after attention.
+    A ring passes keys and values on beside the attention to those that are there (Liu 2023; halves
+    from both ends of the sequence give every step the same work), backward with their gradients;
+    what the attention is too short for is waited for. Gathered, they are there before it, and
+    gradients leave after it (Llama 3). Ulysses exchanges heads against sequence before and after.
     """
     model, layout, cp, lane = shape.model, shape.layout, shape.layout.cp, shape.cp
     kv_width = shape.kv_heads * (model.head_dim + model.v_head_dim)
     whole = ACTIVATION_BYTES * layout.micro_batch * shape.seq * kv_width * (cp > 1)
-    queries = model.attention.heads / layout.tp * (model.head_dim + model.v_head_dim)
-    swapped = ACTIVATION_BYTES * shape.tokens * (queries + kv_width) * (cp > 1)
+    ring = layout.cp_kind == ContextKind.RING
     ulysses = layout.cp_kind == ContextKind.ULYSSES
-    waited_for = 1.0 - (layout.cp_kind == ContextKind.RING)
     gather = Collective("all-gather", whole * (1 - ulysses), lane.group)
-    scatter = Collective("reduce-scatter", whole * (1 - ulysses), lane.group)
-    swap = exchange("heads for sequence", "all-to-all", swapped * ulysses, lane)
-    keys = Part("keys and values", lane.cause, gather, (gather, scatter), lane.stream, waited_for)
-    return [keys, swap]
+    behind = Collective("reduce-scatter", whole * (1 - ulysses) * (1 - ring), lane.group)
+    along = Collective("reduce-scatter", whole * ring, lane.group)
+    queries = model.attention.heads / layout.tp * (model.head_dim + model.v_head_dim)
+    copied = most(cp / shape.kv_heads, 1.0)  # with fewer of them than ranks
+    swapped = ACTIVATION_BYTES * shape.tokens * (queries + kv_width * copied) * (cp > 1) * ulysses
+
+    def moved(name: str, there: Collective | None, back: Collective | None) -> Part:
+        backward = () if back is None else (back,)
+        return Part(name, lane.cause, there, backward, lane.stream, beside_next=ring)
+
+    return [
+        exchange("heads for sequence", "all-to-all", swapped, lane),
+        replace(moved("gradients of keys and values", None, behind), beside_next=False),
+        moved("keys and values", gather, None),
+        *cores,
+        moved("keys and values", None, gather),
+        moved("gradients of keys and values", None, along),
+    ]
 
 
 def mlp_parts(shape: Shape) -> list[Part]:

@@ -1,29 +1,45 @@
 """Bytes that the fullest rank keeps, by cause.
 
-Holds `Memory`, `step_memory` and `fits`. The first pipeline rank keeps the most micro batches in
-flight, the last one has the logits; the fuller of the two counts.
+Holds `Memory`, `step_memory`, `in_flight` and `fits`. The first pipeline rank keeps the most micro
+batches in flight, the last one has the logits; the fuller of the two counts. `states.py` has the
+bytes of a parameter, `activations.py` those of a layer.
 
-Sources: ZeRO (Rajbhandari 2020) for weights, gradients and optimizer; Korthikanti 2022 for
-activations, here tensor by tensor for fused attention.
+Sources: ZeRO (Rajbhandari 2020) for what is shared out; Narayanan 2021, Qi 2024 and DeepSeek-V3
+(section 3.2.1) for micro batches in flight.
 """
 
 from dataclasses import dataclass, fields
 
+import numpy as np
+
 from syncwall.describe import Device, Layout, Model
-from syncwall.describe.layout import Recompute, Schedule, Shard
-from syncwall.work.held import Held, dense_held, embedding_held, expert_held, head_held
-from syncwall.work.layer import ACTIVATION_BYTES, Shape
+from syncwall.describe.layout import Schedule, Shard
+from syncwall.work.activations import Layers
+from syncwall.work.further import prediction_held
+from syncwall.work.held import (
+    Held,
+    dense_held,
+    embedding_held,
+    expert_held,
+    head_held,
+    largest_layer,
+    largest_weight,
+)
+from syncwall.work.layer import Shape
 from syncwall.work.number import Number, Truth, least, most, where
 from syncwall.work.sharing import reduced_at_once, weight_bytes
+from syncwall.work.states import kept_gradient_bytes, optimizer_bytes, stored_bytes
 from syncwall.work.step import LayerCounts
 
-ADAM_BYTES = 12.0
-"""Weight and two moments of one parameter in fp32."""
 LOGITS_BYTES, FUSED_LOGITS_BYTES = 12.0, 6.0
 """One logit: 16 bits and its fp32 copy for the loss, and the gradients of both; fused, the gradient
 takes the place of the copy."""
-RESERVE_BYTES = 3e9
-"""CUDA context, communicators and fragmentation; measured values go from 1.5 to 4 GB."""
+CONTEXT_BYTES = 1e9
+"""CUDA context, libraries and their workspaces, outside of PyTorch's allocator; assumed, 0.5 to 1.3
+GB are usual."""
+COMMUNICATOR_BYTES = 0.3e9
+"""Buffers of NCCL for one group of ranks: some 24 channels with 10 MB each and their copies;
+assumed."""
 
 HEADROOM = 0.05
 """Share of a device's memory that a prediction must leave free; the allocator loses some to
@@ -55,6 +71,7 @@ class Memory:
     new_gradients: Number
     """Gradients of one weight, with FSDP of one layer, before they are added up or reduced."""
     reserve: Number
+    """What libraries take outside of the allocator: context and communicators."""
 
     @property
     def total(self) -> Number:
@@ -71,7 +88,9 @@ def step_memory(model: Model, layout: Layout, seq: Number) -> Memory:
     """Memory of a step; `layout` is resolved and may be arrays."""
     shape = Shape(model, layout, seq)
     counts = LayerCounts(model, layout)
-    first, last = _first(shape, counts), _last(shape, counts)
+    layers = Layers.of(shape)
+    first = _memory(shape, _first(shape, counts), layers)
+    last = _memory(shape, _last(shape, counts), layers)
     fuller = first.total >= last.total
     return Memory(
         **{
@@ -81,32 +100,67 @@ def step_memory(model: Model, layout: Layout, seq: Number) -> Memory:
     )
 
 
-def _first(shape: Shape, counts: LayerCounts) -> Memory:
-    """The first pipeline rank, which has the embedding and the most micro batches in flight."""
+@dataclass(frozen=True, slots=True)
+class _Rank:
+    """What one pipeline rank holds."""
+
+    dense: Number
+    """Layers of each kind whose activations it keeps."""
+    sparse: Number
+    held: Held
+    micro: Number
+    """Micro batches in flight."""
+    heads: Number
+    """Times that it computes logits for a micro batch."""
+
+
+def _first(shape: Shape, counts: LayerCounts) -> _Rank:
+    """The first pipeline rank, which has the embedding and the most micro batches in flight.
+
+    With DualPipe it is the last one too: it holds the layers of both, and half of the micro batches
+    in flight are those of each.
+    """
     model, layout = shape.model, shape.layout
     alone = layout.pp == 1
-    dense = where(alone, counts.last_dense, counts.body_dense)
-    sparse = where(alone, counts.last_sparse, counts.body_sparse)
+    both_ends = _both_ends(layout)
+    body = counts.body_dense + counts.body_sparse
+    rounded = np.ceil(body - 1e-6) / most(body, 1e-9)  # a rank has whole layers
+    whole = where(both_ends > 0, 1.0, rounded)  # of two stages, one has fewer
+    dense = where(alone, counts.last_dense, counts.body_dense * whole)
+    sparse = where(alone, counts.last_sparse, counts.body_sparse * whole)
     lead = where(alone, 0, model.moe.dense_first if model.moe else 0)
     leading = least(lead, dense + sparse)
     every = sparse / most(dense + sparse, 1e-9)  # what the leading dense layers replace
     dense, sparse = dense + leading * every, sparse - leading * every
+    has_head = 1.0 * alone + both_ends
     ends = embedding_held(shape).plain
-    ends = ends + head_held(shape).plain * alone * (not model.tied_embeddings)
-    held = _with_layers(shape, ends, dense, sparse)
-    return _rank(shape, held, dense + sparse, in_flight(layout), 1.0 * alone)
+    ends = ends + head_held(shape).plain * has_head * (not model.tied_embeddings)
+    other_dense, other_sparse = both_ends * counts.last_dense, both_ends * counts.last_sparse
+    held = _with_layers(shape, ends, dense + other_dense, sparse + other_sparse, has_head)
+    stages = 1.0 + both_ends
+    dense, sparse = (dense + other_dense) / stages, (sparse + other_sparse) / stages
+    return _Rank(dense, sparse, held, in_flight(layout), has_head)
 
 
-def _last(shape: Shape, counts: LayerCounts) -> Memory:
-    """The last pipeline rank, which has the head and its logits."""
-    layout = shape.layout
-    held = _with_layers(shape, head_held(shape).plain, counts.last_dense, counts.last_sparse)
+def _last(shape: Shape, counts: LayerCounts) -> _Rank:
+    """The last pipeline rank, which has the head and its logits.
+
+    With DualPipe that is the first one; instead one in the middle, with two stages of the body.
+    """
+    layout, both_ends = shape.layout, _both_ends(shape.layout)
+    has_head, middle = 1.0 - both_ends, both_ends > 0
+    dense = where(middle, counts.body_dense, counts.last_dense)
+    sparse = where(middle, counts.body_sparse, counts.last_sparse)
+    stages, ends = 1.0 + both_ends, head_held(shape).plain * has_head
+    held = _with_layers(shape, ends, stages * dense, stages * sparse, has_head)
     chunks = layout.virtual_stages
     micro = least(1.0 / chunks + layout.pp * (1.0 - 1.0 / chunks), layout.microbatches)
-    return _rank(shape, held, counts.last_dense + counts.last_sparse, micro, 1.0)
+    return _Rank(dense, sparse, held, where(middle, in_flight(layout), micro), has_head)
 
 
-def _with_layers(shape: Shape, ends: Number, dense: Number, sparse: Number) -> Held:
+def _with_layers(
+    shape: Shape, ends: Number, dense: Number, sparse: Number, has_head: Number
+) -> Held:
     """Parameters of a rank with these layers, and those of its ends."""
     model = shape.model
     plain: Number = ends
@@ -116,61 +170,81 @@ def _with_layers(shape: Shape, ends: Number, dense: Number, sparse: Number) -> H
     if model.moe is not None:
         held = expert_held(shape)
         plain, experts = plain + sparse * held.plain, sparse * held.experts
+    if model.mtp_layers:
+        further, count = prediction_held(shape), model.mtp_layers * has_head
+        plain, experts = plain + count * further.plain, experts + count * further.experts
     return Held(plain, experts)
 
 
-def _rank(shape: Shape, held: Held, layers: Number, micro: Number, head: Number) -> Memory:
-    """What a rank keeps that holds `held` and has `micro` micro batches in flight."""
-    layout = shape.layout
-    whole, expert_dp = layout.shard, layout.expert_dp
-    degree = layout.shard_degree
+def _memory(shape: Shape, rank: _Rank, layers: Layers) -> Memory:
+    """What `rank` keeps."""
+    layout, held = shape.layout, rank.held
+    degree, expert_dp = layout.shard_degree, layout.expert_dp
     assert degree is not None, "the layout is resolved"
-    each_bytes = layout.precision.size_bytes if layout.frozen else weight_bytes(layout)
-    weights = each_bytes * _shared_out(held, whole >= Shard.FSDP, degree, expert_dp)
-    elsewhere = each_bytes * (held.plain + held.experts) - weights
-    trained = 1 - layout.frozen
-    at_once = reduced_at_once(layout)
-    kept = _shared_out(held, at_once, degree, expert_dp)
-    weight, elsewhere_kept = _largest_weight(shape), held.plain + held.experts - kept
-    new_gradients = least(most(_largest_layer(shape), weight), elsewhere_kept + weight)
-    working = _working_set(shape) * (layout.recompute == Recompute.FULL)
-    wide = weight_bytes(layout) / ACTIVATION_BYTES
-    logit_bytes = FUSED_LOGITS_BYTES if layout.fused_loss else LOGITS_BYTES
+    whole, sent_bytes = held.plain + held.experts, weight_bytes(layout)
+    own = _shared_out(held, layout.shard >= Shard.FSDP, degree, expert_dp)
+    kept = _shared_out(held, reduced_at_once(layout), degree, expert_dp)
+    states = _shared_out(held, layout.shard >= Shard.ZERO1, degree, expert_dp)
+    layer, weight = largest_layer(shape), largest_weight(shape)
+    new_gradients = least(most(layer, weight), whole - kept + weight) * (1 - layout.frozen)
+    gathered = where(layout.pp > 1, whole - own, least(2.0 * layer, whole - own))
     return Memory(
-        weights=weights,
-        gradients=layout.gradient_dtype.size_bytes * trained * kept,
-        optimizer=_adam_bytes(layout)
-        * trained
-        * _shared_out(held, whole >= Shard.ZERO1, degree, expert_dp),
-        activations=(micro * layers * _kept_per_layer(shape) + working) * wide,
-        logits=logit_bytes * shape.tokens * shape.model.vocab / layout.tp * head,
-        gathered=where(
-            layout.pp > 1,
-            elsewhere,
-            least(2.0 * weight_bytes(layout) * _largest_layer(shape), elsewhere),
-        ),
-        new_gradients=layout.gradient_dtype.size_bytes * trained * new_gradients,
-        reserve=RESERVE_BYTES + 0.0 * layers,
+        weights=stored_bytes(layout) * own,
+        gradients=kept_gradient_bytes(layout) * kept,
+        optimizer=optimizer_bytes(layout) * states * (1 - layout.offload_optimizer),
+        activations=_activations(shape, rank, layers),
+        logits=_logits(shape) * rank.heads * (1 + shape.model.mtp_layers),
+        gathered=sent_bytes * gathered,
+        new_gradients=layout.gradient_dtype.size_bytes * new_gradients,
+        reserve=_reserve(layout) + 0.0 * whole,
     )
 
 
-def _adam_bytes(layout: Layout) -> float:
-    """Optimizer states of one parameter; weights that are fp32 already need no second copy."""
-    return ADAM_BYTES - 4.0 * (weight_bytes(layout) == 4.0)
+def _activations(shape: Shape, rank: _Rank, layers: Layers) -> Number:
+    """Of all layers and micro batches in flight, and one layer that is computed again."""
+    kept: Number = 0.0
+    again: Number = 0.0
+    for count, layer in ((rank.dense, layers.dense), (rank.sparse, layers.sparse)):
+        if layer is not None:
+            kept, again = kept + count * layer.until_backward, most(again, layer.again)
+    moved = least(shape.layout.offload_layers / most(rank.dense + rank.sparse, 1e-9), 1.0)
+    further = layers.sparse or layers.dense
+    ahead = further.until_backward * shape.model.mtp_layers * rank.heads if further else 0.0
+    return rank.micro * kept * (1.0 - moved) + ahead + again
+
+
+def _logits(shape: Shape) -> Number:
+    """Logits of a micro batch, or of the part of it that the loss takes at once."""
+    each = FUSED_LOGITS_BYTES if shape.layout.fused_loss else LOGITS_BYTES
+    count = shape.tokens * shape.model.vocab / shape.layout.tp
+    return each * count / shape.layout.loss_chunks
+
+
+def _reserve(layout: Layout) -> Number:
+    """Context, and buffers for every group in which a rank communicates."""
+    dp = layout.gpus // layout.model_ranks
+    groups = sum(1.0 * (ranks > 1) for ranks in (layout.tp, layout.pp, layout.cp, dp, layout.ep))
+    return CONTEXT_BYTES + COMMUNICATOR_BYTES * groups
+
+
+def _both_ends(layout: Layout) -> Number:
+    """1 where a rank holds the layers of two stages, as many from the end as from the start."""
+    return 1.0 * (layout.schedule == Schedule.DUALPIPE) * (layout.pp > 1)
 
 
 def in_flight(layout: Layout) -> Number:
     """Micro batches whose activations the first pipeline rank keeps at once.
 
-    GPipe keeps all; 1F1B as many as there are stages, ZB-2p twice as many; interleaving a little
-    more than 1F1B (Narayanan 2021). Without a pipeline it is one, whatever the schedule.
+    GPipe keeps all; 1F1B as many as there are stages, ZB-2p twice as many, DualPipe one more;
+    interleaving a little more than 1F1B (Narayanan 2021). Without a pipeline it is one, whatever
+    the schedule.
     """
     pp, micro = layout.pp, layout.microbatches
     chunks = layout.virtual_stages
     interleaved = pp * (1.0 + (pp - 1.0) / (pp * chunks))
     woven = layout.schedule == Schedule.INTERLEAVED
     twice = (layout.schedule == Schedule.ZERO_BUBBLE_2P) & (pp > 1)
-    plain = pp * (1.0 + twice)
+    plain = pp * (1.0 + twice) + _both_ends(layout)
     at_once = least(where(woven, interleaved, plain), micro)
     return where((layout.schedule == Schedule.GPIPE) & (pp > 1), micro, at_once)
 
@@ -180,53 +254,3 @@ def _shared_out(held: Held, condition: Number, degree: Number, expert_dp: Number
     return held.plain / (1 + condition * (degree - 1)) + held.experts / (
         1 + condition * (expert_dp - 1)
     )
-
-
-def _largest_layer(shape: Shape) -> Number:
-    model = shape.model
-    if model.moe is not None:
-        held = expert_held(shape)
-        return held.plain + held.experts
-    return dense_held(shape).plain
-
-
-def _largest_weight(shape: Shape) -> Number:
-    """Parameters of the largest matrix of a layer: its gradient exists before it is added up."""
-    mlp = shape.model.mlp
-    if mlp is None or not shape.model.dense_layers:
-        return 0.0
-    return shape.model.hidden * mlp.hidden * (2 if mlp.gated else 1) / shape.layout.tp
-
-
-def _kept_per_layer(shape: Shape) -> Number:
-    """Activations of one layer and micro batch that the backward pass needs."""
-    inputs = ACTIVATION_BYTES * shape.plain_tokens * shape.model.hidden
-    layers = shape.recomputed_layers
-    full = layers * (shape.layout.recompute == Recompute.FULL)
-    some = layers * 0.5 * (shape.layout.recompute == Recompute.OPERATIONS)
-    return inputs + (_working_set(shape) - inputs) * (1 - full - some)
-
-
-def _working_set(shape: Shape) -> Number:
-    """All activations of one layer that a backward pass without recomputation needs.
-
-    Between tensor-parallel regions: inputs of both norms and both residual branches. Inside:
-    queries, keys, values and output of attention; inputs and outputs of the activation function.
-    """
-    model, tokens, tp = shape.model, shape.tokens, shape.layout.tp
-    frozen = shape.layout.frozen  # inputs of frozen weights are not needed again
-    between = (2.0 if frozen else 4.0) * shape.plain_tokens * model.hidden
-    heads = model.attention.heads / tp
-    inside = heads * (model.head_dim + model.v_head_dim) + shape.kv_heads * (
-        model.head_dim + model.v_head_dim
-    )
-    into = (3.0 if (model.mlp is None or model.mlp.gated) else 2.0) - 1.0 * frozen
-    widths: Number = 0.0
-    if model.mlp is not None and model.dense_layers:
-        widths = into * model.mlp.hidden / tp
-    if model.moe is not None:
-        moe = model.moe
-        routed = moe.top_k * (into * moe.hidden / shape.layout.etp + 2.0 * model.hidden) / tp
-        widths = most(widths, routed + into * moe.shared_hidden / tp)
-    whole = shape.layout.whole_inputs * model.hidden * (shape.layout.pp == 1)
-    return ACTIVATION_BYTES * (between + tokens * (inside + widths + whole))

@@ -1,10 +1,12 @@
 """The things a step does, each with its FLOPs and bytes.
 
-Holds `Gemm`, `Attention`, `Elementwise`, `Collective` and `Transfer`, and `Group`, the ranks that
-communicate. A multiply-add is 2 FLOP. Dimensions are numbers or arrays that broadcast together.
+Holds `Gemm`, `Attention`, `Elementwise`, `Collective`, `Offload` and `Transfer`, and `Group`, the
+ranks that communicate. A multiply-add is 2 FLOP. Dimensions are numbers or arrays that broadcast
+together.
 """
 
 from dataclasses import dataclass
+from math import inf
 from typing import Literal
 
 from syncwall.describe.choice import Dtype
@@ -67,6 +69,8 @@ class Attention:
     kv_heads: Number = 1
     window: Number | None = None
     """Keys that a query sees at most; None for all before it."""
+    pieces: Number = 1
+    """Kernels that it is cut into along the keys, one after the other (ring attention)."""
     is_backward: bool = False
 
     @property
@@ -109,7 +113,7 @@ class Attention:
         """The gradients of all inputs."""
         return Attention(
             self.batch, self.heads, self.q_len, self.kv_len, self.head_dim, self.v_dim,
-            self.kv_heads, self.window, is_backward=True,
+            self.kv_heads, self.window, self.pieces, is_backward=True,
         )  # fmt: skip
 
 
@@ -164,13 +168,30 @@ class Collective:
     share: Number = 1
     """Share of the steps in which it happens at all (DiLoCo)."""
     copies: Number = 1
-    """Copies of each element among `bytes` (a token goes to several experts); those for the same
-    scale-up domain may cross the network once."""
+    """Copies of each element among `bytes` (a token goes to several experts) where those for one
+    rank are sent once, and those for one scale-up domain cross the network once."""
+    domains: Number = inf
+    """Scale-up domains at most among which the copies of an element are spread."""
 
     @property
     def axis(self) -> Axis:
         """What its group is for."""
         return self.group.axis
+
+
+def expected_places(places: Number, copies: Number) -> Number:
+    """Different places among `copies` random ones of so many `places`, on average."""
+    return places * (1.0 - (1.0 - 1.0 / places) ** copies)
+
+
+@dataclass(frozen=True, slots=True)
+class Offload:
+    """A copy between the memories of device and host, and what the host then does in its own."""
+
+    bytes: Number
+    """Over the link between them."""
+    host_bytes: Number = 0.0
+    """Memory traffic of the host's processor."""
 
 
 @dataclass(frozen=True, slots=True)

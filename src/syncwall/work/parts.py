@@ -12,8 +12,8 @@ import numpy as np
 
 from syncwall.cause import Cause
 from syncwall.describe.choice import Dtype
-from syncwall.work.block import EXPOSED, Block, Operation, Phase, Stream, Wait, What
-from syncwall.work.number import Number
+from syncwall.work.block import EXPOSED, Block, Operation, Phase, Scope, Stream, Wait, What
+from syncwall.work.number import Number, Truth
 from syncwall.work.operations import (
     Attention,
     Collective,
@@ -41,8 +41,15 @@ class Part:
     stream: Stream = Stream.COMPUTE
     waited_for: Number = 1.0
     """Share of it that the computation after it waits for; less than 1 with declared overlap."""
+    beside_next: Truth = False
+    """True where the very next computation runs beside it, so that only what follows waits."""
     recomputed: Number = 0.0
     """Share of its forward work that the backward pass repeats."""
+    scope: Scope = Scope.OTHER
+
+    def within(self, scope: Scope) -> "Part":
+        """The same part of a layer's `scope`."""
+        return replace(self, scope=scope)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +174,7 @@ def _laid_out(
     """
     laid = list(before)
     pending: list[Wait] = []
+    later: list[Wait] = []
     no_wait: tuple[Wait, ...] = ()
     last_compute = max(
         (i for i, op in enumerate(laid) if op.stream is Stream.COMPUTE), default=None
@@ -180,13 +188,67 @@ def _laid_out(
         if part.stream is Stream.COMPUTE and beside and _is_weight_gradient(what):
             waits, last_compute = no_wait, len(laid)
         elif part.stream is Stream.COMPUTE:
-            waits, pending = tuple(pending), []
+            waits, pending, later = tuple(pending), later, []
             last_compute = len(laid)
         else:
             waits = no_wait if last_compute is None else (Wait(last_compute),)
-            pending.append(Wait(len(laid), share=part.waited_for))
-        laid.append(Operation(part.name, what, cause, part.stream, waits, phase))
-    return laid, tuple(pending)
+            share, beside_next = part.waited_for, part.beside_next
+            if beside_next is not True:
+                pending.append(Wait(len(laid), _not(beside_next), share))
+            if beside_next is not False:
+                later.append(Wait(len(laid), beside_next, share))
+        laid.append(Operation(part.name, what, cause, part.stream, waits, phase, part.scope))
+    cut_up = {part.name for part, _ in work if part.stream is Stream.TENSOR and _overlaps(part)}
+    return _beside(laid, (*pending, *later), cut_up) if cut_up else (laid, (*pending, *later))
+
+
+def _overlaps(part: Part) -> bool:
+    return bool(np.any(part.waited_for != 1.0))
+
+
+def _beside(
+    laid: list[Operation], awaited: tuple[Wait, ...], cut_up: set[str]
+) -> tuple[list[Operation], tuple[Wait, ...]]:
+    """The same, with the multiplications that hide communication which is `cut_up` with them.
+
+    A gather runs beside the multiplications behind it, a scatter or sum beside those before it.
+    """
+    hidden: dict[int, tuple[int, ...]] = {}
+    for index, operation in enumerate(laid):
+        what = operation.what
+        if isinstance(what, Collective) and operation.name in cut_up:
+            step = 1 if what.kind == "all-gather" else -1
+            hidden[index] = _multiplications(laid, index, step)
+
+    def told(waits: tuple[Wait, ...]) -> tuple[Wait, ...]:
+        return tuple(
+            replace(wait, beside=hidden[wait.index]) if wait.index in hidden else wait
+            for wait in waits
+        )
+
+    return [one.waiting(told(one.after)) if one.after else one for one in laid], told(awaited)
+
+
+def _multiplications(laid: Sequence[Operation], index: int, step: int) -> tuple[int, ...]:
+    """Those next to `index` in one direction, casts of their inputs left out."""
+    found: list[int] = []
+    index += step
+    while 0 <= index < len(laid):
+        operation = laid[index]
+        if isinstance(operation.what, Gemm):
+            found.append(index)
+        elif operation.stream is Stream.COMPUTE and not _is_cast(operation.what):
+            break
+        index += step
+    return tuple(found)
+
+
+def _is_cast(what: What) -> bool:
+    return isinstance(what, Elementwise) and what.kind.startswith("cast")
+
+
+def _not(truth: Truth) -> Truth:
+    return not truth if isinstance(truth, bool) else np.logical_not(truth)
 
 
 def _scaled(what: What | None, share: Number, bytes_: dict[tuple[int, int], Number]) -> What | None:

@@ -35,11 +35,13 @@ def gathered(block: Block, held: Held, shape: Shape, *, each_time: Number) -> Bl
     `each_time` is 1 where weights are gathered for every micro batch, 0 where once is enough.
     """
     layout, groups = shape.layout, shape.groups
-    active = (layout.shard == Shard.FSDP) * each_time * (layout.shard_degree > 1)
-    ahead, moving = layout.overlap_parameters, active > 0
+    sharded = (layout.shard == Shard.FSDP) * each_time
+    active = sharded * (layout.shard_degree > 1)
+    spread = sharded * (layout.expert_dp > 1)  # tensor-parallel ranks may hold copies of experts
+    ahead, moving = layout.overlap_parameters, (active > 0) | (held.experts * spread > 0)
     sizes: tuple[tuple[Number, Axis], ...] = (
         (held.plain * active, "shard"),
-        (held.experts * active, "expert-shard"),
+        (held.experts * spread, "expert-shard"),
     )
     begins = len(sizes)  # the operation after the gathers
     waits = (
@@ -60,7 +62,7 @@ def gathered(block: Block, held: Held, shape: Shape, *, each_time: Number) -> Bl
     begin = Operation("begin", Elementwise(0.0, 0), Cause.ELEMENTWISE, after=weights_are_here)
     before = (*gathers, begin)
     moved = [_shifted(operation, len(before)) for operation in block.operations]
-    awaited = tuple(wait.on(wait.index + len(before)) for wait in block.awaited)
+    awaited = tuple(wait.later(len(before)) for wait in block.awaited)
     return replace(block, operations=(*before, *moved), awaited=awaited)
 
 
@@ -72,7 +74,9 @@ def reduced(block: Block, held: Held, shape: Shape, *, last: bool) -> Block:
     layout, groups = shape.layout, shape.groups
     sharded = (layout.shard >= Shard.ZERO1) if last else reduced_at_once(layout)
     scattered = sharded * (layout.shard_degree > 1)
-    whole = (layout.shard == Shard.DDP) * last * (layout.dp * layout.cp > 1)
+    plainly = (layout.shard == Shard.DDP) * last
+    whole = plainly * (layout.dp * layout.cp > 1)
+    several = layout.expert_dp > 1  # copies of an expert, also among tensor-parallel ranks
     size = layout.gradient_dtype.size_bytes
     share = 1 if layout.outer_every is None else 1.0 / layout.outer_every  # where copies meet
     after = (Wait(len(block.operations) - 1),)
@@ -84,8 +88,8 @@ def reduced(block: Block, held: Held, shape: Shape, *, last: bool) -> Block:
         ("all-reduce", plain * whole, "dp", calls),
         ("reduce-scatter", plain * scattered, "shard", 1),
         ("all-reduce", plain * replicas / layout.shard_degree, "replica", 1),
-        ("all-reduce", experts * whole, "expert-replica", 1),
-        ("reduce-scatter", experts * scattered, "expert-shard", 1),
+        ("all-reduce", experts * plainly * several, "expert-replica", 1),
+        ("reduce-scatter", experts * sharded * several, "expert-shard", 1),
     ]
     operations = [
         Operation(
@@ -116,7 +120,7 @@ def reduced_at_once(layout: Any) -> Truth:
 def _shifted(operation: Operation, by: int) -> Operation:
     if not operation.after:
         return operation
-    return operation.waiting(tuple(wait.on(wait.index + by) for wait in operation.after))
+    return operation.waiting(tuple(wait.later(by) for wait in operation.after))
 
 
 def _not(truth: Truth) -> Truth:

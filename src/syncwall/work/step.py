@@ -12,7 +12,8 @@ import numpy as np
 from syncwall.cause import Cause
 from syncwall.describe import Layout, Model
 from syncwall.describe.layout import Recompute, Shard
-from syncwall.work.block import Block, Pipeline, Stage, Work
+from syncwall.work.activations import Kept, dense_tensors, expert_tensors
+from syncwall.work.block import Block, Phase, Pipeline, Stage, Stream, Work
 from syncwall.work.ends import embedding_parts, finish_block, head_parts
 from syncwall.work.experts import expert_parts
 from syncwall.work.flops import ELEMENTWISE_SHARE, GEMM_SHARE, step_flops
@@ -20,8 +21,10 @@ from syncwall.work.further import prediction_held, prediction_parts
 from syncwall.work.held import Held, dense_held, embedding_held, expert_held, head_held
 from syncwall.work.layer import ACTIVATION_BYTES, Shape, attention_parts, mlp_parts
 from syncwall.work.number import Number, least, most, where
+from syncwall.work.offload import moved_share, offloaded
 from syncwall.work.operations import Collective, Transfer
 from syncwall.work.parts import Part, backward_block, forward_block
+from syncwall.work.recompute import LAST, in_modules
 from syncwall.work.sharing import gathered, reduced
 
 
@@ -32,21 +35,25 @@ def transformer_step(model: Model, layout: Layout, seq: Number) -> Work:
     late = _late(shape, layers)
     embedding = _Kind.of(
         "embedding", embedding_parts(shape), embedding_held(shape), shape,
-        late=-late * layers.last_dense,
+        late=-late * layers.last_dense, repeats=False,
     )  # fmt: skip
-    head = _Kind.of("head", head_parts(shape), head_held(shape), shape)
+    head = _Kind.of("head", head_parts(shape), head_held(shape), shape, repeats=False)
     attention = attention_parts(shape)
     body: list[tuple[_Kind, Number]] = [(embedding, 1.0)]
     last: list[tuple[_Kind, Number]] = [(embedding, 1.0 * (layout.pp == 1))]
     if model.mlp is not None and model.dense_layers:
         parts = attention + mlp_parts(shape)
         dense = _Kind.of("dense layer", parts, dense_held(shape), shape, late=late)
+        if layout.offload_layers:
+            dense = dense.offloaded(Kept.of(dense_tensors(shape), shape), shape, layers)
         body.append((dense, layers.body_dense))
         last.append((dense, layers.last_dense))
     if model.moe is not None:
         parts = attention + expert_parts(shape)
         held, dropless = expert_held(shape), 1.0 * layout.dropless
         sparse = _Kind.of("expert layer", parts, held, shape, host_waits=dropless)
+        if layout.offload_layers:
+            sparse = sparse.offloaded(Kept.of(expert_tensors(shape), shape), shape, layers)
         body.append((sparse, layers.body_sparse))
         last.append((sparse, layers.last_sparse))
     last.append((head, 1.0))
@@ -57,14 +64,14 @@ def transformer_step(model: Model, layout: Layout, seq: Number) -> Work:
     hidden = ACTIVATION_BYTES * shape.tokens / layout.tp * model.hidden  # tp ranks share it out
     return Work(
         stages=(
-            _stage("body", body, shape, layers.body_ranks),
-            _stage("last", last, shape, 1.0),
+            _stage("body", body, shape, layers.body_ranks, 2.0 * layout.chunks),
+            _stage("last", last, shape, 1.0, 2.0 * layout.chunks - 1.0),
         ),
         microbatches=layout.microbatches,
         transfer=Transfer(hidden * (layout.pp > 1), shape.groups["pp"]),
         gpus=layout.gpus,
         pipeline=Pipeline(
-            layout.pp, layout.virtual_stages, layout.schedule, layout.overlap_pp,
+            layout.pp, layout.chunks, layout.schedule, layout.overlap_pp,
             layout.overlap_gradients,
         ),
         tensor_ranks=layout.tp,
@@ -83,7 +90,7 @@ class _Kind:
     last_backward: Block
 
     @classmethod
-    def of(
+    def of(  # noqa: PLR0913 - what differs between kinds
         cls,
         name: str,
         parts: Sequence[Part],
@@ -92,12 +99,16 @@ class _Kind:
         *,
         host_waits: Number = 0.0,
         late: Number = 0.0,
+        repeats: bool = True,
     ) -> "_Kind":
-        """`late` of its gradients wait for those of the next block, in the bucket of both."""
+        """`late` of its gradients wait for those of the next block, in the bucket of both.
+
+        What `repeats` may be recomputed: layers, not the ends.
+        """
         layout = shape.layout
         each_time = layout.pp == 1  # in a pipeline, FSDP keeps weights until the step ends
         forward = gathered(forward_block(name, parts, 1), held, shape, each_time=each_time)
-        repeating = recomputed(parts, layout, shape.recomputed_layers)
+        repeating = recomputed(parts, layout, shape.recomputed_layers) if repeats else parts
         again = backward_block(name, repeating, 1, frozen=layout.frozen, async_tp=layout.async_tp)
         backward = gathered(again, held, shape, each_time=each_time)
         trained = Held(0.0) if layout.frozen else held
@@ -109,8 +120,27 @@ class _Kind:
             reduced(replace(backward, host_waits=host_waits), leaving, shape, last=True),
         )
 
+    def offloaded(self, kept: Kept, shape: Shape, layers: "LayerCounts") -> "_Kind":
+        """The same with copies of what it keeps to the host and back, in a share of the layers."""
+        body, last = layers.body_dense + layers.body_sparse, layers.last_dense + layers.last_sparse
+        fullest = where(shape.layout.pp > 1, body, last)
+        moved = kept.until_backward * moved_share(shape, fullest)
+        return replace(
+            self,
+            forward=offloaded(self.forward, moved, Phase.FORWARD),
+            backward=offloaded(self.backward, moved, Phase.BACKWARD),
+            last_backward=offloaded(self.last_backward, moved, Phase.BACKWARD),
+        )
 
-def _stage(name: str, kinds: Sequence[tuple[_Kind, Number]], shape: Shape, ranks: Number) -> Stage:
+
+def _stage(
+    name: str,
+    kinds: Sequence[tuple[_Kind, Number]],
+    shape: Shape,
+    ranks: Number,
+    crossings: Number,
+) -> Stage:
+    """A class of `ranks` equal ranks; the last has no neighbour behind it (`crossings`)."""
     plain = sum(kind.trained.plain * rounds for kind, rounds in kinds)
     experts = sum(kind.trained.experts * rounds for kind, rounds in kinds)
     return Stage(
@@ -121,6 +151,7 @@ def _stage(name: str, kinds: Sequence[tuple[_Kind, Number]], shape: Shape, ranks
         (finish_block(shape, Held(plain, experts)),),
         ranks,
         plain + experts,
+        crossings,
     )
 
 
@@ -145,9 +176,8 @@ def recomputed(parts: Sequence[Part], layout: Layout, layers: Number) -> list[Pa
     """The parts with the share of each that the backward pass repeats, in a share of layers."""
     whole = layers * (layout.recompute == Recompute.FULL)
     single = layers * (layout.recompute == Recompute.OPERATIONS)
-    core = whole + layers * (layout.recompute == Recompute.SELECTIVE)
+    some = layers * (layout.recompute == Recompute.SELECTIVE)
     shares = {
-        Cause.ATTENTION: core,
         Cause.ELEMENTWISE: whole + ELEMENTWISE_SHARE * single,
         Cause.GEMM: whole + GEMM_SHARE * single,
     }
@@ -155,7 +185,11 @@ def recomputed(parts: Sequence[Part], layout: Layout, layers: Number) -> list[Pa
 
     def share(part: Part) -> Number:
         gathered = isinstance(part.forward, Collective) and part.forward.kind == "all-gather"
-        return gathers if gathered else shares.get(part.cause, whole)
+        gathered = gathered and part.stream is not Stream.CONTEXT  # attention is kept, so its keys
+        by_policy = gathers if gathered else shares.get(part.cause, whole)
+        if part.name in LAST:
+            by_policy = by_policy - whole * layout.recompute_stops_early
+        return by_policy + some * in_modules(part, layout.recompute_modules)
 
     return [replace(part, recomputed=share(part)) for part in parts]
 
@@ -163,15 +197,15 @@ def recomputed(parts: Sequence[Part], layout: Layout, layers: Number) -> list[Pa
 class LayerCounts:
     """Layers of each kind in each class of pipeline ranks.
 
-    The last rank has the head too, so a remainder goes to the ranks before it. `body_*` is the
-    fullest of these; `body_ranks` is how many such ranks hold all layers but those of the last.
-    Leading dense layers stand in the first rank, which is then not the fullest.
+    The last rank has the head and what predicts further tokens too, so a remainder goes to the
+    ranks before it. `body_*` is the fullest of these; `body_ranks` is how many such ranks hold all
+    layers but those of the last. Leading dense layers stand in the first rank, which is then not
+    the fullest.
     """
 
     def __init__(self, model: Model, layout: Layout) -> None:
         last = self._last(model, layout)
-        even = (model.layers - last) / most(layout.pp - 1, 1)  # of each rank before the last
-        fullest = where(layout.balanced_stages, even, np.ceil(even))
+        fullest = self._fullest(model, layout, last)
         after_dense = max(model.layers - (model.moe.dense_first if model.moe else 0), 1)
         share = model.moe_layers / after_dense
         self.last_sparse = where(layout.pp > 1, last * share, model.moe_layers)
@@ -181,13 +215,38 @@ class LayerCounts:
         self.body_ranks = (model.layers - last) / where(fullest > 0, fullest, 1.0)
 
     @staticmethod
+    def _fullest(model: Model, layout: Layout, last: Number) -> Number:
+        """Layers of the fullest rank before the last."""
+        first = layout.first_stage_layers
+        if first is None:
+            even = (model.layers - last) / most(layout.pp - 1, 1)
+            return where(layout.balanced_stages, even, np.ceil(even))
+        even = (model.layers - last - first) / most(layout.pp - 2, 1)
+        return most(where(layout.balanced_stages, even, np.ceil(even)), first)
+
+    @staticmethod
     def _last(model: Model, layout: Layout) -> Number:
-        """Layers of the last rank: all if it is the only one, else a whole share, or less by what
-        its head costs.
+        """Layers of the last rank: all if it is the only one, else what is stated, or a whole
+        share, or less by what its ends cost.
         """
-        share = model.layers // layout.pp
-        head = model.vocab * model.hidden
-        each = (model.active_parameters - head * (2 - model.tied_embeddings)) / model.layers
-        ends = head / each
+        if layout.last_stage_layers is not None:
+            return where(layout.pp > 1, layout.last_stage_layers, model.layers)
+        share: Number = model.layers // layout.pp
+        if layout.first_stage_layers is not None:
+            left = model.layers - layout.first_stage_layers
+            share = where(layout.pp > 1, left // most(layout.pp - 1, 1), share)
+        ends = _ends_as_layers(model)
         equal = most((model.layers + ends) / layout.pp - ends, 0.0)
         return where(layout.balanced_stages & (layout.pp > 1), equal, share)
+
+
+def _ends_as_layers(model: Model) -> float:
+    """Layers that cost as much as what the last rank does behind its own.
+
+    The head, and for every token predicted further a layer, a projection of two hidden states into
+    one (DeepSeek-V3 report, section 2.2) and the head again; by parameters at work.
+    """
+    head = model.vocab * model.hidden
+    each = (model.active_parameters - head * (2 - model.tied_embeddings)) / model.layers
+    further = each + 2 * model.hidden**2 + head
+    return (head + model.mtp_layers * further) / each

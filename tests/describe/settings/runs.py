@@ -7,7 +7,8 @@ from typing import Any
 from syncwall.answer import Prediction, predict
 from syncwall.describe import Layout, Run, Software
 from syncwall.describe.choice import Dtype
-from syncwall.describe.layout import ContextKind, Recompute, Schedule, Shard
+from syncwall.describe.layout import ContextKind, Dispatcher, Recompute, Schedule, Shard
+from tests.describe.settings.layouts import UNWRITTEN
 
 FRAMEWORKS = {
     "torchtitan": "torchtitan",
@@ -30,12 +31,12 @@ WORDS: dict[str, dict[str, list[Any]]] = {
         "tp": [1, 2, 8], "pp": [1, 1, 2, 4], "cp": [1, 1, 2], "ep": [1, 2, 8], "etp": [1, 2],
         "cp_kind": [ContextKind.RING, ContextKind.ALL_GATHER],
         "shard": [Shard.DDP, Shard.ZERO2, Shard.FSDP],
-        "schedule": [s for s in Schedule if s != Schedule.ZERO_BUBBLE_2P],
+        "schedule": [s for s in Schedule if s not in UNWRITTEN],
         "virtual_stages": [1, 2, 4],
         "recompute": [Recompute.NONE, Recompute.OPERATIONS, Recompute.FULL],
         "recompute_layers": [4, 8],
         "precision": [Dtype.BF16, Dtype.BF16, Dtype.FP32, Dtype.FP8],
-        "overlap_tp": _SWITCH, "merged_ep": _SWITCH,
+        "overlap_tp": _SWITCH, "dispatcher": [Dispatcher.ALL_TO_ALL, Dispatcher.DEEPEP],
     },
     "megatron": _COMMON | {
         "tp": [1, 2, 8], "pp": [1, 1, 2, 4], "cp": [1, 1, 2], "ep": [1, 2, 8], "etp": [1, 2],
@@ -48,7 +49,7 @@ WORDS: dict[str, dict[str, list[Any]]] = {
         "gradient_dtype": [Dtype.FP32, Dtype.BF16],
         "balanced_stages": _SWITCH, "overlap_pp": _SWITCH, "overlap_tp": _SWITCH,
         "overlap_gradients": _SWITCH, "overlap_parameters": _SWITCH,
-        "merged_ep": _SWITCH, "overlap_ep": _SWITCH,
+        "dispatcher": list(Dispatcher), "overlap_ep": _SWITCH,
         "order": [("tp", "cp", "ep", "pp", "dp"), ("tp", "cp", "ep", "dp", "pp")],
         "bucket_bytes": [4e6, 4e8],
     },

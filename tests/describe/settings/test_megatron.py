@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from syncwall.describe.choice import Dtype
-from syncwall.describe.layout import ContextKind, Layout, Recompute, Schedule, Shard
+from syncwall.describe.keeping import Optimizer
+from syncwall.describe.layout import ContextKind, Dispatcher, Layout, Recompute, Schedule, Shard
 from syncwall.describe.settings import Machine, Settings, read_settings, written
 from syncwall.describe.settings.megatron import STAGES
 from syncwall.problems import InputError
@@ -27,7 +28,7 @@ def test_a_script_with_variables_quotes_and_comments():
         "etp": 2,  # as tp where nobody says
         "virtual_stages": 2, "schedule": Schedule.INTERLEAVED, "balanced_stages": False,
         "micro_batch": 1, "global_batch": 512, "precision": Dtype.FP8,
-        "gradient_dtype": Dtype.FP32, "merged_ep": True, "shard": Shard.ZERO1,
+        "gradient_dtype": Dtype.FP32, "dispatcher": Dispatcher.DEEPEP, "shard": Shard.ZERO1,
         "recompute": Recompute.FULL, "recompute_layers": 6,  # 3 of each virtual stage
         "overlap_gradients": False, "overlap_parameters": False, "overlap_tp": False,
         "overlap_ep": False,
@@ -66,8 +67,19 @@ def test_a_whole_command_without_a_switch_does_not_use_it(tmp_path):
         ("--bf16 --fp4-format e2m1", "precision", Dtype.NVFP4),
         ("--recompute-activations", "recompute", Recompute.SELECTIVE),
         ("--recompute-granularity full --recompute-method uniform", "recompute", Recompute.FULL),
+        (
+            "--recompute-activations --recompute-modules layernorm moe_act",
+            "recompute_modules",
+            ("layernorm", "moe_act"),
+        ),
+        ("--use-precision-aware-optimizer --exp-avg-dtype bf16", "moment_dtype", Dtype.BF16),
+        ("--optimizer muon", "optimizer", Optimizer.MUON),
+        ("--optimizer-cpu-offload", "offload_optimizer", True),
+        ("--cpu-offloading-num-layers 4", "offload_layers", 4),
         ("--use-tp-pp-dp-mapping", "order", ("tp", "cp", "ep", "pp", "dp")),
         ("--account-for-loss-in-pipeline-split", "balanced_stages", True),
+        ("--decoder-first-pipeline-num-layers 7", "first_stage_layers", 7),
+        ("--decoder-last-pipeline-num-layers 5", "last_stage_layers", 5),
         ("--no-overlap-p2p-communication", "overlap_pp", False),
     ],
 )

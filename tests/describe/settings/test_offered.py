@@ -11,7 +11,7 @@ from syncwall.answer.levers import chunk_counts
 from syncwall.describe import Layout, Model, lookup
 from syncwall.describe.choice import Dtype
 from syncwall.describe.framework_switches import with_switches
-from syncwall.describe.layout import ContextKind, Recompute, Schedule, Shard
+from syncwall.describe.layout import ContextKind, Dispatcher, Recompute, Schedule, Shard
 from syncwall.describe.rules import broken_rules, not_offered
 from syncwall.describe.settings import written
 from tests.describe.settings.runs import FRAMEWORKS
@@ -31,7 +31,7 @@ ANY: dict[str, list[Any]] = {
     "virtual_stages": [None, 2, 4, 7],
     "recompute": list(Recompute),
     "micro_batch": [1, 2],
-    "merged_ep": [True, False],
+    "dispatcher": list(Dispatcher),
     "overlap_ep": [True, False],
 }
 SWITCHED = ("overlap_gradients", "overlap_parameters", "overlap_tp", "balanced_stages")
@@ -86,7 +86,7 @@ EXCEPTIONS: dict[str, dict[str, Any]] = {
         "virtual_stages": 7,  # its stages have so many layers each, but for the ends
         "recompute_layers": 7,  # it recomputes every layer, or every n-th
         "overlap_gradients": False, "overlap_parameters": False, "overlap_pp": False,
-        "balanced_stages": True, "fused_loss": True,  # decided in its code
+        "balanced_stages": True, "fused_loss": False,  # decided in its code
         "order": ("tp", "cp", "ep", "pp", "dp"),  # its mesh has one order
         "gradient_dtype": Dtype.BF16,  # written as it is usual
         "precision": Dtype.FP16,

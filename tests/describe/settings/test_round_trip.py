@@ -118,16 +118,17 @@ def test_a_dense_model_gets_no_arguments_for_experts():
 
 
 @pytest.mark.parametrize(
-    ("name", "unsaid"),
+    ("name", "kernels", "unsaid"),
     [
-        ("torchtitan", ()),
-        ("accelerate", ("software.fp8_scaling: row",)),
-        ("megatron", ("software.kernels: eager", "software.fp8_scaling: row")),
-        ("deepspeed", ("software.kernels: eager",)),
+        ("torchtitan", "eager", ()),
+        ("accelerate", "eager", ("software.fp8_scaling: row",)),
+        ("megatron", "eager", ("software.kernels: eager", "software.fp8_scaling: row")),
+        ("deepspeed", "eager", ()),  # as its models are anyway
+        ("deepspeed", "fused", ("software.kernels: fused",)),
     ],
 )
-def test_what_is_said_of_the_software(tmp_path, name, unsaid):
-    software = Software(kernels="eager", fp8_scaling="row")
+def test_what_is_said_of_the_software(tmp_path, name, kernels, unsaid):
+    software = Software(kernels=kernels, fp8_scaling="row")
     precision = "bf16" if name == "deepspeed" else "fp8"  # which has no word for it
     said = written(Layout(dp=8, shard="fsdp", precision=precision), name, software=software)
     assert tuple(line for line in said.unsaid if line.startswith("software")) == unsaid

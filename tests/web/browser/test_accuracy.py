@@ -52,8 +52,8 @@ def looked(opened, path, **how):
 
 
 def test_errors_are_those_of_what_is_shown(opened, answer):
-    page = looked(opened, "/accuracy?accuracy.part=held+out&accuracy.device=h100-sxm")
-    mine = points(answer, part="held out", device="h100-sxm")
+    page = looked(opened, "/accuracy?accuracy.part=structure&accuracy.device=h100-sxm")
+    mine = points(answer, part="structure", device="h100-sxm")
     measured, predicted, low, high = np.array([line[1:5] for line in mine]).T
     errors = np.abs(predicted / measured - 1)
     assert tile(page, "count") == len(mine)
@@ -66,7 +66,7 @@ def test_errors_are_those_of_what_is_shown(opened, answer):
     page.locator("#filters [name='device']").select_option("")
     until(
         page,
-        counts(len(points(answer, part="held out"))),
+        counts(len(points(answer, part="structure"))),
     )
     assert "accuracy.device" not in page.url
 

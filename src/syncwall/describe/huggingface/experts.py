@@ -99,6 +99,8 @@ def deepseek_experts(c: Config, fields: Fields) -> Fields:
         "dense_first": c.whole("first_k_dense_replace", default=0),
         "every": c.whole("moe_layer_freq", default=1),
     }
+    if c.whole("n_group", default=1) > c.whole("topk_group", default=1):
+        fields["moe"]["node_limit"] = c.whole("topk_group")
     return fields
 
 
@@ -121,7 +123,9 @@ def gpt_oss(c: Config) -> Fields:
     """Experts and router with biases, attention with sinks, every second layer a window."""
     fields = attention_bias(c, plain(c), default=True)
     fields["attention"]["sinks"] = True
-    in_every_layer(c, fields)["moe"] |= {"router_bias": True, "expert_bias": True}
+    in_every_layer(c, fields)["moe"] |= {
+        "router_bias": True, "expert_bias": True, "clamped": True,
+    }  # fmt: skip
     return window(c, fields, full_every=2)
 
 

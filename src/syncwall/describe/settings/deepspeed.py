@@ -17,7 +17,6 @@ _ZERO: Final = "zero_optimization"
 _DTYPES: Final = {"fp32": Dtype.FP32, "fp16": Dtype.FP16, "bf16": Dtype.BF16}
 _STAGES: Final = {0: Shard.DDP, 1: Shard.ZERO1, 2: Shard.ZERO2, 3: Shard.ZERO3}
 _NOT_MODELLED: Final = (
-    (_ZERO, "offload_optimizer"),
     (_ZERO, "offload_param"),
     (_ZERO, "zero_quantized_weights"),
     (_ZERO, "zero_quantized_gradients"),
@@ -68,6 +67,9 @@ def _sharding(keys: Keys, *inside: str) -> None:
         if secondary is not None and secondary > 1:
             said = "a second partition of the weights is not modelled: read as plain ZeRO-3"
             keys.note(said, *inside, _ZERO, "zero_hpz_partition_size")
+    device = (*inside, _ZERO, "offload_optimizer", "device")
+    if keys.value(*device[:-1]) and keys.value(*device) not in (None, "none"):
+        keys.take("offload_optimizer", True, *device)
     for path in _NOT_MODELLED:
         if keys.value(*inside, *path):
             keys.note(f'"{path[-1]}" is not modelled: passed over', *inside, *path)
@@ -114,4 +116,6 @@ def _zero(layout: Layout) -> dict[str, Any]:
     whole = layout.dp * layout.cp if layout.dp else None
     if layout.shard == Shard.FSDP and layout.shard_degree and layout.shard_degree != whole:
         told["mics_shard_size"] = int(layout.shard_degree)
+    if layout.offload_optimizer:
+        told["offload_optimizer"] = {"device": "cpu"}
     return told

@@ -7,10 +7,12 @@ any other file it is open. Names and defaults: `training/arguments.py` and the c
 """
 
 import re
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Any, Final, get_args
 
 from syncwall.describe.choice import Dtype
-from syncwall.describe.layout import ContextKind, Recompute, Schedule, Shard
+from syncwall.describe.keeping import Optimizer, RecomputeModule
+from syncwall.describe.layout import ContextKind, Dispatcher, Recompute, Schedule, Shard
 from syncwall.describe.settings.keys import Keys, Left, Settings
 from syncwall.documents import Document
 
@@ -30,6 +32,7 @@ SWITCHES: Final = {
     "overlap_tp": "--tp-comm-overlap",
     "overlap_ep": "--overlap-moe-expert-parallel-comm",
 }
+DISPATCHERS: Final = {"allgather": Dispatcher.ALL_GATHER, "alltoall": Dispatcher.ALL_TO_ALL}
 CONTEXT: Final = {
     "p2p": ContextKind.RING,
     "a2a": ContextKind.ULYSSES,
@@ -45,9 +48,12 @@ STAGES: Final = "--pipeline-model-parallel-layout"
 _FSDP: Final = ("--use-megatron-fsdp", "--use-custom-fsdp")
 _BALANCED: Final = (
     "--account-for-loss-in-pipeline-split",
-    "--decoder-last-pipeline-num-layers",
     STAGES,
 )
+CUTS: Final = {
+    "first_stage_layers": "--decoder-first-pipeline-num-layers",
+    "last_stage_layers": "--decoder-last-pipeline-num-layers",
+}
 
 
 def read(document: Document) -> Settings:
@@ -73,7 +79,8 @@ def read(document: Document) -> Settings:
         keys.take_run(field, keys.whole(name), name)
     copies = _shard(keys, given, whole=whole)
     _precision(keys, given)
-    _recompute(keys, given, whole=whole)
+    _recompute(keys, given, words.get("--recompute-modules", ()), whole=whole)
+    _keeping(keys, given)
     _experts(keys, given)
     if "--cp-comm-type" in given:
         _context(keys, words["--cp-comm-type"])
@@ -121,6 +128,8 @@ def _precision(keys: Keys, given: set[str]) -> None:
     keys.take("precision", plain, at)
     if "--fp8-format" in given or "--fp8-hybrid" in given:
         mx = keys.value("--fp8-recipe") == "mxfp8"
+        if keys.value("--fp8-recipe") == "blockwise":
+            keys.software["fp8_scaling"] = "block"
         keys.take("precision", Dtype.MXFP8 if mx else Dtype.FP8, "--fp8-format")
     if "--fp4-format" in given:
         keys.take("precision", Dtype.NVFP4, "--fp4-format")
@@ -137,7 +146,7 @@ def _precision(keys: Keys, given: set[str]) -> None:
         keys.take("bucket", f"{elements * int(reduced.size_bytes)} B", "--ddp-bucket-size")
 
 
-def _recompute(keys: Keys, given: set[str], *, whole: bool) -> None:
+def _recompute(keys: Keys, given: set[str], modules: Sequence[str], *, whole: bool) -> None:
     at = "--recompute-granularity"
     granularity = keys.word({"full": Recompute.FULL, "selective": Recompute.SELECTIVE}, at)
     if "--recompute-activations" in given:
@@ -149,19 +158,39 @@ def _recompute(keys: Keys, given: set[str], *, whole: bool) -> None:
     layers = keys.whole("--recompute-num-layers")
     if granularity == Recompute.FULL and method == "block":
         keys.take("recompute_layers", layers or 1, "--recompute-num-layers")
-    modules = keys.value("--recompute-modules")
-    if granularity == Recompute.SELECTIVE and modules not in (None, "core_attn"):
-        said = f"recomputing {str(modules)[:40]} is read as recomputing attention scores"
-        keys.note(said, "--recompute-modules")
+    if granularity == Recompute.SELECTIVE and modules:
+        known = tuple(word for word in modules if word in get_args(RecomputeModule))
+        keys.take("recompute_modules", known or None, "--recompute-modules")
+        for word in modules:
+            if word not in known:
+                keys.note(f"recomputing {word[:40]} is not modelled", "--recompute-modules")
+
+
+def _keeping(keys: Keys, given: set[str]) -> None:
+    """Formats of the optimizer's states, and what waits in the host's memory."""
+    moments = keys.word({"fp32": Dtype.FP32, "bf16": Dtype.BF16, "fp16": Dtype.FP16,
+                         "fp8": Dtype.FP8}, "--exp-avg-dtype")  # fmt: skip
+    keys.take("moment_dtype", moments, "--exp-avg-dtype")
+    optimizers = {"adam": Optimizer.ADAM, "sgd": Optimizer.SGD, "muon": Optimizer.MUON}
+    if keys.value("--optimizer") in optimizers:
+        keys.take("optimizer", optimizers[keys.value("--optimizer")], "--optimizer")
+    if "--optimizer-cpu-offload" in given:
+        keys.take("offload_optimizer", True, "--optimizer-cpu-offload")
+    if "--cpu-offloading-num-layers" in given:
+        layers = keys.whole("--cpu-offloading-num-layers", least=0)
+        keys.take("offload_layers", layers, "--cpu-offloading-num-layers")
 
 
 def _experts(keys: Keys, given: set[str]) -> None:
     has_experts = keys.layout.get("ep", 1) > 1 or "--num-experts" in given
     if has_experts and "etp" not in keys.layout and "tp" in keys.layout:
         keys.take("etp", keys.layout["tp"], COUNTS["tp"])  # what it does where nobody says
-    flex = keys.value("--moe-token-dispatcher-type") == "flex"
-    if "--moe-token-dispatcher-type" in given:
-        keys.take("merged_ep", flex, "--moe-token-dispatcher-type")
+    kind = keys.value("--moe-token-dispatcher-type")
+    if kind in DISPATCHERS or kind == "flex":
+        backend = keys.value("--moe-flex-dispatcher-backend")
+        flex = Dispatcher.HYBRIDEP if backend == "hybridep" else Dispatcher.DEEPEP
+        said = flex if kind == "flex" else DISPATCHERS[kind]
+        keys.take("dispatcher", said, "--moe-token-dispatcher-type")
     if "--moe-pad-expert-input-to-capacity" in given:
         keys.take("dropless", False, "--moe-pad-expert-input-to-capacity")
 
@@ -180,6 +209,8 @@ def _pipeline(keys: Keys, given: set[str], copies: int | None, *, whole: bool) -
     pp = keys.layout.get("pp", 1)
     if balanced or (whole and pp > 1):
         keys.take("balanced_stages", balanced is not None, balanced or COUNTS["pp"])
+    for field, name in CUTS.items():
+        keys.take(field, keys.whole(name), name)
     if "--no-overlap-p2p-communication" in given:
         keys.take("overlap_pp", False, "--no-overlap-p2p-communication")
     at = "--num-virtual-stages-per-pipeline-rank"

@@ -7,10 +7,20 @@ from collections.abc import Iterator
 from typing import Final
 
 from syncwall.describe.choice import Dtype
+from syncwall.describe.keeping import Optimizer
 from syncwall.describe.layout import Layout, Recompute, Schedule, Shard
 from syncwall.describe.settings.keys import Wanted
-from syncwall.describe.settings.megatron import CONTEXT, COUNTS, STAGES, STRATEGIES, SWITCHES
+from syncwall.describe.settings.megatron import (
+    CONTEXT,
+    COUNTS,
+    CUTS,
+    DISPATCHERS,
+    STAGES,
+    STRATEGIES,
+    SWITCHES,
+)
 
+_RECIPES: Final = {"tensor": "", "block": " --fp8-recipe blockwise", "row": ""}
 _ALWAYS: Final = ("tp", "pp", "cp", "micro_batch", "global_batch")
 
 
@@ -18,8 +28,12 @@ def write(layout: Layout, wanted: Wanted) -> str:
     """The arguments for `layout`, one a line; none that Megatron-LM would refuse beside another."""
     experts = layout.ep > 1 or layout.etp > 1 or wanted.experts
     said = [*_counts(layout, wanted, experts=experts), *_switches(layout, experts=experts)]
-    said += [*_sharding(layout), *_pipeline(layout, wanted.layers), *_numbers(layout)]
-    said += _recompute(layout)
+    said += [
+        *_sharding(layout),
+        *_pipeline(layout, wanted.layers),
+        *_numbers(layout, wanted.software.fp8_scaling),
+    ]
+    said += [*_recompute(layout), *_keeping(layout)]
     return " \\\n".join(said) + "\n"
 
 
@@ -34,8 +48,9 @@ def _counts(layout: Layout, wanted: Wanted, *, experts: bool) -> Iterator[str]:
         words = {kind: word for word, kind in CONTEXT.items()}
         yield f"--cp-comm-type {words[layout.cp_kind]}"
     if experts:
-        flex = "flex --moe-flex-dispatcher-backend deepep"
-        yield f"--moe-token-dispatcher-type {flex if layout.merged_ep else 'alltoall'}"
+        dispatchers = {kind: word for word, kind in DISPATCHERS.items()}
+        flex = f"flex --moe-flex-dispatcher-backend {layout.dispatcher.text}"
+        yield f"--moe-token-dispatcher-type {dispatchers.get(layout.dispatcher, flex)}"
 
 
 def _switches(layout: Layout, *, experts: bool) -> Iterator[str]:
@@ -80,6 +95,9 @@ def _pipeline(layout: Layout, layers: int | None) -> Iterator[str]:
     if even:
         yield "--account-for-embedding-in-pipeline-split"
         yield "--account-for-loss-in-pipeline-split"
+    for field, name in CUTS.items():
+        if getattr(layout, field) is not None:
+            yield f"{name} {getattr(layout, field)}"
     if not layout.overlap_pp and (layout.pp > 2 or not woven):
         yield "--no-overlap-p2p-communication"
 
@@ -95,10 +113,10 @@ def _dealt_out(layers: int, stages: int) -> str:
     return "|".join("".join(next(units) for _ in range(size)) for size in sizes)
 
 
-def _numbers(layout: Layout) -> Iterator[str]:
+def _numbers(layout: Layout, scaling: str) -> Iterator[str]:
     """Number formats."""
     low = {
-        Dtype.FP8: "--fp8-format hybrid",
+        Dtype.FP8: f"--fp8-format hybrid{_RECIPES[scaling]}",
         Dtype.MXFP8: "--fp8-format e4m3 --fp8-recipe mxfp8",
         Dtype.NVFP4: "--fp4-format e2m1",
     }
@@ -119,6 +137,8 @@ def _numbers(layout: Layout) -> Iterator[str]:
 def _recompute(layout: Layout) -> Iterator[str]:
     if layout.recompute == Recompute.SELECTIVE:
         yield "--recompute-activations"
+        if layout.recompute_modules != ("core_attn",):
+            yield f"--recompute-modules {' '.join(layout.recompute_modules)}"
     if layout.recompute != Recompute.FULL:
         return
     layers, chunks = layout.recompute_layers, layout.virtual_stages
@@ -129,3 +149,15 @@ def _recompute(layout: Layout) -> Iterator[str]:
         )
     else:
         yield "--recompute-granularity full --recompute-method uniform --recompute-num-layers 1"
+
+
+def _keeping(layout: Layout) -> Iterator[str]:
+    if layout.optimizer in (Optimizer.SGD, Optimizer.MUON):
+        yield f"--optimizer {Optimizer(layout.optimizer).text}"
+    if layout.moment_dtype in (Dtype.BF16, Dtype.FP16, Dtype.FP8):
+        kind = str(layout.moment_dtype)
+        yield f"--use-precision-aware-optimizer --exp-avg-dtype {kind} --exp-avg-sq-dtype {kind}"
+    if layout.offload_optimizer:
+        yield "--optimizer-cpu-offload"
+    if layout.offload_layers:
+        yield f"--cpu-offloading-num-layers {layout.offload_layers}"

@@ -8,7 +8,7 @@ are read from shell scripts as far as the names are the same. Key names and defa
 from typing import Any, Final
 
 from syncwall.describe.choice import Dtype
-from syncwall.describe.layout import ContextKind, Layout, Recompute, Schedule, Shard
+from syncwall.describe.layout import ContextKind, Dispatcher, Layout, Recompute, Schedule, Shard
 from syncwall.describe.settings.keys import Keys, Left, Settings, Wanted
 from syncwall.documents import Document
 
@@ -17,10 +17,11 @@ SCHEDULES: Final = {
     "1F1B": Schedule.ONE_F_ONE_B,
     "GPipe": Schedule.GPIPE,
     "Interleaved1F1B": Schedule.INTERLEAVED,
-    "ZBVZeroBubble": Schedule.ZERO_BUBBLE,
-    "DualPipeV": Schedule.DUALPIPE,
+    "ZBVZeroBubble": Schedule.ZERO_BUBBLE_V,
+    "DualPipeV": Schedule.DUALPIPE_V,
     "InterleavedZeroBubble": Schedule.ZERO_BUBBLE,
 }
+BACKENDS: Final = {"standard": Dispatcher.ALL_TO_ALL, "deepep": Dispatcher.DEEPEP}
 ROTATE: Final = {"allgather": ContextKind.ALL_GATHER, "alltoall": ContextKind.RING}
 _DTYPES: Final = {"bfloat16": Dtype.BF16, "float32": Dtype.FP32}
 FLOAT8: Final = ("float8", "quantize.linear.float8", "quantize.dense.float8")
@@ -175,8 +176,8 @@ def _experts(keys: Keys) -> None:
     if keys.layout.get("ep", 1) == 1:
         return
     at = (TABLE, "expert_parallel_comm_backend")
-    keys.take("merged_ep", keys.word({"standard": False, "deepep": True}, *at), *at)
-    if keys.layout.get("schedule") == Schedule.DUALPIPE:
+    keys.take("dispatcher", keys.word(BACKENDS, *at), *at)
+    if keys.layout.get("schedule") == Schedule.DUALPIPE_V:
         at = (TABLE, "pipeline_parallel_expert_parallel_overlap")
         overlap = keys.flag(*at)
         keys.take("overlap_ep", True if overlap is None else overlap, *at)
@@ -247,8 +248,9 @@ def _parallelism(layout: Layout, wanted: Wanted) -> dict[str, Any]:
         table["expert_parallel_degree"] = int(layout.ep)
         if layout.etp in (1, layout.tp):  # it allows no other
             table["expert_tensor_parallel_degree"] = int(layout.etp)
-        backend = "deepep" if layout.merged_ep else "standard"
-        table["expert_parallel_comm_backend"] = backend
+        backends = {kind: word for word, kind in BACKENDS.items()}
+        if layout.dispatcher in backends:
+            table["expert_parallel_comm_backend"] = backends[layout.dispatcher]
     return table
 
 
@@ -270,7 +272,7 @@ def _stages(layout: Layout, wanted: Wanted) -> dict[str, Any]:
         table["pipeline_parallel_schedule"] = names[layout.schedule]
     if layout.virtual_stages > 2 and wanted.layers:
         table |= _chunks(wanted.layers, layout.pp * layout.virtual_stages)
-    if layout.schedule == Schedule.DUALPIPE and layout.ep > 1:
+    if layout.schedule == Schedule.DUALPIPE_V and layout.ep > 1:
         table["pipeline_parallel_expert_parallel_overlap"] = bool(layout.overlap_ep)
     return table
 

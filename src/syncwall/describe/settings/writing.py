@@ -17,7 +17,7 @@ from syncwall.describe.base import is_open
 from syncwall.describe.choice import Dtype, text_of
 from syncwall.describe.framework import Framework
 from syncwall.describe.framework_switches import with_switches
-from syncwall.describe.layout import Layout, Schedule, Shard
+from syncwall.describe.layout import Layout, Recompute, Schedule, Shard
 from syncwall.describe.model import Model
 from syncwall.describe.names import load
 from syncwall.describe.settings.formats import FORMATS, Format, parsed
@@ -75,7 +75,8 @@ def written(  # noqa: PLR0913 - a run has this many sides
 
 def _switched(layout: Layout, one: Format, software: Software) -> Layout:
     """`layout`, whose sharding is known, with what the framework does where it is open."""
-    return with_switches(layout, load(Kind.FRAMEWORK, Framework, one.framework), software.date)
+    family = load(Kind.FRAMEWORK, Framework, one.framework)
+    return with_switches(layout, family, software.date, software)
 
 
 def _unsaid(layout: Layout, read: Callable[[dict[str, Any]], Layout]) -> list[str]:
@@ -130,13 +131,18 @@ def _mattering(layout: Layout) -> set[str]:
     needs = {
         "sp": layout.tp > 1, "overlap_tp": layout.tp > 1, "async_tp": layout.tp > 1,
         "schedule": layout.pp > 1, "virtual_stages": layout.pp > 1, "overlap_pp": layout.pp > 1,
-        "balanced_stages": layout.pp > 1, "cp_kind": layout.cp > 1,
-        "overlap_ep": layout.ep > 1, "merged_ep": layout.ep > 1,
+        "balanced_stages": layout.pp > 1 and layout.last_stage_layers is None,
+        "first_stage_layers": layout.pp > 1, "last_stage_layers": layout.pp > 1,
+        "cp_kind": layout.cp > 1,
+        "overlap_ep": layout.ep > 1, "dispatcher": layout.ep > 1, "fp8_dispatch": layout.ep > 1,
+        "capacity_factor": not layout.dropless,
         "tp_left": layout.tp > 1 and layout.overlap_tp,
         "ep_left": layout.ep > 1 and layout.overlap_ep,
         "bucket_bytes": layout.shard == Shard.DDP,
         "overlap_parameters": layout.shard != Shard.DDP,
         "recompute_layers": layout.recompute != 0,
+        "recompute_modules": layout.recompute == Recompute.SELECTIVE,
+        "kept_narrow": layout.precision.size_bytes < 2,
     }  # fmt: skip
     if layout.schedule != Schedule.INTERLEAVED and layout.virtual_stages == 1:
         needs["virtual_stages"] = False

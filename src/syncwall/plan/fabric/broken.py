@@ -2,8 +2,9 @@
 
 Holds `Part` with `part_of` (a part by its name), `Broken` (what is out of order), and `Left` with
 `left`, the shares that are left. A node spreads what it sends evenly over the NICs that work, since
-its GPUs reach all of them; the NIC with the narrowest way sets the pace of the node, and the
-slowest node that of the job. `Loss` and `losses`: what one failure takes from a fabric.
+its GPUs reach all of them, without those whose way is so narrow that it is faster without them; the
+narrowest way that it uses sets the pace of the node, and the slowest node that of the job.
+`Loss` and `losses`: what one failure takes from a fabric.
 """
 
 import re
@@ -141,14 +142,21 @@ def _of_node(broken: Broken, node: int) -> tuple[float, float, float]:
     if not wired.up:
         return near, near, near
     leaves = [wired.leaf_of(node, nic) for nic in working]
-    open_leaves = [leaf for leaf in leaves if broken.up(leaf) > 0]
-    if not near or not open_leaves:
-        return near, 0.0, 0.0
-    narrow = min(min(1.0, broken.up(leaf) / wired.ends(leaf)) for leaf in open_leaves)
-    far = len(open_leaves) / wired.nics * narrow
+    ways = {leaf: min(1.0, broken.up(leaf) / wired.ends(leaf)) for leaf in leaves}
+    far = _spread([ways[leaf] for leaf in leaves]) / wired.nics
     shape = wired.one.shape
     above = min(1.0, shape["spine_up"] / shape["spine_down"]) if wired.cores else 1.0
-    return near, far, far * above * min(broken.cores(wired.plane_of(leaf)) for leaf in open_leaves)
+    through = [ways[leaf] * broken.cores(wired.plane_of(leaf)) for leaf in leaves]
+    return (near, far, above * _spread(through) / wired.nics) if near else (0.0, 0.0, 0.0)
+
+
+def _spread(ways: list[float]) -> float:
+    """NICs' worth of rate over the ways that are worth their use, each with as much as the others.
+
+    So a way that is lost altogether never leaves more than one that became narrow.
+    """
+    widest_first = sorted(ways, reverse=True)
+    return max((count * way for count, way in enumerate(widest_first, 1)), default=0.0)
 
 
 def _both_ends(nodes: range) -> set[int]:
@@ -226,6 +234,7 @@ def _dragonfly(one: Sized) -> list[Loss]:
     ]
     if shape["pods"] > 1:
         links = shape["group"] * shape["up"] / (shape["pods"] - 1)
-        group_gpus = min(shape["pod_nodes"] * wiring.gpus_per_node, one.gpus)
+        nodes = max(shape["pod_nodes"], 1)  # a group with less than a node is part of one
+        group_gpus = min(nodes * wiring.gpus_per_node, one.gpus)
         found.append(Loss("global", group_gpus, 1 / max(links, 1.0), "one other group"))
     return found

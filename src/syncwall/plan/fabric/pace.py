@@ -1,17 +1,15 @@
 """A run on a fabric that is narrower or broken: its step against the healthy one.
 
-Holds `timed`, `Clock`, `reaches`, `worn` (the fabric as the predictor sees it), `ratios_of` and
-`needs`, the distances that the run's traffic goes.
+Holds `timed`, `Clock`, `reaches`, `worn` (the fabric as the predictor sees it), `ratios_of`,
+`needs` and `passed`, the distances that the run's traffic goes.
 """
 
 from dataclasses import replace
 from typing import Final, Literal
 
-import numpy as np
-
 from syncwall.answer.prediction import Prediction
 from syncwall.answer.pricing import Timed
-from syncwall.cost.path import paths
+from syncwall.cost.path import Path, Pattern, paths
 from syncwall.describe import Cluster, Fabric, Run, Tier
 from syncwall.plan.fabric.broken import Broken, Left, left
 from syncwall.plan.fabric.wired import Wired
@@ -119,22 +117,21 @@ def ratios_of(cluster: Cluster) -> tuple[float, float]:
 
 def needs(run: Run, wired: Wired) -> dict[str, Distance]:
     """The farthest distance that the groups of each axis go, read off the predictor's own paths."""
-    found, reached = [], 1
-    for mark, (name, reach) in enumerate(reaches(wired)):
-        if reach > reached or reach >= wired.nodes:
-            open_end = reach >= wired.nodes
-            ratio = 2.0 ** DISTANCES.index(name)
-            found.append(
-                Tier(name=str(mark), nodes=None if open_end else reach, oversubscription=ratio)
-            )
-            reached = reach
-    marked = run.cluster.model_copy(update={"fabric": Fabric(tiers=tuple(found))})
-    whole = run.cluster.nic_bytes_per_s_per_gpu
+    marks = reaches(wired)
     said: dict[str, Distance] = {}
-    for axis, path in paths(run.layout, marked).items():
-        if float(path.domains) <= 1 or not whole:
+    for axis, path in paths(run.layout, run.cluster).items():
+        if float(path.domains) <= 1 or not run.cluster.nic_bytes_per_s_per_gpu:
             said[axis] = "scale-up"
         else:
-            ratio = whole / float(path.nic_bytes_per_s_per_gpu)
-            said[axis] = DISTANCES[max(1, round(float(np.log2(ratio))))]
+            nodes = float(path.reach_gpus) / run.cluster.gpus_per_node
+            last = marks[-1][0]
+            said[axis] = next((name for name, reach in marks if nodes <= reach), last)
     return said
+
+
+def passed(path: Path, pattern: Pattern, wired: Wired, gpus_per_node: int) -> dict[Distance, float]:
+    """Share of a group's traffic between domains by the farthest distance that each part goes."""
+    marks = reaches(wired)
+    beyond = [float(path.leaving(pattern, reach * gpus_per_node)) for _, reach in marks[:-1]]
+    shares = zip((1.0, *beyond), (*beyond, 0.0), strict=True)
+    return {name: here - on for (name, _), (here, on) in zip(marks, shares, strict=True)}

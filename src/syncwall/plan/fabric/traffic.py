@@ -2,8 +2,8 @@
 
 Holds `Sent` (bytes and seconds of one axis), `sent`, and `Load` with `loads`, the use of each kind
 of link. Collectives count as rings, in which a rank sends (n - 1)/n of the size, twice for an
-all-reduce; trees move about as much. Of a group that spans leaves all traffic between nodes counts
-as passing the spines, as the predictor prices it: a ring in the order of the leaves passes less.
+all-reduce; trees move about as much. Rings are in the order of the nodes, so of a group that spans
+leaves only what goes from one leaf to the next passes the spines, as the predictor prices it.
 """
 
 from collections.abc import Iterable, Mapping
@@ -12,10 +12,10 @@ from typing import Final
 
 from syncwall.answer.pricing import Timed
 from syncwall.cause import Cause
-from syncwall.cost.communication import merged_share
-from syncwall.cost.path import Path, paths
+from syncwall.cost.path import Path, Pattern, paths
+from syncwall.cost.rates import merged_share
 from syncwall.describe import Run
-from syncwall.plan.fabric.pace import DISTANCES, Distance, needs
+from syncwall.plan.fabric.pace import DISTANCES, Distance, passed
 from syncwall.plan.fabric.wired import Wired
 from syncwall.work.block import Stage
 from syncwall.work.operations import Axis, Collective
@@ -41,7 +41,7 @@ class Sent:
     axis: str
     ranks: int
     far_by_distance: dict[Distance, float] = field(default_factory=dict)
-    """Bytes through a GPU's share of the NICs, by the farthest distance that the group goes."""
+    """Bytes through a GPU's share of the NICs, by the farthest distance that they go."""
     scale_up_bytes: float = 0.0
     busy_s: float = 0.0
     """Seconds of communication, hidden or not."""
@@ -59,6 +59,13 @@ class Sent:
         gone = [distance for distance, sent in self.far_by_distance.items() if sent > 0]
         return max(gone, key=DISTANCES.index, default="scale-up")
 
+    def add(self, far_bytes: float, shares: dict[Distance, float]) -> None:
+        """Send `far_bytes` more between scale-up domains, shared out over distances."""
+        for distance, share in shares.items():
+            if share > 0:
+                before = self.far_by_distance.get(distance, 0.0)
+                self.far_by_distance[distance] = before + far_bytes * share
+
     def beyond(self, distance: Distance) -> float:
         """Bytes that pass `distance` or go farther."""
         least = DISTANCES.index(distance)
@@ -68,17 +75,17 @@ class Sent:
 
 def sent(run: Run, wired: Wired, step: Timed) -> list[Sent]:
     """Every axis that sends anything, priced as in `step`."""
-    layout, goes, ways = run.layout, needs(run, wired), paths(run.layout, run.cluster)
+    layout, ways = run.layout, paths(run.layout, run.cluster)
     sizes = {"tp": layout.tp, "cp": layout.cp, "ep": layout.ep}
     sizes["dp"] = int(layout.dp or 1) * layout.cp
     best: dict[str, Sent] = {}
     for stage in step.work.stages:
         if float(stage.ranks) > 0:
-            for one in _stage(stage, step, goes, ways, sizes):
+            for one in _stage(stage, step, wired, ways, sizes):
                 before = best.get(one.axis)
                 if before is None or _amount(one) > _amount(before):
                     best[one.axis] = one
-    piped = _pipeline(run, step, goes["pp"])
+    piped = _pipeline(run, step, ways["pp"], wired)
     if piped is not None:
         best["pp"] = piped
     for one in best.values():
@@ -87,9 +94,8 @@ def sent(run: Run, wired: Wired, step: Timed) -> list[Sent]:
 
 
 def _stage(
-    stage: Stage, step: Timed, goes: dict[str, Distance], ways: Mapping[Axis, Path],
-    sizes: dict[str, int],
-) -> Iterable[Sent]:  # fmt: skip
+    stage: Stage, step: Timed, wired: Wired, ways: Mapping[Axis, Path], sizes: dict[str, int]
+) -> Iterable[Sent]:
     found: dict[str, Sent] = {}
     for _, what, often in stage.collectives(step.work.microbatches):
         way, times = ways[what.axis], float(often)
@@ -98,11 +104,10 @@ def _stage(
             continue
         family = _FAMILY[what.axis]
         one = found.setdefault(family, Sent(family, int(sizes[family])))
-        distance = goes[what.axis]
         one.scale_up_bytes += near * times
         if far:
-            before = one.far_by_distance.get(distance, 0.0)
-            one.far_by_distance[distance] = before + far * times
+            pattern: Pattern = "all-to-all" if what.kind == "all-to-all" else "ring"
+            one.add(far * times, passed(way, pattern, wired, step.cluster.gpus_per_node))
         one.busy_s += float(step.prices.seconds(what)) * times
     return found.values()
 
@@ -115,8 +120,11 @@ def ring_bytes(what: Collective, way: Path) -> tuple[float, float]:
     if ranks <= 1 or size <= 0:
         return 0.0, 0.0
     if what.kind == "all-to-all":
-        size *= float(merged_share(way.domains, what.copies)) if what.copies > 1 else 1.0
-        return size * max(within - 1.0, 0.0) / ranks, size * (ranks - within) / ranks
+        near, far = size * max(within - 1.0, 0.0) / ranks, size * (ranks - within) / ranks
+        if what.copies == 1:
+            return near, far
+        handed_on = domains * near * float(merged_share(ranks, what.copies))
+        return handed_on, far * float(merged_share(domains, what.copies, what.domains))
     passes = {"all-reduce": 2.0}.get(what.kind, 1.0)
     whole = passes * size * (1.0 if what.kind == "broadcast" else (ranks - 1.0) / ranks)
     if domains <= 1:
@@ -124,17 +132,17 @@ def ring_bytes(what: Collective, way: Path) -> tuple[float, float]:
     return whole * max(within - 1.0, 0.0) / within, whole / within
 
 
-def _pipeline(run: Run, step: Timed, distance: Distance) -> Sent | None:
+def _pipeline(run: Run, step: Timed, way: Path, wired: Wired) -> Sent | None:
     """A stage in the middle sends activations on and gradients back."""
     layout, transfer = run.layout, step.work.transfer
     times = 2.0 * float(step.work.microbatches) * float(layout.virtual_stages)
     if layout.pp <= 1 or float(transfer.bytes) <= 0:
         return None
     moved, one = float(transfer.bytes) * times, Sent("pp", int(layout.pp))
-    if distance == "scale-up":
+    if float(way.domains) <= 1:
         one.scale_up_bytes = moved
     else:
-        one.far_by_distance[distance] = moved
+        one.add(moved, passed(way, "ring", wired, step.cluster.gpus_per_node))
     one.busy_s = float(step.prices.seconds(transfer)) * times
     return one
 

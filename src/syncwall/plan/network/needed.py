@@ -13,7 +13,7 @@ import numpy as np
 
 from syncwall.answer.pricing import Timed
 from syncwall.cause import Cause
-from syncwall.cost.communication import nic_reached
+from syncwall.cost.rates import nic_reached
 from syncwall.describe import Cluster, Layout
 from syncwall.plan.batches import grown, replicas_at, single
 from syncwall.plan.network.busy import Plain, Traffic, heaviest, plain

@@ -10,7 +10,7 @@ from typing import Any, Final
 from syncwall.show.validation import Words, outcome_words
 from syncwall.validate.evaluation import Outcome
 from syncwall.validate.report import Report, validate
-from syncwall.validate.sets import Part, part_of
+from syncwall.validate.split import Part, part_of
 from syncwall.web.answers.catalogue import source_text
 
 _PARTS: Final = [str(part) for part in Part]

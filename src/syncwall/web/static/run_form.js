@@ -25,6 +25,8 @@ const SCHEDULES = {
   "zero-bubble": "zero bubble (H1)",
   "zero-bubble-2p": "zero bubble (2p)",
   dualpipe: "DualPipe",
+  "zero-bubble-v": "zero bubble (V)",
+  "dualpipe-v": "DualPipeV",
 };
 const OVERLAPS = {
   overlap_gradients: "Gradients move beside backward",

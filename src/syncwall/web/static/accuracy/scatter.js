@@ -4,14 +4,14 @@ import { chart } from "../chart.js";
 import { at } from "../dom.js";
 import { duration } from "../format.js";
 
-const COLOURS = { "held out": "--accent", calibration: "--other", composed: "--optimizer" };
+const COLOURS = { structure: "--accent", judge: "--head", calibration: "--other", composed: "--optimizer" };
 let listens = false;
 
 /** Draw `runs`; `chosen` is the run that is looked at, `choose(id)` hears clicks; as times, or with `asRatio` as predicted over measured. */
 export async function scatter(runs, chosen, choose, asRatio) {
   const points = (some, more) => drawnPoints(some, asRatio, more);
   const traces = [];
-  for (const part of ["calibration", "composed", "held out"]) {
+  for (const part of Object.keys(COLOURS).reverse()) {
     const mine = runs.filter((run) => run.part === part);
     const sure = mine.filter((run) => !run.doubt),
       unsure = mine.filter((run) => run.doubt);

@@ -23,7 +23,7 @@ export const SEARCHED = [
   "ep",
   "etp",
   "micro_batch",
-  "merged_ep",
+  "dispatcher",
   "overlap_ep",
 ];
 const OBJECTIVES = { fastest: "the shortest step", cheapest: "the fewest GPU-hours", smallest: "the fewest GPUs" };

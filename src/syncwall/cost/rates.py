@@ -1,0 +1,74 @@
+"""Rates that NCCL counts with, and what is reached of them.
+
+Holds `nccl_generation`, `merged_share`, `nic_reached`, `rings_only`, `channels_of` and
+`at_most`.
+"""
+
+import numpy as np
+
+from syncwall.cost.calibration import NetworkFit
+from syncwall.cost.nccl import Choices
+from syncwall.cost.path import Path
+from syncwall.describe import Cluster
+from syncwall.work.number import Number
+from syncwall.work.operations import expected_places
+
+GENERATION = {"volta": 0, "ampere": 1, "ada": 1, "hopper": 2, "blackwell": 3}
+"""NCCL's numbers of architectures."""
+
+
+def nccl_generation(architecture: str) -> int | None:
+    """NCCL's number of a GPU architecture; None if NCCL has no constants for it."""
+    known = GENERATION.items()
+    return next((number for name, number in known if architecture.startswith(name)), None)
+
+
+def merged_share(places: Number, copies: Number, most: Number = np.inf) -> Number:
+    """What is left to send when copies of an element for the same place are sent once.
+
+    The expected number of different places (ranks, or scale-up domains) among `copies` random ones,
+    where a router that spreads a token over at most `most` of them has no others to choose from.
+    Source: DeepEP's and HybridEP's dispatch, which forward inside the node.
+    """
+    open_to = np.minimum(places, most)
+    return np.minimum(expected_places(open_to, copies) / copies, 1.0)
+
+
+def nic_reached(cluster: Cluster, fit: NetworkFit) -> float:
+    """Share of the NICs' line rate that is reached; measured on the machine beats the rest.
+
+    Where GPUs share a NIC, some of them are far from it and get less.
+    """
+    nics = cluster.node.nics
+    usual = fit.nic if nics is None or nics.transport == "rdma" else fit.tcp
+    reached = nics.reached if nics and nics.reached else usual
+    shared = any(len(gpus) > 1 for gpus in cluster.nic_groups)
+    return reached * (fit.shared_nic if shared else 1.0)
+
+
+def rings_only(found: Choices, path: Path) -> Choices:
+    """`found` without trees and NVLS for groups over several nodes of a rack.
+
+    NCCL 2.26 on 72 to 1,440 GPUs of GB200 took as long as its rings.
+    """
+    several = path.nodes > 1
+    return {
+        name: (start_us, rate if name.startswith("Ring") else np.where(several, 0.0, rate))
+        for name, (start_us, rate) in found.items()
+    }
+
+
+def channels_of(raw: Number, speeds: list[float]) -> tuple[Number, Number]:
+    """Number and speed of channels that NCCL packs into `raw` bytes per second."""
+    speed = at_most(raw, speeds)
+    count = np.maximum(1.0, np.floor(raw / np.maximum(speed, 1.0)))
+    doubled = speed >= 25e9
+    return np.where(doubled, 2 * count, count), np.where(doubled, speed / 2, speed)
+
+
+def at_most(rate: Number, speeds: list[float]) -> Number:
+    """The largest of NCCL's speeds (GB/s) that is not above `rate`; `rate` if all are."""
+    found: Number = rate
+    for speed in sorted(speeds):
+        found = np.where(rate >= speed * 1e9, speed * 1e9, found)
+    return found

@@ -1,0 +1,80 @@
+import pytest
+
+from syncwall.describe import Layout
+from syncwall.work.activations import Kept, dense_tensors, expert_tensors
+from syncwall.work.layer import Shape
+from tests.describe.samples import MOE, model
+
+SEQ = 1024
+HIDDEN, FFN = model().hidden, 14336
+QUERIES = model().attention.heads * model().head_dim
+KEYS = model().kv_heads * model().head_dim
+
+
+def kept(sparse: bool = False, **fields) -> Kept:
+    one = model(moe=MOE, mlp=None) if sparse else model()
+    shape = Shape(one, Layout.model_validate(fields).resolved(1), SEQ)
+    return Kept.of(expert_tensors(shape) if sparse else dense_tensors(shape), shape)
+
+
+def test_a_dense_layer_keeps_what_korthikanti_counts_for_fused_attention():
+    """Inputs and outputs of norms, queries, keys, values, output, gate, up and their product."""
+    elements = 4 * HIDDEN + 2 * QUERIES + 2 * KEYS + 3 * FFN
+    assert kept().until_backward == 2 * SEQ * elements
+
+
+def test_unfused_attention_keeps_its_scores_and_dropout_its_masks():
+    """Korthikanti 2022: 5 a s^2 b of scores, one byte for each element of two masks."""
+    heads, plain = model().attention.heads, kept().everything
+    scores = kept(whole_scores=True).everything - plain
+    assert scores == 2 * heads * SEQ**2
+    dropped = kept(whole_scores=True, dropout=True).everything - plain
+    assert dropped == 5 * heads * SEQ**2 + 2 * SEQ * HIDDEN
+    selective = kept(whole_scores=True, recompute="selective").until_backward
+    assert selective == plain
+
+
+def test_transformer_engine_keeps_inputs_of_multiplications_narrow():
+    fp8 = kept(precision="fp8", kept_narrow="inputs").everything
+    narrow = 2 * HIDDEN + FFN  # a byte less each; the output of attention is kept twice
+    assert kept().everything - fp8 == SEQ * (narrow - QUERIES)
+    all_narrow = kept(precision="fp8", kept_narrow="activations").everything
+    assert all_narrow == kept().everything - SEQ * (2 * HIDDEN + 3 * FFN)
+    assert kept(precision="fp8").everything == kept().everything  # torchao keeps 16 bits
+
+
+@pytest.mark.parametrize(
+    ("modules", "elements"),
+    [
+        (["core_attn"], 0),
+        (["layernorm"], 2 * HIDDEN),
+        (["mlp"], 3 * FFN),
+        (["layernorm", "mlp"], 2 * HIDDEN + 3 * FFN),
+    ],
+)
+def test_modules_that_are_recomputed_are_not_kept(modules, elements):
+    found = kept(recompute="selective", recompute_modules=modules)
+    assert found.everything - found.until_backward == 2 * SEQ * elements
+    half = kept(recompute="selective", recompute_modules=modules, recompute_layers=16)
+    assert half.everything - half.until_backward == SEQ * elements
+
+
+def test_experts_keep_their_tokens_and_not_their_output():
+    found = kept(sparse=True)
+    width = MOE["hidden"]
+    rows = MOE["top_k"] * (HIDDEN + 3 * width) + 3 * MOE.get("shared_hidden", 0)
+    assert found.everything == 2 * SEQ * (4 * HIDDEN + 2 * QUERIES + 2 * KEYS + rows)
+    act = kept(sparse=True, recompute="selective", recompute_modules=["moe_act"])
+    assert act.everything - act.until_backward == 2 * SEQ * MOE["top_k"] * width
+
+
+def test_every_second_operation_is_kept_as_torchtitan_does():
+    """The input, queries, values, attention, gate and the sum before the second norm."""
+    elements = 2 * HIDDEN + 2 * QUERIES + KEYS + FFN
+    assert kept(recompute="operations").until_backward == 2 * SEQ * elements
+
+
+def test_kernels_that_are_not_fused_keep_what_is_between():
+    more = kept(fused_norms=False).everything - kept().everything
+    assert more == 2 * 4 * SEQ * HIDDEN
+    assert kept(fused_gate=False).everything - kept().everything == 2 * SEQ * FFN
