@@ -38,7 +38,9 @@ def test_gpus_are_another_way_to_say_nodes(verb, capsys):
 
 def test_the_network_for_so_many_gpus_or_nodes_is_for_the_stated_batch(capsys):
     """2,048 sequences on 2,048 GPUs: with --gpus it was once asked for 256 sequences only."""
-    by_gpus, by_nodes = asked(capsys, *TRIAL, "--gpus", 2048), asked(capsys, *TRIAL, "--nodes", 256)
+    by_gpus, by_nodes = (
+        asked(capsys, *TRIAL, *count, code=1) for count in (("--gpus", 2048), ("--nodes", 256))
+    )
     assert by_gpus == by_nodes
     assert by_gpus["counts"][0]["global_batch"] == 2048
     assert by_gpus["counts"][0]["gpus"] == 2048

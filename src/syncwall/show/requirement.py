@@ -118,7 +118,7 @@ def _rows(found: Sequence[Requirement]) -> Iterator[tuple[str, list[str], str]]:
         rates = [one.scale_up_bytes_per_s.get(target) for one in found]
         yield f"  {_name(target, first)}", [_rate(rate) for rate in rates], ""
     yield "  as it is", [_scale_up_today(one) for one in found], ""
-    yield "longest start of a collective between nodes", [], "bold"
+    yield "longest start of a collective", [], "bold"
     for target in _SOLVED:
         yield f"  {_name(target, first)}", [_latency(one, target) for one in found], ""
     yield "  as it is", [duration(o.traffic.start_s) if o.traffic else "" for o in found], ""
