@@ -143,7 +143,7 @@ export function player(place, { moved, told }) {
   let saving = null;
   function later() {
     clearTimeout(saving);
-    saving = setTimeout(() => moved(t > film.from ? Number(t.toPrecision(6)) : null), 200);
+    saving = setTimeout(() => moved(t > film.from ? t : null), 200);
   }
 
   addEventListener("keydown", (event) => {
