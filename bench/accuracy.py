@@ -29,8 +29,8 @@ from bench.accuracy_goals import Goals, read_goals  # noqa: E402
 from bench.accuracy_judged import judged, remember  # noqa: E402
 from syncwall.validate.report import reported  # noqa: E402
 from syncwall.validate.score import read_baselines  # noqa: E402
-from syncwall.validate.split import Part, part_of  # noqa: E402
-from syncwall.validate.table import Row, read_tables  # noqa: E402
+from syncwall.validate.split import RowUse, part_of  # noqa: E402
+from syncwall.validate.table import RunRow, read_tables  # noqa: E402
 
 ACCEPTED = ROOT / "docs" / "accuracy.json"
 
@@ -65,7 +65,7 @@ def main(arguments: list[str] | None = None) -> int:
     return code
 
 
-def rows_of(directories: Sequence[Path]) -> list[Row]:
+def rows_of(directories: Sequence[Path]) -> list[RunRow]:
     """All rows of the tables in `directories`."""
     return [row for directory in directories for row in read_tables(directory)]
 
@@ -75,7 +75,7 @@ def measured(directories: Sequence[Path], goals: Goals) -> Figures:
     beside = directories[0].parent
     baselines = beside / "baselines" / "baselines.csv"
     collectives = beside / "measured" / "01_collectives"
-    rows = [row for row in rows_of(directories) if part_of(row) is not Part.JUDGE]
+    rows = [row for row in rows_of(directories) if part_of(row) is not RowUse.JUDGE]
     report = reported(rows, read_baselines(baselines) if baselines.exists() else None)
     return figures(report, goals, collectives if collectives.exists() else None)
 
@@ -94,7 +94,7 @@ def _compare(found: Figures, goals: Goals, *, fail: bool) -> int:
     print(
         f"held-out sources: mean error {one['mape']:.1%}, mean of medians {one['median_ape']:.1%},"
     )
-    print(f"80 % intervals cover {one['coverage80_rows']:.1%} of {one['n']} runs")
+    print(f"80% intervals cover {one['coverage80_rows']:.1%} of {one['n']} runs")
     wrong = faults(compared, one["coverage80_rows"], goals.coverage80)
     for line in wrong:
         print(f"worse: {line}")

@@ -70,7 +70,7 @@ def goals_table(figures: Figures, goals: Goals) -> str:
     covered = figures["summary"]["coverage80_rows"]
     word = "reached" if goals.coverage80[0] <= covered <= goals.coverage80[1] else "**not reached**"
     rows.append(
-        ["80 % interval covers", str(figures["summary"]["n"]), f"{low} to {high}",
+        ["80% interval covers", str(figures["summary"]["n"]), f"{low} to {high}",
          percent(covered, 0), word, "–", "none", "none", "–"]
     )  # fmt: skip
     return markdown(header, rows)
@@ -102,8 +102,8 @@ def calculon_list(figures: Figures, goals: Goals) -> str:
         if other and round(other["mape"], 3) < round(other["mape_ours"], 3):
             why = f": {goal.calculon}" if goal.calculon else ""
             lines.append(
-                f"- {goal.title} ({percent(other['mape'])} % against"
-                f" {percent(other['mape_ours'])} % on {other['n']} runs){why}."
+                f"- {goal.title} ({percent(other['mape'])}% against"
+                f" {percent(other['mape_ours'])}% on {other['n']} runs){why}."
             )
     if not lines:
         return "On no set is Calculon nearer on the runs that both can describe."

@@ -17,16 +17,18 @@ from bench.accuracy_goals import Goal, Goals, missed
 from bench.accuracy_measured import measured_figures
 from bench.collectives import HOLD_OUT_SETS, ratios, report
 from bench.fit.collective_tables import nccl_tests
-from syncwall.validate.evaluation import Outcome
+from syncwall.show.records.interface import plain
+from syncwall.show.records.validation import set_record
+from syncwall.validate.evaluation import ValidatedRun
 from syncwall.validate.report import Report, SetReport
-from syncwall.validate.split import STALLED, Part, part_of
+from syncwall.validate.split import STALLED, RowUse, part_of
 
 Figures = dict[str, Any]
 KINDS = ("source", "named")
 WORST = 10
 NOISE = 0.02
 """Measured times nearer to each other than this have no order: revisions of software differ by
-1.5 %."""
+1.5%."""
 SAME_RUN = ("source", "model", "gpus", "tp", "pp", "mbs", "gbs", "seq_len", "shard")
 """Columns in which two runs agree that differ only in their network."""
 
@@ -59,7 +61,8 @@ def _set(one: SetReport, found: Report) -> Figures:
     reasons = {each.outcome.case.row.id: each.reason for each in found.doubtful}
     graded = [each for each in one.runs.outcomes if each.case.row.grade != "C"]
     listed = [each for each in graded if reasons.get(each.case.row.id) != STALLED]
-    return one.to_dict() | {
+    figures: Figures = plain(set_record(one))
+    return figures | {
         "composed": one.runs.name.endswith("(composed)"),
         "n_graded": len(graded),
         "mape_graded": _mape(graded),
@@ -68,12 +71,12 @@ def _set(one: SetReport, found: Report) -> Figures:
     }
 
 
-def _mape(outcomes: Sequence[Outcome]) -> float | None:
+def _mape(outcomes: Sequence[ValidatedRun]) -> float | None:
     errors = [abs(one.ratio - 1) for one in outcomes]
     return float(np.mean(errors)) if errors else None
 
 
-def _memory(sure: Sequence[Outcome]) -> list[Figures]:
+def _memory(sure: Sequence[ValidatedRun]) -> list[Figures]:
     """Predicted over measured memory of every source that prints it."""
     groups: dict[tuple[str, str], list[float]] = {}
     for one in sure:
@@ -97,9 +100,9 @@ def _memory(sure: Sequence[Outcome]) -> list[Figures]:
     return sorted(lines, key=lambda line: line["name"])
 
 
-def _pairs(sure: Sequence[Outcome]) -> Figures:
+def _pairs(sure: Sequence[ValidatedRun]) -> Figures:
     """Runs that differ only in their network: how many stand in the wrong order."""
-    slow: dict[tuple[str, ...], list[Outcome]] = {}
+    slow: dict[tuple[str, ...], list[ValidatedRun]] = {}
     for one in sure:
         if "TCP" in one.case.row.text("inter_link"):
             slow.setdefault(_same(one), []).append(one)
@@ -114,7 +117,7 @@ def _pairs(sure: Sequence[Outcome]) -> Figures:
     return {"n": count, "wrong": wrong}
 
 
-def _same(one: Outcome) -> tuple[str, ...]:
+def _same(one: ValidatedRun) -> tuple[str, ...]:
     return tuple(one.case.row.text(column) for column in SAME_RUN)
 
 
@@ -156,11 +159,11 @@ def _worst(goal: Goal, found: Report, collectives: Path | None) -> list[Figures]
     return sorted(rows, key=lambda row: -abs(np.log(row["ratio"])))[:WORST]
 
 
-def _run_row(one: Outcome) -> Figures:
+def _run_row(one: ValidatedRun) -> Figures:
     return _row(one.case.row.id, _what(one), one.case.measured_s, one.step_s, "s")
 
 
-def _memory_row(one: Outcome) -> Figures:
+def _memory_row(one: ValidatedRun) -> Figures:
     measured, ratio = one.case.row.number("mem_gb") or 0.0, one.memory_ratio or 0.0
     return _row(one.case.row.id, _what(one), measured, measured * ratio, "GB")
 
@@ -172,7 +175,7 @@ def _row(name: str, what: str, measured: float, predicted: float, unit: str) -> 
     }  # fmt: skip
 
 
-def _what(one: Outcome) -> str:
+def _what(one: ValidatedRun) -> str:
     """A run in a few words."""
     layout, case = one.layout, one.case
     axes = " ".join(
@@ -182,7 +185,7 @@ def _what(one: Outcome) -> str:
     )
     opened = f"; open: {', '.join(case.open_fields)}" if case.open_fields else ""
     words = f"{layout.gpus} x {case.cluster.device.name}, {axes or 'dp 1'}, {layout.shard.text}"
-    part = "; calibration" if part_of(case.row) is Part.CALIBRATION else ""
+    part = "; calibration" if part_of(case.row) is RowUse.CALIBRATION else ""
     return f"{words}, {layout.precision.value}{opened}{part}"
 
 

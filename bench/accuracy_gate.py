@@ -105,8 +105,8 @@ def faults(found: Sequence[Change], coverage: float | None, band: tuple[float, f
     if coverage is None or not band[0] <= coverage <= band[1]:
         shown = "nothing" if coverage is None else _percent(coverage)
         said.append(
-            f"80 % intervals cover {shown} of the held-out runs,"
-            f" not {100 * band[0]:g} to {100 * band[1]:g} %"
+            f"80% intervals cover {shown} of the held-out runs,"
+            f" not {100 * band[0]:g} to {100 * band[1]:g}%"
         )
     return said
 
@@ -125,4 +125,4 @@ def table(found: Sequence[Change]) -> str:
 
 
 def _percent(value: float | None) -> str:
-    return "–" if value is None else f"{100 * value:.1f} %"
+    return "–" if value is None else f"{100 * value:.1f}%"

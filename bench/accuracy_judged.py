@@ -15,17 +15,17 @@ from typing import Any
 from bench.accuracy_goals import Goals
 from bench.accuracy_tables import markdown, percent
 from syncwall.validate.report import reported
-from syncwall.validate.split import Part, part_of
-from syncwall.validate.table import Row
+from syncwall.validate.split import RowUse, part_of
+from syncwall.validate.table import RunRow
 
 ROOT = Path(__file__).resolve().parents[1]
 FILE = ROOT / "docs" / "judged.json"
 Figures = dict[str, Any]
 
 
-def judged(rows: Sequence[Row]) -> Figures:
+def judged(rows: Sequence[RunRow]) -> Figures:
     """The figures of the judges among `rows`: means over sources, none of a single one."""
-    found = reported([row for row in rows if part_of(row) is Part.JUDGE])
+    found = reported([row for row in rows if part_of(row) is RowUse.JUDGE])
     one = found.summary
     if one.mape is None:
         raise SystemExit("no source among these tables is a judge")
@@ -72,9 +72,9 @@ def judged_line(figures: Figures, goals: Goals) -> str:
     first, last = remembered()[0], remembered()[-1]
     return (
         f"On 24 sources collected after the model was built, which nobody had looked"
-        f" at, the mean error was **{percent(first['mape'])} %** and the 80 % interval covered"
-        f" **{percent(first['coverage80_sources'], 0)} %** ({first['date']})."
-        f" The newest score of judges is **{percent(last['mape'])} %** over {last['sources']}"
-        f" sources and {last['n']} runs, covered {percent(last['coverage80_sources'], 0)} %"
+        f" at, the mean error was **{percent(first['mape'])}%** and the 80% interval covered"
+        f" **{percent(first['coverage80_sources'], 0)}%** ({first['date']})."
+        f" The newest score of judges is **{percent(last['mape'])}%** over {last['sources']}"
+        f" sources and {last['n']} runs, covered {percent(last['coverage80_sources'], 0)}%"
         f" ({last['date']})."
     )

@@ -13,8 +13,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from syncwall.cost.measured import GemmPoint, Measured
-from syncwall.validate.evaluation import Outcome, outcomes
+from syncwall.cost.measured import GemmPoint, MachineMeasurements
+from syncwall.validate.evaluation import ValidatedRun, outcomes
 
 TABLES: Final = {
     "simumax-b200": "03_gemm_attention/simumax_b200_bf16_ceperm_measured_efficiency.csv"
@@ -23,7 +23,7 @@ TABLES: Final = {
 _FORWARD, _WEIGHT_GRADIENT = "TN", "NT"
 
 
-def measured_figures(sure: Sequence[Outcome], directory: Path) -> list[dict[str, Any]]:
+def measured_figures(sure: Sequence[ValidatedRun], directory: Path) -> list[dict[str, Any]]:
     """A line for every source and amount measured; `directory` holds measured tables."""
     lines = []
     for source, table in TABLES.items():
@@ -34,7 +34,7 @@ def measured_figures(sure: Sequence[Outcome], directory: Path) -> list[dict[str,
         largest = max(forward, key=lambda one: one.m * one.n * one.k)
         for name, points in (("one GEMM", (largest,)), ("all GEMMs", tuple(every))):
             ratios = np.array(
-                [one.ratio for one in outcomes(cases, measured=Measured(gemm=points))]
+                [one.ratio for one in outcomes(cases, measured=MachineMeasurements(gemm=points))]
             )
             lines.append(
                 {

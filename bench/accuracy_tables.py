@@ -79,21 +79,21 @@ def summary_line(figures: Figures, goals: Goals) -> str:
     text = (
         f"Over the {one['sources']} held-out sources with at least {FEWEST} runs"
         f" ({one['n']:,} runs), each counted the same,"
-        f" the **mean error is {percent(one['mape'])} %**"
-        f" (mean of the medians {percent(one['median_ape'])} %)"
+        f" the **mean error is {percent(one['mape'])}%**"
+        f" (mean of the medians {percent(one['median_ape'])}%)"
     )
     if "b1" in versus:
-        text += f"; one constant for all runs is off by {percent(versus['b1']['mape'])} %"
+        text += f"; one constant for all runs is off by {percent(versus['b1']['mape'])}%"
     if "calculon" in versus:
         other = versus["calculon"]
         text += (
             f". On the {other['n']} runs of {other['sources']} sources that Calculon can describe"
-            f" it is off by {percent(other['mape'])} %, syncwall by {percent(other['mape_ours'])} %"
+            f" it is off by {percent(other['mape'])}%, syncwall by {percent(other['mape_ours'])}%"
         )
     return text + (
-        f".\n\nThe **80 % interval covers {percent(one['coverage80_rows'], 0)} %** of the held-out"
-        f" runs ({percent(one['coverage80_sources'], 0)} % as a mean over sources); the band that"
-        f" is kept is {low} to {high} %."
+        f".\n\nThe **80% interval covers {percent(one['coverage80_rows'], 0)}%** of the held-out"
+        f" runs ({percent(one['coverage80_sources'], 0)}% as a mean over sources); the band that"
+        f" is kept is {low} to {high}%."
     )
 
 

@@ -16,7 +16,7 @@ import numpy as np  # noqa: E402
 
 import syncwall as sw  # noqa: E402
 from syncwall.cause import Cause  # noqa: E402
-from syncwall.job.plan import DAY_S, Plan  # noqa: E402
+from syncwall.job.plan import DAY_S, JobPlan  # noqa: E402
 from syncwall.job.renewal import expected_s  # noqa: E402
 from syncwall.job.settled import settle  # noqa: E402
 from syncwall.job.simulation import simulate  # noqa: E402
@@ -24,7 +24,7 @@ from syncwall.job.simulation import simulate  # noqa: E402
 COUNT, DAYS = 10_000, 54.0
 
 
-def llama_3(like: str) -> Plan:
+def llama_3(like: str) -> JobPlan:
     """About 54 days of Llama 3 405B on 16,384 H100."""
     run = sw.Run(
         model="llama-3.1-405b",
@@ -40,7 +40,7 @@ def llama_3(like: str) -> Plan:
     return replace(settle(job, sw.predict(run)).plan, work_s=0.902 * DAYS * DAY_S)
 
 
-def timed(what: str, plan: Plan) -> None:
+def timed(what: str, plan: JobPlan) -> None:
     start, cpu = time.perf_counter(), time.process_time()
     outcome = simulate(plan, COUNT)
     wall, cpu = time.perf_counter() - start, time.process_time() - cpu

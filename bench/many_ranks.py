@@ -1,6 +1,6 @@
 """A thousand ranks: `python bench/many_ranks.py TRACE.json.gz [--ranks 64 256 1024]`.
 
-Makes the ranks out of one real trace, one of them 10 % slow (see rank_copies.py), explains them by
+Makes the ranks out of one real trace, one of them 10% slow (see rank_copies.py), explains them by
 a pool of processes with one rank in memory each, and prints verdict, rate and memory.
 """
 

@@ -11,7 +11,7 @@ import syncwall as sw
 from syncwall.describe import Layout, Software
 from syncwall.documents import read_document
 from syncwall.plan.search import Candidate, search
-from syncwall.show.layout_words import layout_words
+from syncwall.show.words.layout import layout_words
 
 CASES = Path(__file__).parent.parent / "tests" / "data" / "published_layouts.yaml"
 _ON = {"overlap_gradients": True, "overlap_parameters": True, "overlap_pp": True}

@@ -15,11 +15,11 @@ import numpy as np
 from syncwall.answer.many import SIZES
 from syncwall.cost.software import framework
 from syncwall.cost.stalls import expected_slowdown
-from syncwall.validate.evaluation import Outcome
-from syncwall.validate.split import Part, part_of
+from syncwall.validate.evaluation import ValidatedRun
+from syncwall.validate.split import RowUse, part_of
 from syncwall.work.memory import fits
 
-Rank = Callable[[Outcome], float]
+Rank = Callable[[ValidatedRun], float]
 """What a predictor sorts by: the smaller, the better."""
 _SAME = ("source", "model", "gpus", "seq_len", "gbs", "gpu", "precision")
 """Columns that rows of one group share."""
@@ -34,7 +34,7 @@ _AFTER_ALL_S = 1e9
 class Group:
     """Measured layouts among which somebody could have chosen."""
 
-    members: list[Outcome]
+    members: list[ValidatedRun]
 
     @property
     def name(self) -> str:
@@ -43,17 +43,17 @@ class Group:
         return ", ".join(row.text(column) for column in ("model", "gpus", "seq_len", "gbs"))
 
     @property
-    def part(self) -> Part:
+    def part(self) -> RowUse:
         """Calibration if a fit may have read any member."""
         parts = {part_of(one.case.row) for one in self.members}
-        return Part.CALIBRATION if Part.CALIBRATION in parts else Part.STRUCTURE
+        return RowUse.CALIBRATION if RowUse.CALIBRATION in parts else RowUse.STRUCTURE
 
     @property
-    def best(self) -> Outcome:
+    def best(self) -> ValidatedRun:
         """The fastest as measured."""
         return min(self.members, key=lambda one: one.case.measured_s)
 
-    def ranked(self, rank: Rank) -> list[Outcome]:
+    def ranked(self, rank: Rank) -> list[ValidatedRun]:
         """All members, the one that `rank` puts first first."""
         return sorted(self.members, key=lambda one: (rank(one), _hashed(one)))
 
@@ -102,41 +102,41 @@ class Ranking:
         )
 
 
-def groups_of(outcomes: Iterable[Outcome], fewest: int) -> list[Group]:
+def groups_of(outcomes: Iterable[ValidatedRun], fewest: int) -> list[Group]:
     """Groups of rows with the same model, machine and batch.
 
     Those with at least `fewest` rows and two different layouts.
     """
-    found: dict[tuple[str, ...], list[Outcome]] = defaultdict(list)
+    found: dict[tuple[str, ...], list[ValidatedRun]] = defaultdict(list)
     for one in outcomes:
         found[tuple(one.case.row.text(column) for column in _SAME)].append(one)
     groups = [Group(members) for members in found.values() if len(members) >= fewest]
     return [group for group in groups if len({_sizes(one) for one in group.members}) > 1]
 
 
-def by_time(one: Outcome) -> float:
+def by_time(one: ValidatedRun) -> float:
     """Predicted step time."""
     return one.step_s
 
 
-def by_fitting_time(one: Outcome) -> float:
+def by_fitting_time(one: ValidatedRun) -> float:
     """Predicted step time; what does not fit in memory comes after everything else."""
     return one.step_s + (0.0 if fits_memory(one) else _AFTER_ALL_S)
 
 
-def by_expected_time(one: Outcome) -> float:
+def by_expected_time(one: ValidatedRun) -> float:
     """The same with the time that stalls are expected to cost."""
     family = framework(one.case.software.framework)
     slower = expected_slowdown(family, one.layout, one.case.cluster)
     return one.step_s * float(slower) + (0.0 if fits_memory(one) else _AFTER_ALL_S)
 
 
-def fits_memory(one: Outcome) -> bool:
+def fits_memory(one: ValidatedRun) -> bool:
     """True if the run that is predicted fits."""
     return bool(fits(one.memory_bytes, one.case.cluster.device))
 
 
-def degraded(outcomes: Sequence[Outcome]) -> set[str]:
+def degraded(outcomes: Sequence[ValidatedRun]) -> set[str]:
     """Ids of rows that a neighbour contradicts.
 
     They take 1.6 times the GPU seconds a sample of the best row with the same model, tp, pp and
@@ -152,20 +152,20 @@ def degraded(outcomes: Sequence[Outcome]) -> set[str]:
     }
 
 
-def _sizes(one: Outcome) -> tuple[str, ...]:
+def _sizes(one: ValidatedRun) -> tuple[str, ...]:
     return tuple(str(getattr(one.layout, name)) for name in SIZES)
 
 
-def _neighbours(one: Outcome) -> tuple[str, ...]:
+def _neighbours(one: ValidatedRun) -> tuple[str, ...]:
     return tuple(one.case.row.text(column) for column in _NEIGHBOURS)
 
 
-def _gpu_seconds(one: Outcome) -> float:
+def _gpu_seconds(one: ValidatedRun) -> float:
     """GPU seconds a sample."""
     return one.case.measured_s * float(one.layout.gpus) / float(one.layout.global_batch or 1)
 
 
-def _hashed(one: Outcome) -> str:
+def _hashed(one: ValidatedRun) -> str:
     return sha256(one.case.row.id.encode()).hexdigest()
 
 

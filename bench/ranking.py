@@ -4,7 +4,7 @@ DIR holds the tables of published runs; DIR/../baselines/baselines.csv gives Cal
 with the same model, GPUs, sequence, global batch, device and precision are a group; in each, the
 layout with the shortest expected time that fits in memory is tried, or the first three.
 
---picks   lists the groups in which the first pick loses more than 3 %
+--picks   lists the groups in which the first pick loses more than 3%
 --accept  writes docs/ranking.json and the table of docs/explanation/ranking.md
 --check   exit code 1 if a figure is more than 2 points below docs/ranking.json, or the page is old
 """
@@ -34,10 +34,10 @@ from bench.rank_scores import (  # noqa: E402
     degraded,
     groups_of,
 )
-from syncwall.validate.evaluation import Outcome, outcomes  # noqa: E402
+from syncwall.validate.evaluation import ValidatedRun, outcomes  # noqa: E402
 from syncwall.validate.mapping import cases_of  # noqa: E402
 from syncwall.validate.score import Baselines, read_baselines  # noqa: E402
-from syncwall.validate.split import Part  # noqa: E402
+from syncwall.validate.split import RowUse  # noqa: E402
 from syncwall.validate.table import read_tables  # noqa: E402
 
 ACCEPTED = ROOT / "docs" / "ranking.json"
@@ -60,7 +60,7 @@ FIGURES = ("first_median", "first_p10", "three_median", "three_p10", "correlatio
 Line = dict[str, Any]
 
 
-def lines_of(name: str, found: Sequence[Outcome], baselines: Baselines) -> list[Line]:
+def lines_of(name: str, found: Sequence[ValidatedRun], baselines: Baselines) -> list[Line]:
     """All figures of one source."""
     grades, fewest = SOURCES[name]
     rows = [one for one in found if one.case.row.source == name and one.case.row.grade in grades]
@@ -73,7 +73,7 @@ def lines_of(name: str, found: Sequence[Outcome], baselines: Baselines) -> list[
         groups = groups_of(kept, fewest)
         about = {"source": name, "rows_are": title}
         lines += [about | line for line in _predictors(groups, kept, fewest, baselines)]
-        for part in (Part.CALIBRATION, Part.STRUCTURE):
+        for part in (RowUse.CALIBRATION, RowUse.STRUCTURE):
             some = [group for group in groups if group.part is part]
             if some and len(some) < len(groups):
                 ours = asdict(Ranking.of(some, by_expected_time, by_time))
@@ -82,7 +82,7 @@ def lines_of(name: str, found: Sequence[Outcome], baselines: Baselines) -> list[
 
 
 def _predictors(
-    groups: list[Group], kept: Sequence[Outcome], fewest: int, baselines: Baselines
+    groups: list[Group], kept: Sequence[ValidatedRun], fewest: int, baselines: Baselines
 ) -> list[Line]:
     lines = [
         {"predictor": "syncwall"} | asdict(Ranking.of(groups, by_expected_time, by_time)),
@@ -128,7 +128,7 @@ def table(lines: Sequence[Line]) -> str:
     return markdown(header, rows)
 
 
-def picks(found: Sequence[Outcome]) -> str:
+def picks(found: Sequence[ValidatedRun]) -> str:
     """Groups in which the first pick loses, the worst first."""
     said = []
     for name, (grades, fewest) in SOURCES.items():
@@ -144,7 +144,7 @@ def picks(found: Sequence[Outcome]) -> str:
     return "\n".join(line for _, line in sorted(said))
 
 
-def _told(one: Outcome) -> str:
+def _told(one: ValidatedRun) -> str:
     return f"{one.case.row.id} measured {one.case.measured_s:.3g} s, predicted {one.step_s:.3g} s"
 
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from syncwall.explain.answer import explain
 from syncwall.problems import InputError
-from syncwall.show.explained_words import verdict
-from syncwall.show.explanation import file_lines
+from syncwall.show.words.explanation import verdict
+from syncwall.show.words.files_read import file_lines
 
 
 def lines(directory: Path) -> Iterator[tuple[bool, str]]:

@@ -1,7 +1,8 @@
 """Puts what commands print today into the documentation: `python bench/refresh_docs.py`.
 
 Runs every `$ syncwall` command of the pages and replaces each printed line that no longer occurs by
-the most similar one; tests/test_docs.py then compares. Look at the difference before committing.
+the most similar one; tests/test_docs.py then compares. Writes the schemas of docs/schemas, too.
+Look at the difference before committing.
 """
 
 import os
@@ -16,6 +17,8 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from tests.test_docs import BLOCK, COMMAND, PAGES  # noqa: E402
+
+from bench import schemas  # noqa: E402
 
 ALIKE = 0.55
 
@@ -62,6 +65,7 @@ def _nearest(line: str, output: list[str]) -> tuple[str, list[str]]:
 
 
 def main() -> None:
+    schemas.write()
     for page in PAGES:
         text = page.read_text()
         with tempfile.TemporaryDirectory() as folder:

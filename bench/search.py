@@ -16,7 +16,7 @@ from syncwall.answer.pricing import Pricing
 from syncwall.plan.grid import grids
 from syncwall.plan.search import search
 from syncwall.plan.space import Space
-from syncwall.show.layout_words import layout_words
+from syncwall.show.words.layout import layout_words
 
 CALCULON = 11_698_528
 NODES, SEQ, BATCH = 128, 2048, 1536

@@ -27,9 +27,8 @@ SAID = {"exposed communication", "idle", "other computation"}
 """Lines that sum up several causes."""
 OTHERS = {
     "attention", "backward", "checkpoint", "contention", "copy", "data", "elementwise",
-    "evaluation", "forward",
-    "head", "host", "maintenance", "optimizer", "recompute", "restart", "start-up", "stragglers",
-    "unexplained", "useful",
+    "evaluation", "forward", "host", "maintenance", "optimizer", "output layer",
+    "recompute", "restart", "start-up", "stragglers", "unexplained", "useful",
 }  # fmt: skip
 """Words that are also names of something else, so that a file may have them."""
 
@@ -87,7 +86,7 @@ def test_a_cause_is_its_key():
 
 def test_titles_are_told_apart_and_colours_are_there():
     assert len({cause.title for cause in Cause}) == len(Cause)
-    for style, mark in (("web/static/colours.css", "--{}:"), ("show/report/chart.css", r"\.{}\b")):
+    for style, mark in (("web/static/colours.css", "--{}:"), ("show/draw/chart.css", r"\.{}\b")):
         rules = (ROOT / style).read_text()
         assert all(re.search(mark.format(cause.colour), rules) for cause in Cause)
 

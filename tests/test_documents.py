@@ -55,7 +55,7 @@ def test_an_alias_repeats_a_value():
     ("text", "message"),
     [
         ("a: [1, 2\n", "f.yaml:2:1  not YAML"),
-        ("a: 1\na: 2\n", 'f.yaml:2:1  key "a" stands twice'),
+        ("a: 1\na: 2\n", 'f.yaml:2:1  key "a" appears twice'),
         ("", "f.yaml:1:1  is empty"),
         ("# nothing\n", "f.yaml:1:1  is empty"),
         ("a: b\x00c", "f.yaml:1:5  character"),

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from syncwall.cli import main
-from syncwall.lab.comparison import Comparison, compared
+from syncwall.lab.comparison import LabComparison, compared
 from syncwall.lab.experiment import read_experiment
-from syncwall.lab.run import Record
+from syncwall.lab.run import LabRecord
 from syncwall.measure.result import Result
 
 ROOT = Path(__file__).parents[1]
@@ -15,8 +15,8 @@ RECORDED = sorted((ROOT / "examples" / "findings").glob("*.json"))
 NAMES = [path.stem for path in RECORDED]
 
 
-def comparison(path: Path) -> Comparison:
-    return compared([Record.model_validate(one) for one in Result.read(path).data["records"]])
+def comparison(path: Path) -> LabComparison:
+    return compared([LabRecord.model_validate(one) for one in Result.read(path).data["records"]])
 
 
 @pytest.mark.parametrize("path", RECORDED, ids=NAMES)
@@ -24,14 +24,14 @@ def test_every_topology_of_the_experiment_was_recorded(path):
     experiment = read_experiment(path.with_suffix(".yaml"))
     result = Result.read(path)
     assert result.complete
-    labels = {Record.model_validate(one).topology.label for one in result.data["records"]}
+    labels = {LabRecord.model_validate(one).topology.label for one in result.data["records"]}
     assert labels == {topology.label for topology in experiment.topologies()}
     assert len(comparison(path).rows) == len(labels) * len(experiment.jobs)
 
 
 def test_steps_are_predicted_within_the_goals():
     rows = tuple(row for path in RECORDED for row in comparison(path).rows)
-    found = Comparison(rows)
+    found = LabComparison(rows)
     said = f"{len(rows)} steps, mean error {found.mean_error:.1%}, worst {found.worst.error:+.1%}"
     assert said in (ROOT / "docs" / "findings" / "index.md").read_text()
     assert len(rows) >= 40

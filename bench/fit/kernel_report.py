@@ -17,8 +17,8 @@ def residual(predicted: Column, measured: Column, flops: Column) -> str:
     """Errors over all shapes and over large ones."""
     error, large = 100 * abs(predicted / measured - 1), flops >= LARGE_FLOP
     return (
-        f"error mean {error.mean():.1f} % and median {np.median(error):.1f} % of {len(error)} "
-        f"shapes, {error[large].mean():.1f} % and {np.median(error[large]):.1f} % of the "
+        f"error mean {error.mean():.1f}% and median {np.median(error):.1f}% of {len(error)} "
+        f"shapes, {error[large].mean():.1f}% and {np.median(error[large]):.1f}% of the "
         f"{large.sum()} from {LARGE_FLOP / 1e9:.0f} GFLOP on"
     )
 

@@ -24,9 +24,9 @@ from bench.fit.ratios import Ratios, flash_2, ratios
 from syncwall.catalogue import BUILT_IN
 from syncwall.cost.calibration import AttentionFit, GemmFit
 from syncwall.cost.compute import attention_seconds, gemm_alone_seconds
-from syncwall.cost.software import Setting
+from syncwall.cost.software import ResolvedSoftware
 from syncwall.describe import Device, Software, lookup
-from syncwall.work.operations import Attention, Gemm
+from syncwall.work.operations import CoreAttention, Gemm
 
 CALIBRATIONS = BUILT_IN / "calibrations"
 SMALL_WEIGHT = 0.5
@@ -54,8 +54,8 @@ TARGETS = (
     Target("h100-sxm", "h100_sxm", "hopper", 256, _FLASH_3),
     Target("h200-sxm", "h200_sxm", "hopper", 256, _FLASH_3),
     Target("b200", "b200_sxm", "blackwell", 256, _BLACKWELL),
-    # The chip of the B200 with more power: its best long products are 4 % faster (MAMF 1822 against
-    # 1745 TFLOP/s), yet its table alone would say 9 % slower, and twice the gain of short ones.
+    # The chip of the B200 with more power: its best long products are 4% faster (MAMF 1822 against
+    # 1745 TFLOP/s), yet its table alone would say 9% slower, and twice the gain of short ones.
     Target("gb200", "gb200", "blackwell", 256, _BLACKWELL, most_burst=0.138),
     Target("b300", "b300_sxm", "blackwell", 256, _BLACKWELL),
     Target("gb300", "gb300", "blackwell", 256, _BLACKWELL),
@@ -174,10 +174,10 @@ def fit_attention(target: Target, directory: Path, parts: Ratios) -> tuple[dict[
     return values, said(what, table, found) + f" {parts.said_attention} {older}"
 
 
-def attention_of(table: Table) -> Attention:
+def attention_of(table: Table) -> CoreAttention:
     """The shapes of `table` as operations."""
     batch, length, heads, kv_heads, dim = table.shapes
-    return Attention(batch, heads, length, length, dim, dim, kv_heads)
+    return CoreAttention(batch, heads, length, length, dim, dim, kv_heads)
 
 
 def seconds_of(
@@ -185,7 +185,7 @@ def seconds_of(
 ) -> Column:
     """What the formula gives for `table`, and what serving adds: filling the cache, planning."""
     batch, length, _, kv_heads, dim = table.shapes
-    setting = Setting.of(Software(attention="flash-3"))
+    setting = ResolvedSoftware.of(Software(attention="flash-3"))
     cache_s = passes * 4 * batch * length * kv_heads * dim / device.memory.rate_bytes_per_s
     kernel_s = attention_seconds(attention_of(table), device, fit, setting)
     return np.asarray(kernel_s + cache_s + extra_us * 1e-6)

@@ -16,10 +16,10 @@ import numpy as np
 
 from syncwall.cause import Cause
 from syncwall.timeline.step import slowest_of
-from syncwall.validate.evaluation import Outcome, outcomes
+from syncwall.validate.evaluation import ValidatedRun, outcomes
 from syncwall.validate.mapping import cases_of
-from syncwall.validate.split import Part, doubt, part_of
-from syncwall.validate.table import Row, read_tables
+from syncwall.validate.split import RowUse, doubt, part_of
+from syncwall.validate.table import RunRow, read_tables
 
 SAME = (
     "gpu", "model", "shard", "mbs", "seq_len", "recompute", "tp", "pp", "cp", "ep",
@@ -34,7 +34,7 @@ BROKEN = 0.05
 
 def main(directory: str) -> None:
     """Print the deviation of each source."""
-    rows = [row for row in read_tables(Path(directory)) if part_of(row) is Part.CALIBRATION]
+    rows = [row for row in read_tables(Path(directory)) if part_of(row) is RowUse.CALIBRATION]
     for source in SOURCES:
         found = list(_pairs([row for row in rows if row.source == source and not doubt(row)]))
         grown, missing = (np.array(column) for column in zip(*found, strict=True))
@@ -42,9 +42,9 @@ def main(directory: str) -> None:
         print(f"{source}: {deviation:.4f} from {len(found)} pairs")
 
 
-def _pairs(rows: list[Row]) -> Iterator[tuple[float, float]]:
+def _pairs(rows: list[RunRow]) -> Iterator[tuple[float, float]]:
     """Growth of the slowest node's lead, and of the time that nothing else explains."""
-    series: dict[tuple[object, ...], list[Outcome]] = defaultdict(list)
+    series: dict[tuple[object, ...], list[ValidatedRun]] = defaultdict(list)
     for outcome in outcomes(cases_of(rows)):
         row = outcome.case.row
         each = round(row.whole("gbs") / row.whole("gpus"), 5)

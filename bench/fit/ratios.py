@@ -70,7 +70,7 @@ def _measured(directory: Path, family: str, surface: GemmFit) -> Ratios:
         round(median(backward), 3),
         f"Weight gradients over forward ({said}, {count} rows; gradients of inputs are "
         f"{plain['NN'] / plain['TN']:.2f}) and groups ({len(groups)} rows, error mean "
-        f"{error:.0f} %).",
+        f"{error:.0f}%).",
         f"Backward over forward: {said}, {len(backward)} rows that fill the device, heads of 128.",
     )
 

@@ -14,16 +14,16 @@ from pathlib import Path
 
 from syncwall.answer.interval import TABLE
 from syncwall.answer.traits import USED
-from syncwall.validate.evaluation import Outcome, outcomes
+from syncwall.validate.evaluation import ValidatedRun, outcomes
 from syncwall.validate.mapping import cases_of
 from syncwall.validate.score import evenly
-from syncwall.validate.split import Part, doubt, organisation_of, part_of
+from syncwall.validate.split import RowUse, doubt, organisation_of, part_of
 from syncwall.validate.table import read_tables
 
 MOST_ROWS = 150
 
 
-def _line(outcome: Outcome) -> dict[str, str]:
+def _line(outcome: ValidatedRun) -> dict[str, str]:
     traits, case = outcome.traits, outcome.case
     return {
         "id": case.row.id,
@@ -34,7 +34,7 @@ def _line(outcome: Outcome) -> dict[str, str]:
         "precision": traits.precision,
         "framework": traits.framework,
         "experts": str(traits.experts),
-        "frozen": str(traits.frozen),
+        "frozen_weights": str(traits.frozen_weights),
         **{name: str(used) for name, used in zip(USED, traits.used, strict=True)},
         "gpus": f"{outcome.layout.gpus}",
         "parameters": f"{case.model.parameters:.4g}",
@@ -46,13 +46,13 @@ def _line(outcome: Outcome) -> dict[str, str]:
     }
 
 
-def _kept(found: list[Outcome]) -> list[Outcome]:
+def _kept(found: list[ValidatedRun]) -> list[ValidatedRun]:
     """At most `MOST_ROWS` of every source and part, evenly spread."""
-    groups: dict[tuple[str, str], list[Outcome]] = {}
+    groups: dict[tuple[str, str], list[ValidatedRun]] = {}
     for outcome in found:
         row = outcome.case.row
         groups.setdefault((row.source, str(part_of(row))), []).append(outcome)
-    kept: list[Outcome] = []
+    kept: list[ValidatedRun] = []
     for members in groups.values():
         kept += evenly(members, MOST_ROWS)
     return kept
@@ -61,7 +61,7 @@ def _kept(found: list[Outcome]) -> list[Outcome]:
 def residuals(directories: Sequence[Path]) -> str:
     """The text of the table."""
     rows = (row for directory in directories for row in read_tables(directory))
-    cases = cases_of(r for r in rows if part_of(r) is not Part.JUDGE and not doubt(r))
+    cases = cases_of(r for r in rows if part_of(r) is not RowUse.JUDGE and not doubt(r))
     lines = [_line(outcome) for outcome in _kept(outcomes(cases))]
     stream = io.StringIO()
     writer = csv.DictWriter(stream, list(lines[0]), lineterminator="\n")

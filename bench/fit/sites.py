@@ -22,15 +22,15 @@ from syncwall.validate.evaluation import known_steps, outcomes
 from syncwall.validate.known import FEWEST_RUNS, KnownSet
 from syncwall.validate.mapping import cases_of
 from syncwall.validate.score import evenly
-from syncwall.validate.split import Part, doubt, part_of
-from syncwall.validate.table import Row, read_tables
+from syncwall.validate.split import RowUse, doubt, part_of
+from syncwall.validate.table import RunRow, read_tables
 
 START: Values = {
     "between gemm": 0.1, "between attention": 0.1, "between elementwise": 0.15,
     "between network": 0.2, "between host": 0.15, "between step": 0.05, "between setup": 0.1,
     "between reach": 0.8, "within step": 0.05, "within network": 0.25, "within host": 0.4,
 }  # fmt: skip
-"""Before any fit: submitters of the same configuration differ by 5 to 10 %; waits differ more than
+"""Before any fit: submitters of the same configuration differ by 5 to 10%; waits differ more than
 kernels do, and the most from run to run."""
 LIMITS = {name: (value / 4, value * 4) for name, value in START.items()}
 STIFFNESS = 0.01
@@ -45,11 +45,11 @@ MOST_ROWS = 100
 COUNTS = (1, 3, 5)
 
 
-def read(rows: Sequence[Row]) -> dict[str, KnownSet]:
+def read(rows: Sequence[RunRow]) -> dict[str, KnownSet]:
     """Runs of every source that may be read."""
-    groups: dict[str, list[Row]] = {}
+    groups: dict[str, list[RunRow]] = {}
     for row in rows:
-        may_be_read = part_of(row) is Part.CALIBRATION or row.source in SECOND_COLLECTION
+        may_be_read = part_of(row) is RowUse.CALIBRATION or row.source in SECOND_COLLECTION
         if may_be_read and not doubt(row):
             groups.setdefault(row.source, []).append(row)
     found = {}

@@ -17,10 +17,10 @@ from bench.fit.catalogue_values import HF
 from bench.fit.search import rounded
 from bench.rank_scores import fits_memory
 from syncwall.catalogue import BUILT_IN
-from syncwall.validate.evaluation import Outcome, outcomes
+from syncwall.validate.evaluation import ValidatedRun, outcomes
 from syncwall.validate.mapping import cases_of
-from syncwall.validate.split import Part, part_of
-from syncwall.validate.table import Row, read_tables
+from syncwall.validate.split import RowUse, part_of
+from syncwall.validate.table import RunRow, read_tables
 
 STALLED = 1.5
 """Measured over predicted time from which on a run counts as stalled."""
@@ -29,18 +29,18 @@ FILE = BUILT_IN / "frameworks" / "nanotron.yaml"
 Fit = dict[str, float]
 
 
-def read(rows: Sequence[Row]) -> list[Outcome]:
+def read(rows: Sequence[RunRow]) -> list[ValidatedRun]:
     """The runs over several nodes that may be read."""
     chosen = [
         row
         for row in rows
-        if row.source == HF and row.grade == "A" and part_of(row) is Part.CALIBRATION
+        if row.source == HF and row.grade == "A" and part_of(row) is RowUse.CALIBRATION
     ]
     found = outcomes(cases_of(chosen))
     return [one for one in found if fits_memory(one) and one.case.cluster.nodes > 1]
 
 
-def fitted(found: Sequence[Outcome]) -> Fit:
+def fitted(found: Sequence[ValidatedRun]) -> Fit:
     """Logistic regression of stalling on the logarithm of the GPUs, by Newton's method."""
     slower = np.array([1.0 / one.ratio for one in found])
     stalled = 1.0 * (slower > STALLED)
@@ -60,7 +60,7 @@ def fitted(found: Sequence[Outcome]) -> Fit:
     }
 
 
-def _share(found: Sequence[Outcome], gpus: int) -> str:
+def _share(found: Sequence[ValidatedRun], gpus: int) -> str:
     """How many of the runs on `gpus` GPUs stalled."""
     some = [one.ratio < 1.0 / STALLED for one in found if one.layout.gpus == gpus]
     return f"{sum(some)} of {len(some)}"

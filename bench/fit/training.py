@@ -15,11 +15,11 @@ import numpy as np
 
 from bench.fit.catalogue_values import PARAMETERS, patched, written
 from bench.fit.search import Values, search
-from syncwall.validate.evaluation import Outcome, outcomes
-from syncwall.validate.mapping import Case, cases_of
+from syncwall.validate.evaluation import ValidatedRun, outcomes
+from syncwall.validate.mapping import ValidationCase, cases_of
 from syncwall.validate.score import evenly
-from syncwall.validate.split import Part, doubt, part_of
-from syncwall.validate.table import Row, read_tables
+from syncwall.validate.split import RowUse, doubt, part_of
+from syncwall.validate.table import RunRow, read_tables
 
 CLIP = 0.7
 """Largest |ln(predicted / measured)| that counts: a broken run is not worth more than that."""
@@ -32,15 +32,15 @@ MOST_ROWS = 60
 class Problem:
     """Calibration cases and how well given constants predict them."""
 
-    def __init__(self, rows: Sequence[Row]) -> None:
+    def __init__(self, rows: Sequence[RunRow]) -> None:
         self._known: dict[tuple[str, Values | tuple[tuple[str, float], ...]], float] = {}
-        self.cases: dict[str, list[Case]] = {}
-        may_be_read = (r for r in rows if part_of(r) is Part.CALIBRATION and not doubt(r))
+        self.cases: dict[str, list[ValidationCase]] = {}
+        may_be_read = (r for r in rows if part_of(r) is RowUse.CALIBRATION and not doubt(r))
         for case in cases_of(may_be_read):
             self.cases.setdefault(case.row.source, []).append(case)
 
     @cached_property
-    def read(self) -> dict[str, list[Case]]:
+    def read(self) -> dict[str, list[ValidationCase]]:
         """The cases that count in the loss."""
         return {source: evenly(cases, MOST_ROWS) for source, cases in self.cases.items()}
 
@@ -61,7 +61,7 @@ class Problem:
         return self._known[source, seen]
 
 
-def fitted(rows: Sequence[Row]) -> tuple[Values, Problem]:
+def fitted(rows: Sequence[RunRow]) -> tuple[Values, Problem]:
     """The constants that fit the calibration rows best."""
     problem = Problem(rows)
     start = {name: parameter.start for name, parameter in PARAMETERS.items()}
@@ -69,7 +69,7 @@ def fitted(rows: Sequence[Row]) -> tuple[Values, Problem]:
     return search(problem.loss, start, limits, pairs=False), problem
 
 
-def _residuals(found: list[Outcome]) -> str:
+def _residuals(found: list[ValidatedRun]) -> str:
     ratios = np.array([outcome.ratio for outcome in found])
     errors = np.abs(ratios - 1)
     return f"mean {errors.mean():.1%}, median {np.median(errors):.1%} ({np.median(ratios):.2f})"

@@ -14,7 +14,7 @@ import syncwall as sw
 from bench.fit.collective_tables import Table
 from bench.fit.domains import priced_on, soft_loss
 from bench.fit.search import Values, rounded, search
-from syncwall.cost.nccl import Choices, Group
+from syncwall.cost.nccl import Choices, NcclGroup
 from syncwall.cost.reached import TransportFit, across
 
 CLASSES = {
@@ -55,7 +55,7 @@ class _Ready:
     """A table with what NCCL's model says of it."""
 
     table: Table
-    group: Group
+    group: NcclGroup
     choices: Choices
     factors: Choices
     seconds: NDArray[np.float64]
@@ -120,7 +120,7 @@ def _ready(table: Table) -> _Ready:
     graph = network.graph(path)
     return _Ready(
         table,
-        Group(path.ranks, path.domains),
+        NcclGroup(path.ranks, path.domains),
         network.choices(table.kind, path, graph),
         network.factors(table.kind, table.sizes, path, graph),
         table.seconds(CALM),

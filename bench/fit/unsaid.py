@@ -16,10 +16,10 @@ import numpy as np
 
 from syncwall.validate.evaluation import UNSAID, fastest
 from syncwall.validate.hardware import CannotRepresent
-from syncwall.validate.mapping import COLUMNS, Case, case_of
+from syncwall.validate.mapping import COLUMNS, ValidationCase, case_of
 from syncwall.validate.score import evenly
-from syncwall.validate.split import Part, doubt, part_of
-from syncwall.validate.table import Row, read_tables
+from syncwall.validate.split import RowUse, doubt, part_of
+from syncwall.validate.table import RunRow, read_tables
 
 MOST_ROWS, FEWEST = 80, 3
 HEAD = """\
@@ -29,7 +29,7 @@ HEAD = """\
 """
 
 
-def factor(field: str, sources: dict[str, list[Row]]) -> float:
+def factor(field: str, sources: dict[str, list[RunRow]]) -> float:
     """Stated over fastest, as a mean over sources; at least 1."""
     means = []
     for rows in sources.values():
@@ -41,7 +41,7 @@ def factor(field: str, sources: dict[str, list[Row]]) -> float:
     return max(round(float(np.exp(np.mean(means))), 3), 1.0)
 
 
-def _pairs(field: str, rows: Sequence[Row]) -> Iterator[tuple[Case, Case]]:
+def _pairs(field: str, rows: Sequence[RunRow]) -> Iterator[tuple[ValidationCase, ValidationCase]]:
     """Cases as stated, and with `field` hidden, where that leaves a choice."""
     column = COLUMNS[field]
     for row in rows:
@@ -57,9 +57,9 @@ def _pairs(field: str, rows: Sequence[Row]) -> Iterator[tuple[Case, Case]]:
 
 def text_of(directories: Sequence[Path]) -> str:
     """The file."""
-    sources: dict[str, list[Row]] = {}
+    sources: dict[str, list[RunRow]] = {}
     for row in (row for directory in directories for row in read_tables(directory)):
-        if part_of(row) is Part.CALIBRATION and not doubt(row):
+        if part_of(row) is RowUse.CALIBRATION and not doubt(row):
             sources.setdefault(row.source, []).append(row)
     return HEAD + "".join(f"{field}: {factor(field, sources):g}\n" for field in COLUMNS)
 

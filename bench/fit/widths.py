@@ -1,9 +1,9 @@
 """How wide intervals are: `python bench/fit/widths.py [--check]`.
 
 Reads catalogue/validation/residuals.csv and regenerates catalogue/validation/widths.yaml: weights
-of the doubts of `answer.interval`, not negative, so that 80 % of the errors are smaller than the
+of the doubts of `answer.interval`, not negative, so that 80% of the errors are smaller than the
 weighted sum (quantile regression, in which the spread between sources counts), and then all larger
-by the factor with which 80 % of the errors of an organisation are covered, as a mean over held-out
+by the factor with which 80% of the errors of an organisation are covered, as a mean over held-out
 sources, by what the others say (conformal). Written once for all, and once without each
 organisation, with which its own runs are tested; the figures printed are of those. With --check
 nothing is written; the exit code is 1 if the file would change.
@@ -33,7 +33,7 @@ LEAST = {"always": 0.12, "waiting": 0.1, "experts": 0.08, "unmeasured": 0.12, "u
          "unsaid": 0.015, "distance": 0.01}  # fmt: skip
 """Smallest weight of a doubt, where few runs that have it could say: assumed."""
 HEAD = """\
-# Half-widths of the 80 % interval, as |ln(measured / predicted)|: the sum of these weights times
+# Half-widths of the 80% interval, as |ln(measured / predicted)|: the sum of these weights times
 # the doubts of `answer.interval`. Written by bench/fit/widths.py from residuals.csv; `without` an
 # organisation for its own runs.
 """
@@ -92,7 +92,7 @@ def _traits(row: dict[str, str]) -> Traits:
     sizes = (float(row[name]) for name in ("gpus", "parameters", "seq"))
     return Traits(
         row["architecture"], row["precision"], row["framework"], row["experts"] == "True",
-        row["frozen"] == "True", row["calibrated"] == "True",
+        row["frozen_weights"] == "True", row["calibrated"] == "True",
         tuple(row[name] == "True" for name in USED), scale_of(*sizes),
     )  # fmt: skip
 

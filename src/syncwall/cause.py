@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Final
 
 LEAST_SHARE: Final = 0.0005
-"""Share of a step from which a cause has a line: less is written as 0.0 %."""
+"""Share of a step from which a cause has a line: less is written as 0.0%."""
 
 
 class CauseKind(StrEnum):
@@ -61,7 +61,7 @@ class Cause(StrEnum):
     GEMM = "GEMM", _WORK, "matrix multiplication", "gemm"
     ATTENTION = "attention", _WORK, "", "attention"
     ELEMENTWISE = "elementwise", _WORK, "element-wise kernels", "elementwise"
-    HEAD = "head", _WORK, "output head", "head"
+    OUTPUT_LAYER = "output layer", _WORK, "", "output-layer"
     CONVOLUTION = "convolution", _WORK, "", "gemm"
     OTHER_KERNELS = "other kernels"
     COPY = "copy", _WORK, "copies and fills", "elementwise"
@@ -114,6 +114,11 @@ class Cause(StrEnum):
     REPAIR = "waiting for repair", _LOST, "", "bubble"
     FEWER_NODES = "fewer nodes", _LOST, "training on fewer nodes", "exposed-pp"
     START_UP = "start-up", _LOST
+
+    @classmethod
+    def _missing_(cls, value: object) -> "Cause | None":
+        """What results of earlier versions call otherwise."""
+        return cls.OUTPUT_LAYER if value == "head" else None
 
     @property
     def is_wait(self) -> bool:

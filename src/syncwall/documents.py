@@ -1,8 +1,8 @@
 """YAML and JSON text as plain values that remember where each of them stood.
 
 Holds `Document`, `read_document` (a file), `parse_document` (text) and `write_whole`. The dialect
-is the plain part of YAML 1.2: only `true` and `false` are truths, `1:7` and dates stay text, `5e10`
-is a number, a key may stand once, and an alias may not contain itself.
+is the plain part of YAML 1.2: only `true` and `false` are booleans, `1:7` and dates stay text,
+`5e10` is a number, a key may appear once, and an alias may not contain itself.
 """
 
 import os
@@ -21,7 +21,7 @@ _MAX_VALUES: Final = 1_000_000
 _MAX_DEPTH: Final = 60
 
 KeyPath = tuple[str | int, ...]
-Place = tuple[int, int]
+LineColumn = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,13 +30,13 @@ class Document:
 
     file: str
     value: Any
-    places: dict[KeyPath, Place]
+    places: dict[KeyPath, LineColumn]
     """Where the value at a path stands; for the value of a mapping, where its key stands."""
 
-    def place(self, path: KeyPath) -> Place:
+    def place(self, path: KeyPath) -> LineColumn:
         """The place of `path`, or of the deepest part of it that stands in the text.
 
-        Parts that are not in the text (names of alternatives, keys left out) are passed over.
+        Parts that are not in the text (names of alternatives, keys left out) are skipped.
         """
         known: KeyPath = ()
         for part in path:
@@ -50,9 +50,9 @@ class Document:
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Write `text` to the file at `path`, which is replaced as a whole; InputError if it cannot be.
+    """Write `text` to the file at `path`, which is replaced as a whole; InputError if that fails.
 
-    What is no plain file, such as /dev/null, is written to and never replaced.
+    Anything but a plain file, such as /dev/null, is written to and never replaced.
     """
     target = path.resolve()
     plain = target.is_file() or not target.exists()
@@ -96,7 +96,7 @@ def parse_document(text: str, file: str, *, is_json: bool = False) -> Document:
         column = strange.start() - text.rfind("\n", 0, strange.start())
         message = f"character {strange[0]!r} is not allowed in YAML"
         raise InputError.of(message, file=file, line=line, column=column)
-    builder = _Builder(file)
+    builder = _YamlBuilder(file)
     try:
         value = builder.document(yaml.parse(text, Loader=_LOADER))
     except yaml.MarkedYAMLError as error:
@@ -112,7 +112,7 @@ def parse_document(text: str, file: str, *, is_json: bool = False) -> Document:
 _LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
-class _Builder:
+class _YamlBuilder:
     """Turns YAML events into values, writing down where each of them stood.
 
     Events rather than PyYAML's nodes: its C composer recurses without a limit and can crash.
@@ -120,7 +120,7 @@ class _Builder:
 
     def __init__(self, file: str) -> None:
         self.file = file
-        self.places: dict[KeyPath, Place] = {}
+        self.places: dict[KeyPath, LineColumn] = {}
         self.problems: list[Problem] = []
         self._anchors: dict[str, tuple[Any, int]] = {}
         self._count = 0
@@ -136,7 +136,7 @@ class _Builder:
         next(events)  # the end of the document
         event = next(events)
         if not isinstance(event, yaml.StreamEndEvent):
-            self._refuse(event, "a second document starts here; write one a file")
+            self._refuse(event, "a second document starts here: write one per file")
         return value
 
     def _value(self, event: yaml.Event, path: KeyPath, depth: int) -> Any:
@@ -167,7 +167,7 @@ class _Builder:
             key = key_event.value
             if key in values:
                 self.problems.append(
-                    Problem(self.file, *_place(key_event), f'key "{key}" stands twice')
+                    Problem(self.file, *_place(key_event), f'key "{key}" appears twice')
                 )
             self.places[(*path, key)] = _place(key_event)
             values[key] = self._value(next(self._events), (*path, key), depth + 1)
@@ -216,7 +216,7 @@ def _scalar(event: yaml.Event) -> Any:
     return text
 
 
-def _place(event: yaml.Event) -> Place:
+def _place(event: yaml.Event) -> LineColumn:
     mark = event.start_mark
     assert mark is not None
     return mark.line + 1, mark.column + 1

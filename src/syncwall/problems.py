@@ -49,7 +49,7 @@ class InputError(ValueError):
 
 def known_are(word: str, known: Collection[str]) -> str:
     """What to write instead of `word`: the nearest of `known`, or all of them."""
-    return did_you_mean(word, known) or f"; known are {', '.join(known)}"
+    return did_you_mean(word, known) or f"; known: {', '.join(known)}"
 
 
 def did_you_mean(word: str, known: Iterable[str], *, count: int = 1) -> str:

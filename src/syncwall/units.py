@@ -28,7 +28,7 @@ class Dimension(Enum):
     BYTES_PER_S = "50 GB/s"
     FLOP = "1.8e25 FLOP"
     FLOP_PER_S = "989 TFLOP/s"
-    SECONDS = "2.5 us"
+    SECONDS = "2.5 µs"
     HERTZ = "1.83 GHz"
     WATTS = "700 W"
     TOKENS = "15T tokens"
@@ -81,8 +81,8 @@ _UNITS: Final[dict[Dimension, dict[str, Fraction]]] = {
     Dimension.FLOP_PER_S: {name + "/s": scale for name, scale in _si("FLOP").items()},
     Dimension.SECONDS: {
         "ns": Fraction(1, 10**9),
-        "us": Fraction(1, 10**6),
         "µs": Fraction(1, 10**6),
+        "us": Fraction(1, 10**6),
         "ms": Fraction(1, 10**3),
         "s": Fraction(1),
         "min": Fraction(60),
@@ -102,7 +102,7 @@ _WRITTEN: Final[dict[Dimension, tuple[str, ...]]] = {
     Dimension.BYTES_PER_S: ("B/s", "kB/s", "MB/s", "GB/s", "TB/s", "PB/s", "EB/s"),
     Dimension.FLOP: tuple(_si("FLOP")),
     Dimension.FLOP_PER_S: tuple(unit + "/s" for unit in _si("FLOP")),
-    Dimension.SECONDS: ("ns", "us", "ms", "s"),
+    Dimension.SECONDS: ("ns", "µs", "ms", "s"),
     Dimension.HERTZ: tuple(_si("Hz")),
     Dimension.WATTS: tuple(_si("W")),
     Dimension.TOKENS: tuple(_counted(" tokens")),

@@ -41,15 +41,15 @@ def runs(draw: Any, clusters: list[str] | None = None) -> Run:
     gpus = nodes * cluster.node.gpus
     assume(gpus % (tp * pp * cp) == 0)
     micro, accumulate = draw(st.sampled_from([1, 2, 4])), draw(st.sampled_from([1, 2, 8, 16]))
-    woven = pp > 1 and draw(st.booleans())
+    interleaved = pp > 1 and draw(st.booleans())
     layout: dict[str, Any] = {
         "tp": tp, "pp": pp, "cp": cp, "ep": ep, "micro_batch": micro,
         "global_batch": gpus // (tp * pp * cp) * micro * accumulate,
         "sp": tp > 1 and draw(st.booleans()),
         "shard": draw(st.sampled_from(list(Shard))),
-        "schedule": Schedule.INTERLEAVED if woven else draw(st.sampled_from(
+        "schedule": Schedule.INTERLEAVED if interleaved else draw(st.sampled_from(
             [Schedule.GPIPE, Schedule.ONE_F_ONE_B, Schedule.ZERO_BUBBLE])),
-        "virtual_stages": 2 if woven else 1,
+        "virtual_stages": 2 if interleaved else 1,
         "cp_kind": draw(st.sampled_from([ContextKind.RING, ContextKind.ALL_GATHER])),
         "recompute": draw(st.sampled_from(list(Recompute))),
         "overlap_gradients": draw(st.booleans()),

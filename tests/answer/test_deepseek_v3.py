@@ -35,7 +35,7 @@ def test_the_prediction_layer_does_not_set_the_pace():
     """Stages are cut with it, and both ends of the pipeline share the head."""
     found = predicted()
     assert found.run.layout.balanced_stages
-    assert found.ledger["head"] < 0.1 * found.step_s
+    assert found.ledger["output layer"] < 0.1 * found.step_s
     whole = predicted(balanced_stages=False)
     assert whole.step_s > 1.1 * found.step_s
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import syncwall as sw
 from syncwall.answer import interval as module
-from syncwall.answer.interval import FAR, TABLE, Z80, Interval, doubts, interval
+from syncwall.answer.interval import FAR, TABLE, Z80, PredictionInterval, doubts, interval
 from syncwall.answer.prediction import predict
 from syncwall.answer.site import Site
 from syncwall.answer.traits import Traits
@@ -27,7 +27,7 @@ traits = st.builds(
     precision=st.sampled_from(["16", "8", "4"]),
     framework=st.sampled_from(["megatron-core", "nanotron", "torchtitan"]),
     experts=st.booleans(),
-    frozen=st.booleans(),
+    frozen_weights=st.booleans(),
     calibrated=st.booleans(),
     used=st.tuples(*[st.booleans()] * 5),
     scale=st.tuples(st.floats(0, 6), st.floats(8, 13), st.floats(2, 6)),
@@ -43,7 +43,7 @@ def test_the_prediction_is_inside(one, count, waiting, seconds):
 
 
 def test_it_holds_eighty_percent_of_a_normal_distribution():
-    low, high = Interval(0.1, None, extrapolating=False).around(1.0)
+    low, high = PredictionInterval(0.1, None, extrapolating=False).around(1.0)
     assert (log(low), log(high)) == pytest.approx((-0.1 * Z80, 0.1 * Z80))
 
 

@@ -36,7 +36,7 @@ def test_frameworks_other_than_nanotron_do_not_pay_its_calls_on_efa(nodes):
 
 
 def test_fsdp_over_many_ranks_loses_what_was_published():
-    """Llama-2 7B with FSDP on H100: 37.2 % fewer tokens a GPU on 2,048 than on 128 GPUs.
+    """Llama-2 7B with FSDP on H100: 37.2% fewer tokens a GPU on 2,048 than on 128 GPUs.
 
     Fernandez et al., arXiv:2411.13055; two sequences of 4,096 tokens a GPU is our reading.
     """

@@ -82,7 +82,7 @@ def test_fewer_bytes_never_slow_a_step(run):
 @many
 @given(runs(), st.sampled_from([2.0, 4.0, 8.0]))
 def test_faster_scale_up_links_never_slow_a_step(run, factor):
-    """By whole factors: NCCL packs channels of fixed speeds, so 1 % more may use no more."""
+    """By whole factors: NCCL packs channels of fixed speeds, so 1% more may use no more."""
     assert predict(faster(run, "scale-up", factor)).step_s <= predict(run).step_s * 1.02
 
 

@@ -8,10 +8,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import syncwall as sw
-from syncwall.answer.many import SIZES, evaluated, memory_of
+from syncwall.answer.many import SIZES, memory_of, timed_layouts
 from syncwall.answer.pricing import Pricing
-from syncwall.catalogue import Kind, names
-from syncwall.cost.software import Setting
+from syncwall.catalogue import CatalogueKind, names
+from syncwall.cost.software import ResolvedSoftware
 from syncwall.describe import Layout, Run, Software
 from syncwall.describe.layout import Dispatcher, Recompute, Schedule, Shard
 from syncwall.describe.rules import broken_rules
@@ -40,14 +40,14 @@ def others(run: Run) -> list[Layout]:
 
 
 @settings(max_examples=40, suppress_health_check=list(HealthCheck))
-@given(runs(), st.sampled_from(names(Kind.FRAMEWORK)), st.booleans(), st.booleans())
+@given(runs(), st.sampled_from(names(CatalogueKind.FRAMEWORK)), st.booleans(), st.booleans())
 def test_together_is_as_one_by_one(run, framework, balanced, frozen):
     software = run.software.model_copy(update={"framework": framework})
     run = sw.predict(run).run
-    switches = {"balanced_stages": balanced, "frozen": frozen}
+    switches = {"balanced_stages": balanced, "frozen_weights": frozen}
     layouts = [one.model_copy(update=switches) for one in others(run)]
     pricing = Pricing.on(run.cluster, software)
-    found = evaluated(pricing, run.model, run.cluster, layouts, run.seq)
+    found = timed_layouts(pricing, run.model, run.cluster, layouts, run.seq)
     assert [one.layout for one in found] == layouts
     assert [one.memory_bytes for one in found] == memory_of(run.model, layouts, run.seq)
     for one in found:
@@ -96,7 +96,7 @@ def test_prices_know_the_software():
     software = Software(framework="nanotron", date="2024-06")
     work = sw.predict(one).work
     prices = Pricing.on(one.cluster, software).timed(work, one.cluster).prices
-    assert prices.setting == Setting.of(software)
+    assert prices.setting == ResolvedSoftware.of(software)
     assert prices.host_s == prices.setting.host_s(work, one.cluster, prices.fit.elementwise.eager)
     graphs = Pricing.on(one.cluster, Software(graphs="full")).timed(work, one.cluster).prices
     assert graphs.host_s == graphs.host_wait_s == 0
@@ -115,7 +115,7 @@ def test_ways_to_exchange_tokens_are_priced_together_as_alone():
         for dispatcher in Dispatcher
         for overlap in (False, True)
     ]  # fmt: skip
-    together = evaluated(pricing, model, cluster, layouts, 4096)
+    together = timed_layouts(pricing, model, cluster, layouts, 4096)
     for layout, one in zip(layouts, together, strict=True):
-        (alone,) = evaluated(pricing, model, cluster, [layout], 4096)
+        (alone,) = timed_layouts(pricing, model, cluster, [layout], 4096)
         assert one.step_s == pytest.approx(alone.step_s, rel=1e-9)

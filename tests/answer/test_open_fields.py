@@ -26,7 +26,7 @@ def test_only_open_fields_have_choices():
     }  # fmt: skip
 
 
-def test_chunks_cut_the_layers_of_a_rank_evenly():
+def test_virtual_stages_cut_the_layers_of_a_rank_evenly():
     found = choices(model(layers=48), layout(pp=4, global_batch=64), ALL, OPEN_MINDED)
     assert found["virtual_stages"] == [1, 2, 3, 4, 6, 12]
 
@@ -52,10 +52,10 @@ def test_every_candidate_keeps_the_rules_and_the_others_have_reasons():
         assert (each.virtual_stages > 1) == (each.schedule == Schedule.INTERLEAVED)
     none, reasons = candidates(model(), one, 4096, 16, {"micro_batch": [5]})
     assert none == []
-    assert reasons == ["global_batch 64 is no multiple of micro_batch 5 x dp 4"]
+    assert reasons == ["global_batch 64 is not a multiple of micro_batch 5 x dp 4"]
 
 
-def test_schedules_of_one_chunk_stay():
+def test_schedules_of_one_virtual_stage_stay():
     one = layout(pp=4, global_batch=64, schedule=Schedule.ZERO_BUBBLE)
     assert choices(model(), one, ALL, OPEN_MINDED)["virtual_stages"] == [1]
     found, _ = candidates(model(), one, 4096, 16, {"virtual_stages": [1]})

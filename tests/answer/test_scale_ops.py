@@ -2,7 +2,7 @@
 
 Stated inputs, the same for every case: 708 M parameters, batch 16 a GPU, 256 tokens (the posts do
 not say; 128 and 512 fit worse), PyTorch eager with unfused attention (minGPT), gradients in fp32,
-and the NIC at 52 % of its rate, which is what the author's own all-reduce benchmark reached.
+and the NIC at 52% of its rate, which is what the author's own all-reduce benchmark reached.
 """
 
 import pytest

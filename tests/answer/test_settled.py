@@ -10,8 +10,8 @@ from pydantic import ValidationError
 import syncwall as sw
 from syncwall.answer import settled as module
 from syncwall.answer.pricing import Pricing
-from syncwall.answer.settled import FASTEST, Settled, settle
-from syncwall.catalogue import Kind, names
+from syncwall.answer.settled import FASTEST, SettledRun, settle
+from syncwall.catalogue import CatalogueKind, names
 from syncwall.cost.software import framework
 from syncwall.describe import Layout, Run, Software
 from syncwall.describe.base import is_open
@@ -23,7 +23,7 @@ from tests.answer.test_prediction import FSDP, run
 PIPELINE: dict[str, Any] = {"pp": 4, "tp": 4, "global_batch": 64}
 
 
-def settled(run: Run) -> Settled:
+def settled(run: Run) -> SettledRun:
     return settle(run, Pricing.of(run))
 
 
@@ -43,7 +43,7 @@ def described(draw: Any) -> Run:
     for name, values in optional.items():
         if draw(st.booleans()):
             layout[name] = draw(values)
-    software = {"framework": draw(st.sampled_from(names(Kind.FRAMEWORK)))}
+    software = {"framework": draw(st.sampled_from(names(CatalogueKind.FRAMEWORK)))}
     if draw(st.booleans()):
         software["date"] = "2024-03"
     model = draw(st.sampled_from(["llama-3.1-8b", "mixtral-8x7b"]))
@@ -116,20 +116,20 @@ def test_no_more_is_shared_out_than_must_be():
             assert not sw.predict(same).fits
 
 
-def test_a_stated_schedule_is_never_woven():
+def test_a_stated_schedule_is_never_interleaved():
     found = settled(run(nodes=8, schedule="1f1b", **PIPELINE))
     assert found.run.layout.virtual_stages == 1
     assert found.run.layout.schedule == Schedule.ONE_F_ONE_B
     assert "virtual_stages" not in found.guessed
 
 
-def test_stated_chunks_are_woven():
+def test_stated_chunks_are_interleaved():
     assert settled(run(nodes=8, virtual_stages=2, **PIPELINE)).run.layout.schedule == (
         Schedule.INTERLEAVED
     )
 
 
-def test_an_open_schedule_may_be_woven_and_says_so():
+def test_an_open_schedule_may_be_interleaved_and_says_so():
     found = settled(run(nodes=8, **PIPELINE))
     layout = found.run.layout
     assert found.guessed["virtual_stages"] == str(layout.virtual_stages)

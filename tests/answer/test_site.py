@@ -13,7 +13,7 @@ import syncwall as sw
 from syncwall.answer.improvements import changed
 from syncwall.answer.knob_model import site_prior
 from syncwall.answer.known import site_at, site_from
-from syncwall.answer.site import NOWHERE, Site
+from syncwall.answer.site import UNKNOWN_SITE, Site
 from syncwall.cost.knobs import AS_CATALOGUED, KNOBS
 from syncwall.describe.known import KnownRun
 from tests.answer.known_steps import COMPUTING, known
@@ -35,8 +35,8 @@ def moved(site: Site, of: tuple[float, ...] = COMPUTING) -> float:
 
 
 def test_nothing_known_changes_nothing():
-    assert NOWHERE.knobs == AS_CATALOGUED
-    assert NOWHERE.narrowed(0.3) == 0.3
+    assert UNKNOWN_SITE.knobs == AS_CATALOGUED
+    assert UNKNOWN_SITE.narrowed(0.3) == 0.3
 
 
 def test_one_run_is_trusted_by_the_share_of_a_normal_posterior():
@@ -79,7 +79,7 @@ def test_opposite_errors_cancel(ratio):
 
 
 def test_one_outlier_among_five_hardly_counts():
-    """Four runs as predicted and one that stalled: the mean would be 15 % slower."""
+    """Four runs as predicted and one that stalled: the mean would be 15% slower."""
     assert abs(moved(Site((*[known(1.0)] * 4, known(2.0))))) < 0.4 * log(2) / 5
 
 

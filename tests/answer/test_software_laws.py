@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from syncwall.answer import predict
 from syncwall.answer.site import Site
-from syncwall.catalogue import Kind, names
+from syncwall.catalogue import CatalogueKind, names
 from syncwall.describe import Run
 from syncwall.describe.layout import Dispatcher
 from tests.answer.known_steps import known
@@ -18,7 +18,7 @@ from tests.answer.runs import runs
 FILTERS = [HealthCheck.filter_too_much, HealthCheck.too_slow]
 many = settings(max_examples=60, suppress_health_check=FILTERS)
 SLACK = 1 + 1e-9
-FRAMEWORKS = names(Kind.FRAMEWORK)
+FRAMEWORKS = names(CatalogueKind.FRAMEWORK)
 MONTHS = st.sampled_from([None, "2020-01", "2022-06", "2024-03", "2026-01"])
 
 
@@ -39,7 +39,7 @@ def with_software(run: Run, **changes: Any) -> Run:
     MONTHS,
 )
 def test_the_ledger_sums_to_the_step_whatever_runs_it(run, ratios, frozen, framework, date):
-    run = with_software(with_layout(run, frozen=frozen), framework=framework, date=date)
+    run = with_software(with_layout(run, frozen_weights=frozen), framework=framework, date=date)
     site = Site(tuple(known(ratio) for ratio in ratios))
     found, plain = predict(run, site=site), predict(run)
     assert found.ledger.total == pytest.approx(found.step_s, rel=1e-9)
@@ -54,7 +54,7 @@ def test_the_ledger_sums_to_the_step_whatever_runs_it(run, ratios, frozen, frame
 @many
 @given(runs())
 def test_frozen_weights_are_never_slower_and_never_need_more_memory(run):
-    plain, frozen = predict(run), predict(with_layout(run, frozen=True))
+    plain, frozen = predict(run), predict(with_layout(run, frozen_weights=True))
     assert frozen.step_s <= plain.step_s * SLACK
     assert frozen.memory_bytes < plain.memory_bytes
     assert frozen.memory.gradients == frozen.memory.optimizer == 0
@@ -76,10 +76,15 @@ def test_sending_a_token_once_to_a_rank_never_slows_a_step(run, dispatcher):
 
 
 @many
-@given(runs(), st.sampled_from(["tp_left", "ep_left"]), st.floats(0.05, 1), st.floats(0.05, 1))
+@given(
+    runs(),
+    st.sampled_from(["tp_exposed_share", "ep_exposed_share"]),
+    st.floats(0.05, 1),
+    st.floats(0.05, 1),
+)
 def test_less_exposed_communication_never_slows_a_step(run, name, one, other):
     few, more = sorted((one, other))
-    switch = {"tp_left": "overlap_tp", "ep_left": "overlap_ep"}[name]
+    switch = {"tp_exposed_share": "overlap_tp", "ep_exposed_share": "overlap_ep"}[name]
     times = [predict(with_layout(run, **{switch: True, name: left})).step_s for left in (few, more)]
     assert times[0] <= times[1] * SLACK
 

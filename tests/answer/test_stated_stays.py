@@ -31,8 +31,10 @@ def test_a_stated_schedule_is_not_interleaved_for_speed(schedule):
 IDLE: dict[str, list[dict[str, Any]]] = {
     "pp": [*({"schedule": s} for s in Schedule if s != Schedule.INTERLEAVED),
            {"balanced_stages": True}, {"balanced_stages": False}, {"overlap_pp": False}],
-    "ep": [{"dispatcher": Dispatcher.DEEPEP}, {"overlap_ep": True}, {"ep_left": 0.9}],
-    "tp": [{"overlap_tp": True}, {"overlap_tp": False}, {"async_tp": True}, {"tp_left": 0.9}],
+    "ep": [{"dispatcher": Dispatcher.DEEPEP}, {"overlap_ep": True}, {"ep_exposed_share": 0.9}],
+    "tp": [
+        {"overlap_tp": True}, {"overlap_tp": False}, {"async_tp": True}, {"tp_exposed_share": 0.9},
+    ],
     "cp": [{"cp_kind": kind} for kind in ContextKind],
 }  # fmt: skip
 """Changes that mean something only if there are several ranks along an axis."""

@@ -16,7 +16,7 @@ RUNS: dict[str, dict[str, Any]] = {
     "one micro batch": {"tp": 8, "shard": "fsdp", "global_batch": 64, "micro_batch": 1},
     "replicas": {"tp": 8, "shard": "ddp", "global_batch": 64, "micro_batch": 1},
     "sequence parallel": {"tp": 4, "sp": True, "shard": "zero1", "global_batch": 1024},
-    "chunks": {
+    "virtual stages": {
         "tp": 8, "pp": 8, "virtual_stages": 2, "schedule": "interleaved", "global_batch": 1024,
         "micro_batch": 1,
     },
@@ -94,14 +94,14 @@ def test_weights_that_share_their_links_are_drawn_as_long_as_they_take():
     assert min(longer["backward"]) > 1.5
 
 
-def test_gradients_of_chunks_leave_earlier_and_never_before_the_start():
-    found = micro_batch(predicted("chunks"))
+def test_gradients_of_virtual_stages_leave_earlier_and_never_before_the_start():
+    found = micro_batch(predicted("virtual stages"))
     assert found.earlier_s > 0
     assert all(0 <= one.start_s <= one.end_s for one in found.intervals)
 
 
 def test_phases_follow_each_other():
-    spans = micro_batch(predicted("chunks")).spans
+    spans = micro_batch(predicted("virtual stages")).spans
     assert [str(span.phase) for span in spans] == ["forward", "backward", "finish"]
     assert spans[0].start_s == 0
     for before, after in pairwise(spans):

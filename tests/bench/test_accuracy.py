@@ -11,7 +11,7 @@ from bench.accuracy_gate import changes, faults, table
 from bench.accuracy_goals import found_for, missed, reached, read_goals
 from bench.accuracy_judged import remembered
 
-from syncwall.validate.split import Part, part_of
+from syncwall.validate.split import RowUse, part_of
 from tests.validate.samples import CORPUS, needs_corpus
 
 BAND = (0.75, 0.85)
@@ -52,7 +52,7 @@ def test_worse_by_less_than_half_a_point_passes():
 
 def test_worse_by_more_than_half_a_point_fails_and_names_the_set():
     (line,) = said(changed(a=0.086))
-    assert line == "a: mean error 8.0 % -> 8.6 %, more than 0.5 points worse"
+    assert line == "a: mean error 8.0% -> 8.6%, more than 0.5 points worse"
     assert "WORSE" in table(changes(BEFORE, changed(a=0.086)))
 
 
@@ -99,7 +99,7 @@ def test_collectives_are_gated_where_their_tables_are():
 @pytest.mark.parametrize("coverage", [0.749, 0.851, None])
 def test_intervals_that_cover_too_few_or_too_many_fail(coverage):
     (line,) = said(BEFORE, coverage)
-    assert "75 to 85 %" in line
+    assert "75 to 85%" in line
 
 
 @pytest.mark.parametrize("coverage", [0.75, 0.8, 0.85])
@@ -140,7 +140,7 @@ def test_every_goal_has_its_figure():
 @needs_corpus
 def test_judges_are_not_predicted_and_none_of_their_rows_is_listed():
     rows = rows_of([CORPUS, CORPUS.parent / "runs_second"])
-    judges = {one.source for one in rows if part_of(one) is Part.JUDGE}
+    judges = {one.source for one in rows if part_of(one) is RowUse.JUDGE}
     shown = json.dumps(accepted())
     assert judges
     assert not any(source in shown for source in judges)

@@ -28,7 +28,7 @@ def errors() -> dict[str, float]:
 
 @pytest.mark.slow
 def test_the_fit_reproduces_the_files():
-    """To 2 %: logarithms differ in their last digit between processors; `--check` is exact."""
+    """To 2%: logarithms differ in their last digit between processors; `--check` is exact."""
     for path, text in collectives.regenerated(TABLES).items():
         assert same_numbers(text, path.read_text()), path.name
 
@@ -84,7 +84,7 @@ def test_held_out_networks_stay_as_near_as_they_are(errors):
     assert errors["H200 8-node repeats"] <= 0.10
 
 
-@pytest.mark.xfail(reason="21 %; formulas are not chosen by this set, see communication.md")
+@pytest.mark.xfail(reason="21%; formulas are not chosen by this set, see communication.md")
 def test_alps_is_within_15_percent(errors):
     assert errors["Alps GH200, 4-64 nodes"] <= 0.15
 

@@ -7,7 +7,7 @@ import pytest
 from bench.fit.residuals import MOST_ROWS, residuals
 
 from syncwall.answer.interval import TABLE
-from syncwall.validate.split import Part
+from syncwall.validate.split import RowUse
 from tests.validate.samples import CORPUS, needs_corpus
 
 NEARLY = 0.003
@@ -20,7 +20,7 @@ def rows(text: str) -> dict[tuple[str, str], dict[str, str]]:
 
 def test_every_row_has_a_part_and_a_sane_ratio():
     committed = rows(TABLE.read_text(encoding="utf-8"))
-    assert {row["part"] for row in committed.values()} == set(Part) - {Part.JUDGE}
+    assert {row["part"] for row in committed.values()} == set(RowUse) - {RowUse.JUDGE}
     assert all(0.1 < float(row["ratio"]) < 10 for row in committed.values())
     counts: dict[tuple[str, str], int] = {}
     for row in committed.values():

@@ -7,12 +7,12 @@ from bench.fit.sites import START, blocks, fitted, read
 from syncwall.answer.knob_model import FILE, SitePrior, site_prior
 from syncwall.documents import read_document
 from syncwall.validate.known import KnownSet
-from syncwall.validate.table import Row
+from syncwall.validate.table import RunRow
 from tests.answer.known_steps import COMPUTING
 from tests.validate.samples import row
 
 
-def rows(source: str, count: int, **cells: str) -> list[Row]:
+def rows(source: str, count: int, **cells: str) -> list[RunRow]:
     return [row(id=f"{source}-{place}", source=source, **cells) for place in range(count)]
 
 
@@ -33,7 +33,7 @@ def test_the_file_is_what_the_model_takes():
 
 @pytest.mark.slow
 def test_sites_that_differ_more_are_trusted_more():
-    """Ten sites of alike runs: with a bias of 20 % each, or with none and 20 % from run to run."""
+    """Ten sites of alike runs: with a bias of 20% each, or with none and 20% from run to run."""
     lot = np.random.default_rng(1)
     shares, apart = np.tile(COMPUTING, (12, 1)), np.zeros((12, 12))
 

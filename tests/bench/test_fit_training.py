@@ -14,7 +14,7 @@ from syncwall.cost.software import framework
 from syncwall.describe import lookup
 from syncwall.describe.choice import Dtype
 from syncwall.validate import mapping
-from syncwall.validate.split import Part, doubt, part_of
+from syncwall.validate.split import RowUse, doubt, part_of
 from syncwall.validate.table import read_tables
 from tests.validate.samples import CORPUS, needs_corpus, row
 
@@ -92,7 +92,7 @@ def test_the_fit_sees_only_calibration_rows_that_are_not_doubtful(monkeypatch):
     plain, seen = mapping.case_of, []
 
     def watched(one):
-        assert part_of(one) is Part.CALIBRATION, one.id
+        assert part_of(one) is RowUse.CALIBRATION, one.id
         assert doubt(one) is None, one.id
         seen.append(one.id)
         return plain(one)

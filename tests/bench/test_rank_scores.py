@@ -17,13 +17,13 @@ from bench.rank_scores import (
 from hypothesis import given
 from hypothesis import strategies as st
 
-from syncwall.validate.evaluation import Outcome, outcomes
+from syncwall.validate.evaluation import ValidatedRun, outcomes
 from syncwall.validate.mapping import case_of
-from syncwall.validate.split import Part
+from syncwall.validate.split import RowUse
 from tests.validate.samples import row
 
 
-def measured(*seconds: float, **cells: str) -> list[Outcome]:
+def measured(*seconds: float, **cells: str) -> list[ValidatedRun]:
     """A run for each time, with micro batches 1, 2, 4 ..."""
     rows = [
         row(id=f"run-{i}", mbs=str(2**i), step_time_s=str(s), **cells)
@@ -32,7 +32,7 @@ def measured(*seconds: float, **cells: str) -> list[Outcome]:
     return outcomes([case_of(one) for one in rows])
 
 
-def predicted(found: list[Outcome], *seconds: float) -> list[Outcome]:
+def predicted(found: list[ValidatedRun], *seconds: float) -> list[ValidatedRun]:
     return [replace(one, step_s=s) for one, s in zip(found, seconds, strict=True)]
 
 
@@ -118,5 +118,5 @@ def test_equal_values_share_their_rank_and_nothing_known_is_no_correlation():
 
 
 def test_a_group_with_one_row_that_a_fit_may_read_counts_as_calibration():
-    assert Group(measured(1.0, 2.0)).part is Part.STRUCTURE
-    assert Group(measured(1.0, 2.0, source="internevo")).part is Part.CALIBRATION
+    assert Group(measured(1.0, 2.0)).part is RowUse.STRUCTURE
+    assert Group(measured(1.0, 2.0, source="internevo")).part is RowUse.CALIBRATION

@@ -6,7 +6,7 @@ import pytest
 from bench.fit.stalls import FILE, fitted, read, rewritten
 from bench.ranking import ACCEPTED, FIGURES, PAGE, main, page, worse
 
-from syncwall.validate.split import Part, part_of
+from syncwall.validate.split import RowUse, part_of
 from syncwall.validate.table import read_tables
 from tests.validate.samples import CORPUS, needs_corpus
 
@@ -34,7 +34,7 @@ def test_ranking_is_as_good_as_accepted():
 @needs_corpus
 def test_stalls_are_fitted_to_calibration_rows_and_the_catalogue_has_the_result():
     found = read(read_tables(CORPUS))
-    assert {part_of(one.case.row) for one in found} == {Part.CALIBRATION}
+    assert {part_of(one.case.row) for one in found} == {RowUse.CALIBRATION}
     groups = {
         "stalls": [one for one in found if one.layout.pp == 1],
         "pipeline_stalls": [one for one in found if one.layout.pp > 1],

@@ -1,23 +1,23 @@
 import pytest
 
 from syncwall import catalogue
-from syncwall.catalogue import Kind
+from syncwall.catalogue import CatalogueKind
 from syncwall.problems import InputError
 
 
 def test_entries_are_files_by_name():
-    assert "h100-sxm" in catalogue.names(Kind.DEVICE)
-    assert catalogue.find(Kind.DEVICE, "h100-sxm").name == "h100-sxm.yaml"
+    assert "h100-sxm" in catalogue.names(CatalogueKind.DEVICE)
+    assert catalogue.find(CatalogueKind.DEVICE, "h100-sxm").name == "h100-sxm.yaml"
 
 
-@pytest.mark.parametrize("kind", list(Kind))
+@pytest.mark.parametrize("kind", list(CatalogueKind))
 def test_names_are_sorted_and_written_the_same_way(kind):
     names = catalogue.names(kind)
     assert names == sorted(names)
     assert all(name == name.lower().replace("_", "-").replace(" ", "-") for name in names)
 
 
-@pytest.mark.parametrize("kind", list(Kind))
+@pytest.mark.parametrize("kind", list(CatalogueKind))
 def test_an_alias_belongs_to_one_entry(kind):
     aliases = [alias for alias, _ in catalogue._aliases(kind)]
     assert len(aliases) == len(set(aliases))
@@ -29,9 +29,11 @@ def test_several_user_directories_are_searched_in_order(tmp_path, monkeypatch):
         (tmp_path / name / "models").mkdir(parents=True)
         (tmp_path / name / "models" / "mine.yaml").write_text("")
     monkeypatch.setenv(catalogue.VARIABLE, f"{tmp_path}/first:{tmp_path}/second")
-    assert catalogue.find(Kind.MODEL, "mine") == tmp_path / "first" / "models" / "mine.yaml"
+    assert (
+        catalogue.find(CatalogueKind.MODEL, "mine") == tmp_path / "first" / "models" / "mine.yaml"
+    )
 
 
 def test_nothing_near_points_to_the_list():
     with pytest.raises(InputError, match=r'unknown link "zzzz" \(see: syncwall show links\)'):
-        catalogue.find(Kind.LINK, "zzzz")
+        catalogue.find(CatalogueKind.LINK, "zzzz")

@@ -7,27 +7,29 @@ from typing import Any
 import pytest
 
 from syncwall import catalogue
-from syncwall.catalogue import Kind
+from syncwall.catalogue import CatalogueKind
 from syncwall.cost.calibration import Calibration
 from syncwall.describe import Cluster, Device, Link, Model, PriceList, lookup
-from syncwall.describe.base import Description, Entry
+from syncwall.describe.base import CatalogueEntry, Description
 from syncwall.describe.choice import Dtype
 from syncwall.describe.names import load
-from syncwall.describe.provenance import Count, Figure, Provenance, Trust
+from syncwall.describe.provenance import Count, Provenance, SourcedNumber, Trust
 from syncwall.validate.table import read_tables
 
-READERS: dict[Kind, Any] = {
-    Kind.DEVICE: lookup.device,
-    Kind.LINK: lookup.link,
-    Kind.CLUSTER: lookup.cluster,
-    Kind.MODEL: lookup.model,
-    Kind.PRICE: lookup.price_list,
-    Kind.FRAMEWORK: lookup.framework,
-    Kind.SWITCH: lookup.switch,
-    Kind.FAILURE: lookup.failure_rates,
-    Kind.CALIBRATION: lambda name: load(Kind.CALIBRATION, Calibration, name),
+READERS: dict[CatalogueKind, Any] = {
+    CatalogueKind.DEVICE: lookup.device,
+    CatalogueKind.LINK: lookup.link,
+    CatalogueKind.CLUSTER: lookup.cluster,
+    CatalogueKind.MODEL: lookup.model,
+    CatalogueKind.PRICE: lookup.price_list,
+    CatalogueKind.FRAMEWORK: lookup.framework,
+    CatalogueKind.SWITCH: lookup.switch,
+    CatalogueKind.FAILURE: lookup.failure_rates,
+    CatalogueKind.CALIBRATION: lambda name: load(CatalogueKind.CALIBRATION, Calibration, name),
 }
-ENTRIES: list[Entry] = [READERS[kind](name) for kind in Kind for name in catalogue.names(kind)]
+ENTRIES: list[CatalogueEntry] = [
+    READERS[kind](name) for kind in CatalogueKind for name in catalogue.names(kind)
+]
 DEVICES = [entry for entry in ENTRIES if isinstance(entry, Device)]
 LINKS = [entry for entry in ENTRIES if isinstance(entry, Link)]
 CLUSTERS = [entry for entry in ENTRIES if isinstance(entry, Cluster)]
@@ -47,7 +49,7 @@ def numbers(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
     if isinstance(value, Description):
         for name in value.model_fields_set - {"provenance", "name"}:
             inner = getattr(value, name)
-            if not isinstance(inner, Entry):  # a device inside a machine has its own file
+            if not isinstance(inner, CatalogueEntry):  # a device inside a machine has its own file
                 yield from numbers(inner, f"{path}.{name}")
     elif isinstance(value, dict):
         for key, inner in value.items():
@@ -59,15 +61,15 @@ def numbers(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
         yield path, value
 
 
-def sourced(entry: Entry, number: Any) -> Provenance | None:
-    if isinstance(number, (Figure, Count)):
+def sourced(entry: CatalogueEntry, number: Any) -> Provenance | None:
+    if isinstance(number, (SourcedNumber, Count)):
         return number.provenance
     stated = entry.provenance or {}  # a ratio such as an oversubscription has no type of its own
     return Provenance(Trust(stated["trust"]), stated["source"]) if stated else None
 
 
 @every("entry", **by_name(ENTRIES))
-def test_every_number_has_a_source_a_date_and_a_trust_level(entry: Entry):
+def test_every_number_has_a_source_a_date_and_a_trust_level(entry: CatalogueEntry):
     for path, number in numbers(entry):
         provenance = sourced(entry, number)
         assert provenance is not None, path
@@ -87,7 +89,7 @@ def test_every_source_is_complete_and_used():
 
 
 @every("entry", **by_name(ENTRIES))
-def test_every_entry_has_a_title(entry: Entry):
+def test_every_entry_has_a_title(entry: CatalogueEntry):
     assert entry.title
 
 
@@ -170,7 +172,7 @@ def test_the_name_tells_the_size_of_the_model(model: Model):
 def test_a_published_batch_is_a_number_of_whole_sequences(model: Model):
     """Or the paper rounds in a way that no number of sequences gives, and the entry says so."""
     tokens = model.train_batch_tokens
-    assert isinstance(tokens, Figure)
+    assert isinstance(tokens, SourcedNumber)
     assert model.train_seq is not None
     assert 2**18 <= tokens <= 2**27
     sequences, rest = divmod(tokens, model.train_seq)
@@ -205,7 +207,13 @@ def test_prices_name_known_things_and_days(prices: PriceList):
 
 @every(
     ("kind", "least"),
-    [(Kind.DEVICE, 34), (Kind.LINK, 35), (Kind.CLUSTER, 24), (Kind.MODEL, 60), (Kind.PRICE, 5)],
+    [
+        (CatalogueKind.DEVICE, 34),
+        (CatalogueKind.LINK, 35),
+        (CatalogueKind.CLUSTER, 24),
+        (CatalogueKind.MODEL, 60),
+        (CatalogueKind.PRICE, 5),
+    ],
 )
 def test_the_catalogue_covers_what_people_train_on(kind, least):
     assert len(catalogue.names(kind)) >= least

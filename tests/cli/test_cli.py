@@ -8,23 +8,23 @@ from syncwall.cli import main
 from tests.cli.flags import commands, flags_of, short_forms
 
 KEYS = [
-    *(f"--layout.{key} VALUE" for key in (
+    *(f"--layout.{key}" for key in (
         "dp", "shard", "shard-degree", "tp", "sp", "pp", "virtual-stages", "schedule",
         "balanced-stages", "first-stage-layers", "last-stage-layers", "cp", "cp-kind", "ep",
         "etp", "expert-imbalance", "dropless", "capacity-factor", "order", "micro-batch",
         "global-batch", "precision", "gradient-dtype",
-        "kept-gradient-dtype", "own-gradients", "optimizer", "moment-dtype", "master-weights",
-        "narrow-weights", "offload-optimizer", "bucket", "frozen", "fused-loss", "loss-chunks",
-        "recompute", "recompute-layers", "recompute-stops-early", "recompute-modules",
-        "offload-layers", "kept-narrow", "whole-scores", "fused-norms", "fused-gate", "dropout",
-        "whole-inputs",
+        "kept-gradient-dtype", "separate-gradients", "optimizer", "moment-dtype", "master-weights",
+        "narrow-weights", "offload-optimizer", "bucket", "frozen-weights", "fused-loss",
+        "loss-chunks", "recompute", "recompute-layers", "recompute-stops-early",
+        "recompute-modules", "offload-layers", "narrow-activations", "kept-attention-scores",
+        "fused-norms", "fused-gate", "dropout", "kept-gathered-inputs",
         "overlap-gradients",
         "overlap-parameters",
-        "overlap-tp", "async-tp", "tp-left", "dispatcher", "fp8-dispatch", "overlap-ep", "ep-left",
-        "overlap-pp",
+        "overlap-tp", "async-tp", "tp-exposed-share", "dispatcher", "fp8-dispatch", "overlap-ep",
+        "ep-exposed-share", "overlap-pp",
         "outer-every",
     )),
-    *(f"--software.{key} VALUE" for key in (
+    *(f"--software.{key}" for key in (
         "framework", "date", "attention", "kernels", "expert-kernels", "graphs", "fp8-scaling",
     )),
 ]  # fmt: skip
@@ -33,11 +33,12 @@ RUN = [
     "--from FILE", "--known-run FILE", "--calibration FILE", "--catalogue DIR", *KEYS,
 ]  # fmt: skip
 """Flags of every verb that takes a run."""
+OUTPUT = ["--json", "--html FILE", "--markdown FILE"]
 PINNED = {
     "predict": [
-        "FILE", "--help", "--tokens TOKENS", "--steps N", "--json", "--timeline FILE",
+        "FILE", "--help", "--tokens TOKENS", "--steps N", *OUTPUT, "--timeline FILE",
         "--explain-assumptions", *RUN,
-        *(f"--job.{key} VALUE" for key in (
+        *(f"--job.{key}" for key in (
             "start", "price", "spares", "when-short", "startup", "data-stall", "simulations",
             "seed",
             *(f"checkpoints.{key}" for key in (
@@ -55,65 +56,70 @@ PINNED = {
     ],
     "plan layouts": [
         "FILE", "--help", "--objective", "--within TIME", "--price USD", "--top N", "--save FILE",
-        "--settings", "--save-settings FILE", "--json", *RUN,
+        "--settings", "--save-settings FILE", *OUTPUT, *RUN,
     ],
     "plan wall": [
         "FILE", "--help", "--least GPUS", "--most GPUS", "--replica-batch N", "--best-layout",
-        "--chart FILE", "--json", *RUN,
+        "--chart FILE", *OUTPUT, *RUN,
     ],
     "plan network": [
         "FILE", "--help", "--efficiency SHARE", "--exposed SHARE", "--reached SHARE", "--strong",
-        "--json", *RUN,
+        *OUTPUT, *RUN,
     ],
     "plan fabric": [
         "FILE", "--help", "--kind NAME", "--switch NAME", "--radix PORTS", "--speed RATE",
-        "--oversubscription RATIO", "--growth SHARE", "--copper CABLES", "--drawing FILE", "--json",
+        "--oversubscription RATIO", "--growth SHARE", "--copper CABLES", "--drawing FILE", *OUTPUT,
         *RUN,
-        *(f"--prices.{part} VALUE" for part in ("switch", "optic", "fibre", "copper")),
-        *(f"--power.{part} VALUE" for part in ("switch", "optic")),
+        *(f"--prices.{part}" for part in ("switch", "optic", "fibre", "copper")),
+        *(f"--power.{part}" for part in ("switch", "optic")),
     ],
-    "show": ["WHAT", "NAME", "--help", "--json", "--catalogue DIR"],
+    "show": ["WHAT", "NAME", "--help", *OUTPUT, "--catalogue DIR"],
     "validate": [
-        "PATH", "--help", "--against FILE", "--json", "--html FILE", "--worst N", "--catalogue DIR",
+        "PATH", "--help", "--against FILE", *OUTPUT, "--worst N", "--catalogue DIR",
     ],
     "measure collectives": [
         "--help", "--backend", "--kinds NAMES", "--min-size SIZE", "--max-size SIZE", "--dtype",
-        "--trials N", "--seconds S", "--timeout S", "--json FILE",
+        "--trials N", "--seconds S", "--timeout S", *OUTPUT,
     ],
     "measure links": [
         "--help", "--backend", "--repeats N", "--size SIZE", "--expect RATE", "--timeout S",
-        "--json FILE",
+        *OUTPUT,
     ],
     "measure matmul": [
         "--help", "--model NAME", "--seq TOKENS", "--micro-batch N", "--tp N", "--precision",
-        "--backend", "--seconds S", "--timeout S", "--json FILE",
+        "--backend", "--seconds S", "--timeout S", *OUTPUT,
     ],
     "measure step": [
         "--help", "--model NAME", "--seq TOKENS", "--shard", "--micro-batch N", "--precision",
         "--bucket SIZE", "--steps N", "--warm-up N", "--device NAME",
-        "--backend", "--timeout S", "--profile DIR", "--json FILE",
+        "--backend", "--timeout S", "--profile DIR", *OUTPUT,
     ],
-    "measure calibration": ["RESULT", "--help", "--json FILE"],
+    "measure calibration": ["RESULT", "--help", *OUTPUT],
     "lab up": ["FILE", "--help", "--place", "--rate RATE"],
     "lab run": [
-        "FILE", "--help", "--json FILE", "--only", "--predict", "--keep-logs DIR", "--quiet",
+        "FILE", "--help", *OUTPUT, "--only", "--predict", "--keep-logs DIR", "--quiet",
     ],
     "lab down": ["NAME", "--help", "--all"],
-    "lab list": ["--help", "--json"],
+    "lab list": ["--help", *OUTPUT],
     "explain": [
         "FILE", "--help", "--run FILE", "--against FILE", "--cluster NAME", "--workers N",
-        "--ray ADDRESS", "--store DIR", "--json", "--catalogue DIR",
+        "--ray ADDRESS", "--store DIR", *OUTPUT, "--catalogue DIR",
     ],
     "serve": [
         "--help", "--host ADDRESS", "--port N", "--token TEXT", "--no-auth", "--findings DIR",
         "--browser",
     ],
-    "report": ["RESULT", "--help", "--html FILE", "--markdown FILE", "--notes FILE"],
+    "report": [
+        "RESULT", "--help", "--allow-busy", "--html FILE", "--markdown FILE", "--notes FILE",
+    ],
+    "schema": ["VERB", "--help"],
+    "completion": ["SHELL", "--help"],
 }  # fmt: skip
 
 
 def test_verbs_and_flags_are_these():
-    assert {command: flags_of(command) for command in commands()} == PINNED
+    found = {command: sorted(flags_of(command)) for command in commands()}
+    assert found == {command: sorted(flags) for command, flags in PINNED.items()}
 
 
 @pytest.mark.parametrize(
@@ -135,13 +141,27 @@ def test_no_arguments_show_the_help(capsys):
     assert "usage" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    "arguments", [["show", "gadgets"], ["show", "devices", "--jason"], ["predict", "--nodse", "4"]]
-)
+@pytest.mark.parametrize("arguments", [["show", "gadgets"], ["predict", "--nodes"]])
 def test_a_wrong_call_exits_with_2(arguments, capsys):
     with pytest.raises(SystemExit, match="2"):
         main(arguments)
     assert capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("wrong", "meant"),
+    [("--nodse", "--nodes"), ("--tpp", "--tp"), ("--layout.shrad", "--layout.shard"),
+     ("--global-bacth=8", "--global-batch"), ("--jason", "--json")],
+)  # fmt: skip
+def test_an_unknown_flag_suggests_the_nearest(wrong, meant, capsys):
+    assert main(["predict", wrong, "4"]) == 2
+    said = wrong.partition("=")[0]
+    assert capsys.readouterr().err == f'unknown flag "{said}"; did you mean "{meant}"?\n'
+
+
+def test_both_spellings_of_a_flag_are_known(capsys):
+    assert main(["predict", "--global_batch", "8", "--layout.micro_batch=1"]) == 2
+    assert capsys.readouterr().err.startswith("write --model NAME")
 
 
 def test_an_unknown_verb_suggests_the_nearest(capsys):
@@ -176,7 +196,7 @@ def test_a_reader_that_stops_early_is_no_error():
         ["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith("name")
+    assert done.stdout.split()[:2] == ["name", "parameters"]
 
 
 def test_json_is_json_even_where_text_is_not_ascii(capsys):

@@ -2,11 +2,16 @@
 
 import gzip
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from syncwall.cause import Cause
 from syncwall.cli import main
+from syncwall.explain.answer import explain
+from syncwall.show.words.explanation import next_lines
+from syncwall.timeline.ledger import Ledger
 
 EXAMPLES = "examples/explain"
 
@@ -17,6 +22,28 @@ def test_the_slow_rank_is_named_and_not_the_one_that_waits(capsys):
     assert page.startswith("Verdict   slow worker: rank 1")
     assert "100% of the waiting is explained" in page
     assert len(page.splitlines()) < 40
+
+
+def test_without_files_it_says_what_to_write(capsys):
+    assert main(["explain"]) == 2
+    assert "syncwall explain traces/" in capsys.readouterr().err
+
+
+def test_a_rank_alone_has_what_helps_against_its_largest_wait():
+    trace = explain([Path(f"{EXAMPLES}/traces/rank0.json")])
+    assert trace.traces is not None
+    waits = Ledger({Cause.GEMM: 1.0, Cause.IDLE_HOST: 3.0})
+    host_bound = replace(trace.traces, ledger=replace(trace.traces.ledger, ledger=waits))
+    assert "torch.compile" in next(next_lines(replace(trace, traces=host_bound)))
+
+
+def test_the_pages_hold_what_the_terminal_shows(tmp_path, capsys):
+    html, markdown = tmp_path / "page.html", tmp_path / "page.md"
+    arguments = [f"{EXAMPLES}/traces", "--html", str(html), "--markdown", str(markdown)]
+    assert main(["explain", *arguments, "--workers", "1"]) == 1
+    assert "slow worker: rank 1" in capsys.readouterr().out
+    assert "slow worker: rank 1" in html.read_text()
+    assert markdown.read_text().startswith("# 2 profiler traces")
 
 
 def test_json_has_a_ledger_that_adds_up(capsys):
@@ -62,7 +89,7 @@ def test_a_packed_copy_says_the_same(capsys, tmp_path):
 
 @pytest.mark.parametrize(
     ("text", "said"),
-    [("nothing to see", "is none of what is known"), ("", "is none of what is known")],
+    [("nothing to see", "is not a known kind of file"), ("", "is not a known kind of file")],
 )
 def test_unknown_files_are_refused(capsys, tmp_path, text, said):
     path = tmp_path / "file.txt"

@@ -55,7 +55,7 @@ def test_the_record_has_the_step_and_the_job(capsys):
 
 
 def test_without_a_length_there_is_no_job(capsys):
-    assert "job" not in record(capsys, *RUN)
+    assert record(capsys, *RUN)["job"] is None
 
 
 def test_a_job_file_and_flags_over_it(capsys, tmp_path: Path):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from syncwall.answer.known import site_of
 from syncwall.answer.prediction import predict
-from syncwall.answer.site import NOWHERE, WANTED, Site
+from syncwall.answer.site import UNKNOWN_SITE, WANTED, Site
 from syncwall.cli import main
 from syncwall.describe import lookup
 from tests.cli.test_broken_files import BREAKERS, PLACE, RUN
@@ -89,7 +89,7 @@ def test_a_site_is_made_of_files(run, known):
     sites = (site_of([known] * count) for count in (1, 2))
     once, twice = (log(predict(lookup.run(run), site=site).step_s / plain_s) for site in sites)
     assert 0 < once < twice < log(ratio)
-    assert site_of([]) == Site() == NOWHERE
+    assert site_of([]) == Site() == UNKNOWN_SITE
 
 
 def test_the_page_says_what_it_was_anchored_to(run, known, capsys):

@@ -38,8 +38,8 @@ def test_the_help_of_a_part_imports_no_torch(part):
     ("arguments", "words"),
     [
         (["collectives", "--kinds", "all-reduse"], 'did you mean "all-reduce"?'),
-        (["collectives", "--trials", "0"], "--trials: 0 is no number of trials"),
-        (["links", "--repeats", "0"], "--repeats: 0 is no number of repeats"),
+        (["collectives", "--trials", "0"], "--trials: 0 is not a number of trials"),
+        (["links", "--repeats", "0"], "--repeats: 0 is not a number of repeats"),
         (["links", "--expect", "25Gbps"], "--expect: "),
         (["links", "--size", "many"], "--size: "),
     ],
@@ -65,6 +65,15 @@ def test_only_rank_0_tells_of_wrong_input():
     assert [rank.end(60) for rank in ranks] == [2, 2]
     assert ranks[0].err.startswith("--min-size 8MiB is more than --max-size")
     assert ranks[1].err == ""
+
+
+def test_a_folder_that_is_not_there_is_said_before_anything_is_measured(tmp_path):
+    pytest.importorskip("torch", reason="torch is not installed")
+    words = ("--backend", "gloo", "--json", str(tmp_path / "no" / "out.json"))
+    ranks = started(("a", "b"), "-m", "syncwall", "measure", "links", *words)
+    assert [rank.end(60) for rank in ranks] == [2, 2]
+    assert ranks[0].err == f"--json: there is no folder {tmp_path / 'no'}\n"
+    assert (ranks[0].out, ranks[1].err) == ("", "")
 
 
 @pytest.mark.parametrize("command", MEASURED)

@@ -1,6 +1,7 @@
 import pytest
 
 from syncwall.cli import main
+from syncwall.measure.load import Load, MachineLoad
 from tests.show.report_samples import lab_records, lab_result, written
 
 
@@ -19,16 +20,15 @@ def test_a_page_and_markdown_are_written(file, tmp_path, capsys):
     assert "## Notes\n\nSeen by *eye*." in text.read_text(encoding="utf-8")
     assert "](a-b-1.svg)" in text.read_text(encoding="utf-8")
     assert (tmp_path / "a-b-1.svg").read_text(encoding="utf-8").startswith("<svg")
-    assert capsys.readouterr().out == ""
+    assert capsys.readouterr().out.startswith("Verdict   The same 4 workers")
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         ([], "write the results to report"),
-        (["{file}"], "say where to write: --html FILE or --markdown FILE"),
         (["{folder}/none.json", "--html", "{folder}/a.html"], "none.json: cannot be read"),
-        (["{file}", "--html", "{folder}/no/a.html"], "a.html: cannot be written"),
+        (["{file}", "--html", "{folder}/no/a.html"], "--html: there is no folder"),
         (["{file}", "--html", "{folder}/a.html", "--notes", "{folder}/no"], "no: cannot be read"),
     ],
 )
@@ -36,6 +36,26 @@ def test_what_is_wrong_with_a_call_is_said(words, message, file, tmp_path, capsy
     said = [word.format(file=file, folder=tmp_path) for word in words]
     assert main(["report", *said]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_a_report_without_a_file_is_printed(file, capsys):
+    assert main(["report", str(file)]) == 0
+    assert capsys.readouterr().out.startswith("Verdict   ")
+
+
+def test_a_result_of_a_busy_machine_is_refused_unless_it_is_allowed(tmp_path, capsys):
+    load = MachineLoad(before=Load(average=9.0, others=0.5, steal=0.0))
+    busy = lab_records()[1].model_copy(update={"load": load})
+    file = written(tmp_path / "busy.json", lab_result([busy]))
+    html = tmp_path / "a.html"
+    assert main(["report", str(file), "--html", str(html)]) == 2
+    said = capsys.readouterr().err
+    assert "busy.json: the machine was busy: other processes used up to 50% of the cores" in said
+    assert "--allow-busy" in said
+    assert not html.exists()
+    assert main(["report", str(file), "--html", str(html), "--allow-busy"]) == 0
+    body = html.read_text(encoding="utf-8").partition("</h1>")[2]
+    assert body.lstrip().startswith("<p><strong>Warning</strong> The machine was busy")
 
 
 RUN = "model: llama-3.1-8b\ncluster: dgx-h100\nnodes: 4\nlayout: {shard: fsdp}\n"
@@ -49,7 +69,7 @@ def test_a_run_a_job_and_a_result_make_one_article(file, tmp_path):
     assert main(["report", str(run), str(job), str(file), "--html", str(html)]) == 0
     text = html.read_text(encoding="utf-8")
     assert "<title>3 results</title>" in text
-    assert text.count("<h2>") == 3
+    assert text.count("<h2 ") == 4
     assert "until it is done</h2>" in text
     assert f"syncwall predict {run}" in text
 

@@ -131,7 +131,7 @@ def test_every_layout_that_is_listed_can_be_pasted_into_a_run_file(model, tmp_pa
 def test_a_wall_of_which_nothing_is_stated_is_believable(capsys):
     """4 million tokens a step: a GPU should have a few hundred at least, and thousands are easy.
 
-    It once held 80 % up to 8 GPUs, because the batch was that of a node.
+    It once held 80% up to 8 GPUs, because the batch was that of a node.
     """
     flags = ["plan", "wall", "--model", "llama-3.1-70b", "--cluster", "dgx-b200", "--most", "16384"]
     found = asked(capsys, *flags)

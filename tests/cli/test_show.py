@@ -4,12 +4,18 @@ from typing import Any
 
 import pytest
 
+from syncwall.catalogue import names
 from syncwall.cli import main
+from syncwall.describe import lookup
+from syncwall.show.views.listing import listing_view
+from syncwall.show.write.terminal import rendered
 
 
 def shown(capsys, *arguments: str) -> Any:
+    """The entries of a list, or the one entry."""
     assert main(["show", *arguments, "--json"]) == 0
-    return json.loads(capsys.readouterr().out)
+    found = json.loads(capsys.readouterr().out)
+    return found["entry"] if found["entries"] is None else found["entries"]
 
 
 def page(capsys, *arguments: str) -> str:
@@ -48,7 +54,24 @@ def test_lists_have_a_line_an_entry_in_both_forms(what, capsys):
     text = page(capsys, what).splitlines()
     assert len(text) == len(lines) + 1
     first = next(iter(lines[0].values()))
-    assert text[1].startswith(str(first))
+    assert text[1].startswith(f"  {first} ")
+
+
+@pytest.mark.parametrize("kind", lookup.READERS)
+@pytest.mark.parametrize("width", [40, 60, 80])
+def test_narrow_lists_have_fewer_columns_and_whole_names(kind, width):
+    _, *lines = [line.plain for line in rendered(listing_view(kind), width)]
+    assert {line.split()[0] for line in lines} == set(names(kind))
+    assert max(map(len, lines)) <= width
+
+
+def test_a_term_has_its_meaning_and_the_words_of_others(capsys):
+    text = page(capsys, "term", "tensor-parallel")
+    assert "--tensor-model-parallel-size" in text
+    assert "docs/explanation/model.md" in text
+    assert "pipeline bubble" in page(capsys, "terms")
+    assert shown(capsys, "term", "bus bandwidth")["name"] == "busbw"
+    assert "MFU" in [one["name"] for one in shown(capsys, "terms")]
 
 
 @pytest.mark.parametrize(
@@ -81,6 +104,8 @@ def test_a_run_is_shown_complete(tmp_path: Path, capsys):
     ("arguments", "message"),
     [
         (["device"], "`show device` needs a name; `show devices` lists them"),
+        (["run"], "`show run` needs a run file"),
+        (["term", "bubbel"], 'no term "bubbel"; did you mean "bubble"?'),
         (["devices", "h100"], "for one write `show device h100`"),
         (["model", "llama-3.1-9b"], 'unknown model "llama-3.1-9b"; did you mean "llama-3.1-8b"'),
         (["framework", "nanotorn"], 'unknown framework "nanotorn"; did you mean "nanotron"'),

@@ -5,15 +5,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from syncwall.catalogue import Kind
+from syncwall.catalogue import CatalogueKind
 from syncwall.cost.calibration import AttentionFit, Calibration, GemmFit
 from syncwall.cost.compute import attention_seconds, gemm_alone_seconds, gemm_seconds
-from syncwall.cost.software import Setting
+from syncwall.cost.software import ResolvedSoftware
 from syncwall.describe import Device, Software, lookup
 from syncwall.describe.choice import Dtype
 from syncwall.describe.framework import AttentionKernel
 from syncwall.describe.names import load
-from syncwall.work.operations import Attention, Gemm
+from syncwall.work.operations import CoreAttention, Gemm
 
 # Microseconds of bf16 multiplications alone: medians over sglang, TensorRT-LLM and vLLM in the
 # tables of aiconfigurator, commit 095f58a, gemm_perf of each device.
@@ -33,21 +33,21 @@ MEASURED_GEMMS = [
 # Dao-AILab/flash-attention pull request 2605. A100 PCIe: SimuMax, commit 4dcaae5, whose
 # efficiencies count the whole square.
 MEASURED_ATTENTION = [
-    ("b200", Attention(16, 16, 2048, 2048, 128, 128, 16), 927),
-    ("b200", Attention(8, 16, 4096, 4096, 128, 128, 16), 1090),
-    ("a100-pcie-80", Attention(1, 64, 4096, 4096, 128, 128, 8), 312 * 1.187 / 2),
-    ("a100-pcie-80", Attention(1, 16, 4096, 4096, 128, 128, 4), 312 * 0.991 / 2),
+    ("b200", CoreAttention(16, 16, 2048, 2048, 128, 128, 16), 927),
+    ("b200", CoreAttention(8, 16, 4096, 4096, 128, 128, 16), 1090),
+    ("a100-pcie-80", CoreAttention(1, 64, 4096, 4096, 128, 128, 8), 312 * 1.187 / 2),
+    ("a100-pcie-80", CoreAttention(1, 16, 4096, 4096, 128, 128, 4), 312 * 0.991 / 2),
 ]
 sizes = st.integers(1, 40000)
 factors = st.floats(1, 16)
 
 
 def of(device: str) -> Calibration:
-    return load(Kind.CALIBRATION, Calibration, device)
+    return load(CatalogueKind.CALIBRATION, Calibration, device)
 
 
-def setting(kernel: AttentionKernel) -> Setting:
-    return Setting.of(Software(attention=kernel))
+def setting(kernel: AttentionKernel) -> ResolvedSoftware:
+    return ResolvedSoftware.of(Software(attention=kernel))
 
 
 def faster(device: Device, peak: float = 1.0, memory: float = 1.0) -> Device:
@@ -63,7 +63,7 @@ def faster(device: Device, peak: float = 1.0, memory: float = 1.0) -> Device:
 H100 = lookup.device("h100-sxm")
 GEMM = of("h100-sxm").gemm
 ATTENTION = of("h100-sxm").attention
-CAUSAL = Attention(4, 32, 4096, 4096, 128, 128, 8)
+CAUSAL = CoreAttention(4, 32, 4096, 4096, 128, 128, 8)
 
 
 @pytest.mark.parametrize(("device", "m", "n", "k", "us"), MEASURED_GEMMS)
@@ -107,7 +107,7 @@ def test_more_work_never_takes_less_time(m, n, k, count, grown):
 
 @given(st.integers(1, 64), st.integers(1, 128), st.integers(1, 40000), factors, factors)
 def test_a_faster_device_never_attends_slower(batch, heads, length, peak, memory):
-    attention = Attention(batch, heads, length, length, 128, 128, 1)
+    attention = CoreAttention(batch, heads, length, length, 128, 128, 1)
     for kernel in ("flash-3", "flash-2", "flash-1", "unfused"):
         quick = attention_seconds(attention, faster(H100, peak, memory), ATTENTION, setting(kernel))
         assert quick <= attention_seconds(attention, H100, ATTENTION, setting(kernel)) * (1 + 1e-12)
@@ -161,7 +161,7 @@ def test_backward_attention_takes_two_and_a_half_times_the_work_at_less_speed():
 def test_unfused_attention_computes_the_square_and_moves_every_score():
     """0.42 x d / (d + 32) of the peak, and 15 bytes a score, forward and again backward."""
     fit = AttentionFit(flash_3=0.7, flash_2=0.4, half_length=700, backward=0.8)
-    one = Attention(4, 32, 2048, 2048, 96, 96, 32)
+    one = CoreAttention(4, 32, 2048, 2048, 96, 96, 32)
     scores = 4 * 32 * 2048 * 2048
     for attention, products in ((one, 2), (one.backward, 4)):
         arithmetic_s = 2 * products * scores * 96 / (989.4e12 * 0.42 * 96 / (96 + 32))
@@ -172,7 +172,7 @@ def test_unfused_attention_computes_the_square_and_moves_every_score():
 
 def test_odd_heads_slow_only_unfused_attention():
     """BLOOM's trials with 150 dimensions a head: about 0.03 of the peak."""
-    even, odd = (Attention(4, 32, 2048, 2048, d, d, 32) for d in (152, 150))
+    even, odd = (CoreAttention(4, 32, 2048, 2048, d, d, 32) for d in (152, 150))
 
     def ratio(kernel: AttentionKernel) -> float:
         slow, quick = (
@@ -189,8 +189,8 @@ def test_pieces_of_a_ring_start_more_often_and_are_no_slower_when_long():
     device, fit = lookup.device("h100-sxm"), of("h100-sxm").attention
 
     def seconds(length: int, pieces: int) -> float:
-        part = Attention(1, 32, length / pieces, length, 128, 128, 8, pieces=pieces)
-        whole = Attention(1, 32, length, length, 128, 128, 8)
+        part = CoreAttention(1, 32, length / pieces, length, 128, 128, 8, pieces=pieces)
+        whole = CoreAttention(1, 32, length, length, 128, 128, 8)
         took, alone = (
             float(attention_seconds(one, device, fit, setting("flash-3"))) for one in (part, whole)
         )

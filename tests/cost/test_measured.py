@@ -7,9 +7,9 @@ from syncwall.answer import predict
 from syncwall.cost.calibration import calibration
 from syncwall.cost.compute import gemm_alone_seconds
 from syncwall.cost.corrections import Corrections
-from syncwall.cost.measured import CollectiveTable, ElementwisePoint, GemmPoint, Measured
+from syncwall.cost.measured import CollectiveTable, ElementwisePoint, GemmPoint, MachineMeasurements
 from syncwall.cost.measured_network import MeasuredNetwork
-from syncwall.cost.software import Setting
+from syncwall.cost.software import ResolvedSoftware
 from syncwall.describe import Cluster, Layout, Run, Software, lookup
 from syncwall.describe.choice import Dtype
 from syncwall.work.operations import Collective, Gemm, Group, Transfer
@@ -93,35 +93,35 @@ def test_a_device_twice_as_slow_on_a_shape_is_predicted_so():
     device = before.run.cluster.device
     alone = gemm_alone_seconds(gemm, device, before.calibration.gemm)
     point = GemmPoint(m=gemm.m, n=gemm.n, k=gemm.k, dtype=Dtype.BF16, seconds=2.0 * float(alone))
-    after = predict(run(), measured=Measured(gemm=(point,)))
+    after = predict(run(), measured=MachineMeasurements(gemm=(point,)))
     twice = 2.0 * float(before.prices.seconds(gemm))
     assert float(after.prices.seconds(gemm)) == pytest.approx(twice)
     assert after.ledger["GEMM"] > 1.5 * before.ledger["GEMM"]
 
 
 def test_nothing_measured_changes_nothing():
-    assert predict(run(), measured=Measured()).step_s == predict(run()).step_s
+    assert predict(run(), measured=MachineMeasurements()).step_s == predict(run()).step_s
 
 
 def test_slower_collectives_make_slower_steps():
     def step_s(seconds: float) -> float:
         table = CollectiveTable(kind="all-reduce", ranks=4, nodes=2, points=((25e6, seconds),))
-        return predict(run(), measured=Measured(collectives=(table,))).step_s
+        return predict(run(), measured=MachineMeasurements(collectives=(table,))).step_s
 
     assert step_s(0.01) < step_s(0.1) < step_s(1.0)
 
 
 @given(share=st.floats(0.0, 0.9), meeting_s=st.floats(0.0, 0.1))
 def test_the_ledger_still_adds_up(share, meeting_s):
-    answer = predict(run(), measured=Measured(host_share=share, meeting_s=meeting_s))
+    answer = predict(run(), measured=MachineMeasurements(host_share=share, meeting_s=meeting_s))
     assert sum(answer.ledger[cause] for cause in answer.ledger) == pytest.approx(answer.step_s)
-    without = predict(run(), measured=Measured(host_share=0.0, meeting_s=0.0))
+    without = predict(run(), measured=MachineMeasurements(host_share=0.0, meeting_s=0.0))
     assert answer.step_s >= without.step_s - 1e-9
 
 
 def test_measured_costs_enter_the_calibration():
     device = lookup.device("h100-sxm")
-    fit = calibration(device, Measured(host_share=0.25, meeting_s=0.004))
+    fit = calibration(device, MachineMeasurements(host_share=0.25, meeting_s=0.004))
     assert (fit.network.contention, fit.ranks.meeting_s) == (0.25, 0.004)
     assert calibration(device).network.contention != 0.25
 
@@ -129,7 +129,7 @@ def test_measured_costs_enter_the_calibration():
 def test_measured_kinds_of_memory_bound_work_are_apart():
     before = predict(run())
     norm = ElementwisePoint(kind="norm", bytes=1e7, seconds=1.0)
-    after = predict(run(), measured=Measured(elementwise=(norm,)))
+    after = predict(run(), measured=MachineMeasurements(elementwise=(norm,)))
     assert after.ledger["elementwise"] > 10 * before.ledger["elementwise"]
     assert after.ledger["optimizer"] == before.ledger["optimizer"]
 
@@ -138,8 +138,8 @@ def test_corrections_take_one_shape_and_arrays_of_them_alike():
     """Of many layouts some sides of a multiplication are arrays and some are not."""
     cluster = lookup.cluster("dgx-h100")
     points = [GemmPoint(m=m, n=4096, k=4096, dtype=Dtype.BF16, seconds=1e-3) for m in (512, 8192)]
-    setting = Setting.of(Software())
-    fit = calibration(cluster.device, Measured(gemm=tuple(points)))
+    setting = ResolvedSoftware.of(Software())
+    fit = calibration(cluster.device, MachineMeasurements(gemm=tuple(points)))
     found = Corrections(cluster.device, fit, setting)
     sizes = np.array([256.0, 1024.0, 8192.0])
     together = np.asarray(found.gemm(Gemm(sizes, 4096, 4096, Dtype.BF16)))

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from syncwall.cost.nccl import GENERATIONS, Graph, Group, Tuner, constants
+from syncwall.cost.nccl import GENERATIONS, ChannelGraph, NcclGroup, Tuner, constants
 
 GB = 1e9
 
@@ -13,8 +13,8 @@ GB = 1e9
 )
 def test_the_times_that_nccl_logged_for_24_h100(size, logged_us):
     """NVIDIA/nccl issue 1453: 3 nodes of 8 H100, Intel CPUs, plain tree."""
-    graph = Graph(8, 45 * GB, 45 * GB, 8, 45 * GB, 45 * GB, tree_penalty=0.85)
-    tuner, group = Tuner("hopper"), Group(24, 3)
+    graph = ChannelGraph(8, 45 * GB, 45 * GB, 8, 45 * GB, 45 * GB, tree_penalty=0.85)
+    tuner, group = Tuner("hopper"), NcclGroup(24, 3)
     assert tuner.seconds("all-reduce", size, group, graph) * 1e6 == pytest.approx(
         logged_us, rel=1e-6
     )
@@ -38,10 +38,10 @@ def test_the_times_that_nccl_logged_for_24_h100(size, logged_us):
 )
 def test_the_tuning_table_that_nccl_logged_over_sockets(kind, choice, logged_us, logged_gb_per_s):
     """NCCL 2.29.7, two nodes of one GPU; printed to one decimal, without corrections."""
-    graph = Graph(2, 1.2 * GB, 1.2 * GB, 2, 2.4 * GB, 2.4 * GB, nvlink=False, tree_penalty=0.85,
-                  ll128=False)  # fmt: skip
+    graph = ChannelGraph(2, 1.2 * GB, 1.2 * GB, 2, 2.4 * GB, 2.4 * GB, nvlink=False,
+                         tree_penalty=0.85, ll128=False)  # fmt: skip
     uncorrected = 2.0**40
-    found = Tuner("blackwell").choices(kind, uncorrected, Group(2, 2), graph)[choice]
+    found = Tuner("blackwell").choices(kind, uncorrected, NcclGroup(2, 2), graph)[choice]
     plateau = 1.4 if (kind, choice) == ("all-reduce", "Ring/Simple") else 1.0
     assert float(found[0]) / plateau == pytest.approx(logged_us, abs=0.0501)
     assert float(found[1]) / GB == pytest.approx(logged_gb_per_s, abs=0.0501)
@@ -61,18 +61,18 @@ def test_in_switch_reduction_is_chosen_from_the_observed_number_of_gpus_on(
     for gpus in range(4, 9):
         head = max(speed for speed in speeds if speed <= links / (gpus + 1)) * GB
         channels, speed = ring[0], ring[1] * GB
-        graph = Graph(channels, speed, speed, channels, speed, speed, gpus, head)
-        chosen[gpus] = tuner.chosen("all-reduce", 8 * 2**30, Group(gpus, 1), graph)
+        graph = ChannelGraph(channels, speed, speed, channels, speed, speed, gpus, head)
+        chosen[gpus] = tuner.chosen("all-reduce", 8 * 2**30, NcclGroup(gpus, 1), graph)
     expected = {g: "Ring/Simple" if g < switch_at else "NVLS/Simple" for g in range(4, 9)}
     assert chosen == expected
 
 
 def test_arrays_and_single_sizes_agree():
-    graph = Graph(8, 45 * GB, 45 * GB, 8, 45 * GB, 45 * GB, 8, 40 * GB)
+    graph = ChannelGraph(8, 45 * GB, 45 * GB, 8, 45 * GB, 45 * GB, 8, 40 * GB)
     sizes, tuner = 2.0 ** np.arange(3, 34), Tuner("hopper")
     for kind in ("all-reduce", "all-gather", "reduce-scatter", "broadcast"):
         for ranks, nodes in ((8, 1), (16, 2), (64, 8)):
-            group = Group(ranks, nodes)
+            group = NcclGroup(ranks, nodes)
             together = tuner.seconds(kind, sizes, group, graph)
             singly = [float(tuner.seconds(kind, s, group, graph)) for s in sizes]
             np.testing.assert_array_equal(together, singly)

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import syncwall as sw
-from syncwall.catalogue import Kind, names
+from syncwall.catalogue import CatalogueKind, names
 from syncwall.cost.calibration import calibration
-from syncwall.cost.software import SCALED_SPEED, Setting, framework
+from syncwall.cost.software import SCALED_SPEED, ResolvedSoftware, framework
 from syncwall.describe import Layout, Software, lookup
 from syncwall.describe.choice import Dtype
 from syncwall.describe.device import Device
@@ -20,11 +20,11 @@ FIT = calibration(H100)
 MACHINE = cluster(nodes=4)
 
 
-def setting(**software) -> Setting:
-    return Setting.of(Software(**software))
+def setting(**software) -> ResolvedSoftware:
+    return ResolvedSoftware.of(Software(**software))
 
 
-def host_s(software: Setting, eager: float = 3.0, **layout) -> float:
+def host_s(software: ResolvedSoftware, eager: float = 3.0, **layout) -> float:
     return float(software.host_s(work(Layout.model_validate(layout).resolved(32)), MACHINE, eager))
 
 
@@ -32,7 +32,7 @@ def work(layout: Layout) -> Work:
     return transformer_step(sw.model("llama-3.1-8b"), layout, 4096)
 
 
-@pytest.mark.parametrize("name", names(Kind.FRAMEWORK))
+@pytest.mark.parametrize("name", names(CatalogueKind.FRAMEWORK))
 def test_kernels_follow_from_framework_and_date(name):
     family = framework(name)
     for month, kernel in family.attention.items():
@@ -57,7 +57,7 @@ def test_a_date_changes_the_attention_of_megatron_core():
 def test_the_vocabulary_is_padded(vocab, multiple, rows):
     plain = setting()
     family = plain.framework.model_copy(update={"vocab_multiple": multiple})
-    found = Setting(family, "flash-3", "fused", plain.software)
+    found = ResolvedSoftware(family, "flash-3", "fused", plain.software)
     one = model(vocab=vocab)
     padded = found.padded(one)
     assert padded.vocab == rows

@@ -15,7 +15,7 @@ from syncwall.describe.base import (
     Tokens,
     is_open,
 )
-from syncwall.describe.provenance import Count, Figure, Trust
+from syncwall.describe.provenance import Count, SourcedNumber, Trust
 from syncwall.units import Dimension
 
 
@@ -51,7 +51,7 @@ def test_a_file_may_where_the_name_has_the_unit():
     thing = Thing.model_validate(stated, context=IN_FILE)
     assert (thing.rate_bytes_per_s, thing.size_bytes) == (5e10, 8)
     assert thing.peak_flop_per_s == {"bf16": 1e15}
-    assert isinstance(thing.size_bytes, Figure)
+    assert isinstance(thing.size_bytes, SourcedNumber)
     assert thing.size_bytes.dimension is Dimension.BYTES
     assert Thing.model_validate(thing.model_dump(exclude_none=True), context=IN_FILE) == thing
 
@@ -100,7 +100,7 @@ def test_what_is_no_count_is_refused(value):
 def test_a_number_can_say_where_it_comes_from():
     origin = {"value": "900 GB/s duplex", "trust": "datasheet", "source": "x", "note": "y"}
     rate = Thing.model_validate({"rate": origin}).rate_bytes_per_s
-    assert isinstance(rate, Figure)
+    assert isinstance(rate, SourcedNumber)
     assert rate == 450e9
     assert rate.provenance.trust is Trust.DATASHEET
     assert rate.provenance.stated == "900 GB/s duplex"
@@ -111,7 +111,7 @@ def test_numbers_take_the_origin_of_their_file():
     context = {"provenance": {"source": "x", "trust": "measured"}}
     thing = Thing.model_validate({"rate": "1 GB/s", "count": 3}, context=context)
     assert isinstance(thing.count, Count)
-    assert isinstance(thing.rate_bytes_per_s, Figure)
+    assert isinstance(thing.rate_bytes_per_s, SourcedNumber)
     assert thing.count.provenance.source == thing.rate_bytes_per_s.provenance.source == "x"
 
 
@@ -123,7 +123,7 @@ def test_an_origin_that_makes_no_sense_is_refused(origin):
 
 def test_figures_compute_like_floats_and_survive_copies():
     rate = Thing.model_validate({"rate": {"value": "1 GB/s", "source": "x"}}).rate_bytes_per_s
-    assert isinstance(rate, Figure)
+    assert isinstance(rate, SourcedNumber)
     assert type(rate * 2) is float
     assert rate.text == "1 GB/s"
     for twin in (copy.deepcopy(rate), pickle.loads(pickle.dumps(rate))):

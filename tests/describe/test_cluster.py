@@ -96,7 +96,7 @@ def test_machines_that_cannot_be_are_refused(changes: dict[str, Any], reason):
 
 def test_tiers_must_grow():
     tiers = [{"name": "a", "nodes": 4}, {"name": "b", "nodes": 4}]
-    with pytest.raises(ValidationError, match="more nodes one after the other"):
+    with pytest.raises(ValidationError, match="more nodes than the one below"):
         cluster(fabric={"tiers": tiers})
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from syncwall.catalogue import Kind, names
+from syncwall.catalogue import CatalogueKind, names
 from syncwall.describe import Layout, lookup
 from syncwall.describe.framework import Framework, at
 from syncwall.describe.framework_switches import with_switches
@@ -22,7 +22,7 @@ MINIMAL = {
 months = st.builds("20{:02}-{:02}".format, st.integers(10, 40), st.integers(1, 12))
 
 
-@pytest.mark.parametrize("name", names(Kind.FRAMEWORK))
+@pytest.mark.parametrize("name", names(CatalogueKind.FRAMEWORK))
 def test_every_entry_loads_and_says_where_it_comes_from(name):
     found = lookup.framework(name)
     assert found.name == name
@@ -104,7 +104,7 @@ def test_a_month_without_a_value_of_its_own_has_that_before_it(table, month):
         {"overlap_tp": {"1999-01": True}},
         {"traffic": 0},
         {"efficiency": 1.5},
-        {"tp_left": 0},
+        {"tp_exposed_share": 0},
         {"kernels": "quick"},
         {"host": {}},
         {"host": {"per_operation": 50}, "speed": 3},

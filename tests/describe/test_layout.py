@@ -62,7 +62,9 @@ def test_values_that_make_no_sense_are_refused(changes):
 def test_what_nobody_stated_is_open():
     layout = Layout()
     assert all(is_open(layout, name) for name in (*PLAIN, *FILLED_IN))
-    assert not any(is_open(layout, name) for name in ("tp", "pp", "sp", "bucket_bytes", "ep_left"))
+    assert not any(
+        is_open(layout, name) for name in ("tp", "pp", "sp", "bucket_bytes", "ep_exposed_share")
+    )
     assert layout.bucket_bytes == 25 * 2**20
 
 
@@ -71,7 +73,7 @@ def test_open_may_be_said_and_is_the_same_as_silence(name):
     assert Layout.model_validate({name: None}) == Layout()
 
 
-@pytest.mark.parametrize("name", ["tp", "pp", "sp", "order", "bucket", "ep_left"])
+@pytest.mark.parametrize("name", ["tp", "pp", "sp", "order", "bucket", "ep_exposed_share"])
 def test_nothing_else_may_be_open(name):
     with pytest.raises(ValidationError):
         Layout.model_validate({name: None})
@@ -107,10 +109,10 @@ STATED: dict[str, list[Any]] = {
     "overlap_gradients": [True, False],
     "overlap_tp": [True, False],
     "async_tp": [True, False],
-    "whole_inputs": [0.0, 1.0],
+    "kept_gathered_inputs": [0.0, 1.0],
     "kept_gradient_dtype": [Dtype.BF16, Dtype.FP32],
     "moment_dtype": [Dtype.BF16, Dtype.FP32],
-    "own_gradients": [True, False],
+    "separate_gradients": [True, False],
     "fused_loss": [True, False],
     "global_batch": [16],
     "dp": [4],

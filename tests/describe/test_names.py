@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from syncwall.describe import lookup
-from syncwall.describe.provenance import Figure
+from syncwall.describe.provenance import SourcedNumber
 from syncwall.problems import InputError
 
 DEVICE = """\
@@ -59,8 +59,8 @@ def test_what_is_varied_keeps_the_sources_of_the_rest(tmp_path: Path):
     path.write_text("base: h100-sxm\nmemory: {size: 96 GB}\n")
     mine, base = lookup.device(str(path)), lookup.device("h100-sxm")
     assert mine.name == "mine"
-    assert isinstance(mine.memory.rate_bytes_per_s, Figure)
-    assert isinstance(base.memory.rate_bytes_per_s, Figure)
+    assert isinstance(mine.memory.rate_bytes_per_s, SourcedNumber)
+    assert isinstance(base.memory.rate_bytes_per_s, SourcedNumber)
     assert mine.memory.rate_bytes_per_s.provenance == base.memory.rate_bytes_per_s.provenance
 
 

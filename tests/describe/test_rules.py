@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from syncwall.catalogue import Kind, names
+from syncwall.catalogue import CatalogueKind, names
 from syncwall.describe import Layout, lookup
 from syncwall.describe.layout import ContextKind, Dispatcher, Recompute, Schedule, Shard
 from syncwall.describe.rules import broken_rules, not_offered, offered, possible
@@ -32,8 +32,8 @@ DENSE, SPARSE = model(), model(moe=MOE)
         ({"ep": 2}, "ep", "ep and etp are for models with experts"),
         ({"shard_degree": 3, "shard": Shard.FSDP}, "shard_degree", "does not divide dp 64"),
         ({"shard_degree": 8, "shard": Shard.DDP}, "shard_degree", "needs shard zero1, zero2 or"),
-        ({"outer_every": 50, "shard": Shard.FSDP}, "outer_every", "no replicas that could meet"),
-        ({"global_batch": 65}, "global_batch", "65 is no multiple of micro_batch 1 x dp 64"),
+        ({"outer_every": 50, "shard": Shard.FSDP}, "outer_every", "no replicas to synchronise"),
+        ({"global_batch": 65}, "global_batch", "65 is not a multiple of micro_batch 1 x dp 64"),
     ],
 )
 def test_a_broken_rule_blames_a_field_and_says_why(changes, field, reason):
@@ -52,11 +52,11 @@ def test_experts_have_rules_of_their_own():
     }
 
 
-@pytest.mark.parametrize(("pp", "chunks", "fits"), [(17, 2, True), (34, 1, True), (35, 1, False)])
-def test_embedding_and_head_may_stand_alone(pp, chunks, fits):
+@pytest.mark.parametrize(("pp", "virtual", "fits"), [(17, 2, True), (34, 1, True), (35, 1, False)])
+def test_embedding_and_head_may_stand_alone(pp, virtual, fits):
     """32 layers and two ends are 34 stages at most."""
-    schedule = Schedule.INTERLEAVED if chunks > 1 else Schedule.ONE_F_ONE_B
-    layout = Layout(pp=pp, virtual_stages=chunks, schedule=schedule, global_batch=pp).resolved(pp)
+    schedule = Schedule.INTERLEAVED if virtual > 1 else Schedule.ONE_F_ONE_B
+    layout = Layout(pp=pp, virtual_stages=virtual, schedule=schedule, global_batch=pp).resolved(pp)
     found = [field for field, _ in broken_rules(DENSE, layout, 4096, pp)]
     assert found == ([] if fits else ["pp"])
 
@@ -110,7 +110,7 @@ RUNNABLE = st.fixed_dictionaries(
 
 @given(
     st.lists(RUNNABLE, min_size=1, max_size=20),
-    st.sampled_from(names(Kind.FRAMEWORK)),
+    st.sampled_from(names(CatalogueKind.FRAMEWORK)),
     st.sampled_from([None, "2022-01", "2024-06", "2025-10"]),
     st.sampled_from([(), ("shard",), ("recompute", "sp", "overlap_ep")]),
     st.booleans(),

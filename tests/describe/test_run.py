@@ -67,7 +67,10 @@ def test_layouts_that_cannot_be_are_blamed_on_their_keys(tmp_path: Path):
         lookup.run(path)
     found = {(problem.line, problem.message) for problem in caught.value.problems}
     assert (5, "tp 3 does not divide 64 attention heads") in found
-    assert (6, "pp 100 x virtual_stages 1 is more than 80 layers and two ends") in found
+    assert (
+        6,
+        "pp 100 x virtual_stages 1 is more than 80 layers, embedding and output layer",
+    ) in found
 
 
 def test_a_machine_may_be_varied_from_another(tmp_path: Path):
@@ -120,8 +123,8 @@ def test_gpus_beat_the_nodes_that_the_cluster_brings():
     ("stated", "says"),
     [
         ("gpus: 24\nnodes: 2\n", "2 nodes of 8 GPUs are not 24 GPUs"),
-        ("gpus: 12\n", "12 GPUs are no whole nodes of 8"),
-        ("gpus: 6\ngpus_per_node: 4\n", "6 GPUs are no whole nodes of 4"),
+        ("gpus: 12\n", "12 GPUs do not fill whole nodes of 8"),
+        ("gpus: 6\ngpus_per_node: 4\n", "6 GPUs do not fill whole nodes of 4"),
         ("gpus: 0\n", "0 is out of range: at least 1 is needed"),
     ],
 )

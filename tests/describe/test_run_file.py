@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from syncwall.catalogue import Kind, names
+from syncwall.catalogue import CatalogueKind, names
 from syncwall.describe import Layout, Run, Software, lookup
 from syncwall.describe.choice import Dtype
-from syncwall.describe.keeping import KeptNarrow, MasterWeights, Optimizer
+from syncwall.describe.keeping import MasterWeights, NarrowActivations, Optimizer
 from syncwall.describe.layout import ContextKind, Dispatcher, Recompute, Schedule, Shard
 from syncwall.describe.run_file import run_text
 from tests.describe.samples import MOE, cluster, model
@@ -55,15 +55,15 @@ def test_more_nodes_than_the_entry_of_that_name_has():
     assert read_back(run) == run
 
 
-@pytest.mark.parametrize("name", names(Kind.CLUSTER))
+@pytest.mark.parametrize("name", names(CatalogueKind.CLUSTER))
 def test_every_machine_can_be_described_in_place(name):
-    mine = lookup.cluster(name).model_copy(update={"name": "mine", "note": "ours: 50 %, #1"})
+    mine = lookup.cluster(name).model_copy(update={"name": "mine", "note": "ours: 50%, #1"})
     run = Run(model="llama-3.1-8b", cluster=mine)
     assert isinstance(yaml.safe_load(run_text(run))["cluster"], dict)
     assert read_back(run) == run
 
 
-@pytest.mark.parametrize("name", names(Kind.MODEL))
+@pytest.mark.parametrize("name", names(CatalogueKind.MODEL))
 def test_every_model_can_be_described_in_place(name):
     mine = lookup.model(name).model_copy(update={"name": "mine"})
     run = Run(model=mine, cluster="dgx-h100", seq=1024)
@@ -86,16 +86,16 @@ _SOME = {
     "bucket_bytes": st.floats(1, 1e12),
     "recompute": st.sampled_from(Recompute),
     "recompute_layers": st.integers(0, 9),
-    "whole_inputs": st.floats(0, 4),
+    "kept_gathered_inputs": st.floats(0, 4),
     "kept_gradient_dtype": st.sampled_from([Dtype.FP32, Dtype.BF16]),
     "moment_dtype": st.sampled_from([Dtype.FP32, Dtype.BF16]),
     "optimizer": st.sampled_from(Optimizer),
     "master_weights": st.sampled_from(MasterWeights),
-    "kept_narrow": st.sampled_from(KeptNarrow),
+    "narrow_activations": st.sampled_from(NarrowActivations),
     "recompute_modules": st.lists(st.sampled_from(["layernorm", "moe_act", "mlp"]), max_size=3),
     "offload_layers": st.integers(0, 9),
     "loss_chunks": st.integers(1, 9),
-    "tp_left": st.floats(0.01, 1),
+    "tp_exposed_share": st.floats(0.01, 1),
     "expert_imbalance": st.floats(1, 3),
     "capacity_factor": st.floats(0.5, 3),
     "dispatcher": st.sampled_from(Dispatcher),
@@ -105,12 +105,13 @@ _SOME = {
 } | {
     name: st.booleans()
     for name in ("overlap_gradients", "overlap_parameters", "overlap_tp", "overlap_pp", "async_tp",
-                 "balanced_stages", "fused_loss", "overlap_ep", "dropless", "frozen",
-                 "fp8_dispatch", "offload_optimizer", "own_gradients", "narrow_weights",
-                 "recompute_stops_early", "whole_scores", "fused_norms", "fused_gate", "dropout")
+                 "balanced_stages", "fused_loss", "overlap_ep", "dropless", "frozen_weights",
+                 "fp8_dispatch", "offload_optimizer", "separate_gradients", "narrow_weights",
+                 "recompute_stops_early", "kept_attention_scores", "fused_norms", "fused_gate",
+                 "dropout")
 }  # fmt: skip
 _SOFTWARE = {
-    "framework": st.sampled_from(names(Kind.FRAMEWORK)),
+    "framework": st.sampled_from(names(CatalogueKind.FRAMEWORK)),
     "date": st.sampled_from(["2023-01", "2025-10"]),
     "kernels": st.sampled_from(["fused", "eager"]),
     "fp8_scaling": st.sampled_from(["tensor", "block", "row"]),

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from syncwall.read.trace import Category, Collective, Step, Trace
+from syncwall.read.trace import Category, Step, Trace, TracedCollective
 
 NAMES = ["ProfilerStep", "enumerate(DataLoader)#x", "aten::mm", "gloo:all_reduce", "Python GC"]
 LOADER, WORK, MEETING, COLLECTION = 1, 2, 3, 4
@@ -35,7 +35,7 @@ class Job:
     collecting: dict[int, float] = field(default_factory=dict)
     more_pieces: dict[int, int] = field(default_factory=dict)
     in_turn: tuple[int, ...] = ()
-    """Ranks that are 30 % slower, one in each step."""
+    """Ranks that are 30% slower, one in each step."""
     hosts: int = 2
     offset_s: dict[int, float] = field(default_factory=dict)
     drift: dict[int, float] = field(default_factory=dict)
@@ -88,7 +88,7 @@ class Job:
         steps = [Step(n, round(a * 1e9) - base, round(b * 1e9) - base)
                  for n, (a, b) in enumerate(ranges, start=first)]  # fmt: skip
         zeros = np.zeros(len(events), dtype=np.int64)
-        met = Collective("all-reduce", bytes=self.size_bytes, dtype="float")
+        met = TracedCollective("all-reduce", bytes=self.size_bytes, dtype="float")
         return Trace(
             source=f"rank{rank}.json", names=NAMES, name=what,
             category=np.array([_CATEGORY[kind] for kind in what.tolist()], dtype=np.int8),

@@ -68,10 +68,10 @@ def test_published_broadcast_cost(nodes, milliseconds):
 
 @needs_reports
 def test_published_cost_of_blocking_launches():
-    """Published: a launch of 215.3 in place of 11.8 µs, 625,691 of them, 987 to 1,234 ms: 25 %.
+    """Published: a launch of 215.3 in place of 11.8 µs, 625,691 of them, 987 to 1,234 ms: 25%.
 
     Of the slow run only this table is published: its step and launches are set into the report of
-    the healthy run. Against that run's median (977 ms) the step is 26 % longer.
+    the healthy run. Against that run's median (977 ms) the step is 26% longer.
     """
     healthy = read_nsys_stats(next(REPORTS.glob("1gpu__*")))
     seen, healthy_step = blocking(healthy), step_of(healthy)

@@ -12,7 +12,7 @@ ledgers = st.dictionaries(st.sampled_from(Cause), st.floats(0.0, 100.0), min_siz
 
 
 def test_a_slower_network_is_named():
-    predicted = Ledger({Cause.GEMM: 1.0, Cause.HEAD: 0.1, Cause.EXPOSED_DP: 0.1})
+    predicted = Ledger({Cause.GEMM: 1.0, Cause.OUTPUT_LAYER: 0.1, Cause.EXPOSED_DP: 0.1})
     measured = Ledger({Cause.GEMM: 1.12, Cause.EXPOSED_ALL_REDUCE: 0.6})
     found = side_by_side(predicted, measured)
     assert found.gap_s == pytest.approx(0.52)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from syncwall.explain.slowdown import Slowdown, slowdown_of
-from syncwall.explain.straggler_causes import Collect, What
+from syncwall.explain.straggler_causes import BlameKind, Collect
 from syncwall.problems import InputError
 from tests.explain.operation_tables import JOBS, Shape, needs_jobs, rows, simple, text, written
 
@@ -42,7 +42,7 @@ def test_one_slow_rank_by_hand(answer):
     assert found.by_dp_rank == pytest.approx({1: 5.5 / 4.5, 0: 1.0})
     assert list(found.by_dp_rank) == [1, 0]
     assert found.cause is not None
-    assert (found.cause.what, found.cause.workers) == (What.WORKERS, ((1, 0),))
+    assert (found.cause.what, found.cause.workers) == (BlameKind.WORKERS, ((1, 0),))
     assert (found.cause.won_s, found.cause.share) == pytest.approx((1.0, 1.0))
 
 
@@ -59,7 +59,7 @@ def test_an_even_job_has_no_cause(answer):
 def test_a_slow_worker_is_named(answer, place):
     found = answer(SHAPE, longer(lambda dp, stage, *_: (dp, stage) == place, 1.5))
     assert found.cause is not None
-    assert (found.cause.what, found.cause.workers) == (What.WORKERS, (place,))
+    assert (found.cause.what, found.cause.workers) == (BlameKind.WORKERS, (place,))
     assert found.cause.ranks == (place[1] * SHAPE.dp + place[0],)
     assert np.unravel_index(found.by_worker.argmax(), found.by_worker.shape) == place
 
@@ -67,13 +67,13 @@ def test_a_slow_worker_is_named(answer, place):
 def test_a_slow_data_parallel_rank_is_named(answer):
     found = answer(SHAPE, longer(lambda dp, *_: dp == 2, 1.5))
     assert found.cause is not None
-    assert (found.cause.what, found.cause.dp_rank) == (What.DP_RANK, 2)
+    assert (found.cause.what, found.cause.dp_rank) == (BlameKind.DP_RANK, 2)
 
 
 def test_a_long_last_stage_is_named(answer):
     found = answer(SHAPE, longer(lambda dp, stage, *_: stage == 3, 1.5))
     assert found.cause is not None
-    assert (found.cause.what, found.cause.stage) == (What.STAGE, 3)
+    assert (found.cause.what, found.cause.stage) == (BlameKind.STAGE, 3)
     assert Collect.LAYERS in found.collect
 
 
@@ -81,7 +81,7 @@ def test_long_micro_batches_are_named(answer):
     """One micro batch of eight is three times as long, another one on every rank and step."""
     found = answer(SHAPE, longer(lambda dp, stage, n, step: n == (3 * dp + step) % 8, 3.0))
     assert found.cause is not None
-    assert found.cause.what == What.MICROBATCHES
+    assert found.cause.what == BlameKind.MICROBATCHES
     assert found.pass_correlation == pytest.approx(1.0)
 
 
@@ -94,7 +94,7 @@ def test_slow_transfers_are_named(answer):
 
     found = answer(SHAPE, slow)
     assert found.cause is not None
-    assert found.cause.what == What.TRANSFERS
+    assert found.cause.what == BlameKind.TRANSFERS
 
 
 def test_gaps_are_put_down_to_the_host(tmp_path):
@@ -107,7 +107,7 @@ def test_gaps_are_put_down_to_the_host(tmp_path):
     found = slowdown_of(path)
     assert found.total == pytest.approx(1.0)
     assert found.cause is not None
-    assert found.cause.what == What.HOST
+    assert found.cause.what == BlameKind.HOST
     assert found.host_gap_s == pytest.approx(12.0)
 
 
@@ -134,7 +134,7 @@ def test_the_parts_add_up(answer):
     assert found.operations == len(rows(SHAPE, simple))
     expected = [[min(found.by_dp_rank[d], found.by_stage[s]) for s in range(4)] for d in range(4)]
     assert found.by_worker == pytest.approx(np.array(expected))
-    host = next(cause for cause in found.causes if cause.what == What.HOST)
+    host = next(cause for cause in found.causes if cause.what == BlameKind.HOST)
     assert host.won_s == pytest.approx(found.host_gap_s, abs=1e-9)
 
 
@@ -172,9 +172,9 @@ def test_the_published_answers(name, operations):
     for own, key in parts:
         assert {str(k): v for k, v in own.items()} == pytest.approx(published[key], rel=close)
     by_what = {cause.what: cause.won_s / found.wait_s for cause in found.causes}
-    assert by_what[What.WORKERS] == pytest.approx(of_workers["Mw"], rel=1e-3)
+    assert by_what[BlameKind.WORKERS] == pytest.approx(of_workers["Mw"], rel=1e-3)
     if name != "AR":  # M_S is about the last stage; in AR another one explains more
-        assert by_what[What.STAGE] == pytest.approx(of_last_stage["Ms"], rel=1e-3)
+        assert by_what[BlameKind.STAGE] == pytest.approx(of_last_stage["Ms"], rel=1e-3)
 
 
 @needs_jobs
@@ -182,19 +182,19 @@ def test_the_injected_slow_worker_is_found():
     """AR: one worker of 64 GPUs was slowed down artificially; it is rank 0."""
     cause = published_job("AR").cause
     assert cause is not None
-    assert (cause.what, cause.workers, cause.ranks) == (What.WORKERS, ((0, 0),), (0,))
+    assert (cause.what, cause.workers, cause.ranks) == (BlameKind.WORKERS, ((0, 0),), (0,))
     assert cause.share > 0.98
 
 
 @needs_jobs
 def test_the_long_last_stage_and_the_uneven_sequences_are_found():
-    """ST: stage partition. SE: sequences first (72 %), last stage second; together computation."""
+    """ST: stage partition. SE: sequences first (72%), last stage second; together computation."""
     stage = published_job("ST").cause
     assert stage is not None
-    assert (stage.what, stage.stage) == (What.STAGE, 3)
+    assert (stage.what, stage.stage) == (BlameKind.STAGE, 3)
     sequences = published_job("SE")
     assert sequences.cause is not None
-    assert sequences.cause.what == What.COMPUTATION
+    assert sequences.cause.what == BlameKind.COMPUTATION
     assert sequences.pass_correlation is not None
     assert sequences.pass_correlation > 0.99
     assert Collect.TOKENS in sequences.collect

@@ -11,7 +11,7 @@ from syncwall.explain.topology_checks import check_fabric, check_topology
 from syncwall.read.detect import read_topology
 from syncwall.read.ibnetdiscover import read_ibnetdiscover
 from syncwall.read.nccl_facts import NcclLog
-from syncwall.read.nccl_facts import Nic as LogNic
+from syncwall.read.nccl_facts import NcclNic as LogNic
 from syncwall.read.topology import Gpu
 from tests.read import topology_samples as samples
 from tests.read.topology_samples import SHARED, needs_shared
@@ -184,11 +184,11 @@ def test_devices_are_known_by_address_name_and_architecture():
 
 
 def test_the_names_of_devices_lead_to_entries_of_the_catalogue():
-    from syncwall.catalogue import BUILT_IN, Kind, names
+    from syncwall.catalogue import BUILT_IN, CatalogueKind, names
     from syncwall.documents import read_document
 
     table = read_document(BUILT_IN / "identities.yaml").value
-    known = set(names(Kind.DEVICE))
+    known = set(names(CatalogueKind.DEVICE))
     assert set(table["pci"].values()) | set(table["model"].values()) <= known
     built = {sw.device(name).architecture for name in known}
     assert set(table["architecture"].values()) <= built

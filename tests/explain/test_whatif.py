@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from syncwall.explain.job_graph import stage_transfers
-from syncwall.explain.whatif import Durations, Job, job_of, replay
+from syncwall.explain.whatif import Durations, JobOperations, job_of, replay
 from syncwall.problems import InputError
-from syncwall.read.operations import Kind, Operation, read_operations
+from syncwall.read.operations import OperationKind, WorkerOperation, read_operations
 from tests.explain.operation_tables import Seconds, Shape, rows, simple, text, written
 
 SHAPES = st.builds(
@@ -36,13 +36,13 @@ def random_seconds(seed: int) -> Seconds:
 def job(tmp_path_factory):
     path = tmp_path_factory.mktemp("tables") / "table.csv"
 
-    def made(shape: Shape, seconds: Seconds) -> Job:
+    def made(shape: Shape, seconds: Seconds) -> JobOperations:
         return job_of(read_operations(written(path, shape, seconds)))
 
     return made
 
 
-def step_s(job: Job, choice: Durations, mask: Any = True) -> Any:
+def step_s(job: JobOperations, choice: Durations, mask: Any = True) -> Any:
     everything = np.where(job.on() & mask, choice, Durations.IDEAL)
     return replay(job, [everything])[0]
 
@@ -75,7 +75,7 @@ def test_waiting_is_no_part_of_a_collective(job):
         return simple(kind) + 2 * dp * (kind == "forward-compute")
 
     made = job(Shape(dp=2), late)
-    own = made.actual_s[made.on(kinds=(Kind.GRADIENTS,))[:, 0]]
+    own = made.actual_s[made.on(kinds=(OperationKind.GRADIENTS,))[:, 0]]
     assert own == pytest.approx(np.full((1, 1, 2), 0.25))
     assert made.measured_step_s == pytest.approx([5.75])
     assert step_s(made, Durations.IDEAL) == pytest.approx([2 + 2 + 0.25 + 0.5])
@@ -146,16 +146,18 @@ def test_interleaved_stages_pair_only_what_has_another_end():
     """Two stages with two chunks each: stage 1 sends chunk 1 on to chunk 2, chunk 3 to nobody."""
     place = {"stage": 1, "microbatch": 0}
     passes = [
-        Operation(Kind.FORWARD, sequence=n, chunk=n, global_chunk=1 + 2 * n, start_s=2 * n,
-                  end_s=2 * n + 1, **place)
+        WorkerOperation(OperationKind.FORWARD, sequence=n, chunk=n, global_chunk=1 + 2 * n,
+                        start_s=2 * n, end_s=2 * n + 1, **place)
         for n in (0, 1)
     ]  # fmt: skip
     sends = [
-        Operation(Kind.FORWARD_SEND, sequence=n, chunk=-1, global_chunk=-1, start_s=2 * n + 1,
-                  end_s=2 * n + 1.1, **place)
+        WorkerOperation(OperationKind.FORWARD_SEND, sequence=n, chunk=-1, global_chunk=-1,
+                        start_s=2 * n + 1, end_s=2 * n + 1.1, **place)
         for n in (0, 1)
     ]  # fmt: skip
-    found = list(stage_transfers([*passes, *sends], [2, 3], [0, 1], Kind.FORWARD_SEND, (1, 2)))
+    found = list(
+        stage_transfers([*passes, *sends], [2, 3], [0, 1], OperationKind.FORWARD_SEND, (1, 2))
+    )
     assert [(one.transfer, one.computation) for one in found] == [(2, 0), (3, 1)]
     assert found[0].pairing is not None
     assert found[1].pairing is None

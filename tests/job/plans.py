@@ -2,13 +2,13 @@
 
 from typing import Any
 
-from syncwall.job.plan import DAY_S, Failure, Plan
+from syncwall.job.plan import DAY_S, Failure, JobPlan
 
 LLAMA_RATE = 419 / 54 / DAY_S
 """Unexpected interruptions in a second of Llama 3 405B (arXiv:2407.21783, table 5)."""
 
 
-def plan(rate: float = LLAMA_RATE, **fields: Any) -> Plan:
+def plan(rate: float = LLAMA_RATE, **fields: Any) -> JobPlan:
     """A job like Llama 3's, a fortnight long, with two causes; always enough spares."""
     usual: dict[str, Any] = {
         "work_s": 14 * DAY_S,
@@ -21,4 +21,4 @@ def plan(rate: float = LLAMA_RATE, **fields: Any) -> Plan:
         "nodes": 2048,
         "spares": 10_000,
     }
-    return Plan(**(usual | fields))
+    return JobPlan(**(usual | fields))

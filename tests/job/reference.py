@@ -3,10 +3,10 @@
 from math import ceil
 from random import Random
 
-from syncwall.job.plan import Plan
+from syncwall.job.plan import JobPlan
 
 
-def played(plan: Plan, random: Random) -> tuple[float, float]:
+def played(plan: JobPlan, random: Random) -> tuple[float, float]:
     """Time from start to end and time without enough nodes of one job; no early failures."""
     now, ready, saved, waited = 0.0, plan.startup_s, 0.0, 0.0
     away: list[tuple[float, int]] = []
@@ -29,7 +29,7 @@ def played(plan: Plan, random: Random) -> tuple[float, float]:
         ready = again
 
 
-def _saved(plan: Plan, saved: float, begin: float, now: float) -> tuple[float, float]:
+def _saved(plan: JobPlan, saved: float, begin: float, now: float) -> tuple[float, float]:
     """Work that counts and work that was reached if a job that begins at `begin` stops at `now`."""
     at, reached, counted = begin, saved, saved
     pending: list[tuple[float, float]] = []

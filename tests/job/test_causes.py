@@ -3,7 +3,7 @@ import pytest
 import syncwall as sw
 from syncwall.describe.job import FailureCause, FailureRates
 from syncwall.job.plan import DAY_S
-from syncwall.job.settled import Machine, _poisson_quantile, causes_of
+from syncwall.job.settled import FailureUnits, _poisson_quantile, causes_of
 
 
 def rates(**cause: object) -> FailureRates:
@@ -17,7 +17,7 @@ def rates(**cause: object) -> FailureRates:
 def test_rates_are_those_of_all_parts_together(per, many):
     fabric = sw.Fabric(rails=8, tiers=(sw.Tier(name="leaf", nodes=32), sw.Tier(name="spine")))
     cluster = sw.cluster("dgx-h100", nodes=100).model_copy(update={"fabric": fabric})
-    machine = Machine.of(sw.Failures(), cluster)
+    machine = FailureUnits.of(sw.Failures(), cluster)
     (cause,) = causes_of(rates(per=per, per_1000_days=10), machine)
     assert cause.per_s * DAY_S == pytest.approx(10 / 1000 * many)
 
@@ -36,14 +36,14 @@ def test_rates_are_those_of_all_parts_together(per, many):
     ],
 )
 def test_what_a_failure_takes_away(name, nodes, takes, taken):
-    machine = Machine.of(sw.Failures(), sw.cluster(name, nodes=nodes))
+    machine = FailureUnits.of(sw.Failures(), sw.cluster(name, nodes=nodes))
     (cause,) = causes_of(rates(per="node", per_1000_days=1, takes=takes), machine)
     assert cause.nodes == taken
 
 
 def test_how_much_fails_together_can_be_said():
     said = sw.Failures(domain_gpus=16, rack_nodes=8)
-    machine = Machine.of(said, sw.cluster("dgx-h100", nodes=64))
+    machine = FailureUnits.of(said, sw.cluster("dgx-h100", nodes=64))
     assert (machine.domain_nodes, machine.rack_nodes) == (2, 8)
 
 
@@ -51,7 +51,7 @@ def test_how_much_fails_together_can_be_said():
     ("mean", "number"), [(0.0, 0), (0.005, 0), (0.1, 1), (1.0, 4), (100.0, 124)]
 )
 def test_poisson_quantiles(mean, number):
-    """Tables of the Poisson distribution, 99 %."""
+    """Tables of the Poisson distribution, 99%."""
     assert _poisson_quantile(mean, 0.99) == number
 
 

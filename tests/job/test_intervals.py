@@ -5,13 +5,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from syncwall.job.plan import Failure, Plan
+from syncwall.job.plan import Failure, JobPlan
 from syncwall.job.renewal import best_interval_s, interval_curve, slow_down
 
 
 def plan(blocking_s=20.0, per_s=1e-5, written_s=0.0, interval_s=3600.0):
     """A job of some weeks."""
-    return Plan(
+    return JobPlan(
         work_s=3e6, blocking_s=blocking_s, written_s=written_s, interval_s=interval_s,
         causes=(Failure("node", per_s),), detection_s=600.0, restart_s=100.0,
     )  # fmt: skip
@@ -52,7 +52,7 @@ def test_without_failures_there_is_nothing_to_weigh():
 
 
 def test_the_mean_rate_counts_the_first_days():
-    early = Plan(
+    early = JobPlan(
         work_s=14 * 86400.0, causes=(Failure("node", 1e-5),), early_factor=3.0, early_s=14 * 86400.0
     )
     assert early.mean_rate_per_s == pytest.approx(1e-5 * (1 + 2 * (1 - np.exp(-1))))

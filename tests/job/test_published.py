@@ -12,15 +12,15 @@ import pytest
 import syncwall as sw
 from syncwall.cause import Cause
 from syncwall.describe.lookup import failure_rates
-from syncwall.job.plan import DAY_S, Plan
+from syncwall.job.plan import DAY_S, JobPlan
 from syncwall.job.renewal import best_interval_s, slow_down
-from syncwall.job.settled import Machine, causes_of, settle
-from syncwall.job.simulation import Outcome, simulate
+from syncwall.job.settled import FailureUnits, causes_of, settle
+from syncwall.job.simulation import SimulatedJobs, simulate
 
 DAYS = 54.0
 
 
-def llama_3(like: str, **fields: Any) -> Plan:
+def llama_3(like: str, **fields: Any) -> JobPlan:
     """Llama 3 405B on 16,384 H100 with its storage (2 TB/s, section 3.3.1); the rest by default."""
     run = sw.Run(
         model="llama-3.1-405b",
@@ -34,7 +34,7 @@ def llama_3(like: str, **fields: Any) -> Plan:
     return replace(settle(job, sw.predict(run)).plan, step_deviation=0.0)
 
 
-def over_54_days(plan: Plan, count: int = 400) -> tuple[float, Outcome]:
+def over_54_days(plan: JobPlan, count: int = 400) -> tuple[float, SimulatedJobs]:
     """Effective share and outcome of a job whose mean length is 54 days."""
     effective = 0.9
     for _ in range(3):
@@ -44,7 +44,7 @@ def over_54_days(plan: Plan, count: int = 400) -> tuple[float, Outcome]:
 
 
 def test_llama_3_trains_more_than_nine_tenths_of_its_time():
-    """arXiv:2407.21783, section 3.3.4: 466 interruptions, 47 of them planned, over 90 % effective.
+    """arXiv:2407.21783, section 3.3.4: 466 interruptions, 47 of them planned, over 90% effective.
 
     Failures by cause from its table 5, storage from section 3.3.1. What the paper does not state is
     taken from others: detection by NCCL's timeout, restart times of Meta's later runs.
@@ -110,24 +110,24 @@ def test_largest_jobs_of_meta_rsc():
 
 
 def test_effective_time_on_98_000_gpus():
-    """arXiv:2602.00277: one failure in 18 minutes, 900 s to recover (figure 2): 44 % effective.
+    """arXiv:2602.00277: one failure in 18 minutes, 900 s to recover (figure 2): 44% effective.
 
-    Failures also hit the recovery, else it would be 18 / 33 = 55 %. Work lost is not published;
+    Failures also hit the recovery, else it would be 18 / 33 = 55%. Work lost is not published;
     with checkpoints every minute that cost nothing it is small.
     """
     assert 1 / float(slow_down(60.0, 0.0, 1 / 1080.0, 900.0)) == pytest.approx(0.44, abs=0.02)
 
 
 def test_effective_time_of_byterobust():
-    """arXiv:2509.16293: 97 % in three months on 9,600 GPUs.
+    """arXiv:2509.16293: 97% in three months on 9,600 GPUs.
 
     Its failures are not published by node, so the typical ones are taken; detection of 2 to 60 s,
-    a checkpoint every step at 0.9 % of it, restarts as by default.
+    a checkpoint every step at 0.9% of it, restarts as by default.
     """
-    causes = causes_of(failure_rates("typical"), Machine.of(
+    causes = causes_of(failure_rates("typical"), FailureUnits.of(
         sw.Failures(), sw.cluster("dgx-h100", nodes=1200)
     ))  # fmt: skip
-    plan = Plan(
+    plan = JobPlan(
         work_s=80 * DAY_S, interval_s=20.0, blocking_s=0.18, causes=causes, rate_deviation=0.81,
         detection_s=30.0, restart_s=60 + 0.0085 * 9600, repair_s=DAY_S, nodes=1200, spares=60,
     )  # fmt: skip
@@ -138,7 +138,7 @@ def test_effective_time_of_byterobust():
 
 def by_cause(study: str) -> list[float]:
     """Failures a day of 1,000 nodes of 8 GPUs and 8 NICs, by cause."""
-    machine = Machine.of(sw.Failures(), sw.cluster("dgx-h100", nodes=1000))
+    machine = FailureUnits.of(sw.Failures(), sw.cluster("dgx-h100", nodes=1000))
     return [cause.per_s * DAY_S for cause in causes_of(failure_rates(study), machine)]
 
 

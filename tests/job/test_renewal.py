@@ -20,7 +20,7 @@ def test_the_equation_of_daly():
 
 @pytest.mark.parametrize("ratio", [1e-4, 1e-5, 1e-6])
 def test_young_and_daly_are_recovered_where_checkpoints_are_short(ratio):
-    """Young 1974 within 1 % of its limit C << M; Daly's higher order everywhere below it."""
+    """Young 1974 within 1% of its limit C << M; Daly's higher order everywhere below it."""
     mean = 20_000.0
     blocking = ratio * mean
     best = best_interval_s(blocking, 1 / mean)

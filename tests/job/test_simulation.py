@@ -9,14 +9,14 @@ from hypothesis.strategies import booleans, floats, integers
 from syncwall.cause import Cause
 from syncwall.job.plan import DAY_S, Failure
 from syncwall.job.renewal import best_interval_s, expected_s
-from syncwall.job.simulation import Outcome, simulate, simulate_all
+from syncwall.job.simulation import SimulatedJobs, simulate, simulate_all
 from tests.job.plans import LLAMA_RATE, plan
 from tests.job.reference import played
 
 few = settings(max_examples=10, deadline=None)
 
 
-def assert_ledger_adds_up(outcome: Outcome) -> None:
+def assert_ledger_adds_up(outcome: SimulatedJobs) -> None:
     done = outcome.finished
     total = sum(outcome.ledger_s.values())
     assert np.allclose(total[done], outcome.finish_s[done], rtol=1e-12)
@@ -26,7 +26,7 @@ def assert_ledger_adds_up(outcome: Outcome) -> None:
 @pytest.mark.parametrize("blocking", [5.0, 60.0, 300.0])
 @pytest.mark.parametrize("rate", [LLAMA_RATE / 4, LLAMA_RATE, 4 * LLAMA_RATE])
 def test_the_mean_is_that_of_the_renewal_formula(blocking, rate):
-    """Within 0.5 %: exponential failures, also during restarts, constant times, spares at hand."""
+    """Within 0.5%: exponential failures, also during restarts, constant times, spares at hand."""
     job = plan(rate, blocking_s=blocking, work_s=400 * 1800.0)
     exact = expected_s(400, 1800.0, blocking, rate, job.down_s)
     outcome = simulate(job, 4000, seed=3)

@@ -11,7 +11,7 @@ from syncwall.cli import main
 from syncwall.lab import Topology, lab
 from syncwall.lab.comparison import compared
 from syncwall.lab.experiment import Experiment, Fault, Kill, SlowLink, SlowWorker
-from syncwall.lab.run import Record, link_rate, run_experiment
+from syncwall.lab.run import LabRecord, link_rate, run_experiment
 from syncwall.measure.collectives import CollectiveRow
 from syncwall.measure.result import Result
 
@@ -50,7 +50,7 @@ def test_a_step_over_a_slow_link_is_predicted():
     assert len(found.rows) == 2
     print([f"{row.what} {row.error:+.1%}" for row in found.rows])
     assert abs(found.worst.error) < 0.25
-    assert Record.model_validate(records[-1].model_dump(mode="json")) == records[-1]
+    assert LabRecord.model_validate(records[-1].model_dump(mode="json")) == records[-1]
 
 
 def test_an_all_reduce_uses_the_link_as_iperf3_does():
@@ -98,6 +98,9 @@ def test_a_run_of_the_command_leaves_a_result_that_can_be_reported(tmp_path):
     )
     result, page = tmp_path / "small.json", tmp_path / "small.html"
     assert main(["lab", "run", str(tmp_path / "small.yaml"), "--json", str(result)]) == 0
-    assert json.loads(result.read_text())["kind"] == "lab"
-    assert main(["report", str(result), "--html", str(page)]) == 0
+    written = json.loads(result.read_text())
+    assert (written["kind"], written["verb"]) == ("lab", "lab run")
+    load = written["data"]["records"][0]["load"]
+    assert load["before"].keys() == load["during"].keys() == {"average", "others", "steal"}
+    assert main(["report", str(result), "--html", str(page), "--allow-busy"]) == 0
     assert "A small lab" in page.read_text()

@@ -3,11 +3,11 @@ from typing import Any
 import pytest
 
 from syncwall.cause import Cause
-from syncwall.cost.measured import Measured
+from syncwall.cost.measured import MachineMeasurements
 from syncwall.lab.closed_loop import calibration_jobs, forecast_of, settings_of
-from syncwall.lab.comparison import Comparison, compared
+from syncwall.lab.comparison import LabComparison, compared
 from syncwall.lab.experiment import LabJob
-from syncwall.lab.run import Record
+from syncwall.lab.run import LabRecord
 from syncwall.lab.topology import Topology
 from syncwall.measure.result import Result
 from syncwall.problems import InputError
@@ -17,7 +17,7 @@ def job(shard: str = "ddp", **flags: Any) -> LabJob:
     return LabJob(measure="step", flags={"model": "tiny-5m", "shard": shard, **flags})
 
 
-def measured(**updates: Any) -> Measured:
+def measured(**updates: Any) -> MachineMeasurements:
     gemm = [{"m": 512.0, "n": 512.0, "k": 256.0, "dtype": "fp32", "seconds": 0.002}]
     norm = [{"kind": "norm", "bytes": 1e6, "seconds": 0.0004}]
     tables = [
@@ -26,10 +26,10 @@ def measured(**updates: Any) -> Measured:
         for nodes in (1, 2, 4)
     ]
     base = {"gemm": gemm, "elementwise": norm, "collectives": tables}
-    return Measured.model_validate(base | updates)
+    return MachineMeasurements.model_validate(base | updates)
 
 
-def record(place: str, measured_s: float, predicted_s: float, *, spread: float = 0.01) -> Record:
+def record(place: str, measured_s: float, predicted_s: float, *, spread: float = 0.01) -> LabRecord:
     hosts, workers = map(int, place.split("x"))
     low, high = (measured_s * (1 + way * spread) for way in (-1, 1))
     times = {"median_s": measured_s, "mean_s": measured_s, "p10_s": low, "p90_s": high,
@@ -38,7 +38,7 @@ def record(place: str, measured_s: float, predicted_s: float, *, spread: float =
             "model_flop_per_s": 1.0, "matmul_flop_per_s": 1.0}  # fmt: skip
     facts = {"backend": "gloo", "device": "cpu", "hosts": ["h0"]}
     result = {"kind": "step", "job": facts, "hosts": [], "data": data}
-    return Record(
+    return LabRecord(
         topology=Topology(hosts=hosts, workers=workers, rate_bytes_per_s=12.5e6),
         job=job(),
         seconds=1.0,
@@ -47,7 +47,7 @@ def record(place: str, measured_s: float, predicted_s: float, *, spread: float =
     )
 
 
-def table(*rows: tuple[str, float, float]) -> Comparison:
+def table(*rows: tuple[str, float, float]) -> LabComparison:
     return compared([record(*row) for row in rows])
 
 

@@ -51,7 +51,7 @@ def test_flags_become_words():
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("places: [2by2]\njobs: [{measure: links}]", 'x.yaml:1:10  "2by2" is no place'),
+        ("places: [2by2]\njobs: [{measure: links}]", 'x.yaml:1:10  "2by2" is not a place'),
         ("places: [2x2]\njobs: []", "x.yaml:2:1  `jobs` is empty"),
         (
             "places: [2x2]\nrate: 1Gb/s\njobs: [{measure: links}]",

@@ -56,7 +56,7 @@ def test_a_time_limit_ends_a_job():
     with lab(Topology(hosts=2), "test") as hosts:
         outcome = hosts.run(SLEEP, time_limit_s=0.5)
     assert outcome.message is not None
-    assert outcome.message.startswith("not done after")
+    assert outcome.message.startswith("still running after")
 
 
 def test_a_worker_is_killed_on_purpose():

@@ -42,7 +42,7 @@ def questions(draw: Any, models: list[str] | None = None, *, all_open: bool = Fa
         "sp": tp > 1 and draw(st.booleans()),
         "global_batch": gpus // (tp * pp * cp) * draw(st.sampled_from([1, 2, 8, 16])),
         "cp_kind": draw(st.sampled_from([ContextKind.RING, ContextKind.ALL_GATHER])),
-        "frozen": draw(st.sampled_from([False, False, True])),
+        "frozen_weights": draw(st.sampled_from([False, False, True])),
     }  # fmt: skip
     if model.moe:
         layout |= {
@@ -80,8 +80,8 @@ OPTIONAL: dict[str, st.SearchStrategy[Any]] = {
 
 
 def _schedule(draw: Any, pp: int) -> dict[str, Any]:
-    """Nothing, a schedule, or chunks; together they would have to agree."""
-    said = draw(st.sampled_from(["nothing", "schedule", "chunks"]))
+    """Nothing, a schedule, or virtual stages; together they would have to agree."""
+    said = draw(st.sampled_from(["nothing", "schedule", "virtual stages"]))
     if said == "schedule":
         return {"schedule": draw(st.sampled_from([Schedule.ONE_F_ONE_B, Schedule.GPIPE]))}
-    return {"virtual_stages": 2} if said == "chunks" and pp > 1 else {}
+    return {"virtual_stages": 2} if said == "virtual stages" and pp > 1 else {}

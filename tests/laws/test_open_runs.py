@@ -6,7 +6,7 @@ from hypothesis import given
 
 from syncwall.answer import predict
 from syncwall.answer.improvements import changed, improvements
-from syncwall.answer.levers import chunk_counts, divisors
+from syncwall.answer.levers import divisors, virtual_stage_counts
 from syncwall.answer.many import memory_of
 from syncwall.answer.pricing import Pricing
 from syncwall.answer.settled import SMALLEST, settle
@@ -41,7 +41,7 @@ def pipelines(run: Run) -> list[dict[str, object]]:
         return [{}]
     several: list[dict[str, object]] = [
         {"virtual_stages": n, "schedule": Schedule.INTERLEAVED}
-        for n in chunk_counts(run.model.layers, layout.pp)
+        for n in virtual_stage_counts(run.model.layers, layout.pp)
     ]
     if is_open(layout, "schedule"):
         return [{}, *several]

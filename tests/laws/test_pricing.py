@@ -10,20 +10,20 @@ from syncwall.answer import Prediction, predict
 from syncwall.answer.improvements import changed
 from syncwall.cost.calibration import NetworkFit
 from syncwall.cost.communication import NcclNetwork
-from syncwall.cost.measured import CollectiveTable, Measured
+from syncwall.cost.measured import CollectiveTable, MachineMeasurements
 from syncwall.describe import Cluster, Job, Layout, Run
 from syncwall.job.settled import settle
 from syncwall.plan.fabric.effect import effects
 from syncwall.plan.fabric.options import options
 from syncwall.plan.fabric.question import wiring_of
 from syncwall.plan.network.needed import needed
-from syncwall.plan.network.targets import Limits
+from syncwall.plan.network.targets import TargetLimits
 from syncwall.plan.reference import Reference
 from syncwall.plan.search import search
 from syncwall.plan.wall.found import setup_of
 from syncwall.plan.wall.rungs import Scaling
-from syncwall.show.report.answered import answered
-from syncwall.show.report.stated import Stated
+from syncwall.report.answered import answered
+from syncwall.report.stated import ReportRequest
 from syncwall.work.operations import Collective, Transfer
 from tests.laws.questions import law, questions
 
@@ -102,7 +102,7 @@ def step_on_wall(prediction: Prediction) -> float:
 
 def step_on_network(prediction: Prediction) -> float:
     """The step on the machine as it is, in what `plan network` says."""
-    (found,) = needed(Reference(prediction), [], Limits())
+    (found,) = needed(Reference(prediction), [], TargetLimits())
     return found.step_s
 
 
@@ -116,7 +116,7 @@ def fabric_steps(prediction: Prediction) -> tuple[float, dict[Any, float]]:
 
 def test_what_was_measured_counts_for_proposals_searches_and_walls():
     table = CollectiveTable(kind="all-gather", ranks=32, nodes=32, points=((1e6, 0.5), (1e9, 2.0)))
-    known = predict(run(), measured=Measured(collectives=(table,)))
+    known = predict(run(), measured=MachineMeasurements(collectives=(table,)))
     assert known.step_s > 2 * predict(run()).step_s
     assert step_on_wall(known) == pytest.approx(known.step_s, rel=1e-9)
     same = next(one for one in changed(known) if one.change == "fused_loss true")
@@ -126,8 +126,8 @@ def test_what_was_measured_counts_for_proposals_searches_and_walls():
 def test_wider_wires_shorten_measured_collectives_too():
     """`plan network` varies the NICs of a machine whose collectives were measured."""
     table = CollectiveTable(kind="all-gather", ranks=32, nodes=32, points=((1e6, 0.5), (1e9, 2.0)))
-    known = predict(run(), measured=Measured(collectives=(table,)))
-    (found,) = needed(Reference(known), [], Limits())
+    known = predict(run(), measured=MachineMeasurements(collectives=(table,)))
+    (found,) = needed(Reference(known), [], TargetLimits())
     assert found.ideal.step_s < 0.8 * known.step_s
 
 
@@ -173,7 +173,7 @@ def test_networks_and_reports_in_full_show_the_step_of_predict(one):
     prediction = predict(one)
     if prediction.run.cluster.node.nics is not None:
         assert step_on_network(prediction) == pytest.approx(prediction.step_s, rel=1e-9)
-    report = answered(Stated("run.yaml", "", one))
+    report = answered(ReportRequest("run.yaml", "", one))
     assert report.prediction.step_s == pytest.approx(prediction.step_s, rel=1e-12)
     assert report.start.prediction is report.prediction
 

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from syncwall.answer import predict
 from syncwall.answer.improvements import WORTH, changed, improvements
 from syncwall.answer.known import site_at
-from syncwall.answer.levers import LEVERS, ORDERS, chunk_counts
+from syncwall.answer.levers import LEVERS, ORDERS, virtual_stage_counts
 from syncwall.answer.prediction import Prediction
 from syncwall.cost.software import framework
 from syncwall.describe import Layout, Run
@@ -23,12 +23,12 @@ from tests.laws.questions import DENSE, law, questions
 SLACK = 1.01
 """Overlap makes a step a little more or less than its shares say when prices change by much."""
 COUNTS = [*range(1, 33), 48, 64, 128, 160, 256]
-"""Every number of ranks, of sequences and of chunks that a change may lead to here."""
+"""Every number of ranks, of sequences and of virtual stages that a change may lead to here."""
 FIXED = {
-    "dp", "global_batch", "precision", "gradient_dtype", "bucket_bytes", "frozen", "outer_every",
-    "first_stage_layers", "last_stage_layers", "expert_imbalance", "dropless",
-    "capacity_factor", "fp8_dispatch", "tp_left", "ep_left", "whole_inputs", "recompute_layers",
-    *KEEPING,
+    "dp", "global_batch", "precision", "gradient_dtype", "bucket_bytes", "frozen_weights",
+    "outer_every", "first_stage_layers", "last_stage_layers", "expert_imbalance", "dropless",
+    "capacity_factor", "fp8_dispatch", "tp_exposed_share", "ep_exposed_share",
+    "kept_gathered_inputs", "recompute_layers", *KEEPING,
 } - {"fused_loss"}  # fmt: skip
 """Fields that no lever moves: they change the training, nobody chooses them, or, as formats and
 places of what is kept, they follow from the software."""
@@ -46,12 +46,12 @@ def neighbours(run: Run) -> Iterator[dict[str, Any]]:
         sp = {"sp": False} if count == 1 else {}
         etp = {"etp": count} if layout.etp == layout.tp else {}
         yield {"tp": count, **sp, **etp, **again}
-        woven = count == 1 or layout.schedule == Schedule.INTERLEAVED
-        yield {"pp": count, **(plain if woven else {}), **again}
+        interleaved = count == 1 or layout.schedule == Schedule.INTERLEAVED
+        yield {"pp": count, **(plain if interleaved else {}), **again}
         yield {"cp": count, **again}
         yield {"ep": count, **({"dispatcher": None, "overlap_ep": False} if count == 1 else {})}
         yield {"micro_batch": count}
-        if count in chunk_counts(run.model.layers, layout.pp):
+        if count in virtual_stage_counts(run.model.layers, layout.pp):
             yield {"virtual_stages": count, "schedule": Schedule.INTERLEAVED}
     domain, whole = run.cluster.domain_gpus, layout.dp * layout.cp
     for degree in {*(domain * over // layout.tp for over in (1, 4, 16)), whole} - {1}:

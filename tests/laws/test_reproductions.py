@@ -12,10 +12,10 @@ from syncwall.describe import Layout, Run
 from syncwall.describe.layout import Dispatcher
 from syncwall.plan.batches import other_batch, whole_batch
 from syncwall.plan.network.needed import needed
-from syncwall.plan.network.targets import Limits, Target
-from syncwall.plan.reference import Said, reference
+from syncwall.plan.network.targets import Target, TargetLimits
+from syncwall.plan.reference import PlanInputs, reference
 from syncwall.plan.search import search
-from syncwall.plan.wires import Case
+from syncwall.plan.wires import PricedCase
 from syncwall.work.memory import usable_bytes
 
 
@@ -48,9 +48,9 @@ def test_a_purchase_verdict_does_not_turn_on_how_the_gpus_are_written():
     }  # fmt: skip
     rates = []
     for size in ({"gpus": "2048"}, {"nodes": "256"}):
-        start = reference(Said(None, flags | size))
+        start = reference(PlanInputs(None, flags | size))
         assert start.run.layout.global_batch == 2048
-        (found,) = needed(start, [], Limits())
+        (found,) = needed(start, [], TargetLimits())
         rates.append([found.node_bytes_per_s(target) for target in Target])
         hidden = found.node_bytes_per_s(Target.HIDDEN)
         assert hidden is not None
@@ -92,7 +92,7 @@ def test_experts_are_spread_before_anything_else():
 
 
 def test_dispatchers_are_proposed():
-    """Experts took 40 % of a step; by hand, DeepEP and its overlap saved 6 to 8 s of 24 s."""
+    """Experts took 40% of a step; by hand, DeepEP and its overlap saved 6 to 8 s of 24 s."""
     found = asked(
         "qwen3-235b-a22b", "dgx-h200", 16, tp=2, sp=True, pp=2, ep=32, global_batch=1024,
         shard="zero1", micro_batch=1,
@@ -124,7 +124,7 @@ def test_the_fastest_that_fits_leaves_room():
 
 def test_a_wall_starts_from_a_believable_run():
     """The default froze the best layout of 8 GPUs with one sequence for each replica."""
-    start = reference(Said(None, {"model": "llama-3.1-70b", "cluster": "dgx-b200"}))
+    start = reference(PlanInputs(None, {"model": "llama-3.1-70b", "cluster": "dgx-b200"}))
     assert start.run.gpus >= 256
     assert start.run.tokens_per_step >= 2**22
     assert start.layout_searched
@@ -136,7 +136,7 @@ def test_a_batch_that_excludes_layouts_names_one_that_does_not():
     """1,152 GB200 at 2,048 sequences: only multiples of pp 9; 2,304 would do better."""
     assert whole_batch(2048, 1152) == 2304
     start = Run(model="llama-3.1-70b", cluster="gb200-nvl72", nodes=288)
-    other = other_batch(Case.of(start, predict(start).pricing), 2048, {"cp": 1})
+    other = other_batch(PricedCase.of(start, predict(start).pricing), 2048, {"cp": 1})
     assert other is not None
     assert other.batch == 2304
     assert other.best.mfu > 0.4

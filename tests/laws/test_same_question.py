@@ -16,7 +16,7 @@ from syncwall.describe.choice import Choice
 from syncwall.describe.overrides import run_with
 from syncwall.describe.run_file import run_text
 from syncwall.plan.search import search
-from syncwall.show.record import record
+from syncwall.show.records.description import record
 from syncwall.web.answers.prediction import predicted
 from syncwall.web.asked import AskedRun
 from tests.laws.questions import law, questions

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from syncwall.cost.measured import Measured
+from syncwall.cost.measured import MachineMeasurements
 from syncwall.describe import Layout, lookup
 from syncwall.measure.calibrate import joined, measured_of, read_measured
 from syncwall.measure.kernels import Workload, kernels_of, shape_of
@@ -53,7 +53,7 @@ def test_real_kernels_calibrate_a_prediction(tmp_path):
 
 def test_a_calibration_file_is_read_as_it_was_written(tmp_path):
     path = tmp_path / "calibration.json"
-    path.write_text(Measured(device="cpu", host_share=0.5).model_dump_json())
+    path.write_text(MachineMeasurements(device="cpu", host_share=0.5).model_dump_json())
     assert read_measured([path]).host_share == 0.5
 
 

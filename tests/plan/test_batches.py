@@ -5,13 +5,13 @@ import pytest
 import syncwall as sw
 from syncwall.answer.pricing import Pricing
 from syncwall.plan.batches import other_batch, whole_batch
-from syncwall.plan.wires import Case
+from syncwall.plan.wires import PricedCase
 
 MODEL = sw.model("llama-3.1-70b")
 
 
-def case(cluster: sw.Cluster) -> Case:
-    return Case(MODEL, cluster, 8192, Pricing.on(cluster))
+def case(cluster: sw.Cluster) -> PricedCase:
+    return PricedCase(MODEL, cluster, 8192, Pricing.on(cluster))
 
 
 @pytest.mark.parametrize(

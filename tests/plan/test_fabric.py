@@ -9,7 +9,7 @@ from syncwall.describe import lookup
 from syncwall.plan.fabric.broken import losses
 from syncwall.plan.fabric.options import Refusal, least_radix, options, proposed, refusal, sized
 from syncwall.plan.fabric.question import KINDS, Wiring, wiring_of
-from syncwall.plan.fabric.sized import Rates
+from syncwall.plan.fabric.sized import PartRates
 from syncwall.problems import InputError
 
 RADIX = st.integers(8, 256)
@@ -180,13 +180,13 @@ def test_losses_are_shares(wiring, gpus, kind):
 
 def test_a_bill_adds_up_and_says_what_is_missing():
     one = options(Wiring(8, 8, 50e9), 1_024)["rail-optimised"]  # 32 + 16 switches, 2,048 cables
-    bill = Rates(switch=20_000, optic=500).bill(one)
+    bill = PartRates(switch=20_000, optic=500).bill(one)
     assert bill.total == 48 * 20_000 + 4_096 * 500
     assert bill.left_out == ("fibre",)
-    copper = Rates(20_000, 500, 50, 100).bill(one, ("node-leaf",))
+    copper = PartRates(20_000, 500, 50, 100).bill(one, ("node-leaf",))
     assert copper.total == 48 * 20_000 + 2_048 * 500 + 1_024 * 50 + 1_024 * 100
     assert copper.left_out == ()
-    assert Rates(20_000, 500, 50, 100).bill(one).total == 48 * 20_000 + 4_096 * 500 + 2_048 * 50
+    assert PartRates(20_000, 500, 50, 100).bill(one).total == 48 * 20_000 + 4_096 * 500 + 2_048 * 50
 
 
 @pytest.mark.parametrize(

@@ -130,7 +130,7 @@ def test_frontier():
     [(32_768, 64, 0.38, 0.37), (65_536, 256, 0.77, 0.75)],
 )
 def test_rail_only_saves_what_its_paper_says(gpus, radix, cost, power):
-    """Wang et al., "Rail-only", arXiv:2307.12169: 38 to 77 % of the cost, 37 to 75 % of the power.
+    """Wang et al., "Rail-only", arXiv:2307.12169: 38 to 77% of the cost, 37 to 75% of the power.
 
     Domains of 256 GPUs. Cost and power are sums over switches and transceivers, so what is saved
     lies between the shares of the two that are saved. Which sizes give the ends of the range is

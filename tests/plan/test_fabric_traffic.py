@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from syncwall.answer import predict
 from syncwall.cost.path import Path
 from syncwall.describe import Layout, Run, lookup
-from syncwall.plan.fabric.broken import Broken, Part, left, part_of
+from syncwall.plan.fabric.broken import Broken, FabricPart, left, part_of
 from syncwall.plan.fabric.effect import fabric_of
 from syncwall.plan.fabric.options import options, sized
-from syncwall.plan.fabric.pace import needs, ratios_of, timed, worn
+from syncwall.plan.fabric.pace import degraded, needs, ratios_of, timed
 from syncwall.plan.fabric.question import KINDS, Wiring, wiring_of
 from syncwall.plan.fabric.traffic import loads, ring_bytes, sent
 from syncwall.plan.fabric.wired import Wired, kept
@@ -113,14 +113,14 @@ def parts_of(draw, wired):
     kind = draw(st.sampled_from(["nic", "leaf", *(["link", "spine"] if wired.spines else [])]))
     pick = lambda count: draw(st.integers(0, count - 1))  # noqa: E731
     if kind == "nic":
-        return Part("nic", pick(wired.nodes), pick(wired.nics))
+        return FabricPart("nic", pick(wired.nodes), pick(wired.nics))
     if kind == "spine":
-        return Part("spine", pick(wired.spines))
+        return FabricPart("spine", pick(wired.spines))
     leaf = pick(wired.leaves)
     return (
-        Part(kind, leaf, draw(st.sampled_from(wired.spines_of(leaf))))
+        FabricPart(kind, leaf, draw(st.sampled_from(wired.spines_of(leaf))))
         if kind == "link"
-        else (Part("leaf", leaf))
+        else (FabricPart("leaf", leaf))
     )
 
 
@@ -141,7 +141,7 @@ def test_a_failure_never_makes_a_step_faster_nor_gives_rate_back(data):
         assert now.far <= rates.far + 1e-12
         if min(now.near, now.far) <= 0:
             return
-        step_s = timed(run, worn(base, broken)).step_s
+        step_s = timed(run, degraded(base, broken)).step_s
         assert step_s >= before * (1 - 1e-9)
         before, rates = step_s, now
 
@@ -149,15 +149,20 @@ def test_a_failure_never_makes_a_step_faster_nor_gives_rate_back(data):
 def test_a_leaf_that_fails_after_one_of_its_cables_gives_no_rate_back():
     wired = a_fabric("rail-optimised", nodes=64, ratio=5.0)
     leaf = wired.leaves // 2
-    cable = Part("link", leaf, wired.spines_of(leaf)[0])
+    cable = FabricPart("link", leaf, wired.spines_of(leaf)[0])
     narrow = left(Broken(wired, frozenset({cable})))
-    gone = left(Broken(wired, frozenset({cable, Part("leaf", leaf)})))
+    gone = left(Broken(wired, frozenset({cable, FabricPart("leaf", leaf)})))
     assert gone.far <= narrow.far < left(Broken(wired)).far
 
 
 def test_the_slowest_node_is_found_without_looking_at_all():
     wired = a_fabric(nodes=40, ratio=2.0)
-    parts = {Part("link", 8, 0), Part("nic", 39, 2), Part("leaf", 3), Part("nic", 5, 1)}
+    parts = {
+        FabricPart("link", 8, 0),
+        FabricPart("nic", 39, 2),
+        FabricPart("leaf", 3),
+        FabricPart("nic", 5, 1),
+    }
     broken = Broken(wired, frozenset(parts))
     found, everybody = left(broken), left(broken, range(40))
     assert (found.near, found.far) == (everybody.near, everybody.far)
@@ -189,7 +194,7 @@ def test_a_half_empty_leaf_has_cables_to_spare():
 
 def test_without_spines_only_the_way_in_is_lost():
     wired = a_fabric()
-    every = frozenset(Part("spine", spine) for spine in range(wired.spines))
+    every = frozenset(FabricPart("spine", spine) for spine in range(wired.spines))
     rates = left(Broken(wired, every))
     assert (rates.near, rates.far) == (1.0, 0.0)
 

@@ -14,16 +14,16 @@ from syncwall.describe import Layout, Model
 from syncwall.plan.network.needed import grown_case, needed, requirement
 from syncwall.plan.network.targets import (
     Ideal,
-    Lever,
-    Limits,
-    Question,
+    NetworkLever,
+    NetworkQuestion,
     Target,
+    TargetLimits,
     met,
     range_of,
     solved,
 )
 from syncwall.plan.reference import Reference
-from syncwall.plan.wires import Case, Wires
+from syncwall.plan.wires import PricedCase, Wires
 from syncwall.problems import InputError
 
 GB_PER_S = 1e9 / 8
@@ -44,7 +44,7 @@ LAYOUTS = {
 
 def case(nodes=4, cluster="dgx-a100"):
     machine = sw.cluster(cluster, nodes=nodes)
-    return Case(TWO_BILLION, machine, 2048, Pricing.on(machine))
+    return PricedCase(TWO_BILLION, machine, 2048, Pricing.on(machine))
 
 
 @cache
@@ -54,7 +54,7 @@ def two_billion(**fields):
         model=TWO_BILLION, cluster=sw.cluster("dgx-a100", nodes=4), seq=2048,
         layout=Layout(shard="ddp", micro_batch=2, global_batch=64, recompute="full"),
     )  # fmt: skip
-    return needed(Reference(sw.predict(run)), [32], Limits(), **fields)[0]
+    return needed(Reference(sw.predict(run)), [32], TargetLimits(), **fields)[0]
 
 
 def test_the_seed_example_needs_between_200_and_400_gigabits():
@@ -89,17 +89,21 @@ def test_less_than_all_of_the_computation_hides_communication():
 
 
 @pytest.mark.parametrize("name", sorted(LAYOUTS))
-@pytest.mark.parametrize("lever", [Lever.NIC, Lever.SCALE_UP, Lever.LATENCY])
+@pytest.mark.parametrize("lever", [NetworkLever.NIC, NetworkLever.SCALE_UP, NetworkLever.LATENCY])
 def test_the_answer_is_tight(name, lever):
     """A little more meets the target, a little less does not."""
-    one, limits = case(nodes=5 if name == "tp over nodes" else 4), Limits(0.97, 0.02)
+    one, limits = case(nodes=5 if name == "tp over nodes" else 4), TargetLimits(0.97, 0.02)
     layout = LAYOUTS[name].resolved(one.cluster.gpus)
-    question = Question(lever, Target.EFFICIENCY)
+    question = NetworkQuestion(lever, Target.EFFICIENCY)
     answer = solved(one, layout, [question], limits)[question]
-    field = {Lever.NIC: "nic", Lever.SCALE_UP: "scale_up", Lever.LATENCY: "latency"}[lever]
+    field = {
+        NetworkLever.NIC: "nic",
+        NetworkLever.SCALE_UP: "scale_up",
+        NetworkLever.LATENCY: "latency",
+    }[lever]
 
     def holds(good):
-        wires = Wires(**{field: 1.0 / good if lever is Lever.LATENCY else good})
+        wires = Wires(**{field: 1.0 / good if lever is NetworkLever.LATENCY else good})
         return bool(met(question.target, one.timed(layout, wires), answer.ideal, limits))
 
     least, most = range_of(lever, one.cluster)
@@ -124,7 +128,7 @@ def test_more_bandwidth_never_misses_a_target_that_less_meets(name, target, fact
     layout = LAYOUTS[name].resolved(32)
     ideal = Ideal(0.5, 0.01)
     timed = one.timed(layout, Wires(nic=np.array([rate, rate * factor])))
-    slow, fast = np.broadcast_to(met(target, timed, ideal, Limits()), 2)
+    slow, fast = np.broadcast_to(met(target, timed, ideal, TargetLimits()), 2)
     assert fast or not slow
 
 
@@ -140,11 +144,11 @@ def test_a_lower_target_never_needs_more_and_todays_rate_does_not_matter(
 ):
     one = case()
     layout = LAYOUTS[name].resolved(32)
-    questions = [Question(Lever.NIC, target) for target in Target]
-    high = solved(one, layout, questions, Limits(efficiency, 0.01))
-    low = solved(one, layout, questions, Limits(efficiency * less, 0.01 / less))
+    questions = [NetworkQuestion(NetworkLever.NIC, target) for target in Target]
+    high = solved(one, layout, questions, TargetLimits(efficiency, 0.01))
+    low = solved(one, layout, questions, TargetLimits(efficiency * less, 0.01 / less))
     better = replace(one, cluster=Wires(nic=faster).on(one.cluster))
-    other = solved(better, layout, questions, Limits(efficiency, 0.01))
+    other = solved(better, layout, questions, TargetLimits(efficiency, 0.01))
     for question in questions:
         factor = high[question].factor
         if factor is not None:
@@ -193,8 +197,8 @@ def test_no_rate_is_enough_where_latency_is_too_long():
     """Rings over 16,384 GPUs wait longer for their steps than a layer computes."""
     model = sw.model("llama-3.1-8b")
     cluster = sw.cluster("dgx-h100", nodes=2048)
-    one = Case(model, cluster, 8192, Pricing.on(cluster))
-    found = requirement(one, Layout(shard="fsdp").resolved(16384), Limits())
+    one = PricedCase(model, cluster, 8192, Pricing.on(cluster))
+    found = requirement(one, Layout(shard="fsdp").resolved(16384), TargetLimits())
     assert found.nic_bytes_per_s[Target.EFFICIENCY] is None
     assert found.nics[Target.EFFICIENCY] is None
     assert found.ideal.step_s / found.endless_step_s < 0.9
@@ -205,7 +209,7 @@ def test_no_rate_is_enough_where_latency_is_too_long():
 
 def test_one_node_needs_no_network():
     one = case(nodes=1)
-    found = requirement(one, LAYOUTS["ddp"].resolved(8), Limits())
+    found = requirement(one, LAYOUTS["ddp"].resolved(8), TargetLimits())
     assert found.traffic is None
     assert set(found.nic_bytes_per_s.values()) == {0.0}
     assert found.latency_factor[Target.EFFICIENCY] == np.inf
@@ -214,7 +218,7 @@ def test_one_node_needs_no_network():
 def test_messages_between_stages_are_traffic_too():
     """Replicas stand inside a node, stages on two: nothing but the pipeline crosses."""
     layout = Layout(pp=2, tp=2, global_batch=32).resolved(16)
-    found = requirement(case(nodes=2), layout, Limits())
+    found = requirement(case(nodes=2), layout, TargetLimits())
     assert found.traffic is not None
     assert found.traffic.kind == "message"
     assert found.must_reach_bytes_per_s is not None
@@ -234,8 +238,8 @@ def test_fewer_nics_than_said_are_not_enough():
 def test_the_batch_of_a_replica_or_of_all_stays():
     one = case()
     layout = Layout(micro_batch=2, global_batch=256, recompute="full").resolved(32)
-    weak = requirement(*grown_case(one, layout, 128), Limits())
-    strong = requirement(*grown_case(one, layout, 128, strong=True), Limits())
+    weak = requirement(*grown_case(one, layout, 128), TargetLimits())
+    strong = requirement(*grown_case(one, layout, 128, strong=True), TargetLimits())
     assert weak.layout.global_batch == 1024
     assert strong.layout.global_batch == 256
     more, less = strong.node_bytes_per_s(Target.BUSY), weak.node_bytes_per_s(Target.BUSY)
@@ -248,5 +252,5 @@ def test_a_count_that_cannot_be_filled_is_refused():
     with pytest.raises(InputError, match="multiples of 8"):
         grown_case(case(), LAYOUTS["ddp"].resolved(32), 60)
     layout = Layout(global_batch=96).resolved(32)
-    with pytest.raises(InputError, match="cannot be dealt"):
+    with pytest.raises(InputError, match="cannot be split evenly"):
         grown_case(case(), layout, 1024, strong=True)

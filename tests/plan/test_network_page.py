@@ -32,8 +32,8 @@ def test_one_screen_that_leads_with_the_verdict(run, capsys):
     assert lines[0].startswith("Verdict   on 32 GPUs a node must reach ")
     assert len(lines) <= 40
     plain = next(line for line in lines if "by plain arithmetic" in line)
-    assert "305 (38.1)" in plain
-    assert any("share of it that collectives reach" in line and "78%" in line for line in lines)
+    assert plain.split()[-1] == "305"
+    assert any("share that collectives reach" in line and "78%" in line for line in lines)
 
 
 def test_json_in_si_units(run, capsys):
@@ -59,7 +59,7 @@ def test_no_rate_that_is_enough_is_a_no(capsys):
     assert main(["plan", "network", *flags]) == 1
     said = capsys.readouterr().out
     assert "no rate gives 90% efficiency" in said
-    assert "none is enough" in said
+    assert "no rate\n" in said
     assert "at any rate that latency leaves" in said
 
 
@@ -68,7 +68,7 @@ def test_no_rate_that_is_enough_is_a_no(capsys):
     [
         (["--efficiency", "ninety"], '"ninety" is not a share: write for example "80%"'),
         (["--reached", "120%"], '"120%" is not a share'),
-        (["--gpus", "many"], '"many" is no count'),
+        (["--gpus", "many"], '"many" is not a count'),
         (["--gpus", "12"], "write multiples of 8"),
     ],
 )

@@ -4,8 +4,8 @@ import pytest
 
 import syncwall as sw
 from syncwall.plan.network.needed import needed
-from syncwall.plan.network.targets import Limits
-from syncwall.plan.reference import Said, reference, usual_batch
+from syncwall.plan.network.targets import TargetLimits
+from syncwall.plan.reference import PlanInputs, reference, usual_batch
 from syncwall.plan.wall.found import wall_of
 from syncwall.plan.wall.rungs import Scaling
 from syncwall.problems import InputError
@@ -19,7 +19,9 @@ STATED = {
 
 
 def start(**flags):
-    return reference(Said(None, {**BASE, **{k.replace("__", "."): v for k, v in flags.items()}}))
+    return reference(
+        PlanInputs(None, {**BASE, **{k.replace("__", "."): v for k, v in flags.items()}})
+    )
 
 
 @pytest.mark.parametrize(
@@ -53,8 +55,11 @@ def test_a_batch_that_nobody_stated_can_always_be_shared_out():
     """512 sequences are too few for 16,384 replicas: each has one."""
     found = start(gpus="16384", layout__shard="fsdp")
     assert found.run.layout.global_batch == 16_384
-    assert found.assumed["global_batch"] == "16,384 (a multiple of 16,384, to be shared out)"
-    with pytest.raises(InputError, match="no multiple of micro_batch 1 x dp 16384"):
+    assert (
+        found.assumed["global_batch"]
+        == "16,384 (a multiple of 16,384, so that replicas get equal parts)"
+    )
+    with pytest.raises(InputError, match="not a multiple of micro_batch 1 x dp 16384"):
         start(gpus="16384", layout__shard="fsdp", layout__global_batch="512")
 
 
@@ -72,17 +77,17 @@ def test_gpus_and_nodes_are_two_ways_to_say_the_same():
     by_gpus, by_nodes = start(gpus="256", **layout), start(nodes="32", **layout)
     assert by_gpus.run == by_nodes.run
     assert by_gpus.run.layout.global_batch == 512
-    first, second = (needed(one, [256], Limits())[0] for one in (by_gpus, by_nodes))
+    first, second = (needed(one, [256], TargetLimits())[0] for one in (by_gpus, by_nodes))
     assert first.nic_bytes_per_s == second.nic_bytes_per_s
 
 
 def test_every_plan_starts_from_the_step_of_predict():
     """A run in which all is stated takes as long in plans as alone."""
-    found = reference(Said(None, STATED))
+    found = reference(PlanInputs(None, STATED))
     alone = sw.predict(found.run).step_s
     assert not found.layout_searched
     assert found.prediction.step_s == alone
-    (need,) = needed(found, [], Limits())
+    (need,) = needed(found, [], TargetLimits())
     assert need.step_s == pytest.approx(alone, rel=1e-9)
     for side in wall_of(found, 64, searching=False).sides.values():
         at = side.curve.gpus.tolist().index(32)

@@ -43,18 +43,18 @@ def one_by_one():
         (1, 4), (1, 2, 4, 8), range(1, 18), (1, 2), (Recompute.NONE, Recompute.FULL),
         (Shard.ZERO1, Shard.FSDP), (8, 32, 128, 0), both, both, both,
     )  # fmt: skip
-    for tp, pp, chunks, micro, recompute, shard, near, sp, overlap_tp, overlap in whole:
+    for tp, pp, virtual, micro, recompute, shard, near, sp, overlap_tp, overlap in whole:
         dp = CLUSTER.gpus // tp // pp
         degree = near // tp if near else dp
-        even = any(layers % (pp * chunks) == 0 for layers in (MODEL.layers, MODEL.layers + 2))
+        even = any(layers % (pp * virtual) == 0 for layers in (MODEL.layers, MODEL.layers + 2))
         if dp < 2 or (near and not 1 < degree < dp) or overlap_tp > (tp > 1):
             continue
-        if chunks > 1 and (pp == 1 or not even):
+        if virtual > 1 and (pp == 1 or not even):
             continue
-        schedule = Schedule.INTERLEAVED if chunks > 1 else Schedule.ONE_F_ONE_B
+        schedule = Schedule.INTERLEAVED if virtual > 1 else Schedule.ONE_F_ONE_B
         try:
             layout = sw.Layout(
-                tp=tp, pp=pp, virtual_stages=chunks, schedule=schedule, micro_batch=micro, sp=sp,
+                tp=tp, pp=pp, virtual_stages=virtual, schedule=schedule, micro_batch=micro, sp=sp,
                 recompute=recompute, shard=shard, shard_degree=degree, overlap_tp=overlap_tp,
                 overlap_gradients=overlap, balanced_stages=False, global_batch=BATCH,
             )  # fmt: skip

@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 import syncwall as sw
 from syncwall.answer.pricing import Pricing
 from syncwall.describe import Layout, Run
-from syncwall.plan.reference import Said, reference
+from syncwall.plan.reference import PlanInputs, reference
 from syncwall.plan.wall.answer import losses, peak, sync_wall, walls
 from syncwall.plan.wall.curve import curve
 from syncwall.plan.wall.found import wall_of
-from syncwall.plan.wall.moves import Change, Setup, changes, island
+from syncwall.plan.wall.moves import Setup, WallChange, changes, island
 from syncwall.plan.wall.rungs import Scaling, picked, strong_rungs, weak_rungs
-from syncwall.plan.wires import Case, Wires
+from syncwall.plan.wires import PricedCase, Wires
 from syncwall.problems import InputError
 from syncwall.work.memory import fits
 from syncwall.work.operations import Collective
@@ -33,7 +33,7 @@ LAYOUTS = {
 
 def setup(name="fsdp", batch=512, each=4, most=2**15, **fields):
     layout = LAYOUTS[name].model_copy(update=fields).resolved(8)
-    return Setup(Case(MODEL, CLUSTER, 4096, Pricing.on(CLUSTER)), layout, batch, each, most)
+    return Setup(PricedCase(MODEL, CLUSTER, 4096, Pricing.on(CLUSTER)), layout, batch, each, most)
 
 
 @pytest.mark.parametrize("scaling", list(Scaling))
@@ -58,7 +58,7 @@ def test_a_domain_of_many_nodes_is_filled_first():
     """On NVL72 the domain grows with the nodes until it is full."""
     cluster = sw.cluster("gb200-nvl72", nodes=1)
     layout = Layout(shard="fsdp").resolved(4)
-    case = Case(MODEL, cluster, 4096, Pricing.on(cluster))
+    case = PricedCase(MODEL, cluster, 4096, Pricing.on(cluster))
     rungs = weak_rungs(layout, cluster, 1, 4096)
     assert rungs is not None
     found = curve(case, rungs)
@@ -86,12 +86,12 @@ def test_strong_scaling_keeps_the_batch_and_ends_with_it():
     assert set(found.layout.global_batch) == {192}
     assert all(192 % dp == 0 for dp in found.layout.dp)
     top = peak(found, Scaling.STRONG, one.most)
-    assert (top.gpus, top.why) == (192, "batch")
+    assert (top.gpus, top.ended_by) == (192, "batch")
 
 
 def test_a_batch_larger_than_the_range_does_not_end_the_curve():
     one = setup("fsdp", batch=2**20, most=1024)
-    assert peak(one.curve(Scaling.STRONG), Scaling.STRONG, one.most).why == "range"
+    assert peak(one.curve(Scaling.STRONG), Scaling.STRONG, one.most).ended_by == "range"
 
 
 def test_weak_scaling_keeps_the_batch_of_a_replica():
@@ -127,7 +127,7 @@ def test_the_base_is_the_smallest_count_that_fits():
 
 def test_a_run_that_fits_nowhere_says_so():
     model = sw.model("llama-3.1-405b")
-    case = Case(model, CLUSTER, 4096, Pricing.on(CLUSTER))
+    case = PricedCase(model, CLUSTER, 4096, Pricing.on(CLUSTER))
     with pytest.raises(InputError, match="does not fit on any number of GPUs"):
         sync_wall(Setup(case, Layout().resolved(8), 512, 1, 4096))
 
@@ -141,7 +141,7 @@ def test_a_run_that_fits_nowhere_says_so():
 )
 def test_a_lower_level_is_never_lost_sooner(name, scaling, power, each):
     found = curve(setup(name).case, setup(name, 2**power, each * 4, 2**16).rungs(scaling))
-    held = [wall.holds_to or 0 for wall in walls(found, found.base)]
+    held = [wall.holds_to_gpus or 0 for wall in walls(found, found.base)]
     assert held == sorted(held)
 
 
@@ -159,8 +159,8 @@ def test_a_better_network_never_moves_the_wall_nearer(name, scaling, factor, lev
     wires = Wires(nic=factor) if lever == "nic" else Wires(latency=1.0 / factor)
     better = curve(one.case, layouts, wires)
     assert (better.step_s <= now.step_s * (1 + 1e-9)).all()
-    before = [wall.holds_to or 0 for wall in walls(now, now.base)]
-    after = [wall.holds_to or 0 for wall in walls(better, now.base)]
+    before = [wall.holds_to_gpus or 0 for wall in walls(now, now.base)]
+    after = [wall.holds_to_gpus or 0 for wall in walls(better, now.base)]
     assert all(b <= a for b, a in zip(before, after, strict=True))
 
 
@@ -186,17 +186,17 @@ def test_a_cause_that_does_not_explain_most_is_not_named():
 
 def test_every_change_is_computed_against_the_same_base():
     answer = sync_wall(setup("tp", most=2**14), lambda side: LAYOUTS["hsdp"].resolved(8))
-    assert [moved.change for moved in answer.moved] == list(Change)
+    assert [moved.change for moved in answer.moved] == list(WallChange)
     for moved in answer.moved:
         assert set(moved.walls) == set(answer.sides)
-    twice = next(moved for moved in answer.moved if moved.change is Change.BATCH)
+    twice = next(moved for moved in answer.moved if moved.change is WallChange.BATCH)
     assert twice.peaks[Scaling.STRONG].gpus == 2 * answer.sides[Scaling.STRONG].peak.gpus
 
 
 def test_diloco_keeps_the_work_inside_an_island():
     """Copies meet seldom; what shares one copy still meets at every step."""
     one = setup("fsdp")
-    apart = next(s for change, s in changes(one, lambda _: None) if change is Change.DILOCO)
+    apart = next(s for change, s in changes(one, lambda _: None) if change is WallChange.DILOCO)
     layout = apart[Scaling.WEAK].layout
     assert layout.shard_degree is not None
     assert island(layout) == layout.shard_degree > 1
@@ -215,7 +215,7 @@ def test_the_best_layout_of_a_count_is_never_slower_than_a_stated_one():
     flags = {"model": "llama-3.1-8b", "cluster": "dgx-h100", "nodes": "1", "layout.shard": "fsdp",
              "layout.recompute": "none", "layout.micro_batch": "1", "layout.global_batch": "64",
              "seq": "4096"}  # fmt: skip
-    start = reference(Said(None, flags))
+    start = reference(PlanInputs(None, flags))
     stated, best = wall_of(start, 32), wall_of(start, 32, best_layout=True)
     for scaling in Scaling:
         one, other = stated.sides[scaling].curve, best.sides[scaling].curve
@@ -227,7 +227,7 @@ def test_the_best_layout_of_a_count_is_never_slower_than_a_stated_one():
 
 
 def efficiency(model, cluster, layout, batch, seq, counts, **software):
-    case = Case(model, cluster, seq, Pricing.on(cluster, sw.Software(**software)))
+    case = PricedCase(model, cluster, seq, Pricing.on(cluster, sw.Software(**software)))
     rungs = strong_rungs(layout, cluster, batch, max(counts))
     assert rungs is not None
     found = curve(case, rungs)

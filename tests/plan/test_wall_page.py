@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 
 from syncwall.cli import main
-from syncwall.plan.reference import Said, reference
+from syncwall.plan.reference import PlanInputs, reference
 from syncwall.plan.wall.found import wall_of
 from syncwall.plan.wall.rungs import Scaling
-from syncwall.show.wall import wall_record
-from syncwall.show.wall_chart import svg_chart, terminal_chart
+from syncwall.show.draw.wall import svg_chart, terminal_chart
+from syncwall.show.records.interface import json_text
+from syncwall.show.records.wall import wall_record
 
 RUN = ["--model", "llama-3.1-8b", "--cluster", "dgx-h100", "--layout.shard", "fsdp",
        "--layout.global-batch", "256", "--most", "1024"]  # fmt: skip
@@ -21,7 +22,7 @@ RUN = ["--model", "llama-3.1-8b", "--cluster", "dgx-h100", "--layout.shard", "fs
 def start():
     flags = {"model": "llama-3.1-8b", "cluster": "dgx-h100", "layout.shard": "fsdp",
              "layout.global_batch": "256", "nodes": "4", "seq": "4096"}  # fmt: skip
-    return reference(Said(None, flags))
+    return reference(PlanInputs(None, flags))
 
 
 @pytest.fixture(scope="module")
@@ -40,13 +41,13 @@ def test_one_screen_that_leads_with_the_verdict(capsys):
         "half the network latency",
         "DiLoCo",
         "Why",
-        "Open",
+        "Chosen",
     ):
         assert any(said in line for line in lines), said
 
 
 def test_json_says_what_the_page_says(start, answer):
-    record = json.loads(json.dumps(wall_record(answer, start)))
+    record = json.loads(json_text("plan wall", wall_record(answer, start)))
     strong = record["sides"]["strong"]
     assert strong["curve"][0]["efficiency"] == pytest.approx(1.0)
     assert strong["base"]["gpus"] == strong["curve"][0]["gpus"]
@@ -76,7 +77,7 @@ def test_least_is_the_count_to_compare_with(start):
 
 def test_a_machine_that_exists_ends_the_curve():
     flags = {"model": "gpt2-xl", "cluster": "baskerville", "layout.shard": "ddp", "seq": "1024"}
-    found = wall_of(reference(Said(None, flags)), 2**20)
+    found = wall_of(reference(PlanInputs(None, flags)), 2**20)
     built = found.setup.case.cluster
     most = (built.built_nodes or 0) * built.gpus_per_node
     assert most

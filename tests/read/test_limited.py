@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from syncwall.problems import InputError
-from syncwall.read.limited import Limits, open_limited, text_lines
+from syncwall.read.limited import UnpackLimits, open_limited, text_lines
 
 
 def zipped(path: Path, data: bytes) -> Path:
@@ -60,7 +60,7 @@ def test_a_bomb_is_refused_by_its_ratio(tmp_path, pack):
     path = tmp_path / "bomb"
     pack(path, bytes(8 << 20))
     with (
-        open_limited(path, Limits(free_bytes=1 << 20)) as stream,
+        open_limited(path, UnpackLimits(free_bytes=1 << 20)) as stream,
         pytest.raises(InputError, match="expands more than 400 times"),
     ):
         stream.read()
@@ -71,7 +71,7 @@ def test_a_file_beyond_the_size_limit_is_refused(tmp_path):
     path = tmp_path / "long"
     path.write_bytes(b"abc\n" * 1_000_000)
     with (
-        open_limited(path, Limits(raw_bytes=1 << 20)) as stream,
+        open_limited(path, UnpackLimits(raw_bytes=1 << 20)) as stream,
         pytest.raises(InputError, match="larger than"),
     ):
         stream.read()

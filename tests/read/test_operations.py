@@ -10,7 +10,7 @@ import pytest
 from syncwall.explain.slowdown import slowdown_of
 from syncwall.problems import InputError
 from syncwall.read import operations
-from syncwall.read.operations import Kind, read_operations
+from syncwall.read.operations import OperationKind, read_operations
 from tests.explain.operation_tables import Shape, rows, simple, text
 
 SHAPE = Shape(dp=2, stages=2, microbatches=2, steps=2)
@@ -25,7 +25,7 @@ def test_columns(tmp_path, packed):
     table = read_operations(path)
     expected = rows(SHAPE, simple)
     assert len(table) == len(expected)
-    assert [list(Kind)[kind] for kind in table.kind] == [row["optype"] for row in expected]
+    assert [list(OperationKind)[kind] for kind in table.kind] == [row["optype"] for row in expected]
     assert table.start_s.tolist() == [row["start_ts"] for row in expected]
     assert table.microbatch.tolist() == [row["mb_id"] for row in expected]
     assert not table.problems
@@ -43,8 +43,8 @@ def test_columns_may_stand_in_any_order(tmp_path):
     [
         ("0,0,0,0,forward-compute,1", "too few cells"),
         ("0,0,0,0,forward-computer,1,1,0,0,0,0", 'did you mean "forward-compute"'),
-        ("0,0,0,0,optimizer,1,-1,0,0,0,0", "no time in seconds"),
-        ("0,0,0,0,optimizer,nan,1,0,0,0,0", "no time in seconds"),
+        ("0,0,0,0,optimizer,1,-1,0,0,0,0", "not a time in seconds"),
+        ("0,0,0,0,optimizer,nan,1,0,0,0,0", "not a time in seconds"),
         ("0,-1,0,0,optimizer,1,1,0,0,0,0", "out of range"),
         ("0,0,99999999999999,0,optimizer,1,1,0,0,0,0", "out of range"),
         ("x,0,0,0,optimizer,1,1,0,0,0,0", "invalid literal"),

@@ -10,7 +10,7 @@ from syncwall.read.detect import read_topology
 from syncwall.read.fabric_graph import read_netq, read_topograph
 from syncwall.read.ibnetdiscover import read_guids, read_ibnetdiscover
 from syncwall.read.nccl_graph import read_nccl_graphs
-from syncwall.read.topology import Distance, Topology
+from syncwall.read.topology import Distance, HostTopology
 from tests.read.topology_samples import SHARED, needs_shared
 
 pytestmark = needs_shared
@@ -18,7 +18,7 @@ FILES = sorted(path for path in SHARED.rglob("*") if path.suffix and path.name !
 HOSTS = [path for path in FILES if path.parent.name != "ib" and "graph" not in path.stem]
 
 
-def topology(name: str) -> Topology:
+def topology(name: str) -> HostTopology:
     return read_topology(SHARED / name)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from syncwall.lab.closed_loop import Forecast
 from syncwall.lab.experiment import LabJob
-from syncwall.lab.run import Record
+from syncwall.lab.run import LabRecord
 from syncwall.lab.topology import Topology
 from syncwall.measure.result import Host, JobFacts, Result, ResultKind
 from syncwall.measure.timing import Times
@@ -93,7 +93,7 @@ def matmul_data() -> dict[str, Any]:
     }  # fmt: skip
 
 
-def lab_records(*, predicted: bool = True, off: float = 0.04) -> list[Record]:
+def lab_records(*, predicted: bool = True, off: float = 0.04) -> list[LabRecord]:
     """A step and collectives at every place and rate."""
     records = []
     for hosts, workers in PLACES:
@@ -103,7 +103,7 @@ def lab_records(*, predicted: bool = True, off: float = 0.04) -> list[Record]:
             busbw = rate if hosts > 1 else 4e8
             found = result("collectives", collectives_data(topology.world, busbw), names)
             job = LabJob(measure="collectives", flags={"kinds": "all-reduce,all-gather"})
-            records.append(Record(topology=topology, job=job, seconds=3.0, result=found))
+            records.append(LabRecord(topology=topology, job=job, seconds=3.0, result=found))
             for model, shard, size in (("tiny-5m", "ddp", 1.0), ("tiny-15m", "fsdp", 3.0)):
                 exposed_s = size * (2e7 / busbw) * hosts**0.5
                 compute_s = 0.2 * size
@@ -114,7 +114,7 @@ def lab_records(*, predicted: bool = True, off: float = 0.04) -> list[Record]:
                 forecast = Forecast(step_s=total * (1 + off), ledger_s=ledger)
                 job = LabJob(measure="step", flags={"model": model, "shard": shard, "steps": 8})
                 records.append(
-                    Record(
+                    LabRecord(
                         topology=topology, job=job, seconds=9.0,
                         result=result("step", data, names),
                         predicted=forecast.model_dump() if predicted else None,
@@ -123,7 +123,7 @@ def lab_records(*, predicted: bool = True, off: float = 0.04) -> list[Record]:
     return records
 
 
-def lab_result(records: list[Record], **asked: Any) -> Result:
+def lab_result(records: list[LabRecord], **asked: Any) -> Result:
     """A lab that wrote `records`."""
     experiment = {"name": "made-up", "title": "Made-up steps", "question": "Why?", **asked}
     dumped = [record.model_dump(mode="json") for record in records]

@@ -26,8 +26,8 @@ def test_one_screen_for_any_size(gpus, capsys):
 def test_the_verdict_is_the_marked_line(capsys):
     text = shown(capsys, "--gpus", "1016")
     assert "rail-optimised: 32 leaf + 16 spine switches for 1,016 GPUs, full bisection" in text
-    marked = next(line for line in text.splitlines() if line.startswith("▸"))
-    assert marked.split()[1:5] == ["rail-optimised", "48", "32", "16"]
+    marked = next(line for line in text.splitlines() if "(proposed)" in line)
+    assert marked.split()[:5] == ["rail-optimised", "(proposed)", "48", "32", "16"]
     assert "leaf: 256 GPUs lose 12.5% of their NIC rate" in text
 
 
@@ -75,7 +75,7 @@ def test_cost_and_power_of_every_kind(capsys):
         capsys, "--gpus", "1024", "--power.switch", "1kW", "--power.optic", "9W",
         "--prices.switch", "$25k",
     )  # fmt: skip
-    marked = next(line for line in text.splitlines() if line.startswith("▸"))
+    marked = next(line for line in text.splitlines() if "(proposed)" in line)
     assert marked.split()[-3:] == ["$1.2M", "84.86", "kW"]  # 48 switches, 4,096 transceivers
     assert "without optic, fibre: no price stated" in text
 
@@ -96,7 +96,7 @@ def test_faster_ports_are_split(capsys):
         (["--gpus", "0"], '--gpus: "0" is not a count'),
         (["--gpus", "64", "--kind", "rail-onyl"], 'did you mean "rail-only"'),
         (["--gpus", "64", "--layout.tp", "8"], "--layout.tp is of a run: add --model NAME"),
-        (["--gpus", "60", *RUN], "--gpus: 60 GPUs are no whole nodes of 8"),
+        (["--gpus", "60", *RUN], "--gpus: 60 GPUs do not fill whole nodes of 8"),
         (["--gpus", "64", "--switch", "rosetta"], "slower than NICs of 400 Gb/s"),
         (["--gpus", "64", "--switch", "sn5600", "--radix", "64"], "leave out --radix"),
         (["--gpus", "64", "--speed", "100Gb/s"], "--speed: a port must be as fast"),

@@ -8,8 +8,8 @@ import pytest
 from syncwall.cli import main
 from syncwall.plan.fabric.options import sized
 from syncwall.plan.fabric.question import KINDS, Wiring
-from syncwall.show.fabric_drawing import fabric_drawing
-from syncwall.show.report.svg import SMALL_FONT, text_width
+from syncwall.show.draw.fabric import fabric_drawing
+from syncwall.show.draw.svg import SMALL_FONT, text_width
 
 SVG = "{http://www.w3.org/2000/svg}"
 SIZES = [8, 16, 64, 520, 1_000, 2_049, 24_576, 250_000, 1_000_000]
@@ -43,7 +43,7 @@ def overlap(first, second):
 
 @pytest.mark.parametrize("one", list(pictures()))
 def test_pictures_are_whole_and_small(one):
-    text = fabric_drawing(one)
+    text = fabric_drawing(one).file()
     root = ET.fromstring(text)
     width, height = number(root, "width"), number(root, "height")
     assert len(text) < 150_000
@@ -61,7 +61,7 @@ def test_pictures_are_whole_and_small(one):
 
 @pytest.mark.parametrize("one", list(pictures()))
 def test_words_fit_where_they_stand(one):
-    root = ET.fromstring(fabric_drawing(one))
+    root = ET.fromstring(fabric_drawing(one).file())
     panels = [(x, x + wide) for x, _, wide, _ in boxes(root, "^panel$")]
     for element in root.iter(f"{SVG}text"):
         words, x = element.text or "", number(element, "x")
@@ -75,7 +75,7 @@ def test_words_fit_where_they_stand(one):
 
 
 def test_counts_of_the_picture_are_those_of_the_fabric():
-    text = fabric_drawing(sized("rail-optimised", Wiring(8, 8, 50e9), [8 * 2048]).at(0))
+    text = fabric_drawing(sized("rail-optimised", Wiring(8, 8, 50e9), [8 * 2048]).at(0)).file()
     for words in ("512 leaf", "512 spine", "256 core", "pod 16: 32 spine · 32 leaf", "128 nodes"):
         assert words in text
 

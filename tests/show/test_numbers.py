@@ -1,6 +1,15 @@
 import pytest
 
-from syncwall.show.numbers import energy, money, span
+from syncwall.show.numbers import (
+    byte_size,
+    energy,
+    money,
+    percent,
+    plural,
+    signed,
+    signed_percent,
+    span,
+)
 
 
 @pytest.mark.parametrize(
@@ -27,3 +36,31 @@ def test_money(usd, text):
 )
 def test_energy(joules, text):
     assert energy(joules) == text
+
+
+def test_one_minus_sign_and_one_style_of_per_cent():
+    assert (percent(0.131), percent(0.1249, 1), percent(-0.02)) == ("13%", "12.5%", "−2%")
+    assert (signed_percent(0.05), signed_percent(-0.031)) == ("+5.0%", "−3.1%")
+    assert (signed(1.25), signed(-0.3)) == ("+1.25 s", "−300 ms")
+
+
+@pytest.mark.parametrize(
+    ("count", "text"), [(0, "0 steps"), (1, "1 step"), (2, "2 steps"), (2048, "2,048 steps")]
+)
+def test_counts_of_things(count, text):
+    assert plural(count, "step") == text
+    assert plural(count, "switch", "switches").endswith("switch") == (count == 1)
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [
+        (2**20, "1 MiB"),
+        (25 * 2**20, "25 MiB"),
+        (1e6, "1 MB"),
+        (512, "512 B"),
+        (852000 * 1024, "872 MB"),
+    ],
+)
+def test_sizes(count, text):
+    assert byte_size(count) == text

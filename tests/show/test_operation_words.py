@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 import syncwall as sw
-from syncwall.cost.measured import CollectiveTable, GemmPoint, Measured
+from syncwall.cost.measured import CollectiveTable, GemmPoint, MachineMeasurements
 from syncwall.describe.choice import Dtype
-from syncwall.show.operation_words import Wording, shape
-from syncwall.work.operations import Attention, Collective, Elementwise, Gemm, Group, Transfer
+from syncwall.show.words.operations import Wording, shape
+from syncwall.work.operations import Collective, CoreAttention, Elementwise, Gemm, Group, Transfer
 
 TP = Group("tp", 8)
 SHARD = Group("shard", 8, 8)
@@ -46,13 +46,13 @@ def test_roles_of_multiplications(wording):
 
 
 def test_attention(wording):
-    forward = Attention(1, 8, 8192, 8192, 128, 128, kv_heads=1)
+    forward = CoreAttention(1, 8, 8192, 8192, 128, 128, kv_heads=1)
     said = wording.of(forward)
     assert "8 heads of 128" in said.shape
     assert "8,192 queries x 8,192 keys" in said.shape
     assert "flash-3" in said.formula
     assert "backward" in wording.of(forward.backward).formula
-    assert "window 512" in shape(Attention(1, 8, 8192, 8192, 128, 128, window=512))
+    assert "window 512" in shape(CoreAttention(1, 8, 8192, 8192, 128, 128, window=512))
 
 
 def test_memory_bound_work_reaches_bytes(wording):
@@ -95,7 +95,7 @@ def test_a_device_without_tables_says_assumed():
 def test_what_was_measured_comes_first():
     table = CollectiveTable(kind="all-reduce", ranks=8, nodes=1, points=((1e6, 1e-4),))
     point = GemmPoint(m=64, n=64, k=64, dtype=Dtype.BF16, seconds=1e-5)
-    wording = Wording(predicted(measured=Measured(gemm=(point,), collectives=(table,))))
+    wording = Wording(predicted(measured=MachineMeasurements(gemm=(point,), collectives=(table,))))
     assert wording.of(Gemm(64, 64, 64)).source.startswith("measured on this machine")
     assert "nearest shapes" in wording.of(Gemm(64, 64, 64)).formula
     said = wording.of(Collective("all-reduce", 1e6, TP))

@@ -6,9 +6,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from syncwall.problems import InputError
-from syncwall.show.report.article import article
-from syncwall.show.report.page import markdown, page
-from syncwall.show.report.reading import read_source
+from syncwall.report.results import read_source
+from syncwall.show.views.article import article
+from syncwall.show.write.html import page
+from syncwall.show.write.markdown import markdown
 from tests.show.report_samples import (
     collectives_data,
     lab_records,
@@ -90,9 +91,9 @@ def refused(tmp_path, sample, path, other) -> str:
         (0, ("data", "records", 1, "topology", "hosts"), 0, "0 is out of range"),
         (0, ("data", "records"), None, '"records": input should be a valid tuple'),
         (2, ("data", "rows", 0, "source"), 9, "a rank beyond the 4 of the job"),
-        (2, ("data", "rows", 0, "p10"), "nan", '"p10": nan was never measured'),
+        (2, ("data", "rows", 0, "p10"), "nan", '"p10": nan cannot have been measured'),
         (3, ("data", "beside", "alone_s"), 0, '"alone_s": input should be greater than 0'),
-        (4, ("data", "ledger_s", "optimizer"), -1, '"optimizer": -1.0 was never measured'),
+        (4, ("data", "ledger_s", "optimizer"), -1, '"optimizer": -1.0 cannot have been measured'),
     ],
 )
 def test_what_is_wrong_is_said_with_its_place(number, path, other, message, tmp_path):

@@ -35,7 +35,7 @@ def test_over_two_domains_it_is_not_free():
 
 
 def test_less_left_is_never_slower_and_ends_at_what_the_multiplications_hide():
-    times = [predicted(16, tp_left=left).step_s for left in (0.01, 0.1, 0.25, 0.6, 1.0)]
+    times = [predicted(16, tp_exposed_share=left).step_s for left in (0.01, 0.1, 0.25, 0.6, 1.0)]
     assert times == sorted(times)
     assert times[0] == pytest.approx(times[1], rel=0.05)
 

@@ -16,21 +16,21 @@ Times = tuple[float, float, float]
 """Forward, gradient of the input, gradient of the weights."""
 
 
-def step_s(schedule: Schedule, each: Sequence[Times], micro: int, chunks: int = 1) -> float:
+def step_s(schedule: Schedule, each: Sequence[Times], micro: int, virtual: int = 1) -> float:
     """What `timeline.step` makes of it: the rank for which the step is longest counts."""
     ranks = [Passes(f, b + w, w) for f, b, w in each]
     everybody = Passes(*(sum(column) for column in zip(*ranks, strict=True)))
-    pipeline = Pipeline(len(each), chunks, schedule)
+    pipeline = Pipeline(len(each), virtual, schedule)
     return max(
         float(micro * own.both_s + idle_s(pipeline, micro, own, everybody.plus(own.times(-1.0))))
         for own in ranks
     )
 
 
-def executed_s(orders, each: Sequence[Times], chunks: int = 1) -> float:
+def executed_s(orders, each: Sequence[Times], virtual: int = 1) -> float:
     names = {"F": 0, "B": 1, "W": 2}
-    stages = len(each) * chunks
-    return oracle.makespan(orders, stages, lambda r, one: each[r][names[one.kind]] / chunks)[0]
+    stages = len(each) * virtual
+    return oracle.makespan(orders, stages, lambda r, one: each[r][names[one.kind]] / virtual)[0]
 
 
 @given(p=st.integers(1, 8), m=st.integers(1, 24), one=st.tuples(times, times, times))
@@ -64,13 +64,13 @@ def test_any_stage_may_be_the_longest(each, m):
 
 
 @given(
-    p=st.integers(2, 6), groups=st.integers(1, 5), chunks=st.integers(2, 4), f=times,
+    p=st.integers(2, 6), groups=st.integers(1, 5), virtual=st.integers(2, 4), f=times,
     back=st.floats(1, 3),
 )  # fmt: skip
-def test_interleaved_ranks_take_as_long_as_executed(p, groups, chunks, f, back):
+def test_interleaved_ranks_take_as_long_as_executed(p, groups, virtual, f, back):
     each = [(f, f * back / 2, f * back / 2)] * p
-    expected = executed_s(oracle.interleaved(p, groups * p, chunks), each, chunks)
-    found = step_s(Schedule.INTERLEAVED, each, groups * p, chunks)
+    expected = executed_s(oracle.interleaved(p, groups * p, virtual), each, virtual)
+    found = step_s(Schedule.INTERLEAVED, each, groups * p, virtual)
     assert found == pytest.approx(expected)
 
 

@@ -6,7 +6,7 @@ from syncwall.cause import Cause
 from syncwall.cost.calibration import calibration
 from syncwall.cost.communication import NcclNetwork
 from syncwall.cost.prices import Prices
-from syncwall.cost.software import Setting
+from syncwall.cost.software import ResolvedSoftware
 from syncwall.describe import Software
 from syncwall.timeline.segments import Segments, segments
 from syncwall.work.block import Block, Operation, Stream, Wait
@@ -20,7 +20,7 @@ GATHER = Collective("all-gather", 4e8, Group("shard", 128))
 
 def prices() -> Prices:
     network = NcclNetwork(MACHINE, FIT.network)
-    return Prices(MACHINE.device, network, FIT, Setting.of(Software()))
+    return Prices(MACHINE.device, network, FIT, ResolvedSoftware.of(Software()))
 
 
 def layer(experts: int, gather: Collective = GATHER) -> Segments:

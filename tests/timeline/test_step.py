@@ -44,7 +44,7 @@ def test_more_ranks_have_a_slower_slowest():
         ({"pp": 4, "virtual_stages": 4, "global_batch": 64, "overlap_gradients": False}, 0),
     ],
 )
-def test_chunks_are_reduced_beside_others(layout, passes):
+def test_virtual_stages_are_reduced_beside_others(layout, passes):
     one = Layout.model_validate(layout).resolved(32)
     work = transformer_step(sw.model("llama-3.1-8b"), one, 4096)
     assert float(reduction_window(work)) == passes
@@ -52,9 +52,9 @@ def test_chunks_are_reduced_beside_others(layout, passes):
 
 def test_interleaved_ranks_hide_more_of_their_gradients():
     plain = predicted(global_batch=32)
-    woven = predicted(global_batch=32, schedule="interleaved", virtual_stages=4)
-    assert woven.ledger["exposed DP"] <= plain.ledger["exposed DP"]
-    assert woven.ledger["pipeline bubble"] < plain.ledger["pipeline bubble"] / 3
+    interleaved = predicted(global_batch=32, schedule="interleaved", virtual_stages=4)
+    assert interleaved.ledger["exposed DP"] <= plain.ledger["exposed DP"]
+    assert interleaved.ledger["pipeline bubble"] < plain.ledger["pipeline bubble"] / 3
 
 
 def test_each_schedule_leaves_less_of_the_bubble():
@@ -82,7 +82,7 @@ def test_weight_gradients_are_the_gemms_that_contract_over_tokens():
 def test_dualpipe_shares_the_head_with_the_rank_at_the_other_end():
     """The last rank is the first one for every second micro batch."""
     last, shared = (
-        predicted(schedule=name, balanced_stages=False).ledger["head"]
+        predicted(schedule=name, balanced_stages=False).ledger["output layer"]
         for name in ("1f1b", "dualpipe")
     )
     assert shared == pytest.approx(last / 2)
@@ -103,7 +103,7 @@ def test_gradients_of_several_micro_batches_are_added_up():
     each_s = float(several.prices.accumulation_s(stage.parameters))
     assert each_s > 0
     assert several.ledger["accumulation"] == pytest.approx(several.work.microbatches * each_s)
-    assert predicted(software, pp=1, frozen=True).ledger["accumulation"] == 0
+    assert predicted(software, pp=1, frozen_weights=True).ledger["accumulation"] == 0
 
 
 def test_the_host_has_something_to_do_once_a_step():

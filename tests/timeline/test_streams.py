@@ -8,7 +8,7 @@ from syncwall.cause import Cause
 from syncwall.cost.calibration import calibration
 from syncwall.cost.communication import NcclNetwork
 from syncwall.cost.prices import Prices
-from syncwall.cost.software import Setting
+from syncwall.cost.software import ResolvedSoftware
 from syncwall.describe import Software
 from syncwall.timeline.ledger import Ledger
 from syncwall.timeline.recorded import Record
@@ -79,7 +79,7 @@ def test_a_captured_program_of_fifty_thousand_operations_is_one_block():
     machine = cluster(nodes=4)
     fit = calibration(machine.device)
     network = NcclNetwork(machine, fit.network)
-    prices = Prices(machine.device, network, fit, Setting.of(Software()))
+    prices = Prices(machine.device, network, fit, ResolvedSoftware.of(Software()))
     multiply = Operation("mm", Gemm(4096, 4096, 4096), Cause.GEMM)
     send = Collective("all-reduce", 25e6, Group("dp", machine.gpus))
     operations = [
@@ -128,7 +128,7 @@ def test_what_is_still_on_its_way_moves_beside_the_next_micro_batch(reduce, alon
     assert finished(leaving(3.0, reduce), 10)[0] == pytest.approx(alone)
     clock = Clock()
     clock.run(leaving(3.0, reduce), 10)
-    clock.go_on()
+    clock.next_micro_batch()
     assert clock.ledger.total == pytest.approx(followed)
 
 
@@ -151,7 +151,7 @@ def test_a_backlog_is_worked_off():
 def test_a_stream_can_hurry_but_not_overtake_computation(compute, reduce, earlier, expected):
     clock = Clock()
     clock.free |= {Stream.COMPUTE: compute, Stream.REDUCE: reduce}
-    clock.hurry(Stream.REDUCE, earlier)
+    clock.move_earlier(Stream.REDUCE, earlier)
     assert float(clock.free[Stream.REDUCE]) == expected
     assert clock.free[Stream.COMPUTE] == compute
     assert float(clock.join()) == max(compute, expected)
@@ -160,7 +160,7 @@ def test_a_stream_can_hurry_but_not_overtake_computation(compute, reduce, earlie
 def test_hurrying_broadcasts():
     clock = Clock()
     clock.free |= {Stream.COMPUTE: np.array([1.0, 9.0]), Stream.REDUCE: np.array([5.0, 10.0])}
-    clock.hurry(Stream.REDUCE, np.array([2.0, 4.0]))
+    clock.move_earlier(Stream.REDUCE, np.array([2.0, 4.0]))
     assert np.asarray(clock.free[Stream.REDUCE]).tolist() == [3.0, 9.0]
 
 

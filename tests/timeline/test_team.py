@@ -12,7 +12,7 @@ from syncwall.timeline.recorded import Record
 from syncwall.timeline.segments import segments
 from syncwall.timeline.step import reduction_window
 from syncwall.timeline.streams import Clock
-from syncwall.timeline.team import pass_seconds, seconds_of, watched
+from syncwall.timeline.team import last_micro_batch, pass_seconds, seconds_of
 from syncwall.timeline.team_waits import idle_of, share_of
 from syncwall.work.block import Stream
 
@@ -59,7 +59,7 @@ def alone(prediction: Prediction) -> float:
 @pytest.mark.parametrize("name", LAYOUTS)
 def test_equal_workers_are_the_predicted_one(name):
     one = PREDICTED[name]
-    seen = watched(one.work.stages[-1], one.prices, [1.0] * 5)
+    seen = last_micro_batch(one.work.stages[-1], one.prices, [1.0] * 5)
     assert (seen.end_s == alone(one)).all()
     for worker in range(5):
         idle = idle_of(seen.team, worker)
@@ -87,8 +87,8 @@ def test_a_step_of_equal_workers_is_the_predicted_step(name):
 def test_laws_of_a_team(name, slowness, further):
     one = PREDICTED[name]
     stage, prices = one.work.stages[-1], one.prices
-    seen = watched(stage, prices, slowness)
-    slower = watched(stage, prices, [slowness[0] * further, *slowness[1:]])
+    seen = last_micro_batch(stage, prices, slowness)
+    slower = last_micro_batch(stage, prices, [slowness[0] * further, *slowness[1:]])
     assert (slower.end_s >= seen.end_s * (1 - 1e-12)).all()
     assert seen.end_s.max() >= alone(one) * (1 - 1e-12)
     for done in seen.team.done:
@@ -112,7 +112,7 @@ def test_others_wait_for_the_slow_worker_and_it_for_nobody(name):
     stage = one.work.stages[-1]
     waited = []
     for slow in (1.0, 1.5, 3.0):
-        seen = watched(stage, one.prices, [1.0, slow, 1.0])
+        seen = last_micro_batch(stage, one.prices, [1.0, slow, 1.0])
         shares = [
             share_of(seen.team, worker, idle_of(seen.team, worker), float(seen.end_s[worker]))
             for worker in range(3)
@@ -140,7 +140,7 @@ def test_experts_make_workers_meet_in_every_layer():
     layout = Layout.model_validate({"ep": 8, "shard": "fsdp", "global_batch": 32, "micro_batch": 1})
     model, cluster = sw.model("mixtral-8x7b"), sw.cluster("dgx-h100")
     one = sw.predict(Run(model=model, cluster=cluster, nodes=4, layout=layout))
-    seen = watched(one.work.stages[-1], one.prices, [1.0, 2.0, 1.0, 1.0])
+    seen = last_micro_batch(one.work.stages[-1], one.prices, [1.0, 2.0, 1.0, 1.0])
     exchanged = [done for done in seen.team.done if done.segment.stream is Stream.EXPERT]
     assert exchanged
     assert all(np.ptp(done.starts) == 0 for done in exchanged)

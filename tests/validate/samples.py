@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from syncwall.validate.table import Row, read_tables
+from syncwall.validate.table import RunRow, read_tables
 
 CORPUS = Path(__file__).parents[3] / "shared" / "data" / "runs"
 """The large tables from which the built-in ones were taken; not everybody has them."""
@@ -21,9 +21,9 @@ CELLS = {
 }  # fmt: skip
 
 
-def row(**changes: str) -> Row:
+def row(**changes: str) -> RunRow:
     """A run that can be predicted, with `changes`."""
-    return Row(CELLS | changes, Path("ours.csv"), 2)
+    return RunRow(CELLS | changes, Path("ours.csv"), 2)
 
 
 def table(*rows: dict[str, str]) -> str:
@@ -36,6 +36,6 @@ def table(*rows: dict[str, str]) -> str:
     return text.getvalue()
 
 
-def known(name: str) -> Row:
+def known(name: str) -> RunRow:
     """A run of the built-in tables by its id."""
     return next(one for one in read_tables() if one.id == name)

@@ -1,7 +1,7 @@
 import pytest
 
 from syncwall.describe.choice import Dtype
-from syncwall.describe.keeping import KeptNarrow, MasterWeights
+from syncwall.describe.keeping import MasterWeights, NarrowActivations
 from syncwall.describe.layout import Recompute
 from syncwall.validate.evaluation import outcomes
 from syncwall.validate.mapping import case_of
@@ -93,5 +93,5 @@ def test_deepseek_v3_fits_as_published():
     """Recomputation, formats and DualPipe of the report, from the words of its row."""
     case = case_of(known("deepseek-v3-pretrain-h800"))
     (found,) = outcomes([case])
-    assert found.layout.kept_narrow == KeptNarrow.ACTIVATIONS
+    assert found.layout.narrow_activations == NarrowActivations.ACTIVATIONS
     assert found.fits

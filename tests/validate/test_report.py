@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 
 from syncwall.problems import InputError
+from syncwall.show.records.interface import plain
+from syncwall.show.records.validation import validation_record
 from syncwall.validate.report import Report, validate
 from syncwall.validate.score import read_baselines
 from syncwall.validate.table import read_tables
@@ -29,7 +31,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
 
 
 def test_rows_are_counted_once(report):
-    found = report.to_dict()
+    found = validation_record(report)
     assert found["rows"] == 5
     assert found["skipped"] == [
         {"id": "open", "source": "ours", "reason": "the source gives no tp", "file": "runs.csv",
@@ -40,7 +42,7 @@ def test_rows_are_counted_once(report):
 
 
 def test_rows_in_doubt_count_only_in_the_figures_with_all(report):
-    mine = next(one for one in report.to_dict()["sets"] if one["kind"] == "source")
+    mine = next(one for one in plain(validation_record(report))["sets"] if one["kind"] == "source")
     assert (mine["name"], mine["n"], mine["n_all"], mine["held_out"]) == ("ours", 3, 4, True)
     errors = {one.case.row.id: abs(one.ratio - 1) for one in report.outcomes}
     assert mine["mape"] == pytest.approx(sum(errors[name] for name in "abc") / 3)
@@ -48,7 +50,7 @@ def test_rows_in_doubt_count_only_in_the_figures_with_all(report):
 
 
 def test_a_baseline_is_compared_on_the_runs_of_both(report):
-    mine = next(one for one in report.to_dict()["sets"] if one["kind"] == "source")
+    mine = next(one for one in plain(validation_record(report))["sets"] if one["kind"] == "source")
     errors = {one.case.row.id: abs(one.ratio - 1) for one in report.outcomes}
     assert list(mine["against"]) == ["guess"]
     other = mine["against"]["guess"]
@@ -66,7 +68,7 @@ def test_the_summary_is_a_mean_over_held_out_sources(report):
 
 
 def test_sets_have_every_figure_and_json_can_write_them(report):
-    found = json.loads(json.dumps(report.to_dict(), allow_nan=False))
+    found = json.loads(json.dumps(plain(validation_record(report)), allow_nan=False))
     keys = {
         "name", "kind", "n", "mape", "median_ape", "ratio_median", "ratio_p10", "ratio_p90",
         "coverage80", "held_out", "mape_one_known_run", "mape_three_known_runs",
@@ -98,8 +100,8 @@ def test_the_worst_runs_are_those_with_the_largest_factor(report):
     [
         ("name,x_step_s\na,1\n", "others.csv:1:1  has no column id"),
         ("id,measured_step_s\na,1\n", "has no predictions"),
-        ("id,x_step_s\na,quick\n", 'others.csv:2:1  "quick" in column x_step_s is no number of'),
-        ("id,x_step_s\na,0\n", "is no number of seconds"),
+        ("id,x_step_s\na,quick\n", 'others.csv:2:1  "quick" in column x_step_s is not a number of'),
+        ("id,x_step_s\na,0\n", "is not a number of seconds"),
     ],
 )
 def test_a_broken_baseline_is_refused(text, message, tmp_path: Path):

@@ -2,18 +2,18 @@ from dataclasses import replace
 
 import pytest
 
-from syncwall.validate.evaluation import Outcome, outcomes
+from syncwall.validate.evaluation import ValidatedRun, outcomes
 from syncwall.validate.mapping import case_of
 from syncwall.validate.score import score, steps_of
 from tests.validate.samples import row
 
 
 @pytest.fixture(scope="module")
-def outcome() -> Outcome:
+def outcome() -> ValidatedRun:
     return outcomes([case_of(row())])[0]
 
 
-def with_ratio(outcome: Outcome, ratio: float) -> Outcome:
+def with_ratio(outcome: ValidatedRun, ratio: float) -> ValidatedRun:
     """The same run with a measurement that makes the ratio so."""
     return replace(outcome, case=replace(outcome.case, measured_s=outcome.step_s / ratio))
 
@@ -35,7 +35,7 @@ def test_coverage_is_the_share_inside_the_interval(outcome):
     assert score([exact, exact, exact, far]).coverage80 == 0.75
 
 
-def named(outcome: Outcome, name: str, ratio: float) -> Outcome:
+def named(outcome: ValidatedRun, name: str, ratio: float) -> ValidatedRun:
     """A run of the same source with an id of its own."""
     case = replace(
         outcome.case, row=replace(outcome.case.row, cells={**outcome.case.row.cells, "id": name})
@@ -43,7 +43,7 @@ def named(outcome: Outcome, name: str, ratio: float) -> Outcome:
     return with_ratio(replace(outcome, case=case), ratio)
 
 
-def known(outcome: Outcome, ratios: list[float]) -> tuple[float | None, ...]:
+def known(outcome: ValidatedRun, ratios: list[float]) -> tuple[float | None, ...]:
     """Errors after one, three and five known runs."""
     found = [named(outcome, str(place), ratio) for place, ratio in enumerate(ratios)]
     scored = score(found, steps_of(found))

@@ -2,7 +2,7 @@ import pytest
 
 from syncwall.catalogue import BUILT_IN
 from syncwall.documents import read_document
-from syncwall.validate.split import STALLED, Part, doubt, organisation_of, part_of
+from syncwall.validate.split import STALLED, RowUse, doubt, organisation_of, part_of
 from syncwall.validate.table import read_tables
 from tests.validate.samples import CORPUS, needs_corpus, row
 
@@ -15,9 +15,9 @@ HALVES = {"hf-ultrascale-playbook", "vtrain-ground-truth"}
 
 def test_whole_sources_for_calibration_are_these():
     rows = read_tables()
-    fitted = {one.source for one in rows if part_of(one) is Part.CALIBRATION}
+    fitted = {one.source for one in rows if part_of(one) is RowUse.CALIBRATION}
     assert fitted == CALIBRATION - {"aleph-alpha-layouts-2023"}
-    assert {part_of(one) for one in rows} == {Part.CALIBRATION, Part.STRUCTURE}
+    assert {part_of(one) for one in rows} == {RowUse.CALIBRATION, RowUse.STRUCTURE}
 
 
 def test_the_list_is_the_one_that_was_agreed_on():
@@ -44,19 +44,19 @@ def test_of_the_playbook_every_second_group_of_model_and_gpus_may_be_read():
 
 
 def test_a_source_that_nobody_listed_is_a_judge():
-    assert part_of(row(source="somebody")) is Part.JUDGE
-    assert Part.JUDGE.is_held_out
+    assert part_of(row(source="somebody")) is RowUse.JUDGE
+    assert RowUse.JUDGE.is_held_out
 
 
 @needs_corpus
 def test_of_the_second_collection_these_judge():
     rows = read_tables(CORPUS.parent / "runs_second")
-    judges = {one.source for one in rows if part_of(one) is Part.JUDGE}
+    judges = {one.source for one in rows if part_of(one) is RowUse.JUDGE}
     assert judges == {
         "alibaba-megatron-llama", "lightning-thunder", "torchtune-readme", "xtuner-a100-speed",
         "ms-swift-a800", "easycontext-a100", "swiss-ai-alps",
     }  # fmt: skip
-    assert not any(part_of(one) is Part.JUDGE for one in read_tables(CORPUS))
+    assert not any(part_of(one) is RowUse.JUDGE for one in read_tables(CORPUS))
 
 
 def test_an_organisation_may_have_several_sources():
@@ -66,7 +66,7 @@ def test_an_organisation_may_have_several_sources():
 
 @needs_corpus
 def test_the_two_large_sources_are_halved_by_group_and_all_others_are_whole():
-    parts: dict[tuple[str, ...], set[Part]] = {}
+    parts: dict[tuple[str, ...], set[RowUse]] = {}
     for one in read_tables(CORPUS):
         group: tuple[str, ...] = (one.source,)
         if one.source == "hf-ultrascale-playbook":
@@ -76,13 +76,13 @@ def test_the_two_large_sources_are_halved_by_group_and_all_others_are_whole():
             group = (one.source, one.text("model") if several else "single node")
         parts.setdefault(group, set()).add(part_of(one))
     assert all(len(found) == 1 for found in parts.values())
-    read = {group for group, found in parts.items() if found == {Part.CALIBRATION}}
+    read = {group for group, found in parts.items() if found == {RowUse.CALIBRATION}}
     assert {group[0] for group in read} | {"aleph-alpha-layouts-2023"} == CALIBRATION | HALVES
     groups = [group for group in parts if group[0] == "hf-ultrascale-playbook"]
     assert sum(group in read for group in groups) == pytest.approx(len(groups) / 2, abs=1)
     models = {group for group in read if group[0] == "vtrain-ground-truth"}
     assert {group[1] for group in models} == {"GPT-3.6B", "GPT-39.1B"}
-    assert parts["vtrain-ground-truth", "single node"] == {Part.COMPOSED}
+    assert parts["vtrain-ground-truth", "single node"] == {RowUse.COMPOSED}
 
 
 def test_coarse_rows_are_in_doubt_with_their_flags():

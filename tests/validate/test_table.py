@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from syncwall.problems import InputError
 from syncwall.validate.report import validate
-from syncwall.validate.table import OWN_RUNS, REQUIRED, Row, read_tables
+from syncwall.validate.table import OWN_RUNS, REQUIRED, RunRow, read_tables
 from tests.validate.samples import CELLS, CORPUS, needs_corpus, table
 
 TABLE = table({"id": "a"}, {"id": "b", "gpus": "32"}, {"id": "c", "pp": "2", "vpp": ""})
@@ -30,7 +30,7 @@ def refusal(path: Path) -> str:
 
 
 def test_cells_are_typed_and_silence_is_none():
-    one = Row({"tp": "8", "sp": "TRUE", "mbs": "", "mem_gb": " 71.5 "}, Path("x.csv"), 4)
+    one = RunRow({"tp": "8", "sp": "TRUE", "mbs": "", "mem_gb": " 71.5 "}, Path("x.csv"), 4)
     assert (one.whole("tp"), one.whole("mbs"), one.whole("gbs", 7)) == (8, 1, 7)
     assert (one.number("mem_gb"), one.number("mbs")) == (71.5, None)
     assert (one.truth("sp"), one.truth("gated_mlp")) == (True, None)
@@ -55,11 +55,14 @@ def test_a_table_saved_by_a_spreadsheet_is_read(tmp_path: Path):
         ("id,source\na,b\n", "runs.csv:1:1  has no column model, layers, hidden, gpu,"),
         ("", "has no column id"),
         (",".join(REQUIRED) + "\n", "holds no table of runs (a CSV with id,"),
-        (table({"gpus": "many"}), 'runs.csv:2:1  "many" in column gpus is no whole number from 1'),
-        (table({}, {"id": "b", "tp": "0"}), 'runs.csv:3:1  "0" in column tp is no whole number'),
+        (
+            table({"gpus": "many"}),
+            'runs.csv:2:1  "many" in column gpus is not a whole number from 1',
+        ),
+        (table({}, {"id": "b", "tp": "0"}), 'runs.csv:3:1  "0" in column tp is not a whole number'),
         (table({"layers": "1e9"}), "whole number from 1 to 10,000"),
-        (table({"step_time_s": "-1"}), '"-1" in column step_time_s is no positive number'),
-        (table({"step_time_s": "nan"}), '"nan" in column step_time_s is no positive number'),
+        (table({"step_time_s": "-1"}), '"-1" in column step_time_s is not a positive number'),
+        (table({"step_time_s": "nan"}), '"nan" in column step_time_s is not a positive number'),
         (table({}, {}), 'runs.csv:3:1  has the id "ours-8b-16" of runs.csv:2'),
         (table({"id": ""}), "runs.csv:2:1  has no id"),
         (table({}).rstrip() + ",1\n", "runs.csv:2:1  has more cells than the first line"),

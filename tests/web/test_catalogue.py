@@ -6,30 +6,32 @@ from typing import get_args
 import pytest
 
 from syncwall import catalogue
-from syncwall.catalogue import Kind
+from syncwall.catalogue import CatalogueKind
 from syncwall.describe import lookup
 from syncwall.problems import InputError
-from syncwall.show.listing import listing
-from syncwall.show.record import record
+from syncwall.show.records.description import record
+from syncwall.show.records.listing import listing
 from syncwall.web.answers.catalogue import KINDS, listed, shown
 from syncwall.web.routes import EntryKind
 
-EVERY = [(kind, name) for kind in KINDS for name in catalogue.names(Kind(kind))]
+EVERY = [(kind, name) for kind in KINDS for name in catalogue.names(CatalogueKind(kind))]
 TRUST = {"measured", "fitted", "datasheet", "assumed"}
 
 
 def test_all_entries_are_listed():
     for table in listed()["kinds"]:
-        rows = listing(Kind(table["kind"]))
+        rows = listing(CatalogueKind(table["kind"]))
         assert [row["values"] for row in table["rows"]] == [list(row.values()) for row in rows]
         names = [column["name"] for column in table["columns"]]
         assert len(set(names)) == len(names)
-        assert {row["name"] for row in table["rows"]} == set(catalogue.names(Kind(table["kind"])))
+        assert {row["name"] for row in table["rows"]} == set(
+            catalogue.names(CatalogueKind(table["kind"]))
+        )
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_entry_is_shown_with_its_trust_and_sources(kind):
-    for name in catalogue.names(Kind(kind)):
+    for name in catalogue.names(CatalogueKind(kind)):
         found = shown(kind, name)
         assert json.dumps(found, allow_nan=False)
         keys = {source["key"] for source in found["sources"]}
@@ -53,7 +55,7 @@ def test_an_entry_is_that_of_the_terminal():
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_references_lead_to_entries(kind):
-    for name in catalogue.names(Kind(kind)):
+    for name in catalogue.names(CatalogueKind(kind)):
         for row in shown(kind, name)["rows"]:
             if "entry" in row:
                 assert (row["entry"]["kind"], row["entry"]["name"]) in EVERY

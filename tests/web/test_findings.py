@@ -2,15 +2,17 @@
 
 import json
 import tomllib
+from html import escape
 from importlib.resources import files
 from pathlib import Path
 
 import pytest
 
 from syncwall.problems import InputError
-from syncwall.show.report.article import article
-from syncwall.show.report.blocks import Figure, Table
-from syncwall.show.report.reading import read_source
+from syncwall.report.results import read_source
+from syncwall.show.blocks import Figure, Table
+from syncwall.show.views.article import article
+from syncwall.show.write.html import body
 from syncwall.web.answers.findings import MOST_FILES, RECORDED, listed, shown
 
 NAMES = ["four-workers", "slow-links"]
@@ -23,6 +25,7 @@ def test_what_comes_with_syncwall_is_found():
         assert one["question"].endswith("?")
         assert len(one["says"]) == 2
         assert one["is_built_in"]
+        assert one["load"] == "load was not recorded"
 
 
 def test_they_are_packed_into_the_wheel():
@@ -39,18 +42,20 @@ def test_an_article_has_everything(name):
     made = article([read_source(path)], path.with_suffix(".notes.md").read_text())
     found = shown((), name)
     assert found["title"] == made.title
-    assert len(found["blocks"]) == len(made.blocks)
-    for block, given in zip(made.blocks, found["blocks"], strict=True):
+    assert found["html"] == body(made)
+    assert found["html"].startswith(f'<p class="lead">{found["says"][0]}</p>')
+    for block in (*made.blocks, *made.details):
         if isinstance(block, Table):
-            assert given["rows"] == [list(row) for row in block.rows]
+            cells = (escape(cell) for row in block.rows for cell in row)
+            assert all(f">{cell}</" in found["html"] for cell in cells)
         if isinstance(block, Figure):
-            assert given["svg"] == block.drawing.markup()
+            assert block.draw().markup() in found["html"]
     assert json.dumps(found)
 
 
 def test_the_page_has_the_rules_of_the_drawings(client):
     said = client.get("/static/chart.css")
-    theirs = files("syncwall.show.report").joinpath("chart.css").read_text()
+    theirs = files("syncwall.show.draw").joinpath("chart.css").read_text()
     assert said.headers["content-type"].startswith("text/css")
     assert said.text == f".finding {{\n{theirs[theirs.index('svg text') :]}}}\n"
 
@@ -93,6 +98,6 @@ def test_only_names_of_the_list_are_opened(name):
 
 def test_routes(client):
     assert {one["id"] for one in client.get("/api/findings").json()["findings"]} == set(NAMES)
-    assert client.get("/api/findings/slow-links").json()["blocks"]
+    assert client.get("/api/findings/slow-links").json()["html"]
     assert client.get("/api/findings/..%2f..%2fpyproject").status_code in (404, 422)
     assert client.get("/api/findings/nothing").status_code == 422

@@ -13,7 +13,7 @@ from syncwall.plan.front import differences
 from syncwall.plan.search import search
 from syncwall.plan.space import SEARCHED
 from syncwall.problems import InputError
-from syncwall.web.answers.plan import Search, compared, searched
+from syncwall.web.answers.plan import AskedComparison, Search, compared, searched
 from syncwall.web.asked import AskedRun
 
 RUN: dict[str, Any] = {
@@ -119,7 +119,7 @@ def test_sizes_and_prices():
 def test_a_comparison_is_that_of_the_ledgers(answer):
     runs = [taken(RUN, answer["best"][0]), AskedRun(**RUN)]
     first, second = (predict(one.run()) for one in runs)
-    found = compared(runs)["runs"]
+    found = compared(AskedComparison(runs=runs))["runs"]
     assert found[0]["differences"] == []
     assert [(one["cause"], one["seconds"]) for one in found[1]["differences"]] == [
         (one.cause, one.seconds) for one in differences(first, second)
@@ -130,7 +130,7 @@ def test_a_comparison_is_that_of_the_ledgers(answer):
 def test_a_comparison_names_the_run_that_cannot_be():
     wrong = AskedRun(**{**RUN, "layout": {"tp": 7, "global_batch": 64}})
     with pytest.raises(InputError) as caught:
-        compared([AskedRun(**RUN), wrong])
+        compared(AskedComparison(runs=[AskedRun(**RUN), wrong]))
     assert all(one.file.startswith("runs.1.layout") for one in caught.value.problems)
 
 

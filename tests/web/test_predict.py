@@ -1,14 +1,16 @@
 """The Predict page's numbers are those of the Python API."""
 
 import json
+import re
 
 import pytest
 import yaml
 
 import syncwall as sw
 from syncwall.answer.improvements import improvements
-from syncwall.show.layout_words import run_words
-from syncwall.show.prediction import prediction_record
+from syncwall.show.records.interface import json_text
+from syncwall.show.records.prediction import prediction_record
+from syncwall.show.words.layout import run_words
 
 HF_CONFIG = {
     "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 2048,
@@ -105,6 +107,13 @@ def test_it_says_what_was_predicted_and_what_was_chosen(client, run):
     assert "shard" not in {one["field"] for one in said["chosen"]}
 
 
+def test_the_reason_names_the_heaviest_traffic_of_its_axis(client, run):
+    """The all-reduces of every layer, not the single one of the embedding."""
+    why = client.post("/api/predict", json=run).json()["why"]
+    assert re.search(r"exposed TP, .*: 1,920 all-reduces of attention and MLP .* 2 ms each", why)
+    assert "embedding" not in why
+
+
 def test_every_problem_is_listed_with_its_key(client, run):
     run["layout"] |= {"tp": 7, "shard": "fsp"}
     answer = client.post("/api/predict", json=run)
@@ -145,8 +154,7 @@ def test_exports_are_what_the_command_line_writes(client, run, tmp_path):
     own = sw.predict(sw.run(tmp_path / "run.yaml"))
     assert yaml.safe_load(text) == run
     said = json.loads(client.post("/api/export/json", json=run).json())
-    record = json.loads(json.dumps(prediction_record(own, improvements(own))))
-    assert said == record
+    assert said == json.loads(json_text("predict", prediction_record(own, improvements(own))))
     trace = json.loads(client.post("/api/export/perfetto", json=run).json())
     assert len(trace["traceEvents"]) > 100
 

@@ -176,7 +176,7 @@ def test_huge_numbers_are_answered_or_refused(client, run, where, value):
     "body",
     [
         b'{"model": "llama-3.1-8b", "cluster": "dgx-h100", "nodes": NaN}',
-        b'{"model": "llama-3.1-8b", "cluster": "dgx-h100", "layout": {"tp_left": Infinity}}',
+        b'{"model": "llama-3.1-8b", "cluster": "dgx-h100", "layout": {"bucket": Infinity}}',
         b'{"model": {"layers": NaN}, "cluster": "dgx-h100"}',
         b'{"model": {"layers": 1e999}, "cluster": "dgx-h100"}',
         b'{"model": "\xff\xfe", "cluster": "dgx-h100"}', b"\xff", b"", b"null", b"[]", b'"x"', b"{",

@@ -9,6 +9,7 @@ from syncwall.describe import Run
 from syncwall.problems import InputError
 from syncwall.web.answers.step import AskedStep, team_step
 from syncwall.web.answers.step_collective import AskedCollective, collective
+from syncwall.web.answers.step_events import said_time
 from syncwall.web.answers.step_pipeline import AskedPipeline, pipeline
 from syncwall.web.asked import AskedRun
 
@@ -36,7 +37,9 @@ def test_the_numbers_are_those_of_the_prediction(run):
     assert found["workers"] == 6
 
 
-@pytest.mark.parametrize("layout", [{}, {"shard": "fsdp"}, {"shard": "zero1", "tp": 2, "pp": 2}])
+@pytest.mark.parametrize(
+    "layout", [{"shard": "ddp"}, {"shard": "fsdp"}, {"shard": "zero1", "tp": 2, "pp": 2}]
+)
 @settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(slow=st.floats(1, 5), workers=st.integers(2, 8), worker=st.integers(1, 8))
 def test_what_is_drawn_keeps_order(layout, slow, workers, worker):
@@ -60,8 +63,9 @@ def test_what_is_drawn_keeps_order(layout, slow, workers, worker):
     assert times == sorted(times)
     assert times[-1] == span
     assert {event["phase"] for event in found["events"]} >= {1, 2, 3, 5}
+    kind = "All-reduce" if layout["shard"] == "ddp" else "Reduce-scatter"
     assert [phase["name"] for phase in found["phases"]] == [
-        "Data partitioning", "Forward", "Backward", "All-reduce barrier", "Update"
+        "Data partitioning", "Forward", "Backward", f"{kind} barrier", "Update"
     ]  # fmt: skip
 
 
@@ -83,6 +87,7 @@ def test_a_slow_worker_costs_everybody_time(run):
     assert found["worker"] == 3
     assert "Worker 4 computes 2 times slower" in found["verdict"]
     assert found["slow_step_s"] == pytest.approx(found["step_s"] + found["lost_s"])
+    assert sum(found["parts_s"].values()) == pytest.approx(found["slow_step_s"], rel=1e-12)
     waiting = found["idle"][found["idle_of"][0]]
     assert {one["whom"] for one in waiting} <= {3, None}
     assert found["idle_of"].count(found["idle_of"][3]) == 1
@@ -98,6 +103,13 @@ def test_modes_are_other_shardings_of_the_same_run(run):
     assert {f["kind"] for f in ddp["flights"]} == {"gradients"}
     assert {f["kind"] for f in fsdp["flights"]} == {"weights", "gradients"}
     assert any("buckets of up to 25 MiB travel" in event["text"] for event in ddp["events"])
+    for found, barrier, update in (
+        (ddp, "All-reduce barrier: no worker can go on", "the same step of the optimizer"),
+        (fsdp, "Reduce-scatter barrier: no worker can go on", "its own shard"),
+    ):
+        assert any(event["text"].startswith(barrier) for event in found["events"])
+        assert any(update in event["text"] for event in found["events"])
+    assert not any("all-reduce" in event["text"].lower() for event in fsdp["events"])
 
 
 def test_fewer_replicas_than_asked_for():
@@ -171,8 +183,13 @@ def test_a_slow_stage_sets_the_pace(run):
 def test_the_run_s_own_schedule_is_named():
     run = small(tp=4, pp=4, schedule="interleaved", virtual_stages=2)
     found = pipeline(AskedPipeline.model_validate({"run": run}))
-    assert found["run"]["schedule"] == "2 chunks"
+    assert found["run"]["schedule"] == "2 virtual stages"
     assert found["run"]["bubble_s"] < found["predicted_bubble_s"]
+    own, drawn = map(said_time, (found["run"]["bubble_s"], found["predicted_bubble_s"]))
+    assert found["verdict"].startswith(f"4 stages stand still for {own} of a step")
+    assert found["verdict"].endswith(
+        f"and 2 virtual stages; plain 1F1B, as drawn, would have {drawn}"
+    )
 
 
 @pytest.mark.parametrize("path", ["step", "step/collective", "step/pipeline"])

@@ -2,12 +2,13 @@
 
 import pytest
 
-from syncwall.plan.reference import Said, reference
+from syncwall.plan.reference import PlanInputs, reference
 from syncwall.plan.wall.found import wall_of
 from syncwall.plan.wall.rungs import Scaling
-from syncwall.show.wall import side_verdict, wall_record
-from syncwall.web.answers.wall import POINTS, compared
-from syncwall.web.asked import AskedRun
+from syncwall.show.records.interface import plain
+from syncwall.show.records.wall import wall_record
+from syncwall.show.words.wall import side_verdict
+from syncwall.web.answers.wall import POINTS, AskedWall, compared
 
 FLAGS = {
     "model": "llama-3.1-70b", "cluster": "dgx-h100", "nodes": "64",
@@ -18,8 +19,8 @@ FLAGS = {
 @pytest.fixture(scope="module")
 def record():
     """What the terminal prints as JSON."""
-    start = reference(Said(None, FLAGS))
-    return wall_record(wall_of(start, 2**17), start)
+    start = reference(PlanInputs(None, FLAGS))
+    return plain(wall_record(wall_of(start, 2**17), start))
 
 
 @pytest.mark.parametrize("scaling", list(Scaling))
@@ -75,9 +76,9 @@ def test_what_moves_the_wall_is_that_of_the_terminal(client, run, record):
 def test_without_a_batch_it_takes_that_of_the_terminal(run):
     del run["layout"]["global_batch"]
     flags = {key: text for key, text in FLAGS.items() if key != "layout.global_batch"}
-    start = reference(Said(None, flags))
+    start = reference(PlanInputs(None, flags))
     side = wall_of(start, 2**14).sides[Scaling.STRONG]
-    (shown,) = compared(AskedRun(**run), [], 2**14, "strong")["runs"]
+    (shown,) = compared(AskedWall(run=run, most=2**14))["runs"]
     assert shown["verdict"] == side_verdict(side)
     assert shown["left_open"]["global_batch"] == start.assumed["global_batch"]
 

@@ -26,19 +26,19 @@ def test_a_dense_layer_keeps_what_korthikanti_counts_for_fused_attention():
 def test_unfused_attention_keeps_its_scores_and_dropout_its_masks():
     """Korthikanti 2022: 5 a s^2 b of scores, one byte for each element of two masks."""
     heads, plain = model().attention.heads, kept().everything
-    scores = kept(whole_scores=True).everything - plain
+    scores = kept(kept_attention_scores=True).everything - plain
     assert scores == 2 * heads * SEQ**2
-    dropped = kept(whole_scores=True, dropout=True).everything - plain
+    dropped = kept(kept_attention_scores=True, dropout=True).everything - plain
     assert dropped == 5 * heads * SEQ**2 + 2 * SEQ * HIDDEN
-    selective = kept(whole_scores=True, recompute="selective").until_backward
+    selective = kept(kept_attention_scores=True, recompute="selective").until_backward
     assert selective == plain
 
 
 def test_transformer_engine_keeps_inputs_of_multiplications_narrow():
-    fp8 = kept(precision="fp8", kept_narrow="inputs").everything
+    fp8 = kept(precision="fp8", narrow_activations="inputs").everything
     narrow = 2 * HIDDEN + FFN  # a byte less each; the output of attention is kept twice
     assert kept().everything - fp8 == SEQ * (narrow - QUERIES)
-    all_narrow = kept(precision="fp8", kept_narrow="activations").everything
+    all_narrow = kept(precision="fp8", narrow_activations="activations").everything
     assert all_narrow == kept().everything - SEQ * (2 * HIDDEN + 3 * FFN)
     assert kept(precision="fp8").everything == kept().everything  # torchao keeps 16 bits
 

@@ -8,7 +8,7 @@ import syncwall as sw
 from syncwall.answer.prediction import Prediction
 from syncwall.describe import Layout, Run
 from syncwall.work.layer import Shape, attention_parts
-from syncwall.work.operations import Attention, Collective
+from syncwall.work.operations import Collective, CoreAttention
 from syncwall.work.parts import backward_block, forward_block
 from tests.describe.samples import model
 
@@ -19,9 +19,9 @@ def shape(kind: str, cp: int = 4) -> Shape:
     return Shape(model(), Layout.model_validate({"cp": cp, "cp_kind": kind}).resolved(8), SEQ)
 
 
-def core(kind: str, cp: int = 4) -> Attention:
+def core(kind: str, cp: int = 4) -> CoreAttention:
     (found,) = [p.forward for p in attention_parts(shape(kind, cp))
-                if isinstance(p.forward, Attention)]  # fmt: skip
+                if isinstance(p.forward, CoreAttention)]  # fmt: skip
     return found
 
 

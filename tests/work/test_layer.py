@@ -65,7 +65,7 @@ def test_frozen_weights_have_no_gradients_but_their_inputs_have():
 
 @pytest.mark.parametrize("shard", ["ddp", "zero1", "zero2", "fsdp"])
 def test_nothing_is_reduced_or_stepped_for_frozen_weights(shard):
-    layout = Layout.model_validate({"shard": shard, "frozen": True}).resolved(8)
+    layout = Layout.model_validate({"shard": shard, "frozen_weights": True}).resolved(8)
     for stage in transformer_step(model(moe=MOE), layout, 1024).stages:
         assert stage.parameters == 0
         for block in (*stage.backward, *stage.last_backward, *stage.finish):

@@ -67,7 +67,7 @@ def test_schedules_keep_micro_batches_in_flight(layout, micro_batches):
 def test_fsdp_in_a_pipeline_keeps_weights_and_gradients_whole():
     found = memory(pp=2, shard="fsdp", global_batch=16)
     plain = memory(pp=2, global_batch=16)
-    assert found.weights + found.gathered == pytest.approx(plain.weights)
+    assert found.weights + found.unsharded_weights == pytest.approx(plain.weights)
     assert found.gradients == pytest.approx(plain.gradients)
     assert found.optimizer == pytest.approx(plain.optimizer / 4)
 
@@ -81,7 +81,7 @@ def test_experts_are_shared_among_fewer_ranks():
 
 
 def test_llama_8b_as_torchtitan_measured_it():
-    """66.4 to 88.5 GB reserved with 8 and 128 GPUs, batch 2, operations recomputed; within 10 %.
+    """66.4 to 88.5 GB reserved with 8 and 128 GPUs, batch 2, operations recomputed; within 10%.
 
     Weights are kept in fp32 and have no copy.
     """
@@ -95,7 +95,7 @@ def test_llama_8b_as_torchtitan_measured_it():
 
 @pytest.mark.parametrize("precision", ["bf16", "fp8"])
 def test_frozen_weights_keep_only_themselves(precision):
-    plain, frozen = memory(precision=precision), memory(precision=precision, frozen=True)
+    plain, frozen = memory(precision=precision), memory(precision=precision, frozen_weights=True)
     assert frozen.gradients == frozen.optimizer == 0
     size = {"bf16": 2, "fp8": 1}[precision]
     assert frozen.weights == pytest.approx(plain.weights * size / 2)
@@ -104,7 +104,7 @@ def test_frozen_weights_keep_only_themselves(precision):
 
 
 def test_frozen_weights_are_sharded_like_others():
-    whole, part = memory(frozen=True), memory(frozen=True, shard="fsdp")
+    whole, part = memory(frozen_weights=True), memory(frozen_weights=True, shard="fsdp")
     assert part.weights == pytest.approx(whole.weights / 8)
 
 
@@ -112,14 +112,17 @@ def test_frozen_weights_are_sharded_like_others():
 def test_gathered_inputs_that_are_kept_are_not_shared_among_tensor_ranks(pp):
     """Two tensors as wide as the model for each layer; a single rank gathers nothing."""
     layout = {"gpus": 16, "tp": 8, "sp": True, "pp": pp, "global_batch": 2}
-    kept, plain = memory(**layout, whole_inputs=2.0).activations, memory(**layout).activations
+    kept, plain = (
+        memory(**layout, kept_gathered_inputs=2.0).activations,
+        memory(**layout).activations,
+    )
     assert kept - plain == pytest.approx(2 * model().layers * 2 * SEQ * model().hidden)
-    assert memory(whole_inputs=2.0).activations == memory().activations
+    assert memory(kept_gathered_inputs=2.0).activations == memory().activations
 
 
 def test_pipelines_whose_tensor_ranks_span_nodes_gather_again():
     layout = {"gpus": 32, "tp": 16, "sp": True, "pp": 2, "global_batch": 2}
-    assert memory(**layout, whole_inputs=2.0).activations == memory(**layout).activations
+    assert memory(**layout, kept_gathered_inputs=2.0).activations == memory(**layout).activations
 
 
 def test_dualpipe_holds_the_layers_of_two_stages_and_one_micro_batch_more():
@@ -141,8 +144,8 @@ def test_a_rank_of_a_pipeline_has_whole_layers():
 
 def test_groups_that_communicate_need_buffers():
     alone, several = memory(gpus=1), memory(gpus=16, tp=2, pp=2, cp=2)
-    assert alone.reserve == CONTEXT_BYTES
-    assert several.reserve == pytest.approx(CONTEXT_BYTES + 4 * COMMUNICATOR_BYTES)
+    assert alone.cuda_and_nccl == CONTEXT_BYTES
+    assert several.cuda_and_nccl == pytest.approx(CONTEXT_BYTES + 4 * COMMUNICATOR_BYTES)
 
 
 def test_a_loss_in_chunks_holds_one_of_them():
@@ -161,7 +164,7 @@ def test_deepseek_v3_fits_as_published():
         "pp": 16, "ep": 64, "schedule": "dualpipe", "shard": "zero1", "global_batch": 15360,
         "precision": "fp8", "recompute": "selective", "moment_dtype": "bf16",
         "recompute_modules": ["layernorm", "mla_up_proj", "moe_act"],
-        "kept_narrow": "activations", "narrow_weights": True, "fused_loss": True,
+        "narrow_activations": "activations", "narrow_weights": True, "fused_loss": True,
     })  # fmt: skip
     found = step_memory(sw.model("deepseek-v3"), layout.resolved(2048), 4096)
     assert fits(found.total, sw.device("h800-sxm"))

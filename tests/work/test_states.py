@@ -33,10 +33,10 @@ def layout(**fields) -> Layout:
         ({"optimizer": "sgd", "master_weights": "none"}, 2, 4, 4),
         ({"optimizer": "adafactor"}, 2, 4, 4),
         ({"precision": "fp32"}, 4, 4, 8),
-        ({"own_gradients": True, "pp": 2}, 2, 6, 12),
-        ({"own_gradients": True}, 2, 4, 12),
+        ({"separate_gradients": True, "pp": 2}, 2, 6, 12),
+        ({"separate_gradients": True}, 2, 4, 12),
         ({"precision": "fp8", "narrow_weights": True}, 1, 4, 12),
-        ({"frozen": True}, 2, 0, 0),
+        ({"frozen_weights": True}, 2, 0, 0),
     ],
 )
 def test_bytes_of_a_parameter(fields, stored, gradient, states):

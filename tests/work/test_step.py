@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 import syncwall as sw
 from syncwall.describe import Layout
 from syncwall.work.flops import forward_flops
-from syncwall.work.operations import Attention, Collective, Gemm
+from syncwall.work.operations import Collective, CoreAttention, Gemm
 from syncwall.work.step import LayerCounts, transformer_step
 from tests.describe.samples import MOE, model
 
@@ -18,7 +18,7 @@ def flops_of(blocks) -> float:
             what = operation.what
             if isinstance(what, Gemm):
                 total += float(what.flops * block.rounds)
-            elif isinstance(what, Attention):
+            elif isinstance(what, CoreAttention):
                 total += float(what.model_flops * block.rounds)
     return total
 

@@ -63,7 +63,7 @@ def predicted(layout: Layout, blocks: str = "") -> dict[str, int]:
     [
         ("ddp", {"micro_batch": 2, "gradient_dtype": "fp32"}, ""),
         ("fsdp", {"micro_batch": 2, "shard": "fsdp", "gradient_dtype": "bf16"}, ""),
-        ("tp", {"micro_batch": 2, "tp": RANKS}, "layer"),
+        ("tp", {"micro_batch": 2, "tp": RANKS}, "dense layer"),
     ],
 )
 def test_volumes_equal_what_a_real_run_sends(kind, layout, blocks, tmp_path):

@@ -12,7 +12,7 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from syncwall.answer.levers import SingleChange, single_changes
-from syncwall.answer.many import Evaluated, evaluated
+from syncwall.answer.many import TimedLayout, timed_layouts
 from syncwall.answer.open_fields import CHOSEN
 from syncwall.answer.prediction import Prediction, predict
 from syncwall.answer.settled import ways
@@ -67,7 +67,7 @@ def changed(prediction: Prediction, fields: tuple[str, ...] = ()) -> list[Improv
     run = prediction.run
     tried = list(_changes(prediction, fields))
     layouts = [layout for _, several in tried for layout in several]
-    times = iter(evaluated(prediction.pricing, run.model, run.cluster, layouts, run.seq))
+    times = iter(timed_layouts(prediction.pricing, run.model, run.cluster, layouts, run.seq))
     found, before = [], _not_offered(run, run.layout)
     for change, several in tried:
         best = min(islice(times, len(several)), key=lambda one: one.step_s)
@@ -83,7 +83,7 @@ def _not_offered(run: Run, layout: Layout) -> set[str]:
     return not_offered(family, run.software.date, layout, experts=experts)
 
 
-def _improvement(prediction: Prediction, change: SingleChange, best: Evaluated) -> Improvement:
+def _improvement(prediction: Prediction, change: SingleChange, best: TimedLayout) -> Improvement:
     return Improvement(
         change.words,
         prediction.run.model_copy(update={"layout": best.layout}),

@@ -1,10 +1,10 @@
 """How sure a prediction is: P10 and P90 from what the model got wrong on published runs.
 
-Holds `Interval`, `interval` and `doubts`. The half-width is a sum over doubts: what every run has,
-the share of the step that waits for network or host, experts, narrow formats, a device or a
-framework that nobody measured, what was left unsaid, and the distance to the nearest validated run.
-`catalogue/validation/widths.yaml` weighs them, learned with every organisation counted the same; of
-a run of its own tables an interval is made without what its organisation says.
+Holds `PredictionInterval`, `interval` and `doubts`. The half-width is a sum over doubts: what every
+run has, the share of the step that waits for network or host, experts, narrow formats, a device or
+a framework that nobody measured, what was left unsaid, and the distance to the nearest validated
+run. `catalogue/validation/widths.yaml` weighs them, learned with every organisation counted the
+same; of a run of its own tables an interval is made without what its organisation says.
 """
 
 import csv
@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from syncwall.answer.site import NOWHERE, Site
+from syncwall.answer.site import UNKNOWN_SITE, Site
 from syncwall.answer.traits import DIFFER, USED, Traits, distances, scale_of
-from syncwall.catalogue import BUILT_IN, Kind, names
+from syncwall.catalogue import BUILT_IN, CatalogueKind, names
 from syncwall.describe.framework import Framework
 from syncwall.describe.names import load
 from syncwall.describe.provenance import Trust
@@ -34,7 +34,7 @@ EXTRAPOLATED = 0.1
 """What an extrapolation adds to the half-width; assumed."""
 _SIZES = ("gpus", "parameters", "seq")
 Z80 = 1.2816
-"""Half the width of the central 80 % of a normal distribution, in deviations."""
+"""Half the width of the central 80% of a normal distribution, in deviations."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Neighbour:
 
 
 @dataclass(frozen=True, slots=True)
-class Interval:
+class PredictionInterval:
     """How sure a prediction is."""
 
     deviation: float
@@ -63,7 +63,7 @@ class Interval:
         return seconds / factor, seconds * factor
 
 
-UNKNOWN = Interval(0.25, None, extrapolating=True)
+UNKNOWN = PredictionInterval(0.25, None, extrapolating=True)
 """Of something that no published run resembles."""
 
 
@@ -72,9 +72,9 @@ def interval(
     *,
     waiting: float = 0.0,
     unsaid: int = 0,
-    site: Site = NOWHERE,
+    site: Site = UNKNOWN_SITE,
     without: str = "",
-) -> Interval:
+) -> PredictionInterval:
     """The interval of a run with `traits`.
 
     `waiting` is the share of its step that waits for network or host, `unsaid` the number of things
@@ -95,7 +95,7 @@ def interval(
     found = doubts(traits, waiting=waiting, unsaid=unsaid, distance=nearest.distance)
     width = sum(weight * found[name] for name, weight in _weights(without).items())
     width += EXTRAPOLATED * extrapolating
-    return Interval(site.narrowed(width / Z80), nearest, extrapolating)
+    return PredictionInterval(site.narrowed(width / Z80), nearest, extrapolating)
 
 
 def doubts(traits: Traits, *, waiting: float, unsaid: int, distance: float) -> dict[str, float]:
@@ -106,19 +106,19 @@ def doubts(traits: Traits, *, waiting: float, unsaid: int, distance: float) -> d
         "experts": 1.0 * traits.experts,
         "narrow": 1.0 * (traits.precision not in ("16", "32")),
         "unmeasured": 1.0 * (not traits.calibrated),
-        "unfitted": 1.0 * (traits.framework not in _fitted_frameworks()),
+        "unfitted": 1.0 * (not _is_fitted(traits.framework)),
         "unsaid": 1.0 * unsaid,
         "distance": min(distance, FAR),
     }
 
 
-@lru_cache(maxsize=1)
-def _fitted_frameworks() -> frozenset[str]:
-    """Frameworks of the catalogue to which something was fitted; of a user's own nothing was."""
-    found = (load(Kind.FRAMEWORK, Framework, name) for name in names(Kind.FRAMEWORK))
-    return frozenset(
-        one.name for one in found if (one.provenance or {}).get("trust") == Trust.FITTED
-    )
+@lru_cache(maxsize=64)
+def _is_fitted(name: str) -> bool:
+    """True if something was fitted to a framework of the catalogue; to a user's own nothing was."""
+    if name not in names(CatalogueKind.FRAMEWORK):
+        return False
+    provenance = load(CatalogueKind.FRAMEWORK, Framework, name).provenance
+    return (provenance or {}).get("trust") == Trust.FITTED
 
 
 @lru_cache(maxsize=1)

@@ -13,7 +13,7 @@ from syncwall.answer.prediction import Prediction, predict
 from syncwall.answer.shares import shares_of
 from syncwall.answer.site import KnownStep, Site
 from syncwall.cost.knobs import AS_CATALOGUED, Knobs
-from syncwall.cost.measured import Measured
+from syncwall.cost.measured import MachineMeasurements
 from syncwall.describe.known import KnownRun
 from syncwall.describe.reading import read
 
@@ -22,12 +22,12 @@ _PASSES: Final = 3
 quite linear, because what overlaps may begin or cease to be waited for."""
 
 
-def site_of(files: Sequence[Path], measured: Measured | None = None) -> Site:
+def site_of(files: Sequence[Path], measured: MachineMeasurements | None = None) -> Site:
     """What the known runs in `files` say of all runs at their site, beside what was `measured`."""
     return site_from([read(path, KnownRun) for path in files], measured)
 
 
-def site_from(known: Sequence[KnownRun], measured: Measured | None = None) -> Site:
+def site_from(known: Sequence[KnownRun], measured: MachineMeasurements | None = None) -> Site:
     """What `known` runs say of all runs at their site, beside what was `measured` there."""
     found = [predict(run, measured=measured) for run in known]
     times = [run.measured_s for run in known]

@@ -91,8 +91,8 @@ def divisors(number: int) -> list[int]:
     return sorted({*small, *(number // n for n in small)})
 
 
-def chunk_counts(layers: int, pp: int) -> list[int]:
-    """Chunks above one that cut the layers evenly, the embedding and the head counted or not."""
+def virtual_stage_counts(layers: int, pp: int) -> list[int]:
+    """Virtual stages above one that cut the layers evenly; embedding and output layer may count."""
     cuts = range(2, layers // pp + 2)
     return [n for n in cuts if layers % (pp * n) == 0 or (layers + 2) % (pp * n) == 0]
 
@@ -109,9 +109,10 @@ def _experts(run: Run, family: Framework) -> list[int]:
     return divisors(run.model.moe.experts) if run.model.moe else []
 
 
-def _chunks(run: Run, family: Framework) -> list[int]:
-    woven = Schedule.INTERLEAVED in family.schedules
-    return [1, *(chunk_counts(run.model.layers, run.layout.pp) if woven else [])]
+def _virtual_stages(run: Run, family: Framework) -> list[int]:
+    if Schedule.INTERLEAVED not in family.schedules:
+        return [1]
+    return [1, *virtual_stage_counts(run.model.layers, run.layout.pp)]
 
 
 def _schedules(run: Run, family: Framework) -> list[Schedule]:
@@ -159,7 +160,7 @@ LEVERS: Final = (
     Lever("etp", lambda run, family: (1, run.layout.tp), _moe),
     Lever("shard", lambda run, family: sorted(set(family.shards)), _replicas),
     Lever("shard_degree", _degrees, _sharded),
-    Lever("virtual_stages", _chunks, _several("pp")),
+    Lever("virtual_stages", _virtual_stages, _several("pp")),
     Lever("schedule", _schedules, _several("pp")),
     Lever("sp", _switch, _several("tp")),
     Lever("overlap_tp", _switch, _several("tp")),

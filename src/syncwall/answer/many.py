@@ -1,10 +1,10 @@
 """One model on one machine in many layouts, each as it would be predicted alone.
 
-Holds `Evaluated`, `evaluated`, `shares_of_each` and `memory_of`: layouts that differ in their sizes
-only are one call with arrays.
+Holds `TimedLayout`, `timed_layouts`, `shares_of_each`, `seconds_of` and `memory_of`: layouts that
+differ in their sizes only are one call with arrays.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -17,6 +17,7 @@ from syncwall.cause import Cause
 from syncwall.cost.knobs import KNOBS
 from syncwall.describe import Cluster, Layout, Model
 from syncwall.work.memory import step_memory
+from syncwall.work.number import Number
 
 SIZES: Final = (
     "dp", "shard", "shard_degree", "tp", "sp", "pp", "virtual_stages", "schedule", "cp", "ep",
@@ -27,7 +28,7 @@ _OTHERS: Final = tuple(name for name in Layout.model_fields if name not in SIZES
 
 
 @dataclass(frozen=True, slots=True)
-class Evaluated:
+class TimedLayout:
     """Time, memory and ledger of one layout."""
 
     layout: Layout
@@ -37,11 +38,11 @@ class Evaluated:
     """Seconds by cause, those that are not zero."""
 
 
-def evaluated(
+def timed_layouts(
     pricing: Pricing, model: Model, cluster: Cluster, layouts: Sequence[Layout], seq: int
-) -> list[Evaluated]:
+) -> list[TimedLayout]:
     """Every layout of `layouts`, which are resolved, in order."""
-    found: dict[int, Evaluated] = {}
+    found: dict[int, TimedLayout] = {}
     for indices, many in _alike(layouts):
         timed = pricing.step(model, many, seq, cluster)
         count = len(indices)
@@ -49,7 +50,7 @@ def evaluated(
         memory = np.broadcast_to(step_memory(model, many, seq).total, count)
         causes = {cause: np.broadcast_to(value, count) for cause, value in timed.ledger.items()}
         for place, index in enumerate(indices):
-            found[index] = Evaluated(
+            found[index] = TimedLayout(
                 layouts[index], float(seconds[place]), float(memory[place]), _ledger(causes, place)
             )
     return [found[index] for index in range(len(layouts))]
@@ -65,14 +66,23 @@ def shares_of_each(
     return found
 
 
+def seconds_of(
+    pricing: Pricing, model: Model, cluster: Cluster, layouts: Sequence[Layout], seq: int
+) -> list[float]:
+    """Seconds of a step in every layout."""
+    return _each(layouts, lambda many: pricing.step(model, many, seq, cluster).step_s)
+
+
 def memory_of(model: Model, layouts: Sequence[Layout], seq: int) -> list[float]:
     """Bytes on the fullest GPU of every layout."""
-    found = [0.0] * len(layouts)
+    return _each(layouts, lambda many: step_memory(model, many, seq).total)
+
+
+def _each(layouts: Sequence[Layout], asked: Callable[[Layout], Number]) -> list[float]:
+    found = np.empty(len(layouts))
     for indices, many in _alike(layouts):
-        total = np.broadcast_to(step_memory(model, many, seq).total, len(indices))
-        for place, index in enumerate(indices):
-            found[index] = float(total[place])
-    return found
+        found[indices] = asked(many)
+    return [float(one) for one in found]
 
 
 def _alike(layouts: Sequence[Layout]) -> Iterator[tuple[list[int], Layout]]:

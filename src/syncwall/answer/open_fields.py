@@ -84,8 +84,8 @@ def candidates(
     for chosen in product(*values.values()):
         update = dict(zip(values, chosen, strict=True))
         if "virtual_stages" in update and is_open(layout, "schedule"):
-            woven = update["virtual_stages"] > 1
-            update["schedule"] = Schedule.INTERLEAVED if woven else Schedule.ONE_F_ONE_B
+            interleaved = update["virtual_stages"] > 1
+            update["schedule"] = Schedule.INTERLEAVED if interleaved else Schedule.ONE_F_ONE_B
         one = layout.model_copy(update=update)
         broken = broken_rules(model, one.plain(), seq, gpus)
         reasons += [reason for _, reason in broken]

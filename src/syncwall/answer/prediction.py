@@ -7,16 +7,16 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any, overload
 
-from syncwall.answer.interval import Interval, interval
+from syncwall.answer.interval import PredictionInterval, interval
 from syncwall.answer.priced import MFU_CONVENTION, Priced
 from syncwall.answer.pricing import NetworkModel, Pricing
 from syncwall.answer.room import Room
-from syncwall.answer.settled import Chosen, Settled, settle
-from syncwall.answer.site import NOWHERE, Site
+from syncwall.answer.settled import Chosen, SettledRun, settle
+from syncwall.answer.site import UNKNOWN_SITE, Site
 from syncwall.answer.traits import Traits
 from syncwall.answer.verdict import Verdict, too_large
 from syncwall.cost.communication import Network
-from syncwall.cost.measured import Measured
+from syncwall.cost.measured import MachineMeasurements
 from syncwall.describe import Cluster, Run, Software
 from syncwall.work.block import Work
 from syncwall.work.memory import Memory, fits, step_memory
@@ -28,8 +28,8 @@ def predict(
     pricing: Pricing | None = None,
     *,
     network: NetworkModel | Network | None = None,
-    measured: Measured | None = None,
-    site: Site = NOWHERE,
+    measured: MachineMeasurements | None = None,
+    site: Site = UNKNOWN_SITE,
 ) -> "Prediction": ...
 
 
@@ -41,7 +41,7 @@ def predict(
     cluster: Cluster,
     software: Software | None = None,
     network: NetworkModel | Network | None = None,
-    measured: Measured | None = None,
+    measured: MachineMeasurements | None = None,
 ) -> Priced: ...
 
 
@@ -52,13 +52,13 @@ def predict(  # noqa: PLR0913 - a run has this many sides
     cluster: Cluster | None = None,
     software: Software | None = None,
     network: NetworkModel | Network | None = None,
-    measured: Measured | None = None,
-    site: Site = NOWHERE,
+    measured: MachineMeasurements | None = None,
+    site: Site = UNKNOWN_SITE,
 ) -> Priced:
     """How fast `run` will be, where its time goes, and whether it fits.
 
     `pricing` is that of an earlier prediction, whose run this one resembles; else it is made of
-    `network`, which prices communication in place of the closed form (for example by simulation),
+    `network`, which prices communication instead of the closed form (for example by simulation),
     `measured`, what `syncwall measure` found on the machine, and `site`, what known runs of the
     cluster say. All that is derived from the prediction is priced by it too.
 
@@ -79,9 +79,9 @@ def predict(  # noqa: PLR0913 - a run has this many sides
 
 @dataclass(frozen=True)
 class Prediction(Priced):
-    """What is to be expected of a run."""
+    """What to expect of a run."""
 
-    settled: Settled
+    settled: SettledRun
     """The run in which nothing is open, and what was chosen for it."""
     memory: Memory
     """Bytes on the fullest GPU, by cause."""
@@ -107,7 +107,7 @@ class Prediction(Priced):
         return self.pricing.site
 
     @cached_property
-    def interval(self) -> Interval:
+    def interval(self) -> PredictionInterval:
         """How sure the prediction is, and the published run most like this one."""
         return interval(self.traits, waiting=self.waiting, unsaid=len(self.assumed), site=self.site)
 

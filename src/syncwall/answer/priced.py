@@ -6,7 +6,7 @@ Holds `Priced` and `MFU_CONVENTION`.
 from dataclasses import dataclass
 from functools import cached_property
 
-from syncwall.answer.interval import UNKNOWN, Interval
+from syncwall.answer.interval import UNKNOWN, PredictionInterval
 from syncwall.answer.pricing import Pricing, Timed
 from syncwall.answer.verdict import Verdict, limit_of
 from syncwall.cost.calibration import Calibration
@@ -67,7 +67,7 @@ class Priced:
         return float(self.ledger.waiting)
 
     @cached_property
-    def interval(self) -> Interval:
+    def interval(self) -> PredictionInterval:
         """How sure the prediction is; nothing like a step of other origin was ever validated."""
         return UNKNOWN
 

@@ -1,27 +1,26 @@
-"""What operations cost in one run, for whoever asks: the answer, its proposals, plans and jobs.
+"""What operations cost in one run: for its answer, proposals, plans and jobs.
 
 Holds `Pricing` (device, calibration, network, software and site of a run, built once), `Timed` (a
-step priced by it) and `NetworkModel`, the interface of a network of one's own.
+step priced by it) and `NetworkModel`, the interface of custom networks.
 """
 
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-import numpy as np
-
-from syncwall.answer.site import NOWHERE, Site
+from syncwall.answer.site import UNKNOWN_SITE, Site
 from syncwall.answer.traits import Traits
 from syncwall.cost.calibration import Calibration, NetworkFit, calibration
 from syncwall.cost.communication import NcclNetwork, Network
 from syncwall.cost.knobs import AS_CATALOGUED, Knobs
-from syncwall.cost.measured import Measured
+from syncwall.cost.measured import MachineMeasurements
 from syncwall.cost.measured_network import MeasuredNetwork
 from syncwall.cost.prices import Prices
-from syncwall.cost.software import Setting
+from syncwall.cost.software import ResolvedSoftware
 from syncwall.describe import Cluster, Layout, Model, Run, Software
 from syncwall.timeline.ledger import Ledger
 from syncwall.timeline.step import step_time
 from syncwall.work.block import Work
+from syncwall.work.number import is_one
 from syncwall.work.step import transformer_step
 
 
@@ -60,13 +59,13 @@ class Pricing:
 
     cluster: Cluster
     """The machine as it is; what was measured was measured on it."""
-    setting: Setting
+    setting: ResolvedSoftware
     """The software."""
     fit: Calibration
     """What the device and its links reach with this software, and what was measured on them."""
     network: NetworkModel | Network
     """Prices communication: made for each machine that is asked for, or one for all of them."""
-    site: Site = NOWHERE
+    site: Site = UNKNOWN_SITE
     """Known runs of the same cluster, as far as they concern this one."""
     knobs: Knobs = AS_CATALOGUED
     """What they say of the price of each kind of work, the same for all layouts and sizes."""
@@ -77,8 +76,8 @@ class Pricing:
         run: Run,
         *,
         network: NetworkModel | Network | None = None,
-        measured: Measured | None = None,
-        site: Site = NOWHERE,
+        measured: MachineMeasurements | None = None,
+        site: Site = UNKNOWN_SITE,
     ) -> "Pricing":
         """The prices of `run`: what was `measured` on its machine beats the catalogue."""
         found = cls.on(run.cluster, run.software, network=network, measured=measured)
@@ -95,10 +94,10 @@ class Pricing:
         software: Software | None = None,
         *,
         network: NetworkModel | Network | None = None,
-        measured: Measured | None = None,
+        measured: MachineMeasurements | None = None,
     ) -> "Pricing":
         """The prices of any work on `cluster` with `software`."""
-        setting = Setting.of(software or Software())
+        setting = ResolvedSoftware.of(software or Software())
         fit = setting.tuned(calibration(cluster.device, measured), cluster.device)
         return cls(cluster, setting, fit, network or NcclNetwork)
 
@@ -136,7 +135,7 @@ class Pricing:
             return made
         parts = ("node", "scale_up", "fabric")
         same = all(getattr(cluster, part) is getattr(self.cluster, part) for part in parts)
-        if same and np.ndim(latency) == 0 and latency == 1:
+        if same and is_one(latency):
             return MeasuredNetwork(tables, cluster, made, made)
         as_it_is = self.cluster.using(cluster.nodes, cluster.gpus_per_node)
         today = self._made(as_it_is, 1.0)

@@ -1,13 +1,13 @@
 """A run in which nothing is open any more, and what was chosen for it.
 
-Holds `settle`, `Settled`, `Chosen` and `ways`. Whoever tunes a run takes the fastest that fits,
-shares out and recomputes no more than it must, and leaves the rest to the framework: so do we.
+Holds `settle`, `SettledRun`, `Chosen` and `ways`. People who tune a run take the fastest that fits,
+shard and recompute no more than they must, and leave the rest to the framework; so do we.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from syncwall.answer.many import evaluated, memory_of
+from syncwall.answer.many import memory_of, seconds_of
 from syncwall.answer.open_fields import CHOSEN, candidates, choices
 from syncwall.answer.pricing import Pricing
 from syncwall.cost.software import framework
@@ -35,11 +35,11 @@ class Chosen:
     """As a run file would write it."""
     why: str
     follows: bool = False
-    """True if it only follows from the framework, so that it is no guess of its own."""
+    """True if it only follows from the framework, so that it is not a guess of its own."""
 
 
 @dataclass(frozen=True, slots=True)
-class Settled:
+class SettledRun:
     """A complete run."""
 
     run: Run
@@ -53,7 +53,7 @@ class Settled:
         return {one.field: one.value for one in self.chosen if not one.follows}
 
 
-def settle(run: Run, pricing: Pricing) -> Settled:
+def settle(run: Run, pricing: Pricing) -> SettledRun:
     """`run` with a value for every open field: the one that is fastest at this `pricing`.
 
     Nothing fits only if no way to fill in what is open does.
@@ -61,10 +61,10 @@ def settle(run: Run, pricing: Pricing) -> Settled:
     layouts, why = ways(run)
     layout = layouts[0]
     if len(layouts) > 1:
-        found = evaluated(pricing, run.model, run.cluster, layouts, run.seq)
-        layout = min(found, key=lambda one: one.step_s).layout
+        seconds = seconds_of(pricing, run.model, run.cluster, layouts, run.seq)
+        layout = layouts[seconds.index(min(seconds))]
     done = with_layout(run, layout)
-    return Settled(done, run, tuple(_chosen(run, done, why)))
+    return SettledRun(done, run, tuple(_chosen(run, done, why)))
 
 
 def with_layout(run: Run, layout: Layout) -> Run:
@@ -97,21 +97,21 @@ def ways(run: Run) -> tuple[list[Layout], str]:
             return _least(_least(several, "recompute", "shard"), "shard", "recompute"), FASTEST
     if not layouts:  # the plain one was checked when the run was made
         return [_completed(run.layout, family, run)], SMALLEST
-    return [layouts[min(range(len(layouts)), key=lambda i: memory[i])]], SMALLEST
+    return [layouts[memory.index(min(memory))]], SMALLEST
 
 
 def _completed(layout: Layout, family: Framework, run: Run) -> Layout:
-    shard = layout.plain().shard  # several switches depend on it
-    known = layout.model_copy(update={"shard": shard})
+    if is_open(layout, "shard"):  # several switches depend on it
+        layout = layout.model_copy(update={"shard": layout.plain().shard})
     further = run.model.mtp_layers > 0
     software = run.software
-    return with_switches(known, family, software.date, software, further_tokens=further).plain()
+    return with_switches(layout, family, software.date, software, further_tokens=further).plain()
 
 
 def _least(layouts: Sequence[Layout], name: str, other: str) -> list[Layout]:
     """Of layouts that differ in `name` only, the one with the least of it.
 
-    Nobody shares out or recomputes for nothing.
+    Nobody shards or recomputes more than needed.
     """
     best: dict[tuple[object, ...], Layout] = {}
     for one in layouts:
@@ -138,9 +138,9 @@ def _chosen(asked: Run, done: Run, why: str) -> Iterator[Chosen]:
         yield Chosen("precision", text_of(layout.precision), "usual")
     name = str(done.software.framework)
     if is_open(asked.software, "framework"):
-        yield Chosen("framework", name, "most published runs of many GPUs use it")
+        yield Chosen("framework", name, "most published large runs use it")
     if asked.software.date is None:
-        yield Chosen("date", "newest", "nobody said")
+        yield Chosen("date", "newest", "not stated")
     told = {*CHOSEN, "precision", *(EXCHANGE if layout.ep == 1 else ())}
     for field in PLAIN:
         if field not in told and is_open(asked.layout, field):

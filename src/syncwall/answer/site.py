@@ -1,6 +1,6 @@
 """What measured runs of one site say about all its other runs.
 
-Holds `KnownStep`, `Site`, `WANTED` and `NOWHERE`. Sites differ for reasons that no description
+Holds `KnownStep`, `Site`, `WANTED` and `UNKNOWN_SITE`. Sites differ for reasons that no description
 holds (software builds, clocks, cooling, neighbours). Each kind of work has a knob for that, the
 same in every layout: the more runs back it, and the more they are like the run asked for, the
 further it is turned.
@@ -76,5 +76,5 @@ class Site:
         )
 
 
-NOWHERE: Final = Site()
+UNKNOWN_SITE: Final = Site()
 """A site of which nothing is known."""

@@ -17,7 +17,7 @@ from syncwall.timeline.recorded import Interval, Record
 from syncwall.timeline.segments import segments
 from syncwall.timeline.step import reduction_window
 from syncwall.timeline.streams import Clock
-from syncwall.work.block import Block, Phase, Stream, What
+from syncwall.work.block import Block, Phase, Stream, Task
 from syncwall.work.operations import Group
 
 
@@ -42,7 +42,7 @@ class MicroBatch:
     """Forward, backward (with recomputation) and the optimizer, one after the other."""
     ledger: Ledger
     earlier_s: float = 0.0
-    """How much earlier gradients leave because a rank has several chunks of the model: beside other
+    """How much earlier gradients leave because a rank has several virtual stages: beside other
     micro batches; what left before the start is not among the intervals."""
 
     @property
@@ -85,7 +85,7 @@ def _leave_earlier(clock: Clock, before: Clock, prediction: Prediction) -> float
     for block in work.stages[-1].backward:
         before.run(segments(block, prices), block.rounds)
     late = float(clock.free[Stream.REDUCE])
-    clock.hurry(Stream.REDUCE, (before.go_on() - begun) * window)
+    clock.move_earlier(Stream.REDUCE, (before.next_micro_batch() - begun) * window)
     earlier_s = late - float(clock.free[Stream.REDUCE])
     clock.record.moved(Stream.REDUCE, earlier_s)
     return earlier_s
@@ -136,7 +136,7 @@ def trace(prediction: Prediction) -> dict[str, Any]:
     return {"traceEvents": [process, *names, *events]}
 
 
-def facts(what: What) -> dict[str, Any]:
+def facts(what: Task) -> dict[str, Any]:
     """FLOP, bytes and dimensions of an operation, as plain data."""
     named = [field.name for field in fields(what)] + ["flops", "hbm_bytes"]
     values = {name: getattr(what, name, None) for name in named}

@@ -14,7 +14,13 @@ from syncwall.cost.calibration import calibration
 from syncwall.describe import Cluster, Layout, Model, Software
 from syncwall.describe.software import USUAL_FRAMEWORK
 
-DIFFER = {"architecture": 1.0, "precision": 0.7, "experts": 1.0, "framework": 0.7, "frozen": 1.0}
+DIFFER = {
+    "architecture": 1.0,
+    "precision": 0.7,
+    "experts": 1.0,
+    "framework": 0.7,
+    "frozen_weights": 1.0,
+}
 USED = {"tp": 0.4, "pp": 0.5, "cp": 0.6, "ep": 0.4, "fsdp": 0.5}
 """What it counts if two runs differ in a word, or if one uses an axis and the other does not."""
 
@@ -28,7 +34,7 @@ class Traits:
     """16, 8 or 4 bits."""
     framework: str
     experts: bool
-    frozen: bool
+    frozen_weights: bool
     calibrated: bool
     """True if the device itself was measured, not one like it."""
     used: tuple[bool, ...]
@@ -48,7 +54,7 @@ class Traits:
             bits,
             software.framework or USUAL_FRAMEWORK,
             model.moe is not None,
-            layout.frozen,
+            layout.frozen_weights,
             calibration(cluster.device).is_measured,
             tuple(bool(one) for one in used),
             scale_of(layout.gpus, model.parameters, seq),
@@ -72,7 +78,7 @@ def distances(words: dict[str, Any], used: Any, scale: Any, traits: Traits) -> A
 def site_distances(runs: Sequence[Traits], other: Traits) -> Any:
     """How far `runs` of a site are from another one in what they train on what machine.
 
-    The layout and the number of GPUs do not count: whoever knows one run of a site knows as much of
+    The layout and the number of GPUs do not count: knowing one run of a site tells as much of
     it in every other layout, so that no layout looks better for being unknown.
     """
     words = {name: np.array([str(getattr(one, name)) for one in runs]) for name in DIFFER}

@@ -1,9 +1,9 @@
 """Named data files: devices, links, clusters, models, switches, and the sources of their numbers.
 
-Holds `Kind`, `names`, `find` and `sources`. An entry is one YAML file, such as `links/<name>.yaml`,
-in the directory given by `SYNCWALL_CATALOGUE` (several, separated as in PATH) or in this package;
-the first one found wins. This module knows names and files only: what they mean is the business of
-`describe`.
+Holds `CatalogueKind`, `names`, `find` and `sources`. An entry is one YAML file, such as
+`links/<name>.yaml`, in the directory given by `SYNCWALL_CATALOGUE` (several, separated as in PATH)
+or in this package; the first one found wins. This module knows names and files only: what they mean
+is the business of `describe`.
 """
 
 import os
@@ -21,7 +21,7 @@ BUILT_IN: Final = Path(__file__).parent
 VARIABLE: Final = "SYNCWALL_CATALOGUE"
 
 
-class Kind(StrEnum):
+class CatalogueKind(StrEnum):
     """What an entry describes; its folder is the plural."""
 
     DEVICE = "device"
@@ -56,15 +56,15 @@ def directories() -> list[Path]:
     """Where entries are looked for: the user's directories first, the built-in one last."""
     stated = [Path(part) for part in os.environ.get(VARIABLE, "").split(os.pathsep) if part]
     for directory in stated:
-        if not any((directory / kind.folder).is_dir() for kind in Kind):
-            folders = ", ".join(f"{kind.folder}/" for kind in Kind)
+        if not any((directory / kind.folder).is_dir() for kind in CatalogueKind):
+            folders = ", ".join(f"{kind.folder}/" for kind in CatalogueKind)
             raise InputError.of(
                 f"is not a catalogue: it holds none of {folders}", file=str(directory)
             )
     return [*stated, BUILT_IN]
 
 
-def paths(kind: Kind) -> dict[str, Path]:
+def paths(kind: CatalogueKind) -> dict[str, Path]:
     """Every entry of a kind by name, in alphabetical order."""
     found: dict[str, Path] = {}
     for directory in directories():
@@ -73,12 +73,12 @@ def paths(kind: Kind) -> dict[str, Path]:
     return dict(sorted(found.items()))
 
 
-def names(kind: Kind) -> list[str]:
+def names(kind: CatalogueKind) -> list[str]:
     """Names of all entries of a kind, in alphabetical order."""
     return list(paths(kind))
 
 
-def find(kind: Kind, name: str) -> Path:
+def find(kind: CatalogueKind, name: str) -> Path:
     """The file that describes `name`; InputError suggests the nearest name."""
     wanted = name.strip().lower().replace("_", "-").replace(" ", "-")
     known = paths(kind)
@@ -91,7 +91,7 @@ def find(kind: Kind, name: str) -> Path:
     raise InputError.of(f'unknown {kind} "{name}"{hint or f" (see: syncwall show {kind.folder})"}')
 
 
-def _aliases(kind: Kind) -> Iterator[tuple[str, Path]]:
+def _aliases(kind: CatalogueKind) -> Iterator[tuple[str, Path]]:
     for path in paths(kind).values():
         value = read_document(path).value
         if isinstance(value, dict):

@@ -1,6 +1,6 @@
 """The command line: one file a verb, each a plain function.
 
-Holds `main` and `VERBS`. Exit codes: 0 done, 1 the answer is no, 2 the input or the call is wrong.
+Holds `main` and `call`. Exit codes: 0 done, 1 the answer is no, 2 the input or the call is wrong.
 """
 
 import os
@@ -10,44 +10,38 @@ from importlib import import_module
 from typing import Final
 
 from syncwall import __version__
+from syncwall.cli.verbs import VERBS
 from syncwall.problems import InputError, known_are
 
-VERBS: Final = {
-    "predict": "how long a training step takes, where the time goes, what to change",
-    "plan": "which layout, how many GPUs, what network and which fabric to take",
-    "show": "what the catalogue knows of devices, links, clusters, models and prices",
-    "validate": "how far predictions are from published runs",
-    "explain": "why a run is slow, from traces, logs and topologies that you have",
-    "measure": "what links, devices and training steps really reach, under torchrun or srun",
-    "lab": "real experiments on several hosts made on one Linux machine",
-    "serve": "the same as pages in a browser: pictures, sliders, links to share",
-    "report": "runs, jobs and results of measure and lab as an article: one HTML page, or Markdown",
-}
-"""Every verb with what it does; `syncwall.cli.<verb>` holds a function of that name, imported only
-when the verb is called. A verb with parts is a folder: `PARTS` says what each does, and
-`syncwall.cli.<verb>.<part>` holds the function."""
-
+_ASKED: Final = ("-h", "--help", "--help-all", "help")
+"""How people ask for help; the last one in the place of a verb or part only."""
 _HELP: Final = """\
 usage: syncwall VERB [options]
 
-How fast a training run on many GPUs will be, where the time goes, what to change.
+How fast a training run on many GPUs will be, and what to change.
 
 {verbs}
 
 First steps:
-  syncwall predict --model llama-3.1-8b --cluster dgx-h100 --nodes 16 --layout.shard fsdp
+  syncwall predict --model llama-3.1-8b --cluster dgx-h100 --gpus 128
   syncwall show clusters
   syncwall show model llama-3.1-405b
 
-`syncwall VERB --help` lists the options of a verb; `syncwall --version` prints the version.
+`syncwall VERB --help` lists the flags that most calls need, `--help-all` every
+flag of a verb; `syncwall --version` prints the version.
 """
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
+    from syncwall.show.write.characters import fall_back
+
+    fall_back()
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        return _run(words)
+        code = _run(words)
+        sys.stdout.flush()
+        return code
     except InputError as error:
         print(error, file=sys.stderr)
         return 2
@@ -57,8 +51,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(words: list[str]) -> int:
-    if not words or words[0] in ("-h", "--help", "help"):
-        verbs = "\n".join(f"  {verb:<9} {does}" for verb, does in VERBS.items())
+    if not words or words[0] in _ASKED:
+        verbs = "\n".join(f"  {verb:<11} {does}" for verb, does in VERBS.items())
         print(_HELP.format(verbs=verbs), end="")
         return 0
     if words[0] == "--version":
@@ -80,20 +74,30 @@ def call(verb: str, arguments: Sequence[str]) -> int:
     module = import_module(f"syncwall.cli.{verb}")
     parts: dict[str, str] = getattr(module, "PARTS", {})
     if not parts:
-        return _call(getattr(module, verb), f"syncwall {verb}", arguments)
+        return _call(getattr(module, verb), verb, arguments)
     part, *rest = arguments or ["--help"]
-    if part in ("-h", "--help", "help"):
+    if part in _ASKED:
         lines = "\n".join(f"  {name:<12} {does}" for name, does in parts.items())
         print(f"usage: syncwall {verb} PART [options]\n\n{VERBS[verb]}\n\n{lines}\n")
-        print(f"`syncwall {verb} PART --help` lists the options of a part.")
+        print(f"`syncwall {verb} PART --help` lists the flags of a part.")
         return 0
     _refuse_unknown(part, parts, f'unknown part "{part}" of {verb}')
     function = getattr(import_module(f"syncwall.cli.{verb}.{part}"), part)
-    return _call(function, f"syncwall {verb} {part}", rest)
+    return _call(function, f"{verb} {part}", rest)
 
 
-def _call(function: Callable[..., int], name: str, arguments: Sequence[str]) -> int:
+def _call(function: Callable[..., int], command: str, arguments: Sequence[str]) -> int:
+    if any(word in _ASKED[:3] for word in arguments):
+        from syncwall.cli.help import help_text
+
+        print(help_text(function, command, every="--help-all" in arguments))
+        return 0
     import tyro
 
+    from syncwall.cli.flags import refuse_unknown
+    from syncwall.cli.output import with_json_file
+
+    refuse_unknown(function, arguments)
     config = (tyro.conf.FlagCreatePairsOff,)
-    return int(tyro.cli(function, prog=name, args=arguments, config=config))
+    words = with_json_file(arguments)
+    return int(tyro.cli(function, prog=f"syncwall {command}", args=words, config=config))

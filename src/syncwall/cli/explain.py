@@ -8,9 +8,12 @@ from typing import Annotated
 
 import tyro
 
+from syncwall.cli.output import Output, OutputFlags
+from syncwall.problems import InputError
+
 
 def explain(  # noqa: PLR0913, PLR0917 - the flags of the verb
-    files: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="FILE")],
+    files: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="FILE")] = (),
     /,
     run: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None,
     against: Annotated[tuple[Path, ...], tyro.conf.arg(metavar="FILE")] = (),
@@ -18,8 +21,8 @@ def explain(  # noqa: PLR0913, PLR0917 - the flags of the verb
     workers: Annotated[int | None, tyro.conf.arg(metavar="N")] = None,
     ray: Annotated[str | None, tyro.conf.arg(metavar="ADDRESS")] = None,
     store: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None,
-    json: bool = False,
     catalogue: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None,
+    out: Output = OutputFlags(),  # noqa: B008 - a dataclass of defaults, never changed
 ) -> int:
     """Explain what files say: verdict, why, next.
 
@@ -35,8 +38,8 @@ def explain(  # noqa: PLR0913, PLR0917 - the flags of the verb
         workers: Processes that read traces; one a processor if not given.
         ray: Address of a Ray cluster that reads them, or auto.
         store: Keep the events of all traces here as Parquet, for DuckDB and the like.
-        json: Print JSON, seconds.
         catalogue: Look in this directory first (clusters/NAME.yaml, ...).
+        out: Where the answer goes.
     """
     from syncwall.catalogue import searched_first
     from syncwall.cli.progress import bar
@@ -44,9 +47,12 @@ def explain(  # noqa: PLR0913, PLR0917 - the flags of the verb
     from syncwall.describe.overrides import run_with
     from syncwall.explain.answer import Question
     from syncwall.explain.answer import explain as answer
-    from syncwall.show.explanation import explanation_page, explanation_record, is_bad
-    from syncwall.show.headed import print_answer
+    from syncwall.show.records.explanation import explanation_record
+    from syncwall.show.views.explanation import explanation_view
 
+    if not files:
+        raise InputError.of("name files or directories: syncwall explain traces/ nccl.log topo.txt")
+    out.check()
     with searched_first(catalogue), bar("reading") as progress:
         question = Question(
             run=run_with(run, {}) if run is not None else None,
@@ -56,5 +62,5 @@ def explain(  # noqa: PLR0913, PLR0917 - the flags of the verb
             store=store,
         )
         found = answer(files, question, against=against, progress=progress)
-    print_answer(found, as_json=json, page=explanation_page, record=explanation_record)
-    return 1 if is_bad(found) else 0
+    out.write("explain", lambda: explanation_view(found), lambda: explanation_record(found))
+    return 1 if found.is_bad else 0

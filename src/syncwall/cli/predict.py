@@ -5,12 +5,17 @@ of a job file, as text.
 """
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
+from syncwall.cli.output import Output, OutputFlags
 from syncwall.cli.run_flags import RunFlags, Whose, as_flags, stated
 from syncwall.describe import Job
+
+if TYPE_CHECKING:
+    from syncwall.show.blocks import View
+    from syncwall.show.records.prediction import PredictRecord
 
 JobFlags: Any = as_flags("JobFlags", Job, elsewhere=("run", "tokens", "steps"))
 
@@ -26,7 +31,7 @@ def predict(  # noqa: PLR0913, PLR0917 - the flags of the verb
     tokens: Annotated[str | None, tyro.conf.arg(metavar="TOKENS")] = None,
     steps: Annotated[str | None, tyro.conf.arg(metavar="N")] = None,
     job: JobFlags = JobFlags(),  # noqa: B008
-    json: bool = False,
+    out: Output = OutputFlags(),  # noqa: B008
     timeline: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None,
     explain_assumptions: bool = False,
 ) -> int:
@@ -39,7 +44,7 @@ def predict(  # noqa: PLR0913, PLR0917 - the flags of the verb
         tokens: Tokens to train on (15T): predict the whole job, from failures to the bill.
         steps: Optimizer steps, as another way to say how long the job is.
         job: The job, as in a job file: spares 8, checkpoints.interval 30min, failures.like NAME.
-        json: Print JSON, quantities in SI units.
+        out: Where the answer goes.
         timeline: Write the intervals of one micro batch here (Chrome trace, for Perfetto).
         explain_assumptions: List everything that is taken for granted.
     """
@@ -49,23 +54,28 @@ def predict(  # noqa: PLR0913, PLR0917 - the flags of the verb
     from syncwall.catalogue import searched_first
     from syncwall.cli.progress import completed
     from syncwall.describe.job_file import job_with
-    from syncwall.show.headed import print_json, print_page
-    from syncwall.show.job import job_page, job_record
-    from syncwall.show.prediction import prediction_page, prediction_record
+    from syncwall.show.records.job import job_record
+    from syncwall.show.records.prediction import prediction_record
+    from syncwall.show.views.job import job_view
+    from syncwall.show.views.prediction import prediction_view
 
+    out.check()
     with searched_first(whose.catalogue):
         run, measured = whose.run(), whose.measured()
         whole = job_with(run, whose.file, stated_job(job, tokens, steps))
         prediction = answer(run, site=whose.site(measured), measured=measured)
-        proposals = improvements(prediction) if json or whole is None else []
+        proposals = improvements(prediction)
         ended = completed(whole, prediction) if whole is not None else None
     if timeline is not None:
         perfetto(prediction, timeline)
-    if json:
-        record = prediction_record(prediction, proposals)
-        print_json(record | ({"job": job_record(*ended)} if ended else {}))
-    elif ended:
-        print_page(job_page(*ended, assumptions=explain_assumptions))
-    else:
-        print_page(prediction_page(prediction, proposals, assumptions=explain_assumptions))
+
+    def view() -> "View":
+        if ended is not None:
+            return job_view(*ended, assumptions=explain_assumptions)
+        return prediction_view(prediction, proposals, assumptions=explain_assumptions)
+
+    def record() -> "PredictRecord":
+        return prediction_record(prediction, proposals, job_record(*ended) if ended else None)
+
+    out.write("predict", view, record)
     return 0 if prediction.fits else 1

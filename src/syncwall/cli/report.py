@@ -3,12 +3,17 @@
 Holds `report`.
 """
 
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from syncwall.problems import InputError
+from syncwall.cli.output import OutputFlags
+from syncwall.problems import InputError, Problem
+
+if TYPE_CHECKING:
+    from syncwall.report.results import Source
 
 
 def report(
@@ -17,41 +22,53 @@ def report(
     html: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None,
     markdown: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None,
     notes: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None,
+    allow_busy: bool = False,
 ) -> int:
-    """Make one article of results, runs and jobs: set-up, tables, plots, and what they say.
+    """Make one article of results, runs and jobs: the conclusion, a comparison, all details.
+
+    A terminal shows the conclusion and the comparison; pages have all of it.
 
     Args:
         results: JSON files that `measure` and `lab run` wrote; run files and job files (YAML),
             which are predicted here.
         html: Write one page here that needs no other file.
         markdown: Write Markdown here, and its pictures beside it as NAME-1.svg, ...
-        notes: Add this text (Markdown) at the end, under "Notes".
+        notes: Add this text (Markdown) under "Notes".
+        allow_busy: Also take results from a machine that was busy with something else; the
+            article says so first.
     """
     from syncwall.cli.progress import bar
-    from syncwall.documents import write_whole
-    from syncwall.show.report.answered import answered
-    from syncwall.show.report.article import article
-    from syncwall.show.report.page import markdown as written_as_markdown
-    from syncwall.show.report.page import page
-    from syncwall.show.report.stated import Stated, read_any
+    from syncwall.report.answered import answered
+    from syncwall.report.results import Source
+    from syncwall.report.stated import ReportRequest, read_any
+    from syncwall.show.views.article import article
 
     if not results:
         raise InputError.of("write the results to report: report RESULT ... --html FILE")
-    if html is None and markdown is None:
-        raise InputError.of("say where to write: --html FILE or --markdown FILE")
+    out = OutputFlags(html=html, markdown=markdown)
+    out.check()
     said = _read(notes) if notes else ""
     read = [read_any(path) for path in results]
+    if not allow_busy:
+        _refuse_busy(one for one in read if isinstance(one, Source))
     with bar("computing") as progress:
-        sources = [answered(one, progress) if isinstance(one, Stated) else one for one in read]
-    made = article(sources, said)
-    if html is not None:
-        write_whole(html, page(made))
-    if markdown is not None:
-        written = written_as_markdown(made, markdown.stem.replace(" ", "-"))
-        write_whole(markdown, written.text)
-        for name, picture in written.pictures.items():
-            write_whole(markdown.with_name(name), picture)
+        sources = [
+            answered(one, progress) if isinstance(one, ReportRequest) else one for one in read
+        ]
+    out.write_view(article(sources, said))
     return 0
+
+
+def _refuse_busy(sources: "Iterable[Source]") -> None:
+    """InputError for results of which little can be concluded."""
+    from syncwall.report.results import loads_of
+    from syncwall.show.words.load import busy_words
+
+    found = [(one.file, busy_words(loads_of(one.result, one.data))) for one in sources]
+    advice = "measure again when it is quiet, or write --allow-busy for an article that warns"
+    problems = [Problem(file, 0, 0, f"{busy}; {advice}") for file, busy in found if busy]
+    if problems:
+        raise InputError(problems)
 
 
 def _read(path: Path) -> str:

@@ -18,10 +18,10 @@ from syncwall.problems import InputError
 
 if TYPE_CHECKING:
     from syncwall.answer.site import Site
-    from syncwall.cost.measured import Measured
+    from syncwall.cost.measured import MachineMeasurements
     from syncwall.describe import Run
     from syncwall.describe.settings import Settings
-    from syncwall.plan.reference import Said
+    from syncwall.plan.reference import PlanInputs
 
 
 def as_flags(
@@ -42,7 +42,7 @@ def as_flags(
             aliases = (f"--{word.replace('_', '-')}",) if short else None
             text = Annotated[str | None, tyro.conf.arg(metavar="VALUE", aliases=aliases)]
             members.append((word, text, None))
-    return make_dataclass(name, members, frozen=True)
+    return make_dataclass(name, members, frozen=True, namespace={"described": described})
 
 
 def _part(annotation: Any) -> type[Description] | None:
@@ -76,18 +76,18 @@ class RunFlags:
     file: Annotated[Path | None, tyro.conf.Positional, tyro.conf.arg(metavar="FILE")] = None
     """A run file or a job file (YAML); flags override what it says."""
     model: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None
-    """Catalogue name, or a path (YAML, Hugging Face config.json or its directory)."""
+    """The model: a catalogue name, or a path (YAML, Hugging Face config.json or its directory)."""
     cluster: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None
-    """Catalogue name, or a path."""
+    """The machine: a catalogue name, or a path."""
     nodes: Annotated[str | None, tyro.conf.arg(metavar="N")] = None
-    """Nodes used."""
+    """Nodes used; those of the cluster if not given."""
     gpus_per_node: Annotated[str | None, tyro.conf.arg(metavar="N")] = None
-    """GPUs used in each node."""
+    """GPUs used in each node; all of them if not given."""
     gpus: Annotated[str | None, tyro.conf.arg(metavar="N")] = None
     """GPUs used, in place of nodes; `plan layouts` and `plan network` take several: 256,512, or
     256..4096, which doubles."""
     seq: Annotated[str | None, tyro.conf.arg(metavar="TOKENS")] = None
-    """Tokens in a sequence."""
+    """Tokens in a sequence; as many as the model was trained with if not given."""
     from_file: Annotated[Path | None, tyro.conf.arg(name="from", metavar="FILE")] = None
     """Take the layout from settings of torchtitan (TOML), Megatron-LM (arguments), DeepSpeed (JSON)
     or Hugging Face accelerate (YAML); flags override them."""
@@ -135,25 +135,25 @@ class RunFlags:
         self.check()
         return run_with(self.file, self.stated, self.settings())
 
-    def measured(self) -> "Measured | None":
+    def measured(self) -> "MachineMeasurements | None":
         """What was measured on the machine."""
         from syncwall.read.machine_measured import read_machine_measured
 
         return read_machine_measured(self.calibration) if self.calibration else None
 
-    def site(self, measured: "Measured | None" = None) -> "Site":
+    def site(self, measured: "MachineMeasurements | None" = None) -> "Site":
         """What known runs say."""
         from syncwall.answer.known import site_of
 
         return site_of(self.known_run, measured)
 
-    def said(self) -> "Said":
+    def said(self) -> "PlanInputs":
         """What a plan starts from."""
-        from syncwall.plan.reference import Said
+        from syncwall.plan.reference import PlanInputs
 
         self.check()
         measured = self.measured()
-        return Said(self.file, self.stated, self.settings(), measured, self.site(measured))
+        return PlanInputs(self.file, self.stated, self.settings(), measured, self.site(measured))
 
 
 def gpu_counts(text: str | None) -> list[int]:
@@ -171,7 +171,7 @@ def gpu_counts(text: str | None) -> list[int]:
     except ValueError:
         counts = [0]
     if min(counts) < 1:
-        raise InputError.of(f'--gpus: "{text}" is no count: write 512, 512,1024 or 256..4096')
+        raise InputError.of(f'--gpus: "{text}" is not a count: write 512, 512,1024 or 256..4096')
     return counts
 
 

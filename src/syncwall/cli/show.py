@@ -1,18 +1,24 @@
-"""`syncwall show`: what the catalogue knows, and what a file says.
+"""`syncwall show`: what the catalogue knows, what a file says, and what words mean.
 
 Holds `show`.
 """
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
+from syncwall.cli.output import Output, OutputFlags
 from syncwall.problems import InputError
+
+if TYPE_CHECKING:
+    from syncwall.show.blocks import View
+    from syncwall.show.records.listing import ShowRecord
 
 What = Literal[
     "devices", "links", "clusters", "models", "prices", "frameworks", "switches", "failures",
-    "device", "link", "cluster", "model", "price", "framework", "switch", "failure", "run",
+    "terms", "device", "link", "cluster", "model", "price", "framework", "switch", "failure",
+    "term", "run",
 ]  # fmt: skip
 
 
@@ -20,58 +26,69 @@ def show(
     what: Annotated[What, tyro.conf.Positional, tyro.conf.arg(metavar="WHAT")],
     name: Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="NAME")] = None,
     /,
-    json: bool = False,
     catalogue: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None,
+    out: Output = OutputFlags(),  # noqa: B008 - a dataclass of defaults, never changed
 ) -> int:
     """Show the catalogue: all entries of a kind, or one of them with the source of every number.
 
     Args:
         what: A list (devices, links, clusters, models, prices, frameworks, switches,
-            failures), or one entry (device, link, cluster, model, price, framework, switch,
-            failure, run).
+            failures, terms), or one entry (device, link, cluster, model, price, framework,
+            switch, failure, term, run).
         name: Name of the one entry, or a file: YAML, or a Hugging Face config.json for a model.
-        json: Print JSON, quantities in SI units.
         catalogue: Look in this directory first (devices/NAME.yaml, ...).
+        out: Where the answer goes.
     """
-    from syncwall.catalogue import Kind, searched_first
+    from syncwall.catalogue import searched_first
 
-    if what.endswith("s") and name is not None:
-        raise InputError.of(f"`show {what}` lists all: for one write `show {_one_of(what)} {name}`")
-    if not what.endswith("s") and name is None:
-        listed = "runs" if what == "run" else Kind(what).folder
-        raise InputError.of(f"`show {what}` needs a name; `show {listed}` lists them")
+    kind, folder = _kind(what)
+    if what == folder and name is not None:
+        raise InputError.of(f"`show {what}` lists all: for one write `show {kind} {name}`")
+    if what == "run" and name is None:
+        raise InputError.of("`show run` needs a run file")
+    if what != folder and name is None:
+        raise InputError.of(f"`show {what}` needs a name; `show {folder}` lists them")
+    out.check()
     with searched_first(catalogue):
-        return _list(what, json) if name is None else _one(what, name, json)
-
-
-def _one_of(listed: str) -> str:
-    """The word for one entry of a list."""
-    from syncwall.catalogue import Kind
-
-    return next(str(kind) for kind in Kind if kind.folder == listed)
-
-
-def _list(what: str, json: bool) -> int:
-    from syncwall.catalogue import Kind
-    from syncwall.show.listing import listing, listing_table
-
-    lines = listing(Kind(_one_of(what)))
-    _print(lines if json else listing_table(lines), json)
+        view, record = _list(kind) if name is None else _one(kind, name)
+    out.write("show", lambda: view, lambda: record)
     return 0
 
 
-def _one(what: str, name: str, json: bool) -> int:
-    from syncwall.catalogue import Kind
+def _kind(what: str) -> tuple[str, str]:
+    """What one entry is called, and what all of them are."""
+    from syncwall.catalogue import CatalogueKind
+
+    known = {str(kind): kind.folder for kind in CatalogueKind} | {"term": "terms", "run": "runs"}
+    return next((one, all_) for one, all_ in known.items() if what in (one, all_))
+
+
+def _list(kind: str) -> "tuple[View, ShowRecord]":
+    from syncwall.catalogue import CatalogueKind
+    from syncwall.show.records.interface import plain
+    from syncwall.show.records.listing import listing
+    from syncwall.show.views.listing import listing_view, terms_view
+    from syncwall.show.words.terms import terms
+
+    if kind == "term":
+        return terms_view(), {"kind": kind, "entries": plain(terms()), "entry": None}
+    return listing_view(CatalogueKind(kind)), {
+        "kind": kind,
+        "entries": listing(CatalogueKind(kind)),
+        "entry": None,
+    }
+
+
+def _one(kind: str, name: str) -> "tuple[View, ShowRecord]":
+    from syncwall.catalogue import CatalogueKind
     from syncwall.describe import lookup
-    from syncwall.show.record import record
-    from syncwall.show.sheet import sheet
+    from syncwall.show.records.description import record
+    from syncwall.show.records.interface import plain
+    from syncwall.show.views.entry import entry_view, term_view
+    from syncwall.show.words.terms import term
 
-    entry = lookup.run(name) if what == "run" else lookup.READERS[Kind(what)](name)
-    _print(record(entry) if json else sheet(entry), json)
-    return 0
-
-
-def _print(thing: Any, json: bool) -> None:
-    from syncwall.show.headed import print_json, print_page
-
-    (print_json if json else print_page)(thing)
+    if kind == "term":
+        found = term(name)
+        return term_view(found), {"kind": kind, "entries": None, "entry": plain(found)}
+    entry = lookup.run(name) if kind == "run" else lookup.READERS[CatalogueKind(kind)](name)
+    return entry_view(entry), {"kind": kind, "entries": None, "entry": record(entry)}

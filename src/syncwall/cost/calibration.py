@@ -10,23 +10,30 @@ from typing import Annotated
 
 from pydantic import Field
 
-from syncwall.catalogue import VARIABLE, Kind, names
-from syncwall.cost.measured import Measured
-from syncwall.describe.base import Bytes, BytesPerSecond, Description, Entry, Ratio, Seconds
+from syncwall.catalogue import VARIABLE, CatalogueKind, names
+from syncwall.cost.measured import MachineMeasurements
+from syncwall.describe.base import (
+    Bytes,
+    BytesPerSecond,
+    CatalogueEntry,
+    Description,
+    Ratio,
+    Seconds,
+)
 from syncwall.describe.choice import Dtype
 from syncwall.describe.device import Device
 from syncwall.describe.framework import Month
 from syncwall.describe.names import load
-from syncwall.describe.provenance import Figure, Provenance, Trust
+from syncwall.describe.provenance import Provenance, SourcedNumber, Trust
 from syncwall.units import Dimension
 from syncwall.work.operations import CollectiveKind
 
-_GLOO_RATE = Figure(
+_GLOO_RATE = SourcedNumber(
     0.9e9,
     Dimension.BYTES_PER_S,
     Provenance(Trust.MEASURED, "scale-ops-net-1", note="all-reduce busbw on two nodes, 0.86"),
 )
-_NO_TIME = Figure(0.0, Dimension.SECONDS, Provenance())
+_NO_TIME = SourcedNumber(0.0, Dimension.SECONDS, Provenance())
 Fraction = Annotated[float, Field(gt=0, le=1.5)]
 
 
@@ -72,7 +79,7 @@ class GemmFit(Fit):
     low_precision: dict[Dtype, Fraction] = Field(default_factory=dict)
     """Share of the higher peak of a narrow format that training reaches over that of bf16."""
     misaligned: Fraction = 0.48
-    """Speed where a dimension is no multiple of 8."""
+    """Speed where a dimension is not a multiple of 8."""
 
 
 class AttentionFit(Fit):
@@ -102,7 +109,7 @@ class AttentionFit(Fit):
     d / (d + unfused_head_overhead); from runs of Megatron and BLOOM on A100."""
     unfused_head_overhead: Annotated[float, Field(ge=0)] = 32.0
     unfused_misaligned: Fraction = 0.03
-    """Of the peak, where the dimensions of a head are no multiple of 8; from runs of BLOOM."""
+    """Of the peak, where the head dimension is not a multiple of 8; from runs of BLOOM."""
     unfused_score_bytes: Annotated[float, Field(gt=0)] = 15.0
     """Memory traffic for one score where softmax, mask and dropout are kernels of their own,
     forward and again backward."""
@@ -157,7 +164,7 @@ class NetworkFit(Fit):
     shared_nic: Fraction = 0.75
     """NIC rate left where several GPUs share one and some reach it through the host; assumed."""
     tcp: Fraction = 0.6
-    """Of the line rate, over sockets; published: 52 % of 25 Gb/s, 80 % of 100 Gb/s."""
+    """Of the line rate, over sockets; published: 52% of 25 Gb/s, 80% of 100 Gb/s."""
     gloo_bytes_per_s: BytesPerSecond = Field(_GLOO_RATE, alias="gloo")
     """Bus rate of Gloo, whose CPUs add the numbers, whatever the wire."""
     ring_rank_s: Seconds = Field(_NO_TIME, alias="ring_rank")
@@ -181,13 +188,13 @@ class RankFit(Description):
     jitter: Annotated[float, Field(ge=0, lt=0.5)] = 0.016
     """Standard deviation of a node's step time over its mean: hosts, temperatures, clocks. Fitted
     by bench/fit/nodes.py to pairs of runs that differ only in their nodes; published for single
-    GPUs: 1 to 3 %. What the GPUs of one node differ is part of what was measured on one."""
+    GPUs: 1 to 3%. What the GPUs of one node differ is part of what was measured on one."""
     meeting_s: Seconds = Field(_NO_TIME, alias="meeting")
     """Wait for the slowest rank each time that ranks meet after computing: where several share
     cores, each is held up in turn."""
 
 
-class Calibration(Entry):
+class Calibration(CatalogueEntry):
     """What one device reaches."""
 
     device: str | None = None
@@ -196,8 +203,8 @@ class Calibration(Entry):
     elementwise: ElementwiseFit
     network: NetworkFit
     ranks: RankFit = RankFit()
-    measured: Measured = Measured()
-    """What was measured on the very machine."""
+    measured: MachineMeasurements = MachineMeasurements()
+    """What was measured on the machine itself."""
 
     @property
     def is_measured(self) -> bool:
@@ -209,7 +216,7 @@ class Calibration(Entry):
     from which software reached it: other layouts, clocks under load, young libraries."""
 
 
-def calibration(device: Device, measured: Measured | None = None) -> Calibration:
+def calibration(device: Device, measured: MachineMeasurements | None = None) -> Calibration:
     """The calibration of `device`, or the generic one, with what was `measured` on the machine."""
     found = _calibration(device.name, device.like, os.environ.get(VARIABLE, ""))
     if found.device is None:
@@ -257,6 +264,6 @@ def _slower(fit: Calibration, share: float) -> Calibration:
 @lru_cache(maxsize=64)
 def _calibration(name: str, like: str | None, directories: str) -> Calibration:
     """Read once for each device and each setting of the user's catalogue directories."""
-    known = names(Kind.CALIBRATION)
+    known = names(CatalogueKind.CALIBRATION)
     found = next((one for one in (name, like) if one in known), "generic")
-    return load(Kind.CALIBRATION, Calibration, found)
+    return load(CatalogueKind.CALIBRATION, Calibration, found)

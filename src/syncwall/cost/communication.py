@@ -10,8 +10,7 @@ from typing import Protocol
 import numpy as np
 
 from syncwall.cost.calibration import NetworkFit
-from syncwall.cost.nccl import GENERATIONS, Choices, Graph, Tuner, constants
-from syncwall.cost.nccl import Group as Ranks
+from syncwall.cost.nccl import GENERATIONS, ChannelGraph, Choices, NcclGroup, Tuner, constants
 from syncwall.cost.path import Path, path
 from syncwall.cost.rates import (
     GENERATION,
@@ -22,13 +21,13 @@ from syncwall.cost.rates import (
     nic_reached,
     rings_only,
 )
-from syncwall.cost.reached import Terms, across, either, inside, transport
+from syncwall.cost.reached import CollectiveTime, across, either, inside, transport
 from syncwall.describe import Cluster
-from syncwall.work.number import Number, least
+from syncwall.work.number import Number, anywhere, is_one, least
 from syncwall.work.operations import Collective, CollectiveKind, Group, Transfer
 
 _NEAREST = GENERATION["hopper"]
-"""Whose constants an architecture takes that NCCL has none for; the answer says so."""
+"""Constants for architectures that NCCL has none for; the answer says so."""
 _CHANNEL_BYTES_PER_S = 45e9
 """Most that NCCL sends over one channel between nodes."""
 _ALL_TO_ALL_US = 8.0
@@ -79,11 +78,11 @@ class NcclNetwork:
         )
         self._tuner = Tuner(GENERATIONS[number])
         self._paths: dict[Group, Path] = {}
-        self._graphs: dict[Group, Graph] = {}
-        self._terms: dict[tuple[str, Group], Terms] = {}
+        self._graphs: dict[Group, ChannelGraph] = {}
+        self._terms: dict[tuple[str, Group], CollectiveTime] = {}
         self._ring_starts: dict[tuple[CollectiveKind, Group], Number] = {}
         self._known: dict[tuple[str, Group, int, int, int, int], tuple[Collective, Number]] = {}
-        self._merged: dict[tuple[Group, int, int], tuple[Collective, Terms]] = {}
+        self._merged: dict[tuple[Group, int, int], tuple[Collective, CollectiveTime]] = {}
 
     def collective_seconds(self, collective: Collective) -> Number:
         """NCCL's fastest choice; zero for one rank or no bytes."""
@@ -94,20 +93,20 @@ class NcclNetwork:
         if key not in self._known:  # keeps the operands alive, so that no id is used again
             self._known[key] = (collective, self._seconds(collective))
         seconds = self._known[key][1]
-        return seconds if _is_one(collective.share) else seconds * collective.share
+        return seconds if is_one(collective.share) else seconds * collective.share
 
     def _seconds(self, collective: Collective) -> Number:
         path, kind = self.path(collective.group), collective.kind
-        several = not _is_one(collective.calls)
+        several = not is_one(collective.calls)
         size = collective.bytes / collective.calls if several else collective.bytes
         real = (size > 0) & (path.ranks > 1)
-        if not np.any(real):
+        if not anywhere(real):
             return 0.0
         if self._transport == "gloo":
             once = self._gloo(kind, size, path)
         else:
             graph, terms = self._terms_of(kind, collective.group)
-            if np.any(collective.copies > 1):
+            if anywhere(collective.copies > 1):
                 terms = self._merged_terms(collective)
             once = terms.seconds(size, self.factors(kind, size, path, graph))
             if several:  # one after the other keeps pipelines filled
@@ -125,7 +124,7 @@ class NcclNetwork:
         if key not in self._ring_starts:
             self._terms_of(*key)
         start_s = self._ring_starts[key] * (collective.bytes > 0)
-        plain = _is_one(collective.calls) and _is_one(collective.share)
+        plain = is_one(collective.calls) and is_one(collective.share)
         return start_s if plain else start_s * collective.calls * collective.share
 
     def transfer_seconds(self, transfer: Transfer) -> Number:
@@ -139,7 +138,7 @@ class NcclNetwork:
         start_s = _POINT_TO_POINT_S * np.where(path.domains > 1, self._latency, 1.0)
         return np.where(real, transfer.bytes / rate + start_s, 0.0)
 
-    def graph(self, path: Path) -> Graph:
+    def graph(self, path: Path) -> ChannelGraph:
         """Channels and speeds as NCCL's search would find them for a group."""
         within, several = path.ranks_in_domain, path.domains > 1
         nvlink, raw = self._scale_up_as_nccl_counts(within)
@@ -159,8 +158,8 @@ class NcclNetwork:
         heads = within if self._has_nvls else 0.0 * within
         share = at_most(raw / (within + 1.0), speeds)
         sharp = self._cluster.fabric.in_network_reduction
-        return Graph(count, each, each, trees, tree_intra, total / trees, heads, share,
-                     nvlink=nvlink, sharp=sharp)  # fmt: skip
+        return ChannelGraph(count, each, each, trees, tree_intra, total / trees, heads, share,
+                            nvlink=nvlink, sharp=sharp)  # fmt: skip
 
     @property
     def _has_nvls(self) -> bool:
@@ -177,7 +176,7 @@ class NcclNetwork:
             self._paths[group] = found
         return self._paths[group]
 
-    def _terms_of(self, kind: CollectiveKind, group: Group) -> tuple[Graph, Terms]:
+    def _terms_of(self, kind: CollectiveKind, group: Group) -> tuple[ChannelGraph, CollectiveTime]:
         """Graph of a group, and what a collective in it takes."""
         if group not in self._graphs:
             self._graphs[group] = self.graph(self.path(group))
@@ -185,7 +184,7 @@ class NcclNetwork:
             self._terms[kind, group] = self._made(kind, group)
         return self._graphs[group], self._terms[kind, group]
 
-    def _merged_terms(self, collective: Collective) -> Terms:
+    def _merged_terms(self, collective: Collective) -> CollectiveTime:
         """What an all-to-all takes in which copies are sent together."""
         key = (collective.group, id(collective.copies), id(collective.domains))
         if key not in self._merged:  # keeps the operands alive, so that no id is used again
@@ -195,29 +194,31 @@ class NcclNetwork:
 
     def factors_and_terms(
         self, kind: CollectiveKind, size: Number, group: Group
-    ) -> tuple[Choices, Terms]:
+    ) -> tuple[Choices, CollectiveTime]:
         """NCCL's factors for a size, and what a collective in a group takes in each way."""
         graph, terms = self._terms_of(kind, group)
         return self.factors(kind, size, self.path(group), graph), terms
 
-    def _made(self, kind: CollectiveKind, group: Group) -> Terms:
+    def _made(self, kind: CollectiveKind, group: Group) -> CollectiveTime:
         if kind == "all-to-all":
             return self._all_to_all(group)
         path = self.path(group)
-        ranks, far = Ranks(path.ranks, path.domains), path.domains > 1
+        ranks, far = NcclGroup(path.ranks, path.domains), path.domains > 1
         choices = self.choices(kind, path, self._graphs[group])
         if "Ring/LL128" in choices:
             start_s = choices["Ring/LL128"][0] * 1e-6 * self._latency
             self._ring_starts[kind, group] = np.where(far, start_s, 0.0)
         one = None if np.all(far) else inside(kind, choices, path.ranks, self._fit.of(kind))
-        several = None if not np.any(far) else across(
+        several = None if not anywhere(far) else across(
             kind, choices, ranks, self._wires, self._reached_of(kind, path),
             0.0 if self._alone else self._fit.ring_rank_s,
         ).through(path.crossing)  # fmt: skip
         return self._near_or_far(far, one, several)
 
-    def _all_to_all(self, group: Group, copies: Number = 1, most: Number = np.inf) -> Terms:
-        """Terms of an all-to-all, in which `copies` of an element for a rank may be sent once."""
+    def _all_to_all(
+        self, group: Group, copies: Number = 1, most: Number = np.inf
+    ) -> CollectiveTime:
+        """Time of an all-to-all in which `copies` of an element for a rank may be sent once."""
         path = self.path(group)
         far, fit = path.domains > 1, self._fit.all_to_all
         one = several = None
@@ -226,35 +227,41 @@ class NcclNetwork:
             found = self.choices("all-to-all", path, self._graphs[group])
             choices = {name: (start, rate / share) for name, (start, rate) in found.items()}
             one = inside("all-to-all", choices, path.ranks, fit)
-        if np.any(far):
+        if anywhere(far):
             several = self._all_to_all_across(path, copies, most)
         return self._near_or_far(far, one, several)
 
-    def _near_or_far(self, far: Number, one: Terms | None, several: Terms | None) -> Terms:
-        """Terms of groups in one domain, in several, or (arrays) some of them in several."""
+    def _near_or_far(
+        self, far: Number, one: CollectiveTime | None, several: CollectiveTime | None
+    ) -> CollectiveTime:
+        """Time of groups in one domain, in several, or (arrays) some of them in several."""
         if several is None:
             assert one is not None, "a group stands somewhere"
             return one
-        if not _is_one(self._latency):
+        if not is_one(self._latency):
             several = several.delayed(self._latency)
         return several if one is None else either(far, one, several)
 
-    def choices(self, kind: CollectiveKind, path: Path, graph: Graph) -> Choices:
+    def choices(self, kind: CollectiveKind, path: Path, graph: ChannelGraph) -> Choices:
         """Latency (us) and bytes per second of each way that NCCL considers, without corrections.
 
         It has no model of an all-to-all, in which each rank sends to all others of its domain.
         """
         if kind != "all-to-all":
-            found = self._tuner.candidates(kind, Ranks(path.ranks, path.domains), graph)
+            found = self._tuner.candidates(kind, NcclGroup(path.ranks, path.domains), graph)
             return rings_only(found, path) if self._is_rack else found
         within = path.ranks_in_domain
         _, raw = self._scale_up_as_nccl_counts(within)
         sent = np.maximum(within - 1.0, 1e-9) / path.ranks
         return {"Peers": (_ALL_TO_ALL_US + 0.0 * path.ranks, np.maximum(raw, 1.0) / sent)}
 
-    def factors(self, kind: CollectiveKind, size: Number, path: Path, graph: Graph) -> Choices:
+    def factors(
+        self, kind: CollectiveKind, size: Number, path: Path, graph: ChannelGraph
+    ) -> Choices:
         """Factors on latency and rate of these ways that depend on the size."""
-        return self._tuner.by_size(kind, size, Ranks(path.ranks, path.domains), graph, smooth=True)
+        return self._tuner.by_size(
+            kind, size, NcclGroup(path.ranks, path.domains), graph, smooth=True
+        )
 
     @property
     def _is_rack(self) -> bool:
@@ -264,7 +271,7 @@ class NcclNetwork:
 
     def _reached_of(self, kind: CollectiveKind, path: Path) -> Number:
         """Share of the NICs' line rate, for NCCL's rates; racks have more NICs than links need."""
-        reached = self._reached(Ranks(path.ranks, path.domains))
+        reached = self._reached(NcclGroup(path.ranks, path.domains))
         if not self._is_rack:
             return reached
         within, fraction = path.ranks_in_domain, constants()["net_fraction"]
@@ -274,12 +281,12 @@ class NcclNetwork:
         inside = fraction * self._fit.of(kind).rate
         return np.where(nics > links, np.minimum(reached * nics / links, inside), reached)
 
-    def _reached(self, group: Ranks) -> Number:
+    def _reached(self, group: NcclGroup) -> Number:
         """Share of the NICs' line rate."""
         lost = 0.0 if self._alone else self._fit.nic_per_doubling * np.log2(group.nodes)
         return np.maximum(0.3, self._reached_of_nics - lost)
 
-    def _all_to_all_across(self, path: Path, copies: Number, most: Number) -> Terms:
+    def _all_to_all_across(self, path: Path, copies: Number, most: Number) -> CollectiveTime:
         """Every rank sends an equal part to every other: the longer of inside and outside.
 
         Copies that are sent together cross the network once for each domain, to the GPU of the same
@@ -292,7 +299,7 @@ class NcclNetwork:
         outside = (ranks - within) / ranks / nic * path.crossing.all_to_all
         reached = self._reached_of_nics
         taken = np.maximum(inside_s / ranks, outside / reached)
-        if np.any(copies > 1):
+        if anywhere(copies > 1):
             handed_on = inside_s / within * merged_share(ranks, copies)
             crossing = outside * merged_share(path.domains, copies, most)
             merged = np.maximum(handed_on, crossing / np.minimum(reached * _MERGED_NICS, 1.0))
@@ -300,8 +307,8 @@ class NcclNetwork:
         levels = np.log2(path.domains)
         start_s = _ALL_TO_ALL_US * 1e-6 * fit.latency + _NETWORK_S + self._wires.hop_s * levels
         choices: Choices = {"Peers": (start_s + _PEER_S * (ranks - within), taken)}
-        return Terms(choices, far_s=self._wires.ramp_s * levels,
-                     far_root=float(np.sqrt(self._wires.ramp_bytes)))  # fmt: skip
+        return CollectiveTime(choices, far_s=self._wires.ramp_s * levels,
+                              far_root=float(np.sqrt(self._wires.ramp_bytes)))  # fmt: skip
 
     def _gloo(self, kind: str, size: Number, path: Path) -> Number:
         """A ring of CPUs: two passes for all-reduce, one for the others."""
@@ -328,13 +335,8 @@ class NcclNetwork:
 def ring_start_seconds(network: Network, collective: Collective) -> Number:
     """Time of a ring's steps over `network` that computation beside it does not hide.
 
-    A network of one's own that says nothing of it has none.
+    A custom network that does not provide it has none.
     """
     start = getattr(network, "ring_start_seconds", None)
     seconds: Number = 0.0 if start is None else start(collective)
     return seconds
-
-
-def _is_one(factor: Number) -> bool:
-    """True for the plain number 1, with which arrays need not be multiplied."""
-    return np.ndim(factor) == 0 and factor == 1

@@ -5,14 +5,12 @@ shape, or arrays of them.
 Source: roofline (Williams 2009) with tile and wave quantisation; see docs/explanation/compute.md.
 """
 
-import numpy as np
-
 from syncwall.cost.calibration import AttentionFit, ElementwiseFit, GemmFit
-from syncwall.cost.software import Setting
+from syncwall.cost.software import ResolvedSoftware
 from syncwall.describe.choice import Dtype
 from syncwall.describe.device import Device
-from syncwall.work.number import Number, Truth
-from syncwall.work.operations import Attention, Elementwise, Gemm
+from syncwall.work.number import Number, Truth, least, most, rounded_up, where
+from syncwall.work.operations import CoreAttention, Elementwise, Gemm
 
 DEFAULT_MULTIPROCESSORS = 100
 SUM_BYTES = 4.0
@@ -46,11 +44,11 @@ def gemm_alone_seconds(gemm: Gemm, device: Device, fit: GemmFit) -> Number:
 def _arithmetic_seconds(gemm: Gemm, device: Device, fit: GemmFit) -> Number:
     """Time of the matrix units: the output, partly rounded up to tiles and to waves of tiles."""
     units = device.multiprocessors or DEFAULT_MULTIPROCESSORS
-    tiles = np.ceil(gemm.m / fit.tile_m) * np.ceil(gemm.n / fit.tile_n) * gemm.count
-    waves = np.ceil(tiles * (1.0 / units))
+    tiles = rounded_up(gemm.m / fit.tile_m) * rounded_up(gemm.n / fit.tile_n) * gemm.count
+    waves = rounded_up(tiles * (1.0 / units))
     rate: Number = _rate(gemm.dtype, device, fit) * fit.efficiency
     rate = rate * (fit.weight_gradient if gemm.is_weight_gradient else 1.0)
-    rate = rate * np.where(_aligned(gemm), 1.0, fit.misaligned)
+    rate = rate * where(_aligned(gemm), 1.0, fit.misaligned)
     tile, wave = fit.tile_m * fit.tile_n, fit.tile_m * fit.tile_n * units
     exact = (1.0 - fit.pad_cost) * gemm.m * gemm.n * gemm.count
     area = exact + (fit.pad_cost - fit.wave_cost) * tile * tiles + fit.wave_cost * wave * waves
@@ -61,12 +59,12 @@ def _with_memory(
     gemm: Gemm, device: Device, fit: GemmFit, compute_s: Number, read: Number = 0.0
 ) -> Number:
     memory_s = (gemm.hbm_bytes + read) / (device.memory.rate_bytes_per_s * fit.memory_efficiency)
-    launch_s = fit.launch_s + fit.group_s * np.maximum(gemm.count - 1.0, 0.0)
+    launch_s = fit.launch_s + fit.group_s * most(gemm.count - 1.0, 0.0)
     return smooth_max(compute_s, memory_s) + launch_s * (gemm.flops > 0)
 
 
 def attention_seconds(
-    attention: Attention, device: Device, fit: AttentionFit, setting: Setting
+    attention: CoreAttention, device: Device, fit: AttentionFit, setting: ResolvedSoftware
 ) -> Number:
     """Time of attention; short sequences and few heads leave the device half empty.
 
@@ -75,16 +73,16 @@ def attention_seconds(
     if setting.attention == "unfused":
         return _unfused_seconds(attention, device, fit)
     window = attention.kv_len if attention.window is None else attention.window
-    length = np.minimum(attention.kv_len / _shorter(attention.pieces), window)
+    length = least(attention.kv_len / _shorter(attention.pieces), window)
     units = device.multiprocessors or DEFAULT_MULTIPROCESSORS
     blocks = attention.batch * attention.heads * attention.q_len / ATTENTION_ROWS
-    blocks = blocks * np.minimum(attention.pieces, PIECES_AT_ONCE)
+    blocks = blocks * least(attention.pieces, PIECES_AT_ONCE)
     rate = device.sixteen_bit_flop_per_s * _fused_efficiency(attention, fit, setting)
-    starting = 1.0 + fit.half_length / np.maximum(length, 1.0)
-    filling = 1.0 + fit.half_filled * units / np.maximum(blocks, 1e-3)
+    starting = 1.0 + fit.half_length / most(length, 1.0)
+    filling = 1.0 + fit.half_filled * units / most(blocks, 1e-3)
     compute_s = attention.flops / rate * starting * filling
     memory_s = attention.hbm_bytes / device.memory.rate_bytes_per_s
-    return np.maximum(compute_s, memory_s)
+    return most(compute_s, memory_s)
 
 
 def _shorter(pieces: Number) -> Number:
@@ -97,7 +95,9 @@ def _shorter(pieces: Number) -> Number:
     return 0.25 + 0.75 * pieces
 
 
-def _fused_efficiency(attention: Attention, fit: AttentionFit, setting: Setting) -> Number:
+def _fused_efficiency(
+    attention: CoreAttention, fit: AttentionFit, setting: ResolvedSoftware
+) -> Number:
     """Of the peak, for long sequences and many heads, by generation of the kernel."""
     backward = fit.backward if attention.is_backward else 1.0
     if setting.attention == "flash-3":
@@ -109,14 +109,14 @@ def _fused_efficiency(attention: Attention, fit: AttentionFit, setting: Setting)
 
 def _by_head(head_dim: Number, overhead: float) -> Number:
     """Small heads leave more work beside the products; 1 from 128 dimensions on."""
-    return np.minimum(1.0, head_dim / (head_dim + overhead) * ((128 + overhead) / 128))
+    return least(1.0, head_dim / (head_dim + overhead) * ((128 + overhead) / 128))
 
 
-def _unfused_seconds(attention: Attention, device: Device, fit: AttentionFit) -> Number:
+def _unfused_seconds(attention: CoreAttention, device: Device, fit: AttentionFit) -> Number:
     """Batched multiplications over the whole square, and every score moved through memory."""
     head = attention.head_dim
     efficiency = fit.unfused * head / (head + fit.unfused_head_overhead)
-    efficiency = np.where(head % 8 == 0, efficiency, fit.unfused_misaligned)
+    efficiency = where(head % 8 == 0, efficiency, fit.unfused_misaligned)
     scores = attention.batch * attention.heads * attention.q_len * attention.kv_len
     moved = attention.hbm_bytes + fit.unfused_score_bytes * scores
     compute_s = attention.square_flops / (device.sixteen_bit_flop_per_s * efficiency)
@@ -124,7 +124,7 @@ def _unfused_seconds(attention: Attention, device: Device, fit: AttentionFit) ->
 
 
 def elementwise_seconds(
-    elementwise: Elementwise, device: Device, fit: ElementwiseFit, setting: Setting
+    elementwise: Elementwise, device: Device, fit: ElementwiseFit, setting: ResolvedSoftware
 ) -> Number:
     """Time of memory-bound kernels."""
     rate = device.memory.rate_bytes_per_s * fit.efficiency
@@ -147,13 +147,13 @@ def _rate(dtype: Dtype, device: Device, fit: GemmFit) -> float:
 
 def _aligned(gemm: Gemm) -> Truth:
     n, k = gemm.n / 8.0, gemm.k / 8.0
-    aligned: Truth = (np.floor(n) == n) & (np.floor(k) == k)
+    aligned: Truth = (rounded_up(n) == n) & (rounded_up(k) == k)
     return aligned
 
 
 def smooth_max(first: Number, second: Number) -> Number:
     """(a^4 + b^4)^(1/4): nearly the larger of two times; by square roots, which are quick."""
-    larger = np.maximum(first, second)
-    ratio = np.minimum(first, second) / np.maximum(larger, 1e-300)
+    larger = most(first, second)
+    ratio = least(first, second) / most(larger, 1e-300)
     square = ratio * ratio
-    return larger * np.sqrt(np.sqrt(1.0 + square * square))
+    return larger * ((1.0 + square * square) ** 0.5) ** 0.5

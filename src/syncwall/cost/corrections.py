@@ -1,4 +1,4 @@
-"""Formulas corrected by measurements of the very machine.
+"""Formulas corrected by measurements of the machine itself.
 
 Holds `Corrections`: the time of an operation is its formula's, times what the nearest measured
 shapes took over the formula's time for them.
@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 from syncwall.cost.calibration import Calibration
 from syncwall.cost.compute import attention_seconds, elementwise_seconds, gemm_alone_seconds
-from syncwall.cost.software import Setting
+from syncwall.cost.software import ResolvedSoftware
 from syncwall.describe.choice import Dtype
 from syncwall.describe.device import Device
 from syncwall.work.number import Number
-from syncwall.work.operations import Attention, Elementwise, Gemm
+from syncwall.work.operations import CoreAttention, Elementwise, Gemm
 
 _OTHER_ROLE: Final = float(np.log(4.0))
 """How far apart two shapes of different roles are: as if one dimension were four times larger."""
@@ -51,7 +51,7 @@ class _Nearby:
 class Corrections:
     """Factors on the formulas of one device; 1 where nothing was measured."""
 
-    def __init__(self, device: Device, fit: Calibration, setting: Setting) -> None:
+    def __init__(self, device: Device, fit: Calibration, setting: ResolvedSoftware) -> None:
         self._device, self._fit, self._setting = device, fit, setting
         measured = fit.measured
         dtypes = {point.dtype for point in measured.gemm}
@@ -65,7 +65,7 @@ class Corrections:
         nearby = self._gemm.get(gemm.dtype)
         return nearby.factor(_gemm_place(gemm)) if nearby else 1.0
 
-    def attention(self, attention: Attention) -> Number:
+    def attention(self, attention: CoreAttention) -> Number:
         """Factor on `attention_seconds`."""
         return self._attention.factor(_attention_place(attention)) if self._attention else 1.0
 
@@ -79,32 +79,36 @@ class Corrections:
         gemms = [
             Gemm(p.m, p.n, p.k, p.dtype, is_weight_gradient=p.is_weight_gradient) for p in points
         ]
-        said = [gemm_alone_seconds(gemm, self._device, self._fit.gemm) for gemm in gemms]
-        return _nearby([_gemm_place(gemm) for gemm in gemms], [p.seconds for p in points], said)
+        formula_s = [gemm_alone_seconds(gemm, self._device, self._fit.gemm) for gemm in gemms]
+        return _nearby(
+            [_gemm_place(gemm) for gemm in gemms], [p.seconds for p in points], formula_s
+        )
 
     def _attentions(self) -> _Nearby:
         points = self._fit.measured.attention
         whole = [
-            Attention(p.batch, p.heads, p.length, p.length, p.head_dim, p.head_dim, p.kv_heads,
-                      is_backward=p.is_backward)
+            CoreAttention(p.batch, p.heads, p.length, p.length, p.head_dim, p.head_dim, p.kv_heads,
+                          is_backward=p.is_backward)
             for p in points
         ]  # fmt: skip
         fit, setting = self._fit.attention, self._setting
-        said = [attention_seconds(what, self._device, fit, setting) for what in whole]
+        formula_s = [attention_seconds(what, self._device, fit, setting) for what in whole]
         places = [_attention_place(what) for what in whole]
-        return _nearby(places, [p.seconds for p in points], said)
+        return _nearby(places, [p.seconds for p in points], formula_s)
 
     def _elementwises(self, kind: str) -> _Nearby:
         points = [point for point in self._fit.measured.elementwise if point.kind == kind]
         fit, setting = self._fit.elementwise, self._setting
         fused = kind == "optimizer"
         works = [Elementwise(p.bytes, is_fused=fused, kind=kind) for p in points]
-        said = [elementwise_seconds(work, self._device, fit, setting) for work in works]
-        return _nearby([[np.log(p.bytes)] for p in points], [p.seconds for p in points], said)
+        formula_s = [elementwise_seconds(work, self._device, fit, setting) for work in works]
+        return _nearby([[np.log(p.bytes)] for p in points], [p.seconds for p in points], formula_s)
 
 
-def _nearby(places: list[list[Number]], seconds: list[float], said: list[Number]) -> _Nearby:
-    return _Nearby(np.asarray(places, dtype=float), np.log(np.asarray(seconds) / np.asarray(said)))
+def _nearby(places: list[list[Number]], seconds: list[float], formula_s: list[Number]) -> _Nearby:
+    return _Nearby(
+        np.asarray(places, dtype=float), np.log(np.asarray(seconds) / np.asarray(formula_s))
+    )
 
 
 def _gemm_place(gemm: Gemm) -> list[Number]:
@@ -112,7 +116,7 @@ def _gemm_place(gemm: Gemm) -> list[Number]:
     return [*sizes, _role(gemm.is_weight_gradient)]
 
 
-def _attention_place(attention: Attention) -> list[Number]:
+def _attention_place(attention: CoreAttention) -> list[Number]:
     heads = np.log(np.maximum(attention.batch * attention.heads, 1e-3))
     length = np.log(np.maximum(attention.q_len, 1.0))
     dim = np.log(np.maximum(attention.head_dim, 1.0))

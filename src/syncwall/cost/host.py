@@ -3,7 +3,7 @@
 Holds `offload_seconds` and `host_link_bytes_per_s`.
 """
 
-from syncwall.catalogue import Kind
+from syncwall.catalogue import CatalogueKind
 from syncwall.describe.device import Device
 from syncwall.describe.link import Link
 from syncwall.describe.names import load
@@ -22,7 +22,7 @@ _USUAL_LINK = "pcie-4"
 
 def host_link_bytes_per_s(device: Device) -> float:
     """Rate of copies between `device` and its host, one way."""
-    link = load(Kind.LINK, Link, device.pcie or _USUAL_LINK)
+    link = load(CatalogueKind.LINK, Link, device.pcie or _USUAL_LINK)
     return REACHED * float(link.rate_bytes_per_s)
 
 

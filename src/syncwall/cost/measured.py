@@ -1,7 +1,7 @@
-"""What was measured on the very machine, which beats the catalogue.
+"""What was measured on the machine itself, which beats the catalogue.
 
-Holds `Measured`, a file that `syncwall measure` makes and `predict --calibration` takes, and its
-parts. `corrections` and `measured_network` make prices of it.
+Holds `MachineMeasurements`, a file that `syncwall measure` makes and `predict --calibration` takes,
+and its parts. `corrections` and `measured_network` make prices of it.
 """
 
 from typing import Annotated, Self
@@ -83,7 +83,7 @@ class CollectiveTable(Description):
         return seconds
 
 
-class Measured(Description):
+class MachineMeasurements(Description):
     """Measured times of one machine."""
 
     made_at: str = ""

@@ -1,7 +1,7 @@
 """NCCL's own cost model: seconds of a collective for each algorithm and protocol, and its choice.
 
-Holds `Graph` (channels and speeds that NCCL found), `Group` (ranks and nodes), `Tuner`, and
-`bus_factor`. Source: NVIDIA/nccl, src/graph/tuning.cc of 2.28 to 2.30; constants in
+Holds `ChannelGraph` (channels and speeds that NCCL found), `NcclGroup` (ranks and nodes), `Tuner`,
+and `bus_factor`. Source: NVIDIA/nccl, src/graph/tuning.cc of 2.28 to 2.30; constants in
 `catalogue/tuning/nccl-2.28.yaml`. Everything broadcasts over arrays of sizes and groups.
 """
 
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from syncwall.catalogue import BUILT_IN
 from syncwall.documents import read_document
-from syncwall.work.number import Number
+from syncwall.work.number import Number, anywhere
 from syncwall.work.operations import CollectiveKind
 
 GENERATIONS: Final = ("volta", "ampere", "hopper", "blackwell")
@@ -25,7 +25,7 @@ Choices = dict[str, tuple[Number, Number]]
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class NcclGroup:
     """The ranks of a collective."""
 
     ranks: Number
@@ -34,7 +34,7 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
-class Graph:
+class ChannelGraph:
     """What NCCL's topology search found; rates in bytes per second, per channel."""
 
     channels: Number
@@ -63,7 +63,9 @@ class Tuner:
         self._g = GENERATIONS.index(generation)
         self._cpu = cpu
 
-    def seconds(self, kind: CollectiveKind, size: Number, group: Group, graph: Graph) -> Number:
+    def seconds(
+        self, kind: CollectiveKind, size: Number, group: NcclGroup, graph: ChannelGraph
+    ) -> Number:
         """The fastest of what NCCL would consider, in seconds."""
         times = self.choices(kind, size, group, graph)
         best: Number | None = None
@@ -73,12 +75,16 @@ class Tuner:
         assert best is not None, "there is always a ring"
         return best
 
-    def chosen(self, kind: CollectiveKind, size: float, group: Group, graph: Graph) -> str:
+    def chosen(
+        self, kind: CollectiveKind, size: float, group: NcclGroup, graph: ChannelGraph
+    ) -> str:
         """Name of the choice, such as "Ring/Simple"."""
         times = self.choices(kind, size, group, graph)
         return min(times, key=lambda name: float(_time(*times[name], size)))
 
-    def choices(self, kind: CollectiveKind, size: Number, group: Group, graph: Graph) -> Choices:
+    def choices(
+        self, kind: CollectiveKind, size: Number, group: NcclGroup, graph: ChannelGraph
+    ) -> Choices:
         """Latency (us) and algorithm bandwidth (bytes per second) of each candidate."""
         found = self.candidates(kind, group, graph)
         for name, (slower, faster) in self.by_size(kind, size, group, graph).items():
@@ -86,7 +92,7 @@ class Tuner:
                 found[name] = (found[name][0] * slower, found[name][1] * faster)
         return found
 
-    def candidates(self, kind: CollectiveKind, group: Group, graph: Graph) -> Choices:
+    def candidates(self, kind: CollectiveKind, group: NcclGroup, graph: ChannelGraph) -> Choices:
         """The same before what depends on the size."""
         found: Choices = {}
         for number, protocol in enumerate(PROTOCOLS):
@@ -94,7 +100,7 @@ class Tuner:
                 found[f"Ring/{protocol}"] = self._ring(kind, group, graph, number)
                 if kind == "all-reduce":
                     found[f"Tree/{protocol}"] = self._tree(group, graph, number)
-        if kind in ("all-reduce", "all-gather", "reduce-scatter") and np.any(graph.nvls_channels):
+        if kind in ("all-reduce", "all-gather", "reduce-scatter") and anywhere(graph.nvls_channels):
             found["NVLS/Simple"] = self._nvls(kind, group, graph)
             if kind == "all-reduce":
                 found["NVLSTree/Simple"] = self._nvls_tree(group, graph)
@@ -109,8 +115,8 @@ class Tuner:
         self,
         kind: CollectiveKind,
         size: Number,
-        group: Group,
-        graph: Graph,
+        group: NcclGroup,
+        graph: ChannelGraph,
         *,
         smooth: bool = False,
     ) -> Choices:
@@ -130,7 +136,7 @@ class Tuner:
         return {"Ring/Simple": (slower, 1.0), **dips}
 
     def _ring(
-        self, kind: CollectiveKind, group: Group, graph: Graph, protocol: int
+        self, kind: CollectiveKind, group: NcclGroup, graph: ChannelGraph, protocol: int
     ) -> tuple[Number, Number]:
         ranks, nodes = group.ranks, group.nodes
         bus = graph.channels * _by_reach(nodes, graph.intra, graph.inter)
@@ -142,7 +148,9 @@ class Tuner:
         steps = _steps(kind, ranks)
         return self._ring_us(kind, group, graph, protocol), bus * ranks / steps
 
-    def _ring_us(self, kind: CollectiveKind, group: Group, graph: Graph, protocol: int) -> Number:
+    def _ring_us(
+        self, kind: CollectiveKind, group: NcclGroup, graph: ChannelGraph, protocol: int
+    ) -> Number:
         ranks, nodes = group.ranks, group.nodes
         base: float = self._c["base_us"]["ring"][protocol]
         hop: Number = self._hop(graph, "ring", protocol)
@@ -154,7 +162,7 @@ class Tuner:
         across = (2.0 if kind == "all-reduce" else 1.0) * (nodes - 1)
         return base + (_steps(kind, ranks) - across) * hop + across * net
 
-    def _tree(self, group: Group, graph: Graph, protocol: int) -> tuple[Number, Number]:
+    def _tree(self, group: NcclGroup, graph: ChannelGraph, protocol: int) -> tuple[Number, Number]:
         nodes = group.nodes
         within = group.ranks / nodes
         channels = graph.tree_channels
@@ -182,7 +190,9 @@ class Tuner:
         factor = table[np.clip(index, 0, len(table) - 1).astype(int)]
         return np.where((index < 0) | (index >= len(table)), 1.0, factor)
 
-    def _nvls(self, kind: CollectiveKind, group: Group, graph: Graph) -> tuple[Number, Number]:
+    def _nvls(
+        self, kind: CollectiveKind, group: NcclGroup, graph: ChannelGraph
+    ) -> tuple[Number, Number]:
         within = group.ranks / group.nodes
         intra = self._nvls_intra(graph)
         intra = intra * (2.0 if kind == "all-reduce" else (within - 1) / within)
@@ -191,7 +201,7 @@ class Tuner:
         steps = _steps(kind, group.ranks) if kind == "all-reduce" else group.ranks
         return latency, bus * group.ranks / steps
 
-    def _nvls_tree(self, group: Group, graph: Graph) -> tuple[Number, Number]:
+    def _nvls_tree(self, group: NcclGroup, graph: ChannelGraph) -> tuple[Number, Number]:
         nodes = group.nodes
         inter = graph.tree_inter * graph.tree_channels / np.maximum(graph.nvls_channels, 1)
         inter = inter * np.where(nodes <= 2, 2.0, 1.0)
@@ -203,12 +213,12 @@ class Tuner:
         )
         return latency, bus * group.ranks / _steps("all-reduce", group.ranks)
 
-    def _nvls_intra(self, graph: Graph) -> Number:
+    def _nvls_intra(self, graph: ChannelGraph) -> Number:
         channels = np.maximum(graph.nvls_channels, 1)
         efficiency: float = self._c["nvls_efficiency"][self._version][self._g]
         return graph.nvls_intra * efficiency * (channels - 1) / channels
 
-    def _pat(self, group: Group, graph: Graph) -> tuple[Number, Number]:
+    def _pat(self, group: NcclGroup, graph: ChannelGraph) -> tuple[Number, Number]:
         """Only with one GPU a node."""
         alone = (group.ranks == group.nodes) & (group.nodes > 1)
         bus = 0.75 * graph.channels * _by_reach(group.nodes, graph.intra, graph.inter) * alone
@@ -219,7 +229,9 @@ class Tuner:
         )
         return latency, bus * group.ranks / (group.ranks - 1 + (group.ranks == 1))
 
-    def _coll_net(self, group: Group, graph: Graph, *, chain: bool) -> tuple[Number, Number]:
+    def _coll_net(
+        self, group: NcclGroup, graph: ChannelGraph, *, chain: bool
+    ) -> tuple[Number, Number]:
         """Sums formed in the switches of the network; needs more than one node."""
         within = group.ranks / group.nodes
         bus = graph.channels * graph.inter * (group.nodes > 1)
@@ -240,7 +252,7 @@ class Tuner:
     def _by_nodes(self, name: str, nodes: Number) -> Number:
         return _by_count(nodes, *self._c[name][self._g])
 
-    def _hop(self, graph: Graph, algorithm: str, protocol: int | None) -> float:
+    def _hop(self, graph: ChannelGraph, algorithm: str, protocol: int | None) -> float:
         table = self._c["nvlink_us" if graph.nvlink else "pci_us"][algorithm]
         hop_us: float = table if protocol is None else table[protocol]
         return hop_us

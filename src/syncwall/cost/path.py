@@ -10,12 +10,10 @@ nodes hang on it. Formulas in docs/explanation/communication.md.
 from dataclasses import dataclass, replace
 from typing import Literal
 
-import numpy as np
-
 from syncwall.describe import Cluster, Layout
 from syncwall.work.groups import groups
-from syncwall.work.number import Number, least, most, where
-from syncwall.work.operations import Axis, Group
+from syncwall.work.number import Number, least, most, rounded_up, where
+from syncwall.work.operations import Group, GroupAxis
 
 Pattern = Literal["ring", "tree", "all-to-all"]
 TREE_EDGES = 1.5
@@ -75,11 +73,11 @@ def path(group: Group, cluster: Cluster) -> Path:
     """Where the ranks of `group` stand, each `stride` ranks from the next."""
     if group.axis == "pp":
         return _between_stages(group, cluster)
-    ranks, apart = group.ranks, np.maximum(group.stride, 1)
-    within = np.clip(cluster.domain_gpus // apart, 1, ranks)
-    domains = np.ceil(ranks / within)
-    nodes = np.ceil(ranks / np.clip(cluster.gpus_per_node // apart, 1, ranks))
-    spacing = np.maximum(group.stride, cluster.domain_gpus)
+    ranks, apart = group.ranks, most(group.stride, 1)
+    within = least(most(cluster.domain_gpus // apart, 1), ranks)
+    domains = rounded_up(ranks / within)
+    nodes = rounded_up(ranks / least(most(cluster.gpus_per_node // apart, 1), ranks))
+    spacing = most(group.stride, cluster.domain_gpus)
     nic_bytes_per_s = cluster.nic_bytes_per_s_per_gpu
     found = Path(ranks, domains, nodes, nic_bytes_per_s, ranks * group.stride, spacing)
     return _through(found, cluster)
@@ -87,14 +85,14 @@ def path(group: Group, cluster: Cluster) -> Path:
 
 def _between_stages(group: Group, cluster: Cluster) -> Path:
     """One pipeline stage and the next; the slowest pair leaves its domain if any does."""
-    pair = path(Group("tp", np.minimum(group.ranks, 2), group.stride), cluster)
+    pair = path(Group("tp", least(group.ranks, 2), group.stride), cluster)
     reach = group.ranks * group.stride
     leaves = (group.ranks > 1) & (reach > cluster.domain_gpus)
-    found = replace(pair, domains=np.where(leaves, 2, pair.domains), reach_gpus=reach)
+    found = replace(pair, domains=where(leaves, 2, pair.domains), reach_gpus=reach)
     return _through(found, cluster)
 
 
-def paths(layout: Layout, cluster: Cluster) -> dict[Axis, Path]:
+def paths(layout: Layout, cluster: Cluster) -> dict[GroupAxis, Path]:
     """The path of every axis of a resolved layout."""
     return {axis: path(group, cluster) for axis, group in groups(layout).items()}
 

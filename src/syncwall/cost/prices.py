@@ -13,11 +13,11 @@ from syncwall.cost.compute import attention_seconds, elementwise_seconds, gemm_s
 from syncwall.cost.corrections import Corrections
 from syncwall.cost.host import offload_seconds
 from syncwall.cost.knobs import AS_CATALOGUED, Knobs
-from syncwall.cost.software import Setting
+from syncwall.cost.software import ResolvedSoftware
 from syncwall.describe.device import Device
-from syncwall.work.block import What
-from syncwall.work.number import Number, where
-from syncwall.work.operations import Attention, Collective, Elementwise, Gemm, Offload
+from syncwall.work.block import Task
+from syncwall.work.number import Number, anywhere, where
+from syncwall.work.operations import Collective, CoreAttention, Elementwise, Gemm, Offload
 
 
 class Prices:
@@ -28,7 +28,7 @@ class Prices:
         device: Device,
         network: Network,
         fit: Calibration,
-        setting: Setting,
+        setting: ResolvedSoftware,
         host_s: Number = 0.0,
         *,
         gpus_per_node: int = 1,
@@ -54,9 +54,9 @@ class Prices:
         """True if the host reads the tokens of each expert before it issues the expert."""
         self._accumulating = setting.framework.fused_accumulation
         self._corrections = Corrections(device, fit, setting)
-        self._known: dict[int, tuple[What, Number]] = {}
+        self._known: dict[int, tuple[Task, Number]] = {}
 
-    def seconds(self, what: What) -> Number:
+    def seconds(self, what: Task) -> Number:
         """Time of `what` if nothing else runs."""
         known = self._known.get(id(what))
         if known is None:
@@ -64,13 +64,13 @@ class Prices:
             self._known[id(what)] = known
         return known[1]
 
-    def ring_start_s(self, what: What) -> Number:
+    def ring_start_s(self, what: Task) -> Number:
         """Time of a ring's steps over the network that computation beside it does not hide."""
         if not isinstance(what, Collective):
             return 0.0
         return _plain(ring_start_seconds(self._network, what) * self._knobs.network)
 
-    def over_nics(self, what: What) -> Number:
+    def over_nics(self, what: Task) -> Number:
         """1 where a collective leaves its scale-up domain, else 0."""
         place = getattr(self._network, "path", None)
         if place is None or not isinstance(what, Collective):
@@ -83,16 +83,16 @@ class Prices:
         rate = self._device.memory.rate_bytes_per_s * self.fit.elementwise.efficiency
         return moved / rate * self._knobs.elementwise
 
-    def _priced(self, what: What) -> Number:
+    def _priced(self, what: Task) -> Number:
         if isinstance(what, Gemm):
-            said = self._gemm_seconds(what) * self._corrections.gemm(what)
-            return said * self._knobs.gemm
-        if isinstance(what, Attention):
-            said = attention_seconds(what, self._device, self.fit.attention, self.setting)
-            return said * self._corrections.attention(what) * self._knobs.attention
+            seconds = self._gemm_seconds(what) * self._corrections.gemm(what)
+            return seconds * self._knobs.gemm
+        if isinstance(what, CoreAttention):
+            seconds = attention_seconds(what, self._device, self.fit.attention, self.setting)
+            return seconds * self._corrections.attention(what) * self._knobs.attention
         if isinstance(what, Elementwise):
-            said = elementwise_seconds(what, self._device, self.fit.elementwise, self.setting)
-            return said * self._corrections.elementwise(what) * self._knobs.elementwise
+            seconds = elementwise_seconds(what, self._device, self.fit.elementwise, self.setting)
+            return seconds * self._corrections.elementwise(what) * self._knobs.elementwise
         if isinstance(what, Collective):
             return self._network.collective_seconds(what) * self._knobs.network
         if isinstance(what, Offload):
@@ -103,7 +103,7 @@ class Prices:
         """All multiplications of a group; in a loop each fills the device alone."""
         device, fit, adding = self._device, self.fit.gemm, self._accumulating
         together = gemm_seconds(gemm, device, fit, accumulating=adding)
-        if not self.experts_in_step or not np.any(gemm.count > 1):
+        if not self.experts_in_step or not anywhere(gemm.count > 1):
             return together
         alone = gemm_seconds(replace(gemm, count=1), device, fit, accumulating=adding)
         return where(gemm.count > 1, alone * gemm.count, together)

@@ -1,8 +1,9 @@
 """What collectives reach of NCCL's own model, inside a scale-up domain and over the network.
 
-Holds `Terms`, the time of one kind of collective as a function of its size, `inside` and `across`,
-which make them, and `TransportFit` with `transport`, what networks reach. Formulas and sources are
-in docs/explanation/communication.md; the numbers are fitted by bench/fit/collectives.py.
+Holds `CollectiveTime`, the time of one kind of collective as a function of its size, `inside` and
+`across`, which make them, and `TransportFit` with `transport`, what networks reach. Formulas and
+sources are in docs/explanation/communication.md; the numbers are fitted by
+bench/fit/collectives.py.
 """
 
 from dataclasses import dataclass, replace
@@ -13,11 +14,11 @@ import numpy as np
 
 from syncwall.catalogue import BUILT_IN
 from syncwall.cost.calibration import KindFit
-from syncwall.cost.nccl import Choices, Group, constants
+from syncwall.cost.nccl import Choices, NcclGroup, constants
 from syncwall.cost.path import FREE, Crossing
 from syncwall.describe.cluster import Nics
 from syncwall.documents import read_document
-from syncwall.work.number import Number
+from syncwall.work.number import Number, anywhere
 from syncwall.work.operations import CollectiveKind
 
 _DEEPEST: Final = 8
@@ -44,7 +45,7 @@ class TransportFit:
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class CollectiveTime:
     """Time of a collective: the fastest choice, and the ramps on top."""
 
     choices: Choices
@@ -63,8 +64,11 @@ class Terms:
         best: Number | None = None
         with np.errstate(invalid="ignore"):  # no bytes over a way that is not allowed
             for name, (latency_s, s_per_byte) in self.choices.items():
-                slower, faster = factors.get(name, (1.0, 1.0))
-                taken = latency_s * slower + size / faster * s_per_byte
+                if name in factors:
+                    slower, faster = factors[name]
+                    taken = latency_s * slower + size / faster * s_per_byte
+                else:
+                    taken = latency_s + size * s_per_byte
                 best = taken if best is None else np.fmin(best, taken)
         assert best is not None, "there is always a choice"
         return best + self.ramp_s(size)
@@ -72,15 +76,15 @@ class Terms:
     def ramp_s(self, size: Number) -> Number:
         """Time lost while pipelines fill; it grows with the size up to a limit."""
         found: Number = 0.0
-        if np.any(self.near_s):
+        if anywhere(self.near_s):
             square = size * size
             found = self.near_s * square / (square + self.near_bytes2)
-        if np.any(self.far_s):
+        if anywhere(self.far_s):
             root = np.sqrt(size)
             found = found + self.far_s * root / (root + self.far_root)
         return found
 
-    def through(self, crossing: Crossing) -> "Terms":
+    def through(self, crossing: Crossing) -> "CollectiveTime":
         """The same over a fabric whose tiers are narrower than the NICs below them."""
         if crossing is FREE:
             return self
@@ -90,14 +94,16 @@ class Terms:
         }
         return replace(self, choices=slower)
 
-    def delayed(self, factor: Number) -> "Terms":
+    def delayed(self, factor: Number) -> "CollectiveTime":
         """The same with `factor` times every latency, and the ramp over the network."""
         slower = {name: (start_s * factor, s) for name, (start_s, s) in self.choices.items()}
-        return Terms(slower, self.near_s, self.near_bytes2, self.far_s * factor, self.far_root)
+        return CollectiveTime(
+            slower, self.near_s, self.near_bytes2, self.far_s * factor, self.far_root
+        )
 
 
-def inside(kind: CollectiveKind, choices: Choices, ranks: Number, fit: KindFit) -> Terms:
-    """Terms of groups in one scale-up domain, from NCCL's latencies (us) and rates."""
+def inside(kind: CollectiveKind, choices: Choices, ranks: Number, fit: KindFit) -> CollectiveTime:
+    """Time of groups in one scale-up domain, from NCCL's latencies (us) and rates."""
     steps = _PASSES.get(kind, 1.0) * np.maximum(ranks - 1.0, 1.0)
     deep = np.minimum(ranks, _DEEPEST)
     copied = (1.0 + fit.own_part / steps) * (ranks / 2.0) ** fit.crowding / fit.rate
@@ -108,18 +114,18 @@ def inside(kind: CollectiveKind, choices: Choices, ranks: Number, fit: KindFit) 
             for name, (latency_us, rate) in choices.items()
         }
     filled = 1.0 if kind == "all-to-all" else _PASSES.get(kind, 1.0) * (deep - 1.0)
-    return Terms(found, fit.ramp_s * filled, (ranks * fit.ramp_bytes) ** 2)
+    return CollectiveTime(found, fit.ramp_s * filled, (ranks * fit.ramp_bytes) ** 2)
 
 
 def across(
     kind: CollectiveKind,
     choices: Choices,
-    group: Group,
+    group: NcclGroup,
     fit: TransportFit,
     reached: Number,
     ring_rank_s: float = 0.0,
-) -> Terms:
-    """Terms of groups over several domains.
+) -> CollectiveTime:
+    """Time of groups over several domains.
 
     `reached` is the share of the NICs' line rate, `ring_rank_s` what each rank adds to all-gather
     and reduce-scatter, which have no trees.
@@ -138,18 +144,18 @@ def across(
             for name, (latency_us, rate) in choices.items()
         }
     longest_s = fit.ramp_s * _RAMPS.get(kind, 1.0) * levels
-    return Terms(found, far_s=longest_s, far_root=float(np.sqrt(fit.ramp_bytes)))
+    return CollectiveTime(found, far_s=longest_s, far_root=float(np.sqrt(fit.ramp_bytes)))
 
 
-def either(far: Number, one: Terms, several: Terms) -> Terms:
-    """Terms of groups some of which stand in one domain and some in several (`far`)."""
+def either(far: Number, one: CollectiveTime, several: CollectiveTime) -> CollectiveTime:
+    """Time of groups some of which stand in one domain and some in several (`far`)."""
     choices: Choices = {
         name: (np.where(far, latency_s, one.choices[name][0]),
                np.where(far, s_per_byte, one.choices[name][1]))
         for name, (latency_s, s_per_byte) in several.choices.items()
     }  # fmt: skip
     near_s, far_s = np.where(far, 0.0, one.near_s), np.where(far, several.far_s, 0.0)
-    return Terms(choices, near_s, one.near_bytes2, far_s, several.far_root)
+    return CollectiveTime(choices, near_s, one.near_bytes2, far_s, several.far_root)
 
 
 def transport(nics: Nics | None) -> TransportFit:

@@ -1,7 +1,7 @@
 """What the software of a run makes of a device's calibration.
 
-Holds `Setting`: framework, kernels and host of a run with everything decided, and the calibration
-that results. Constants of frameworks are data: `syncwall show frameworks`.
+Holds `ResolvedSoftware`: framework, kernels and host of a run with everything decided, and the
+calibration that results. Constants of frameworks are data: `syncwall show frameworks`.
 """
 
 import os
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-from syncwall.catalogue import VARIABLE, Kind
+from syncwall.catalogue import VARIABLE, CatalogueKind
 from syncwall.cost.calibration import Calibration
 from syncwall.describe import Cluster, Model
 from syncwall.describe.choice import Dtype
@@ -55,11 +55,11 @@ def framework(name: str | None) -> Framework:
 @lru_cache(maxsize=64)
 def _framework(name: str, directories: str) -> Framework:
     """Read once for each name and each setting of the user's catalogue directories."""
-    return load(Kind.FRAMEWORK, Framework, name)
+    return load(CatalogueKind.FRAMEWORK, Framework, name)
 
 
 @dataclass(frozen=True)
-class Setting:
+class ResolvedSoftware:
     """Software in which nothing is open any more."""
 
     framework: Framework
@@ -70,7 +70,7 @@ class Setting:
     graphs: Graphs = "none"
 
     @classmethod
-    def of(cls, software: Software) -> "Setting":
+    def of(cls, software: Software) -> "ResolvedSoftware":
         """`software` with the framework's choice wherever it has none of its own."""
         family = framework(software.framework)
         kernel: AttentionKernel = at(family.attention, software.date)

@@ -1,6 +1,6 @@
 """The ways in which NCCL could do a collective, each with its time.
 
-Holds `Way` and `ways`.
+Holds `NcclAlgorithm` and `ways`.
 """
 
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from syncwall.work.operations import Collective, CollectiveKind, Group
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class NcclAlgorithm:
     """One algorithm and protocol."""
 
     name: str
@@ -31,14 +31,14 @@ class Way:
 
 def ways(
     network: NcclNetwork, cluster: Cluster, kind: CollectiveKind, size: float, group: Group
-) -> list[Way]:
+) -> list[NcclAlgorithm]:
     """Every way that is possible for one call with `size` bytes, the fastest first."""
     once = float(network.collective_seconds(Collective(kind, size, group)))
     if once <= 0:
         return []
     nics = cluster.node.nics
     if nics is not None and nics.transport == "gloo":
-        return [Way("Ring/Gloo", 0.0, once)]
+        return [NcclAlgorithm("Ring/Gloo", 0.0, once)]
     factors, terms = network.factors_and_terms(kind, size, group)
     ramp_s = float(terms.ramp_s(size))
     found = []
@@ -47,5 +47,5 @@ def ways(
         start_s = float(latency_s * slower)
         seconds = start_s + float(size / faster * s_per_byte) + ramp_s
         if np.isfinite(seconds):
-            found.append(Way(name, start_s, seconds))
+            found.append(NcclAlgorithm(name, start_s, seconds))
     return sorted(found, key=lambda way: way.seconds)

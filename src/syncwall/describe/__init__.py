@@ -4,7 +4,7 @@ Every type is frozen and validated; `lookup` finds them by name, `reading` reads
 """
 
 from syncwall.describe.cluster import Cluster, Fabric, Nics, Node, ScaleUp, Tier
-from syncwall.describe.device import Device, DeviceLinks, Memory
+from syncwall.describe.device import Device, DeviceLinks, DeviceMemory
 from syncwall.describe.job import Checkpoints, Failures, Job
 from syncwall.describe.layout import ContextKind, Layout, Recompute, Schedule, Shard
 from syncwall.describe.link import Effective, Link
@@ -15,8 +15,33 @@ from syncwall.describe.software import Software
 from syncwall.describe.transformer import Attention, Latent, Mlp, Moe, Norm
 
 __all__ = [
-    "Attention", "Checkpoints", "Cluster", "ContextKind", "Device", "DeviceLinks", "Effective",
-    "Fabric", "Failures", "Job", "Latent", "Layout", "Link", "Memory", "Mlp", "Model", "Moe",
-    "Nics", "Node", "Norm", "Offer", "PriceList", "Recompute", "Run", "ScaleUp", "Schedule",
-    "Shard", "Software", "Tier",
+    "Attention",
+    "Checkpoints",
+    "Cluster",
+    "ContextKind",
+    "Device",
+    "DeviceLinks",
+    "DeviceMemory",
+    "Effective",
+    "Fabric",
+    "Failures",
+    "Job",
+    "Latent",
+    "Layout",
+    "Link",
+    "Mlp",
+    "Model",
+    "Moe",
+    "Nics",
+    "Node",
+    "Norm",
+    "Offer",
+    "PriceList",
+    "Recompute",
+    "Run",
+    "ScaleUp",
+    "Schedule",
+    "Shard",
+    "Software",
+    "Tier",
 ]  # fmt: skip

@@ -1,8 +1,8 @@
 """What every description has in common: frozen, complete, and read with units.
 
-Holds `Description` (the base type), `Entry` (a description with a name and sources), `Open` (a
-field that may be left open), and the field types for numbers: quantities such as `Bytes` and
-`BytesPerSecond`, and `Positive` for counts.
+Holds `Description` (the base type), `CatalogueEntry` (a description with a name and sources),
+`Open` (a field that may be left open), and the field types for numbers: quantities such as `Bytes`
+and `BytesPerSecond` with `dimension_of`, and `Positive` for counts.
 
 A quantity is written as text with its unit ("400Gb/s"), or as a mapping with its origin
 ({value: 400Gb/s, trust: datasheet, source: ...}). A bare number is taken only from Python, where
@@ -25,24 +25,26 @@ from pydantic import (
 from pydantic_core import PydanticCustomError, core_schema
 
 from syncwall import units
-from syncwall.describe.provenance import Count, Figure, Provenance, Trust
+from syncwall.describe.provenance import Count, Provenance, SourcedNumber, Trust
 from syncwall.documents import Document
 from syncwall.units import Dimension
 
 Stated = TypeVar("Stated")
+MAY_BE_OPEN: Final = "may be open"
+"""Marks a field that may be open, in its metadata."""
 if TYPE_CHECKING:
     Open = Annotated[Stated, "may be open"]
 else:
 
     class Open:
-        """A field that may be open: `Open[int]` holds None until somebody states or settles it.
+        """A field that may be open: `Open[int]` holds None until it is stated or settled.
 
         To type checkers it is an int, as it is to all code that prices a settled run.
         """
 
         def __class_getitem__(cls, stated: Any) -> Any:
             """The type with None."""
-            return stated | None
+            return Annotated[stated | None, MAY_BE_OPEN]
 
 
 OPEN: Final[Any] = None
@@ -69,15 +71,15 @@ class Description(BaseModel):
             field = cls.model_fields.get(name)
             if field is None or not field.alias:
                 continue
-            dimension = _dimension(field.annotation, *field.metadata)
+            dimension = dimension_of(field.annotation, *field.metadata)
             if dimension is not None:
                 table = get_origin(field.annotation) is dict
                 found[name] = _in_unit(stated, dimension, table=table)
         return {**value, **found}
 
 
-class Entry(Description):
-    """A description that can stand in the catalogue."""
+class CatalogueEntry(Description):
+    """A description that can be an entry of the catalogue."""
 
     name: str = "unnamed"
     """What people call it; in the catalogue, the name of its file."""
@@ -117,21 +119,21 @@ class Quantity(_Number):
     dimension: Dimension
 
     def _validate(self, value: Any, info: ValidationInfo) -> float:
-        if isinstance(value, Figure):
+        if isinstance(value, SourcedNumber):
             return value
         stated, origin = _split(value, info)
         if isinstance(stated, str):
             number = _parsed(stated, self.dimension)
             if re.search(r"b(it)?/s|duplex", stated):  # shown in bytes, one way
                 origin["stated"] = stated.strip()
-            return Figure(number, self.dimension, _provenance(origin))
+            return SourcedNumber(number, self.dimension, _provenance(origin))
         if isinstance(stated, bool) or not isinstance(stated, (int, float)):
             raise _error(f"{_kind(stated)} is not {self.dimension.words}: {self._example}")
         if _in_file(info) and self.dimension is not Dimension.TOKENS:
             _parsed(f"{stated}", self.dimension)  # raises: a bare number has no unit
         if not 0 <= stated < float("inf"):
             raise _error(f"{stated} is not {self.dimension.words}")
-        return Figure(stated, self.dimension, _provenance(origin))
+        return SourcedNumber(stated, self.dimension, _provenance(origin))
 
     @property
     def _example(self) -> str:
@@ -168,12 +170,12 @@ NotNegative = Annotated[int, Whole(0)]
 Ratio = Annotated[float, Field(gt=0, le=1)]
 
 
-def _dimension(*parts: Any) -> Dimension | None:
+def dimension_of(*parts: Any) -> Dimension | None:
     """That of the quantity in an annotation or its metadata, which may be optional or a table."""
     for part in parts:
         if isinstance(part, Quantity):
             return part.dimension
-        inner = _dimension(*get_args(part))
+        inner = dimension_of(*get_args(part))
         if inner is not None:
             return inner
     return None
@@ -184,7 +186,7 @@ def _in_unit(stated: Any, dimension: Dimension, *, table: bool = False) -> Any:
     if table and isinstance(stated, dict):
         return {key: _in_unit(value, dimension) for key, value in stated.items()}
     if type(stated) in (int, float) and 0 <= stated < float("inf"):
-        return Figure(stated, dimension, Provenance())
+        return SourcedNumber(stated, dimension, Provenance())
     return stated
 
 
@@ -200,7 +202,7 @@ def _split(value: Any, info: ValidationInfo) -> tuple[Any, dict[str, Any]]:
     unknown = [key for key in value if key not in _ORIGIN_KEYS]
     if unknown:
         keys = ", ".join(_ORIGIN_KEYS)
-        raise _error(f'unknown key "{unknown[0]}" beside a value; known are {keys}')
+        raise _error(f'unknown key "{unknown[0]}" beside a value; known: {keys}')
     if "value" not in value:
         raise _error('"value" is missing')
     return value["value"], default | {key: value[key] for key in value if key != "value"}
@@ -217,7 +219,7 @@ def _provenance(origin: dict[str, Any]) -> Provenance:
     if unknown:
         raise _error(f'unknown key "{unknown[0]}" in the provenance')
     if not isinstance(others, (list, tuple)):
-        raise _error('"others" must be a list of texts')
+        raise _error('"others" must be a list of strings')
     return Provenance(Trust(trust), others=tuple(map(str, others)), **texts)
 
 
@@ -244,5 +246,5 @@ def faults(found: list[tuple[tuple[str, ...], str]]) -> PydanticCustomError:
 
 
 def _kind(value: Any) -> str:
-    names = {dict: "a mapping", list: "a list", bool: "a truth value", type(None): "nothing"}
+    names = {dict: "a mapping", list: "a list", bool: "true or false", type(None): "nothing"}
     return names.get(type(value), f'"{value}"')

@@ -36,7 +36,7 @@ class Choice(IntEnum):
         for name, member in cls.__members__.items():
             if isinstance(value, str) and _text(name) == value.lower().replace("_", "-"):
                 return member
-        hint = did_you_mean(str(value), cls.words()) or f"; known are {', '.join(cls.words())}"
+        hint = did_you_mean(str(value), cls.words()) or f"; known: {', '.join(cls.words())}"
         message = f'unknown {_spoken(cls.__name__)} "{value}"{hint}'
         raise PydanticCustomError("syncwall", "{message}", {"message": message})
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from syncwall.describe.base import BytesPerSecond, Description, Entry, Positive, Ratio
+from syncwall.describe.base import BytesPerSecond, CatalogueEntry, Description, Positive, Ratio
 from syncwall.describe.device import Device
 from syncwall.describe.names import DeviceRef
 
@@ -54,7 +54,7 @@ class Fabric(Description):
             raise ValueError("only the last tier may leave out `nodes`")
         known = [nodes for nodes in reach if nodes is not None]
         if sorted(set(known)) != known:
-            raise ValueError("tiers must reach more nodes one after the other")
+            raise ValueError("each tier must reach more nodes than the one below it")
         return self
 
     def reach(self) -> float:
@@ -79,7 +79,7 @@ class Nics(Description):
     pcie_shared: bool = False
     """True if an adapter's PCIe path also carries traffic between GPU and host."""
     reached: Ratio | None = None
-    """Share of the line rate that collectives reached on this very machine; None if unmeasured."""
+    """Share of the line rate that collectives reached on this machine; None if unmeasured."""
     transport: Literal["rdma", "tcp", "gloo"] = "rdma"
     """How collectives use them: NCCL over RDMA, NCCL over TCP sockets, or Gloo on the CPUs."""
     gpu_direct: bool = True
@@ -129,7 +129,7 @@ class ScaleUp(Description):
         return self.rate_bytes_per_s
 
 
-class Cluster(Entry):
+class Cluster(CatalogueEntry):
     """Equal nodes on one fabric."""
 
     node: Node

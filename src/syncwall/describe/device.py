@@ -1,7 +1,7 @@
 """One accelerator (or CPU): what it computes, remembers and sends at best.
 
-Holds `Device`, `Memory` and `DeviceLinks`. All peaks are dense, a multiply-add counts as 2 FLOP,
-and all rates are one way.
+Holds `Device`, `DeviceMemory` and `DeviceLinks`. All peaks are dense, a multiply-add counts as 2
+FLOP, and all rates are one way.
 """
 
 from typing import Any
@@ -11,15 +11,15 @@ from pydantic import Field, TypeAdapter
 from syncwall.describe.base import (
     Bytes,
     BytesPerSecond,
+    CatalogueEntry,
     Description,
-    Entry,
     FlopPerSecond,
     Hertz,
     Positive,
     Watts,
 )
 from syncwall.describe.choice import Dtype
-from syncwall.describe.provenance import Figure, Provenance
+from syncwall.describe.provenance import Provenance, SourcedNumber
 from syncwall.problems import InputError
 from syncwall.units import Dimension
 
@@ -27,7 +27,7 @@ _COUNT: TypeAdapter[int] = TypeAdapter(Positive)
 _CLOCK: TypeAdapter[float] = TypeAdapter(Hertz)
 
 
-class Memory(Description):
+class DeviceMemory(Description):
     """The memory that weights and activations live in (HBM on most accelerators)."""
 
     size_bytes: Bytes = Field(alias="size")
@@ -49,7 +49,7 @@ class DeviceLinks(Description):
     """All links of one device together, one way."""
 
 
-class Device(Entry):
+class Device(CatalogueEntry):
     """An accelerator."""
 
     vendor: str
@@ -58,7 +58,7 @@ class Device(Entry):
     """Year or month in which it could first be bought or rented."""
     peak_flop_per_s: dict[Dtype, FlopPerSecond] = Field(alias="peak", min_length=1)
     """Dense peak by number format."""
-    memory: Memory
+    memory: DeviceMemory
     scale_up: DeviceLinks | None = None
     """None if the device reaches its neighbours over PCIe only."""
     pcie: str | None = None
@@ -79,7 +79,7 @@ class Device(Entry):
     achieved_flop_per_s: dict[Dtype, FlopPerSecond] = Field(
         default_factory=dict, alias="achieved_matmul"
     )
-    """Best matrix multiplication that somebody measured (MAMF), by number format."""
+    """Best matrix multiplication ever measured (MAMF), by number format."""
 
     @property
     def clock_share(self) -> float:
@@ -107,9 +107,13 @@ class Device(Entry):
                 faster *= reader.validate_python(changes[key]) / before
         if "peak" in changes or faster == 1.0:
             return found
-        said = Provenance(source="syncwall-arithmetic", note=f"{faster:.4g} x that of {base.name}")
+        provenance = Provenance(
+            source="syncwall-arithmetic", note=f"{faster:.4g} x that of {base.name}"
+        )
         peaks = base.peak_flop_per_s.items()
-        peak = {d: Figure(rate * faster, Dimension.FLOP_PER_S, said) for d, rate in peaks}
+        peak = {
+            d: SourcedNumber(rate * faster, Dimension.FLOP_PER_S, provenance) for d, rate in peaks
+        }
         return {**found, "peak": peak}
 
     @property

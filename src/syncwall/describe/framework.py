@@ -9,11 +9,11 @@ from typing import Annotated, Literal, TypeVar
 
 from pydantic import Field, StringConstraints
 
-from syncwall.describe.base import Description, Entry, Positive, Seconds
+from syncwall.describe.base import CatalogueEntry, Description, Positive, Seconds
 from syncwall.describe.choice import Dtype
-from syncwall.describe.keeping import KeptNarrow, MasterWeights
+from syncwall.describe.keeping import MasterWeights, NarrowActivations
 from syncwall.describe.layout import ContextKind, Dispatcher, Recompute, Schedule, Shard
-from syncwall.describe.provenance import Figure, Provenance
+from syncwall.describe.provenance import Provenance, SourcedNumber
 from syncwall.units import Dimension
 
 Month = Annotated[str, StringConstraints(pattern=r"^20\d\d-(0[1-9]|1[0-2])$")]
@@ -23,7 +23,7 @@ ExpertKernels = Literal["grouped", "loop"]
 Graphs = Literal["none", "router", "attention", "full"]
 Value = TypeVar("Value")
 
-_NO_TIME = Figure(0.0, Dimension.SECONDS, Provenance())
+_NO_TIME = SourcedNumber(0.0, Dimension.SECONDS, Provenance())
 
 
 def at(table: dict[Month, Value], month: Month | None) -> Value:
@@ -64,7 +64,7 @@ class Stalls(Description):
     """Time of a run that stalls over that of one that does not."""
 
 
-class Framework(Entry):
+class Framework(CatalogueEntry):
     """One family of training software."""
 
     attention: dict[Month, AttentionKernel]
@@ -119,11 +119,11 @@ class Framework(Entry):
     """Format in which gradients are reduced, where the layout's precision is not fp16."""
     kept_gradient_dtype: Dtype | None = None
     """Format in which gradients are added up and kept; None for the one they are reduced in."""
-    own_gradients: bool = False
+    separate_gradients: bool = False
     """16-bit gradients of all weights exist beside those that are added up."""
     master_weights: MasterWeights = MasterWeights.COPY
     """Where weights have more than 16 bits."""
-    kept_narrow: KeptNarrow = KeptNarrow.NOTHING
+    narrow_activations: NarrowActivations = NarrowActivations.NOTHING
     """Activations that runs in 8 or 4 bits keep narrow."""
     fused_norms: bool = True
     """Norms are kernels that keep only what goes in and out."""
@@ -135,25 +135,25 @@ class Framework(Entry):
     """Rows of the embedding are padded to a multiple of this."""
     recompute: Recompute | None = None
     """What is usually recomputed where nobody says; None if as little as memory allows."""
-    tp_left: Annotated[float, Field(gt=0, le=1)] = 0.4
+    tp_exposed_share: Annotated[float, Field(gt=0, le=1)] = 0.4
     """Least share of tensor-parallel communication that stays exposed where it is overlapped;
     fitted to 174 runs of dgxc-benchmarking that do so."""
     recompute_stops_early: dict[Month, bool] = Field(default_factory=lambda: {"2000-01": False})
     """A layer that is computed again stops before its last product."""
-    whole_inputs: Annotated[float, Field(ge=0)] = 0.0
-    """Gathered activations that each layer keeps whole until its backward pass."""
+    kept_gathered_inputs: Annotated[float, Field(ge=0)] = 0.0
+    """All-gathered inputs that each layer keeps until its backward pass."""
     fused_loss: dict[Month, bool] = Field(default_factory=lambda: {"2000-01": False})
     """Its loss usually needs no 32-bit copy of the logits."""
     microbatches_as_stages: bool = False
     """Where nobody says, a batch is cut into as many micro batches as the pipeline has stages."""
     virtual_stages: Positive | None = None
-    """Chunks a rank of an interleaved schedule has where nobody says; None if as many as help."""
+    """Virtual stages a rank of an interleaved schedule where nobody says; None: as many as help."""
     stalls: Stalls | None = None
     """Of runs over several nodes without a pipeline; None if none were seen."""
     pipeline_stalls: Stalls | None = None
     """Of those with one."""
     balanced_stages: dict[Month, bool] = Field(default_factory=lambda: {"2000-01": False})
-    """Pipeline stages are cut by what their layers cost, the head included."""
+    """Pipeline stages are cut by what their layers cost, the output layer included."""
     schedules: tuple[Schedule, ...] = (Schedule.ONE_F_ONE_B, Schedule.INTERLEAVED)
     """Pipeline schedules that it offers."""
     shards: tuple[Shard, ...] = (Shard.DDP, Shard.ZERO1, Shard.ZERO2, Shard.FSDP)

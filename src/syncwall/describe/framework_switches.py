@@ -31,13 +31,14 @@ def switches(
     found |= {
         name: getattr(family, name)
         for name in (
-            "tp_left", "whole_inputs", "own_gradients", "master_weights", "kept_narrow",
+            "tp_exposed_share", "kept_gathered_inputs", "separate_gradients",
+            "master_weights", "narrow_activations",
         )
     }  # fmt: skip
     found["dispatcher"] = at(family.dispatchers, date)[0]
     stated = software or Software()
     kernel = at(family.attention, date)
-    found["whole_scores"] = (stated.attention or kernel) == "unfused"
+    found["kept_attention_scores"] = (stated.attention or kernel) == "unfused"
     for name in ("fused_norms", "fused_gate"):
         found[name] = stated.kernels == "fused" if stated.kernels else getattr(family, name)
     if shard == Shard.DDP:

@@ -21,7 +21,7 @@ _TOP = ("tokens", "steps")
 
 
 def run_part(document: Document) -> Document:
-    """What `document` says of the run: all of it, or in a job file what stands under `run`."""
+    """What `document` says of the run: all of it, or in a job file what is under `run`."""
     if not isinstance(document.value, dict) or "run" not in document.value:
         return document
     places = {path[1:]: place for path, place in document.places.items() if path[:1] == ("run",)}
@@ -34,10 +34,10 @@ def job_with(run: Run, path: Path | None, flags: dict[str, str]) -> Job | None:
     None if neither says a word about a job.
     """
     document = read_document(path) if path else Document("", {}, {})
-    said = document.value if isinstance(document.value, dict) and "run" in document.value else {}
-    if not said and not flags:
+    stated = document.value if isinstance(document.value, dict) and "run" in document.value else {}
+    if not stated and not flags:
         return None
-    fields = merged(said, flags, _TOP, _flag) | {"run": run}
+    fields = merged(stated, flags, _TOP, _flag) | {"run": run}
     if not {"tokens", "steps"} & set(fields):
         raise InputError.of("how long is the job? write --tokens 15T, or --steps 100000")
     context = {"in_file": True, "directory": path.parent if path else Path()}
@@ -69,7 +69,7 @@ def merged(
 
 
 def mapping(value: Any) -> dict[str, Any]:
-    """`value`, or nothing if it is no mapping."""
+    """`value`, or nothing if it is not a mapping."""
     return value if isinstance(value, dict) else {}
 
 
@@ -78,7 +78,7 @@ def _flag(name: str) -> str:
 
 
 def _problem(path: KeyPath, message: str, flags: dict[str, str], document: Document) -> Problem:
-    """What is wrong with a value, said of the flag or of the line that gave it."""
+    """What is wrong with a value, at the flag or the line that gave it."""
     for key in (".".join(map(str, path[:2])), str(path[0]) if path else ""):
         if key in flags:
             return Problem(_flag(key), 0, 0, message)

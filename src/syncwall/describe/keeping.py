@@ -1,7 +1,7 @@
 """What a rank keeps of weights, gradients, moments and activations, and in what format.
 
-Holds `Optimizer`, `MasterWeights`, `KeptNarrow` and `RecomputeModule`, the options of a layout that
-decide about its memory, and `KEEPING`, the fields that do.
+Holds `Optimizer`, `MasterWeights`, `NarrowActivations` and `RecomputeModule`, the options of a
+layout that decide about its memory, and `KEEPING`, the fields that do.
 """
 
 from typing import Final, Literal
@@ -13,9 +13,9 @@ RecomputeModule = Literal[
 ]
 """A part of a layer that is computed again, as Megatron's `--recompute-modules` calls it."""
 KEEPING: Final = (
-    "kept_gradient_dtype", "own_gradients", "optimizer", "moment_dtype", "master_weights",
-    "offload_optimizer", "offload_layers", "kept_narrow", "whole_scores", "fused_norms",
-    "fused_gate", "dropout", "fused_loss", "loss_chunks", "recompute_modules",
+    "kept_gradient_dtype", "separate_gradients", "optimizer", "moment_dtype", "master_weights",
+    "offload_optimizer", "offload_layers", "narrow_activations", "kept_attention_scores",
+    "fused_norms", "fused_gate", "dropout", "fused_loss", "loss_chunks", "recompute_modules",
     "recompute_stops_early", "narrow_weights",
 )  # fmt: skip
 """Fields of a layout that say what is kept, and where, but nothing of the ranks."""
@@ -44,12 +44,12 @@ class MasterWeights(Choice):
     COPY = 1
     """A copy in fp32 beside them (Megatron, DeepSpeed)."""
     REMAINDER = 2
-    """The 16 bits that are missing stand beside them (Apex, Transformer Engine)."""
+    """The missing 16 bits are kept beside them (Apex, Transformer Engine)."""
     STORED = 3
     """Weights are kept in fp32 and made narrow when they are gathered or used (PyTorch, JAX)."""
 
 
-class KeptNarrow(Choice):
+class NarrowActivations(Choice):
     """Activations that a run in 8 or 4 bits keeps in that format."""
 
     NOTHING = 0

@@ -1,6 +1,6 @@
-"""A run that somebody measured.
+"""A run that was measured.
 
-Holds `KnownRun` and `Measured`: a run file with one more key, `measured`.
+Holds `KnownRun` and `MeasuredSpeed`: a run file with one more key, `measured`.
 """
 
 from typing import Annotated, Self
@@ -11,17 +11,17 @@ from syncwall.describe.base import Description, Seconds, faults
 from syncwall.describe.run import Run
 
 _SHORTEST_S, _LONGEST_S = 1e-6, 1e6
-Rate = Annotated[float, Field(gt=0, strict=True, allow_inf_nan=False)]
+PositiveRate = Annotated[float, Field(gt=0, strict=True, allow_inf_nan=False)]
 
 
-class Measured(Description):
+class MeasuredSpeed(Description):
     """How fast a run was: one of the three rates."""
 
     step_s: Seconds | None = Field(None, alias="step")
     """Seconds of an optimizer step, the median of many."""
-    tokens_per_s: Rate | None = None
+    tokens_per_s: PositiveRate | None = None
     """Of all GPUs together."""
-    tokens_per_s_per_gpu: Rate | None = None
+    tokens_per_s_per_gpu: PositiveRate | None = None
     same_build: bool = False
     """True if the runs asked for will be of the same build on the same machines: what this run
     shows is then taken over nearly whole."""
@@ -37,12 +37,12 @@ class Measured(Description):
 class KnownRun(Run):
     """A training run with its measured speed."""
 
-    measured: Measured
+    measured: MeasuredSpeed
 
     @model_validator(mode="after")
     def _can_be(self) -> Self:
         if not _SHORTEST_S <= self.measured_s <= _LONGEST_S:
-            reason = f"a step of {self.measured_s:g} s cannot be"
+            reason = f"a step of {self.measured_s:g} s is impossible"
             raise faults([(("measured",), reason)])
         return self
 

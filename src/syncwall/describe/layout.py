@@ -14,11 +14,11 @@ from pydantic import Field
 
 from syncwall.describe.base import OPEN, Bytes, Description, NotNegative, Open, Positive, is_open
 from syncwall.describe.choice import Choice, Dtype
-from syncwall.describe.keeping import KeptNarrow, MasterWeights, Optimizer, RecomputeModule
-from syncwall.describe.provenance import Figure, Provenance, Trust
+from syncwall.describe.keeping import MasterWeights, NarrowActivations, Optimizer, RecomputeModule
+from syncwall.describe.provenance import Provenance, SourcedNumber, Trust
 from syncwall.units import Dimension
 
-_PYTORCH_BUCKET = Figure(
+_PYTORCH_BUCKET = SourcedNumber(
     25 * 2.0**20, Dimension.BYTES, Provenance(Trust.DATASHEET, "PyTorch's default for DDP")
 )
 Axis = Literal["tp", "cp", "ep", "dp", "pp"]
@@ -54,9 +54,9 @@ class Schedule(Choice):
     ZERO_BUBBLE_2P = 5
     """Weight gradients fill all of it, with twice the activations (ZB-2p)."""
     ZERO_BUBBLE_V = 6
-    """Two chunks a rank, the second in reverse order, and weight gradients in the gaps (ZB-V)."""
+    """ZB-V: two virtual stages a rank, the second in reverse; weight gradients fill the gaps."""
     DUALPIPE_V = 7
-    """DualPipe with each rank's two chunks in the shape of a V, without a second copy."""
+    """DualPipe with two virtual stages a rank, in the shape of a V, without a second copy."""
 
 
 class ContextKind(Choice):
@@ -102,6 +102,7 @@ class Layout(Description):
     dp: Open[Positive] = OPEN
     """Data-parallel replicas; what is left of the GPUs if not given."""
     shard: Open[Shard] = OPEN
+    """What data-parallel ranks keep only a part of; each kind includes those before it."""
     shard_degree: Open[Positive] = OPEN
     """Ranks that share one copy (HSDP if fewer than dp x cp); all of them if not given."""
     tp: Positive = 1
@@ -111,19 +112,21 @@ class Layout(Description):
     pp: Positive = 1
     """Pipeline stages."""
     virtual_stages: Open[Positive] = OPEN
-    """Chunks of layers a pipeline rank holds (interleaved schedules)."""
+    """Virtual stages of each pipeline rank (interleaved schedules)."""
     schedule: Open[Schedule] = OPEN
+    """Order in which a pipeline stage works through micro batches."""
     balanced_stages: Open[bool] = OPEN
-    """Layers are dealt out so that stages take equally long, the last one, with the head, fewer."""
+    """Layers are dealt so that stages take equally long: fewer beside the output layer."""
     first_stage_layers: NotNegative | None = None
-    """Layers of the first pipeline rank (Megatron's decoder_first_pipeline_num_layers); None if it
-    has as many as those after it."""
+    """Layers of the first pipeline rank (Megatron's decoder_first_pipeline_num_layers); as many as
+    those after it have if not given."""
     last_stage_layers: NotNegative | None = None
-    """Layers of the last pipeline rank, before the head (decoder_last_pipeline_num_layers); None if
-    `balanced_stages` says."""
+    """Layers of the last pipeline rank, before the output layer
+    (decoder_last_pipeline_num_layers); as `balanced_stages` says if not given."""
     cp: Positive = 1
     """Context-parallel ranks, which share each sequence."""
     cp_kind: ContextKind = ContextKind.RING
+    """How context-parallel ranks exchange keys and values."""
     ep: Positive = 1
     """Expert-parallel ranks, taken from dp, cp and tp."""
     etp: Positive = 1
@@ -134,7 +137,7 @@ class Layout(Description):
     """Experts take all tokens sent to them; else a fixed number, so that no shape depends on data.
     """
     capacity_factor: Annotated[float, Field(gt=0)] = 1.0
-    """That number over the average an expert; smaller groups are padded to it."""
+    """Tokens that an expert takes if not `dropless`, over the average; fewer are padded to it."""
     order: tuple[Axis, ...] = ("tp", "cp", "ep", "dp", "pp")
     """Rank order, the axis of neighbouring ranks first."""
     micro_batch: Open[Positive] = OPEN
@@ -147,8 +150,8 @@ class Layout(Description):
     """Format in which gradients are reduced between replicas."""
     kept_gradient_dtype: Open[Dtype] = OPEN
     """Format in which gradients are added up and kept (Megatron's main_grad)."""
-    own_gradients: Open[bool] = OPEN
-    """The 16-bit gradients of all weights exist beside the ones that are added up."""
+    separate_gradients: Open[bool] = OPEN
+    """16-bit gradients of all weights exist beside the ones that are added up."""
     optimizer: Optimizer = Optimizer.ADAM
     """What updates the weights, as far as its states need memory."""
     moment_dtype: Open[Dtype] = OPEN
@@ -161,13 +164,14 @@ class Layout(Description):
     """Optimizer states live in the memory of the host, whose processor updates them."""
     bucket_bytes: Bytes = Field(_PYTORCH_BUCKET, alias="bucket")
     """Gradients reduced in one call by DDP."""
-    frozen: bool = False
+    frozen_weights: bool = False
     """Only small adapters are trained (LoRA): weights have no gradients and no optimizer states."""
     fused_loss: Open[bool] = OPEN
     """The loss is computed without a 32-bit copy of the logits."""
     loss_chunks: Positive = 1
     """Parts of a micro batch whose logits and loss are computed one after the other."""
     recompute: Open[Recompute] = OPEN
+    """Activations that are computed again in the backward pass."""
     recompute_layers: NotNegative | None = None
     """Layers of a stage to which `recompute` applies; all of them if not given."""
     recompute_stops_early: Open[bool] = OPEN
@@ -178,9 +182,9 @@ class Layout(Description):
     offload_layers: NotNegative = 0
     """Layers of a stage whose activations wait in the memory of the host for their backward pass.
     """
-    kept_narrow: Open[KeptNarrow] = OPEN
-    """Activations that are kept in the narrow format of the multiplications."""
-    whole_scores: Open[bool] = OPEN
+    narrow_activations: Open[NarrowActivations] = OPEN
+    """Activations that are kept in the 8 or 4 bits of the multiplications."""
+    kept_attention_scores: Open[bool] = OPEN
     """Attention is not fused: its scores, sequence x sequence for every head, are kept."""
     fused_norms: Open[bool] = OPEN
     """A norm is one kernel that keeps its input and output only."""
@@ -188,9 +192,9 @@ class Layout(Description):
     """A gated activation function is one kernel that keeps its input and output only."""
     dropout: Open[bool] = OPEN
     """Dropout is on, and its masks are kept."""
-    whole_inputs: Open[Annotated[float, Field(ge=0)]] = OPEN
-    """Activations as wide as the model that every layer keeps on each tensor-parallel rank beside
-    those that the ranks share: inputs that were gathered and are not gathered again."""
+    kept_gathered_inputs: Open[Annotated[float, Field(ge=0)]] = OPEN
+    """All-gathered inputs that every layer keeps on each tensor-parallel rank until its backward
+    pass, which else gathers them again."""
     overlap_gradients: Open[bool] = OPEN
     """Gradient reduction runs beside the backward pass."""
     overlap_parameters: Open[bool] = OPEN
@@ -199,7 +203,7 @@ class Layout(Description):
     """Tensor-parallel communication is cut up and run beside its matrix multiplication."""
     async_tp: Open[bool] = OPEN
     """Tensor-parallel input gradients are summed beside the weight gradient (Megatron)."""
-    tp_left: Open[Annotated[float, Field(gt=0, le=1)]] = OPEN
+    tp_exposed_share: Open[Annotated[float, Field(gt=0, le=1)]] = OPEN
     """Least share of tensor-parallel communication that stays exposed with `overlap_tp`, however
     long its multiplications are: pieces that nothing can run beside, and what is not cut up.
     0.4 with Transformer Engine, 0.6 with PyTorch's async TP; see docs/explanation/model.md."""
@@ -209,12 +213,12 @@ class Layout(Description):
     """Tokens are sent to their experts in 8 bits; results and gradients come back in 16."""
     overlap_ep: Open[bool] = OPEN
     """The exchange of one micro batch's tokens runs beside the computation of another."""
-    ep_left: Annotated[float, Field(gt=0, le=1)] = 0.3
-    """Share of the exchange of tokens that stays exposed with `overlap_ep`; assumed as for tp."""
+    ep_exposed_share: Annotated[float, Field(gt=0, le=1)] = 0.3
+    """Share of the token exchange that stays exposed with `overlap_ep`; assumed as for tp."""
     overlap_pp: Open[bool] = OPEN
     """Pipeline transfers run beside computation."""
     outer_every: Positive | None = None
-    """DiLoCo: replicas meet only every n-th step; None for every step."""
+    """DiLoCo: replicas meet only every n-th step; in every step if not given."""
 
     @classmethod
     def arrays(cls, **columns: Any) -> "Layout":
@@ -272,8 +276,8 @@ class Layout(Description):
         return self._known("global_batch") // (self.micro_batch * self._known("dp"))
 
     @property
-    def chunks(self) -> Any:
-        """Pieces of consecutive layers that a pipeline rank holds."""
+    def stages_per_rank(self) -> Any:
+        """Virtual stages of each pipeline rank; a schedule in the shape of a V has two."""
         folded = (self.schedule == Schedule.ZERO_BUBBLE_V) | (self.schedule == Schedule.DUALPIPE_V)
         return self.virtual_stages + folded * (self.pp > 1)
 
@@ -302,13 +306,13 @@ class Layout(Description):
 PLAIN: Final[dict[str, Any]] = {
     "shard": Shard.DDP, "virtual_stages": 1, "schedule": Schedule.ONE_F_ONE_B,
     "balanced_stages": False, "micro_batch": 1, "precision": Dtype.BF16,
-    "gradient_dtype": Dtype.FP32, "kept_gradient_dtype": Dtype.FP32, "own_gradients": False,
+    "gradient_dtype": Dtype.FP32, "kept_gradient_dtype": Dtype.FP32, "separate_gradients": False,
     "moment_dtype": Dtype.FP32, "master_weights": MasterWeights.COPY,
-    "kept_narrow": KeptNarrow.NOTHING, "whole_scores": False, "fused_norms": True,
-    "fused_gate": True, "dropout": False,
+    "narrow_activations": NarrowActivations.NOTHING, "kept_attention_scores": False,
+    "fused_norms": True, "fused_gate": True, "dropout": False,
     "fused_loss": False, "recompute": Recompute.NONE, "recompute_stops_early": False,
-    "whole_inputs": 0.0, "overlap_gradients": True, "overlap_parameters": True,
-    "overlap_tp": False, "async_tp": False, "tp_left": 0.4, "overlap_pp": True,
+    "kept_gathered_inputs": 0.0, "overlap_gradients": True, "overlap_parameters": True,
+    "overlap_tp": False, "async_tp": False, "tp_exposed_share": 0.4, "overlap_pp": True,
     "dispatcher": Dispatcher.ALL_TO_ALL, "overlap_ep": False,
 }  # fmt: skip
 """The fields that may be open, with the plainest value of each."""

@@ -8,11 +8,11 @@ from typing import Literal
 
 from pydantic import Field
 
-from syncwall.describe.base import BytesPerSecond, Description, Entry, Positive, Seconds
+from syncwall.describe.base import BytesPerSecond, CatalogueEntry, Description, Positive, Seconds
 
 
 class Effective(Description):
-    """A rate that somebody measured over this link."""
+    """A rate that was measured over this link."""
 
     what: str
     """Operation, devices and size, for example "all-reduce busbw, 8 GPUs, 16 GiB, ring"."""
@@ -26,7 +26,7 @@ class Effective(Description):
         return self.rate_bytes_per_s / self.of_bytes_per_s
 
 
-class Link(Entry):
+class Link(CatalogueEntry):
     """A link generation; rates are one way."""
 
     kind: Literal["scale-up", "pcie", "chip-to-chip", "network"]
@@ -53,7 +53,7 @@ class Link(Entry):
         return self.lane_bytes_per_s * lanes
 
 
-class Switch(Entry):
+class Switch(CatalogueEntry):
     """One switch; rates are one way."""
 
     ports: Positive

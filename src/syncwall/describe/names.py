@@ -17,21 +17,21 @@ from pydantic import GetCoreSchemaHandler, ValidationInfo
 from pydantic_core import PydanticCustomError, core_schema
 
 from syncwall import catalogue
-from syncwall.catalogue import Kind
-from syncwall.describe.base import Description, Entry
+from syncwall.catalogue import CatalogueKind
+from syncwall.describe.base import CatalogueEntry, Description
 from syncwall.describe.device import Device
 from syncwall.describe.reading import validated
 from syncwall.documents import Document, read_document
 from syncwall.problems import InputError
 
-Described = TypeVar("Described", bound=Entry)
+Described = TypeVar("Described", bound=CatalogueEntry)
 _OWN: Final = ("name", "title", "aliases", "note", "provenance")
 _FILES_REFUSED: ContextVar[bool] = ContextVar("_FILES_REFUSED", default=False)
 
 
 @contextmanager
 def only_catalogue() -> Iterator[None]:
-    """Refuse paths inside a `with` block, for names that come from somebody else."""
+    """Refuse paths inside a `with` block, for names from untrusted sources."""
     before = _FILES_REFUSED.set(True)
     try:
         yield
@@ -40,7 +40,7 @@ def only_catalogue() -> Iterator[None]:
 
 
 def load(
-    kind: Kind,
+    kind: CatalogueKind,
     described: type[Described],
     name: str,
     directory: Path | None = None,
@@ -52,7 +52,9 @@ def load(
     """
     if looks_like_path(name):
         if _FILES_REFUSED.get():
-            raise InputError.of(f'"{name}" is a path: only names of the catalogue are taken here')
+            raise InputError.of(
+                f'"{name}" is a path: only names of the catalogue are accepted here'
+            )
         path = (directory or Path()) / Path(name).expanduser()
         path = path / "config.json" if path.is_dir() else path
     else:
@@ -65,13 +67,13 @@ def load(
 
 
 @lru_cache(maxsize=512)
-def _built_in(kind: Kind, described: type[Any], path: Path) -> Any:
+def _built_in(kind: CatalogueKind, described: type[Any], path: Path) -> Any:
     """An entry that nobody changes, read once; a user's catalogue could change all that use it."""
     return _read(kind, described, path, ())
 
 
 def _read(
-    kind: Kind, described: type[Described], path: Path, leading_here: tuple[Path, ...]
+    kind: CatalogueKind, described: type[Described], path: Path, leading_here: tuple[Path, ...]
 ) -> Described:
     document = described.prepared(read_document(path))
     if isinstance(document.value, dict) and "base" in document.value:
@@ -81,7 +83,10 @@ def _read(
 
 
 def _expanded(
-    document: Document, kind: Kind, described: type[Entry], leading_here: tuple[Path, ...]
+    document: Document,
+    kind: CatalogueKind,
+    described: type[CatalogueEntry],
+    leading_here: tuple[Path, ...],
 ) -> Document:
     """`document` with what its `base` states beside it."""
     directory = Path(document.file).parent
@@ -94,8 +99,8 @@ def _expanded(
 
 def _varied(
     fields: dict[str, Any],
-    kind: Kind,
-    described: type[Entry],
+    kind: CatalogueKind,
+    described: type[CatalogueEntry],
     directory: Path | None,
     leading_here: tuple[Path, ...] = (),
 ) -> dict[str, Any]:
@@ -123,10 +128,10 @@ def looks_like_path(name: str) -> bool:
 class Ref:
     """Field annotation: an entry of this kind, by name, by path or in place."""
 
-    kind: Kind
+    kind: CatalogueKind
 
     def __get_pydantic_core_schema__(
-        self, source: type[Entry], handler: GetCoreSchemaHandler
+        self, source: type[CatalogueEntry], handler: GetCoreSchemaHandler
     ) -> core_schema.CoreSchema:
         def resolve(value: Any, info: ValidationInfo) -> Any:
             directory = (info.context or {}).get("directory")
@@ -149,7 +154,7 @@ def stated(description: Description) -> dict[str, Any]:
     fields: dict[str, Any] = {}
     for name in description.model_fields_set:
         value = getattr(description, name)
-        inner = isinstance(value, Description) and not isinstance(value, Entry)
+        inner = isinstance(value, Description) and not isinstance(value, CatalogueEntry)
         fields[type(description).model_fields[name].alias or name] = (
             stated(value) if inner else value
         )
@@ -168,4 +173,4 @@ def _merged(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
     return merged
 
 
-DeviceRef = Annotated[Device, Ref(Kind.DEVICE)]
+DeviceRef = Annotated[Device, Ref(CatalogueKind.DEVICE)]

@@ -11,13 +11,13 @@ from pydantic import TypeAdapter, ValidationError
 from syncwall.describe.job_file import mapping, merged, run_part
 from syncwall.describe.reading import faults_of
 from syncwall.describe.run import ClusterRef, ModelRef, Run
-from syncwall.describe.settings import Left, Machine, Settings
+from syncwall.describe.settings import DeferredSettings, Settings, SettingsContext
 from syncwall.documents import Document, KeyPath, read_document
 from syncwall.problems import InputError, Problem
 
 
 def run_with(path: Path | None, flags: dict[str, str], settings: Settings | None = None) -> Run:
-    """The run in `path`, with `settings` and then `flags` ("layout.tp": "8") in place of it.
+    """The run in `path`, with `settings` and then `flags` ("layout.tp": "8") over it.
 
     A flag's text is read as the same text would be in a file; problems name the flag, or the line
     of the run file or of the settings.
@@ -30,14 +30,14 @@ def run_with(path: Path | None, flags: dict[str, str], settings: Settings | None
     if settings is not None:
         fields = _with_settings(fields, settings)
     fields = merged(fields, flags, ("gpus", "nodes"))
-    if settings is not None and settings.left != Left():
+    if settings is not None and settings.left != DeferredSettings():
         fields = _with_what_follows(fields, flags, settings, context)
     try:
         return Run.model_validate(fields, context=context)
     except ValidationError as error:
         faults = faults_of(error, Run)
         raise InputError(
-            [_problem(at, said, flags, document, settings) for at, said in faults]
+            [_problem(at, message, flags, document, settings) for at, message in faults]
         ) from None
 
 
@@ -63,7 +63,7 @@ def _with_what_follows(
     except (ValidationError, InputError):  # the run says what is wrong with them
         return fields
     ours = {key: value for key, value in layout.items() if _ours(key, flags, settings)}
-    machine = Machine(used.gpus, used.gpus_per_node, model.layers)
+    machine = SettingsContext(used.gpus, used.gpus_per_node, model.layers)
     beside = [name.removeprefix("layout.") for name in flags]
     return {**fields, "layout": {**layout, **settings.solved(ours, machine, beside)}}
 
@@ -81,7 +81,7 @@ def _problem(
     document: Document,
     settings: Settings | None,
 ) -> Problem:
-    """What is wrong with a value, said of the flag or of the line that gave it."""
+    """What is wrong with a value, at the flag or the line that gave it."""
     for key in (".".join(map(str, path[:2])), str(path[0]) if path else ""):
         if key in flags:
             return Problem(f"--{key}", 0, 0, message)

@@ -149,7 +149,7 @@ def router_parameters(model: Transformer) -> int:
 def _mtp_layer(model: Transformer) -> int:
     """One multi-token prediction layer: a layer of the last kind, two norms and a projection.
 
-    Embedding and head are those of the model. Source: DeepSeek-V3 report, section 2.2.
+    Embedding and output layer are those of the model. Source: DeepSeek-V3 report, section 2.2.
     """
     hidden, norm = model.hidden, norm_weights(model.norm, model.hidden)
     if model.has_experts(model.layers - 1):

@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from syncwall.describe.base import Description, Entry, Positive, UsdPerGpuHour
+from syncwall.describe.base import CatalogueEntry, Description, Positive, UsdPerGpuHour
 
 
 class Offer(Description):
@@ -30,7 +30,7 @@ class Offer(Description):
     """Where it is that cheap, if the price differs by region."""
 
 
-class PriceList(Entry):
+class PriceList(CatalogueEntry):
     """Prices of one seller."""
 
     offers: tuple[Offer, ...]

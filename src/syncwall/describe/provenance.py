@@ -1,7 +1,7 @@
 """Numbers that remember where they come from.
 
-Holds `Trust`, `Provenance`, and the two number types that carry one: `Figure` (a float) and `Count`
-(an int). Both compute like plain numbers; the result of arithmetic is a plain number.
+Holds `Trust`, `Provenance`, and the two number types that carry one: `SourcedNumber` (a float) and
+`Count` (an int). Both compute like plain numbers; the result of arithmetic is a plain number.
 """
 
 from dataclasses import dataclass
@@ -64,7 +64,7 @@ class Provenance:
         return {key: value for key, value in known.items() if value not in (None, [])}
 
 
-class Figure(float):
+class SourcedNumber(float):
     """A float in SI units that knows what it measures and where it comes from."""
 
     dimension: Dimension

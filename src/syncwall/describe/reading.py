@@ -14,6 +14,8 @@ from syncwall.documents import Document, KeyPath, read_document
 from syncwall.problems import InputError, Problem, did_you_mean
 
 Described = TypeVar("Described", bound=Description)
+_OF_AN_ANSWER = {"schema_version", "verb"}
+"""Keys that JSON written by syncwall has besides those of what it describes."""
 
 
 def read(path: Path, described: type[Described]) -> Described:
@@ -27,6 +29,8 @@ def validated(document: Document, described: type[Described], **named: str) -> D
         name = described.__name__.lower()
         raise InputError([document.problem((), f"a {name} is written as `key: value` lines")])
     fields: dict[str, Any] = {**named, **document.value}
+    if fields.keys() >= _OF_AN_ANSWER:
+        fields = {name: value for name, value in fields.items() if name not in _OF_AN_ANSWER}
     origin = fields.get("provenance")
     context = {
         "in_file": True,
@@ -42,7 +46,7 @@ def validated(document: Document, described: type[Described], **named: str) -> D
 def problems(
     error: ValidationError, document: Document, described: type[BaseModel]
 ) -> list[Problem]:
-    """What pydantic found, placed in the text and said in the words of the file."""
+    """What pydantic found, with its place in the text and in the words of the file."""
     return [document.problem(path, message) for path, message in faults_of(error, described)]
 
 

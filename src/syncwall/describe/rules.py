@@ -15,7 +15,7 @@ from syncwall.describe.layout import ContextKind, Layout, Recompute, Schedule, S
 from syncwall.describe.model import Model
 
 # Field to blame, condition that must hold, and what to say if it does not.
-Rule = tuple[str, Any, str]
+LayoutRule = tuple[str, Any, str]
 
 
 def broken_rules(model: Model, layout: Layout, seq: int, gpus: int) -> list[tuple[str, str]]:
@@ -35,8 +35,8 @@ def possible(model: Model, layouts: Layout, seq: Any, gpus: Any) -> Any:
     return mask
 
 
-def _rules(m: Model, l: Any, seq: Any, gpus: Any) -> Iterator[Rule]:  # noqa: E741 - short here
-    """Every rule, `l` a resolved `Layout`; `<=` between truth values reads "implies"."""
+def _rules(m: Model, l: Any, seq: Any, gpus: Any) -> Iterator[LayoutRule]:  # noqa: E741 - short here
+    """Every rule, `l` a resolved `Layout`; `<=` between booleans reads "implies"."""
     yield (
         "dp",
         l.gpus == gpus,
@@ -45,7 +45,8 @@ def _rules(m: Model, l: Any, seq: Any, gpus: Any) -> Iterator[Rule]:  # noqa: E7
     yield (
         "global_batch",
         l.global_batch % (l.micro_batch * l.dp) == 0,
-        "global_batch {l.global_batch} is no multiple of micro_batch {l.micro_batch} x dp {l.dp}",
+        "global_batch {l.global_batch} is not a multiple of micro_batch {l.micro_batch}"
+        " x dp {l.dp}",
     )
     yield from _tensor_rules(m, l)
     yield from _sequence_rules(m, l, seq)
@@ -54,7 +55,7 @@ def _rules(m: Model, l: Any, seq: Any, gpus: Any) -> Iterator[Rule]:  # noqa: E7
     yield from _shard_rules(l)
 
 
-def _tensor_rules(m: Model, l: Any) -> Iterator[Rule]:  # noqa: E741
+def _tensor_rules(m: Model, l: Any) -> Iterator[LayoutRule]:  # noqa: E741
     yield (
         "tp",
         m.attention.heads % l.tp == 0,
@@ -74,7 +75,7 @@ def _tensor_rules(m: Model, l: Any) -> Iterator[Rule]:  # noqa: E741
     yield "sp", l.sp <= (l.tp > 1), "sp splits work along tp: it needs tp above 1"
 
 
-def _sequence_rules(m: Model, l: Any, seq: Any) -> Iterator[Rule]:  # noqa: E741
+def _sequence_rules(m: Model, l: Any, seq: Any) -> Iterator[LayoutRule]:  # noqa: E741
     yield "cp", seq % l.cp == 0, "cp {l.cp} does not divide the sequence of {seq} tokens"
     yield (
         "cp_kind",
@@ -83,11 +84,12 @@ def _sequence_rules(m: Model, l: Any, seq: Any) -> Iterator[Rule]:  # noqa: E741
     )
 
 
-def _pipeline_rules(m: Model, l: Any) -> Iterator[Rule]:  # noqa: E741
+def _pipeline_rules(m: Model, l: Any) -> Iterator[LayoutRule]:  # noqa: E741
     yield (
         "pp",
-        l.pp * l.virtual_stages <= m.layers + 2,  # embedding and head may count as layers
-        "pp {l.pp} x virtual_stages {l.virtual_stages} is more than {m.layers} layers and two ends",
+        l.pp * l.virtual_stages <= m.layers + 2,  # embedding and output layer may count
+        "pp {l.pp} x virtual_stages {l.virtual_stages} is more than {m.layers} layers,"
+        " embedding and output layer",
     )
     yield (
         "virtual_stages",
@@ -110,7 +112,7 @@ def _pipeline_rules(m: Model, l: Any) -> Iterator[Rule]:  # noqa: E741
         "last_stage_layers",
         (l.pp == 1) | ((ends <= m.layers) & between),
         "first_stage_layers {l.first_stage_layers} and last_stage_layers {l.last_stage_layers} do"
-        " not make {m.layers} layers of {l.pp} stages",
+        " not add up to {m.layers} layers on {l.pp} stages",
     )
 
 
@@ -118,7 +120,7 @@ def _one_end_is_open(l: Any) -> bool:  # noqa: E741
     return l.first_stage_layers is None or l.last_stage_layers is None
 
 
-def _expert_rules(m: Model, l: Any) -> Iterator[Rule]:  # noqa: E741
+def _expert_rules(m: Model, l: Any) -> Iterator[LayoutRule]:  # noqa: E741
     if m.moe is None:
         yield "ep", (l.ep == 1) & (l.etp == 1), "ep and etp are for models with experts"
         return
@@ -135,7 +137,7 @@ def _expert_rules(m: Model, l: Any) -> Iterator[Rule]:  # noqa: E741
     )
 
 
-def _shard_rules(l: Any) -> Iterator[Rule]:  # noqa: E741
+def _shard_rules(l: Any) -> Iterator[LayoutRule]:  # noqa: E741
     whole = l.dp * l.cp
     yield (
         "shard_degree",
@@ -153,7 +155,7 @@ def _shard_rules(l: Any) -> Iterator[Rule]:  # noqa: E741
             "outer_every",
             several | (whole == 1) | (l.outer_every == 1),
             "outer_every {l.outer_every}: all ranks share one copy of the states, so there are no "
-            "replicas that could meet seldom; take shard ddp, or a shard_degree below dp x cp",
+            "replicas to synchronise; use shard ddp, or a shard_degree below dp x cp",
         )
 
 
@@ -192,11 +194,11 @@ def offered(
     return mask
 
 
-Offer = tuple[str, Any]
+Condition = tuple[str, Any]
 """Field to blame, and condition that must hold."""
 
 
-def _offers(family: Framework, date: Month | None, l: Any, experts: bool) -> Iterator[Offer]:  # noqa: E741
+def _offers(family: Framework, date: Month | None, l: Any, experts: bool) -> Iterator[Condition]:  # noqa: E741
     yield "shard", _among(l.shard, family.shards) | (l.dp * l.cp == 1)
     yield "schedule", _among(l.schedule, family.schedules) | (l.pp == 1)
     yield "recompute", _among(l.recompute, family.recomputes)
@@ -214,7 +216,7 @@ def _offers(family: Framework, date: Month | None, l: Any, experts: bool) -> Ite
     yield "overlap_ep", l.overlap_ep <= (l.recompute != Recompute.FULL)
 
 
-def _switch_offers(family: Framework, l: Any) -> Iterator[Offer]:  # noqa: E741
+def _switch_offers(family: Framework, l: Any) -> Iterator[Condition]:  # noqa: E741
     sharded = l.shard != Shard.DDP
     if not family.overlap_sharded_gradients:
         yield "overlap_gradients", l.overlap_gradients <= (l.shard == Shard.DDP)

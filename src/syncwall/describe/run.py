@@ -9,7 +9,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import model_validator
 
-from syncwall.catalogue import Kind
+from syncwall.catalogue import CatalogueKind
 from syncwall.describe.base import OPEN, Description, Open, Positive, faults, is_open
 from syncwall.describe.cluster import Cluster
 from syncwall.describe.layout import Layout
@@ -18,8 +18,8 @@ from syncwall.describe.names import Ref
 from syncwall.describe.rules import broken_rules
 from syncwall.describe.software import Software
 
-ModelRef = Annotated[Model, Ref(Kind.MODEL)]
-ClusterRef = Annotated[Cluster, Ref(Kind.CLUSTER)]
+ModelRef = Annotated[Model, Ref(CatalogueKind.MODEL)]
+ClusterRef = Annotated[Cluster, Ref(CatalogueKind.CLUSTER)]
 
 
 class Run(Description):
@@ -69,11 +69,11 @@ class Run(Description):
         if is_open(self, "gpus") or self.gpus == used.gpus:
             return used
         if not is_open(self, "nodes"):
-            said = f"{self.nodes} nodes of {used.gpus_per_node} GPUs are not {self.gpus} GPUs"
-            raise faults([(("gpus",), said)])
+            message = f"{self.nodes} nodes of {used.gpus_per_node} GPUs are not {self.gpus} GPUs"
+            raise faults([(("gpus",), message)])
         if self.gpus > used.gpus_per_node and self.gpus % used.gpus_per_node:
-            said = f"{self.gpus} GPUs are no whole nodes of {used.gpus_per_node}"
-            raise faults([(("gpus",), said)])
+            message = f"{self.gpus} GPUs do not fill whole nodes of {used.gpus_per_node}"
+            raise faults([(("gpus",), message)])
         return used.with_gpus(self.gpus)
 
     def changed(self, **fields: Any) -> "Run":

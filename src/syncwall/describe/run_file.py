@@ -8,8 +8,8 @@ from typing import Any
 import yaml
 
 from syncwall import catalogue
-from syncwall.catalogue import Kind
-from syncwall.describe.base import Description, Entry
+from syncwall.catalogue import CatalogueKind
+from syncwall.describe.base import CatalogueEntry, Description
 from syncwall.describe.names import load
 from syncwall.describe.run import Run
 
@@ -19,8 +19,8 @@ def run_text(run: Run) -> str:
     machine = run.cluster
     part = {"nodes": machine.nodes, "gpus_per_node": machine.gpus_per_node}
     fields: dict[str, Any] = {
-        "model": _entry(Kind.MODEL, run.model),
-        "cluster": _entry(Kind.CLUSTER, machine, part),
+        "model": _entry(CatalogueKind.MODEL, run.model),
+        "cluster": _entry(CatalogueKind.CLUSTER, machine, part),
         "nodes": int(run.nodes),
         "gpus_per_node": int(run.gpus_per_node),
         "seq": int(run.seq),
@@ -30,7 +30,9 @@ def run_text(run: Run) -> str:
     return yaml.safe_dump(fields, sort_keys=False, allow_unicode=True)
 
 
-def _entry(kind: Kind, entry: Entry, stated_beside: dict[str, Any] | None = None) -> Any:
+def _entry(
+    kind: CatalogueKind, entry: CatalogueEntry, stated_beside: dict[str, Any] | None = None
+) -> Any:
     """Its name where the catalogue has the same but for what is `stated_beside`; else all of it."""
     if entry.name in catalogue.names(kind):
         known = load(kind, type(entry), entry.name)

@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, field_validator
 from pydantic_core import PydanticCustomError
 
 from syncwall import catalogue
-from syncwall.catalogue import Kind
+from syncwall.catalogue import CatalogueKind
 from syncwall.describe.base import OPEN, Description, Open
 from syncwall.describe.framework import AttentionKernel, ExpertKernels, Graphs, Kernels, Month
 from syncwall.problems import InputError
@@ -33,19 +33,22 @@ class Software(Description):
     """Framework, its date, and the kernels that run."""
 
     framework: Open[str] = OPEN
-    """By catalogue name: `syncwall show frameworks`; None is priced as `USUAL_FRAMEWORK`."""
+    """Training framework, by catalogue name (`syncwall show frameworks`); megatron-core if not
+    given."""
     date: Month | None = None
-    """Month of its release, such as 2025-04; None for the newest."""
+    """Month of its release, such as 2025-04; the newest if not given."""
     attention: AttentionKernel | None = None
-    """flash-3 also stands for cuDNN, flash-1 for Triton's; None for the framework's of its date."""
+    """Attention kernel (flash-3 also stands for cuDNN, flash-1 for Triton's); the framework's of
+    its date if not given."""
     kernels: Kernels | None = None
-    """Element-wise work fused (torch.compile, Transformer Engine) or one by one (eager)."""
+    """Element-wise work fused (torch.compile, Transformer Engine) or one by one (eager); the
+    framework's if not given."""
     expert_kernels: ExpertKernels | None = None
     """Experts as one group of multiplications, or in a loop that reads the tokens of each expert
-    before it issues it (Hugging Face until 2025); None for the framework's of its date."""
+    before it issues it (Hugging Face until 2025); the framework's of its date if not given."""
     graphs: Graphs | None = None
     """CUDA graphs, so that the host issues less: of the router and what it prepares, of attention
-    too, or of full iterations; None for the framework's of its date."""
+    too, or of full iterations; the framework's of its date if not given."""
     fp8_scaling: Annotated[Literal["tensor", "block", "row"], BeforeValidator(_scaling)] = "tensor"
     """One scale for a tensor (delayed or current scaling), for each block of 128 (DeepSeek-V3), or
     for each row and, for its other use, each column. Scales of mxfp8 and nvfp4 are part of the
@@ -65,6 +68,6 @@ class Software(Description):
         if name is None:
             return name
         try:
-            return catalogue.find(Kind.FRAMEWORK, name).stem
+            return catalogue.find(CatalogueKind.FRAMEWORK, name).stem
         except InputError as error:
             raise PydanticCustomError("syncwall", "{message}", {"message": str(error)}) from None

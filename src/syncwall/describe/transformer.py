@@ -9,7 +9,7 @@ from typing import Literal, Self
 
 from pydantic import model_validator
 
-from syncwall.describe.base import Description, Entry, NotNegative, Positive
+from syncwall.describe.base import CatalogueEntry, Description, NotNegative, Positive
 
 
 class Latent(Description):
@@ -58,7 +58,7 @@ class Mlp(Description):
 
 
 class Moe(Description):
-    """Experts in place of the feed-forward part."""
+    """Experts instead of the feed-forward part."""
 
     experts: Positive
     """Routed experts in a layer."""
@@ -75,7 +75,7 @@ class Moe(Description):
     every: Positive = 1
     """Every n-th layer has experts, the others are dense."""
     node_limit: Positive | None = None
-    """Nodes at most on which the experts of one token stand (group-limited routing)."""
+    """Most nodes on which the experts of one token may be (group-limited routing)."""
     router_bias: bool = False
     expert_bias: bool = False
     clamped: bool = False
@@ -94,7 +94,7 @@ class Norm(Description):
     """One more on the embeddings."""
 
 
-class Transformer(Entry):
+class Transformer(CatalogueEntry):
     """The shapes of a decoder-only transformer."""
 
     layers: Positive
@@ -107,7 +107,7 @@ class Transformer(Entry):
     moe: Moe | None = None
     norm: Norm = Norm()
     tied_embeddings: bool = False
-    """True if the output head is the embedding."""
+    """True if the output layer shares the weights of the embedding."""
     head_bias: bool = False
     learned_positions: NotNegative = 0
     """Rows of a learned position embedding; 0 if positions are computed."""

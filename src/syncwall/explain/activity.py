@@ -1,9 +1,9 @@
 """What ran when, by cause: on the device, or on the host for traces without one.
 
-Holds `Activity`, `activity_of` and `Channel`, a kind of collective in a process group. `COMPUTE`,
-`COPY`, `COMMUNICATION` and `kinds_of`: what a kernel or a host operator does, from its name. Knows
-names of cuBLAS, CUTLASS, cuDNN, ROCm (Tensile, MIOpen, composable kernel), Triton, PyTorch's own
-kernels, and `aten::` operators for traces without a device.
+Holds `Activity`, `activity_of` and `CollectiveKey`, a kind of collective in a process group.
+`COMPUTE`, `COPY`, `COMMUNICATION` and `kinds_of`: what a kernel or a host operator does, from its
+name. Knows names of cuBLAS, CUTLASS, cuDNN, ROCm (Tensile, MIOpen, composable kernel), Triton,
+PyTorch's own kernels, and `aten::` operators for traces without a device.
 """
 
 import re
@@ -97,7 +97,7 @@ _NO_WORK = re.compile(
 
 
 @dataclass(frozen=True, order=True)
-class Channel:
+class CollectiveKey:
     """One kind of collective in one process group."""
 
     kind: str
@@ -111,8 +111,8 @@ class Activity:
 
     compute: dict[Cause, Spans]
     """By cause, in order of precedence."""
-    communication: dict[Channel, Spans]
-    events: dict[Channel, Any]
+    communication: dict[CollectiveKey, Spans]
+    events: dict[CollectiveKey, Any]
     """Indices of the trace's events of each channel."""
     copy: Spans
     """Copies and fills by the device; those of a host are its computation."""
@@ -163,10 +163,10 @@ def _sorted(trace: Trace, kinds: Any, work: Any, calls: Any, *, on_device: bool)
     def spans(events: Any) -> Spans:
         return merged(trace.start_ns[events], trace.end_ns[events])
 
-    channels: dict[Channel, list[int]] = {}
+    channels: dict[CollectiveKey, list[int]] = {}
     for event in np.flatnonzero(calls).tolist():
         told = trace.collectives.get(event)
-        channel = Channel(told.kind, told.group or "") if told else Channel("other")
+        channel = CollectiveKey(told.kind, told.group or "") if told else CollectiveKey("other")
         channels.setdefault(channel, []).append(event)
     causes = COMPUTE if on_device else (*COMPUTE, COPY)
     compute = {cause: spans(work & (kinds == KINDS.index(cause))) for cause in causes}

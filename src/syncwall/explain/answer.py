@@ -18,6 +18,7 @@ from syncwall.explain.identity import likely_cluster
 from syncwall.explain.launch_blocking import nsys_findings
 from syncwall.explain.nccl_findings import nccl_findings
 from syncwall.explain.placement_checks import used_by
+from syncwall.explain.ranks import RanksVerdict
 from syncwall.explain.side_by_side import SideBySide, side_by_side
 from syncwall.explain.slowdown import Slowdown, slowdown_of
 from syncwall.explain.topology_checks import check_fabric, check_topology
@@ -32,7 +33,7 @@ from syncwall.read.nccl_graph import read_nccl_graphs
 from syncwall.read.nccl_log import read_nccl_log
 from syncwall.read.nccl_tests import read_nccl_tests
 from syncwall.read.nsys_stats import NsysStats, read_nsys_stats
-from syncwall.read.topology import Topology
+from syncwall.read.topology import HostTopology
 
 Progress = Callable[[float], None]
 
@@ -65,7 +66,7 @@ class Explanation:
     dumps: tuple[FlightDump, ...] = ()
     hangs: tuple[Hang, ...] = ()
     logs: tuple[NcclLog, ...] = ()
-    topologies: tuple[tuple[Topology, Cluster | None], ...] = ()
+    topologies: tuple[tuple[HostTopology, Cluster | None], ...] = ()
     """Hosts, and what they were checked against."""
     others: tuple[Any, ...] = ()
     """Benchmarks, fabrics, graphs, reports and execution traces as read."""
@@ -76,6 +77,21 @@ class Explanation:
     against: JobTraces | None = None
     machine_guessed: bool = False
     """True if nobody said what the hosts should be."""
+
+    @property
+    def ranks(self) -> RanksVerdict | None:
+        """What holds ranks up, if there are traces of several."""
+        return self.traces.verdict if self.traces else None
+
+    @property
+    def is_bad(self) -> bool:
+        """True if something is wrong for sure."""
+        return bool(
+            self.hangs
+            or (self.ranks is not None and self.ranks.kind != "clean")
+            or any(finding.severity == "wrong" for finding in self.findings)
+            or any(one.slow for one in self.slowdowns)
+        )
 
 
 _ANYTHING = Question()
@@ -150,7 +166,7 @@ def _gap(
     return None if predicted is None else side_by_side(predicted.ledger, traces.ledger.ledger)
 
 
-def _host(path: Path, question: Question) -> tuple[Topology, Cluster | None]:
+def _host(path: Path, question: Question) -> tuple[HostTopology, Cluster | None]:
     """A topology, and the machine that it should be."""
     topology = read_topology(path)
     machine = question.machine or (question.run.cluster if question.run else None)
@@ -175,7 +191,7 @@ def _others(files: Files) -> Iterator[Any]:
 
 def _findings(
     logs: Sequence[NcclLog],
-    hosts: Sequence[tuple[Topology, Cluster | None]],
+    hosts: Sequence[tuple[HostTopology, Cluster | None]],
     others: Sequence[Any],
     question: Question,
 ) -> Iterator[Finding]:

@@ -1,12 +1,12 @@
 """One thing found in a user's files: what it is, why it matters, what to try next.
 
 Holds `Finding`, shared by every check in `explain` that points at a setting, a link or a file.
-`Rule`, `RULES`, `on` and `off`: single variables and switches that cost time when they have a
-certain value. Sources: NVIDIA, NCCL user guide, "Environment Variables", whose section "Debugging"
-says not to keep those in production; PyTorch, "ProcessGroupNCCL Environment Variables", "CUDA
-semantics" and `DistributedDataParallel`; NVIDIA, CUDA C++ programming guide, "CUDA environment
-variables"; for figures T. Lazauskas, "Anemoi on Isambard-AI" (Alan Turing Institute, 2026), and for
-NVLS the entry nvlink-4 of the catalogue.
+`Rule`, `RULES`, `on` and `off`: single variables and switches that cost time when they have
+a certain value. Sources: NVIDIA, NCCL user guide, "Environment Variables", whose section
+"Debugging" says not to keep those in production; PyTorch, "ProcessGroupNCCL Environment Variables",
+"CUDA semantics" and `DistributedDataParallel`; NVIDIA, CUDA C++ programming guide, "CUDA
+environment variables"; for figures T. Lazauskas, "Anemoi on Isambard-AI" (Alan Turing Institute,
+2026), and for NVLS the entry nvlink-4 of the catalogue.
 """
 
 from collections.abc import Callable, Iterable
@@ -73,10 +73,10 @@ class Rule:
 RULES: Final = (
     Rule("CUDA_LAUNCH_BLOCKING", on, "wrong",
          "every kernel launch waits for the kernel: nothing overlaps. Left on by mistake it cost "
-         "25 % of a step on Isambard-AI (987 to 1,234 ms; a launch took 215 instead of 11 µs)",
+         "25% of a step on Isambard-AI (987 to 1,234 ms; a launch took 215 instead of 11 µs)",
          "unset CUDA_LAUNCH_BLOCKING"),
     Rule("NCCL_P2P_DISABLE", on, "wrong",
-         "GPUs of a node then talk through host memory in place of NVLink or PCIe",
+         "GPUs of a node then talk through host memory instead of NVLink or PCIe",
          "unset it; if that hangs, switch the IOMMU or PCIe ACS off instead"),
     Rule("NCCL_IB_DISABLE", on, "wrong",
          "NCCL falls back to TCP sockets between nodes",
@@ -85,7 +85,7 @@ RULES: Final = (
          "GPUs without direct access then talk through the network adapter, even inside a node",
          "unset it; give the container enough shared memory (--shm-size) instead"),
     Rule("NCCL_NVLS_ENABLE", off, "suspect",
-         "reductions in the NVSwitch are off: 8 H200 reach 368 in place of 482 GB/s in all-reduce",
+         "reductions in the NVSwitch are off: 8 H200 reach 368 instead of 482 GB/s in all-reduce",
          "unset it, unless it works around a fault"),
     Rule("NCCL_ALGO", bool, "suspect",
          "one algorithm for all sizes: rings are slow for small messages on many nodes, trees for "
@@ -107,7 +107,7 @@ RULES: Final = (
     Rule("TORCH_NCCL_BLOCKING_WAIT", on, "suspect",
          "wait() blocks the thread that launches kernels", "unset it; the watchdog finds timeouts"),
     Rule("TORCH_NCCL_ENABLE_TIMING", on, "note",
-         "two more events a collective; small, but not for nothing", "use it to debug only"),
+         "two more events a collective; small, but not free", "use it to debug only"),
     Rule("TORCH_DISTRIBUTED_DEBUG", lambda value: value.upper() == "DETAIL", "wrong",
          "every collective is checked among all ranks before it starts", "use it to debug only"),
     Rule("TORCH_NCCL_DESYNC_DEBUG", on, "note",

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from syncwall.problems import InputError
-from syncwall.read.flight_recorder import Entry, FlightDump
+from syncwall.read.flight_recorder import FlightDump, FlightEntry
 
-_Tables = dict[int, dict[int, Entry]]
+_Tables = dict[int, dict[int, FlightEntry]]
 """Entries of one group by rank and number."""
-Kind = Literal["missing", "operation", "size", "type", "unfinished"]
+MismatchKind = Literal["missing", "operation", "size", "type", "unfinished"]
 # Every rank must give these the same size; all-to-all, gather and scatter may differ.
 _EVEN = ("all_reduce", "allreduce", "broadcast", "reduce", "all_gather", "_all_gather_base",
          "all_gather_into_tensor", "reduce_scatter", "_reduce_scatter_base", "barrier")  # fmt: skip
@@ -27,7 +27,7 @@ class Hang:
 
     group: str
     sequence: int
-    kind: Kind
+    kind: MismatchKind
     """What differs; `unfinished` if all ranks issued the same collective and it did not end."""
     operation: str
     """Of most ranks."""
@@ -106,7 +106,7 @@ def _first(
     return None
 
 
-def _kind(entries: dict[int, Entry], expected: int) -> Kind | None:
+def _kind(entries: dict[int, FlightEntry], expected: int) -> MismatchKind | None:
     """What is wrong with one collective; None if nothing is.
 
     An entry that all its ranks completed is fine even where another rank's dump is older.
@@ -124,7 +124,7 @@ def _kind(entries: dict[int, Entry], expected: int) -> Kind | None:
     return "missing" if len(found) < expected else "unfinished"
 
 
-def _elements(entry: Entry) -> int:
+def _elements(entry: FlightEntry) -> int:
     total = 0
     for shape in entry.input_sizes:
         count = 1
@@ -134,8 +134,8 @@ def _elements(entry: Entry) -> int:
     return total
 
 
-def _hang(name: str, sequence: int, kind: Kind, entries: dict[int, Entry], members: set[int],
-          by_rank: dict[int, FlightDump]) -> Hang:  # fmt: skip
+def _hang(name: str, sequence: int, kind: MismatchKind, entries: dict[int, FlightEntry],
+          members: set[int], by_rank: dict[int, FlightDump]) -> Hang:  # fmt: skip
     versions: dict[str, list[int]] = {}
     for rank, entry in entries.items():
         versions.setdefault(_version(entry), []).append(rank)
@@ -156,11 +156,11 @@ def _hang(name: str, sequence: int, kind: Kind, entries: dict[int, Entry], membe
     )  # fmt: skip
 
 
-def _version(entry: Entry) -> str:
+def _version(entry: FlightEntry) -> str:
     return f"{entry.operation} {_elements(entry)} {'/'.join(sorted(set(entry.dtypes)))}".strip()
 
 
-def _last(entries: Iterable[Entry]) -> str:
+def _last(entries: Iterable[FlightEntry]) -> str:
     entry = max(entries, key=lambda e: (e.created_ns or 0, e.sequence), default=None)
     if entry is None:
         return ""

@@ -7,15 +7,15 @@ from functools import lru_cache
 from typing import Any, Final
 
 from syncwall import catalogue
-from syncwall.catalogue import BUILT_IN, Kind
+from syncwall.catalogue import BUILT_IN, CatalogueKind
 from syncwall.describe import Cluster
 from syncwall.describe.lookup import cluster, device, link
 from syncwall.documents import read_document
-from syncwall.read.topology import Gpu, Topology
+from syncwall.read.topology import Gpu, HostTopology
 
 LIKELY_RATE: Final = (0.85, 1.05)
 """A port's rate over that of the catalogue at which both are the same kind: some clouds hold back
-10 % (Oracle's topology file of the H100 says 180 of 200 Gb/s)."""
+10% (Oracle's topology file of the H100 says 180 of 200 Gb/s)."""
 
 
 def devices_of(gpu: Gpu) -> tuple[str, ...]:
@@ -30,17 +30,17 @@ def devices_of(gpu: Gpu) -> tuple[str, ...]:
     return tuple(name for name, found in _architectures().items() if found == architecture)
 
 
-def likely_cluster(topology: Topology) -> list[tuple[str, list[str]]]:
+def likely_cluster(topology: HostTopology) -> list[tuple[str, list[str]]]:
     """Machines of the catalogue that the topology does not contradict, most reasons first."""
     found = []
-    for name in catalogue.names(Kind.CLUSTER):
+    for name in catalogue.names(CatalogueKind.CLUSTER):
         reasons = _reasons(topology, cluster(name))
         if reasons:
             found.append((name, reasons))
     return sorted(found, key=lambda pair: (-len(pair[1]), pair[0]))
 
 
-def _reasons(topology: Topology, machine: Cluster) -> list[str]:
+def _reasons(topology: HostTopology, machine: Cluster) -> list[str]:
     """Facts that fit `machine`; none if one of them does not."""
     if len(topology.gpus) != machine.node.gpus:
         return []
@@ -56,14 +56,14 @@ def _reasons(topology: Topology, machine: Cluster) -> list[str]:
     return [f"{len(topology.gpus)} GPUs", *(reason for fits, reason in tests if fits)]
 
 
-def _device(topology: Topology, machine: Cluster) -> tuple[bool | None, str]:
+def _device(topology: HostTopology, machine: Cluster) -> tuple[bool | None, str]:
     names = devices_of(topology.gpus[0])
     if not names:
         return (None if topology.gpus[0].architecture is None else False), ""
     return machine.device.name in names, f"GPU {machine.device.name}"
 
 
-def _links(topology: Topology, machine: Cluster) -> tuple[bool | None, str]:
+def _links(topology: HostTopology, machine: Cluster) -> tuple[bool | None, str]:
     """Links of a GPU, or their rate, against the device's."""
     built = machine.device.scale_up
     gpu = topology.gpus[0]
@@ -76,7 +76,7 @@ def _links(topology: Topology, machine: Cluster) -> tuple[bool | None, str]:
     return gpu.links == (built.links if built else 0), f"{gpu.links} links a GPU"
 
 
-def _nics(topology: Topology, machine: Cluster) -> tuple[bool | None, str]:
+def _nics(topology: HostTopology, machine: Cluster) -> tuple[bool | None, str]:
     """Ports near GPUs against the adapters of the machine; their rate where the file has it."""
     expected = machine.node.nics
     if not topology.nics or expected is None:
@@ -91,7 +91,7 @@ def _nics(topology: Topology, machine: Cluster) -> tuple[bool | None, str]:
     return count == expected.count or len(topology.nics) == expected.count, f"{count} adapters"
 
 
-def _ports(topology: Topology, machine: Cluster) -> tuple[bool | None, str]:
+def _ports(topology: HostTopology, machine: Cluster) -> tuple[bool | None, str]:
     """As many ports as adapters speaks for a machine; another number does not speak against it."""
     nics = machine.node.nics
     rates = [nic.rate_bytes_per_s for nic in topology.nics if nic.rate_bytes_per_s]
@@ -99,7 +99,7 @@ def _ports(topology: Topology, machine: Cluster) -> tuple[bool | None, str]:
     return (True if same else None), f"{len(rates)} ports as in the catalogue"
 
 
-def _pcie(topology: Topology, machine: Cluster) -> tuple[bool | None, str]:
+def _pcie(topology: HostTopology, machine: Cluster) -> tuple[bool | None, str]:
     """A link to the host faster than the device has rules it out; a slower one may be asleep."""
     seen = topology.gpus[0].pcie_bytes_per_s
     if seen is None or machine.device.pcie is None:
@@ -117,4 +117,4 @@ def _identities() -> dict[str, Any]:
 
 @lru_cache(maxsize=1)
 def _architectures() -> dict[str, str]:
-    return {name: device(name).architecture for name in catalogue.names(Kind.DEVICE)}
+    return {name: device(name).architecture for name in catalogue.names(CatalogueKind.DEVICE)}

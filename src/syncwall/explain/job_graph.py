@@ -1,14 +1,14 @@
 """Which operation of a training step waits for which.
 
-Holds `Operation`, `Graph` and `job_graph`, which derives the graph of a pipeline-parallel job from
-the order of operations on one data-parallel rank. Data-parallel ranks and steps share it.
+Holds `WorkerOperation`, `JobGraph` and `job_graph`, which derives the graph of a pipeline-parallel
+job from the order of operations on one data-parallel rank. Data-parallel ranks and steps share it.
 
 Source of the rules: Lin et al., "Understanding Stragglers in Large Model Training Using What-if
 Analysis" (OSDI 2025) and its artifact ByteDance-Seed/StragglerAnalysis; see
 docs/explanation/stragglers.md for each rule.
 
-`Pairing`, `Transfer` and `stage_transfers`: which computation a pipeline transfer belongs to, and
-which transfer at the other end. Recorders may write sends and receives that were never started
+`Pairing`, `StageTransfer` and `stage_transfers`: which computation a pipeline transfer belongs to,
+and which transfer at the other end. Recorders may write sends and receives that were never started
 (before the first or after the last computation, or beyond the ends of the model); those belong to
 no pair.
 """
@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from syncwall.problems import InputError
-from syncwall.read.operations import COMPUTE, TRANSFERS, Kind, Operation
+from syncwall.read.operations import COMPUTE, TRANSFERS, OperationKind, WorkerOperation
 
 CLOCK_SLACK_S = 5e-5
 """Two times closer than this count as equal (the artifact's value)."""
@@ -37,7 +37,7 @@ class Pairing:
 
 
 @dataclass(frozen=True, slots=True)
-class Transfer:
+class StageTransfer:
     """A send or receive and the computation it serves; all are indices of operations."""
 
     transfer: int
@@ -49,12 +49,12 @@ class Transfer:
 
 
 def stage_transfers(
-    operations: Sequence[Operation],
+    operations: Sequence[WorkerOperation],
     transfers: Sequence[int],
     computations: Sequence[int],
-    kind: Kind,
+    kind: OperationKind,
     place: tuple[int, int],
-) -> Iterator[Transfer]:
+) -> Iterator[StageTransfer]:
     """Transfers of one `kind` on one stage; `place` is the stage and the number of stages.
 
     `transfers` and `computations` (of the same direction) are in order of their start.
@@ -76,11 +76,14 @@ def stage_transfers(
             pairing = Pairing("forward" if kind.is_forward else "backward", sender, number)
             number += 1
         previous = computations[position - 1] if position else None
-        yield Transfer(index, computations[position], previous, pairing)
+        yield StageTransfer(index, computations[position], previous, pairing)
 
 
 def _was_started(
-    operations: Sequence[Operation], index: int, computations: Sequence[int], kind: Kind
+    operations: Sequence[WorkerOperation],
+    index: int,
+    computations: Sequence[int],
+    kind: OperationKind,
 ) -> bool:
     """Whether a transfer lies where a computation can use it."""
     if kind.is_send:
@@ -90,16 +93,21 @@ def _was_started(
     return operations[index].start_s <= last_start_s + CLOCK_SLACK_S
 
 
-_SHARED = {Kind.PARAMETERS, Kind.GRADIENTS, Kind.SEPARATE_GRADIENTS, Kind.CLIP}
+_SHARED = {
+    OperationKind.PARAMETERS,
+    OperationKind.GRADIENTS,
+    OperationKind.SEPARATE_GRADIENTS,
+    OperationKind.CLIP,
+}
 """Operations for which all data-parallel ranks wait for each other."""
-_DATA_PARALLEL = {Kind.PARAMETERS, Kind.GRADIENTS}
+_DATA_PARALLEL = {OperationKind.PARAMETERS, OperationKind.GRADIENTS}
 
 
 @dataclass(frozen=True)
-class Graph:
+class JobGraph:
     """Operations of one step and one data-parallel rank, and what each waits for."""
 
-    operations: tuple[Operation, ...]
+    operations: tuple[WorkerOperation, ...]
     before: tuple[tuple[int, ...], ...]
     """Of each operation: those that end before it starts."""
     order: tuple[tuple[int, ...], ...]
@@ -129,14 +137,14 @@ class _Draft:
 class _Stage:
     """Operations of one pipeline stage in order of their start."""
 
-    def __init__(self, operations: Sequence[Operation], stage: int) -> None:
+    def __init__(self, operations: Sequence[WorkerOperation], stage: int) -> None:
         own = [index for index, one in enumerate(operations) if one.stage == stage]
         self.operations = operations
         self.own = sorted(
             own, key=lambda i: (operations[i].start_s, operations[i].sequence, operations[i].kind)
         )
 
-    def of(self, *kinds: Kind) -> list[int]:
+    def of(self, *kinds: OperationKind) -> list[int]:
         return [index for index in self.own if self.operations[index].kind in kinds]
 
     def last(self, indices: Sequence[int]) -> list[int]:
@@ -144,7 +152,7 @@ class _Stage:
         return [max(indices, key=lambda i: self.operations[i].end_s)] if indices else []
 
 
-def job_graph(operations: Sequence[Operation], *, file: str = "") -> Graph:
+def job_graph(operations: Sequence[WorkerOperation], *, file: str = "") -> JobGraph:
     """Graph of the `operations` of one step on the workers of one data-parallel rank."""
     stages = max(one.stage for one in operations) + 1
     draft = _Draft()
@@ -161,7 +169,7 @@ def job_graph(operations: Sequence[Operation], *, file: str = "") -> Graph:
         _end_of_step(draft, stage)
     groups = _groups(operations, pairs, file)
     before = tuple(tuple(draft.before[index]) for index in range(len(operations)))
-    return Graph(
+    return JobGraph(
         operations=tuple(operations),
         before=before,
         order=_order(before, groups, file),
@@ -189,9 +197,9 @@ def _transfers(
                 pairs[one.pairing].append(one.transfer)
     compute = stage.of(*COMPUTE)
     kinds = [stage.operations[index].kind for index in compute]
-    first = kinds.index(Kind.BACKWARD) if Kind.BACKWARD in kinds else 0
+    first = kinds.index(OperationKind.BACKWARD) if OperationKind.BACKWARD in kinds else 0
     if first >= 2:  # the warm-up is over one forward pass before the first backward pass
-        for kind in (Kind.BACKWARD_RECEIVE, Kind.BACKWARD_SEND):
+        for kind in (OperationKind.BACKWARD_RECEIVE, OperationKind.BACKWARD_SEND):
             for index in stage.of(kind)[:1]:
                 draft.add(compute[first - 2], index)
 
@@ -199,29 +207,29 @@ def _transfers(
 def _parameters(draft: _Draft, stage: _Stage) -> None:
     """The first forward pass of a model chunk waits for the last gathering of its parameters."""
     draft.chain(stage.of(*_DATA_PARALLEL))
-    last = {stage.operations[index].chunk: index for index in stage.of(Kind.PARAMETERS)}
+    last = {stage.operations[index].chunk: index for index in stage.of(OperationKind.PARAMETERS)}
     for chunk, gathering in last.items():
-        forward = [i for i in stage.of(Kind.FORWARD) if stage.operations[i].chunk == chunk]
+        forward = [i for i in stage.of(OperationKind.FORWARD) if stage.operations[i].chunk == chunk]
         for index in forward[:1]:
             draft.add(gathering, index)
 
 
 def _end_of_step(draft: _Draft, stage: _Stage) -> None:
     """Gradients are reduced, clipped and applied after the last computation."""
-    collection = stage.of(Kind.GARBAGE_COLLECTION)
+    collection = stage.of(OperationKind.GARBAGE_COLLECTION)
     draft.chain(collection, after=stage.last(stage.of(*COMPUTE)))
     after = collection[-1:] or stage.last(stage.of(*COMPUTE))
-    reductions = stage.of(Kind.GRADIENTS)
-    overlapped = bool(stage.of(Kind.SEPARATE_GRADIENTS))
+    reductions = stage.of(OperationKind.GRADIENTS)
+    overlapped = bool(stage.of(OperationKind.SEPARATE_GRADIENTS))
     if overlapped:
         _overlapped_reductions(draft, stage, reductions)
         after = [*reductions[-1:], *after]
     tail = [
-        *stage.of(Kind.NORM_GRADIENTS),
-        *stage.of(Kind.EMBEDDING_GRADIENTS),
-        *(stage.of(Kind.SEPARATE_GRADIENTS) if overlapped else reductions),
-        *stage.of(Kind.CLIP),
-        *stage.of(Kind.OPTIMIZER),
+        *stage.of(OperationKind.NORM_GRADIENTS),
+        *stage.of(OperationKind.EMBEDDING_GRADIENTS),
+        *(stage.of(OperationKind.SEPARATE_GRADIENTS) if overlapped else reductions),
+        *stage.of(OperationKind.CLIP),
+        *stage.of(OperationKind.OPTIMIZER),
     ]
     draft.chain(tail, after=after)
 
@@ -233,12 +241,14 @@ def _overlapped_reductions(draft: _Draft, stage: _Stage, reductions: Sequence[in
         chunk = stage.operations[index].chunk
         if chunk not in seen:
             seen.add(chunk)
-            backward = [i for i in stage.of(Kind.BACKWARD) if stage.operations[i].chunk == chunk]
+            backward = [
+                i for i in stage.of(OperationKind.BACKWARD) if stage.operations[i].chunk == chunk
+            ]
             draft.chain([index], after=stage.last(backward))
 
 
 def _groups(
-    operations: Sequence[Operation], pairs: dict[Pairing, list[int]], file: str
+    operations: Sequence[WorkerOperation], pairs: dict[Pairing, list[int]], file: str
 ) -> list[tuple[int, ...]]:
     """Operations that can only transfer once all of the group have started."""
     together: list[tuple[int, ...]] = []
@@ -249,7 +259,7 @@ def _groups(
                 f"{what} has {len(members)} ends, not a send and a receive", file=file
             )
         together.append(tuple(members))
-    for kind in (Kind.EMBEDDING_GRADIENTS, Kind.CLIP):
+    for kind in (OperationKind.EMBEDDING_GRADIENTS, OperationKind.CLIP):
         rounds: dict[int, list[int]] = defaultdict(list)
         for index, one in enumerate(operations):
             if one.kind == kind:
@@ -282,5 +292,5 @@ def _order(
             if not waits[following_one]:
                 ready.append(following_one)
     if len(order) < len(groups):
-        raise InputError.of("has operations that wait for each other in a circle", file=file)
+        raise InputError.of("has operations that wait for each other in a cycle", file=file)
     return tuple(order)

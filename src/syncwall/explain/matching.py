@@ -1,11 +1,11 @@
 """The same collective on all its ranks, found again.
 
-Holds `Block` and `matched`. Collectives match by group and number if the trace has numbers,
-otherwise by group, kind and order; by order within steps if some rank recorded more than others.
-Sends and receives are kept apart: they may be between two ranks, or all of an all-to-all. `Clocks`
-and `aligned`: clocks of the ranks, brought together through the collectives. A collective ends at
-almost the same moment on all its ranks, so the median difference of those ends is the difference of
-two clocks; where it grows steadily, one clock is faster.
+Holds `MatchedCollectives` and `matched`. Collectives match by group and number if the trace has
+numbers, otherwise by group, kind and order; by order within steps if some rank recorded more than
+others. Sends and receives are kept apart: they may be between two ranks, or all of an all-to-all.
+`Clocks` and `aligned`: clocks of the ranks, brought together through the collectives. A collective
+ends at almost the same moment on all its ranks, so the median difference of those ends is the
+difference of two clocks; where it grows steadily, one clock is faster.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ _ONE_TO_ONE = "send-receive"
 
 
 @dataclass(frozen=True)
-class Block:
+class MatchedCollectives:
     """Collectives of one group: K of them on R ranks; NaN where a rank has none."""
 
     group: str
@@ -48,7 +48,7 @@ class Block:
         return self.start_s + self.duration_s
 
 
-def matched(summaries: Sequence[RankSummary]) -> tuple[Block, ...]:
+def matched(summaries: Sequence[RankSummary]) -> tuple[MatchedCollectives, ...]:
     """Collectives that at least two of the ranks recorded, by group, the largest group first."""
     begun = [int(one.start_ns[0]) for one in summaries if len(one.start_ns)]
     if not begun:
@@ -62,7 +62,7 @@ def matched(summaries: Sequence[RankSummary]) -> tuple[Block, ...]:
 
 def _block(
     summaries: Sequence[RankSummary], group: str, origin_ns: int, *, sends: bool
-) -> Block | None:
+) -> MatchedCollectives | None:
     own: list[tuple[int, Any]] = []
     for index, one in enumerate(summaries):
         if group not in one.groups:
@@ -94,7 +94,7 @@ def _filled(
     keys: list[Any],
     every: Any,
     origin_ns: int,
-) -> Block:
+) -> MatchedCollectives:
     shape = (len(every), len(own))
     start, duration, exposed = (np.full(shape, np.nan) for _ in range(3))
     size, members = np.full(shape[0], np.nan), np.zeros(shape[0], dtype=int)
@@ -113,7 +113,7 @@ def _filled(
         step[row[inside]] = one.step_numbers[one.step[place[inside]]]
         kinds[row] = [one.kinds[k] for k in one.kind[place]]
     order = np.argsort(np.nanmedian(start, axis=1), kind="stable")
-    return Block(
+    return MatchedCollectives(
         group=group,
         ranks=np.array([index for index, _ in own]),
         start_s=start[order],
@@ -157,11 +157,11 @@ class Clocks:
     part: Any
     """Ranks with the same number were compared with each other; -1: with nobody."""
 
-    def start_s(self, block: Block) -> Any:
+    def start_s(self, block: MatchedCollectives) -> Any:
         """(K, R): starts of the block's collectives on one clock."""
         return self._corrected(block.start_s, block.ranks)
 
-    def end_s(self, block: Block) -> Any:
+    def end_s(self, block: MatchedCollectives) -> Any:
         """(K, R): the ends."""
         return self._corrected(block.end_s, block.ranks)
 
@@ -169,7 +169,7 @@ class Clocks:
         return time_s - self.offset_s[ranks] - self.drift[ranks] * time_s
 
 
-def aligned(blocks: Sequence[Block], ranks: int) -> Clocks:
+def aligned(blocks: Sequence[MatchedCollectives], ranks: int) -> Clocks:
     """The clocks of as many `ranks`, from collectives that several of them took part in."""
     offset, drift, scatter = np.zeros(ranks), np.zeros(ranks), np.zeros(ranks)
     part = np.full(ranks, -1)

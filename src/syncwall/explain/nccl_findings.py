@@ -200,7 +200,7 @@ def _sockets(log: NcclLog) -> Iterator[_Hint]:
                "check NCCL_NET, NCCL_IB_HCA and the network plugin", line)  # fmt: skip
     else:
         yield ("socket", "suspect", "NCCL uses TCP sockets between nodes",
-               "no RDMA device was found; sockets reach a part of the link's rate only",
+               "no RDMA device was found; sockets reach only part of the link's rate",
                "check that the container sees /dev/infiniband, or add the vendor's plugin",
                line)  # fmt: skip
     virtual = [nic.name for nic in log.nics if nic.link == "Socket" and _is_virtual(nic.name)]
@@ -285,8 +285,9 @@ def _one_thread(log: NcclLog) -> Iterator[_Hint]:
     setting = log.environment.get("OMP_NUM_THREADS")
     if setting is not None and setting.value == "1":
         yield ("cpu-threads", "note", "OMP_NUM_THREADS=1",
-               "torchrun sets it where nothing is set: work on the CPU, such as reading data, uses "
-               "one core", "set it to cores a node / processes a node", setting.line)  # fmt: skip
+               "torchrun sets it where nothing is set: work on the CPU, such as loading data, "
+               "uses one core",
+               "set it to cores per node / processes per node", setting.line)  # fmt: skip
 
 
 def _messages(log: NcclLog) -> Iterator[_Hint]:

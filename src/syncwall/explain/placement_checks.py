@@ -13,10 +13,10 @@ from syncwall.describe import Cluster, Run
 from syncwall.explain.changed_machine import slowdown, with_nics
 from syncwall.explain.finding import Finding
 from syncwall.read.nccl_facts import NcclLog
-from syncwall.read.topology import Distance, Topology
+from syncwall.read.topology import Distance, HostTopology
 
 
-def check_distance(topology: Topology, machine: Cluster, run: Run | None) -> Iterator[Finding]:
+def check_distance(topology: HostTopology, machine: Cluster, run: Run | None) -> Iterator[Finding]:
     """GPUs whose nearest adapter is beyond a CPU; only a note on machines built with a single one.
 
     NCCL uses GPUDirect RDMA by itself only where traffic stays below the CPU. Far GPUs hand their
@@ -48,7 +48,7 @@ def check_distance(topology: Topology, machine: Cluster, run: Run | None) -> Ite
     )
 
 
-def check_shared(topology: Topology, machine: Cluster, run: Run | None) -> Iterator[Finding]:
+def check_shared(topology: HostTopology, machine: Cluster, run: Run | None) -> Iterator[Finding]:
     """More GPUs on an adapter than described."""
     nics = machine.node.nics
     if nics is None or not topology.nics:
@@ -75,7 +75,7 @@ def check_shared(topology: Topology, machine: Cluster, run: Run | None) -> Itera
             )
 
 
-def check_pcie(topology: Topology, machine: Cluster, run: Run | None) -> Iterator[Finding]:
+def check_pcie(topology: HostTopology, machine: Cluster, run: Run | None) -> Iterator[Finding]:
     """Adapters whose PCIe link is slower than their ports; GPUs with a slower link than others."""
     ports: dict[str, list[int]] = defaultdict(list)
     for i, nic in enumerate(topology.nics):
@@ -111,7 +111,7 @@ def check_pcie(topology: Topology, machine: Cluster, run: Run | None) -> Iterato
         )
 
 
-def check_direct(topology: Topology, machine: Cluster, run: Run | None) -> Iterator[Finding]:
+def check_direct(topology: HostTopology, machine: Cluster, run: Run | None) -> Iterator[Finding]:
     """GPUDirect RDMA that the machine should have and the file denies.
 
     The cost is not predicted: the model has no term for the way through host memory.
@@ -134,7 +134,7 @@ def check_direct(topology: Topology, machine: Cluster, run: Run | None) -> Itera
             return
 
 
-def check_peers(topology: Topology, machine: Cluster, run: Run | None) -> Iterator[Finding]:
+def check_peers(topology: HostTopology, machine: Cluster, run: Run | None) -> Iterator[Finding]:
     """GPUs joined by PCIe across sockets, where direct access may be impossible."""
     del run
     pairs = [
@@ -158,7 +158,7 @@ def check_peers(topology: Topology, machine: Cluster, run: Run | None) -> Iterat
 
 
 def check_memory_nodes(
-    topology: Topology, bound: Mapping[int, frozenset[int]] | None = None
+    topology: HostTopology, bound: Mapping[int, frozenset[int]] | None = None
 ) -> Iterator[Finding]:
     """GPUs spread unevenly over memory nodes, and processes bound to far processors.
 
@@ -213,7 +213,7 @@ def used_by(log: NcclLog) -> Used:
 
 
 def check_used(
-    topology: Topology, machine: Cluster, used: Used, run: Run | None
+    topology: HostTopology, machine: Cluster, used: Used, run: Run | None
 ) -> Iterator[Finding]:
     """Adapters left idle, far adapters in use, and GPUDirect RDMA that could be on."""
     if machine.node.nics is None:

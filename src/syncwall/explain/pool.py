@@ -39,7 +39,7 @@ def store_events(trace: Trace, folder: Path) -> Path:
     """Write the events of `trace`; the file that was written."""
     duckdb = _duckdb()
     if trace.rank is None:
-        raise InputError.of("says not which rank it is of", file=trace.source)
+        raise InputError.of("does not say which rank it is from", file=trace.source)
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"rank{trace.rank}.parquet"
     with duckdb.connect() as base:
@@ -173,7 +173,7 @@ def _each_once(ranks: Sequence[RankSummary]) -> tuple[RankSummary, ...]:
     seen: dict[int, str] = {}
     for one in ranks:
         if one.rank in seen:
-            also = f"is of rank {one.rank}, as {seen[one.rank]} is: give each rank once"
+            also = f"is from rank {one.rank}, like {seen[one.rank]}: give each rank once"
             raise InputError.of(also, file=one.source)
         seen[one.rank] = one.source
     return tuple(ranks)

@@ -1,11 +1,11 @@
 """Where one rank's steps go, from its trace: seconds by cause that add up exactly to the step.
 
 Holds `RankLedger`, `Communication` and `rank_ledger`. Time with computation is the computation's;
-time with communication alone is exposed communication; then copies; what is left is idle. `Idle`
-and `idle_of`: why the device had nothing to do. A gap ends with the event that starts next. If the
-call that launched it came back only after the gap had begun, the host was late: waiting for data,
-held up by a synchronisation, or slow. If it had come back before, the work was queued and the
-device was slow to take it up.
+time with communication alone is exposed communication; then copies; what is left is idle.
+`IdleSpans` and `idle_of`: why the device had nothing to do. A gap ends with the event that starts
+next. If the call that launched it came back only after the gap had begun, the host was late:
+waiting for data, held up by a synchronisation, or slow. If it had come back before, the work was
+queued and the device was slow to take it up.
 """
 
 import re
@@ -36,7 +36,7 @@ _LATENCY_NS = 100_000
 
 
 @dataclass(frozen=True)
-class Idle:
+class IdleSpans:
     """Stretches without work on the device by reason; they do not overlap except `data`."""
 
     data: Spans
@@ -64,11 +64,11 @@ def data_loading(trace: Trace) -> Spans:
     return _named(trace, _DATA, (Category.ANNOTATION, Category.OPERATOR))
 
 
-def idle_of(trace: Trace, busy: Spans, start_ns: int, end_ns: int) -> Idle:
+def idle_of(trace: Trace, busy: Spans, start_ns: int, end_ns: int) -> IdleSpans:
     """Reasons of the gaps in `busy`, what the device did, between two times."""
     gaps = busy.gaps(start_ns, end_ns)
     if not len(gaps):
-        return Idle(EMPTY, EMPTY, EMPTY, EMPTY)
+        return IdleSpans(EMPTY, EMPTY, EMPTY, EMPTY)
     launched = _launch_ends(trace, gaps.end)
     known = launched != _UNKNOWN
     last = gaps.end >= (busy.end[-1] if len(busy) else start_ns)
@@ -80,7 +80,7 @@ def idle_of(trace: Trace, busy: Spans, start_ns: int, end_ns: int) -> Idle:
     held = waited.holds(gaps.start)
     queued = known & ~late & (gaps.end - gaps.start <= _QUEUED_NS)
     behind = merged(gaps.start[late], until[late])
-    return Idle(
+    return IdleSpans(
         data=data_loading(trace) & behind,
         sync=merged(gaps.start[late & held], until[late & held]),
         host=merged(gaps.start[late & ~held], until[late & ~held]),

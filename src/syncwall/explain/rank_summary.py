@@ -17,7 +17,7 @@ from syncwall.cause import Cause
 from syncwall.explain.spans import Spans, merged, shares
 from syncwall.explain.steps import steps_of
 from syncwall.problems import InputError
-from syncwall.read.trace import Category, Collective, Trace
+from syncwall.read.trace import Category, Trace, TracedCollective
 
 KINDS = ("compute", "data", "gc", "host", "sync", "communication", "other")
 """How time is told apart between ranks: computation; waiting for the data loader; garbage
@@ -165,7 +165,7 @@ class RankSummary:
 def rank_summary(trace: Trace) -> RankSummary:
     """The summary of `trace`."""
     if trace.rank is None:
-        raise InputError.of("says not which rank it is of", file=trace.source)
+        raise InputError.of("does not say which rank it is from", file=trace.source)
     index, known = _collectives(trace)
     on_device = bool(np.any(trace.category == Category.KERNEL))
     own = own_time(trace, index, on_device=on_device)
@@ -200,7 +200,7 @@ def rank_summary(trace: Trace) -> RankSummary:
     )
 
 
-def _collectives(trace: Trace) -> tuple[Any, list[Collective]]:
+def _collectives(trace: Trace) -> tuple[Any, list[TracedCollective]]:
     """Index of each collective in order of its start, and what is known of it.
 
     Where a device took part its kernels count, otherwise calls on the host.
@@ -217,7 +217,7 @@ def _is_call(trace: Trace, number: int) -> bool:
     return bool(_CALL.match(trace.names[trace.name[number]]))
 
 
-def _keys(known: list[Collective], step: Any, numbers: Any) -> tuple[Any, Any]:
+def _keys(known: list[TracedCollective], step: Any, numbers: Any) -> tuple[Any, Any]:
     by_order, by_step = [], []
     seen: dict[tuple[object, ...], count[int]] = {}
     for one, place in zip(known, step.tolist(), strict=True):

@@ -1,7 +1,7 @@
 """Several ranks together: is one of them slow, or what they share?
 
-Holds `RanksVerdict` and `explain_ranks`. `Rate`, `rates` and `slow_rate`: how fast collectives move
-their bytes, once all ranks have arrived.
+Holds `RanksVerdict` and `explain_ranks`. `GroupRate`, `rates` and `slow_rate`: how fast collectives
+move their bytes, once all ranks have arrived.
 """
 
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from syncwall.explain.matching import Block, Clocks, aligned, matched
+from syncwall.explain.matching import Clocks, MatchedCollectives, aligned, matched
 from syncwall.explain.rank_summary import KINDS, RankSummary
 from syncwall.explain.skew import (
     EVERYTHING,
@@ -33,7 +33,7 @@ _LEAST_BYTES = 1e6
 
 
 @dataclass(frozen=True)
-class Rate:
+class GroupRate:
     """What the collectives of one group reach."""
 
     group: str
@@ -47,8 +47,8 @@ class Rate:
 
 
 def rates(
-    blocks: Sequence[Block], clocks: Clocks, summaries: Sequence[RankSummary]
-) -> tuple[Rate, ...]:
+    blocks: Sequence[MatchedCollectives], clocks: Clocks, summaries: Sequence[RankSummary]
+) -> tuple[GroupRate, ...]:
     """The rate of each group whose sizes are known; collectives at the same time count together."""
     found = []
     for block in blocks:
@@ -64,11 +64,13 @@ def rates(
         ranks = tuple(int(rank) for rank in block.ranks)
         hosts = tuple(dict.fromkeys(summaries[rank].host or "" for rank in ranks))
         moved = float(np.sum(block.bytes[large] * factor))
-        found.append(Rate(block.group, ranks, hosts, moved / max(moving, 1e-9), moving))
+        found.append(GroupRate(block.group, ranks, hosts, moved / max(moving, 1e-9), moving))
     return tuple(found)
 
 
-def slow_rate(found: Sequence[Rate], expected_bytes_per_s: float | None) -> tuple[Rate, float]:
+def slow_rate(
+    found: Sequence[GroupRate], expected_bytes_per_s: float | None
+) -> tuple[GroupRate, float]:
     """The slowest group between hosts, and its rate over what it should be; 1 if none is slow.
 
     It should reach what was expected, or else the median of the groups of the same kind.
@@ -83,11 +85,11 @@ def slow_rate(found: Sequence[Rate], expected_bytes_per_s: float | None) -> tupl
     return worst, min(worst.bytes_per_s / usual, 1.0)
 
 
-def _nothing() -> Rate:
-    return Rate("", (), (), 0.0, 0.0)
+def _nothing() -> GroupRate:
+    return GroupRate("", (), (), 0.0, 0.0)
 
 
-VerdictKind = Literal[
+RankVerdictKind = Literal[
     "clean", "slow worker", "slow data loader", "garbage collection", "host-bound", "slow link",
     "uneven stages", "uneven work", "communication-bound", "unexplained",
 ]  # fmt: skip
@@ -99,7 +101,7 @@ _MOSTLY = 0.25
 """Share of the step from which exposed transfers or an idle device give the verdict."""
 _SLOWS_OTHERS = 2.0
 """A rank with a known cause is named before a link that costs less than this many times as much."""
-_BY_KIND: dict[str, VerdictKind] = {
+_BY_KIND: dict[str, RankVerdictKind] = {
     "compute": "slow worker",
     EVERYTHING: "slow worker",
     "data": "slow data loader",
@@ -112,7 +114,7 @@ _BY_KIND: dict[str, VerdictKind] = {
 class RanksVerdict:
     """What holds the ranks up most."""
 
-    kind: VerdictKind
+    kind: RankVerdictKind
     ranks: tuple[int, ...]
     """The ranks that are to blame; empty if none in particular."""
     hosts: tuple[str, ...]
@@ -125,13 +127,13 @@ class RanksVerdict:
     """Share of the lost time that the verdict explains."""
     cause: Reason | None
     """What the late ranks did more of."""
-    rate: Rate | None
+    rate: GroupRate | None
     """What a slow link reached."""
     skew: Skew
     clocks: Clocks
     next: str
     """What to do or to collect."""
-    also: tuple[tuple[VerdictKind, float], ...] = ()
+    also: tuple[tuple[RankVerdictKind, float], ...] = ()
     """What else was found, with the seconds of a step."""
 
     @property
@@ -141,16 +143,16 @@ class RanksVerdict:
 
 
 @dataclass(frozen=True)
-class _Found:
+class _PossibleVerdict:
     """One possible verdict."""
 
-    kind: VerdictKind
+    kind: RankVerdictKind
     lost_s: float = 0.0
     ranks: tuple[int, ...] = ()
     hosts: tuple[str, ...] = ()
     explained: float = 1.0
     cause: Reason | None = None
-    rate: Rate | None = None
+    rate: GroupRate | None = None
 
 
 def explain_ranks(
@@ -175,7 +177,7 @@ def explain_ranks(
     general = [_hosts(own_s, step_s, ranked), _transfers(found, step_s, link_bytes_per_s)]
     every = sorted((one for one in possible if one), key=_weight, reverse=True)
     every += sorted((one for one in general if one), key=_weight, reverse=True)
-    best = every[0] if every else _Found("clean")
+    best = every[0] if every else _PossibleVerdict("clean")
     return RanksVerdict(
         kind=best.kind,
         ranks=tuple(ranked[index].rank for index in best.ranks),
@@ -192,7 +194,7 @@ def explain_ranks(
     )
 
 
-def _weight(one: _Found) -> float:
+def _weight(one: _PossibleVerdict) -> float:
     """Seconds lost; a late rank also slows the transfers that it takes part in."""
     return one.lost_s * (_SLOWS_OTHERS if one.cause and one.kind != "unexplained" else 1.0)
 
@@ -222,13 +224,13 @@ def _by_step(summaries: Sequence[RankSummary], steps: Any) -> tuple[Any, Any, fl
 def _straggler(
     found: Skew, late: Late | None, own_s: Any, events: Any, step_s: float,
     summaries: Sequence[RankSummary],
-) -> _Found | None:  # fmt: skip
+) -> _PossibleVerdict | None:  # fmt: skip
     if late is None:
         return None
     why = cause(found, late, own_s, events)
     if why.waiting_s < MATTERS * step_s or why.steady < STEADY:
         return None
-    kind: VerdictKind = _BY_KIND.get(why.kind, "unexplained")
+    kind: RankVerdictKind = _BY_KIND.get(why.kind, "unexplained")
     if why.explained < EXPLAINS:
         kind = "unexplained"
     elif kind == "slow worker" and why.work - 1.0 > 0.5 * why.excess_s / step_s:
@@ -237,46 +239,50 @@ def _straggler(
     if kind == "unexplained" and why.waiting_s < _VARIES * step_s:
         return None
     hosts = tuple(dict.fromkeys(summaries[rank].host or "" for rank in late.ranks))
-    return _Found(kind, why.lost_s, late.ranks, hosts, why.explained, why)
+    return _PossibleVerdict(kind, why.lost_s, late.ranks, hosts, why.explained, why)
 
 
 def _link(
     found: Skew, clocks: Clocks, summaries: Sequence[RankSummary], expected: float | None
-) -> _Found | None:
+) -> _PossibleVerdict | None:
     worst, share = slow_rate(rates(found.blocks, clocks, summaries), expected)
     if share >= SLOW:
         return None
     exposed = float(np.median(found.transfer_s[:, list(worst.ranks)].mean(axis=1)))
     named = len(worst.hosts) == 2  # with more, any of their links may be the slow one
-    return _Found(
+    return _PossibleVerdict(
         "slow link", exposed * (1.0 - share), (), worst.hosts, 1.0 if named else 0.0, rate=worst
     )
 
 
-def _loaders(own_s: Any, step_s: float) -> _Found | None:
+def _loaders(own_s: Any, step_s: float) -> _PossibleVerdict | None:
     """All ranks wait for their loaders alike."""
     data = float(np.median(own_s[:, :, KINDS.index("data")]))
-    return _Found("slow data loader", data) if data >= 2 * MATTERS * step_s else None
+    return _PossibleVerdict("slow data loader", data) if data >= 2 * MATTERS * step_s else None
 
 
-def _hosts(own_s: Any, step_s: float, summaries: Sequence[RankSummary]) -> _Found | None:
+def _hosts(own_s: Any, step_s: float, summaries: Sequence[RankSummary]) -> _PossibleVerdict | None:
     """All devices wait for their hosts alike."""
     host = float(np.median(own_s[:, :, KINDS.index("host")]))
     bound = summaries[0].on_device and host >= _MOSTLY * step_s
-    return _Found("host-bound", host) if bound else None
+    return _PossibleVerdict("host-bound", host) if bound else None
 
 
-def _varying(found: Skew, step_s: float) -> _Found | None:
+def _varying(found: Skew, step_s: float) -> _PossibleVerdict | None:
     waiting = float(np.median(found.wait_s.mean(axis=1)))
-    return _Found("unexplained", waiting, explained=0.0) if waiting > _VARIES * step_s else None
+    return (
+        _PossibleVerdict("unexplained", waiting, explained=0.0)
+        if waiting > _VARIES * step_s
+        else None
+    )
 
 
-def _transfers(found: Skew, step_s: float, expected: float | None) -> _Found | None:
+def _transfers(found: Skew, step_s: float, expected: float | None) -> _PossibleVerdict | None:
     """Exposed transfers, where nothing says how fast they should be."""
     exposed = float(np.median(found.transfer_s.mean(axis=1)))
     if expected is not None or exposed < _MOSTLY * step_s:
         return None
-    return _Found("communication-bound", exposed)
+    return _PossibleVerdict("communication-bound", exposed)
 
 
 NEXT: dict[str, str] = {

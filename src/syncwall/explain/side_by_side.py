@@ -13,7 +13,7 @@ from syncwall.timeline.ledger import Ledger
 
 _WORK: Final = {
     Cause.GEMM: Cause.GEMM,
-    Cause.HEAD: Cause.GEMM,
+    Cause.OUTPUT_LAYER: Cause.GEMM,
     Cause.CONVOLUTION: Cause.GEMM,
     Cause.ATTENTION: Cause.ATTENTION,
     Cause.OPTIMIZER: Cause.OPTIMIZER,

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from syncwall.explain.matching import Block, Clocks
+from syncwall.explain.matching import Clocks, MatchedCollectives
 from syncwall.explain.rank_summary import KINDS, RankSummary
 
 _ALL_MEET = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "barrier")
@@ -36,7 +36,7 @@ class Skew:
     """(N,): how much later than the median rank it starts a collective, on average."""
     last_share: Any
     """(N,): share of its collectives to which it came last."""
-    blocks: tuple[Block, ...]
+    blocks: tuple[MatchedCollectives, ...]
     """The collectives that were counted."""
 
     @property
@@ -46,7 +46,7 @@ class Skew:
         return by_rank / max(float(by_rank.sum()), 1e-12)
 
 
-def skew(blocks: Sequence[Block], clocks: Clocks, steps: Any, ranks: int) -> Skew:
+def skew(blocks: Sequence[MatchedCollectives], clocks: Clocks, steps: Any, ranks: int) -> Skew:
     """Waiting in the steps numbered `steps`; collectives outside them are left out."""
     shape = (len(steps), ranks)
     wait, transfer, blamed = np.zeros(shape), np.zeros(shape), np.zeros(shape)
@@ -94,7 +94,7 @@ def _above_least(seconds: Any) -> Any:
     return np.nan_to_num(seconds - np.nanmin(seconds, axis=1, keepdims=True))
 
 
-def _meet(block: Block, clocks: Clocks) -> bool:
+def _meet(block: MatchedCollectives, clocks: Clocks) -> bool:
     """True if what may be one collective does end together on all ranks."""
     end = clocks.end_s(block)
     apart = np.nanmax(end, axis=1) - np.nanmin(end, axis=1)

@@ -20,9 +20,9 @@ from syncwall.explain.straggler_causes import (
     named_cause,
     to_collect,
 )
-from syncwall.explain.whatif import Durations, Job, job_of, replay
+from syncwall.explain.whatif import Durations, JobOperations, job_of, replay
 from syncwall.problems import InputError, Problem
-from syncwall.read.operations import COMPUTE, Kind, read_operations
+from syncwall.read.operations import COMPUTE, OperationKind, read_operations
 
 _Key = TypeVar("_Key", bound=Hashable)
 _AS_RECORDED = np.int8(Durations.ACTUAL), np.int8(Durations.IDEAL)
@@ -69,7 +69,7 @@ class Slowdown:
     causes: tuple[Blame, ...]
     """What could be the cause, each with its share of the lost seconds; the most specific first."""
     cause: Blame | None
-    """The first that explains at least 80 %; None if not `slow` or if none does."""
+    """The first that explains at least 80%; None if not `slow` or if none does."""
     collect: tuple[Collect, ...]
     """What to record next: to find why, or to find an explanation."""
     problems: tuple[Problem, ...]
@@ -92,7 +92,7 @@ class Slowdown:
 
     @property
     def unexplained(self) -> bool:
-        """Slow without a cause that explains at least 80 %."""
+        """Slow without a cause that explains at least 80%."""
         return self.slow and self.cause is None
 
 
@@ -101,7 +101,7 @@ def slowdown_of(path: Path | str) -> Slowdown:
     return slowdown_of_job(job_of(read_operations(path)), source=str(path))
 
 
-def slowdown_of_job(job: Job, *, source: str = "") -> Slowdown:
+def slowdown_of_job(job: JobOperations, *, source: str = "") -> Slowdown:
     """The slowdown of a job that was read already."""
     kinds = list(dict.fromkeys(one.kind.account for one in job.graph.operations))
     by_step = replay(job, (np.where(m, *_AS_RECORDED) for m in _parts(job, kinds)))
@@ -136,7 +136,7 @@ def slowdown_of_job(job: Job, *, source: str = "") -> Slowdown:
     )
 
 
-def _parts(job: Job, kinds: Sequence[str]) -> Iterator[Any]:
+def _parts(job: JobOperations, kinds: Sequence[str]) -> Iterator[Any]:
     """Masks of everything, nothing, every kind, data-parallel rank and stage."""
     yield job.on()
     yield job.on(kinds=())
@@ -148,8 +148,8 @@ def _parts(job: Job, kinds: Sequence[str]) -> Iterator[Any]:
         yield job.on(stage=stage)
 
 
-def _counted(account: str) -> tuple[Kind, ...]:
-    return tuple(kind for kind in Kind if kind.account == account)
+def _counted(account: str) -> tuple[OperationKind, ...]:
+    return tuple(kind for kind in OperationKind if kind.account == account)
 
 
 def _largest_first(keys: Sequence[_Key], values: Any) -> dict[_Key, float]:
@@ -157,13 +157,13 @@ def _largest_first(keys: Sequence[_Key], values: Any) -> dict[_Key, float]:
     return dict(sorted(pairs, key=lambda pair: -pair[1]))
 
 
-def _pass_correlation(job: Job) -> float | None:
+def _pass_correlation(job: JobOperations) -> float | None:
     """Median over stages of the correlation of forward and backward time of a micro batch."""
-    passes: dict[Kind, dict[tuple[int, int, int], int]] = {kind: {} for kind in COMPUTE}
+    passes: dict[OperationKind, dict[tuple[int, int, int], int]] = {kind: {} for kind in COMPUTE}
     for index, one in enumerate(job.graph.operations):
         if one.kind in COMPUTE and one.microbatch >= 0:
             passes[one.kind][one.stage, one.chunk, one.microbatch] = index
-    both = passes[Kind.FORWARD].keys() & passes[Kind.BACKWARD].keys()
+    both = passes[OperationKind.FORWARD].keys() & passes[OperationKind.BACKWARD].keys()
     found = []
     for stage in range(job.stages):
         own = sorted(where for where in both if where[0] == stage)

@@ -1,8 +1,8 @@
 """What could be the cause of a job's slowdown, and how much of it each explains.
 
-Holds `What`, `Blame`, `Collect`, `StepSeconds`, `causes_of`, `named_cause` and `to_collect`. A
+Holds `BlameKind`, `Blame`, `Collect`, `StepSeconds`, `causes_of`, `named_cause` and `to_collect`. A
 cause explains the share of the lost time that is won back when only its operations become ideal;
-it is named only from 80 % on.
+it is named only from 80% on.
 """
 
 from dataclasses import dataclass, replace
@@ -12,8 +12,8 @@ from typing import Any, Final
 import numpy as np
 
 from syncwall.cause import Cause
-from syncwall.explain.whatif import Durations, Job, replay
-from syncwall.read.operations import COMPUTE, TRANSFERS, Kind
+from syncwall.explain.whatif import Durations, JobOperations, replay
+from syncwall.read.operations import COMPUTE, TRANSFERS, OperationKind
 
 NAMED_FROM = 0.8
 """Share of the lost time that a cause must explain to be named."""
@@ -26,7 +26,7 @@ LONGER_TOGETHER = 0.9
 FEW_STEPS = 10
 
 
-class What(StrEnum):
+class BlameKind(StrEnum):
     """Kinds of causes, the most specific first."""
 
     WORKERS = "slow workers"
@@ -60,17 +60,17 @@ class Collect(StrEnum):
 
 
 _COLLECTIVES: Final = tuple(
-    kind for kind in Kind if not kind.is_computation and kind not in TRANSFERS
+    kind for kind in OperationKind if not kind.is_computation and kind not in TRANSFERS
 )
 _TO_FIND_WHY: Final = {
-    What.WORKERS: (Collect.KERNELS, Collect.CLOCKS),
-    What.DP_RANK: (Collect.KERNELS, Collect.CLOCKS, Collect.TOKENS),
-    What.STAGE: (Collect.LAYERS, Collect.KERNELS),
-    What.MICROBATCHES: (Collect.TOKENS,),
-    What.COMPUTATION: (Collect.TOKENS, Collect.LAYERS, Collect.KERNELS),
-    What.TRANSFERS: (Collect.LINKS,),
-    What.COLLECTIVES: (Collect.LINKS,),
-    What.HOST: (Collect.HOST,),
+    BlameKind.WORKERS: (Collect.KERNELS, Collect.CLOCKS),
+    BlameKind.DP_RANK: (Collect.KERNELS, Collect.CLOCKS, Collect.TOKENS),
+    BlameKind.STAGE: (Collect.LAYERS, Collect.KERNELS),
+    BlameKind.MICROBATCHES: (Collect.TOKENS,),
+    BlameKind.COMPUTATION: (Collect.TOKENS, Collect.LAYERS, Collect.KERNELS),
+    BlameKind.TRANSFERS: (Collect.LINKS,),
+    BlameKind.COLLECTIVES: (Collect.LINKS,),
+    BlameKind.HOST: (Collect.HOST,),
 }
 
 
@@ -78,7 +78,7 @@ _TO_FIND_WHY: Final = {
 class Blame:
     """One possible cause and what it explains."""
 
-    what: What
+    what: BlameKind
     won_s: float = 0.0
     """Seconds of a step won back if only these operations become ideal."""
     share: float = 0.0
@@ -123,8 +123,10 @@ class _Candidate:
     """What they get."""
 
 
-def causes_of(job: Job, of_rank: Any, of_stage: Any, step: StepSeconds) -> tuple[Blame, ...]:
-    """The causes that apply to the job, in the order of `What`.
+def causes_of(
+    job: JobOperations, of_rank: Any, of_stage: Any, step: StepSeconds
+) -> tuple[Blame, ...]:
+    """The causes that apply to the job, in the order of `BlameKind`.
 
     `of_rank` and `of_stage` are the slowdowns of each data-parallel rank and stage.
     """
@@ -133,7 +135,7 @@ def causes_of(job: Job, of_rank: Any, of_stage: Any, step: StepSeconds) -> tuple
     choices = (np.where(one.mask, np.int8(one.instead), actual) for one in candidates)
     won_s = step.replayed - replay(job, choices).mean(axis=1)
     found = [_priced(one.cause, won, step) for one, won in zip(candidates, won_s, strict=True)]
-    found.append(_priced(Blame(What.HOST), step.measured - step.replayed, step))
+    found.append(_priced(Blame(BlameKind.HOST), step.measured - step.replayed, step))
     return tuple(_best([one for one in found if one.what == what]) for what in _whats(found))
 
 
@@ -158,27 +160,27 @@ def to_collect(
     return (*found, Collect.KERNELS, Collect.HOST)
 
 
-def _candidates(job: Job, of_rank: Any, of_stage: Any) -> list[_Candidate]:
+def _candidates(job: JobOperations, of_rank: Any, of_stage: Any) -> list[_Candidate]:
     several_ranks, several_stages = len(of_rank) > 1, len(of_stage) > 1
     found = _slowest_workers(job, np.minimum.outer(of_rank, of_stage)) if several_ranks else []
     if several_ranks and several_stages:
         slowest = int(np.argmax(of_rank))
-        cause = Blame(What.DP_RANK, dp_rank=job.dp_ranks[slowest])
+        cause = Blame(BlameKind.DP_RANK, dp_rank=job.dp_ranks[slowest])
         found.append(_Candidate(cause, job.on(dp=slowest)))
     if several_stages:
         found += [
-            _Candidate(Blame(What.STAGE, stage=stage), job.on(stage=stage))
+            _Candidate(Blame(BlameKind.STAGE, stage=stage), job.on(stage=stage))
             for stage in range(job.stages)
         ]
     computation = job.on(kinds=COMPUTE)
-    found.append(_Candidate(Blame(What.MICROBATCHES), computation, Durations.STAGE))
-    found.append(_Candidate(Blame(What.COMPUTATION), computation))
-    found.append(_Candidate(Blame(What.TRANSFERS), job.on(kinds=TRANSFERS)))
-    found.append(_Candidate(Blame(What.COLLECTIVES), job.on(kinds=_COLLECTIVES)))
+    found.append(_Candidate(Blame(BlameKind.MICROBATCHES), computation, Durations.STAGE))
+    found.append(_Candidate(Blame(BlameKind.COMPUTATION), computation))
+    found.append(_Candidate(Blame(BlameKind.TRANSFERS), job.on(kinds=TRANSFERS)))
+    found.append(_Candidate(Blame(BlameKind.COLLECTIVES), job.on(kinds=_COLLECTIVES)))
     return found
 
 
-def _slowest_workers(job: Job, by_worker: Any) -> list[_Candidate]:
+def _slowest_workers(job: JobOperations, by_worker: Any) -> list[_Candidate]:
     """The slowest worker, the slowest two, four ... up to `FEW_WORKERS`."""
     most = int(np.ceil(FEW_WORKERS * by_worker.size))
     stages = by_worker.shape[1]
@@ -189,7 +191,7 @@ def _slowest_workers(job: Job, by_worker: Any) -> list[_Candidate]:
     for count in counts:
         mask = np.any([job.on(dp=dp, stage=stage) for dp, stage in places[:count]], axis=0)
         cause = Blame(
-            What.WORKERS,
+            BlameKind.WORKERS,
             workers=tuple((job.dp_ranks[dp], stage) for dp, stage in places[:count]),
             ranks=tuple(int(job.ranks[place]) for place in places[:count]),
         )
@@ -202,13 +204,13 @@ def _priced(cause: Blame, won_s: float, step: StepSeconds) -> Blame:
     return replace(cause, won_s=float(won_s), share=share)
 
 
-def _whats(causes: list[Blame]) -> list[What]:
-    return [what for what in What if any(one.what == what for one in causes)]
+def _whats(causes: list[Blame]) -> list[BlameKind]:
+    return [what for what in BlameKind if any(one.what == what for one in causes)]
 
 
 def _best(causes: list[Blame]) -> Blame:
     """Of one kind: the first that is enough, else the one that explains most."""
     enough = [one for one in causes if one.share >= NAMED_FROM]
-    if enough and enough[0].what == What.WORKERS:
+    if enough and enough[0].what == BlameKind.WORKERS:
         return enough[0]
     return max(causes, key=lambda one: one.share)

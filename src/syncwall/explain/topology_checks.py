@@ -24,10 +24,10 @@ from syncwall.explain.placement_checks import (
     check_used,
 )
 from syncwall.read.fabric_graph import FabricGraph
-from syncwall.read.topology import Gpu, Topology
+from syncwall.read.topology import Gpu, HostTopology
 
 
-def check_gpus(topology: Topology, machine: Cluster, run: Run | None) -> Iterator[Finding]:
+def check_gpus(topology: HostTopology, machine: Cluster, run: Run | None) -> Iterator[Finding]:
     """Fewer GPUs than described, other GPUs, or GPUs that differ."""
     found, built = len(topology.gpus), machine.node.gpus
     used = run.gpus_per_node if run else built
@@ -61,7 +61,7 @@ def check_gpus(topology: Topology, machine: Cluster, run: Run | None) -> Iterato
             )
 
 
-def check_links(topology: Topology, machine: Cluster, run: Run | None) -> Iterator[Finding]:
+def check_links(topology: HostTopology, machine: Cluster, run: Run | None) -> Iterator[Finding]:
     """NVLinks or xGMI links that are missing."""
     domain, built = machine.scale_up, machine.device.scale_up
     if domain is None or domain.topology == "pcie":
@@ -96,7 +96,7 @@ def _links_left(gpu: Gpu, share: float) -> str:
     return f"have {share:.0%} of their links{counted}"
 
 
-def check_nics(topology: Topology, machine: Cluster, run: Run | None) -> Iterator[Finding]:
+def check_nics(topology: HostTopology, machine: Cluster, run: Run | None) -> Iterator[Finding]:
     """Fewer adapters than described, or slower ones."""
     nics = machine.node.nics
     if nics is None or not topology.gpus:
@@ -222,7 +222,7 @@ _CHECKS = (
 
 
 def check_topology(
-    topology: Topology,
+    topology: HostTopology,
     machine: Cluster,
     run: Run | None = None,
     used: Used | None = None,

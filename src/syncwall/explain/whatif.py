@@ -1,9 +1,9 @@
 """A recorded job replayed with other durations.
 
-Holds `Job`, operations as arrays over operation, step and data-parallel rank with their graph;
-`replay`, which gives the seconds of every step for any choice of durations; `Durations`, what can
-be chosen; and `job_of`, a job from a table of operations: complete steps are found and sorted into
-arrays, waiting is taken out of communication, and ideal durations are computed.
+Holds `JobOperations`, operations as arrays over operation, step and data-parallel rank with their
+graph; `replay`, which gives the seconds of every step for any choice of durations; `Durations`,
+what can be chosen; and `job_of`, a job from a table of operations: complete steps are found and
+sorted into arrays, waiting is taken out of communication, and ideal durations are computed.
 """
 
 from collections import Counter
@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from syncwall.explain.job_graph import Graph, job_graph
+from syncwall.explain.job_graph import JobGraph, job_graph
 from syncwall.problems import InputError, Problem
-from syncwall.read.operations import COMPUTE, Kind, Operation, Operations
+from syncwall.read.operations import COMPUTE, OperationKind, Operations, WorkerOperation
 
 _MOST_AT_ONCE = 4_000_000
 """Times held during a replay; more choices are replayed one part after the other (32 MB)."""
@@ -36,10 +36,10 @@ class Durations(IntEnum):
 
 
 @dataclass(frozen=True)
-class Job:
+class JobOperations:
     """Operations of all complete steps, as arrays (operation, step, data-parallel rank)."""
 
-    graph: Graph
+    graph: JobGraph
     steps: tuple[int, ...]
     dp_ranks: tuple[int, ...]
     stages: int
@@ -63,7 +63,7 @@ class Job:
     def on(
         self,
         *,
-        kinds: Collection[Kind] | None = None,
+        kinds: Collection[OperationKind] | None = None,
         stage: int | None = None,
         dp: int | None = None,
     ) -> Any:
@@ -81,7 +81,7 @@ class Job:
         return own[:, None] & ranks
 
 
-def replay(job: Job, choices: Iterable[Any]) -> Any:
+def replay(job: JobOperations, choices: Iterable[Any]) -> Any:
     """Seconds of each step under each of the `choices`: an array (choice, step).
 
     A choice holds a `Durations` for every (operation, data-parallel rank). Operations start as soon
@@ -95,7 +95,7 @@ def replay(job: Job, choices: Iterable[Any]) -> Any:
     return np.concatenate(parts)
 
 
-def _replay(job: Job, choices: Any) -> Any:
+def _replay(job: JobOperations, choices: Any) -> Any:
     shape = (len(choices), len(job.steps), len(job.dp_ranks))
     zero = np.zeros(shape)
     last = zero
@@ -113,7 +113,7 @@ def _replay(job: Job, choices: Any) -> Any:
     return last.max(axis=2)
 
 
-def _chosen(job: Job, index: int, choice: Any) -> Any:
+def _chosen(job: JobOperations, index: int, choice: Any) -> Any:
     """Durations of one operation (choice, step, data-parallel rank)."""
     flat = np.where(choice == Durations.STAGE, job.stage_s[index], job.ideal_s[index])
     actual = (choice == Durations.ACTUAL)[:, None, :]
@@ -123,10 +123,10 @@ def _chosen(job: Job, index: int, choice: Any) -> Any:
 NEGATIVE_TRANSFER_S = 1e-2
 """Clocks of two workers may differ by this much (the artifact's value): shorter negative transfers
 stay as they are, so that their median is unbiased, longer ones count as zero."""
-_KINDS = tuple(Kind)
+_KINDS = tuple(OperationKind)
 
 
-def job_of(table: Operations) -> Job:
+def job_of(table: Operations) -> JobOperations:
     """The complete steps of `table` and the graph of their operations."""
     rows, steps, problems = _complete_steps(table)
     dp_ranks, dp = np.unique(table.dp_rank[rows], return_inverse=True)
@@ -143,7 +143,7 @@ def job_of(table: Operations) -> Job:
     stages = max(one.stage for one in operations) + 1
     ranks = np.full((len(dp_ranks), stages), -1)
     ranks[np.searchsorted(dp_ranks, table.dp_rank[rows]), table.stage[rows]] = table.rank[rows]
-    return Job(
+    return JobOperations(
         graph=graph,
         steps=tuple(int(step) for step in steps),
         dp_ranks=tuple(int(rank) for rank in dp_ranks),
@@ -179,8 +179,10 @@ def _complete_steps(table: Operations) -> tuple[Any, Any, list[Problem]]:
     problems = []
     if not kept.all():
         left = ", ".join(str(number) for number in steps[~kept][:5])
-        said = f"{int((~kept).sum())} of {len(steps)} steps left out, other operations: {left}"
-        problems.append(Problem(table.source, 0, 0, said))
+        message = (
+            f"{int((~kept).sum())} of {len(steps)} steps left out, their operations differ: {left}"
+        )
+        problems.append(Problem(table.source, 0, 0, message))
     return rows, steps[kept], problems
 
 
@@ -189,8 +191,10 @@ def _check_ranks(table: Operations, rows: Any, steps: int) -> None:
     ranks = len(np.unique(table.dp_rank[rows]))
     names = _numbered(*_identity(table, rows))
     if (int(names.max()) + 1) * ranks * steps != len(rows) or _doubled(table, rows):
-        said = "data-parallel ranks hold different operations in a step: record all of the workers"
-        raise InputError.of(said, file=table.source)
+        message = (
+            "data-parallel ranks hold different operations in a step: record all of the workers"
+        )
+        raise InputError.of(message, file=table.source)
 
 
 def _doubled(table: Operations, rows: Any) -> bool:
@@ -208,9 +212,9 @@ def _numbered(*columns: Any) -> Any:
     return number
 
 
-def _operation(table: Operations, row: int) -> Operation:
+def _operation(table: Operations, row: int) -> WorkerOperation:
     start_s = float(table.start_s[row])
-    return Operation(
+    return WorkerOperation(
         kind=_KINDS[table.kind[row]],
         stage=int(table.stage[row]),
         sequence=int(table.sequence[row]),
@@ -222,7 +226,7 @@ def _operation(table: Operations, row: int) -> Operation:
     )
 
 
-def _own_durations(graph: Graph, start_s: Any, end_s: Any) -> Any:
+def _own_durations(graph: JobGraph, start_s: Any, end_s: Any) -> Any:
     """Durations without the wait for the last of the group to arrive."""
     own = end_s - start_s
     for members in graph.order:
@@ -237,14 +241,14 @@ def _own_durations(graph: Graph, start_s: Any, end_s: Any) -> Any:
     return np.where(own <= -NEGATIVE_TRANSFER_S, 0.0, own)
 
 
-def _ideal_durations(operations: list[Operation], actual_s: Any) -> tuple[Any, Any]:
+def _ideal_durations(operations: list[WorkerOperation], actual_s: Any) -> tuple[Any, Any]:
     """Of every operation, over all stages and over its own stage."""
     kinds = np.array([one.kind for one in operations])
     stages = np.array([one.stage for one in operations])
     ideal_s = np.empty(len(operations))
     for kind in set(kinds):
         own = kinds == kind
-        middle = np.mean if Kind(kind).is_computation else np.median
+        middle = np.mean if OperationKind(kind).is_computation else np.median
         ideal_s[own] = middle(actual_s[own])
     stage_s = ideal_s.copy()
     for kind in COMPUTE:

@@ -1,7 +1,7 @@
 """What would make a job end sooner: each change is the job played through again.
 
-Holds `Change`, `changes` and `tried`. All are played with the seed of the job itself, so that they
-meet the same failures.
+Holds `JobChange`, `changes` and `tried`. All are played with the seed of the job itself, so that
+they meet the same failures.
 """
 
 from collections.abc import Iterator
@@ -18,8 +18,8 @@ FASTER_STORAGE = 4.0
 
 
 @dataclass(frozen=True)
-class Change:
-    """One thing done otherwise, and what it is computed to bring."""
+class JobChange:
+    """One change, and what it is computed to bring."""
 
     what: str
     """In the words of the job's keys."""
@@ -30,14 +30,14 @@ class Change:
     """Of the P50 of the bill; negative if it costs more."""
 
 
-def changes(completion: Completion, progress: Progress | None = None) -> list[Change]:
+def changes(completion: Completion, progress: Progress | None = None) -> list[JobChange]:
     """Single changes of the job, the one that gains most first."""
     others = list(tried(completion))
     if not others:
         return []
     played = finish_all([job for _, job in others], completion.prediction, progress=progress)
     found = [
-        Change(what, other, *_gains(completion, other))
+        JobChange(what, other, *_gains(completion, other))
         for (what, _), other in zip(others, played, strict=True)
     ]
     return sorted(found, key=lambda change: -change.gained_s)

@@ -20,10 +20,10 @@ from syncwall.describe import Cluster, Job, Offer
 from syncwall.describe.lookup import prices
 from syncwall.describe.reading import read
 from syncwall.job import defaults
-from syncwall.job.plan import Plan
+from syncwall.job.plan import JobPlan
 from syncwall.job.renewal import daly_s, young_s
-from syncwall.job.settled import Input, Settled, settle
-from syncwall.job.simulation import Outcome, Progress, simulate_all
+from syncwall.job.settled import Input, SettledJob, settle
+from syncwall.job.simulation import Progress, SimulatedJobs, simulate_all
 from syncwall.timeline.ledger import Ledger
 from syncwall.units import Dimension
 
@@ -51,7 +51,7 @@ class Bill:
         return None if self.watts_per_gpu is None else self.watts_per_gpu * self.gpus * seconds
 
 
-def bill_of(job: Job, prediction: Prediction, plan: Plan) -> Bill:
+def bill_of(job: Job, prediction: Prediction, plan: JobPlan) -> Bill:
     """What a second of `plan` costs."""
     cluster, inputs = prediction.run.cluster, []
     price = job.price_usd_per_gpu_hour
@@ -69,14 +69,14 @@ def bill_of(job: Job, prediction: Prediction, plan: Plan) -> Bill:
 
 
 def _watts(job: Job, cluster: Cluster, inputs: list[Input]) -> float | None:
-    said, tdp = job.power, cluster.device.tdp_w
+    power, tdp = job.power, cluster.device.tdp_w
     if tdp is None:
         return None
     values = []
     for name, given, usual in (
-        ("power over TDP", said.load, defaults.LOAD),
-        ("power of the host", said.host, defaults.HOST),
-        ("PUE", said.pue, defaults.PUE),
+        ("power over TDP", power.load, defaults.LOAD),
+        ("power of the host", power.host, defaults.HOST),
+        ("PUE", power.pue, defaults.PUE),
     ):
         trust = "assumed" if given is None else "given"
         values.append(usual if given is None else given)
@@ -86,7 +86,7 @@ def _watts(job: Job, cluster: Cluster, inputs: list[Input]) -> float | None:
 
 
 def usual_price(cluster: Cluster) -> tuple[float, str] | None:
-    """USD for a GPU-hour on demand and where it is from: of this very machine, or else the median
+    """USD for a GPU-hour on demand and where it is from: of this machine itself, or else the median
     of what sellers ask for its device.
     """
     asked: dict[str, Offer] = {}
@@ -153,12 +153,12 @@ def finish_all(
 
 @dataclass(frozen=True)
 class Completion:
-    """What is to be expected of a job."""
+    """What to expect of a job."""
 
     job: Job
     prediction: Prediction
-    settled: Settled
-    outcome: Outcome
+    settled: SettledJob
+    outcome: SimulatedJobs
     bill: Bill
 
     @property

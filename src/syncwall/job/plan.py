@@ -1,6 +1,6 @@
 """A job as the simulation sees it: seconds, rates and counts, nothing left open.
 
-Holds `Plan` and `Failure`. `Numbers`: the numbers of several plans as arrays, one for each
+Holds `JobPlan` and `Failure`. `Numbers`: the numbers of several plans as arrays, one for each
 simulated job.
 """
 
@@ -32,7 +32,7 @@ class Failure:
 
 
 @dataclass(frozen=True)
-class Plan:
+class JobPlan:
     """What happens in a job, in seconds."""
 
     work_s: float
@@ -106,7 +106,7 @@ _NAMES = (
 
 
 class Numbers:
-    """Fields of `Plan` by their names: job i of plan p stands at p x jobs + i."""
+    """Fields of `JobPlan` by their names: job i of plan p stands at p x jobs + i."""
 
     startup_s: Any
     blocking_s: Any
@@ -125,7 +125,7 @@ class Numbers:
     rate_per_s: Any
     down_s: Any
 
-    def __init__(self, plans: Sequence[Plan], jobs: int) -> None:
+    def __init__(self, plans: Sequence[JobPlan], jobs: int) -> None:
         for name in _NAMES:
             each = np.array([float(getattr(plan, name)) for plan in plans])
             setattr(self, name, np.repeat(each, jobs))

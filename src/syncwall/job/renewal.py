@@ -19,7 +19,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from syncwall.job.plan import DAY_S, Plan
+from syncwall.job.plan import DAY_S, JobPlan
 
 
 def expected_s(
@@ -91,7 +91,7 @@ _POINTS: Final = 80
 class IntervalCurve:
     """Expected time of a plan over its checkpoint interval, in the long run and with spares."""
 
-    plan: Plan
+    plan: JobPlan
     interval_s: Any
     """Work between two checkpoints, shortest first."""
 
@@ -109,7 +109,7 @@ class IntervalCurve:
         )
 
 
-def interval_curve(plan: Plan, best_s: float) -> IntervalCurve | None:
+def interval_curve(plan: JobPlan, best_s: float) -> IntervalCurve | None:
     """Intervals from a minute to a day, or as far as those of `plan` and the best lie.
 
     None if nothing fails: then every checkpoint but the last is for nothing.

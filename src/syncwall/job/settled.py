@@ -1,6 +1,6 @@
 """From what the user says of a job to a plan with nothing left open.
 
-Holds `settle`, `Settled` and `Input` (one value with where it comes from). `Machine` and
+Holds `settle`, `SettledJob` and `Input` (one value with where it comes from). `FailureUnits` and
 `causes_of`: failures of a machine by cause: rates of a study times what the machine has of each
 part.
 """
@@ -14,21 +14,21 @@ from syncwall.answer.interval import Z80
 from syncwall.answer.prediction import Prediction
 from syncwall.cause import Cause
 from syncwall.describe import Cluster, Failures, Job
-from syncwall.describe.job import FailureRates, Part, Taken
+from syncwall.describe.job import FailureRates, FailureUnit, Taken
 from syncwall.describe.lookup import failure_rates
 from syncwall.job import defaults
 from syncwall.job.defaults import RACK_NODES
-from syncwall.job.plan import DAY_S, Failure, Plan
+from syncwall.job.plan import DAY_S, Failure, JobPlan
 from syncwall.job.renewal import best_interval_s
 from syncwall.units import Dimension
 from syncwall.work.states import optimizer_bytes, stored_bytes
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
+class FailureUnits:
     """What can fail, and what fails with it."""
 
-    parts: dict[Part, int]
+    parts: dict[FailureUnit, int]
     """How many there are of each."""
     nodes: int
     domain_nodes: int
@@ -36,15 +36,15 @@ class Machine:
     rack_nodes: int
 
     @classmethod
-    def of(cls, said: Failures, cluster: Cluster) -> Self:
-        """The part of `cluster` that is in use; `said` may set how much fails together."""
+    def of(cls, stated: Failures, cluster: Cluster) -> Self:
+        """The part of `cluster` that is in use; `stated` may set how much fails together."""
         nodes, per_node = int(cluster.nodes), int(cluster.gpus_per_node)
-        gpus = int(said.domain_gpus or cluster.domain_gpus)
+        gpus = int(stated.domain_gpus or cluster.domain_gpus)
         domain = min(max(-(-gpus // per_node), 1), nodes)
-        rack = min(int(said.rack_nodes or max(domain, RACK_NODES)), nodes)
+        rack = min(int(stated.rack_nodes or max(domain, RACK_NODES)), nodes)
         nics = cluster.node.nics
         leaf = min(cluster.fabric.tiers[0].nodes or nodes, nodes)
-        parts: dict[Part, int] = {
+        parts: dict[FailureUnit, int] = {
             "gpu": nodes * per_node,
             "node": nodes,
             "nic": nodes * int(nics.count) if nics else 0,
@@ -64,7 +64,7 @@ class Machine:
         return (Failure("node", per_s, self.domain_nodes),)
 
 
-def causes_of(rates: FailureRates, machine: Machine) -> tuple[Failure, ...]:
+def causes_of(rates: FailureRates, machine: FailureUnits) -> tuple[Failure, ...]:
     """What stops a job on `machine` if its parts fail as in `rates`."""
     return tuple(
         Failure(
@@ -94,10 +94,10 @@ class Input:
 
 
 @dataclass(frozen=True)
-class Settled:
+class SettledJob:
     """A plan, and what it rests on."""
 
-    plan: Plan
+    plan: JobPlan
     inputs: tuple[Input, ...]
     best_interval_s: float
     """Best time between checkpoints."""
@@ -106,7 +106,7 @@ class Settled:
     """Nodes that one failure takes away."""
 
 
-def settle(job: Job, prediction: Prediction) -> Settled:
+def settle(job: Job, prediction: Prediction) -> SettledJob:
     """The plan of `job`, whose step was predicted."""
     return _Settling(job, prediction).settled()
 
@@ -118,15 +118,15 @@ class _Settling:
         self.job, self.prediction = job, prediction
         self.run = prediction.run
         self.inputs: list[Input] = []
-        self.machine = Machine.of(job.failures, self.run.cluster)
+        self.machine = FailureUnits.of(job.failures, self.run.cluster)
 
-    def settled(self) -> Settled:
+    def settled(self) -> SettledJob:
         job, step_s = self.job, self.prediction.step_s
         size = self._size()
         blocking_s, written_s, read_s = self._checkpoint_times(size)
         causes, deviation = self._causes()
         restart_s = self._restart() + read_s
-        plan = Plan(
+        plan = JobPlan(
             work_s=job.total_steps * step_s,
             step_deviation=self.prediction.interval.deviation,
             startup_s=self._take("start-up", job.startup_s, restart_s, "computed", "as a restart"),
@@ -139,7 +139,7 @@ class _Settling:
             detection_s=self._detection(),
             restart_s=restart_s,
             repair_s=self._take(
-                "repair", job.failures.repair_s, defaults.REPAIR_S, "assumed", "nobody publishes it"
+                "repair", job.failures.repair_s, defaults.REPAIR_S, "assumed", "no published value"
             ),
             nodes=int(self.run.nodes),
             shrink=job.when_short == "shrink",
@@ -150,7 +150,7 @@ class _Settling:
         interval_s = float(job.checkpoints.interval_s or best_s)
         self._note("checkpoint every", interval_s, job.checkpoints.interval_s is not None)
         plan = replace(plan, interval_s=interval_s)
-        return Settled(plan, tuple(self.inputs), best_s, size, self.machine.domain_nodes)
+        return SettledJob(plan, tuple(self.inputs), best_s, size, self.machine.domain_nodes)
 
     def _take(
         self,
@@ -182,31 +182,31 @@ class _Settling:
 
     def _checkpoint_times(self, size: float) -> tuple[float, float, float]:
         """Seconds that a checkpoint stops the work, is written beside it, and is read."""
-        said = self.job.checkpoints
+        stated = self.job.checkpoints
         usual = min(self.run.nodes * defaults.STORAGE_PER_NODE, defaults.STORAGE_AT_MOST)
         storage = self._take(
-            "storage", said.storage_bytes_per_s, usual, "assumed", defaults.STORAGE_SOURCE,
+            "storage", stated.storage_bytes_per_s, usual, "assumed", defaults.STORAGE_SOURCE,
             Dimension.BYTES_PER_S,
         )  # fmt: skip
-        read_s = size / float(said.read_bytes_per_s or storage)
-        if said.blocking:
+        read_s = size / float(stated.read_bytes_per_s or storage)
+        if stated.blocking:
             return size / storage, 0.0, read_s
         copy = self._take(
-            "copy to host memory", said.copy_bytes_per_s, defaults.COPY_PER_GPU, "measured",
+            "copy to host memory", stated.copy_bytes_per_s, defaults.COPY_PER_GPU, "measured",
             defaults.COPY_SOURCE, Dimension.BYTES_PER_S,
         )  # fmt: skip
         copied_s = size / (copy * self.run.gpus)
         return copied_s, size / storage, read_s
 
     def _causes(self) -> tuple[tuple[Failure, ...], float]:
-        said = self.job.failures
-        if said.per_1000_node_days is not None:
-            deviation = said.deviation or 0.0
-            found = self.machine.all_alike(said.per_1000_node_days)
+        stated = self.job.failures
+        if stated.per_1000_node_days is not None:
+            deviation = stated.deviation or 0.0
+            found = self.machine.all_alike(stated.per_1000_node_days)
             trust, source = "given", ""
         else:
-            rates = failure_rates(said.like)
-            deviation = rates.deviation if said.deviation is None else said.deviation
+            rates = failure_rates(stated.like)
+            deviation = rates.deviation if stated.deviation is None else stated.deviation
             found = causes_of(rates, self.machine)
             trust = str((rates.provenance or {}).get("trust", "assumed"))
             source = f"{rates.name}: {rates.title}"
@@ -217,10 +217,10 @@ class _Settling:
         return found, deviation
 
     def _spikes(self) -> Failure:
-        said, step_s = self.job.spikes, self.prediction.step_s
-        assert said is not None
-        per_s = said.per_1000_steps / 1000.0 / step_s
-        return Failure("loss spike", per_s, 0, said.rollback * step_s)
+        spikes, step_s = self.job.spikes, self.prediction.step_s
+        assert spikes is not None
+        per_s = spikes.per_1000_steps / 1000.0 / step_s
+        return Failure("loss spike", per_s, 0, spikes.rollback * step_s)
 
     def _detection(self) -> float:
         given = self.job.failures.detection_s
@@ -232,7 +232,7 @@ class _Settling:
         source = defaults.RESTART_SOURCE
         return self._take("restart", self.job.failures.restart_s, usual, "fitted", source)
 
-    def _beside(self, plan: Plan) -> dict[Cause, float]:
+    def _beside(self, plan: JobPlan) -> dict[Cause, float]:
         """What goes along with the work, as shares of it."""
         job, found = self.job, {}
         if job.evaluation is not None:
@@ -249,7 +249,7 @@ class _Settling:
             found[Cause.MAINTENANCE] = pause_s / job.maintenance.every_s
         return {cause: float(share) for cause, share in found.items()}
 
-    def _spares(self, plan: Plan) -> int:
+    def _spares(self, plan: JobPlan) -> int:
         """As given, or so many that the job is seldom short of nodes."""
         often = exp(Z80 * plan.rate_deviation)
         away = sum(cause.per_s * cause.nodes for cause in plan.causes) * plan.repair_s * often
@@ -259,7 +259,7 @@ class _Settling:
         given = self.job.spare_nodes
         return int(self._take("spare nodes", given, enough, "computed", source, None))
 
-    def _best(self, plan: Plan) -> float:
+    def _best(self, plan: JobPlan) -> float:
         """The best interval, in whole steps."""
         length_s = plan.run_s
         longest_s = _NEVER * length_s

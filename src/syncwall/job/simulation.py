@@ -1,6 +1,6 @@
 """Many jobs played through at once, failure by failure, with NumPy.
 
-Holds `simulate` (one plan), `simulate_all` (several, with the same failures) and `Outcome`.
+Holds `simulate` (one plan), `simulate_all` (several, with the same failures) and `SimulatedJobs`.
 Failures are points in wall-clock time, drawn from the seed alone: candidates come at the highest
 rate of all plans, and each has a mark that says whether it happens at a plan's own. So plans that
 are played together meet the same failures, one with a higher rate meets these and more, and what
@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from syncwall.cause import Cause
-from syncwall.job.plan import CLIP, Numbers, Plan
+from syncwall.job.plan import CLIP, JobPlan, Numbers
 from syncwall.job.renewal import slow_down
 from syncwall.job.state import GIVEN_UP, State
 
@@ -103,7 +103,7 @@ Progress = Callable[[float], None]
 
 
 @dataclass(frozen=True)
-class Outcome:
+class SimulatedJobs:
     """What became of every job; arrays with one number for each."""
 
     finish_s: Any
@@ -118,19 +118,19 @@ class Outcome:
         return np.isfinite(self.finish_s)
 
 
-def simulate(plan: Plan, count: int = 1000, seed: int = 0, *, workers: int = 1) -> Outcome:
+def simulate(plan: JobPlan, count: int = 1000, seed: int = 0, *, workers: int = 1) -> SimulatedJobs:
     """Play `plan` through `count` times; `workers` processes share the work."""
     return simulate_all([plan], count, seed, workers=workers)[0]
 
 
 def simulate_all(
-    plans: Sequence[Plan],
+    plans: Sequence[JobPlan],
     count: int = 1000,
     seed: int = 0,
     *,
     workers: int = 1,
     progress: Progress | None = None,
-) -> list[Outcome]:
+) -> list[SimulatedJobs]:
     """Play each of `plans` through `count` times, all with the same failures."""
     sizes = [min(CHUNK, count - begun) for begun in range(0, count, CHUNK)]
     tasks = [(plans, size, (seed, number)) for number, size in enumerate(sizes)]
@@ -150,8 +150,8 @@ def _shared(progress: Progress | None, number: int, count: int) -> Progress | No
     return progress and (lambda share: progress((number + share) / count))
 
 
-def _joined(parts: list[Outcome]) -> Outcome:
-    return Outcome(
+def _joined(parts: list[SimulatedJobs]) -> SimulatedJobs:
+    return SimulatedJobs(
         np.concatenate([part.finish_s for part in parts]),
         np.concatenate([part.interruptions for part in parts]),
         {
@@ -162,8 +162,8 @@ def _joined(parts: list[Outcome]) -> Outcome:
 
 
 def _chunk(
-    plans: Sequence[Plan], count: int, seed: tuple[int, int], progress: Progress | None = None
-) -> list[Outcome]:
+    plans: Sequence[JobPlan], count: int, seed: tuple[int, int], progress: Progress | None = None
+) -> list[SimulatedJobs]:
     random = np.random.default_rng(seed)
     step, cluster = _normal(random, count), np.clip(_normal(random, count), -CLIP, CLIP)
     steps = [np.exp(plan.step_deviation * step) for plan in plans]
@@ -184,12 +184,12 @@ def _chunk(
     ]
 
 
-def _outcome(plan: Plan, step: Any, state: State, jobs: slice) -> Outcome:
+def _outcome(plan: JobPlan, step: Any, state: State, jobs: slice) -> SimulatedJobs:
     ledger = {Cause.USEFUL: plan.work_s * step}
     ledger |= {cause: share * plan.work_s * step for cause, share in plan.beside.items()}
     ledger |= {account: seconds[jobs] for account, seconds in state.ledger_s.items()}
     ledger[Cause.START_UP] = np.full(len(step), plan.startup_s)
-    return Outcome(state.finish_s[jobs], state.interruptions[jobs], ledger)
+    return SimulatedJobs(state.finish_s[jobs], state.interruptions[jobs], ledger)
 
 
 def _normal(random: Any, count: int) -> Any:
@@ -200,7 +200,7 @@ def _normal(random: Any, count: int) -> Any:
 
 
 def _play(
-    plans: Sequence[Plan], state: State, random: Any, factor: Any, progress: Progress | None
+    plans: Sequence[JobPlan], state: State, random: Any, factor: Any, progress: Progress | None
 ) -> None:
     """Let failures happen until every job is over."""
     ceiling = max(plan.rate_per_s * plan.early_factor for plan in plans)
@@ -234,7 +234,7 @@ def _play(
 class _Causes:
     """Causes of several plans in one table, from which a number between 0 and 1 chooses."""
 
-    def __init__(self, plans: Sequence[Plan]) -> None:
+    def __init__(self, plans: Sequence[JobPlan]) -> None:
         most = max(len(plan.causes) for plan in plans)
         rates, nodes, rollback = np.zeros((3, len(plans), most))
         for row, plan in enumerate(plans):

@@ -5,10 +5,10 @@ Holds `Topology`, `Experiment`, `lab` and what runs in it. See `docs/reference/l
 
 from syncwall.lab.experiment import Experiment, LabJob, read_experiment
 from syncwall.lab.hosts import Hosts, lab
-from syncwall.lab.run import Record, result_of, run_experiment, run_topology
+from syncwall.lab.run import LabRecord, result_of, run_experiment, run_topology
 from syncwall.lab.topology import Topology
 
 __all__ = [
-    "Experiment", "Hosts", "LabJob", "Record", "Topology", "lab", "read_experiment",
+    "Experiment", "Hosts", "LabJob", "LabRecord", "Topology", "lab", "read_experiment",
     "result_of", "run_experiment", "run_topology",
 ]  # fmt: skip

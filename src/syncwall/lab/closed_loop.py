@@ -10,11 +10,11 @@ import numpy as np
 
 from syncwall.answer import predict
 from syncwall.cause import Cause
-from syncwall.cost.measured import Measured
+from syncwall.cost.measured import MachineMeasurements
 from syncwall.describe import Cluster, Device, Layout, Nics, Node, Run, Software
 from syncwall.describe.base import Description
 from syncwall.describe.choice import Dtype
-from syncwall.describe.device import Memory
+from syncwall.describe.device import DeviceMemory
 from syncwall.describe.layout import Recompute, Shard
 from syncwall.describe.lookup import model as named
 from syncwall.lab.experiment import LabJob
@@ -79,14 +79,14 @@ def _largest_message(settings: StepSettings) -> float:
     return min(settings.bucket_bytes / 4.0, float(parameters.total))
 
 
-def forecast_of(job: LabJob, topology: Topology, measured: Measured) -> Forecast:
+def forecast_of(job: LabJob, topology: Topology, measured: MachineMeasurements) -> Forecast:
     """The step of `job` on `topology`, predicted from what was measured there."""
     answer = predict(run_of(settings_of(job), topology, measured), measured=measured)
     ledger = {cause: float(seconds) for cause, seconds in answer.ledger.items()}
     return Forecast(step_s=answer.step_s, ledger_s=ledger)
 
 
-def run_of(settings: StepSettings, topology: Topology, measured: Measured) -> Run:
+def run_of(settings: StepSettings, topology: Topology, measured: MachineMeasurements) -> Run:
     """The run that a step job is."""
     nics = Nics(
         count=topology.nics,
@@ -112,7 +112,7 @@ def run_of(settings: StepSettings, topology: Topology, measured: Measured) -> Ru
     )
 
 
-def device_of(measured: Measured) -> Device:
+def device_of(measured: MachineMeasurements) -> Device:
     """One worker's share of the machine, as a device: the best rates that were measured."""
     flops = [2.0 * p.m * p.n * p.k / p.seconds for p in measured.gemm]
     rates = [p.bytes / p.seconds for p in measured.elementwise]
@@ -124,6 +124,6 @@ def device_of(measured: Measured) -> Device:
         vendor="generic",
         architecture="cpu",
         peak_flop_per_s={Dtype.FP32: peak, Dtype.BF16: peak},
-        memory=Memory(size_bytes=1e15, rate_bytes_per_s=float(np.max(rates))),
+        memory=DeviceMemory(size_bytes=1e15, rate_bytes_per_s=float(np.max(rates))),
         multiprocessors=1,
     )

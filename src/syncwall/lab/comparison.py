@@ -1,6 +1,6 @@
 """Measured steps beside predicted ones.
 
-Holds `Compared`, `Comparison` and `compared`.
+Holds `Compared`, `LabComparison` and `compared`; `parts_of` sums up a ledger.
 """
 
 from collections import defaultdict
@@ -13,22 +13,33 @@ import numpy as np
 
 from syncwall.cause import Cause, CauseKind
 from syncwall.lab.closed_loop import Forecast, step_label
-from syncwall.lab.run import Record
+from syncwall.lab.run import LabRecord
 from syncwall.measure.step import StepData
 from syncwall.measure.timing import Times
 
 _WORK = {cause for cause in Cause if cause.kind is CauseKind.WORK}
 _EXPOSED = {cause for cause in Cause if cause.is_exposed}
+EXPOSED: Final = "exposed communication"
 GROUPS: Final[dict[str, set[Cause]]] = {
     "compute": _WORK - {Cause.OPTIMIZER} | {Cause.HOST},
-    "exposed communication": _EXPOSED | {Cause.STRAGGLER},
+    EXPOSED: _EXPOSED | {Cause.STRAGGLER},
     "optimizer": {Cause.OPTIMIZER},
 }
 """Lines that a measured and a predicted ledger have in common, and what each of them sums up."""
 RUN_TO_RUN = 0.04
 """What two runs of the same lab differ by on a machine that others share; the steps of one run
-differ less. Run twice, half an hour apart, four steps of 1x4 differed by 0.4, 0.7, 3.9 and 4.6 %,
-four of 1x2 by 4.0, 8.8, 9.9 and 28 %."""
+differ less. Run twice, half an hour apart, four steps of 1x4 differed by 0.4, 0.7, 3.9 and 4.6%,
+four of 1x2 by 4.0, 8.8, 9.9 and 28%."""
+
+
+def parts_of(ledger_s: dict[Cause, float]) -> dict[str, float]:
+    """A ledger summed up in the lines of `GROUPS`, and what it has besides them."""
+    parts = {
+        group: sum(ledger_s.get(cause, 0.0) for cause in causes) for group, causes in GROUPS.items()
+    }
+    known = set().union(*GROUPS.values())
+    other = sum(seconds for cause, seconds in ledger_s.items() if cause not in known)
+    return parts | ({"other": other} if other > 0 else {})
 
 
 @dataclass(frozen=True)
@@ -49,14 +60,10 @@ class Compared:
         return self.predicted.step_s / self.measured.times.median_s - 1.0
 
     def ledgers(self) -> dict[str, tuple[float, float]]:
-        """Measured and predicted seconds of each common line."""
-        return {
-            group: (
-                sum(self.measured.ledger_s.get(cause, 0.0) for cause in causes),
-                sum(self.predicted.ledger_s.get(cause, 0.0) for cause in causes),
-            )
-            for group, causes in GROUPS.items()
-        }
+        """Measured and predicted seconds of each line."""
+        measured, predicted = parts_of(self.measured.ledger_s), parts_of(self.predicted.ledger_s)
+        lines = dict.fromkeys([*measured, *predicted])
+        return {line: (measured.get(line, 0.0), predicted.get(line, 0.0)) for line in lines}
 
 
 @dataclass(frozen=True)
@@ -79,7 +86,7 @@ class Order:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class LabComparison:
     """All steps of an experiment."""
 
     rows: tuple[Compared, ...]
@@ -106,17 +113,17 @@ class Comparison:
         ]
 
 
-def compared(records: Sequence[Record]) -> Comparison:
+def compared(records: Sequence[LabRecord]) -> LabComparison:
     """The steps among `records` that were predicted and ended well."""
     rows = []
     for record in records:
         if record.predicted is None or record.result is None or not record.result.data:
             continue
         data = StepData.model_validate(record.result.data)
-        place, _, link = record.topology.label.partition(" at ")
-        predicted = Forecast.model_validate(record.predicted)
-        rows.append(Compared(place, link, step_label(record.job), data, predicted))
-    return Comparison(tuple(rows))
+        topology, predicted = record.topology, Forecast.model_validate(record.predicted)
+        what = step_label(record.job)
+        rows.append(Compared(topology.place, topology.link, what, data, predicted))
+    return LabComparison(tuple(rows))
 
 
 def _workers(place: str) -> int:

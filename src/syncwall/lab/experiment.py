@@ -6,7 +6,7 @@ an experiment. `hosts.py` makes them happen.
 """
 
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -20,7 +20,7 @@ from syncwall.describe.base import (
 )
 from syncwall.describe.reading import validated
 from syncwall.documents import read_document
-from syncwall.lab.topology import Place, Topology, rate_text
+from syncwall.lab.topology import Placement, Topology, rate_text
 
 
 class SlowLink(Description):
@@ -75,7 +75,7 @@ class Fault(Description):
 
     @model_validator(mode="after")
     def _is_one_thing(self) -> Self:
-        if len(self.model_fields_set) != 1 or self.what is None:
+        if sum(value is not None for _, value in self) != 1:
             raise ValueError(f"a fault is one of {', '.join(type(self).model_fields)}")
         if self.slow_link and not 1e3 <= self.slow_link.rate_bytes_per_s <= 50e9:
             raise ValueError("a slow link has a rate between 8 kb/s and 400 Gb/s")
@@ -182,7 +182,7 @@ class Experiment(Description):
     title: str | None = None
     question: str | None = None
     """What it is to answer."""
-    places: tuple[Place, ...]
+    places: tuple[Placement, ...]
     """Hosts x workers on each, such as 2x2."""
     rates_bytes_per_s: tuple[BytesPerSecond, ...] = Field((125e6,), alias="rates")
     """Of one adapter, one way; a place with one host does not depend on them."""
@@ -246,10 +246,6 @@ class Experiment(Description):
             leaves=1 if alone else self.leaves,
             oversubscription=1.0 if alone else self.oversubscription,
         )
-
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON."""
-        return self.model_dump(mode="json", exclude_defaults=True)
 
 
 def read_experiment(path: Path) -> Experiment:

@@ -23,14 +23,14 @@ from types import FrameType
 
 from syncwall.lab.experiment import CutLink, Fault, Kill, SlowLink, SlowLoader, SlowWorker
 from syncwall.lab.machine import awake, down, issue, needed, new_name, up
-from syncwall.lab.network import Network, address, port, slowed
+from syncwall.lab.network import LabNetwork, address, port, slowed
 from syncwall.lab.topology import Topology
-from syncwall.lab.workers import GRACE_S, Outcome, Workers
+from syncwall.lab.workers import GRACE_S, JobExit, LabWorkers
 from syncwall.measure.roster import LOADER_DELAY
 
 
 @contextmanager
-def slow_links(faults: Sequence[Fault], network: Network, topology: Topology) -> Iterator[None]:
+def slow_links(faults: Sequence[Fault], network: LabNetwork, topology: Topology) -> Iterator[None]:
     """Links that are slow from the start, back at their rate at the end."""
     slow = [fault.slow_link for fault in faults if fault.slow_link]
     with ExitStack() as stack:
@@ -51,7 +51,7 @@ def slow_loaders(faults: Sequence[Fault], topology: Topology) -> dict[int, dict[
 
 
 @contextmanager
-def happening(faults: Sequence[Fault], workers: Workers) -> Iterator[None]:
+def happening(faults: Sequence[Fault], workers: LabWorkers) -> Iterator[None]:
     """All other faults, timed from now."""
     over = threading.Event()
     with ExitStack() as stack:
@@ -82,7 +82,7 @@ def _after(over: threading.Event, seconds: float, action: Callable[[], None]) ->
         action()
 
 
-def _stop_and_go(over: threading.Event, workers: Workers, fault: SlowWorker) -> None:
+def _stop_and_go(over: threading.Event, workers: LabWorkers, fault: SlowWorker) -> None:
     while not over.is_set():
         _send(workers, fault.rank, signal.SIGSTOP)
         over.wait(fault.period_s * (1 - fault.share))
@@ -90,7 +90,7 @@ def _stop_and_go(over: threading.Event, workers: Workers, fault: SlowWorker) -> 
         over.wait(fault.period_s * fault.share)
 
 
-def _send(workers: Workers, rank: int, number: int) -> None:
+def _send(workers: LabWorkers, rank: int, number: int) -> None:
     process = workers.processes[rank]
     if process.returncode is None:  # its number cannot be another's before it was waited for
         try:
@@ -99,13 +99,13 @@ def _send(workers: Workers, rank: int, number: int) -> None:
             return
 
 
-def _links(workers: Workers, fault: CutLink, state: str = "down") -> None:
+def _links(workers: LabWorkers, fault: CutLink, state: str = "down") -> None:
     namespace = workers.network.hosts[fault.host]
     for nic in range(workers.topology.nics):
         issue(("ip", "-n", namespace, "link", "set", f"eth{nic}", state))
 
 
-def _set_rate(network: Network, topology: Topology, host: int, rate_bytes_per_s: float) -> None:
+def _set_rate(network: LabNetwork, topology: Topology, host: int, rate_bytes_per_s: float) -> None:
     for nic in range(topology.nics):
         issue(slowed(network.hosts[host], f"eth{nic}", rate_bytes_per_s, "change"))
         switch, end = port(topology, network.switches, host, nic)
@@ -121,7 +121,7 @@ class Hosts:
     """The hosts of a lab that is up."""
 
     topology: Topology
-    network: Network
+    network: LabNetwork
     directory: Path
     """What the workers print goes here, a folder for each job."""
     keep_awake: bool = True
@@ -145,10 +145,10 @@ class Hosts:
         threads: int = 1,
         environment: Mapping[str, str] | None = None,
         faults: Sequence[Fault] = (),
-    ) -> Outcome:
+    ) -> JobExit:
         """Run `python WORDS` as a job on all workers, and wait for its end."""
         directory = self.directory / f"job{next(self._numbers)}"
-        workers = Workers(
+        workers = LabWorkers(
             self.network, self.topology, [sys.executable, *words], directory, threads,
             environment or {}, slow_loaders(faults, self.topology),
         )  # fmt: skip

@@ -26,13 +26,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from syncwall.lab.network import PREFIX, Command, Network, network
+from syncwall.lab.network import PREFIX, Command, LabNetwork, network
 from syncwall.lab.topology import Topology
 from syncwall.problems import InputError
 
 
 def inside(namespace: str, command: Sequence[str]) -> list[str]:
-    """`command` in a namespace, killed by the kernel when whoever started it dies.
+    """`command` in a namespace, killed by the kernel when the process that started it dies.
 
     The kernel watches the thread that starts it, so that must not be a short-lived one.
     """
@@ -90,7 +90,7 @@ class Lab:
         return sum(_kind(name) == "h" for name in self.namespaces)
 
 
-def up(topology: Topology, name: str) -> Network:
+def up(topology: Topology, name: str) -> LabNetwork:
     """Make the hosts and links of `topology`; if that fails, nothing is left of it."""
     needed("up")
     made = network(topology, name)
@@ -146,8 +146,8 @@ def issue(command: Command) -> None:
     path = shutil.which(command[0]) or command[0]
     done = subprocess.run([path, *command[1:]], capture_output=True, text=True, check=False)  # noqa: S603 - our own commands
     if done.returncode:
-        said = (done.stderr or done.stdout).strip().splitlines() or ["no reason given"]
-        raise InputError.of(f"`{' '.join(command)}` failed: {said[-1]}")
+        lines = (done.stderr or done.stdout).strip().splitlines() or ["no reason given"]
+        raise InputError.of(f"`{' '.join(command)}` failed: {lines[-1]}")
 
 
 def processes_of(identities: Iterable[tuple[int, int] | None]) -> list[int]:

@@ -1,7 +1,8 @@
 """From a topology to the commands that build it: nothing here is run.
 
-Holds `Network` and `network`. Every host and every switch is a network namespace of its own, joined
-by veth pairs; the machine's own network is not touched, and deleting the namespaces removes all.
+Holds `LabNetwork` and `network`. Every host and every switch is a network namespace of its own,
+joined by veth pairs; the machine's own network is not touched, and deleting the namespaces removes
+all.
 
 A link is slowed with a token bucket (`tbf`) at each of its ends. Its queue is longer than all that
 TCP may have under way, so that nothing is ever dropped and a link is used up to its rate.
@@ -34,8 +35,8 @@ Command = tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class Network:
-    """What is to be made for one lab."""
+class LabNetwork:
+    """What has to be made for one lab."""
 
     lab: str
     hosts: tuple[str, ...]
@@ -51,11 +52,11 @@ class Network:
         return self.hosts + self.switches
 
 
-def network(topology: Topology, lab: str) -> Network:
+def network(topology: Topology, lab: str) -> LabNetwork:
     """The network of `topology` under the name `lab`."""
     hosts = tuple(host_namespace(lab, host) for host in range(topology.hosts))
     if topology.hosts == 1:
-        return Network(lab, hosts, (), _host_made(hosts[0]))
+        return LabNetwork(lab, hosts, (), _host_made(hosts[0]))
     count = topology.rails * _switches_of_a_rail(topology)
     switches = tuple(f"{PREFIX}{lab}-s{number}" for number in range(count))
     commands = [step for host in hosts for step in _host_made(host)]
@@ -65,7 +66,7 @@ def network(topology: Topology, lab: str) -> Network:
             commands += _nic_made(topology, hosts[host], switches, host, nic)
     for rail in range(topology.rails if topology.leaves > 1 else 0):
         commands += _spine_joined(topology, switches, rail)
-    return Network(lab, hosts, switches, tuple(commands))
+    return LabNetwork(lab, hosts, switches, tuple(commands))
 
 
 def host_namespace(lab: str, host: int) -> str:

@@ -1,7 +1,7 @@
 """An experiment, run: every topology is made, every job run on it, and all removed.
 
-Holds `Record`, `run_topology`, `run_experiment` and `result_of`. `LinkRate` and `link_rate`: what
-iperf3 gets out of a link of a lab.
+Holds `LabRecord`, `run_topology`, `run_experiment` and `result_of`. `LinkRate` and `link_rate`:
+what iperf3 gets out of a link of a lab.
 """
 
 import contextlib
@@ -14,15 +14,16 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from syncwall.cost.measured import Measured
+from syncwall.cost.measured import MachineMeasurements
 from syncwall.describe.base import Description
 from syncwall.lab.closed_loop import calibration_jobs, forecast_of
 from syncwall.lab.experiment import Experiment, LabJob
 from syncwall.lab.hosts import Hosts, lab
 from syncwall.lab.machine import awake, inside
 from syncwall.lab.topology import Topology
-from syncwall.lab.workers import Outcome
+from syncwall.lab.workers import JobExit
 from syncwall.measure.calibrate import joined, measured_of
+from syncwall.measure.load import MachineLoad, Meter, watched
 from syncwall.measure.result import JobFacts, Result, host_name, this_host
 from syncwall.problems import InputError
 
@@ -69,7 +70,7 @@ def _read(text: str, seconds: float) -> LinkRate:
         forward = float(end["sum_received"]["bits_per_second"]) / 8
         back = end.get("sum_received_bidir_reverse")
     except (ValueError, KeyError):
-        raise InputError.of(f"iperf3 said: {text.strip()[-300:] or 'nothing'}") from None
+        raise InputError.of(f"iperf3 printed: {text.strip()[-300:] or 'nothing'}") from None
     backward = float(back["bits_per_second"]) / 8 if back else None
     return LinkRate(forward_bytes_per_s=forward, backward_bytes_per_s=backward, seconds=seconds)
 
@@ -91,7 +92,7 @@ def _server(namespace: str, iperf3: str) -> Iterator[None]:
 Progress = Callable[[str], None]
 
 
-class Record(Description):
+class LabRecord(Description):
     """One job on one topology."""
 
     topology: Topology
@@ -105,10 +106,12 @@ class Record(Description):
     output: str = ""
     """What rank 0 printed, shortened."""
     result: Result | None = None
-    """What was measured; None for a program that is no measurement, or that failed."""
+    """What was measured; None for a program that does not measure, or that failed."""
     link: LinkRate | None = None
     """What iperf3 found between the first host and the last, if that was asked for."""
     predicted: dict[str, Any] | None = None
+    load: MachineLoad | None = None
+    """What else the machine did; None where that is not known."""
 
     @property
     def ok(self) -> bool:
@@ -123,7 +126,7 @@ def run_experiment(
     predict: bool = False,
     logs: Path | None = None,
     progress: Progress = lambda text: None,
-) -> Generator[Record, None, None]:
+) -> Generator[LabRecord, None, None]:
     """The records of an experiment, one after the other; `only` keeps some of its places.
 
     With `predict`, each topology is measured first, and its steps are predicted from that.
@@ -147,7 +150,7 @@ def run_topology(
     predict: bool = False,
     logs: Path | None = None,
     progress: Progress = lambda text: None,
-) -> Generator[Record, None, None]:
+) -> Generator[LabRecord, None, None]:
     """Make `topology`, run every job of the experiment, remove all; records as they come."""
     progress(f"{topology.label}: making hosts")
     with contextlib.ExitStack() as stack:
@@ -161,7 +164,7 @@ def run_topology(
         if experiment.check_links and topology.hosts > 1:
             progress(f"{topology.label}: iperf3")
             link = link_rate(hosts, 0, topology.hosts - 1, both_ways=True)
-        measured = Measured()
+        measured = MachineMeasurements()
         for job in calibration_jobs(experiment.jobs) if predict else ():
             progress(f"{topology.label}: {job.label}")
             record = _record(experiment, hosts, job, number)
@@ -174,14 +177,16 @@ def run_topology(
             yield record.model_copy(update={"link": link, "predicted": predicted})
 
 
-def _forecast(job: LabJob, topology: Topology, measured: Measured) -> dict[str, Any] | None:
+def _forecast(
+    job: LabJob, topology: Topology, measured: MachineMeasurements
+) -> dict[str, Any] | None:
     """The predicted step; None for other jobs, and where nothing was measured to predict from."""
     if job.measure != "step" or not (measured.gemm and measured.collectives):
         return None
     return forecast_of(job, topology, measured).model_dump()
 
 
-def result_of(experiment: Experiment, records: Sequence[Record], *, complete: bool) -> Result:
+def result_of(experiment: Experiment, records: Sequence[LabRecord], *, complete: bool) -> Result:
     """One result for all records."""
     return Result(
         kind="lab",
@@ -189,15 +194,16 @@ def result_of(experiment: Experiment, records: Sequence[Record], *, complete: bo
         job=JobFacts(backend="lab", device="cpu", hosts=(host_name(),)),
         hosts=(this_host(),),
         data={
-            "experiment": experiment.to_dict(),
+            "experiment": experiment.model_dump(mode="json"),
             "records": [record.model_dump(mode="json") for record in records],
         },
     )
 
 
-def _record(experiment: Experiment, hosts: Hosts, job: LabJob, number: int) -> Record:
+def _record(experiment: Experiment, hosts: Hosts, job: LabJob, number: int) -> LabRecord:
     output = hosts.directory / "result.json"
     output.unlink(missing_ok=True)
+    before, meter = watched(), Meter()
     outcome = hosts.run(
         job.words(output),
         time_limit_s=job.time_limit_s,
@@ -206,7 +212,7 @@ def _record(experiment: Experiment, hosts: Hosts, job: LabJob, number: int) -> R
         faults=experiment.faults,
     )
     result, message = _result(output, outcome, job)
-    return Record(
+    return LabRecord(
         topology=hosts.topology,
         job=job,
         round=number,
@@ -215,10 +221,11 @@ def _record(experiment: Experiment, hosts: Hosts, job: LabJob, number: int) -> R
         ended_first=outcome.ended_first,
         output=outcome.outputs[0],
         result=result,
+        load=MachineLoad.of([before], [meter.spent()]),
     )
 
 
-def _result(output: Path, outcome: Outcome, job: LabJob) -> tuple[Result | None, str | None]:
+def _result(output: Path, outcome: JobExit, job: LabJob) -> tuple[Result | None, str | None]:
     """What was measured, and what is wrong."""
     if job.measure is None:
         return None, outcome.message

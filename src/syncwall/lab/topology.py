@@ -72,11 +72,14 @@ class Topology(Description):
         return f"{self.hosts}x{self.workers}"
 
     @property
+    def link(self) -> str:
+        """Rate of a link; empty on one host."""
+        return rate_text(self.rate_bytes_per_s) if self.hosts > 1 else ""
+
+    @property
     def label(self) -> str:
         """What people call it, such as "2x2 at 100 Mb/s"."""
-        if self.hosts == 1:
-            return self.place
-        return f"{self.place} at {rate_text(self.rate_bytes_per_s)}"
+        return f"{self.place} at {self.link}" if self.link else self.place
 
     def host_of(self, rank: int) -> int:
         """The host on which the worker of a rank runs."""
@@ -122,8 +125,8 @@ def _place(value: Any) -> Any:
             return int(hosts), int(workers)
     if isinstance(value, tuple):
         return value
-    raise ValueError(f'"{value}" is no place: write hosts x workers of each, such as "2x2"')
+    raise ValueError(f'"{value}" is not a place: write hosts x workers per host, for example "2x2"')
 
 
-Place = Annotated[tuple[Positive, Positive], BeforeValidator(_place)]
+Placement = Annotated[tuple[Positive, Positive], BeforeValidator(_place)]
 """Hosts and workers on each."""

@@ -1,6 +1,6 @@
 """The processes of a job: one for each worker, inside its host, ended in bounded time.
 
-Holds `Workers` and `Outcome`.
+Holds `LabWorkers` and `JobExit`.
 """
 
 import os
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from syncwall.lab.machine import inside
-from syncwall.lab.network import Network, address
+from syncwall.lab.network import LabNetwork, address
 from syncwall.lab.topology import Topology
 
 GRACE_S: Final = 75.0
@@ -24,7 +24,7 @@ _LAUNCHERS: Final = ("SLURM_", "TORCHELASTIC_", "GROUP_", "ROLE_", "GLOO_", "NCC
 
 
 @dataclass(frozen=True)
-class Outcome:
+class JobExit:
     """How a job ended."""
 
     codes: tuple[int | None, ...]
@@ -46,10 +46,10 @@ class Outcome:
 
 
 @dataclass
-class Workers:
+class LabWorkers:
     """The running processes of one job; a context that leaves none behind."""
 
-    network: Network
+    network: LabNetwork
     topology: Topology
     command: Sequence[str]
     directory: Path
@@ -60,7 +60,7 @@ class Workers:
     processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
     started: float = 0.0
 
-    def __enter__(self) -> "Workers":
+    def __enter__(self) -> "LabWorkers":
         self.directory.mkdir(parents=True, exist_ok=True)
         self.started = time.monotonic()
         try:
@@ -104,7 +104,7 @@ class Workers:
             "OMP_NUM_THREADS": str(self.threads), "MKL_NUM_THREADS": str(self.threads),
         } | {**self.environment, **self.own.get(rank, {})}  # fmt: skip
 
-    def wait(self, time_limit_s: float, grace_s: float = GRACE_S) -> Outcome:
+    def wait(self, time_limit_s: float, grace_s: float = GRACE_S) -> JobExit:
         """Wait for all; a little longer for those who are left when one has failed."""
         until, late = self.started + time_limit_s, False
         first: list[int] = []
@@ -123,7 +123,7 @@ class Workers:
         self.end()
         message = self._message(first, codes, seconds) if first or late else None
         hosts = dict.fromkeys(self.host_name(rank) for rank in first)
-        return Outcome(
+        return JobExit(
             codes, seconds, self._texts("out"), self._texts("err"), message, tuple(hosts)
         )
 
@@ -132,7 +132,7 @@ class Workers:
         return f"h{self.topology.host_of(rank)}"
 
     def end(self) -> None:
-        """Kill whoever is still there, with all that they started."""
+        """Kill what is still running, with all that it started."""
         for process in self.processes:
             if process.poll() is None:
                 try:
@@ -153,12 +153,12 @@ class Workers:
         if not first:
             left = [rank for rank, code in enumerate(codes) if code is None]
             who = ", ".join(f"rank {rank} on {self.host_name(rank)}" for rank in left)
-            return f"not done after {seconds:.0f} s: {who}"
+            return f"still running after {seconds:.0f} s: {who}"
         rank = first[0]
         code = codes[rank] or 0
         how = f"was ended by {_signal(-code)}" if code < 0 else f"ended with code {code}"
-        said = _text(self.directory / f"rank{rank}.err").strip().splitlines()[-3:]
-        return "\n".join([f"rank {rank} on {self.host_name(rank)} {how}", *said])
+        stderr = _text(self.directory / f"rank{rank}.err").strip().splitlines()[-3:]
+        return "\n".join([f"rank {rank} on {self.host_name(rank)} {how}", *stderr])
 
 
 def _signal(number: int) -> str:

@@ -15,7 +15,7 @@ from syncwall.cost.measured import (
     CollectiveTable,
     ElementwisePoint,
     GemmPoint,
-    Measured,
+    MachineMeasurements,
 )
 from syncwall.describe.reading import problems, validated
 from syncwall.documents import Document, read_document
@@ -27,23 +27,23 @@ from syncwall.problems import InputError
 from syncwall.work.operations import CollectiveKind
 
 
-def read_measured(paths: Sequence[Path]) -> Measured:
+def read_measured(paths: Sequence[Path]) -> MachineMeasurements:
     """What the files say together: results of `measure`, or calibrations made of them.
 
     Where two say something of the same, the later file counts.
     """
-    found: list[Measured] = []
+    found: list[MachineMeasurements] = []
     for path in paths:
         document = read_document(path)
         keys = document.value if isinstance(document.value, dict) else {}
         if "kind" in keys and "job" in keys:
             found.append(_of(validated(document, Result), document))
         else:
-            found.append(validated(document, Measured))
+            found.append(validated(document, MachineMeasurements))
     return joined(found)
 
 
-def measured_of(result: Result, source: str = "") -> Measured:
+def measured_of(result: Result, source: str = "") -> MachineMeasurements:
     """The measured times of one result."""
     rows = result.data.get("rows") or ()
     where: dict[str, Any] = {
@@ -54,12 +54,12 @@ def measured_of(result: Result, source: str = "") -> Measured:
     }
     if result.kind == "collectives":
         found = [CollectiveRow.model_validate(row) for row in rows]
-        return Measured(**where, collectives=_tables(found))
+        return MachineMeasurements(**where, collectives=_tables(found))
     if result.kind == "matmul":
         beside = result.data.get("beside")
         both = Beside.model_validate(beside) if beside else None
         kernels = [KernelRow.model_validate(row) for row in rows]
-        return Measured(**where, **_points(kernels), **_costs(both))
+        return MachineMeasurements(**where, **_points(kernels), **_costs(both))
     raise InputError.of(
         f"measurements of {result.kind} cannot calibrate a prediction: "
         "those of collectives and matmul can",
@@ -67,7 +67,7 @@ def measured_of(result: Result, source: str = "") -> Measured:
     )
 
 
-def joined(several: Sequence[Measured]) -> Measured:
+def joined(several: Sequence[MachineMeasurements]) -> MachineMeasurements:
     """All of them as one."""
     tables = {
         (table.kind, table.ranks, table.nodes): table
@@ -76,7 +76,7 @@ def joined(several: Sequence[Measured]) -> Measured:
     }
     shares = [one.host_share for one in several if one.host_share is not None]
     meetings = [one.meeting_s for one in several if one.meeting_s is not None]
-    return Measured(
+    return MachineMeasurements(
         made_at=max((one.made_at for one in several), default=""),
         device=next((one.device for one in several if one.device), ""),
         hosts=tuple(dict.fromkeys(host for one in several for host in one.hosts)),
@@ -90,7 +90,7 @@ def joined(several: Sequence[Measured]) -> Measured:
     )
 
 
-def _of(result: Result, document: Document) -> Measured:
+def _of(result: Result, document: Document) -> MachineMeasurements:
     try:
         return measured_of(result, document.file)
     except ValidationError as error:

@@ -95,8 +95,10 @@ def _shifted(dist: Any, team: Team, sent: Any, received: Any) -> None:
         work.wait()
 
 
-Kind = Literal["all-reduce", "all-gather", "reduce-scatter", "all-to-all", "broadcast", "send-recv"]
-KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
+BenchmarkKind = Literal[
+    "all-reduce", "all-gather", "reduce-scatter", "all-to-all", "broadcast", "send-recv"
+]
+KINDS: Final[tuple[BenchmarkKind, ...]] = get_args(BenchmarkKind)
 LEAST_TRIALS, MOST_TRIALS = 5, 100
 _WARM_UP = 3
 _CHUNK_S = 2.0
@@ -107,7 +109,7 @@ _UNSUPPORTED = re.compile(r"not (yet )?(support|implement)|unsupported", re.IGNO
 class CollectiveRow(Description):
     """One collective at one size."""
 
-    kind: Kind
+    kind: BenchmarkKind
     bytes: int
     """Of the whole vector: gathered by all-gather, before reduce-scatter and all-to-all."""
     ranks: int
@@ -147,11 +149,10 @@ class Effort:
         return max(LEAST_TRIALS, min(MOST_TRIALS, wanted))
 
 
-@dataclass(frozen=True)
-class Skipped:
+class SkippedKind(Description):
     """A kind, or the rest of its sizes, that was not measured, and why."""
 
-    kind: Kind
+    kind: BenchmarkKind
     reason: str
 
 
@@ -169,14 +170,14 @@ def sizes_between(least: float, most: float, factor: int = 4) -> tuple[int, ...]
 
 def measure_collectives(  # noqa: PLR0913 - what, over which sizes, how exactly, until when
     team: Team,
-    kinds: Sequence[Kind],
+    kinds: Sequence[BenchmarkKind],
     sizes: Sequence[int],
     *,
     dtype: str = "float32",
     effort: Effort = Effort(),  # noqa: B008 - frozen
     stop: Stop | None = None,
     progress: Callable[[float], None] = lambda share: None,
-) -> Iterator[CollectiveRow | Skipped]:
+) -> Iterator[CollectiveRow | SkippedKind]:
     """Rows as they are measured, the same on every rank; it ends when all agree on `stop`."""
     stop = stop or Stop()
     buffers = Buffers.of(team, max(sizes), dtype)
@@ -192,25 +193,25 @@ def measure_collectives(  # noqa: PLR0913 - what, over which sizes, how exactly,
             if stop.agreed:
                 return
             progress((number + (index + 1) / len(sizes)) / len(kinds))
-            if isinstance(found, Skipped):
+            if isinstance(found, SkippedKind):
                 break
             done = (call.bytes,)
             reason = _too_long(found, sizes[index + 1 : index + 2], effort)
             if reason:
-                yield Skipped(kind, reason)
+                yield SkippedKind(kind=kind, reason=reason)
                 break
 
 
 def _point(
-    team: Team, kind: Kind, call: CollectiveCall, effort: Effort, stop: Stop
-) -> CollectiveRow | Skipped | None:
+    team: Team, kind: BenchmarkKind, call: CollectiveCall, effort: Effort, stop: Stop
+) -> CollectiveRow | SkippedKind | None:
     """One kind at one size; None if all agreed to stop before the first trial."""
     try:
         call_s = _warmed_up(team, call, stop)
     except (RuntimeError, NotImplementedError) as error:
         if not _UNSUPPORTED.search(str(error)):
             raise
-        return Skipped(kind, f"{team.backend} has no {kind} for {call.dtype}")
+        return SkippedKind(kind=kind, reason=f"{team.backend} has no {kind} for {call.dtype}")
     seconds: list[float] = []
     trials = effort.trials_for(call_s)
     while len(seconds) < trials and not stop.agreed:

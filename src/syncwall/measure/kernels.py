@@ -12,13 +12,13 @@ from syncwall.describe import Layout, Model
 from syncwall.describe.base import Description
 from syncwall.measure.timing import Times
 from syncwall.work.block import Stream
-from syncwall.work.operations import Attention, Elementwise, Gemm
+from syncwall.work.operations import CoreAttention, Elementwise, Gemm
 from syncwall.work.step import transformer_step
 
 OperationName = Literal["gemm", "attention", "elementwise"]
 _NAMES: Final[dict[type[Any], OperationName]] = {
     Gemm: "gemm",
-    Attention: "attention",
+    CoreAttention: "attention",
     Elementwise: "elementwise",
 }
 
@@ -28,7 +28,7 @@ class Kernel:
     """One operation of a step."""
 
     name: str
-    what: Gemm | Attention | Elementwise
+    what: Gemm | CoreAttention | Elementwise
     copies: int
     """How often the step of a model has it, at least 2: sets of operands to go through."""
 
@@ -77,7 +77,7 @@ def kernels_of(workload: Workload) -> list[Kernel]:
             what = operation.what
             if (
                 operation.stream is not Stream.COMPUTE
-                or not isinstance(what, Gemm | Attention | Elementwise)
+                or not isinstance(what, Gemm | CoreAttention | Elementwise)
                 or (isinstance(what, Elementwise) and not what.kernels)
             ):  # the begin of a block
                 continue
@@ -92,12 +92,12 @@ def kernels_of(workload: Workload) -> list[Kernel]:
     return list(found.values())
 
 
-def shape_of(what: Gemm | Attention | Elementwise) -> dict[str, float | bool | str]:
+def shape_of(what: Gemm | CoreAttention | Elementwise) -> dict[str, float | bool | str]:
     """The dimensions of `what`, as plain values."""
     if isinstance(what, Gemm):
         sizes = {"m": float(what.m), "n": float(what.n), "k": float(what.k)}
         return {**sizes, "dtype": str(what.dtype), "is_weight_gradient": what.is_weight_gradient}
-    if isinstance(what, Attention):
+    if isinstance(what, CoreAttention):
         return {
             "batch": float(what.batch),
             "heads": float(what.heads),

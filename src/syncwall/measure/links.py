@@ -91,7 +91,7 @@ _LEAST_BYTES = 256 * 2**10
 _MOST_BYTES = {"cpu": 32 * 2**20, "cuda": 256 * 2**20}
 _PINGS = 10
 
-Link = tuple[int, int]
+RankPair = tuple[int, int]
 """Source and target."""
 
 
@@ -113,8 +113,8 @@ class LinkData:
     """What was measured so far, the same on every rank."""
 
     size_bytes: int = 0
-    rates: dict[Link, list[float]] = field(default_factory=dict)
-    latencies_s: dict[Link, list[float]] = field(default_factory=dict)
+    rates: dict[RankPair, list[float]] = field(default_factory=dict)
+    latencies_s: dict[RankPair, list[float]] = field(default_factory=dict)
 
     @property
     def repeats(self) -> int:
@@ -134,7 +134,7 @@ class LinkData:
         """A row for each link."""
         return [self._row(link) for link in sorted(self.rates)]
 
-    def _row(self, link: Link) -> LinkRow:
+    def _row(self, link: RankPair) -> LinkRow:
         p10, median, p90 = np.percentile(self.rates[link], (10, 50, 90))
         latency_s = float(np.median(self.latencies_s[link]))
         return LinkRow(
@@ -171,7 +171,9 @@ def measure_links(
     progress(1.0)
 
 
-def _repeat(team: Team, plan: Sequence[Round], size_bytes: int) -> dict[Link, tuple[float, float]]:
+def _repeat(
+    team: Team, plan: Sequence[Round], size_bytes: int
+) -> dict[RankPair, tuple[float, float]]:
     """The schedule once: rate and latency by link, from all ranks."""
     import torch
 
@@ -179,7 +181,7 @@ def _repeat(team: Team, plan: Sequence[Round], size_bytes: int) -> dict[Link, tu
     sent, received = (
         torch.empty(count, dtype=torch.uint8, device=team.device).fill_(1) for _ in range(2)
     )
-    own: dict[Link, tuple[float, float]] = {}
+    own: dict[RankPair, tuple[float, float]] = {}
     for pairs in plan:
         team.barrier()
         for one, other in pairs:
@@ -224,7 +226,7 @@ class _Transfer:
         return time.perf_counter() - start
 
 
-def _size(probes: dict[Link, tuple[float, float]], team: Team) -> int:
+def _size(probes: dict[RankPair, tuple[float, float]], team: Team) -> int:
     """A power of two that takes about `_AIM_S` over a usual link."""
     rates = [rate for rate, _ in probes.values()]
     wanted = min(float(np.median(rates)) * _AIM_S, min(rates) * _MOST_S)

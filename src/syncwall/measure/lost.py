@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
-from syncwall.measure.heart import SILENT_S, bounded, silent
+from syncwall.measure.heartbeat import SILENT_S, bounded, silent
 
 _VERDICT = "verdict"
 _REACH_S = 5.0
@@ -62,27 +62,27 @@ def explained(
     if rank == 0:
         alive = [other for other in range(len(hosts)) if other not in verdict["lost"]]
         _wait_for_the_others(store, alive, timeout_s)
-    return LostRankError(verdict["said"])
+    return LostRankError(verdict["message"])
 
 
 def farewell(store: Any, hosts: Sequence[str], rank: int, error: BaseException) -> None:
     """Leave word of why this rank ends, if the store can be reached."""
-    said = f"host {hosts[rank]} (rank {rank}) ended: {type(error).__name__}: {first_line(error)}"
+    message = f"host {hosts[rank]} (rank {rank}) ended: {type(error).__name__}: {first_line(error)}"
     try:
-        bounded(lambda: _agreed(store, [rank], said), _REACH_S)
+        bounded(lambda: _agreed(store, [rank], message), _REACH_S)
     except (RuntimeError, OSError):
         return
 
 
-def _agreed(store: Any, lost: list[int], said: str) -> dict[str, Any]:
+def _agreed(store: Any, lost: list[int], message: str) -> dict[str, Any]:
     """The verdict of the first who came to one."""
-    own = json.dumps({"lost": lost, "said": said})
+    own = json.dumps({"lost": lost, "message": message})
     found: dict[str, Any] = json.loads(store.compare_set(_VERDICT, "", own))
     return found
 
 
 def first_line(error: BaseException) -> str:
-    """The first sentence of what an error says, without the place in somebody's source."""
+    """The first sentence of what an error says, without the place in the source code."""
     line = (str(error).strip().splitlines() or [type(error).__name__])[0]
     return re.sub(r"^\[[^\]]*\.(cc|cpp|h):\d+\]\s*", "", line).split(". This is ")[0][:200]
 
@@ -98,9 +98,9 @@ def named(hosts: Sequence[str], ranks: Sequence[int]) -> str:
 def _said(hosts: Sequence[str], lost: Sequence[int], rank: int, error: BaseException) -> str:
     """What one rank has found, as a line for all."""
     if lost:
-        return f"lost: {named(hosts, lost)}; the others waited in vain: {first_line(error)}"
+        return f"lost: {named(hosts, lost)}; the others gave up waiting: {first_line(error)}"
     return (
-        f"host {hosts[rank]} (rank {rank}) waited in vain though every rank is alive: "
+        f"host {hosts[rank]} (rank {rank}) gave up waiting although every rank is alive: "
         f"{first_line(error)}"
     )
 

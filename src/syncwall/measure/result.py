@@ -5,7 +5,6 @@ Holds `Result`, and `JobFacts`. The data of a result is that of its kind: see
 `this_host` and `free_memory_bytes`: what is known of the host that a process runs on.
 """
 
-import json
 import os
 import platform
 import socket
@@ -21,7 +20,7 @@ from pydantic import Field
 from syncwall import __version__
 from syncwall.describe.base import Description
 from syncwall.describe.reading import read
-from syncwall.documents import write_whole
+from syncwall.measure.load import MachineLoad
 
 _PACKAGES = ("torch", "numpy", "triton", "nvidia-nccl-cu12", "nvidia-nccl-cu13")
 _PREFIXES = ("NCCL_", "GLOO_", "OMP_", "MKL_", "KMP_", "TORCH_", "CUDA_", "HIP_", "UCX_", "FI_",
@@ -30,7 +29,7 @@ LAB_HOST = "SYNCWALL_HOST"
 """Name of a host of a lab, all of which share the machine's own name."""
 
 
-class Nic(Description):
+class NetworkInterface(Description):
     """A network interface."""
 
     name: str
@@ -48,7 +47,7 @@ class Host(Description):
     cores: int
     memory_bytes: int | None = None
     accelerators: tuple[str, ...] = ()
-    nics: tuple[Nic, ...] = ()
+    nics: tuple[NetworkInterface, ...] = ()
     packages: dict[str, str] = Field(default_factory=dict)
     environment: dict[str, str] = Field(default_factory=dict)
     """Variables that change what is measured."""
@@ -102,13 +101,15 @@ def free_memory_bytes() -> int:
     return 2**30
 
 
-def _nics() -> tuple[Nic, ...]:
+def _nics() -> tuple[NetworkInterface, ...]:
     found = []
     for path in sorted(Path("/sys/class/net").glob("*")):
         if path.name != "lo":
             rate = _text(path / "speed")
             known = int(rate) if rate.isdecimal() else None
-            found.append(Nic(name=path.name, state=_text(path / "operstate"), mbit_per_s=known))
+            found.append(
+                NetworkInterface(name=path.name, state=_text(path / "operstate"), mbit_per_s=known)
+            )
     return tuple(found)
 
 
@@ -156,20 +157,23 @@ class Result(Description):
     """One measurement."""
 
     syncwall: str = __version__
+    """The version that measured."""
     kind: ResultKind
+    """What was measured."""
     made_at: str = Field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
+    """When, in ISO 8601."""
     complete: bool = True
     """False if it was interrupted: the rows are those measured until then."""
     job: JobFacts
     hosts: tuple[Host, ...]
+    """Every host once; of a lab, the machine that it is made on."""
     settings: dict[str, Any] = Field(default_factory=dict)
     """What was asked for."""
     data: dict[str, Any]
-
-    def write(self, path: Path) -> None:
-        """Write the result as JSON; a file of that name is replaced as a whole."""
-        text = json.dumps(self.model_dump(mode="json"), indent=1, ensure_ascii=False)
-        write_whole(path, text + "\n")
+    """As its kind has it."""
+    load: MachineLoad | None = None
+    """What else the machine did; None where that is not known, and in a lab, whose records have
+    their own."""
 
     @classmethod
     def read(cls, path: Path) -> Self:

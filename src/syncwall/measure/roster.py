@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from syncwall.measure.heart import bounded, first_beat
+from syncwall.measure.heartbeat import bounded, first_beat
 from syncwall.measure.lost import LostRankError, first_line
 from syncwall.measure.result import Host, host_name
 from syncwall.problems import InputError
@@ -62,7 +62,7 @@ def place(environ: Mapping[str, str]) -> Place:
 def _number(environ: Mapping[str, str], name: str) -> int:
     text = environ[name]
     if not text.isdecimal():
-        raise InputError.of(f'{name} is "{text}", a whole number is needed')
+        raise InputError.of(f'{name} is "{text}": a whole number is needed')
     return int(text)
 
 
@@ -132,13 +132,13 @@ def _called(store: Any, world: int, timeout_s: float) -> tuple[tuple[str, ...], 
     while (count := store.add("joined", 0)) < world:
         if time.monotonic() > end:
             absent = [rank for rank in range(world) if not store.check([f"host/{rank}"])]
-            said = (
+            message = (
                 f"{count} of {world} ranks have joined within {timeout_s:.0f} s; "
                 f"missing: rank {', '.join(map(str, absent))}"
             )
-            store.set(_ROSTER, json.dumps({"missing": said}))
+            store.set(_ROSTER, json.dumps({"missing": message}))
             time.sleep(_LINGER_S)
-            raise LostRankError(said)
+            raise LostRankError(message)
         time.sleep(0.05)
     texts = store.multi_get([f"host/{rank}" for rank in range(world)])
     every = [Host.model_validate_json(text) for text in texts]

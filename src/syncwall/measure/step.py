@@ -1,8 +1,8 @@
 """A real training step: what is run, and what was measured, with a ledger from its own clocks.
 
 Holds `StepSettings`, `StepData`, `RankTime` and `summed_up`; the steps themselves run in `loop.py`.
-`Suspect` and `slow_ranks`: who is slow: a rank whose own work takes longer than that of the others,
-step after step.
+`Straggler` and `slow_ranks`: who is slow: a rank whose own work takes longer than that of the
+others, step after step.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ CONSISTENT = 0.8
 """And if it is slower by half of that in this share of the steps."""
 
 
-class Suspect(Description):
+class Straggler(Description):
     """A rank or host that holds the others up."""
 
     host: str
@@ -41,7 +41,7 @@ class Suspect(Description):
         )
 
 
-def slow_ranks(busy_s: Sequence[Sequence[float]], hosts: Sequence[str]) -> tuple[Suspect, ...]:
+def slow_ranks(busy_s: Sequence[Sequence[float]], hosts: Sequence[str]) -> tuple[Straggler, ...]:
     """Ranks that are slow in `busy_s` (by rank and step), one entry for each host."""
     times = np.asarray(busy_s, dtype=float)
     if len(times) < 2 or not times.size:
@@ -52,7 +52,7 @@ def slow_ranks(busy_s: Sequence[Sequence[float]], hosts: Sequence[str]) -> tuple
         if ratio >= SLOWER and share >= CONSISTENT:
             found.setdefault(hosts[rank], []).append((rank, ratio, share))
     return tuple(
-        Suspect(
+        Straggler(
             host=host,
             ranks=tuple(rank for rank, _, _ in ranks),
             ratio=max(ratio for _, ratio, _ in ranks),
@@ -119,7 +119,7 @@ class StepData(Description):
     """FLOP of the mathematics a second and rank."""
     matmul_flop_per_s: float
     """What one large matrix multiplication reached on every rank at once, just before."""
-    suspects: tuple[Suspect, ...] = ()
+    suspects: tuple[Straggler, ...] = ()
     mfu: float | None = None
     """Model FLOPs utilisation: causal, of the dense peak that was stated; None if none was."""
 

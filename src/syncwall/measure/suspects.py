@@ -4,7 +4,7 @@ Holds `suspects`, `slow_against`, `Suspect`, `Samples` and the thresholds.
 
 A rank is named if its links to *every* other host are slow beside the links of others of the same
 sort (inside a host, or between hosts): a single slow pair is named as a pair. Rates on a shared
-machine vary by 10 to 15 % from one transfer to the next, so medians over repeats are compared, and
+machine vary by 10 to 15% from one transfer to the next, so medians over repeats are compared, and
 `sure` is the share of resamples of the repeats that would have come to the same verdict.
 """
 
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from syncwall.describe.base import Description
 
-Way = Literal["sending and receiving", "sending", "receiving"]
+Direction = Literal["sending and receiving", "sending", "receiving"]
 Where = Literal["inside the host", "between hosts"]
 Array = NDArray[Any]
 
@@ -48,13 +48,13 @@ class Samples:
 
 
 class Suspect(Description):
-    """Somebody who is slow."""
+    """A rank, host or link that is slow."""
 
     host: str
     """The host, or "a – b" for a link from one to another."""
     ranks: tuple[int, ...]
     where: Where
-    way: Way
+    way: Direction
     ratio: float
     """Its rate over that of the others."""
     sure: float
@@ -67,7 +67,7 @@ class Suspect(Description):
 
 
 def suspects(samples: Samples, hosts: Sequence[str], *, seed: int = 0) -> tuple[Suspect, ...]:
-    """Every rank, host or pair that is slow beside its like; empty if all are healthy."""
+    """Every rank, host or pair that is slower than its peers; empty if all are healthy."""
     names = np.array([*hosts])
     inside = names[samples.sources] == names[samples.targets]
     found = _Sort(samples.only(~inside), names, "between hosts", seed).suspects()
@@ -111,7 +111,7 @@ class _Sort:
 
     def suspects(self) -> list[Suspect]:
         """Hosts and ranks first, then pairs that those do not explain."""
-        found: dict[int, tuple[Way, float]] = {}
+        found: dict[int, tuple[Direction, float]] = {}
         for rank in sorted({*self.sources.tolist(), *self.targets.tolist()}):
             sending, receiving = self._slow(rank, "sending"), self._slow(rank, "receiving")
             if sending and receiving:
@@ -130,7 +130,7 @@ class _Sort:
             chosen = (self.sources != rank) & (self.targets != rank)
         return self.samples.rates[:, chosen]
 
-    def _own(self, rank: int, way: Way) -> list[Array]:
+    def _own(self, rank: int, way: Direction) -> list[Array]:
         """Rates of the rank's links to each of the groups that it must be slow to."""
         sent, received = self.sources == rank, self.targets == rank
         chosen = {"sending": sent, "receiving": received}.get(way, sent | received)
@@ -138,7 +138,7 @@ class _Sort:
         keys = dict.fromkeys(partner[chosen].tolist())
         return [self.samples.rates[:, chosen & (partner == key)] for key in keys]
 
-    def _slow(self, rank: int, way: Way) -> float:
+    def _slow(self, rank: int, way: Direction) -> float:
         """How sure it is that the rank is slow to everybody; 0 if it is not sure enough."""
         own, others = self._own(rank, way), self._others(rank)
         if not own or not others.size or not _verdicts(own, others, self.every)[0]:
@@ -149,9 +149,9 @@ class _Sort:
     def _sure(self, own: list[Array], others: Array) -> float:
         return float(_verdicts(own, others, self.draws).mean())
 
-    def _grouped(self, found: dict[int, tuple[Way, float]]) -> Iterator[Suspect]:
+    def _grouped(self, found: dict[int, tuple[Direction, float]]) -> Iterator[Suspect]:
         """Ranks of one host that are slow in the same way, together."""
-        groups: dict[tuple[str, Way], list[int]] = {}
+        groups: dict[tuple[str, Direction], list[int]] = {}
         for rank, (way, _) in found.items():
             groups.setdefault((str(self.hosts[rank]), way), []).append(rank)
         for (host, way), ranks in groups.items():
@@ -159,11 +159,11 @@ class _Sort:
             whole = len(ranks) == int((self.hosts == host).sum())
             who = f"host {host}" if whole else f"host {host}, rank {', '.join(map(str, ranks))}"
             sure = min(found[rank][1] for rank in ranks)
-            said = Suspect(
+            suspect = Suspect(
                 host=host, ranks=(*ranks,), where=self.where, way=way, sure=sure,
                 **_compared(own, self._others(ranks[0])), what=who,
             )  # fmt: skip
-            yield _worded(said)
+            yield _worded(suspect)
 
     def _pairs(self, explained: set[int]) -> Iterator[Suspect]:
         """Single links that are slow though neither end is."""
@@ -178,12 +178,12 @@ class _Sort:
             if explained & set(ends) or sure < SURE:
                 continue
             host = f"{self.hosts[ends[0]]} – {self.hosts[ends[1]]}"
-            said = Suspect(
+            suspect = Suspect(
                 host=host, ranks=ends, where=self.where, way="sending", sure=sure,
                 what=f"the link from rank {ends[0]} to {ends[1]} ({host})",
                 **_compared(own, others),
             )  # fmt: skip
-            yield _worded(said)
+            yield _worded(suspect)
 
 
 def _compared(own: list[Array], others: Array) -> dict[str, Any]:
@@ -198,11 +198,11 @@ def _compared(own: list[Array], others: Array) -> dict[str, Any]:
 
 def _worded(one: Suspect) -> Suspect:
     """The suspect with a sentence instead of only a name."""
-    said = (
+    sentence = (
         f"{one.what}: {one.way} {one.where} at {one.ratio:.2f} of the others' rate, slower in "
         f"{one.slower:,} of {one.compared:,} comparisons, {one.sure:.0%} sure"
     )
-    return one.model_copy(update={"what": said})
+    return one.model_copy(update={"what": sentence})
 
 
 def _verdicts(own: list[Array], others: Array, draws: Array) -> Array:

@@ -15,7 +15,7 @@ from datetime import timedelta
 from types import FrameType
 from typing import Any
 
-from syncwall.measure.heart import Heart, bounded
+from syncwall.measure.heartbeat import Heartbeat, bounded
 from syncwall.measure.lost import LostRankError, explained, farewell, is_communication
 from syncwall.measure.result import Host, JobFacts, this_host
 from syncwall.measure.roster import Place, connected, introduced, left, place
@@ -115,7 +115,7 @@ def joined(backend: str | None = None, timeout_s: float = DEFAULT_TIMEOUT_S) -> 
     store = connected(here, timeout_s)
     names, facts = introduced(store, here, own, timeout_s)
     team = Team(here, backend, device, names, facts, store)
-    heart = Heart(lambda: connected(here, timeout_s, listen=False), here.rank)
+    heart = Heartbeat(lambda: connected(here, timeout_s, listen=False), here.rank)
     heart.start()
     try:
         yield from _together(team, timeout_s)

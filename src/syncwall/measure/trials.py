@@ -19,7 +19,7 @@ from syncwall.measure.team import Team
 from syncwall.measure.timing import timed
 from syncwall.problems import InputError
 from syncwall.work.number import Number
-from syncwall.work.operations import Attention, Elementwise, Gemm
+from syncwall.work.operations import CoreAttention, Elementwise, Gemm
 from syncwall.work.states import update_bytes
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
@@ -73,7 +73,7 @@ def trial(kernel: Kernel, workload: Workload, device: Any) -> Trial:
     what = kernel.what
     if isinstance(what, Gemm):
         return _gemm(what, kernel.copies, make)
-    if isinstance(what, Attention):
+    if isinstance(what, CoreAttention):
         return _differentiated(
             _attention, [_heads(what, make) for _ in range(kernel.copies)], what.is_backward
         )
@@ -127,7 +127,7 @@ def _differentiated(function: Callable[..., Any], sets: list[Any], backward: boo
     return Trial(prepare_backward, back) if backward else Trial(clear, forward)
 
 
-def _heads(what: Attention, make: Maker) -> tuple[Any, Any, Any]:
+def _heads(what: CoreAttention, make: Maker) -> tuple[Any, Any, Any]:
     query = make.tensor(what.batch, what.heads, what.q_len, what.head_dim)
     key = make.tensor(what.batch, what.kv_heads, what.kv_len, what.head_dim)
     value = make.tensor(what.batch, what.kv_heads, what.kv_len, what.v_dim)

@@ -18,7 +18,7 @@ from syncwall.describe.base import is_open
 from syncwall.describe.choice import Choice
 from syncwall.describe.layout import PLAIN, Schedule, Shard
 from syncwall.plan.searched import best_run
-from syncwall.plan.wires import Case
+from syncwall.plan.wires import PricedCase
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ def whole_batch(batch: int, gpus: int) -> int:
     return max(1, round(batch / unit)) * unit
 
 
-def other_batch(case: Case, batch: int, pinned: Mapping[str, Any]) -> Other | None:
+def other_batch(case: PricedCase, batch: int, pinned: Mapping[str, Any]) -> Other | None:
     """What the nearest whole batch would bring; None if `batch` excludes no number of replicas."""
     gpus = case.cluster.gpus
     nearest = whole_batch(batch, gpus)
@@ -63,10 +63,10 @@ def grown(layout: Layout, dp: Any, global_batch: Any) -> Layout:
     update: dict[str, Any] = {"dp": dp, "global_batch": global_batch, "micro_batch": micro}
     update["shard_degree"] = _degree(layout, dp)
     if layout.schedule == Schedule.INTERLEAVED:
-        woven = each % layout.pp == 0
-        update["micro_batch"] = np.where(woven, np.gcd(each // layout.pp, micro), micro)
-        update["virtual_stages"] = np.where(woven, layout.virtual_stages, 1)
-        update["schedule"] = np.where(woven, Schedule.INTERLEAVED, Schedule.ONE_F_ONE_B)
+        interleaved = each % layout.pp == 0
+        update["micro_batch"] = np.where(interleaved, np.gcd(each // layout.pp, micro), micro)
+        update["virtual_stages"] = np.where(interleaved, layout.virtual_stages, 1)
+        update["schedule"] = np.where(interleaved, Schedule.INTERLEAVED, Schedule.ONE_F_ONE_B)
     return layout.model_copy(update=update)
 
 

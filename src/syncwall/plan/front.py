@@ -1,8 +1,8 @@
 """Layouts that no other beats in everything at once (Pareto).
 
-Holds `Objective`, `Point` and `Front`. Compared are the time of a step, memory and GPUs; the cost
-is GPUs times time, so it never adds a point. `Difference` and `differences`: why one layout loses
-against another: where its time goes more, and where less.
+Holds `Objective`, `FrontPoint` and `Front`. Compared are the time of a step, memory and GPUs; the
+cost is GPUs times time, so it never adds a point. `Difference` and `differences`: why one layout
+loses against another: where its time goes more, and where less.
 """
 
 from collections.abc import Callable, Iterator
@@ -22,7 +22,7 @@ CLOSE = 1e-3
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class FrontPoint:
     """One layout on the front."""
 
     gpus: int
@@ -38,7 +38,7 @@ class Point:
         first = (float(self.gpus),) if objective == "smallest" else ()
         return (*first, self.step_s, self.memory_bytes)
 
-    def beats(self, other: "Point") -> bool:
+    def beats(self, other: "FrontPoint") -> bool:
         """True if `other` is nowhere better by more than a hair."""
         return (
             self.gpus <= other.gpus
@@ -51,9 +51,9 @@ class Point:
 class Front:
     """Points none of which beats another."""
 
-    _points: list[Point] = field(default_factory=list)
+    _points: list[FrontPoint] = field(default_factory=list)
 
-    def add(self, point: Point) -> None:
+    def add(self, point: FrontPoint) -> None:
         """Take `point` in unless another beats it; drop those that it beats."""
         if any(one.beats(point) for one in self._points):
             return
@@ -70,7 +70,7 @@ class Front:
         for index in order[lower]:
             yield tuple(int(i) for i in np.unravel_index(index, step_s.shape))
 
-    def __iter__(self) -> Iterator[Point]:
+    def __iter__(self) -> Iterator[FrontPoint]:
         return iter(sorted(self._points, key=lambda one: one.rank("fastest")))
 
     def __len__(self) -> int:

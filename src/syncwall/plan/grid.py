@@ -39,7 +39,7 @@ class Grid:
     layouts: Layout
     """Resolved, of arrays that broadcast to `shape`."""
     allowed: Any
-    """True where a layout breaks no rule and is no other one under another name."""
+    """True where a layout breaks no rule and is not another one under another name."""
     shape: tuple[int, ...]
 
     def layout(self, place: Sequence[Any]) -> Layout:
@@ -72,7 +72,7 @@ def grids(space: Space, cluster: Cluster) -> Iterator[Grid]:
 
 
 def size_of(space: Space, cluster: Cluster) -> int:
-    """Cells of all grids together, for whoever shows progress."""
+    """Cells of all grids together, to show progress."""
     return sum(prod(piece.shape) for piece in _pieces(space, cluster))
 
 
@@ -135,8 +135,8 @@ def _grid(space: Space, cluster: Cluster, piece: _Piece) -> Grid:
     kinds, counts = zip(*axes["recompute"], strict=True)
     fields["recompute"] = _along("recompute", kinds)
     fields["recompute_layers"] = _along("recompute", [n or _ALL_LAYERS for n in counts])
-    chunks, schedules = zip(*axes["pipeline"], strict=True)
-    fields["virtual_stages"] = _along("pipeline", chunks)
+    virtual, schedules = zip(*axes["pipeline"], strict=True)
+    fields["virtual_stages"] = _along("pipeline", virtual)
     fields["schedule"] = _along("pipeline", schedules)
     columns = np.array(piece.rows).T
     fields |= {n: _along("split", c) for n, c in zip(_SPLIT_FIELDS, columns, strict=True)}

@@ -1,7 +1,7 @@
 """The run that a plan starts from, however much of it was stated.
 
-Holds `Reference`, `Said`, `reference` and `usual_batch`: GPUs, batch and layout that nobody stated
-are chosen and reported.
+Holds `Reference`, `PlanInputs`, `reference` and `usual_batch`: GPUs, batch and layout that nobody
+stated are chosen and reported.
 """
 
 from collections.abc import Callable, Mapping
@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from syncwall.answer.prediction import Prediction, predict
 from syncwall.answer.pricing import Pricing
-from syncwall.answer.site import NOWHERE, Site
-from syncwall.cost.measured import Measured
+from syncwall.answer.site import UNKNOWN_SITE, Site
+from syncwall.cost.measured import MachineMeasurements
 from syncwall.describe import Model, Run
 from syncwall.describe.base import is_open
 from syncwall.describe.job_file import run_part
@@ -23,7 +23,7 @@ from syncwall.describe.overrides import run_with
 from syncwall.describe.settings import Settings
 from syncwall.documents import read_document
 from syncwall.plan.searched import best_run
-from syncwall.plan.wires import Case
+from syncwall.plan.wires import PricedCase
 from syncwall.problems import InputError
 
 BATCH_TOKENS: Final = 2**22
@@ -59,9 +59,9 @@ class Reference:
         return self.prediction.run
 
     @property
-    def case(self) -> Case:
+    def case(self) -> PricedCase:
         """What is trained where, at the prices of the run."""
-        return Case.of(self.run, self.prediction.pricing)
+        return PricedCase.of(self.run, self.prediction.pricing)
 
     @property
     def replica_batch(self) -> int:
@@ -70,15 +70,15 @@ class Reference:
 
 
 @dataclass(frozen=True)
-class Said:
+class PlanInputs:
     """What the user says: a run file, settings of a framework, flags; the later ones win."""
 
     file: Path | None
     flags: Mapping[str, str]
     settings: Settings | None = None
-    measured: Measured | None = None
+    measured: MachineMeasurements | None = None
     """What was measured on the machine."""
-    site: Site = NOWHERE
+    site: Site = UNKNOWN_SITE
     """Known runs of the same cluster."""
 
     @property
@@ -123,25 +123,25 @@ class Said:
         return Pricing.of(run, measured=self.measured, site=self.site)
 
 
-def reference(said: Said) -> Reference:
-    """The run that was `said`, complete, and predicted."""
-    stated = said.stated
+def reference(inputs: PlanInputs) -> Reference:
+    """The run of `inputs`, completed and predicted."""
+    stated = inputs.stated
     if "model" not in stated or "cluster" not in stated:
         raise InputError.of("write --model NAME and --cluster NAME, or a run file")
-    bare, assumed = said.bare(), dict[str, str]()
-    if not said.has_batch:
+    bare, assumed = inputs.bare(), dict[str, str]()
+    if not inputs.has_batch:
         batch, why = usual_batch(bare.model, bare.seq)
-        if said.has_gpus and said.has_layout:
-            batch, why = _shared(said, batch, why)
+        if inputs.has_gpus and inputs.has_layout:
+            batch, why = _shared(inputs, batch, why)
         assumed["global_batch"] = f"{batch:,} ({why})"
-        said = replace(said, flags={**said.flags, "layout.global_batch": str(batch)})
-    found = _searched if not said.has_layout else _placed
-    if said.has_gpus:
-        prediction = found(said)
+        inputs = replace(inputs, flags={**inputs.flags, "layout.global_batch": str(batch)})
+    found = _searched if not inputs.has_layout else _placed
+    if inputs.has_gpus:
+        prediction = found(inputs)
     else:
-        prediction = _sized(said, bare, found)
+        prediction = _sized(inputs, bare, found)
         assumed["gpus"] = f"{prediction.run.gpus:,} (about {GPU_TOKENS:,} tokens of a step each)"
-    return Reference(prediction, {**assumed, **prediction.assumed}, not said.has_layout)
+    return Reference(prediction, {**assumed, **prediction.assumed}, not inputs.has_layout)
 
 
 def usual_batch(model: Model, seq: int) -> tuple[int, str]:
@@ -157,13 +157,15 @@ def usual_batch(model: Model, seq: int) -> tuple[int, str]:
     return round(sequences / _EVENLY) * _EVENLY, why
 
 
-def _shared(said: Said, batch: int, why: str) -> tuple[int, str]:
+def _shared(inputs: PlanInputs, batch: int, why: str) -> tuple[int, str]:
     """`batch`, or the nearest one that the layout which was stated can share out; and why."""
     try:
-        said.run(layout__global_batch=str(batch))
+        inputs.run(layout__global_batch=str(batch))
     except InputError:
-        unit = int(said.run(layout__global_batch="null").layout.global_batch or 1)
-        return max(1, round(batch / unit)) * unit, f"a multiple of {unit:,}, to be shared out"
+        unit = int(inputs.run(layout__global_batch="null").layout.global_batch or 1)
+        return max(
+            1, round(batch / unit)
+        ) * unit, f"a multiple of {unit:,}, so that replicas get equal parts"
     return batch, why
 
 
@@ -177,29 +179,29 @@ def _stated_in(file: Path | None) -> dict[str, Any]:
     return {**value, **{f"layout.{key}": item for key, item in layout.items()}}
 
 
-def _placed(said: Said) -> Prediction:
+def _placed(inputs: PlanInputs) -> Prediction:
     """The run as it was stated, on the GPUs that were stated."""
-    run = said.run()
-    return predict(run, said.pricing(run))
+    run = inputs.run()
+    return predict(run, inputs.pricing(run))
 
 
-def _searched(said: Said) -> Prediction:
+def _searched(inputs: PlanInputs) -> Prediction:
     """The run in the best layout on the GPUs that were stated."""
-    run = said.run(layout__global_batch="null")  # one that nothing must divide yet
+    run = inputs.run(layout__global_batch="null")  # one that nothing must divide yet
     pinned = {name: getattr(run.layout, name) for name in ("bucket_bytes", "outer_every")}
     pinned |= {name: getattr(run.layout, name) for name in PLAIN if not is_open(run.layout, name)}
-    pricing, batch = said.pricing(run), _whole(said.stated["layout.global_batch"])
-    best = best_run(Case.of(run, pricing), run.cluster, batch, pinned)
+    pricing, batch = inputs.pricing(run), _whole(inputs.stated["layout.global_batch"])
+    best = best_run(PricedCase.of(run, pricing), run.cluster, batch, pinned)
     if best is None:
         raise InputError.of(
-            f"no layout fits into the memory of {run.gpus:,} GPUs: write more --nodes"
+            f"no layout fits into the memory of {run.gpus:,} GPUs: use more --nodes"
         )
     return predict(best, pricing)
 
 
-def _sized(said: Said, bare: Run, found: Callable[[Said], Prediction]) -> Prediction:
+def _sized(inputs: PlanInputs, bare: Run, found: Callable[[PlanInputs], Prediction]) -> Prediction:
     """The run on a believable number of GPUs, or on the next one on which it fits."""
-    batch = _whole(said.stated["layout.global_batch"]) if said.stated.get(_BATCH) else 1
+    batch = _whole(inputs.stated["layout.global_batch"]) if inputs.stated.get(_BATCH) else 1
     node = bare.cluster.gpus_per_node
     doublings = max(0, round(log2(batch * bare.seq / GPU_TOKENS / node)))
     tried = [*range(doublings, _FARTHEST), *reversed(range(doublings))]
@@ -207,7 +209,7 @@ def _sized(said: Said, bare: Run, found: Callable[[Said], Prediction]) -> Predic
     largest: Prediction | None = None
     for power in tried:
         try:
-            one = found(replace(said, flags={**said.flags, "gpus": str(node * 2**power)}))
+            one = found(replace(inputs, flags={**inputs.flags, "gpus": str(node * 2**power)}))
         except InputError as error:
             refusals.append(error)
             continue

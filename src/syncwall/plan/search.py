@@ -1,7 +1,7 @@
 """The best layouts of a whole space, found by evaluating every one of them.
 
-Holds `search`, `Found` and `Candidate`. The predictor is the one of `syncwall predict`, called with
-arrays; there is no second, approximate one.
+Holds `search`, `SearchResult` and `Candidate`. The predictor is the one of `syncwall predict`,
+called with arrays; there is no second, approximate one.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -15,7 +15,7 @@ from syncwall.answer.prediction import Prediction, predict
 from syncwall.answer.pricing import Pricing
 from syncwall.cost.stalls import expected_slowdown
 from syncwall.describe import Cluster, Layout, Model, Run, Software
-from syncwall.plan.front import Front, Objective, Point
+from syncwall.plan.front import Front, FrontPoint, Objective
 from syncwall.plan.grid import FREE, SPLIT, Grid, grids, size_of
 from syncwall.plan.space import Space, plainness
 from syncwall.problems import InputError
@@ -74,7 +74,7 @@ class Candidate:
 
 
 @dataclass
-class Found:
+class SearchResult:
     """What a search found."""
 
     counted: int = 0
@@ -85,7 +85,7 @@ class Found:
     """The fastest layout of each family, which has equal GPUs and ranks along every axis."""
     front: Front = field(default_factory=Front)
     """Layouts that no other beats in time, memory and GPUs at once."""
-    smallest: Point | None = None
+    smallest: FrontPoint | None = None
     """The layout that needs the least memory, whether it fits or not."""
 
     def best(
@@ -106,7 +106,7 @@ def search(  # noqa: PLR0913 - a question has this many parts
     pinned: Mapping[str, Any] | None = None,
     pricing: Pricing | None = None,
     progress: Callable[[float], None] = lambda share: None,
-) -> Found:
+) -> SearchResult:
     """Evaluate every layout of `model` on `cluster`, or on several sizes of it.
 
     `seq` is the length that the model was trained with if not given. `pinned` states fields of the
@@ -121,7 +121,7 @@ def search(  # noqa: PLR0913 - a question has this many parts
     space = Space.of(model, seq, global_batch, software, pinned or {})
     if pricing is None:
         pricing = Pricing.of(Run(model=model, cluster=clusters[0], seq=seq, software=software))
-    found = Found()
+    found = SearchResult()
     total = sum(size_of(space, one) for one in clusters)
     done = 0
     for one in clusters:
@@ -141,7 +141,7 @@ class _Question:
     pricing: Pricing
 
 
-def _look_at(grid: Grid, asked: _Question, found: Found) -> None:
+def _look_at(grid: Grid, asked: _Question, found: SearchResult) -> None:
     """Put the best of `grid` into `found`."""
     space, cluster = asked.space, asked.cluster
     allowed = np.broadcast_to(grid.allowed, grid.shape)
@@ -163,11 +163,11 @@ def _look_at(grid: Grid, asked: _Question, found: Found) -> None:
     _keep_front(expected_s, memory, runs, found)
 
 
-def _smaller(grid: Grid, memory: Any, cluster: Cluster, before: Point | None) -> Point:
+def _smaller(grid: Grid, memory: Any, cluster: Cluster, before: FrontPoint | None) -> FrontPoint:
     """The layout with the least memory so far."""
     least = np.where(grid.allowed, memory, np.inf)
     place = np.unravel_index(int(np.argmin(np.broadcast_to(least, grid.shape))), grid.shape)
-    smallest = Point(cluster.gpus, np.nan, float(least.min()), lambda: grid.layout(place))
+    smallest = FrontPoint(cluster.gpus, np.nan, float(least.min()), lambda: grid.layout(place))
     return smallest if before is None or smallest.memory_bytes < before.memory_bytes else before
 
 
@@ -195,7 +195,7 @@ class _Runs:
         return Candidate(run, step_s, float(used), pricing, slowdown)
 
 
-def _keep_families(expected_s: Any, memory: Any, runs: _Runs, found: Found) -> None:
+def _keep_families(expected_s: Any, memory: Any, runs: _Runs, found: SearchResult) -> None:
     """The fastest layout of every family; of equally fast ones the plainest."""
     quickest = expected_s.reshape(-1, expected_s.shape[SPLIT]).min(axis=0)
     keys = [(runs.asked.cluster.gpus, *family) for family in runs.grid.families]
@@ -214,7 +214,7 @@ def _keep_families(expected_s: Any, memory: Any, runs: _Runs, found: Found) -> N
             found.families[key] = one
 
 
-def _keep_front(expected_s: Any, memory: Any, runs: _Runs, found: Found) -> None:
+def _keep_front(expected_s: Any, memory: Any, runs: _Runs, found: SearchResult) -> None:
     """Layouts of the grid that may be on the front; memory is the same along `FREE`."""
     quickest = expected_s.min(axis=FREE, keepdims=True)
     used = np.broadcast_to(memory, quickest.shape)
@@ -224,7 +224,7 @@ def _keep_front(expected_s: Any, memory: Any, runs: _Runs, found: Found) -> None
         switches = np.unravel_index(int(np.argmin(expected_s[along])), expected_s[along].shape)
         whole = (*switches, *place[len(FREE) :])
         found.front.add(
-            Point(gpus, float(quickest[place]), float(used[place]), _later(runs, whole))
+            FrontPoint(gpus, float(quickest[place]), float(used[place]), _later(runs, whole))
         )
 
 

@@ -12,7 +12,7 @@ from syncwall.describe.framework_switches import switches
 from syncwall.describe.keeping import KEEPING
 from syncwall.describe.layout import Recompute, Shard
 from syncwall.plan.search import search
-from syncwall.plan.wires import Case
+from syncwall.plan.wires import PricedCase
 
 SWITCHES: Final = (
     "overlap_pp", "overlap_tp", "overlap_parameters", "overlap_gradients", "balanced_stages",
@@ -25,7 +25,7 @@ _NARROW: Final[dict[str, Any]] = {
     "recompute_layers": None, "recompute": (Recompute.NONE, Recompute.FULL), "etp": 1,
 }  # fmt: skip
 """What is searched of these: one search of many has to be quick."""
-Told = Callable[[float], None]
+Progress = Callable[[float], None]
 
 
 def kept(layout: Layout) -> dict[str, Any]:
@@ -38,7 +38,11 @@ def _quiet(share: float) -> None:
 
 
 def best_run(
-    case: Case, cluster: Cluster, batch: int, pinned: Mapping[str, Any], progress: Told = _quiet
+    case: PricedCase,
+    cluster: Cluster,
+    batch: int,
+    pinned: Mapping[str, Any],
+    progress: Progress = _quiet,
 ) -> Run | None:
     """The fastest run that fits on `cluster` with `batch` sequences a step; None if none does.
 
@@ -55,11 +59,11 @@ def best_run(
 
 
 def best_layouts(
-    case: Case,
+    case: PricedCase,
     batch_at: Callable[[int], int | None],
     most: int,
     pinned: Mapping[str, Any],
-    progress: Told = _quiet,
+    progress: Progress = _quiet,
 ) -> tuple[Layout, ...]:
     """The best layout at doubling counts; `batch_at` says the batch of a count, None if none."""
     found: list[Layout] = []

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
-from syncwall.answer.levers import SHARD_DOMAINS, chunk_counts, divisors
+from syncwall.answer.levers import SHARD_DOMAINS, divisors, virtual_stage_counts
 from syncwall.cost.software import framework
 from syncwall.describe import Layout, Model, Software
 from syncwall.describe.choice import Dtype
@@ -111,10 +111,12 @@ class Space:
             return [(1, one)] if self._may("virtual_stages", 1) else []
         found: list[tuple[int, Schedule]] = []
         for schedule in self._stated("schedule", self.family.schedules):
-            chunks = (
-                chunk_counts(self.model.layers, pp) if schedule == Schedule.INTERLEAVED else [1]
+            counts = (
+                virtual_stage_counts(self.model.layers, pp)
+                if schedule == Schedule.INTERLEAVED
+                else [1]
             )
-            found += [(n, schedule) for n in chunks if self._may("virtual_stages", n)]
+            found += [(n, schedule) for n in counts if self._may("virtual_stages", n)]
         return sorted(found)
 
     def shards(self, pp: int) -> list[tuple[Shard, int]]:

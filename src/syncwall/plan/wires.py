@@ -1,17 +1,16 @@
 """A run on a machine whose wires are faster, slower, nearer or farther.
 
-Holds `Wires` (factors on rates and latency) and `Case` (what is run where). The model is that of
-`predict`; every factor may be an array.
+Holds `Wires` (factors on rates and latency) and `PricedCase` (what is run where). The model is that
+of `predict`; every factor may be an array.
 """
 
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-import numpy as np
-
 from syncwall.answer.pricing import Pricing, Timed
 from syncwall.describe import Cluster, Layout, Model, Run
 from syncwall.work.memory import step_memory
+from syncwall.work.number import is_one
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +28,10 @@ class Wires:
         """`cluster` with these rates."""
         update: dict[str, Any] = {}
         nics, domain = cluster.node.nics, cluster.scale_up
-        if nics is not None and not _is_one(self.nic):
+        if nics is not None and not is_one(self.nic):
             faster = nics.model_copy(update={"rate_bytes_per_s": nics.rate_bytes_per_s * self.nic})
             update["node"] = cluster.node.model_copy(update={"nics": faster})
-        if domain is not None and not _is_one(self.scale_up):
+        if domain is not None and not is_one(self.scale_up):
             rate = domain.rate_bytes_per_s * self.scale_up
             update["scale_up"] = domain.model_copy(update={"rate_bytes_per_s": rate})
         return cluster.model_copy(update=update)
@@ -43,7 +42,7 @@ AS_IT_IS: Final = Wires()
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class PricedCase:
     """A model on a machine, and what operations cost there; the layout comes with each question."""
 
     model: Model
@@ -52,7 +51,7 @@ class Case:
     pricing: Pricing
 
     @classmethod
-    def of(cls, run: Run, pricing: Pricing) -> "Case":
+    def of(cls, run: Run, pricing: Pricing) -> "PricedCase":
         """What is trained, and where, in `run`."""
         return cls(run.model, run.cluster, run.seq, pricing)
 
@@ -65,10 +64,6 @@ class Case:
         """Bytes on the fullest GPU."""
         return step_memory(self.model, layout, self.seq).total
 
-    def using(self, gpus: int) -> "Case":
+    def using(self, gpus: int) -> "PricedCase":
         """The same on `gpus` GPUs: part of a node, or whole nodes."""
         return replace(self, cluster=self.cluster.with_gpus(gpus))
-
-
-def _is_one(factor: Any) -> bool:
-    return np.ndim(factor) == 0 and factor == 1

@@ -19,7 +19,7 @@ from syncwall.read.lstopo import read_lstopo
 from syncwall.read.nccl_topology import read_nccl_topology
 from syncwall.read.safe_xml import read_xml
 from syncwall.read.smi_topology import read_smi_topology
-from syncwall.read.topology import Topology
+from syncwall.read.topology import HostTopology
 
 _HEAD: Final = 1 << 18
 """Bytes that are looked at."""
@@ -72,7 +72,7 @@ def kind_of(path: Path | str) -> FileKind:
         if re.search(pattern, text, re.DOTALL if kind is FileKind.FLIGHT else 0):
             return kind
     known = ", ".join(kind.value for kind in FileKind)
-    raise InputError.of(f"is none of what is known: {known}", file=str(path))
+    raise InputError.of(f"is not a known kind of file: {known}", file=str(path))
 
 
 Files = dict[FileKind, list[Path]]
@@ -102,7 +102,7 @@ def expanded(paths: Sequence[Path]) -> tuple[Files, list[Problem]]:
     return found, unknown
 
 
-def read_topology(path: Path | str) -> Topology:
+def read_topology(path: Path | str) -> HostTopology:
     """What NCCL, hwloc, nvidia-smi or rocm-smi wrote; the kind is seen from the content."""
     with open_limited(path) as stream:
         head = stream.read(4096)

@@ -16,7 +16,7 @@ from syncwall.problems import InputError, Problem
 from syncwall.read.json_array import JsonArray
 from syncwall.read.kineto_collectives import collective_kind, dtype_bytes
 from syncwall.read.limited import open_limited
-from syncwall.read.trace import Collective
+from syncwall.read.trace import TracedCollective
 
 _FIRST_KEYS = r'(?:"id"\s*:\s*\d|"name"\s*:\s*"[^"]*"\s*,\s*"id")'
 _RANK = re.compile(r"(?:rank|_eg)[-_.]?(\d{1,6})", re.IGNORECASE)
@@ -33,7 +33,7 @@ class ExecutionTrace:
     nodes: int
     operators: dict[str, int]
     """Number of calls by name, the most frequent first."""
-    collectives: tuple[Collective, ...]
+    collectives: tuple[TracedCollective, ...]
     """In order; `sequence` counts within the process, waits are left out."""
     rank: int | None = None
     groups: tuple[str, ...] = ()
@@ -72,7 +72,7 @@ def _members(stream: IO[bytes], source: str) -> Iterator[tuple[str, IO[bytes]]]:
 def _read(stream: IO[bytes], source: str) -> ExecutionTrace:
     array = JsonArray(stream, source, "nodes", _FIRST_KEYS)
     names: Counter[str] = Counter()
-    collectives: list[Collective] = []
+    collectives: list[TracedCollective] = []
     ranks: Counter[int] = Counter()
     for batch in array.batches():
         for node in batch:
@@ -96,7 +96,7 @@ def _read(stream: IO[bytes], source: str) -> ExecutionTrace:
     )
 
 
-def _take(node: dict[str, Any], collectives: list[Collective], ranks: Counter[int]) -> None:
+def _take(node: dict[str, Any], collectives: list[TracedCollective], ranks: Counter[int]) -> None:
     """One record; its inputs are [tensors,] sequence, group, rank, name, splits ..."""
     values, types = _inputs(node)
     at = next((i for i, value in enumerate(values) if isinstance(value, str)), 0)
@@ -114,7 +114,7 @@ def _take(node: dict[str, Any], collectives: list[Collective], ranks: Counter[in
     )
     dtype = attributes.get("dtype") or _dtype(types[0] if types else None)
     collectives.append(
-        Collective(
+        TracedCollective(
             kind=collective_kind(values[at]),
             bytes=_size(node, values[0], attributes, dtype),
             dtype=dtype if isinstance(dtype, str) else None,

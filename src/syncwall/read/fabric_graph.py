@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from syncwall.documents import read_document
 from syncwall.problems import InputError, Problem
-from syncwall.read.limited import Limits, open_limited
+from syncwall.read.limited import UnpackLimits, open_limited
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class FabricNode:
     host: str | None = None
     """Of an adapter: the host that it is in; None if the fabric does not know."""
     helper: bool = False
-    """True for the aggregation node inside a switch (SHARP), which is no host."""
+    """True for the aggregation node inside a switch (SHARP), which is not a host."""
     ports: int | None = None
     line: int = 0
 
@@ -122,7 +122,7 @@ class FabricGraph:
         return len(self.neighbours(switch)) - up, up
 
 
-_LIMITS: Final = Limits(raw_bytes=64 << 20)
+_LIMITS: Final = UnpackLimits(raw_bytes=64 << 20)
 _RANGE: Final = re.compile(r"(.{0,200}?)\[(\d{1,9})-(\d{1,9})\](.{0,200})")
 _MOST_HOSTS: Final = 1_000_000
 

@@ -1,7 +1,7 @@
 """Dumps of PyTorch's flight recorder (NCCL or Gloo), one file a rank, as pickle or JSON.
 
-Holds `read_flight_recorder`, `FlightDump` and `Entry`. The recorder is a ring buffer of the last
-collectives of each process group; keys as written by torch 2.4 to 2.13.
+Holds `read_flight_recorder`, `FlightDump` and `FlightEntry`. The recorder is a ring buffer of the
+last collectives of each process group; keys as written by torch 2.4 to 2.13.
 """
 
 import json
@@ -20,7 +20,7 @@ _RANK = re.compile(r"(\d{1,7})(?:\.(?:json|pkl|pickle|gz|pt|bin)){0,2}$")
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class FlightEntry:
     """One collective of one rank."""
 
     group: str
@@ -58,7 +58,7 @@ class FlightDump:
     nccl_version: str | None = None
     groups: dict[str, tuple[int, ...]] = field(default_factory=dict)
     """Ranks of each process group, where the dump says; the name may be empty."""
-    entries: tuple[Entry, ...] = ()
+    entries: tuple[FlightEntry, ...] = ()
     problems: tuple[Problem, ...] = ()
 
 
@@ -116,7 +116,7 @@ def _last_completed(status: Any) -> dict[str, int]:
     return found
 
 
-def _entry(item: Any, ended: dict[str, int]) -> Entry | None:
+def _entry(item: Any, ended: dict[str, int]) -> FlightEntry | None:
     if not isinstance(item, dict):
         return None
     sequence = _int(item.get("collective_seq_id", item.get("seq_id")))
@@ -126,7 +126,7 @@ def _entry(item: Any, ended: dict[str, int]) -> Entry | None:
     state = _text(item.get("state")) or "?"
     is_p2p, retired = item.get("is_p2p") is True, item.get("retired") is True
     below = not is_p2p and sequence <= ended.get(str(item.get("pg_id")), -1)
-    return Entry(
+    return FlightEntry(
         group=_group(item),
         sequence=sequence,
         operation=operation.split(" ")[0],

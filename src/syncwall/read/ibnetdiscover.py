@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Final
 
 from syncwall import catalogue
-from syncwall.catalogue import Kind
+from syncwall.catalogue import CatalogueKind
 from syncwall.describe.lookup import link
 from syncwall.problems import InputError, Problem
 from syncwall.read.fabric_graph import Cable, FabricGraph, FabricNode
-from syncwall.read.limited import Limits, text_lines
+from syncwall.read.limited import UnpackLimits, text_lines
 
-_LIMITS: Final = Limits(raw_bytes=1 << 30)
+_LIMITS: Final = UnpackLimits(raw_bytes=1 << 30)
 _NODE: Final = re.compile(r'(Switch|Ca|Rt)\s+(\d{1,4})\s+"([^"]{1,64})"[^"]*(?:"([^"]{0,200})")?')
 _PORT: Final = re.compile(r'\[(\d{1,4})\](?:\([0-9a-fA-F]{1,16}\))?\s+"([^"]{1,64})"\[(\d{1,4})\]')
 _WIDTH: Final = re.compile(r"\b(\d{1,2})x([A-Z]{1,4}\d{0,2})\b")
@@ -48,7 +48,7 @@ def read_ibnetdiscover(path: Path | str) -> FabricGraph:
         elif line.startswith("["):
             problems.append(Problem(file, number, 1, "a port that cannot be read"))
     if not nodes:
-        raise InputError.of("holds no output of ibnetdiscover", file=file)
+        raise InputError.of("is not output of ibnetdiscover", file=file)
     for cable in cables.values():
         for end in {cable.a, cable.b} - nodes.keys():
             nodes[end] = _named(end, end.startswith("S-"), titles.get(end, ""), cable.line)
@@ -87,7 +87,7 @@ class _Rates:
 
     def __init__(self) -> None:
         self._lane: dict[str, float | None] = {}
-        self._known = set(catalogue.names(Kind.LINK))
+        self._known = set(catalogue.names(CatalogueKind.LINK))
 
     def of(self, lanes: int, generation: str) -> float | None:
         if generation not in self._lane:

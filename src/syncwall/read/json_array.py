@@ -204,7 +204,7 @@ class JsonArray:
             return True
         self.skipped += 1
         if self.skipped > _GIVE_UP:
-            self._note = self._problem("is too damaged to be read on")
+            self._note = self._problem("is too damaged to read any further")
             return False
         match = self._next.search(self._text, self._at + 1)
         self._at = match.start() if match else len(self._text)

@@ -102,7 +102,7 @@ _STEP = "ProfilerStep#"
 
 
 def read_trace(path: Path | str) -> Trace:
-    """The events of one rank; raises `InputError` if the file is no profiler trace.
+    """The events of one rank; raises `InputError` if the file is not a profiler trace.
 
     A damaged file gives the events that can be read, and says in `problems` what is missing.
     """

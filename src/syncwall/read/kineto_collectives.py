@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from syncwall.read.trace import Category, Collective, Trace
+from syncwall.read.trace import Category, Trace, TracedCollective
 
 _KINDS = (
     (re.compile(r"all_?to_?all|deep_?ep|internode::|intranode::", re.IGNORECASE), "all-to-all"),
@@ -67,7 +67,7 @@ def dtype_bytes(name: str) -> int | None:
 _RECORD = "record_param_comms"
 
 
-def communication_of(trace: Trace) -> dict[int, Collective]:
+def communication_of(trace: Trace) -> dict[int, TracedCollective]:
     """Collectives by event: kernels on the device and calls on the host.
 
     The host's own records (`record_param_comms`) are left out; they have told what they know.
@@ -87,14 +87,14 @@ def communication_of(trace: Trace) -> dict[int, Collective]:
     found = {}
     for event, outer in zip(events.tolist(), around, strict=True):
         own = known.get(event)
-        plain = Collective(collective_kind(trace.names[trace.name[event]]))
+        plain = TracedCollective(collective_kind(trace.names[trace.name[event]]))
         found[event] = own or _merged(trace, plain, outer, known)
     return {event: c for event, c in found.items() if c.kind != "wait"}
 
 
 def _merged(
-    trace: Trace, plain: Collective, outer: list[int], known: dict[int, Collective]
-) -> Collective:
+    trace: Trace, plain: TracedCollective, outer: list[int], known: dict[int, TracedCollective]
+) -> TracedCollective:
     """What the calls around say, over what the name says."""
     for call in outer:
         told = known.get(call)

@@ -9,7 +9,7 @@ import numpy as np
 
 from syncwall.read.kineto_collectives import HOST_CALLS, collective_kind, dtype_bytes
 from syncwall.read.kineto_quick import QuickEvents
-from syncwall.read.trace import Category, Collective
+from syncwall.read.trace import Category, TracedCollective
 
 CATEGORIES: Final = {
     "kernel": Category.KERNEL,
@@ -39,7 +39,7 @@ _WHOLE_INPUT = ("all-reduce", "broadcast")
 _NO_ARGS: Final[dict[str, Any]] = {}
 
 
-class _Numbers(dict[Any, int]):
+class _Numbering(dict[Any, int]):
     """Gives each new key the next number."""
 
     def __missing__(self, key: Any) -> int:
@@ -60,9 +60,9 @@ class EventColumns:
         self.events = 0
         """All events of the file, marks and flows too."""
         self.damaged = 0
-        self.names = _Numbers()
-        self.threads = _Numbers()
-        self.collectives: dict[int, Collective] = {}
+        self.names = _Numbering()
+        self.threads = _Numbering()
+        self.collectives: dict[int, TracedCollective] = {}
         self.device: int | None = None
         self.origin_us: float | None = None
         self.kept = 0
@@ -217,7 +217,7 @@ def _number(value: Any) -> float | None:
         return None
 
 
-def _collective(args: dict[str, Any]) -> Collective:
+def _collective(args: dict[str, Any]) -> TracedCollective:
     """What the metadata of a collective says; its keys are those of PyTorch's ParamCommsUtils."""
     elements = [_number(args.get(key)) for key in ("In msg nelems", "Out msg nelems")]
     dtype = args.get("dtype")
@@ -225,7 +225,7 @@ def _collective(args: dict[str, Any]) -> Collective:
     counts = [n for n in elements if n is not None and 0 <= n < 1e18]
     ranks, number = _number(args.get("Group size")), _number(args.get("Seq"))
     group = args.get("Process Group Name")
-    return Collective(
+    return TracedCollective(
         kind=_recorded_kind(str(args["Collective name"])),
         bytes=max(counts) * size if counts and size else None,
         dtype=dtype if isinstance(dtype, str) else None,
@@ -235,7 +235,7 @@ def _collective(args: dict[str, Any]) -> Collective:
     )
 
 
-def _called(name: str, args: dict[str, Any]) -> Collective:
+def _called(name: str, args: dict[str, Any]) -> TracedCollective:
     """A collective on the host: its size is in the shapes, if those were recorded."""
     kind, shapes, types = collective_kind(name), args.get("Input Dims"), args.get("Input type")
     dtype = types[0] if isinstance(types, list) and types else None
@@ -245,7 +245,7 @@ def _called(name: str, args: dict[str, Any]) -> Collective:
     if isinstance(shape, list) and all(isinstance(n, int) and 0 <= n < 1 << 40 for n in shape):
         elements = float(np.prod([float(n) for n in shape]))
     whole = elements is not None and size is not None and kind in _WHOLE_INPUT
-    return Collective(
+    return TracedCollective(
         kind,
         bytes=elements * size if whole else None,  # type: ignore[operator]
         dtype=dtype if isinstance(dtype, str) else None,

@@ -91,19 +91,19 @@ class QuickEvents:
         return rows
 
     def _head(self, text: str) -> tuple[int, int]:
-        said = json.loads('{"ph"' + text.rstrip().rstrip(",") + "}", strict=False)
-        if said["ph"] != "X" or not isinstance(said["name"], str):
+        event = json.loads('{"ph"' + text.rstrip().rstrip(",") + "}", strict=False)
+        if event["ph"] != "X" or not isinstance(event["name"], str):
             raise ValueError
-        self._heads[text] = found = (self._names[said["name"]], self._categories[said.get("cat")])
-        if said["name"] == _RECORD:
+        self._heads[text] = found = (self._names[event["name"]], self._categories[event.get("cat")])
+        if event["name"] == _RECORD:
             self._records.add(found[0])
-        if said["name"].startswith(HOST_CALLS):
+        if event["name"].startswith(HOST_CALLS):
             self._calls.add(found[0])
         return found
 
     def _place(self, text: str) -> int:
-        said = json.loads("{" + text.rstrip().rstrip(",") + "}")
-        self._places[text] = found = self._threads[said["pid"], said["tid"]]
+        ids = json.loads("{" + text.rstrip().rstrip(",") + "}")
+        self._places[text] = found = self._threads[ids["pid"], ids["tid"]]
         return found
 
 

@@ -1,10 +1,10 @@
 """Opens a file of any size, packed or not, without trusting it.
 
 Holds `open_limited`, a stream of the unpacked bytes that ends where the file is damaged and refuses
-one that expands too far, `LimitedStream`, `text_lines` and `Limits`. `LogLines`: lines of a text
-file with their numbers, and what was wrong with the file. Logs mix the output of many processes:
-colour codes, carriage returns and the rank that a launcher puts before each line ("12: ") are taken
-off.
+one that expands too far, `LimitedStream`, `text_lines` and `UnpackLimits`. `LogLines`: lines of a
+text file with their numbers, and what was wrong with the file. Logs mix the output of many
+processes: colour codes, carriage returns and the rank that a launcher puts before each line ("12:
+") are taken off.
 """
 
 import io
@@ -26,7 +26,7 @@ _REFUSED = {b"\xfd7zXZ": "xz", b"BZh": "bzip2", b"\x28\xb5\x2f\xfd": "zstd", b"7
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class UnpackLimits:
     """How far a packed file may expand."""
 
     raw_bytes: int = 8 << 30
@@ -37,7 +37,7 @@ class Limits:
     """Unpacked size up to which the ratio does not matter."""
 
 
-DEFAULT = Limits()
+DEFAULT = UnpackLimits()
 
 
 class LimitedStream(io.BufferedReader):
@@ -63,7 +63,7 @@ class LimitedStream(io.BufferedReader):
         return self._unpacked.raw_bytes
 
 
-def open_limited(path: Path | str, limits: Limits = DEFAULT) -> LimitedStream:
+def open_limited(path: Path | str, limits: UnpackLimits = DEFAULT) -> LimitedStream:
     """The unpacked bytes of a plain, gzip or zip file; what it is is seen from its first bytes.
 
     A damaged archive ends early and says so in `problem`. Raises `InputError` if there is nothing
@@ -95,7 +95,7 @@ def open_limited(path: Path | str, limits: Limits = DEFAULT) -> LimitedStream:
     return LimitedStream(_Unpacked(path, file, limits))
 
 
-def text_lines(path: Path | str, limits: Limits = DEFAULT) -> Iterator[str]:
+def text_lines(path: Path | str, limits: UnpackLimits = DEFAULT) -> Iterator[str]:
     """Lines without their ends; bytes that are not UTF-8 are replaced.
 
     A line longer than 1 MiB comes in pieces.
@@ -111,7 +111,7 @@ def text_lines(path: Path | str, limits: Limits = DEFAULT) -> Iterator[str]:
 class _Unpacked(io.RawIOBase):
     """The bytes of a plain file; packed ones override `_more`."""
 
-    def __init__(self, path: Path, file: IO[bytes], limits: Limits) -> None:
+    def __init__(self, path: Path, file: IO[bytes], limits: UnpackLimits) -> None:
         super().__init__()
         self.path = path
         self.file = file
@@ -175,7 +175,7 @@ class _Unpacked(io.RawIOBase):
 class _Gzip(_Unpacked):
     """Members of a gzip file, one after the other."""
 
-    def __init__(self, path: Path, file: IO[bytes], limits: Limits) -> None:
+    def __init__(self, path: Path, file: IO[bytes], limits: UnpackLimits) -> None:
         super().__init__(path, file, limits)
         self._member = zlib.decompressobj(31)
         self._input = b""
@@ -201,7 +201,7 @@ class _Gzip(_Unpacked):
 class _Zip(_Unpacked):
     """The only file in a zip archive."""
 
-    def __init__(self, path: Path, file: IO[bytes], limits: Limits) -> None:
+    def __init__(self, path: Path, file: IO[bytes], limits: UnpackLimits) -> None:
         super().__init__(path, file, limits)
         self._archive = self._opened()
         files = [i for i in self._archive.infolist() if not i.is_dir()]

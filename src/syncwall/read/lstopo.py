@@ -11,14 +11,14 @@ from typing import Any, Final
 from syncwall.problems import InputError
 from syncwall.read.pcie import Devices, bus_id, is_gpu, is_nic, tree_distance
 from syncwall.read.safe_xml import Element, read_xml
-from syncwall.read.topology import Distance, Gpu, Nic, NumaNode, Topology, bits
+from syncwall.read.topology import Distance, Gpu, HostTopology, NicPort, NumaNode, bits
 
 _TYPE: Final = re.compile(r"([0-9a-f]{4}) \[([0-9a-f]{4}:[0-9a-f]{4})\]", re.ASCII)
 _MAKERS: Final = ("10de", "1002", "8086")
 """PCI vendors of GPUs for training: NVIDIA, AMD, Intel; others are consoles of a server."""
 
 
-def read_lstopo(path: Path | str) -> Topology:
+def read_lstopo(path: Path | str) -> HostTopology:
     """The topology in the XML file `path`; InputError if it is another kind of XML.
 
     A file without PCI devices (written with --no-io) has processors and memory nodes only.
@@ -28,7 +28,7 @@ def read_lstopo(path: Path | str) -> Topology:
         raise InputError.of(
             f"holds <{root.tag}>, not a hwloc <topology>", file=str(path), line=root.line, column=1
         )
-    found = _Found(str(path), list(problems))
+    found = _LstopoDevices(str(path), list(problems))
     for child in root.of("object"):
         found.visit(child, _Place())
     found.links(root)
@@ -45,7 +45,7 @@ class _Place:
 
 
 @dataclass
-class _Found(Devices):
+class _LstopoDevices(Devices):
     owner: dict[str, str] = field(default_factory=dict)
     """Address of the PCI device by "OSDev:802" or "PCIDev:581"."""
     rates: dict[tuple[int, int], float] = field(default_factory=dict)
@@ -99,7 +99,7 @@ class _Found(Devices):
                 )
             )
         elif is_nic(match[1]):
-            self.nics.append(Nic(name=_nic_name(inner) or bus, **common))
+            self.nics.append(NicPort(name=_nic_name(inner) or bus, **common))
 
     def links(self, root: Element) -> None:
         """Rates of NVLinks, which hwloc gives in MB/s between GPUs, switches and packages."""
@@ -132,9 +132,9 @@ class _Found(Devices):
                     to_others += rate
         self.switched = to_others > to_gpus
 
-    def topology(self) -> Topology:
+    def topology(self) -> HostTopology:
         count = range(len(self.gpus))
-        return Topology(
+        return HostTopology(
             source=self.file,
             format="lstopo",
             gpus=tuple(self.gpus),

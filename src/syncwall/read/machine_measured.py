@@ -1,4 +1,4 @@
-"""What was measured on a machine, whoever measured it.
+"""What was measured on a machine, with whatever tool.
 
 Holds `read_machine_measured`: results of `syncwall measure`, calibrations, and outputs of
 nccl-tests, as what `predict --calibration` takes.
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from syncwall.cost.measured import CollectiveTable, Measured
+from syncwall.cost.measured import CollectiveTable, MachineMeasurements
 from syncwall.measure.calibrate import joined, read_measured
 from syncwall.problems import InputError
 from syncwall.read.detect import FileKind, kind_of
@@ -23,7 +23,7 @@ _KINDS: Final[dict[str, CollectiveKind]] = {
 }  # fmt: skip
 
 
-def read_machine_measured(paths: Sequence[Path]) -> Measured:
+def read_machine_measured(paths: Sequence[Path]) -> MachineMeasurements:
     """What the files say together; where two say something of the same, the later one counts."""
     return joined(
         [_nccl_tests(path) if _is_nccl_tests(path) else read_measured([path]) for path in paths]
@@ -37,7 +37,7 @@ def _is_nccl_tests(path: Path) -> bool:
         return False
 
 
-def _nccl_tests(path: Path) -> Measured:
+def _nccl_tests(path: Path) -> MachineMeasurements:
     runs = [run for run in read_nccl_tests(path) if run.collective in _KINDS]
     groups: dict[tuple[CollectiveKind, int, int], dict[float, float]] = defaultdict(dict)
     for run in runs:
@@ -52,9 +52,9 @@ def _nccl_tests(path: Path) -> Measured:
         if ranks > 1
     ]
     if not tables:
-        said = "names no ranks and hosts of a collective: give the whole output with its header"
-        raise InputError.of(said, file=str(path))
-    return Measured(sources=(str(path),), collectives=tuple(tables))
+        message = "does not name the ranks and hosts: give the whole output, header included"
+        raise InputError.of(message, file=str(path))
+    return MachineMeasurements(sources=(str(path),), collectives=tuple(tables))
 
 
 def _ranks(run: NcclTests) -> tuple[int, int]:

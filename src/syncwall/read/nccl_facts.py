@@ -1,7 +1,7 @@
 """What a NCCL log says, as data.
 
-Holds `NcclLog` and its parts: `Nic`, `Communicator`, `Tuning`, `Selection`, `Message`. Lines are
-counted from 1; nothing here is judged, see `explain.nccl_findings`.
+Holds `NcclLog` and its parts: `NcclNic`, `Communicator`, `Tuning`, `Selection`, `Message`. Lines
+are counted from 1; nothing here is judged, see `explain.nccl_findings`.
 """
 
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from syncwall.problems import Problem
 
 
 @dataclass(frozen=True, slots=True)
-class Nic:
+class NcclNic:
     """A network device that NCCL offers to use on one host."""
 
     index: int
@@ -84,7 +84,7 @@ class Message:
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class LoggedVariable:
     """An environment variable as the log shows it, with the first line that does."""
 
     value: str
@@ -108,7 +108,7 @@ class NcclLog:
     hosts: tuple[str, ...] = ()
     gpus: int = 0
     """Different GPUs seen."""
-    nics: tuple[Nic, ...] = ()
+    nics: tuple[NcclNic, ...] = ()
     """Of the host with the most."""
     nics_used: dict[int, int] = field(default_factory=dict)
     """Connections by number of the network device."""
@@ -127,7 +127,7 @@ class NcclLog:
     """The largest first."""
     tuning: tuple[Tuning, ...] = ()
     selections: tuple[Selection, ...] = ()
-    environment: dict[str, Setting] = field(default_factory=dict)
+    environment: dict[str, LoggedVariable] = field(default_factory=dict)
     warnings: tuple[Message, ...] = ()
     timeouts: tuple[Message, ...] = ()
     lines: int = 0

@@ -14,7 +14,7 @@ from pathlib import Path
 from syncwall.problems import InputError
 from syncwall.read import nccl_lines as shape
 from syncwall.read.limited import LogLines, without_launcher
-from syncwall.read.nccl_facts import Communicator, Message, NcclLog, Setting
+from syncwall.read.nccl_facts import Communicator, LoggedVariable, Message, NcclLog
 from syncwall.read.nccl_network import NetworkReader, TuningReader
 
 _RANKS = 200_000
@@ -154,7 +154,7 @@ def read_nccl_log(path: Path | str) -> NcclLog:
     Raises `InputError` if the file has no line of NCCL.
     """
     lines = LogLines(path)
-    reader = _Reader(lines.source)
+    reader = _LogReader(lines.source)
     for number, text in lines:
         reader.read(number, text)
     if not reader.count:
@@ -182,7 +182,7 @@ class _Messages:
         return tuple(Message(*self._first[key], count) for key, count in self._count.items())
 
 
-class _Reader:
+class _LogReader:
     """State of one file."""
 
     def __init__(self, source: str) -> None:
@@ -191,7 +191,7 @@ class _Reader:
         self.version: str | None = None
         self.cuda: str | None = None
         self.hosts: set[str] = set()
-        self.environment: dict[str, Setting] = {}
+        self.environment: dict[str, LoggedVariable] = {}
         self.network = NetworkReader()
         self.communicators = CommunicatorReader()
         self.tuning = TuningReader()
@@ -239,7 +239,7 @@ class _Reader:
 
     def _setting(self, name: str, value: str, number: int) -> None:
         if len(self.environment) < _SETTINGS:
-            self.environment.setdefault(name, Setting(value, number))
+            self.environment.setdefault(name, LoggedVariable(value, number))
 
     def result(self, lines: LogLines) -> NcclLog:
         net = self.network

@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import lru_cache
 
 from syncwall.read import nccl_lines as shape
-from syncwall.read.nccl_facts import Nic, Selection, Tuning
+from syncwall.read.nccl_facts import NcclNic, Selection, Tuning
 
 _HOSTS = 50_000
 _NAMES = 200
@@ -30,16 +30,16 @@ class NetworkReader:
         self.first_seen: dict[str, int] = {}
         self.net = self.gdr = self.pxn = 0
         self.nvls: bool | None = None
-        self._lists: dict[str, tuple[Nic, ...]] = {}
+        self._lists: dict[str, tuple[NcclNic, ...]] = {}
         self._speeds: dict[str, float] = {}
         self._counted = 0
 
     @property
-    def nics(self) -> tuple[Nic, ...]:
+    def nics(self) -> tuple[NcclNic, ...]:
         """Of the host with the most; numbers alone where the log names none."""
         best = max(self._lists.values(), key=len, default=())
         if not best and self._counted:
-            return tuple(Nic(index, "", "OFI") for index in range(self._counted))
+            return tuple(NcclNic(index, "", "OFI") for index in range(self._counted))
         return tuple(replace(nic, bits_per_s=self._speeds.get(nic.name)) for nic in best)
 
     def read(self, line: shape.Line) -> bool:
@@ -82,10 +82,10 @@ class NetworkReader:
         text = line.text
         if found := shape.IB_LIST.match(text):
             items = shape.IB_ITEM.findall(found[1])
-            self._list(line.host, [Nic(int(i), n, link, bool(s)) for i, n, _, link, s in items])
+            self._list(line.host, [NcclNic(int(i), n, link, bool(s)) for i, n, _, link, s in items])
         elif found := shape.SOCKET_LIST.match(text):
             items = shape.SOCKET_ITEM.findall(found[1])
-            self._list(line.host, [Nic(int(i), name, "Socket") for i, name in items])
+            self._list(line.host, [NcclNic(int(i), name, "Socket") for i, name in items])
             self._first("socket-list", line.number)
         elif found := shape.VIRTUAL_NIC.match(text):
             if len(self._speeds) < _NAMES:
@@ -97,7 +97,7 @@ class NetworkReader:
         elif found := shape.PLUGIN.match(text):
             self.plugin = self.plugin or found[1].rpartition("/")[2]
 
-    def _list(self, host: str, nics: list[Nic]) -> None:
+    def _list(self, host: str, nics: list[NcclNic]) -> None:
         if len(nics) > len(self._lists.get(host, ())) and len(self._lists) < _HOSTS:
             self._lists[host] = tuple(nics[:256])
 

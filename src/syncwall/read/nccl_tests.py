@@ -17,7 +17,7 @@ from syncwall.problems import InputError
 from syncwall.read.limited import LogLines, open_limited, without_launcher
 from syncwall.read.nccl_tests_json import (
     NcclTests,
-    Row,
+    SizeRow,
     TestDevice,
     Timing,
     collective_name,
@@ -99,7 +99,7 @@ def read_nccl_tests(path: Path | str) -> tuple[NcclTests, ...]:
     runs = [read_json_run(path)] if is_json else _from_text(path)
     if not any(run.rows for run in runs):
         raise InputError.of(
-            "has no results of nccl-tests; give the output of all_reduce_perf and its like",
+            "has no nccl-tests results: give the output of all_reduce_perf or a sibling",
             file=str(path),
         )
     return tuple(run for run in runs if run.rows)
@@ -122,7 +122,7 @@ def _from_text(path: Path | str) -> list[NcclTests]:
     results = [run.result() for run in runs]
     if not any(run.rows for run in results) and (result := bench.result()):
         ranks, size, time_us, algbw, busbw = result
-        row = Row(size, size // 4, "float", "sum", None, Timing(time_us, algbw, busbw), None)
+        row = SizeRow(size, size // 4, "float", "sum", None, Timing(time_us, algbw, busbw), None)
         results = [NcclTests(lines.source, collective="all_reduce", ranks=ranks, rows=(row,))]
     return [replace(run, problems=lines.problems) for run in results]
 
@@ -132,7 +132,7 @@ class _Run:
 
     def __init__(self, source: str, line: int) -> None:
         self._found = NcclTests(source, line=line)
-        self._rows: list[Row] = []
+        self._rows: list[SizeRow] = []
         self._devices: list[TestDevice] = []
 
     @property
@@ -140,7 +140,7 @@ class _Run:
         """Results have been seen: the next header belongs to another run."""
         return bool(self._rows) or self._found.average_busbw_gb_per_s is not None
 
-    def add(self, row: Row) -> None:
+    def add(self, row: SizeRow) -> None:
         """Keep one line of results."""
         if len(self._rows) < _ROWS:
             self._rows.append(row)
@@ -174,7 +174,7 @@ class _Run:
         )
 
 
-def _row(text: str) -> Row | None:
+def _row(text: str) -> SizeRow | None:
     """A line of: size count type [redop] [root], then time algbw busbw [wrong] once or twice."""
     words = text.split() if text[:1].isdecimal() and len(text) < 1000 else []
     if len(words) < 6 or not (words[0].isdecimal() and words[1].isdecimal()) or len(words[0]) > 18:
@@ -187,7 +187,9 @@ def _row(text: str) -> Row | None:
     first, second = timing(rest[:width]), timing(rest[width : 2 * width])
     if first is None:
         return None
-    return Row(int(words[0]), int(words[1][:18]), words[2][:16], redop[:16], root, first, second)
+    return SizeRow(
+        int(words[0]), int(words[1][:18]), words[2][:16], redop[:16], root, first, second
+    )
 
 
 def _is_root(words: list[str], at: int) -> bool:

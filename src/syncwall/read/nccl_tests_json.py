@@ -1,9 +1,9 @@
 """JSON that nccl-tests writes with `-J`, and the numbers it shares with the text output.
 
 Holds `read_json_run`, `collective_name`, `library_version`, `timing` and `number`. Keys as in
-version 2 of that file (nccl-tests 2.17 and later, src/util.cu). `NcclTests`, `Row`, `Timing` and
-`TestDevice`: one run of nccl-tests, as data. Rates are in GB/s (10^9) as the program prints them,
-times in microseconds.
+version 2 of that file (nccl-tests 2.17 and later, src/util.cu). `NcclTests`, `SizeRow`, `Timing`
+and `TestDevice`: one run of nccl-tests, as data. Rates are in GB/s (10^9) as the program prints
+them, times in microseconds.
 """
 
 import json
@@ -29,7 +29,7 @@ class Timing:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class SizeRow:
     """One size; `in_place` is None where a benchmark has one time only."""
 
     size_bytes: int
@@ -69,11 +69,11 @@ class NcclTests:
     gpus_per_thread: int | None = None
     ranks: int | None = None
     devices: tuple[TestDevice, ...] = ()
-    rows: tuple[Row, ...] = ()
+    rows: tuple[SizeRow, ...] = ()
     average_busbw_gb_per_s: float | None = None
     out_of_bounds: int | None = None
     environment: dict[str, str] = field(default_factory=dict)
-    """Variables of NCCL and its like; other ones are not kept."""
+    """Variables of NCCL and related libraries; others are not kept."""
     problems: tuple[Problem, ...] = ()
 
 
@@ -154,12 +154,12 @@ def _environment(value: Any) -> dict[str, str]:
     return {name: text[:256] for name, _, text in items if name.startswith(_VARIABLES)}
 
 
-def _json_row(row: dict[str, Any]) -> Row | None:
+def _json_row(row: dict[str, Any]) -> SizeRow | None:
     size = _int(row.get("size"))
     if size is None:
         return None
     first, second = (_json_timing(_dict(row.get(key))) for key in ("out_of_place", "in_place"))
-    return Row(
+    return SizeRow(
         size,
         _int(row.get("count")) or 0,
         str(row.get("type", ""))[:16],

@@ -11,7 +11,7 @@ from typing import Any, Final
 from syncwall.problems import InputError
 from syncwall.read.pcie import Devices, bus_id, is_gpu, is_nic, pcie_bytes_per_s, tree_distance
 from syncwall.read.safe_xml import Element, read_xml
-from syncwall.read.topology import Distance, Gpu, Nic, NumaNode, Topology, bits
+from syncwall.read.topology import Distance, Gpu, HostTopology, NicPort, NumaNode, bits
 
 _SWITCH: Final = "0x068000"
 """PCI class of an NVSwitch as the target of a link."""
@@ -19,7 +19,7 @@ _IMPLAUSIBLE_MBIT: Final = 10_000_000
 """No port has 10 Tb/s: above, the figure is taken as kilobits (libfabric's cxi in RCCL's files)."""
 
 
-def read_nccl_topology(path: Path | str) -> Topology:
+def read_nccl_topology(path: Path | str) -> HostTopology:
     """The topology in the XML file `path`; InputError if it is another kind of XML."""
     root, problems = read_xml(path)
     if root.tag != "system":
@@ -30,15 +30,15 @@ def read_nccl_topology(path: Path | str) -> Topology:
             line=root.line,
             column=1,
         )
-    found = _Found(str(path), list(problems))
+    found = _NcclDevices(str(path), list(problems))
     for cpu in root.of("cpu"):
         found.cpu(cpu)
     return found.topology()
 
 
 @dataclass
-class _Found(Devices):
-    """What the file has said so far."""
+class _NcclDevices(Devices):
+    """What was read of the file so far."""
 
     others: list[str] = field(default_factory=list)
     links: list[list[Element]] = field(default_factory=list)
@@ -83,7 +83,7 @@ class _Found(Devices):
         elif is_gpu(kind):
             self.add_gpu(Gpu(name=f"GPU{len(self.gpus)}", **here), [])
         elif is_nic(kind):
-            self.nics.append(Nic(name=bus or f"NIC{len(self.nics)}", **here))
+            self.nics.append(NicPort(name=bus or f"NIC{len(self.nics)}", **here))
         elif kind[:4] != "0604":
             self.others.append(bus or f"line {pci.line}")
 
@@ -111,7 +111,7 @@ class _Found(Devices):
             self.problem(net, f"{speed} Mb/s is more than any port has; taken as kb/s")
             speed //= 1000
         self.nics.append(
-            Nic(
+            NicPort(
                 name=net.get("name") or f"NIC{len(self.nics)}",
                 rate_bytes_per_s=speed * 1e6 / 8 if speed and speed > 0 else None,
                 port=net.number("port"),
@@ -120,14 +120,14 @@ class _Found(Devices):
             )
         )
 
-    def topology(self) -> Topology:
+    def topology(self) -> HostTopology:
         pairs = [
             [_between(self, i, j) for j in range(len(self.gpus))] for i in range(len(self.gpus))
         ]
         targets = [link.get("tclass") for links in self.links for link in links]
         known = [gpu.links is not None for gpu in self.gpus]
         cpus: dict[int | None, Any] = {node.index: node.cpus for node in self.numa}
-        return Topology(
+        return HostTopology(
             source=self.file,
             format="nccl",
             gpus=tuple(replace(gpu, cpus=cpus.get(gpu.numa)) for gpu in self.gpus),
@@ -156,7 +156,7 @@ def _flag(text: str) -> bool | None:
     return {"0": False, "1": True}.get(text)
 
 
-def _between(found: _Found, i: int, j: int) -> int | None:
+def _between(found: _NcclDevices, i: int, j: int) -> int | None:
     """Links between two GPUs; through a switch, as many as the poorer of both has."""
     if found.gpus[i].links is None or found.gpus[j].links is None:
         return None
@@ -175,7 +175,7 @@ def _to_switch(links: list[Element]) -> int:
     return sum(max(link.number("count") or 0, 0) for link in links if link.get("tclass") == _SWITCH)
 
 
-def _gpu_distance(found: _Found, i: int, j: int, links: int | None) -> Distance | None:
+def _gpu_distance(found: _NcclDevices, i: int, j: int, links: int | None) -> Distance | None:
     if i == j:
         return Distance.SAME
     return Distance.LINK if links else tree_distance(found.gpus[i], found.gpus[j])

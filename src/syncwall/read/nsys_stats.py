@@ -55,7 +55,7 @@ class NsysStats:
 def read_nsys_stats(path: Path | str) -> NsysStats:
     """Every time summary in the file; raises `InputError` if there is none."""
     lines = LogLines(path)
-    reader = _Reader(Path(lines.source).name)
+    reader = _StatsReader(Path(lines.source).name)
     for _, text in lines:
         reader.read(text)
     tables = {name: tuple(rows) for name, rows in reader.tables.items() if rows}
@@ -66,7 +66,7 @@ def read_nsys_stats(path: Path | str) -> NsysStats:
     return NsysStats(lines.source, tables, lines.problems)
 
 
-class _Reader:
+class _StatsReader:
     """Line by line: a title, a header, dashes under each column, rows, an empty line."""
 
     def __init__(self, file_name: str) -> None:

@@ -1,10 +1,10 @@
 """Tables with one row for each operation of a pipeline-parallel job.
 
-Holds `Operation`, `Operations` (the table as columns) and `read_operations` for CSV, CSV.gz and
-Parquet. The columns are those of the artifact ByteDance-Seed/StragglerAnalysis: dp_rank, stage,
-rank, step, optype, start_ts, duration, seq_id, mc, mb_id, gmc; times in seconds. `Kind`, `COMPUTE`
-and `TRANSFERS`: kinds of operations of a pipeline-parallel training step. The names are those of
-the artifact ByteDance-Seed/StragglerAnalysis.
+Holds `WorkerOperation`, `Operations` (the table as columns) and `read_operations` for CSV, CSV.gz
+and Parquet. The columns are those of the artifact ByteDance-Seed/StragglerAnalysis: dp_rank, stage,
+rank, step, optype, start_ts, duration, seq_id, mc, mb_id, gmc; times in seconds. `OperationKind`,
+`COMPUTE` and `TRANSFERS`: kinds of operations of a pipeline-parallel training step. The names are
+those of the artifact ByteDance-Seed/StragglerAnalysis.
 """
 
 from array import array
@@ -21,7 +21,7 @@ from syncwall.problems import InputError, Problem, did_you_mean
 from syncwall.read.limited import open_limited
 
 
-class Kind(StrEnum):
+class OperationKind(StrEnum):
     """What an operation is; the values are the names in the tables."""
 
     FORWARD = "forward-compute"
@@ -52,7 +52,7 @@ class Kind(StrEnum):
     @property
     def is_computation(self) -> bool:
         """Whether it works on its own worker only; all other kinds communicate."""
-        return self in (*COMPUTE, Kind.OPTIMIZER, Kind.GARBAGE_COLLECTION)
+        return self in (*COMPUTE, OperationKind.OPTIMIZER, OperationKind.GARBAGE_COLLECTION)
 
     @property
     def account(self) -> str:
@@ -62,14 +62,15 @@ class Kind(StrEnum):
         return "forward-pp-comm" if self.is_forward else "backward-pp-comm"
 
     @property
-    def computation(self) -> "Kind":
+    def computation(self) -> "OperationKind":
         """The computation of the same direction."""
-        return Kind.FORWARD if self.is_forward else Kind.BACKWARD
+        return OperationKind.FORWARD if self.is_forward else OperationKind.BACKWARD
 
 
-COMPUTE: Final = (Kind.FORWARD, Kind.BACKWARD)
+COMPUTE: Final = (OperationKind.FORWARD, OperationKind.BACKWARD)
 TRANSFERS: Final = (
-    Kind.FORWARD_SEND, Kind.FORWARD_RECEIVE, Kind.BACKWARD_SEND, Kind.BACKWARD_RECEIVE,
+    OperationKind.FORWARD_SEND, OperationKind.FORWARD_RECEIVE,
+    OperationKind.BACKWARD_SEND, OperationKind.BACKWARD_RECEIVE,
 )  # fmt: skip
 """Between pipeline stages."""
 
@@ -85,14 +86,14 @@ _LONGEST_LINE = 4096
 _WHOLE: Final = ("dp_rank", "stage", "rank", "step", "seq_id", "mc", "mb_id", "gmc")
 _TIMES: Final = ("start_ts", "duration")
 COLUMNS: Final = (*_WHOLE, "optype", *_TIMES)
-_KINDS: Final = {kind.value: number for number, kind in enumerate(Kind)}
+_KINDS: Final = {kind.value: number for number, kind in enumerate(OperationKind)}
 
 
 @dataclass(frozen=True, slots=True)
-class Operation:
+class WorkerOperation:
     """One operation on one worker in one step."""
 
-    kind: Kind
+    kind: OperationKind
     stage: int
     sequence: int
     """Counted per kind, worker and step in order of the start."""
@@ -135,7 +136,7 @@ class Operations:
 
 
 def read_operations(path: Path | str) -> Operations:
-    """The table in `path`; rows that cannot be used are left out and said in `problems`."""
+    """The table in `path`; rows that cannot be used are left out and listed in `problems`."""
     path = Path(path)
     if path.suffix == ".parquet":
         return _columns(path, *_from_parquet(path))
@@ -189,8 +190,10 @@ def _lines(path: Path, problems: _Problems) -> Iterator[str]:
 def _check_header(path: Path, header: list[str]) -> None:
     missing = [name for name in COLUMNS if name not in header]
     if missing:
-        said = f"has no column {', '.join(missing)}; a table of operations has {', '.join(COLUMNS)}"
-        raise InputError.of(said, file=str(path), line=1, column=1)
+        message = (
+            f"has no column {', '.join(missing)}; a table of operations has {', '.join(COLUMNS)}"
+        )
+        raise InputError.of(message, file=str(path), line=1, column=1)
 
 
 def _row(cells: list[str], places: list[int]) -> list[float | int]:
@@ -201,10 +204,10 @@ def _row(cells: list[str], places: list[int]) -> list[float | int]:
         raise ValueError("a rank, step or counter is out of range")
     kind = named[len(_WHOLE)]
     if kind not in _KINDS:
-        raise ValueError(f'"{kind[:40]}" is no known optype{did_you_mean(kind[:40], _KINDS)}')
+        raise ValueError(f'"{kind[:40]}" is not a known optype{did_you_mean(kind[:40], _KINDS)}')
     start_s, duration_s = float(named[-2]), float(named[-1])
     if not (abs(start_s) < LONGEST_S and 0 <= duration_s < LONGEST_S):
-        raise ValueError("start_ts or duration is no time in seconds")
+        raise ValueError("start_ts or duration is not a time in seconds")
     return [*whole, _KINDS[kind], start_s, duration_s]
 
 
@@ -216,8 +219,8 @@ def _from_parquet(path: Path) -> tuple[dict[str, Any], _Problems]:
     try:
         duckdb: Any = import_module("duckdb")  # optional, so not there where types are checked
     except ImportError:
-        said = 'Parquet needs DuckDB: pip install "syncwall[store]"'
-        raise InputError.of(said, file=str(path)) from None
+        message = 'Parquet needs DuckDB: pip install "syncwall[store]"'
+        raise InputError.of(message, file=str(path)) from None
     wanted = ", ".join(
         [f"CAST({name} AS BIGINT) AS {name}" for name in _WHOLE]
         + ["CAST(optype AS VARCHAR) AS optype"]
@@ -228,8 +231,8 @@ def _from_parquet(path: Path) -> tuple[dict[str, Any], _Problems]:
         with duckdb.connect() as connection:
             found = connection.execute(query, [str(path)]).fetchnumpy()
     except duckdb.Error as error:
-        said = f"cannot be read as a table of operations: {str(error).splitlines()[0][:200]}"
-        raise InputError.of(said, file=str(path)) from None
+        message = f"cannot be read as a table of operations: {str(error).splitlines()[0][:200]}"
+        raise InputError.of(message, file=str(path)) from None
     return _usable(found, _Problems(path))
 
 

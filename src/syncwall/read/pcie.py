@@ -10,7 +10,7 @@ from typing import Final
 
 from syncwall.problems import Problem
 from syncwall.read.safe_xml import Element
-from syncwall.read.topology import Distance, Gpu, Nic, NumaNode, PciDevice
+from syncwall.read.topology import Distance, Gpu, NicPort, NumaNode, PciDevice
 
 _SPEED: Final = re.compile(r"\s*(\d{1,3}(?:\.\d{1,3})?)\s*GT/s", re.ASCII)
 _BUS: Final = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}(\.[0-9a-f])?", re.ASCII)
@@ -67,12 +67,12 @@ def tree_distance(one: PciDevice, other: PciDevice, ports: int = 1) -> Distance 
 
 @dataclass
 class Devices:
-    """What a file has said of a host so far."""
+    """What was read about a host so far."""
 
     file: str
     problems: list[Problem]
     gpus: list[Gpu] = field(default_factory=list)
-    nics: list[Nic] = field(default_factory=list)
+    nics: list[NicPort] = field(default_factory=list)
     numa: list[NumaNode] = field(default_factory=list)
 
     def problem(self, at: Element, message: str) -> None:

@@ -11,9 +11,9 @@ from typing import Any, Final
 from xml.parsers import expat
 
 from syncwall.problems import InputError, Problem
-from syncwall.read.limited import Limits, open_limited
+from syncwall.read.limited import UnpackLimits, open_limited
 
-LIMITS: Final = Limits(raw_bytes=32 << 20)
+LIMITS: Final = UnpackLimits(raw_bytes=32 << 20)
 """Topologies are small: 32 MiB is a hundred times the largest that we know."""
 _ELEMENTS: Final = 100_000
 _DEPTH: Final = 200
@@ -46,7 +46,7 @@ class Element:
         return (child for child in self.children if child.tag == tag)
 
 
-class _Builder:
+class _TreeBuilder:
     """What expat reports, as a tree."""
 
     def __init__(self, file: str) -> None:
@@ -98,7 +98,7 @@ def read_xml(path: Path | str) -> tuple[Element, tuple[Problem, ...]]:
     element at all, and for files that are too large or declare entities.
     """
     file = str(path)
-    builder = _Builder(file)
+    builder = _TreeBuilder(file)
     problem = None
     with open_limited(path, LIMITS) as stream:
         try:
@@ -109,7 +109,7 @@ def read_xml(path: Path | str) -> tuple[Element, tuple[Problem, ...]]:
             raise
         except expat.ExpatError as error:
             problem = Problem(
-                file, error.lineno, error.offset + 1, f"is not XML from here: {error}"
+                file, error.lineno, error.offset + 1, f"is not XML from here on: {error}"
             )
         except (LookupError, ValueError) as error:
             problem = Problem(file, 0, 0, f"is not readable as XML: {error}")

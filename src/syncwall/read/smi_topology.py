@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Final
 
 from syncwall.problems import InputError, Problem
-from syncwall.read.limited import Limits, text_lines
-from syncwall.read.topology import Distance, Gpu, Nic, NumaNode, Topology, listed
+from syncwall.read.limited import UnpackLimits, text_lines
+from syncwall.read.topology import Distance, Gpu, HostTopology, NicPort, NumaNode, listed
 
-_LIMITS: Final = Limits(raw_bytes=256 << 20)
+_LIMITS: Final = UnpackLimits(raw_bytes=256 << 20)
 _ANSI: Final = re.compile(r"\x1b\[[0-9;]*m")
 _GPU: Final = re.compile(r"GPU\d{1,4}", re.ASCII)
 _LEGEND: Final = re.compile(r"\s*(NIC\d{1,4}):\s*(\S{1,64})", re.ASCII)
@@ -44,7 +44,7 @@ class _Row:
     line: int
 
 
-def read_smi_topology(path: Path | str) -> Topology:
+def read_smi_topology(path: Path | str) -> HostTopology:
     """The first table in `path`; InputError if there is none."""
     columns: list[str] = []
     rows: dict[str, _Row] = {}
@@ -108,7 +108,7 @@ def _topology(
     rows: dict[str, _Row],
     legend: dict[str, str],
     problems: tuple[Problem, ...],
-) -> Topology:
+) -> HostTopology:
     gpus = [name for name in columns if _GPU.fullmatch(name) and name in rows]
     nics = [name for name in columns if not _GPU.fullmatch(name)]
     at = {name: i for i, name in enumerate(columns)}
@@ -120,12 +120,12 @@ def _topology(
     read = tuple(_gpu(rows[name], links, switched) for name, links in zip(gpus, pairs, strict=True))
     if amd:
         read = tuple(replace(gpu, links=None) for gpu in read)
-    return Topology(
+    return HostTopology(
         source=file,
         format="rocm-smi" if amd else "nvidia-smi",
         gpus=read,
         nics=tuple(
-            Nic(name=legend.get(name, name), line=rows[name].line if name in rows else 0)
+            NicPort(name=legend.get(name, name), line=rows[name].line if name in rows else 0)
             for name in nics
         ),
         numa_nodes=_numa(read),

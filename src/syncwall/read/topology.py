@@ -1,6 +1,6 @@
 """GPUs, adapters and memory nodes of one host, and how near they are to each other.
 
-Holds `Topology`, `Gpu`, `Nic`, `NumaNode`, `Distance`, `bits` and `listed`. Every reader of
+Holds `HostTopology`, `Gpu`, `NicPort`, `NumaNode`, `Distance`, `bits` and `listed`. Every reader of
 topologies fills it in as far as its file goes; None means that the file does not say.
 """
 
@@ -74,7 +74,7 @@ class Gpu(PciDevice):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Nic(PciDevice):
+class NicPort(PciDevice):
     """One port of a network adapter."""
 
     rate_bytes_per_s: float | None = None
@@ -91,7 +91,7 @@ class NumaNode:
 
 
 @dataclass(frozen=True)
-class Topology:
+class HostTopology:
     """One host."""
 
     source: str
@@ -99,7 +99,7 @@ class Topology:
     format: str
     """nccl, nvidia-smi, rocm-smi or lstopo."""
     gpus: tuple[Gpu, ...] = ()
-    nics: tuple[Nic, ...] = ()
+    nics: tuple[NicPort, ...] = ()
     numa_nodes: tuple[NumaNode, ...] = ()
     gpu_gpu: tuple[tuple[Distance | None, ...], ...] = ()
     """From each GPU (row) to each GPU."""

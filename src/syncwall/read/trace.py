@@ -1,7 +1,7 @@
 """What happened on one rank: events as columns.
 
-Holds `Trace`, `Category`, `Collective` and `Step`. A reader fills it in, whatever the file was; an
-event costs a few tens of bytes, so that a rank with a million of them fits into 100 MB.
+Holds `Trace`, `Category`, `TracedCollective` and `Step`. A reader fills it in, whatever the file
+was; an event costs a few tens of bytes, so that a rank with a million of them fits into 100 MB.
 """
 
 from dataclasses import dataclass, field
@@ -35,7 +35,7 @@ class Category(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Collective:
+class TracedCollective:
     """What is known of one communication kernel or call."""
 
     kind: str
@@ -81,7 +81,7 @@ class Trace:
     """Device stream of each (int32); -1 on the host."""
     correlation: Any
     """Joins a device event with the runtime call that launched it (int64); 0 if none."""
-    collectives: dict[int, Collective] = field(default_factory=dict)
+    collectives: dict[int, TracedCollective] = field(default_factory=dict)
     """What is known of communication, by index of the event."""
     steps: tuple[Step, ...] = ()
     """As the profiler marked them; empty if it did not."""

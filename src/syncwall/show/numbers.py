@@ -1,7 +1,7 @@
-"""Numbers as people say them.
+"""Numbers as people say them: three figures, one minus sign, "13%", "µs", "1 step" and "2 steps".
 
-Holds `duration` and `rate`, to three figures, `signed` (a time with a sign before it), and for what
-is long or large `span` (a time), `money` and `energy`.
+Holds `duration`, `rate`, `byte_size` and `gigabytes`; `percent`, `signed`, `signed_percent` and
+`minus`; for what is long or large `span` (a time), `money` and `energy`; and `plural`.
 """
 
 from math import copysign, isfinite
@@ -23,9 +23,42 @@ def duration(seconds: float) -> str:
     return units.format(seconds, Dimension.SECONDS, digits=3)
 
 
+def byte_size(count: float) -> str:
+    """Bytes: whole binary units as such, others to three figures."""
+    for power, unit in ((4, "TiB"), (3, "GiB"), (2, "MiB"), (1, "KiB")):
+        if 1 <= count / 1024**power < 10_000 and count % 1024**power == 0:
+            return f"{count / 1024**power:.0f} {unit}"
+    return units.format(float(count), Dimension.BYTES, digits=3)
+
+
+def gigabytes(count: float) -> str:
+    """Memory in GB of 1e9 bytes, to a tenth."""
+    return f"{count / 1e9:,.1f} GB"
+
+
+def percent(share: float, digits: int = 0) -> str:
+    """A share: "13%", "12.5%" with one of `digits`."""
+    return minus(f"{share:.{digits}%}")
+
+
+def signed_percent(share: float, digits: int = 1) -> str:
+    """A difference as a share: "+1.2%", "−3.0%"."""
+    return minus(f"{share:+.{digits}%}")
+
+
 def signed(seconds: float) -> str:
-    """A time that comes on top, or goes off: "+1.2 s", "−300 ms"."""
+    """A difference of times: "+1.2 s", "−300 ms"."""
     return f"{'−' if copysign(1.0, seconds) < 0 else '+'}{duration(abs(seconds))}"
+
+
+def minus(text: str) -> str:
+    """`text` with a minus sign in the place of a hyphen before a number."""
+    return f"−{text[1:]}" if text.startswith("-") else text
+
+
+def plural(count: float, one: str, many: str = "") -> str:
+    """A count of things: "1 node", "2,048 nodes"; `many` where an "s" is not enough."""
+    return f"{count:,.0f} {one if round(count) == 1 else many or f'{one}s'}"
 
 
 def span(seconds: float) -> str:

@@ -6,9 +6,8 @@ Holds `Ledger`.
 from collections.abc import ItemsView, Iterator, Mapping
 from typing import Any
 
-import numpy as np
-
 from syncwall.cause import Cause
+from syncwall.work.number import is_one, where
 
 
 class Ledger(Mapping[Cause, Any]):
@@ -59,15 +58,19 @@ class Ledger(Mapping[Cause, Any]):
     def plus(self, other: "Ledger", times: Any = 1.0) -> "Ledger":
         """This ledger and `other` taken `times` times."""
         total = Ledger(self._seconds)
-        once = np.ndim(times) == 0 and times == 1
-        for cause, seconds in other.items():
-            total.add(cause, seconds if once else seconds * times)
+        total.include(other, times)
         return total
+
+    def include(self, other: "Ledger", times: Any = 1.0) -> None:
+        """Put all of `other`, taken `times` times, on its accounts."""
+        once = is_one(times)
+        for cause, seconds in other.items():
+            self.add(cause, seconds if once else seconds * times)
 
     def where(self, condition: Any, other: "Ledger") -> "Ledger":
         """This ledger where the condition holds, `other` elsewhere."""
         causes = dict.fromkeys([*self, *other])
-        return Ledger({c: np.where(condition, self[c], other[c]) for c in causes})
+        return Ledger({c: where(condition, self[c], other[c]) for c in causes})
 
     def without_zeros(self) -> "Ledger":
         """Only the causes that took any time."""

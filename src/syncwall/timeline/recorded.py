@@ -25,7 +25,7 @@ class Interval:
     operation: Operation | None = None
     """None for a wait."""
     block: str = ""
-    """The block that it belongs to (dense layer, head, ...)."""
+    """The block that it belongs to (dense layer, output layer, ...)."""
     round: int = 0
     """Rounds of the block before this one."""
 

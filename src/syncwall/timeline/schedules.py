@@ -1,29 +1,27 @@
 """How long a pipeline rank stands still in a step, by schedule.
 
 Holds `Passes` (seconds of one micro batch on a rank) and `idle_s`. The formulas are those of the
-papers, with sums over the other ranks in place of (p - 1) equal ones, so that stages may differ in
+papers, with sums over the other ranks instead of (p - 1) equal ones, so that stages may differ in
 length: the rank that stands still for the shortest time sets the pace. With F forward, B the whole
 backward pass and W the part of it that gives weight gradients, for p equal ranks:
 
     GPipe, 1F1B      (p - 1) (F + B)                    Narayanan 2021
-    interleaved      (p - 1) (F + B) / v                Narayanan 2021, v chunks a rank
+    interleaved      (p - 1) (F + B) / v                Narayanan 2021, v virtual stages a rank
     ZB-H1            (p - 1) (F + B - 2W)               Qi 2023, table 2 (there B is ours less W)
     ZB-2p            (p - 1) (B - W - F) - F, or 0      Qi 2023: as many forward passes as fit in
                                                         twice the memory fill the wait for the first
                                                         gradient, weight gradients the end
     DualPipe         (p/2 - 1) (F&B + B - 3W)           DeepSeek-V3 report, table 2; F&B = F + B
-    DualPipeV        (p - 1)/2 (F&B + B - 3W)           the same with two chunks on half the ranks
+    DualPipeV        (p - 1)/2 (F&B + B - 3W)           the same on half the ranks, v = 2
     ZB-V             (p - 1)/2 (F + B - 3W), or 0       Qi 2024: nothing if F, B - W and W are equal
 """
 
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import numpy as np
-
 from syncwall.describe.layout import Schedule
 from syncwall.work.block import Pipeline
-from syncwall.work.number import Number, least, most
+from syncwall.work.number import Number, anywhere, least, most, where
 
 
 class Passes(NamedTuple):
@@ -55,7 +53,7 @@ class Passes(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class _Rank:
+class _PipelineRank:
     """A rank among the others of its pipeline."""
 
     own: Passes
@@ -74,34 +72,34 @@ def idle_s(pipeline: Pipeline, microbatches: Number, own: Passes, others: Passes
 
     `own` is one micro batch on this rank, `others` one on all other ranks together.
     """
-    rank = _Rank(own, others, pipeline.stages, microbatches)
+    rank = _PipelineRank(own, others, pipeline.stages, microbatches)
     schedule = pipeline.schedule
-    found = others.both_s / pipeline.chunks
+    found = others.both_s / pipeline.stages_per_rank
     for kind, seconds in _SPECIAL.items():
         chosen = schedule == kind
-        if np.any(chosen):
-            found = np.where(chosen, seconds(rank), found)
+        if anywhere(chosen):
+            found = where(chosen, seconds(rank), found)
     return most(found, 0.0)
 
 
-def _zero_bubble(rank: _Rank) -> Number:
+def _zero_bubble(rank: _PipelineRank) -> Number:
     """Weight gradients of the last p - 1 micro batches wait until the rank would stand still."""
     return rank.others.forward_s + rank.others.input_s - rank.postponed_s
 
 
-def _zero_bubble_2p(rank: _Rank) -> Number:
+def _zero_bubble_2p(rank: _PipelineRank) -> Number:
     return rank.others.input_s - least(rank.stages, rank.microbatches) * rank.own.forward_s
 
 
-def _zero_bubble_v(rank: _Rank) -> Number:
+def _zero_bubble_v(rank: _PipelineRank) -> Number:
     return (rank.others.forward_s + rank.others.input_s) / 2.0 - rank.postponed_s
 
 
-def _dualpipe_v(rank: _Rank) -> Number:
+def _dualpipe_v(rank: _PipelineRank) -> Number:
     return (rank.others.forward_s - rank.postponed_s) / 2.0 + rank.others.input_s
 
 
-def _dualpipe(rank: _Rank) -> Number:
+def _dualpipe(rank: _PipelineRank) -> Number:
     half = most(rank.stages / 2.0 - 1.0, 0.0) / most(rank.stages - 1.0, 1.0)
     return 2.0 * half * _dualpipe_v(rank)
 

@@ -7,17 +7,17 @@ round.
 
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from syncwall.cause import Cause
 from syncwall.cost.prices import Prices
 from syncwall.timeline.ledger import Ledger
 from syncwall.work.block import Block, Operation, Phase, Stream, Wait
-from syncwall.work.number import Number, most
+from syncwall.work.number import Number, anywhere, least, most
 from syncwall.work.operations import Collective, Gemm
 
 ACTIVATIONS = (Stream.TENSOR, Stream.CONTEXT, Stream.EXPERT)
 """Streams that move what was computed last."""
+EXCHANGED = (Stream.GATHER, Stream.REDUCE)
+"""Streams of weights and gradients, which computation may run beside."""
 
 
 @dataclass(slots=True)
@@ -64,23 +64,30 @@ class Segments:
 
 def segments(block: Block, prices: Prices) -> Segments:
     """`block` priced and packed, with contention in its computation."""
-    host_in_step = prices.experts_in_step and bool(np.any(block.host_waits))
+    host_in_step = prices.experts_in_step and anywhere(block.host_waits)
     operations = _asked_late(block) if host_in_step else block.operations
     priced = [(op, prices.seconds(op.what)) for op in operations]
-    activations_s = _over_nics_s(priced, prices)
+    exchanging = any(op.stream in EXCHANGED for op in operations)
+    activations_s = _over_nics_s(priced, prices) if exchanging else 0.0
     shares = _left_over(block, priced)
     found, where = _packed(priced)
     for segment in found:
         segment.waits = tuple(_renumbered(_exposed(segment.waits, shares), where))
     awaited = tuple(_renumbered(_exposed(block.awaited, shares), where))
-    blocked = [_blocked_share(index, found, awaited) for index in range(len(found))]
-    _share_links(found, blocked)
-    _share_nics(found, blocked, prices, activations_s)
-    own = _slow_down(found, blocked, prices)
+    slower: Number = 0.0
+    met: Number = 0.0
+    if exchanging:
+        blocked = [_blocked_share(index, found, awaited) for index in range(len(found))]
+        _share_links(found, blocked)
+        _share_nics(found, blocked, prices, activations_s)
+        slower = _lost_beside(found, blocked, prices.fit.network.contention)
+        slower = slower + _held_up(found, blocked, prices)
+        shared = zip(found, blocked, strict=True)
+        met = sum(share * (one.seconds > 0) for one, share in shared if anywhere(share))
+    own = _slow_down(found, slower)
     for segment in found:
-        if segment.stream is not Stream.COMPUTE and not np.all(segment.seconds):
+        if segment.stream is not Stream.COMPUTE and anywhere(segment.seconds == 0):
             segment.moving = 1.0 * (segment.seconds > 0)
-    met = sum(share * (s.seconds > 0) for s, share in zip(found, blocked, strict=True))
     host_s = _host_s(found, prices) + prices.host_wait_s * block.host_waits
     return Segments(found, own, host_s, awaited, met, host_in_step)
 
@@ -102,17 +109,21 @@ def _asked_late(block: Block) -> tuple[Operation, ...]:
 
 
 def _host_s(found: list[Segment], prices: Prices) -> Number:
-    """Time to issue the kernels of one round, one by one where no graph holds them."""
-    total: Number = 0.0
+    """Time to issue the kernels of one round, one by one where no graph holds them.
+
+    What takes no time is not issued: the mere begin of a block, and in arrays what some layouts do
+    not recompute.
+    """
+    issued: Number = 0.0
+    further: Number = 0.0
     for segment in found:
         if segment.stream is Stream.COMPUTE:
             for operation, seconds in segment.pieces:
                 if operation.scope not in prices.captured:
-                    total = total + prices.host_s * _issued(seconds)
-                if isinstance(operation.what, Gemm):  # of experts there are several
-                    further = np.maximum(operation.what.count - 1.0, 0.0)
-                    total = total + prices.host_expert_s * further
-    return total
+                    issued = issued + (seconds > 0)
+                if isinstance(operation.what, Gemm) and anywhere(operation.what.count > 1):
+                    further = further + most(operation.what.count - 1.0, 0.0)  # of experts
+    return prices.host_s * issued + prices.host_expert_s * further
 
 
 def _left_over(block: Block, priced: list[tuple[Operation, Number]]) -> dict[int, Number]:
@@ -154,37 +165,29 @@ def _blocked_share(index: int, found: list[Segment], awaited: tuple[Wait, ...]) 
     return sum(1.0 * wait.when for wait in chosen) if chosen else 0.0
 
 
-def _issued(seconds: Number) -> Number:
-    """1 where the host issues an operation: not the mere begin of a block, and in arrays not what
-    some layouts do not recompute.
-    """
-    return 1.0 * (seconds > 0)
-
-
-def _takes_time(seconds: Number) -> bool:
-    """True unless it is zero, in arrays everywhere."""
-    return bool(seconds) if isinstance(seconds, float) else bool(np.any(seconds))
-
-
 def _packed(priced: list[tuple[Operation, Number]]) -> tuple[list[Segment], dict[int, int]]:
     """Segments, and the segment that each operation went into."""
     found: list[Segment] = []
     where: dict[int, int] = {}
-    awaited = _awaited(priced)
+    present = [op.stream is Stream.COMPUTE or anywhere(seconds) for op, seconds in priced]
+    awaited = _awaited(priced, present)
     computing: int | None = None
     for index, (operation, seconds) in enumerate(priced):
+        if not present[index]:
+            continue  # nothing moves, so nobody waits for it
         if operation.stream is Stream.COMPUTE:
             into = None if computing is None or _blocked(operation, where) else computing
-        elif _takes_time(seconds):
-            into = len(found) - 1 if found and _continues(operation, found[-1]) else None
         else:
-            continue  # nothing moves, so nobody waits for it
+            into = len(found) - 1 if found and _continues(operation, found[-1]) else None
+        piece = (operation, seconds)
         if into is None:
             into = len(found)
-            found.append(Segment(operation.stream, operation.cause, 0.0, operation.after, []))
-        segment = found[into]
-        segment.seconds = segment.seconds + seconds
-        segment.pieces.append((operation, seconds))
+            found.append(
+                Segment(operation.stream, operation.cause, seconds, operation.after, [piece])
+            )
+        else:
+            found[into].seconds = found[into].seconds + seconds
+            found[into].pieces.append(piece)
         where[index] = into
         if operation.stream is Stream.COMPUTE:
             computing = None if index in awaited else into
@@ -215,11 +218,10 @@ def _blocked(operation: Operation, where: dict[int, int]) -> bool:
     return any(wait.of != "end" or wait.index in where for wait in operation.after)
 
 
-def _awaited(priced: list[tuple[Operation, Number]]) -> set[int]:
+def _awaited(priced: list[tuple[Operation, Number]], present: list[bool]) -> set[int]:
     """Operations for whose end communication that takes time waits."""
-    moving = (
-        op for op, seconds in priced if op.stream is not Stream.COMPUTE and _takes_time(seconds)
-    )
+    there = (op for (op, _), is_there in zip(priced, present, strict=True) if is_there)
+    moving = (op for op in there if op.stream is not Stream.COMPUTE)
     return {wait.index for op in moving for wait in op.after if wait.of == "end"}
 
 
@@ -272,10 +274,10 @@ def _share_nics(
     A round sends both, one after the other as far as the NICs are concerned, so that weights or
     gradients are hidden only by computation and not by the exchange of activations as well.
     """
-    if not _takes_time(activations_s):
+    if not anywhere(activations_s):
         return
     left: Number = 1.0  # the first that needs the NICs waits for the others
-    for stream in (Stream.GATHER, Stream.REDUCE):
+    for stream in EXCHANGED:
         for segment, waited_for in zip(found, blocked, strict=True):
             if segment.stream is stream:
                 moving: Number = 0.0
@@ -290,11 +292,9 @@ def _axis(operation: Operation) -> str | None:
     return operation.what.axis if isinstance(operation.what, Collective) else None
 
 
-def _slow_down(found: list[Segment], blocked: list[Number], prices: Prices) -> Ledger:
+def _slow_down(found: list[Segment], slower: Number) -> Ledger:
     """Stretch computation where communication runs beside it; the ledger of one round."""
     own = Ledger()
-    slower = _lost_beside(found, blocked, prices.fit.network.contention)
-    slower = slower + _held_up(found, blocked, prices)
     busy: Number = 0.0
     for segment in found:
         if segment.stream is Stream.COMPUTE:
@@ -315,10 +315,10 @@ def _held_up(found: list[Segment], blocked: list[Number], prices: Prices) -> Num
     """
     held_s: Number = 0.0
     for segment, waited_for in zip(found, blocked, strict=True):
-        if segment.stream in (Stream.GATHER, Stream.REDUCE):
+        if segment.stream in EXCHANGED:
             started_s = sum(prices.ring_start_s(operation.what) for operation, _ in segment.pieces)
             held_s = held_s + started_s * (1.0 - waited_for)
-    if not _takes_time(held_s):
+    if not anywhere(held_s):
         return 0.0
     busy_s = sum(segment.seconds for segment in found if segment.stream is Stream.COMPUTE)
     return held_s / most(busy_s, 1e-30) * (busy_s > 0)
@@ -332,9 +332,9 @@ def _lost_beside(found: list[Segment], blocked: list[Number], contention: float)
     """
     moving_s: Number = 0.0
     for segment, waited_for in zip(found, blocked, strict=True):
-        if segment.stream in (Stream.GATHER, Stream.REDUCE):
+        if segment.stream in EXCHANGED:
             alone_s = sum(seconds for _, seconds in segment.pieces)
             moving_s = moving_s + alone_s * (1.0 - waited_for)
     busy_s = sum(segment.seconds for segment in found if segment.stream is Stream.COMPUTE)
-    together_s = np.minimum(moving_s, busy_s / (1.0 - contention))
-    return together_s * contention / np.maximum(busy_s, 1e-30)
+    together_s = least(moving_s, busy_s / (1.0 - contention))
+    return together_s * contention / most(busy_s, 1e-30)

@@ -15,8 +15,8 @@ from syncwall.timeline.ledger import Ledger
 from syncwall.timeline.schedules import SPLITS_BACKWARD, Passes, idle_s
 from syncwall.timeline.segments import Segments, segments
 from syncwall.timeline.streams import Clock
-from syncwall.work.block import EXPOSED, Block, Pipeline, Stage, Stream, What, Work
-from syncwall.work.number import Number, most
+from syncwall.work.block import EXPOSED, Block, Pipeline, Stage, Stream, Task, Work
+from syncwall.work.number import Number, anywhere, least, most, where
 from syncwall.work.operations import Gemm
 
 HIDDEN_MESSAGES = 0.9
@@ -38,13 +38,13 @@ def step_time(work: Work, prices: Prices) -> StepTime:
     """Time of `work` at these `prices`."""
     packed = _Packed(prices)
     gpus = work.gpus
-    stages = [stage for stage in work.stages if np.any(stage.ranks)]
+    stages = [stage for stage in work.stages if anywhere(stage.ranks)]
     without = _Packed(_WithoutWeights(prices)) if _splits(work.pipeline) else None
     each = [_stage_time(stage, packed, without, work) for stage in stages]
     everybody = Passes(0.0, 0.0, 0.0)
     for stage, time in zip(stages, each, strict=True):
         everybody = everybody.plus(time.passes.times(stage.ranks))
-    if len(each) > 1 and np.any(work.pipeline.schedule == Schedule.DUALPIPE):
+    if len(each) > 1 and anywhere(work.pipeline.schedule == Schedule.DUALPIPE):
         each[-1] = _both_ends(each, work.pipeline)
     message_s = prices.seconds(work.transfer)
     whole = [_whole(time, work, everybody, message_s) for time in each]
@@ -85,12 +85,12 @@ def _whole(time: "_StageTime", work: Work, everybody: Passes, message_s: Number)
 def _messages(work: Work, crossings: Number) -> Number:
     """Messages between stages that computation does not hide.
 
-    Each micro batch crosses every boundary forward and backward, once for each chunk; with overlap
-    only the crossings that fill and drain the pipeline are waited for.
+    Each micro batch crosses every boundary forward and backward, once for each virtual stage; with
+    overlap only the crossings that fill and drain the pipeline are waited for.
     """
     pipeline = work.pipeline
     steady = work.microbatches * (1.0 - HIDDEN_MESSAGES * pipeline.hides_messages)
-    return crossings * steady + 2.0 * pipeline.chunks * (pipeline.stages - 1.0)
+    return crossings * steady + 2.0 * pipeline.stages_per_rank * (pipeline.stages - 1.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,7 @@ def _stage_time(
     added_s = packed.prices.accumulation_s(stage.parameters) * several
     micro.ledger.add(Cause.ACCUMULATION, added_s)
     final.ledger.add(Cause.ACCUMULATION, added_s)
-    final.hurry(Stream.REDUCE, (micro.go_on() - begun) * reduction_window(work))
+    final.move_earlier(Stream.REDUCE, (micro.next_micro_batch() - begun) * reduction_window(work))
     final.join()
     _run(final, stage.finish, packed)
     final.join()
@@ -128,14 +128,14 @@ def _stage_time(
     weight_s: Number = 0.0
     if without is not None:
         _run(alone, stage.backward, without)
-        alone.go_on()
+        alone.next_micro_batch()
         weight_s = most(micro.ledger.total - added_s - alone.ledger.total, 0.0)
     passes = Passes(begun, micro.ledger.total - begun, weight_s).times(alive)
     return _StageTime(passes, micro.ledger, final.ledger, stage.crossings, alive)
 
 
 def _splits(pipeline: Pipeline) -> bool:
-    return any(np.any(pipeline.schedule == one) for one in SPLITS_BACKWARD)
+    return any(anywhere(pipeline.schedule == one) for one in SPLITS_BACKWARD)
 
 
 class _WithoutWeights(Prices):
@@ -145,7 +145,7 @@ class _WithoutWeights(Prices):
         self.__dict__.update(prices.__dict__)
         self._whole = prices
 
-    def seconds(self, what: What) -> Number:
+    def seconds(self, what: Task) -> Number:
         """Time of `what`, none for a weight gradient."""
         if isinstance(what, Gemm) and what.is_weight_gradient:
             return 0.0
@@ -161,7 +161,7 @@ def _both_ends(each: list[_StageTime], pipeline: Pipeline) -> _StageTime:
         return Ledger().plus(one, 0.5).plus(other, 0.5).where(dual, other)
 
     halved = first.passes.plus(last.passes).times(0.5)
-    passes = Passes(*(np.where(dual, a, b) for a, b in zip(halved, last.passes, strict=True)))
+    passes = Passes(*(where(dual, a, b) for a, b in zip(halved, last.passes, strict=True)))
     micro, final = mean(first.micro, last.micro), mean(first.final, last.final)
     return _StageTime(passes, micro, final, last.crossings, last.alive)
 
@@ -169,17 +169,18 @@ def _both_ends(each: list[_StageTime], pipeline: Pipeline) -> _StageTime:
 def reduction_window(work: Work) -> Number:
     """Backward passes, beside the last one, that gradients of an interleaved rank can hide behind.
 
-    The last micro batches go through a rank's chunks one after the other, pp of them at a time, so
-    all chunks but the last are reduced while others are computed.
+    The last micro batches go through a rank's virtual stages one after the other, pp of them at a
+    time, so all virtual stages but the last are reduced while others are computed.
     """
-    chunks = work.pipeline.chunks
-    at_once = np.minimum(work.microbatches, work.pipeline.stages)
-    return work.pipeline.hides_gradients * np.maximum(at_once * (chunks - 1.0) / chunks, 0.0)
+    stages = work.pipeline.stages_per_rank
+    at_once = least(work.microbatches, work.pipeline.stages)
+    return work.pipeline.hides_gradients * most(at_once * (stages - 1.0) / stages, 0.0)
 
 
 def _run(clock: Clock, blocks: tuple[Block, ...], packed: "_Packed") -> None:
     for block in blocks:
-        clock.run(packed.of(block), block.rounds)
+        if anywhere(block.rounds):
+            clock.run(packed.of(block), block.rounds)
 
 
 class _Packed:

@@ -7,6 +7,7 @@ A block that repeats is run three times; then every further round takes as long 
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from math import ceil
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from syncwall.timeline.ledger import Ledger
 from syncwall.timeline.recorded import Interval, Record
 from syncwall.timeline.segments import ACTIVATIONS, Segment, Segments
 from syncwall.work.block import EXPOSED, Stream, Wait
-from syncwall.work.number import Number, least, most
+from syncwall.work.number import Number, is_one, least, most
 
 __all__ = ["ROUNDS", "Clock", "Interval", "Moments"]
 
@@ -51,21 +52,22 @@ class Clock:
         shots = [(dict(self.free), Ledger())]
         waited = Ledger()
         previous: _Round | None = None
-        for _ in range(min(ROUNDS, int(np.ceil(np.max(rounds))))):
+        most_rounds = rounds.max() if isinstance(rounds, np.ndarray) else rounds
+        for _ in range(min(ROUNDS, ceil(most_rounds))):
             previous = self._round(block, previous, waited)
             shots.append((dict(self.free), Ledger(waited)))
-        if np.ndim(rounds) == 0 and rounds == len(shots) - 1:
-            self.ledger = self.ledger.plus(waited)  # every round was run
+        if not isinstance(rounds, np.ndarray) and rounds == len(shots) - 1:
+            self.ledger.include(waited)  # every round was run
         else:
             self._extrapolate(shots, rounds)
         self._wait_for_host(block, rounds, begun)
         self._keep_up(block, rounds)
-        self.ledger = self.ledger.plus(block.own, rounds)
+        self.ledger.include(block.own, rounds)
         for segment in block.segments:
             if segment.stream is not Stream.COMPUTE:
                 self.busy[segment.stream] = self.busy[segment.stream] + segment.seconds * rounds
 
-    def go_on(self) -> Number:
+    def next_micro_batch(self) -> Number:
         """End a micro batch that another one follows at once; the time at which that one begins.
 
         What is still on its way moves beside the next one; only a stream with more work than
@@ -73,7 +75,7 @@ class Clock:
         """
         return self._wait_for(self.busy)
 
-    def hurry(self, stream: Stream, earlier_s: Number) -> None:
+    def move_earlier(self, stream: Stream, earlier_s: Number) -> None:
         """Let `stream` have begun up to `earlier_s` earlier; it cannot end before computation."""
         soonest = least(self.free[stream], self.free[Stream.COMPUTE])
         self.free[stream] = most(self.free[stream] - earlier_s, soonest)
@@ -102,7 +104,7 @@ class Clock:
         for number in range(rounds):
             self.record.round = number
             previous = self._round(block, previous, self.ledger)
-        self.ledger = self.ledger.plus(block.own, rounds)
+        self.ledger.include(block.own, rounds)
 
     def _round(self, block: Segments, previous: "_Round | None", waited: Ledger) -> "_Round":
         this = _Round([], [])
@@ -123,8 +125,7 @@ class Clock:
 
     def _await(self, this: "_Round", wait: Wait, awaited: Segment, waited: Ledger) -> None:
         """Computation goes on when the share of a segment that it waits for has ended."""
-        now, begun = self.free[Stream.COMPUTE], this.starts[wait.index]
-        moment = begun + wait.share * (this.ends[wait.index] - begun)
+        now, moment = self.free[Stream.COMPUTE], this.moment(wait)
         later = most(now, moment if wait.when is True else moment * wait.when)
         self._book(awaited, now, later, waited)
         self.free[Stream.COMPUTE] = later
@@ -168,10 +169,7 @@ class Clock:
             if wait.when is False:
                 continue
             if wait.of == "end":
-                moment = this.ends[wait.index]
-                if not (isinstance(wait.share, float) and wait.share == 1.0):
-                    begun = this.starts[wait.index]
-                    moment = begun + wait.share * (moment - begun)
+                moment = this.moment(wait)
             elif wait.of == "computed":
                 moment = self.free[Stream.COMPUTE]
             elif previous is None:
@@ -222,8 +220,7 @@ def _growth(count: int, rounds: Number) -> Callable[[list[Number]], Number]:
     if count > ROUNDS and np.min(rounds) >= ROUNDS - 1:
         further = rounds - (ROUNDS - 1.0)
         return lambda values: (values[-2] - values[0]) + further * (values[-1] - values[-2])
-    first, second = np.clip(rounds, 0.0, 1.0), np.clip(rounds - 1.0, 0.0, 1.0)
-    shares = (first, second, most(rounds - 2.0, 0.0))
+    shares = (least(rounds, 1.0), least(most(rounds - 1.0, 0.0), 1.0), most(rounds - 2.0, 0.0))
     return lambda values: sum(
         share * (after - before)
         for before, after, share in zip(values, values[1:], shares, strict=False)
@@ -236,3 +233,11 @@ class _Round:
 
     starts: list[Number]
     ends: list[Number]
+
+    def moment(self, wait: Wait) -> Number:
+        """When the share of a segment that is waited for has ended."""
+        end = self.ends[wait.index]
+        if is_one(wait.share):
+            return end
+        begun = self.starts[wait.index]
+        return begun + wait.share * (end - begun)

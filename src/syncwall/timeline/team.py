@@ -1,9 +1,9 @@
 """Several workers that meet: one clock whose moments are arrays over data-parallel workers.
 
-Holds `Team`, what it writes down (`Done`, `Stood`), `watched`, which lets a team do the last micro
-batch of a step, `seconds_of`, how long a step takes a team, and `pass_seconds`. Computation of a
-worker takes its slowness times as long; a collective among workers begins when the last of them is
-ready.
+Holds `TeamClock`, what it writes down (`DoneSegment`, `Standstill`), `last_micro_batch`, which lets
+a team do the last micro batch of a step, `seconds_of`, how long a step takes a team, and
+`pass_seconds`. Computation of a worker takes its slowness times as long; a collective among workers
+begins when the last of them is ready.
 """
 
 from collections.abc import Sequence
@@ -22,12 +22,12 @@ from syncwall.work.number import Number
 
 MEETING: Final = (Stream.GATHER, Stream.REDUCE, Stream.EXPERT)
 """Streams on which data-parallel workers meet; the others stay inside a replica."""
-Times = NDArray[np.float64]
+WorkerTimes = NDArray[np.float64]
 """Seconds from the start, one for each worker."""
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class DoneSegment:
     """One segment as every worker did it."""
 
     part: str
@@ -35,21 +35,21 @@ class Done:
     block: str
     round: int
     segment: Segment
-    ready: Times
+    ready: WorkerTimes
     """When each worker could have begun."""
-    starts: Times
-    ends: Times
+    starts: WorkerTimes
+    ends: WorkerTimes
 
 
 @dataclass(frozen=True, slots=True)
-class Stood:
+class Standstill:
     """The compute streams stand still; where `ends` equals `starts` that worker does not."""
 
     stream: Stream | None
     """What they wait for; None for the host."""
-    starts: Times
-    ends: Times
-    alone: Times
+    starts: WorkerTimes
+    ends: WorkerTimes
+    alone: WorkerTimes
     """When each would have gone on if all others had been ready with it."""
 
     @property
@@ -58,25 +58,25 @@ class Stood:
         return int(self.alone.argmax())
 
 
-class Team(Clock):
+class TeamClock(Clock):
     """Time on every stream of workers of which each may be slower than the predicted one."""
 
     def __init__(self, slowness: Sequence[float], *, writes: bool = False) -> None:
-        """`writes` runs every round and keeps `done` and `stood`; else three rounds tell all."""
-        self.slowness: Times = np.asarray(slowness, dtype=float)
+        """`writes` runs every round and keeps `done` and `standstills`; else three rounds do."""
+        self.slowness: WorkerTimes = np.asarray(slowness, dtype=float)
         self.part = ""
-        self.done: list[Done] = []
-        self.stood: list[Stood] = []
+        self.done: list[DoneSegment] = []
+        self.standstills: list[Standstill] = []
         self._writes = writes
-        self._ready: list[Times] = []
-        self._alone: dict[int, Times] = {}
+        self._ready: list[WorkerTimes] = []
+        self._alone: dict[int, WorkerTimes] = {}
         self._place = ("", 0)
         start = np.zeros(len(self.slowness))
         super().__init__(dict.fromkeys(Stream, start), dict.fromkeys(Stream, start))
         self._own = dict(self.free)  # streams as if no worker waited for another on them
 
     @property
-    def now(self) -> Times:
+    def now(self) -> WorkerTimes:
         """When each worker is free to compute."""
         return np.asarray(self.free[Stream.COMPUTE] + np.zeros(len(self.slowness)))
 
@@ -115,7 +115,7 @@ class Team(Clock):
             times = zip(block.segments, self._ready, this.starts, this.ends, strict=True)
             for segment, ready, starts, ends in times:
                 whole = (ready, np.asarray(starts), np.asarray(ends))
-                self.done.append(Done(self.part, *self._place, segment, *whole))
+                self.done.append(DoneSegment(self.part, *self._place, segment, *whole))
         return this
 
     def _start(
@@ -157,25 +157,25 @@ class Team(Clock):
 
     def _stand(self, stream: Stream | None, starts: Any, ends: Any, alone: Any) -> None:
         if self._writes and np.any(ends > starts):
-            self.stood.append(Stood(stream, starts, ends, alone))
+            self.standstills.append(Standstill(stream, starts, ends, alone))
 
 
 @dataclass(frozen=True, slots=True)
-class Watched:
+class LastMicroBatch:
     """The last micro batch and the update, as each worker lives through them."""
 
-    team: Team
-    forward_s: Times
+    team: TeamClock
+    forward_s: WorkerTimes
     """When each worker has ended its forward pass."""
-    backward_s: Times
-    met_s: Times
+    backward_s: WorkerTimes
+    met_s: WorkerTimes
     """When it has the gradients of all."""
-    end_s: Times
+    end_s: WorkerTimes
 
 
-def watched(stage: Stage, prices: Prices, slowness: Sequence[float]) -> Watched:
+def last_micro_batch(stage: Stage, prices: Prices, slowness: Sequence[float]) -> LastMicroBatch:
     """The last micro batch of `stage`, all workers beginning together, with every round."""
-    team = Team(slowness, writes=True)
+    team = TeamClock(slowness, writes=True)
     team.work_on("forward", stage.forward, prices)
     forward_s = team.now
     team.work_on("backward", stage.last_backward, prices)
@@ -184,7 +184,7 @@ def watched(stage: Stage, prices: Prices, slowness: Sequence[float]) -> Watched:
     met_s = team.now
     team.work_on("update", stage.finish, prices)
     team.join()
-    return Watched(team, forward_s, backward_s, met_s, team.now)
+    return LastMicroBatch(team, forward_s, backward_s, met_s, team.now)
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,12 +208,12 @@ def seconds_of(
 
     `window` is `timeline.step.reduction_window`.
     """
-    micro, final = Team(slowness), Team(slowness)
+    micro, final = TeamClock(slowness), TeamClock(slowness)
     for team, backward in ((micro, stage.backward), (final, stage.last_backward)):
         team.work_on("forward", stage.forward, prices)
         begun = team.now
         team.work_on("backward", backward, prices)
-    final.hurry(Stream.REDUCE, (micro.go_on() - begun) * window)
+    final.move_earlier(Stream.REDUCE, (micro.next_micro_batch() - begun) * window)
     final.join()
     final.work_on("update", stage.finish, prices)
     final.join()
@@ -222,9 +222,9 @@ def seconds_of(
 
 def pass_seconds(stage: Stage, prices: Prices, slowness: float = 1.0) -> tuple[float, float]:
     """Forward and backward pass of a micro batch that another one follows."""
-    alone = Team([slowness])
+    alone = TeamClock([slowness])
     alone.work_on("forward", stage.forward, prices)
     forward_s = float(alone.now[0])
     alone.work_on("backward", stage.backward, prices)
-    alone.go_on()
+    alone.next_micro_batch()
     return forward_s, float(np.max(alone.ledger.total)) - forward_s

@@ -1,27 +1,28 @@
 """Why the workers of a team stand still.
 
-Holds `Idle`, `idle_of` (times in which one worker neither computes nor exchanges inside its
-replica) and `Share`, `share_of` (where all of its time goes). It waits for the wires as long as it
-would if all others had been ready with it, and beyond that for the worker that was ready last.
+Holds `WorkerWait`, `idle_of` (times in which one worker neither computes nor exchanges inside its
+replica) and `WorkerShare`, `share_of` (where all of its time goes). It waits for the wires as long
+as it would if all others had been ready with it, and beyond that for the worker that was ready
+last.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from syncwall.timeline.team import MEETING, Stood, Team
+from syncwall.timeline.team import MEETING, Standstill, TeamClock
 from syncwall.work.block import Stream
 
-Why = Literal["wires", "worker", "host"]
+WaitReason = Literal["wires", "worker", "host"]
 
 
 @dataclass(frozen=True, slots=True)
-class Idle:
+class WorkerWait:
     """One worker stands still."""
 
     start_s: float
     end_s: float
-    why: Why
+    why: WaitReason
     whom: int | None = None
     """The worker that is waited for."""
 
@@ -32,7 +33,7 @@ class Idle:
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class WorkerShare:
     """Where the time of one worker goes; the parts add up to the whole."""
 
     computing_s: float
@@ -44,21 +45,21 @@ class Share:
     host_s: float
 
 
-def idle_of(team: Team, worker: int) -> list[Idle]:
+def idle_of(team: TeamClock, worker: int) -> list[WorkerWait]:
     """When and why `worker` stands still, in order."""
-    found: list[Idle] = []
-    for stood in team.stood:
+    found: list[WorkerWait] = []
+    for stood in team.standstills:
         start_s, end_s = float(stood.starts[worker]), float(stood.ends[worker])
         if end_s <= start_s:
             continue
         if stood.stream is None:
-            found.append(Idle(start_s, end_s, "host"))
+            found.append(WorkerWait(start_s, end_s, "host"))
         elif stood.stream in MEETING:
             found.extend(_split(stood, worker))
     return _joined(found)
 
 
-def share_of(team: Team, worker: int, idle: list[Idle], end_s: float) -> Share:
+def share_of(team: TeamClock, worker: int, idle: list[WorkerWait], end_s: float) -> WorkerShare:
     """The time of `worker` from 0 to `end_s`."""
     computing_s = sum(
         float(one.ends[worker] - one.starts[worker])
@@ -67,22 +68,22 @@ def share_of(team: Team, worker: int, idle: list[Idle], end_s: float) -> Share:
     )
     of = {why: sum(i.seconds for i in idle if i.why == why) for why in ("wires", "worker", "host")}
     inside_s = end_s - computing_s - sum(of.values())
-    return Share(computing_s, inside_s, of["wires"], of["worker"], of["host"])
+    return WorkerShare(computing_s, inside_s, of["wires"], of["worker"], of["host"])
 
 
-def _split(stood: Stood, worker: int) -> Iterator[Idle]:
+def _split(stood: Standstill, worker: int) -> Iterator[WorkerWait]:
     """First what the wires take, then what another worker makes longer."""
     start_s, end_s = float(stood.starts[worker]), float(stood.ends[worker])
     wires_s = min(max(float(stood.alone[worker]), start_s), end_s)
     if wires_s > start_s:
-        yield Idle(start_s, wires_s, "wires")
+        yield WorkerWait(start_s, wires_s, "wires")
     if end_s > wires_s:
-        yield Idle(wires_s, end_s, "worker", stood.last)
+        yield WorkerWait(wires_s, end_s, "worker", stood.last)
 
 
-def _joined(pieces: list[Idle]) -> list[Idle]:
+def _joined(pieces: list[WorkerWait]) -> list[WorkerWait]:
     """The same with neighbours of one reason as one."""
-    found: list[Idle] = []
+    found: list[WorkerWait] = []
     for piece in pieces:
         last = found[-1] if found else None
         if (
@@ -90,7 +91,7 @@ def _joined(pieces: list[Idle]) -> list[Idle]:
             and last.end_s == piece.start_s
             and (last.why, last.whom) == (piece.why, piece.whom)
         ):
-            found[-1] = Idle(last.start_s, piece.end_s, last.why, last.whom)
+            found[-1] = WorkerWait(last.start_s, piece.end_s, last.why, last.whom)
         else:
             found.append(piece)
     return found

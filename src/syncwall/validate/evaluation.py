@@ -1,7 +1,7 @@
 """Predictions for many runs at once.
 
-Holds `Outcome`, `outcomes` and `known_steps`. Cases with the same model, machine and software are
-one call of the predictor with arrays of layouts; what a source left open is decided by time and
+Holds `ValidatedRun`, `outcomes` and `known_steps`. Cases with the same model, machine and software
+are one call of the predictor with arrays of layouts; what a source left open is decided by time and
 memory.
 """
 
@@ -13,18 +13,18 @@ from math import prod
 from typing import Any
 
 from syncwall.answer.interval import interval
-from syncwall.answer.many import SIZES, Evaluated, evaluated, shares_of_each
+from syncwall.answer.many import SIZES, TimedLayout, shares_of_each, timed_layouts
 from syncwall.answer.pricing import Pricing
 from syncwall.answer.room import may_fit
 from syncwall.answer.site import KnownStep
 from syncwall.answer.traits import Traits
 from syncwall.catalogue import BUILT_IN
 from syncwall.cause import Cause
-from syncwall.cost.measured import Measured
+from syncwall.cost.measured import MachineMeasurements
 from syncwall.describe import Layout
 from syncwall.documents import read_document
 from syncwall.timeline.ledger import Ledger
-from syncwall.validate.mapping import Case
+from syncwall.validate.mapping import ValidationCase
 from syncwall.validate.split import organisation_of
 from syncwall.work.memory import HEADROOM, fits, step_memory
 
@@ -35,10 +35,10 @@ UNSAID = BUILT_IN / "validation" / "unsaid.yaml"
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ValidatedRun:
     """A measured run beside its prediction."""
 
-    case: Case
+    case: ValidationCase
     layout: Layout
     """The candidate that was chosen."""
     step_s: float
@@ -69,7 +69,7 @@ class Outcome:
         memory = step_memory(self.case.model, self.layout, self.case.seq)
         kind = row.text("mem_kind")
         of_device = kind.startswith("nvidia-smi")
-        seen = memory.total if of_device else memory.total - memory.reserve
+        seen = memory.total if of_device else memory.total - memory.cuda_and_nccl
         fragments = HEADROOM if of_device or "reserved" in kind else 0.0
         return float(seen) / (1.0 - fragments) / (measured * 1e9)
 
@@ -100,19 +100,19 @@ class Outcome:
 
 
 def outcomes(
-    cases: Sequence[Case],
+    cases: Sequence[ValidationCase],
     progress: Callable[[float], None] | None = None,
-    measured: Measured | None = None,
-) -> list[Outcome]:
+    measured: MachineMeasurements | None = None,
+) -> list[ValidatedRun]:
     """An outcome for every case, in order; `progress` is told which share is done.
 
-    Whoever does not say what he chose did not always choose the fastest: the time is the expected
+    Sources that do not state a choice did not always choose the fastest: the time is the expected
     one. `measured` is what was measured on the machine of all of them.
     """
     return [_expected(one) for one in fastest(cases, progress, measured)]
 
 
-def _expected(one: Outcome) -> Outcome:
+def _expected(one: ValidatedRun) -> ValidatedRun:
     """`one` with the time of the usual choice where the source does not say."""
     slower = prod(_unsaid().get(field, 1.0) for field in one.case.open_fields)
     if slower == 1.0:
@@ -128,26 +128,26 @@ def _unsaid() -> dict[str, float]:
 
 
 def fastest(
-    cases: Sequence[Case],
+    cases: Sequence[ValidationCase],
     progress: Callable[[float], None] | None = None,
-    measured: Measured | None = None,
-) -> list[Outcome]:
+    measured: MachineMeasurements | None = None,
+) -> list[ValidatedRun]:
     """The outcome of every case, with what its source leaves open as is fastest and fits."""
     groups = _groups([(case, case.layouts) for case in cases])
-    found: dict[int, list[Evaluated]] = defaultdict(list)
+    found: dict[int, list[TimedLayout]] = defaultdict(list)
     for number, members in enumerate(groups):
         if progress is not None:
             progress(number / len(groups))
         first = cases[members[0][0]]
         layouts = [layout for _, layout in members]
         pricing = Pricing.on(first.cluster, first.software, measured=measured)
-        answers = evaluated(pricing, first.model, first.cluster, layouts, first.seq)
+        answers = timed_layouts(pricing, first.model, first.cluster, layouts, first.seq)
         for (index, _), answer in zip(members, answers, strict=True):
             found[index].append(answer)
     return [_chosen(case, found[index]) for index, case in enumerate(cases)]
 
 
-def known_steps(found: Sequence[Outcome]) -> list[KnownStep]:
+def known_steps(found: Sequence[ValidatedRun]) -> list[KnownStep]:
     """Every outcome as a known run of its site, in order."""
     steps: dict[int, KnownStep] = {}
     for members in _groups([(one.case, [one.layout]) for one in found]):
@@ -160,7 +160,9 @@ def known_steps(found: Sequence[Outcome]) -> list[KnownStep]:
     return [steps[index] for index in range(len(found))]
 
 
-def _groups(asked: Sequence[tuple[Case, Sequence[Layout]]]) -> list[list[tuple[int, Layout]]]:
+def _groups(
+    asked: Sequence[tuple[ValidationCase, Sequence[Layout]]],
+) -> list[list[tuple[int, Layout]]]:
     """Places of cases with their layouts, those together that can be evaluated in one call."""
     groups: dict[Any, list[tuple[int, Layout]]] = defaultdict(list)
     for index, (case, layouts) in enumerate(asked):
@@ -170,7 +172,7 @@ def _groups(asked: Sequence[tuple[Case, Sequence[Layout]]]) -> list[list[tuple[i
     return list(groups.values())
 
 
-def _shared(case: Case) -> Any:
+def _shared(case: ValidationCase) -> Any:
     """What must be equal for two cases to be evaluated in one call."""
     machine = case.cluster
     return (
@@ -185,10 +187,10 @@ def _switches(layout: Layout) -> Any:
     return tuple((name, value) for name, value in layout.__dict__.items() if name not in SIZES)
 
 
-def _chosen(case: Case, found: list[Evaluated]) -> Outcome:
+def _chosen(case: ValidationCase, found: list[TimedLayout]) -> ValidatedRun:
     """The likeliest of the ways to fill in what the source leaves open.
 
-    Whoever tuned the run took the fastest that fits; it did run, so if nothing seems to fit, what
+    The run was tuned to the fastest that fits; it did run, so if nothing seems to fit, what
     may fit counts, and else what needs hardly more than the least.
     """
     device = case.cluster.device
@@ -197,4 +199,4 @@ def _chosen(case: Case, found: list[Evaluated]) -> Outcome:
     least = min(one.memory_bytes for one in found)
     fitting = fitting or [one for one in found if one.memory_bytes <= least * HARDLY_MORE]
     best = min(fitting, key=lambda one: one.step_s)
-    return Outcome(case, best.layout, best.step_s, best.memory_bytes, best.ledger)
+    return ValidatedRun(case, best.layout, best.step_s, best.memory_bytes, best.ledger)

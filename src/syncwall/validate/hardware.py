@@ -13,7 +13,7 @@ from syncwall.catalogue import VARIABLE
 from syncwall.describe import Cluster, Device
 from syncwall.describe.lookup import cluster, device
 from syncwall.describe.names import varied
-from syncwall.validate.table import Row
+from syncwall.validate.table import RunRow
 
 _MACHINES: Final = {
     "A100": "dgx-a100", "A800": "dgx-a100", "H100": "dgx-h100", "H200": "dgx-h200",
@@ -51,7 +51,7 @@ class CannotRepresent(ValueError):  # noqa: N818 - it reads as what it says
     """A row describes something that syncwall has no words for; the message says what."""
 
 
-def cluster_of(row: Row) -> Cluster:
+def cluster_of(row: RunRow) -> Cluster:
     """The cluster that a row describes, with the nodes it used."""
     kind = _kind(row)
     words = row.text("inter_link")
@@ -73,7 +73,7 @@ def cluster_of(row: Row) -> Cluster:
     return Cluster.model_validate(fields | {"gpus_per_node": used})
 
 
-def variant_of(row: Row) -> str | None:
+def variant_of(row: RunRow) -> str | None:
     """The device that a row means by its name and memory; None if it leaves that open."""
     kind, memory = _kind(row), _memory_gb(row)
     names = _VARIANTS.get(_form(row, kind)) or (_machine_device(kind),)
@@ -88,7 +88,7 @@ def _base(name: str, directories: str) -> Cluster:
     return cluster(name)
 
 
-def _kind(row: Row) -> str:
+def _kind(row: RunRow) -> str:
     """The accelerator's name without its variant."""
     kind = re.split(r"[-\s(]", row.text("gpu").upper())[0]
     if kind not in _MACHINES:
@@ -96,7 +96,7 @@ def _kind(row: Row) -> str:
     return kind
 
 
-def _form(row: Row, kind: str) -> str:
+def _form(row: RunRow, kind: str) -> str:
     """The name with its form, where that is not the usual module."""
     words = row.text("gpu").upper()
     form = next((f"{kind} {form}" for form in ("PCIE", "NVL") if form in words), kind)
@@ -107,7 +107,7 @@ def _machine_device(kind: str) -> str:
     return _base(_MACHINES[kind], os.environ.get(VARIABLE, "")).device.name
 
 
-def _memory_gb(row: Row) -> float | None:
+def _memory_gb(row: RunRow) -> float | None:
     """Memory of a device, by its column or by its name."""
     named = re.search(r"(\d+) ?GB", row.text("gpu").upper())
     return row.number("gpu_mem_gb") or (float(named[1]) if named else None)
@@ -118,7 +118,7 @@ def _has_memory(chip: Device, gigabytes: float) -> bool:
     return min(abs(gigabytes * unit / size - 1) for unit in (1e9, 2.0**30)) < SAME_MEMORY
 
 
-def _device(row: Row, base: Cluster) -> Device:
+def _device(row: RunRow, base: Cluster) -> Device:
     """The known variant; else the usual one with the memory and the power limit that are stated."""
     kind, words = _kind(row), row.text("gpu").upper()
     names = _VARIANTS.get(_form(row, kind)) or (base.device.name,)
@@ -157,7 +157,7 @@ BOARD: Final = 4
 """GPUs of the smaller boards."""
 
 
-def _nics(row: Row, base: Cluster, gpus: int) -> dict[str, Any]:
+def _nics(row: RunRow, base: Cluster, gpus: int) -> dict[str, Any]:
     """One NIC a GPU at the stated rate; the machine's own where the row is silent."""
     nics = base.node.nics
     assert nics is not None

@@ -12,8 +12,8 @@ from syncwall.cost.software import framework
 from syncwall.describe import Layout, Software
 from syncwall.describe.choice import Dtype
 from syncwall.describe.framework_switches import kept_formats
-from syncwall.describe.keeping import KeptNarrow, MasterWeights
-from syncwall.validate.table import Row
+from syncwall.describe.keeping import MasterWeights, NarrowActivations
+from syncwall.validate.table import RunRow
 
 _MODULES = {
     "core_attn": r"core_attn", "layernorm": r"norm", "mla_up_proj": r"mla_up_proj",
@@ -27,7 +27,7 @@ CHUNKS = 8
 """Parts in which a chunked loss is computed (torchtune's default)."""
 
 
-def keeping_of(row: Row, software: Software, fields: dict[str, Any]) -> dict[str, Any]:
+def keeping_of(row: RunRow, software: Software, fields: dict[str, Any]) -> dict[str, Any]:
     """Fields of a layout that say what is kept; `fields` are all others."""
     words = f"{row.text('framework')} {row.text('options')}".lower()
     found: dict[str, Any] = {
@@ -41,8 +41,10 @@ def keeping_of(row: Row, software: Software, fields: dict[str, Any]) -> dict[str
         found["master_weights"] = MasterWeights.NONE
     if "nemo" in words and dated < _NEMO_2 and fields["precision"] is Dtype.BF16:
         found["master_weights"] = MasterWeights.REMAINDER  # Apex's distributed Adam
-    if fields["frozen"] and "mlperf" in words:
-        found["kept_narrow"] = KeptNarrow.ACTIVATIONS  # its config stores their inputs in fp8
+    if fields["frozen_weights"] and "mlperf" in words:
+        found["narrow_activations"] = (
+            NarrowActivations.ACTIVATIONS
+        )  # its config stores their inputs in fp8
     if "hai-llm" in words:
         found |= _HAI_LLM
     layout = Layout.model_construct(**{**fields, **found})
@@ -50,20 +52,21 @@ def keeping_of(row: Row, software: Software, fields: dict[str, Any]) -> dict[str
 
 
 _HAI_LLM = {
-    "kept_narrow": KeptNarrow.ACTIVATIONS, "moment_dtype": Dtype.BF16, "narrow_weights": True,
+    "narrow_activations": NarrowActivations.ACTIVATIONS, "moment_dtype": Dtype.BF16,
+    "narrow_weights": True,
     "recompute_modules": ("layernorm", "mla_up_proj", "moe_act"),
 }  # fmt: skip
 """DeepSeek-V3 report, sections 3.2.3 and 3.3.3."""
 
 
-def _chunks(row: Row, words: str) -> int:
+def _chunks(row: RunRow, words: str) -> int:
     """Parts of the loss; Liger's are as many as the vocabulary is wider than the model."""
     if "liger" in words:
         return int(2 ** ceil(log2(row.whole("vocab") / row.whole("hidden"))))
     return CHUNKS if "chunked" in words else 1
 
 
-def _recomputed(row: Row) -> dict[str, Any]:
+def _recomputed(row: RunRow) -> dict[str, Any]:
     """Modules and numbers of layers that `recompute_detail` names."""
     words = row.text("recompute_detail").lower()
     found: dict[str, Any] = {}
@@ -76,7 +79,7 @@ def _recomputed(row: Row) -> dict[str, Any]:
     return found
 
 
-def gradient_dtype_of(row: Row, precision: Dtype, software: Software) -> Dtype:
+def gradient_dtype_of(row: RunRow, precision: Dtype, software: Software) -> Dtype:
     """Format in which gradients are reduced.
 
     NVIDIA's performance recipes and MLPerf submissions reduce in bf16 (`grad_reduce_in_fp32=False`
@@ -89,6 +92,6 @@ def gradient_dtype_of(row: Row, precision: Dtype, software: Software) -> Dtype:
     return Dtype.BF16 if narrow else framework(software.framework).gradient_dtype
 
 
-def _is_tuned(row: Row) -> bool:
+def _is_tuned(row: RunRow) -> bool:
     """True for recipes that NVIDIA tuned for speed."""
     return bool(re.search(r"\bnemo\b|bridge|mlperf", row.text("framework").lower()))

@@ -15,7 +15,7 @@ from syncwall.describe.framework_switches import switches
 from syncwall.describe.layout import Dispatcher, Shard
 from syncwall.describe.lookup import model
 from syncwall.validate.hardware import CannotRepresent, variant_of
-from syncwall.validate.table import Row
+from syncwall.validate.table import RunRow
 
 _UNSAID = ("router_bias", "expert_bias", "clamped", "node_limit")
 """What the columns do not tell of experts."""
@@ -27,7 +27,7 @@ _SPECIAL = (
 )
 
 
-def model_of(row: Row) -> Model:
+def model_of(row: RunRow) -> Model:
     """The transformer that a row describes."""
     family = row.text("family")
     if family.startswith("hybrid"):
@@ -56,7 +56,7 @@ def model_of(row: Row) -> Model:
     return Model.model_validate(fields)
 
 
-def _experts(row: Row) -> dict[str, Any]:
+def _experts(row: RunRow) -> dict[str, Any]:
     layers, dense = row.whole("layers"), row.whole("moe_dense_layers", 0)
     alternating = dense > 0 and dense * 2 == layers
     experts = {
@@ -68,7 +68,7 @@ def _experts(row: Row) -> dict[str, Any]:
     return experts | ({"every": 2} if alternating else {"dense_first": dense})
 
 
-def _special(row: Row) -> dict[str, Any]:
+def _special(row: RunRow) -> dict[str, Any]:
     """Attention of a kind that the columns do not tell."""
     name = row.text("model").lower()
     words = f"{name} {row.text('options').lower()}"
@@ -115,7 +115,7 @@ _PYTORCH = {"2.0": "2023-03", "2.1": "2023-10", "2.2": "2024-01", "2.3": "2024-0
             "2.8": "2025-08", "2.9": "2025-10", "2.10": "2026-01"}  # fmt: skip
 
 
-def software_of(row: Row) -> Software:
+def software_of(row: RunRow) -> Software:
     """Framework, date and kernels of a run."""
     words = f"{row.text('framework')} {row.text('options')}".lower()
     stated: dict[str, Any] = {"framework": _family(row) or UNKNOWN, "date": _date(row)}
@@ -137,7 +137,7 @@ def software_of(row: Row) -> Software:
     return Software.model_validate(stated)
 
 
-def switches_of(row: Row, software: Software, shard: Shard) -> dict[str, Any]:
+def switches_of(row: RunRow, software: Software, shard: Shard) -> dict[str, Any]:
     """The layout's switches: the framework's, or what the row states."""
     family = framework(software.framework)
     stated: dict[str, Any] = switches(family, software.date, shard, software)
@@ -183,14 +183,14 @@ def _exchange(words: str) -> dict[str, Any]:
     return stated
 
 
-def _family(row: Row) -> str | None:
+def _family(row: RunRow) -> str | None:
     """The framework that the row names; None if that is none of ours."""
     words = row.text("framework").lower()
     known = (name for pattern, name in _FAMILIES if re.search(pattern, words))
     return None if _OWN.search(words) else next(known, None)
 
 
-def unsaid(row: Row, cluster: Cluster) -> tuple[str, ...]:
+def unsaid(row: RunRow, cluster: Cluster) -> tuple[str, ...]:
     """What a prediction must assume: "framework", "device" (its variant) or "fabric"."""
     rate, several = row.number("inter_gbps_per_gpu"), cluster.gpus > cluster.domain_gpus
     assumed = {
@@ -201,7 +201,7 @@ def unsaid(row: Row, cluster: Cluster) -> tuple[str, ...]:
     return tuple(name for name, is_assumed in assumed.items() if is_assumed)
 
 
-def _date(row: Row) -> str | None:
+def _date(row: RunRow) -> str | None:
     """Month of the release that the row names; else the middle of the year."""
     words = row.text("framework")
     round_ = re.search(r"MLPerf v(\d\.\d)", words)

@@ -1,10 +1,10 @@
 """From a published run to layouts that syncwall can predict.
 
-Holds `Case`, `case_of` and `cases_of`. What the source leaves open becomes several candidates; the
-likeliest is chosen later, when their times and memory are known. No rule here knows a source by its
-name. `measured_s`: seconds of a step, from whatever a source measured. Sources that print only
-TFLOP/s are used if the formula behind them is known, or if it makes no difference: some count the
-whole square of attention, some the causal half, some the recomputation.
+Holds `ValidationCase`, `case_of` and `cases_of`. What the source leaves open becomes several
+candidates; the likeliest is chosen later, when their times and memory are known. No rule here knows
+a source by its name. `measured_s`: seconds of a step, from whatever a source measured. Sources that
+print only TFLOP/s are used if the formula behind them is known, or if it makes no difference: some
+count the whole square of attention, some the causal half, some the recomputation.
 """
 
 import re
@@ -27,14 +27,14 @@ from syncwall.describe.layout import PLAIN, ContextKind, Recompute, Schedule, Sh
 from syncwall.validate.hardware import CannotRepresent, cluster_of
 from syncwall.validate.keeping import gradient_dtype_of, keeping_of
 from syncwall.validate.machine import model_of, software_of, switches_of, unsaid
-from syncwall.validate.table import Row
+from syncwall.validate.table import RunRow
 from syncwall.validate.unusual import partly, unusual
 
 AMBIGUOUS = 1.15
 """Largest ratio between two readings of a TFLOP/s figure at which it is still used."""
 
 
-def measured_s(row: Row, model: Model) -> float:
+def measured_s(row: RunRow, model: Model) -> float:
     """Measured seconds of one optimizer step."""
     step = row.number("step_time_s")
     if step:
@@ -53,7 +53,7 @@ def measured_s(row: Row, model: Model) -> float:
     raise CannotRepresent("the source gives no step time or rate")
 
 
-def _flops(row: Row, model: Model) -> float:
+def _flops(row: RunRow, model: Model) -> float:
     """FLOP of a step as the source counts them."""
     tokens = row.whole("gbs") * row.whole("seq_len")
     again = 4 / 3 if row.text("tflops_kind").startswith("hardware") else 1.0
@@ -65,11 +65,11 @@ def _flops(row: Row, model: Model) -> float:
     if "causal" in formula or "half" in formula:
         return causal
     if square / causal > AMBIGUOUS:
-        raise CannotRepresent("TFLOP/s without its formula: causal or square attention is open")
+        raise CannotRepresent("TFLOP/s without its formula: causal or full attention is unclear")
     return sqrt(causal * square)
 
 
-def _forward_and_backward(row: Row, model: Model, share: float) -> float:
+def _forward_and_backward(row: RunRow, model: Model, share: float) -> float:
     """FLOP of a token: six for every weight, and `share` of the square of attention."""
     count = model.parameter_count
     weights = count.active - count.embedding + (model.vocab * model.hidden) * model.tied_embeddings
@@ -85,10 +85,10 @@ COLUMNS = {"micro_batch": "mbs", "virtual_stages": "vpp", "recompute": "recomput
 
 
 @dataclass(frozen=True)
-class Case:
+class ValidationCase:
     """A row as something to predict."""
 
-    row: Row
+    row: RunRow
     model: Model
     cluster: Cluster
     software: Software
@@ -102,7 +102,7 @@ class Case:
     """What of framework, device and fabric had to be assumed."""
 
 
-def case_of(row: Row) -> Case:
+def case_of(row: RunRow) -> ValidationCase:
     """The case that `row` describes; CannotRepresent says why there is none."""
     for column in ("gpus", "gbs", "seq_len", "tp", "pp"):
         if not row.text(column):
@@ -115,10 +115,10 @@ def case_of(row: Row) -> Case:
     seq = row.whole("seq_len")
     measured = measured_s(row, model)
     assumed = unsaid(row, cluster)
-    return Case(row, model, cluster, software, seq, layouts, missing, measured, assumed)
+    return ValidationCase(row, model, cluster, software, seq, layouts, missing, measured, assumed)
 
 
-def cases_of(rows: Iterable[Row]) -> list[Case]:
+def cases_of(rows: Iterable[RunRow]) -> list[ValidationCase]:
     """The cases of those rows that can be represented."""
     found = []
     for row in rows:
@@ -131,12 +131,12 @@ def cases_of(rows: Iterable[Row]) -> list[Case]:
 
 def _reason(error: ValueError) -> str:
     """The first fault in one line."""
-    said = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
-    return said.splitlines()[0].removeprefix("Value error, ")
+    message = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
+    return message.splitlines()[0].removeprefix("Value error, ")
 
 
 def _layouts(
-    row: Row, model: Model, cluster: Cluster, software: Software
+    row: RunRow, model: Model, cluster: Cluster, software: Software
 ) -> tuple[list[Layout], tuple[str, ...]]:
     """Every admissible candidate, and the fields that are open."""
     stated = _stated(row, software) | _cut(row, model)
@@ -160,7 +160,7 @@ def _layouts(
     )
 
 
-def _stated(row: Row, software: Software) -> dict[str, Any]:
+def _stated(row: RunRow, software: Software) -> dict[str, Any]:
     """What a row says of its layout, the framework's defaults where it is silent."""
     tp, cp, pp = (row.whole(name) for name in ("tp", "cp", "pp"))
     gpus = row.whole("gpus")
@@ -175,7 +175,7 @@ def _stated(row: Row, software: Software) -> dict[str, Any]:
         "virtual_stages": row.whole("vpp"), "recompute": _recompute(row, software.framework),
         "schedule": _schedule(row, row.whole("vpp")),
         "precision": precision, "gradient_dtype": gradient_dtype_of(row, precision, software),
-        "frozen": "lora" in (row.text("shard") + row.text("model")).lower(),
+        "frozen_weights": "lora" in (row.text("shard") + row.text("model")).lower(),
         "dropless": "tokendrop" not in row.text("options") + row.text("model"),
         "capacity_factor": _capacity(row),
         "expert_imbalance": 1.15 if "unbalanced" in row.text("flags") else 1.0,
@@ -192,7 +192,7 @@ def _stated(row: Row, software: Software) -> dict[str, Any]:
     return fields
 
 
-def _recompute(row: Row, family: str) -> Recompute:
+def _recompute(row: RunRow, family: str) -> Recompute:
     words = row.text("recompute")
     if words == "selective" and family in ("pytorch", "torchtitan", "deepspeed", "maxtext"):
         return Recompute.OPERATIONS  # PyTorch's word for every second operation or layer
@@ -201,7 +201,7 @@ def _recompute(row: Row, family: str) -> Recompute:
     return Recompute(Recompute.read(words)) if words else Recompute.NONE
 
 
-def _cut(row: Row, model: Model) -> dict[str, Any]:
+def _cut(row: RunRow, model: Model) -> dict[str, Any]:
     """Layers of the first and last stage, or how they are found."""
     words = row.text("options").lower()
     schedule = _schedule(row, row.whole("vpp"))
@@ -214,18 +214,18 @@ def _cut(row: Row, model: Model) -> dict[str, Any]:
     return {}
 
 
-def _schedule(row: Row, chunks: int) -> Schedule:
+def _schedule(row: RunRow, virtual_stages: int) -> Schedule:
     if "schedule=ZB-2p" in row.text("options"):
         return Schedule.ZERO_BUBBLE_2P
     if "schedule=ZB" in row.text("options"):
         return Schedule.ZERO_BUBBLE
     if "dualpipe" in row.text("options").lower():
         return Schedule.DUALPIPE
-    interleaved = chunks > 1 or "Interleaved" in row.text("options")
+    interleaved = virtual_stages > 1 or "Interleaved" in row.text("options")
     return Schedule.INTERLEAVED if interleaved else Schedule.ONE_F_ONE_B
 
 
-def _shard(row: Row, software: Software, whole: int) -> dict[str, Any]:
+def _shard(row: RunRow, software: Software, whole: int) -> dict[str, Any]:
     words = row.text("shard").lower()
     kind = next((value for name, value in _SHARDS.items() if words.startswith(name)), None)
     if kind is None:
@@ -236,13 +236,13 @@ def _shard(row: Row, software: Software, whole: int) -> dict[str, Any]:
     return {"shard": kind, "shard_degree": degree if fits else whole}
 
 
-def _capacity(row: Row) -> float:
+def _capacity(row: RunRow) -> float:
     """Tokens that an expert takes over the average, where the row states a capacity."""
-    said = re.search(r"tokendrop capacity ([\d.]+)", row.text("options"))
-    return float(said[1]) if said else 1.0
+    capacity = re.search(r"tokendrop capacity ([\d.]+)", row.text("options"))
+    return float(capacity[1]) if capacity else 1.0
 
 
-def _etp(row: Row, software: Software) -> int:
+def _etp(row: RunRow, software: Software) -> int:
     """Tensor ranks inside an expert: those of the layer until they could be chosen apart."""
     if row.text("etp"):
         return row.whole("etp")
@@ -250,7 +250,7 @@ def _etp(row: Row, software: Software) -> int:
     return row.whole("tp") if early and row.text("family") == "moe" else 1
 
 
-def _precision(row: Row) -> Dtype:
+def _precision(row: RunRow) -> Dtype:
     words = row.text("precision").split(" ")[0]
     if words:
         return Dtype(words)

@@ -1,22 +1,21 @@
 """Predictions beside published runs: everything that `syncwall validate` reports.
 
-Holds `Report`, `validate` and `reported`. Rows that are in doubt count in no figure but `n_all` and
+Holds `Report`, `validate` and `reported`. Doubtful rows count in no figure but `n_all` and
 `mape_all`.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from syncwall.validate.evaluation import Outcome, outcomes
+from syncwall.validate.evaluation import ValidatedRun, outcomes
 from syncwall.validate.hardware import CannotRepresent
-from syncwall.validate.mapping import Case, case_of
+from syncwall.validate.mapping import ValidationCase, case_of
 from syncwall.validate.score import (
+    BaselineComparison,
     Baselines,
-    Comparison,
     Score,
     Steps,
     Summary,
@@ -27,7 +26,7 @@ from syncwall.validate.score import (
 )
 from syncwall.validate.sets import RunSet, run_sets
 from syncwall.validate.split import doubt
-from syncwall.validate.table import Row, read_tables
+from syncwall.validate.table import RunRow, read_tables
 
 Progress = Callable[[float], None]
 _KINDS = ("source", "named", "accelerator", "scale", "parallelism", "all")
@@ -36,10 +35,10 @@ _MAPPING = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Skipped:
+class SkippedRow:
     """A row that cannot be predicted."""
 
-    row: Row
+    row: RunRow
     reason: str
 
 
@@ -47,7 +46,7 @@ class Skipped:
 class Doubtful:
     """A row that is not taken as it is printed."""
 
-    outcome: Outcome
+    outcome: ValidatedRun
     reason: str
 
 
@@ -57,24 +56,10 @@ class SetReport:
 
     runs: RunSet
     score: Score | None
-    """Without rows in doubt; None if all are."""
+    """Without doubtful rows; None if all are."""
     n_all: int
     mape_all: float
-    against: dict[str, Comparison]
-
-    def to_dict(self) -> dict[str, Any]:
-        """For `json.dumps`; errors are fractions."""
-        names = [field.name for field in fields(Score)]
-        figures = asdict(self.score) if self.score else dict.fromkeys(names) | {"n": 0}
-        return {
-            "name": self.runs.name,
-            "kind": self.runs.kind,
-            **figures,
-            "held_out": self.runs.held_out,
-            "n_all": self.n_all,
-            "mape_all": self.mape_all,
-            "against": {name: asdict(other) for name, other in self.against.items()},
-        }
+    against: dict[str, BaselineComparison]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,44 +67,22 @@ class Report:
     """How far predictions are from the runs of some tables."""
 
     rows: int
-    outcomes: list[Outcome]
-    skipped: list[Skipped]
+    outcomes: list[ValidatedRun]
+    skipped: list[SkippedRow]
     doubtful: list[Doubtful]
     sets: list[SetReport]
     summary: Summary
 
     @property
-    def sure(self) -> list[Outcome]:
+    def sure(self) -> list[ValidatedRun]:
         """Outcomes of the rows that are taken as printed."""
         doubted = {one.outcome.case.row.id for one in self.doubtful}
         return [one for one in self.outcomes if one.case.row.id not in doubted]
 
-    def worst(self, count: int) -> list[Outcome]:
-        """The `count` rows without doubt with the largest factor between the two times."""
+    def worst(self, count: int) -> list[ValidatedRun]:
+        """The `count` undoubted rows with the largest factor between the two times."""
         order = sorted(self.sure, key=lambda one: -abs(np.log(one.ratio)))
         return order[:count]
-
-    def to_dict(self) -> dict[str, Any]:
-        """For `json.dumps`; errors are fractions."""
-        return {
-            "rows": self.rows,
-            "skipped": [
-                {
-                    "id": one.row.id, "source": one.row.source, "reason": one.reason,
-                    "file": one.row.file.name, "line": one.row.line,
-                }
-                for one in self.skipped
-            ],
-            "doubtful": [
-                {
-                    "id": one.outcome.case.row.id, "source": one.outcome.case.row.source,
-                    "reason": one.reason,
-                }
-                for one in self.doubtful
-            ],
-            "sets": [one.to_dict() for one in self.sets],
-            "summary": asdict(self.summary),
-        }  # fmt: skip
 
 
 def validate(
@@ -134,7 +97,7 @@ def validate(
 
 
 def reported(
-    rows: Sequence[Row], baselines: Baselines | None = None, progress: Progress | None = None
+    rows: Sequence[RunRow], baselines: Baselines | None = None, progress: Progress | None = None
 ) -> Report:
     """Predict every run of `rows`."""
     told, baselines = progress or _nobody, baselines or Baselines({})
@@ -161,16 +124,18 @@ def _nobody(share: float) -> None:
     """Nobody wants to know."""
 
 
-def _cases(rows: Sequence[Row], progress: Progress) -> tuple[list[Case], list[Skipped]]:
+def _cases(
+    rows: Sequence[RunRow], progress: Progress
+) -> tuple[list[ValidationCase], list[SkippedRow]]:
     """What can be predicted, and what not."""
-    cases: list[Case] = []
-    skipped: list[Skipped] = []
+    cases: list[ValidationCase] = []
+    skipped: list[SkippedRow] = []
     for number, row in enumerate(rows):
         progress(_MAPPING * number / len(rows))
         try:
             cases.append(case_of(row))
         except CannotRepresent as error:
-            skipped.append(Skipped(row, str(error)))
+            skipped.append(SkippedRow(row, str(error)))
     return cases, skipped
 
 

@@ -4,7 +4,7 @@ Holds `Score`, `score`, `with_known` and `evenly`; the error of a run is |predic
 `Summary` and `summary`: one line for all sources that no fit has read. Sources count the same
 however many rows they have; times that were put together from a few others (`Part.COMPOSED`) are no
 measurements and do not count. `Baselines`: other predictors, from a CSV with a column `id` and one
-column `<name>_step_s` each, and `Comparison`, the errors of one of them beside ours.
+column `<name>_step_s` each, and `BaselineComparison`, the errors of one of them beside ours.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ import numpy as np
 
 from syncwall.answer.site import KnownStep
 from syncwall.problems import InputError, Problem
-from syncwall.validate.evaluation import Outcome, known_steps
+from syncwall.validate.evaluation import ValidatedRun, known_steps
 from syncwall.validate.known import FEWEST_RUNS, MOST_RUNS, KnownSet
 from syncwall.validate.split import part_of
 from syncwall.validate.table import read_csv
@@ -26,7 +26,7 @@ _NO_PREDICTOR = "measured_step_s"
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class BaselineComparison:
     """Errors of a baseline and ours over the runs that both can predict."""
 
     n: int
@@ -43,7 +43,7 @@ class Baselines:
     step_s: dict[str, dict[str, float]]
     """Seconds by the name of the predictor and the id of the run."""
 
-    def compare(self, outcomes: Sequence[Outcome]) -> dict[str, Comparison]:
+    def compare(self, outcomes: Sequence[ValidatedRun]) -> dict[str, BaselineComparison]:
         """Every predictor that has some of `outcomes`."""
         found = {}
         for name, seconds in self.step_s.items():
@@ -61,16 +61,16 @@ def read_baselines(path: Path) -> Baselines:
         for column in _predictors(cells):
             seconds = _seconds(cells[column])
             if seconds is None:
-                said = f'"{cells[column]}" in column {column} is no number of seconds'
-                problems.append(Problem(str(path), line, 1, said))
+                message = f'"{cells[column]}" in column {column} is not a number of seconds'
+                problems.append(Problem(str(path), line, 1, message))
             else:
                 known = step_s.setdefault(column.removesuffix(_ENDING), {})
                 known[cells.get("id", "").strip()] = seconds
     if problems:
         raise InputError(problems)
     if not step_s:
-        said = f"has no predictions: a column such as calculon{_ENDING} holds seconds by id"
-        raise InputError.of(said, file=str(path))
+        message = f"has no predictions: a column such as calculon{_ENDING} holds seconds by id"
+        raise InputError.of(message, file=str(path))
     return Baselines(step_s)
 
 
@@ -91,11 +91,11 @@ def _seconds(text: str) -> float | None:
     return seconds if 0 < seconds < 1e12 else None
 
 
-def _compared(common: Sequence[Outcome], seconds: dict[str, float]) -> Comparison:
+def _compared(common: Sequence[ValidatedRun], seconds: dict[str, float]) -> BaselineComparison:
     measured = np.array([one.case.measured_s for one in common])
     theirs = np.abs(np.array([seconds[one.case.row.id] for one in common]) / measured - 1.0)
     ours = np.abs(np.array([one.step_s for one in common]) / measured - 1.0)
-    return Comparison(
+    return BaselineComparison(
         n=len(common),
         mape=float(theirs.mean()),
         mape_ours=float(ours.mean()),
@@ -122,10 +122,10 @@ class Score:
     ratio_p10: float
     ratio_p90: float
     coverage80: float
-    """Share of the runs inside their 80 % interval."""
+    """Share of the runs inside their 80% interval."""
     mape_one_known_run: float | None
     """Mean error of the others after one run of the set was given as known, over all choices; None
-    if they are few, or of several sources, which are no one site."""
+    if they are few, or of several sources, which are not one site."""
     mape_three_known_runs: float | None
     """The same after three, drawn by lot; None also with fewer than nine runs."""
     mape_five_known_runs: float | None
@@ -142,7 +142,7 @@ class Score:
     """Share of all runs, which did run, that are predicted not to fit."""
 
 
-def score(outcomes: Sequence[Outcome], steps: Steps | None = None) -> Score:
+def score(outcomes: Sequence[ValidatedRun], steps: Steps | None = None) -> Score:
     """Errors of `outcomes`, of which there is at least one; `steps` may be known runs."""
     ratios = np.array([outcome.ratio for outcome in outcomes])
     errors = np.abs(ratios - 1.0)
@@ -175,9 +175,9 @@ def evenly(items: Sequence[Item], most: int) -> list[Item]:
     return [items[int(i * step)] for i in range(min(len(items), most))]
 
 
-def steps_of(outcomes: Sequence[Outcome]) -> dict[str, KnownStep]:
+def steps_of(outcomes: Sequence[ValidatedRun]) -> dict[str, KnownStep]:
     """Runs that may be taken as known: of each part of each source some, evenly spread."""
-    groups: dict[tuple[str, str], list[Outcome]] = {}
+    groups: dict[tuple[str, str], list[ValidatedRun]] = {}
     for one in outcomes:
         groups.setdefault((one.case.row.source, str(part_of(one.case.row))), []).append(one)
     some = [one for members in groups.values() for one in evenly(members, MOST_RUNS)]
@@ -185,7 +185,7 @@ def steps_of(outcomes: Sequence[Outcome]) -> dict[str, KnownStep]:
 
 
 def with_known(
-    outcomes: Sequence[Outcome], steps: Steps
+    outcomes: Sequence[ValidatedRun], steps: Steps
 ) -> tuple[float | None, float | None, float | None]:
     """Mean error of the other runs when one, three and five of `outcomes` are known."""
     some = [steps[one.case.row.id] for one in outcomes if one.case.row.id in steps]
@@ -218,13 +218,13 @@ class Summary:
     sources: int
     """How many have enough rows."""
     n: int
-    """Held-out rows without doubt, of all sources."""
+    """Held-out rows of all sources, doubtful ones left out."""
     mape: float | None
     """Mean over the sources of their mean errors."""
     median_ape: float | None
     """Mean over the sources of their median errors."""
     coverage80_sources: float | None
-    """Share of rows inside their 80 % interval, mean over the sources."""
+    """Share of rows inside their 80% interval, mean over the sources."""
     coverage80_rows: float | None
     """The same over all rows."""
     sources_known: int
@@ -237,7 +237,7 @@ class Summary:
 
 
 def summary(
-    outcomes: Sequence[Outcome],
+    outcomes: Sequence[ValidatedRun],
     doubted: set[str],
     baselines: Baselines | None = None,
     steps: Steps | None = None,
@@ -248,7 +248,7 @@ def summary(
         for one in outcomes
         if part_of(one.case.row).is_held_out and one.case.row.id not in doubted
     ]
-    groups: dict[str, list[Outcome]] = {}
+    groups: dict[str, list[ValidatedRun]] = {}
     for one in held:
         groups.setdefault(one.case.row.source, []).append(one)
     scores = [score(members, steps) for members in groups.values() if len(members) >= FEWEST]
@@ -273,7 +273,7 @@ def _mean(scores: list[Score], name: str) -> float | None:
     return float(np.mean([getattr(one, name) for one in scores])) if scores else None
 
 
-def _versus(groups: list[list[Outcome]], baselines: Baselines) -> dict[str, Versus]:
+def _versus(groups: list[list[ValidatedRun]], baselines: Baselines) -> dict[str, Versus]:
     compared = [baselines.compare(members) for members in groups]
     found = {}
     for name in baselines.step_s:

@@ -12,9 +12,9 @@ from typing import Any
 
 from syncwall.catalogue import BUILT_IN
 from syncwall.documents import read_document
-from syncwall.validate.evaluation import Outcome
-from syncwall.validate.split import Part, part_of
-from syncwall.validate.table import Row
+from syncwall.validate.evaluation import ValidatedRun
+from syncwall.validate.split import RowUse, part_of
+from syncwall.validate.table import RunRow
 
 _BOUNDS: dict[str, Callable[[float, float], bool]] = {
     "<=": operator.le, ">=": operator.ge, "<": operator.lt, ">": operator.gt,
@@ -29,14 +29,14 @@ class RunSet:
     name: str
     kind: str
     """source, accelerator, scale, parallelism, or named."""
-    outcomes: list[Outcome]
+    outcomes: list[ValidatedRun]
     held_out: bool
     """True if no fit may read any of them."""
 
 
-def run_sets(outcomes: Sequence[Outcome]) -> list[RunSet]:
+def run_sets(outcomes: Sequence[ValidatedRun]) -> list[RunSet]:
     """Every set that has runs."""
-    groups: dict[tuple[str, str], list[Outcome]] = {}
+    groups: dict[tuple[str, str], list[ValidatedRun]] = {}
     for outcome in outcomes:
         for key in _memberships(outcome):
             groups.setdefault(key, []).append(outcome)
@@ -46,11 +46,11 @@ def run_sets(outcomes: Sequence[Outcome]) -> list[RunSet]:
     ]
 
 
-def _memberships(outcome: Outcome) -> Iterator[tuple[str, str]]:
+def _memberships(outcome: ValidatedRun) -> Iterator[tuple[str, str]]:
     row = outcome.case.row
     part = part_of(row)
     yield "source", row.source + ("" if part.is_held_out else f" ({part})")
-    if part is Part.CALIBRATION:
+    if part is RowUse.CALIBRATION:
         yield "all", "calibration"
     else:
         yield "accelerator", outcome.case.cluster.device.name
@@ -59,8 +59,8 @@ def _memberships(outcome: Outcome) -> Iterator[tuple[str, str]]:
         yield from (("named", name) for name in _named(row, part))
 
 
-def _held(row: Row) -> bool:
-    return part_of(row) is not Part.CALIBRATION
+def _held(row: RunRow) -> bool:
+    return part_of(row) is not RowUse.CALIBRATION
 
 
 def _scale(gpus: int) -> str:
@@ -68,19 +68,19 @@ def _scale(gpus: int) -> str:
     return f"{low} to {high} GPUs" if high < 10**7 else f"more than {low - 1} GPUs"
 
 
-def _parallelism(outcome: Outcome) -> str:
+def _parallelism(outcome: ValidatedRun) -> str:
     layout = outcome.layout
     axes = [name for name in ("tp", "pp", "cp", "ep") if getattr(layout, name) > 1]
     return " + ".join([*axes, layout.shard.text])
 
 
-def _named(row: Row, part: Part) -> Iterator[str]:
+def _named(row: RunRow, part: RowUse) -> Iterator[str]:
     for name, conditions in _conditions().items():
         if _meets(row, part, conditions):
             yield name
 
 
-def _meets(row: Row, part: Part, conditions: dict[str, Any]) -> bool:
+def _meets(row: RunRow, part: RowUse, conditions: dict[str, Any]) -> bool:
     for column, wanted in conditions.items():
         if column == "not":
             if _meets(row, part, wanted):
@@ -93,7 +93,7 @@ def _meets(row: Row, part: Part, conditions: dict[str, Any]) -> bool:
     return True
 
 
-def _matches(row: Row, column: str, wanted: Any) -> bool:
+def _matches(row: RunRow, column: str, wanted: Any) -> bool:
     if isinstance(wanted, list):
         return row.text(column) in wanted
     sign = str(wanted).split(" ")[0]

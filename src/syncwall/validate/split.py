@@ -1,6 +1,6 @@
 """What a published run may be used for.
 
-Holds `Part` and `part_of`, `organisation_of`, and `doubt` (which rows are not taken as printed).
+Holds `RowUse` and `part_of`, `organisation_of`, and `doubt` (which rows are not taken as printed).
 The lists are data (`catalogue/validation/`), decided before any fit.
 """
 
@@ -10,12 +10,12 @@ from typing import Any
 
 from syncwall.catalogue import BUILT_IN
 from syncwall.documents import read_document
-from syncwall.validate.table import Row
+from syncwall.validate.table import RunRow
 
 _FOLDER = BUILT_IN / "validation"
 
 
-class Part(StrEnum):
+class RowUse(StrEnum):
     """What a row is used for."""
 
     CALIBRATION = "calibration"
@@ -31,23 +31,23 @@ class Part(StrEnum):
     @property
     def is_held_out(self) -> bool:
         """True if no fit reads it and it is a measurement of its own."""
-        return self in (Part.STRUCTURE, Part.JUDGE)
+        return self in (RowUse.STRUCTURE, RowUse.JUDGE)
 
 
-def part_of(row: Row) -> Part:
+def part_of(row: RunRow) -> RowUse:
     """The part of the corpus that a row belongs to; a source that nobody listed is a judge."""
     lists = _document("split.yaml")
     composed = lists["composed"].get(row.source)
     if composed and row.whole("gpus") <= composed["gpus_at_most"]:
-        return Part.COMPOSED
+        return RowUse.COMPOSED
     if row.source in lists["calibration"]:
-        return Part.CALIBRATION
+        return RowUse.CALIBRATION
     groups = lists["halves"].get(row.source, ())
     mine = [[row.text("model")], [row.text("model"), row.whole("gpus")]]
     if any(group in groups for group in mine):
-        return Part.CALIBRATION
+        return RowUse.CALIBRATION
     known = row.source in lists["structure"] or groups or composed
-    return Part.STRUCTURE if known else Part.JUDGE
+    return RowUse.STRUCTURE if known else RowUse.JUDGE
 
 
 def organisation_of(source: str) -> str:
@@ -56,8 +56,8 @@ def organisation_of(source: str) -> str:
     return next((name for name, sources in several if source in sources), source)
 
 
-def doubt(row: Row) -> str | None:
-    """Why a row is not taken as printed; None if there is no doubt."""
+def doubt(row: RunRow) -> str | None:
+    """Why a row is not taken as printed; None if it is."""
     if row.grade == "C":
         return row.text("flags") or "graded as coarse or doubtful"
     listed = _doubtful().get(row.id)
@@ -67,7 +67,7 @@ def doubt(row: Row) -> str | None:
 STALLED = "a stall of 0.5 to 1.1 s in every micro batch, which no twin of the layout shows"
 
 
-def _stalled(row: Row) -> bool:
+def _stalled(row: RunRow) -> bool:
     """A regime of one cluster: pipelines with tp of 8 or more that wait half a second and longer.
 
     Source: 245 rows of the ultra-scale playbook, none elsewhere; see docs/explanation/accuracy.md.

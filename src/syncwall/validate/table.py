@@ -1,8 +1,8 @@
 """Tables of measured runs on disk.
 
-Holds `Row`, a line of a CSV in the schema of docs/reference/validate.md with typed cells (an empty
-one means that the source is silent); `read_tables`: a CSV file, or every CSV of a directory that
-has the columns of a table of runs; and `read_csv`, which reads any CSV with line numbers.
+Holds `RunRow`, a line of a CSV in the schema of docs/reference/validate.md with typed cells (an
+empty one means that the source is silent); `read_tables`: a CSV file, or every CSV of a directory
+that has the columns of a table of runs; and `read_csv`, which reads any CSV with line numbers.
 """
 
 import csv
@@ -19,7 +19,7 @@ REQUIRED = ("id", "source", "model", "layers", "hidden", "gpu", "gpus", "seq_len
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class RunRow:
     """A measured run as published."""
 
     cells: dict[str, str]
@@ -41,7 +41,7 @@ class Row:
         return default if value is None else round(value)
 
     def truth(self, column: str) -> bool | None:
-        """The cell as a truth value; None if the source is silent."""
+        """The cell as a boolean; None if the source is silent."""
         text = self.text(column).lower()
         return None if not text else text == "true"
 
@@ -87,7 +87,7 @@ _RATES: Final = (
 """Columns of other numbers."""
 
 
-def read_tables(path: Path | None = None) -> list[Row]:
+def read_tables(path: Path | None = None) -> list[RunRow]:
     """All rows of the table or of the tables in the directory `path`; the built-in set if None."""
     chosen = path or OWN_RUNS
     if not chosen.exists():
@@ -108,7 +108,7 @@ def read_csv(
 ) -> Iterator[tuple[dict[str, str], int]]:
     """Cells and line of every row of `file`, which has the columns `needed`.
 
-    A CSV of something else is passed over if it is `optional`, and an error if not.
+    A CSV of something else is skipped if it is `optional`, and an error if not.
     """
     try:
         if file.stat().st_size > LARGEST_BYTES:
@@ -126,17 +126,17 @@ def read_csv(
                     raise _at(file, reader.line_num, "has more cells than the first line")
                 yield {name: cell for name, cell in cells.items() if cell}, reader.line_num
     except UnicodeDecodeError as error:
-        raise InputError.of(f"is no UTF-8 text: {error}", file=str(file)) from None
+        raise InputError.of(f"is not UTF-8 text: {error}", file=str(file)) from None
     except csv.Error as error:
         raise _at(file, reader.reader.line_num, f"cannot be read as CSV: {error}") from None
     except OSError as error:
         raise InputError.of(f"cannot be read: {error.strerror}", file=str(file)) from None
 
 
-def _rows(file: Path, *, optional: bool) -> Iterator[Row]:
+def _rows(file: Path, *, optional: bool) -> Iterator[RunRow]:
     """Rows of one file without those that are unconfirmed."""
     for cells, line in read_csv(file, REQUIRED, optional=optional):
-        row = Row(cells, file, line)
+        row = RunRow(cells, file, line)
         if row.grade != UNCONFIRMED:
             yield row
 
@@ -145,30 +145,32 @@ def _at(file: Path, line: int, message: str) -> InputError:
     return InputError.of(message, file=str(file), line=max(line, 1), column=1)
 
 
-def _numbers(rows: list[Row]) -> Iterator[Problem]:
+def _numbers(rows: list[RunRow]) -> Iterator[Problem]:
     """Cells that should be numbers and are not."""
     for row in rows:
         for name, most in _LARGEST.items():
             if not _is_whole(row.text(name), most):
-                said = f'"{row.text(name)}" in column {name} is no whole number from 1 to {most:,}'
-                yield Problem(str(row.file), row.line, 1, said)
+                message = (
+                    f'"{row.text(name)}" in column {name} is not a whole number from 1 to {most:,}'
+                )
+                yield Problem(str(row.file), row.line, 1, message)
         for name in _RATES:
             if not _is_number(row.text(name)):
-                said = f'"{row.text(name)}" in column {name} is no positive number'
-                yield Problem(str(row.file), row.line, 1, said)
+                message = f'"{row.text(name)}" in column {name} is not a positive number'
+                yield Problem(str(row.file), row.line, 1, message)
 
 
-def _names(rows: list[Row]) -> Iterator[Problem]:
+def _names(rows: list[RunRow]) -> Iterator[Problem]:
     """Rows without a name, or with the name of another."""
-    seen: dict[str, Row] = {}
+    seen: dict[str, RunRow] = {}
     for row in rows:
         for name in ("id", "source"):
             if not row.text(name):
                 yield Problem(str(row.file), row.line, 1, f"has no {name}")
         first = seen.setdefault(row.id, row)
         if row.id and first is not row:
-            said = f'has the id "{row.id}" of {first.place}'
-            yield Problem(str(row.file), row.line, 1, said)
+            message = f'has the id "{row.id}" of {first.place}'
+            yield Problem(str(row.file), row.line, 1, message)
 
 
 def _is_whole(text: str, most: int) -> bool:

@@ -12,13 +12,13 @@ from syncwall.describe.choice import Dtype
 from syncwall.describe.framework_switches import kept_formats
 from syncwall.describe.keeping import MasterWeights
 from syncwall.describe.layout import Recompute
-from syncwall.validate.table import Row
+from syncwall.validate.table import RunRow
 
 _RECOMPUTED = (0.25, 0.5, 0.75)
-"""Shares of a stage's layers that may be recomputed by whoever does not say."""
+"""Shares of a stage's layers that may be recomputed where the source does not say."""
 
 
-def partly(layout: Layout, row: Row) -> dict[str, list[Any]]:
+def partly(layout: Layout, row: RunRow) -> dict[str, list[Any]]:
     """What "selective" may mean in PyTorch if nobody says of what: every second operation, or
     so many whole layers.
     """
@@ -28,7 +28,12 @@ def partly(layout: Layout, row: Row) -> dict[str, list[Any]]:
 
 
 def unusual(
-    row: Row, model: Model, layout: Layout, cluster: Cluster, software: Software, silent: list[str]
+    row: RunRow,
+    model: Model,
+    layout: Layout,
+    cluster: Cluster,
+    software: Software,
+    silent: list[str],
 ) -> list[Layout]:
     """Candidates for a run that would not fit as its framework usually runs, though it ran.
 

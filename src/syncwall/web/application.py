@@ -27,7 +27,8 @@ from fastapi.staticfiles import StaticFiles
 from syncwall import __version__
 from syncwall.cause import LEAST_SHARE, Cause
 from syncwall.problems import InputError
-from syncwall.show.report.page import filled
+from syncwall.show.words.terms import named
+from syncwall.show.write.html import filled
 from syncwall.web.desk import Desk
 from syncwall.web.guard import Guard
 from syncwall.web.routes import ROUTERS
@@ -52,15 +53,21 @@ PAGES: Final = {
 @cache
 def page(name: str) -> str:
     """The whole page `name`."""
-    folder = files("syncwall.web").joinpath("pages")
     parts = {
         "title": escape(PAGES[name]),
         "nav": "".join(_entry(other, other == name) for other in PAGES),
-        "body": folder.joinpath(f"{name}.html").read_text(encoding="utf-8"),
+        "body": filled(_text(name), {part: _text(part) for part in ("verdict", "taken")}),
         "name": name,
         "version": escape(__version__),
     }
-    return filled(folder.joinpath("shell.html").read_text(encoding="utf-8"), parts)
+    return filled(_text("shell"), parts)
+
+
+def _text(name: str) -> str:
+    """A page, the shell around it, or a part that several have."""
+    return (
+        files("syncwall.web").joinpath("pages", f"{name}.html").read_text(encoding="utf-8").strip()
+    )
 
 
 def address(name: str) -> str:
@@ -122,6 +129,7 @@ def _add_pages(app: FastAPI) -> None:
     app.add_route("/static/plotly.js", _plotly, name="plotly")
     app.add_route("/static/chart.css", _chart_rules, name="chart")
     app.add_route("/static/cause_list.js", _cause_list, name="causes")
+    app.add_route("/static/term_list.js", _term_list, name="terms")
     app.mount("/static", StaticFiles(directory=static), name="static")
     for name in PAGES:
         app.add_route(address(name), _shown(name), name=name)
@@ -136,19 +144,28 @@ def _shown(name: str) -> Callable[[Request], Awaitable[Response]]:
 
 async def _chart_rules(_: Request) -> Response:
     """The rules of the drawings of reports without their colours, for what is in `.finding`."""
-    rules = files("syncwall.show.report").joinpath("chart.css").read_text(encoding="utf-8")
+    rules = files("syncwall.show.draw").joinpath("chart.css").read_text(encoding="utf-8")
     inside = rules[rules.index("svg text") :]
     return Response(f".finding {{\n{inside}}}\n", media_type="text/css")
 
 
 async def _cause_list(_: Request) -> Response:
-    """Every cause, in order, as a script module, so that pages need no list of their own."""
+    """Every cause, in order, so that pages need no list of their own."""
     names = ("kind", "title", "colour", "moved")
     causes = [{"key": one} | {name: getattr(one, name) for name in names} for one in Cause]
-    script = (
-        f"export const CAUSES = {json.dumps(causes)};\nexport const LEAST_SHARE = {LEAST_SHARE};\n"
-    )
-    return Response(script, media_type="text/javascript", headers={"cache-control": "no-cache"})
+    return _script(CAUSES=causes, LEAST_SHARE=LEAST_SHARE)
+
+
+async def _term_list(_: Request) -> Response:
+    """What words mean, by each of their names."""
+    return _script(TERMS={name: one.meaning for name, one in named().items()})
+
+
+def _script(**known: Any) -> Response:
+    """A script module with these constants."""
+    lines = (f"export const {name} = {json.dumps(value)};\n" for name, value in known.items())
+    headers = {"cache-control": "no-cache"}
+    return Response("".join(lines), media_type="text/javascript", headers=headers)
 
 
 async def _plotly(_: Request) -> Response:

@@ -48,14 +48,14 @@ class AskedRun(Asked):
     """A training run, as in a run file."""
 
     model: Entry = Field(
-        description="Name in the catalogue, or a model in place.", examples=["llama-3.1-70b"]
+        description="Name in the catalogue, or a whole model.", examples=["llama-3.1-70b"]
     )
     cluster: Entry = Field(
-        description="Name in the catalogue, or a machine in place.", examples=["dgx-h100"]
+        description="Name in the catalogue, or a whole machine.", examples=["dgx-h100"]
     )
     nodes: Count | None = Field(None, description="Nodes used.", examples=[32])
     gpus_per_node: Count | None = Field(None, description="GPUs used in each node.")
-    gpus: Count | None = Field(None, description="GPUs used, in place of nodes.")
+    gpus: Count | None = Field(None, description="GPUs used, instead of nodes.")
     seq: Count | None = Field(None, description="Tokens in a sequence.")
     layout: dict[str, Scalar | list[str]] = Field(
         default_factory=dict,
@@ -98,7 +98,7 @@ class AskedJob(Asked):
             with only_catalogue():  # looked up only when the job is settled
                 failure_rates(job.failures.like)
         except InputError as error:
-            raise InputError([Problem("failures.like", 0, 0, str(error))]) from None
+            raise InputError.of(str(error), file="failures.like") from None
         return job
 
 

@@ -35,7 +35,10 @@ class Problems(BaseModel):
 
 
 PROBLEMS: Final[dict[int | str, dict[str, Any]]] = {
-    422: {"model": Problems, "description": "What was asked cannot be; every problem is listed."},
+    422: {
+        "model": Problems,
+        "description": "This is not possible; every problem is listed.",
+    },
     503: {"model": Problems, "description": "Too busy, or the answer takes too long."},
     400: {"description": "The body is not JSON in UTF-8."},
     401: {"description": "The token is missing; only if the server was started with one."},

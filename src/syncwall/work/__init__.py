@@ -6,12 +6,12 @@ of them, one for each layout.
 """
 
 from syncwall.work.block import Block, Operation, Phase, Stream, Work
-from syncwall.work.operations import Attention, Collective, Elementwise, Gemm, Transfer
+from syncwall.work.operations import Collective, CoreAttention, Elementwise, Gemm, Transfer
 
 __all__ = [
-    "Attention",
     "Block",
     "Collective",
+    "CoreAttention",
     "Elementwise",
     "Gemm",
     "Operation",

@@ -12,12 +12,10 @@ multiplication's input for the weight gradient; torchtitan's selective checkpoin
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-import numpy as np
-
-from syncwall.describe.keeping import KeptNarrow, RecomputeModule
+from syncwall.describe.keeping import NarrowActivations, RecomputeModule
 from syncwall.describe.layout import Recompute
 from syncwall.work.layer import ACTIVATION_BYTES, Shape
-from syncwall.work.number import Number
+from syncwall.work.number import Number, anywhere
 
 MASK_BYTES = 1.0
 """One element of a dropout mask."""
@@ -62,7 +60,7 @@ class Kept:
         spared: Number = 0.0
         for policy, stays in stay.items():
             applies = layout.recompute == policy
-            if np.any(applies):
+            if anywhere(applies):
                 gone = wide * _sum([tensor for tensor in tensors if not stays(tensor)])
                 spared = spared + gone * applies
         return cls(everything, everything - shape.recomputed_layers * spared, spared)
@@ -112,7 +110,7 @@ def expert_tensors(shape: Shape) -> list[Tensor]:
     tensors = [
         *_attention(shape),
         *_normed(shape),
-        Tensor(_input_bytes(shape) * rows * model.hidden * (1 - layout.frozen), ("moe",)),
+        Tensor(_input_bytes(shape) * rows * model.hidden * (1 - layout.frozen_weights), ("moe",)),
         *_feed_forward(shape, rows * moe.hidden, gated, ("moe",), ("moe", "moe_act")),
     ]
     if moe.shared_hidden:
@@ -145,16 +143,16 @@ def _attention(shape: Shape) -> Iterator[Tensor]:
     yield Tensor(value, ("mla_up_proj",) if latent else (), saved_singly=True)
     output = tokens * heads * model.v_head_dim
     yield Tensor(ACTIVATION_BYTES * output, saved_singly=True)
-    if layout.kept_narrow == KeptNarrow.INPUTS and not layout.frozen:
+    if layout.narrow_activations == NarrowActivations.INPUTS and not layout.frozen_weights:
         yield Tensor((_input_bytes(shape) % ACTIVATION_BYTES) * output)  # beside that of attention
-    if layout.whole_scores:
+    if layout.kept_attention_scores:
         score_bytes = ACTIVATION_BYTES + (ACTIVATION_BYTES + MASK_BYTES) * layout.dropout
         scores = layout.micro_batch * heads * shape.seq * shape.seq / layout.cp
         yield Tensor(score_bytes * scores, ("core_attn",))
     if layout.dropout:
         yield Tensor(2 * MASK_BYTES * hidden)
-    if layout.whole_inputs:
-        gathered = layout.whole_inputs * model.hidden * _keeps_gathered(shape)
+    if layout.kept_gathered_inputs:
+        gathered = layout.kept_gathered_inputs * model.hidden * _keeps_gathered(shape)
         yield Tensor(ACTIVATION_BYTES * tokens * gathered)
 
 
@@ -180,7 +178,7 @@ def _normed_bytes(shape: Shape) -> float:
     with the weight, as Hugging Face's models write it.
     """
     between = 0.0 if shape.layout.fused_norms else 4.0
-    return _input_bytes(shape) * (1 - shape.layout.frozen) + between
+    return _input_bytes(shape) * (1 - shape.layout.frozen_weights) + between
 
 
 def _feed_forward(
@@ -191,21 +189,21 @@ def _feed_forward(
     leaving: tuple[RecomputeModule, ...],
 ) -> list[Tensor]:
     """Input and output of the activation function, with the modules that drop them."""
-    narrow = shape.layout.kept_narrow == KeptNarrow.ACTIVATIONS
+    narrow = shape.layout.narrow_activations == NarrowActivations.ACTIVATIONS
     each = _input_bytes(shape) if narrow else ACTIVATION_BYTES
     activated = 1.0 if shape.layout.fused_gate else 2.0  # the gate before and after its function
     gate = [Tensor(activated * each * width, entering)] if gated else []
     return [
         Tensor(each * width, entering, saved_singly=True),
         *gate,
-        Tensor(_input_bytes(shape) * width * (1 - shape.layout.frozen), leaving),
+        Tensor(_input_bytes(shape) * width * (1 - shape.layout.frozen_weights), leaving),
     ]
 
 
 def _input_bytes(shape: Shape) -> float:
     """Bytes of one element of a multiplication's input, kept for the weight gradient."""
     size = float(shape.layout.precision.size_bytes)
-    narrow = shape.layout.kept_narrow != KeptNarrow.NOTHING
+    narrow = shape.layout.narrow_activations != NarrowActivations.NOTHING
     return min(size, ACTIVATION_BYTES) if narrow else ACTIVATION_BYTES
 
 

@@ -13,9 +13,9 @@ from typing import Final, Literal
 from syncwall.cause import Cause
 from syncwall.describe.layout import Schedule
 from syncwall.work.number import Number, Truth
-from syncwall.work.operations import Attention, Collective, Elementwise, Gemm, Offload, Transfer
+from syncwall.work.operations import Collective, CoreAttention, Elementwise, Gemm, Offload, Transfer
 
-What = Gemm | Attention | Elementwise | Collective | Transfer | Offload
+Task = Gemm | CoreAttention | Elementwise | Collective | Transfer | Offload
 
 
 class Stream(StrEnum):
@@ -73,7 +73,7 @@ class Wait:
 
     index: int
     when: Truth = True
-    """True (or an array of truths) where the wait applies."""
+    """True (or an array of booleans) where the wait applies."""
     share: Number = 1.0
     """Share of it that must be done; less than 1 where it is cut up and computed on meanwhile."""
     of: Literal["end", "previous start", "computed"] = "end"
@@ -98,7 +98,7 @@ class Operation:
     """One thing on one stream."""
 
     name: str
-    what: What
+    what: Task
     cause: Cause
     """The line of the ledger that its seconds go to."""
     stream: Stream = Stream.COMPUTE
@@ -128,6 +128,10 @@ class Block:
 
     def __iter__(self) -> Iterator[Operation]:
         return iter(self.operations)
+
+    def times(self, rounds: Number) -> "Block":
+        """The same block, `rounds` times."""
+        return Block(self.name, self.operations, rounds, self.awaited, self.host_waits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,8 +176,8 @@ class Pipeline:
     """How micro batches go through the stages of a replica."""
 
     stages: Number = 1
-    chunks: Number = 1
-    """Chunks of layers that a rank holds."""
+    stages_per_rank: Number = 1
+    """Virtual stages of each rank."""
     schedule: Number = Schedule.ONE_F_ONE_B
     """A `Schedule`, or an array of them."""
     hides_messages: Number = True
@@ -184,7 +188,7 @@ class Pipeline:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """One optimizer step, whoever made it: a description, a captured program, a trace."""
+    """One optimizer step, wherever it comes from: a description, a captured program, a trace."""
 
     stages: tuple[Stage, ...]
     """Classes of pipeline ranks; each is evaluated once, however many ranks it has."""

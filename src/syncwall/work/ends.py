@@ -1,18 +1,18 @@
-"""What stands before the first layer and after the last, and the optimizer.
+"""What comes before the first layer and after the last, and the optimizer.
 
-Holds `embedding_parts`, `head_parts` and `finish_block`.
+Holds `embedding_parts`, `output_layer_parts` and `finish_block`.
 """
 
 from syncwall.cause import Cause
 from syncwall.describe.choice import Dtype
 from syncwall.describe.layout import Shard
 from syncwall.work.block import Block, Operation, Phase, Stream
-from syncwall.work.held import Held
 from syncwall.work.layer import ACTIVATION_BYTES, Shape, entering, leaving, norm_part
 from syncwall.work.number import where
 from syncwall.work.offload import host_update
 from syncwall.work.operations import Collective, Elementwise
-from syncwall.work.parts import Part, elementwise, gemm
+from syncwall.work.parts import LayerPart, elementwise, gemm
+from syncwall.work.rank_parameters import RankParameters
 from syncwall.work.sharing import weight_bytes
 from syncwall.work.states import update_bytes
 
@@ -20,25 +20,25 @@ LOGIT_BYTES = 5.0
 """Memory traffic for one logit forward: 16 bits written and read, its share of a fused loss."""
 
 
-def embedding_parts(shape: Shape) -> list[Part]:
+def embedding_parts(shape: Shape) -> list[LayerPart]:
     """Rows of the embedding for every token; with tp each rank has a part of the rows."""
     size = 2 * ACTIVATION_BYTES * shape.tokens * shape.model.hidden
     return [elementwise("embedding", size), *leaving(shape, "embedding")]
 
 
-def head_parts(shape: Shape) -> list[Part]:
+def output_layer_parts(shape: Shape) -> list[LayerPart]:
     """Final norm, logits and loss; narrower formats than 16 bits are not used for the logits."""
     width = shape.model.vocab / shape.layout.tp
     dtype = Dtype.FP32 if shape.layout.precision is Dtype.FP32 else Dtype.BF16
     return [
         norm_part(shape, "final norm"),
-        *entering(shape, "head"),
-        gemm("logits", Cause.HEAD, shape.tokens, width, shape.model.hidden, dtype),
+        *entering(shape, "output layer"),
+        gemm("logits", Cause.OUTPUT_LAYER, shape.tokens, width, shape.model.hidden, dtype),
         elementwise("loss", LOGIT_BYTES * shape.tokens * width, kernels=4),
     ]
 
 
-def finish_block(shape: Shape, held: Held) -> Block:
+def finish_block(shape: Shape, held: RankParameters) -> Block:
     """The optimizer, and the gather of the weights that it changed.
 
     ZeRO-1 and ZeRO-2 gather what no overlap hides; FSDP in a pipeline gathers once a step.

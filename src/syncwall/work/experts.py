@@ -7,8 +7,6 @@ the pace. Source: GShard (Lepikhin 2020), Megatron-Core's token dispatcher.
 from dataclasses import replace
 from math import inf
 
-import numpy as np
-
 from syncwall.cause import Cause
 from syncwall.describe import Layout
 from syncwall.describe.layout import Dispatcher
@@ -23,7 +21,7 @@ from syncwall.work.layer import (
     norm_part,
     quantised,
 )
-from syncwall.work.number import Number, where
+from syncwall.work.number import Number, anywhere, where
 from syncwall.work.operations import (
     Collective,
     CollectiveKind,
@@ -31,7 +29,7 @@ from syncwall.work.operations import (
     Group,
     expected_places,
 )
-from syncwall.work.parts import Lane, Part, elementwise, exchange, gemm
+from syncwall.work.parts import Lane, LayerPart, elementwise, exchange, gemm
 
 CLAMP_BYTES = (8.0, 10.0)
 """Memory traffic an element, forward and backward, to clamp both halves of the activation's input
@@ -41,7 +39,7 @@ BIAS_BYTES = (28.0, 36.0)
 put all together in 16 bits again (Megatron-Core's `TEGroupedMLP._apply_bias`)."""
 
 
-def expert_parts(shape: Shape) -> list[Part]:
+def expert_parts(shape: Shape) -> list[LayerPart]:
     """Router, dispatch, routed experts, combine, and shared experts beside them."""
     model, layout = shape.model, shape.layout
     moe = model.moe
@@ -50,7 +48,7 @@ def expert_parts(shape: Shape) -> list[Part]:
     moved = ACTIVATION_BYTES * routed * model.hidden
     sorted_bytes = moved * _sorted(layout, moe)
     gated = model.mlp.gated if model.mlp else True
-    shared: list[Part] = []
+    shared: list[LayerPart] = []
     if moe.shared_hidden:
         shared = [
             *entering(shape, "shared experts"),
@@ -92,18 +90,20 @@ def _sorted(layout: Layout, moe: Moe) -> Number:
     return where(merged, (1.0 + got_once) * several, plainly)
 
 
-def _sorting(name: str, bytes_: Number) -> Part:
+def _sorting(name: str, bytes_: Number) -> LayerPart:
     """Tokens put in another order; their gradients go the same way back."""
     moved = Elementwise(bytes_, 2, kind=name)
-    return Part(name, Cause.ELEMENTWISE, moved, (moved,))
+    return LayerPart(name, Cause.ELEMENTWISE, moved, (moved,))
 
 
-def _exchanged(shape: Shape, name: str, moved: Number) -> list[Part]:
+def _exchanged(shape: Shape, name: str, moved: Number) -> list[LayerPart]:
     """Tokens on their way to the experts ("dispatch") or back: a copy for each expert, for each
     rank and domain, or all of them for everybody.
     """
     layout, moe, lane = shape.layout, shape.model.moe, shape.ep
     assert moe is not None
+    if not anywhere(layout.ep > 1):
+        return []
     waited_for = _waited_for(layout)
     gathering = (layout.dispatcher == Dispatcher.ALL_GATHER) & (layout.ep > 1)
     sent = moved * (layout.ep > 1) * (1 - gathering)
@@ -112,22 +112,22 @@ def _exchanged(shape: Shape, name: str, moved: Number) -> list[Part]:
     domains = float(moe.node_limit or inf)
     back = Collective("all-to-all", sent, lane.group, copies=copies, domains=domains)
     out = replace(back, bytes=sent / 2.0) if narrow else back
-    parts = [Part(name, lane.cause, out, (back,), lane.stream, waited_for)]
-    if np.any(gathering):
+    parts = [LayerPart(name, lane.cause, out, (back,), lane.stream, waited_for)]
+    if anywhere(gathering):
         everything = ACTIVATION_BYTES * _split_tokens(shape) * layout.ep * shape.model.hidden
         kind: CollectiveKind = "all-gather" if name == "dispatch" else "reduce-scatter"
-        parts.append(exchange(name, kind, everything * gathering, lane, waited_for))
+        parts += exchange(name, kind, everything * gathering, lane, waited_for)
     return parts
 
 
-def _within_experts(shape: Shape, kind: CollectiveKind, moved: Number) -> list[Part]:
+def _within_experts(shape: Shape, kind: CollectiveKind, moved: Number) -> list[LayerPart]:
     """Tokens of all ranks that share an expert, for each of them, and the sum of what they make."""
     layout = shape.layout
-    if not np.any(layout.etp > 1):
+    if not anywhere(layout.etp > 1):
         return []
     lane = Lane(Group("ep", layout.etp), Stream.EXPERT)
     size = moved * layout.etp * (layout.etp > 1)
-    return [exchange(f"experts {kind}", kind, size, lane, _waited_for(layout))]
+    return exchange(f"experts {kind}", kind, size, lane, _waited_for(layout))
 
 
 def _waited_for(layout: Layout) -> Number:
@@ -135,7 +135,7 @@ def _waited_for(layout: Layout) -> Number:
 
     Without ranks of other experts there is no overlap: Megatron-Core refuses it.
     """
-    return 1.0 - (1.0 - layout.ep_left) * layout.overlap_ep * (layout.ep > 1)
+    return 1.0 - (1.0 - layout.ep_exposed_share) * layout.overlap_ep * (layout.ep > 1)
 
 
 def _split_tokens(shape: Shape) -> Number:
@@ -143,7 +143,7 @@ def _split_tokens(shape: Shape) -> Number:
     return shape.tokens / shape.layout.tp
 
 
-def _routed(shape: Shape, rows: Number, gated: bool) -> list[Part]:
+def _routed(shape: Shape, rows: Number, gated: bool) -> list[LayerPart]:
     """One grouped multiplication over the experts of a rank, `rows` rows in all."""
     model, layout = shape.model, shape.layout
     moe = model.moe
@@ -166,10 +166,12 @@ def _routed(shape: Shape, rows: Number, gated: bool) -> list[Part]:
     ]
 
 
-def _apart(kind: str, elements: Number, bytes_: tuple[float, float], kernels: Number = 2) -> Part:
+def _apart(
+    kind: str, elements: Number, bytes_: tuple[float, float], kernels: Number = 2
+) -> LayerPart:
     """Kernels that only software without their fusion has, with so many bytes an element."""
     forward, backward = bytes_
-    return Part(
+    return LayerPart(
         f"experts {kind}",
         Cause.ELEMENTWISE,
         Elementwise(forward * elements, kernels, kind=kind),

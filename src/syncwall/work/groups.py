@@ -5,10 +5,10 @@ Holds `groups`. Ranks are numbered along the layout's `order`, the axis of neigh
 
 from syncwall.describe import Layout
 from syncwall.work.number import Number, most
-from syncwall.work.operations import Axis, Group
+from syncwall.work.operations import Group, GroupAxis
 
 
-def groups(layout: Layout) -> dict[Axis, Group]:
+def groups(layout: Layout) -> dict[GroupAxis, Group]:
     """The group of every axis of a resolved layout, or of arrays of them."""
     sizes: dict[str, Number] = {"tp": layout.tp, "cp": layout.cp, "pp": layout.pp, "dp": layout.dp}
     strides: dict[str, Number] = {}
@@ -18,16 +18,16 @@ def groups(layout: Layout) -> dict[Axis, Group]:
             strides[axis] = stride
             stride = stride * sizes[axis]
     inner = _apart(strides, sizes)
-    degree, experts = layout.shard_degree, layout.ep * layout.etp
-    spans: dict[Axis, tuple[Number, Number]] = {
+    degree, experts, copies = layout.shard_degree, layout.ep * layout.etp, layout.expert_dp
+    spans: dict[GroupAxis, tuple[Number, Number]] = {
         "tp": (layout.tp, strides["tp"]),
         "cp": (layout.cp, strides["cp"]),
         "dp": (sizes["dp"] * layout.cp, inner),
         "shard": (degree, inner),
         "replica": (layout.replicas_of_shards, inner * degree),
         "ep": (layout.ep, layout.etp),
-        "expert-shard": (layout.expert_dp, experts),
-        "expert-replica": (layout.expert_dp, experts),
+        "expert-shard": (copies, experts),
+        "expert-replica": (copies, experts),
         "pp": (layout.pp, strides["pp"]),
     }
     return {axis: Group(axis, ranks, apart) for axis, (ranks, apart) in spans.items()}

@@ -15,9 +15,9 @@ from syncwall.describe import Layout, Model
 from syncwall.describe.layout import ContextKind
 from syncwall.work.block import Scope, Stream
 from syncwall.work.groups import groups
-from syncwall.work.number import Number, least, most
-from syncwall.work.operations import Attention, Axis, Collective, Group
-from syncwall.work.parts import Lane, Part, attention, elementwise, exchange, gemm, one_way
+from syncwall.work.number import Number, anywhere, least, most
+from syncwall.work.operations import Collective, CoreAttention, Group, GroupAxis
+from syncwall.work.parts import Lane, LayerPart, attention, elementwise, exchange, gemm, one_way
 
 ACTIVATION_BYTES = 2.0
 CAST_BYTES = 4.0
@@ -65,7 +65,7 @@ class Shape:
     @cached_property
     def tp_wait(self) -> Number:
         """Share of tensor-parallel communication that computation waits for."""
-        return 1.0 - (1.0 - self.layout.tp_left) * self.layout.overlap_tp
+        return 1.0 - (1.0 - self.layout.tp_exposed_share) * self.layout.overlap_tp
 
     @cached_property
     def recomputed_layers(self) -> Number:
@@ -76,7 +76,7 @@ class Shape:
         return least(share, 1.0)
 
     @cached_property
-    def groups(self) -> dict[Axis, Group]:
+    def groups(self) -> dict[GroupAxis, Group]:
         """The ranks that communicate along each axis."""
         return groups(self.layout)
 
@@ -100,30 +100,30 @@ class Shape:
         return ACTIVATION_BYTES * self.tokens * self.model.hidden
 
 
-def entering(shape: Shape, what: str) -> list[Part]:
+def entering(shape: Shape, what: str) -> list[LayerPart]:
     """From split or copied activations to the whole ones that a column-parallel weight needs."""
     lane, wait = shape.tp, shape.tp_wait
     return [
-        exchange(f"{what} gather", "all-gather", shape.scattered_bytes, lane, wait),
-        one_way(f"{what} input gradient", shape.summed_bytes, lane, wait, forward=False),
+        *exchange(f"{what} gather", "all-gather", shape.scattered_bytes, lane, wait),
+        *one_way(f"{what} input gradient", shape.summed_bytes, lane, wait, forward=False),
     ]
 
 
-def leaving(shape: Shape, what: str) -> list[Part]:
+def leaving(shape: Shape, what: str) -> list[LayerPart]:
     """From the partial sums of a row-parallel weight back to split or copied activations."""
     lane, wait = shape.tp, shape.tp_wait
     return [
-        one_way(f"{what} sum", shape.summed_bytes, lane, wait, forward=True),
-        exchange(f"{what} scatter", "reduce-scatter", shape.scattered_bytes, lane, wait),
+        *one_way(f"{what} sum", shape.summed_bytes, lane, wait, forward=True),
+        *exchange(f"{what} scatter", "reduce-scatter", shape.scattered_bytes, lane, wait),
     ]
 
 
-def norm_part(shape: Shape, name: str) -> Part:
+def norm_part(shape: Shape, name: str) -> LayerPart:
     """A norm and the residual beside it: read twice, written twice."""
     return elementwise(name, 4 * ACTIVATION_BYTES * shape.plain_tokens * shape.model.hidden)
 
 
-def quantised(shape: Shape, name: str, tokens: Number, width: Number) -> list[Part]:
+def quantised(shape: Shape, name: str, tokens: Number, width: Number) -> list[LayerPart]:
     """The cast of a multiplication's input to a narrow format; nothing at 16 bits."""
     if shape.layout.precision.size_bytes >= ACTIVATION_BYTES:
         return []
@@ -132,7 +132,7 @@ def quantised(shape: Shape, name: str, tokens: Number, width: Number) -> list[Pa
     return [elementwise(f"{name} cast", each * tokens * width)]
 
 
-def attention_parts(shape: Shape) -> list[Part]:
+def attention_parts(shape: Shape) -> list[LayerPart]:
     """Norm, projections, attention and output projection."""
     projections = _latent(shape) if shape.model.attention.latent else _grouped(shape)
     heads, v_dim = shape.model.attention.heads / shape.layout.tp, shape.model.v_head_dim
@@ -152,15 +152,15 @@ def attention_parts(shape: Shape) -> list[Part]:
     return [part.within(Scope.ATTENTION) for part in parts]
 
 
-def _cores(shape: Shape) -> list[Part]:
+def _cores(shape: Shape) -> list[LayerPart]:
     """Attention to the whole sequence and within a window, each with the share of its layers."""
     model, layout, cp = shape.model, shape.layout, shape.layout.cp
     whole = model.full_attention_layers / model.layers
     ulysses = layout.cp_kind == ContextKind.ULYSSES
     of_heads, of_queries = 1 + (cp - 1) * ulysses, 1 + (cp - 1) * (1 - ulysses)
 
-    def core(share: float, window: int | None) -> Part:
-        what = Attention(
+    def core(share: float, window: int | None) -> LayerPart:
+        what = CoreAttention(
             batch=layout.micro_batch * share,
             heads=model.attention.heads / layout.tp / of_heads,
             q_len=shape.seq / of_queries,
@@ -177,7 +177,7 @@ def _cores(shape: Shape) -> list[Part]:
     return cores + ([core(1 - whole, model.attention.window)] if whole < 1 else [])
 
 
-def _grouped(shape: Shape) -> list[Part]:
+def _grouped(shape: Shape) -> list[LayerPart]:
     model, tokens = shape.model, shape.tokens
     queries = model.attention.heads / shape.layout.tp * model.head_dim
     width = queries + 2 * shape.kv_heads * model.head_dim
@@ -188,11 +188,11 @@ def _grouped(shape: Shape) -> list[Part]:
     ]
 
 
-def _latent(shape: Shape) -> list[Part]:
+def _latent(shape: Shape) -> list[LayerPart]:
     model, tokens, dtype = shape.model, shape.tokens, shape.layout.precision
     latent, heads = model.attention.latent, model.attention.heads / shape.layout.tp
     assert latent is not None
-    parts: list[Part] = []
+    parts: list[LayerPart] = []
     rank = latent.q_rank
     if rank is None:
         parts.append(
@@ -214,7 +214,7 @@ def _latent(shape: Shape) -> list[Part]:
     ]
 
 
-def _context(shape: Shape, cores: list[Part]) -> list[Part]:
+def _context(shape: Shape, cores: list[LayerPart]) -> list[LayerPart]:
     """Attention with what it needs of the other context ranks.
 
     A ring passes keys and values on beside the attention to those that are there (Liu 2023; halves
@@ -223,6 +223,8 @@ def _context(shape: Shape, cores: list[Part]) -> list[Part]:
     gradients leave after it (Llama 3). Ulysses exchanges heads against sequence before and after.
     """
     model, layout, cp, lane = shape.model, shape.layout, shape.layout.cp, shape.cp
+    if not anywhere(cp > 1):
+        return cores
     kv_width = shape.kv_heads * (model.head_dim + model.v_head_dim)
     whole = ACTIVATION_BYTES * layout.micro_batch * shape.seq * kv_width * (cp > 1)
     ring = layout.cp_kind == ContextKind.RING
@@ -234,12 +236,12 @@ def _context(shape: Shape, cores: list[Part]) -> list[Part]:
     copied = most(cp / shape.kv_heads, 1.0)  # with fewer of them than ranks
     swapped = ACTIVATION_BYTES * shape.tokens * (queries + kv_width * copied) * (cp > 1) * ulysses
 
-    def moved(name: str, there: Collective | None, back: Collective | None) -> Part:
+    def moved(name: str, there: Collective | None, back: Collective | None) -> LayerPart:
         backward = () if back is None else (back,)
-        return Part(name, lane.cause, there, backward, lane.stream, beside_next=ring)
+        return LayerPart(name, lane.cause, there, backward, lane.stream, beside_next=ring)
 
     return [
-        exchange("heads for sequence", "all-to-all", swapped, lane),
+        *exchange("heads for sequence", "all-to-all", swapped, lane),
         replace(moved("gradients of keys and values", None, behind), beside_next=False),
         moved("keys and values", gather, None),
         *cores,
@@ -248,7 +250,7 @@ def _context(shape: Shape, cores: list[Part]) -> list[Part]:
     ]
 
 
-def mlp_parts(shape: Shape) -> list[Part]:
+def mlp_parts(shape: Shape) -> list[LayerPart]:
     """The feed-forward part of a dense layer."""
     mlp = shape.model.mlp
     assert mlp is not None
@@ -261,7 +263,7 @@ def mlp_parts(shape: Shape) -> list[Part]:
     ]
 
 
-def feed_forward(shape: Shape, name: str, width: Number, gated: bool) -> list[Part]:
+def feed_forward(shape: Shape, name: str, width: Number, gated: bool) -> list[LayerPart]:
     """Up (and gate), activation, down for all tokens."""
     model, tokens, dtype = shape.model, shape.tokens, shape.layout.precision
     into = 2 if gated else 1

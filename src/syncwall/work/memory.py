@@ -10,23 +10,21 @@ Sources: ZeRO (Rajbhandari 2020) for what is shared out; Narayanan 2021, Qi 2024
 
 from dataclasses import dataclass, fields
 
-import numpy as np
-
 from syncwall.describe import Device, Layout, Model
 from syncwall.describe.layout import Schedule, Shard
 from syncwall.work.activations import Layers
-from syncwall.work.further import prediction_held
-from syncwall.work.held import (
-    Held,
-    dense_held,
-    embedding_held,
-    expert_held,
-    head_held,
+from syncwall.work.layer import Shape
+from syncwall.work.mtp import mtp_parameters
+from syncwall.work.number import Number, Truth, least, most, rounded_up, where
+from syncwall.work.rank_parameters import (
+    RankParameters,
+    dense_layer_parameters,
+    embedding_parameters,
+    expert_layer_parameters,
     largest_layer,
     largest_weight,
+    output_layer_parameters,
 )
-from syncwall.work.layer import Shape
-from syncwall.work.number import Number, Truth, least, most, where
 from syncwall.work.sharing import reduced_at_once, weight_bytes
 from syncwall.work.states import kept_gradient_bytes, optimizer_bytes, stored_bytes
 from syncwall.work.step import LayerCounts
@@ -44,7 +42,7 @@ assumed."""
 HEADROOM = 0.05
 """Share of a device's memory that a prediction must leave free; the allocator loses some to
 fragments. All 7 calibration runs of the ultra-scale playbook without a pipeline that are predicted
-to leave less took 1.9 to 5.7 times as long as predicted; the next smaller one leaves 13 %."""
+to leave less took 1.9 to 5.7 times as long as predicted; the next smaller one leaves 13%."""
 
 
 def usable_bytes(device: Device) -> float:
@@ -57,6 +55,9 @@ def fits(memory_bytes: Number, device: Device) -> Truth:
     return memory_bytes <= usable_bytes(device)
 
 
+_WORDS = {"cuda_and_nccl": "CUDA and NCCL"}
+
+
 @dataclass(frozen=True, slots=True)
 class Memory:
     """Bytes on the fullest rank."""
@@ -66,12 +67,12 @@ class Memory:
     optimizer: Number
     activations: Number
     logits: Number
-    gathered: Number
-    """Weights that FSDP has gathered: two layers at a time, in a pipeline all of a stage."""
-    new_gradients: Number
-    """Gradients of one weight, with FSDP of one layer, before they are added up or reduced."""
-    reserve: Number
-    """What libraries take outside of the allocator: context and communicators."""
+    unsharded_weights: Number
+    """Weights that FSDP has all-gathered: two layers at a time, in a pipeline a whole stage."""
+    unreduced_gradients: Number
+    """Gradients of one weight (with FSDP, of one layer) before they are added up or reduced."""
+    cuda_and_nccl: Number
+    """Outside PyTorch's allocator: the CUDA context and the buffers of NCCL's communicators."""
 
     @property
     def total(self) -> Number:
@@ -80,8 +81,11 @@ class Memory:
         return whole
 
     def by_cause(self) -> dict[str, float]:
-        """Every cause with its bytes (one layout)."""
-        return {part.name: float(getattr(self, part.name)) for part in fields(self)}
+        """Bytes by cause, in words (one layout)."""
+        return {
+            _WORDS.get(part.name, part.name.replace("_", " ")): float(getattr(self, part.name))
+            for part in fields(self)
+        }
 
 
 def step_memory(model: Model, layout: Layout, seq: Number) -> Memory:
@@ -107,7 +111,7 @@ class _Rank:
     dense: Number
     """Layers of each kind whose activations it keeps."""
     sparse: Number
-    held: Held
+    held: RankParameters
     micro: Number
     """Micro batches in flight."""
     heads: Number
@@ -124,7 +128,7 @@ def _first(shape: Shape, counts: LayerCounts) -> _Rank:
     alone = layout.pp == 1
     both_ends = _both_ends(layout)
     body = counts.body_dense + counts.body_sparse
-    rounded = np.ceil(body - 1e-6) / most(body, 1e-9)  # a rank has whole layers
+    rounded = rounded_up(body - 1e-6) / most(body, 1e-9)  # a rank has whole layers
     whole = where(both_ends > 0, 1.0, rounded)  # of two stages, one has fewer
     dense = where(alone, counts.last_dense, counts.body_dense * whole)
     sparse = where(alone, counts.last_sparse, counts.body_sparse * whole)
@@ -133,8 +137,8 @@ def _first(shape: Shape, counts: LayerCounts) -> _Rank:
     every = sparse / most(dense + sparse, 1e-9)  # what the leading dense layers replace
     dense, sparse = dense + leading * every, sparse - leading * every
     has_head = 1.0 * alone + both_ends
-    ends = embedding_held(shape).plain
-    ends = ends + head_held(shape).plain * has_head * (not model.tied_embeddings)
+    ends = embedding_parameters(shape).plain
+    ends = ends + output_layer_parameters(shape).plain * has_head * (not model.tied_embeddings)
     other_dense, other_sparse = both_ends * counts.last_dense, both_ends * counts.last_sparse
     held = _with_layers(shape, ends, dense + other_dense, sparse + other_sparse, has_head)
     stages = 1.0 + both_ends
@@ -143,7 +147,7 @@ def _first(shape: Shape, counts: LayerCounts) -> _Rank:
 
 
 def _last(shape: Shape, counts: LayerCounts) -> _Rank:
-    """The last pipeline rank, which has the head and its logits.
+    """The last pipeline rank, which has the output layer and its logits.
 
     With DualPipe that is the first one; instead one in the middle, with two stages of the body.
     """
@@ -151,29 +155,29 @@ def _last(shape: Shape, counts: LayerCounts) -> _Rank:
     has_head, middle = 1.0 - both_ends, both_ends > 0
     dense = where(middle, counts.body_dense, counts.last_dense)
     sparse = where(middle, counts.body_sparse, counts.last_sparse)
-    stages, ends = 1.0 + both_ends, head_held(shape).plain * has_head
+    stages, ends = 1.0 + both_ends, output_layer_parameters(shape).plain * has_head
     held = _with_layers(shape, ends, stages * dense, stages * sparse, has_head)
-    chunks = layout.virtual_stages
-    micro = least(1.0 / chunks + layout.pp * (1.0 - 1.0 / chunks), layout.microbatches)
+    virtual = layout.virtual_stages
+    micro = least(1.0 / virtual + layout.pp * (1.0 - 1.0 / virtual), layout.microbatches)
     return _Rank(dense, sparse, held, where(middle, in_flight(layout), micro), has_head)
 
 
 def _with_layers(
     shape: Shape, ends: Number, dense: Number, sparse: Number, has_head: Number
-) -> Held:
+) -> RankParameters:
     """Parameters of a rank with these layers, and those of its ends."""
     model = shape.model
     plain: Number = ends
     experts: Number = 0.0
     if model.mlp is not None and model.dense_layers:
-        plain = plain + dense * dense_held(shape).plain
+        plain = plain + dense * dense_layer_parameters(shape).plain
     if model.moe is not None:
-        held = expert_held(shape)
+        held = expert_layer_parameters(shape)
         plain, experts = plain + sparse * held.plain, sparse * held.experts
     if model.mtp_layers:
-        further, count = prediction_held(shape), model.mtp_layers * has_head
+        further, count = mtp_parameters(shape), model.mtp_layers * has_head
         plain, experts = plain + count * further.plain, experts + count * further.experts
-    return Held(plain, experts)
+    return RankParameters(plain, experts)
 
 
 def _memory(shape: Shape, rank: _Rank, layers: Layers) -> Memory:
@@ -186,17 +190,17 @@ def _memory(shape: Shape, rank: _Rank, layers: Layers) -> Memory:
     kept = _shared_out(held, reduced_at_once(layout), degree, expert_dp)
     states = _shared_out(held, layout.shard >= Shard.ZERO1, degree, expert_dp)
     layer, weight = largest_layer(shape), largest_weight(shape)
-    new_gradients = least(most(layer, weight), whole - kept + weight) * (1 - layout.frozen)
-    gathered = where(layout.pp > 1, whole - own, least(2.0 * layer, whole - own))
+    unreduced = least(most(layer, weight), whole - kept + weight) * (1 - layout.frozen_weights)
+    unsharded = where(layout.pp > 1, whole - own, least(2.0 * layer, whole - own))
     return Memory(
         weights=stored_bytes(layout) * own,
         gradients=kept_gradient_bytes(layout) * kept,
         optimizer=optimizer_bytes(layout) * states * (1 - layout.offload_optimizer),
         activations=_activations(shape, rank, layers),
         logits=_logits(shape) * rank.heads * (1 + shape.model.mtp_layers),
-        gathered=sent_bytes * gathered,
-        new_gradients=layout.gradient_dtype.size_bytes * new_gradients,
-        reserve=_reserve(layout) + 0.0 * whole,
+        unsharded_weights=sent_bytes * unsharded,
+        unreduced_gradients=layout.gradient_dtype.size_bytes * unreduced,
+        cuda_and_nccl=_cuda_and_nccl(layout) + 0.0 * whole,
     )
 
 
@@ -220,8 +224,8 @@ def _logits(shape: Shape) -> Number:
     return each * count / shape.layout.loss_chunks
 
 
-def _reserve(layout: Layout) -> Number:
-    """Context, and buffers for every group in which a rank communicates."""
+def _cuda_and_nccl(layout: Layout) -> Number:
+    """The CUDA context, and NCCL's buffers for every group in which a rank communicates."""
     dp = layout.gpus // layout.model_ranks
     groups = sum(1.0 * (ranks > 1) for ranks in (layout.tp, layout.pp, layout.cp, dp, layout.ep))
     return CONTEXT_BYTES + COMMUNICATOR_BYTES * groups
@@ -240,16 +244,16 @@ def in_flight(layout: Layout) -> Number:
     the schedule.
     """
     pp, micro = layout.pp, layout.microbatches
-    chunks = layout.virtual_stages
-    interleaved = pp * (1.0 + (pp - 1.0) / (pp * chunks))
-    woven = layout.schedule == Schedule.INTERLEAVED
+    interleaved = pp * (1.0 + (pp - 1.0) / (pp * layout.virtual_stages))
     twice = (layout.schedule == Schedule.ZERO_BUBBLE_2P) & (pp > 1)
     plain = pp * (1.0 + twice) + _both_ends(layout)
-    at_once = least(where(woven, interleaved, plain), micro)
+    at_once = least(where(layout.schedule == Schedule.INTERLEAVED, interleaved, plain), micro)
     return where((layout.schedule == Schedule.GPIPE) & (pp > 1), micro, at_once)
 
 
-def _shared_out(held: Held, condition: Number, degree: Number, expert_dp: Number) -> Number:
+def _shared_out(
+    held: RankParameters, condition: Number, degree: Number, expert_dp: Number
+) -> Number:
     """Parameters that a rank keeps where the condition shards them, else all."""
     return held.plain / (1 + condition * (degree - 1)) + held.experts / (
         1 + condition * (expert_dp - 1)

@@ -1,8 +1,8 @@
 """The things a step does, each with its FLOPs and bytes.
 
-Holds `Gemm`, `Attention`, `Elementwise`, `Collective`, `Offload` and `Transfer`, and `Group`, the
-ranks that communicate. A multiply-add is 2 FLOP. Dimensions are numbers or arrays that broadcast
-together.
+Holds `Gemm`, `CoreAttention`, `Elementwise`, `Collective`, `Offload` and `Transfer`, and `Group`,
+the ranks that communicate. A multiply-add is 2 FLOP. Dimensions are numbers or arrays that
+broadcast together.
 """
 
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from syncwall.describe.choice import Dtype
 from syncwall.work.number import Number, least
 
 CollectiveKind = Literal["all-reduce", "all-gather", "reduce-scatter", "all-to-all", "broadcast"]
-Axis = Literal[
+GroupAxis = Literal[
     "tp", "cp", "ep", "dp", "shard", "replica", "expert-shard", "expert-replica", "pp"
 ]  # fmt: skip
 
@@ -55,7 +55,7 @@ class Gemm:
 
 
 @dataclass(frozen=True, slots=True)
-class Attention:
+class CoreAttention:
     """Scores, softmax and weighted values of `batch` sequences."""
 
     batch: Number
@@ -109,9 +109,9 @@ class Attention:
         return (3.0 if self.is_backward else 1.0) * 2.0 * self.batch * (query + keys)
 
     @property
-    def backward(self) -> "Attention":
+    def backward(self) -> "CoreAttention":
         """The gradients of all inputs."""
-        return Attention(
+        return CoreAttention(
             self.batch, self.heads, self.q_len, self.kv_len, self.head_dim, self.v_dim,
             self.kv_heads, self.window, self.pieces, is_backward=True,
         )  # fmt: skip
@@ -145,7 +145,7 @@ class Elementwise:
 class Group:
     """Ranks that communicate; all groups of an axis do so at the same time."""
 
-    axis: Axis
+    axis: GroupAxis
     """What the group is for."""
     ranks: Number
     stride: Number = 1
@@ -174,7 +174,7 @@ class Collective:
     """Scale-up domains at most among which the copies of an element are spread."""
 
     @property
-    def axis(self) -> Axis:
+    def axis(self) -> GroupAxis:
         """What its group is for."""
         return self.group.axis
 

@@ -1,6 +1,6 @@
 """A layer as parts that know how they run forward and backward.
 
-Holds `Part`, and `forward_block` and `backward_block`, which lay parts out as operations. The
+Holds `LayerPart`, and `forward_block` and `backward_block`, which lay parts out as operations. The
 backward pass goes through the parts in reverse; what is recomputed runs forward once more first.
 """
 
@@ -12,12 +12,12 @@ import numpy as np
 
 from syncwall.cause import Cause
 from syncwall.describe.choice import Dtype
-from syncwall.work.block import EXPOSED, Block, Operation, Phase, Scope, Stream, Wait, What
-from syncwall.work.number import Number, Truth
+from syncwall.work.block import EXPOSED, Block, Operation, Phase, Scope, Stream, Task, Wait
+from syncwall.work.number import Number, Truth, anywhere
 from syncwall.work.operations import (
-    Attention,
     Collective,
     CollectiveKind,
+    CoreAttention,
     Elementwise,
     Gemm,
     Group,
@@ -31,13 +31,13 @@ TRANSPOSED: Final[dict[CollectiveKind, CollectiveKind]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class LayerPart:
     """One thing that a layer does, in both directions."""
 
     name: str
     cause: Cause
-    forward: What | None
-    backward: tuple[What, ...]
+    forward: Task | None
+    backward: tuple[Task, ...]
     stream: Stream = Stream.COMPUTE
     waited_for: Number = 1.0
     """Share of it that the computation after it waits for; less than 1 with declared overlap."""
@@ -47,9 +47,12 @@ class Part:
     """Share of its forward work that the backward pass repeats."""
     scope: Scope = Scope.OTHER
 
-    def within(self, scope: Scope) -> "Part":
+    def within(self, scope: Scope) -> "LayerPart":
         """The same part of a layer's `scope`."""
-        return replace(self, scope=scope)
+        return LayerPart(
+            self.name, self.cause, self.forward, self.backward, self.stream, self.waited_for,
+            self.beside_next, self.recomputed, scope,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,53 +70,60 @@ class Lane:
 
 def gemm(  # noqa: PLR0913 - three dimensions are three arguments
     name: str, cause: Cause, m: Number, n: Number, k: Number, dtype: Dtype, *, count: Number = 1
-) -> Part:
+) -> LayerPart:
     """A multiplication by a weight."""
     forward = Gemm(m, n, k, dtype, count)
-    return Part(name, cause, forward, (forward.for_input, forward.for_weight))
+    return LayerPart(name, cause, forward, (forward.for_input, forward.for_weight))
 
 
-def attention(name: str, what: Attention) -> Part:
+def attention(name: str, what: CoreAttention) -> LayerPart:
     """Fused attention."""
-    return Part(name, Cause.ATTENTION, what, (what.backward,))
+    return LayerPart(name, Cause.ATTENTION, what, (what.backward,))
 
 
-def elementwise(name: str, bytes_: Number, kernels: Number = 1) -> Part:
+def elementwise(name: str, bytes_: Number, kernels: Number = 1) -> LayerPart:
     """Memory-bound work; its gradient moves twice as much. Its kind is the name's last word."""
     kind = name.rpartition(" ")[2]
     forward = Elementwise(bytes_, kernels, kind=kind)
     backward = Elementwise(2.0 * bytes_, 2 * kernels, kind=f"{kind} backward")
-    return Part(name, Cause.ELEMENTWISE, forward, (backward,))
+    return LayerPart(name, Cause.ELEMENTWISE, forward, (backward,))
 
 
 def exchange(
     name: str, kind: CollectiveKind, bytes_: Number, lane: Lane, waited_for: Number = 1.0
-) -> Part:
-    """A collective whose gradient is its transpose (gather and scatter, all-to-all)."""
+) -> list[LayerPart]:
+    """A collective whose gradient is its transpose (gather and scatter, all-to-all), if any."""
+    if not anywhere(bytes_):
+        return []
     forward = Collective(kind, bytes_, lane.group)
     backward = Collective(TRANSPOSED[kind], bytes_, lane.group)
-    return Part(name, lane.cause, forward, (backward,), lane.stream, waited_for)
+    return [LayerPart(name, lane.cause, forward, (backward,), lane.stream, waited_for)]
 
 
 def one_way(
     name: str, bytes_: Number, lane: Lane, waited_for: Number = 1.0, *, forward: bool
-) -> Part:
-    """An all-reduce in one direction whose gradient is the identity (Megatron's f and g)."""
+) -> list[LayerPart]:
+    """An all-reduce one way, if any, whose gradient is the identity (Megatron's f and g)."""
+    if not anywhere(bytes_):
+        return []
     what = Collective("all-reduce", bytes_, lane.group)
     back = () if forward else (what,)
-    return Part(name, lane.cause, what if forward else None, back, lane.stream, waited_for)
+    return [LayerPart(name, lane.cause, what if forward else None, back, lane.stream, waited_for)]
 
 
-def forward_block(name: str, parts: Sequence[Part], rounds: Number) -> Block:
+def forward_block(
+    name: str, parts: Sequence[LayerPart], rounds: Number, host_waits: Number = 0.0
+) -> Block:
     """The parts in order."""
     operations, awaited = _laid_out(_forward(parts), Phase.FORWARD)
-    return Block(name, tuple(operations), rounds, awaited)
+    return Block(name, tuple(operations), rounds, awaited, host_waits)
 
 
 def backward_block(
     name: str,
-    parts: Sequence[Part],
+    parts: Sequence[LayerPart],
     rounds: Number,
+    host_waits: Number = 0.0,
     *,
     frozen: bool = False,
     async_tp: bool = False,
@@ -138,16 +148,16 @@ def backward_block(
     if async_tp:
         gradients = _sums_first(gradients)
     operations, awaited = _laid_out(gradients, Phase.BACKWARD, again_first, beside=async_tp)
-    return Block(name, tuple(operations), rounds, awaited)
+    return Block(name, tuple(operations), rounds, awaited, host_waits)
 
 
-def _forward(parts: Sequence[Part]) -> list[tuple[Part, What]]:
+def _forward(parts: Sequence[LayerPart]) -> list[tuple[LayerPart, Task]]:
     return [(part, part.forward) for part in parts if part.forward is not None]
 
 
-def _sums_first(work: Sequence[tuple[Part, What]]) -> list[tuple[Part, What]]:
+def _sums_first(work: Sequence[tuple[LayerPart, Task]]) -> list[tuple[LayerPart, Task]]:
     """Tensor-parallel communication right behind a weight gradient moves before it."""
-    moved: list[tuple[Part, What]] = []
+    moved: list[tuple[LayerPart, Task]] = []
     for part, what in work:
         if part.stream is Stream.TENSOR and moved and _is_weight_gradient(moved[-1][1]):
             moved.insert(len(moved) - 1, (part, what))
@@ -156,12 +166,12 @@ def _sums_first(work: Sequence[tuple[Part, What]]) -> list[tuple[Part, What]]:
     return moved
 
 
-def _is_weight_gradient(what: What) -> bool:
+def _is_weight_gradient(what: Task) -> bool:
     return isinstance(what, Gemm) and what.is_weight_gradient
 
 
 def _laid_out(
-    work: Sequence[tuple[Part, What]],
+    work: Sequence[tuple[LayerPart, Task]],
     phase: Phase,
     before: Sequence[Operation] = (),
     *,
@@ -202,8 +212,8 @@ def _laid_out(
     return _beside(laid, (*pending, *later), cut_up) if cut_up else (laid, (*pending, *later))
 
 
-def _overlaps(part: Part) -> bool:
-    return bool(np.any(part.waited_for != 1.0))
+def _overlaps(part: LayerPart) -> bool:
+    return anywhere(part.waited_for != 1.0)
 
 
 def _beside(
@@ -243,7 +253,7 @@ def _multiplications(laid: Sequence[Operation], index: int, step: int) -> tuple[
     return tuple(found)
 
 
-def _is_cast(what: What) -> bool:
+def _is_cast(what: Task) -> bool:
     return isinstance(what, Elementwise) and what.kind.startswith("cast")
 
 
@@ -251,16 +261,16 @@ def _not(truth: Truth) -> Truth:
     return not truth if isinstance(truth, bool) else np.logical_not(truth)
 
 
-def _scaled(what: What | None, share: Number, bytes_: dict[tuple[int, int], Number]) -> What | None:
+def _scaled(what: Task | None, share: Number, bytes_: dict[tuple[int, int], Number]) -> Task | None:
     """`what` done in part; None if it is certainly not done at all.
 
     `bytes_` keeps sizes, so that equal collectives stay equal and are priced once.
     """
-    if what is None or not np.any(share):
+    if what is None or not anywhere(share):
         return None
     if isinstance(what, Gemm):
         return replace(what, count=what.count * share)
-    if isinstance(what, Attention):
+    if isinstance(what, CoreAttention):
         return replace(what, batch=what.batch * share)
     if isinstance(what, Elementwise):
         return replace(what, bytes=what.bytes * share, kernels=what.kernels * share)

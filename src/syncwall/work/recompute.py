@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from syncwall.cause import Cause
 from syncwall.describe.keeping import RecomputeModule
-from syncwall.work.parts import Part
+from syncwall.work.parts import LayerPart
 
 _EXACTLY: dict[RecomputeModule, frozenset[str]] = {
     "layernorm": frozenset({"attention norm", "MLP norm", "expert norm"}),
@@ -24,7 +24,7 @@ LAST = frozenset({"MLP down", "shared experts down"})
 """Multiplications whose result only goes on to the next layer: no gradient of this one needs it."""
 
 
-def in_modules(part: Part, modules: Sequence[RecomputeModule]) -> bool:
+def in_modules(part: LayerPart, modules: Sequence[RecomputeModule]) -> bool:
     """True if one of `modules` repeats `part`."""
     return any(
         (module == "core_attn" and part.cause is Cause.ATTENTION)

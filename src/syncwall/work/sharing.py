@@ -1,12 +1,14 @@
 """What data-parallel ranks exchange: weights on their way in, gradients on their way out.
 
-Holds `gathered`, which puts the gather of sharded weights before a block, and `reduced`, which puts
-the reduction of its gradients behind it. What a layout does not do has zero bytes, so that one
-block serves DDP, ZeRO and FSDP alike.
+Holds `weights_of`, the gather of a block's sharded weights, `behind`, which puts a block behind it,
+and `reduced`, which puts the reduction of its gradients behind a block. In arrays, what a layout
+does not do has zero bytes, so that one block serves DDP, ZeRO and FSDP alike; what none of them
+does is left out.
 
 Sources: PyTorch DDP (Li 2020), ZeRO (Rajbhandari 2020), PyTorch FSDP (Zhao 2023).
 """
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -16,10 +18,10 @@ from syncwall.cause import Cause
 from syncwall.describe.choice import Dtype
 from syncwall.describe.layout import Shard
 from syncwall.work.block import EXPOSED, Block, Operation, Phase, Stream, Wait
-from syncwall.work.held import Held
 from syncwall.work.layer import Shape
-from syncwall.work.number import Number, Truth, most
-from syncwall.work.operations import Axis, Collective, CollectiveKind, Elementwise
+from syncwall.work.number import Number, Truth, anywhere, most
+from syncwall.work.operations import Collective, CollectiveKind, Elementwise, GroupAxis
+from syncwall.work.rank_parameters import RankParameters
 
 
 def weight_bytes(layout: Any) -> float:
@@ -27,8 +29,8 @@ def weight_bytes(layout: Any) -> float:
     return 4.0 if layout.precision is Dtype.FP32 else 2.0
 
 
-def gathered(block: Block, held: Held, shape: Shape, *, each_time: Number) -> Block:
-    """`block` behind the gather of its weights, one round ahead where overlap is on.
+def weights_of(held: RankParameters, shape: Shape, *, each_time: Number) -> tuple[Operation, ...]:
+    """The gather of a block's weights, one round ahead where overlap is on, and its begin.
 
     Nothing of the block starts without its weights, and the next ones are asked for as it begins.
 
@@ -36,13 +38,15 @@ def gathered(block: Block, held: Held, shape: Shape, *, each_time: Number) -> Bl
     """
     layout, groups = shape.layout, shape.groups
     sharded = (layout.shard == Shard.FSDP) * each_time
-    active = sharded * (layout.shard_degree > 1)
-    spread = sharded * (layout.expert_dp > 1)  # tensor-parallel ranks may hold copies of experts
-    ahead, moving = layout.overlap_parameters, (active > 0) | (held.experts * spread > 0)
-    sizes: tuple[tuple[Number, Axis], ...] = (
-        (held.plain * active, "shard"),
-        (held.experts * spread, "expert-shard"),
-    )
+    sizes: list[tuple[Number, GroupAxis]] = [
+        (held.plain * sharded * (layout.shard_degree > 1), "shard")
+    ]
+    if anywhere(held.experts):  # tensor-parallel ranks may hold copies of them
+        sizes.append((held.experts * sharded * (layout.expert_dp > 1), "expert-shard"))
+    sizes = [(size, axis) for size, axis in sizes if anywhere(size)]
+    if not sizes:
+        return ()
+    ahead, moving = layout.overlap_parameters, sum(size for size, _ in sizes) > 0
     begins = len(sizes)  # the operation after the gathers
     waits = (
         Wait(begins, when=ahead & moving, of="previous start"),
@@ -60,37 +64,26 @@ def gathered(block: Block, held: Held, shape: Shape, *, each_time: Number) -> Bl
     ]
     weights_are_here = tuple(Wait(index) for index in range(begins))
     begin = Operation("begin", Elementwise(0.0, 0), Cause.ELEMENTWISE, after=weights_are_here)
-    before = (*gathers, begin)
+    return (*gathers, begin)
+
+
+def behind(block: Block, before: tuple[Operation, ...]) -> Block:
+    """`block` with `before` at its start."""
+    if not before:
+        return block
     moved = [_shifted(operation, len(before)) for operation in block.operations]
     awaited = tuple(wait.later(len(before)) for wait in block.awaited)
     return replace(block, operations=(*before, *moved), awaited=awaited)
 
 
-def reduced(block: Block, held: Held, shape: Shape, *, last: bool) -> Block:
+def reduced(block: Block, held: RankParameters, shape: Shape, *, last: bool) -> Block:
     """`block` with the reduction of its gradients behind it.
 
     Of the `last` micro batch everything is reduced; of the others only what is sharded at once.
     """
     layout, groups = shape.layout, shape.groups
-    sharded = (layout.shard >= Shard.ZERO1) if last else reduced_at_once(layout)
-    scattered = sharded * (layout.shard_degree > 1)
-    plainly = (layout.shard == Shard.DDP) * last
-    whole = plainly * (layout.dp * layout.cp > 1)
-    several = layout.expert_dp > 1  # copies of an expert, also among tensor-parallel ranks
-    size = layout.gradient_dtype.size_bytes
     share = 1 if layout.outer_every is None else 1.0 / layout.outer_every  # where copies meet
     after = (Wait(len(block.operations) - 1),)
-    plain, experts = size * held.plain, size * held.experts
-    pieces = plain / layout.bucket_bytes
-    calls = most(pieces, 1.0)
-    replicas = (layout.replicas_of_shards > 1) * (layout.shard >= Shard.ZERO1) * last
-    sums: list[tuple[CollectiveKind, Number, Axis, Number]] = [
-        ("all-reduce", plain * whole, "dp", calls),
-        ("reduce-scatter", plain * scattered, "shard", 1),
-        ("all-reduce", plain * replicas / layout.shard_degree, "replica", 1),
-        ("all-reduce", experts * plainly * several, "expert-replica", 1),
-        ("reduce-scatter", experts * sharded * several, "expert-shard", 1),
-    ]
     operations = [
         Operation(
             "gradients",
@@ -100,12 +93,37 @@ def reduced(block: Block, held: Held, shape: Shape, *, last: bool) -> Block:
             after,
             Phase.BACKWARD,
         )
-        for kind, bytes_, axis, count in sums
+        for kind, bytes_, axis, count in _sums(held, layout, last)
+        if anywhere(bytes_)
     ]
+    if not operations:
+        return block
     blocked = _not(layout.overlap_gradients)
     waits = tuple(Wait(len(block.operations) + i, when=blocked) for i in range(len(operations)))
     every = (*block.operations, *operations)
     return replace(block, operations=every, awaited=(*block.awaited, *waits))
+
+
+def _sums(
+    held: RankParameters, layout: Any, last: bool
+) -> Iterator[tuple[CollectiveKind, Number, GroupAxis, Number]]:
+    """Kind, bytes, axis and calls of each reduction of the gradients of `held`."""
+    size = layout.gradient_dtype.size_bytes
+    plain, experts = size * held.plain, size * held.experts
+    plainly = layout.shard == Shard.DDP
+    sharded = (layout.shard >= Shard.ZERO1) if last else reduced_at_once(layout)
+    if last:
+        calls = most(plain / layout.bucket_bytes, 1.0)
+        yield "all-reduce", plain * plainly * (layout.dp * layout.cp > 1), "dp", calls
+    yield "reduce-scatter", plain * sharded * (layout.shard_degree > 1), "shard", 1
+    if last:
+        replicas = (layout.replicas_of_shards > 1) * sharded
+        yield "all-reduce", plain * replicas / layout.shard_degree, "replica", 1
+    if anywhere(experts):
+        several = layout.expert_dp > 1  # copies of an expert, also among tensor-parallel ranks
+        if last:
+            yield "all-reduce", experts * plainly * several, "expert-replica", 1
+        yield "reduce-scatter", experts * sharded * several, "expert-shard", 1
 
 
 def reduced_at_once(layout: Any) -> Truth:

@@ -24,7 +24,7 @@ ROWS_AND_COLUMNS = 0.0
 
 def stored_bytes(layout: Layout) -> float:
     """Bytes of a weight where it is kept."""
-    if layout.frozen or layout.narrow_weights:
+    if layout.frozen_weights or layout.narrow_weights:
         return layout.precision.size_bytes
     return 4.0 if layout.master_weights == MasterWeights.STORED else weight_bytes(layout)
 
@@ -46,7 +46,7 @@ def moment_bytes(layout: Layout) -> float:
 
 def optimizer_bytes(layout: Layout) -> float:
     """Bytes of master weight and moments; weights without gradients have none."""
-    return 0.0 if layout.frozen else master_bytes(layout) + moment_bytes(layout)
+    return 0.0 if layout.frozen_weights else master_bytes(layout) + moment_bytes(layout)
 
 
 def kept_gradient_bytes(layout: Layout) -> Number:
@@ -55,9 +55,9 @@ def kept_gradient_bytes(layout: Layout) -> Number:
     16-bit ones of their own are complete when a micro batch's activations are gone: they count in
     pipelines, where those of others are not.
     """
-    if layout.frozen:
+    if layout.frozen_weights:
         return 0.0
-    own = weight_bytes(layout) * layout.own_gradients * (layout.pp > 1)
+    own = weight_bytes(layout) * layout.separate_gradients * (layout.pp > 1)
     return layout.kept_gradient_dtype.size_bytes + own
 
 

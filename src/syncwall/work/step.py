@@ -1,31 +1,35 @@
 """A transformer's training step as `Work`.
 
-Holds `transformer_step`: the layers of each class of pipeline ranks, embedding and head, the
-exchange of weights and gradients, and the optimizer.
+Holds `transformer_step`: the layers of each class of pipeline ranks, embedding and output
+layer, the exchange of weights and gradients, and the optimizer.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-
-import numpy as np
 
 from syncwall.cause import Cause
 from syncwall.describe import Layout, Model
 from syncwall.describe.layout import Recompute, Shard
 from syncwall.work.activations import Kept, dense_tensors, expert_tensors
 from syncwall.work.block import Block, Phase, Pipeline, Stage, Stream, Work
-from syncwall.work.ends import embedding_parts, finish_block, head_parts
-from syncwall.work.experts import expert_parts
+from syncwall.work.ends import embedding_parts, finish_block
 from syncwall.work.flops import ELEMENTWISE_SHARE, GEMM_SHARE, step_flops
-from syncwall.work.further import prediction_held, prediction_parts
-from syncwall.work.held import Held, dense_held, embedding_held, expert_held, head_held
-from syncwall.work.layer import ACTIVATION_BYTES, Shape, attention_parts, mlp_parts
-from syncwall.work.number import Number, least, most, where
+from syncwall.work.kinds import Kinds
+from syncwall.work.layer import ACTIVATION_BYTES, Shape
+from syncwall.work.mtp import mtp_parameters
+from syncwall.work.number import Number, anywhere, least, most, rounded_up, where
 from syncwall.work.offload import moved_share, offloaded
 from syncwall.work.operations import Collective, Transfer
-from syncwall.work.parts import Part, backward_block, forward_block
+from syncwall.work.parts import LayerPart, backward_block, forward_block
+from syncwall.work.rank_parameters import (
+    RankParameters,
+    dense_layer_parameters,
+    embedding_parameters,
+    expert_layer_parameters,
+    output_layer_parameters,
+)
 from syncwall.work.recompute import LAST, in_modules
-from syncwall.work.sharing import gathered, reduced
+from syncwall.work.sharing import behind, reduced, weights_of
 
 
 def transformer_step(model: Model, layout: Layout, seq: Number) -> Work:
@@ -34,44 +38,45 @@ def transformer_step(model: Model, layout: Layout, seq: Number) -> Work:
     layers = LayerCounts(model, layout)
     late = _late(shape, layers)
     embedding = _Kind.of(
-        "embedding", embedding_parts(shape), embedding_held(shape), shape,
+        "embedding", embedding_parts(shape), embedding_parameters(shape), shape,
         late=-late * layers.last_dense, repeats=False,
     )  # fmt: skip
-    head = _Kind.of("head", head_parts(shape), head_held(shape), shape, repeats=False)
-    attention = attention_parts(shape)
+    kinds = Kinds.of(shape)
+    head = _Kind.of(
+        "output layer", kinds.output_layer, output_layer_parameters(shape), shape, repeats=False
+    )
     body: list[tuple[_Kind, Number]] = [(embedding, 1.0)]
     last: list[tuple[_Kind, Number]] = [(embedding, 1.0 * (layout.pp == 1))]
-    if model.mlp is not None and model.dense_layers:
-        parts = attention + mlp_parts(shape)
-        dense = _Kind.of("dense layer", parts, dense_held(shape), shape, late=late)
+    if kinds.dense:
+        dense = _Kind.of(
+            "dense layer", kinds.dense, dense_layer_parameters(shape), shape, late=late
+        )
         if layout.offload_layers:
             dense = dense.offloaded(Kept.of(dense_tensors(shape), shape), shape, layers)
         body.append((dense, layers.body_dense))
         last.append((dense, layers.last_dense))
-    if model.moe is not None:
-        parts = attention + expert_parts(shape)
-        held, dropless = expert_held(shape), 1.0 * layout.dropless
-        sparse = _Kind.of("expert layer", parts, held, shape, host_waits=dropless)
+    if kinds.sparse:
+        held, dropless = expert_layer_parameters(shape), 1.0 * layout.dropless
+        sparse = _Kind.of("expert layer", kinds.sparse, held, shape, host_waits=dropless)
         if layout.offload_layers:
             sparse = sparse.offloaded(Kept.of(expert_tensors(shape), shape), shape, layers)
         body.append((sparse, layers.body_sparse))
         last.append((sparse, layers.last_sparse))
     last.append((head, 1.0))
-    if model.mtp_layers:
-        parts = prediction_parts(shape)
-        further = _Kind.of("prediction layer", parts, prediction_held(shape), shape)
+    if kinds.mtp:
+        further = _Kind.of("prediction layer", kinds.mtp, mtp_parameters(shape), shape)
         last.append((further, 1.0 * model.mtp_layers))
     hidden = ACTIVATION_BYTES * shape.tokens / layout.tp * model.hidden  # tp ranks share it out
     return Work(
         stages=(
-            _stage("body", body, shape, layers.body_ranks, 2.0 * layout.chunks),
-            _stage("last", last, shape, 1.0, 2.0 * layout.chunks - 1.0),
+            _stage("body", body, shape, layers.body_ranks, 2.0 * layout.stages_per_rank),
+            _stage("last", last, shape, 1.0, 2.0 * layout.stages_per_rank - 1.0),
         ),
         microbatches=layout.microbatches,
         transfer=Transfer(hidden * (layout.pp > 1), shape.groups["pp"]),
         gpus=layout.gpus,
         pipeline=Pipeline(
-            layout.pp, layout.chunks, layout.schedule, layout.overlap_pp,
+            layout.pp, layout.stages_per_rank, layout.schedule, layout.overlap_pp,
             layout.overlap_gradients,
         ),
         tensor_ranks=layout.tp,
@@ -83,7 +88,7 @@ def transformer_step(model: Model, layout: Layout, seq: Number) -> Work:
 class _Kind:
     """One kind of layer (or end) as blocks; the number of rounds is set by the stage."""
 
-    trained: Held
+    trained: RankParameters
     """Parameters with gradients."""
     forward: Block
     backward: Block
@@ -93,8 +98,8 @@ class _Kind:
     def of(  # noqa: PLR0913 - what differs between kinds
         cls,
         name: str,
-        parts: Sequence[Part],
-        held: Held,
+        parts: Sequence[LayerPart],
+        held: RankParameters,
         shape: Shape,
         *,
         host_waits: Number = 0.0,
@@ -107,17 +112,22 @@ class _Kind:
         """
         layout = shape.layout
         each_time = layout.pp == 1  # in a pipeline, FSDP keeps weights until the step ends
-        forward = gathered(forward_block(name, parts, 1), held, shape, each_time=each_time)
+        weights = weights_of(held, shape, each_time=each_time)
+        forward = behind(forward_block(name, parts, 1, host_waits), weights)
         repeating = recomputed(parts, layout, shape.recomputed_layers) if repeats else parts
-        again = backward_block(name, repeating, 1, frozen=layout.frozen, async_tp=layout.async_tp)
-        backward = gathered(again, held, shape, each_time=each_time)
-        trained = Held(0.0) if layout.frozen else held
-        leaving = Held(0.0) if layout.frozen else replace(held, plain=held.plain - late)
+        again = backward_block(
+            name, repeating, 1, host_waits, frozen=layout.frozen_weights, async_tp=layout.async_tp
+        )
+        backward = behind(again, weights)
+        trained = RankParameters(0.0) if layout.frozen_weights else held
+        leaving = (
+            RankParameters(0.0) if layout.frozen_weights else replace(held, plain=held.plain - late)
+        )
         return cls(
             trained,
-            replace(forward, host_waits=host_waits),
-            reduced(replace(backward, host_waits=host_waits), trained, shape, last=False),
-            reduced(replace(backward, host_waits=host_waits), leaving, shape, last=True),
+            forward,
+            reduced(backward, trained, shape, last=False),
+            reduced(backward, leaving, shape, last=True),
         )
 
     def offloaded(self, kept: Kept, shape: Shape, layers: "LayerCounts") -> "_Kind":
@@ -145,10 +155,10 @@ def _stage(
     experts = sum(kind.trained.experts * rounds for kind, rounds in kinds)
     return Stage(
         name,
-        tuple(replace(kind.forward, rounds=rounds) for kind, rounds in kinds),
-        tuple(replace(kind.backward, rounds=rounds) for kind, rounds in reversed(kinds)),
-        tuple(replace(kind.last_backward, rounds=rounds) for kind, rounds in reversed(kinds)),
-        (finish_block(shape, Held(plain, experts)),),
+        tuple(kind.forward.times(rounds) for kind, rounds in kinds),
+        tuple(kind.backward.times(rounds) for kind, rounds in reversed(kinds)),
+        tuple(kind.last_backward.times(rounds) for kind, rounds in reversed(kinds)),
+        (finish_block(shape, RankParameters(plain, experts)),),
         ranks,
         plain + experts,
         crossings,
@@ -165,14 +175,14 @@ def _late(shape: Shape, layers: "LayerCounts") -> Number:
     if model.mlp is None or model.moe is not None:
         return 0.0
     bucket = layout.bucket_bytes / layout.gradient_dtype.size_bytes
-    each = dense_held(shape).plain
-    room = most(bucket - embedding_held(shape).plain, 0.0) * (each < bucket)
+    each = dense_layer_parameters(shape).plain
+    room = most(bucket - embedding_parameters(shape).plain, 0.0) * (each < bucket)
     count = layers.last_dense + (layers.last_dense == 0)
     ddp = (layout.shard == Shard.DDP) & (layout.pp == 1)
     return least(room / count, each) * ddp
 
 
-def recomputed(parts: Sequence[Part], layout: Layout, layers: Number) -> list[Part]:
+def recomputed(parts: Sequence[LayerPart], layout: Layout, layers: Number) -> list[LayerPart]:
     """The parts with the share of each that the backward pass repeats, in a share of layers."""
     whole = layers * (layout.recompute == Recompute.FULL)
     single = layers * (layout.recompute == Recompute.OPERATIONS)
@@ -183,24 +193,26 @@ def recomputed(parts: Sequence[Part], layout: Layout, layers: Number) -> list[Pa
     }
     gathers = whole + single  # torchtitan keeps what was scattered, not what was gathered
 
-    def share(part: Part) -> Number:
+    def share(part: LayerPart) -> Number:
         gathered = isinstance(part.forward, Collective) and part.forward.kind == "all-gather"
         gathered = gathered and part.stream is not Stream.CONTEXT  # attention is kept, so its keys
         by_policy = gathers if gathered else shares.get(part.cause, whole)
         if part.name in LAST:
             by_policy = by_policy - whole * layout.recompute_stops_early
-        return by_policy + some * in_modules(part, layout.recompute_modules)
+        return by_policy + some if in_modules(part, layout.recompute_modules) else by_policy
 
+    if not anywhere(layout.recompute != Recompute.NONE):
+        return list(parts)
     return [replace(part, recomputed=share(part)) for part in parts]
 
 
 class LayerCounts:
     """Layers of each kind in each class of pipeline ranks.
 
-    The last rank has the head and what predicts further tokens too, so a remainder goes to the
-    ranks before it. `body_*` is the fullest of these; `body_ranks` is how many such ranks hold all
-    layers but those of the last. Leading dense layers stand in the first rank, which is then not
-    the fullest.
+    The last rank has the output layer and what predicts further tokens too, so a remainder goes to
+    the ranks before it. `body_*` is the fullest of these; `body_ranks` is how many such ranks hold
+    all layers but those of the last. Leading dense layers stand in the first rank, which is then
+    not the fullest.
     """
 
     def __init__(self, model: Model, layout: Layout) -> None:
@@ -220,9 +232,9 @@ class LayerCounts:
         first = layout.first_stage_layers
         if first is None:
             even = (model.layers - last) / most(layout.pp - 1, 1)
-            return where(layout.balanced_stages, even, np.ceil(even))
+            return where(layout.balanced_stages, even, rounded_up(even))
         even = (model.layers - last - first) / most(layout.pp - 2, 1)
-        return most(where(layout.balanced_stages, even, np.ceil(even)), first)
+        return most(where(layout.balanced_stages, even, rounded_up(even)), first)
 
     @staticmethod
     def _last(model: Model, layout: Layout) -> Number:
@@ -243,8 +255,9 @@ class LayerCounts:
 def _ends_as_layers(model: Model) -> float:
     """Layers that cost as much as what the last rank does behind its own.
 
-    The head, and for every token predicted further a layer, a projection of two hidden states into
-    one (DeepSeek-V3 report, section 2.2) and the head again; by parameters at work.
+    The output layer, and for every token predicted further a layer, a projection of two hidden
+    states into one (DeepSeek-V3 report, section 2.2) and the output layer again; by parameters at
+    work.
     """
     head = model.vocab * model.hidden
     each = (model.active_parameters - head * (2 - model.tied_embeddings)) / model.layers

@@ -6,7 +6,7 @@ import pytest
 
 from syncwall.describe.choice import Dtype
 from syncwall.describe.layout import ContextKind, Recompute, Schedule, Shard
-from syncwall.describe.settings import Machine, Settings, read_settings
+from syncwall.describe.settings import Settings, SettingsContext, read_settings
 from syncwall.problems import InputError
 
 DATA = Path(__file__).parents[2] / "data" / "settings"
@@ -26,7 +26,7 @@ def test_the_first_fsdp_with_a_copy_in_every_node():
     }  # fmt: skip
     assert settings.run == {"nodes": 4, "gpus_per_node": 8}
     assert settings.software == {"framework": "pytorch"}
-    assert settings.layout_on(Machine(32, 8)).shard_degree == 8
+    assert settings.layout_on(SettingsContext(32, 8)).shard_degree == 8
 
 
 def test_a_deepspeed_file_beside_it():
@@ -34,7 +34,7 @@ def test_a_deepspeed_file_beside_it():
     assert settings.software == {"framework": "deepspeed"}
     assert settings.layout["shard"] == Shard.ZERO2
     assert settings.layout["precision"] == Dtype.BF16  # the file beside it counts
-    assert settings.layout_on(Machine(16)).micro_batch == 4
+    assert settings.layout_on(SettingsContext(16)).micro_batch == 4
 
 
 def test_a_deepspeed_file_that_is_missing(tmp_path):
@@ -50,7 +50,7 @@ def test_megatron_through_accelerate():
         "precision": Dtype.BF16, "schedule": Schedule.ONE_F_ONE_B, "virtual_stages": 1,
     }  # fmt: skip
     assert settings.left.accumulated == 8
-    layout = settings.layout_on(Machine(16), {"micro_batch": 2})
+    layout = settings.layout_on(SettingsContext(16), {"micro_batch": 2})
     assert layout.global_batch == 2 * 8 * 4
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from syncwall.describe.choice import Dtype
 from syncwall.describe.layout import ContextKind, Shard
-from syncwall.describe.settings import Machine, Settings, read_settings
+from syncwall.describe.settings import Settings, SettingsContext, read_settings
 from syncwall.problems import InputError
 
 DATA = Path(__file__).parents[2] / "data" / "settings"
@@ -28,9 +28,9 @@ def test_auto_is_open_and_the_rest_is_noted():
 
 def test_the_batch_follows_from_the_replicas():
     settings = read_settings(DATA / "zero2.json")
-    assert settings.layout_on(Machine(gpus=16)).micro_batch == 4
+    assert settings.layout_on(SettingsContext(gpus=16)).micro_batch == 4
     with pytest.raises(InputError, match="do not divide a batch of 256"):
-        settings.layout_on(Machine(gpus=24))
+        settings.layout_on(SettingsContext(gpus=24))
 
 
 def test_micro_batches_that_contradict_the_batch(tmp_path):
@@ -39,9 +39,9 @@ def test_micro_batches_that_contradict_the_batch(tmp_path):
         ' "gradient_accumulation_steps": 2}'
     )
     settings = configuration(tmp_path, text)
-    assert settings.layout_on(Machine(gpus=16)).resolved(16).microbatches == 2
+    assert settings.layout_on(SettingsContext(gpus=16)).resolved(16).microbatches == 2
     with pytest.raises(InputError, match="are 32, not the batch of 64"):
-        settings.layout_on(Machine(gpus=8))
+        settings.layout_on(SettingsContext(gpus=8))
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 from syncwall.describe.choice import Dtype
 from syncwall.describe.keeping import Optimizer
 from syncwall.describe.layout import ContextKind, Dispatcher, Layout, Recompute, Schedule, Shard
-from syncwall.describe.settings import Machine, Settings, read_settings, written
+from syncwall.describe.settings import Settings, SettingsContext, read_settings, written
 from syncwall.describe.settings.megatron import STAGES
 from syncwall.problems import InputError
 from tests.describe.samples import model
@@ -37,7 +37,9 @@ def test_a_script_with_variables_quotes_and_comments():
     assert [note.message for note in settings.notes] == [
         "--seq-length $SEQ: the variable is not set above; left open"
     ]
-    assert settings.layout_on(Machine(gpus=128)).shard_degree == 8  # dp 8 x cp 2 in 2 copies
+    assert (
+        settings.layout_on(SettingsContext(gpus=128)).shard_degree == 8
+    )  # dp 8 x cp 2 in 2 copies
 
 
 def test_a_part_of_a_command_leaves_switches_open(tmp_path):
@@ -113,9 +115,11 @@ def test_layers_of_a_virtual_stage(tmp_path):
     assert (with_layers["virtual_stages"], with_layers["recompute_layers"]) == (4, 4)
     waiting = script(tmp_path, text)
     assert "virtual_stages" not in waiting.layout
-    layout = waiting.layout_on(Machine(layers=96))
+    layout = waiting.layout_on(SettingsContext(layers=96))
     assert (layout.virtual_stages, layout.recompute_layers) == (4, 4)
-    with pytest.raises(InputError, match=r"train.sh:2:1  100 layers are no multiple of pp 8 x 3"):
+    with pytest.raises(
+        InputError, match=r"train.sh:2:1  100 layers are not a multiple of pp 8 x 3"
+    ):
         script(tmp_path, text + "--num-layers 100")
 
 
@@ -136,7 +140,7 @@ def test_stages_that_are_listed(tmp_path, stages, virtual, equals):
 
 def test_stages_that_do_not_fit_the_ranks(tmp_path):
     text = f'--pipeline-model-parallel-size 4\n{STAGES} "E|(tt|)*12,L"'
-    with pytest.raises(InputError, match=r"train.sh:2:1  14 stages are no multiple of pp 4"):
+    with pytest.raises(InputError, match=r"train.sh:2:1  14 stages are not a multiple of pp 4"):
         script(tmp_path, text)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from syncwall.answer.levers import chunk_counts
+from syncwall.answer.levers import virtual_stage_counts
 from syncwall.describe import Layout, Model, lookup
 from syncwall.describe.choice import Dtype
 from syncwall.describe.framework_switches import with_switches
@@ -46,7 +46,9 @@ def layouts(name: str, random: Random) -> Iterator[tuple[Model, Layout]]:
         fields = {field: random.choice(values) for field, values in ANY.items()}
         fields |= {"ep": 1} if model.moe is None else {"etp": random.choice([1, fields["tp"]])}
         if name == "torchtitan" and fields["schedule"] == Schedule.INTERLEAVED:
-            fields["virtual_stages"] = random.choice([2, *chunk_counts(model.layers, fields["pp"])])
+            fields["virtual_stages"] = random.choice(
+                [2, *virtual_stage_counts(model.layers, fields["pp"])]
+            )
         fields["sp"] = fields["tp"] > 1 and random.choice([True, False])
         if name == "megatron":
             fields |= {switch: random.choice([True, False, None]) for switch in SWITCHED}

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from syncwall.answer import predict
 from syncwall.describe import Layout, Model, Run, Software, lookup
 from syncwall.describe.overrides import run_with
-from syncwall.describe.settings import FORMATS, Machine, read_settings, written
+from syncwall.describe.settings import FORMATS, SettingsContext, read_settings, written
 from tests.describe.samples import MOE, model
 from tests.describe.settings.layouts import IN_THE_SCRIPT, MODEL, SAYABLE, SEQ, layouts
 
@@ -37,7 +37,7 @@ def test_what_a_format_has_words_for_comes_back(name, tmp_path, data):
     assert {line.partition(":")[0] for line in unsaid} <= IN_THE_SCRIPT[name]
     back = read_settings(path)
     assert back.format == name
-    found = back.layout_on(Machine(layout.gpus, 1, MODEL.layers)).resolved(layout.gpus)
+    found = back.layout_on(SettingsContext(layout.gpus, 1, MODEL.layers)).resolved(layout.gpus)
     for field in (
         "dp",
         "tp",
@@ -84,7 +84,7 @@ def test_settings_and_what_they_leave_unsaid_predict_the_same(name, tmp_path, la
 def test_what_is_unsaid_is_said_as_a_comment(layout, name):
     said = written(layout, name, seq=SEQ, model=MODEL)
     for line in said.unsaid:
-        assert FORMATS[name].comment is None or f"# not said here: {line}\n" in said.text
+        assert FORMATS[name].comment is None or f"# not in this file: {line}\n" in said.text
 
 
 def test_pipelines_have_no_words_in_json():

@@ -10,7 +10,7 @@ import pytest
 from syncwall.answer import Prediction, predict
 from syncwall.describe.layout import Layout, Shard
 from syncwall.describe.overrides import run_with
-from syncwall.describe.settings import FORMATS, Written, read_settings, written
+from syncwall.describe.settings import FORMATS, SettingsText, read_settings, written
 from tests.describe.settings.layouts import IN_THE_SCRIPT
 from tests.describe.settings.runs import FRAMEWORKS, WORDS, runs
 
@@ -19,7 +19,7 @@ LEAST = 200
 TRIED = 4000
 
 
-def said(prediction: Prediction, name: str) -> Written:
+def said(prediction: Prediction, name: str) -> SettingsText:
     run = prediction.run
     return written(
         run.layout, name, seq=run.seq, nodes=run.nodes, gpus_per_node=run.gpus_per_node,
@@ -33,7 +33,7 @@ def in_the_script(name: str, layout: Layout) -> set[str]:
     return IN_THE_SCRIPT[name] | ({"recompute"} if plain else set())
 
 
-def expressible(name: str) -> Iterator[tuple[dict[str, Any], Prediction, Written]]:
+def expressible(name: str) -> Iterator[tuple[dict[str, Any], Prediction, SettingsText]]:
     """Runs for which a format has words, all but those of the training script."""
     for asked, prediction in islice(runs(name), TRIED):
         found = said(prediction, name)

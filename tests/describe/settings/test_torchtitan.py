@@ -6,7 +6,7 @@ import pytest
 
 from syncwall.describe.choice import Dtype
 from syncwall.describe.layout import ContextKind, Layout, Recompute, Schedule, Shard
-from syncwall.describe.settings import Machine, Settings, read_settings, written
+from syncwall.describe.settings import Settings, SettingsContext, read_settings, written
 from syncwall.problems import InputError
 from tests.describe.samples import model
 
@@ -29,7 +29,7 @@ def test_a_job_with_a_pipeline():
     }  # fmt: skip
     assert settings.run == {"seq": 8192}
     assert settings.software == {"framework": "torchtitan", "fp8_scaling": "row"}
-    layout = settings.layout_on(Machine(gpus=256))
+    layout = settings.layout_on(SettingsContext(gpus=256))
     assert layout.global_batch == 16 * 4  # 4 replicas take 16 sequences each
 
 
@@ -73,9 +73,9 @@ def test_parallel_degrees(tmp_path, text, expected):
 def test_copies_of_the_shards_wait_for_the_number_of_gpus(tmp_path):
     settings = job(tmp_path, "[parallelism]\ndata_parallel_replicate_degree = 4\n")
     assert "shard_degree" not in settings.layout
-    assert settings.layout_on(Machine(gpus=64)).shard_degree == 16
+    assert settings.layout_on(SettingsContext(gpus=64)).shard_degree == 16
     with pytest.raises(InputError, match="4 copies do not divide the 6 ranks"):
-        settings.layout_on(Machine(gpus=6))
+        settings.layout_on(SettingsContext(gpus=6))
 
 
 def test_virtual_stages_wait_for_the_layers_of_the_model(tmp_path):
@@ -86,14 +86,14 @@ def test_virtual_stages_wait_for_the_layers_of_the_model(tmp_path):
     )
     settings = job(tmp_path, text)
     assert "virtual_stages" not in settings.layout
-    assert settings.layout_on(Machine(layers=126)).virtual_stages == 4
-    with pytest.raises(InputError, match="no multiple of pp 8"):
-        settings.layout_on(Machine(layers=40))
+    assert settings.layout_on(SettingsContext(layers=126)).virtual_stages == 4
+    with pytest.raises(InputError, match="not a multiple of pp 8"):
+        settings.layout_on(SettingsContext(layers=40))
 
 
 def test_every_second_layer_is_recomputed(tmp_path):
     text = "[training]\nseq_len = 8192\n[activation_checkpoint]\nmode = 'selective'\n"
-    layout = job(tmp_path, text).layout_on(Machine(layers=32))
+    layout = job(tmp_path, text).layout_on(SettingsContext(layers=32))
     assert (layout.recompute, layout.recompute_layers) == (Recompute.FULL, 16)
 
 
@@ -103,7 +103,7 @@ def test_a_pipeline_that_is_emptied_several_times_is_refused(tmp_path):
         "[parallelism]\npipeline_parallel_degree = 2\n"
     )
     with pytest.raises(InputError, match=r"job.toml:3:1 .* write local_batch_size 32"):
-        job(tmp_path, text).layout_on(Machine(gpus=8))
+        job(tmp_path, text).layout_on(SettingsContext(gpus=8))
 
 
 def test_what_a_layout_cannot_say_is_noted(tmp_path):
@@ -151,5 +151,12 @@ def test_virtual_stages_are_written_as_layers_if_they_divide(tmp_path, layers, s
     said = written(layout, "torchtitan", model=model(layers=layers))
     assert said.unsaid == (() if says else ("virtual_stages: 4",))
     assert ("layers_per_stage" in said.text) is says
-    back = job(tmp_path, said.text).layout_on(Machine(16, 8, layers))
+    back = job(tmp_path, said.text).layout_on(SettingsContext(16, 8, layers))
     assert back.virtual_stages == (4 if says else 2)
+
+
+def test_a_misspelt_key_is_named(tmp_path):
+    settings = job(tmp_path, "[parallelism]\ntensor_paralel_degree = 8\n")
+    (note,) = settings.notes
+    assert note.line == 2
+    assert 'did you mean "tensor_parallel_degree"?' in note.message

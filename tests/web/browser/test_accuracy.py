@@ -63,7 +63,7 @@ def test_errors_are_those_of_what_is_shown(opened, answer):
     assert tile(page, "within20") == pytest.approx((errors <= 0.2).mean())
     assert tile(page, "covered") == pytest.approx(((low <= measured) & (measured <= high)).mean())
     axe(page)
-    page.locator("#filters [name='device']").select_option("")
+    page.locator("#filters [name='accuracy.device']").select_option("")
     until(
         page,
         counts(len(points(answer, part="structure"))),
@@ -77,7 +77,8 @@ def test_a_point_has_a_source(opened, answer):
     page.locator("#scatter").press("ArrowRight")
     page.wait_for_selector("#run-about [data-run]")
     chosen = parse_qs(urlsplit(page.url).query)["accuracy.run"][0]
-    assert page.locator("#run-about [data-run]").get_attribute("data-run") == chosen
+    shown = "document.querySelector('#run-about [data-run]').dataset.run"
+    until(page, f"{shown} === {json.dumps(chosen)}")
     line = next(one for one in answer["runs"] if one[0] == chosen)
     source = answer["sources"][answer["words"]["source"][line[5]]]
     said = page.locator("#run-about").inner_text()

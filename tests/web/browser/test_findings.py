@@ -17,11 +17,13 @@ def test_the_list_leads_to_an_article(opened):
     assert "findings.id=slow-links" in page.url
     made = shown((), "slow-links")
     assert page.locator("#title").inner_text() == made["title"]
-    figures = [block for block in made["blocks"] if block["kind"] == "figure"]
-    assert page.locator(".finding figure svg").count() == len(figures)
-    table = next(block for block in made["blocks"] if block["kind"] == "table")
-    first = page.locator(".finding table").first.locator("tbody td")
-    assert [cell.inner_text() for cell in first.all()] == table["rows"][0]
+    assert page.locator(".finding .lead").first.inner_text() == made["says"][0]
+    assert page.locator(".finding figure svg").count() == made["html"].count("<svg")
+    first = page.locator(".finding table").first.locator("tbody tr").first.locator("td")
+    assert all(f">{cell.inner_text()}</td>" in made["html"] for cell in first.all())
+    page.locator(".finding nav a", has_text="Set-up").click()
+    until(page, "document.getElementById('set-up').getBoundingClientRect().top < innerHeight")
+    assert "findings.id=slow-links#set-up" in page.url
     page.get_by_text("all findings").click()
     cards.first.wait_for()
 

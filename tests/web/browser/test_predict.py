@@ -7,8 +7,10 @@ from urllib.parse import parse_qsl, urlsplit
 import pytest
 
 import syncwall as sw
-from syncwall.show.layout_words import run_words
+from syncwall.show import numbers
 from syncwall.show.numbers import duration
+from syncwall.show.words.layout import run_words
+from syncwall.show.words.terms import meaning
 from tests.web.browser.conftest import axe, fits
 from tests.web.test_address import address, asked, fields_of, scalar
 
@@ -161,6 +163,33 @@ def test_addresses_are_read_and_written_by_the_rules_of_the_tests(opened):
     assert tile(page, "step") == pytest.approx(own().step_s, rel=1e-9)
 
 
+def test_terms_say_what_they_mean_to_the_pointer_and_the_keyboard(opened):
+    page = opened(QUERY)
+    for place in ("#ledger", "#tiles", "#memory"):
+        found = page.locator(f"{place} abbr")
+        assert found.count() > 2
+        for one in found.all():
+            assert one.get_attribute("title") == meaning(one.inner_text())
+    page.locator("#exports button").first.focus()
+    page.locator("#ledger abbr").first.focus()
+    page.keyboard.press("Tab")
+    second = page.locator("#ledger abbr").nth(1)
+    assert page.locator(".tip").inner_text() == second.get_attribute("title")
+    page.keyboard.press("Escape")
+    assert page.locator(".tip").is_hidden()
+
+
+def test_the_command_can_be_copied_and_breaks_between_its_flags(opened):
+    page = opened(QUERY, narrow=True)
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.locator("#command").get_by_role("button").click()
+    copied = page.evaluate("navigator.clipboard.readText()")
+    assert copied.startswith("syncwall predict --model llama-3.1-70b --cluster dgx-h100")
+    flags = page.locator("#command code span")
+    assert [flag.inner_text() for flag in flags.all()] == re.split(" (?=--)", copied)
+    assert all(flag.bounding_box()["height"] < 30 for flag in flags.all())
+
+
 def test_a_run_that_is_not_possible_has_no_numbers(opened):
     page = opened(QUERY)
     page.get_by_label("tp: tensor").fill("7")
@@ -206,19 +235,24 @@ def test_exports_are_downloaded(opened, button, begins, tmp_path):
     assert (tmp_path / "file").read_text().startswith(begins)
 
 
-def test_formats_are_those_of_the_terminal(opened):
-    page = opened("/")
-    values = [0.0, 3.3e-7, 9.994e-4, 0.0123456, 0.9996, 1.0, 9.8449, 61.26, 123.46, 999.6, 1234.5]
+@pytest.mark.parametrize(
+    "name", ["duration", "span", "money", "gigabytes", "percent", "signed", "signed_percent"]
+)
+def test_formats_are_those_of_the_terminal(opened, name):
+    page = opened("/api")
+    values = [0.0123456, 0.9996, 1.0, 9.8449, 61.26, 123.46, 999.6, 1234.5]
+    values += [-value for value in values] if "signed" in name else [8.6e5, 2.5e9]
+    values += [0.0, 3.3e-7, 9.994e-4] if name == "duration" else []
+    digits = {"percent": 1}.get(name)
+    own = getattr(numbers, name)
     said = page.evaluate(
-        "async (values) => { const { duration } = await import('/static/format.js');"
-        " return values.map(duration); }",
-        values,
+        "async ([name, values]) => { const format = await import('/static/format.js');"
+        " return values.map((value) => format[name](value)); }",
+        [re.sub("_(.)", lambda found: found[1].upper(), name), values],
     )
     for value, text in zip(values, said, strict=True):
-        number, unit = text.split(" ")
-        own_number, own_unit = duration(value).split(" ")
-        assert unit == own_unit, (value, text, duration(value))
-        assert re.sub(",", "", number) == re.sub(",", "", own_number)
+        expected = own(value, digits) if digits else own(value)
+        assert text.replace(",", "") == expected.replace(",", ""), value
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])

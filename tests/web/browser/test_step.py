@@ -92,12 +92,12 @@ def test_the_slider_and_the_modes(opened):
     page.locator('[name="step.slow"]').fill("1.5")
     page.wait_for_selector('#verdict:has-text("1.5 times slower")')
     assert "step.slow=1.5" in page.url
-    page.click('[data-key="step.mode"] [data-value="fsdp"]')
-    page.wait_for_selector('#lead:has-text("fsdp")')
+    page.click('[data-key="step.mode"] [data-choice="fsdp"]')
+    page.wait_for_selector('#why:has-text("fsdp")')
     assert "step.mode=fsdp" in page.url
     assert page.locator(".lanes .weights").count() > 10
     page.go_back()
-    page.wait_for_selector('#lead:has-text("ddp")')
+    page.wait_for_selector('#why:has-text("ddp")')
 
 
 def test_ring_and_tree(opened):
@@ -110,7 +110,7 @@ def test_ring_and_tree(opened):
     page.evaluate("document.activeElement.blur()")
     page.keyboard.press("ArrowRight")
     assert page.text_content("#says").startswith("Step 2 of 10")
-    page.click('[data-value="tree"]')
+    page.click('[data-choice="tree"]')
     assert page.text_content("#says").startswith("Step 1 of 7")
 
 
@@ -127,7 +127,7 @@ def test_a_pipeline(opened):
 def test_what_cannot_be_is_said(opened):
     page = opened(f"{PAGE}&layout.tp=7")
     page.wait_for_selector("#verdict.bad")
-    assert "layout.tp" in page.text_content("#lead")
+    assert "layout.tp" in page.text_content("#why")
     assert page.is_hidden("#scene")
     page.fill('[name="layout.tp"]', "8")
     page.wait_for_selector("#scene svg")

@@ -8,8 +8,7 @@ import pytest
 pytest.importorskip("playwright", reason="playwright is not installed")
 from playwright.sync_api import expect
 
-from syncwall.web.answers.wall import compared
-from syncwall.web.asked import AskedRun
+from syncwall.web.answers.wall import AskedWall, compared
 from tests.web.browser.conftest import axe, fits
 from tests.web.conftest import RUN
 
@@ -33,7 +32,7 @@ def _walls(page, row):
 
 
 def _expected(run, scaling, most=1024):
-    found = compared(AskedRun(**run), [], most, scaling)["runs"][0]
+    found = compared(AskedWall(run=run, most=most, scaling=scaling))["runs"][0]
     return found, [wall["holds_to_gpus"] for wall in found["walls"]]
 
 

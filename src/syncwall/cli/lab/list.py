@@ -5,22 +5,20 @@ Holds `list`.
 
 from dataclasses import asdict
 
+from syncwall.cli.output import Output, OutputFlags
 
-def list(json: bool = False) -> int:  # noqa: A001 - the function is named as the part
+
+def list(out: Output = OutputFlags()) -> int:  # noqa: A001, B008 - named as the part; defaults
     """Show the labs of this machine.
 
     Args:
-        json: Print JSON.
+        out: Where the answer goes.
     """
     from syncwall.lab.machine import labs
-    from syncwall.show.headed import print_json
+    from syncwall.show.views.lab import labs_view
 
+    out.check()
     found = labs()
-    if json:
-        print_json([asdict(lab) | {"hosts": lab.hosts} for lab in found])
-        return 0
-    for lab in found:
-        print(f"{lab.name}   {lab.hosts} hosts, {lab.processes} processes inside")
-    if not found:
-        print("no labs")
+    records = [asdict(lab) | {"hosts": lab.hosts} for lab in found]
+    out.write("lab list", lambda: labs_view(found), lambda: {"labs": records})
     return 0

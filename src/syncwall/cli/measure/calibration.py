@@ -3,34 +3,38 @@
 Holds `calibration`.
 """
 
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import tyro
 
+from syncwall.cli.output import Output, OutputFlags
 from syncwall.problems import InputError
 
 
 def calibration(
     results: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RESULT")],
     /,
-    json: Annotated[str, tyro.conf.arg(metavar="FILE")] = "-",
+    out: Output = OutputFlags(),  # noqa: B008 - a dataclass of defaults, never changed
 ) -> int:
     """Join results of `measure collectives` and `measure matmul` into one calibration file.
 
+    It is printed as JSON unless a file is named.
+
     Args:
         results: JSON files that `measure` wrote.
-        json: Write the calibration here; - for standard output.
+        out: Where the answer goes.
     """
-    from syncwall.documents import write_whole
     from syncwall.measure.calibrate import read_measured
-    from syncwall.show.headed import print_json
+    from syncwall.show.records.interface import plain
+    from syncwall.show.views.measurement import calibration_view
 
+    out.check()
     if not results:
         raise InputError.of("write the files to join: measure calibration RESULT.json ...")
     found = read_measured(results)
-    if json == "-":
-        print_json(found.model_dump(mode="json"))
-        return 0
-    write_whole(Path(json), found.model_dump_json(indent=1) + "\n")
+    out = out if out != OutputFlags() else replace(out, json="-")
+    out.write("measure calibration", partial(calibration_view, found), partial(plain, found))
     return 0

@@ -4,16 +4,17 @@ Holds `collectives`.
 """
 
 from collections.abc import Callable
-from functools import partial
-from typing import TYPE_CHECKING, Annotated, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import tyro
 
+from syncwall.cli.output import Output, OutputFlags
 from syncwall.problems import InputError, known_are
 
 if TYPE_CHECKING:
-    from syncwall.measure.collectives import CollectiveRow, Effort, Kind, Skipped
+    from syncwall.measure.collectives import BenchmarkKind, CollectiveRow, Effort, SkippedKind
     from syncwall.measure.team import Stop, Team
+    from syncwall.report.results import Collectives
 
 _MOST_BYTES: Final = {"cpu": 64 * 2**20, "cuda": 8 * 10**9}
 
@@ -27,7 +28,7 @@ def collectives(  # noqa: PLR0913, PLR0917 - the flags of the verb
     trials: Annotated[int | None, tyro.conf.arg(metavar="N")] = None,
     seconds: Annotated[float, tyro.conf.arg(metavar="S")] = 1.0,
     timeout: Annotated[float, tyro.conf.arg(metavar="S")] = 30.0,
-    json: Annotated[str | None, tyro.conf.arg(metavar="FILE")] = None,
+    out: Output = OutputFlags(),  # noqa: B008 - a dataclass of defaults, never changed
 ) -> int:
     """Time collectives over sizes, as nccl-tests does; launch with torchrun or srun.
 
@@ -40,29 +41,29 @@ def collectives(  # noqa: PLR0913, PLR0917 - the flags of the verb
         trials: Trials of each point; otherwise as many as fit into --seconds, 5 to 100.
         seconds: Time for each point.
         timeout: A call that takes longer means that a rank is lost.
-        json: Write the result here as JSON; - for standard output.
+        out: Where the answer goes.
     """
     from syncwall.cli.measure.session import in_team
     from syncwall.measure.collectives import Effort
 
     if trials is not None and trials < 1:
-        raise InputError.of(f"--trials: {trials} is no number of trials")
+        raise InputError.of(f"--trials: {trials} is not a number of trials")
     effort = Effort(seconds, trials, longest_s=timeout / 4.0)
-    part = _Part(_kinds(kinds), least, most, dtype, effort, json)
-    return in_team(part.work, part.show, what="collectives", backend=backend, timeout_s=timeout)
+    part = _Part(_kinds(kinds), least, most, dtype, effort)
+    return in_team(part, out, kind="collectives", backend=backend, timeout_s=timeout)
 
 
 class _Part:
     """One call of the verb: what was asked, and the rows so far."""
 
     def __init__(
-        self, kinds: "tuple[Kind, ...]", least: str, most: str | None, dtype: str,
-        effort: "Effort", json: str | None,
+        self, kinds: "tuple[BenchmarkKind, ...]", least: str, most: str | None, dtype: str,
+        effort: "Effort",
     ) -> None:  # fmt: skip
         self.kinds, self.least, self.most = kinds, least, most
-        self.dtype, self.effort, self.json = dtype, effort, json
+        self.dtype, self.effort = dtype, effort
         self.rows: list[CollectiveRow] = []
-        self.skipped: list[Skipped] = []
+        self.skipped: list[SkippedKind] = []
 
     def work(self, team: "Team", stop: "Stop", progress: "Callable[[float], None]") -> None:
         """Measure on every rank."""
@@ -80,23 +81,15 @@ class _Part:
             else:
                 self.skipped.append(row)
 
-    def show(self, team: "Team", complete: bool) -> int:
-        """Print and write, on rank 0."""
-        from syncwall.cli.measure.session import written
-        from syncwall.measure.result import Result
-        from syncwall.show.measurement import collectives_page
+    def found(self, team: "Team") -> "tuple[dict[str, Any], Collectives]":
+        """What was asked, and the rows."""
+        from syncwall.report.results import Collectives
 
-        result = Result(
-            kind="collectives", complete=complete, job=team.job, hosts=team.facts,
-            settings={
-                "kinds": self.kinds, "min_size": self.least, "max_size": self.most,
-                "dtype": self.dtype, "trials": self.effort.trials, "seconds": self.effort.seconds,
-            },
-            data={"rows": [row.model_dump() for row in self.rows]},
-        )  # fmt: skip
-        page = partial(collectives_page, result.job, self.rows, self.skipped, complete=complete)
-        written(result, self.json, page)
-        return 0
+        asked = {
+            "kinds": self.kinds, "min_size": self.least, "max_size": self.most,
+            "dtype": self.dtype, "trials": self.effort.trials, "seconds": self.effort.seconds,
+        }  # fmt: skip
+        return asked, Collectives(rows=tuple(self.rows), skipped=tuple(self.skipped))
 
     def _sizes(self, team: "Team") -> tuple[int, ...]:
         from syncwall.cli.measure.session import amount
@@ -112,7 +105,7 @@ class _Part:
         return sizes
 
 
-def _kinds(text: str | None) -> "tuple[Kind, ...]":
+def _kinds(text: str | None) -> "tuple[BenchmarkKind, ...]":
     from syncwall.measure.collectives import KINDS
 
     if text is None:

@@ -4,16 +4,17 @@ Holds `links`.
 """
 
 from collections.abc import Callable
-from functools import partial
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
+from syncwall.cli.output import Output, OutputFlags
 from syncwall.problems import InputError
 
 if TYPE_CHECKING:
     from syncwall.measure.suspects import Suspect
     from syncwall.measure.team import Stop, Team
+    from syncwall.report.results import Links
 
 
 def links(
@@ -22,7 +23,7 @@ def links(
     size: Annotated[str | None, tyro.conf.arg(metavar="SIZE")] = None,
     expect: Annotated[str | None, tyro.conf.arg(metavar="RATE")] = None,
     timeout: Annotated[float, tyro.conf.arg(metavar="S")] = 30.0,
-    json: Annotated[str | None, tyro.conf.arg(metavar="FILE")] = None,
+    out: Output = OutputFlags(),  # noqa: B008 - a dataclass of defaults, never changed
 ) -> int:
     """Measure every pair of ranks, both ways, and name who is slow; launch with torchrun or srun.
 
@@ -32,32 +33,28 @@ def links(
         backend: What moves the data; NCCL where there is a GPU, else Gloo.
         repeats: How often the whole schedule is run; fewer than 5 name nobody surely.
         size: Of a transfer; otherwise so that one takes about 0.1 s.
-        expect: What links between hosts should reach, such as 25Gb/s; those below 80 % are named.
+        expect: What links between hosts should reach, such as 25Gb/s; those below 80% are named.
         timeout: A call that takes longer means that a rank is lost.
-        json: Write the result here as JSON; - for standard output.
+        out: Where the answer goes.
     """
     from syncwall.cli.measure.session import amount, in_team
     from syncwall.units import Dimension
 
     if repeats < 1:
-        raise InputError.of(f"--repeats: {repeats} is no number of repeats")
+        raise InputError.of(f"--repeats: {repeats} is not a number of repeats")
     size_bytes = int(amount(size, "--size")) if size else None
     expected = amount(expect, "--expect", Dimension.BYTES_PER_S) if expect else None
-    part = _Part(repeats, size_bytes, expected, json)
-    return in_team(part.work, part.show, what="links", backend=backend, timeout_s=timeout)
+    part = _Part(repeats, size_bytes, expected)
+    return in_team(part, out, kind="links", backend=backend, timeout_s=timeout)
 
 
 class _Part:
     """One call of the verb: what was asked, and what was measured so far."""
 
-    def __init__(
-        self, repeats: int, size_bytes: int | None, expected: float | None, json: str | None
-    ) -> None:
+    def __init__(self, repeats: int, size_bytes: int | None, expected: float | None) -> None:
         from syncwall.measure.links import LinkData
 
-        self.repeats, self.size_bytes, self.expected, self.json = (
-            repeats, size_bytes, expected, json,
-        )  # fmt: skip
+        self.repeats, self.size_bytes, self.expected = repeats, size_bytes, expected
         self.data = LinkData()
 
     def work(self, team: "Team", stop: "Stop", progress: Callable[[float], None]) -> None:
@@ -71,28 +68,15 @@ class _Part:
             progress=progress,
         )  # fmt: skip
 
-    def show(self, team: "Team", complete: bool) -> int:
-        """Print and write, on rank 0; 1 if somebody is slow."""
-        from syncwall.cli.measure.session import written
-        from syncwall.measure.result import Result
-        from syncwall.show.measurement import links_page
+    def found(self, team: "Team") -> "tuple[dict[str, Any], Links]":
+        """What was asked, the rates, and who is slow."""
+        from syncwall.report.results import Links
 
-        found = self._suspects(team)
-        rows = self.data.rows
-        result = Result(
-            kind="links", complete=complete, job=team.job, hosts=team.facts,
-            settings={"repeats": self.repeats, "expected_bytes_per_s": self.expected},
-            data={
-                "rows": [row.model_dump() for row in rows],
-                "suspects": [one.model_dump() for one in found],
-                "size_bytes": self.data.size_bytes,
-                "repeats": self.data.repeats,
-            },
+        asked = {"repeats": self.repeats, "expected_bytes_per_s": self.expected}
+        return asked, Links(
+            rows=tuple(self.data.rows), suspects=self._suspects(team),
+            size_bytes=self.data.size_bytes, repeats=self.data.repeats,
         )  # fmt: skip
-        judged = self.expected is not None or len(set(team.hosts)) != 2
-        page = partial(links_page, result.job, rows, found, judged=judged, complete=complete)
-        written(result, self.json, page)
-        return 1 if found else 0
 
     def _suspects(self, team: "Team") -> "tuple[Suspect, ...]":
         from syncwall.measure.suspects import slow_against, suspects

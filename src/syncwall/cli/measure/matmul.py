@@ -4,16 +4,18 @@ Holds `matmul`.
 """
 
 from collections.abc import Callable
-from functools import partial
-from typing import TYPE_CHECKING, Annotated, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import tyro
+
+from syncwall.cli.output import Output, OutputFlags
 
 if TYPE_CHECKING:
     from syncwall.describe import Layout
     from syncwall.measure.beside import Beside
     from syncwall.measure.kernels import Kernel, KernelRow, Workload
     from syncwall.measure.team import Stop, Team
+    from syncwall.report.results import KernelTimes
 
 _DEFAULTS: Final = {"cpu": ("tiny-5m", 128, 4, "fp32"), "cuda": ("llama-3.1-8b", 4096, 1, "bf16")}
 
@@ -27,7 +29,7 @@ def matmul(  # noqa: PLR0913, PLR0917 - the flags of the verb
     backend: Literal["nccl", "gloo"] | None = None,
     seconds: Annotated[float, tyro.conf.arg(metavar="S")] = 0.7,
     timeout: Annotated[float, tyro.conf.arg(metavar="S")] = 60.0,
-    json: Annotated[str | None, tyro.conf.arg(metavar="FILE")] = None,
+    out: Output = OutputFlags(),  # noqa: B008 - a dataclass of defaults, never changed
 ) -> int:
     """Time the matrix multiplications of a model, and its other kernels, on every rank at once.
 
@@ -40,23 +42,23 @@ def matmul(  # noqa: PLR0913, PLR0917 - the flags of the verb
         backend: What moves data between ranks; NCCL where there is a GPU, else Gloo.
         seconds: Time for each kernel.
         timeout: A call that takes longer means that a rank is lost.
-        json: Write the result here as JSON; - for standard output.
+        out: Where the answer goes.
     """
     from syncwall.cli.measure.session import in_team
 
-    part = _Part(model, seq, micro_batch, tp, precision, seconds, json)
-    return in_team(part.work, part.show, what="kernels", backend=backend, timeout_s=timeout)
+    part = _Part(model, seq, micro_batch, tp, precision, seconds)
+    return in_team(part, out, kind="matmul", backend=backend, timeout_s=timeout)
 
 
 class _Part:
     """One call of the verb: what was asked, and the rows so far."""
 
-    def __init__(  # noqa: PLR0913, PLR0917 - what was asked
+    def __init__(
         self, models: tuple[str, ...], seq: int | None, micro_batch: int | None, tp: int,
-        precision: str | None, seconds: float, json: str | None,
+        precision: str | None, seconds: float,
     ) -> None:  # fmt: skip
         self.names, self.seq, self.micro_batch, self.tp = models, seq, micro_batch, tp
-        self.precision, self.seconds, self.json = precision, seconds, json
+        self.precision, self.seconds = precision, seconds
         self.rows: list[KernelRow] = []
         self.beside: Beside | None = None
 
@@ -74,26 +76,16 @@ class _Part:
                 return
         self.beside = measure_beside(team)
 
-    def show(self, team: "Team", complete: bool) -> int:
-        """Print and write, on rank 0."""
-        from syncwall.cli.measure.session import written
-        from syncwall.measure.result import Result
-        from syncwall.show.measurement import kernels_page
+    def found(self, team: "Team") -> "tuple[dict[str, Any], KernelTimes]":
+        """What was asked, and the rows."""
+        from syncwall.report.results import KernelTimes
 
-        model, _, batch, precision = self._settings(team)
-        result = Result(
-            kind="matmul", complete=complete, job=team.job, hosts=team.facts,
-            settings={
-                "models": self.names or (model,), "seq": self._seq(team), "micro_batch": batch,
-                "tp": self.tp, "precision": precision, "seconds": self.seconds,
-            },
-            data={
-                "rows": [row.model_dump() for row in self.rows],
-                "beside": self.beside.model_dump() if self.beside else None,
-            },
-        )  # fmt: skip
-        written(result, self.json, partial(kernels_page, result.job, self.rows, self.beside))
-        return 0
+        model, seq, batch, precision = self._settings(team)
+        asked = {
+            "models": self.names or (model,), "seq": seq, "micro_batch": batch, "tp": self.tp,
+            "precision": precision, "seconds": self.seconds,
+        }  # fmt: skip
+        return asked, KernelTimes(rows=tuple(self.rows), beside=self.beside)
 
     def _kernels(self, team: "Team") -> "dict[str, tuple[Workload, Kernel]]":
         """By shape, the kernels of all models."""

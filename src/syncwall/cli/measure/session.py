@@ -1,42 +1,56 @@
 """A measurement from joining to the last line printed, the same for every part of `measure`.
 
-Holds `in_team`, `refuse_alone`, `written` and `amount`.
+Holds `in_team` and `Part`, what it runs; `refuse_alone` and `amount`.
 """
 
 import os
 import signal
 import sys
-from collections.abc import Callable
-from pathlib import Path
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
 
 from syncwall import units
+from syncwall.cli.output import OutputFlags
 from syncwall.problems import InputError
 from syncwall.units import Dimension
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
-    from syncwall.measure.result import Result
+    from syncwall.measure.load import MachineLoad, Told
+    from syncwall.measure.result import ResultKind
     from syncwall.measure.team import Stop, Team
+    from syncwall.report.results import Data
 
+    Found = tuple[dict[str, Any], Data]
     Progress = Callable[[float], None]
-    Work = Callable[[Team, Stop, Progress], None]
-    Show = Callable[[Team, bool], int]
 
 
-def in_team(work: "Work", show: "Show", *, what: str, backend: str | None, timeout_s: float) -> int:
-    """Run `work` on every rank, then `show(team, complete)` on rank 0; its exit code.
+class Part(Protocol):
+    """One call of a part of `measure`."""
 
-    Rank 0 also shows what there is after Ctrl-C (code 130) and after a rank was lost (code 1);
-    only rank 0 tells of wrong input. With several ranks the process ends here: what a broken
-    process group leaves behind can hang or abort the end of the interpreter.
+    def work(self, team: "Team", stop: "Stop", progress: "Progress") -> None:
+        """Measure; called on every rank."""
+
+    def found(self, team: "Team") -> "Found | None":
+        """What was asked, and what was measured until now; None if that is nothing."""
+
+
+def in_team(
+    part: Part, out: OutputFlags, *, kind: "ResultKind", backend: str | None, timeout_s: float
+) -> int:
+    """Run `part` on every rank, then show and write what it found on rank 0; the exit code.
+
+    That is 1 if somebody is named as slow. Rank 0 also shows what there is after Ctrl-C (code 130)
+    and after a rank was lost (code 1); only rank 0 tells of wrong input. With several ranks the
+    process ends here: what a broken process group leaves behind can hang or abort the end of the
+    interpreter.
     """
     from syncwall.measure.roster import place
 
     here = place(os.environ)
     try:
-        code = _run(work, show, what, backend, timeout_s)
+        code = _run(part, out, kind, backend, timeout_s)
     except InputError as error:
         if here.world == 1:
             raise
@@ -50,29 +64,83 @@ def in_team(work: "Work", show: "Show", *, what: str, backend: str | None, timeo
     return code
 
 
-def _run(work: "Work", show: "Show", what: str, backend: str | None, timeout_s: float) -> int:
+def _run(
+    part: Part, out: OutputFlags, kind: "ResultKind", backend: str | None, timeout_s: float
+) -> int:
     from syncwall.cli.progress import bar
+    from syncwall.measure.load import MachineLoad
     from syncwall.measure.lost import LostRankError
     from syncwall.measure.team import INTERRUPTED, joined, stoppable
 
     team, lost = None, None
+    told: list[Told] = []
     with stoppable() as stop:
         try:
-            with joined(backend, timeout_s) as team, bar(what, hidden=not team.leads) as progress:
-                work(team, stop, progress)
+            with joined(backend, timeout_s) as team, bar(kind, hidden=not team.leads) as progress:
+                _check(out, team)
+                with _watching(team, told):
+                    part.work(team, stop, progress)
         except LostRankError as error:
             lost = error
-    complete = lost is None and not stop.agreed
+    if lost is not None:
+        print(lost, file=sys.stderr)
     code = 0
     if team is not None and team.leads:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)  # torchrun ends all when the first has ended
-        code = show(team, complete)
+        load = MachineLoad.of(*told) if told else None
+        code = _shown(part, out, team, kind, load, complete=lost is None and not stop.agreed)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         code = INTERRUPTED if stop.agreed else code
-    if lost is not None:
-        print(lost, file=sys.stderr)
+    return code if lost is None else 1
+
+
+def _check(out: OutputFlags, team: "Team") -> None:
+    """All ranks end together if rank 0 could not write what it is asked to."""
+    said = ""
+    if team.leads:
+        try:
+            out.check()
+        except InputError as error:
+            said = str(error)
+    if wrong := team.gathered(said)[0]:
+        raise InputError.of(wrong)
+
+
+@contextmanager
+def _watching(team: "Team", told: "list[Told]") -> Iterator[None]:
+    """Adds what else the hosts did before and meanwhile; a lab, whose hosts are one, does it."""
+    from syncwall.measure.load import Meter, watched
+    from syncwall.measure.result import LAB_HOST
+
+    if LAB_HOST in os.environ:
+        yield
+        return
+    host = team.hosts[team.rank]
+    team.barrier()  # nobody is still starting
+    told.append(team.gathered(watched(host)))
+    meter = Meter(host)
+    yield
+    told.append(team.gathered(meter.spent()))
+
+
+def _shown(
+    part: Part, out: OutputFlags, team: "Team", kind: "ResultKind", load: "MachineLoad | None",
+    *, complete: bool,
+) -> int:  # fmt: skip
+    from syncwall.measure.result import Result
+    from syncwall.show.records.interface import plain
+    from syncwall.show.views.measurement import measurement_view
+
+    found = part.found(team)
+    if found is None:
         return 1
-    return code
+    settings, data = found
+    result = Result(
+        kind=kind, complete=complete, job=team.job, hosts=team.facts, settings=settings,
+        data=data.model_dump(mode="json"), load=load,
+    )  # fmt: skip
+    out.write(f"measure {kind}", partial(measurement_view, result), partial(plain, result))
+    return 1 if result.data.get("suspects") else 0
 
 
 def refuse_alone(team: "Team", part: str) -> None:
@@ -80,18 +148,6 @@ def refuse_alone(team: "Team", part: str) -> None:
     if team.world == 1:
         launch = f"torchrun --nproc-per-node 2 -m syncwall measure {part}"
         raise InputError.of(f"one rank has nobody to talk to: {launch}")
-
-
-def written(result: "Result", path: str | None, page: "Callable[[], RenderableType]") -> None:
-    """Print `page` and write `result` to the file at `path`; for "-" print only that."""
-    from syncwall.show.headed import print_json, print_page
-
-    if path == "-":
-        print_json(result.model_dump(mode="json"))
-        return
-    print_page(page())
-    if path is not None:
-        result.write(Path(path))
 
 
 def amount(text: str, flag: str, dimension: Dimension = Dimension.BYTES) -> float:

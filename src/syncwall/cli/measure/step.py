@@ -4,11 +4,11 @@ Holds `step`.
 """
 
 from collections.abc import Callable
-from functools import partial
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
+from syncwall.cli.output import Output, OutputFlags
 from syncwall.problems import InputError
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def step(  # noqa: PLR0913, PLR0917 - the flags of the verb
     backend: Literal["nccl", "gloo"] | None = None,
     timeout: Annotated[float, tyro.conf.arg(metavar="S")] = 30.0,
     profile: Annotated[str | None, tyro.conf.arg(metavar="DIR")] = None,
-    json: Annotated[str | None, tyro.conf.arg(metavar="FILE")] = None,
+    out: Output = OutputFlags(),  # noqa: B008 - a dataclass of defaults, never changed
 ) -> int:
     """Run real training steps of a dense model, random weights and data, and book their time.
 
@@ -48,7 +48,7 @@ def step(  # noqa: PLR0913, PLR0917 - the flags of the verb
         backend: What moves the data; NCCL where there is a GPU, else Gloo.
         timeout: A call that takes longer means that a rank is lost.
         profile: Write what PyTorch's profiler records of each rank into this directory.
-        json: Write the result here as JSON; - for standard output.
+        out: Where the answer goes.
     """
     from syncwall.cli.measure.session import amount, in_team
     from syncwall.describe.lookup import device as known_device
@@ -63,15 +63,14 @@ def step(  # noqa: PLR0913, PLR0917 - the flags of the verb
         peak_flop_per_s=known_device(device).sixteen_bit_flop_per_s if device else None,
         profile=profile,
     )  # fmt: skip
-    part = _Part(settings, json)
-    return in_team(part.work, part.show, what="steps", backend=backend, timeout_s=timeout)
+    return in_team(_Part(settings), out, kind="step", backend=backend, timeout_s=timeout)
 
 
 class _Part:
     """One call of the verb."""
 
-    def __init__(self, settings: "StepSettings", json: str | None) -> None:
-        self.settings, self.json = settings, json
+    def __init__(self, settings: "StepSettings") -> None:
+        self.settings = settings
         self.data: StepData | None = None
 
     def work(self, team: "Team", stop: "Stop", progress: Callable[[float], None]) -> None:
@@ -84,18 +83,6 @@ class _Part:
 
         self.data = measure_step(team, self.settings, progress, stopped)
 
-    def show(self, team: "Team", complete: bool) -> int:
-        """Print and write, on rank 0."""
-        from syncwall.cli.measure.session import written
-        from syncwall.measure.result import Result
-        from syncwall.show.measurement import step_page
-
-        if self.data is None:
-            return 1
-        settings = self.settings.model_dump(mode="json")
-        result = Result(
-            kind="step", complete=complete, job=team.job, hosts=team.facts, settings=settings,
-            data=self.data.model_dump(mode="json"),
-        )  # fmt: skip
-        written(result, self.json, partial(step_page, result.job, self.settings, self.data))
-        return 1 if self.data.suspects else 0
+    def found(self, team: "Team") -> "tuple[dict[str, Any], StepData] | None":
+        """What was asked, and the step."""
+        return (self.settings.model_dump(mode="json"), self.data) if self.data else None

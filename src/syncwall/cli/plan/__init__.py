@@ -6,8 +6,8 @@ Holds `PARTS`.
 from typing import Final
 
 PARTS: Final = {
-    "layouts": "the fastest, cheapest or smallest layouts for a model on a cluster",
+    "layouts": "the fastest, cheapest or smallest layouts of a model on a cluster",
     "wall": "how far a run scales, what stops it, what moves the wall",
     "network": "the slowest network on which a run stays efficient",
-    "fabric": "switches, cables, failures, cost and effect of a fabric for so many GPUs",
+    "fabric": "switches, cables, failures and cost of a fabric, and its effect",
 }

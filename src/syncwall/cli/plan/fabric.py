@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 import tyro
 
 from syncwall import units
+from syncwall.cli.output import Output, OutputFlags
 from syncwall.cli.run_flags import RunFlags, Whose, share_of
 from syncwall.problems import InputError, known_are
 from syncwall.units import Dimension
@@ -18,8 +19,8 @@ from syncwall.units import Dimension
 if TYPE_CHECKING:
     from syncwall.answer import Prediction
     from syncwall.describe import Cluster
-    from syncwall.plan.fabric.question import Kind, Wiring
-    from syncwall.plan.fabric.sized import Rates
+    from syncwall.plan.fabric.question import FabricKind, Wiring
+    from syncwall.plan.fabric.sized import PartRates
 
 _USUAL_RADIX = 64
 
@@ -62,7 +63,7 @@ def _of_numbers(radix: str | None, speed: str | None, rate: float) -> list[int]:
             raise InputError.of(f"--speed: a port must be as fast as the NICs, {need}")
     parts = (radix or str(_USUAL_RADIX)).split(",")
     if not all(part.strip().isdigit() for part in parts):
-        raise InputError.of(f'--radix: "{radix}" is no number of ports: write 64, or 32,220,64')
+        raise InputError.of(f'--radix: "{radix}" is not a number of ports: write 64, or 32,220,64')
     return [int(part) * split for part in parts]
 
 
@@ -82,7 +83,9 @@ def _ratio(text: str) -> float:
         if len(sides) > 2 or small <= 0:
             raise ValueError
     except ValueError:
-        message = f'--oversubscription: "{text}" is no ratio: write 3, 3:1, or 1,7 for leaf,spine'
+        message = (
+            f'--oversubscription: "{text}" is not a ratio: write 3, 3:1, or 1,7 for leaf,spine'
+        )
         raise InputError.of(message) from None
     return large / small
 
@@ -90,11 +93,11 @@ def _ratio(text: str) -> float:
 def _share(text: str) -> float:
     found = share_of(text)
     if found is None:
-        raise InputError.of(f'--growth: "{text}" is no share: write 20% or 0.2')
+        raise InputError.of(f'--growth: "{text}" is not a share: write 20% or 0.2')
     return found
 
 
-def kind_named(name: str | None) -> "Kind | None":
+def kind_named(name: str | None) -> "FabricKind | None":
     """The kind called `name`; InputError suggests the nearest."""
     from syncwall.plan.fabric.question import KINDS
 
@@ -103,9 +106,9 @@ def kind_named(name: str | None) -> "Kind | None":
     raise InputError.of(f'--kind: unknown kind "{name}"{known_are(name, KINDS)}')
 
 
-def rates(given: Any, flag: str) -> "Rates":
+def rates(given: Any, flag: str) -> "PartRates":
     """Prices or powers of parts from their flags."""
-    from syncwall.plan.fabric.sized import Rates
+    from syncwall.plan.fabric.sized import PartRates
 
     dimension = Dimension.USD if flag == "--prices" else Dimension.WATTS
     texts = {field.name: getattr(given, field.name) for field in fields(given)}
@@ -114,7 +117,7 @@ def rates(given: Any, flag: str) -> "Rates":
         for part, text in texts.items() if text is not None
     }  # fmt: skip
     without = {"fibre": 0.0, "copper": 0.0} if found and dimension is Dimension.WATTS else {}
-    return Rates(**without, **found)
+    return PartRates(**without, **found)
 
 
 def _parsed(text: str, dimension: Dimension, flag: str) -> float:
@@ -134,9 +137,13 @@ class Prices:
     """Price of one, in USD."""
 
     switch: Text = None
+    """Price of a switch, such as '$18k'."""
     optic: Text = None
+    """Price of a transceiver, such as '$900'."""
     fibre: Text = None
+    """Price of an optical cable, such as '$100'."""
     copper: Text = None
+    """Price of a copper cable, such as '$150'."""
 
 
 @dataclass(frozen=True)
@@ -144,7 +151,9 @@ class Power:
     """Watts that one draws."""
 
     switch: Text = None
+    """Power of a switch, such as 900W."""
     optic: Text = None
+    """Power of a transceiver, such as 14W."""
 
 
 def fabric(  # noqa: PLR0913, PLR0917 - the flags of the verb
@@ -159,7 +168,7 @@ def fabric(  # noqa: PLR0913, PLR0917 - the flags of the verb
     prices: Prices = Prices(),  # noqa: B008
     power: Power = Power(),  # noqa: B008
     drawing: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None,
-    json: bool = False,
+    out: Output = OutputFlags(),  # noqa: B008
 ) -> int:
     """Size a fabric: every kind side by side, and what the proposed one takes.
 
@@ -179,15 +188,16 @@ def fabric(  # noqa: PLR0913, PLR0917 - the flags of the verb
         prices: Price of one in USD, such as $18k: a switch, a transceiver (optic), a cable.
         power: Watts that one draws, such as 900W.
         drawing: Write a picture of the proposed fabric here (SVG).
-        json: Print JSON, quantities in SI units.
+        out: Where the answer goes.
     """
     from syncwall.catalogue import searched_first
     from syncwall.documents import write_whole
     from syncwall.plan.fabric.answer import plan_fabric
-    from syncwall.show.fabric import fabric_page, fabric_record
-    from syncwall.show.fabric_drawing import fabric_drawing
-    from syncwall.show.headed import print_answer
+    from syncwall.show.draw.fabric import fabric_drawing
+    from syncwall.show.records.fabric import fabrics_record
+    from syncwall.show.views.fabric import fabric_view
 
+    out.check()
     with searched_first(whose.catalogue):
         nodes, prediction, count = _asked(whose)
         wiring = wiring_with(nodes, switch, radix, speed, oversubscription, growth)
@@ -196,8 +206,8 @@ def fabric(  # noqa: PLR0913, PLR0917 - the flags of the verb
             prices=rates(prices, "--prices"), powers=rates(power, "--power"),
         )  # fmt: skip
     if drawing is not None and answer.chosen is not None:
-        write_whole(drawing, fabric_drawing(answer.chosen))
-    print_answer(answer, as_json=json, page=fabric_page, record=fabric_record)
+        write_whole(drawing, fabric_drawing(answer.chosen).file())
+    out.write("plan fabric", lambda: fabric_view(answer), lambda: fabrics_record(answer))
     return 0 if answer.chosen is not None else 1
 
 

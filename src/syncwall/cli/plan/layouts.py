@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import tyro
 from pydantic import ValidationError
 
+from syncwall.cli.output import Output, OutputFlags
 from syncwall.cli.run_flags import RunFlags, Whose, gpu_counts
 from syncwall.describe import Cluster, Layout
 from syncwall.describe.reading import faults_of
@@ -19,7 +20,7 @@ from syncwall.problems import InputError, Problem
 
 if TYPE_CHECKING:
     from syncwall.describe import Run
-    from syncwall.show.layouts import Plan
+    from syncwall.plan.answer import Plan
 
 
 def pins(flags: Mapping[str, str]) -> dict[str, tuple[Any, ...]]:
@@ -56,7 +57,7 @@ def sizes_of(cluster: Cluster, counts: Sequence[int]) -> list[Cluster]:
     each = cluster.gpus_per_node
     odd = next((count for count in counts if count > each and count % each), None)
     if odd is not None:
-        raise InputError.of(f"--gpus: {odd} GPUs are no whole nodes of {each}")
+        raise InputError.of(f"--gpus: {odd} GPUs do not fill whole nodes of {each}")
     return [cluster.with_gpus(count) for count in counts]
 
 
@@ -72,11 +73,12 @@ def layouts(  # noqa: PLR0913, PLR0917 - the flags of the verb
     save: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None,
     settings: Format | None = None,
     save_settings: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None,
-    json: bool = False,
+    out: Output = OutputFlags(),  # noqa: B008
 ) -> int:
     """Find the best layouts of a model on a cluster: all that are possible are evaluated.
 
-    Exit code 1 if none fits.
+    Flags of the layout decide a part of it, and take several values: --tp 4,8. Exit code 1 if none
+    fits.
 
     Args:
         whose: What is decided already; the layout of a file or of --from is compared with the best.
@@ -88,7 +90,7 @@ def layouts(  # noqa: PLR0913, PLR0917 - the flags of the verb
         save: Write the best one here as a run file, which `predict` reads.
         settings: Print the best one as settings of this framework.
         save_settings: Write these settings here.
-        json: Print JSON, quantities in SI units.
+        out: Where the answer goes.
     """
     from syncwall.answer import predict
     from syncwall.answer.pricing import Pricing
@@ -97,13 +99,15 @@ def layouts(  # noqa: PLR0913, PLR0917 - the flags of the verb
     from syncwall.describe.overrides import run_with
     from syncwall.describe.run_file import run_text
     from syncwall.documents import write_whole
+    from syncwall.plan.answer import Plan
     from syncwall.plan.batches import other_batch
     from syncwall.plan.search import search
-    from syncwall.plan.wires import Case
-    from syncwall.show.headed import print_json, print_page
-    from syncwall.show.layouts import Plan, layouts_page, layouts_record
+    from syncwall.plan.wires import PricedCase
+    from syncwall.show.records.layouts import layouts_record
+    from syncwall.show.views.layouts import layouts_view
     from syncwall.units import Dimension, parse
 
+    out.check()
     whose.check()
     if save_settings is not None and settings is None:
         raise InputError.of("--save-settings: write --settings FORMAT, too")
@@ -127,7 +131,7 @@ def layouts(  # noqa: PLR0913, PLR0917 - the flags of the verb
             )  # fmt: skip
         most = parse(within, Dimension.SECONDS) if within else float("inf")
         best = found.best(top, objective, within_s=most)
-        case = Case.of(run, pricing)
+        case = PricedCase.of(run, pricing)
         plan = Plan(
             run, found, best, objective, sequences,
             now=predict(run, pricing) if has_layout else None,
@@ -137,11 +141,9 @@ def layouts(  # noqa: PLR0913, PLR0917 - the flags of the verb
         text = _settings(plan, settings, save_settings)
         if save is not None and best:
             write_whole(save, run_text(best[0].prediction.run))
-        if json:
-            print_json(layouts_record(plan) | ({"settings": text} if text else {}))
-        else:
-            print_page(layouts_page(plan))
-            print(text, end="")
+        out.write(
+            "plan layouts", lambda: layouts_view(plan, text), lambda: layouts_record(plan, text)
+        )
     return 0 if best else 1
 
 

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import tyro
 
+from syncwall.cli.output import Output, OutputFlags
 from syncwall.cli.run_flags import RunFlags, Whose, gpu_counts, share_of
 from syncwall.problems import InputError
 
@@ -18,7 +19,7 @@ def network(
     exposed: Annotated[str, tyro.conf.arg(metavar="SHARE")] = "5%",
     reached: Annotated[str | None, tyro.conf.arg(metavar="SHARE")] = None,
     strong: bool = False,
-    json: bool = False,
+    out: Output = OutputFlags(),  # noqa: B008
 ) -> int:
     """The network that a run needs: bandwidth, scale-up bandwidth, latency, NICs.
 
@@ -32,23 +33,27 @@ def network(
         reached: Share of the advertised NIC rate that collectives reach, such as 80% (a rule of
             thumb); the machine's own, or what fits measured runs, if not given.
         strong: Keep the global batch for all numbers of GPUs; else that of a GPU.
-        json: Print JSON, quantities in SI units.
+        out: Where the answer goes.
     """
     from syncwall.catalogue import searched_first
+    from syncwall.cli.progress import bar
     from syncwall.plan.network.needed import needed
-    from syncwall.plan.network.targets import Limits, Target
+    from syncwall.plan.network.targets import Target, TargetLimits
     from syncwall.plan.reference import reference
-    from syncwall.show.headed import print_answer
-    from syncwall.show.requirement import requirement_page, requirement_record
+    from syncwall.show.records.network import network_record
+    from syncwall.show.views.network import network_view
 
-    limits = Limits(_share("efficiency", efficiency), _share("exposed", exposed))
+    out.check()
+    limits = TargetLimits(_share("efficiency", efficiency), _share("exposed", exposed))
     rate = _share("reached", reached) if reached else None
     counts = gpu_counts(whose.gpus)
     first = None if whose.nodes or not counts else str(counts[0])
-    with searched_first(whose.catalogue):
+    with searched_first(whose.catalogue), bar("networks") as progress:
         start = reference(replace(whose, gpus=first).said())
-        found = needed(start, counts, limits, reached=rate, strong=strong)
-    print_answer((found, start), as_json=json, page=requirement_page, record=requirement_record)
+        found = needed(start, counts, limits, reached=rate, strong=strong, progress=progress)
+    out.write(
+        "plan network", lambda: network_view(found, start), lambda: network_record(found, start)
+    )
     impossible = any(one.nic_bytes_per_s.get(Target.EFFICIENCY, 0.0) is None for one in found)
     return int(impossible)
 

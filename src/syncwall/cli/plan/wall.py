@@ -8,6 +8,7 @@ from typing import Annotated
 
 import tyro
 
+from syncwall.cli.output import Output, OutputFlags
 from syncwall.cli.run_flags import RunFlags, Whose
 
 
@@ -18,7 +19,7 @@ def wall(  # noqa: PLR0913, PLR0917 - the flags of the verb
     replica_batch: Annotated[int | None, tyro.conf.arg(metavar="N")] = None,
     best_layout: bool = False,
     chart: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None,
-    json: bool = False,
+    out: Output = OutputFlags(),  # noqa: B008
 ) -> int:
     """How far a run scales: where efficiency falls, why, and what moves the wall.
 
@@ -32,18 +33,19 @@ def wall(  # noqa: PLR0913, PLR0917 - the flags of the verb
         replica_batch: Sequences of a replica in weak scaling; those of the run if not given.
         best_layout: Search the best layout at every count, also if one is stated.
         chart: Write the curves here (SVG).
-        json: Print JSON, quantities in SI units.
+        out: Where the answer goes.
     """
     from syncwall.catalogue import searched_first
     from syncwall.cli.progress import bar
     from syncwall.documents import write_whole
     from syncwall.plan.reference import reference
     from syncwall.plan.wall.found import wall_of
-    from syncwall.show.headed import print_answer
-    from syncwall.show.wall import wall_page, wall_record
-    from syncwall.show.wall_chart import svg_chart
+    from syncwall.show.draw.wall import svg_chart
+    from syncwall.show.records.wall import wall_record
+    from syncwall.show.views.wall import wall_view
 
-    with searched_first(whose.catalogue), bar("scaling", hidden=json) as progress:
+    out.check()
+    with searched_first(whose.catalogue), bar("scaling") as progress:
         start = reference(whose.said())
         answer = wall_of(
             start, most, least=least, replica_batch=replica_batch, best_layout=best_layout,
@@ -51,5 +53,5 @@ def wall(  # noqa: PLR0913, PLR0917 - the flags of the verb
         )  # fmt: skip
     if chart is not None:
         write_whole(chart, svg_chart(answer).file())
-    print_answer((answer, start), as_json=json, page=wall_page, record=wall_record)
+    out.write("plan wall", lambda: wall_view(answer, start), lambda: wall_record(answer, start))
     return 0

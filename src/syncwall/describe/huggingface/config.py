@@ -56,7 +56,7 @@ class Config:
         return self.whole(*names) if any(map(self.has, names)) else None
 
     def flag(self, name: str, *, default: bool) -> bool:
-        """The truth value under `name`."""
+        """The boolean under `name`."""
         found = self.value.get(name)
         if found is None:
             return default

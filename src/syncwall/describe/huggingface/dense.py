@@ -66,7 +66,7 @@ def phi(c: Config) -> Fields:
     fields["attention"] |= {"qkv_bias": True, "output_bias": True}
     fields["mlp"] |= {"gated": False, "bias": True}
     if c.flag("qk_layernorm", default=False):
-        c.complain("qk_layernorm", "normed queries and keys of phi are not described")
+        c.complain("qk_layernorm", "phi with QK norm is not supported")
     return fields | {"norm": {"kind": "layer", "per_layer": 1}, "head_bias": True}
 
 
@@ -76,7 +76,7 @@ def phi3(c: Config) -> Fields:
 
 
 def gpt2(c: Config) -> Fields:
-    """Learned positions, layer norm, biases, a plain MLP; the embedding also the head."""
+    """Learned positions, layer norm, biases, a plain MLP; tied embeddings."""
     fields = plain(c, tied=True, mlp=False)
     fields["attention"] |= {"qkv_bias": True, "output_bias": True}
     width = c.optional("n_inner", "intermediate_size") or 4 * fields["hidden"]
@@ -216,13 +216,13 @@ def stablelm(c: Config) -> Fields:
     fields = plain(c)
     fields["attention"]["qkv_bias"] = c.flag("use_qkv_bias", default=False)
     if c.flag("qk_layernorm", default=False):
-        c.complain("qk_layernorm", "normed queries and keys of stablelm are not described")
+        c.complain("qk_layernorm", "stablelm with QK norm is not supported")
     norms = 1 if c.flag("use_parallel_residual", default=False) else 2
     return fields | {"norm": {"kind": "layer", "per_layer": norms}}
 
 
 def smollm3(c: Config) -> Fields:
-    """Llama whose embedding is also the head."""
+    """Llama with tied embeddings."""
     fields = llama(c)
     fields["tied_embeddings"] = c.flag("tie_word_embeddings", default=True)
     return fields

@@ -20,7 +20,7 @@ _COUNT: Final = ("num_experts", "num_local_experts", "n_routed_experts")
 
 
 def in_every_layer(c: Config, fields: Fields) -> Fields:
-    """Put routed experts in the place of every MLP, each as wide as it was."""
+    """Replace every MLP by routed experts, each as wide as it was."""
     fields["moe"] = {
         "experts": c.whole(*_COUNT),
         "top_k": c.whole("num_experts_per_tok", "experts_per_token"),
@@ -43,7 +43,7 @@ def qwen_experts(c: Config, fields: Fields) -> Fields:
         "every": c.whole("decoder_sparse_step", default=1),
     }
     if c.value.get("mlp_only_layers"):
-        c.complain("mlp_only_layers", "single dense layers are not described; leave it empty")
+        c.complain("mlp_only_layers", "single dense layers are not supported: leave it empty")
     return fields
 
 
@@ -71,7 +71,7 @@ def phimoe(c: Config) -> Fields:
 
 
 def latent(c: Config, fields: Fields) -> Fields:
-    """Put latent attention in the place of the plain one."""
+    """Replace plain attention by latent attention."""
     bias = c.flag("attention_bias", default=False)
     fields["attention"] = {
         "heads": c.whole(*HEADS),

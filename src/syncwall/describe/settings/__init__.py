@@ -5,9 +5,16 @@ Holds `read_settings` (whichever format a file has), `written` (a layout as text
 """
 
 from syncwall.describe.settings.formats import FORMATS, Format, read_settings
-from syncwall.describe.settings.keys import Left, Machine, Settings
-from syncwall.describe.settings.writing import Written, written
+from syncwall.describe.settings.keys import DeferredSettings, Settings, SettingsContext
+from syncwall.describe.settings.writing import SettingsText, written
 
 __all__ = [
-    "FORMATS", "Format", "Left", "Machine", "Settings", "Written", "read_settings", "written",
+    "FORMATS",
+    "DeferredSettings",
+    "Format",
+    "Settings",
+    "SettingsContext",
+    "SettingsText",
+    "read_settings",
+    "written",
 ]  # fmt: skip

@@ -1,7 +1,7 @@
 """Settings of Hugging Face accelerate: the YAML file of `accelerate config`.
 
 Holds `read`, for files that say FSDP, DDP, DeepSpeed or Megatron-LM, and `write`, for FSDP (version
-2) and DDP. The batch is said in the training script. Names: `commands/launch.py` and
+2) and DDP. The batch is set in the training script. Names: `commands/launch.py` and
 `commands/config/` of July 2026.
 """
 
@@ -11,7 +11,7 @@ from typing import Any, Final
 from syncwall.describe.choice import Dtype
 from syncwall.describe.layout import ContextKind, Layout, Recompute, Schedule, Shard
 from syncwall.describe.settings import deepspeed
-from syncwall.describe.settings.keys import Keys, Left, Settings, Wanted
+from syncwall.describe.settings.keys import DeferredSettings, Keys, Settings, Wanted
 from syncwall.documents import Document, read_document
 
 _PRECISIONS: Final = {"no": None, "fp16": Dtype.FP16, "bf16": Dtype.BF16, "fp8": Dtype.FP8}
@@ -62,7 +62,7 @@ def read(document: Document) -> Settings:
     _parallelism(keys)
     if keys.value("dynamo_config"):
         keys.software["kernels"] = "fused"
-    left = Left(accumulated=accumulated, shard_in_node=in_node)
+    left = DeferredSettings(accumulated=accumulated, shard_in_node=in_node)
     return keys.settings("accelerate", _FRAMEWORKS.get(kind or "", "pytorch"), left)
 
 
@@ -98,7 +98,7 @@ def _fsdp(keys: Keys) -> bool:
     if str(prefetch).upper() == "NO_PREFETCH":
         keys.take("overlap_parameters", False, "fsdp_config", "fsdp_backward_prefetch")
     if keys.flag("fsdp_config", "fsdp_offload_params"):
-        keys.note("offloading is not modelled: passed over", "fsdp_config", "fsdp_offload_params")
+        keys.note("offloading is not modelled: ignored", "fsdp_config", "fsdp_offload_params")
     named = str(keys.value("fsdp_config", "fsdp_sharding_strategy")).upper()
     return named in _IN_NODE and not second
 

@@ -1,6 +1,6 @@
 """Settings of DeepSpeed: its JSON configuration.
 
-Holds `read` and `write`. Pipeline stages, experts and what is recomputed are said in the training
+Holds `read` and `write`. Pipeline stages, experts and what is recomputed are set in the training
 script, not here; "auto" leaves a value to the script too. Names and defaults: `runtime/config.py`
 and `runtime/zero/config.py` of August 2026.
 """
@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from syncwall.describe.choice import Dtype
 from syncwall.describe.layout import ContextKind, Layout, Shard
-from syncwall.describe.settings.keys import Keys, Left, Settings, Wanted
+from syncwall.describe.settings.keys import DeferredSettings, Keys, Settings, Wanted
 from syncwall.documents import Document
 
 _ZERO: Final = "zero_optimization"
@@ -27,7 +27,7 @@ _NOT_MODELLED: Final = (
 def read(document: Document) -> Settings:
     """What a configuration states."""
     keys = Keys(document)
-    left = Left(accumulated=read_into(keys))
+    left = DeferredSettings(accumulated=read_into(keys))
     return keys.settings("deepspeed", "deepspeed", left)
 
 
@@ -65,14 +65,14 @@ def _sharding(keys: Keys, *inside: str) -> None:
             keys.take("shard_degree", degree, *inside, _ZERO, "mics_shard_size")
         secondary = keys.whole(*inside, _ZERO, "zero_hpz_partition_size", least=0)
         if secondary is not None and secondary > 1:
-            said = "a second partition of the weights is not modelled: read as plain ZeRO-3"
-            keys.note(said, *inside, _ZERO, "zero_hpz_partition_size")
+            message = "a second partition of the weights is not modelled: read as plain ZeRO-3"
+            keys.note(message, *inside, _ZERO, "zero_hpz_partition_size")
     device = (*inside, _ZERO, "offload_optimizer", "device")
     if keys.value(*device[:-1]) and keys.value(*device) not in (None, "none"):
         keys.take("offload_optimizer", True, *device)
     for path in _NOT_MODELLED:
         if keys.value(*inside, *path):
-            keys.note(f'"{path[-1]}" is not modelled: passed over', *inside, *path)
+            keys.note(f'"{path[-1]}" is not modelled: ignored', *inside, *path)
 
 
 def _precision(keys: Keys, *inside: str) -> None:

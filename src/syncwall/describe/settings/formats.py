@@ -15,7 +15,7 @@ from typing import Any, Final
 from syncwall.describe.layout import Layout
 from syncwall.describe.settings import accelerate, deepspeed, megatron, megatron_writing, torchtitan
 from syncwall.describe.settings.keys import Settings, Wanted
-from syncwall.documents import MAX_BYTES, Document, KeyPath, Place, parse_document
+from syncwall.documents import MAX_BYTES, Document, KeyPath, LineColumn, parse_document
 from syncwall.problems import InputError
 
 _HEADER: Final = re.compile(r"\s*\[+([^\[\]]+)\]+\s*(#.*)?$")
@@ -48,8 +48,8 @@ def toml_document(text: str, file: str) -> Document:
     return Document(file, value, _toml_places(text))
 
 
-def _toml_places(text: str) -> dict[KeyPath, Place]:
-    places: dict[KeyPath, Place] = {(): (1, 1)}
+def _toml_places(text: str) -> dict[KeyPath, LineColumn]:
+    places: dict[KeyPath, LineColumn] = {(): (1, 1)}
     table: tuple[str, ...] = ()
     for number, line in enumerate(text.splitlines(), 1):
         header, key = _HEADER.match(line), _KEY.match(line)
@@ -72,7 +72,7 @@ def arguments_document(text: str, file: str) -> Document:
     """
     known: dict[str, str] = {}
     found: dict[str, list[str]] = {}
-    places: dict[KeyPath, Place] = {(): (1, 1)}
+    places: dict[KeyPath, LineColumn] = {(): (1, 1)}
     words: list[str] = []
     for number, raw in enumerate(text.splitlines(), 1):
         line = _COMMENT.sub("", raw)
@@ -105,7 +105,7 @@ def _expanded(text: str, known: dict[str, str]) -> str:
 def nested(document: Document) -> Document:
     """Arguments such as `--parallelism.tensor_parallel_degree 8` as the tables of a TOML file."""
     value: dict[str, Any] = {}
-    places: dict[KeyPath, Place] = {(): (1, 1)}
+    places: dict[KeyPath, LineColumn] = {(): (1, 1)}
     for name, words in document.value.items():
         table, dot, key = name.removeprefix("--").rpartition(".")
         if dot:
@@ -186,7 +186,7 @@ def _unclear(value: dict[str, Any], found: list[str]) -> str:
     if {"model", "cluster", "layout"} & set(value):
         return "is a run file, not settings of a framework: give it without --from"
     known = "; ".join(f"{one.title}: {', '.join(one.keys[:3])}" for one in FORMATS.values())
-    return f"is not a settings file that is known, which would hold one of these: {known}"
+    return f"is not a known settings file; those have, for example, {known}"
 
 
 def _text(path: Path) -> str:
@@ -194,16 +194,16 @@ def _text(path: Path) -> str:
         with path.open("rb") as stream:
             raw = stream.read(MAX_BYTES + 1)
     except (OSError, ValueError) as error:
-        said = getattr(error, "strerror", None) or str(error)
-        raise InputError.of(f"cannot be read: {said}", file=str(path)) from error
+        reason = getattr(error, "strerror", None) or str(error)
+        raise InputError.of(f"cannot be read: {reason}", file=str(path)) from error
     if len(raw) > MAX_BYTES:
         raise InputError.of("is larger than 16 MiB, too large for settings", file=str(path))
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
-        said = f"byte 0x{raw[error.start]:02x} is not UTF-8 text"
-        raise InputError.of(said, file=str(path), line=line, column=1) from error
+        message = f"byte 0x{raw[error.start]:02x} is not UTF-8 text"
+        raise InputError.of(message, file=str(path), line=line, column=1) from error
 
 
 def parsed(text: str, path: Path) -> Document:

@@ -1,10 +1,12 @@
 """Asking a parsed settings file for values, with complaints that point at the line.
 
-Holds `Keys`. `Wanted`: what a writer of settings is told beside the layout. `Settings` and `Left`:
-what a settings file states of a run, and what of it waits for the model or the GPUs. A file may say
-"4 micro batches a replica": the global batch follows when the number of replicas is known.
+Holds `Keys`. `Wanted`: what a writer of settings is told beside the layout. `Settings` and
+`DeferredSettings`: what a settings file states of a run, and what of it waits for the model or the
+GPUs. A file may say "4 micro batches a replica": the global batch follows when the number of
+replicas is known.
 """
 
+import difflib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -19,7 +21,7 @@ _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
+class SettingsContext:
     """What must be known to read the rest of a file; None where it is not."""
 
     gpus: int | None = None
@@ -29,7 +31,7 @@ class Machine:
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
+class DeferredSettings:
     """Statements about a layout that have a meaning only on a machine or for a model."""
 
     replica_batch: int | None = None
@@ -61,9 +63,9 @@ class Settings:
     """`nodes`, `gpus_per_node`, `seq`."""
     software: dict[str, Any]
     """`framework`, `fp8_scaling`."""
-    left: Left = Left()
+    left: DeferredSettings = DeferredSettings()
     places: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """Line and column of what said "layout.tp" or "nodes"."""
+    """Line and column that gave "layout.tp" or "nodes"."""
     notes: tuple[Problem, ...] = ()
     """What the file says and a layout cannot: read roughly or not at all."""
 
@@ -71,13 +73,13 @@ class Settings:
         """A problem with what the file says of `key` ("layout.tp")."""
         return Problem(self.file, *self.places.get(key, (1, 1)), message)
 
-    def layout_on(self, machine: Machine, beside: Mapping[str, Any] = _NOTHING) -> Layout:
-        """The layout of the file on `machine`, with the keys `beside` it in place of its own."""
+    def layout_on(self, machine: SettingsContext, beside: Mapping[str, Any] = _NOTHING) -> Layout:
+        """The layout of the file on `machine`, with the keys `beside` it over its own."""
         fields = {**self.layout, **beside}
         return Layout.model_validate({**fields, **self.solved(fields, machine, beside)})
 
     def solved(
-        self, layout: Mapping[str, Any], machine: Machine, beside: Collection[str] = ()
+        self, layout: Mapping[str, Any], machine: SettingsContext, beside: Collection[str] = ()
     ) -> dict[str, Any]:
         """Keys of a layout that follow from `left` where the other keys are those of `layout`.
 
@@ -104,8 +106,8 @@ class Settings:
     def _degree(self, ranks: int) -> int:
         degree, odd = divmod(ranks, self.left.copies or 1)
         if odd or not degree:
-            said = f"{self.left.copies} copies do not divide the {ranks} ranks of dp x cp"
-            raise InputError([self.problem("layout.shard", said)])
+            message = f"{self.left.copies} copies do not divide the {ranks} ranks of dp x cp"
+            raise InputError([self.problem("layout.shard", message)])
         return degree
 
     def _batch(self, layout: Mapping[str, Any], dp: int) -> dict[str, Any]:
@@ -115,39 +117,39 @@ class Settings:
             if batch is None:
                 return {"global_batch": each * dp}
             if batch != each * dp:
-                said = (
+                message = (
                     f"{each} sequences a replica x {dp} replicas are not the batch of {batch}: "
                     "a pipeline that is emptied several times a step is not modelled; "
                     f"write local_batch_size {-(-batch // dp)}"
                 )
-                raise InputError([self.problem("layout.global_batch", said)])
+                raise InputError([self.problem("layout.global_batch", message)])
         if accumulated is None:
             return {}
         if batch is not None and micro is None:
             if batch % (accumulated * dp):
-                said = (
+                message = (
                     f"{accumulated} micro batches x {dp} replicas do not divide a batch of {batch}"
                 )
-                raise InputError([self.problem("layout.global_batch", said)])
+                raise InputError([self.problem("layout.global_batch", message)])
             return {"micro_batch": batch // (accumulated * dp)}
         if micro is not None and batch is None:
             return {"global_batch": micro * accumulated * dp}
         if micro is None or batch == micro * accumulated * dp:
             return {}
-        said = (
+        message = (
             f"{accumulated} micro batches of {micro} x {dp} replicas are "
             f"{micro * accumulated * dp}, not the batch of {batch}: "
-            "write one of them otherwise, or --layout.global-batch"
+            "change one of them, or write --layout.global-batch"
         )
-        raise InputError([self.problem("layout.global_batch", said)])
+        raise InputError([self.problem("layout.global_batch", message)])
 
     def _stages(self, layers: int, pp: int) -> dict[str, Any]:
         found: dict[str, Any] = {}
         if self.left.chunk_layers:
             stages = -(-(layers + self.left.end_layers) // self.left.chunk_layers)
             if stages % pp:
-                said = f"{layers} layers make {stages} virtual stages, no multiple of pp {pp}"
-                raise InputError([self.problem("layout.virtual_stages", said)])
+                message = f"{layers} layers make {stages} virtual stages, not a multiple of pp {pp}"
+                raise InputError([self.problem("layout.virtual_stages", message)])
             found["virtual_stages"] = stages // pp
             found["schedule"] = "interleaved" if stages > pp else "1f1b"
             if "recompute_layers" in self.layout:  # said of each virtual stage
@@ -182,6 +184,8 @@ class Wanted:
 
 Value = TypeVar("Value")
 _LARGEST = 2**40
+_MISSPELT: Final = 0.9
+"""How alike two keys are if one is taken for a misspelling of the other."""
 
 
 class Keys:
@@ -199,11 +203,13 @@ class Keys:
         self._problems: list[Problem] = []
         self._notes: list[Problem] = []
         self._places: dict[str, tuple[int, int]] = {}
+        self._asked: set[tuple[str, ...]] = set()
         if not isinstance(document.value, dict):
             raise InputError([document.problem((), "settings are written as keys with values")])
 
     def value(self, *path: str) -> Any:
-        """Whatever stands at `path`."""
+        """Whatever is at `path`."""
+        self._asked.add(path)
         found = self._document.value
         for depth, key in enumerate(path):
             if not isinstance(found, dict):
@@ -232,7 +238,7 @@ class Keys:
         return found
 
     def flag(self, *path: str) -> bool | None:
-        """The truth value at `path`."""
+        """The boolean at `path`."""
         found = self.value(*path)
         if isinstance(found, str) and found.lower() in ("true", "false"):
             found = found.lower() == "true"
@@ -250,7 +256,7 @@ class Keys:
         text = str(found).lower()
         if text in known:
             return known[text]
-        hint = did_you_mean(text, options) or f"; known are {', '.join(options)}"
+        hint = did_you_mean(text, options) or f"; known: {', '.join(options)}"
         self.complain(f'"{path[-1]}" cannot be {shown(found)}{hint}', *path)
         return None
 
@@ -274,14 +280,27 @@ class Keys:
         """Write down what was read only roughly, or not at all, at `path`."""
         self._notes.append(self._document.problem(path, message))
 
-    def settings(self, name: str, framework: str, left: Left) -> Settings:
+    def settings(self, name: str, framework: str, left: DeferredSettings) -> Settings:
         """Everything that was read; InputError if anything was wrong."""
         if self._problems:
             raise InputError(self._problems)
+        self._note_misspelt(self._document.value, ())
         software = {"framework": framework} | self.software
         file = self._document.file
         notes = tuple(sorted(self._notes))
         return Settings(name, file, self.layout, self.run, software, left, self._places, notes)
+
+    def _note_misspelt(self, table: Mapping[str, Any], path: tuple[str, ...]) -> None:
+        """Keys that nobody asked for and that are nearly one of those that are missing."""
+        depth = len(path)
+        asked = {one[depth] for one in self._asked if len(one) > depth and one[:depth] == path}
+        for key in table:
+            near = difflib.get_close_matches(key, asked - set(table), n=1, cutoff=_MISSPELT)
+            if key not in asked and near:
+                said = f'"{key}" is not a known key and is not read: did you mean "{near[0]}"?'
+                self.note(said, *path, key)
+            elif key in asked and isinstance(table[key], Mapping):
+                self._note_misspelt(table[key], (*path, key))
 
 
 def shown(value: Any) -> str:

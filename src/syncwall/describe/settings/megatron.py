@@ -13,7 +13,7 @@ from typing import Any, Final, get_args
 from syncwall.describe.choice import Dtype
 from syncwall.describe.keeping import Optimizer, RecomputeModule
 from syncwall.describe.layout import ContextKind, Dispatcher, Recompute, Schedule, Shard
-from syncwall.describe.settings.keys import Keys, Left, Settings
+from syncwall.describe.settings.keys import DeferredSettings, Keys, Settings
 from syncwall.documents import Document
 
 COUNTS: Final = {
@@ -59,7 +59,7 @@ CUTS: Final = {
 def read(document: Document) -> Settings:
     """What the arguments of `document` (see `formats.arguments_document`) state."""
     words: dict[str, list[str]] = document.value
-    first: dict[str, Any] = {name: said[0] if said else True for name, said in words.items()}
+    first: dict[str, Any] = {name: values[0] if values else True for name, values in words.items()}
     keys = Keys(Document(document.file, _without_unknown(first), document.places))
     for name, value in first.items():
         if isinstance(value, str) and "$" in value and name in _COUNTED:
@@ -122,7 +122,7 @@ def _shard(keys: Keys, given: set[str], *, whole: bool) -> int | None:
 
 
 def _precision(keys: Keys, given: set[str]) -> None:
-    """State number formats; without one, likely said elsewhere, they stay open."""
+    """State number formats; without one, likely set elsewhere, they stay open."""
     plain = next((dtype for dtype in (Dtype.BF16, Dtype.FP16) if f"--{dtype}" in given), None)
     at = f"--{plain}"
     keys.take("precision", plain, at)
@@ -189,22 +189,22 @@ def _experts(keys: Keys, given: set[str]) -> None:
     if kind in DISPATCHERS or kind == "flex":
         backend = keys.value("--moe-flex-dispatcher-backend")
         flex = Dispatcher.HYBRIDEP if backend == "hybridep" else Dispatcher.DEEPEP
-        said = flex if kind == "flex" else DISPATCHERS[kind]
-        keys.take("dispatcher", said, "--moe-token-dispatcher-type")
+        dispatcher = flex if kind == "flex" else DISPATCHERS[kind]
+        keys.take("dispatcher", dispatcher, "--moe-token-dispatcher-type")
     if "--moe-pad-expert-input-to-capacity" in given:
         keys.take("dropless", False, "--moe-pad-expert-input-to-capacity")
 
 
-def _context(keys: Keys, said: list[str]) -> None:
-    kinds = [word for word in said if word in (*CONTEXT, "a2a+p2p")]
+def _context(keys: Keys, stated: list[str]) -> None:
+    kinds = [word for word in stated if word in (*CONTEXT, "a2a+p2p")]
     if len(set(kinds)) == 1 and kinds[0] in CONTEXT:
         keys.take("cp_kind", CONTEXT[kinds[0]], "--cp-comm-type")
     else:
-        words = f"{' '.join(said)[:40]} is not modelled: left open; known are {', '.join(CONTEXT)}"
+        words = f"{' '.join(stated)[:40]} is not modelled: left open; known: {', '.join(CONTEXT)}"
         keys.note(f"--cp-comm-type {words}", "--cp-comm-type")
 
 
-def _pipeline(keys: Keys, given: set[str], copies: int | None, *, whole: bool) -> Left:
+def _pipeline(keys: Keys, given: set[str], copies: int | None, *, whole: bool) -> DeferredSettings:
     balanced = next((name for name in _BALANCED if name in given), None)
     pp = keys.layout.get("pp", 1)
     if balanced or (whole and pp > 1):
@@ -222,8 +222,10 @@ def _pipeline(keys: Keys, given: set[str], copies: int | None, *, whole: bool) -
         at = "--num-layers-per-virtual-pipeline-stage"
         virtual = max(1, (layers + ends) // (pp * chunk))
         if virtual * pp * chunk != layers + ends:
-            said = f"{layers} layers are no multiple of pp {pp} x {chunk} layers a virtual stage"
-            keys.complain(said, at)
+            message = (
+                f"{layers} layers are not a multiple of pp {pp} x {chunk} layers a virtual stage"
+            )
+            keys.complain(message, at)
     dealt = keys.value(STAGES)
     if isinstance(dealt, str):
         at, virtual = STAGES, _virtual(keys, dealt, pp)
@@ -236,7 +238,7 @@ def _pipeline(keys: Keys, given: set[str], copies: int | None, *, whole: bool) -
     if keys.layout.get("recompute_layers") and virtual is not None:  # said of each virtual stage
         keys.layout["recompute_layers"] *= virtual
     waiting = chunk if virtual is None else None
-    return Left(copies=copies, chunk_layers=waiting, end_layers=ends)
+    return DeferredSettings(copies=copies, chunk_layers=waiting, end_layers=ends)
 
 
 def _virtual(keys: Keys, dealt: str, pp: int) -> int | None:
@@ -245,6 +247,6 @@ def _virtual(keys: Keys, dealt: str, pp: int) -> int | None:
     repeated = sum(inner.count("|") * (int(times) - 1) for inner, times in groups)
     stages = 1 + dealt.count("|") + repeated
     if stages % pp:
-        keys.complain(f"{stages} stages are no multiple of pp {pp}", STAGES)
+        keys.complain(f"{stages} stages are not a multiple of pp {pp}", STAGES)
         return None
     return stages // pp

@@ -27,14 +27,14 @@ _ALWAYS: Final = ("tp", "pp", "cp", "micro_batch", "global_batch")
 def write(layout: Layout, wanted: Wanted) -> str:
     """The arguments for `layout`, one a line; none that Megatron-LM would refuse beside another."""
     experts = layout.ep > 1 or layout.etp > 1 or wanted.experts
-    said = [*_counts(layout, wanted, experts=experts), *_switches(layout, experts=experts)]
-    said += [
+    arguments = [*_counts(layout, wanted, experts=experts), *_switches(layout, experts=experts)]
+    arguments += [
         *_sharding(layout),
         *_pipeline(layout, wanted.layers),
         *_numbers(layout, wanted.software.fp8_scaling),
     ]
-    said += [*_recompute(layout), *_keeping(layout)]
-    return " \\\n".join(said) + "\n"
+    arguments += [*_recompute(layout), *_keeping(layout)]
+    return " \\\n".join(arguments) + "\n"
 
 
 def _counts(layout: Layout, wanted: Wanted, *, experts: bool) -> Iterator[str]:
@@ -85,12 +85,12 @@ def _pipeline(layout: Layout, layers: int | None) -> Iterator[str]:
     if layout.pp == 1:
         return
     stages = int(layout.pp * layout.virtual_stages)
-    woven = layout.schedule == Schedule.INTERLEAVED
+    interleaved = layout.schedule == Schedule.INTERLEAVED
     balanced = layers if layout.balanced_stages else None
     even = balanced is not None and (balanced + 2) % stages == 0
     if balanced is not None and not even:
         yield f"{STAGES} '{_dealt_out(balanced, stages)}'"
-    elif woven:
+    elif interleaved:
         yield f"--num-virtual-stages-per-pipeline-rank {int(layout.virtual_stages)}"
     if even:
         yield "--account-for-embedding-in-pipeline-split"
@@ -98,7 +98,7 @@ def _pipeline(layout: Layout, layers: int | None) -> Iterator[str]:
     for field, name in CUTS.items():
         if getattr(layout, field) is not None:
             yield f"{name} {getattr(layout, field)}"
-    if not layout.overlap_pp and (layout.pp > 2 or not woven):
+    if not layout.overlap_pp and (layout.pp > 2 or not interleaved):
         yield "--no-overlap-p2p-communication"
 
 
@@ -141,11 +141,11 @@ def _recompute(layout: Layout) -> Iterator[str]:
             yield f"--recompute-modules {' '.join(layout.recompute_modules)}"
     if layout.recompute != Recompute.FULL:
         return
-    layers, chunks = layout.recompute_layers, layout.virtual_stages
-    if layers and layers % chunks == 0:
+    layers, virtual = layout.recompute_layers, layout.virtual_stages
+    if layers and layers % virtual == 0:
         yield (
             f"--recompute-granularity full --recompute-method block "
-            f"--recompute-num-layers {layers // chunks}"
+            f"--recompute-num-layers {layers // virtual}"
         )
     else:
         yield "--recompute-granularity full --recompute-method uniform --recompute-num-layers 1"

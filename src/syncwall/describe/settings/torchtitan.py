@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from syncwall.describe.choice import Dtype
 from syncwall.describe.layout import ContextKind, Dispatcher, Layout, Recompute, Schedule, Shard
-from syncwall.describe.settings.keys import Keys, Left, Settings, Wanted
+from syncwall.describe.settings.keys import DeferredSettings, Keys, Settings, Wanted
 from syncwall.documents import Document
 
 TABLE: Final = "parallelism"
@@ -56,7 +56,7 @@ def read(document: Document) -> Settings:
     copies = _data_parallel(keys)
     chunk_layers, ends = _pipeline(keys)
     _experts(keys)
-    left = Left(
+    left = DeferredSettings(
         replica_batch=_batch(keys),
         copies=copies,
         chunk_layers=chunk_layers,
@@ -278,7 +278,7 @@ def _stages(layout: Layout, wanted: Wanted) -> dict[str, Any]:
 
 
 def _chunks(layers: int, stages: int) -> dict[str, Any]:
-    """Layers a virtual stage that make so many stages, embedding and head counted or not."""
+    """Layers a virtual stage that make so many stages; embedding and output layer may count."""
     for ends in (1, 0):
         each = -(-(layers + 2 * ends) // stages)
         if -(-(layers + 2 * ends) // each) == stages:

@@ -1,7 +1,7 @@
 """A layout as settings of a framework, and what of it the format has no words for.
 
-Holds `Written` and `written`. What is written is read back at once, and every part of the layout
-that does not come back is listed: a format never pretends.
+Holds `SettingsText` and `written`. What is written is read back at once, and every part of the
+layout that does not come back is listed: a format never pretends.
 """
 
 from collections.abc import Callable, Iterator
@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from syncwall.catalogue import Kind
+from syncwall.catalogue import CatalogueKind
 from syncwall.describe.base import is_open
 from syncwall.describe.choice import Dtype, text_of
 from syncwall.describe.framework import Framework
@@ -21,18 +21,18 @@ from syncwall.describe.layout import Layout, Recompute, Schedule, Shard
 from syncwall.describe.model import Model
 from syncwall.describe.names import load
 from syncwall.describe.settings.formats import FORMATS, Format, parsed
-from syncwall.describe.settings.keys import Machine, Settings, Wanted
+from syncwall.describe.settings.keys import Settings, SettingsContext, Wanted
 from syncwall.describe.software import Software
 from syncwall.problems import InputError, known_are
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class SettingsText:
     """Settings as text, and what of the layout the format has no words for."""
 
     text: str
     unsaid: tuple[str, ...]
-    """As in a run file ("pp: 8"): to be said in the training script, or not possible."""
+    """As in a run file ("pp: 8"): to be set in the training script, or not possible."""
 
 
 def written(  # noqa: PLR0913 - a run has this many sides
@@ -44,7 +44,7 @@ def written(  # noqa: PLR0913 - a run has this many sides
     gpus_per_node: int | None = None,
     model: Model | None = None,
     software: Software | None = None,
-) -> Written:
+) -> SettingsText:
     """`layout` as settings of one of `FORMATS`; best resolved, with what is known of its run.
 
     What is open is as the framework does it at the date of the `software`.
@@ -63,19 +63,22 @@ def written(  # noqa: PLR0913 - a run has this many sides
     experts = model is not None and model.moe is not None
     text = one.write(layout, Wanted(seq, nodes, gpus_per_node, layers, experts, used))
     back = one.read(parsed(text, Path("settings" + one.suffix)))
-    read = partial(_read_with, back, one, used, Machine(gpus, gpus_per_node, layers))
+    read = partial(_read_with, back, one, used, SettingsContext(gpus, gpus_per_node, layers))
     unsaid = (*_unsaid(layout, read), *_unsaid_software(layout, used, one, back))
     if seq is not None and back.run.get("seq") != seq:
         unsaid = (*unsaid, f"seq: {seq}")
     if one.comment:
-        said = [f"{one.title}, written by syncwall", *(f"not said here: {it}" for it in unsaid)]
-        text = "".join(f"{one.comment} {line}\n" for line in said) + text
-    return Written(text, unsaid)
+        header = [
+            f"{one.title}, written by syncwall",
+            *(f"not in this file: {it}" for it in unsaid),
+        ]
+        text = "".join(f"{one.comment} {line}\n" for line in header) + text
+    return SettingsText(text, unsaid)
 
 
 def _switched(layout: Layout, one: Format, software: Software) -> Layout:
     """`layout`, whose sharding is known, with what the framework does where it is open."""
-    family = load(Kind.FRAMEWORK, Framework, one.framework)
+    family = load(CatalogueKind.FRAMEWORK, Framework, one.framework)
     return with_switches(layout, family, software.date, software)
 
 
@@ -99,7 +102,7 @@ def _unsaid_software(
     layout: Layout, software: Software, one: Format, back: Settings
 ) -> Iterator[str]:
     """The same of the software: what some settings say and these do not."""
-    usual = load(Kind.FRAMEWORK, Framework, one.framework).kernels
+    usual = load(CatalogueKind.FRAMEWORK, Framework, one.framework).kernels
     kernels, scaling = software.kernels or usual, software.fp8_scaling
     if back.software.get("kernels", usual) != kernels:
         yield f"software.kernels: {kernels}"
@@ -108,7 +111,11 @@ def _unsaid_software(
 
 
 def _read_with(
-    back: Settings, one: Format, software: Software, machine: Machine, beside: dict[str, Any]
+    back: Settings,
+    one: Format,
+    software: Software,
+    machine: SettingsContext,
+    beside: dict[str, Any],
 ) -> Layout:
     """The layout of settings with keys beside them; open where it would have to be chosen."""
     try:
@@ -136,13 +143,13 @@ def _mattering(layout: Layout) -> set[str]:
         "cp_kind": layout.cp > 1,
         "overlap_ep": layout.ep > 1, "dispatcher": layout.ep > 1, "fp8_dispatch": layout.ep > 1,
         "capacity_factor": not layout.dropless,
-        "tp_left": layout.tp > 1 and layout.overlap_tp,
-        "ep_left": layout.ep > 1 and layout.overlap_ep,
+        "tp_exposed_share": layout.tp > 1 and layout.overlap_tp,
+        "ep_exposed_share": layout.ep > 1 and layout.overlap_ep,
         "bucket_bytes": layout.shard == Shard.DDP,
         "overlap_parameters": layout.shard != Shard.DDP,
         "recompute_layers": layout.recompute != 0,
         "recompute_modules": layout.recompute == Recompute.SELECTIVE,
-        "kept_narrow": layout.precision.size_bytes < 2,
+        "narrow_activations": layout.precision.size_bytes < 2,
     }  # fmt: skip
     if layout.schedule != Schedule.INTERLEAVED and layout.virtual_stages == 1:
         needs["virtual_stages"] = False

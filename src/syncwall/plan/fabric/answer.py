@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from syncwall.answer.prediction import Prediction
 from syncwall.plan.fabric.effect import Effect, effects
 from syncwall.plan.fabric.options import options, proposed
-from syncwall.plan.fabric.question import KINDS, Kind, Wiring
-from syncwall.plan.fabric.sized import NOTHING, Rates, Sized
+from syncwall.plan.fabric.question import KINDS, FabricKind, Wiring
+from syncwall.plan.fabric.sized import NOTHING, PartRates, Sized
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,21 +19,21 @@ class FabricAnswer:
 
     wiring: Wiring
     gpus: int
-    found: Mapping[Kind, Sized]
+    found: Mapping[FabricKind, Sized]
     """Every kind that was asked for, the impossible ones too."""
     chosen: Sized | None
     """The one to build; None if nothing is possible."""
     copper: tuple[str, ...] = ()
     """Cables without transceivers."""
-    prices: Rates = NOTHING
+    prices: PartRates = NOTHING
     """USD."""
-    powers: Rates = NOTHING
+    powers: PartRates = NOTHING
     """W."""
     prediction: Prediction | None = None
     """The training run on its cluster as it is."""
     free_s: float | None = None
     """Its step on a non-blocking network."""
-    effects: Mapping[Kind, Effect] = field(default_factory=dict)
+    effects: Mapping[FabricKind, Effect] = field(default_factory=dict)
 
     @property
     def possible(self) -> list[Sized]:
@@ -45,11 +45,11 @@ def plan_fabric(  # noqa: PLR0913 - what a fabric is asked by
     wiring: Wiring,
     gpus: int,
     *,
-    kind: Kind | None = None,
+    kind: FabricKind | None = None,
     prediction: Prediction | None = None,
     copper: tuple[str, ...] = (),
-    prices: Rates = NOTHING,
-    powers: Rates = NOTHING,
+    prices: PartRates = NOTHING,
+    powers: PartRates = NOTHING,
 ) -> FabricAnswer:
     """Every kind of fabric for `gpus` GPUs, or only `kind`; the step of a predicted run on each."""
     every = options(wiring, gpus)
@@ -57,7 +57,7 @@ def plan_fabric(  # noqa: PLR0913 - what a fabric is asked by
     chosen = proposed(found)
     possible = [one for one in found.values() if one.possible]
     free_s: float | None = None
-    seen: Mapping[Kind, Effect] = {}
+    seen: Mapping[FabricKind, Effect] = {}
     if prediction is not None and possible:
         free_s, seen = effects(prediction, possible)
     return FabricAnswer(

@@ -1,10 +1,10 @@
 """A fabric with broken parts: what rate is left to the node that has least.
 
-Holds `Part` with `part_of` (a part by its name), `Broken` (what is out of order), and `Left` with
-`left`, the shares that are left. A node spreads what it sends evenly over the NICs that work, since
-its GPUs reach all of them, without those whose way is so narrow that it is faster without them; the
-narrowest way that it uses sets the pace of the node, and the slowest node that of the job.
-`Loss` and `losses`: what one failure takes from a fabric.
+Holds `FabricPart` with `part_of` (a part by its name), `Broken` (what is out of order), and
+`RemainingRate` with `left`, the shares that are left. A node spreads what it sends evenly over the
+NICs that work, since its GPUs reach all of them, without those whose way is so narrow that it is
+faster without them; the narrowest way that it uses sets the pace of the node, and the slowest node
+that of the job. `FailureEffect` and `losses`: what one failure takes from a fabric.
 """
 
 import re
@@ -23,7 +23,7 @@ _PAIRS: Final = ("nic", "link")
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Part:
+class FabricPart:
     """One part; numbers count from 0, names from 1."""
 
     kind: PartKind
@@ -39,22 +39,23 @@ class Part:
         return f"{self.kind}:{self.number + 1}{pair}"
 
 
-def part_of(name: str, wired: Wired) -> Part:
+def part_of(name: str, wired: Wired) -> FabricPart:
     """The part called `name`; InputError if the fabric has none."""
     match = _NAME.fullmatch(name)
     kind = next((one for one in PART_KINDS if match and match[1] == one), None)
     if match is None or kind is None or (match[3] is not None) != (kind in _PAIRS):
-        said = (
-            f'"{name[:40]}" is no part: write node:1, nic:1-2, leaf:1, link:1-2, spine:1 or core:1'
+        message = (
+            f'"{name[:40]}" is not a part of a fabric: '
+            "write node:1, nic:1-2, leaf:1, link:1-2, spine:1 or core:1"
         )
-        raise InputError.of(said, file="failed")
-    part = Part(kind, int(match[2]) - 1, int(match[3] or 1) - 1)
+        raise InputError.of(message, file="failed")
+    part = FabricPart(kind, int(match[2]) - 1, int(match[3] or 1) - 1)
     if not _exists(part, wired):
         raise InputError.of(f"this fabric has no {name}", file="failed")
     return part
 
 
-def _exists(part: Part, wired: Wired) -> bool:
+def _exists(part: FabricPart, wired: Wired) -> bool:
     counts = {
         "node": wired.nodes, "nic": wired.nodes, "leaf": wired.leaves, "link": wired.leaves,
         "spine": wired.spines, "core": wired.cores,
@@ -71,11 +72,11 @@ class Broken:
     """Parts of a fabric that are out of order."""
 
     wired: Wired
-    parts: frozenset[Part] = frozenset()
+    parts: frozenset[FabricPart] = frozenset()
 
     def has(self, kind: PartKind, number: int, second: int = 0) -> bool:
         """True if that part is out of order."""
-        return Part(kind, number, second) in self.parts
+        return FabricPart(kind, number, second) in self.parts
 
     def works(self, node: int, nic: int) -> bool:
         """True if a NIC and its leaf are in order."""
@@ -114,7 +115,7 @@ class Broken:
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
+class RemainingRate:
     """Shares of the NICs' rate that a node has left, and the node that has so little."""
 
     near: float
@@ -128,11 +129,11 @@ class Left:
     core_node: int = 0
 
 
-def left(broken: Broken, nodes: Iterable[int] | None = None) -> Left:
+def left(broken: Broken, nodes: Iterable[int] | None = None) -> RemainingRate:
     """The least that any node has, for each distance."""
     each = {node: _of_node(broken, node) for node in nodes or broken.nodes()}
     near, far, core = (min(each, key=lambda n, i=i: each[n][i]) for i in range(3))  # type: ignore[misc]
-    return Left(each[near][0], each[far][1], each[core][2], near, far, core)
+    return RemainingRate(each[near][0], each[far][1], each[core][2], near, far, core)
 
 
 def _of_node(broken: Broken, node: int) -> tuple[float, float, float]:
@@ -176,7 +177,7 @@ def _leaf_under(wired: Wired, spine: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Loss:
+class FailureEffect:
     """The effect of one broken part."""
 
     part: str
@@ -189,12 +190,12 @@ class Loss:
     """What the lost rate led to; empty if everywhere, so that a share of 1 cuts GPUs off."""
 
 
-def losses(one: Sized) -> list[Loss]:
+def losses(one: Sized) -> list[FailureEffect]:
     """One line for each kind of part, the widest effect first within switches and cables."""
     return _dragonfly(one) if one.kind == "dragonfly" else _tree(one)
 
 
-def _tree(one: Sized) -> list[Loss]:
+def _tree(one: Sized) -> list[FailureEffect]:
     shape, wiring = one.shape, one.wiring
     a_node = wiring.gpus_per_node
     found = [_leaf(one)]
@@ -204,37 +205,37 @@ def _tree(one: Sized) -> list[Loss]:
     if spines:
         in_pod = spines // shape["pods"]
         pod_gpus = min(shape["pod_nodes"] * a_node, one.gpus) if cores else one.gpus
-        found.append(Loss("spine", pod_gpus, 1 / in_pod / copies, "other leaves"))
+        found.append(FailureEffect("spine", pod_gpus, 1 / in_pod / copies, "other leaves"))
     if cores:
-        found.append(Loss("core", one.gpus, 1 / cores / copies, "other pods"))
-    found.append(Loss("node-leaf", a_node, 1 / wiring.nics_per_node))
+        found.append(FailureEffect("core", one.gpus, 1 / cores / copies, "other pods"))
+    found.append(FailureEffect("node-leaf", a_node, 1 / wiring.nics_per_node))
     if spines:
         affected = leaf_gpus if shape["rails"] == 1 else leaf_gpus // wiring.nics_per_node
-        found.append(Loss("leaf-spine", max(affected, 1), 1 / shape["up"], "other leaves"))
+        found.append(FailureEffect("leaf-spine", max(affected, 1), 1 / shape["up"], "other leaves"))
     return found
 
 
-def _leaf(one: Sized) -> Loss:
+def _leaf(one: Sized) -> FailureEffect:
     """A leaf takes all NICs of its nodes, or with rails one NIC of each node of its group."""
     wiring = one.wiring
     gpus = min(max(one.shape["leaf_nodes"], 1) * wiring.gpus_per_node, one.gpus)
     if one.shape["rails"] == 1:
-        return Loss("leaf", gpus, 1.0)
-    return Loss("leaf", gpus, 1 / one.shape["rails"])
+        return FailureEffect("leaf", gpus, 1.0)
+    return FailureEffect("leaf", gpus, 1 / one.shape["rails"])
 
 
-def _dragonfly(one: Sized) -> list[Loss]:
+def _dragonfly(one: Sized) -> list[FailureEffect]:
     shape, wiring = one.shape, one.wiring
     per_nic = wiring.gpus_per_node / wiring.nics_per_node
     router_gpus = min(round(shape["down"] * per_nic), one.gpus)
     found = [
-        Loss("router", router_gpus, 1.0),
-        Loss("node-router", wiring.gpus_per_node, 1 / wiring.nics_per_node),
-        Loss("local", router_gpus, 1 / (shape["group"] - 1), "its group"),
+        FailureEffect("router", router_gpus, 1.0),
+        FailureEffect("node-router", wiring.gpus_per_node, 1 / wiring.nics_per_node),
+        FailureEffect("local", router_gpus, 1 / (shape["group"] - 1), "its group"),
     ]
     if shape["pods"] > 1:
         links = shape["group"] * shape["up"] / (shape["pods"] - 1)
         nodes = max(shape["pod_nodes"], 1)  # a group with less than a node is part of one
         group_gpus = min(nodes * wiring.gpus_per_node, one.gpus)
-        found.append(Loss("global", group_gpus, 1 / max(links, 1.0), "one other group"))
+        found.append(FailureEffect("global", group_gpus, 1 / max(links, 1.0), "one other group"))
     return found

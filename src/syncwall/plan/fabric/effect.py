@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from syncwall.answer.prediction import Prediction
 from syncwall.describe import Fabric, Tier
 from syncwall.plan.fabric.pace import timed
-from syncwall.plan.fabric.question import Kind
+from syncwall.plan.fabric.question import FabricKind
 from syncwall.plan.fabric.sized import Sized
 
 
@@ -58,11 +58,13 @@ class Effect:
     """True if experts of different scale-up domains talk over a rail-only fabric: not priced."""
 
 
-def effects(prediction: Prediction, found: Iterable[Sized]) -> tuple[float, Mapping[Kind, Effect]]:
+def effects(
+    prediction: Prediction, found: Iterable[Sized]
+) -> tuple[float, Mapping[FabricKind, Effect]]:
     """The step of a predicted run on a non-blocking network, and on each fabric."""
     run = prediction.run
     free_s = _step_s(prediction, Fabric())
-    seen: dict[Kind, Effect] = {}
+    seen: dict[FabricKind, Effect] = {}
     for one in found:
         step_s = _step_s(prediction, fabric_of(one))
         experts = int(run.layout.ep) * int(run.layout.etp)

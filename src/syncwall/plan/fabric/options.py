@@ -8,7 +8,7 @@ from dataclasses import replace
 from enum import StrEnum
 from typing import Any, Final
 
-from syncwall.plan.fabric.question import KINDS, Kind, Wiring
+from syncwall.plan.fabric.question import KINDS, FabricKind, Wiring
 from syncwall.plan.fabric.sized import Sized
 from syncwall.plan.fabric.tree import dragonfly, fat_tree, rail_only, rail_optimised
 
@@ -25,7 +25,7 @@ class Refusal(StrEnum):
     NO_SCALE_UP = "nothing inside a node forwards between rails"
 
 
-def sized(kind: Kind, wiring: Wiring, gpus: Any) -> Sized:
+def sized(kind: FabricKind, wiring: Wiring, gpus: Any) -> Sized:
     """The fabric of one kind for `gpus`, a number or an array of them."""
     if kind == "fat-tree-2":
         return fat_tree(wiring, gpus, 2)
@@ -35,7 +35,7 @@ def sized(kind: Kind, wiring: Wiring, gpus: Any) -> Sized:
     return makers[kind](wiring, gpus)
 
 
-def options(wiring: Wiring, gpus: int) -> dict[Kind, Sized]:
+def options(wiring: Wiring, gpus: int) -> dict[FabricKind, Sized]:
     """Every kind for one number of GPUs, the impossible ones too."""
     return {kind: sized(kind, wiring, [gpus]).at(0) for kind in KINDS}
 
@@ -51,7 +51,7 @@ def refusal(one: Sized) -> Refusal | None:
     return Refusal.NOT_NEEDED if one.kind == "fat-tree-3" and one.tiers < 3 else Refusal.TOO_MANY
 
 
-def proposed(found: Mapping[Kind, Sized]) -> Sized | None:
+def proposed(found: Mapping[FabricKind, Sized]) -> Sized | None:
     """The tree with the fewest switches that joins all NICs; where none can be, a dragonfly.
 
     A dragonfly has half the bisection and needs adaptive routing, rails alone need GPUs that
@@ -64,7 +64,7 @@ def proposed(found: Mapping[Kind, Sized]) -> Sized | None:
     return min(best, key=lambda one: one.total_switches) if best else None
 
 
-def least_radix(kind: Kind, wiring: Wiring, gpus: int) -> int | None:
+def least_radix(kind: FabricKind, wiring: Wiring, gpus: int) -> int | None:
     """Ports that every switch needs for `kind` to connect `gpus`; None if none is enough."""
     low, high = 4, _MOST_PORTS
     if not _reaches(kind, wiring, gpus, high):
@@ -78,6 +78,6 @@ def least_radix(kind: Kind, wiring: Wiring, gpus: int) -> int | None:
     return high
 
 
-def _reaches(kind: Kind, wiring: Wiring, gpus: int, radix: int) -> bool:
+def _reaches(kind: FabricKind, wiring: Wiring, gpus: int, radix: int) -> bool:
     grown = wiring.grown_nodes(gpus) * wiring.gpus_per_node
     return bool(sized(kind, replace(wiring, radix=(radix,) * 3), [gpus]).most_gpus >= grown)

@@ -1,7 +1,7 @@
 """A run on a fabric that is narrower or broken: its step against the healthy one.
 
-Holds `timed`, `Clock`, `reaches`, `worn` (the fabric as the predictor sees it), `ratios_of`,
-`needs` and `passed`, the distances that the run's traffic goes.
+Holds `timed`, `FabricTimer`, `reaches`, `degraded` (the fabric as the predictor sees it),
+`ratios_of`, `needs` and `passed`, the distances that the run's traffic goes.
 """
 
 from dataclasses import replace
@@ -11,11 +11,11 @@ from syncwall.answer.prediction import Prediction
 from syncwall.answer.pricing import Timed
 from syncwall.cost.path import Path, Pattern, paths
 from syncwall.describe import Cluster, Fabric, Run, Tier
-from syncwall.plan.fabric.broken import Broken, Left, left
+from syncwall.plan.fabric.broken import Broken, RemainingRate, left
 from syncwall.plan.fabric.wired import Wired
 
-Distance = Literal["scale-up", "leaf", "spine", "core"]
-DISTANCES: Final[tuple[Distance, ...]] = ("scale-up", "leaf", "spine", "core")
+FabricDistance = Literal["scale-up", "leaf", "spine", "core"]
+DISTANCES: Final[tuple[FabricDistance, ...]] = ("scale-up", "leaf", "spine", "core")
 
 
 def timed(prediction: Prediction, fabric: Fabric | None = None) -> Timed:
@@ -27,7 +27,7 @@ def timed(prediction: Prediction, fabric: Fabric | None = None) -> Timed:
     return replace(found, step_s=float(found.step_s), ledger=found.ledger.without_zeros())
 
 
-class Clock:
+class FabricTimer:
     """Steps of one predicted run on many fabrics; those that are equal to it are timed once."""
 
     def __init__(self, prediction: Prediction) -> None:
@@ -49,10 +49,10 @@ class Clock:
         return self._known[known]
 
 
-def reaches(wired: Wired) -> list[tuple[Distance, int]]:
+def reaches(wired: Wired) -> list[tuple[FabricDistance, int]]:
     """Nodes that each distance reaches, the last one all of them."""
     shape, nodes = wired.one.shape, wired.nodes
-    found: list[tuple[Distance, int]] = [("leaf", max(1, int(shape["leaf_nodes"])))]
+    found: list[tuple[FabricDistance, int]] = [("leaf", max(1, int(shape["leaf_nodes"])))]
     if wired.is_dragonfly:
         found += [("spine", int(shape["pod_nodes"])), ("core", nodes)]
     else:
@@ -66,7 +66,7 @@ def reaches(wired: Wired) -> list[tuple[Distance, int]]:
     return [*found[:ends], (found[min(ends, len(found) - 1)][0], nodes)]
 
 
-def worn(base: Fabric, broken: Broken) -> Fabric:
+def degraded(base: Fabric, broken: Broken) -> Fabric:
     """`base` with what the broken parts take from each distance; `base` itself if that is nothing.
 
     A share of zero must have been found before: nothing runs over it.
@@ -88,7 +88,7 @@ def worn(base: Fabric, broken: Broken) -> Fabric:
     return base.model_copy(update={"tiers": (*named, last)})
 
 
-def _lost(healthy: Left, now: Left, distance: Distance) -> float:
+def _lost(healthy: RemainingRate, now: RemainingRate, distance: FabricDistance) -> float:
     """How many times less rate is left for a distance."""
     before = {"leaf": healthy.near, "spine": healthy.far, "core": healthy.core}
     after = {"leaf": now.near, "spine": now.far, "core": now.core}
@@ -115,21 +115,23 @@ def ratios_of(cluster: Cluster) -> tuple[float, float]:
     return to_spine, whole / to_spine
 
 
-def needs(run: Run, wired: Wired) -> dict[str, Distance]:
+def needs(run: Run, wired: Wired) -> dict[str, FabricDistance]:
     """The farthest distance that the groups of each axis go, read off the predictor's own paths."""
     marks = reaches(wired)
-    said: dict[str, Distance] = {}
+    farthest: dict[str, FabricDistance] = {}
     for axis, path in paths(run.layout, run.cluster).items():
         if float(path.domains) <= 1 or not run.cluster.nic_bytes_per_s_per_gpu:
-            said[axis] = "scale-up"
+            farthest[axis] = "scale-up"
         else:
             nodes = float(path.reach_gpus) / run.cluster.gpus_per_node
             last = marks[-1][0]
-            said[axis] = next((name for name, reach in marks if nodes <= reach), last)
-    return said
+            farthest[axis] = next((name for name, reach in marks if nodes <= reach), last)
+    return farthest
 
 
-def passed(path: Path, pattern: Pattern, wired: Wired, gpus_per_node: int) -> dict[Distance, float]:
+def passed(
+    path: Path, pattern: Pattern, wired: Wired, gpus_per_node: int
+) -> dict[FabricDistance, float]:
     """Share of a group's traffic between domains by the farthest distance that each part goes."""
     marks = reaches(wired)
     beyond = [float(path.leaving(pattern, reach * gpus_per_node)) for _, reach in marks[:-1]]

@@ -1,6 +1,6 @@
 """What a fabric is asked to connect, and with what.
 
-Holds `Kind`, `KINDS`, `Wiring` and `wiring_of`.
+Holds `FabricKind`, `KINDS`, `Wiring` and `wiring_of`.
 """
 
 from dataclasses import dataclass
@@ -11,8 +11,8 @@ import numpy as np
 from syncwall.describe import Cluster
 from syncwall.problems import InputError
 
-Kind = Literal["rail-optimised", "fat-tree-2", "fat-tree-3", "dragonfly", "rail-only"]
-KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
+FabricKind = Literal["rail-optimised", "fat-tree-2", "fat-tree-3", "dragonfly", "rail-only"]
+KINDS: Final[tuple[FabricKind, ...]] = get_args(FabricKind)
 """Every kind; of two that need equally many switches the one named first is proposed."""
 
 

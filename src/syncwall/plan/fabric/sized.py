@@ -1,8 +1,8 @@
 """A fabric of one kind, counted.
 
 Holds `Sized`: switches, cables, bandwidth and hops, for one number of GPUs or for arrays of them.
-`Rates` and `Bill`: what a fabric costs and draws, as far as prices and powers are stated. Nothing
-is assumed: a part without a price is named, not guessed.
+`PartRates` and `FabricTotal`: what a fabric costs and draws, as far as prices and powers are
+stated. Nothing is assumed: a part without a price is named, not guessed.
 """
 
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from syncwall.plan.fabric.question import Kind, Wiring
+from syncwall.plan.fabric.question import FabricKind, Wiring
 
 OPTICS_PER_CABLE = 2
 """One transceiver at each end of an optical cable."""
@@ -20,7 +20,7 @@ OPTICS_PER_CABLE = 2
 class Sized:
     """Counts of one kind of fabric; all values broadcast over the numbers of GPUs."""
 
-    kind: Kind
+    kind: FabricKind
     wiring: Wiring
     gpus: Any
     possible: Any
@@ -91,7 +91,7 @@ class Sized:
 
 
 @dataclass(frozen=True, slots=True)
-class Rates:
+class PartRates:
     """Price (USD) or power (W) of one part; None where nobody stated it."""
 
     switch: float | None = None
@@ -114,20 +114,20 @@ class Rates:
             "fibre": self.fibre, "copper": self.copper,
         }  # fmt: skip
 
-    def bill(self, one: Sized, copper: tuple[str, ...] = ()) -> "Bill":
+    def bill(self, one: Sized, copper: tuple[str, ...] = ()) -> "FabricTotal":
         """The sum over the parts of `one`, cables named in `copper` being of copper."""
         counts = parts(one, copper)
         known = {name: rate for name, rate in self._by_part.items() if rate is not None}
         total = sum(rate * counts.get(name, 0) for name, rate in known.items())
-        return Bill(total, tuple(name for name in counts if name not in known))
+        return FabricTotal(total, tuple(name for name in counts if name not in known))
 
 
-NOTHING: Final = Rates()
+NOTHING: Final = PartRates()
 """No rate is stated."""
 
 
 @dataclass(frozen=True, slots=True)
-class Bill:
+class FabricTotal:
     """A sum, and what is not in it."""
 
     total: Any

@@ -1,7 +1,7 @@
 """What the parallel axes of a run send, and how busy that keeps the links.
 
-Holds `Sent` (bytes and seconds of one axis), `sent`, and `Load` with `loads`, the use of each kind
-of link. Collectives count as rings, in which a rank sends (n - 1)/n of the size, twice for an
+Holds `Sent` (bytes and seconds of one axis), `sent`, and `LinkLoad` with `loads`, the use of each
+kind of link. Collectives count as rings, in which a rank sends (n - 1)/n of the size, twice for an
 all-reduce; trees move about as much. Rings are in the order of the nodes, so of a group that spans
 leaves only what goes from one leaf to the next passes the spines, as the predictor prices it.
 """
@@ -15,10 +15,10 @@ from syncwall.cause import Cause
 from syncwall.cost.path import Path, Pattern, paths
 from syncwall.cost.rates import merged_share
 from syncwall.describe import Run
-from syncwall.plan.fabric.pace import DISTANCES, Distance, passed
+from syncwall.plan.fabric.pace import DISTANCES, FabricDistance, passed
 from syncwall.plan.fabric.wired import Wired
 from syncwall.work.block import Stage
-from syncwall.work.operations import Axis, Collective
+from syncwall.work.operations import Collective, GroupAxis
 
 AXES: Final = ("tp", "cp", "ep", "dp", "pp")
 _FAMILY: Final = {
@@ -40,7 +40,7 @@ class Sent:
 
     axis: str
     ranks: int
-    far_by_distance: dict[Distance, float] = field(default_factory=dict)
+    far_by_distance: dict[FabricDistance, float] = field(default_factory=dict)
     """Bytes through a GPU's share of the NICs, by the farthest distance that they go."""
     scale_up_bytes: float = 0.0
     busy_s: float = 0.0
@@ -54,19 +54,19 @@ class Sent:
         return sum(self.far_by_distance.values())
 
     @property
-    def distance(self) -> Distance:
+    def distance(self) -> FabricDistance:
         """The farthest that it goes."""
         gone = [distance for distance, sent in self.far_by_distance.items() if sent > 0]
         return max(gone, key=DISTANCES.index, default="scale-up")
 
-    def add(self, far_bytes: float, shares: dict[Distance, float]) -> None:
+    def add(self, far_bytes: float, shares: dict[FabricDistance, float]) -> None:
         """Send `far_bytes` more between scale-up domains, shared out over distances."""
         for distance, share in shares.items():
             if share > 0:
                 before = self.far_by_distance.get(distance, 0.0)
                 self.far_by_distance[distance] = before + far_bytes * share
 
-    def beyond(self, distance: Distance) -> float:
+    def beyond(self, distance: FabricDistance) -> float:
         """Bytes that pass `distance` or go farther."""
         least = DISTANCES.index(distance)
         far = self.far_by_distance.items()
@@ -94,7 +94,7 @@ def sent(run: Run, wired: Wired, step: Timed) -> list[Sent]:
 
 
 def _stage(
-    stage: Stage, step: Timed, wired: Wired, ways: Mapping[Axis, Path], sizes: dict[str, int]
+    stage: Stage, step: Timed, wired: Wired, ways: Mapping[GroupAxis, Path], sizes: dict[str, int]
 ) -> Iterable[Sent]:
     found: dict[str, Sent] = {}
     for _, what, often in stage.collectives(step.work.microbatches):
@@ -152,7 +152,7 @@ def _amount(one: Sent) -> float:
 
 
 @dataclass(frozen=True)
-class Load:
+class LinkLoad:
     """The use of one kind of link over a step; bytes and rate are one GPU's share of it."""
 
     link: str
@@ -173,28 +173,30 @@ class Load:
         return sum(self.utilisation.values())
 
 
-def loads(run: Run, wired: Wired, axes: list[Sent], step_s: float) -> list[Load]:
+def loads(run: Run, wired: Wired, axes: list[Sent], step_s: float) -> list[LinkLoad]:
     """Scale-up links, NICs, and the links above a full leaf, with nothing broken."""
     cluster, shape = run.cluster, wired.one.shape
     nic = cluster.nic_bytes_per_s_per_gpu
     found = []
     if cluster.scale_up is not None:
         kept = {one.axis: one.scale_up_bytes for one in axes}
-        found.append(Load("scale-up", float(cluster.scale_up.rate_bytes_per_s), kept, step_s))
-    found.append(Load("nic", nic, {one.axis: one.nic_bytes for one in axes}, step_s))
+        found.append(LinkLoad("scale-up", float(cluster.scale_up.rate_bytes_per_s), kept, step_s))
+    found.append(LinkLoad("nic", nic, {one.axis: one.nic_bytes for one in axes}, step_s))
     if wired.is_dragonfly:
         inside = nic * min(1.0, shape["group"] / (2 * shape["down"]))
-        found.append(Load("local", inside, {one.axis: one.beyond("spine") for one in axes}, step_s))
+        found.append(
+            LinkLoad("local", inside, {one.axis: one.beyond("spine") for one in axes}, step_s)
+        )
         if shape["pods"] > 1:
             rate = nic * float(wired.one.bisection_share)
             passing = {one.axis: one.beyond("core") for one in axes}
-            found.append(Load("global", rate, passing, step_s))
+            found.append(LinkLoad("global", rate, passing, step_s))
     if wired.up:
         rate = nic * wired.up / max(wired.ends(0), 1)
         passing = {one.axis: one.beyond("spine") for one in axes}
-        found.append(Load("leaf-spine", rate, passing, step_s))
+        found.append(LinkLoad("leaf-spine", rate, passing, step_s))
         if wired.cores:
             rate *= shape["spine_up"] / shape["spine_down"]
             passing = {one.axis: one.beyond("core") for one in axes}
-            found.append(Load("spine-core", rate, passing, step_s))
+            found.append(LinkLoad("spine-core", rate, passing, step_s))
     return found

@@ -23,7 +23,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from syncwall.plan.fabric.question import Kind, Wiring, ceil
+from syncwall.plan.fabric.question import FabricKind, Wiring, ceil
 from syncwall.plan.fabric.sized import Sized
 
 
@@ -180,7 +180,7 @@ def rail_only(wiring: Wiring, gpus: Any) -> Sized:
 
 
 def _sized(
-    kind: Kind, wiring: Wiring, gpus: Any, made: Tree, most: int, shape: dict[str, Any]
+    kind: FabricKind, wiring: Wiring, gpus: Any, made: Tree, most: int, shape: dict[str, Any]
 ) -> Sized:
     """Counts of one tree above all rails, or of one for each of them."""
     copies = shape["rails"] if kind == "rail-only" else 1

@@ -8,11 +8,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from syncwall.plan.fabric.options import sized
-from syncwall.plan.fabric.question import Kind, Wiring
+from syncwall.plan.fabric.question import FabricKind, Wiring
 from syncwall.plan.fabric.sized import Sized
 
 
-def kept(kind: Kind, wiring: Wiring, gpus: int, oversubscription: tuple[float, float]) -> Sized:
+def kept(
+    kind: FabricKind, wiring: Wiring, gpus: int, oversubscription: tuple[float, float]
+) -> Sized:
     """The fabric with these ratios in which every node stays on the leaf that it has without them.
 
     `sized` would give the ports that become free to more nodes: then a leaf reaches further, and a

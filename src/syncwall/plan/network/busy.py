@@ -16,7 +16,7 @@ from syncwall.answer.pricing import Timed
 from syncwall.cost.path import Path, path
 from syncwall.describe import Cluster, Layout
 from syncwall.describe.layout import Recompute, Shard
-from syncwall.plan.wires import Case
+from syncwall.plan.wires import PricedCase
 from syncwall.work.block import Stage
 from syncwall.work.operations import Collective, Transfer
 
@@ -100,11 +100,11 @@ def _path(timed: Timed, what: Collective | Transfer) -> Path:
 
 
 def _messages_s(timed: Timed) -> Any:
-    """Messages between stages: forward and backward, for every micro batch and chunk."""
+    """Messages between stages: forward and backward, for every micro batch and virtual stage."""
     pipeline = timed.work.pipeline
     far = (_path(timed, timed.work.transfer).domains > 1) & (pipeline.stages > 1)
     once = timed.prices.seconds(timed.work.transfer)
-    crossings = 2.0 * timed.work.microbatches * pipeline.chunks
+    crossings = 2.0 * timed.work.microbatches * pipeline.stages_per_rank
     return np.where(far, once * crossings, 0.0)
 
 
@@ -128,7 +128,7 @@ class Plain:
         return self.node_bytes / self.compute_s
 
 
-def plain(case: Case, layout: Layout) -> Plain | None:
+def plain(case: PricedCase, layout: Layout) -> Plain | None:
     """Plain arithmetic for one resolved `layout`; None where it has none: experts that are spread.
 
     Gradients are counted where they leave a scale-up domain.

@@ -5,7 +5,7 @@ so many GPUs. Rates are one way and advertised (what is printed on the adapter);
 `Requirement.reached` is the share of them that collectives reach.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -18,26 +18,26 @@ from syncwall.describe import Cluster, Layout
 from syncwall.plan.batches import grown, replicas_at, single
 from syncwall.plan.network.busy import Plain, Traffic, heaviest, plain
 from syncwall.plan.network.targets import (
-    Answer,
     Ideal,
-    Lever,
-    Limits,
-    Question,
+    NetworkLever,
+    NetworkQuestion,
+    RequiredFactor,
     Target,
+    TargetLimits,
     met,
     range_of,
     solved,
 )
 from syncwall.plan.reference import Reference
 from syncwall.plan.searched import best_run, kept
-from syncwall.plan.wires import Case, Wires
+from syncwall.plan.wires import PricedCase, Wires
 from syncwall.problems import InputError
 
 WASTED: Final = (Cause.BUBBLE, Cause.STRAGGLER, Cause.HOST)
 """Causes of waiting that no network changes."""
 _LEAST_REACHED: Final = 0.3
 """As in `cost.communication`: however many nodes, so much of the line rate is reached."""
-Rates = dict[Target, float | None]
+NeededRates = dict[Target, float | None]
 """By target; None if nothing is enough, 0 if anything is."""
 
 
@@ -48,18 +48,18 @@ class Requirement:
     gpus: int
     layout: Layout
     cluster: Cluster
-    limits: Limits
+    limits: TargetLimits
     step_s: float
     """On the machine as it is."""
     ideal: Ideal
     """On a network with endless rate and no latency between domains."""
     endless_step_s: float
     """On a network with endless rate and today's latency."""
-    nic_bytes_per_s: Rates
+    nic_bytes_per_s: NeededRates
     """One NIC, with as many in a node as there are."""
-    scale_up_bytes_per_s: Rates
+    scale_up_bytes_per_s: NeededRates
     """One GPU inside its scale-up domain, NICs as they are."""
-    latency_factor: Rates
+    latency_factor: NeededRates
     """Longest latency over today's, rates as they are; infinity if any will do."""
     nics: dict[Target, int | None]
     """Fewest NICs of today's rate in a node; None if none of the counts tried is enough."""
@@ -95,8 +95,8 @@ class Requirement:
 
 
 def grown_case(
-    case: Case, layout: Layout, gpus: int, *, strong: bool = False
-) -> tuple[Case, Layout]:
+    case: PricedCase, layout: Layout, gpus: int, *, strong: bool = False
+) -> tuple[PricedCase, Layout]:
     """`case` and its resolved `layout` on `gpus` GPUs: data parallelism grows.
 
     Every replica keeps its batch; with `strong` all of them together do.
@@ -112,13 +112,13 @@ def grown_case(
         batch = batch // int(layout.dp or 1) * dp
     elif batch % dp:
         raise InputError.of(
-            f"--gpus {gpus}: {batch:,} sequences cannot be dealt to {dp:,} replicas"
+            f"--gpus {gpus}: {batch:,} sequences cannot be split evenly among {dp:,} replicas"
         )
     larger = case.using(gpus)
     return larger, single(grown(layout, dp, batch))
 
 
-def requirement(case: Case, layout: Layout, limits: Limits) -> Requirement:
+def requirement(case: PricedCase, layout: Layout, limits: TargetLimits) -> Requirement:
     """What one resolved `layout` needs."""
     found = solved(case, layout, list(_questions(case.cluster)), limits)
     now = case.timed(layout)
@@ -129,36 +129,38 @@ def requirement(case: Case, layout: Layout, limits: Limits) -> Requirement:
     return Requirement(
         int(layout.gpus), layout, case.cluster, limits, float(now.step_s), ideal,
         float(case.timed(layout, endless).step_s),
-        _rates(found, Lever.NIC, _rate(case.cluster, Lever.NIC)),
-        _rates(found, Lever.SCALE_UP, _rate(case.cluster, Lever.SCALE_UP)),
+        _rates(found, NetworkLever.NIC, _rate(case.cluster, NetworkLever.NIC)),
+        _rates(found, NetworkLever.SCALE_UP, _rate(case.cluster, NetworkLever.SCALE_UP)),
         _latencies(found), dict(_nic_counts(case, layout, ideal, limits)), _reached(now, traffic),
         traffic, plain(case, layout), _wasted(best),
     )  # fmt: skip
 
 
-def _questions(cluster: Cluster) -> Iterator[Question]:
+def _questions(cluster: Cluster) -> Iterator[NetworkQuestion]:
     if cluster.node.nics is not None:
-        yield from (Question(Lever.NIC, target) for target in Target)
-        yield Question(Lever.LATENCY, Target.EFFICIENCY)
-        yield Question(Lever.LATENCY, Target.HIDDEN)
+        yield from (NetworkQuestion(NetworkLever.NIC, target) for target in Target)
+        yield NetworkQuestion(NetworkLever.LATENCY, Target.EFFICIENCY)
+        yield NetworkQuestion(NetworkLever.LATENCY, Target.HIDDEN)
     if cluster.scale_up is not None:
-        yield Question(Lever.SCALE_UP, Target.EFFICIENCY)
-        yield Question(Lever.SCALE_UP, Target.HIDDEN)
+        yield NetworkQuestion(NetworkLever.SCALE_UP, Target.EFFICIENCY)
+        yield NetworkQuestion(NetworkLever.SCALE_UP, Target.HIDDEN)
 
 
 def _ideal_wires(cluster: Cluster) -> tuple[Wires, Wires]:
     """No cost at all between domains; and no cost but latency."""
-    most = range_of(Lever.NIC, cluster)[1] if cluster.node.nics else 1.0
+    most = range_of(NetworkLever.NIC, cluster)[1] if cluster.node.nics else 1.0
     return Wires(nic=most, latency=0.0), Wires(nic=most)
 
 
-def _rate(cluster: Cluster, lever: Lever) -> float:
+def _rate(cluster: Cluster, lever: NetworkLever) -> float:
     """Today's rate, to which factors apply."""
-    holder = cluster.node.nics if lever is Lever.NIC else cluster.scale_up
+    holder = cluster.node.nics if lever is NetworkLever.NIC else cluster.scale_up
     return float(holder.rate_bytes_per_s) if holder else 0.0
 
 
-def _rates(found: dict[Question, Answer], lever: Lever, today: float) -> Rates:
+def _rates(
+    found: dict[NetworkQuestion, RequiredFactor], lever: NetworkLever, today: float
+) -> NeededRates:
     return {
         question.target: None if answer.factor is None else answer.factor * today
         for question, answer in found.items()
@@ -166,18 +168,18 @@ def _rates(found: dict[Question, Answer], lever: Lever, today: float) -> Rates:
     }
 
 
-def _latencies(found: dict[Question, Answer]) -> Rates:
+def _latencies(found: dict[NetworkQuestion, RequiredFactor]) -> NeededRates:
     """Longest latency over today's: one over the goodness that was solved for."""
     return {
         question.target: 0.0 if not known else (1.0 / answer.factor if answer.factor else np.inf)
         for question, answer in found.items()
-        if question.lever is Lever.LATENCY
+        if question.lever is NetworkLever.LATENCY
         for known in [answer.factor is not None]
     }
 
 
 def _nic_counts(
-    case: Case, layout: Layout, ideal: Ideal, limits: Limits
+    case: PricedCase, layout: Layout, ideal: Ideal, limits: TargetLimits
 ) -> Iterator[tuple[Target, int | None]]:
     """The fewest NICs of today's rate, of counts that share the GPUs of a node evenly."""
     nics, gpus = case.cluster.node.nics, case.cluster.node.gpus
@@ -190,7 +192,7 @@ def _nic_counts(
         yield target, min(enough, default=None)
 
 
-def _with_nics(case: Case, count: int) -> Case:
+def _with_nics(case: PricedCase, count: int) -> PricedCase:
     cluster = case.cluster
     assert cluster.node.nics is not None
     nics = cluster.node.nics.model_copy(update={"count": count, "serves": None})
@@ -212,16 +214,17 @@ def _wasted(best: Timed) -> dict[str, float]:
 
 
 _TIMES: Final = (1, 8, 64)
-"""Counts that are looked at if nobody states any, over the first."""
+"""Counts that are tried if none are stated, over the first."""
 
 
 def needed(
     start: Reference,
     counts: Sequence[int],
-    limits: Limits,
+    limits: TargetLimits,
     *,
     reached: float | None = None,
     strong: bool = False,
+    progress: Callable[[float], None] = lambda share: None,
 ) -> list[Requirement]:
     """One requirement for each of `counts`; those of `start` if there are none.
 
@@ -234,8 +237,9 @@ def needed(
         raise InputError.of(f"{run.cluster.name} has no NICs whose rate could be varied")
     cluster = run.cluster if reached is None else _reaching(run.cluster, reached)
     case = replace(start.case, cluster=cluster)
-    found = []
-    for gpus in counts or _usual(start):
+    found: list[Requirement] = []
+    for gpus in (asked := counts or _usual(start)):
+        progress(len(found) / len(asked))
         if start.layout_searched and gpus != run.gpus:
             found.append(requirement(*_searched(case, run.layout, gpus, strong), limits))
         else:
@@ -243,7 +247,9 @@ def needed(
     return found
 
 
-def _searched(case: Case, layout: Layout, gpus: int, strong: bool) -> tuple[Case, Layout]:
+def _searched(
+    case: PricedCase, layout: Layout, gpus: int, strong: bool
+) -> tuple[PricedCase, Layout]:
     """The best layout on `gpus` GPUs."""
     batch, larger = int(layout.global_batch or 1), case.using(gpus)
     if not strong:

@@ -1,11 +1,11 @@
 """What a network is asked for.
 
-Holds `Lever` (what is varied), `Target` (what must hold), `Limits` (how much of it) and `met`.
-Every target compares the same layout on the same GPUs with a network that costs nothing, so that
-pipeline bubbles and stragglers, which no network can help, are on both sides. `Question`, `Answer`
-and `solved`: the least of a lever with which a target holds, by search on the predictor. Every
-target holds from some value on, so the range is cut into parts again and again; all questions of a
-layout are one array of wires in each round.
+Holds `NetworkLever` (what is varied), `Target` (what must hold), `TargetLimits` (how much of it)
+and `met`. Every target compares the same layout on the same GPUs with a network that costs nothing,
+so that pipeline bubbles and stragglers, which no network can help, are on both sides.
+`NetworkQuestion`, `RequiredFactor` and `solved`: the least of a lever with which a target holds, by
+search on the predictor. Every target holds from some value on, so the range is cut into parts again
+and again; all questions of a layout are one array of wires in each round.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ import numpy as np
 from syncwall.answer.pricing import Timed
 from syncwall.describe import Cluster, Layout
 from syncwall.plan.network.busy import busy_s
-from syncwall.plan.wires import Case, Wires
+from syncwall.plan.wires import PricedCase, Wires
 
 ENDLESS_BYTES_PER_S: Final = 1e15
 """A rate that no wire has: stands for infinity, which does not compute."""
@@ -27,7 +27,7 @@ _LONGEST: Final = 1e6
 """Times today's latency: if that does no harm, none does."""
 
 
-class Lever(StrEnum):
+class NetworkLever(StrEnum):
     """What is varied."""
 
     NIC = "nic"
@@ -52,7 +52,7 @@ class Target(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class TargetLimits:
     """How much of each target."""
 
     efficiency: float = 0.9
@@ -67,7 +67,7 @@ class Ideal:
     waits_s: float
 
 
-def met(target: Target, timed: Timed, ideal: Ideal, limits: Limits) -> Any:
+def met(target: Target, timed: Timed, ideal: Ideal, limits: TargetLimits) -> Any:
     """True where `target` holds; broadcasts over the arrays of `timed`."""
     slack = 1.0 + 1e-12
     if target is Target.EFFICIENCY:
@@ -77,31 +77,31 @@ def met(target: Target, timed: Timed, ideal: Ideal, limits: Limits) -> Any:
     return busy_s(timed) <= (ideal.step_s - ideal.waits_s) * slack
 
 
-def range_of(lever: Lever, cluster: Cluster) -> tuple[float, float]:
+def range_of(lever: NetworkLever, cluster: Cluster) -> tuple[float, float]:
     """Least and most factor that is tried, the larger the better."""
-    if lever is Lever.LATENCY:
+    if lever is NetworkLever.LATENCY:
         return 1.0 / _LONGEST, 1.0 / 1e-9
     nics, domain = cluster.node.nics, cluster.scale_up
-    rate = nics.rate_bytes_per_s if lever is Lever.NIC and nics else None
-    rate = domain.rate_bytes_per_s if lever is Lever.SCALE_UP and domain else rate
+    rate = nics.rate_bytes_per_s if lever is NetworkLever.NIC and nics else None
+    rate = domain.rate_bytes_per_s if lever is NetworkLever.SCALE_UP and domain else rate
     if rate is None:
         raise ValueError(f"this machine has no {lever}")
     return LEAST_BYTES_PER_S / rate, ENDLESS_BYTES_PER_S / rate
 
 
-def wires_of(levers: list[Lever], goodness: Any) -> Wires:
+def wires_of(levers: list[NetworkLever], goodness: Any) -> Wires:
     """Wires in which entry i of every array has lever i at `goodness` i, the others at 1."""
     names = np.array([str(lever) for lever in levers])
-    nic = np.where(names == Lever.NIC, goodness, 1.0)
-    scale_up = np.where(names == Lever.SCALE_UP, goodness, 1.0)
-    return Wires(nic, scale_up, np.where(names == Lever.LATENCY, 1.0 / goodness, 1.0))
+    nic = np.where(names == NetworkLever.NIC, goodness, 1.0)
+    scale_up = np.where(names == NetworkLever.SCALE_UP, goodness, 1.0)
+    return Wires(nic, scale_up, np.where(names == NetworkLever.LATENCY, 1.0 / goodness, 1.0))
 
 
-def ideals(levers: list[Lever], timed_with: Any, cluster: Cluster) -> list[Ideal]:
+def ideals(levers: list[NetworkLever], timed_with: Any, cluster: Cluster) -> list[Ideal]:
     """For each lever the step where it costs nothing; `timed_with` prices wires."""
     most = np.array([range_of(lever, cluster)[1] for lever in levers])
     wires = wires_of(levers, most)
-    free = np.array([lever is not Lever.SCALE_UP for lever in levers])  # no latency either
+    free = np.array([lever is not NetworkLever.SCALE_UP for lever in levers])  # no latency either
     timed: Timed = timed_with(Wires(wires.nic, wires.scale_up, np.where(free, 0.0, 1.0)))
     steps = np.broadcast_to(timed.step_s, len(levers))
     waits = np.broadcast_to(timed.waits_s, len(levers))
@@ -114,15 +114,15 @@ _PARTS: Final = np.arange(1, 17) / 17.0
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class NetworkQuestion:
     """Of what, and for what."""
 
-    lever: Lever
+    lever: NetworkLever
     target: Target
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class RequiredFactor:
     """The least factor on the lever's goodness (rate, or one over latency) that is enough."""
 
     factor: float | None
@@ -133,8 +133,8 @@ class Answer:
 
 
 def solved(
-    case: Case, layout: Layout, questions: Sequence[Question], limits: Limits
-) -> dict[Question, Answer]:
+    case: PricedCase, layout: Layout, questions: Sequence[NetworkQuestion], limits: TargetLimits
+) -> dict[NetworkQuestion, RequiredFactor]:
     """Every question of one resolved `layout`."""
     levers = [question.lever for question in questions]
     if not levers:
@@ -155,7 +155,8 @@ def solved(
         for i in range(len(levers))
     ]
     return {
-        question: Answer(found[i], best[i], bool(now[i])) for i, question in enumerate(questions)
+        question: RequiredFactor(found[i], best[i], bool(now[i]))
+        for i, question in enumerate(questions)
     }
 
 
@@ -163,11 +164,11 @@ def solved(
 class _Trial:
     """Trying several values for every question in one call of the model."""
 
-    case: Case
+    case: PricedCase
     layout: Layout
-    questions: list[Question]
+    questions: list[NetworkQuestion]
     ideals: list[Ideal]
-    limits: Limits
+    limits: TargetLimits
 
     def holds(self, logs: Any) -> Any:
         """True where a question's target holds; `logs` has a row for each value, a column each."""

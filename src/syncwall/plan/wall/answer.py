@@ -1,7 +1,7 @@
 """The sync wall of one run.
 
 Holds `SyncWall`, `Side` (strong or weak), `side_of`, `Moved` and `sync_wall`. `LEVELS`, `Wall`,
-`walls`, `Peak`, `peak`, `Loss` and `losses`: where a curve falls, where it ends, and why.
+`walls`, `Peak`, `peak`, `LostShare` and `losses`: where a curve falls, where it ends, and why.
 """
 
 from collections.abc import Callable, Iterable
@@ -12,8 +12,8 @@ import numpy as np
 
 from syncwall.cause import Cause
 from syncwall.describe import Layout
-from syncwall.plan.wall.curve import Base, Curve
-from syncwall.plan.wall.moves import Change, Setup, Setups, changes
+from syncwall.plan.wall.curve import Base, ScalingCurve
+from syncwall.plan.wall.moves import Setup, Setups, WallChange, changes
 from syncwall.plan.wall.rungs import Scaling
 from syncwall.problems import InputError
 from syncwall.work.memory import usable_bytes
@@ -22,7 +22,7 @@ LEVELS: Final = (0.9, 0.8, 0.5)
 """Efficiencies whose loss is reported."""
 MOST: Final = 0.5
 """A cause is named if it explains at least this share of what was lost."""
-Why = Literal["slower", "batch", "range"]
+WallReason = Literal["slower", "batch", "range"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +30,9 @@ class Wall:
     """Where efficiency falls under a level for good."""
 
     level: float
-    holds_to: int | None
+    holds_to_gpus: int | None
     """Most GPUs that still reach it; None if no count does."""
-    falls_at: int | None
+    falls_at_gpus: int | None
     """The next count that was looked at; None if it never falls."""
 
 
@@ -42,12 +42,12 @@ class Peak:
 
     gpus: int
     tokens_per_s: float
-    why: Why
+    ended_by: WallReason
     """More GPUs would be slower; or the batch has no more sequences; or no more were asked for."""
 
 
 @dataclass(frozen=True, slots=True)
-class Loss:
+class LostShare:
     """A line of the ledger and its part in what was lost."""
 
     cause: Cause
@@ -56,12 +56,12 @@ class Loss:
     became cheaper are negative."""
 
 
-def walls(curve: Curve, base: Base) -> list[Wall]:
+def walls(curve: ScalingCurve, base: Base) -> list[Wall]:
     """The wall of each level, highest level first."""
     return [_wall(curve, base, level) for level in LEVELS]
 
 
-def _wall(curve: Curve, base: Base, level: float) -> Wall:
+def _wall(curve: ScalingCurve, base: Base, level: float) -> Wall:
     reaching = np.flatnonzero(curve.efficiency(base) >= level * (1 - 1e-12))
     if not len(reaching):
         return Wall(level, None, int(curve.gpus[0]))
@@ -70,11 +70,11 @@ def _wall(curve: Curve, base: Base, level: float) -> Wall:
     return Wall(level, int(curve.gpus[last]), falls)
 
 
-def peak(curve: Curve, scaling: Scaling, most: int) -> Peak:
+def peak(curve: ScalingCurve, scaling: Scaling, most: int) -> Peak:
     """The count with the most tokens a second; `most` GPUs were asked for."""
     speed = curve.tokens_per_s
     best = int(np.argmax(speed))
-    why: Why = "slower"
+    why: WallReason = "slower"
     if best + 1 == len(speed):
         layout: Any = curve.layout
         used_up = int(layout.global_batch[best] * curve.gpus[best] // layout.dp[best]) <= most
@@ -82,18 +82,18 @@ def peak(curve: Curve, scaling: Scaling, most: int) -> Peak:
     return Peak(int(curve.gpus[best]), float(speed[best]), why)
 
 
-def losses(curve: Curve, index: int, first: int = 0) -> list[Loss]:
+def losses(curve: ScalingCurve, index: int, first: int = 0) -> list[LostShare]:
     """What a token costs more at count `index` than at count `first`, the largest first."""
     before, after = curve.gpu_s_per_token(first), curve.gpu_s_per_token(index)
     lost = {cause: after.get(cause, 0.0) - before.get(cause, 0.0) for cause in before | after}
     whole = sum(lost.values())
     if whole <= 0:
         return []
-    found = [Loss(cause, seconds / whole) for cause, seconds in lost.items() if seconds]
+    found = [LostShare(cause, seconds / whole) for cause, seconds in lost.items() if seconds]
     return sorted(found, key=lambda loss: -loss.share)
 
 
-def main_cause(found: list[Loss]) -> Cause | None:
+def main_cause(found: list[LostShare]) -> Cause | None:
     """The one that explains most of it; None if none does."""
     return found[0].cause if found and found[0].share >= MOST else None
 
@@ -107,18 +107,18 @@ class Side:
     """One way to scale."""
 
     scaling: Scaling
-    curve: Curve
+    curve: ScalingCurve
     base: Base
     walls: list[Wall]
     peak: Peak
-    losses: list[Loss]
+    losses: list[LostShare]
     """What the GPU time of a token is lost to at `causes_at` GPUs."""
     causes_at: int
 
     @property
     def falls(self) -> bool:
-        """True if there is a wall to move: efficiency falls under 80 % or 90 %."""
-        return any(wall.falls_at is not None for wall in self.walls if wall.level >= EXPLAINED)
+        """True if there is a wall to move: efficiency falls under 80% or 90%."""
+        return any(wall.falls_at_gpus is not None for wall in self.walls if wall.level >= EXPLAINED)
 
     @property
     def main_cause(self) -> Cause | None:
@@ -130,7 +130,7 @@ class Side:
 class Moved:
     """A change, and where the walls stand with it, against the same base."""
 
-    change: Change
+    change: WallChange
     layouts: dict[Scaling, Layout]
     """With which it was computed."""
     walls: dict[Scaling, list[Wall]]
@@ -156,7 +156,7 @@ def sync_wall(
     """Strong and weak scaling of `setup`, and what would move its walls.
 
     `better` finds another layout for where a side has its wall. `least` is the count to compare
-    with, in the place of the smallest on which the run fits.
+    with, instead of the smallest on which the run fits.
     """
     sides = {
         scaling: side for scaling in Scaling if (side := side_of(setup, scaling, least)) is not None
@@ -170,7 +170,7 @@ def sync_wall(
     moved: list[Moved] = []
     for change, setups in changes(setup, search):
         moved.append(_moved(change, setups, sides))
-        progress(len(moved) / len(Change))
+        progress(len(moved) / len(WallChange))
     return SyncWall(setup, sides, moved)
 
 
@@ -186,7 +186,7 @@ def side_of(setup: Setup, scaling: Scaling, least: int | None = None) -> Side | 
         first = int(np.argmax(found.tokens_per_s / found.gpus))  # few GPUs may have to recompute
     base = found.base_at(first)
     all_walls = walls(found, base)
-    falls = next((w.falls_at for w in all_walls if w.level == EXPLAINED), None)
+    falls = next((w.falls_at_gpus for w in all_walls if w.level == EXPLAINED), None)
     index = int(np.searchsorted(found.gpus, falls)) if falls else len(found.gpus) - 1
     top = peak(found, scaling, setup.most)
     return Side(
@@ -194,7 +194,7 @@ def side_of(setup: Setup, scaling: Scaling, least: int | None = None) -> Side | 
     )
 
 
-def _moved(change: Change, setups: Setups, sides: dict[Scaling, Side]) -> Moved:
+def _moved(change: WallChange, setups: Setups, sides: dict[Scaling, Side]) -> Moved:
     curves = {scaling: setups[scaling].curve(scaling) for scaling in sides if scaling in setups}
     known = {scaling: found for scaling, found in curves.items() if found is not None}
     return Moved(
@@ -218,5 +218,5 @@ def does_not_fit(setup: Setup, ways: Iterable[Scaling] = tuple(Scaling)) -> str:
     return (
         f"this layout does not fit on any number of GPUs: {min(needed) / 1e9:.0f} of "
         f"{have / 1e9:.0f} GB at best; write more --layout.tp or --layout.pp, --layout.shard fsdp "
-        "or --layout.recompute full, or leave the layout out to have one searched"
+        "or --layout.recompute full, or leave the layout out to have one found"
     )

@@ -1,6 +1,6 @@
 """Speed over GPU counts.
 
-Holds `Curve`, `curve` and `Base`, what efficiency is measured against.
+Holds `ScalingCurve`, `curve` and `Base`, what efficiency is measured against.
 """
 
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ import numpy as np
 from syncwall.cause import Cause
 from syncwall.describe import Layout
 from syncwall.plan.wall.rungs import picked
-from syncwall.plan.wires import AS_IT_IS, Case, Wires
+from syncwall.plan.wires import AS_IT_IS, PricedCase, Wires
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Base:
 
 
 @dataclass(frozen=True, slots=True)
-class Curve:
+class ScalingCurve:
     """One run on growing numbers of GPUs; arrays over the counts, fewest first."""
 
     layout: Layout
@@ -61,16 +61,16 @@ class Curve:
         each = float(self.gpus[index] / self.tokens[index])
         return {cause: float(seconds[index]) * each for cause, seconds in self.ledger.items()}
 
-    def only(self, keep: Any) -> "Curve":
+    def only(self, keep: Any) -> "ScalingCurve":
         """The counts at which `keep` is true."""
         ledger = {cause: seconds[keep] for cause, seconds in self.ledger.items()}
-        return Curve(
+        return ScalingCurve(
             picked(self.layout, keep), self.gpus[keep], self.step_s[keep], self.tokens[keep],
             self.memory_bytes[keep], ledger,
         )  # fmt: skip
 
 
-def curve(case: Case, layout: Layout, wires: Wires = AS_IT_IS) -> Curve:
+def curve(case: PricedCase, layout: Layout, wires: Wires = AS_IT_IS) -> ScalingCurve:
     """The curve of a `layout` with arrays; counts on which the machine looks alike are one call."""
     gpus = np.asarray(layout.gpus)
     count = len(gpus)
@@ -83,16 +83,16 @@ def curve(case: Case, layout: Layout, wires: Wires = AS_IT_IS) -> Curve:
         memory[where] = case.memory(part)
         for cause, seconds in timed.ledger.items():
             ledger.setdefault(cause, np.zeros(count))[where] = seconds
-    found = Curve(layout, gpus, step_s, tokens, memory, ledger)
+    found = ScalingCurve(layout, gpus, step_s, tokens, memory, ledger)
     return found.only(np.argsort(gpus, kind="stable"))
 
 
-def _alike(case: Case, gpus: Any) -> Iterator[tuple[Case, Any]]:
+def _alike(case: PricedCase, gpus: Any) -> Iterator[tuple[PricedCase, Any]]:
     """Cases with the indices of the counts that they stand for.
 
     Prices depend on the machine's use only through what is used of a node and of a domain.
     """
-    groups: dict[tuple[int, int], tuple[Case, list[int]]] = {}
+    groups: dict[tuple[int, int], tuple[PricedCase, list[int]]] = {}
     built, node = case.cluster.scale_up, case.cluster.node.gpus
     whole = max(built.gpus // node, 1) if built else 1  # nodes of a domain
     for index, count in enumerate(gpus):

@@ -15,7 +15,7 @@ from syncwall.plan.searched import best_layouts, best_run, kept
 from syncwall.plan.wall.answer import Side, SyncWall, sync_wall
 from syncwall.plan.wall.moves import Setup
 from syncwall.plan.wall.rungs import Scaling
-from syncwall.plan.wires import Case
+from syncwall.plan.wires import PricedCase
 
 _BESIDE: Final = 0.9
 """Of the progress: searches take most of the time."""
@@ -67,7 +67,12 @@ def setup_of(start: Reference, most: int, replica_batch: int | None = None) -> S
 
 
 def _chosen(
-    case: Case, layout: Layout, batch: int, each: int, most: int, progress: Callable[[float], None]
+    case: PricedCase,
+    layout: Layout,
+    batch: int,
+    each: int,
+    most: int,
+    progress: Callable[[float], None],
 ) -> dict[Scaling, tuple[Layout, ...]]:
     def told(part: float) -> Callable[[float], None]:
         return lambda share: progress(_BESIDE * (part + share / 2.0))

@@ -1,6 +1,6 @@
 """What moves the wall: each change is the model run again.
 
-Holds `Change`, `Setup` (what a curve is made of), `changes` and `island`.
+Holds `WallChange`, `Setup` (what a curve is made of), `changes` and `island`.
 """
 
 from collections.abc import Callable, Iterator
@@ -13,9 +13,9 @@ import numpy as np
 from syncwall.describe import Cluster, Layout
 from syncwall.describe.layout import Shard
 from syncwall.plan.batches import grown, single
-from syncwall.plan.wall.curve import Curve, curve
+from syncwall.plan.wall.curve import ScalingCurve, curve
 from syncwall.plan.wall.rungs import Scaling, picked, stacked, strong_rungs, weak_rungs
-from syncwall.plan.wires import AS_IT_IS, Case, Wires
+from syncwall.plan.wires import AS_IT_IS, PricedCase, Wires
 from syncwall.work.memory import fits
 
 OUTER_EVERY: Final = 500
@@ -24,7 +24,7 @@ WIDER: Final = 8
 """Times the GPUs of a scale-up domain: 8 become 64, 72 become 576."""
 
 
-class Change(StrEnum):
+class WallChange(StrEnum):
     """What is changed."""
 
     NICS = "twice the NIC rate"
@@ -40,7 +40,7 @@ class Change(StrEnum):
 class Setup:
     """A run whose GPUs may grow."""
 
-    case: Case
+    case: PricedCase
     layout: Layout
     """Resolved."""
     batch: int
@@ -63,7 +63,7 @@ class Setup:
             return strong_rungs(self.layout, cluster, self.batch, self.most)
         return weak_rungs(self.layout, cluster, self.replica_batch, self.most)
 
-    def curve(self, scaling: Scaling) -> Curve | None:
+    def curve(self, scaling: Scaling) -> ScalingCurve | None:
         """Speed over all counts on which the run fits; None if there is none."""
         layouts = self.rungs(scaling)
         if layouts is None:
@@ -78,24 +78,24 @@ Setups = dict[Scaling, Setup]
 
 def changes(
     setup: Setup, better: Callable[[Scaling], Layout | None]
-) -> Iterator[tuple[Change, Setups]]:
+) -> Iterator[tuple[WallChange, Setups]]:
     """Every change that this run can have; `better` searches a layout for one way to scale."""
     nics, domain = setup.case.cluster.node.nics, setup.case.cluster.scale_up
     if nics is not None:
-        yield Change.NICS, _both(_wired(setup, Wires(nic=2.0)))
-        yield Change.LATENCY, _both(_wired(setup, Wires(latency=0.5)))
-    yield Change.BATCH, _both(_larger_batch(setup))
+        yield WallChange.NICS, _both(_wired(setup, Wires(nic=2.0)))
+        yield WallChange.LATENCY, _both(_wired(setup, Wires(latency=0.5)))
+    yield WallChange.BATCH, _both(_larger_batch(setup))
     if domain is not None and domain.gpus > 1:
-        yield Change.SCALE_UP, _both(_wired(setup, Wires(scale_up=2.0)))
-        yield Change.DOMAIN, _both(_machine(setup, _wider(setup.case.cluster)))
+        yield WallChange.SCALE_UP, _both(_wired(setup, Wires(scale_up=2.0)))
+        yield WallChange.DOMAIN, _both(_machine(setup, _wider(setup.case.cluster)))
     if setup.chosen is None:
         others = {scaling: better(scaling) for scaling in Scaling}
         found = {scaling: _relaid(setup, one) for scaling, one in others.items() if one}
         if found:
-            yield Change.LAYOUT, found
+            yield WallChange.LAYOUT, found
         apart = _diloco(setup)
         if apart is not None:
-            yield Change.DILOCO, _both(replace(setup, layout=apart))
+            yield WallChange.DILOCO, _both(replace(setup, layout=apart))
 
 
 def island(layout: Layout) -> int:

@@ -7,13 +7,21 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any, Final
 
-from syncwall.show.validation import Words, outcome_words
-from syncwall.validate.evaluation import Outcome
+from syncwall.show.views.validation import outcome_words
+from syncwall.validate.evaluation import ValidatedRun
 from syncwall.validate.report import Report, validate
-from syncwall.validate.split import Part, part_of
+from syncwall.validate.split import RowUse, part_of
 from syncwall.web.answers.catalogue import source_text
 
-_PARTS: Final = [str(part) for part in Part]
+_PARTS: Final = [str(part) for part in RowUse]
+
+
+class Words(dict[str, int]):
+    """Numbers for words in the order in which they come."""
+
+    def number(self, word: str) -> int:
+        """The number of `word`."""
+        return self.setdefault(word, len(self))
 
 
 def accuracy(*, progress: Callable[[float], None] = lambda share: None) -> dict[str, Any]:
@@ -37,7 +45,7 @@ def accuracy(*, progress: Callable[[float], None] = lambda share: None) -> dict[
     }  # fmt: skip
 
 
-def _line(one: Outcome, doubt: str | None, words: dict[str, Words]) -> list[Any]:
+def _line(one: ValidatedRun, doubt: str | None, words: dict[str, Words]) -> list[Any]:
     row, cluster = one.case.row, one.case.cluster
     return [
         row.id, one.case.measured_s, one.step_s, *one.interval_s,

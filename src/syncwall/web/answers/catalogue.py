@@ -7,43 +7,51 @@ from functools import cache
 from typing import Any, Final
 
 from syncwall import catalogue
-from syncwall.catalogue import Kind
+from syncwall.catalogue import CatalogueKind
 from syncwall.describe import Cluster, Device, Link, Model, lookup
-from syncwall.describe.base import Entry
+from syncwall.describe.base import CatalogueEntry
 from syncwall.describe.framework import Framework
 from syncwall.describe.link import Switch
-from syncwall.describe.price import Offer, PriceList
-from syncwall.describe.provenance import Figure
 from syncwall.problems import InputError, did_you_mean
-from syncwall.show.listing import cell, heading, listing
-from syncwall.show.record import record
-from syncwall.show.sheet import CONVENTIONS, Row, rows_of, sources_used
+from syncwall.show.records.description import record
+from syncwall.show.records.listing import listing
+from syncwall.show.views.entry import CONVENTIONS, Row, rows_of, sources_used
+from syncwall.show.views.listing import cell, headings, is_number
 
 KINDS: Final = tuple(str(kind) for kind in lookup.READERS)
 """Kinds of entries that are shown."""
-_KIND_OF: Final[dict[type[Entry], Kind]] = {
-    Device: Kind.DEVICE, Link: Kind.LINK, Cluster: Kind.CLUSTER, Model: Kind.MODEL,
-    Switch: Kind.SWITCH, Framework: Kind.FRAMEWORK,
+_KIND_OF: Final[dict[type[CatalogueEntry], CatalogueKind]] = {
+    Device: CatalogueKind.DEVICE, Link: CatalogueKind.LINK, Cluster: CatalogueKind.CLUSTER,
+    Model: CatalogueKind.MODEL,
+    Switch: CatalogueKind.SWITCH, Framework: CatalogueKind.FRAMEWORK,
 }  # fmt: skip
-_NAMED: Final = {"link": Kind.LINK, "pcie": Kind.LINK, "device": Kind.DEVICE, "switch": Kind.SWITCH}
+_NAMED: Final = {
+    "link": CatalogueKind.LINK,
+    "pcie": CatalogueKind.LINK,
+    "device": CatalogueKind.DEVICE,
+    "switch": CatalogueKind.SWITCH,
+}
 """Kinds of entries that fields of these names refer to."""
 
 
 @cache
 def listed() -> dict[str, Any]:
-    """One table for every kind; cells as text, with their units."""
-    return {"kinds": [_table(Kind(kind)) for kind in KINDS], "conventions": CONVENTIONS}
+    """Devices, links, clusters, models, switches, frameworks, failure rates and prices.
+
+    One table for every kind; cells as text, with their units.
+    """
+    return {"kinds": [_table(CatalogueKind(kind)) for kind in KINDS], "conventions": CONVENTIONS}
 
 
-def _table(kind: Kind) -> dict[str, Any]:
+def _table(kind: CatalogueKind) -> dict[str, Any]:
     lines = listing(kind)
     columns = list(lines[0]) if lines else []
     return {
         "kind": str(kind),
         "folder": kind.folder,
         "columns": [
-            {"name": name, "is_number": any(_is_number(line[one]) for line in lines)}
-            for one, name in zip(columns, _headings(columns), strict=True)
+            {"name": name, "is_number": is_number(lines, one)}
+            for one, name in zip(columns, headings(columns), strict=True)
         ],
         "rows": [
             {
@@ -56,27 +64,15 @@ def _table(kind: Kind) -> dict[str, Any]:
     }
 
 
-def _headings(columns: list[str]) -> list[str]:
-    """Names of columns; of two with the same name the second is the rate."""
-    names = [heading(one) for one in columns]
-    return [f"{name} rate" if name in names[:n] else name for n, name in enumerate(names)]
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
 @cache
 def shown(kind: str, name: str) -> dict[str, Any]:
     """One entry: its lines, its sources, and the whole of it as `show --json` prints it."""
-    of = Kind(kind)
+    of = CatalogueKind(kind)
     known = catalogue.names(of)  # a name, never a path: nothing else is opened
     if name not in known:
         raise InputError.of(f'unknown {kind} "{name}"{did_you_mean(name, known, count=3)}')
     entry = lookup.READERS[of](name)
     follows, rows = rows_of(entry)
-    if isinstance(entry, PriceList):
-        rows = [_offer(one) for one in entry.offers]
     used = sources_used(entry, rows)
     return {
         "kind": kind,
@@ -92,19 +88,9 @@ def shown(kind: str, name: str) -> dict[str, Any]:
     }
 
 
-def _offer(offer: Offer) -> Row:
-    """An offer in one line."""
-    price = offer.price_usd_per_gpu_hour
-    words = (offer.date, offer.instance, offer.region, offer.cluster)
-    about = ", ".join(str(word) for word in words if word)
-    origin = price.provenance if isinstance(price, Figure) else None
-    text = price.text if isinstance(price, Figure) else f"${price:g}/GPU-hour"
-    return Row(f"{offer.device}, {offer.terms}", text, origin, about)
-
-
 def _line(row: Row) -> dict[str, Any]:
-    found: dict[str, Any] = {"label": row.label.strip(), "text": row.text}
-    if row.label.startswith(" "):
+    found: dict[str, Any] = {"label": row.label, "text": row.text}
+    if row.is_part:
         found["is_part"] = True
     if row.about:
         found["about"] = row.about

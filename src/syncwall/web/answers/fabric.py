@@ -4,7 +4,8 @@ Holds `AskedFabric`, `fabric` (the sized fabric, its traffic, and the step when 
 broken) and `switches`.
 """
 
-from functools import cache
+from collections.abc import Callable
+from functools import cache, partial
 from typing import Annotated, Any, Final
 
 from pydantic import Field
@@ -14,15 +15,17 @@ from syncwall.answer.pricing import Timed
 from syncwall.describe import Fabric, Run, lookup
 from syncwall.describe.link import Switch
 from syncwall.describe.names import only_catalogue
-from syncwall.plan.fabric.broken import Broken, Part, left, losses, part_of
+from syncwall.plan.fabric.broken import Broken, FabricPart, left, part_of
 from syncwall.plan.fabric.effect import fabric_of
 from syncwall.plan.fabric.options import options, proposed, refusal
-from syncwall.plan.fabric.pace import Clock, needs, ratios_of, worn
-from syncwall.plan.fabric.question import Kind, Wiring, wiring_of
+from syncwall.plan.fabric.pace import FabricTimer, degraded, needs, ratios_of
+from syncwall.plan.fabric.question import FabricKind, Wiring, wiring_of
 from syncwall.plan.fabric.sized import Sized
-from syncwall.plan.fabric.traffic import loads, sent
+from syncwall.plan.fabric.traffic import LinkLoad, loads, sent
 from syncwall.plan.fabric.wired import Wired, kept
 from syncwall.problems import InputError
+from syncwall.show.records.fabric import counts_record
+from syncwall.show.records.interface import plain
 from syncwall.web.answers import fabric_words as words
 from syncwall.web.answers.fabric_graph import graph
 from syncwall.web.answers.fabric_words import because
@@ -40,7 +43,7 @@ class AskedFabric(Asked):
     """A run on a fabric, narrower or broken."""
 
     run: AskedRun
-    kind: Kind | None = Field(
+    kind: FabricKind | None = Field(
         None, description="Open: as the cluster says, else with rails where that can be."
     )
     switch: Annotated[str, Field(max_length=80)] | None = Field(
@@ -60,61 +63,40 @@ class AskedFabric(Asked):
 
 
 def fabric(asked: AskedFabric) -> dict[str, Any]:
-    """Counts, drawing, traffic of each axis, and the step beside the healthy one."""
+    """Switches and cables, the traffic of each axis, and the step beside the healthy one."""
     prediction = prediction_of(asked.run)
-    run = prediction.run
-    wiring, gpus = _wiring(run, asked.switch), run.nodes * int(run.cluster.node.gpus)
+    run, ratio = prediction.run, asked.oversubscription
     ratios = ratios_of(run.cluster)
-    kind, found = _kind(run, wiring, gpus, asked.kind)
-    ratio = asked.oversubscription
-    one = _made(kind, wiring, gpus, (ratio or ratios[0], ratios[1]))
+    kind, kinds, made = _sized(run, asked, ratios)
+    one = made(ratio or ratios[0])
     wired = Wired(one)
     broken = Broken(wired, frozenset(part_of(name, wired) for name in asked.failed))
-    base = run.cluster.fabric if ratio is None else _priced(run, one)
-    clock = Clock(prediction)
-    healthy = clock.timed(base)
+    drawn = _priced(run, one)
+    base = run.cluster.fabric if ratio is None else drawn
+    clock = FabricTimer(prediction)
+    healthy, drawn_s = clock.timed(base), clock.timed(drawn).step_s
     now = _broken_step(clock, base, broken)
     shown = now or healthy
     axes = sent(run, wired, shown)
     links = loads(run, wired, axes, shown.step_s)
-    sweep = [
-        (o, clock.timed(_priced(run, _made(kind, wiring, gpus, (o, ratios[1])))).step_s)
-        for o in RATIOS
-    ]
-    drawn_s = clock.timed(_priced(run, one)).step_s
+    sweep = [(o, clock.timed(_priced(run, made(o))).step_s) for o in RATIOS]
+    alone = partial(_alone, clock, base, healthy, wired)
     steps = words.Steps(prediction.step_s, drawn_s, healthy, now)
-    each = [_alone(clock, base, healthy, wired, part) for part in _one_of_each(wired)]
     return {
         "verdict": words.verdict(run, broken, steps, links, sweep),
-        "gpus": run.gpus, "nodes": run.nodes, "kind": kind,
-        "kinds": [
-            {"kind": name, "possible": bool(each_.possible), "why_not": str(refusal(each_) or "")}
-            for name, each_ in found.items()
-        ],
-        "oversubscription": {
-            "asked": ratio, "of_cluster": ratios[0], "up": wired.up, "down": int(one.shape["down"]),
-            "ratio": one.shape["down"] / wired.up if wired.up else None,
-            "of_spines": ratios[1] if wired.cores else None,
-            "matters": bool(wired.up),
-        },
+        "gpus": run.gpus, "nodes": run.nodes, "kind": kind, "kinds": kinds,
+        "oversubscription": _oversubscription(wired, ratio, ratios),
         "counts": _counts(one),
         "graph": graph(broken, axes, links, words.rate_of("nic", run) * shown.step_s),
         "axes": [words.axis(one_, links, shown.step_s, wired) for one_ in axes],
-        "links": [
-            {"link": load.link, "name": words.LINKS[load.link], "rate_bytes_per_s":
-             load.rate_bytes_per_s, "bytes": load.by_axis, "utilisation": load.utilisation,
-             "total": load.total, "nominal": words.rate_of(load.link, run)}
-            for load in links
-        ],
+        "links": [_link(load, run) for load in links],
         "predicted_s": prediction.step_s,
         "healthy": _step(healthy),
         "now": _step(now) if now else None,
         "goes_on": now is not None,
         "change_s": _change(healthy, now) if now else {},
-        "failed": [
-            _alone(clock, base, healthy, wired, part) for part in sorted(broken.parts)
-        ],
-        "if_one_fails": each,
+        "failed": [alone(part) for part in sorted(broken.parts)],
+        "if_one_fails": [alone(part) for part in _one_of_each(wired)],
         "sweep": [{"oversubscription": o, "step_s": step_s} for o, step_s in sweep],
         "assumed": words.assumed(run, wired, None if ratio else (healthy.step_s, drawn_s)),
         "command": words.command(asked.run, one),
@@ -123,8 +105,8 @@ def fabric(asked: AskedFabric) -> dict[str, Any]:
 
 @cache
 def switches() -> dict[str, Any]:
-    """Switches of the catalogue."""
-    named = [lookup.switch(name) for name in catalogue.names(catalogue.Kind.SWITCH)]
+    """Names, ports and rates of switches."""
+    named = [lookup.switch(name) for name in catalogue.names(catalogue.CatalogueKind.SWITCH)]
     return {
         "switches": [
             {"name": one.name, "title": one.title, "ports": one.ports,
@@ -156,27 +138,37 @@ def _switch(name: str) -> Switch:
         raise InputError.of(str(error), file="fabric.switch") from None
 
 
-def _kind(
-    run: Run, wiring: Wiring, gpus: int, asked: Kind | None
-) -> tuple[Kind, dict[Kind, Sized]]:
-    """What to draw, and every kind that there could be."""
+def _sized(
+    run: Run, asked: AskedFabric, ratios: tuple[float, float]
+) -> tuple[FabricKind, list[dict[str, Any]], Callable[[float], Sized]]:
+    """What to draw, every kind that there could be, and the fabric of each oversubscription."""
+    wiring, gpus = _wiring(run, asked.switch), run.nodes * int(run.cluster.node.gpus)
     found = options(wiring, gpus)
-    fabric = run.cluster.fabric
-    said_tree = fabric.rails == 1 and len(fabric.tiers) > 1
-    usual: tuple[Kind, ...] = ("fat-tree-2", "fat-tree-3") if said_tree else ("rail-optimised",)
-    likely = next((kind for kind in usual if found[kind].possible), None)
-    best = proposed(found)
-    kind = asked or likely or (best.kind if best else None)
+    kind = asked.kind or _likely(run, found)
     if kind is None:
         most = max(one.most_gpus for one in found.values())
         said = f"no fabric of these switches connects {gpus:,} GPUs (at most {most:,})"
         raise InputError.of(f"{said}: take a switch with more ports", file="fabric.switch")
     if not found[kind].possible:
         raise InputError.of(f"{kind}: {refusal(found[kind])}", file="fabric.kind")
-    return kind, found
+    kinds = [
+        {"kind": name, "possible": bool(one.possible), "why_not": str(refusal(one) or "")}
+        for name, one in found.items()
+    ]
+    return kind, kinds, lambda ratio: _made(kind, wiring, gpus, (ratio, ratios[1]))
 
 
-def _made(kind: Kind, wiring: Wiring, gpus: int, ratios: tuple[float, float]) -> Sized:
+def _likely(run: Run, found: dict[FabricKind, Sized]) -> FabricKind | None:
+    """What the cluster says that it has, or else what is proposed."""
+    fabric = run.cluster.fabric
+    said_tree = fabric.rails == 1 and len(fabric.tiers) > 1
+    trees: tuple[FabricKind, ...] = ("fat-tree-2", "fat-tree-3")
+    usual = trees if said_tree else ("rail-optimised",)
+    best = proposed(found)
+    return next((kind for kind in usual if found[kind].possible), best.kind if best else None)
+
+
+def _made(kind: FabricKind, wiring: Wiring, gpus: int, ratios: tuple[float, float]) -> Sized:
     """The fabric with these ratios of leaf and spine; without cores the leaf has both."""
     one = kept(kind, wiring, gpus, ratios)
     return one if one.switches.get("core") else kept(kind, wiring, gpus, (ratios[0] * ratios[1], 1))
@@ -189,7 +181,7 @@ def _priced(run: Run, one: Sized) -> Fabric:
     return fabric_of(one).model_copy(update=same)
 
 
-def _broken_step(clock: Clock, base: Fabric, broken: Broken) -> Timed | None:
+def _broken_step(clock: FabricTimer, base: Fabric, broken: Broken) -> Timed | None:
     """The step with what is broken; None if the job stops."""
     if any(part.kind == "node" for part in broken.parts):
         return None
@@ -199,10 +191,12 @@ def _broken_step(clock: Clock, base: Fabric, broken: Broken) -> Timed | None:
         share |= {"spine": rates.near, "core": rates.near}
     if any(share[distance] <= 0 for distance in needs(clock.prediction.run, broken.wired).values()):
         return None
-    return clock.timed(worn(base, broken) if broken.parts else base)
+    return clock.timed(degraded(base, broken) if broken.parts else base)
 
 
-def _alone(clock: Clock, base: Fabric, healthy: Timed, wired: Wired, part: Part) -> dict[str, Any]:
+def _alone(
+    clock: FabricTimer, base: Fabric, healthy: Timed, wired: Wired, part: FabricPart
+) -> dict[str, Any]:
     """One part broken, and nothing else."""
     broken = Broken(wired, frozenset({part}))
     step = _broken_step(clock, base, broken)
@@ -214,30 +208,40 @@ def _alone(clock: Clock, base: Fabric, healthy: Timed, wired: Wired, part: Part)
     }  # fmt: skip
 
 
-def _one_of_each(wired: Wired) -> list[Part]:
-    parts = [Part("nic", 0, 0)]
+def _one_of_each(wired: Wired) -> list[FabricPart]:
+    parts = [FabricPart("nic", 0, 0)]
     if wired.spines:
-        parts.append(Part("link", 0, wired.spines_of(0)[0]))
-    parts.append(Part("leaf", 0))
-    parts += [Part("spine", 0)] if wired.spines else []
-    parts += [Part("core", 0)] if wired.cores else []
-    return [*parts, Part("node", 0)]
+        parts.append(FabricPart("link", 0, wired.spines_of(0)[0]))
+    parts.append(FabricPart("leaf", 0))
+    parts += [FabricPart("spine", 0)] if wired.spines else []
+    parts += [FabricPart("core", 0)] if wired.cores else []
+    return [*parts, FabricPart("node", 0)]
+
+
+def _oversubscription(
+    wired: Wired, asked: float | None, ratios: tuple[float, float]
+) -> dict[str, Any]:
+    down = int(wired.one.shape["down"])
+    return {
+        "asked": asked, "of_cluster": ratios[0], "up": wired.up, "down": down,
+        "ratio": down / wired.up if wired.up else None,
+        "of_spines": ratios[1] if wired.cores else None,
+        "matters": bool(wired.up),
+    }  # fmt: skip
+
+
+def _link(load: LinkLoad, run: Run) -> dict[str, Any]:
+    return {
+        "link": load.link, "name": words.LINKS[load.link],
+        "rate_bytes_per_s": load.rate_bytes_per_s, "bytes": load.by_axis,
+        "utilisation": load.utilisation, "total": load.total,
+        "nominal": words.rate_of(load.link, run),
+    }  # fmt: skip
 
 
 def _counts(one: Sized) -> dict[str, Any]:
-    return {
-        "switches": {tier: int(count) for tier, count in one.switches.items()},
-        "cables": {tier: int(count) for tier, count in one.cables.items()},
-        "total_switches": int(one.total_switches), "total_cables": int(one.total_cables),
-        "optics": int(one.optics()), "tiers": int(one.tiers), "hops": int(one.hops),
-        "bisection_share": float(one.bisection_share),
-        "bisection_bytes_per_s": float(one.bisection_bytes_per_s),
-        "losses": [
-            {"part": loss.part, "gpus": int(loss.gpus), "share": float(loss.share),
-             "beyond": loss.beyond}
-            for loss in losses(one)
-        ],
-    }  # fmt: skip
+    totals = {"total_switches": one.total_switches, "total_cables": one.total_cables}
+    return dict(plain(counts_record(one) | totals))
 
 
 def _step(step: Timed) -> dict[str, Any]:

@@ -6,8 +6,8 @@ Holds `graph`. What is broken is always drawn.
 from collections.abc import Iterable
 from typing import Any, Final
 
-from syncwall.plan.fabric.broken import Broken, Part, left
-from syncwall.plan.fabric.traffic import Load, Sent
+from syncwall.plan.fabric.broken import Broken, FabricPart, left
+from syncwall.plan.fabric.traffic import LinkLoad, Sent
 from syncwall.plan.fabric.wired import Wired
 
 NODES: Final = 16
@@ -18,7 +18,9 @@ _NICS: Final = 8
 _SPINES: Final = 8
 
 
-def graph(broken: Broken, axes: list[Sent], links: list[Load], most_bytes: float) -> dict[str, Any]:
+def graph(
+    broken: Broken, axes: list[Sent], links: list[LinkLoad], most_bytes: float
+) -> dict[str, Any]:
     """Nodes with NICs, leaves, spines and cores that are drawn, and the use of their links.
 
     `most_bytes` is what one NIC or cable can send in a step.
@@ -47,16 +49,17 @@ def graph(broken: Broken, axes: list[Sent], links: list[Load], most_bytes: float
         "nodes": [_node(broken, node, nics, busy) for node in nodes],
         "leaves": [_leaf(broken, leaf, busy) for leaf in leaves],
         "spines": [
-            {"id": Part("spine", spine).name, "number": spine + 1, "pod": spine // wired.pod_spines,
-             "failed": broken.has("spine", spine)}
+            {"id": FabricPart("spine", spine).name, "number": spine + 1,
+             "pod": spine // wired.pod_spines, "failed": broken.has("spine", spine)}
             for spine in spines
         ],
         "cores": [
-            {"id": Part("core", core).name, "number": core + 1, "failed": broken.has("core", core)}
+            {"id": FabricPart("core", core).name, "number": core + 1,
+             "failed": broken.has("core", core)}
             for core in cores
         ],
         "links": [
-            {"id": Part("link", leaf, spine).name, "leaf": leaf + 1, "spine": spine + 1,
+            {"id": FabricPart("link", leaf, spine).name, "leaf": leaf + 1, "spine": spine + 1,
              "cables": wired.cables_to_spine, "failed": broken.has("link", leaf, spine),
              "dead": broken.has("leaf", leaf) or broken.has("spine", spine)}
             for leaf in leaves for spine in spines if spine in wired.spines_of(leaf)
@@ -128,16 +131,16 @@ def _some(every: range, most: int, always: Iterable[int] = ()) -> list[int]:
     return sorted({*every[: max(most - 1, 1)], *([every[-1]] if most > 1 else []), *always})
 
 
-def _node(broken: Broken, node: int, nics: list[int], busy: dict[str, Load]) -> dict[str, Any]:
+def _node(broken: Broken, node: int, nics: list[int], busy: dict[str, LinkLoad]) -> dict[str, Any]:
     wired = broken.wired
     near = left(broken, [node]).near
     return {
-        "id": Part("node", node).name, "number": node + 1, "unit": wired.unit_of(node),
+        "id": FabricPart("node", node).name, "number": node + 1, "unit": wired.unit_of(node),
         "domain": node // wired.one.wiring.domain_nodes, "failed": broken.has("node", node),
         "working": round(near * wired.nics),
         "utilisation": _shared(busy.get("nic"), near),
         "nics": [
-            {"id": Part("nic", node, nic).name, "number": nic + 1,
+            {"id": FabricPart("nic", node, nic).name, "number": nic + 1,
              "leaf": wired.leaf_of(node, nic) + 1, "failed": broken.has("nic", node, nic),
              "dead": not broken.works(node, nic) or broken.has("node", node)}
             for nic in nics
@@ -145,13 +148,13 @@ def _node(broken: Broken, node: int, nics: list[int], busy: dict[str, Load]) -> 
     }  # fmt: skip
 
 
-def _leaf(broken: Broken, leaf: int, busy: dict[str, Load]) -> dict[str, Any]:
+def _leaf(broken: Broken, leaf: int, busy: dict[str, LinkLoad]) -> dict[str, Any]:
     wired = broken.wired
     rail, ends, up = wired.rail_of(leaf), wired.ends(leaf), broken.up(leaf)
     share = up / ends * wired.ends(0) / wired.up if wired.up and ends else 0.0
     load = busy.get("local" if wired.is_dragonfly else "leaf-spine")
     return {
-        "id": Part("leaf", leaf).name, "number": leaf + 1,
+        "id": FabricPart("leaf", leaf).name, "number": leaf + 1,
         "rail": None if rail is None else rail + 1,
         "unit": wired.unit_of(wired.nodes_of(leaf)[0]) if ends else 0,
         "pod": wired.pod_of(leaf), "failed": broken.has("leaf", leaf), "ends": ends,
@@ -160,7 +163,7 @@ def _leaf(broken: Broken, leaf: int, busy: dict[str, Load]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _shared(load: Load | None, share: float) -> dict[str, float]:
+def _shared(load: LinkLoad | None, share: float) -> dict[str, float]:
     """The use of links of which only a share is left; nothing goes over none."""
     if load is None or share <= 0:
         return {}

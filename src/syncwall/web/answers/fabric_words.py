@@ -7,15 +7,16 @@ as it is when parts of its fabric are broken: `because`, `farthest`, `part` (its
 from dataclasses import dataclass
 from typing import Any, Final
 
-from syncwall import units
 from syncwall.answer.pricing import Timed
 from syncwall.describe import Run
-from syncwall.plan.fabric.broken import Broken, Part, left
-from syncwall.plan.fabric.pace import DISTANCES, Distance, needs
+from syncwall.plan.fabric.broken import Broken, FabricPart, left
+from syncwall.plan.fabric.pace import DISTANCES, FabricDistance, needs
 from syncwall.plan.fabric.sized import Sized
-from syncwall.plan.fabric.traffic import Load, Sent
+from syncwall.plan.fabric.traffic import LinkLoad, Sent
 from syncwall.plan.fabric.wired import Wired
-from syncwall.units import Dimension
+from syncwall.show.blocks import sentence
+from syncwall.show.numbers import duration, percent, signed_percent
+from syncwall.show.words.fabric import NOT_MODELLED, step_time
 from syncwall.web.asked import AskedRun
 
 LEAST: Final = 1e-3
@@ -45,7 +46,7 @@ def because(run: Run, broken: Broken, healthy: Timed, now: Timed | None) -> str:
     return f"{'; '.join(reasons)}, and every group waits for the slowest"
 
 
-def _lacks(broken: Broken, node: int, distance: Distance) -> list[str]:
+def _lacks(broken: Broken, node: int, distance: FabricDistance) -> list[str]:
     """What the slowest node does not have any more."""
     wired, found = broken.wired, []
     working = [nic for nic in range(wired.nics) if broken.works(node, nic)]
@@ -65,7 +66,7 @@ def _lacks(broken: Broken, node: int, distance: Distance) -> list[str]:
                 if p.kind == "spine" and p.number in above
             ]
             below = f"every leaf below spine {' and '.join(map(str, gone))}"
-            whose = below if gone else part(Part("leaf", leaf), wired)
+            whose = below if gone else part(FabricPart("leaf", leaf), wired)
             found.append(f"{whose} has {up} of {wired.up} cables up")
     if distance == "core" and any(one.kind == "core" for one in broken.parts):
         cores = sum(one.kind == "core" for one in broken.parts)
@@ -85,7 +86,7 @@ def _whose(broken: Broken, node: int) -> str:
     return "each node of " + " and ".join(part(one, broken.wired) for one in near)
 
 
-def _no_matter(broken: Broken, distance: Distance) -> str:
+def _no_matter(broken: Broken, distance: FabricDistance) -> str:
     """Why something broken changes nothing."""
     kinds = {one.kind for one in broken.parts}
     if distance == "leaf" and kinds <= {"spine", "link", "core"}:
@@ -95,12 +96,12 @@ def _no_matter(broken: Broken, distance: Distance) -> str:
     return "the cables that are left carry as much as the nodes below send"
 
 
-def farthest(run: Run, wired: Wired) -> Distance:
+def farthest(run: Run, wired: Wired) -> FabricDistance:
     """The farthest distance that any group of a run goes."""
     return max(needs(run, wired).values(), key=DISTANCES.index)
 
 
-def part(one: Part, wired: Wired) -> str:
+def part(one: FabricPart, wired: Wired) -> str:
     """A part as people call it."""
     if one.kind == "nic":
         return f"NIC {one.second + 1} of node {one.number + 1}"
@@ -140,7 +141,7 @@ class Steps:
 
 
 def verdict(
-    run: Run, broken: Broken, steps: Steps, links: list[Load], sweep: list[tuple[float, float]]
+    run: Run, broken: Broken, steps: Steps, links: list[LinkLoad], sweep: list[tuple[float, float]]
 ) -> dict[str, str]:
     """One sentence, why, and whether that is good, a warning or bad."""
     healthy, now = steps.healthy, steps.now
@@ -148,32 +149,32 @@ def verdict(
         busy, more = _busy(links), _narrower(run, broken, steps.drawn_s, sweep)
         slower = healthy.step_s / steps.predicted_s - 1.0
         if slower < _DEAR:
-            return {"tone": "good", "said": f"Step {_time(healthy.step_s)}: {busy}", "why": more}
+            return {"tone": "good", "said": f"Step {duration(healthy.step_s)}: {busy}", "why": more}
         said = f"{_longer(steps.predicted_s, healthy.step_s)} with this oversubscription"
-        return {"tone": "warn", "said": said, "why": f"{busy[0].upper()}{busy[1:]}. {more}"}
-    why = because(run, broken, healthy, now)
-    why = f"{why[0].upper()}{why[1:]}."
+        return {"tone": "warn", "said": said, "why": f"{sentence(busy)} {more}"}
+    why = sentence(because(run, broken, healthy, now))
     if now is None:
         return {"tone": "bad", "said": "The job stops", "why": why}
     slower = now.step_s / healthy.step_s - 1.0
     if slower < LEAST:
-        said = f"The step stays at {_time(healthy.step_s)}"
+        said = f"The step stays at {duration(healthy.step_s)}"
         return {"tone": "good", "said": said, "why": why}
     return {"tone": "warn", "said": _longer(healthy.step_s, now.step_s), "why": why}
 
 
 def _longer(before_s: float, after_s: float) -> str:
     slower = after_s / before_s - 1.0
-    digits = 3 if slower > _DEAR else 4
-    before, after = (units.format(s, Dimension.SECONDS, digits=digits) for s in (before_s, after_s))
-    return f"Step {before} → {after} (+{_percent(slower)})"
+    text = duration if slower > _DEAR else step_time
+    return f"Step {text(before_s)} → {text(after_s)} ({_more_share(slower)})"
 
 
-def _busy(links: list[Load]) -> str:
+def _busy(links: list[LinkLoad]) -> str:
     used = [load for load in links if load.total > 0]
     if not used:
         return "nothing is sent, one GPU works alone"
-    said = [f"{LINKS[load.link]} {_percent(load.total)}" for load in used]
+    said = [
+        f"{LINKS[load.link]} {percent(load.total, 1 if load.total < 0.1 else 0)}" for load in used
+    ]
     said[0] += " busy"
     return ", ".join(said)
 
@@ -192,7 +193,7 @@ def _narrower(run: Run, broken: Broken, drawn_s: float, sweep: list[tuple[float,
         return ""
     dear = next(((o, more) for o, more in costs if more > _DEAR * drawn_s), None)
     if dear is None:
-        return f"Even oversubscription {costs[-1][0]:g} would cost less than 2 %."
+        return f"Even oversubscription {costs[-1][0]:g} would cost less than {percent(_DEAR)}."
     cheap = [(o, more) for o, more in costs if o < dear[0]][-1:]
     said = [f"{o:g} would cost {_more(seconds, drawn_s)} a step" for o, seconds in [*cheap, dear]]
     return f"Oversubscription {', '.join(said)}."
@@ -200,10 +201,10 @@ def _narrower(run: Run, broken: Broken, drawn_s: float, sweep: list[tuple[float,
 
 def _more(seconds: float, drawn_s: float) -> str:
     share = seconds / drawn_s
-    return f"{_time(seconds)} (+{_percent(share)})" if share > LEAST else "nothing"
+    return f"{duration(seconds)} ({_more_share(share)})" if share > LEAST else "nothing"
 
 
-def axis(one: Sent, links: list[Load], step_s: float, wired: Wired) -> dict[str, Any]:
+def axis(one: Sent, links: list[LinkLoad], step_s: float, wired: Wired) -> dict[str, Any]:
     """One line of the table of axes."""
     return {
         "axis": one.axis, "name": AXES[one.axis], "ranks": one.ranks, "distance": one.distance,
@@ -237,7 +238,9 @@ def assumed(run: Run, wired: Wired, steps_s: tuple[float, float] | None) -> list
     own = "The step is that of the cluster's own entry, so it equals the Predict page."
     drawn = "The step is that of the fabric as drawn."
     if steps_s and abs(steps_s[1] / steps_s[0] - 1.0) > LEAST:
-        own += f" On the fabric as drawn, which is wired in another way, it is {_time(steps_s[1])}."
+        own += (
+            f" On the fabric as drawn, which is wired in another way, it is {duration(steps_s[1])}."
+        )
     found = [
         own if steps_s else drawn,
         "Fewer cables up leave every node on its leaf; the free ports stay empty.",
@@ -247,8 +250,7 @@ def assumed(run: Run, wired: Wired, steps_s: tuple[float, float] | None) -> list
         "survives the failure itself (timeouts, restarts) is not in the step.",
         "Collectives are counted as rings; a group that spans leaves sends all that leaves a node "
         "through the spines, as the step is priced. Rings in the order of the leaves send less.",
-        "Not modelled: latency of more switches, hash collisions, other jobs. Nodes of a group are "
-        "taken to be neighbours.",
+        f"Not modelled: {NOT_MODELLED}. Nodes of a group are taken to be neighbours.",
     ]
     if wired.is_dragonfly:
         found.append("Single links of a dragonfly cannot be broken here; its ratio is its balance.")
@@ -276,9 +278,5 @@ def rate_of(link: str, run: Run) -> float:
     return float(cluster.node.nics.rate_bytes_per_s) if cluster.node.nics else 0.0
 
 
-def _percent(share: float) -> str:
-    return f"{100 * share:.0f} %" if share >= 0.1 else f"{100 * share:.2g} %"
-
-
-def _time(seconds: float) -> str:
-    return units.format(seconds, Dimension.SECONDS, digits=3)
+def _more_share(share: float) -> str:
+    return signed_percent(share, 0 if share >= 0.1 else 1)

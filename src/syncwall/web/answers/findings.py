@@ -3,17 +3,17 @@
 Holds `listed`, `shown` and `RECORDED`, the folder of those that come with syncwall.
 """
 
-from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
 import syncwall
 from syncwall.problems import InputError
-from syncwall.show.report import blocks
-from syncwall.show.report.article import article
-from syncwall.show.report.page import notes_html
-from syncwall.show.report.reading import LabData, Source, read_source
+from syncwall.report.results import LabData, Source, loads_of, read_source
+from syncwall.show.blocks import Verdict, View
+from syncwall.show.views.article import article
+from syncwall.show.words.load import busy_words, load_words
+from syncwall.show.write.html import body
 
 _PACKAGE: Final = Path(syncwall.__file__).parent
 RECORDED: Final = next(
@@ -28,6 +28,8 @@ RECORDED: Final = next(
 MOST_FILES: Final = 200
 _MOST_BYTES: Final = 20_000_000
 _MOST_NOTES: Final = 100_000
+_SAID: Final = 2
+"""Sentences of the conclusion that the list shows."""
 
 
 def listed(folders: tuple[Path, ...]) -> dict[str, Any]:
@@ -52,7 +54,7 @@ def shown(folders: tuple[Path, ...], name: str) -> dict[str, Any]:
     if path is None:
         raise InputError.of("there is no finding of this name")
     source, made = _read(path)
-    return _summary(name, path, source, made) | {"blocks": [_plain(one) for one in made.blocks]}
+    return _summary(name, path, source, made) | {"html": body(made)}
 
 
 def _paths(folders: tuple[Path, ...]) -> dict[str, Path]:
@@ -68,7 +70,7 @@ def _paths(folders: tuple[Path, ...]) -> dict[str, Path]:
     return found
 
 
-def _read(path: Path) -> tuple[Source, blocks.Article]:
+def _read(path: Path) -> tuple[Source, View]:
     try:
         about = path.stat()
     except OSError as error:
@@ -79,7 +81,7 @@ def _read(path: Path) -> tuple[Source, blocks.Article]:
 
 
 @lru_cache(maxsize=64)
-def _made(path: Path, *_: int) -> tuple[Source, blocks.Article]:
+def _made(path: Path, *_: int) -> tuple[Source, View]:
     """Source and article of a file as it is at this time."""
     source = read_source(path)
     return source, article([source], _notes(path))
@@ -93,9 +95,11 @@ def _notes(path: Path) -> str:
         return ""
 
 
-def _summary(name: str, path: Path, source: Source, made: blocks.Article) -> dict[str, Any]:
+def _summary(name: str, path: Path, source: Source, made: View) -> dict[str, Any]:
     result, data = source.result, source.data
     host = result.hosts[0] if result.hosts else None
+    verdict = next(block for block in made.blocks if isinstance(block, Verdict))
+    loads = loads_of(result, data)
     return {
         "id": name,
         "title": made.title,
@@ -104,38 +108,8 @@ def _summary(name: str, path: Path, source: Source, made: blocks.Article) -> dic
         "made_at": result.made_at,
         "complete": result.complete,
         "machine": f"{host.cpu}, {host.cores} cores, {host.system}" if host else "",
-        "says": list(_says(made)),
+        "load": busy_words(loads) or load_words(loads),
+        "says": list(verdict.lines[:_SAID]),
         "is_built_in": path.parent == RECORDED,
         "file": path.name,
     }
-
-
-def _says(made: blocks.Article) -> Iterator[str]:
-    """The first sentences of two lists after the set-up, or else of the article."""
-    lists, section = [], ""
-    for block in made.blocks:
-        if isinstance(block, blocks.Heading):
-            section = block.text
-        elif isinstance(block, blocks.Bullets) and block.items and section != "Set-up":
-            lists.append(block.items[0])
-    plain = [block.text for block in made.blocks if isinstance(block, blocks.Paragraph)]
-    yield from (lists or plain)[:2]
-
-
-def _plain(block: blocks.Block) -> dict[str, Any]:  # noqa: PLR0911 - one for each kind of block
-    match block:
-        case blocks.Heading(level, text):
-            return {"kind": "heading", "level": level, "text": text}
-        case blocks.Paragraph():
-            return {"kind": "paragraph", "text": block.text, "is_quiet": block.is_quiet}
-        case blocks.Bullets(items):
-            return {"kind": "bullets", "items": list(items)}
-        case blocks.Table(head, rows, words):
-            return {"kind": "table", "head": list(head), "rows": [list(r) for r in rows],
-                    "words": words}  # fmt: skip
-        case blocks.Figure(drawing, caption):
-            return {"kind": "figure", "svg": drawing.markup(), "caption": caption}
-        case blocks.Code(text):
-            return {"kind": "code", "text": text}
-        case blocks.Notes(markdown):
-            return {"kind": "notes", "html": notes_html(markdown)}

@@ -16,20 +16,22 @@ import numpy as np
 
 from syncwall import catalogue, units
 from syncwall.answer import predict
-from syncwall.catalogue import Kind
+from syncwall.catalogue import CatalogueKind
 from syncwall.describe import Job
 from syncwall.describe.base import Description
 from syncwall.describe.lookup import failure_rates, prices
-from syncwall.describe.provenance import Figure
-from syncwall.job.changes import Change, changes, tried
+from syncwall.describe.provenance import SourcedNumber
+from syncwall.job.changes import JobChange, changes, tried
 from syncwall.job.completion import Completion, finish
-from syncwall.job.plan import CLIP, DAY_S, Plan
+from syncwall.job.plan import CLIP, DAY_S, JobPlan
 from syncwall.job.renewal import interval_curve, slow_down
 from syncwall.job.settled import settle
 from syncwall.job.state import GIVEN_UP
 from syncwall.problems import InputError, Problem
-from syncwall.show.job import job_record, saves, stops, switched_off, value_text, verdict, worth
-from syncwall.show.prediction import assumed
+from syncwall.show.records.interface import plain
+from syncwall.show.records.job import job_record
+from syncwall.show.words.job import saves, stops, switched_off, value_text, verdict, worth
+from syncwall.show.words.prediction import assumed
 from syncwall.units import Dimension
 from syncwall.web.asked import AskedJob
 
@@ -61,8 +63,8 @@ def _written(name: str, value: Any) -> Any:
 
 @cache
 def job_options() -> dict[str, Any]:
-    """Studies of failures, and what sellers ask for a GPU-hour."""
-    studies = [failure_rates(name) for name in catalogue.names(Kind.FAILURE)]
+    """Studies of failures and prices of the catalogue."""
+    studies = [failure_rates(name) for name in catalogue.names(CatalogueKind.FAILURE)]
     return {
         "failures": [
             {
@@ -110,7 +112,7 @@ def refuse_unreal(job: Job) -> None:
         raise InputError([Problem(key, 0, 0, said) for key, said in wrong])
 
 
-def refuse_endless(plan: Plan) -> None:
+def refuse_endless(plan: JobPlan) -> None:
     """InputError if `plan` is interrupted so often that playing it through would take minutes."""
     spread = exp(CLIP * plan.rate_deviation)
     factors = np.geomspace(1.0 / spread, spread, 31)
@@ -126,7 +128,7 @@ def refuse_endless(plan: Plan) -> None:
             )
 
 
-def _length_s(plan: Plan, factors: Any) -> Any:
+def _length_s(plan: JobPlan, factors: Any) -> Any:
     """How long jobs are about played on clusters that fail so many times as often as usual."""
     rates = plan.rate_per_s * factors
     slow = slow_down(plan.every_s, plan.blocking_s, rates, plan.down_s, plan.written_s)
@@ -138,7 +140,7 @@ def _length_s(plan: Plan, factors: Any) -> Any:
 
 
 def _fault(key: str, value: Any) -> str:
-    if isinstance(value, Figure):
+    if isinstance(value, SourcedNumber):
         least, most = _RANGES.get(value.dimension, (0.0, 1e18))
         if least <= value <= most:
             return ""
@@ -165,10 +167,10 @@ _NEXT: Final = 6
 
 
 def played(asked: AskedJob) -> dict[str, Any]:
-    """Verdict, finish, bill, goodput, checkpoints, and what all rests on."""
+    """Finish with its spread, bill, goodput and checkpoints of a job played through many times."""
     completion = _completion(asked)
     prediction = completion.prediction
-    record = job_record(completion, [])
+    record: dict[str, Any] = plain(job_record(completion, []))
     del record["next"]  # asked for by itself
     return record | {
         "stops": stops(completion),
@@ -193,7 +195,10 @@ def played(asked: AskedJob) -> dict[str, Any]:
 
 
 def next_changes(asked: AskedJob) -> dict[str, Any]:
-    """Single changes that help, each played through, with the keys to set (null: leave open)."""
+    """Single changes that make it end sooner or cost less, each played through.
+
+    Each with the keys to set (null: leave open).
+    """
     completion = _completion(asked)
     for _, other in tried(completion):
         refuse_endless(settle(other, completion.prediction).plan)
@@ -256,7 +261,7 @@ def _intervals(completion: Completion) -> dict[str, Any] | None:
     }
 
 
-def _change(before: Job, change: Change) -> dict[str, Any]:
+def _change(before: Job, change: JobChange) -> dict[str, Any]:
     return {
         "change": change.what,
         "gained_s": change.gained_s if abs(change.gained_s) < float("inf") else None,

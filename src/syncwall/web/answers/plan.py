@@ -1,6 +1,6 @@
 """The numbers of the Plan page.
 
-Holds `Search`, what is searched, `searched` and `compared`.
+Holds `Search` and `searched`, `AskedComparison` and `compared`.
 """
 
 from collections.abc import Callable, Sequence
@@ -10,14 +10,15 @@ from pydantic import Field
 
 from syncwall.answer import Prediction, predict
 from syncwall.describe import Cluster, Layout, Run
+from syncwall.plan.answer import Plan
 from syncwall.plan.front import Objective, differences
 from syncwall.plan.grid import size_of
-from syncwall.plan.search import Candidate, Found, search
+from syncwall.plan.search import SearchResult, search
 from syncwall.plan.space import SEARCHED, Space
 from syncwall.problems import InputError, Problem
-from syncwall.show.layout_words import columns, layout_words
-from syncwall.show.layouts import Plan, layouts_record
-from syncwall.show.record import plain
+from syncwall.show.records.interface import plain
+from syncwall.show.records.layouts import layouts_record
+from syncwall.show.words.layout import columns, layout_words
 from syncwall.web.asked import Asked, AskedRun, Count, checked
 from syncwall.work.memory import usable_bytes
 
@@ -77,7 +78,7 @@ def _batch(stated: int | None) -> int:
     """Sequences of one step."""
     if stated is None or stated > _MOST_BATCH:
         said = "write the sequences of one step" if stated is None else f"at most {_MOST_BATCH:,}"
-        raise InputError([Problem("layout.global_batch", 0, 0, said)])
+        raise InputError.of(said, file="layout.global_batch")
     return stated
 
 
@@ -89,20 +90,20 @@ def _check_size(base: Run, clusters: Sequence[Cluster], batch: int, pinned: dict
         layouts += size_of(space, one)
         if layouts > _MOST_LAYOUTS:
             said = f"{layouts:,} layouts and more are too many: keep some fields of the layout"
-            raise InputError([Problem("keep", 0, 0, said)])
+            raise InputError.of(said, file="keep")
 
 
 def _answer(plan: Plan) -> dict[str, Any]:
-    record = layouts_record(plan)
-    runs = [one.run for one in plan.best] + ([plan.now.run] if plan.now else [])
-    shown = columns([run.layout for run in runs])
+    record: dict[str, Any] = plain(layouts_record(plan))
+    found = [one.prediction for one in plan.best] + ([plan.now] if plan.now else [])
+    shown = columns([one.run.layout for one in found])
     rows = [*record["best"], *([record["yours"]] if plan.now else [])]
-    for number, (row, run) in enumerate(zip(rows, runs, strict=True)):
-        row["said"] = layout_words(run.layout)
-        row["nodes"] = run.nodes
-        row["keys"] = keys(run.layout)
+    for number, (row, one) in enumerate(zip(rows, found, strict=True)):
+        row["said"] = layout_words(one.run.layout)
+        row["nodes"] = one.run.nodes
+        row["keys"] = keys(one.run.layout)
         row["cells"] = {name: cells[number] for name, cells in shown.items()}
-        row["cost"] = plan.cost(row["step_s"], row["gpus"])
+        row["cost"] = plan.cost(one)
     tokens = plan.global_batch * plan.run.seq
     for point, on_front in zip(record["front"], plan.found.front, strict=True):
         point["tokens_per_s_per_gpu"] = tokens / point["step_s"] / point["gpus"]
@@ -115,18 +116,17 @@ def _answer(plan: Plan) -> dict[str, Any]:
     }
 
 
-def _families(found: Found, tokens: int) -> list[list[Any]]:
-    """GPUs, tokens/s/GPU, bytes and words of the fastest layout of each family."""
-
-    def line(one: Candidate) -> list[Any]:
-        return [
-            one.gpus,
-            tokens / one.step_s / one.gpus,
-            one.memory_bytes,
-            layout_words(one.layout),
-        ]
-
-    return [line(one) for one in found.best(_FAMILIES)]
+def _families(found: SearchResult, tokens: int) -> list[dict[str, Any]]:
+    """The fastest layout of each family."""
+    return [
+        {
+            "gpus": one.gpus,
+            "tokens_per_s_per_gpu": tokens / one.step_s / one.gpus,
+            "memory_bytes": one.memory_bytes,
+            "said": layout_words(one.layout),
+        }
+        for one in found.best(_FAMILIES)
+    ]
 
 
 def _pinned(asked: Search) -> dict[str, Any]:
@@ -171,9 +171,17 @@ def keys(layout: Layout) -> dict[str, Any]:
     return found
 
 
-def compared(runs: Sequence[AskedRun]) -> dict[str, Any]:
-    """Ledgers side by side, and where each spends more or less than the first."""
-    found = [_predicted(number, asked) for number, asked in enumerate(runs)]
+class AskedComparison(Asked):
+    """Runs to lay side by side."""
+
+    runs: Annotated[list[AskedRun], Field(min_length=2, max_length=5)] = Field(
+        description="The others are compared with the first."
+    )
+
+
+def compared(asked: AskedComparison) -> dict[str, Any]:
+    """The ledger of each run, and where it spends more or less time than the first."""
+    found = [_predicted(number, one) for number, one in enumerate(asked.runs)]
     first = found[0]
     return {"runs": [_beside(one, first) for one in found]}
 

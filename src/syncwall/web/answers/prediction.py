@@ -1,23 +1,25 @@
 """The Predict page: its form, its numbers, what to change, and the same as files.
 
-Holds `options`, `pasted`, `predicted` (with `layout_fields` and `plain`, a layout as an address
-writes it), `prediction_of`, which remembers what was just predicted, `next_steps`, `ExportKind` and
-`exported`. A proposal changes one thing; what the user left open stays open beside it.
+Holds `options`, `pasted` and its `AskedText`, `predicted` (with `layout_fields`, a layout as an
+address writes it), `prediction_of`, which remembers what was just predicted, `next_steps`,
+`ExportKind` and `exported`. A proposal changes one thing; what the user left open stays open beside
+it.
 """
 
 import json
 from collections.abc import Callable
 from enum import StrEnum
 from functools import cache, lru_cache
-from typing import Any, Final, TypeVar
+from typing import Annotated, Any, Final, TypeVar
 
 import yaml
+from pydantic import Field
 
 from syncwall import catalogue
 from syncwall.answer import Prediction, predict
 from syncwall.answer.improvements import Improvement, improvements, with_more_nodes
 from syncwall.answer.timeline import trace
-from syncwall.catalogue import Kind
+from syncwall.catalogue import CatalogueKind
 from syncwall.describe import Model, Run, lookup
 from syncwall.describe.base import Description
 from syncwall.describe.choice import Dtype
@@ -26,14 +28,15 @@ from syncwall.describe.names import only_catalogue
 from syncwall.describe.reading import validated
 from syncwall.documents import Document, parse_document
 from syncwall.problems import InputError
-from syncwall.show.layout_words import run_words
-from syncwall.show.prediction import assumed, evidence, prediction_record, why
-from syncwall.show.record import plain
-from syncwall.web.asked import AskedRun
+from syncwall.show.records.interface import json_text, plain
+from syncwall.show.records.prediction import prediction_record
+from syncwall.show.words.layout import run_words
+from syncwall.show.words.prediction import assumed, evidence, why
+from syncwall.web.asked import Asked, AskedRun
 
 
 def predicted(asked: AskedRun) -> dict[str, Any]:
-    """Verdict, times, ledger, memory and what they rest on."""
+    """Step time with its interval, MFU, memory by cause, the ledger, and what it rests on."""
     prediction = prediction_of(asked)
     run = prediction.run
     return prediction.to_dict() | {
@@ -73,9 +76,10 @@ _NEXT: Final = 5
 
 
 def next_steps(asked: AskedRun) -> dict[str, Any]:
-    """Changes that help, each with the fields to set (null: leave open).
+    """The single changes of the layout that save most, each predicted, not guessed.
 
-    `more`: what more nodes bring, where no change of the layout helps.
+    Each with the fields to set (null: leave open). `more`: what more nodes bring, where no change
+    of the layout helps.
     """
     prediction = prediction_of(asked)
     best = [_proposal(asked, prediction, one) for one in improvements(prediction, _NEXT)]
@@ -115,9 +119,9 @@ def _size(before: Run, after: Run) -> dict[str, int | None]:
 @cache
 def options() -> dict[str, Any]:
     """Models, clusters and frameworks of the catalogue, and what a field may be."""
-    models = [lookup.model(name) for name in catalogue.names(Kind.MODEL)]
-    clusters = [lookup.cluster(name) for name in catalogue.names(Kind.CLUSTER)]
-    frameworks = [lookup.framework(name) for name in catalogue.names(Kind.FRAMEWORK)]
+    models = [lookup.model(name) for name in catalogue.names(CatalogueKind.MODEL)]
+    clusters = [lookup.cluster(name) for name in catalogue.names(CatalogueKind.CLUSTER)]
+    frameworks = [lookup.framework(name) for name in catalogue.names(CatalogueKind.FRAMEWORK)]
     return {
         "models": [
             {
@@ -149,9 +153,17 @@ SEQ: Final = 8192
 Described = TypeVar("Described", bound=Description)
 
 
-def pasted(text: str) -> dict[str, Any]:
-    """The keys of a run that `text` states; InputError with line and column of what is wrong."""
-    document = run_part(parse_document(text, "pasted"))
+class AskedText(Asked):
+    """Something pasted."""
+
+    text: Annotated[str, Field(max_length=60_000)] = Field(
+        description="A run file (YAML), a model, or a Hugging Face config.json."
+    )
+
+
+def pasted(asked: AskedText) -> dict[str, Any]:
+    """The keys of a run that the text states; what is wrong has a line and a column."""
+    document = run_part(parse_document(asked.text, "pasted"))
     if not isinstance(document.value, dict):
         raise InputError([document.problem((), "write `key: value` lines, or JSON")])
     if {"model", "cluster"} <= set(document.value):
@@ -187,8 +199,7 @@ def run_file(asked: AskedRun) -> str:
 def as_json(asked: AskedRun) -> str:
     """What `syncwall predict --json` prints."""
     prediction = prediction_of(asked)
-    record = prediction_record(prediction, improvements(prediction))
-    return json.dumps(record, indent=2, ensure_ascii=False)
+    return json_text("predict", prediction_record(prediction, improvements(prediction)))
 
 
 def as_trace(asked: AskedRun) -> str:
@@ -198,12 +209,12 @@ def as_trace(asked: AskedRun) -> str:
 
 def as_page(asked: AskedRun) -> str:
     """What `syncwall report run.yaml --html` writes."""
-    from syncwall.show.report.answered import answered
-    from syncwall.show.report.article import article
-    from syncwall.show.report.page import page
-    from syncwall.show.report.stated import Stated
+    from syncwall.report.answered import answered
+    from syncwall.report.stated import ReportRequest
+    from syncwall.show.views.article import article
+    from syncwall.show.write.html import page
 
-    return page(article([answered(Stated("run.yaml", run_file(asked), asked.run()))]))
+    return page(article([answered(ReportRequest("run.yaml", run_file(asked), asked.run()))]))
 
 
 class ExportKind(StrEnum):

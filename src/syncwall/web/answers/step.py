@@ -18,10 +18,16 @@ from pydantic import Field
 from syncwall.answer import Prediction
 from syncwall.cause import Cause
 from syncwall.problems import InputError
-from syncwall.show.layout_words import layout_words
+from syncwall.show.words.layout import layout_words
 from syncwall.timeline.step import reduction_window
-from syncwall.timeline.team import MEETING, Done, Watched, seconds_of, watched
-from syncwall.timeline.team_waits import Idle, idle_of, share_of
+from syncwall.timeline.team import (
+    MEETING,
+    DoneSegment,
+    LastMicroBatch,
+    last_micro_batch,
+    seconds_of,
+)
+from syncwall.timeline.team_waits import WorkerWait, idle_of, share_of
 from syncwall.web.answers.prediction import prediction_of
 from syncwall.web.answers.step_events import events_of, phases_of, verdict_of
 from syncwall.web.asked import Asked, AskedRun
@@ -37,7 +43,7 @@ _KINDS: Final = {Stream.GATHER: "weights", Stream.REDUCE: "gradients", Stream.EX
 _LAYERS: Final = ("dense layer", "expert layer")
 
 
-def chunks_of(prediction: Prediction, seen: Watched) -> list[dict[str, Any]]:
+def chunks_of(prediction: Prediction, seen: LastMicroBatch) -> list[dict[str, Any]]:
     """Computation: layers of a pass by name, with the start and end on each worker."""
     done = [one for one in seen.team.done if one.segment.stream is Stream.COMPUTE]
     numbers = _Numbers(prediction, seen.team.done)
@@ -54,7 +60,7 @@ def chunks_of(prediction: Prediction, seen: Watched) -> list[dict[str, Any]]:
     return found
 
 
-def flights_of(prediction: Prediction, seen: Watched) -> list[dict[str, Any]]:
+def flights_of(prediction: Prediction, seen: LastMicroBatch) -> list[dict[str, Any]]:
     """What moves between workers; a collective has one start and one end for all of them."""
     numbers = _Numbers(prediction, seen.team.done)
     found = []
@@ -70,7 +76,7 @@ def flights_of(prediction: Prediction, seen: Watched) -> list[dict[str, Any]]:
     return sorted(found, key=lambda flight: flight["start_s"])
 
 
-def _flight(part: str, stream: Stream, pieces: Sequence[Done]) -> dict[str, Any]:
+def _flight(part: str, stream: Stream, pieces: Sequence[DoneSegment]) -> dict[str, Any]:
     sent = [
         operation.what
         for one in pieces
@@ -93,7 +99,7 @@ def _flight(part: str, stream: Stream, pieces: Sequence[Done]) -> dict[str, Any]
     }
 
 
-def _times(pieces: Sequence[Done]) -> dict[str, Any]:
+def _times(pieces: Sequence[DoneSegment]) -> dict[str, Any]:
     return {
         "starts": pieces[0].starts.tolist(),
         "ends": pieces[-1].ends.tolist(),
@@ -101,9 +107,9 @@ def _times(pieces: Sequence[Done]) -> dict[str, Any]:
     }
 
 
-def _grouped(rounds: Sequence[list[Done]], each: int) -> Iterable[list[list[Done]]]:
+def _grouped(rounds: Sequence[list[DoneSegment]], each: int) -> Iterable[list[list[DoneSegment]]]:
     """Up to `each` neighbouring layers together; everything else by itself."""
-    group: list[list[Done]] = []
+    group: list[list[DoneSegment]] = []
     for of in rounds:
         is_layer = of[0].block in _LAYERS
         if group and (not is_layer or len(group) >= each or group[0][0].block != of[0].block):
@@ -117,14 +123,14 @@ def _grouped(rounds: Sequence[list[Done]], each: int) -> Iterable[list[list[Done
         yield group
 
 
-def _place(one: Done) -> tuple[str, int]:
+def _place(one: DoneSegment) -> tuple[str, int]:
     return one.block, one.round
 
 
 class _Numbers:
     """Layers of the model by block and round."""
 
-    def __init__(self, prediction: Prediction, done: Sequence[Done]) -> None:
+    def __init__(self, prediction: Prediction, done: Sequence[DoneSegment]) -> None:
         self._number: dict[tuple[str, str, int], int] = {}
         last = int(prediction.run.model.layers)
         for part, reverse in (("forward", False), ("backward", True)):
@@ -136,7 +142,7 @@ class _Numbers:
                 number = last - index if reverse else first + index + 1
                 self._number[part, block, round_] = number
 
-    def said(self, pieces: Sequence[Done]) -> dict[str, Any]:
+    def said(self, pieces: Sequence[DoneSegment]) -> dict[str, Any]:
         """The name of what was done: a range of layers, or the block."""
         numbers = [self._number.get((one.part, one.block, one.round)) for one in pieces]
         known = [number for number in numbers if number is not None]
@@ -178,14 +184,14 @@ class AskedStep(Asked):
 
 
 def team_step(asked: AskedStep) -> dict[str, Any]:
-    """Every worker's last micro batch and update, drawn coarsely, counted exactly."""
+    """When each worker computes, exchanges and waits in the last micro batch of a step."""
     prediction = prediction_of(asked.changed())
     layout = prediction.run.layout
     refuse_too_many_layers(prediction)
     workers = min(asked.workers, int(layout.dp or 1))
     slow = min(asked.worker, workers) - 1
     slowness = [asked.slow if worker == slow else 1.0 for worker in range(workers)]
-    seen = watched(prediction.work.stages[-1], prediction.prices, slowness)
+    seen = last_micro_batch(prediction.work.stages[-1], prediction.prices, slowness)
     if not np.isfinite(seen.end_s).all():
         raise InputError.of("a part of the step takes forever: is a speed zero?", file="cluster")
     drawn = chunks_of(prediction, seen)
@@ -252,12 +258,12 @@ def _of_the_run(prediction: Prediction) -> dict[str, Any]:
         "bucket_bytes": float(layout.bucket_bytes),
         "overlap": bool(layout.overlap_gradients),
         "at_once": bool(reduced_at_once(layout)),
-        "inside": " x ".join(f"{axis} {getattr(layout, axis)}" for axis in ("tp", "cp")
+        "inside": " × ".join(f"{axis} {getattr(layout, axis)}" for axis in ("tp", "cp")
                              if getattr(layout, axis) > 1),
     }  # fmt: skip
 
 
-def _lost(prediction: Prediction, seen: Watched, slowness: list[float]) -> dict[str, Any]:
+def _lost(prediction: Prediction, seen: LastMicroBatch, slowness: list[float]) -> dict[str, Any]:
     """What the step is made of, and what the slow worker costs."""
     stage, prices = prediction.work.stages[-1], prediction.prices
     microbatches = float(prediction.work.microbatches)
@@ -266,23 +272,22 @@ def _lost(prediction: Prediction, seen: Watched, slowness: list[float]) -> dict[
     slowed = seconds_of(stage, prices, slowness, window)
     lost_s = max(slowed.of_step(microbatches) - usual.of_step(microbatches), 0.0)
     before_s = (microbatches - 1) * usual.micro_s
-    bubble_s = float(prediction.ledger[Cause.BUBBLE])
     parts = {
         "the micro batches before": before_s,
         "this micro batch and the update": usual.final_s,
-        Cause.BUBBLE: bubble_s,
+        Cause.BUBBLE: float(prediction.ledger[Cause.BUBBLE]),
     }
-    rest_s = prediction.step_s - sum(parts.values())
+    rest = {_ELSE: prediction.step_s - sum(parts.values()), "waiting for the slow worker": lost_s}
     alone_s = seconds_of(stage, prices, [1.0] * len(slowness)).final_s
     return {
         "lost_s": lost_s,
         "hidden_s": alone_s - usual.final_s,
         "slow_step_s": prediction.step_s + lost_s,
-        "parts_s": parts | {_ELSE: rest_s},
+        "parts_s": parts | rest,
     }
 
 
-def _runs(pieces: list[Idle], span_s: float) -> list[dict[str, Any]]:
+def _runs(pieces: list[WorkerWait], span_s: float) -> list[dict[str, Any]]:
     """Idle times between which nothing is computed, each as one, with its seconds by reason."""
     found: list[dict[str, Any]] = []
     for piece in pieces:

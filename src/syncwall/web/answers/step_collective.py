@@ -12,9 +12,9 @@ from pydantic import Field
 from syncwall.answer import Prediction
 from syncwall.cost.communication import NcclNetwork
 from syncwall.cost.nccl import bus_factor
-from syncwall.cost.ways import Way, ways
+from syncwall.cost.ways import NcclAlgorithm, ways
 from syncwall.describe.layout import Shard
-from syncwall.show.collective_steps import Move, after, parent_of, ring, steps_of, tree
+from syncwall.web.answers.collective_steps import Move, after, parent_of, ring, steps_of, tree
 from syncwall.web.answers.prediction import prediction_of
 from syncwall.web.answers.step_words import collective_events, collective_verdict
 from syncwall.web.asked import Asked, AskedRun
@@ -39,7 +39,7 @@ class AskedCollective(Asked):
 
 
 def collective(asked: AskedCollective) -> dict[str, Any]:
-    """Moves of both algorithms, and what the prediction says that they take."""
+    """Who sends what to whom, and how long the prediction says that it takes."""
     prediction = prediction_of(asked.run)
     run, layout = prediction.run, prediction.run.layout
     network = NcclNetwork(run.cluster, prediction.prices.fit.network)
@@ -47,7 +47,7 @@ def collective(asked: AskedCollective) -> dict[str, Any]:
     path = network.path(group)
     size, what = (asked.size, "as asked") if asked.size else _usual(prediction)
 
-    def found(bytes_: float) -> list[Way]:
+    def found(bytes_: float) -> list[NcclAlgorithm]:
         return ways(network, run.cluster, "all-reduce", bytes_, group) if bytes_ else []
 
     here = found(size)
@@ -81,7 +81,7 @@ def _usual(prediction: Prediction) -> tuple[float, str]:
     sizes = [
         float(op.what.bytes)
         for block in prediction.work.stages[-1].last_backward
-        if block.name.endswith("layer") and float(block.rounds) > 0
+        if block.name != "output layer" and block.name.endswith("layer") and float(block.rounds) > 0
         for op in block.operations
         if op.stream is Stream.REDUCE and isinstance(op.what, Collective)
     ]
@@ -94,7 +94,9 @@ def _usual(prediction: Prediction) -> tuple[float, str]:
     return layer, "the gradients of one layer"
 
 
-def _drawn(moves: list[Move], here: list[Way], algorithm: str, real: int | None) -> dict[str, Any]:
+def _drawn(
+    moves: list[Move], here: list[NcclAlgorithm], algorithm: str, real: int | None
+) -> dict[str, Any]:
     """Moves, with the time of the fastest way of `algorithm`; null where NCCL has none."""
     steps = steps_of(moves)
     own = next((way for way in here if way.algorithm == algorithm), None)
@@ -123,7 +125,7 @@ def _held(moves: list[Move]) -> list[list[list[float]]]:
     return found
 
 
-def _by_size(found: dict[float, list[Way]]) -> list[dict[str, Any]]:
+def _by_size(found: dict[float, list[NcclAlgorithm]]) -> list[dict[str, Any]]:
     """Ring and tree against the size, and which way wins."""
     return [
         {
@@ -138,5 +140,5 @@ def _by_size(found: dict[float, list[Way]]) -> list[dict[str, Any]]:
     ]
 
 
-def _best(here: list[Way], algorithm: str) -> float | None:
+def _best(here: list[NcclAlgorithm], algorithm: str) -> float | None:
     return next((way.seconds for way in here if way.algorithm == algorithm), None)

@@ -8,6 +8,7 @@ from math import isfinite
 from typing import Any
 
 from syncwall import units
+from syncwall.show.numbers import byte_size, duration, percent, plural
 from syncwall.units import Dimension
 
 
@@ -15,7 +16,7 @@ def events_of(answer: dict[str, Any]) -> list[dict[str, Any]]:
     """Moments in order, each with its phase (1 to 5) and a sentence."""
     found = [_dealt(answer), _forward(answer)]
     found += [_flight(one, answer) for one in answer["flights"]]
-    found += [_backward(answer), *_barrier(answer), _update(answer), _end(answer)]
+    found += [_backward(answer), _barrier(answer), _update(answer), _end(answer)]
     return sorted(found, key=lambda event: (event["at_s"], event["phase"]))
 
 
@@ -23,7 +24,7 @@ def phases_of(a: dict[str, Any]) -> list[dict[str, Any]]:
     """The five phases as a worker that is not slow lives through them."""
     worker, marks = _steady(a), a["marks"]
     ends = [0.0, *(marks[name][worker] for name in ("forward_s", "backward_s", "met_s", "end_s"))]
-    names = ("Data partitioning", "Forward", "Backward", "All-reduce barrier", "Update")
+    names = ("Data partitioning", "Forward", "Backward", _barrier_name(a), "Update")
     starts = [0.0, 0.0, *ends[1:-1]]
     return [
         {"name": name, "start_s": start_s, "end_s": end_s, "seconds": end_s - start_s}
@@ -36,16 +37,19 @@ def verdict_of(a: dict[str, Any]) -> str:
     share = a["shares"][_steady(a)]
     if a["lost_s"] > 0:
         usual, now = said_time(a["step_s"]), said_time(a["slow_step_s"])
+        several = a["dp"] > 1
+        who = f"Worker {a['worker'] + 1}" if several else "The only worker"
+        all_ = f" for all {a['dp']:,} workers" if several else ""
         return (
-            f"Worker {a['worker'] + 1} computes {a['slow']:g} times slower: the step takes {now} "
-            f"in the place of {usual}, and the other {a['dp'] - 1:,} workers wait"
+            f"{who} computes {a['slow']:g} times slower: the step takes {now} "
+            f"instead of {usual}{all_}"
         )
     waits = share["wires_s"] / max(a["span_s"], 1e-30)
     if a["dp"] == 1:
         return "One worker: nobody to exchange gradients with, nobody to wait for"
     return (
         f"All {a['dp']:,} workers are equally fast: in the last micro batch each waits "
-        f"{said_time(share['wires_s'])} of {said_time(a['span_s'])} ({100 * waits:.2g} %) for the "
+        f"{said_time(share['wires_s'])} of {said_time(a['span_s'])} ({percent(waits, 1)}) for the "
         "others' data"
     )
 
@@ -65,17 +69,18 @@ def _dealt(a: dict[str, Any]) -> dict[str, Any]:
     if a["microbatches"] > 1:
         same = "do the same without the update" if a["at_once"] else "only add up gradients"
         before = f"; the ones before {same}"
+    who = f"each of {a['dp']:,} workers" if a["dp"] > 1 else "the only worker"
+    has = f"{plural(a['sequences_each'], 'sequence')} ({a['tokens_each']:,} tokens)"
     return _event(0.0, 1, (
-        f"Data partitioning: each of {a['dp']:,} workers has its own {a['sequences_each']:,} "
-        f"sequences ({a['tokens_each']:,} tokens) of the step. Drawn is {micro}{before}. Reading "
-        "data is taken as 0 s: loaders work ahead."
+        f"Data partitioning: {who} has its own {has} of the step. Drawn is {micro}{before}. "
+        "Reading data is taken as 0 s: loaders work ahead."
     ))  # fmt: skip
 
 
 def _forward(a: dict[str, Any]) -> dict[str, Any]:
     marks = a["marks"]["forward_s"]
     slow = _slower(a, "forward_s")
-    tokens = f"{a['micro_batch']} x {a['seq']:,} tokens"
+    tokens = f"{a['micro_batch']} × {a['seq']:,} tokens"
     text = f"Forward: {tokens} pass every layer in {said_time(min(marks))}{slow}."
     return _event(0.0, 2, text)
 
@@ -116,35 +121,50 @@ def _backward(a: dict[str, Any]) -> dict[str, Any]:
     return _event(min(marks["forward_s"]), 3, text)
 
 
-def _barrier(a: dict[str, Any]) -> list[dict[str, Any]]:
+def _barrier(a: dict[str, Any]) -> dict[str, Any]:
     """From the first worker that is through with its backward pass until all have the sum."""
     ended, met = a["marks"]["backward_s"], a["marks"]["met_s"]
-    if not any(one["kind"] == "gradients" for one in a["flights"]):
-        text = "No barrier: this layout exchanges no gradients here."
-        return [_event(max(ended), 4, text)]
+    if not _exchanged(a):
+        return _event(max(ended), 4, "No barrier: this layout exchanges no gradients here.")
     left = max(met) - max(ended)
-    exposed = (
-        f"{said_time(left)} of the exchange is not hidden"
-        if left > 0
-        else "the exchange is all hidden"
-    )
+    exposed = f"{said_time(left)} of the exchange" if left > 0 else "none of the exchange"
     waits = max(ended) - min(ended)
     late = f" The others wait {said_time(waits)} for worker {a['worker'] + 1}." if waits > 0 else ""
-    first = _event(min(ended), 4, (
-        f"Barrier: nobody can go on without the sum of all gradients; {exposed}.{late}"
-    ))  # fmt: skip
-    return [first]
+    what = "the gradients of its shard" if _shards(a) else "all gradients"
+    text = f"{_barrier_name(a)}: no worker can go on without the sum of {what} over all workers"
+    return _event(min(ended), 4, f"{text}; {exposed} is not hidden.{late}")
+
+
+def _barrier_name(a: dict[str, Any]) -> str:
+    """After what adds up gradients: all-reduces with DDP, reduce-scatters with sharding."""
+    return f"{' and '.join(_exchanged(a))} barrier".capitalize() if _exchanged(a) else "No barrier"
+
+
+def _exchanged(a: dict[str, Any]) -> list[str]:
+    """Kinds of collectives that gradients take."""
+    of = (one["operation"] for one in a["flights"] if one["kind"] == "gradients")
+    return list(dict.fromkeys(each for name in of for each in name.split(" and ") if each))
+
+
+def _shards(a: dict[str, Any]) -> bool:
+    """True if each worker updates a part of the weights only."""
+    return bool(a["shard"] != "ddp" and a["dp"] > 1)
 
 
 def _update(a: dict[str, Any]) -> dict[str, Any]:
     met, end = a["marks"]["met_s"], a["marks"]["end_s"]
     took = min(e - s for s, e in zip(met, end, strict=True))
-    same = "every worker has the same sum and takes the same step of the optimizer"
-    return _event(max(met), 5, f"Update: {same}, {said_time(took)}.")
+    does = "every worker has the same sum and takes the same step of the optimizer"
+    if _shards(a):
+        does = "every worker updates its own shard with the optimizer"
+    elif a["dp"] == 1:
+        does = "the only worker takes a step of the optimizer"
+    return _event(max(met), 5, f"Update: {does}, {said_time(took)}.")
 
 
 def _end(a: dict[str, Any]) -> dict[str, Any]:
-    whole = f"The whole step of {a['microbatches']} micro batches takes {said_time(a['step_s'])}"
+    micro = plural(a["microbatches"], "micro batch", "micro batches")
+    whole = f"The whole step of {micro} takes {said_time(a['step_s'])}"
     if a["lost_s"] > 0:
         slow = f"with worker {a['worker'] + 1} {a['slow']:g} times slower"
         whole += f", {said_time(a['slow_step_s'])} {slow}: all {a['dp']:,} workers lose "
@@ -152,13 +172,13 @@ def _end(a: dict[str, Any]) -> dict[str, Any]:
     return _event(a["span_s"], 5, f"{whole}.")
 
 
-_UNITS = (("PB", 1e15), ("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3))
+_DECIMAL = (("PB", 1e15), ("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3))
 _PHASES = {2: "Forward", 3: "Backward", 4: "Barrier", 5: "Update"}
 
 
 def _calls(one: dict[str, Any], a: dict[str, Any]) -> str:
     if a["shard"] == "ddp" and one["calls"] > 1:
-        return f"{one['calls']:,} buckets of up to {_binary(a['bucket_bytes'])} travel"
+        return f"{one['calls']:,} buckets of up to {byte_size(a['bucket_bytes'])} travel"
     return "one bucket travels" if a["shard"] == "ddp" else "they travel layer by layer"
 
 
@@ -199,21 +219,13 @@ def _slower(a: dict[str, Any], mark: str) -> str:
 
 
 def said_time(seconds: float) -> str:
-    """Three figures of a time."""
-    if not isfinite(seconds):
-        return "no end"
-    if 0 < seconds < 1e-6:
-        return "under 1 us"
-    return units.format(max(seconds, 0.0), Dimension.SECONDS, digits=3).replace(" ", "\u00a0")
+    """Three figures of a time, whose unit stays beside them."""
+    return duration(max(seconds, 0.0)).replace(" ", "\u00a0") if isfinite(seconds) else "no end"
 
 
 def said_bytes(size: float) -> str:
     """Three figures of a size, in decimal units."""
     if not isfinite(size):
         return "no end of bytes"
-    unit = next((u for u, least in _UNITS if size >= least), "B")
+    unit = next((unit for unit, least in _DECIMAL if size >= least), "B")
     return units.format(size, Dimension.BYTES, digits=3, unit=unit).replace(" ", "\u00a0")
-
-
-def _binary(size: float) -> str:
-    return units.format(size, Dimension.BYTES, digits=3, unit="MiB")

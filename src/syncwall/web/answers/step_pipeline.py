@@ -12,7 +12,7 @@ from pydantic import Field
 from syncwall.answer import Prediction
 from syncwall.cause import Cause
 from syncwall.problems import InputError
-from syncwall.show.layout_words import layout_words, schedule
+from syncwall.show.words.layout import layout_words, schedule
 from syncwall.timeline.pipeline_slots import Slot, bubble_of, one_forward_one_backward
 from syncwall.timeline.step import HIDDEN_MESSAGES
 from syncwall.timeline.team import pass_seconds
@@ -45,7 +45,7 @@ class AskedPipeline(Asked):
 
 
 def pipeline(asked: AskedPipeline) -> dict[str, Any]:
-    """Which stage does what when; and what the prediction says about its bubble."""
+    """Which stage works on which micro batch, where it waits, and the bubble that is predicted."""
     changed, own = asked.changed()
     prediction = prediction_of(changed)
     layout, work = prediction.run.layout, prediction.work

@@ -6,6 +6,7 @@ Holds `collective_events`, `collective_verdict`, `pipeline_events` and `pipeline
 from collections.abc import Sequence
 from typing import Any
 
+from syncwall.show.numbers import percent, plural
 from syncwall.timeline.pipeline_slots import Slot
 from syncwall.web.answers.step_events import said_bytes, said_time
 
@@ -56,16 +57,9 @@ def _ring_step(step: int, drawn: dict[str, Any], a: dict[str, Any]) -> str:
 def _tree_step(step: int, drawn: dict[str, Any]) -> str:
     up = sum(1 for move in drawn["moves"] if move[0] == step and move[4])
     down = sum(1 for move in drawn["moves"] if move[0] == step and not move[4])
-    parts = []
-    if up:
-        parts.append(f"{_chunks(up)} go up and are added on the way")
-    if down:
-        parts.append(f"{_chunks(down, 'finished ')} come down from the root")
+    parts = [f"{plural(up, 'chunk')} on the way up, added to what is there"] if up else []
+    parts += [f"{plural(down, 'finished chunk')} on the way down from the root"] if down else []
     return f"Step {step + 1} of {drawn['steps']}: {', '.join(parts)}."
-
-
-def _chunks(count: int, which: str = "") -> str:
-    return f"{count} {which}chunk{'s' if count > 1 else ''}"
 
 
 def collective_verdict(a: dict[str, Any]) -> str:
@@ -100,7 +94,7 @@ def pipeline_events(
         doing = ", ".join(f"stage {n + 1} {_doing(slots, n, at_s)}" for n in range(stages))
         found.append({"at_s": at_s, "phase": phase, "text": f"{names[phase - 1]}: {doing}."})
     end_s = max(slot.end_s for slot in slots)
-    text = f"All {micro} drawn micro batches have passed forward and backward, {said_time(end_s)}."
+    text = f"{_micro(micro)} passed forward and backward in {said_time(end_s)}: all that are drawn."
     return [*found, {"at_s": end_s, "phase": 3, "text": text}], [0.0, steady_s, drain_s]
 
 
@@ -112,17 +106,25 @@ def _doing(slots: Sequence[Slot], stage: int, at_s: float) -> str:
 
 
 def pipeline_verdict(a: dict[str, Any]) -> str:
-    """What the bubble costs, and what the slow stage."""
-    work_s = a["microbatches"] * (max(a["forward_s"]) + max(a["backward_s"]))
+    """What the bubble costs with the schedule of the run, and what the slow stage does."""
     if a["slow"] > 1:
         return (
             f"Stage {a['worker'] + 1} computes {a['slow']:g} times slower and sets the pace: "
-            f"{a['drawn']} micro batches take {said_time(a['span_s'])} in the place of "
+            f"{_micro(a['drawn'])} take {said_time(a['span_s'])} instead of "
             f"{said_time(a['usual_s'])}"
         )
-    bubble_s = a["predicted_bubble_s"]
+    own, plain_s = a["run"], a["predicted_bubble_s"]
+    bubble_s = own["bubble_s"] if own else plain_s
+    work_s = a["microbatches"] * (max(a["forward_s"]) + max(a["backward_s"]))
     share = bubble_s / max(bubble_s + work_s, 1e-30)
-    return (
+    said = (
         f"{a['pp']} stages stand still for {said_time(bubble_s)} of a step while the pipeline "
-        f"fills and drains: {100 * share:.2g} % with {a['microbatches']:,} micro batches"
+        f"fills and drains: {percent(share, 1)} with {_micro(a['microbatches'])}"
     )
+    if own and own["schedule"] != "1f1b":
+        said += f" and {own['schedule']}; plain 1F1B, as drawn, would have {said_time(plain_s)}"
+    return said
+
+
+def _micro(count: int) -> str:
+    return plural(count, "micro batch", "micro batches")

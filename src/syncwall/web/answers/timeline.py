@@ -10,8 +10,8 @@ from typing import Any, Final
 from syncwall.answer import Prediction
 from syncwall.answer.timeline import MicroBatch, interval_count, micro_batch
 from syncwall.cause import Cause
-from syncwall.problems import InputError, Problem
-from syncwall.show.operation_words import Wording
+from syncwall.problems import InputError
+from syncwall.show.words.operations import Wording
 from syncwall.timeline.recorded import Interval
 from syncwall.web.answers.prediction import prediction_of
 from syncwall.web.asked import AskedRun
@@ -40,15 +40,15 @@ _PHASES: Final = {
 
 
 def timeline(asked: AskedRun) -> dict[str, Any]:
-    """Operations, intervals and waits of the last micro batch and the optimizer step."""
+    """Every operation and wait of the last micro batch and the optimizer step, in columns."""
     prediction = prediction_of(asked)
     count = interval_count(prediction)
     if count > MOST:
         said = f"{count:,} intervals in one micro batch are too many to draw (at most {MOST:,})"
-        raise InputError([Problem("", 0, 0, said)])
+        raise InputError.of(said)
     found = micro_batch(prediction)
     if not isfinite(found.end_s):
-        raise InputError([Problem("", 0, 0, "the step never ends: there is nothing to draw")])
+        raise InputError.of("the step never ends: there is nothing to draw")
     run, work = prediction.run, prediction.work
     return {
         "ticks_per_s": _TICKS,

@@ -1,64 +1,82 @@
 """The numbers of the Sync wall page.
 
-Holds `compared` (curves of a run and of others beside it) and `moves` (what moves the wall).
+Holds `AskedWall` and `compared` (curves of a run and of others beside it), `AskedMoves` and `moves`
+(what moves the wall).
 """
 
 import json
-from collections.abc import Sequence
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import numpy as np
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
 from syncwall.answer import predict
 from syncwall.describe import Run
 from syncwall.describe.names import only_catalogue
-from syncwall.plan.reference import Reference, Said, reference
+from syncwall.plan.reference import PlanInputs, Reference, reference
 from syncwall.plan.wall.answer import LEVELS, Side, does_not_fit, side_of
 from syncwall.plan.wall.found import setup_of, wall_of
-from syncwall.plan.wall.moves import Setup
 from syncwall.plan.wall.rungs import Scaling
-from syncwall.problems import InputError, Problem
-from syncwall.show.layout_words import layout_words
-from syncwall.show.wall import change_words, peak_fields, side_verdict, side_why, wall_fields
-from syncwall.web.asked import AskedRun
+from syncwall.problems import InputError
+from syncwall.show.records.interface import plain
+from syncwall.show.records.wall import side_record
+from syncwall.show.words.layout import layout_words
+from syncwall.show.words.wall import batch_words, change_words, side_verdict, side_why
+from syncwall.web.asked import Asked, AskedRun
 from syncwall.web.streams import problem_list
 
+MOST: Final = 2**20
+"""GPUs to which the curves of a run may go."""
 POINTS: Final = 48
 """Counts of a curve that are shown, beside its walls and its ends."""
 _MOST_BATCH: Final = 1_000_000_000
 """Sequences of a step; the counts of strong scaling are its divisors."""
 
 
-def compared(
-    asked: AskedRun, others: Sequence[AskedRun | dict[str, Any]], most: int, scaling: str
-) -> dict[str, Any]:
-    """The curve of what was asked, and of each other run, or why it has none."""
-    way = Scaling(scaling)
+class AskedMoves(Asked):
+    """A run that may grow."""
+
+    run: AskedRun
+    most: Annotated[int, Field(ge=1, le=MOST)] = Field(
+        MOST, description="GPUs to which curves go.", examples=[65536]
+    )
+
+
+class AskedWall(AskedMoves):
+    """A run that may grow, and others to compare it with."""
+
+    scaling: Scaling = Field(
+        Scaling.STRONG, description="strong: the global batch stays; weak: that of a replica does."
+    )
+    others: Annotated[list[AskedRun | dict[str, Any]], Field(max_length=5)] = Field(
+        default_factory=list,
+        description="The same on another cluster or in another layout; what is wrong with one of "
+        "them stands in its place in the answer.",
+    )
+
+
+def compared(asked: AskedWall) -> dict[str, Any]:
+    """Speed, efficiency and ledger over GPU counts; where efficiency falls, and why."""
+    others = (_attempted(one, asked.most, asked.scaling) for one in asked.others)
     return {
-        "scaling": scaling,
+        "scaling": asked.scaling,
         "levels": list(LEVELS),
-        "runs": [_scaled(asked, most, way), *(_attempted(one, most, way) for one in others)],
+        "runs": [_scaled(asked.run, asked.most, asked.scaling), *others],
     }
 
 
-def moves(asked: AskedRun, most: int) -> dict[str, Any]:
-    """Where the walls stand as they are and after each change, in both ways to scale."""
-    answer = wall_of(reference_of(asked), most)
-    now = {
-        "change": "as it is",
-        "walls": {str(way): _walls(side.walls) for way, side in answer.sides.items()},
-        "fastest": {str(way): peak_fields(side.peak) for way, side in answer.sides.items()},
-    }
-    moved = [
-        {
-            "change": change_words(one),
-            "walls": {str(way): _walls(found) for way, found in one.walls.items()},
-            "fastest": {str(way): peak_fields(top) for way, top in one.peaks.items()},
-        }
-        for one in answer.moved
-    ]
-    return {"levels": list(LEVELS), "rows": [now, *moved]}
+def moves(asked: AskedMoves) -> dict[str, Any]:
+    """The walls with a faster network, a larger batch, another layout, ...: the model run again.
+
+    As they are first, then after each change, in both ways to scale.
+    """
+    answer = wall_of(reference_of(asked.run), asked.most)
+    sides = answer.sides.items()
+    walls = {way: side.walls for way, side in sides}
+    rows = [("as it is", walls, {way: side.peak for way, side in sides})]
+    rows += [(change_words(one), one.walls, one.peaks) for one in answer.moved]
+    named = [{"change": row[0], "walls": row[1], "fastest": row[2]} for row in rows]
+    return {"levels": list(LEVELS), "rows": plain(named)}
 
 
 def reference_of(asked: AskedRun) -> Reference:
@@ -69,10 +87,10 @@ def reference_of(asked: AskedRun) -> Reference:
     run = asked.run()
     if int(run.layout.global_batch or 1) > _MOST_BATCH:
         said = f"more than {_MOST_BATCH:,} sequences in a step"
-        raise InputError([Problem("layout.global_batch", 0, 0, said)])
+        raise InputError.of(said, file="layout.global_batch")
     try:
         with only_catalogue():
-            return reference(Said(None, _flags(asked, run)))
+            return reference(PlanInputs(None, _flags(asked, run)))
     except InputError:  # the usual batch does not divide: one sequence a replica, as in `predict`
         return Reference(predict(run))
 
@@ -107,7 +125,7 @@ def _scaled(asked: AskedRun, most: int, way: Scaling) -> dict[str, Any]:
         "model": run.model.title or run.model.name,
         "cluster": run.cluster.title or run.cluster.name,
         "layout": layout_words(run.layout),
-        "batch": _batch(setup, way),
+        "batch": batch_words(setup, way),
         "left_open": start.assumed,
         "stated_gpus": run.gpus,
         "stated_step_s": start.prediction.step_s,
@@ -123,15 +141,11 @@ def _curve(side: Side) -> dict[str, Any]:
         "verdict": side_verdict(side),
         "why": side_why(side),
         "falls": side.falls,
-        "base": {"gpus": side.base.gpus, "tokens_per_s_per_gpu": side.base.tokens_per_s_per_gpu},
+        **{key: plain(value) for key, value in side_record(side, ()).items() if key != "curve"},
         "walls": [
-            wall_fields(wall) | {"efficiency": _at(side, efficiency, wall.holds_to)}
+            plain(wall) | {"efficiency": _at(side, efficiency, wall.holds_to_gpus)}
             for wall in side.walls
         ],
-        "fastest": peak_fields(side.peak),
-        "causes_at_gpus": side.causes_at,
-        "causes": {one.cause: one.share for one in side.losses},
-        "main_cause": side.main_cause,
         "counts": len(curve.gpus),
         "gpus": [int(count) for count in curve.gpus[kept]],
         "step_s": _plain(curve.step_s[kept]),
@@ -154,7 +168,7 @@ def _kept(side: Side) -> Any:
         return np.arange(len(gpus))
     wanted = np.geomspace(gpus[0], gpus[-1], POINTS)
     even = np.searchsorted(gpus, wanted * (1 - 1e-9)).clip(0, len(gpus) - 1)
-    ends = [end for wall in side.walls for end in (wall.holds_to, wall.falls_at)]
+    ends = [end for wall in side.walls for end in (wall.holds_to_gpus, wall.falls_at_gpus)]
     marked = [*(end for end in ends if end is not None), side.peak.gpus, side.causes_at]
     return np.unique(np.concatenate([even, np.searchsorted(gpus, marked)]))
 
@@ -163,16 +177,6 @@ def _at(side: Side, efficiency: Any, gpus: int | None) -> float | None:
     if gpus is None:
         return None
     return float(efficiency[int(np.searchsorted(side.curve.gpus, gpus))])
-
-
-def _walls(found: Any) -> list[dict[str, Any]]:
-    return [wall_fields(wall) for wall in found]
-
-
-def _batch(setup: Setup, way: Scaling) -> str:
-    if way is Scaling.STRONG:
-        return f"{setup.batch:,} sequences of {setup.case.seq:,} tokens in all"
-    return f"{setup.replica_batch:,} sequences of {setup.case.seq:,} tokens for every replica"
 
 
 def _as_keys(said: str) -> str:

@@ -1,32 +1,33 @@
 // Questions to the server.
 
+/** A problem in words. */
+export const problemText = ({ where, what }) => (where ? `${where}: ${what}` : what);
+
 /** What the server refused, with the key that each problem is about. */
 export class Refused extends Error {
   constructor(problems) {
-    super(problems.map(({ where, what }) => (where ? `${where}: ${what}` : what)).join("\n"));
+    super(problems.map(problemText).join("\n"));
     this.problems = problems;
   }
 }
 
-/** The answer to `body`, or to a plain GET if there is none. */
-export async function ask(path, body, { signal } = {}) {
-  const sent =
-    body === undefined
-      ? {}
-      : { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) };
-  const answer = await fetch(`/api/${path}`, { signal, ...sent });
-  if (answer.ok) return (answer.headers.get("content-type") ?? "").includes("json") ? answer.json() : answer.text();
-  throw await refusal(answer);
+/** What the server sends back; without a body it is a plain GET. */
+async function sent(path, body, signal) {
+  const posted = { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) };
+  const answer = await fetch(`/api/${path}`, { signal, ...(body === undefined ? {} : posted) });
+  if (!answer.ok) throw await refusal(answer);
+  return answer;
 }
 
-/** Lines of JSON as they come: `told` hears each; aborting `signal` ends the work on the server. Without a body a plain GET. */
+/** The answer to `body`, or to a plain GET if there is none. */
+export async function ask(path, body, { signal } = {}) {
+  const answer = await sent(path, body, signal);
+  return (answer.headers.get("content-type") ?? "").includes("json") ? answer.json() : answer.text();
+}
+
+/** Lines of JSON as they come: `told` hears each; aborting `signal` ends the work on the server. */
 export async function follow(path, body, told, { signal } = {}) {
-  const sent =
-    body === undefined
-      ? {}
-      : { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) };
-  const answer = await fetch(`/api/${path}`, { signal, ...sent });
-  if (!answer.ok) throw await refusal(answer);
+  const answer = await sent(path, body, signal);
   const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
   for (;;) {

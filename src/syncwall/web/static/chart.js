@@ -26,7 +26,33 @@ function loaded() {
   return library;
 }
 
-/** Draw `traces` into `element`; `layout` is Plotly's, laid over ours. Returns the element, for events. */
+/** What a point says is its `text`. */
+export const TOLD = { hovertemplate: "%{text}<extra></extra>" };
+
+/** A legend above the chart. */
+export const ABOVE = { orientation: "h", y: 1.02, yanchor: "bottom", font: { size: 12 } };
+
+/** A line from the bottom to the top. */
+export function upright(x, line, layer = "above") {
+  const ends = { x0: x, x1: x, yref: "paper", y0: 0, y1: 1 };
+  return { type: "line", ...ends, layer, line: { width: 1.5, ...line } };
+}
+
+/** A logarithmic axis with a mark at every power of ten from the least of `values` to the largest. */
+export function decades(title, values, text) {
+  const [low, high] = [Math.min(...values), Math.max(...values)].map(Math.log10);
+  const powers = Array.from({ length: Math.ceil(high) - Math.floor(low) + 1 }, (_, n) => Math.floor(low) + n);
+  const marks = powers.map((power) => Number(`1e${power}`));
+  return { type: "log", title, tickvals: marks, ticktext: marks.map(text) };
+}
+
+/** Call `drawn` again when the colours of the page change. */
+export function recoloured(drawn) {
+  addEventListener("themechange", () => drawn());
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => drawn());
+}
+
+/** Draw `traces` into `element`; `layout` is Plotly's, laid over ours, with axes whose titles are plain text. Returns the element, for events. */
 export async function chart(element, traces, layout = {}) {
   const Plotly = await loaded();
   const ink = resolved("--ink"),
@@ -34,20 +60,24 @@ export async function chart(element, traces, layout = {}) {
     line = resolved("--line"),
     panel = resolved("--raised");
   const axis = { gridcolor: line, linecolor: line, zerolinecolor: line, tickcolor: line, automargin: true };
+  const plain = { separatethousands: true, exponentformat: "none" }; // 10,000, not 10k
   const base = {
     paper_bgcolor: "rgba(0,0,0,0)",
     plot_bgcolor: "rgba(0,0,0,0)",
     margin: { l: 56, r: 16, t: 12, b: 44 },
     font: { family: 'system-ui, "DejaVu Sans", sans-serif', size: 12, color: quiet },
     hoverlabel: { bgcolor: panel, bordercolor: line, font: { color: ink, size: 12 }, align: "left" },
-    legend: { orientation: "h", y: -0.18, font: { size: 12 } },
+    showlegend: "legend" in layout,
+    hovermode: "closest",
     autosize: true,
     dragmode: "zoom",
     modebar: { bgcolor: "rgba(0,0,0,0)", color: quiet, activecolor: ink },
   };
   const merged = { ...base, ...layout };
-  for (const name of ["xaxis", "yaxis", "yaxis2"])
-    if (name in layout || name !== "yaxis2") merged[name] = { ...axis, ...(layout[name] ?? {}) };
+  for (const name of ["xaxis", "yaxis"]) {
+    const { title, ...own } = layout[name];
+    merged[name] = { ...axis, ...plain, title: { text: title }, ...own };
+  }
   await Plotly.react(element, traces, merged, {
     displaylogo: false,
     responsive: true,

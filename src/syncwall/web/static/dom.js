@@ -20,19 +20,29 @@ function filled(element, attributes, children) {
     else if (name === "style") for (const [key, text] of Object.entries(value)) element.style.setProperty(key, text);
     else element.setAttribute(name, value === true ? "" : value);
   }
-  element.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== false));
+  element.append(...children.flat(Infinity).filter(isThere));
   return element;
 }
+
+/** False for what a condition left out. */
+export const isThere = (child) => child !== null && child !== undefined && child !== false;
 
 /** The element with this id. */
 export const at = (id) => document.getElementById(id);
 
 /** Put `children` in the place of what an element holds. */
 export function put(element, ...children) {
-  element.replaceChildren(
-    ...children.flat().filter((child) => child !== null && child !== undefined && child !== false),
-  );
+  element.replaceChildren(...children.flat(Infinity).filter(isThere));
 }
+
+/** Lines of a list. */
+export const items = (lines) => lines.map((line) => h("li", {}, line));
+
+/** A sentence that steps back. */
+export const quiet = (text) => h("p", { class: "quiet" }, text);
+
+/** A patch of colour before a name. */
+export const swatch = (colour, kind = "") => h("span", { class: `swatch ${kind}`, style: { "--cause": colour } });
 
 let tip = null;
 
@@ -62,9 +72,6 @@ export function copying(text, said) {
     currentTarget.textContent = said;
   };
 }
-
-/** A listener that copies the address of the page. */
-export const copyLink = copying(() => location.href, "Link copied");
 
 /** Offer `text` as a file. */
 export function download(name, text, type) {

@@ -12,7 +12,7 @@ export function proposals(found) {
         "button",
         { type: "button", data: { gained: gained ?? "" }, onclick: () => state.set(keys, { lasting: true }) },
         h("span", {}, change),
-        h("span", { class: `gain ${isWorse ? "worse" : ""}` }, gain),
+        h("span", { class: `gain ${isWorse ? "worse" : "better"}` }, gain),
         h("small", {}, beside),
       ),
     ),

@@ -1,11 +1,12 @@
 // The run at the left of a page: what is trained, on what, and how it is spread.
 import { ask } from "./ask.js";
 import { at, h, put } from "./dom.js";
-import { counted } from "./format.js";
+import { check, field, input, marked, number, pair, select, together } from "./form.js";
+import { counted, plural } from "./format.js";
 import { pasteDialog } from "./paste.js";
 import * as state from "./state.js";
 
-const POWERS = [1, 2, 4, 8, 16, 32, 64];
+const POWERS = Object.fromEntries([1, 2, 4, 8, 16, 32, 64].map((value) => [value, value]));
 const SHARDS = {
   ddp: "DDP: nothing is sharded",
   zero1: "ZeRO-1: optimizer",
@@ -55,11 +56,12 @@ export async function runForm() {
       "button",
       { class: "run-line", type: "button", "aria-expanded": "false", onclick: opened },
       h("span", { id: "run-line" }),
-      h("span", { "aria-hidden": "true" }, "change ▾"),
+      h("span", { class: "nowrap", "aria-hidden": "true" }, "change ▾"),
     ),
     form(),
     pasteDialog(),
   );
+  together(place, (key) => (key === "nodes" && state.get("gpus") ? String(nodesUsed()) : nameOf(state.get(key))));
   state.heard(shown);
   shown();
 }
@@ -67,20 +69,15 @@ export async function runForm() {
 function form() {
   return h(
     "form",
-    { class: "run-form panel", "aria-label": "The run", onsubmit: (event) => event.preventDefault() },
+    { class: "form panel", "aria-label": "The run" },
     named("model", "Model", known.models),
     named("cluster", "Cluster", known.clusters),
     nodes(),
-    h("div", { class: "pair" }, number("layout.global_batch", "Batch (sequences)"), number("seq", "Sequence (tokens)")),
-    h("div", { class: "pair" }, number("layout.tp", "tp: tensor", POWERS), number("layout.pp", "pp: pipeline", POWERS)),
-    h("div", { class: "pair" }, number("layout.cp", "cp: context", POWERS), number("layout.ep", "ep: experts", POWERS)),
-    choice("layout.shard", "Data parallel", SHARDS, "chosen"),
-    h(
-      "div",
-      { class: "pair" },
-      number("layout.micro_batch", "Micro batch", POWERS),
-      choice("layout.recompute", "Recompute", RECOMPUTE, "chosen"),
-    ),
+    pair(count("layout.global_batch", "Batch (sequences)"), count("seq", "Sequence (tokens)")),
+    pair(count("layout.tp", "tp: tensor", POWERS), count("layout.pp", "pp: pipeline", POWERS)),
+    pair(count("layout.cp", "cp: context", POWERS), count("layout.ep", "ep: experts", POWERS)),
+    choice("layout.shard", "Data parallel", SHARDS),
+    pair(count("layout.micro_batch", "Micro batch", POWERS), choice("layout.recompute", "Recompute", RECOMPUTE)),
     more(),
     h(
       "div",
@@ -94,64 +91,40 @@ function form() {
 
 function more() {
   const precisions = Object.fromEntries(known.precisions.map((name) => [name, name]));
-  const frameworks = Object.fromEntries(known.frameworks.map(({ name, title }) => [name, title ?? name]));
   return h(
     "details",
     { id: "more" },
     h("summary", {}, "More"),
     h(
       "div",
-      { class: "run-form" },
-      h(
-        "div",
-        { class: "pair" },
+      { class: "form" },
+      pair(
         choice("layout.precision", "Precision", precisions, "bf16"),
         choice("layout.gradient_dtype", "Gradients in", precisions, FOLLOWS),
       ),
-      h(
-        "div",
-        { class: "pair" },
-        choice("layout.schedule", "Schedule", SCHEDULES, "chosen"),
-        number("layout.virtual_stages", "Chunks a rank", POWERS),
+      pair(
+        choice("layout.schedule", "Schedule", SCHEDULES),
+        count("layout.virtual_stages", "Virtual stages a rank", POWERS),
       ),
-      h(
-        "div",
-        { class: "pair" },
-        number("layout.shard_degree", "Shard degree"),
-        number("gpus_per_node", "GPUs a node"),
-      ),
-      choice("software.framework", "Framework", frameworks, "megatron-core"),
-      text("layout.bucket", "DDP bucket", "25 MiB"),
-      ...Object.entries(OVERLAPS).map(([key, label]) => choice(`layout.${key}`, label, TRUTHS, FOLLOWS)),
+      pair(count("layout.shard_degree", "Shard degree"), count("gpus_per_node", "GPUs a node")),
+      choice("software.framework", "Framework", titles(known.frameworks), "megatron-core"),
+      input("layout.bucket", "DDP bucket", "25 MiB"),
+      Object.entries(OVERLAPS).map(([key, label]) => choice(`layout.${key}`, label, TRUTHS, FOLLOWS)),
       check("layout.sp", "sequence parallelism (with tp)"),
     ),
   );
 }
 
-function field(key, label, control) {
-  return h("label", { class: "field" }, h("span", {}, label), control);
-}
-
-function changed(event) {
-  const { name } = event.target.closest("[name]");
-  state.set({ [name]: event.target.value.trim() }, { lasting: event.type === "change" });
-}
+const titles = (entries) => Object.fromEntries(entries.map(({ name, title }) => [name, title ?? name]));
 
 function named(key, label, entries) {
-  const list = h(
-    "datalist",
-    { id: `${key}s` },
-    entries.map(({ name, title }) => h("option", { value: name }, title ?? name)),
+  const onfocus = (event) => event.target.select();
+  return h(
+    "div",
+    {},
+    input(key, label, "", { suggested: titles(entries), onfocus }),
+    h("div", { class: "small quiet", data: { about: key } }),
   );
-  const control = h("input", {
-    name: key,
-    list: `${key}s`,
-    autocomplete: "off",
-    spellcheck: "false",
-    onchange: changed,
-    onfocus: (event) => event.target.select(),
-  });
-  return h("div", {}, field(key, label, control), list, h("div", { class: "small quiet", data: { about: key } }));
 }
 
 function nodes() {
@@ -167,52 +140,16 @@ function nodes() {
       "div",
       { class: "step-by" },
       h("button", { type: "button", "aria-label": "Half the nodes", onclick: by(0.5) }, "÷2"),
-      h("input", { id: "nodes", name: "nodes", type: "number", min: 1, onchange: changed, oninput: changed }),
+      h("input", { id: "nodes", name: "nodes", type: "number", min: 1, data: { live: "" } }),
       h("button", { type: "button", "aria-label": "Twice the nodes", onclick: by(2) }, "×2"),
     ),
   );
 }
 
-function number(key, label, suggested = null) {
-  const list = suggested && `${key}-list`;
-  const control = h("input", {
-    name: key,
-    type: "number",
-    min: 1,
-    list,
-    placeholder: OPEN[key] ?? "1",
-    oninput: changed,
-    onchange: changed,
-  });
-  return h(
-    "div",
-    {},
-    field(key, label, control),
-    suggested &&
-      h(
-        "datalist",
-        { id: list },
-        suggested.map((value) => h("option", { value })),
-      ),
-  );
-}
+const count = (key, label, suggested = null) =>
+  number(key, label, OPEN[key] ?? "1", { min: 1, step: null, suggested, data: { live: "" } });
 
-const text = (key, label, placeholder) => field(key, label, h("input", { name: key, placeholder, onchange: changed }));
-
-function choice(key, label, options, open = null) {
-  const first = open === null ? [] : [h("option", { value: "" }, `open (${open})`)];
-  const listed = Object.entries(options).map(([value, said]) => h("option", { value }, said));
-  return field(key, label, h("select", { name: key, onchange: changed }, first, listed));
-}
-
-function check(key, label) {
-  const control = h("input", {
-    type: "checkbox",
-    name: key,
-    onchange: (event) => state.set({ [key]: event.target.checked || null }),
-  });
-  return h("label", { class: "check" }, control, label);
-}
+const choice = (key, label, choices, open = "chosen") => field(label, select(key, { "": `open (${open})`, ...choices }));
 
 function opened(event) {
   const aside = at("run").classList;
@@ -230,39 +167,21 @@ export function nodesUsed() {
   return Math.max(1, Math.ceil(gpus / each));
 }
 
-/** Bring the controls to what the address says. */
-function shown() {
-  for (const control of at("run").querySelectorAll("[name]")) {
-    const value = control.name === "nodes" && state.get("gpus") ? String(nodesUsed()) : state.get(control.name);
-    if (control.type === "checkbox") control.checked = value === "true";
-    else if (control.tagName === "SELECT") chosen(control, value);
-    else if (control !== document.activeElement)
-      control.value = inPlace(value) ? (JSON.parse(value).name ?? "in place") : value;
-  }
-  const names = ["model", "cluster"].map((key) =>
-    inPlace(state.get(key)) ? (JSON.parse(state.get(key)).name ?? "pasted") : state.get(key),
-  );
-  at("run-line").textContent = `${names[0]} on ${counted(nodesUsed())} × ${names[1]}`;
-  about(
-    "model",
-    known.models,
-    (entry) =>
-      `${(entry.parameters / 1e9).toPrecision(3)} B parameters${entry.active < entry.parameters ? `, ${(entry.active / 1e9).toPrecision(3)} B active` : ""}`,
-  );
-  about(
-    "cluster",
-    known.clusters,
-    (entry) => {
-      const gpus = Number(state.get("gpus")) || (Number(state.get("gpus_per_node")) || entry.gpus_per_node) * nodesUsed();
-      return `${entry.gpus_per_node} × ${entry.device} a node, ${counted(gpus)} GPUs`;
-    },
-  );
-}
+/** The name of an entry that is written in place, or else the text itself. */
+const nameOf = (text) => (inPlace(text) ? (JSON.parse(text).name ?? "pasted") : text);
 
-/** Show `value` in a list, even one that it does not offer. */
-function chosen(control, value) {
-  if (![...control.options].some((option) => option.value === value)) control.append(h("option", { value }, value));
-  control.value = value;
+/** Say in a few words what the address says. */
+function shown() {
+  const [model, cluster] = ["model", "cluster"].map((key) => nameOf(state.get(key)));
+  at("run-line").textContent = `${model} on ${counted(nodesUsed())} × ${cluster}`;
+  about("model", known.models, ({ parameters, active }) => {
+    const [all, some] = [parameters, active].map((one) => (one / 1e9).toPrecision(3));
+    return `${all} B parameters${active < parameters ? `, ${some} B active` : ""}`;
+  });
+  about("cluster", known.clusters, ({ gpus_per_node, device }) => {
+    const gpus = Number(state.get("gpus")) || (Number(state.get("gpus_per_node")) || gpus_per_node) * nodesUsed();
+    return `${gpus_per_node} × ${device} a node, ${plural(gpus, "GPU")}`;
+  });
 }
 
 function about(key, entries, said) {
@@ -271,7 +190,7 @@ function about(key, entries, said) {
   at("run").querySelector(`[data-about="${key}"]`).textContent = entry
     ? said(entry)
     : inPlace(value)
-      ? "pasted, in place"
+      ? "pasted"
       : "";
 }
 
@@ -302,16 +221,5 @@ function offeredAsOpen(control, value) {
 }
 
 /** Say what is wrong, beside the controls that it is about; nothing clears it. */
-export function faults(problems = []) {
-  for (const control of at("run").querySelectorAll("[name]")) control.removeAttribute("aria-invalid");
-  for (const { where } of problems) {
-    const control = at("run").querySelector(
-      `[name="${CSS.escape(where)}"], [name="${CSS.escape(where.split(".").slice(0, 2).join("."))}"]`,
-    );
-    control?.setAttribute("aria-invalid", "true");
-  }
-  put(
-    at("faults"),
-    problems.map(({ where, what }) => h("p", { class: "fault" }, where ? `${where}: ${what}` : what)),
-  );
-}
+export const faults = (problems = []) =>
+  marked(at("run"), at("faults"), problems, (where) => [where, where.split(".").slice(0, 2).join(".")]);

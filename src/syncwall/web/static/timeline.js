@@ -1,7 +1,8 @@
 // The last micro batch and the optimizer in time: streams as lanes. Wheel, fingers and keys zoom and
 // move; the window is a part of the address (timeline.from and timeline.to, seconds).
 import { colour, moved } from "./causes.js";
-import { h, hideTip, put, showTip } from "./dom.js";
+import { recoloured } from "./chart.js";
+import { h, hideTip, put, showTip, swatch } from "./dom.js";
 import { counted, duration } from "./format.js";
 import * as state from "./state.js";
 import { draw, palette, places } from "./timeline_draw.js";
@@ -14,12 +15,12 @@ const KEYS = " Keys: + − arrows Home; ] next, [ before, Enter zooms to it.";
 const REMEMBER_MS = 250;
 let picture = null;
 
-/** Draw `answer` (operations and intervals) into `place`; `about` says what it is. */
-export function timeline(place, answer, about) {
+/** The picture of `answer` (operations and intervals); `about` says what it is. */
+export function timeline(answer, about) {
   picture ??= new Picture();
   picture.show(answer);
-  if (picture.root.parentNode !== place) put(place, picture.root);
   put(about, said(answer));
+  return picture.root;
 }
 
 function said(answer) {
@@ -32,7 +33,7 @@ function said(answer) {
 /** What the picture cannot show where it happens. */
 function noted({ earlier_s }) {
   if (!(earlier_s > 0)) return "";
-  return `Gradients are drawn ${duration(earlier_s)} earlier than computed here: those of a rank's other chunks leave beside other micro batches. What left before the start is not drawn.`;
+  return `Gradients are drawn ${duration(earlier_s)} earlier than computed here: those of a rank's other virtual stages leave beside other micro batches. What left before the start is not drawn.`;
 }
 
 class Picture {
@@ -51,7 +52,7 @@ class Picture {
     });
     this.note = h("p", { class: "small quiet timeline-note" });
     this.line = h("p", { class: "small timeline-line", "aria-live": "polite" });
-    this.legend = h("div", { class: "timeline-legend small", role: "list", "aria-label": "Colours" });
+    this.legend = h("div", { class: "legend small", role: "list", "aria-label": "Colours" });
     const button = (text, label, clicked) =>
       h("button", { type: "button", "aria-label": label, title: label, onclick: clicked }, text);
     this.root = h(
@@ -80,8 +81,7 @@ class Picture {
     addEventListener("pointerdown", (event) => {
       if (event.target !== this.canvas) hideTip();
     });
-    addEventListener("themechange", () => this.recolour());
-    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.recolour());
+    recoloured(() => this.recolour());
     state.heard((changes) => {
       if ("timeline.from" in changes || "timeline.to" in changes) this.#remembered();
     });
@@ -99,12 +99,7 @@ class Picture {
     put(
       this.legend,
       this.model.causes.map((cause) =>
-        h(
-          "span",
-          { role: "listitem" },
-          h("span", { class: "swatch", style: { "--cause": colour(cause) } }),
-          moved(cause),
-        ),
+        h("span", { role: "listitem" }, swatch(colour(cause)), moved(cause)),
       ),
       this.model.waits &&
         h("span", { role: "listitem" }, h("span", { class: "swatch timeline-wait" }), "computation waits"),

@@ -87,7 +87,7 @@ export function marks(from, to, count) {
   const rough = (to - from) / Math.max(count, 1);
   const power = 10 ** Math.floor(Math.log10(rough));
   const step = power * [1, 2, 5, 10].find((one) => one * power >= rough * 0.999);
-  const [scale, unit] = to >= 1 ? [1, "s"] : to >= 1e-3 ? [1e-3, "ms"] : [1e-6, "us"];
+  const [scale, unit] = to >= 1 ? [1, "s"] : to >= 1e-3 ? [1e-3, "ms"] : [1e-6, "µs"];
   const digits = Math.max(0, -Math.floor(Math.log10(step / scale) + 1e-9));
   const found = [];
   for (let n = Math.ceil(from / step - 1e-9); n * step <= to * (1 + 1e-12); n++) {

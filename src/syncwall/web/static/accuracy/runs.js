@@ -55,8 +55,5 @@ function middle(sorted) {
 }
 
 /** Runs by their source. */
-export function bySource(runs) {
-  const found = new Map();
-  for (const run of runs) found.set(run.source, [...(found.get(run.source) ?? []), run]);
-  return [...found].sort(([, a], [, b]) => b.length - a.length);
-}
+export const bySource = (runs) =>
+  [...Map.groupBy(runs, ({ source }) => source)].sort(([, a], [, b]) => b.length - a.length);

@@ -1,85 +1,23 @@
 // Predicted against measured times, both on logarithmic axes.
 import { resolved } from "../causes.js";
-import { chart } from "../chart.js";
+import { ABOVE, chart, decades, TOLD } from "../chart.js";
 import { at } from "../dom.js";
-import { duration } from "../format.js";
+import { counted, duration, signedPercent } from "../format.js";
 
-const COLOURS = { structure: "--accent", judge: "--head", calibration: "--other", composed: "--optimizer" };
+const COLOURS = { structure: "--accent", judge: "--output-layer", calibration: "--other", composed: "--optimizer" };
 let listens = false;
 
-/** Draw `runs`; `chosen` is the run that is looked at, `choose(id)` hears clicks; as times, or with `asRatio` as predicted over measured. */
+/** Draw `runs`; `chosen` is the run that is looked at, `choose(id)` hears clicks; with `asRatio` as predicted over measured. */
 export async function scatter(runs, chosen, choose, asRatio) {
-  const points = (some, more) => drawnPoints(some, asRatio, more);
-  const traces = [];
-  for (const part of Object.keys(COLOURS).reverse()) {
-    const mine = runs.filter((run) => run.part === part);
-    const sure = mine.filter((run) => !run.doubt),
-      unsure = mine.filter((run) => run.doubt);
-    if (sure.length)
-      traces.push(points(sure, { name: part, marker: { size: 5, color: resolved(COLOURS[part]), opacity: 0.65 } }));
-    if (unsure.length)
-      traces.push(
-        points(unsure, {
-          name: `${part}, in doubt`,
-          marker: { size: 6, symbol: "circle-open", color: resolved(COLOURS[part]), opacity: 0.7 },
-        }),
-      );
-  }
-  if (chosen)
-    traces.push({
-      ...points([chosen], {
-        name: "chosen",
-        showlegend: false,
-        hoverinfo: "skip",
-        hovertemplate: undefined,
-        marker: { size: 15, symbol: "circle-open", color: resolved("--wait"), line: { width: 2.5 } },
-      }),
-      error_y: {
-        type: "data",
-        symmetric: false,
-        array: [(chosen.high_s - chosen.predicted_s) / unit(chosen, asRatio)],
-        arrayminus: [(chosen.predicted_s - chosen.low_s) / unit(chosen, asRatio)],
-        color: resolved("--wait"),
-        thickness: 1.5,
-        width: 5,
-      },
-    });
   const times = runs.flatMap((run) => [run.measured_s, run.predicted_s]);
-  const low = Math.min(0.1, ...times) / 1.3,
-    high = Math.max(1, ...times) * 1.3;
-  const line = (factor, dash) => ({
-    type: "line",
-    x0: low,
-    y0: asRatio ? factor : low * factor,
-    x1: high,
-    y1: asRatio ? factor : high * factor,
-    layer: "below",
-    line: { color: resolved("--quiet"), width: dash ? 0.8 : 1.2, dash },
-  });
-  const axis = (text) => ({
-    type: "log",
-    title: { text },
-    range: [Math.log10(low), Math.log10(high)],
-    dtick: 1,
-    tickformat: "~g",
-    ticksuffix: " s",
-  });
-  const ratios = {
-    type: "log",
-    title: { text: "predicted / measured" },
-    range: [
-      Math.log10(Math.min(0.5, ...runs.map((run) => run.ratio)) / 1.05),
-      Math.log10(Math.max(2, ...runs.map((run) => run.ratio)) * 1.05),
-    ],
-    tickvals: [0.2, 0.33, 0.5, 0.67, 0.8, 1, 1.25, 1.5, 2, 3, 5],
-  };
-  const element = await chart(at("scatter"), traces, {
+  const [low, high] = [Math.min(0.1, ...times) / 1.3, Math.max(1, ...times) * 1.3];
+  const axis = (title) => ({ ...decades(title, [low, high], duration), range: [low, high].map(Math.log10) });
+  const element = await chart(at("scatter"), [...clouds(runs, asRatio), ...ring(chosen, asRatio)], {
     xaxis: axis("measured"),
-    yaxis: asRatio ? ratios : axis("predicted"),
-    shapes: [line(1), line(1.2, "dot"), line(1 / 1.2, "dot")],
+    yaxis: asRatio ? ratios(runs) : axis("predicted"),
+    shapes: [1, 1.2, 1 / 1.2].map((factor) => level(factor, low, high, asRatio)),
     height: 460,
-    hovermode: "closest",
-    legend: { orientation: "h", y: 1.01, yanchor: "bottom", font: { size: 12 } },
+    legend: ABOVE,
     margin: { l: 60, r: 12, t: 8, b: 44 },
   });
   if (listens) return;
@@ -87,9 +25,68 @@ export async function scatter(runs, chosen, choose, asRatio) {
   element.on("plotly_click", ({ points: [point] }) => point.customdata && choose(point.customdata));
 }
 
+/** A cloud of points for each part, and one for those of it that are in doubt. */
+function clouds(runs, asRatio) {
+  const parts = Object.entries(COLOURS).reverse();
+  const made = parts.flatMap(([part, colour]) => {
+    const mine = runs.filter((run) => run.part === part);
+    const [sure, unsure] = [mine.filter((run) => !run.doubt), mine.filter((run) => run.doubt)];
+    const color = resolved(colour);
+    return [
+      points(sure, asRatio, { name: part, marker: { size: 5, color, opacity: 0.65 } }),
+      points(unsure, asRatio, {
+        name: `${part}, in doubt`,
+        marker: { size: 6, symbol: "circle-open", color, opacity: 0.7 },
+      }),
+    ];
+  });
+  return made.filter(({ x }) => x.length);
+}
+
+/** A ring around the chosen run, and its interval. */
+function ring(chosen, asRatio) {
+  if (!chosen) return [];
+  const color = resolved("--wait");
+  const apart = (from, to) => [(to - from) / unit(chosen, asRatio)];
+  return [
+    points([chosen], asRatio, {
+      showlegend: false,
+      hoverinfo: "skip",
+      hovertemplate: undefined,
+      marker: { size: 15, symbol: "circle-open", color, line: { width: 2.5 } },
+      error_y: {
+        type: "data",
+        symmetric: false,
+        array: apart(chosen.predicted_s, chosen.high_s),
+        arrayminus: apart(chosen.low_s, chosen.predicted_s),
+        color,
+        thickness: 1.5,
+        width: 5,
+      },
+    }),
+  ];
+}
+
+/** Where predictions are `factor` times what was measured. */
+function level(factor, low, high, asRatio) {
+  const line = { color: resolved("--quiet"), ...(factor === 1 ? { width: 1.2 } : { width: 0.8, dash: "dot" }) };
+  const [y0, y1] = asRatio ? [factor, factor] : [low * factor, high * factor];
+  return { type: "line", x0: low, x1: high, y0, y1, layer: "below", line };
+}
+
+function ratios(runs) {
+  const found = runs.map((run) => run.ratio);
+  return {
+    type: "log",
+    title: "predicted / measured",
+    range: [Math.min(0.5, ...found) / 1.05, Math.max(2, ...found) * 1.05].map(Math.log10),
+    tickvals: [0.2, 0.33, 0.5, 0.67, 0.8, 1, 1.25, 1.5, 2, 3, 5],
+  };
+}
+
 const unit = (run, asRatio) => (asRatio ? run.measured_s : 1);
 
-function drawnPoints(runs, asRatio, more) {
+function points(runs, asRatio, more) {
   return {
     x: runs.map((run) => run.measured_s),
     y: runs.map((run) => run.predicted_s / unit(run, asRatio)),
@@ -98,9 +95,9 @@ function drawnPoints(runs, asRatio, more) {
     mode: "markers",
     text: runs.map(
       (run) =>
-        `${run.model} on ${run.gpus.toLocaleString("en-US")} × ${run.device}<br>measured ${duration(run.measured_s)}, predicted ${duration(run.predicted_s)} (${run.ratio >= 1 ? "+" : "−"}${(100 * run.error).toFixed(1)} %)<br>${run.source}`,
+        `${run.model} on ${counted(run.gpus)} × ${run.device}<br>measured ${duration(run.measured_s)}, predicted ${duration(run.predicted_s)} (${signedPercent(run.ratio - 1)})<br>${run.source}`,
     ),
-    hovertemplate: "%{text}<extra></extra>",
+    ...TOLD,
     ...more,
   };
 }

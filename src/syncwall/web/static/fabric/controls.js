@@ -1,5 +1,6 @@
 // What the fabric is built of: kind, switches, oversubscription; and which axis is shown.
-import { h, put, s } from "../dom.js";
+import { h, put, s, swatch } from "../dom.js";
+import { field, select, together } from "../form.js";
 import { duration, figures } from "../format.js";
 import * as state from "../state.js";
 import { colour, named } from "./axes.js";
@@ -13,69 +14,42 @@ const KINDS = {
 };
 const RATIOS = [1, 1.25, 1.5, 1.75, 2, 2.5, 3, 3.5, 4, 5, 6, 7, 8, 10, 12, 14, 16];
 
-/** Draw the controls once; `shown(answer)` of the result brings them to an answer. */
+/** Draw the controls once; the function that comes back brings them to an answer. */
 export function controls(place, switches) {
-  const changed = (key) => (event) =>
-    state.set({ [key]: event.target.value, "fabric.failed": null }, { lasting: true });
-  const kind = h("select", { name: "fabric.kind", onchange: changed("fabric.kind") });
-  const made = h(
-    "select",
-    { name: "fabric.switch", onchange: changed("fabric.switch") },
-    h("option", { value: "" }, "64 ports at the NICs' rate"),
-    switches.map((one) =>
-      h(
-        "option",
-        { value: one.name },
-        `${one.title}: ${one.ports} × ${figures((8 * one.rate_bytes_per_s) / 1e9)} Gb/s`,
-      ),
-    ),
-  );
+  const clears = { data: { clears: "fabric.failed" } };
+  const offered = switches.map(({ name, title, ports, rate_bytes_per_s }) => [
+    name,
+    `${title}: ${ports} × ${figures((8 * rate_bytes_per_s) / 1e9)} Gb/s`,
+  ]);
+  const kind = select("fabric.kind", {}, "", clears);
+  const listed = { "": "64 ports at the NICs' rate", ...Object.fromEntries(offered) };
+  const made = select("fabric.switch", listed, "", clears);
   const said = h("output", { for: "ratio" });
-  const range = h("input", {
-    id: "ratio",
-    type: "range",
-    min: 0,
-    max: RATIOS.length - 1,
-    step: 1,
-    oninput: (event) => slid(event, said),
-  });
+  const slides = (event) => slid(event, said);
+  const range = h("input", { id: "ratio", type: "range", min: 0, max: RATIOS.length - 1, step: 1, oninput: slides });
   const sweep = s("svg", { class: "sweep", viewBox: "0 0 150 34", "aria-hidden": "true" });
   const note = h("label", { for: "ratio" }, "Oversubscription: NICs of a leaf for each cable up");
-  put(
-    place,
-    h("label", { class: "field" }, h("span", {}, "Kind"), kind),
-    h("label", { class: "field" }, h("span", {}, "Switches"), made),
-    h("div", { class: "slider" }, note, range, said, sweep),
-  );
+  let usual = "";
+  put(place, field("Kind", kind), field("Switches", made), h("div", { class: "slider" }, note, range, said, sweep));
+  together(place, (key) => state.get(key) || (key === "fabric.kind" ? usual : ""));
   return (answer) => {
-    put(
-      kind,
-      answer.kinds.map((one) =>
-        h(
-          "option",
-          { value: one.kind, disabled: !one.possible, title: one.why_not },
-          KINDS[one.kind] + (one.possible ? "" : ` (${one.why_not})`),
-        ),
-      ),
-    );
+    usual = answer.kind;
+    put(kind, answer.kinds.map(kindOption));
     kind.value = answer.kind;
-    made.value = state.get("fabric.switch");
     const ratio = answer.oversubscription;
     const value = ratio.asked ?? ratio.of_cluster;
     if (document.activeElement !== range) range.value = nearest(value);
     range.disabled = !ratio.matters;
     range.setAttribute("aria-valuetext", `${figures(value)} to 1`);
     put(said, ratio.matters ? `${figures(value)} : 1` : "no cables up");
-    put(
-      note,
-      "Oversubscription",
-      ratio.matters
-        ? `: a leaf has ${ratio.down} ports down, ${ratio.up} cables up`
-        : ": nothing stands above the leaves",
-    );
+    const ports = `a leaf has ${ratio.down} ports down, ${ratio.up} cables up`;
+    put(note, `Oversubscription: ${ratio.matters ? ports : "nothing stands above the leaves"}`);
     drawSweep(sweep, answer, value);
   };
 }
+
+const kindOption = ({ kind, possible, why_not }) =>
+  h("option", { value: kind, disabled: !possible, title: why_not }, KINDS[kind], !possible && ` (${why_not})`);
 
 const nearest = (value) =>
   RATIOS.reduce((best, one, index) => (Math.abs(one - value) < Math.abs(RATIOS[best] - value) ? index : best), 0);
@@ -121,7 +95,7 @@ export function legend(place, axes, chosen) {
           data: { axis },
           onclick: () => state.set({ "fabric.axis": chosen === axis ? null : axis }),
         },
-        h("span", { class: "swatch", style: { "--cause": colour(axis) } }),
+        swatch(colour(axis)),
         named(axis),
       ),
     ),

@@ -1,11 +1,10 @@
 // The drawing: spines above leaves above nodes, links coloured by the axes that use them.
 import { s } from "../dom.js";
-import { counted, figures, percent, prefixed } from "../format.js";
+import { counted, percent, plural } from "../format.js";
 import { AXES, colour } from "./axes.js";
-import { boxWidth, grouped, placed } from "./layout.js";
+import { arcs, BOX, cable, trunks, used, wire } from "./cables.js";
+import { boxWidth, placed } from "./layout.js";
 import { part } from "./parts.js";
-
-const BOX = 22;
 
 /** The fabric of `answer` as an SVG. */
 export function drawing(answer) {
@@ -53,106 +52,6 @@ export function drawing(answer) {
       "aria-label": "The fabric. Arrow keys move between parts, Enter breaks or mends one.",
     },
     shapes,
-  );
-}
-
-const rate = (answer, link) => {
-  const found = answer.links.find((one) => one.link === link);
-  return found ? `${figures((8 * found.nominal) / 1e9)} Gb/s` : "";
-};
-
-/** What a link carries, a line for each axis. */
-function used(utilisation, most) {
-  const lines = AXES.filter((axis) => utilisation[axis] > 0).map(
-    (axis) => `${axis}  ${prefixed(utilisation[axis] * most, "B")} a step, ${percent(utilisation[axis])} busy`,
-  );
-  return lines.length ? lines : ["carries nothing"];
-}
-
-/** A line for each axis beside the others; wide and strong where it is busy. */
-function strands([x1, y1], [x2, y2], utilisation) {
-  const axes = AXES.filter((axis) => utilisation[axis] > 0.001);
-  const width = (axis) => 0.7 + 3.3 * Math.min(utilisation[axis], 1);
-  let shift = -axes.reduce((sum, axis) => sum + width(axis), 0) / 2;
-  return axes.map((axis) => {
-    const middle = shift + width(axis) / 2;
-    shift += width(axis);
-    return s("line", {
-      class: `strand ${axis}`,
-      x1: x1 + middle,
-      y1,
-      x2: x2 + middle,
-      y2,
-      "stroke-width": width(axis),
-      "stroke-opacity": 0.3 + 0.7 * Math.sqrt(Math.min(utilisation[axis], 1)),
-      style: { stroke: colour(axis) },
-    });
-  });
-}
-
-function linkShapes(from, to, utilisation, dead) {
-  const [x1, y1] = from,
-    [x2, y2] = to;
-  return [
-    s("line", { class: "hit", x1, y1, x2, y2 }),
-    s("line", { class: "base", x1, y1, x2, y2 }),
-    ...(dead ? [] : strands(from, to, utilisation)),
-  ];
-}
-
-function cable(link, graph, at, answer) {
-  const leaf = graph.leaves.find(({ number }) => number === link.leaf);
-  const from = [at.leaves.get(link.leaf), at.y.leaf - BOX / 2],
-    to = [at.spines.get(link.spine), at.y.spine + BOX / 2];
-  const name = `leaf ${link.leaf} to spine ${link.spine}`;
-  const bundle = `${link.cables} cable${link.cables > 1 ? "s" : ""} of ${rate(answer, "leaf-spine")}`;
-  const state = link.failed ? `1 of ${link.cables} cables broken` : link.dead ? "its switch is down" : bundle;
-  const where = [(from[0] * 3 + to[0]) / 4, (from[1] * 3 + to[1]) / 4];
-  return part(
-    {
-      id: link.id,
-      label: `${name}, ${state}`,
-      tip: [
-        name,
-        state,
-        ...used(leaf.utilisation, graph.most_bytes).map((line) => `${line}`),
-        link.failed ? "click or Enter mends it" : "click or Enter breaks one cable",
-      ].join("\n"),
-      failed: link.failed,
-      dead: link.dead || (link.failed && link.cables === 1),
-      where,
-    },
-    ...linkShapes(from, to, leaf.utilisation, link.dead),
-  );
-}
-
-function nicPlace(nic, node, size) {
-  const index = node.nics.indexOf(nic);
-  return [size.nodes.get(node.number) + (index - (node.nics.length - 1) / 2) * size.nic, size.y.node];
-}
-
-function wire(nic, node, graph, size, answer) {
-  const [x, y] = nicPlace(nic, node, size);
-  const leaf = graph.leaves.find(({ number }) => number === nic.leaf);
-  const name = `NIC ${nic.number} of node ${node.number}`;
-  const to = leaf && size.leaves.has(nic.leaf) ? [size.leaves.get(nic.leaf), size.y.leaf + BOX / 2] : null;
-  const state = nic.failed ? "broken" : nic.dead ? "cut off" : rate(answer, "nic");
-  return part(
-    {
-      id: nic.id,
-      label: `${name}, on leaf ${nic.leaf}, ${state}`,
-      tip: [
-        `${name} → leaf ${nic.leaf}${leaf?.rail ? ` (rail ${leaf.rail})` : ""}`,
-        state,
-        ...(nic.dead ? [] : used(node.utilisation, graph.most_bytes)),
-        nic.failed ? "click or Enter mends it" : "click or Enter breaks it",
-      ].join("\n"),
-      failed: nic.failed,
-      dead: nic.dead,
-      where: [x, y],
-    },
-    ...(to ? linkShapes([x, y - 3], to, node.utilisation, nic.dead) : []),
-    s("circle", { cx: x, cy: y, r: Math.min(4, size.nic / 2.3) }),
   );
 }
 
@@ -225,7 +124,7 @@ function nodeBox(node, graph, size) {
 function domains(answer, size) {
   const load = answer.links.find(({ link }) => link === "scale-up");
   if (!load) return [];
-  return [...grouped(answer.graph.nodes, (node) => node.domain).values()].flatMap((nodes) => {
+  return [...Map.groupBy(answer.graph.nodes, (node) => node.domain).values()].flatMap((nodes) => {
     const left = size.nodes.get(nodes[0].number) - size.pitch / 2 + 7,
       right = size.nodes.get(nodes.at(-1).number) + size.pitch / 2 - 7;
     const y = size.y.node + 33;
@@ -288,7 +187,7 @@ function units(graph, at) {
         s(
           "text",
           { x: (left + right) / 2, y: at.y.node + 84, "text-anchor": "middle" },
-          `${names[graph.unit]} ${unit + 1}: ${counted(graph.units[unit])} node${graph.units[unit] === 1 ? "" : "s"}`,
+          `${names[graph.unit]} ${unit + 1}: ${plural(graph.units[unit], "node")}`,
         ),
     ].filter(Boolean),
   );
@@ -304,68 +203,27 @@ function rowNames(answer, at) {
     s("text", { class: "strong", x: 8, y }, strong),
     ...quiet.filter(Boolean).map((line, index) => s("text", { x: 8, y: y + 16 * (index + 1) }, line)),
   ];
-  const many = (count, one, several) => `${counted(count)} ${count === 1 ? one : several}`;
   return [
     ...(at.y.core !== undefined
       ? [
-          ...said(at.y.core + 4, many(graph.counts.core, "core", "cores")),
+          ...said(at.y.core + 4, plural(graph.counts.core, "core")),
           ...said((at.y.core + at.y.spine) / 2 - 16, "", "spine–core", load("spine-core")),
         ]
       : []),
     ...(at.y.spine !== undefined
       ? [
-          ...said(at.y.spine + 4, many(graph.counts.spine, "spine", "spines")),
+          ...said(at.y.spine + 4, plural(graph.counts.spine, "spine")),
           ...said((at.y.spine + at.y.leaf) / 2 - 16, "", "leaf–spine", load("leaf-spine")),
         ]
       : []),
     ...(graph.dragonfly ? said(at.y.leaf - 44, "", "between routers", load("global") || load("local")) : []),
     ...said(
       at.y.leaf + 4,
-      graph.dragonfly ? many(graph.counts.leaf, "router", "routers") : many(graph.counts.leaf, "leaf", "leaves"),
+      graph.dragonfly ? plural(graph.counts.leaf, "router") : plural(graph.counts.leaf, "leaf", "leaves"),
     ),
     ...said((at.y.leaf + at.y.node) / 2 - 16, "", "NICs", load("nic")),
-    ...said(at.y.node + 20, many(graph.counts.node, "node", "nodes"), "scale-up", load("scale-up")),
+    ...said(at.y.node + 20, plural(graph.counts.node, "node"), "scale-up", load("scale-up")),
   ];
-}
-
-/** Cables from spines to cores, which cannot be broken one by one. */
-function trunks(graph, at, answer) {
-  const busy = answer.links.find(({ link }) => link === "spine-core")?.total ?? 0;
-  const lost = (spine, core) =>
-    graph.spines.find(({ number }) => number === spine).failed ||
-    graph.cores.find(({ number }) => number === core).failed;
-  return graph.trunks.map(({ spine, core }) =>
-    s("line", {
-      class: `trunk${lost(spine, core) ? " lost" : ""}`,
-      x1: at.spines.get(spine),
-      y1: at.y.spine - BOX / 2,
-      x2: at.cores.get(core),
-      y2: at.y.core + BOX / 2,
-      "stroke-width": 0.7 + 3 * Math.min(busy, 1),
-    }),
-  );
-}
-
-/** Links between routers of a dragonfly. */
-function arcs(graph, at, answer) {
-  if (!graph.dragonfly) return [];
-  const y = at.y.leaf - BOX / 2;
-  const busy = Math.max(
-    0,
-    ...answer.links.filter(({ link }) => link === "local" || link === "global").map(({ total }) => total),
-  );
-  return graph.leaves.flatMap((one, index) =>
-    graph.leaves.slice(index + 1).map((other) => {
-      const a = at.leaves.get(one.number),
-        b = at.leaves.get(other.number);
-      const rise = 10 + 0.06 * (b - a);
-      return s("path", {
-        class: "trunk",
-        d: `M${a} ${y}C${a} ${y - rise} ${b} ${y - rise} ${b} ${y}`,
-        "stroke-width": 0.7 + 3 * Math.min(busy, 1),
-      });
-    }),
-  );
 }
 
 /** Show one axis, or all. */

@@ -1,7 +1,7 @@
 // Where the parts of a drawing stand: nodes side by side, switches above the nodes that they serve.
 
 /** Room at the left for the names of rows. */
-export const LEFT = 112;
+const LEFT = 112;
 const WIDEST = 1080;
 const NARROWEST = 520;
 const GAP = 16; // for dots, where nodes are left out
@@ -25,11 +25,7 @@ export function placed(graph) {
   const spans = unitSpans(graph, nodes, pitch);
   const leaves = leafPlaces(graph, spans, width);
   const spines = spinePlaces(graph, spans, width);
-  const cores = spread(
-    graph.cores.map((one) => one.number),
-    LEFT,
-    width - 12,
-  );
+  const cores = spread(graph.cores, LEFT, width - 12);
   return { width, height: y.node + 92, y, nodes, leaves, spines, cores, dots, pitch, spans };
 }
 
@@ -69,36 +65,26 @@ function unitSpans(graph, nodes, pitch) {
 }
 
 function leafPlaces(graph, spans, width) {
-  const found = new Map();
-  const units = grouped(graph.leaves, (leaf) => leaf.unit);
-  for (const [unit, leaves] of units) {
+  const units = Map.groupBy(graph.leaves, (leaf) => leaf.unit);
+  const places = [...units].flatMap(([unit, leaves]) => {
     let [left, right] = spans.get(unit) ?? [LEFT, width];
     if (spans.size === 1) [left, right] = [Math.min(left, LEFT + 8), Math.max(right, width - 8)];
-    spread(
-      leaves.map((leaf) => leaf.number),
-      left,
-      right,
-    ).forEach((x, number) => found.set(number, x));
-  }
-  return found;
+    return [...spread(leaves, left, right)];
+  });
+  return new Map(places);
 }
 
 function spinePlaces(graph, spans, width) {
-  const found = new Map();
-  for (const [pod, spines] of grouped(graph.spines, (spine) => spine.pod)) {
-    const alone = graph.spines.every((spine) => spine.pod === pod);
+  const pods = Map.groupBy(graph.spines, (spine) => spine.pod);
+  const places = [...pods].flatMap(([pod, spines]) => {
     const below = graph.leaves.filter((leaf) => leaf.pod === pod).map((leaf) => spans.get(leaf.unit) ?? [LEFT, width]);
     const [left, right] =
-      alone || !below.length
+      pods.size === 1 || !below.length
         ? [LEFT, width - 8]
         : [Math.min(...below.map(([x]) => x)), Math.max(...below.map(([, x]) => x))];
-    spread(
-      spines.map((spine) => spine.number),
-      left,
-      right,
-    ).forEach((x, number) => found.set(number, x));
-  }
-  return found;
+    return [...spread(spines, left, right)];
+  });
+  return new Map(places);
 }
 
 /** The width of boxes that stand at `places`. */
@@ -107,14 +93,8 @@ export function boxWidth(places) {
   return xs.slice(1).reduce((least, x, index) => Math.min(least, x - xs[index] - 2), 24);
 }
 
-function spread(numbers, left, right) {
-  const step = (right - left) / Math.max(numbers.length, 1);
-  return new Map(numbers.map((number, index) => [number, left + step * (index + 0.5)]));
-}
-
-/** Things by a key, in the order of their first. */
-export function grouped(things, key) {
-  const found = new Map();
-  for (const one of things) found.set(key(one), [...(found.get(key(one)) ?? []), one]);
-  return found;
+/** Where parts stand by their numbers, evenly from `left` to `right`. */
+function spread(parts, left, right) {
+  const step = (right - left) / Math.max(parts.length, 1);
+  return new Map(parts.map(({ number }, index) => [number, left + step * (index + 0.5)]));
 }

@@ -1,8 +1,9 @@
 // The numbers beside the drawing.
-import { colour as causeColour, ordered } from "../causes.js";
-import { h, put } from "../dom.js";
-import { counted, duration, percent, prefixed } from "../format.js";
-import { ledger } from "../ledger.js";
+import { ordered } from "../causes.js";
+import { h, put, quiet, swatch } from "../dom.js";
+import { counted, duration, percent, prefixed, signed } from "../format.js";
+import { causeName, ledger } from "../ledger.js";
+import { table, words } from "../table.js";
 import { colour } from "./axes.js";
 
 const HEADS = {
@@ -15,117 +16,57 @@ const HEADS = {
 };
 
 /** One line for each axis. */
-export function axes(place, answer) {
-  const links = answer.links.map(({ link }) => link);
-  if (!answer.axes.length) return put(place, h("p", { class: "quiet" }, "Nothing is sent: one GPU works alone."));
-  put(
-    place,
-    h(
-      "table",
-      {},
-      h(
-        "thead",
-        {},
-        h(
-          "tr",
-          {},
-          h("th", { class: "words" }, "axis"),
-          h("th", { class: "words" }, "where it runs"),
-          h("th", {}, "inside"),
-          h("th", {}, "by NICs"),
-          links.map((link) => h("th", {}, HEADS[link])),
-          h("th", {}, "takes"),
-          h("th", {}, "exposed"),
-        ),
-      ),
-      h(
-        "tbody",
-        {},
-        answer.axes.map((one) =>
-          h(
-            "tr",
-            { data: { axis: one.axis } },
-            h(
-              "th",
-              { scope: "row", class: "nowrap" },
-              h("span", { class: "swatch", style: { "--cause": colour(one.axis) } }),
-              `${one.axis} ${counted(one.ranks)}`,
-              h("span", { class: "quiet" }, ` ${one.name}`),
-            ),
-            h("td", { class: "words" }, one.where),
-            bytes(one.scale_up_bytes, "scale-up"),
-            bytes(one.nic_bytes, "nic"),
-            links.map((link) =>
-              h(
-                "td",
-                { data: { link, value: one.utilisation[link] } },
-                one.utilisation[link] ? percent(one.utilisation[link]) : "–",
-              ),
-            ),
-            h("td", { class: "nowrap" }, duration(one.busy_s)),
-            h("td", { class: "nowrap", data: { value: one.exposed_s } }, duration(one.exposed_s)),
-          ),
-        ),
-        h(
-          "tr",
-          { class: "sum" },
-          h("th", { scope: "row" }, "together"),
-          h("td", {}),
-          h("td", {}),
-          h("td", {}),
-          answer.links.map((one) =>
-            h("td", { data: { total: one.link, value: one.total } }, one.total ? percent(one.total) : "–"),
-          ),
-          h("td", {}),
-          h("td", {}),
-        ),
-      ),
-    ),
+export function axes({ links, axes: found }) {
+  if (!found.length) return quiet("Nothing is sent: one GPU works alone.");
+  const busy = (share, data) => ({ content: share ? percent(share) : "–", data: { ...data, value: share } });
+  const rows = found.map((one) => ({
+    data: { axis: one.axis },
+    cells: [
+      [swatch(colour(one.axis)), `${one.axis} ${counted(one.ranks)}`, h("span", { class: "quiet" }, ` ${one.name}`)],
+      one.where,
+      bytes(one.scale_up_bytes, "scale-up"),
+      bytes(one.nic_bytes, "nic"),
+      ...links.map(({ link }) => busy(one.utilisation[link], { link })),
+      duration(one.busy_s),
+      { content: duration(one.exposed_s), data: { value: one.exposed_s } },
+    ],
+  }));
+  const totals = links.map(({ link, total }) => busy(total, { total: link }));
+  return table(
+    [
+      words("axis", "nowrap"),
+      words("where it runs"),
+      "inside",
+      "by NICs",
+      ...links.map(({ link }) => HEADS[link]),
+      "takes",
+      "exposed",
+    ],
+    [...rows, { class: "sum", cells: ["together", "", "", "", ...totals, "", ""] }],
   );
 }
 
-const bytes = (value, kind) =>
-  h("td", { class: "nowrap", data: { bytes: kind, value } }, value ? prefixed(value, "B") : "–");
+const bytes = (value, kind) => ({ content: value ? prefixed(value, "B") : "–", data: { bytes: kind, value } });
 
 /** What one broken part of each kind does. */
-export function each(place, answer, pressed) {
-  put(
-    place,
-    h(
-      "table",
-      {},
-      h(
-        "thead",
-        {},
-        h("tr", {}, h("th", { class: "words" }, "part"), h("th", {}, "step"), h("th", { class: "words" }, "because")),
-      ),
-      h(
-        "tbody",
-        {},
-        answer.if_one_fails.map((one) =>
-          h(
-            "tr",
-            { data: { kind: one.kind, value: one.step_s ?? "" } },
-            h(
-              "th",
-              { scope: "row" },
-              h("button", { type: "button", class: "link", onclick: () => pressed(one.part) }, one.name),
-            ),
-            h("td", { class: "nowrap" }, slower(one)),
-            h("td", { class: "words quiet" }, one.why),
-          ),
-        ),
-      ),
-    ),
-  );
+export function each(answer, pressed) {
+  const rows = answer.if_one_fails.map((one) => ({
+    data: { kind: one.kind, value: one.step_s ?? "" },
+    cells: [
+      h("button", { type: "button", class: "link", onclick: () => pressed(one.part) }, one.name),
+      slower(one),
+      { content: one.why, class: "quiet" },
+    ],
+  }));
+  return table([words("part"), "step", words("because")], rows);
 }
 
 const slower = (one) =>
   one.step_s === null
-    ? h("strong", { class: "more" }, "stops")
+    ? h("strong", { class: "worse" }, "stops")
     : one.slower < 0.001
       ? "same"
-      : h("span", { class: "more" }, `+${percent(one.slower, one.slower < 0.1 ? 1 : 0)}`);
+      : h("span", { class: "worse" }, `+${percent(one.slower, one.slower < 0.1 ? 1 : 0)}`);
 
 /** What became longer, or the whole ledger if nothing is broken. */
 export function change(place, about, answer) {
@@ -135,42 +76,15 @@ export function change(place, about, answer) {
     return put(place, ledger(answer.healthy.ledger_s));
   }
   put(about, `${duration(answer.healthy.step_s)} → ${duration(answer.now.step_s)}`);
-  if (!more.length) return put(place, h("p", { class: "quiet" }, "Nothing changes."));
-  put(
-    place,
-    h(
-      "table",
-      {},
-      h(
-        "thead",
-        { class: "visually-hidden" },
-        h(
-          "tr",
-          {},
-          h("th", { class: "words" }, "cause"),
-          h("th", {}, "before"),
-          h("th", {}, "now"),
-          h("th", {}, "change"),
-        ),
-      ),
-      h(
-        "tbody",
-        {},
-        more.map(([cause, seconds]) =>
-          h(
-            "tr",
-            { data: { cause, value: seconds } },
-            h("th", { scope: "row" }, h("span", { class: "swatch", style: { "--cause": causeColour(cause) } }), cause),
-            h("td", { class: "nowrap quiet" }, duration(answer.healthy.ledger_s[cause] ?? 0)),
-            h("td", { class: "nowrap" }, duration(answer.now.ledger_s[cause] ?? 0)),
-            h(
-              "td",
-              { class: `nowrap ${seconds > 0 ? "more" : "less"}` },
-              `${seconds > 0 ? "+" : "−"}${duration(Math.abs(seconds))}`,
-            ),
-          ),
-        ),
-      ),
-    ),
-  );
+  if (!more.length) return put(place, quiet("Nothing changes."));
+  const rows = more.map(([cause, seconds]) => ({
+    data: { cause, value: seconds },
+    cells: [
+      causeName(cause),
+      { content: duration(answer.healthy.ledger_s[cause] ?? 0), class: "quiet" },
+      duration(answer.now.ledger_s[cause] ?? 0),
+      { content: signed(seconds), class: seconds > 0 ? "worse" : "better" },
+    ],
+  }));
+  put(place, table([words("cause"), "before", "now", "change"], rows, { isHeadHidden: true }));
 }

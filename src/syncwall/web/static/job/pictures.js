@@ -1,6 +1,6 @@
 // When a job will be done, as a histogram, and what the checkpoint interval costs.
 import { resolved } from "../causes.js";
-import { chart } from "../chart.js";
+import { chart, TOLD, upright } from "../chart.js";
 import { percent, span } from "../format.js";
 
 const DAY_S = 86400;
@@ -30,27 +30,21 @@ export function finish(element, answer) {
           (share, i) =>
             `${said(answer, edges_s[i])} to ${said(answer, edges_s[i + 1])}<br>${percent(share)} of the jobs; ${percent(done_by[i], 0)} are done by then`,
         ),
-        hovertemplate: "%{text}<extra></extra>",
+        ...TOLD,
         textposition: "none",
       },
     ],
     {
-      showlegend: false,
       bargap: 0,
       margin: { l: 56, r: 16, t: 46, b: 44 },
       xaxis: dated
         ? { type: "date" }
-        : { title: { text: `${unit(edges_s) === DAY_S ? "days" : "hours"} from the start` } },
-      yaxis: { tickformat: ".0%", title: { text: "of the jobs" }, rangemode: "tozero" },
-      shapes: marked.map(({ seconds, name }) => ({
-        type: "line",
-        x0: day(seconds),
-        x1: day(seconds),
-        yref: "paper",
-        y0: 0,
-        y1: 1,
-        line: { color: resolved("--ink"), width: name === "P50" ? 2 : 1, dash: name === "P50" ? "solid" : "dot" },
-      })),
+        : { title: `${unit(edges_s) === DAY_S ? "days" : "hours"} from the start` },
+      yaxis: { tickformat: ".0%", title: "of the jobs", rangemode: "tozero" },
+      shapes: marked.map(({ seconds, name }) => {
+        const look = name === "P50" ? { width: 2, dash: "solid" } : { width: 1, dash: "dot" };
+        return upright(day(seconds), { color: resolved("--ink"), ...look });
+      }),
       annotations: marked.map(({ seconds, name }) => ({
         x: day(seconds),
         yref: "paper",
@@ -101,7 +95,7 @@ export function intervals(element, { interval_s, share, chosen, best, work_s }) 
         text: interval_s.map(
           (seconds, i) => `every ${span(seconds)}<br>${percent(share[i], 2)} of the time is work<br>${lost(share[i])}`,
         ),
-        hovertemplate: "%{text}<extra></extra>",
+        ...TOLD,
       },
       {
         x: points.map((one) => one.interval_s),
@@ -120,15 +114,14 @@ export function intervals(element, { interval_s, share, chosen, best, work_s }) 
       },
     ],
     {
-      showlegend: false,
       xaxis: {
         type: "log",
-        title: { text: "time between checkpoints" },
+        title: "time between checkpoints",
         ...ticks(interval_s, element.clientWidth < NARROW ? 2 : 1),
       },
       yaxis: {
         tickformat: ".1~%",
-        title: { text: "of the time is work" },
+        title: "of the time is work",
         range: [Math.max(0, Math.min(low, top - 4 * (1 - top)) - 0.15 * (1 - top)), Math.min(1, top + 0.6 * (1 - top))],
       },
     },

@@ -2,17 +2,20 @@
 import { bySource, kept, runsOf, score } from "../accuracy/runs.js";
 import { filters } from "../accuracy/filters.js";
 import { scatter } from "../accuracy/scatter.js";
+import { progress, verdict } from "../answering.js";
 import { follow, newest, Refused } from "../ask.js";
-import { at, h, put } from "../dom.js";
-import { counted, duration, percent } from "../format.js";
+import { recoloured } from "../chart.js";
+import { at, h, items, put, quiet } from "../dom.js";
+import { counted, duration, percent, signedPercent } from "../format.js";
 import * as state from "../state.js";
+import { table, words } from "../table.js";
 import { tile } from "../tiles.js";
 
 let answer = null;
 let runs = [];
 let shownRuns = [];
 
-const signed = (run) => `${run.ratio >= 1 ? "+" : "−"}${percent(run.error)}`;
+const signedError = (run) => signedPercent(run.ratio - 1);
 const choose = (id) => state.set({ "accuracy.run": id });
 
 const drawn = newest(async () => {
@@ -39,9 +42,9 @@ function tiles(found) {
       () => percent(found.median),
       found.count ? `predicted/measured ${found.bias.toFixed(3)}` : "",
     ),
-    shown("within10", "Within 10 %", () => percent(found.within10, 0), "of the runs"),
-    shown("within20", "Within 20 %", () => percent(found.within20, 0), "of the runs"),
-    shown("covered", "Inside the 80 % interval", () => percent(found.covered, 0), "80 % would be right"),
+    shown("within10", "Within 10%", () => percent(found.within10, 0), "of the runs"),
+    shown("within20", "Within 20%", () => percent(found.within20, 0), "of the runs"),
+    shown("covered", "Inside the 80% interval", () => percent(found.covered, 0), "80% would be right"),
   );
 }
 
@@ -49,11 +52,7 @@ function about(run) {
   if (!run)
     return put(
       at("run-about"),
-      h(
-        "p",
-        { class: "quiet" },
-        "Choose a point to see what ran, what was predicted, and where the number comes from.",
-      ),
+      quiet("Choose a point to see what ran, what was predicted, and where the number comes from."),
     );
   const from = answer.sources[run.source];
   const line = (name, ...value) => [h("dt", {}, name), h("dd", {}, ...value)];
@@ -68,7 +67,7 @@ function about(run) {
       line(
         "predicted",
         h("b", {}, duration(run.predicted_s)),
-        ` (${signed(run)}); 80 %: ${duration(run.low_s)} to ${duration(run.high_s)}${run.isCovered ? "" : ", which it misses"}`,
+        ` (${signedError(run)}); 80% interval: ${duration(run.low_s)} to ${duration(run.high_s)}${run.isCovered ? "" : ", which it misses"}`,
       ),
       line("used for", run.part),
       run.doubt && line("in doubt", run.doubt),
@@ -83,94 +82,39 @@ function about(run) {
   );
 }
 
+const link = (words, clicked, more = {}) =>
+  h("button", { type: "button", class: "link", onclick: clicked, ...more }, words);
+
 function worst() {
   const far = [...shownRuns].sort((a, b) => Math.abs(Math.log(b.ratio)) - Math.abs(Math.log(a.ratio))).slice(0, 8);
-  put(
-    at("worst"),
-    h(
-      "table",
-      {},
-      h(
-        "tbody",
-        {},
-        far.map((run) =>
-          h(
-            "tr",
-            {},
-            h(
-              "th",
-              { scope: "row" },
-              h(
-                "button",
-                { type: "button", class: "link", onclick: () => choose(run.id) },
-                `${run.model}, ${counted(run.gpus)} × ${run.device}`,
-              ),
-            ),
-            h("td", { class: "nowrap" }, signed(run)),
-          ),
-        ),
-      ),
-    ),
-  );
+  const rows = far.map((run) => [
+    link(`${run.model}, ${counted(run.gpus)} × ${run.device}`, () => choose(run.id)),
+    signedError(run),
+  ]);
+  put(at("worst"), table([words("run"), "error"], rows, { isHeadHidden: true }));
 }
 
 function sources() {
   const chosen = state.get("accuracy.source");
-  put(
-    at("sources"),
-    h(
-      "table",
-      {},
-      h(
-        "thead",
-        {},
-        h(
-          "tr",
-          {},
-          h("th", { class: "words" }, "source"),
-          ["runs", "median error", "mean error", "in 80 %", "date"].map((name) => h("th", {}, name)),
-          h("th", { class: "words" }, "title"),
-        ),
-      ),
-      h(
-        "tbody",
-        {},
-        bySource(kept(runs, "source")).map(([key, mine]) => {
-          const found = score(mine),
-            from = answer.sources[key];
-          return h(
-            "tr",
-            { data: { source: key, count: found.count, median: found.median } },
-            h(
-              "th",
-              { scope: "row" },
-              h(
-                "button",
-                {
-                  type: "button",
-                  class: "link",
-                  "aria-pressed": String(key === chosen),
-                  onclick: () => state.set({ "accuracy.source": key === chosen ? null : key }),
-                },
-                key,
-              ),
-            ),
-            h("td", {}, counted(found.count)),
-            h("td", { class: "nowrap" }, percent(found.median)),
-            h("td", { class: "nowrap" }, percent(found.mean)),
-            h("td", { class: "nowrap" }, percent(found.covered, 0)),
-            h("td", { class: "nowrap" }, from.date),
-            h(
-              "td",
-              { class: "words" },
-              from.title,
-              h("div", { class: "quiet small" }, [from.author, from.where].filter(Boolean).join(", ")),
-            ),
-          );
-        }),
-      ),
-    ),
-  );
+  const rows = bySource(kept(runs, "source")).map(([key, mine]) => {
+    const found = score(mine);
+    const from = answer.sources[key];
+    const clicked = () => state.set({ "accuracy.source": key === chosen ? null : key });
+    return {
+      data: { source: key, count: found.count, median: found.median },
+      cells: [
+        link(key, clicked, { "aria-pressed": String(key === chosen) }),
+        counted(found.count),
+        percent(found.median),
+        percent(found.mean),
+        percent(found.covered, 0),
+        from.date,
+        [from.title, h("div", { class: "quiet small" }, [from.author, from.where].filter(Boolean).join(", "))],
+      ],
+    };
+  });
+  const columns = [words("source"), "runs", "median error", "mean error", "in 80%", "date", words("title")];
+  put(at("sources"), table(columns, rows));
 }
 
 function walked(event) {
@@ -190,43 +134,32 @@ function walked(event) {
   choose(shownRuns[Math.max(0, Math.min(last, to))].id);
 }
 
-function moved(share) {
-  at("bar").setAttribute("aria-valuenow", Math.round(100 * share));
-  at("bar").firstElementChild.style.width = `${100 * share}%`;
-}
-
 function shown(found) {
   answer = found;
   runs = runsOf(found);
   const held = found.held_out;
   at("bar").hidden = true;
   at("found").hidden = false;
-  put(
-    at("verdict"),
+  verdict(
     `Predictions are ${percent(held.mape)} off on average, on ${held.sources} sources that no fit has read`,
-  );
-  put(
-    at("about"),
-    `Each source counts the same; median ${percent(held.median_ape)}, and ${percent(held.coverage80_sources, 0)} of their runs lie inside the 80 % interval. Below: all ${counted(runs.length)} published runs, and the errors of those that are shown.`,
+    "",
+    `Each source counts the same; median ${percent(held.median_ape)}, and ${percent(held.coverage80_sources, 0)} of their runs lie inside the 80% interval. Below: all ${counted(runs.length)} published runs, and the errors of those that are shown.`,
   );
   put(at("skipped"), `${counted(found.skipped)} of ${counted(found.rows)} published rows cannot be predicted.`);
-  put(
-    at("why-skipped"),
-    found.why_skipped.map(([why, count]) => h("li", {}, `${counted(count)}: ${why}`)),
-  );
+  put(at("why-skipped"), items(found.why_skipped.map(([why, count]) => `${counted(count)}: ${why}`)));
   filters(runs, found.parts);
   drawn();
   state.heard(() => drawn());
 }
 
+verdict("Predicting every published run…", "", "Once for all visitors; it takes some seconds.");
 at("scatter").addEventListener("keydown", walked);
 at("as-ratio").addEventListener("click", () =>
   state.set({ "accuracy.view": state.get("accuracy.view") ? null : "ratio" }),
 );
-addEventListener("themechange", () => answer && drawn());
-matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => answer && drawn());
+recoloured(() => answer && drawn());
 try {
-  await follow("accuracy", undefined, (said) => (said.answer ? shown(said.answer) : moved(said.progress)));
+  await follow("accuracy", undefined, (said) => (said.answer ? shown(said.answer) : progress(said.progress)));
 } catch (error) {
   put(at("refused"), error instanceof Refused ? error.message : "The server does not answer.");
 }

@@ -2,6 +2,7 @@
 import { ask } from "../ask.js";
 import { at, copying, h, put } from "../dom.js";
 import * as state from "../state.js";
+import { table, wide, words } from "../table.js";
 
 const TEXT = "model: llama-3.1-8b\ncluster: dgx-h100";
 let schemas = {};
@@ -84,27 +85,11 @@ function command(method, path, route) {
 
 function fields(schema) {
   const { properties = {}, required = [] } = meant(schema);
-  return h(
-    "table",
-    { class: "fields" },
-    h(
-      "thead",
-      {},
-      h(
-        "tr",
-        {},
-        ["field", "type", "meaning"].map((name) => h("th", { class: "words" }, name)),
-      ),
-    ),
-    h(
-      "tbody",
-      {},
-      Object.entries(properties).map(([name, inner]) => row(name, inner, required.includes(name))),
-    ),
-  );
+  return fieldTable(Object.entries(properties).map(([name, inner]) => row(name, inner, required.includes(name))));
 }
 
-const wide = (table) => h("div", { class: "wide", tabindex: "0", role: "region", "aria-label": "Fields" }, table);
+const fieldTable = (rows) =>
+  wide("Fields", table([words("field"), words("type"), words("meaning")], rows, { class: "fields" }));
 
 /** The fields of a body, and those of the descriptions inside it. */
 function described(schema) {
@@ -115,9 +100,9 @@ function described(schema) {
   const once = [...new Map(inside.map((one) => [one.named, one])).values()];
   return [
     h("h3", {}, `Body: ${meant(schema).title ?? ""}`),
-    wide(fields(schema)),
+    fields(schema),
     ...once.map((one) =>
-      h("details", { class: "small" }, h("summary", {}, `The fields of ${one.named}`), wide(fields(one))),
+      h("details", { class: "small" }, h("summary", {}, `The fields of ${one.named}`), fields(one)),
     ),
   ];
 }
@@ -125,18 +110,12 @@ function described(schema) {
 function row(name, inner, isNeeded) {
   const usual =
     inner.default !== undefined && inner.default !== null ? `Usually ${JSON.stringify(inner.default)}.` : "";
-  return h(
-    "tr",
-    {},
-    h(
-      "th",
-      { scope: "row" },
-      h("code", {}, name),
-      isNeeded && h("span", { class: "needed", title: "must be given" }, " *"),
-    ),
-    h("td", { class: "words" }, kind(inner)),
-    h("td", { class: "words" }, [inner.description, usual].filter(Boolean).join(" ")),
-  );
+  const needed = isNeeded && h("span", { class: "needed", title: "must be given" }, " *");
+  return [
+    [h("code", {}, name), needed].filter(Boolean),
+    kind(inner),
+    [inner.description, usual].filter(Boolean).join(" "),
+  ];
 }
 
 function shownRoute(method, path, route) {
@@ -156,17 +135,9 @@ function shownRoute(method, path, route) {
     ),
     route.description && h("p", {}, route.description.replaceAll("`", "")),
     route.parameters?.length > 0 &&
-      wide(
-        h(
-          "table",
-          { class: "fields" },
-          h(
-            "tbody",
-            {},
-            route.parameters.map((one) =>
-              row(one.name, { ...one.schema, description: one.description ?? one.schema?.description }, one.required),
-            ),
-          ),
+      fieldTable(
+        route.parameters.map((one) =>
+          row(one.name, { ...one.schema, description: one.description ?? one.schema?.description }, one.required),
         ),
       ),
     body && described(body),

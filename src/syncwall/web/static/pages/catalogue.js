@@ -2,7 +2,10 @@
 import { ask, newest, Refused } from "../ask.js";
 import { at, h, put } from "../dom.js";
 import { counted } from "../format.js";
+import { headed, linked } from "../in_page.js";
 import * as state from "../state.js";
+import { command } from "../take_along.js";
+import { table, wide, words } from "../table.js";
 
 const MEANS = {
   measured: "somebody ran it and timed it",
@@ -14,18 +17,7 @@ const MOST = 60;
 let known = null;
 
 /** A link to an entry, or to a kind. */
-function link(kind, name, words, more = {}) {
-  const keys = { "catalogue.kind": kind, "catalogue.name": name, "catalogue.find": null };
-  const address = new URLSearchParams(state.query((key) => !key.startsWith("catalogue.")));
-  for (const [key, value] of Object.entries(keys)) if (value) address.set(key, value);
-  const go = (event) => {
-    if (event.ctrlKey || event.metaKey || event.shiftKey) return;
-    event.preventDefault();
-    state.set(keys, { lasting: true });
-    scrollTo(0, 0);
-  };
-  return h("a", { href: `/catalogue?${address}`, onclick: go, ...more }, words);
-}
+const link = (kind, name, words, more) => linked("catalogue", { kind, name, find: null }, words, more);
 
 const badge = (trust) => h("span", { class: `badge ${trust}`, title: MEANS[trust] }, trust);
 
@@ -56,11 +48,6 @@ const shown = newest(async (signal) => {
   }
 });
 
-function headed(title, about) {
-  put(at("title"), title);
-  put(at("about"), about);
-}
-
 function results(find) {
   const words = find.toLowerCase().split(/\s+/).filter(Boolean);
   const fits = (row) => words.every((word) => row.cells.join(" ").toLowerCase().includes(word));
@@ -74,7 +61,7 @@ function results(find) {
         "section",
         { class: "panel" },
         h("h2", {}, `${one.folder} (${one.rows.length})`),
-        table({ ...one, rows: one.rows.slice(0, MOST) }),
+        entries({ ...one, rows: one.rows.slice(0, MOST) }),
       ),
     ),
   );
@@ -86,40 +73,16 @@ function listing(kind) {
     `${one.folder[0].toUpperCase()}${one.folder.slice(1)}`,
     `${counted(one.rows.length)} ${one.kind === "price" ? "offers" : "entries"}. Choose one to see the trust and the source of every number.`,
   );
-  put(at("content"), h("section", { class: "panel" }, h("h2", { class: "visually-hidden" }, "Entries"), table(one)));
+  put(at("content"), h("section", { class: "panel" }, h("h2", { class: "visually-hidden" }, "Entries"), entries(one)));
 }
 
-function table({ kind, folder, columns, rows }) {
-  const cell = (text, number) => h("td", { class: columns[number].is_number ? "nowrap" : "words" }, text);
-  return h(
-    "div",
-    { class: "wide", tabindex: "0", role: "region", "aria-label": folder },
-    h(
-      "table",
-      { data: { kind } },
-      h(
-        "thead",
-        {},
-        h(
-          "tr",
-          {},
-          columns.map(({ name, is_number }) => h("th", { class: is_number ? "" : "words" }, name)),
-        ),
-      ),
-      h(
-        "tbody",
-        {},
-        rows.map(({ name, cells }) =>
-          h(
-            "tr",
-            { data: { name } },
-            h("th", { scope: "row", class: "nowrap" }, link(kind, name, cells[0])),
-            cells.slice(1).map((text, number) => cell(text, number + 1)),
-          ),
-        ),
-      ),
-    ),
-  );
+function entries({ kind, folder, columns, rows }) {
+  const made = rows.map(({ name, cells: [first, ...others] }) => ({
+    data: { name },
+    cells: [link(kind, name, first), ...others],
+  }));
+  const named = columns.map(({ name, is_number }, place) => (is_number ? name : words(name, place ? "" : "nowrap")));
+  return wide(folder, table(named, made, { data: { kind } }));
 }
 
 function entry(found) {
@@ -145,7 +108,7 @@ function entry(found) {
         ),
       ),
       found.note && h("p", {}, found.note),
-      h("div", { class: "wide", tabindex: "0", role: "region", "aria-label": "Numbers" }, lines(found.rows)),
+      wide("Numbers", lines(found.rows)),
       use(found),
     ),
     found.follows.length > 0 &&
@@ -174,13 +137,7 @@ function entry(found) {
           ]),
         ),
       ),
-    h(
-      "p",
-      { class: "small quiet" },
-      `In a terminal: `,
-      h("code", {}, found.command),
-      `. Conventions: ${known.conventions}.`,
-    ),
+    h("p", { class: "small quiet" }, "In a terminal: ", command(found.command), ` Conventions: ${known.conventions}.`),
   );
 }
 
@@ -193,55 +150,37 @@ function use({ kind, name }) {
 
 function lines(rows) {
   const full = rows.some((row) => row.provenance);
-  return h(
-    "table",
-    { class: full ? "numbers" : "numbers follows" },
-    h(
-      "thead",
-      { class: full ? "" : "visually-hidden" },
-      h(
-        "tr",
-        {},
-        h("th", { class: "words" }, "what"),
-        h("th", { class: "words" }, "value"),
-        full && ["trust", "source", "remark"].map((name) => h("th", { class: "words" }, name)),
-      ),
-    ),
-    h(
-      "tbody",
-      {},
-      rows.map((row) =>
-        h(
-          "tr",
-          { data: { label: row.label } },
-          h("th", { scope: "row", class: row.is_part ? "part" : "" }, row.label),
-          h("td", { class: "words value" }, row.entry ? link(row.entry.kind, row.entry.name, row.text) : row.text),
-          full && origin(row),
-        ),
-      ),
-    ),
-  );
+  const columns = [
+    words("what"),
+    words("value", "value"),
+    ...(full ? [words("trust"), words("source", "small from"), words("remark", "small")] : []),
+  ];
+  const made = rows.map((row) => ({
+    data: { label: row.label },
+    cells: [
+      { content: row.label, class: row.is_part && "part" },
+      row.entry ? link(row.entry.kind, row.entry.name, row.text) : row.text,
+      ...(full ? origin(row) : []),
+    ],
+  }));
+  return table(columns, made, { class: full ? "numbers stacked" : "numbers follows", isHeadHidden: !full });
 }
 
 function origin({ provenance: from, about }) {
-  if (!from) return [h("td", {}), h("td", {}), h("td", { class: "words small" }, about ?? "")];
+  if (!from) return ["", "", about ?? ""];
   const remarks = [
     about,
     from.stated && `stated ${from.stated}`,
     from.note,
     ...(from.others ?? []).map((other) => `but: ${other}`),
-  ]
-    .filter(Boolean)
-    .join("; ");
+  ];
   return [
-    h("td", { class: "words" }, badge(from.trust)),
-    h(
-      "td",
-      { class: "words small from" },
+    badge(from.trust),
+    [
       from.source ? h("span", { title: from.title ?? "" }, from.source) : "",
       from.date && h("span", { class: "quiet" }, ` ${from.date}`),
-    ),
-    h("td", { class: "words small" }, remarks),
+    ],
+    remarks.filter(Boolean).join("; "),
   ];
 }
 

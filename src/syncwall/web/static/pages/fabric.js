@@ -1,69 +1,55 @@
 // Fabric: switches and cables under a run, what each axis sends over them, and what a failure does.
-import { ask, newest, Refused } from "../ask.js";
-import { at, h, hideTip, put } from "../dom.js";
-import { counted, duration, figures, percent, prefixed } from "../format.js";
+import { answering, verdict } from "../answering.js";
+import { ask } from "../ask.js";
+import { at, h, hideTip, items, put } from "../dom.js";
+import { counted, duration, figures, percent, plural, prefixed } from "../format.js";
 import { controls, legend } from "../fabric/controls.js";
 import { drawing, highlight } from "../fabric/drawing.js";
 import { listen, stopAt } from "../fabric/parts.js";
 import { axes, change, each } from "../fabric/tables.js";
-import { faults, runForm } from "../run_form.js";
+import { runForm } from "../run_form.js";
 import * as state from "../state.js";
+import { command } from "../take_along.js";
 import { tile } from "../tiles.js";
 
 const MOST = 12;
+const PLURALS = { leaf: "leaves" };
 let shownControls = null;
 let current = null;
 
 const failed = () => state.get("fabric.failed").split(",").filter(Boolean);
 
-const asked = newest(async (signal) => {
-  at("answer").classList.add("stale");
-  const ratio = Number(state.get("fabric.oversubscription"));
-  try {
-    const answer = await ask(
-      "fabric",
-      {
-        run: state.run(),
-        kind: state.get("fabric.kind") || null,
-        switch: state.get("fabric.switch") || null,
-        oversubscription: state.get("fabric.oversubscription") ? ratio : null,
-        failed: failed(),
-      },
-      { signal },
-    );
-    shown(answer);
-    faults();
-  } catch (error) {
-    if (!(error instanceof Refused)) throw error;
-    faults(error.problems);
-    put(at("verdict"), "This fabric cannot be: nothing was computed");
-    at("verdict").className = "verdict bad";
-    put(at("why"), error.message);
+const asked = answering(
+  async (signal) => {
+    const stated = (key) => state.get(`fabric.${key}`) || null;
+    const body = {
+      run: state.run(),
+      kind: stated("kind"),
+      switch: stated("switch"),
+      oversubscription: stated("oversubscription") && Number(stated("oversubscription")),
+      failed: failed(),
+    };
     chips(failed().map((part) => ({ part, name: part })));
-  }
-  at("answer").classList.remove("stale");
-}, 40);
+    shown(await ask("fabric", body, { signal }));
+  },
+  { impossible: () => "This fabric is not possible", wait_ms: 40 },
+);
 
 function shown(answer) {
   current = answer;
-  put(at("verdict"), answer.verdict.said);
-  at("verdict").className = `verdict ${answer.verdict.tone}`;
+  verdict(answer.verdict.said, answer.verdict.tone, answer.verdict.why);
   at("verdict").dataset.value = answer.now?.step_s ?? "";
-  put(at("why"), answer.verdict.why);
   shownControls(answer);
   tiles(answer);
   legend(at("legend"), answer.graph.axes, state.get("fabric.axis"));
   drawn(answer);
   chips(answer.failed);
-  axes(at("axes"), answer);
-  each(at("each"), answer, pressed);
+  put(at("axes"), axes(answer));
+  put(at("each"), each(answer, pressed));
   put(at("change-name"), answer.failed.length && answer.goes_on ? "What changes" : "Where the time goes");
   change(at("change"), at("change-about"), answer);
-  put(
-    at("assumed"),
-    answer.assumed.map((line) => h("li", {}, line)),
-  );
-  put(at("command"), answer.command);
+  put(at("assumed"), items(answer.assumed));
+  put(at("command"), command(answer.command));
 }
 
 function drawn(answer) {
@@ -86,7 +72,7 @@ function tiles(answer) {
   const several = (parts) =>
     Object.entries(parts)
       .filter(([, count]) => count)
-      .map(([name, count]) => `${counted(count)} ${name}`)
+      .map(([name, count]) => (name.includes("-") ? `${counted(count)} ${name}` : plural(count, name, PLURALS[name])))
       .join(", ");
   const busiest = answer.links.reduce((best, one) => (one.total > best.total ? one : best));
   put(

@@ -1,6 +1,8 @@
 // Job: when a whole training will be done, what it costs, and what happens on the way.
-import { ask, newest, Refused } from "../ask.js";
-import { at, copyLink, h, put } from "../dom.js";
+import { answering, beside, verdict } from "../answering.js";
+import { ask } from "../ask.js";
+import { recoloured } from "../chart.js";
+import { at, h, items, put, quiet } from "../dom.js";
 import { counted, money, percent, prefixed, span } from "../format.js";
 import { job, jobFaults, jobForm } from "../job/form.js";
 import { finish, intervals } from "../job/pictures.js";
@@ -8,75 +10,40 @@ import { ledger } from "../ledger.js";
 import { proposals } from "../proposals.js";
 import { faults, runForm } from "../run_form.js";
 import * as state from "../state.js";
+import { command, takeAlong } from "../take_along.js";
+import { table, unseen, words } from "../table.js";
 import { tile } from "../tiles.js";
 
 const FIRST = "2T";
 const HARDLY = 4; // from there on, losses are too small to be seen beside the rest
 let answer = null;
 
-const asked = newest(async (signal) => {
-  at("answer").classList.add("stale");
-  put(at("command"), command());
-  try {
+const asked = answering(
+  async (signal) => {
+    put(at("command"), command(state.command() + jobFlags()));
     answer = await ask("job", { run: state.run(), job: job() }, { signal });
-    faults(jobFaults());
     later();
     await shown();
-  } catch (error) {
-    if (!(error instanceof Refused)) throw error;
-    faults(jobFaults(error.problems));
-    refused(error);
-  }
-  at("answer").classList.remove("stale");
-}, 50);
+  },
+  { impossible: () => "This job is not possible", marked: (problems) => faults(jobFaults(problems)), wait_ms: 50 },
+);
 
-const later = newest(async (signal) => {
-  put(at("next"), h("p", { class: "quiet" }, "playing changes through …"));
-  try {
-    changes((await ask("job/next", { run: state.run(), job: job() }, { signal })).next);
-  } catch (error) {
-    if (!(error instanceof Refused)) throw error;
-    put(at("next"), h("p", { class: "quiet" }, error.message));
-  }
-}, 150);
+const later = beside("next", async (signal) => {
+  put(at("next"), quiet("playing changes through …"));
+  return changes((await ask("job/next", { run: state.run(), job: job() }, { signal })).next);
+});
 
-function command() {
-  const flags = Object.entries(state.under("job.")).map(([key, value]) => {
-    const name = key === "tokens" || key === "steps" ? key : `job.${key}`;
-    return ` ${state.flag(name, value)}`;
-  });
-  return state.command() + flags.join("");
-}
-
-function refused(error) {
-  answer = null;
-  put(at("verdict"), "This job cannot be: nothing was computed");
-  at("verdict").className = "verdict bad";
-  put(at("why"), error.message);
-  for (const id of [
-    "tiles",
-    "ledger",
-    "next",
-    "inputs",
-    "assumed",
-    "quantiles",
-    "finish-about",
-    "interval-about",
-    "saves",
-    "stops",
-    "off",
-  ])
-    put(at(id));
-  for (const id of ["finish", "interval"]) globalThis.Plotly?.purge(at(id));
-}
+const jobFlags = () =>
+  Object.entries(state.under("job."))
+    .map(([key, value]) => ` ${state.flag(["tokens", "steps"].includes(key) ? key : `job.${key}`, value)}`)
+    .join("");
 
 async function shown() {
   const ends = answer.finish !== null;
-  put(at("verdict"), answer.verdict);
-  at("verdict").className =
-    `verdict ${answer.finish_s[1] === null || !answer.fits ? "bad" : answer.effective_training_time >= 0.9 ? "good" : "warn"}`;
-  put(
-    at("why"),
+  const isLost = answer.finish_s[1] === null || !answer.fits;
+  verdict(
+    answer.verdict,
+    isLost ? "bad" : answer.effective_training_time >= 0.9 ? "good" : "warn",
     `${counted(answer.steps)} steps of ${figure(answer.step_s)} on ${counted(answer.gpus)} GPUs (${answer.step_verdict}); ${answer.stops}`,
   );
   tiles();
@@ -95,12 +62,9 @@ async function shown() {
       .join(", "),
     " interruptions a day",
   );
-  inputs();
+  put(at("inputs"), inputs());
   put(at("off"), `Not counted, because nothing was stated: ${answer.off}.`);
-  put(
-    at("assumed"),
-    answer.assumed.map((line) => h("li", {}, line)),
-  );
+  put(at("assumed"), items(answer.assumed));
   await drawn();
 }
 
@@ -131,7 +95,7 @@ function tiles() {
       "finish",
       dates ? `Done (P50), after ${orNever(middle)}` : "Done after (P50)",
       dates ? dates[1] : orNever(middle),
-      dates ? `80 %: ${dates[0]} to ${dates[2]}` : `80 %: ${orNever(low)} to ${orNever(high)}`,
+      dates ? `80% interval: ${dates[0]} to ${dates[2]}` : `80% interval: ${orNever(low)} to ${orNever(high)}`,
       middle,
     ),
     tile(
@@ -146,7 +110,7 @@ function tiles() {
       "Cost (P50)",
       cost ? whole(cost[1]) : "no price known",
       cost
-        ? `80 %: ${whole(cost[0])} to ${whole(cost[2])}; $${answer.usd_per_gpu_hour.toFixed(2)} a GPU-hour`
+        ? `80% interval: ${whole(cost[0])} to ${whole(cost[2])}; $${answer.usd_per_gpu_hour.toFixed(2)} a GPU-hour`
         : "write one in the form",
       cost?.[1],
     ),
@@ -154,7 +118,7 @@ function tiles() {
       "interruptions",
       "Interruptions",
       counted(answer.interruptions[1]),
-      `80 %: ${counted(answer.interruptions[0])} to ${counted(answer.interruptions[2])}; one every ${orNever(answer.mean_between_interruptions_s)}`,
+      `80% interval: ${counted(answer.interruptions[0])} to ${counted(answer.interruptions[2])}; one every ${orNever(answer.mean_between_interruptions_s)}`,
       answer.interruptions[1],
     ),
     tile(
@@ -168,40 +132,24 @@ function tiles() {
 }
 
 function quantiles() {
-  const row = (name, values, text) =>
-    h(
-      "tr",
-      {},
-      h("th", { scope: "row" }, name),
-      (values ?? [null, null, null]).map((value) => h("td", { class: "nowrap" }, value === null ? "–" : text(value))),
-    );
-  return h(
-    "table",
-    {},
-    h(
-      "thead",
-      {},
-      h(
-        "tr",
-        {},
-        h("th", { class: "words" }, ""),
-        ["P10", "P50", "P90"].map((name) => h("th", {}, name)),
-      ),
-    ),
-    h(
-      "tbody",
-      {},
+  const row = (name, values, text) => [
+    name,
+    ...(values ?? [null, null, null]).map((value) => (value === null ? "–" : text(value))),
+  ];
+  return table(
+    [words(unseen("what")), "P10", "P50", "P90"],
+    [
       answer.finish_dates && row("date", answer.finish_dates, (date) => date.slice(0, 10)),
       row("length", answer.finish_s, span),
       row("cost", answer.cost_usd, money),
       row("energy", answer.energy_j, (joules) => prefixed(joules / 3.6e3, "Wh")),
       row("interruptions", answer.interruptions, counted),
-    ),
+    ],
   );
 }
 
 function ledgers() {
-  if (!answer.finish) return put(at("ledger"), h("p", { class: "quiet" }, "No job came to its end."));
+  if (!answer.finish) return put(at("ledger"), quiet("No job came to its end."));
   const { useful, ...losses } = answer.ledger_s;
   const lost = Object.values(losses).reduce((sum, value) => sum + value, 0);
   put(
@@ -219,43 +167,15 @@ function ledgers() {
 }
 
 function inputs() {
-  put(
-    at("inputs"),
-    h(
-      "table",
-      {},
-      h(
-        "thead",
-        {},
-        h(
-          "tr",
-          {},
-          h("th", { class: "words" }, "what"),
-          h("th", {}, "value"),
-          h("th", { class: "words" }, "trust"),
-          h("th", { class: "words" }, "from"),
-        ),
-      ),
-      h(
-        "tbody",
-        {},
-        answer.inputs.map((one) =>
-          h(
-            "tr",
-            { data: { input: one.name, value: one.value } },
-            h("th", { scope: "row" }, one.name),
-            h("td", { class: "nowrap" }, one.text),
-            h("td", { class: "words" }, one.trust),
-            h("td", { class: "words" }, one.source ?? ""),
-          ),
-        ),
-      ),
-    ),
-  );
+  const rows = answer.inputs.map((one) => ({
+    data: { input: one.name, value: one.value },
+    cells: [one.name, one.text, one.trust, one.source ?? ""],
+  }));
+  return table([words("what"), "value", words("trust"), words("from")], rows, { class: "stacked" });
 }
 
 function changes(found) {
-  if (!found.length) return put(at("next"), h("p", { class: "quiet" }, "No single change of the job helps."));
+  if (!found.length) return quiet("No single change of the job helps.");
   const made = found.map(({ change, gained_s, saved_usd, effective_training_time, keys }) => {
     const saved = saved_usd === null ? "" : `; ${saved_usd >= 0 ? "saves" : "costs"} ${money(Math.abs(saved_usd))}`;
     return {
@@ -266,13 +186,13 @@ function changes(found) {
       keys: Object.fromEntries(Object.entries(keys).map(([key, value]) => [`job.${key}`, value])),
     };
   });
-  put(at("next"), proposals(made));
+  return proposals(made);
 }
 
 if (!state.get("job.tokens") && !state.get("job.steps")) state.set({ "job.tokens": FIRST });
 await runForm();
 jobForm(at("job-form"), await ask("job/options"), (await ask("options")).clusters);
-at("copy").addEventListener("click", copyLink);
+takeAlong();
 state.heard(() => asked());
-addEventListener("themechange", drawn);
+recoloured(drawn);
 asked();

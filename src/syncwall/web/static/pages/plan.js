@@ -1,7 +1,9 @@
 // Plan: search all layouts, look at what trades for what, compare a few.
-import { ask, follow, newest, Refused } from "../ask.js";
-import { at, h, put } from "../dom.js";
-import { counted } from "../format.js";
+import { beside, progress, verdict } from "../answering.js";
+import { ask, follow, Refused } from "../ask.js";
+import { recoloured } from "../chart.js";
+import { at, put } from "../dom.js";
+import { counted, percent } from "../format.js";
 import { comparison } from "../plan/compare.js";
 import { question, searchForm } from "../plan/form.js";
 import { scatter } from "../plan/scatter.js";
@@ -9,6 +11,11 @@ import { bestTable, ticked } from "../plan/table.js";
 import { faults, runForm } from "../run_form.js";
 import * as state from "../state.js";
 
+verdict(
+  "Which layout is best on these GPUs?",
+  "",
+  "All that are possible are evaluated, each with the same prediction as on the first page. It takes some seconds.",
+);
 let running = null;
 let found = null;
 let asked = null;
@@ -43,15 +50,13 @@ function searching(isOn) {
   at("go").textContent = isOn ? "Cancel" : found ? "Search again" : "Search";
   at("go").classList.toggle("main", !isOn);
   at("bar").hidden = !isOn;
-  put(at("bar-text"), isOn ? "0 %" : "");
+  put(at("bar-text"));
   if (isOn) moved(0);
 }
 
 function moved(share) {
-  const percent = Math.round(100 * share);
-  at("bar").setAttribute("aria-valuenow", percent);
-  at("bar").firstElementChild.style.width = `${percent}%`;
-  put(at("bar-text"), `${percent} %`);
+  progress(share);
+  put(at("bar-text"), percent(share, 0));
 }
 
 function refused(error) {
@@ -65,16 +70,13 @@ function refused(error) {
 
 function shown(answer) {
   found = answer;
-  put(at("verdict"), answer.verdict);
-  at("verdict").className = `verdict ${answer.best.length ? "good" : "bad"}`;
-  put(
-    at("about"),
+  verdict(answer.verdict, answer.best.length ? "good" : "bad", [
     `${counted(answer.layouts_possible)} layouts are possible, ${counted(answer.layouts_fitting)} fit.`,
-    answer.yours_wrong ? ` Yours cannot be: ${answer.yours_wrong}.` : "",
+    answer.yours_wrong ? ` Yours is not possible: ${answer.yours_wrong}.` : "",
     answer.best.some(({ keys }) => Number(keys.cp ?? 1) > 1)
       ? " Layouts with cp are hopeful: ring attention is taken as hidden wherever its transfers are shorter than the computation."
       : "",
-  );
+  ]);
   at("found").hidden = !answer.best.length;
   stale();
   drawn();
@@ -92,36 +94,18 @@ function drawn() {
   compare();
 }
 
-const compare = newest(async (signal) => {
-  const rows = Object.fromEntries([
-    ...found.best.map((row, number) => [String(number + 1), row]),
-    ["yours", found.yours],
-  ]);
-  const names = ticked().filter((rank) => rows[rank]);
-  at("compare-panel").hidden = names.length < 2;
-  if (names.length < 2) return;
-  try {
-    const { runs } = await ask(
-      "compare",
-      { runs: names.map((rank) => (rank === "yours" ? asked.run : taking(rows[rank]))) },
-      { signal },
-    );
-    put(
-      at("compare"),
-      comparison(
-        runs,
-        names.map((rank) => (rank === "yours" ? rank : `#${rank}`)),
-      ),
-    );
-    put(
-      at("compare-about"),
-      `differences are to ${names[0] === "yours" ? "yours" : `#${names[0]}`}; small ones are left out`,
-    );
-  } catch (error) {
-    if (!(error instanceof Refused)) throw error;
-    put(at("compare"), h("p", { class: "fault" }, error.message));
-  }
-});
+const compare = beside("compare", async (signal) => {
+  const rows = Object.fromEntries(found.best.map((row, number) => [String(number + 1), row]));
+  if (found.yours) rows.yours = found.yours;
+  const ranks = ticked().filter((rank) => rows[rank]);
+  at("compare-panel").hidden = ranks.length < 2;
+  if (ranks.length < 2) return null;
+  const asking = ranks.map((rank) => (rank === "yours" ? asked.run : taking(rows[rank])));
+  const { runs } = await ask("compare", { runs: asking }, { signal });
+  const names = ranks.map((rank) => (rank === "yours" ? rank : `#${rank}`));
+  put(at("compare-about"), `differences are to ${names[0]}; small ones are left out`);
+  return comparison(runs, names);
+}, 0);
 
 /** The run with the layout of a row. */
 function taking(row) {
@@ -150,6 +134,5 @@ state.heard(() => {
   if (state.get("plan.compare") !== before) drawn();
   before = state.get("plan.compare");
 });
-addEventListener("themechange", drawn);
-matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawn);
+recoloured(drawn);
 if (state.get("plan.go")) search();

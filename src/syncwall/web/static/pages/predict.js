@@ -1,11 +1,14 @@
 // Predict: the numbers of one run, and what to change.
-import { ask, newest, Refused } from "../ask.js";
-import { at, copyLink, download, h, put, s } from "../dom.js";
-import { counted, duration, figures, percent, prefixed } from "../format.js";
-import { ledger } from "../ledger.js";
+import { answering, beside, verdict } from "../answering.js";
+import { ask } from "../ask.js";
+import { at, download, h, items, put, quiet, s, swatch } from "../dom.js";
+import { counted, deviceMemory, duration, gigabytes, many, percent, signed, signedPercent } from "../format.js";
+import { bar, ledger } from "../ledger.js";
 import { proposals } from "../proposals.js";
-import { faults, runForm, taken } from "../run_form.js";
+import { runForm, taken } from "../run_form.js";
 import * as state from "../state.js";
+import { command, takeAlong } from "../take_along.js";
+import { term } from "../terms.js";
 import { tile } from "../tiles.js";
 import { timeline } from "../timeline.js";
 
@@ -15,10 +18,10 @@ const MEMORY = {
   gradients: "--exposed-dp",
   optimizer: "--optimizer",
   activations: "--attention",
-  logits: "--head",
-  gathered: "--exposed-tp",
-  new_gradients: "--exposed-ep",
-  reserve: "--contention",
+  logits: "--output-layer",
+  "unsharded weights": "--exposed-tp",
+  "unreduced gradients": "--exposed-ep",
+  "CUDA and NCCL": "--contention",
 };
 const EXPORTS = {
   yaml: ["Run file (YAML)", "run.yaml", "application/yaml"],
@@ -27,54 +30,35 @@ const EXPORTS = {
   html: ["Report (HTML)", "report.html", "text/html"],
 };
 
-const predicted = newest(async (signal) => {
-  at("answer").classList.add("stale");
-  put(at("command"), state.command());
+const predicted = answering(
+  async (signal) => {
+    put(at("command"), command(state.command()));
+    shown(await ask("predict", state.run(), { signal }));
+    drawn();
+    changed();
+  },
+  { impossible: () => "This run is not possible" },
+);
+
+const drawn = beside("timeline", async (signal) =>
+  timeline(await ask("timeline", state.run(), { signal }), at("timeline-about")),
+);
+
+const changed = beside("next", async (signal) => {
   try {
-    const answer = await ask("predict", state.run(), { signal });
-    at("answer").classList.remove("refused");
-    shown(answer);
-    faults();
-    later();
+    const found = await ask("next", state.run(), { signal });
+    remedy(found);
+    return changes(found);
   } catch (error) {
-    if (!(error instanceof Refused)) throw error;
-    faults(error.problems);
-    refused(error);
-  }
-  at("answer").classList.remove("stale");
-});
-
-const later = newest(async (signal) => {
-  const [line, next] = await Promise.allSettled([
-    ask("timeline", state.run(), { signal }),
-    ask("next", state.run(), { signal }),
-  ]);
-  if (signal.aborted) return;
-  if (line.status === "fulfilled") timeline(at("timeline"), line.value, at("timeline-about"));
-  else put(at("timeline"), h("p", { class: "quiet" }, line.reason.message));
-  if (next.status === "fulfilled") {
-    changes(next.value);
-    remedy(next.value);
-  } else {
-    put(at("next"), h("p", { class: "quiet" }, next.reason.message));
     put(at("remedy"));
+    throw error;
   }
-}, 150);
-
-function refused(error) {
-  at("answer").classList.add("refused");
-  for (const id of ["what", "remedy"]) put(at(id));
-  put(at("verdict"), "This run is not possible: nothing was computed");
-  at("verdict").className = "verdict bad";
-  put(at("why"), error.message);
-}
+});
 
 function shown(answer) {
   const waits = answer.exposed_s / answer.step_s;
   const { kind, text } = answer.verdict;
-  put(at("verdict"), text);
-  at("verdict").className = `verdict ${MOODS[kind] ?? "warn"}`;
-  put(at("why"), answer.why);
+  verdict(text, MOODS[kind] ?? "warn", answer.why);
   put(at("what"), answer.what);
   put(at("remedy"), !answer.fits && h("span", { class: "quiet" }, "looking for a change that makes it fit …"));
   open(answer);
@@ -83,10 +67,7 @@ function shown(answer) {
   put(at("ledger-about"), `${counted(answer.gpus)} GPUs, ${counted(answer.tokens)} tokens a step`);
   memory(answer);
   put(at("evidence"), answer.evidence);
-  put(
-    at("assumed"),
-    answer.assumed.map((line) => h("li", {}, line)),
-  );
+  put(at("assumed"), items(answer.assumed));
 }
 
 /** What nobody stated: in the form, and in a sentence for each reason. */
@@ -119,39 +100,17 @@ function reasoned(chosen) {
 
 function tiles(answer, waits) {
   const [low, high] = answer.step_interval_s;
+  const { step_s, tokens_per_s_per_gpu: speed, mfu, exposed_s, memory_bytes } = answer;
+  const interval = [`80% interval: ${duration(low)} to ${duration(high)}`, whisker(low, step_s, high)];
+  const whole = `${many(speed * answer.gpus)} tokens/s in all`;
+  const room = `${answer.fits ? "fits" : "too much for"} ${deviceMemory(answer.memory_size_bytes)}`;
   put(
     at("tiles"),
-    tile(
-      "step",
-      "Step",
-      duration(answer.step_s),
-      [`80 %: ${duration(low)} to ${duration(high)}`, whisker(low, answer.step_s, high)],
-      answer.step_s,
-    ),
-    tile(
-      "tokens",
-      "Tokens/s/GPU",
-      counted(answer.tokens_per_s_per_gpu),
-      `${prefixed(answer.tokens_per_s_per_gpu * answer.gpus, "tokens/s")} in all`,
-      answer.tokens_per_s_per_gpu,
-    ),
-    tile("mfu", "MFU", percent(answer.mfu), `HFU ${percent(answer.hfu)}; ${answer.mfu_convention}`, answer.mfu),
-    tile(
-      "waiting",
-      "Waits for communication",
-      percent(waits, 0),
-      `${duration(answer.exposed_s)} of each step`,
-      answer.exposed_s,
-    ),
-    tile(
-      "memory",
-      "Memory",
-      `${figures(answer.memory_bytes / 1e9)} GB`,
-      answer.fits
-        ? `fits ${figures(answer.memory_size_bytes / 1e9)} GB`
-        : `too much for ${figures(answer.memory_size_bytes / 1e9)} GB`,
-      answer.memory_bytes,
-    ),
+    tile("step", "Step", duration(step_s), interval, step_s),
+    tile("tokens", "Tokens/s/GPU", counted(speed), whole, speed),
+    tile("mfu", "MFU", percent(mfu), `HFU ${percent(answer.hfu)}; ${answer.mfu_convention}`, mfu),
+    tile("waiting", "Waits for communication", percent(waits, 0), `${duration(exposed_s)} of each step`, exposed_s),
+    tile("memory", "Memory", gigabytes(memory_bytes), room, memory_bytes),
   );
 }
 
@@ -166,36 +125,20 @@ function whisker(low, middle, high) {
   );
 }
 
-function memory(answer) {
-  const parts = Object.entries(answer.memory_by_cause_bytes).filter(([, bytes]) => bytes > 0);
-  const whole = Math.max(answer.memory_bytes, answer.memory_size_bytes);
-  put(at("memory-about"), `${figures(answer.memory_bytes / 1e9)} of ${figures(answer.memory_size_bytes / 1e9)} GB`);
-  put(
-    at("memory"),
-    h(
-      "div",
-      { class: "memory-bar", "aria-hidden": "true" },
-      parts.map(([cause, bytes]) =>
-        h("span", {
-          title: `${cause} ${figures(bytes / 1e9)} GB`,
-          style: { width: `${(100 * bytes) / whole}%`, "--cause": `var(${MEMORY[cause] ?? "--other"})` },
-        }),
-      ),
-      !answer.fits && h("i", { style: { left: `${(100 * answer.memory_size_bytes) / whole}%` } }),
-    ),
-    h(
-      "div",
-      { class: "memory-parts" },
-      parts.map(([cause, bytes]) =>
-        h(
-          "div",
-          { data: { cause, value: bytes } },
-          h("span", { class: "swatch", style: { "--cause": `var(${MEMORY[cause] ?? "--other"})` } }),
-          `${cause.replaceAll("_", " ")} ${figures(bytes / 1e9)} GB`,
-        ),
-      ),
-    ),
+function memory({ memory_by_cause_bytes, memory_bytes, memory_size_bytes, fits }) {
+  const parts = Object.entries(memory_by_cause_bytes)
+    .filter(([, bytes]) => bytes > 0)
+    .map(([cause, value]) => {
+      const colour = `var(${MEMORY[cause] ?? "--other"})`;
+      return { cause, value, colour, said: `${cause} ${gigabytes(value)}` };
+    });
+  const whole = Math.max(memory_bytes, memory_size_bytes);
+  const end = !fits && h("i", { style: { left: `${(100 * memory_size_bytes) / whole}%` } });
+  const names = parts.map(({ cause, value, colour }) =>
+    h("div", { data: { cause, value } }, swatch(colour), term(cause), ` ${gigabytes(value)}`),
   );
+  put(at("memory-about"), `${gigabytes(memory_bytes)} of ${gigabytes(memory_size_bytes)}`);
+  put(at("memory"), bar(parts, whole, { more: end }), h("div", { class: "memory-parts" }, names));
 }
 
 /** A proposal as keys of the address: null where a key leaves it. */
@@ -212,18 +155,15 @@ function changes({ next, more, step_s, fits }) {
     gained: one.gained_s,
     gain: fits ? gainText(one.gained_s, step_s) : `${duration(step_s - one.gained_s)} a step`,
     isWorse: fits && one.gained_s < 0,
-    beside: `memory ${one.memory_bytes >= 0 ? "+" : "−"}${figures(Math.abs(one.memory_bytes) / 1e9)} GB`,
+    beside: `memory ${signed(one.memory_bytes, gigabytes)}`,
     keys: keysOf(one),
   }));
   const said = fits ? "No single change of the layout helps." : "No single change of the layout makes it fit.";
   const onNodes = found.some(({ nodes }) => nodes);
-  put(at("next"), (!next.length || onNodes) && h("p", { class: "quiet" }, said), made.length > 0 && proposals(made));
+  return [(!next.length || onNodes) && quiet(said), made.length > 0 && proposals(made)];
 }
 
-function gainText(gained_s, step_s) {
-  const [sign, size_s] = [gained_s >= 0 ? "−" : "+", Math.abs(gained_s)];
-  return `${sign}${duration(size_s)} (${sign}${percent(size_s / step_s, 0)})`;
-}
+const gainText = (gained_s, step_s) => `${signed(-gained_s)} (${signedPercent(-gained_s / step_s, 0)})`;
 
 /** What would make a run fit that does not. */
 function remedy({ next: [first], step_s, fits }) {
@@ -244,28 +184,13 @@ function remedy({ next: [first], step_s, fits }) {
   );
 }
 
-function exports() {
-  put(
-    at("exports"),
-    Object.entries(EXPORTS).map(([kind, [label, name, type]]) =>
-      h(
-        "button",
-        {
-          type: "button",
-          data: { export: kind },
-          onclick: async () => {
-            download(name, await ask(`export/${kind}`, state.run()), type);
-          },
-        },
-        label,
-      ),
-    ),
-    h("button", { type: "button", onclick: copyLink }, "Copy link"),
-  );
-}
+const exports = Object.entries(EXPORTS).map(([kind, [label, name, type]]) => {
+  const saved = async () => download(name, await ask(`export/${kind}`, state.run()), type);
+  return h("button", { type: "button", data: { export: kind }, onclick: saved }, label);
+});
 
 await runForm();
-exports();
+takeAlong(...exports);
 state.heard((changes) => {
   const keys = Object.keys(changes);
   if (!keys.length || !keys.every((key) => key.startsWith("timeline."))) predicted();

@@ -1,13 +1,15 @@
 // How a step works: films of a data-parallel step, of an all-reduce, and of a pipeline.
-import { ask, newest, Refused } from "../ask.js";
-import { at, h, put } from "../dom.js";
-import { duration, prefixed } from "../format.js";
-import { faults, runForm } from "../run_form.js";
+import { answering, verdict } from "../answering.js";
+import { ask } from "../ask.js";
+import { recoloured } from "../chart.js";
+import { at, h, items, put } from "../dom.js";
+import { duration, gigabytes, plural } from "../format.js";
+import { runForm } from "../run_form.js";
 import * as state from "../state.js";
 import { collectiveFilm, collectiveDetails } from "../step/collective.js";
 import { controls } from "../step/controls.js";
 import { pipelineFilm, pipelineDetails } from "../step/pipeline.js";
-import { player } from "../step/player.js";
+import { Player } from "../step/player.js";
 import { teamFilm } from "../step/team.js";
 import { sharesTable } from "../step/team_lanes.js";
 
@@ -18,7 +20,7 @@ let answer = null;
 let drawn = "";
 let width = 0;
 
-const films = player(at("player"), {
+const films = new Player(at("player"), {
   moved: (t) => state.set({ "step.at": t }),
   told: (text) => put(at("told"), text),
 });
@@ -39,31 +41,21 @@ function question() {
 }
 
 let asked = "";
-const found = newest(async (signal) => {
-  const [path, body] = question();
-  at("answer").classList.add("stale");
-  try {
+const found = answering(
+  async (signal) => {
+    const [path, body] = question();
     answer = await ask(path, body, { signal });
     if (answer.idle_of) answer.idle = answer.idle_of.map((kind) => answer.idle[kind]);
-    faults();
     draw();
-  } catch (error) {
-    if (!(error instanceof Refused)) throw error;
-    asked = "";
-    answer = null;
-    refused(error);
-  }
-  at("answer").classList.remove("stale");
-}, 60);
+  },
+  { impossible: refused, wait_ms: 60 },
+);
 
-function refused(error) {
-  const changed = tab() === "pipeline" || state.get("step.mode");
-  faults(error.problems);
+function refused() {
+  [asked, answer] = ["", null];
   films.pause();
-  put(at("verdict"), changed ? "This run cannot be laid out so" : "This run cannot be: nothing was computed");
-  at("verdict").className = "verdict bad";
-  put(at("lead"), error.message);
-  pictured(false);
+  const isChanged = tab() === "pipeline" || state.get("step.mode");
+  return isChanged ? "This run cannot be laid out this way" : "This run is not possible";
 }
 
 function heard(changes) {
@@ -76,12 +68,6 @@ function heard(changes) {
     found();
   } else if (answer && (back || "step.way" in changes)) draw();
   controls(at("controls"), tab(), answer);
-}
-
-/** Hide or show the picture; what can be set stays. */
-function pictured(shown) {
-  for (const id of ["phases", "scene", "says", "player", "lanes", "legend"]) at(id).hidden = !shown;
-  for (const id of ["details", "notes"]) at(id).closest(".panel").hidden = !shown;
 }
 
 function tabs() {
@@ -122,7 +108,6 @@ function tabs() {
 
 function draw() {
   if (!answer) return;
-  pictured(true);
   width = Math.floor(at("scene").clientWidth);
   if (width < 50) return;
   const seek = (t) => films.go(t);
@@ -151,9 +136,10 @@ function draw() {
 
 function teamView(seek) {
   const film = teamFilm(answer, width, seek);
-  said(answer.verdict, answer.lost_s > 0 ? "bad" : answer.fits ? "good" : "warn", answer.step_s, [
-    `Predicted step ${duration(answer.step_s)}: ${answer.layout}${answer.fits ? "" : `; needs ${prefixed(answer.memory_bytes, "B")} of memory and does not fit ${prefixed(answer.memory_size_bytes, "B")}, drawn all the same`}.`,
-  ]);
+  const [needs, has] = [answer.memory_bytes, answer.memory_size_bytes].map(gigabytes);
+  const lack = answer.fits ? "" : `; needs ${needs} of memory and does not fit ${has}, drawn all the same`;
+  const mood = answer.lost_s > 0 ? "bad" : answer.fits ? "good" : "warn";
+  said(answer.verdict, mood, answer.step_s, `Predicted step ${duration(answer.step_s)}: ${answer.layout}${lack}.`);
   at("verdict").dataset.lost = answer.lost_s;
   phases(
     answer.phases.map(({ name, seconds }, index) => [index + 1, name, index ? duration(seconds) : "taken as 0 s"]),
@@ -184,15 +170,15 @@ function teamView(seek) {
         .filter(([, s]) => Math.abs(s) > 1e-9)
         .map(([name, seconds]) => `${name} ${duration(seconds)}`)
         .join(" + "),
-      ` = ${duration(answer.step_s)}, as predicted.`,
+      ` = ${duration(answer.slow_step_s)}${answer.lost_s > 0 ? "" : ", as predicted"}.`,
     ),
   );
   notes([
-    `${answer.workers} of ${answer.dp} data-parallel workers${answer.pp > 1 ? ", on the last pipeline stage" : ""}; each is ${answer.gpus_each} GPU${answer.gpus_each > 1 ? "s" : ""}, and all that are not drawn are like those that are not slow.`,
+    `${answer.workers} of ${answer.dp} data-parallel workers${answer.pp > 1 ? ", on the last pipeline stage" : ""}; each is ${plural(answer.gpus_each, "GPU")}, and all that are not drawn are like those that are not slow.`,
     `Durations are the prediction's own. The last of ${answer.microbatches} micro batches is drawn, with all workers beginning it together${answer.microbatches > 1 ? "; what a slow worker costs in those before is counted in the step" : ""}.`,
     "Neighbouring layers, buckets and collectives are drawn as one where there are too many to see, and their short waits together at the end of the piece; the seconds are exact.",
     answer.hidden_s > 1e-9 &&
-      `The pipeline is interleaved: the prediction hides another ${duration(answer.hidden_s)} of the exchange behind other chunks of the same rank, which are not drawn.`,
+      `The pipeline is interleaved: the prediction hides another ${duration(answer.hidden_s)} of the exchange behind other virtual stages of the same rank, which are not drawn.`,
     "A collective starts when the last worker is ready. A worker that waits beyond what the wires alone would take waits for the slowest.",
     "In a card, the bar is the model: forward fills it from the left, backward comes back from the right, and the lower edge shows whose gradients all workers have.",
   ]);
@@ -201,7 +187,7 @@ function teamView(seek) {
 
 function collectiveView(seek) {
   const film = collectiveFilm(answer, width, state.get("step.way") === "tree" ? "tree" : "ring");
-  said(film.verdict, "", null, [film.lead]);
+  said(film.verdict, "", null, film.lead);
   phases(film.phases, (index) => seek(film.starts[index - 1]));
   legend(film.legend);
   put(at("details-name"), "Ring or tree: time by size");
@@ -212,7 +198,7 @@ function collectiveView(seek) {
 
 function pipelineView(seek) {
   const film = pipelineFilm(answer, width, seek);
-  said(film.verdict, answer.slow > 1 ? "bad" : "", null, [film.lead]);
+  said(film.verdict, answer.slow > 1 ? "bad" : "", null, film.lead);
   const names = ["Filling", "One forward, one backward", "Draining"];
   phases(
     names.map((name, index) => [
@@ -233,12 +219,10 @@ function pipelineView(seek) {
   return film;
 }
 
-function said(verdict, mood, step_s, lead) {
-  put(at("verdict"), verdict);
-  at("verdict").className = `verdict ${mood}`;
+function said(text, mood, step_s, lead) {
+  verdict(text, mood, lead);
   if (step_s === null) delete at("verdict").dataset.value;
   else at("verdict").dataset.value = step_s;
-  put(at("lead"), lead.join(" "));
 }
 
 function phases(list, seek) {
@@ -275,11 +259,7 @@ const legend = (list) =>
       " step",
     ),
   );
-const notes = (list) =>
-  put(
-    at("notes"),
-    list.filter(Boolean).map((one) => h("li", {}, one)),
-  );
+const notes = (list) => put(at("notes"), items(list.filter(Boolean)));
 
 await runForm();
 state.heard(heard);
@@ -287,4 +267,4 @@ heard({});
 new ResizeObserver(() => {
   if (Math.abs(Math.floor(at("scene").clientWidth) - width) > 2) draw();
 }).observe(at("scene"));
-addEventListener("themechange", () => tab() === "collective" && draw());
+recoloured(() => tab() === "collective" && draw());

@@ -1,10 +1,11 @@
 // The best layouts as a table with a box to tick for each.
 import { h } from "../dom.js";
 import { counted, duration, figures, percent } from "../format.js";
+import { table, unseen, words } from "../table.js";
 import * as state from "../state.js";
 
 const WORDS = ["sharding", "schedule", "recompute"];
-export const MOST = 4;
+const MOST = 4;
 
 /** Ranks that are ticked: "1", "4", "yours". */
 export const ticked = () => state.get("plan.compare").split(",").filter(Boolean).slice(0, MOST);
@@ -17,74 +18,49 @@ export function bestTable(answer) {
   ];
   const several = new Set(rows.map(([, row]) => row.gpus)).size > 1;
   const cells = Object.keys(rows[0]?.[1].cells ?? {});
-  const cost = answer.has_price ? "USD/Gtoken" : "GPU-h/Gtoken";
-  return h(
-    "table",
-    { class: "best" },
-    h("caption", { class: "visually-hidden" }, "The best layouts"),
-    h(
-      "thead",
-      {},
-      h(
-        "tr",
-        {},
-        h("th", { class: "words" }, "#"),
-        several && h("th", {}, "GPUs"),
-        cells.map((name) => h("th", { class: `spread ${WORDS.includes(name) ? "words" : ""}` }, name)),
-        ["step", "tokens/s/GPU", "MFU", "GB"].map((name) => h("th", {}, name)),
-        ["waits", cost].map((name) => h("th", { class: "spread" }, name)),
-        h("th", { class: "no-print" }, h("span", { class: "visually-hidden" }, "take it")),
-      ),
-    ),
-    h(
-      "tbody",
-      {},
-      rows.flatMap(([rank, row]) => [
-        line(rank, row, cells, several),
-        h(
-          "tr",
-          { class: "narrow-only", "aria-hidden": "true" },
-          h("td", { class: "words small quiet", colspan: 7 }, row.said),
-        ),
-      ]),
-    ),
-  );
+  const columns = [
+    words("#"),
+    several && "GPUs",
+    ...cells.map((name) => ({ name, class: WORDS.includes(name) ? "words spread" : "spread" })),
+    ...["step", "tokens/s/GPU", "MFU", "GB"],
+    ...["waits", answer.has_price ? "USD/Gtoken" : "GPU-h/Gtoken"].map((name) => ({ name, class: "spread" })),
+    { name: unseen("take it"), class: "no-print" },
+  ];
+  const lines = rows.flatMap(([rank, row]) => [
+    line(rank, row, cells, several),
+    {
+      class: "narrow-only",
+      "aria-hidden": "true",
+      cells: [{ content: row.said, class: "small quiet", colspan: 7 }],
+    },
+  ]);
+  return table(columns, lines, { class: "best", "aria-label": "The best layouts" });
 }
 
 function line(rank, row, cells, several) {
   const isYours = rank === "yours";
-  return h(
-    "tr",
-    { class: isYours ? "yours" : "", data: { rank, value: row.step_s, memory: row.memory_bytes } },
-    h(
-      "th",
-      { scope: "row" },
-      h(
-        "label",
-        { class: "check" },
-        h("input", {
-          type: "checkbox",
-          checked: ticked().includes(rank),
-          "aria-label": `Compare ${isYours ? "yours" : `number ${rank}`}: ${row.said}`,
-          onchange: tick(rank),
-        }),
-        rank,
-      ),
-    ),
-    several && h("td", {}, counted(row.gpus)),
-    cells.map((name) => h("td", { class: `spread ${WORDS.includes(name) ? "words" : ""}` }, row.cells[name])),
-    h("td", { class: "nowrap" }, duration(row.step_s)),
-    h("td", {}, counted(row.tokens_per_s_per_gpu)),
-    h("td", { class: "nowrap" }, percent(row.mfu)),
-    h("td", { class: row.fits ? "" : "fault" }, figures(row.memory_bytes / 1e9)),
-    h("td", { class: "nowrap spread" }, percent(row.exposed_s / row.step_s, 0)),
-    h("td", { class: "spread" }, figures(row.cost)),
-    h(
-      "td",
-      { class: "nowrap no-print" },
-      !isYours && h("a", { href: taken(row), "aria-label": `Use number ${rank}` }, "use this"),
-    ),
-  );
+  const box = h("input", {
+    type: "checkbox",
+    checked: ticked().includes(rank),
+    "aria-label": `Compare ${isYours ? "yours" : `number ${rank}`}: ${row.said}`,
+    onchange: tick(rank),
+  });
+  return {
+    class: isYours && "yours",
+    data: { rank, value: row.step_s, memory: row.memory_bytes },
+    cells: [
+      h("label", { class: "check" }, box, rank),
+      several && counted(row.gpus),
+      ...cells.map((name) => row.cells[name]),
+      duration(row.step_s),
+      counted(row.tokens_per_s_per_gpu),
+      percent(row.mfu),
+      { content: figures(row.memory_bytes / 1e9), class: row.fits ? "" : "fault" },
+      percent(row.exposed_s / row.step_s, 0),
+      figures(row.cost),
+      isYours ? "" : h("a", { href: taken(row), "aria-label": `Use number ${rank}` }, "use this"),
+    ],
+  };
 }
 
 const tick = (rank) => (event) => {
@@ -95,7 +71,7 @@ const tick = (rank) => (event) => {
 };
 
 /** The address of the Predict page with this layout. */
-export function taken(row) {
+function taken(row) {
   const address = new URLSearchParams(state.query((key) => !key.startsWith("plan.")));
   const size = address.has("gpus") ? "gpus" : "nodes";
   address.set(size, row[size]);

@@ -1,8 +1,9 @@
 // An all-reduce step by step: workers in a ring or a tree, each with its chunks.
-import { chart } from "../chart.js";
-import { h, put, s } from "../dom.js";
-import { counted, duration, percent, prefixed } from "../format.js";
-import { sceneOf } from "./scene.js";
+import { ABOVE, chart, decades, TOLD } from "../chart.js";
+import { h, put, quiet, s } from "../dom.js";
+import { counted, duration, percent, plural, prefixed } from "../format.js";
+import { table, wide, words } from "../table.js";
+import { sceneOf, set } from "./scene.js";
 
 /** The film of one algorithm of `answer`. */
 export function collectiveFilm(answer, width, way) {
@@ -37,7 +38,7 @@ export function collectiveFilm(answer, width, way) {
       ["whole", "the whole sum: it is passed on"],
     ],
     notes: [
-      `The order of moves is that of ${answer.workers} workers; the time is the prediction's for ${counted(answer.ranks)} ranks in ${counted(answer.domains)} scale-up domain${answer.domains > 1 ? "s" : ""}, shared out evenly over the ${drawn.steps} steps that are drawn.`,
+      `The order of moves is that of ${answer.workers} workers; the time is the prediction's for ${counted(answer.ranks)} ranks in ${plural(answer.domains, "scale-up domain")}, shared out evenly over the ${drawn.steps} steps that are drawn.`,
       way === "ring"
         ? `Each rank sends 2 (n − 1) / n of the data: ${percent((2 * (answer.ranks - 1)) / answer.ranks, 0)} of ${prefixed(answer.bytes, "B")}, however many ranks there are, but in 2 (n − 1) steps one after the other: ${counted(drawn.real_steps)} here.`
         : "A tree is as deep as the logarithm of its ranks, so small messages arrive soon. NCCL uses two trees, each for half of the data, so that every rank sends and receives alike; inside a node it uses a chain.",
@@ -50,21 +51,11 @@ export function collectiveFilm(answer, width, way) {
 }
 
 function worker(answer, drawn, { x, y, cell }, number) {
+  const first = x + 2 - (drawn.chunks * cell) / 2;
   const cells = Array.from({ length: drawn.chunks }, (_, chunk) =>
-    s("rect", {
-      class: "cell",
-      x: x + 2 - (drawn.chunks * cell) / 2 + chunk * cell,
-      y: y - 5,
-      width: cell - 3,
-      height: 18,
-      rx: 2,
-    }),
+    s("rect", { class: "cell", x: first + chunk * cell, y: y - 5, width: cell - 3, height: 18, rx: 2 }),
   );
-  const fills = cells.map((one) => {
-    const fill = one.cloneNode();
-    fill.setAttribute("class", "fill");
-    return fill;
-  });
+  const fills = cells.map((one) => one.cloneNode());
   const wide = drawn.chunks * cell + 14;
   return {
     x,
@@ -84,9 +75,7 @@ function worker(answer, drawn, { x, y, cell }, number) {
     at(held) {
       fills.forEach((fill, chunk) => {
         const share = held[chunk] / answer.workers;
-        fill.setAttribute("class", share > 0.999 ? "fill whole" : "fill one");
-        fill.setAttribute("height", 18 * share);
-        fill.setAttribute("y", y - 5 + 18 * (1 - share));
+        set(fill, { class: share > 0.999 ? "whole" : "one", height: 18 * share, y: y - 5 + 18 * (1 - share) });
       });
     },
   };
@@ -120,19 +109,15 @@ function film(answer, drawn, { width, height, places, roads }) {
       const share = 0.3 + 0.4 * Math.min(1, Math.max(0, moment - step)); // between the cards, so that a still picture shows it too
       packets.forEach(({ box, text }, index) => {
         const move = moves[index];
-        box.setAttribute("visibility", move ? "visible" : "hidden");
-        text.setAttribute("visibility", move ? "visible" : "hidden");
+        for (const one of [box, text]) set(one, { visibility: move ? "visible" : "hidden" });
         if (!move) return;
         const [, from, to, chunk, adds] = move;
         const side = adds ? -1 : 1;
         const x =
           places[from].x + (places[to].x - places[from].x) * share + (places[from].x === places[to].x ? 14 * side : 0);
         const y = places[from].y + (places[to].y - places[from].y) * share;
-        box.setAttribute("class", `packet ${adds ? "gradients" : "copied"}`);
-        box.setAttribute("x", x - 11);
-        box.setAttribute("y", y - 9);
-        text.setAttribute("x", x);
-        text.setAttribute("y", y + 5);
+        set(box, { class: `packet ${adds ? "gradients" : "copied"}`, x: x - 11, y: y - 9 });
+        set(text, { x, y: y + 5 });
         text.textContent = chunk + 1;
       });
     },
@@ -188,68 +173,45 @@ function treePicture(answer, drawn, width) {
 
 /** Time of ring and tree against the size. */
 export function collectiveDetails(place, answer) {
-  if (!answer.by_size.length) return put(place, h("p", { class: "quiet" }, "One rank has nothing to exchange."));
+  if (!answer.by_size.length) return put(place, quiet("One rank has nothing to exchange."));
   if (!place.querySelector(".chart"))
     put(place, h("div", { class: "chart", role: "group" }), h("div", { class: "ways" }));
-  const [drawing, table] = place.children;
+  const [drawing, ways] = place.children;
   drawing.setAttribute("aria-label", answer.verdict);
+  const sizes = answer.by_size.map(({ bytes }) => bytes);
+  const bytes = (size) => prefixed(size, "B");
   const line = (key, name, dash) => ({
-    x: answer.by_size.map(({ bytes }) => bytes),
+    x: sizes,
     y: answer.by_size.map((one) => one[key]),
     name,
     mode: "lines",
     line: { dash },
-    hovertemplate: "%{x:.3s}B: %{y:.3s}s",
+    text: answer.by_size.map((one) => one[key] && `${name}: ${bytes(one.bytes)} in ${duration(one[key])}`),
+    ...TOLD,
   });
   const here = {
     x: [answer.bytes],
     y: [answer.chosen_s],
-    name: `${prefixed(answer.bytes, "B")}: ${answer.chosen}`,
+    name: `${bytes(answer.bytes)}: ${answer.chosen}`,
     mode: "markers",
     marker: { size: 11, symbol: "diamond" },
-    hovertemplate: "%{x:.3s}B: %{y:.3s}s",
+    text: [`${bytes(answer.bytes)} in ${duration(answer.chosen_s)}`],
+    ...TOLD,
   };
   chart(
     drawing,
     [line("ring_s", "ring", "solid"), line("tree_s", "tree", "dash"), line("chosen_s", "what NCCL takes", "dot"), here],
     {
-      xaxis: { type: "log", title: { text: "bytes" }, tickformat: ".0s" },
-      yaxis: { type: "log", title: { text: "seconds" }, tickformat: ".0s" },
+      xaxis: decades("size", sizes, bytes),
+      yaxis: decades("time", answer.by_size.map(({ chosen_s }) => chosen_s), duration),
+      legend: ABOVE,
     },
   );
-  put(
-    table,
-    h(
-      "div",
-      { class: "wide", tabindex: 0, role: "region", "aria-label": "Ways that NCCL considers" },
-      h(
-        "table",
-        {},
-        h(
-          "thead",
-          {},
-          h(
-            "tr",
-            {},
-            ["way", "before anything moves", "in all"].map((name, column) =>
-              h("th", { scope: "col", class: column ? null : "words" }, name),
-            ),
-          ),
-        ),
-        h(
-          "tbody",
-          {},
-          answer.ways.map((one) =>
-            h(
-              "tr",
-              {},
-              h("th", { scope: "row" }, one.name),
-              h("td", {}, duration(one.start_s)),
-              h("td", { data: { way: one.name, value: one.seconds } }, duration(one.seconds)),
-            ),
-          ),
-        ),
-      ),
-    ),
-  );
+  const rows = answer.ways.map((one) => [
+    one.name,
+    duration(one.start_s),
+    { content: duration(one.seconds), data: { way: one.name, value: one.seconds } },
+  ]);
+  const columns = [words("way"), "before anything moves", "in all"];
+  put(ways, wide("Ways that NCCL considers", table(columns, rows)));
 }

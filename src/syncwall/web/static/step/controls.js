@@ -1,5 +1,6 @@
 // What the reader can set about a film; drawn once a tab, then only brought up to date.
 import { h, put } from "../dom.js";
+import { inline, segments, select, shown, together } from "../form.js";
 import { prefixed } from "../format.js";
 import * as state from "../state.js";
 
@@ -8,109 +9,58 @@ const WAYS = { ring: "Ring", tree: "Tree" };
 
 /** Draw the controls of `tab`, or bring them to what the address says. */
 export function controls(place, tab, answer) {
-  if (place.dataset.tab !== tab) {
-    place.dataset.tab = tab;
-    put(place, made(tab).flat());
-  }
-  shown(place, tab, answer);
+  const own = (tab === "pipeline" ? answer?.stages : answer?.workers) ?? 16;
+  const text = (key, otherwise) =>
+    key === "step.worker" ? String(Math.min(Number(state.get(key, "3")) || 3, own)) : state.get(key, otherwise);
+  if (!place.dataset.tab) together(place);
+  if (place.dataset.tab !== tab) put(place, made(tab).flat());
+  place.dataset.tab = tab;
+  shown(place, text);
+  for (const option of place.querySelector("[name='step.worker']")?.options ?? [])
+    option.hidden = Number(option.value) > own;
+  said(place, "slow", `${Number(state.get("step.slow", "1"))}×`);
+  if (answer?.bytes) sized(place, Number(state.get("step.size")) || answer.bytes);
 }
 
 function made(tab) {
   if (tab === "pipeline") return [slow("stage"), which("stage", 16)];
-  if (tab === "collective") return [choice("step.way", "Algorithm", WAYS), workers(), size()];
-  return [choice("step.mode", "Sharding", MODES), workers(), slow("worker"), which("worker", 8)];
+  if (tab === "collective") return [segments("step.way", "Algorithm", WAYS, "step.at"), workers(), size()];
+  const mode = segments("step.mode", "Sharding", MODES, "step.at");
+  return [mode, workers(), slow("worker"), which("worker", 8)];
 }
 
-function choice(key, label, options) {
-  const chosen = (value) => () =>
-    state.set({ [key]: value === Object.keys(options)[0] ? null : value, "step.at": null }, { lasting: true });
-  return h(
-    "div",
-    { class: "choice", role: "group", "aria-label": label, data: { key, first: Object.keys(options)[0] } },
-    Object.entries(options).map(([value, name]) =>
-      h("button", { type: "button", data: { value }, onclick: chosen(value) }, name),
-    ),
-  );
-}
+const numbers = (from, to) =>
+  Object.fromEntries(Array.from({ length: to - from + 1 }, (_, index) => [from + index, from + index]));
 
-function workers() {
-  return h(
-    "label",
-    { class: "inline" },
-    "Workers drawn",
-    h(
-      "select",
-      { name: "step.workers", onchange: (event) => state.set({ "step.workers": event.target.value }) },
-      [4, 5, 6, 7, 8].map((value) => h("option", { value }, value)),
-    ),
-  );
-}
+const workers = () => inline("Workers drawn", select("step.workers", numbers(4, 8), "6"));
+
+const which = (what, most) => inline(`Slow ${what}`, select("step.worker", numbers(1, most), "3"));
 
 function slow(what) {
-  const changed = (event) =>
-    state.set(
-      { "step.slow": Number(event.target.value) > 1 ? event.target.value : null },
-      { lasting: event.type === "change" },
-    );
-  return h(
-    "label",
-    { class: "inline slow" },
-    `One ${what} computes slower`,
-    h("input", { type: "range", name: "step.slow", min: 1, max: 5, step: 0.1, oninput: changed, onchange: changed }),
-    h("output", { id: "slow" }),
-  );
-}
-
-function which(what, most) {
-  return h(
-    "label",
-    { class: "inline" },
-    `Slow ${what}`,
-    h(
-      "select",
-      { name: "step.worker", onchange: (event) => state.set({ "step.worker": event.target.value }, { lasting: true }) },
-      Array.from({ length: most }, (_, index) => h("option", { value: index + 1 }, index + 1)),
-    ),
-  );
+  const range = { type: "range", name: "step.slow", min: 1, max: 5, step: 0.1, data: { live: "", first: "1" } };
+  return inline(`One ${what} computes slower`, h("input", range), h("output", { id: "slow" }));
 }
 
 function size() {
-  const changed = (event) =>
-    state.set({ "step.size": 2 ** Number(event.target.value) }, { lasting: event.type === "change" });
+  const changed = ({ target, type }) =>
+    state.set({ "step.size": 2 ** Number(target.value) }, { lasting: type === "change" });
+  const range = { id: "size", type: "range", min: 10, max: 34, step: 1, oninput: changed, onchange: changed };
+  const own = () => state.set({ "step.size": null }, { lasting: true });
   return [
-    h(
-      "label",
-      { class: "inline slow" },
-      "Size",
-      h("input", { type: "range", name: "step.size", min: 10, max: 34, step: 1, oninput: changed, onchange: changed }),
-      h("output", { id: "size" }),
-    ),
-    h(
-      "button",
-      { type: "button", class: "quiet", onclick: () => state.set({ "step.size": null }, { lasting: true }) },
-      "Size of this run",
-    ),
+    inline("Size", h("input", range), h("output", { id: "sized" })),
+    h("button", { type: "button", class: "quiet", onclick: own }, "Size of this run"),
   ];
 }
 
-function shown(place, tab, answer) {
-  for (const group of place.querySelectorAll(".choice")) {
-    const value = state.get(group.dataset.key, group.dataset.first);
-    for (const button of group.children) button.setAttribute("aria-pressed", button.dataset.value === value);
-  }
-  const control = (name) => place.querySelector(`[name="${name}"]`);
-  if (control("step.workers")) control("step.workers").value = state.get("step.workers", "6");
-  if (control("step.slow")) {
-    control("step.slow").value = state.get("step.slow", "1");
-    place.querySelector("#slow").textContent = `${Number(state.get("step.slow", "1"))}×`;
-    const own = tab === "pipeline" ? answer?.stages : answer?.workers;
-    if (own) for (const option of control("step.worker").options) option.hidden = Number(option.value) > own;
-    control("step.worker").value = Math.min(Number(state.get("step.worker", "3")) || 3, own ?? 16);
-  }
-  if (control("step.size") && answer?.bytes) {
-    const bytes = Number(state.get("step.size")) || answer.bytes;
-    control("step.size").value = Math.log2(bytes);
-    control("step.size").setAttribute("aria-valuetext", prefixed(bytes, "B"));
-    place.querySelector("#size").textContent = prefixed(bytes, "B");
-  }
+function sized(place, bytes) {
+  const range = place.querySelector("#size");
+  if (!range) return;
+  range.value = Math.log2(bytes);
+  range.setAttribute("aria-valuetext", prefixed(bytes, "B"));
+  said(place, "sized", prefixed(bytes, "B"));
+}
+
+function said(place, id, text) {
+  const output = place.querySelector(`#${id}`);
+  if (output) output.textContent = text;
 }

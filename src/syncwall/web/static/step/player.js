@@ -5,188 +5,155 @@ import { duration } from "../format.js";
 const WHOLE_S = 12; // seconds that a film takes at speed 1, however long it is in reality
 const STOP_MS = 1200; // with reduced motion, how long each moment is shown
 const SPEEDS = [0.25, 0.5, 1, 2, 4];
+const REMEMBER_MS = 200;
+const CONTROLS = "input, select, textarea, summary, dialog, [role=tab]";
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
 
 /** A player in `place`; `moved(t)` hears where the reader stopped, `told(text)` what to read out. */
-export function player(place, { moved, told }) {
-  let film = null;
-  let t = 0;
-  let index = 0;
-  let speed = 1;
-  let frame = null;
-  let timer = null;
+export class Player {
+  #film = null;
+  #index = 0;
+  #frame = null;
+  #timer = null;
+  #saving = null;
 
-  const play = h(
-    "button",
-    { type: "button", class: "main", id: "play", onclick: () => (playing() ? pause() : start()) },
-    "▶ Play",
-  );
-  const scrub = h("input", {
-    type: "range",
-    id: "scrub",
-    min: 0,
-    max: 1000,
-    step: 1,
-    "aria-label": "Moment of the step",
-    oninput: () => {
-      halt();
-      seek(film.from + ((film.to - film.from) * scrub.value) / 1000);
-      later();
-    },
-  });
-  const rate = h(
-    "select",
-    {
-      id: "speed",
-      "aria-label": "Speed",
-      onchange: () => {
-        speed = Number(rate.value);
-      },
-    },
-    SPEEDS.map((one) => h("option", { value: one, selected: one === 1 }, `${one}×`)),
-  );
-  const clock = h("output", { id: "clock", class: "clock" });
-  put(
-    place,
-    h(
-      "div",
-      { class: "player" },
-      h(
-        "button",
-        { type: "button", id: "back", "aria-label": "Step back", title: "Step back (←)", onclick: () => step(-1) },
-        "◀|",
-      ),
-      play,
-      h(
-        "button",
-        {
-          type: "button",
-          id: "forth",
-          "aria-label": "Step forward",
-          title: "Step forward (→)",
-          onclick: () => step(1),
-        },
-        "|▶",
-      ),
-      rate,
-      scrub,
-      clock,
-    ),
-  );
+  /** The moment that is shown. */
+  at = 0;
 
-  const playing = () => frame !== null || timer !== null;
-
-  function halt() {
-    cancelAnimationFrame(frame);
-    clearInterval(timer);
-    frame = timer = null;
-    play.textContent = "▶ Play";
+  constructor(place, { moved, told }) {
+    Object.assign(this, { moved, told });
+    const button = (id, text, more) => h("button", { type: "button", id, ...more }, text);
+    const step = (id, text, name, key, by) =>
+      button(id, text, { "aria-label": name, title: `${name} (${key})`, onclick: () => this.#step(by) });
+    const clicked = () => (this.#playing ? this.#pause() : this.#start());
+    this.play = button("play", "▶ Play", { class: "main", onclick: clicked });
+    const slid = () => this.#slid();
+    const range = { type: "range", min: 0, max: 1000, step: 1, "aria-label": "Moment of the step" };
+    this.scrub = h("input", { id: "scrub", ...range, oninput: slid });
+    const speeds = SPEEDS.map((one) => h("option", { value: one, selected: one === 1 }, `${one}×`));
+    this.speed = h("select", { id: "speed", "aria-label": "Speed" }, speeds);
+    this.clock = h("output", { id: "clock", class: "clock" });
+    const [back, forth] = [
+      step("back", "◀|", "Step back", "←", -1),
+      step("forth", "|▶", "Step forward", "→", 1),
+    ];
+    put(place, h("div", { class: "player" }, back, this.play, forth, this.speed, this.scrub, this.clock));
+    addEventListener("keydown", (event) => this.#pressed(event));
   }
 
-  function pause() {
-    halt();
-    later();
-    told(film.events[index]?.text ?? "");
+  /** Show another film at the moment `at`; one that was playing goes on. */
+  load(next, at = null) {
+    const going = this.#playing;
+    this.pause();
+    const scale = next.to >= 1 ? 1 : next.to >= 1e-3 ? 1e-3 : 1e-6; // as `duration` writes it
+    const digits = Math.max(0, 3 - Math.floor(Math.log10(next.to / scale)));
+    const clock = (t) => `${(Math.max(t, 0) / scale).toFixed(digits)} of ${duration(next.to)}`;
+    this.#film = { ...next, clock: next.clock ?? clock };
+    this.#seek(Number.isFinite(at) ? at : next.from);
+    if (going && this.at < next.to) this.#start();
   }
 
-  function start() {
-    if (t >= film.to) seek(film.from);
-    play.textContent = "❚❚ Pause";
+  /** Go to a moment. */
+  go(moment) {
+    this.pause();
+    this.#seek(moment);
+    this.#rest();
+  }
+
+  /** Stand still. */
+  pause() {
+    cancelAnimationFrame(this.#frame);
+    clearInterval(this.#timer);
+    this.#frame = this.#timer = null;
+    this.play.textContent = "▶ Play";
+  }
+
+  get #playing() {
+    return this.#frame !== null || this.#timer !== null;
+  }
+
+  #pause() {
+    this.pause();
+    this.#rest();
+  }
+
+  #start() {
+    const { from, to, events } = this.#film;
+    const speed = Number(this.speed.value);
+    if (this.at >= to) this.#seek(from);
+    this.play.textContent = "❚❚ Pause";
     if (calm.matches) {
-      timer = setInterval(() => (index + 1 < film.events.length ? jump(index + 1) : pause()), STOP_MS / speed);
+      const next = () => (this.#index + 1 < events.length ? this.#jump(this.#index + 1) : this.#pause());
+      this.#timer = setInterval(next, STOP_MS / speed);
       return;
     }
     let before = performance.now();
     const go = (now) => {
-      seek(t + (((now - before) / 1000) * speed * (film.to - film.from)) / WHOLE_S);
+      const passed_s = (now - before) / 1000;
+      this.#seek(this.at + (passed_s * Number(this.speed.value) * (to - from)) / WHOLE_S);
       before = now;
-      frame = t >= film.to ? null : requestAnimationFrame(go);
-      if (frame === null) pause();
+      this.#frame = requestAnimationFrame(go);
+      if (this.at >= to) this.#pause();
     };
-    frame = requestAnimationFrame(go);
+    this.#frame = requestAnimationFrame(go);
   }
 
-  function seek(moment) {
-    t = Math.min(Math.max(moment, film.from), film.to);
-    index = Math.max(
-      0,
-      film.events.findLastIndex(({ at_s }) => at_s <= t + 1e-12),
-    );
-    shown();
+  #seek(moment) {
+    const { from, to, events } = this.#film;
+    this.at = Math.min(Math.max(moment, from), to);
+    const last = events.findLastIndex(({ at_s }) => at_s <= this.at + 1e-12);
+    this.#index = Math.max(0, last);
+    this.#shown();
   }
 
-  function jump(to) {
-    index = Math.min(Math.max(to, 0), film.events.length - 1);
-    t = Math.min(film.events[index].at_s, film.to);
-    shown();
+  #jump(to) {
+    const { events, to: end } = this.#film;
+    this.#index = Math.min(Math.max(to, 0), events.length - 1);
+    this.at = Math.min(events[this.#index].at_s, end);
+    this.#shown();
   }
 
-  function step(by) {
-    halt();
-    const between = by < 0 && t > film.events[index].at_s + 1e-12;
-    jump(between ? index : index + by);
-    told(film.events[index].text);
-    later();
+  #step(by) {
+    this.pause();
+    const between = by < 0 && this.at > this.#film.events[this.#index].at_s + 1e-12;
+    this.#jump(between ? this.#index : this.#index + by);
+    this.#rest();
   }
 
-  function shown() {
-    const real = Math.max(t, 0);
-    scrub.value = (1000 * (t - film.from)) / (film.to - film.from);
-    scrub.setAttribute("aria-valuetext", `${duration(real)} of ${duration(film.to)}`);
-    clock.textContent = film.clock
-      ? film.clock(t)
-      : `${(real / film.scale).toFixed(film.digits)} of ${duration(film.to)}`;
-    clock.dataset.value = t;
-    film.show(t, film.events[index], index);
+  #slid() {
+    const { from, to } = this.#film;
+    this.pause();
+    this.#seek(from + ((to - from) * this.scrub.value) / 1000);
+    this.#remember();
   }
 
-  let saving = null;
-  function later() {
-    clearTimeout(saving);
-    saving = setTimeout(() => moved(t > film.from ? t : null), 200);
+  #shown() {
+    const { from, to, events, clock, show } = this.#film;
+    this.scrub.value = (1000 * (this.at - from)) / (to - from);
+    this.scrub.setAttribute("aria-valuetext", `${duration(Math.max(this.at, 0))} of ${duration(to)}`);
+    this.clock.textContent = clock(this.at);
+    this.clock.dataset.value = this.at;
+    show(this.at, events[this.#index], this.#index);
   }
 
-  addEventListener("keydown", (event) => {
-    if (
-      !film ||
-      event.altKey ||
-      event.ctrlKey ||
-      event.metaKey ||
-      event.target.closest("input, select, textarea, summary, dialog, [role=tab]")
-    )
-      return;
-    if (event.key === " " && !event.target.closest("button, a")) {
-      event.preventDefault();
-      play.click();
-    } else if (event.key === "ArrowRight") {
-      event.preventDefault();
-      step(1);
-    } else if (event.key === "ArrowLeft") {
-      event.preventDefault();
-      step(-1);
-    }
-  });
+  /** Read out what is shown, and remember where. */
+  #rest() {
+    this.told(this.#film.events[this.#index]?.text ?? "");
+    this.#remember();
+  }
 
-  return {
-    /** Show another film at the moment `at`; one that was playing goes on. */
-    load(next, at = null) {
-      const going = playing();
-      halt();
-      const scale = next.to >= 1 ? 1 : next.to >= 1e-3 ? 1e-3 : 1e-6; // as `duration` writes it
-      film = { scale, digits: Math.max(0, 3 - Math.floor(Math.log10(next.to / scale))), ...next };
-      seek(Number.isFinite(at) && at !== null ? at : film.from);
-      if (going && t < film.to) start();
-    },
-    /** Go to a moment. */
-    go(moment) {
-      halt();
-      seek(moment);
-      told(film.events[index].text);
-      later();
-    },
-    pause: halt,
-    get at() {
-      return t;
-    },
-  };
+  #remember() {
+    clearTimeout(this.#saving);
+    this.#saving = setTimeout(() => this.moved(this.at > this.#film.from ? this.at : null), REMEMBER_MS);
+  }
+
+  #pressed(event) {
+    if (!this.#film || event.altKey || event.ctrlKey || event.metaKey || event.target.closest(CONTROLS)) return;
+    const by = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    const plays = event.key === " " && !event.target.closest("button, a");
+    if (!by && !plays) return;
+    event.preventDefault();
+    if (by) this.#step(by);
+    else this.play.click();
+  }
 }

@@ -1,15 +1,15 @@
 // A data-parallel step: workers around the network.
 import { s } from "../dom.js";
-import { counted, duration, percent, prefixed } from "../format.js";
+import { counted, duration, percent, plural, prefixed } from "../format.js";
 import { hatches } from "./lanes.js";
-import { sceneOf } from "./scene.js";
+import { card, sceneOf, set } from "./scene.js";
 import { glowing, isLong, stillShare } from "./still.js";
 import { workerLanes } from "./team_lanes.js";
 
 const CARD = 86;
 const BUS = 60;
 const ROAD = 34;
-const MOVES = { weights: "weights", gradients: "gradients", tokens: "tokens" };
+const SIDES = { weights: -22, gradients: 6, tokens: -8 }; // beside the middle of the road
 
 /** The film of `answer` in `width` pixels: its elements, and what a player needs. */
 export function teamFilm(answer, width, seek) {
@@ -40,17 +40,18 @@ function workersScene(answer, width, lead) {
   const height = busY + BUS + (below ? ROAD + CARD : 4);
   const cards = [];
   for (let worker = 0; worker < answer.workers; worker += 1) {
-    const upper = worker < above;
-    const column = upper ? worker : worker - above;
-    const shift = upper ? 0 : ((above - below) * (each + gap)) / 2;
+    const isUpper = worker < above;
+    const column = isUpper ? worker : worker - above;
+    const shift = isUpper ? 0 : ((above - below) * (each + gap)) / 2;
     cards.push(
-      card(answer, worker, {
+      workerCard(answer, worker, {
         x: shift + column * (each + gap),
-        y: upper ? 0 : busY + BUS + ROAD,
+        y: isUpper ? 0 : busY + BUS + ROAD,
         width: each,
-        upper,
+        height: CARD,
+        isUpper,
         middle: width / 2,
-        road: upper ? [CARD, busY - 12] : [busY + BUS + ROAD - 12, busY + BUS],
+        road: isUpper ? [CARD, busY] : [busY + BUS + ROAD, busY + BUS],
       }),
     );
   }
@@ -72,85 +73,59 @@ function workersScene(answer, width, lead) {
   };
 }
 
-function card(answer, worker, box) {
-  const slow = answer.slow > 1 && worker === answer.worker;
-  const tight = box.width < 100;
+function workerCard(answer, worker, box) {
+  const isLate = answer.slow > 1 && worker === answer.worker;
+  const isTight = box.width < 100;
   const inner = box.width - 16;
-  const left = box.x + (tight ? 5 : 8);
-  const frame = s("rect", { class: "card", x: box.x, y: box.y, width: box.width, height: CARD, rx: 7 });
   const gaps = answer.idle[worker].map(({ start_s, end_s }) => [start_s, end_s]);
-  const glow = s("rect", { class: "glow", x: box.x, y: box.y, width: box.width, height: CARD, rx: 7 });
-  const first = s("text", { class: "strong", x: left, y: box.y + 36 });
-  const second = s("text", { x: left, y: box.y + 52 });
-  const bar = (name, extra = 0) =>
-    s("rect", { class: name, x: box.x + 8, y: box.y + 63 + extra, width: 0, height: 13 - extra });
+  const bar = (name, from = 0, width = 0) =>
+    s("rect", { class: name, x: box.x + 8, y: box.y + 63 + from, width, height: 13 - from });
   const [passed, returned, sent, updated] = [bar("forward"), bar("backward"), bar("gradients", 8), bar("update")];
+  const name = isTight ? `${worker + 1}` : `worker ${worker + 1}`;
+  const label = isLate ? `${name}, ${answer.slow}×${box.width < 170 ? "" : " slow"}` : name;
+  const bars = [bar("lane", 0, inner), passed, returned, sent, updated];
+  const drawn = card(box, { name: label, isLate, lines: 2, data: { worker: worker + 1 } }, bars);
   const sheet = s("rect", { class: "data", x: 0, y: 0, width: 12, height: 12, rx: 2 });
-  const packets = ["weights", "gradients", "tokens"].map((kind) => [
-    kind,
-    s("rect", { class: `packet ${kind}`, width: 16, height: 12, rx: 2 }),
-  ]);
-  const name = tight ? `${worker + 1}` : `worker ${worker + 1}`;
-  const label = slow ? `${name}, ${answer.slow}×${box.width < 170 ? "" : " slow"}` : name;
+  const packets = Object.keys(SIDES).map((kind) => packetOf(kind, answer, box));
+  const [y1, y2] = box.road;
   const middle = box.x + box.width / 2;
-  const group = s(
-    "g",
-    { class: tight ? "tight" : null, data: { worker: worker + 1 } },
-    s("line", {
-      class: "road",
-      x1: middle,
-      x2: middle,
-      y1: box.upper ? CARD : box.road[0] + 12,
-      y2: box.upper ? box.road[1] + 12 : box.road[1],
-    }),
-    frame,
-    s("text", { x: left, y: box.y + 18, class: slow ? "late" : null }, label),
-    first,
-    second,
-    s("rect", { class: "lane", x: box.x + 8, y: box.y + 63, width: inner, height: 13 }),
-    passed,
-    returned,
-    sent,
-    updated,
-    glow,
-    sheet,
-    packets.map(([, packet]) => packet),
-  );
+  drawn.group.prepend(s("line", { class: "road", x1: middle, x2: middle, y1, y2 }));
+  drawn.group.append(sheet, ...packets.map(({ packet }) => packet));
 
-  const span = (element, from, to) => {
-    element.setAttribute("x", box.x + 8 + inner * from);
-    element.setAttribute("width", Math.max(0, inner * (to - from)));
-  };
-  const put = (element, share, down, x) => {
-    const [near, far] = box.upper ? box.road : [box.road[0], box.road[1]];
-    const y = down ? near + (far - near) * share : far + (near - far) * share;
-    element.setAttribute("x", x);
-    element.setAttribute("y", y);
-  };
+  const span = (element, from, to) =>
+    set(element, { x: box.x + 8 + inner * from, width: Math.max(0, inner * (to - from)) });
   return {
-    group,
+    group: drawn.group,
     at(t, lead) {
       const still = t < 0 ? 0 : stillShare(gaps, t, answer.span_s);
-      const now = doing(answer, worker, t, still, tight);
-      first.textContent = now.first;
-      second.textContent = now.second;
-      group.dataset.state = now.state;
-      glowing(glow, now.state === "waits" ? 1 : still);
+      const now = doing(answer, worker, t, still, box.width < 200);
+      drawn.lines.forEach((line, number) => (line.textContent = number ? now.second : now.first));
+      drawn.group.dataset.state = now.state;
+      glowing(drawn.glow, now.state === "waits" ? 1 : still);
       span(passed, 0, passedShare(answer, worker, "forward", t));
-      const back = passedShare(answer, worker, "backward", t);
-      span(returned, 1 - back, 1);
+      span(returned, 1 - passedShare(answer, worker, "backward", t), 1);
       span(sent, 1 - sentShare(answer, t), 1);
       span(updated, 0, passedShare(answer, worker, "update", t));
       dealt(sheet, t, lead, box, answer, worker);
-      for (const [kind, packet] of packets) {
-        const flight = answer.flights.find((one) => one.kind === kind && one.start_s <= t && t < one.end_s);
-        packet.setAttribute("visibility", flight ? "visible" : "hidden");
-        if (!flight) continue;
-        const share = (t - flight.start_s) / (flight.end_s - flight.start_s);
-        const x = middle + (kind === "gradients" ? 6 : kind === "weights" ? -22 : -8);
-        if (share < 0.5) put(packet, share * 2, true, x);
-        else put(packet, share * 2 - 1, false, x);
-      }
+      for (const one of packets) one.at(t);
+    },
+  };
+}
+
+/** What travels between a worker and the network: there in the first half of its time, then back. */
+function packetOf(kind, answer, box) {
+  const packet = s("rect", { class: `packet ${kind}`, width: 16, height: 12, rx: 2 });
+  const flights = answer.flights.filter((one) => one.kind === kind);
+  const x = box.x + box.width / 2 + SIDES[kind];
+  const [near, far] = box.isUpper ? [box.road[0], box.road[1] - 12] : [box.road[0] - 12, box.road[1]];
+  return {
+    packet,
+    at(t) {
+      const flight = flights.find((one) => one.start_s <= t && t < one.end_s);
+      packet.setAttribute("visibility", flight ? "visible" : "hidden");
+      if (!flight) return;
+      const share = (t - flight.start_s) / (flight.end_s - flight.start_s);
+      set(packet, { x, y: near + (far - near) * (1 - Math.abs(2 * share - 1)) });
     },
   };
 }
@@ -159,8 +134,8 @@ function card(answer, worker, box) {
 function dealt(sheet, t, lead, box, answer, worker) {
   const share = t >= 0 ? 1 : 1 + t / lead;
   const start = { x: box.middle + (worker - (answer.workers - 1) / 2) * 18 - 6, y: CARD + ROAD + BUS - 16 };
-  sheet.setAttribute("x", start.x + (box.x + box.width - 20 - start.x) * share);
-  sheet.setAttribute("y", start.y + (box.y + 8 - start.y) * share);
+  const end = { x: box.x + box.width - 20, y: box.y + 8 };
+  set(sheet, { x: start.x + (end.x - start.x) * share, y: start.y + (end.y - start.y) * share });
 }
 
 function network(answer, { y, width }) {
@@ -173,8 +148,8 @@ function network(answer, { y, width }) {
     at(t) {
       const active = answer.flights.filter((flight) => flight.start_s <= t && t < flight.end_s);
       const flight = active.find(({ kind }) => kind === "gradients") ?? active[0];
-      fill.setAttribute("class", `carried ${flight?.kind ?? ""}`);
-      fill.setAttribute("width", flight ? (width * (t - flight.start_s)) / (flight.end_s - flight.start_s) : 0);
+      const share = flight ? (t - flight.start_s) / (flight.end_s - flight.start_s) : 0;
+      set(fill, { class: `carried ${flight?.kind ?? ""}`, width: width * share });
       const small = width < 500;
       if (t < 0) {
         one.textContent = `${counted(answer.dp * answer.sequences_each)} sequences, ${counted(answer.dp)} parts`;
@@ -185,15 +160,15 @@ function network(answer, { y, width }) {
         one.textContent = "network";
         two.textContent = "nothing moves between workers";
       } else {
-        one.textContent = `${MOVES[flight.kind]} of ${flight.name}`;
+        one.textContent = `${flight.kind} of ${flight.name}`;
         const others =
           active.length > 1 && !small
             ? `; ${active
                 .filter((one_) => one_ !== flight)
-                .map(({ kind, name }) => `${MOVES[kind]} of ${name}`)
+                .map(({ kind, name }) => `${kind} of ${name}`)
                 .join("; ")}`
             : "";
-        two.textContent = `${flight.operation}, ${prefixed(flight.bytes, "B")}${small ? "" : `, ${counted(flight.calls)} ${flight.calls > 1 ? "calls" : "call"}, ${duration(flight.moving_s)}`}${others}`;
+        two.textContent = `${flight.operation}, ${prefixed(flight.bytes, "B")}${small ? "" : `, ${plural(flight.calls, "call")}, ${duration(flight.moving_s)}`}${others}`;
       }
     },
   };

@@ -1,6 +1,6 @@
 // The lanes of the workers of a team, and the table of where their time goes.
-import { h } from "../dom.js";
 import { duration, percent, prefixed } from "../format.js";
+import { table, wide, words } from "../table.js";
 import { lanes } from "./lanes.js";
 
 /** Computation above, exchange below, for every worker. */
@@ -105,48 +105,18 @@ export function sharesTable(answer) {
     ([key]) =>
       key === "computing_s" || key === "worker_s" || answer.shares.some((share) => share[key] > 1e-3 * answer.span_s),
   );
-  return h(
-    "div",
-    { class: "wide", tabindex: 0, role: "region", "aria-label": "Where the time of each worker goes" },
-    h(
-      "table",
-      {},
-      h(
-        "thead",
-        {},
-        h(
-          "tr",
-          {},
-          h("th", { class: "words", scope: "col" }, "worker"),
-          columns.map(([, name]) => h("th", { scope: "col" }, name)),
-          h("th", { scope: "col" }, "until its end"),
-        ),
-      ),
-      h(
-        "tbody",
-        {},
-        answer.shares.map((share, worker) =>
-          h(
-            "tr",
-            {},
-            h(
-              "th",
-              { scope: "row" },
-              `${worker + 1}${answer.slow > 1 && worker === answer.worker ? ` (${answer.slow}× slower)` : ""}`,
-            ),
-            columns.map(([key]) =>
-              h(
-                "td",
-                { data: { share: key, value: share[key] } },
-                share[key] > 1e-12
-                  ? `${duration(share[key])} · ${percent(share[key] / answer.marks.end_s[worker], share[key] < 0.02 * answer.marks.end_s[worker] ? 1 : 0)}`
-                  : "–",
-              ),
-            ),
-            h("td", {}, duration(answer.marks.end_s[worker])),
-          ),
-        ),
-      ),
-    ),
-  );
+  const rows = answer.shares.map((share, worker) => {
+    const end_s = answer.marks.end_s[worker];
+    const said = (seconds) => `${duration(seconds)} · ${percent(seconds / end_s, seconds < 0.02 * end_s ? 1 : 0)}`;
+    return [
+      `${worker + 1}${answer.slow > 1 && worker === answer.worker ? ` (${answer.slow}× slower)` : ""}`,
+      ...columns.map(([key]) => ({
+        content: share[key] > 1e-12 ? said(share[key]) : "–",
+        data: { share: key, value: share[key] },
+      })),
+      duration(end_s),
+    ];
+  });
+  const head = [words("worker"), ...columns.map(([, name]) => name), "until its end"];
+  return wide("Where the time of each worker goes", table(head, rows));
 }

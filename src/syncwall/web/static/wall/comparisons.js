@@ -1,10 +1,11 @@
 // Other runs beside the one in the form: what differs from it, kept in the address as
 // `wall.with=cluster:dgx-b200;layout.tp:4,layout.pp:2`.
 import { h } from "../dom.js";
+import { field } from "../form.js";
 import * as state from "../state.js";
 
 const EDIT = /^(model|cluster|nodes|gpus_per_node|gpus|seq|layout\.[a-z0-9_]+|software\.[a-z0-9_]+)[:=]([\w.+-]{0,80})$/;
-export const MOST = 5;
+const MOST = 5;
 /** Colours of the runs, the one in the form first. */
 export const COLOURS = ["--accent", "--exposed-tp", "--optimizer", "--attention", "--exposed-dp", "--host"];
 
@@ -60,19 +61,9 @@ export function remove(index) {
 
 /** The form that adds one. */
 export function adding(clusters) {
-  const cluster = h("input", {
-    list: "clusters",
-    id: "with-cluster",
-    autocomplete: "off",
-    spellcheck: "false",
-    placeholder: clusters,
-  });
-  const layout = h("input", {
-    id: "with-edits",
-    autocomplete: "off",
-    spellcheck: "false",
-    placeholder: "layout.tp=4 layout.pp=2",
-  });
+  const plain = { autocomplete: "off", spellcheck: "false" };
+  const cluster = h("input", { ...plain, list: "cluster-list", id: "with-cluster", placeholder: clusters });
+  const layout = h("input", { ...plain, id: "with-edits", placeholder: "layout.tp=4 layout.pp=2" });
   const said = h("span", { class: "fault", role: "alert" });
   const add = (event) => {
     event.preventDefault();
@@ -96,8 +87,8 @@ export function adding(clusters) {
   return h(
     "form",
     { "aria-label": "Compare with", onsubmit: add },
-    h("label", { class: "field" }, h("span", {}, "Compare with: cluster"), cluster),
-    h("label", { class: "field" }, h("span", {}, "and / or with other keys"), layout),
+    field("Compare with: cluster", cluster),
+    field("and / or with other keys", layout),
     h("button", { type: "submit" }, "Add"),
     said,
   );

@@ -1,35 +1,22 @@
 // Scaling curves of several runs with their walls, and the ledger along the axis.
 import { colour, drawn, isWait, ordered, resolved } from "../causes.js";
-import { chart } from "../chart.js";
-import { h } from "../dom.js";
-import { counted, duration, figures, percent, prefixed } from "../format.js";
+import { chart, decades, TOLD, upright } from "../chart.js";
+import { h, swatch } from "../dom.js";
+import { counted, duration, figures, gigabytes, many, percent } from "../format.js";
 import { COLOURS } from "./comparisons.js";
 
 const DASHES = ["solid", "dash", "dot", "dashdot", "longdash", "longdashdot"];
 const WALL = 0.8;
 
-/** What can stand on the vertical axis. */
+/** What can stand on the vertical axis: `axis(values)` of all that is drawn. */
 export const MEASURES = {
   efficiency: {
     label: "Efficiency",
-    axis: { tickformat: ".0%", rangemode: "tozero", title: { text: "efficiency over the fewest GPUs" } },
-    said: (value) => percent(value),
+    axis: () => ({ tickformat: ".0%", rangemode: "tozero", title: "efficiency over the fewest GPUs" }),
   },
-  tokens_per_s: {
-    label: "Tokens/s",
-    axis: { type: "log", title: { text: "tokens/s of all GPUs" }, tickformat: "~s", dtick: 1 },
-    said: (value) => prefixed(value, "tokens/s"),
-  },
-  tokens_per_s_per_gpu: {
-    label: "Tokens/s/GPU",
-    axis: { rangemode: "tozero", title: { text: "tokens/s/GPU" } },
-    said: (value) => `${figures(value)} tokens/s/GPU`,
-  },
-  step_s: {
-    label: "Step",
-    axis: { type: "log", title: { text: "seconds of a step" }, tickformat: "~s", dtick: 1 },
-    said: duration,
-  },
+  tokens_per_s: { label: "Tokens/s", axis: (values) => decades("tokens/s of all GPUs", values, many) },
+  tokens_per_s_per_gpu: { label: "Tokens/s/GPU", axis: () => ({ rangemode: "tozero", title: "tokens/s/GPU" }) },
+  step_s: { label: "Step", axis: (values) => decades("step", values, duration) },
 };
 
 /** Draw all curves; `names[i]` says what `runs[i]` is, runs with problems have no curve. */
@@ -39,12 +26,13 @@ export function curves(element, runs, names, measure) {
   const walls = shown.map(({ run, index }) => ({ index, wall: wallOf(run) })).filter(({ wall }) => wall);
   return chart(element, traces, {
     xaxis: axis(shown.map(({ run }) => run)),
-    yaxis: MEASURES[measure].axis,
-    showlegend: false,
-    hovermode: "closest",
+    yaxis: MEASURES[measure].axis(shown.flatMap(({ run }) => run[measure])),
     margin: { l: 64, r: 16, t: 12 + 16 * walls.length, b: 48 },
     shapes: [
-      ...walls.map(({ index, wall }) => upright(wall.holds_to_gpus, resolved(COLOURS[index]), DASHES[index])),
+      ...walls.map(({ index, wall }) => {
+        const dash = index ? DASHES[index] : "dot";
+        return upright(wall.holds_to_gpus, { color: resolved(COLOURS[index]), dash }, "below");
+      }),
       ...(measure === "efficiency" ? shown[0].run.walls.map(({ level }) => levelLine(level)) : []),
     ],
     annotations: walls.map(({ index, wall }, place) =>
@@ -58,8 +46,8 @@ export function curves(element, runs, names, measure) {
   });
 }
 
-/** The wall at 80 %, if there is one. */
-export const wallOf = (run) =>
+/** The wall at 80%, if there is one. */
+const wallOf = (run) =>
   run.walls.find(
     ({ level, falls_at_gpus, holds_to_gpus }) => level === WALL && falls_at_gpus !== null && holds_to_gpus !== null,
   ) ?? null;
@@ -74,7 +62,7 @@ function line(run, index, name, measure) {
     line: { color: mine, width: index ? 2 : 3, dash: DASHES[index] },
     marker: { color: mine, size: 5 },
     text: run.gpus.map((_, i) => at(run, i, name)),
-    hovertemplate: "%{text}<extra></extra>",
+    ...TOLD,
   };
 }
 
@@ -82,10 +70,10 @@ function at(run, i, name) {
   return [
     `${counted(run.gpus[i])} GPUs (${name})`,
     `efficiency ${percent(run.efficiency[i])}`,
-    prefixed(run.tokens_per_s[i], "tokens/s"),
+    `${many(run.tokens_per_s[i])} tokens/s`,
     `${figures(run.tokens_per_s_per_gpu[i])} tokens/s/GPU`,
     `step ${duration(run.step_s[i])}`,
-    `memory ${figures(run.memory_bytes[i] / 1e9)} GB`,
+    `memory ${gigabytes(run.memory_bytes[i])}`,
   ].join("<br>");
 }
 
@@ -98,7 +86,6 @@ function marks(run, index, measure) {
     x: found.map(({ holds_to_gpus }) => holds_to_gpus),
     y: found.map(({ holds_to_gpus }) => run[measure][run.gpus.indexOf(holds_to_gpus)]),
     mode: "markers",
-    showlegend: false,
     name: "",
     marker: {
       symbol: found.map(({ level }) => (level === WALL ? "diamond" : "circle-open")),
@@ -110,20 +97,7 @@ function marks(run, index, measure) {
       (wall) =>
         `holds ${percent(wall.level, 0)} up to ${counted(wall.holds_to_gpus)} GPUs<br>${counted(wall.falls_at_gpus)} fall under it`,
     ),
-    hovertemplate: "%{text}<extra></extra>",
-  };
-}
-
-function upright(x, color, dash) {
-  return {
-    type: "line",
-    x0: x,
-    x1: x,
-    yref: "paper",
-    y0: 0,
-    y1: 1,
-    line: { color, width: 1.5, dash: dash === "solid" ? "dot" : dash },
-    layer: "below",
+    ...TOLD,
   };
 }
 
@@ -168,15 +142,12 @@ function axis(runs) {
   const values = Array.from({ length: Math.floor((to - from) / by) + 1 }, (_, i) => 2 ** (from + i * by));
   return {
     type: "log",
-    title: { text: "GPUs" },
+    title: "GPUs",
     tickvals: values,
-    ticktext: values.map(short),
+    ticktext: values.map(counted),
     range: [Math.log10(low / 1.15), Math.log10(high * 1.15)],
   };
 }
-
-const short = (value) =>
-  value >= 2 ** 20 ? `${figures(value / 2 ** 20)}M` : value >= 2 ** 14 ? `${figures(value / 1024)}k` : counted(value);
 
 /** The ledger of one run along the axis, as shares of the step. */
 export function area(element, run) {
@@ -190,7 +161,7 @@ export function area(element, run) {
     line: { width: 0.5, color: drawn(cause) },
     fillcolor: drawn(cause),
     text: seconds.map((value, i) => `${cause} ${percent(value / run.step_s[i])}, ${duration(value)}`),
-    hovertemplate: "%{text}<extra></extra>",
+    ...TOLD,
     hoveron: "points",
     ...(isWait(cause)
       ? { fillpattern: { shape: "/", size: 5, solidity: 0.12, fgcolor: "rgba(255,255,255,.55)", fillmode: "overlay" } }
@@ -199,11 +170,10 @@ export function area(element, run) {
   const wall = wallOf(run);
   return chart(element, traces, {
     xaxis: { ...axis([run]), hoverformat: ",d", unifiedhovertitle: { text: "%{x} GPUs" } },
-    yaxis: { ticksuffix: " %", range: [0, 100], title: { text: "of the step" } },
+    yaxis: { ticksuffix: "%", range: [0, 100], title: "of the step" },
     hovermode: "x unified",
     margin: { l: 64, r: 16, t: wall ? 28 : 12, b: 48 },
-    showlegend: false,
-    shapes: wall ? [{ ...upright(wall.holds_to_gpus, resolved("--ink"), "dash"), layer: "above" }] : [],
+    shapes: wall ? [upright(wall.holds_to_gpus, { color: resolved("--ink"), dash: "dash" })] : [],
     annotations: wall ? [flag(wall, resolved("--ink"), 0, [run])] : [],
   });
 }
@@ -214,12 +184,7 @@ export function legend(run) {
     "ul",
     { class: "legend small" },
     ordered(run.ledger_s).map(([cause]) =>
-      h(
-        "li",
-        {},
-        h("span", { class: `swatch ${isWait(cause) ? "wait" : ""}`, style: { "--cause": colour(cause) } }),
-        cause,
-      ),
+      h("li", {}, swatch(colour(cause), isWait(cause) ? "wait" : ""), cause),
     ),
   );
 }

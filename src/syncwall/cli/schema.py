@@ -1,0 +1,34 @@
+"""`syncwall schema`: what the JSON of a verb holds, as JSON Schema.
+
+Holds `schema`.
+"""
+
+from typing import Annotated
+
+import tyro
+
+from syncwall.problems import InputError, known_are
+
+
+def schema(
+    verb: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="VERB")] = (), /
+) -> int:
+    """Print the JSON Schema of what `--json` prints: every key with its meaning and its unit.
+
+    Args:
+        verb: The verb, with its part if it has some: predict, or plan layouts; without one those
+            that have a schema are listed.
+    """
+    import json
+
+    from syncwall.show.records.interface import VERBS
+    from syncwall.show.records.interface import schema as of_answer
+
+    name = " ".join(verb)
+    if not name:
+        print("\n".join(VERBS))
+        return 0
+    if name not in VERBS:
+        raise InputError.of(f'"{name}" has no schema{known_are(name, VERBS)}')
+    print(json.dumps(of_answer(name), indent=2, ensure_ascii=False))
+    return 0

@@ -1,0 +1,79 @@
+"""The whole answer of a search: the best layouts, and what stands beside them.
+
+Holds `Plan`.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+from syncwall.answer.improvements import WORTH, Improvement, changed
+from syncwall.answer.levers import LEVERS
+from syncwall.answer.prediction import Prediction
+from syncwall.describe import Run
+from syncwall.plan.batches import Other
+from syncwall.plan.front import FrontPoint, Objective
+from syncwall.plan.search import Candidate, SearchResult
+from syncwall.plan.space import SEARCHED
+
+_LESS_MEMORY: Final = 0.85
+"""Points of the front are listed where memory falls by this factor."""
+_POINTS: Final = 5
+_HOUR_S: Final = 3600.0
+_BILLION: Final = 1e9
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What was asked, and what was found."""
+
+    run: Run
+    """Model, software and sequence."""
+    found: SearchResult
+    best: list[Candidate]
+    """The best first."""
+    objective: Objective
+    global_batch: int
+    """Sequences of one step."""
+    now: Prediction | None = None
+    """What is predicted for the layout that the user has."""
+    price_usd_per_gpu_hour: float | None = None
+    other: Other | None = None
+    """A batch that more layouts could share out."""
+
+    @cached_property
+    def not_searched(self) -> list[Improvement]:
+        """What changing each field that is not searched would bring to the best layout."""
+        if not self.best:
+            return []
+        fields = tuple(lever.field for lever in LEVERS if lever.field not in SEARCHED)
+        return changed(self.best[0].prediction, fields)
+
+    @property
+    def better_batch(self) -> Other | None:
+        """The nearest batch that excludes no layout, if it is worth more."""
+        other, now = self.other, self.best[0].prediction.mfu if self.best else 0.0
+        useful = other is not None and other.best.fits and other.best.mfu > now * (1 + WORTH)
+        return other if useful else None
+
+    @property
+    def trade_offs(self) -> Iterator[FrontPoint]:
+        """A few points of the front, in the order of the objective."""
+        last: dict[int, float] = {}
+        left = _POINTS
+        for point in sorted(self.found.front, key=lambda one: one.rank(self.objective)):
+            before = last.get(point.gpus, float("inf"))
+            if left and point.memory_bytes <= before * _LESS_MEMORY:
+                last[point.gpus] = point.memory_bytes
+                left -= 1
+                yield point
+
+    def gpu_hours(self, found: Prediction) -> float:
+        """Of a billion tokens."""
+        tokens = self.global_batch * self.run.seq
+        return found.step_s * found.run.gpus / _HOUR_S / tokens * _BILLION
+
+    def cost(self, found: Prediction) -> float:
+        """Of a billion tokens: in USD, or in GPU-hours where no price is known."""
+        return self.gpu_hours(found) * (self.price_usd_per_gpu_hour or 1.0)

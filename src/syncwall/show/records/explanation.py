@@ -1,0 +1,121 @@
+"""What files say as plain data: seconds.
+
+Holds `ExplainRecord` and `explanation_record`.
+"""
+
+from typing_extensions import TypedDict
+
+from syncwall.cause import Cause
+from syncwall.explain.answer import Explanation
+from syncwall.explain.finding import Finding
+from syncwall.explain.hang import Hang
+from syncwall.explain.side_by_side import Gap
+from syncwall.show.records.interface import record
+from syncwall.show.words.explanation import next_lines, verdict, why_lines
+from syncwall.show.words.files_read import file_lines
+
+
+@record
+class FactRecord(TypedDict):
+    """What one file, or the traces together, say."""
+
+    file: str
+    says: str
+
+
+@record
+class RanksRecord(TypedDict):
+    """What holds the ranks of a job up."""
+
+    kind: str
+    """clean, slow worker, slow link, ..."""
+    ranks: list[int]
+    """Those to blame; empty if none in particular."""
+    hosts: list[str]
+    """Theirs, as far as they are known."""
+    step_s: float
+    """Median step."""
+    lost_s: float
+    """Seconds of a step that would be saved."""
+    explained: float
+    """Share of the lost time that the verdict explains."""
+
+
+@record
+class SlowdownRecord(TypedDict):
+    """What stragglers cost, from a table of operations; ratios to the ideal job."""
+
+    source: str
+    """The table."""
+    total: float
+    """Replayed step over the ideal one."""
+    by_kind: dict[str, float]
+    """With only this kind of operation as recorded."""
+    by_stage: dict[str, float]
+    """With only this pipeline stage as recorded."""
+    by_dp_rank: dict[str, float]
+    """With only this data-parallel rank as recorded."""
+    cause: str | None
+    """What explains at least 80% of it."""
+
+
+@record
+class ExplainRecord(TypedDict):
+    """Verdict, why, next, and what they rest on."""
+
+    verdict: str
+    """In one line."""
+    why: list[str]
+    next: list[str]
+    """What to do or to collect."""
+    files: dict[str, int]
+    """How many of each kind were read."""
+    facts: list[FactRecord]
+    ledger_s: dict[Cause, float] | None
+    """Seconds of a mean step by cause, of the rank to blame or the first; null without traces."""
+    hidden_s: dict[str, float] | None
+    """Seconds of communication behind computation, by kind; not part of the step."""
+    step_s: float | None
+    """What the ledger adds up to."""
+    ranks: RanksRecord | None
+    """Null without traces of several ranks."""
+    gap: list[Gap] | None
+    """Predicted and measured, or before and after, by cause."""
+    slowdowns: list[SlowdownRecord]
+    hangs: list[Hang]
+    """Collectives that some ranks did not reach or end."""
+    findings: list[Finding]
+    """Settings and hardware that cost speed, the worst first."""
+    problems: list[str]
+    """What could not be read."""
+
+
+def explanation_record(found: Explanation) -> ExplainRecord:
+    """All of it."""
+    measured = found.traces.ledger if found.traces else None
+    ranks = found.ranks
+    return {
+        "verdict": verdict(found),
+        "why": list(why_lines(found)),
+        "next": list(next_lines(found)),
+        "files": {kind.value: count for kind, count in found.files.items()},
+        "facts": [{"file": name, "says": says} for name, says in file_lines(found)],
+        "ledger_s": dict(measured.ledger) if measured else None,
+        "hidden_s": measured.hidden if measured else None,
+        "step_s": measured.step_s if measured else None,
+        "ranks": None if ranks is None else {
+            "kind": ranks.kind, "ranks": list(ranks.ranks), "hosts": list(ranks.hosts),
+            "step_s": ranks.step_s, "lost_s": ranks.lost_s, "explained": ranks.explained,
+        },
+        "gap": list(found.gap.gaps) if found.gap else None,
+        "slowdowns": [
+            {"source": one.source, "total": one.total, "by_kind": dict(one.by_kind),
+             "by_stage": {str(key): value for key, value in one.by_stage.items()},
+             "by_dp_rank": {str(key): value for key, value in one.by_dp_rank.items()},
+             "cause": one.cause.what.value if one.cause else None}
+            for one in found.slowdowns
+        ],
+        "hangs": list(found.hangs),
+        "findings": list(found.findings),
+        "problems": list(map(str, found.problems)),
+    }  # fmt: skip

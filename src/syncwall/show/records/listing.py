@@ -1,0 +1,166 @@
+"""All entries of a kind as lines of plain data, and what `show` answers.
+
+Holds `listing` and `ShowRecord`. Numbers stand in the middle of a line, and at its end
+what narrow screens can do without.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from typing_extensions import TypedDict
+
+from syncwall import catalogue
+from syncwall.catalogue import CatalogueKind
+from syncwall.describe import lookup
+from syncwall.describe.choice import Dtype
+from syncwall.describe.framework import at
+from syncwall.describe.job import FailureRates
+from syncwall.show.records.interface import record
+
+Line = dict[str, Any]
+
+
+@record
+class ShowRecord(TypedDict):
+    """All entries of a kind, or one of them."""
+
+    kind: str
+    """What one entry is: device, link, cluster, model, price, framework, switch, failure, run or
+    term."""
+    entries: list[dict[str, Any]] | None
+    """A few figures of each, SI units in the names; null if one was asked for."""
+    entry: dict[str, Any] | None
+    """The one that was asked for: its fields, what follows from them, and under `provenance` the
+    origin of every number by its dotted path."""
+
+
+def listing(kind: CatalogueKind) -> list[Line]:
+    """One line of plain data for every entry of a kind, SI units in the names."""
+    if kind is CatalogueKind.PRICE:
+        return [line for name in catalogue.names(kind) for line in _offers(name)]
+    return [_LINES[kind](name) for name in catalogue.names(kind)]
+
+
+def _device(name: str) -> Line:
+    device = lookup.device(name)
+    return {
+        "name": name,
+        "bf16_flop_per_s": _number(device.peak_flop_per_s.get(Dtype.BF16)),
+        "memory_bytes": _number(device.memory.size_bytes),
+        "memory_bytes_per_s": _number(device.memory.rate_bytes_per_s),
+        "scale_up_bytes_per_s": _number(device.scale_up and device.scale_up.rate_bytes_per_s),
+        "tdp_w": _number(device.tdp_w),
+        "released": device.released,
+        "title": device.title,
+    }
+
+
+def _link(name: str) -> Line:
+    link = lookup.link(name)
+    best = max(link.effective, key=lambda effective: effective.fraction, default=None)
+    return {
+        "name": name,
+        "kind": link.kind,
+        "per": link.per,
+        "rate_bytes_per_s": _number(link.rate_bytes_per_s),
+        "best_measured": best and f"{best.fraction:.0%} ({best.what})",
+    }
+
+
+def _cluster(name: str) -> Line:
+    cluster = lookup.cluster(name)
+    nics, scale_up = cluster.node.nics, cluster.scale_up
+    return {
+        "name": name,
+        "device": cluster.device.name,
+        "gpus_per_node": int(cluster.node.gpus),
+        "scale_up_gpus": int(scale_up.gpus) if scale_up else 1,
+        "scale_up_bytes_per_s": _number(scale_up and scale_up.rate_bytes_per_s),
+        "nics": int(nics.count) if nics else 0,
+        "nic_bytes_per_s": _number(nics and nics.rate_bytes_per_s),
+        "title": cluster.title,
+    }
+
+
+def _model(name: str) -> Line:
+    model = lookup.model(name)
+    return {
+        "name": name,
+        "parameters": model.parameters,
+        "active": model.active_parameters,
+        "layers": int(model.layers),
+        "hidden": int(model.hidden),
+        "heads": int(model.attention.heads),
+        "kv_heads": model.kv_heads,
+        "experts": int(model.moe.experts) if model.moe else None,
+        "train_seq": model.train_seq,
+    }
+
+
+def _framework(name: str) -> Line:
+    framework = lookup.framework(name)
+    return {
+        "name": name,
+        "attention": at(framework.attention, None),
+        "kernels": framework.kernels,
+        "host_per_operation_s": float(framework.host.per_operation_s),
+        "title": framework.title,
+    }
+
+
+def _switch(name: str) -> Line:
+    switch = lookup.switch(name)
+    return {
+        "name": name,
+        "ports": int(switch.ports),
+        "rate_bytes_per_s": _number(switch.rate_bytes_per_s),
+        "most_ports": int(switch.most_ports or switch.ports),
+        "title": switch.title,
+    }
+
+
+def _failures(name: str) -> Line:
+    rates = lookup.failure_rates(name)
+    return {
+        "name": name,
+        "per_1000_node_days": round(_of_a_node(rates), 2),
+        "deviation": rates.deviation,
+        "causes": ", ".join(cause.name for cause in rates.causes),
+        "title": rates.title,
+    }
+
+
+def _of_a_node(rates: FailureRates) -> float:
+    """Failures a day of 1,000 nodes of 8 GPUs and 8 NICs, four to a rack."""
+    many = {"gpu": 8.0, "nic": 8.0, "node": 1.0, "rack": 0.25}
+    return sum(cause.per_1000_days * many.get(cause.per, 0.0) for cause in rates.causes)
+
+
+def _offers(seller: str) -> list[Line]:
+    return [
+        {
+            "seller": seller,
+            "device": offer.device,
+            "terms": offer.terms,
+            "price_usd_per_gpu_hour": _number(offer.price_usd_per_gpu_hour),
+            "date": offer.date,
+            "instance": offer.instance,
+            "region": offer.region,
+        }
+        for offer in lookup.price_list(seller).offers
+    ]
+
+
+def _number(value: Any) -> float | None:
+    return None if value is None else float(value)
+
+
+_LINES: Final[dict[CatalogueKind, Callable[[str], Line]]] = {
+    CatalogueKind.DEVICE: _device,
+    CatalogueKind.LINK: _link,
+    CatalogueKind.CLUSTER: _cluster,
+    CatalogueKind.MODEL: _model,
+    CatalogueKind.FRAMEWORK: _framework,
+    CatalogueKind.SWITCH: _switch,
+    CatalogueKind.FAILURE: _failures,
+}

@@ -1,0 +1,161 @@
+"""A prediction as plain data: seconds, bytes, FLOP.
+
+Holds `PredictRecord` with `prediction_record`; `StartRecord` with `start_record`, of plans that
+start from a run; `LayoutFields` and `RunFields`.
+"""
+
+from typing import Annotated, Any, cast
+
+from typing_extensions import TypedDict
+
+from syncwall.answer.improvements import Improvement
+from syncwall.answer.interval import Neighbour
+from syncwall.answer.prediction import Prediction
+from syncwall.answer.settled import Chosen
+from syncwall.answer.verdict import Verdict
+from syncwall.cause import Cause
+from syncwall.describe import Layout, Run
+from syncwall.plan.reference import Reference
+from syncwall.show.records.description import record as described
+from syncwall.show.records.interface import DescribedAs, record
+from syncwall.show.records.job import JobRecord
+from syncwall.show.words.prediction import assumed
+
+LayoutFields = Annotated[dict[str, Any], DescribedAs(Layout)]
+"""A layout in which nothing is open."""
+_NUMBER = {"type": "integer"}
+_ORIGINS = {"type": "object", "description": "Origin of each sourced number, by its dotted path."}
+RunFields = Annotated[
+    dict[str, Any], DescribedAs(Run, gpus=_NUMBER, tokens_per_step=_NUMBER, provenance=_ORIGINS)
+]
+"""A run in which nothing is open, with the source of every number."""
+
+
+@record
+class ChangeRecord(TypedDict):
+    """A single change that helps."""
+
+    change: str
+    """In words."""
+    gained_s: float
+    """Seconds that it takes off the step."""
+    memory_bytes: float
+    """Bytes that it adds to the fullest GPU; negative if it takes some away."""
+    layout: dict[str, Any]
+    """Fields of the layout to set."""
+    also: dict[str, Any]
+    """Fields left open that would then be chosen otherwise."""
+    nodes: int
+    """Nodes of the changed run."""
+
+
+@record
+class StepRecord(TypedDict):
+    """What is to be expected of a training step."""
+
+    verdict: Verdict
+    """What limits the run."""
+    step_s: float
+    """Median of the time of a step."""
+    step_interval_s: tuple[float, float]
+    """P10 and P90 of it."""
+    extrapolating: bool
+    """True if nothing like this run was validated."""
+    nearest_validated_run: Neighbour | None
+    """The published run most like this one."""
+    known_runs: int
+    """Measured runs of the same cluster that the prices are anchored to."""
+    knobs: dict[str, float]
+    """What these runs made of the prices, as factors."""
+    left_open: dict[str, str]
+    """What the run leaves open, and the value chosen for it."""
+    chosen: list[Chosen]
+    """The same with the reason."""
+    calibrated_by: list[str]
+    """Files measured on the machine itself."""
+    tokens_per_s_per_gpu: float
+    """Tokens a second of each GPU."""
+    mfu: float
+    """Model FLOPs utilization, a fraction."""
+    hfu: float
+    """Hardware FLOPs utilization: with what is computed twice."""
+    mfu_convention: str
+    """Which FLOPs are counted, over which peak."""
+    fits: bool
+    """True if the fullest GPU has enough memory."""
+    memory_bytes: float
+    """Of the fullest GPU."""
+    memory_interval_bytes: tuple[float, float]
+    """P10 and P90 of it."""
+    fits_probability: float
+    """How likely it fits."""
+    memory_by_cause_bytes: dict[str, float]
+    """What the memory is used for."""
+    ledger_s: dict[Cause, float]
+    """Seconds by cause; they add up to the step."""
+    exposed_s: float
+    """Seconds that wait for communication."""
+    model_flops: float
+    """Of one step, over all GPUs."""
+    tokens: float
+    """Of one step."""
+
+
+@record
+class PredictRecord(StepRecord):
+    """A step, what to change, and what it rests on."""
+
+    next: list[ChangeRecord]
+    """Single changes that help, the best first."""
+    assumed: list[str]
+    """What is taken for granted, in words."""
+    run: RunFields
+    """The run, with what was chosen for what it left open."""
+    job: JobRecord | None
+    """The whole job, if tokens or steps were given."""
+
+
+def prediction_record(
+    prediction: Prediction, proposals: list[Improvement], job: JobRecord | None = None
+) -> PredictRecord:
+    """The prediction with its proposals, and the job that it is part of."""
+    return {
+        **cast("StepRecord", prediction.to_dict()),
+        "next": [
+            {
+                "change": one.change,
+                "gained_s": one.gained_s,
+                "memory_bytes": one.memory_bytes,
+                "layout": dict(one.fields),
+                "also": dict(one.also),
+                "nodes": one.run.nodes,
+            }
+            for one in proposals
+        ],
+        "assumed": assumed(prediction),
+        "run": described(prediction.run),
+        "job": job,
+    }
+
+
+@record
+class StartRecord(TypedDict):
+    """The run that a plan starts from."""
+
+    left_open: dict[str, str]
+    """What nobody stated, and the value taken for it."""
+    layout_searched: bool
+    """True if the layout was found by search."""
+    step_s: float
+    """Its predicted step."""
+    run: RunFields
+
+
+def start_record(start: Reference) -> StartRecord:
+    """What a plan starts from."""
+    return {
+        "left_open": start.assumed,
+        "layout_searched": start.layout_searched,
+        "step_s": start.prediction.step_s,
+        "run": described(start.run),
+    }

@@ -1,0 +1,198 @@
+"""One entry: every number with its unit, trust and source; and one term.
+
+Holds `entry_view`, what it is made of (`Row`, `rows_of` and `sources_used`), and `term_view`.
+"""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from syncwall import units
+from syncwall.catalogue import sources
+from syncwall.describe import Effective
+from syncwall.describe.base import CatalogueEntry, Description
+from syncwall.describe.choice import Choice
+from syncwall.describe.job import FailureCause
+from syncwall.describe.price import Offer, PriceList
+from syncwall.describe.provenance import Count, Provenance, SourcedNumber
+from syncwall.show.blocks import Block, Bullets, Heading, Lines, Paragraph, View, table
+from syncwall.show.numbers import percent
+from syncwall.show.records.description import derived
+from syncwall.show.words.terms import Term
+from syncwall.units import Dimension
+
+CONVENTIONS = (
+    "peaks are dense, a multiply-add is 2 FLOP; rates are one way; 1 GB = 1e9 bytes; "
+    "trust: measured > fitted > datasheet > assumed"
+)
+_HEAD = ("name", "title", "note", "aliases", "provenance")  # shown apart from the table
+
+_PARTS = {"inactive": "idle for one token", "mtp": "in multi-token prediction, extra"}
+
+
+class Row(NamedTuple):
+    """One line of a sheet."""
+
+    label: str
+    text: str
+    provenance: Provenance | None = None
+    about: str = ""
+    entry: CatalogueEntry | None = None
+    """The entry of the catalogue that stands here, if it is one."""
+    is_part: bool = False
+    """A part of the line above."""
+
+
+def entry_view(entry: Description) -> View:
+    """All of it."""
+    follows, rows = rows_of(entry)
+    note, used = getattr(entry, "note", None), sources_used(entry, rows)
+    blocks: list[Block] = [
+        Paragraph(_title(entry)),
+        *table(("what follows", "value"), (_label_and_text(row) for row in follows), words=2),
+        *table(
+            ("what is stated", "value", "trust", "source and notes"),
+            ((*_label_and_text(row), *_origin(row)) for row in rows),
+            words=4,
+        ),
+        *([Lines("Note", (note,))] if note else []),
+        *_sources(used),
+        Lines("Units", (CONVENTIONS,), is_quiet=True),
+    ]
+    return View(getattr(entry, "name", type(entry).__name__), tuple(blocks))
+
+
+def term_view(term: Term) -> View:
+    """What a word means."""
+    lines = {
+        "Term": [", ".join((term.name, *term.also))],
+        "Means": [term.meaning],
+        "Formula": [term.formula],
+        "Unit": [term.unit],
+        "Elsewhere": [f"{who}: {words}" for who, words in term.elsewhere.items()],
+        "Read on": [f"docs/{term.page}"],
+    }
+    return View(
+        term.name, tuple(Lines(label, tuple(said)) for label, said in lines.items() if any(said))
+    )
+
+
+def rows_of(entry: Description) -> tuple[list[Row], list[Row]]:
+    """What follows from `entry`, and what stands in it."""
+    stated = map(_offer, entry.offers) if isinstance(entry, PriceList) else _rows(entry, "")
+    return list(_derived_rows(entry)), list(stated)
+
+
+def _offer(offer: Offer) -> Row:
+    """An offer in one line."""
+    price = offer.price_usd_per_gpu_hour
+    words = (offer.date, offer.instance, offer.region, offer.cluster)
+    about = ", ".join(str(word) for word in words if word)
+    origin = price.provenance if isinstance(price, SourcedNumber) else None
+    return Row(f"{offer.device}, {offer.terms}", _text(price), origin, about)
+
+
+def _title(entry: Description) -> str:
+    if not isinstance(entry, CatalogueEntry):
+        return type(entry).__name__
+    also = f", also: {', '.join(entry.aliases)}" if entry.aliases else ""
+    return f"{entry.title or entry.name} ({entry.name}){also}"
+
+
+def _rows(value: Any, label: str) -> Iterator[Row]:
+    """A line for every value inside, labelled by the keys that lead to it."""
+    if isinstance(value, CatalogueEntry) and label:
+        title = f" ({value.title})" if value.title else ""
+        yield Row(label, f"{value.name}{title}", entry=value)
+    elif isinstance(value, Effective):
+        rate, peak = value.rate_bytes_per_s, value.of_bytes_per_s
+        text = f"{_text(rate)} of {_text(peak)}, {percent(value.fraction)}"
+        yield Row(label, text, getattr(rate, "provenance", None), value.what)
+    elif isinstance(value, FailureCause):
+        text = f"{value.per_1000_days:g} a day of 1,000"
+        yield Row(f"{label} {value.name}", text, None, f"per {value.per}, takes {value.takes}")
+    elif isinstance(value, Description):
+        for name, field in type(value).model_fields.items():
+            inner = getattr(value, name)
+            left_out = name not in value.model_fields_set and inner in (False, 0, "none")
+            if not left_out and not (isinstance(value, CatalogueEntry) and name in _HEAD):
+                yield from _rows(inner, _joined(label, field.alias or name))
+    elif isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _rows(inner, _joined(label, str(key)))
+    elif isinstance(value, (list, tuple)) and value and isinstance(value[0], Description):
+        for number, inner in enumerate(value, 1):
+            yield from _rows(inner, f"{label} {number}")
+    elif value not in (None, (), []):
+        sourced = isinstance(value, (SourcedNumber, Count))
+        yield Row(label, _text(value), value.provenance if sourced else None)
+
+
+def _joined(label: str, key: str) -> str:
+    return f"{label} {key}".strip().replace("_", " ")
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, SourcedNumber):
+        return value.text
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, Choice):
+        return value.text
+    if isinstance(value, (int, float)):
+        return f"{value:,}" if isinstance(value, int) else f"{value:g}"
+    if isinstance(value, (list, tuple)):
+        return ", ".join(map(_text, value))
+    return str(value)
+
+
+def _derived_rows(entry: Description) -> Iterator[Row]:
+    for key, value in derived(entry).items():
+        if key == "parameters_by_part":
+            yield from (
+                Row(_PARTS.get(part, f"in {part.replace('_', ' ')}"), f"{count:,}", is_part=True)
+                for part, count in value.items()
+                if count
+            )
+        elif key == "achieved_fraction":
+            yield from (
+                Row(f"achieved {dtype}", f"{percent(part, 1)} of peak")
+                for dtype, part in value.items()
+            )
+        elif key == "nic_bytes_per_s_per_gpu":
+            rate = units.format(value, Dimension.BYTES_PER_S)
+            yield Row("NIC rate of a GPU", f"{rate} when all send at once")
+        elif isinstance(value, int) and value:
+            yield Row(key.replace("_", " "), f"{value:,}")
+
+
+def _label_and_text(row: Row) -> tuple[str, str]:
+    return f"· {row.label}" if row.is_part else row.label, row.text
+
+
+def _origin(row: Row) -> tuple[str, str]:
+    """Trust of a number, and its source with what else is to be known."""
+    provenance = row.provenance
+    if provenance is None:
+        return "", row.about
+    notes = [
+        " ".join(filter(None, (provenance.source, provenance.dated))),
+        row.about,
+        f"stated {provenance.stated}" if provenance.stated else "",
+        provenance.note or "",
+        *(f"but: {other}" for other in provenance.others),
+    ]
+    return str(provenance.trust), "; ".join(filter(None, notes))
+
+
+def sources_used(entry: Description, rows: list[Row]) -> list[str]:
+    """Keys of the sources that `rows`, or the whole entry, rest on."""
+    stated = [row.provenance.source for row in rows if row.provenance]
+    whole = (getattr(entry, "provenance", None) or {}).get("source")
+    known = sources()
+    return [key for key in dict.fromkeys([whole, *stated]) if key in known]
+
+
+def _sources(keys: list[str]) -> list[Block]:
+    found = ((key, sources()[key]) for key in keys)
+    said = (f"{key}: {s['title']}. {s['author']}, {s['date']}. {s['where']}" for key, s in found)
+    return [Heading(2, "Sources"), Bullets(tuple(said))] if keys else []

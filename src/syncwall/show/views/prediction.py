@@ -1,0 +1,165 @@
+"""A prediction: verdict, numbers, ledger, memory, timeline, why, what to change, evidence.
+
+Holds `prediction_view` and `prediction_blocks`; `strips` draws streams over time in letters.
+"""
+
+from functools import partial
+from typing import Final
+
+from syncwall.answer.improvements import Improvement
+from syncwall.answer.prediction import Prediction
+from syncwall.answer.priced import MFU_CONVENTION
+from syncwall.answer.timeline import micro_batch_intervals
+from syncwall.cause import LEAST_SHARE
+from syncwall.show.blocks import (
+    Block,
+    Bullets,
+    Figure,
+    Lines,
+    Verdict,
+    View,
+    ledger,
+    table,
+    wrapped,
+)
+from syncwall.show.numbers import duration, gigabytes, minus, percent, signed, signed_percent
+from syncwall.show.words.layout import run_title, run_words
+from syncwall.show.words.prediction import (
+    assumed,
+    change_words,
+    evidence,
+    known_runs,
+    left_open,
+    no_change,
+    why,
+)
+from syncwall.timeline.streams import Interval
+
+_LEVELS: Final = " ▁▂▃▄▅▆▇█"
+_WIDEST_STRIP: Final = 64
+_LEAST_BYTES: Final = 5e7
+"""Memory from which a part of it is listed."""
+
+
+def prediction_view(
+    prediction: Prediction, proposals: list[Improvement], *, assumptions: bool = False
+) -> View:
+    """All of it; `assumptions` lists everything that is taken for granted."""
+    blocks = prediction_blocks(prediction, proposals, assumptions=assumptions)
+    return View(run_title(prediction.run), tuple(blocks))
+
+
+def prediction_blocks(
+    prediction: Prediction, proposals: list[Improvement], *, assumptions: bool = False
+) -> list[Block]:
+    """What there is to say of a step."""
+    least_s = LEAST_SHARE * prediction.step_s
+    return [
+        Verdict((prediction.verdict.text,), run_words(prediction.run)),
+        *numbers(prediction),
+        ledger("where the time goes", prediction.ledger, least=least_s),
+        _memory(prediction),
+        *_timeline(prediction),
+        Lines("Why", (why(prediction),)),
+        *_next(prediction, proposals),
+        Lines("Evidence", (evidence(prediction),)),
+        *([Lines("Site", (known_runs(prediction),))] if prediction.site.known else []),
+        *chosen(prediction.assumed),
+        *_assumed(prediction, everything=assumptions),
+    ]
+
+
+def numbers(prediction: Prediction) -> list[Block]:
+    """The numbers that people ask for, with their 80% intervals."""
+    step_s, (low_s, high_s) = prediction.step_s, prediction.step_interval_s
+    speed, mfu = prediction.tokens_per_s_per_gpu, prediction.mfu
+    slow, fast = step_s / high_s, step_s / low_s
+    have, room = float(prediction.run.cluster.device.memory.size_bytes), prediction.room
+    low, high = (f"{bound / 1e9:.0f}" for bound in room.interval_bytes)
+    sure = percent(min(max(room.probability, 0.01), 0.99))
+    rows = [
+        ("step", duration(step_s), f"{duration(low_s)} to {duration(high_s)}", ""),
+        ("tokens/s/GPU", f"{speed:,.0f}", f"{speed * slow:,.0f} to {speed * fast:,.0f}",
+         f"{speed * prediction.run.gpus:,.0f} tokens/s in all"),
+        ("MFU", percent(mfu, 1), f"{percent(mfu * slow, 1)} to {percent(mfu * fast, 1)}",
+         MFU_CONVENTION),
+        ("HFU", percent(prediction.hfu, 1), "", "with what is computed twice"),
+        ("memory", gigabytes(prediction.memory_bytes), f"{low} to {high} GB",
+         f"of {gigabytes(have)} a GPU; fits with {sure}"),
+    ]  # fmt: skip
+    return table(("", "predicted", "80% interval", ""), rows, ends_in_words=True)
+
+
+def chosen(fields: dict[str, str]) -> list[Block]:
+    """What was left open."""
+    return [Lines("Chosen", (left_open(fields),))] if fields else []
+
+
+def _memory(prediction: Prediction) -> Figure:
+    """The fullest GPU, part by part."""
+    from syncwall.show.draw.bars import memory_chart
+
+    parts = sorted(prediction.memory.by_cause().items(), key=lambda pair: -pair[1])
+    listed = (f"{cause} {size / 1e9:.1f}" for cause, size in parts if size > _LEAST_BYTES)
+    used, have = prediction.memory_bytes, float(prediction.run.cluster.device.memory.size_bytes)
+    end = f"{gigabytes(abs(have - used))} {'stay free' if have >= used else 'too much'}"
+    caption = f"memory of the fullest GPU: {gigabytes(used)} of {gigabytes(have)}, {end}"
+    return Figure(
+        partial(memory_chart, parts), caption, partial(wrapped, f"GB: {' · '.join(listed)}")
+    )
+
+
+def _timeline(prediction: Prediction) -> list[Block]:
+    """One micro batch and the optimizer, stream by stream."""
+    from syncwall.show.draw.lanes import layer_lanes, layer_windows, whole_lanes
+
+    intervals = micro_batch_intervals(prediction)
+    end_s = max(one.end_s for one in intervals)
+    caption = f"one micro batch, forward and backward, and the optimizer: {duration(end_s)}"
+    drawn = partial(strips, intervals)
+    layers = [
+        Figure(
+            partial(layer_lanes, intervals, window),
+            f"{window.name}: {duration(window.end_s - window.start_s)}",
+        )
+        for window in layer_windows(intervals)
+    ]
+    return [Figure(partial(whole_lanes, intervals), caption, drawn), *layers]
+
+
+def strips(intervals: list[Interval], width: int) -> list[str]:
+    """How busy computation and communication are over time, a line for each."""
+    wide = min(width - 10, _WIDEST_STRIP)
+    end_s = max(interval.end_s for interval in intervals)
+    lanes = {"compute": [0.0] * wide, "network": [0.0] * wide}
+    for interval in intervals:
+        lane = lanes["compute" if interval.stream == "compute" else "network"]
+        start, end = interval.start_s / end_s * wide, interval.end_s / end_s * wide
+        for cell in range(int(start), min(int(end) + 1, wide)):
+            lane[cell] += max(0.0, min(end, cell + 1) - max(start, cell))
+    return [f"{name}  {''.join(map(_level, busy))}".rstrip() for name, busy in lanes.items()]
+
+
+def _level(busy: float) -> str:
+    return _LEVELS[min(len(_LEVELS) - 1, round(busy * (len(_LEVELS) - 1)))]
+
+
+def _next(prediction: Prediction, proposals: list[Improvement]) -> list[Block]:
+    """Single changes that help, each predicted like the run itself."""
+    if not proposals:
+        return [Lines("Next", (no_change(prediction),))]
+    rows = [
+        (f"{number}", change_words(one), signed(-one.gained_s),
+         signed_percent(-one.gained_s / prediction.step_s),
+         minus(f"{one.memory_bytes / 1e9:+.1f} GB"))
+        for number, one in enumerate(proposals, 1)
+    ]  # fmt: skip
+    head = ("", "change", "step", "of the step", "memory")
+    return table(head, rows, words=2, label="Next", spare=("of the step",))
+
+
+def _assumed(prediction: Prediction, *, everything: bool) -> list[Block]:
+    lines = tuple(assumed(prediction))
+    if everything:
+        return [Lines("Assumed", ("all of this:",)), Bullets(lines)]
+    return [Lines("Assumed", (f"{'; '.join(lines[:2])} (all: --explain-assumptions)",), True)]

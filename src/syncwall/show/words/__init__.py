@@ -1,0 +1,1 @@
+"""Sentences: what answers mean, in plain words. Nothing here lays anything out."""

@@ -1,0 +1,109 @@
+"""The sentences of a job.
+
+Holds `verdict`, `stops`, `saves`, `switched_off` and `assumed_inputs`; of a change `worth` and
+`change_cells`, and of an input `value_text`.
+"""
+
+from typing import Final
+
+from syncwall import units
+from syncwall.job.changes import JobChange
+from syncwall.job.completion import Completion
+from syncwall.job.settled import Input
+from syncwall.show.numbers import money, plural, span
+from syncwall.units import Dimension
+
+_WORTH: Final = 1e-4
+"""Share of the length that a change must gain to be shown."""
+_OFF: Final = ("evaluation", "data_stall", "stragglers", "spikes", "maintenance")
+
+
+def verdict(completion: Completion) -> str:
+    """How long and how much of it is training, in one line."""
+    low, middle, high = completion.finish_s
+    if middle == float("inf"):
+        down = completion.settled.plan.down_s
+        return (
+            f"does not finish: an interruption every {span(completion.mean_between_s)} with "
+            f"{span(down)} to detect it and to restart leaves too little time to train"
+        )
+    fits = "" if completion.prediction.fits else "does not fit in memory; if it did, "
+    return (
+        f"{fits}done in {span(middle)} (80% interval {span(low)} to {span(high)}), "
+        f"{completion.effective:.1%} of it useful"
+    )
+
+
+def stops(completion: Completion) -> str:
+    """How often the job is interrupted, and by what."""
+    plan = completion.settled.plan
+    if not plan.rate_per_s:
+        return "nothing fails"
+    low, middle, high = completion.interruptions
+    largest = max(plan.causes, key=lambda cause: cause.per_s)
+    said = f"one interruption every {span(completion.mean_between_s)}"
+    if completion.finished_share:
+        times = f"{plural(middle, 'interruption')} ({low:,.0f} to {high:,.0f})"
+        said = f"{times}, one every {span(completion.mean_between_s)}"
+    if len(plan.causes) > 1:
+        said += f"; {largest.name} {largest.per_s / plan.rate_per_s:.0%}"
+    taken = completion.settled.domain_nodes
+    said += f"; a failure takes {plural(taken, 'node')} away for {span(plan.repair_s)}"
+    lost = 1.0 - completion.finished_share
+    return said + f"; {lost:.0%} of the jobs never finish" * (lost > 0)
+
+
+def saves(completion: Completion) -> str:
+    """How large checkpoints are, how often they are written, and the best interval."""
+    plan = completion.settled.plan
+    size = units.format(completion.settled.checkpoint_bytes, Dimension.BYTES, digits=3)
+    later = f", written {span(plan.written_s)} later" * (plan.written_s > 0)
+    when = f"every {span(plan.every_s)}" if plan.every_s < plan.run_s else "at the end"
+    said = f"{size} {when}, training stops for {span(plan.blocking_s)}{later}; "
+    best = completion.settled.best_interval_s
+    chosen = "best" if best == plan.interval_s else f"best is {span(best)}"
+    if not plan.rate_per_s:
+        return f"{size} at the end"
+    return said + f"{chosen} (Young {span(completion.young_s)}, Daly {span(completion.daly_s)})"
+
+
+def change_cells(change: JobChange) -> tuple[str, str]:
+    """What a change takes off the length and the cost of a job."""
+    gained = f"−{span(change.gained_s)}" if change.gained_s < float("inf") else "finishes"
+    usd = change.saved_usd
+    return gained, "" if usd is None else f"{'−' if usd >= 0 else '+'}{money(abs(usd))}"
+
+
+def worth(change: JobChange) -> bool:
+    """True if a change gains time, or money without costing time."""
+    cost = change.completion.cost_usd
+    if change.gained_s > _WORTH * change.completion.mean_s:
+        return True
+    saved = change.saved_usd or 0.0
+    return change.gained_s >= 0 and cost is not None and saved > _WORTH * cost[1]
+
+
+def switched_off(completion: Completion) -> str:
+    """What the job leaves out because nobody stated it."""
+    job = completion.job
+    off = [key for key in _OFF if not getattr(job, key)]
+    early = ["failures.early_factor"] if job.failures.early_factor == 1 else []
+    return ", ".join((*off, *early)) if off or early else "nothing"
+
+
+def assumed_inputs(completion: Completion) -> str:
+    """The inputs that matter most and that nobody gave."""
+    wanted = ("interruptions a day", "detection", "restart", "repair", "storage", "spare nodes")
+    named = {i.name: i for i in completion.inputs if i.trust != "given"}
+    return "; ".join(f"{name} {value_text(named[name])}" for name in wanted if name in named)
+
+
+def value_text(i: Input) -> str:
+    """An input with its unit."""
+    if i.dimension is None:
+        return f"{i.value:,.0f}" if i.value >= 1000 else f"{i.value:.3g}"
+    if i.dimension is Dimension.SECONDS:
+        return span(i.value)
+    if i.dimension is Dimension.USD_PER_GPU_HOUR:
+        return f"${i.value:.2f}/GPU-hour"
+    return units.format(i.value, i.dimension, digits=3)

@@ -1,0 +1,107 @@
+"""The sentences of a search for layouts.
+
+Holds `verdict`, `searched`, `why_slower`, `better_batch`, `options` and `evidence`.
+"""
+
+from typing import Final
+
+from syncwall.answer.improvements import Improvement
+from syncwall.answer.prediction import Prediction
+from syncwall.answer.priced import MFU_CONVENTION
+from syncwall.plan.answer import Plan
+from syncwall.plan.batches import Other
+from syncwall.plan.front import differences
+from syncwall.show.numbers import duration, percent, plural, signed
+from syncwall.show.words.layout import layout_words
+from syncwall.work.memory import usable_bytes
+
+_SAME: Final = 1e-4
+"""Changes below this share of a step make no difference."""
+_CAUSES: Final = 5
+
+
+def verdict(plan: Plan) -> str:
+    """The best layout, or why there is none."""
+    if plan.best:
+        best = plan.best[0].prediction
+        what = f"{layout_words(best.run.layout)} on {plural(best.run.gpus, 'GPU')}"
+        speed = f"{duration(best.step_s)} a step, MFU {percent(best.mfu, 1)}"
+        return f"{what}: {speed}{_beside_yours(plan, best)}"
+    nearest = plan.found.smallest
+    if plan.found.fitting:
+        return "none: no layout that fits is quick enough"
+    if nearest is None:
+        return "none: no layout is possible; is the batch a multiple of the replicas?"
+    have = usable_bytes(plan.run.cluster.device)
+    return (
+        f"none fits: the smallest, {layout_words(nearest.layout())}, needs "
+        f"{nearest.memory_bytes / 1e9:.0f} of {have / 1e9:.0f} GB"
+    )
+
+
+def _beside_yours(plan: Plan, best: Prediction) -> str:
+    """How the best compares with the user's own layout, on as many GPUs or on others."""
+    if plan.now is None:
+        return ""
+    if not plan.now.fits:
+        return "; yours does not fit"
+    if plan.now.run.gpus == best.run.gpus:
+        return f", {plan.now.step_s / best.step_s:.2f} times as fast as yours"
+    share = plan.cost(best) / plan.cost(plan.now)
+    return f"; a token costs {share:.2f} of what it costs in yours"
+
+
+def searched(plan: Plan) -> str:
+    """What was searched, and how much of it there is."""
+    return (
+        f"{plan.run.model.name} on {plan.run.cluster.name}, "
+        f"{plural(plan.global_batch, 'sequence')} of {plan.run.seq:,} tokens a step; "
+        f"{plan.found.counted:,} layouts are possible, {plan.found.fitting:,} fit"
+    )
+
+
+def why_slower(plan: Plan) -> list[str]:
+    """Where the second layout, and the user's own, lose."""
+    best = plan.best[0].prediction
+    others = [("layout 2", one.prediction) for one in plan.best[1:2]]
+    others += [("yours", plan.now)] if plan.now is not None else []
+    lines = []
+    for name, other in others:
+        apart_s = other.step_s - best.step_s
+        more = f"{duration(abs(apart_s))} {'more' if apart_s >= 0 else 'less'} than layout 1"
+        lost = (f"{d.cause} {signed(d.seconds)}" for d in differences(best, other)[:_CAUSES])
+        lines.append(": ".join(filter(None, (f"{name} takes {more}", ", ".join(lost)))))
+    return lines
+
+
+def better_batch(plan: Plan, other: Other) -> str:
+    """What a batch would bring that more numbers of replicas can share."""
+    now = f" instead of {percent(plan.best[0].prediction.mfu, 1)}" if plan.best else ""
+    return (
+        f"{plan.global_batch:,} sequences cannot be split evenly among {other.excluded} of the "
+        f"possible numbers of replicas; {other.batch:,} can: MFU "
+        f"{percent(other.best.mfu, 1)}{now}, {layout_words(other.best.run.layout)}"
+    )
+
+
+def options(plan: Plan) -> str:
+    """Fields that are not searched, and what changing each in the best layout would bring."""
+    least_s = _SAME * plan.best[0].step_s
+    said = [_gain(one) for one in plan.not_searched if abs(one.gained_s) > least_s]
+    same = [one.change for one in plan.not_searched if abs(one.gained_s) <= least_s]
+    said += [f"no difference from {' or '.join(same)}"] if same else []
+    return f"not searched, but tried in layout 1: {', '.join(said)}" if said else ""
+
+
+def _gain(one: Improvement) -> str:
+    """Seconds that a change takes off a step, or adds."""
+    return f"{one.change} {signed(-one.gained_s)}{'' if one.fits else ' but does not fit'}"
+
+
+def evidence(plan: Plan) -> str:
+    """How far to trust the times."""
+    low_s, high_s = plan.best[0].prediction.step_interval_s
+    return (
+        f"80% interval of layout 1: {duration(low_s)} to {duration(high_s)}; times of layouts on "
+        f"one machine err together. MFU: {MFU_CONVENTION}"
+    )

@@ -1,0 +1,133 @@
+"""The sentences of the network that a run needs.
+
+Holds `verdict`, `why`, `remains`, `by_hand`, `layout_grows` and `MEANS`; `target_words`, and rates
+as `gigabits` and `figures`.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from syncwall.plan.network.busy import Plain
+from syncwall.plan.network.needed import Requirement
+from syncwall.plan.network.targets import Target
+from syncwall.plan.reference import Reference
+from syncwall.show.numbers import byte_size, duration, percent, plural
+from syncwall.show.words.layout import layout_words
+
+MEANS: Final = (
+    "efficiency: step on an ideal network, of endless rate without latency, over step on this one; "
+    "exposed: waits beyond the ideal, of its step"
+)
+_RULE_OF_THUMB: Final = 0.8
+"""Of an advertised rate that is really reached, by ml-engineering's network chapter."""
+_LEAST_SHARE: Final = 0.0005
+
+
+def verdict(found: Sequence[Requirement]) -> list[str]:
+    """What is needed, and whether the machine has it."""
+    counts = f"{found[0].gpus:,} to " * (len(found) > 1) + plural(found[-1].gpus, "GPU")
+    if all(one.traffic is None for one in found):
+        return [f"on {counts} nothing crosses the network between scale-up domains"]
+    goal = f"{percent(found[0].limits.efficiency)} efficiency"
+    must = {one.gpus: one.must_reach_bytes_per_s for one in found}
+    wanted = {one.gpus: one.node_bytes_per_s(Target.EFFICIENCY) for one in found}
+    if None in must.values():
+        first = f"communication takes longer than computation at any rate{_from(must)}"
+    else:
+        first = f"a node must reach {_range(must)}, or communication takes longer than computation"
+    if None in wanted.values():
+        second = f"no rate gives {goal}{_from(wanted)}"
+    else:
+        second = f"{goal} needs {_range(wanted)} as advertised"
+    return [f"on {counts} {first}", f"{second}; {_enough(found)}"]
+
+
+def _from(rates: dict[int, float | None]) -> str:
+    """The count from which on no rate is enough, if some are for others."""
+    missed = [gpus for gpus, rate in rates.items() if rate is None]
+    return "" if len(missed) == len(rates) else f" from {min(missed):,} GPUs on"
+
+
+def _range(rates: dict[int, float | None]) -> str:
+    """From the least to the most."""
+    known = [rate or 0.0 for rate in rates.values()]
+    ends = dict.fromkeys(map(gigabits, (min(known), max(known))))
+    return f"{' to '.join(ends)} Gb/s"
+
+
+def _enough(found: Sequence[Requirement]) -> str:
+    """What the machine has, and for how many GPUs that is efficient enough."""
+    good = [one.gpus for one in found if one.efficiency >= one.limits.efficiency]
+    said = f"enough for {max(good):,} only" if good else "too little"
+    have = f"{found[0].cluster.name} has {gigabits(nic_bytes_per_s(found[0]))} Gb/s"
+    return f"{have}: {'enough' if len(good) == len(found) else said}"
+
+
+def nic_bytes_per_s(one: Requirement) -> float:
+    """What all NICs of a node have together today."""
+    nics = one.cluster.node.nics
+    return float(nics.rate_bytes_per_s) * nics.count if nics else 0.0
+
+
+def gigabits(bytes_per_s: float) -> str:
+    """A rate in Gb/s."""
+    return figures(bytes_per_s * 8e-9)
+
+
+def figures(number: float) -> str:
+    """Three figures, or all before the point if there are more."""
+    return f"{number:,.0f}" if number >= 1000 else f"{number:.3g}"
+
+
+def target_words(target: Target, one: Requirement) -> str:
+    """What must hold."""
+    if target is Target.BUSY:
+        return "busy no longer than computing"
+    if target is Target.EFFICIENCY:
+        return f"{percent(one.limits.efficiency)} efficient"
+    return f"at most {percent(one.limits.exposed)} exposed"
+
+
+def why(one: Requirement) -> str:
+    """What uses the network most, and what is left where no rate is enough."""
+    traffic = one.traffic
+    if traffic is None:
+        return "every group stands inside one scale-up domain"
+    said = (
+        f"at {one.gpus:,} GPUs the network is mostly used by {traffic.kind}s of "
+        f"{byte_size(traffic.bytes)} ({traffic.axis}, {traffic.ranks:,} ranks in "
+        f"{plural(traffic.domains, 'domain')}); {duration(traffic.start_s)} of each is latency"
+    )
+    if one.nic_bytes_per_s.get(Target.EFFICIENCY) is None:
+        share = percent(one.ideal.step_s / one.endless_step_s)
+        said += f"; at any rate that latency leaves {share} efficiency"
+    return said
+
+
+def remains(one: Requirement) -> str:
+    """What no network between nodes changes."""
+    lost = [f"{name} {percent(s, 1)}" for name, s in one.wasted.items() if s >= _LEAST_SHARE]
+    gpus = plural(one.gpus, "GPU")
+    return f"what no network between nodes changes, at {gpus}: {', '.join(lost) or 'nothing'}"
+
+
+def by_hand(plain: Plain) -> str:
+    """The plain arithmetic of ml-engineering's network chapter."""
+    advertised = gigabits(plain.node_bytes_per_s / _RULE_OF_THUMB)
+    return (
+        f"{byte_size(plain.node_bytes)} out of a node in {duration(plain.compute_s)} of "
+        "computation at half the peak; at 80% reached "
+        f"{advertised} Gb/s advertised (--reached 80%)"
+    )
+
+
+def layout_grows(found: Sequence[Requirement], start: Reference) -> str:
+    """The layouts and batches of the first and of the last count."""
+    first, last = found[0], found[-1]
+    how = "the best by search" if start.layout_searched else "as stated"
+    said = f"{layout_words(first.layout)} ({how})"
+    batch = plural(last.layout.global_batch or 1, "sequence")
+    if len(found) > 1:
+        said += f" on {first.gpus:,} GPUs to {layout_words(last.layout)} on {last.gpus:,}"
+        batch = f"{first.layout.global_batch:,} to {batch}"
+    return f"{said}; {batch} of {start.run.seq:,} tokens"

@@ -1,0 +1,1 @@
+"""Writers: blocks on a terminal, as one HTML page, or as Markdown."""

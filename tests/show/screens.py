@@ -1,0 +1,82 @@
+"""Screens of every verb: commands with their views, as examples for golden files and schemas.
+
+`python -m tests.show.screens` writes the golden files of tests/data/screens again.
+"""
+
+from functools import cache
+from pathlib import Path
+from unittest.mock import patch
+
+from syncwall.cli import main
+from syncwall.show.blocks import View
+from syncwall.show.write.terminal import rendered
+
+ROOT = Path(__file__).parents[2]
+GOLDEN = ROOT / "tests" / "data" / "screens"
+WIDTHS = (60, 80, 120, 200)
+_RUN = "--model llama-3.1-70b --cluster dgx-h100 --gpus 256 --tp 8 --global-batch 512"
+_SMALL = "--model llama-3.1-8b --cluster dgx-h100 --nodes 4 --seq 4096 --global-batch 64"
+COMMANDS = {
+    "predict": f"predict {_RUN}",
+    "predict-assumptions": f"predict {_RUN} --explain-assumptions",
+    "predict-does-not-fit": "predict --model llama-3.1-405b --cluster dgx-h100 --nodes 2 --tp 8",
+    "predict-experts": "predict --model deepseek-v3 --cluster dgx-h100 --nodes 64 --ep 64 --pp 8",
+    "predict-job": f"predict {_RUN} --tokens 1T",
+    "plan-layouts": f"plan layouts {_SMALL}",
+    "plan-layouts-yours": "plan layouts examples/llama-70b-on-dgx-h100.yaml --top 3",
+    "plan-wall": f"plan wall {_SMALL} --tp 2 --most 4096",
+    "plan-network": f"plan network {_SMALL} --tp 2 --gpus 32,256,2048",
+    "plan-fabric": f"plan fabric {_SMALL} --prices.switch $30k --prices.optic $900",
+    "plan-fabric-alone": "plan fabric --gpus 16384 --oversubscription 2 --growth 20%",
+    "show-clusters": "show clusters",
+    "show-devices": "show devices",
+    "show-links": "show links",
+    "show-models": "show models",
+    "show-frameworks": "show frameworks",
+    "show-failures": "show failures",
+    "show-switches": "show switches",
+    "show-model": "show model deepseek-v3",
+    "show-cluster": "show cluster dgx-h100",
+    "show-run": "show run examples/four-gpus-two-nodes.yaml",
+    "show-terms": "show terms",
+    "show-term": "show term exposed",
+    "explain": "explain examples/explain",
+    "validate": "validate examples/runs.csv",
+    "report-lab": "report examples/findings/four-workers.json",
+    "report-run": "report examples/four-gpus-two-nodes.yaml",
+}  # fmt: skip
+
+
+@cache
+def view(name: str) -> View:
+    """What a command shows."""
+    shown: list[View] = []
+    with patch("syncwall.show.write.terminal.print_view", shown.append):
+        words = COMMANDS[name].split()
+        main([str(ROOT / word) if word.startswith("examples/") else word for word in words])
+    (found,) = shown
+    return found
+
+
+def screen(found: View, width: int) -> str:
+    """The lines of a terminal with so many columns."""
+    lines = (line.plain.rstrip() for line in rendered(found, width))
+    return "\n".join(lines).replace(str(ROOT), ".") + "\n"
+
+
+def golden(name: str, width: int) -> Path:
+    """The file that holds a screen."""
+    return GOLDEN / f"{name}-{width}.txt"
+
+
+def write_all() -> None:
+    """Write every golden file again; look at the difference before committing."""
+    for old in GOLDEN.glob("*.txt"):
+        old.unlink()
+    for name in COMMANDS:
+        for width in WIDTHS:
+            golden(name, width).write_text(screen(view(name), width))
+
+
+if __name__ == "__main__":
+    write_all()

@@ -1,0 +1,80 @@
+"""What every verb prints at four widths: as recorded, and with every number whole."""
+
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from syncwall.show.blocks import (
+    Block,
+    Bullets,
+    Code,
+    Figure,
+    Ledger,
+    Lines,
+    Paragraph,
+    Table,
+    Verdict,
+)
+from tests.show.screens import COMMANDS, WIDTHS, golden, screen, view
+
+NUMBER = re.compile(r"[−+$]?\d[\d,]*\.?\d*")
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_screen_is_as_recorded(name, width):
+    """After a change that is meant: `python -m tests.show.screens`, and look at the difference."""
+    assert screen(view(name), width) == golden(name, width).read_text()
+
+
+def texts(block: Block) -> Iterator[str]:
+    """Every text of a block that must be on the screen."""
+    match block:
+        case Verdict(lines, about):
+            yield from (*lines, about)
+        case Lines(_, lines):
+            yield from lines
+        case Bullets(items):
+            yield from items
+        case Paragraph(text) | Code(text):
+            yield text
+        case Table():
+            kept = [n for n, name in enumerate(block.head) if name not in block.spare]
+            for row in block.rows:
+                yield from (row[n] for n in kept if n < len(row))
+        case Ledger():
+            for one in block.parts:
+                yield from (one.name, block.text(one.value), f"{one.value / block.whole:.1%}")
+            yield block.text(block.whole)
+        case Figure(_, caption, lines) if lines is not None:
+            yield caption
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_no_number_and_no_name_is_cut(name):
+    for width in WIDTHS:
+        shown = screen(view(name), width)
+        numbers, words = set(NUMBER.findall(shown)), set(shown.split())
+        for block in view(name).blocks:
+            for text in texts(block):
+                assert set(NUMBER.findall(text)) <= numbers, (width, text)
+                assert set(text.split()) <= words, (width, text)
+        assert "…" not in shown
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_lines_fit_the_terminal_unless_one_word_is_longer(name):
+    for width in WIDTHS:
+        for line in screen(view(name), width).splitlines():
+            words = line.split()
+            assert len(line) <= width or max(map(len, words)) > width - 20, (width, line)
+
+
+def test_every_verb_that_answers_is_among_the_screens():
+    from syncwall.show.records.interface import VERBS
+
+    shown = {" ".join(c.split()[:2]) for c in COMMANDS.values()} | {
+        c.split()[0] for c in COMMANDS.values()
+    }
+    assert {verb for verb in VERBS if not verb.startswith(("measure", "lab"))} <= shown
