@@ -279,7 +279,8 @@ class NcclNetwork:
         channels, speed = channels_of(raw, constants()["intra_speeds"][self._number])
         links, nics = channels * speed, path.nic_bytes_per_s_per_gpu * fraction * within
         inside = fraction * self._fit.of(kind).rate
-        return np.where(nics > links, np.minimum(reached * nics / links, inside), reached)
+        more = np.minimum(reached * nics / np.maximum(links, 1.0), inside)
+        return np.where(nics > links, more, reached)
 
     def _reached(self, group: NcclGroup) -> Number:
         """Share of the NICs' line rate."""
