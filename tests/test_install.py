@@ -75,7 +75,7 @@ def test_the_import_is_quick(python):
 def test_the_installed_command_answers(python, tmp_path):
     command = python.parent / "syncwall"
     text = output(command, "show", "model", "llama-3.1-405b", "--json")
-    assert json.loads(text)["parameters"] == 405853388800
+    assert json.loads(text)["entry"]["parameters"] == 405853388800
 
 
 def test_describing_needs_neither_torch_nor_numpy(python):

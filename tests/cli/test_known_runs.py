@@ -52,7 +52,7 @@ def test_every_time_is_anchored_to_a_known_run(run, known, capsys):
     width = [found["step_interval_s"][1] / found["step_s"] for found in (plain, found)]
     assert width[1] < width[0]
     said = next(line for line in found["assumed"] if "from 1 known run" in line)
-    assert f"GEMM x {found['knobs']['gemm']:.3f}" in said
+    assert f"GEMM × {found['knobs']['gemm']:.3f}" in said
     assert f"give {WANTED}" in said
 
 

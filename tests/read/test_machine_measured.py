@@ -43,7 +43,7 @@ def test_one_gemm_rate_moves_every_multiplication(tmp_path):
     ("text", "said"),
     [
         ("1048576 262144 float sum 101.9 10.29 18.00 4e-07 101.4 10.34 18.10 4e-07\n# busbw",
-         "names no ranks"),
+         "does not name the ranks"),
         ("gemm: [{m: 1, n: 1, k: 1, dtype: bf16}]", "write one of `seconds` and `rate`"),
         ("gemm: [{m: 1, n: 1, k: 1, dtype: bf16, rate: 1 TFLOP/s, seconds: 2}]", "write one of"),
         ("nothing", "nothing"),
