@@ -4,6 +4,7 @@ Holds `BLOCKS` (the text of every block by its name) and `rewritten`, which puts
 `<!-- accuracy: NAME -->` and `<!-- end -->`.
 """
 
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -27,6 +28,8 @@ from bench.accuracy_tables import (
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = (ROOT / "README.md", ROOT / "docs" / "explanation" / "accuracy.md")
+BUILT_IN = ROOT / "docs" / "accuracy_built_in.json"
+"""Accepted figures of the runs that come with syncwall."""
 MARKED = re.compile(r"(<!-- accuracy: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -44,6 +47,21 @@ def readme(figures: Figures, goals: Goals) -> str:
         " read count here."
     )
     return f"{start} {summary_line(figures, goals)}\n\n{markdown(header, rows)}"
+
+
+def built_in_line(figures: Figures, goals: Goals) -> str:
+    """Which of the figures a clone can compute by itself."""
+    del goals
+    found = json.loads(BUILT_IN.read_text())
+    one = found["summary"]
+    return (
+        f"The figures above are of all {figures['rows']:,} runs, whose tables do not come with"
+        f" the repository. {found['rows']:,} of them do, as facts with their source"
+        " (`src/syncwall/catalogue/runs/`): on these the mean error is"
+        f" **{percent(one['mape'])}%** over {one['sources']} held-out sources ({one['n']} runs),"
+        f" and the 80% interval covers {percent(one['coverage80_rows'], 0)}%. `python"
+        " bench/accuracy.py --check` computes them in any clone and fails if a set got worse."
+    )
 
 
 def goals_table(figures: Figures, goals: Goals) -> str:
@@ -153,6 +171,7 @@ def _amount(value: float, unit: str) -> str:
 
 BLOCKS: dict[str, Callable[[Figures, Goals], str]] = {
     "readme": readme,
+    "built-in": built_in_line,
     "summary": summary_line,
     "goals": goals_table,
     "calculon": calculon_list,

@@ -1,6 +1,7 @@
 """Accuracy as plain data: what docs/accuracy.json holds.
 
-Holds `figures`, from a validation report and the accuracy of collectives. Errors are fractions,
+Holds `figures`, from a validation report and the accuracy of collectives, and `gated`, the few of
+them that the gate of a clone looks at. Errors are fractions,
 rounded to five digits so that a file changes only when a figure does.
 """
 
@@ -54,6 +55,15 @@ def figures(found: Report, goals: Goals, collectives: Path | None = None) -> Fig
     }
     rounded: Figures = _rounded(data)
     return rounded
+
+
+def gated(figures: Figures) -> Figures:
+    """What `accuracy_gate.changes` compares, and the summary."""
+    keys = ("kind", "name", "held_out", "n", "n_all", "mape")
+    sets = [{key: one[key] for key in keys} for one in figures["sets"]]
+    return {key: figures[key] for key in ("rows", "predicted", "summary", "collectives")} | {
+        "sets": sets
+    }
 
 
 def _set(one: SetReport, found: Report) -> Figures:

@@ -1,12 +1,16 @@
-"""Damaged inputs: `python bench/fuzz_readers.py [COUNT] [DIR ...]`.
+"""Damaged inputs: `python bench/fuzz_readers.py [COUNT] [DIR ...]`, or `... hostile [WORD]`.
 
 Takes the examples, and files below DIR if there are any, breaks copies of them (bytes flipped, cut,
 doubled, numbers made huge, packed again) and explains each. Counts what happened; the exit code is
 1 if one ended in anything but an answer or an `InputError`, took over 2 s, or the memory grew by
-over 1 GiB.
+over 1 GiB. `hostile` reads files of at most 1 MB that are made to cost time and memory (whose name
+holds WORD), each in a process of its own: under 10 s of CPU time, 500 MB, no traceback.
 """
 
+import contextlib
 import gzip
+import io
+import itertools
 import random
 import resource
 import sys
@@ -16,6 +20,9 @@ import traceback
 from collections import Counter
 from pathlib import Path
 
+from bench.hostile_cases import named
+from bench.hostile_files import measured, repeated
+from syncwall.cli import main as syncwall
 from syncwall.explain.answer import explain
 from syncwall.problems import InputError
 from syncwall.read.detect import kind_of
@@ -65,7 +72,32 @@ def broken(raw: bytes, dice: random.Random) -> bytes:
     return gzip.compress(bytes(data), 1) if dice.random() < 0.1 else bytes(data)
 
 
+def hostile(word: str) -> int:
+    """Read every hostile file; prints the dearest and the failures."""
+    for words in (
+        ["explain", "examples/explain"],
+        ["predict", "examples/four-gpus-two-nodes.yaml"],
+    ):
+        with contextlib.redirect_stdout(io.StringIO()):
+            syncwall(words)  # loads what the children then have
+    found = []
+    for case in itertools.chain(named(), repeated()):
+        if word in case.name:
+            cost = measured(case, syncwall)
+            found.append((cost, case.name))
+            if cost.is_bad:
+                print(f"BAD {case.name}: {cost}"[:400], flush=True)
+    for unit in ("cpu_s", "peak_bytes"):
+        cost, name = max(found, key=lambda one: getattr(one[0], unit))
+        print(f"most {unit}: {cost.cpu_s:.1f} s, {cost.peak_bytes / 1e6:.0f} MB: {name}")
+    bad = sum(cost.is_bad for cost, _ in found)
+    print(f"{len(found)} files, {bad} bad")
+    return 1 if bad else 0
+
+
 def main() -> int:
+    if sys.argv[1:2] == ["hostile"]:
+        return hostile(" ".join(sys.argv[2:]))
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 500
     known = seeds([Path(name) for name in sys.argv[2:]])
     dice, ended, bad = random.Random(0), Counter[str](), []

@@ -17,8 +17,8 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from bench.rank_copies import Copies
-from syncwall.explain.pool import summaries, trace_files
-from syncwall.explain.ranks import explain_ranks
+from syncwall.explain.traces.pool import summaries, trace_files
+from syncwall.explain.traces.ranks import explain_ranks
 
 _CHUNK = 32
 

@@ -22,7 +22,7 @@ def lines(directory: Path) -> Iterator[tuple[bool, str]]:
         began, name = time.perf_counter(), str(path.relative_to(directory))
         try:
             found = explain([path])
-            kind = ", ".join(kind.value for kind in found.files)
+            kind = ", ".join(kind for kind in found.files)
             facts = "; ".join(says for _, says in file_lines(found))
             said = f"{kind:<20} {facts} | {verdict(found)}"
             fine = True

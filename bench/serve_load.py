@@ -200,10 +200,10 @@ class Load:
 
 
 @contextmanager
-def serving() -> Iterator[tuple[int, int]]:
-    """A server of its own; its process and its port."""
+def serving(**how: Any) -> Iterator[tuple[int, int]]:
+    """A server of its own, started as `how` says; its process and its port."""
     command = [sys.executable, "-m", "syncwall", "serve", "--port", "0"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, **how) as process:
         assert process.stdout is not None
         said = process.stdout.readline()
         try:

@@ -1,10 +1,18 @@
+import errno
+import os
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from syncwall.documents import MAX_BYTES, parse_document, read_document, write_whole
+from syncwall.documents import (
+    MAX_BYTES,
+    parse_document,
+    read_document,
+    refuse_unwritable,
+    write_whole,
+)
 from syncwall.problems import InputError
 
 
@@ -87,7 +95,7 @@ def test_a_byte_that_is_not_text_is_named(tmp_path: Path):
 def test_a_missing_file_and_a_directory_are_named(tmp_path: Path):
     with pytest.raises(InputError, match=r"nothing\.yaml: cannot be read: No such file"):
         read_document(tmp_path / "nothing.yaml")
-    with pytest.raises(InputError, match="cannot be read"):
+    with pytest.raises(InputError, match="is a directory"):
         read_document(tmp_path)
 
 
@@ -123,3 +131,26 @@ def test_a_file_that_cannot_be_written_is_named_as_it_was_given(tmp_path, monkey
     monkeypatch.chdir(tmp_path)
     with pytest.raises(InputError, match=r"^missing/out.json: cannot be written: No such file"):
         write_whole(Path("missing/out.json"), "text")
+
+
+def test_a_full_disk_leaves_no_temporary_file(tmp_path, monkeypatch):
+    def cut_short(path: Path, text: str, encoding: str) -> int:
+        path.write_bytes(text.encode(encoding)[:1])
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Path, "write_text", cut_short)
+    with pytest.raises(InputError, match="cannot be written: No space left"):
+        write_whole(tmp_path / "out.json", "text")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_cannot_be_written_is_refused_before(tmp_path):
+    circle = tmp_path / "circle.json"
+    circle.symlink_to(circle)
+    unwritable = [circle, tmp_path, Path("/proc/out.json"), tmp_path / ("a" * 300)]
+    for path in unwritable:
+        with pytest.raises(InputError, match=r"cannot be written|leads to itself"):
+            refuse_unwritable(path)
+    refuse_unwritable(tmp_path / "out.json")
+    refuse_unwritable(Path("/dev/null"))
+    assert list(tmp_path.iterdir()) == [circle]

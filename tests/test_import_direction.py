@@ -10,9 +10,9 @@ import syncwall
 
 # A module may import what stands before it. Folders that do not exist yet keep their place.
 ORDER = (
-    "units", "problems", "cause", "documents", "catalogue", "describe", "work", "cost", "timeline",
-    "answer", "validate", "plan", "job", "measure", "lab", "read", "explain", "watch", "report",
-    "show", "web", "cli", "__main__",
+    "public", "units", "problems", "plugins", "cause", "documents", "catalogue", "describe", "work",
+    "cost", "timeline", "answer", "validate", "plan", "job", "measure", "lab", "read", "explain",
+    "watch", "report", "show", "web", "cli", "__main__",
 )  # fmt: skip
 ROOT = Path(syncwall.__file__).parent
 FILES = sorted(path for path in ROOT.rglob("*.py") if path.parent != ROOT or path.stem in ORDER)
@@ -65,7 +65,8 @@ def test_a_room_imports_only_from_rooms_before_it(path: Path):
 
 
 def test_no_files_import_each_other_in_a_circle():
-    circle = cycle({name: imported(path) for name, path in MODULES.items()})
+    files = {name: path for name, path in MODULES.items() if name != "syncwall"}  # loads names late
+    circle = cycle({name: imported(path) for name, path in files.items()})
     assert not circle, " -> ".join(circle)
 
 

@@ -65,11 +65,14 @@ def test_at_most_110_megabytes_are_installed(python):
 
 
 def test_the_import_is_quick(python):
-    own = cpu_s(python, "import syncwall") - cpu_s(python, "pass")
-    everything = cpu_s(python, "import syncwall.describe.lookup") - cpu_s(python, "pass")
-    print(f"import syncwall {own:.3f} s, with every description {everything:.3f} s")
+    """Every description takes less than twice the time of one pydantic model, on any machine."""
+    nothing = cpu_s(python, "pass")
+    own = cpu_s(python, "import syncwall") - nothing
+    everything = cpu_s(python, "import syncwall.describe.lookup") - nothing
+    model = cpu_s(python, "import pydantic\nclass A(pydantic.BaseModel): x: int") - nothing
+    print(f"import syncwall {own:.3f} s, every description {everything:.3f}, one {model:.3f} s")
     assert own <= 0.1
-    assert everything <= 0.35
+    assert everything <= 1.7 * model
 
 
 def test_the_installed_command_answers(python, tmp_path):

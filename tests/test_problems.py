@@ -30,3 +30,10 @@ def test_nothing_is_suggested_for_a_strange_word():
 
 def test_the_nearest_name_is_found_whatever_its_case():
     assert did_you_mean("h100-sxmm", ["H100-SXM"]) == '; did you mean "H100-SXM"?'
+
+
+def test_a_message_that_quotes_a_word_without_an_end_is_shortened():
+    said = str(InputError.of(f'"{"a" * 1_000_000}" is not a whole number', file="x", line=1))
+    assert len(said) < 5000
+    assert said.startswith('x:1:0  "aaa')
+    assert said.endswith('aaa" is not a whole number')

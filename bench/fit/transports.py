@@ -14,7 +14,8 @@ import syncwall as sw
 from bench.fit.collective_tables import Table
 from bench.fit.domains import priced_on, soft_loss
 from bench.fit.search import Values, rounded, search
-from syncwall.cost.nccl import Choices, NcclGroup
+from syncwall.cost.algorithm import NcclGroup
+from syncwall.cost.nccl import Choices
 from syncwall.cost.reached import TransportFit, across
 
 CLASSES = {

@@ -14,8 +14,18 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from syncwall import plan as plan
-    from syncwall.answer import Prediction as Prediction
-    from syncwall.answer import predict as predict
+    from syncwall.answer.improvements import Improvement as Improvement
+    from syncwall.answer.improvements import improvements as improvements
+    from syncwall.answer.known import site_of as site_of
+    from syncwall.answer.prediction import Prediction as Prediction
+    from syncwall.answer.prediction import predict as predict
+    from syncwall.answer.site import Site as Site
+    from syncwall.answer.sweep import sweep as sweep
+    from syncwall.answer.timeline import Timeline as Timeline
+    from syncwall.cause import Cause as Cause
+    from syncwall.cost.calibration import Calibration as Calibration
+    from syncwall.cost.communication import Network as Network
+    from syncwall.cost.measured import MachineMeasurements as MachineMeasurements
     from syncwall.describe import Attention as Attention
     from syncwall.describe import Checkpoints as Checkpoints
     from syncwall.describe import Cluster as Cluster
@@ -35,29 +45,61 @@ if TYPE_CHECKING:
     from syncwall.describe import Software as Software
     from syncwall.describe import Tier as Tier
     from syncwall.describe.lookup import cluster as cluster
+    from syncwall.describe.lookup import clusters as clusters
     from syncwall.describe.lookup import device as device
+    from syncwall.describe.lookup import devices as devices
     from syncwall.describe.lookup import link as link
     from syncwall.describe.lookup import model as model
+    from syncwall.describe.lookup import models as models
     from syncwall.describe.lookup import prices as prices
     from syncwall.describe.lookup import run as run
+    from syncwall.explain.answer import Explanation as Explanation
+    from syncwall.explain.question import explain as explain
+    from syncwall.job.completion import Completion as Completion
     from syncwall.job.completion import finish as finish
+    from syncwall.plan.fabric.answer import FabricAnswer as FabricAnswer
+    from syncwall.plan.network.needed import NetworkPlan as NetworkPlan
+    from syncwall.plan.search import SearchResult as SearchResult
+    from syncwall.plan.wall.found import WallPlan as WallPlan
     from syncwall.problems import InputError as InputError
+    from syncwall.read.machine_measured import read_machine_measured as read_machine_measured
+    from syncwall.timeline.ledger import Ledger as Ledger
+    from syncwall.validate.report import Report as Report
+    from syncwall.validate.report import validate as validate
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _HOME = {
-    "syncwall.answer": "Prediction predict",
+    "syncwall.answer.improvements": "Improvement improvements",
+    "syncwall.answer.known": "site_of",
+    "syncwall.answer.prediction": "Prediction predict",
+    "syncwall.answer.site": "Site",
+    "syncwall.answer.sweep": "sweep",
+    "syncwall.answer.timeline": "Timeline",
+    "syncwall.cause": "Cause",
+    "syncwall.cost.calibration": "Calibration",
+    "syncwall.cost.communication": "Network",
+    "syncwall.cost.measured": "MachineMeasurements",
     "syncwall.describe": (
         "Attention Checkpoints Cluster Device Fabric Failures Job Layout Link Mlp Model Moe Nics "
         "Node Run ScaleUp Software Tier"
     ),
-    "syncwall.describe.lookup": "cluster device link model prices run",
-    "syncwall.job.completion": "finish",
+    "syncwall.describe.lookup": "cluster clusters device devices link model models prices run",
+    "syncwall.explain.answer": "Explanation",
+    "syncwall.job.completion": "Completion finish",
+    "syncwall.plan.fabric.answer": "FabricAnswer",
+    "syncwall.plan.network.needed": "NetworkPlan",
+    "syncwall.plan.search": "SearchResult",
+    "syncwall.plan.wall.found": "WallPlan",
     "syncwall.problems": "InputError",
+    "syncwall.read.machine_measured": "read_machine_measured",
+    "syncwall.timeline.ledger": "Ledger",
+    "syncwall.validate.report": "Report",
 }
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names.split()}
 
-_MODULES = ("plan",)
+_MODULES = ("explain", "plan", "validate")
+"""Packages; `explain` and `validate` are called like functions."""
 
 __all__ = [*sorted([*_MODULE_OF, *_MODULES]), "__version__"]  # noqa: PLE0604 - names, made above
 

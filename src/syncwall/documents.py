@@ -1,24 +1,30 @@
 """YAML and JSON text as plain values that remember where each of them stood.
 
-Holds `Document`, `read_document` (a file), `parse_document` (text) and `write_whole`. The dialect
+Holds `Document`, `read_document` (a file), `parse_document` (text), `read_text`, `opened`
+(any file that a user names), `write_whole` and `refuse_unwritable`. The dialect
 is the plain part of YAML 1.2: only `true` and `false` are booleans, `1:7` and dates stay text,
 `5e10` is a number, a key may appear once, and an alias may not contain itself.
 """
 
+import errno
 import os
 import re
+import stat
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import IO, Any, Final, NoReturn
 
 import yaml
 
 from syncwall.problems import InputError, Problem
 
 MAX_BYTES: Final = 16 * 1024 * 1024
+_PROBE_BYTES: Final = 256 * 1024
 _MAX_VALUES: Final = 1_000_000
 _MAX_DEPTH: Final = 60
+_MAX_PROBLEMS: Final = 100
 
 KeyPath = tuple[str | int, ...]
 LineColumn = tuple[int, int]
@@ -54,36 +60,82 @@ def write_whole(path: Path, text: str) -> None:
 
     Anything but a plain file, such as /dev/null, is written to and never replaced.
     """
-    target = path.resolve()
-    plain = target.is_file() or not target.exists()
-    beside = target.with_name(f".{target.name}.{os.getpid()}") if plain else target
-    try:
+    with _target(path) as (target, beside):
         beside.write_text(text, encoding="utf-8")
-        if plain:
+        if beside != target:
             beside.replace(target)
-    except OSError as error:
-        raise InputError.of(f"cannot be written: {error.strerror}", file=str(path)) from None
+
+
+def refuse_unwritable(path: Path) -> None:
+    """InputError if `write_whole` would fail at `path`; nothing is there afterwards."""
+    with _target(path) as (target, beside):
+        if beside != target:
+            beside.write_bytes(bytes(_PROBE_BYTES))
+        elif target.is_dir() or not os.access(target, os.W_OK):
+            number = errno.EISDIR if target.is_dir() else errno.EACCES
+            raise OSError(number, os.strerror(number))
+
+
+@contextmanager
+def _target(path: Path) -> Iterator[tuple[Path, Path]]:
+    """What is written to in the end, and first; of the latter nothing is left."""
+    beside = None
+    try:
+        target = path.resolve()
+        plain = target.is_file() or not target.exists()
+        beside = target.with_name(f".{target.name}.{os.getpid()}") if plain else None
+        yield target, beside or target
+    except (OSError, RuntimeError) as error:  # RuntimeError: links that lead in a circle
+        reason = f"cannot be written: {getattr(error, 'strerror', error)}"
+        if isinstance(error, RuntimeError) or error.errno == errno.ELOOP:
+            reason = "is a link that leads to itself"
+        raise InputError.of(reason, file=str(path)) from None
+    finally:
+        if beside is not None:
+            with suppress(OSError):
+                beside.unlink()
+
+
+def opened(path: Path) -> IO[bytes]:
+    """The plain file at `path`, unbuffered; InputError for pipes and devices, which never end."""
+    try:
+        # a pipe without a writer must not block
+        file = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+    except (OSError, ValueError) as error:  # ValueError: a zero byte in the name
+        reason = getattr(error, "strerror", None) or str(error)
+        raise InputError.of(f"cannot be read: {reason}", file=str(path)) from None
+    mode = os.fstat(file).st_mode
+    if stat.S_ISREG(mode):
+        return os.fdopen(file, "rb", buffering=0)
+    os.close(file)
+    if stat.S_ISDIR(mode):
+        raise InputError.of("is a directory; name the files in it", file=str(path))
+    raise InputError.of("is a pipe or a device; write what it holds to a file", file=str(path))
 
 
 def read_document(path: Path) -> Document:
     """Parse the YAML or JSON file at `path`; InputError names the line of what cannot be read."""
+    return parse_document(read_text(path), str(path), is_json=path.suffix == ".json")
+
+
+def read_text(path: Path) -> str:
+    """All text of a file that describes something; InputError if it cannot be read as such."""
     name = str(path)
     try:
-        with path.open("rb") as stream:
+        with opened(path) as stream:
             raw = stream.read(MAX_BYTES + 1)
     except OSError as error:
-        raise InputError.of(f"cannot be read: {error.strerror}", file=name) from error
+        raise InputError.of(f"cannot be read: {error.strerror}", file=name) from None
     if len(raw) > MAX_BYTES:
         raise InputError.of("is larger than 16 MiB, too large for a description", file=name)
     try:
-        text = raw.decode("utf-8-sig")
+        return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
         column = error.start - raw.rfind(b"\n", 0, error.start)
         raise InputError.of(
             f"byte 0x{raw[error.start]:02x} is not UTF-8 text", file=name, line=line, column=column
-        ) from error
-    return parse_document(text, name, is_json=path.suffix == ".json")
+        ) from None
 
 
 def parse_document(text: str, file: str, *, is_json: bool = False) -> Document:
@@ -169,6 +221,8 @@ class _YamlBuilder:
                 self.problems.append(
                     Problem(self.file, *_place(key_event), f'key "{key}" appears twice')
                 )
+                if len(self.problems) >= _MAX_PROBLEMS:
+                    raise InputError(self.problems)
             self.places[(*path, key)] = _place(key_event)
             values[key] = self._value(next(self._events), (*path, key), depth + 1)
         return values

@@ -1,12 +1,28 @@
 """What is wrong with an input, where it is, and what to write instead.
 
 Holds `Problem` (one fault at one place), `InputError` (all faults of one input), `did_you_mean` and
-`known_are`.
+`known_are`, and `visible`, with which text from a file is safe to print.
 """
 
 import difflib
+import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from typing import Final
+
+CONTROLS: Final = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]"
+)
+"""What a terminal obeys instead of showing it: control characters but for tab and line feed, line
+separators, and what turns the direction of letters."""
+
+_MOST_CHARS: Final = 4000
+"""Of one message; longer ones lose their middle."""
+
+
+def visible(text: str) -> str:
+    r"""`text` with control characters written out (`\x1b`), so that none reaches a terminal."""
+    return CONTROLS.sub(lambda found: ascii(found[0])[1:-1], text.replace("\r\n", "\n"))
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -18,10 +34,16 @@ class Problem:
     column: int
     message: str
 
+    def __post_init__(self) -> None:
+        if len(self.message) > _MOST_CHARS:  # quotes a word without an end
+            half = _MOST_CHARS // 2
+            short = f"{self.message[:half]} ... {self.message[-half:]}"
+            object.__setattr__(self, "message", short)
+
     def __str__(self) -> str:
         if not self.line:
-            return f"{self.file}: {self.message}" if self.file else self.message
-        return f"{self.file}:{self.line}:{self.column}  {self.message}"
+            return visible(f"{self.file}: {self.message}" if self.file else self.message)
+        return visible(f"{self.file}:{self.line}:{self.column}  {self.message}")
 
 
 class InputError(ValueError):

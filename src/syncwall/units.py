@@ -1,8 +1,8 @@
 """Quantities as people write them, and as SI floats inside.
 
-Holds `Dimension` (what kind of quantity is meant), `parse` (text to float) and `format` (float to
-text). Bits and bytes, GB and GiB, one way and duplex are different things here; text that could be
-read two ways is refused with what to write instead.
+Holds `Dimension` (what kind of quantity is meant), `parse` (text to float), `format` (float to
+text) and `plural` (a count of things). Bits and bytes, GB and GiB, one way and duplex are different
+things here; text that could be read two ways is refused with what to write instead.
 
     >>> parse("400Gb/s", Dimension.BYTES_PER_S)
     50000000000.0
@@ -279,3 +279,8 @@ def _with_point(unscaled: str, places: int) -> str:
         return f"{whole}.{part}".rstrip("0").rstrip(".") if part else whole
     mantissa = f"{figures[0]}.{figures[1:]}".rstrip(".")
     return f"{mantissa}e{exponent}"
+
+
+def plural(count: float, one: str, many: str = "") -> str:
+    """A count of things: "1 node", "2,048 nodes"; `many` where an "s" is not enough."""
+    return f"{count:,.0f} {one if round(count) == 1 else many or f'{one}s'}"

@@ -48,6 +48,7 @@ def faster(run: Run, part: str, factor: float) -> Run:
     return on(run, cluster.model_copy(update=update))
 
 
+@pytest.mark.slow
 @settings(max_examples=600, suppress_health_check=FILTERS)
 @given(runs())
 def test_the_ledger_sums_to_the_step(run):
@@ -64,12 +65,14 @@ def test_mfu_is_at_most_hfu_is_at_most_one(run):
     assert found.hfu <= 1
 
 
+@pytest.mark.slow
 @settings(max_examples=600, suppress_health_check=FILTERS)
 @given(runs(), st.sampled_from(["nics", "arithmetic", "memory"]), st.floats(1, 16))
 def test_a_faster_machine_never_slows_a_step(run, part, factor):
     assert predict(faster(run, part, factor)).step_s <= predict(run).step_s * SLACK
 
 
+@pytest.mark.slow
 @many
 @given(runs())
 def test_fewer_bytes_never_slow_a_step(run):
@@ -79,6 +82,7 @@ def test_fewer_bytes_never_slow_a_step(run):
     assert predict(lighter).step_s <= predict(run).step_s * SLACK
 
 
+@pytest.mark.slow
 @many
 @given(runs(), st.sampled_from([2.0, 4.0, 8.0]))
 def test_faster_scale_up_links_never_slow_a_step(run, factor):

@@ -39,6 +39,7 @@ def others(run: Run) -> list[Layout]:
     return found
 
 
+@pytest.mark.slow
 @settings(max_examples=40, suppress_health_check=list(HealthCheck))
 @given(runs(), st.sampled_from(names(CatalogueKind.FRAMEWORK)), st.booleans(), st.booleans())
 def test_together_is_as_one_by_one(run, framework, balanced, frozen):

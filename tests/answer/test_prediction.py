@@ -6,7 +6,6 @@ import pytest
 
 import syncwall as sw
 from syncwall.answer.improvements import improvements
-from syncwall.answer.timeline import micro_batch_intervals, perfetto
 from syncwall.describe import Layout, Run
 
 
@@ -69,11 +68,11 @@ def test_a_million_gpus_cost_the_same_as_eight():
 def test_intervals_of_a_stream_do_not_overlap(tmp_path: Path):
     found = sw.predict(run(tp=2, sp=True, **FSDP))
     streams: dict[str, float] = {}
-    for interval in sorted(micro_batch_intervals(found), key=lambda i: i.start_s):
+    for interval in sorted(found.timeline().intervals, key=lambda i: i.start_s):
         assert interval.start_s >= streams.get(interval.stream, 0.0) - 1e-12
         streams[interval.stream] = interval.end_s
     assert {"compute", "gather", "reduce", "tensor"} <= set(streams)
-    perfetto(found, tmp_path / "trace.json")
+    found.timeline().save(tmp_path / "trace.json")
     events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
     assert {event["ph"] for event in events} == {"M", "X"}
 

@@ -11,6 +11,7 @@ from syncwall.describe.layout import ContextKind, Dispatcher, Schedule
 from tests.describe.settings.runs import FRAMEWORKS, runs
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FRAMEWORKS)
 def test_what_is_stated_is_not_changed(name):
     for asked, prediction in islice(runs(name, seed=1), 60):

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import syncwall as sw
-from syncwall.answer.timeline import interval_count, micro_batch, trace
+from syncwall.answer.timeline import interval_count
 from syncwall.timeline.recorded import Interval
 
 WAITS = ("exposed", "host")
@@ -35,7 +35,7 @@ def summed(intervals: list[Interval]) -> float:
 
 @pytest.mark.parametrize("name", RUNS)
 def test_computation_and_waits_fill_the_time_without_overlap(name):
-    found = micro_batch(predicted(name))
+    found = predicted(name).timeline()
     lane = [one for one in found.intervals if one.stream == "compute"] + found.waits
     now = 0.0
     for one in sorted(lane, key=lambda i: i.start_s):
@@ -47,7 +47,7 @@ def test_computation_and_waits_fill_the_time_without_overlap(name):
 
 @pytest.mark.parametrize("name", RUNS)
 def test_waits_are_those_of_the_ledger_by_cause(name):
-    found = micro_batch(predicted(name))
+    found = predicted(name).timeline()
     assert float(found.ledger.total) == pytest.approx(found.end_s)
     for cause, seconds in found.ledger.items():
         if cause.startswith(WAITS):
@@ -58,7 +58,7 @@ def test_waits_are_those_of_the_ledger_by_cause(name):
 @pytest.mark.parametrize("name", RUNS)
 def test_operations_take_their_price_and_contention(name):
     prediction = predicted(name)
-    found = micro_batch(prediction)
+    found = prediction.timeline()
     compute = [one for one in found.intervals if one.stream == "compute"]
     priced = [prediction.prices.seconds(one.operation.what) for one in compute if one.operation]
     alone = float(sum(priced))
@@ -72,7 +72,7 @@ def test_a_step_of_one_micro_batch_is_the_picture(name):
     """Three rounds tell the ledger of a step what every round tells the picture."""
     prediction = predicted(name)
     assert prediction.work.microbatches == 1
-    found = micro_batch(prediction)
+    found = prediction.timeline()
     for cause, seconds in prediction.ledger.items():
         if cause not in ("straggler wait", "host"):  # once a step, not in any stream
             assert float(found.ledger[cause]) == pytest.approx(float(seconds), rel=2e-3), cause
@@ -82,7 +82,7 @@ def test_weights_that_share_their_links_are_drawn_as_long_as_they_take():
     prediction = predicted("weights and tensors")
     gathers = [
         one
-        for one in micro_batch(prediction).intervals
+        for one in prediction.timeline().intervals
         if one.stream == "gather" and one.block == "dense layer"
     ]
     longer: dict[str, list[float]] = {"forward": [], "backward": []}
@@ -95,13 +95,13 @@ def test_weights_that_share_their_links_are_drawn_as_long_as_they_take():
 
 
 def test_gradients_of_virtual_stages_leave_earlier_and_never_before_the_start():
-    found = micro_batch(predicted("virtual stages"))
+    found = predicted("virtual stages").timeline()
     assert found.earlier_s > 0
     assert all(0 <= one.start_s <= one.end_s for one in found.intervals)
 
 
 def test_phases_follow_each_other():
-    spans = micro_batch(predicted("virtual stages")).spans
+    spans = predicted("virtual stages").timeline().spans
     assert [str(span.phase) for span in spans] == ["forward", "backward", "finish"]
     assert spans[0].start_s == 0
     for before, after in pairwise(spans):
@@ -109,14 +109,14 @@ def test_phases_follow_each_other():
 
 
 def test_layers_are_numbered():
-    found = micro_batch(predicted("weights and tensors"))
+    found = predicted("weights and tensors").timeline()
     norms = [o for o in found.intervals if o.name == "MLP norm" and o.phase == "forward"]
     assert [one.round for one in norms] == list(range(80))
 
 
 def test_the_trace_says_what_an_operation_does():
     prediction = predicted("weights and tensors")
-    events = json.loads(json.dumps(trace(prediction)))["traceEvents"]
+    events = json.loads(json.dumps(prediction.timeline().trace()))["traceEvents"]
     drawn = [event for event in events if event["ph"] == "X"]
     gemm = next(event["args"] for event in drawn if event["name"] == "MLP up")
     assert gemm["flops"] == 2 * gemm["m"] * gemm["n"] * gemm["k"]

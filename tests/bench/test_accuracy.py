@@ -2,6 +2,8 @@
 
 import copy
 import json
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -150,3 +152,17 @@ def test_scores_of_judges_are_means_and_the_first_one_stays():
     first, *_ = remembered()
     assert (first["commit"], first["mape"], first["coverage80_sources"]) == ("de6b492", 0.171, 0.65)
     assert all("id" not in one and one["sources"] >= 4 for one in remembered())
+
+
+@pytest.mark.slow
+def test_the_gate_of_a_clone_shuts_when_a_constant_is_spoiled():
+    program = """
+from bench.accuracy import main
+from syncwall.work import layer
+layer.ACTIVATION_BYTES *= 1.5
+raise SystemExit(main(["--check"]))
+"""
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "points worse" in done.stdout

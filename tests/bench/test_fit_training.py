@@ -86,6 +86,7 @@ def test_a_held_out_or_doubtful_row_is_never_a_case():
     assert {source: len(cases) for source, cases in problem.cases.items()} == {"internevo": 1}
 
 
+@pytest.mark.slow
 @needs_corpus
 def test_the_fit_sees_only_calibration_rows_that_are_not_doubtful(monkeypatch):
     """Checked where a row becomes a case, before anything of it is predicted."""

@@ -1,3 +1,6 @@
+import os
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from syncwall import catalogue
@@ -37,3 +40,21 @@ def test_several_user_directories_are_searched_in_order(tmp_path, monkeypatch):
 def test_nothing_near_points_to_the_list():
     with pytest.raises(InputError, match=r'unknown link "zzzz" \(see: syncwall show links\)'):
         catalogue.find(CatalogueKind.LINK, "zzzz")
+
+
+def test_a_folder_is_looked_at_first_without_touching_the_environment(tmp_path):
+    (tmp_path / "links").mkdir()
+    (tmp_path / "links" / "mine.yaml").write_text("")
+    before = dict(os.environ)
+    with catalogue.searched_first(tmp_path):
+        assert "mine" in catalogue.names(CatalogueKind.LINK)
+        assert dict(os.environ) == before
+    assert "mine" not in catalogue.names(CatalogueKind.LINK)
+    assert dict(os.environ) == before
+
+
+def test_folders_of_one_thread_are_not_those_of_another(tmp_path):
+    (tmp_path / "links").mkdir()
+    with catalogue.searched_first([tmp_path]), ThreadPoolExecutor(1) as other:
+        assert catalogue.added_folders() == (tmp_path,)
+        assert other.submit(catalogue.added_folders).result() == ()

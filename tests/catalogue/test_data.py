@@ -81,7 +81,7 @@ def test_every_number_has_a_source_a_date_and_a_trust_level(entry: CatalogueEntr
 
 def test_every_source_is_complete_and_used():
     for key, source in catalogue.sources().items():
-        assert set(source) == {"title", "author", "date", "where"}, key
+        assert set(source) == {"title", "author", "date", "where", "licence"}, key
         assert DATE.fullmatch(str(source["date"])), key
     used = {p.source for e in ENTRIES for _, n in numbers(e) if (p := sourced(e, n))}
     used |= {row.source for row in read_tables()}

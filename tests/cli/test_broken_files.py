@@ -112,6 +112,7 @@ def test_the_unbroken_files_are_fine(what, tmp_path: Path, capsys):
     assert capsys.readouterr().out
 
 
+@pytest.mark.slow
 @settings(max_examples=2000, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     what=st.sampled_from(sorted(FILES)),

@@ -56,7 +56,7 @@ PINNED = {
     ],
     "plan layouts": [
         "FILE", "--help", "--objective", "--within TIME", "--price USD", "--top N", "--save FILE",
-        "--settings", "--save-settings FILE", *OUTPUT, *RUN,
+        "--settings FORMAT", "--save-settings FILE", *OUTPUT, *RUN,
     ],
     "plan wall": [
         "FILE", "--help", "--least GPUS", "--most GPUS", "--replica-batch N", "--best-layout",
@@ -106,8 +106,8 @@ PINNED = {
         "--ray ADDRESS", "--store DIR", *OUTPUT, "--catalogue DIR",
     ],
     "serve": [
-        "--help", "--host ADDRESS", "--port N", "--token TEXT", "--no-auth", "--findings DIR",
-        "--browser",
+        "--help", "--host ADDRESS", "--port N", "--token TEXT", "--token-file FILE", "--no-auth",
+        "--allow-host NAME", "--root-path PATH", "--findings DIR", "--browser",
     ],
     "report": [
         "RESULT", "--help", "--allow-busy", "--html FILE", "--markdown FILE", "--notes FILE",

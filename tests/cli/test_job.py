@@ -82,7 +82,8 @@ def test_a_job_file_and_flags_over_it(capsys, tmp_path: Path):
         (["--tokens", "many"], "--tokens"),
         (["--tokens", "1T", "--job.when-short", "panic"], "--job.when_short"),
         (["--tokens", "1T", "--job.evaluation.every", "9"], "--job.evaluation.time"),
-        (["--tokens", "0"], "at least one token"),
+        (["--tokens", "0"], "0 is not a number of tokens"),
+        (["--tokens", "1e18", "--job.failures.per-1000-node-days", "10"], "interruptions in the"),
         (["--tokens", "1T", "--job.checkpoints.interval", "0 s"], "--job.checkpoints.interval"),
     ],
 )

@@ -108,6 +108,7 @@ def test_a_known_run_that_is_not_there_is_named(run, capsys):
     assert "nowhere.yaml: cannot be read" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 @settings(max_examples=60, suppress_health_check=HERE)
 @given(breaker=st.sampled_from(BREAKERS), seed=st.integers(0, 2**32))
 def test_broken_known_runs_exit_with_2_and_a_line(breaker, seed, run, tmp_path, capsys):
@@ -118,6 +119,7 @@ def test_broken_known_runs_exit_with_2_and_a_line(breaker, seed, run, tmp_path, 
     assert PLACE.search(message), message
 
 
+@pytest.mark.slow
 @settings(max_examples=60, suppress_health_check=HERE)
 @given(
     value=st.recursive(

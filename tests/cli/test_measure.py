@@ -50,6 +50,7 @@ def test_a_wrong_flag_is_an_input_error(arguments, words, capsys, monkeypatch):
     assert words in capsys.readouterr().err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", ["collectives", "links"])
 def test_one_rank_alone_is_told_how_to_start_more(part, capsys, monkeypatch):
     pytest.importorskip("torch", reason="torch is not installed")
@@ -58,6 +59,7 @@ def test_one_rank_alone_is_told_how_to_start_more(part, capsys, monkeypatch):
     assert f"torchrun --nproc-per-node 2 -m syncwall measure {part}" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_only_rank_0_tells_of_wrong_input():
     pytest.importorskip("torch", reason="torch is not installed")
     words = ("--backend", "gloo", "--min-size", "8MiB", "--max-size", "1MiB")
@@ -67,6 +69,7 @@ def test_only_rank_0_tells_of_wrong_input():
     assert ranks[1].err == ""
 
 
+@pytest.mark.slow
 def test_a_folder_that_is_not_there_is_said_before_anything_is_measured(tmp_path):
     pytest.importorskip("torch", reason="torch is not installed")
     words = ("--backend", "gloo", "--json", str(tmp_path / "no" / "out.json"))
@@ -76,6 +79,7 @@ def test_a_folder_that_is_not_there_is_said_before_anything_is_measured(tmp_path
     assert (ranks[0].out, ranks[1].err) == ("", "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", MEASURED)
 def test_torchrun_does_not_take_a_flag_for_its_own(command):
     """It refuses any word that begins an option of its own, even after the module's name."""

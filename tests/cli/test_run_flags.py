@@ -114,6 +114,7 @@ def test_the_best_layout_is_saved_as_a_run_that_takes_as_long(tmp_path, capsys):
     assert "cluster: dgx-h100" in text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", ["llama-3.1-8b", "mixtral-8x7b"])
 def test_every_layout_that_is_listed_can_be_pasted_into_a_run_file(model, tmp_path, capsys):
     flags = ["--model", model, "--cluster", "dgx-h200", "--nodes", "2", "--seq", "4096"]

@@ -20,14 +20,20 @@ TOKEN = "a-long-token"
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--host", "0.0.0.0"], "--host 0.0.0.0: others could ask too: write --token TEXT"),
-        (["--host", "::"], "write --token TEXT, or --no-auth to allow it"),
+        (["--host", "0.0.0.0"], "--host 0.0.0.0: others could ask too: write --token-file FILE"),
+        (["--host", "::"], "or --token TEXT, or --no-auth to allow it"),
         (["--token", "short"], "--token: write at least 8"),
         (["--token", "with space and;"], "--token: write at least 8"),
         (["--token", "ünsäglich"], "--token: write at least 8"),
         (["--port", "70000"], "write another --port"),
         (["--port", "-1"], "write another --port"),
         (["--host", "192.0.2.1", "--token", TOKEN], "192.0.2.1:8321: "),
+        (["--token-file", "nowhere"], "--token-file nowhere: [Errno 2]"),
+        (["--token-file", "/dev/null"], "--token-file /dev/null: write at least 8"),
+        (["--allow-host", "https://a.example"], "--allow-host: write a name"),
+        (["--allow-host", "a.example", "--allow-host", "b:c"], "--allow-host: write a name"),
+        (["--root-path", "sync"], "--root-path: write a path"),
+        (["--root-path", "/a//b"], "--root-path: write a path"),
     ],
 )
 def test_what_is_wrong_with_a_call_is_said(words, message, capsys):
@@ -83,6 +89,48 @@ def test_a_served_page_with_a_token(tmp_path):
     assert process.returncode in (0, -15)
 
 
+@pytest.fixture
+def options(monkeypatch):
+    """`options("--port", "0", ...)`: how the pages would be served."""
+    found = []
+    monkeypatch.setattr("syncwall.web.server.served", lambda *given: found.append(given))
+
+    def options(*words):
+        assert main(["serve", "--port", "0", *words]) == 0
+        made, listening = found.pop()
+        listening.close()
+        return made
+
+    return options
+
+
+def test_the_token_of_a_file_or_the_environment_is_not_printed(
+    options, monkeypatch, capsys, tmp_path
+):
+    file = tmp_path / "token"
+    file.write_text(f"{TOKEN}\n")
+    assert options("--token-file", str(file)).token == TOKEN
+    monkeypatch.setenv("SYNCWALL_TOKEN", TOKEN[::-1])
+    assert options("--host", "0.0.0.0").token == TOKEN[::-1]
+    said = capsys.readouterr().out
+    assert said.count("/?token=...  (Ctrl-C") == 2
+    assert TOKEN not in said
+    assert TOKEN[::-1] not in said
+    assert options("--token", TOKEN).token == TOKEN
+
+
+def test_the_names_and_the_path_of_a_proxy(options, capsys):
+    made = options("--allow-host", "Sync.example", "--allow-host", "b:8443", "--root-path", "/t/s/")
+    assert made.names == {"127.0.0.1", "localhost", "::1", "sync.example", "b"}
+    assert (made.origins, made.root) == ({"sync.example", "b:8443"}, "/t/s")
+    assert "/t/s/  (Ctrl-C" in capsys.readouterr().out
+    anywhere = options("--host", "0.0.0.0", "--no-auth")
+    assert anywhere.names is None
+    stated = options("--host", "0.0.0.0", "--no-auth", "--allow-host", "sync.example")
+    assert "sync.example" in stated.names
+    assert "evil.example" not in stated.names
+
+
 def status(port, path, headers=None):
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
     try:
@@ -92,6 +140,7 @@ def status(port, path, headers=None):
         connection.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "SIGTERM"])
 def test_it_ends_at_once_even_while_it_searches(end):
     command = [sys.executable, "-m", "syncwall", "serve", "--port", "0"]

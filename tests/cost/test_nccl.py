@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from syncwall.cost.nccl import GENERATIONS, ChannelGraph, NcclGroup, Tuner, constants
+from syncwall.cost.algorithm import ChannelGraph, NcclGroup
+from syncwall.cost.nccl import GENERATIONS, Tuner, constants
 
 GB = 1e9
 

@@ -13,7 +13,7 @@ from syncwall.describe import lookup
 from syncwall.describe.huggingface import ARCHITECTURES
 
 pytestmark = [
-    pytest.mark.reference,
+    pytest.mark.slow,
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # of torch inside transformers
 ]
 

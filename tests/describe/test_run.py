@@ -125,7 +125,7 @@ def test_gpus_beat_the_nodes_that_the_cluster_brings():
         ("gpus: 24\nnodes: 2\n", "2 nodes of 8 GPUs are not 24 GPUs"),
         ("gpus: 12\n", "12 GPUs do not fill whole nodes of 8"),
         ("gpus: 6\ngpus_per_node: 4\n", "6 GPUs do not fill whole nodes of 4"),
-        ("gpus: 0\n", "0 is out of range: at least 1 is needed"),
+        ("gpus: 0\n", "0 is out of range: write 1 to 10,000,000"),
     ],
 )
 def test_gpus_that_cannot_be_are_refused_with_their_line(tmp_path, stated, says):

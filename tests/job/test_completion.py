@@ -158,7 +158,7 @@ def test_a_job_that_cannot_finish_says_so_and_is_still_json():
     done = finish(job(failures={"per_1000_node_days": 40_000.0}), PREDICTION)
     assert done.finish_s[1] == float("inf")
     assert done.finished_share == 0
-    assert json.loads(json.dumps(done.to_dict()))["finish_s"] == [None, None, None]
+    assert json.loads(json.dumps(done.to_dict()))["job"]["finish_s"] == [None, None, None]
 
 
 def test_the_public_name_predicts_by_itself():

@@ -114,3 +114,12 @@ def test_a_slow_loader_is_of_one_rank_or_of_all():
     assert one.faults[1].label == "data loader of rank 1 0.2 s later"
     with pytest.raises(InputError, match="no rank 2"):
         read(text + "  - slow_loader: {rank: 2, delay: 80 ms}\n")
+
+
+@pytest.mark.parametrize("name", ["A=B", "", "A\\0"])
+def test_names_that_no_variable_can_have_are_refused(name):
+    text = (
+        f'places: [2x1]\nrates: [1Gb/s]\njobs: [{{measure: links, environment: {{"{name}": x}}}}]\n'
+    )
+    with pytest.raises(InputError, match="environment"):
+        validated(parse_document(text, "e.yaml"), Experiment, name="e")

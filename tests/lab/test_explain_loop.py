@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from syncwall.explain.pool import summaries, trace_files
-from syncwall.explain.ranks import RanksVerdict, explain_ranks
+from syncwall.explain.traces.pool import summaries, trace_files
+from syncwall.explain.traces.ranks import RanksVerdict, explain_ranks
 from syncwall.lab import Topology, lab
 from syncwall.lab.experiment import Fault, SlowLink, SlowLoader, SlowWorker
 from syncwall.lab.hosts import Hosts

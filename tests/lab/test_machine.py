@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -110,6 +111,48 @@ def test_a_file_without_a_namespace_is_removed_too():
     assert not stale.exists()
 
 
+CHILDREN = """
+import os, pathlib, subprocess, sys, time
+started = [subprocess.Popen(["sleep", "60"], start_new_session=own) for own in (False, True)]
+text = " ".join(str(pid) for pid in (os.getpid(), *(one.pid for one in started)))
+part = pathlib.Path(sys.argv[1], "part" + os.environ["RANK"])
+part.write_text(text)
+part.rename(part.with_name("rank" + os.environ["RANK"]))
+time.sleep(60)
+"""
+
+
+@pytest.mark.lab
+def test_after_kill_9_and_down_nothing_is_left(tmp_path, monkeypatch):
+    folders = tmp_path / "folders"
+    folders.mkdir()
+    monkeypatch.setenv("TMPDIR", str(folders))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    title = machine.new_name("killed")
+    program, experiment = tmp_path / "children.py", tmp_path / f"{title}.yaml"
+    program.write_text(CHILDREN)
+    experiment.write_text(f'places: [2x2]\njobs: [{{run: ["{program}", "{tmp_path}"]}}]\n')
+    run = subprocess.Popen([sys.executable, "-m", "syncwall", "lab", "run", str(experiment)])
+    try:
+        until = time.monotonic() + 60
+        while len(found := list(tmp_path.glob("rank*"))) < 4:
+            assert time.monotonic() < until
+            assert run.poll() is None
+            time.sleep(0.05)
+        processes = [int(pid) for path in found for pid in path.read_text().split()]
+        (name,) = {lab.name for lab in machine.labs() if lab.name.startswith(title)}
+        run.kill()  # nobody waits for it before `down`
+        assert main(["lab", "down", name]) == 0
+        assert [pid for pid in processes if machine._runs(pid)] == []
+        assert spaces(name) == []
+        assert list(folders.iterdir()) == []
+    finally:
+        run.kill()
+        run.wait()
+        for name in {lab.name for lab in machine.labs() if lab.name.startswith(title)}:
+            machine.down(name)
+
+
 @pytest.mark.lab
 @pytest.mark.slow
 def test_random_ends_leave_nothing():
@@ -117,3 +160,15 @@ def test_random_ends_leave_nothing():
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "no namespace, process, link or qdisc" in done.stdout
+
+
+def test_folders_of_killed_runs_are_removed_and_those_of_others_kept(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    left = tmp_path / f"syncwall-lab-{gone.pid}-abc"
+    left.mkdir()
+    (left / "rank0.out").write_text("")
+    with machine.log_folder() as used:
+        machine._remove_abandoned_logs()
+        assert [str(path) for path in tmp_path.iterdir()] == [used]

@@ -158,6 +158,7 @@ def test_networks_show_the_step_of_predict(one):
     )
 
 
+@pytest.mark.slow
 @law(500)
 @given(questions())
 def test_jobs_are_as_many_steps_of_predict(one):

@@ -55,6 +55,7 @@ def runs(seed: int, most_nodes: int) -> Iterator[list[str]]:
         yield flags
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("verb", "count", "most_nodes", "more"),
     [

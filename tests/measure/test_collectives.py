@@ -4,13 +4,14 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from syncwall.measure.collectives import CollectiveRow, Effort, sizes_between
 from syncwall.measure.timing import Times
-from tests.measure.ranks import started
+from tests.measure.ranks import Rank, started
 
 CALL = ("-m", "syncwall", "measure", "collectives", "--backend", "gloo")
 
@@ -46,6 +47,7 @@ def test_trials_fill_the_time_within_bounds():
     assert Effort(trials=3).trials_for(10.0) == 3
 
 
+@pytest.mark.slow
 def test_torchrun_gives_a_table_and_a_file(tmp_path):
     pytest.importorskip("torch", reason="torch is not installed")
     path = tmp_path / "out.json"
@@ -83,6 +85,52 @@ def test_one_ctrl_c_gives_what_there_is(tmp_path):
     result = json.loads(path.read_text())
     assert not result["complete"]
     assert "Interrupted: this is only what was measured until then" in ranks[0].out
+
+
+@pytest.mark.slow
+def test_sigterm_to_the_launcher_gives_what_there_is(tmp_path):
+    """As `scancel`, `docker stop` and `kill` do; torchrun hands it on to all ranks."""
+    done, result = under_torchrun(tmp_path, signal.SIGTERM, *CALL[2:], "--seconds", "5")
+    assert not result["complete"]
+    assert "Interrupted: this is only what was measured until then" in done.out
+
+
+@pytest.mark.slow
+def test_a_lost_rank_leaves_the_steps_before_though_torchrun_ends_all(tmp_path):
+    words = ("measure", "step", "--backend", "gloo", "--steps", "1000", "--warm-up", "0")
+    done, result = under_torchrun(tmp_path, None, *words)
+    assert not result["complete"]
+    assert [one["rank"] for one in result["data"]["ranks"]] == [0]
+    assert result["data"]["times"]["trials"] >= 1
+    assert "lost: " in done.err
+
+
+def under_torchrun(
+    folder: Path, to_launcher: signal.Signals | None, *words: str
+) -> tuple[Rank, dict[str, Any]]:
+    """Two ranks; after the first steps the launcher gets a signal, or the second rank dies."""
+    pytest.importorskip("torch", reason="torch is not installed")
+    path = folder / "out.json"
+    launch = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
+    own = os.environ | {"GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, *launch, "-m", "syncwall", *words, "--json", str(path)]
+    pipe = subprocess.PIPE
+    launcher = Rank(subprocess.Popen(command, env=own, stdout=pipe, stderr=pipe, text=True))
+    try:
+        assert launcher.process.stderr is not None
+        progress = f"{words[1]}: "
+        while not launcher.process.stderr.readline().startswith(progress):
+            assert launcher.process.poll() is None
+        number = launcher.process.pid
+        ranks = Path(f"/proc/{number}/task/{number}/children").read_text().split()
+        if to_launcher is not None:
+            launcher.kill(to_launcher)
+        else:
+            os.kill(int(ranks[1]), signal.SIGKILL)
+        launcher.end(60)
+        return launcher, json.loads(path.read_text())
+    finally:
+        launcher.clear()
 
 
 @pytest.mark.slow

@@ -39,3 +39,13 @@ def test_nobody_states_it():
 def test_half_a_place_is_an_error(environ, words):
     with pytest.raises(InputError, match=words):
         place(environ)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("MASTER_PORT", "99999999"), ("WORLD_SIZE", "999999999"), ("RANK", "9" * 5000)],
+)
+def test_numbers_that_cannot_be_are_refused_at_once(name, value):
+    environ = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "a", "MASTER_PORT": "29500"}
+    with pytest.raises(InputError, match=rf"{name} is \d+: it can be \d+ at most"):
+        place(environ | {name: value})

@@ -32,6 +32,7 @@ def survivors(ranks: list[Rank], victim: int, limit_s: float) -> list[str]:
     return [rank.out.splitlines()[-1] for rank in others]
 
 
+@pytest.mark.slow
 def test_ranks_join_know_each_other_and_leave():
     ranks = started(("a", "b", "b"), str(WORKER), "once")
     assert [rank.end(60) for rank in ranks] == [0, 0, 0], [rank.err for rank in ranks]

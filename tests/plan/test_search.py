@@ -71,6 +71,7 @@ def exhaustive():
     return list(one_by_one())
 
 
+@pytest.mark.slow
 def test_the_best_is_that_of_an_exhaustive_search_one_by_one(exhaustive):
     pinned = {**REDUCED, "pp": (1, 2, 4, 8)}
     found = search(MODEL, CLUSTER, seq=SEQ, global_batch=BATCH, pinned=pinned)
@@ -173,6 +174,7 @@ def test_divisors(number):
     assert divisors(number) == [n for n in range(1, number + 1) if number % n == 0]
 
 
+@pytest.mark.slow
 @settings(max_examples=15, deadline=None)
 @given(factor=st.floats(1.0, 8.0), nodes=st.sampled_from([1, 2, 4]))
 def test_faster_nics_never_slow_the_best_layout(factor, nodes):

@@ -211,6 +211,7 @@ def test_diloco_keeps_the_work_inside_an_island():
     assert shares["replica"] == pytest.approx(1 / 500)
 
 
+@pytest.mark.slow
 def test_the_best_layout_of_a_count_is_never_slower_than_a_stated_one():
     flags = {"model": "llama-3.1-8b", "cluster": "dgx-h100", "nodes": "1", "layout.shard": "fsdp",
              "layout.recompute": "none", "layout.micro_batch": "1", "layout.global_batch": "64",

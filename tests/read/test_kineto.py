@@ -236,6 +236,7 @@ def mutated(data: bytes, chance: random.Random) -> bytes:
     return bytes(text)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("packed", [False, True], ids=["plain", "gzip"])
 def test_mutated_files_give_a_trace_or_an_error_in_words(tmp_path, packed):
     chance = random.Random(20 + packed)
@@ -271,6 +272,7 @@ def index() -> list[dict[str, str]]:
         return [row for row in csv.DictReader(file) if row["events"] and "/" not in row["file"]]
 
 
+@pytest.mark.slow
 @needs_traces
 @pytest.mark.parametrize("row", index(), ids=lambda row: row["file"])
 def test_the_facts_of_measured_traces(row):

@@ -7,11 +7,11 @@ import tracemalloc
 
 import pytest
 
-from syncwall.explain.slowdown import slowdown_of
+from syncwall.explain.stragglers.slowdown import slowdown_of
 from syncwall.problems import InputError
 from syncwall.read import operations
 from syncwall.read.operations import OperationKind, read_operations
-from tests.explain.operation_tables import Shape, rows, simple, text
+from tests.explain.stragglers.operation_tables import Shape, rows, simple, text
 
 SHAPE = Shape(dp=2, stages=2, microbatches=2, steps=2)
 TABLE = text(rows(SHAPE, simple))

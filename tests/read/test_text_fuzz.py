@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from syncwall.explain.hang import find_hangs
-from syncwall.explain.launch_blocking import nsys_findings
-from syncwall.explain.nccl_findings import nccl_findings
+from syncwall.explain.logs.hang import find_hangs
+from syncwall.explain.logs.launch_blocking import nsys_findings
+from syncwall.explain.logs.nccl_findings import nccl_findings
 from syncwall.problems import InputError
 from syncwall.read.flight_recorder import read_flight_recorder
 from syncwall.read.nccl_log import read_nccl_log

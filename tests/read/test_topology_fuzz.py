@@ -63,12 +63,12 @@ def test_damaged_files_are_read_in_part_or_refused(tmp_path, reader, text):
     refused = 0
     for _ in range(MUTATIONS):
         path.write_bytes(mutated(text.encode(), chance))
-        start = time.perf_counter()
+        start = time.process_time()
         try:
             reader(path)
         except InputError:
             refused += 1
-        assert time.perf_counter() - start < 2
+        assert time.process_time() - start < 2
     assert refused < MUTATIONS
 
 
@@ -89,12 +89,13 @@ BOMBS = {
 def test_xml_bombs_are_refused(tmp_path, bomb):
     path = tmp_path / "bomb.xml"
     path.write_text(BOMBS[bomb])
-    start = time.perf_counter()
+    start = time.process_time()
     with pytest.raises(InputError):
         read_xml(path)
-    assert time.perf_counter() - start < 2
+    assert time.process_time() - start < 2
 
 
+@pytest.mark.slow
 def test_the_widest_file_needs_little_memory(tmp_path):
     path = tmp_path / "bomb.xml"
     path.write_text(BOMBS["wide"])
@@ -133,10 +134,10 @@ def test_files_of_another_kind_are_refused(tmp_path, reader, data):
 def test_long_lines_take_no_time(tmp_path):
     path = tmp_path / "file"
     path.write_text("GPU0 " * 2_000_000)
-    start = time.perf_counter()
+    start = time.process_time()
     with pytest.raises(InputError):
         read_smi_topology(path)
     path.write_text('[1]\t"' + "S" * 3_000_000 + "\n" + "Switch 1 " + '"' * 1_000_000)
     with pytest.raises(InputError):
         read_ibnetdiscover(path)
-    assert time.perf_counter() - start < 2
+    assert time.process_time() - start < 2

@@ -91,6 +91,7 @@ def test_damaged_tables_are_validated_or_refused(at, length, junk, tmp_path: Pat
     assert "runs.csv" in refusal(path)
 
 
+@pytest.mark.slow
 @settings(max_examples=250, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     changes=st.dictionaries(

@@ -101,6 +101,7 @@ def same(client: Any, run: Run, query: str) -> None:
     assert said.json()["left_open"] == own.assumed
 
 
+@pytest.mark.slow
 @settings(UNHURRIED, max_examples=200)
 @given(run=st.one_of(runs(), open_runs()), by_gpus=st.booleans())
 def test_an_address_gives_the_answer_of_python(client, tmp_path, run, by_gpus):
@@ -114,6 +115,7 @@ def test_an_address_gives_the_answer_of_python(client, tmp_path, run, by_gpus):
     assert sw.predict(read).step_s == pytest.approx(sw.predict(run).step_s, rel=1e-9)
 
 
+@pytest.mark.slow
 @settings(UNHURRIED, max_examples=60)
 @given(run=open_runs())
 def test_a_settled_run_in_an_address_is_predicted_the_same(client, run):

@@ -44,9 +44,9 @@ class Asked:
     async def send(self, message):
         self.sent.append(message)
 
-    def of(self, app=echo, names=NAMES, token=None):
+    def of(self, app=echo, names=NAMES, token=None, **proxy):
         async def whole():
-            await Guard(app, names, token)(self.scope, self.receive, self.send)
+            await Guard(app, names, token, **proxy)(self.scope, self.receive, self.send)
 
         asyncio.run(whole())
         return self
@@ -71,6 +71,8 @@ class Asked:
         ("[::1]:8321", 200), ("[::1]", 200),
         ("evil.example", 421), ("127.0.0.1.evil.example:8321", 421), ("localhost.evil", 421),
         ("", 421), ("evil@127.0.0.1:1:2", 421),
+        ("127.0.0.1:junk", 421), ("127.0.0.1:", 421), ("127.0.0.1:1234567", 421), ("[::1", 421),
+        ("[127.0.0.1]x", 421), ("localhost:1 ", 421), ("127.0.0.1/", 421), ("x" * 9999, 421),
     ],
 )  # fmt: skip
 def test_only_its_own_names_are_answered(host, status):
@@ -99,6 +101,63 @@ def test_pages_of_other_sites_cannot_ask(headers, status):
     assert Asked(method="POST", headers=headers).of().status == status
     assert Asked(method="OPTIONS", headers=headers).of().status == status
     assert Asked(headers=headers).of().status == 200  # reading the answer is refused by the headers
+
+
+PROXY = {"names": NAMES | {"sync.example"}, "origins": frozenset({"sync.example"})}
+
+
+@pytest.mark.parametrize("host", ["sync.example", "127.0.0.1:8321"], ids=["kept", "rewritten"])
+@pytest.mark.parametrize(
+    ("origin", "more", "status"),
+    [
+        ("https://sync.example", {}, 200),
+        ("https://sync.example", {"sec-fetch-site": "same-origin"}, 200),
+        ("https://sync.example", {"x-forwarded-proto": "https"}, 200),
+        ("http://sync.example", {"x-forwarded-proto": "https"}, 403),  # anybody in between
+        ("https://sync.example:444", {}, 403),
+        ("https://evil.example", {"x-forwarded-proto": "https"}, 403),
+        ("https://evil.example", {"x-forwarded-host": "evil.example"}, 403),
+    ],
+)
+def test_pages_behind_a_proxy_can_ask_and_others_cannot(host, origin, more, status):
+    headers = {"host": host, "origin": origin, **more}
+    assert Asked(method="POST", headers=headers).of(**PROXY).status == status
+
+
+def test_the_cookie_goes_over_tls_only_where_there_is_tls():
+    for more, secure in (
+        ({}, False), ({"x-forwarded-proto": "http"}, False),
+        ({"x-forwarded-proto": "https"}, True), ({"x-forwarded-proto": "https,http"}, True),
+    ):  # fmt: skip
+        asked = Asked(query=f"token={TOKEN}", headers=more).of(token=TOKEN)
+        assert asked.headers["set-cookie"].endswith("; Secure") == secure
+
+
+async def where(scope, receive, send):
+    """An application that tells its path."""
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": scope["path"].encode()})
+
+
+@pytest.mark.parametrize(
+    ("path", "inside"),
+    [
+        ("/team/sync/wall", b"/wall"), ("/team/sync/", b"/"), ("/wall", b"/wall"), ("/", b"/"),
+        ("/team/synced", b"/team/synced"), ("/team", b"/team"), ("/team/sync//x", b"//x"),
+    ],
+)  # fmt: skip
+def test_the_path_of_a_proxy_is_taken_off_unless_it_is_off_already(path, inside):
+    assert Asked(path).of(where, root="/team/sync").body == inside
+
+
+def test_the_path_of_a_proxy_is_kept_in_redirections():
+    asked = Asked("/team/sync").of(root="/team/sync")
+    assert (asked.status, asked.headers["location"]) == (303, "/team/sync/")
+    for path in ("/team/sync/wall", "/wall"):
+        asked = Asked(path, query=f"a=1&token={TOKEN}").of(token=TOKEN, root="/team/sync")
+        assert asked.headers["location"] == "/team/sync/wall?a=1"
+        assert "; Path=/team/sync;" in asked.headers["set-cookie"]
+    assert Asked("/team/sync").of(token=TOKEN, root="/team/sync").status == 401
 
 
 @pytest.mark.parametrize("parts", [1, 3, 600])

@@ -43,6 +43,7 @@ def operations() -> list[Any]:
     return [one for one in found if one.path != "/api/accuracy"]  # long work that takes no words
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", list(schemathesis.GenerationMode), ids=lambda mode: mode.value)
 @pytest.mark.parametrize("operation", operations(), ids=lambda operation: operation.label)
 def test_every_answer_is_one_that_is_described(operation: Any, mode: Any, served: str) -> None:

@@ -9,7 +9,7 @@ from syncwall.describe import lookup
 from syncwall.work.flops import forward_flops
 
 pytestmark = [
-    pytest.mark.reference,
+    pytest.mark.slow,
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # of torch inside transformers
     pytest.mark.filterwarnings("ignore::UserWarning"),
 ]

@@ -16,7 +16,7 @@ from syncwall.work.block import Block
 from syncwall.work.operations import Collective
 from syncwall.work.step import transformer_step
 
-pytestmark = pytest.mark.reference
+pytestmark = pytest.mark.slow
 
 RANKS = 4
 MODEL = Model.model_validate(

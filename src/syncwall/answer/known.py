@@ -22,9 +22,9 @@ _PASSES: Final = 3
 quite linear, because what overlaps may begin or cease to be waited for."""
 
 
-def site_of(files: Sequence[Path], measured: MachineMeasurements | None = None) -> Site:
+def site_of(files: Sequence[str | Path], measured: MachineMeasurements | None = None) -> Site:
     """What the known runs in `files` say of all runs at their site, beside what was `measured`."""
-    return site_from([read(path, KnownRun) for path in files], measured)
+    return site_from([read(Path(path), KnownRun) for path in files], measured)
 
 
 def site_from(known: Sequence[KnownRun], measured: MachineMeasurements | None = None) -> Site:

@@ -3,21 +3,23 @@
 Holds `predict` and `Prediction`.
 """
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, overload
+from typing import overload
 
 from syncwall.answer.interval import PredictionInterval, interval
-from syncwall.answer.priced import MFU_CONVENTION, Priced
-from syncwall.answer.pricing import NetworkModel, Pricing
+from syncwall.answer.priced import Priced
+from syncwall.answer.pricing import NetworkChoice, Pricing
 from syncwall.answer.room import Room
 from syncwall.answer.settled import Chosen, SettledRun, settle
 from syncwall.answer.site import UNKNOWN_SITE, Site
+from syncwall.answer.timeline import Timeline, timeline
 from syncwall.answer.traits import Traits
 from syncwall.answer.verdict import Verdict, too_large
-from syncwall.cost.communication import Network
+from syncwall.catalogue import Folders, takes_catalogue
 from syncwall.cost.measured import MachineMeasurements
 from syncwall.describe import Cluster, Run, Software
+from syncwall.public import Answer
 from syncwall.work.block import Work
 from syncwall.work.memory import Memory, fits, step_memory
 
@@ -27,9 +29,10 @@ def predict(
     run: Run,
     pricing: Pricing | None = None,
     *,
-    network: NetworkModel | Network | None = None,
+    network: NetworkChoice | None = None,
     measured: MachineMeasurements | None = None,
     site: Site = UNKNOWN_SITE,
+    catalogue: Folders = None,
 ) -> "Prediction": ...
 
 
@@ -40,30 +43,44 @@ def predict(
     *,
     cluster: Cluster,
     software: Software | None = None,
-    network: NetworkModel | Network | None = None,
+    network: NetworkChoice | None = None,
     measured: MachineMeasurements | None = None,
+    catalogue: Folders = None,
 ) -> Priced: ...
 
 
+@takes_catalogue
 def predict(  # noqa: PLR0913 - a run has this many sides
     run: Run | Work,
     pricing: Pricing | None = None,
     *,
     cluster: Cluster | None = None,
     software: Software | None = None,
-    network: NetworkModel | Network | None = None,
+    network: NetworkChoice | None = None,
     measured: MachineMeasurements | None = None,
     site: Site = UNKNOWN_SITE,
+    catalogue: Folders = None,
 ) -> Priced:
     """How fast `run` will be, where its time goes, and whether it fits.
 
     `pricing` is that of an earlier prediction, whose run this one resembles; else it is made of
-    `network`, which prices communication instead of the closed form (for example by simulation),
+    `network`, which prices communication instead of the closed form (for example by simulation; its
+    name, if a package adds it),
     `measured`, what `syncwall measure` found on the machine, and `site`, what known runs of the
     cluster say. All that is derived from the prediction is priced by it too.
 
     A `Work` of other origin, such as a captured program, is priced on `cluster` with `software`;
     of its memory and of other layouts nothing can be said.
+
+    Examples:
+        >>> import syncwall as sw
+        >>> layout = sw.Layout(tp=8, shard="fsdp", global_batch=512)
+        >>> run = sw.Run(model="llama-3.1-70b", cluster="dgx-h100", nodes=32, layout=layout)
+        >>> found = sw.predict(run)
+        >>> found
+        <Prediction llama-3.1-70b on 256 h100-sxm: step ... s, MFU ...%, fits>
+        >>> abs(sum(found.ledger.values()) - found.step_s) < 1e-9
+        True
     """
     if isinstance(run, Work):
         if cluster is None:
@@ -74,11 +91,12 @@ def predict(  # noqa: PLR0913 - a run has this many sides
     settled = settle(run, pricing)
     done = settled.run
     timed = pricing.step(done.model, done.layout, done.seq, done.cluster)
-    return Prediction(pricing, timed, settled, step_memory(done.model, done.layout, done.seq))
+    memory = step_memory(done.model, done.layout, done.seq).as_floats()
+    return Prediction(pricing, timed, settled, memory)
 
 
 @dataclass(frozen=True)
-class Prediction(Priced):
+class Prediction(Priced, Answer):
     """What to expect of a run."""
 
     settled: SettledRun
@@ -117,48 +135,16 @@ class Prediction(Priced):
         run = self.run
         return Traits.of(run.model, run.cluster, run.layout, run.software, run.seq)
 
-    def to_dict(self) -> dict[str, Any]:
-        """The prediction as plain data: seconds, bytes, FLOP."""
-        low, high = self.step_interval_s
-        return {
-            "verdict": asdict(self.verdict),
-            "step_s": self.step_s,
-            "step_interval_s": [low, high],
-            "extrapolating": self.interval.extrapolating,
-            "nearest_validated_run": self.interval.nearest and asdict(self.interval.nearest),
-            "known_runs": len(self.site.known),
-            "knobs": self.pricing.knobs.by_name(),
-            "left_open": self.assumed,
-            "chosen": [asdict(one) for one in self.chosen],
-            "calibrated_by": list(self.calibration.measured.sources),
-            "tokens_per_s_per_gpu": self.tokens_per_s_per_gpu,
-            "mfu": self.mfu,
-            "hfu": self.hfu,
-            "mfu_convention": MFU_CONVENTION,
-            "fits": self.fits,
-            "memory_bytes": self.memory_bytes,
-            "memory_interval_bytes": list(self.room.interval_bytes),
-            "fits_probability": self.room.probability,
-            "memory_by_cause_bytes": self.memory.by_cause(),
-            "ledger_s": dict(self.ledger),
-            "exposed_s": self.exposed_s,
-            "model_flops": float(self.work.model_flops),
-            "tokens": float(self.work.tokens),
-        }
+    def timeline(self) -> Timeline:
+        """The last micro batch and the optimizer step in time: every operation and every wait."""
+        return timeline(self, f"{self.run.model.name}, one micro batch, predicted by syncwall")
 
-    def _repr_html_(self) -> str:
-        """The numbers and the ledger as a table, for notebooks."""
-        rows = [
-            ("verdict", self.verdict.text),
-            ("step", f"{self.step_s:.3g} s"),
-            ("tokens/s/GPU", f"{self.tokens_per_s_per_gpu:,.0f}"),
-            ("MFU", f"{self.mfu:.1%} ({MFU_CONVENTION})"),
-            ("memory", f"{self.memory_bytes / 1e9:.1f} GB, fits with {self.room.probability:.0%}"),
-        ]
-        ordered = sorted(self.ledger.items(), key=lambda pair: -float(pair[1]))
-        rows += [(cause, f"{float(s):.3g} s, {float(s) / self.step_s:.1%}") for cause, s in ordered]
-        cells = "".join(f"<tr><th>{name}</th><td>{text}</td></tr>" for name, text in rows)
-        return f"<table>{cells}</table>"
+    def __repr__(self) -> str:
+        run, fits = self.run, "fits" if self.fits else "does not fit"
+        return (
+            f"<Prediction {run.model.name} on {run.gpus} {run.cluster.device.name}: "
+            f"step {self.step_s:.4g} s, MFU {self.mfu:.1%}, {fits}>"
+        )
 
     @property
     def memory_bytes(self) -> float:

@@ -26,6 +26,9 @@ class Priced:
     """What operations cost, here and in all that resembles it."""
     timed: Timed
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} on {self.cluster.name}: step {self.step_s:.4g} s>"
+
     @property
     def work(self) -> Work:
         """What the step does."""

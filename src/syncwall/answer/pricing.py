@@ -1,14 +1,19 @@
 """What operations cost in one run: for its answer, proposals, plans and jobs.
 
 Holds `Pricing` (device, calibration, network, software and site of a run, built once), `Timed` (a
-step priced by it) and `NetworkModel`, the interface of custom networks.
+step priced by it), `NetworkModel`, the interface of custom networks, and `networks`, those that
+have names.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from pathlib import Path
+from typing import Any, Final, Protocol
 
+from syncwall import plugins
 from syncwall.answer.site import UNKNOWN_SITE, Site
 from syncwall.answer.traits import Traits
+from syncwall.catalogue import added_folders
 from syncwall.cost.calibration import Calibration, NetworkFit, calibration
 from syncwall.cost.communication import NcclNetwork, Network
 from syncwall.cost.knobs import AS_CATALOGUED, Knobs
@@ -17,6 +22,7 @@ from syncwall.cost.measured_network import MeasuredNetwork
 from syncwall.cost.prices import Prices
 from syncwall.cost.software import ResolvedSoftware
 from syncwall.describe import Cluster, Layout, Model, Run, Software
+from syncwall.problems import InputError, known_are
 from syncwall.timeline.ledger import Ledger
 from syncwall.timeline.step import step_time
 from syncwall.work.block import Work
@@ -29,6 +35,23 @@ class NetworkModel(Protocol):
 
     def __call__(self, cluster: Cluster, fit: NetworkFit, /, *, latency: Any) -> Network:
         """The network of `cluster`, `latency` times as far between its scale-up domains."""
+
+
+NETWORKS: Final[dict[str, NetworkModel]] = {"nccl": NcclNetwork}
+NetworkChoice = NetworkModel | Network | str
+"""A network, what makes one for a machine, or the name of such a one in `networks`."""
+
+
+def networks() -> dict[str, NetworkModel]:
+    """Every network model by name, with those that packages add (`syncwall.networks`)."""
+    return plugins.table("networks", NETWORKS, Callable)
+
+
+def _network_named(name: str) -> NetworkModel:
+    known = networks()
+    if name not in known:
+        raise InputError.of(f'unknown network "{name}"{known_are(name, known)}')
+    return known[name]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,13 +92,15 @@ class Pricing:
     """Known runs of the same cluster, as far as they concern this one."""
     knobs: Knobs = AS_CATALOGUED
     """What they say of the price of each kind of work, the same for all layouts and sizes."""
+    catalogue: tuple[Path, ...] = ()
+    """Folders that were looked at before the built-in catalogue, and are for all that follows."""
 
     @classmethod
     def of(
         cls,
         run: Run,
         *,
-        network: NetworkModel | Network | None = None,
+        network: NetworkChoice | None = None,
         measured: MachineMeasurements | None = None,
         site: Site = UNKNOWN_SITE,
     ) -> "Pricing":
@@ -93,13 +118,14 @@ class Pricing:
         cluster: Cluster,
         software: Software | None = None,
         *,
-        network: NetworkModel | Network | None = None,
+        network: NetworkChoice | None = None,
         measured: MachineMeasurements | None = None,
     ) -> "Pricing":
         """The prices of any work on `cluster` with `software`."""
         setting = ResolvedSoftware.of(software or Software())
         fit = setting.tuned(calibration(cluster.device, measured), cluster.device)
-        return cls(cluster, setting, fit, network or NcclNetwork)
+        made = _network_named(network) if isinstance(network, str) else network
+        return cls(cluster, setting, fit, made or NcclNetwork, catalogue=added_folders())
 
     def turned(self, knobs: Knobs) -> "Pricing":
         """The same prices with other knobs, of which each may be an array."""

@@ -1,8 +1,8 @@
 """The intervals of a predicted step, and their export.
 
-Holds `micro_batch` (the last micro batch of the last pipeline rank and its optimizer step, in time,
-a `MicroBatch` with its `Span`s), `interval_count`, `micro_batch_intervals`, `facts` and `perfetto`,
-which writes them as a Chrome trace (`trace`): one track a stream, no overlap on a track.
+Holds `timeline` (the last micro batch of the last pipeline rank and its optimizer step, in time, a
+`Timeline` with its `Span`s, which writes itself as a Chrome trace: one track a stream, no overlap
+on a track), `interval_count` and `facts`.
 """
 
 import json
@@ -10,8 +10,9 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from syncwall.answer.prediction import Prediction
+from syncwall.answer.priced import Priced
 from syncwall.documents import write_whole
+from syncwall.public import Answer
 from syncwall.timeline.ledger import Ledger
 from syncwall.timeline.recorded import Interval, Record
 from syncwall.timeline.segments import segments
@@ -30,8 +31,8 @@ class Span:
     end_s: float
 
 
-@dataclass(frozen=True, slots=True)
-class MicroBatch:
+@dataclass(frozen=True)
+class Timeline(Answer):
     """One micro batch and the optimizer step, as one rank sees them."""
 
     intervals: list[Interval]
@@ -44,14 +45,45 @@ class MicroBatch:
     earlier_s: float = 0.0
     """How much earlier gradients leave because a rank has several virtual stages: beside other
     micro batches; what left before the start is not among the intervals."""
+    title: str = ""
+    """Of whom it is."""
 
     @property
     def end_s(self) -> float:
         """When the last stream is free."""
         return self.spans[-1].end_s
 
+    def __repr__(self) -> str:
+        return f"<Timeline {self.title}: {len(self.intervals)} operations in {self.end_s:.4g} s>"
 
-def micro_batch(prediction: Prediction) -> MicroBatch:
+    def save(self, path: str | Path) -> None:
+        """Write the trace to `path`; open it at ui.perfetto.dev or in chrome://tracing."""
+        write_whole(Path(path), json.dumps(self.trace()))
+
+    def trace(self) -> dict[str, Any]:
+        """The intervals as a Chrome trace; waits of computation have a track of their own."""
+        streams: dict[str, int] = {}
+        events: list[dict[str, Any]] = []
+        known: dict[int, dict[str, Any]] = {}
+        for interval in self.intervals:
+            assert interval.operation is not None
+            what = interval.operation.what
+            if id(what) not in known:
+                known[id(what)] = facts(what)
+            track = streams.setdefault(interval.stream, len(streams))
+            events.append(_event(interval, interval.name, track, known[id(what)]))
+        for wait in self.waits:
+            track = streams.setdefault("waits", len(streams))
+            events.append(_event(wait, f"waits for {wait.name}", track, {}))
+        names = [
+            {"name": "thread_name", "ph": "M", "pid": 0, "tid": track, "args": {"name": stream}}
+            for stream, track in streams.items()
+        ]
+        process = {"name": "process_name", "ph": "M", "pid": 0, "args": {"name": self.title}}
+        return {"traceEvents": [process, *names, *events]}
+
+
+def timeline(priced: Priced, title: str = "") -> Timeline:
     """Every operation and wait of the last micro batch, forward and backward, and the optimizer.
 
     Gradients of several micro batches are added up elsewhere; the ledger here is without that.
@@ -60,23 +92,25 @@ def micro_batch(prediction: Prediction) -> MicroBatch:
     clock = Clock(record=record)
     spans: list[Span] = []
     earlier_s = 0.0
-    for phase, blocks in _parts(prediction):
+    for phase, blocks in _parts(priced):
         record.phase = phase
         before, begun = clock.copy(), float(clock.free[Stream.COMPUTE])
         for block in blocks:
             record.block = block.name
-            clock.run(segments(block, prediction.prices), block.rounds)
+            clock.run(segments(block, priced.prices), block.rounds)
         if phase is Phase.BACKWARD:
-            earlier_s = _leave_earlier(clock, before, prediction)
+            earlier_s = _leave_earlier(clock, before, priced)
         ended = clock.free[Stream.COMPUTE] if phase is Phase.FORWARD else clock.join()
         spans.append(Span(phase, begun, float(ended)))
-    return MicroBatch(record.intervals, record.waits, tuple(spans), clock.ledger, earlier_s)
+    return Timeline(
+        record.intervals, record.waits, tuple(spans), clock.ledger, earlier_s, title
+    )  # fmt: skip
 
 
-def _leave_earlier(clock: Clock, before: Clock, prediction: Prediction) -> float:
+def _leave_earlier(clock: Clock, before: Clock, priced: Priced) -> float:
     """Let gradients leave beside other micro batches, as `timeline.step` does; seconds gained."""
     assert clock.record is not None
-    work, prices = prediction.work, prediction.prices
+    work, prices = priced.work, priced.prices
     window = float(reduction_window(work))
     if window <= 0:
         return 0.0
@@ -91,49 +125,14 @@ def _leave_earlier(clock: Clock, before: Clock, prediction: Prediction) -> float
     return earlier_s
 
 
-def interval_count(prediction: Prediction) -> int:
-    """How many intervals `micro_batch` would make."""
-    seconds = prediction.prices.seconds
+def interval_count(priced: Priced) -> int:
+    """How many intervals `timeline` would have."""
+    seconds = priced.prices.seconds
     return sum(
         round(float(block.rounds)) * sum(bool(seconds(op.what) > 0) for op in block.operations)
-        for _, blocks in _parts(prediction)
+        for _, blocks in _parts(priced)
         for block in blocks
     )
-
-
-def micro_batch_intervals(prediction: Prediction) -> list[Interval]:
-    """Every operation of one micro batch, forward and backward, and of the optimizer step."""
-    return micro_batch(prediction).intervals
-
-
-def perfetto(prediction: Prediction, path: Path) -> None:
-    """Write the intervals to `path`; open it at ui.perfetto.dev or in chrome://tracing."""
-    write_whole(path, json.dumps(trace(prediction)))
-
-
-def trace(prediction: Prediction) -> dict[str, Any]:
-    """The intervals as a Chrome trace; waits of computation have a track of their own."""
-    found = micro_batch(prediction)
-    streams: dict[str, int] = {}
-    events: list[dict[str, Any]] = []
-    known: dict[int, dict[str, Any]] = {}
-    for interval in found.intervals:
-        assert interval.operation is not None
-        what = interval.operation.what
-        if id(what) not in known:
-            known[id(what)] = facts(what)
-        track = streams.setdefault(interval.stream, len(streams))
-        events.append(_event(interval, interval.name, track, known[id(what)]))
-    for wait in found.waits:
-        track = streams.setdefault("waits", len(streams))
-        events.append(_event(wait, f"waits for {wait.name}", track, {}))
-    names = [
-        {"name": "thread_name", "ph": "M", "pid": 0, "tid": track, "args": {"name": stream}}
-        for stream, track in streams.items()
-    ]
-    title = f"{prediction.run.model.name}, one micro batch, predicted by syncwall"
-    process = {"name": "process_name", "ph": "M", "pid": 0, "args": {"name": title}}
-    return {"traceEvents": [process, *names, *events]}
 
 
 def facts(what: Task) -> dict[str, Any]:
@@ -169,9 +168,9 @@ def _event(interval: Interval, name: str, track: int, more: dict[str, Any]) -> d
     }
 
 
-def _parts(prediction: Prediction) -> list[tuple[Phase, list[Block]]]:
+def _parts(priced: Priced) -> list[tuple[Phase, list[Block]]]:
     """The blocks that are run at all, by phase."""
-    stage = prediction.work.stages[-1]
+    stage = priced.work.stages[-1]
     parts = [
         (Phase.FORWARD, stage.forward),
         (Phase.BACKWARD, stage.last_backward),

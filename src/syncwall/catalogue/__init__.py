@@ -1,24 +1,32 @@
 """Named data files: devices, links, clusters, models, switches, and the sources of their numbers.
 
-Holds `CatalogueKind`, `names`, `find` and `sources`. An entry is one YAML file, such as
-`links/<name>.yaml`, in the directory given by `SYNCWALL_CATALOGUE` (several, separated as in PATH)
-or in this package; the first one found wins. This module knows names and files only: what they mean
-is the business of `describe`.
+Holds `CatalogueKind`, `names`, `find` and `sources`; `searched_first` and `takes_catalogue`, with
+which commands and functions look elsewhere first. An entry is one YAML file, such as
+`links/<name>.yaml`, in such a folder, in one given by `SYNCWALL_CATALOGUE` (several, separated as
+in PATH), in this package, or in a folder that another package adds; the first one found wins. This
+module knows names and files only: what they mean is the business of `describe`.
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from enum import StrEnum
-from functools import lru_cache
+from functools import lru_cache, wraps
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, ParamSpec, TypeVar
 
+from syncwall import plugins
 from syncwall.documents import read_document
 from syncwall.problems import InputError, did_you_mean
 
 BUILT_IN: Final = Path(__file__).parent
 VARIABLE: Final = "SYNCWALL_CATALOGUE"
+Folders = str | Path | Sequence[str | Path] | None
+"""Folders of entries that are looked at before all others: one, several, or none."""
+Given = ParamSpec("Given")
+Answer = TypeVar("Answer")
+_FIRST: ContextVar[tuple[Path, ...]] = ContextVar("_FIRST", default=())
 
 
 class CatalogueKind(StrEnum):
@@ -41,27 +49,64 @@ class CatalogueKind(StrEnum):
 
 
 @contextmanager
-def searched_first(directory: Path | None) -> Iterator[None]:
-    """Look for entries in `directory` before all others, inside a `with` block."""
-    before = os.environ.get(VARIABLE, "")
-    if directory is not None:
-        os.environ[VARIABLE] = os.pathsep.join(filter(None, (str(directory), before)))
+def searched_first(folders: Folders) -> Iterator[None]:
+    """Look for entries in `folders` before all others, inside a `with` block."""
+    several = (folders,) if isinstance(folders, str | Path) else folders or ()
+    before = _FIRST.set((*map(Path, several), *_FIRST.get()))
     try:
         yield
     finally:
-        os.environ[VARIABLE] = before
+        _FIRST.reset(before)
+
+
+def takes_catalogue(function: Callable[Given, Answer]) -> Callable[Given, Answer]:
+    """`function`, which looks into the folders of its argument `catalogue` first."""
+
+    @wraps(function)
+    def inside(*given: Given.args, **named: Given.kwargs) -> Answer:
+        with searched_first(named.get("catalogue")):  # type: ignore[arg-type]  # of each function
+            return function(*given, **named)
+
+    return inside
+
+
+def added_folders() -> tuple[Path, ...]:
+    """Where entries are looked for before the built-in ones; what is read depends on it."""
+    variable = os.environ.get(VARIABLE, "").split(os.pathsep)
+    return (*_FIRST.get(), *(Path(part) for part in variable if part))
 
 
 def directories() -> list[Path]:
-    """Where entries are looked for: the user's directories first, the built-in one last."""
-    stated = [Path(part) for part in os.environ.get(VARIABLE, "").split(os.pathsep) if part]
+    """Where entries are looked for: the user's directories first, those of packages last."""
+    stated = added_folders()
     for directory in stated:
         if not any((directory / kind.folder).is_dir() for kind in CatalogueKind):
             folders = ", ".join(f"{kind.folder}/" for kind in CatalogueKind)
             raise InputError.of(
                 f"is not a catalogue: it holds none of {folders}", file=str(directory)
             )
-    return [*stated, BUILT_IN]
+    return [*stated, BUILT_IN, *plugged()]
+
+
+def plugged() -> list[Path]:
+    """Folders that packages add (`syncwall.catalogue`), each with entries of new names only."""
+    own: dict[str, Path] = {}
+    return list(plugins.table("catalogue", own, Path, then=_refuse_doubles).values())
+
+
+def _refuse_doubles() -> None:
+    """Refuse folders that hold nothing, or what another one holds."""
+    added = [one for one in plugins.added("catalogue") if not one.problem]
+    own = BUILT_IN.glob("*/*.yaml") if added else ()
+    owners = {path.relative_to(BUILT_IN): "syncwall" for path in own}
+    for plugin in added:
+        files = [path.relative_to(plugin.entry) for path in plugin.entry.glob("*/*.yaml")]
+        double = next((file for file in files if file in owners), None)
+        if double is not None:
+            plugins.refuse(plugin, f"{owners[double]} has {double.as_posix()} too")
+        elif not files:
+            plugins.refuse(plugin, f"{plugin.entry} holds no devices/*.yaml or the like")
+        owners |= dict.fromkeys(files, plugin.package)
 
 
 def paths(kind: CatalogueKind) -> dict[str, Path]:
@@ -76,6 +121,15 @@ def paths(kind: CatalogueKind) -> dict[str, Path]:
 def names(kind: CatalogueKind) -> list[str]:
     """Names of all entries of a kind, in alphabetical order."""
     return list(paths(kind))
+
+
+def titles(kind: CatalogueKind) -> dict[str, str]:
+    """Names of all entries of a kind, with what their makers call them."""
+    values = {name: read_document(path).value for name, path in paths(kind).items()}
+    return {
+        name: str((value if isinstance(value, dict) else {}).get("title") or name)
+        for name, value in values.items()
+    }
 
 
 def find(kind: CatalogueKind, name: str) -> Path:

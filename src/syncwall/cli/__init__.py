@@ -3,6 +3,7 @@
 Holds `main` and `call`. Exit codes: 0 done, 1 the answer is no, 2 the input or the call is wrong.
 """
 
+import errno
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -46,8 +47,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(error, file=sys.stderr)
         return 2
     except BrokenPipeError:  # the reader, such as `head`, has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _print_no_more()
         return 0
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        _print_no_more()
+        print(f"the answer cannot be written: {error.strerror}", file=sys.stderr)
+        return 2
+
+
+def _print_no_more() -> None:
+    """Let what is still to be printed go nowhere, so that the end of the process is quiet."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _run(words: list[str]) -> int:

@@ -43,10 +43,8 @@ def explain(  # noqa: PLR0913, PLR0917 - the flags of the verb
     """
     from syncwall.catalogue import searched_first
     from syncwall.cli.progress import bar
-    from syncwall.describe import lookup
     from syncwall.describe.overrides import run_with
-    from syncwall.explain.answer import Question
-    from syncwall.explain.answer import explain as answer
+    from syncwall.explain.question import explain as answer
     from syncwall.show.records.explanation import explanation_record
     from syncwall.show.views.explanation import explanation_view
 
@@ -54,13 +52,10 @@ def explain(  # noqa: PLR0913, PLR0917 - the flags of the verb
         raise InputError.of("name files or directories: syncwall explain traces/ nccl.log topo.txt")
     out.check()
     with searched_first(catalogue), bar("reading") as progress:
-        question = Question(
-            run=run_with(run, {}) if run is not None else None,
-            machine=lookup.cluster(cluster) if cluster is not None else None,
-            workers=workers,
-            ray=ray,
-            store=store,
-        )
-        found = answer(files, question, against=against, progress=progress)
+        whole = run_with(run, {}) if run is not None else None
+        found = answer(
+            files, run=whole, against=against, cluster=cluster, workers=workers, ray=ray,
+            store=store, progress=progress,
+        )  # fmt: skip
     out.write("explain", lambda: explanation_view(found), lambda: explanation_record(found))
     return 1 if found.is_bad else 0

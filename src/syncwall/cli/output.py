@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import tyro
 
-from syncwall.problems import InputError
+from syncwall.problems import InputError, visible
 
 if TYPE_CHECKING:
     from syncwall.show.blocks import View
@@ -39,10 +39,14 @@ class OutputFlags:
 
     def check(self) -> None:
         """Refuse, before anything is computed, what could not be written or would be lost."""
+        from syncwall.documents import refuse_unwritable
+
         for flag, path in (("json", self._file), ("html", self.html), ("markdown", self.markdown)):
             if path is not None and not path.parent.is_dir():
                 raise InputError.of(f"--{flag}: there is no folder {path.parent}")
-        if self._file is not None and self._file.exists() and not _is_ours(self._file):
+            if path is not None:
+                refuse_unwritable(path)
+        if self._file is not None and self._file.is_file() and not _is_ours(self._file):
             raise InputError.of(
                 f"--json: {self._file} exists and was not written by syncwall: name another file, "
                 "or write --json last to print JSON"
@@ -52,17 +56,20 @@ class OutputFlags:
         self, verb: str, view: "Callable[[], View]", record: Callable[[], Mapping[str, Any]]
     ) -> None:
         """Print the answer of `verb` and write its files."""
+        try:
+            self._write_json(verb, record)
+        finally:  # a full disk must not take the answer from the screen too
+            if not self.prints_json or self.html is not None or self.markdown is not None:
+                self.write_view(view())
+
+    def _write_json(self, verb: str, record: Callable[[], Mapping[str, Any]]) -> None:
         from syncwall.show.records.interface import json_text
 
-        if self.json is not None:
-            if self._file is None:
-                in_ascii = "utf" not in (sys.stdout.encoding or "utf-8").lower()
-                sys.stdout.write(json_text(verb, record(), in_ascii=in_ascii))
-            else:
-                _save(self._file, json_text(verb, record()))
-        if self.prints_json and self.html is None and self.markdown is None:
-            return
-        self.write_view(view())
+        if self._file is not None:
+            _save(self._file, json_text(verb, record()))
+        elif self.json is not None:
+            in_ascii = "utf" not in (sys.stdout.encoding or "utf-8").lower()
+            sys.stdout.write(json_text(verb, record(), in_ascii=in_ascii))
 
     def write_view(self, made: "View") -> None:
         """Print a view, unless JSON is printed, and write its pages."""
@@ -109,7 +116,7 @@ def _save(path: Path, text: str) -> None:
     from syncwall.documents import write_whole
 
     write_whole(path, text)
-    print(f"wrote {path}", file=sys.stderr)
+    print(visible(f"wrote {path}"), file=sys.stderr)
 
 
 def _is_ours(path: Path) -> bool:

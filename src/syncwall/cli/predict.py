@@ -50,7 +50,6 @@ def predict(  # noqa: PLR0913, PLR0917 - the flags of the verb
     """
     from syncwall.answer import predict as answer
     from syncwall.answer.improvements import improvements
-    from syncwall.answer.timeline import perfetto
     from syncwall.catalogue import searched_first
     from syncwall.cli.progress import completed
     from syncwall.describe.job_file import job_with
@@ -67,7 +66,7 @@ def predict(  # noqa: PLR0913, PLR0917 - the flags of the verb
         proposals = improvements(prediction)
         ended = completed(whole, prediction) if whole is not None else None
     if timeline is not None:
-        perfetto(prediction, timeline)
+        prediction.timeline().save(timeline)
 
     def view() -> "View":
         if ended is not None:
@@ -77,5 +76,6 @@ def predict(  # noqa: PLR0913, PLR0917 - the flags of the verb
     def record() -> "PredictRecord":
         return prediction_record(prediction, proposals, job_record(*ended) if ended else None)
 
-    out.write("predict", view, record)
+    with searched_first(whose.catalogue):  # words of an answer ask for entries, too
+        out.write("predict", view, record)
     return 0 if prediction.fits else 1

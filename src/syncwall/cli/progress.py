@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
+from syncwall.problems import visible
+
 if TYPE_CHECKING:
     from syncwall.answer import Prediction
     from syncwall.describe import Job
@@ -41,7 +43,7 @@ class Lines:
 
 
 def _say(what: str, said: str) -> None:
-    print(f"{what}: {said}", file=sys.stderr, flush=True)
+    print(visible(f"{what}: {said}"), file=sys.stderr, flush=True)
 
 
 @contextmanager
@@ -68,7 +70,7 @@ def status(what: str) -> Iterator[Callable[[str], None]]:
     from rich.console import Console
 
     with Console(stderr=True).status(what) as shown:
-        yield lambda said: shown.update(f"{what}: {said}")
+        yield lambda said: shown.update(visible(f"{what}: {said}"))
 
 
 _FIRST: Final = 0.2

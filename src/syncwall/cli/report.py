@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 
 from syncwall.cli.output import OutputFlags
+from syncwall.documents import read_text
 from syncwall.problems import InputError, Problem
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def report(
         raise InputError.of("write the results to report: report RESULT ... --html FILE")
     out = OutputFlags(html=html, markdown=markdown)
     out.check()
-    said = _read(notes) if notes else ""
+    said = read_text(notes) if notes else ""
     read = [read_any(path) for path in results]
     if not allow_busy:
         _refuse_busy(one for one in read if isinstance(one, Source))
@@ -69,12 +70,3 @@ def _refuse_busy(sources: "Iterable[Source]") -> None:
     problems = [Problem(file, 0, 0, f"{busy}; {advice}") for file, busy in found if busy]
     if problems:
         raise InputError(problems)
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise InputError.of(f"cannot be read: {error.strerror}", file=str(path)) from None
-    except UnicodeDecodeError:
-        raise InputError.of("is not UTF-8 text", file=str(path)) from None

@@ -1,55 +1,114 @@
 """`syncwall serve`: the pages, for a browser.
 
-Holds `serve`.
+Holds `serve` and its `AccessFlags`.
 """
 
+import os
 import re
 import socket
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
 from syncwall.problems import InputError
 
+if TYPE_CHECKING:
+    from syncwall.web.application import Options
+
+_TOKEN = "SYNCWALL_TOKEN"  # noqa: S105 - the name of the variable
+
+
+@dataclass(frozen=True)
+class AccessFlags:
+    """Who may ask, and under which names."""
+
+    token: Annotated[str | None, tyro.conf.arg(metavar="TEXT")] = None
+    """What visitors must show; the printed address has it, and the process list too."""
+    token_file: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
+    """File with the token; without both, SYNCWALL_TOKEN of the environment is taken if set."""
+    no_auth: bool = False
+    """Let everybody in who can reach the address."""
+    allow_host: Annotated[
+        tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="NAME")
+    ] = ()
+    """Name under which a proxy serves the pages, such as sync.example.org; may be repeated."""
+    root_path: Annotated[str, tyro.conf.arg(metavar="PATH")] = ""
+    """Path under which a proxy serves them, such as /sync."""
+
+    def secret(self) -> str | None:
+        """The token, wherever it stands."""
+        where, found = "--token", self.token
+        if found is None and self.token_file is not None:
+            where = f"--token-file {self.token_file}"
+            try:
+                found = self.token_file.read_text(encoding="utf-8").strip()
+            except (OSError, ValueError) as error:
+                raise InputError.of(f"{where}: {error}") from None
+        elif found is None:
+            where, found = _TOKEN, os.environ.get(_TOKEN)
+        if found is not None and not re.fullmatch(r"[\w.~-]{8,200}", found, re.ASCII):
+            raise InputError.of(f"{where}: write at least 8 letters, digits, or any of . _ ~ -")
+        return found
+
+    def options(self, host: str, findings: tuple[Path, ...]) -> "Options":
+        """How the pages are served at `host`."""
+        from syncwall.web.application import LOOPBACK, Options
+        from syncwall.web.guard import host_name
+
+        token = self.secret()
+        if host not in LOOPBACK and token is None and not self.no_auth:
+            said = "write --token-file FILE or --token TEXT, or --no-auth to allow it"
+            raise InputError.of(f"--host {host}: others could ask too: {said}")
+        origins = frozenset(name.lower() for name in self.allow_host)
+        stated = frozenset(map(host_name, origins))
+        if "" in stated:
+            raise InputError.of("--allow-host: write a name, such as sync.example.org")
+        root = self.root_path.rstrip("/")
+        if not re.fullmatch(r"(/[\w.~-]+)*", root, re.ASCII):
+            raise InputError.of("--root-path: write a path, such as /sync")
+        names = LOOPBACK | {host.lower()} | stated if host in LOOPBACK or stated else None
+        return Options(names, token, origins, root, findings)
+
+
+Access = Annotated[AccessFlags, tyro.conf.arg(name="")]
+
 
 def serve(
     host: Annotated[str, tyro.conf.arg(metavar="ADDRESS")] = "127.0.0.1",
     port: Annotated[int, tyro.conf.arg(metavar="N")] = 8321,
-    token: Annotated[str | None, tyro.conf.arg(metavar="TEXT")] = None,
-    no_auth: bool = False,
+    access: Access = AccessFlags(),  # noqa: B008 - frozen
     findings: Annotated[tuple[Path, ...], tyro.conf.arg(metavar="DIR")] = (),
     browser: bool = False,
 ) -> int:
     """Serve the pages: predict, sync wall, how a step works, fabric, job, plan, accuracy.
 
     Args:
-        host: Address to listen on; another than this machine's own needs --token or --no-auth.
+        host: Address to listen on; another than this machine's own needs a token or --no-auth.
         port: Port to listen on; 0 for any that is free.
-        token: What visitors must show; the printed address has it.
-        no_auth: Let everybody in who can reach the address.
+        access: Who may ask, and under which names.
         findings: Folders with results of `lab run` and `measure`, for the Findings page.
         browser: Open the page in the browser.
     """
     try:
-        from syncwall.web.application import LOOPBACK, Options, served
+        from syncwall.web.server import served
+        from syncwall.web.workers import check_processes
     except ImportError as error:
         raise InputError.of(f"{error.name} is missing: pip install 'syncwall[web]'") from None
-    is_local = host in LOOPBACK
-    if not is_local and token is None and not no_auth:
-        raise InputError.of(
-            f"--host {host}: others could ask too: write --token TEXT, or --no-auth to allow it"
-        )
-    if token is not None and not re.fullmatch(r"[\w.~-]{8,200}", token, re.ASCII):
-        raise InputError.of("--token: write at least 8 letters, digits, or any of . _ ~ -")
+    options = access.options(host, findings)
+    check_processes()
     listening = _listening(host, port)
-    address = _address(host, listening.getsockname()[1], token)
-    print(f"syncwall is served at {address}  (Ctrl-C ends it)", flush=True)
+    name = f"[{host}]" if ":" in host else host
+    address = f"http://{name}:{listening.getsockname()[1]}{options.root}/"
+    query = f"?token={options.token}" if options.token else ""
+    told = query if access.token else query and "?token=..."  # what is in a file stays there
+    print(f"syncwall is served at {address}{told}  (Ctrl-C ends it)", flush=True)
     if browser:
         import webbrowser
 
-        webbrowser.open(address)
-    served(Options(LOOPBACK if is_local else None, token, findings), listening)
+        webbrowser.open(address + query)
+    served(options, listening)
     return 0
 
 
@@ -65,10 +124,3 @@ def _listening(host: str, port: int) -> socket.socket:
         reason = getattr(error, "strerror", None) or str(error)
         raise InputError.of(f"{host}:{port}: {reason}; write another --port, or 0") from None
     return found
-
-
-def _address(host: str, port: int, token: str | None) -> str:
-    from urllib.parse import quote
-
-    name = f"[{host}]" if ":" in host else host
-    return f"http://{name}:{port}/" + (f"?token={quote(token)}" if token else "")

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 What = Literal[
     "devices", "links", "clusters", "models", "prices", "frameworks", "switches", "failures",
-    "terms", "device", "link", "cluster", "model", "price", "framework", "switch", "failure",
-    "term", "run",
+    "terms", "plugins", "device", "link", "cluster", "model", "price", "framework", "switch",
+    "failure", "term", "run",
 ]  # fmt: skip
 
 
@@ -33,7 +33,7 @@ def show(
 
     Args:
         what: A list (devices, links, clusters, models, prices, frameworks, switches,
-            failures, terms), or one entry (device, link, cluster, model, price, framework,
+            failures, terms, plugins), or one entry (device, link, cluster, model, price, framework,
             switch, failure, term, run).
         name: Name of the one entry, or a file: YAML, or a Hugging Face config.json for a model.
         catalogue: Look in this directory first (devices/NAME.yaml, ...).
@@ -60,6 +60,7 @@ def _kind(what: str) -> tuple[str, str]:
     from syncwall.catalogue import CatalogueKind
 
     known = {str(kind): kind.folder for kind in CatalogueKind} | {"term": "terms", "run": "runs"}
+    known["plugin"] = "plugins"
     return next((one, all_) for one, all_ in known.items() if what in (one, all_))
 
 
@@ -67,11 +68,16 @@ def _list(kind: str) -> "tuple[View, ShowRecord]":
     from syncwall.catalogue import CatalogueKind
     from syncwall.show.records.interface import plain
     from syncwall.show.records.listing import listing
-    from syncwall.show.views.listing import listing_view, terms_view
+    from syncwall.show.views.listing import listing_view, plugins_view, terms_view
     from syncwall.show.words.terms import terms
 
     if kind == "term":
         return terms_view(), {"kind": kind, "entries": plain(terms()), "entry": None}
+    if kind == "plugin":
+        from syncwall.show.records.plugins import plugin_lines
+
+        lines = plugin_lines()
+        return plugins_view(lines), {"kind": kind, "entries": lines, "entry": None}
     return listing_view(CatalogueKind(kind)), {
         "kind": kind,
         "entries": listing(CatalogueKind(kind)),

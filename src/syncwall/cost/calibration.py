@@ -4,27 +4,31 @@ Holds `Calibration` with its parts, and `calibration`, which finds the one of a 
 without its own takes the generic one, whose numbers are marked as assumed.
 """
 
-import os
 from functools import lru_cache
+from pathlib import Path
 from typing import Annotated
 
 from pydantic import Field
 
-from syncwall.catalogue import VARIABLE, CatalogueKind, names
+from syncwall.catalogue import CatalogueKind, added_folders, names
 from syncwall.cost.measured import MachineMeasurements
 from syncwall.describe.base import (
     Bytes,
     BytesPerSecond,
     CatalogueEntry,
+    Delay,
     Description,
+    NotNegativeNumber,
+    Positive,
+    PositiveNumber,
     Ratio,
-    Seconds,
 )
 from syncwall.describe.choice import Dtype
 from syncwall.describe.device import Device
 from syncwall.describe.framework import Month
 from syncwall.describe.names import load
 from syncwall.describe.provenance import Provenance, SourcedNumber, Trust
+from syncwall.describe.ranges import MOST
 from syncwall.units import Dimension
 from syncwall.work.operations import CollectiveKind
 
@@ -57,21 +61,21 @@ class GemmFit(Fit):
     limit."""
     burst: Annotated[float, Field(ge=0, lt=1)] = 0.0
     """Time that the shortest kernels on a rested device save of that; no training step does."""
-    burst_s: Seconds = Field(0.0, alias="burst_time")
+    burst_s: Delay = Field(0.0, alias="burst_time")
     """Length of the kernel that saves half as much."""
     in_training: Fraction = 1.0
     """The efficiency inside a training step over that alone: other layouts, clocks under load. The
     software of a run sets it, from `Calibration.training`."""
-    half_depth: Annotated[float, Field(ge=0)]
+    half_depth: NotNegativeNumber
     """Contracted length at which half of the time is start-up."""
     pad_cost: Ratio = 1.0
     """How much padding to whole tiles costs: 0 nothing, 1 as much as work; at least wave_cost."""
     wave_cost: Annotated[float, Field(ge=0, le=1)]
     """How much an incomplete last wave of tiles costs: 0 nothing, 1 as much as a full one."""
-    tile_m: int
-    tile_n: int
-    launch_s: Seconds = Field(alias="launch")
-    group_s: Seconds = Field(0.0, alias="group")
+    tile_m: Positive
+    tile_n: Positive
+    launch_s: Delay = Field(alias="launch")
+    group_s: Delay = Field(0.0, alias="group")
     """Time of each further multiplication of a group (experts)."""
     memory_efficiency: Fraction
     weight_gradient: Fraction = 0.955
@@ -94,23 +98,23 @@ class AttentionFit(Fit):
     flash_1_ratio: Fraction = 0.62
     """Efficiency of the first fused kernels (FlashAttention 1, Triton, 2022 and 2023) over that of
     flash-2; from runs of MPT on A100."""
-    half_length: Annotated[float, Field(ge=0)]
+    half_length: NotNegativeNumber
     """Length of a sequence at which half of the time is start-up."""
-    half_filled: Annotated[float, Field(ge=0)] = 1.0
+    half_filled: NotNegativeNumber = 1.0
     """Blocks a multiprocessor at which half of the device idles."""
     backward: Fraction
     """Efficiency backward over forward."""
-    head_overhead: Annotated[float, Field(ge=0)] = 32.0
+    head_overhead: NotNegativeNumber = 32.0
     """Speed goes as d / (d + this), 1 from heads of 128 dimensions on."""
-    older_head_overhead: Annotated[float, Field(ge=0)] = 32.0
+    older_head_overhead: NotNegativeNumber = 32.0
     """The same for flash-2 and flash-1; assumed, 50 on L40S."""
     unfused: Fraction = 0.42
     """Of the peak, for the two batched multiplications of unfused attention in training, times
     d / (d + unfused_head_overhead); from runs of Megatron and BLOOM on A100."""
-    unfused_head_overhead: Annotated[float, Field(ge=0)] = 32.0
+    unfused_head_overhead: NotNegativeNumber = 32.0
     unfused_misaligned: Fraction = 0.03
     """Of the peak, where the head dimension is not a multiple of 8; from runs of BLOOM."""
-    unfused_score_bytes: Annotated[float, Field(gt=0)] = 15.0
+    unfused_score_bytes: PositiveNumber = 15.0
     """Memory traffic for one score where softmax, mask and dropout are kernels of their own,
     forward and again backward."""
 
@@ -120,32 +124,32 @@ class ElementwiseFit(Fit):
 
     efficiency: Fraction
     """Of the memory rate."""
-    traffic: Annotated[float, Field(gt=0)] = 1.0
+    traffic: PositiveNumber = 1.0
     """Traffic of real fused kernels over that of perfectly fused ones; the framework sets it."""
-    cast: Annotated[float, Field(gt=0)] = 1.0
+    cast: PositiveNumber = 1.0
     """Traffic of casts to narrow formats over one with a scale for a tensor; the software sets it.
     """
-    eager: Annotated[float, Field(ge=1)] = 3.0
+    eager: Annotated[float, Field(ge=1, le=MOST)] = 3.0
     """Traffic, kernels and host time without fusion over with it."""
-    launch_s: Seconds = Field(alias="launch")
+    launch_s: Delay = Field(alias="launch")
 
 
 class KindFit(Description):
     """One kind of collective in a scale-up domain, against NCCL's own model; see `cost.reached`."""
 
-    latency: Annotated[float, Field(gt=0)]
+    latency: PositiveNumber
     """Latency over NCCL's own prediction."""
-    per_rank_s: Seconds = Field(alias="per_rank")
+    per_rank_s: Delay = Field(alias="per_rank")
     """Latency added for each rank, up to eight."""
     rate: Annotated[float, Field(gt=0, le=2)]
     """Reached rate over NCCL's own prediction, once pipelines are full."""
-    own_part: Annotated[float, Field(ge=0)]
+    own_part: NotNegativeNumber
     """Cost of a rank's own part, which is only copied, over that of a part on the wire."""
-    ramp_s: Seconds = Field(alias="ramp")
+    ramp_s: Delay = Field(alias="ramp")
     """Longest time that filling pipelines takes, for each step (all-to-all: in all)."""
     ramp_bytes: Bytes = Field(alias="ramp_at")
     """Part of one rank at which half of it is spent."""
-    crowding: Annotated[float, Field(ge=0)] = 0.0
+    crowding: NotNegativeNumber = 0.0
     """Rate goes as (2 / ranks)^crowding where GPUs meet in the host and share its memory."""
 
 
@@ -167,7 +171,7 @@ class NetworkFit(Fit):
     """Of the line rate, over sockets; published: 52% of 25 Gb/s, 80% of 100 Gb/s."""
     gloo_bytes_per_s: BytesPerSecond = Field(_GLOO_RATE, alias="gloo")
     """Bus rate of Gloo, whose CPUs add the numbers, whatever the wire."""
-    ring_rank_s: Seconds = Field(_NO_TIME, alias="ring_rank")
+    ring_rank_s: Delay = Field(_NO_TIME, alias="ring_rank")
     """Added for each rank to an all-gather or reduce-scatter over the network; the software of a
     run sets it, see `Framework.ring_rank_s`."""
     one_rail: bool = False
@@ -189,7 +193,7 @@ class RankFit(Description):
     """Standard deviation of a node's step time over its mean: hosts, temperatures, clocks. Fitted
     by bench/fit/nodes.py to pairs of runs that differ only in their nodes; published for single
     GPUs: 1 to 3%. What the GPUs of one node differ is part of what was measured on one."""
-    meeting_s: Seconds = Field(_NO_TIME, alias="meeting")
+    meeting_s: Delay = Field(_NO_TIME, alias="meeting")
     """Wait for the slowest rank each time that ranks meet after computing: where several share
     cores, each is held up in turn."""
 
@@ -218,7 +222,7 @@ class Calibration(CatalogueEntry):
 
 def calibration(device: Device, measured: MachineMeasurements | None = None) -> Calibration:
     """The calibration of `device`, or the generic one, with what was `measured` on the machine."""
-    found = _calibration(device.name, device.like, os.environ.get(VARIABLE, ""))
+    found = _calibration(device.name, device.like, added_folders())
     if found.device is None:
         found = _as_measured(found, device)
     if device.clock_share < 1:
@@ -262,7 +266,7 @@ def _slower(fit: Calibration, share: float) -> Calibration:
 
 
 @lru_cache(maxsize=64)
-def _calibration(name: str, like: str | None, directories: str) -> Calibration:
+def _calibration(name: str, like: str | None, folders: tuple[Path, ...]) -> Calibration:
     """Read once for each device and each setting of the user's catalogue directories."""
     known = names(CatalogueKind.CALIBRATION)
     found = next((one for one in (name, like) if one in known), "generic")

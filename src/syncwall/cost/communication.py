@@ -9,8 +9,9 @@ from typing import Protocol
 
 import numpy as np
 
+from syncwall.cost.algorithm import ChannelGraph, NcclGroup
 from syncwall.cost.calibration import NetworkFit
-from syncwall.cost.nccl import GENERATIONS, ChannelGraph, Choices, NcclGroup, Tuner, constants
+from syncwall.cost.nccl import GENERATIONS, Choices, Tuner, constants
 from syncwall.cost.path import Path, path
 from syncwall.cost.rates import (
     GENERATION,
@@ -20,6 +21,7 @@ from syncwall.cost.rates import (
     nccl_generation,
     nic_reached,
     rings_only,
+    steps_us,
 )
 from syncwall.cost.reached import CollectiveTime, across, either, inside, transport
 from syncwall.describe import Cluster
@@ -116,7 +118,7 @@ class NcclNetwork:
     def ring_start_seconds(self, collective: Collective) -> Number:
         """What NCCL counts for all steps of a ring over the network, whatever the size.
 
-        Only of all-gather and reduce-scatter, which have nothing but rings.
+        Only of all-gather and reduce-scatter, for which it has nothing but rings.
         """
         if collective.kind not in ("all-gather", "reduce-scatter") or self._transport == "gloo":
             return 0.0
@@ -159,7 +161,7 @@ class NcclNetwork:
         share = at_most(raw / (within + 1.0), speeds)
         sharp = self._cluster.fabric.in_network_reduction
         return ChannelGraph(count, each, each, trees, tree_intra, total / trees, heads, share,
-                            nvlink=nvlink, sharp=sharp)  # fmt: skip
+                            nvlink=nvlink, sharp=sharp, link=raw, nic=nic / within)  # fmt: skip
 
     @property
     def _has_nvls(self) -> bool:
@@ -206,7 +208,7 @@ class NcclNetwork:
         ranks, far = NcclGroup(path.ranks, path.domains), path.domains > 1
         choices = self.choices(kind, path, self._graphs[group])
         if "Ring/LL128" in choices:
-            start_s = choices["Ring/LL128"][0] * 1e-6 * self._latency
+            start_s = steps_us(choices) * 1e-6 * self._latency
             self._ring_starts[kind, group] = np.where(far, start_s, 0.0)
         one = None if np.all(far) else inside(kind, choices, path.ranks, self._fit.of(kind))
         several = None if not anywhere(far) else across(

@@ -9,12 +9,16 @@ from typing import Annotated, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from syncwall.describe.base import Description, FlopPerSecond
+from syncwall.describe.base import Description, FlopPerSecond, Positive
 from syncwall.describe.choice import Dtype
+from syncwall.describe.ranges import MOST, RANGES
+from syncwall.units import Dimension
 from syncwall.work.number import Number
 from syncwall.work.operations import CollectiveKind
 
-Above0 = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Above0 = Annotated[float, Field(gt=0, le=1e18)]
+_LONGEST_S = RANGES[Dimension.SECONDS][1]
+Time = Annotated[float, Field(gt=0, le=_LONGEST_S)]
 
 
 class GemmPoint(Description):
@@ -25,7 +29,7 @@ class GemmPoint(Description):
     k: Above0
     dtype: Dtype
     is_weight_gradient: bool = False
-    seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    seconds: Annotated[float, Field(ge=0, le=_LONGEST_S)] = 0.0
     rate_flop_per_s: FlopPerSecond | None = Field(None, alias="rate", exclude=True)
     """Another way to write `seconds`, with its unit: 1.2 PFLOP/s, where multiply-add is two."""
 
@@ -49,7 +53,7 @@ class AttentionPoint(Description):
     head_dim: Above0
     kv_heads: Above0
     is_backward: bool = False
-    seconds: Above0
+    seconds: Time
 
 
 class ElementwisePoint(Description):
@@ -59,16 +63,16 @@ class ElementwisePoint(Description):
     """As in `work.operations.Elementwise`: norm, activation, norm backward, optimizer, ..."""
     bytes: Above0
     """Traffic that the model of the work counts for it."""
-    seconds: Above0
+    seconds: Time
 
 
 class CollectiveTable(Description):
     """One kind of collective among ranks that stand in one way."""
 
     kind: CollectiveKind
-    ranks: Annotated[int, Field(ge=2)]
-    nodes: Annotated[int, Field(ge=1)]
-    points: Annotated[tuple[tuple[Above0, Above0], ...], Field(min_length=1)]
+    ranks: Annotated[int, Field(ge=2, le=MOST)]
+    nodes: Positive
+    points: Annotated[tuple[tuple[Above0, Time], ...], Field(min_length=1)]
     """Bytes (as nccl-tests counts them) and seconds, by rising size."""
 
     def seconds(self, size: Number) -> Number:
@@ -98,7 +102,7 @@ class MachineMeasurements(Description):
     collectives: tuple[CollectiveTable, ...] = ()
     host_share: Annotated[float, Field(ge=0, lt=1)] | None = None
     """`NetworkFit.contention` of this machine; None if not measured."""
-    meeting_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+    meeting_s: Annotated[float, Field(ge=0, le=_LONGEST_S)] | None = None
     """See `RankFit.meeting_s`; None if not measured."""
 
     @property

@@ -1,18 +1,19 @@
 """NCCL's own cost model: seconds of a collective for each algorithm and protocol, and its choice.
 
-Holds `ChannelGraph` (channels and speeds that NCCL found), `NcclGroup` (ranks and nodes), `Tuner`,
-and `bus_factor`. Source: NVIDIA/nccl, src/graph/tuning.cc of 2.28 to 2.30; constants in
+Holds `Tuner`, `bus_factor`, and `ALGORITHMS` with `algorithms`, to which packages may add
+(`syncwall.collectives`). Source: NVIDIA/nccl, src/graph/tuning.cc of 2.28 to 2.30; constants in
 `catalogue/tuning/nccl-2.28.yaml`. Everything broadcasts over arrays of sizes and groups.
 """
 
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
+from syncwall import plugins
 from syncwall.catalogue import BUILT_IN
+from syncwall.cost.algorithm import Algorithm, Asked, ChannelGraph, NcclGroup
 from syncwall.documents import read_document
 from syncwall.work.number import Number, anywhere
 from syncwall.work.operations import CollectiveKind
@@ -22,36 +23,6 @@ PROTOCOLS: Final = ("LL", "LL128", "Simple")
 _NEVER: Final = np.inf
 Choices = dict[str, tuple[Number, Number]]
 """Latency (us) and algorithm bandwidth (bytes per second) by algorithm and protocol."""
-
-
-@dataclass(frozen=True, slots=True)
-class NcclGroup:
-    """The ranks of a collective."""
-
-    ranks: Number
-    nodes: Number
-    """Scale-up domains that they stand in; ranks in a domain are `ranks / nodes`."""
-
-
-@dataclass(frozen=True, slots=True)
-class ChannelGraph:
-    """What NCCL's topology search found; rates in bytes per second, per channel."""
-
-    channels: Number
-    intra: Number
-    inter: Number
-    tree_channels: Number
-    tree_intra: Number
-    tree_inter: Number
-    nvls_channels: Number = 0
-    """0 without NVLink SHARP."""
-    nvls_intra: Number = 0.0
-    nvlink: bool = True
-    tree_penalty: float = 1.0
-    """0.85 where a plain tree was needed."""
-    ll128: bool = True
-    sharp: bool = False
-    """True if InfiniBand switches can reduce (CollNet)."""
 
 
 class Tuner:
@@ -95,20 +66,12 @@ class Tuner:
     def candidates(self, kind: CollectiveKind, group: NcclGroup, graph: ChannelGraph) -> Choices:
         """The same before what depends on the size."""
         found: Choices = {}
-        for number, protocol in enumerate(PROTOCOLS):
-            if protocol != "LL128" or graph.ll128:
-                found[f"Ring/{protocol}"] = self._ring(kind, group, graph, number)
-                if kind == "all-reduce":
-                    found[f"Tree/{protocol}"] = self._tree(group, graph, number)
-        if kind in ("all-reduce", "all-gather", "reduce-scatter") and anywhere(graph.nvls_channels):
-            found["NVLS/Simple"] = self._nvls(kind, group, graph)
-            if kind == "all-reduce":
-                found["NVLSTree/Simple"] = self._nvls_tree(group, graph)
-        if kind == "all-reduce" and graph.sharp:
-            found["CollNetDirect/Simple"] = self._coll_net(group, graph, chain=False)
-            found["CollNetChain/Simple"] = self._coll_net(group, graph, chain=True)
-        if kind in ("all-gather", "reduce-scatter"):
-            found["PAT/Simple"] = self._pat(group, graph)
+        for name, one in algorithms().items():
+            if kind in one.kinds and one.possible(graph):
+                for number, protocol in enumerate(one.protocols):
+                    if protocol != "LL128" or graph.ll128:
+                        asked = Asked(kind, group, graph, number)
+                        found[f"{name}/{protocol}"] = one.cost(self, asked)
         return found
 
     def by_size(
@@ -135,23 +98,21 @@ class Tuner:
         }
         return {"Ring/Simple": (slower, 1.0), **dips}
 
-    def _ring(
-        self, kind: CollectiveKind, group: NcclGroup, graph: ChannelGraph, protocol: int
-    ) -> tuple[Number, Number]:
-        ranks, nodes = group.ranks, group.nodes
+    def ring(self, asked: Asked) -> tuple[Number, Number]:
+        """Every rank to the next."""
+        graph, protocol = asked.graph, asked.protocol
+        ranks, nodes = asked.group.ranks, asked.group.nodes
         bus = graph.channels * _by_reach(nodes, graph.intra, graph.inter)
         if protocol == 0:
             bus = np.minimum(self._ll_max(nodes), 0.5 * bus)
         elif protocol == 1:
             most = graph.channels * self._c["ring_ll128_per_channel"][self._g] * 1e9
             bus = np.minimum(0.92 * bus, most)
-        steps = _steps(kind, ranks)
-        return self._ring_us(kind, group, graph, protocol), bus * ranks / steps
+        return self._ring_us(asked), bus * ranks / _steps(asked.kind, ranks)
 
-    def _ring_us(
-        self, kind: CollectiveKind, group: NcclGroup, graph: ChannelGraph, protocol: int
-    ) -> Number:
-        ranks, nodes = group.ranks, group.nodes
+    def _ring_us(self, asked: Asked) -> Number:
+        kind, graph, protocol = asked.kind, asked.graph, asked.protocol
+        ranks, nodes = asked.group.ranks, asked.group.nodes
         base: float = self._c["base_us"]["ring"][protocol]
         hop: Number = self._hop(graph, "ring", protocol)
         net = np.where(ranks == nodes, self._net("tree", protocol), self._net("ring", protocol))
@@ -162,9 +123,10 @@ class Tuner:
         across = (2.0 if kind == "all-reduce" else 1.0) * (nodes - 1)
         return base + (_steps(kind, ranks) - across) * hop + across * net
 
-    def _tree(self, group: NcclGroup, graph: ChannelGraph, protocol: int) -> tuple[Number, Number]:
-        nodes = group.nodes
-        within = group.ranks / nodes
+    def tree(self, asked: Asked) -> tuple[Number, Number]:
+        """Two binary trees over nodes, a chain in each."""
+        graph, protocol, nodes = asked.graph, asked.protocol, asked.group.nodes
+        within = asked.group.ranks / nodes
         channels = graph.tree_channels
         raw = channels * _by_reach(nodes, graph.tree_intra, graph.tree_inter)
         bus = np.minimum(0.92 * raw, channels * self._by_nodes("tree_per_channel", nodes))
@@ -190,9 +152,9 @@ class Tuner:
         factor = table[np.clip(index, 0, len(table) - 1).astype(int)]
         return np.where((index < 0) | (index >= len(table)), 1.0, factor)
 
-    def _nvls(
-        self, kind: CollectiveKind, group: NcclGroup, graph: ChannelGraph
-    ) -> tuple[Number, Number]:
+    def nvls(self, asked: Asked) -> tuple[Number, Number]:
+        """Sums formed in the switches of NVLink."""
+        kind, group, graph = asked.kind, asked.group, asked.graph
         within = group.ranks / group.nodes
         intra = self._nvls_intra(graph)
         intra = intra * (2.0 if kind == "all-reduce" else (within - 1) / within)
@@ -201,8 +163,9 @@ class Tuner:
         steps = _steps(kind, group.ranks) if kind == "all-reduce" else group.ranks
         return latency, bus * group.ranks / steps
 
-    def _nvls_tree(self, group: NcclGroup, graph: ChannelGraph) -> tuple[Number, Number]:
-        nodes = group.nodes
+    def nvls_tree(self, asked: Asked) -> tuple[Number, Number]:
+        """The same, and a tree over nodes."""
+        graph, ranks, nodes = asked.graph, asked.group.ranks, asked.group.nodes
         inter = graph.tree_inter * graph.tree_channels / np.maximum(graph.nvls_channels, 1)
         inter = inter * np.where(nodes <= 2, 2.0, 1.0)
         each = np.minimum(2.0 * self._nvls_intra(graph), inter)
@@ -211,15 +174,16 @@ class Tuner:
         latency = self._hop(graph, "nvls_tree", None) + 2.0 * np.floor(np.log2(nodes)) * self._net(
             "nvls_tree", None
         )
-        return latency, bus * group.ranks / _steps("all-reduce", group.ranks)
+        return latency, bus * ranks / _steps("all-reduce", ranks)
 
     def _nvls_intra(self, graph: ChannelGraph) -> Number:
         channels = np.maximum(graph.nvls_channels, 1)
         efficiency: float = self._c["nvls_efficiency"][self._version][self._g]
         return graph.nvls_intra * efficiency * (channels - 1) / channels
 
-    def _pat(self, group: NcclGroup, graph: ChannelGraph) -> tuple[Number, Number]:
-        """Only with one GPU a node."""
+    def pat(self, asked: Asked) -> tuple[Number, Number]:
+        """Parallel aggregated trees; only with one GPU a node."""
+        group, graph = asked.group, asked.graph
         alone = (group.ranks == group.nodes) & (group.nodes > 1)
         bus = 0.75 * graph.channels * _by_reach(group.nodes, graph.intra, graph.inter) * alone
         latency = (
@@ -229,18 +193,19 @@ class Tuner:
         )
         return latency, bus * group.ranks / (group.ranks - 1 + (group.ranks == 1))
 
-    def _coll_net(
-        self, group: NcclGroup, graph: ChannelGraph, *, chain: bool
-    ) -> tuple[Number, Number]:
-        """Sums formed in the switches of the network; needs more than one node."""
-        within = group.ranks / group.nodes
-        bus = graph.channels * graph.inter * (group.nodes > 1)
-        if chain:
-            hop, net = self._c["coll_net_us"]["chain"]
-            return 2.0 * (within - 1) * hop + net, 0.5 * bus
+    def coll_net_chain(self, asked: Asked) -> tuple[Number, Number]:
+        """Sums formed in the switches of the network, and by a chain in nodes."""
+        hop, net = self._c["coll_net_us"]["chain"]
+        within = asked.group.ranks / asked.group.nodes
+        return 2.0 * (within - 1) * hop + net, 0.5 * _over_switches(asked)
+
+    def coll_net_direct(self, asked: Asked) -> tuple[Number, Number]:
+        """The same, and by exchanges of all in nodes."""
         hop, net = self._c["coll_net_us"]["direct"]
-        spread = np.maximum(within / graph.channels, 1.0)
-        bus = bus / (spread - (spread - 1.0) / 2.0) * (0.85 if self._g >= 2 else 1.0)
+        within = asked.group.ranks / asked.group.nodes
+        spread = np.maximum(within / asked.graph.channels, 1.0)
+        bus = _over_switches(asked) / (spread - (spread - 1.0) / 2.0)
+        bus = bus * (0.85 if self._g >= 2 else 1.0)
         latency = 2.0 * (np.minimum(1.0, within - 1) * hop + (within - 1) * 0.4) + net
         return latency, 0.5 * bus
 
@@ -261,6 +226,35 @@ class Tuner:
         table = self._c["net_us"][algorithm]
         net_us: float = table if protocol is None else table[protocol]
         return net_us
+
+
+_SUMS: Final[tuple[CollectiveKind, ...]] = ("all-reduce",)
+_SHARED: Final[tuple[CollectiveKind, ...]] = ("all-gather", "reduce-scatter")
+ALGORITHMS: Final = {
+    "Ring": Algorithm(get_args(CollectiveKind), Tuner.ring, PROTOCOLS),
+    "Tree": Algorithm(_SUMS, Tuner.tree, PROTOCOLS),
+    "NVLS": Algorithm((*_SUMS, *_SHARED), Tuner.nvls, possible=lambda g: anywhere(g.nvls_channels)),
+    "NVLSTree": Algorithm(_SUMS, Tuner.nvls_tree, possible=lambda g: anywhere(g.nvls_channels)),
+    "CollNetDirect": Algorithm(_SUMS, Tuner.coll_net_direct, possible=lambda g: g.sharp),
+    "CollNetChain": Algorithm(_SUMS, Tuner.coll_net_chain, possible=lambda g: g.sharp),
+    "PAT": Algorithm(_SHARED, Tuner.pat),
+}
+"""NCCL's own, by the names in its logs."""
+
+
+def algorithms() -> dict[str, Algorithm]:
+    """Every algorithm, with those that packages add."""
+    return plugins.table("collectives", ALGORITHMS, Algorithm)
+
+
+def is_ours(way: str) -> bool:
+    """True for algorithms of NCCL itself, False for those that packages add."""
+    return way.split("/", maxsplit=1)[0] in ALGORITHMS
+
+
+def _over_switches(asked: Asked) -> Number:
+    """Rate to switches that form sums; 0 in one node, which needs none."""
+    return asked.graph.channels * asked.graph.inter * (asked.group.nodes > 1)
 
 
 def bus_factor(kind: CollectiveKind, ranks: Number) -> Number:

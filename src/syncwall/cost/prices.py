@@ -1,9 +1,11 @@
 """The price of any operation on one machine.
 
-Holds `Prices`.
+Holds `Prices`, and `PRICED` by the type of an operation.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any, Final
 
 import numpy as np
 
@@ -17,7 +19,7 @@ from syncwall.cost.software import ResolvedSoftware
 from syncwall.describe.device import Device
 from syncwall.work.block import Task
 from syncwall.work.number import Number, anywhere, where
-from syncwall.work.operations import Collective, CoreAttention, Elementwise, Gemm, Offload
+from syncwall.work.operations import Collective, CoreAttention, Elementwise, Gemm, Offload, Transfer
 
 
 class Prices:
@@ -34,7 +36,7 @@ class Prices:
         gpus_per_node: int = 1,
         knobs: Knobs = AS_CATALOGUED,
     ) -> None:
-        self._device = device
+        self.device = device
         self._network = network
         self._knobs = knobs
         self.setting = setting
@@ -80,33 +82,52 @@ class Prices:
     def accumulation_s(self, parameters: Number) -> Number:
         """Time to add the gradients of one micro batch to those of the others."""
         moved = self.setting.framework.accumulation_bytes * parameters
-        rate = self._device.memory.rate_bytes_per_s * self.fit.elementwise.efficiency
+        rate = self.device.memory.rate_bytes_per_s * self.fit.elementwise.efficiency
         return moved / rate * self._knobs.elementwise
 
     def _priced(self, what: Task) -> Number:
-        if isinstance(what, Gemm):
-            seconds = self._gemm_seconds(what) * self._corrections.gemm(what)
-            return seconds * self._knobs.gemm
-        if isinstance(what, CoreAttention):
-            seconds = attention_seconds(what, self._device, self.fit.attention, self.setting)
-            return seconds * self._corrections.attention(what) * self._knobs.attention
-        if isinstance(what, Elementwise):
-            seconds = elementwise_seconds(what, self._device, self.fit.elementwise, self.setting)
-            return seconds * self._corrections.elementwise(what) * self._knobs.elementwise
-        if isinstance(what, Collective):
-            return self._network.collective_seconds(what) * self._knobs.network
-        if isinstance(what, Offload):
-            return offload_seconds(what, self._device) * self._knobs.host
+        return PRICED[type(what)](self, what)
+
+    def _gemm(self, what: Gemm) -> Number:
+        return self._gemm_seconds(what) * self._corrections.gemm(what) * self._knobs.gemm
+
+    def _attention(self, what: CoreAttention) -> Number:
+        seconds = attention_seconds(what, self.device, self.fit.attention, self.setting)
+        return seconds * self._corrections.attention(what) * self._knobs.attention
+
+    def _elementwise(self, what: Elementwise) -> Number:
+        seconds = elementwise_seconds(what, self.device, self.fit.elementwise, self.setting)
+        return seconds * self._corrections.elementwise(what) * self._knobs.elementwise
+
+    def _collective(self, what: Collective) -> Number:
+        return self._network.collective_seconds(what) * self._knobs.network
+
+    def _transfer(self, what: Transfer) -> Number:
         return self._network.transfer_seconds(what) * self._knobs.network
+
+    def _offload(self, what: Offload) -> Number:
+        return offload_seconds(what, self.device) * self._knobs.host
 
     def _gemm_seconds(self, gemm: Gemm) -> Number:
         """All multiplications of a group; in a loop each fills the device alone."""
-        device, fit, adding = self._device, self.fit.gemm, self._accumulating
+        device, fit, adding = self.device, self.fit.gemm, self._accumulating
         together = gemm_seconds(gemm, device, fit, accumulating=adding)
         if not self.experts_in_step or not anywhere(gemm.count > 1):
             return together
         alone = gemm_seconds(replace(gemm, count=1), device, fit, accumulating=adding)
         return where(gemm.count > 1, alone * gemm.count, together)
+
+
+PRICED: Final[dict[type, Callable[[Prices, Any], Number]]] = {
+    Gemm: Prices._gemm,
+    CoreAttention: Prices._attention,
+    Elementwise: Prices._elementwise,
+    Collective: Prices._collective,
+    Transfer: Prices._transfer,
+    Offload: Prices._offload,
+}
+"""What prices each type of operation. Who builds a `Work` of operations of a type of their own adds
+its price here."""
 
 
 def _plain(seconds: Number) -> Number:

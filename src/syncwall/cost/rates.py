@@ -7,7 +7,7 @@ Holds `nccl_generation`, `merged_share`, `nic_reached`, `rings_only`, `channels_
 import numpy as np
 
 from syncwall.cost.calibration import NetworkFit
-from syncwall.cost.nccl import Choices
+from syncwall.cost.nccl import Choices, is_ours
 from syncwall.cost.path import Path
 from syncwall.describe import Cluster
 from syncwall.work.number import Number
@@ -53,9 +53,23 @@ def rings_only(found: Choices, path: Path) -> Choices:
     """
     several = path.nodes > 1
     return {
-        name: (start_us, rate if name.startswith("Ring") else np.where(several, 0.0, rate))
+        name: (start_us, np.where(several, 0.0, rate) if _is_no_ring(name) else rate)
         for name, (start_us, rate) in found.items()
     }
+
+
+def _is_no_ring(way: str) -> bool:
+    """True for all of NCCL's own algorithms but rings."""
+    return is_ours(way) and not way.startswith("Ring")
+
+
+def steps_us(choices: Choices) -> Number:
+    """Latency of a ring with LL128, or of what packages add if that has less."""
+    found: Number = choices["Ring/LL128"][0]
+    for name, (latency_us, rate) in choices.items():
+        if not is_ours(name):
+            found = np.minimum(found, np.where(np.asarray(rate) > 0, latency_us, np.inf))
+    return found
 
 
 def channels_of(raw: Number, speeds: list[float]) -> tuple[Number, Number]:

@@ -13,8 +13,9 @@ from typing import Final
 import numpy as np
 
 from syncwall.catalogue import BUILT_IN
+from syncwall.cost.algorithm import NcclGroup
 from syncwall.cost.calibration import KindFit
-from syncwall.cost.nccl import Choices, NcclGroup, constants
+from syncwall.cost.nccl import Choices, constants, is_ours
 from syncwall.cost.path import FREE, Crossing
 from syncwall.describe.cluster import Nics
 from syncwall.documents import read_document
@@ -128,7 +129,7 @@ def across(
     """Time of groups over several domains.
 
     `reached` is the share of the NICs' line rate, `ring_rank_s` what each rank adds to all-gather
-    and reduce-scatter, which have no trees.
+    and reduce-scatter, for which NCCL has no trees.
     """
     levels = np.log2(group.nodes)
     start_s = _PASSES.get(kind, 1.0) * fit.hop_s * levels
@@ -138,7 +139,7 @@ def across(
     with np.errstate(divide="ignore"):
         found: Choices = {
             name: (
-                latency_us * 1e-6 + start_s + ring_s,
+                latency_us * 1e-6 + start_s + (ring_s if is_ours(name) else 0.0),
                 (trees if name.startswith("Tree") else slower) / rate,
             )
             for name, (latency_us, rate) in choices.items()

@@ -4,12 +4,12 @@ Holds `ResolvedSoftware`: framework, kernels and host of a run with everything d
 calibration that results. Constants of frameworks are data: `syncwall show frameworks`.
 """
 
-import os
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 from typing import Final
 
-from syncwall.catalogue import VARIABLE, CatalogueKind
+from syncwall.catalogue import CatalogueKind, added_folders
 from syncwall.cost.calibration import Calibration
 from syncwall.describe import Cluster, Model
 from syncwall.describe.choice import Dtype
@@ -49,12 +49,12 @@ CAPTURED: Final[dict[Graphs, frozenset[Scope]]] = {
 
 def framework(name: str | None) -> Framework:
     """The framework called `name`; the usual one if nobody names any."""
-    return _framework(name or USUAL_FRAMEWORK, os.environ.get(VARIABLE, ""))
+    return _framework(name or USUAL_FRAMEWORK, added_folders())
 
 
 @lru_cache(maxsize=64)
-def _framework(name: str, directories: str) -> Framework:
-    """Read once for each name and each setting of the user's catalogue directories."""
+def _framework(name: str, folders: tuple[Path, ...]) -> Framework:
+    """Read once for each name and each set of the user's catalogue folders."""
     return load(CatalogueKind.FRAMEWORK, Framework, name)
 
 

@@ -2,7 +2,9 @@
 
 Holds `Description` (the base type), `CatalogueEntry` (a description with a name and sources),
 `Open` (a field that may be left open), and the field types for numbers: quantities such as `Bytes`
-and `BytesPerSecond` with `dimension_of`, and `Positive` for counts.
+and `BytesPerSecond` with `dimension_of`, and `Positive` for counts. Each takes what can exist and
+nothing else (`ranges.py`), so that all arithmetic on a description stays finite; zero only where
+the type says so (`Delay`, `UsdPerGpuHour`, `NotNegative`).
 
 A quantity is written as text with its unit ("400Gb/s"), or as a mapping with its origin
 ({value: 400Gb/s, trust: datasheet, source: ...}). A bare number is taken only from Python, where
@@ -11,6 +13,7 @@ output writes it.
 """
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar, get_args, get_origin
 
@@ -26,6 +29,16 @@ from pydantic_core import PydanticCustomError, core_schema
 
 from syncwall import units
 from syncwall.describe.provenance import Count, Provenance, SourcedNumber, Trust
+from syncwall.describe.ranges import (
+    MOST,
+    MOST_IN_A_NODE,
+    MOST_LAYERS,
+    MOST_SEED,
+    MOST_SEQUENCES,
+    MOST_STEPS,
+    MOST_TOKENS,
+    RANGES,
+)
 from syncwall.documents import Document
 from syncwall.units import Dimension
 
@@ -58,7 +71,13 @@ class Description(BaseModel):
     Python names carry the unit (`rate_bytes_per_s`); files use the short alias (`rate`).
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        populate_by_name=True,
+        allow_inf_nan=False,
+        defer_build=True,
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -77,6 +96,13 @@ class Description(BaseModel):
                 found[name] = _in_unit(stated, dimension, table=table)
         return {**value, **found}
 
+    def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
+        """What differs from its default."""
+        for name, field in type(self).model_fields.items():
+            value = getattr(self, name)
+            if hasattr(value, "ndim") or value != field.get_default(call_default_factory=True):
+                yield name, value
+
 
 class CatalogueEntry(Description):
     """A description that can be an entry of the catalogue."""
@@ -91,6 +117,10 @@ class CatalogueEntry(Description):
     """What a reader should know before using the numbers."""
     provenance: dict[str, Any] | None = None
     """Origin of every number of this entry that does not state its own (trust, source, date)."""
+
+    def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
+        """The name: it stands for all the rest."""
+        yield None, self.name
 
     @classmethod
     def prepared(cls, document: Document) -> Document:
@@ -114,16 +144,20 @@ class _Number:
 
 @dataclass(frozen=True)
 class Quantity(_Number):
-    """Field annotation: a float of this dimension, from text with a unit."""
+    """Field annotation: a float of this dimension that can exist, from text with a unit."""
 
     dimension: Dimension
+    zero: bool = False
+    """True where nothing at all is meaningful too."""
 
     def _validate(self, value: Any, info: ValidationInfo) -> float:
         if isinstance(value, SourcedNumber):
+            self.check(float(value), value.text if 0 <= value < float("inf") else "")
             return value
         stated, origin = _split(value, info)
         if isinstance(stated, str):
             number = _parsed(stated, self.dimension)
+            self.check(number, stated)
             if re.search(r"b(it)?/s|duplex", stated):  # shown in bytes, one way
                 origin["stated"] = stated.strip()
             return SourcedNumber(number, self.dimension, _provenance(origin))
@@ -131,9 +165,19 @@ class Quantity(_Number):
             raise _error(f"{_kind(stated)} is not {self.dimension.words}: {self._example}")
         if _in_file(info) and self.dimension is not Dimension.TOKENS:
             _parsed(f"{stated}", self.dimension)  # raises: a bare number has no unit
-        if not 0 <= stated < float("inf"):
-            raise _error(f"{stated} is not {self.dimension.words}")
+        self.check(stated)
         return SourcedNumber(stated, self.dimension, _provenance(origin))
+
+    def check(self, number: float, stated: str = "") -> None:
+        """Refuse a number (SI) that nothing has; `stated` is how it was written."""
+        least, most = RANGES[self.dimension]
+        if least <= number <= most or (self.zero and 0 <= number < least):
+            return
+        said = stated or _shown(number)
+        if not 0 < number < float("inf"):
+            raise _error(f"{said} is not {self.dimension.words}: {self._example}")
+        bounds = " to ".join(units.format(one, self.dimension) for one in (least, most))
+        raise _error(f"{said} is not {self.dimension.words} that can be: write {bounds}")
 
     @property
     def _example(self) -> str:
@@ -142,18 +186,19 @@ class Quantity(_Number):
 
 @dataclass(frozen=True)
 class Whole(_Number):
-    """Field annotation: a whole number of at least `least`, plain or with its origin."""
+    """Field annotation: a whole number from `least` to `most`, plain or with its origin."""
 
     least: int
+    most: int = MOST
 
     def _validate(self, value: Any, info: ValidationInfo) -> int:
-        if isinstance(value, Count) and value >= self.least:
+        if isinstance(value, Count) and self.least <= value <= self.most:
             return value
         stated, origin = _split(value, info)
         if isinstance(stated, bool) or not isinstance(stated, int):
             raise _error(f"{_kind(stated)} is not a whole number")
-        if not self.least <= stated < 2**63:
-            raise _error(f"{stated} is out of range: at least {self.least} is needed")
+        if not self.least <= stated <= self.most:
+            raise _error(f"{_shown(stated)} is out of range: write {self.least} to {self.most:,}")
         return Count(stated, _provenance(origin)) if origin else stated
 
 
@@ -161,24 +206,36 @@ Bytes = Annotated[float, Quantity(Dimension.BYTES)]
 BytesPerSecond = Annotated[float, Quantity(Dimension.BYTES_PER_S)]
 FlopPerSecond = Annotated[float, Quantity(Dimension.FLOP_PER_S)]
 Seconds = Annotated[float, Quantity(Dimension.SECONDS)]
+Delay = Annotated[float, Quantity(Dimension.SECONDS, zero=True)]
+"""A time that may be none at all: a latency, a pause, what a fit adds."""
 Hertz = Annotated[float, Quantity(Dimension.HERTZ)]
 Watts = Annotated[float, Quantity(Dimension.WATTS)]
 Tokens = Annotated[float, Quantity(Dimension.TOKENS)]
-UsdPerGpuHour = Annotated[float, Quantity(Dimension.USD_PER_GPU_HOUR)]
+UsdPerGpuHour = Annotated[float, Quantity(Dimension.USD_PER_GPU_HOUR, zero=True)]
 Positive = Annotated[int, Whole(1)]
 NotNegative = Annotated[int, Whole(0)]
+SequenceTokens = Annotated[int, Whole(1, MOST_TOKENS)]
+Sequences = Annotated[int, Whole(1, MOST_SEQUENCES)]
+Layers = Annotated[int, Whole(1, MOST_LAYERS)]
+InANode = Annotated[int, Whole(1, MOST_IN_A_NODE)]
+Steps = Annotated[int, Whole(1, MOST_STEPS)]
+Seed = Annotated[int, Whole(0, MOST_SEED)]
 Ratio = Annotated[float, Field(gt=0, le=1)]
+PositiveNumber = Annotated[float, Field(gt=0, le=MOST)]
+NotNegativeNumber = Annotated[float, Field(ge=0, le=MOST)]
 
 
 def dimension_of(*parts: Any) -> Dimension | None:
     """That of the quantity in an annotation or its metadata, which may be optional or a table."""
-    for part in parts:
-        if isinstance(part, Quantity):
-            return part.dimension
-        inner = dimension_of(*get_args(part))
-        if inner is not None:
-            return inner
-    return None
+    within = (inner for part in parts for inner in parts_of(part))
+    return next((inner.dimension for inner in within if isinstance(inner, Quantity)), None)
+
+
+def parts_of(annotation: Any) -> Iterator[Any]:
+    """An annotation, and the types and metadata of which it is made."""
+    yield annotation
+    for part in get_args(annotation):
+        yield from parts_of(part)
 
 
 def _in_unit(stated: Any, dimension: Dimension, *, table: bool = False) -> Any:
@@ -243,6 +300,11 @@ def faults(found: list[tuple[tuple[str, ...], str]]) -> PydanticCustomError:
     """One error for several faults, each with the keys that lead to it."""
     message = "; ".join(f"{'.'.join(path)}: {reason}" for path, reason in found)
     return PydanticCustomError("syncwall", "{message}", {"message": message, "faults": found})
+
+
+def _shown(number: float) -> str:
+    """A number as it was given; Python refuses to write one of thousands of digits."""
+    return "a number of many digits" if 1e40 < abs(number) < float("inf") else str(number)
 
 
 def _kind(value: Any) -> str:

@@ -18,6 +18,9 @@ class Choice(IntEnum):
     A second member with the value of the first is another word for the same thing.
     """
 
+    def __repr__(self) -> str:
+        return repr(self.text)
+
     @property
     def text(self) -> str:
         """The word for this option in files and on the command line."""
@@ -81,6 +84,9 @@ class Dtype(StrEnum):
     FP4 = "fp4"
     NVFP4 = "nvfp4"
     INT8 = "int8"
+
+    def __repr__(self) -> str:
+        return repr(self.value)
 
     @property
     def size_bytes(self) -> float:

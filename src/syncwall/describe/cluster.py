@@ -10,7 +10,14 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from syncwall.describe.base import BytesPerSecond, CatalogueEntry, Description, Positive, Ratio
+from syncwall.describe.base import (
+    BytesPerSecond,
+    CatalogueEntry,
+    Description,
+    InANode,
+    Positive,
+    Ratio,
+)
 from syncwall.describe.device import Device
 from syncwall.describe.names import DeviceRef
 
@@ -43,7 +50,7 @@ class Fabric(Description):
     """Separate leaf planes: NIC i of every node hangs on rail i; 1 if a node has one leaf."""
     in_network_reduction: bool = False
     """True if the switches can add numbers on the way (InfiniBand SHARP) and NCCL may use it."""
-    tiers: tuple[Tier, ...] = (Tier(name="switch"),)
+    tiers: tuple[Tier, ...] = Field(default_factory=lambda: (Tier(name="switch"),))
 
     @model_validator(mode="after")
     def _tiers_grow(self) -> Self:
@@ -66,7 +73,7 @@ class Fabric(Description):
 class Nics(Description):
     """The network adapters of one node that carry training traffic."""
 
-    count: Positive
+    count: InANode
     """Adapters in one node."""
     rate_bytes_per_s: BytesPerSecond = Field(alias="rate")
     """One adapter, one way."""
@@ -91,7 +98,7 @@ class Node(Description):
 
     device: DeviceRef
     """The accelerator, by catalogue name or described in place."""
-    gpus: Positive
+    gpus: InANode
     """Accelerators in the node, as built."""
     nics: Nics | None = None
     """None for a machine without a training network."""
@@ -135,7 +142,7 @@ class Cluster(CatalogueEntry):
     node: Node
     scale_up: ScaleUp | None = None
     """None if every GPU reaches every other through its NIC."""
-    fabric: Fabric = Fabric()
+    fabric: Fabric = Field(default_factory=Fabric)
     nodes: Positive = 1
     """Nodes used."""
     gpus_per_node: Positive = Field(0, validate_default=False)

@@ -4,9 +4,9 @@ Holds `Device`, `DeviceMemory` and `DeviceLinks`. All peaks are dense, a multipl
 FLOP, and all rates are one way.
 """
 
-from typing import Any
+from typing import Any, Final
 
-from pydantic import Field, TypeAdapter
+from pydantic import ConfigDict, Field, TypeAdapter
 
 from syncwall.describe.base import (
     Bytes,
@@ -23,8 +23,9 @@ from syncwall.describe.provenance import Provenance, SourcedNumber
 from syncwall.problems import InputError
 from syncwall.units import Dimension
 
-_COUNT: TypeAdapter[int] = TypeAdapter(Positive)
-_CLOCK: TypeAdapter[float] = TypeAdapter(Hertz)
+_LATER: Final = ConfigDict(defer_build=True)
+_COUNT: TypeAdapter[int] = TypeAdapter(Positive, config=_LATER)
+_CLOCK: TypeAdapter[float] = TypeAdapter(Hertz, config=_LATER)
 
 
 class DeviceMemory(Description):

@@ -9,11 +9,19 @@ from typing import Annotated, Literal, TypeVar
 
 from pydantic import Field, StringConstraints
 
-from syncwall.describe.base import CatalogueEntry, Description, Positive, Seconds
+from syncwall.describe.base import (
+    CatalogueEntry,
+    Delay,
+    Description,
+    NotNegativeNumber,
+    Positive,
+    PositiveNumber,
+)
 from syncwall.describe.choice import Dtype
 from syncwall.describe.keeping import MasterWeights, NarrowActivations
 from syncwall.describe.layout import ContextKind, Dispatcher, Recompute, Schedule, Shard
 from syncwall.describe.provenance import Provenance, SourcedNumber
+from syncwall.describe.ranges import MOST
 from syncwall.units import Dimension
 
 Month = Annotated[str, StringConstraints(pattern=r"^20\d\d-(0[1-9]|1[0-2])$")]
@@ -36,31 +44,31 @@ def at(table: dict[Month, Value], month: Month | None) -> Value:
 class HostWork(Description):
     """Time of the process that issues kernels; it counts where the device would be quicker."""
 
-    per_operation_s: Seconds = Field(alias="per_operation")
+    per_operation_s: Delay = Field(alias="per_operation")
     """To issue one operation of `work` (a few kernels)."""
-    per_tensor_rank_s: Seconds = Field(_NO_TIME, alias="per_tensor_rank")
+    per_tensor_rank_s: Delay = Field(_NO_TIME, alias="per_tensor_rank")
     """More of that for every tensor-parallel rank, as ranks meet in each layer."""
-    pipelined_per_tensor_rank_s: Seconds = Field(_NO_TIME, alias="pipelined_per_tensor_rank")
+    pipelined_per_tensor_rank_s: Delay = Field(_NO_TIME, alias="pipelined_per_tensor_rank")
     """The same where a pipeline crosses nodes and receives are pending."""
-    pipelined_per_tensor_node_s: Seconds = Field(_NO_TIME, alias="pipelined_per_tensor_node")
+    pipelined_per_tensor_node_s: Delay = Field(_NO_TIME, alias="pipelined_per_tensor_node")
     """More of that for every further node that the tensor-parallel ranks stand in."""
-    per_wait_s: Seconds = Field(_NO_TIME, alias="per_wait")
+    per_wait_s: Delay = Field(_NO_TIME, alias="per_wait")
     """Lost when it must read a number from the device, such as the tokens of each expert."""
-    per_expert_s: Seconds = Field(_NO_TIME, alias="per_expert")
+    per_expert_s: Delay = Field(_NO_TIME, alias="per_expert")
     """To issue the multiplication of each further expert of a group, where it is one of many
     launches and not part of one kernel for all."""
-    per_step_s: Seconds = Field(_NO_TIME, alias="per_step")
+    per_step_s: Delay = Field(_NO_TIME, alias="per_step")
     """Once in a step."""
 
 
 class Stalls(Description):
     """How often runs take much longer than the same layout elsewhere, and how much longer."""
 
-    half_at_gpus: Annotated[float, Field(gt=0)]
+    half_at_gpus: PositiveNumber
     """GPUs at which every second run over several nodes stalls."""
-    per_doubling: Annotated[float, Field(ge=0)]
+    per_doubling: NotNegativeNumber
     """What twice the GPUs add to the logarithm of the odds."""
-    slowdown: Annotated[float, Field(ge=1)]
+    slowdown: Annotated[float, Field(ge=1, le=MOST)]
     """Time of a run that stalls over that of one that does not."""
 
 
@@ -77,18 +85,16 @@ class Framework(CatalogueEntry):
         default_factory=lambda: dict[Month, Graphs]({"2000-01": "none"})
     )
     """CUDA graphs that its runs use; see `Software.graphs`."""
-    traffic: Annotated[float, Field(gt=0)]
+    traffic: PositiveNumber
     """Memory traffic of its element-wise kernels over that of perfectly fused ones."""
-    sorting_traffic: dict[Month, Annotated[float, Field(gt=0)]] = Field(
-        default_factory=lambda: {"2000-01": 1.0}
-    )
+    sorting_traffic: dict[Month, PositiveNumber] = Field(default_factory=lambda: {"2000-01": 1.0})
     """Memory traffic to sort tokens by expert over that of one kernel that moves each once."""
     fused_expert_bias: dict[Month, bool] = Field(default_factory=lambda: {"2000-01": False})
     """Biases of experts and clamps of their activation are part of other kernels."""
-    cast: Annotated[float, Field(gt=0)] = 1.0
+    cast: PositiveNumber = 1.0
     """Memory traffic of its casts to narrow formats over that of one pass that reads a tensor once:
     1.5 where the largest value is looked for first."""
-    accumulation_bytes: Annotated[float, Field(ge=0)] = 0.0
+    accumulation_bytes: NotNegativeNumber = 0.0
     """Memory traffic to add a micro batch's gradients to the others, for one parameter."""
     efficiency: dict[str, dict[Month, Annotated[float, Field(gt=0, le=1.2)]]] = Field(
         default_factory=dict
@@ -98,7 +104,7 @@ class Framework(CatalogueEntry):
     fused_accumulation: bool = False
     """Multiplications add weight gradients to a 32-bit buffer, which they read and write."""
     host: HostWork
-    ring_rank_s: Seconds = Field(_NO_TIME, alias="ring_rank")
+    ring_rank_s: Delay = Field(_NO_TIME, alias="ring_rank")
     """Added for each rank when sharded weights or gradients of a layer go round a ring: it sends
     them tensor by tensor, and every call passes all ranks."""
     one_rail: dict[Month, bool] = Field(default_factory=lambda: {"2000-01": False})
@@ -140,7 +146,7 @@ class Framework(CatalogueEntry):
     fitted to 174 runs of dgxc-benchmarking that do so."""
     recompute_stops_early: dict[Month, bool] = Field(default_factory=lambda: {"2000-01": False})
     """A layer that is computed again stops before its last product."""
-    kept_gathered_inputs: Annotated[float, Field(ge=0)] = 0.0
+    kept_gathered_inputs: NotNegativeNumber = 0.0
     """All-gathered inputs that each layer keeps until its backward pass."""
     fused_loss: dict[Month, bool] = Field(default_factory=lambda: {"2000-01": False})
     """Its loss usually needs no 32-bit copy of the logits."""

@@ -15,11 +15,15 @@ from syncwall.describe.base import (
     Bytes,
     BytesPerSecond,
     CatalogueEntry,
+    Delay,
     Description,
     NotNegative,
+    NotNegativeNumber,
     Positive,
     Ratio,
     Seconds,
+    Seed,
+    Steps,
     Tokens,
     UsdPerGpuHour,
 )
@@ -36,7 +40,7 @@ class FailureCause(Description):
     """What fails."""
     per: FailureUnit
     """What there are many of: GPUs, nodes, NICs, leaf switches, racks, or the one job."""
-    per_1000_days: Annotated[float, Field(ge=0)]
+    per_1000_days: NotNegativeNumber
     """Interruptions that 1,000 of these cause in a day."""
     takes: Taken = "nothing"
     """What must be repaired before it works again; domain: the node, or all nodes of its scale-up
@@ -55,26 +59,25 @@ class FailureRates(CatalogueEntry):
 
 Share = Annotated[float, Field(ge=0, lt=1)]
 Factor = Annotated[float, Field(ge=1, le=1000)]
-NotNegativeRate = Annotated[float, Field(ge=0)]
 
 
 class Checkpoints(Description):
     """How the state is saved."""
 
-    interval_s: Seconds | None = Field(None, alias="interval", gt=0)
+    interval_s: Seconds | None = Field(None, alias="interval")
     """Time between the end of one checkpoint and the start of the next; the best if not
     given."""
-    storage_bytes_per_s: BytesPerSecond | None = Field(None, alias="storage", gt=0)
+    storage_bytes_per_s: BytesPerSecond | None = Field(None, alias="storage")
     """Rate at which the whole job writes; 1 GB/s a node, 100 GB/s at most, if not given."""
-    read_bytes_per_s: BytesPerSecond | None = Field(None, alias="read", gt=0)
+    read_bytes_per_s: BytesPerSecond | None = Field(None, alias="read")
     """Rate at which the whole job reads; as it writes if not given."""
     blocking: bool = True
     """Training waits until the checkpoint is written; else for a copy to host memory only, and the
     checkpoint counts once it is written."""
-    copy_bytes_per_s: BytesPerSecond | None = Field(None, alias="copy_rate", gt=0)
+    copy_bytes_per_s: BytesPerSecond | None = Field(None, alias="copy_rate")
     """Rate of one GPU's copy to host memory, for checkpoints that do not block; 1 GB/s if not
     given."""
-    size_bytes: Bytes | None = Field(None, alias="size", gt=0)
+    size_bytes: Bytes | None = Field(None, alias="size")
     """Size of a checkpoint; weights and optimizer states of the whole model if not given."""
 
 
@@ -83,16 +86,16 @@ class Failures(Description):
 
     like: str = "typical"
     """A study in the catalogue (`syncwall show failures`), or a file."""
-    per_1000_node_days: NotNegativeRate | None = None
+    per_1000_node_days: NotNegativeNumber | None = None
     """Failures that stop the job, for 1,000 nodes in a day, instead of a study."""
     deviation: Annotated[float, Field(ge=0, le=3)] | None = None
     """Standard deviation of the logarithm of the rate; that of the study if not given."""
-    detection_s: Seconds | None = Field(None, alias="detection")
+    detection_s: Delay | None = Field(None, alias="detection")
     """From a failure until somebody or something notices; 10 min if not given."""
-    restart_s: Seconds | None = Field(None, alias="restart")
+    restart_s: Delay | None = Field(None, alias="restart")
     """From there until the checkpoint is read, without reading; 1 min and 8.5 ms for each GPU if
     not given."""
-    repair_s: Seconds | None = Field(None, alias="repair")
+    repair_s: Delay | None = Field(None, alias="repair")
     """Until what a failure took away is back; 1 day if not given."""
     domain_gpus: Positive | None = None
     """GPUs that one failed GPU or node takes away; its scale-up domain if not given."""
@@ -100,7 +103,7 @@ class Failures(Description):
     """Nodes that a failed rack takes away; 4, or those of a domain, if not given."""
     early_factor: Factor = 1.0
     """Rate on the first day over the steady one (infant mortality)."""
-    early_s: Seconds = Field(14 * 86400.0, alias="early_time", gt=0)
+    early_s: Seconds = Field(14 * 86400.0, alias="early_time")
     """Time in which what the first days have above the steady rate falls to 1/e."""
 
 
@@ -109,25 +112,25 @@ class Evaluation(Description):
 
     every: Positive
     """Steps between two evaluations."""
-    time_s: Seconds = Field(alias="time")
+    time_s: Delay = Field(alias="time")
     """Time of one evaluation."""
 
 
 class Stragglers(Description):
     """Nodes that go on, but slowly, on top of the jitter that a predicted step has in it."""
 
-    per_1000_node_days: NotNegativeRate
+    per_1000_node_days: NotNegativeNumber
     """Nodes that become slow, of 1,000 in a day."""
     slowdown: Factor
     """Time of a step with a slow node over that without."""
-    time_s: Seconds = Field(alias="time")
+    time_s: Delay = Field(alias="time")
     """Until a slow node is found and replaced, or well again."""
 
 
 class Spikes(Description):
     """Jumps of the loss after which training goes back and skips data."""
 
-    per_1000_steps: NotNegativeRate
+    per_1000_steps: NotNegativeNumber
     """Jumps of the loss in 1,000 steps."""
     rollback: NotNegative
     """Steps before a jump of the loss to which training goes back at least."""
@@ -136,9 +139,9 @@ class Spikes(Description):
 class Maintenance(Description):
     """Planned pauses."""
 
-    every_s: Seconds = Field(alias="every", gt=0)
+    every_s: Seconds = Field(alias="every")
     """Time between two planned pauses."""
-    time_s: Seconds = Field(alias="time")
+    time_s: Delay = Field(alias="time")
     """Time of a planned pause, without the checkpoint before and the restart after."""
 
 
@@ -147,7 +150,7 @@ class Power(Description):
 
     load: Ratio | None = None
     """Power of a GPU as a share of its TDP; 0.8 if not given."""
-    host: NotNegativeRate | None = None
+    host: NotNegativeNumber | None = None
     """Power of the rest of the node over that of its GPUs; 0.5 if not given."""
     pue: Factor | None = None
     """Power of the building over that of the machines; 1.2 if not given."""
@@ -160,7 +163,7 @@ class Job(Description):
     """The step that is repeated."""
     tokens: Tokens | None = None
     """Tokens to train on."""
-    steps: Positive | None = None
+    steps: Steps | None = None
     """Optimizer steps, as another way to say how long."""
     start: datetime | None = None
     """When the job starts; no dates are given without it."""
@@ -170,13 +173,13 @@ class Job(Description):
     """Spare nodes; enough that the job is seldom short of nodes if not given."""
     when_short: Literal["wait", "shrink"] = "wait"
     """If no spare is left: wait for a repair, or go on with fewer replicas."""
-    startup_s: Seconds | None = Field(None, alias="startup")
+    startup_s: Delay | None = Field(None, alias="startup")
     """From the start until the first step; as a restart if not given."""
     data_stall: Share = 0.0
     """Waiting for data, over the time of a step."""
-    checkpoints: Checkpoints = Checkpoints()
+    checkpoints: Checkpoints = Field(default_factory=Checkpoints)
     """How the state is saved."""
-    failures: Failures = Failures()
+    failures: Failures = Field(default_factory=Failures)
     """How often the job is stopped, and for how long."""
     evaluation: Evaluation | None = None
     """Pauses in which the model is tested."""
@@ -186,19 +189,17 @@ class Job(Description):
     """Jumps of the loss after which training goes back."""
     maintenance: Maintenance | None = None
     """Planned pauses."""
-    power: Power = Power()
+    power: Power = Field(default_factory=Power)
     """What a GPU in the job draws."""
-    simulations: Annotated[int, Field(ge=100, le=10_000_000)] = 1000
+    simulations: Annotated[int, Field(ge=100, le=1_000_000)] = 1000
     """Jobs that are played through."""
-    seed: NotNegative = 0
+    seed: Seed = 0
     """Of the random numbers; the same seed gives the same answer."""
 
     @model_validator(mode="after")
     def _one_length(self) -> Self:
         if (self.tokens is None) == (self.steps is None):
             raise ValueError("write either `tokens` or `steps`")
-        if self.tokens is not None and self.tokens <= 0:
-            raise ValueError("a job needs at least one token")
         return self
 
     @property

@@ -8,14 +8,26 @@ What nobody stated is open: None, which equality and hashing see. `answer.settle
 for it; `Layout.plain` takes the plainest one.
 """
 
+from functools import cache
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
-from syncwall.describe.base import OPEN, Bytes, Description, NotNegative, Open, Positive, is_open
+from syncwall.describe.base import (
+    OPEN,
+    Bytes,
+    Description,
+    NotNegative,
+    Open,
+    Positive,
+    Sequences,
+    is_open,
+    parts_of,
+)
 from syncwall.describe.choice import Choice, Dtype
 from syncwall.describe.keeping import MasterWeights, NarrowActivations, Optimizer, RecomputeModule
 from syncwall.describe.provenance import Provenance, SourcedNumber, Trust
+from syncwall.describe.ranges import MOST_IMBALANCE
 from syncwall.units import Dimension
 
 _PYTORCH_BUCKET = SourcedNumber(
@@ -131,18 +143,18 @@ class Layout(Description):
     """Expert-parallel ranks, taken from dp, cp and tp."""
     etp: Positive = 1
     """Tensor-parallel ranks inside an expert."""
-    expert_imbalance: Annotated[float, Field(ge=1)] = 1.0
+    expert_imbalance: Annotated[float, Field(ge=1, le=MOST_IMBALANCE)] = 1.0
     """Tokens of the fullest expert-parallel rank over the average; 1 if the router is balanced."""
     dropless: bool = True
     """Experts take all tokens sent to them; else a fixed number, so that no shape depends on data.
     """
-    capacity_factor: Annotated[float, Field(gt=0)] = 1.0
+    capacity_factor: Annotated[float, Field(gt=0, le=MOST_IMBALANCE)] = 1.0
     """Tokens that an expert takes if not `dropless`, over the average; fewer are padded to it."""
     order: tuple[Axis, ...] = ("tp", "cp", "ep", "dp", "pp")
     """Rank order, the axis of neighbouring ranks first."""
     micro_batch: Open[Positive] = OPEN
     """Sequences of one replica in one forward pass."""
-    global_batch: Open[Positive] = OPEN
+    global_batch: Open[Sequences] = OPEN
     """Sequences of one optimizer step over all replicas; one micro batch each if not given."""
     precision: Open[Dtype] = OPEN
     """Format of the matrix multiplications."""
@@ -192,7 +204,7 @@ class Layout(Description):
     """A gated activation function is one kernel that keeps its input and output only."""
     dropout: Open[bool] = OPEN
     """Dropout is on, and its masks are kept."""
-    kept_gathered_inputs: Open[Annotated[float, Field(ge=0)]] = OPEN
+    kept_gathered_inputs: Open[Annotated[float, Field(ge=0, le=100)]] = OPEN
     """All-gathered inputs that every layer keeps on each tensor-parallel rank until its backward
     pass, which else gathers them again."""
     overlap_gradients: Open[bool] = OPEN
@@ -224,11 +236,15 @@ class Layout(Description):
     def arrays(cls, **columns: Any) -> "Layout":
         """Many layouts in one: any field as an array, all arrays broadcasting together.
 
-        Nothing is validated but the names; `describe.rules` says which of them are possible.
+        Of numbers the smallest and the largest are validated; `describe.rules` says which layouts
+        are possible.
         """
         unknown = sorted(set(columns) - set(cls.model_fields))
         if unknown:
             raise TypeError(f"a layout has no {', '.join(unknown)}")
+        numbers = {name: column for name, column in columns.items() if _is_number(name)}
+        for end in ("min", "max"):
+            cls(**{name: _end(column, end) for name, column in numbers.items()})
         return cls.model_construct(**{**PLAIN, **columns})
 
     def placed(self, gpus: Any) -> "Layout":
@@ -301,6 +317,17 @@ class Layout(Description):
         if value is None:
             raise ValueError(f"{name} is open: use `layout.resolved(gpus)` first")
         return value
+
+
+@cache
+def _is_number(name: str) -> bool:
+    """True for a field of `Layout` that holds a number, not an option."""
+    return bool({int, float} & set(parts_of(Layout.model_fields[name].annotation)))
+
+
+def _end(column: Any, end: Literal["min", "max"]) -> Any:
+    """The smallest or largest number of an array; a plain number itself."""
+    return getattr(column, end)().item() if getattr(column, "size", 0) else column
 
 
 PLAIN: Final[dict[str, Any]] = {

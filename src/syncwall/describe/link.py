@@ -8,7 +8,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from syncwall.describe.base import BytesPerSecond, CatalogueEntry, Description, Positive, Seconds
+from syncwall.describe.base import BytesPerSecond, CatalogueEntry, Delay, Description, Positive
 
 
 class Effective(Description):
@@ -40,7 +40,7 @@ class Link(CatalogueEntry):
     """Lanes of which `rate` is the sum."""
     widths: tuple[Positive, ...] = ()
     """Numbers of lanes that are sold."""
-    latency_s: Seconds | None = Field(None, alias="latency")
+    latency_s: Delay | None = Field(None, alias="latency")
     """Smallest one-way time of an empty message, adapter to adapter, as published."""
     released: str | None = None
     effective: tuple[Effective, ...] = ()

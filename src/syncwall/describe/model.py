@@ -6,8 +6,7 @@ Hugging Face configurations in `huggingface`.
 
 from pydantic import Field
 
-from syncwall.describe import huggingface
-from syncwall.describe.base import Positive, Tokens
+from syncwall.describe.base import SequenceTokens, Tokens
 from syncwall.describe.parameters import ParameterCount, count_parameters
 from syncwall.describe.transformer import Transformer
 from syncwall.documents import Document
@@ -16,9 +15,9 @@ from syncwall.documents import Document
 class Model(Transformer):
     """A decoder-only transformer."""
 
-    max_seq: Positive | None = None
+    max_seq: SequenceTokens | None = None
     """Longest sequence the published model takes."""
-    train_seq: Positive | None = None
+    train_seq: SequenceTokens | None = None
     """Sequence length of most of its pre-training, as published."""
     train_batch_tokens: Tokens | None = Field(None, alias="train_batch")
     """Tokens of one optimizer step in most of its pre-training, as published; after a ramp-up."""
@@ -26,6 +25,8 @@ class Model(Transformer):
     @classmethod
     def prepared(cls, document: Document) -> Document:
         """Take a Hugging Face `config.json` as well as our own keys."""
+        from syncwall.describe import huggingface
+
         return huggingface.translated(document)
 
     @property

@@ -26,6 +26,7 @@ from syncwall.problems import InputError
 
 Described = TypeVar("Described", bound=CatalogueEntry)
 _OWN: Final = ("name", "title", "aliases", "note", "provenance")
+_MOST_BASES: Final = 16
 _FILES_REFUSED: ContextVar[bool] = ContextVar("_FILES_REFUSED", default=False)
 
 
@@ -63,6 +64,8 @@ def load(
             return _built_in(kind, described, path)  # type: ignore[no-any-return]
     if path.resolve() in leading_here:
         raise InputError.of(f"{name} is based on itself")
+    if len(leading_here) >= _MOST_BASES:
+        raise InputError.of(f"{_MOST_BASES} files are based on each other: one or two are enough")
     return _read(kind, described, path, leading_here)
 
 

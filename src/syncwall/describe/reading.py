@@ -14,6 +14,7 @@ from syncwall.documents import Document, KeyPath, read_document
 from syncwall.problems import InputError, Problem, did_you_mean
 
 Described = TypeVar("Described", bound=Description)
+_MOST_FAULTS = 100
 _OF_AN_ANSWER = {"schema_version", "verb"}
 """Keys that JSON written by syncwall has besides those of what it describes."""
 
@@ -47,13 +48,18 @@ def problems(
     error: ValidationError, document: Document, described: type[BaseModel]
 ) -> list[Problem]:
     """What pydantic found, with its place in the text and in the words of the file."""
-    return [document.problem(path, message) for path, message in faults_of(error, described)]
+    found = [document.problem(path, message) for path, message in faults_of(error, described)]
+    if (count := error.error_count()) > _MOST_FAULTS:
+        found.append(
+            document.problem((), f"has {count:,} problems; these are {_MOST_FAULTS} of them")
+        )
+    return found
 
 
 def faults_of(error: ValidationError, described: type[BaseModel]) -> list[tuple[KeyPath, str]]:
     """The keys that lead to each fault, and what is wrong there."""
     found: list[tuple[KeyPath, str]] = []
-    for fault in error.errors(include_url=False):
+    for fault in error.errors(include_url=False, include_input=False)[:_MOST_FAULTS]:
         path = tuple(fault["loc"])
         several = dict(fault.get("ctx") or {}).get("faults")
         if several:

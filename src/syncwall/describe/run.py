@@ -7,10 +7,18 @@ stay open until `answer.settled` chooses it.
 
 from typing import Annotated, Any, Self
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from syncwall.catalogue import CatalogueKind
-from syncwall.describe.base import OPEN, Description, Open, Positive, faults, is_open
+from syncwall.describe.base import (
+    OPEN,
+    Description,
+    Open,
+    Positive,
+    SequenceTokens,
+    faults,
+    is_open,
+)
 from syncwall.describe.cluster import Cluster
 from syncwall.describe.layout import Layout
 from syncwall.describe.model import Model
@@ -35,11 +43,11 @@ class Run(Description):
     """GPUs used in each node; those of the cluster if not given."""
     gpus: Open[Positive] = OPEN
     """GPUs used, as another way to say `nodes`: whole nodes, or part of one."""
-    layout: Layout = Layout()
+    layout: Layout = Field(default_factory=Layout)
     """What follows from the GPUs (dp, shard_degree, global_batch) is filled in; the rest may stay
     open."""
-    software: Software = Software()
-    seq: Open[Positive] = OPEN
+    software: Software = Field(default_factory=Software)
+    seq: Open[SequenceTokens] = OPEN
     """Tokens in a sequence; the length that the model was trained with if not given."""
 
     @model_validator(mode="after")

@@ -7,9 +7,9 @@ by a stated pattern. `parameters.py` counts it, `model.py` adds what is publishe
 
 from typing import Literal, Self
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
-from syncwall.describe.base import CatalogueEntry, Description, NotNegative, Positive
+from syncwall.describe.base import CatalogueEntry, Description, Layers, NotNegative, Positive
 
 
 class Latent(Description):
@@ -97,7 +97,7 @@ class Norm(Description):
 class Transformer(CatalogueEntry):
     """The shapes of a decoder-only transformer."""
 
-    layers: Positive
+    layers: Layers
     hidden: Positive
     vocab: Positive
     """Rows of the embedding as published (frameworks may pad them)."""
@@ -105,7 +105,7 @@ class Transformer(CatalogueEntry):
     mlp: Mlp | None = None
     """None if every layer has experts."""
     moe: Moe | None = None
-    norm: Norm = Norm()
+    norm: Norm = Field(default_factory=Norm)
     tied_embeddings: bool = False
     """True if the output layer shares the weights of the embedding."""
     head_bias: bool = False

@@ -1,75 +1,53 @@
 """Everything that a user's files say together.
 
-Holds `Question`, `Explanation` and `explain`.
+Holds `Explanation` and `explain`.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from syncwall.answer.prediction import Prediction, predict
-from syncwall.describe import Cluster, Run
+from syncwall.describe import Cluster
 from syncwall.describe.lookup import cluster
-from syncwall.explain.changed_machine import price_for
 from syncwall.explain.finding import Finding, worst_first
-from syncwall.explain.hang import Hang, find_hangs
-from syncwall.explain.identity import likely_cluster
-from syncwall.explain.launch_blocking import nsys_findings
-from syncwall.explain.nccl_findings import nccl_findings
-from syncwall.explain.placement_checks import used_by
-from syncwall.explain.ranks import RanksVerdict
+from syncwall.explain.logs.hang import Hang, find_hangs
+from syncwall.explain.readers import Question, ReadFile, read_files, readers, sorted_files
 from syncwall.explain.side_by_side import SideBySide, side_by_side
-from syncwall.explain.slowdown import Slowdown, slowdown_of
-from syncwall.explain.topology_checks import check_fabric, check_topology
-from syncwall.explain.traces import JobTraces, explain_traces
+from syncwall.explain.stragglers.slowdown import Slowdown
+from syncwall.explain.topology.checks import check_topology
+from syncwall.explain.topology.identity import likely_cluster
+from syncwall.explain.topology.placement import used_by
+from syncwall.explain.traces.job_traces import JobTraces, explain_traces
+from syncwall.explain.traces.ranks import RanksVerdict
 from syncwall.problems import InputError, Problem
-from syncwall.read.detect import FileKind, Files, expanded, read_fabric, read_topology
-from syncwall.read.execution_trace import read_execution_traces
-from syncwall.read.fabric_graph import FabricGraph
-from syncwall.read.flight_recorder import FlightDump, read_flight_recorder
+from syncwall.public import Answer
+from syncwall.read.detect import FileKind, Files, read_topology
+from syncwall.read.flight_recorder import FlightDump
 from syncwall.read.nccl_facts import NcclLog
-from syncwall.read.nccl_graph import read_nccl_graphs
-from syncwall.read.nccl_log import read_nccl_log
-from syncwall.read.nccl_tests import read_nccl_tests
-from syncwall.read.nsys_stats import NsysStats, read_nsys_stats
 from syncwall.read.topology import HostTopology
+
+__all__ = ["Explanation", "Question", "explain"]
 
 Progress = Callable[[float], None]
 
 
 @dataclass(frozen=True)
-class Question:
-    """What is asked of the files."""
-
-    run: Run | None = None
-    """The run that was measured, to be predicted and laid beside it."""
-    machine: Cluster | None = None
-    """What the hosts should be; that of the run, or the likeliest of the catalogue."""
-    workers: int | None = None
-    ray: str | None = None
-    store: Path | None = None
-    """Directory in which events are kept as Parquet."""
-
-
-@dataclass(frozen=True)
-class Explanation:
+class Explanation(Answer):
     """What was found, by kind of file."""
 
-    files: dict[FileKind, int]
+    files: dict[str, int]
     """How many of each."""
+    read: dict[str, list[ReadFile]] = field(default_factory=dict)
+    """What they hold, where each speaks for itself."""
     traces: JobTraces | None = None
     predicted: Prediction | None = None
     gap: SideBySide | None = None
     """Predicted and measured, or before and after."""
-    slowdowns: tuple[Slowdown, ...] = ()
-    dumps: tuple[FlightDump, ...] = ()
     hangs: tuple[Hang, ...] = ()
-    logs: tuple[NcclLog, ...] = ()
     topologies: tuple[tuple[HostTopology, Cluster | None], ...] = ()
     """Hosts, and what they were checked against."""
-    others: tuple[Any, ...] = ()
-    """Benchmarks, fabrics, graphs, reports and execution traces as read."""
     findings: tuple[Finding, ...] = ()
     """The worst first."""
     problems: tuple[Problem, ...] = ()
@@ -77,6 +55,15 @@ class Explanation:
     against: JobTraces | None = None
     machine_guessed: bool = False
     """True if nobody said what the hosts should be."""
+
+    def __repr__(self) -> str:
+        read = ", ".join(f"{count} {kind}" for kind, count in self.files.items())
+        return f"<Explanation of {read}: {'bad' if self.is_bad else 'nothing wrong'}>"
+
+    @property
+    def slowdowns(self) -> tuple[Slowdown, ...]:
+        """What tables of operations say of stragglers."""
+        return _of(self.read, FileKind.OPERATIONS)
 
     @property
     def ranks(self) -> RanksVerdict | None:
@@ -105,30 +92,30 @@ def explain(
     progress: Progress = lambda share: None,
 ) -> Explanation:
     """What the files at `paths` say; traces are compared with those `against` which they are."""
-    files, unknown = expanded(paths)
+    files, unknown = sorted_files(paths)
+    read = read_files(files)
     traces = _traces(files, question, progress)
     before = _before(against, question)
     predicted = predict(question.run) if question.run is not None else None
-    logs = tuple(read_nccl_log(path) for path in files.get(FileKind.NCCL_LOG, ()))
     hosts = tuple(_host(path, question) for path in files.get(FileKind.TOPOLOGY, ()))
-    dumps = tuple(read_flight_recorder(path) for path in files.get(FileKind.FLIGHT, ()))
-    others = tuple(_others(files))
+    dumps: tuple[FlightDump, ...] = _of(read, FileKind.FLIGHT)
     return Explanation(
         files={kind: len(found) for kind, found in files.items()},
+        read=read,
         traces=traces,
         predicted=predicted,
         gap=_gap(traces, before, predicted),
-        slowdowns=tuple(slowdown_of(path) for path in files.get(FileKind.OPERATIONS, ())),
-        dumps=dumps,
         hangs=find_hangs(dumps) if dumps else (),
-        logs=logs,
         topologies=hosts,
-        others=others,
-        findings=worst_first(_findings(logs, hosts, others, question)),
+        findings=worst_first(_findings(read, hosts, question)),
         problems=(*unknown, *(traces.problems if traces else ())),
         against=before,
         machine_guessed=question.machine is None and question.run is None,
     )
+
+
+def _of(read: Mapping[str, Sequence[ReadFile]], kind: FileKind) -> tuple[Any, ...]:
+    return tuple(one.what for one in read.get(kind, ()))
 
 
 def _traces(files: Files, question: Question, progress: Progress) -> JobTraces | None:
@@ -149,7 +136,7 @@ def _traces(files: Files, question: Question, progress: Progress) -> JobTraces |
 def _before(paths: Sequence[Path], question: Question) -> JobTraces | None:
     if not paths:
         return None
-    files, _ = expanded(paths)
+    files, _ = sorted_files(paths)
     found = _traces(files, replace(question, store=None), lambda share: None)
     if found is None:
         raise InputError.of("--against needs profiler traces", file=str(paths[0]))
@@ -176,34 +163,16 @@ def _host(path: Path, question: Question) -> tuple[HostTopology, Cluster | None]
     return topology, machine
 
 
-def _others(files: Files) -> Iterator[Any]:
-    for path in files.get(FileKind.NCCL_TESTS, ()):
-        yield from read_nccl_tests(path)
-    for path in files.get(FileKind.FABRIC, ()):
-        yield read_fabric(path)
-    for path in files.get(FileKind.GRAPH, ()):
-        yield from read_nccl_graphs(path)
-    for path in files.get(FileKind.NSYS, ()):
-        yield read_nsys_stats(path)
-    for path in files.get(FileKind.EXECUTION, ()):
-        yield from read_execution_traces(path)
-
-
 def _findings(
-    logs: Sequence[NcclLog],
+    read: Mapping[str, Sequence[ReadFile]],
     hosts: Sequence[tuple[HostTopology, Cluster | None]],
-    others: Sequence[Any],
     question: Question,
 ) -> Iterator[Finding]:
-    price = price_for(question.run) if question.run is not None else None
-    for log in logs:
-        yield from nccl_findings(log, price, question.run)
+    for kind, files in read.items():
+        for one in files:
+            yield from readers()[kind].findings(one.what, question)
+    logs: tuple[NcclLog, ...] = _of(read, FileKind.NCCL_LOG)
     used = used_by(logs[0]) if len(logs) == 1 else None
     for topology, machine in hosts:
         if machine is not None:
             yield from check_topology(topology, machine, question.run, used)
-    for other in others:
-        if isinstance(other, NsysStats):
-            yield from nsys_findings(other)
-        elif isinstance(other, FabricGraph):
-            yield from check_fabric(other)

@@ -12,6 +12,8 @@ from syncwall.describe import Job
 from syncwall.describe.base import Description
 from syncwall.job.completion import Completion, finish_all
 from syncwall.job.defaults import QUICK_DETECTION_S
+from syncwall.job.endless import is_endless
+from syncwall.job.settled import settle
 from syncwall.job.simulation import Progress
 
 FASTER_STORAGE = 4.0
@@ -32,10 +34,11 @@ class JobChange:
 
 def changes(completion: Completion, progress: Progress | None = None) -> list[JobChange]:
     """Single changes of the job, the one that gains most first."""
-    others = list(tried(completion))
+    prediction = completion.prediction
+    others = [one for one in tried(completion) if not is_endless(settle(one[1], prediction).plan)]
     if not others:
         return []
-    played = finish_all([job for _, job in others], completion.prediction, progress=progress)
+    played = finish_all([job for _, job in others], prediction, progress=progress)
     found = [
         JobChange(what, other, *_gains(completion, other))
         for (what, _), other in zip(others, played, strict=True)

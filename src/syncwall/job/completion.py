@@ -15,15 +15,18 @@ from typing import Any
 import numpy as np
 
 from syncwall.answer.prediction import Prediction, predict
+from syncwall.catalogue import Folders, takes_catalogue
 from syncwall.cause import Cause
 from syncwall.describe import Cluster, Job, Offer
 from syncwall.describe.lookup import prices
 from syncwall.describe.reading import read
 from syncwall.job import defaults
+from syncwall.job.endless import refuse_endless
 from syncwall.job.plan import JobPlan
 from syncwall.job.renewal import daly_s, young_s
 from syncwall.job.settled import Input, SettledJob, settle
 from syncwall.job.simulation import Progress, SimulatedJobs, simulate_all
+from syncwall.public import Answer
 from syncwall.timeline.ledger import Ledger
 from syncwall.units import Dimension
 
@@ -114,18 +117,29 @@ def usual_price(cluster: Cluster) -> tuple[float, str] | None:
 QUANTILES = (0.1, 0.5, 0.9)
 
 
+@takes_catalogue
 def finish(
     job: Job | str | Path,
     prediction: Prediction | None = None,
     *,
     progress: Progress | None = None,
     workers: int = 1,
+    catalogue: Folders = None,
 ) -> "Completion":
     """When `job`, described or in a file, will be done.
 
     `prediction` is that of its run, made here if not given.
 
     The job is played through `job.simulations` times; the same seed gives the same answer.
+
+    Examples:
+        >>> import syncwall as sw
+        >>> run = sw.Run(model="llama-3.1-8b", cluster="dgx-h100", nodes=16,
+        ...              layout=sw.Layout(shard="fsdp", global_batch=512))
+        >>> done = sw.finish(sw.Job(run=run, tokens=1e12))
+        >>> done
+        <Completion llama-3.1-8b on 128 h100-sxm: ... steps in ... days, ...% effective>
+        >>> low_s, half_s, high_s = done.finish_s
     """
     job = job if isinstance(job, Job) else read(Path(job), Job)
     prediction = prediction or predict(job.run)
@@ -142,6 +156,8 @@ def finish_all(
     """The same for several jobs of one run, which all meet the failures of the first one's seed."""
     settled = [settle(job, prediction) for job in jobs]
     plans, first = [one.plan for one in settled], jobs[0]
+    for plan in plans:
+        refuse_endless(plan)
     outcomes = simulate_all(
         plans, first.simulations, int(first.seed), workers=workers, progress=progress
     )
@@ -152,7 +168,7 @@ def finish_all(
 
 
 @dataclass(frozen=True)
-class Completion:
+class Completion(Answer):
     """What to expect of a job."""
 
     job: Job
@@ -207,16 +223,16 @@ class Completion:
         return float(self.ledger[Cause.USEFUL]) / self.mean_s if self.mean_s else 0.0
 
     @property
-    def cost_usd(self) -> tuple[float, ...] | None:
+    def cost_usd(self) -> tuple[float, float, float] | None:
         """P10, P50 and P90 of the bill."""
-        each = tuple(self.bill.usd(seconds) for seconds in self.finish_s)
-        return None if None in each else each
+        low, middle, high = map(self.bill.usd, self.finish_s)
+        return None if middle is None else (low, middle, high)
 
     @property
-    def energy_j(self) -> tuple[float, ...] | None:
+    def energy_j(self) -> tuple[float, float, float] | None:
         """P10, P50 and P90 of the energy."""
-        each = tuple(self.bill.joules(seconds) for seconds in self.finish_s)
-        return None if None in each else each
+        low, middle, high = map(self.bill.joules, self.finish_s)
+        return None if middle is None else (low, middle, high)
 
     @property
     def mean_between_s(self) -> float:
@@ -234,42 +250,12 @@ class Completion:
         """Daly's checkpoint interval for this job."""
         return float(daly_s(self.settled.plan.blocking_s, self.mean_between_s))
 
-    def to_dict(self) -> dict[str, Any]:
-        """The answer as plain data: seconds, bytes, joules, US dollars."""
-        dates, plan = self.finish_dates, self.settled.plan
-        return {
-            "steps": self.job.total_steps,
-            "finish_s": _plain(self.finish_s),
-            "finish_dates": dates and [date and date.isoformat() for date in dates],
-            "finished_share": self.finished_share,
-            "without_interruptions_s": plan.run_s,
-            "interruptions": list(self.interruptions),
-            "mean_between_interruptions_s": _plain([self.mean_between_s])[0],
-            "effective_training_time": self.effective,
-            "ledger_s": dict(self.ledger),
-            "mean_s": self.mean_s,
-            "cost_usd": self.cost_usd and _plain(self.cost_usd),
-            "energy_j": self.energy_j and _plain(self.energy_j),
-            "gpus_paid": self.bill.gpus,
-            "spare_nodes": plan.spares,
-            "nodes_taken_by_a_failure": self.settled.domain_nodes,
-            "checkpoint": {
-                "bytes": self.settled.checkpoint_bytes,
-                "blocking_s": plan.blocking_s,
-                "written_s": plan.written_s,
-                "interval_s": plan.interval_s,
-                "best_interval_s": self.settled.best_interval_s,
-                "young_s": _plain([self.young_s])[0],
-                "daly_s": _plain([self.daly_s])[0],
-            },
-            "causes_per_day": {cause.name: cause.per_s * 86400.0 for cause in plan.causes},
-            "inputs": [
-                {"name": i.name, "value": i.value, "trust": i.trust, "source": i.source or None}
-                for i in self.inputs
-            ],
-            "simulations": self.job.simulations,
-            "seed": int(self.job.seed),
-        }
+    def __repr__(self) -> str:
+        run, half = self.prediction.run, self.finish_s[1] / 86400.0
+        return (
+            f"<Completion {run.model.name} on {run.gpus} {run.cluster.device.name}: "
+            f"{self.job.total_steps:,} steps in {half:.4g} days, {self.effective:.1%} effective>"
+        )
 
 
 def _quantiles(values: Any) -> tuple[float, float, float]:
@@ -282,8 +268,3 @@ def _date(start: datetime, seconds: float) -> datetime | None:
         return start + timedelta(seconds=seconds)
     except OverflowError:
         return None
-
-
-def _plain(values: Any) -> list[float | None]:
-    """Numbers for JSON, which has no infinity."""
-    return [float(value) if np.isfinite(value) else None for value in values]

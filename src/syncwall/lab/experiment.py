@@ -116,7 +116,7 @@ class Fault(Description):
         return None
 
 
-Word = Annotated[str, Field(max_length=4000)]
+Word = Annotated[str, Field(max_length=4000, pattern=r"^[^\x00]*$")]
 _Found = tuple[tuple[str, ...], str]
 FlagValue = bool | int | float | Word | tuple[int | float | Word, ...]
 
@@ -130,7 +130,7 @@ class LabJob(Description):
     """Its options, without dashes: `true` for a switch, a list for several values."""
     run: tuple[Word, ...] | None = None
     """Instead of `measure`: words for Python, such as [train.py, --steps, 3]."""
-    environment: dict[Word, Word] = Field(default_factory=dict)
+    environment: dict[str, str] = Field(default_factory=dict)
     """Variables set for every worker."""
     time_limit_s: Seconds = Field(600.0, alias="time_limit")
     """After this, all workers are killed."""
@@ -143,6 +143,11 @@ class LabJob(Description):
             raise ValueError("`with` belongs to `measure`; write the words of `run` there")
         if self.run == ():
             raise ValueError("`run` names no program")
+        for name, text in self.environment.items():
+            if not name or "=" in name or "\0" in name + text or len(name + text) > 4000:
+                raise ValueError(
+                    f"environment: {name[:40]!r} is no name of a variable, or too long"
+                )
         return self
 
     @property

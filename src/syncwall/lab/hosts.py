@@ -12,7 +12,6 @@ import itertools
 import os
 import signal
 import sys
-import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -22,7 +21,7 @@ from pathlib import Path
 from types import FrameType
 
 from syncwall.lab.experiment import CutLink, Fault, Kill, SlowLink, SlowLoader, SlowWorker
-from syncwall.lab.machine import awake, down, issue, needed, new_name, up
+from syncwall.lab.machine import awake, down, issue, log_folder, needed, new_name, up
 from syncwall.lab.network import LabNetwork, address, port, slowed
 from syncwall.lab.topology import Topology
 from syncwall.lab.workers import GRACE_S, JobExit, LabWorkers
@@ -167,12 +166,12 @@ def lab(
 ) -> Iterator[Hosts]:
     """Hosts as in `topology`; nothing of them is left at the end, whatever happens inside.
 
-    SIGTERM and SIGHUP end the block as Ctrl-C does. Only `kill -9` leaves the hosts, without
-    processes: `syncwall lab down --all` removes them.
+    SIGTERM and SIGHUP end the block as Ctrl-C does. Only `kill -9` leaves the hosts and
+    what workers have started: `syncwall lab down --all` removes them.
     """
     with contextlib.ExitStack() as stack:
         if logs is None:
-            logs = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="syncwall-lab-")))
+            logs = Path(stack.enter_context(log_folder()))
         stack.enter_context(_signals())
         name = new_name(title)
         needed("run")

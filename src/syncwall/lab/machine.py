@@ -1,7 +1,7 @@
 """Labs on this machine: made, listed and removed, found by their names alone.
 
-Holds `up`, `down`, `labs`, `Lab` and `new_name`. Only namespaces called `syncwall-...` are ever
-touched. `inside` says how a program is started inside a host.
+Holds `up`, `down`, `labs`, `Lab`, `log_folder` and `new_name`. Only namespaces called
+`syncwall-...` are ever touched. `inside` says how a program is started inside a host.
 
 `awake`: processors kept awake while a lab measures. A virtual processor that has nothing to do is
 taken away by the machine below, and given back late: 10 to 60 ms were seen where 0.1 ms is usual.
@@ -19,6 +19,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -72,6 +73,7 @@ def awake(namespace: str) -> Iterator[None]:
 _NAME: Final = re.compile(re.escape(PREFIX) + r"(?P<lab>.+)-(?P<kind>[hs])(?P<number>\d+)")
 _NAMED: Final = Path("/run/netns")
 _END_S: Final = 10.0
+_LOGS: Final = "syncwall-lab-"
 _TOOLS: Final = {"ip": "iproute2", "tc": "iproute2", "sysctl": "procps", "setpriv": "util-linux"}
 
 
@@ -112,7 +114,30 @@ def down(name: str | None = None) -> list[str]:
     for namespace in found:
         _delete(namespace)
     _end_processes(known.values())  # one that was just starting
+    _remove_abandoned_logs()
     return sorted({_lab(namespace) for namespace in found})
+
+
+def log_folder() -> tempfile.TemporaryDirectory[str]:
+    """A folder for what workers print; its name says whose it is, for `down` after `kill -9`."""
+    return tempfile.TemporaryDirectory(prefix=f"{_LOGS}{os.getpid()}-")
+
+
+def _remove_abandoned_logs() -> None:
+    """Folders of `log_folder` whose process is gone."""
+    for path in Path(tempfile.gettempdir()).glob(f"{_LOGS}*-*"):
+        number = path.name.removeprefix(_LOGS).partition("-")[0]
+        mine = path.lstat().st_uid == os.geteuid() and not path.is_symlink()
+        if mine and number.isdecimal() and not _runs(int(number)):
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def _runs(pid: int) -> bool:
+    """False also for a process that has ended but that nobody has waited for."""
+    try:
+        return bool(Path(f"/proc/{pid}/cmdline").read_bytes())
+    except OSError:
+        return False
 
 
 def labs() -> list[Lab]:

@@ -8,7 +8,6 @@ import contextlib
 import json
 import shutil
 import subprocess
-import tempfile
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from pathlib import Path
@@ -19,7 +18,7 @@ from syncwall.describe.base import Description
 from syncwall.lab.closed_loop import calibration_jobs, forecast_of
 from syncwall.lab.experiment import Experiment, LabJob
 from syncwall.lab.hosts import Hosts, lab
-from syncwall.lab.machine import awake, inside
+from syncwall.lab.machine import awake, inside, log_folder
 from syncwall.lab.topology import Topology
 from syncwall.lab.workers import JobExit
 from syncwall.measure.calibrate import joined, measured_of
@@ -155,7 +154,7 @@ def run_topology(
     progress(f"{topology.label}: making hosts")
     with contextlib.ExitStack() as stack:
         if logs is None:
-            logs = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="syncwall-lab-")))
+            logs = Path(stack.enter_context(log_folder()))
         folder = logs / f"{topology.label.replace(' ', '-').replace('/', 'p')}-{number}"
         hosts = stack.enter_context(
             lab(topology, experiment.name, logs=folder, keep_awake=experiment.awake)

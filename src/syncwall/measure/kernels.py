@@ -1,26 +1,21 @@
 """The kernels of a training step, and what each of them reached.
 
-Holds `Kernel`, `Workload`, `kernels_of`, `shape_of` and `KernelRow`. The shapes are those that the
+Holds `Kernel`, `Workload`, `kernels_of` and `KernelRow`. The shapes are those that the
 predictor prices, taken from its own list of work; they run in `trials.py`.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal, Self
+from typing import Literal, Self
 
 from syncwall.describe import Layout, Model
 from syncwall.describe.base import Description
 from syncwall.measure.timing import Times
 from syncwall.work.block import Stream
-from syncwall.work.operations import CoreAttention, Elementwise, Gemm
+from syncwall.work.operations import CoreAttention, Dimensions, Elementwise, Gemm
 from syncwall.work.step import transformer_step
 
 OperationName = Literal["gemm", "attention", "elementwise"]
-_NAMES: Final[dict[type[Any], OperationName]] = {
-    Gemm: "gemm",
-    CoreAttention: "attention",
-    Elementwise: "elementwise",
-}
 
 
 @dataclass(frozen=True)
@@ -38,7 +33,7 @@ class KernelRow(Description):
 
     name: str
     operation: OperationName
-    shape: dict[str, float | bool | str]
+    shape: Dimensions
     """Dimensions, as the measured points of a calibration name them."""
     times: Times
     flop_per_s: float
@@ -51,8 +46,8 @@ class KernelRow(Description):
         what, times = kernel.what, Times.of(seconds)
         return cls(
             name=kernel.name,
-            operation=_NAMES[type(what)],
-            shape=shape_of(what),
+            operation=what.measured_as,
+            shape=what.dimensions,
             times=times,
             flop_per_s=float(what.flops) / times.median_s,
             bytes_per_s=float(what.hbm_bytes) / times.median_s,
@@ -81,7 +76,7 @@ def kernels_of(workload: Workload) -> list[Kernel]:
                 or (isinstance(what, Elementwise) and not what.kernels)
             ):  # the begin of a block
                 continue
-            shape = ", ".join(f"{key} {value}" for key, value in shape_of(what).items())
+            shape = ", ".join(f"{key} {value}" for key, value in what.dimensions.items())
             name = what.kind if isinstance(what, Elementwise) else operation.name
             copies = max(2, round(float(block.rounds)))
             kernel = found.get(shape)
@@ -90,20 +85,3 @@ def kernels_of(workload: Workload) -> list[Kernel]:
             else:
                 found[shape] = Kernel(kernel.name, kernel.what, kernel.copies + copies)
     return list(found.values())
-
-
-def shape_of(what: Gemm | CoreAttention | Elementwise) -> dict[str, float | bool | str]:
-    """The dimensions of `what`, as plain values."""
-    if isinstance(what, Gemm):
-        sizes = {"m": float(what.m), "n": float(what.n), "k": float(what.k)}
-        return {**sizes, "dtype": str(what.dtype), "is_weight_gradient": what.is_weight_gradient}
-    if isinstance(what, CoreAttention):
-        return {
-            "batch": float(what.batch),
-            "heads": float(what.heads),
-            "length": float(what.q_len),
-            "head_dim": float(what.head_dim),
-            "kv_heads": float(what.kv_heads),
-            "is_backward": what.is_backward,
-        }
-    return {"kind": what.kind, "bytes": float(what.bytes)}

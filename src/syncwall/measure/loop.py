@@ -88,12 +88,24 @@ def measure_step(
     settings: StepSettings,
     progress: Callable[[float], None] = lambda _: None,
     stopped: Callable[[], bool] = lambda: False,
+    keep: Callable[[StepData], None] = lambda _: None,
 ) -> StepData:
-    """Run the steps, until `stopped` on all ranks, and sum them up."""
+    """Run the steps, until `stopped` on all ranks, and sum them up.
+
+    If a rank is lost, `keep` gets what this one alone knows of the steps before.
+    """
     matmul = _matmul_flop_per_s(team, settings.precision)
-    ledgers, seconds = _run_steps(team, settings, progress, stopped)
-    every = team.gathered(ledgers)
-    return summed_up(every, team.slowest(seconds), team.hosts, settings, matmul)
+    ledgers: list[dict[Cause, float]] = []
+    try:
+        _run_steps(team, settings, ledgers, progress, stopped)
+        every = team.gathered(ledgers)
+        slowest = team.slowest([sum(ledger.values()) for ledger in ledgers])
+    except Exception:
+        if ledgers:
+            own = [sum(ledger.values()) for ledger in ledgers]
+            keep(summed_up([ledgers], own, team.hosts, settings, matmul))
+        raise
+    return summed_up(every, slowest, team.hosts, settings, matmul)
 
 
 def _matmul_flop_per_s(team: Team, precision: str) -> float:
@@ -110,15 +122,15 @@ def _matmul_flop_per_s(team: Team, precision: str) -> float:
 def _run_steps(
     team: Team,
     settings: StepSettings,
+    ledgers: list[dict[Cause, float]],
     progress: Callable[[float], None],
     stopped: Callable[[], bool],
-) -> tuple[list[dict[Cause, float]], list[float]]:
-    """The ledger and the seconds of each step on this rank, the warm-up left out."""
+) -> None:
+    """Adds the ledger of each step on this rank, the warm-up left out."""
     torch.manual_seed(team.rank)
     module = _shared_out(built(settings.model, settings.seq).to(team.device), team, settings)
     clock = _Clock(team, module, overlapped=settings.shard == "ddp")
     optimizer = torch.optim.AdamW(module.parameters(), fused=True)
-    ledgers, seconds = [], []
     total = settings.warm_up + settings.steps
     team.barrier()
     with profiled(team, settings.profile, settings.warm_up, settings.steps) as step_is_done:
@@ -126,12 +138,10 @@ def _run_steps(
             ledger = _step(module, optimizer, clock, team, settings)
             if number >= settings.warm_up:
                 ledgers.append(ledger)
-                seconds.append(sum(ledger.values()))
             progress((number + 1) / total)
             if ledgers and stopped():
                 break
             step_is_done()
-    return ledgers, seconds
 
 
 def _step(

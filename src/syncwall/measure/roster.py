@@ -12,6 +12,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
+from itertools import islice
 from typing import Any
 
 from syncwall.measure.heartbeat import bounded, first_beat
@@ -24,6 +25,10 @@ _SLURM = ("SLURM_PROCID", "SLURM_NTASKS")
 LOADER_DELAY = "SYNCWALL_LOADER_DELAY_S"
 """Variable with the seconds that a rank's data loader sleeps in each step: a fault of the lab."""
 _FIRST_PORT, _PORTS = 20000, 10000
+_MOST_RANKS = 1_000_000
+_MOST = {"MASTER_PORT": 65_535, "SLURM_JOB_ID": 1 << 32}
+_NAMED = 20
+"""Missing ranks that are named."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +52,8 @@ def place(environ: Mapping[str, str]) -> Place:
             raise InputError.of(f"{missing[0]} is not set: launch with torchrun or srun")
         rank, world = _number(environ, "RANK"), _number(environ, "WORLD_SIZE")
         local = _number(environ, "LOCAL_RANK") if "LOCAL_RANK" in environ else 0
-        return Place(rank, world, local, environ["MASTER_ADDR"], _number(environ, "MASTER_PORT"))
+        port = _number(environ, "MASTER_PORT")
+        return Place(rank, world, local, environ["MASTER_ADDR"], port)
     if all(name in environ for name in _SLURM) and "SLURM_STEP_ID" in environ:
         job = _number(environ, "SLURM_JOB_ID") if "SLURM_JOB_ID" in environ else 0
         stated = _number(environ, "MASTER_PORT") if "MASTER_PORT" in environ else None
@@ -60,9 +66,11 @@ def place(environ: Mapping[str, str]) -> Place:
 
 
 def _number(environ: Mapping[str, str], name: str) -> int:
-    text = environ[name]
+    text, most = environ[name], _MOST.get(name, _MOST_RANKS)
     if not text.isdecimal():
-        raise InputError.of(f'{name} is "{text}": a whole number is needed')
+        raise InputError.of(f'{name} is "{text[:40]}": a whole number is needed')
+    if len(text) > 12 or int(text) > most:
+        raise InputError.of(f"{name} is {text[:40]}: it can be {most} at most")
     return int(text)
 
 
@@ -131,10 +139,12 @@ def _called(store: Any, world: int, timeout_s: float) -> tuple[tuple[str, ...], 
     end = time.monotonic() + timeout_s
     while (count := store.add("joined", 0)) < world:
         if time.monotonic() > end:
-            absent = [rank for rank in range(world) if not store.check([f"host/{rank}"])]
+            missing = (rank for rank in range(world) if not store.check([f"host/{rank}"]))
+            absent = ", ".join(map(str, islice(missing, _NAMED)))
+            more = f" and {world - count - _NAMED:,} more" if world - count > _NAMED else ""
             message = (
                 f"{count} of {world} ranks have joined within {timeout_s:.0f} s; "
-                f"missing: rank {', '.join(map(str, absent))}"
+                f"missing: rank {absent}{more}"
             )
             store.set(_ROSTER, json.dumps({"missing": message}))
             time.sleep(_LINGER_S)

@@ -1,13 +1,14 @@
 """The ranks of a job, joined: torch.distributed with names for everybody and an end to waiting.
 
 Holds `Team` and `joined`. A rank that never comes or is lost is named, with its host, instead of
-waited for: see `lost`. `Stop` and `stoppable`: ctrl-C: stop together at the next point, or at once
-the second time.
+waited for: see `lost`. `Stop` and `stoppable`: Ctrl-C and SIGTERM: stop together at the next point,
+so that what was measured is kept.
 """
 
 import os
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -175,8 +176,8 @@ def _device(torch: Any, here: Place, backend: str | None) -> Any:
     return device
 
 
-INTERRUPTED = 130
-"""Exit code of a command that Ctrl-C has ended, as shells have it."""
+_SAME_S = 1.0
+"""A launcher repeats the Ctrl-C that its processes also get from the terminal."""
 
 
 @dataclass
@@ -185,12 +186,24 @@ class Stop:
 
     asked: bool = False
     agreed: bool = False
+    joined: bool = False
+    """Until then there is nothing to keep, and a signal ends the process."""
+    writing: bool = False
+    """From here on nothing ends it."""
+    number: int = signal.SIGINT
+    """The signal that asked."""
+
+    @property
+    def code(self) -> int:
+        """Exit code of a command that a signal has ended, as shells have it."""
+        return 128 + self.number
 
 
 @contextmanager
 def stoppable() -> Iterator[Stop]:
-    """Note the first Ctrl-C, end the process at the second, even inside a blocking call.
+    """Note SIGTERM and the first Ctrl-C, end the process at the second, even in a blocking call.
 
+    SIGTERM does not end it: torchrun sends it to all when one rank is lost, and kills 30 s later.
     Python runs handlers of signals only between its own instructions; a thread that reads what the
     system writes for each signal also runs while a collective waits.
     """
@@ -201,13 +214,14 @@ def stoppable() -> Iterator[Stop]:
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
     wakeup = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
-    before = signal.signal(signal.SIGINT, _ignored)
+    before = {number: signal.signal(number, _ignored) for number in (signal.SIGINT, signal.SIGTERM)}
     thread = threading.Thread(target=_listen, args=(reading, stop), daemon=True)
     thread.start()
     try:
         yield stop
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
         signal.set_wakeup_fd(wakeup)
         os.close(writing)
         thread.join(1.0)
@@ -220,14 +234,16 @@ def _ignored(number: int, frame: FrameType | None) -> None:
 
 
 def _listen(reading: int, stop: Stop) -> None:
-    while True:
-        numbers = os.read(reading, 1)
-        if not numbers:
-            return
-        if numbers[0] == signal.SIGINT:
-            if stop.asked:
-                os._exit(INTERRUPTED)
-            stop.asked = True
+    last = 0.0
+    while numbers := os.read(reading, 1):
+        again, last = time.monotonic() - last > _SAME_S, time.monotonic()
+        if numbers[0] not in (signal.SIGINT, signal.SIGTERM) or stop.writing:
+            continue
+        twice = stop.asked and again and numbers[0] == signal.SIGINT
+        if not stop.asked:
+            stop.asked, stop.number = True, numbers[0]
+        if twice or not stop.joined:
+            os._exit(stop.code)
 
 
 def agreed(team: "Team", stop: Stop) -> bool:

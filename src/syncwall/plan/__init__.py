@@ -1,14 +1,34 @@
 """What to run and what to buy: layouts, the sync wall, the network, the fabric.
 
-Holds `layouts`, the search of `syncwall plan layouts`:
-
     >>> import syncwall as sw
     >>> found = sw.plan.layouts(sw.model("llama-3.1-8b"), sw.cluster("dgx-h100"), global_batch=64,
     ...                         pinned={"cp": 1})
     >>> found.best(1)[0].prediction.fits
     True
+
+`layouts`, `wall`, `network` and `fabric` answer what the verbs of `syncwall plan` do; the last
+three are packages, too, which are called like them.
 """
 
-from syncwall.plan.search import search as layouts
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["layouts"]
+if TYPE_CHECKING:
+    from syncwall.plan.questions import fabric as fabric
+    from syncwall.plan.questions import layouts as layouts
+    from syncwall.plan.questions import network as network
+    from syncwall.plan.questions import wall as wall
+
+__all__ = ["fabric", "layouts", "network", "wall"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module 'syncwall.plan' has no attribute {name!r}")
+    if name == "layouts":
+        return import_module("syncwall.plan.questions").layouts
+    return import_module(f"syncwall.plan.{name}")
+
+
+def __dir__() -> list[str]:
+    return __all__

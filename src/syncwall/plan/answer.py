@@ -6,16 +6,17 @@ Holds `Plan`.
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
 
 from syncwall.answer.improvements import WORTH, Improvement, changed
 from syncwall.answer.levers import LEVERS
 from syncwall.answer.prediction import Prediction
 from syncwall.describe import Run
-from syncwall.plan.batches import Other
+from syncwall.plan.batches import Other, other_batch
 from syncwall.plan.front import FrontPoint, Objective
 from syncwall.plan.search import Candidate, SearchResult
 from syncwall.plan.space import SEARCHED
+from syncwall.plan.wires import PricedCase
 
 _LESS_MEMORY: Final = 0.85
 """Points of the front are listed where memory falls by this factor."""
@@ -41,6 +42,14 @@ class Plan:
     price_usd_per_gpu_hour: float | None = None
     other: Other | None = None
     """A batch that more layouts could share out."""
+
+    @classmethod
+    def of(cls, found: SearchResult, best: list[Candidate], objective: Objective = "fastest",
+           **more: Any) -> "Plan":  # fmt: skip
+        """What was `found`, with the `best` of it and, for one size, what another batch brings."""
+        case, batch = PricedCase.of(found.run, found.pricing), found.global_batch
+        other = other_batch(case, batch, found.pinned) if found.sizes == 1 else None
+        return cls(found.run, found, best, objective, batch, other=other, **more)
 
     @cached_property
     def not_searched(self) -> list[Improvement]:

@@ -1,9 +1,10 @@
 """The run that a plan starts from, however much of it was stated.
 
-Holds `Reference`, `PlanInputs`, `reference` and `usual_batch`: GPUs, batch and layout that nobody
-stated are chosen and reported.
+Holds `Reference`, `PlanInputs`, `reference`, `start_of` and `usual_batch`: GPUs, batch and layout
+that nobody stated are chosen and reported.
 """
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from math import log2
@@ -121,6 +122,33 @@ class PlanInputs:
     def pricing(self, run: Run) -> Pricing:
         """The prices of a run."""
         return Pricing.of(run, measured=self.measured, site=self.site)
+
+
+RunLike = Run | Mapping[str, Any] | str | Path
+"""A run; or its keys, as in a run file, or such a file: what they leave out is chosen."""
+
+
+def start_of(
+    run: RunLike, measured: MachineMeasurements | None = None, site: Site = UNKNOWN_SITE
+) -> Reference:
+    """Where a plan for `run` starts."""
+    if isinstance(run, Run):
+        prediction = predict(run, measured=measured, site=site)
+        return Reference(prediction, prediction.assumed)
+    keys = run if isinstance(run, Mapping) else {}
+    file = None if isinstance(run, Mapping) else Path(run)
+    return reference(PlanInputs(file, as_flags(keys), None, measured, site))
+
+
+def as_flags(keys: Mapping[str, Any]) -> dict[str, str]:
+    """Keys of a run as flags of the command line; JSON is YAML."""
+    flat: dict[str, str] = {}
+    for key, value in keys.items():
+        if isinstance(value, Mapping):
+            flat |= {f"{key}.{name}": json.dumps(inner) for name, inner in value.items()}
+        else:
+            flat[key] = json.dumps(value)
+    return flat
 
 
 def reference(inputs: PlanInputs) -> Reference:

@@ -13,12 +13,14 @@ import numpy as np
 
 from syncwall.answer.prediction import Prediction, predict
 from syncwall.answer.pricing import Pricing
+from syncwall.catalogue import Folders, takes_catalogue
 from syncwall.cost.stalls import expected_slowdown
 from syncwall.describe import Cluster, Layout, Model, Run, Software
 from syncwall.plan.front import Front, FrontPoint, Objective
 from syncwall.plan.grid import FREE, SPLIT, Grid, grids, size_of
 from syncwall.plan.space import Space, plainness
 from syncwall.problems import InputError
+from syncwall.public import Answer
 from syncwall.work.memory import fits, step_memory
 
 _DIGITS = 9
@@ -39,6 +41,9 @@ class Candidate:
     pricing: Pricing
     slowdown: float = 1.0
     """What to expect of stalls, where the framework is known for them: it counts in the ranking."""
+
+    def __repr__(self) -> str:
+        return f"<Candidate on {self.gpus:,} GPUs: step {self.step_s:.4g} s>"
 
     @property
     def layout(self) -> Layout:
@@ -74,9 +79,18 @@ class Candidate:
 
 
 @dataclass
-class SearchResult:
+class SearchResult(Answer):
     """What a search found."""
 
+    run: Run
+    """Model, software, sequence, and the machine (of several sizes the first)."""
+    pricing: Pricing
+    global_batch: int
+    """Sequences of one step."""
+    pinned: Mapping[str, Any]
+    """Fields of the layout that were stated."""
+    sizes: int
+    """Numbers of GPUs that were looked at."""
     counted: int = 0
     """Layouts that break no rule."""
     fitting: int = 0
@@ -88,6 +102,11 @@ class SearchResult:
     smallest: FrontPoint | None = None
     """The layout that needs the least memory, whether it fits or not."""
 
+    def __repr__(self) -> str:
+        best = self.best(1)
+        found = f"best step {best[0].step_s:.4g} s" if best else "none"
+        return f"<SearchResult {self.counted:,} layouts, {self.fitting:,} fit: {found}>"
+
     def best(
         self, count: int = 5, objective: Objective = "fastest", *, within_s: float = np.inf
     ) -> list[Candidate]:
@@ -96,6 +115,7 @@ class SearchResult:
         return sorted(quick, key=lambda one: one.rank(objective))[:count]
 
 
+@takes_catalogue
 def search(  # noqa: PLR0913 - a question has this many parts
     model: Model,
     cluster: Cluster | Iterable[Cluster],
@@ -106,12 +126,22 @@ def search(  # noqa: PLR0913 - a question has this many parts
     pinned: Mapping[str, Any] | None = None,
     pricing: Pricing | None = None,
     progress: Callable[[float], None] = lambda share: None,
+    catalogue: Folders = None,
 ) -> SearchResult:
     """Evaluate every layout of `model` on `cluster`, or on several sizes of it.
 
     `seq` is the length that the model was trained with if not given. `pinned` states fields of the
     layout: one value, or a tuple of those to choose from. `pricing` is that of a prediction of the
     run. `progress` is told the share that is done.
+
+    Examples:
+        >>> import syncwall as sw
+        >>> found = sw.plan.layouts(sw.model("llama-3.1-8b"), sw.cluster("dgx-h100"),
+        ...                         global_batch=64, pinned={"cp": 1})
+        >>> found
+        <SearchResult ... layouts, ... fit: best step ... s>
+        >>> found.best(1)[0].prediction.fits
+        True
     """
     seq = model.train_seq if seq is None else seq
     if seq is None:
@@ -119,9 +149,9 @@ def search(  # noqa: PLR0913 - a question has this many parts
     clusters = [cluster] if isinstance(cluster, Cluster) else list(cluster)
     software = software or Software()
     space = Space.of(model, seq, global_batch, software, pinned or {})
-    if pricing is None:
-        pricing = Pricing.of(Run(model=model, cluster=clusters[0], seq=seq, software=software))
-    found = SearchResult()
+    run = Run(model=model, cluster=clusters[0], seq=seq, software=software)
+    pricing = pricing or Pricing.of(run)
+    found = SearchResult(run, pricing, global_batch, pinned or {}, len(clusters))
     total = sum(size_of(space, one) for one in clusters)
     done = 0
     for one in clusters:

@@ -1,12 +1,12 @@
 """What a file is, from its first bytes, and the reader that it needs.
 
-Holds `FileKind` and `kind_of` (names and endings do not count: people rename files), `expanded`
-(the files that a user names, by what they are; directories are opened), and `read_topology` and
-`read_fabric`, whatever wrote them.
+Holds `FileKind`, `kind_of` and `first_bytes` (names and endings do not count: people rename files),
+`expanded` (the files that a user names, by what they are; directories are opened), and
+`read_topology` and `read_fabric`, whatever wrote them.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Final
@@ -41,26 +41,35 @@ class FileKind(StrEnum):
     MEASURED = "result of syncwall measure"
 
 
+# No text may cost more than its length: a search starts once a line, and an atomic group `(?>...)`
+# keeps the first place that fits, so that what follows it is looked for once.
 _TEXT: Final[tuple[tuple[str, FileKind], ...]] = (
     (r'"traceEvents"\s*:|^\s*\[\s*\{\s*"ph"', FileKind.TRACE),
     (r'"schema"\s*:\s*"[\w.+-]*(chakra|\d)', FileKind.EXECUTION),
-    (r'"(pg_config|pg_status|comm_lib_version|nccl_version)"\s*:.*"entries"', FileKind.FLIGHT),
+    (r'(?s)\A(?>.*?"(?:pg_config|pg_status|comm_lib_version|nccl_version)"\s*:).*"entries"',
+     FileKind.FLIGHT),
     (r'"syncwall"\s*:|"measured_with"', FileKind.MEASURED),
     (r"<graphs\b", FileKind.GRAPH),
     (r"<(system|topology)\b", FileKind.TOPOLOGY),
     (r"NCCL (INFO|WARN|TRACE)", FileKind.NCCL_LOG),
     (r"#\s*nThread|out-of-place|\"nccl-tests\"|busbw", FileKind.NCCL_TESTS),
-    (r"(?m)^\s*GPU0\s.*|^GPU\d+\s+X\s", FileKind.TOPOLOGY),
+    (r"(?m)^[^\S\n]*GPU0\s|^GPU\d+\s+X\s", FileKind.TOPOLOGY),
     (r"(?m)^(vendid=|Switch\s+\d+\s|Ca\s+\d+\s|switches:)|\"compounded_links\"", FileKind.FABRIC),
-    (r"\bdp_rank,.*\boptype\b|\boptype\b.*\bduration\b", FileKind.OPERATIONS),
-    (r"\*\* .*(Summary|Statistics)|cuda_api_sum|nvtx_sum|Time \(%\)", FileKind.NSYS),
-)
+    (r"(?m)^(?>.*?\bdp_rank,).*\boptype\b|^(?>.*?\boptype\b).*\bduration\b",
+     FileKind.OPERATIONS),
+    (r"(?m)^(?>.*?\*\* ).*(Summary|Statistics)|cuda_api_sum|nvtx_sum|Time \(%\)", FileKind.NSYS),
+)  # fmt: skip
+
+
+def first_bytes(path: Path | str) -> bytes:
+    """What a file is told by, unpacked."""
+    with open_limited(path) as stream:
+        return stream.read(_HEAD)
 
 
 def kind_of(path: Path | str) -> FileKind:
     """What the file at `path` is; an error names what is known if it is none of these."""
-    with open_limited(path) as stream:
-        head = stream.read(_HEAD)
+    head = first_bytes(path)
     if head.startswith(b"\x80"):
         return FileKind.FLIGHT
     if head.startswith(b"PAR1"):
@@ -69,16 +78,18 @@ def kind_of(path: Path | str) -> FileKind:
         return FileKind.EXECUTION
     text = head.decode("utf-8", "replace")
     for pattern, kind in _TEXT:
-        if re.search(pattern, text, re.DOTALL if kind is FileKind.FLIGHT else 0):
+        if re.search(pattern, text):
             return kind
     known = ", ".join(kind.value for kind in FileKind)
     raise InputError.of(f"is not a known kind of file: {known}", file=str(path))
 
 
-Files = dict[FileKind, list[Path]]
+Files = dict[str, list[Path]]
 
 
-def expanded(paths: Sequence[Path]) -> tuple[Files, list[Problem]]:
+def expanded(
+    paths: Sequence[Path], kind_of: Callable[[Path], str] = kind_of
+) -> tuple[Files, list[Problem]]:
     """Files by kind, and those in directories that are of no known kind.
 
     A file that is named itself must be known; else `InputError`.
@@ -89,7 +100,7 @@ def expanded(paths: Sequence[Path]) -> tuple[Files, list[Problem]]:
         if not path.is_dir():
             found.setdefault(kind_of(path), []).append(path)
             continue
-        inside = sorted(one for one in path.rglob("*") if one.is_file())
+        inside = sorted(one for one in path.rglob("*") if not one.is_dir())
         if not inside:
             raise InputError.of("is an empty directory", file=str(path))
         for one in inside:

@@ -5,7 +5,6 @@ and `read_netq`: fabrics that other tools describe: topograph's models (YAML) an
 (JSON).
 """
 
-import json
 import re
 from collections import defaultdict
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from typing import Any, Final
 from syncwall.documents import read_document
 from syncwall.problems import InputError, Problem
 from syncwall.read.limited import UnpackLimits, open_limited
+from syncwall.read.whole_json import plain_text, whole_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +124,7 @@ class FabricGraph:
 
 _LIMITS: Final = UnpackLimits(raw_bytes=64 << 20)
 _RANGE: Final = re.compile(r"(.{0,200}?)\[(\d{1,9})-(\d{1,9})\](.{0,200})")
-_MOST_HOSTS: Final = 1_000_000
+_MOST_HOSTS: Final = 100_000
 
 
 def read_topograph(path: Path | str) -> FabricGraph:
@@ -142,46 +142,42 @@ def read_topograph(path: Path | str) -> FabricGraph:
     for block in _listed(value, "blocks"):
         switch = str(block.get("switch")) if isinstance(block, dict) else ""
         for text in _listed(block, "nodes"):
-            for host in _hosts(str(text), str(path)):
+            for host in _hosts(str(text)):
                 nodes[host] = FabricNode(host, False, host=host)
                 cables.append((switch, host))
-        if len(nodes) > _MOST_HOSTS:
-            raise InputError.of("describes more than a million hosts", file=str(path))
+            if len(cables) > _MOST_HOSTS:
+                raise InputError.of(f"describes more than {_MOST_HOSTS:,} cables", file=str(path))
     for name in {end for cable in cables for end in cable} - nodes.keys():
         nodes[name] = FabricNode(name, True)
     return FabricGraph(str(path), "topograph", nodes, tuple(Cable(a, b) for a, b in cables))
 
 
-def _hosts(text: str, file: str) -> list[str]:
-    """`node[0001-0009]` as nine names."""
+def _hosts(text: str) -> list[str]:
+    """`node[0001-0009]` as nine names; of a range that is too long, one more than may be."""
     match = _RANGE.fullmatch(text)
     if match is None:
         return [text]
     first, last, width = int(match[2]), int(match[3]), len(match[2])
-    if last - first >= _MOST_HOSTS:
-        raise InputError.of(f"{text} is more than a million hosts", file=file)
+    last = min(last, first + _MOST_HOSTS)
     return [f"{match[1]}{number:0{width}}{match[4]}" for number in range(first, last + 1)]
 
 
 def read_netq(path: Path | str) -> FabricGraph:
     """Devices and links of a NetQ topology graph."""
     with open_limited(path, _LIMITS) as stream:
-        try:
-            value = json.loads(stream.read())
-        except (ValueError, RecursionError) as error:
-            raise InputError.of(f"is not JSON: {str(error)[:80]}", file=str(path)) from None
+        value = whole_json(stream.read(), str(path), "a fabric")
     graph = value[0] if isinstance(value, list) and value else value
     tiers = _listed(graph, "nodes")
     devices = [device for tier in tiers for device in _listed(tier, "compounded_nodes")]
     nodes = {
-        str(device["id"]): _device(device)
+        plain_text(device["id"]): _device(device)
         for device in devices
         if isinstance(device, dict) and "id" in device
     }
     if not nodes:
         raise InputError.of("holds no `nodes` as NetQ's topology graphs do", file=str(path))
     ends = [
-        (str(bundle.get("src")), str(bundle.get("target")))
+        (plain_text(bundle.get("src")), plain_text(bundle.get("target")))
         for bundle in _listed(graph, "links")
         if isinstance(bundle, dict)
         for _ in _listed(bundle, "compounded_links") or [None]
@@ -191,8 +187,8 @@ def read_netq(path: Path | str) -> FabricGraph:
 
 
 def _device(device: dict[str, Any]) -> FabricNode:
-    name, switch = str(device.get("name")), device.get("device_type") == "switch"
-    return FabricNode(str(device["id"]), switch, name, None if switch else name)
+    name, switch = plain_text(device.get("name")), device.get("device_type") == "switch"
+    return FabricNode(plain_text(device["id"]), switch, name, None if switch else name)
 
 
 def _listed(value: Any, key: str) -> list[Any]:

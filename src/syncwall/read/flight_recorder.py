@@ -4,8 +4,8 @@ Holds `read_flight_recorder`, `FlightDump` and `FlightEntry`. The recorder is a 
 last collectives of each process group; keys as written by torch 2.4 to 2.13.
 """
 
-import json
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from typing import Any
 from syncwall.problems import InputError, Problem
 from syncwall.read.limited import open_limited
 from syncwall.read.plain_pickle import plain_pickle
+from syncwall.read.whole_json import plain_text, whole_json
 
 _FILE_BYTES = 256 << 20
 _ENTRIES = 200_000
@@ -73,15 +74,16 @@ def read_flight_recorder(path: Path | str, rank: int | None = None) -> FlightDum
         cut = stream.problem
     if len(raw) > _FILE_BYTES:
         raise InputError.of("is larger than any flight recorder dump (256 MiB)", file=source)
-    root = _json(raw, source) if raw.lstrip()[:1] in (b"{", b"[") else plain_pickle(raw, source)
+    is_json = raw.lstrip()[:1] in (b"{", b"[")
+    root = whole_json(raw, source, "a dump") if is_json else plain_pickle(raw, source)
     if not isinstance(root, dict) or not isinstance(root.get("entries"), list):
         raise InputError.of(
             "is not a flight recorder dump: it has no list named entries; set "
             "TORCH_FR_BUFFER_SIZE=2000 and TORCH_NCCL_DUMP_ON_TIMEOUT=1",
             file=source,
         )
-    ended = _last_completed(root.get("pg_status"))
-    read = [_entry(item, ended) for item in root["entries"][:_ENTRIES]]
+    reader = _EntryReader(_last_completed(root.get("pg_status")))
+    read = [reader.entry(item) for item in root["entries"][:_ENTRIES]]
     bad = sum(entry is None for entry in read)
     problems = [Problem(source, 0, 0, f"{bad} entries could not be read")] if bad else []
     return FlightDump(
@@ -95,13 +97,6 @@ def read_flight_recorder(path: Path | str, rank: int | None = None) -> FlightDum
     )
 
 
-def _json(raw: bytes, source: str) -> Any:
-    try:
-        return json.loads(raw)
-    except (ValueError, RecursionError):
-        raise InputError.of("is neither JSON nor a pickle of plain values", file=source) from None
-
-
 def _rank(path: Path | str) -> int | None:
     found = _RANK.search(Path(path).name)
     return int(found[1]) if found else None
@@ -112,41 +107,54 @@ def _last_completed(status: Any) -> dict[str, int]:
     found = {}
     for key, body in list(status.items())[:10_000] if isinstance(status, dict) else ():
         number = _int(body.get("last_completed_collective")) if isinstance(body, dict) else None
-        found[str(key)[:200]] = -1 if number is None else number
+        found[plain_text(key)] = -1 if number is None else number
     return found
 
 
-def _entry(item: Any, ended: dict[str, int]) -> FlightEntry | None:
-    if not isinstance(item, dict):
-        return None
-    sequence = _int(item.get("collective_seq_id", item.get("seq_id")))
-    if sequence is None:
-        return None
-    backend, _, operation = (_text(item.get("profiling_name")) or "?").rpartition(":")
-    state = _text(item.get("state")) or "?"
-    is_p2p, retired = item.get("is_p2p") is True, item.get("retired") is True
-    below = not is_p2p and sequence <= ended.get(str(item.get("pg_id")), -1)
-    return FlightEntry(
-        group=_group(item),
-        sequence=sequence,
-        operation=operation.split(" ")[0],
-        state=state,
-        finished=state == "completed" or below or (retired and backend != "nccl"),
-        input_sizes=_sizes(item.get("input_sizes")),
-        output_sizes=_sizes(item.get("output_sizes")),
-        dtypes=tuple(str(t)[:32] for t in _list(item.get("input_dtypes"))[:64]),
-        created_ns=_int(item.get("time_created_ns")),
-        started_ns=_int(item.get("time_discovered_started_ns")) or None,
-        completed_ns=_int(item.get("time_discovered_completed_ns")) or None,
-        timeout_ms=_int(item.get("timeout_ms")),
-        is_p2p=is_p2p,
-        frame=_frame(item.get("frames")),
-    )
+class _EntryReader:
+    """Entries of one dump; lists that many of them share, as pickles can, are read once."""
+
+    def __init__(self, ended: dict[str, int]) -> None:
+        self._ended = ended
+        self._read: dict[tuple[int, Callable[[Any], Any]], Any] = {}
+
+    def entry(self, item: Any) -> FlightEntry | None:
+        if not isinstance(item, dict):
+            return None
+        sequence = _int(item.get("collective_seq_id", item.get("seq_id")))
+        if sequence is None:
+            return None
+        backend, _, operation = (_text(item.get("profiling_name")) or "?").rpartition(":")
+        state = _text(item.get("state")) or "?"
+        is_p2p, retired = item.get("is_p2p") is True, item.get("retired") is True
+        below = not is_p2p and sequence <= self._ended.get(plain_text(item.get("pg_id")), -1)
+        return FlightEntry(
+            group=_group(item),
+            sequence=sequence,
+            operation=operation.split(" ")[0],
+            state=state,
+            finished=state == "completed" or below or (retired and backend != "nccl"),
+            input_sizes=self._once(_sizes, item.get("input_sizes")),
+            output_sizes=self._once(_sizes, item.get("output_sizes")),
+            dtypes=self._once(_dtypes, item.get("input_dtypes")),
+            created_ns=_int(item.get("time_created_ns")),
+            started_ns=_int(item.get("time_discovered_started_ns")) or None,
+            completed_ns=_int(item.get("time_discovered_completed_ns")) or None,
+            timeout_ms=_int(item.get("timeout_ms")),
+            is_p2p=is_p2p,
+            frame=self._once(_frame, item.get("frames")),
+        )
+
+    def _once(self, read: Callable[[Any], Any], value: Any) -> Any:
+        key = id(value), read
+        if key not in self._read:
+            self._read[key] = read(value)
+        return self._read[key]
 
 
 def _group(item: dict[str, Any]) -> str:
     names = _list(item.get("process_group"))
-    return str(names[0] if names else item.get("pg_id", "0"))[:200]
+    return plain_text(names[0] if names else item.get("pg_id", "0"))
 
 
 def _groups(config: Any) -> dict[str, tuple[int, ...]]:
@@ -159,7 +167,7 @@ def _groups(config: Any) -> dict[str, tuple[int, ...]]:
         if isinstance(ranks, str):
             listed = re.findall(r"\d{1,7}", ranks[: 1 << 20])
         numbers = [number for item in listed if (number := _int(item)) is not None]
-        found[str(body.get("name", key))[:200]] = tuple(numbers)
+        found[plain_text(body.get("name", key))] = tuple(numbers)
     return found
 
 
@@ -170,14 +178,19 @@ def _sizes(value: Any) -> tuple[tuple[int, ...], ...]:
     )
 
 
+def _dtypes(value: Any) -> tuple[str, ...]:
+    return tuple(plain_text(dtype, 32) for dtype in _list(value)[:64])
+
+
 def _frame(frames: Any) -> str:
     """The first frame outside torch itself, else the first."""
     known = [frame for frame in _list(frames)[:200] if isinstance(frame, dict)]
-    own = [f for f in known if "/torch/" not in str(f.get("filename", ""))]
+    own = [f for f in known if "/torch/" not in plain_text(f.get("filename"), 4096)]
     best = (own or known or [{}])[0]
     if not best:
         return ""
-    return f"{best.get('filename', '?')}:{best.get('line', 0)} {best.get('name', '')}"[:200]
+    file, line, name = (plain_text(best.get(key)) for key in ("filename", "line", "name"))
+    return f"{file or '?'}:{line or 0} {name}"[:200]
 
 
 def _list(value: Any) -> list[Any]:
@@ -185,10 +198,11 @@ def _list(value: Any) -> list[Any]:
 
 
 def _text(value: Any) -> str | None:
-    return str(value)[:200] if isinstance(value, str | int | float) else None
+    return plain_text(value) if isinstance(value, str | int | float) else None
 
 
 def _int(value: Any) -> int | None:
     if isinstance(value, str) and value.isdecimal() and len(value) < 20:
         return int(value)
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    return value if whole and value.bit_length() <= 64 else None

@@ -50,7 +50,7 @@ def read_ibnetdiscover(path: Path | str) -> FabricGraph:
     if not nodes:
         raise InputError.of("is not output of ibnetdiscover", file=file)
     for cable in cables.values():
-        for end in {cable.a, cable.b} - nodes.keys():
+        for end in (end for end in (cable.a, cable.b) if end not in nodes):
             nodes[end] = _named(end, end.startswith("S-"), titles.get(end, ""), cable.line)
     return FabricGraph(file, "ibnetdiscover", nodes, tuple(cables.values()), tuple(problems[:20]))
 

@@ -20,6 +20,8 @@ _ELEMENT = 1 << 20
 """Characters that one element may have before it counts as damaged."""
 _TAIL = 1 << 13
 _GIVE_UP = 2_000
+_WASTED = 32 << 20
+"""Damaged elements, and characters of them that are decoded in vain, before giving up."""
 _SPACE = re.compile(r"[\s\ufeff]*")
 _BETWEEN = re.compile(r"[\s,]*")
 _FAULTS = (ValueError, RecursionError, StopIteration)
@@ -58,6 +60,7 @@ class JsonArray:
         self._text = ""
         self._at = 0
         self._ended = False
+        self._wasted = 0
         self._note: Problem | None = None
 
     @property
@@ -108,7 +111,7 @@ class JsonArray:
 
     def _resumed(self) -> bool:
         """After damage outside of the array: goes on at it, if it can still be found."""
-        self._note = self._problem(f'is damaged outside of "{self._key}"')
+        self._note = self._note or self._problem(f'is damaged outside of "{self._key}"')
         mark = re.compile(rf'"{self._key}"\s*:\s*\[')
         while not self.found:
             match = mark.search(self._text, self._at)
@@ -193,7 +196,8 @@ class JsonArray:
             try:
                 value, self._at = self._scan(self._text, self._at)
                 batch.append(value)
-            except _FAULTS:
+            except _FAULTS as fault:
+                self._wasted += _reached(fault, len(self._text)) - self._at
                 if not self._over_damage():
                     return batch, True
 
@@ -203,7 +207,7 @@ class JsonArray:
             self._fill(_ELEMENT)
             return True
         self.skipped += 1
-        if self.skipped > _GIVE_UP:
+        if self.skipped > _GIVE_UP or self._wasted > _WASTED:
             self._note = self._problem("is too damaged to read any further")
             return False
         match = self._next.search(self._text, self._at + 1)
@@ -231,3 +235,10 @@ class JsonArray:
 
     def _problem(self, message: str) -> Problem:
         return Problem(self._source, 0, 0, message)
+
+
+def _reached(fault: Exception, end: int) -> int:
+    """Where the decoder stopped; `end` if it does not say."""
+    if isinstance(fault, StopIteration):
+        return int(fault.value)
+    return fault.pos if isinstance(fault, json.JSONDecodeError) else end

@@ -20,6 +20,7 @@ from syncwall.read.kineto_collectives import communication_of
 from syncwall.read.kineto_events import EventColumns
 from syncwall.read.limited import open_limited
 from syncwall.read.trace import Category, Step, Trace
+from syncwall.read.whole_json import plain_text
 
 _RANK = re.compile(r"(?:^|[^a-z])rank[-_]?(\d{1,6})", re.IGNORECASE)
 _HOST = re.compile(r"^(?P<host>[A-Za-z0-9.-]+)_\d+\.\d+\.pt\.trace\.json")
@@ -53,7 +54,7 @@ def facts_of(head: dict[str, Any], path: Path, device: int | None) -> Facts:
         rank = int(match.group(1))
     named = _HOST.match(path.name)
     more = {key: head[key] for key in _KEPT if isinstance(head.get(key), str | int | float)}
-    more |= {key: str(info[key]) for key in ("backend", "nccl_version") if info.get(key)}
+    more |= {key: plain_text(info[key]) for key in ("backend", "nccl_version") if info.get(key)}
     more |= {"groups": groups} if (groups := _groups(info)) else {}
     return Facts(
         rank=rank,
@@ -93,7 +94,7 @@ def _groups(info: dict[str, Any]) -> dict[str, tuple[str, tuple[int, ...]]]:
             ranks = (
                 tuple(r for r in members if isinstance(r, int)) if isinstance(members, list) else ()
             )
-            groups[str(group["pg_name"])] = (str(group.get("pg_desc", "")), ranks)
+            groups[plain_text(group["pg_name"])] = (plain_text(group.get("pg_desc")), ranks)
     return groups
 
 

@@ -17,7 +17,10 @@ from syncwall.read.trace import Category, Trace, TracedCollective
 _KINDS = (
     (re.compile(r"all_?to_?all|deep_?ep|internode::|intranode::", re.IGNORECASE), "all-to-all"),
     (re.compile(r"reduce_?scatter|cross_device_reduce_scatter", re.IGNORECASE), "reduce-scatter"),
-    (re.compile(r"all_?reduce|cross_device_reduce|multimem.*reduce", re.IGNORECASE), "all-reduce"),
+    (
+        re.compile(r"all_?reduce|cross_device_reduce|multimem.{0,60}reduce", re.IGNORECASE),
+        "all-reduce",
+    ),
     (re.compile(r"all_?gather|allgather", re.IGNORECASE), "all-gather"),
     (
         re.compile(r"send_?recv|(^|[^a-z])(i?send|i?recv)([^a-z]|$)|send_receive", re.IGNORECASE),

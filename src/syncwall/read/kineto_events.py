@@ -10,6 +10,7 @@ import numpy as np
 from syncwall.read.kineto_collectives import HOST_CALLS, collective_kind, dtype_bytes
 from syncwall.read.kineto_quick import QuickEvents
 from syncwall.read.trace import Category, TracedCollective
+from syncwall.read.whole_json import plain_text
 
 CATEGORIES: Final = {
     "kernel": Category.KERNEL,
@@ -39,17 +40,27 @@ _WHOLE_INPUT = ("all-reduce", "broadcast")
 _NO_ARGS: Final[dict[str, Any]] = {}
 
 
+def _distinct(key: Any) -> bool:
+    """False for numbers that can be chosen to have one hash, which makes each look-up a search."""
+    parts = key if isinstance(key, tuple) else (key,)
+    return all(isinstance(part, str | None) or abs(part) < 1 << 60 for part in parts)
+
+
 class _Numbering(dict[Any, int]):
     """Gives each new key the next number."""
 
     def __missing__(self, key: Any) -> int:
+        if not _distinct(key):
+            raise ValueError
         self[key] = number = len(self)
         return number
 
 
 class _Categories(dict[Any, int]):
     def __missing__(self, key: Any) -> int:
-        self[key] = category = int(CATEGORIES.get(str(key).lower(), Category.OTHER))
+        if not isinstance(key, str | None):
+            raise ValueError
+        self[key] = category = int(CATEGORIES.get(plain_text(key).lower(), Category.OTHER))
         return category
 
 
@@ -203,9 +214,9 @@ def _sound(event: Any) -> dict[str, Any] | None:
         "ts": start,
         "dur": length,
         "name": name,
-        "cat": str(event.get("cat")),
-        "pid": str(event.get("pid")),
-        "tid": str(event.get("tid")),
+        "cat": plain_text(event.get("cat")),
+        "pid": plain_text(event.get("pid")),
+        "tid": plain_text(event.get("tid")),
         "args": args,
     }
 
@@ -226,10 +237,10 @@ def _collective(args: dict[str, Any]) -> TracedCollective:
     ranks, number = _number(args.get("Group size")), _number(args.get("Seq"))
     group = args.get("Process Group Name")
     return TracedCollective(
-        kind=_recorded_kind(str(args["Collective name"])),
+        kind=_recorded_kind(plain_text(args["Collective name"])),
         bytes=max(counts) * size if counts and size else None,
         dtype=dtype if isinstance(dtype, str) else None,
-        group=str(group) if group not in (None, "") else None,
+        group=plain_text(group) or None,
         ranks=int(ranks) if ranks is not None and 0 < ranks < 1e9 else None,
         sequence=int(number) if number is not None and abs(number) < 1e18 else None,
     )

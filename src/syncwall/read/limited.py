@@ -16,12 +16,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+from syncwall.documents import opened
 from syncwall.problems import InputError, Problem
 
 _DAMAGED = (OSError, EOFError, zlib.error, zipfile.BadZipFile, RuntimeError, ValueError)
 """What unpacking raises."""
 _CHUNK = 1 << 18
 _LINE = 1 << 20
+_SHORT_LINES, _SHORT_BYTES = 500_000, 16
 _REFUSED = {b"\xfd7zXZ": "xz", b"BZh": "bzip2", b"\x28\xb5\x2f\xfd": "zstd", b"7z\xbc\xaf": "7z"}
 
 
@@ -31,9 +33,9 @@ class UnpackLimits:
 
     raw_bytes: int = 8 << 30
     """Unpacked size."""
-    ratio: float = 400.0
+    ratio: float = 100.0
     """Unpacked over packed size; real traces stay below 60, deflate can reach 1,032."""
-    free_bytes: int = 64 << 20
+    free_bytes: int = 16 << 20
     """Unpacked size up to which the ratio does not matter."""
 
 
@@ -70,12 +72,7 @@ def open_limited(path: Path | str, limits: UnpackLimits = DEFAULT) -> LimitedStr
     to read, and while reading once the file expands beyond `limits`.
     """
     path = Path(path)
-    try:
-        if path.is_dir():
-            raise InputError.of("is a directory; name the files in it", file=str(path))
-        file = path.open("rb", buffering=0)
-    except OSError as error:
-        raise InputError.of(error.strerror or "cannot be opened", file=str(path)) from None
+    file = opened(path)
     try:
         head = file.read(6)
         file.seek(0)
@@ -102,14 +99,27 @@ def text_lines(path: Path | str, limits: UnpackLimits = DEFAULT) -> Iterator[str
     """
     with open_limited(path, limits) as stream:
         first = True
-        while line := stream.readline(_LINE):
+        for line in read_lines(stream, str(path), _LINE):
             text = line.decode("utf-8-sig" if first else "utf-8", "replace")
             first = False
             yield text.rstrip("\r\n")
 
 
+def read_lines(stream: LimitedStream, file: str, longest: int) -> Iterator[bytes]:
+    """Lines up to `longest` bytes; InputError if most have next to nothing on them."""
+    count = size = 0
+    while line := stream.readline(longest):
+        count += 1
+        size += len(line)
+        if count > _SHORT_LINES and size < count * _SHORT_BYTES:
+            raise InputError.of("has mostly nearly empty lines, as no log does", file=file)
+        yield line
+
+
 class _Unpacked(io.RawIOBase):
     """The bytes of a plain file; packed ones override `_more`."""
+
+    _read_bytes = _CHUNK
 
     def __init__(self, path: Path, file: IO[bytes], limits: UnpackLimits) -> None:
         super().__init__()
@@ -152,7 +162,7 @@ class _Unpacked(io.RawIOBase):
         return self._packed()
 
     def _packed(self) -> bytes:
-        data = self.file.read(_CHUNK)
+        data = self.file.read(self._read_bytes)
         self.packed_bytes += len(data)
         return data
 
@@ -173,7 +183,9 @@ class _Unpacked(io.RawIOBase):
 
 
 class _Gzip(_Unpacked):
-    """Members of a gzip file, one after the other."""
+    """Members of a gzip file, one after the other; each copies what was read of the next ones."""
+
+    _read_bytes = 1 << 14
 
     def __init__(self, path: Path, file: IO[bytes], limits: UnpackLimits) -> None:
         super().__init__(path, file, limits)
@@ -210,6 +222,11 @@ class _Zip(_Unpacked):
                 f"holds {len(files)} files; unpack it and name the one to read", file=str(path)
             )
         self._info = files[0]
+        if self._info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            raise InputError.of(  # zipfile unpacks the others without a bound
+                "is packed by another method than deflate; unpack it, or pack it with gzip",
+                file=str(path),
+            )
         self._stream: IO[bytes] | None = None
 
     def _opened(self) -> zipfile.ZipFile:
@@ -244,7 +261,7 @@ class LogLines:
     def __iter__(self) -> Iterator[tuple[int, str]]:
         number, begins = 0, True
         with open_limited(self.source) as stream:
-            while raw := stream.readline(_LINE_BYTES):
+            for raw in read_lines(stream, self.source, _LINE_BYTES):
                 number += begins
                 begins = raw.endswith(b"\n")
                 text = raw.decode("utf-8", "replace").rstrip("\r\n")

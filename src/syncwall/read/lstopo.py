@@ -31,6 +31,7 @@ def read_lstopo(path: Path | str) -> HostTopology:
     found = _LstopoDevices(str(path), list(problems))
     for child in root.of("object"):
         found.visit(child, _Place())
+    found.refuse_crowd()
     found.links(root)
     return found.topology()
 

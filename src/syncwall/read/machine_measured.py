@@ -23,10 +23,11 @@ _KINDS: Final[dict[str, CollectiveKind]] = {
 }  # fmt: skip
 
 
-def read_machine_measured(paths: Sequence[Path]) -> MachineMeasurements:
+def read_machine_measured(paths: Sequence[str | Path]) -> MachineMeasurements:
     """What the files say together; where two say something of the same, the later one counts."""
+    files = map(Path, paths)
     return joined(
-        [_nccl_tests(path) if _is_nccl_tests(path) else read_measured([path]) for path in paths]
+        [_nccl_tests(path) if _is_nccl_tests(path) else read_measured([path]) for path in files]
     )
 
 

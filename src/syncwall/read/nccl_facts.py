@@ -1,7 +1,7 @@
 """What a NCCL log says, as data.
 
 Holds `NcclLog` and its parts: `NcclNic`, `Communicator`, `Tuning`, `Selection`, `Message`. Lines
-are counted from 1; nothing here is judged, see `explain.nccl_findings`.
+are counted from 1; nothing here is judged, see `explain.logs.nccl_findings`.
 """
 
 from dataclasses import dataclass, field

@@ -6,7 +6,6 @@ and `TestDevice`: one run of nccl-tests, as data. Rates are in GB/s (10^9) as th
 them, times in microseconds.
 """
 
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -15,6 +14,7 @@ from typing import Any
 
 from syncwall.problems import InputError, Problem
 from syncwall.read.limited import open_limited
+from syncwall.read.whole_json import plain_text, whole_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,16 +122,12 @@ def read_json_run(path: Path | str) -> NcclTests:
         raw = stream.read(_JSON_BYTES + 1)
     if len(raw) > _JSON_BYTES:
         raise InputError.of("is larger than any output of nccl-tests (64 MiB)", file=str(path))
-    try:
-        root = json.loads(raw)
-    except (ValueError, RecursionError):
-        raise InputError.of("is not JSON; the run may have been cut off", file=str(path)) from None
-    return _json_run(str(path), _dict(root))
+    return _json_run(str(path), _dict(whole_json(raw, str(path), "a run of nccl-tests")))
 
 
 def _json_run(source: str, root: dict[str, Any]) -> NcclTests:
     config, arguments = _dict(root.get("config")), root.get("args")
-    program = str(arguments[0]) if isinstance(arguments, list) and arguments else ""
+    program = plain_text(arguments[0], 4096) if isinstance(arguments, list) and arguments else ""
     devices = tuple(_json_device(d) for d in _dicts(config.get("devices", root.get("devices"))))
     rows = (_json_row(row) for row in _dicts(root.get("results")))
     return NcclTests(
@@ -150,7 +146,11 @@ def _json_run(source: str, root: dict[str, Any]) -> NcclTests:
 
 
 def _environment(value: Any) -> dict[str, str]:
-    items = [str(item).partition("=") for item in value[:_ROWS]] if isinstance(value, list) else []
+    items = (
+        [plain_text(item, 4096).partition("=") for item in value[:_ROWS]]
+        if isinstance(value, list)
+        else []
+    )
     return {name: text[:256] for name, _, text in items if name.startswith(_VARIABLES)}
 
 
@@ -162,8 +162,8 @@ def _json_row(row: dict[str, Any]) -> SizeRow | None:
     return SizeRow(
         size,
         _int(row.get("count")) or 0,
-        str(row.get("type", ""))[:16],
-        str(row.get("redop", ""))[:16],
+        plain_text(row.get("type"), 16),
+        plain_text(row.get("redop"), 16),
         _int(row.get("root")),
         first,
         second,
@@ -182,7 +182,7 @@ def _json_timing(body: dict[str, Any]) -> Timing | None:
 
 def _json_device(body: dict[str, Any]) -> TestDevice:
     keys = ("hostname", "device_hex", "device_info")
-    host, bus, name = (str(body.get(key, ""))[:255] for key in keys)
+    host, bus, name = (plain_text(body.get(key), 255) for key in keys)
     return TestDevice(_int(body.get("rank")) or 0, host, _int(body.get("device")) or 0, bus, name)
 
 

@@ -4,6 +4,7 @@ Holds `read_nccl_topology`. A dump has what NCCL found; an input may have PCI de
 those with the class of a GPU or adapter are taken as such.
 """
 
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
@@ -33,6 +34,7 @@ def read_nccl_topology(path: Path | str) -> HostTopology:
     found = _NcclDevices(str(path), list(problems))
     for cpu in root.of("cpu"):
         found.cpu(cpu)
+    found.refuse_crowd()
     return found.topology()
 
 
@@ -121,9 +123,7 @@ class _NcclDevices(Devices):
         )
 
     def topology(self) -> HostTopology:
-        pairs = [
-            [_between(self, i, j) for j in range(len(self.gpus))] for i in range(len(self.gpus))
-        ]
+        pairs = _pairs(self)
         targets = [link.get("tclass") for links in self.links for link in links]
         known = [gpu.links is not None for gpu in self.gpus]
         cpus: dict[int | None, Any] = {node.index: node.cpus for node in self.numa}
@@ -156,23 +156,28 @@ def _flag(text: str) -> bool | None:
     return {"0": False, "1": True}.get(text)
 
 
-def _between(found: _NcclDevices, i: int, j: int) -> int | None:
+def _pairs(found: _NcclDevices) -> list[list[int | None]]:
     """Links between two GPUs; through a switch, as many as the poorer of both has."""
-    if found.gpus[i].links is None or found.gpus[j].links is None:
-        return None
-    if i == j:
-        return 0
-    target = found.gpus[j].bus
-    direct = sum(
-        max(link.number("count") or 0, 0)
-        for link in found.links[i]
-        if bus_id(link.get("target")) == target and target
-    )
-    return direct + min(_to_switch(found.links[i]), _to_switch(found.links[j]))
+    direct = [_counts(links, "target") for links in found.links]
+    switched = [_counts(links, "tclass")[_SWITCH] for links in found.links]
+
+    def between(i: int, j: int) -> int | None:
+        if found.gpus[i].links is None or found.gpus[j].links is None:
+            return None
+        target = found.gpus[j].bus
+        return (direct[i][target] if target else 0) + min(switched[i], switched[j])
+
+    count = range(len(found.gpus))
+    return [[0 if i == j else between(i, j) for j in count] for i in count]
 
 
-def _to_switch(links: list[Element]) -> int:
-    return sum(max(link.number("count") or 0, 0) for link in links if link.get("tclass") == _SWITCH)
+def _counts(links: list[Element], key: str) -> Counter[str | None]:
+    """Links of one GPU by where they go."""
+    found: Counter[str | None] = Counter()
+    for link in links:
+        where = link.get(key)
+        found[bus_id(where) if key == "target" else where] += max(link.number("count") or 0, 0)
+    return found
 
 
 def _gpu_distance(found: _NcclDevices, i: int, j: int, links: int | None) -> Distance | None:

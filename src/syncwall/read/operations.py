@@ -18,7 +18,7 @@ from typing import Any, Final
 import numpy as np
 
 from syncwall.problems import InputError, Problem, did_you_mean
-from syncwall.read.limited import open_limited
+from syncwall.read.limited import DEFAULT, open_limited, read_lines
 
 
 class OperationKind(StrEnum):
@@ -180,7 +180,7 @@ def _lines(path: Path, problems: _Problems) -> Iterator[str]:
     """Lines until the end or until the file breaks off."""
     with open_limited(path) as stream:
         first = True
-        while line := stream.readline(_LONGEST_LINE):
+        for line in read_lines(stream, str(path), _LONGEST_LINE):
             yield line.decode("utf-8-sig" if first else "utf-8", "replace").rstrip("\r\n")
             first = False
         if stream.problem is not None:
@@ -229,11 +229,20 @@ def _from_parquet(path: Path) -> tuple[dict[str, Any], _Problems]:
     query = f"SELECT {wanted} FROM read_parquet(?) LIMIT {MOST_ROWS}"  # noqa: S608  # our own names
     try:
         with duckdb.connect() as connection:
+            _refuse_expanding(connection, path)
             found = connection.execute(query, [str(path)]).fetchnumpy()
     except duckdb.Error as error:
         message = f"cannot be read as a table of operations: {str(error).splitlines()[0][:200]}"
         raise InputError.of(message, file=str(path)) from None
     return _usable(found, _Problems(path))
+
+
+def _refuse_expanding(connection: Any, path: Path) -> None:
+    """InputError for a table that is far larger than its file, as no recorded one is."""
+    rows = connection.execute("SELECT count(*) FROM read_parquet(?)", [str(path)]).fetchone()[0]
+    raw_bytes = rows * 8 * len(COLUMNS)
+    if raw_bytes > max(DEFAULT.free_bytes, DEFAULT.ratio * path.stat().st_size):
+        raise InputError.of(f"expands more than {DEFAULT.ratio:.0f} times", file=str(path))
 
 
 def _usable(found: dict[str, Any], problems: "_Problems") -> tuple[dict[str, Any], "_Problems"]:

@@ -10,7 +10,7 @@ from typing import Final
 
 from syncwall.problems import Problem
 from syncwall.read.safe_xml import Element
-from syncwall.read.topology import Distance, Gpu, NicPort, NumaNode, PciDevice
+from syncwall.read.topology import Distance, Gpu, NicPort, NumaNode, PciDevice, refuse_crowd
 
 _SPEED: Final = re.compile(r"\s*(\d{1,3}(?:\.\d{1,3})?)\s*GT/s", re.ASCII)
 _BUS: Final = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}(\.[0-9a-f])?", re.ASCII)
@@ -74,6 +74,10 @@ class Devices:
     gpus: list[Gpu] = field(default_factory=list)
     nics: list[NicPort] = field(default_factory=list)
     numa: list[NumaNode] = field(default_factory=list)
+
+    def refuse_crowd(self) -> None:
+        """InputError if there are more devices than any host has."""
+        refuse_crowd(len(self.gpus), len(self.nics), self.file)
 
     def problem(self, at: Element, message: str) -> None:
         """Write down what is wrong with an element."""

@@ -1,7 +1,8 @@
 """Reads a pickle as data: containers, text and numbers only; nothing in it can run.
 
 Holds `plain_pickle`. It walks the opcodes itself and knows only those that build plain values, and
-the four list builders that torch's C++ pickler names; every other opcode or name is refused.
+the four list builders that torch's C++ pickler names; every other opcode or name is refused, and so
+are integers above 64 bits. Keys of dictionaries are texts: numbers can be chosen to be slow ones.
 """
 
 import io
@@ -16,6 +17,7 @@ _DAMAGED = (
     RecursionError,
 )  # fmt: skip
 _OPCODES = 20_000_000
+_MOST_BITS = 64
 _MARK = object()
 _CONSTANTS: dict[str, Any] = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False}
 _VALUES = frozenset({
@@ -83,6 +85,8 @@ class _Machine:
     def step(self, name: str, argument: Any) -> None:
         """Carry out one opcode."""
         if name in _VALUES:
+            if isinstance(argument, int) and argument.bit_length() > _MOST_BITS:
+                raise _RefusedError(f"holds an integer of more than {_MOST_BITS} bits")
             self.stack.append(argument)
         elif name in _CONSTANTS:
             self.stack.append(_CONSTANTS[name])
@@ -128,7 +132,7 @@ class _Machine:
         self._pairs(self.stack[-1], items)
 
     def _pairs(self, target: dict[Any, Any], items: list[Any]) -> dict[Any, Any]:
-        target.update(zip(items[::2], items[1::2], strict=True))
+        target.update(zip(map(_key, items[::2]), items[1::2], strict=True))
         return target
 
     def _put(self, index: Any) -> None:
@@ -137,14 +141,14 @@ class _Machine:
     def _get(self, index: Any) -> None:
         self.stack.append(self.memo[int(index)])
 
-    def _name(self, name: Any) -> None:
+    def _name(self, name: str) -> None:
         if name not in _LISTS:
-            asked = repr(str(name)[:80])
+            asked = repr(name[:80])
             raise _RefusedError(f"asks for {asked}, which is not plain data and is not read")
         self.stack.append(name)
 
     def _stack_name(self, _: Any) -> None:
-        self._name(" ".join(map(str, self._cut(2))))
+        self._name(" ".join(self._cut(2)))
 
     def _build(self, _: Any) -> None:
         """The builders take the list as their first argument and give it back."""
@@ -155,3 +159,10 @@ class _Machine:
 
     def _stop(self, _: Any) -> None:
         self.result = self.stack.pop()
+
+
+def _key(value: Any) -> str:
+    """The key of a dictionary, which is text, or a number made one."""
+    if not isinstance(value, str | int):
+        raise TypeError
+    return value if isinstance(value, str) else str(value)

@@ -28,7 +28,12 @@ class Element:
     attributes: dict[str, str]
     line: int
     children: "list[Element]" = field(default_factory=list)
-    text: str = ""
+    texts: list[str] = field(default_factory=list)
+
+    @property
+    def text(self) -> str:
+        """All text directly in it."""
+        return "".join(self.texts)
 
     def get(self, name: str, default: str = "") -> str:
         """Attribute `name` without blanks around it."""
@@ -78,7 +83,7 @@ class _TreeBuilder:
 
     def _text(self, text: str) -> None:
         if self.open and not text.isspace():
-            self.open[-1].text += text
+            self.open[-1].texts.append(text)
 
     def _doctype(self, _name: str, _system: Any, _public: Any, internal: int) -> None:
         if internal:

@@ -11,7 +11,15 @@ from typing import Final
 
 from syncwall.problems import InputError, Problem
 from syncwall.read.limited import UnpackLimits, text_lines
-from syncwall.read.topology import Distance, Gpu, HostTopology, NicPort, NumaNode, listed
+from syncwall.read.topology import (
+    Distance,
+    Gpu,
+    HostTopology,
+    NicPort,
+    NumaNode,
+    listed,
+    refuse_crowd,
+)
 
 _LIMITS: Final = UnpackLimits(raw_bytes=256 << 20)
 _ANSI: Final = re.compile(r"\x1b\[[0-9;]*m")
@@ -67,6 +75,7 @@ def read_smi_topology(path: Path | str) -> HostTopology:
     gpus = [name for name in columns if _GPU.fullmatch(name) and name in rows]
     if not gpus:
         raise InputError.of("holds no table of `nvidia-smi topo -m`", file=str(path))
+    refuse_crowd(len(gpus), len(columns) - len(gpus), str(path))
     return _topology(str(path), columns, rows, legend, tuple(problems[:20]))
 
 

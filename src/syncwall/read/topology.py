@@ -1,16 +1,20 @@
 """GPUs, adapters and memory nodes of one host, and how near they are to each other.
 
-Holds `HostTopology`, `Gpu`, `NicPort`, `NumaNode`, `Distance`, `bits` and `listed`. Every reader of
-topologies fills it in as far as its file goes; None means that the file does not say.
+Holds `HostTopology`, `Gpu`, `NicPort`, `NumaNode`, `Distance`, `refuse_crowd`, `bits` and `listed`.
+Every reader of topologies fills it in as far as its file goes; None means that the file does not
+say.
 """
 
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
-from syncwall.problems import Problem
+from syncwall.problems import InputError, Problem
 
-_MOST_CPUS: Final = 1 << 16
+_MOST_CPUS: Final = 1 << 12
+_MOST_GPUS: Final = 256
+_MOST_NICS: Final = 1024
+"""Tables of distances grow with the product of both."""
 
 
 class Distance(IntEnum):
@@ -129,13 +133,24 @@ class HostTopology:
         return f"{self.source}:{device.line}" if device and device.line else self.source
 
 
+def refuse_crowd(gpus: int, nics: int, file: str) -> None:
+    """InputError if a file describes more devices than any host has."""
+    if gpus > _MOST_GPUS or nics > _MOST_NICS:
+        raise InputError.of(
+            f"describes {gpus} GPUs and {nics} adapters; one host has at most {_MOST_GPUS} and "
+            f"{_MOST_NICS}",
+            file=file,
+        )
+
+
 def bits(mask: str) -> frozenset[int] | None:
     """Processors in a mask of 32-bit groups such as "000000ff,ffff0000" or "0x3,,0x00000303"."""
     groups = [group.strip().removeprefix("0x") for group in mask.split(",")]
-    if not mask.strip() or len(groups) * 32 > _MOST_CPUS or any(len(g) > 64 for g in groups):
+    digits = "".join(group.zfill(8) for group in groups)
+    if not mask.strip() or len(digits) * 4 > _MOST_CPUS:
         return None
     try:
-        value = int("".join(group.zfill(8) for group in groups), 16)
+        value = int(digits, 16)
     except ValueError:
         return None
     return frozenset(i for i in range(value.bit_length()) if value >> i & 1) if value >= 0 else None

@@ -11,7 +11,7 @@ from typing import Any
 from syncwall.describe import Job, Run
 from syncwall.describe.job_file import job_with
 from syncwall.describe.overrides import run_with
-from syncwall.documents import read_document
+from syncwall.documents import read_document, read_text
 from syncwall.problems import InputError
 from syncwall.report.results import Source, read_source
 
@@ -41,7 +41,7 @@ def read_any(path: Path) -> Source | ReportRequest:
 def read_stated(path: Path) -> ReportRequest:
     """The run or the job in the file at `path`."""
     run = run_with(path, {})
-    return ReportRequest(str(path), path.read_text(encoding="utf-8"), run, job_with(run, path, {}))
+    return ReportRequest(str(path), read_text(path), run, job_with(run, path, {}))
 
 
 def _is_stated(value: Any) -> bool:

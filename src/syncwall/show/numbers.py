@@ -9,6 +9,7 @@ from math import copysign, isfinite
 from syncwall import units
 from syncwall.units import Dimension
 
+plural = units.plural
 _JOULES_PER_KWH = 3.6e6
 _SPANS = ((2 * 86400.0, 86400.0, "days"), (2 * 3600.0, 3600.0, "h"), (120.0, 60.0, "min"))
 
@@ -54,11 +55,6 @@ def signed(seconds: float) -> str:
 def minus(text: str) -> str:
     """`text` with a minus sign in the place of a hyphen before a number."""
     return f"−{text[1:]}" if text.startswith("-") else text
-
-
-def plural(count: float, one: str, many: str = "") -> str:
-    """A count of things: "1 node", "2,048 nodes"; `many` where an "s" is not enough."""
-    return f"{count:,.0f} {one if round(count) == 1 else many or f'{one}s'}"
 
 
 def span(seconds: float) -> str:

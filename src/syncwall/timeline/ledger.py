@@ -7,14 +7,22 @@ from collections.abc import ItemsView, Iterator, Mapping
 from typing import Any
 
 from syncwall.cause import Cause
+from syncwall.public import Answer
 from syncwall.work.number import is_one, where
 
 
-class Ledger(Mapping[Cause, Any]):
+class Ledger(Answer, Mapping[Cause, Any]):
     """Seconds by cause; one number each, or an array with one for each layout.
 
     Of a cause that it does not have, the seconds are 0.
     """
+
+    def __repr__(self) -> str:
+        if any(getattr(seconds, "ndim", 0) for seconds in self._seconds.values()):
+            return f"<Ledger of many layouts: {', '.join(self)}>"
+        parts = sorted(self._seconds.items(), key=lambda pair: -pair[1])
+        largest = ", ".join(f"{cause} {seconds:.4g}" for cause, seconds in parts[:4])
+        return f"<Ledger {self.total:.4g} s: {largest}{', ...' * (len(parts) > 4)}>"
 
     def __init__(self, seconds: Mapping[Cause, Any] | None = None) -> None:
         self._seconds: dict[Cause, Any] = dict(seconds.items() if seconds else ())

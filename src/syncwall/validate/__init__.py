@@ -2,3 +2,7 @@
 
 `report.validate` does all of it; `catalogue/runs/` holds the tables that come with syncwall.
 """
+
+from syncwall.public import callable_package
+
+callable_package(__name__, "syncwall.validate.report:validate")

@@ -4,12 +4,12 @@ Holds `cluster_of`: the catalogue's machine with that accelerator, in the varian
 the NICs that the row states; `variant_of`, the variant alone; and `CannotRepresent`.
 """
 
-import os
 import re
 from functools import lru_cache
+from pathlib import Path
 from typing import Any, Final
 
-from syncwall.catalogue import VARIABLE
+from syncwall.catalogue import added_folders
 from syncwall.describe import Cluster, Device
 from syncwall.describe.lookup import cluster, device
 from syncwall.describe.names import varied
@@ -56,7 +56,7 @@ def cluster_of(row: RunRow) -> Cluster:
     kind = _kind(row)
     words = row.text("inter_link")
     efa = "EFA" in words and kind == "H100"
-    base = _base("aws-p5" if efa else _MACHINES[kind], os.environ.get(VARIABLE, ""))
+    base = _base("aws-p5" if efa else _MACHINES[kind], added_folders())
     gpus, built = row.whole("gpus"), row.whole("gpus_per_node", base.node.gpus)
     used = min(gpus, built)
     if gpus % used:
@@ -83,7 +83,7 @@ def variant_of(row: RunRow) -> str | None:
 
 
 @lru_cache(maxsize=32)
-def _base(name: str, directories: str) -> Cluster:
+def _base(name: str, folders: tuple[Path, ...]) -> Cluster:
     """Read once for each name and each setting of the user's catalogue directories."""
     return cluster(name)
 
@@ -104,7 +104,7 @@ def _form(row: RunRow, kind: str) -> str:
 
 
 def _machine_device(kind: str) -> str:
-    return _base(_MACHINES[kind], os.environ.get(VARIABLE, "")).device.name
+    return _base(_MACHINES[kind], added_folders()).device.name
 
 
 def _memory_gb(row: RunRow) -> float | None:

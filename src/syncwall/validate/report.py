@@ -10,6 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
+from syncwall.catalogue import Folders, takes_catalogue
+from syncwall.public import Answer
 from syncwall.validate.evaluation import ValidatedRun, outcomes
 from syncwall.validate.hardware import CannotRepresent
 from syncwall.validate.mapping import ValidationCase, case_of
@@ -62,8 +64,8 @@ class SetReport:
     against: dict[str, BaselineComparison]
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+@dataclass(frozen=True)
+class Report(Answer):
     """How far predictions are from the runs of some tables."""
 
     rows: int
@@ -72,6 +74,9 @@ class Report:
     doubtful: list[Doubtful]
     sets: list[SetReport]
     summary: Summary
+
+    def __repr__(self) -> str:
+        return f"<Report {len(self.outcomes):,} of {self.rows:,} rows predicted>"
 
     @property
     def sure(self) -> list[ValidatedRun]:
@@ -85,15 +90,28 @@ class Report:
         return order[:count]
 
 
+@takes_catalogue
 def validate(
-    path: Path | None = None, against: Path | None = None, progress: Progress | None = None
+    path: str | Path | None = None,
+    against: str | Path | None = None,
+    progress: Progress | None = None,
+    *,
+    catalogue: Folders = None,
 ) -> Report:
     """Predict every run of the table or directory `path`, of the built-in tables if None.
 
     `against` is a table of other predictions; `progress` is told which share of the work is done.
+
+    Examples:
+        >>> import syncwall as sw
+        >>> found = sw.validate("examples/runs.csv")
+        >>> found
+        <Report 2 of 3 rows predicted>
+        >>> [round(one.ratio, 1) for one in found.outcomes]
+        [1.0, 1.0]
     """
-    baselines = read_baselines(against) if against else Baselines({})
-    return reported(read_tables(path), baselines, progress)
+    baselines = read_baselines(Path(against)) if against else Baselines({})
+    return reported(read_tables(None if path is None else Path(path)), baselines, progress)
 
 
 def reported(

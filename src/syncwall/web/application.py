@@ -1,39 +1,33 @@
 """The whole application: pages with navigation around the body of each, and routes.
 
 Holds `application`, `LOOPBACK`, `Options`, and `PAGES`, `page` and `address` of the pages.
-`served`: the application on a socket, until somebody ends it.
 """
 
 import json
-import signal
-import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import cache
 from html import escape
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
-from types import FrameType
 from typing import Any, Final
 
-import uvicorn
 from fastapi import FastAPI, Request
-from fastapi.exceptions import RequestValidationError
-from fastapi.responses import FileResponse, HTMLResponse, JSONResponse, Response
+from fastapi.responses import FileResponse, HTMLResponse, Response
 from fastapi.staticfiles import StaticFiles
 
 from syncwall import __version__
 from syncwall.cause import LEAST_SHARE, Cause
-from syncwall.problems import InputError
 from syncwall.show.words.terms import named
 from syncwall.show.write.html import filled
 from syncwall.web.desk import Desk
 from syncwall.web.guard import Guard
+from syncwall.web.refusals import add_refusals
 from syncwall.web.routes import ROUTERS
-from syncwall.web.streams import Streams, problem_list
-from syncwall.web.workers import Busy, TooLong, Workers
+from syncwall.web.streams import Streams
+from syncwall.web.workers import Workers
 
 PAGES: Final = {
     "predict": "Predict",
@@ -77,7 +71,7 @@ def address(name: str) -> str:
 
 def _entry(name: str, here: bool) -> str:
     current = ' aria-current="page"' if here else ""
-    return f'<a href="{address(name)}" data-page="{name}"{current}>{escape(PAGES[name])}</a>'
+    return f'<a href=".{address(name)}" data-page="{name}"{current}>{escape(PAGES[name])}</a>'
 
 
 LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1"})
@@ -95,6 +89,10 @@ class Options:
     """Hosts under which it answers; None for any."""
     token: str | None = None
     """What a visitor must show."""
+    origins: frozenset[str] = frozenset()
+    """Names of a proxy as browsers see them, with the port if there is one."""
+    root: str = ""
+    """Path under which a proxy serves the pages."""
     findings: tuple[Path, ...] = ()
     """Folders with results to show on the Findings page."""
     processes: int | None = None
@@ -115,13 +113,14 @@ def application(options: Options = Options(), streams: Streams | None = None) ->
 
     app = FastAPI(
         title="syncwall", version=__version__, description=_ABOUT, lifespan=living,
-        docs_url=None, redoc_url=None, openapi_url="/api/openapi.json",
+        docs_url=None, redoc_url=None, openapi_url="/api/openapi.json", redirect_slashes=False,
+        servers=[{"url": options.root}] if options.root else None,
     )  # fmt: skip
     for router in ROUTERS:
         app.include_router(router)
     _add_pages(app)
-    _add_refusals(app)
-    return Guard(app, options.names, options.token)
+    add_refusals(app)
+    return Guard(app, options.names, options.token, origins=options.origins, root=options.root)
 
 
 def _add_pages(app: FastAPI) -> None:
@@ -175,50 +174,3 @@ async def _plotly(_: Request) -> Response:
     assert found.origin is not None
     script = Path(found.origin).parent / "package_data" / "plotly.min.js"
     return FileResponse(script, media_type="text/javascript")
-
-
-def _add_refusals(app: FastAPI) -> None:
-    def refused(status: int, problems: list[dict[str, str]]) -> JSONResponse:
-        return JSONResponse({"problems": problems}, status)
-
-    @app.exception_handler(InputError)
-    async def wrong(_: Request, error: InputError) -> Response:
-        return refused(422, problem_list(error))
-
-    @app.exception_handler(RequestValidationError)
-    async def unreadable(_: Request, error: RequestValidationError) -> Response:
-        found = [
-            {"where": ".".join(map(str, one["loc"][1:])), "what": str(one["msg"])}
-            for one in error.errors()
-        ]
-        return refused(422, found)
-
-    @app.exception_handler(Busy)
-    @app.exception_handler(TooLong)
-    async def busy(_: Request, error: Exception) -> Response:
-        return refused(503, [{"where": "", "what": str(error)}])
-
-
-def served(options: Options, listening: socket.socket) -> None:
-    """Answer on `listening` until Ctrl-C or SIGTERM."""
-    streams = Streams()
-    config = uvicorn.Config(
-        application(options, streams), log_level="warning", access_log=False, server_header=False,
-        limit_concurrency=500, timeout_keep_alive=20, h11_max_incomplete_event_size=64 * 1024,
-    )  # fmt: skip
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that both end alike
-    with suppress(KeyboardInterrupt):
-        _Server(config, streams).run(sockets=[listening])
-
-
-class _Server(uvicorn.Server):
-    """A server that does not wait for searches when it is told to end."""
-
-    def __init__(self, config: uvicorn.Config, streams: Streams) -> None:
-        super().__init__(config)
-        self._streams = streams
-
-    def handle_exit(self, sig: int, frame: FrameType | None) -> Any:
-        """End the searches, then everything."""
-        self._streams.close()
-        super().handle_exit(sig, frame)

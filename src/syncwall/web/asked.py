@@ -5,7 +5,7 @@ files.
 """
 
 from collections.abc import Iterator
-from typing import Annotated, Any, Final, TypeVar
+from typing import Annotated, Any, ClassVar, Final, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 from pydantic_core import PydanticCustomError
@@ -20,6 +20,9 @@ from syncwall.problems import InputError, Problem
 MAX_GPUS: Final = 10_000_000
 """Nobody has more."""
 
+MOST_VALUES: Final = 2000
+"""Keys and values in a body; the largest description of the catalogue has 200."""
+_TOO_MANY: Final = f"more than {MOST_VALUES:,} keys and values"
 _DEEPEST: Final = 12
 _LARGEST: Final = 1e18
 _LARGEST_COUNT: Final = 1e10
@@ -35,12 +38,17 @@ class Asked(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
+    longest: ClassVar[int] = 2000
+    """Letters of a text."""
+
     @model_validator(mode="before")
     @classmethod
     def _sane(cls, value: Any) -> Any:
-        for path, said in _strange(value, ()):
-            where = ".".join(path)
-            raise PydanticCustomError("syncwall", "{said}", {"said": f"{where}: {said}"})
+        for number, (path, one) in enumerate(_values(value, ())):
+            said = _strange(one, path, cls.longest) if number < MOST_VALUES else _TOO_MANY
+            if said is not None:
+                said = ": ".join(filter(None, (".".join(path[:_DEEPEST]), said)))
+                raise PydanticCustomError("syncwall", "{said}", {"said": said})
         return value
 
 
@@ -116,21 +124,28 @@ def _key(path: tuple[str | int, ...]) -> str:
     return ".".join(map(str, path))
 
 
-def _strange(value: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
-    """What is nested too deeply, no text, or a number that no run has."""
-    if len(path) > _DEEPEST:
-        yield path[:3], "is nested too deeply"
-    elif isinstance(value, dict):
+def _values(value: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Everything in `value`, keys as well, from the outside to the inside."""
+    yield path, value
+    if isinstance(value, dict):
         for key, inner in value.items():
-            yield from _strange(key, path)
-            yield from _strange(inner, (*path, str(key)[:40]))
+            yield path, key
+            yield from _values(inner, (*path, str(key)[:40]))
     elif isinstance(value, list):
         for number, inner in enumerate(value):
-            yield from _strange(inner, (*path, str(number)))
-    elif isinstance(value, str):
-        if value.encode(errors="replace").decode() != value:
-            yield path[:1], "is not text"
-    elif isinstance(value, int | float) and not isinstance(value, bool):
+            yield from _values(inner, (*path, str(number)))
+
+
+def _strange(value: Any, path: tuple[str, ...], longest: int) -> str | None:
+    """What is wrong with a value that is nested too deeply, no text, or that no run has."""
+    if len(path) > _DEEPEST:
+        return "is nested too deeply"
+    if isinstance(value, str):
+        if len(value) > longest:
+            return f"has more than {longest:,} letters"
+        return None if value.encode(errors="replace").decode() == value else "is not text"
+    if isinstance(value, int | float) and not isinstance(value, bool):
         counts = {"layout", "model"} & set(path)  # multiplied with each other
         if not abs(value) <= (_LARGEST_COUNT if counts else _LARGEST):
-            yield path, "is larger than anything there is"
+            return "is larger than anything there is"
+    return None

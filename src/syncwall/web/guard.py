@@ -1,13 +1,14 @@
 """Who may ask, and how much: everything that a request must pass before anybody computes.
 
-Holds `Guard` and `CONTENT_POLICY`. The server answers only under names that it was told (a page of
-another site that resolves to 127.0.0.1 is refused), only to requests of its own pages or of
-programs, only to who has the token if there is one, and only to small ones.
+Holds `Guard`, `host_name` and `CONTENT_POLICY`. The server answers only under names that it was
+told (a page of another site that resolves to 127.0.0.1 is refused), only to requests of its own
+pages or of programs, only to who has the token if there is one, and only to small ones.
 """
 
 import asyncio
+import re
 import secrets
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from http.cookies import CookieError, SimpleCookie
 from typing import Any, Final, NoReturn
 from urllib.parse import parse_qsl, quote, urlencode
@@ -50,10 +51,15 @@ class Guard:
     """An application that passes on only what may be asked.
 
     `names` are the hosts under which it answers (None: any); `token` is what a visitor must show.
+    A proxy may have other names, `origins`, and may serve the pages under a path, `root`.
     """
 
-    def __init__(self, app: App, names: frozenset[str] | None, token: str | None) -> None:
+    def __init__(
+        self, app: App, names: frozenset[str] | None, token: str | None, *,
+        origins: frozenset[str] = frozenset(), root: str = "",
+    ) -> None:  # fmt: skip
         self._app, self._names, self._token = app, names, token
+        self._origins, self._root = origins, root
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -61,9 +67,8 @@ class Guard:
             if scope["type"] == "lifespan":
                 await self._app(scope, receive, send)
             return
-        headers = {
-            key.decode("latin-1"): value.decode("latin-1") for key, value in scope["headers"]
-        }
+        headers = _merged(scope["headers"])
+        scope = self._below_root(scope)
         refused = self._refusal(scope, headers)
         if refused is not None:
             await _answer(send, *refused)
@@ -87,16 +92,28 @@ class Guard:
             leaving.cancel()
             app.cancel()
 
+    def _below_root(self, scope: Scope) -> Scope:
+        """The request without the path of the proxy, which may have taken it off already."""
+        if not self._root or not f"{scope['path']}/".startswith(f"{self._root}/"):
+            return scope
+        return {**scope, "path": scope["path"].removeprefix(self._root)}
+
     def _refusal(self, scope: Scope, headers: dict[str, str]) -> Refusal | None:
         """Why the request may not pass, if so."""
         host = headers.get("host", "")
-        if self._names is not None and _name(host) not in self._names:
-            return 421, f"this server does not answer for {host!r}", {}
-        if scope["method"] not in ("GET", "HEAD") and not _is_own(headers, host):
+        if self._names is not None and host_name(host) not in self._names:
+            return 421, f"this server does not answer for {host[:200]!r}", {}
+        if {"content-length", "transfer-encoding"} <= headers.keys():  # a proxy may count otherwise
+            return 400, "a body has one length", {"connection": "close"}
+        own = self._origins | {host}
+        if scope["method"] not in ("GET", "HEAD") and not _is_own(scope, headers, own):
             return 403, "requests of other sites are refused", {}
         if _length(headers) > MAX_BODY_BYTES:
             return 413, _TOO_LARGE, {"connection": "close"}
-        return self._stranger(scope, headers) if self._token is not None else None
+        refused = self._stranger(scope, headers) if self._token is not None else None
+        if refused is None and not scope["path"]:
+            return 303, "", {"location": f"{self._root}/"}  # addresses in pages are relative
+        return refused
 
     def _stranger(self, scope: Scope, headers: dict[str, str]) -> Refusal | None:
         """Refuse who does not show the token; who shows it in the address gets a cookie."""
@@ -106,8 +123,11 @@ class Guard:
         query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
         if scope["method"] == "GET" and self._is_token(dict(query).get("token", "")):
             rest = urlencode([(key, value) for key, value in query if key != "token"])
-            cookie = f"{COOKIE}={self._token}; Path=/; HttpOnly; SameSite=Lax"
-            where = "/" + quote(scope["path"].lstrip("/\\")) + (f"?{rest}" if rest else "")
+            cookie = f"{COOKIE}={self._token}; Path={self._root or '/'}; HttpOnly; SameSite=Lax"
+            cookie += "; Secure" if _is_encrypted(scope, headers) else ""
+            where = (
+                f"{self._root}/" + quote(scope["path"].lstrip("/\\")) + (f"?{rest}" if rest else "")
+            )
             return 303, "", {"location": where, "set-cookie": cookie}
         said = "write the token: open the address that `syncwall serve` printed (?token=...), or "
         return 401, said + "send `Authorization: Bearer TOKEN`", {"www-authenticate": "Bearer"}
@@ -166,18 +186,34 @@ class _Visitor:
         raise _Refused
 
 
-def _is_own(headers: dict[str, str], host: str) -> bool:
+def _merged(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
+    """Headers by name; what is said twice is one text with both."""
+    found: dict[str, str] = {}
+    for key, value in headers:
+        name, text = key.decode("latin-1"), value.decode("latin-1")
+        found[name] = f"{found[name]}, {text}" if name in found else text
+    return found
+
+
+def _is_own(scope: Scope, headers: dict[str, str], own: frozenset[str]) -> bool:
     """True for pages of this server, and for programs, which are no browser."""
     if headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
         return False
-    origin = headers.get("origin")
-    return origin is None or origin.partition("://")[2] == host
+    if "origin" not in headers:
+        return True
+    scheme, _, name = headers["origin"].partition("://")
+    return name in own and (scheme == "https" or not _is_encrypted(scope, headers))
 
 
-def _name(host: str) -> str:
-    """The name in a Host header, without the port."""
-    name = host.rsplit(":", 1)[0] if not host.endswith("]") else host
-    return name.strip("[]").lower()
+def _is_encrypted(scope: Scope, headers: dict[str, str]) -> bool:
+    """True if the visitor came by https; who only says so gets less by it, not more."""
+    return "https" in (scope.get("scheme"), headers.get("x-forwarded-proto", "").split(",")[0])
+
+
+def host_name(host: str) -> str:
+    """The name in a Host header, without the port; empty if it is none."""
+    found = re.fullmatch(r"(?:\[([0-9a-f:.]+)\]|([\w.-]+))(?::\d{1,5})?", host.lower(), re.ASCII)
+    return (found[1] or found[2]) if found else ""
 
 
 def _length(headers: dict[str, str]) -> int:

@@ -1,6 +1,6 @@
 """Long work with live progress, in a process of its own that ends when nobody listens any more.
 
-Holds `Streams`, `Followed` and `problem_list`. What is sent are lines of JSON: `{"progress": 0.4}`
+Holds `Streams` and `Followed`. What is sent are lines of JSON: `{"progress": 0.4}`
 again and again, and at last `{"answer": ...}` or `{"problems": [...]}`. Going away is cancelling:
 there is nothing else to clean up. What is the same for everybody is worked out once and kept.
 """
@@ -16,7 +16,8 @@ from typing import Any, Final
 from fastapi.responses import Response
 
 from syncwall.problems import InputError
-from syncwall.web.workers import Busy, answered, bounded, process_context
+from syncwall.web.refusals import problem_list
+from syncwall.web.workers import Busy, answered, bounded, given_up_after_s, process_context
 
 AT_ONCE: Final = 2
 """Searches that may run at the same time."""
@@ -127,7 +128,7 @@ class Followed(Response):
         listening = asyncio.ensure_future(_gone(receive))
         headers = [(b"content-type", b"application/x-ndjson"), (b"cache-control", b"no-store")]
         try:
-            async with asyncio.timeout(self._work.limit_s + _GRACE_S):
+            async with asyncio.timeout(given_up_after_s(self._work.limit_s) + _GRACE_S):
                 await send({"type": "http.response.start", "status": 200, "headers": headers})
                 await self._lines(send, listening)
                 await send({"type": "http.response.body", "body": b""})
@@ -155,14 +156,6 @@ async def _gone(receive: Any) -> None:
         pass
 
 
-def problem_list(error: InputError) -> list[dict[str, str]]:
-    """Each problem with the key that it is about."""
-    return [
-        {"where": one.file, "what": one.message if not one.line else str(one)}
-        for one in error.problems
-    ]
-
-
 def _run(
     to: Connection, limit_s: float, function: Callable[..., Any], arguments: tuple[Any, ...]
 ) -> None:
@@ -184,7 +177,8 @@ def _run(
     try:
         line = answered(limit_s, whole, ())
     except Exception as error:  # noqa: BLE001 - whoever waits must hear of it
-        kinds = {"TooLong": str(error), "MemoryError": "needs too much memory"}
+        kinds = {"MemoryError": "needs too much memory"}
+        kinds |= {name: str(error) for name in ("TooLong", "InputError")}
         what = kinds.get(type(error).__name__)
         problem = {"where": "", "what": what or "the search failed", "too_large": what is not None}
         line = json.dumps({"problems": [problem]}).encode()

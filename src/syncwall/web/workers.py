@@ -1,8 +1,8 @@
 """Work in other processes, so that many people can ask at once and nothing runs for ever.
 
-Holds `Workers`, `Busy` and `TooLong`. A function takes plain data and returns plain data; it is
-ended when it takes too long or too much memory. What is urgent (a prediction that somebody looks
-at) goes before what can wait.
+Holds `Workers`, `Busy`, `TooLong` and `check_processes`. A function takes plain data and returns
+plain data; it is ended when it takes too long or too much memory. What is urgent (a prediction that
+somebody looks at) goes before what can wait.
 """
 
 import asyncio
@@ -12,6 +12,7 @@ import math
 import multiprocessing
 import os
 import signal
+import tempfile
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -21,15 +22,21 @@ from pathlib import Path
 from typing import Any, Final
 
 from syncwall.describe.names import only_catalogue
+from syncwall.problems import InputError
 
 MEMORY_BYTES: Final = 4 * 2**30
 """Address space of one worker."""
 WAITING: Final = 400
 """Requests of one lane that may wait for a worker."""
+ANSWER_BYTES: Final = 20_000_000
+"""The largest answer."""
 PATIENCE: Final = 10
 """How much less right to a core what can wait has, as `nice` counts."""
+_OTHERS: Final = 6
+"""How many others may want the same core before an answer is given up: limits count what a process
+computes, so that a busy machine answers later, not less."""
 GRACE_S: Final = 5.0
-"""Seconds beyond its limit after which a process that does not hear is ended."""
+"""What ending may take beyond that."""
 
 
 class Busy(Exception):  # noqa: N818 - nobody made a mistake
@@ -142,9 +149,21 @@ def process_context() -> Any:
     """Processes that start clean; where it can be, from one that has loaded everything."""
     if "forkserver" not in multiprocessing.get_all_start_methods():
         return multiprocessing.get_context("spawn")
+    try:
+        tempfile.gettempdir()
+    except FileNotFoundError:  # all but this is read-only, as in many containers
+        tempfile.tempdir = "/dev/shm"  # noqa: S108 - a folder of its own is made in it
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["syncwall.web.answers.prediction"])
     return context
+
+
+def check_processes() -> None:
+    """InputError if this machine lets no process be started."""
+    try:
+        process_context().Lock()
+    except OSError as error:
+        raise InputError.of(f"no process can be started: {error}: is /dev/shm writable?") from None
 
 
 def bounded(nice: int = 0) -> None:
@@ -169,8 +188,13 @@ def _ends_with_server() -> None:
         os._exit(1)
 
 
+def given_up_after_s(limit_s: float) -> float:
+    """Seconds of the clock after which a process with this limit is ended."""
+    return limit_s * _OTHERS + GRACE_S
+
+
 def answered(limit_s: float, function: Callable[..., Any], arguments: tuple[Any, ...]) -> bytes:
-    """Call `function` in this process; TooLong after `limit_s` seconds.
+    """Call `function` in this process; TooLong after `limit_s` seconds of its processor.
 
     Whatever name it looks up comes from somebody else, so no path is ever opened. If it does not
     come back to Python in time, or there are no alarms, the process ends itself.
@@ -181,26 +205,29 @@ def answered(limit_s: float, function: Callable[..., Any], arguments: tuple[Any,
 
     timed = hasattr(signal, "setitimer")
     with Path(os.devnull).open("w") as nowhere:
-        faulthandler.dump_traceback_later(limit_s + GRACE_S, exit=True, file=nowhere)
+        faulthandler.dump_traceback_later(given_up_after_s(limit_s), exit=True, file=nowhere)
         if timed:
-            signal.signal(signal.SIGALRM, stop)
-            signal.setitimer(signal.ITIMER_REAL, limit_s)
+            signal.signal(signal.SIGPROF, stop)
+            signal.setitimer(signal.ITIMER_PROF, limit_s)
         try:
             with only_catalogue():
                 return encoded(function(*arguments))
         finally:
             if timed:
-                signal.setitimer(signal.ITIMER_REAL, 0.0)
+                signal.setitimer(signal.ITIMER_PROF, 0.0)
             faulthandler.cancel_dump_traceback_later()
 
 
 def encoded(value: Any) -> bytes:
-    """JSON; what is infinite or no number becomes null."""
+    """JSON; what is infinite or no number becomes null; InputError if it is too large to send."""
     try:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     except ValueError:
         text = json.dumps(_finite(value), ensure_ascii=False, separators=(",", ":"))
-    return text.encode(errors="replace")  # half of a surrogate pair is no text
+    answer = text.encode(errors="replace")  # half of a surrogate pair is no text
+    if len(answer) > ANSWER_BYTES:
+        raise InputError.of(f"the answer has more than {ANSWER_BYTES / 1e6:.0f} MB: ask for less")
+    return answer
 
 
 def _finite(value: Any) -> Any:

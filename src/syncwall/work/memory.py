@@ -80,6 +80,10 @@ class Memory:
         whole: Number = sum(getattr(self, part.name) for part in fields(self))
         return whole
 
+    def as_floats(self) -> "Memory":
+        """The same with plain numbers (one layout)."""
+        return Memory(**{part.name: float(getattr(self, part.name)) for part in fields(self)})
+
     def by_cause(self) -> dict[str, float]:
         """Bytes by cause, in words (one layout)."""
         return {

@@ -5,14 +5,15 @@ the ranks that communicate. A multiply-add is 2 FLOP. Dimensions are numbers or 
 broadcast together.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
-from typing import Literal
+from typing import ClassVar, Literal
 
 from syncwall.describe.choice import Dtype
 from syncwall.work.number import Number, least
 
 CollectiveKind = Literal["all-reduce", "all-gather", "reduce-scatter", "all-to-all", "broadcast"]
+Dimensions = dict[str, float | bool | str]
 GroupAxis = Literal[
     "tp", "cp", "ep", "dp", "shard", "replica", "expert-shard", "expert-replica", "pp"
 ]  # fmt: skip
@@ -22,6 +23,8 @@ GroupAxis = Literal[
 class Gemm:
     """Matrix multiplications (m x k) by (k x n), `count` of them alike."""
 
+    measured_as: ClassVar[Literal["gemm"]] = "gemm"
+    """Its block of a calibration."""
     m: Number
     n: Number
     k: Number
@@ -44,6 +47,16 @@ class Gemm:
         return self.count * (read + out * self.m * self.n)
 
     @property
+    def dimensions(self) -> Dimensions:
+        """As plain values, under the names that measured points of a calibration have."""
+        sizes = {"m": float(self.m), "n": float(self.n), "k": float(self.k)}
+        return {**sizes, "dtype": str(self.dtype), "is_weight_gradient": self.is_weight_gradient}
+
+    def scaled(self, share: Number) -> "Gemm":
+        """A part of it."""
+        return replace(self, count=self.count * share)
+
+    @property
     def for_input(self) -> "Gemm":
         """The multiplication that gives the gradient of its input."""
         return Gemm(self.m, self.k, self.n, self.dtype, self.count)
@@ -58,6 +71,8 @@ class Gemm:
 class CoreAttention:
     """Scores, softmax and weighted values of `batch` sequences."""
 
+    measured_as: ClassVar[Literal["attention"]] = "attention"
+    """Its block of a calibration."""
     batch: Number
     heads: Number
     q_len: Number
@@ -109,6 +124,22 @@ class CoreAttention:
         return (3.0 if self.is_backward else 1.0) * 2.0 * self.batch * (query + keys)
 
     @property
+    def dimensions(self) -> Dimensions:
+        """As plain values, under the names that measured points of a calibration have."""
+        return {
+            "batch": float(self.batch),
+            "heads": float(self.heads),
+            "length": float(self.q_len),
+            "head_dim": float(self.head_dim),
+            "kv_heads": float(self.kv_heads),
+            "is_backward": self.is_backward,
+        }
+
+    def scaled(self, share: Number) -> "CoreAttention":
+        """A part of it."""
+        return replace(self, batch=self.batch * share)
+
+    @property
     def backward(self) -> "CoreAttention":
         """The gradients of all inputs."""
         return CoreAttention(
@@ -121,6 +152,8 @@ class CoreAttention:
 class Elementwise:
     """Work that is limited by memory: norms, activations, residuals, casts, optimizers."""
 
+    measured_as: ClassVar[Literal["elementwise"]] = "elementwise"
+    """Its block of a calibration."""
     bytes: Number
     """Memory traffic."""
     kernels: Number = 1
@@ -139,6 +172,15 @@ class Elementwise:
     def hbm_bytes(self) -> Number:
         """Memory traffic."""
         return self.bytes
+
+    @property
+    def dimensions(self) -> Dimensions:
+        """As plain values, under the names that measured points of a calibration have."""
+        return {"kind": self.kind, "bytes": float(self.bytes)}
+
+    def scaled(self, share: Number) -> "Elementwise":
+        """A part of it."""
+        return replace(self, bytes=self.bytes * share, kernels=self.kernels * share)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

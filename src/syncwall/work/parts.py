@@ -268,11 +268,7 @@ def _scaled(what: Task | None, share: Number, bytes_: dict[tuple[int, int], Numb
     """
     if what is None or not anywhere(share):
         return None
-    if isinstance(what, Gemm):
-        return replace(what, count=what.count * share)
-    if isinstance(what, CoreAttention):
-        return replace(what, batch=what.batch * share)
-    if isinstance(what, Elementwise):
-        return replace(what, bytes=what.bytes * share, kernels=what.kernels * share)
+    if isinstance(what, Gemm | CoreAttention | Elementwise):
+        return what.scaled(share)
     size = bytes_.setdefault((id(what.bytes), id(share)), what.bytes * share)
     return replace(what, bytes=size)

@@ -68,6 +68,7 @@ def unsaid(name: str, model: Model, layout: Layout) -> tuple[str, ...]:
     ).unsaid  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["torchtitan", "megatron"])
 def test_what_is_offered_can_be_written(name):
     seen: dict[str, set[Any]] = {}

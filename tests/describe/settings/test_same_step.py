@@ -53,6 +53,7 @@ def read_again(path: Path, asked: dict[str, Any], unsaid: tuple[str, ...]) -> Pr
     return predict(run_with(None, flags, read_settings(path)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FORMATS)
 def test_settings_read_back_predict_the_same_step(name, tmp_path):
     path = tmp_path / f"settings{FORMATS[name].suffix}"

@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from time import monotonic
 from typing import Any
 from urllib.parse import urlsplit
@@ -22,13 +23,22 @@ NARROW = {"width": 390, "height": 844}
 @pytest.fixture(scope="session")
 def served() -> Iterator[str]:
     """The address of a `syncwall serve` of its own."""
-    command = [sys.executable, "-m", "syncwall", "serve", "--port", "0"]
+    with serving() as address:
+        yield address
+
+
+@contextmanager
+def serving(*flags: str) -> Iterator[str]:
+    """`syncwall serve` with these flags; its address."""
+    command = [sys.executable, "-m", "syncwall", "serve", "--port", "0", *flags]
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
         assert process.stdout is not None
         said = process.stdout.readline()
-        yield said.split(" at ")[1].split()[0].rstrip("/")
-        process.terminate()
+        try:
+            yield said.split(" at ")[1].split()[0].rstrip("/")
+        finally:
+            process.terminate()
 
 
 @pytest.fixture(scope="module")

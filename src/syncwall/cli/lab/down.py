@@ -26,13 +26,14 @@ def down(
     machine.needed("down")
     there = [lab.name for lab in machine.labs()]
     if all:
-        gone = machine.down()
-    elif name is None and len(there) > 1:
-        raise InputError.of(f"which one? {', '.join(there)}; or --all")
-    elif name is not None and name not in there:
+        name = None
+    elif name is None:
+        if len(there) > 1:
+            raise InputError.of(f"which one? {', '.join(there)}; or --all")
+        name = there[0] if there else ""  # then only folders of killed runs are removed
+    elif name not in there:
         known = did_you_mean(name, there) or f"; there are {', '.join(there) or 'none'}"
         raise InputError.of(f'no lab is called "{name}"{known}')
-    else:
-        gone = machine.down(name or there[0]) if there else []
+    gone = machine.down(name)
     print("\n".join(f"removed {lab}" for lab in gone) or "there was nothing to remove")
     return 0

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, TextIO
 import tyro
 
 from syncwall.cli.output import Output, OutputFlags
+from syncwall.problems import visible
 
 if TYPE_CHECKING:
     from syncwall.lab.run import LabRecord
@@ -81,4 +82,4 @@ def _print(record: "LabRecord", stream: TextIO, *, quiet: bool) -> None:
         )
     if record.output and not quiet:
         lines.append(record.output.rstrip())
-    print("\n".join(lines), file=stream, flush=True)
+    print(visible("\n".join(lines)), file=stream, flush=True)

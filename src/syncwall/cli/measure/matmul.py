@@ -90,13 +90,13 @@ class _Part:
     def _kernels(self, team: "Team") -> "dict[str, tuple[Workload, Kernel]]":
         """By shape, the kernels of all models."""
         from syncwall.describe.lookup import model
-        from syncwall.measure.kernels import Workload, kernels_of, shape_of
+        from syncwall.measure.kernels import Workload, kernels_of
 
         found: dict[str, tuple[Workload, Kernel]] = {}
         for name in self.names or (self._settings(team)[0],):
             workload = Workload(model(name), self._layout(team), self._seq(team))
             for kernel in kernels_of(workload):
-                found.setdefault(str(shape_of(kernel.what)), (workload, kernel))
+                found.setdefault(str(kernel.what.dimensions), (workload, kernel))
         return found
 
     def _layout(self, team: "Team") -> "Layout":

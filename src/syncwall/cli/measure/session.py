@@ -4,7 +4,6 @@ Holds `in_team` and `Part`, what it runs; `refuse_alone` and `amount`.
 """
 
 import os
-import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from syncwall import units
 from syncwall.cli.output import OutputFlags
-from syncwall.problems import InputError
+from syncwall.problems import InputError, visible
 from syncwall.units import Dimension
 
 if TYPE_CHECKING:
@@ -41,10 +40,10 @@ def in_team(
 ) -> int:
     """Run `part` on every rank, then show and write what it found on rank 0; the exit code.
 
-    That is 1 if somebody is named as slow. Rank 0 also shows what there is after Ctrl-C (code 130)
-    and after a rank was lost (code 1); only rank 0 tells of wrong input. With several ranks the
-    process ends here: what a broken process group leaves behind can hang or abort the end of the
-    interpreter.
+    That is 1 if somebody is named as slow. Rank 0 also shows what there is after Ctrl-C (code 130),
+    SIGTERM (code 143) and after a rank was lost (code 1); only rank 0 tells of wrong input. With
+    several ranks the process ends here: what a broken process group leaves behind can hang or abort
+    the end of the interpreter.
     """
     from syncwall.measure.roster import place
 
@@ -70,27 +69,27 @@ def _run(
     from syncwall.cli.progress import bar
     from syncwall.measure.load import MachineLoad
     from syncwall.measure.lost import LostRankError
-    from syncwall.measure.team import INTERRUPTED, joined, stoppable
+    from syncwall.measure.team import joined, stoppable
 
     team, lost = None, None
     told: list[Told] = []
     with stoppable() as stop:
         try:
             with joined(backend, timeout_s) as team, bar(kind, hidden=not team.leads) as progress:
+                stop.joined = True
                 _check(out, team)
                 with _watching(team, told):
                     part.work(team, stop, progress)
         except LostRankError as error:
             lost = error
-    if lost is not None:
-        print(lost, file=sys.stderr)
-    code = 0
-    if team is not None and team.leads:
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # torchrun ends all when the first has ended
-        load = MachineLoad.of(*told) if told else None
-        code = _shown(part, out, team, kind, load, complete=lost is None and not stop.agreed)
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        code = INTERRUPTED if stop.agreed else code
+        stop.writing = True
+        if lost is not None:
+            print(visible(str(lost)), file=sys.stderr)
+        code = 0
+        if team is not None and team.leads:
+            load = MachineLoad.of(*told) if told else None
+            code = _shown(part, out, team, kind, load, complete=lost is None and not stop.agreed)
+            code = stop.code if stop.agreed else code
     return code if lost is None else 1
 
 

@@ -81,7 +81,10 @@ class _Part:
         def stopped() -> bool:
             return agreed(team, stop)
 
-        self.data = measure_step(team, self.settings, progress, stopped)
+        self._keep(measure_step(team, self.settings, progress, stopped, self._keep))
+
+    def _keep(self, data: "StepData") -> None:
+        self.data = data
 
     def found(self, team: "Team") -> "tuple[dict[str, Any], StepData] | None":
         """What was asked, and the step."""

@@ -116,8 +116,7 @@ def rates(given: Any, flag: str) -> "PartRates":
         part: _parsed(text, dimension, f"{flag}.{part}")
         for part, text in texts.items() if text is not None
     }  # fmt: skip
-    without = {"fibre": 0.0, "copper": 0.0} if found and dimension is Dimension.WATTS else {}
-    return PartRates(**without, **found)
+    return PartRates.watts(found) if dimension is Dimension.WATTS else PartRates(**found)
 
 
 def _parsed(text: str, dimension: Dimension, flag: str) -> float:

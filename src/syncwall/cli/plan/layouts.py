@@ -61,9 +61,6 @@ def sizes_of(cluster: Cluster, counts: Sequence[int]) -> list[Cluster]:
     return [cluster.with_gpus(count) for count in counts]
 
 
-Format = Literal["torchtitan", "megatron", "deepspeed", "accelerate"]
-
-
 def layouts(  # noqa: PLR0913, PLR0917 - the flags of the verb
     whose: Whose = RunFlags(),  # noqa: B008 - a dataclass of defaults, never changed
     objective: Literal["fastest", "cheapest", "smallest"] = "fastest",
@@ -71,7 +68,7 @@ def layouts(  # noqa: PLR0913, PLR0917 - the flags of the verb
     price: Annotated[float | None, tyro.conf.arg(metavar="USD")] = None,
     top: Annotated[int, tyro.conf.arg(metavar="N")] = 5,
     save: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None,
-    settings: Format | None = None,
+    settings: Annotated[str | None, tyro.conf.arg(metavar="FORMAT")] = None,
     save_settings: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None,
     out: Output = OutputFlags(),  # noqa: B008
 ) -> int:
@@ -88,7 +85,8 @@ def layouts(  # noqa: PLR0913, PLR0917 - the flags of the verb
         price: Of a GPU-hour in USD, for the cost.
         top: How many to list.
         save: Write the best one here as a run file, which `predict` reads.
-        settings: Print the best one as settings of this framework.
+        settings: Print the best one as settings of a framework: torchtitan, megatron, deepspeed,
+            accelerate, or a format that a package adds.
         save_settings: Write these settings here.
         out: Where the answer goes.
     """
@@ -98,11 +96,10 @@ def layouts(  # noqa: PLR0913, PLR0917 - the flags of the verb
     from syncwall.cli.progress import bar
     from syncwall.describe.overrides import run_with
     from syncwall.describe.run_file import run_text
+    from syncwall.describe.settings.formats import format_named
     from syncwall.documents import write_whole
     from syncwall.plan.answer import Plan
-    from syncwall.plan.batches import other_batch
     from syncwall.plan.search import search
-    from syncwall.plan.wires import PricedCase
     from syncwall.show.records.layouts import layouts_record
     from syncwall.show.views.layouts import layouts_view
     from syncwall.units import Dimension, parse
@@ -111,6 +108,8 @@ def layouts(  # noqa: PLR0913, PLR0917 - the flags of the verb
     whose.check()
     if save_settings is not None and settings is None:
         raise InputError.of("--save-settings: write --settings FORMAT, too")
+    if settings is not None:
+        format_named(settings)
     counts = gpu_counts(whose.gpus)
     has_layout = whose.file is not None or whose.from_file is not None
     decided = pins(whose.stated)
@@ -131,13 +130,8 @@ def layouts(  # noqa: PLR0913, PLR0917 - the flags of the verb
             )  # fmt: skip
         most = parse(within, Dimension.SECONDS) if within else float("inf")
         best = found.best(top, objective, within_s=most)
-        case = PricedCase.of(run, pricing)
-        plan = Plan(
-            run, found, best, objective, sequences,
-            now=predict(run, pricing) if has_layout else None,
-            price_usd_per_gpu_hour=price,
-            other=other_batch(case, sequences, decided) if len(sizes) == 1 else None,
-        )  # fmt: skip
+        now = predict(run, pricing) if has_layout else None
+        plan = Plan.of(found, best, objective, now=now, price_usd_per_gpu_hour=price)
         text = _settings(plan, settings, save_settings)
         if save is not None and best:
             write_whole(save, run_text(best[0].prediction.run))

@@ -1,8 +1,8 @@
 """The settings files of training frameworks that are known, told apart by their content.
 
-Holds `FORMATS`, `read_settings` (a file) and `parsed` (its text). `toml_document`,
-`arguments_document` and `nested`: text of settings files as documents that remember lines: TOML
-tables and shell arguments. YAML and JSON are read by `documents`.
+Holds `FORMATS`, `formats` and `format_named`, `read_settings` (a file) and `parsed` (its text).
+`toml_document`, `arguments_document` and `nested`: text of settings files as documents that
+remember lines: TOML tables and shell arguments. YAML and JSON are read by `documents`.
 """
 
 import re
@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from syncwall import plugins
 from syncwall.describe.layout import Layout
 from syncwall.describe.settings import accelerate, deepspeed, megatron, megatron_writing, torchtitan
 from syncwall.describe.settings.keys import Settings, Wanted
-from syncwall.documents import MAX_BYTES, Document, KeyPath, LineColumn, parse_document
-from syncwall.problems import InputError
+from syncwall.documents import Document, KeyPath, LineColumn, parse_document, read_text
+from syncwall.problems import InputError, known_are
 
 _HEADER: Final = re.compile(r"\s*\[+([^\[\]]+)\]+\s*(#.*)?$")
 _KEY: Final = re.compile(r"\s*([\w.\"'-]+)\s*=")
@@ -26,16 +27,24 @@ _ASSIGNED: Final = re.compile(
 )
 _VARIABLE: Final = re.compile(r"\$(?:(\w+)|\{(\w+)(?::?-([^}$]*))?\})")
 _WORD: Final = re.compile(
-    r"(?<=[\"'])[^\s\"']*\|[^\s\"']*(?=[\"'])"  # stages in quotes: 'E|(tt|)*9L'
+    r"(?<=[\"'])[^\s\"'|]*+\|[^\s\"']*+(?=[\"'])"  # stages in quotes: 'E|(tt|)*9L'
     r"|[^\s\"'()\\;]+"
 )
 _COMMENT: Final = re.compile(r"(^|\s)#.*$")
+_DEEP: Final = re.compile(
+    r"(?<![\w-])(?:(?:[\w-]++|\"[^\"\n]*+\"|'[^'\n]*+')[ \t]*+\.[ \t]*+){60}+"
+)
+"""A key of so many parts, for which `tomllib` takes the square of their number."""
 _DEPTH: Final = 8
 _LONGEST: Final = 4096
+_SUBSTITUTIONS: Final = 400_000
 
 
 def toml_document(text: str, file: str) -> Document:
     """Parse TOML; places are those of the keys, as far as one is written on each line."""
+    if deep := _DEEP.search(text):
+        line = text.count("\n", 0, deep.start()) + 1
+        raise InputError.of("is nested too deeply", file=file, line=line, column=1)
     try:
         value = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -70,36 +79,53 @@ def arguments_document(text: str, file: str) -> Document:
     those that are set to plain text above. An argument that stands twice counts where it stands
     last, as for the program that reads it. Each is a list of the words that follow it.
     """
-    known: dict[str, str] = {}
+    shell = _Shell(file)
     found: dict[str, list[str]] = {}
     places: dict[KeyPath, LineColumn] = {(): (1, 1)}
     words: list[str] = []
     for number, raw in enumerate(text.splitlines(), 1):
         line = _COMMENT.sub("", raw)
         for name, value in _ASSIGNED.findall(line):
-            known[name] = _expanded(value, known)
+            shell.known[name] = shell.expanded(value)
         for word in _WORD.finditer(line):
             name, equals, value = word[0].partition("=")
             if name.startswith("--") and len(name) > 2:
-                words = found[name] = [_expanded(value, known)] if value else []
+                words = found[name] = [shell.expanded(value)] if value else []
                 places[(name,)] = (number, word.start() + 1)
             elif not re.fullmatch(r"[A-Za-z_]\w*\+?", name) or not equals:
-                words.append(_expanded(word[0], known))
+                words.append(shell.expanded(word[0]))
     return Document(file, dict(found), places)
 
 
-def _expanded(text: str, known: dict[str, str]) -> str:
-    """`text` with the shell variables in it that are known, or have a default."""
+class _Shell:
+    """Variables of a script as far as they are known."""
 
-    def meant(match: re.Match[str]) -> str:
-        name, default = match[1] or match[2], match[3]
-        return known.get(name, match[0] if default is None else default)
+    def __init__(self, file: str) -> None:
+        self.file = file
+        self.known: dict[str, str] = {}
+        self._room = _SUBSTITUTIONS
 
-    for _ in range(_DEPTH):
-        before, text = text, _VARIABLE.sub(meant, text)[:_LONGEST]
-        if text == before:
-            break
-    return text
+    def expanded(self, text: str) -> str:
+        """`text` with the variables in it that are known, or have a default."""
+        for _ in range(_DEPTH):
+            before, text = text, self._once(text)
+            if text == before:
+                break
+        return text
+
+    def _once(self, text: str) -> str:
+        pieces, at, size = [], 0, 0
+        for match in _VARIABLE.finditer(text):
+            name, default = match[1] or match[2], match[3]
+            meant = self.known.get(name, match[0] if default is None else default)
+            pieces += [text[at : match.start()], meant]
+            at, size = match.end(), size + match.start() - at + len(meant)
+            if size > _LONGEST:
+                break
+        self._room -= len(pieces)
+        if self._room < 0:
+            raise InputError.of("has too many variables in variables", file=self.file)
+        return "".join([*pieces, text[at:]])[:_LONGEST]
 
 
 def nested(document: Document) -> Document:
@@ -166,17 +192,30 @@ FORMATS: Final = {
 """Every format by the word for it."""
 
 
+def formats() -> dict[str, Format]:
+    """Every format, with those that packages add (`syncwall.settings`)."""
+    return plugins.table("settings", FORMATS, Format)
+
+
+def format_named(name: str) -> Format:
+    """The format of that name; `InputError` names those that are known."""
+    known = formats()
+    if name not in known:
+        raise InputError.of(f'unknown settings format "{name}"{known_are(name, known)}')
+    return known[name]
+
+
 def read_settings(path: Path) -> Settings:
     """The settings in the file at `path`, whichever framework they are for."""
-    text = _text(path)
-    document = parsed(text, path)
+    document = parsed(read_text(path), path)
     value = document.value if isinstance(document.value, dict) else {}
     if any(name.startswith("--") and "." in name for name in value):
         document = nested(document)
         value = document.value
-    found = [name for name, one in FORMATS.items() if any(key in value for key in one.keys)]
+    known = formats()
+    found = [name for name, one in known.items() if any(key in value for key in one.keys)]
     if len(found) == 1:
-        return FORMATS[found[0]].read(document)
+        return known[found[0]].read(document)
     raise InputError([document.problem((), _unclear(value, found))])
 
 
@@ -185,25 +224,8 @@ def _unclear(value: dict[str, Any], found: list[str]) -> str:
         return f"could be settings of {' or of '.join(found)}: keep one of them"
     if {"model", "cluster", "layout"} & set(value):
         return "is a run file, not settings of a framework: give it without --from"
-    known = "; ".join(f"{one.title}: {', '.join(one.keys[:3])}" for one in FORMATS.values())
+    known = "; ".join(f"{one.title}: {', '.join(one.keys[:3])}" for one in formats().values())
     return f"is not a known settings file; those have, for example, {known}"
-
-
-def _text(path: Path) -> str:
-    try:
-        with path.open("rb") as stream:
-            raw = stream.read(MAX_BYTES + 1)
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise InputError.of(f"cannot be read: {reason}", file=str(path)) from error
-    if len(raw) > MAX_BYTES:
-        raise InputError.of("is larger than 16 MiB, too large for settings", file=str(path))
-    try:
-        return raw.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = raw.count(b"\n", 0, error.start) + 1
-        message = f"byte 0x{raw[error.start]:02x} is not UTF-8 text"
-        raise InputError.of(message, file=str(path), line=line, column=1) from error
 
 
 def parsed(text: str, path: Path) -> Document:
@@ -218,6 +240,6 @@ def parsed(text: str, path: Path) -> Document:
         return parse_document(text, file)
     if re.search(r"(^|[\s\"'(])--[a-z]", text):
         return arguments_document(text, file)
-    if re.search(r"(?m)^\s*\[[\w.\"-]+\]\s*(#.*)?$", text):
+    if re.search(r"(?m)^[^\S\n]*\[[\w.\"-]+\][^\S\n]*(#.*)?$", text):
         return toml_document(text, file)
     return parse_document(text, file, is_json=bare.startswith("{"))

@@ -20,10 +20,10 @@ from syncwall.describe.framework_switches import with_switches
 from syncwall.describe.layout import Layout, Recompute, Schedule, Shard
 from syncwall.describe.model import Model
 from syncwall.describe.names import load
-from syncwall.describe.settings.formats import FORMATS, Format, parsed
+from syncwall.describe.settings.formats import Format, format_named, parsed
 from syncwall.describe.settings.keys import Settings, SettingsContext, Wanted
 from syncwall.describe.software import Software
-from syncwall.problems import InputError, known_are
+from syncwall.problems import InputError
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +49,7 @@ def written(  # noqa: PLR0913 - a run has this many sides
 
     What is open is as the framework does it at the date of the `software`.
     """
-    if format not in FORMATS:
-        raise InputError.of(f'unknown settings format "{format}"{known_are(format, FORMATS)}')
-    one = FORMATS[format]
+    one = format_named(format)
     gpus = None if nodes is None or gpus_per_node is None else nodes * gpus_per_node
     if gpus is None and not is_open(layout, "dp"):
         gpus = layout.gpus

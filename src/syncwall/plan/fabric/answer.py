@@ -11,10 +11,11 @@ from syncwall.plan.fabric.effect import Effect, effects
 from syncwall.plan.fabric.options import options, proposed
 from syncwall.plan.fabric.question import KINDS, FabricKind, Wiring
 from syncwall.plan.fabric.sized import NOTHING, PartRates, Sized
+from syncwall.public import Answer
 
 
-@dataclass(frozen=True, slots=True)
-class FabricAnswer:
+@dataclass(frozen=True)
+class FabricAnswer(Answer):
     """Fabrics for one number of GPUs."""
 
     wiring: Wiring
@@ -34,6 +35,10 @@ class FabricAnswer:
     free_s: float | None = None
     """Its step on a non-blocking network."""
     effects: Mapping[FabricKind, Effect] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        best = self.chosen.kind if self.chosen else "impossible"
+        return f"<FabricAnswer {self.gpus:,} GPUs: {best}>"
 
     @property
     def possible(self) -> list[Sized]:

@@ -5,6 +5,7 @@ Holds `Sized`: switches, cables, bandwidth and hops, for one number of GPUs or f
 stated. Nothing is assumed: a part without a price is named, not guessed.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -101,6 +102,11 @@ class PartRates:
     """One optical cable, without its transceivers."""
     copper: float | None = None
     """One copper cable."""
+
+    @classmethod
+    def watts(cls, stated: Mapping[str, float]) -> "PartRates":
+        """Powers: once any is stated, cables draw nothing unless that is, too."""
+        return cls(**{"fibre": 0.0, "copper": 0.0, **stated} if stated else {})
 
     @property
     def stated(self) -> bool:

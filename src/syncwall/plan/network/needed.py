@@ -1,7 +1,7 @@
 """The network that a reference run needs, over GPU counts.
 
-Holds `needed`. `Requirement`, `requirement` and `grown_case`: the network that one layout needs on
-so many GPUs. Rates are one way and advertised (what is printed on the adapter);
+Holds `needed` and `NetworkPlan`. `Requirement`, `requirement` and `grown_case`: the network that
+one layout needs on so many GPUs. Rates are one way and advertised (what is printed on the adapter);
 `Requirement.reached` is the share of them that collectives reach.
 """
 
@@ -32,6 +32,7 @@ from syncwall.plan.reference import Reference
 from syncwall.plan.searched import best_run, kept
 from syncwall.plan.wires import PricedCase, Wires
 from syncwall.problems import InputError
+from syncwall.public import Answer
 
 WASTED: Final = (Cause.BUBBLE, Cause.STRAGGLER, Cause.HOST)
 """Causes of waiting that no network changes."""
@@ -215,6 +216,20 @@ def _wasted(best: Timed) -> dict[str, float]:
 
 _TIMES: Final = (1, 8, 64)
 """Counts that are tried if none are stated, over the first."""
+
+
+@dataclass(frozen=True)
+class NetworkPlan(Answer):
+    """The network that a run needs."""
+
+    start: Reference
+    """The run that the plan starts from."""
+    counts: list[Requirement]
+    """What is needed on each number of GPUs."""
+
+    def __repr__(self) -> str:
+        gpus = ", ".join(f"{one.gpus:,}" for one in self.counts)
+        return f"<NetworkPlan {self.start.run.model.name} on {gpus} GPUs>"
 
 
 def needed(

@@ -145,6 +145,19 @@ class SyncWall:
     sides: dict[Scaling, Side]
     moved: list[Moved] = field(default_factory=list)
 
+    def __repr__(self) -> str:
+        return f"<SyncWall {self.setup.case.model.name}: {self.words()}>"
+
+    def words(self) -> str:
+        """Up to where efficiency holds 80%."""
+        holds = (
+            f"{way} {wall.level:.0%} up to {wall.holds_to_gpus or 0:,} GPUs"
+            for way, side in self.sides.items()
+            for wall in side.walls
+            if wall.level == EXPLAINED
+        )
+        return ", ".join(holds)
+
 
 def sync_wall(
     setup: Setup,

@@ -1,10 +1,10 @@
 """The sync wall of a reference run, with its searches.
 
-Holds `wall_of` and `setup_of`.
+Holds `wall_of`, `WallPlan` (the wall with its run) and `setup_of`.
 """
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -16,9 +16,22 @@ from syncwall.plan.wall.answer import Side, SyncWall, sync_wall
 from syncwall.plan.wall.moves import Setup
 from syncwall.plan.wall.rungs import Scaling
 from syncwall.plan.wires import PricedCase
+from syncwall.public import Answer
 
 _BESIDE: Final = 0.9
 """Of the progress: searches take most of the time."""
+
+
+@dataclass(frozen=True)
+class WallPlan(Answer):
+    """How far a run scales."""
+
+    start: Reference
+    """The run that the plan starts from."""
+    wall: SyncWall
+
+    def __repr__(self) -> str:
+        return f"<WallPlan {self.start.run.model.name}: {self.wall.words()}>"
 
 
 def wall_of(  # noqa: PLR0913 - what may be asked of a wall

@@ -8,7 +8,7 @@ from typing_extensions import TypedDict
 from syncwall.cause import Cause
 from syncwall.explain.answer import Explanation
 from syncwall.explain.finding import Finding
-from syncwall.explain.hang import Hang
+from syncwall.explain.logs.hang import Hang
 from syncwall.explain.side_by_side import Gap
 from syncwall.show.records.interface import record
 from syncwall.show.words.explanation import next_lines, verdict, why_lines
@@ -98,7 +98,7 @@ def explanation_record(found: Explanation) -> ExplainRecord:
         "verdict": verdict(found),
         "why": list(why_lines(found)),
         "next": list(next_lines(found)),
-        "files": {kind.value: count for kind, count in found.files.items()},
+        "files": dict(found.files),
         "facts": [{"file": name, "says": says} for name, says in file_lines(found)],
         "ledger_s": dict(measured.ledger) if measured else None,
         "hidden_s": measured.hidden if measured else None,

@@ -1,8 +1,9 @@
 """JSON as an interface: what every answer has, and the schemas that are published.
 
-Holds `SCHEMA_VERSION`, `record` (the decorator of record types), `json_text`, `VERBS`, `schema`,
-`Described` and `plain`. A record is a `TypedDict` of the types that answers are made of; its schema
-is generated from them. Within a schema version keys are only added, never taken away or changed.
+Holds `SCHEMA_VERSION`, `record` (the decorator of record types), `json_data`, `json_text`, `VERBS`,
+`schema`, `DescribedAs` and `plain`. A record is a `TypedDict` of the types that answers are made
+of; its schema is generated from them. Within a schema version keys are only added, never taken away
+or changed.
 """
 
 import json
@@ -21,6 +22,7 @@ from typing_extensions import TypedDict
 from syncwall.describe.base import Description
 from syncwall.describe.choice import Choice
 from syncwall.describe.docs import documented
+from syncwall.problems import CONTROLS
 
 SCHEMA_VERSION: Final = 1
 """Raised when a key is taken away or changes its meaning; answers state it."""
@@ -46,10 +48,16 @@ VERBS: Final = {
 """The type of each verb's answer, as module and name in `syncwall.show.records`."""
 
 
+def json_data(verb: str, answer: Mapping[str, Any]) -> dict[str, Any]:
+    """The answer of a verb as plain data, quantities in SI units; what is endless is None."""
+    return {"schema_version": SCHEMA_VERSION, "verb": verb, **plain(answer)}
+
+
 def json_text(verb: str, answer: Mapping[str, Any], *, in_ascii: bool = False) -> str:
-    """The answer of a verb as strict JSON, quantities in SI units; what is endless is null."""
-    whole = {"schema_version": SCHEMA_VERSION, "verb": verb, **plain(answer)}
-    return json.dumps(whole, indent=2, ensure_ascii=in_ascii, allow_nan=False) + "\n"
+    """The same as strict JSON."""
+    data = json_data(verb, answer)
+    text = json.dumps(data, indent=2, ensure_ascii=in_ascii, allow_nan=False) + "\n"
+    return CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def schema(verb: str) -> dict[str, Any]:

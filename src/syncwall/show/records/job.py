@@ -3,7 +3,7 @@
 Holds `JobRecord` and `job_record`.
 """
 
-from typing import cast
+from datetime import datetime
 
 from typing_extensions import TypedDict
 
@@ -112,9 +112,40 @@ class JobRecord(TypedDict):
 
 def job_record(completion: Completion, changes: list[JobChange]) -> JobRecord:
     """The job with what would change it."""
-    found = {
+    dates, settled, plan = completion.finish_dates, completion.settled, completion.settled.plan
+    return {
         "verdict": verdict(completion),
-        **completion.to_dict(),
+        "steps": completion.job.total_steps,
+        "finish_s": completion.finish_s,
+        "finish_dates": None if dates is None else [_iso(date) for date in dates],
+        "finished_share": completion.finished_share,
+        "without_interruptions_s": plan.run_s,
+        "interruptions": completion.interruptions,
+        "mean_between_interruptions_s": completion.mean_between_s,
+        "effective_training_time": completion.effective,
+        "ledger_s": dict(completion.ledger),
+        "mean_s": completion.mean_s,
+        "cost_usd": completion.cost_usd,
+        "energy_j": completion.energy_j,
+        "gpus_paid": completion.bill.gpus,
+        "spare_nodes": plan.spares,
+        "nodes_taken_by_a_failure": settled.domain_nodes,
+        "checkpoint": {
+            "bytes": settled.checkpoint_bytes,
+            "blocking_s": plan.blocking_s,
+            "written_s": plan.written_s,
+            "interval_s": plan.interval_s,
+            "best_interval_s": settled.best_interval_s,
+            "young_s": completion.young_s,
+            "daly_s": completion.daly_s,
+        },
+        "causes_per_day": {cause.name: cause.per_s * 86400.0 for cause in plan.causes},
+        "inputs": [
+            {"name": i.name, "value": i.value, "trust": i.trust, "source": i.source or None}
+            for i in completion.inputs
+        ],
+        "simulations": completion.job.simulations,
+        "seed": int(completion.job.seed),
         "next": [
             {
                 "change": one.what,
@@ -125,4 +156,7 @@ def job_record(completion: Completion, changes: list[JobChange]) -> JobRecord:
             for one in changes
         ],
     }
-    return cast("JobRecord", found)
+
+
+def _iso(date: datetime | None) -> str | None:
+    return date.isoformat() if date else None

@@ -25,8 +25,8 @@ class ShowRecord(TypedDict):
     """All entries of a kind, or one of them."""
 
     kind: str
-    """What one entry is: device, link, cluster, model, price, framework, switch, failure, run or
-    term."""
+    """What one entry is: device, link, cluster, model, price, framework, switch, failure, run, term
+    or plugin."""
     entries: list[dict[str, Any]] | None
     """A few figures of each, SI units in the names; null if one was asked for."""
     entry: dict[str, Any] | None

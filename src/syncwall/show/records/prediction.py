@@ -1,16 +1,17 @@
 """A prediction as plain data: seconds, bytes, FLOP.
 
-Holds `PredictRecord` with `prediction_record`; `StartRecord` with `start_record`, of plans that
-start from a run; `LayoutFields` and `RunFields`.
+Holds `PredictRecord` with `prediction_record`, `StepRecord` with `step_record`; `StartRecord` with
+`start_record`, of plans that start from a run; `LayoutFields` and `RunFields`.
 """
 
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 from typing_extensions import TypedDict
 
 from syncwall.answer.improvements import Improvement
 from syncwall.answer.interval import Neighbour
 from syncwall.answer.prediction import Prediction
+from syncwall.answer.priced import MFU_CONVENTION
 from syncwall.answer.settled import Chosen
 from syncwall.answer.verdict import Verdict
 from syncwall.cause import Cause
@@ -115,12 +116,42 @@ class PredictRecord(StepRecord):
     """The whole job, if tokens or steps were given."""
 
 
+def step_record(prediction: Prediction) -> StepRecord:
+    """What the prediction says of the step itself."""
+    interval, site = prediction.interval, prediction.site
+    return {
+        "verdict": prediction.verdict,
+        "step_s": prediction.step_s,
+        "step_interval_s": prediction.step_interval_s,
+        "extrapolating": interval.extrapolating,
+        "nearest_validated_run": interval.nearest,
+        "known_runs": len(site.known),
+        "knobs": {n: float(x) for n, x in prediction.pricing.knobs.by_name().items()},
+        "left_open": prediction.assumed,
+        "chosen": list(prediction.chosen),
+        "calibrated_by": list(prediction.calibration.measured.sources),
+        "tokens_per_s_per_gpu": prediction.tokens_per_s_per_gpu,
+        "mfu": prediction.mfu,
+        "hfu": prediction.hfu,
+        "mfu_convention": MFU_CONVENTION,
+        "fits": prediction.fits,
+        "memory_bytes": prediction.memory_bytes,
+        "memory_interval_bytes": prediction.room.interval_bytes,
+        "fits_probability": prediction.room.probability,
+        "memory_by_cause_bytes": prediction.memory.by_cause(),
+        "ledger_s": dict(prediction.ledger),
+        "exposed_s": prediction.exposed_s,
+        "model_flops": float(prediction.work.model_flops),
+        "tokens": float(prediction.work.tokens),
+    }
+
+
 def prediction_record(
     prediction: Prediction, proposals: list[Improvement], job: JobRecord | None = None
 ) -> PredictRecord:
     """The prediction with its proposals, and the job that it is part of."""
     return {
-        **cast("StepRecord", prediction.to_dict()),
+        **step_record(prediction),
         "next": [
             {
                 "change": one.change,

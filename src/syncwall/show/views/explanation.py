@@ -24,7 +24,7 @@ _LEAST: Final = 0.005
 
 def explanation_view(found: Explanation) -> View:
     """All of it."""
-    files = [plural(count, kind.value) for kind, count in found.files.items()]
+    files = [plural(count, kind) for kind, count in found.files.items()]
     blocks = [
         Verdict((verdict(found),)),
         *table(("file", "says"), _first(list(file_lines(found)), _FILES), words=2, label="Files"),

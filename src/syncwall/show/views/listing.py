@@ -1,6 +1,7 @@
 """All entries of a kind as one table, and all terms.
 
-Holds `listing_view` and `terms_view`; `headings` and `cell`: names and values of columns as text.
+Holds `listing_view`, `plugins_view` and `terms_view`; `headings` and `cell`: names and values of
+columns as text.
 """
 
 from collections.abc import Sequence
@@ -8,7 +9,7 @@ from typing import Any, Final
 
 from syncwall import units
 from syncwall.catalogue import CatalogueKind
-from syncwall.show.blocks import View, table
+from syncwall.show.blocks import Lines, View, table
 from syncwall.show.records.listing import Line, listing
 from syncwall.show.words.terms import terms
 from syncwall.units import Dimension
@@ -69,6 +70,16 @@ def cell(column: str, value: Any) -> str:
     if column in _DIMENSIONS:
         return units.format(value, _DIMENSIONS[column], digits=4)
     return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def plugins_view(lines: Sequence[Line]) -> View:
+    """What other packages add."""
+    rows = [
+        (one["name"], one["group"], one["package"], one["problem"] or "in use") for one in lines
+    ]
+    if not rows:
+        return View("Plug-ins", (Lines("", ("no installed package adds anything",)),))
+    return View("Plug-ins", tuple(table(("name", "adds to", "package", ""), rows, words=4)))
 
 
 def terms_view() -> View:

@@ -1,6 +1,7 @@
 """A prediction: verdict, numbers, ledger, memory, timeline, why, what to change, evidence.
 
-Holds `prediction_view` and `prediction_blocks`; `strips` draws streams over time in letters.
+Holds `prediction_view`, `prediction_blocks` and `timeline_figures`; `strips` draws streams over
+time in letters.
 """
 
 from functools import partial
@@ -9,7 +10,7 @@ from typing import Final
 from syncwall.answer.improvements import Improvement
 from syncwall.answer.prediction import Prediction
 from syncwall.answer.priced import MFU_CONVENTION
-from syncwall.answer.timeline import micro_batch_intervals
+from syncwall.answer.timeline import Timeline
 from syncwall.cause import LEAST_SHARE
 from syncwall.show.blocks import (
     Block,
@@ -59,7 +60,7 @@ def prediction_blocks(
         *numbers(prediction),
         ledger("where the time goes", prediction.ledger, least=least_s),
         _memory(prediction),
-        *_timeline(prediction),
+        *timeline_figures(prediction.timeline()),
         Lines("Why", (why(prediction),)),
         *_next(prediction, proposals),
         Lines("Evidence", (evidence(prediction),)),
@@ -109,11 +110,11 @@ def _memory(prediction: Prediction) -> Figure:
     )
 
 
-def _timeline(prediction: Prediction) -> list[Block]:
+def timeline_figures(timeline: Timeline) -> list[Block]:
     """One micro batch and the optimizer, stream by stream."""
     from syncwall.show.draw.lanes import layer_lanes, layer_windows, whole_lanes
 
-    intervals = micro_batch_intervals(prediction)
+    intervals = timeline.intervals
     end_s = max(one.end_s for one in intervals)
     caption = f"one micro batch, forward and backward, and the optimizer: {duration(end_s)}"
     drawn = partial(strips, intervals)

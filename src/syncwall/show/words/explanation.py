@@ -8,10 +8,10 @@ from typing import Final
 
 from syncwall.cause import Cause
 from syncwall.explain.answer import Explanation
-from syncwall.explain.hang import Hang
-from syncwall.explain.rank_ledger import RankLedger
-from syncwall.explain.ranks import NEXT, RanksVerdict
-from syncwall.explain.slowdown import Slowdown
+from syncwall.explain.logs.hang import Hang
+from syncwall.explain.stragglers.slowdown import Slowdown
+from syncwall.explain.traces.rank_ledger import RankLedger
+from syncwall.explain.traces.ranks import NEXT, RanksVerdict
 from syncwall.show.numbers import duration, percent, plural
 from syncwall.timeline.ledger import Ledger
 

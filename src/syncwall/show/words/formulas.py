@@ -3,6 +3,7 @@
 Holds `Formulas`. They are those of docs/explanation/compute.md and communication.md.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -38,6 +39,10 @@ class Formulas:
         self._paths = paths(prediction.run.layout, self._cluster)
         self._memory = _rate(self._device.memory.rate_bytes_per_s)
         self._known: dict[object, str] = {}
+        self._writers: dict[type, Callable[[Any], str]] = {
+            Gemm: self._gemm, CoreAttention: self._attention, Elementwise: self._elementwise,
+            Collective: self._collective, Transfer: self._transfer, Offload: self._offload,
+        }  # fmt: skip
 
     def of(self, what: Task) -> str:
         """The formula of `what`."""
@@ -56,25 +61,21 @@ class Formulas:
         return float(self._device.flop_per_s(dtype))
 
     def _written(self, what: Task) -> str:
-        measured = self._fit.measured
-        if isinstance(what, Collective):
-            return self._collective(what)
-        if isinstance(what, Transfer):
-            far = float(self._paths["pp"].domains) > 1
-            return f"start + bytes / {self._nic('pp') if far else 'rate of the links'}"
-        if isinstance(what, Offload):
-            rate = _rate(host_link_bytes_per_s(self._device))
-            return f"bytes / {rate} + memory traffic of the host / {_rate(HOST_BYTES_PER_S)}"
-        if isinstance(what, Gemm):
-            said, known = self._gemm(what), bool(measured.gemm)
-        elif isinstance(what, CoreAttention):
-            said, known = self._attention(what), bool(measured.attention)
-        else:
-            said, known = (
-                self._elementwise(what),
-                what.kind in {p.kind for p in measured.elementwise},
-            )
+        said = self._writers[type(what)](what)
+        if not isinstance(what, Gemm | CoreAttention | Elementwise):
+            return said
+        known = getattr(self._fit.measured, what.measured_as)
+        if isinstance(what, Elementwise):
+            known = [point for point in known if point.kind == what.kind]
         return said + ("; times measured over formula of the nearest shapes" if known else "")
+
+    def _transfer(self, what: Transfer) -> str:
+        far = float(self._paths[what.group.axis].domains) > 1
+        return f"start + bytes / {self._nic('pp') if far else 'rate of the links'}"
+
+    def _offload(self, what: Offload) -> str:
+        rate = _rate(host_link_bytes_per_s(self._device))
+        return f"bytes / {rate} + memory traffic of the host / {_rate(HOST_BYTES_PER_S)}"
 
     def _gemm(self, what: Gemm) -> str:
         fit = self._fit.gemm

@@ -79,7 +79,7 @@ class Wording:
         )
 
     def _source(self, what: Gemm | CoreAttention | Elementwise) -> str:
-        name = {Gemm: "gemm", CoreAttention: "attention", Elementwise: "elementwise"}[type(what)]
+        name = what.measured_as
         measured = "measured on this machine; " if getattr(self._fit.measured, name) else ""
         return f"{measured}{self._fitted[name]}; {_COMPUTE}"
 

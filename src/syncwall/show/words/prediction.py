@@ -3,10 +3,12 @@
 Holds `why`, `evidence`, `assumed`, `known_runs`, `left_open`, `no_change` and `change_words`.
 """
 
+from dataclasses import replace
 from typing import Final
 
 from syncwall.answer.evidence import Heaviest, heaviest
 from syncwall.answer.improvements import Improvement, with_more_nodes
+from syncwall.answer.plugged import PluggedPart, plugged_parts
 from syncwall.answer.prediction import Prediction
 from syncwall.answer.site import WANTED
 from syncwall.cause import Cause
@@ -55,6 +57,7 @@ def evidence(prediction: Prediction) -> str:
     if nearest is None:
         return "no published run to compare with"
     far = "; nothing like it was validated: extrapolating" * prediction.interval.extrapolating
+    far += "; without the plug-in that this one rests on" * bool(plugged_parts(prediction))
     return (
         f"nearest validated run {nearest.id} ({nearest.source}): predicted {nearest.ratio:.2f} of "
         f"its measured time{far}"
@@ -102,6 +105,7 @@ def assumed(prediction: Prediction) -> list[str]:
     calibrated = fit.device or "a generic device, because this one has no calibration"
     far = ", extrapolating" * prediction.interval.extrapolating
     return [
+        *_plugged(prediction),
         *_without_constants(prediction.cluster.device),
         *_measured(fit.measured),
         f"compute calibrated for {calibrated}",
@@ -116,6 +120,18 @@ def assumed(prediction: Prediction) -> list[str]:
         "optimizer states in fp32 (12 bytes a parameter)",
         f"interval from the errors on published runs like this one{far}",
         *([known_runs(prediction)] if prediction.site.known else []),
+    ]
+
+
+def _plugged(prediction: Prediction) -> list[str]:
+    """What of the answer is not syncwall's own, a line for each entry of a package."""
+    parts: dict[PluggedPart, list[str]] = {}
+    for part in plugged_parts(prediction):
+        parts.setdefault(replace(part, what=""), []).append(part.what)
+    return [
+        f"{', '.join(what)} by {part.by} of {part.package}, a plug-in"
+        + (f" ({part.formula})" if part.formula else "")
+        for part, what in parts.items()
     ]
 
 

@@ -7,6 +7,7 @@ import codecs
 import io
 import os
 import sys
+from pathlib import Path
 from typing import Final
 
 _PLAIN: Final = {
@@ -21,6 +22,9 @@ _HANDLER: Final = "syncwall.plain"
 def fall_back() -> None:
     """From now on what a stream cannot write is written in ASCII; in the C locale all of it is."""
     codecs.register_error(_HANDLER, _replaced)
+    if sys.stdout is None:  # closed by the shell
+        sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - to the end
+    sys.stderr = sys.stderr or sys.stdout
     encoding = "ascii" if _is_c_locale() else None
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):

@@ -142,7 +142,7 @@ def _kind(number: int, table: blocks.Table) -> str:
 
 def notes_html(markdown: str) -> str:
     """Notes as HTML; headings go two levels down, HTML is shown as text, pictures are left out."""
-    from markdown_it import MarkdownIt  # comes with rich
+    from markdown_it import MarkdownIt
 
     reader = MarkdownIt("commonmark", {"html": False}).enable("table").disable("image")
     tokens = reader.parse(markdown)

@@ -2,18 +2,20 @@
 
 Holds `rendered` (the lines of a view at a width) and `print_view`. Tables give up their spare
 columns first; then words wrap, and where that is not enough the rest of a row stands under it.
+Control characters, which only files of others have in them, are shown and never sent.
 """
 
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
-from typing import Final
+from dataclasses import fields, is_dataclass, replace
+from typing import Any, Final
 
 from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
+from syncwall.problems import visible
 from syncwall.show import blocks
 
 _INDENT: Final = 10
@@ -39,12 +41,23 @@ def print_view(view: blocks.View) -> None:
 def rendered(view: blocks.View, width: int) -> Iterator[Text]:
     """The lines of `view` on a terminal with `width` columns."""
     before: blocks.Block | None = None
-    for block in view.blocks:
+    for block in map(_shown, view.blocks):
         lines = list(_written(block, width))
         if lines and before is not None and not _belong_together(before, block):
             yield Text()
         yield from lines
         before = block if lines else before
+
+
+def _shown(part: Any) -> Any:
+    """A block, or a part of one, with control characters written out in all its texts."""
+    if isinstance(part, str):
+        return visible(part)
+    if isinstance(part, tuple):
+        return tuple(map(_shown, part))
+    if is_dataclass(part) and not isinstance(part, type):
+        return replace(part, **{one.name: _shown(getattr(part, one.name)) for one in fields(part)})
+    return part
 
 
 def _belong_together(before: blocks.Block, block: blocks.Block) -> bool:
@@ -93,7 +106,7 @@ def _written(block: blocks.Block, width: int) -> Iterator[Text]:
 def _drawn(drawn: blocks.Table | Callable[[int], Sequence[str]], width: int) -> Iterator[Text]:
     if isinstance(drawn, blocks.Table):
         return _table(drawn, width)
-    return (Text(f"  {line}") for line in drawn(width - 2))
+    return (Text(f"  {visible(line)}") for line in drawn(width - 2))
 
 
 def _beside(label: str, texts: Iterable[str], width: int, style: str = "") -> Iterator[Text]:
@@ -126,9 +139,11 @@ def _grouped(table: blocks.Table) -> blocks.Table:
 
 
 def _fitting(table: blocks.Table, room: int) -> blocks.Table:
-    """`table` without as many of its spare columns as it takes to fit."""
+    """`table` without as many of its spare columns as it takes to fit; two stay, as one cell is a
+    heading.
+    """
     for name in table.spare:
-        if _total(_widths(table)) <= room:
+        if _total(_widths(table)) <= room or len(table.head) == 2:
             break
         table = table.only([n for n, head in enumerate(table.head) if head != name])
     return table

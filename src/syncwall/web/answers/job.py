@@ -1,33 +1,24 @@
 """The numbers of the Job page.
 
 Holds `played` (when a job will be done, and what it costs), `next_changes` (what to do otherwise),
-`job_options` (what can be chosen), `changed_keys`, and what refuses jobs that nobody has before
-they are played through: `refuse_unreal` (numbers out of this world), `refuse_endless` (too many
-interruptions).
+`job_options` (what can be chosen) and `changed_keys`.
 """
 
-from collections.abc import Iterator
 from datetime import timedelta
 from functools import cache
-from math import exp
 from typing import Any, Final
 
 import numpy as np
 
 from syncwall import catalogue, units
-from syncwall.answer import predict
 from syncwall.catalogue import CatalogueKind
 from syncwall.describe import Job
 from syncwall.describe.base import Description
 from syncwall.describe.lookup import failure_rates, prices
-from syncwall.describe.provenance import SourcedNumber
-from syncwall.job.changes import JobChange, changes, tried
+from syncwall.job.changes import JobChange, changes
 from syncwall.job.completion import Completion, finish
-from syncwall.job.plan import CLIP, DAY_S, JobPlan
-from syncwall.job.renewal import interval_curve, slow_down
-from syncwall.job.settled import settle
-from syncwall.job.state import GIVEN_UP
-from syncwall.problems import InputError, Problem
+from syncwall.job.renewal import interval_curve
+from syncwall.problems import InputError
 from syncwall.show.records.interface import plain
 from syncwall.show.records.job import job_record
 from syncwall.show.words.job import saves, stops, switched_off, value_text, verdict, worth
@@ -91,75 +82,8 @@ def job_options() -> dict[str, Any]:
     }
 
 
-MOST_STOPS: Final = 20_000
-"""Interruptions of one job, or in the time of a repair, that are played through."""
-_RANGES: Final = {
-    Dimension.SECONDS: (0.0, 1e10),
-    Dimension.TOKENS: (1.0, 1e18),
-    Dimension.BYTES: (1.0, 1e21),
-    Dimension.BYTES_PER_S: (1.0, 1e18),
-    Dimension.USD_PER_GPU_HOUR: (0.0, 1e6),
-}
-_MOST: Final = {"simulations": 10_000, "steps": 10**12, "seed": 10**18}
-_COUNT: Final = 10**7
-"""Of nodes, GPUs, failures in 1,000 node days, ..."""
-
-
-def refuse_unreal(job: Job) -> None:
-    """InputError with every number of `job` that is too small or too large."""
-    wrong = [(key, said) for key, value in _numbers(job, "") if (said := _fault(key, value))]
-    if wrong:
-        raise InputError([Problem(key, 0, 0, said) for key, said in wrong])
-
-
-def refuse_endless(plan: JobPlan) -> None:
-    """InputError if `plan` is interrupted so often that playing it through would take minutes."""
-    spread = exp(CLIP * plan.rate_deviation)
-    factors = np.geomspace(1.0 / spread, spread, 31)
-    often_per_s = plan.rate_per_s * plan.early_factor * factors
-    for often, when in (
-        (float(np.max(often_per_s * _length_s(plan, factors))), "in the job"),
-        (float(often_per_s[-1]) * plan.repair_s, "during one repair"),
-    ):
-        if often > MOST_STOPS:
-            raise InputError.of(
-                f"up to {often:,.0f} interruptions {when}: more than the {MOST_STOPS:,} that are "
-                "played through here: write fewer tokens, or rarer failures"
-            )
-
-
-def _length_s(plan: JobPlan, factors: Any) -> Any:
-    """How long jobs are about played on clusters that fail so many times as often as usual."""
-    rates = plan.rate_per_s * factors
-    slow = slow_down(plan.every_s, plan.blocking_s, rates, plan.down_s, plan.written_s)
-    away = sum(cause.per_s * cause.nodes for cause in plan.causes) * plan.repair_s * factors
-    long = (away > plan.spares) | (plan.early_factor > 1)
-    about_s = plan.run_s * np.minimum(slow, GIVEN_UP)
-    length_s = np.where(long, plan.run_s * GIVEN_UP + DAY_S, about_s)
-    return np.where(slow > GIVEN_UP, 0.0, plan.startup_s + length_s)
-
-
-def _fault(key: str, value: Any) -> str:
-    if isinstance(value, SourcedNumber):
-        least, most = _RANGES.get(value.dimension, (0.0, 1e18))
-        if least <= value <= most:
-            return ""
-        written = (units.format(one, value.dimension) for one in (least, most))
-        return f"must lie between {' and '.join(written)}"
-    most = _MOST.get(key, _COUNT)
-    return "" if value <= most else f"must be {most:,} at most"
-
-
-def _numbers(described: Description, before: str) -> Iterator[tuple[str, Any]]:
-    """Every number in a description with its key, but for the run."""
-    for name, field in type(described).model_fields.items():
-        value, key = getattr(described, name), before + (field.alias or name)
-        if name != "run" and isinstance(value, Description):
-            yield from _numbers(value, f"{key}.")
-        elif isinstance(value, (int, float)) and not isinstance(value, bool):
-            yield key, value
-
-
+MOST_SIMULATIONS: Final = 10_000
+"""Of one job, while others wait."""
 BINS: Final = 60
 _TAIL: Final = 0.995
 """Share of the jobs that the histogram shows; the last ones may come very late."""
@@ -200,18 +124,15 @@ def next_changes(asked: AskedJob) -> dict[str, Any]:
     Each with the keys to set (null: leave open).
     """
     completion = _completion(asked)
-    for _, other in tried(completion):
-        refuse_endless(settle(other, completion.prediction).plan)
     useful = [one for one in changes(completion) if worth(one)]
     return {"next": [_change(completion.job, one) for one in useful[:_NEXT]]}
 
 
 def _completion(asked: AskedJob) -> Completion:
     job = asked.described()
-    refuse_unreal(job)
-    prediction = predict(job.run)
-    refuse_endless(settle(job, prediction).plan)
-    return finish(job, prediction)
+    if job.simulations > MOST_SIMULATIONS:
+        raise InputError.of(f"at most {MOST_SIMULATIONS:,} here", file="simulations")
+    return finish(job)
 
 
 def histogram(completion: Completion) -> dict[str, Any] | None:

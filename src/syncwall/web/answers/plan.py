@@ -18,6 +18,7 @@ from syncwall.plan.space import SEARCHED, Space
 from syncwall.problems import InputError, Problem
 from syncwall.show.records.interface import plain
 from syncwall.show.records.layouts import layouts_record
+from syncwall.show.records.prediction import step_record
 from syncwall.show.words.layout import columns, layout_words
 from syncwall.web.asked import Asked, AskedRun, Count, checked
 from syncwall.work.memory import usable_bytes
@@ -198,7 +199,7 @@ def _predicted(number: int, asked: AskedRun) -> Prediction:
 
 
 def _beside(one: Prediction, first: Prediction) -> dict[str, Any]:
-    plain_data = one.to_dict()
+    plain_data: dict[str, Any] = {**step_record(one)}
     names = ("step_s", "mfu", "tokens_per_s_per_gpu", "memory_bytes", "fits", "ledger_s",
              "exposed_s")  # fmt: skip
     return {name: plain_data[name] for name in names} | {

@@ -18,7 +18,7 @@ from pydantic import Field
 from syncwall import catalogue
 from syncwall.answer import Prediction, predict
 from syncwall.answer.improvements import Improvement, improvements, with_more_nodes
-from syncwall.answer.timeline import trace
+from syncwall.answer.timeline import interval_count
 from syncwall.catalogue import CatalogueKind
 from syncwall.describe import Model, Run, lookup
 from syncwall.describe.base import Description
@@ -29,17 +29,21 @@ from syncwall.describe.reading import validated
 from syncwall.documents import Document, parse_document
 from syncwall.problems import InputError
 from syncwall.show.records.interface import json_text, plain
-from syncwall.show.records.prediction import prediction_record
+from syncwall.show.records.prediction import prediction_record, step_record
 from syncwall.show.words.layout import run_words
 from syncwall.show.words.prediction import assumed, evidence, why
 from syncwall.web.asked import Asked, AskedRun
+
+MOST_EVENTS: Final = 40_000
+"""Intervals of a trace, about 16 MB; more are refused before any is made."""
 
 
 def predicted(asked: AskedRun) -> dict[str, Any]:
     """Step time with its interval, MFU, memory by cause, the ledger, and what it rests on."""
     prediction = prediction_of(asked)
     run = prediction.run
-    return prediction.to_dict() | {
+    return {
+        **plain(step_record(prediction)),
         "what": run_words(run),
         "why": why(prediction),
         "evidence": evidence(prediction),
@@ -156,7 +160,8 @@ Described = TypeVar("Described", bound=Description)
 class AskedText(Asked):
     """Something pasted."""
 
-    text: Annotated[str, Field(max_length=60_000)] = Field(
+    longest = 60_000
+    text: Annotated[str, Field(max_length=longest)] = Field(
         description="A run file (YAML), a model, or a Hugging Face config.json."
     )
 
@@ -203,8 +208,15 @@ def as_json(asked: AskedRun) -> str:
 
 
 def as_trace(asked: AskedRun) -> str:
-    """One micro batch for Perfetto."""
-    return json.dumps(trace(prediction_of(asked)))
+    """One micro batch for Perfetto; so many intervals that nobody could load them are refused."""
+    prediction = prediction_of(asked)
+    count = interval_count(prediction)
+    if count > MOST_EVENTS:
+        said = f"{count:,} intervals in one micro batch are too many for a file (at most "
+        raise InputError.of(
+            f"{said}{MOST_EVENTS:,}): `syncwall predict --timeline FILE` writes them"
+        )
+    return json.dumps(prediction.timeline().trace())
 
 
 def as_page(asked: AskedRun) -> str:

@@ -8,7 +8,7 @@ from math import isfinite
 from typing import Any, Final
 
 from syncwall.answer import Prediction
-from syncwall.answer.timeline import MicroBatch, interval_count, micro_batch
+from syncwall.answer.timeline import Timeline, interval_count
 from syncwall.cause import Cause
 from syncwall.problems import InputError
 from syncwall.show.words.operations import Wording
@@ -46,7 +46,7 @@ def timeline(asked: AskedRun) -> dict[str, Any]:
     if count > MOST:
         said = f"{count:,} intervals in one micro batch are too many to draw (at most {MOST:,})"
         raise InputError.of(said)
-    found = micro_batch(prediction)
+    found = prediction.timeline()
     if not isfinite(found.end_s):
         raise InputError.of("the step never ends: there is nothing to draw")
     run, work = prediction.run, prediction.work
@@ -70,7 +70,7 @@ def timeline(asked: AskedRun) -> dict[str, Any]:
 class _Columns:
     """Intervals as arrays, with a list of the operations that they are of."""
 
-    def __init__(self, prediction: Prediction, found: MicroBatch) -> None:
+    def __init__(self, prediction: Prediction, found: Timeline) -> None:
         self._found = found
         self._rounds = _rounds(prediction)
         self._wording = Wording(prediction)

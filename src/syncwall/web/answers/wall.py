@@ -4,7 +4,6 @@ Holds `AskedWall` and `compared` (curves of a run and of others beside it), `Ask
 (what moves the wall).
 """
 
-import json
 from typing import Annotated, Any, Final
 
 import numpy as np
@@ -13,7 +12,7 @@ from pydantic import Field, ValidationError
 from syncwall.answer import predict
 from syncwall.describe import Run
 from syncwall.describe.names import only_catalogue
-from syncwall.plan.reference import PlanInputs, Reference, reference
+from syncwall.plan.reference import PlanInputs, Reference, as_flags, reference
 from syncwall.plan.wall.answer import LEVELS, Side, does_not_fit, side_of
 from syncwall.plan.wall.found import setup_of, wall_of
 from syncwall.plan.wall.rungs import Scaling
@@ -23,14 +22,12 @@ from syncwall.show.records.wall import side_record
 from syncwall.show.words.layout import layout_words
 from syncwall.show.words.wall import batch_words, change_words, side_verdict, side_why
 from syncwall.web.asked import Asked, AskedRun
-from syncwall.web.streams import problem_list
+from syncwall.web.refusals import problem_list
 
 MOST: Final = 2**20
 """GPUs to which the curves of a run may go."""
 POINTS: Final = 48
 """Counts of a curve that are shown, beside its walls and its ends."""
-_MOST_BATCH: Final = 1_000_000_000
-"""Sequences of a step; the counts of strong scaling are its divisors."""
 
 
 class AskedMoves(Asked):
@@ -85,9 +82,6 @@ def reference_of(asked: AskedRun) -> Reference:
     GPUs and layout are those of the form, never searched.
     """
     run = asked.run()
-    if int(run.layout.global_batch or 1) > _MOST_BATCH:
-        said = f"more than {_MOST_BATCH:,} sequences in a step"
-        raise InputError.of(said, file="layout.global_batch")
     try:
         with only_catalogue():
             return reference(PlanInputs(None, _flags(asked, run)))
@@ -100,8 +94,7 @@ def _flags(asked: AskedRun, run: Run) -> dict[str, str]:
     stated = {**asked.fields(), "nodes": int(run.nodes), "gpus_per_node": int(run.gpus_per_node)}
     stated.pop("gpus", None)
     inner = {"layout": {"tp": 1} | stated.pop("layout", {}), "software": stated.pop("software", {})}
-    flat = {f"{key}.{name}": one for key, part in inner.items() for name, one in part.items()}
-    return {key: json.dumps(value) for key, value in (stated | flat).items()}
+    return as_flags(stated | inner)
 
 
 def _attempted(asked: AskedRun | dict[str, Any], most: int, way: Scaling) -> dict[str, Any]:

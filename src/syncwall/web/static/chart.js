@@ -12,7 +12,7 @@ function loaded() {
     // Plotly brings a style sheet for maps, which the content policy refuses: it gets an element that styles nothing.
     document.createElement = (tag, ...more) =>
       Document.prototype.createElement.call(document, tag === "style" ? "template" : tag, ...more);
-    script.src = "/static/plotly.js";
+    script.src = "./static/plotly.js";
     script.addEventListener("load", () => {
       delete document.createElement;
       done(globalThis.Plotly);

@@ -15,7 +15,7 @@ export const pair = (...both) => h("div", { class: "pair" }, both);
 /** Something to write; `suggested` are values to choose from, and `data.live` is heard at every key. */
 export function input(key, label, placeholder = "", { suggested = null, ...more } = {}) {
   const list = suggested && h("datalist", { id: `${key}-list` }, options(suggested));
-  const written = { name: key, placeholder, list: list && list.id, autocomplete: "off", spellcheck: "false", ...more };
+  const written = { name: key, placeholder, list: list?.id, autocomplete: "off", spellcheck: "false", ...more };
   return h("div", {}, field(label, h("input", written)), list);
 }
 
@@ -88,5 +88,8 @@ export function marked(place, said, problems, names) {
     const name = names(where).find((one) => known.has(one));
     known.get(name)?.setAttribute("aria-invalid", "true");
   }
-  put(said, problems.map((one) => h("p", { class: "fault" }, problemText(one))));
+  put(
+    said,
+    problems.map((one) => h("p", { class: "fault" }, problemText(one))),
+  );
 }

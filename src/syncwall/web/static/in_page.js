@@ -19,5 +19,5 @@ export function linked(page, keys, words, more = {}) {
     state.set(named, { lasting: true });
     scrollTo(0, 0);
   };
-  return h("a", { href: `/${page}?${address}`, onclick: go, ...more }, words);
+  return h("a", { href: `./${page}?${address}`, onclick: go, ...more }, words);
 }

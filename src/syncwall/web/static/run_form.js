@@ -149,7 +149,8 @@ function nodes() {
 const count = (key, label, suggested = null) =>
   number(key, label, OPEN[key] ?? "1", { min: 1, step: null, suggested, data: { live: "" } });
 
-const choice = (key, label, choices, open = "chosen") => field(label, select(key, { "": `open (${open})`, ...choices }));
+const choice = (key, label, choices, open = "chosen") =>
+  field(label, select(key, { "": `open (${open})`, ...choices }));
 
 function opened(event) {
   const aside = at("run").classList;
@@ -187,11 +188,7 @@ function shown() {
 function about(key, entries, said) {
   const value = state.get(key);
   const entry = entries.find(({ name }) => name === value);
-  at("run").querySelector(`[data-about="${key}"]`).textContent = entry
-    ? said(entry)
-    : inPlace(value)
-      ? "pasted"
-      : "";
+  at("run").querySelector(`[data-about="${key}"]`).textContent = entry ? said(entry) : inPlace(value) ? "pasted" : "";
 }
 
 function inPlace(text) {

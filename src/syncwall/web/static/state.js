@@ -129,7 +129,7 @@ function told(changes) {
 }
 
 /** The address of another page with the same run. */
-export const pageWithRun = (page) => (page === "predict" ? "/" : `/${page}`) + query((key) => RUN.test(key));
+export const pageWithRun = (page) => (page === "predict" ? "./" : `./${page}`) + query((key) => RUN.test(key));
 
 /** Links to other pages take the run with them. */
 function linked() {

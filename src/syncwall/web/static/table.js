@@ -19,7 +19,11 @@ export function table(columns, rows, { isHeadHidden = false, ...attributes } = {
     "table",
     attributes,
     h("thead", { class: isHeadHidden && "visually-hidden" }, h("tr", {}, head)),
-    h("tbody", {}, rows.filter(isThere).map((one) => row(one, known))),
+    h(
+      "tbody",
+      {},
+      rows.filter(isThere).map((one) => row(one, known)),
+    ),
   );
 }
 

@@ -2,7 +2,12 @@
 import { h, hideTip, showTip } from "./dom.js";
 import { TERMS } from "./term_list.js";
 
-const plain = (words) => words.toLowerCase().split(/[-_\s]+/).join(" ").trim();
+const plain = (words) =>
+  words
+    .toLowerCase()
+    .split(/[-_\s]+/)
+    .join(" ")
+    .trim();
 
 /** `words`; if they are a term, it says what it means to who points at it or comes to it with the keyboard. */
 export function term(words) {

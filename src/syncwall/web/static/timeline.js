@@ -98,9 +98,7 @@ class Picture {
     this.note.hidden = !(answer.earlier_s > 0);
     put(
       this.legend,
-      this.model.causes.map((cause) =>
-        h("span", { role: "listitem" }, swatch(colour(cause)), moved(cause)),
-      ),
+      this.model.causes.map((cause) => h("span", { role: "listitem" }, swatch(colour(cause)), moved(cause))),
       this.model.waits &&
         h("span", { role: "listitem" }, h("span", { class: "swatch timeline-wait" }), "computation waits"),
     );

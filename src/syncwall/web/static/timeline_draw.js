@@ -47,7 +47,7 @@ export function draw(canvas, model, view, colours, cursor) {
   pen.beginPath();
   pen.rect(box.left, 0, box.width, box.height);
   pen.clip();
-  phases(pen, model, view, box, colours, x);
+  phases(pen, model, box, colours, x);
   const hatch = hatched(pen, colours, ratio);
   model.lanes.forEach((lane, index) => intervals(pen, model, view, box, colours, hatch, lane, box.lanes[index], ratio));
   if (cursor) outline(pen, box, colours, x, model.lanes[cursor.lane], cursor);
@@ -79,7 +79,7 @@ function axis(pen, model, view, box, colours, x) {
   });
 }
 
-function phases(pen, model, view, box, colours, x) {
+function phases(pen, model, box, colours, x) {
   model.answer.phases.forEach((phase, index) => {
     const [left, right] = [Math.max(x(phase.start), box.left), Math.min(x(phase.end), box.left + box.width)];
     if (right <= left) return;

@@ -52,7 +52,10 @@ function wheel(canvas, hands) {
     (event) => {
       const { view } = hands;
       const now = performance.now();
-      if (now - elsewhere < PASSING_MS && !event.ctrlKey) return void (elsewhere = now);
+      if (now - elsewhere < PASSING_MS && !event.ctrlKey) {
+        elsewhere = now;
+        return;
+      }
       const scale = event.deltaMode === 1 ? 16 : 1;
       const sideways = event.shiftKey ? event.deltaX || event.deltaY : event.deltaX;
       if (Math.abs(sideways) > Math.abs(event.shiftKey ? 0 : event.deltaY)) {

@@ -1,6 +1,6 @@
 // The job under the run: how long, what fails, how it saves, what it costs. Keys are those of a job file.
 import { at, h, put } from "../dom.js";
-import { check, field, input, marked, number as asNumber, pair, select, together } from "../form.js";
+import { number as asNumber, check, field, input, marked, pair, select, together } from "../form.js";
 import * as state from "../state.js";
 
 const SHORT = { wait: "wait for a repair", shrink: "go on with fewer replicas" };
@@ -78,7 +78,10 @@ function price(offers, clusters) {
     const mine = offers.filter((offer) => offer.device === device);
     mine.sort((a, b) => a.usd_per_gpu_hour - b.usd_per_gpu_hour);
     const said = mine.map((one) => [`$${one.usd_per_gpu_hour}/GPU-hour`, `${one.seller}, ${one.terms}, ${one.date}`]);
-    put(found.querySelector("datalist"), said.map(([value, words]) => h("option", { value }, words)));
+    put(
+      found.querySelector("datalist"),
+      said.map(([value, words]) => h("option", { value }, words)),
+    );
   };
   state.heard(suggested);
   suggested();
@@ -96,7 +99,7 @@ export function job() {
   const asked = {};
   for (const [key, value] of Object.entries(state.under("job."))) {
     const [outer, inner] = key.split(".");
-    if (inner) (asked[outer] ??= {})[inner] = state.scalar(value);
+    if (inner) asked[outer] = { ...asked[outer], [inner]: state.scalar(value) };
     else asked[key] = state.scalar(value);
   }
   return asked;

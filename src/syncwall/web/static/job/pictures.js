@@ -37,9 +37,7 @@ export function finish(element, answer) {
     {
       bargap: 0,
       margin: { l: 56, r: 16, t: 46, b: 44 },
-      xaxis: dated
-        ? { type: "date" }
-        : { title: `${unit(edges_s) === DAY_S ? "days" : "hours"} from the start` },
+      xaxis: dated ? { type: "date" } : { title: `${unit(edges_s) === DAY_S ? "days" : "hours"} from the start` },
       yaxis: { tickformat: ".0%", title: "of the jobs", rangemode: "tozero" },
       shapes: marked.map(({ seconds, name }) => {
         const look = name === "P50" ? { width: 2, dash: "solid" } : { width: 1, dash: "dot" };

@@ -1,6 +1,7 @@
 // Accuracy: every published run beside its prediction, each with its source.
-import { bySource, kept, runsOf, score } from "../accuracy/runs.js";
+
 import { filters } from "../accuracy/filters.js";
+import { bySource, kept, runsOf, score } from "../accuracy/runs.js";
 import { scatter } from "../accuracy/scatter.js";
 import { progress, verdict } from "../answering.js";
 import { follow, newest, Refused } from "../ask.js";

@@ -72,13 +72,13 @@ const tidy = (run) =>
 const quoted = (text) => `'${text.replaceAll("'", "'\\''")}'`;
 const bodyOf = (route) => Object.values(route.requestBody?.content ?? {})[0]?.schema;
 
-function command(method, path, route) {
+function command(path, route) {
   const filled = path.replace(/\{(\w+)\}/g, (_, name) =>
     encodeURIComponent(example(route.parameters.find((one) => one.name === name)?.schema, name)),
   );
   const body = bodyOf(route);
   return (
-    `curl -s ${location.origin}${filled}` +
+    `curl -s ${new URL(`.${filled}`, location.href)}` +
     (body ? ` \\\n  -H 'content-type: application/json' \\\n  -d ${quoted(JSON.stringify(example(body)))}` : "")
   );
 }
@@ -101,9 +101,7 @@ function described(schema) {
   return [
     h("h3", {}, `Body: ${meant(schema).title ?? ""}`),
     fields(schema),
-    ...once.map((one) =>
-      h("details", { class: "small" }, h("summary", {}, `The fields of ${one.named}`), fields(one)),
-    ),
+    ...once.map((one) => h("details", { class: "small" }, h("summary", {}, `The fields of ${one.named}`), fields(one))),
   ];
 }
 
@@ -120,7 +118,7 @@ function row(name, inner, isNeeded) {
 
 function shownRoute(method, path, route) {
   const body = bodyOf(route);
-  const text = command(method, path, route);
+  const text = command(path, route);
   const copied = copying(() => text, "copied");
   const copy = h("button", { type: "button", class: "quiet", onclick: copied }, "copy");
   return h(

@@ -4,8 +4,8 @@ import { at, h, put } from "../dom.js";
 import { counted } from "../format.js";
 import { headed, linked } from "../in_page.js";
 import * as state from "../state.js";
-import { command } from "../take_along.js";
 import { table, wide, words } from "../table.js";
+import { command } from "../take_along.js";
 
 const MEANS = {
   measured: "somebody ran it and timed it",
@@ -145,7 +145,7 @@ function use({ kind, name }) {
   if (kind !== "model" && kind !== "cluster") return null;
   const address = new URLSearchParams(state.query((key) => !key.startsWith("catalogue.")));
   address.set(kind, name);
-  return h("p", {}, h("a", { href: `/?${address}` }, "Predict a step with it"));
+  return h("p", {}, h("a", { href: `./?${address}` }, "Predict a step with it"));
 }
 
 function lines(rows) {

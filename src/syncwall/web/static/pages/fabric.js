@@ -2,11 +2,11 @@
 import { answering, verdict } from "../answering.js";
 import { ask } from "../ask.js";
 import { at, h, hideTip, items, put } from "../dom.js";
-import { counted, duration, figures, percent, plural, prefixed } from "../format.js";
 import { controls, legend } from "../fabric/controls.js";
 import { drawing, highlight } from "../fabric/drawing.js";
 import { listen, stopAt } from "../fabric/parts.js";
 import { axes, change, each } from "../fabric/tables.js";
+import { counted, duration, figures, percent, plural, prefixed } from "../format.js";
 import { runForm } from "../run_form.js";
 import * as state from "../state.js";
 import { command } from "../take_along.js";

@@ -13,7 +13,8 @@ const KEPT = /^(class|id|title|tabindex|scope|colspan|aria-label)$/;
 let open = null;
 
 const shown = newest(async (signal) => {
-  const id = (open = state.get("findings.id"));
+  open = state.get("findings.id");
+  const id = open;
   try {
     if (id.includes("/")) throw new Refused([{ where: "", what: "there is no finding of this name" }]);
     if (id) article(await ask(`findings/${encodeURIComponent(id)}`, undefined, { signal }));

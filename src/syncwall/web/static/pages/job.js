@@ -10,8 +10,8 @@ import { ledger } from "../ledger.js";
 import { proposals } from "../proposals.js";
 import { faults, runForm } from "../run_form.js";
 import * as state from "../state.js";
-import { command, takeAlong } from "../take_along.js";
 import { table, unseen, words } from "../table.js";
+import { command, takeAlong } from "../take_along.js";
 import { tile } from "../tiles.js";
 
 const FIRST = "2T";

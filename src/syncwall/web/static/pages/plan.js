@@ -94,18 +94,22 @@ function drawn() {
   compare();
 }
 
-const compare = beside("compare", async (signal) => {
-  const rows = Object.fromEntries(found.best.map((row, number) => [String(number + 1), row]));
-  if (found.yours) rows.yours = found.yours;
-  const ranks = ticked().filter((rank) => rows[rank]);
-  at("compare-panel").hidden = ranks.length < 2;
-  if (ranks.length < 2) return null;
-  const asking = ranks.map((rank) => (rank === "yours" ? asked.run : taking(rows[rank])));
-  const { runs } = await ask("compare", { runs: asking }, { signal });
-  const names = ranks.map((rank) => (rank === "yours" ? rank : `#${rank}`));
-  put(at("compare-about"), `differences are to ${names[0]}; small ones are left out`);
-  return comparison(runs, names);
-}, 0);
+const compare = beside(
+  "compare",
+  async (signal) => {
+    const rows = Object.fromEntries(found.best.map((row, number) => [String(number + 1), row]));
+    if (found.yours) rows.yours = found.yours;
+    const ranks = ticked().filter((rank) => rows[rank]);
+    at("compare-panel").hidden = ranks.length < 2;
+    if (ranks.length < 2) return null;
+    const asking = ranks.map((rank) => (rank === "yours" ? asked.run : taking(rows[rank])));
+    const { runs } = await ask("compare", { runs: asking }, { signal });
+    const names = ranks.map((rank) => (rank === "yours" ? rank : `#${rank}`));
+    put(at("compare-about"), `differences are to ${names[0]}; small ones are left out`);
+    return comparison(runs, names);
+  },
+  0,
+);
 
 /** The run with the layout of a row. */
 function taking(row) {

@@ -74,9 +74,14 @@ async function drawn() {
 function controls() {
   const labels = Object.fromEntries(Object.entries(MEASURES).map(([key, one]) => [key, one.label]));
   const sizes = Array.from({ length: 11 }, (_, i) => 2 ** (10 + i));
-  const most = select("wall.most", Object.fromEntries(sizes.map((one) => [one, `${counted(one)} GPUs`])), String(MOST), {
-    "aria-label": "Most GPUs",
-  });
+  const most = select(
+    "wall.most",
+    Object.fromEntries(sizes.map((one) => [one, `${counted(one)} GPUs`])),
+    String(MOST),
+    {
+      "aria-label": "Most GPUs",
+    },
+  );
   put(
     at("controls"),
     segments("wall.scaling", "How it grows", { strong: "Strong", weak: "Weak" }),

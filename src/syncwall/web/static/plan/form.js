@@ -55,7 +55,10 @@ function shown() {
   });
   const none = h("span", { class: "quiet" }, "nothing is decided: everything is searched");
   put(at("keep"), h("legend", {}, "Keep from your layout"), boxes.length ? boxes : none);
-  if (focused) at("keep").querySelector(`[data-keep="${CSS.escape(focused)}"]`)?.focus();
+  if (focused)
+    at("keep")
+      .querySelector(`[data-keep="${CSS.escape(focused)}"]`)
+      ?.focus();
 }
 
 function keep() {

@@ -1,8 +1,8 @@
 // The best layouts as a table with a box to tick for each.
 import { h } from "../dom.js";
 import { counted, duration, figures, percent } from "../format.js";
-import { table, unseen, words } from "../table.js";
 import * as state from "../state.js";
+import { table, unseen, words } from "../table.js";
 
 const WORDS = ["sharding", "schedule", "recompute"];
 const MOST = 4;
@@ -79,5 +79,5 @@ function taken(row) {
     if (value === null) address.delete(`layout.${key}`);
     else address.set(`layout.${key}`, value);
   }
-  return `/?${address}`;
+  return `./?${address}`;
 }

@@ -203,7 +203,11 @@ export function collectiveDetails(place, answer) {
     [line("ring_s", "ring", "solid"), line("tree_s", "tree", "dash"), line("chosen_s", "what NCCL takes", "dot"), here],
     {
       xaxis: decades("size", sizes, bytes),
-      yaxis: decades("time", answer.by_size.map(({ chosen_s }) => chosen_s), duration),
+      yaxis: decades(
+        "time",
+        answer.by_size.map(({ chosen_s }) => chosen_s),
+        duration,
+      ),
       legend: ABOVE,
     },
   );

@@ -33,10 +33,7 @@ export class Player {
     const speeds = SPEEDS.map((one) => h("option", { value: one, selected: one === 1 }, `${one}×`));
     this.speed = h("select", { id: "speed", "aria-label": "Speed" }, speeds);
     this.clock = h("output", { id: "clock", class: "clock" });
-    const [back, forth] = [
-      step("back", "◀|", "Step back", "←", -1),
-      step("forth", "|▶", "Step forward", "→", 1),
-    ];
+    const [back, forth] = [step("back", "◀|", "Step back", "←", -1), step("forth", "|▶", "Step forward", "→", 1)];
     put(place, h("div", { class: "player" }, back, this.play, forth, this.speed, this.scrub, this.clock));
     addEventListener("keydown", (event) => this.#pressed(event));
   }

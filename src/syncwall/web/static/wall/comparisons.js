@@ -4,7 +4,8 @@ import { h } from "../dom.js";
 import { field } from "../form.js";
 import * as state from "../state.js";
 
-const EDIT = /^(model|cluster|nodes|gpus_per_node|gpus|seq|layout\.[a-z0-9_]+|software\.[a-z0-9_]+)[:=]([\w.+-]{0,80})$/;
+const EDIT =
+  /^(model|cluster|nodes|gpus_per_node|gpus|seq|layout\.[a-z0-9_]+|software\.[a-z0-9_]+)[:=]([\w.+-]{0,80})$/;
 const MOST = 5;
 /** Colours of the runs, the one in the form first. */
 export const COLOURS = ["--accent", "--exposed-tp", "--optimizer", "--attention", "--exposed-dp", "--host"];

@@ -183,8 +183,6 @@ export function legend(run) {
   return h(
     "ul",
     { class: "legend small" },
-    ordered(run.ledger_s).map(([cause]) =>
-      h("li", {}, swatch(colour(cause), isWait(cause) ? "wait" : ""), cause),
-    ),
+    ordered(run.ledger_s).map(([cause]) => h("li", {}, swatch(colour(cause), isWait(cause) ? "wait" : ""), cause)),
   );
 }

@@ -1,0 +1,190 @@
+"""The kinds of files that are read and explained one by one.
+
+Holds `Reader`, `READERS` and `readers`, to which packages may add (`syncwall.readers`); `Question`,
+what is asked of the files; `sorted_files`, the files that a user names by their kind; and
+`read_files`, what they hold. Profiler traces and topologies are explained together: see
+`explain.answer`.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from syncwall import plugins
+from syncwall.describe import Cluster, Run
+from syncwall.explain.changed_machine import price_for
+from syncwall.explain.finding import Finding
+from syncwall.explain.logs.launch_blocking import nsys_findings
+from syncwall.explain.logs.nccl_findings import nccl_findings
+from syncwall.explain.stragglers.slowdown import Slowdown, slowdown_of
+from syncwall.explain.topology.checks import check_fabric
+from syncwall.problems import InputError, Problem
+from syncwall.read.detect import FileKind, expanded, first_bytes, kind_of, read_fabric
+from syncwall.read.execution_trace import ExecutionTrace, read_execution_traces
+from syncwall.read.fabric_graph import FabricGraph
+from syncwall.read.flight_recorder import FlightDump, read_flight_recorder
+from syncwall.read.nccl_facts import NcclLog
+from syncwall.read.nccl_graph import NcclGraph, read_nccl_graphs
+from syncwall.read.nccl_log import read_nccl_log
+from syncwall.read.nccl_tests import read_nccl_tests
+from syncwall.read.nccl_tests_json import NcclTests
+from syncwall.read.nsys_stats import NsysStats, read_nsys_stats
+from syncwall.units import plural
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked of the files."""
+
+    run: Run | None = None
+    """The run that was measured, to be predicted and laid beside it."""
+    machine: Cluster | None = None
+    """What the hosts should be; that of the run, or the likeliest of the catalogue."""
+    workers: int | None = None
+    ray: str | None = None
+    store: Path | None = None
+    """Directory in which events are kept as Parquet."""
+
+
+@dataclass(frozen=True)
+class Reader:
+    """One kind of file."""
+
+    read: Callable[[Path], Iterable[Any]]
+    """What a file holds, one thing or several."""
+    says: Callable[[Any], str]
+    """One of these in a few words."""
+    findings: Callable[[Any, Question], Iterable[Finding]] = lambda what, question: ()
+    """What costs time in it."""
+    recognise: Callable[[bytes], bool] | None = None
+    """Whether a file is of this kind, from its first 256 KiB; asked only if it is of none of
+    `FileKind`, which `read.detect` tells apart."""
+
+
+@dataclass(frozen=True)
+class ReadFile:
+    """One thing that a file holds."""
+
+    path: Path
+    what: Any
+    says: str
+
+
+def _one(read: Callable[[Path], Any]) -> Callable[[Path], Iterator[Any]]:
+    """A reader of files that hold one thing."""
+    return lambda path: iter((read(path),))
+
+
+def _operations(found: Slowdown) -> str:
+    workers = plural(found.dp * found.stages, "worker")
+    return (
+        f"{plural(found.operations, 'operation')} of {workers} (dp {found.dp} × pp {found.stages}) "
+        f"in {plural(found.steps, 'step')}"
+    )
+
+
+def _dump(dump: FlightDump) -> str:
+    who = "?" if dump.rank is None else dump.rank
+    return f"rank {who}: {plural(len(dump.entries), 'collective')}"
+
+
+def _log(log: NcclLog) -> str:
+    world = log.world
+    size = channels = ""
+    if world is not None:
+        nodes = plural(world.nodes or len(log.hosts), "node")
+        size = f"{plural(world.ranks, 'rank')} on {nodes}, "
+        channels = f", {plural(world.coll_channels, 'channel')}" if world.coll_channels else ""
+    ways = ", ".join(log.transports) or "no connections"
+    used = f", {len(log.nics_used)} of {len(log.nics)} NICs" if log.nics else ""
+    gdr = {True: ", GPUDirect", False: ", no GPUDirect", None: ""}[log.gdr]
+    return f"NCCL {log.version or '?'}: {size}{ways}{channels}{used}{gdr}"
+
+
+def _log_findings(log: NcclLog, question: Question) -> Iterable[Finding]:
+    run = question.run
+    return nccl_findings(log, price_for(run) if run is not None else None, run)
+
+
+def _nccl_tests(found: NcclTests) -> str:
+    best = max((t.busbw_gb_per_s for row in found.rows if (t := row.out_of_place)), default=0.0)
+    ranks = f" on {plural(found.ranks, 'rank')}" if found.ranks else ""
+    sizes = plural(len(found.rows), "size")
+    return f"{found.collective or 'benchmark'}{ranks}, {sizes}, at most {best:.1f} GB/s busbw"
+
+
+def _fabric(found: FabricGraph) -> str:
+    tiers = max(found.tiers.values(), default=0)
+    return (
+        f"{found.format}: {plural(len(found.switches), 'switch', 'switches')} in "
+        f"{plural(tiers, 'tier')}, {plural(len(found.hosts), 'host')}, "
+        f"{plural(len(found.cables), 'cable')}"
+    )
+
+
+def _graph(found: NcclGraph) -> str:
+    channels = plural(len(found.channels), "channel")
+    return f"{found.pattern}: {channels} of {found.intra_bytes_per_s / 1e9:.0f} GB/s"
+
+
+def _execution(found: ExecutionTrace) -> str:
+    sent = plural(len(found.collectives), "collective")
+    return f"schema {found.schema}: {plural(found.nodes, 'node')}, {sent}"
+
+
+def _nsys(found: NsysStats) -> str:
+    return "nsys: " + ", ".join(found.tables)
+
+
+READERS: Final[dict[str, Reader]] = {
+    FileKind.OPERATIONS: Reader(_one(slowdown_of), _operations),
+    FileKind.FLIGHT: Reader(_one(read_flight_recorder), _dump),
+    FileKind.NCCL_LOG: Reader(_one(read_nccl_log), _log, _log_findings),
+    FileKind.NCCL_TESTS: Reader(read_nccl_tests, _nccl_tests),
+    FileKind.FABRIC: Reader(_one(read_fabric), _fabric, lambda what, _: check_fabric(what)),
+    FileKind.GRAPH: Reader(read_nccl_graphs, _graph),
+    FileKind.NSYS: Reader(_one(read_nsys_stats), _nsys, lambda what, _: nsys_findings(what)),
+    FileKind.EXECUTION: Reader(read_execution_traces, _execution),
+}
+"""By what such a file is called, in the order in which an answer lists them."""
+
+
+def readers() -> dict[str, Reader]:
+    """Every reader, with those that packages add."""
+    return plugins.table("readers", READERS, Reader)
+
+
+def sorted_files(paths: Sequence[Path]) -> tuple[dict[str, list[Path]], list[Problem]]:
+    """Files by what they are called, and those in directories that are of no known kind."""
+    return expanded(paths, _kind)
+
+
+def _kind(path: Path) -> str:
+    try:
+        return kind_of(path)
+    except InputError:
+        head = first_bytes(path)
+        for name, reader in readers().items():
+            if reader.recognise is not None and reader.recognise(head):
+                return name
+        raise
+
+
+def read_files(files: Mapping[str, Sequence[Path]]) -> dict[str, list[ReadFile]]:
+    """What those of the `files` hold that speak for themselves, by kind."""
+    return {
+        kind: [one for path in files[kind] for one in _read(kind, reader, path)]
+        for kind, reader in readers().items()
+        if kind in files
+    }
+
+
+def _read(kind: str, reader: Reader, path: Path) -> list[ReadFile]:
+    try:
+        return [ReadFile(path, what, reader.says(what)) for what in reader.read(path)]
+    except Exception as error:
+        if kind in READERS or isinstance(error, InputError):
+            raise
+        problem = f'the reader "{kind}" failed: {type(error).__name__}: {error}'
+        raise InputError.of(problem, file=str(path)) from error

@@ -1,0 +1,1 @@
+"""Hosts and fabrics: what they are, and what is wrong with them."""

@@ -1,0 +1,1 @@
+"""Profiler traces: where the steps of ranks go, and which rank holds the others up."""

@@ -1,0 +1,302 @@
+"""Several ranks together: is one of them slow, or what they share?
+
+Holds `RanksVerdict` and `explain_ranks`. `GroupRate`, `rates` and `slow_rate`: how fast collectives
+move their bytes, once all ranks have arrived.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from syncwall.explain.traces.matching import Clocks, MatchedCollectives, aligned, matched
+from syncwall.explain.traces.rank_summary import KINDS, RankSummary
+from syncwall.explain.traces.skew import (
+    EVERYTHING,
+    EXPLAINS,
+    STEADY,
+    Late,
+    Reason,
+    Skew,
+    cause,
+    late_ranks,
+    skew,
+)
+from syncwall.explain.traces.spans import merged
+from syncwall.problems import InputError
+
+SLOW = 0.6
+"""A link is called slow below this share of the rate that it should have."""
+_LEAST_BYTES = 1e6
+"""Smaller collectives are a matter of latency."""
+
+
+@dataclass(frozen=True)
+class GroupRate:
+    """What the collectives of one group reach."""
+
+    group: str
+    ranks: tuple[int, ...]
+    """By index of the summary."""
+    hosts: tuple[str, ...]
+    bytes_per_s: float
+    """Bus bandwidth, as nccl-tests define it: what each link of a ring carries one way."""
+    transfer_s: float
+    """Time in which something was moved, in all steps together."""
+
+
+def rates(
+    blocks: Sequence[MatchedCollectives], clocks: Clocks, summaries: Sequence[RankSummary]
+) -> tuple[GroupRate, ...]:
+    """The rate of each group whose sizes are known; collectives at the same time count together."""
+    found = []
+    for block in blocks:
+        large = np.nan_to_num(block.bytes) >= _LEAST_BYTES
+        if not large.any():
+            continue
+        arrived = np.nanmax(clocks.start_s(block)[large], axis=1)
+        ended = np.maximum(np.nanmedian(clocks.end_s(block)[large], axis=1), arrived)
+        moving = merged(np.rint(arrived * 1e9), np.rint(ended * 1e9)).length / 1e9
+        kinds = [kind for kind, use in zip(block.kinds, large, strict=True) if use]
+        ring = (block.members[large] - 1) / block.members[large]
+        factor = ring * [2.0 if kind == "all-reduce" else 1.0 for kind in kinds]
+        ranks = tuple(int(rank) for rank in block.ranks)
+        hosts = tuple(dict.fromkeys(summaries[rank].host or "" for rank in ranks))
+        moved = float(np.sum(block.bytes[large] * factor))
+        found.append(GroupRate(block.group, ranks, hosts, moved / max(moving, 1e-9), moving))
+    return tuple(found)
+
+
+def slow_rate(
+    found: Sequence[GroupRate], expected_bytes_per_s: float | None
+) -> tuple[GroupRate, float]:
+    """The slowest group between hosts, and its rate over what it should be; 1 if none is slow.
+
+    It should reach what was expected, or else the median of the groups of the same kind.
+    """
+    between = [one for one in found if len(one.hosts) > 1]
+    if expected_bytes_per_s is None and len(between) < 3:
+        return _nothing(), 1.0
+    if not between:
+        return _nothing(), 1.0
+    usual = expected_bytes_per_s or float(np.median([one.bytes_per_s for one in between]))
+    worst = min(between, key=lambda one: one.bytes_per_s)
+    return worst, min(worst.bytes_per_s / usual, 1.0)
+
+
+def _nothing() -> GroupRate:
+    return GroupRate("", (), (), 0.0, 0.0)
+
+
+RankVerdictKind = Literal[
+    "clean", "slow worker", "slow data loader", "garbage collection", "host-bound", "slow link",
+    "uneven stages", "uneven work", "communication-bound", "unexplained",
+]  # fmt: skip
+MATTERS = 0.05
+"""Losses under this share of the step are not worth a verdict."""
+_VARIES = 0.15
+"""Waiting that is for nobody in particular is usual below this share."""
+_MOSTLY = 0.25
+"""Share of the step from which exposed transfers or an idle device give the verdict."""
+_SLOWS_OTHERS = 2.0
+"""A rank with a known cause is named before a link that costs less than this many times as much."""
+_BY_KIND: dict[str, RankVerdictKind] = {
+    "compute": "slow worker",
+    EVERYTHING: "slow worker",
+    "data": "slow data loader",
+    "gc": "garbage collection",
+    "host": "slow worker",
+}
+
+
+@dataclass(frozen=True)
+class RanksVerdict:
+    """What holds the ranks up most."""
+
+    kind: RankVerdictKind
+    ranks: tuple[int, ...]
+    """The ranks that are to blame; empty if none in particular."""
+    hosts: tuple[str, ...]
+    """Their hosts; of a slow link, its ends as far as they are known."""
+    step_s: float
+    """Median step."""
+    lost_s: float
+    """Seconds of a step that would be saved."""
+    explained: float
+    """Share of the lost time that the verdict explains."""
+    cause: Reason | None
+    """What the late ranks did more of."""
+    rate: GroupRate | None
+    """What a slow link reached."""
+    skew: Skew
+    clocks: Clocks
+    next: str
+    """What to do or to collect."""
+    also: tuple[tuple[RankVerdictKind, float], ...] = ()
+    """What else was found, with the seconds of a step."""
+
+    @property
+    def share(self) -> float:
+        """Lost share of the step."""
+        return self.lost_s / self.step_s if self.step_s else 0.0
+
+
+@dataclass(frozen=True)
+class _PossibleVerdict:
+    """One possible verdict."""
+
+    kind: RankVerdictKind
+    lost_s: float = 0.0
+    ranks: tuple[int, ...] = ()
+    hosts: tuple[str, ...] = ()
+    explained: float = 1.0
+    cause: Reason | None = None
+    rate: GroupRate | None = None
+
+
+def explain_ranks(
+    summaries: Sequence[RankSummary], *, link_bytes_per_s: float | None = None
+) -> RanksVerdict:
+    """Why the ranks of one job are slow; `link_bytes_per_s` is what one link should carry."""
+    if not summaries:
+        raise InputError.of("no rank was given")
+    ranked = sorted(summaries, key=lambda one: one.rank)
+    steps = _common_steps(ranked)
+    own_s, events, step_s = _by_step(ranked, steps)
+    blocks = matched(ranked)
+    clocks = aligned(blocks, len(ranked))
+    found = skew(blocks, clocks, steps, len(ranked))
+    late = late_ranks(found, ranked)
+    possible = [
+        _straggler(found, late, own_s, events, step_s, ranked),
+        _link(found, clocks, ranked, link_bytes_per_s),
+        _loaders(own_s, step_s),
+        _varying(found, step_s),
+    ]
+    general = [_hosts(own_s, step_s, ranked), _transfers(found, step_s, link_bytes_per_s)]
+    every = sorted((one for one in possible if one), key=_weight, reverse=True)
+    every += sorted((one for one in general if one), key=_weight, reverse=True)
+    best = every[0] if every else _PossibleVerdict("clean")
+    return RanksVerdict(
+        kind=best.kind,
+        ranks=tuple(ranked[index].rank for index in best.ranks),
+        hosts=best.hosts,
+        step_s=step_s,
+        lost_s=best.lost_s,
+        explained=best.explained,
+        cause=best.cause,
+        rate=best.rate,
+        skew=found,
+        clocks=clocks,
+        next=NEXT[best.kind],
+        also=tuple((one.kind, one.lost_s) for one in every[1:]),
+    )
+
+
+def _weight(one: _PossibleVerdict) -> float:
+    """Seconds lost; a late rank also slows the transfers that it takes part in."""
+    return one.lost_s * (_SLOWS_OTHERS if one.cause and one.kind != "unexplained" else 1.0)
+
+
+def _common_steps(summaries: Sequence[RankSummary]) -> Any:
+    """Numbers of the steps that every rank recorded."""
+    steps = summaries[0].step_numbers
+    for one in summaries[1:]:
+        steps = np.intersect1d(steps, one.step_numbers)
+    if not len(steps):
+        raise InputError.of("the ranks recorded no step in common: profile the same steps on all")
+    return np.sort(steps)
+
+
+def _by_step(summaries: Sequence[RankSummary], steps: Any) -> tuple[Any, Any, float]:
+    """(S, N, kinds) seconds, (S, N) events, and the median step."""
+    own = np.zeros((len(steps), len(summaries), len(KINDS)))
+    events = np.zeros((len(steps), len(summaries)))
+    step_s = np.zeros((len(steps), len(summaries)))
+    for column, one in enumerate(summaries):
+        row = np.flatnonzero(np.isin(one.step_numbers, steps))
+        own[:, column], events[:, column] = one.own_s[row], one.events[row]
+        step_s[:, column] = one.step_s[row]
+    return own, events, float(np.median(step_s))
+
+
+def _straggler(
+    found: Skew, late: Late | None, own_s: Any, events: Any, step_s: float,
+    summaries: Sequence[RankSummary],
+) -> _PossibleVerdict | None:  # fmt: skip
+    if late is None:
+        return None
+    why = cause(found, late, own_s, events)
+    if why.waiting_s < MATTERS * step_s or why.steady < STEADY:
+        return None
+    kind: RankVerdictKind = _BY_KIND.get(why.kind, "unexplained")
+    if why.explained < EXPLAINS:
+        kind = "unexplained"
+    elif kind == "slow worker" and why.work - 1.0 > 0.5 * why.excess_s / step_s:
+        staged = any("send-receive" in one.kinds for one in summaries)
+        kind = "uneven stages" if staged else "uneven work"
+    if kind == "unexplained" and why.waiting_s < _VARIES * step_s:
+        return None
+    hosts = tuple(dict.fromkeys(summaries[rank].host or "" for rank in late.ranks))
+    return _PossibleVerdict(kind, why.lost_s, late.ranks, hosts, why.explained, why)
+
+
+def _link(
+    found: Skew, clocks: Clocks, summaries: Sequence[RankSummary], expected: float | None
+) -> _PossibleVerdict | None:
+    worst, share = slow_rate(rates(found.blocks, clocks, summaries), expected)
+    if share >= SLOW:
+        return None
+    exposed = float(np.median(found.transfer_s[:, list(worst.ranks)].mean(axis=1)))
+    named = len(worst.hosts) == 2  # with more, any of their links may be the slow one
+    return _PossibleVerdict(
+        "slow link", exposed * (1.0 - share), (), worst.hosts, 1.0 if named else 0.0, rate=worst
+    )
+
+
+def _loaders(own_s: Any, step_s: float) -> _PossibleVerdict | None:
+    """All ranks wait for their loaders alike."""
+    data = float(np.median(own_s[:, :, KINDS.index("data")]))
+    return _PossibleVerdict("slow data loader", data) if data >= 2 * MATTERS * step_s else None
+
+
+def _hosts(own_s: Any, step_s: float, summaries: Sequence[RankSummary]) -> _PossibleVerdict | None:
+    """All devices wait for their hosts alike."""
+    host = float(np.median(own_s[:, :, KINDS.index("host")]))
+    bound = summaries[0].on_device and host >= _MOSTLY * step_s
+    return _PossibleVerdict("host-bound", host) if bound else None
+
+
+def _varying(found: Skew, step_s: float) -> _PossibleVerdict | None:
+    waiting = float(np.median(found.wait_s.mean(axis=1)))
+    return (
+        _PossibleVerdict("unexplained", waiting, explained=0.0)
+        if waiting > _VARIES * step_s
+        else None
+    )
+
+
+def _transfers(found: Skew, step_s: float, expected: float | None) -> _PossibleVerdict | None:
+    """Exposed transfers, where nothing says how fast they should be."""
+    exposed = float(np.median(found.transfer_s.mean(axis=1)))
+    if expected is not None or exposed < _MOSTLY * step_s:
+        return None
+    return _PossibleVerdict("communication-bound", exposed)
+
+
+NEXT: dict[str, str] = {
+    "clean": "compare with a prediction: syncwall explain TRACES --run run.yaml",
+    "slow worker": "run syncwall measure matmul there and on another host; look at clocks, "
+    "temperature and other processes",
+    "slow data loader": "more loader workers, prefetching, or data nearer to the host",
+    "garbage collection": "collect on all ranks in the same step: gc.disable() and gc.collect()",
+    "host-bound": "fewer and larger kernels (torch.compile, CUDA graphs), a larger micro batch",
+    "slow link": "run syncwall measure links, which names the host whose link is slow",
+    "uneven stages": "move layers from the late stage to the others",
+    "uneven work": "balance what the ranks get: sequence lengths, experts, table sizes",
+    "communication-bound": "state the links with --run run.yaml, or run syncwall measure links",
+    "unexplained": "profile more steps with record_shapes and Python's garbage collection, "
+    "and record clocks and temperatures of the hosts",
+}
+"""What to do or to collect, by verdict."""
