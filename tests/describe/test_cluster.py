@@ -82,6 +82,7 @@ def test_gpus_are_dealt_out_completely_and_evenly(gpus, nics):
         ({"nodes": 3, "built_nodes": 2}, "3 nodes are asked for, 2 exist"),
         ({"nodes": 5, "fabric": {"tiers": [{"name": "leaf", "nodes": 4}]}}, "fabric connects 4"),
         ({"nodes": 2, "nics": None}, "without NICs"),
+        ({"nodes": 1, "nics": None, "scale_up": None}, "domains of 1 cannot work"),
         ({"fabric": {"rails": 3}}, "3 rails cannot share 8 NICs"),
         ({"fabric": {"tiers": []}}, "at least one tier"),
         ({"fabric": {"tiers": [{"name": "a"}, {"name": "b"}]}}, "only the last tier"),

@@ -164,8 +164,11 @@ class Cluster(CatalogueEntry):
             raise ValueError(
                 f"{self.nodes} nodes are asked for, the fabric connects {self.fabric.reach():.0f}"
             )
-        if self.nodes > 1 and self.node.nics is None and self.domain_gpus < self.gpus:
-            raise ValueError(f"{self.nodes} nodes without NICs cannot work together")
+        if self.node.nics is None and self.domain_gpus < self.gpus:
+            raise ValueError(
+                f"{self.gpus} GPUs in scale-up domains of {self.domain_gpus:g} cannot work together"
+                " without NICs"
+            )
         if self.node.nics is not None and self.node.nics.count % self.fabric.rails:
             raise ValueError(
                 f"{self.fabric.rails} rails cannot share {self.node.nics.count} NICs evenly"
