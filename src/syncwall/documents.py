@@ -82,6 +82,8 @@ def _target(path: Path) -> Iterator[tuple[Path, Path]]:
     beside = None
     try:
         target = path.resolve()
+        if target.is_symlink():  # links in a circle, from Python 3.13 on
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
         plain = target.is_file() or not target.exists()
         beside = target.with_name(f".{target.name}.{os.getpid()}") if plain else None
         yield target, beside or target
