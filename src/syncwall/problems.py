@@ -1,7 +1,7 @@
 """What is wrong with an input, where it is, and what to write instead.
 
-Holds `Problem` (one fault at one place), `InputError` (all faults of one input), `did_you_mean` and
-`known_are`, and `visible`, with which text from a file is safe to print.
+Holds `Problem` (one fault at one place), `InputError` (all faults of one input), `did_you_mean`,
+`known_are` and `refuse_unknown`, and `visible`, with which text from a file is safe to print.
 """
 
 import difflib
@@ -67,6 +67,12 @@ class InputError(ValueError):
 
     def __reduce__(self) -> tuple[type["InputError"], tuple[tuple[Problem, ...]]]:
         return type(self), (self.problems,)
+
+
+def refuse_unknown(word: str, known: Collection[str], said: str) -> None:
+    """InputError if `word` is not `known`: what is `said` of it, and what to write instead."""
+    if word not in known:
+        raise InputError.of(f"{said}{known_are(word, known)}")
 
 
 def known_are(word: str, known: Collection[str]) -> str:

@@ -22,7 +22,7 @@ from syncwall.cost.measured_network import MeasuredNetwork
 from syncwall.cost.prices import Prices
 from syncwall.cost.software import ResolvedSoftware
 from syncwall.describe import Cluster, Layout, Model, Run, Software
-from syncwall.problems import InputError, known_are
+from syncwall.problems import refuse_unknown
 from syncwall.timeline.ledger import Ledger
 from syncwall.timeline.step import step_time
 from syncwall.work.block import Work
@@ -49,8 +49,7 @@ def networks() -> dict[str, NetworkModel]:
 
 def _network_named(name: str) -> NetworkModel:
     known = networks()
-    if name not in known:
-        raise InputError.of(f'unknown network "{name}"{known_are(name, known)}')
+    refuse_unknown(name, known, f'unknown network "{name}"')
     return known[name]
 
 

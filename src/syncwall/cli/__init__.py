@@ -6,13 +6,13 @@ Holds `main` and `call`. Exit codes: 0 done, 1 the answer is no, 2 the input or 
 import errno
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Final
 
 from syncwall import __version__
 from syncwall.cli.verbs import VERBS
-from syncwall.problems import InputError, known_are
+from syncwall.problems import InputError, refuse_unknown
 
 _ASKED: Final = ("-h", "--help", "--help-all", "help")
 """How people ask for help; the last one in the place of a verb or part only."""
@@ -71,14 +71,8 @@ def _run(words: list[str]) -> int:
         print(f"syncwall {__version__}")
         return 0
     verb, *rest = words
-    _refuse_unknown(verb, VERBS, f'unknown verb "{verb}"')
+    refuse_unknown(verb, VERBS, f'unknown verb "{verb}"')
     return call(verb, rest)
-
-
-def _refuse_unknown(word: str, known: Mapping[str, str], said: str) -> None:
-    """Refuse a word that is not `known`, with the nearest one."""
-    if word not in known:
-        raise InputError.of(f"{said}{known_are(word, known)}")
 
 
 def call(verb: str, arguments: Sequence[str]) -> int:
@@ -93,7 +87,7 @@ def call(verb: str, arguments: Sequence[str]) -> int:
         print(f"usage: syncwall {verb} PART [options]\n\n{VERBS[verb]}\n\n{lines}\n")
         print(f"`syncwall {verb} PART --help` lists the flags of a part.")
         return 0
-    _refuse_unknown(part, parts, f'unknown part "{part}" of {verb}')
+    refuse_unknown(part, parts, f'unknown part "{part}" of {verb}')
     function = getattr(import_module(f"syncwall.cli.{verb}.{part}"), part)
     return _call(function, f"{verb} {part}", rest)
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import tyro
 
-from syncwall.problems import InputError, known_are
+from syncwall.problems import refuse_unknown
 
 
 def schema(
@@ -28,7 +28,6 @@ def schema(
     if not name:
         print("\n".join(VERBS))
         return 0
-    if name not in VERBS:
-        raise InputError.of(f'"{name}" has no schema{known_are(name, VERBS)}')
+    refuse_unknown(name, VERBS, f'"{name}" has no schema')
     print(json.dumps(of_answer(name), indent=2, ensure_ascii=False))
     return 0

@@ -14,11 +14,9 @@ from syncwall.describe import Job, Layout, Run
 from syncwall.describe.base import Description
 from syncwall.describe.lookup import failure_rates
 from syncwall.describe.names import only_catalogue
+from syncwall.describe.ranges import MOST
 from syncwall.describe.reading import faults_of
 from syncwall.problems import InputError, Problem
-
-MAX_GPUS: Final = 10_000_000
-"""Nobody has more."""
 
 MOST_VALUES: Final = 2000
 """Keys and values in a body; the largest description of the catalogue has 200."""
@@ -29,7 +27,7 @@ _LARGEST_COUNT: Final = 1e10
 
 Scalar = bool | int | float | str | None
 Entry = Annotated[str, Field(max_length=200)] | dict[str, Any]
-Count = Annotated[int, Field(ge=1, le=MAX_GPUS)]
+Count = Annotated[int, Field(ge=1, le=MOST)]
 Described = TypeVar("Described", bound=Description)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 import tyro
 
 from syncwall.cli.output import Output, OutputFlags
-from syncwall.problems import InputError, known_are
+from syncwall.problems import InputError, refuse_unknown
 
 if TYPE_CHECKING:
     from syncwall.measure.collectives import BenchmarkKind, CollectiveRow, Effort, SkippedKind
@@ -112,6 +112,5 @@ def _kinds(text: str | None) -> "tuple[BenchmarkKind, ...]":
         return KINDS
     asked = [word.strip() for word in text.split(",") if word.strip()]
     for word in asked:
-        if word not in KINDS:
-            raise InputError.of(f'--kinds: unknown "{word}"{known_are(word, KINDS)}')
+        refuse_unknown(word, KINDS, f'--kinds: unknown "{word}"')
     return tuple(kind for kind in KINDS if kind in asked)

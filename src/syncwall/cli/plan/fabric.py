@@ -13,7 +13,7 @@ import tyro
 from syncwall import units
 from syncwall.cli.output import Output, OutputFlags
 from syncwall.cli.run_flags import RunFlags, Whose, share_of
-from syncwall.problems import InputError, known_are
+from syncwall.problems import InputError, refuse_unknown
 from syncwall.units import Dimension
 
 if TYPE_CHECKING:
@@ -101,9 +101,9 @@ def kind_named(name: str | None) -> "FabricKind | None":
     """The kind called `name`; InputError suggests the nearest."""
     from syncwall.plan.fabric.question import KINDS
 
-    if name is None or name in KINDS:
-        return next((kind for kind in KINDS if kind == name), None)
-    raise InputError.of(f'--kind: unknown kind "{name}"{known_are(name, KINDS)}')
+    if name is not None:
+        refuse_unknown(name, KINDS, f'--kind: unknown kind "{name}"')
+    return next((kind for kind in KINDS if kind == name), None)
 
 
 def rates(given: Any, flag: str) -> "PartRates":

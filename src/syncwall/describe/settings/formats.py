@@ -17,7 +17,7 @@ from syncwall.describe.layout import Layout
 from syncwall.describe.settings import accelerate, deepspeed, megatron, megatron_writing, torchtitan
 from syncwall.describe.settings.keys import Settings, Wanted
 from syncwall.documents import Document, KeyPath, LineColumn, parse_document, read_text
-from syncwall.problems import InputError, known_are
+from syncwall.problems import InputError, refuse_unknown
 
 _HEADER: Final = re.compile(r"\s*\[+([^\[\]]+)\]+\s*(#.*)?$")
 _KEY: Final = re.compile(r"\s*([\w.\"'-]+)\s*=")
@@ -200,8 +200,7 @@ def formats() -> dict[str, Format]:
 def format_named(name: str) -> Format:
     """The format of that name; `InputError` names those that are known."""
     known = formats()
-    if name not in known:
-        raise InputError.of(f'unknown settings format "{name}"{known_are(name, known)}')
+    refuse_unknown(name, known, f'unknown settings format "{name}"')
     return known[name]
 
 
