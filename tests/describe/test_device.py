@@ -10,7 +10,7 @@ from syncwall.describe.names import varied
 
 
 def described(**changes):
-    node = {"device": {"base": "h100-sxm", **changes}, "gpus": 8}
+    node = {"device": {"base": "h100-sxm", **changes}, "gpus": 1}
     return Cluster.model_validate({"node": node}).device
 
 
