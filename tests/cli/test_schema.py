@@ -2,6 +2,7 @@
 
 import json
 
+import pydantic
 import pytest
 from bench.schemas import PAGE, PROMISED, broken, promised, published
 
@@ -38,7 +39,10 @@ KEYS = {
 def test_the_published_schema_is_that_of_the_program(verb, capsys):
     """If it fails: `python bench/schemas.py`, and look at the difference."""
     assert main(["schema", *verb.split()]) == 0
-    assert published(verb).read_text(encoding="utf-8") == capsys.readouterr().out
+    text, said = published(verb).read_text(encoding="utf-8"), capsys.readouterr().out
+    assert promised(json.loads(text)) == promised(json.loads(said))
+    if pydantic.VERSION.split(".")[:2] >= ["2", "14"]:  # older ones write less about the same keys
+        assert text == said
     assert f"../schemas/{published(verb).name})" in PAGE.read_text()
 
 

@@ -105,6 +105,8 @@ class Guard:
             return 421, f"this server does not answer for {host[:200]!r}", {}
         if {"content-length", "transfer-encoding"} <= headers.keys():  # a proxy may count otherwise
             return 400, "a body has one length", {"connection": "close"}
+        if "\0" in scope["path"]:  # no name of a file, and older servers of files fail on it
+            return 404, "not found", {}
         own = self._origins | {host}
         if scope["method"] not in ("GET", "HEAD") and not _is_own(scope, headers, own):
             return 403, "requests of other sites are refused", {}
