@@ -103,10 +103,9 @@ class Guard:
         host = headers.get("host", "")
         if self._names is not None and host_name(host) not in self._names:
             return 421, f"this server does not answer for {host[:200]!r}", {}
-        if {"content-length", "transfer-encoding"} <= headers.keys():  # a proxy may count otherwise
-            return 400, "a body has one length", {"connection": "close"}
-        if "\0" in scope["path"]:  # no name of a file, and older servers of files fail on it
-            return 404, "not found", {}
+        malformed = _malformed(scope, headers)
+        if malformed is not None:
+            return malformed
         own = self._origins | {host}
         if scope["method"] not in ("GET", "HEAD") and not _is_own(scope, headers, own):
             return 403, "requests of other sites are refused", {}
@@ -186,6 +185,15 @@ class _Visitor:
         if not self.started:
             self.refused = status, said, {"connection": "close"}
         raise _Refused
+
+
+def _malformed(scope: Scope, headers: dict[str, str]) -> Refusal | None:
+    """Why nobody should try to understand the request, if so."""
+    if {"content-length", "transfer-encoding"} <= headers.keys():  # a proxy may count otherwise
+        return 400, "a body has one length", {"connection": "close"}
+    if "\0" in scope["path"]:  # no name of a file, and older servers of files fail on it
+        return 404, "not found", {}
+    return None
 
 
 def _merged(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
