@@ -124,7 +124,8 @@ def _tests(mutant: Mutant) -> Iterator[list[str]]:
     """Tests in the order in which they are likely to notice."""
     room = mutant.path.relative_to(PACKAGE).parts[0]
     own = ROOT / "tests" / room / f"test_{mutant.path.stem}.py"
-    yield [*([str(own)] if own.exists() else []), "tests/validate/test_pinned.py"]
+    pinned = ["tests/validate/test_pinned.py", "tests/validate/test_pinned_layouts.py"]
+    yield [*([str(own)] if own.exists() else []), *pinned]
     yield [f"tests/{room}"]
     after = [*ROOMS[ROOMS.index(room) + 1 :], "validate", "laws", "plan"]
     yield [f"tests/{one}" for one in after]
