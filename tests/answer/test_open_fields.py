@@ -81,3 +81,9 @@ def test_sharding_has_the_choices_of_the_framework():
     assert choices(model(), layout(1), ["shard"], OPEN_MINDED)["shard"] == [Shard.DDP]
     titan = framework("torchtitan")
     assert choices(model(), one, ["shard"], titan)["shard"] == [Shard.DDP, Shard.FSDP]
+
+
+def test_interleaving_means_several_virtual_stages():
+    several = Layout(pp=4, global_batch=64, schedule=Schedule.INTERLEAVED)
+    found = choices(model(layers=48), several, ALL, OPEN_MINDED)["virtual_stages"]
+    assert found == [2, 3, 4, 6, 12]

@@ -125,5 +125,8 @@ def test_the_trace_says_what_an_operation_does():
     gather = next(event["args"] for event in drawn if event["cat"] == "exposed FSDP gather")
     assert gather["kind"] == "all-gather"
     assert gather["bytes"] > 0
+    last = max(drawn, key=lambda event: event["ts"] + event["dur"])
+    end_us = 1e6 * prediction.timeline().end_s
+    assert last["ts"] + last["dur"] == pytest.approx(end_us, abs=2e-3)
     tracks = {event["args"]["name"] for event in events if event["name"] == "thread_name"}
     assert tracks == {"compute", "gather", "reduce", "tensor", "waits"}

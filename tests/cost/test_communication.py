@@ -12,7 +12,7 @@ from syncwall.cost.calibration import calibration
 from syncwall.cost.communication import NcclNetwork
 from syncwall.cost.rates import merged_share, nccl_generation
 from syncwall.cost.reached import transport
-from syncwall.describe.cluster import Nics
+from syncwall.describe.cluster import Cluster, Nics
 from syncwall.work.operations import Collective, CollectiveKind, Group
 
 MIB = 2**20
@@ -212,3 +212,20 @@ def test_a_tray_of_a_rack_still_sums_in_the_switch():
     tray, rack = (network.path(Group("tp", ranks)) for ranks in (4, 72))
     assert network.choices("all-reduce", tray, network.graph(tray))["NVLS/Simple"][1] > 0
     assert network.choices("all-reduce", rack, network.graph(rack))["NVLS/Simple"][1] == 0
+
+
+@pytest.mark.parametrize(("kind", "passes"), [("all-reduce", 2.0), ("all-gather", 1.0)])
+@pytest.mark.parametrize("nodes", [2, 4])
+def test_gloo_is_a_ring_over_the_slower_of_wire_and_processor(kind, passes, nodes):
+    nics = {"rate": "1 Gb/s", "count": 1, "transport": "gloo"}
+    node = {"device": "cpu-laptop", "gpus": 1, "nics": nics}
+    cluster = Cluster.model_validate({"node": node, "nodes": nodes})
+    fit = calibration(cluster.device).network
+    network = NcclNetwork(cluster, fit)
+    wire = cluster.nic_bytes_per_s_per_gpu * fit.tcp
+    assert wire < fit.gloo_bytes_per_s
+    found = network.collective_seconds(Collective(kind, 1e8, Group("dp", nodes)))
+    assert found == pytest.approx(passes * (nodes - 1) * (1e8 / nodes / wire + 50e-6))
+    far = NcclNetwork(cluster, fit, latency=3.0)
+    later = far.collective_seconds(Collective(kind, 1e8, Group("dp", nodes)))
+    assert later - found == pytest.approx(passes * (nodes - 1) * 100e-6)

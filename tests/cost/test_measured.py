@@ -145,3 +145,11 @@ def test_corrections_take_one_shape_and_arrays_of_them_alike():
     together = np.asarray(found.gemm(Gemm(sizes, 4096, 4096, Dtype.BF16)))
     alone = [float(found.gemm(Gemm(size, 4096, 4096, Dtype.BF16))) for size in sizes]
     assert together.tolist() == pytest.approx(alone)
+
+
+def test_a_rate_is_another_way_to_write_seconds():
+    point = GemmPoint.model_validate(
+        {"m": 4096, "n": 1024, "k": 512, "dtype": "bf16", "rate": "100 TFLOP/s"},
+        context={"in_file": True},
+    )
+    assert point.seconds == pytest.approx(2 * 4096 * 1024 * 512 / 100e12)
