@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-MARKED = {"web/browser": pytest.mark.browser, "laws": pytest.mark.slow}
+MARKED = {"web/browser": pytest.mark.browser, "laws": pytest.mark.slow, "capture": pytest.mark.slow}
 """Folders of which every test has a mark."""
 
 # Timings vary on shared machines; what is slow is caught by the benchmarks. Continuous integration

@@ -26,9 +26,9 @@ ROOT = Path(sw.__file__).parent
 SAID = {"exposed communication", "idle", "other computation"}
 """Lines that sum up several causes."""
 OTHERS = {
-    "attention", "backward", "checkpoint", "contention", "copy", "data", "elementwise",
-    "evaluation", "forward", "host", "maintenance", "optimizer", "output layer",
-    "recompute", "restart", "start-up", "stragglers", "unexplained", "useful",
+    "attention", "backward", "checkpoint", "contention", "convolution", "copy",
+    "data", "elementwise", "evaluation", "forward", "host", "maintenance", "optimizer",
+    "output layer", "recompute", "restart", "start-up", "stragglers", "unexplained", "useful",
 }  # fmt: skip
 """Words that are also names of something else, so that a file may have them."""
 

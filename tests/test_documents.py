@@ -134,11 +134,12 @@ def test_a_file_that_cannot_be_written_is_named_as_it_was_given(tmp_path, monkey
 
 
 def test_a_full_disk_leaves_no_temporary_file(tmp_path, monkeypatch):
-    def cut_short(path: Path, text: str, encoding: str) -> int:
-        path.write_bytes(text.encode(encoding)[:1])
+    def cut_short(path: Path, raw: bytes) -> int:
+        with path.open("wb") as file:
+            file.write(raw[:1])
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(Path, "write_text", cut_short)
+    monkeypatch.setattr(Path, "write_bytes", cut_short)
     with pytest.raises(InputError, match="cannot be written: No space left"):
         write_whole(tmp_path / "out.json", "text")
     assert list(tmp_path.iterdir()) == []

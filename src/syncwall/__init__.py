@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from syncwall.answer.site import Site as Site
     from syncwall.answer.sweep import sweep as sweep
     from syncwall.answer.timeline import Timeline as Timeline
+    from syncwall.capture.program_file import write_program as write_program
+    from syncwall.capture.step import capture as capture
+    from syncwall.capture.step import capturing as capturing
     from syncwall.cause import Cause as Cause
     from syncwall.cost.calibration import Calibration as Calibration
     from syncwall.cost.communication import Network as Network
@@ -63,9 +66,11 @@ if TYPE_CHECKING:
     from syncwall.plan.wall.found import WallPlan as WallPlan
     from syncwall.problems import InputError as InputError
     from syncwall.read.machine_measured import read_machine_measured as read_machine_measured
+    from syncwall.read.program import read_program as read_program
     from syncwall.timeline.ledger import Ledger as Ledger
     from syncwall.validate.report import Report as Report
     from syncwall.validate.report import validate as validate
+    from syncwall.work.program import Program as Program
 
 __version__ = "0.2.0"
 
@@ -76,6 +81,8 @@ _HOME = {
     "syncwall.answer.site": "Site",
     "syncwall.answer.sweep": "sweep",
     "syncwall.answer.timeline": "Timeline",
+    "syncwall.capture.program_file": "write_program",
+    "syncwall.capture.step": "capturing",
     "syncwall.cause": "Cause",
     "syncwall.cost.calibration": "Calibration",
     "syncwall.cost.communication": "Network",
@@ -93,13 +100,15 @@ _HOME = {
     "syncwall.plan.wall.found": "WallPlan",
     "syncwall.problems": "InputError",
     "syncwall.read.machine_measured": "read_machine_measured",
+    "syncwall.read.program": "read_program",
     "syncwall.timeline.ledger": "Ledger",
     "syncwall.validate.report": "Report",
+    "syncwall.work.program": "Program",
 }
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names.split()}
 
-_MODULES = ("explain", "plan", "validate")
-"""Packages; `explain` and `validate` are called like functions."""
+_MODULES = ("capture", "explain", "plan", "validate")
+"""Packages; `capture`, `explain` and `validate` are called like functions."""
 
 __all__ = [*sorted([*_MODULE_OF, *_MODULES]), "__version__"]  # noqa: PLE0604 - names, made above
 

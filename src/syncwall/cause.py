@@ -30,6 +30,10 @@ def _exposed(key: str, moved: str, colour: str = "other") -> tuple[str, CauseKin
     return key, _WAIT, f"waiting for {moved}", colour, moved
 
 
+_RARE: Final = ("reduce", "gather", "scatter")
+"""Collectives that share a line."""
+
+
 class Cause(StrEnum):
     """One line of a ledger; the order of definition is that of bars and tables."""
 
@@ -133,4 +137,4 @@ class Cause(StrEnum):
     @classmethod
     def exposed(cls, collective: str) -> "Cause":
         """Waiting for a kind of collective ("all-reduce", ...)."""
-        return cls(f"exposed {collective}")
+        return cls.EXPOSED_OTHER if collective in _RARE else cls(f"exposed {collective}")

@@ -55,13 +55,13 @@ class Document:
         return Problem(self.file, *self.place(path), message)
 
 
-def write_whole(path: Path, text: str) -> None:
+def write_whole(path: Path, text: str | bytes) -> None:
     """Write `text` to the file at `path`, which is replaced as a whole; InputError if that fails.
 
     Anything but a plain file, such as /dev/null, is written to and never replaced.
     """
     with _target(path) as (target, beside):
-        beside.write_text(text, encoding="utf-8")
+        beside.write_bytes(text.encode() if isinstance(text, str) else text)
         if beside != target:
             beside.replace(target)
 

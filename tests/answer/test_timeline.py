@@ -60,7 +60,7 @@ def test_operations_take_their_price_and_contention(name):
     prediction = predicted(name)
     found = prediction.timeline()
     compute = [one for one in found.intervals if one.stream == "compute"]
-    priced = [prediction.prices.seconds(one.operation.what) for one in compute if one.operation]
+    priced = [prediction.prices.seconds(one.what) for one in compute if one.what]
     alone = float(sum(priced))
     assert summed(compute) - alone == pytest.approx(float(found.ledger["contention"]), abs=1e-9)
     assert interval_count(prediction) >= len(found.intervals)
@@ -87,8 +87,8 @@ def test_weights_that_share_their_links_are_drawn_as_long_as_they_take():
     ]
     longer: dict[str, list[float]] = {"forward": [], "backward": []}
     for one in gathers:
-        assert one.operation is not None
-        alone_s = float(prediction.prices.seconds(one.operation.what))
+        assert one.what is not None
+        alone_s = float(prediction.prices.seconds(one.what))
         longer[one.phase].append((one.end_s - one.start_s) / alone_s)
     assert longer["forward"] == pytest.approx([1.0] * 80)
     assert min(longer["backward"]) > 1.5

@@ -17,7 +17,7 @@ KEYS = [
         "narrow-weights", "offload-optimizer", "bucket", "frozen-weights", "fused-loss",
         "loss-chunks", "recompute", "recompute-layers", "recompute-stops-early",
         "recompute-modules", "offload-layers", "narrow-activations", "kept-attention-scores",
-        "fused-norms", "fused-gate", "dropout", "kept-gathered-inputs",
+        "fused-norms", "fused-gate", "dropout", "kept-gathered-inputs", "fsdp-copies",
         "overlap-gradients",
         "overlap-parameters",
         "overlap-tp", "async-tp", "tp-exposed-share", "dispatcher", "fp8-dispatch", "overlap-ep",
@@ -35,9 +35,13 @@ RUN = [
 """Flags of every verb that takes a run."""
 OUTPUT = ["--json", "--html FILE", "--markdown FILE"]
 PINNED = {
+    "capture": [
+        "SCRIPT", "--help", "--world N", "--rank N", "--ranks LIST", "--nproc-per-node N",
+        "--module NAME", "--arguments TEXT", "--timeout S", "--save FILE", *OUTPUT,
+    ],
     "predict": [
         "FILE", "--help", "--tokens TOKENS", "--steps N", *OUTPUT, "--timeline FILE",
-        "--explain-assumptions", *RUN,
+        "--explain-assumptions", "--work FILE", "--compiled", "--eager", *RUN,
         *(f"--job.{key}" for key in (
             "start", "price", "spares", "when-short", "startup", "data-stall", "simulations",
             "seed",

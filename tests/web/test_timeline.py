@@ -27,10 +27,10 @@ def test_columns_are_the_intervals(run):
             (interval.end_s - interval.start_s) * TICKS, abs=1.01
         )
         assert operation["cause"] == interval.cause
-        assert operation.get("wait", False) == (interval.operation is None)
-        if interval.operation is not None:
+        assert operation.get("wait", False) == (interval.what is None)
+        if interval.what is not None:
             assert operation["name"] == interval.name
-            assert operation["flops"] == float(getattr(interval.operation.what, "flops", 0.0))
+            assert operation["flops"] == float(getattr(interval.what, "flops", 0.0))
 
 
 def test_no_two_intervals_of_a_lane_overlap(run):

@@ -10,6 +10,7 @@ from typing import overload
 from syncwall.answer.interval import PredictionInterval, interval
 from syncwall.answer.priced import Priced
 from syncwall.answer.pricing import NetworkChoice, Pricing
+from syncwall.answer.program import ProgramPrediction, predict_program
 from syncwall.answer.room import Room
 from syncwall.answer.settled import Chosen, SettledRun, settle
 from syncwall.answer.site import UNKNOWN_SITE, Site
@@ -22,6 +23,7 @@ from syncwall.describe import Cluster, Run, Software
 from syncwall.public import Answer
 from syncwall.work.block import Work
 from syncwall.work.memory import Memory, fits, step_memory
+from syncwall.work.program import Program
 
 
 @overload
@@ -49,13 +51,27 @@ def predict(
 ) -> Priced: ...
 
 
+@overload
+def predict(
+    run: Program,
+    *,
+    cluster: Cluster,
+    software: Software | None = None,
+    compiled: bool | None = None,
+    network: NetworkChoice | None = None,
+    measured: MachineMeasurements | None = None,
+    catalogue: Folders = None,
+) -> ProgramPrediction: ...
+
+
 @takes_catalogue
 def predict(  # noqa: PLR0913 - a run has this many sides
-    run: Run | Work,
+    run: Run | Work | Program,
     pricing: Pricing | None = None,
     *,
     cluster: Cluster | None = None,
     software: Software | None = None,
+    compiled: bool | None = None,
     network: NetworkChoice | None = None,
     measured: MachineMeasurements | None = None,
     site: Site = UNKNOWN_SITE,
@@ -69,8 +85,9 @@ def predict(  # noqa: PLR0913 - a run has this many sides
     `measured`, what `syncwall measure` found on the machine, and `site`, what known runs of the
     cluster say. All that is derived from the prediction is priced by it too.
 
-    A `Work` of other origin, such as a captured program, is priced on `cluster` with `software`;
-    of its memory and of other layouts nothing can be said.
+    A recorded `Program` is predicted on `cluster` with `software`; `compiled` joins memory-bound
+    kernels as a compiler would, None as the program asks for. Any other `Work` is priced there,
+    too; of its memory and of other layouts nothing can be said.
 
     Examples:
         >>> import syncwall as sw
@@ -82,9 +99,14 @@ def predict(  # noqa: PLR0913 - a run has this many sides
         >>> abs(sum(found.ledger.values()) - found.step_s) < 1e-9
         True
     """
-    if isinstance(run, Work):
+    if isinstance(run, Work | Program):
         if cluster is None:
-            raise TypeError("the price of a Work depends on the machine: give cluster=")
+            raise TypeError(f"the price of a {type(run).__name__} depends on the machine: "
+                            "give cluster=")  # fmt: skip
+        if isinstance(run, Program):
+            return predict_program(
+                run, cluster, software, compiled=compiled, network=network, measured=measured
+            )
         pricing = pricing or Pricing.on(cluster, software, network=network, measured=measured)
         return Priced(pricing, pricing.timed(run, cluster))
     pricing = pricing or Pricing.of(run, network=network, measured=measured, site=site)

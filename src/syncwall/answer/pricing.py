@@ -140,18 +140,17 @@ class Pricing:
     def timed(self, work: Work, cluster: Cluster, *, latency: Any = 1.0) -> Timed:
         """Any `work` on `cluster`: the machine itself, part of it, or one that differs in wires."""
         host_s = self.setting.host_s(work, cluster, self.fit.elementwise.eager)
-        wires = self._network(cluster, latency)
-        prices = Prices(
-            cluster.device,
-            wires,
-            self.fit,
-            self.setting,
-            host_s,
-            gpus_per_node=cluster.gpus_per_node,
-            knobs=self.knobs,
-        )
+        prices = self.prices(cluster, host_s, latency=latency)
         time = step_time(work, prices)
         return Timed(work, cluster, prices, time.step_s, time.ledger)
+
+    def prices(self, cluster: Cluster, host_s: Any = 0.0, *, latency: Any = 1.0) -> Prices:
+        """Seconds of single operations on `cluster`; `host_s` to issue one of a description."""
+        wires = self._network(cluster, latency)
+        nearby, knobs = cluster.gpus_per_node, self.knobs
+        return Prices(
+            cluster.device, wires, self.fit, self.setting, host_s, gpus_per_node=nearby, knobs=knobs
+        )  # fmt: skip
 
     def _network(self, cluster: Cluster, latency: Any) -> Network:
         made = self._made(cluster, latency)

@@ -18,7 +18,7 @@ from syncwall.timeline.recorded import Interval, Record
 from syncwall.timeline.segments import segments
 from syncwall.timeline.step import reduction_window
 from syncwall.timeline.streams import Clock
-from syncwall.work.block import Block, Phase, Stream, Task
+from syncwall.work.block import AnyTask, Block, Phase, Stream
 from syncwall.work.operations import Group
 
 
@@ -66,8 +66,8 @@ class Timeline(Answer):
         events: list[dict[str, Any]] = []
         known: dict[int, dict[str, Any]] = {}
         for interval in self.intervals:
-            assert interval.operation is not None
-            what = interval.operation.what
+            what = interval.what
+            assert what is not None
             if id(what) not in known:
                 known[id(what)] = facts(what)
             track = streams.setdefault(interval.stream, len(streams))
@@ -135,7 +135,7 @@ def interval_count(priced: Priced) -> int:
     )
 
 
-def facts(what: Task) -> dict[str, Any]:
+def facts(what: AnyTask) -> dict[str, Any]:
     """FLOP, bytes and dimensions of an operation, as plain data."""
     named = [field.name for field in fields(what)] + ["flops", "hbm_bytes"]
     values = {name: getattr(what, name, None) for name in named}

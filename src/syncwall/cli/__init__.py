@@ -5,6 +5,7 @@ Holds `main` and `call`. Exit codes: 0 done, 1 the answer is no, 2 the input or 
 
 import errno
 import os
+import shlex
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
@@ -92,7 +93,16 @@ def call(verb: str, arguments: Sequence[str]) -> int:
     return _call(function, f"{verb} {part}", rest)
 
 
+def _with_script_arguments(words: Sequence[str]) -> list[str]:
+    """`words` in which all that stands behind -- is one, the arguments of a script."""
+    at = list(words).index("--") if "--" in words else len(words)
+    behind = [f"--arguments={shlex.join(words[at + 1 :])}"] if words[at + 1 :] else []
+    return [*words[:at], *behind]
+
+
 def _call(function: Callable[..., int], command: str, arguments: Sequence[str]) -> int:
+    if command == "capture":
+        arguments = _with_script_arguments(arguments)
     if any(word in _ASKED[:3] for word in arguments):
         from syncwall.cli.help import help_text
 

@@ -198,4 +198,5 @@ def refuse_unknown(function: Callable[..., int], words: Sequence[str]) -> None:
     for word in words:
         flag = word.partition("=")[0]
         if flag.startswith("--") and flag.replace("_", "-") not in known and len(flag) > 2:
-            raise InputError.of(f'unknown flag "{flag}"{did_you_mean(flag, known)}')
+            behind = "; flags of the script stand behind --" if "--arguments" in known else ""
+            raise InputError.of(f'unknown flag "{flag}"{did_you_mean(flag, known)}{behind}')

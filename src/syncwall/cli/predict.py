@@ -12,6 +12,7 @@ import tyro
 from syncwall.cli.output import Output, OutputFlags
 from syncwall.cli.run_flags import RunFlags, Whose, as_flags, stated
 from syncwall.describe import Job
+from syncwall.problems import InputError
 
 if TYPE_CHECKING:
     from syncwall.show.blocks import View
@@ -34,6 +35,9 @@ def predict(  # noqa: PLR0913, PLR0917 - the flags of the verb
     out: Output = OutputFlags(),  # noqa: B008
     timeline: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None,
     explain_assumptions: bool = False,
+    work: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None,
+    compiled: bool = False,
+    eager: bool = False,
 ) -> int:
     """Predict a training step: time, tokens/s/GPU, MFU, memory, and where the time goes.
 
@@ -47,7 +51,15 @@ def predict(  # noqa: PLR0913, PLR0917 - the flags of the verb
         out: Where the answer goes.
         timeline: Write the intervals of one micro batch here (Chrome trace, for Perfetto).
         explain_assumptions: List everything that is taken for granted.
+        work: A program that `syncwall capture` recorded, in place of model and layout.
+        compiled: Join memory-bound kernels of a recorded program, as torch.compile does.
+        eager: Do not, even if the program asks for torch.compile.
     """
+    if work is not None:
+        if compiled and eager:
+            raise InputError.of("--compiled and --eager contradict each other")
+        joined = None if compiled == eager else compiled
+        return _program(work, whose, out, timeline=timeline, compiled=joined)
     from syncwall.answer import predict as answer
     from syncwall.answer.improvements import improvements
     from syncwall.catalogue import searched_first
@@ -79,3 +91,50 @@ def predict(  # noqa: PLR0913, PLR0917 - the flags of the verb
     with searched_first(whose.catalogue):  # words of an answer ask for entries, too
         out.write("predict", view, record)
     return 0 if prediction.fits else 1
+
+
+def _program(
+    work: Path, whose: RunFlags, out: OutputFlags, *, timeline: Path | None, compiled: bool | None
+) -> int:
+    """Predict a recorded program on the cluster that is named."""
+    from syncwall.answer import predict as answer
+    from syncwall.answer.program_changes import program_changes
+    from syncwall.catalogue import searched_first
+    from syncwall.describe import Software, lookup
+    from syncwall.read.program import read_program
+    from syncwall.show.records.program import program_record
+    from syncwall.show.views.program import program_view
+
+    out.check()
+    if whose.cluster is None:
+        raise InputError.of("write --cluster NAME: the machine that the recorded program runs on")
+    _refuse_fixed(whose)
+    with searched_first(whose.catalogue):
+        software = Software.model_validate(stated(whose.software, ""))
+        prediction = answer(
+            read_program(work), cluster=lookup.cluster(whose.cluster), software=software,
+            compiled=compiled, measured=whose.measured(),
+        )  # fmt: skip
+        changes = program_changes(prediction)
+        if timeline is not None:
+            prediction.timeline().save(timeline)
+        out.write(
+            "predict work",
+            lambda: program_view(prediction, changes),
+            lambda: program_record(prediction, changes),
+        )
+    return 0 if prediction.fits else 1
+
+
+def _refuse_fixed(whose: RunFlags) -> None:
+    """Refuse flags that a recorded program has fixed."""
+    taken = ("cluster", "software.")
+    if "software.kernels" in whose.stated:
+        raise InputError.of("--kernels is for descriptions: write --compiled or --eager")
+    fixed = [name for name in whose.stated if not name.startswith(taken)]
+    if fixed:
+        message = (
+            f"--{fixed[0].replace('_', '-')} cannot be changed in a recorded program: "
+            "record it again with other arguments"
+        )
+        raise InputError.of(message)

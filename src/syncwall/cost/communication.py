@@ -15,6 +15,7 @@ from syncwall.cost.nccl import GENERATIONS, Choices, Tuner, constants
 from syncwall.cost.path import Path, path
 from syncwall.cost.rates import (
     GENERATION,
+    PRICED_AS,
     at_most,
     channels_of,
     merged_share,
@@ -90,6 +91,8 @@ class NcclNetwork:
         """NCCL's fastest choice; zero for one rank or no bytes."""
         if isinstance(collective.bytes, float) and not collective.bytes:
             return 0.0
+        if collective.kind in PRICED_AS:
+            collective = replace(collective, kind=PRICED_AS[collective.kind])
         key = (collective.kind, collective.group, id(collective.bytes), id(collective.calls),
                id(collective.copies), id(collective.domains))  # fmt: skip
         if key not in self._known:  # keeps the operands alive, so that no id is used again

@@ -1,7 +1,7 @@
 """Seconds of computation: the longer of arithmetic and memory traffic, and the launch.
 
-Holds `gemm_seconds`, `gemm_alone_seconds`, `attention_seconds` and `elementwise_seconds`; one
-shape, or arrays of them.
+Holds `gemm_seconds`, `gemm_alone_seconds`, `convolution_seconds`, `attention_seconds`,
+`elementwise_seconds` and `kernel_seconds`; one shape, or arrays of them.
 Source: roofline (Williams 2009) with tile and wave quantisation; see docs/explanation/compute.md.
 """
 
@@ -10,7 +10,7 @@ from syncwall.cost.software import ResolvedSoftware
 from syncwall.describe.choice import Dtype
 from syncwall.describe.device import Device
 from syncwall.work.number import Number, Truth, least, most, rounded_up, where
-from syncwall.work.operations import CoreAttention, Elementwise, Gemm
+from syncwall.work.operations import Convolution, CoreAttention, Elementwise, Gemm, Kernel
 
 DEFAULT_MULTIPROCESSORS = 100
 SUM_BYTES = 4.0
@@ -61,6 +61,34 @@ def _with_memory(
     memory_s = (gemm.hbm_bytes + read) / (device.memory.rate_bytes_per_s * fit.memory_efficiency)
     launch_s = fit.launch_s + fit.group_s * most(gemm.count - 1.0, 0.0)
     return smooth_max(compute_s, memory_s) + launch_s * (gemm.flops > 0)
+
+
+NARROWEST_CHANNELS = 16
+"""Channels of a group from which matrix units are of use; below, as in depthwise convolutions, the
+plain ones multiply."""
+
+
+def convolution_seconds(
+    convolution: Convolution, device: Device, fit: GemmFit, elementwise: ElementwiseFit
+) -> Number:
+    """Time of a convolution, as the multiplication without its unfolded input in memory.
+
+    Assumed to reach what a multiplication of the same shape reaches.
+    """
+    c = convolution
+    if c.n < NARROWEST_CHANNELS:
+        plain = Dtype.FP32 if Dtype.FP32 in device.peak_flop_per_s else c.dtype
+        return kernel_seconds(Kernel(c.flops, c.bytes, plain), device, fit, elementwise)
+    compute_s = _arithmetic_seconds(Gemm(c.m, c.n, c.k, c.dtype, c.groups), device, fit)
+    memory_s = c.bytes / (device.memory.rate_bytes_per_s * fit.memory_efficiency)
+    return smooth_max(compute_s / fit.in_training, memory_s) + fit.launch_s
+
+
+def kernel_seconds(kernel: Kernel, device: Device, gemm: GemmFit, fit: ElementwiseFit) -> Number:
+    """Time of a kernel of which only FLOP and bytes are known."""
+    compute_s = kernel.flops / (_rate(kernel.dtype, device, gemm) * gemm.efficiency)
+    memory_s = kernel.bytes / (device.memory.rate_bytes_per_s * fit.efficiency)
+    return most(compute_s / gemm.in_training, memory_s) + fit.launch_s
 
 
 def attention_seconds(

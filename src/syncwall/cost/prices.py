@@ -11,15 +11,32 @@ import numpy as np
 
 from syncwall.cost.calibration import Calibration
 from syncwall.cost.communication import Network, ring_start_seconds
-from syncwall.cost.compute import attention_seconds, elementwise_seconds, gemm_seconds
+from syncwall.cost.compute import (
+    attention_seconds,
+    convolution_seconds,
+    elementwise_seconds,
+    gemm_seconds,
+    kernel_seconds,
+)
 from syncwall.cost.corrections import Corrections
 from syncwall.cost.host import offload_seconds
 from syncwall.cost.knobs import AS_CATALOGUED, Knobs
 from syncwall.cost.software import ResolvedSoftware
 from syncwall.describe.device import Device
-from syncwall.work.block import Task
+from syncwall.work.block import AnyTask
 from syncwall.work.number import Number, anywhere, where
-from syncwall.work.operations import Collective, CoreAttention, Elementwise, Gemm, Offload, Transfer
+from syncwall.work.operations import (
+    Collective,
+    Convolution,
+    CoreAttention,
+    Elementwise,
+    Gemm,
+    Group,
+    Kernel,
+    Message,
+    Offload,
+    Transfer,
+)
 
 
 class Prices:
@@ -43,6 +60,8 @@ class Prices:
         self.fit = fit
         self.host_s = host_s * knobs.host
         """Host time to issue one operation."""
+        self.host_kernel_s = setting.host_kernel_s * knobs.host
+        """Host time to issue one kernel of a recorded program."""
         self.gpus_per_node = gpus_per_node
         self.host_wait_s = setting.host_wait_s * knobs.host
         """Host time lost by reading a number from the device."""
@@ -56,9 +75,9 @@ class Prices:
         """True if the host reads the tokens of each expert before it issues the expert."""
         self._accumulating = setting.framework.fused_accumulation
         self._corrections = Corrections(device, fit, setting)
-        self._known: dict[int, tuple[Task, Number]] = {}
+        self._known: dict[int, tuple[AnyTask, Number]] = {}
 
-    def seconds(self, what: Task) -> Number:
+    def seconds(self, what: AnyTask) -> Number:
         """Time of `what` if nothing else runs."""
         known = self._known.get(id(what))
         if known is None:
@@ -66,13 +85,13 @@ class Prices:
             self._known[id(what)] = known
         return known[1]
 
-    def ring_start_s(self, what: Task) -> Number:
+    def ring_start_s(self, what: AnyTask) -> Number:
         """Time of a ring's steps over the network that computation beside it does not hide."""
         if not isinstance(what, Collective):
             return 0.0
         return _plain(ring_start_seconds(self._network, what) * self._knobs.network)
 
-    def over_nics(self, what: Task) -> Number:
+    def over_nics(self, what: AnyTask) -> Number:
         """1 where a collective leaves its scale-up domain, else 0."""
         place = getattr(self._network, "path", None)
         if place is None or not isinstance(what, Collective):
@@ -85,7 +104,7 @@ class Prices:
         rate = self.device.memory.rate_bytes_per_s * self.fit.elementwise.efficiency
         return moved / rate * self._knobs.elementwise
 
-    def _priced(self, what: Task) -> Number:
+    def _priced(self, what: AnyTask) -> Number:
         return PRICED[type(what)](self, what)
 
     def _gemm(self, what: Gemm) -> Number:
@@ -94,6 +113,15 @@ class Prices:
     def _attention(self, what: CoreAttention) -> Number:
         seconds = attention_seconds(what, self.device, self.fit.attention, self.setting)
         return seconds * self._corrections.attention(what) * self._knobs.attention
+
+    def _convolution(self, what: Convolution) -> Number:
+        fit = self.fit
+        seconds = convolution_seconds(what, self.device, fit.gemm, fit.elementwise)
+        return seconds * self._knobs.gemm
+
+    def _kernel(self, what: Kernel) -> Number:
+        seconds = kernel_seconds(what, self.device, self.fit.gemm, self.fit.elementwise)
+        return seconds * self._knobs.elementwise
 
     def _elementwise(self, what: Elementwise) -> Number:
         seconds = elementwise_seconds(what, self.device, self.fit.elementwise, self.setting)
@@ -104,6 +132,10 @@ class Prices:
 
     def _transfer(self, what: Transfer) -> Number:
         return self._network.transfer_seconds(what) * self._knobs.network
+
+    def _message(self, what: Message) -> Number:
+        apart = Group("other", 2, abs(what.sender - what.receiver))
+        return self._transfer(Transfer(what.bytes, apart))
 
     def _offload(self, what: Offload) -> Number:
         return offload_seconds(what, self.device) * self._knobs.host
@@ -121,9 +153,12 @@ class Prices:
 PRICED: Final[dict[type, Callable[[Prices, Any], Number]]] = {
     Gemm: Prices._gemm,
     CoreAttention: Prices._attention,
+    Convolution: Prices._convolution,
     Elementwise: Prices._elementwise,
+    Kernel: Prices._kernel,
     Collective: Prices._collective,
     Transfer: Prices._transfer,
+    Message: Prices._message,
     Offload: Prices._offload,
 }
 """What prices each type of operation. Who builds a `Work` of operations of a type of their own adds

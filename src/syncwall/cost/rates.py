@@ -1,8 +1,10 @@
 """Rates that NCCL counts with, and what is reached of them.
 
 Holds `nccl_generation`, `merged_share`, `nic_reached`, `rings_only`, `channels_of` and
-`at_most`.
+`at_most`; `PRICED_AS`.
 """
+
+from typing import Final
 
 import numpy as np
 
@@ -11,10 +13,15 @@ from syncwall.cost.nccl import Choices, is_ours
 from syncwall.cost.path import Path
 from syncwall.describe import Cluster
 from syncwall.work.number import Number
-from syncwall.work.operations import expected_places
+from syncwall.work.operations import CollectiveKind, expected_places
 
 GENERATION = {"volta": 0, "ampere": 1, "ada": 1, "hopper": 2, "blackwell": 3}
 """NCCL's numbers of architectures."""
+PRICED_AS: Final[dict[CollectiveKind, CollectiveKind]] = {
+    "reduce": "broadcast", "gather": "all-to-all", "scatter": "all-to-all",
+}  # fmt: skip
+"""Collectives that NCCL has no model of: a broadcast backwards, and one rank's share of an
+all-to-all."""
 
 
 def nccl_generation(architecture: str) -> int | None:

@@ -35,6 +35,8 @@ ROW_CAST = 2.5
 """Traffic of casts with a scale for each row: each tensor is read for its largest values and again
 to be cast, once along its rows and once along its columns, 10 bytes instead of 4."""
 
+KERNELS_OF_AN_OPERATION: Final = 4.0
+"""Kernels of a recorded program for one operation of a description, whose host time was fitted."""
 SORTING: Final = ("permute", "unpermute")
 """Kinds of kernels that put tokens in the order of their experts and back."""
 ADDED: Final = ("clamp", "bias")
@@ -133,6 +135,13 @@ class ResolvedSoftware:
     def host_wait_s(self) -> float:
         """Host time lost by reading a number from the device; a graph of all reads none."""
         return 0.0 if self.graphs == "full" else self.framework.host.per_wait_s
+
+    @property
+    def host_kernel_s(self) -> float:
+        """Host time to issue one kernel of a recorded program."""
+        if self.graphs == "full":
+            return 0.0
+        return self.framework.host.per_operation_s / KERNELS_OF_AN_OPERATION
 
     @property
     def host_expert_s(self) -> float:

@@ -146,6 +146,9 @@ class Framework(CatalogueEntry):
     fitted to 174 runs of dgxc-benchmarking that do so."""
     recompute_stops_early: dict[Month, bool] = Field(default_factory=lambda: {"2000-01": False})
     """A layer that is computed again stops before its last product."""
+    fsdp_copies: dict[Month, bool] = Field(default_factory=lambda: {"2000-01": False})
+    """Its FSDP copies each parameter out of the buffer that was gathered, and each gradient into
+    the one that is reduced."""
     kept_gathered_inputs: NotNegativeNumber = 0.0
     """All-gathered inputs that each layer keeps until its backward pass."""
     fused_loss: dict[Month, bool] = Field(default_factory=lambda: {"2000-01": False})

@@ -25,7 +25,7 @@ def switches(
         for name in (
             "overlap_gradients", "overlap_parameters", "overlap_tp", "overlap_pp",
             "balanced_stages", "async_tp", "overlap_ep", "recompute_stops_early", "dropout",
-            "fused_loss",
+            "fused_loss", "fsdp_copies",
         )
     }  # fmt: skip
     found |= {

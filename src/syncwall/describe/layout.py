@@ -207,6 +207,9 @@ class Layout(Description):
     kept_gathered_inputs: Open[Annotated[float, Field(ge=0, le=100)]] = OPEN
     """All-gathered inputs that every layer keeps on each tensor-parallel rank until its backward
     pass, which else gathers them again."""
+    fsdp_copies: Open[bool] = OPEN
+    """FSDP copies each parameter out of the buffer that was gathered, and each gradient into the
+    one that is reduced (PyTorch's FSDP2)."""
     overlap_gradients: Open[bool] = OPEN
     """Gradient reduction runs beside the backward pass."""
     overlap_parameters: Open[bool] = OPEN
@@ -338,8 +341,8 @@ PLAIN: Final[dict[str, Any]] = {
     "narrow_activations": NarrowActivations.NOTHING, "kept_attention_scores": False,
     "fused_norms": True, "fused_gate": True, "dropout": False,
     "fused_loss": False, "recompute": Recompute.NONE, "recompute_stops_early": False,
-    "kept_gathered_inputs": 0.0, "overlap_gradients": True, "overlap_parameters": True,
-    "overlap_tp": False, "async_tp": False, "tp_exposed_share": 0.4, "overlap_pp": True,
-    "dispatcher": Dispatcher.ALL_TO_ALL, "overlap_ep": False,
+    "fsdp_copies": False, "kept_gathered_inputs": 0.0, "overlap_gradients": True,
+    "overlap_parameters": True, "overlap_tp": False, "async_tp": False, "tp_exposed_share": 0.4,
+    "overlap_pp": True, "dispatcher": Dispatcher.ALL_TO_ALL, "overlap_ep": False,
 }  # fmt: skip
 """The fields that may be open, with the plainest value of each."""

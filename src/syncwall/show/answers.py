@@ -70,6 +70,20 @@ def _prediction(found: Any) -> Shown:
     )
 
 
+def _program_prediction(found: Any) -> Shown:
+    from syncwall.answer.program_changes import program_changes
+    from syncwall.show.records.program import program_record
+    from syncwall.show.views.program import program_view
+
+    with searched_first(found.pricing.catalogue):
+        changes = program_changes(found)
+    return Shown(
+        lambda: program_view(found, changes),
+        lambda: program_record(found, changes),
+        "predict work",
+    )
+
+
 def _completion(found: Any) -> Shown:
     from syncwall.answer.improvements import improvements
     from syncwall.job.changes import changes
@@ -85,6 +99,13 @@ def _completion(found: Any) -> Shown:
         lambda: prediction_record(prediction, proposals, job_record(found, others)),
         "predict",
     )
+
+
+def _program(found: Any) -> Shown:
+    from syncwall.show.records.capture import capture_record
+    from syncwall.show.views.capture import capture_view
+
+    return Shown(lambda: capture_view(found), lambda: capture_record(found), "capture")
 
 
 def _layouts(found: Any) -> Shown:
@@ -155,7 +176,9 @@ def _timeline(found: Any) -> Shown:
 
 _HOW: Final[dict[str, Callable[[Any], Shown]]] = {
     "Prediction": _prediction,
+    "ProgramPrediction": _program_prediction,
     "Completion": _completion,
+    "Program": _program,
     "SearchResult": _layouts,
     "WallPlan": _wall,
     "NetworkPlan": _network,

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from syncwall.cause import Cause
 from syncwall.timeline.segments import Segment, Segments
-from syncwall.work.block import Operation, Phase, Stream
+from syncwall.work.block import AnyTask, Operation, Phase, Stream
 
 
 @dataclass(slots=True)
@@ -22,7 +22,7 @@ class Interval:
     phase: str
     start_s: float
     end_s: float
-    operation: Operation | None = None
+    what: AnyTask | None = None
     """None for a wait."""
     block: str = ""
     """The block that it belongs to (dense layer, output layer, ...)."""
@@ -57,7 +57,7 @@ class Record:
             self.intervals.append(
                 Interval(
                     operation.name, operation.cause, segment.stream, phase, start_s,
-                    end_s, operation, self.block, self.round,
+                    end_s, operation.what, self.block, self.round,
                 )
             )  # fmt: skip
             start_s = end_s

@@ -1,7 +1,7 @@
 """A whole optimizer step: micro batches through a pipeline, then the optimizer.
 
-Holds `StepTime`, `step_time`, `reduction_window` and `slowest_of`. Only classes of equal ranks are
-evaluated, never rank by rank.
+Holds `StepTime`, `step_time`, `add_others`, `reduction_window` and `slowest_of`. Only classes of
+equal ranks are evaluated, never rank by rank.
 """
 
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from syncwall.timeline.ledger import Ledger
 from syncwall.timeline.schedules import SPLITS_BACKWARD, Passes, idle_s
 from syncwall.timeline.segments import Segments, segments
 from syncwall.timeline.streams import Clock
-from syncwall.work.block import EXPOSED, Block, Pipeline, Stage, Stream, Task, Work
+from syncwall.work.block import EXPOSED, AnyTask, Block, Pipeline, Stage, Stream, Work
 from syncwall.work.number import Number, anywhere, least, most, where
 from syncwall.work.operations import Gemm
 
@@ -37,7 +37,6 @@ class StepTime:
 def step_time(work: Work, prices: Prices) -> StepTime:
     """Time of `work` at these `prices`."""
     packed = _Packed(prices)
-    gpus = work.gpus
     stages = [stage for stage in work.stages if anywhere(stage.ranks)]
     without = _Packed(_WithoutWeights(prices)) if _splits(work.pipeline) else None
     each = [_stage_time(stage, packed, without, work) for stage in stages]
@@ -52,15 +51,20 @@ def step_time(work: Work, prices: Prices) -> StepTime:
     for stage, other in zip(stages[1:], whole[1:], strict=True):
         longer = other.total > total.total * (1.0 + _EQUAL)
         total = other.where(longer & (stage.ranks > 0), total)
+    add_others(total, prices, work.gpus)
+    if prices.fit.ranks.meeting_s:
+        total.add(
+            Cause.STRAGGLER, _meetings(work, packed) * prices.fit.ranks.meeting_s * (work.gpus > 1)
+        )
+    return StepTime(total.total, total)
+
+
+def add_others(total: Ledger, prices: Prices, gpus: Number) -> None:
+    """Book what a rank waits for at the end of its step: the host, and the slowest of all ranks."""
     total.add(Cause.HOST, prices.host_step_s)
     nodes = most(gpus / prices.gpus_per_node, 1.0)
     own_s = total.total - total.exposed_s - total[Cause.HOST]  # slow devices slow down no others
     total.add(Cause.STRAGGLER, own_s * prices.fit.ranks.jitter * slowest_of(nodes))
-    if prices.fit.ranks.meeting_s:
-        total.add(
-            Cause.STRAGGLER, _meetings(work, packed) * prices.fit.ranks.meeting_s * (gpus > 1)
-        )
-    return StepTime(total.total, total)
 
 
 def _meetings(work: Work, packed: "_Packed") -> Number:
@@ -145,7 +149,7 @@ class _WithoutWeights(Prices):
         self.__dict__.update(prices.__dict__)
         self._whole = prices
 
-    def seconds(self, what: Task) -> Number:
+    def seconds(self, what: AnyTask) -> Number:
         """Time of `what`, none for a weight gradient."""
         if isinstance(what, Gemm) and what.is_weight_gradient:
             return 0.0

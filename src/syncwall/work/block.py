@@ -13,9 +13,22 @@ from typing import Final, Literal
 from syncwall.cause import Cause
 from syncwall.describe.layout import Schedule
 from syncwall.work.number import Number, Truth
-from syncwall.work.operations import Collective, CoreAttention, Elementwise, Gemm, Offload, Transfer
+from syncwall.work.operations import (
+    Collective,
+    Convolution,
+    CoreAttention,
+    Elementwise,
+    Gemm,
+    Kernel,
+    Message,
+    Offload,
+    Transfer,
+)
 
 Task = Gemm | CoreAttention | Elementwise | Collective | Transfer | Offload
+"""What the steps of descriptions are made of."""
+AnyTask = Task | Convolution | Kernel | Message
+"""What recorded programs are made of, too."""
 
 
 class Stream(StrEnum):

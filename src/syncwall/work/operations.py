@@ -1,8 +1,8 @@
 """The things a step does, each with its FLOPs and bytes.
 
-Holds `Gemm`, `CoreAttention`, `Elementwise`, `Collective`, `Offload` and `Transfer`, and `Group`,
-the ranks that communicate. A multiply-add is 2 FLOP. Dimensions are numbers or arrays that
-broadcast together.
+Holds `Gemm`, `CoreAttention`, `Convolution`, `Elementwise`, `Kernel`, `Collective`, `Message`,
+`Offload` and `Transfer`, and `Group`, the ranks that communicate. A multiply-add is 2 FLOP.
+Dimensions are numbers or arrays that broadcast together.
 """
 
 from dataclasses import dataclass, replace
@@ -12,10 +12,13 @@ from typing import ClassVar, Literal
 from syncwall.describe.choice import Dtype
 from syncwall.work.number import Number, least
 
-CollectiveKind = Literal["all-reduce", "all-gather", "reduce-scatter", "all-to-all", "broadcast"]
+CollectiveKind = Literal[
+    "all-reduce", "all-gather", "reduce-scatter", "all-to-all", "broadcast", "reduce", "gather",
+    "scatter",
+]  # fmt: skip
 Dimensions = dict[str, float | bool | str]
 GroupAxis = Literal[
-    "tp", "cp", "ep", "dp", "shard", "replica", "expert-shard", "expert-replica", "pp"
+    "tp", "cp", "ep", "dp", "shard", "replica", "expert-shard", "expert-replica", "pp", "other"
 ]  # fmt: skip
 
 
@@ -87,13 +90,18 @@ class CoreAttention:
     pieces: Number = 1
     """Kernels that it is cut into along the keys, one after the other (ring attention)."""
     is_backward: bool = False
+    is_causal: bool = True
+    """False if every query sees every key (encoders, diffusion, cross-attention)."""
 
     @property
     def pairs(self) -> Number:
-        """Query-key pairs of one head and sequence under the causal mask.
+        """Query-key pairs of one head and sequence that the mask leaves.
 
-        A rank's queries are spread over the whole sequence: each sees half of it on average.
+        Under the causal one a rank's queries are spread over the whole sequence: each sees half of
+        it on average.
         """
+        if not self.is_causal:
+            return self.q_len * self.kv_len
         if self.window is None:
             return self.q_len * (self.kv_len + 1) / 2.0
         window = least(self.window, self.kv_len)
@@ -144,7 +152,7 @@ class CoreAttention:
         """The gradients of all inputs."""
         return CoreAttention(
             self.batch, self.heads, self.q_len, self.kv_len, self.head_dim, self.v_dim,
-            self.kv_heads, self.window, self.pieces, is_backward=True,
+            self.kv_heads, self.window, self.pieces, is_backward=True, is_causal=self.is_causal,
         )  # fmt: skip
 
 
@@ -181,6 +189,55 @@ class Elementwise:
     def scaled(self, share: Number) -> "Elementwise":
         """A part of it."""
         return replace(self, bytes=self.bytes * share, kernels=self.kernels * share)
+
+
+@dataclass(frozen=True, slots=True)
+class Convolution:
+    """A convolution, or one of its gradients, as the multiplication that it amounts to."""
+
+    m: Number
+    """Positions of the output, of all samples."""
+    n: Number
+    """Channels of the output, of one group."""
+    k: Number
+    """Channels of the input, of one group, times the size of the kernel."""
+    bytes: Number
+    """Input, weight and output, each once."""
+    groups: Number = 1
+    dtype: Dtype = Dtype.BF16
+
+    @property
+    def flops(self) -> Number:
+        """FLOP of all groups."""
+        return 2.0 * self.m * self.n * self.k * self.groups
+
+    @property
+    def hbm_bytes(self) -> Number:
+        """Memory traffic."""
+        return self.bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """Anything else of which FLOP and memory traffic are known."""
+
+    flops: Number
+    bytes: Number
+    dtype: Dtype = Dtype.BF16
+
+    @property
+    def hbm_bytes(self) -> Number:
+        """Memory traffic."""
+        return self.bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """What one rank sends to another, or receives from it."""
+
+    bytes: Number
+    sender: int
+    receiver: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -23,6 +23,9 @@ from syncwall.work.number import Number, Truth, anywhere, most
 from syncwall.work.operations import Collective, CollectiveKind, Elementwise, GroupAxis
 from syncwall.work.rank_parameters import RankParameters
 
+COPY = "copy"
+"""The kind of kernel that FSDP copies with."""
+
 
 def weight_bytes(layout: Any) -> float:
     """Bytes of a weight as it is computed with and sent: 4 in plain fp32 training, else 2."""
@@ -63,7 +66,9 @@ def weights_of(held: RankParameters, shape: Shape, *, each_time: Number) -> tupl
         for size, axis in sizes
     ]
     weights_are_here = tuple(Wait(index) for index in range(begins))
-    begin = Operation("begin", Elementwise(0.0, 0), Cause.ELEMENTWISE, after=weights_are_here)
+    copied = sum(size for size, _ in sizes) * layout.fsdp_copies
+    copy = Elementwise(2.0 * weight_bytes(layout) * copied, 1.0 * (copied > 0), True, COPY)
+    begin = Operation("begin", copy, Cause.COPY, after=weights_are_here)
     return (*gathers, begin)
 
 
@@ -83,6 +88,7 @@ def reduced(block: Block, held: RankParameters, shape: Shape, *, last: bool) -> 
     """
     layout, groups = shape.layout, shape.groups
     share = 1 if layout.outer_every is None else 1.0 / layout.outer_every  # where copies meet
+    block = _copied(block, held, layout, last=last)
     after = (Wait(len(block.operations) - 1),)
     operations = [
         Operation(
@@ -102,6 +108,18 @@ def reduced(block: Block, held: RankParameters, shape: Shape, *, last: bool) -> 
     waits = tuple(Wait(len(block.operations) + i, when=blocked) for i in range(len(operations)))
     every = (*block.operations, *operations)
     return replace(block, operations=every, awaited=(*block.awaited, *waits))
+
+
+def _copied(block: Block, held: RankParameters, layout: Any, *, last: bool) -> Block:
+    """`block` with the copy of its gradients into the buffer that is reduced behind it."""
+    reduced_now = (layout.shard == Shard.FSDP) & (last or reduced_at_once(layout))
+    copied = (held.plain + held.experts) * reduced_now * layout.fsdp_copies
+    if not anywhere(copied):
+        return block
+    moved = (weight_bytes(layout) + layout.gradient_dtype.size_bytes) * copied
+    copy = Elementwise(moved, 1.0 * (copied > 0), True, COPY)
+    operation = Operation("copy of gradients", copy, Cause.COPY, phase=Phase.BACKWARD)
+    return replace(block, operations=(*block.operations, operation))
 
 
 def _sums(

@@ -17,7 +17,6 @@ from syncwall.timeline.streams import Interval
 from syncwall.units import Dimension
 
 _LEFT, _RIGHT, _LANE, _BELOW = 66.0, WIDTH - 6, 26.0, 42.0
-_CELLS: Final = int(_RIGHT - _LEFT) * 2
 _LAYERS: Final = 4
 """Times that an operation is repeated if it belongs to a layer."""
 
@@ -88,14 +87,15 @@ def _frame(
     for one in intervals:
         lanes.setdefault(str(one.stream), []).append(one)
     drawing = Drawing(f"{window.name} in time: {', '.join(lanes)}")
-    axis = Axis(0.0, window.end_s - window.start_s, _LEFT, _RIGHT)
+    left = max(_LEFT, *(text_width(stream) + 12 for stream in lanes))
+    axis = Axis(0.0, window.end_s - window.start_s, left, _RIGHT)
     top = legend(drawing, _entries(intervals), 0.0) + 6 + room
     bottom = top + _LANE * len(lanes)
     unit = unit_for(Dimension.SECONDS, axis.most)
     for row, stream in enumerate(lanes):
         y = top + row * _LANE
-        drawing.rect(_LEFT, y + 1, _RIGHT - _LEFT, _LANE - 2, "panel")
-        drawing.text(_LEFT - 7, y + _LANE / 2 + 4, stream, "strong", "end")
+        drawing.rect(left, y + 1, _RIGHT - left, _LANE - 2, "panel")
+        drawing.text(left - 7, y + _LANE / 2 + 4, stream, "strong", "end")
     value_axis(drawing, axis, unit, "time", (bottom, bottom))
     drawing.height = bottom + _BELOW
     return drawing, lanes, axis, top
@@ -109,10 +109,12 @@ def _entries(intervals: Sequence[Interval]) -> list[Entry]:
 
 def _cells(lane: Sequence[Interval], axis: Axis) -> list[tuple[float, float, str]]:
     """Boxes from, to and their classes: what most of each cell is spent on."""
-    busy: list[dict[str, float]] = [defaultdict(float) for _ in range(_CELLS)]
-    wide = axis.most / _CELLS
+    left = axis.at(0.0)
+    cells = int(_RIGHT - left) * 2
+    busy: list[dict[str, float]] = [defaultdict(float) for _ in range(cells)]
+    wide = axis.most / cells
     for one in lane:
-        first, last = int(one.start_s / wide), min(int(one.end_s / wide), _CELLS - 1)
+        first, last = int(one.start_s / wide), min(int(one.end_s / wide), cells - 1)
         for cell in range(first, last + 1):
             shared = min(one.end_s, (cell + 1) * wide) - max(one.start_s, cell * wide)
             busy[cell][one.cause.colour] += max(shared, 0.0) / wide
@@ -120,7 +122,7 @@ def _cells(lane: Sequence[Interval], axis: Axis) -> list[tuple[float, float, str
     for kind, alike in groupby(map(_shade, busy)):
         count = len(list(alike))
         if kind:
-            boxes.append((_LEFT + at / 2, _LEFT + (at + count) / 2, kind))
+            boxes.append((left + at / 2, left + (at + count) / 2, kind))
         at += count
     return boxes
 

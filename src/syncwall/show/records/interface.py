@@ -30,6 +30,8 @@ record = with_config(ConfigDict(extra="forbid", use_attribute_docstrings=True))
 """Marks the type of a record: no keys beside the documented ones."""
 VERBS: Final = {
     "predict": "prediction.PredictRecord",
+    "predict work": "program.ProgramRecord",
+    "capture": "capture.CaptureRecord",
     "plan layouts": "layouts.LayoutsRecord",
     "plan wall": "wall.WallRecord",
     "plan network": "network.NetworkRecord",

@@ -1,17 +1,20 @@
 """A prediction: verdict, numbers, ledger, memory, timeline, why, what to change, evidence.
 
-Holds `prediction_view`, `prediction_blocks` and `timeline_figures`; `strips` draws streams over
-time in letters.
+Holds `prediction_view` and `prediction_blocks`; `memory_row`, `memory_figure` and
+`timeline_figures` for other views; `strips` draws streams over time in letters.
 """
 
+from collections.abc import Mapping
 from functools import partial
 from typing import Final
 
 from syncwall.answer.improvements import Improvement
 from syncwall.answer.prediction import Prediction
 from syncwall.answer.priced import MFU_CONVENTION
+from syncwall.answer.room import Room
 from syncwall.answer.timeline import Timeline
 from syncwall.cause import LEAST_SHARE
+from syncwall.describe import Device
 from syncwall.show.blocks import (
     Block,
     Bullets,
@@ -59,7 +62,7 @@ def prediction_blocks(
         Verdict((prediction.verdict.text,), run_words(prediction.run)),
         *numbers(prediction),
         ledger("where the time goes", prediction.ledger, least=least_s),
-        _memory(prediction),
+        memory_figure(prediction.memory.by_cause(), prediction.run.cluster.device),
         *timeline_figures(prediction.timeline()),
         Lines("Why", (why(prediction),)),
         *_next(prediction, proposals),
@@ -75,9 +78,6 @@ def numbers(prediction: Prediction) -> list[Block]:
     step_s, (low_s, high_s) = prediction.step_s, prediction.step_interval_s
     speed, mfu = prediction.tokens_per_s_per_gpu, prediction.mfu
     slow, fast = step_s / high_s, step_s / low_s
-    have, room = float(prediction.run.cluster.device.memory.size_bytes), prediction.room
-    low, high = (f"{bound / 1e9:.0f}" for bound in room.interval_bytes)
-    sure = percent(min(max(room.probability, 0.01), 0.99))
     rows = [
         ("step", duration(step_s), f"{duration(low_s)} to {duration(high_s)}", ""),
         ("tokens/s/GPU", f"{speed:,.0f}", f"{speed * slow:,.0f} to {speed * fast:,.0f}",
@@ -85,10 +85,17 @@ def numbers(prediction: Prediction) -> list[Block]:
         ("MFU", percent(mfu, 1), f"{percent(mfu * slow, 1)} to {percent(mfu * fast, 1)}",
          MFU_CONVENTION),
         ("HFU", percent(prediction.hfu, 1), "", "with what is computed twice"),
-        ("memory", gigabytes(prediction.memory_bytes), f"{low} to {high} GB",
-         f"of {gigabytes(have)} a GPU; fits with {sure}"),
+        memory_row(prediction.room),
     ]  # fmt: skip
     return table(("", "predicted", "80% interval", ""), rows, ends_in_words=True)
+
+
+def memory_row(room: Room) -> tuple[str, str, str, str]:
+    """The memory of the fullest GPU, and how likely it fits."""
+    low, high = (f"{bound / 1e9:.0f}" for bound in room.interval_bytes)
+    sure = percent(min(max(room.probability, 0.01), 0.99))
+    about = f"of {gigabytes(room.size_bytes)} a GPU; fits with {sure}"
+    return "memory", gigabytes(room.memory_bytes), f"{low} to {high} GB", about
 
 
 def chosen(fields: dict[str, str]) -> list[Block]:
@@ -96,13 +103,13 @@ def chosen(fields: dict[str, str]) -> list[Block]:
     return [Lines("Chosen", (left_open(fields),))] if fields else []
 
 
-def _memory(prediction: Prediction) -> Figure:
+def memory_figure(bytes_by_cause: Mapping[str, float], device: Device) -> Figure:
     """The fullest GPU, part by part."""
     from syncwall.show.draw.bars import memory_chart
 
-    parts = sorted(prediction.memory.by_cause().items(), key=lambda pair: -pair[1])
+    parts = sorted(bytes_by_cause.items(), key=lambda pair: -pair[1])
     listed = (f"{cause} {size / 1e9:.1f}" for cause, size in parts if size > _LEAST_BYTES)
-    used, have = prediction.memory_bytes, float(prediction.run.cluster.device.memory.size_bytes)
+    used, have = sum(bytes_by_cause.values()), float(device.memory.size_bytes)
     end = f"{gigabytes(abs(have - used))} {'stay free' if have >= used else 'too much'}"
     caption = f"memory of the fullest GPU: {gigabytes(used)} of {gigabytes(have)}, {end}"
     return Figure(
@@ -110,13 +117,13 @@ def _memory(prediction: Prediction) -> Figure:
     )
 
 
-def timeline_figures(timeline: Timeline) -> list[Block]:
+def timeline_figures(timeline: Timeline, what: str = "one micro batch") -> list[Block]:
     """One micro batch and the optimizer, stream by stream."""
     from syncwall.show.draw.lanes import layer_lanes, layer_windows, whole_lanes
 
     intervals = timeline.intervals
     end_s = max(one.end_s for one in intervals)
-    caption = f"one micro batch, forward and backward, and the optimizer: {duration(end_s)}"
+    caption = f"{what}, forward and backward, and the optimizer: {duration(end_s)}"
     drawn = partial(strips, intervals)
     layers = [
         Figure(

@@ -5,7 +5,7 @@ length. Times are whole tenths of a microsecond.
 """
 
 from math import isfinite
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from syncwall.answer import Prediction
 from syncwall.answer.timeline import Timeline, interval_count
@@ -15,7 +15,7 @@ from syncwall.show.words.operations import Wording
 from syncwall.timeline.recorded import Interval
 from syncwall.web.answers.prediction import prediction_of
 from syncwall.web.asked import AskedRun
-from syncwall.work.block import Phase, Stream
+from syncwall.work.block import Phase, Stream, Task
 
 MOST: Final = 60_000
 """Intervals that a page draws; more are refused before any is made."""
@@ -115,11 +115,11 @@ class _Columns:
             "block": interval.block,
             "layers": self._rounds[str(interval.phase), interval.block],
         }
-        if interval.operation is None:
+        if interval.what is None:
             notes = [_LATE_HOST] if interval.cause is Cause.HOST else []
             name = f"waits for {_awaited(interval.name)}"
             return said | {"name": name, "wait": True, "notes": notes}
-        words = self._wording.of(interval.operation.what)
+        words = self._wording.of(cast("Task", interval.what))
         key = (words.formula, words.source)
         return said | {
             "shape": words.shape,
@@ -146,8 +146,8 @@ def _is_drawn(interval: Interval) -> bool:
 
 
 def _key(interval: Interval) -> object:
-    if interval.operation is not None:
-        return id(interval.operation), interval.phase, interval.block
+    if interval.what is not None:
+        return interval.name, id(interval.what), interval.phase, interval.block
     return interval.name, interval.cause, interval.phase, interval.block
 
 

@@ -1,0 +1,248 @@
+"""A recorded program, predicted on a machine.
+
+Holds `predict_program`, `ProgramPrediction` and `Share` (seconds of one module or source line).
+"""
+
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from pydantic import ValidationError
+
+from syncwall.answer.interval import UNKNOWN, PredictionInterval
+from syncwall.answer.priced import Priced
+from syncwall.answer.pricing import NetworkChoice, Pricing, Timed
+from syncwall.answer.room import Room
+from syncwall.answer.timeline import Span, Timeline
+from syncwall.answer.verdict import Verdict, too_large
+from syncwall.catalogue import Folders, takes_catalogue
+from syncwall.cost.measured import MachineMeasurements
+from syncwall.describe import Cluster, Software
+from syncwall.describe.reading import faults_of
+from syncwall.problems import InputError, Problem
+from syncwall.public import Answer
+from syncwall.timeline.program import ProgramTime, program_time
+from syncwall.work.block import Phase, Work
+from syncwall.work.fusion import fused
+from syncwall.work.memory import COMMUNICATOR_BYTES, CONTEXT_BYTES, fits
+from syncwall.work.operations import Collective, Group, Transfer
+from syncwall.work.program import Call, Note, NoteKind, Place, Program, RankProgram
+
+NATIVE = "pytorch"
+"""The framework that is nothing but PyTorch: how programs reach what they reach, if none is named.
+"""
+DOUBTFUL = 0.05
+"""Share of unknown work from which the verdict says so."""
+
+
+@takes_catalogue
+def predict_program(  # noqa: PLR0913 - a machine has this many sides
+    program: Program,
+    cluster: Cluster,
+    software: Software | None = None,
+    *,
+    compiled: bool | None = None,
+    network: NetworkChoice | None = None,
+    measured: MachineMeasurements | None = None,
+    catalogue: Folders = None,
+) -> "ProgramPrediction":
+    """How fast a recorded `program` will be on `cluster`, where its time goes, and whether it fits.
+
+    `compiled` joins memory-bound kernels as a compiler would; None as the program asks for.
+    """
+    machine = _sized(cluster, program.world_size)
+    stated = software or Software()
+    taken = {"kernels": "fused", "framework": stated.framework or NATIVE}
+    pricing = Pricing.on(
+        machine, stated.model_copy(update=taken), network=network, measured=measured
+    )
+    joined = program.compiled if compiled is None else compiled
+    return priced_program(program, pricing, compiled=joined)
+
+
+def priced_program(program: Program, pricing: Pricing, *, compiled: bool) -> "ProgramPrediction":
+    """`program` at these prices."""
+    played = program
+    if compiled:
+        played = replace(program, ranks=tuple(fused(rank) for rank in program.ranks))
+    prices = pricing.prices(pricing.cluster)
+    time = program_time(played, prices)
+    timed = Timed(_work(program), pricing.cluster, prices, time.step_s, time.ledger)
+    return ProgramPrediction(pricing, timed, program, time, compiled)
+
+
+def _work(program: Program) -> Work:
+    """What can be said of the step as a whole; it has no blocks that could be done otherwise."""
+    none = Transfer(0.0, Group("pp", 1))
+    flops, again = program.model_flops, program.recompute_flops
+    return Work((), 1, none, flops, again, program.tokens, program.world_size)
+
+
+def _sized(cluster: Cluster, world_size: int) -> Cluster:
+    """As many nodes of `cluster` as the program has ranks for."""
+    nearby = cluster.gpus_per_node
+    if world_size > nearby and world_size % nearby:
+        message = (
+            f"the program has {world_size} ranks, which do not fill nodes of {nearby} GPUs; "
+            f"record it with --world {world_size // nearby * nearby}"
+        )
+        raise InputError.of(message)
+    try:
+        return cluster.using(max(world_size // nearby, 1), min(world_size, nearby))
+    except ValidationError as error:
+        said = [message for _, message in faults_of(error, Cluster)]
+        raise InputError([Problem(cluster.name, 0, 0, one) for one in said]) from None
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """Seconds of the calls that come from one place."""
+
+    name: str
+    seconds: float
+    calls: int
+
+
+@dataclass(frozen=True)
+class ProgramPrediction(Priced, Answer):
+    """What to expect of a recorded program."""
+
+    program: Program
+    time: ProgramTime
+    compiled: bool
+    """Memory-bound kernels are joined."""
+
+    @property
+    def rank(self) -> RankProgram:
+        """The class of ranks that the step waits for, as it was priced."""
+        return self.time.rank
+
+    @property
+    def interval(self) -> PredictionInterval:
+        """Wide: no published run was recorded; wider by the work that is not known."""
+        return replace(UNKNOWN, deviation=UNKNOWN.deviation + self.unknown)
+
+    @property
+    def samples_per_s(self) -> float:
+        """Samples a second of all GPUs together; 0 if nobody knows the samples of a step."""
+        return self.program.samples / self.step_s
+
+    @cached_property
+    def memory_by_kind(self) -> dict[str, float]:
+        """Bytes on the fullest rank by what they are for."""
+        fullest = max(self.program.ranks, key=lambda rank: rank.held_bytes)
+        found: dict[str, float] = defaultdict(float)
+        for held in fullest.held:
+            found[held.kind] += held.bytes
+        groups = {
+            (c.what.group.axis, float(c.what.group.ranks))
+            for c in fullest
+            if isinstance(c.what, Collective)
+        }
+        found["CUDA and NCCL"] = CONTEXT_BYTES + COMMUNICATOR_BYTES * len(groups)
+        return dict(found)
+
+    @property
+    def memory_bytes(self) -> float:
+        """Bytes on the fullest rank."""
+        return sum(self.memory_by_kind.values())
+
+    @property
+    def room(self) -> Room:
+        """The interval of that, and how likely it fits."""
+        return Room.on(self.cluster.device, self.memory_bytes)
+
+    @property
+    def fits(self) -> bool:
+        """True if the fullest rank has enough memory."""
+        return bool(fits(self.memory_bytes, self.cluster.device))
+
+    @cached_property
+    def unknown(self) -> float:
+        """Share of the step's memory traffic that calls of unknown FLOPs, or made-up values, do."""
+        moved = sum(
+            float(getattr(call.what, "hbm_bytes", 0.0)) for rank in self.program.ranks
+            for call in rank
+        )  # fmt: skip
+        doubtful = sum(note.bytes for note in self.program.notes if note.kind in _DOUBTFUL_NOTES)
+        return min(doubtful / moved, 1.0) if moved else 0.0
+
+    @property
+    def verdict(self) -> Verdict:
+        """What limits the program, and whether much of it is unknown."""
+        found = super().verdict if self.fits else too_large(self.memory_bytes, self.cluster.device)
+        if self.unknown <= DOUBTFUL:
+            return found
+        return replace(found, text=f"{found.text}; {self.unknown:.0%} of its work is not known")
+
+    def by_module(self, depth: int = 2) -> list[Share]:
+        """Seconds of kernels by module, names cut to `depth` parts, numbers of layers joined."""
+        return self._shares(lambda call: _joined(call.place.module, depth))
+
+    def by_source(self) -> list[Share]:
+        """Seconds of kernels by the user's line."""
+        return self._shares(lambda call: call.place.source)
+
+    def _shares(self, name: Callable[[Call], str]) -> list[Share]:
+        seconds: dict[str, float] = defaultdict(float)
+        calls: dict[str, int] = defaultdict(int)
+        for call in self.rank:
+            if call.what is not None and not isinstance(call.what, Collective):
+                seconds[name(call)] += float(self.prices.seconds(call.what))
+                calls[name(call)] += 1
+        found = [Share(name or "elsewhere", s, calls[name]) for name, s in seconds.items()]
+        return sorted(found, key=lambda share: -share.seconds)
+
+    def host_waits(self) -> dict[Place, int]:
+        """Where the host waits for the device, and how often in a step."""
+        found: dict[Place, int] = defaultdict(int)
+        for call in self.rank:
+            if call.host_waits:
+                found[call.place] += 1
+        return dict(found)
+
+    def notes(self, kind: NoteKind) -> list[Note]:
+        """What has to be known of the recording, the largest first."""
+        found = [note for note in self.program.notes if note.kind is kind]
+        return sorted(found, key=lambda note: -(note.bytes + note.flops))
+
+    def timeline(self) -> Timeline:
+        """Every kernel, collective and wait of the step, in time."""
+        time = self.time
+        title = f"{self.program.command or 'recorded program'}, one step, predicted by syncwall"
+        return Timeline(time.intervals, time.waits, _spans(time), self.ledger, title=title)
+
+    def __repr__(self) -> str:
+        fits = "fits" if self.fits else "does not fit"
+        return (
+            f"<ProgramPrediction on {self.program.world_size} {self.cluster.device.name}: "
+            f"step {self.step_s:.4g} s, MFU {self.mfu:.1%}, {fits}>"
+        )
+
+
+_DOUBTFUL_NOTES = (NoteKind.UNKNOWN, NoteKind.PLACEHOLDER)
+
+
+def _joined(module: str, depth: int) -> str:
+    """`layers.3.attention.wq` as `layers.*.attention`, for a depth of two names."""
+    parts = ["*" if part.isdigit() else part for part in module.split(".")]
+    kept: list[str] = []
+    for part in parts:
+        if part != "*" and sum(one != "*" for one in kept) == depth:
+            break
+        kept.append(part)
+    return ".".join(kept)
+
+
+def _spans(time: ProgramTime) -> tuple[Span, ...]:
+    """The phases on the compute stream, one after the other."""
+    found: list[Span] = []
+    for interval in sorted(time.intervals, key=lambda one: one.start_s):
+        phase = Phase(interval.phase)
+        phase = Phase.BACKWARD if phase is Phase.RECOMPUTE else phase
+        if not found or (found[-1].phase is not phase and interval.stream == "compute"):
+            found.append(Span(phase, interval.start_s, interval.end_s))
+        else:
+            found[-1] = replace(found[-1], end_s=max(found[-1].end_s, interval.end_s))
+    return tuple(found)

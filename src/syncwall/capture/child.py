@@ -1,0 +1,227 @@
+"""The process that runs a user's script as torchrun would, and records it.
+
+Holds `Job` (what to run), `Ended` (what came of it, as JSON in the job's folder) and `run`, which
+never returns: `python -m syncwall.capture.child FOLDER` reads the job from that folder.
+"""
+
+import dataclasses
+import faulthandler
+import json
+import logging
+import os
+import runpy
+import signal
+import sys
+import traceback
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+from syncwall.capture.confinement import confined
+from syncwall.capture.users_code import UserLine, users_line
+from syncwall.problems import InputError, Problem
+
+if TYPE_CHECKING:
+    from syncwall.capture.recorder import Recording
+
+JOB, ENDED, PROGRAM, FAULT = "job.json", "ended.json", "program.json.gz", "fault.txt"
+"""Files of a job's folder."""
+_MESSAGE_CHARS: Final = 1500
+_NEED_DATA: Final = ("DataDependentOutputException", "DynamicOutputShapeException")
+"""What PyTorch raises for operations of which it cannot know the result without data."""
+_WITHOUT_OPTIMIZER: Final = (
+    "a program without an optimizer of torch.optim is recorded from Python: syncwall.capturing, "
+    "and .step() at the end of each step"
+)
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run of a script on one rank."""
+
+    folder: str
+    script: str
+    """Path of a file, or with `is_module` the name of a module."""
+    is_module: bool
+    arguments: tuple[str, ...]
+    world_size: int
+    rank: int
+    ranks_per_node: int
+    cpu_s: float
+    wall_s: float
+    memory_bytes: int
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What torchrun sets for this rank."""
+        local = min(self.ranks_per_node, self.world_size)
+        return {
+            "RANK": str(self.rank), "WORLD_SIZE": str(self.world_size),
+            "LOCAL_RANK": str(self.rank % local), "LOCAL_WORLD_SIZE": str(local),
+            "GROUP_RANK": str(self.rank // local),
+            "GROUP_WORLD_SIZE": str(-(-self.world_size // local)),
+            "ROLE_RANK": str(self.rank), "ROLE_WORLD_SIZE": str(self.world_size),
+            "ROLE_NAME": "default", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500",
+            "TORCHELASTIC_RUN_ID": "none", "TORCHELASTIC_RESTART_COUNT": "0",
+            "TORCHELASTIC_MAX_RESTARTS": "0",
+        }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a job ended."""
+
+    problems: tuple[tuple[str, int, int, str], ...] = ()
+    """File, line, column and message of each; none if a program was written."""
+
+    def write(self, folder: str) -> None:
+        """Leave it in the job's folder."""
+        Path(folder, ENDED).write_text(json.dumps(dataclasses.asdict(self)), encoding="utf-8")
+
+
+def run(job: Job) -> NoReturn:
+    """Run and record a job, write how it ended, and end this process without further ado.
+
+    Threads that the script left running and what it wants done at exit do not matter any more.
+    """
+    problems: list[Problem] = []
+    try:
+        faulthandler.enable(Path(job.folder, FAULT).open("w"))  # noqa: SIM115 - open to the end
+        confined(job.cpu_s, job.memory_bytes)
+        _Run(job).run()
+    except InputError as error:
+        problems += error.problems
+    _end(job, problems)
+
+
+def _end(job: Job, problems: list[Problem]) -> NoReturn:
+    Ended(tuple(dataclasses.astuple(one) for one in problems)).write(job.folder)
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(Exception):
+            stream.flush()
+    os._exit(0)
+
+
+class _Run:
+    """A script while it runs."""
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        self.recording: Recording | None = None
+
+    def run(self) -> None:
+        """Record the script; InputError says why that was not possible."""
+        from syncwall.capture.recorder import recording
+
+        job = self.job
+        os.environ.update(job.environment)
+        signal.signal(signal.SIGXCPU, self._out_of_time)
+        signal.signal(signal.SIGALRM, self._out_of_time)
+        signal.setitimer(signal.ITIMER_REAL, job.wall_s)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        logging.getLogger("torch._subclasses.fake_tensor").setLevel(logging.CRITICAL)
+        try:
+            with recording(job.world_size, rank=job.rank) as self.recording:
+                self.recording.stop_after = True
+                self._script()
+        except BaseException as error:  # whatever a script may raise
+            if self.recording is None:
+                raise
+            if not self.recording.is_complete:  # else it is how the script took its end
+                _refuse(error)
+        self._write()
+
+    def _script(self) -> None:
+        job = self.job
+        sys.argv = [job.script, *job.arguments]
+        if job.is_module:
+            sys.path.insert(0, str(Path.cwd()))
+            runpy.run_module(job.script, run_name="__main__", alter_sys=True)
+        else:
+            sys.path.insert(0, str(Path(job.script).resolve().parent))
+            runpy.run_path(job.script, run_name="__main__")
+
+    def _write(self) -> None:
+        from syncwall.capture.program_file import write_program
+
+        assert self.recording is not None
+        try:
+            program = self.recording.program()
+        except InputError as error:
+            said = f"ended too early: {error}; {_WITHOUT_OPTIMIZER}"
+            raise InputError.of(said, file=self.job.script) from None
+        words = ["-m", self.job.script] if self.job.is_module else [self.job.script]
+        command = " ".join([*words, *self.job.arguments])
+        write_program(dataclasses.replace(program, command=command), Path(self.job.folder, PROGRAM))
+
+    def _out_of_time(self, number: int, frame: FrameType | None) -> None:
+        line = _of_frame(frame)
+        is_cpu = number == signal.SIGXCPU
+        passed = f"{self.job.cpu_s:g} s of CPU time" if is_cpu else f"{self.job.wall_s:g} s"
+        message = f"still runs here after {passed}: give more with --timeout"
+        _end(self.job, [_problem(line, message)])
+
+
+def _refuse(error: BaseException) -> None:
+    """InputError with what a script raised, at the innermost line of the user's."""
+    if isinstance(error, InputError):
+        raise error
+    if isinstance(error, SystemExit) and error.code in (None, 0):
+        return
+    said = _said(error)[:_MESSAGE_CHARS]
+    first = _first(error)
+    if first is not error:
+        said += f"; while this was handled: {_problem(_line(first), _said(first)[:_MESSAGE_CHARS])}"
+    raise InputError([_problem(_line(error), said)]) from None
+
+
+def _first(error: BaseException) -> BaseException:
+    """What went wrong first, if `error` came of it while something was tidied up."""
+    while (before := error.__context__) is not None and not error.__suppress_context__:
+        error = before
+    return error
+
+
+def _line(error: BaseException) -> UserLine | None:
+    if isinstance(error, SyntaxError) and error.filename:
+        return UserLine(error.filename, error.lineno or 0, error.offset or 0)
+    summary = traceback.extract_tb(error.__traceback__)
+    return users_line((one.filename, one.lineno or 0, (one.colno or 0) + 1) for one in summary)
+
+
+def _said(error: BaseException) -> str:
+    kind = type(error).__name__
+    if isinstance(error, SystemExit):
+        return f"the script ended itself: sys.exit({error.code!r})"
+    if isinstance(error, SyntaxError):
+        return f"{kind}: {error.msg}"
+    if kind in _NEED_DATA:
+        return f"{error} gives what only data can tell, and a recording has no data"
+    try:
+        return ": ".join(filter(None, (kind, str(error))))
+    except Exception:  # noqa: BLE001 - an exception that has no words
+        return kind
+
+
+def _problem(line: UserLine | None, message: str) -> Problem:
+    return line.problem(message) if line else Problem("", 0, 0, message)
+
+
+def _of_frame(frame: FrameType | None) -> UserLine | None:
+    found: list[tuple[str, int, int]] = []
+    while frame is not None:
+        found.append((frame.f_code.co_filename, frame.f_lineno, 1))
+        frame = frame.f_back
+    return users_line(reversed(found))
+
+
+def job_in(folder: str) -> Job:
+    """The job that was written into a folder."""
+    value: dict[str, Any] = json.loads(Path(folder, JOB).read_text(encoding="utf-8"))
+    return Job(**{**value, "arguments": tuple(value["arguments"])})
+
+
+if __name__ == "__main__":
+    run(job_in(sys.argv[1]))

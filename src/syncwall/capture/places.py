@@ -1,0 +1,152 @@
+"""Where in the user's program a call comes from: phase, module and source line.
+
+Holds `Places`. In the backward pass a call belongs to the module and the line of the forward call
+whose autograd node runs.
+"""
+
+import sys
+import sysconfig
+from functools import cache
+from pathlib import Path
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import torch
+from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
+
+import syncwall
+from syncwall.work.block import Phase
+from syncwall.work.program import NOWHERE, Place
+
+_NOT_OURS_TO_NAME = tuple(
+    str(Path(folder).resolve())
+    for folder in (
+        Path(torch.__file__).parent,
+        Path(syncwall.__file__).parent,
+        sysconfig.get_paths()["stdlib"],
+        sysconfig.get_paths()["platstdlib"],
+        sysconfig.get_paths()["purelib"],
+        sysconfig.get_paths()["platlib"],
+    )
+)
+_ACCUMULATES = "torch::autograd::AccumulateGrad"
+
+
+class Places:
+    """Follows modules and autograd nodes."""
+
+    def __init__(self) -> None:
+        self.chunk: int | None = None
+        """The micro batch that a pipeline's schedule works on."""
+        self._passes = 0
+        self.finishing = 0
+        """More than 0 inside of an optimizer."""
+        self.backward = 0
+        """More than 0 while autograd's engine runs."""
+        self._names: WeakKeyDictionary[torch.nn.Module, str] = WeakKeyDictionary()
+        self._stack: list[tuple[torch.nn.Module, bool]] = []
+        self._forward: dict[int, Place] = {}
+        self._last = NOWHERE
+        self._had_backward = False
+        self._hooks = [
+            register_module_forward_pre_hook(self._enter),
+            register_module_forward_hook(self._leave, always_call=True),
+        ]
+
+    def close(self) -> None:
+        """Take the hooks out again."""
+        for hook in self._hooks:
+            hook.remove()
+
+    def now(self) -> tuple[Phase, Place]:
+        """Phase and place of a call that is issued now."""
+        if self.finishing:
+            return Phase.FINISH, Place("", _source())
+        if not self.backward:
+            return Phase.FORWARD, self._here()
+        self._had_backward = True
+        node = torch._C._current_autograd_node()
+        if self._stack and self._stack[-1][1]:
+            return Phase.RECOMPUTE, self._here()
+        if node is not None and torch.is_grad_enabled():
+            return Phase.RECOMPUTE, self._here()
+        if node is not None and node.name() != _ACCUMULATES:
+            self._last = self._forward.get(node._sequence_nr(), self._last)
+        return Phase.BACKWARD, self._last
+
+    def node(self) -> int:
+        """Number of the autograd node: of the one made now, in backward of the one that runs."""
+        node = torch._C._current_autograd_node()
+        if node is None or (self._stack and self._stack[-1][1]):
+            return int(torch.autograd._get_sequence_nr() - 1)
+        return int(node._sequence_nr())
+
+    @property
+    def micro_batch(self) -> int:
+        """Which one of the step it is; of gradient accumulation, backward passes are counted."""
+        return self._passes if self.chunk is None else self.chunk
+
+    def new_step(self) -> None:
+        """Micro batches are counted from 0 again."""
+        self._passes = 0
+        self._had_backward = False
+
+    def name(self, module: torch.nn.Module) -> str:
+        """As `named_modules` of the outermost module has it."""
+        return self._names.get(module, "")
+
+    def owners(self) -> dict[int, str]:
+        """The module of each parameter, by the parameter's identity."""
+        return {
+            id(parameter): name
+            for module, name in self._names.items()
+            for parameter in module._parameters.values()
+        }
+
+    def _here(self) -> Place:
+        """Of a call of the forward pass; its autograd node is remembered with it."""
+        place = Place(self._module(), _source())
+        self._forward.setdefault(torch.autograd._get_sequence_nr() - 1, place)
+        return place
+
+    def _module(self) -> str:
+        return self._names.get(self._stack[-1][0], "") if self._stack else ""
+
+    def _enter(self, module: torch.nn.Module, _: Any) -> None:
+        in_backward = self.backward > 0
+        if module not in self._names:
+            prefix = self._module()
+            for name, part in module.named_modules(prefix=prefix):
+                self._names.setdefault(part, name)
+        if not in_backward and not self._stack and self._had_backward:
+            self._had_backward = False
+            self._passes += 1
+        self._stack.append((module, in_backward))
+
+    def _leave(self, module: torch.nn.Module, *_: Any) -> None:
+        while self._stack:
+            if self._stack.pop()[0] is module:
+                return
+
+
+def _source() -> str:
+    """The innermost line that is neither PyTorch's, nor ours, nor of an installed package."""
+    frame = sys._getframe(3)
+    while frame is not None:
+        name = _shown(frame.f_code.co_filename)
+        if name:
+            return f"{name}:{frame.f_lineno}"
+        frame = frame.f_back  # type: ignore[assignment]
+    return ""
+
+
+@cache
+def _shown(file: str) -> str:
+    """How to name a file of the user's; empty if it is none."""
+    if file.startswith("<"):
+        return ""
+    path = Path(file).resolve()
+    if str(path).startswith(_NOT_OURS_TO_NAME):
+        return ""
+    here = Path.cwd()
+    return str(path.relative_to(here)) if path.is_relative_to(here) else path.name

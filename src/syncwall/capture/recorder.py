@@ -1,0 +1,189 @@
+"""Running a training step on fake tensors and writing down what a rank would do.
+
+Holds `recording`, a context in which PyTorch runs without a GPU and without other ranks,
+`Recording`, which becomes a `Program`, and `merged`. The second step is kept: the first one
+allocates the optimizer's state, rebuilds buckets and works out shapes.
+"""
+
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+
+import torch
+from torch._subclasses import FakeTensorMode
+
+from syncwall.capture.batch import data_ranks
+from syncwall.capture.devices import DeviceMode
+from syncwall.capture.operations import OperationMode
+from syncwall.capture.places import Places
+from syncwall.capture.shims import (
+    batch_norms,
+    checkpoints,
+    compiled,
+    cuda,
+    data_loaders,
+    ddp,
+    deep_copies,
+    device_mesh,
+    dtensor,
+    flex,
+    foreach,
+    fsdp,
+    fused_functions,
+    host_values,
+    modules,
+    objects,
+    optimizers,
+    passes,
+    pipelines,
+    process_groups,
+    processes,
+    storage_sizes,
+    transformers_models,
+)
+from syncwall.capture.state import State
+from syncwall.capture.storages import Storages
+from syncwall.capture.streams import Streams
+from syncwall.capture.tape import Tape
+from syncwall.capture.window import Mark, rank_program, window
+from syncwall.problems import InputError
+from syncwall.work.program import Program
+
+_SUPPORTED = ("2.13",)
+_SHIMS = (
+    process_groups, cuda, device_mesh, fsdp, dtensor, modules, storage_sizes, host_values, compiled,
+    data_loaders, deep_copies, ddp, foreach, fused_functions, passes, pipelines, batch_norms, flex,
+    transformers_models, checkpoints, processes, objects,
+)  # fmt: skip
+
+
+class Recorded(BaseException):
+    """Two steps are complete; a script that was told to stop is left through this."""
+
+
+class Recording:
+    """What a program does, from the first operation on."""
+
+    def __init__(self, state: State) -> None:
+        self.state = state
+        self.stop_after = False
+        """Leave the program through `Recorded` when its second step is complete."""
+        self._marks: list[Mark] = []
+        self._explicit = False
+
+    @property
+    def compiled(self) -> bool:
+        """Whether the program asks for `torch.compile`."""
+        return self.state.compiled
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether two steps have ended."""
+        return window(self._marks) is not None
+
+    @property
+    def pipeline_ranks(self) -> tuple[int, ...]:
+        """Ranks of the pipeline that this one belongs to, in the order of stages; else empty."""
+        return self.state.pipeline
+
+    def step(self) -> None:
+        """Mark the end of a step; optimizers do so by themselves."""
+        if not self._explicit:
+            self._marks.clear()
+        self._explicit = True
+        self._mark(None)
+
+    def program(self) -> Program:
+        """The second step; InputError if there was none."""
+        found = window(self._marks)
+        if found is None:
+            raise InputError.of(
+                f"{len(self._marks)} optimizer steps were made: two are needed, the second is "
+                "recorded"
+            )
+        state, (begin, end) = self.state, found
+        rank = rank_program(state, begin, end)
+        notes = (*state.tape.notes_between(begin.calls, end.calls), *fsdp.padding(state))
+        ranks = data_ranks(rank, state.world_size)
+        return Program(
+            state.world_size, (replace(rank, alike=state.world_size),), torch=torch.__version__,
+            samples=(end.samples - begin.samples) * ranks,
+            tokens=(end.tokens - begin.tokens) * ranks, parameters=state.batch.parameters,
+            notes=notes, compiled=state.compiled,
+        )  # fmt: skip
+
+    def _after_optimizer(self, optimizer: object) -> None:
+        if not self._explicit:
+            self._mark(optimizer)
+
+    def _mark(self, by: object) -> None:
+        if self.is_complete:
+            return
+        state = self.state
+        batch = state.batch
+        self._marks.append(
+            Mark(len(state.tape.calls), len(state.storages.events), id(by), batch.samples,
+                 batch.tokens)
+        )  # fmt: skip
+        state.places.new_step()
+        if self.is_complete:
+            state.tape.pauses += 1
+            if self.stop_after:
+                raise Recorded
+
+
+@contextmanager
+def recording(
+    world_size: int, *, rank: int = 0, previous: Recording | None = None
+) -> Iterator[Recording]:
+    """Record what `rank` of `world_size` does; PyTorch is as it was afterwards.
+
+    `previous` is the recording of an earlier pipeline stage, which knows the shapes that it sends.
+    """
+    if not torch.__version__.startswith(_SUPPORTED):
+        raise InputError.of(
+            f"PyTorch {torch.__version__} is not supported for recording: install "
+            f"{' or '.join(_SUPPORTED)}"
+        )
+    state = _state(world_size, rank)
+    if previous is not None:
+        state.handed_on.update(previous.state.handed_on)
+    result = Recording(state)
+    with ExitStack() as stack:
+        stack.enter_context(warnings.catch_warnings())
+        stack.callback(state.places.close)
+        stack.callback(state.batch.close)
+        stack.callback(state.storages.close)
+        for shim in _SHIMS:
+            stack.enter_context(shim.in_force(state))
+        stack.enter_context(optimizers.in_force(state, result._after_optimizer))
+        stack.enter_context(state.fake)
+        stack.enter_context(state.mode)
+        state.devices = stack.enter_context(DeviceMode(state))
+        yield result
+
+
+def merged(programs: Sequence[Program]) -> Program:
+    """One program of the stages of a pipeline, each recorded by itself."""
+    first = programs[0]
+    alike = first.world_size // len(programs)
+    return replace(
+        first,
+        ranks=tuple(replace(one.ranks[0], alike=alike) for one in programs),
+        parameters=sum(one.parameters for one in programs),
+        notes=tuple(dict.fromkeys(note for one in programs for note in one.notes)),
+        compiled=any(one.compiled for one in programs),
+        samples=max(one.samples for one in programs) / len(programs),
+        tokens=max(one.tokens for one in programs) / len(programs),
+    )
+
+
+def _state(world_size: int, rank: int) -> State:
+    tape, places, storages = Tape(), Places(), Storages()
+    streams = Streams(tape)
+    mode = OperationMode(tape, places, storages, rank)
+    fake = FakeTensorMode(allow_non_fake_inputs=True)
+    state = State(world_size, rank, tape, places, storages, streams, fake, mode)
+    streams.host_waits = state.host_waits
+    return state

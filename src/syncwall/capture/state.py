@@ -1,0 +1,65 @@
+"""What the recorder, its modes and its shims share. Holds `State`."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch._subclasses import FakeTensorMode
+
+from syncwall.capture.batch import Batch
+from syncwall.capture.operations import OperationMode
+from syncwall.capture.places import Places
+from syncwall.capture.storages import Storages
+from syncwall.capture.streams import Streams
+from syncwall.capture.tape import Tape
+from syncwall.work.program import NoteKind
+
+
+@dataclass
+class State:
+    """One recording, as long as it runs."""
+
+    world_size: int
+    rank: int
+    tape: Tape
+    places: Places
+    storages: Storages
+    streams: Streams
+    fake: FakeTensorMode
+    mode: OperationMode
+    batch: Batch = field(default_factory=Batch)
+    devices: Any = None
+    """The mode that translates devices."""
+    poses: bool = False
+    """The program has asked for CUDA: what it makes without naming a device is on the host."""
+    compiled: bool = False
+    """The program asks for `torch.compile`."""
+    sharded: list[Any] = field(default_factory=list)
+    """Parameters of FSDP."""
+    handed_on: dict[int, Any] = field(default_factory=dict)
+    """Descriptions of the tensors that pipeline stages hand to the next, by stage."""
+    pipeline: tuple[int, ...] = ()
+    """Ranks that this one shares a pipeline with, itself among them."""
+
+    def on_device(self, tensor: torch.Tensor) -> None:
+        """Tell that a tensor is on the device, whatever it looked like."""
+        number = self.storages.known(local(tensor))
+        if number is not None:
+            self.storages.host.discard(number)
+
+    def host_waits(self, name: str, calls: set[int]) -> None:
+        """Write down that the host waits for some calls."""
+        if not self.tape.pauses:
+            self.tape.add_host_wait(name, calls, *self.places.now())
+
+    def made_up(self, name: str) -> None:
+        """Note that a value was made up that only real data would give."""
+        if not self.tape.pauses:
+            self.tape.note(NoteKind.PLACEHOLDER, name, self.places.now()[1])
+
+
+def local(tensor: torch.Tensor) -> torch.Tensor:
+    """What a rank itself holds of a tensor."""
+    while hasattr(tensor, "_local_tensor"):
+        tensor = tensor._local_tensor
+    return getattr(tensor, "elem", tensor)

@@ -1,0 +1,111 @@
+"""What a rank does, written down in the order in which the host issues it.
+
+Holds `Tape`: calls on streams, with what each of them waits for. Nothing here needs PyTorch.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from syncwall.work.block import AnyTask, Phase
+from syncwall.work.program import COMPUTE_STREAM, NOWHERE, Call, Note, NoteKind, Place
+
+_OF_CALLS = (NoteKind.PLACEHOLDER, NoteKind.UNKNOWN, NoteKind.CPU_ONLY)
+"""Notes that belong to a call, not to the program."""
+
+
+@dataclass
+class Tape:
+    """Calls of one rank so far."""
+
+    calls: list[Call] = field(default_factory=list)
+    notes: list[tuple[int, Note]] = field(default_factory=list)
+    """With how many calls there were when each was written down."""
+    stream: str = COMPUTE_STREAM
+    """What the host issues calls to now."""
+    pauses: int = 0
+    """More than 0 while nothing is written down."""
+    _last: dict[str, int] = field(default_factory=dict)
+    _awaited: dict[str, set[int]] = field(default_factory=dict)
+    _names: Counter[str] = field(default_factory=Counter)
+
+    def new_stream(self, name: str) -> str:
+        """A name that no other stream has."""
+        self._names[name] += 1
+        count = self._names[name]
+        return name if count == 1 else f"{name} {count}"
+
+    def add(  # noqa: PLR0913
+        self,
+        name: str,
+        what: AnyTask | None,
+        *,
+        phase: Phase = Phase.FORWARD,
+        place: Place = NOWHERE,
+        reads: Iterable[int] = (),
+        writes: Iterable[int] = (),
+        stream: str | None = None,
+        micro_batch: int = 0,
+    ) -> int:
+        """Write a call down on the current stream, or on another one; gives its number."""
+        stream = self.stream if stream is None else stream
+        after = self._latest(self._awaited.pop(stream, set()), stream)
+        tensors = tuple(dict.fromkeys(reads)), tuple(dict.fromkeys(writes))
+        self.calls.append(
+            Call(name, what, stream, after, phase, place, *tensors, micro_batch=micro_batch)
+        )
+        self._last[stream] = len(self.calls) - 1
+        return self._last[stream]
+
+    def add_host_wait(self, name: str, awaited: set[int], phase: Phase, place: Place) -> None:
+        """Write down that the host waits for some calls."""
+        stream = self.stream
+        after = self._latest(awaited, "")
+        self.calls.append(Call(name, None, stream, after, phase, place, host_waits=True))
+
+    def queued(self, stream: str | None = None) -> set[int]:
+        """Calls whose end means that all on a stream so far has ended."""
+        stream = self.stream if stream is None else stream
+        found = set(self._awaited.get(stream, ()))
+        return found | {self._last[stream]} if stream in self._last else found
+
+    def everything(self) -> set[int]:
+        """The last call of each stream."""
+        return set(self._last.values())
+
+    def wait(self, calls: Iterable[int], stream: str | None = None) -> None:
+        """The next call of a stream waits for these."""
+        stream = self.stream if stream is None else stream
+        self._awaited.setdefault(stream, set()).update(calls)
+
+    def note(
+        self, kind: NoteKind, what: str, place: Place = NOWHERE, *,
+        flops: float = 0.0, moved_bytes: float = 0.0,
+    ) -> None:  # fmt: skip
+        """Write down something that a reader has to know."""
+        note = Note(kind, what, place, 1, flops, moved_bytes)
+        self.notes.append((len(self.calls), note))
+
+    def notes_between(self, begin: int, end: int) -> tuple[Note, ...]:
+        """Notes of some calls, and what holds for the whole program; equal ones are added up."""
+        sums: dict[tuple[NoteKind, str, Place], Note] = {}
+        for at, note in self.notes:
+            if begin < at <= end or note.kind not in _OF_CALLS:
+                key = note.kind, note.what, note.place
+                before = sums.get(key, replace(note, count=0, flops=0.0, bytes=0.0))
+                sums[key] = replace(
+                    before,
+                    count=before.count + 1,
+                    flops=before.flops + note.flops,
+                    bytes=before.bytes + note.bytes,
+                )
+        return tuple(sums.values())
+
+    def _latest(self, awaited: set[int], stream: str) -> tuple[int, ...]:
+        """Of each other stream only the last of the awaited calls."""
+        latest: dict[str, int] = {}
+        for number in awaited:
+            other = self.calls[number].stream
+            if other != stream and number > latest.get(other, -1):
+                latest[other] = number
+        return tuple(sorted(latest.values()))

@@ -1,0 +1,228 @@
+"""Reads a recorded program, as `syncwall capture` writes it.
+
+Holds `read_program`. The file may be a stranger's: every number is checked before it is used.
+"""
+
+from collections.abc import Sequence
+from functools import cache
+from math import isfinite
+from pathlib import Path
+from typing import Any, Final, Literal, get_args, get_origin, get_type_hints
+
+from pydantic import ValidationError
+
+from syncwall.describe.choice import Dtype
+from syncwall.problems import InputError
+from syncwall.read.limited import UnpackLimits, open_limited
+from syncwall.read.program_file import (
+    FORMAT,
+    MOST_CALLS,
+    NO_TASK,
+    TASKS,
+    VERSION,
+    ProgramFile,
+    RankFile,
+    sums,
+)
+from syncwall.read.whole_json import whole_json
+from syncwall.work.block import AnyTask, Phase
+from syncwall.work.folding import FoldedBlock
+from syncwall.work.operations import Group, GroupAxis
+from syncwall.work.program import (
+    Call,
+    Held,
+    HeldKind,
+    Note,
+    NoteKind,
+    Place,
+    Program,
+    RankProgram,
+)
+
+_Entry = tuple[str, AnyTask | None, str, Phase, bool]
+_LIMITS: Final = UnpackLimits(raw_bytes=64 << 20, ratio=1100.0)
+
+
+def read_program(path: Path | str) -> Program:
+    """The program in the file at `path`; InputError says what is wrong with it.
+
+    Example:
+        >>> import syncwall as sw
+        >>> sw.read_program("examples/capture/hybrid.work.json.gz")
+        Program('hybrid.py --batch 64', world_size=256, calls=...)
+    """
+    with open_limited(path, _LIMITS) as stream:
+        raw = stream.read()
+        if stream.problem is not None:
+            raise InputError([stream.problem])
+    value = whole_json(raw, str(path), "a recorded program")
+    if not isinstance(value, dict) or value.get("format") != FORMAT:
+        raise InputError.of(
+            "is not a recorded program; `syncwall capture` writes one", file=str(path)
+        )
+    if value.get("version") != VERSION:
+        raise InputError.of(
+            f"has version {str(value.get('version'))[:20]} of the format, this syncwall reads "
+            f"{VERSION}: record it again",
+            file=str(path),
+        )
+    try:
+        return _Parts(ProgramFile.model_validate(value)).program()
+    except ValidationError as error:
+        fault = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(str(part) for part in fault["loc"])
+        raise InputError.of(f"is damaged: {where}: {fault['msg']}", file=str(path)) from None
+    except (ValueError, TypeError, KeyError, IndexError, OverflowError) as error:
+        raise InputError.of(f"is damaged: {str(error)[:120]}", file=str(path)) from None
+
+
+class _Parts:
+    """What the calls of a file share."""
+
+    def __init__(self, file: ProgramFile) -> None:
+        self.file = file
+        self.phases = [Phase(word) for word in file.phases]
+        self.places = [Place(_text(module), _text(source)) for module, source in file.places]
+        self.groups = [_group(row) for row in file.groups]
+        self.tasks = [self._task(row) for row in file.tasks]
+
+    def program(self) -> Program:
+        file = self.file
+        calls = sum(block.length * block.rounds for one in file.ranks for block in _blocks(one))
+        if calls > MOST_CALLS:
+            raise ValueError(f"over {MOST_CALLS:,} calls")
+        return Program(
+            file.world_size, tuple(map(self._rank, file.ranks)), file.command, file.torch,
+            file.samples, file.tokens, file.parameters, tuple(map(self._note, file.notes)),
+            file.compiled,
+        )  # fmt: skip
+
+    def _rank(self, one: RankFile) -> RankProgram:
+        kept, last = set(), 0
+        for step in one.kept:
+            last += step
+            kept.add(last)
+        if kept:
+            _check(last, one.tensor_bytes, "tensor")
+        held = tuple(_held(row) for row in one.held)
+        sizes = tuple(one.tensor_bytes)
+        return RankProgram(one.rank, one.alike, self._calls(one), sizes, held, frozenset(kept))
+
+    def _calls(self, one: RankFile) -> tuple[Call, ...]:
+        blocks = _blocks(one)
+        where, reads, writes = (sums(rows, blocks) for rows in (one.where, one.reads, one.writes))
+        entries = self._entries(one, sum(block.length for block in blocks))
+        calls: list[Call] = []
+        begin = 0
+        for block in blocks:
+            for offset in range(block.length * block.rounds):
+                at = block.start + offset
+                call, back = entries[begin + offset % block.length]
+                tensors = reads[at] + writes[at]
+                place, micro_batch = where[at]
+                if min(place, micro_batch, *tensors, at - max(back, default=0)) < 0:
+                    raise ValueError(f"call {at} has a number below zero")
+                if tensors:
+                    _check(max(tensors), one.tensor_bytes, "tensor")
+                calls.append(Call(
+                    *call[:3], tuple([at - other for other in back]), call[3], self.places[place],
+                    tuple(reads[at]), tuple(writes[at]), call[4], micro_batch,
+                ))  # fmt: skip
+            begin += block.length
+        return tuple(calls)
+
+    def _entries(self, one: RankFile, count: int) -> list[tuple[_Entry, list[int]]]:
+        """What is the same in each round of a call, and how many calls back it waits for."""
+        file, host_waits = self.file, set(one.host_waits)
+        columns = zip(one.name, one.task, one.stream, one.phase, one.after, strict=True)
+        found: list[tuple[_Entry, list[int]]] = []
+        for at, (name, task, stream, phase, back) in enumerate(columns):
+            if task < NO_TASK or 0 in back:
+                raise ValueError(f"entry {at} has task {task} and waits for {back[:9]} calls back")
+            what = None if task == NO_TASK else self.tasks[task]
+            words = file.names[name], what, file.streams[stream], self.phases[phase]
+            found.append(((*words, at in host_waits), back))
+        if len(found) != count:
+            raise ValueError(f"{len(found)} entries in columns for {count}")
+        return found
+
+    def _task(self, row: Sequence[Any]) -> AnyTask:
+        kind, given = row
+        hints = _hints(kind)
+        task: AnyTask = TASKS[kind](
+            **{name: self._field(hints[name], value) for name, value in given.items()}
+        )
+        return task
+
+    def _field(self, hint: Any, value: Any) -> Any:
+        if hint is Group:
+            return self.groups[_check(value, self.groups, "group")]
+        return _typed(hint, value)
+
+    def _note(self, row: Sequence[Any]) -> Note:
+        kind, what, place, count, *sizes = row
+        flops, moved, useful = (_size(size) for size in sizes)
+        at = self.places[_check(place, self.places, "place")]
+        return Note(NoteKind(kind), _text(what), at, _typed(int, count), flops, moved, useful)
+
+
+def _blocks(one: RankFile) -> list[FoldedBlock]:
+    blocks, start = [], 0
+    for row in one.blocks:
+        length, rounds = (_typed(int, value) for value in row)
+        if not length * rounds:
+            raise ValueError("a block without calls")
+        blocks.append(FoldedBlock(start, length, rounds))
+        start = blocks[-1].end
+    return blocks
+
+
+def _group(row: Sequence[Any]) -> Group:
+    axis, ranks, stride = row
+    return Group(_typed(GroupAxis, axis), _size(ranks), _size(stride))
+
+
+def _held(row: Sequence[Any]) -> Held:
+    kind, module, size = row
+    return Held(HeldKind(kind), _text(module), _size(size))
+
+
+@cache
+def _hints(kind: str) -> dict[str, Any]:
+    return get_type_hints(TASKS[kind])
+
+
+def _typed(hint: Any, value: Any) -> Any:
+    """`value`, if the type of a field allows it; numbers are never negative."""
+    if hint is Dtype:
+        return Dtype(value)
+    if get_origin(hint) is Literal:
+        if value not in get_args(hint):
+            raise ValueError(f"unknown word {value!r}")
+        return value
+    if hint is str:
+        return _text(value)
+    if hint is bool or hint is int:
+        if type(value) is not hint or value < 0:
+            raise ValueError(f"{value!r} is not {'true or false' if hint is bool else 'a count'}")
+        return value
+    return None if value is None and type(None) in get_args(hint) else _size(value)
+
+
+def _size(value: Any) -> float:
+    if type(value) not in (int, float) or not isfinite(value) or value < 0:
+        raise ValueError(f"{str(value)[:40]!r} is not a size")
+    return value  # type: ignore[no-any-return]
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{str(value)[:40]!r} is not text")
+    return value
+
+
+def _check(number: Any, things: Sequence[Any], what: str) -> int:
+    """`number`, if there is such a thing."""
+    if type(number) is not int or not 0 <= number < len(things):
+        raise ValueError(f"there is no {what} {str(number)[:40]}")
+    return number

@@ -1,0 +1,74 @@
+"""The sentences of a recorded program.
+
+Holds `program_title`, `program_words`, `changed_words`, `batch_words`, `note_words` and
+`program_evidence`.
+"""
+
+from typing import Final
+
+from syncwall.answer.program import ProgramPrediction
+from syncwall.answer.program_changes import ProgramChange, ProgramChangeKind
+from syncwall.cause import LEAST_SHARE
+from syncwall.show.numbers import byte_size, percent, plural
+from syncwall.work.program import Note, NoteKind
+
+_MOST: Final = 3
+"""Lines or parameters that a sentence names."""
+_CHANGES: Final = {
+    ProgramChangeKind.COMPILE: "join memory-bound kernels: torch.compile",
+    ProgramChangeKind.HOST_WAITS: "do not wait for the device within a step",
+    ProgramChangeKind.PADDING: "shard along a dimension that the ranks divide",
+    ProgramChangeKind.RECOMPUTE: "compute nothing again, if memory allows",
+    ProgramChangeKind.PREFETCH: "ask for sharded weights earlier, at best",
+}
+
+
+def program_title(prediction: ProgramPrediction) -> str:
+    """What was recorded."""
+    return prediction.program.command or "a recorded program"
+
+
+def program_words(prediction: ProgramPrediction) -> str:
+    """What runs where."""
+    program, cluster = prediction.program, prediction.cluster
+    how = "compiled" if prediction.compiled else "eager"
+    size = f"{program.parameters / 1e9:.3g}B parameters, " if program.parameters else ""
+    where = f"{plural(program.world_size, 'rank')} on {cluster.title or cluster.name}"
+    return f"{size}{where}, {how}, recorded with torch {program.torch}"
+
+
+def changed_words(change: ProgramChange) -> str:
+    """The change in words, with where it is to be made."""
+    named = ", ".join(change.where[:_MOST])
+    more = f" and {len(change.where) - _MOST} more" if len(change.where) > _MOST else ""
+    return _CHANGES[change.kind] + (f" ({named}{more})" if named else "")
+
+
+def batch_words(times: float | None) -> str | None:
+    """How much larger the batch could be."""
+    if times is None or times == 1.0:
+        return None
+    if times < 1.0:
+        return f"a batch of {percent(times)} of this one would fit"
+    return f"the batch of a rank could be {times:.2g} times as large and still fit"
+
+
+def note_words(note: Note) -> str:
+    """What has to be known of the recording."""
+    where = note.place.source or note.place.module
+    at = f" at {where}" if where else ""
+    often = f", {plural(note.count, 'time')}" if note.count > 1 else ""
+    if note.kind is NoteKind.PADDED:
+        useful = note.useful_bytes / note.bytes if note.bytes else 1.0
+        sent = byte_size(note.bytes)
+        return f"padding: {note.what}{at} is sent as {sent}, {percent(useful)} of them its own"
+    moved = f", {byte_size(note.bytes)}" if note.bytes else ""
+    return f"{note.kind}: {note.what}{at}{often}{moved}"
+
+
+def program_evidence(prediction: ProgramPrediction) -> str:
+    """Why the interval is as wide as it is."""
+    words = "no published run was recorded, so the interval is that of unlike programs"
+    if prediction.unknown < LEAST_SHARE:
+        return words
+    return f"{words}; {percent(prediction.unknown, 1)} of its memory traffic is of unknown work"

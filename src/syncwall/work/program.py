@@ -1,0 +1,182 @@
+"""A training program as it was recorded: every kernel, collective and wait of one step.
+
+Holds `Program`, `RankProgram` (what one class of equal ranks does), `Call`, `Place`, `Held` and
+`Note`. A description becomes a `Work` of repeated blocks for any layout; a program is one list of
+calls on named streams for the layout that it was recorded in. Nothing here needs PyTorch.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from syncwall.public import Answer
+from syncwall.work.block import AnyTask, Phase
+from syncwall.work.operations import CoreAttention
+
+COMPUTE_STREAM = "compute"
+"""The stream that everything runs on if the program names no other."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where in the user's program a call comes from."""
+
+    module: str = ""
+    """Name of the module, as `named_modules` has it; empty outside of all."""
+    source: str = ""
+    """`train.py:41`, the innermost line that is the user's own; empty if there is none."""
+
+
+NOWHERE = Place()
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One kernel, collective or message, or the host waiting for the device."""
+
+    name: str
+    """As PyTorch calls it: `aten.mm`, `c10d.allgather_base`."""
+    what: AnyTask | None
+    """None where the host waits, and nothing runs."""
+    stream: str = COMPUTE_STREAM
+    """Calls of a stream run in order. A collective has the stream of its process group."""
+    after: tuple[int, ...] = ()
+    """Calls whose end it waits for, besides the call before it on its stream."""
+    phase: Phase = Phase.FORWARD
+    place: Place = NOWHERE
+    reads: tuple[int, ...] = ()
+    """Numbers of the tensors that it reads; of views, that of the tensor they show."""
+    writes: tuple[int, ...] = ()
+    host_waits: bool = False
+    """The host goes on only when all calls in `after` have ended (`.item()`, `synchronize`)."""
+    micro_batch: int = 0
+    """Of gradient accumulation, or of a pipeline: which one it belongs to."""
+
+
+class HeldKind(StrEnum):
+    """What bytes on a device are for."""
+
+    WEIGHTS = "weights"
+    GRADIENTS = "gradients"
+    OPTIMIZER = "optimizer"
+    ACTIVATIONS = "activations"
+    """Kept from the forward pass for the backward pass."""
+    GATHERED = "unsharded weights"
+    OTHER = "other"
+    """Inputs, temporary tensors."""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """Bytes on the device at the moment when they are most."""
+
+    kind: HeldKind
+    module: str
+    bytes: float
+
+
+class NoteKind(StrEnum):
+    """What a reader of the answer has to know of a program."""
+
+    UNKNOWN = "unknown operation"
+    """Its FLOPs are not known: priced by the bytes that it moves."""
+    PLACEHOLDER = "placeholder"
+    """A value that only real data would give was made up."""
+    CPU_ONLY = "differs on CUDA"
+    """On a GPU other kernels do it."""
+    PADDED = "padding"
+    """A sharded parameter is padded: `bytes` are sent, `useful_bytes` of them are its own."""
+    NOT_RECORDED = "not recorded"
+    """Something that the program does and the recording leaves out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """Something that makes the recording differ from the program on GPUs."""
+
+    kind: NoteKind
+    what: str
+    """The operation, the parameter or the value."""
+    place: Place = NOWHERE
+    count: int = 1
+    flops: float = 0.0
+    bytes: float = 0.0
+    useful_bytes: float = 0.0
+
+
+@dataclass(frozen=True)
+class RankProgram:
+    """What one class of equal ranks does in a step."""
+
+    rank: int
+    """The rank that was recorded."""
+    alike: int
+    """Ranks that do the same, this one among them."""
+    calls: tuple[Call, ...]
+    tensor_bytes: tuple[float, ...] = ()
+    """Bytes of each tensor that calls read or write, by its number."""
+    held: tuple[Held, ...] = ()
+    """All that is on the device when it is fullest."""
+    kept: frozenset[int] = field(default_factory=frozenset)
+    """Tensors that outlive the step, or are kept from the forward pass for the backward pass:
+    whatever fuses kernels, they are written to memory."""
+
+    def __iter__(self) -> Iterator[Call]:
+        return iter(self.calls)
+
+    @property
+    def held_bytes(self) -> float:
+        """Bytes on the device when it is fullest."""
+        return sum(one.bytes for one in self.held)
+
+    @property
+    def model_flops(self) -> float:
+        """FLOP of the mathematics on this rank."""
+        return sum(_model_flops(call) for call in self.calls if call.phase is not Phase.RECOMPUTE)
+
+    @property
+    def recompute_flops(self) -> float:
+        """FLOP done a second time."""
+        return sum(_model_flops(call) for call in self.calls if call.phase is Phase.RECOMPUTE)
+
+
+def _model_flops(call: Call) -> float:
+    if isinstance(call.what, CoreAttention):
+        return float(call.what.model_flops)
+    return float(getattr(call.what, "flops", 0.0))
+
+
+@dataclass(frozen=True, repr=False)
+class Program(Answer):
+    """One optimizer step of a user's own program, recorded without a GPU."""
+
+    world_size: int
+    ranks: tuple[RankProgram, ...]
+    """One for each class of equal ranks: the stages of a pipeline, else one."""
+    command: str = ""
+    """What was run."""
+    torch: str = ""
+    """Version of PyTorch."""
+    samples: float = 0.0
+    """Samples of the step, all ranks together; 0 if nobody knows."""
+    tokens: float = 0.0
+    """Tokens of the step, all ranks together; 0 if the inputs are no tokens."""
+    parameters: float = 0.0
+    """Of the whole model."""
+    notes: tuple[Note, ...] = ()
+    compiled: bool = False
+    """The program asks for `torch.compile`; it was recorded eagerly all the same."""
+
+    def __repr__(self) -> str:
+        calls = sum(len(one.calls) for one in self.ranks)
+        return f"Program({self.command!r}, world_size={self.world_size}, calls={calls})"
+
+    @property
+    def model_flops(self) -> float:
+        """FLOP of the mathematics, all ranks together."""
+        return sum(one.model_flops * one.alike for one in self.ranks)
+
+    @property
+    def recompute_flops(self) -> float:
+        """FLOP done a second time, all ranks together."""
+        return sum(one.recompute_flops * one.alike for one in self.ranks)
