@@ -23,7 +23,7 @@ from tests.capture.broken_scripts import ENDED, GOOD, NO_STEP, RAISED
 from tests.capture.forked import Forked
 
 CASES = GOOD | RAISED | NO_STEP | ENDED
-LIMITS = Limits(cpu_s=3.0, wall_s=8.0, memory_bytes=4 << 30)
+LIMITS = Limits(cpu_s=3.0, wall_s=20.0, memory_bytes=4 << 30)
 
 
 @pytest.fixture(scope="module", autouse=True)
