@@ -28,7 +28,7 @@ FIXED = {
     "dp", "global_batch", "precision", "gradient_dtype", "bucket_bytes", "frozen_weights",
     "outer_every", "first_stage_layers", "last_stage_layers", "expert_imbalance", "dropless",
     "capacity_factor", "fp8_dispatch", "tp_exposed_share", "ep_exposed_share",
-    "kept_gathered_inputs", "recompute_layers", *KEEPING,
+    "kept_gathered_inputs", "fsdp_copies", "recompute_layers", *KEEPING,
 } - {"fused_loss"}  # fmt: skip
 """Fields that no lever moves: they change the training, nobody chooses them, or, as formats and
 places of what is kept, they follow from the software."""
