@@ -60,6 +60,14 @@ def has_ended(pid: int) -> bool:
 
 
 @pytest.mark.slow
+def test_ranks_stand_on_nodes_as_torchrun_would_put_them(desk, capfd):
+    (desk / "train.py").write_text(BEGIN + SEEN + MODEL + TRAIN)
+    words = ["capture", "train.py", "--world", "1024", "--rank", "9", "--nproc-per-node", "4"]
+    assert main(words) == 0
+    assert str(["9", "1", "1024", "4", "2", "29500"]) in capfd.readouterr().err
+
+
+@pytest.mark.slow
 def test_a_script_sees_what_torchrun_gives_it_and_its_step_is_saved(desk, capfd):
     (desk / "train.py").write_text(BEGIN + SEEN + MODEL + TRAIN)
     words = ["capture", "train.py", "--world", "1024", "--rank", "9", "-o", "a.work.json.gz"]

@@ -53,21 +53,6 @@ class Job:
     wall_s: float
     memory_bytes: int
 
-    @property
-    def environment(self) -> dict[str, str]:
-        """What torchrun sets for this rank."""
-        local = min(self.ranks_per_node, self.world_size)
-        return {
-            "RANK": str(self.rank), "WORLD_SIZE": str(self.world_size),
-            "LOCAL_RANK": str(self.rank % local), "LOCAL_WORLD_SIZE": str(local),
-            "GROUP_RANK": str(self.rank // local),
-            "GROUP_WORLD_SIZE": str(-(-self.world_size // local)),
-            "ROLE_RANK": str(self.rank), "ROLE_WORLD_SIZE": str(self.world_size),
-            "ROLE_NAME": "default", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500",
-            "TORCHELASTIC_RUN_ID": "none", "TORCHELASTIC_RESTART_COUNT": "0",
-            "TORCHELASTIC_MAX_RESTARTS": "0",
-        }  # fmt: skip
-
 
 @dataclass(frozen=True)
 class Ended:
@@ -116,14 +101,15 @@ class _Run:
         from syncwall.capture.recorder import recording
 
         job = self.job
-        os.environ.update(job.environment)
         signal.signal(signal.SIGXCPU, self._out_of_time)
         signal.signal(signal.SIGALRM, self._out_of_time)
         signal.setitimer(signal.ITIMER_REAL, job.wall_s)
         signal.signal(signal.SIGINT, signal.default_int_handler)
         logging.getLogger("torch._subclasses.fake_tensor").setLevel(logging.CRITICAL)
         try:
-            with recording(job.world_size, rank=job.rank) as self.recording:
+            with recording(
+                job.world_size, rank=job.rank, ranks_per_node=job.ranks_per_node
+            ) as self.recording:
                 self.recording.stop_after = True
                 self._script()
         except BaseException as error:  # whatever a script may raise

@@ -5,7 +5,6 @@ whose autograd node runs.
 """
 
 import sys
-import sysconfig
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -14,21 +13,10 @@ from weakref import WeakKeyDictionary
 import torch
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 
-import syncwall
+from syncwall.capture.users_code import shown_file
 from syncwall.work.block import Phase
 from syncwall.work.program import NOWHERE, Place
 
-_NOT_OURS_TO_NAME = tuple(
-    str(Path(folder).resolve())
-    for folder in (
-        Path(torch.__file__).parent,
-        Path(syncwall.__file__).parent,
-        sysconfig.get_paths()["stdlib"],
-        sysconfig.get_paths()["platstdlib"],
-        sysconfig.get_paths()["purelib"],
-        sysconfig.get_paths()["platlib"],
-    )
-)
 _ACCUMULATES = "torch::autograd::AccumulateGrad"
 
 
@@ -142,11 +130,6 @@ def _source() -> str:
 
 @cache
 def _shown(file: str) -> str:
-    """How to name a file of the user's; empty if it is none."""
-    if file.startswith("<"):
-        return ""
-    path = Path(file).resolve()
-    if str(path).startswith(_NOT_OURS_TO_NAME):
-        return ""
-    here = Path.cwd()
-    return str(path.relative_to(here)) if path.is_relative_to(here) else path.name
+    """A file of the user's from here on, or its name alone: recordings are handed on."""
+    path = Path(shown_file(file))
+    return path.name if path.is_absolute() else str(path) if path.name else ""

@@ -135,10 +135,11 @@ class Recording:
 
 @contextmanager
 def recording(
-    world_size: int, *, rank: int = 0, previous: Recording | None = None
+    world_size: int, *, rank: int = 0, ranks_per_node: int = 8, previous: Recording | None = None
 ) -> Iterator[Recording]:
     """Record what `rank` of `world_size` does; PyTorch is as it was afterwards.
 
+    The program finds what torchrun would set for that rank, with so many ranks on each node.
     `previous` is the recording of an earlier pipeline stage, which knows the shapes that it sends.
     """
     if not torch.__version__.startswith(_SUPPORTED):
@@ -146,7 +147,7 @@ def recording(
             f"PyTorch {torch.__version__} is not supported for recording: install "
             f"{' or '.join(_SUPPORTED)}"
         )
-    state = _state(world_size, rank)
+    state = _state(world_size, rank, ranks_per_node)
     if previous is not None:
         state.handed_on.update(previous.state.handed_on)
     result = Recording(state)
@@ -179,11 +180,11 @@ def merged(programs: Sequence[Program]) -> Program:
     )
 
 
-def _state(world_size: int, rank: int) -> State:
+def _state(world_size: int, rank: int, ranks_per_node: int) -> State:
     tape, places, storages = Tape(), Places(), Storages()
     streams = Streams(tape)
     mode = OperationMode(tape, places, storages, rank)
     fake = FakeTensorMode(allow_non_fake_inputs=True)
-    state = State(world_size, rank, tape, places, storages, streams, fake, mode)
+    state = State(world_size, rank, ranks_per_node, tape, places, storages, streams, fake, mode)
     streams.host_waits = state.host_waits
     return state

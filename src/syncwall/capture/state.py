@@ -21,6 +21,7 @@ class State:
 
     world_size: int
     rank: int
+    ranks_per_node: int
     tape: Tape
     places: Places
     storages: Storages

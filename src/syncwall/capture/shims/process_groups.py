@@ -23,7 +23,6 @@ _METHODS = (
     "_reduce_scatter_base", "reduce_scatter_tensor_coalesced", "alltoall", "alltoall_base", "send",
     "recv", "recv_anysource", "barrier",
 )  # fmt: skip
-_GPUS_OF_A_NODE = 8
 
 
 @contextmanager
@@ -72,11 +71,14 @@ def _destroy() -> None:
 @contextmanager
 def _environment(state: State) -> Iterator[None]:
     """What torchrun sets."""
-    node = min(_GPUS_OF_A_NODE, state.world_size)
+    rank, world = state.rank, state.world_size
+    node = min(state.ranks_per_node, world)
     new = {
-        "RANK": state.rank, "WORLD_SIZE": state.world_size, "LOCAL_RANK": state.rank % node,
-        "LOCAL_WORLD_SIZE": node, "GROUP_RANK": state.rank // node, "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": 29500,
+        "RANK": rank, "WORLD_SIZE": world, "LOCAL_RANK": rank % node, "LOCAL_WORLD_SIZE": node,
+        "GROUP_RANK": rank // node, "GROUP_WORLD_SIZE": -(-world // node), "ROLE_RANK": rank,
+        "ROLE_WORLD_SIZE": world, "ROLE_NAME": "default", "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": 29500, "TORCHELASTIC_RUN_ID": "none", "TORCHELASTIC_RESTART_COUNT": 0,
+        "TORCHELASTIC_MAX_RESTARTS": 0,
     }  # fmt: skip
     before = {name: os.environ.get(name) for name in new}
     os.environ.update({name: str(value) for name, value in new.items()})
