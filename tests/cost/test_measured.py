@@ -79,6 +79,12 @@ def test_on_faster_wires_measured_times_shrink_as_the_formulas_do():
     assert float(found) == pytest.approx(1e-2 / 3)
 
 
+def test_what_takes_no_time_by_the_formulas_takes_what_was_measured():
+    network = MeasuredNetwork((TABLE,), cluster(), Nothing(0.0), Nothing(0.0))
+    found = network.collective_seconds(Collective("all-reduce", 1e6, FOUR))
+    assert float(found) == pytest.approx(1e-2)
+
+
 def test_calls_are_counted_one_by_one():
     network = measured_on(cluster())
     several = network.collective_seconds(Collective("all-reduce", 1e7, FOUR, calls=10))
@@ -145,6 +151,21 @@ def test_corrections_take_one_shape_and_arrays_of_them_alike():
     together = np.asarray(found.gemm(Gemm(sizes, 4096, 4096, Dtype.BF16)))
     alone = [float(found.gemm(Gemm(size, 4096, 4096, Dtype.BF16))) for size in sizes]
     assert together.tolist() == pytest.approx(alone)
+
+
+def test_another_role_counts_as_a_dimension_four_times_larger():
+    device, setting = lookup.cluster("dgx-h100").device, ResolvedSoftware.of(Software())
+
+    def slower(times: float, k: int, is_weight_gradient: bool) -> GemmPoint:
+        gemm = Gemm(4096, 4096, k, Dtype.BF16, is_weight_gradient=is_weight_gradient)
+        alone_s = float(gemm_alone_seconds(gemm, device, calibration(device).gemm))
+        return GemmPoint(m=4096, n=4096, k=k, dtype=Dtype.BF16, seconds=times * alone_s,
+                         is_weight_gradient=is_weight_gradient)  # fmt: skip
+
+    larger, other_role = slower(2.0, 4 * 4096, False), slower(8.0, 4096, True)
+    fit = calibration(device, MachineMeasurements(gemm=(larger, other_role)))
+    found = Corrections(device, fit, setting).gemm(Gemm(4096, 4096, 4096, Dtype.BF16))
+    assert float(found) == pytest.approx(4.0), "both are as near: the geometric mean"
 
 
 def test_a_rate_is_another_way_to_write_seconds():

@@ -68,6 +68,16 @@ def test_in_switch_reduction_is_chosen_from_the_observed_number_of_gpus_on(
     assert chosen == expected
 
 
+def test_switches_that_form_sums_serve_only_groups_of_several_nodes():
+    graph = ChannelGraph(8, 45 * GB, 45 * GB, 8, 45 * GB, 45 * GB, sharp=True)
+    tuner = Tuner("hopper")
+    inside = tuner.choices("all-reduce", 2.0**30, NcclGroup(8, 1), graph)
+    across = tuner.choices("all-reduce", 2.0**30, NcclGroup(16, 2), graph)
+    for way in ("CollNetDirect/Simple", "CollNetChain/Simple"):
+        assert float(inside[way][1]) == 0.0
+        assert float(across[way][1]) > 0.0
+
+
 def test_arrays_and_single_sizes_agree():
     graph = ChannelGraph(8, 45 * GB, 45 * GB, 8, 45 * GB, 45 * GB, 8, 40 * GB)
     sizes, tuner = 2.0 ** np.arange(3, 34), Tuner("hopper")
