@@ -52,7 +52,7 @@ def test_tokens_inside_a_node_need_no_nic():
 
 
 def test_the_steps_of_a_ring_are_not_hidden():
-    """Computation loses them whole, and of the rest of the time beside it a share."""
+    """They are waited for whole; of the rest of the time beside it computation loses a share."""
     steps_s = float(prices().ring_start_s(GATHER))
     assert steps_s > 0
     for gather, lost_s in (
@@ -60,5 +60,7 @@ def test_the_steps_of_a_ring_are_not_hidden():
         (Collective("all-gather", 4e8, Group("shard", 8)), 0.0),
     ):
         beside_s = float(prices().seconds(gather)) * FIT.network.contention
-        found_s = float(layer(experts=8, gather=gather).own[Cause.CONTENTION])
-        assert found_s == pytest.approx(beside_s + lost_s)
+        found = layer(experts=8, gather=gather)
+        assert found.own[Cause.CONTENTION] == pytest.approx(beside_s)
+        assert found.own[Cause.EXPOSED_GATHER] == pytest.approx(lost_s)
+        assert seconds(found, Stream.COMPUTE) == pytest.approx(float(found.own.total))

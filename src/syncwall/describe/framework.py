@@ -148,7 +148,7 @@ class Framework(CatalogueEntry):
     """A layer that is computed again stops before its last product."""
     fsdp_copies: dict[Month, bool] = Field(default_factory=lambda: {"2000-01": False})
     """Its FSDP copies each parameter out of the buffer that was gathered, and each gradient into
-    the one that is reduced."""
+    the one that is reduced, and pads the rows of each to a multiple of the ranks."""
     kept_gathered_inputs: NotNegativeNumber = 0.0
     """All-gathered inputs that each layer keeps until its backward pass."""
     fused_loss: dict[Month, bool] = Field(default_factory=lambda: {"2000-01": False})

@@ -209,7 +209,7 @@ class Layout(Description):
     pass, which else gathers them again."""
     fsdp_copies: Open[bool] = OPEN
     """FSDP copies each parameter out of the buffer that was gathered, and each gradient into the
-    one that is reduced (PyTorch's FSDP2)."""
+    one that is reduced, and pads the rows of each to a multiple of the ranks (PyTorch's FSDP2)."""
     overlap_gradients: Open[bool] = OPEN
     """Gradient reduction runs beside the backward pass."""
     overlap_parameters: Open[bool] = OPEN

@@ -2,7 +2,8 @@
 
 Holds `Interval` and `Record`. An operation is drawn as long as the clock lets it take: computation
 beside communication and weights that share their links take longer than alone, so the pieces of a
-segment are stretched until they fill it.
+segment are stretched until they fill it. Where computation stands still for the steps of rings,
+each segment is followed by its share of that wait.
 """
 
 from dataclasses import dataclass, field
@@ -43,10 +44,18 @@ class Record:
     the same forward and backward."""
     round: int = 0
     _drawn: dict[int, list[tuple[Operation, float]]] = field(default_factory=dict)
+    _held_up: dict[Cause, float] = field(default_factory=dict)
+    """Share of each second of the compute stream that waits for steps of rings, by cause."""
 
     def begin(self, block: Segments) -> None:
         """The block that runs from now on."""
-        self._drawn = {id(segment): stretched(segment) for segment in block.segments}
+        compute_s = float(block.compute_s) or 1.0
+        self._held_up = {c: float(s) / compute_s for c, s in block.held_up.items() if float(s) > 0}
+        working = 1.0 - sum(self._held_up.values())
+        self._drawn = {
+            id(one): stretched(one, working if one.stream is Stream.COMPUTE else 1.0)
+            for one in block.segments
+        }
         self.round = 0
 
     def ran(self, segment: Segment, start_s: float) -> None:
@@ -61,6 +70,11 @@ class Record:
                 )
             )  # fmt: skip
             start_s = end_s
+        if segment.stream is Stream.COMPUTE:
+            for cause, share in self._held_up.items():
+                end_s = start_s + share * float(segment.seconds)
+                self.waited("steps of rings", cause, start_s, end_s)
+                start_s = end_s
 
     def waited(self, what: str, cause: Cause, start_s: float, end_s: float) -> None:
         """Computation stood still for `what`."""
@@ -82,9 +96,9 @@ class Record:
         self.intervals = kept
 
 
-def stretched(segment: Segment) -> list[tuple[Operation, float]]:
-    """The operations of `segment` that take time, with seconds that add up to its own."""
+def stretched(segment: Segment, share: float = 1.0) -> list[tuple[Operation, float]]:
+    """The operations of `segment` that take time; their seconds add up to a share of its own."""
     pieces = [(operation, float(seconds)) for operation, seconds in segment.pieces]
     alone_s = sum(seconds for _, seconds in pieces)
-    longer = float(segment.seconds) / alone_s if alone_s > 0 else 1.0
+    longer = share * float(segment.seconds) / alone_s if alone_s > 0 else 1.0
     return [(operation, seconds * longer) for operation, seconds in pieces if seconds > 0]

@@ -5,7 +5,7 @@ out; computation between two waits is one segment, whose causes are booked once 
 round.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from syncwall.cause import Cause
 from syncwall.cost.prices import Prices
@@ -41,7 +41,7 @@ class Segments:
 
     segments: list[Segment]
     own: Ledger
-    """Seconds of the compute stream by cause, without waiting, in one round."""
+    """Seconds of the compute stream by cause in one round; of waits only `held_up`."""
     host_s: Number = 0.0
     """Time that the host needs to issue one round."""
     awaited: tuple[Wait, ...] = ()
@@ -50,10 +50,12 @@ class Segments:
     """Collectives of a round that no computation runs beside: ranks meet in each."""
     host_in_step: bool = False
     """The host cannot run ahead: it issues each expert only when the one before is done."""
+    held_up: Ledger = field(default_factory=Ledger)
+    """Waits for the steps of rings beside computation, which stands still so long in between."""
 
     @property
     def compute_s(self) -> Number:
-        """Time of the compute stream in one round, without waiting."""
+        """Time of the compute stream in one round; of waits only `held_up`."""
         return sum(s.seconds for s in self.segments if s.stream is Stream.COMPUTE)
 
     @property
@@ -75,21 +77,22 @@ def segments(block: Block, prices: Prices) -> Segments:
         segment.waits = tuple(_renumbered(_exposed(segment.waits, shares), where))
     awaited = tuple(_renumbered(_exposed(block.awaited, shares), where))
     slower: Number = 0.0
+    held_up = Ledger()
     met: Number = 0.0
     if exchanging:
         blocked = [_blocked_share(index, found, awaited) for index in range(len(found))]
         _share_links(found, blocked)
         _share_nics(found, blocked, prices, activations_s)
         slower = _lost_beside(found, blocked, prices.fit.network.contention)
-        slower = slower + _held_up(found, blocked, prices)
+        held_up = _held_up(found, blocked, prices)
         shared = zip(found, blocked, strict=True)
         met = sum(share * (one.seconds > 0) for one, share in shared if anywhere(share))
-    own = _slow_down(found, slower)
+    own = _slow_down(found, slower, held_up)
     for segment in found:
         if segment.stream is not Stream.COMPUTE and anywhere(segment.seconds == 0):
             segment.moving = 1.0 * (segment.seconds > 0)
     host_s = _host_s(found, prices) + prices.host_wait_s * block.host_waits
-    return Segments(found, own, host_s, awaited, met, host_in_step)
+    return Segments(found, own, host_s, awaited, met, host_in_step, held_up)
 
 
 def _asked_late(block: Block) -> tuple[Operation, ...]:
@@ -292,36 +295,40 @@ def _axis(operation: Operation) -> str | None:
     return operation.what.axis if isinstance(operation.what, Collective) else None
 
 
-def _slow_down(found: list[Segment], slower: Number) -> Ledger:
+def _slow_down(found: list[Segment], slower: Number, held_up: Ledger) -> Ledger:
     """Stretch computation where communication runs beside it; the ledger of one round."""
     own = Ledger()
-    busy: Number = 0.0
+    busy_s = _computing_s(found)
+    stretched = 1.0 + slower + held_up.total / most(busy_s, 1e-30)
     for segment in found:
         if segment.stream is Stream.COMPUTE:
             for operation, seconds in segment.pieces:
                 own.add(operation.cause, seconds)
-            busy = busy + segment.seconds
-            segment.seconds = segment.seconds * (1.0 + slower)
-    own.add(Cause.CONTENTION, busy * slower)
+            segment.seconds = segment.seconds * stretched
+    own.add(Cause.CONTENTION, busy_s * slower)
+    own.include(held_up)
     return own
 
 
-def _held_up(found: list[Segment], blocked: list[Number], prices: Prices) -> Number:
-    """Time of the steps of rings beside computation, over that of the computation.
+def _computing_s(found: list[Segment]) -> Number:
+    return sum(segment.seconds for segment in found if segment.stream is Stream.COMPUTE)
+
+
+def _held_up(found: list[Segment], blocked: list[Number], prices: Prices) -> Ledger:
+    """Time of the steps of rings beside computation, which wait although it could hide them.
 
     Bandwidth is hidden, the steps are not: published runs of FSDP lose for every layer what NCCL
     counts for the steps of its rings, though there is computation enough to hide them; see
     docs/explanation/communication.md.
     """
-    held_s: Number = 0.0
+    held = Ledger()
+    computes = _computing_s(found) > 0
     for segment, waited_for in zip(found, blocked, strict=True):
         if segment.stream in EXCHANGED:
             started_s = sum(prices.ring_start_s(operation.what) for operation, _ in segment.pieces)
-            held_s = held_s + started_s * (1.0 - waited_for)
-    if not anywhere(held_s):
-        return 0.0
-    busy_s = sum(segment.seconds for segment in found if segment.stream is Stream.COMPUTE)
-    return held_s / most(busy_s, 1e-30) * (busy_s > 0)
+            if anywhere(started_s):
+                held.add(segment.cause, started_s * (1.0 - waited_for) * computes)
+    return held
 
 
 def _lost_beside(found: list[Segment], blocked: list[Number], contention: float) -> Number:
@@ -335,6 +342,6 @@ def _lost_beside(found: list[Segment], blocked: list[Number], contention: float)
         if segment.stream in EXCHANGED:
             alone_s = sum(seconds for _, seconds in segment.pieces)
             moving_s = moving_s + alone_s * (1.0 - waited_for)
-    busy_s = sum(segment.seconds for segment in found if segment.stream is Stream.COMPUTE)
+    busy_s = _computing_s(found)
     together_s = least(moving_s, busy_s / (1.0 - contention))
     return together_s * contention / most(busy_s, 1e-30)

@@ -42,7 +42,7 @@ def weights_of(held: RankParameters, shape: Shape, *, each_time: Number) -> tupl
     layout, groups = shape.layout, shape.groups
     sharded = (layout.shard == Shard.FSDP) * each_time
     sizes: list[tuple[Number, GroupAxis]] = [
-        (held.plain * sharded * (layout.shard_degree > 1), "shard")
+        (held.sent * sharded * (layout.shard_degree > 1), "shard")
     ]
     if anywhere(held.experts):  # tensor-parallel ranks may hold copies of them
         sizes.append((held.experts * sharded * (layout.expert_dp > 1), "expert-shard"))
@@ -113,7 +113,7 @@ def reduced(block: Block, held: RankParameters, shape: Shape, *, last: bool) -> 
 def _copied(block: Block, held: RankParameters, layout: Any, *, last: bool) -> Block:
     """`block` with the copy of its gradients into the buffer that is reduced behind it."""
     reduced_now = (layout.shard == Shard.FSDP) & (last or reduced_at_once(layout))
-    copied = (held.plain + held.experts) * reduced_now * layout.fsdp_copies
+    copied = (held.sent + held.experts) * reduced_now * layout.fsdp_copies
     if not anywhere(copied):
         return block
     moved = (weight_bytes(layout) + layout.gradient_dtype.size_bytes) * copied
@@ -127,16 +127,16 @@ def _sums(
 ) -> Iterator[tuple[CollectiveKind, Number, GroupAxis, Number]]:
     """Kind, bytes, axis and calls of each reduction of the gradients of `held`."""
     size = layout.gradient_dtype.size_bytes
-    plain, experts = size * held.plain, size * held.experts
+    plain, sent, experts = size * held.plain, size * held.sent, size * held.experts
     plainly = layout.shard == Shard.DDP
     sharded = (layout.shard >= Shard.ZERO1) if last else reduced_at_once(layout)
     if last:
         calls = most(plain / layout.bucket_bytes, 1.0)
         yield "all-reduce", plain * plainly * (layout.dp * layout.cp > 1), "dp", calls
-    yield "reduce-scatter", plain * sharded * (layout.shard_degree > 1), "shard", 1
+    yield "reduce-scatter", sent * sharded * (layout.shard_degree > 1), "shard", 1
     if last:
         replicas = (layout.replicas_of_shards > 1) * sharded
-        yield "all-reduce", plain * replicas / layout.shard_degree, "replica", 1
+        yield "all-reduce", sent * replicas / layout.shard_degree, "replica", 1
     if anywhere(experts):
         several = layout.expert_dp > 1  # copies of an expert, also among tensor-parallel ranks
         if last:
