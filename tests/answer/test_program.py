@@ -145,6 +145,17 @@ def test_much_unknown_work_is_part_of_the_verdict():
     assert unsure.step_interval_s[1] > sure.step_interval_s[1]
 
 
+@pytest.mark.parametrize("kind", [NoteKind.UNKNOWN, NoteKind.PLACEHOLDER, NoteKind.NOT_RECORDED])
+def test_recording_and_price_agree_on_how_much_is_not_known(kind):
+    flops = program().ranks[0].model_flops + program().ranks[0].recompute_flops
+    made = replace(program(), notes=(Note(kind, "mine.kernel", flops=0.3 * flops),))
+    found = sw.predict(made, cluster=CLUSTER)
+    assert found.unknown == pytest.approx(0.3)
+    assert "30% of the work is not known" in str(made)
+    assert "30% of its work is not known" in found.verdict.text
+    assert found.to_dict()["notes"] == made.to_dict()["notes"]
+
+
 def test_people_and_programs_get_the_same_answer():
     found = sw.predict(program(), cluster=CLUSTER)
     data = found.to_dict()

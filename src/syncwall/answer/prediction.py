@@ -8,21 +8,19 @@ from functools import cached_property
 from typing import overload
 
 from syncwall.answer.interval import PredictionInterval, interval
-from syncwall.answer.priced import Priced
+from syncwall.answer.priced import PredictedStep, Priced
 from syncwall.answer.pricing import NetworkChoice, Pricing
 from syncwall.answer.program import ProgramPrediction, predict_program
-from syncwall.answer.room import Room
 from syncwall.answer.settled import Chosen, SettledRun, settle
 from syncwall.answer.site import UNKNOWN_SITE, Site
 from syncwall.answer.timeline import Timeline, timeline
 from syncwall.answer.traits import Traits
-from syncwall.answer.verdict import Verdict, too_large
 from syncwall.catalogue import Folders, takes_catalogue
 from syncwall.cost.measured import MachineMeasurements
 from syncwall.describe import Cluster, Run, Software
 from syncwall.public import Answer
 from syncwall.work.block import Work
-from syncwall.work.memory import Memory, fits, step_memory
+from syncwall.work.memory import Memory, step_memory
 from syncwall.work.program import Program
 
 
@@ -118,7 +116,7 @@ def predict(  # noqa: PLR0913 - a run has this many sides
 
 
 @dataclass(frozen=True)
-class Prediction(Priced, Answer):
+class Prediction(PredictedStep, Answer):
     """What to expect of a run."""
 
     settled: SettledRun
@@ -172,18 +170,3 @@ class Prediction(Priced, Answer):
     def memory_bytes(self) -> float:
         """Bytes on the fullest GPU."""
         return float(self.memory.total)
-
-    @property
-    def room(self) -> Room:
-        """The interval of that, and how likely it fits."""
-        return Room.on(self.run.cluster.device, self.memory_bytes)
-
-    @property
-    def fits(self) -> bool:
-        """True if the fullest GPU has enough memory."""
-        return bool(fits(self.memory_bytes, self.run.cluster.device))
-
-    @property
-    def verdict(self) -> Verdict:
-        """What limits the run."""
-        return super().verdict if self.fits else too_large(self.memory_bytes, self.cluster.device)

@@ -1,19 +1,22 @@
 """A step of any origin, priced on a machine: what can be said of it without a description.
 
-Holds `Priced` and `MFU_CONVENTION`.
+Holds `Priced`, `PredictedStep` (whose memory is known, too) and `MFU_CONVENTION`.
 """
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
 
 from syncwall.answer.interval import UNKNOWN, PredictionInterval
 from syncwall.answer.pricing import Pricing, Timed
-from syncwall.answer.verdict import Verdict, limit_of
+from syncwall.answer.room import Room
+from syncwall.answer.verdict import Verdict, limit_of, too_large
 from syncwall.cost.calibration import Calibration
 from syncwall.cost.prices import Prices
 from syncwall.describe import Cluster
 from syncwall.timeline.ledger import Ledger
 from syncwall.work.block import Work
+from syncwall.work.memory import fits
 
 MFU_CONVENTION = "causal, dense 16-bit peak"
 
@@ -106,3 +109,27 @@ class Priced:
 
     def _utilisation(self, flops: float) -> float:
         return flops / self.step_s / float(self.work.gpus) / self.peak_flop_per_s
+
+
+class PredictedStep(Priced, ABC):
+    """A step of which it is known what the fullest GPU holds."""
+
+    @property
+    @abstractmethod
+    def memory_bytes(self) -> float:
+        """Bytes on the fullest GPU."""
+
+    @property
+    def room(self) -> Room:
+        """The interval of that, and how likely it fits."""
+        return Room.on(self.cluster.device, self.memory_bytes)
+
+    @property
+    def fits(self) -> bool:
+        """True if the fullest GPU has enough memory."""
+        return bool(fits(self.memory_bytes, self.cluster.device))
+
+    @property
+    def verdict(self) -> Verdict:
+        """What limits the step, or that it does not fit."""
+        return super().verdict if self.fits else too_large(self.memory_bytes, self.cluster.device)

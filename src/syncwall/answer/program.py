@@ -11,11 +11,10 @@ from functools import cached_property
 from pydantic import ValidationError
 
 from syncwall.answer.interval import UNKNOWN, PredictionInterval
-from syncwall.answer.priced import Priced
+from syncwall.answer.priced import PredictedStep
 from syncwall.answer.pricing import NetworkChoice, Pricing, Timed
-from syncwall.answer.room import Room
 from syncwall.answer.timeline import Span, Timeline
-from syncwall.answer.verdict import Verdict, too_large
+from syncwall.answer.verdict import Verdict
 from syncwall.catalogue import Folders, takes_catalogue
 from syncwall.cost.measured import MachineMeasurements
 from syncwall.describe import Cluster, Software
@@ -25,15 +24,14 @@ from syncwall.public import Answer
 from syncwall.timeline.program import ProgramTime, program_time
 from syncwall.work.block import Phase, Work
 from syncwall.work.fusion import fused
-from syncwall.work.memory import COMMUNICATOR_BYTES, CONTEXT_BYTES, fits
+from syncwall.work.memory import COMMUNICATOR_BYTES, CONTEXT_BYTES
 from syncwall.work.operations import Collective, Group, Transfer
 from syncwall.work.program import Call, Note, NoteKind, Place, Program, RankProgram
+from syncwall.work.recorded import NOTABLE, unknown_share
 
 NATIVE = "pytorch"
 """The framework that is nothing but PyTorch: how programs reach what they reach, if none is named.
 """
-DOUBTFUL = 0.05
-"""Share of unknown work from which the verdict says so."""
 
 
 @takes_catalogue
@@ -105,7 +103,7 @@ class Share:
 
 
 @dataclass(frozen=True)
-class ProgramPrediction(Priced, Answer):
+class ProgramPrediction(PredictedStep, Answer):
     """What to expect of a recorded program."""
 
     program: Program
@@ -132,47 +130,29 @@ class ProgramPrediction(Priced, Answer):
     def memory_by_kind(self) -> dict[str, float]:
         """Bytes on the fullest rank by what they are for."""
         fullest = max(self.program.ranks, key=lambda rank: rank.held_bytes)
-        found: dict[str, float] = defaultdict(float)
-        for held in fullest.held:
-            found[held.kind] += held.bytes
         groups = {
             (c.what.group.axis, float(c.what.group.ranks))
             for c in fullest
             if isinstance(c.what, Collective)
         }
-        found["CUDA and NCCL"] = CONTEXT_BYTES + COMMUNICATOR_BYTES * len(groups)
-        return dict(found)
+        context = {"CUDA and NCCL": CONTEXT_BYTES + COMMUNICATOR_BYTES * len(groups)}
+        return {**fullest.held_by_kind, **context}
 
     @property
     def memory_bytes(self) -> float:
         """Bytes on the fullest rank."""
         return sum(self.memory_by_kind.values())
 
-    @property
-    def room(self) -> Room:
-        """The interval of that, and how likely it fits."""
-        return Room.on(self.cluster.device, self.memory_bytes)
-
-    @property
-    def fits(self) -> bool:
-        """True if the fullest rank has enough memory."""
-        return bool(fits(self.memory_bytes, self.cluster.device))
-
     @cached_property
     def unknown(self) -> float:
-        """Share of the step's memory traffic that calls of unknown FLOPs, or made-up values, do."""
-        moved = sum(
-            float(getattr(call.what, "hbm_bytes", 0.0)) for rank in self.program.ranks
-            for call in rank
-        )  # fmt: skip
-        doubtful = sum(note.bytes for note in self.program.notes if note.kind in _DOUBTFUL_NOTES)
-        return min(doubtful / moved, 1.0) if moved else 0.0
+        """Share of the step's work that is not known."""
+        return unknown_share(self.program)
 
     @property
     def verdict(self) -> Verdict:
         """What limits the program, and whether much of it is unknown."""
-        found = super().verdict if self.fits else too_large(self.memory_bytes, self.cluster.device)
-        if self.unknown <= DOUBTFUL:
+        found = super().verdict
+        if self.unknown <= NOTABLE:
             return found
         return replace(found, text=f"{found.text}; {self.unknown:.0%} of its work is not known")
 
@@ -219,9 +199,6 @@ class ProgramPrediction(Priced, Answer):
             f"<ProgramPrediction on {self.program.world_size} {self.cluster.device.name}: "
             f"step {self.step_s:.4g} s, MFU {self.mfu:.1%}, {fits}>"
         )
-
-
-_DOUBTFUL_NOTES = (NoteKind.UNKNOWN, NoteKind.PLACEHOLDER)
 
 
 def _joined(module: str, depth: int) -> str:

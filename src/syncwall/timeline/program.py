@@ -51,7 +51,7 @@ def program_time(program: Program, prices: Prices) -> ProgramTime:
 
 def _play(players: list["_Player"]) -> None:
     """Play all ranks to their ends; messages join two of them."""
-    post = _Post({player.rank.rank: player for player in players})
+    post = _Post({player.rank.rank for player in players})
     events: list[tuple[float, int, int]] = []
 
     def plan(player: _Player) -> None:
@@ -61,11 +61,8 @@ def _play(players: list["_Player"]) -> None:
             heappush(events, (moment, player.number, player.version))
 
     for player in players:
-        player.start_what_can(post)
-        plan(player)
-    for player in players:
-        player.start_what_can(post)
-        plan(player)
+        for other in (player, *player.start_what_can(post)):
+            plan(other)
     while events:
         moment, number, version = heappop(events)
         player = players[number]
@@ -94,10 +91,9 @@ class _Running:
 class _Post:
     """Messages of which one side is there."""
 
-    players: dict[int, "_Player"]
-    there: dict[tuple[int, int, bool], deque[tuple["_Player", int, float]]] = field(
-        default_factory=dict
-    )
+    ranks: set[int]
+    """That are played; messages to others start without them."""
+    there: dict[tuple[int, int, bool], deque[tuple["_Player", int]]] = field(default_factory=dict)
 
     def meet(self, player: "_Player", index: int, message: Message) -> tuple["_Player", int] | None:
         """The other side of a message, if it is there already; else this side waits for it."""
@@ -105,9 +101,8 @@ class _Post:
         way = (message.sender, message.receiver)
         others = self.there.get((*way, not sends))
         if others:
-            other, its, _ = others.popleft()
-            return other, its
-        self.there.setdefault((*way, sends), deque()).append((player, index, player.now))
+            return others.popleft()
+        self.there.setdefault((*way, sends), deque()).append((player, index))
         return None
 
 
@@ -157,7 +152,7 @@ class _Player:
                 if queue and stream not in self._running and self._is_ready(queue[0]):
                     index = queue.popleft()
                     what = self.rank.calls[index].what
-                    if isinstance(what, Message) and _peer(what, self.rank.rank) in post.players:
+                    if isinstance(what, Message) and _peer(what, self.rank.rank) in post.ranks:
                         touched += self._send(post, index, stream, what)
                     else:
                         self._running[stream] = _Running(index, self._seconds[index], self.now)

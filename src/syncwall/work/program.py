@@ -130,6 +130,14 @@ class RankProgram:
         return sum(one.bytes for one in self.held)
 
     @property
+    def held_by_kind(self) -> dict[str, float]:
+        """The same by what they are for; only what there is."""
+        found: dict[str, float] = {}
+        for one in self.held:
+            found[one.kind] = found.get(one.kind, 0.0) + one.bytes
+        return found
+
+    @property
     def model_flops(self) -> float:
         """FLOP of the mathematics on this rank."""
         return sum(_model_flops(call) for call in self.calls if call.phase is not Phase.RECOMPUTE)

@@ -1,13 +1,19 @@
 """What a recorded program amounts to: sums over its calls.
 
-Holds `Sent` and `sent` (communication by kind and group), and `memory_traffic_bytes`.
+Holds `Sent` and `sent` (communication by kind and group), `memory_traffic_bytes`, and how much is
+not known: `NotedShare`, `noted_shares`, `unknown_share` and `NOTABLE`.
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Final
 
 from syncwall.work.operations import Collective, GroupAxis, Message
-from syncwall.work.program import Call
+from syncwall.work.program import Call, Note, NoteKind, Program
+
+NOTABLE: Final = 0.05
+"""Share of a step from which on a verdict says that it is not known."""
+_NOT_KNOWN: Final = (NoteKind.UNKNOWN, NoteKind.PLACEHOLDER, NoteKind.NOT_RECORDED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,3 +51,45 @@ def sent(calls: Iterable[Call]) -> list[Sent]:
 def memory_traffic_bytes(calls: Iterable[Call]) -> float:
     """Bytes that all kernels together read and write."""
     return float(sum(getattr(call.what, "hbm_bytes", 0.0) for call in calls))
+
+
+@dataclass(frozen=True, slots=True)
+class NotedShare:
+    """How much of a step a note is about."""
+
+    note: Note
+    flops: float
+    """Share of the FLOPs."""
+    bytes: float
+    """Share of the memory traffic; of padding, of what is sent."""
+
+    @property
+    def largest(self) -> float:
+        """The larger one."""
+        return max(self.flops, self.bytes)
+
+
+def noted_shares(program: Program) -> list[NotedShare]:
+    """All notes of a program, those about the most of it first."""
+    flops = sum(one.model_flops + one.recompute_flops for one in program.ranks)
+    moved = sum(memory_traffic_bytes(one) for one in program.ranks)
+    communicated = sum(row.bytes for one in program.ranks for row in sent(one))
+    found = []
+    for note in program.notes:
+        if note.kind is NoteKind.PADDED:
+            shares = 0.0, _share(note.bytes - note.useful_bytes, communicated)
+        else:
+            shares = _share(note.flops, flops), _share(note.bytes, moved)
+        found.append(NotedShare(note, *shares))
+    return sorted(found, key=lambda one: -one.largest)
+
+
+def unknown_share(program: Program) -> float:
+    """Share of a step that is unknown, made up or left out: of FLOPs or bytes, if that is more."""
+    doubtful = [one for one in noted_shares(program) if one.note.kind in _NOT_KNOWN]
+    flops, moved = sum(one.flops for one in doubtful), sum(one.bytes for one in doubtful)
+    return min(max(flops, moved), 1.0)
+
+
+def _share(part: float, whole: float) -> float:
+    return part / whole if whole else 0.0

@@ -1,13 +1,13 @@
 """What was recorded of a program as plain data.
 
-Holds `CaptureRecord` and `capture_record`.
+Holds `CaptureRecord` with `capture_record`, and `NoteRecord` with `note_records`.
 """
 
 from typing_extensions import TypedDict
 
 from syncwall.show.records.interface import record
-from syncwall.work.program import HeldKind, Note, NoteKind, Program, RankProgram
-from syncwall.work.recorded import memory_traffic_bytes, sent
+from syncwall.work.program import HeldKind, NoteKind, Program, RankProgram
+from syncwall.work.recorded import memory_traffic_bytes, noted_shares, sent
 
 
 @record
@@ -95,7 +95,7 @@ class CaptureRecord(TypedDict):
     ranks: list[RecordedRankRecord]
     """One for each class of equal ranks."""
     notes: list[NoteRecord]
-    """What the recording does not know exactly."""
+    """What the recording does not know exactly, most of the step first."""
     file: str
     """Where it was written; empty if nowhere."""
     seconds: float | None
@@ -109,7 +109,7 @@ def capture_record(program: Program, file: str = "", seconds: float | None = Non
         "world_size": program.world_size,
         "parameters": program.parameters, "samples": program.samples, "tokens": program.tokens,
         "model_flops": program.model_flops, "ranks": [_rank(one) for one in program.ranks],
-        "notes": [_note(one, program) for one in program.notes], "file": file, "seconds": seconds,
+        "notes": note_records(program), "file": file, "seconds": seconds,
     }  # fmt: skip
 
 
@@ -119,7 +119,7 @@ def _rank(one: RankProgram) -> RecordedRankRecord:
          "bytes": row.bytes}
         for row in sent(one)
     ]  # fmt: skip
-    held = {str(kind): sum(h.bytes for h in one.held if h.kind is kind) for kind in HeldKind}
+    held = dict.fromkeys(map(str, HeldKind), 0.0) | one.held_by_kind
     return {
         "rank": one.rank, "alike": one.alike,
         "operations": sum(hasattr(call.what, "hbm_bytes") for call in one),
@@ -129,20 +129,13 @@ def _rank(one: RankProgram) -> RecordedRankRecord:
     }  # fmt: skip
 
 
-def _note(note: Note, program: Program) -> NoteRecord:
-    flops, moved = note_shares(note, program)
-    return {
-        "kind": note.kind, "what": note.what, "module": note.place.module,
-        "source": note.place.source, "count": note.count, "flops_share": flops,
-        "bytes_share": moved,
-    }  # fmt: skip
-
-
-def note_shares(note: Note, program: Program) -> tuple[float, float]:
-    """Shares of the FLOPs and of the bytes of a step that a note is about."""
-    if note.kind is NoteKind.PADDED:
-        all_sent = sum(row.bytes for one in program.ranks for row in sent(one))
-        return 0.0, (note.bytes - note.useful_bytes) / all_sent if all_sent else 0.0
-    flops = sum(one.model_flops + one.recompute_flops for one in program.ranks)
-    moved = sum(memory_traffic_bytes(one) for one in program.ranks)
-    return note.flops / flops if flops else 0.0, note.bytes / moved if moved else 0.0
+def note_records(program: Program) -> list[NoteRecord]:
+    """All notes of a program, those about the most of it first."""
+    return [
+        {
+            "kind": one.note.kind, "what": one.note.what, "module": one.note.place.module,
+            "source": one.note.place.source, "count": one.note.count, "flops_share": one.flops,
+            "bytes_share": one.bytes,
+        }
+        for one in noted_shares(program)
+    ]  # fmt: skip

@@ -1,6 +1,6 @@
 """A recorded program, predicted, as plain data: seconds, bytes, FLOP.
 
-Holds `ProgramRecord` with `program_record`, and `NoteRecord`.
+Holds `ProgramRecord` with `program_record`.
 """
 
 from typing_extensions import TypedDict
@@ -10,28 +10,8 @@ from syncwall.answer.program import ProgramPrediction, Share
 from syncwall.answer.program_changes import ProgramChange, largest_batch
 from syncwall.answer.verdict import Verdict
 from syncwall.cause import Cause
+from syncwall.show.records.capture import NoteRecord, note_records
 from syncwall.show.records.interface import record
-from syncwall.work.program import Note
-
-
-@record
-class NoteRecord(TypedDict):
-    """Something that makes the recording differ from the program on GPUs."""
-
-    kind: str
-    """Unknown operation, placeholder, differs on CUDA, padding, not recorded."""
-    what: str
-    """The operation, the parameter or the value."""
-    module: str
-    """The module that it is in."""
-    source: str
-    """File and line of the program."""
-    count: int
-    """Times in a step."""
-    flops: float
-    """FLOP that it concerns."""
-    bytes: float
-    """Bytes that it concerns."""
 
 
 @record
@@ -85,7 +65,7 @@ class ProgramRecord(TypedDict):
     parameters: float
     """Of the whole model."""
     unknown: float
-    """Share of the memory traffic that unknown operations and made-up values do."""
+    """Share that is unknown, made up or left out: of FLOPs or bytes, whichever is more."""
     by_module: list[Share]
     """Seconds of kernels by module, the longest first."""
     by_source: list[Share]
@@ -93,7 +73,7 @@ class ProgramRecord(TypedDict):
     next: list[ProgramChange]
     """Single changes that help, the best first."""
     notes: list[NoteRecord]
-    """What makes the recording differ from the program on GPUs."""
+    """What makes the recording differ from the program on GPUs, most of the step first."""
 
 
 def program_record(prediction: ProgramPrediction, changes: list[ProgramChange]) -> ProgramRecord:
@@ -127,17 +107,5 @@ def program_record(prediction: ProgramPrediction, changes: list[ProgramChange]) 
         "by_module": prediction.by_module(),
         "by_source": prediction.by_source(),
         "next": changes,
-        "notes": [_note(note) for note in program.notes],
-    }
-
-
-def _note(note: Note) -> NoteRecord:
-    return {
-        "kind": str(note.kind),
-        "what": note.what,
-        "module": note.place.module,
-        "source": note.place.source,
-        "count": note.count,
-        "flops": note.flops,
-        "bytes": note.bytes,
+        "notes": note_records(program),
     }

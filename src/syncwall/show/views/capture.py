@@ -1,6 +1,6 @@
 """What was recorded of a user's own program.
 
-Holds `capture_view`.
+Holds `capture_view` and `notes_table`.
 """
 
 from collections.abc import Iterator
@@ -9,14 +9,17 @@ from typing import Final
 from syncwall import units
 from syncwall.show.blocks import Block, Lines, Verdict, View, table
 from syncwall.show.numbers import byte_size, duration, gigabytes, percent, plural
-from syncwall.show.records.capture import CaptureRecord, RecordedRankRecord, capture_record
+from syncwall.show.records.capture import (
+    CaptureRecord,
+    NoteRecord,
+    RecordedRankRecord,
+    capture_record,
+)
 from syncwall.units import Dimension
-from syncwall.work.program import NoteKind, Program
+from syncwall.work.program import Program
+from syncwall.work.recorded import NOTABLE, unknown_share
 
 _MOST_NOTES: Final = 12
-_UNKNOWN: Final = (NoteKind.UNKNOWN, NoteKind.PLACEHOLDER, NoteKind.NOT_RECORDED)
-_NOTABLE: Final = 0.05
-"""Share of a step from which on the verdict says that it is not known."""
 
 
 def capture_view(program: Program, file: str = "", seconds: float | None = None) -> View:
@@ -26,18 +29,18 @@ def capture_view(program: Program, file: str = "", seconds: float | None = None)
     took = f"took {duration(seconds)}" if seconds is not None else ""
     about = ", ".join(filter(None, (program.command, torch, took)))
     blocks = [
-        Verdict(tuple(_verdict(found)), about),
+        Verdict(tuple(_verdict(found, unknown_share(program))), about),
         Lines("Model", (_model(program),)),
         *_ranks(found["ranks"]),
         *_communication(found["ranks"]),
-        *_notes(found),
+        *notes_table(found["notes"]),
     ]
     if file:
         blocks.append(Lines("Next", (f"syncwall predict --work {file} --cluster dgx-h100",)))
     return View(f"Recorded: {program.command or 'a program'}", tuple(blocks))
 
 
-def _verdict(found: CaptureRecord) -> Iterator[str]:
+def _verdict(found: CaptureRecord, unknown: float) -> Iterator[str]:
     ranks = found["ranks"]
     operations = max(one["operations"] for one in ranks)
     calls = max(sum(row["calls"] for row in one["communication"]) for one in ranks)
@@ -45,10 +48,8 @@ def _verdict(found: CaptureRecord) -> Iterator[str]:
         f"One optimizer step on {plural(found['world_size'], 'rank')}: "
         f"{plural(operations, 'kernel')} and {plural(calls, 'collective')} a rank"
     )
-    notes = [one for one in found["notes"] if one["kind"] in _UNKNOWN]
-    share = max(sum(one["flops_share"] for one in notes), sum(one["bytes_share"] for one in notes))
-    if share > _NOTABLE:
-        yield f"{percent(share)} of the work is not known: any price of it is a rough one"
+    if unknown > NOTABLE:
+        yield f"{percent(unknown)} of the work is not known: any price of it is a rough one"
 
 
 def _model(program: Program) -> str:
@@ -96,8 +97,8 @@ def _communication(ranks: list[RecordedRankRecord]) -> list[Block]:
     return table(head, rows, words=3)
 
 
-def _notes(found: CaptureRecord) -> list[Block]:
-    notes = sorted(found["notes"], key=lambda one: -max(one["flops_share"], one["bytes_share"]))
+def notes_table(notes: list[NoteRecord]) -> list[Block]:
+    """What a recording does not know exactly, with its shares of a step."""
     rows = [
         (str(one["kind"]), one["what"], " ".join(filter(None, (one["module"], one["source"]))),
          f"{one['count']:,}", percent(one["flops_share"], 1), percent(one["bytes_share"], 1))

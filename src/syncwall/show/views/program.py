@@ -9,20 +9,20 @@ from syncwall.answer.priced import MFU_CONVENTION
 from syncwall.answer.program import ProgramPrediction
 from syncwall.answer.program_changes import ProgramChange, largest_batch
 from syncwall.cause import LEAST_SHARE
-from syncwall.show.blocks import Block, Bullets, Lines, Verdict, View, ledger, table
+from syncwall.show.blocks import Block, Lines, Verdict, View, ledger, table
 from syncwall.show.numbers import duration, percent, signed, signed_percent
+from syncwall.show.records.capture import note_records
+from syncwall.show.views.capture import notes_table
 from syncwall.show.views.prediction import memory_figure, memory_row, timeline_figures
 from syncwall.show.words.program import (
     batch_words,
     changed_words,
-    note_words,
     program_evidence,
     program_title,
     program_words,
 )
 
 _MODULES: Final = 12
-_NOTES: Final = 8
 
 
 def program_view(prediction: ProgramPrediction, changes: list[ProgramChange]) -> View:
@@ -39,7 +39,7 @@ def program_view(prediction: ProgramPrediction, changes: list[ProgramChange]) ->
             *_modules(prediction),
             *_next(prediction, changes),
             Lines("Evidence", (program_evidence(prediction),)),
-            *_notes(prediction),
+            *notes_table(note_records(prediction.program)),
         ),
     )
 
@@ -93,15 +93,3 @@ def _next(prediction: ProgramPrediction, changes: list[ProgramChange]) -> list[B
     ]  # fmt: skip
     larger = batch_words(largest_batch(prediction))
     return [*found, *([Lines("Batch", (larger,))] if larger else [])]
-
-
-def _notes(prediction: ProgramPrediction) -> list[Block]:
-    notes = sorted(prediction.program.notes, key=lambda note: -(note.bytes + note.flops))
-    if not notes:
-        return []
-    left = len(notes) - _NOTES
-    items = [note_words(note) for note in notes[:_NOTES]]
-    return [
-        Lines("Recorded", ("with these differences from the program on GPUs:",)),
-        Bullets((*items, *([f"and {left} more"] if left > 0 else []))),
-    ]

@@ -1,7 +1,6 @@
 """The sentences of a recorded program.
 
-Holds `program_title`, `program_words`, `changed_words`, `batch_words`, `note_words` and
-`program_evidence`.
+Holds `program_title`, `program_words`, `changed_words`, `batch_words` and `program_evidence`.
 """
 
 from typing import Final
@@ -9,8 +8,7 @@ from typing import Final
 from syncwall.answer.program import ProgramPrediction
 from syncwall.answer.program_changes import ProgramChange, ProgramChangeKind
 from syncwall.cause import LEAST_SHARE
-from syncwall.show.numbers import byte_size, percent, plural
-from syncwall.work.program import Note, NoteKind
+from syncwall.show.numbers import percent, plural
 
 _MOST: Final = 3
 """Lines or parameters that a sentence names."""
@@ -53,22 +51,9 @@ def batch_words(times: float | None) -> str | None:
     return f"the batch of a rank could be {times:.2g} times as large and still fit"
 
 
-def note_words(note: Note) -> str:
-    """What has to be known of the recording."""
-    where = note.place.source or note.place.module
-    at = f" at {where}" if where else ""
-    often = f", {plural(note.count, 'time')}" if note.count > 1 else ""
-    if note.kind is NoteKind.PADDED:
-        useful = note.useful_bytes / note.bytes if note.bytes else 1.0
-        sent = byte_size(note.bytes)
-        return f"padding: {note.what}{at} is sent as {sent}, {percent(useful)} of them its own"
-    moved = f", {byte_size(note.bytes)}" if note.bytes else ""
-    return f"{note.kind}: {note.what}{at}{often}{moved}"
-
-
 def program_evidence(prediction: ProgramPrediction) -> str:
     """Why the interval is as wide as it is."""
     words = "no published run was recorded, so the interval is that of unlike programs"
     if prediction.unknown < LEAST_SHARE:
         return words
-    return f"{words}; {percent(prediction.unknown, 1)} of its memory traffic is of unknown work"
+    return f"{words}; {percent(prediction.unknown, 1)} of its work is not known"
