@@ -15,7 +15,8 @@ from typing import Any, Final
 import syncwall as sw
 from syncwall.answer.prediction import Prediction
 from syncwall.answer.program import ProgramPrediction
-from syncwall.capture.script import Script, record_script
+from syncwall.capture.script import Script
+from syncwall.capture.stages import record_script
 from syncwall.cause import Cause
 from syncwall.describe import Software, lookup
 

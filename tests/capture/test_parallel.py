@@ -20,7 +20,8 @@ from torch.distributed.tensor.parallel import (  # noqa: E402
 )
 from torch.nn.parallel import DistributedDataParallel  # noqa: E402
 
-from syncwall.capture.recorder import merged, recording  # noqa: E402
+from syncwall.capture.recorder import recording  # noqa: E402
+from syncwall.capture.stages import merged  # noqa: E402
 from syncwall.problems import InputError  # noqa: E402
 from syncwall.work.block import Phase  # noqa: E402
 from syncwall.work.operations import Collective, Gemm, Message  # noqa: E402
@@ -122,10 +123,10 @@ def pipeline(virtual, micro_batches=4):
 def test_stages_of_a_pipeline_are_recorded_one_after_the_other(virtual):
     with recording(8) as first:
         pipeline(virtual)
-    with recording(8, rank=4, previous=first) as second:
+    with recording(8, rank=4, handed_on=first.state.handed_on) as second:
         pipeline(virtual)
     assert first.pipeline_ranks == second.pipeline_ranks == (0, 4)
-    whole = merged([first.program(), second.program()])
+    whole = merged([first.program(), second.program()], 2)
     assert [(rank.rank, rank.alike) for rank in whole.ranks] == [(0, 4), (4, 4)]
     sent = [
         sorted(
@@ -143,7 +144,7 @@ def test_stages_of_a_pipeline_are_recorded_one_after_the_other(virtual):
 
 def test_a_stage_whose_input_nobody_knows_is_refused():
     with (
-        pytest.raises(InputError, match="record the ranks of earlier stages first"),
+        pytest.raises(InputError, match="--ranks 0,4"),
         recording(8, rank=4),
     ):
         pipeline(1)

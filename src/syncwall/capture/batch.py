@@ -2,11 +2,12 @@
 
 Holds `Batch` and `data_ranks`. Samples are the first dimension of what the outermost module is
 called with, tokens its elements if they are whole numbers in rows. Ranks of tensor and context
-parallelism work on the same samples, all others on samples of their own.
+parallelism and pipelines work on the same samples, all others on samples of their own.
 """
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from math import prod
 from typing import Any, Final
 
@@ -38,6 +39,15 @@ class Batch:
         for hook in self._hooks:
             hook.remove()
 
+    @contextmanager
+    def not_counted(self) -> Iterator[None]:
+        """What goes into modules meanwhile are no samples, but what others made of them."""
+        self._depth += 1
+        try:
+            yield
+        finally:
+            self._depth -= 1
+
     def trains(self, parameters: Iterable[torch.Tensor]) -> None:
         """An optimizer has these parameters; of several, the one with the most counts."""
         self.parameters = max(self.parameters, float(sum(one.numel() for one in parameters)))
@@ -58,11 +68,11 @@ class Batch:
         self._depth = max(self._depth - 1, 0)
 
 
-def data_ranks(calls: Iterable[Call], world_size: int) -> float:
-    """Ranks with samples of their own; the stages of a pipeline count as such."""
+def data_ranks(calls: Iterable[Call], pipelines: int) -> float:
+    """Ranks with samples of their own among the first stages of so many pipelines."""
     sizes: dict[str, float] = {}
     for call in calls:
         if isinstance(call.what, Collective) and call.what.axis in _SAME_SAMPLES:
             ranks = float(call.what.group.ranks)
             sizes[call.what.axis] = max(sizes.get(call.what.axis, 1.0), ranks)
-    return world_size / prod(sizes.values(), start=1.0)
+    return pipelines / prod(sizes.values(), start=1.0)

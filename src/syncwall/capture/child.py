@@ -9,12 +9,14 @@ import faulthandler
 import json
 import logging
 import os
+import pickle
 import runpy
 import signal
 import sys
 import traceback
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final, NoReturn
@@ -49,6 +51,8 @@ class Job:
     world_size: int
     rank: int
     ranks_per_node: int
+    handed_on: str
+    """File with what the pipeline stages of earlier jobs send."""
     cpu_s: float
     wall_s: float
     memory_bytes: int
@@ -60,6 +64,12 @@ class Ended:
 
     problems: tuple[tuple[str, int, int, str], ...] = ()
     """File, line, column and message of each; none if a program was written."""
+    pipeline: tuple[int, ...] = ()
+    """Ranks of the pipeline, in the order of stages."""
+    received: dict[int, str] = field(default_factory=dict)
+    """What stages expect from the ones before, in words, by the number of those."""
+    sent: dict[int, str] = field(default_factory=dict)
+    """What stages send to the next."""
 
     def write(self, folder: str) -> None:
         """Leave it in the job's folder."""
@@ -71,18 +81,21 @@ def run(job: Job) -> NoReturn:
 
     Threads that the script left running and what it wants done at exit do not matter any more.
     """
-    problems: list[Problem] = []
     try:
         faulthandler.enable(Path(job.folder, FAULT).open("w"))  # noqa: SIM115 - open to the end
         confined(job.cpu_s, job.memory_bytes)
-        _Run(job).run()
+        ended = _Run(job).run()
     except InputError as error:
-        problems += error.problems
-    _end(job, problems)
+        ended = _failed(error.problems)
+    _end(job, ended)
 
 
-def _end(job: Job, problems: list[Problem]) -> NoReturn:
-    Ended(tuple(dataclasses.astuple(one) for one in problems)).write(job.folder)
+def _failed(problems: Sequence[Problem]) -> Ended:
+    return Ended(tuple(dataclasses.astuple(one) for one in problems))
+
+
+def _end(job: Job, ended: Ended) -> NoReturn:
+    ended.write(job.folder)
     for stream in (sys.stdout, sys.stderr):
         with suppress(Exception):
             stream.flush()
@@ -96,7 +109,7 @@ class _Run:
         self.job = job
         self.recording: Recording | None = None
 
-    def run(self) -> None:
+    def run(self) -> Ended:
         """Record the script; InputError says why that was not possible."""
         from syncwall.capture.recorder import recording
 
@@ -108,8 +121,9 @@ class _Run:
         logging.getLogger("torch._subclasses.fake_tensor").setLevel(logging.CRITICAL)
         try:
             with recording(
-                job.world_size, rank=job.rank, ranks_per_node=job.ranks_per_node
-            ) as self.recording:
+                job.world_size, rank=job.rank, ranks_per_node=job.ranks_per_node,
+                handed_on=_handed_on(job),
+            ) as self.recording:  # fmt: skip
                 self.recording.stop_after = True
                 self._script()
         except BaseException as error:  # whatever a script may raise
@@ -118,6 +132,7 @@ class _Run:
             if not self.recording.is_complete:  # else it is how the script took its end
                 _refuse(error)
         self._write()
+        return self._ended()
 
     def _script(self) -> None:
         job = self.job
@@ -142,12 +157,23 @@ class _Run:
         command = " ".join([*words, *self.job.arguments])
         write_program(dataclasses.replace(program, command=command), Path(self.job.folder, PROGRAM))
 
+    def _ended(self) -> Ended:
+        """What other stages of a pipeline have to know."""
+        assert self.recording is not None
+        state = self.recording.state
+        Path(self.job.handed_on).write_bytes(pickle.dumps(state.handed_on))
+        return Ended(
+            (), self.recording.pipeline_ranks,
+            {stage: repr(what) for stage, what in state.received.items()},
+            {stage: repr(state.handed_on[stage]) for stage in state.sent},
+        )  # fmt: skip
+
     def _out_of_time(self, number: int, frame: FrameType | None) -> None:
         line = _of_frame(frame)
         is_cpu = number == signal.SIGXCPU
         passed = f"{self.job.cpu_s:g} s of CPU time" if is_cpu else f"{self.job.wall_s:g} s"
         message = f"still runs here after {passed}: give more with --timeout"
-        _end(self.job, [_problem(line, message)])
+        _end(self.job, _failed([_problem(line, message)]))
 
 
 def _refuse(error: BaseException) -> None:
@@ -201,6 +227,13 @@ def _of_frame(frame: FrameType | None) -> UserLine | None:
         found.append((frame.f_code.co_filename, frame.f_lineno, 1))
         frame = frame.f_back
     return users_line(reversed(found))
+
+
+def _handed_on(job: Job) -> dict[int, Any]:
+    """What earlier jobs of the same script left; PyTorch itself sends it pickled."""
+    file = Path(job.handed_on)
+    found: dict[int, Any] = pickle.loads(file.read_bytes()) if file.exists() else {}  # noqa: S301
+    return found
 
 
 def job_in(folder: str) -> Job:

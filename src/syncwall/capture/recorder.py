@@ -1,14 +1,16 @@
 """Running a training step on fake tensors and writing down what a rank would do.
 
 Holds `recording`, a context in which PyTorch runs without a GPU and without other ranks,
-`Recording`, which becomes a `Program`, and `merged`. The second step is kept: the first one
+and `Recording`, which becomes a `Program`. The second step is kept: the first one
 allocates the optimizer's state, rebuilds buckets and works out shapes.
 """
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from types import MappingProxyType
+from typing import Any
 
 import torch
 from torch._subclasses import FakeTensorMode
@@ -105,7 +107,7 @@ class Recording:
         state, (begin, end) = self.state, found
         rank = rank_program(state, begin, end)
         notes = (*state.tape.notes_between(begin.calls, end.calls), *fsdp.padding(state))
-        ranks = data_ranks(rank, state.world_size)
+        ranks = data_ranks(rank, state.world_size // max(len(state.pipeline), 1))
         return Program(
             state.world_size, (replace(rank, alike=state.world_size),), torch=torch.__version__,
             samples=(end.samples - begin.samples) * ranks,
@@ -135,12 +137,16 @@ class Recording:
 
 @contextmanager
 def recording(
-    world_size: int, *, rank: int = 0, ranks_per_node: int = 8, previous: Recording | None = None
+    world_size: int,
+    *,
+    rank: int = 0,
+    ranks_per_node: int = 8,
+    handed_on: Mapping[int, Any] = MappingProxyType({}),
 ) -> Iterator[Recording]:
     """Record what `rank` of `world_size` does; PyTorch is as it was afterwards.
 
     The program finds what torchrun would set for that rank, with so many ranks on each node.
-    `previous` is the recording of an earlier pipeline stage, which knows the shapes that it sends.
+    `handed_on` has the tensors that pipeline stages send, as recordings of other ranks found them.
     """
     if not torch.__version__.startswith(_SUPPORTED):
         raise InputError.of(
@@ -148,8 +154,7 @@ def recording(
             f"{' or '.join(_SUPPORTED)}"
         )
     state = _state(world_size, rank, ranks_per_node)
-    if previous is not None:
-        state.handed_on.update(previous.state.handed_on)
+    state.handed_on.update(handed_on)
     result = Recording(state)
     with ExitStack() as stack:
         stack.enter_context(warnings.catch_warnings())
@@ -163,21 +168,6 @@ def recording(
         stack.enter_context(state.mode)
         state.devices = stack.enter_context(DeviceMode(state))
         yield result
-
-
-def merged(programs: Sequence[Program]) -> Program:
-    """One program of the stages of a pipeline, each recorded by itself."""
-    first = programs[0]
-    alike = first.world_size // len(programs)
-    return replace(
-        first,
-        ranks=tuple(replace(one.ranks[0], alike=alike) for one in programs),
-        parameters=sum(one.parameters for one in programs),
-        notes=tuple(dict.fromkeys(note for one in programs for note in one.notes)),
-        compiled=any(one.compiled for one in programs),
-        samples=max(one.samples for one in programs) / len(programs),
-        tokens=max(one.tokens for one in programs) / len(programs),
-    )
 
 
 def _state(world_size: int, rank: int, ranks_per_node: int) -> State:

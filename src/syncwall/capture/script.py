@@ -1,6 +1,6 @@
-"""Records an unmodified script that torchrun would start, in a process of its own.
+"""Records one rank of an unmodified script that torchrun would start, in a process of its own.
 
-Holds `Script`, `Limits` and `record_script`. The process has no network and ends
+Holds `Script`, `Limits`, `record_rank` and `RecordedRank`. The process has no network and ends
 with this one; nothing that the script started is left running.
 """
 
@@ -16,7 +16,7 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from syncwall.capture.child import ENDED, FAULT, JOB, PROGRAM, Job
 from syncwall.capture.confinement import MARK, OFFLINE, end_all
@@ -76,30 +76,44 @@ def spawned(job: Job, environment: dict[str, str]) -> Started:
     )  # fmt: skip
 
 
-def record_script(
-    script: Script, *, world_size: int, rank: int = 0, ranks_per_node: int = 8,
-    limits: Limits | None = None, start: Start = spawned,
-) -> Program:  # fmt: skip
+@dataclass(frozen=True)
+class RecordedRank:
+    """One rank of a script."""
+
+    program: Program
+    pipeline: tuple[int, ...]
+    """Ranks that it shares a pipeline with, itself among them, in the order of stages."""
+    received: dict[str, str]
+    """What each of its stages expects from the one before, in words, by the number of that one."""
+    sent: dict[str, str]
+    """What each of its stages sends to the next."""
+
+
+def record_rank(  # noqa: PLR0913, PLR0917 - a job has this many sides
+    script: Script, world_size: int, rank: int, ranks_per_node: int, limits: Limits,
+    handed_on: Path, start: Start = spawned,
+) -> RecordedRank:  # fmt: skip
     """One optimizer step of `script` on one rank of a job of `world_size`.
 
-    InputError has the file and the line of what keeps the script from being recorded.
+    Pipeline stages find in the file `handed_on` what earlier ones send, and leave there what they
+    send themselves.
     """
     torch_or_advice()
     if not script.is_module:
         opened(Path(script.name)).close()
-    limits = limits or Limits()
     with tempfile.TemporaryDirectory(prefix="syncwall-") as folder:
         job = Job(
             folder, script.name, script.is_module, script.arguments, world_size, rank,
-            ranks_per_node,
+            ranks_per_node, str(handed_on),
             limits.cpu_s, limits.wall_s, limits.memory_bytes,
         )  # fmt: skip
-        _run(job, start)
-        return read_program(Path(folder, PROGRAM))
+        ended = _run(job, start)
+        program = read_program(Path(folder, PROGRAM))
+    return RecordedRank(program, tuple(ended["pipeline"]), ended["received"], ended["sent"])
 
 
-def _run(job: Job, start: Start) -> None:
-    """Run a job to its end; InputError if it leaves no program."""
+def _run(job: Job, start: Start) -> dict[str, Any]:
+    """Run a job to its end, and say how it ended; InputError if it leaves no program."""
     mark = secrets.token_hex(8)
     process = start(job, {**os.environ, **OFFLINE, MARK: mark})
     code: int | None = None
@@ -114,9 +128,10 @@ def _run(job: Job, start: Start) -> None:
     ended = Path(job.folder, ENDED)
     if not ended.exists():
         raise InputError([_died(job, code)])
-    problems = json.loads(ended.read_text(encoding="utf-8"))["problems"]
-    if problems:
-        raise InputError(Problem(*one) for one in problems)
+    said: dict[str, Any] = json.loads(ended.read_text(encoding="utf-8"))
+    if said["problems"]:
+        raise InputError(Problem(*one) for one in said["problems"])
+    return said
 
 
 def _died(job: Job, code: int | None) -> Problem:

@@ -39,6 +39,10 @@ class State:
     """Parameters of FSDP."""
     handed_on: dict[int, Any] = field(default_factory=dict)
     """Descriptions of the tensors that pipeline stages hand to the next, by stage."""
+    received: dict[int, Any] = field(default_factory=dict)
+    """What stages of this rank expect from other ranks, by the stage that sends it."""
+    sent: set[int] = field(default_factory=set)
+    """Stages of this rank that hand something on to another one."""
     pipeline: tuple[int, ...] = ()
     """Ranks that this one shares a pipeline with, itself among them."""
 

@@ -15,8 +15,7 @@ from syncwall.cli.output import Output, OutputFlags
 from syncwall.problems import InputError, visible
 
 if TYPE_CHECKING:
-    from syncwall.capture.script import Limits, Script
-    from syncwall.work.program import Program
+    from syncwall.capture.script import Script
 
 
 def capture(  # noqa: PLR0913, PLR0917 - the flags of the verb
@@ -40,8 +39,8 @@ def capture(  # noqa: PLR0913, PLR0917 - the flags of the verb
     Args:
         script: The file, as torchrun gets it.
         world: Ranks of the job, WORLD_SIZE of the script.
-        rank: The rank to record.
-        ranks: Several ranks that differ, such as one of each pipeline stage: 0,1,2,3.
+        rank: The rank to record; if it pipelines, one rank of each other stage, too.
+        ranks: Only these ranks, one after the other: 0,1,2,3.
         nproc_per_node: Ranks of a node, LOCAL_WORLD_SIZE of the script.
         module: Run this module instead of a file, as torchrun -m does.
         arguments: Arguments of the script as one text, the same as behind --.
@@ -53,6 +52,7 @@ def capture(  # noqa: PLR0913, PLR0917 - the flags of the verb
         raise InputError.of("a script is recorded on Linux or macOS; from Python, anywhere")
     from syncwall.capture.program_file import write_program
     from syncwall.capture.script import Limits
+    from syncwall.capture.stages import record_script
     from syncwall.documents import refuse_unwritable
     from syncwall.show.records.capture import capture_record
     from syncwall.show.views.capture import capture_view
@@ -66,7 +66,10 @@ def capture(  # noqa: PLR0913, PLR0917 - the flags of the verb
     limits = Limits(cpu_s=timeout, wall_s=4.0 * timeout)
     began = time.monotonic()
     try:
-        program = _recorded(started, world, numbers, nproc_per_node, limits)
+        program = record_script(
+            started, world_size=world, ranks=numbers, whole_pipeline=ranks is None,
+            ranks_per_node=nproc_per_node, limits=limits, say=_say,
+        )  # fmt: skip
     except KeyboardInterrupt:
         print("interrupted; nothing is left running", file=sys.stderr)
         return 130
@@ -106,22 +109,5 @@ def _ranks(listed: str | None, rank: int, world: int) -> list[int]:
     return list(dict.fromkeys(numbers))
 
 
-def _recorded(
-    script: "Script", world: int, ranks: list[int], per_node: int, limits: "Limits"
-) -> "Program":
-    from syncwall.capture.script import record_script
-
-    programs = []
-    for rank in ranks:
-        said = f"recording {script.name} as rank {rank} of {world:,}"
-        print(visible(said), file=sys.stderr, flush=True)
-        programs.append(
-            record_script(
-                script, world_size=world, rank=rank, ranks_per_node=per_node, limits=limits
-            )
-        )
-    if len(programs) == 1:
-        return programs[0]
-    from syncwall.capture.recorder import merged
-
-    return merged(programs)
+def _say(words: str) -> None:
+    print(visible(words), file=sys.stderr, flush=True)

@@ -5,7 +5,7 @@ arrive here. What a stage hands on is kept for the recordings of later ones.
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch.distributed as dist
@@ -43,6 +43,7 @@ def in_force(state: State) -> Iterator[None]:
     def send_meta(self: Any, meta: Any, dst_stage: int) -> None:
         if dst_stage > self.stage_index:
             state.handed_on[self.stage_index] = meta.forward_metas
+            state.sent.add(self.stage_index)
 
     def recv_meta(self: Any, src_stage: int) -> Any:
         if src_stage > self.stage_index:
@@ -52,10 +53,11 @@ def in_force(state: State) -> Iterator[None]:
         known = [index for index in state.handed_on if index <= src_stage]
         if not known:
             raise InputError.of(
-                f"pipeline stage {self.stage_index} receives tensors of unknown shape: record the "
-                "ranks of earlier stages first"
+                f"pipeline stage {self.stage_index} receives what only recordings of earlier "
+                f"stages know: --ranks {','.join(map(str, state.pipeline))}"
             )
-        return stage._StageForwardMeta(forward_metas=state.handed_on[max(known)])
+        state.received[src_stage] = state.handed_on[max(known)]
+        return stage._StageForwardMeta(forward_metas=state.received[src_stage])
 
     chunks = {name: _counted(state, need(base, name)) for name in _CHUNKS}
     messages = {
@@ -77,7 +79,8 @@ def _counted(state: State, original: Callable[..., Any]) -> Callable[..., Any]:
         before = state.places.chunk
         state.places.chunk = chunk
         try:
-            return original(self, *args, **kwargs)
+            with nullcontext() if self.is_first else state.batch.not_counted():
+                return original(self, *args, **kwargs)
         finally:
             state.places.chunk = before
 
