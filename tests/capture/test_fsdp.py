@@ -9,10 +9,13 @@ from torch.distributed.device_mesh import init_device_mesh  # noqa: E402
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard  # noqa: E402
 from torch.utils.checkpoint import checkpoint  # noqa: E402
 
+from syncwall.answer import predict  # noqa: E402
 from syncwall.capture.recorder import recording  # noqa: E402
+from syncwall.describe import lookup  # noqa: E402
 from syncwall.work.block import Phase  # noqa: E402
 from syncwall.work.operations import CoreAttention, Gemm  # noqa: E402
 from syncwall.work.program import HeldKind, NoteKind  # noqa: E402
+from syncwall.work.resized import resized  # noqa: E402
 from tests.capture.programs import (  # noqa: E402
     LAYERS,
     collectives,
@@ -164,3 +167,23 @@ def test_a_large_world_gives_the_same_calls():
     small = recorded(lambda: train(sharded(), language_loss), 8)
     large = recorded(lambda: train(sharded(), language_loss), 16384)
     assert [call.name for call in small] == [call.name for call in large]
+
+
+@pytest.mark.parametrize("ranks", [2, 64, 512])
+def test_a_resized_program_is_like_one_recorded_at_that_size(ranks):
+    """Of 512 ranks most have no row of the narrow matrices: they are padded."""
+    small, other = (_whole(world_size) for world_size in (16, ranks))
+    found = resized(small, ranks)
+    cluster = lookup.cluster("dgx-h100")
+    steps = [predict(one, cluster=cluster).step_s for one in (found, other)]
+    assert steps[0] == pytest.approx(steps[1], rel=0.005)
+    sent = [[(one.kind, one.bytes, one.group.ranks) for _, one in collectives(program.ranks[0])]
+            for program in (found, other)]  # fmt: skip
+    assert sent[0] == sent[1]
+    assert found.tokens == other.tokens
+
+
+def _whole(world_size):
+    with recording(world_size) as made:
+        train(sharded(), language_loss)
+    return made.program()

@@ -34,6 +34,7 @@ RUN = [
 ]  # fmt: skip
 """Flags of every verb that takes a run."""
 OUTPUT = ["--json", "--html FILE", "--markdown FILE"]
+WORK = ["--work FILE", "--compiled", "--eager"]
 PINNED = {
     "capture": [
         "SCRIPT", "--help", "--world N", "--rank N", "--ranks LIST", "--nproc-per-node N",
@@ -41,7 +42,7 @@ PINNED = {
     ],
     "predict": [
         "FILE", "--help", "--tokens TOKENS", "--steps N", *OUTPUT, "--timeline FILE",
-        "--explain-assumptions", "--work FILE", "--compiled", "--eager", *RUN,
+        "--explain-assumptions", *WORK, *RUN,
         *(f"--job.{key}" for key in (
             "start", "price", "spares", "when-short", "startup", "data-stall", "simulations",
             "seed",
@@ -64,11 +65,11 @@ PINNED = {
     ],
     "plan wall": [
         "FILE", "--help", "--least GPUS", "--most GPUS", "--replica-batch N", "--best-layout",
-        "--chart FILE", *OUTPUT, *RUN,
+        "--chart FILE", *OUTPUT, *WORK, *RUN,
     ],
     "plan network": [
         "FILE", "--help", "--efficiency SHARE", "--exposed SHARE", "--reached SHARE", "--strong",
-        *OUTPUT, *RUN,
+        *OUTPUT, *WORK, *RUN,
     ],
     "plan fabric": [
         "FILE", "--help", "--kind NAME", "--switch NAME", "--radix PORTS", "--speed RATE",

@@ -85,6 +85,14 @@ def test_inside_and_outside_of_a_node_are_different_wires():
     assert both.step_s == pytest.approx(max(times) + 1e-3, rel=1e-6)
 
 
+def test_hours_on_a_slow_wire_end():
+    """Where the clock is so late that what is left to do vanishes beside it."""
+    calls = [c for i in range(30) for c in (gather(1e9 / 7), kernel(1e-6 / 3, after=(2 * i,)))]
+    found = program_time(program(*calls), prices())
+    assert found.step_s > 1e4
+    assert found.ledger.total == pytest.approx(found.step_s)
+
+
 def test_two_kernels_share_the_device():
     side = kernel(1.0, stream="copy")
     found = program_time(program(side, kernel(1.0)), prices())

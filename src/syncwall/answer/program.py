@@ -59,14 +59,21 @@ def predict_program(  # noqa: PLR0913 - a machine has this many sides
     return priced_program(program, pricing, compiled=joined)
 
 
-def priced_program(program: Program, pricing: Pricing, *, compiled: bool) -> "ProgramPrediction":
-    """`program` at these prices."""
+def priced_program(
+    program: Program, pricing: Pricing, *, compiled: bool, cluster: Cluster | None = None,
+    latency: float = 1.0,
+) -> "ProgramPrediction":  # fmt: skip
+    """`program` at these prices, or on a `cluster` that differs from theirs in wires alone.
+
+    `latency` is a factor on what messages between scale-up domains take whatever their size.
+    """
     played = program
     if compiled:
         played = replace(program, ranks=tuple(fused(rank) for rank in program.ranks))
-    prices = pricing.prices(pricing.cluster)
+    machine = cluster or pricing.cluster
+    prices = pricing.prices(machine, latency=latency)
     time = program_time(played, prices)
-    timed = Timed(_work(program), pricing.cluster, prices, time.step_s, time.ledger)
+    timed = Timed(_work(program), machine, prices, time.step_s, time.ledger)
     return ProgramPrediction(pricing, timed, program, time, compiled)
 
 

@@ -22,7 +22,7 @@ from syncwall.read.program_file import (
 from syncwall.work.block import AnyTask, Phase
 from syncwall.work.folding import FoldedBlock, folded, task_value
 from syncwall.work.operations import Group
-from syncwall.work.program import Call, Place, Program, RankProgram
+from syncwall.work.program import Call, Place, Program, RankProgram, ShardedUnit
 
 _WORDS = {kind: word for word, kind in TASKS.items()}
 _PHASES = list(Phase)
@@ -52,6 +52,7 @@ class _Lists:
         self.places: dict[Place, int] = {}
         self.groups: dict[tuple[Any, ...], int] = {}
         self.tasks: dict[Hashable, int] = {}
+        self.units: dict[ShardedUnit, int] = {}
         self.task_rows: list[list[Any]] = []
 
     def file(self, program: Program) -> ProgramFile:
@@ -76,6 +77,7 @@ class _Lists:
             places=[[place.module, place.source] for place in self.places],
             groups=[list(group) for group in self.groups],
             tasks=self.task_rows,
+            units=[[list(pair) for pair in unit.parameters] for unit in self.units],
             notes=notes,
             ranks=ranks,
         )
@@ -100,6 +102,7 @@ class _Lists:
             writes=differences([call.writes for call in one.calls], blocks),
             tensor_bytes=[_whole(size) for size in one.tensor_bytes],
             kept=[value - last for value, last in zip(kept, [0, *kept], strict=False)],
+            buffers=[[tensor, _number(self.units, unit)] for tensor, unit in one.buffers],
             held=[[str(held.kind), held.module, _whole(held.bytes)] for held in one.held],
         )
 

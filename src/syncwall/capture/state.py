@@ -12,7 +12,7 @@ from syncwall.capture.places import Places
 from syncwall.capture.storages import Storages
 from syncwall.capture.streams import Streams
 from syncwall.capture.tape import Tape
-from syncwall.work.program import NoteKind
+from syncwall.work.program import NoteKind, ShardedUnit
 
 
 @dataclass
@@ -37,6 +37,8 @@ class State:
     """The program asks for `torch.compile`."""
     sharded: list[Any] = field(default_factory=list)
     """Parameters of FSDP."""
+    buffers: dict[int, ShardedUnit] = field(default_factory=dict)
+    """What FSDP gathers and reduces, by the number of the storage."""
     handed_on: dict[int, Any] = field(default_factory=dict)
     """Descriptions of the tensors that pipeline stages hand to the next, by stage."""
     received: dict[int, Any] = field(default_factory=dict)

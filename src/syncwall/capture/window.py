@@ -51,6 +51,8 @@ def rank_program(state: State, begin: Mark, end: Mark) -> RankProgram:
         tuple(state.storages.bytes[number] for number in numbers),
         state.storages.held(begin.events, end.events),
         frozenset(numbers[number] for number in kept),
+        tuple((numbers[number], unit) for number, unit in state.buffers.items()
+              if number in numbers),
     )  # fmt: skip
 
 

@@ -11,8 +11,8 @@ import tyro
 
 from syncwall.cli.output import Output, OutputFlags
 from syncwall.cli.run_flags import RunFlags, Whose, as_flags, stated
+from syncwall.cli.work_flags import WorkFlags, Works
 from syncwall.describe import Job
-from syncwall.problems import InputError
 
 if TYPE_CHECKING:
     from syncwall.show.blocks import View
@@ -35,9 +35,7 @@ def predict(  # noqa: PLR0913, PLR0917 - the flags of the verb
     out: Output = OutputFlags(),  # noqa: B008
     timeline: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None,
     explain_assumptions: bool = False,
-    work: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None,
-    compiled: bool = False,
-    eager: bool = False,
+    recorded: Works = WorkFlags(),  # noqa: B008
 ) -> int:
     """Predict a training step: time, tokens/s/GPU, MFU, memory, and where the time goes.
 
@@ -51,15 +49,10 @@ def predict(  # noqa: PLR0913, PLR0917 - the flags of the verb
         out: Where the answer goes.
         timeline: Write the intervals of one micro batch here (Chrome trace, for Perfetto).
         explain_assumptions: List everything that is taken for granted.
-        work: A program that `syncwall capture` recorded, in place of model and layout.
-        compiled: Join memory-bound kernels of a recorded program, as torch.compile does.
-        eager: Do not, even if the program asks for torch.compile.
+        recorded: A program in place of the run.
     """
-    if work is not None:
-        if compiled and eager:
-            raise InputError.of("--compiled and --eager contradict each other")
-        joined = None if compiled == eager else compiled
-        return _program(work, whose, out, timeline=timeline, compiled=joined)
+    if recorded.work is not None:
+        return _program(recorded, whose, out, timeline)
     from syncwall.answer import predict as answer
     from syncwall.answer.improvements import improvements
     from syncwall.catalogue import searched_first
@@ -93,27 +86,20 @@ def predict(  # noqa: PLR0913, PLR0917 - the flags of the verb
     return 0 if prediction.fits else 1
 
 
-def _program(
-    work: Path, whose: RunFlags, out: OutputFlags, *, timeline: Path | None, compiled: bool | None
-) -> int:
+def _program(recorded: WorkFlags, whose: RunFlags, out: OutputFlags, timeline: Path | None) -> int:
     """Predict a recorded program on the cluster that is named."""
     from syncwall.answer import predict as answer
     from syncwall.answer.program_changes import program_changes
     from syncwall.catalogue import searched_first
-    from syncwall.describe import Software, lookup
-    from syncwall.read.program import read_program
     from syncwall.show.records.program import program_record
     from syncwall.show.views.program import program_view
 
     out.check()
-    if whose.cluster is None:
-        raise InputError.of("write --cluster NAME: the machine that the recorded program runs on")
-    _refuse_fixed(whose)
     with searched_first(whose.catalogue):
-        software = Software.model_validate(stated(whose.software, ""))
+        found = recorded.recorded(whose)
         prediction = answer(
-            read_program(work), cluster=lookup.cluster(whose.cluster), software=software,
-            compiled=compiled, measured=whose.measured(),
+            found.program, cluster=found.cluster, software=found.software, compiled=found.compiled,
+            measured=found.measured,
         )  # fmt: skip
         changes = program_changes(prediction)
         if timeline is not None:
@@ -124,17 +110,3 @@ def _program(
             lambda: program_record(prediction, changes),
         )
     return 0 if prediction.fits else 1
-
-
-def _refuse_fixed(whose: RunFlags) -> None:
-    """Refuse flags that a recorded program has fixed."""
-    taken = ("cluster", "software.")
-    if "software.kernels" in whose.stated:
-        raise InputError.of("--kernels is for descriptions: write --compiled or --eager")
-    fixed = [name for name in whose.stated if not name.startswith(taken)]
-    if fixed:
-        message = (
-            f"--{fixed[0].replace('_', '-')} cannot be changed in a recorded program: "
-            "record it again with other arguments"
-        )
-        raise InputError.of(message)

@@ -37,6 +37,7 @@ from syncwall.work.program import (
     Place,
     Program,
     RankProgram,
+    ShardedUnit,
 )
 
 _Entry = tuple[str, AnyTask | None, str, Phase, bool]
@@ -85,6 +86,7 @@ class _Parts:
         self.places = [Place(_text(module), _text(source)) for module, source in file.places]
         self.groups = [_group(row) for row in file.groups]
         self.tasks = [self._task(row) for row in file.tasks]
+        self.units = [_unit(row) for row in file.units]
 
     def program(self) -> Program:
         file = self.file
@@ -106,7 +108,13 @@ class _Parts:
             _check(last, one.tensor_bytes, "tensor")
         held = tuple(_held(row) for row in one.held)
         sizes = tuple(one.tensor_bytes)
-        return RankProgram(one.rank, one.alike, self._calls(one), sizes, held, frozenset(kept))
+        buffers = tuple(
+            (_check(tensor, sizes, "tensor"), self.units[_check(unit, self.units, "unit")])
+            for tensor, unit in one.buffers
+        )
+        return RankProgram(
+            one.rank, one.alike, self._calls(one), sizes, held, frozenset(kept), buffers
+        )
 
     def _calls(self, one: RankFile) -> tuple[Call, ...]:
         blocks = _blocks(one)
@@ -180,6 +188,10 @@ def _blocks(one: RankFile) -> list[FoldedBlock]:
 def _group(row: Sequence[Any]) -> Group:
     axis, ranks, stride = row
     return Group(_typed(GroupAxis, axis), _size(ranks), _size(stride))
+
+
+def _unit(row: Sequence[Any]) -> ShardedUnit:
+    return ShardedUnit(tuple((_typed(int, size), _typed(int, each)) for size, each in row))
 
 
 def _held(row: Sequence[Any]) -> Held:

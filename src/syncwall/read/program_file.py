@@ -75,6 +75,8 @@ class RankFile(_Strict):
     """Distances from one kept tensor to the next."""
     held: _Rows
     """Kind, module and bytes."""
+    buffers: Annotated[list[_Counts], FailFast()] = Field(default_factory=list)
+    """Number of a tensor, and number of the unit of FSDP that it is for."""
 
 
 class ProgramFile(_Strict):
@@ -98,6 +100,9 @@ class ProgramFile(_Strict):
     """Axis, ranks and stride."""
     tasks: _Rows
     """A word of `TASKS`, and the fields that do not have their default."""
+    units: _Rows = Field(default_factory=list)
+    """Units of FSDP: for each parameter its size along the sharded dimension, and elements a step.
+    """
     notes: _Rows
     """Kind, what, number of the place, count, FLOP, bytes and useful bytes."""
     ranks: Annotated[list[RankFile], FailFast()]

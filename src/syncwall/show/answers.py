@@ -140,6 +140,26 @@ def _network(found: Any) -> Shown:
     )
 
 
+def _program_wall(found: Any) -> Shown:
+    from syncwall.show.records.program_plan import program_wall_record
+    from syncwall.show.views.program_plan import program_wall_view
+
+    return Shown(
+        lambda: program_wall_view(found), lambda: program_wall_record(found), "plan wall work"
+    )
+
+
+def _program_network(found: Any) -> Shown:
+    from syncwall.show.records.program_plan import program_network_record
+    from syncwall.show.views.program_plan import program_network_view
+
+    return Shown(
+        lambda: program_network_view(found),
+        lambda: program_network_record(found),
+        "plan network work",
+    )
+
+
 def _fabric(found: Any) -> Shown:
     from syncwall.show.records.fabric import fabrics_record
     from syncwall.show.views.fabric import fabric_view
@@ -182,6 +202,8 @@ _HOW: Final[dict[str, Callable[[Any], Shown]]] = {
     "SearchResult": _layouts,
     "WallPlan": _wall,
     "NetworkPlan": _network,
+    "ProgramWall": _program_wall,
+    "ProgramNetwork": _program_network,
     "FabricAnswer": _fabric,
     "Explanation": _explanation,
     "Report": _report,

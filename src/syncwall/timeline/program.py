@@ -233,7 +233,7 @@ class _Player:
         self.now = moment
         for stream, one in list(self._running.items()):
             one.left_s -= passed_s * one.speed
-            if one.left_s <= _DONE:
+            if one.left_s <= _DONE or moment + one.left_s / one.speed == moment:  # lost in rounding
                 self._ended[one.index] = True
                 del self._running[stream]
                 self._draw(one, stream)

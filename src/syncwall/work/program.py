@@ -1,8 +1,9 @@
 """A training program as it was recorded: every kernel, collective and wait of one step.
 
-Holds `Program`, `RankProgram` (what one class of equal ranks does), `Call`, `Place`, `Held` and
-`Note`. A description becomes a `Work` of repeated blocks for any layout; a program is one list of
-calls on named streams for the layout that it was recorded in. Nothing here needs PyTorch.
+Holds `Program`, `RankProgram` (what one class of equal ranks does), `Call`, `Place`, `Held`,
+`ShardedUnit` and `Note`. A description becomes a `Work` of repeated blocks for any layout; a
+program is one list of calls on named streams for the layout that it was recorded in. Nothing here
+needs PyTorch.
 """
 
 from collections.abc import Iterator
@@ -104,6 +105,23 @@ class Note:
     useful_bytes: float = 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class ShardedUnit:
+    """Parameters that FSDP gathers, and reduces the gradients of, together."""
+
+    parameters: tuple[tuple[int, int], ...]
+    """Of each: its size along the dimension that is sharded, and elements for each step along it.
+    """
+
+    def shard_elements(self, ranks: float) -> float:
+        """Elements on the first of so many ranks."""
+        return float(sum(-(-size // ranks) * each for size, each in self.parameters))
+
+    def padded_elements(self, ranks: float) -> float:
+        """Elements that are sent: as many for each rank."""
+        return ranks * self.shard_elements(ranks)
+
+
 @dataclass(frozen=True)
 class RankProgram:
     """What one class of equal ranks does in a step."""
@@ -120,6 +138,8 @@ class RankProgram:
     kept: frozenset[int] = field(default_factory=frozenset)
     """Tensors that outlive the step, or are kept from the forward pass for the backward pass:
     whatever fuses kernels, they are written to memory."""
+    buffers: tuple[tuple[int, ShardedUnit], ...] = ()
+    """Tensors that FSDP gathers weights into, or reduces gradients from, with what is in them."""
 
     def __iter__(self) -> Iterator[Call]:
         return iter(self.calls)

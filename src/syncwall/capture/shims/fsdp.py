@@ -4,7 +4,7 @@
 ranks that is most of the time. Only the first and its own chunk are ever looked at.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -16,7 +16,7 @@ from syncwall.capture.shims.patch import need, replaced
 from syncwall.capture.state import State, local
 from syncwall.capture.streams import RecordedStream
 from syncwall.problems import InputError
-from syncwall.work.program import HeldKind, Note, NoteKind, Place
+from syncwall.work.program import HeldKind, Note, NoteKind, Place, ShardedUnit
 
 
 class _Chunks:
@@ -45,6 +45,7 @@ def in_force(state: State) -> Iterator[None]:
     move = need(_fsdp_init, "_move_states_to_device")
     outputs = need(param, "init_all_gather_outputs")
     gather = need(_fsdp_param_group, "foreach_all_gather")
+    reduce = need(_fsdp_param_group, "foreach_reduce")
 
     def lazy_init_named(self: Any, device: torch.device) -> None:
         lazy_init(self, device)
@@ -73,6 +74,13 @@ def in_force(state: State) -> Iterator[None]:
         result = gather(*args, **kwargs)
         if result is not None:
             state.storages.are([result.all_gather_output], HeldKind.GATHERED)
+            state.buffers[state.storages.number(result.all_gather_output)] = _unit(args[0])
+        return result
+
+    def reduce_marked(fsdp_params: Any, *args: Any, **kwargs: Any) -> Any:
+        unit = _unit(fsdp_params)
+        result = reduce(fsdp_params, *args, **kwargs)
+        state.buffers[state.storages.number(result[0])] = unit
         return result
 
     def refused(*_: object, **__: object) -> None:
@@ -88,10 +96,19 @@ def in_force(state: State) -> Iterator[None]:
         replaced(
             param, _init_sharded_param=shard_on_device, init_all_gather_outputs=outputs_marked
         ),
-        replaced(_fsdp_param_group, foreach_all_gather=gather_marked),
+        replaced(_fsdp_param_group, foreach_all_gather=gather_marked, foreach_reduce=reduce_marked),
         replaced(_fsdp_init, _move_states_to_device=move_to_device),
     ):
         yield
+
+
+def _unit(params: Iterable[Any]) -> ShardedUnit:
+    """What is gathered or reduced together."""
+    sizes = []
+    for param in params:
+        rows = param._orig_size[param.fsdp_placement.dim]
+        sizes.append((rows, param._orig_size.numel() // max(rows, 1)))
+    return ShardedUnit(tuple(sizes))
 
 
 def padding(state: State) -> Iterator[Note]:

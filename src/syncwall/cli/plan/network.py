@@ -4,22 +4,27 @@ Holds `network`.
 """
 
 from dataclasses import replace
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
 from syncwall.cli.output import Output, OutputFlags
 from syncwall.cli.run_flags import RunFlags, Whose, gpu_counts, share_of
+from syncwall.cli.work_flags import WorkFlags, Works
 from syncwall.problems import InputError
 
+if TYPE_CHECKING:
+    from syncwall.plan.network.targets import TargetLimits
 
-def network(
+
+def network(  # noqa: PLR0913, PLR0917 - the flags of the verb
     whose: Whose = RunFlags(),  # noqa: B008 - a dataclass of defaults, never changed
     efficiency: Annotated[str, tyro.conf.arg(metavar="SHARE")] = "90%",
     exposed: Annotated[str, tyro.conf.arg(metavar="SHARE")] = "5%",
     reached: Annotated[str | None, tyro.conf.arg(metavar="SHARE")] = None,
     strong: bool = False,
     out: Output = OutputFlags(),  # noqa: B008
+    recorded: Works = WorkFlags(),  # noqa: B008
 ) -> int:
     """The network that a run needs: bandwidth, scale-up bandwidth, latency, NICs.
 
@@ -34,6 +39,7 @@ def network(
             thumb); the machine's own, or what fits measured runs, if not given.
         strong: Keep the global batch for all numbers of GPUs; else that of a GPU.
         out: Where the answer goes.
+        recorded: A program in place of the run: each rank keeps its batch.
     """
     from syncwall.catalogue import searched_first
     from syncwall.cli.progress import bar
@@ -47,6 +53,10 @@ def network(
     limits = TargetLimits(_share("efficiency", efficiency), _share("exposed", exposed))
     rate = _share("reached", reached) if reached else None
     counts = gpu_counts(whose.gpus)
+    if recorded.work is not None:
+        if rate is not None or strong:
+            raise InputError.of("--reached and --strong are for descriptions")
+        return _program(recorded, whose, out, counts, limits)
     first = None if whose.nodes or not counts else str(counts[0])
     with searched_first(whose.catalogue), bar("networks") as progress:
         start = reference(replace(whose, gpus=first).said())
@@ -56,6 +66,30 @@ def network(
     )
     impossible = any(one.nic_bytes_per_s.get(Target.EFFICIENCY, 0.0) is None for one in found)
     return int(impossible)
+
+
+def _program(
+    recorded: WorkFlags, whose: RunFlags, out: OutputFlags, counts: list[int],
+    limits: "TargetLimits",
+) -> int:  # fmt: skip
+    """The network that a recorded program needs."""
+    from syncwall.catalogue import searched_first
+    from syncwall.cli.progress import bar
+    from syncwall.plan.network.program import program_network
+    from syncwall.plan.network.targets import Target
+    from syncwall.plan.programs import ProgramCase
+    from syncwall.show.records.program_plan import program_network_record
+    from syncwall.show.views.program_plan import program_network_view
+
+    with searched_first(whose.catalogue), bar("networks") as progress:
+        case = ProgramCase(**vars(recorded.recorded(whose, free=("gpus",))))
+        found = program_network(case, counts, limits, progress=progress)
+        out.write(
+            "plan network work",
+            lambda: program_network_view(found),
+            lambda: program_network_record(found),
+        )
+    return int(any(one.nic_bytes_per_s[Target.EFFICIENCY] is None for one in found.counts))
 
 
 def _share(flag: str, text: str) -> float:

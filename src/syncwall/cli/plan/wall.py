@@ -10,6 +10,8 @@ import tyro
 
 from syncwall.cli.output import Output, OutputFlags
 from syncwall.cli.run_flags import RunFlags, Whose
+from syncwall.cli.work_flags import WorkFlags, Works
+from syncwall.problems import InputError
 
 
 def wall(  # noqa: PLR0913, PLR0917 - the flags of the verb
@@ -20,6 +22,7 @@ def wall(  # noqa: PLR0913, PLR0917 - the flags of the verb
     best_layout: bool = False,
     chart: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None,
     out: Output = OutputFlags(),  # noqa: B008
+    recorded: Works = WorkFlags(),  # noqa: B008
 ) -> int:
     """How far a run scales: where efficiency falls, why, and what moves the wall.
 
@@ -34,7 +37,11 @@ def wall(  # noqa: PLR0913, PLR0917 - the flags of the verb
         best_layout: Search the best layout at every count, also if one is stated.
         chart: Write the curves here (SVG).
         out: Where the answer goes.
+        recorded: A program in place of the run: each rank keeps its batch.
     """
+    if recorded.work is not None:
+        _refuse_searches(replica_batch, best_layout, chart)
+        return _program(recorded, whose, out, most, least)
     from syncwall.catalogue import searched_first
     from syncwall.cli.progress import bar
     from syncwall.documents import write_whole
@@ -55,3 +62,31 @@ def wall(  # noqa: PLR0913, PLR0917 - the flags of the verb
         write_whole(chart, svg_chart(answer).file())
     out.write("plan wall", lambda: wall_view(answer, start), lambda: wall_record(answer, start))
     return 0
+
+
+def _program(
+    recorded: WorkFlags, whose: RunFlags, out: OutputFlags, most: int, least: int | None
+) -> int:
+    """How far a recorded program scales."""
+    from syncwall.catalogue import searched_first
+    from syncwall.cli.progress import bar
+    from syncwall.plan.programs import ProgramCase
+    from syncwall.plan.wall.program import program_wall
+    from syncwall.show.records.program_plan import program_wall_record
+    from syncwall.show.views.program_plan import program_wall_view
+
+    out.check()
+    with searched_first(whose.catalogue), bar("scaling") as progress:
+        case = ProgramCase(**vars(recorded.recorded(whose)))
+        found = program_wall(case, most, least=least or 1, progress=progress)
+        out.write(
+            "plan wall work", lambda: program_wall_view(found), lambda: program_wall_record(found)
+        )
+    return 0
+
+
+def _refuse_searches(replica_batch: int | None, best_layout: bool, chart: Path | None) -> None:
+    given = {"replica-batch": replica_batch, "best-layout": best_layout, "chart": chart}
+    for name, value in given.items():
+        if value:
+            raise InputError.of(f"--{name} is for descriptions: a recorded program has its layout")

@@ -12,7 +12,7 @@ import numpy as np
 
 from syncwall.cause import Cause
 from syncwall.describe import Layout
-from syncwall.plan.wall.curve import Base, ScalingCurve
+from syncwall.plan.wall.curve import Base, ScalingCurve, SpeedCurve
 from syncwall.plan.wall.moves import Setup, Setups, WallChange, changes
 from syncwall.plan.wall.rungs import Scaling
 from syncwall.problems import InputError
@@ -56,12 +56,12 @@ class LostShare:
     became cheaper are negative."""
 
 
-def walls(curve: ScalingCurve, base: Base) -> list[Wall]:
+def walls(curve: SpeedCurve, base: Base) -> list[Wall]:
     """The wall of each level, highest level first."""
     return [_wall(curve, base, level) for level in LEVELS]
 
 
-def _wall(curve: ScalingCurve, base: Base, level: float) -> Wall:
+def _wall(curve: SpeedCurve, base: Base, level: float) -> Wall:
     reaching = np.flatnonzero(curve.efficiency(base) >= level * (1 - 1e-12))
     if not len(reaching):
         return Wall(level, None, int(curve.gpus[0]))
@@ -82,7 +82,7 @@ def peak(curve: ScalingCurve, scaling: Scaling, most: int) -> Peak:
     return Peak(int(curve.gpus[best]), float(speed[best]), why)
 
 
-def losses(curve: ScalingCurve, index: int, first: int = 0) -> list[LostShare]:
+def losses(curve: SpeedCurve, index: int, first: int = 0) -> list[LostShare]:
     """What a token costs more at count `index` than at count `first`, the largest first."""
     before, after = curve.gpu_s_per_token(first), curve.gpu_s_per_token(index)
     lost = {cause: after.get(cause, 0.0) - before.get(cause, 0.0) for cause in before | after}

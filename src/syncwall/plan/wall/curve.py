@@ -1,6 +1,7 @@
 """Speed over GPU counts.
 
-Holds `ScalingCurve`, `curve` and `Base`, what efficiency is measured against.
+Holds `SpeedCurve`, `ScalingCurve` (that of a layout), `curve` and `Base`, what efficiency is
+measured against.
 """
 
 from collections.abc import Iterator
@@ -23,12 +24,10 @@ class Base:
     tokens_per_s_per_gpu: float
 
 
-@dataclass(frozen=True, slots=True)
-class ScalingCurve:
+@dataclass(frozen=True)
+class SpeedCurve:
     """One run on growing numbers of GPUs; arrays over the counts, fewest first."""
 
-    layout: Layout
-    """With arrays."""
     gpus: Any
     step_s: Any
     tokens: Any
@@ -61,12 +60,20 @@ class ScalingCurve:
         each = float(self.gpus[index] / self.tokens[index])
         return {cause: float(seconds[index]) * each for cause, seconds in self.ledger.items()}
 
+
+@dataclass(frozen=True)
+class ScalingCurve(SpeedCurve):
+    """The curve of a layout."""
+
+    layout: Layout
+    """With arrays."""
+
     def only(self, keep: Any) -> "ScalingCurve":
         """The counts at which `keep` is true."""
         ledger = {cause: seconds[keep] for cause, seconds in self.ledger.items()}
         return ScalingCurve(
-            picked(self.layout, keep), self.gpus[keep], self.step_s[keep], self.tokens[keep],
-            self.memory_bytes[keep], ledger,
+            self.gpus[keep], self.step_s[keep], self.tokens[keep], self.memory_bytes[keep],
+            ledger, picked(self.layout, keep),
         )  # fmt: skip
 
 
@@ -83,7 +90,7 @@ def curve(case: PricedCase, layout: Layout, wires: Wires = AS_IT_IS) -> ScalingC
         memory[where] = case.memory(part)
         for cause, seconds in timed.ledger.items():
             ledger.setdefault(cause, np.zeros(count))[where] = seconds
-    found = ScalingCurve(layout, gpus, step_s, tokens, memory, ledger)
+    found = ScalingCurve(gpus, step_s, tokens, memory, ledger, layout)
     return found.only(np.argsort(gpus, kind="stable"))
 
 

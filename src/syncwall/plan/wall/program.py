@@ -1,0 +1,76 @@
+"""How far a recorded program scales.
+
+Holds `ProgramWall` and `program_wall`. Each rank keeps the batch that it was recorded with, so this
+is weak scaling; another batch has other kernels, and is another recording.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from syncwall.answer.program import ProgramPrediction
+from syncwall.cause import Cause
+from syncwall.plan.programs import ProgramCase
+from syncwall.plan.wall.answer import EXPLAINED, LostShare, Wall, losses, walls
+from syncwall.plan.wall.curve import Base, SpeedCurve
+from syncwall.problems import InputError
+from syncwall.public import Answer
+
+
+@dataclass(frozen=True)
+class ProgramWall(Answer):
+    """A recorded program on growing numbers of ranks."""
+
+    recorded: ProgramPrediction
+    """On as many ranks as it was recorded with."""
+    curve: SpeedCurve
+    base: Base
+    """The fewest GPUs on which it fits."""
+    walls: list[Wall]
+    losses: list[LostShare]
+    """What the GPU time of a sample is lost to at `causes_at` GPUs."""
+    causes_at: int
+
+    def __repr__(self) -> str:
+        holds = next(wall.holds_to_gpus for wall in self.walls if wall.level == EXPLAINED)
+        return f"<ProgramWall {self.recorded.program.command}: 80% up to {holds or 0:,} GPUs>"
+
+
+def program_wall(
+    case: ProgramCase, most: int, *, least: int = 1,
+    progress: Callable[[float], None] = lambda share: None,
+) -> ProgramWall:  # fmt: skip
+    """The wall of a program on `least` to `most` GPUs on which it fits."""
+    counts = [count for count in case.counts_up_to(most) if count >= least]
+    found: list[ProgramPrediction] = []
+    for done, count in enumerate(counts):
+        progress(done / len(counts))
+        one = case.predicted(count)
+        if one.fits:
+            found.append(one)
+    if not found:
+        raise InputError.of(f"the program fits on no number of GPUs up to {most:,}")
+    curve = _curve(found)
+    all_walls = walls(curve, curve.base)
+    falls = next(wall.falls_at_gpus for wall in all_walls if wall.level == EXPLAINED)
+    index = int(np.searchsorted(curve.gpus, falls)) if falls else len(found) - 1
+    at = int(curve.gpus[index])
+    recorded = case.predicted(case.program.world_size)
+    return ProgramWall(recorded, curve, curve.base, all_walls, losses(curve, index), at)
+
+
+def _curve(found: list[ProgramPrediction]) -> SpeedCurve:
+    """Tokens, samples if there are none, else what all ranks do."""
+    amounts = [
+        one.program.tokens or one.program.samples or float(one.program.world_size) for one in found
+    ]
+    causes = {cause for one in found for cause in one.ledger}
+    ledger: dict[Cause, np.ndarray] = {
+        cause: np.array([float(one.ledger.get(cause, 0.0)) for one in found]) for cause in causes
+    }
+    return SpeedCurve(
+        np.array([one.program.world_size for one in found]),
+        np.array([one.step_s for one in found]), np.array(amounts),
+        np.array([one.memory_bytes for one in found]), ledger,
+    )  # fmt: skip

@@ -1,0 +1,164 @@
+"""A recorded program on another number of data-parallel ranks.
+
+Holds `resized`, `why_fixed` and `shard_ranks`. Each rank keeps its batch, so computation stays as
+it is. What FSDP sends follows from the sizes of its parameters, which the recording has, padding
+included; what it copies and the optimizer follow from the shards. With HSDP the replicas grow, with
+DDP the whole.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Final
+
+from syncwall.work.block import Phase
+from syncwall.work.operations import Collective, Elementwise, Group, Message
+from syncwall.work.program import Call, HeldKind, NoteKind, Program, RankProgram
+
+_GROWING: Final = ("dp", "shard", "replica", "other")
+_SHARDS: Final = (HeldKind.WEIGHTS, HeldKind.GRADIENTS, HeldKind.OPTIMIZER)
+_COPY_IN: Final = "all gather copy in"
+"""The stream on which FSDP copies shards into what it sends."""
+
+
+def why_fixed(program: Program) -> str | None:
+    """Why a program cannot be resized; None if it can."""
+    if program.world_size == 1:
+        return "it has one rank, and no group of ranks that could grow"
+    if any(isinstance(call.what, Message) for rank in program.ranks for call in rank):
+        return "it is a pipeline: which stages another number of ranks would have is not recorded"
+    if len(program.ranks) > 1:
+        return "several of its ranks differ"
+    return next((why for group in _groups(program) if (why := _why_not(group, program))), None)
+
+
+def _why_not(group: Group, program: Program) -> str | None:
+    """Why a group can neither grow nor stay as it is."""
+    if group.axis not in _GROWING:
+        return f"its groups of {group.ranks:g} ranks ({group.axis}) split the model"
+    if group.ranks == program.world_size:
+        unknown = group.axis == "shard" and not program.ranks[0].buffers
+        return (
+            "which parameters FSDP shards is not in the file: record it again" if unknown else None
+        )
+    of_shards = max((float(g.ranks) for g in _groups(program) if g.axis == "shard"), default=1.0)
+    if group.axis == "shard" or group.ranks * of_shards == program.world_size:
+        return None
+    return f"what its groups of {group.ranks:g} ranks ({group.axis}) are for is not known"
+
+
+def shard_ranks(program: Program) -> int:
+    """The program can have multiples of so many ranks: the size of its shard group, with HSDP."""
+    sizes = [int(group.ranks) for group in _groups(program) if group.ranks < program.world_size]
+    return max(sizes, default=1) if any(g.axis == "replica" for g in _groups(program)) else 1
+
+
+def resized(program: Program, world_size: int) -> Program:
+    """`program` on `world_size` ranks, each with the batch that it has; ValueError says why not."""
+    if world_size == program.world_size:
+        return program
+    reason = why_fixed(program)
+    if reason is not None:
+        raise ValueError(reason)
+    if world_size % shard_ranks(program):
+        raise ValueError(f"it shards over {shard_ranks(program)} ranks: write multiples of that")
+    times = world_size / program.world_size
+    rank = _Resized(program, world_size).rank()
+    return replace(
+        program, world_size=world_size, ranks=(replace(rank, alike=world_size),),
+        samples=program.samples * times, tokens=program.tokens * times,
+        notes=tuple(note for note in program.notes if note.kind is not NoteKind.PADDED),
+    )  # fmt: skip
+
+
+def _groups(program: Program) -> Iterator[Group]:
+    for rank in program.ranks:
+        for call in rank:
+            if isinstance(call.what, Collective):
+                yield call.what.group
+
+
+class _Resized:
+    """The only class of ranks of a program, on other ranks."""
+
+    def __init__(self, program: Program, world_size: int) -> None:
+        (self.one,) = program.ranks
+        self.before, self.after = program.world_size, world_size
+        self.is_sharded = not any(g.axis == "replica" for g in _groups(program))
+        units = dict(self.one.buffers) if self.is_sharded else {}
+        self.padded = {
+            tensor: unit.padded_elements(self.after) / unit.padded_elements(self.before)
+            for tensor, unit in units.items()
+        }
+        reduced = [units[t] for call in self.one if _is(call, "reduce-scatter")
+                   for t in call.reads if t in units] or list(units.values())  # fmt: skip
+        now = sum(unit.shard_elements(self.after) for unit in reduced)
+        was = sum(unit.shard_elements(self.before) for unit in reduced)
+        self.shard = now / was if was else 1.0
+        self.all_padded = self.shard * self.after / self.before if was else 1.0
+        self.groups: dict[Group, Group] = {}
+
+    def rank(self) -> RankProgram:
+        """All of it."""
+        sizes = list(self.one.tensor_bytes)
+        for tensor, ratio in self.padded.items():
+            sizes[tensor] *= ratio
+        held = tuple(replace(one, bytes=one.bytes * self._held(one.kind)) for one in self.one.held)
+        calls = tuple(self._call(call) for call in self.one)
+        return replace(self.one, calls=calls, tensor_bytes=tuple(sizes), held=held)
+
+    def _held(self, kind: HeldKind) -> float:
+        if kind in _SHARDS:
+            return self.shard
+        return self.all_padded if kind is HeldKind.GATHERED else 1.0
+
+    def _call(self, call: Call) -> Call:
+        what = call.what
+        if isinstance(what, Collective):
+            return replace(call, what=self._collective(call, what))
+        if isinstance(what, Elementwise):
+            moved = self._moved(call, float(what.bytes))
+            if moved != what.bytes:
+                return replace(call, what=replace(what, bytes=moved))
+        return call
+
+    def _collective(self, call: Call, what: Collective) -> Collective:
+        group = self._group(what.group)
+        if group is what.group:
+            return what
+        ratios = [self.padded[t] for t in (*call.reads, *call.writes) if t in self.padded]
+        if ratios:
+            ratio = ratios[0]
+        elif what.kind in {"all-gather", "reduce-scatter"}:  # as much for each rank
+            ratio = self.after / self.before
+        else:
+            ratio = 1.0
+        return replace(what, bytes=what.bytes * ratio, group=group)
+
+    def _moved(self, call: Call, moved: float) -> float:
+        """Bytes of a kernel: of shards, of what is padded, or of neither."""
+        if not self.padded:
+            return moved
+        if call.phase is Phase.FINISH or call.stream == _COPY_IN:
+            return moved * self.shard
+        for tensor in call.reads:  # copied out of what was gathered
+            if tensor in self.padded:
+                return moved * self.padded[tensor]
+        more = (self.padded[t] - 1.0 for t in call.writes if t in self.padded)
+        sizes = (self.one.tensor_bytes[t] for t in call.writes if t in self.padded)
+        return moved + sum(m * s for m, s in zip(more, sizes, strict=True))
+
+    def _group(self, group: Group) -> Group:
+        """The same group on other ranks; one object for one group."""
+        if group.axis == "replica":
+            ranks = float(group.ranks) * self.after / self.before
+        elif group.ranks == self.before:
+            ranks = self.after
+        else:
+            return group
+        if group not in self.groups:
+            self.groups[group] = replace(group, ranks=ranks)
+        return self.groups[group]
+
+
+def _is(call: Call, kind: str) -> bool:
+    return isinstance(call.what, Collective) and call.what.kind == kind
