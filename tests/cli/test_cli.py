@@ -116,6 +116,7 @@ PINNED = {
     ],
     "report": [
         "RESULT", "--help", "--allow-busy", "--html FILE", "--markdown FILE", "--notes FILE",
+        "--cluster NAME",
     ],
     "schema": ["VERB", "--help"],
     "completion": ["SHELL", "--help"],

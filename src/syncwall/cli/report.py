@@ -14,6 +14,7 @@ from syncwall.documents import read_text
 from syncwall.problems import InputError, Problem
 
 if TYPE_CHECKING:
+    from syncwall.describe import Cluster
     from syncwall.report.results import Source
 
 
@@ -24,22 +25,25 @@ def report(
     markdown: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None,
     notes: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None,
     allow_busy: bool = False,
+    cluster: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None,
 ) -> int:
     """Make one article of results, runs and jobs: the conclusion, a comparison, all details.
 
     A terminal shows the conclusion and the comparison; pages have all of it.
 
     Args:
-        results: JSON files that `measure` and `lab run` wrote; run files and job files (YAML),
-            which are predicted here.
+        results: JSON files that `measure` and `lab run` wrote; run files, job files (YAML) and
+            programs that `capture` recorded, which are predicted here.
         html: Write one page here that needs no other file.
         markdown: Write Markdown here, and its pictures beside it as NAME-1.svg, ...
         notes: Add this text (Markdown) under "Notes".
         allow_busy: Also take results from a machine that was busy with something else; the
             article says so first.
+        cluster: The machine that recorded programs run on.
     """
     from syncwall.cli.progress import bar
-    from syncwall.report.answered import answered
+    from syncwall.report.answered import Answered, answered
+    from syncwall.report.programs import AnsweredProgram, answered_program, is_program
     from syncwall.report.results import Source
     from syncwall.report.stated import ReportRequest, read_any
     from syncwall.show.views.article import article
@@ -49,15 +53,26 @@ def report(
     out = OutputFlags(html=html, markdown=markdown)
     out.check()
     said = read_text(notes) if notes else ""
-    read = [read_any(path) for path in results]
+    programs = [path for path in results if is_program(path)]
+    machine = _machine(cluster) if programs else None
+    read = [read_any(path) for path in results if path not in programs]
     if not allow_busy:
         _refuse_busy(one for one in read if isinstance(one, Source))
     with bar("computing") as progress:
-        sources = [
+        sources: list[Source | Answered | AnsweredProgram] = [
             answered(one, progress) if isinstance(one, ReportRequest) else one for one in read
         ]
+        sources += [answered_program(path, machine) for path in programs if machine is not None]
     out.write_view(article(sources, said))
     return 0
+
+
+def _machine(name: str | None) -> "Cluster":
+    from syncwall.describe import lookup
+
+    if name is None:
+        raise InputError.of("write --cluster NAME: the machine that recorded programs run on")
+    return lookup.cluster(name)
 
 
 def _refuse_busy(sources: "Iterable[Source]") -> None:

@@ -11,6 +11,7 @@ from shlex import quote
 
 from syncwall.lab.comparison import compared
 from syncwall.report.answered import Answered
+from syncwall.report.programs import AnsweredProgram
 from syncwall.report.results import LabData, Source
 from syncwall.report.steps import steps_of
 from syncwall.show import blocks as show
@@ -19,6 +20,8 @@ from syncwall.show.views.lab import lab_view
 from syncwall.show.views.measurement import measurement_view
 from syncwall.show.views.placements import placed_collectives, placed_steps
 from syncwall.show.views.prediction import prediction_blocks
+from syncwall.show.views.program import program_view
+from syncwall.show.views.program_plan import program_wall_view
 from syncwall.show.views.setup import WARNING
 from syncwall.show.views.wall import wall_blocks
 from syncwall.show.words.lab import conclusion
@@ -28,7 +31,7 @@ _MANY = {
     "collectives": "measurements of collectives", "links": "measurements of links",
     "matmul": "measurements of kernels", "step": "training steps", "lab": "experiments",
 }  # fmt: skip
-_Any = Source | Answered
+_Any = Source | Answered | AnsweredProgram
 
 
 def article(sources: Sequence[_Any], notes: str = "") -> show.View:
@@ -46,7 +49,10 @@ def article(sources: Sequence[_Any], notes: str = "") -> show.View:
 def _view(source: _Any, notes: str = "") -> show.View:
     if isinstance(source, Source) and isinstance(source.data, LabData):
         return lab_view(source.result, notes)
-    view = measurement_view(source.result) if isinstance(source, Source) else _computed(source)
+    if isinstance(source, Source):
+        view = measurement_view(source.result)
+    else:
+        view = _program(source) if isinstance(source, AnsweredProgram) else _computed(source)
     more = (show.Heading(2, "Notes"), show.Notes(notes)) if notes.strip() else ()
     return replace(view, details=(*more, *view.details))
 
@@ -54,7 +60,7 @@ def _view(source: _Any, notes: str = "") -> show.View:
 def _distinct(sources: Sequence[_Any]) -> list[show.View]:
     """Their views; those with equal titles are told apart by their files, or else by numbers."""
     views = [_view(source) for source in sources]
-    files = [one.file if isinstance(one, Source) else one.stated.file for one in sources]
+    files = [one.stated.file if isinstance(one, Answered) else one.file for one in sources]
     for names in ([Path(file).stem for file in files], map(str, range(1, len(views) + 1))):
         count = Counter(view.title for view in views)
         views = [
@@ -145,3 +151,20 @@ def _computed(answered: Answered) -> show.View:
     ]
     first, *rest = blocks
     return show.View(title, (first, *show.contents([*rest, *repeat]), *rest), tuple(repeat))
+
+
+def _program(answered: AnsweredProgram) -> show.View:
+    """A recorded program: its step, how far it scales, and how to repeat it."""
+    view = program_view(answered.prediction, answered.changes)
+    first, *blocks = view.blocks
+    blocks.append(show.Heading(2, "How far it scales"))
+    if answered.wall is None:
+        blocks.append(show.Paragraph(f"Its number of ranks is fixed: {answered.no_wall}."))
+    else:
+        blocks += program_wall_view(answered.wall).blocks
+    file, cluster = quote(answered.file), answered.prediction.cluster.name
+    commands = "\n".join(
+        f"syncwall {verb} --work {file} --cluster {cluster}" for verb in ("predict", "plan wall")
+    )
+    repeat = (show.Heading(2, "To repeat it"), show.Code(commands))
+    return show.View(view.title, (first, *show.contents([*blocks, *repeat]), *blocks), repeat)
