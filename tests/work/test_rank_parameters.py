@@ -3,6 +3,7 @@ import pytest
 
 import syncwall as sw
 from syncwall.answer.verdict import VerdictKind
+from syncwall.work.operations import Collective
 
 HIDDEN, KV, MLP = 4096, 1024, 14336
 """Of Llama 3.1 8B."""
@@ -19,14 +20,16 @@ def gathered_bytes(found: sw.Prediction) -> float:
     """Bytes of the gather of one layer."""
     blocks = found.work.stages[-1].forward
     layer = next(block for block in blocks if block.name == "dense layer")
-    return float(layer.operations[0].what.bytes)
+    gather = layer.operations[0].what
+    assert isinstance(gather, Collective)
+    return float(gather.bytes)
 
 
 def rows(ranks: int) -> float:
     """Elements of a layer's matrices, rows padded to a multiple of `ranks`; norms scaled alike."""
     matrices = [(HIDDEN, HIDDEN), (KV, HIDDEN), (KV, HIDDEN), (HIDDEN, HIDDEN),
                 (MLP, HIDDEN), (MLP, HIDDEN), (HIDDEN, MLP)]  # fmt: skip
-    return sum(np.ceil(first / ranks) * ranks * second for first, second in matrices)
+    return float(sum(np.ceil(first / ranks) * ranks * second for first, second in matrices))
 
 
 @pytest.mark.parametrize("gpus", [8, 1024, 2048, 16384])

@@ -7,7 +7,7 @@ for as long as they overlap, kernels share the device, and a kernel beside a col
 the analytic model takes from computation beside communication.
 """
 
-from collections import deque
+from collections import defaultdict, deque
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
@@ -129,6 +129,10 @@ class _Player:
         self._host_next, self._host_s = 0, 0.0
         self._issued_s: list[float] = [0.0] * len(rank.calls)
         self._waiting_for: tuple[str, Cause] | None = None
+        self._contention = 0.0
+        """Share of a second by which computation is slowed beside what moves now."""
+        self._rings: dict[Cause, float] = {}
+        """Share of a second that it stands still for the steps of rings, by cause."""
 
     @property
     def has_ended(self) -> bool:
@@ -201,15 +205,22 @@ class _Player:
         """Speeds of all that runs, until something starts or ends."""
         moving = [one for one in self._running.values() if self._is_moving(one)]
         kernels = [one for one in self._running.values() if not self._is_moving(one)]
-        beside = float(self._prices.fit.network.contention) if moving else 0.0
+        contention = float(self._prices.fit.network.contention) if moving else 0.0
+        self._rings = defaultdict(float)
         for one in moving:
             same = sum(self._far[other.index] == self._far[one.index] for other in moving)
             one.speed = 1.0 / same
-            what = self.rank.calls[one.index].what
-            start_s = self._prices.ring_start_s(what) if what is not None else 0.0
-            beside += float(start_s) / max(self._seconds[one.index], 1e-30) / same
+            call = self.rank.calls[one.index]
+            start_s = float(self._prices.ring_start_s(call.what)) if call.what is not None else 0.0
+            if start_s > 0:  # steps of a ring are waited for
+                share = start_s / max(self._seconds[one.index], 1e-30) / same
+                self._rings[cause_of(call)] += share
+        speed = 1.0 - contention - sum(self._rings.values())
+        if speed < _SLOWEST:  # it stands still, but for moments in which it computes as ever
+            speed, contention = _SLOWEST, _SLOWEST * contention / (1.0 - contention)
+        self._contention = contention
         for one in kernels:
-            one.speed = max(1.0 - beside, _SLOWEST) / len(kernels)
+            one.speed = speed / len(kernels)
         self._waiting_for = None if COMPUTE_STREAM in self._running else self._blamed()
 
     def _is_moving(self, running: _Running) -> bool:
@@ -250,7 +261,11 @@ class _Player:
             if not self._is_moving(one):
                 self.ledger.add(cause_of(self.rank.calls[one.index]), one.speed * passed_s)
                 others_s += one.speed * passed_s
-        self.ledger.add(Cause.CONTENTION, passed_s - others_s)
+        slowed_s = self._contention * passed_s if self._rings else passed_s - others_s
+        self.ledger.add(Cause.CONTENTION, slowed_s)
+        for cause, share in self._rings.items():
+            held_up = share / sum(self._rings.values())
+            self.ledger.add(cause, (passed_s - others_s - slowed_s) * held_up)
 
     def _blamed(self) -> tuple[str, Cause] | None:
         """What the compute stream waits for, and the line of the ledger for that."""
