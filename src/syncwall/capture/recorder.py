@@ -44,6 +44,7 @@ from syncwall.capture.shims import (
     storage_sizes,
     transformers_models,
 )
+from syncwall.capture.shims.patch import looked_up
 from syncwall.capture.state import State
 from syncwall.capture.storages import Storages
 from syncwall.capture.streams import Streams
@@ -161,13 +162,26 @@ def recording(
         stack.callback(state.places.close)
         stack.callback(state.batch.close)
         stack.callback(state.storages.close)
-        for shim in _SHIMS:
-            stack.enter_context(shim.in_force(state))
+        stack.enter_context(_shims_in_force(state))
         stack.enter_context(optimizers.in_force(state, result._after_optimizer))
         stack.enter_context(state.fake)
         stack.enter_context(state.mode)
         state.devices = stack.enter_context(DeviceMode(state))
         yield result
+
+
+@contextmanager
+def _shims_in_force(state: State) -> Iterator[None]:
+    """All of them, put in force and taken back together."""
+    shims = ExitStack()
+    try:
+        with looked_up():
+            for shim in _SHIMS:
+                shims.enter_context(shim.in_force(state))
+        yield
+    finally:
+        with looked_up():
+            shims.close()
 
 
 def _state(world_size: int, rank: int, ranks_per_node: int) -> State:

@@ -1,9 +1,11 @@
 """Replacing what belongs to PyTorch, and putting it back.
 
-Holds `replaced`, `everywhere`, and `need`, which says that this version of PyTorch lacks something.
+Holds `replaced`, `everywhere`, `looked_up` (one look at all modules for many of them), and `need`,
+which says that this version of PyTorch lacks something.
 """
 
 import sys
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from types import ModuleType
@@ -33,6 +35,8 @@ def replaced(owner: object, **new: Any) -> Iterator[None]:
     try:
         for name, value in new.items():
             setattr(owner, name, value)
+        if _looked_up is not None:
+            _looked_up.forget(owner)
         yield
     finally:
         for name, before in own.items():
@@ -40,6 +44,8 @@ def replaced(owner: object, **new: Any) -> Iterator[None]:
                 delattr(owner, name)
             else:
                 setattr(owner, name, before)
+        if _looked_up is not None:
+            _looked_up.forget(owner)
 
 
 @contextmanager
@@ -48,23 +54,69 @@ def everywhere(new: dict[Callable[..., Any], Callable[..., Any]]) -> Iterator[No
     for function, instead in new.items():
         with suppress(AttributeError):  # others replace it once more, by its name
             instead.__name__ = function.__name__
-    _exchange({id(function): function for function in new}, new)
+    back = {instead: function for function, instead in new.items()}
+    _exchange(new)
+    _KNOWN.update({id(function): function for function in (*new, *back)})
     try:
         yield
     finally:
-        back = {instead: function for function, instead in new.items()}
-        _exchange({id(function): function for function in back}, back)
+        _exchange(back)
+        for instead in back:
+            del _KNOWN[id(instead)]
 
 
-def _exchange(
-    known: dict[int, Callable[..., Any]], new: dict[Callable[..., Any], Callable[..., Any]]
-) -> None:
-    for module in list(sys.modules.values()):
-        if not isinstance(module, ModuleType):
-            continue
-        for name, value in list(vars(module).items()):
-            if id(value) in known:
-                setattr(module, name, new[known[id(value)]])
+_KNOWN: dict[int, Callable[..., Any]] = {}
+"""Functions that were ever replaced, and what stands in for them now, by their identity."""
+
+
+def _exchange(new: dict[Callable[..., Any], Callable[..., Any]]) -> None:
+    wanted = {id(function) for function in new}
+    places = _looked_up
+    if places is None or not wanted <= places.wanted:
+        places = _Places(wanted)
+    places.look()
+    for function, instead in new.items():
+        for module, name in places.of[id(function)]:
+            if vars(module).get(name) is function:
+                setattr(module, name, instead)
+
+
+class _Places:
+    """Modules and names under which some functions are found."""
+
+    def __init__(self, wanted: set[int]) -> None:
+        self.wanted = wanted
+        self.of: defaultdict[int, list[tuple[ModuleType, str]]] = defaultdict(list)
+        self._seen: set[int] = set()
+
+    def forget(self, module: object) -> None:
+        """It has been changed."""
+        self._seen.discard(id(module))
+
+    def look(self) -> None:
+        """Look at all modules that are new or have been changed."""
+        for module in list(sys.modules.values()):
+            if id(module) in self._seen or not isinstance(module, ModuleType):
+                continue
+            self._seen.add(id(module))
+            for name, value in list(vars(module).items()):
+                if id(value) in self.wanted:
+                    self.of[id(value)].append((module, name))
+
+
+_looked_up: _Places | None = None
+"""What modules hold, while nobody but shims changes it."""
+
+
+@contextmanager
+def looked_up() -> Iterator[None]:
+    """One look at all modules for all shims that are put in force, or taken back, inside."""
+    global _looked_up  # noqa: PLW0603 - so are the modules of a process
+    _looked_up = _Places(set(_KNOWN))
+    try:
+        yield
+    finally:
+        _looked_up = None
 
 
 _INHERITED = object()
