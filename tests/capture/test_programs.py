@@ -16,6 +16,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
 import torch.distributed._functional_collectives as funcol
+from torch import nn
 from torch._subclasses import FakeTensorMode
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
@@ -152,9 +153,9 @@ def test_work_and_bytes_and_price(name):
     assert flops == pytest.approx(counted(case), rel=1e-3)
     attended = sum(call.what.model_flops for call in rank if isinstance(call.what, CoreAttention))
     assert attended == pytest.approx(3 * case.attention, rel=1e-3)
-    moved = {}
+    moved: dict[str, float] = {}
     for _, one in collectives(rank):
-        moved[one.kind] = moved.get(one.kind, 0.0) + one.bytes
+        moved[one.kind] = moved.get(one.kind, 0.0) + float(one.bytes)
     moved.pop("broadcast", None)  # DDP sends what batch norms have counted
     assert moved == expected_bytes(case)
     cluster = lookup.cluster("dgx-h100")
@@ -193,9 +194,9 @@ def test_tensor_parallel_8_in_fsdp_128():
     program = with_tensor_parallelism(8, 1024)
     (rank,) = program.ranks
     activations = 8192 * 4096 * 2.0
-    sent = {}
+    sent: dict[str, list[float]] = {}
     for _, one in collectives(rank, "tp"):
-        sent.setdefault(one.kind, []).append(one.bytes)
+        sent.setdefault(one.kind, []).append(float(one.bytes))
     # a layer gathers what attention and MLP read and scatters what they write, and the reverse;
     # so do embedding and output, and the logits are gathered once
     logits = 8192 * 128256 * 2.0
@@ -228,14 +229,14 @@ def test_selective_checkpointing_repeats_all_but_what_is_kept():
     assert flops == pytest.approx(counted(CASES["Llama 8B on 8"]), rel=1e-3)
 
 
-class Ulysses(torch.nn.Module):  # type: ignore[misc]
+class Ulysses(nn.Module):  # type: ignore[misc]
     """Attention over a sequence that all ranks share: an all-to-all turns tokens into heads."""
 
     def __init__(self, width, heads, group):
         super().__init__()
         self.heads, self.group = heads, group
-        self.joint = torch.nn.Linear(width, 3 * width, bias=False)
-        self.out = torch.nn.Linear(width, width, bias=False)
+        self.joint = nn.Linear(width, 3 * width, bias=False)
+        self.out = nn.Linear(width, width, bias=False)
 
     def _exchanged(self, x):
         return funcol.all_to_all_single_autograd(x.contiguous(), None, None, self.group)
