@@ -5,14 +5,27 @@ from hypothesis import strategies as st
 
 from syncwall.answer import predict
 from syncwall.cost.calibration import calibration
-from syncwall.cost.compute import gemm_alone_seconds
+from syncwall.cost.compute import convolution_seconds, gemm_alone_seconds
 from syncwall.cost.corrections import Corrections
-from syncwall.cost.measured import CollectiveTable, ElementwisePoint, GemmPoint, MachineMeasurements
+from syncwall.cost.measured import (
+    CollectiveTable,
+    ConvolutionPoint,
+    ElementwisePoint,
+    GemmPoint,
+    MachineMeasurements,
+)
 from syncwall.cost.measured_network import MeasuredNetwork
 from syncwall.cost.software import ResolvedSoftware
 from syncwall.describe import Cluster, Layout, Run, Software, lookup
 from syncwall.describe.choice import Dtype
-from syncwall.work.operations import Collective, Gemm, Group, Transfer
+from syncwall.work.operations import (
+    Collective,
+    Convolution,
+    Elementwise,
+    Gemm,
+    Group,
+    Transfer,
+)
 
 TABLE = CollectiveTable(
     kind="all-reduce", ranks=4, nodes=2, points=((1e3, 1e-4), (1e6, 1e-2), (1e7, 1e-1))
@@ -174,3 +187,31 @@ def test_a_rate_is_another_way_to_write_seconds():
         context={"in_file": True},
     )
     assert point.seconds == pytest.approx(2 * 4096 * 1024 * 512 / 100e12)
+
+
+def corrections(**points) -> Corrections:
+    device = lookup.cluster("dgx-h100").device
+    fit = calibration(device, MachineMeasurements(**points))
+    return Corrections(device, fit, ResolvedSoftware.of(Software()))
+
+
+def test_a_measured_convolution_takes_what_it_took():
+    what = Convolution(4096, 64, 576, 1e6, dtype=Dtype.FP32, is_backward=True)
+    device = lookup.cluster("dgx-h100").device
+    fit = calibration(device)
+    formula_s = convolution_seconds(what, device, fit.gemm, fit.elementwise)
+    point = ConvolutionPoint(**what.dimensions, seconds=3 * float(formula_s))
+    assert corrections(convolution=(point,)).convolution(what) == pytest.approx(3.0, rel=1e-3)
+    assert corrections().convolution(what) == 1.0
+
+
+def test_kinds_that_were_not_measured_reach_what_plain_work_does():
+    plain = ElementwisePoint(kind="", bytes=1e6, seconds=1.0)
+    norm = ElementwisePoint(kind="norm", bytes=1e6, seconds=2.0)
+    found = corrections(elementwise=(plain, norm))
+
+    def factor(kind: str) -> float:
+        return float(found.elementwise(Elementwise(1e6, is_fused=True, kind=kind)))
+
+    assert factor("softmax backward") == factor("") > 1
+    assert factor("norm backward") == factor("norm") == pytest.approx(2 * factor(""))

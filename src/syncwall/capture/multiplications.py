@@ -4,6 +4,7 @@ Holds `MULTIPLICATIONS`, by the name of the operation, and `number_format`.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from math import prod
 from typing import Any, Final
 
@@ -100,7 +101,8 @@ def _convolution_backward(args: Arguments) -> list[AnyTask]:
     """One call for the gradient of the input and one for that of the weight, as asked for."""
     gradient, image, weight = args[:3]
     wanted = args[10][:2]
-    return [_one(image, weight, tuple(gradient.shape), args[7], args[9])] * sum(wanted)
+    forward = _one(image, weight, tuple(gradient.shape), args[7], args[9])
+    return [replace(forward, is_backward=True)] * sum(wanted)
 
 
 def _one(

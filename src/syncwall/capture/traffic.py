@@ -18,7 +18,7 @@ _WRITTEN_ONLY = frozenset((
     "_foreach_zero_", "_foreach_copy_",
 ))  # fmt: skip
 _WORDS = {
-    "norm": "norm",
+    "batch_norm": "batch norm", "norm": "norm",
     "relu": "activation", "gelu": "activation", "silu": "activation", "sigmoid": "activation",
     "tanh": "activation", "glu": "activation", "threshold": "activation",
     "embedding": "embedding",

@@ -12,12 +12,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from syncwall.cost.calibration import Calibration
-from syncwall.cost.compute import attention_seconds, elementwise_seconds, gemm_alone_seconds
+from syncwall.cost.compute import (
+    attention_seconds,
+    convolution_seconds,
+    elementwise_seconds,
+    gemm_alone_seconds,
+)
 from syncwall.cost.software import ResolvedSoftware
 from syncwall.describe.choice import Dtype
 from syncwall.describe.device import Device
 from syncwall.work.number import Number
-from syncwall.work.operations import CoreAttention, Elementwise, Gemm
+from syncwall.work.operations import Convolution, CoreAttention, Elementwise, Gemm
 
 _OTHER_ROLE: Final = float(np.log(4.0))
 """How far apart two shapes of different roles are: as if one dimension were four times larger."""
@@ -57,6 +62,7 @@ class Corrections:
         dtypes = {point.dtype for point in measured.gemm}
         self._gemm = {dtype: self._gemms(dtype) for dtype in dtypes}
         self._attention = self._attentions() if measured.attention else None
+        self._convolution = self._convolutions() if measured.convolution else None
         kinds = {point.kind for point in measured.elementwise}
         self._elementwise = {kind: self._elementwises(kind) for kind in kinds}
 
@@ -69,9 +75,18 @@ class Corrections:
         """Factor on `attention_seconds`."""
         return self._attention.factor(_attention_place(attention)) if self._attention else 1.0
 
+    def convolution(self, convolution: Convolution) -> Number:
+        """Factor on `convolution_seconds`."""
+        nearby = self._convolution
+        return nearby.factor(_convolution_place(convolution)) if nearby else 1.0
+
     def elementwise(self, elementwise: Elementwise) -> Number:
-        """Factor on `elementwise_seconds`."""
-        nearby = self._elementwise.get(elementwise.kind)
+        """Factor on `elementwise_seconds`; of kinds not measured, that of plain work (no kind)."""
+        kind = elementwise.kind
+        names = (kind, kind.removesuffix(" backward"), "")
+        nearby = next(
+            (self._elementwise[name] for name in names if name in self._elementwise), None
+        )
         return nearby.factor([np.log(np.maximum(elementwise.bytes, 1.0))]) if nearby else 1.0
 
     def _gemms(self, dtype: Dtype) -> _Nearby:
@@ -88,12 +103,22 @@ class Corrections:
         points = self._fit.measured.attention
         whole = [
             CoreAttention(p.batch, p.heads, p.length, p.length, p.head_dim, p.head_dim, p.kv_heads,
-                          is_backward=p.is_backward)
+                          is_backward=p.is_backward, is_causal=p.is_causal)
             for p in points
         ]  # fmt: skip
         fit, setting = self._fit.attention, self._setting
         formula_s = [attention_seconds(what, self._device, fit, setting) for what in whole]
         places = [_attention_place(what) for what in whole]
+        return _nearby(places, [p.seconds for p in points], formula_s)
+
+    def _convolutions(self) -> _Nearby:
+        points = self._fit.measured.convolution
+        whole = [
+            Convolution(p.m, p.n, p.k, p.bytes, p.groups, p.dtype, p.is_backward) for p in points
+        ]
+        gemm, elementwise = self._fit.gemm, self._fit.elementwise
+        formula_s = [convolution_seconds(c, self._device, gemm, elementwise) for c in whole]
+        places = [_convolution_place(what) for what in whole]
         return _nearby(places, [p.seconds for p in points], formula_s)
 
     def _elementwises(self, kind: str) -> _Nearby:
@@ -120,7 +145,14 @@ def _attention_place(attention: CoreAttention) -> list[Number]:
     heads = np.log(np.maximum(attention.batch * attention.heads, 1e-3))
     length = np.log(np.maximum(attention.q_len, 1.0))
     dim = np.log(np.maximum(attention.head_dim, 1.0))
-    return [heads, length, dim, _role(attention.is_backward)]
+    roles = (attention.is_backward, not attention.is_causal)
+    return [heads, length, dim, *map(_role, roles)]
+
+
+def _convolution_place(convolution: Convolution) -> list[Number]:
+    c = convolution
+    sizes = [np.log(np.maximum(size, 1.0)) for size in (c.m, c.n, c.k, c.groups)]
+    return [*sizes, _role(c.is_backward)]
 
 
 def _role(flag: bool) -> float:

@@ -45,13 +45,27 @@ class GemmPoint(Description):
 
 
 class AttentionPoint(Description):
-    """Causal attention alone."""
+    """Attention alone."""
 
     batch: Above0
     heads: Above0
     length: Above0
     head_dim: Above0
     kv_heads: Above0
+    is_backward: bool = False
+    is_causal: bool = True
+    seconds: Time
+
+
+class ConvolutionPoint(Description):
+    """A convolution alone, or one of its two gradients, as in `work.operations.Convolution`."""
+
+    m: Above0
+    n: Above0
+    k: Above0
+    bytes: Above0
+    groups: Above0 = 1.0
+    dtype: Dtype
     is_backward: bool = False
     seconds: Time
 
@@ -98,6 +112,7 @@ class MachineMeasurements(Description):
     """Files that the numbers come from."""
     gemm: tuple[GemmPoint, ...] = ()
     attention: tuple[AttentionPoint, ...] = ()
+    convolution: tuple[ConvolutionPoint, ...] = ()
     elementwise: tuple[ElementwisePoint, ...] = ()
     collectives: tuple[CollectiveTable, ...] = ()
     host_share: Annotated[float, Field(ge=0, lt=1)] | None = None

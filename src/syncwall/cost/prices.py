@@ -117,7 +117,7 @@ class Prices:
     def _convolution(self, what: Convolution) -> Number:
         fit = self.fit
         seconds = convolution_seconds(what, self.device, fit.gemm, fit.elementwise)
-        return seconds * self._knobs.gemm
+        return seconds * self._corrections.convolution(what) * self._knobs.gemm
 
     def _kernel(self, what: Kernel) -> Number:
         seconds = kernel_seconds(what, self.device, self.fit.gemm, self.fit.elementwise)

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from syncwall.cost.measured import (
     AttentionPoint,
     CollectiveTable,
+    ConvolutionPoint,
     ElementwisePoint,
     GemmPoint,
     MachineMeasurements,
@@ -83,6 +84,7 @@ def joined(several: Sequence[MachineMeasurements]) -> MachineMeasurements:
         sources=tuple(dict.fromkeys(source for one in several for source in one.sources)),
         gemm=_latest(point for one in several for point in one.gemm),
         attention=_latest(point for one in several for point in one.attention),
+        convolution=_latest(point for one in several for point in one.convolution),
         elementwise=_latest(point for one in several for point in one.elementwise),
         collectives=tuple(tables.values()),
         host_share=shares[-1] if shares else None,
@@ -110,7 +112,8 @@ def _tables(rows: Sequence[CollectiveRow]) -> tuple[CollectiveTable, ...]:
 
 def _points(rows: Sequence[KernelRow]) -> dict[str, Any]:
     kinds: dict[str, Any] = {
-        "gemm": GemmPoint, "attention": AttentionPoint, "elementwise": ElementwisePoint,
+        "gemm": GemmPoint, "attention": AttentionPoint, "convolution": ConvolutionPoint,
+        "elementwise": ElementwisePoint,
     }  # fmt: skip
     found: dict[str, list[Any]] = {name: [] for name in kinds}
     for row in rows:

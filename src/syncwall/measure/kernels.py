@@ -12,10 +12,10 @@ from syncwall.describe import Layout, Model
 from syncwall.describe.base import Description
 from syncwall.measure.timing import Times
 from syncwall.work.block import Stream
-from syncwall.work.operations import CoreAttention, Dimensions, Elementwise, Gemm
+from syncwall.work.operations import Convolution, CoreAttention, Dimensions, Elementwise, Gemm
 from syncwall.work.step import transformer_step
 
-OperationName = Literal["gemm", "attention", "elementwise"]
+OperationName = Literal["gemm", "attention", "convolution", "elementwise"]
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Kernel:
     """One operation of a step."""
 
     name: str
-    what: Gemm | CoreAttention | Elementwise
+    what: Gemm | CoreAttention | Convolution | Elementwise
     copies: int
     """How often the step of a model has it, at least 2: sets of operands to go through."""
 

@@ -7,6 +7,7 @@ torch is installed.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -72,17 +73,16 @@ def trial(kernel: Kernel, workload: Workload, device: Any) -> Trial:
     make = Maker(device, torch_dtype(str(workload.layout.precision)))
     what = kernel.what
     if isinstance(what, Gemm):
-        return _gemm(what, kernel.copies, make)
+        return gemm_trial(what, kernel.copies, make)
     if isinstance(what, CoreAttention):
-        return _differentiated(
-            _attention, [_heads(what, make) for _ in range(kernel.copies)], what.is_backward
-        )
+        return attention_trial(what, kernel.copies, make)
+    assert isinstance(what, Elementwise)
     if what.kind == "optimizer":
         return _optimizer(float(what.bytes) / update_bytes(workload.layout), workload.model, make)
     return _elementwise(what, kernel.copies, workload, make)
 
 
-def _gemm(gemm: Gemm, copies: int, make: Maker) -> Trial:
+def gemm_trial(gemm: Gemm, copies: int, make: Maker) -> Trial:
     """Operands lie as a linear layer has them: weights (out, in), gradients by token."""
     if gemm.is_weight_gradient:
         pairs = [
@@ -127,6 +127,12 @@ def _differentiated(function: Callable[..., Any], sets: list[Any], backward: boo
     return Trial(prepare_backward, back) if backward else Trial(clear, forward)
 
 
+def attention_trial(what: CoreAttention, copies: int, make: Maker) -> Trial:
+    """Attention as `scaled_dot_product_attention` chooses it."""
+    sets = [_heads(what, make) for _ in range(copies)]
+    return _differentiated(partial(_attention, is_causal=what.is_causal), sets, what.is_backward)
+
+
 def _heads(what: CoreAttention, make: Maker) -> tuple[Any, Any, Any]:
     query = make.tensor(what.batch, what.heads, what.q_len, what.head_dim)
     key = make.tensor(what.batch, what.kv_heads, what.kv_len, what.head_dim)
@@ -134,10 +140,10 @@ def _heads(what: CoreAttention, make: Maker) -> tuple[Any, Any, Any]:
     return query, key, value
 
 
-def _attention(query: Any, key: Any, value: Any) -> Any:
+def _attention(query: Any, key: Any, value: Any, is_causal: bool) -> Any:
     grouped = query.shape[1] != key.shape[1]
     mixed = functional.scaled_dot_product_attention(
-        query, key, value, is_causal=True, enable_gqa=grouped
+        query, key, value, is_causal=is_causal, enable_gqa=grouped
     )
     return mixed.transpose(1, 2).flatten(2)
 

@@ -141,6 +141,7 @@ class CoreAttention:
             "head_dim": float(self.head_dim),
             "kv_heads": float(self.kv_heads),
             "is_backward": self.is_backward,
+            **({} if self.is_causal else {"is_causal": False}),
         }
 
     def scaled(self, share: Number) -> "CoreAttention":
@@ -195,6 +196,8 @@ class Elementwise:
 class Convolution:
     """A convolution, or one of its gradients, as the multiplication that it amounts to."""
 
+    measured_as: ClassVar[Literal["convolution"]] = "convolution"
+    """Its block of a calibration."""
     m: Number
     """Positions of the output, of all samples."""
     n: Number
@@ -205,6 +208,8 @@ class Convolution:
     """Input, weight and output, each once."""
     groups: Number = 1
     dtype: Dtype = Dtype.BF16
+    is_backward: bool = False
+    """One of its gradients."""
 
     @property
     def flops(self) -> Number:
@@ -215,6 +220,12 @@ class Convolution:
     def hbm_bytes(self) -> Number:
         """Memory traffic."""
         return self.bytes
+
+    @property
+    def dimensions(self) -> Dimensions:
+        """As plain values, under the names that measured points of a calibration have."""
+        sizes = {name: float(getattr(self, name)) for name in ("m", "n", "k", "bytes", "groups")}
+        return {**sizes, "dtype": str(self.dtype), "is_backward": self.is_backward}
 
 
 @dataclass(frozen=True, slots=True)
