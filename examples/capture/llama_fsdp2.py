@@ -20,6 +20,12 @@ from torch.distributed.tensor.parallel import (
     parallelize_module,
 )
 from torch.nn import functional
+from torch.utils.checkpoint import CheckpointPolicy, create_selective_checkpoint_contexts
+
+ATTENTION = (
+    torch.ops.aten._scaled_dot_product_flash_attention.default,
+    torch.ops.aten._scaled_dot_product_efficient_attention.default,
+)
 
 
 class Attention(nn.Module):
@@ -103,7 +109,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--tp", type=int, default=1, help="tensor-parallel ranks")
     parser.add_argument("--replicas", type=int, default=1, help="of HSDP")
     parser.add_argument("--accumulate", type=int, default=1, help="micro batches of a step")
-    parser.add_argument("--recompute", choices=("none", "full"), default="none")
+    parser.add_argument("--recompute", choices=("none", "selective", "full"), default="none")
+    parser.add_argument("--compile", action="store_true", help="each layer by itself")
     return parser.parse_args()
 
 
@@ -132,6 +139,22 @@ def split_over(model: Llama, mesh: DeviceMesh) -> None:
         })  # fmt: skip
 
 
+def keeps() -> tuple[object, object]:
+    """Attention and every second product are kept, as by torchtitan's selective recomputation."""
+    counts: dict[bool, int] = {False: 0, True: 0}
+
+    def kept(context: object, operation: object, *_: object, **__: object) -> CheckpointPolicy:
+        again = bool(context.is_recompute)  # type: ignore[attr-defined]
+        if operation is torch.ops.aten.mm.default:
+            counts[again] += 1
+            keep = counts[again] % 2 == 1
+        else:
+            keep = operation in ATTENTION
+        return CheckpointPolicy.MUST_SAVE if keep else CheckpointPolicy.PREFER_RECOMPUTE
+
+    return create_selective_checkpoint_contexts(kept)
+
+
 def main() -> None:
     args = arguments()
     dist.init_process_group("nccl")
@@ -146,9 +169,13 @@ def main() -> None:
         )  # fmt: skip
     if args.tp > 1:
         split_over(model, mesh["tp"])
-    if args.recompute == "full":
-        for number, layer in enumerate(model.layers):
+    for number, layer in enumerate(model.layers):
+        if args.recompute == "full":
             model.layers[number] = checkpoint_wrapper(layer)
+        elif args.recompute == "selective":
+            model.layers[number] = checkpoint_wrapper(layer, context_fn=keeps)
+        if args.compile:
+            model.layers[number].compile()
     policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
     data = mesh["dp_replicate", "dp_shard"] if args.replicas > 1 else mesh["dp_shard"]
     for layer in model.layers:
