@@ -13,7 +13,7 @@ from syncwall.measure.trials import Maker
 from syncwall.work.operations import Convolution, CoreAttention, Elementwise, Gemm
 
 pytestmark = pytest.mark.slow
-KERNELS = list(general_kernels("fp32"))
+KERNELS = list(general_kernels())
 
 
 def smallest(kind):

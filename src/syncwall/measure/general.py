@@ -5,6 +5,7 @@ convolutions and attention from small to large, and memory-bound operations that
 or do not. Imported only where torch is installed.
 """
 
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import product
@@ -17,7 +18,7 @@ from syncwall.describe.choice import Dtype
 from syncwall.measure.kernels import Kernel, KernelRow
 from syncwall.measure.team import Team
 from syncwall.measure.timing import timed
-from syncwall.measure.trials import Maker, Trial, attention_trial, gemm_trial, torch_dtype
+from syncwall.measure.trials import Maker, Trial, attention_trial, gemm_trial
 from syncwall.work.operations import Convolution, CoreAttention, Elementwise, Gemm
 
 _aten = torch.ops.aten
@@ -106,17 +107,22 @@ Make = Callable[[Maker], Trial]
 
 
 def measure_general(
-    team: Team, kernel: Kernel, make: Make, precision: str = "fp32", *, seconds: float = 0.15
+    team: Team,
+    kernel: Kernel,
+    make: Make,
+    *,
+    seconds: float = 0.15,
+    clock: Callable[[], float] = time.perf_counter,
 ) -> KernelRow:
-    """The row of one kernel; all ranks run it at the same time, and the slowest counts."""
-    trial = make(Maker(team.device, torch_dtype(precision)))
-    times = timed(team, trial.prepare, trial.run, seconds)
+    """The row of one kernel in 32 bits; all ranks run it at once, and the slowest counts."""
+    trial = make(Maker(team.device, torch.float32))
+    times = timed(team, trial.prepare, trial.run, seconds, clock)
     return KernelRow.of(kernel, [taken / kernel.copies for taken in times])
 
 
-def general_kernels(precision: str) -> Iterator[tuple[Kernel, Make]]:
+def general_kernels() -> Iterator[tuple[Kernel, Make]]:
     """Every kernel, and what makes its operands."""
-    dtype = Dtype(precision)
+    dtype = Dtype.FP32
     for m, n, k, role in product(_SIZES, _SIZES, _SIZES, (False, True)):
         gemm = Gemm(m, n, k, dtype, is_weight_gradient=role)
         yield Kernel("gemm", gemm, _COPIES), _bound(gemm_trial, gemm)
