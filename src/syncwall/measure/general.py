@@ -99,6 +99,7 @@ _MEMORY: Final = (
     _Memory("copy", lambda x, y: x.view(-1, 8, 64).transpose(0, 1).contiguous(), 2),
     _Memory("gather", lambda x, y: x[_rows(x)], 2),
     _Memory("gather backward", lambda g, x: g.index_add(0, _rows(x), x), 4),
+    _Memory("gather backward", lambda g, x: g.index_put((_rows(x),), x, accumulate=True), 3),
     _Memory("pool", lambda x, y: functional.max_pool2d(_image(x), 2), 1.25),
 )  # fmt: skip
 
