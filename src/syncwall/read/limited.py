@@ -71,8 +71,12 @@ def open_limited(path: Path | str, limits: UnpackLimits = DEFAULT) -> LimitedStr
     A damaged archive ends early and says so in `problem`. Raises `InputError` if there is nothing
     to read, and while reading once the file expands beyond `limits`.
     """
+    return limited(opened(Path(path)), path, limits)
+
+
+def limited(file: IO[bytes], path: Path | str, limits: UnpackLimits = DEFAULT) -> LimitedStream:
+    """The same of a file that is open, or never was one; `path` is its name in messages."""
     path = Path(path)
-    file = opened(path)
     try:
         head = file.read(6)
         file.seek(0)

@@ -1,10 +1,12 @@
 """Reads a recorded program, as `syncwall capture` writes it.
 
-Holds `read_program`. The file may be a stranger's: every number is checked before it is used.
+Holds `read_program` and `program_in`. The file may be a stranger's: every number is checked before
+it is used.
 """
 
 from collections.abc import Sequence
 from functools import cache
+from io import BytesIO
 from math import isfinite
 from pathlib import Path
 from typing import Any, Final, Literal, get_args, get_origin, get_type_hints
@@ -13,7 +15,7 @@ from pydantic import ValidationError
 
 from syncwall.describe.choice import Dtype
 from syncwall.problems import InputError
-from syncwall.read.limited import UnpackLimits, open_limited
+from syncwall.read.limited import LimitedStream, UnpackLimits, limited, open_limited
 from syncwall.read.program_file import (
     FORMAT,
     MOST_CALLS,
@@ -52,7 +54,16 @@ def read_program(path: Path | str) -> Program:
         >>> sw.read_program("examples/capture/hybrid.work.json.gz")
         Program('hybrid.py --batch 64', world_size=256, calls=...)
     """
-    with open_limited(path, _LIMITS) as stream:
+    return _read(open_limited(path, _LIMITS), path)
+
+
+def program_in(data: bytes, name: str) -> Program:
+    """The program in the bytes of a file; `name` is what messages call it."""
+    return _read(limited(BytesIO(data), name, _LIMITS), name)
+
+
+def _read(opened: LimitedStream, path: Path | str) -> Program:
+    with opened as stream:
         raw = stream.read()
         if stream.problem is not None:
             raise InputError([stream.problem])

@@ -31,6 +31,7 @@ from syncwall.web.workers import Workers
 
 PAGES: Final = {
     "predict": "Predict",
+    "program": "Your program",
     "wall": "Sync wall",
     "step": "How a step works",
     "fabric": "Fabric",

@@ -18,6 +18,7 @@ from syncwall.web.answers import (
     job,
     plan,
     prediction,
+    program,
     step,
     step_collective,
     step_pipeline,
@@ -45,9 +46,9 @@ def _router(page: str) -> APIRouter:
 
 _predict, _wall, _job, _plan = map(_router, ("predict", "wall", "job", "plan"))
 _fabric, _accuracy, _catalogue = map(_router, ("fabric", "accuracy", "catalogue"))
-_findings, _step = map(_router, ("findings", "step"))
+_findings, _step, _program = map(_router, ("findings", "step", "program"))
 ROUTERS: Final = (
-    _predict, _wall, _job, _plan, _fabric, _accuracy, _catalogue, _findings, _step,
+    _predict, _wall, _job, _plan, _fabric, _accuracy, _catalogue, _findings, _step, _program,
 )  # fmt: skip
 
 
@@ -84,6 +85,10 @@ _post(_wall, "/wall", "Scaling curves and their walls", wall.AskedWall, wall.com
 _post(
     _wall, "/wall/moves", "What moves the wall", wall.AskedMoves, wall.moves,
     limit_s=_LONG_S, later=True,
+)  # fmt: skip
+_post(
+    _program, "/program", "Predict a recorded program", program.AskedProgram, program.predicted,
+    limit_s=_LONG_S,
 )  # fmt: skip
 _get(_job, "/job/options", "What can be chosen for a job", job.job_options)
 _post(_job, "/job", "When a job will be done", AskedJob, job.played)

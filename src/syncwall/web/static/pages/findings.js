@@ -1,15 +1,11 @@
 // Findings: recorded experiments and measurements as articles.
+import { article as article_of } from "../article.js";
 import { ask, newest, Refused } from "../ask.js";
 import { at, h, items, put, quiet } from "../dom.js";
 import { headed, linked } from "../in_page.js";
 import * as state from "../state.js";
 import { command } from "../take_along.js";
 
-/** Elements that an article may have; everything else becomes its text. */
-const KNOWN =
-  "p strong abbr br h2 h3 h4 h5 h6 nav ul ol li a div table thead tbody tr th td figure figcaption pre code em blockquote hr " +
-  "svg g text line rect circle polygon polyline title tspan path";
-const KEPT = /^(class|id|title|tabindex|scope|colspan|aria-label)$/;
 let open = null;
 
 const shown = newest(async (signal) => {
@@ -79,30 +75,12 @@ function article(found) {
     found.title,
     [day(found.made_at), found.machine, found.complete ? "" : "interrupted"].filter(Boolean).join(" · "),
   );
-  const written = new DOMParser().parseFromString(found.html, "text/html").body;
   put(
     at("content"),
     back(),
-    h("article", { class: "panel finding" }, [...written.childNodes].map(copied)),
+    article_of(found.html),
     h("p", { class: "small quiet" }, "As a file: ", command(`syncwall report ${found.file} --html article.html`)),
   );
-}
-
-/** A copy of `node` with known elements and attributes only; links lead to places of the article. */
-function copied(node) {
-  if (node.nodeType !== Node.ELEMENT_NODE) return document.createTextNode(node.data ?? "");
-  if (!KNOWN.split(" ").includes(node.localName)) return document.createTextNode(node.textContent);
-  const copy = document.createElementNS(node.namespaceURI, node.localName);
-  const isDrawn = copy instanceof SVGElement;
-  for (const { name, value } of node.attributes)
-    if (
-      isDrawn
-        ? !/^(on|style$|href|xmlns|xlink)/i.test(name)
-        : KEPT.test(name) || (name === "href" && value.startsWith("#"))
-    )
-      copy.setAttribute(name, value);
-  copy.append(...[...node.childNodes].map(copied));
-  return copy;
 }
 
 state.heard(() => {

@@ -1,0 +1,31 @@
+// Articles that the server writes, as elements of the page.
+import { h } from "./dom.js";
+
+/** Elements that an article may have; everything else becomes its text. */
+const KNOWN =
+  "p strong abbr br h2 h3 h4 h5 h6 nav ul ol li a div table thead tbody tr th td figure figcaption pre code em blockquote hr " +
+  "svg g text line rect circle polygon polyline title tspan path";
+const KEPT = /^(class|id|title|tabindex|scope|colspan|aria-label)$/;
+
+/** The article in `html`, which may quote a stranger's file: known elements and attributes only. */
+export function article(html) {
+  const written = new DOMParser().parseFromString(html, "text/html").body;
+  return h("article", { class: "panel finding" }, [...written.childNodes].map(copied));
+}
+
+/** A copy of `node` with known elements and attributes only; links lead to places of the article. */
+function copied(node) {
+  if (node.nodeType !== Node.ELEMENT_NODE) return document.createTextNode(node.data ?? "");
+  if (!KNOWN.split(" ").includes(node.localName)) return document.createTextNode(node.textContent);
+  const copy = document.createElementNS(node.namespaceURI, node.localName);
+  const isDrawn = copy instanceof SVGElement;
+  for (const { name, value } of node.attributes)
+    if (
+      isDrawn
+        ? !/^(on|style$|href|xmlns|xlink)/i.test(name)
+        : KEPT.test(name) || (name === "href" && value.startsWith("#"))
+    )
+      copy.setAttribute(name, value);
+  copy.append(...[...node.childNodes].map(copied));
+  return copy;
+}
