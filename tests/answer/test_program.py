@@ -7,7 +7,12 @@ import jsonschema
 import pytest
 
 import syncwall as sw
-from syncwall.answer.program_changes import ProgramChangeKind, largest_batch, program_changes
+from syncwall.answer.program_changes import (
+    ProgramChangeKind,
+    _larger_buckets,
+    largest_batch,
+    program_changes,
+)
 from syncwall.describe import lookup
 from syncwall.problems import InputError
 from syncwall.show.records.interface import schema
@@ -133,6 +138,43 @@ def test_padding_is_named_with_its_parameter():
     (change,) = [one for one in program_changes(found) if one.kind is ProgramChangeKind.PADDING]
     assert change.where == ("pos_embed",)
     assert change.gained_s > 0
+
+
+def reduced(sizes: list[float]) -> Program:
+    """A backward pass whose gradients DDP reduces one bucket after the other."""
+    calls: list[Call] = []
+    for size in sizes:
+        calls.append(Call("aten.mm", Gemm(512, 512, 512), phase=Phase.BACKWARD))
+        reduce = Collective("all-reduce", size, Group("dp", 16))
+        calls.append(Call("reduce", reduce, "nccl", (len(calls) - 1,), Phase.BACKWARD))
+    last = tuple(range(1, len(calls), 2))
+    calls.append(Call("adam", Elementwise(1e6), after=last, phase=Phase.FINISH))
+    return Program(16, (RankProgram(0, 16, tuple(calls)),), "ddp.py")
+
+
+def test_small_buckets_are_joined_and_the_price_is_that_of_larger_ones():
+    found = sw.predict(reduced([1e5] * 8), cluster=CLUSTER)
+    (change,) = [one for one in program_changes(found) if one.kind is ProgramChangeKind.BUCKETS]
+    assert change.where == ("bucket_cap_mb=0.191",)
+    larger = _larger_buckets(reduced([1e5] * 8))
+    assert larger is not None
+    gained_s = found.step_s - sw.predict(larger, cluster=CLUSTER).step_s
+    assert change.gained_s == pytest.approx(gained_s)
+    assert gained_s > 0
+    (changed,) = _larger_buckets(reduced([1e5, 1e5, 3e5])).ranks  # type: ignore[union-attr]
+    moved = [c.what.bytes for c in changed if isinstance(c.what, Collective)]
+    assert moved == [2e5, 3e5]
+    assert changed.calls[-1].after == (2, 4)
+    assert changed.calls[2].after == (0, 1)
+
+
+def test_a_bucket_that_is_waited_for_at_once_stays():
+    made = reduced([1e5, 1e5])
+    calls = list(made.ranks[0].calls)
+    calls[2] = replace(calls[2], after=(1,))
+    assert (
+        _larger_buckets(replace(made, ranks=(replace(made.ranks[0], calls=tuple(calls)),))) is None
+    )
 
 
 def test_much_unknown_work_is_part_of_the_verdict():

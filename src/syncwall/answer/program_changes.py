@@ -32,6 +32,8 @@ class ProgramChangeKind(StrEnum):
     """Nothing is computed again."""
     PREFETCH = "prefetch"
     """Sharded weights are asked for as early as wires allow."""
+    BUCKETS = "buckets"
+    """Gradients of DDP are reduced in buckets of twice the size."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,7 @@ def program_changes(prediction: ProgramPrediction) -> list[ProgramChange]:
         _changed(prediction, ProgramChangeKind.PADDING, _without_padding, _padded(prediction)),
         _changed(prediction, ProgramChangeKind.RECOMPUTE, _without_recompute),
         _changed(prediction, ProgramChangeKind.PREFETCH, _early_weights),
+        _changed(prediction, ProgramChangeKind.BUCKETS, _larger_buckets, _buckets(prediction)),
     )
     least_s = LEAST_GAIN * prediction.step_s
     found = [one for one in tried if one is not None and one.gained_s >= least_s]
@@ -140,6 +143,49 @@ def _early_weights(program: Program) -> Program | None:
     if not any(_is_shard(call) for rank in program.ranks for call in rank):
         return None
     return _kept(program, lambda call: True, early)
+
+
+def _buckets(prediction: ProgramPrediction) -> tuple[str, ...]:
+    """The size to ask for."""
+    sizes = [
+        float(getattr(call.what, "bytes", 0.0)) for call in prediction.rank if _is_bucket(call)
+    ]
+    return (f"bucket_cap_mb={2.0 * max(sizes) / 2**20:.3g}",) if sizes else ()
+
+
+def _larger_buckets(program: Program) -> Program | None:
+    """Two and two buckets in one, which is reduced when both are there."""
+    ranks = tuple(_paired(rank) for rank in program.ranks)
+    changed = any(len(a.calls) < len(b.calls) for a, b in zip(ranks, program.ranks, strict=True))
+    return replace(program, ranks=ranks) if changed else None
+
+
+def _paired(rank: RankProgram) -> RankProgram:
+    calls = list(rank.calls)
+    buckets = [i for i, call in enumerate(calls) if _is_bucket(call)]
+    into = {
+        first: second for first, second in zip(buckets[::2], buckets[1::2], strict=False)
+        if not any(first in call.after for call in calls[first : second + 1])
+    }  # fmt: skip
+    for first, second in into.items():
+        one, other = calls[first].what, calls[second].what
+        assert isinstance(one, Collective)
+        assert isinstance(other, Collective)
+        both = replace(other, bytes=one.bytes + other.bytes)
+        after = tuple(sorted({*calls[first].after, *calls[second].after}))
+        calls[second] = replace(calls[second], what=both, after=after)
+    calls = [
+        replace(call, after=tuple(sorted({into.get(earlier, earlier) for earlier in call.after})))
+        for call in calls
+    ]
+    dropped = {id(calls[first]) for first in into}
+    whole = replace(rank, calls=tuple(calls))
+    return _kept_of(whole, lambda call: id(call) not in dropped, lambda call: call)
+
+
+def _is_bucket(call: Call) -> bool:
+    what = call.what
+    return isinstance(what, Collective) and (what.kind, what.axis) == ("all-reduce", "dp")
 
 
 def _is_shard(call: Call) -> bool:

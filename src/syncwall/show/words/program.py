@@ -18,6 +18,7 @@ _CHANGES: Final = {
     ProgramChangeKind.PADDING: "shard along a dimension that the ranks divide",
     ProgramChangeKind.RECOMPUTE: "compute nothing again, if memory allows",
     ProgramChangeKind.PREFETCH: "ask for sharded weights earlier, at best",
+    ProgramChangeKind.BUCKETS: "reduce gradients in larger buckets",
 }
 
 
