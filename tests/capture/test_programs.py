@@ -117,9 +117,7 @@ def counted(case):
     counter = FlopCounterMode(display=False)
     with FakeTensorMode():
         model = case.make()
-        if case.sharded:
-            model = model.bfloat16()
-        with counter, torch.autocast("cpu", dtype=torch.bfloat16):
+        with counter:
             case.loss(model, "cpu").backward()
     operations = counter.get_flop_counts()["Global"].items()
     return sum(flops for operation, flops in operations if "attention" not in str(operation))
