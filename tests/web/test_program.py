@@ -46,7 +46,7 @@ class _Evil:
     (gzip.compress(b"[" * 10**6), ""),
     (gzip.compress(b"0" * 200_000_000), ""),
     (pickle.dumps(_Evil()), ""),
-])  # fmt: skip
+], ids=["empty", "text", "damaged", "nested", "bomb", "pickle"])  # fmt: skip
 def test_other_files_are_refused_in_words(client, data, reason):
     answer = asked(client, data)
     assert answer.status_code == 422
