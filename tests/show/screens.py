@@ -26,6 +26,9 @@ COMMANDS = {
     "plan-layouts": f"plan layouts {_SMALL}",
     "plan-layouts-yours": "plan layouts examples/llama-70b-on-dgx-h100.yaml --top 3",
     "plan-wall": f"plan wall {_SMALL} --tp 2 --most 4096",
+    "plan-wall-work": "plan wall --work examples/capture/hybrid.work.json.gz --cluster dgx-h100",
+    "plan-network-work": "plan network --work examples/capture/hybrid.work.json.gz "
+    "--cluster dgx-h100 --gpus 256",
     "plan-network": f"plan network {_SMALL} --tp 2 --gpus 32,256,2048",
     "plan-fabric": f"plan fabric {_SMALL} --prices.switch $30k --prices.optic $900",
     "plan-fabric-alone": "plan fabric --gpus 16384 --oversubscription 2 --growth 20%",

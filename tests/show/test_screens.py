@@ -74,7 +74,6 @@ def test_lines_fit_the_terminal_unless_one_word_is_longer(name):
 def test_every_verb_that_answers_is_among_the_screens():
     from syncwall.show.records.interface import VERBS
 
-    shown = {" ".join(c.replace("--work", "work").split()[:2]) for c in COMMANDS.values()} | {
-        c.split()[0] for c in COMMANDS.values()
-    }
+    words = [command.replace("--work", "work").split() for command in COMMANDS.values()]
+    shown = {" ".join(one[:count]) for one in words for count in (1, 2, 3)}
     assert {verb for verb in VERBS if not verb.startswith(("capture", "measure", "lab"))} <= shown

@@ -51,7 +51,7 @@ def test_a_trace_too_large_to_load_is_refused_before_it_is_made(client, run, lay
     run |= {"model": {**MODEL, "layers": layers}, "seq": 128}
     answer = client.post("/api/export/perfetto", json=run)
     assert answer.status_code == 422
-    assert "too many for a file (at most 40,000)" in answer.json()["problems"][0]["what"]
+    assert "too many for a file (at most 30,000)" in answer.json()["problems"][0]["what"]
 
 
 def test_the_largest_trace_can_be_sent(run, monkeypatch):

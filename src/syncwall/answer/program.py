@@ -125,7 +125,7 @@ class ProgramPrediction(PredictedStep, Answer):
 
     @property
     def interval(self) -> PredictionInterval:
-        """Wide: no published run was recorded; wider by the work that is not known."""
+        """Wide: few published runs can be recorded; wider by the work that is not known."""
         return replace(UNKNOWN, deviation=UNKNOWN.deviation + self.unknown)
 
     @property

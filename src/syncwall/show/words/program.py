@@ -54,7 +54,7 @@ def batch_words(times: float | None) -> str | None:
 
 def program_evidence(prediction: ProgramPrediction) -> str:
     """Why the interval is as wide as it is."""
-    words = "no published run was recorded, so the interval is that of unlike programs"
+    words = "few published runs can be recorded, so the interval is that of unlike programs"
     if prediction.unknown < LEAST_SHARE:
         return words
     return f"{words}; {percent(prediction.unknown, 1)} of its work is not known"

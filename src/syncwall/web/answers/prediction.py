@@ -34,7 +34,7 @@ from syncwall.show.words.layout import run_words
 from syncwall.show.words.prediction import assumed, evidence, why
 from syncwall.web.asked import Asked, AskedRun
 
-MOST_EVENTS: Final = 40_000
+MOST_EVENTS: Final = 30_000
 """Intervals of a trace, about 16 MB; more are refused before any is made."""
 
 
