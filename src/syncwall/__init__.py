@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from syncwall import plan as plan
+    from syncwall import watch as watch
     from syncwall.answer.improvements import Improvement as Improvement
     from syncwall.answer.improvements import improvements as improvements
     from syncwall.answer.known import site_of as site_of
@@ -107,7 +108,7 @@ _HOME = {
 }
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names.split()}
 
-_MODULES = ("capture", "explain", "plan", "validate")
+_MODULES = ("capture", "explain", "plan", "validate", "watch")
 """Packages; `capture`, `explain` and `validate` are called like functions."""
 
 __all__ = [*sorted([*_MODULE_OF, *_MODULES]), "__version__"]  # noqa: PLE0604 - names, made above

@@ -40,6 +40,7 @@ PINNED = {
         "SCRIPT", "--help", "--world N", "--rank N", "--ranks LIST", "--nproc-per-node N",
         "--module NAME", "--arguments TEXT", "--timeout S", "--save FILE", *OUTPUT,
     ],
+    "watch": ["--help", "--expect FILE", "--events FILE", "--arguments TEXT", *OUTPUT],
     "predict": [
         "FILE", "--help", "--tokens TOKENS", "--steps N", *OUTPUT, "--timeline FILE",
         "--explain-assumptions", *WORK, *RUN,

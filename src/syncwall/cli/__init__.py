@@ -101,7 +101,7 @@ def _with_script_arguments(words: Sequence[str]) -> list[str]:
 
 
 def _call(function: Callable[..., int], command: str, arguments: Sequence[str]) -> int:
-    if command == "capture":
+    if command in ("capture", "watch"):
         arguments = _with_script_arguments(arguments)
     if any(word in _ASKED[:3] for word in arguments):
         from syncwall.cli.help import help_text

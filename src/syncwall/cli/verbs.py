@@ -14,6 +14,7 @@ VERBS: Final = {
     "show": "devices, links, clusters, models and prices of the catalogue",
     "validate": "how far predictions are from published runs",
     "explain": "why a run is slow, from traces, logs and topologies that you have",
+    "watch": "a run while it trains: where time goes, which rank hangs or drags",
     "measure": "what links, devices and steps really reach, under torchrun or srun",
     "lab": "real experiments on several hosts made on one Linux machine",
     "serve": "the same as pages in a browser: pictures, sliders, links to share",

@@ -39,6 +39,7 @@ VERBS: Final = {
     "plan network work": "program_plan.ProgramNetworkRecord",
     "plan fabric": "fabric.FabricsRecord",
     "explain": "explanation.ExplainRecord",
+    "watch": "watch.WatchRecord",
     "show": "listing.ShowRecord",
     "validate": "validation.ValidateRecord",
     "measure collectives": "measurement.CollectivesRecord",

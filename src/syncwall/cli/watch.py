@@ -1,0 +1,72 @@
+"""`syncwall watch`: runs a command and watches what trains in it.
+
+Holds `watch`.
+"""
+
+import shlex
+import sys
+from typing import Annotated
+
+import tyro
+
+from syncwall.cli.output import Output, OutputFlags
+from syncwall.problems import InputError
+
+
+def watch(
+    expect: Annotated[str | None, tyro.conf.arg(metavar="FILE")] = None,
+    events: Annotated[str | None, tyro.conf.arg(metavar="FILE")] = None,
+    arguments: Annotated[str, tyro.conf.arg(metavar="TEXT")] = "",
+    out: Output = OutputFlags(),  # noqa: B008 - a dataclass of defaults, never changed
+) -> int:
+    """Run a command and watch its training: syncwall watch -- torchrun --nproc-per-node 8 train.py.
+
+    Findings are told on standard error while it runs: a dead, stopped or hung rank, a straggler, a
+    slow-down, steps slower than predicted. At the end comes the ledger of a step. The code of
+    the training stays as it is, and so do its results; the exit code is that of the command.
+
+    Args:
+        expect: A run file: steps are compared with what is predicted for it.
+        events: Append findings, windows of steps and changes of ranks here as JSON lines, while
+            they happen; - for standard output.
+        arguments: The command as one text, the same as behind --.
+        out: Where the summary goes.
+    """
+    if sys.platform != "linux":
+        raise InputError.of("training is watched on Linux: pidfd and /proc are needed")
+    from syncwall.show.records.watch import watch_record
+    from syncwall.show.views.watch import watch_view
+    from syncwall.watch.command import run_watched
+
+    command = _command(arguments)
+    out.check()
+    found = run_watched(command, expect=_checked(expect), events=events or "")
+    if (summary := found.summary) is not None:
+        out.write(
+            "watch",
+            lambda: watch_view(summary, found.command, found.code),
+            lambda: watch_record(summary, found.command, found.code),
+        )
+    return found.code
+
+
+def _command(text: str) -> list[str]:
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise InputError.of(f"--arguments: {error}") from None
+    if not words:
+        raise InputError.of("name a command behind --: syncwall watch -- torchrun train.py")
+    return words
+
+
+def _checked(expect: str | None) -> str:
+    """A run file that can be predicted, before an hour of training."""
+    if expect is None:
+        return ""
+    from pathlib import Path
+
+    from syncwall.describe.overrides import run_with
+
+    run_with(Path(expect), {})
+    return str(Path(expect).resolve())

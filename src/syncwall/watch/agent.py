@@ -1,0 +1,195 @@
+"""The agent of a node: a process of its own that reads rings, watches processes, relays and judges.
+
+Holds `Agent`; `python -m syncwall.watch.agent FOLDER` runs one. It outlives its ranks, needs
+nothing of them but their rings, and nobody waits for it: a training does not notice whether it
+lives.
+"""
+
+import os
+import select
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from syncwall.watch.agent_start import Lock
+from syncwall.watch.events import NodeReport, RankState, to_json
+from syncwall.watch.judged import Judged
+from syncwall.watch.live import Listener, Live, Summary
+from syncwall.watch.processes import ProcessWatch
+from syncwall.watch.relay import Relay
+from syncwall.watch.summed_up import summed_up
+from syncwall.watch.thresholds import THRESHOLDS, Thresholds
+from syncwall.watch.watched import WatchedRank
+
+_LEAVES_AFTER_S: Final = 10.0
+"""Without a living rank: torchrun starts ranks anew within seconds."""
+_TOLD: Final = 4
+"""Latest windows of each rank in a report."""
+
+
+class Agent:
+    """Follows all ranks of one node."""
+
+    def __init__(
+        self, home: Path, listeners: Sequence[Listener] = (), limits: Thresholds = THRESHOLDS
+    ) -> None:
+        self._home, self._listeners, self._limits = home, listeners, limits
+        self._processes = ProcessWatch()
+        self.ranks: dict[Path, WatchedRank] = {}
+        self.ended: list[WatchedRank] = []
+        """Processes of ranks that were started anew."""
+        self._seen: set[str] = set()
+        """Names of all rings so far, also of those that were refused or are over."""
+        self._states: dict[Path, RankState] = {}
+        self.judged = Judged(home, limits)
+        self._relay: Relay | None = None
+        self._number = 0
+        self._started_s = time.time()
+        self._looked_s = 0.0
+
+    def run(self, *, until_told: bool = False) -> Summary:
+        """Follow the job until its ranks have ended, or with `until_told` until stdin is closed."""
+        idle_since_s = time.monotonic()
+        next_s = time.monotonic()
+        while True:
+            self.round()
+            if self._processes.alive:
+                idle_since_s = time.monotonic()
+            if until_told and _is_closed(sys.stdin.fileno()):
+                break
+            if not until_told and time.monotonic() - idle_since_s > _LEAVES_AFTER_S:
+                break
+            next_s = max(next_s + self._limits.poll_s, time.monotonic())
+            self._processes.wait(next_s - time.monotonic())
+        return self.end()
+
+    def round(self) -> Live:
+        """One look at everything."""
+        now_s = time.time()
+        self._look_for_ranks()
+        steps = [step for one in self.ranks.values() for step in one.read()]
+        for path, one in self.ranks.items():
+            before = self._states.get(path)
+            if before is None or not before.process.is_over:
+                self._states[path] = one.state(self._processes, before, now_s)
+        own = self._report(now_s)
+        reports, silent_s = self._heard(own)
+        findings, new = self.judged.round(reports, silent_s, now_s)
+        live = Live(now_s, reports, tuple(steps), findings, new, self.judged.expected)
+        for listener in self._listeners:
+            with suppress(Exception):  # whatever a listener does, the ranks are watched
+                listener.round(live)
+        return live
+
+    def end(self) -> Summary:
+        """The summary, after a last look; rings that nobody writes any more are removed."""
+        self.round()
+        found = summed_up(
+            [*self.ended, *self.ranks.values()], self.judged, time.time() - self._started_s
+        )
+        if self._relay is not None:
+            self._relay.stop()
+        for path, one in self.ranks.items():
+            if self._states[path].process.is_over:
+                one.close()
+        return found
+
+    def _look_for_ranks(self) -> None:
+        if time.monotonic() - self._looked_s < self._limits.poll_s / 2:
+            return
+        self._looked_s = time.monotonic()
+        names = {name for name in _names(self._home) if name.endswith(".json")} - self._seen
+        self._seen |= names
+        for path in sorted((self._home / name for name in names), key=_age):
+            if path.name.startswith("rank-"):
+                self._follow(path.with_suffix(".ring"))
+
+    def _follow(self, path: Path) -> None:
+        try:
+            found = WatchedRank(path, self._limits)
+        except (OSError, ValueError, KeyError) as error:
+            self.judged.notes.append(f"{path.name} cannot be read: {error}")
+            return
+        for old in [p for p, one in self.ranks.items() if one.rank == found.rank]:
+            self._states.pop(old, None)  # the rank was started anew
+            self.judged.started_anew(found.rank)
+            self.ended.append(self.ranks.pop(old))
+        self.ranks[path] = found
+        self._processes.add(found.pid)
+        facts = found.facts
+        if self._relay is None and facts["nodes"] > 1 and facts["store_host"]:
+            self._relay = Relay(
+                facts["store_host"], facts["store_port"], facts["node_rank"], facts["nodes"],
+                self._limits.poll_s,
+            )  # fmt: skip
+
+    def _report(self, now_s: float) -> NodeReport:
+        first = next(iter(self.ranks.values()), None)
+        self._number += 1
+        notes = dict.fromkeys(note for one in self.ranks.values() for note in one.notes)
+        if self._relay is not None and self._relay.missing:
+            notes[self._relay.missing] = None
+        return NodeReport(
+            node=first.node if first else "", node_rank=first.facts["node_rank"] if first else 0,
+            number=self._number, sent_s=now_s, ranks=tuple(self._states.values()),
+            windows=tuple(w for one in self.ranks.values() for w in list(one.windows)[-_TOLD:]),
+            world=first.facts["world"] if first else 1, notes=(*notes, *self.judged.notes),
+        )  # fmt: skip
+
+    def _heard(self, own: NodeReport) -> tuple[tuple[NodeReport, ...], dict[str, float]]:
+        """Reports of all nodes that this one judges, and how long each has been silent."""
+        if self._relay is None:
+            return (own,), {own.node: 0.0}
+        self._relay.tell(own)
+        heard = self._relay.heard() | {own.node_rank: own}
+        silent_s = {
+            report.node: 0.0 if rank == own.node_rank else self._relay.silent_s(rank)
+            for rank, report in heard.items()
+        }
+        return tuple(heard[rank] for rank in sorted(heard)), silent_s
+
+
+def _names(home: Path) -> list[str]:
+    """What a folder holds; nothing if somebody has removed it."""
+    try:
+        return os.listdir(home)  # noqa: PTH208 - paths are slow to make, four times a second
+    except OSError:
+        return []
+
+
+def _age(path: Path) -> float:
+    """When a file was written; a rank that was started anew has several."""
+    with suppress(OSError):
+        return path.stat().st_mtime
+    return 0.0
+
+
+def _is_closed(file: int) -> bool:
+    """True once the other end of a pipe is gone."""
+    poll = select.poll()
+    poll.register(file, select.POLLIN | select.POLLHUP)
+    return bool(poll.poll(0))
+
+
+def main(words: Iterable[str]) -> int:
+    """Run the agent of a folder, unless it has one."""
+    from syncwall.watch.lines import EventLines, SaidLines
+
+    folder, *flags = words
+    home = Path(folder)
+    events = next((one.partition("=")[2] for one in flags if one.startswith("--events=")), "")
+    with Lock(home) as lock:
+        if not lock.taken():
+            return 0
+        with EventLines(events or str(home / "events.jsonl")) as lines:
+            summary = Agent(home, [lines, SaidLines()]).run(until_told="--until-told" in flags)
+            lines.end(summary)
+        (home / "summary.json").write_bytes(to_json(summary))
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

@@ -1,0 +1,160 @@
+"""Attaches to the training in this process, without a change of its code.
+
+Holds `start`, `stop`, `tell` and `start_with_torch`, which start-up files call: it waits until the
+program loads torch itself. Whatever goes wrong here is said once on standard error, and the
+training goes on unwatched.
+"""
+
+import atexit
+import json
+import os
+import sys
+from contextlib import suppress
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from syncwall.watch.hooks.patch import Patches
+from syncwall.watch.hooks.watching import Watching
+from syncwall.watch.marks import MarkKind, Ring
+from syncwall.watch.place import Place, folder, place
+
+_watching: Watching | None = None
+
+
+def start(expect: str | None = None) -> None:
+    """Watch the training in this process from now on; call it before models are made.
+
+    `expect` names what the run should be like: a run file, the name of a known run, or a recorded
+    program. The agent of this node, which is started if there is none, compares with it.
+    """
+    global _watching  # noqa: PLW0603 - a process is watched once
+    if _watching is not None:
+        return
+    _watching = Watching(_open_ring)
+    os.register_at_fork(after_in_child=_forked)
+    atexit.register(_exit)
+    _attach(_watching)
+    if expect is not None:
+        with suppress(OSError):
+            _made(folder(os.environ)).joinpath("expect").write_text(expect, encoding="utf-8")
+    if place(os.environ) is not None and not _is_a_helper():
+        _watching.begin()
+
+
+def stop() -> None:
+    """Put everything back as it was."""
+    global _watching  # noqa: PLW0603
+    if _watching is not None:
+        _watching.stop()
+    _watching = None
+
+
+def tell(
+    *, loss: float | None = None, tokens: float | None = None, gradient_norm: float | None = None
+) -> None:
+    """Add what only the training loop knows to the step that it is in."""
+    if _watching is None:
+        return
+    told = {
+        MarkKind.LOSS: loss, MarkKind.TOKENS: tokens, MarkKind.GRADIENT_NORM: gradient_norm,
+    }  # fmt: skip
+    for kind, value in told.items():
+        if value is not None:
+            _watching.mark(int(kind), float(value))
+
+
+def start_with_torch() -> None:
+    """Call `start` once the program has loaded torch."""
+    Patches().when_imported("torch", lambda _: _start_quietly())
+
+
+def _start_quietly() -> None:
+    try:
+        start()
+    except Exception as error:  # noqa: BLE001 - a training must not fail for being watched
+        _say(f"not watched: {type(error).__name__}: {error}")
+
+
+def _attach(watching: Watching) -> None:
+    from syncwall.watch.hooks import backward, data, evaluation, optimizers, saves, waits
+
+    for hooks in (data, backward, optimizers, saves, waits, evaluation):
+        _attach_one(watching, hooks)
+
+
+def _attach_one(watching: Watching, hooks: ModuleType) -> None:
+    try:
+        hooks.attach(watching)
+    except (ImportError, AttributeError, TypeError) as error:
+        part = hooks.__name__.rpartition(".")[2]
+        _say(f"{part} cannot be watched with this PyTorch: {error}")
+
+
+def _is_a_helper() -> bool:
+    """True in processes that a rank starts, such as workers of a loader: they have its rank."""
+    return "--multiprocessing-fork" in sys.argv or "multiprocessing.spawn" in sys.argv[0:1]
+
+
+def _open_ring() -> Ring | None:
+    here = place(_environment()) or Place(0, 1, 0, 1, os.uname().nodename, "")
+    try:
+        home = _made(folder(os.environ))
+        ring = Ring(home / f"rank-{here.rank}-{os.getpid()}.ring", here.rank)
+        _describe(home, here)
+    except (OSError, ValueError) as error:
+        _say(f"rank {here.rank} is not watched: {error}")
+        return None
+    from syncwall.watch.agent_start import ensure_agent
+
+    with suppress(OSError):
+        ensure_agent(home)
+    return ring
+
+
+def _environment() -> dict[str, str]:
+    """Variables of this process, with the rank that `torch.distributed` knows if they have none."""
+    found = dict(os.environ)
+    dist: Any = sys.modules.get("torch.distributed")
+    if "RANK" not in found and dist is not None and dist.is_available() and dist.is_initialized():
+        found |= {"RANK": str(dist.get_rank()), "WORLD_SIZE": str(dist.get_world_size())}
+    return found
+
+
+def _describe(home: Path, here: Place) -> None:
+    """What the agent wants to know of this process, beside its ring."""
+    facts = {
+        "rank": here.rank, "pid": os.getpid(), "world": here.world, "node": here.node,
+        "node_rank": here.node_rank, "nodes": here.nodes, "store_host": here.store_host,
+        "store_port": here.store_port,
+        "server": os.environ.get("TORCH_WORKER_SERVER_SOCKET", ""),
+    }  # fmt: skip
+    text = json.dumps(facts)
+    new = home / f"rank-{here.rank}-{os.getpid()}.new"
+    new.write_text(text, encoding="utf-8")
+    new.rename(new.with_suffix(".json"))
+
+
+def _made(path: Path) -> Path:
+    """The folder, for this user only."""
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if path.stat().st_uid != os.getuid():
+        raise PermissionError(f"{path} belongs to somebody else")
+    return path
+
+
+def _forked() -> None:
+    if _watching is not None:
+        _watching.forked()
+
+
+def _exit() -> None:
+    """Say that this process ends on its own, and whether by an exception."""
+    if _watching is not None and _watching.ring is not None and _watching.pid == os.getpid():
+        failed = getattr(sys, "last_value", None) is not None
+        _watching.mark(int(MarkKind.EXIT), float(failed))
+
+
+def _say(text: str) -> None:
+    with suppress(OSError, ValueError):
+        print(f"syncwall watch: {text}", file=sys.stderr, flush=True)

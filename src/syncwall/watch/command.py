@@ -1,0 +1,123 @@
+"""A command that is run and watched: the agent beside it, start-up files in its environment.
+
+Holds `run_watched` and `Watched`, what came of it.
+"""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Final
+
+from syncwall.problems import InputError
+from syncwall.watch.agent_start import NO_AGENT, agent_command
+from syncwall.watch.events import from_json
+from syncwall.watch.live import Summary
+from syncwall.watch.place import FOLDER, SWITCH
+
+SUMMARY: Final = "summary.json"
+_STARTUP: Final = Path(__file__).parent / "startup"
+_AGENT_ENDS_S: Final = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """A command after its end."""
+
+    command: tuple[str, ...]
+    code: int
+    """Its own, or 128 and the signal that ended it."""
+    summary: Summary | None
+    """None if the agent left none."""
+
+
+def run_watched(command: Sequence[str], *, expect: str = "", events: str = "") -> Watched:
+    """Run a command to its end and watch what trains in it; InputError if it cannot be started.
+
+    `expect` names what the run should be like, `events` a file for JSON lines ("-": our output).
+    """
+    home = _folder()
+    try:
+        if expect:
+            (home / "expect").write_text(expect, encoding="utf-8")
+        with _agent(home, events) as agent:
+            code = _run(command, home)
+            _end(agent)
+        return Watched(tuple(command), code, _summary(home))
+    finally:
+        shutil.rmtree(home, ignore_errors=True)
+
+
+def _folder() -> Path:
+    """In shared memory where there is some."""
+    memory = "/dev/shm"  # noqa: S108 - a folder of our own in it
+    where = memory if os.access(memory, os.W_OK) else None
+    return Path(tempfile.mkdtemp(prefix="syncwall-", dir=where))
+
+
+def environment(home: Path, given: Mapping[str, str]) -> dict[str, str]:
+    """Variables that let every Python of a command be watched."""
+    path = os.pathsep.join(filter(None, (str(_STARTUP), given.get("PYTHONPATH", ""))))
+    return {**given, "PYTHONPATH": path, SWITCH: "1", FOLDER: str(home), NO_AGENT: "0"}
+
+
+@contextmanager
+def _agent(home: Path, events: str) -> Iterator[subprocess.Popen[bytes]]:
+    words = [*agent_command(home), "--until-told", *([f"--events={events}"] if events else [])]
+    agent = subprocess.Popen(  # noqa: S603 - our own module
+        words, stdin=subprocess.PIPE, env={**os.environ, SWITCH: "0"}, start_new_session=True
+    )
+    try:
+        yield agent
+    finally:
+        if agent.poll() is None:
+            agent.kill()
+        agent.wait()
+        if agent.stdin:
+            agent.stdin.close()
+
+
+def _end(agent: subprocess.Popen[bytes]) -> None:
+    """Let the agent sum up and leave."""
+    with suppress(OSError):
+        if agent.stdin:
+            agent.stdin.close()
+    with suppress(subprocess.TimeoutExpired):
+        agent.wait(_AGENT_ENDS_S)
+
+
+def _run(command: Sequence[str], home: Path) -> int:
+    """The command's exit code; signals that end us go to it, and it decides."""
+    try:
+        process = subprocess.Popen(command, env=environment(home, os.environ))  # noqa: S603
+    except OSError as error:
+        raise InputError.of(f"{command[0]} cannot be started: {error.strerror}") from None
+
+    def forward(number: int, _: FrameType | None) -> None:
+        process.send_signal(number)
+
+    before = {
+        signal.SIGTERM: signal.signal(signal.SIGTERM, forward),
+        signal.SIGINT: signal.signal(signal.SIGINT, signal.SIG_IGN),  # a terminal sends it to both
+    }
+    try:
+        code = process.wait()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    return code if code >= 0 else 128 - code
+
+
+def _summary(home: Path) -> Summary | None:
+    try:
+        return from_json(Summary, (home / SUMMARY).read_bytes())
+    except (OSError, ValueError) as error:
+        print(f"syncwall watch: the agent left no summary: {error}", file=sys.stderr)
+        return None

@@ -1,0 +1,287 @@
+"""What is known of a live run, as plain data: judges take it, and all that is shown comes of it.
+
+Holds `StepRecord` (one step of one rank), `Window` (some steps of one rank, summed up),
+`RankState`, `NodeReport` (what a node tells the others), `Expectation` (a predicted step),
+`Finding`, and `Group` with `group_of`, the few lines that a live ledger and a predicted one have in
+common. `to_json` and `from_json` carry all of them. Nothing here needs PyTorch.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Final, Literal, TypeVar
+
+from syncwall.cause import Cause, CauseKind
+
+FORMAT: Final = 1
+"""Version of reports and of JSON lines; a reader refuses what it does not know."""
+
+
+class Group(StrEnum):
+    """Lines of a live ledger in which a prediction can be compared with it."""
+
+    COMPUTE = "compute"
+    COMMUNICATION = "exposed communication"
+    DATA = "data wait"
+    CHECKPOINT = "checkpoint"
+    EVALUATION = "evaluation"
+    IDLE = "idle"
+    """None of them: code of the loop between phases, a device that waits for the host."""
+
+
+_GROUPS: Final = {
+    Cause.DATA: Group.DATA,
+    Cause.IDLE_DATA: Group.DATA,
+    Cause.DATA_LOADING: Group.DATA,
+    Cause.BUBBLE: Group.COMMUNICATION,
+    Cause.STRAGGLER: Group.COMMUNICATION,
+    Cause.IDLE_PEER: Group.COMMUNICATION,
+    Cause.CHECKPOINT: Group.CHECKPOINT,
+    Cause.EVALUATION: Group.EVALUATION,
+    Cause.REST: Group.IDLE,
+}
+
+
+def group_of(cause: Cause) -> Group:
+    """The line that a cause belongs to."""
+    if cause in _GROUPS:
+        return _GROUPS[cause]
+    if cause.is_exposed:
+        return Group.COMMUNICATION
+    return Group.COMPUTE if cause.kind is CauseKind.WORK else Group.IDLE
+
+
+def grouped(seconds: Mapping[Cause, float]) -> dict[Group, float]:
+    """Seconds by group, in the order of `Group`; groups without seconds are left out."""
+    found = dict.fromkeys(Group, 0.0)
+    for cause, spent_s in seconds.items():
+        found[group_of(cause)] += spent_s
+    return {group: spent_s for group, spent_s in found.items() if spent_s}
+
+
+class Clock(StrEnum):
+    """What timed a step."""
+
+    HOST = "host"
+    DEVICE = "device"
+    """CUDA events: what the device did, however far the host ran ahead."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepRecord:
+    """One optimizer step of one rank."""
+
+    rank: int
+    step: int
+    """Counted from 0 since the rank was watched, the same on all ranks."""
+    start_s: float
+    """Since the epoch."""
+    step_s: float
+    """From the end of the optimizer's step before to the end of this one."""
+    seconds: Mapping[Cause, float]
+    """By cause; they sum to `step_s`."""
+    tokens: float | None = None
+    """Of this rank; None if nobody told."""
+    loss: float | None = None
+    gradient_norm: float | None = None
+    skipped: bool = False
+    """The gradients overflowed, so that a `GradScaler` left the weights as they were."""
+    clock: Clock = Clock.HOST
+    own_is_known: bool = True
+    """False where communication of the forward pass cannot be told apart from computation."""
+
+    @property
+    def end_s(self) -> float:
+        """Since the epoch."""
+        return self.start_s + self.step_s
+
+    @property
+    def own_s(self) -> float:
+        """What the rank spends itself: without waiting for others, checkpoints and evaluations."""
+        return sum(s for cause, s in self.seconds.items() if group_of(cause) in _OWN)
+
+
+_OWN: Final = (Group.COMPUTE, Group.DATA, Group.IDLE)
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Steps `first` to `first + steps - 1` of one rank; medians, so that a hiccup counts little."""
+
+    rank: int
+    first: int
+    steps: int
+    own_s: float | None
+    """Median; None if it is not known."""
+    step_s: float
+    """Median."""
+    seconds: Mapping[Cause, float]
+    """Mean, by cause."""
+    end_s: float
+    """Of its last step, since the epoch."""
+
+
+class Process(StrEnum):
+    """What the kernel says of a rank's process."""
+
+    RUNNING = "running"
+    STOPPED = "stopped"
+    """By a signal or a debugger."""
+    DEAD = "dead"
+    """It ended and did not say so."""
+    FINISHED = "finished"
+    """It ended on its own and said so."""
+    FAILED = "failed"
+    """It ended by an exception, and said so."""
+    ABSENT = "absent"
+    """Not seen yet."""
+
+    @property
+    def is_over(self) -> bool:
+        """True if it has ended."""
+        return self in (Process.DEAD, Process.FINISHED, Process.FAILED)
+
+
+Phase = Literal[
+    "starting", "data", "forward", "backward", "exposed communication", "optimizer", "checkpoint",
+    "evaluation", "between phases", "ended",
+]  # fmt: skip
+"""Where a rank stands."""
+
+
+@dataclass(frozen=True, slots=True)
+class RankState:
+    """One rank at one moment."""
+
+    rank: int
+    node: str
+    pid: int
+    process: Process
+    phase: Phase = "starting"
+    phase_since_s: float = 0.0
+    """Time of its last mark, since the epoch."""
+    step: int = 0
+    """The one that it is in."""
+    progress: int = 0
+    """Phases that it has begun in this step."""
+    collectives: int = 0
+    """Waits for communication that it has begun since it was watched."""
+    step_s: float | None = None
+    """Median of its latest steps."""
+    longest_silence_s: float = 0.0
+    """Between two marks of its latest steps, checkpoints and evaluations left out."""
+    changed_s: float | None = None
+    """When it died or was stopped, since the epoch."""
+    died_as: int | None = None
+    """0 for the first rank of its node that died, 1 for the next, ..."""
+    where: str = ""
+    """What the kernel says of a rank that is silent or has ended: where it sleeps, how it died."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeReport:
+    """What the agent of one node tells the others: one key of the store."""
+
+    node: str
+    node_rank: int
+    number: int
+    """Counts up: a report that stays the same says that its node is silent."""
+    sent_s: float
+    """Since the epoch."""
+    ranks: tuple[RankState, ...]
+    windows: tuple[Window, ...] = ()
+    """The latest of each of its ranks."""
+    world: int = 1
+    """Ranks of the whole job."""
+    notes: tuple[str, ...] = ()
+    """What cannot be told on this node, and why."""
+    format: int = FORMAT
+
+
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    """A predicted step as plain data."""
+
+    step_s: float
+    low_s: float
+    """Nine of ten such runs are slower."""
+    high_s: float
+    """Nine of ten such runs are faster."""
+    seconds: Mapping[Cause, float]
+    source: str = ""
+    """What was predicted: a run file, a known run, a recorded program."""
+
+
+class FindingKind(StrEnum):
+    """What is wrong."""
+
+    DEAD = "dead rank"
+    STOPPED = "stopped rank"
+    HUNG = "hung rank"
+    NODE_LOST = "lost node"
+    STRAGGLER = "straggler"
+    SLOWED_DOWN = "slow-down"
+    SLOWER_THAN_PREDICTED = "slower than predicted"
+    LOSS_SPIKE = "loss spike"
+    GRADIENT_SPIKE = "gradient norm spike"
+    HARDWARE = "hardware"
+    """ECC, Xid, thermal or power throttling."""
+
+    @property
+    def stops_the_job(self) -> bool:
+        """True if nothing goes on until somebody acts."""
+        return self in (
+            FindingKind.DEAD, FindingKind.STOPPED, FindingKind.HUNG, FindingKind.NODE_LOST,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that a judge found, and what it rests on."""
+
+    kind: FindingKind
+    rank: int | None
+    """None if it is about a node or about the whole job."""
+    node: str
+    since_s: float
+    """Since the epoch."""
+    evidence: str
+    """In one sentence, with figures."""
+    cost_s: float | None = None
+    """Seconds that each step of the job takes longer for it; None if the job stands still."""
+    since_step: int | None = None
+    group: Group | None = None
+    """The line of the ledger that grew."""
+    also: tuple[int, ...] = field(default=())
+    """Other ranks that it is about, such as those that died in consequence."""
+
+    @property
+    def key(self) -> tuple[FindingKind, int | None, str]:
+        """What makes two findings the same one, told again."""
+        return self.kind, self.rank, self.node
+
+
+Plain = TypeVar("Plain")
+
+
+_adapters: dict[type[Any], Any] = {}
+
+
+def _adapter(kind: type[Any]) -> Any:
+    if kind not in _adapters:
+        from pydantic import TypeAdapter  # not at import: trainers load this room, too
+
+        _adapters[kind] = TypeAdapter(kind)
+    return _adapters[kind]
+
+
+def to_json(value: Any) -> bytes:
+    """A value of this file as JSON."""
+    found: bytes = _adapter(type(value)).dump_json(value)
+    return found
+
+
+def from_json(kind: type[Plain], text: bytes | str) -> Plain:
+    """What `to_json` wrote; ValueError if it is something else."""
+    found: Plain = _adapter(kind).validate_json(text)
+    return found

@@ -1,0 +1,98 @@
+"""What an agent has found so far: judges called when there is something new, findings kept.
+
+Holds `Judged`.
+"""
+
+from collections import defaultdict, deque
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from syncwall.watch.events import Expectation, Finding, FindingKind, NodeReport, RankState, Window
+from syncwall.watch.expected import expectation
+from syncwall.watch.judge_processes import dead, hung, lost_nodes, stopped
+from syncwall.watch.judge_speed import (
+    JobWindow,
+    job_windows,
+    slow_down,
+    slower_than_predicted,
+    stragglers,
+)
+from syncwall.watch.thresholds import Thresholds
+
+_KEPT = 400
+"""Windows of the job that a slow-down is looked for in: 10,000 steps."""
+_LATEST = 6
+"""Windows of each rank; some may be a window ahead."""
+
+
+class Judged:
+    """Findings of one job."""
+
+    def __init__(self, home: Path, limits: Thresholds) -> None:
+        self._home, self._limits = home, limits
+        self._windows: dict[int, deque[Window]] = defaultdict(lambda: deque(maxlen=_LATEST))
+        self._job: deque[JobWindow] = deque(maxlen=_KEPT)
+        self._of_speed: list[Finding] = []
+        self._open: dict[tuple[FindingKind, int | None, str], Finding] = {}
+        self.history: list[Finding] = []
+        """All that ever held."""
+        self.notes: list[str] = []
+        self.expected: Expectation | None = None
+        self._asked = False
+
+    def started_anew(self, rank: int) -> None:
+        """The steps of a rank that was started again begin at 0."""
+        self._windows.pop(rank, None)
+        self._job.clear()
+
+    def round(
+        self, reports: tuple[NodeReport, ...], silent_s: Mapping[str, float], now_s: float
+    ) -> tuple[tuple[Finding, ...], tuple[Finding, ...]]:
+        """Findings that hold now, and those of them that are new."""
+        self._expect()
+        states = [one for report in reports for one in report.ranks]
+        lost = lost_nodes({one.node: one for one in reports}, silent_s, self._limits, now_s)
+        found = [*dead(states, self._limits), *stopped(states), *lost]
+        if not lost:
+            whole = len(states) >= max(one.world for one in reports)
+            found += hung(states, now_s, self._limits, whole=whole)
+        if self._take(window for report in reports for window in report.windows):
+            self._of_speed = self._speed(states)
+        found += self._of_speed
+        new = [one for one in found if one.key not in self._open]
+        self._open = {one.key: self._open.get(one.key, one) for one in found}
+        self.history += new
+        return tuple(self._open.values()), tuple(new)
+
+    def _take(self, windows: Iterable[Window]) -> bool:
+        """Keep windows that are new; True if there is one."""
+        found = False
+        for one in windows:
+            kept = self._windows[one.rank]
+            if not kept or one.first > kept[-1].first:
+                kept.append(one)
+                found = True
+        return found
+
+    def _speed(self, states: list[RankState]) -> list[Finding]:
+        latest = [one for kept in self._windows.values() for one in kept]
+        done = self._job[-1].first if self._job else -1
+        self._job.extend(one for one in job_windows(latest) if one.first > done)
+        nodes = {one.rank: one.node for one in states}
+        job = list(self._job)
+        found = stragglers(latest, nodes, self._limits) + slow_down(job, self._limits)
+        if self.expected is not None:
+            found += slower_than_predicted(job, self.expected, self._limits)
+        return found
+
+    def _expect(self) -> None:
+        """What the run should be like, once somebody says it."""
+        if self._asked or not (asked := self._home / "expect").exists():
+            return
+        self._asked = True
+        with suppress(OSError):
+            named = asked.read_text(encoding="utf-8").strip()
+            self.expected, note = expectation(named)
+            if note:
+                self.notes.append(note)

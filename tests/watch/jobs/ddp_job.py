@@ -1,0 +1,122 @@
+"""A plain DDP script as people write it: SGD on a small network, with faults on demand.
+
+Knows nothing of syncwall. Faults are named by variables: `FAULT` (what), `FAULT_RANK`,
+`FAULT_STEP`, `FAULT_S`.
+"""
+
+import ctypes
+import os
+import sys
+import time
+from contextlib import nullcontext
+
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data import DataLoader, Dataset
+
+STEPS = int(os.environ.get("STEPS", "40"))
+COMPUTE_S = float(os.environ.get("COMPUTE_S", "0"))
+FAULT = os.environ.get("FAULT", "")
+FAULT_RANK = int(os.environ.get("FAULT_RANK", "1"))
+FAULT_STEP = int(os.environ.get("FAULT_STEP", "20"))
+FAULT_S = float(os.environ.get("FAULT_S", "60"))
+SIZE = int(os.environ.get("SIZE", "64"))
+SPARE: list[object] = []
+SLEPT: list[float] = []
+"""What sleeps really took: a busy machine wakes late."""
+ACCUMULATE = int(os.environ.get("ACCUMULATE", "1"))
+
+
+class Numbers(Dataset):
+    def __init__(self, rank):
+        self.rank = rank
+
+    def __len__(self):
+        return 8 * STEPS * ACCUMULATE
+
+    def __getitem__(self, index):
+        step = index // 8 // ACCUMULATE
+        if index % 8 == 0 and self.rank == FAULT_RANK:
+            if FAULT == "data" and step == FAULT_STEP:
+                time.sleep(FAULT_S)
+            if FAULT == "slow data" and step >= FAULT_STEP:
+                sleep()
+        return torch.full((SIZE,), float(index % 13) / 13)
+
+
+def main():
+    torch.manual_seed(0)
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo")
+    rank = dist.get_rank()
+    SPARE.append(dist.new_group() if FAULT == "collective" else None)
+    layers = [torch.nn.Linear(SIZE, SIZE) for _ in range(int(os.environ.get("LAYERS", "4")))]
+    model = DistributedDataParallel(torch.nn.Sequential(*layers))
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    loader = DataLoader(Numbers(rank), batch_size=8)
+    batches = iter(loader)
+    for step in range(STEPS):
+        for micro in range(ACCUMULATE):
+            batch = next(batches)
+            _fault(step, rank)
+            if COMPUTE_S:
+                slow = FAULT == "slow" and rank == FAULT_RANK and step >= FAULT_STEP
+                time.sleep(COMPUTE_S * (1 + FAULT_S * slow))
+            alone = micro < ACCUMULATE - 1 or FAULT == "no sync"
+            with model.no_sync() if alone else nullcontext():
+                loss = (model(batch) - batch).square().mean() / ACCUMULATE
+                loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        if step == FAULT_STEP and rank == FAULT_RANK and FAULT == "after step":
+            time.sleep(FAULT_S)
+        if FAULT == "save" and step % 10 == 9:
+            torch.save(Slow(model.state_dict()), os.devnull)
+        if FAULT == "evaluate" and step % 10 == 9:
+            model.eval()
+            sleep()
+            model.train()
+    if rank == 0:
+        weights = torch.cat([one.flatten() for one in model.parameters()])
+        print("weights", weights.double().sum().item().hex(), flush=True)
+        print("slept", sum(SLEPT), flush=True)
+    dist.destroy_process_group()
+
+
+def sleep():
+    began = time.perf_counter()
+    time.sleep(FAULT_S)
+    SLEPT.append(time.perf_counter() - began)
+
+
+class Slow:
+    """Takes a while to be pickled."""
+
+    def __init__(self, inside):
+        self.inside = inside
+
+    def __getstate__(self):
+        sleep()
+        return self.__dict__
+
+
+def _fault(step, rank):
+    if step != FAULT_STEP or rank != FAULT_RANK:
+        return
+    if FAULT == "gil":
+        ctypes.PyDLL(None).usleep(int(FAULT_S * 1e6))  # PyDLL keeps the GIL
+    elif FAULT == "spin":
+        until = time.monotonic() + FAULT_S
+        while time.monotonic() < until:
+            pass
+    elif FAULT == "collective":
+        dist.all_reduce(torch.ones(4), group=SPARE[0])  # the others never call it
+    elif FAULT == "exception":
+        raise RuntimeError("as asked")
+    elif FAULT == "exit":
+        sys.exit(3)
+
+
+if __name__ == "__main__":
+    main()

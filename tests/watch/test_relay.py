@@ -1,0 +1,77 @@
+"""Agents hear of each other through a store of their own, and notice who falls silent."""
+
+import socket
+import time
+
+import pytest
+
+from syncwall.watch.events import NodeReport, Process, RankState
+from syncwall.watch.place import Place, folder, place
+from syncwall.watch.relay import Relay
+
+
+def report(node_rank: int, number: int = 1) -> NodeReport:
+    state = RankState(node_rank, f"n{node_rank}", 1, Process.RUNNING)
+    return NodeReport(f"n{node_rank}", node_rank, number, 0.0, (state,))
+
+
+def until(holds, limit_s=30.0):
+    end = time.monotonic() + limit_s
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def test_the_first_node_hears_of_all_and_the_others_of_the_first():
+    pytest.importorskip("torch", reason="torch is not installed")
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+    relays = [Relay("127.0.0.1", port, rank, 3, every_s=0.02) for rank in range(2)]
+    try:
+        for rank, one in enumerate(relays):
+            one.tell(report(rank))
+        until(lambda: set(relays[0].heard()) == {0, 1} and set(relays[1].heard()) == {0})
+        assert relays[0].heard()[1] == report(1)
+        relays[1].stop()
+        time.sleep(0.3)
+        relays[0].tell(report(0, 2))
+        until(lambda: relays[0].heard()[0].number == 2)
+        assert relays[0].silent_s(1) > 0.25 > relays[0].silent_s(0)
+        assert not relays[0].missing
+    finally:
+        for one in relays:
+            one.stop()
+
+
+def test_without_a_store_it_says_why():
+    pytest.importorskip("torch", reason="torch is not installed")
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        alone = Relay("127.0.0.1", taken.getsockname()[1], 0, 2, every_s=0.02)
+        until(lambda: alone.missing)
+    assert "no relay between nodes" in alone.missing
+    assert not alone.heard()
+
+
+TORCHRUN = {
+    "RANK": "5", "WORLD_SIZE": "8", "LOCAL_WORLD_SIZE": "4", "GROUP_RANK": "1",
+    "MASTER_ADDR": "a", "MASTER_PORT": "29500", "SYNCWALL_HOST": "b",
+}  # fmt: skip
+SLURM = {"SLURM_PROCID": "5", "SLURM_NTASKS": "8", "SLURM_NNODES": "2", "SYNCWALL_HOST": "b"}
+
+
+def test_places():
+    assert place({}) is None
+    found = place(TORCHRUN)
+    assert found == Place(5, 8, 1, 4, "b", "a", found.store_port if found else 0)
+    assert (found.nodes, found.store_port) == (2, 26503)
+    slurm = place(SLURM)
+    assert slurm is not None
+    assert (slurm.rank, slurm.node_rank, slurm.local_world, slurm.nodes) == (5, 1, 4, 2)
+
+
+def test_a_folder_is_the_jobs_and_the_users():
+    assert str(folder({"SYNCWALL_WATCH_FOLDER": "/x"})) == "/x"
+    assert folder({"TORCHELASTIC_RUN_ID": "../a b"}).name.endswith("----a-b")
