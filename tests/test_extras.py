@@ -11,7 +11,10 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 IMPORT = re.compile(
     r"""^\s*(?:from|import) (\w+)|(?:import_module|find_spec)\("(\w+)""", re.MULTILINE
 )
-MODULES = {"pyyaml": "yaml", "markdown-it-py": "markdown_it"}
+MODULES = {
+    "pyyaml": "yaml", "markdown-it-py": "markdown_it", "opentelemetry-sdk": "opentelemetry",
+    "opentelemetry-exporter-otlp-proto-http": "opentelemetry",
+}  # fmt: skip
 """Names of modules that differ from those of their packages."""
 
 

@@ -40,7 +40,11 @@ PINNED = {
         "SCRIPT", "--help", "--world N", "--rank N", "--ranks LIST", "--nproc-per-node N",
         "--module NAME", "--arguments TEXT", "--timeout S", "--save FILE", *OUTPUT,
     ],
-    "watch": ["--help", "--expect FILE", "--events FILE", "--arguments TEXT", *OUTPUT],
+    "watch": [
+        "--help", "--expect FILE", "--events FILE", "--arguments TEXT", "--attach", "--folder DIR",
+        "--prometheus ADDRESS", "--otlp URL", "--webhook URL", "--alert COMMAND", "--life FILE",
+        "--steps N", *OUTPUT,
+    ],
     "predict": [
         "FILE", "--help", "--tokens TOKENS", "--steps N", *OUTPUT, "--timeline FILE",
         "--explain-assumptions", *WORK, *RUN,

@@ -3,21 +3,27 @@
 Holds `watch`.
 """
 
+import os
 import shlex
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import tyro
 
 from syncwall.cli.output import Output, OutputFlags
+from syncwall.cli.watch_flags import OutletFlags, Outlets
 from syncwall.problems import InputError
 
 
-def watch(
+def watch(  # noqa: PLR0913, PLR0917 - the flags of the verb
     expect: Annotated[str | None, tyro.conf.arg(metavar="FILE")] = None,
     events: Annotated[str | None, tyro.conf.arg(metavar="FILE")] = None,
     arguments: Annotated[str, tyro.conf.arg(metavar="TEXT")] = "",
-    out: Output = OutputFlags(),  # noqa: B008 - a dataclass of defaults, never changed
+    attach: bool = False,
+    folder: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None,
+    told: Outlets = OutletFlags(),  # noqa: B008 - a dataclass of defaults, never changed
+    out: Output = OutputFlags(),  # noqa: B008
 ) -> int:
     """Run a command and watch its training: syncwall watch -- torchrun --nproc-per-node 8 train.py.
 
@@ -30,6 +36,10 @@ def watch(
         events: Append findings, windows of steps and changes of ranks here as JSON lines, while
             they happen; - for standard output.
         arguments: The command as one text, the same as behind --.
+        attach: Show a run that is watched already, the latest of yours on this machine; once if
+            the output is no terminal.
+        folder: With --attach: the folder of another one (SYNCWALL_WATCH_FOLDER of its ranks).
+        told: Who is told while it trains.
         out: Where the summary goes.
     """
     if sys.platform != "linux":
@@ -38,8 +48,13 @@ def watch(
     from syncwall.show.views.watch import watch_view
     from syncwall.watch.command import run_watched
 
-    command = _command(arguments)
     out.check()
+    if attach:
+        from syncwall.cli.watch_attached import attached
+
+        return attached(folder, out)
+    command = _command(arguments)
+    os.environ.update(told.variables())  # the agent is a process of its own
     found = run_watched(command, expect=_checked(expect), events=events or "")
     if (summary := found.summary) is not None:
         out.write(
@@ -64,8 +79,6 @@ def _checked(expect: str | None) -> str:
     """A run file that can be predicted, before an hour of training."""
     if expect is None:
         return ""
-    from pathlib import Path
-
     from syncwall.describe.overrides import run_with
 
     run_with(Path(expect), {})

@@ -77,7 +77,7 @@ class Agent:
                 self._states[path] = one.state(self._processes, before, now_s)
         own = self._report(now_s)
         reports, silent_s = self._heard(own)
-        findings, new = self.judged.round(reports, silent_s, now_s)
+        findings, new = self.judged.round(reports, silent_s, now_s, steps)
         live = Live(now_s, reports, tuple(steps), findings, new, self.judged.expected)
         for listener in self._listeners:
             with suppress(Exception):  # whatever a listener does, the ranks are watched
@@ -177,6 +177,7 @@ def _is_closed(file: int) -> bool:
 def main(words: Iterable[str]) -> int:
     """Run the agent of a folder, unless it has one."""
     from syncwall.watch.lines import EventLines, SaidLines
+    from syncwall.watch.outlets import Outlets
 
     folder, *flags = words
     home = Path(folder)
@@ -185,8 +186,11 @@ def main(words: Iterable[str]) -> int:
         if not lock.taken():
             return 0
         with EventLines(events or str(home / "events.jsonl")) as lines:
-            summary = Agent(home, [lines, SaidLines()]).run(until_told="--until-told" in flags)
+            outlets = Outlets(home, os.environ)
+            agent = Agent(home, [lines, SaidLines(), outlets])
+            summary = agent.run(until_told="--until-told" in flags)
             lines.end(summary)
+            outlets.close()
         (home / "summary.json").write_bytes(to_json(summary))
     return 0
 

@@ -22,6 +22,8 @@ from syncwall.watch.events import (
 )
 from syncwall.watch.thresholds import THRESHOLDS, Thresholds
 
+_COMPARED = 512
+"""Ranks that a straggler's ledger is compared with, of many."""
 _OF_THE_JOB = (Group.CHECKPOINT, Group.EVALUATION)
 """Not of a step: they come now and then."""
 
@@ -53,7 +55,7 @@ def windows_of(steps: Iterable[StepRecord], limits: Thresholds = THRESHOLDS) -> 
     return found
 
 
-def _together(windows: Iterable[Window]) -> list[list[Window]]:
+def together(windows: Iterable[Window]) -> list[list[Window]]:
     """Windows of the same steps, in the order of steps; only those that all ranks have."""
     by_first: dict[int, list[Window]] = defaultdict(list)
     ranks = set()
@@ -67,7 +69,14 @@ def stragglers(
     windows: Iterable[Window], nodes: Mapping[int, str], limits: Thresholds = THRESHOLDS
 ) -> list[Finding]:
     """Ranks whose own time stands out in several windows in a row, and what that costs the job."""
-    latest = _together(windows)[-limits.windows :]
+    return stood_out(together(windows), nodes, limits)
+
+
+def stood_out(
+    windows: Sequence[Sequence[Window]], nodes: Mapping[int, str], limits: Thresholds = THRESHOLDS
+) -> list[Finding]:
+    """The same of windows that are `together` already."""
+    latest = windows[-limits.windows :]
     if len(latest) < limits.windows or len(latest[0]) < 2:
         return []
     if any(one.own_s is None for same in latest for one in same):
@@ -112,10 +121,11 @@ def _grown(latest: Sequence[Sequence[Window]], rank: int) -> Group:
     """The line of a rank's own ledger that is farthest above that of the others."""
     more: dict[Group, float] = defaultdict(float)
     for same in latest:
-        ledgers = {one.rank: grouped(one.seconds) for one in same}
+        own = grouped(next(one for one in same if one.rank == rank).seconds)
+        others = [grouped(one.seconds) for one in same[:: -(-len(same) // _COMPARED)]]
         for group in (Group.COMPUTE, Group.DATA, Group.IDLE):
-            usual = median(ledger.get(group, 0.0) for ledger in ledgers.values())
-            more[group] += ledgers[rank].get(group, 0.0) - usual
+            usual = median(ledger.get(group, 0.0) for ledger in others)
+            more[group] += own.get(group, 0.0) - usual
     return max(more, key=lambda group: more[group])
 
 
@@ -133,13 +143,18 @@ class JobWindow:
 
 def job_windows(windows: Iterable[Window]) -> list[JobWindow]:
     """Windows that all ranks have, in the order of steps."""
-    found = []
-    for same in _together(windows):
-        ledgers = [grouped(one.seconds) for one in same]
-        mean = {group: fmean(one.get(group, 0.0) for one in ledgers) for group in Group}
-        step_s = median(one.step_s for one in same)
-        found.append(JobWindow(same[0].first, step_s, mean, max(one.end_s for one in same)))
-    return found
+    return [job_window(same) for same in together(windows)]
+
+
+def job_window(same: Sequence[Window]) -> JobWindow:
+    """The same steps of all ranks as one."""
+    sums: dict[Cause, float] = defaultdict(float)
+    for one in same:
+        for cause, spent_s in one.seconds.items():
+            sums[cause] += spent_s / len(same)
+    mean = dict.fromkeys(Group, 0.0) | grouped(sums)
+    step_s = median(one.step_s for one in same)
+    return JobWindow(same[0].first, step_s, mean, max(one.end_s for one in same))
 
 
 def slow_down(windows: Sequence[JobWindow], limits: Thresholds = THRESHOLDS) -> list[Finding]:

@@ -8,21 +8,31 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from syncwall.watch.events import Expectation, Finding, FindingKind, NodeReport, RankState, Window
+from syncwall.watch.curve import Curves
+from syncwall.watch.events import (
+    Expectation,
+    Finding,
+    FindingKind,
+    NodeReport,
+    RankState,
+    StepRecord,
+    Window,
+)
 from syncwall.watch.expected import expectation
 from syncwall.watch.judge_processes import dead, hung, lost_nodes, stopped
 from syncwall.watch.judge_speed import (
     JobWindow,
-    job_windows,
+    job_window,
     slow_down,
     slower_than_predicted,
-    stragglers,
+    stood_out,
+    together,
 )
 from syncwall.watch.thresholds import Thresholds
 
 _KEPT = 400
 """Windows of the job that a slow-down is looked for in: 10,000 steps."""
-_LATEST = 6
+_LATEST = 4
 """Windows of each rank; some may be a window ahead."""
 
 
@@ -34,6 +44,7 @@ class Judged:
         self._windows: dict[int, deque[Window]] = defaultdict(lambda: deque(maxlen=_LATEST))
         self._job: deque[JobWindow] = deque(maxlen=_KEPT)
         self._of_speed: list[Finding] = []
+        self._curves = Curves()
         self._open: dict[tuple[FindingKind, int | None, str], Finding] = {}
         self.history: list[Finding] = []
         """All that ever held."""
@@ -45,9 +56,14 @@ class Judged:
         """The steps of a rank that was started again begin at 0."""
         self._windows.pop(rank, None)
         self._job.clear()
+        self._curves = Curves()
 
     def round(
-        self, reports: tuple[NodeReport, ...], silent_s: Mapping[str, float], now_s: float
+        self,
+        reports: tuple[NodeReport, ...],
+        silent_s: Mapping[str, float],
+        now_s: float,
+        steps: Iterable[StepRecord] = (),
     ) -> tuple[tuple[Finding, ...], tuple[Finding, ...]]:
         """Findings that hold now, and those of them that are new."""
         self._expect()
@@ -59,7 +75,7 @@ class Judged:
             found += hung(states, now_s, self._limits, whole=whole)
         if self._take(window for report in reports for window in report.windows):
             self._of_speed = self._speed(states)
-        found += self._of_speed
+        found += self._of_speed + self._curves.take(steps, now_s)
         new = [one for one in found if one.key not in self._open]
         self._open = {one.key: self._open.get(one.key, one) for one in found}
         self.history += new
@@ -78,10 +94,11 @@ class Judged:
     def _speed(self, states: list[RankState]) -> list[Finding]:
         latest = [one for kept in self._windows.values() for one in kept]
         done = self._job[-1].first if self._job else -1
-        self._job.extend(one for one in job_windows(latest) if one.first > done)
+        same = together(latest)
+        self._job.extend(job_window(one) for one in same if one[0].first > done)
         nodes = {one.rank: one.node for one in states}
         job = list(self._job)
-        found = stragglers(latest, nodes, self._limits) + slow_down(job, self._limits)
+        found = stood_out(same, nodes, self._limits) + slow_down(job, self._limits)
         if self.expected is not None:
             found += slower_than_predicted(job, self.expected, self._limits)
         return found

@@ -40,6 +40,7 @@ PAGES: Final = {
     "accuracy": "Accuracy",
     "catalogue": "Catalogue",
     "findings": "Findings",
+    "live": "Live",
     "api": "API",
 }
 """Every page by the name of its files, and what it is called; the first stands at `/`."""

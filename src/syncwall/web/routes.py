@@ -16,6 +16,7 @@ from syncwall.web.answers import (
     fabric,
     findings,
     job,
+    live,
     plan,
     prediction,
     program,
@@ -46,9 +47,10 @@ def _router(page: str) -> APIRouter:
 
 _predict, _wall, _job, _plan = map(_router, ("predict", "wall", "job", "plan"))
 _fabric, _accuracy, _catalogue = map(_router, ("fabric", "accuracy", "catalogue"))
-_findings, _step, _program = map(_router, ("findings", "step", "program"))
+_findings, _step, _program, _live = map(_router, ("findings", "step", "program", "live"))
 ROUTERS: Final = (
     _predict, _wall, _job, _plan, _fabric, _accuracy, _catalogue, _findings, _step, _program,
+    _live,
 )  # fmt: skip
 
 
@@ -104,6 +106,7 @@ _post(
     _fabric, "/fabric", "A run on a fabric, narrower or broken", fabric.AskedFabric, fabric.fabric
 )  # fmt: skip
 _get(_catalogue, "/catalogue", "All entries of the catalogue", catalogue.listed)
+_get(_live, "/live", "Runs that are watched now", live.shown)
 _post(_step, "/step", "A data-parallel step, worker by worker", step.AskedStep, step.team_step)
 _post(
     _step, "/step/collective", "Ring and tree all-reduce, step by step",

@@ -40,6 +40,7 @@ VERBS: Final = {
     "plan fabric": "fabric.FabricsRecord",
     "explain": "explanation.ExplainRecord",
     "watch": "watch.WatchRecord",
+    "watch live": "live.LiveRecord",
     "show": "listing.ShowRecord",
     "validate": "validation.ValidateRecord",
     "measure collectives": "measurement.CollectivesRecord",

@@ -1,6 +1,7 @@
 """A watched run as plain data.
 
-Holds `WatchRecord` and `watch_record`.
+Holds `WatchRecord` and `watch_record`; `finding_record` and `expected_record`, which are parts of
+live records, too.
 """
 
 from typing_extensions import TypedDict
@@ -94,13 +95,14 @@ def watch_record(found: Summary, command: tuple[str, ...] = (), code: int = 0) -
         "world": found.world, "steps": found.steps, "step_s": found.step_s,
         "ledger_s": dict(found.seconds), "groups_s": grouped(found.seconds),
         "tokens_per_s": found.tokens_per_s, "watched_s": found.watched_s,
-        "findings": [_finding(one) for one in found.findings],
-        "expected": _expected(found.expected) if found.expected else None,
+        "findings": [finding_record(one) for one in found.findings],
+        "expected": expected_record(found.expected) if found.expected else None,
         "lost_marks": found.lost_marks, "notes": list(found.notes),
     }  # fmt: skip
 
 
-def _finding(one: Finding) -> FindingRecord:
+def finding_record(one: Finding) -> FindingRecord:
+    """One finding."""
     return {
         "kind": one.kind, "rank": one.rank, "node": one.node, "since_s": one.since_s,
         "since_step": one.since_step, "evidence": one.evidence, "cost_s": one.cost_s,
@@ -108,7 +110,8 @@ def _finding(one: Finding) -> FindingRecord:
     }  # fmt: skip
 
 
-def _expected(one: Expectation) -> ExpectedRecord:
+def expected_record(one: Expectation) -> ExpectedRecord:
+    """What was predicted."""
     return {
         "step_s": one.step_s, "low_s": one.low_s, "high_s": one.high_s,
         "groups_s": grouped(one.seconds), "source": one.source,

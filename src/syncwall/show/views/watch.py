@@ -1,15 +1,15 @@
 """A watched run after its end: verdict, ledger, findings, what could not be told.
 
-Holds `watch_view`.
+Holds `watch_view`; `compared` and `findings_table`, which live views show, too.
 """
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-from syncwall.cause import LEAST_SHARE
+from syncwall.cause import LEAST_SHARE, Cause
 from syncwall.show.blocks import Block, Lines, Verdict, View, ledger, sentence, table
 from syncwall.show.numbers import duration, plural, signed, span
-from syncwall.watch.events import Finding, Group, grouped
+from syncwall.watch.events import Expectation, Finding, Group, grouped
 from syncwall.watch.live import Summary
 
 
@@ -20,8 +20,8 @@ def watch_view(found: Summary, command: tuple[str, ...] = (), code: int = 0) -> 
     if found.step_s:
         least = LEAST_SHARE * found.step_s
         blocks.append(ledger("Where the time of a step went", found.seconds, least=least))
-    blocks += _compared(found)
-    blocks += _findings(found.findings)
+    blocks += compared(found.seconds, found.step_s, found.expected)
+    blocks += findings_table(found.findings)
     notes = [sentence(note) for note in found.notes]
     if found.lost_marks:
         notes.append(f"{plural(found.lost_marks, 'mark')} came too fast and were not read.")
@@ -45,11 +45,13 @@ def _verdict(found: Summary, code: int) -> Iterator[str]:
         yield f"The command ended with code {code}"
 
 
-def _compared(found: Summary) -> list[Block]:
-    expected, step_s = found.expected, found.step_s
+def compared(
+    seconds: Mapping[Cause, float], step_s: float | None, expected: Expectation | None
+) -> list[Block]:
+    """A watched step beside the predicted one, if there is one."""
     if expected is None or step_s is None:
         return []
-    live, predicted = grouped(found.seconds), grouped(expected.seconds)
+    live, predicted = grouped(seconds), grouped(expected.seconds)
     rows = [
         (str(group), duration(live.get(group, 0.0)), duration(predicted.get(group, 0.0)),
          signed(live.get(group, 0.0) - predicted.get(group, 0.0)))
@@ -62,7 +64,8 @@ def _compared(found: Summary) -> list[Block]:
     return table(("", "watched", "predicted", "more"), rows, strong=frozenset({len(rows) - 1}))
 
 
-def _findings(findings: tuple[Finding, ...]) -> list[Block]:
+def findings_table(findings: tuple[Finding, ...]) -> list[Block]:
+    """What is or was wrong."""
     rows = [
         (str(one.kind), "" if one.rank is None else str(one.rank), one.node,
          "" if one.since_step is None else f"{one.since_step:,}",

@@ -1,0 +1,64 @@
+"""The Live page: runs of this user on this machine, and nothing else of the disk."""
+
+import os
+
+import pytest
+
+from syncwall.watch.snapshot_file import SNAPSHOT, SnapshotFile, read_snapshot, watched_here
+from syncwall.web.answers.live import shown
+from tests.watch import lives
+
+
+@pytest.fixture
+def memory(tmp_path, monkeypatch):
+    monkeypatch.setattr("syncwall.watch.snapshot_file._MEMORY", tmp_path)
+    monkeypatch.setattr("syncwall.watch.snapshot_file.tempfile.gettempdir", lambda: str(tmp_path))
+    monkeypatch.setattr("syncwall.web.answers.live.time.time", lambda: lives.NOW_S + 5)
+    return tmp_path
+
+
+def written(memory, name="syncwall-0-job"):
+    home = memory / name
+    home.mkdir()
+    recent = lives.recent()
+    assert recent.live is not None
+    SnapshotFile(recent, home).round(recent.live)
+    return home
+
+
+def test_a_watched_run_is_shown_as_the_terminal_shows_it(memory):
+    home = written(memory)
+    (run,) = shown()["runs"]
+    assert run["id"] == home.name
+    assert run["title"] == "Live: node-a"
+    assert "The job stands still: rank 1 in &quot;data&quot; for 5.0 s" in run["html"]
+    assert run["html"].count("<svg") == 3, "the ledger, step times and losses"
+    assert run["record"]["findings"][0]["kind"] == "hung rank"
+    assert sum(run["record"]["ledger_s"].values()) == pytest.approx(0.1)
+
+
+def test_runs_that_ended_long_ago_and_other_files_are_left_out(memory, monkeypatch):
+    home = written(memory)
+    (memory / "syncwall-x").mkdir()
+    (memory / "syncwall-x" / SNAPSHOT).write_text("{}")
+    monkeypatch.setattr("syncwall.web.answers.live.time.time", lambda: lives.NOW_S + 10_000)
+    assert shown() == {"runs": []}
+    assert {one.name for one in watched_here()} == {home.name, "syncwall-x"}
+
+
+def test_the_latest_run_comes_first(memory):
+    old, new = written(memory, "syncwall-old"), written(memory, "syncwall-new")
+    os.utime(old / SNAPSHOT, (1, 1))
+    assert watched_here() == [new, old]
+
+
+def test_a_snapshot_comes_back_as_it_was(memory):
+    home = written(memory)
+    found = read_snapshot(home)
+    assert found == lives.recent().snapshot()
+    assert found.findings == (lives.HUNG,)
+
+
+def test_the_route_answers(client):
+    assert client.get("/api/live").json().keys() == {"runs"}
+    assert "Live" in client.get("/live").text
