@@ -7,7 +7,7 @@ Holds `side_verdict` and `side_why`, of one way to scale; `change_words`; `layou
 from typing import Final
 
 from syncwall.plan.reference import Reference
-from syncwall.plan.wall.answer import EXPLAINED, Moved, Side, SyncWall, Wall
+from syncwall.plan.wall.answer import EXPLAINED, MOST, Moved, Side, SyncWall, Wall
 from syncwall.plan.wall.moves import OUTER_EVERY, Setup, WallChange, island
 from syncwall.plan.wall.rungs import Scaling
 from syncwall.show.numbers import percent, plural
@@ -22,14 +22,22 @@ def side_verdict(side: Side) -> str:
     wall = next(wall for wall in side.walls if wall.level == EXPLAINED)
     said = f"{side.scaling} scaling {_holds(wall)}"
     if wall.falls_at_gpus is not None:
-        cause = side.main_cause
-        said += f"; what stops it: {cause}" if cause else "; no single cause explains it"
+        said += f"; {_stopped_by(side)}"
     top = side.peak
     if top.ended_by == "slower":
         said += f"; more than {plural(top.gpus, 'GPU')} make it slower"
     elif top.ended_by == "batch":
         said += f"; the batch ends it at {top.gpus:,}"
     return said
+
+
+def _stopped_by(side: Side) -> str:
+    if side.main_cause:
+        return f"what stops it: {side.main_cause}"
+    exposed = sum(lost.share for lost in side.losses if lost.cause.is_exposed)
+    if exposed >= MOST:
+        return "what stops it: exposed communication"
+    return "no single cause explains it"
 
 
 def _holds(wall: Wall) -> str:
