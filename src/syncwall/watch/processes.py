@@ -11,9 +11,14 @@ import signal
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from syncwall.watch.events import Process
+
+_OF_ITS_OWN: Final = (signal.SIGKILL, signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE)
+"""Signals that no rank gets because another one has died, but for torchrun's SIGKILL 30 s later."""
+_NOTICED_LATE_S: Final = 1.0
+"""An agent on a busy machine looks at its processes at least so often."""
 
 
 class Death(NamedTuple):
@@ -26,6 +31,16 @@ class Death(NamedTuple):
     status: int | None
     """As `os.waitstatus_to_exitcode` takes it; None if the kernel does not tell, or nobody was
     quick enough to ask before the parent did."""
+
+    def earliest_s(self, last_mark_s: float) -> float:
+        """When it may have happened at the earliest, for the order of deaths.
+
+        Others fail milliseconds after a rank that is killed, and say so themselves; the agent
+        notices the kill only when it looks.
+        """
+        if self.status is None or -os.waitstatus_to_exitcode(self.status) not in _OF_ITS_OWN:
+            return self.time_s
+        return max(last_mark_s, self.time_s - _NOTICED_LATE_S)
 
     @property
     def how(self) -> str:

@@ -105,14 +105,14 @@ class WatchedRank:
         maker = self._live
         process = processes.state(self.pid)
         death = processes.died.get(self.pid)
-        changed_s = death.time_s if death else None
+        since_s = self._reader.epoch_s(maker.last_ns)
+        changed_s = death.earliest_s(since_s) if death else None
         if death and maker.exited_ns is not None:
             process = Process.FAILED if maker.failed or death.status else Process.FINISHED
             changed_s = self._reader.epoch_s(maker.exited_ns)  # it takes its time to end
         if process is Process.STOPPED:
             was = before is not None and before.process is Process.STOPPED
             changed_s = before.changed_s if was and before is not None else now_s
-        since_s = self._reader.epoch_s(maker.last_ns)
         silent = now_s - since_s > self._limits.hang_floor_s and process is Process.RUNNING
         return RankState(
             self.rank, self.node, self.pid, process, maker.phase, since_s, maker.step,
