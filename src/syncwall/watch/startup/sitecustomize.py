@@ -27,6 +27,9 @@ def _start() -> None:
         from syncwall.watch.attach import start_with_torch
 
         start_with_torch()
+    except ModuleNotFoundError as error:
+        said = f"{sys.executable} has no {error.name}: pip install syncwall there, too"
+        print(f"syncwall watch: not watched: {said}", file=sys.stderr)
     except Exception as error:  # noqa: BLE001 - the program must start, whatever is wrong with us
         print(f"syncwall watch: not watched: {error}", file=sys.stderr)
 
