@@ -99,9 +99,11 @@ def test_a_module_runs_as_main_and_what_it_sent_away_is_ended(desk, capfd):
 @pytest.mark.slow
 def test_ctrl_c_leaves_nothing_running(desk):
     (desk / "train.py").write_text(BEGIN + SENT_AWAY + "time.sleep(99)\n")
+    ours = signal.signal(signal.SIGINT, signal.default_int_handler)  # jobs behind & ignore it
     process = subprocess.Popen(
         [sys.executable, "-m", "syncwall", "capture", "train.py"], stderr=subprocess.PIPE, text=True
     )
+    signal.signal(signal.SIGINT, ours)
     deadline = time.monotonic() + 60
     while not Path("pid.txt").exists() and time.monotonic() < deadline:
         time.sleep(0.05)

@@ -41,7 +41,10 @@ def test_equal_layouts_no_longer_hide_what_was_stated():
 
 
 def test_a_purchase_verdict_does_not_turn_on_how_the_gpus_are_written():
-    """--gpus 2048 said 20,217 Gb/s for 256 sequences, --nodes 256 2,646 Gb/s."""
+    """--gpus 2048 said 20,217 Gb/s for 256 sequences, --nodes 256 2,646 Gb/s.
+
+    No wire hides all of it: rings over 256 replicas take their steps on any.
+    """
     flags = {
         "model": "llama-3.1-70b", "cluster": "dgx-b200", "layout.tp": "8",
         "layout.shard": "fsdp", "layout.global_batch": "2048",
@@ -52,9 +55,9 @@ def test_a_purchase_verdict_does_not_turn_on_how_the_gpus_are_written():
         assert start.run.layout.global_batch == 2048
         (found,) = needed(start, [], TargetLimits())
         rates.append([found.node_bytes_per_s(target) for target in Target])
-        hidden = found.node_bytes_per_s(Target.HIDDEN)
-        assert hidden is not None
-        assert hidden * 8 / 1e9 < 8 * 400  # what the NICs of a node have: enough
+        busy = found.node_bytes_per_s(Target.BUSY)
+        assert busy is not None
+        assert 3000 < busy * 8 / 1e9 < 4000
     assert rates[0] == rates[1]
 
 
