@@ -13,7 +13,7 @@ def test_a_file_becomes_an_article(opened):
     page.locator("#file").set_input_files(PROGRAM)
     page.wait_for_selector(".finding svg")
     text = page.locator(".finding").inner_text()
-    assert "compute-bound" in text
+    assert "comms is a bottleneck" in text
     assert "blocks.*.qkv" in text
     axe(page)
     page.locator("#cluster").select_option("dgx-b200")
