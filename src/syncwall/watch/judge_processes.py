@@ -6,6 +6,7 @@ given, so that a recorded run is judged as a live one was.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from syncwall.watch.events import Finding, FindingKind, NodeReport, Process, RankState
 from syncwall.watch.thresholds import THRESHOLDS, Thresholds
@@ -16,8 +17,7 @@ def dead(ranks: Iterable[RankState], limits: Thresholds = THRESHOLDS) -> list[Fi
 
     A rank that ended by an exception counts as dead, too; one that finished does not.
     """
-    ended = [one for one in ranks if one.process in (Process.DEAD, Process.FAILED)]
-    ended.sort(key=lambda one: (one.changed_s or 0.0, one.died_as or 0))
+    ended = _in_order(one for one in ranks if one.process in (Process.DEAD, Process.FAILED))
     found: list[list[RankState]] = []
     for one in ended:
         when_s = one.changed_s or 0.0
@@ -26,6 +26,18 @@ def dead(ranks: Iterable[RankState], limits: Thresholds = THRESHOLDS) -> list[Fi
         else:
             found.append([one])
     return [_death(group) for group in found]
+
+
+def _in_order(ended: Iterable[RankState]) -> list[RankState]:
+    """By time; of dead ranks of one node only the kernel knows the order."""
+    latest_s: dict[str, float] = {}
+    found = []
+    for one in sorted(ended, key=lambda one: one.died_as or 0):
+        when_s = one.changed_s or 0.0
+        if one.process is Process.DEAD:
+            when_s = latest_s[one.node] = max(when_s, latest_s.get(one.node, 0.0))
+        found.append(replace(one, changed_s=when_s))
+    return sorted(found, key=lambda one: (one.changed_s or 0.0, one.died_as or 0))
 
 
 def _death(group: Sequence[RankState]) -> Finding:
