@@ -3,6 +3,7 @@
 import pytest
 
 from syncwall.describe import lookup
+from syncwall.watch.expected import expectation
 from syncwall.watch.flops import FLOPS, counted_flops, stated_flops, tell_flops
 from syncwall.work.flops import forward_flops
 
@@ -56,7 +57,7 @@ def test_what_a_loop_tells_is_read(tmp_path, monkeypatch):
 def test_a_run_file_says_it_too(tmp_path):
     run = tmp_path / "run.yaml"
     run.write_text("model: llama-3.1-8b\ncluster: dgx-h100\nnodes: 1\nlayout: {shard: fsdp}\n")
-    (tmp_path / "expect").write_text(str(run))
-    per_token, peak_flops = stated_flops(tmp_path)
+    expected, _ = expectation(str(run))
+    per_token, peak_flops = stated_flops(tmp_path, expected)
     assert per_token == pytest.approx(6 * 8.03e9, rel=0.2)
     assert peak_flops == pytest.approx(989.4e12)

@@ -17,7 +17,7 @@ from typing import Any
 from syncwall.watch.hooks.patch import Patches
 from syncwall.watch.hooks.watching import Watching
 from syncwall.watch.marks import MarkKind, Ring
-from syncwall.watch.place import Place, folder, place
+from syncwall.watch.place import EXPECT, Place, folder, place
 
 _watching: Watching | None = None
 
@@ -25,8 +25,8 @@ _watching: Watching | None = None
 def start(expect: str | None = None) -> None:
     """Watch the training in this process from now on; call it before models are made.
 
-    `expect` names what the run should be like: a run file, the name of a known run, or a recorded
-    program. The agent of this node, which is started if there is none, compares with it.
+    `expect` names a run file: what the run should be like. The agent of this node, which is started
+    if there is none, compares with it.
     """
     global _watching  # noqa: PLW0603 - a process is watched once
     if _watching is not None:
@@ -37,7 +37,7 @@ def start(expect: str | None = None) -> None:
     _attach(_watching)
     if expect is not None:
         with suppress(OSError):
-            _made(folder(os.environ)).joinpath("expect").write_text(expect, encoding="utf-8")
+            _made(folder(os.environ)).joinpath(EXPECT).write_text(expect, encoding="utf-8")
     if place(os.environ) is not None and not _is_a_helper():
         _watching.begin()
 

@@ -20,7 +20,7 @@ from syncwall.problems import InputError
 from syncwall.watch.agent_start import NO_AGENT, agent_command
 from syncwall.watch.events import from_json
 from syncwall.watch.live import Summary
-from syncwall.watch.place import FOLDER, SWITCH
+from syncwall.watch.place import EXPECT, FOLDER, SWITCH
 
 SUMMARY: Final = "summary.json"
 _STARTUP: Final = Path(__file__).parent / "startup"
@@ -46,7 +46,7 @@ def run_watched(command: Sequence[str], *, expect: str = "", events: str = "") -
     home = _folder()
     try:
         if expect:
-            (home / "expect").write_text(expect, encoding="utf-8")
+            (home / EXPECT).write_text(expect, encoding="utf-8")
         with _agent(home, events) as agent:
             code = _run(command, home)
             _end(agent)

@@ -209,7 +209,11 @@ class Expectation:
     """Nine of ten such runs are faster."""
     seconds: Mapping[Cause, float]
     source: str = ""
-    """What was predicted: a run file, a known run, a recorded program."""
+    """The run file that was predicted."""
+    flops_per_token: float | None = None
+    """Model FLOPs, as in the MFU."""
+    peak_flops: float | None = None
+    """Of a device, in a second."""
 
 
 class FindingKind(StrEnum):

@@ -10,7 +10,7 @@ from syncwall.watch.events import Expectation
 
 
 def expectation(named: str) -> tuple[Expectation | None, str]:
-    """Of a run file, a known run or a recorded program; and why there is none."""
+    """Of a run file; and why there is none."""
     try:
         return _predicted(named), ""
     except (InputError, OSError, ValueError) as error:
@@ -25,4 +25,8 @@ def _predicted(named: str) -> Expectation:
     found = predict(run_with(Path(named), {}))
     low_s, high_s = found.interval.around(found.step_s)
     ledger = {cause: float(found.ledger[cause]) for cause in found.ledger}
-    return Expectation(float(found.step_s), low_s, high_s, ledger, named)
+    per_token = float(found.work.model_flops / found.work.tokens)
+    peak_flops = float(found.peak_flop_per_s)
+    return Expectation(
+        float(found.step_s), low_s, high_s, ledger, named, per_token, peak_flops
+    )  # fmt: skip

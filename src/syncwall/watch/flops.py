@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
+from syncwall.watch.events import Expectation
 from syncwall.watch.place import folder
 
 FLOPS: Final = "flops.json"
@@ -26,23 +27,14 @@ def tell_flops(per_token: float, peak_flops: float) -> None:
         new.rename(new.with_name(FLOPS))
 
 
-def stated_flops(home: Path) -> tuple[float | None, float | None]:
-    """FLOPs of a token and of a device in a second, if the loop or a run file says so."""
+def stated_flops(
+    home: Path, expected: Expectation | None = None
+) -> tuple[float | None, float | None]:
+    """FLOPs of a token and of a device in a second, if the loop or a prediction says so."""
     with suppress(OSError, ValueError, KeyError):
         told = json.loads((home / FLOPS).read_text("utf-8"))
         return float(told["per_token"]), float(told["peak_flops"])
-    with suppress(OSError, ValueError):
-        return _described(Path((home / "expect").read_text("utf-8").strip()))
-    return None, None
-
-
-def _described(file: Path) -> tuple[float, float]:
-    """Of a run file."""
-    from syncwall.answer.prediction import predict
-    from syncwall.describe.overrides import run_with
-
-    found = predict(run_with(file, {}))
-    return float(found.work.model_flops / found.work.tokens), float(found.peak_flop_per_s)
+    return (expected.flops_per_token, expected.peak_flops) if expected else (None, None)
 
 
 def counted_flops(model: Any, *given: Any, **named: Any) -> float:

@@ -28,6 +28,7 @@ from syncwall.watch.judge_speed import (
     stood_out,
     together,
 )
+from syncwall.watch.place import EXPECT
 from syncwall.watch.thresholds import Thresholds
 
 _KEPT = 400
@@ -105,7 +106,7 @@ class Judged:
 
     def _expect(self) -> None:
         """What the run should be like, once somebody says it."""
-        if self._asked or not (asked := self._home / "expect").exists():
+        if self._asked or not (asked := self._home / EXPECT).exists():
             return
         self._asked = True
         with suppress(OSError):

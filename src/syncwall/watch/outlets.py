@@ -87,7 +87,7 @@ class Outlets:
         if live.now_s >= self._look_s:
             began_s = time.process_time()
             with suppress(Exception):
-                self._look_ahead(live.now_s)
+                self._look_ahead(live)
             took_s = time.process_time() - began_s
             self._look_s = live.now_s + max(_LIFE_EVERY_S, took_s / _LIFE_SHARE)
 
@@ -97,12 +97,13 @@ class Outlets:
             with suppress(Exception):
                 one.close()
 
-    def _look_ahead(self, now_s: float) -> None:
+    def _look_ahead(self, live: Live) -> None:
         """Figures that are not worth a look at every round."""
-        self.recent.flops_per_token, self.recent.peak_flops = stated_flops(self._home)
+        stated = stated_flops(self._home, live.expected)
+        self.recent.flops_per_token, self.recent.peak_flops = stated
         if self._life is None or not self._life.path.exists():
             return
-        life = self._life.life(now_s)
+        life = self._life.life(live.now_s)
         self.recent.goodput = life.goodput
         rates = rates_of(life)
         if rates is not None and self._steps is not None:

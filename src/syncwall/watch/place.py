@@ -13,6 +13,8 @@ from typing import Final
 
 FOLDER: Final = "SYNCWALL_WATCH_FOLDER"
 """Variable with the folder of rings; `syncwall watch` sets it."""
+EXPECT: Final = "expect"
+"""File in that folder with the name of a run file: what the run should be like."""
 SWITCH: Final = "SYNCWALL_WATCH"
 """Variable that switches watching on."""
 _RANK: Final = ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK")

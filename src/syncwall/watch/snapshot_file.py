@@ -8,6 +8,7 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
+from syncwall.documents import write_whole
 from syncwall.problems import InputError
 from syncwall.watch.events import from_json, to_json
 from syncwall.watch.live import Live
@@ -32,9 +33,7 @@ class SnapshotFile:
         if live.now_s - self._written_s < _EVERY_S and not live.new:
             return
         self._written_s = live.now_s
-        new = self._path.with_suffix(".new")
-        new.write_bytes(to_json(self._recent.snapshot()))
-        new.rename(self._path)
+        write_whole(self._path, to_json(self._recent.snapshot()))
 
 
 def read_snapshot(home: Path) -> Snapshot:
