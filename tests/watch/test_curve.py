@@ -70,6 +70,14 @@ def test_heavy_tails_raise_the_bar():
     assert len(spikes(heavy)) <= 1
 
 
+def test_a_loss_of_zero_is_not_judged_by_its_rounding():
+    random = np.random.default_rng(5)
+    values = 0.3 * np.exp(-np.arange(2000) / 40) + 1e-10 * np.exp(random.normal(0, 2, 2000))
+    assert spikes(values) == []
+    values[1500:1510] = 1e-3
+    assert [one.step for one in spikes(values)] == [1500]
+
+
 def test_the_steps_count_on_from_the_first():
     values = curve()
     values[500:520] *= 2

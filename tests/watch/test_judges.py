@@ -24,6 +24,7 @@ from syncwall.watch.judge_speed import (
     stragglers,
     windows_of,
 )
+from syncwall.watch.thresholds import THRESHOLDS
 
 NOW_S = 1000.0
 WAITS = "exposed communication"
@@ -170,6 +171,8 @@ def test_a_slow_down_is_dated_and_has_a_cause():
     assert (found.since_step, found.group) == (200, Group.COMPUTE)
     assert found.cost_s == pytest.approx(0.03, rel=0.1)
     assert slow_down(job_windows(one for one in windows if one.first < 200)) == []
+    patient = replace(THRESHOLDS, slowed_s=101.0)
+    assert slow_down(job_windows(windows), patient) == []
 
 
 def test_slower_than_predicted_names_the_line_and_is_silent_inside_the_interval():

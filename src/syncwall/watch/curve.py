@@ -30,7 +30,7 @@ _MEASURED_EVERY: Final = 16
 """Steps after which a spread is measured anew."""
 _HELD_S: Final = 60.0
 _LEAST: Final = 1e-30
-"""Values that have a logarithm."""
+"""The smallest value with a logarithm that counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +53,9 @@ class SpikeRule:
     """A spike is over after so many usual steps in a row."""
     stays_steps: int = 128
     """After so many steps above the trend, the new level is the usual one."""
+    rounding: float = 1e-6
+    """Values below this share of the highest usual one are taken as it: float32 only rounds there,
+    and a loss that has reached zero jumps a hundredfold in its noise."""
 
 
 RULE: Final = SpikeRule()
@@ -94,6 +97,7 @@ class Curve:
         self._around: deque[float] = deque(maxlen=rule.spread_steps)
         """Their distances from the trend."""
         self._learnt = 0
+        self._least = _LEAST
         self._spread = inf
         self._above: list[float] = []
         """Logarithms of values that are too high, since the curve left its trend."""
@@ -105,9 +109,10 @@ class Curve:
         """Take the value of a step; a spike when it is noticed, once."""
         if not isfinite(value):
             return self._too_high(step, value, inf)
-        level = log(max(value, _LEAST))
+        level = log(max(value, self._least))
         spreads = (level - self._trend()) / self._spread if self._recent else 0.0
         if spreads <= self.rule.two_over:
+            self._least = max(self._least, self.rule.rounding * value)
             self._learn(level)
             return None
         self._above.append(level)

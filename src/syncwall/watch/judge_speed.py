@@ -169,6 +169,8 @@ def slow_down(windows: Sequence[JobWindow], limits: Thresholds = THRESHOLDS) -> 
     slow, usual = job[first:], job[:first]
     if len(slow) < limits.slowed_windows or len(usual) < limits.reference_windows:
         return []
+    if slow[-1].end_s - usual[-1].end_s < limits.slowed_s:
+        return []
     before_s = median(one.step_s for one in usual)
     now_s = median(one.step_s for one in slow)
     more = {

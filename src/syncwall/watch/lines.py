@@ -31,10 +31,13 @@ class EventLines:
             self._write("finding", live.now_s, finding)
         for report in live.reports:
             for state in report.ranks:
-                if self._ranks.get(state.rank) != (state.pid, state.process):
-                    self._ranks[state.rank] = state.pid, state.process
-                    self._windows.pop(state.rank, None)
-                    self._write("rank", live.now_s, state)
+                before = self._ranks.get(state.rank)
+                if before == (state.pid, state.process):
+                    continue
+                if before is not None and before[0] != state.pid:
+                    self._windows.pop(state.rank, None)  # started anew, its steps begin at 0
+                self._ranks[state.rank] = state.pid, state.process
+                self._write("rank", live.now_s, state)
             for window in report.windows:
                 if self._is_new(window):
                     self._write("window", live.now_s, window)

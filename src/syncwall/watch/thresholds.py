@@ -1,7 +1,7 @@
 """From when on something is a finding: every number of the judges, and why it is that one.
 
 Holds `Thresholds` and `THRESHOLDS`, those in force. They were fixed before the runs that are
-reported in `docs/watch.md`.
+reported in `docs/explanation/watch.md`.
 """
 
 from dataclasses import dataclass
@@ -58,7 +58,9 @@ class Thresholds:
     slowed_share: float = 0.10
     """That the job's step grew by, against the median of all windows before."""
     slowed_windows: int = 3
-    """In a row."""
+    """In a row ..."""
+    slowed_s: float = 30.0
+    """... and for so long: a busy second of a machine is nobody's concern."""
     reference_windows: int = 4
     """That a slow-down is measured against at least, the first one left out: it warms up."""
     predicted_windows: int = 2

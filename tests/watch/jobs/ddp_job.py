@@ -71,9 +71,9 @@ def main():
         optimizer.zero_grad()
         if step == FAULT_STEP and rank == FAULT_RANK and FAULT == "after step":
             time.sleep(FAULT_S)
-        if FAULT == "save" and step % 10 == 9:
+        if "save" in FAULT and step % 10 == 9:
             torch.save(Slow(model.state_dict()), os.devnull)
-        if FAULT == "evaluate" and step % 10 == 9:
+        if "evaluate" in FAULT and step % 10 == 9:
             model.eval()
             sleep()
             model.train()
