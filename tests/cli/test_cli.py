@@ -117,7 +117,7 @@ PINNED = {
     ],
     "serve": [
         "--help", "--host ADDRESS", "--port N", "--token TEXT", "--token-file FILE", "--no-auth",
-        "--allow-host NAME", "--root-path PATH", "--findings DIR", "--browser",
+        "--allow-host NAME", "--root-path PATH", "--findings DIR", "--files DIR", "--browser",
     ],
     "report": [
         "RESULT", "--help", "--allow-busy", "--html FILE", "--markdown FILE", "--notes FILE",

@@ -52,7 +52,7 @@ class AccessFlags:
             raise InputError.of(f"{where}: write at least 8 letters, digits, or any of . _ ~ -")
         return found
 
-    def options(self, host: str, findings: tuple[Path, ...]) -> "Options":
+    def options(self, host: str, findings: tuple[Path, ...], files: Path | None) -> "Options":
         """How the pages are served at `host`."""
         from syncwall.web.application import LOOPBACK, Options
         from syncwall.web.guard import host_name
@@ -69,7 +69,7 @@ class AccessFlags:
         if not re.fullmatch(r"(/[\w.~-]+)*", root, re.ASCII):
             raise InputError.of("--root-path: write a path, such as /sync")
         names = LOOPBACK | {host.lower()} | stated if host in LOOPBACK or stated else None
-        return Options(names, token, origins, root, findings)
+        return Options(names, token, origins, root, findings, files)
 
 
 Access = Annotated[AccessFlags, tyro.conf.arg(name="")]
@@ -80,15 +80,17 @@ def serve(
     port: Annotated[int, tyro.conf.arg(metavar="N")] = 8321,
     access: Access = AccessFlags(),  # noqa: B008 - frozen
     findings: Annotated[tuple[Path, ...], tyro.conf.arg(metavar="DIR")] = (),
+    files: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None,
     browser: bool = False,
 ) -> int:
-    """Serve the pages: predict, sync wall, how a step works, fabric, job, plan, accuracy.
+    """Serve the pages: predict, explain, sync wall, how a step works, fabric, job, plan, accuracy.
 
     Args:
         host: Address to listen on; another than this machine's own needs a token or --no-auth.
         port: Port to listen on; 0 for any that is free.
         access: Who may ask, and under which names.
         findings: Folders with results of `lab run` and `measure`, for the Findings page.
+        files: Folder with traces, logs and benchmarks that visitors of the Explain page may choose.
         browser: Open the page in the browser.
     """
     try:
@@ -96,7 +98,9 @@ def serve(
         from syncwall.web.workers import check_processes
     except ImportError as error:
         raise InputError.of(f"{error.name} is missing: pip install 'syncwall[web]'") from None
-    options = access.options(host, findings)
+    if files is not None and not files.is_dir():
+        raise InputError.of(f"--files {files}: is no folder")
+    options = access.options(host, findings, files and files.resolve())
     check_processes()
     listening = _listening(host, port)
     name = f"[{host}]" if ":" in host else host

@@ -32,6 +32,7 @@ from syncwall.web.workers import Workers
 PAGES: Final = {
     "predict": "Predict",
     "program": "Your program",
+    "explain": "Explain",
     "wall": "Sync wall",
     "step": "How a step works",
     "fabric": "Fabric",
@@ -97,6 +98,8 @@ class Options:
     """Path under which a proxy serves the pages."""
     findings: tuple[Path, ...] = ()
     """Folders with results to show on the Findings page."""
+    files: Path | None = None
+    """Folder whose files may be explained on the Explain page."""
     processes: int | None = None
 
 
@@ -107,7 +110,7 @@ def application(options: Options = Options(), streams: Streams | None = None) ->
     @asynccontextmanager
     async def living(app: FastAPI) -> AsyncIterator[None]:
         workers = Workers(options.processes)
-        app.state.desk = Desk(workers, streams, findings=options.findings)
+        app.state.desk = Desk(workers, streams, options.findings, options.files)
         await workers.warm()
         yield
         streams.close()

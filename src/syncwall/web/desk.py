@@ -14,6 +14,7 @@ from pydantic import BaseModel
 
 from syncwall.web.guard import MAX_BODY_BYTES
 from syncwall.web.streams import Streams
+from syncwall.web.uploads import Uploads
 from syncwall.web.workers import Workers
 
 PREDICTION_S: Final = 10.0
@@ -44,7 +45,7 @@ PROBLEMS: Final[dict[int | str, dict[str, Any]]] = {
     401: {"description": "The token is missing; only if the server was started with one."},
     403: {"description": "A page of another site asks."},
     408: {"description": "The body came too slowly."},
-    413: {"description": f"The body has more than {MAX_BODY_BYTES // 1024} KiB."},
+    413: {"description": f"The body has more than {MAX_BODY_BYTES // 1024} KiB, files excepted."},
     421: {"description": "The Host header names another machine."},
 }
 
@@ -57,6 +58,9 @@ class Desk:
     streams: Streams = field(default_factory=Streams)
     findings: tuple[Path, ...] = ()
     """Folders with results of `lab run` and `measure`."""
+    files: Path | None = None
+    """Folder with files that may be explained."""
+    uploads: Uploads = field(default_factory=Uploads)
 
     async def answer(
         self,

@@ -24,7 +24,10 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 MAX_BODY_BYTES: Final = 256 * 1024
 BODY_S: Final = 10.0
 """Seconds in which a body must have come."""
-_TOO_LARGE: Final = f"more than {MAX_BODY_BYTES // 1024} KiB"
+FILES: Final = "/api/explain"
+"""Where people send files to be explained: bodies may be larger, and come more slowly."""
+MAX_FILES_BYTES: Final = 320 * 2**20
+FILES_S: Final = 120.0
 COOKIE: Final = "syncwall-token"
 _EMPTY: Final = "'sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU='"
 """The hash of no text: Plotly adds an empty style element and fills it by calls."""
@@ -73,7 +76,7 @@ class Guard:
         if refused is not None:
             await _answer(send, *refused)
             return
-        await self._passed_on(scope, _Visitor(receive, send))
+        await self._passed_on(scope, _Visitor(receive, send, *_limits(scope["path"])))
 
     async def _passed_on(self, scope: Scope, visitor: "_Visitor") -> None:
         """Let the application answer, until the visitor goes away."""
@@ -109,8 +112,9 @@ class Guard:
         own = self._origins | {host}
         if scope["method"] not in ("GET", "HEAD") and not _is_own(scope, headers, own):
             return 403, "requests of other sites are refused", {}
-        if _length(headers) > MAX_BODY_BYTES:
-            return 413, _TOO_LARGE, {"connection": "close"}
+        most_bytes, _ = _limits(scope["path"])
+        if _length(headers) > most_bytes:
+            return 413, _too_large(most_bytes), {"connection": "close"}
         refused = self._stranger(scope, headers) if self._token is not None else None
         if refused is None and not scope["path"]:
             return 303, "", {"location": f"{self._root}/"}  # addresses in pages are relative
@@ -140,9 +144,10 @@ class Guard:
 class _Visitor:
     """The two ends of a request: what comes is counted and timed, what goes gets the headers."""
 
-    def __init__(self, receive: Receive, send: Send) -> None:
+    def __init__(self, receive: Receive, send: Send, most_bytes: int, within_s: float) -> None:
         self._receive, self.passed = receive, send
-        self._seen, self._until = 0, asyncio.get_running_loop().time() + BODY_S
+        self._seen, self._most_bytes = 0, most_bytes
+        self._until = asyncio.get_running_loop().time() + within_s
         self._complete, self._gone = asyncio.Event(), asyncio.Event()
         self.started = False
         self.refused: Refusal | None = None
@@ -159,8 +164,8 @@ class _Visitor:
         except TimeoutError:
             self._refuse(408, "the request came too slowly")
         self._seen += len(message.get("body", b""))
-        if self._seen > MAX_BODY_BYTES:
-            self._refuse(413, _TOO_LARGE)
+        if self._seen > self._most_bytes:
+            self._refuse(413, _too_large(self._most_bytes))
         if not message.get("more_body", False):
             self._complete.set()
         return message
@@ -185,6 +190,15 @@ class _Visitor:
         if not self.started:
             self.refused = status, said, {"connection": "close"}
         raise _Refused
+
+
+def _limits(path: str) -> tuple[int, float]:
+    """Bytes of a body, and seconds in which it must have come."""
+    return (MAX_FILES_BYTES, FILES_S) if path == FILES else (MAX_BODY_BYTES, BODY_S)
+
+
+def _too_large(most_bytes: int) -> str:
+    return f"more than {most_bytes // 1024:,} KiB"
 
 
 def _malformed(scope: Scope, headers: dict[str, str]) -> Refusal | None:

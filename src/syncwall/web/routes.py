@@ -7,12 +7,13 @@ answer with one function; its docstring is what the API says about the route.
 from collections.abc import Callable
 from typing import Annotated, Any, Final, Literal
 
-from fastapi import APIRouter, Path
+from fastapi import APIRouter, Path, Request
 from fastapi.responses import Response
 
 from syncwall.web.answers import (
     accuracy,
     catalogue,
+    explanation,
     fabric,
     findings,
     job,
@@ -33,6 +34,8 @@ SEARCH_S: Final = 120.0
 """Seconds that a search may take."""
 _ACCURACY_S: Final = 180.0
 _LONG_S: Final = 30.0
+_FILES_S: Final = 120.0
+"""Seconds that reading files may take."""
 
 EntryKind = Literal["device", "link", "cluster", "model", "switch", "framework", "failure", "price"]
 _Entry = Annotated[str, Path(max_length=100, description="As in the list.", examples=["h100-sxm"])]
@@ -48,9 +51,10 @@ def _router(page: str) -> APIRouter:
 _predict, _wall, _job, _plan = map(_router, ("predict", "wall", "job", "plan"))
 _fabric, _accuracy, _catalogue = map(_router, ("fabric", "accuracy", "catalogue"))
 _findings, _step, _program, _live = map(_router, ("findings", "step", "program", "live"))
+_explain = _router("explain")
 ROUTERS: Final = (
     _predict, _wall, _job, _plan, _fabric, _accuracy, _catalogue, _findings, _step, _program,
-    _live,
+    _explain, _live,
 )  # fmt: skip
 
 
@@ -160,3 +164,52 @@ async def findings_listed(desk: AtDesk) -> Response:
 async def finding_shown(name: _Finding, desk: AtDesk) -> Response:
     """The whole article as HTML, the conclusion first; drawings are SVG."""
     return await desk.answer(findings.shown, desk.findings, name, limit_s=_LONG_S)
+
+
+_FILES: Final = {
+    "requestBody": {
+        "required": True,
+        "content": {"multipart/form-data": {"schema": {
+            "type": "object",
+            "required": ["files"],
+            "properties": {
+                "files": {"type": "array", "items": {"type": "string", "format": "binary"}},
+                "against": {"type": "array", "items": {"type": "string", "format": "binary"}},
+                "cluster": {"type": "string", "description": "What the hosts should be."},
+                "run": {"type": "string", "description": "A run file, to be laid beside them."},
+            },
+        }}},
+    }
+}  # fmt: skip
+
+
+@_explain.post(
+    "/explain", summary="What files say", response_class=Response, openapi_extra=_FILES
+)  # fmt: skip
+async def files_explained(request: Request, desk: AtDesk) -> Response:
+    """Verdict, ledger, why and next of traces, logs, topologies and benchmarks; nothing is kept.
+
+    A form (multipart/form-data) of at most 320 MiB. Lines of JSON (application/x-ndjson):
+    `{"progress": 0.4}` again and again, at last `{"answer": ...}` or `{"problems": [...]}`.
+    """
+    async with desk.uploads.received(request) as sent:
+        answer = desk.streams.streamed(
+            explanation.explained_files, sent.folder, sent.texts,
+            limit_s=_FILES_S, after=sent.remove,
+        )  # fmt: skip
+        sent.is_kept = True
+    return answer
+
+
+@_explain.get("/explain/folder", summary="Files of the server's folder")
+async def folder_listed(desk: AtDesk) -> Response:
+    """What the folder of `serve --files` holds."""
+    return await desk.answer(explanation.listed, desk.files)
+
+
+@_explain.post("/explain/folder", summary="What these files say", response_class=Response)
+async def folder_explained(asked: explanation.AskedFolder, desk: AtDesk) -> Response:
+    """The same as `explain`, of a file or folder of the list; lines of JSON as there."""
+    return desk.streams.streamed(
+        explanation.explained_folder, desk.files, asked, limit_s=_FILES_S
+    )  # fmt: skip

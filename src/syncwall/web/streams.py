@@ -41,8 +41,14 @@ class Streams:
         """How many searches run."""
         return len(self._running)
 
-    def streamed(self, function: Callable[..., Any], *arguments: Any, limit_s: float) -> "Followed":
-        """The lines of `function(*arguments, progress=...)`; Busy before anything is sent."""
+    def streamed(
+        self, function: Callable[..., Any], *arguments: Any, limit_s: float,
+        after: Callable[[], None] = lambda: None,
+    ) -> "Followed":  # fmt: skip
+        """The lines of `function(*arguments, progress=...)`; Busy before anything is sent.
+
+        `after` is called once nobody listens any more.
+        """
         if self.running >= AT_ONCE:
             raise Busy(f"{AT_ONCE} searches are running already: try again in a minute")
         work = _Work(function, arguments, limit_s)
@@ -51,6 +57,7 @@ class Streams:
         def left() -> None:
             self._running.discard(work)
             work.end()
+            after()
 
         return Followed(work, left)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from syncwall.explain.traces.pool import summaries
 from syncwall.explain.traces.rank_ledger import RankLedger, rank_ledger
+from syncwall.explain.traces.rank_steps import RankSteps, rank_steps
 from syncwall.explain.traces.ranks import RanksVerdict, explain_ranks
 from syncwall.problems import InputError, Problem
 from syncwall.read.kineto import read_trace
@@ -35,6 +36,8 @@ class JobTraces:
     """Most memory that a worker has had."""
     problems: tuple[Problem, ...] = ()
     """What could not be read."""
+    steps: RankSteps | None = None
+    """The ranks beside each other, if there are several."""
 
 
 def explain_traces(
@@ -72,6 +75,7 @@ def explain_traces(
         verdict=verdict,
         peak_bytes=read.peak_bytes,
         problems=read.problems,
+        steps=rank_steps(read.ranks, verdict.ranks),
     )
 
 

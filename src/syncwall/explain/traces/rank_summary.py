@@ -131,6 +131,8 @@ class RankSummary:
     """True if kernels were recorded; otherwise the host's own work is what counts as compute."""
     step_numbers: Any
     """(S,)"""
+    step_start_ns: Any
+    """(S,): time of day."""
     step_s: Any
     """(S,)"""
     own_s: Any
@@ -182,6 +184,7 @@ def rank_summary(trace: Trace) -> RankSummary:
         world_size=trace.world_size,
         on_device=on_device,
         step_numbers=own.numbers,
+        step_start_ns=trace.base_ns + own.start_ns,
         step_s=(own.end_ns - own.start_ns) / 1e9,
         own_s=own.seconds,
         events=_events(trace, own.start_ns, on_device=on_device),

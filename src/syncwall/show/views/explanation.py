@@ -10,7 +10,8 @@ from typing import Final
 from syncwall.explain.answer import Explanation
 from syncwall.explain.finding import Finding
 from syncwall.explain.side_by_side import SideBySide
-from syncwall.show.blocks import Block, Lines, Verdict, View, ledger, table
+from syncwall.show.blocks import Block, Figure, Lines, Verdict, View, ledger, table
+from syncwall.show.draw.rank_steps import rank_heat, rank_lanes
 from syncwall.show.numbers import duration, percent, plural, signed
 from syncwall.show.words.explanation import next_lines, verdict, why_lines
 from syncwall.show.words.files_read import file_lines
@@ -29,6 +30,7 @@ def explanation_view(found: Explanation) -> View:
         Verdict((verdict(found),)),
         *table(("file", "says"), _first(list(file_lines(found)), _FILES), words=2, label="Files"),
         *_seconds(found),
+        *_ranks(found),
         *_labelled("Why", list(why_lines(found))),
         *_findings(found.findings),
         *_labelled("Next", list(next_lines(found))),
@@ -54,6 +56,19 @@ def _seconds(found: Explanation) -> list[Block]:
     who = "" if found.traces.rank is None else f" of rank {found.traces.rank}"
     title, least = f"where the time{who} goes", _LEAST * measured.step_s
     return [ledger(title, measured.ledger, least=least, total="mean step")]
+
+
+def _ranks(found: Explanation) -> list[Block]:
+    """The ranks in pictures, which a terminal does without."""
+    steps = found.traces.steps if found.traces else None
+    if steps is None:
+        return []
+    caption = "own time of each rank and step, above the median of the ranks"
+    figures: list[Block] = [Figure(lambda: rank_heat(steps), caption)]
+    if steps.lanes:
+        caption = f"step {steps.step} in time, clocks of the ranks brought together"
+        figures.append(Figure(lambda: rank_lanes(steps), caption))
+    return figures
 
 
 def _gap(gap: SideBySide, names: tuple[str, str]) -> list[Block]:

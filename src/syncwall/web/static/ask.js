@@ -13,7 +13,8 @@ export class Refused extends Error {
 
 /** What the server sends back; without a body it is a plain GET. */
 async function sent(path, body, signal) {
-  const posted = { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) };
+  const written = { headers: { "content-type": "application/json" }, body: JSON.stringify(body) };
+  const posted = { method: "POST", ...(body instanceof FormData ? { body } : written) };
   const answer = await fetch(`./api/${path}`, { signal, ...(body === undefined ? {} : posted) });
   if (!answer.ok) throw await refusal(answer);
   return answer;
