@@ -26,6 +26,8 @@ class Job:
     data_s: float = 0.002
     transfer_s: float = 0.01
     size_bytes: float = 1e7
+    meetings: int = 1
+    """All-reduces of a step, one after the other; they share `transfer_s`."""
     pieces: int = 10
     """Operators of a step."""
     slower: dict[int, float] = field(default_factory=dict)
@@ -60,7 +62,11 @@ class Job:
                 arrived[rank] = time
             end = arrived.max() + self.transfer_s
             for rank in range(self.ranks):
-                events[rank].append((MEETING, arrived[rank], end - arrived[rank]))
+                each = self.transfer_s / self.meetings
+                first_end = arrived.max() + each
+                events[rank].append((MEETING, arrived[rank], first_end - arrived[rank]))
+                for later in range(1, self.meetings):
+                    events[rank].append((MEETING, arrived.max() + later * each, each))
                 bounds[rank].append((begun[rank], end))
             now[:] = end
         return [self._trace(rank, events[rank], bounds[rank]) for rank in range(self.ranks)]

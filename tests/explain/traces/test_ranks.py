@@ -103,6 +103,16 @@ def test_a_link_is_slow_only_against_what_it_should_be():
     assert found.lost_s == pytest.approx(0.3 * (1 - 50 / 125), rel=0.05)
 
 
+def test_transfers_that_could_be_hidden_are_told_from_small_ones():
+    assert verdict(Job(transfer_s=0.08)).kind == "no overlap"
+    many = Job(transfer_s=0.08, meetings=20, size_bytes=5e4)
+    found = verdict(many)
+    assert found.kind == "small collectives"
+    assert "bucket" in found.next
+    assert verdict(many, link_bytes_per_s=1e9).kind == "small collectives"
+    assert verdict(Job(transfer_s=0.01, meetings=20, size_bytes=5e4)).kind == "clean"
+
+
 def test_a_slow_worker_on_a_slow_link_is_the_first_to_mend():
     job = Job(transfer_s=0.3, slower={1: 3.0})
     assert verdict(job, link_bytes_per_s=125e6).kind == "slow worker"

@@ -91,7 +91,8 @@ def _nothing() -> GroupRate:
 
 RankVerdictKind = Literal[
     "clean", "slow worker", "slow data loader", "garbage collection", "host-bound", "slow link",
-    "uneven stages", "uneven work", "communication-bound", "unexplained",
+    "uneven stages", "uneven work", "small collectives", "no overlap", "communication-bound",
+    "unexplained",
 ]  # fmt: skip
 MATTERS = 0.05
 """Losses under this share of the step are not worth a verdict."""
@@ -99,6 +100,10 @@ _VARIES = 0.15
 """Waiting that is for nobody in particular is usual below this share."""
 _MOSTLY = 0.25
 """Share of the step from which exposed transfers or an idle device give the verdict."""
+_MANY = 8
+"""Collectives of a step from which on their sizes are a matter of settings."""
+_HIDDEN = 0.05
+"""Share of the transfers that is hidden behind computation at least, where anything is."""
 _SLOWS_OTHERS = 2.0
 """A rank with a known cause is named before a link that costs less than this many times as much."""
 _BY_KIND: dict[str, RankVerdictKind] = {
@@ -174,7 +179,7 @@ def explain_ranks(
         _loaders(own_s, step_s),
         _varying(found, step_s),
     ]
-    general = [_hosts(own_s, step_s, ranked), _transfers(found, step_s, link_bytes_per_s)]
+    general = [_hosts(own_s, step_s, ranked), _transfers(found, own_s, step_s, link_bytes_per_s)]
     every = sorted((one for one in possible if one), key=_weight, reverse=True)
     every += sorted((one for one in general if one), key=_weight, reverse=True)
     best = every[0] if every else _PossibleVerdict("clean")
@@ -277,12 +282,26 @@ def _varying(found: Skew, step_s: float) -> _PossibleVerdict | None:
     )
 
 
-def _transfers(found: Skew, step_s: float, expected: float | None) -> _PossibleVerdict | None:
-    """Exposed transfers, where nothing says how fast they should be."""
+def _transfers(
+    found: Skew, own_s: Any, step_s: float, expected: float | None
+) -> _PossibleVerdict | None:
+    """Exposed transfers: too small, never hidden, or of a rate that nobody has stated."""
     exposed = float(np.median(found.transfer_s.mean(axis=1)))
-    if expected is not None or exposed < _MOSTLY * step_s:
+    if exposed < _MOSTLY * step_s:
         return None
-    return _PossibleVerdict("communication-bound", exposed)
+    sizes = np.concatenate([one.bytes[one.step >= 0] for one in found.blocks])
+    if len(sizes) >= _MANY * len(own_s) and np.nanmedian(sizes) < _LEAST_BYTES:
+        return _PossibleVerdict("small collectives", exposed)
+    computing = float(np.median(own_s[:, :, KINDS.index("compute")]))
+    if computing >= _MOSTLY * step_s and _hidden(found.blocks) < _HIDDEN:
+        return _PossibleVerdict("no overlap", min(exposed, computing))
+    return None if expected is not None else _PossibleVerdict("communication-bound", exposed)
+
+
+def _hidden(blocks: Sequence[MatchedCollectives]) -> float:
+    """Share of the time in collectives behind which something was computed."""
+    spent = sum(float(np.nansum(one.duration_s)) for one in blocks)
+    return 1.0 - sum(float(np.nansum(one.exposed_s)) for one in blocks) / max(spent, 1e-12)
 
 
 NEXT: dict[str, str] = {
@@ -295,6 +314,10 @@ NEXT: dict[str, str] = {
     "slow link": "run syncwall measure links, which names the host whose link is slow",
     "uneven stages": "move layers from the late stage to the others",
     "uneven work": "balance what the ranks get: sequence lengths, experts, table sizes",
+    "small collectives": "larger buckets (DDP bucket_cap_mb, 25 MB by default), whole layers as "
+    "FSDP units, or fewer gradient synchronisations a step",
+    "no overlap": "let gradients leave while others are computed: DDP or FSDP2 with several "
+    "buckets or units, --overlap-grad-reduce and --overlap-param-gather of Megatron",
     "communication-bound": "state the links with --run run.yaml, or run syncwall measure links",
     "unexplained": "profile more steps with record_shapes and Python's garbage collection, "
     "and record clocks and temperatures of the hosts",
