@@ -154,6 +154,13 @@ def test_nobody_drags_in_a_healthy_run(seed):
     assert stragglers(run(4, 100, lambda *_: 0.1, noise=0.03, seed=seed), {}) == []
 
 
+def test_a_hiccup_of_another_rank_hides_nobody():
+    def own_s(rank, step):
+        return 0.1 * (1.1 if rank == 1 else 1.06 if rank == 3 and 25 <= step < 50 else 1.0)
+
+    assert [one.rank for one in stragglers(run(4, 75, own_s), {})] == [1]
+
+
 def test_a_straggler_that_recovers_is_one_no_more():
     windows = run(4, 150, lambda rank, step: 0.12 if rank == 2 and step < 100 else 0.1)
     assert stragglers([one for one in windows if one.first < 100], {})

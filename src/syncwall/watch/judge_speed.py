@@ -82,12 +82,12 @@ def stood_out(
     if any(one.own_s is None for same in latest for one in same):
         return []
     late = [_late(same, limits) for same in latest]
+    own_s, least_s = _together_late(latest, limits)
     found = []
     for rank in sorted(set.intersection(*(set(one) for one in late))):
         extra_s = fmean(one[rank] for one in late)
         step_s = fmean(median(one.step_s for one in same) for same in latest)
-        own_s = fmean(median(one.own_s or 0.0 for one in same) for same in latest)
-        if extra_s <= limits.straggler_mean * own_s:
+        if extra_s <= max(limits.straggler_mean * own_s, least_s):
             continue
         since = next(one for one in latest[0] if one.rank == rank)
         said = (
@@ -106,15 +106,23 @@ def stood_out(
 def _late(same: Sequence[Window], limits: Thresholds) -> dict[int, float]:
     """Seconds above the median of the ranks, of those that stand out in one window."""
     own = {one.rank: one.own_s or 0.0 for one in same}
-    if len(own) < limits.fewest_ranks:
-        least = min(own.values())
-        return {
-            rank: s - least for rank, s in own.items() if s - least > limits.straggler_two * least
-        }
-    middle = median(own.values())
-    deviation = median(abs(s - middle) for s in own.values())
-    least_s = max(limits.straggler_share * middle, limits.straggler_deviations * deviation)
-    return {rank: s - middle for rank, s in own.items() if s - middle > least_s}
+    is_few = len(own) < limits.fewest_ranks
+    usual = min(own.values()) if is_few else median(own.values())
+    share = limits.straggler_two if is_few else limits.straggler_share
+    return {rank: s - usual for rank, s in own.items() if s - usual > share * usual}
+
+
+def _together_late(latest: Sequence[Sequence[Window]], limits: Thresholds) -> tuple[float, float]:
+    """Own time in all windows together, median of the ranks; by how much one must exceed it.
+
+    Means over the windows are compared: what hits another rank in one of them hides nobody.
+    """
+    sums: dict[int, float] = defaultdict(float)
+    for one in (one for same in latest for one in same):
+        sums[one.rank] += (one.own_s or 0.0) / len(latest)
+    middle = median(sums.values())
+    deviation = median(abs(s - middle) for s in sums.values())
+    return middle, limits.straggler_deviations * deviation * (len(sums) >= limits.fewest_ranks)
 
 
 def _grown(latest: Sequence[Sequence[Window]], rank: int) -> Group:

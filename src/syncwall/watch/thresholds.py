@@ -45,7 +45,7 @@ class Thresholds:
     straggler_share: float = 0.03
     """By which own time must exceed the median of the ranks, as a share of it, in each window."""
     straggler_deviations: float = 5.0
-    """The same in median absolute deviations of the ranks."""
+    """The same of the mean of the windows, in median absolute deviations of the ranks."""
     straggler_mean: float = 0.06
     """The same in the mean of the windows: of a healthy run of 1,450 steps 1 of 58 windows was
     over 3%, and three in a row with 6% on average are not what a shared machine does."""
