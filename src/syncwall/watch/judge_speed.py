@@ -8,6 +8,7 @@ Pure functions over windows of steps; each of them is silent where it does not k
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import log, sqrt
 from statistics import fmean, median
 
 from syncwall.cause import Cause
@@ -122,7 +123,16 @@ def _together_late(latest: Sequence[Sequence[Window]], limits: Thresholds) -> tu
         sums[one.rank] += (one.own_s or 0.0) / len(latest)
     middle = median(sums.values())
     deviation = median(abs(s - middle) for s in sums.values())
-    return middle, limits.straggler_deviations * deviation * (len(sums) >= limits.fewest_ranks)
+    if len(sums) < limits.fewest_ranks:
+        return middle, 0.0
+    return middle, (limits.straggler_deviations + _farther_out(len(sums))) * deviation
+
+
+def _farther_out(ranks: int) -> float:
+    """Median deviations by which the latest of so many healthy ranks is expected farther out than
+    that of four: the largest of n normal values lies at about sqrt(2 ln n) standard deviations.
+    """
+    return 1.4826 * max(sqrt(2 * log(ranks)) - sqrt(2 * log(4)), 0.0)
 
 
 def _grown(latest: Sequence[Sequence[Window]], rank: int) -> Group:
