@@ -1,5 +1,10 @@
 """A loop acts on a spike, every rank at the same step."""
 
+import os
+import socket
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -42,3 +47,35 @@ def test_by_default_somebody_is_told_at_once():
 def test_policies_have_names():
     with pytest.raises(InputError, match='no policy is called "palms"; did you mean "palm"'):
         on_decision(print, "palms")
+
+
+RANK = """
+import numpy as np, torch, torch.distributed as dist
+from syncwall.watch import on_decision
+dist.init_process_group("gloo")
+own = np.random.default_rng(dist.get_rank())
+deciding = on_decision(lambda made: print(step, made, flush=True), "palm")
+for step in range(700):
+    loss = torch.tensor(3.0 * np.exp(own.normal(0, 0.05)) * (2 if step >= 600 else 1))
+    dist.all_reduce(loss)  # as loops do that log the mean
+    deciding.loss(step, loss.item() / dist.get_world_size())
+"""
+
+
+@pytest.mark.slow
+def test_ranks_of_a_real_job_agree_though_each_has_a_loss_of_its_own():
+    pytest.importorskip("torch", reason="torch is not installed")
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = str(taken.getsockname()[1])
+    job = {"WORLD_SIZE": "3", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    ranks = [
+        subprocess.Popen(
+            [sys.executable, "-c", RANK], text=True, stdout=subprocess.PIPE,
+            env={**os.environ, **job, "RANK": str(rank), "OMP_NUM_THREADS": "1"},
+        )
+        for rank in range(3)
+    ]  # fmt: skip
+    said = [one.communicate(timeout=120)[0] for one in ranks]
+    assert said[0].count("ROLL_BACK") == 1
+    assert said == [said[0]] * 3

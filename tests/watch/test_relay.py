@@ -8,6 +8,7 @@ import pytest
 from syncwall.watch.events import NodeReport, Process, RankState
 from syncwall.watch.place import Place, folder, place
 from syncwall.watch.relay import Relay
+from syncwall.watch.thresholds import Thresholds
 
 
 def report(node_rank: int, number: int = 1) -> NodeReport:
@@ -22,22 +23,26 @@ def until(holds, limit_s=30.0):
         time.sleep(0.02)
 
 
+QUICK = Thresholds(poll_s=0.02)
+
+
 def test_the_first_node_hears_of_all_and_the_others_of_the_first():
     pytest.importorskip("torch", reason="torch is not installed")
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         port = taken.getsockname()[1]
-    relays = [Relay("127.0.0.1", port, rank, 3, every_s=0.02) for rank in range(2)]
+    relays = [Relay("127.0.0.1", port, rank, 3, QUICK) for rank in range(2)]
     try:
         for rank, one in enumerate(relays):
             one.tell(report(rank))
         until(lambda: set(relays[0].heard()) == {0, 1} and set(relays[1].heard()) == {0})
-        assert relays[0].heard()[1] == report(1)
+        assert relays[0].heard()[1][0] == report(1)
         relays[1].stop()
         time.sleep(0.3)
         relays[0].tell(report(0, 2))
-        until(lambda: relays[0].heard()[0].number == 2)
-        assert relays[0].silent_s(1) > 0.25 > relays[0].silent_s(0)
+        until(lambda: relays[0].heard()[0][0].number == 2)
+        heard = relays[0].heard()
+        assert heard[1][1] > 0.25 > heard[0][1]
         assert not relays[0].missing
     finally:
         for one in relays:
@@ -49,7 +54,7 @@ def test_without_a_store_it_says_why():
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        alone = Relay("127.0.0.1", taken.getsockname()[1], 0, 2, every_s=0.02)
+        alone = Relay("127.0.0.1", taken.getsockname()[1], 0, 2, QUICK)
         until(lambda: alone.missing)
     assert "no relay between nodes" in alone.missing
     assert not alone.heard()

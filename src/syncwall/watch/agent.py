@@ -9,13 +9,13 @@ import os
 import select
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from syncwall.watch.agent_start import Lock
-from syncwall.watch.events import NodeReport, RankState, to_json
+from syncwall.watch.events import Finding, NodeReport, RankState, to_json
 from syncwall.watch.judged import Judged
 from syncwall.watch.live import Listener, Live, Summary
 from syncwall.watch.processes import ProcessWatch
@@ -45,6 +45,7 @@ class Agent:
         """Names of all rings so far, also of those that were refused or are over."""
         self._states: dict[Path, RankState] = {}
         self.judged = Judged(home, limits)
+        self._findings: tuple[Finding, ...] = ()
         self._relay: Relay | None = None
         self._number = 0
         self._started_s = time.time()
@@ -77,8 +78,11 @@ class Agent:
                 self._states[path] = one.state(self._processes, before, now_s)
         own = self._report(now_s)
         reports, silent_s = self._heard(own)
-        findings, new = self.judged.round(reports, silent_s, now_s, steps)
-        live = Live(now_s, reports, tuple(steps), findings, new, self.judged.expected)
+        self._findings, new = self.judged.round(reports, silent_s, now_s, steps)
+        told = self._told(reports[1:], silent_s)
+        live = Live(
+            now_s, reports, tuple(steps), self._findings, new, self.judged.expected, told
+        )  # fmt: skip
         for listener in self._listeners:
             with suppress(Exception):  # whatever a listener does, the ranks are watched
                 listener.round(live)
@@ -123,7 +127,7 @@ class Agent:
         if self._relay is None and facts["nodes"] > 1 and facts["store_host"]:
             self._relay = Relay(
                 facts["store_host"], facts["store_port"], facts["node_rank"], facts["nodes"],
-                self._limits.poll_s,
+                self._limits,
             )  # fmt: skip
 
     def _report(self, now_s: float) -> NodeReport:
@@ -132,24 +136,39 @@ class Agent:
         notes = dict.fromkeys(note for one in self.ranks.values() for note in one.notes)
         if self._relay is not None and self._relay.missing:
             notes[self._relay.missing] = None
+        node_rank = first.facts["node_rank"] if first else 0
         return NodeReport(
-            node=first.node if first else "", node_rank=first.facts["node_rank"] if first else 0,
+            node=first.node if first else "", node_rank=node_rank,
             number=self._number, sent_s=now_s, ranks=tuple(self._states.values()),
             windows=tuple(w for one in self.ranks.values() for w in list(one.windows)[-_TOLD:]),
-            world=first.facts["world"] if first else 1, notes=(*notes, *self.judged.notes),
+            world=first.facts["world"] if first else 1,
+            nodes=first.facts["nodes"] if first else 1, notes=(*notes, *self.judged.notes),
+            findings=self._findings if node_rank == 0 else (),
         )  # fmt: skip
 
     def _heard(self, own: NodeReport) -> tuple[tuple[NodeReport, ...], dict[str, float]]:
-        """Reports of all nodes that this one judges, and how long each has been silent."""
+        """This node's report and those of others, and how long each node has been silent."""
         if self._relay is None:
             return (own,), {own.node: 0.0}
         self._relay.tell(own)
-        heard = self._relay.heard() | {own.node_rank: own}
-        silent_s = {
-            report.node: 0.0 if rank == own.node_rank else self._relay.silent_s(rank)
-            for rank, report in heard.items()
-        }
-        return tuple(heard[rank] for rank in sorted(heard)), silent_s
+        heard = self._relay.heard()
+        heard.pop(own.node_rank, None)
+        silent_s = {report.node: silent_s for report, silent_s in heard.values()}
+        others = (heard[rank][0] for rank in sorted(heard))
+        return (own, *others), silent_s | {own.node: 0.0}
+
+    def _told(
+        self, others: Sequence[NodeReport], silent_s: Mapping[str, float]
+    ) -> tuple[Finding, ...]:
+        """What the first node has found and this one has not, while it can be heard."""
+        known = {one.key for one in self._findings}
+        return tuple(
+            found
+            for one in others
+            if silent_s[one.node] <= self._limits.node_silent_s
+            for found in one.findings
+            if found.key not in known
+        )
 
 
 def _names(home: Path) -> list[str]:

@@ -1,9 +1,9 @@
 """What is known of a live run, as plain data: judges take it, and all that is shown comes of it.
 
 Holds `StepRecord` (one step of one rank), `Window` (some steps of one rank, summed up),
-`RankState`, `NodeReport` (what a node tells the others), `Expectation` (a predicted step),
-`Finding`, and `Group` with `group_of`, the few lines that a live ledger and a predicted one have in
-common. `to_json` and `from_json` carry all of them. Nothing here needs PyTorch.
+`RankState`, `NodeReport` and `GroupReport` (what nodes tell each other), `Expectation` (a predicted
+step), `Finding`, and `Group` with `group_of`, the few lines that a live ledger and a predicted one
+have in common. `to_json` and `from_json` carry all of them. Nothing here needs PyTorch.
 """
 
 from collections.abc import Mapping
@@ -119,6 +119,8 @@ class Window:
     """Mean, by cause."""
     end_s: float
     """Of its last step, since the epoch."""
+    node: str = ""
+    """Where the rank runs."""
 
 
 class Process(StrEnum):
@@ -195,7 +197,25 @@ class NodeReport:
     """Ranks of the whole job."""
     notes: tuple[str, ...] = ()
     """What cannot be told on this node, and why."""
+    nodes: int = 1
+    """Of the whole job."""
+    quiet: tuple[int, ...] = ()
+    """Ranks that are left out of `ranks` in a large job: they run and have just made a mark."""
+    findings: tuple["Finding", ...] = ()
+    """Of the whole job, told by its first node."""
     format: int = FORMAT
+
+
+@dataclass(frozen=True, slots=True)
+class GroupReport:
+    """What the leader of a group of nodes tells the first one: one key for all of them."""
+
+    number: int
+    """Counts up: a report that stays the same says that the leader is silent."""
+    nodes: tuple[NodeReport, ...]
+    """Of nodes that there is something to say of, and one for all the others together."""
+    silent_s: Mapping[int, float] = field(default_factory=dict)
+    """Since the report of a node changed, of nodes that are silent, by their number."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Who is dead, stopped, hung or cut off: pure functions over states of ranks.
 
-Holds `dead`, `stopped`, `hung` and `lost_nodes`. Times are seconds since the epoch; `now_s` is
-given, so that a recorded run is judged as a live one was.
+Holds `dead`, `stopped`, `hung`, `lost_nodes` and `patience_s`. Times are seconds since the epoch;
+`now_s` is given, so that a recorded run is judged as a live one was.
 """
 
 from collections import Counter
@@ -82,7 +82,7 @@ def hung(
     explained = any(one.process in (Process.DEAD, Process.FAILED, Process.STOPPED) for one in ranks)
     if explained or not running:
         return []
-    if not all(now_s - one.phase_since_s > _patience_s(one, limits) for one in running):
+    if not all(now_s - one.phase_since_s > patience_s(one, limits) for one in running):
         return []
     waiting = [one for one in running if one.phase == "exposed communication"]
     if not whole and len(waiting) == len(running):
@@ -96,7 +96,8 @@ def hung(
     return [_hang(one, len(running) - len(culprits), now_s) for one in culprits]
 
 
-def _patience_s(one: RankState, limits: Thresholds) -> float:
+def patience_s(one: RankState, limits: Thresholds) -> float:
+    """Silence that says nothing yet, where a rank stands."""
     if one.phase in ("checkpoint", "evaluation"):
         return limits.save_s
     if one.step_s is None or one.phase == "starting":
@@ -152,9 +153,9 @@ def lost_nodes(
     for node, report in reports.items():
         if silent_s[node] <= limits.node_silent_s:
             continue
-        if all(one.process.is_over for one in report.ranks):
+        if not report.quiet and all(one.process.is_over for one in report.ranks):
             continue
-        ranks = tuple(one.rank for one in report.ranks)
+        ranks = tuple(sorted((*(one.rank for one in report.ranks), *report.quiet)))
         said = f"nothing heard of it for {silent_s[node]:.1f} s: cut off, or its agent is gone"
         found.append(
             Finding(

@@ -29,7 +29,7 @@ _OF_THE_JOB = (Group.CHECKPOINT, Group.EVALUATION)
 """Not of a step: they come now and then."""
 
 
-def window_of(steps: Sequence[StepRecord]) -> Window:
+def window_of(steps: Sequence[StepRecord], node: str = "") -> Window:
     """Steps of one rank summed up."""
     sums: dict[Cause, float] = defaultdict(float)
     for one in steps:
@@ -39,7 +39,7 @@ def window_of(steps: Sequence[StepRecord]) -> Window:
     return Window(
         steps[0].rank, steps[0].step, len(steps), median(own) if own else None,
         median(one.step_s for one in steps),
-        {cause: spent_s / len(steps) for cause, spent_s in sums.items()}, steps[-1].end_s,
+        {cause: spent_s / len(steps) for cause, spent_s in sums.items()}, steps[-1].end_s, node,
     )  # fmt: skip
 
 
@@ -66,15 +66,13 @@ def together(windows: Iterable[Window]) -> list[list[Window]]:
     return [by_first[first] for first in sorted(by_first) if len(by_first[first]) == len(ranks)]
 
 
-def stragglers(
-    windows: Iterable[Window], nodes: Mapping[int, str], limits: Thresholds = THRESHOLDS
-) -> list[Finding]:
+def stragglers(windows: Iterable[Window], limits: Thresholds = THRESHOLDS) -> list[Finding]:
     """Ranks whose own time stands out in several windows in a row, and what that costs the job."""
-    return stood_out(together(windows), nodes, limits)
+    return stood_out(together(windows), limits)
 
 
 def stood_out(
-    windows: Sequence[Sequence[Window]], nodes: Mapping[int, str], limits: Thresholds = THRESHOLDS
+    windows: Sequence[Sequence[Window]], limits: Thresholds = THRESHOLDS
 ) -> list[Finding]:
     """The same of windows that are `together` already."""
     latest = windows[-limits.windows :]
@@ -97,7 +95,7 @@ def stood_out(
         )
         found.append(
             Finding(
-                FindingKind.STRAGGLER, rank, nodes.get(rank, ""), since.end_s, said,
+                FindingKind.STRAGGLER, rank, since.node, since.end_s, said,
                 cost_s=extra_s, since_step=since.first, group=_grown(latest, rank),
             )
         )  # fmt: skip

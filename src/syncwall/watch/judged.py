@@ -14,7 +14,6 @@ from syncwall.watch.events import (
     Finding,
     FindingKind,
     NodeReport,
-    RankState,
     StepRecord,
     Window,
 )
@@ -71,11 +70,11 @@ class Judged:
         states = [one for report in reports for one in report.ranks]
         lost = lost_nodes({one.node: one for one in reports}, silent_s, self._limits, now_s)
         found = [*dead(states, self._limits), *stopped(states), *lost]
-        if not lost:
+        if not lost and not any(one.quiet for one in reports):
             whole = len(states) >= max(one.world for one in reports)
             found += hung(states, now_s, self._limits, whole=whole)
         if self._take(window for report in reports for window in report.windows):
-            self._of_speed = self._speed(states)
+            self._of_speed = self._speed()
         found += self._of_speed + self._curves.take(steps, now_s)
         new = [one for one in found if one.key not in self._open]
         self._open = {one.key: self._open.get(one.key, one) for one in found}
@@ -92,14 +91,13 @@ class Judged:
                 found = True
         return found
 
-    def _speed(self, states: list[RankState]) -> list[Finding]:
+    def _speed(self) -> list[Finding]:
         latest = [one for kept in self._windows.values() for one in kept]
         done = self._job[-1].first if self._job else -1
         same = together(latest)
         self._job.extend(job_window(one) for one in same if one[0].first > done)
-        nodes = {one.rank: one.node for one in states}
         job = list(self._job)
-        found = stood_out(same, nodes, self._limits) + slow_down(job, self._limits)
+        found = stood_out(same, self._limits) + slow_down(job, self._limits)
         if self.expected is not None:
             found += slower_than_predicted(job, self.expected, self._limits)
         return found

@@ -38,9 +38,10 @@ class LifeFile:
 
     def round(self, live: Live) -> None:
         """Follow the lowest rank."""
-        if not live.ranks or min(report.node_rank for report in live.reports) > 0:
+        own = live.reports[0]
+        if not own.ranks or own.node_rank > 0:
             return
-        state = min((one for report in live.reports for one in report.ranks), key=_rank)
+        state = min(own.ranks, key=lambda one: one.rank)
         if self._pid is not None and state.rank < self._rank:
             self._pid, self._rank = state.pid, state.rank  # others were seen before it
         elif state.pid != self._pid:
@@ -70,10 +71,10 @@ class LifeFile:
             return
         self._steps_so_far()
         self._pid, self._rank = state.pid, state.rank
-        world = max((report.world for report in live.reports), default=1)
+        own = live.reports[0]
         began_s = min(live.now_s, state.phase_since_s or live.now_s, self._since_s)
         self._since_s = inf
-        self._write(STARTED, began_s, nodes=len(live.reports), ranks=world)
+        self._write(STARTED, began_s, nodes=own.nodes, ranks=own.world)
 
     def _add(self, step: StepRecord) -> None:
         for cause, spent_s in step.seconds.items():
@@ -111,7 +112,3 @@ class LifeFile:
         text = self.path.read_bytes() if self.path.exists() else b""
         if text and not text.endswith(b"\n"):
             os.truncate(self.path, text.rfind(b"\n") + 1)
-
-
-def _rank(state: RankState) -> int:
-    return state.rank

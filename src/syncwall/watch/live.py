@@ -18,7 +18,8 @@ class Live:
     now_s: float
     """Since the epoch."""
     reports: tuple[NodeReport, ...]
-    """Of every node that was heard of; on nodes other than the first, of this one only."""
+    """Of this node, then of others that were heard of: on the first node of all, elsewhere of the
+    first. In a large job, ranks that are well are left out."""
     steps: tuple[StepRecord, ...]
     """Finished on this node since the round before."""
     findings: tuple[Finding, ...]
@@ -26,6 +27,8 @@ class Live:
     new: tuple[Finding, ...]
     """Those of them that did not hold in the round before."""
     expected: Expectation | None = None
+    told: tuple[Finding, ...] = ()
+    """What the first node has found elsewhere: shown here, and told to others by its own agent."""
 
     @property
     def ranks(self) -> tuple[RankState, ...]:

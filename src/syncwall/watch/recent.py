@@ -44,6 +44,7 @@ class Snapshot:
     node: str
     world: int
     ranks: tuple[RankState, ...]
+    """Of this node and of others that it hears of."""
     step_s: float | None = None
     """Mean of the latest steps of all ranks."""
     seconds: Mapping[Cause, float] = field(default_factory=dict)
@@ -61,6 +62,7 @@ class Snapshot:
     finish_s: tuple[float, float, float] | None = None
     """P10, P50 and P90 of the time that is left."""
     findings: tuple[Finding, ...] = ()
+    """That hold now, of this node's agent and of the first one's."""
     past: tuple[Finding, ...] = ()
     """Those that held and do no more, the latest last."""
     expected: Expectation | None = None
@@ -86,7 +88,7 @@ class Recent:
     def round(self, live: Live) -> None:
         """Add up."""
         self.live = live
-        for state in live.ranks:
+        for state in live.reports[0].ranks if live.reports else ():
             self.totals[state.rank].node = state.node
         for step in live.steps:
             total = self.totals[step.rank]
@@ -135,7 +137,7 @@ class Recent:
             seconds={cause: seconds[cause] for cause in sorted(seconds, key=lambda c: c.order)},
             steps=tuple(one.step for one in first), steps_s=tuple(one.step_s for one in first),
             losses=tuple(one.loss for one in first), tokens_per_s=self.tokens_per_s, mfu=self.mfu,
-            goodput=self.goodput, finish_s=self.finish_s, findings=live.findings,
+            goodput=self.goodput, finish_s=self.finish_s, findings=live.findings + live.told,
             past=tuple(one for key, one in self.found.items() if key not in held)[-20:],
             expected=live.expected,
             notes=tuple(dict.fromkeys(note for one in live.reports for note in one.notes)),

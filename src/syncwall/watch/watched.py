@@ -97,7 +97,7 @@ class WatchedRank:
             self._inside.clear()
         self._inside.append(step)
         if len(self._inside) == self._limits.window:
-            self.windows.append(window_of(self._inside))
+            self.windows.append(window_of(self._inside, self.node))
             self._inside.clear()
 
     def state(self, processes: ProcessWatch, before: RankState | None, now_s: float) -> RankState:

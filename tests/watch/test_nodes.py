@@ -1,0 +1,92 @@
+"""Agents of several nodes, each with a real rank, at a real store."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from typing import Any
+
+import pytest
+
+from syncwall.watch.agent import Agent
+from syncwall.watch.events import FindingKind
+from syncwall.watch.life import life_of, read_life
+from syncwall.watch.life_file import LifeFile
+from syncwall.watch.recent import Recent
+from syncwall.watch.thresholds import Thresholds
+
+pytest.importorskip("torch", reason="torch is not installed")
+if not hasattr(os, "pidfd_open"):
+    pytest.skip("processes are watched on Linux", allow_module_level=True)
+
+RANK = """
+import os, sys
+from pathlib import Path
+from syncwall.watch.attach import _describe
+from syncwall.watch.marks import MarkKind, Ring
+from syncwall.watch.place import Place
+home, rank, host, port = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3], int(sys.argv[4])
+ring = Ring(home / f"rank-{rank}-{os.getpid()}.ring", rank)
+_describe(home, Place(rank, 3, rank, 1, f"node-{rank}", host, port))
+ring.mark(MarkKind.START)
+print("ready", flush=True)
+sys.stdin.read()
+"""
+QUICK = Thresholds(poll_s=0.05)
+
+
+class Node:
+    """An agent in this process, and the only rank of its node in another."""
+
+    def __init__(self, home, rank, host, port):
+        home.mkdir()
+        words = [sys.executable, "-c", RANK, home, rank, host, port]
+        made: Any = subprocess.Popen(
+            [str(one) for one in words], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+        self.process = made
+        made.stdout.readline()  # it has its ring
+        self.recent = Recent()
+        self.life = LifeFile(home.parent / "life.jsonl", time.time())
+        self.agent = Agent(home, [self.recent, self.life], QUICK)
+
+    def end(self):
+        self.process.kill()
+        self.process.communicate()
+        self.agent.end()
+        self.life.close()
+
+
+@pytest.fixture
+def nodes(tmp_path):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+    made = [Node(tmp_path / str(rank), rank, "127.0.0.1", port) for rank in range(3)]
+    yield made
+    for one in reversed(made):
+        one.end()
+
+
+def rounds(nodes, until, limit_s=30.0):
+    end = time.monotonic() + limit_s
+    while not until([one.agent.round() for one in nodes]):
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def test_every_node_shows_what_the_first_has_found(nodes, tmp_path):
+    rounds(nodes, lambda lives: len(lives[0].reports) == 3 and len(lives[1].reports) == 2)
+    os.kill(nodes[2].process.pid, signal.SIGSTOP)
+    rounds(nodes, lambda lives: lives[1].told)
+    live, shown = nodes[1].recent.live, nodes[1].recent.snapshot()
+    assert (live.findings, live.new) == ((), ())  # it alerts nobody: the first one does
+    (found,) = shown.findings
+    assert (found.kind, found.rank, found.node) == (FindingKind.STOPPED, 2, "node-2")
+    assert (shown.node, set(nodes[1].recent.totals)) == ("node-1", {1})
+    assert not nodes[0].recent.live.told
+    os.kill(nodes[2].process.pid, signal.SIGCONT)
+    rounds(nodes, lambda lives: not lives[1].told)
+    assert [one.nodes for one in life_of(read_life(tmp_path / "life.jsonl")).attempts] == [3]
