@@ -90,3 +90,16 @@ def test_every_node_shows_what_the_first_has_found(nodes, tmp_path):
     os.kill(nodes[2].process.pid, signal.SIGCONT)
     rounds(nodes, lambda lives: not lives[1].told)
     assert [one.nodes for one in life_of(read_life(tmp_path / "life.jsonl")).attempts] == [3]
+
+
+def test_nodes_that_cannot_meet_say_so(tmp_path):
+    one = Node(tmp_path / "0", 0, "", 0)
+    one.agent.round()
+    shown = one.recent.snapshot()
+    assert shown
+    one.process.kill()
+    one.process.communicate()
+    (said,) = shown.notes
+    assert said.startswith("no relay between 3 nodes: MASTER_ADDR is not set")
+    assert one.agent.end().notes == shown.notes
+    one.life.close()

@@ -7,6 +7,8 @@ lives.
 
 import os
 import select
+import shutil
+import signal
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from syncwall.watch.agent_start import Lock
+from syncwall.watch.agent_start import COMMAND_LOCK, Lock
 from syncwall.watch.events import Finding, NodeReport, RankState, to_json
 from syncwall.watch.judged import Judged
 from syncwall.watch.live import Listener, Live, Summary
@@ -48,19 +50,30 @@ class Agent:
         self._findings: tuple[Finding, ...] = ()
         self._relay: Relay | None = None
         self._number = 0
+        self.shall_end = False
+        """It was asked to leave, and does once no rank lives."""
+        self.is_alone = False
+        """Whoever started it is gone, and will not clean up."""
         self._started_s = time.time()
         self._looked_s = 0.0
 
     def run(self, *, until_told: bool = False) -> Summary:
-        """Follow the job until its ranks have ended, or with `until_told` until stdin is closed."""
+        """Follow the job until its ranks have ended, or with `until_told` until stdin says so.
+
+        Once whoever could say so is gone, ranks that go on are followed to their end.
+        """
         idle_since_s = time.monotonic()
         next_s = time.monotonic()
         while True:
             self.round()
             if self._processes.alive:
                 idle_since_s = time.monotonic()
-            if until_told and _is_closed(sys.stdin.fileno()):
+            elif self.shall_end:
                 break
+            if until_told and (said := _said(sys.stdin.fileno())) is not None:
+                if said:
+                    break
+                self.is_alone, until_told = True, False
             if not until_told and time.monotonic() - idle_since_s > _LEAVES_AFTER_S:
                 break
             next_s = max(next_s + self._limits.poll_s, time.monotonic())
@@ -124,18 +137,25 @@ class Agent:
         self.ranks[path] = found
         self._processes.add(found.pid)
         facts = found.facts
-        if self._relay is None and facts["nodes"] > 1 and facts["store_host"]:
+        if facts["nodes"] > 1 and not facts["store_host"]:
+            self._note(f"no relay between {facts['nodes']} nodes: MASTER_ADDR is not set on this "
+                       "one; it judges its own ranks alone")  # fmt: skip
+        elif self._relay is None and facts["nodes"] > 1:
             self._relay = Relay(
                 facts["store_host"], facts["store_port"], facts["node_rank"], facts["nodes"],
                 self._limits,
             )  # fmt: skip
+
+    def _note(self, text: str) -> None:
+        if text not in self.judged.notes:
+            self.judged.notes.append(text)
 
     def _report(self, now_s: float) -> NodeReport:
         first = next(iter(self.ranks.values()), None)
         self._number += 1
         notes = dict.fromkeys(note for one in self.ranks.values() for note in one.notes)
         if self._relay is not None and self._relay.missing:
-            notes[self._relay.missing] = None
+            self._note(self._relay.missing)
         node_rank = first.facts["node_rank"] if first else 0
         return NodeReport(
             node=first.node if first else "", node_rank=node_rank,
@@ -186,15 +206,16 @@ def _age(path: Path) -> float:
     return 0.0
 
 
-def _is_closed(file: int) -> bool:
-    """True once the other end of a pipe is gone."""
+def _said(file: int) -> bytes | None:
+    """What was written to a pipe, empty if its other end is gone; None for nothing yet."""
     poll = select.poll()
     poll.register(file, select.POLLIN | select.POLLHUP)
-    return bool(poll.poll(0))
+    return os.read(file, 1) if poll.poll(0) else None
 
 
 def main(words: Iterable[str]) -> int:
     """Run the agent of a folder, unless it has one."""
+    from syncwall.watch.leftovers import sweep
     from syncwall.watch.lines import EventLines, SaidLines
     from syncwall.watch.outlets import Outlets
 
@@ -207,10 +228,14 @@ def main(words: Iterable[str]) -> int:
         with EventLines(events or str(home / "events.jsonl")) as lines:
             outlets = Outlets(home, os.environ)
             agent = Agent(home, [lines, SaidLines(), outlets])
+            signal.signal(signal.SIGTERM, lambda *_: setattr(agent, "shall_end", True))
+            sweep()
             summary = agent.run(until_told="--until-told" in flags)
             lines.end(summary)
             outlets.close()
         (home / "summary.json").write_bytes(to_json(summary))
+        if agent.is_alone and (home / COMMAND_LOCK).exists():
+            shutil.rmtree(home, ignore_errors=True)
     return 0
 
 

@@ -1,6 +1,7 @@
 """Starting the agent of a node: one for a folder of rings, whoever comes first.
 
-Holds `ensure_agent`, `agent_command` and `Lock`, which an agent holds while it lives.
+Holds `ensure_agent`, `agent_command` and `Lock`, which an agent and its command hold while they
+live.
 """
 
 import fcntl
@@ -17,11 +18,16 @@ NO_AGENT: Final = "SYNCWALL_WATCH_AGENT"
 """Variable that is 0 where an agent is started by somebody else, such as a sidecar."""
 
 
-class Lock:
-    """Held by the agent of a folder; the kernel lets go of it when the agent dies."""
+AGENT_LOCK: Final = "agent.lock"
+COMMAND_LOCK: Final = "command.lock"
+"""Of `syncwall watch`, which removes the folder at its end."""
 
-    def __init__(self, home: Path) -> None:
-        self._file = os.open(home / "agent.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+class Lock:
+    """Held by the agent of a folder, or by its command; the kernel lets go of it when they die."""
+
+    def __init__(self, home: Path, name: str = AGENT_LOCK) -> None:
+        self._file = os.open(home / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
     def taken(self) -> bool:
         """True if it is ours now."""

@@ -17,10 +17,10 @@ from types import FrameType
 from typing import Final
 
 from syncwall.problems import InputError
-from syncwall.watch.agent_start import NO_AGENT, agent_command
+from syncwall.watch.agent_start import COMMAND_LOCK, NO_AGENT, Lock, agent_command
 from syncwall.watch.events import from_json
 from syncwall.watch.live import Summary
-from syncwall.watch.place import EXPECT, FOLDER, SWITCH
+from syncwall.watch.place import EXPECT, FOLDER, SWITCH, homes
 
 SUMMARY: Final = "summary.json"
 _STARTUP: Final = Path(__file__).parent / "startup"
@@ -47,7 +47,8 @@ def run_watched(command: Sequence[str], *, expect: str = "", events: str = "") -
     try:
         if expect:
             (home / EXPECT).write_text(expect, encoding="utf-8")
-        with _agent(home, events) as agent:
+        with Lock(home, COMMAND_LOCK) as lock, _agent(home, events) as agent:
+            lock.taken()  # so that nobody takes the folder for one of the dead
             code = _run(command, home)
             _end(agent)
         return Watched(tuple(command), code, _summary(home))
@@ -57,9 +58,7 @@ def run_watched(command: Sequence[str], *, expect: str = "", events: str = "") -
 
 def _folder() -> Path:
     """In shared memory where there is some."""
-    memory = "/dev/shm"  # noqa: S108 - a folder of our own in it
-    where = memory if os.access(memory, os.W_OK) else None
-    return Path(tempfile.mkdtemp(prefix="syncwall-", dir=where))
+    return Path(tempfile.mkdtemp(prefix="syncwall-", dir=homes()[0]))
 
 
 def environment(home: Path, given: Mapping[str, str]) -> dict[str, str]:
@@ -88,6 +87,7 @@ def _end(agent: subprocess.Popen[bytes]) -> None:
     """Let the agent sum up and leave."""
     with suppress(OSError):
         if agent.stdin:
+            agent.stdin.write(b"\n")
             agent.stdin.close()
     with suppress(subprocess.TimeoutExpired):
         agent.wait(_AGENT_ENDS_S)

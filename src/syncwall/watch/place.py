@@ -1,6 +1,7 @@
 """Where a watched process stands in its job, and the folder that it shares with its agent.
 
-Holds `Place`, `place` and `folder`. Reads what torchrun, Slurm and launchers like them set.
+Holds `Place`, `place`, `folder` and `homes`. Reads what torchrun, Slurm and launchers like them
+set.
 """
 
 import os
@@ -66,11 +67,15 @@ def folder(environment: Mapping[str, str]) -> Path:
     """The folder of a job's rings on this node, in shared memory where there is some."""
     if FOLDER in environment:
         return Path(environment[FOLDER])
-    memory = Path("/dev/shm")  # noqa: S108 - the folder below is the user's alone
-    home = memory if os.access(memory, os.W_OK) else Path(tempfile.gettempdir())
     job = next((environment[name] for name in _JOB if environment.get(name)), str(os.getppid()))
     safe = "".join(one if one.isalnum() else "-" for one in job)[:64]
-    return home / f"syncwall-{os.getuid()}-{safe}"
+    return homes()[0] / f"syncwall-{os.getuid()}-{safe}"
+
+
+def homes() -> list[Path]:
+    """Where folders of rings are: in shared memory if there is some, else among temporary files."""
+    memory = Path("/dev/shm")  # noqa: S108 - folders in it are the user's alone
+    return [*([memory] if os.access(memory, os.W_OK) else []), Path(tempfile.gettempdir())]
 
 
 def _port(environment: Mapping[str, str]) -> int:

@@ -4,7 +4,6 @@ Holds `SnapshotFile`, a listener, `read_snapshot` and `watched_here`, which find
 """
 
 import os
-import tempfile
 from pathlib import Path
 from typing import Final
 
@@ -12,11 +11,11 @@ from syncwall.documents import write_whole
 from syncwall.problems import InputError
 from syncwall.watch.events import from_json, to_json
 from syncwall.watch.live import Live
+from syncwall.watch.place import homes
 from syncwall.watch.recent import Recent, Snapshot
 
 SNAPSHOT: Final = "live.json"
 _EVERY_S: Final = 0.9
-_MEMORY: Final = Path("/dev/shm")  # noqa: S108 - folders of this user in it
 _SEEN: Final = 64
 """Folders that are looked at."""
 
@@ -47,7 +46,7 @@ def read_snapshot(home: Path) -> Snapshot:
 def watched_here() -> list[Path]:
     """Folders of jobs that this user has watched on this machine, the latest first."""
     found = []
-    for above in {_MEMORY, Path(tempfile.gettempdir())}:
+    for above in homes():
         for path in above.glob(f"syncwall-*/{SNAPSHOT}"):
             try:
                 facts = path.stat()
