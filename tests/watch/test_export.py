@@ -38,7 +38,7 @@ def test_figures_are_those_of_the_ranks():
     assert value(found, "syncwall_steps", **rank) == 40
     assert value(found, "syncwall_step_seconds", **rank) == pytest.approx(0.1)
     assert value(found, "syncwall_tokens", **rank) == 40 * 2048
-    assert value(found, "syncwall_finding", kind="hung rank", **rank) == 1
+    assert value(found, "syncwall_finding", kind="hung rank", device="", **rank) == 1
     assert value(found, "syncwall_goodput_ratio") == 0.93
     assert value(found, "syncwall_tokens_per_second") == pytest.approx(2 * 20480)
     (spent,) = [one for one in found if one.figure.name == "syncwall_spent_seconds"]
@@ -75,7 +75,7 @@ def test_metrics_pass_promtool():
     served = endpoint()
     text = asked(served.port)
     served.close()
-    assert 'syncwall_finding{kind="hung rank",node="node-a",rank="1"} 1.0' in text
+    assert 'syncwall_finding{device="",kind="hung rank",node="node-a",rank="1"} 1.0' in text
     done = subprocess.run(
         ["promtool", "check", "metrics"], input=text, capture_output=True, text=True, check=False
     )

@@ -17,7 +17,9 @@ from pathlib import Path
 from typing import Final
 
 from syncwall.watch.agent_start import COMMAND_LOCK, Lock
+from syncwall.watch.devices import Devices
 from syncwall.watch.events import Finding, NodeReport, RankState, to_json
+from syncwall.watch.judge_devices import judged_devices
 from syncwall.watch.judged import Judged
 from syncwall.watch.live import Listener, Live, Summary
 from syncwall.watch.processes import ProcessWatch
@@ -40,6 +42,7 @@ class Agent:
     ) -> None:
         self._home, self._listeners, self._limits = home, listeners, limits
         self._processes = ProcessWatch()
+        self._devices = Devices()
         self.ranks: dict[Path, WatchedRank] = {}
         self.ended: list[WatchedRank] = []
         """Processes of ranks that were started anew."""
@@ -89,12 +92,18 @@ class Agent:
             before = self._states.get(path)
             if before is None or not before.process.is_over:
                 self._states[path] = one.state(self._processes, before, now_s)
-        own = self._report(now_s)
-        reports, silent_s = self._heard(own)
-        self._findings, new = self.judged.round(reports, silent_s, now_s, steps)
+        devices = self._devices.states(
+            {one.pid: (one.rank, one.node) for one in self.ranks.values()}
+        )
+        of_devices = judged_devices(devices, now_s, self._limits)
+        reports, silent_s = self._heard(self._report(now_s, of_devices))
+        of_all = (f for one in reports[1:] if one.node_rank for f in one.findings)
+        self._findings, new = self.judged.round(
+            reports, silent_s, now_s, steps, (*of_devices, *of_all)
+        )
         told = self._told(reports[1:], silent_s)
         live = Live(
-            now_s, reports, tuple(steps), self._findings, new, self.judged.expected, told
+            now_s, reports, tuple(steps), self._findings, new, self.judged.expected, told, devices
         )  # fmt: skip
         for listener in self._listeners:
             with suppress(Exception):  # whatever a listener does, the ranks are watched
@@ -107,6 +116,7 @@ class Agent:
         found = summed_up(
             [*self.ended, *self.ranks.values()], self.judged, time.time() - self._started_s
         )
+        self._devices.stop()
         if self._relay is not None:
             self._relay.stop()
         for path, one in self.ranks.items():
@@ -150,12 +160,13 @@ class Agent:
         if text not in self.judged.notes:
             self.judged.notes.append(text)
 
-    def _report(self, now_s: float) -> NodeReport:
+    def _report(self, now_s: float, of_devices: tuple[Finding, ...]) -> NodeReport:
         first = next(iter(self.ranks.values()), None)
         self._number += 1
         notes = dict.fromkeys(note for one in self.ranks.values() for note in one.notes)
-        if self._relay is not None and self._relay.missing:
-            self._note(self._relay.missing)
+        for part in (self._relay, self._devices):
+            if part is not None and part.missing:
+                self._note(part.missing)
         node_rank = first.facts["node_rank"] if first else 0
         return NodeReport(
             node=first.node if first else "", node_rank=node_rank,
@@ -163,7 +174,7 @@ class Agent:
             windows=tuple(w for one in self.ranks.values() for w in list(one.windows)[-_TOLD:]),
             world=first.facts["world"] if first else 1,
             nodes=first.facts["nodes"] if first else 1, notes=(*notes, *self.judged.notes),
-            findings=self._findings if node_rank == 0 else (),
+            findings=self._findings if node_rank == 0 else of_devices,
         )  # fmt: skip
 
     def _heard(self, own: NodeReport) -> tuple[tuple[NodeReport, ...], dict[str, float]]:

@@ -1,7 +1,7 @@
 """What is known of a live run, as plain data: judges take it, and all that is shown comes of it.
 
 Holds `StepRecord` (one step of one rank), `Window` (some steps of one rank, summed up),
-`RankState`, `NodeReport` and `GroupReport` (what nodes tell each other), `Expectation` (a predicted
+`RankState`, `DeviceState`, `NodeReport` and `GroupReport` (what nodes tell each other), `Expectation` (a predicted
 step), `Finding`, and `Group` with `group_of`, the few lines that a live ledger and a predicted one
 have in common. `to_json` and `from_json` carry all of them. Nothing here needs PyTorch.
 """
@@ -180,6 +180,39 @@ class RankState:
     """What the kernel says of a rank that is silent or has ended: where it sleeps, how it died."""
 
 
+class Limit(StrEnum):
+    """What holds the clocks of a device down."""
+
+    THERMAL = "heat"
+    POWER_BRAKE = "power brake"
+    """Of the machine: its power supply asks for it."""
+    POWER_CAP = "power limit"
+    """Of the device: usual under load."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceState:
+    """One GPU of a node."""
+
+    device: int
+    """Its number in NVML."""
+    node: str = ""
+    rank: int | None = None
+    """Whose process computes on it; None if NVML does not tell."""
+    limited_s: Mapping[Limit, float] = field(default_factory=dict)
+    """Since when it is slowed down, by what, since the epoch."""
+    temperature_c: float | None = None
+    ecc_errors: int | None = None
+    """That could not be corrected, since the driver was loaded."""
+    new_ecc_errors: int = 0
+    """Those of them since it was watched."""
+    xids: tuple[int, ...] = ()
+    """The latest that the driver told."""
+    xid_count: int = 0
+    error_s: float | None = None
+    """Of its latest error, since the epoch."""
+
+
 @dataclass(frozen=True, slots=True)
 class NodeReport:
     """What the agent of one node tells the others: one key of the store."""
@@ -202,7 +235,7 @@ class NodeReport:
     quiet: tuple[int, ...] = ()
     """Ranks that are left out of `ranks` in a large job: they run and have just made a mark."""
     findings: tuple["Finding", ...] = ()
-    """Of the whole job, told by its first node."""
+    """On the first node those of the whole job; on others what only they see: of their devices."""
     format: int = FORMAT
 
 
@@ -248,8 +281,10 @@ class FindingKind(StrEnum):
     SLOWER_THAN_PREDICTED = "slower than predicted"
     LOSS_SPIKE = "loss spike"
     GRADIENT_SPIKE = "gradient norm spike"
-    HARDWARE = "hardware"
-    """ECC, Xid, thermal or power throttling."""
+    DEVICE_ERROR = "device error"
+    """An Xid, or memory that ECC could not correct."""
+    THROTTLED = "throttled device"
+    """By heat or power."""
 
     @property
     def stops_the_job(self) -> bool:
@@ -278,11 +313,16 @@ class Finding:
     """The line of the ledger that grew."""
     also: tuple[int, ...] = field(default=())
     """Other ranks that it is about, such as those that died in consequence."""
+    device: int | None = None
+    """The GPU of the node that it is about."""
 
     @property
-    def key(self) -> tuple[FindingKind, int | None, str]:
+    def key(self) -> "FindingKey":
         """What makes two findings the same one, told again."""
-        return self.kind, self.rank, self.node
+        return self.kind, self.rank, self.node, self.device
+
+
+FindingKey = tuple[FindingKind, int | None, str, int | None]
 
 
 Plain = TypeVar("Plain")

@@ -46,13 +46,13 @@ def merged(
 ) -> GroupReport:  # fmt: skip
     """One report of all nodes of a group; those of which nothing is to be said are put together."""
     silent = {node: s for node, s in silent_s.items() if s > limits.node_silent_s / 2}
-    told = {node for node, one in reports.items() if one.ranks or node in silent}
+    told = {node for node, one in reports.items() if one.ranks or one.findings or node in silent}
     kept = [reports[node] for node in sorted(told)]
     quiet = [one for node, one in sorted(reports.items()) if node not in told]
     if quiet:
         notes = dict.fromkeys(note for one in quiet for note in one.notes)
         kept.append(replace(
-            quiet[0], notes=tuple(notes), findings=(),
+            quiet[0], notes=tuple(notes),
             windows=tuple(window for one in quiet for window in one.windows),
             quiet=tuple(rank for one in quiet for rank in one.quiet),
         ))  # fmt: skip

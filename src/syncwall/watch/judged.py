@@ -12,7 +12,7 @@ from syncwall.watch.curve import Curves
 from syncwall.watch.events import (
     Expectation,
     Finding,
-    FindingKind,
+    FindingKey,
     NodeReport,
     StepRecord,
     Window,
@@ -45,7 +45,7 @@ class Judged:
         self._job: deque[JobWindow] = deque(maxlen=_KEPT)
         self._of_speed: list[Finding] = []
         self._curves = Curves()
-        self._open: dict[tuple[FindingKind, int | None, str], Finding] = {}
+        self._open: dict[FindingKey, Finding] = {}
         self.history: list[Finding] = []
         """All that ever held."""
         self.notes: list[str] = []
@@ -64,12 +64,13 @@ class Judged:
         silent_s: Mapping[str, float],
         now_s: float,
         steps: Iterable[StepRecord] = (),
+        of_devices: Iterable[Finding] = (),
     ) -> tuple[tuple[Finding, ...], tuple[Finding, ...]]:
         """Findings that hold now, and those of them that are new."""
         self._expect()
         states = [one for report in reports for one in report.ranks]
         lost = lost_nodes({one.node: one for one in reports}, silent_s, self._limits, now_s)
-        found = [*dead(states, self._limits), *stopped(states), *lost]
+        found = [*dead(states, self._limits), *stopped(states), *lost, *of_devices]
         if not lost and not any(one.quiet for one in reports):
             whole = len(states) >= max(one.world for one in reports)
             found += hung(states, now_s, self._limits, whole=whole)

@@ -8,7 +8,14 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from syncwall.cause import Cause
-from syncwall.watch.events import Expectation, Finding, NodeReport, RankState, StepRecord
+from syncwall.watch.events import (
+    DeviceState,
+    Expectation,
+    Finding,
+    NodeReport,
+    RankState,
+    StepRecord,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +36,8 @@ class Live:
     expected: Expectation | None = None
     told: tuple[Finding, ...] = ()
     """What the first node has found elsewhere: shown here, and told to others by its own agent."""
+    devices: tuple[DeviceState, ...] = ()
+    """Of this node, where NVML is there."""
 
     @property
     def ranks(self) -> tuple[RankState, ...]:

@@ -15,6 +15,7 @@ from syncwall.watch.events import (
     FORMAT,
     Expectation,
     Finding,
+    FindingKey,
     FindingKind,
     RankState,
     StepRecord,
@@ -76,7 +77,7 @@ class Recent:
     def __init__(self) -> None:
         self.totals: dict[int, RankTotals] = defaultdict(RankTotals)
         self.live: Live | None = None
-        self.found: dict[tuple[FindingKind, int | None, str], Finding] = {}
+        self.found: dict[FindingKey, Finding] = {}
         self.counted: dict[FindingKind, int] = defaultdict(int)
         """Findings so far, by kind."""
         self.flops_per_token: float | None = None

@@ -38,6 +38,11 @@ class Thresholds:
     node_silent_s: float = 3.0
     """A node whose report stays the same; reports come four times a second."""
 
+    throttled_s: float = 15.0
+    """For which clocks are held down: a burst of work does so for moments."""
+    device_error_s: float = 600.0
+    """For which an error of a device is told: what it does to the job comes later."""
+
     window: int = 25
     """Steps of which medians are compared; one in four ranks may have a hiccup a window."""
     windows: int = 3

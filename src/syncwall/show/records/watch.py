@@ -34,6 +34,8 @@ class FindingRecord(TypedDict):
     """The line of the ledger that grew."""
     also: list[int]
     """Other ranks that it is about."""
+    device: int | None
+    """The GPU of the node that it is about."""
 
 
 @record
@@ -106,7 +108,7 @@ def finding_record(one: Finding) -> FindingRecord:
     return {
         "kind": one.kind, "rank": one.rank, "node": one.node, "since_s": one.since_s,
         "since_step": one.since_step, "evidence": one.evidence, "cost_s": one.cost_s,
-        "group": one.group, "also": list(one.also),
+        "group": one.group, "also": list(one.also), "device": one.device,
     }  # fmt: skip
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from syncwall.watch.events import RankState
+from syncwall.watch.events import DeviceState, Limit, RankState
 from syncwall.watch.recent import RankTotals, Recent, median_step_s
 
 Labels = Mapping[str, str]
@@ -47,6 +47,13 @@ UP: Final = Figure("syncwall_rank_up", "1 while the process of a rank runs, 0 if
 SILENT: Final = Figure("syncwall_rank_silent_seconds", "Time since a rank's last mark.", unit="s")
 FINDING: Final = Figure("syncwall_finding", "1 while a finding of a judge holds.")
 FINDINGS: Final = Figure("syncwall_findings", "Findings so far.", "counter")
+ECC: Final = Figure(
+    "syncwall_device_ecc_errors", "Memory errors of a GPU that ECC could not correct.", "counter"
+)
+XID: Final = Figure("syncwall_device_xid_errors", "Xid errors of a GPU while watched.", "counter")
+LIMITED: Final = Figure(
+    "syncwall_device_limited", "1 while heat, power brake or power limit hold clocks of a GPU down."
+)
 PREDICTED: Final = Figure(
     "syncwall_predicted_step_seconds", "The predicted step, and its interval.", unit="s"
 )
@@ -59,8 +66,8 @@ FINISH: Final = Figure(
     "syncwall_remaining_seconds", "Time until the job is done: P10, P50, P90.", unit="s"
 )
 ALL: Final = (
-    STEP, STEPS, SPENT, TOKENS, LOSS, NORM, UP, SILENT, FINDING, FINDINGS, PREDICTED, TOKENS_PER_S,
-    MFU, GOODPUT, FINISH,
+    STEP, STEPS, SPENT, TOKENS, LOSS, NORM, UP, SILENT, FINDING, FINDINGS, ECC, XID, LIMITED,
+    PREDICTED, TOKENS_PER_S, MFU, GOODPUT, FINISH,
 )  # fmt: skip
 
 
@@ -79,9 +86,11 @@ def _values(recent: Recent) -> Iterator[tuple[Figure, Labels, float]]:
     for state in live.ranks:
         if state.rank in recent.totals:
             yield from _of_rank(state, recent.totals[state.rank], live.now_s)
+    for device in live.devices:
+        yield from _of_device(device)
     for one in live.findings:
-        rank = "" if one.rank is None else str(one.rank)
-        yield FINDING, {"kind": str(one.kind), "rank": rank, "node": one.node}, 1.0
+        labels = {"rank": _text(one.rank), "node": one.node, "device": _text(one.device)}
+        yield FINDING, {"kind": str(one.kind), **labels}, 1.0
     for kind, number in recent.counted.items():
         yield FINDINGS, {"kind": str(kind)}, number
     if live.expected is not None:
@@ -96,6 +105,19 @@ def _values(recent: Recent) -> Iterator[tuple[Figure, Labels, float]]:
             yield figure, {}, value
     for quantile, seconds in zip(("0.1", "0.5", "0.9"), recent.finish_s or (), strict=False):
         yield FINISH, {"quantile": quantile}, seconds
+
+
+def _of_device(one: DeviceState) -> Iterator[tuple[Figure, Labels, float]]:
+    labels = {"device": str(one.device), "rank": _text(one.rank), "node": one.node}
+    if one.ecc_errors is not None:
+        yield ECC, labels, one.ecc_errors
+    yield XID, labels, one.xid_count
+    for limit in Limit:
+        yield LIMITED, {**labels, "by": str(limit)}, limit in one.limited_s
+
+
+def _text(number: int | None) -> str:
+    return "" if number is None else str(number)
 
 
 def _of_rank(
