@@ -12,7 +12,8 @@ IMPORT = re.compile(
     r"""^\s*(?:from|import) (\w+)|(?:import_module|find_spec)\("(\w+)""", re.MULTILINE
 )
 MODULES = {
-    "pyyaml": "yaml", "nvidia-ml-py": "pynvml", "markdown-it-py": "markdown_it", "opentelemetry-sdk": "opentelemetry",
+    "pyyaml": "yaml", "markdown-it-py": "markdown_it", "nvidia-ml-py": "pynvml",
+    "opentelemetry-sdk": "opentelemetry",
     "opentelemetry-exporter-otlp-proto-http": "opentelemetry",
 }  # fmt: skip
 """Names of modules that differ from those of their packages."""

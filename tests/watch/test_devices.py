@@ -1,6 +1,6 @@
 """GPUs through a stand-in for NVML: what is read, and what is found in it."""
 
-# ruff: noqa: N802 - the names are NVML's
+# ruff: noqa: N802, N815 - the names are NVML's
 
 import sys
 import time
@@ -8,10 +8,10 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from syncwall.watch.devices import Devices
-from syncwall.watch.events import DeviceState, FindingKind, Limit
+from syncwall.watch.devices import DeviceState, Limit, judged_devices
+from syncwall.watch.events import FindingKind
 from syncwall.watch.export.figures import figures
-from syncwall.watch.judge_devices import judged_devices
+from syncwall.watch.nvml import Devices
 from syncwall.watch.recent import Recent
 from tests.watch import lives
 
@@ -171,5 +171,5 @@ def test_without_nvml_there_are_no_devices(monkeypatch, tmp_path):
     assert (Devices().states({}), Devices().missing) == ((), "")
     driver = tmp_path / "version"
     driver.touch()
-    monkeypatch.setattr("syncwall.watch.devices._DRIVER", driver)
+    monkeypatch.setattr("syncwall.watch.nvml._DRIVER", driver)
     assert "pip install 'syncwall[gpu]'" in Devices().missing

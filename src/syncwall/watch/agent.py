@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Final
 
 from syncwall.watch.agent_start import COMMAND_LOCK, Lock
-from syncwall.watch.devices import Devices
+from syncwall.watch.devices import judged_devices
 from syncwall.watch.events import Finding, NodeReport, RankState, to_json
-from syncwall.watch.judge_devices import judged_devices
 from syncwall.watch.judged import Judged
 from syncwall.watch.live import Listener, Live, Summary
+from syncwall.watch.nvml import Devices
 from syncwall.watch.processes import ProcessWatch
 from syncwall.watch.relay import Relay
 from syncwall.watch.summed_up import summed_up

@@ -1,7 +1,7 @@
 """What is known of a live run, as plain data: judges take it, and all that is shown comes of it.
 
 Holds `StepRecord` (one step of one rank), `Window` (some steps of one rank, summed up),
-`RankState`, `DeviceState`, `NodeReport` and `GroupReport` (what nodes tell each other), `Expectation` (a predicted
+`RankState`, `NodeReport` and `GroupReport` (what nodes tell each other), `Expectation` (a predicted
 step), `Finding`, and `Group` with `group_of`, the few lines that a live ledger and a predicted one
 have in common. `to_json` and `from_json` carry all of them. Nothing here needs PyTorch.
 """
@@ -178,39 +178,6 @@ class RankState:
     """0 for the first rank of its node that died, 1 for the next, ..."""
     where: str = ""
     """What the kernel says of a rank that is silent or has ended: where it sleeps, how it died."""
-
-
-class Limit(StrEnum):
-    """What holds the clocks of a device down."""
-
-    THERMAL = "heat"
-    POWER_BRAKE = "power brake"
-    """Of the machine: its power supply asks for it."""
-    POWER_CAP = "power limit"
-    """Of the device: usual under load."""
-
-
-@dataclass(frozen=True, slots=True)
-class DeviceState:
-    """One GPU of a node."""
-
-    device: int
-    """Its number in NVML."""
-    node: str = ""
-    rank: int | None = None
-    """Whose process computes on it; None if NVML does not tell."""
-    limited_s: Mapping[Limit, float] = field(default_factory=dict)
-    """Since when it is slowed down, by what, since the epoch."""
-    temperature_c: float | None = None
-    ecc_errors: int | None = None
-    """That could not be corrected, since the driver was loaded."""
-    new_ecc_errors: int = 0
-    """Those of them since it was watched."""
-    xids: tuple[int, ...] = ()
-    """The latest that the driver told."""
-    xid_count: int = 0
-    error_s: float | None = None
-    """Of its latest error, since the epoch."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from syncwall.cause import Cause
+from syncwall.watch.devices import DeviceState
 from syncwall.watch.events import (
-    DeviceState,
     Expectation,
     Finding,
     NodeReport,

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from syncwall.watch.events import DeviceState, Limit, RankState
+from syncwall.watch.devices import DeviceState, Limit
+from syncwall.watch.events import RankState
 from syncwall.watch.recent import RankTotals, Recent, median_step_s
 
 Labels = Mapping[str, str]
