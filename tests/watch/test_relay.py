@@ -75,6 +75,10 @@ def test_places():
     slurm = place(SLURM)
     assert slurm is not None
     assert (slurm.rank, slurm.node_rank, slurm.local_world, slurm.nodes) == (5, 1, 4, 2)
+    assert slurm.store_host == ""
+    listed = place(SLURM | {"SLURM_JOB_NODELIST": "gpu[03-04]"})
+    assert listed is not None
+    assert listed.store_host == "gpu03"
 
 
 def test_a_folder_is_the_jobs_and_the_users():

@@ -37,7 +37,7 @@ def test_a_watched_job_computes_the_same_and_is_summed_up(tmp_path):
     plain = run(*TORCHRUN, JOB, steps=60)
     output = tmp_path / "watched.json"
     words = [sys.executable, "-m", "syncwall", "watch", "--json", output, "--", *TORCHRUN, JOB]
-    watched = run(*words, steps=60)
+    watched = run(*words, steps=60, slurm_procid=3, slurm_ntasks=4)  # torchrun is none of its ranks
     assert watched.returncode == plain.returncode == 0
     assert weights(watched.stdout) == weights(plain.stdout)
     found = json.loads(output.read_text())

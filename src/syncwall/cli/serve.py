@@ -54,7 +54,8 @@ class AccessFlags:
 
     def options(self, host: str, findings: tuple[Path, ...], files: Path | None) -> "Options":
         """How the pages are served at `host`."""
-        from syncwall.web.application import LOOPBACK, Options
+        from syncwall.hosts import LOOPBACK
+        from syncwall.web.application import Options
         from syncwall.web.guard import host_name
 
         token = self.secret()

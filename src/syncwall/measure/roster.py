@@ -7,7 +7,6 @@ torchrun or Slurm sets.
 
 import json
 import os
-import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from datetime import timedelta
 from itertools import islice
 from typing import Any
 
+from syncwall.hosts import first_of_slurm
 from syncwall.measure.heartbeat import bounded, first_beat
 from syncwall.measure.lost import LostRankError, first_line
 from syncwall.measure.result import Host, host_name
@@ -75,12 +75,10 @@ def _number(environ: Mapping[str, str], name: str) -> int:
 
 
 def _first_node(environ: Mapping[str, str]) -> str:
-    """The first of Slurm's nodes, which it writes as "gpu[03-10,12],login1"."""
-    nodes = environ.get("SLURM_STEP_NODELIST") or environ.get("SLURM_JOB_NODELIST") or ""
-    found = re.match(r"([^,\[]+)(?:\[(\d+))?", nodes)
+    found = first_of_slurm(environ)
     if not found:
         raise InputError.of("SLURM_JOB_NODELIST is not set: set MASTER_ADDR to the host of rank 0")
-    return found[1] + (found[2] or "")
+    return found
 
 
 _ROSTER = "roster"

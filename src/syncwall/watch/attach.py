@@ -12,13 +12,16 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, Final
 
 from syncwall.watch.hooks.patch import Patches
 from syncwall.watch.hooks.watching import Watching
 from syncwall.watch.marks import MarkKind, Ring
 from syncwall.watch.place import EXPECT, Place, folder, place
 
+_LAUNCHERS: Final = frozenset({
+    "torchrun", "torch.distributed.run", "torch.distributed.launch", "accelerate", "deepspeed",
+})  # fmt: skip
 _watching: Watching | None = None
 
 
@@ -92,8 +95,12 @@ def _attach_one(watching: Watching, hooks: ModuleType) -> None:
 
 
 def _is_a_helper() -> bool:
-    """True in processes that a rank starts, such as workers of a loader: they have its rank."""
-    return "--multiprocessing-fork" in sys.argv or "multiprocessing.spawn" in sys.argv[0:1]
+    """True in processes that a rank starts, such as workers of a loader: they have its rank. So may
+    launchers that Slurm or Kubernetes start, one a node.
+    """
+    program = next((one for one in sys.orig_argv[1:] if not one.startswith("-")), "")
+    is_worker = "--multiprocessing-fork" in sys.argv or "multiprocessing.spawn" in sys.argv[0:1]
+    return is_worker or Path(program).name in _LAUNCHERS
 
 
 def _open_ring() -> Ring | None:

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from syncwall.hosts import first_of_slurm
+
 FOLDER: Final = "SYNCWALL_WATCH_FOLDER"
 """Variable with the folder of rings; `syncwall watch` sets it."""
 EXPECT: Final = "expect"
@@ -59,7 +61,7 @@ def place(environment: Mapping[str, str]) -> Place | None:
     return Place(
         rank, world, rank // local_world if node_rank is None else node_rank, local_world,
         environment.get(LAB_HOST) or socket.gethostname(),
-        environment.get("MASTER_ADDR", ""), _port(environment),
+        environment.get("MASTER_ADDR") or first_of_slurm(environment), _port(environment),
     )  # fmt: skip
 
 

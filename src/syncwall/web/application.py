@@ -1,6 +1,6 @@
 """The whole application: pages with navigation around the body of each, and routes.
 
-Holds `application`, `LOOPBACK`, `Options`, and `PAGES`, `page` and `address` of the pages.
+Holds `application`, `Options`, and `PAGES`, `page` and `address` of the pages.
 """
 
 import json
@@ -20,6 +20,7 @@ from fastapi.staticfiles import StaticFiles
 
 from syncwall import __version__
 from syncwall.cause import LEAST_SHARE, Cause
+from syncwall.hosts import LOOPBACK
 from syncwall.show.words.terms import named
 from syncwall.show.write.html import filled
 from syncwall.web.desk import Desk
@@ -77,7 +78,6 @@ def _entry(name: str, here: bool) -> str:
     return f'<a href=".{address(name)}" data-page="{name}"{current}>{escape(PAGES[name])}</a>'
 
 
-LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1"})
 _ABOUT: Final = (
     "The functions of syncwall as JSON. Keys are those of run and job files; quantities in answers "
     "are SI (seconds, bytes, FLOP). Nothing is stored and nothing is fetched from elsewhere."

@@ -9,14 +9,14 @@ import hmac
 from collections.abc import Callable, Iterable, Iterator
 from socketserver import ThreadingMixIn
 from threading import Thread
-from typing import Any, Final
+from typing import Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
+from syncwall.hosts import LOOPBACK
 from syncwall.problems import InputError
 from syncwall.watch.export.figures import figures
 from syncwall.watch.recent import Recent
 
-LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1"})
 _Start = Callable[[str, list[tuple[str, str]]], Any]
 
 
