@@ -11,8 +11,10 @@ from typing import Any
 import pytest
 
 from syncwall.watch.agent import Agent
-from syncwall.watch.events import FindingKind, Process
+from syncwall.watch.agent_start import agent_command
+from syncwall.watch.events import FindingKind, Process, from_json
 from syncwall.watch.lines import EventLines, read_lines, said
+from syncwall.watch.live import Summary
 from syncwall.watch.marks import MarkKind
 
 if not hasattr(os, "pidfd_open"):
@@ -153,3 +155,19 @@ def test_what_is_no_ring_is_noted_and_left_alone(tmp_path):
     live = agent.round()
     assert "cannot be read" in live.reports[0].notes[0]
     assert agent.end().ranks == 0
+
+
+def test_an_agent_that_is_asked_to_leave_sums_up_once_no_rank_lives(tmp_path, ranks):
+    words = [*agent_command(tmp_path), "--until-told"]
+    with subprocess.Popen(words, stdin=subprocess.PIPE) as agent:
+        end = time.monotonic() + 60
+        while not (tmp_path / "live.json").exists():
+            assert time.monotonic() < end
+            time.sleep(0.02)
+        agent.send_signal(signal.SIGTERM)
+        time.sleep(0.6)
+        assert agent.poll() is None
+        for one in ranks:
+            one.send(signal.SIGKILL)
+        assert agent.wait(30) == 0
+    assert from_json(Summary, (tmp_path / "summary.json").read_bytes()).ranks == 3

@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 import yaml
 
+from syncwall.watch.agent_start import NO_AGENT
 from syncwall.watch.export.figures import ALL
 from syncwall.watch.outlets import ALERT, LIFE, OTLP, PROMETHEUS, STEPS, TOKEN, WEBHOOK
+from syncwall.watch.place import FOLDER as FOLDER_VARIABLE
 
 FOLDER = Path(__file__).parents[2] / "examples" / "watch"
 NAMES = {f"{one.name}_total" if one.kind == "counter" else one.name for one in ALL}
@@ -28,16 +30,34 @@ def test_the_dashboard_is_whole():
     assert all(one["targets"][0]["expr"] for one in board["panels"])
 
 
-def test_the_manifest_gives_ranks_and_agent_the_same_folder():
-    manifest = yaml.safe_load((FOLDER / "jobset.yaml").read_text())
-    pod = manifest["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
-    agent, train = pod["initContainers"][0], pod["containers"][0]
-    assert pod["shareProcessNamespace"]
-    assert agent["env"] == train["env"]
-    known = {PROMETHEUS, OTLP, WEBHOOK, ALERT, LIFE, STEPS, TOKEN}
-    known |= {"SYNCWALL_WATCH_FOLDER", "SYNCWALL_WATCH_AGENT"}
-    assert {one["name"] for one in agent["env"]} <= known
-    assert agent["volumeMounts"] == train["volumeMounts"]
+def pods(name):
+    """Pods of a manifest, each with how many there are."""
+    spec = yaml.safe_load((FOLDER / name).read_text())["spec"]
+    if name == "jobset.yaml":
+        (job,) = spec["replicatedJobs"]
+        return [
+            (job["template"]["spec"]["template"]["spec"], job["template"]["spec"]["parallelism"])
+        ]
+    replicas = spec["pytorchReplicaSpecs"].values()
+    return [(one["template"]["spec"], one["replicas"]) for one in replicas]
+
+
+@pytest.mark.parametrize("name", ["jobset.yaml", "pytorchjob.yaml"])
+def test_a_manifest_gives_ranks_and_agent_the_same_folder(name):
+    known = {PROMETHEUS, OTLP, WEBHOOK, ALERT, LIFE, STEPS, TOKEN, FOLDER_VARIABLE, NO_AGENT}
+    assert sum(number for _, number in pods(name)) == 4
+    for pod, _ in pods(name):
+        (agent,), (train,) = pod["initContainers"], pod["containers"]
+        assert pod["shareProcessNamespace"]
+        assert (agent["restartPolicy"], agent["stdin"]) == ("Always", True)
+        assert agent["env"] == train["env"]
+        stated = {one["name"]: one.get("value") for one in agent["env"]}
+        assert stated.keys() <= known
+        (rings,) = [one for one in pod["volumes"] if one.get("emptyDir")]
+        assert rings["emptyDir"]["medium"] == "Memory"
+        mounted = {one["name"]: one["mountPath"] for one in agent["volumeMounts"]}
+        assert mounted[rings["name"]] == stated[FOLDER_VARIABLE] == agent["command"][3]
+        assert agent["volumeMounts"] == train["volumeMounts"]
 
 
 def test_the_slurm_script_is_a_script():
