@@ -47,8 +47,12 @@ def cut_off(number: int) -> None:
 
 def _said(path: Path, cut_s: float) -> Iterator[tuple[float, str, str]]:
     for one in _events(path):
-        if one["event"] == "finding":
-            yield one["time_s"] - cut_s, one["kind"], one["node"] or str(one["rank"])
+        if one["event"] in ("finding", "told"):
+            yield (
+                one["time_s"] - cut_s,
+                f"{one['event']}: {one['kind']}",
+                one["node"] or str(one["rank"]),
+            )
 
 
 def _cut(hosts: Hosts, folder: Path, victim: int, times: list[float]) -> None:

@@ -14,6 +14,7 @@ from syncwall.watch.agent import Agent
 from syncwall.watch.events import FindingKind
 from syncwall.watch.life import life_of, read_life
 from syncwall.watch.life_file import LifeFile
+from syncwall.watch.lines import EventLines, read_lines
 from syncwall.watch.recent import Recent
 from syncwall.watch.thresholds import Thresholds
 
@@ -50,13 +51,16 @@ class Node:
         made.stdout.readline()  # it has its ring
         self.recent = Recent()
         self.life = LifeFile(home.parent / "life.jsonl", time.time())
-        self.agent = Agent(home, [self.recent, self.life], QUICK)
+        self.lines = EventLines(str(home / "events.jsonl"))
+        self.agent = Agent(home, [self.recent, self.life, self.lines], QUICK)
 
     def end(self):
         self.process.kill()
         self.process.communicate()
-        self.agent.end()
+        summary = self.agent.end()
         self.life.close()
+        self.lines.__exit__(None, None, None)
+        return summary
 
 
 @pytest.fixture
@@ -89,6 +93,8 @@ def test_every_node_shows_what_the_first_has_found(nodes, tmp_path):
     assert not nodes[0].recent.live.told
     os.kill(nodes[2].process.pid, signal.SIGCONT)
     rounds(nodes, lambda lives: not lives[1].told)
+    lines = [one for one in read_lines(tmp_path / "1" / "events.jsonl") if one["event"] == "told"]
+    assert [(one["kind"], one["rank"]) for one in lines] == [("stopped rank", 2)]
     assert [one.nodes for one in life_of(read_life(tmp_path / "life.jsonl")).attempts] == [3]
 
 
@@ -97,9 +103,6 @@ def test_nodes_that_cannot_meet_say_so(tmp_path):
     one.agent.round()
     shown = one.recent.snapshot()
     assert shown
-    one.process.kill()
-    one.process.communicate()
     (said,) = shown.notes
     assert said.startswith("no relay between 3 nodes: MASTER_ADDR is not set")
-    assert one.agent.end().notes == shown.notes
-    one.life.close()
+    assert one.end().notes == shown.notes

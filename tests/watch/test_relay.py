@@ -1,5 +1,6 @@
 """Agents hear of each other through a store of their own, and notice who falls silent."""
 
+import resource
 import socket
 import time
 
@@ -7,7 +8,7 @@ import pytest
 
 from syncwall.watch.events import NodeReport, Process, RankState
 from syncwall.watch.place import Place, folder, place
-from syncwall.watch.relay import Relay
+from syncwall.watch.relay import Relay, room_for
 from syncwall.watch.thresholds import Thresholds
 
 
@@ -58,6 +59,19 @@ def test_without_a_store_it_says_why():
         until(lambda: alone.missing)
     assert "no relay between nodes" in alone.missing
     assert not alone.heard()
+
+
+def test_the_first_node_has_room_for_connections_of_all():
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (512, before[1]))
+    try:
+        assert not room_for(300)
+        assert resource.getrlimit(resource.RLIMIT_NOFILE) == (556, before[1])
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+    if before[1] != resource.RLIM_INFINITY:
+        assert f"of {before[1]} nodes: raise ulimit -Hn" in room_for(before[1])
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
 TORCHRUN = {

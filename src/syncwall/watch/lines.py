@@ -1,4 +1,4 @@
-"""What an agent sees as JSON lines: findings, windows of steps, ranks that change, the summary.
+"""What an agent sees as JSON lines: findings, its own and those it is told, windows, ranks.
 
 Holds the listeners `EventLines`, which appends to a file, and `SaidLines`; `said` and `read_lines`.
 """
@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from syncwall.watch.events import FORMAT, Finding, Window, to_json
+from syncwall.watch.events import FORMAT, Finding, FindingKey, Window, to_json
 from syncwall.watch.live import Live, Summary
 
 
@@ -24,11 +24,16 @@ class EventLines:
         self._file = open(name, "a", encoding="utf-8", buffering=1, closefd=path != "-")  # noqa: SIM115 - a descriptor, open to the end
         self._windows: dict[int, int] = {}
         self._ranks: dict[int, tuple[int, str]] = {}
+        self._told: set[FindingKey] = set()
 
     def round(self, live: Live) -> None:
         """Write what is new since the round before."""
         for finding in live.new:
             self._write("finding", live.now_s, finding)
+        for finding in live.told:
+            if finding.key not in self._told:
+                self._write("told", live.now_s, finding)
+        self._told = {finding.key for finding in live.told}
         for report in live.reports:
             for state in report.ranks:
                 before = self._ranks.get(state.rank)

@@ -1,10 +1,11 @@
 """The thread with which an agent hears of the others, through a store of their own.
 
-Holds `Relay`. The agent of the first node keeps the store (a `TCPStore` of torch). All of it is
-done by a thread of the agent, as a store behind a cut network blocks for ever; the agent sees how
-long ago it last worked.
+Holds `Relay` and `room_for`. The agent of the first node keeps the store (a `TCPStore` of torch).
+All of it is done by a thread of the agent, as a store behind a cut network blocks for ever; the
+agent sees how long ago it last worked.
 """
 
+import resource
 import threading
 import time
 from datetime import timedelta
@@ -17,6 +18,8 @@ from syncwall.watch.thresholds import THRESHOLDS, Thresholds
 _TIMEOUT_S: Final = 5.0
 _JOIN_S: Final = 300.0
 """For the first node to come up."""
+_FILES: Final = 256
+"""That an agent may open beside the connections of the others."""
 _LARGE_EVERY_S: Final = 1.0
 """Between two rounds of a job whose nodes are in groups."""
 
@@ -27,11 +30,11 @@ class Relay:
     def __init__(
         self, host: str, port: int, node_rank: int, nodes: int, limits: Thresholds = THRESHOLDS
     ) -> None:
-        self._address, self._keeps = (host, port), node_rank == 0
+        self._address, self._keeps, self._nodes = (host, port), node_rank == 0, nodes
         self._exchange = Exchange(node_rank, nodes, limits)
         self._every_s = _LARGE_EVERY_S if self._exchange.is_large else limits.poll_s
         self.missing = ""
-        """Why there is no relay; empty if there is one."""
+        """Why there is no relay, or not for all; empty if there is one."""
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._run, name="syncwall-relay", daemon=True)
         self._thread.start()
@@ -65,6 +68,8 @@ class Relay:
         from torch.distributed import TCPStore
 
         host, port = self._address
+        if self._keeps:
+            self.missing = room_for(self._nodes)
         store = TCPStore(
             host, port, is_master=self._keeps, wait_for_workers=False,
             timeout=timedelta(seconds=_JOIN_S),
@@ -73,3 +78,15 @@ class Relay:
             self._exchange.open(store)
         store.set_timeout(timedelta(seconds=_TIMEOUT_S))
         return store
+
+
+def room_for(nodes: int) -> str:
+    """Let this process have a connection for each node; why not all of them, if so."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = nodes + _FILES
+    most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+    if most == wanted:
+        return ""
+    return f"the relay has room for {most - _FILES} of {nodes} nodes: raise ulimit -Hn to {wanted}"
