@@ -41,12 +41,12 @@ PINNED = {
         "--module NAME", "--arguments TEXT", "--timeout S", "--save FILE", *OUTPUT,
     ],
     "watch": [
-        "--help", "--expect FILE", "--events FILE", "--arguments TEXT", "--attach", "--folder DIR",
+        "--help", "--expect WORDS", "--events FILE", "--arguments TEXT", "--attach", "--folder DIR",
         "--prometheus ADDRESS", "--otlp URL", "--webhook URL", "--alert COMMAND", "--life FILE",
         "--steps N", *OUTPUT,
     ],
     "predict": [
-        "FILE", "--help", "--tokens TOKENS", "--steps N", *OUTPUT, "--timeline FILE",
+        "FILE", "--help", "--tokens TOKENS", "--steps N", "--life FILE", *OUTPUT, "--timeline FILE",
         "--explain-assumptions", *WORK, *RUN,
         *(f"--job.{key}" for key in (
             "start", "price", "spares", "when-short", "startup", "data-stall", "simulations",
@@ -62,6 +62,7 @@ PINNED = {
             *(f"stragglers.{key}" for key in ("per-1000-node-days", "slowdown", "time")),
             "spikes.per-1000-steps", "spikes.rollback", "maintenance.every", "maintenance.time",
             *(f"power.{key}" for key in ("load", "host", "pue")),
+            *(f"measured.{key}" for key in ("step", "checkpoint", "restart")),
         )),
     ],
     "plan layouts": [

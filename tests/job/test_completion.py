@@ -150,6 +150,20 @@ def test_changes_are_computed_again_and_sorted():
     assert quick.completion.settled.plan.detection_s == defaults.QUICK_DETECTION_S
 
 
+def test_what_was_measured_goes_before_what_is_predicted_and_can_be_changed():
+    known = {"step_s": 3.0, "checkpoint_s": 20.0, "restart_s": 90.0}
+    done = finish(job(measured=known), PREDICTION)
+    plan = done.settled.plan
+    assert plan.work_s == 3.0 * done.job.total_steps
+    assert (plan.step_deviation, plan.detection_s) == (0.0, 0.0)
+    assert (plan.blocking_s, plan.restart_s, plan.startup_s) == (20.0, 90.0, 90.0)
+    plans = {one.what: one.completion.settled.plan for one in changes(done)}
+    assert plans["storage 4 times as fast"].blocking_s == pytest.approx(5.0)
+    assert plans["restart in half the time"].restart_s == 45.0
+    assert plans["checkpoints.blocking false"].blocking_s < 5.0
+    assert all(one.work_s == plan.work_s for one in plans.values())
+
+
 def test_without_failures_nothing_is_proposed():
     assert changes(finish(job(failures={"per_1000_node_days": 0.0}), PREDICTION)) == []
 

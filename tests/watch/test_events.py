@@ -29,7 +29,8 @@ SECONDS = {
 def test_every_cause_has_a_line():
     assert {group_of(cause) for cause in Cause} == set(Group)
     assert group_of(Cause.GEMM) is group_of(Cause.OPTIMIZER) is Group.COMPUTE
-    assert group_of(Cause.HOST) is group_of(Cause.REST) is Group.IDLE
+    assert group_of(Cause.HOST) is Group.COMPUTE  # phases have such gaps in them
+    assert group_of(Cause.REST) is Group.IDLE
     assert group_of(Cause.EXPOSED_ALL_GATHER) is group_of(Cause.BUBBLE) is Group.COMMUNICATION
     assert list(grouped(SECONDS)) == [
         Group.COMPUTE,

@@ -57,7 +57,7 @@ def test_what_a_loop_tells_is_read(tmp_path, monkeypatch):
 def test_a_run_file_says_it_too(tmp_path):
     run = tmp_path / "run.yaml"
     run.write_text("model: llama-3.1-8b\ncluster: dgx-h100\nnodes: 1\nlayout: {shard: fsdp}\n")
-    expected, _ = expectation(str(run))
+    expected = expectation(str(run))
     per_token, peak_flops = stated_flops(tmp_path, expected)
     assert per_token == pytest.approx(6 * 8.03e9, rel=0.2)
     assert peak_flops == pytest.approx(989.4e12)

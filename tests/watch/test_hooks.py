@@ -13,10 +13,11 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, TensorDataset, dataloader
 
 from syncwall.cause import Cause
-from syncwall.watch import start, stop, tell
+from syncwall.watch import attach, start, stop, tell
 from syncwall.watch.agent_start import NO_AGENT
-from syncwall.watch.marks import RingReader
-from syncwall.watch.notes import NOTES, NoteKind
+from syncwall.watch.judge_speed import window_of
+from syncwall.watch.marks import MarkKind, RingReader
+from syncwall.watch.notes import HIDES_OWN_TIME, NOTES, NoteKind
 from syncwall.watch.place import FOLDER
 from syncwall.watch.steps import StepMaker
 
@@ -228,3 +229,34 @@ def test_children_do_not_write_into_the_ring(watched):
     os.waitpid(pid, 0)
     watched.maker = StepMaker(0)
     assert len(watched.steps()) == before
+
+
+class DeviceEvent:
+    """Of a device that has done everything at once."""
+
+    def record(self):
+        pass
+
+    def query(self):
+        return True
+
+    def elapsed_time(self, _):
+        return 0.0
+
+
+def test_collectives_on_a_stream_of_their_own_hide_own_time(process_group, watched, tmp_path):
+    model, optimizer = made()
+    loop(model, optimizer, steps=2)
+    now, waits = ["training"], []
+    assert attach._watching
+    attach._watching.time_on_device(DeviceEvent, lambda: now[0])
+    for now[0] in ("training", "FSDP", "training"):
+        dist.all_reduce(torch.ones(4))
+        (ring,) = tmp_path.glob("*.ring")
+        waits.append(sum(one.kind == MarkKind.WAIT_BEGIN for one in RingReader(ring).read()))
+    assert waits[0] == waits[1] < waits[2]
+    loop(model, optimizer, steps=3)
+    found = watched.steps()
+    assert watched.maker.notes == {NoteKind.DEVICE_COMMUNICATION} <= HIDES_OWN_TIME
+    assert [one.own_is_known for one in found[-3:]] == [False] * 3
+    assert window_of(found[-3:]).own_s is None  # so that no rank is called a straggler

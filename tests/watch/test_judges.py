@@ -159,7 +159,7 @@ def test_a_hiccup_of_another_rank_hides_nobody():
     def own_s(rank, step):
         return 0.1 * (1.1 if rank == 1 else 1.06 if rank == 3 and 25 <= step < 50 else 1.0)
 
-    assert [one.rank for one in stragglers(run(4, 75, own_s), {})] == [1]
+    assert [one.rank for one in stragglers(run(4, 75, own_s))] == [1]
 
 
 def test_a_straggler_that_recovers_is_one_no_more():
@@ -190,3 +190,11 @@ def test_slower_than_predicted_names_the_line_and_is_silent_inside_the_interval(
     assert found.group is Group.COMMUNICATION
     assert found.cost_s == pytest.approx(0.04, abs=0.005)
     assert slower_than_predicted(job_windows(windows), Expectation(0.11, 0.09, 0.16, ledger)) == []
+
+
+def test_what_the_host_is_predicted_to_hold_up_is_no_excuse_for_communication():
+    """Forward and backward have such gaps in them: 60 ms of work and 40 ms of the host are 100."""
+    windows = run(4, 100, lambda *_: 0.1, exposed_s=0.03)
+    ledger = {Cause.GEMM: 0.06, Cause.HOST: 0.04, Cause.EXPOSED_DP: 0.01}
+    (found,) = slower_than_predicted(job_windows(windows), Expectation(0.11, 0.1, 0.12, ledger))
+    assert found.group is Group.COMMUNICATION

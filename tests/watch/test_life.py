@@ -2,11 +2,12 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-import syncwall as sw
 from syncwall.cause import Cause
+from syncwall.cli import main
 from syncwall.problems import InputError
 from syncwall.watch.events import NodeReport, Process, RankState, StepRecord
 from syncwall.watch.life import ENDED, STARTED, STEPS, life_of, read_life
@@ -138,18 +139,56 @@ def test_an_agent_writes_what_it_sees(tmp_path, monkeypatch):
     assert sum(life.seconds.values()) == life.wall_s == 30
 
 
-def test_rates_are_those_of_a_job_file():
-    rates = rates_of(life_of(lines()))
+RUN = "model: llama-3.1-8b\ncluster: dgx-h100\nnodes: 2\nlayout: {shard: fsdp, global_batch: 64}\n"
+
+
+def failing_life(hours, *, checkpoint, aside):
+    """Attempts of two hours that die, each with steps of a second and what stands `aside`."""
+    found = []
+    for number in range(hours // 2):
+        at_s = 7200.0 * number
+        seconds = {"forward": 6000.0, "checkpoint": 60.0 if checkpoint else 0.0, **aside}
+        done = {"event": "steps", "time_s": at_s + 7000, "steps": 6000, "seconds": seconds}
+        found += [started(at_s), {**done, "checkpoint": checkpoint}, ended(at_s + 7001, "dead")]
+    return [*found, started(at_s + 7200), {**done, "time_s": at_s + 14_200}]
+
+
+@pytest.mark.parametrize("checkpoint", [True, False])
+@pytest.mark.parametrize("aside", [{}, {"data wait": 300.0, "evaluation": 200.0}])
+def test_what_is_shown_live_is_what_predict_says_of_the_rest(
+    tmp_path, monkeypatch, capsys, checkpoint, aside
+):
+    monkeypatch.chdir(tmp_path)
+    Path("run.yaml").write_text(RUN)
+    aside = {str(Cause.IDLE_DATA if key == "data wait" else key): s for key, s in aside.items()}
+    past = failing_life(20, checkpoint=checkpoint, aside=aside)
+    Path("life.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in past))
+    life = life_of(read_life(Path("life.jsonl")))
+    rates = rates_of(life)
     assert rates is not None
-    assert rates.step_s == 1.0
-    assert rates.restart_s == pytest.approx(60)
-    assert rates.interval_s == pytest.approx(40)
-    keys = rates.job_keys()
-    run = sw.Run(model="llama-3.1-8b", cluster="dgx-h100", nodes=2,
-                 layout=sw.Layout(shard="fsdp", global_batch=64))  # fmt: skip
-    job = sw.Job.model_validate({"run": run, "tokens": "1B", **keys}, context={"in_file": True})
-    assert float(job.failures.restart_s or 0) == pytest.approx(60)
-    assert float(job.checkpoints.interval_s or 0) == pytest.approx(40)
+    shown = outlook(rates, 200_000 - life.steps)
+    assert shown[0] < shown[2]
+    words = ["run.yaml", "--steps", "200000", "--life", "life.jsonl", "--json"]
+    assert main(["predict", *words]) == 0
+    said = json.loads(capsys.readouterr().out)["job"]
+    assert said["finish_s"] == pytest.approx(shown, rel=1e-9)
+    assert said["steps"] == 200_000 - life.steps
+
+
+def test_a_life_that_says_nothing_or_of_another_job(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path("run.yaml").write_text(RUN)
+    Path("life.jsonl").write_text(json.dumps(started(0)) + "\n")
+    words = ["predict", "run.yaml", "--life", "life.jsonl"]
+    assert main([*words, "--steps", "100"]) == 2
+    Path("life.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines()))
+    assert main(words) == 2
+    assert main([*words, "--steps", "30"]) == 2
+    assert main([*words, "--steps", "100", "--nodes", "4"]) == 2
+    said = capsys.readouterr().err
+    for part in ("no step of the job counts yet", "how long is the job?", "the job is done: 30 of",
+                 "a job on 2 nodes; the run has 4"):  # fmt: skip
+        assert part in said
 
 
 def test_a_job_without_failures_is_expected_to_fail_as_others_do():

@@ -1,9 +1,9 @@
 """What measured runs of one site say about all its other runs.
 
-Holds `KnownStep`, `Site`, `WANTED` and `UNKNOWN_SITE`. Sites differ for reasons that no description
-holds (software builds, clocks, cooling, neighbours). Each kind of work has a knob for that, the
-same in every layout: the more runs back it, and the more they are like the run asked for, the
-further it is turned.
+Holds `KnownStep`, `Site`, `deviation_of_repeats`, `WANTED` and `UNKNOWN_SITE`. Sites differ for
+reasons that no description holds (software builds, clocks, cooling, neighbours). Each kind of work
+has a knob for that, the same in every layout: the more runs back it, and the more they are like the
+run asked for, the further it is turned.
 """
 
 from collections.abc import Sequence
@@ -59,7 +59,7 @@ class Site:
         """Standard deviation of ln(measured / predicted) that is left of `deviation`."""
         if not self.known:
             return deviation
-        least = site_prior().run ** 2 * (1.0 + 1.0 / len(self.known))
+        least = deviation_of_repeats(len(self.known)) ** 2
         left = max(least, deviation**2 - self._evidence().explained())
         return min(deviation, sqrt(left))
 
@@ -74,6 +74,14 @@ class Site:
             far,
             np.array([one.same_build for one in self.known]),
         )
+
+
+def deviation_of_repeats(known: int) -> float:
+    """Standard deviation of the logarithm of a step's time beside the mean of `known` runs like it.
+
+    No prediction can be surer.
+    """
+    return site_prior().run * sqrt(1.0 + 1.0 / known)
 
 
 UNKNOWN_SITE: Final = Site()

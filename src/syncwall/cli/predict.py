@@ -13,8 +13,10 @@ from syncwall.cli.output import Output, OutputFlags
 from syncwall.cli.run_flags import RunFlags, Whose, as_flags, stated
 from syncwall.cli.work_flags import WorkFlags, Works
 from syncwall.describe import Job
+from syncwall.problems import InputError
 
 if TYPE_CHECKING:
+    from syncwall.describe import Run
     from syncwall.show.blocks import View
     from syncwall.show.records.prediction import PredictRecord
 
@@ -32,6 +34,7 @@ def predict(  # noqa: PLR0913, PLR0917 - the flags of the verb
     tokens: Annotated[str | None, tyro.conf.arg(metavar="TOKENS")] = None,
     steps: Annotated[str | None, tyro.conf.arg(metavar="N")] = None,
     job: JobFlags = JobFlags(),  # noqa: B008
+    life: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None,
     out: Output = OutputFlags(),  # noqa: B008
     timeline: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None,
     explain_assumptions: bool = False,
@@ -46,6 +49,8 @@ def predict(  # noqa: PLR0913, PLR0917 - the flags of the verb
         tokens: Tokens to train on (15T): predict the whole job, from failures to the bill.
         steps: Optimizer steps, as another way to say how long the job is.
         job: The job, as in a job file: spares 8, checkpoints.interval 30min, failures.like NAME.
+        life: What `syncwall watch --life FILE` wrote about this job: predict the rest of it, with
+            the steps, checkpoints, failures and restarts that it has had.
         out: Where the answer goes.
         timeline: Write the intervals of one micro batch here (Chrome trace, for Perfetto).
         explain_assumptions: List everything that is taken for granted.
@@ -57,7 +62,6 @@ def predict(  # noqa: PLR0913, PLR0917 - the flags of the verb
     from syncwall.answer.improvements import improvements
     from syncwall.catalogue import searched_first
     from syncwall.cli.progress import completed
-    from syncwall.describe.job_file import job_with
     from syncwall.show.records.job import job_record
     from syncwall.show.records.prediction import prediction_record
     from syncwall.show.views.job import job_view
@@ -66,7 +70,7 @@ def predict(  # noqa: PLR0913, PLR0917 - the flags of the verb
     out.check()
     with searched_first(whose.catalogue):
         run, measured = whose.run(), whose.measured()
-        whole = job_with(run, whose.file, stated_job(job, tokens, steps))
+        whole = _whole(run, whose.file, stated_job(job, tokens, steps), life)
         prediction = answer(run, site=whose.site(measured), measured=measured)
         proposals = improvements(prediction)
         ended = completed(whole, prediction) if whole is not None else None
@@ -84,6 +88,25 @@ def predict(  # noqa: PLR0913, PLR0917 - the flags of the verb
     with searched_first(whose.catalogue):  # words of an answer ask for entries, too
         out.write("predict", view, record)
     return 0 if prediction.fits else 1
+
+
+def _whole(run: "Run", file: Path | None, stated: dict[str, str], life: Path | None) -> Job | None:
+    """The job of a run, or what is left of it after its life; None if nobody speaks of a job."""
+    from syncwall.describe.job_file import job_with
+
+    if life is None:
+        return job_with(run, file, stated)
+    from syncwall.watch.life import life_of, read_life
+    from syncwall.watch.outlook import rates_of, rest_of
+
+    lived = life_of(read_life(life))
+    rates = rates_of(lived)
+    if rates is None:
+        raise InputError.of(f"{life}: no step of the job counts yet")
+    if rates.nodes != run.nodes:
+        raise InputError.of(f"{life}: a job on {rates.nodes} nodes; the run has {run.nodes}")
+    whole = job_with(run, file, {**rates.job_keys(), **stated})
+    return rest_of(whole, lived) if whole is not None else None
 
 
 def _program(recorded: WorkFlags, whose: RunFlags, out: OutputFlags, timeline: Path | None) -> int:

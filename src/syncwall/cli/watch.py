@@ -17,7 +17,7 @@ from syncwall.problems import InputError
 
 
 def watch(  # noqa: PLR0913, PLR0917 - the flags of the verb
-    expect: Annotated[str | None, tyro.conf.arg(metavar="FILE")] = None,
+    expect: Annotated[str | None, tyro.conf.arg(metavar="WORDS")] = None,
     events: Annotated[str | None, tyro.conf.arg(metavar="FILE")] = None,
     arguments: Annotated[str, tyro.conf.arg(metavar="TEXT")] = "",
     attach: bool = False,
@@ -32,7 +32,9 @@ def watch(  # noqa: PLR0913, PLR0917 - the flags of the verb
     the training stays as it is, and so do its results; the exit code is that of the command.
 
     Args:
-        expect: A run file: steps are compared with what is predicted for it.
+        expect: What steps are compared with: a run file or, as one text, words of `predict`:
+            "run.yaml --known-run measured.yaml", "step.work.json.gz --cluster NAME"; or the JSON
+            of an earlier `syncwall watch`.
         events: Append findings, windows of steps and changes of ranks here as JSON lines, while
             they happen; - for standard output.
         arguments: The command as one text, the same as behind --.
@@ -76,10 +78,11 @@ def _command(text: str) -> list[str]:
 
 
 def _checked(expect: str | None) -> str:
-    """A run file that can be predicted, before an hour of training."""
-    if expect is None:
-        return ""
-    from syncwall.describe.overrides import run_with
+    """Something that can be compared with, before an hour of training."""
+    from syncwall.watch.expected import expectation
+    from syncwall.watch.place import EXPECT
 
-    run_with(Path(expect), {})
-    return str(Path(expect).resolve())
+    words = expect or os.environ.get(EXPECT, "")
+    if words:
+        expectation(words)
+    return words

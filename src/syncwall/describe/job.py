@@ -1,7 +1,7 @@
 """A whole training job: a run, how long it goes on, and what happens on the way.
 
 Holds `Job` with its parts `Checkpoints`, `Failures`, `Evaluation`, `Stragglers`, `Spikes`,
-`Maintenance` and `Power`; and how often machines fail, as counted: `FailureRates`
+`Maintenance`, `Power` and `MeasuredJob`; and how often machines fail, as counted: `FailureRates`
 (one study of one cluster) and `FailureCause` (one line of it). What is left out is off, or has a
 default that `syncwall.job` states with its source.
 """
@@ -57,7 +57,6 @@ class FailureRates(CatalogueEntry):
     meant."""
 
 
-Share = Annotated[float, Field(ge=0, lt=1)]
 Factor = Annotated[float, Field(ge=1, le=1000)]
 
 
@@ -156,6 +155,17 @@ class Power(Description):
     """Power of the building over that of the machines; 1.2 if not given."""
 
 
+class MeasuredJob(Description):
+    """What is known of a job that runs, in place of what is predicted or assumed."""
+
+    step_s: Seconds | None = Field(None, alias="step")
+    """Time of an optimizer step."""
+    checkpoint_s: Delay | None = Field(None, alias="checkpoint")
+    """Time for which a checkpoint stops the work."""
+    restart_s: Delay | None = Field(None, alias="restart")
+    """From a failure until work goes on: detection, restart and reading the checkpoint."""
+
+
 class Job(Description):
     """A run that goes on until it has seen enough tokens."""
 
@@ -175,7 +185,7 @@ class Job(Description):
     """If no spare is left: wait for a repair, or go on with fewer replicas."""
     startup_s: Delay | None = Field(None, alias="startup")
     """From the start until the first step; as a restart if not given."""
-    data_stall: Share = 0.0
+    data_stall: NotNegativeNumber = 0.0
     """Waiting for data, over the time of a step."""
     checkpoints: Checkpoints = Field(default_factory=Checkpoints)
     """How the state is saved."""
@@ -191,6 +201,8 @@ class Job(Description):
     """Planned pauses."""
     power: Power = Field(default_factory=Power)
     """What a GPU in the job draws."""
+    measured: MeasuredJob = Field(default_factory=MeasuredJob)
+    """What is known of the job while it runs; `predict --life FILE` takes it from there."""
     simulations: Annotated[int, Field(ge=100, le=1_000_000)] = 1000
     """Jobs that are played through."""
     seed: Seed = 0
@@ -212,6 +224,7 @@ class Job(Description):
 
 
 __all__ = [
-    "Checkpoints", "Evaluation", "FailureRates", "Failures", "Job", "Maintenance", "Power",
+    "Checkpoints", "Evaluation", "FailureRates", "Failures", "Job", "Maintenance", "MeasuredJob",
+    "Power",
     "Spikes", "Stragglers",
 ]  # fmt: skip

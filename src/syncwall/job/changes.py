@@ -61,21 +61,22 @@ def tried(completion: Completion) -> Iterator[tuple[str, Job]]:
     plan, run = settled.plan, completion.prediction.run
     if plan.rate_per_s <= 0:
         return
-    saving = job.checkpoints
+    saving, known = job.checkpoints, job.measured
     if saving.interval_s is not None:
         yield "checkpoints.interval best", _with(job, "checkpoints", interval_s=None)
     if saving.blocking:
-        yield "checkpoints.blocking false", _with(job, "checkpoints", blocking=False)
+        copied = _with(job, "measured", checkpoint_s=None)
+        yield "checkpoints.blocking false", _with(copied, "checkpoints", blocking=False)
     written_s = plan.written_s or plan.blocking_s
     rate = FASTER_STORAGE * settled.checkpoint_bytes / max(written_s, 1e-9)
-    yield "storage 4 times as fast", _with(job, "checkpoints", storage_bytes_per_s=rate)
+    faster = _with(job, "checkpoints", storage_bytes_per_s=rate)
+    yield "storage 4 times as fast", _with(faster, "measured", checkpoint_s=None)
     if plan.detection_s > QUICK_DETECTION_S:
         quick = _with(job, "failures", detection_s=QUICK_DETECTION_S)
         yield "failures.detection 30 s", quick
-    yield (
-        "restart in half the time",
-        _with(job, "failures", restart_s=float(_input(completion, "restart")) / 2),
-    )
+    half_s = float(_input(completion, "restart")) / 2
+    part = "failures" if known.restart_s is None else "measured"
+    yield "restart in half the time", _with(job, part, restart_s=half_s)
     more = max(settled.domain_nodes, plan.spares // 2)
     yield (
         f"{more} more spare node{'s' * (more > 1)}",

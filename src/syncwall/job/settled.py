@@ -118,17 +118,18 @@ class _Settling:
         self.job, self.prediction = job, prediction
         self.run = prediction.run
         self.inputs: list[Input] = []
+        self.step_s = float(job.measured.step_s or prediction.step_s)
         self.machine = FailureUnits.of(job.failures, self.run.cluster)
 
     def settled(self) -> SettledJob:
-        job, step_s = self.job, self.prediction.step_s
+        job, is_known = self.job, self.job.measured.step_s is not None
         size = self._size()
         blocking_s, written_s, read_s = self._checkpoint_times(size)
         causes, deviation = self._causes()
-        restart_s = self._restart() + read_s
+        restart_s = self._restart(read_s)
         plan = JobPlan(
-            work_s=job.total_steps * step_s,
-            step_deviation=self.prediction.interval.deviation,
+            work_s=job.total_steps * self.step_s,
+            step_deviation=0.0 if is_known else self.prediction.interval.deviation,
             startup_s=self._take("start-up", job.startup_s, restart_s, "computed", "as a restart"),
             blocking_s=blocking_s,
             written_s=written_s,
@@ -182,7 +183,10 @@ class _Settling:
 
     def _checkpoint_times(self, size: float) -> tuple[float, float, float]:
         """Seconds that a checkpoint stops the work, is written beside it, and is read."""
-        stated = self.job.checkpoints
+        stated, known_s = self.job.checkpoints, self.job.measured.checkpoint_s
+        if known_s is not None:
+            self._take("checkpoint", known_s, known_s, "given", "")
+            return known_s, 0.0, known_s
         usual = min(self.run.nodes * defaults.STORAGE_PER_NODE, defaults.STORAGE_AT_MOST)
         storage = self._take(
             "storage", stated.storage_bytes_per_s, usual, "assumed", defaults.STORAGE_SOURCE,
@@ -217,26 +221,31 @@ class _Settling:
         return found, deviation
 
     def _spikes(self) -> Failure:
-        spikes, step_s = self.job.spikes, self.prediction.step_s
+        spikes, step_s = self.job.spikes, self.step_s
         assert spikes is not None
         per_s = spikes.per_1000_steps / 1000.0 / step_s
         return Failure("loss spike", per_s, 0, spikes.rollback * step_s)
 
     def _detection(self) -> float:
+        if self.job.measured.restart_s is not None:  # it is in there
+            return 0.0
         given = self.job.failures.detection_s
         source = defaults.DETECTION_SOURCE
         return self._take("detection", given, defaults.DETECTION_S, "datasheet", source)
 
-    def _restart(self) -> float:
+    def _restart(self, read_s: float) -> float:
+        known_s = self.job.measured.restart_s
+        if known_s is not None:
+            return self._take("restart", known_s, known_s, "given", "")
         usual = defaults.RESTART_S + defaults.RESTART_PER_GPU_S * self.run.gpus
-        source = defaults.RESTART_SOURCE
-        return self._take("restart", self.job.failures.restart_s, usual, "fitted", source)
+        given, source = self.job.failures.restart_s, defaults.RESTART_SOURCE
+        return self._take("restart", given, usual, "fitted", source) + read_s
 
     def _beside(self, plan: JobPlan) -> dict[Cause, float]:
         """What goes along with the work, as shares of it."""
         job, found = self.job, {}
         if job.evaluation is not None:
-            each_s = job.evaluation.every * self.prediction.step_s
+            each_s = job.evaluation.every * self.step_s
             found[Cause.EVALUATION] = job.evaluation.time_s / each_s
         if job.data_stall:
             found[Cause.DATA_LOADING] = job.data_stall

@@ -23,34 +23,38 @@ _LAUNCHERS: Final = frozenset({
     "torchrun", "torch.distributed.run", "torch.distributed.launch", "accelerate", "deepspeed",
 })  # fmt: skip
 _watching: Watching | None = None
+_expected: str | None = None
+"""What the script says that the run should be like."""
 
 
 def start(expect: str | None = None) -> None:
     """Watch the training in this process from now on; call it before models are made.
 
-    `expect` names a run file: what the run should be like. The agent of this node, which is started
-    if there is none, compares with it.
+    `expect` says what the run should be like, in the words of `syncwall predict`: "run.yaml",
+    "run.yaml --known-run measured.yaml", "step.work.json.gz --cluster dgx-h100"; or the JSON of an
+    earlier `syncwall watch`. The agent of this node, which is started if there is none, compares
+    with it. None: as the variable SYNCWALL_WATCH_EXPECT says.
     """
-    global _watching  # noqa: PLW0603 - a process is watched once
-    if _watching is not None:
+    global _watching, _expected  # noqa: PLW0603 - a process is watched once
+    _expected = expect or _expected
+    if _watching is not None:  # SYNCWALL_WATCH was quicker than the script
+        if _watching.ring is not None:
+            _expect(folder(os.environ))
         return
     _watching = Watching(_open_ring)
     os.register_at_fork(after_in_child=_forked)
     atexit.register(_exit)
     _attach(_watching)
-    if expect is not None:
-        with suppress(OSError):
-            _made(folder(os.environ)).joinpath(EXPECT).write_text(expect, encoding="utf-8")
     if place(os.environ) is not None and not _is_a_helper():
         _watching.begin()
 
 
 def stop() -> None:
     """Put everything back as it was."""
-    global _watching  # noqa: PLW0603
+    global _watching, _expected  # noqa: PLW0603
     if _watching is not None:
         _watching.stop()
-    _watching = None
+    _watching = _expected = None
 
 
 def tell(
@@ -112,11 +116,26 @@ def _open_ring() -> Ring | None:
     except (OSError, ValueError) as error:
         _say(f"rank {here.rank} is not watched: {error}")
         return None
+    _expect(home)
     from syncwall.watch.agent_start import ensure_agent
 
     with suppress(OSError):
         ensure_agent(home)
     return ring
+
+
+def _expect(home: Path) -> None:
+    """Say to the agent what the run should be like, if somebody knows."""
+    words = _expected or os.environ.get(EXPECT)
+    if not words:
+        return
+    from syncwall.problems import InputError
+    from syncwall.watch.expected import leave
+
+    try:
+        leave(home, words)
+    except (OSError, InputError) as error:
+        _say(f"nothing to compare with: {error}")
 
 
 def _environment() -> dict[str, str]:

@@ -19,6 +19,7 @@ from typing import Final
 from syncwall.problems import InputError
 from syncwall.watch.agent_start import COMMAND_LOCK, NO_AGENT, Lock, agent_command
 from syncwall.watch.events import from_json
+from syncwall.watch.expected import leave
 from syncwall.watch.live import Summary
 from syncwall.watch.place import EXPECT, FOLDER, SWITCH, homes
 
@@ -41,12 +42,13 @@ class Watched:
 def run_watched(command: Sequence[str], *, expect: str = "", events: str = "") -> Watched:
     """Run a command to its end and watch what trains in it; InputError if it cannot be started.
 
-    `expect` names what the run should be like, `events` a file for JSON lines ("-": our output).
+    `expect` says what the run should be like, as `watch.expected` reads it; `events` is a file for
+    JSON lines ("-": our output).
     """
     home = _folder()
     try:
         if expect:
-            (home / EXPECT).write_text(expect, encoding="utf-8")
+            leave(home, expect)
         with Lock(home, COMMAND_LOCK) as lock, _agent(home, events) as agent:
             lock.taken()  # so that nobody takes the folder for one of the dead
             code = _run(command, home)
@@ -64,7 +66,8 @@ def _folder() -> Path:
 def environment(home: Path, given: Mapping[str, str]) -> dict[str, str]:
     """Variables that let every Python of a command be watched."""
     path = os.pathsep.join(filter(None, (str(_STARTUP), given.get("PYTHONPATH", ""))))
-    return {**given, "PYTHONPATH": path, SWITCH: "1", FOLDER: str(home), NO_AGENT: "0"}
+    told = {"PYTHONPATH": path, SWITCH: "1", FOLDER: str(home), NO_AGENT: "0", EXPECT: ""}
+    return {**given, **told}  # what is expected, the agent has been told already
 
 
 @contextmanager

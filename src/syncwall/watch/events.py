@@ -21,12 +21,13 @@ class Group(StrEnum):
     """Lines of a live ledger in which a prediction can be compared with it."""
 
     COMPUTE = "compute"
+    """With gaps in which a device waits for its host: marks of phases do not tell them apart."""
     COMMUNICATION = "exposed communication"
     DATA = "data wait"
     CHECKPOINT = "checkpoint"
     EVALUATION = "evaluation"
     IDLE = "idle"
-    """None of them: code of the loop between phases, a device that waits for the host."""
+    """None of them: code of the loop between phases."""
 
 
 _GROUPS: Final = {
@@ -38,6 +39,8 @@ _GROUPS: Final = {
     Cause.IDLE_PEER: Group.COMMUNICATION,
     Cause.CHECKPOINT: Group.CHECKPOINT,
     Cause.EVALUATION: Group.EVALUATION,
+    Cause.HOST: Group.COMPUTE,
+    Cause.HOST_OPTIMIZER: Group.COMPUTE,
     Cause.REST: Group.IDLE,
 }
 
@@ -102,6 +105,8 @@ class StepRecord:
 
 
 _OWN: Final = (Group.COMPUTE, Group.DATA, Group.IDLE)
+OF_A_STEP: Final = (*_OWN, Group.COMMUNICATION)
+"""Checkpoints and evaluations come now and then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,11 +234,13 @@ class Expectation:
     """Nine of ten such runs are faster."""
     seconds: Mapping[Cause, float]
     source: str = ""
-    """The run file that was predicted."""
+    """What was predicted, or seen before: the words of `--expect`."""
     flops_per_token: float | None = None
     """Model FLOPs, as in the MFU."""
     peak_flops: float | None = None
     """Of a device, in a second."""
+    ranks: int | None = None
+    """Of the job that it is about; None for any."""
 
 
 class FindingKind(StrEnum):

@@ -13,6 +13,7 @@ from statistics import fmean, median
 
 from syncwall.cause import Cause
 from syncwall.watch.events import (
+    OF_A_STEP,
     Expectation,
     Finding,
     FindingKind,
@@ -25,8 +26,6 @@ from syncwall.watch.thresholds import THRESHOLDS, Thresholds
 
 _COMPARED = 512
 """Ranks that a straggler's ledger is compared with, of many."""
-_OF_THE_JOB = (Group.CHECKPOINT, Group.EVALUATION)
-"""Not of a step: they come now and then."""
 
 
 def window_of(steps: Sequence[StepRecord], node: str = "") -> Window:
@@ -191,8 +190,7 @@ def slow_down(windows: Sequence[JobWindow], limits: Thresholds = THRESHOLDS) -> 
     now_s = median(one.step_s for one in slow)
     more = {
         group: fmean(one.groups[group] for one in slow) - fmean(one.groups[group] for one in usual)
-        for group in Group
-        if group not in _OF_THE_JOB
+        for group in OF_A_STEP
     }
     group = max(more, key=lambda one: more[one])
     said = (
@@ -225,8 +223,7 @@ def slower_than_predicted(
     predicted = grouped(expected.seconds)
     more = {
         group: fmean(one.groups[group] for one in slow) - predicted.get(group, 0.0)
-        for group in Group
-        if group not in _OF_THE_JOB
+        for group in OF_A_STEP
     }
     group = max(more, key=lambda one: more[one])
     spent_s = more[group] + predicted.get(group, 0.0)

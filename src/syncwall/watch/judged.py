@@ -5,7 +5,6 @@ Holds `Judged`.
 
 from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from pathlib import Path
 
 from syncwall.watch.curve import Curves
@@ -17,7 +16,7 @@ from syncwall.watch.events import (
     StepRecord,
     Window,
 )
-from syncwall.watch.expected import expectation
+from syncwall.watch.expected import expected, left
 from syncwall.watch.judge_processes import dead, hung, lost_nodes, stopped
 from syncwall.watch.judge_speed import (
     JobWindow,
@@ -27,7 +26,6 @@ from syncwall.watch.judge_speed import (
     stood_out,
     together,
 )
-from syncwall.watch.place import EXPECT
 from syncwall.watch.thresholds import Thresholds
 
 _KEPT = 400
@@ -67,7 +65,7 @@ class Judged:
         of_devices: Iterable[Finding] = (),
     ) -> tuple[tuple[Finding, ...], tuple[Finding, ...]]:
         """Findings that hold now, and those of them that are new."""
-        self._expect()
+        self._expect(max((one.world for one in reports if one.ranks), default=None))
         states = [one for report in reports for one in report.ranks]
         lost = lost_nodes({one.node: one for one in reports}, silent_s, self._limits, now_s)
         found = [*dead(states, self._limits), *stopped(states), *lost, *of_devices]
@@ -103,13 +101,15 @@ class Judged:
             found += slower_than_predicted(job, self.expected, self._limits)
         return found
 
-    def _expect(self) -> None:
-        """What the run should be like, once somebody says it."""
-        if self._asked or not (asked := self._home / EXPECT).exists():
-            return
-        self._asked = True
-        with suppress(OSError):
-            named = asked.read_text(encoding="utf-8").strip()
-            self.expected, note = expectation(named)
-            if note:
-                self.notes.append(note)
+    def _expect(self, world: int | None) -> None:
+        """What the run should be like, once somebody says it; unless it is about another one."""
+        if not self._asked and (words := left(self._home)):
+            self._asked = True
+            self.expected, note = expected(words)
+            self.notes += [note] if note else []
+        about = self.expected.ranks if self.expected else None
+        if world is not None and about is not None and about != world:
+            self.notes.append(
+                f"nothing to compare with: {about} ranks are expected, the job has {world}"
+            )
+            self.expected = None

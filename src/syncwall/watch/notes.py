@@ -39,8 +39,8 @@ NOTES: Final = {
     NoteKind.NO_SAVES: "torch.save is missing: checkpoints count as idle",
     NoteKind.FSDP_WAITS: "FSDP's wait for its weights could not be hooked: it counts as "
     f"computation, {_HIDES_OWN}",
-    NoteKind.DEVICE_COMMUNICATION: "communication on CUDA streams other than DDP's and FSDP2's "
-    f"cannot be told apart from computation: {_HIDES_OWN}",
+    NoteKind.DEVICE_COMMUNICATION: "some communication has a CUDA stream of its own: waiting for "
+    f"it cannot be told apart from computation, {_HIDES_OWN}",
     NoteKind.OLD_FSDP: "FullyShardedDataParallel (FSDP1) waits inside of streams: it counts as "
     f"computation, {_HIDES_OWN}",
     NoteKind.NO_FUNCTIONAL_WAITS: "functional collectives could not be hooked: their waits count "

@@ -107,4 +107,4 @@ class Outlets:
         self.recent.goodput = life.goodput
         rates = rates_of(life)
         if rates is not None and self._steps is not None:
-            self.recent.finish_s = outlook(rates, self._steps - life.steps, seed=int(time.time()))
+            self.recent.finish_s = outlook(rates, self._steps - life.steps)

@@ -1,26 +1,29 @@
 """When a job that runs will be done: its own steps, checkpoints, failures and repairs, played on.
 
 Holds `Rates` with `rates_of` (how often and for how long the job stood), `Rates.job_keys`, which
-says so in the words of a job file, and `outlook`. A job that has seldom failed says little about
-its failures: what it tells is weighed with the rate of published clusters, each by its certainty.
+says so in the words of a job file, `rest_of`, the job that is left, and `outlook`. A job that has
+seldom failed says little about its failures: what it tells is weighed with the rate of published
+clusters, each by its certainty.
 """
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from math import exp, log1p, sqrt
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
 from syncwall.cause import Cause
-from syncwall.describe.job import FailureRates
+from syncwall.describe.job import FailureRates, Job
 from syncwall.describe.lookup import failure_rates
 from syncwall.job.completion import QUANTILES
 from syncwall.job.endless import is_endless
 from syncwall.job.plan import DAY_S, Failure, JobPlan
 from syncwall.job.simulation import simulate_all
+from syncwall.problems import InputError
 from syncwall.watch.life import Attempt, Life
 
-_SIMULATIONS: Final = 400
+_SIMULATIONS: Final[int] = Job.model_fields["simulations"].default
 _STUDY: Final = "typical"
 
 
@@ -46,22 +49,33 @@ class Rates:
     """Of the logarithm of that rate."""
     nodes: int
 
-    def job_keys(self) -> dict[str, Any]:
-        """As in a job file, for `syncwall predict --tokens`."""
-        keys: dict[str, Any] = {
-            "startup": f"{self.startup_s:.4g} s",
-            "failures": {
-                "per_1000_node_days": float(f"{self.per_1000_node_days:.4g}"),
-                "deviation": round(self.deviation, 3), "detection": "0 s",
-                "restart": f"{self.restart_s:.4g} s",
-            },
-        }  # fmt: skip
+    def job_keys(self) -> dict[str, str]:
+        """What of this is known of the rest of the job, by the keys of a job file ("startup",
+        "failures.repair"): with them `syncwall predict --tokens` answers as `outlook` does.
+        """
+        keys = {
+            "startup": "0 s",
+            "measured.step": _seconds(self.step_s),
+            "measured.checkpoint": _seconds(self.checkpoint_s),
+            "measured.restart": _seconds(self.restart_s),
+            "failures.per_1000_node_days": repr(self.per_1000_node_days),
+            "failures.deviation": repr(self.deviation),
+            "failures.repair": "0 s",
+            "data_stall": repr(self.beside.get(Cause.DATA_LOADING, 0.0)),
+        }
         if self.interval_s is not None:
-            keys["checkpoints"] = {"interval": f"{self.interval_s:.4g} s"}
+            keys["checkpoints.interval"] = _seconds(self.interval_s)
+        if evaluated := self.beside.get(Cause.EVALUATION):
+            keys["evaluation.every"] = "1"
+            keys["evaluation.time"] = _seconds(evaluated * self.step_s)
         return keys
 
 
-def rates_of(life: Life, gpus_per_node: int = 8) -> Rates | None:
+def _seconds(value: float) -> str:
+    return f"{value!r} s"
+
+
+def rates_of(life: Life) -> Rates | None:
     """None before the first step that counts."""
     spent, steps = life.seconds, life.steps
     if not steps or not spent[Cause.USEFUL]:
@@ -75,11 +89,11 @@ def rates_of(life: Life, gpus_per_node: int = 8) -> Rates | None:
         if after.first_step_s is not None and before.first_step_s is not None
     ]
     startup_s = _start_up_s(life.attempts[0])
-    nodes = life.attempts[-1].nodes
+    nodes, ranks = life.attempts[-1].nodes, life.attempts[-1].ranks
     node_days = sum(
         one.nodes * (one.last_s - one.started_s) / DAY_S for one in life.attempts
     )  # fmt: skip
-    rate, deviation = _weighed(life.failures, node_days, gpus_per_node)
+    rate, deviation = _weighed(life.failures, node_days, max(ranks // nodes, 1))
     beside = (Cause.EVALUATION, Cause.DATA_LOADING)
     return Rates(
         step_s=useful_s / steps,
@@ -111,6 +125,20 @@ def _weighed(failures: int, node_days: float, gpus_per_node: int) -> tuple[float
 def _per_1000_node_days(study: FailureRates, gpus_per_node: int) -> float:
     parts = {"gpu": gpus_per_node, "nic": gpus_per_node, "node": 1}
     return sum(cause.per_1000_days * parts.get(cause.per, 0) for cause in study.causes)
+
+
+def rest_of(job: Job, life: Life) -> Job:
+    """What is left of `job` after `life`; InputError if nothing is."""
+    left = job.total_steps - life.steps
+    if left <= 0:
+        raise InputError.of(f"the job is done: {life.steps:,} of {job.total_steps:,} steps")
+    saving, step_s = job.checkpoints, job.measured.step_s
+    if saving.interval_s is None and step_s and not any(one.checkpoints for one in life.attempts):
+        saving = saving.model_copy(update={"interval_s": left * step_s})  # it saves at the end only
+    now = datetime.fromtimestamp(life.now_s, UTC)
+    return job.model_copy(
+        update={"steps": left, "tokens": None, "start": now, "checkpoints": saving}
+    )
 
 
 def outlook(rates: Rates, steps_left: int, seed: int = 0) -> tuple[float, float, float]:

@@ -16,8 +16,8 @@ from syncwall.hosts import first_of_slurm
 
 FOLDER: Final = "SYNCWALL_WATCH_FOLDER"
 """Variable with the folder of rings; `syncwall watch` sets it."""
-EXPECT: Final = "expect"
-"""File in that folder with the name of a run file: what the run should be like."""
+EXPECT: Final = "SYNCWALL_WATCH_EXPECT"
+"""Variable that says what the run should be like, as `watch.expected` reads it."""
 SWITCH: Final = "SYNCWALL_WATCH"
 """Variable that switches watching on."""
 _RANK: Final = ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK")

@@ -1,6 +1,6 @@
 """A plain DDP script as people write it: SGD on a small network, with faults on demand.
 
-Knows nothing of syncwall. Faults are named by variables: `FAULT` (what), `FAULT_RANK`,
+Knows nothing of syncwall. Faults are named by variables: `FAULT` (what), `FAULT_RANK` (or "all"),
 `FAULT_STEP`, `FAULT_S`.
 """
 
@@ -18,11 +18,12 @@ from torch.utils.data import DataLoader, Dataset
 STEPS = int(os.environ.get("STEPS", "40"))
 COMPUTE_S = float(os.environ.get("COMPUTE_S", "0"))
 FAULT = os.environ.get("FAULT", "")
-FAULT_RANK = int(os.environ.get("FAULT_RANK", "1"))
+FAULT_RANK = os.environ.get("FAULT_RANK", "1")
 FAULT_STEP = int(os.environ.get("FAULT_STEP", "20"))
 FAULT_S = float(os.environ.get("FAULT_S", "60"))
 SIZE = int(os.environ.get("SIZE", "64"))
 SPARE: list[object] = []
+NOW: list[int] = [0]
 SLEPT: list[float] = []
 """What sleeps really took: a busy machine wakes late."""
 ACCUMULATE = int(os.environ.get("ACCUMULATE", "1"))
@@ -37,7 +38,7 @@ class Numbers(Dataset):
 
     def __getitem__(self, index):
         step = index // 8 // ACCUMULATE
-        if index % 8 == 0 and self.rank == FAULT_RANK:
+        if index % 8 == 0 and is_faulty(self.rank):
             if FAULT == "data" and step == FAULT_STEP:
                 time.sleep(FAULT_S)
             if FAULT == "slow data" and step >= FAULT_STEP:
@@ -53,23 +54,29 @@ def main():
     SPARE.append(dist.new_group() if FAULT == "collective" else None)
     layers = [torch.nn.Linear(SIZE, SIZE) for _ in range(int(os.environ.get("LAYERS", "4")))]
     model = DistributedDataParallel(torch.nn.Sequential(*layers))
+    if FAULT == "slow network":
+        model.register_comm_hook(None, late_all_reduce)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     loader = DataLoader(Numbers(rank), batch_size=8)
     batches = iter(loader)
     for step in range(STEPS):
+        NOW[:] = [step]
         for micro in range(ACCUMULATE):
             batch = next(batches)
             _fault(step, rank)
             if COMPUTE_S:
-                slow = FAULT == "slow" and rank == FAULT_RANK and step >= FAULT_STEP
+                slow = FAULT == "slow" and is_faulty(rank) and step >= FAULT_STEP
                 time.sleep(COMPUTE_S * (1 + FAULT_S * slow))
+            _slow_fault(step, rank, "more work")
             alone = micro < ACCUMULATE - 1 or FAULT == "no sync"
             with model.no_sync() if alone else nullcontext():
                 loss = (model(batch) - batch).square().mean() / ACCUMULATE
                 loss.backward()
+        _slow_fault(step, rank, "more communication")
         optimizer.step()
         optimizer.zero_grad()
-        if step == FAULT_STEP and rank == FAULT_RANK and FAULT == "after step":
+        _slow_fault(step, rank, "idle")
+        if step == FAULT_STEP and is_faulty(rank) and FAULT == "after step":
             time.sleep(FAULT_S)
         if "save" in FAULT and step % 10 == 9:
             torch.save(Slow(model.state_dict()), os.devnull)
@@ -90,6 +97,27 @@ def sleep():
     SLEPT.append(time.perf_counter() - began)
 
 
+def is_faulty(rank):
+    return FAULT_RANK in {"all", str(rank)}
+
+
+def spin():
+    until = time.monotonic() + FAULT_S
+    while time.monotonic() < until:
+        pass
+
+
+def late_all_reduce(_, bucket):
+    """What DDP does, over a network that is slow."""
+
+    def arrived(reduced):
+        if NOW[0] >= FAULT_STEP:
+            sleep()
+        return reduced.value()[0] / dist.get_world_size()
+
+    return dist.all_reduce(bucket.buffer(), async_op=True).get_future().then(arrived)
+
+
 class Slow:
     """Takes a while to be pickled."""
 
@@ -101,15 +129,25 @@ class Slow:
         return self.__dict__
 
 
+def _slow_fault(step, rank, kind):
+    """What makes every step longer from `FAULT_STEP` on."""
+    if kind != FAULT or step < FAULT_STEP or not is_faulty(rank):
+        return
+    if kind == "idle":
+        sleep()
+    elif kind == "more work":
+        spin()
+    elif kind == "more communication":
+        dist.all_reduce(torch.ones(int(FAULT_S * 2e8)))  # about a second for 0.8 GB
+
+
 def _fault(step, rank):
-    if step != FAULT_STEP or rank != FAULT_RANK:
+    if step != FAULT_STEP or not is_faulty(rank):
         return
     if FAULT == "gil":
         ctypes.PyDLL(None).usleep(int(FAULT_S * 1e6))  # PyDLL keeps the GIL
     elif FAULT == "spin":
-        until = time.monotonic() + FAULT_S
-        while time.monotonic() < until:
-            pass
+        spin()
     elif FAULT == "collective":
         dist.all_reduce(torch.ones(4), group=SPARE[0])  # the others never call it
     elif FAULT == "exception":

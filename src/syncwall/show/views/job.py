@@ -42,6 +42,7 @@ def job_blocks(
         *_pictures(completion),
         Lines("Stops", (words.stops(completion),)),
         Lines("Saves", (words.saves(completion),)),
+        *([Lines("Measured", (known,))] if (known := words.measured(completion)) else []),
         *_next(changes),
         Lines("Left out", (words.switched_off(completion),)),
         *_assumed(completion, everything=assumptions),

@@ -1,7 +1,7 @@
 """The sentences of a job.
 
-Holds `verdict`, `stops`, `saves`, `switched_off` and `assumed_inputs`; of a change `worth` and
-`change_cells`, and of an input `value_text`.
+Holds `verdict`, `stops`, `saves`, `measured`, `switched_off` and `assumed_inputs`; of a change
+`worth` and `change_cells`, and of an input `value_text`.
 """
 
 from typing import Final
@@ -65,6 +65,19 @@ def saves(completion: Completion) -> str:
     if not plan.rate_per_s:
         return f"{size} at the end"
     return said + f"{chosen} (Young {span(completion.young_s)}, Daly {span(completion.daly_s)})"
+
+
+def measured(completion: Completion) -> str:
+    """What was measured of the job itself; nothing if it has not begun."""
+    known, predicted_s = completion.job.measured, completion.prediction.step_s
+    said = []
+    if known.step_s is not None:
+        said.append(f"step {span(known.step_s)}, predicted {span(predicted_s)}")
+    if known.checkpoint_s is not None:
+        said.append(f"a checkpoint {span(known.checkpoint_s)}")
+    if known.restart_s is not None:
+        said.append(f"{span(known.restart_s)} from a failure until work goes on")
+    return "; ".join(said)
 
 
 def change_cells(change: JobChange) -> tuple[str, str]:

@@ -36,7 +36,9 @@ def attach(watching: Watching) -> None:
                 watching.mark(loss, tensor.item(), 1)
         elif tensor.is_cuda:  # reading it would wait for the device
             with suppress(Exception):  # the host's clock will do
-                watching.time_on_device(lambda: torch.cuda.Event(enable_timing=True))
+                watching.time_on_device(
+                    lambda: torch.cuda.Event(enable_timing=True), torch.cuda.current_stream
+                )
 
     def marked(function: Function) -> Function:
         def backward(*given: Any, **named: Any) -> Any:

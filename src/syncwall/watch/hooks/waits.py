@@ -1,7 +1,9 @@
 """Waiting for communication: calls of `torch.distributed`, handles, functional collectives, FSDP2.
 
 On CPUs these calls block, and their time is what is waited. On CUDA they only order streams; there
-the device's clock tells, and only for waits that pass through here.
+the device's clock tells, and only for waits that pass through here. What is called on a stream of
+its own (FSDP2's collectives, pipelines that overlap) is not waited for there, and where the
+training waits for it is not seen: that is noted.
 """
 
 from types import ModuleType
@@ -63,6 +65,9 @@ def _marked(watching: Watching, argument: int) -> Any:
 
     def make(function: Function) -> Function:
         def call(*given: Any, **named: Any) -> Any:
+            if watching.is_on_another_stream:
+                watching.note(NoteKind.DEVICE_COMMUNICATION)
+                return function(*given, **named)
             watching.mark(begin, 0.0, argument)
             try:
                 return function(*given, **named)

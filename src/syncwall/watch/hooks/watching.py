@@ -32,6 +32,9 @@ class Watching:
         self.optimizers: WeakValueDictionary[int, Any] = WeakValueDictionary()
         """Those that have made a step, by `id`; watching keeps nothing alive."""
         self._device: DeviceMarks | None = None
+        self._stream_now: Callable[[], Any] = _no_stream
+        self._stream: Any = None
+        """That backward passes begin on: waits are timed there."""
 
     def begin(self) -> None:
         """Make the ring now; without one, marks go nowhere."""
@@ -41,11 +44,19 @@ class Watching:
         for note in self._notes:
             self.mark(MarkKind.NOTE, 0.0, note)
 
-    def time_on_device(self, new_event: Callable[[], Event]) -> None:
-        """Let events of the device time all further marks."""
+    def time_on_device(
+        self, new_event: Callable[[], Event], stream_now: Callable[[], Any]
+    ) -> None:  # fmt: skip
+        """Let events of the device time all further marks, on the stream of this moment."""
         if self._device is None and self.ring is not None:
+            self._stream_now, self._stream = stream_now, stream_now()
             self._device = DeviceMarks(self.ring.mark, new_event)
             self.mark = self._device.mark
+
+    @property
+    def is_on_another_stream(self) -> bool:
+        """True where work of the device goes on beside the training, as FSDP's reduce-scatter."""
+        return bool(self._stream_now() != self._stream)
 
     def note(self, kind: NoteKind) -> None:
         """Tell, once, that something cannot be told."""
@@ -56,6 +67,7 @@ class Watching:
     def forked(self) -> None:
         """In a child, such as a worker of a data loader: the ring is the parent's."""
         self.ring, self.pid, self._device = None, os.getpid(), None
+        self._stream_now, self._stream = _no_stream, None
         self.mark = self._until_it_trains
 
     def stop(self) -> None:
@@ -75,6 +87,10 @@ class Watching:
             return 0
         self.begin()
         return self.mark(kind, value, argument)
+
+
+def _no_stream() -> None:
+    """Of a training whose marks the host times."""
 
 
 def _nowhere(kind: int, value: float = 0.0, argument: int = 0) -> int:
