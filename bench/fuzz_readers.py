@@ -34,9 +34,9 @@ SLOW_S, MOST_BYTES = 2.0, 1 << 30
 
 def seeds(directories: list[Path]) -> list[tuple[str, bytes]]:
     """Contents of files that are known, unpacked, not too large."""
-    examples = Path(__file__).parent.parent / "examples" / "explain"
+    examples = Path(__file__).parent.parent / "examples"
     found = []
-    for directory in [examples, *directories]:
+    for directory in [examples / "explain", examples / "benchmarks", *directories]:
         for path in sorted(one for one in directory.rglob("*") if one.is_file()):
             raw = path.read_bytes()
             raw = gzip.decompress(raw) if raw.startswith(b"\x1f\x8b") else raw

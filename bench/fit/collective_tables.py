@@ -88,7 +88,7 @@ def is_held_out(source: str) -> bool:
 def single_node(directory: Path, dtype: str = "half") -> list[Table]:
     """One node: the median over versions of what stands once or repeatedly for each version."""
     found: dict[Key, dict[float, dict[str, list[float]]]] = {}
-    for row in _rows(directory / _SINGLE):
+    for row in csv_rows(directory / _SINGLE):
         system, version = row["system"], row["row_version"]
         if system in SYSTEMS and row["dtype"] == dtype and version >= OLDEST:
             key = (system, SYSTEMS[system], KINDS[row["op"]], int(row["num_gpus"]), 1)
@@ -105,14 +105,14 @@ def single_node(directory: Path, dtype: str = "half") -> list[Table]:
 def nccl_tests(directory: Path, *, held_out: bool) -> list[Table]:
     """Sources that only validate, or all others; rows of the rest are not looked at."""
     rows: Rows = {}
-    for row in _rows(directory / _TESTS):
+    for row in csv_rows(directory / _TESTS):
         source = row["source_id"]
         if source.startswith(tuple(MACHINES)) and source not in LEFT_OUT \
                 and is_held_out(source) == held_out:  # fmt: skip
             time = row["oop_time_us"] or row["ip_time_us"]
             _add(rows, _named(source), row["collective"], row, float(time))
     if not held_out:
-        for row in _rows(directory / _TORCH):
+        for row in csv_rows(directory / _TORCH):
             if row["system"].startswith("B200 P6-B200 (4 nodes"):
                 named = ("ml_engineering_b200_4n", "aws-p6-b200")
                 row["size_bytes"] = row["payload_bytes"]
@@ -141,6 +141,6 @@ def _tables(rows: Rows) -> list[Table]:
     ]
 
 
-def _rows(path: Path) -> Iterator[dict[str, str]]:
+def csv_rows(path: Path) -> Iterator[dict[str, str]]:
     with path.open(newline="") as file:
         yield from csv.DictReader(file)

@@ -10,14 +10,21 @@ from typing import Any
 
 import pytest
 
+from syncwall.describe.lookup import cluster
+from syncwall.explain.benchmarks.collective import of_nccl_tests
+from syncwall.explain.benchmarks.judged import judged
+from syncwall.explain.benchmarks.links import link_findings
+from syncwall.explain.finding import Finding
 from syncwall.explain.logs.hang import find_hangs
 from syncwall.explain.logs.launch_blocking import nsys_findings
 from syncwall.explain.logs.nccl_findings import nccl_findings
 from syncwall.problems import InputError
 from syncwall.read.flight_recorder import read_flight_recorder
+from syncwall.read.link_rates import read_iperf3, read_perftest
 from syncwall.read.nccl_log import read_nccl_log
 from syncwall.read.nccl_tests import read_nccl_tests
 from syncwall.read.nsys_stats import read_nsys_stats
+from tests.explain.benchmarks.samples import IPERF3, iperf3_json, perftest
 from tests.read.nccl_samples import NCCL_TESTS, flight, nccl_log, nsys
 
 CASES: dict[str, tuple[Callable[..., Any], str | bytes]] = {
@@ -26,8 +33,27 @@ CASES: dict[str, tuple[Callable[..., Any], str | bytes]] = {
     "nsys": (read_nsys_stats, nsys()),
     "pickle": (read_flight_recorder, pickle.dumps(flight(0, 6), 2)),
     "json": (read_flight_recorder, json.dumps(flight(0, 6))),
+    "iperf3": (read_iperf3, IPERF3),
+    "iperf3 json": (read_iperf3, iperf3_json(94.0)),
+    "perftest": (read_perftest, perftest(392.0)),
 }
-JUDGES: dict[str, Callable[..., Any]] = {"log": nccl_findings, "nsys": nsys_findings}
+
+
+def judge_links(rates: Any) -> list[Finding]:
+    """Every rate on one machine."""
+    return list(link_findings(rates, cluster("dgx-h100")))
+
+
+def judge_tables(runs: Any) -> list[Any]:
+    """Every table that says what it is."""
+    tables = (of_nccl_tests(run) for run in runs)
+    return [judged(table, cluster("dgx-h100")) for table in tables if table is not None]
+
+
+JUDGES: dict[str, Callable[..., Any]] = {
+    "log": nccl_findings, "nsys": nsys_findings, "tests": judge_tables, "iperf3": judge_links,
+    "iperf3 json": judge_links, "perftest": judge_links,
+}  # fmt: skip
 
 
 def mutated(raw: bytes, random: random.Random) -> bytes:
@@ -76,7 +102,9 @@ def test_no_mutation_breaks_a_reader(name, tmp_path):
     b"NCCL" + b" time" * 400_000, (b"a" * 60_000 + b" NCCL ") * 30,
     b"9" * 1_000_000 + b":" * 1_000_000,
 ])  # fmt: skip
-@pytest.mark.parametrize("reader", [read_nccl_log, read_nccl_tests, read_nsys_stats])
+@pytest.mark.parametrize(
+    "reader", [read_nccl_log, read_nccl_tests, read_nsys_stats, read_iperf3, read_perftest]
+)
 def test_endless_lines_take_no_endless_time(reader, line, tmp_path):
     path = tmp_path / "long"
     path.write_bytes(line)

@@ -45,6 +45,8 @@ COMMANDS = {
     "show-terms": "show terms",
     "show-term": "show term exposed",
     "explain": "explain examples/explain",
+    "explain-against": "explain examples/explain/traces --against examples/explain/traces",
+    "explain-benchmark": "explain examples/benchmarks/all_reduce_slow.txt --cluster dgx-h100",
     "validate": "validate examples/runs.csv",
     "report-lab": "report examples/findings/four-workers.json",
     "report-run": "report examples/four-gpus-two-nodes.yaml",

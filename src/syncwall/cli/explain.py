@@ -26,14 +26,15 @@ def explain(  # noqa: PLR0913, PLR0917 - the flags of the verb
 ) -> int:
     """Explain what files say: verdict, why, next.
 
-    Exit code 1 if something is wrong: a hang, a straggler, a setting that costs speed.
+    Exit code 1 if something is wrong: a hang, a straggler, a slow benchmark, a costly setting.
 
     Args:
         files: Profiler traces (Kineto), execution traces, NCCL logs, nccl-tests outputs,
-            flight-recorder dumps, topologies (NCCL XML, nvidia-smi topo -m, lstopo), ibnetdiscover,
-            nsys stats, operation tables; or directories of them, also mixed.
+            iperf3 and ib_write_bw, results of measure, flight-recorder dumps, topologies (NCCL XML,
+            nvidia-smi topo -m, lstopo), ibnetdiscover, nsys stats, operation tables; or directories
+            of them, also mixed.
         run: A run file: predicted and measured stand side by side, and findings are priced.
-        against: Traces to compare with: before and after.
+        against: Files of a good day, or a folder of good days: what changed since?
         cluster: What the hosts should be, by catalogue name; else the likeliest.
         workers: Processes that read traces; one a processor if not given.
         ray: Address of a Ray cluster that reads them, or auto.

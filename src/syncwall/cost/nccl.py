@@ -260,9 +260,9 @@ def _over_switches(asked: Asked) -> Number:
 def bus_factor(kind: CollectiveKind, ranks: Number) -> Number:
     """Bytes that pass each link for one byte of a collective; busbw is this over the time.
 
-    2 (n - 1) / n for all-reduce, (n - 1) / n for the others, 1 for broadcast (nccl-tests).
+    As in nccl-tests: 2 (n - 1) / n for all-reduce, 1 for broadcast and reduce, else (n - 1) / n.
     """
-    if kind == "broadcast":
+    if kind in ("broadcast", "reduce"):
         return 1.0
     return (2.0 if kind == "all-reduce" else 1.0) * (ranks - 1) / ranks
 

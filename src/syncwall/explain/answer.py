@@ -4,15 +4,19 @@ Holds `Explanation` and `explain`.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from syncwall.answer.prediction import Prediction, predict
 from syncwall.describe import Cluster
 from syncwall.describe.lookup import cluster
+from syncwall.explain.benchmarks.machine_check import MachineCheck, check_machine
+from syncwall.explain.changes.changed import Changed, what_changed
+from syncwall.explain.changes.days import Day, read_days
 from syncwall.explain.finding import Finding, worst_first
 from syncwall.explain.logs.hang import Hang, find_hangs
+from syncwall.explain.machines import Sighting, different_machines, sightings
 from syncwall.explain.readers import Question, ReadFile, read_files, readers, sorted_files
 from syncwall.explain.side_by_side import SideBySide, side_by_side
 from syncwall.explain.stragglers.slowdown import Slowdown
@@ -53,8 +57,15 @@ class Explanation(Answer):
     problems: tuple[Problem, ...] = ()
     """What could not be read."""
     against: JobTraces | None = None
+    """The last of the good days, if there are traces of both."""
+    changed: Changed | None = None
+    """What is different from the good days."""
     machine_guessed: bool = False
     """True if nobody said what the hosts should be."""
+    likely: dict[str, tuple[tuple[str, list[str]], ...]] = field(default_factory=dict)
+    """By topology, machines that it may be with the reasons, the likeliest first; if guessed."""
+    benchmarks: MachineCheck = field(default_factory=MachineCheck)
+    """Collectives, links and kernels beside what the machine should give."""
 
     def __repr__(self) -> str:
         read = ", ".join(f"{count} {kind}" for kind, count in self.files.items())
@@ -72,7 +83,9 @@ class Explanation(Answer):
 
     @property
     def is_bad(self) -> bool:
-        """True if something is wrong for sure."""
+        """True if something is wrong for sure; beside good days, if it became slower."""
+        if self.changed is not None:
+            return bool(self.hangs) or self.changed.is_slower
         return bool(
             self.hangs
             or (self.ranks is not None and self.ranks.kind != "clean")
@@ -95,9 +108,20 @@ def explain(
     files, unknown = sorted_files(paths)
     read = read_files(files)
     traces = _traces(files, question, progress)
-    before = _before(against, question)
+    good, read_before = _good_days(against, question, traces)
+    before = good[-1].job if good else None
+    changed = what_changed(traces, read, good, read_before) if against else None
+    if against and changed is None:
+        message = "--against needs files of the same kind: traces, NCCL logs, benchmarks"
+        raise InputError.of(message, file=str(against[0]))
     predicted = predict(question.run) if question.run is not None else None
-    hosts = tuple(_host(path, question) for path in files.get(FileKind.TOPOLOGY, ()))
+    topologies = [read_topology(path) for path in files.get(FileKind.TOPOLOGY, ())]
+    seen = sightings(read, traces.device if traces else None, topologies)
+    machine = question.machine or (question.run.cluster if question.run else None)
+    likely = {} if machine else {one.source: _likely(one, seen) for one in topologies}
+    hosts = tuple((one, machine or _first(likely[one.source])) for one in topologies)
+    checked = check_machine(read, machine, seen)
+    found = (*_findings(read, hosts, question), *different_machines(seen), *checked.findings)
     dumps: tuple[FlightDump, ...] = _of(read, FileKind.FLIGHT)
     return Explanation(
         files={kind: len(found) for kind, found in files.items()},
@@ -107,10 +131,13 @@ def explain(
         gap=_gap(traces, before, predicted),
         hangs=find_hangs(dumps) if dumps else (),
         topologies=hosts,
-        findings=worst_first(_findings(read, hosts, question)),
+        findings=worst_first(found),
         problems=(*unknown, *(traces.problems if traces else ())),
         against=before,
-        machine_guessed=question.machine is None and question.run is None,
+        changed=changed,
+        machine_guessed=machine is None,
+        likely=likely,
+        benchmarks=checked,
     )
 
 
@@ -133,14 +160,18 @@ def _traces(files: Files, question: Question, progress: Progress) -> JobTraces |
     )
 
 
-def _before(paths: Sequence[Path], question: Question) -> JobTraces | None:
+def _good_days(
+    paths: Sequence[Path], question: Question, now: JobTraces | None
+) -> tuple[tuple[Day, ...], dict[str, list[ReadFile]]]:
+    """Traces of each day to compare with, and what the other files of these days hold."""
     if not paths:
-        return None
+        return (), {}
     files, _ = sorted_files(paths)
-    found = _traces(files, replace(question, store=None), lambda share: None)
-    if found is None:
-        raise InputError.of("--against needs profiler traces", file=str(paths[0]))
-    return found
+    traced = files.get(FileKind.TRACE, [])
+    if not traced or now is None:
+        return (), read_files(files)
+    days = read_days(traced, shown=now.rank, workers=question.workers, ray=question.ray)
+    return days, read_files(files)
 
 
 def _gap(
@@ -153,14 +184,15 @@ def _gap(
     return None if predicted is None else side_by_side(predicted.ledger, traces.ledger.ledger)
 
 
-def _host(path: Path, question: Question) -> tuple[HostTopology, Cluster | None]:
-    """A topology, and the machine that it should be."""
-    topology = read_topology(path)
-    machine = question.machine or (question.run.cluster if question.run else None)
-    if machine is None:
-        likely = likely_cluster(topology)
-        machine = cluster(likely[0][0]) if likely else None
-    return topology, machine
+def _likely(topology: HostTopology, seen: Sequence[Sighting]) -> tuple[tuple[str, list[str]], ...]:
+    """Machines that a topology may be of; those with the GPUs that other files name, if any."""
+    every = likely_cluster(topology)
+    named = set.intersection(*(set(one.devices) for one in seen)) if seen else set()
+    return tuple(one for one in every if cluster(one[0]).device.name in named) or tuple(every)
+
+
+def _first(likely: Sequence[tuple[str, list[str]]]) -> Cluster | None:
+    return cluster(likely[0][0]) if likely else None
 
 
 def _findings(

@@ -31,9 +31,9 @@ def explain(  # noqa: PLR0913 - what may be asked of files
 
     `paths` are profiler traces, NCCL logs, nccl-tests outputs, flight-recorder dumps, topologies
     and the like, or folders of them. `run`, described or in a file, is predicted and laid beside
-    them; `against` are traces to compare with; `cluster` is what the hosts should be, else the
-    likeliest. `workers` processes read traces, or the Ray cluster at `ray`; `store` keeps their
-    events as Parquet. `progress` is told the share that is done.
+    them; `against` are files of good days, to see what changed; `cluster` is what the hosts should
+    be, else the likeliest. `workers` processes read traces, or the Ray cluster at `ray`; `store`
+    keeps their events as Parquet. `progress` is told the share that is done.
 
     Examples:
         >>> import syncwall as sw

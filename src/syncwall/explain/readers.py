@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from syncwall import plugins
 from syncwall.describe import Cluster, Run
+from syncwall.explain.benchmarks.measured_file import read_measured_file
 from syncwall.explain.changed_machine import price_for
 from syncwall.explain.finding import Finding
 from syncwall.explain.logs.launch_blocking import nsys_findings
@@ -24,6 +25,7 @@ from syncwall.read.detect import FileKind, expanded, first_bytes, kind_of, read_
 from syncwall.read.execution_trace import ExecutionTrace, read_execution_traces
 from syncwall.read.fabric_graph import FabricGraph
 from syncwall.read.flight_recorder import FlightDump, read_flight_recorder
+from syncwall.read.link_rates import LinkRate, read_iperf3, read_perftest
 from syncwall.read.nccl_facts import NcclLog
 from syncwall.read.nccl_graph import NcclGraph, read_nccl_graphs
 from syncwall.read.nccl_log import read_nccl_log
@@ -133,6 +135,11 @@ def _execution(found: ExecutionTrace) -> str:
     return f"schema {found.schema}: {plural(found.nodes, 'node')}, {sent}"
 
 
+def _link_rate(found: LinkRate) -> str:
+    ways = plural(found.streams, "stream" if found.tool == "iperf3" else "queue pair")
+    return f"{found.tool} {found.who}, {ways}: {found.bytes_per_s * 8e-9:.3g} Gb/s"
+
+
 def _nsys(found: NsysStats) -> str:
     return "nsys: " + ", ".join(found.tables)
 
@@ -146,6 +153,9 @@ READERS: Final[dict[str, Reader]] = {
     FileKind.GRAPH: Reader(read_nccl_graphs, _graph),
     FileKind.NSYS: Reader(_one(read_nsys_stats), _nsys, lambda what, _: nsys_findings(what)),
     FileKind.EXECUTION: Reader(read_execution_traces, _execution),
+    FileKind.IPERF3: Reader(read_iperf3, _link_rate),
+    FileKind.PERFTEST: Reader(read_perftest, _link_rate),
+    FileKind.MEASURED: Reader(_one(read_measured_file), lambda what: what.says),
 }
 """By what such a file is called, in the order in which an answer lists them."""
 
@@ -173,11 +183,23 @@ def _kind(path: Path) -> str:
 
 def read_files(files: Mapping[str, Sequence[Path]]) -> dict[str, list[ReadFile]]:
     """What those of the `files` hold that speak for themselves, by kind."""
-    return {
+    found = {
         kind: [one for path in files[kind] for one in _read(kind, reader, path)]
         for kind, reader in readers().items()
         if kind in files
     }
+    beside = [one for path in files.get(FileKind.NCCL_LOG, ()) for one in _benchmarks_in(path)]
+    if beside:
+        found[FileKind.NCCL_TESTS] = [*found.get(FileKind.NCCL_TESTS, ()), *beside]
+    return found
+
+
+def _benchmarks_in(log: Path) -> list[ReadFile]:
+    """Runs of nccl-tests that wrote their results between the lines of NCCL."""
+    try:
+        return _read(FileKind.NCCL_TESTS, READERS[FileKind.NCCL_TESTS], log)
+    except InputError:
+        return []
 
 
 def _read(kind: str, reader: Reader, path: Path) -> list[ReadFile]:

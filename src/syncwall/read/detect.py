@@ -39,6 +39,8 @@ class FileKind(StrEnum):
     FABRIC = "fabric"
     NSYS = "nsys report"
     MEASURED = "result of syncwall measure"
+    IPERF3 = "iperf3 output"
+    PERFTEST = "perftest output"
 
 
 # No text may cost more than its length: a search starts once a line, and an atomic group `(?>...)`
@@ -52,6 +54,8 @@ _TEXT: Final[tuple[tuple[str, FileKind], ...]] = (
     (r"<graphs\b", FileKind.GRAPH),
     (r"<(system|topology)\b", FileKind.TOPOLOGY),
     (r"NCCL (INFO|WARN|TRACE)", FileKind.NCCL_LOG),
+    (r'"version"\s*:\s*"iperf|"sum_(sent|received)"\s*:|\d [KMGT]?bits/sec', FileKind.IPERF3),
+    (r"BW average\[(MB|Gb)/sec\]", FileKind.PERFTEST),
     (r"#\s*nThread|out-of-place|\"nccl-tests\"|busbw", FileKind.NCCL_TESTS),
     (r"(?m)^[^\S\n]*GPU0\s|^GPU\d+\s+X\s", FileKind.TOPOLOGY),
     (r"(?m)^(vendid=|Switch\s+\d+\s|Ca\s+\d+\s|switches:)|\"compounded_links\"", FileKind.FABRIC),

@@ -1,6 +1,6 @@
 """Which device, and which machine of the catalogue, a topology shows.
 
-Holds `devices_of`, `likely_cluster` and `LIKELY_RATE`.
+Holds `devices_of`, `devices_named`, `likely_cluster` and `LIKELY_RATE`.
 """
 
 from functools import lru_cache
@@ -12,6 +12,7 @@ from syncwall.describe import Cluster
 from syncwall.describe.lookup import cluster, device, link
 from syncwall.documents import read_document
 from syncwall.read.topology import Gpu, HostTopology
+from syncwall.units import plural
 
 LIKELY_RATE: Final = (0.85, 1.05)
 """A port's rate over that of the catalogue at which both are the same kind: some clouds hold back
@@ -23,11 +24,18 @@ def devices_of(gpu: Gpu) -> tuple[str, ...]:
     known = _identities()
     if gpu.pci_id in known["pci"]:
         return (known["pci"][gpu.pci_id],)
-    begins = [start for start in known["model"] if (gpu.model or "").startswith(start)]
-    if begins:
-        return (known["model"][max(begins, key=len)],)
+    if named := devices_named(gpu.model or ""):
+        return named
     architecture = known["architecture"].get(gpu.architecture)
     return tuple(name for name, found in _architectures().items() if found == architecture)
+
+
+def devices_named(name: str) -> tuple[str, ...]:
+    """The device of the catalogue that drivers call `name`; none if nobody knows it."""
+    known = _identities()["model"]
+    full = (name, f"NVIDIA {name}")  # older drivers left the vendor out
+    begins = [start for start in known if name and any(one.startswith(start) for one in full)]
+    return (known[max(begins, key=len)],) if begins else ()
 
 
 def likely_cluster(topology: HostTopology) -> list[tuple[str, list[str]]]:
@@ -88,7 +96,7 @@ def _nics(topology: HostTopology, machine: Cluster) -> tuple[bool | None, str]:
         total = sum(rates) / expected.count / expected.rate_bytes_per_s
         whole = f"{len(rates)} ports, {sum(rates) * 8e-9:.0f} Gb/s in all"
         return LIKELY_RATE[0] <= total <= LIKELY_RATE[1], whole
-    return count == expected.count or len(topology.nics) == expected.count, f"{count} adapters"
+    return count == expected.count or len(topology.nics) == expected.count, plural(count, "adapter")
 
 
 def _ports(topology: HostTopology, machine: Cluster) -> tuple[bool | None, str]:

@@ -142,11 +142,13 @@ def summaries(
     progress: Progress = lambda done, total: None,
     ray: str | None = None,
     store: Path | None = None,
+    days: bool = False,
 ) -> Summaries:
     """Read all traces, each by one of `workers` processes (one a processor if None).
 
     With `ray`, the address of a cluster or "auto", its workers read: files must be where they are.
-    With `store`, each worker also keeps its rank's events there, as Parquet.
+    With `store`, each worker also keeps its rank's events there, as Parquet. A rank may be there
+    once only, unless these are several `days`.
     """
     work = partial(_summary, store=store)
     names = [str(path) for path in paths]
@@ -163,7 +165,7 @@ def summaries(
         progress(len(done), len(names))
     ranks = sorted((one.summary for one in done if one.summary), key=lambda one: one.rank)
     return Summaries(
-        ranks=_each_once(ranks),
+        ranks=tuple(ranks) if days else _each_once(ranks),
         problems=tuple(sorted(problem for one in done for problem in one.problems)),
         peak_bytes=max((one.peak_bytes for one in done), default=0),
     )

@@ -1,12 +1,17 @@
 """What files say as plain data: seconds.
 
-Holds `ExplainRecord` and `explanation_record`.
+Holds `ExplainRecord`, its parts and `explanation_record`.
 """
 
 from typing_extensions import TypedDict
 
 from syncwall.cause import Cause
 from syncwall.explain.answer import Explanation
+from syncwall.explain.benchmarks.judged import Judgement
+from syncwall.explain.changes.changed import Changed
+from syncwall.explain.changes.details import BenchmarkChange, CollectiveChange, NameChange
+from syncwall.explain.changes.parts import Part
+from syncwall.explain.changes.settings import SettingChange
 from syncwall.explain.finding import Finding
 from syncwall.explain.logs.hang import Hang
 from syncwall.explain.side_by_side import Gap
@@ -60,6 +65,56 @@ class SlowdownRecord(TypedDict):
 
 
 @record
+class BenchmarkRecord(TypedDict):
+    """A benchmark of a collective beside what its machine should give."""
+
+    source: str
+    """The file."""
+    collective: str
+    ranks: int
+    machine: str
+    """What it was judged against."""
+    is_slow: bool
+    slower: float | None
+    """Measured over expected time of large sizes; null if there are only small ones."""
+    slower_small: float | None
+    """The same of sizes up to 64 KiB; null without them."""
+    healthy: list[float]
+    """Least and most of it on healthy machines."""
+    likely: list[str]
+    """What may be wrong, the likeliest first."""
+    sizes_bytes: list[float]
+    measured_s: list[float]
+    expected_s: list[float]
+
+
+@record
+class ChangedRecord(TypedDict):
+    """What is different from the good days."""
+
+    is_changed: bool
+    is_slower: bool
+    days: int
+    """Good days with traces that it was compared with."""
+    before_s: float | None
+    """Median step of the good days; null without traces."""
+    now_s: float | None
+    noise_s: float | None
+    """Changes of the step up to this are noise."""
+    sure: float | None
+    """Share of resamples of the steps with the same verdict."""
+    first_bad: int | None
+    """Step from which on it is slow; null if from the first one, or never."""
+    parts: list[Part]
+    """Why, the most first."""
+    names: list[NameChange]
+    """Kernels or operators."""
+    collectives: list[CollectiveChange]
+    settings: list[SettingChange]
+    benchmarks: list[BenchmarkChange]
+
+
+@record
 class ExplainRecord(TypedDict):
     """Verdict, why, next, and what they rest on."""
 
@@ -84,6 +139,12 @@ class ExplainRecord(TypedDict):
     slowdowns: list[SlowdownRecord]
     hangs: list[Hang]
     """Collectives that some ranks did not reach or end."""
+    changed: ChangedRecord | None
+    """Null without --against."""
+    benchmarks: list[BenchmarkRecord]
+    """Collectives that were timed, if the machine is known."""
+    machines: list[str]
+    """What the machine was taken for, if nobody named it; all that fit."""
     findings: list[Finding]
     """Settings and hardware that cost speed, the worst first."""
     problems: list[str]
@@ -93,7 +154,7 @@ class ExplainRecord(TypedDict):
 def explanation_record(found: Explanation) -> ExplainRecord:
     """All of it."""
     measured = found.traces.ledger if found.traces else None
-    ranks = found.ranks
+    ranks, guess = found.ranks, found.benchmarks.recognised
     return {
         "verdict": verdict(found),
         "why": list(why_lines(found)),
@@ -116,6 +177,32 @@ def explanation_record(found: Explanation) -> ExplainRecord:
             for one in found.slowdowns
         ],
         "hangs": list(found.hangs),
+        "changed": _changed(found.changed) if found.changed else None,
+        "benchmarks": [_benchmark(one) for one in found.benchmarks.collectives],
+        "machines": [one.name for one in guess.machines] if guess else [],
         "findings": list(found.findings),
         "problems": list(map(str, found.problems)),
+    }  # fmt: skip
+
+
+def _benchmark(one: Judgement) -> BenchmarkRecord:
+    found = one.benchmark
+    return {
+        "source": found.source, "collective": found.kind, "ranks": found.ranks,
+        "machine": one.machine.name, "is_slow": one.is_slow, "slower": one.rate,
+        "slower_small": one.small, "healthy": [one.limits.least, one.limits.most],
+        "likely": [kind.value for kind in one.faults], "sizes_bytes": found.sizes.tolist(),
+        "measured_s": found.seconds.tolist(), "expected_s": one.expected_s.tolist(),
+    }  # fmt: skip
+
+
+def _changed(found: Changed) -> ChangedRecord:
+    step = found.difference
+    return {
+        "is_changed": found.is_changed, "is_slower": found.is_slower, "days": found.days,
+        "before_s": step.before_s if step else None, "now_s": step.now_s if step else None,
+        "noise_s": step.least_s if step else None, "sure": step.sure if step else None,
+        "first_bad": step.first_bad if step else None, "parts": list(step.parts) if step else [],
+        "names": list(found.names), "collectives": list(found.collectives),
+        "settings": list(found.settings), "benchmarks": list(found.benchmarks),
     }  # fmt: skip

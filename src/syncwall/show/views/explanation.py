@@ -8,13 +8,16 @@ from pathlib import Path
 from typing import Final
 
 from syncwall.explain.answer import Explanation
+from syncwall.explain.benchmarks.machine_check import MachineCheck
 from syncwall.explain.finding import Finding
 from syncwall.explain.side_by_side import SideBySide
+from syncwall.explain.traces.rank_steps import rank_steps
 from syncwall.show.blocks import Block, Figure, Lines, Verdict, View, ledger, table
 from syncwall.show.draw.rank_steps import rank_heat, rank_lanes
-from syncwall.show.numbers import duration, percent, plural, signed
+from syncwall.show.numbers import byte_size, duration, percent, plural, rate, signed
 from syncwall.show.words.explanation import next_lines, verdict, why_lines
 from syncwall.show.words.files_read import file_lines
+from syncwall.show.words.measurement import flops_text
 
 _FINDINGS: Final = 6
 _FILES: Final = 12
@@ -31,12 +34,30 @@ def explanation_view(found: Explanation) -> View:
         *table(("file", "says"), _first(list(file_lines(found)), _FILES), words=2, label="Files"),
         *_seconds(found),
         *_ranks(found),
+        *_benchmarks(found.benchmarks),
         *_labelled("Why", list(why_lines(found))),
         *_findings(found.findings),
         *_labelled("Next", list(next_lines(found))),
         *_not_read(found),
     ]
     return View(", ".join(files), tuple(blocks))
+
+
+def _benchmarks(found: MachineCheck) -> list[Block]:
+    """What each reached at its largest size, beside what the machine should give."""
+    rows = []
+    for one in found.collectives[:_FILES]:
+        size, reached, expected, least = one.largest
+        said = "slow" if one.is_slow else "unsteady" if one.is_unsteady else "as expected"
+        said = said if one.rate is not None else "too small to tell"
+        what = f"{one.benchmark.kind}, {plural(one.benchmark.ranks, 'rank')}"
+        rows.append((what, byte_size(size), rate(reached), rate(expected), rate(least), said))
+    for gemm in found.gemms[:_FILES]:
+        at_best = flops_text(gemm.flop_per_s), flops_text(gemm.expected_flop_per_s)
+        said = "slow" if gemm.is_slow else "as expected"
+        rows.append((f"GEMM, {plural(gemm.count, 'shape')}", "", *at_best, "", said))
+    head = ("benchmark", "size", "busbw", "expected", "at least", "")
+    return table(head, rows) if rows else []
 
 
 def _first(rows: Sequence[tuple[str, str]], most: int) -> list[tuple[str, str]]:
@@ -60,7 +81,9 @@ def _seconds(found: Explanation) -> list[Block]:
 
 def _ranks(found: Explanation) -> list[Block]:
     """The ranks in pictures, which a terminal does without."""
-    steps = found.traces.steps if found.traces else None
+    if found.traces is None or found.ranks is None:
+        return []
+    steps = rank_steps(found.traces.summaries, found.ranks.ranks)
     if steps is None:
         return []
     caption = "own time of each rank and step, above the median of the ranks"

@@ -8,11 +8,13 @@ from typing import Final
 
 from syncwall.cause import Cause
 from syncwall.explain.answer import Explanation
+from syncwall.explain.benchmarks.judged import Judgement
 from syncwall.explain.logs.hang import Hang
 from syncwall.explain.stragglers.slowdown import Slowdown
 from syncwall.explain.traces.rank_ledger import RankLedger
 from syncwall.explain.traces.ranks import NEXT, RanksVerdict
-from syncwall.show.numbers import duration, percent, plural
+from syncwall.show.numbers import duration, percent, plural, rate
+from syncwall.show.words.changes import changed_next, changed_verdict, changed_why
 from syncwall.timeline.ledger import Ledger
 
 _LARGE_WAIT: Final = 0.1
@@ -32,6 +34,8 @@ def verdict(found: Explanation) -> str:
 def _verdicts(found: Explanation) -> Iterator[str]:
     """What could be said, the most important first."""
     yield from (_hang(hang) for hang in found.hangs)
+    if found.changed is not None:
+        yield changed_verdict(found.changed)
     ranks = found.ranks
     if ranks is not None and ranks.kind != "clean":
         yield _ranks(ranks)
@@ -41,14 +45,29 @@ def _verdicts(found: Explanation) -> Iterator[str]:
     yield from (finding.what for finding in found.findings if finding.severity == "wrong")
     if found.traces is not None:
         yield _one_rank(found.traces.ledger)
+    if found.benchmarks.collectives:
+        yield _as_expected(found.benchmarks.collectives[0], bool(found.findings))
     if found.findings:
         many = plural(len(found.findings), "thing")
         yield f"nothing is surely wrong; {many} to look at"
     yield "nothing wrong was found"
 
 
+def _as_expected(said: Judgement, looked_at: bool) -> str:
+    """Of a benchmark that is not slow."""
+    _, reached, expected, _ = said.largest
+    more = "; there are things to look at" if looked_at else ""
+    return (
+        f"{said.benchmark.kind} is as fast as {said.machine.name} should be: {rate(reached)} of "
+        f"{rate(expected)} busbw{more}"
+    )
+
+
 def why_lines(found: Explanation) -> Iterator[str]:
     """What stands behind the verdict."""
+    if found.changed is not None:
+        yield from changed_why(found.changed)
+        return
     ranks = found.ranks
     yield from _other_size(found)
     if ranks is not None and ranks.cause is not None:
@@ -74,6 +93,9 @@ def why_lines(found: Explanation) -> Iterator[str]:
 
 def next_lines(found: Explanation) -> Iterator[str]:
     """What to do or to collect."""
+    if found.changed is not None and not found.hangs:
+        yield from changed_next(found.changed)
+        return
     ranks = found.ranks
     if ranks is not None:
         yield ranks.next
@@ -87,7 +109,11 @@ def next_lines(found: Explanation) -> Iterator[str]:
         yield from (_AGAINST_WAITS[cause],) if cause in _AGAINST_WAITS else ()
     if found.traces is not None and found.gap is None:
         yield "lay a prediction beside it: --run run.yaml"
-    if found.gap is not None and found.against is None and found.gap.named is None:
+    if found.traces is None and found.hangs == () and found.findings:
+        yield found.findings[0].next
+    elif found.traces is None and found.benchmarks.collectives:
+        yield "keep the output as the good day: explain NEW --against THIS shows what changed"
+    if found.gap is not None and found.gap.named is None:
         yield "no single cause explains the gap: give traces of all ranks, or measure the machine"
 
 
@@ -132,15 +158,14 @@ def _slowdown(found: Slowdown) -> str:
 def _gap(found: Explanation) -> str:
     gap = found.gap
     assert gap is not None
-    than = "before" if found.against is not None else "predicted"
     ratio = gap.second_s / gap.first_s if gap.first_s else 1.0
     way = "slower" if ratio >= 1 else "faster"
     named = gap.named
     why = f"mostly {named.cause}" if named is not None else "for several reasons"
     if abs(ratio - 1) < 0.02:
-        return f"a step takes {duration(gap.second_s)}, as {than}"
+        return f"a step takes {duration(gap.second_s)}, as predicted"
     factor = ratio if ratio >= 1 else 1 / ratio
-    return f"a step takes {duration(gap.second_s)}, {factor:.2f} times {way} than {than}: {why}"
+    return f"a step takes {duration(gap.second_s)}, {factor:.2f} times {way} than predicted: {why}"
 
 
 def _one_rank(found: RankLedger) -> str:

@@ -3,14 +3,18 @@
 Holds `file_lines`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Final
 
 from syncwall.describe import Cluster
 from syncwall.explain.answer import Explanation
 from syncwall.explain.traces.job_traces import JobTraces
 from syncwall.read.topology import HostTopology
 from syncwall.show.numbers import plural
+
+_OTHERS: Final = 5
+"""Machines that are named, the first included."""
 
 
 def file_lines(found: Explanation) -> Iterator[tuple[str, str]]:
@@ -22,7 +26,12 @@ def file_lines(found: Explanation) -> Iterator[tuple[str, str]]:
     for files in found.read.values():
         yield from ((one.path.name, one.says) for one in files)
     for topology, machine in found.topologies:
-        yield Path(topology.source).name, _topology(topology, machine, found.machine_guessed)
+        likely = found.likely.get(topology.source, ())
+        yield Path(topology.source).name, _topology(topology, machine, likely)
+    guess = found.benchmarks.recognised
+    if guess is not None:
+        names = [machine.name for machine in guess.machines]
+        yield "machine", f"taken for {_one_of(names)}: {', '.join(guess.evidence)}"
 
 
 def _traces(job: JobTraces) -> str:
@@ -33,9 +42,19 @@ def _traces(job: JobTraces) -> str:
     return f"{ranks}{of}{device}; {plural(len(job.ledger.steps), 'step')}{told}"
 
 
-def _topology(topology: HostTopology, machine: Cluster | None, guessed: bool) -> str:
+def _topology(
+    topology: HostTopology, machine: Cluster | None, likely: Sequence[tuple[str, list[str]]]
+) -> str:
     counts = {"GPU": topology.gpus, "NIC": topology.nics, "NUMA node": topology.numa_nodes}
     found = ", ".join(plural(len(all_), one) for one, all_ in counts.items() if all_)
-    how = "taken for" if guessed else "checked against"
-    against = f"; {how} {machine.name}" if machine is not None else ""
+    against = f"; checked against {machine.name}" if machine is not None else ""
+    if likely:
+        alike = [name for name, reasons in likely if len(reasons) == len(likely[0][1])]
+        against = f"; taken for {_one_of(alike)} ({', '.join(likely[0][1])})"
     return f"{topology.format}: {found}{against}"
+
+
+def _one_of(names: Sequence[str]) -> str:
+    """The first, and those that fit as well."""
+    others = ", ".join(names[1:_OTHERS]) + (", ..." if len(names) > _OTHERS else "")
+    return f"{names[0]} (or {others})" if len(names) > 1 else names[0]

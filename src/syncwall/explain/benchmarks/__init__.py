@@ -1,0 +1,1 @@
+"""Benchmarks of collectives, links and kernels: are they as fast as the machine should be?"""

@@ -1,0 +1,1 @@
+"""What changed between two days of a job: seconds, kernels, collectives, settings."""
