@@ -61,6 +61,26 @@ def test_without_a_store_it_says_why():
     assert not alone.heard()
 
 
+def test_a_store_that_answers_again_is_used_again(monkeypatch):
+    pytest.importorskip("torch", reason="torch is not installed")
+    monkeypatch.setattr("syncwall.watch.relay._TIMEOUT_S", 0.05)
+    asked = []
+
+    def sometimes(*_):
+        asked.append(1)
+        if len(asked) < 3:
+            raise TimeoutError("wait timeout, keys: " + "x" * 5000)
+
+    monkeypatch.setattr("syncwall.watch.relay.Exchange.round", sometimes)
+    alone = Relay("127.0.0.1", 0, 0, 2, QUICK)
+    try:
+        until(lambda: alone.missing)
+        assert len(alone.missing) < 300
+        until(lambda: not alone.missing)
+    finally:
+        alone.stop()
+
+
 def test_the_first_node_has_room_for_connections_of_all():
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (512, before[1]))

@@ -113,6 +113,8 @@ class Agent:
     def end(self) -> Summary:
         """The summary, after a last look; rings that nobody writes any more are removed."""
         self.round()
+        for text in self._missing():
+            self._note(text)
         found = summed_up(
             [*self.ended, *self.ranks.values()], self.judged, time.time() - self._started_s
         )
@@ -156,6 +158,11 @@ class Agent:
                 self._limits,
             )  # fmt: skip
 
+    def _missing(self) -> list[str]:
+        """Why there is no relay and no NVML, as of now."""
+        parts = (self._relay, self._devices)
+        return [part.missing for part in parts if part is not None and part.missing]
+
     def _note(self, text: str) -> None:
         if text not in self.judged.notes:
             self.judged.notes.append(text)
@@ -164,9 +171,7 @@ class Agent:
         first = next(iter(self.ranks.values()), None)
         self._number += 1
         notes = dict.fromkeys(note for one in self.ranks.values() for note in one.notes)
-        for part in (self._relay, self._devices):
-            if part is not None and part.missing:
-                self._note(part.missing)
+        notes |= dict.fromkeys(self._missing())
         node_rank = first.facts["node_rank"] if first else 0
         return NodeReport(
             node=first.node if first else "", node_rank=node_rank,

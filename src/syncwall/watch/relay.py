@@ -18,6 +18,8 @@ from syncwall.watch.thresholds import THRESHOLDS, Thresholds
 _TIMEOUT_S: Final = 5.0
 _JOIN_S: Final = 300.0
 """For the first node to come up."""
+_SAID: Final = 200
+"""Characters of an error: a store names every key that it did not find."""
 _FILES: Final = 256
 """That an agent may open beside the connections of the others."""
 _LARGE_EVERY_S: Final = 1.0
@@ -59,10 +61,16 @@ class Relay:
     def _run(self) -> None:
         try:
             store = self._joined()
-            while not self._end.wait(self._every_s):
-                self._exchange.round(store)
         except Exception as error:  # noqa: BLE001 - whatever a store may raise: nodes judge alone
-            self.missing = f"no relay between nodes: {type(error).__name__}: {error}"
+            self.missing = _no_relay(error)
+            return
+        crowded, wait_s = self.missing, self._every_s
+        while not self._end.wait(wait_s):
+            try:
+                self._exchange.round(store)
+                self.missing, wait_s = crowded, self._every_s
+            except Exception as error:  # noqa: BLE001 - the store may answer again
+                self.missing, wait_s = _no_relay(error), _TIMEOUT_S
 
     def _joined(self) -> Any:
         from torch.distributed import TCPStore
@@ -78,6 +86,11 @@ class Relay:
             self._exchange.open(store)
         store.set_timeout(timedelta(seconds=_TIMEOUT_S))
         return store
+
+
+def _no_relay(error: Exception) -> str:
+    said = str(error).partition("\n")[0]
+    return f"no relay between nodes: {type(error).__name__}: {said[:_SAID]}"
 
 
 def room_for(nodes: int) -> str:
