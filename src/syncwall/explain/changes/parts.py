@@ -88,7 +88,7 @@ def difference(now: Day, good: Sequence[Day]) -> Difference:
     return Difference(
         float(np.median(before)), float(np.median(now.step_s)), least, parts,
         _same_verdict(now, good, change, least, parts),
-        _first_bad(now, float(np.median(before)) + least),
+        _first_bad(now, float(np.median(before)) + least) if change > least else None,
     )  # fmt: skip
 
 

@@ -36,6 +36,8 @@ _OF_COLLECTIVES: Final = {
     "no_sync, the order of hooks, CUDA_DEVICE_MAX_CONNECTIONS",
 }
 _MOST: Final = 3
+_LEAST: Final = 0.05
+"""Share of the change from which a part has a line."""
 
 
 def changed_verdict(found: Changed) -> str:
@@ -52,9 +54,12 @@ def changed_verdict(found: Changed) -> str:
 
 def changed_why(found: Changed) -> Iterator[str]:
     """What stands behind it."""
-    if found.difference is not None and found.difference.is_changed:
-        yield from (_part(one, found.difference) for one in found.difference.parts[:_MOST])
-        for name in found.names[:_MOST]:
+    step = found.difference
+    if step is not None and step.is_changed:
+        large = [one for one in step.parts if abs(one.seconds) >= _LEAST * abs(step.change_s)]
+        yield from (_part(one, step) for one in large[:_MOST])
+        computed = any(one.kind == "compute" for one in step.named)
+        for name in found.names[: _MOST if computed else 0]:
             shift = f"{duration(name.before_s)} → {duration(name.now_s)}"
             yield f"{name.name[:80]}: {shift} a step"
     yield from map(_collective, found.collectives[:_MOST])
