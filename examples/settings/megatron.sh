@@ -17,6 +17,7 @@ MODEL_ARGS=(
     --num-attention-heads 96
     --seq-length 2048
     --max-position-embeddings 2048
+    --tokenizer-type GPT2BPETokenizer
 )
 
 PARALLEL_ARGS=(

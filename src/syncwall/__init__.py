@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from syncwall import plan as plan
     from syncwall import watch as watch
+    from syncwall.answer.gap import Gap as Gap
+    from syncwall.answer.gap import gap as gap
     from syncwall.answer.improvements import Improvement as Improvement
     from syncwall.answer.improvements import improvements as improvements
     from syncwall.answer.known import site_of as site_of
@@ -76,6 +78,7 @@ if TYPE_CHECKING:
 __version__ = "0.2.0"
 
 _HOME = {
+    "syncwall.answer.gap": "Gap gap",
     "syncwall.answer.improvements": "Improvement improvements",
     "syncwall.answer.known": "site_of",
     "syncwall.answer.prediction": "Prediction predict",

@@ -93,3 +93,14 @@ def test_meeting_every_hundredth_step_costs_a_hundredth():
     every = sw.predict(run(**slow, shard="ddp")).ledger["exposed DP"]
     seldom = sw.predict(run(**slow, shard="ddp", outer_every=100)).ledger["exposed DP"]
     assert seldom < every / 50
+
+
+def test_a_run_file_is_predicted_by_its_path():
+    path = "examples/llama-70b-on-dgx-h100.yaml"
+    assert sw.predict(path).step_s == sw.predict(sw.run(path)).step_s
+
+
+def test_what_is_no_run_is_refused_with_how_to_make_one():
+    no_run: Any = {"model": "llama-3.1-8b"}
+    with pytest.raises(TypeError, match=r"predict takes a run, not a dict: make one with sw\.Run"):
+        sw.predict(no_run)

@@ -26,6 +26,7 @@ KEYS = [
     )),
     *(f"--software.{key}" for key in (
         "framework", "date", "attention", "kernels", "expert-kernels", "graphs", "fp8-scaling",
+        "launch-blocking",
     )),
 ]  # fmt: skip
 RUN = [
@@ -46,7 +47,8 @@ PINNED = {
         "--steps N", *OUTPUT,
     ],
     "predict": [
-        "FILE", "--help", "--tokens TOKENS", "--steps N", "--life FILE", *OUTPUT, "--timeline FILE",
+        "FILE", "--help", "--tokens TOKENS", "--steps N", "--measured SPEED", "--life FILE",
+        *OUTPUT, "--timeline FILE",
         "--explain-assumptions", *WORK, *RUN,
         *(f"--job.{key}" for key in (
             "start", "price", "spares", "when-short", "startup", "data-stall", "simulations",

@@ -71,7 +71,7 @@ def known(tmp_path):
     path = tmp_path / "known.yaml"
     layout = "layout: {tp: 2, shard: zero1, global_batch: 64}\n"
     head = "model: llama-3.1-8b\ncluster: dgx-h100\nnodes: 4\nseq: 4096\n"
-    path.write_text(f"{head}{layout}measured: {{step: 5 s}}\n")
+    path.write_text(f"{head}{layout}measured: {{step: 5 s, same_build: true}}\n")
     return path
 
 

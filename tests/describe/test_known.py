@@ -1,11 +1,15 @@
-"""Run files with a measured speed."""
+"""Run files with a measured speed, read alike wherever a run file is read."""
 
 from pathlib import Path
 
 import pytest
 
+from syncwall.describe import lookup
 from syncwall.describe.known import KnownRun
+from syncwall.describe.measured_speed import MeasuredSpeed
+from syncwall.describe.overrides import run_with
 from syncwall.describe.reading import read
+from syncwall.describe.run_file import run_text
 from syncwall.problems import InputError
 
 RUN = """\
@@ -14,7 +18,8 @@ cluster: dgx-h100
 nodes: 4
 layout: {shard: fsdp, global_batch: 128}
 """
-ONE_OF = "write one of `step`, `tokens_per_s` and `tokens_per_s_per_gpu`"
+ONE_OF = "write one of `step`, `tokens_per_s`, `tokens_per_s_per_gpu` and `mfu`"
+TOKENS, GPUS = 128 * 8192, 32
 
 
 def known(tmp_path: Path, measured: str) -> KnownRun:
@@ -24,10 +29,28 @@ def known(tmp_path: Path, measured: str) -> KnownRun:
 
 
 @pytest.mark.parametrize(
-    "measured", ["{step: 4 s}", "{tokens_per_s: 262144}", "{tokens_per_s_per_gpu: 8192}"]
-)
-def test_three_ways_to_say_how_fast_it_was(measured, tmp_path):
-    assert known(tmp_path, f"measured: {measured}\n").measured_s == pytest.approx(4)
+    "measured",
+    [
+        "{step: 4 s}", "{tokens_per_s: 262144}", "{tokens_per_s_per_gpu: 8192}", "{mfu: 0.25}",
+        "4 s", "4000ms", "8192 tok/s/gpu", "8,192 tokens/s/GPU", "262.144k tok/s", "25%mfu",
+        "0.25 MFU",
+    ],
+)  # fmt: skip
+def test_ways_to_say_how_fast_it_was(measured, tmp_path):
+    found = known(tmp_path, f"measured: {measured}\n").measured
+    assert found.seconds(TOKENS, GPUS, at_peak_s=1.0) == pytest.approx(4)
+
+
+def test_whatever_reads_a_run_reads_what_was_measured(tmp_path):
+    path = tmp_path / "known.yaml"
+    path.write_text(RUN + "measured: 8192 tok/s/gpu\n")
+    run = lookup.run(path)
+    assert run.measured == known(tmp_path, "measured: {tokens_per_s_per_gpu: 8192}\n").measured
+    assert run_with(path, {}).measured == run.measured
+    assert run_with(path, {"measured": "4 s"}).measured == MeasuredSpeed(step_s=4)
+    assert run.changed(micro_batch=1).measured is None  # another run was not measured
+    path.write_text(run_text(run))
+    assert lookup.run(path) == run
 
 
 @pytest.mark.parametrize(
@@ -48,7 +71,9 @@ def test_three_ways_to_say_how_fast_it_was(measured, tmp_path):
             "known.yaml:5:1  a step of 1.04858e+306 s is",
         ),
         ("measured: {steps: 4 s}\n", 'known.yaml:5:12  unknown key "steps"; did you mean "step"?'),
-        ("measured: fast\n", "known.yaml:5:1  "),
+        ("measured: fast\n", 'known.yaml:5:1  "fast" is not a speed: write "9.1 s", "5100 tok/s'),
+        ("measured: 5100\n", "known.yaml:5:1  "),
+        ("measured: {mfu: 38}\n", "known.yaml:5:12  "),
     ],
 )
 def test_what_cannot_be_is_refused_with_its_line(measured, message, tmp_path):

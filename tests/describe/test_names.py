@@ -82,3 +82,28 @@ def test_a_directory_that_is_no_catalogue_is_refused(tmp_path: Path, monkeypatch
     monkeypatch.setenv("SYNCWALL_CATALOGUE", str(tmp_path))
     with pytest.raises(InputError, match="is not a catalogue: it holds none of devices/"):
         lookup.device("h100")
+
+
+@pytest.mark.parametrize(
+    ("hub", "name"),
+    [
+        ("meta-llama/Llama-3.1-8B", "llama-3.1-8b"),
+        ("meta-llama/Meta-Llama-3-8B-Instruct", "llama-3-8b"),
+        ("mistralai/Mixtral-8x7B-v0.1", "mixtral-8x7b"),
+        ("mistralai/Mistral-7B-v0.3", "mistral-7b-v0.3"),
+        ("meta-llama/Llama-4-Scout-17B-16E", "llama-4-scout"),
+    ],
+)
+def test_a_model_by_its_name_on_the_hub(hub, name):
+    assert lookup.model(hub).name == name
+
+
+def test_a_model_of_the_local_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
+    stored = tmp_path / "models--me--tiny" / "snapshots" / "abc"
+    stored.mkdir(parents=True)
+    source = Path("tests/data/settings/whole/local_model/config.json")
+    (stored / "config.json").write_text(source.read_text())
+    assert lookup.model("me/tiny").layers == 8
+    with pytest.raises(InputError, match="neither a file, nor in the catalogue"):
+        lookup.model("me/other")

@@ -22,6 +22,7 @@ COMMANDS = {
     "predict-does-not-fit": "predict --model llama-3.1-405b --cluster dgx-h100 --nodes 2 --tp 8",
     "predict-experts": "predict --model deepseek-v3 --cluster dgx-h100 --nodes 64 --ep 64 --pp 8",
     "predict-work": "predict --work examples/capture/hybrid.work.json.gz --cluster dgx-h100",
+    "predict-measured": f"predict {_RUN} --measured 500tok/s/gpu",
     "predict-job": f"predict {_RUN} --tokens 1T",
     "plan-layouts": f"plan layouts {_SMALL}",
     "plan-layouts-yours": "plan layouts examples/llama-70b-on-dgx-h100.yaml --top 3",

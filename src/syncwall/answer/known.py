@@ -5,10 +5,12 @@ measured times).
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import exp, log
 from pathlib import Path
 from typing import Final
 
+from syncwall.answer.gap import is_wrong
 from syncwall.answer.prediction import Prediction, predict
 from syncwall.answer.shares import shares_of
 from syncwall.answer.site import KnownStep, Site
@@ -28,10 +30,27 @@ def site_of(files: Sequence[str | Path], measured: MachineMeasurements | None = 
 
 
 def site_from(known: Sequence[KnownRun], measured: MachineMeasurements | None = None) -> Site:
-    """What `known` runs say of all runs at their site, beside what was `measured` there."""
+    """What `known` runs say of all runs at their site, beside what was `measured` there.
+
+    One that is so far off that its description or its machine is wrong says nothing of a site,
+    unless it is of the same build.
+    """
     found = [predict(run, measured=measured) for run in known]
-    times = [run.measured_s for run in known]
-    return site_at(found, times, [run.measured.same_build for run in known])
+    speeds = [run.measured for run in known]
+    times = [one.seconds_of(speed) for one, speed in zip(found, speeds, strict=True)]
+    ratios = [time_s / one.step_s for one, time_s in zip(found, times, strict=True)]
+    used = [
+        number
+        for number, ratio in enumerate(ratios)
+        if speeds[number].same_build or not is_wrong(ratio)
+    ]
+    site = site_at(
+        [found[number] for number in used],
+        [times[number] for number in used],
+        [speeds[number].same_build for number in used],
+    )
+    left_out = (ratio for number, ratio in enumerate(ratios) if number not in used)
+    return replace(site, left_out=tuple(left_out))
 
 
 def site_at(

@@ -5,6 +5,7 @@ Holds `predict` and `Prediction`.
 
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import overload
 
 from syncwall.answer.interval import PredictionInterval, interval
@@ -17,7 +18,7 @@ from syncwall.answer.timeline import Timeline, timeline
 from syncwall.answer.traits import Traits
 from syncwall.catalogue import Folders, takes_catalogue
 from syncwall.cost.measured import MachineMeasurements
-from syncwall.describe import Cluster, Run, Software
+from syncwall.describe import Cluster, Run, Software, lookup
 from syncwall.public import Answer
 from syncwall.work.block import Work
 from syncwall.work.memory import Memory, step_memory
@@ -26,7 +27,7 @@ from syncwall.work.program import Program
 
 @overload
 def predict(
-    run: Run,
+    run: Run | str | Path,
     pricing: Pricing | None = None,
     *,
     network: NetworkChoice | None = None,
@@ -64,7 +65,7 @@ def predict(
 
 @takes_catalogue
 def predict(  # noqa: PLR0913 - a run has this many sides
-    run: Run | Work | Program,
+    run: Run | str | Path | Work | Program,
     pricing: Pricing | None = None,
     *,
     cluster: Cluster | None = None,
@@ -75,7 +76,7 @@ def predict(  # noqa: PLR0913 - a run has this many sides
     site: Site = UNKNOWN_SITE,
     catalogue: Folders = None,
 ) -> Priced:
-    """How fast `run` will be, where its time goes, and whether it fits.
+    """How fast `run`, or the one in a run file, will be, where its time goes, whether it fits.
 
     `pricing` is that of an earlier prediction, whose run this one resembles; else it is made of
     `network`, which prices communication instead of the closed form (for example by simulation; its
@@ -107,6 +108,13 @@ def predict(  # noqa: PLR0913 - a run has this many sides
             )
         pricing = pricing or Pricing.on(cluster, software, network=network, measured=measured)
         return Priced(pricing, pricing.timed(run, cluster))
+    if isinstance(run, str | Path):
+        run = lookup.run(run)
+    if not isinstance(run, Run):
+        raise TypeError(
+            f"predict takes a run, not a {type(run).__name__}: make one with "
+            'sw.Run(model="llama-3.1-8b", cluster="dgx-h100"), or name a run file'
+        )
     pricing = pricing or Pricing.of(run, network=network, measured=measured, site=site)
     settled = settle(run, pricing)
     done = settled.run

@@ -14,6 +14,7 @@ from syncwall.answer.verdict import Verdict, limit_of, too_large
 from syncwall.cost.calibration import Calibration
 from syncwall.cost.prices import Prices
 from syncwall.describe import Cluster
+from syncwall.describe.measured_speed import MeasuredSpeed
 from syncwall.timeline.ledger import Ledger
 from syncwall.work.block import Work
 from syncwall.work.memory import fits
@@ -106,6 +107,10 @@ class Priced:
     def hfu(self) -> float:
         """Hardware FLOPs utilisation: with recomputation."""
         return self._utilisation(float(self.work.model_flops + self.work.recompute_flops))
+
+    def seconds_of(self, speed: MeasuredSpeed) -> float:
+        """Seconds of this step at a `speed` that was measured."""
+        return speed.seconds(float(self.work.tokens), float(self.work.gpus), self.mfu * self.step_s)
 
     def _utilisation(self, flops: float) -> float:
         return flops / self.step_s / float(self.work.gpus) / self.peak_flop_per_s

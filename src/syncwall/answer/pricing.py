@@ -106,7 +106,7 @@ class Pricing:
         """The prices of `run`: what was `measured` on its machine beats the catalogue."""
         found = cls.on(run.cluster, run.software, network=network, measured=measured)
         if not site.known:
-            return found
+            return replace(found, site=site)
         traits = Traits.of(run.model, run.cluster, run.layout.plain(), run.software, run.seq)
         seen = site.seen_from(traits, found.fit.measured.knobs)
         return replace(found, site=seen, knobs=seen.knobs)

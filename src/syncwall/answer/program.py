@@ -51,6 +51,8 @@ def predict_program(  # noqa: PLR0913 - a machine has this many sides
     """
     machine = _sized(cluster, program.world_size)
     stated = software or Software()
+    if stated.launch_blocking:
+        raise InputError.of("launch_blocking of a recorded program is not modelled: leave it out")
     taken = {"kernels": "fused", "framework": stated.framework or NATIVE}
     pricing = Pricing.on(
         machine, stated.model_copy(update=taken), network=network, measured=measured

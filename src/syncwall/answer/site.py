@@ -43,6 +43,13 @@ class Site:
     """Knobs whose kernels or collectives were measured alone on the machine."""
     asked: Traits | None = None
     """The run asked for; None if it is like the known ones."""
+    left_out: tuple[float, ...] = ()
+    """Measured over predicted time of known runs that are too far off to say anything of a site."""
+
+    @property
+    def was_asked(self) -> bool:
+        """True if somebody named known runs, whether they are used or not."""
+        return bool(self.known or self.left_out)
 
     def seen_from(self, traits: Traits, measured: Sequence[str] = ()) -> "Site":
         """The same site as far as it concerns a run with `traits`, whatever its layout."""

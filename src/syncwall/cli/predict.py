@@ -33,6 +33,7 @@ def predict(  # noqa: PLR0913, PLR0917 - the flags of the verb
     whose: Whose = RunFlags(),  # noqa: B008 - a dataclass of defaults, never changed
     tokens: Annotated[str | None, tyro.conf.arg(metavar="TOKENS")] = None,
     steps: Annotated[str | None, tyro.conf.arg(metavar="N")] = None,
+    measured: Annotated[str | None, tyro.conf.arg(metavar="SPEED")] = None,
     job: JobFlags = JobFlags(),  # noqa: B008
     life: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None,
     out: Output = OutputFlags(),  # noqa: B008
@@ -48,6 +49,8 @@ def predict(  # noqa: PLR0913, PLR0917 - the flags of the verb
         whose: The run.
         tokens: Tokens to train on (15T): predict the whole job, from failures to the bill.
         steps: Optimizer steps, as another way to say how long the job is.
+        measured: How fast the run really is (5100tok/s/gpu, 9.1s, 38%mfu; the key of a run file):
+            what would explain the gap, and how to tell.
         job: The job, as in a job file: spares 8, checkpoints.interval 30min, failures.like NAME.
         life: What `syncwall watch --life FILE` wrote about this job: predict the rest of it, with
             the steps, checkpoints, failures and restarts that it has had.
@@ -56,6 +59,8 @@ def predict(  # noqa: PLR0913, PLR0917 - the flags of the verb
         explain_assumptions: List everything that is taken for granted.
         recorded: A program in place of the run.
     """
+    if recorded.work is not None and measured is not None:
+        raise InputError.of("--measured is explained for a run, not for --work: leave it out")
     if recorded.work is not None:
         return _program(recorded, whose, out, timeline)
     from syncwall.answer import predict as answer
@@ -69,9 +74,9 @@ def predict(  # noqa: PLR0913, PLR0917 - the flags of the verb
 
     out.check()
     with searched_first(whose.catalogue):
-        run, measured = whose.run(), whose.measured()
+        run, known = whose.run(measured=measured), whose.measured()
         whole = _whole(run, whose.file, stated_job(job, tokens, steps), life)
-        prediction = answer(run, site=whose.site(measured), measured=measured)
+        prediction = answer(run, site=whose.site(known), measured=known)
         proposals = improvements(prediction)
         ended = completed(whole, prediction) if whole is not None else None
     if timeline is not None:

@@ -76,7 +76,8 @@ class RunFlags:
     file: Annotated[Path | None, tyro.conf.Positional, tyro.conf.arg(metavar="FILE")] = None
     """A run file or a job file (YAML); flags override what it says."""
     model: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None
-    """The model: a catalogue name, or a path (YAML, Hugging Face config.json or its directory)."""
+    """The model: a catalogue name, a name of the Hugging Face hub, or a path (YAML, config.json or
+    its directory)."""
     cluster: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None
     """The machine: a catalogue name, or a path."""
     nodes: Annotated[str | None, tyro.conf.arg(metavar="N")] = None
@@ -89,8 +90,9 @@ class RunFlags:
     seq: Annotated[str | None, tyro.conf.arg(metavar="TOKENS")] = None
     """Tokens in a sequence; as many as the model was trained with if not given."""
     from_file: Annotated[Path | None, tyro.conf.arg(name="from", metavar="FILE")] = None
-    """Take the layout from settings of torchtitan (TOML), Megatron-LM (arguments), DeepSpeed (JSON)
-    or Hugging Face accelerate (YAML); flags override them."""
+    """Take model, layout and batch from settings of torchtitan (TOML), Megatron-LM (arguments),
+    NeMo or Megatron-Bridge (YAML), DeepSpeed (JSON), Hugging Face accelerate (YAML) or its Trainer
+    (YAML, JSON, arguments); flags override them."""
     layout: LayoutFlags = field(default_factory=LayoutFlags)
     """Parallel layout, as in a run file: tp 8, shard fsdp, bucket 25MiB, ... What is left out is
     chosen; `plan layouts` takes several values: tp 4,8."""
@@ -112,9 +114,10 @@ class RunFlags:
         own = {name: text for name in names if (text := getattr(self, name)) is not None}
         return own | stated(self.layout, "layout.") | stated(self.software, "software.")
 
-    def check(self) -> None:
-        """Refuse a call that names no run."""
-        if self.file is None and not (self.model and self.cluster):
+    def check(self, settings: "Settings | None" = None) -> None:
+        """Refuse a call that names no run; `settings` may name the model."""
+        model = self.model or (settings.run.get("model") if settings else None)
+        if self.file is None and not (model and self.cluster):
             raise InputError.of("write --model NAME and --cluster NAME, or a run file")
 
     def settings(self) -> "Settings | None":
@@ -128,12 +131,14 @@ class RunFlags:
             print(note, file=sys.stderr)
         return found
 
-    def run(self) -> "Run":
-        """The run that is meant."""
+    def run(self, **beside: str | None) -> "Run":
+        """The run that is meant, with what other flags say `beside` these."""
         from syncwall.describe.overrides import run_with
 
-        self.check()
-        return run_with(self.file, self.stated, self.settings())
+        settings = self.settings()
+        self.check(settings)
+        further = {name: text for name, text in beside.items() if text is not None}
+        return run_with(self.file, self.stated | further, settings)
 
     def measured(self) -> "MachineMeasurements | None":
         """What was measured on the machine."""
@@ -151,9 +156,10 @@ class RunFlags:
         """What a plan starts from."""
         from syncwall.plan.reference import PlanInputs
 
-        self.check()
+        settings = self.settings()
+        self.check(settings)
         measured = self.measured()
-        return PlanInputs(self.file, self.stated, self.settings(), measured, self.site(measured))
+        return PlanInputs(self.file, self.stated, settings, measured, self.site(measured))
 
 
 def gpu_counts(text: str | None) -> list[int]:

@@ -23,7 +23,8 @@ def validate(
     """Compare predictions with measured runs: errors by source, accelerator, scale, parallelism.
 
     Args:
-        path: A table of runs (CSV) or a directory of them; the built-in tables if left out.
+        path: A table of runs (CSV), a run file with the key `measured`, or a directory of them; the
+            built-in tables if left out.
         against: Other predictions (CSV: id and columns such as calculon_step_s), side by side.
         worst: How many of the runs that are furthest off are listed.
         catalogue: Look in this directory first (devices/NAME.yaml, ...).

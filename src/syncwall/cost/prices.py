@@ -73,6 +73,8 @@ class Prices:
         """Scopes whose operations the host does not issue one by one."""
         self.experts_in_step = setting.expert_kernels == "loop"
         """True if the host reads the tokens of each expert before it issues the expert."""
+        self.launch_blocking = setting.software.launch_blocking
+        """True if the host issues nothing while the device works."""
         self._accumulating = setting.framework.fused_accumulation
         self._corrections = Corrections(device, fit, setting)
         self._known: dict[int, tuple[AnyTask, Number]] = {}

@@ -20,6 +20,7 @@ from syncwall import catalogue
 from syncwall.catalogue import CatalogueKind
 from syncwall.describe.base import CatalogueEntry, Description
 from syncwall.describe.device import Device
+from syncwall.describe.hub import hub_model, is_hub_id
 from syncwall.describe.reading import validated
 from syncwall.documents import Document, read_document
 from syncwall.problems import InputError
@@ -49,14 +50,17 @@ def load(
 ) -> Described:
     """The entry called `name`, or in the file `name` (seen from `directory`).
 
-    `leading_here` are the files whose `base` led to this one.
+    `leading_here` are the files whose `base` led to this one. A model may have its name on the
+    Hugging Face hub.
     """
+    if kind is CatalogueKind.MODEL:
+        name = _of_hub(name, directory)
     if looks_like_path(name):
         if _FILES_REFUSED.get():
             raise InputError.of(
                 f'"{name}" is a path: only names of the catalogue are accepted here'
             )
-        path = (directory or Path()) / Path(name).expanduser()
+        path = _file(name, directory)
         path = path / "config.json" if path.is_dir() else path
     else:
         path = catalogue.find(kind, name)
@@ -67,6 +71,23 @@ def load(
     if len(leading_here) >= _MOST_BASES:
         raise InputError.of(f"{_MOST_BASES} files are based on each other: one or two are enough")
     return _read(kind, described, path, leading_here)
+
+
+def _of_hub(name: str, directory: Path | None) -> str:
+    """`name`, or what stands for the model that the hub knows by it."""
+    if not is_hub_id(name) or (not _FILES_REFUSED.get() and _file(name, directory).exists()):
+        return name
+    found = hub_model(name, files=not _FILES_REFUSED.get())
+    if found is None:
+        raise InputError.of(
+            f'"{name}" is neither a file, nor in the catalogue, nor in the local cache of Hugging '
+            "Face: save its config.json and name that file"
+        )
+    return found
+
+
+def _file(name: str, directory: Path | None) -> Path:
+    return (directory or Path()) / Path(name).expanduser()
 
 
 @lru_cache(maxsize=512)

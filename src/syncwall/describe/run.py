@@ -21,6 +21,7 @@ from syncwall.describe.base import (
 )
 from syncwall.describe.cluster import Cluster
 from syncwall.describe.layout import Layout
+from syncwall.describe.measured_speed import MeasuredSpeed
 from syncwall.describe.model import Model
 from syncwall.describe.names import Ref
 from syncwall.describe.rules import broken_rules
@@ -28,6 +29,7 @@ from syncwall.describe.software import Software
 
 ModelRef = Annotated[Model, Ref(CatalogueKind.MODEL)]
 ClusterRef = Annotated[Cluster, Ref(CatalogueKind.CLUSTER)]
+_SHORTEST_S, _LONGEST_S = 1e-6, 1e6
 
 
 class Run(Description):
@@ -49,6 +51,8 @@ class Run(Description):
     software: Software = Field(default_factory=Software)
     seq: Open[SequenceTokens] = OPEN
     """Tokens in a sequence; the length that the model was trained with if not given."""
+    measured: MeasuredSpeed | None = None
+    """How fast it really was, if it ran: `{step: 9.1 s}`, or "5100 tok/s/gpu"."""
 
     @model_validator(mode="after")
     def _complete(self) -> Self:
@@ -69,7 +73,15 @@ class Run(Description):
             ("seq", seq),
         ):
             object.__setattr__(self, name, value)
+        self._check_measured()
         return self
+
+    def _check_measured(self) -> None:
+        if self.measured is None or self.measured.mfu is not None:
+            return
+        step_s = self.measured.seconds(self.tokens_per_step, self.gpus)
+        if not _SHORTEST_S <= step_s <= _LONGEST_S:
+            raise faults([(("measured",), f"a step of {step_s:g} s is impossible")])
 
     def _machine(self) -> Cluster:
         """The cluster with as much in use as is stated."""

@@ -27,6 +27,8 @@ def run_text(run: Run) -> str:
         "layout": _plain(run.layout),
         "software": _plain(run.software),
     }
+    if run.measured is not None:
+        fields["measured"] = _plain(run.measured)
     return yaml.safe_dump(fields, sort_keys=False, allow_unicode=True)
 
 

@@ -54,6 +54,9 @@ class Software(Description):
     for each row and, for its other use, each column. Scales of mxfp8 and nvfp4 are part of the
     format."""
 
+    launch_blocking: bool = False
+    """CUDA_LAUNCH_BLOCKING=1: the host waits for every kernel before it issues the next one."""
+
     @field_validator("date", mode="before")
     @classmethod
     def _is_a_month(cls, value: Any) -> Any:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from syncwall.answer.gap import Suspect
 from syncwall.answer.prediction import Prediction, predict
 from syncwall.describe import Cluster
 from syncwall.describe.lookup import cluster
@@ -20,6 +21,7 @@ from syncwall.explain.machines import Sighting, different_machines, sightings
 from syncwall.explain.readers import Question, ReadFile, read_files, readers, sorted_files
 from syncwall.explain.side_by_side import SideBySide, side_by_side
 from syncwall.explain.stragglers.slowdown import Slowdown
+from syncwall.explain.suspects import suspects_of
 from syncwall.explain.topology.checks import check_topology
 from syncwall.explain.topology.identity import likely_cluster
 from syncwall.explain.topology.placement import used_by
@@ -66,6 +68,8 @@ class Explanation(Answer):
     """By topology, machines that it may be with the reasons, the likeliest first; if guessed."""
     benchmarks: MachineCheck = field(default_factory=MachineCheck)
     """Collectives, links and kernels beside what the machine should give."""
+    suspects: tuple[Suspect, ...] = ()
+    """What would explain the gap to the prediction, the likeliest first."""
 
     def __repr__(self) -> str:
         read = ", ".join(f"{count} {kind}" for kind, count in self.files.items())
@@ -122,13 +126,15 @@ def explain(
     hosts = tuple((one, machine or _first(likely[one.source])) for one in topologies)
     checked = check_machine(read, machine, seen)
     found = (*_findings(read, hosts, question), *different_machines(seen), *checked.findings)
+    beside = _gap(traces, before, predicted)
     dumps: tuple[FlightDump, ...] = _of(read, FileKind.FLIGHT)
     return Explanation(
         files={kind: len(found) for kind, found in files.items()},
         read=read,
         traces=traces,
         predicted=predicted,
-        gap=_gap(traces, before, predicted),
+        gap=beside,
+        suspects=_suspects(traces, before, predicted, beside),
         hangs=find_hangs(dumps) if dumps else (),
         topologies=hosts,
         findings=worst_first(found),
@@ -193,6 +199,20 @@ def _likely(topology: HostTopology, seen: Sequence[Sighting]) -> tuple[tuple[str
 
 def _first(likely: Sequence[tuple[str, list[str]]]) -> Cluster | None:
     return cluster(likely[0][0]) if likely else None
+
+
+def _suspects(
+    traces: JobTraces | None,
+    before: JobTraces | None,
+    predicted: Prediction | None,
+    beside: SideBySide | None,
+) -> tuple[Suspect, ...]:
+    """None where traces are of another job, or compared with other traces."""
+    if traces is None or before is not None or predicted is None or beside is None:
+        return ()
+    if traces.world_size not in (None, predicted.run.gpus):
+        return ()
+    return suspects_of(predicted, beside)
 
 
 def _findings(

@@ -117,7 +117,8 @@ class PlanInputs:
     def bare(self) -> Run:
         """Model, machine and sequence, without a layout that the machine might be too small for."""
         flags = {name: text for name, text in self.flags.items() if not name.startswith("layout.")}
-        return run_with(self.file, {**flags, "layout": "{}"})
+        settings = self.settings.bare() if self.settings else None
+        return run_with(self.file, {**flags, "layout": "{}"}, settings)
 
     def pricing(self, run: Run) -> Pricing:
         """The prices of a run."""

@@ -70,6 +70,13 @@ def _prediction(found: Any) -> Shown:
     )
 
 
+def _gap(found: Any) -> Shown:
+    from syncwall.show.records.gap import gap_record
+    from syncwall.show.views.gap import gap_view
+
+    return Shown(lambda: gap_view(found), lambda: gap_record(found))
+
+
 def _program_prediction(found: Any) -> Shown:
     from syncwall.answer.program_changes import program_changes
     from syncwall.show.records.program import program_record
@@ -196,6 +203,7 @@ def _timeline(found: Any) -> Shown:
 
 _HOW: Final[dict[str, Callable[[Any], Shown]]] = {
     "Prediction": _prediction,
+    "Gap": _gap,
     "ProgramPrediction": _program_prediction,
     "Completion": _completion,
     "Program": _program,

@@ -52,6 +52,8 @@ class Segments:
     """The host cannot run ahead: it issues each expert only when the one before is done."""
     held_up: Ledger = field(default_factory=Ledger)
     """Waits for the steps of rings beside computation, which stands still so long in between."""
+    launch_blocking: bool = False
+    """It issues nothing while the device works."""
 
     @property
     def compute_s(self) -> Number:
@@ -92,7 +94,7 @@ def segments(block: Block, prices: Prices) -> Segments:
         if segment.stream is not Stream.COMPUTE and anywhere(segment.seconds == 0):
             segment.moving = 1.0 * (segment.seconds > 0)
     host_s = _host_s(found, prices) + prices.host_wait_s * block.host_waits
-    return Segments(found, own, host_s, awaited, met, host_in_step, held_up)
+    return Segments(found, own, host_s, awaited, met, host_in_step, held_up, prices.launch_blocking)
 
 
 def _asked_late(block: Block) -> tuple[Operation, ...]:

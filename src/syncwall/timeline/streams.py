@@ -146,6 +146,8 @@ class Clock:
         if block.host_in_step:
             device_s = block.compute_s * rounds
         longer = smooth_max(device_s, block.host_s * rounds) - device_s
+        if block.launch_blocking:
+            longer = block.host_s * rounds
         self.ledger.add(Cause.HOST, longer)
         if self.record is not None:
             now = float(self.free[Stream.COMPUTE])

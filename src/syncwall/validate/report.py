@@ -15,6 +15,7 @@ from syncwall.public import Answer
 from syncwall.validate.evaluation import ValidatedRun, outcomes
 from syncwall.validate.hardware import CannotRepresent
 from syncwall.validate.mapping import ValidationCase, case_of
+from syncwall.validate.run_files import run_file_cases
 from syncwall.validate.score import (
     BaselineComparison,
     Baselines,
@@ -98,7 +99,7 @@ def validate(
     *,
     catalogue: Folders = None,
 ) -> Report:
-    """Predict every run of the table or directory `path`, of the built-in tables if None.
+    """Predict every run of the table, run file or directory `path`, of the built-in tables if None.
 
     `against` is a table of other predictions; `progress` is told which share of the work is done.
 
@@ -111,16 +112,21 @@ def validate(
         [1.0, 1.0]
     """
     baselines = read_baselines(Path(against)) if against else Baselines({})
-    return reported(read_tables(None if path is None else Path(path)), baselines, progress)
+    known = [] if path is None else run_file_cases(Path(path))
+    rows = [] if known else read_tables(None if path is None else Path(path))
+    return reported(rows, baselines, progress, known)
 
 
 def reported(
-    rows: Sequence[RunRow], baselines: Baselines | None = None, progress: Progress | None = None
+    rows: Sequence[RunRow],
+    baselines: Baselines | None = None,
+    progress: Progress | None = None,
+    known: Sequence[ValidationCase] = (),
 ) -> Report:
-    """Predict every run of `rows`."""
+    """Predict every run of `rows`, and those `known` from run files."""
     told, baselines = progress or _nobody, baselines or Baselines({})
     cases, skipped = _cases(rows, told)
-    found = outcomes(cases, lambda share: told(_MAPPING + (1 - _MAPPING) * share))
+    found = outcomes([*cases, *known], lambda share: told(_MAPPING + (1 - _MAPPING) * share))
     doubtful = [
         Doubtful(one, reason) for one in found if (reason := doubt(one.case.row)) is not None
     ]
@@ -130,7 +136,7 @@ def reported(
     sets.sort(key=_place)
     told(1.0)
     whole = summary(found, doubted, baselines, steps)
-    return Report(len(rows), found, skipped, doubtful, sets, whole)
+    return Report(len(rows) + len(known), found, skipped, doubtful, sets, whole)
 
 
 def _place(one: SetReport) -> tuple[int, bool, int, str]:

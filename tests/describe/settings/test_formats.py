@@ -12,7 +12,10 @@ from syncwall.describe.settings import FORMATS, read_settings
 from syncwall.problems import InputError
 
 ROOT = Path(__file__).parents[3]
-FILES = sorted((ROOT / "tests" / "data" / "settings").iterdir())
+WHOLE = ("trainer_args.json", "nemo_llama2_70b.yaml", "megatron_deepseek_v3.sh")
+SETTINGS = ROOT / "tests" / "data" / "settings"
+FILES = sorted(path for path in SETTINGS.iterdir() if path.is_file())
+FILES += [SETTINGS / "whole" / name for name in WHOLE]
 EXAMPLES = sorted((ROOT / "examples" / "settings").iterdir())
 MANY = settings(
     max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]

@@ -27,7 +27,7 @@ def test_a_job_with_a_pipeline():
         "recompute": Recompute.OPERATIONS,
         "shard": Shard.ZERO2,  # in a pipeline its weights stay gathered after the forward pass
     }  # fmt: skip
-    assert settings.run == {"seq": 8192}
+    assert settings.run == {"seq": 8192, "model": "llama-3.1-405b"}
     assert settings.software == {"framework": "torchtitan", "fp8_scaling": "row"}
     layout = settings.layout_on(SettingsContext(gpus=256))
     assert layout.global_batch == 16 * 4  # 4 replicas take 16 sequences each

@@ -3,8 +3,9 @@
 import pytest
 
 import syncwall as sw
+from syncwall.answer.changed_machine import with_nics, with_scale_up
 from syncwall.describe import Layout, Run
-from syncwall.explain.changed_machine import slowdown, with_nics, with_scale_up
+from syncwall.explain.changed_machine import slowdown
 from syncwall.explain.topology.checks import check_fabric, check_topology
 from syncwall.explain.topology.identity import devices_of, likely_cluster
 from syncwall.explain.topology.placement import Used, used_by

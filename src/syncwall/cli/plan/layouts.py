@@ -105,7 +105,8 @@ def layouts(  # noqa: PLR0913, PLR0917 - the flags of the verb
     from syncwall.units import Dimension, parse
 
     out.check()
-    whose.check()
+    stated_by_file = whose.settings()
+    whose.check(stated_by_file)
     if save_settings is not None and settings is None:
         raise InputError.of("--save-settings: write --settings FORMAT, too")
     if settings is not None:
@@ -118,7 +119,7 @@ def layouts(  # noqa: PLR0913, PLR0917 - the flags of the verb
     if counts:
         of_run["gpus"] = str(counts[0])
     with searched_first(whose.catalogue):
-        run = run_with(whose.file, of_run, whose.settings())
+        run = run_with(whose.file, of_run, stated_by_file)
         measured = whose.measured()
         pricing = Pricing.of(run, measured=measured, site=whose.site(measured))
         sequences = _batch(run, decided.pop("global_batch", ()), has_layout=has_layout)

@@ -2,7 +2,7 @@
 
 Holds `read` and `write`. Pipeline stages, experts and what is recomputed are set in the training
 script, not here; "auto" leaves a value to the script too. Names and defaults: `runtime/config.py`
-and `runtime/zero/config.py` of August 2026.
+and `runtime/zero/config.py` of August 2026, which no longer have MiCS; it is read, never written.
 """
 
 import json
@@ -113,9 +113,6 @@ def write(layout: Layout, wanted: Wanted) -> str:
 def _zero(layout: Layout) -> dict[str, Any]:
     told: dict[str, Any] = {"stage": int(layout.shard)}
     told["overlap_comm"] = bool(layout.overlap_gradients)
-    whole = layout.dp * layout.cp if layout.dp else None
-    if layout.shard == Shard.FSDP and layout.shard_degree and layout.shard_degree != whole:
-        told["mics_shard_size"] = int(layout.shard_degree)
     if layout.offload_optimizer:
         told["offload_optimizer"] = {"device": "cpu"}
     return told

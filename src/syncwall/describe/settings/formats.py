@@ -14,7 +14,15 @@ from typing import Any, Final
 
 from syncwall import plugins
 from syncwall.describe.layout import Layout
-from syncwall.describe.settings import accelerate, deepspeed, megatron, megatron_writing, torchtitan
+from syncwall.describe.settings import (
+    accelerate,
+    deepspeed,
+    megatron,
+    megatron_writing,
+    nemo,
+    torchtitan,
+    trainer,
+)
 from syncwall.describe.settings.keys import Settings, Wanted
 from syncwall.documents import Document, KeyPath, LineColumn, parse_document, read_text
 from syncwall.problems import InputError, refuse_unknown
@@ -192,6 +200,33 @@ FORMATS: Final = {
 """Every format by the word for it."""
 
 
+@dataclass(frozen=True)
+class Reader:
+    """Settings that are read and never written."""
+
+    title: str
+    keys: tuple[str, ...]
+    """One of these stands in every such file; "model.hf_path" is a key inside another."""
+    read: Callable[[Document], Settings]
+
+
+READ_ONLY: Final = {
+    "trainer": Reader(
+        "Hugging Face Trainer (YAML, JSON or arguments)",
+        ("per_device_train_batch_size", "--per_device_train_batch_size", "model_name_or_path",
+         "--model_name_or_path", "base_model"),
+        trainer.read,
+    ),
+    "nemo": Reader(
+        "NeMo and Megatron-Bridge (YAML)",
+        ("model.tensor_model_parallel_size", "model.micro_batch_size", "train.micro_batch_size",
+         "model.hf_path", "model.encoder_seq_length"),
+        nemo.read,
+    ),
+}  # fmt: skip
+"""Further ones, whose keys tell more than those of the formats that they may contain."""
+
+
 def formats() -> dict[str, Format]:
     """Every format, with those that packages add (`syncwall.settings`)."""
     return plugins.table("settings", FORMATS, Format)
@@ -211,11 +246,19 @@ def read_settings(path: Path) -> Settings:
     if any(name.startswith("--") and "." in name for name in value):
         document = nested(document)
         value = document.value
-    known = formats()
-    found = [name for name, one in known.items() if any(key in value for key in one.keys)]
+    known: dict[str, Format | Reader] = {**READ_ONLY, **formats()}
+    found = [name for name, one in known.items() if any(_has(value, key) for key in one.keys)]
+    found = [name for name in found if name in READ_ONLY][:1] or found
     if len(found) == 1:
         return known[found[0]].read(document)
     raise InputError([document.problem((), _unclear(value, found))])
+
+
+def _has(value: dict[str, Any], key: str) -> bool:
+    outer, dot, inner = key.partition(".")
+    return key in value or (
+        bool(dot) and isinstance(value.get(outer), dict) and inner in value[outer]
+    )
 
 
 def _unclear(value: dict[str, Any], found: list[str]) -> str:
@@ -223,7 +266,8 @@ def _unclear(value: dict[str, Any], found: list[str]) -> str:
         return f"could be settings of {' or of '.join(found)}: keep one of them"
     if {"model", "cluster", "layout"} & set(value):
         return "is a run file, not settings of a framework: give it without --from"
-    known = "; ".join(f"{one.title}: {', '.join(one.keys[:3])}" for one in formats().values())
+    every: list[Format | Reader] = [*formats().values(), *READ_ONLY.values()]
+    known = "; ".join(f"{one.title}: {', '.join(one.keys[:3])}" for one in every)
     return f"is not a known settings file; those have, for example, {known}"
 
 

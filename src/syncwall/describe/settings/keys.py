@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
 from syncwall.describe.layout import Layout
+from syncwall.describe.settings.known_keys import KNOWN
 from syncwall.describe.software import Software
 from syncwall.documents import Document
 from syncwall.problems import InputError, Problem, did_you_mean
@@ -60,7 +61,7 @@ class Settings:
     layout: dict[str, Any]
     """Keys of a layout."""
     run: dict[str, Any]
-    """`nodes`, `gpus_per_node`, `seq`."""
+    """`model`, `nodes`, `gpus_per_node`, `seq`."""
     software: dict[str, Any]
     """`framework`, `fp8_scaling`."""
     left: DeferredSettings = DeferredSettings()
@@ -72,6 +73,11 @@ class Settings:
     def problem(self, key: str, message: str) -> Problem:
         """A problem with what the file says of `key` ("layout.tp")."""
         return Problem(self.file, *self.places.get(key, (1, 1)), message)
+
+    def bare(self) -> "Settings":
+        """The model alone."""
+        run = {key: value for key, value in self.run.items() if key == "model"}
+        return Settings(self.format, self.file, {}, run, {}, places=self.places)
 
     def layout_on(self, machine: SettingsContext, beside: Mapping[str, Any] = _NOTHING) -> Layout:
         """The layout of the file on `machine`, with the keys `beside` it over its own."""
@@ -207,6 +213,11 @@ class Keys:
         if not isinstance(document.value, dict):
             raise InputError([document.problem((), "settings are written as keys with values")])
 
+    @property
+    def file(self) -> str:
+        """Where it was read."""
+        return self._document.file
+
     def value(self, *path: str) -> Any:
         """Whatever is at `path`."""
         self._asked.add(path)
@@ -285,10 +296,20 @@ class Keys:
         if self._problems:
             raise InputError(self._problems)
         self._note_misspelt(self._document.value, ())
+        self._note_unknown(KNOWN.get(name, {}))
         software = {"framework": framework} | self.software
         file = self._document.file
         notes = tuple(sorted(self._notes))
         return Settings(name, file, self.layout, self.run, software, left, self._places, notes)
+
+    def _note_unknown(self, sections: Mapping[str, Collection[str]]) -> None:
+        """Keys of sections that are known as a whole; those nearly right were noted before."""
+        noted = {(one.line, one.column) for one in self._notes}
+        for section, known in sections.items():
+            stated = self._document.value.get(section)
+            for key in stated if isinstance(stated, Mapping) else ():
+                if key not in known and self._document.place((section, key)) not in noted:
+                    self.note(f'"{key}" is not a known key of {section}: not read', section, key)
 
     def _note_misspelt(self, table: Mapping[str, Any], path: tuple[str, ...]) -> None:
         """Keys that nobody asked for and that are nearly one of those that are missing."""

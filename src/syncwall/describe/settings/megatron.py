@@ -14,6 +14,7 @@ from syncwall.describe.choice import Dtype
 from syncwall.describe.keeping import Optimizer, RecomputeModule
 from syncwall.describe.layout import ContextKind, Dispatcher, Recompute, Schedule, Shard
 from syncwall.describe.settings.keys import DeferredSettings, Keys, Settings
+from syncwall.describe.settings.models import shaped
 from syncwall.documents import Document
 
 COUNTS: Final = {
@@ -77,6 +78,7 @@ def read(document: Document) -> Settings:
     for name in ("--nnodes", "--nproc_per_node", "--nproc-per-node"):
         field = "nodes" if name == "--nnodes" else "gpus_per_node"
         keys.take_run(field, keys.whole(name), name)
+    shaped(keys, given)
     copies = _shard(keys, given, whole=whole)
     _precision(keys, given)
     _recompute(keys, given, words.get("--recompute-modules", ()), whole=whole)

@@ -10,6 +10,7 @@ from typing import Any, Final
 from syncwall.describe.choice import Dtype
 from syncwall.describe.layout import ContextKind, Dispatcher, Layout, Recompute, Schedule, Shard
 from syncwall.describe.settings.keys import DeferredSettings, Keys, Settings, Wanted
+from syncwall.describe.settings.models import flavored
 from syncwall.documents import Document
 
 TABLE: Final = "parallelism"
@@ -48,6 +49,7 @@ def read(document: Document) -> Settings:
     async_tp = keys.flag(TABLE, "enable_async_tensor_parallel")
     keys.take("overlap_tp", async_tp, TABLE, "enable_async_tensor_parallel")
     keys.take_run("seq", keys.whole("training", "seq_len"), "training", "seq_len")
+    flavored(keys)
     compiled = keys.flag("compile", "enable")
     if compiled is not None:
         keys.software["kernels"] = "fused" if compiled else "eager"

@@ -14,10 +14,10 @@ from typing import Final
 
 import numpy as np
 
+from syncwall.answer.changed_machine import scale_up_held
 from syncwall.describe import Cluster
 from syncwall.explain.benchmarks.collective import CollectiveBenchmark
 from syncwall.explain.benchmarks.expected import Regions, of_benchmark, placed
-from syncwall.explain.changed_machine import machine_with_scale_up
 
 Range = tuple[float, float]
 
@@ -78,10 +78,10 @@ def faults_of(machine: Cluster, found: CollectiveBenchmark, sizes: Regions) -> I
             yield Fault(FaultKind.NIC, (nics.count / (nics.count - 1), 2.0), _SAME)
         if nics.transport == "rdma":
             yield Fault(FaultKind.TCP, _TCP_RATE, _TCP_SMALL)
-    half = slower(machine_with_scale_up(machine, 0.5), sizes.rate)
+    half = slower(scale_up_held(machine, 0.5), sizes.rate)
     if half is not None and half > 1.1:
         yield Fault(FaultKind.NVLINK, (0.85 * half, 1.1 * max(half, 2.0)), _SAME)
-    pcie = machine_with_scale_up(machine, 0.0)
+    pcie = scale_up_held(machine, 0.0)
     over_pcie, small = slower(pcie, sizes.rate), slower(pcie, sizes.small)
     if over_pcie is not None and over_pcie > 1.5:
         most = 2.0 * over_pcie

@@ -10,10 +10,11 @@ adapters, a run.
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
+from syncwall.answer.changed_machine import with_nics, with_scale_up
 from syncwall.answer.prediction import predict
 from syncwall.describe import Run
 from syncwall.describe.layout import Shard
-from syncwall.explain.changed_machine import price_for, slowdown, with_nics, with_scale_up
+from syncwall.explain.changed_machine import price_for, slowdown
 from syncwall.explain.finding import RULES, Finding, Severity, on, worst_first
 from syncwall.read.nccl_facts import NcclLog
 

@@ -9,8 +9,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from itertools import chain
 
+from syncwall.answer.changed_machine import with_nics, with_scale_up
 from syncwall.describe import Cluster, Run
-from syncwall.explain.changed_machine import slowdown, with_nics, with_scale_up
+from syncwall.explain.changed_machine import slowdown
 from syncwall.explain.finding import Finding, worst_first
 from syncwall.explain.topology.identity import LIKELY_RATE, devices_of
 from syncwall.explain.topology.placement import (

@@ -9,8 +9,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from syncwall.answer.changed_machine import with_nics
 from syncwall.describe import Cluster, Run
-from syncwall.explain.changed_machine import slowdown, with_nics
+from syncwall.explain.changed_machine import slowdown
 from syncwall.explain.finding import Finding
 from syncwall.read.nccl_facts import NcclLog
 from syncwall.read.topology import Distance, HostTopology

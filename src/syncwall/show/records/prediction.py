@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 from typing_extensions import TypedDict
 
+from syncwall.answer.gap import gap_of
 from syncwall.answer.improvements import Improvement
 from syncwall.answer.interval import Neighbour
 from syncwall.answer.prediction import Prediction
@@ -18,6 +19,7 @@ from syncwall.cause import Cause
 from syncwall.describe import Layout, Run
 from syncwall.plan.reference import Reference
 from syncwall.show.records.description import record as described
+from syncwall.show.records.gap import GapRecord, gap_record
 from syncwall.show.records.interface import DescribedAs, record
 from syncwall.show.records.job import JobRecord
 from syncwall.show.words.prediction import assumed
@@ -114,6 +116,8 @@ class PredictRecord(StepRecord):
     """The run, with what was chosen for what it left open."""
     job: JobRecord | None
     """The whole job, if tokens or steps were given."""
+    gap: GapRecord | None
+    """What would explain how fast it really was; null if nobody says."""
 
 
 def step_record(prediction: Prediction) -> StepRecord:
@@ -150,6 +154,7 @@ def prediction_record(
     prediction: Prediction, proposals: list[Improvement], job: JobRecord | None = None
 ) -> PredictRecord:
     """The prediction with its proposals, and the job that it is part of."""
+    gap = gap_of(prediction)
     return {
         **step_record(prediction),
         "next": [
@@ -166,6 +171,7 @@ def prediction_record(
         "assumed": assumed(prediction),
         "run": described(prediction.run),
         "job": job,
+        "gap": None if gap is None else gap_record(gap),
     }
 
 

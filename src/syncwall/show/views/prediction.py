@@ -5,9 +5,11 @@ Holds `prediction_view` and `prediction_blocks`; `memory_row`, `memory_figure` a
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
+from syncwall.answer.gap import Gap, gap_of
 from syncwall.answer.improvements import Improvement
 from syncwall.answer.prediction import Prediction
 from syncwall.answer.priced import MFU_CONVENTION
@@ -27,6 +29,8 @@ from syncwall.show.blocks import (
     wrapped,
 )
 from syncwall.show.numbers import duration, gigabytes, minus, percent, signed, signed_percent
+from syncwall.show.views.gap import gap_blocks
+from syncwall.show.words.gap import gap_verdict
 from syncwall.show.words.layout import run_title, run_words
 from syncwall.show.words.prediction import (
     assumed,
@@ -57,9 +61,9 @@ def prediction_blocks(
     prediction: Prediction, proposals: list[Improvement], *, assumptions: bool = False
 ) -> list[Block]:
     """What there is to say of a step."""
-    least_s = LEAST_SHARE * prediction.step_s
+    least_s, gap = LEAST_SHARE * prediction.step_s, gap_of(prediction)
     return [
-        Verdict((prediction.verdict.text,), run_words(prediction.run)),
+        *_verdict(prediction, gap),
         *numbers(prediction),
         ledger("where the time goes", prediction.ledger, least=least_s),
         memory_figure(prediction.memory.by_cause(), prediction.run.cluster.device),
@@ -67,10 +71,22 @@ def prediction_blocks(
         Lines("Why", (why(prediction),)),
         *_next(prediction, proposals),
         Lines("Evidence", (evidence(prediction),)),
-        *([Lines("Site", (known_runs(prediction),))] if prediction.site.known else []),
+        *(
+            [Lines("Site", (known_runs(prediction),))]
+            if prediction.site.known or prediction.site.left_out
+            else []
+        ),
         *chosen(prediction.assumed),
         *_assumed(prediction, everything=assumptions),
     ]
+
+
+def _verdict(prediction: Prediction, gap: Gap | None) -> list[Block]:
+    """What limits the run; before that, what was measured beside it."""
+    said = Verdict((prediction.verdict.text,), run_words(prediction.run))
+    if gap is None:
+        return [said]
+    return [replace(said, lines=(gap_verdict(gap), *said.lines)), *gap_blocks(gap)]
 
 
 def numbers(prediction: Prediction) -> list[Block]:

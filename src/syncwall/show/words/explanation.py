@@ -15,10 +15,12 @@ from syncwall.explain.traces.rank_ledger import RankLedger
 from syncwall.explain.traces.ranks import NEXT, RanksVerdict
 from syncwall.show.numbers import duration, percent, plural, rate
 from syncwall.show.words.changes import changed_next, changed_verdict, changed_why
+from syncwall.show.words.gap import suspect_words
 from syncwall.timeline.ledger import Ledger
 
 _LARGE_WAIT: Final = 0.1
 """Share of a step from which its largest wait is the verdict on a rank alone."""
+_SUSPECTS: Final = 2
 _AGAINST_WAITS: Final = {
     Cause.IDLE_HOST: NEXT["host-bound"],
     Cause.IDLE_DATA: NEXT["slow data loader"],
@@ -113,7 +115,9 @@ def next_lines(found: Explanation) -> Iterator[str]:
         yield found.findings[0].next
     elif found.traces is None and found.benchmarks.collectives:
         yield "keep the output as the good day: explain NEW --against THIS shows what changed"
-    if found.gap is not None and found.gap.named is None:
+    for one in found.suspects[:_SUSPECTS]:
+        yield f"{suspect_words(one)} would take {duration(one.step_s)} a step: {one.tell}"
+    if found.gap is not None and found.against is None and found.gap.named is None:
         yield "no single cause explains the gap: give traces of all ranks, or measure the machine"
 
 

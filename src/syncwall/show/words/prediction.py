@@ -67,12 +67,23 @@ def evidence(prediction: Prediction) -> str:
 def known_runs(prediction: Prediction) -> str:
     """How many known runs are used, what they made of the prices, and how many more would help."""
     count = len(prediction.site.known)
+    left_out = "; ".join(map(_left_out, prediction.site.left_out))
+    if not count:
+        return left_out
     turned = prediction.pricing.knobs.by_name().items()
     prices = ", ".join(f"{_KNOB_WORDS.get(name, name)} × {value:.3f}" for name, value in turned)
     words = f"prices of this site from {plural(count, 'known run')}: {prices}"
+    words += f"; {left_out}" if left_out else ""
     if count >= WANTED:
         return words
     return f"{words}; give {WANTED}: one alone may be an outlier, three tell the prices apart"
+
+
+def _left_out(ratio: float) -> str:
+    return (
+        f"a known run is not used: it took {ratio:.2f} times as long as predicted, so its "
+        "description or its machine is wrong (`syncwall predict` on its file says what may be)"
+    )
 
 
 def left_open(fields: dict[str, str]) -> str:
@@ -119,7 +130,7 @@ def assumed(prediction: Prediction) -> list[str]:
         f"step times of nodes vary by {percent(fit.ranks.jitter, 1)}; the slowest sets the pace",
         "optimizer states in fp32 (12 bytes a parameter)",
         f"interval from the errors on published runs like this one{far}",
-        *([known_runs(prediction)] if prediction.site.known else []),
+        *([known_runs(prediction)] if prediction.site.was_asked else []),
     ]
 
 

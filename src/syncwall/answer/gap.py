@@ -1,0 +1,211 @@
+"""Why a run was not as fast as predicted: what would explain a gap of that size and sign.
+
+Holds `Gap`, `Suspect`, `gap`, and `gap_of`, for a run that says how fast it was. Every suspect is
+the run predicted again with one thing changed (`answer.suspects`); it is the likelier the nearer
+its price comes to the gap, seen with the doubt of the prediction, and the more often it is met
+(`catalogue/validation/suspects.yaml`).
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from math import exp, hypot, log, pi, sqrt
+from pathlib import Path
+from typing import Any, Final
+
+from syncwall.answer.prediction import Prediction, predict
+from syncwall.answer.room import may_fit
+from syncwall.answer.suspects import SUSPECTS, UNPRICED
+from syncwall.catalogue import BUILT_IN, searched_first
+from syncwall.describe import Run
+from syncwall.describe.measured_speed import MeasuredSpeed
+from syncwall.documents import read_document
+from syncwall.public import Answer
+from syncwall.timeline.ledger import Ledger
+
+TABLE: Final = BUILT_IN / "validation" / "suspects.yaml"
+WRONG_FROM: Final = 0.3
+"""Gap, as a share of the prediction, from which on the description or the machine is wrong: sites
+with the same description differ by 5 to 10%."""
+PRICE_DOUBT: Final = 0.3
+"""Deviation of the price of a change over the price, both as logarithms; assumed."""
+UNPRICED_MEAN: Final = 0.2
+"""Mean slowdown, as a logarithm, of what no description can say; assumed."""
+ENOUGH: Final = 0.7
+"""Share of the gap that a suspect must explain to be enough."""
+LEAST: Final = 0.01
+"""Change of the step, as a logarithm, below which it explains nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Suspect:
+    """One thing that may be otherwise than described."""
+
+    key: str
+    what: str
+    detail: str
+    """What it is then, in the words of a run file; empty if no description can say it."""
+    tell: str
+    """The cheapest experiment that tells."""
+    seen: str
+    """Where it was met."""
+    step_s: float
+    """Predicted step of `run`; that measured if there is none."""
+    run: Run | None
+    """The run with this one thing changed."""
+    ledger: Ledger | None
+    """Seconds of its step by cause."""
+    probability: float
+    """Among all that was tried and nothing at all, if one of them is true."""
+
+    def __repr__(self) -> str:
+        return f"<Suspect {self.key}: {self.detail or self.what}: step {self.step_s:.4g} s>"
+
+
+@dataclass(frozen=True)
+class Gap(Answer):
+    """A measured step beside the prediction."""
+
+    predicted: Prediction
+    measured_s: float
+    suspects: tuple[Suspect, ...]
+    """What has a price, the likeliest first."""
+    unpriced: tuple[Suspect, ...]
+    """What no description can say, and may cost anything; empty if the run was faster."""
+
+    def __repr__(self) -> str:
+        times = f"measured {self.measured_s:.3g} s, predicted {self.predicted.step_s:.3g} s"
+        usual = "as far apart as is usual" if self.is_usual else "slower or faster than is usual"
+        return f"<Gap: {times}: {'description or machine is wrong' if self.is_wrong else usual}>"
+
+    @property
+    def gap_s(self) -> float:
+        """What it takes longer than predicted; less if negative."""
+        return self.measured_s - self.predicted.step_s
+
+    @property
+    def ratio(self) -> float:
+        """Measured over predicted."""
+        return self.measured_s / self.predicted.step_s
+
+    @property
+    def is_usual(self) -> bool:
+        """True if four of five such predictions are as far off or nearer."""
+        low_s, high_s = self.predicted.step_interval_s
+        return low_s <= self.measured_s <= high_s
+
+    @property
+    def is_wrong(self) -> bool:
+        """True if the description or the machine must be wrong."""
+        return is_wrong(self.ratio)
+
+    @property
+    def is_explained(self) -> bool:
+        """True if one of the suspects alone explains most of it."""
+        return any(self.explained(one) >= ENOUGH for one in self.suspects)
+
+    def explained(self, one: Suspect) -> float:
+        """Share of the gap that `one` explains."""
+        return (one.step_s - self.predicted.step_s) / self.gap_s
+
+
+def is_wrong(ratio: float) -> bool:
+    """True if a measured over a predicted time is too far from 1 to be a property of a site."""
+    return abs(log(ratio)) > log(1 + WRONG_FROM)
+
+
+def gap_of(prediction: Prediction) -> Gap | None:
+    """The gap of a run that says how fast it was; None if it does not."""
+    return None if prediction.run.measured is None else gap(prediction, prediction.run.measured)
+
+
+def gap(predicted: Prediction | Run | str | Path, measured: MeasuredSpeed | str) -> Gap:
+    """What would explain that a run, predicted or not yet, was as fast as `measured`.
+
+    Examples:
+        >>> import syncwall as sw
+        >>> layout = sw.Layout(shard="fsdp", micro_batch=1, global_batch=256, recompute="none")
+        >>> run = sw.Run(model="llama-3.1-8b", cluster="dgx-h100", nodes=16, layout=layout,
+        ...              software=sw.Software(framework="torchtitan"))
+        >>> found = sw.gap(run, "300 tok/s/gpu")
+        >>> found
+        <Gap: measured 54.6 s, predicted 1.98 s: description or machine is wrong>
+        >>> found.is_wrong, found.suspects[0].key
+        (True, 'tcp')
+        >>> first = found.suspects[0]
+        >>> first.run is not None and sw.predict(first.run).step_s == first.step_s
+        True
+    """
+    prediction = predicted if isinstance(predicted, Prediction) else predict(predicted)
+    speed = MeasuredSpeed.model_validate(measured)
+    measured_s = prediction.seconds_of(speed)
+    with searched_first(prediction.pricing.catalogue):
+        tried = [*_priced(prediction, measured_s), *_unpriced(prediction, measured_s)]
+    seen = log(measured_s / prediction.step_s)
+    whole = sum(score for _, score in tried) + _density(seen, 0.0, prediction.interval.deviation)
+    ranked = sorted(tried, key=lambda one: -one[1])
+    found = [_suspect(fields, score / whole) for fields, score in ranked]
+    priced = tuple(one for one in found if one.run is not None)
+    return Gap(prediction, measured_s, priced, tuple(one for one in found if one.run is None))
+
+
+def _suspect(fields: dict[str, Any], probability: float) -> Suspect:
+    known = _table()[fields["key"]]
+    words = {name: known[name] for name in ("what", "tell", "seen")}
+    return Suspect(**fields, **words, probability=probability)
+
+
+def _priced(prediction: Prediction, measured_s: float) -> Iterator[tuple[dict[str, Any], float]]:
+    """Every suspect that goes the right way, at its best variant, with how well all of them fit."""
+    seen, doubt = log(measured_s / prediction.step_s), prediction.interval.deviation
+    pricing = prediction.pricing
+    for key, variants in SUSPECTS.items():
+        fits: list[tuple[float, dict[str, Any]]] = []
+        for detail, run in variants(prediction.run):
+            other = predict(
+                run, network=pricing.network, measured=pricing.fit.measured, site=pricing.site
+            )
+            step_s, price = other.step_s, log(other.step_s / prediction.step_s)
+            if price * seen > 0 and abs(price) >= LEAST and _could_run(other, prediction):
+                fit = _density(seen, price, hypot(doubt, PRICE_DOUBT * price))
+                fits.append(
+                    (
+                        fit,
+                        {
+                            "key": key,
+                            "detail": detail,
+                            "step_s": step_s,
+                            "run": run,
+                            "ledger": other.ledger,
+                        },
+                    )
+                )
+        if fits:
+            best = max(fits, key=lambda one: one[0])[1]
+            yield best, _table()[key]["often"] * sum(fit for fit, _ in fits) / len(fits)
+
+
+def _could_run(other: Prediction, prediction: Prediction) -> bool:
+    """True if it may fit, or needs no more memory than the run, which ran."""
+    least = other.memory_bytes <= prediction.memory_bytes
+    return least or may_fit(other.memory_bytes, other.cluster.device)
+
+
+def _unpriced(prediction: Prediction, measured_s: float) -> Iterator[tuple[dict[str, Any], float]]:
+    """What may cost anything, if the run is slower than predicted."""
+    seen = log(measured_s / prediction.step_s)
+    for key in UNPRICED:
+        if seen > 0:
+            likely = exp(-seen / UNPRICED_MEAN) / UNPRICED_MEAN
+            fields = {"key": key, "detail": "", "step_s": measured_s, "run": None, "ledger": None}
+            yield fields, _table()[key]["often"] * likely
+
+
+def _density(seen: float, expected: float, deviation: float) -> float:
+    return exp(-(((seen - expected) / deviation) ** 2) / 2) / (deviation * sqrt(2 * pi))
+
+
+@lru_cache(maxsize=1)
+def _table() -> dict[str, dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = read_document(TABLE).value
+    return found

@@ -1,0 +1,145 @@
+"""The model that a settings file names or describes.
+
+Holds `named` (a name of the hub or a path), `flavored` (torchtitan) and `shaped` (the arguments of
+Megatron-LM, as the keys of `Model`).
+"""
+
+import re
+from pathlib import Path
+from typing import Any, Final
+
+from syncwall import catalogue
+from syncwall.catalogue import CatalogueKind
+from syncwall.describe.hub import hub_model, is_hub_id
+from syncwall.describe.lookup import model
+from syncwall.describe.settings.keys import Keys
+from syncwall.problems import InputError
+
+_FLAVORS: Final = {
+    "llama4/17bx16e": "llama-4-scout", "llama4/17bx128e": "llama-4-maverick",
+    "deepseek_v3/16b": "deepseek-v2-lite", "deepseek_v3/236b": "deepseek-v2",
+    "deepseek_v3/671b": "deepseek-v3",
+}  # fmt: skip
+_FAMILIES: Final = {
+    "llama2": "llama-2", "llama3": "llama-3.1", "qwen3": "qwen3", "gpt_oss": "gpt-oss",
+}  # fmt: skip
+"""torchtitan's words for models, and the catalogue's."""
+_VOCABULARIES: Final = {"GPT2BPETokenizer": 50257, "Llama2Tokenizer": 32000}
+_USUAL_VOCABULARY: Final = 50257
+_SHAPE: Final = ("--num-layers", "--hidden-size", "--num-attention-heads")
+_DENSE_FIRST: Final = re.compile(r"\[0\]\*(\d+)\+\[1\]")
+
+
+def named(keys: Keys, directory: Path, *path: str) -> None:
+    """Take the model whose name on the hub, or whose folder, is the value at `path`."""
+    name = keys.value(*path)
+    if name is None:
+        return
+    beside = directory / str(name)
+    folder = beside / "config.json" if beside.is_dir() else beside
+    if folder.is_file():
+        keys.take_run("model", str(folder), *path)
+    elif is_hub_id(str(name)) and hub_model(str(name)) is None:
+        keys.note(f'"{name}" is not known here: name the model with --model', *path)
+    else:
+        keys.take_run("model", str(name), *path)
+
+
+def flavored(keys: Keys) -> None:
+    """Take torchtitan's model: `name = "llama3"`, `flavor = "8B"`."""
+    at = ("model", "flavor")
+    name, flavor = (str(keys.value("model", key) or "").lower() for key in ("name", "flavor"))
+    if not name or not flavor:
+        return
+    family = _FAMILIES.get(name, name)
+    found = _FLAVORS.get(f"{name}/{flavor}", f"{family}-{flavor}")
+    try:
+        keys.take_run("model", catalogue.find(CatalogueKind.MODEL, found).stem, *at)
+    except InputError:
+        keys.note(f'"{flavor}" of {name} is not known here: name the model with --model', *at)
+
+
+def shaped(keys: Keys, given: set[str]) -> None:
+    """Take the model that Megatron-LM's arguments describe, if they do."""
+    if not all(name in given for name in _SHAPE):
+        return
+    layers, hidden, heads = (keys.whole(name) for name in _SHAPE)
+    if None in (layers, hidden, heads):
+        return
+    assert hidden is not None
+    gated, bias = "--swiglu" in given, "--disable-bias-linear" not in given
+    usual = int(4 * hidden * 2 / 3 / 64) * 64 if gated else 4 * hidden
+    width = keys.whole("--ffn-hidden-size") or usual
+    fields: dict[str, Any] = {
+        "name": f"model of {Path(keys.file).name}",
+        "layers": layers,
+        "hidden": hidden,
+        "vocab": _vocabulary(keys),
+        "attention": _attention(keys, given, heads or 1, bias=bias),
+        "mlp": {"hidden": width, "gated": gated, "bias": bias},
+        "norm": {"kind": "rms" if keys.value("--normalization") == "RMSNorm" else "layer"},
+        "tied_embeddings": "--untie-embeddings-and-output-weights" not in given,
+        "learned_positions": _learned_positions(keys, given),
+        "mtp_layers": keys.whole("--mtp-num-layers") or 0,
+    }
+    if "--num-experts" in given:
+        fields["moe"] = _experts(keys, width)
+    keys.take_run("model", fields, "--num-layers")
+
+
+def _attention(keys: Keys, given: set[str], heads: int, *, bias: bool) -> dict[str, Any]:
+    fields: dict[str, Any] = {
+        "heads": heads,
+        "qkv_bias": bias or "--add-qkv-bias" in given,
+        "output_bias": bias,
+        "qk_norm": "head" if "--qk-layernorm" in given else "none",
+    }
+    if "--group-query-attention" in given or "--num-query-groups" in given:
+        fields["kv_heads"] = keys.whole("--num-query-groups") or 1
+    if "--kv-channels" in given:
+        fields["head_dim"] = keys.whole("--kv-channels")
+    if "--multi-latent-attention" in given:
+        fields["latent"] = {
+            "kv_rank": keys.whole("--kv-lora-rank") or 512,
+            "q_rank": keys.whole("--q-lora-rank"),
+            "nope_dim": keys.whole("--qk-head-dim") or 128,
+            "rope_dim": keys.whole("--qk-pos-emb-head-dim") or 64,
+            "v_dim": keys.whole("--v-head-dim") or 128,
+        }
+    return fields
+
+
+def _experts(keys: Keys, width: int) -> dict[str, Any]:
+    freq = str(keys.value("--moe-layer-freq") or "1")
+    dense = _DENSE_FIRST.search(freq)
+    return {
+        "experts": keys.whole("--num-experts") or 1,
+        "top_k": keys.whole("--moe-router-topk") or 2,
+        "hidden": keys.whole("--moe-ffn-hidden-size") or width,
+        "shared_hidden": keys.whole("--moe-shared-expert-intermediate-size") or 0,
+        "dense_first": int(dense[1]) if dense else 0,
+        "every": int(freq) if freq.isdecimal() and int(freq) else 1,
+    }
+
+
+def _learned_positions(keys: Keys, given: set[str]) -> int:
+    kind = keys.value("--position-embedding-type") or "learned_absolute"
+    rotary = "--use-rotary-position-embeddings" in given
+    learned = kind == "learned_absolute" and not rotary
+    return (keys.whole("--max-position-embeddings") or 0) if learned else 0
+
+
+def _vocabulary(keys: Keys) -> int:
+    """Rows of the embedding, from the arguments or from the tokenizer that they name."""
+    stated = keys.whole("--vocab-size") or keys.whole("--padded-vocab-size")
+    if stated is not None:
+        return stated
+    kind, name = keys.value("--tokenizer-type"), str(keys.value("--tokenizer-model") or "")
+    if kind in _VOCABULARIES:
+        return _VOCABULARIES[kind]
+    found = hub_model(name, files=False) if is_hub_id(name) else None
+    if found is not None:
+        return int(model(found).vocab)
+    said = f"the vocabulary is not stated: {_USUAL_VOCABULARY:,} rows (GPT-2) are taken"
+    keys.note(f"{said}; write --vocab-size", "--num-layers")
+    return _USUAL_VOCABULARY

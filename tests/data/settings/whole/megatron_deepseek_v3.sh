@@ -1,0 +1,13 @@
+torchrun --nproc_per_node 8 --nnodes 128 pretrain_gpt.py \
+    --num-layers 61 --hidden-size 7168 --ffn-hidden-size 18432 --num-attention-heads 128 \
+    --multi-latent-attention --q-lora-rank 1536 --kv-lora-rank 512 --qk-head-dim 128 \
+    --qk-pos-emb-head-dim 64 --v-head-dim 128 \
+    --num-experts 256 --moe-router-topk 8 --moe-ffn-hidden-size 2048 \
+    --moe-shared-expert-intermediate-size 2048 --moe-layer-freq '([0]*3+[1]*58)' \
+    --mtp-num-layers 1 --vocab-size 129280 \
+    --seq-length 4096 --max-position-embeddings 4096 --position-embedding-type rope \
+    --swiglu --normalization RMSNorm --disable-bias-linear --untie-embeddings-and-output-weights \
+    --tensor-model-parallel-size 1 --pipeline-model-parallel-size 16 \
+    --expert-model-parallel-size 64 --expert-tensor-parallel-size 1 \
+    --pipeline-model-parallel-layout 'Et*3|(tt|)*29m|L' --recompute-granularity selective \
+    --micro-batch-size 1 --global-batch-size 8192 --bf16 --use-distributed-optimizer
