@@ -21,6 +21,8 @@ from syncwall.timeline.ledger import Ledger
 _LARGE_WAIT: Final = 0.1
 """Share of a step from which its largest wait is the verdict on a rank alone."""
 _SUSPECTS: Final = 2
+_RESTART_S: Final = 600.0
+"""What a restart is taken to cost: loading, compiling and the work since the last checkpoint."""
 _AGAINST_WAITS: Final = {
     Cause.IDLE_HOST: NEXT["host-bound"],
     Cause.IDLE_DATA: NEXT["slow data loader"],
@@ -101,14 +103,16 @@ def next_lines(found: Explanation) -> Iterator[str]:
     ranks = found.ranks
     if ranks is not None:
         yield ranks.next
+        yield from _drained(ranks)
     for slow in found.slowdowns:
         if slow.collect:
             yield "collect " + "; ".join(item.value for item in slow.collect)
     if found.hangs:
         yield "look at the line that the missing ranks were in, and at their logs"
     if found.traces is not None and ranks is None and found.traces.ledger.on_device:
-        cause, _ = _largest_wait(found.traces.ledger)
-        yield from (_AGAINST_WAITS[cause],) if cause in _AGAINST_WAITS else ()
+        cause, share = _largest_wait(found.traces.ledger)
+        if cause in _AGAINST_WAITS:
+            yield f"{_AGAINST_WAITS[cause]}; that can gain at most {percent(share)} of the step"
     if found.traces is not None and found.gap is None:
         yield "lay a prediction beside it: --run run.yaml"
     if found.traces is None and found.hangs == () and found.findings:
@@ -119,6 +123,17 @@ def next_lines(found: Explanation) -> Iterator[str]:
         yield f"{suspect_words(one)} would take {duration(one.step_s)} a step: {one.tell}"
     if found.gap is not None and found.against is None and found.gap.named is None:
         yield "no single cause explains the gap: give traces of all ranks, or measure the machine"
+
+
+def _drained(found: RanksVerdict) -> Iterator[str]:
+    """What it takes to do without the ranks that are to blame."""
+    if not found.ranks or found.share <= 0.0:
+        return
+    who = f"host {', '.join(found.hosts)}" if any(found.hosts) else _ranks_named(found.ranks)
+    yield (
+        f"or drain {who}: a restart on a spare that takes {duration(_RESTART_S)} has paid for "
+        f"itself after {duration(_RESTART_S / found.share)} of training"
+    )
 
 
 def _other_size(found: Explanation) -> Iterator[str]:
