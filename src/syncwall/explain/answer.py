@@ -4,7 +4,7 @@ Holds `Explanation` and `explain`.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -87,9 +87,9 @@ class Explanation(Answer):
 
     @property
     def is_bad(self) -> bool:
-        """True if something is wrong for sure; beside good days, if it became slower."""
+        """True if something is wrong for sure; beside good days, if it is slower or newly wrong."""
         if self.changed is not None:
-            return bool(self.hangs) or self.changed.is_slower
+            return bool(self.hangs or self.changed.findings) or self.changed.is_slower
         return bool(
             self.hangs
             or (self.ranks is not None and self.ranks.kind != "clean")
@@ -118,6 +118,8 @@ def explain(
     if against and changed is None:
         message = "--against needs files of the same kind: traces, NCCL logs, benchmarks"
         raise InputError.of(message, file=str(against[0]))
+    if changed is not None:
+        changed = replace(changed, findings=_newly_wrong(read, read_before, question))
     predicted = predict(question.run) if question.run is not None else None
     topologies = [read_topology(path) for path in files.get(FileKind.TOPOLOGY, ())]
     seen = sightings(read, traces.device if traces else None, topologies)
@@ -125,7 +127,7 @@ def explain(
     likely = {} if machine else {one.source: _likely(one, seen) for one in topologies}
     hosts = tuple((one, machine or _first(likely[one.source])) for one in topologies)
     checked = check_machine(read, machine, seen)
-    found = (*_findings(read, hosts, question), *different_machines(seen), *checked.findings)
+    found = worst_first((*_findings(read, hosts, question), *checked.findings))
     beside = _gap(traces, before, predicted)
     dumps: tuple[FlightDump, ...] = _of(read, FileKind.FLIGHT)
     return Explanation(
@@ -137,7 +139,7 @@ def explain(
         suspects=_suspects(traces, before, predicted, beside),
         hangs=find_hangs(dumps) if dumps else (),
         topologies=hosts,
-        findings=worst_first(found),
+        findings=(*different_machines(seen), *found),
         problems=(*unknown, *(traces.problems if traces else ())),
         against=before,
         changed=changed,
@@ -145,6 +147,15 @@ def explain(
         likely=likely,
         benchmarks=checked,
     )
+
+
+def _newly_wrong(
+    now: Mapping[str, Sequence[ReadFile]], before: Mapping[str, Sequence[ReadFile]], ask: Question
+) -> tuple[Finding, ...]:
+    """What the files of now say is wrong, and those of the good days do not."""
+    known = {one.what for one in _findings(before, (), ask)}
+    wrong = (one for one in _findings(now, (), ask) if one.severity == "wrong")
+    return worst_first(one for one in wrong if one.what not in known)
 
 
 def _of(read: Mapping[str, Sequence[ReadFile]], kind: FileKind) -> tuple[Any, ...]:

@@ -4,6 +4,7 @@ Holds `Sighting`, what one file says of the GPUs; `sightings`; `different_machin
 no device fits all of them; `Recognised` and `recognised`, the machines of the catalogue that fit.
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,7 @@ from syncwall.read.topology import HostTopology
 
 _MULTICAST: Final = ("hopper", "blackwell", "blackwell-ultra")
 """Architectures whose NVLink switches can add (NVLS)."""
+_CHIP: Final = re.compile(r"\b[a-z]{1,3}\d{1,4}[a-z]?\b")
 _SHOWN: Final = 4
 
 
@@ -98,8 +100,15 @@ def _benchmarked(read: Mapping[str, Sequence[Any]]) -> Iterator[tuple[Any, str |
 
 
 def _named(file: str, name: str | None) -> Sighting | None:
-    devices = devices_named(name or "")
+    devices = devices_named(name or "") or _family(name or "")
     return Sighting(file, str(name), devices) if devices else None
+
+
+def _family(name: str) -> tuple[str, ...]:
+    """Devices of the catalogue of which a name tells only the chip: "Tesla V100-DGXS-32GB"."""
+    words = set(_CHIP.findall(name.lower()))
+    names = catalogue.names(CatalogueKind.DEVICE)
+    return tuple(one for one in names if one.partition("-")[0] in words)
 
 
 def _of_log(file: str, log: NcclLog) -> Sighting | None:

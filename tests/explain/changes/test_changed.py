@@ -153,3 +153,15 @@ def test_files_that_cannot_be_compared_are_refused(tmp_path):
     bench = _slower(1.0)(tmp_path / "bench.txt")
     with pytest.raises(InputError, match="same kind"):
         sw.explain(bench, against=day(tmp_path / "good", GOOD), workers=1)
+
+
+def test_what_is_newly_wrong_is_bad_and_what_was_wrong_is_not(tmp_path):
+    before, now = tmp_path / "before.log", tmp_path / "now.log"
+    off = "h:1:2 [0] NCCL INFO NCCL_P2P_DISABLE set by environment to 1"
+    before.write_text(nccl_log())
+    now.write_text(nccl_log(extra=off))
+    found = sw.explain(now, against=before)
+    assert found.is_bad
+    assert verdict(found) == "new since the good day: NCCL_P2P_DISABLE=1"
+    assert next(next_lines(found)).startswith("unset it")
+    assert not sw.explain(now, against=now).is_bad

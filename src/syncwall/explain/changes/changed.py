@@ -19,6 +19,7 @@ from syncwall.explain.changes.details import (
 )
 from syncwall.explain.changes.parts import Difference, difference
 from syncwall.explain.changes.settings import SettingChange, changed_settings, settings_of
+from syncwall.explain.finding import Finding
 from syncwall.explain.traces.job_traces import JobTraces
 
 Files = Mapping[str, Sequence[Any]]
@@ -38,6 +39,8 @@ class Changed:
     settings: tuple[SettingChange, ...] = ()
     benchmarks: tuple[BenchmarkChange, ...] = ()
     """Those that both days have, changed or not."""
+    findings: tuple[Finding, ...] = ()
+    """What is wrong now, and was not."""
 
     @property
     def is_slower(self) -> bool:

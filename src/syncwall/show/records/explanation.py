@@ -111,6 +111,8 @@ class ChangedRecord(TypedDict):
     """Kernels or operators."""
     collectives: list[CollectiveChange]
     settings: list[SettingChange]
+    findings: list[Finding]
+    """What is wrong now, and was not."""
     benchmarks: list[BenchmarkChange]
 
 
@@ -204,5 +206,6 @@ def _changed(found: Changed) -> ChangedRecord:
         "noise_s": step.least_s if step else None, "sure": step.sure if step else None,
         "first_bad": step.first_bad if step else None, "parts": list(step.parts) if step else [],
         "names": list(found.names), "collectives": list(found.collectives),
-        "settings": list(found.settings), "benchmarks": list(found.benchmarks),
+        "settings": list(found.settings), "findings": list(found.findings),
+        "benchmarks": list(found.benchmarks),
     }  # fmt: skip

@@ -43,10 +43,13 @@ _LEAST: Final = 0.05
 def changed_verdict(found: Changed) -> str:
     """What changed, in one line."""
     benchmark = _worst(found)
-    if found.difference is not None and (found.difference.is_changed or benchmark is None):
+    step = found.difference
+    if step is not None and (step.is_changed or (benchmark is None and not found.findings)):
         return _step(found)
     if benchmark is not None:
         return _benchmark(benchmark)
+    if found.findings:
+        return f"new since the good day: {found.findings[0].what}"
     if found.settings:
         return f"{plural(len(found.settings), 'setting')} changed: {_settings(found.settings)}"
     return "nothing changed"
@@ -70,9 +73,12 @@ def changed_why(found: Changed) -> Iterator[str]:
 
 def changed_next(found: Changed) -> Iterator[str]:
     """What to do: settings first, then by the part that changed."""
-    if not found.is_changed:
+    yield from (one.next for one in found.findings[:_MOST])
+    if not found.is_changed and not found.findings:
         more = "more steps, or more good days (--against DIR of days)"
         yield f"nothing to mend; to see smaller changes, compare {more}"
+        return
+    if not found.is_changed:
         return
     if found.is_slower and found.settings:
         names = ", ".join(_back(one) for one in found.settings[:_MOST])
