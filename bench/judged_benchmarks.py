@@ -4,7 +4,8 @@ DIR holds the measured data; tables of nccl-tests whose machine is in the catalo
 `syncwall explain --cluster` does. A table is healthy unless the same machine was much faster with
 the same ranks in another table (`DISTURBED`), or its source calls it broken. Healthy tables are
 made faulty by scaling their own times as the fault would act (see `FAULTS`), not by the model.
-Limits were fitted on the sources of one half only; the other half is held out.
+Limits were fitted on the sources of one half only; the other half is held out. The shape of the
+rule was chosen with both in view, and TCP acts as in the one public pair that its range is from.
 """
 
 import argparse
