@@ -2,7 +2,8 @@
 
 Holds `PAIRS`, `hidden` and `main`. A pair is a row of a table whose cause is stated there: the run
 is described without it, the speed is that of the row, and the cause should be among the first three
-suspects of `answer.gap`. Rows in which the cause changes nothing cannot tell and are left out.
+suspects of `answer.gap`. Tables without a twin that lacks the
+cause, such as SimuMax's runs without overlap, are no pairs: their gap may be the model's.
 
     python bench/gaps.py ../shared/data/runs
 """
