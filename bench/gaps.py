@@ -2,8 +2,9 @@
 
 Holds `PAIRS`, `hidden` and `main`. A pair is a row of a table whose cause is stated there: the run
 is described without it, the speed is that of the row, and the cause should be among the first three
-suspects of `answer.gap`. Tables without a twin that lacks the
-cause, such as SimuMax's runs without overlap, are no pairs: their gap may be the model's.
+suspects of `answer.gap`. Most rows have a twin without the cause in the same table; those of 500 W
+cards, and most with a CPU optimizer, have none. SimuMax's runs without overlap are left out: nobody
+measured them with it, and it is predicted to be a few percent of a gap of 25.
 
     python bench/gaps.py ../shared/data/runs
 """
