@@ -3,13 +3,20 @@
 Holds `explain`.
 """
 
+import sys
 from pathlib import Path
-from typing import Annotated
+from time import monotonic
+from typing import TYPE_CHECKING, Annotated, Final
 
 import tyro
 
 from syncwall.cli.output import Output, OutputFlags
-from syncwall.problems import InputError
+from syncwall.problems import InputError, visible
+
+if TYPE_CHECKING:
+    from syncwall.explain.traces.ranks import RanksVerdict
+
+_LONG_S: Final = 1.0
 
 
 def explain(  # noqa: PLR0913, PLR0917 - the flags of the verb
@@ -56,7 +63,22 @@ def explain(  # noqa: PLR0913, PLR0917 - the flags of the verb
         whole = run_with(run, {}) if run is not None else None
         found = answer(
             files, run=whole, against=against, cluster=cluster, workers=workers, ray=ray,
-            store=store, progress=progress,
+            store=store, progress=progress, so_far=_SoFar(),
         )  # fmt: skip
     out.write("explain", lambda: explanation_view(found), lambda: explanation_record(found))
     return 1 if found.is_bad else 0
+
+
+class _SoFar:
+    """Says what the first ranks show, where all of them take a while."""
+
+    def __init__(self) -> None:
+        self._began_s = monotonic()
+
+    def __call__(self, verdict: "RanksVerdict") -> None:
+        """One line on standard error."""
+        from syncwall.show.words.explanation import ranks_verdict
+
+        if monotonic() - self._began_s > _LONG_S:
+            said = f"so far, from the first ranks: {ranks_verdict(verdict)}"
+            print(visible(said), file=sys.stderr, flush=True)

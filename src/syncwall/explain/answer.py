@@ -25,7 +25,7 @@ from syncwall.explain.suspects import suspects_of
 from syncwall.explain.topology.checks import check_topology
 from syncwall.explain.topology.identity import likely_cluster
 from syncwall.explain.topology.placement import used_by
-from syncwall.explain.traces.job_traces import JobTraces, explain_traces
+from syncwall.explain.traces.job_traces import JobTraces, SoFar, explain_traces
 from syncwall.explain.traces.ranks import RanksVerdict
 from syncwall.problems import InputError, Problem
 from syncwall.public import Answer
@@ -107,11 +107,12 @@ def explain(
     *,
     against: Sequence[Path] = (),
     progress: Progress = lambda share: None,
+    so_far: SoFar = lambda verdict: None,
 ) -> Explanation:
     """What the files at `paths` say; traces are compared with those `against` which they are."""
     files, unknown = sorted_files(paths)
     read = read_files(files)
-    traces = _traces(files, question, progress)
+    traces = _traces(files, question, progress, so_far)
     good, read_before = _good_days(against, question, traces)
     before = good[-1].job if good else None
     changed = what_changed(traces, read, good, read_before) if against else None
@@ -162,7 +163,9 @@ def _of(read: Mapping[str, Sequence[ReadFile]], kind: FileKind) -> tuple[Any, ..
     return tuple(one.what for one in read.get(kind, ()))
 
 
-def _traces(files: Files, question: Question, progress: Progress) -> JobTraces | None:
+def _traces(
+    files: Files, question: Question, progress: Progress, so_far: SoFar
+) -> JobTraces | None:
     paths = files.get(FileKind.TRACE, [])
     if not paths:
         return None
@@ -174,6 +177,7 @@ def _traces(files: Files, question: Question, progress: Progress) -> JobTraces |
         ray=question.ray,
         store=question.store,
         progress=progress,
+        so_far=so_far,
     )
 
 

@@ -10,6 +10,7 @@ from syncwall.catalogue import Folders, takes_catalogue
 from syncwall.describe import Cluster, Run, lookup
 from syncwall.explain.answer import Explanation, Question
 from syncwall.explain.answer import explain as answer
+from syncwall.explain.traces.ranks import RanksVerdict
 
 Paths = str | Path | Sequence[str | Path]
 
@@ -25,6 +26,7 @@ def explain(  # noqa: PLR0913 - what may be asked of files
     ray: str | None = None,
     store: str | Path | None = None,
     progress: Callable[[float], None] = lambda share: None,
+    so_far: Callable[[RanksVerdict], None] = lambda verdict: None,
     catalogue: Folders = None,
 ) -> Explanation:
     """What files that people have say: verdict, why, next.
@@ -33,7 +35,8 @@ def explain(  # noqa: PLR0913 - what may be asked of files
     and the like, or folders of them. `run`, described or in a file, is predicted and laid beside
     them; `against` are files of good days, to see what changed; `cluster` is what the hosts should
     be, else the likeliest. `workers` processes read traces, or the Ray cluster at `ray`; `store`
-    keeps their events as Parquet. `progress` is told the share that is done.
+    keeps their events as Parquet. `progress` is told the share that is done, `so_far` what the
+    first two ranks of more say.
 
     Examples:
         >>> import syncwall as sw
@@ -50,7 +53,9 @@ def explain(  # noqa: PLR0913 - what may be asked of files
         ray=ray,
         store=None if store is None else Path(store),
     )
-    return answer(_paths(paths), question, against=_paths(against), progress=progress)
+    return answer(
+        _paths(paths), question, against=_paths(against), progress=progress, so_far=so_far
+    )
 
 
 def _paths(given: Paths) -> list[Path]:

@@ -5,8 +5,9 @@ import sys
 import numpy as np
 import pytest
 
+from syncwall.explain.traces.job_traces import explain_traces
 from syncwall.explain.traces.pool import store_events, stored_events, summaries, trace_files
-from syncwall.explain.traces.ranks import explain_ranks
+from syncwall.explain.traces.ranks import RanksVerdict, explain_ranks
 from syncwall.problems import InputError
 from tests.explain.traces.job import Job, written
 
@@ -89,3 +90,18 @@ def test_workers_keep_what_they_read(tmp_path):
     summaries(paths, workers=2, store=tmp_path / "events")
     ranks = stored_events(tmp_path / "events").aggregate("rank, count(*)", "rank").fetchall()
     assert sorted(rank for rank, _ in ranks) == [0, 1, 2]
+
+
+def test_the_first_two_ranks_of_more_are_told_before_the_others(tmp_path):
+    told = []
+    for trace in Job(ranks=4, slower={1: 1.5}).traces():
+        written(trace, tmp_path / f"rank{trace.rank}.json.gz")
+    files = trace_files(tmp_path)
+    found = summaries(files, workers=1, first=lambda some: told.append([one.rank for one in some]))
+    assert told == [[0, 1]]
+    assert len(found.ranks) == 4
+    verdicts: list[RanksVerdict] = []
+    explain_traces(files, workers=1, so_far=verdicts.append)
+    assert [one.ranks for one in verdicts] == [(1,)]
+    summaries(files[:2], workers=1, first=lambda some: told.append([]))
+    assert len(told) == 1

@@ -4,6 +4,7 @@ Holds `JobTraces`, `explain_traces` and `job_of`.
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from syncwall.read.kineto import read_trace
 from syncwall.read.trace import Category, Trace
 
 Progress = Callable[[float], None]
+SoFar = Callable[[RanksVerdict], None]
 _ENDS = ("start_ns", "end_ns")
 
 
@@ -49,7 +51,7 @@ class JobTraces:
     """What its trace says of versions and the backend."""
 
 
-def explain_traces(
+def explain_traces(  # noqa: PLR0913 - how traces may be read
     paths: Sequence[Path],
     *,
     link_bytes_per_s: float | None = None,
@@ -57,16 +59,23 @@ def explain_traces(
     ray: str | None = None,
     store: Path | None = None,
     progress: Progress = lambda share: None,
+    so_far: SoFar = lambda verdict: None,
 ) -> JobTraces:
     """What the traces at `paths`, of ranks of one job, say; one of them is in memory at a time.
 
-    With `store`, the events of every rank are also kept in that directory, as Parquet.
+    With `store`, the events of every rank are also kept in that directory, as Parquet. `so_far` is
+    told what the first two ranks of more say.
     """
+
+    def first(some: Sequence[RankSummary]) -> None:
+        with suppress(InputError):  # they have nothing in common
+            so_far(explain_ranks(some, link_bytes_per_s=link_bytes_per_s))
+
     if len(paths) == 1 and store is None:
         return _alone(paths[0])
     read = summaries(
         paths, workers=workers, ray=ray, store=store,
-        progress=lambda done, total: progress(done / total),
+        progress=lambda done, total: progress(done / total), first=first,
     )  # fmt: skip
     if not read.ranks:
         raise InputError(read.problems)

@@ -103,6 +103,8 @@ Progress = Callable[[int, int], None]
 _ENDINGS = (".json", ".json.gz")
 _FEW = 2
 """Files that are not worth new processes."""
+_FIRST = 2
+"""Ranks that can be compared with each other."""
 
 
 @dataclass(frozen=True)
@@ -135,7 +137,7 @@ def trace_files(directory: Path) -> list[Path]:
     return found
 
 
-def summaries(
+def summaries(  # noqa: PLR0913 - how traces may be read
     paths: Sequence[Path],
     *,
     workers: int | None = None,
@@ -143,12 +145,14 @@ def summaries(
     ray: str | None = None,
     store: Path | None = None,
     days: bool = False,
+    first: Callable[[Sequence[RankSummary]], None] = lambda some: None,
 ) -> Summaries:
     """Read all traces, each by one of `workers` processes (one a processor if None).
 
     With `ray`, the address of a cluster or "auto", its workers read: files must be where they are.
     With `store`, each worker also keeps its rank's events there, as Parquet. A rank may be there
-    once only, unless these are several `days`.
+    once only, unless these are several `days`. `first` is told the first two ranks of more: what
+    they say need not wait for the others.
     """
     work = partial(_summary, store=store)
     names = [str(path) for path in paths]
@@ -163,6 +167,8 @@ def summaries(
     for one in results:
         done.append(one)
         progress(len(done), len(names))
+        if len(done) == _FIRST < len(names):
+            first([one.summary for one in done if one.summary])
     ranks = sorted((one.summary for one in done if one.summary), key=lambda one: one.rank)
     return Summaries(
         ranks=tuple(ranks) if days else _each_once(ranks),

@@ -42,7 +42,7 @@ def _verdicts(found: Explanation) -> Iterator[str]:
         yield changed_verdict(found.changed)
     ranks = found.ranks
     if ranks is not None and ranks.kind != "clean":
-        yield _ranks(ranks)
+        yield ranks_verdict(ranks)
     yield from (_slowdown(one) for one in found.slowdowns if one.slow)
     if found.gap is not None:
         yield _gap(found)
@@ -157,7 +157,10 @@ def _hang(hang: Hang) -> str:
     return f"hang: {what} was issued by all ranks and did not end"
 
 
-def _ranks(found: RanksVerdict) -> str:
+def ranks_verdict(found: RanksVerdict) -> str:
+    """What holds the ranks up most."""
+    if found.kind == "clean":
+        return "nothing holds the ranks up"
     hosts = f" on {', '.join(found.hosts)}" if any(found.hosts) else ""
     who = f": {_ranks_named(found.ranks)}{hosts}" if found.ranks else hosts.replace(" on", ":", 1)
     lost = f"{duration(found.lost_s)} of {duration(found.step_s)} a step"
