@@ -26,6 +26,12 @@ MORE: Final = {
     "catalogue": "catalogue.kind=device&catalogue.name=h100-sxm",
 }
 """What an address says instead of `RUN`."""
+EXAMPLES: Final = IMAGES.parents[1] / "examples"
+FILES: Final = {
+    "program": ("#file", [EXAMPLES / "capture" / "hybrid.work.json.gz"]),
+    "explain": ("#files", sorted((EXAMPLES / "explain" / "traces").glob("*.json"))),
+}
+"""What pages that read files are given, and where."""
 TALLEST: Final = 2400
 
 
@@ -39,6 +45,14 @@ def main() -> None:
             _pictures(served, wanted)
         finally:
             server.terminate()
+
+
+def _give(page: Any, field: str, files: list[Path]) -> None:
+    """Let the page read files, and wait for what it says of them."""
+    page.locator(field).set_input_files(files)
+    for button in page.locator("button[type=submit]").all():
+        button.click()
+    page.wait_for_selector("article svg")
 
 
 def _pictures(served: str, wanted: list[str]) -> None:
@@ -58,6 +72,8 @@ def _pictures(served: str, wanted: list[str]) -> None:
                 )
                 page.goto(f"{served}{address(name)}?{MORE.get(name, RUN)}")
                 page.wait_for_load_state("networkidle")
+                if name in FILES:
+                    _give(page, *FILES[name])
                 if name == "plan":
                     page.get_by_role("button", name="Search").click()
                     page.wait_for_selector("table tbody tr", timeout=120_000)

@@ -13,7 +13,7 @@ from syncwall.explain.logs.hang import Hang
 from syncwall.explain.stragglers.slowdown import Slowdown
 from syncwall.explain.traces.rank_ledger import RankLedger
 from syncwall.explain.traces.ranks import NEXT, RanksVerdict
-from syncwall.show.numbers import duration, percent, plural, rate
+from syncwall.show.numbers import duration, percent, plural, rate, span
 from syncwall.show.words.changes import changed_next, changed_verdict, changed_why
 from syncwall.show.words.gap import suspect_words
 from syncwall.timeline.ledger import Ledger
@@ -131,8 +131,8 @@ def _drained(found: RanksVerdict) -> Iterator[str]:
         return
     who = f"host {', '.join(found.hosts)}" if any(found.hosts) else _ranks_named(found.ranks)
     yield (
-        f"or drain {who}: a restart on a spare that takes {duration(_RESTART_S)} has paid for "
-        f"itself after {duration(_RESTART_S / found.share)} of training"
+        f"or drain {who}: a restart on a spare that takes {span(_RESTART_S)} has paid for "
+        f"itself after {span(_RESTART_S / found.share)} of training"
     )
 
 
