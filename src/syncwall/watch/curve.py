@@ -53,9 +53,9 @@ class SpikeRule:
     """A spike is over after so many usual steps in a row."""
     stays_steps: int = 128
     """After so many steps above the trend, the new level is the usual one."""
-    rounding: float = 1e-6
-    """Values below this share of the highest usual one are taken as it: float32 only rounds there,
-    and a loss that has reached zero jumps a hundredfold in its noise."""
+    rounding: float = 1e-4
+    """Values below this share of the highest usual one are taken as it: a loss that has reached
+    zero jumps a hundredfold in its rounding. 1e-6 was not enough for a regression in float32."""
 
 
 RULE: Final = SpikeRule()
