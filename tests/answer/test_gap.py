@@ -78,7 +78,7 @@ def test_on_one_node_no_adapter_is_suspected():
 
 def test_faster_than_predicted_is_explained_by_what_is_faster():
     found = measured(0.6)
-    assert found.suspects[0].key in ("precision", "accumulation")
+    assert found.suspects[0].key in ("precision", "no-accumulation")
     assert all(one.step_s < found.predicted.step_s for one in found.suspects)
     assert found.unpriced == ()
 

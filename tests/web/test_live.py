@@ -11,8 +11,7 @@ from tests.watch import lives
 
 @pytest.fixture
 def memory(tmp_path, monkeypatch):
-    monkeypatch.setattr("syncwall.watch.snapshot_file._MEMORY", tmp_path)
-    monkeypatch.setattr("syncwall.watch.snapshot_file.tempfile.gettempdir", lambda: str(tmp_path))
+    monkeypatch.setattr("syncwall.watch.snapshot_file.homes", lambda: [tmp_path])
     monkeypatch.setattr("syncwall.web.answers.live.time.time", lambda: lives.NOW_S + 5)
     return tmp_path
 

@@ -220,7 +220,7 @@ SUSPECTS: Final[dict[str, Callable[[Run], Variants]]] = {
     "schedule": _schedule,
     "imbalance": _imbalance,
     "micro-batch": _micro_batch,
-    "accumulation": _accumulation,
+    "no-accumulation": _accumulation,
 }
 UNPRICED: Final = ("data", "slow-rank")
 """They add what they add: any size is possible, small ones are likelier."""

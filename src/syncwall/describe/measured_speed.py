@@ -12,9 +12,11 @@ from pydantic_core import PydanticCustomError
 
 from syncwall import units
 from syncwall.describe.base import Description, Ratio, Seconds
+from syncwall.describe.ranges import RANGES
 from syncwall.units import Dimension
 
-PositiveRate = Annotated[float, Field(gt=0, strict=True, allow_inf_nan=False)]
+_MOST: Final = RANGES[Dimension.TOKENS][1]
+PositiveRate = Annotated[float, Field(gt=0, le=_MOST, strict=True, allow_inf_nan=False)]
 _NUMBER: Final = r"(?P<number>\d[\d,_]*\.?\d*(?:e[+-]?\d+)?)\s*(?P<scale>[kM]?)\s*"
 _RATE: Final = re.compile(
     _NUMBER + r"(?:tok(?:en)?s?(?:/s|ps))\s*(?P<each>/\s*gpu)?", re.IGNORECASE

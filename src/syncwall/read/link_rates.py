@@ -18,6 +18,8 @@ from syncwall.read.whole_json import plain_text, whole_json
 
 _RUNS: Final = 1_000
 _JSON_BYTES: Final = 16 << 20
+_LINE: Final = 1_000
+"""Letters of a line of iperf3, and whatever a launcher writes before it."""
 _UNITS: Final = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 _CONNECTED: Final = re.compile(
     r"\[\s{0,4}\d{1,4}\] local (\S{1,255}) port \d{1,5} connected (?:to|with) (\S{1,255}) port"
@@ -110,6 +112,8 @@ def _iperf_text(path: Path | str) -> Iterator[LinkRate]:
     lines = LogLines(path)
     count = 0
     for _, raw in lines:
+        if len(raw) > _LINE:
+            continue
         text = without_launcher(raw)
         if found := _CONNECTED.search(text):
             if sums and count < _RUNS:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+import python_multipart  # noqa: F401 - what FastAPI reads forms with; said to be missing at once
 from fastapi import Request
 
 from syncwall.problems import InputError

@@ -42,7 +42,10 @@ class MeasuredFile:
     @property
     def says(self) -> str:
         """In a few words."""
-        held = {"collective": self.times.collectives, "GEMM": self.times.gemm, "link": self.links}
+        held = {
+            "collective": self.times.collectives, "matrix product": self.times.gemm,
+            "link": self.links,
+        }  # fmt: skip
         what = ", ".join(plural(len(all_), one) for one, all_ in held.items() if all_)
         return f"{self.kind} on {self.device or '?'}, {plural(len(self.hosts), 'rank')}: {what}"
 
