@@ -51,7 +51,7 @@ def test_at_most_15_packages_are_installed(python):
     assert len(names) <= 15, names
 
 
-def test_at_most_110_megabytes_are_installed(python):
+def test_at_most_115_megabytes_are_installed(python):
     packages = Path(output(python, "-c", "import syncwall; print(syncwall.__file__)")).parents[1]
     own = ("pip", "pip-", "setuptools", "setuptools-", "_distutils_hack", "pkg_resources")
     files = (
@@ -61,7 +61,7 @@ def test_at_most_110_megabytes_are_installed(python):
         for path in (top.rglob("*") if top.is_dir() else [top])
     )
     size = sum(path.stat().st_size for path in files if path.is_file())
-    assert size <= 110e6, f"{size / 1e6:.0f} MB"
+    assert size <= 115e6, f"{size / 1e6:.0f} MB"
 
 
 def test_the_import_is_quick(python):
@@ -72,7 +72,7 @@ def test_the_import_is_quick(python):
     model = cpu_s(python, "import pydantic\nclass A(pydantic.BaseModel): x: int") - nothing
     print(f"import syncwall {own:.3f} s, every description {everything:.3f}, one {model:.3f} s")
     assert own <= 0.1
-    assert everything <= 1.7 * model
+    assert everything < 2 * model
 
 
 def test_the_installed_command_answers(python, tmp_path):
