@@ -32,15 +32,16 @@ def output(python: Path, *arguments: str) -> str:
     return done.stdout
 
 
-def cpu_s(python: Path, code: str) -> float:
-    """CPU seconds of `python -c code`, the best of five."""
-    best = float("inf")
-    for _ in range(5):
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        output(python, "-c", code)
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-        best = min(best, used)
+def cpu_s(python: Path, *codes: str) -> list[float]:
+    """CPU seconds of `python -c code` for each, the best of nine; in turn, as machines vary."""
+    best = [float("inf")] * len(codes)
+    for _ in range(9):
+        for number, code in enumerate(codes):
+            before = resource.getrusage(resource.RUSAGE_CHILDREN)
+            output(python, "-c", code)
+            after = resource.getrusage(resource.RUSAGE_CHILDREN)
+            used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+            best[number] = min(best[number], used)
     return best
 
 
@@ -51,7 +52,7 @@ def test_at_most_15_packages_are_installed(python):
     assert len(names) <= 15, names
 
 
-def test_at_most_115_megabytes_are_installed(python):
+def test_at_most_110_megabytes_are_installed(python):
     packages = Path(output(python, "-c", "import syncwall; print(syncwall.__file__)")).parents[1]
     own = ("pip", "pip-", "setuptools", "setuptools-", "_distutils_hack", "pkg_resources")
     files = (
@@ -61,18 +62,19 @@ def test_at_most_115_megabytes_are_installed(python):
         for path in (top.rglob("*") if top.is_dir() else [top])
     )
     size = sum(path.stat().st_size for path in files if path.is_file())
-    assert size <= 115e6, f"{size / 1e6:.0f} MB"
+    assert size <= 110e6, f"{size / 1e6:.0f} MB"
 
 
 def test_the_import_is_quick(python):
     """Every description takes less than twice the time of one pydantic model, on any machine."""
-    nothing = cpu_s(python, "pass")
-    own = cpu_s(python, "import syncwall") - nothing
-    everything = cpu_s(python, "import syncwall.describe.lookup") - nothing
-    model = cpu_s(python, "import pydantic\nclass A(pydantic.BaseModel): x: int") - nothing
+    nothing, *loaded = cpu_s(
+        python, "pass", "import syncwall", "import syncwall.describe.lookup",
+        "import pydantic\nclass A(pydantic.BaseModel): x: int",
+    )  # fmt: skip
+    own, everything, model = (seconds - nothing for seconds in loaded)
     print(f"import syncwall {own:.3f} s, every description {everything:.3f}, one {model:.3f} s")
     assert own <= 0.1
-    assert everything < 2 * model
+    assert everything <= 1.7 * model
 
 
 def test_the_installed_command_answers(python, tmp_path):
