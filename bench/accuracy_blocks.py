@@ -56,7 +56,7 @@ def built_in_line(figures: Figures, goals: Goals) -> str:
     one = found["summary"]
     return (
         f"The figures above are of all {figures['rows']:,} runs, whose tables do not come with"
-        f" the repository. {found['rows']:,} of them do, as facts with their source"
+        f" the repository. {found['rows']:,} runs do, as facts with their source"
         " (`src/syncwall/catalogue/runs/`): on these the mean error is"
         f" **{percent(one['mape'])}%** over {one['sources']} held-out sources ({one['n']} runs),"
         f" and the 80% interval covers {percent(one['coverage80_rows'], 0)}%. `python"

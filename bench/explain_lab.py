@@ -26,9 +26,11 @@ from syncwall.lab.hosts import Hosts
 from syncwall.lab.machine import inside
 
 KINDS = (
-    "clean", "slow worker", "slow link", "slow loader", "small buckets", "no overlap", "clean",
+    "clean", "slow worker", "slow link", "slow loader", "small buckets", "no overlap", "deep clean",
     "neighbour", "wrong interface",
 )  # fmt: skip
+DEEP = MODEL.replace("layers: 2", "layers: 16").replace("256", "64").replace("768", "192")
+"""Many small tensors: with few large ones, small buckets cost nothing here."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,8 @@ class LabRun:
     fault: Fault | None = None
     bucket: str = "2MiB"
     rate: float = RATE
+    model: str = MODEL
+    micro_batch: int = 4
 
     @property
     def name(self) -> str:
@@ -56,8 +60,10 @@ def planned(number: int) -> LabRun:
     kind, workers = KINDS[number // 2 % len(KINDS)], 1 + number // 18 % 2
     rank, host = rng.randrange(2 * workers), rng.randrange(2)
     plain = LabRun(number, kind, workers, ("clean",))
+    deep = {"model": DEEP, "micro_batch": 1}
     made: dict[str, dict[str, Any]] = {
         "clean": {},
+        "deep clean": deep,
         "slow worker": {
             "right": ("slow worker",), "ranks": (rank,),
             "fault": Fault(slow_worker=SlowWorker(rank=rank, share=rng.uniform(0.35, 0.5))),
@@ -72,9 +78,9 @@ def planned(number: int) -> LabRun:
             "right": ("slow data loader",), "ranks": (rank,),
             "fault": Fault(slow_loader=SlowLoader(rank=rank, delay_s=rng.uniform(0.1, 0.2))),
         },
-        "small buckets": {"right": ("small collectives",), "bucket": "8KiB"},
+        "small buckets": {"right": ("small collectives",), "bucket": "8KiB", **deep},
         "no overlap": {"right": ("no overlap",), "bucket": "1GiB"},
-        "neighbour": {"right": ("slow link",)},
+        "neighbour": {"right": ("slow link",), "workers": 1},  # with two, it slows nobody
         "wrong interface": {"right": ("slow link",), "rate": RATE / 8},
     }  # fmt: skip
     return LabRun(**{**vars(plain), **made[kind]})
@@ -84,10 +90,10 @@ def recorded(run: LabRun, folder: Path) -> None:
     """Train, profiled, into `folder`."""
     folder.mkdir(parents=True)
     model = folder.with_suffix(".yaml")
-    model.write_text(MODEL)
+    model.write_text(run.model)
     words = ["-m", "syncwall", "measure", "step", "--model", str(model), "--seq", "128",
-             "--micro-batch", "4", "--bucket", run.bucket, "--warm-up", "2", "--steps", "8",
-             "--profile", str(folder)]  # fmt: skip
+             "--micro-batch", str(run.micro_batch), "--bucket", run.bucket,
+             "--warm-up", "2", "--steps", "8", "--profile", str(folder)]  # fmt: skip
     topology = Topology(hosts=2, workers=run.workers, rate_bytes_per_s=run.rate)
     with lab(topology, "explain") as hosts:
         busy = _neighbour(hosts) if run.kind == "neighbour" else nullcontext()
@@ -99,7 +105,11 @@ def recorded(run: LabRun, folder: Path) -> None:
 def _neighbour(hosts: Hosts) -> Iterator[None]:
     """Another job that sends over the same links, both ways, four streams each."""
     source, target = hosts.network.hosts
-    server = subprocess.Popen(inside(target, ["iperf3", "-s"]), stdout=subprocess.DEVNULL)
+    listens = ["iperf3", "-s", "--forceflush"]
+    server = subprocess.Popen(inside(target, listens), stdout=subprocess.PIPE)
+    assert server.stdout is not None
+    while b"listening" not in server.stdout.readline():
+        pass
     words = ["iperf3", "-c", hosts.address(1), "-t", "170", "-P", "4", "--bidir"]
     sender = subprocess.Popen(inside(source, words), stdout=subprocess.DEVNULL)
     try:
@@ -126,7 +136,7 @@ def main() -> int:
         is_right = said.kind in run.right and (not run.ranks or said.ranks == run.ranks)
         half = "held out" if number % 2 else "chosen with"
         score[f"{half}: {'right' if is_right else 'wrong'}"] += 1
-        score[f"{half}, clean and accused"] += run.kind == "clean" and said.kind != "clean"
+        score[f"{half}, clean and accused"] += run.right == ("clean",) and said.kind != "clean"
         mark = "" if is_right else "   <-- wrong"
         print(f"{run.name} {run.ranks}: {said.kind} {said.ranks} {said.share:.0%} of "
               f"{said.step_s * 1e3:.0f} ms{mark}", flush=True)  # fmt: skip

@@ -1,4 +1,4 @@
-"""Pictures of every served page for the documentation: python bench/screenshots.py [PAGE ...].
+"""Pictures of every served page for the documentation: python -m bench.screenshots [PAGE ...].
 
 Starts `syncwall serve`, opens each page at 1440 px (light) and at 390 px (dark) in Chromium, and
 writes docs/images/serve-PAGE.png and serve-PAGE-phone.png, with few colours so that they are small.
@@ -6,11 +6,11 @@ writes docs/images/serve-PAGE.png and serve-PAGE-phone.png, with few colours so 
 
 import io
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any, Final
 
+from bench.serve_load import serving
 from syncwall.web.application import PAGES, address
 
 IMAGES: Final = Path(__file__).parents[1] / "docs" / "images"
@@ -21,6 +21,7 @@ RUN: Final = (
 MORE: Final = {
     "step": "layout.tp=1&layout.shard=ddp&model=gpt3-1.3b&cluster=dgx-a100&nodes=8"
     "&layout.global_batch=256&layout.micro_batch=2&step.slow=1.6&step.at=0.25",
+    "fabric": f"{RUN}&fabric.order=crossed",
     "job": f"{RUN}&job.tokens=15T",
     "wall": f"{RUN}&wall.with=cluster:dgx-b200",
     "catalogue": "catalogue.kind=device&catalogue.name=h100-sxm",
@@ -37,14 +38,8 @@ TALLEST: Final = 2400
 
 def main() -> None:
     wanted = sys.argv[1:] or list(PAGES)
-    command = [sys.executable, "-m", "syncwall", "serve", "--port", "0"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
-        assert server.stdout is not None
-        served = server.stdout.readline().split(" at ")[1].split()[0].rstrip("/")
-        try:
-            _pictures(served, wanted)
-        finally:
-            server.terminate()
+    with serving() as (_, port):
+        _pictures(f"http://127.0.0.1:{port}", wanted)
 
 
 def _give(page: Any, field: str, files: list[Path]) -> None:

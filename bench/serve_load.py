@@ -71,9 +71,17 @@ class Connection:
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
     async def ask(self, path: str, body: bytes | None = None) -> tuple[int, bytes]:
-        """Status and body of the answer."""
-        if self._streams is None:
-            self._streams = await asyncio.open_connection(*self._where)
+        """Status and body; on a connection that the server had closed, asked again on a new one."""
+        if self._streams is not None:
+            try:
+                return await self._asked(path, body)
+            except ConnectionError:  # it was idle for too long: so do browsers
+                self.close()
+        self._streams = await asyncio.open_connection(*self._where)
+        return await self._asked(path, body)
+
+    async def _asked(self, path: str, body: bytes | None) -> tuple[int, bytes]:
+        assert self._streams is not None
         reader, writer = self._streams
         verb = b"GET" if body is None else b"POST"
         head = b"%s %s HTTP/1.1\r\nhost: %s:%d\r\n" % (

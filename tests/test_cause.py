@@ -69,7 +69,7 @@ def test_jobs_measured_steps_labs_and_traces_have_members_only():
 def test_every_stream_and_every_collective_can_be_waited_for():
     assert set(EXPOSED) == set(Stream) - {Stream.COMPUTE}
     kinds = {*get_args(CollectiveKind), *(kind for _, kind in _KINDS), "other"}
-    waits = [*EXPOSED.values(), *map(Cause.exposed, kinds)]
+    waits = [*EXPOSED.values(), *map(Cause.exposed, kinds), Cause.LINKS]
     assert {cause for cause in Cause if cause.is_exposed} == set(waits)
     assert all(cause.is_wait and cause.moved in cause.title for cause in waits)
 

@@ -1,4 +1,5 @@
 import errno
+import gzip
 import os
 from pathlib import Path
 
@@ -155,3 +156,15 @@ def test_what_cannot_be_written_is_refused_before(tmp_path):
     refuse_unwritable(tmp_path / "out.json")
     refuse_unwritable(Path("/dev/null"))
     assert list(tmp_path.iterdir()) == [circle]
+
+
+def test_a_compressed_file_is_read_up_to_the_same_limit(tmp_path: Path):
+    whole = tmp_path / "run.json.gz"
+    whole.write_bytes(gzip.compress(b'{"nodes": 4}'))
+    assert read_document(whole).value == {"nodes": 4}
+    whole.write_bytes(whole.read_bytes()[:-6])
+    with pytest.raises(InputError, match="is not compressed with gzip, or not whole"):
+        read_document(whole)
+    whole.write_bytes(gzip.compress(b" " * (MAX_BYTES + 1)))
+    with pytest.raises(InputError, match="is larger than 16 MiB"):
+        read_document(whole)

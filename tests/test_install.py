@@ -65,6 +65,7 @@ def test_at_most_110_megabytes_are_installed(python):
     assert size <= 110e6, f"{size / 1e6:.0f} MB"
 
 
+@pytest.mark.alone
 def test_the_import_is_quick(python):
     """Every description takes less than twice the time of one pydantic model, on any machine."""
     nothing, *loaded = cpu_s(

@@ -22,7 +22,7 @@ import syncwall
 
 ROOT = Path(__file__).parents[1]
 PINNED = Path(__file__).parent / "data" / "public_interface.txt"
-PLANS = ("fabric", "layouts", "network", "wall")
+PLANS = ("fabric", "layouts", "network", "placement", "wall")
 API = ROOT / "docs" / "reference" / "api.md"
 
 

@@ -61,10 +61,13 @@ if TYPE_CHECKING:
     from syncwall.describe.lookup import run as run
     from syncwall.explain.answer import Explanation as Explanation
     from syncwall.explain.question import explain as explain
+    from syncwall.job.compare import Comparison as Comparison
+    from syncwall.job.compare import compare as compare
     from syncwall.job.completion import Completion as Completion
     from syncwall.job.completion import finish as finish
     from syncwall.plan.fabric.answer import FabricAnswer as FabricAnswer
     from syncwall.plan.network.needed import NetworkPlan as NetworkPlan
+    from syncwall.plan.placement.found import PlacementAnswer as PlacementAnswer
     from syncwall.plan.search import SearchResult as SearchResult
     from syncwall.plan.wall.found import WallPlan as WallPlan
     from syncwall.problems import InputError as InputError
@@ -97,9 +100,11 @@ _HOME = {
     ),
     "syncwall.describe.lookup": "cluster clusters device devices link model models prices run",
     "syncwall.explain.answer": "Explanation",
+    "syncwall.job.compare": "Comparison compare",
     "syncwall.job.completion": "Completion finish",
     "syncwall.plan.fabric.answer": "FabricAnswer",
     "syncwall.plan.network.needed": "NetworkPlan",
+    "syncwall.plan.placement.found": "PlacementAnswer",
     "syncwall.plan.search": "SearchResult",
     "syncwall.plan.wall.found": "WallPlan",
     "syncwall.problems": "InputError",

@@ -87,6 +87,7 @@ class Cause(StrEnum):
     EXPOSED_DP = _exposed("exposed DP", "gradients", "exposed-dp")
     EXPOSED_PP = _exposed("exposed PP", "messages between pipeline stages", "exposed-pp")
     EXPOSED_OFFLOAD = _exposed("exposed offload", "activations kept on the host")
+    LINKS = _exposed("contention on links", "links that other flows use, too", "contention")
     HOST_OPTIMIZER = "host optimizer", _WAIT, "waiting for the optimizer on the host", "optimizer"
     # A trace knows what kind of collective was waited for, not why it was sent.
     EXPOSED_ALL_REDUCE = _exposed("exposed all-reduce", "all-reduces", "exposed-dp")

@@ -1,15 +1,17 @@
 """YAML and JSON text as plain values that remember where each of them stood.
 
-Holds `Document`, `read_document` (a file), `parse_document` (text), `read_text`, `opened`
-(any file that a user names), `write_whole` and `refuse_unwritable`. The dialect
-is the plain part of YAML 1.2: only `true` and `false` are booleans, `1:7` and dates stay text,
-`5e10` is a number, a key may appear once, and an alias may not contain itself.
+Holds `Document`, `read_document` (a file), `parse_document` (text), `read_text`, `opened` (any file
+that a user names), `opened_table`, `packed_or_plain`, `write_whole` and `refuse_unwritable`. The
+dialect is the plain part of YAML 1.2: only `true` and `false` are booleans, `1:7` and dates stay
+text, `5e10` is a number, a key may appear once, and an alias may not contain itself.
 """
 
 import errno
+import gzip
 import os
 import re
 import stat
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -115,17 +117,36 @@ def opened(path: Path) -> IO[bytes]:
     raise InputError.of("is a pipe or a device; write what it holds to a file", file=str(path))
 
 
+def packed_or_plain(path: Path) -> Path:
+    """`path` as a checkout has it, or `path`.gz as an installed package has it."""
+    packed = path.with_name(f"{path.name}.gz")
+    return packed if packed.exists() else path
+
+
+def opened_table(path: Path) -> IO[str]:
+    """The text of a CSV file, which may be compressed with gzip."""
+    if path.suffix == ".gz":
+        return gzip.open(path, "rt", encoding="utf-8-sig", newline="")
+    return path.open(encoding="utf-8-sig", newline="")
+
+
 def read_document(path: Path) -> Document:
     """Parse the YAML or JSON file at `path`; InputError names the line of what cannot be read."""
-    return parse_document(read_text(path), str(path), is_json=path.suffix == ".json")
+    return parse_document(read_text(path), str(path), is_json=".json" in path.suffixes[-2:])
 
 
 def read_text(path: Path) -> str:
-    """All text of a file that describes something; InputError if it cannot be read as such."""
+    """All text of a file that describes something, which may be compressed with gzip (`.gz`);
+    InputError if it cannot be read as such.
+    """
     name = str(path)
     try:
         with opened(path) as stream:
-            raw = stream.read(MAX_BYTES + 1)
+            packed = path.suffix == ".gz"
+            source = gzip.GzipFile(fileobj=stream) if packed else stream
+            raw = source.read(MAX_BYTES + 1)
+    except (gzip.BadGzipFile, EOFError, zlib.error):
+        raise InputError.of("is not compressed with gzip, or not whole", file=name) from None
     except OSError as error:
         raise InputError.of(f"cannot be read: {error.strerror}", file=name) from None
     if len(raw) > MAX_BYTES:

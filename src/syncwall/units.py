@@ -113,6 +113,8 @@ _WRITTEN: Final[dict[Dimension, tuple[str, ...]]] = {
 _MONEY: Final = (Dimension.USD, Dimension.USD_PER_GPU_HOUR)
 _COUNTED: Final = (Dimension.TOKENS, Dimension.USD)
 _TEXT: Final = re.compile(r"(\$?)\s*(\d+(?:\.\d+)?(?:[eE][+-]?\d{1,3})?)\s*(.*)", re.DOTALL)
+_GROUPED: Final = re.compile(r"\$?\s*\d{1,3}(,\d{3})+(?![\d,])")
+"""2,000,000: a count or a sum as people write it; of a rate, 1,500 could be one and a half."""
 _MAX_NUMBER_CHARS: Final = 400
 
 
@@ -122,7 +124,8 @@ def parse(text: str, dimension: Dimension) -> float:
     A rate marked `duplex` counts both directions together and is halved.
     """
     stated = text.strip()
-    match = _TEXT.fullmatch(stated)
+    plain = stated.replace(",", "") if _GROUPED.match(stated) and dimension in _COUNTED else stated
+    match = _TEXT.fullmatch(plain)
     if match is None or len(match[2]) > _MAX_NUMBER_CHARS:
         raise ValueError(f'"{_short(stated)}" is not {dimension.words}: {_write(dimension)}')
     dollar, number, unit = match[1], match[2], " ".join(match[3].split())

@@ -60,6 +60,10 @@ NONE_MEANS_SOMETHING = (
     "last_stage_layers",
     "recompute_layers",
     "outer_every",
+    "document_tokens",
+    "reshard_after_forward",
+    "gather_dtype",
+    "lora",
 )
 """Fields of a layout that are never open: without a value they say that all is as usual."""
 

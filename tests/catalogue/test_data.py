@@ -208,9 +208,9 @@ def test_prices_name_known_things_and_days(prices: PriceList):
 @every(
     ("kind", "least"),
     [
-        (CatalogueKind.DEVICE, 34),
+        (CatalogueKind.DEVICE, 44),
         (CatalogueKind.LINK, 35),
-        (CatalogueKind.CLUSTER, 24),
+        (CatalogueKind.CLUSTER, 55),
         (CatalogueKind.MODEL, 60),
         (CatalogueKind.PRICE, 5),
     ],
@@ -234,6 +234,24 @@ def test_figures_that_are_often_printed_wrong():
     assert dgx.node.nics is not None
     assert dgx.scale_up.rate_bytes_per_s == 450e9  # 900 is duplex
     assert (dgx.node.nics.count, dgx.node.nics.rate_bytes_per_s) == (8, 50e9)
+
+
+@every(
+    ("name", "bf16", "ratio"),
+    [("rtx-3090", 71e12, 2), ("rtx-4090", 165.2e12, 2), ("rtx-5090", 209.5e12, 2),
+     ("rtx-a6000", 154.8e12, 4), ("rtx-6000-ada", 364.2e12, 4), ("rtx-pro-6000", 503.8e12, 4),
+     ("a10", 125e12, 4)],
+)  # fmt: skip
+def test_geforce_cards_sum_in_fp32_at_half_rate(name, bf16, ratio):
+    """Over fp32 outside the tensor cores: 2 on GeForce, 4 on professional cards of the same chip;
+    and the peak is that of multiprocessors and clock."""
+    device = lookup.device(name)
+    fp32 = device.flop_per_s(Dtype.FP32)
+    assert device.flop_per_s(Dtype.BF16) == bf16 == device.flop_per_s(Dtype.FP16)
+    assert bf16 / fp32 == pytest.approx(ratio, rel=0.01)
+    assert device.multiprocessors is not None
+    assert device.clock_hz is not None
+    assert fp32 == pytest.approx(device.multiprocessors * 256 * device.clock_hz, rel=0.01)
 
 
 def test_the_shared_nic_of_baskerville():

@@ -9,12 +9,14 @@ from tests.cli.flags import commands, flags_of, short_forms
 
 KEYS = [
     *(f"--layout.{key}" for key in (
+        "unit-layers", "forward-prefetch", "backward-prefetch", "reshard-after-forward",
+        "gather-dtype", "quantized-gradients", "first-layers-bf16", "last-layers-bf16",
         "dp", "shard", "shard-degree", "tp", "sp", "pp", "virtual-stages", "schedule",
         "balanced-stages", "first-stage-layers", "last-stage-layers", "cp", "cp-kind", "ep",
         "etp", "expert-imbalance", "dropless", "capacity-factor", "order", "micro-batch",
-        "global-batch", "precision", "gradient-dtype",
+        "global-batch", "document", "precision", "gradient-dtype",
         "kept-gradient-dtype", "separate-gradients", "optimizer", "moment-dtype", "master-weights",
-        "narrow-weights", "offload-optimizer", "bucket", "frozen-weights", "fused-loss",
+        "narrow-weights", "offload-optimizer", "bucket", "frozen-weights", "lora", "fused-loss",
         "loss-chunks", "recompute", "recompute-layers", "recompute-stops-early",
         "recompute-modules", "offload-layers", "narrow-activations", "kept-attention-scores",
         "fused-norms", "fused-gate", "dropout", "kept-gathered-inputs", "fsdp-copies",
@@ -36,6 +38,26 @@ RUN = [
 """Flags of every verb that takes a run."""
 OUTPUT = ["--json", "--html FILE", "--markdown FILE"]
 WORK = ["--work FILE", "--compiled", "--eager"]
+JOB = [
+    f"--job.{key}" for key in (
+        "phases", "start", "price", "spares", "when-short", "startup", "data-stall", "simulations",
+        "seed",
+        *(f"checkpoints.{key}" for key in (
+            "interval", "storage", "read", "blocking", "copy-rate", "size",
+        )),
+        *(f"failures.{key}" for key in (
+            "like", "per-1000-node-days", "deviation", "detection", "restart", "repair",
+            "domain-gpus", "rack-nodes", "early-factor", "early-time",
+        )),
+        "evaluation.every", "evaluation.time",
+        *(f"stragglers.{key}" for key in ("per-1000-node-days", "slowdown", "time")),
+        "spikes.per-1000-steps", "spikes.rollback", "maintenance.every", "maintenance.time",
+        *(f"power.{key}" for key in ("load", "host", "pue", "region", "carbon")),
+        *(f"owned.{key}" for key in ("price", "years", "electricity")),
+        *(f"measured.{key}" for key in ("step", "checkpoint", "restart")),
+    )
+]  # fmt: skip
+"""Flags of every verb that takes a job."""
 PINNED = {
     "capture": [
         "SCRIPT", "--help", "--world N", "--rank N", "--ranks LIST", "--nproc-per-node N",
@@ -49,23 +71,12 @@ PINNED = {
     "predict": [
         "FILE", "--help", "--tokens TOKENS", "--steps N", "--measured SPEED", "--life FILE",
         *OUTPUT, "--timeline FILE",
-        "--explain-assumptions", *WORK, *RUN,
-        *(f"--job.{key}" for key in (
-            "start", "price", "spares", "when-short", "startup", "data-stall", "simulations",
-            "seed",
-            *(f"checkpoints.{key}" for key in (
-                "interval", "storage", "read", "blocking", "copy-rate", "size",
-            )),
-            *(f"failures.{key}" for key in (
-                "like", "per-1000-node-days", "deviation", "detection", "restart", "repair",
-                "domain-gpus", "rack-nodes", "early-factor", "early-time",
-            )),
-            "evaluation.every", "evaluation.time",
-            *(f"stragglers.{key}" for key in ("per-1000-node-days", "slowdown", "time")),
-            "spikes.per-1000-steps", "spikes.rollback", "maintenance.every", "maintenance.time",
-            *(f"power.{key}" for key in ("load", "host", "pue")),
-            *(f"measured.{key}" for key in ("step", "checkpoint", "restart")),
-        )),
+        "--fabric NAME", "--routing", "--qps N",
+        "--rank-order FILE", "--explain-assumptions", *WORK, *RUN, *JOB,
+    ],
+    "compare": [
+        "FILE", "OTHER", "--help", "--against", "--tokens TOKENS", "--steps N",
+        *OUTPUT, *RUN, *JOB,
     ],
     "plan layouts": [
         "FILE", "--help", "--objective", "--within TIME", "--price USD", "--top N", "--save FILE",
@@ -81,10 +92,14 @@ PINNED = {
     ],
     "plan fabric": [
         "FILE", "--help", "--kind NAME", "--switch NAME", "--radix PORTS", "--speed RATE",
-        "--oversubscription RATIO", "--growth SHARE", "--copper CABLES", "--drawing FILE", *OUTPUT,
-        *RUN,
+        "--oversubscription RATIO", "--growth SHARE", "--copper CABLES", "--degraded PARTS",
+        "--routing", "--qps N", "--drawing FILE", *OUTPUT, *RUN,
         *(f"--prices.{part}" for part in ("switch", "optic", "fibre", "copper")),
         *(f"--power.{part}" for part in ("switch", "optic")),
+    ],
+    "plan placement": [
+        "FILE", "--help", "--fabric NAME", "--routing", "--qps N", "--save DIR", "--catalogue DIR",
+        *OUTPUT,
     ],
     "show": ["WHAT", "NAME", "--help", *OUTPUT, "--catalogue DIR"],
     "validate": [

@@ -114,3 +114,21 @@ def test_a_million_gpus_are_answered(capsys):
     ]  # fmt: skip
     assert main(arguments) == 0
     assert capsys.readouterr().out.startswith("Verdict")
+
+
+def test_phases_by_flag_as_in_a_file(capsys, tmp_path: Path):
+    phases = "[{tokens: 10B, seq: 4096}, {name: long, steps: 100, seq: 32768, global_batch: 128}]"
+    flags = ["--job.phases", phases, "--job.simulations", "200"]
+    by_flag = record(capsys, *RUN, *flags)["job"]
+    (tmp_path / "job.yaml").write_text(FILE.replace("tokens: 1T", f"phases: {phases}"))
+    in_file = record(capsys, "predict", str(tmp_path / "job.yaml"))["job"]
+    assert in_file["phases"] == by_flag["phases"]
+    assert [one["phase"] for one in by_flag["phases"]] == ["1", "long"]
+    alone = record(capsys, *RUN, "--seq", "4096")
+    assert by_flag["phases"][0]["step_s"] == alone["step_s"]
+    assert by_flag["phases"][0]["ledger_s"] == alone["ledger_s"]
+
+
+def test_a_length_beside_phases_is_refused(capsys):
+    assert main([*RUN, "--tokens", "1T", "--job.phases", "[{tokens: 10B}]"]) == 2
+    assert "the phases say how long the job is" in capsys.readouterr().err

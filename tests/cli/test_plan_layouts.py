@@ -9,7 +9,7 @@ from syncwall.cli.plan.layouts import pins
 from syncwall.cli.run_flags import gpu_counts
 from syncwall.describe.layout import Recompute
 from syncwall.describe.settings import read_settings
-from syncwall.plan.space import SEARCHED
+from syncwall.plan.choices import SEARCHED
 from syncwall.problems import InputError
 
 SMALL = ["plan", "layouts", "--model", "llama-3.1-8b", "--cluster", "dgx-h100", "--layout.cp", "1"]

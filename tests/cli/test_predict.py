@@ -44,6 +44,10 @@ def test_flags_override_a_file(tmp_path: Path, capsys):
         (["--software.framework", "nanotorn"], 'framework "nanotorn"; did you mean "nanotron"'),
         (["--software.date", "2024"], '--software.date: "2024" is not a month: write for example'),
         (["--software.date", "2024-13"], '--software.date: "2024-13" is not a month'),
+        (["--lora", "{rank: 8, targets: [qproj]}"], '--layout.lora: "targets[0]": input should be'),
+        (["--fabric", "links.yml"], '"links.yml" is neither a file nor a kind of fabric; known: '),
+        (["--fabric", "teirs"], 'did you mean "tiers"?'),
+        (["--fabric", "tiers,3"], '"tiers" is neither a file nor a kind of fabric'),
     ],
 )
 def test_a_wrong_flag_is_named(flags, message, capsys):
@@ -64,3 +68,9 @@ def test_the_timeline_is_written(tmp_path: Path, capsys):
 def test_assumptions_are_listed_on_demand(capsys):
     assert main([*BASE, *FSDP, "--explain-assumptions"]) == 0
     assert "of NIC line rate" in capsys.readouterr().out
+
+
+def test_a_torus_is_said_to_be_unvalidated_before_anything_else(capsys):
+    assert main(["predict", "--model", "llama-3.1-8b", "--cluster", "tpu-v5p", "--gpus", "64"]) == 0
+    assumed = capsys.readouterr().out.partition("Assumed")[2]
+    assert assumed.index("unvalidated") < assumed.index("compute calibrated")

@@ -82,3 +82,20 @@ def test_what_predict_printed_is_not_taken_for_a_run(tmp_path, capsys):
     printed.write_text(capsys.readouterr().out, encoding="utf-8")
     assert main(["report", str(printed), "--html", str(tmp_path / "a.html")]) == 2
     assert "write the run file or the job file instead" in capsys.readouterr().err
+
+
+def test_several_runs_are_compared_as_compare_does(tmp_path, capsys):
+    text = "model: llama-3.1-8b\ncluster: {}\nnodes: 4\nlayout: {{shard: fsdp, global_batch: 64}}\n"
+    files = []
+    for name in ("dgx-h100", "dgx-b200"):
+        files.append(str(tmp_path / f"{name}.yaml"))
+        (tmp_path / f"{name}.yaml").write_text(text.format(name))
+    assert main(["compare", *files]) == 0
+    compared = capsys.readouterr().out
+    assert main(["report", *files]) == 0
+    shown = capsys.readouterr().out
+    assert shown.splitlines()[0] == compared.splitlines()[0]
+    assert "B trains" in shown
+    for line in compared.splitlines():
+        if line.startswith(("  step", "  MFU", "  memory", "  GEMM")):
+            assert line in shown

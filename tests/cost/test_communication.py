@@ -107,6 +107,8 @@ def test_networks_are_told_apart_by_their_links():
     slow = transport(Nics(count=4, rate_bytes_per_s=25e9, link="gcp-tcpx"))
     assert slow.ramp_s > transport(Nics(count=4, rate_bytes_per_s=25e9, link="gcp-tcpxo")).ramp_s
     assert transport(None) == transport(Nics(count=1, rate_bytes_per_s=5e10, link="infiniband-ndr"))
+    plain = transport(Nics(count=1, rate_bytes_per_s=5e10))
+    assert plain == transport(Nics(count=1, rate_bytes_per_s=5e10, link="ethernet-25"))
 
 
 def test_copies_for_one_place_are_sent_once():

@@ -81,3 +81,45 @@ def test_arrays_of_groups_cross_as_each_alone(pattern):
     for index in range(3):
         one = paths(Layout(tp=int(tp[index]), pp=int(pp[index])).resolved(8192), machine)["dp"]
         assert np.asarray(shares)[index] == pytest.approx(one.leaving(pattern, 3072))
+
+
+@pytest.mark.parametrize(
+    ("nodes", "filled", "ep", "domains"),
+    [
+        (64, 64, 64, 1),  # recipes for GB200 take 64 of the 72 GPUs of each rack
+        (32, 64, 64, 1),
+        (72, 72, 64, 2),  # whole racks: the second group begins on the last 8 GPUs of the first
+        (72, 72, 32, 2),
+        (72, 72, 8, 1),
+        (18, 72, 64, 1),  # one rack
+    ],
+)
+def test_groups_on_the_edge_of_two_racks(nodes, filled, ep, domains):
+    racks = sw.cluster("gb200-nvl72").using(nodes=nodes)
+    assert racks.filled_domain_gpus == filled
+    assert path(Group("ep", ep), racks).domains == domains
+    several = path(Group("ep", np.array([4, ep])), racks)
+    assert np.asarray(several.domains).tolist() == [1, domains]
+
+
+def test_racks_used_in_part_may_be_stated():
+    """576 GPUs fill 8 racks, or are 64 in each of 9."""
+    full = sw.cluster("gb200-nvl72").using(nodes=144)
+    part = sw.Cluster.model_validate({**dict(full), "domain_nodes": 16})
+    assert (full.domain_gpus, part.domain_gpus) == (72, 64)
+    assert path(Group("ep", 64), full).domains == 2
+    assert path(Group("ep", 64), part).domains == 1
+    assert path(Group("dp", 576), full).domains == 8
+    assert path(Group("dp", 576), part).domains == 9
+
+
+def test_experts_that_straddle_racks_are_slower():
+    """The same layout a GPU on 64 and on 72 GPUs of each of four racks."""
+
+    def exchange_s(nodes: int) -> float:
+        layout = Layout(ep=32, micro_batch=1, global_batch=4 * nodes, recompute="full")
+        machine = sw.cluster("gb200-nvl72")
+        run = sw.Run(model="qwen3-235b-a22b", cluster=machine, nodes=nodes, layout=layout)
+        return float(sw.predict(run).ledger["exposed EP"])
+
+    assert exchange_s(72) > 1.5 * exchange_s(64)

@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from syncwall.describe import Cluster
+from syncwall.describe import Cluster, Nics
 from tests.describe.samples import cluster
 
 
@@ -109,3 +109,26 @@ def test_using_nothing_changes_nothing():
     machine = cluster(nodes=4)
     assert machine.using() == machine
     assert isinstance(machine.using(), Cluster)
+
+
+@pytest.mark.parametrize(
+    ("stated", "transport", "direct"),
+    [
+        ({}, "tcp", False),
+        ({"link": "ethernet-25"}, "tcp", False),
+        ({"link": "roce-25"}, "rdma", True),
+        ({"link": "infiniband-hdr"}, "rdma", True),
+        ({"link": "efa-v3"}, "rdma", True),
+        ({"transport": "rdma"}, "rdma", True),
+        ({"link": "infiniband-hdr", "transport": "tcp"}, "tcp", False),
+        ({"link": "roce-25", "gpu_direct": False}, "rdma", False),
+    ],
+)
+def test_a_network_that_does_not_say_rdma_is_tcp(stated, transport, direct):
+    nics = Nics.model_validate({"count": 1, "rate": "25 Gb/s", **stated})
+    assert (nics.transport, nics.gpu_direct) == (transport, direct)
+
+
+def test_a_described_network_keeps_its_transport_when_it_is_read_again():
+    nics = Nics(count=1, rate_bytes_per_s=3.125e9, link="roce-25")
+    assert Nics.model_validate(nics.model_dump()) == nics

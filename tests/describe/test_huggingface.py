@@ -72,11 +72,32 @@ def test_layer_kinds_set_the_window_pattern(tmp_path: Path):
 
 
 def test_an_irregular_pattern_is_refused(tmp_path: Path):
-    kinds = ["full_attention", "sliding_attention", "sliding_attention", "full_attention"]
+    kinds = ["full_attention", "sliding_attention", "full_attention", "full_attention"]
     config = LLAMA_8B | {"model_type": "gemma3_text", "num_hidden_layers": 4, "head_dim": 256,
                          "sliding_window": 512, "layer_types": kinds}  # fmt: skip
     with pytest.raises(InputError, match="full attention must come at every n-th layer"):
         lookup.model(written(tmp_path, config))
+
+
+def test_full_attention_may_come_first(tmp_path: Path):
+    kinds = ["full_attention", "sliding_attention", "sliding_attention", "full_attention"]
+    config = LLAMA_8B | {"model_type": "granite_swa", "num_hidden_layers": 4,
+                         "sliding_window": 512, "layer_types": kinds}  # fmt: skip
+    model = lookup.model(written(tmp_path, config))
+    assert [model.sees_everything(layer) for layer in range(4)] == [True, False, False, True]
+
+
+@pytest.mark.parametrize(
+    ("dense", "first", "pattern"), [([0, 1], 2, None), ([2], 0, "*E *E *- *E"), ([], 0, None)]
+)
+def test_single_dense_layers_are_where_they_are_said_to_be(dense, first, pattern, tmp_path: Path):
+    config = LLAMA_8B | {"model_type": "qwen3_moe", "num_hidden_layers": 4, "num_experts": 8,
+                         "num_experts_per_tok": 2, "moe_intermediate_size": 512,
+                         "mlp_only_layers": dense}  # fmt: skip
+    model = lookup.model(written(tmp_path, config))
+    assert model.moe is not None
+    assert (model.moe.dense_first, model.pattern) == (first, pattern)
+    assert [layer for layer in range(4) if not model.has_experts(layer)] == dense
 
 
 VALUES = st.one_of(
@@ -101,3 +122,42 @@ def test_any_values_are_read_or_refused_with_a_line(tmp_path, model_type, change
         assert lookup.model(path).parameters > 0
     except InputError as error:
         assert all(problem.line for problem in error.problems)  # noqa: PT017
+
+
+def test_an_unknown_architecture_says_what_was_read_and_offers_another_way(tmp_path: Path):
+    config = LLAMA_8B | {
+        "model_type": "striped",
+        "stripe_dim": 96,
+        "d_stripe": 7,
+        "bos_token_id": 3,
+    }
+    with pytest.raises(InputError) as caught:
+        lookup.model(written(tmp_path, config))
+    said = str(caught.value)
+    assert "read: num_hidden_layers 32, hidden_size 4,096, num_attention_heads 32" in said
+    assert "not understood: stripe_dim, d_stripe;" in said
+    assert "`syncwall capture`" in said
+
+
+NEMOTRON = {
+    "model_type": "nemotron_h", "hidden_size": 2688, "vocab_size": 131072,
+    "num_attention_heads": 32, "num_key_value_heads": 2, "mamba_num_heads": 64,
+    "mamba_head_dim": 64, "ssm_state_size": 128, "n_groups": 8, "intermediate_size": 8192,
+}  # fmt: skip
+
+
+def test_both_spellings_of_a_pattern_are_the_same_model(tmp_path: Path):
+    letters = lookup.model(written(tmp_path / "a", NEMOTRON | {"hybrid_override_pattern": "M-*-"}))
+    words = ["mamba", "mlp", "attention", "mlp"]
+    listed = lookup.model(written(tmp_path / "b", NEMOTRON | {"layers_block_type": words}))
+    assert letters.pattern == listed.pattern == "M - * -"
+    assert letters.parameters == listed.parameters
+
+
+@pytest.mark.parametrize(
+    ("layers", "reason"),
+    [({}, '"hybrid_override_pattern" is missing'), ({"layers_block_type": ["conv"]}, '"conv" is')],
+)
+def test_a_pattern_that_cannot_be_read_is_named(layers, reason, tmp_path: Path):
+    with pytest.raises(InputError, match=reason):
+        lookup.model(written(tmp_path, NEMOTRON | layers))

@@ -28,11 +28,11 @@ def test_experts_come_where_the_pattern_says():
     assert sparse.moe_layers + sparse.dense_layers == sparse.layers
 
 
-@given(st.integers(1, 40), st.integers(0, 45), st.integers(1, 9), st.integers(0, 9))
-def test_counts_of_layers_equal_a_count_by_hand(layers, dense_first, every, full_every):
+@given(st.integers(1, 40), st.integers(0, 45), st.integers(1, 9), st.integers(0, 9), st.booleans())
+def test_counts_of_layers_equal_a_count_by_hand(layers, dense_first, every, full_every, first):
     patterned = model(
         layers=layers,
-        attention={"heads": 32, "window": 64, "full_every": full_every},
+        attention={"heads": 32, "window": 64, "full_every": full_every, "full_first": first},
         moe=MOE | {"dense_first": dense_first, "every": every},
     )
     assert patterned.moe_layers == sum(map(patterned.has_experts, range(layers)))

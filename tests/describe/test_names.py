@@ -104,6 +104,7 @@ def test_a_model_of_the_local_cache(tmp_path, monkeypatch):
     stored.mkdir(parents=True)
     source = Path("tests/data/settings/whole/local_model/config.json")
     (stored / "config.json").write_text(source.read_text())
-    assert lookup.model("me/tiny").layers == 8
+    model = lookup.model("me/tiny")
+    assert (model.name, model.layers) == ("tiny", 8)
     with pytest.raises(InputError, match="neither a file, nor in the catalogue"):
         lookup.model("me/other")

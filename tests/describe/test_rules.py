@@ -161,3 +161,18 @@ def test_what_a_framework_can_run_depends_on_its_date():
 )
 def test_replicas_may_meet_seldom_where_there_are_several(changes):
     assert possible(DENSE, Layout(**changes).resolved(64), 4096, 64)
+
+
+@pytest.mark.parametrize(
+    ("name", "tp", "cp", "broken"),
+    [
+        ("mamba2-2.7b", 8, 1, False),
+        ("mamba2-2.7b", 32, 1, True),
+        ("nemotron-h-8b", 8, 4, False),
+        ("minimax-text-01", 8, 16, True),
+    ],
+)
+def test_ranks_divide_the_heads_of_mixers(name, tp, cp, broken):
+    layout = Layout(tp=tp, cp=cp).resolved(tp * cp)
+    said = broken_rules(lookup.model(name), layout, 8192, tp * cp)
+    assert any("heads of mixers" in str(one) for one in said) == broken

@@ -66,7 +66,8 @@ def test_every_machine_can_be_described_in_place(name):
 @pytest.mark.parametrize("name", names(CatalogueKind.MODEL))
 def test_every_model_can_be_described_in_place(name):
     mine = lookup.model(name).model_copy(update={"name": "mine"})
-    run = Run(model=mine, cluster="dgx-h100", seq=1024)
+    seq = mine.train_seq if mine.patches else 1024
+    run = Run(model=mine, cluster="dgx-h100", seq=seq)
     assert isinstance(yaml.safe_load(run_text(run))["model"], dict)
     assert read_back(run) == run
 

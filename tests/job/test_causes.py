@@ -3,7 +3,7 @@ import pytest
 import syncwall as sw
 from syncwall.describe.job import FailureCause, FailureRates
 from syncwall.job.plan import DAY_S
-from syncwall.job.settled import FailureUnits, _poisson_quantile, causes_of
+from syncwall.job.settled import FailureUnits, _poisson_quantile, causes_of, settle
 
 
 def rates(**cause: object) -> FailureRates:
@@ -31,7 +31,7 @@ def test_rates_are_those_of_all_parts_together(per, many):
         ("dgx-h100", 100, "rack", 4),
         ("dgx-h100", 2, "rack", 2),
         ("gb200-nvl72", 90, "node", 1),
-        ("gb200-nvl72", 90, "domain", 18),
+        ("gb200-nvl72", 90, "domain", 1),
         ("gb200-nvl72", 90, "rack", 18),
     ],
 )
@@ -45,6 +45,19 @@ def test_how_much_fails_together_can_be_said():
     said = sw.Failures(domain_gpus=16, rack_nodes=8)
     machine = FailureUnits.of(said, sw.cluster("dgx-h100", nodes=64))
     assert (machine.domain_nodes, machine.rack_nodes) == (2, 8)
+
+
+def spares(**failures: object) -> int:
+    layout = sw.Layout(tp=2, sp=True, shard="fsdp", global_batch=2304)
+    run = sw.Run(model="llama-3.1-70b", cluster=sw.cluster("gb200-nvl72", nodes=288), layout=layout)
+    job = sw.Job(run=run, tokens=1e12, failures=sw.Failures(**failures))
+    return settle(job, sw.predict(run)).plan.spares
+
+
+def test_sixteen_racks_keep_two_of_eighteen_trays_in_reserve():
+    """As CoreWeave asks of workloads on its GB200; it was 90 nodes when a GPU cost its rack."""
+    assert spares() == 2 * 16 == spares(domain_gpus=4)
+    assert spares(domain_gpus=72) == 90
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,9 @@ import pytest
 import syncwall as sw
 from syncwall.cause import Cause
 from syncwall.job import defaults
+from syncwall.job.bill import usual_price
 from syncwall.job.changes import changes
-from syncwall.job.completion import finish, usual_price
+from syncwall.job.completion import finish
 from syncwall.job.plan import DAY_S
 from syncwall.job.settled import settle
 
@@ -96,16 +97,20 @@ def test_the_price_of_the_machine_itself_comes_first():
     assert 3 < usual[0] < 10
 
 
-def test_one_gpu_of_a_rack_takes_seventy_two():
-    whole = settle(sw.Job(run=RACKS, steps=1000), sw.predict(RACKS))
+def test_one_gpu_of_a_rack_takes_its_tray_unless_the_rack_is_said():
+    assert settle(sw.Job(run=RACKS, steps=1000), sw.predict(RACKS)).domain_nodes == 1
+    rack = sw.Job(run=RACKS, steps=1000, failures={"domain_gpus": 72})
+    whole = settle(rack, sw.predict(RACKS))
     assert whole.domain_nodes == 18
     assert whole.plan.spares % 18 == 0
-    tray = sw.Job(run=RACKS, steps=1000, failures={"domain_gpus": 4})
-    assert settle(tray, sw.predict(RACKS)).domain_nodes == 1
 
 
 def test_smaller_domains_need_fewer_spares():
-    done = finish(sw.Job(run=RACKS, tokens=3e12, simulations=200, price_usd_per_gpu_hour=5.0))
+    whole: dict[str, Any] = {"domain_gpus": 72}
+    job = sw.Job(
+        run=RACKS, tokens=3e12, simulations=200, price_usd_per_gpu_hour=5.0, failures=whole
+    )
+    done = finish(job)
     found = {change.what: change for change in changes(done)}
     smaller = next(change for what, change in found.items() if "domain_gpus" in what)
     assert smaller.completion.settled.plan.spares < done.settled.plan.spares

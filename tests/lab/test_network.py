@@ -75,8 +75,20 @@ def test_a_rail_has_a_switch_of_its_own():
 def test_leaves_are_joined_by_a_spine_at_the_oversubscribed_rate():
     made = network(Topology(hosts=4, leaves=2, oversubscription=4.0, rate_bytes_per_s=12.5e6), "x")
     assert len(made.switches) == 3
-    uplinks = [command for command in made.commands if "tbf" in command and "uplink" in command]
+    uplinks = [command for command in made.commands if "tbf" in command and "uplink0" in command]
     assert [command[10] for command in uplinks] == ["50000000bit"] * 2
+
+
+def test_several_ways_up_are_routed_over_a_spine_each():
+    made = network(Topology(hosts=4, leaves=2, uplinks=2, rate_bytes_per_s=12.5e6), "x")
+    assert len(made.switches) == 4
+    assert not any("br0" in command for command in made.commands)
+    rates = [command[10] for command in made.commands if "tbf" in command and "leaf1" in command]
+    assert rates == ["100000000bit"] * 2
+    there = ("ip", "-n", "syncwall-x-s0", "route", "add", "10.77.0.3/32")
+    assert (*there, "nexthop", "dev", "uplink0", "nexthop", "dev", "uplink1") in made.commands
+    below = ("ip", "-n", "syncwall-x-s3", "route", "add", "10.77.0.3/32", "dev", "leaf1")
+    assert below in made.commands
 
 
 def test_a_slow_link_has_a_bucket_for_the_largest_packet():

@@ -13,6 +13,7 @@ from syncwall.cost.communication import NcclNetwork
 from syncwall.cost.measured import CollectiveTable, MachineMeasurements
 from syncwall.describe import Cluster, Job, Layout, Run
 from syncwall.job.settled import settle
+from syncwall.plan.choices import Scaling
 from syncwall.plan.fabric.effect import effects
 from syncwall.plan.fabric.options import options
 from syncwall.plan.fabric.question import wiring_of
@@ -21,7 +22,6 @@ from syncwall.plan.network.targets import TargetLimits
 from syncwall.plan.reference import Reference
 from syncwall.plan.search import search
 from syncwall.plan.wall.found import setup_of
-from syncwall.plan.wall.rungs import Scaling
 from syncwall.report.answered import answered
 from syncwall.report.stated import ReportRequest
 from syncwall.work.operations import Collective, Transfer

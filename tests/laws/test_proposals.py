@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+import syncwall as sw
 from syncwall.answer import predict
 from syncwall.answer.improvements import WORTH, changed, improvements
 from syncwall.answer.known import site_at
@@ -15,9 +16,12 @@ from syncwall.answer.levers import LEVERS, ORDERS, virtual_stage_counts
 from syncwall.answer.prediction import Prediction
 from syncwall.cost.software import framework
 from syncwall.describe import Layout, Run
-from syncwall.describe.keeping import KEEPING
+from syncwall.describe.fsdp import FSDP
+from syncwall.describe.keeping import KEEPING, TRAINED
 from syncwall.describe.layout import ContextKind, Dispatcher, Recompute, Schedule, Shard
+from syncwall.describe.overrides import run_with
 from syncwall.describe.rules import not_offered
+from syncwall.describe.run_file import run_text
 from tests.laws.questions import DENSE, law, questions
 
 SLACK = 1.01
@@ -25,10 +29,10 @@ SLACK = 1.01
 COUNTS = [*range(1, 33), 48, 64, 128, 160, 256]
 """Every number of ranks, of sequences and of virtual stages that a change may lead to here."""
 FIXED = {
-    "dp", "global_batch", "precision", "gradient_dtype", "bucket_bytes", "frozen_weights",
-    "outer_every", "first_stage_layers", "last_stage_layers", "expert_imbalance", "dropless",
-    "capacity_factor", "fp8_dispatch", "tp_exposed_share", "ep_exposed_share",
-    "kept_gathered_inputs", "fsdp_copies", "recompute_layers", *KEEPING,
+    "dp", "global_batch", "precision", "gradient_dtype", "bucket_bytes",
+    "outer_every", "first_stage_layers", "last_stage_layers",
+    "fp8_dispatch", "tp_exposed_share", "ep_exposed_share",
+    "kept_gathered_inputs", "fsdp_copies", "recompute_layers", *FSDP, *KEEPING, *TRAINED,
 } - {"fused_loss"}  # fmt: skip
 """Fields that no lever moves: they change the training, nobody chooses them, or, as formats and
 places of what is kept, they follow from the software."""
@@ -122,3 +126,20 @@ def test_a_known_run_gives_every_change_the_same_knobs(run, ratio):
             then = predict(one.run, site=site)
             assert then.pricing.knobs == known.pricing.knobs
             assert one.gained_s == pytest.approx(known.step_s - then.step_s, rel=1e-9, abs=1e-9)
+
+
+@pytest.mark.parametrize("shard", ["fsdp", "ddp"])
+def test_a_tuned_proposal_is_what_predict_says_of_its_run_file(tmp_path, shard):
+    """Buckets, units, prefetch and resharding that a search chose, written down and read again."""
+    cluster = sw.cluster("aws-p4d").using(nodes=8)
+    pinned = {"tp": 1, "pp": 1, "cp": 1, "micro_batch": 1, "shard": Shard.read(shard)}
+    model = sw.model("gpt2-xl" if shard == "ddp" else "llama-3.1-8b")
+    found = sw.plan.layouts(model, cluster, global_batch=64, seq=1024, pinned=pinned)
+    for one in found.best(3):
+        assert one.tuned
+        path = tmp_path / "run.yaml"
+        path.write_text(run_text(one.run))
+        again = sw.predict(run_with(path, {}))
+        assert again.run.layout == one.layout
+        assert again.step_s == pytest.approx(one.step_s, rel=1e-9)
+        assert again.memory_bytes == pytest.approx(one.memory_bytes, rel=1e-9)

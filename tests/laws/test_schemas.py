@@ -87,5 +87,9 @@ def test_answers_about_files(capsys):
     for name in ("", "traces", "nccl.log", "topo.txt"):
         assert check("explain", [str(ROOT / "examples" / "explain" / name)], capsys)
     assert check("validate", [str(ROOT / "examples" / "runs.csv")], capsys)
+    run = str(ROOT / "examples" / "llama-70b-on-dgx-h100.yaml")
+    job = ["--tokens", "1T", "--job.simulations", "200", "--job.start", "2027-01-01"]
+    assert check("compare", [run, "--against", "cluster=gb200-nvl72"], capsys)
+    assert check("compare", [run, run, *job], capsys)
     assert check("show", ["terms"], capsys)
     assert check("show", ["term", "exposed"], capsys)

@@ -6,9 +6,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from syncwall.describe import lookup
+from syncwall.plan.choices import KINDS
 from syncwall.plan.fabric.broken import losses
 from syncwall.plan.fabric.options import Refusal, least_radix, options, proposed, refusal, sized
-from syncwall.plan.fabric.question import KINDS, Wiring, wiring_of
+from syncwall.plan.fabric.question import Wiring, wiring_of
 from syncwall.plan.fabric.sized import PartRates
 from syncwall.problems import InputError
 

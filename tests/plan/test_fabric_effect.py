@@ -6,10 +6,11 @@ import pytest
 
 from syncwall.answer import predict
 from syncwall.describe import Fabric, Layout, Run, lookup
+from syncwall.plan.choices import KINDS
 from syncwall.plan.fabric.answer import plan_fabric
 from syncwall.plan.fabric.effect import effects, fabric_of
 from syncwall.plan.fabric.options import options, sized
-from syncwall.plan.fabric.question import KINDS, Wiring, wiring_of
+from syncwall.plan.fabric.question import Wiring, wiring_of
 
 GPUS = 2_048
 

@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 from syncwall.answer import predict
 from syncwall.cost.path import Path
 from syncwall.describe import Layout, Run, lookup
+from syncwall.plan.choices import KINDS
 from syncwall.plan.fabric.broken import Broken, FabricPart, left, part_of
 from syncwall.plan.fabric.effect import fabric_of
 from syncwall.plan.fabric.options import options, sized
 from syncwall.plan.fabric.pace import degraded, needs, ratios_of, timed
-from syncwall.plan.fabric.question import KINDS, Wiring, wiring_of
+from syncwall.plan.fabric.question import Wiring, wiring_of
 from syncwall.plan.fabric.traffic import loads, ring_bytes, sent
 from syncwall.plan.fabric.wired import Wired, kept
 from syncwall.problems import InputError

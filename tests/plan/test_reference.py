@@ -3,11 +3,12 @@
 import pytest
 
 import syncwall as sw
+from syncwall.plan.choices import Scaling
 from syncwall.plan.network.needed import needed
 from syncwall.plan.network.targets import TargetLimits
 from syncwall.plan.reference import PlanInputs, reference, usual_batch
+from syncwall.plan.searched import kept
 from syncwall.plan.wall.found import wall_of
-from syncwall.plan.wall.rungs import Scaling
 from syncwall.problems import InputError
 
 BASE = {"model": "llama-3.1-8b", "cluster": "dgx-h100"}
@@ -43,6 +44,14 @@ def test_what_nobody_stated_is_chosen_and_said(flags, nodes, searched):
     assert found.assumed["global_batch"] == "512 (assumed: 4 million tokens)"
     assert found.replica_batch == 512 // found.run.layout.dp
     assert ("gpus" in found.assumed) is not ({"nodes", "gpus"} & set(flags) != set())
+
+
+def test_a_search_keeps_what_is_trained():
+    found = start(nodes="1", layout__global_batch="64", layout__document="512")
+    assert found.run.layout.document_tokens == 512
+    moved = kept(found.run.layout.model_copy(update={"frozen_weights": True}))
+    assert moved["document_tokens"] == 512
+    assert moved["frozen_weights"]
 
 
 def test_a_stated_batch_on_stated_nodes_is_that_of_weak_scaling():

@@ -1,6 +1,8 @@
 import syncwall as sw
+from syncwall.cli.plan.layouts import pins
 from syncwall.describe import Layout, Software
 from syncwall.describe.choice import Dtype
+from syncwall.describe.lora import Lora
 from syncwall.plan.searched import kept
 from syncwall.plan.space import Space
 
@@ -28,3 +30,10 @@ def test_a_layout_that_is_kept_keeps_its_formats():
 def test_formats_follow_from_the_framework():
     assert space("pytorch").base.kept_gradient_dtype is Dtype.FP32
     assert space("internevo").base.kept_gradient_dtype is Dtype.BF16
+
+
+def test_adapters_freeze_the_weights_of_every_layout():
+    found = pins({"layout.lora": "{rank: 8, weights: nf4}"})
+    base = space(lora=found["lora"]).base
+    assert base.lora == Lora.model_validate({"rank": 8, "weights": "nf4"})
+    assert base.frozen_weights

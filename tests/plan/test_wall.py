@@ -8,12 +8,13 @@ from hypothesis import strategies as st
 import syncwall as sw
 from syncwall.answer.pricing import Pricing
 from syncwall.describe import Layout, Run
+from syncwall.plan.choices import Scaling
 from syncwall.plan.reference import PlanInputs, reference
 from syncwall.plan.wall.answer import losses, peak, sync_wall, walls
 from syncwall.plan.wall.curve import curve
 from syncwall.plan.wall.found import wall_of
 from syncwall.plan.wall.moves import Setup, WallChange, changes, island
-from syncwall.plan.wall.rungs import Scaling, picked, strong_rungs, weak_rungs
+from syncwall.plan.wall.rungs import picked, strong_rungs, weak_rungs
 from syncwall.plan.wires import PricedCase, Wires
 from syncwall.problems import InputError
 from syncwall.work.memory import fits

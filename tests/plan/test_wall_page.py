@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from syncwall.cli import main
+from syncwall.plan.choices import Scaling
 from syncwall.plan.reference import PlanInputs, reference
 from syncwall.plan.wall.found import wall_of
-from syncwall.plan.wall.rungs import Scaling
 from syncwall.show.draw.wall import svg_chart, terminal_chart
 from syncwall.show.records.interface import json_text
 from syncwall.show.records.wall import wall_record

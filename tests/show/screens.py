@@ -8,7 +8,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 from syncwall.cli import main
-from syncwall.show.blocks import View
+from syncwall.show.blocks import Figure, View
 from syncwall.show.write.terminal import rendered
 
 ROOT = Path(__file__).parents[2]
@@ -16,6 +16,12 @@ GOLDEN = ROOT / "tests" / "data" / "screens"
 WIDTHS = (60, 80, 120, 200)
 _RUN = "--model llama-3.1-70b --cluster dgx-h100 --gpus 256 --tp 8 --global-batch 512"
 _SMALL = "--model llama-3.1-8b --cluster dgx-h100 --nodes 4 --seq 4096 --global-batch 64"
+CLUSTERS = (
+    "compare --model llama-3.1-70b --cluster dgx-b200 --gpus 576 --global-batch 1152 --tokens 10T "
+    "--against cluster=gb200-nvl72,tp=4,job.price=$8/GPU-hour"
+)
+PICTURE = ROOT / "docs" / "images" / "compare-clusters.svg"
+"""What `CLUSTERS` draws, for docs/how-to/compare-clusters.md."""
 COMMANDS = {
     "predict": f"predict {_RUN}",
     "predict-assumptions": f"predict {_RUN} --explain-assumptions",
@@ -24,6 +30,8 @@ COMMANDS = {
     "predict-work": "predict --work examples/capture/hybrid.work.json.gz --cluster dgx-h100",
     "predict-measured": f"predict {_RUN} --measured 500tok/s/gpu",
     "predict-job": f"predict {_RUN} --tokens 1T",
+    "compare": f"compare {_SMALL} --shard fsdp --against cluster=dgx-b200 tp=2",
+    "compare-jobs": CLUSTERS,
     "plan-layouts": f"plan layouts {_SMALL}",
     "plan-layouts-yours": "plan layouts examples/llama-70b-on-dgx-h100.yaml --top 3",
     "plan-wall": f"plan wall {_SMALL} --tp 2 --most 4096",
@@ -33,6 +41,9 @@ COMMANDS = {
     "plan-network": f"plan network {_SMALL} --tp 2 --gpus 32,256,2048",
     "plan-fabric": f"plan fabric {_SMALL} --prices.switch $30k --prices.optic $900",
     "plan-fabric-alone": "plan fabric --gpus 16384 --oversubscription 2 --growth 20%",
+    "plan-fabric-degraded": f"plan fabric {_SMALL} --degraded nic:1-1=100Gb/s",
+    "plan-placement": "plan placement examples/placement/two-jobs.yaml "
+    "--fabric rail-optimised,8:1",
     "show-clusters": "show clusters",
     "show-devices": "show devices",
     "show-links": "show links",
@@ -76,6 +87,12 @@ def golden(name: str, width: int) -> Path:
     return GOLDEN / f"{name}-{width}.txt"
 
 
+def picture(found: View) -> str:
+    """The picture of a view that has one."""
+    (drawn,) = (block.draw().file() for block in found.blocks if isinstance(block, Figure))
+    return drawn
+
+
 def write_all() -> None:
     """Write every golden file again; look at the difference before committing."""
     for old in GOLDEN.glob("*.txt"):
@@ -83,6 +100,7 @@ def write_all() -> None:
     for name in COMMANDS:
         for width in WIDTHS:
             golden(name, width).write_text(screen(view(name), width))
+    PICTURE.write_text(picture(view("compare-jobs")))
 
 
 if __name__ == "__main__":

@@ -6,8 +6,9 @@ import xml.etree.ElementTree as ET
 import pytest
 
 from syncwall.cli import main
+from syncwall.plan.choices import KINDS
 from syncwall.plan.fabric.options import sized
-from syncwall.plan.fabric.question import KINDS, Wiring
+from syncwall.plan.fabric.question import Wiring
 from syncwall.show.draw.fabric import fabric_drawing
 from syncwall.show.draw.svg import SMALL_FONT, text_width
 

@@ -5,10 +5,19 @@ from typing import Any
 import pytest
 
 import syncwall as sw
+from syncwall.cost.compute import SCAN_REACHED
 from syncwall.cost.measured import CollectiveTable, GemmPoint, MachineMeasurements
 from syncwall.describe.choice import Dtype
 from syncwall.show.words.operations import Wording, shape
-from syncwall.work.operations import Collective, CoreAttention, Elementwise, Gemm, Group, Transfer
+from syncwall.work.operations import (
+    Collective,
+    CoreAttention,
+    Elementwise,
+    Gemm,
+    Group,
+    Scan,
+    Transfer,
+)
 
 TP = Group("tp", 8)
 SHARD = Group("shard", 8, 8)
@@ -53,6 +62,15 @@ def test_attention(wording):
     assert "flash-3" in said.formula
     assert "backward" in wording.of(forward.backward).formula
     assert "window 512" in shape(CoreAttention(1, 8, 8192, 8192, 128, 128, window=512))
+
+
+def test_a_scan_is_limited_by_small_products_or_by_memory(wording):
+    small_products = Scan(flops=1e13, bytes=1.0, tokens=8192, chunk=128, heads=64)
+    said = wording.of(small_products)
+    assert said.shape == "64 heads, 8,192 tokens in chunks of 128"
+    assert said.of_peak == pytest.approx(SCAN_REACHED, rel=0.01)
+    assert f"× {SCAN_REACHED:.3g}" in said.formula
+    assert wording.of(Scan(1.0, 1e10, 8192, 128, 64)).seconds > 1e10 / 3.35e12
 
 
 def test_memory_bound_work_reaches_bytes(wording):

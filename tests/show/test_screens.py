@@ -16,7 +16,7 @@ from syncwall.show.blocks import (
     Table,
     Verdict,
 )
-from tests.show.screens import COMMANDS, WIDTHS, golden, screen, view
+from tests.show.screens import COMMANDS, PICTURE, WIDTHS, golden, picture, screen, view
 
 NUMBER = re.compile(r"[−+$]?\d[\d,]*\.?\d*")
 
@@ -69,6 +69,11 @@ def test_lines_fit_the_terminal_unless_one_word_is_longer(name):
         for line in screen(view(name), width).splitlines():
             words = line.split()
             assert len(line) <= width or max(map(len, words)) > width - 20, (width, line)
+
+
+def test_the_picture_of_two_clusters_is_as_drawn():
+    """After a change that is meant: `python -m tests.show.screens`, and look at it."""
+    assert picture(view("compare-jobs")) == PICTURE.read_text()
 
 
 def test_every_verb_that_answers_is_among_the_screens():

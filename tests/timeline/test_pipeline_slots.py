@@ -1,3 +1,4 @@
+from collections.abc import Sequence
 from itertools import pairwise
 
 import pytest
@@ -6,10 +7,21 @@ from hypothesis import strategies as st
 
 import syncwall as sw
 from syncwall.describe import Layout, Run
-from syncwall.timeline.pipeline_slots import bubble_of, one_forward_one_backward, order_of
+from syncwall.describe.layout import Schedule
+from syncwall.timeline.pipeline_orders import orders
+from syncwall.timeline.pipeline_slots import Slot, bubble_of, most_kept, played
 from syncwall.timeline.team import pass_seconds
 
 times = st.floats(0.01, 10)
+
+
+def one_forward_one_backward(
+    forward_s: Sequence[float], backward_s: Sequence[float], micro: int, handover_s: float = 0.0
+) -> list[Slot]:
+    ordered = orders(Schedule.ONE_F_ONE_B, len(forward_s), micro)
+    assert ordered
+    seconds = {"forward": forward_s, "input": backward_s, "weight": [0.0] * len(forward_s)}
+    return played(ordered, lambda rank, one: seconds[one.kind][rank], handover_s)
 
 
 @given(stages=st.integers(1, 8), micro=st.integers(1, 20), forward=times, backward=times)
@@ -30,30 +42,34 @@ def test_nothing_starts_before_what_it_needs(passes, micro, handover):
     forward, backward = [one[0] for one in passes], [one[1] for one in passes]
     slots = one_forward_one_backward(forward, backward, micro, handover)
     assert len(slots) == 2 * micro * len(passes)
-    by_key = {(slot.stage, slot.which, slot.micro): slot for slot in slots}
+    by_key = {(slot.rank, slot.which, slot.micro): slot for slot in slots}
     last = len(passes) - 1
     for slot in slots:
-        if slot.which == "forward" and slot.stage:
-            before = by_key[slot.stage - 1, "forward", slot.micro]
+        if slot.which == "forward" and slot.rank:
+            before = by_key[slot.rank - 1, "forward", slot.micro]
             assert slot.start_s >= before.end_s + handover
         if slot.which == "backward":
-            own = by_key[slot.stage, "forward", slot.micro]
+            own = by_key[slot.rank, "forward", slot.micro]
             assert slot.start_s >= own.end_s
-            if slot.stage < last:
-                after = by_key[slot.stage + 1, "backward", slot.micro]
+            if slot.rank < last:
+                after = by_key[slot.rank + 1, "backward", slot.micro]
                 assert slot.start_s >= after.end_s + handover
     for stage in range(len(passes)):
-        own_slots = [slot for slot in slots if slot.stage == stage]
+        own_slots = [slot for slot in slots if slot.rank == stage]
         assert all(a.end_s <= b.start_s for a, b in pairwise(own_slots))
 
 
 def test_a_stage_keeps_no_more_activations_than_there_are_stages_from_it_on():
-    for stage in range(4):
-        kept = most = 0
-        for which, _ in order_of(stage, 4, 16):
-            kept += 1 if which == "forward" else -1
-            most = max(most, kept)
-        assert most == 4 - stage
+    ordered = orders(Schedule.ONE_F_ONE_B, 4, 16)
+    assert ordered
+    assert [most_kept(order) for order in ordered] == [4, 3, 2, 1]
+
+
+def test_zero_bubble_keeps_as_many_activations_as_the_first_rank_of_1f1b():
+    """ZB-H1 (Qi 2023): the peak is that of 1F1B."""
+    ordered = orders(Schedule.ZERO_BUBBLE, 4, 16)
+    assert ordered
+    assert [most_kept(order) for order in ordered] == [4, 4, 4, 4]
 
 
 def test_the_slowest_stage_of_a_run_stands_still_as_long_as_predicted():

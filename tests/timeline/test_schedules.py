@@ -6,10 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from syncwall.describe.layout import Schedule
-from syncwall.timeline.pipeline_slots import one_forward_one_backward
+from syncwall.timeline.pipeline_orders import orders
+from syncwall.timeline.pipeline_slots import played
 from syncwall.timeline.schedules import Passes, idle_s
 from syncwall.work.block import Pipeline
-from tests.timeline import pipeline_oracle as oracle
+from tests.timeline.test_pipeline_slots import one_forward_one_backward
 
 times = st.floats(0.1, 10)
 Times = tuple[float, float, float]
@@ -27,15 +28,17 @@ def step_s(schedule: Schedule, each: Sequence[Times], micro: int, virtual: int =
     )
 
 
-def executed_s(orders, each: Sequence[Times], virtual: int = 1) -> float:
-    names = {"F": 0, "B": 1, "W": 2}
-    stages = len(each) * virtual
-    return oracle.makespan(orders, stages, lambda r, one: each[r][names[one.kind]] / virtual)[0]
+def executed_s(schedule: Schedule, each: Sequence[Times], micro: int, virtual: int = 1) -> float:
+    """When the last rank has ended, played pass by pass; times of a rank over its stages."""
+    ordered = orders(schedule, len(each), micro, virtual)
+    assert ordered
+    at = {"forward": 0, "input": 1, "weight": 2}
+    return max(s.end_s for s in played(ordered, lambda r, one: each[r][at[one.kind]] / virtual))
 
 
 @given(p=st.integers(1, 8), m=st.integers(1, 24), one=st.tuples(times, times, times))
 def test_gpipe_takes_as_long_as_executed(p, m, one):
-    expected = executed_s(oracle.gpipe(p, m), [one] * p)
+    expected = executed_s(Schedule.GPIPE, [one] * p, m)
     assert step_s(Schedule.GPIPE, [one] * p, m) == pytest.approx(expected)
 
 
@@ -69,7 +72,7 @@ def test_any_stage_may_be_the_longest(each, m):
 )  # fmt: skip
 def test_interleaved_ranks_take_as_long_as_executed(p, groups, virtual, f, back):
     each = [(f, f * back / 2, f * back / 2)] * p
-    expected = executed_s(oracle.interleaved(p, groups * p, virtual), each, virtual)
+    expected = executed_s(Schedule.INTERLEAVED, each, groups * p, virtual)
     found = step_s(Schedule.INTERLEAVED, each, groups * p, virtual)
     assert found == pytest.approx(expected)
 
@@ -78,7 +81,7 @@ def test_interleaved_ranks_take_as_long_as_executed(p, groups, virtual, f, back)
 def test_zero_bubble_h1_takes_as_long_as_executed(p, more, f, b):
     """Weight gradients take as long as the forward pass, those of inputs also attention's share."""
     each = [(f, f * b, f)] * p
-    expected = executed_s(oracle.zb_h1(p, 2 * p + more), each)
+    expected = executed_s(Schedule.ZERO_BUBBLE, each, 2 * p + more)
     assert step_s(Schedule.ZERO_BUBBLE, each, 2 * p + more) == pytest.approx(expected, rel=0.04)
 
 
@@ -87,8 +90,15 @@ def test_dualpipe_takes_as_long_as_executed(half, more, b):
     p = 2 * half
     each = [(1.0, b, 1.0)] * p
     micro = 2 * p + 2 * more
-    expected = executed_s(oracle.dualpipe(p, micro), each)
+    expected = executed_s(Schedule.DUALPIPE, each, micro)
     assert step_s(Schedule.DUALPIPE, each, micro) == pytest.approx(expected, rel=0.04)
+
+
+@given(p=st.integers(2, 6), more=st.integers(0, 12), b=st.floats(0.8, 1.5))
+def test_dualpipe_v_takes_as_long_as_executed(p, more, b):
+    each, micro = [(1.0, b, 1.0)] * p, 2 * p + more
+    expected = executed_s(Schedule.DUALPIPE_V, each, micro, 2)
+    assert step_s(Schedule.DUALPIPE_V, each, micro) == pytest.approx(expected, rel=0.04)
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,10 @@
 
 import pytest
 
+from syncwall.describe import lookup
 from syncwall.describe.layout import Dispatcher, Shard
-from syncwall.validate.machine import software_of, switches_of
+from syncwall.validate.hardware import CannotRepresent
+from syncwall.validate.machine import model_of, software_of, switches_of
 from tests.validate.samples import row
 
 BRIDGE = "Megatron-Bridge/NeMo 26.08"
@@ -67,3 +69,17 @@ def test_tokens_are_exchanged_as_a_row_says_or_as_its_framework_does(
 def test_experts_of_several_ranks_are_no_loop_of_the_host(changes, kernels):
     one = row(**({"framework": "PyTorch 2.6 FSDP"} | changes))
     assert software_of(one).expert_kernels == kernels
+
+
+@pytest.mark.parametrize(
+    ("name", "known"),
+    [("Nemotron-H 56B", "nemotron-h-56b"), ("Nemotron_3_Super", "nemotron-3-super")],
+)
+def test_a_hybrid_is_the_one_of_that_name(name, known):
+    hybrid = {"family": "hybrid-moe", "model": name, "layers": "", "hidden": "", "heads": ""}
+    assert model_of(row(**hybrid)) == lookup.model(known)
+
+
+def test_a_hybrid_with_other_layers_is_another():
+    with pytest.raises(CannotRepresent, match="nemotron-h-56b has layers 118, not 98"):
+        model_of(row(family="hybrid", model="Nemotron-H 56B", layers="98", hidden=""))

@@ -75,7 +75,7 @@ def test_a_rate_is_as_good_as_a_time(columns, step_s):
     [
         ({"tp": ""}, "the source gives no tp"),
         ({"heads": ""}, "the source gives no heads"),
-        ({"family": "hybrid"}, "hybrid models"),
+        ({"family": "hybrid"}, "hybrid's layers"),
         ({"gpu": "TPU v5p"}, "no machine with a TPU v5p is known"),
         ({"gbs": "3"}, "not a multiple"),
         ({"step_time_s": ""}, "no step time or rate"),

@@ -1,4 +1,5 @@
 import csv
+import gzip
 from pathlib import Path
 
 import pytest
@@ -119,3 +120,20 @@ def test_the_built_in_tables_are_facts_with_a_citation():
 @needs_corpus
 def test_the_corpus_has_5086_rows():
     assert len(read_tables(CORPUS)) == 5086
+
+
+def test_a_table_may_be_compressed_as_in_an_installed_package(tmp_path):
+    plain = read_tables(written(tmp_path, TABLE))
+    packed = tmp_path / "packed"
+    packed.mkdir()
+    (packed / "runs.csv.gz").write_bytes(gzip.compress(TABLE.encode()))
+    again = read_tables(packed)
+    assert [row.cells for row in again] == [row.cells for row in plain]
+    assert again[0].place == plain[0].place
+
+
+@pytest.mark.parametrize("raw", [b"no gzip", gzip.compress(TABLE.encode())[:-20]])
+def test_a_broken_compressed_table_is_refused(tmp_path, raw):
+    (tmp_path / "runs.csv.gz").write_bytes(raw)
+    with pytest.raises(InputError, match="cannot be read"):
+        read_tables(tmp_path)

@@ -8,7 +8,8 @@ import pytest
 
 import syncwall as sw
 from syncwall.show.words.explanation import verdict
-from syncwall.web.answers.explanation import AskedFolder, explained_folder, listed
+from syncwall.web.answers.explanation import explained_folder, listed
+from syncwall.web.questions import AskedFolder
 
 FILES = Path(__file__).parents[2] / "examples" / "explain"
 TRACES = sorted((FILES / "traces").glob("*.json"))

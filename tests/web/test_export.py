@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from syncwall.cli import main
-from syncwall.web.answers.prediction import ExportKind
+from syncwall.web.questions import ExportKind
 
 
 def exported(client, kind, run):

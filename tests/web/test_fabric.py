@@ -3,11 +3,13 @@
 import pytest
 
 from syncwall.answer import predict
+from syncwall.plan.choices import KINDS
 from syncwall.plan.fabric.options import sized
-from syncwall.plan.fabric.question import KINDS, wiring_of
+from syncwall.plan.fabric.question import wiring_of
 from syncwall.problems import InputError
-from syncwall.web.answers.fabric import AskedFabric, fabric
+from syncwall.web.answers.fabric import fabric
 from syncwall.web.asked import AskedRun
+from syncwall.web.questions import AskedFabric
 
 RUN = {
     "model": "llama-3.1-70b",

@@ -1,7 +1,7 @@
 """The Findings page: recorded results as articles, and nothing else of the disk."""
 
+import gzip
 import json
-import tomllib
 from html import escape
 from importlib.resources import files
 from pathlib import Path
@@ -28,11 +28,15 @@ def test_what_comes_with_syncwall_is_found():
         assert one["load"] == "load was not recorded"
 
 
-def test_they_are_packed_into_the_wheel():
-    root = Path(__file__).parents[2]
-    build = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["hatch"]["build"]
-    assert build["targets"]["wheel"]["force-include"] == {"examples/findings": "syncwall/findings"}
-    assert (root / "examples" / "findings").is_dir()
+@pytest.mark.parametrize("name", NAMES)
+def test_they_may_be_compressed_as_in_the_wheel(name, tmp_path: Path):
+    assert RECORDED is not None
+    for path in RECORDED.glob(f"{name}.*"):
+        packed = path.suffix == ".json"
+        whole = path.read_bytes()
+        text = gzip.compress(whole) if packed else whole
+        (tmp_path / (f"{path.name}.gz" if packed else path.name)).write_bytes(text)
+    assert shown((tmp_path,), f"{name}-2")["html"] == shown((), name)["html"]
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -14,7 +14,8 @@ from syncwall.job.completion import finish
 from syncwall.job.endless import MOST_STOPS
 from syncwall.problems import InputError
 from syncwall.web.answers.job import next_changes, played
-from syncwall.web.asked import AskedJob, AskedRun
+from syncwall.web.asked import AskedRun
+from syncwall.web.questions import AskedOutcome
 from syncwall.web.workers import encoded
 
 JOB = {"tokens": "2T", "start": "2026-12-01", "checkpoints": {"interval": "2 h"}}
@@ -152,7 +153,44 @@ def jobs(draw):
 @given(job=jobs())
 def test_any_job_has_an_answer_or_a_refusal(job):
     run = AskedRun(model="llama-3.1-8b", cluster="dgx-h100", nodes=4)
-    asked = AskedJob(run=run, job=job)
+    asked = AskedOutcome(run=run, job=job)
     for answered in (played, next_changes):
         with suppress(InputError):
             assert encoded(answered(asked))
+
+
+def test_the_chance_of_a_date_and_of_a_sum_is_the_share_of_the_jobs(client, run, completion):
+    def chances(**hoped):
+        said = client.post("/api/job", json={"run": run, "job": JOB, **hoped})
+        return said.json()["chances"] if said.status_code == 200 else said.status_code
+
+    middle_s = completion.finish_s[1]
+    assert chances(by=f"{middle_s} s")["by"] == pytest.approx(0.5, abs=0.01)
+    date = completion.finish_dates[2].isoformat()
+    assert chances(by=date)["by"] == pytest.approx(0.9, abs=0.01)
+    _, usd, _ = completion.bill.usd(np.array(completion.finish_s))
+    assert chances(within=f"{usd + 1:,.0f}")["within"] == pytest.approx(0.5, abs=0.01)
+    assert chances() == {"by": None, "within": None}
+    assert chances(by="soon") == 422
+    late = client.post("/api/job", json={"run": run, "job": {"tokens": "2T"}, "by": "2027-01-01"})
+    assert "starts" in late.json()["problems"][0]["what"]
+
+
+def test_tokens_may_be_written_with_commas(client, run):
+    said = client.post("/api/job", json={"run": run, "job": {"tokens": "2,000,000,000,000"}})
+    plain = client.post("/api/job", json={"run": run, "job": {"tokens": "2T"}})
+    assert said.json()["steps"] == plain.json()["steps"]
+
+
+def test_phases_are_text_as_on_the_command_line(client, run):
+    job = {"phases": "[{tokens: 10B}, {name: long, steps: 100, seq: 32768}]", "simulations": 100}
+    answer = client.post("/api/job", json={"run": run, "job": job}).json()
+    assert [one["phase"] for one in answer["phases"]] == ["1", "long"]
+    assert answer["work_s"] == pytest.approx(sum(one["work_s"] for one in answer["phases"]))
+
+
+def test_a_problem_of_a_phase_names_it(client, run):
+    job = {"phases": "[{tokens: 10B, layout: {tp: 3}}]"}
+    reply = client.post("/api/job", json={"run": run, "job": job})
+    assert reply.status_code == 422
+    assert reply.json()["problems"][0]["where"].startswith("phases.0")

@@ -13,6 +13,7 @@ from syncwall.web import workers
 from syncwall.web.answers import prediction
 from syncwall.web.asked import AskedRun
 from syncwall.web.guard import MAX_BODY_BYTES
+from syncwall.web.questions import ExportKind
 from syncwall.web.refusals import problem_list
 from syncwall.web.workers import encoded
 
@@ -60,11 +61,11 @@ def test_the_largest_trace_can_be_sent(run, monkeypatch):
     run["layout"] = {"tp": 8, "sp": True, "shard": "fsdp", "recompute": "full"}
     asked = AskedRun(**run)
     count = interval_count(prediction.prediction_of(asked))
-    size = len(encoded(prediction.exported(prediction.ExportKind.PERFETTO, asked)))
+    size = len(encoded(prediction.exported(ExportKind.PERFETTO, asked)))
     assert size / count * prediction.MOST_EVENTS < workers.ANSWER_BYTES
     monkeypatch.setattr(prediction, "MOST_EVENTS", count - 1)
     with pytest.raises(InputError, match="too many for a file"):
-        prediction.exported(prediction.ExportKind.PERFETTO, asked)
+        prediction.exported(ExportKind.PERFETTO, asked)
 
 
 def test_no_answer_is_larger_than_can_be_sent(client, run, monkeypatch):

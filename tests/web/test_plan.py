@@ -9,12 +9,13 @@ import pytest
 
 import syncwall as sw
 from syncwall.answer import predict
+from syncwall.plan.choices import SEARCHED
 from syncwall.plan.front import differences
 from syncwall.plan.search import search
-from syncwall.plan.space import SEARCHED
 from syncwall.problems import InputError
-from syncwall.web.answers.plan import AskedComparison, Search, compared, searched
+from syncwall.web.answers.plan import compared, searched
 from syncwall.web.asked import AskedRun
+from syncwall.web.questions import AskedComparison, Search
 
 RUN: dict[str, Any] = {
     "model": "llama-3.1-8b", "cluster": "dgx-h100", "nodes": 2,
@@ -138,8 +139,49 @@ def test_the_route_sends_lines(client):
     answer = client.post("/api/plan", json={"run": RUN, "keep": FEW, "top": 1})
     assert answer.headers["content-type"] == "application/x-ndjson"
     *before, last = map(json.loads, answer.text.splitlines())
-    assert all(list(line) == ["progress"] for line in before)
+    assert all(set(line) <= {"progress", "best"} and "progress" in line for line in before)
     assert len(last["answer"]["best"]) == 1
+
+
+def test_a_search_is_kept_by_its_question(client):
+    asked = {"run": {**RUN, "nodes": 1}, "keep": FEW, "top": 2}
+    assert client.post("/api/plan/kept", json=asked).json() == {"answer": None}
+    last = json.loads(client.post("/api/plan", json=asked).text.splitlines()[-1])
+    assert client.post("/api/plan/kept", json=asked).json() == last
+    again = client.post("/api/plan", json=dict(reversed(asked.items()))).text.splitlines()
+    assert [json.loads(line) for line in again] == [last]
+    other = {**asked, "top": 3}
+    assert client.post("/api/plan/kept", json=other).json() == {"answer": None}
+
+
+def test_the_run_as_it_stands_is_the_same_asked_apart(answer, client):
+    apart = client.post("/api/plan/yours", json={"run": RUN}).json()
+    for key in ("step_s", "memory_bytes", "cost", "said", "keys", "cells", "nodes"):
+        assert apart["yours"][key] == answer["yours"][key]
+    wrong = {**RUN, "layout": {"tp": 7, "global_batch": 64}}
+    said = client.post("/api/plan/yours", json={"run": wrong}).json()
+    assert said["yours"] is None
+    assert "tp 7" in said["yours_wrong"]
+
+
+def test_what_is_best_so_far_is_told_and_gets_better():
+    told: list[dict[str, Any]] = []
+    found = searched(
+        Search(run=RUN, keep=FEW, beside_yours=False),
+        progress=lambda share, **more: told.append(more),
+    )
+    best = [one["best"]["step_s"] for one in told if "best" in one]
+    assert best == sorted(best, reverse=True)
+    assert best[-1] == pytest.approx(found["best"][0]["step_s"], rel=1e-9)
+
+
+def test_layouts_are_settings_of_every_framework(client):
+    for format in client.get("/api/options").json()["settings"]:  # noqa: A001 - the word of users
+        said = client.post("/api/settings", json={"run": RUN, "format": format}).json()
+        assert said["text"]
+    refused = client.post("/api/settings", json={"run": RUN, "format": "megatorn"})
+    assert refused.status_code == 422
+    assert 'did you mean "megatron"' in refused.json()["problems"][0]["what"]
 
 
 @pytest.mark.parametrize(
@@ -172,7 +214,7 @@ def test_what_cannot_be_searched_is_said(client, run, where):
 
 
 def test_the_page_knows_what_is_searched():
-    script = files("syncwall.web").joinpath("static/plan/form.js").read_text()
+    script = files("syncwall.web").joinpath("static/plan/question.js").read_text()
     listed = re.search(r"SEARCHED = \[(.*?)\]", script, re.DOTALL)
     assert listed is not None
     assert re.findall(r'"(\w+)"', listed[1]) == list(SEARCHED)

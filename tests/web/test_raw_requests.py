@@ -29,15 +29,16 @@ def where() -> Iterator[tuple[str, int]]:
         thread.start()
         while not server.started:
             time.sleep(0.005)
+        asked(listening.getsockname(), get(), timeout_s=30)  # makes the templates
         yield listening.getsockname()
         server.should_exit = True
         thread.join()
 
 
-def asked(where: tuple[str, int], said: bytes) -> bytes:
+def asked(where: tuple[str, int], said: bytes, timeout_s: float = 0.3) -> bytes:
     """All that comes back until the server hangs up, or for a while."""
     found = b""
-    with socket.create_connection(where, timeout=0.3) as one:
+    with socket.create_connection(where, timeout=timeout_s) as one:
         one.sendall(said)
         try:
             while part := one.recv(65536):

@@ -13,6 +13,7 @@ from syncwall.problems import InputError
 from syncwall.web.answers import prediction
 from syncwall.web.asked import AskedJob, AskedRun
 from syncwall.web.guard import HEADERS, MAX_BODY_BYTES
+from syncwall.web.questions import ExportKind
 from syncwall.web.workers import answered
 
 PATHS = [
@@ -93,7 +94,7 @@ def test_a_job_opens_no_path_either(client, run):
 
 def test_a_report_and_a_paste_open_no_path(client, run):
     with only_catalogue(), pytest.raises(InputError, match="path"):
-        prediction.exported(prediction.ExportKind.HTML, AskedRun(**{**run, "model": "/etc/passwd"}))
+        prediction.exported(ExportKind.HTML, AskedRun(**{**run, "model": "/etc/passwd"}))
     text = "model: /etc/passwd\ncluster: dgx-h100\nnodes: 1\n"
     assert client.post("/api/paste", json={"text": text}).status_code == 422
 

@@ -7,11 +7,12 @@ from hypothesis import strategies as st
 from syncwall.answer import predict
 from syncwall.describe import Run
 from syncwall.problems import InputError
-from syncwall.web.answers.step import AskedStep, team_step
-from syncwall.web.answers.step_collective import AskedCollective, collective
+from syncwall.web.answers.step import team_step
+from syncwall.web.answers.step_collective import collective
 from syncwall.web.answers.step_events import said_time
-from syncwall.web.answers.step_pipeline import AskedPipeline, pipeline
+from syncwall.web.answers.step_pipeline import pipeline
 from syncwall.web.asked import AskedRun
+from syncwall.web.questions import AskedCollective, AskedPipeline, AskedStep
 
 
 def small(**layout: Any) -> dict[str, Any]:
@@ -184,12 +185,42 @@ def test_the_run_s_own_schedule_is_named():
     run = small(tp=4, pp=4, schedule="interleaved", virtual_stages=2)
     found = pipeline(AskedPipeline.model_validate({"run": run}))
     assert found["run"]["schedule"] == "2 virtual stages"
-    assert found["run"]["bubble_s"] < found["predicted_bubble_s"]
-    own, drawn = map(said_time, (found["run"]["bubble_s"], found["predicted_bubble_s"]))
+    assert found["run"]["bubble_s"] == found["predicted_bubble_s"] < found["plain_bubble_s"]
+    own, plain = map(said_time, (found["run"]["bubble_s"], found["plain_bubble_s"]))
     assert found["verdict"].startswith(f"4 stages stand still for {own} of a step")
-    assert found["verdict"].endswith(
-        f"and 2 virtual stages; plain 1F1B, as drawn, would have {drawn}"
-    )
+    assert found["verdict"].endswith(f"and 2 virtual stages; plain 1F1B would have {plain}")
+
+
+OWN = [
+    ({"schedule": "interleaved", "virtual_stages": 2}, {"forward", "backward"}, 2, 0.05),
+    ({"schedule": "zero_bubble"}, {"forward", "input", "weight"}, 1, 0.1),
+    ({"schedule": "dualpipe"}, {"forward", "backward", "input", "weight"}, 1, 0.1),
+    ({"schedule": "dualpipe_v"}, {"forward", "backward", "input", "weight"}, 2, 0.1),
+]
+
+
+@pytest.mark.parametrize(("layout", "kinds", "virtual", "within"), OWN)
+def test_the_schedule_of_the_run_is_drawn(layout, kinds, virtual, within):
+    """Bubbles of the prediction are those of the papers, for stages of equal length."""
+    run = small(tp=4, pp=4, balanced_stages=True, **layout)
+    found = pipeline(AskedPipeline.model_validate({"run": run}))
+    assert found["schedule"] == found["run"]["schedule"]
+    assert {which for _, which, *_ in found["slots"]} == kinds
+    assert {part for *_, part in found["slots"]} == set(range(virtual))
+    assert {micro for _, _, micro, *_ in found["slots"]} == set(range(found["drawn"]))
+    busy_s = max(f + b for f, b in zip(found["forward_s"], found["backward_s"], strict=True))
+    expected = found["drawn"] * busy_s + found["predicted_bubble_s"]
+    assert found["span_s"] == pytest.approx(expected, rel=within)
+    assert "as drawn" not in found["verdict"]
+
+
+@pytest.mark.parametrize(
+    "layout", [{"schedule": "zero_bubble_v"}, {"schedule": "dualpipe", "global_batch": 8}]
+)
+def test_a_schedule_without_an_order_is_drawn_as_plain(layout):
+    found = pipeline(AskedPipeline.model_validate({"run": small(tp=4, pp=4, **layout)}))
+    assert found["schedule"] == "1f1b" != found["run"]["schedule"]
+    assert "plain 1F1B, as drawn, would have" in found["verdict"]
 
 
 @pytest.mark.parametrize("path", ["step", "step/collective", "step/pipeline"])
@@ -209,3 +240,10 @@ def test_what_is_out_of_bounds_is_refused(client, run, more):
     answer = client.post("/api/step", json={"run": run, **more})
     assert answer.status_code == 422
     assert answer.json()["problems"][0]["where"] == next(iter(more))
+
+
+def test_every_layer_of_a_hybrid_has_its_number():
+    found = team(small() | {"model": "nemotron-h-8b"})
+    forward = [one for one in found["chunks"] if one["part"] == "forward" and one["first"]]
+    numbers = [n for one in forward for n in range(one["first"], one["last"] + 1)]
+    assert sorted(numbers) == list(range(1, 53))

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from syncwall.web.answers.plan import Search, searched
+from syncwall.web.answers.plan import searched
+from syncwall.web.questions import Search
 from syncwall.web.streams import AT_ONCE, Streams
 from syncwall.web.workers import Busy
 
@@ -153,38 +154,6 @@ def test_more_than_allowed_are_refused_before_anything_is_sent():
     assert asyncio.run(asked()) == 0
 
 
-def test_what_is_for_everybody_is_done_once_and_kept():
-    async def asked():
-        streams = Streams()
-        first = streams.shared("small", small_search, limit_s=60)
-        visitor = Visitor()
-        visitor.left.set()
-        await heard(first, visitor)  # leaves: the work goes on
-        second = streams.shared("small", small_search, limit_s=60)
-        assert second._work is first._work
-        lines = await heard(second, Visitor())
-        third = await heard(streams.shared("small", small_search, limit_s=60), Visitor())
-        assert streams.running == 0
-        streams.close()
-        return lines[-1], third
-
-    last, third = asyncio.run(asked())
-    assert third == [last]
-    assert "answer" in last
-
-
-def test_what_failed_for_everybody_is_tried_again():
-    async def asked():
-        streams = Streams()
-        first = streams.shared("small", small_search, limit_s=60)
-        first._work._process.kill()
-        assert "problems" in (await heard(first, Visitor()))[-1]
-        second = streams.shared("small", small_search, limit_s=60)
-        return (await heard(second, Visitor()))[-1]
-
-    assert "answer" in asyncio.run(asked())
-
-
 def test_closing_a_real_connection_ends_the_search_within_a_second():
     uvicorn = pytest.importorskip("uvicorn")
     from syncwall.web.application import Options, application
@@ -218,8 +187,3 @@ def until(is_so, most_s):
     while not is_so():
         assert time.monotonic() < end
         time.sleep(0.01)
-
-
-def small_search(*, progress):
-    """Stands for work that is the same for everybody."""
-    return searched(Search(**SMALL), progress=progress)

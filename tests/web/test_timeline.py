@@ -83,7 +83,7 @@ def test_it_is_small_and_quick(run):
         timeline(asked)
         predicting.append(between - begun)
         drawing.append(time.process_time() - between)
-    assert min(drawing) < min(predicting) + 0.05  # about 0.015 on a machine with nothing else
+    assert min(drawing) < 2.4 * min(predicting)  # it predicts, and draws: about 1.1
 
 
 def test_more_than_can_be_drawn_is_refused_before_it_is_made(run):

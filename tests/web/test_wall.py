@@ -2,13 +2,14 @@
 
 import pytest
 
+from syncwall.plan.choices import Scaling
 from syncwall.plan.reference import PlanInputs, reference
 from syncwall.plan.wall.found import wall_of
-from syncwall.plan.wall.rungs import Scaling
 from syncwall.show.records.interface import plain
 from syncwall.show.records.wall import wall_record
 from syncwall.show.words.wall import side_verdict
-from syncwall.web.answers.wall import POINTS, AskedWall, compared
+from syncwall.web.answers.wall import POINTS, compared
+from syncwall.web.questions import AskedWall
 
 FLAGS = {
     "model": "llama-3.1-70b", "cluster": "dgx-h100", "nodes": "64",
@@ -112,3 +113,24 @@ def test_too_few_gpus_for_one_replica(client, run):
     answer = client.post("/api/wall", json={"run": run, "most": 4})
     assert answer.status_code == 422
     assert "no number of GPUs up to 4" in answer.json()["problems"][0]["what"]
+
+
+def test_the_band_is_that_of_predictions_and_closes_at_the_base(client, run):
+    found = client.post("/api/wall", json={"run": run, "most": 4096}).json()["runs"][0]
+    here = found["gpus"].index(512)
+    step = client.post("/api/predict", json=run).json()
+    factor = found["step_factor"][here]
+    ends = [step["step_s"] / factor, step["step_s"] * factor]
+    assert ends == pytest.approx(step["step_interval_s"], rel=0.02)
+    assert found["efficiency_factor"][found["gpus"].index(found["base"]["gpus"])] == 1
+    assert all(one >= 1 for one in found["efficiency_factor"])
+
+
+def test_a_changed_layout_can_be_asked_for_again(client, run):
+    rows = client.post("/api/wall/moves", json={"run": run}).json()["rows"]
+    (relaid,) = [one for one in rows if one["change"].startswith("layout")]
+    keys = relaid["keys"]["strong"]
+    layout = {key.removeprefix("layout."): value for key, value in keys.items()}
+    again = {**run, "layout": {**run["layout"], **layout}}
+    found = client.post("/api/wall", json={"run": again}).json()["runs"][0]
+    assert f"tp {layout['tp']}" in found["layout"] or layout["tp"] == 1

@@ -51,6 +51,13 @@ def slow(seconds, mark):
     return [mark, time.monotonic()]
 
 
+def known_runs():
+    """How many tables of published runs this process has read."""
+    from syncwall.answer.interval import _table
+
+    return _table.cache_info().currsize
+
+
 @pytest.fixture
 def lived(monkeypatch):
     """`lived(coroutine function)`: run with workers of its own, which find this file."""
@@ -205,3 +212,15 @@ def test_a_machine_that_lets_no_process_be_started_is_named(monkeypatch):
     monkeypatch.setattr(multiprocessing.context.BaseContext, "Lock", lock)
     with pytest.raises(InputError, match="Read-only file system: is /dev/shm writable"):
         check_processes()
+
+
+@pytest.mark.skipif(
+    "forkserver" not in multiprocessing.get_all_start_methods(), reason="processes start clean"
+)
+def test_what_every_answer_needs_is_loaded_once_for_all_processes(lived):
+    """A process that has answered nothing yet has it from the one that it was started from."""
+
+    async def story(pool):
+        return await pool.call(known_runs, limit_s=10)
+
+    assert json.loads(lived(story, 1)) == 1

@@ -1,7 +1,7 @@
 import pytest
 
 from syncwall.describe import Layout
-from syncwall.work.activations import Kept, dense_tensors, expert_tensors
+from syncwall.work.activations import Kept, layer_tensors
 from syncwall.work.layer import Shape
 from tests.describe.samples import MOE, model
 
@@ -14,7 +14,7 @@ KEYS = model().kv_heads * model().head_dim
 def kept(sparse: bool = False, **fields) -> Kept:
     one = model(moe=MOE, mlp=None) if sparse else model()
     shape = Shape(one, Layout.model_validate(fields).resolved(1), SEQ)
-    return Kept.of(expert_tensors(shape) if sparse else dense_tensors(shape), shape)
+    return Kept.of(layer_tensors(shape, one.layer_kinds[0]), shape)
 
 
 def test_a_dense_layer_keeps_what_korthikanti_counts_for_fused_attention():
@@ -78,3 +78,56 @@ def test_kernels_that_are_not_fused_keep_what_is_between():
     more = kept(fused_norms=False).everything - kept().everything
     assert more == 2 * 4 * SEQ * HIDDEN
     assert kept(fused_gate=False).everything - kept().everything == 2 * SEQ * FFN
+
+
+def elements(one, **fields) -> float:
+    """Bytes of a token that a layer of `one` keeps, written out kernel by kernel unless stated."""
+    plain = {"fused_norms": False, "fused_gate": False}
+    shape = Shape(one, Layout.model_validate(plain | fields).resolved(1), SEQ)
+    return float(Kept.of(layer_tensors(shape, one.layer_kinds[0]), shape).everything) / SEQ
+
+
+def test_a_layer_norm_is_one_kernel_of_pytorch():
+    layer_norm = model(norm={"kind": "layer"})
+    assert elements(layer_norm) == elements(layer_norm, fused_norms=True)
+    assert elements(model()) - elements(layer_norm) == 2 * 4 * HIDDEN
+
+
+def test_a_norm_in_fp32_needs_no_copy_of_its_input():
+    """Input, product with the weight and output, four bytes each; not the input a second time."""
+    more = elements(model(), precision="fp32") - elements(
+        model(), precision="fp32", fused_norms=True
+    )
+    assert more == 2 * 4 * HIDDEN
+
+
+def test_norms_behind_attention_and_mlp_keep_their_inputs():
+    twice = model(norm={"per_layer": 4})
+    assert elements(twice, fused_norms=True) - elements(model(), fused_norms=True) == 4 * HIDDEN
+    assert elements(twice) - elements(model()) == 2 * 6 * HIDDEN
+
+
+def test_a_parallel_layer_has_one_norm():
+    assert elements(model(), fused_norms=True) - elements(
+        model(norm={"per_layer": 1}), fused_norms=True
+    ) == 2 * (2 * HIDDEN)
+
+
+def test_norms_of_queries_and_keys_are_written_out_too():
+    normed = model(attention={"heads": 32, "kv_heads": 8, "qk_norm": "head"})
+    assert elements(normed) - elements(model()) == 6 * (QUERIES + KEYS)
+
+
+def test_attention_that_is_written_out_keeps_a_wide_softmax_and_keys_of_every_query_head():
+    heads = model().attention.heads
+    more = elements(model(), kept_attention_scores=True) - elements(model())
+    assert more == 6 * heads * SEQ + 2 * 2 * (QUERIES - KEYS)
+    masked = elements(model(), kept_attention_scores=True, dropout=True)
+    assert masked - elements(model(), dropout=True) == more + heads * SEQ
+
+
+def test_outputs_of_experts_are_kept_where_their_weights_are_applied_to_them():
+    sparse = model(moe=MOE, mlp=None)
+    activated = 2 * MOE["top_k"] * MOE["hidden"]  # the gate behind its function
+    outputs = 2 * MOE["top_k"] * HIDDEN
+    assert elements(sparse) - elements(sparse, fused_gate=True) == activated + outputs

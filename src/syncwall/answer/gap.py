@@ -158,13 +158,10 @@ def _suspect(fields: dict[str, Any], probability: float) -> Suspect:
 def _priced(prediction: Prediction, measured_s: float) -> Iterator[tuple[dict[str, Any], float]]:
     """Every suspect that goes the right way, at its best variant, with how well all of them fit."""
     seen, doubt = log(measured_s / prediction.step_s), prediction.interval.deviation
-    pricing = prediction.pricing
     for key, variants in SUSPECTS.items():
         fits: list[tuple[float, dict[str, Any]]] = []
         for detail, run in variants(prediction.run):
-            other = predict(
-                run, network=pricing.network, measured=pricing.fit.measured, site=pricing.site
-            )
+            other = prediction.again(run)
             step_s, price = other.step_s, log(other.step_s / prediction.step_s)
             if price * seen > 0 and abs(price) >= LEAST and _could_run(other, prediction):
                 fit = _density(seen, price, hypot(doubt, PRICE_DOUBT * price))

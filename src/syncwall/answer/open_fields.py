@@ -17,6 +17,8 @@ from syncwall.describe.rules import broken_rules, can_share
 CHOSEN: Final = ("shard", "micro_batch", "virtual_stages", "recompute")
 """Fields that are chosen by time and memory; a schedule, if open, follows from `virtual_stages`."""
 _MICRO_BATCHES: Final = (1, 2, 4)
+_OF_IMAGES: Final = (8, 16, 32, 64, 128)
+"""More of them where a sequence is an image, of a few hundred tokens."""
 
 
 def choices(
@@ -35,7 +37,7 @@ def choices(
     if "shard" in open_fields:
         found["shard"] = _shards(model, layout, framework)
     if "micro_batch" in open_fields:
-        found["micro_batch"] = _micro_batches(layout, framework, usual)
+        found["micro_batch"] = _micro_batches(model, layout, framework, usual)
     if "virtual_stages" in open_fields and layout.pp > 1:
         found["virtual_stages"] = _chunks(model, layout, framework, usual)
     if "recompute" in open_fields:
@@ -55,11 +57,11 @@ def _shards(model: Model, layout: Layout, framework: Framework) -> list[Shard]:
     return kinds
 
 
-def _micro_batches(layout: Layout, framework: Framework, usual: bool) -> list[int]:
+def _micro_batches(model: Model, layout: Layout, framework: Framework, usual: bool) -> list[int]:
     if usual and framework.microbatches_as_stages and layout.pp > 1:
         replica = int(layout.global_batch or 1) // int(layout.dp or 1)
         return [max(replica // int(layout.pp), 1)]
-    return list(_MICRO_BATCHES)
+    return [*_MICRO_BATCHES, *(_OF_IMAGES if model.patches else ())]
 
 
 def _chunks(model: Model, layout: Layout, framework: Framework, usual: bool) -> list[int]:

@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import overload
 
+from syncwall.answer.contention import Contention, step_on_links
 from syncwall.answer.interval import PredictionInterval, interval
 from syncwall.answer.priced import PredictedStep, Priced
 from syncwall.answer.pricing import NetworkChoice, Pricing
@@ -17,6 +18,7 @@ from syncwall.answer.site import UNKNOWN_SITE, Site
 from syncwall.answer.timeline import Timeline, timeline
 from syncwall.answer.traits import Traits
 from syncwall.catalogue import Folders, takes_catalogue
+from syncwall.cost.contended_network import SharedLinks
 from syncwall.cost.measured import MachineMeasurements
 from syncwall.describe import Cluster, Run, Software, lookup
 from syncwall.public import Answer
@@ -80,7 +82,7 @@ def predict(  # noqa: PLR0913 - a run has this many sides
 
     `pricing` is that of an earlier prediction, whose run this one resembles; else it is made of
     `network`, which prices communication instead of the closed form (for example by simulation; its
-    name, if a package adds it),
+    name, if a package adds it; `SharedLinks` for flows that share links),
     `measured`, what `syncwall measure` found on the machine, and `site`, what known runs of the
     cluster say. All that is derived from the prediction is priced by it too.
 
@@ -115,12 +117,17 @@ def predict(  # noqa: PLR0913 - a run has this many sides
             f"predict takes a run, not a {type(run).__name__}: make one with "
             'sw.Run(model="llama-3.1-8b", cluster="dgx-h100"), or name a run file'
         )
-    pricing = pricing or Pricing.of(run, network=network, measured=measured, site=site)
-    settled = settle(run, pricing)
+    shared = network if isinstance(network, SharedLinks) else None
+    free = None if shared is not None else network
+    pricing = pricing or Pricing.of(run, network=free, measured=measured, site=site)
+    settled, contention = settle(run, pricing), None
     done = settled.run
-    timed = pricing.step(done.model, done.layout, done.seq, done.cluster)
+    if shared is not None:
+        pricing, timed, contention = step_on_links(done, pricing, shared)
+    else:
+        timed = pricing.step(done.model, done.layout, done.seq, done.cluster)
     memory = step_memory(done.model, done.layout, done.seq).as_floats()
-    return Prediction(pricing, timed, settled, memory)
+    return Prediction(pricing, timed, settled, memory, contention)
 
 
 @dataclass(frozen=True)
@@ -131,6 +138,8 @@ class Prediction(PredictedStep, Answer):
     """The run in which nothing is open, and what was chosen for it."""
     memory: Memory
     """Bytes on the fullest GPU, by cause."""
+    contention: Contention | None = None
+    """What sharing links does to the step, if a fabric was given."""
 
     @property
     def run(self) -> Run:
@@ -162,6 +171,13 @@ class Prediction(PredictedStep, Answer):
         """What this run is compared by with others."""
         run = self.run
         return Traits.of(run.model, run.cluster, run.layout, run.software, run.seq)
+
+    def again(self, run: Run) -> "Prediction":
+        """Another run on the same network, measurements and site."""
+        pricing = self.pricing
+        return predict(
+            run, network=pricing.network, measured=pricing.fit.measured, site=pricing.site
+        )
 
     def timeline(self) -> Timeline:
         """The last micro batch and the optimizer step in time: every operation and every wait."""

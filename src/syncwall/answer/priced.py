@@ -1,6 +1,7 @@
 """A step of any origin, priced on a machine: what can be said of it without a description.
 
-Holds `Priced`, `PredictedStep` (whose memory is known, too) and `MFU_CONVENTION`.
+Holds `Priced`, `PredictedStep` (whose memory is known, too), `MFU_CONVENTION` and
+`mfu_convention`.
 """
 
 from abc import ABC, abstractmethod
@@ -13,13 +14,22 @@ from syncwall.answer.room import Room
 from syncwall.answer.verdict import Verdict, limit_of, too_large
 from syncwall.cost.calibration import Calibration
 from syncwall.cost.prices import Prices
-from syncwall.describe import Cluster
+from syncwall.describe import Cluster, Model
 from syncwall.describe.measured_speed import MeasuredSpeed
 from syncwall.timeline.ledger import Ledger
 from syncwall.work.block import Work
 from syncwall.work.memory import fits
 
 MFU_CONVENTION = "causal, dense 16-bit peak"
+
+
+def mfu_convention(model: Model) -> str:
+    """What counts as the FLOPs of `model`, and of which peak they are a share."""
+    if model.encoder is not None and not model.encoder.attention.causal:
+        return MFU_CONVENTION.replace("causal", "causal behind a full encoder")
+    if model.attention.causal:
+        return MFU_CONVENTION
+    return MFU_CONVENTION.replace("causal", "full attention")
 
 
 @dataclass(frozen=True)

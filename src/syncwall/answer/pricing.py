@@ -16,6 +16,7 @@ from syncwall.answer.traits import Traits
 from syncwall.catalogue import added_folders
 from syncwall.cost.calibration import Calibration, NetworkFit, calibration
 from syncwall.cost.communication import NcclNetwork, Network
+from syncwall.cost.contended_network import SharedLinks
 from syncwall.cost.knobs import AS_CATALOGUED, Knobs
 from syncwall.cost.measured import MachineMeasurements
 from syncwall.cost.measured_network import MeasuredNetwork
@@ -155,14 +156,15 @@ class Pricing:
     def _network(self, cluster: Cluster, latency: Any) -> Network:
         made = self._made(cluster, latency)
         tables = self.fit.measured.collectives
-        if not tables or self.network is not NcclNetwork:
+        shared = isinstance(self.network, SharedLinks)
+        if not tables or not (self.network is NcclNetwork or shared):
             return made
         parts = ("node", "scale_up", "fabric")
         same = all(getattr(cluster, part) is getattr(self.cluster, part) for part in parts)
-        if same and is_one(latency):
+        if same and is_one(latency) and not shared:
             return MeasuredNetwork(tables, cluster, made, made)
         as_it_is = self.cluster.using(cluster.nodes, cluster.gpus_per_node)
-        today = self._made(as_it_is, 1.0)
+        today = NcclNetwork(as_it_is, self.fit.network)
         return MeasuredNetwork(tables, cluster, made, today)
 
     def _made(self, cluster: Cluster, latency: Any) -> Network:

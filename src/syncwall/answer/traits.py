@@ -41,6 +41,8 @@ class Traits:
     """Whether each of tp, pp, cp, ep and fsdp is used."""
     scale: tuple[float, float, float]
     """As `scale_of` gives it."""
+    decoder: bool = True
+    """False for hybrids, encoders and models of images, on which nothing was fitted."""
 
     @classmethod
     def of(
@@ -58,6 +60,7 @@ class Traits:
             calibration(cluster.device).is_measured,
             tuple(bool(one) for one in used),
             scale_of(layout.gpus, model.parameters, seq),
+            model.is_plain_decoder,
         )
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from enum import StrEnum
-from functools import lru_cache, wraps
+from functools import cache, lru_cache, wraps
 from pathlib import Path
 from typing import Any, Final, ParamSpec, TypeVar
 
@@ -113,9 +113,18 @@ def paths(kind: CatalogueKind) -> dict[str, Path]:
     """Every entry of a kind by name, in alphabetical order."""
     found: dict[str, Path] = {}
     for directory in directories():
-        for path in (directory / kind.folder).glob("*.yaml"):
-            found.setdefault(path.stem, path)
+        folder = directory / kind.folder
+        for name, path in (_kept if directory == BUILT_IN else _entries)(folder).items():
+            found.setdefault(name, path)
     return dict(sorted(found.items()))
+
+
+def _entries(folder: Path) -> dict[str, Path]:
+    return {path.stem: path for path in folder.glob("*.yaml")}
+
+
+_kept: Final = cache(_entries)
+"""Of folders that nothing is added to while syncwall runs."""
 
 
 def names(kind: CatalogueKind) -> list[str]:

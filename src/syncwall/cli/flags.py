@@ -25,7 +25,7 @@ from syncwall.units import Dimension
 
 _DIMENSIONS: Final = {
     Dimension.BYTES: "SIZE", Dimension.BYTES_PER_S: "RATE", Dimension.SECONDS: "TIME",
-    Dimension.TOKENS: "TOKENS", Dimension.USD_PER_GPU_HOUR: "PRICE",
+    Dimension.TOKENS: "TOKENS", Dimension.USD_PER_GPU_HOUR: "PRICE", Dimension.USD: "MONEY",
 }  # fmt: skip
 _TYPES: Final = {int: "N", float: "X", datetime: "DATE"}
 _OF_OUTPUT: Final = (

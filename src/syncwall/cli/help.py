@@ -18,6 +18,9 @@ _NEEDED: Final = {
     "predict": (
         *_RUN, "--seq", "--from", *_LAYOUT, "--framework", "--tokens", "--json", "--html",
     ),
+    "compare": (
+        *_RUN, "OTHER", "--against", *_LAYOUT, "--tokens", "--json", "--html",
+    ),
     "plan layouts": (
         *_RUN, "--seq", "--tp", "--pp", "--global-batch", "--objective", "--within", "--top",
         "--save", "--settings", "--json",
@@ -26,8 +29,9 @@ _NEEDED: Final = {
     "plan network": (*_RUN, *_LAYOUT, "--efficiency", "--exposed", "--strong", "--json"),
     "plan fabric": (
         *_RUN, "--kind", "--switch", "--radix", "--oversubscription", "--growth", "--copper",
-        "--drawing", "--json",
+        "--degraded", "--drawing", "--json",
     ),
+    "plan placement": ("FILE", "--fabric", "--routing", "--qps", "--save", "--json"),
 }  # fmt: skip
 """Flags that `--help` shows of verbs with more than it has room for; of the others it shows all."""
 _DEGREES: Final = ("--tp", "--pp", "--cp", "--ep", "--etp")

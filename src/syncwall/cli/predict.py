@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
+from syncwall.cli.fabric_flags import FabricFlags, Fabrics
 from syncwall.cli.output import Output, OutputFlags
 from syncwall.cli.run_flags import RunFlags, Whose, as_flags, stated
 from syncwall.cli.work_flags import WorkFlags, Works
@@ -40,6 +41,7 @@ def predict(  # noqa: PLR0913, PLR0917 - the flags of the verb
     timeline: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None,
     explain_assumptions: bool = False,
     recorded: Works = WorkFlags(),  # noqa: B008
+    links: Fabrics = FabricFlags(),  # noqa: B008
 ) -> int:
     """Predict a training step: time, tokens/s/GPU, MFU, memory, and where the time goes.
 
@@ -58,7 +60,10 @@ def predict(  # noqa: PLR0913, PLR0917 - the flags of the verb
         timeline: Write the intervals of one micro batch here (Chrome trace, for Perfetto).
         explain_assumptions: List everything that is taken for granted.
         recorded: A program in place of the run.
+        links: A fabric on which flows share links.
     """
+    if recorded.work is not None and links.fabric is not None:
+        raise InputError.of("--fabric is priced for a run, not for --work: leave it out")
     if recorded.work is not None and measured is not None:
         raise InputError.of("--measured is explained for a run, not for --work: leave it out")
     if recorded.work is not None:
@@ -76,7 +81,8 @@ def predict(  # noqa: PLR0913, PLR0917 - the flags of the verb
     with searched_first(whose.catalogue):
         run, known = whose.run(measured=measured), whose.measured()
         whole = _whole(run, whose.file, stated_job(job, tokens, steps), life)
-        prediction = answer(run, site=whose.site(known), measured=known)
+        shared = links.shared(run.cluster)
+        prediction = answer(run, network=shared, site=whose.site(known), measured=known)
         proposals = improvements(prediction)
         ended = completed(whole, prediction) if whole is not None else None
     if timeline is not None:
@@ -92,7 +98,7 @@ def predict(  # noqa: PLR0913, PLR0917 - the flags of the verb
 
     with searched_first(whose.catalogue):  # words of an answer ask for entries, too
         out.write("predict", view, record)
-    return 0 if prediction.fits else 1
+    return 0 if (ended[0] if ended else prediction).fits else 1
 
 
 def _whole(run: "Run", file: Path | None, stated: dict[str, str], life: Path | None) -> Job | None:

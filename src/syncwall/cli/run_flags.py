@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, make_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_args
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
 
 import tyro
 
@@ -29,13 +29,13 @@ def as_flags(
 ) -> Any:
     """A dataclass with every key of a description as text, and one inside for each of its parts.
 
-    Texts are read as they would be from a file. With `short` forms: --tp for --layout.tp. Keys
-    `elsewhere` are given by other flags.
+    Texts are read as they would be from a file. With `short` forms: --tp for --layout.tp, and a
+    part is one text: --lora "{rank: 16}". Keys `elsewhere` are given by other flags.
     """
     members: list[Any] = []
     for key, one in described.model_fields.items():
         word, part = one.alias or key, _part(one.annotation)
-        if part is not None and key not in elsewhere:
+        if part is not None and not short and key not in elsewhere:
             inner = as_flags(f"{name}{part.__name__}", part)
             members.append((key, inner, inner()))
         elif key not in elsewhere:
@@ -46,7 +46,9 @@ def as_flags(
 
 
 def _part(annotation: Any) -> type[Description] | None:
-    """The description in an annotation such as `Spikes` or `Spikes | None`."""
+    """The description in an annotation such as `Spikes` or `Spikes | None`; None for a list."""
+    if get_origin(annotation) is tuple:
+        return None
     for inner in (annotation, *get_args(annotation)):
         if isinstance(inner, type) and issubclass(inner, Description):
             return inner

@@ -9,6 +9,7 @@ from typing import Final
 
 VERBS: Final = {
     "predict": "how long a step takes, where the time goes, what to change",
+    "compare": "runs, machines or layouts side by side, and whether they differ",
     "capture": "one step of your own training script, recorded without a GPU",
     "plan": "which layout, how many GPUs, which network and fabric to take",
     "show": "devices, links, clusters, models and prices of the catalogue",

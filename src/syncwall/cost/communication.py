@@ -18,6 +18,7 @@ from syncwall.cost.rates import (
     PRICED_AS,
     at_most,
     channels_of,
+    gloo_seconds,
     merged_share,
     nccl_generation,
     nic_reached,
@@ -25,6 +26,7 @@ from syncwall.cost.rates import (
     steps_us,
 )
 from syncwall.cost.reached import CollectiveTime, across, either, inside, transport
+from syncwall.cost.torus import REACHED, Torus, torus_time
 from syncwall.describe import Cluster
 from syncwall.work.number import Number, anywhere, is_one, least
 from syncwall.work.operations import Collective, CollectiveKind, Group, Transfer
@@ -39,8 +41,6 @@ _PEER_S, _NETWORK_S = 0.3e-6, 10e-6
 """All-to-all over nodes: for each peer on another one, and at all; assumed."""
 _POINT_TO_POINT_S = 15e-6
 """Start of a message between two GPUs on different nodes, both sides ready."""
-_SOCKET_HOP_S = 50e-6
-"""One hop of a ring over TCP between processes."""
 _MERGED_NICS = 1.15
 """NIC rate of kernels that send a token once to each domain over that of NCCL's all-to-all in a
 step: DeepEP combines over 4 and 8 nodes of H100 at 0.83 and 0.90 of the line (aiconfigurator)."""
@@ -80,6 +80,7 @@ class NcclNetwork:
             measured or self._wires.rate if self._alone else nic_reached(cluster, fit)
         )
         self._tuner = Tuner(GENERATIONS[number])
+        self._torus = Torus.of(cluster)
         self._paths: dict[Group, Path] = {}
         self._graphs: dict[Group, ChannelGraph] = {}
         self._terms: dict[tuple[str, Group], CollectiveTime] = {}
@@ -108,7 +109,7 @@ class NcclNetwork:
         if not anywhere(real):
             return 0.0
         if self._transport == "gloo":
-            once = self._gloo(kind, size, path)
+            once = gloo_seconds(kind, size, path, self._fit, self._latency)
         else:
             graph, terms = self._terms_of(kind, collective.group)
             if anywhere(collective.copies > 1):
@@ -137,6 +138,8 @@ class NcclNetwork:
         path = self.path(transfer.group)
         _, raw = self._scale_up_as_nccl_counts(2.0)
         near = np.maximum(raw * self._fit.all_to_all.rate, 1.0)
+        if self._torus is not None:  # one link leads to the neighbour
+            near = self._torus.link_bytes_per_s * REACHED
         far = path.nic_bytes_per_s_per_gpu * self._reached_of_nics / path.crossing.ring
         rate = np.where(path.domains > 1, np.maximum(far, 1.0), near)
         real = transfer.bytes > 0
@@ -191,6 +194,8 @@ class NcclNetwork:
 
     def _merged_terms(self, collective: Collective) -> CollectiveTime:
         """What an all-to-all takes in which copies are sent together."""
+        if self._torus is not None:  # no kernels are known that send copies once
+            return self._terms[collective.kind, collective.group]
         key = (collective.group, id(collective.copies), id(collective.domains))
         if key not in self._merged:  # keeps the operands alive, so that no id is used again
             terms = self._all_to_all(collective.group, collective.copies, collective.domains)
@@ -205,6 +210,9 @@ class NcclNetwork:
         return self.factors(kind, size, self.path(group), graph), terms
 
     def _made(self, kind: CollectiveKind, group: Group) -> CollectiveTime:
+        if self._torus is not None:
+            self._ring_starts[kind, group] = 0.0
+            return torus_time(kind, group, self.path(group), self._torus, self._reached_of_nics)
         if kind == "all-to-all":
             return self._all_to_all(group)
         path = self.path(group)
@@ -315,16 +323,6 @@ class NcclNetwork:
         choices: Choices = {"Peers": (start_s + _PEER_S * (ranks - within), taken)}
         return CollectiveTime(choices, far_s=self._wires.ramp_s * levels,
                               far_root=float(np.sqrt(self._wires.ramp_bytes)))  # fmt: skip
-
-    def _gloo(self, kind: str, size: Number, path: Path) -> Number:
-        """A ring of CPUs: two passes for all-reduce, one for the others."""
-        ranks = path.ranks
-        passes = 2.0 if kind == "all-reduce" else 1.0
-        nic = path.nic_bytes_per_s_per_gpu * path.ranks_in_domain * self._fit.tcp
-        wire = np.where(path.domains > 1, np.maximum(nic, 1.0), np.inf)
-        rate = np.minimum(self._fit.gloo_bytes_per_s, wire)
-        hop_s = _SOCKET_HOP_S * np.where(path.domains > 1, self._latency, 1.0)
-        return passes * (ranks - 1) * (size / ranks / rate + hop_s)
 
     def _scale_up_as_nccl_counts(self, ranks: Number) -> tuple[bool, Number]:
         """True for NVLink and the like, and the one-way rate of a GPU as NCCL counts it."""

@@ -1,7 +1,7 @@
 """Seconds of computation: the longer of arithmetic and memory traffic, and the launch.
 
 Holds `gemm_seconds`, `gemm_alone_seconds`, `convolution_seconds`, `attention_seconds`,
-`elementwise_seconds` and `kernel_seconds`; one shape, or arrays of them.
+`elementwise_seconds`, `kernel_seconds` and `scan_seconds`; one shape, or arrays of them.
 Source: roofline (Williams 2009) with tile and wave quantisation; see docs/explanation/compute.md.
 """
 
@@ -10,7 +10,7 @@ from syncwall.cost.software import ResolvedSoftware
 from syncwall.describe.choice import Dtype
 from syncwall.describe.device import Device
 from syncwall.work.number import Number, Truth, least, most, rounded_up, where
-from syncwall.work.operations import Convolution, CoreAttention, Elementwise, Gemm, Kernel
+from syncwall.work.operations import Convolution, CoreAttention, Elementwise, Gemm, Kernel, Scan
 
 DEFAULT_MULTIPROCESSORS = 100
 SUM_BYTES = 4.0
@@ -89,6 +89,30 @@ def kernel_seconds(kernel: Kernel, device: Device, gemm: GemmFit, fit: Elementwi
     compute_s = kernel.flops / (_rate(kernel.dtype, device, gemm) * gemm.efficiency)
     memory_s = kernel.bytes / (device.memory.rate_bytes_per_s * fit.efficiency)
     return most(compute_s / gemm.in_training, memory_s) + fit.launch_s
+
+
+SCAN_REACHED = 0.20
+"""Of the dense 16-bit peak that the products of a scan reach. A tuned forward kernel of Mamba-2 at
+80 heads of 64 with a state of 128 and chunks of 256 takes 1.28 ms for 65,536 tokens on an H800: 202
+TFLOP/s with whole chunks counted (benchmark/mamba2 of tilelang, October 2025). Assumed for backward
+kernels, other devices and other kinds of scans."""
+
+
+BY_TOKEN_REACHED = 0.25
+"""Of the 32-bit peak of vector units in a scan token by token: an exponential for each element of
+the state, of which Nvidia's multiprocessors do 16 a clock beside 128 multiply-adds, while four FLOP
+are counted for it. Assumed: no kernel of Mamba-1 was measured, nor other devices' exponentials."""
+
+
+def scan_seconds(scan: Scan, device: Device, fit: ElementwiseFit) -> Number:
+    """Time of a scan: small products that keep matrix units half idle, or memory traffic."""
+    rate = device.sixteen_bit_flop_per_s * SCAN_REACHED
+    if scan.by_token:
+        vectors = device.peak_flop_per_s.get(Dtype.FP32, device.sixteen_bit_flop_per_s)
+        rate = vectors * BY_TOKEN_REACHED
+    compute_s = scan.flops / rate
+    memory_s = scan.bytes / (device.memory.rate_bytes_per_s * fit.efficiency)
+    return smooth_max(compute_s, memory_s) + fit.launch_s
 
 
 def attention_seconds(

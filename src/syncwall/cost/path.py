@@ -12,7 +12,7 @@ from typing import Literal
 
 from syncwall.describe import Cluster, Layout
 from syncwall.work.groups import groups
-from syncwall.work.number import Number, least, most, rounded_up, where
+from syncwall.work.number import Number, Truth, least, most, rounded_up, where
 from syncwall.work.operations import Group, GroupAxis
 
 Pattern = Literal["ring", "tree", "all-to-all"]
@@ -76,11 +76,26 @@ def path(group: Group, cluster: Cluster) -> Path:
     ranks, apart = group.ranks, most(group.stride, 1)
     within = least(most(cluster.domain_gpus // apart, 1), ranks)
     domains = rounded_up(ranks / within)
+    if cluster.gpus > cluster.domain_gpus:
+        domains = where(_straddles(group, cluster), most(domains, 2), domains)
     nodes = rounded_up(ranks / least(most(cluster.gpus_per_node // apart, 1), ranks))
     spacing = most(group.stride, cluster.domain_gpus)
     nic_bytes_per_s = cluster.nic_bytes_per_s_per_gpu
     found = Path(ranks, domains, nodes, nic_bytes_per_s, ranks * group.stride, spacing)
     return _through(found, cluster)
+
+
+def _straddles(group: Group, cluster: Cluster) -> Truth:
+    """True where a group would fit into one domain, but some stand on the edge between two.
+
+    Groups stand one behind the other: those of 64 GPUs begin in racks of 72 where the one before
+    ends, unless of each rack only 64 are in use. Racks are filled one by one or evenly, whichever
+    suits the group. The slowest counts, taken as half in each.
+    """
+    reach = group.ranks * most(group.stride, 1)
+    fits_into_one = (group.ranks > 1) & (reach <= cluster.domain_gpus)
+    on_an_edge = (cluster.domain_gpus % reach != 0) & (cluster.filled_domain_gpus % reach != 0)
+    return fits_into_one & on_an_edge
 
 
 def _between_stages(group: Group, cluster: Cluster) -> Path:

@@ -17,6 +17,7 @@ from syncwall.cost.compute import (
     elementwise_seconds,
     gemm_seconds,
     kernel_seconds,
+    scan_seconds,
 )
 from syncwall.cost.corrections import Corrections
 from syncwall.cost.host import offload_seconds
@@ -35,6 +36,7 @@ from syncwall.work.operations import (
     Kernel,
     Message,
     Offload,
+    Scan,
     Transfer,
 )
 
@@ -125,6 +127,10 @@ class Prices:
         seconds = kernel_seconds(what, self.device, self.fit.gemm, self.fit.elementwise)
         return seconds * self._knobs.elementwise
 
+    def _scan(self, what: Scan) -> Number:
+        seconds = scan_seconds(what, self.device, self.fit.elementwise)
+        return seconds * self._knobs.attention
+
     def _elementwise(self, what: Elementwise) -> Number:
         seconds = elementwise_seconds(what, self.device, self.fit.elementwise, self.setting)
         return seconds * self._corrections.elementwise(what) * self._knobs.elementwise
@@ -158,6 +164,7 @@ PRICED: Final[dict[type, Callable[[Prices, Any], Number]]] = {
     Convolution: Prices._convolution,
     Elementwise: Prices._elementwise,
     Kernel: Prices._kernel,
+    Scan: Prices._scan,
     Collective: Prices._collective,
     Transfer: Prices._transfer,
     Message: Prices._message,

@@ -1,7 +1,7 @@
 """Rates that NCCL counts with, and what is reached of them.
 
 Holds `nccl_generation`, `merged_share`, `nic_reached`, `rings_only`, `channels_of` and
-`at_most`; `PRICED_AS`.
+`at_most`; `gloo_seconds`; `PRICED_AS`.
 """
 
 from typing import Final
@@ -15,13 +15,16 @@ from syncwall.describe import Cluster
 from syncwall.work.number import Number
 from syncwall.work.operations import CollectiveKind, expected_places
 
-GENERATION = {"volta": 0, "ampere": 1, "ada": 1, "hopper": 2, "blackwell": 3}
-"""NCCL's numbers of architectures."""
+GENERATION = {"volta": 0, "turing": 0, "ampere": 1, "ada": 1, "hopper": 2, "blackwell": 3}
+"""NCCL's numbers of architectures; it has one for all before Ampere."""
 PRICED_AS: Final[dict[CollectiveKind, CollectiveKind]] = {
     "reduce": "broadcast", "gather": "all-to-all", "scatter": "all-to-all",
 }  # fmt: skip
 """Collectives that NCCL has no model of: a broadcast backwards, and one rank's share of an
 all-to-all."""
+
+_SOCKET_HOP_S: Final = 50e-6
+"""One hop of a ring over TCP between processes."""
 
 
 def nccl_generation(architecture: str) -> int | None:
@@ -93,3 +96,16 @@ def at_most(rate: Number, speeds: list[float]) -> Number:
     for speed in sorted(speeds):
         found = np.where(rate >= speed * 1e9, speed * 1e9, found)
     return found
+
+
+def gloo_seconds(
+    kind: CollectiveKind, size: Number, path: Path, fit: NetworkFit, latency: Number
+) -> Number:
+    """A ring of CPUs: two passes for all-reduce, one for the others."""
+    ranks = path.ranks
+    passes = 2.0 if kind == "all-reduce" else 1.0
+    nic = path.nic_bytes_per_s_per_gpu * path.ranks_in_domain * fit.tcp
+    wire = np.where(path.domains > 1, np.maximum(nic, 1.0), np.inf)
+    rate = np.minimum(fit.gloo_bytes_per_s, wire)
+    hop_s = _SOCKET_HOP_S * np.where(path.domains > 1, latency, 1.0)
+    return passes * (ranks - 1) * (size / ranks / rate + hop_s)

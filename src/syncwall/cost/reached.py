@@ -160,8 +160,12 @@ def either(far: Number, one: CollectiveTime, several: CollectiveTime) -> Collect
 
 
 def transport(nics: Nics | None) -> TransportFit:
-    """What the network of `nics` reaches, by the name of its link; InfiniBand if none is given."""
-    return _transport((nics.link if nics else None) or "infiniband")
+    """What the network of `nics` reaches, by the name of its link.
+
+    If none is given, InfiniBand for RDMA and Ethernet for TCP.
+    """
+    usual = "ethernet" if nics is not None and nics.transport == "tcp" else "infiniband"
+    return _transport((nics.link if nics else None) or usual)
 
 
 @lru_cache(maxsize=64)

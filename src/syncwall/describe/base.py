@@ -13,7 +13,7 @@ output writes it.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar, get_args, get_origin
 
@@ -211,6 +211,7 @@ Delay = Annotated[float, Quantity(Dimension.SECONDS, zero=True)]
 Hertz = Annotated[float, Quantity(Dimension.HERTZ)]
 Watts = Annotated[float, Quantity(Dimension.WATTS)]
 Tokens = Annotated[float, Quantity(Dimension.TOKENS)]
+Usd = Annotated[float, Quantity(Dimension.USD)]
 UsdPerGpuHour = Annotated[float, Quantity(Dimension.USD_PER_GPU_HOUR, zero=True)]
 Positive = Annotated[int, Whole(1)]
 NotNegative = Annotated[int, Whole(0)]
@@ -296,10 +297,10 @@ def is_open(description: Description, name: str) -> bool:
     return getattr(description, name) is None
 
 
-def faults(found: list[tuple[tuple[str, ...], str]]) -> PydanticCustomError:
+def faults(found: Sequence[tuple[tuple[str | int, ...], str]]) -> PydanticCustomError:
     """One error for several faults, each with the keys that lead to it."""
-    message = "; ".join(f"{'.'.join(path)}: {reason}" for path, reason in found)
-    return PydanticCustomError("syncwall", "{message}", {"message": message, "faults": found})
+    message = "; ".join(f"{'.'.join(map(str, path))}: {reason}" for path, reason in found)
+    return PydanticCustomError("syncwall", "{message}", {"message": message, "faults": list(found)})
 
 
 def _shown(number: float) -> str:

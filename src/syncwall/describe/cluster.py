@@ -6,7 +6,8 @@ between nodes, as tiers of switches. A tier says how far it reaches and how much
 left when all nodes send through it at once.
 """
 
-from typing import Annotated, Any, Literal, Self
+from math import prod
+from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
@@ -70,6 +71,10 @@ class Fabric(Description):
         return float("inf") if last is None else float(last)
 
 
+_NO_RDMA: Final = "ethernet"
+"""How names of links begin over which nothing but TCP is meant."""
+
+
 class Nics(Description):
     """The network adapters of one node that carry training traffic."""
 
@@ -87,10 +92,22 @@ class Nics(Description):
     """True if an adapter's PCIe path also carries traffic between GPU and host."""
     reached: Ratio | None = None
     """Share of the line rate that collectives reached on this machine; None if unmeasured."""
-    transport: Literal["rdma", "tcp", "gloo"] = "rdma"
-    """How collectives use them: NCCL over RDMA, NCCL over TCP sockets, or Gloo on the CPUs."""
-    gpu_direct: bool = True
-    """True if adapters read GPU memory themselves; else every byte passes host memory."""
+    transport: Literal["rdma", "tcp", "gloo"] = "tcp"
+    """How collectives use them: NCCL over RDMA, NCCL over TCP sockets, or Gloo on the CPUs. If not
+    given RDMA for links that do it (InfiniBand, RoCE, EFA, ...), TCP for Ethernet and for no link.
+    """
+    gpu_direct: bool = False
+    """True if adapters read GPU memory themselves; else every byte passes host memory. If not given
+    true with RDMA."""
+
+    @model_validator(mode="after")
+    def _as_the_link_does(self) -> Self:
+        if "transport" not in self.model_fields_set:
+            rdma = self.link is not None and not self.link.startswith(_NO_RDMA)
+            object.__setattr__(self, "transport", "rdma" if rdma else "tcp")
+        if "gpu_direct" not in self.model_fields_set:
+            object.__setattr__(self, "gpu_direct", self.transport == "rdma")
+        return self
 
 
 class Node(Description):
@@ -128,6 +145,21 @@ class ScaleUp(Description):
     """Name of the link in the catalogue."""
     in_switch_reduction: bool = False
     """True if the switches can add numbers on the way (NVLink SHARP)."""
+    axes: tuple[Positive, ...] = ()
+    """Of a torus: devices along each axis as built, neighbouring numbers first. Collectives then
+    run as rings along them."""
+    ring_unit: Positive | None = None
+    """Axes of a part of the torus are rings too if their length is a multiple of this; None if only
+    whole axes are."""
+
+    @model_validator(mode="after")
+    def _axes_hold_the_domain(self) -> Self:
+        if self.axes and self.topology != "torus":
+            raise ValueError("only a torus has `axes`")
+        if self.axes and prod(self.axes) != self.gpus:
+            shape = " x ".join(map(str, self.axes))
+            raise ValueError(f"axes of {shape} hold {prod(self.axes)} GPUs, not {self.gpus}")
+        return self
 
     def rate_among(self, gpus: Any) -> Any:
         """One GPU's one-way rate to `gpus` - 1 others, at most all, of its domain; broadcasts."""
@@ -147,6 +179,9 @@ class Cluster(CatalogueEntry):
     """Nodes used."""
     gpus_per_node: Positive = Field(0, validate_default=False)
     """GPUs used in each node; all of them if not given."""
+    domain_nodes: Positive | None = None
+    """Nodes used in each scale-up domain that holds several (16 of the 18 trays of a rack); all of
+    them if not given."""
     built_nodes: Positive | None = None
     """Nodes that exist, for a particular machine; None for a product that is sold by the node."""
 
@@ -191,7 +226,19 @@ class Cluster(CatalogueEntry):
         built = self.scale_up.gpus if self.scale_up else 1
         if built <= self.node.gpus:
             return min(built, self.gpus_per_node)
-        return min(built // self.node.gpus, self.nodes) * self.gpus_per_node
+        each = built // self.node.gpus
+        return min(each, self.domain_nodes or each, self.nodes) * self.gpus_per_node
+
+    @property
+    def filled_domain_gpus(self) -> int:
+        """GPUs in use in each scale-up domain if nodes are dealt evenly to as few as hold them.
+
+        64 nodes of 4 GPUs stand in 4 racks of 18, in each 64 of its 72 GPUs; 72 nodes fill them.
+        """
+        each = self.domain_gpus // self.gpus_per_node
+        if each <= 1:
+            return self.domain_gpus
+        return self.nodes // -(-self.nodes // each) * self.gpus_per_node
 
     @property
     def nic_groups(self) -> tuple[tuple[int, ...], ...]:

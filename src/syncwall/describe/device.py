@@ -16,6 +16,7 @@ from syncwall.describe.base import (
     FlopPerSecond,
     Hertz,
     Positive,
+    Usd,
     Watts,
 )
 from syncwall.describe.choice import Dtype
@@ -74,6 +75,8 @@ class Device(CatalogueEntry):
     """Highest sustained power of the device as its maker states it."""
     power_limit_w: Watts | None = Field(None, alias="power_limit")
     """Power that it is held to, where that is less; its matrix units then run slower."""
+    price_usd: Usd | None = Field(None, alias="price")
+    """What one costs to buy, as published; the note says with how much of the machine around it."""
     like: str | None = None
     """Device of the catalogue with the same chip, whose calibration holds; its `base` if it has
     one."""

@@ -192,6 +192,7 @@ class Framework(CatalogueEntry):
     """It can do so."""
 
     def efficiency_on(self, architecture: str, date: Month | None) -> float:
-        """Of devices of an `architecture`, at a date."""
-        known = self.efficiency.get(architecture) or next(reversed(self.efficiency.values()), None)
+        """Of devices of an `architecture`, or of its family (ampere-ga102: ampere), at a date."""
+        table, family = self.efficiency, architecture.split("-", maxsplit=1)[0]
+        known = table.get(architecture) or table.get(family) or next(reversed(table.values()), None)
         return 1.0 if known is None else at(known, date)

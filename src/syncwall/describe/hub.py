@@ -1,6 +1,7 @@
 """Models by the names that they have on the Hugging Face hub, without the internet.
 
-Holds `is_hub_id` and `hub_model`: an entry of the catalogue, or the config.json of a local copy.
+Holds `is_hub_id`, `hub_model`, an entry of the catalogue or the config.json of a local copy, and
+`configuration_name`.
 """
 
 import os
@@ -46,3 +47,11 @@ def _cached(name: str) -> Path | None:
         return None
     copies = sorted(stored.glob("*/config.json"), key=lambda one: one.stat().st_mtime)
     return copies[-1] if copies else None
+
+
+def configuration_name(path: Path) -> str:
+    """What a model is called whose config.json is at `path`: as its folder, or as on the hub."""
+    folder = path.absolute().parent
+    if folder.parent.name != "snapshots":
+        return folder.name
+    return folder.parent.parent.name.rpartition("--")[2]

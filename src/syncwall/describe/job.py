@@ -1,9 +1,9 @@
 """A whole training job: a run, how long it goes on, and what happens on the way.
 
 Holds `Job` with its parts `Checkpoints`, `Failures`, `Evaluation`, `Stragglers`, `Spikes`,
-`Maintenance`, `Power` and `MeasuredJob`; and how often machines fail, as counted: `FailureRates`
-(one study of one cluster) and `FailureCause` (one line of it). What is left out is off, or has a
-default that `syncwall.job` states with its source.
+`Maintenance`, `Power`, `Owned` and `MeasuredJob`; and how often machines fail, as counted:
+`FailureRates` (one study of one cluster) and `FailureCause` (one line of it). What is left out is
+off, or has a default that `syncwall.job` states with its source.
 """
 
 from datetime import datetime
@@ -20,13 +20,16 @@ from syncwall.describe.base import (
     NotNegative,
     NotNegativeNumber,
     Positive,
+    PositiveNumber,
     Ratio,
     Seconds,
     Seed,
     Steps,
     Tokens,
+    Usd,
     UsdPerGpuHour,
 )
+from syncwall.describe.phase import Phases, Stretch, stretches
 from syncwall.describe.run import Run
 
 FailureUnit = Literal["gpu", "node", "nic", "switch", "rack", "job"]
@@ -43,8 +46,8 @@ class FailureCause(Description):
     per_1000_days: NotNegativeNumber
     """Interruptions that 1,000 of these cause in a day."""
     takes: Taken = "nothing"
-    """What must be repaired before it works again; domain: the node, or all nodes of its scale-up
-    domain where that is larger."""
+    """What must be repaired before it works again; domain: the node, or as many GPUs as
+    `failures.domain_gpus` of a job says."""
 
 
 class FailureRates(CatalogueEntry):
@@ -97,9 +100,10 @@ class Failures(Description):
     repair_s: Delay | None = Field(None, alias="repair")
     """Until what a failure took away is back; 1 day if not given."""
     domain_gpus: Positive | None = None
-    """GPUs that one failed GPU or node takes away; its scale-up domain if not given."""
+    """GPUs that one failed GPU or node takes away; those of its node (a tray of a rack) if not
+    given."""
     rack_nodes: Positive | None = None
-    """Nodes that a failed rack takes away; 4, or those of a domain, if not given."""
+    """Nodes that a failed rack takes away; 4, or those of a scale-up domain, if not given."""
     early_factor: Factor = 1.0
     """Rate on the first day over the steady one (infant mortality)."""
     early_s: Seconds = Field(14 * 86400.0, alias="early_time")
@@ -153,6 +157,22 @@ class Power(Description):
     """Power of the rest of the node over that of its GPUs; 0.5 if not given."""
     pue: Factor | None = None
     """Power of the building over that of the machines; 1.2 if not given."""
+    region: str | None = None
+    """Country whose electricity is used, for its carbon; the world's mean if not given."""
+    carbon_g_per_kwh: NotNegativeNumber | None = Field(None, alias="carbon")
+    """Grams of CO2 equivalents for a kWh; that of the region if not given."""
+
+
+class Owned(Description):
+    """What GPUs cost that are bought, not rented."""
+
+    price_usd: Usd | None = Field(None, alias="price")
+    """To buy one GPU with its share of node, switches and cables; from the catalogue if not
+    given."""
+    years: PositiveNumber | None = None
+    """Years of use over which the price is spread evenly; 5 if not given."""
+    electricity_usd_per_kwh: NotNegativeNumber | None = Field(None, alias="electricity")
+    """US dollars for a kWh; 0.0806 if not given."""
 
 
 class MeasuredJob(Description):
@@ -175,6 +195,8 @@ class Job(Description):
     """Tokens to train on."""
     steps: Steps | None = None
     """Optimizer steps, as another way to say how long."""
+    phases: Phases = ()
+    """What is trained one after the other, in place of `tokens`: [{tokens: 1T, seq: 4096}, ...]."""
     start: datetime | None = None
     """When the job starts; no dates are given without it."""
     price_usd_per_gpu_hour: UsdPerGpuHour | None = Field(None, alias="price")
@@ -201,6 +223,8 @@ class Job(Description):
     """Planned pauses."""
     power: Power = Field(default_factory=Power)
     """What a GPU in the job draws."""
+    owned: Owned = Field(default_factory=Owned)
+    """What its GPUs cost if they are bought, beside what they cost rented."""
     measured: MeasuredJob = Field(default_factory=MeasuredJob)
     """What is known of the job while it runs; `predict --life FILE` takes it from there."""
     simulations: Annotated[int, Field(ge=100, le=1_000_000)] = 1000
@@ -210,13 +234,33 @@ class Job(Description):
 
     @model_validator(mode="after")
     def _one_length(self) -> Self:
-        if (self.tokens is None) == (self.steps is None):
+        if self.phases:
+            self._check_phases()
+        elif (self.tokens is None) == (self.steps is None):
             raise ValueError("write either `tokens` or `steps`")
         return self
+
+    def _check_phases(self) -> None:
+        if self.tokens is not None or self.steps is not None:
+            raise ValueError("the phases say how long the job is: leave out `tokens` and `steps`")
+        if self.measured.step_s is not None:
+            raise ValueError("`measured.step` is one step, those of phases differ: leave it out")
+        stretches(self.phases, self.run)  # raises what is wrong with them
+
+    @property
+    def stretches(self) -> tuple[Stretch, ...]:
+        """Steps that are alike, in their order: one stretch if the job has no phases."""
+        if self.phases:
+            return stretches(self.phases, self.run)
+        return (Stretch("", self.run, self._steps),)
 
     @property
     def total_steps(self) -> int:
         """Optimizer steps of the job."""
+        return sum(one.steps for one in self.stretches)
+
+    @property
+    def _steps(self) -> int:
         if self.steps is not None:
             return self.steps
         assert self.tokens is not None
@@ -225,6 +269,6 @@ class Job(Description):
 
 __all__ = [
     "Checkpoints", "Evaluation", "FailureRates", "Failures", "Job", "Maintenance", "MeasuredJob",
-    "Power",
+    "Owned", "Power",
     "Spikes", "Stragglers",
 ]  # fmt: skip

@@ -38,7 +38,7 @@ def job_with(run: Run, path: Path | None, flags: dict[str, str]) -> Job | None:
     if not stated and not flags:
         return None
     fields = merged(stated, flags, _TOP, _flag) | {"run": run}
-    if not {"tokens", "steps"} & set(fields):
+    if not {"tokens", "steps", "phases"} & set(fields):
         raise InputError.of("how long is the job? write --tokens 15T, or --steps 100000")
     context = {"in_file": True, "directory": path.parent if path else Path()}
     try:

@@ -1,12 +1,13 @@
 """What a rank keeps of weights, gradients, moments and activations, and in what format.
 
 Holds `Optimizer`, `MasterWeights`, `NarrowActivations` and `RecomputeModule`, the options of a
-layout that decide about its memory, and `KEEPING`, the fields that do.
+layout that decide about its memory, `KEEPING`, the fields that do, and `TRAINED`.
 """
 
 from typing import Final, Literal
 
 from syncwall.describe.choice import Choice
+from syncwall.describe.wide_layers import WIDE
 
 RecomputeModule = Literal[
     "core_attn", "layernorm", "mla_up_proj", "mlp", "moe", "moe_act", "shared_experts"
@@ -19,6 +20,11 @@ KEEPING: Final = (
     "recompute_stops_early", "narrow_weights",
 )  # fmt: skip
 """Fields of a layout that say what is kept, and where, but nothing of the ranks."""
+TRAINED: Final = (
+    "document_tokens", "frozen_weights", "lora", "expert_imbalance", "dropless",
+    "capacity_factor", *WIDE,
+)  # fmt: skip
+"""Fields of a layout that say what is trained, and on what: no search may change them."""
 
 
 class Optimizer(Choice):

@@ -1,8 +1,8 @@
 """How a training step is spread over GPUs: every parallel dimension, the batch, and the switches.
 
 Holds `Layout` and its options `Shard`, `Schedule`, `ContextKind`, `Dispatcher` and `Recompute`;
-those of what a rank keeps are in `keeping.py`. A layout describes one configuration, or, made by
-`Layout.arrays`, a million of them at once: every derived value is plain arithmetic that broadcasts.
+those of what a rank keeps are in `keeping.py`, of FSDP in `fsdp.py`. `Layout.arrays` makes one that
+is a million of them at once: every derived value is plain arithmetic that broadcasts.
 
 What nobody stated is open: None, which equality and hashing see. `answer.settled` chooses a value
 for it; `Layout.plain` takes the plainest one.
@@ -16,7 +16,6 @@ from pydantic import Field
 from syncwall.describe.base import (
     OPEN,
     Bytes,
-    Description,
     NotNegative,
     Open,
     Positive,
@@ -25,9 +24,12 @@ from syncwall.describe.base import (
     parts_of,
 )
 from syncwall.describe.choice import Choice, Dtype
+from syncwall.describe.fsdp import FsdpSettings
 from syncwall.describe.keeping import MasterWeights, NarrowActivations, Optimizer, RecomputeModule
+from syncwall.describe.lora import LoraSettings
 from syncwall.describe.provenance import Provenance, SourcedNumber, Trust
 from syncwall.describe.ranges import MOST_IMBALANCE
+from syncwall.describe.wide_layers import WideLayers
 from syncwall.units import Dimension
 
 _PYTORCH_BUCKET = SourcedNumber(
@@ -108,7 +110,7 @@ class Recompute(Choice):
     """Whole layers; only their inputs are kept."""
 
 
-class Layout(Description):
+class Layout(LoraSettings, WideLayers, FsdpSettings):
     """The parallel layout of one training step."""
 
     dp: Open[Positive] = OPEN
@@ -146,8 +148,7 @@ class Layout(Description):
     expert_imbalance: Annotated[float, Field(ge=1, le=MOST_IMBALANCE)] = 1.0
     """Tokens of the fullest expert-parallel rank over the average; 1 if the router is balanced."""
     dropless: bool = True
-    """Experts take all tokens sent to them; else a fixed number, so that no shape depends on data.
-    """
+    """Experts take all tokens sent to them; else a fixed number: no shape depends on data."""
     capacity_factor: Annotated[float, Field(gt=0, le=MOST_IMBALANCE)] = 1.0
     """Tokens that an expert takes if not `dropless`, over the average; fewer are padded to it."""
     order: tuple[Axis, ...] = ("tp", "cp", "ep", "dp", "pp")
@@ -156,6 +157,8 @@ class Layout(Description):
     """Sequences of one replica in one forward pass."""
     global_batch: Open[Sequences] = OPEN
     """Sequences of one optimizer step over all replicas; one micro batch each if not given."""
+    document_tokens: Positive | None = Field(None, alias="document")
+    """Length of documents in packed sequences that the mask keeps apart, weighted by length."""
     precision: Open[Dtype] = OPEN
     """Format of the matrix multiplications."""
     gradient_dtype: Open[Dtype] = OPEN
@@ -199,7 +202,7 @@ class Layout(Description):
     kept_attention_scores: Open[bool] = OPEN
     """Attention is not fused: its scores, sequence x sequence for every head, are kept."""
     fused_norms: Open[bool] = OPEN
-    """A norm is one kernel that keeps its input and output only."""
+    """A norm, or the softmax of unfused attention, is one kernel that keeps input and output."""
     fused_gate: Open[bool] = OPEN
     """A gated activation function is one kernel that keeps its input and output only."""
     dropout: Open[bool] = OPEN
@@ -219,9 +222,8 @@ class Layout(Description):
     async_tp: Open[bool] = OPEN
     """Tensor-parallel input gradients are summed beside the weight gradient (Megatron)."""
     tp_exposed_share: Open[Annotated[float, Field(gt=0, le=1)]] = OPEN
-    """Least share of tensor-parallel communication that stays exposed with `overlap_tp`, however
-    long its multiplications are: pieces that nothing can run beside, and what is not cut up.
-    0.4 with Transformer Engine, 0.6 with PyTorch's async TP; see docs/explanation/model.md."""
+    """Least share of tensor-parallel communication that stays exposed with `overlap_tp`: 0.4 with
+    Transformer Engine, 0.6 with PyTorch's async TP; see docs/explanation/model.md."""
     dispatcher: Open[Dispatcher] = OPEN
     """How tokens are exchanged among expert-parallel ranks."""
     fp8_dispatch: bool = False

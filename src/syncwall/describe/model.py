@@ -1,19 +1,23 @@
 """A model: the shapes of a transformer, its parameters, and how it was trained.
 
-Holds `Model`. The shapes are in `transformer.py`, the counting in `parameters.py`, the reading of
-Hugging Face configurations in `huggingface`.
+Holds `Model`, `Encoder` (what stands in front of some) and its `Projector`. The shapes are in
+`transformer.py`, the counting in `parameters.py`, the reading of Hugging Face configurations in
+`huggingface`.
 """
 
-from pydantic import Field
+from dataclasses import replace
+from typing import Self
 
-from syncwall.describe.base import SequenceTokens, Tokens
+from pydantic import Field, model_validator
+
+from syncwall.describe.base import Description, Positive, SequenceTokens, Tokens
 from syncwall.describe.parameters import ParameterCount, count_parameters
 from syncwall.describe.transformer import Transformer
 from syncwall.documents import Document
 
 
 class Model(Transformer):
-    """A decoder-only transformer."""
+    """A transformer: decoder or encoder, of text or of images."""
 
     max_seq: SequenceTokens | None = None
     """Longest sequence the published model takes."""
@@ -21,6 +25,30 @@ class Model(Transformer):
     """Sequence length of most of its pre-training, as published."""
     train_batch_tokens: Tokens | None = Field(None, alias="train_batch")
     """Tokens of one optimizer step in most of its pre-training, as published; after a ramp-up."""
+
+    encoder: "Encoder | None" = None
+    """A stack of its own in front: layers attend to its output (`attention.cross`), or take it as
+    part of their sequence (`encoder.projector`)."""
+
+    @model_validator(mode="after")
+    def _has_as_many_tokens_as_its_input(self) -> Self:
+        pieces = self.patches or self.frames
+        if pieces is not None and self.train_seq is None:
+            object.__setattr__(self, "train_seq", pieces.tokens)
+        return self
+
+    @model_validator(mode="after")
+    def _fits_its_encoder(self) -> Self:
+        encoder, cross = self.encoder, self.attention.cross
+        if encoder is None:
+            if cross:
+                raise ValueError("attention.cross needs an `encoder` to attend to")
+            return self
+        if cross == (encoder.projector is not None):
+            raise ValueError("an encoder has either attention.cross behind it or a projector")
+        if cross and (encoder.hidden != self.hidden or self.attention.latent or self.pattern):
+            raise ValueError("attention.cross: plain layers as wide as the encoder are described")
+        return self
 
     @classmethod
     def prepared(cls, document: Document) -> Document:
@@ -30,9 +58,20 @@ class Model(Transformer):
         return huggingface.translated(document)
 
     @property
+    def is_plain_decoder(self) -> bool:
+        """True if it reads text with causal attention in every layer, as most published runs do."""
+        other = self.encoder or self.pattern or self.patches
+        return other is None and self.attention.causal
+
+    @property
     def parameter_count(self) -> ParameterCount:
         """Parameters by where they sit."""
-        return count_parameters(self)
+        own, encoder = count_parameters(self), self.encoder
+        if encoder is None:
+            return own
+        projector = encoder.projector
+        width = projector.parameters(encoder.hidden, self.hidden) if projector else 0
+        return replace(own, encoder=encoder.parameters + width)
 
     @property
     def parameters(self) -> int:
@@ -43,3 +82,53 @@ class Model(Transformer):
     def active_parameters(self) -> int:
         """Parameters that one token passes through."""
         return self.parameter_count.active
+
+
+class Projector(Description):
+    """What makes tokens of a decoder out of those of an encoder: one matrix, or two."""
+
+    merge: Positive = 1
+    """Tokens that become one, their numbers side by side."""
+    hidden: Positive | None = None
+    """Width between two matrices; None if there is one."""
+    bias: bool = True
+
+    def matrices(self, width: int, hidden: int) -> list[tuple[int, int]]:
+        """Rows and columns, from tokens of `width` to tokens of `hidden`."""
+        into = self.merge * width
+        if self.hidden is None:
+            return [(hidden, into)]
+        return [(self.hidden, into), (hidden, self.hidden)]
+
+    def parameters(self, width: int, hidden: int) -> int:
+        """Parameters of it, from tokens of `width` to tokens of `hidden`."""
+        return sum(rows * (into + self.bias) for rows, into in self.matrices(width, hidden))
+
+
+class Encoder(Model):
+    """A stack in front of a model; its `train_seq` is how many tokens it takes."""
+
+    encoder: None = Field(None, exclude=True)
+    """None stands in front of one."""
+    frozen: bool = False
+    """True if it is not trained: no gradients, no optimizer states, no backward pass."""
+    each: Positive = 1
+    """Sequences of it (images) for each sequence of the model."""
+    projector: Projector | None = None
+    """What brings its tokens into the sequence of the model."""
+
+    @model_validator(mode="after")
+    def _stands_alone(self) -> Self:
+        if self.attention.cross or self.classes or self.mtp_layers:
+            raise ValueError("an encoder has no cross-attention and no head")
+        if self.train_seq is None:
+            raise ValueError("an encoder needs `train_seq`, the tokens of its sequence")
+        return self
+
+    def _has_ends(self) -> None:
+        """Without input of its own it takes embedded tokens, with the embedding of the model."""
+
+    @property
+    def head_width(self) -> int:
+        """It has no output layer."""
+        return 0

@@ -1,8 +1,8 @@
 """Descriptions by name: from the catalogue, from a file, or varied from another one.
 
-Holds `load`, `only_catalogue`, and `Ref`, the annotation for a field that takes a name
-("h100-sxm"), a path ("./my-gpu.yaml"), a mapping, or a mapping with `base` (everything as in the
-base but for the keys given).
+Holds `load`, `only_catalogue`, `files_refused`, and `Ref`, the annotation for a field that takes a
+name ("h100-sxm"), a path ("./my-gpu.yaml"), a mapping, or a mapping with `base` (everything as in
+the base but for the keys given).
 """
 
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ from syncwall import catalogue
 from syncwall.catalogue import CatalogueKind
 from syncwall.describe.base import CatalogueEntry, Description
 from syncwall.describe.device import Device
-from syncwall.describe.hub import hub_model, is_hub_id
+from syncwall.describe.hub import configuration_name, hub_model, is_hub_id
 from syncwall.describe.reading import validated
 from syncwall.documents import Document, read_document
 from syncwall.problems import InputError
@@ -41,6 +41,11 @@ def only_catalogue() -> Iterator[None]:
         _FILES_REFUSED.reset(before)
 
 
+def files_refused() -> bool:
+    """True inside a `with only_catalogue()` block."""
+    return _FILES_REFUSED.get()
+
+
 def load(
     kind: CatalogueKind,
     described: type[Described],
@@ -56,7 +61,7 @@ def load(
     if kind is CatalogueKind.MODEL:
         name = _of_hub(name, directory)
     if looks_like_path(name):
-        if _FILES_REFUSED.get():
+        if files_refused():
             raise InputError.of(
                 f'"{name}" is a path: only names of the catalogue are accepted here'
             )
@@ -75,9 +80,9 @@ def load(
 
 def _of_hub(name: str, directory: Path | None) -> str:
     """`name`, or what stands for the model that the hub knows by it."""
-    if not is_hub_id(name) or (not _FILES_REFUSED.get() and _file(name, directory).exists()):
+    if not is_hub_id(name) or (not files_refused() and _file(name, directory).exists()):
         return name
-    found = hub_model(name, files=not _FILES_REFUSED.get())
+    found = hub_model(name, files=not files_refused())
     if found is None:
         raise InputError.of(
             f'"{name}" is neither a file, nor in the catalogue, nor in the local cache of Hugging '
@@ -102,7 +107,7 @@ def _read(
     document = described.prepared(read_document(path))
     if isinstance(document.value, dict) and "base" in document.value:
         document = _expanded(document, kind, described, (*leading_here, path.resolve()))
-    stem = path.stem if path.stem != "config" else path.absolute().parent.name
+    stem = path.stem if path.stem != "config" else configuration_name(path)
     return validated(document, described, name=stem)
 
 

@@ -1,6 +1,6 @@
 """A run from a file, from the settings of a framework, from flags, or from all of them.
 
-Holds `run_with`.
+Holds `run_with`, and `fields_with`: the keys of a run before they are checked.
 """
 
 from pathlib import Path
@@ -26,12 +26,7 @@ def run_with(path: Path | None, flags: dict[str, str], settings: Settings | None
     if not isinstance(document.value, dict):
         raise InputError([document.problem((), "a run is written as `key: value` lines")])
     context = {"in_file": True, "directory": path.parent if path else Path()}
-    fields = dict(document.value)
-    if settings is not None:
-        fields = _with_settings(fields, settings)
-    fields = merged(fields, flags, ("gpus", "nodes"))
-    if settings is not None and settings.left != DeferredSettings():
-        fields = _with_what_follows(fields, flags, settings, context)
+    fields = fields_with(document.value, flags, settings, context)
     try:
         return Run.model_validate(fields, context=context)
     except ValidationError as error:
@@ -39,6 +34,20 @@ def run_with(path: Path | None, flags: dict[str, str], settings: Settings | None
         raise InputError(
             [_problem(at, message, flags, document, settings) for at, message in faults]
         ) from None
+
+
+def fields_with(
+    stated: dict[str, Any],
+    flags: dict[str, str],
+    settings: Settings | None,
+    context: dict[str, Any],
+) -> dict[str, Any]:
+    """The keys `stated` of a run, with `settings` and then `flags` over them, and what follows."""
+    fields = dict(stated) if settings is None else _with_settings(stated, settings)
+    fields = merged(fields, flags, ("gpus", "nodes"))
+    if settings is not None and settings.left != DeferredSettings():
+        fields = _with_what_follows(fields, flags, settings, context)
+    return fields
 
 
 def _with_settings(fields: dict[str, Any], settings: Settings) -> dict[str, Any]:
@@ -59,6 +68,9 @@ def _with_what_follows(
     try:
         cluster = TypeAdapter(ClusterRef).validate_python(fields.get("cluster"), context=context)
         used = cluster.using(fields.get("nodes"), fields.get("gpus_per_node"))
+        gpus = fields.get("gpus")
+        if fields.get("nodes") is None and isinstance(gpus, int) and gpus > 0:
+            used = used.with_gpus(gpus)
         model = TypeAdapter(ModelRef).validate_python(fields.get("model"), context=context)
     except (ValidationError, InputError):  # the run says what is wrong with them
         return fields

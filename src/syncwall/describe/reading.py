@@ -71,6 +71,8 @@ def faults_of(error: ValidationError, described: type[BaseModel]) -> list[tuple[
 
 def _message(fault: dict[str, Any], path: KeyPath, described: type[BaseModel]) -> str:
     key = path[-1] if path else ""
+    if isinstance(key, int) and len(path) > 1:
+        key = f"{path[-2]}[{key}]"
     if fault["type"] == "extra_forbidden":
         return f'unknown key "{key}"{did_you_mean(str(key), _keys(described, path[:-1]))}'
     if fault["type"] == "missing":

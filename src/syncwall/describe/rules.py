@@ -52,20 +52,28 @@ def _rules(m: Model, l: Any, seq: Any, gpus: Any) -> Iterator[LayoutRule]:  # no
     yield from _sequence_rules(m, l, seq)
     yield from _pipeline_rules(m, l)
     yield from _expert_rules(m, l)
+    yield from _encoder_rules(m, l)
     yield from _shard_rules(l)
 
 
 def _tensor_rules(m: Model, l: Any) -> Iterator[LayoutRule]:  # noqa: E741
-    yield (
-        "tp",
-        m.attention.heads % l.tp == 0,
-        "tp {l.tp} does not divide {m.attention.heads} attention heads",
-    )
-    yield (
-        "tp",
-        (m.kv_heads % l.tp == 0) | (l.tp % m.kv_heads == 0),
-        "tp {l.tp} does not fit {m.kv_heads} key and value heads",
-    )
+    if m.attention_layers:
+        yield (
+            "tp",
+            m.attention.heads % l.tp == 0,
+            "tp {l.tp} does not divide {m.attention.heads} attention heads",
+        )
+        yield (
+            "tp",
+            (m.kv_heads % l.tp == 0) | (l.tp % m.kv_heads == 0),
+            "tp {l.tp} does not fit {m.kv_heads} key and value heads",
+        )
+    if m.mixer is not None:
+        yield (
+            "tp",
+            m.mixer.heads % (l.tp * l.cp) == 0,
+            "tp {l.tp} x cp {l.cp} does not divide the {m.mixer.heads} heads of mixers",
+        )
     if m.mlp is not None:
         yield (
             "tp",
@@ -121,6 +129,12 @@ def _one_end_is_open(l: Any) -> bool:  # noqa: E741
 
 
 def _expert_rules(m: Model, l: Any) -> Iterator[LayoutRule]:  # noqa: E741
+    if l.lora is not None:
+        yield (
+            "lora",
+            m.moe is None or l.lora.names_attention_only,
+            "adapters of experts are not described: write targets: [attention]",
+        )
     if m.moe is None:
         yield "ep", (l.ep == 1) & (l.etp == 1), "ep and etp are for models with experts"
         return
@@ -137,6 +151,19 @@ def _expert_rules(m: Model, l: Any) -> Iterator[LayoutRule]:  # noqa: E741
     )
 
 
+def _encoder_rules(m: Model, l: Any) -> Iterator[LayoutRule]:  # noqa: E741
+    if m.encoder is None:
+        return
+    alone = "{l.%s}: a model with an encoder in front is described without it"
+    yield "pp", l.pp == 1, f"pp {alone % 'pp'}"
+    yield "cp", l.cp == 1, f"cp {alone % 'cp'}"
+    yield (
+        "tp",
+        m.encoder.attention.heads % l.tp == 0,
+        "tp {l.tp} does not divide {m.encoder.attention.heads} attention heads of the encoder",
+    )
+
+
 def _shard_rules(l: Any) -> Iterator[LayoutRule]:  # noqa: E741
     whole = l.dp * l.cp
     yield (
@@ -149,6 +176,14 @@ def _shard_rules(l: Any) -> Iterator[LayoutRule]:  # noqa: E741
         (l.shard == Shard.DDP) <= (l.shard_degree == whole),
         "shard_degree needs shard zero1, zero2 or fsdp",
     )
+    few = l.reshard_after_forward
+    if few is not None and not isinstance(few, bool):
+        yield (
+            "reshard_after_forward",
+            (l.shard != Shard.FSDP) | (l.shard_degree % few == 0),
+            "reshard_after_forward {l.reshard_after_forward} does not divide shard_degree"
+            " {l.shard_degree}",
+        )
     if l.outer_every is not None:
         several = (l.shard == Shard.DDP) | (l.shard_degree != whole)
         yield (

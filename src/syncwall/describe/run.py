@@ -60,6 +60,10 @@ class Run(Description):
         seq = self.model.train_seq if is_open(self, "seq") else self.seq
         if seq is None:
             raise ValueError(f'"seq" is missing: no training length is known for {self.model.name}')
+        pieces = self.model.patches or self.model.frames
+        if pieces is not None and seq != pieces.tokens:
+            message = f"a sample of {self.model.name} is {pieces.tokens} tokens: change its size"
+            raise faults([(("seq",), message)])
         layout = self.layout.placed(cluster.gpus)
         broken = broken_rules(self.model, layout.plain(), seq, cluster.gpus)
         if broken:

@@ -1,8 +1,9 @@
 """A transformer as its shapes: what is needed to count parameters, FLOPs and bytes exactly.
 
-Holds `Transformer` with its parts `Attention`, `Latent`, `Mlp`, `Moe` and `Norm`. Dense decoders
-and mixtures of experts; layers may differ in kind (dense or experts) and in how far they look back,
-by a stated pattern. `parameters.py` counts it, `model.py` adds what is published about it.
+Holds `Transformer` with its parts `Attention`, `Latent`, `Mlp`, `Moe` and `Norm`. Decoders and
+encoders, mixtures of experts and hybrids; layers may differ in kind and in how far they look back,
+by a stated pattern (`mixer.py` has mixers that are not attention, `layer_kinds.py` the kinds).
+`parameters.py` counts it, `model.py` adds what is published about it.
 """
 
 from typing import Literal, Self
@@ -10,6 +11,9 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from syncwall.describe.base import CatalogueEntry, Description, Layers, NotNegative, Positive
+from syncwall.describe.layer_kinds import LayerKind, Pattern, alike, counted
+from syncwall.describe.mixer import Mixer
+from syncwall.describe.patches import Conditioning, Frames, Patches
 
 
 class Latent(Description):
@@ -26,6 +30,15 @@ class Latent(Description):
     """Dimensions of a value head."""
 
 
+class Indexer(Description):
+    """What picks the tokens that a query attends to (DeepSeek sparse attention, DSA)."""
+
+    heads: Positive
+    head_dim: Positive
+    top_k: Positive
+    """Tokens that a query attends to at most."""
+
+
 class Attention(Description):
     """Self-attention of every layer."""
 
@@ -36,16 +49,30 @@ class Attention(Description):
     """Dimensions of a head: hidden / heads if not given."""
     latent: Latent | None = None
     """Set for MLA; then `kv_heads` and `head_dim` are not used."""
+    indexer: Indexer | None = None
+    """Set for sparse attention, with MLA; None if a query attends to all tokens before it."""
     qkv_bias: bool = False
     output_bias: bool = False
     qk_norm: Literal["none", "head", "full"] = "none"
     """Learned norm on queries and keys: one for all heads, or one over all heads together."""
+    output_norm: bool = False
+    """One more norm before the output projection (BitNet)."""
+    gated: bool = False
+    """True if a projection as wide as the queries scales the output (Qwen3-Next)."""
+    causal: bool = True
+    """False if every token sees those after it too (encoders); a window then has two sides."""
+    cross: bool = False
+    """True if every layer attends to the output of the model's `encoder` too."""
+    unbiased_keys: bool = False
+    """True if keys have no bias where queries and values have one (Whisper)."""
     sinks: bool = False
     """One learned logit a head that takes attention away from the tokens."""
     window: Positive | None = None
     """Tokens that a layer with a sliding window (or chunk) looks back at."""
     full_every: NotNegative = 0
     """With a window: every n-th layer looks back at everything; 0 if none does."""
+    full_first: bool = False
+    """True if that is the first of each n layers (ModernBERT), not the last."""
 
 
 class Mlp(Description):
@@ -55,6 +82,10 @@ class Mlp(Description):
     gated: bool = True
     """True for three matrices (SwiGLU, GeGLU), False for two."""
     bias: bool = False
+    inner_norm: bool = False
+    """One more norm before the last matrix (BitNet)."""
+    learned_activation: NotNegative = 0
+    """Weights of the activation itself (two in Apertus' xIELU)."""
 
 
 class Moe(Description):
@@ -68,6 +99,12 @@ class Moe(Description):
     """Feed-forward width of one routed expert."""
     shared_hidden: NotNegative = 0
     """Feed-forward width of all shared experts of a layer together."""
+    latent: Positive | None = None
+    """Width to which tokens are projected on their way to the routed experts and from which they
+    come back (Nemotron 3 Super); None if experts work on the hidden width."""
+    gated: bool | None = None
+    """True for experts of three matrices, False for two; None if they are as the dense layers, and
+    gated where there are none."""
     shared_gate: bool = False
     """True if a learned gate scales the shared experts."""
     dense_first: NotNegative = 0
@@ -95,13 +132,26 @@ class Norm(Description):
 
 
 class Transformer(CatalogueEntry):
-    """The shapes of a decoder-only transformer."""
+    """The shapes of a transformer."""
 
     layers: Layers
     hidden: Positive
-    vocab: Positive
-    """Rows of the embedding as published (frameworks may pad them)."""
+    vocab: NotNegative = 0
+    """Rows of the embedding as published (frameworks may pad them); 0 if tokens are patches."""
+    patches: Patches | None = None
+    """Pieces of an image that are the tokens, in the place of a vocabulary."""
+    frames: Frames | None = None
+    """Pieces of a spectrogram that are the tokens, in the place of a vocabulary."""
+    conditioning: Conditioning | None = None
+    """What shifts, scales and gates every layer, if anything does (DiT)."""
+    classes: NotNegative = 0
+    """Classes of a head for one token of each sequence, in the place of logits for every token."""
     attention: Attention
+    mixer: Mixer | None = None
+    """What the layers of `pattern` without attention have in its place."""
+    pattern: Pattern | None = None
+    """Layers one by one, repeated until there are `layers`: `M` is a `mixer`, `*` attention, `-` a
+    dense feed-forward part, `E` experts. None if every layer has attention and one of the last."""
     mlp: Mlp | None = None
     """None if every layer has experts."""
     moe: Moe | None = None
@@ -109,8 +159,15 @@ class Transformer(CatalogueEntry):
     tied_embeddings: bool = False
     """True if the output layer shares the weights of the embedding."""
     head_bias: bool = False
+    head_transform: bool = False
+    """True if a projection of the hidden width and a norm stand before the logits (masked language
+    models); its bias is as the MLP's."""
     learned_positions: NotNegative = 0
     """Rows of a learned position embedding; 0 if positions are computed."""
+    token_types: NotNegative = 0
+    """Rows of an embedding of which part of the input a token is in (BERT's segments)."""
+    relative_positions: NotNegative = 0
+    """Rows of a learned bias of scores by distance, one number for each head (T5)."""
     embedding_dim: Positive | None = None
     """Width of the embedding where it is projected to and from `hidden`."""
     mtp_layers: NotNegative = 0
@@ -119,9 +176,14 @@ class Transformer(CatalogueEntry):
     @model_validator(mode="after")
     def _is_consistent(self) -> Self:
         attention = self.attention
-        if self.mlp is None and self.moe is None:
+        self._has_ends()
+        if self.pattern is not None:
+            self._follows_its_pattern(self.pattern)
+        elif self.mixer is not None:
+            raise ValueError("a `mixer` needs a `pattern` that says where it is")
+        elif self.mlp is None and self.moe is None:
             raise ValueError("a model needs `mlp`, `moe`, or both")
-        if self.mlp is None and self.dense_layers:
+        elif self.mlp is None and self.dense_layers:
             raise ValueError(f"{self.dense_layers} dense layers need `mlp`")
         if (
             attention.head_dim is None
@@ -129,11 +191,60 @@ class Transformer(CatalogueEntry):
             and self.hidden % attention.heads
         ):
             raise ValueError(f"{attention.heads} heads do not divide hidden {self.hidden}")
+        if attention.indexer is not None and attention.latent is None:
+            raise ValueError("an `indexer` needs `latent` attention")
         if attention.heads % self.kv_heads:
             raise ValueError(f"{self.kv_heads} kv_heads do not divide {attention.heads} heads")
         if self.moe is not None and self.moe.top_k > self.moe.experts:
             raise ValueError(f"top_k {self.moe.top_k} of only {self.moe.experts} experts")
         return self
+
+    def _has_ends(self) -> None:
+        """Raise ValueError where it is not clear what goes in or what comes out."""
+        inputs = bool(self.vocab) + (self.patches is not None) + (self.frames is not None)
+        if inputs != 1:
+            raise ValueError("a model needs either `vocab` or `patches` or `frames`")
+        if self.tied_embeddings and (self.classes or not self.vocab):
+            raise ValueError("tied_embeddings: only logits of a vocabulary share the embedding")
+
+    def _follows_its_pattern(self, pattern: Pattern) -> None:
+        """Raise ValueError where `pattern` and the other fields disagree."""
+        words = pattern.split()
+        if self.layers % len(words):
+            raise ValueError(f"a pattern of {len(words)} layers does not divide {self.layers}")
+        for letter, field in (("M", "mixer"), ("-", "mlp"), ("E", "moe")):
+            if (letter in pattern) != (getattr(self, field) is not None):
+                raise ValueError(f"`{letter}` in the pattern and `{field}` go together")
+        if self.moe is not None and (self.moe.dense_first or self.moe.every != 1):
+            raise ValueError("the pattern says where experts are: leave out dense_first, every")
+        if self.attention.window is not None:
+            raise ValueError("a pattern with a window is not described")
+
+    @property
+    def layer_kinds(self) -> tuple[LayerKind, ...]:
+        """Kinds of layers that there are: without a pattern, dense ones and those with experts."""
+        if self.pattern is not None:
+            return counted(self.pattern, self.layers)
+        return alike(self.dense_layers, None if self.moe is None else self.moe_layers)
+
+    @property
+    def mtp_kind(self) -> LayerKind:
+        """The layer that predicts a further token: one like the last; in hybrids with attention."""
+        if self.pattern is not None:
+            return LayerKind("*", "-" if self.moe is None else "E", self.mtp_layers)
+        has_experts = self.has_experts(self.layers - 1)
+        return LayerKind("*", "E" if has_experts else "-", self.mtp_layers)
+
+    @property
+    def embedding_width(self) -> int:
+        """Width of the embedding and of the output layer."""
+        return self.embedding_dim or self.hidden
+
+    @property
+    def head_width(self) -> int:
+        """Numbers that the output layer gives for a token: logits, classes or pixels."""
+        pixels = self.patches.size**2 * self.patches.predicted if self.patches else 0
+        return self.classes or self.vocab or pixels
 
     @property
     def kv_heads(self) -> int:
@@ -155,6 +266,9 @@ class Transformer(CatalogueEntry):
 
     def has_experts(self, layer: int) -> bool:
         """True if layer number `layer` (from 0) routes to experts."""
+        if self.pattern is not None:
+            words = self.pattern.split()
+            return "E" in words[layer % len(words)]
         moe = self.moe
         return moe is not None and layer >= moe.dense_first and (layer + 1) % moe.every == 0
 
@@ -163,13 +277,17 @@ class Transformer(CatalogueEntry):
         attention = self.attention
         if attention.window is None:
             return True
-        return attention.full_every > 0 and (layer + 1) % attention.full_every == 0
+        every = attention.full_every
+        begun = (every - 1) * attention.full_first
+        return every > 0 and (layer + 1 + begun) % every == 0
 
     @property
     def moe_layers(self) -> int:
         """Layers with experts."""
         if self.moe is None:
             return 0
+        if self.pattern is not None:
+            return sum(kind.count for kind in self.layer_kinds if kind.has_experts)
         dense_first = min(self.moe.dense_first, self.layers)
         return self.layers // self.moe.every - dense_first // self.moe.every
 
@@ -179,8 +297,22 @@ class Transformer(CatalogueEntry):
         return self.layers - self.moe_layers
 
     @property
+    def attention_layers(self) -> int:
+        """Layers with attention."""
+        if self.pattern is None:
+            return self.layers
+        return sum(kind.count for kind in self.layer_kinds if kind.mixer == "*")
+
+    @property
+    def mixer_layers(self) -> int:
+        """Layers with a `mixer` in the place of attention."""
+        return sum(kind.count for kind in self.layer_kinds if kind.mixer == "M")
+
+    @property
     def full_attention_layers(self) -> int:
         """Layers that attend to the whole sequence."""
         if self.attention.window is None:
-            return self.layers
-        return self.layers // self.attention.full_every if self.attention.full_every else 0
+            return self.attention_layers
+        every = self.attention.full_every
+        begun = (every - 1) * self.attention.full_first
+        return (self.layers + begun) // every if every else 0

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from syncwall.answer.gap import Suspect
+from syncwall.answer.improvements import Improvement
 from syncwall.answer.prediction import Prediction, predict
 from syncwall.describe import Cluster
 from syncwall.describe.lookup import cluster
@@ -19,6 +20,7 @@ from syncwall.explain.finding import Finding, worst_first
 from syncwall.explain.logs.hang import Hang, find_hangs
 from syncwall.explain.machines import Sighting, different_machines, sightings
 from syncwall.explain.readers import Question, ReadFile, read_files, readers, sorted_files
+from syncwall.explain.remedies import kind_of, remedies
 from syncwall.explain.side_by_side import SideBySide, side_by_side
 from syncwall.explain.stragglers.slowdown import Slowdown
 from syncwall.explain.suspects import suspects_of
@@ -70,6 +72,8 @@ class Explanation(Answer):
     """Collectives, links and kernels beside what the machine should give."""
     suspects: tuple[Suspect, ...] = ()
     """What would explain the gap to the prediction, the likeliest first."""
+    remedies: tuple[Improvement, ...] = ()
+    """What would help against the verdict as the predictor prices it, the most first."""
 
     def __repr__(self) -> str:
         read = ", ".join(f"{count} {kind}" for kind, count in self.files.items())
@@ -138,6 +142,7 @@ def explain(
         predicted=predicted,
         gap=beside,
         suspects=_suspects(traces, before, predicted, beside),
+        remedies=_remedies(traces, predicted),
         hangs=find_hangs(dumps) if dumps else (),
         topologies=hosts,
         findings=(*different_machines(seen), *found),
@@ -228,6 +233,14 @@ def _suspects(
     if traces.world_size not in (None, predicted.run.gpus):
         return ()
     return suspects_of(predicted, beside)
+
+
+def _remedies(traces: JobTraces | None, predicted: Prediction | None) -> tuple[Improvement, ...]:
+    """Of several ranks by their verdict, of one by what it waits for."""
+    if traces is None or predicted is None:
+        return ()
+    together = traces.verdict.kind if traces.verdict else "clean"
+    return remedies(predicted, kind_of(traces.ledger) if together == "clean" else together)
 
 
 def _findings(

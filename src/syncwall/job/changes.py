@@ -34,11 +34,13 @@ class JobChange:
 
 def changes(completion: Completion, progress: Progress | None = None) -> list[JobChange]:
     """Single changes of the job, the one that gains most first."""
-    prediction = completion.prediction
-    others = [one for one in tried(completion) if not is_endless(settle(one[1], prediction).plan)]
+    prediction, phases = completion.prediction, completion.phases
+    others = [
+        one for one in tried(completion) if not is_endless(settle(one[1], prediction, phases).plan)
+    ]
     if not others:
         return []
-    played = finish_all([job for _, job in others], prediction, progress=progress)
+    played = finish_all([job for _, job in others], prediction, phases, progress=progress)
     found = [
         JobChange(what, other, *_gains(completion, other))
         for (what, _), other in zip(others, played, strict=True)

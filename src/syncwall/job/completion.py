@@ -1,7 +1,6 @@
 """When a job will be done, what it will cost, and where its time goes.
 
-Holds `finish`, `finish_all` and `Completion`. `Bill`, `bill_of` and `usual_price`: what a job
-costs, in money and in energy.
+Holds `finish`, `finish_all` and `Completion`.
 """
 
 from collections.abc import Sequence
@@ -9,7 +8,6 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import numpy as np
@@ -17,102 +15,16 @@ import numpy as np
 from syncwall.answer.prediction import Prediction, predict
 from syncwall.catalogue import Folders, takes_catalogue
 from syncwall.cause import Cause
-from syncwall.describe import Cluster, Job, Offer
-from syncwall.describe.lookup import prices
+from syncwall.describe import Job
 from syncwall.describe.reading import read
-from syncwall.job import defaults
+from syncwall.job.bill import Bill, bill_of
 from syncwall.job.endless import refuse_endless
-from syncwall.job.plan import JobPlan
+from syncwall.job.phases import PredictedPhases, predicted_phases
 from syncwall.job.renewal import daly_s, young_s
 from syncwall.job.settled import Input, SettledJob, settle
 from syncwall.job.simulation import Progress, SimulatedJobs, simulate_all
 from syncwall.public import Answer
 from syncwall.timeline.ledger import Ledger
-from syncwall.units import Dimension
-
-_HOUR_S = 3600.0
-
-
-@dataclass(frozen=True, slots=True)
-class Bill:
-    """Rates by which a job is paid for; None where nobody states one."""
-
-    gpus: int
-    """Paid for, spares included."""
-    usd_per_gpu_hour: float | None
-    watts_per_gpu: float | None
-    """With its share of the node and of the building."""
-    inputs: tuple[Input, ...]
-
-    def usd(self, seconds: Any) -> Any:
-        """Price of `seconds`; None without a price."""
-        each = self.usd_per_gpu_hour
-        return None if each is None else each * self.gpus * seconds / _HOUR_S
-
-    def joules(self, seconds: Any) -> Any:
-        """Energy of `seconds`; None without the power of the device."""
-        return None if self.watts_per_gpu is None else self.watts_per_gpu * self.gpus * seconds
-
-
-def bill_of(job: Job, prediction: Prediction, plan: JobPlan) -> Bill:
-    """What a second of `plan` costs."""
-    cluster, inputs = prediction.run.cluster, []
-    price = job.price_usd_per_gpu_hour
-    if price is None:
-        usual = usual_price(cluster)
-        price, source = usual if usual is not None else (None, "")
-        trust = "datasheet"
-    else:
-        trust, source = "given", ""
-    if price is not None:
-        inputs.append(Input("price", float(price), Dimension.USD_PER_GPU_HOUR, trust, source))
-    watts = _watts(job, cluster, inputs)
-    gpus = (plan.nodes + plan.spares) * int(cluster.gpus_per_node)
-    return Bill(gpus, None if price is None else float(price), watts, tuple(inputs))
-
-
-def _watts(job: Job, cluster: Cluster, inputs: list[Input]) -> float | None:
-    power, tdp = job.power, cluster.device.tdp_w
-    if tdp is None:
-        return None
-    values = []
-    for name, given, usual in (
-        ("power over TDP", power.load, defaults.LOAD),
-        ("power of the host", power.host, defaults.HOST),
-        ("PUE", power.pue, defaults.PUE),
-    ):
-        trust = "assumed" if given is None else "given"
-        values.append(usual if given is None else given)
-        inputs.append(Input(name, float(values[-1]), None, trust))
-    load, host, pue = values
-    return float(tdp) * load * (1.0 + host) * pue
-
-
-def usual_price(cluster: Cluster) -> tuple[float, str] | None:
-    """USD for a GPU-hour on demand and where it is from: of this machine itself, or else the median
-    of what sellers ask for its device.
-    """
-    asked: dict[str, Offer] = {}
-    for seller in prices():
-        offers = [
-            offer
-            for offer in seller.offers
-            if offer.device == cluster.device.name and offer.terms == "on-demand"
-        ]
-        newest = max((offer.date for offer in offers), default="")
-        now = [offer for offer in offers if offer.date == newest]
-        if now:
-            asked[seller.name] = min(now, key=lambda offer: offer.price_usd_per_gpu_hour)
-    for name, offer in asked.items():
-        if offer.cluster == cluster.name:
-            return float(offer.price_usd_per_gpu_hour), f"{name}, {offer.date}, on demand"
-    if not asked:
-        return None
-    each = [float(offer.price_usd_per_gpu_hour) for offer in asked.values()]
-    newest = max(offer.date for offer in asked.values())
-    source = f"median of {len(each)} sellers, ${min(each):.2f} to ${max(each):.2f}, {newest}"
-    return median(each), source
-
 
 QUANTILES = (0.1, 0.5, 0.9)
 
@@ -149,12 +61,18 @@ def finish(
 def finish_all(
     jobs: Sequence[Job],
     prediction: Prediction,
+    phases: PredictedPhases | None = None,
     *,
     progress: Progress | None = None,
     workers: int = 1,
 ) -> list["Completion"]:
-    """The same for several jobs of one run, which all meet the failures of the first one's seed."""
-    settled = [settle(job, prediction) for job in jobs]
+    """The same for several jobs of one run, which all meet the failures of the first one's seed.
+
+    `phases` are those of all of them, made here if not given.
+    """
+    phases = phases or predicted_phases(jobs[0], prediction)
+    longest = phases.longest.prediction
+    settled = [settle(job, prediction, phases) for job in jobs]
     plans, first = [one.plan for one in settled], jobs[0]
     for plan in plans:
         refuse_endless(plan)
@@ -162,7 +80,7 @@ def finish_all(
         plans, first.simulations, int(first.seed), workers=workers, progress=progress
     )
     return [
-        Completion(job, prediction, one, outcome, bill_of(job, prediction, one.plan))
+        Completion(job, longest, one, outcome, bill_of(job, longest, one.plan), phases)
         for job, one, outcome in zip(jobs, settled, outcomes, strict=True)
     ]
 
@@ -173,14 +91,21 @@ class Completion(Answer):
 
     job: Job
     prediction: Prediction
+    """Of the run; of a job with phases, that of the phase that takes most of the time."""
     settled: SettledJob
     outcome: SimulatedJobs
     bill: Bill
+    phases: PredictedPhases
 
     @property
     def inputs(self) -> tuple[Input, ...]:
         """What the answer rests on, each with where it comes from."""
         return (*self.settled.inputs, *self.bill.inputs)
+
+    @property
+    def fits(self) -> bool:
+        """True if the run, and every phase of it, fits in memory."""
+        return self.phases.fits
 
     @cached_property
     def finish_s(self) -> tuple[float, float, float]:
@@ -202,6 +127,15 @@ class Completion(Answer):
     def finished_share(self) -> float:
         """Share of the simulated jobs that came to their end."""
         return float(np.mean(self.outcome.finished))
+
+    def chance_by(self, seconds: float) -> float:
+        """Share of the simulated jobs that are done within `seconds` of the start."""
+        return float(np.mean(self.outcome.finished & (self.outcome.finish_s <= seconds)))
+
+    def chance_within(self, usd: float) -> float | None:
+        """Share of the simulated jobs that are done for at most `usd`; None without a price."""
+        cost = self.bill.usd(self.outcome.finish_s)
+        return None if cost is None else float(np.mean(self.outcome.finished & (cost <= usd)))
 
     @cached_property
     def ledger(self) -> Ledger:
@@ -226,6 +160,18 @@ class Completion(Answer):
     def cost_usd(self) -> tuple[float, float, float] | None:
         """P10, P50 and P90 of the bill."""
         low, middle, high = map(self.bill.usd, self.finish_s)
+        return None if middle is None else (low, middle, high)
+
+    @property
+    def owned_cost_usd(self) -> tuple[float, float, float] | None:
+        """P10, P50 and P90 of the bill if the GPUs are bought: their hours and electricity."""
+        low, middle, high = map(self.bill.owned_usd, self.finish_s)
+        return None if middle is None else (low, middle, high)
+
+    @property
+    def carbon_kg(self) -> tuple[float, float, float] | None:
+        """P10, P50 and P90 of the CO2 equivalents of the energy."""
+        low, middle, high = map(self.bill.carbon_kg, self.finish_s)
         return None if middle is None else (low, middle, high)
 
     @property
@@ -254,7 +200,7 @@ class Completion(Answer):
         run, half = self.prediction.run, self.finish_s[1] / 86400.0
         return (
             f"<Completion {run.model.name} on {run.gpus} {run.cluster.device.name}: "
-            f"{self.job.total_steps:,} steps in {half:.4g} days, {self.effective:.1%} effective>"
+            f"{self.phases.steps:,} steps in {half:.4g} days, {self.effective:.1%} effective>"
         )
 
 

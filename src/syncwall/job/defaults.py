@@ -31,6 +31,10 @@ arXiv:2407.20143, table 8)."""
 COPY_SOURCE: Final = "ByteCheckpoint, arXiv:2407.20143, table 8"
 RACK_NODES: Final = 4
 """Nodes of 8 GPUs in a rack, as in a DGX SuperPOD with H100; assumed for others."""
+TRAYS_SOURCE: Final = "trays are exchanged inside their rack (CoreWeave)"
+"""A failed GPU of an NVL72 costs its tray of four, which is exchanged in the same rack and not by
+one of another; workloads should tolerate two of 18 away, and with more the rack is drained
+(CoreWeave 2025, docs.coreweave.com/docs/platform/instances/gb200)."""
 SHORT_SHARE: Final = 0.01
 """Spares are chosen so that the job is short of nodes for less of the time, also on a cluster that
 fails more often than nine of ten."""

@@ -18,6 +18,7 @@ from syncwall.describe.job import FailureRates, FailureUnit, Taken
 from syncwall.describe.lookup import failure_rates
 from syncwall.job import defaults
 from syncwall.job.defaults import RACK_NODES
+from syncwall.job.phases import PredictedPhases, predicted_phases
 from syncwall.job.plan import DAY_S, Failure, JobPlan
 from syncwall.job.renewal import best_interval_s
 from syncwall.units import Dimension
@@ -34,14 +35,17 @@ class FailureUnits:
     domain_nodes: int
     """Nodes that a failed GPU or node takes away."""
     rack_nodes: int
+    together_nodes: int = 1
+    """Nodes of a scale-up domain: a spare can only stand in for those of its own."""
 
     @classmethod
     def of(cls, stated: Failures, cluster: Cluster) -> Self:
         """The part of `cluster` that is in use; `stated` may set how much fails together."""
         nodes, per_node = int(cluster.nodes), int(cluster.gpus_per_node)
-        gpus = int(stated.domain_gpus or cluster.domain_gpus)
+        gpus = int(stated.domain_gpus or per_node)
         domain = min(max(-(-gpus // per_node), 1), nodes)
-        rack = min(int(stated.rack_nodes or max(domain, RACK_NODES)), nodes)
+        together = max(int(cluster.domain_gpus) // per_node, 1)
+        rack = min(int(stated.rack_nodes or max(domain, together, RACK_NODES)), nodes)
         nics = cluster.node.nics
         leaf = min(cluster.fabric.tiers[0].nodes or nodes, nodes)
         parts: dict[FailureUnit, int] = {
@@ -52,7 +56,7 @@ class FailureUnits:
             "rack": -(-nodes // rack),
             "job": 1,
         }
-        return cls(parts, nodes, domain, rack)
+        return cls(parts, nodes, domain, rack, together)
 
     def taken(self, what: Taken) -> int:
         """Nodes that are away while `what` is repaired."""
@@ -106,19 +110,19 @@ class SettledJob:
     """Nodes that one failure takes away."""
 
 
-def settle(job: Job, prediction: Prediction) -> SettledJob:
-    """The plan of `job`, whose step was predicted."""
-    return _Settling(job, prediction).settled()
+def settle(job: Job, prediction: Prediction, phases: PredictedPhases | None = None) -> SettledJob:
+    """The plan of `job`, whose run was predicted; `phases` are made of it if not given."""
+    return _Settling(job, phases or predicted_phases(job, prediction)).settled()
 
 
 class _Settling:
     """Fills in what is open, and writes down from where."""
 
-    def __init__(self, job: Job, prediction: Prediction) -> None:
-        self.job, self.prediction = job, prediction
-        self.run = prediction.run
+    def __init__(self, job: Job, phases: PredictedPhases) -> None:
+        self.job, self.phases = job, phases
+        self.run = phases.longest.prediction.run
         self.inputs: list[Input] = []
-        self.step_s = float(job.measured.step_s or prediction.step_s)
+        self.step_s = float(job.measured.step_s or phases.step_s)
         self.machine = FailureUnits.of(job.failures, self.run.cluster)
 
     def settled(self) -> SettledJob:
@@ -128,8 +132,8 @@ class _Settling:
         causes, deviation = self._causes()
         restart_s = self._restart(read_s)
         plan = JobPlan(
-            work_s=job.total_steps * self.step_s,
-            step_deviation=0.0 if is_known else self.prediction.interval.deviation,
+            work_s=self.phases.steps * self.step_s if is_known else self.phases.work_s,
+            step_deviation=0.0 if is_known else self.phases.deviation,
             startup_s=self._take("start-up", job.startup_s, restart_s, "computed", "as a restart"),
             blocking_s=blocking_s,
             written_s=written_s,
@@ -260,20 +264,31 @@ class _Settling:
 
     def _spares(self, plan: JobPlan) -> int:
         """As given, or so many that the job is seldom short of nodes."""
-        often = exp(Z80 * plan.rate_deviation)
-        away = sum(cause.per_s * cause.nodes for cause in plan.causes) * plan.repair_s * often
-        largest = max((cause.nodes for cause in plan.causes), default=0) or 1
-        enough = _poisson_quantile(away / largest, 1.0 - defaults.SHORT_SHARE) * largest
+        each = self.machine.together_nodes
+        inside = tuple(cause for cause in plan.causes if cause.nodes < each)
+        racks = -(-plan.nodes // each) if inside else 1
+        enough = racks * self._enough(plan, inside, racks)
+        enough += self._enough(plan, tuple(c for c in plan.causes if c.nodes >= each), 1)
         source = f"short of nodes for under {defaults.SHORT_SHARE:.0%} of the time"
+        if inside and each > 1:
+            source += f", {enough // racks} in each of {racks} racks; {defaults.TRAYS_SOURCE}"
         given = self.job.spare_nodes
         return int(self._take("spare nodes", given, enough, "computed", source, None))
+
+    def _enough(self, plan: JobPlan, causes: tuple[Failure, ...], groups: int) -> int:
+        """Spares of each of `groups` equal parts, none of which is short of nodes for long."""
+        often = exp(Z80 * plan.rate_deviation)
+        away = sum(cause.per_s * cause.nodes for cause in causes) * plan.repair_s * often / groups
+        largest = max((cause.nodes for cause in causes), default=0) or 1
+        seldom = (1.0 - defaults.SHORT_SHARE) ** (1.0 / groups)
+        return _poisson_quantile(away / largest, seldom) * largest
 
     def _best(self, plan: JobPlan) -> float:
         """The best interval, in whole steps."""
         length_s = plan.run_s
         longest_s = _NEVER * length_s
         best_s = best_interval_s(plan.blocking_s, plan.mean_rate_per_s, plan.written_s, longest_s)
-        step_s = length_s / self.job.total_steps
+        step_s = length_s / self.phases.steps
         return max(round(best_s / step_s), 1) * step_s
 
 

@@ -198,6 +198,8 @@ class Experiment(Description):
     rails: Positive = 1
     leaves: Positive = 1
     oversubscription: Annotated[float, Field(ge=1, le=1000)] = 1.0
+    uplinks: Positive = 1
+    """Ways from a leaf up, each over a spine of its own."""
     threads: Positive = 1
     """Threads of each worker (OMP_NUM_THREADS)."""
     awake: bool = True
@@ -250,6 +252,7 @@ class Experiment(Description):
             rails=self.rails,
             leaves=1 if alone else self.leaves,
             oversubscription=1.0 if alone else self.oversubscription,
+            uplinks=1 if alone else self.uplinks,
         )
 
 

@@ -151,13 +151,38 @@ class Hosts:
             self.network, self.topology, [sys.executable, *words], directory, threads,
             environment or {}, slow_loaders(faults, self.topology),
         )  # fmt: skip
+        with self._measuring(faults), workers, happening(faults, workers):
+            return workers.wait(time_limit_s, grace_s)
+
+    def run_together(
+        self,
+        jobs: Sequence[tuple[Sequence[str], Sequence[int]]],
+        *,
+        time_limit_s: float = 600.0,
+        faults: Sequence[Fault] = (),
+    ) -> list[JobExit]:
+        """Run several jobs at once: the words of each, and its hosts in the order of its ranks.
+
+        Of `faults` only slow links happen: the others are of the ranks of one job.
+        """
+        with self._measuring(faults), contextlib.ExitStack() as stack:
+            started = [
+                stack.enter_context(LabWorkers(
+                    self.network, self.topology, [sys.executable, *words],
+                    self.directory / f"job{next(self._numbers)}", hosts=hosts,
+                ))
+                for words, hosts in jobs
+            ]  # fmt: skip
+            return [workers.wait(time_limit_s) for workers in started]
+
+    @contextlib.contextmanager
+    def _measuring(self, faults: Sequence[Fault]) -> Iterator[None]:
+        """Processors awake if they should be, and links as slow as `faults` say."""
         with contextlib.ExitStack() as stack:
             if self.keep_awake:
                 stack.enter_context(awake(self.network.namespaces[-1]))
             stack.enter_context(slow_links(faults, self.network, self.topology))
-            stack.enter_context(workers)
-            stack.enter_context(happening(faults, workers))
-            return workers.wait(time_limit_s, grace_s)
+            yield
 
 
 @contextlib.contextmanager

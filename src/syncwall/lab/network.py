@@ -2,7 +2,8 @@
 
 Holds `LabNetwork` and `network`. Every host and every switch is a network namespace of its own,
 joined by veth pairs; the machine's own network is not touched, and deleting the namespaces removes
-all.
+all. Switches are bridges; where leaves have several ways up, they are routers, and the kernel
+chooses a way for each connection by a hash of addresses and ports.
 
 A link is slowed with a token bucket (`tbf`) at each of its ends. Its queue is longer than all that
 TCP may have under way, so that nothing is ever dropped and a link is used up to its rate.
@@ -29,6 +30,15 @@ _SETTINGS: Final = (
     "net.ipv4.conf.all.arp_announce=2",
     "net.ipv6.conf.all.disable_ipv6=1",
     "net.ipv6.conf.default.disable_ipv6=1",
+)
+_ROUTER_SETTINGS: Final = (
+    *_SETTINGS[-2:],
+    "net.ipv4.ip_forward=1",
+    "net.ipv4.fib_multipath_hash_policy=1",  # ports count
+    "net.ipv4.conf.all.rp_filter=0",
+    "net.ipv4.conf.default.rp_filter=0",
+    "net.ipv4.conf.all.proxy_arp=1",
+    "net.ipv4.conf.default.proxy_arp=1",
 )
 
 Command = tuple[str, ...]
@@ -60,12 +70,19 @@ def network(topology: Topology, lab: str) -> LabNetwork:
     count = topology.rails * _switches_of_a_rail(topology)
     switches = tuple(f"{PREFIX}{lab}-s{number}" for number in range(count))
     commands = [step for host in hosts for step in _host_made(host)]
-    commands += [step for switch in switches for step in _switch_made(switch)]
+    for number, switch in enumerate(switches):
+        routes = topology.uplinks > 1
+        commands += _router_made(switch, number) if routes else _switch_made(switch)
     for host in range(topology.hosts):
         for nic in range(topology.nics):
             commands += _nic_made(topology, hosts[host], switches, host, nic)
-    for rail in range(topology.rails if topology.leaves > 1 else 0):
-        commands += _spine_joined(topology, switches, rail)
+    for rail in range(topology.rails):
+        first = rail * _switches_of_a_rail(topology)
+        mine = switches[first : first + _switches_of_a_rail(topology)]
+        leaves, spines = mine[: topology.leaves], mine[topology.leaves :]
+        commands += _spines_joined(topology, leaves, spines)
+        if topology.uplinks > 1:
+            commands += _routed(topology, leaves, spines, rail)
     return LabNetwork(lab, hosts, switches, tuple(commands))
 
 
@@ -97,7 +114,7 @@ def port(topology: Topology, switches: tuple[str, ...], host: int, nic: int) -> 
 
 
 def _switches_of_a_rail(topology: Topology) -> int:
-    return topology.leaves + (topology.leaves > 1)
+    return topology.leaves + topology.spines
 
 
 def _host_made(namespace: str) -> tuple[Command, ...]:
@@ -117,6 +134,20 @@ def _switch_made(namespace: str) -> tuple[Command, ...]:
     )
 
 
+def _router_made(namespace: str, number: int) -> tuple[Command, ...]:
+    """It answers for all that it can reach, so that hosts need no routes.
+
+    Its own address is where it asks from; nothing is ever sent to it.
+    """
+    own = f"10.78.{number // 250}.{number % 250 + 1}/32"
+    return (
+        ("ip", "netns", "add", namespace),
+        ("ip", "netns", "exec", namespace, "sysctl", "-q", "-w", *_ROUTER_SETTINGS),
+        ("ip", "-n", namespace, "link", "set", "lo", "up"),
+        ("ip", "-n", namespace, "address", "add", own, "dev", "lo"),
+    )
+
+
 def _nic_made(
     topology: Topology, namespace: str, switches: tuple[str, ...], host: int, nic: int
 ) -> list[Command]:
@@ -125,7 +156,7 @@ def _nic_made(
     return [
         ("ip", "link", "add", "name", name, "netns", namespace,
          "type", "veth", "peer", "name", end, "netns", switch),
-        ("ip", "-n", switch, "link", "set", end, "master", "br0", "up"),
+        *_plugged(topology, switch, end),
         ("ip", "-n", namespace, "address", "add", f"{address(host, nic)}/24", "dev", name),
         ("ip", "-n", namespace, "link", "set", name, "up"),
         slowed(namespace, name, rate),
@@ -133,18 +164,46 @@ def _nic_made(
     ]  # fmt: skip
 
 
-def _spine_joined(topology: Topology, switches: tuple[str, ...], rail: int) -> list[Command]:
-    first = rail * _switches_of_a_rail(topology)
-    spine, rate = switches[first + topology.leaves], topology.uplink_bytes_per_s
+def _plugged(topology: Topology, switch: str, end: str) -> tuple[Command, ...]:
+    """A port in use; a router must not wait, up to 0.8 s, before it answers for others."""
+    up = ("ip", "-n", switch, "link", "set", end, "up")
+    if topology.uplinks == 1:
+        return ((*up, "master", "br0"),)
+    at_once = f"net.ipv4.neigh.{end}.proxy_delay=0"
+    return (up, ("ip", "netns", "exec", switch, "sysctl", "-q", "-w", at_once))
+
+
+def _spines_joined(
+    topology: Topology, leaves: tuple[str, ...], spines: tuple[str, ...]
+) -> list[Command]:
+    rate, commands = topology.uplink_bytes_per_s, list[Command]()
+    for way, spine in enumerate(spines):
+        for number, leaf in enumerate(leaves):
+            up, down = f"uplink{way}", f"leaf{number}"
+            commands += [
+                ("ip", "link", "add", "name", up, "netns", leaf,
+                 "type", "veth", "peer", "name", down, "netns", spine),
+                *_plugged(topology, leaf, up),
+                *_plugged(topology, spine, down),
+                slowed(leaf, up, rate),
+                slowed(spine, down, rate),
+            ]  # fmt: skip
+    return commands
+
+
+def _routed(
+    topology: Topology, leaves: tuple[str, ...], spines: tuple[str, ...], rail: int
+) -> list[Command]:
+    """A route to every adapter: over its port, over its leaf, or over any spine."""
+    ways = [word for way in range(len(spines)) for word in ("nexthop", "dev", f"uplink{way}")]
     commands: list[Command] = []
-    for number in range(topology.leaves):
-        leaf, down = switches[first + number], f"leaf{number}"
-        commands += [
-            ("ip", "link", "add", "name", "uplink", "netns", leaf,
-             "type", "veth", "peer", "name", down, "netns", spine),
-            ("ip", "-n", leaf, "link", "set", "uplink", "master", "br0", "up"),
-            ("ip", "-n", spine, "link", "set", down, "master", "br0", "up"),
-            slowed(leaf, "uplink", rate),
-            slowed(spine, down, rate),
-        ]  # fmt: skip
+    for host in range(topology.hosts):
+        for nic in range(rail, topology.nics, topology.rails):
+            to, home = f"{address(host, nic)}/32", topology.leaf_of(host)
+            for number, leaf in enumerate(leaves):
+                way = ["dev", f"h{host}n{nic}"] if number == home else ways
+                commands.append(("ip", "-n", leaf, "route", "add", to, *way))
+            commands += [
+                ("ip", "-n", spine, "route", "add", to, "dev", f"leaf{home}") for spine in spines
+            ]
     return commands

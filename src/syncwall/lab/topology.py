@@ -11,7 +11,7 @@ from syncwall import units
 from syncwall.describe.base import BytesPerSecond, Description, Positive
 from syncwall.units import Dimension
 
-MAX_HOSTS, MAX_WORKERS, MAX_NICS = 200, 64, 16
+MAX_HOSTS, MAX_WORKERS, MAX_NICS, MAX_UPLINKS = 200, 64, 16, 16
 DEFAULT_RATE_BYTES_PER_S = 125e6
 
 
@@ -32,7 +32,10 @@ class Topology(Description):
     leaves: Positive = 1
     """Switches of one rail that hosts hang on; above 1, a spine switch joins them."""
     oversubscription: Annotated[float, Field(ge=1, le=1000)] = 1.0
-    """Rate of a leaf's hosts over that of its link to the spine."""
+    """Rate of a leaf's hosts over that of its links to the spine."""
+    uplinks: Positive = 1
+    """Links from a leaf up; above 1, each goes to a spine switch of its own, and the kernel hashes
+    every connection to one of them (ECMP)."""
 
     @model_validator(mode="after")
     def _can_be_built(self) -> Self:
@@ -40,6 +43,7 @@ class Topology(Description):
             (self.hosts, MAX_HOSTS, "hosts"),
             (self.workers, MAX_WORKERS, "workers on a host"),
             (self.nics, MAX_NICS, "NICs on a host"),
+            (self.uplinks, MAX_UPLINKS, "uplinks of a leaf"),
         ):
             if count > most:
                 raise ValueError(f"{count} {what} are asked for, a lab has at most {most}")
@@ -49,8 +53,9 @@ class Topology(Description):
             raise ValueError(f"`rails` is 1 or the number of NICs, {self.nics}")
         if self.leaves > self.hosts:
             raise ValueError(f"{self.leaves} leaves for {self.hosts} hosts: some would be empty")
-        if self.oversubscription > 1 and self.leaves == 1:
-            raise ValueError("`oversubscription` needs `leaves` of 2 or more")
+        for name in ("oversubscription", "uplinks"):
+            if getattr(self, name) > 1 and self.leaves == 1:
+                raise ValueError(f"`{name}` needs `leaves` of 2 or more")
         if self.serves is not None:
             self._every_worker_is_served(self.serves)
         return self
@@ -89,6 +94,11 @@ class Topology(Description):
         """The leaf that a host hangs on: neighbours together."""
         return host * self.leaves // self.hosts
 
+    @property
+    def spines(self) -> int:
+        """Switches of one rail that join its leaves."""
+        return self.uplinks if self.leaves > 1 else 0
+
     def nics_of(self, worker: int) -> tuple[int, ...]:
         """The adapters that a worker of a host uses."""
         if self.serves is not None:
@@ -100,9 +110,9 @@ class Topology(Description):
 
     @property
     def uplink_bytes_per_s(self) -> float:
-        """Rate of the link between a leaf and the spine, for the leaf with the most hosts."""
-        hosts = -(-self.hosts // self.leaves)
-        return hosts * (self.nics // self.rails) * self.rate_bytes_per_s / self.oversubscription
+        """Rate of a link between a leaf and a spine, for the leaf with the most hosts."""
+        nics = -(-self.hosts // self.leaves) * (self.nics // self.rails)
+        return nics * self.rate_bytes_per_s / self.oversubscription / self.uplinks
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON."""

@@ -57,6 +57,8 @@ class LabWorkers:
     environment: Mapping[str, str] = field(default_factory=dict)
     own: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
     """Variables of single ranks."""
+    hosts: Sequence[int] = ()
+    """Hosts of the job in the order of its ranks; all of them if empty."""
     processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
     started: float = 0.0
 
@@ -64,7 +66,7 @@ class LabWorkers:
         self.directory.mkdir(parents=True, exist_ok=True)
         self.started = time.monotonic()
         try:
-            for rank in range(self.topology.world):
+            for rank in range(self.world):
                 self.processes.append(self._start(rank))
         except BaseException:
             self.end()
@@ -75,7 +77,7 @@ class LabWorkers:
         self.end()
 
     def _start(self, rank: int) -> subprocess.Popen[bytes]:
-        namespace = self.network.hosts[self.topology.host_of(rank)]
+        namespace = self.network.hosts[self._host(rank)]
         out, err = (self.directory / f"rank{rank}.{kind}" for kind in ("out", "err"))
         with out.open("wb") as stdout, err.open("wb") as stderr:
             return subprocess.Popen(  # noqa: S603 - the user's own program
@@ -87,17 +89,27 @@ class LabWorkers:
                 process_group=0,  # Ctrl-C is for the launcher, which ends them in order
             )
 
+    @property
+    def world(self) -> int:
+        """Processes of the job."""
+        return (len(self.hosts) or self.topology.hosts) * self.topology.workers
+
+    def _host(self, rank: int) -> int:
+        host = self.topology.host_of(rank)
+        return self.hosts[host] if self.hosts else host
+
     def variables(self, rank: int) -> dict[str, str]:
         """The environment of a rank: as torchrun sets it, with the adapter that it uses."""
         topology = self.topology
-        host, worker = divmod(rank, topology.workers)
+        host, worker = self._host(rank), rank % topology.workers
         alone = topology.hosts == 1
         own = {name: text for name, text in os.environ.items() if not name.startswith(_LAUNCHERS)}
+        first = "127.0.0.1" if alone else address(self._host(0))
         names = ",".join(f"eth{nic}" for nic in topology.nics_of(worker))
         return own | {
-            "RANK": str(rank), "WORLD_SIZE": str(topology.world),
+            "RANK": str(rank), "WORLD_SIZE": str(self.world),
             "LOCAL_RANK": str(worker), "LOCAL_WORLD_SIZE": str(topology.workers),
-            "MASTER_ADDR": "127.0.0.1" if alone else address(0), "MASTER_PORT": str(_PORT),
+            "MASTER_ADDR": first, "MASTER_PORT": str(_PORT),
             "GLOO_SOCKET_IFNAME": "lo" if alone else names,
             "NCCL_SOCKET_IFNAME": "lo" if alone else names,
             "SYNCWALL_HOST": f"h{host}",
@@ -129,7 +141,7 @@ class LabWorkers:
 
     def host_name(self, rank: int) -> str:
         """The host of a rank, as `measure` calls it."""
-        return f"h{self.topology.host_of(rank)}"
+        return f"h{self._host(rank)}"
 
     def end(self) -> None:
         """Kill what is still running, with all that it started."""
@@ -143,8 +155,8 @@ class LabWorkers:
             process.wait()
 
     def _texts(self, kind: str) -> tuple[str, ...]:
-        ranks = range(self.topology.world)
-        return tuple(_text(self.directory / f"rank{rank}.{kind}")[-_MOST_CHARS:] for rank in ranks)
+        files = (self.directory / f"rank{rank}.{kind}" for rank in range(self.world))
+        return tuple(_text(path)[-_MOST_CHARS:] for path in files)
 
     def _codes(self) -> tuple[int | None, ...]:
         return tuple(process.poll() for process in self.processes)

@@ -124,7 +124,11 @@ def built(model: Model, seq: int) -> Any:
 def _refuse_what_is_not_built(model: Model) -> None:
     kinds = {
         "experts": model.moe is not None,
+        "layers that differ": model.pattern is not None,
         "latent attention": model.attention.latent is not None,
+        "an output gate of attention": model.attention.gated,
+        "attention to later tokens": not model.attention.causal,
+        "patches or classes": model.patches is not None or model.classes > 0,
         "attention in a window": model.attention.window is not None,
         "multi-token prediction": model.mtp_layers > 0,
         "learned positions": model.learned_positions > 0,

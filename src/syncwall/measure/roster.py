@@ -77,7 +77,9 @@ def _number(environ: Mapping[str, str], name: str) -> int:
 def _first_node(environ: Mapping[str, str]) -> str:
     found = first_of_slurm(environ)
     if not found:
-        raise InputError.of("SLURM_JOB_NODELIST is not set: set MASTER_ADDR to the host of rank 0")
+        raise InputError.of(
+            "SLURM_JOB_NODELIST names no host: set MASTER_ADDR to the host of rank 0"
+        )
     return found
 
 

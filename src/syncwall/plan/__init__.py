@@ -1,4 +1,4 @@
-"""What to run and what to buy: layouts, the sync wall, the network, the fabric.
+"""What to run and what to buy: layouts, the sync wall, the network, the fabric, placements.
 
     >>> import syncwall as sw
     >>> found = sw.plan.layouts(sw.model("llama-3.1-8b"), sw.cluster("dgx-h100"), global_batch=64,
@@ -6,8 +6,8 @@
     >>> found.best(1)[0].prediction.fits
     True
 
-`layouts`, `wall`, `network` and `fabric` answer what the verbs of `syncwall plan` do; the last
-three are packages, too, which are called like them.
+`layouts`, `wall`, `network`, `fabric` and `placement` answer what the verbs of `syncwall plan` do;
+all but the first are packages, too, which are called like them.
 """
 
 from importlib import import_module
@@ -17,9 +17,10 @@ if TYPE_CHECKING:
     from syncwall.plan.questions import fabric as fabric
     from syncwall.plan.questions import layouts as layouts
     from syncwall.plan.questions import network as network
+    from syncwall.plan.questions import placement as placement
     from syncwall.plan.questions import wall as wall
 
-__all__ = ["fabric", "layouts", "network", "wall"]
+__all__ = ["fabric", "layouts", "network", "placement", "wall"]
 
 
 def __getattr__(name: str) -> Any:

@@ -13,9 +13,9 @@ from syncwall.answer.levers import LEVERS
 from syncwall.answer.prediction import Prediction
 from syncwall.describe import Run
 from syncwall.plan.batches import Other, other_batch
-from syncwall.plan.front import FrontPoint, Objective
+from syncwall.plan.choices import SEARCHED, Objective
+from syncwall.plan.front import FrontPoint
 from syncwall.plan.search import Candidate, SearchResult
-from syncwall.plan.space import SEARCHED
 from syncwall.plan.wires import PricedCase
 
 _LESS_MEMORY: Final = 0.85

@@ -1,21 +1,21 @@
 """Layouts that no other beats in everything at once (Pareto).
 
-Holds `Objective`, `FrontPoint` and `Front`. Compared are the time of a step, memory and GPUs; the
+Holds `FrontPoint` and `Front`. Compared are the time of a step, memory and GPUs; the
 cost is GPUs times time, so it never adds a point. `Difference` and `differences`: why one layout
 loses against another: where its time goes more, and where less.
 """
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from syncwall.answer.prediction import Prediction
 from syncwall.cause import Cause
 from syncwall.describe import Layout
+from syncwall.plan.choices import Objective
 
-Objective = Literal["fastest", "cheapest", "smallest"]
 """The shortest step, the fewest GPU-seconds, or the fewest GPUs."""
 CLOSE = 1e-3
 """Points whose times, or memory, differ by less than this share are one."""

@@ -16,7 +16,8 @@ from syncwall.describe import Cluster, Layout
 from syncwall.describe.choice import Choice
 from syncwall.describe.layout import PLAIN, Shard
 from syncwall.describe.rules import can_share, offered, possible
-from syncwall.plan.space import MEMORY_FREE, SWITCHES, Space
+from syncwall.plan.choices import MEMORY_FREE, SWITCHES
+from syncwall.plan.space import Space
 
 AXES: Final = (*SWITCHES, "recompute", "pipeline", "shard", "split")
 """Axes of a grid; `split` is tp, cp, ep, etp, dp and micro batch together."""

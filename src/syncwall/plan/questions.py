@@ -1,25 +1,32 @@
 """Plans as Python asks for them: `syncwall.plan.wall(run)` is what `syncwall plan wall` answers.
 
-Holds `layouts`, `wall`, `network` and `fabric`.
+Holds `layouts`, `wall`, `network`, `fabric` and `placement`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
-from syncwall.answer.prediction import Prediction
+from syncwall.answer.prediction import Prediction, predict
 from syncwall.answer.site import UNKNOWN_SITE, Site
 from syncwall.catalogue import Folders, takes_catalogue
+from syncwall.cost.contended_network import SharedLinks
 from syncwall.cost.measured import MachineMeasurements
 from syncwall.describe import Cluster
+from syncwall.network import Routing
+from syncwall.network.links import Links, links_of_tiers
+from syncwall.plan.choices import FabricKind
 from syncwall.plan.fabric.answer import FabricAnswer, plan_fabric
-from syncwall.plan.fabric.question import FabricKind, wiring_of
+from syncwall.plan.fabric.question import wiring_of
 from syncwall.plan.fabric.sized import PartRates
 from syncwall.plan.network.needed import NetworkPlan, needed
 from syncwall.plan.network.targets import TargetLimits
+from syncwall.plan.placement.found import PlacementAnswer, place_jobs
+from syncwall.plan.placement.question import PlacementQuestion, read_jobs
 from syncwall.plan.reference import RunLike, start_of
 from syncwall.plan.search import search as layouts
 from syncwall.plan.wall.found import WallPlan, wall_of
 
-__all__ = ["fabric", "layouts", "network", "wall"]
+__all__ = ["fabric", "layouts", "network", "placement", "wall"]
 
 
 @takes_catalogue
@@ -104,6 +111,9 @@ def fabric(  # noqa: PLR0913 - what a fabric is asked by
     copper: Sequence[str] = (),
     prices: Mapping[str, float] | None = None,
     powers: Mapping[str, float] | None = None,
+    degraded: Mapping[str, float] | None = None,
+    routing: Routing = "ecmp",
+    qps: int = 1,
 ) -> FabricAnswer:
     """Switches and cables for a number of GPUs: every kind of fabric side by side.
 
@@ -112,7 +122,9 @@ def fabric(  # noqa: PLR0913 - what a fabric is asked by
     `radix` are the ports of leaf, spine and core switches at the NICs' rate, `oversubscription`
     that of leaf and spine, `growth` the share of GPUs to come, `copper` the cables without
     transceivers, `prices` (USD) and `powers` (W) those of one "switch", "optic", "fibre" or
-    "copper" cable.
+    "copper" cable. `degraded` are slow parts of the proposed fabric by name, with the bytes a
+    second that each has left, for a prediction whose flows find their way by `routing` with `qps`
+    queue pairs of a connection.
 
     Examples:
         >>> import syncwall as sw
@@ -127,5 +139,40 @@ def fabric(  # noqa: PLR0913 - what a fabric is asked by
     return plan_fabric(
         wiring_of(cluster, radix, oversubscription, growth), gpus or cluster.gpus, kind=kind,
         prediction=prediction, copper=tuple(copper), prices=PartRates(**prices or {}),
-        powers=PartRates.watts(powers or {}),
+        powers=PartRates.watts(powers or {}), degraded=degraded, routing=routing, qps=qps,
     )  # fmt: skip
+
+
+def placement(  # noqa: PLR0913 - what a placement is asked by
+    jobs: PlacementQuestion | str | Path,
+    links: Links | None = None,
+    *,
+    folder: Path | None = None,
+    name: str = "tiers",
+    routing: Routing = "ecmp",
+    qps: int = 1,
+    progress: Callable[[float], None] = lambda _: None,
+) -> PlacementAnswer:
+    """Where several jobs should stand on one fabric: nodes and rank order of each.
+
+    `jobs` is a file or what it states, with run files in `folder`. `links` is the fabric, called
+    `name`; that of the cluster's own tiers if not given. Flows find their way by `routing` with
+    `qps` queue pairs of a connection. The placement found is never worse than the one given.
+
+    Examples:
+        >>> import syncwall as sw
+        >>> found = sw.plan.placement("examples/placement/two-jobs.yaml", routing="adaptive")
+        >>> found
+        <PlacementAnswer 2 jobs: ...>
+        >>> found.found_slower <= found.given_slower
+        True
+    """
+    if not isinstance(jobs, PlacementQuestion):
+        folder, jobs = Path(jobs).parent, read_jobs(Path(jobs))
+    links = links_of_tiers(jobs.machine) if links is None else links
+    runs = jobs.runs(folder or Path())
+    given, usable = jobs.placed(links, runs)
+    shared = SharedLinks(links, routing, qps, name=name)
+    names = [job.name for job in jobs.jobs]
+    return place_jobs(names, [predict(run) for run in runs], given, usable, shared,
+                      progress=progress)  # fmt: skip

@@ -17,8 +17,9 @@ from syncwall.answer.site import UNKNOWN_SITE, Site
 from syncwall.cost.measured import MachineMeasurements
 from syncwall.describe import Model, Run
 from syncwall.describe.base import is_open
+from syncwall.describe.fsdp import FSDP
 from syncwall.describe.job_file import run_part
-from syncwall.describe.keeping import KEEPING
+from syncwall.describe.keeping import KEEPING, TRAINED
 from syncwall.describe.layout import PLAIN
 from syncwall.describe.overrides import run_with
 from syncwall.describe.settings import Settings
@@ -34,7 +35,7 @@ GPU_TOKENS: Final = 2**13
 """Tokens of a step for each GPU if nobody states a number of GPUs: 4 M tokens on 512 of them.
 Published runs have 1,024 (Llama 3 405B on 16,384 GPUs) to 32,768."""
 _NO_LAYOUT: Final = {
-    *KEEPING, "global_batch", "micro_batch", "precision", "gradient_dtype", "bucket",
+    *KEEPING, *FSDP, "global_batch", "micro_batch", "precision", "gradient_dtype", "bucket",
     "overlap_gradients", "overlap_parameters", "overlap_tp", "overlap_pp", "outer_every",
 }  # fmt: skip
 """Keys that leave the layout itself open."""
@@ -217,7 +218,8 @@ def _placed(inputs: PlanInputs) -> Prediction:
 def _searched(inputs: PlanInputs) -> Prediction:
     """The run in the best layout on the GPUs that were stated."""
     run = inputs.run(layout__global_batch="null")  # one that nothing must divide yet
-    pinned = {name: getattr(run.layout, name) for name in ("bucket_bytes", "outer_every")}
+    stated = (*TRAINED, *FSDP, "bucket_bytes", "outer_every")
+    pinned = {name: getattr(run.layout, name) for name in stated}
     pinned |= {name: getattr(run.layout, name) for name in PLAIN if not is_open(run.layout, name)}
     pricing, batch = inputs.pricing(run), _whole(inputs.stated["layout.global_batch"])
     best = best_run(PricedCase.of(run, pricing), run.cluster, batch, pinned)

@@ -5,7 +5,7 @@ called with arrays; there is no second, approximate one.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -16,15 +16,21 @@ from syncwall.answer.pricing import Pricing
 from syncwall.catalogue import Folders, takes_catalogue
 from syncwall.cost.stalls import expected_slowdown
 from syncwall.describe import Cluster, Layout, Model, Run, Software
-from syncwall.plan.front import Front, FrontPoint, Objective
+from syncwall.plan.choices import Objective
+from syncwall.plan.front import Front, FrontPoint
 from syncwall.plan.grid import FREE, SPLIT, Grid, grids, size_of
 from syncwall.plan.space import Space, plainness
+from syncwall.plan.tuning import TunedSetting, tuned
 from syncwall.problems import InputError
 from syncwall.public import Answer
 from syncwall.work.memory import fits, step_memory
 
 _DIGITS = 9
 """Times that agree to so many digits are equal: arrays and single numbers round differently."""
+TUNED = 5
+"""Layouts at most whose settings are tuned."""
+TUNING_SAVES = 1.25
+"""Layouts that are slower than asked by no more than this factor are tuned, too."""
 _TIE = 10.0 ** (1 - _DIGITS)
 """Equal times differ by no more than this share."""
 
@@ -41,6 +47,8 @@ class Candidate:
     pricing: Pricing
     slowdown: float = 1.0
     """What to expect of stalls, where the framework is known for them: it counts in the ranking."""
+    tuned: tuple[TunedSetting, ...] = ()
+    """What its settings of buckets and of FSDP buy, if it is one of the best."""
 
     def __repr__(self) -> str:
         return f"<Candidate on {self.gpus:,} GPUs: step {self.step_s:.4g} s>"
@@ -101,18 +109,46 @@ class SearchResult(Answer):
     """Layouts that no other beats in time, memory and GPUs at once."""
     smallest: FrontPoint | None = None
     """The layout that needs the least memory, whether it fits or not."""
+    _tunings: dict[Layout, Candidate] = field(default_factory=dict, repr=False)
 
     def __repr__(self) -> str:
-        best = self.best(1)
+        best = self.untuned(1)
         found = f"best step {best[0].step_s:.4g} s" if best else "none"
         return f"<SearchResult {self.counted:,} layouts, {self.fitting:,} fit: {found}>"
 
     def best(
         self, count: int = 5, objective: Objective = "fastest", *, within_s: float = np.inf
     ) -> list[Candidate]:
-        """The best `count` families whose step takes at most `within_s`."""
+        """The best `count` families whose step takes at most `within_s`, the first few tuned."""
+        ranked = self.untuned(len(self.families), objective, within_s=within_s * TUNING_SAVES)
+        found = [*map(self._tuned, ranked[:TUNED]), *ranked[TUNED:]]
+        quick = [one for one in found if one.step_s <= within_s]
+        return sorted(quick, key=lambda one: one.rank(objective))[:count]
+
+    def untuned(
+        self, count: int = 5, objective: Objective = "fastest", *, within_s: float = np.inf
+    ) -> list[Candidate]:
+        """The same as the search met them: with usual buckets and the usual settings of FSDP."""
         quick = [one for one in self.families.values() if one.step_s <= within_s]
         return sorted(quick, key=lambda one: one.rank(objective))[:count]
+
+    def _tuned(self, one: Candidate) -> Candidate:
+        if one.layout not in self._tunings:
+            self._tunings[one.layout] = _with_settings(one, self.pinned)
+        return self._tunings[one.layout]
+
+
+def _with_settings(one: Candidate, pinned: Mapping[str, Any]) -> Candidate:
+    """The same layout with its best buckets or settings of FSDP."""
+    found = tuned(one.run, one.pricing, pinned)
+    if found is None:
+        return one
+    if found.layout == one.layout:
+        return replace(one, tuned=found.settings)
+    run = one.run.model_copy(update={"layout": found.layout})
+    return Candidate(
+        run, found.step_s, found.memory_bytes, one.pricing, one.slowdown, found.settings
+    )
 
 
 @takes_catalogue
@@ -126,13 +162,15 @@ def search(  # noqa: PLR0913 - a question has this many parts
     pinned: Mapping[str, Any] | None = None,
     pricing: Pricing | None = None,
     progress: Callable[[float], None] = lambda share: None,
+    better: Callable[[Candidate], None] = lambda best: None,
     catalogue: Folders = None,
 ) -> SearchResult:
     """Evaluate every layout of `model` on `cluster`, or on several sizes of it.
 
     `seq` is the length that the model was trained with if not given. `pinned` states fields of the
     layout: one value, or a tuple of those to choose from. `pricing` is that of a prediction of the
-    run. `progress` is told the share that is done.
+    run. `progress` is told the share that is done, `better` the fastest layout so far whenever it
+    is another one.
 
     Examples:
         >>> import syncwall as sw
@@ -153,12 +191,20 @@ def search(  # noqa: PLR0913 - a question has this many parts
     pricing = pricing or Pricing.of(run)
     found = SearchResult(run, pricing, global_batch, pinned or {}, len(clusters))
     total = sum(size_of(space, one) for one in clusters)
-    done = 0
+    done, best_s = 0, np.inf
     for one in clusters:
         for grid in grids(space, one):
             _look_at(grid, _Question(space, one, pricing), found)
             done += int(np.prod(grid.shape))
+            for best in found.untuned(1):
+                if best.expected_s < best_s:
+                    best_s = best.expected_s
+                    better(best)
             progress(done / total)
+    for best in found.best(1):
+        if best.expected_s < best_s:  # by tuning
+            better(best)
+            progress(1.0)
     return found
 
 

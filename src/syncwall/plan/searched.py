@@ -9,18 +9,20 @@ from typing import Any, Final
 from syncwall.cost.software import framework
 from syncwall.describe import Cluster, Layout, Run
 from syncwall.describe.framework_switches import switches
-from syncwall.describe.keeping import KEEPING
+from syncwall.describe.fsdp import FSDP
+from syncwall.describe.keeping import KEEPING, TRAINED
 from syncwall.describe.layout import Recompute, Shard
+from syncwall.plan.choices import MEMORY_FREE
 from syncwall.plan.search import search
 from syncwall.plan.wires import PricedCase
 
-SWITCHES: Final = (
-    "overlap_pp", "overlap_tp", "overlap_parameters", "overlap_gradients", "balanced_stages",
-)  # fmt: skip
+SWITCHES: Final = (*MEMORY_FREE, "balanced_stages")
 """As the framework has them: they are not what a number of GPUs asks for."""
 
 
-_KEPT: Final = (*SWITCHES, *KEEPING, "precision", "gradient_dtype", "bucket_bytes")
+_KEPT: Final = (
+    *SWITCHES, *KEEPING, *TRAINED, *FSDP, "precision", "gradient_dtype", "bucket_bytes",
+)  # fmt: skip
 _NARROW: Final[dict[str, Any]] = {
     "recompute_layers": None, "recompute": (Recompute.NONE, Recompute.FULL), "etp": 1,
 }  # fmt: skip

@@ -16,18 +16,10 @@ from syncwall.describe.choice import Dtype
 from syncwall.describe.framework import Framework, at
 from syncwall.describe.framework_switches import kept_formats, switches
 from syncwall.describe.layout import PLAIN, Dispatcher, Recompute, Schedule, Shard
+from syncwall.plan.choices import SEARCHED
 from syncwall.problems import InputError
 from syncwall.work.number import where
 
-MEMORY_FREE: Final = ("overlap_pp", "overlap_tp", "overlap_parameters", "overlap_gradients")
-"""Switches that memory does not depend on."""
-SWITCHES: Final = (*MEMORY_FREE, "balanced_stages", "sp")
-"""Fields that are on or off."""
-SEARCHED: Final = (
-    *SWITCHES, "recompute", "recompute_layers", "virtual_stages", "schedule", "shard",
-    "shard_degree", "tp", "pp", "cp", "ep", "etp", "micro_batch", "dispatcher", "overlap_ep",
-)  # fmt: skip
-"""Fields that a search may choose; layouts of equal time are told apart in this order."""
 RECOMPUTED: Final = (0.125, 0.25, 0.5, 0.75)
 """Shares of a stage's layers that are also recomputed, besides all of them."""
 SHORTEST: Final = 256
@@ -77,6 +69,8 @@ class Space:
         fields |= {name: v[0] for name, v in self.pinned.items() if name not in SEARCHED}
         if fields.get("precision") is Dtype.FP16 and "gradient_dtype" not in self.pinned:
             fields.pop("gradient_dtype", None)
+        if fields.get("lora") is not None:
+            fields["frozen_weights"] = True
         layout = Layout.arrays(**{**fields, "global_batch": self.global_batch})
         formats = kept_formats(layout, self.family)
         update = {name: value for name, value in formats.items() if name not in self.pinned}

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from syncwall.problems import InputError, Problem
-from syncwall.read.fabric_graph import FabricGraph, read_netq, read_topograph
+from syncwall.read.fabric_graph import FabricGraph, read_netq, read_slurm_topology, read_topograph
 from syncwall.read.ibnetdiscover import read_ibnetdiscover
 from syncwall.read.limited import open_limited
 from syncwall.read.lstopo import read_lstopo
@@ -135,11 +135,13 @@ def read_topology(path: Path | str) -> HostTopology:
 
 
 def read_fabric(path: Path | str) -> FabricGraph:
-    """What ibnetdiscover, NetQ or topograph's models say; the kind is seen from the content."""
+    """What ibnetdiscover, NetQ, Slurm or topograph say; the kind is seen from the content."""
     with open_limited(path) as stream:
         head = stream.read(1 << 16)
     if head.lstrip().startswith((b"[", b"{")):
         return read_netq(path)
     if b"vendid=" in head or b"Switch\t" in head or b"Ca\t" in head:
         return read_ibnetdiscover(path)
+    if b"switchname=" in head.lower():
+        return read_slurm_topology(path)
     return read_topograph(path)

@@ -1,8 +1,8 @@
 """Switches, hosts and the cables between them.
 
-Holds `FabricGraph`, `FabricNode` and `Cable`, which readers of fabrics fill in. `read_topograph`
-and `read_netq`: fabrics that other tools describe: topograph's models (YAML) and NetQ's graphs
-(JSON).
+Holds `FabricGraph`, `FabricNode` and `Cable`, which readers of fabrics fill in. `read_topograph`,
+`read_netq` and `read_slurm_topology`: fabrics that other tools describe: topograph's models (YAML),
+NetQ's graphs (JSON) and Slurm's topology.conf.
 """
 
 import re
@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from syncwall.documents import read_document
+from syncwall.hosts import slurm_hosts
 from syncwall.problems import InputError, Problem
-from syncwall.read.limited import UnpackLimits, open_limited
+from syncwall.read.limited import UnpackLimits, open_limited, text_lines
 from syncwall.read.whole_json import plain_text, whole_json
 
 
@@ -56,7 +57,7 @@ class FabricGraph:
 
     source: str
     format: str
-    """ibnetdiscover, topograph or netq."""
+    """ibnetdiscover, topograph, netq or slurm."""
     nodes: dict[str, FabricNode]
     cables: tuple[Cable, ...]
     problems: tuple[Problem, ...] = ()
@@ -123,8 +124,8 @@ class FabricGraph:
 
 
 _LIMITS: Final = UnpackLimits(raw_bytes=64 << 20)
-_RANGE: Final = re.compile(r"(.{0,200}?)\[(\d{1,9})-(\d{1,9})\](.{0,200})")
 _MOST_HOSTS: Final = 100_000
+_SLURM_KEY: Final = re.compile(r"(\w{1,40})=(\S{1,100000})")
 
 
 def read_topograph(path: Path | str) -> FabricGraph:
@@ -142,24 +143,43 @@ def read_topograph(path: Path | str) -> FabricGraph:
     for block in _listed(value, "blocks"):
         switch = str(block.get("switch")) if isinstance(block, dict) else ""
         for text in _listed(block, "nodes"):
-            for host in _hosts(str(text)):
+            for host in slurm_hosts(str(text), file=str(path)):
                 nodes[host] = FabricNode(host, False, host=host)
                 cables.append((switch, host))
-            if len(cables) > _MOST_HOSTS:
-                raise InputError.of(f"describes more than {_MOST_HOSTS:,} cables", file=str(path))
+                _refuse_crowd(cables, path)
     for name in {end for cable in cables for end in cable} - nodes.keys():
         nodes[name] = FabricNode(name, True)
     return FabricGraph(str(path), "topograph", nodes, tuple(Cable(a, b) for a, b in cables))
 
 
-def _hosts(text: str) -> list[str]:
-    """`node[0001-0009]` as nine names; of a range that is too long, one more than may be."""
-    match = _RANGE.fullmatch(text)
-    if match is None:
-        return [text]
-    first, last, width = int(match[2]), int(match[3]), len(match[2])
-    last = min(last, first + _MOST_HOSTS)
-    return [f"{match[1]}{number:0{width}}{match[4]}" for number in range(first, last + 1)]
+def read_slurm_topology(path: Path | str) -> FabricGraph:
+    """The switches of Slurm's `topology.conf` (topology/tree), each with its nodes or switches."""
+    nodes: dict[str, FabricNode] = {}
+    cables: list[tuple[str, str]] = []
+    for line in text_lines(path, _LIMITS):
+        keys = {key.lower(): value for key, value in _SLURM_KEY.findall(line.partition("#")[0])}
+        if "switchname" not in keys:
+            continue
+        above = keys["switchname"]
+        nodes[above] = FabricNode(above, True)
+        for kind in ("nodes", "switches"):
+            for name in slurm_hosts(keys.get(kind, ""), file=str(path)):
+                if kind == "nodes":
+                    nodes[name] = FabricNode(name, False, host=name)
+                cables.append((above, name))
+                _refuse_crowd(cables, path)
+    if not cables:
+        raise InputError.of(
+            "holds no `SwitchName=` with nodes, as topology.conf does", file=str(path)
+        )
+    for _, name in cables:
+        nodes.setdefault(name, FabricNode(name, True))
+    return FabricGraph(str(path), "slurm", nodes, tuple(Cable(a, b) for a, b in cables))
+
+
+def _refuse_crowd(cables: list[tuple[str, str]], path: Path | str) -> None:
+    if len(cables) > _MOST_HOSTS:
+        raise InputError.of(f"describes more than {_MOST_HOSTS:,} cables", file=str(path))
 
 
 def read_netq(path: Path | str) -> FabricGraph:

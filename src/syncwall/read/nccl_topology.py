@@ -45,6 +45,8 @@ class _NcclDevices(Devices):
     others: list[str] = field(default_factory=list)
     links: list[list[Element]] = field(default_factory=list)
     """Of each GPU."""
+    bridges: dict[str, float] = field(default_factory=dict)
+    """Links of PCIe switches towards the CPU."""
 
     def cpu(self, cpu: Element) -> None:
         index = cpu.number("numaid")
@@ -79,9 +81,10 @@ class _NcclDevices(Devices):
         if inner & {"gpu", "nic"}:
             self.below(pci, here)
         elif inner:
-            self.below(
-                pci, {"numa": place["numa"], "path": (*place["path"], bus or f"?{pci.line}")}
-            )
+            switch = bus or f"?{pci.line}"
+            if here["pcie_bytes_per_s"] is not None:
+                self.bridges[switch] = here["pcie_bytes_per_s"]
+            self.below(pci, {"numa": place["numa"], "path": (*place["path"], switch)})
         elif is_gpu(kind):
             self.add_gpu(Gpu(name=f"GPU{len(self.gpus)}", **here), [])
         elif is_nic(kind):
@@ -140,6 +143,7 @@ class _NcclDevices(Devices):
             gpu_nic=tuple(tuple(tree_distance(g, n) for n in self.nics) for g in self.gpus),
             pair_links=tuple(tuple(row) for row in pairs) if all(known) else (),
             switched=any(target == _SWITCH for target in targets) if targets else None,
+            bridges=self.bridges,
             others=tuple(self.others),
             problems=tuple(self.problems),
         )

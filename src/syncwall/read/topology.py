@@ -5,7 +5,8 @@ Every reader of topologies fills it in as far as its file goes; None means that 
 say.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Final
 
@@ -113,6 +114,8 @@ class HostTopology:
     """Links between each GPU (row) and each other one; through a switch, those of a GPU."""
     switched: bool | None = None
     """True if the links of GPUs end at a switch."""
+    bridges: Mapping[str, float] = field(default_factory=dict, hash=False)
+    """Of PCIe switches by address: their link towards the CPU, one way, in bytes/s."""
     others: tuple[str, ...] = ()
     """Addresses of PCI devices of which the file does not say what they are."""
     problems: tuple[Problem, ...] = ()

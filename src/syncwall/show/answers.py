@@ -91,6 +91,13 @@ def _program_prediction(found: Any) -> Shown:
     )
 
 
+def _comparison(found: Any) -> Shown:
+    from syncwall.show.records.compare import comparison_record
+    from syncwall.show.views.compare import comparison_view
+
+    return Shown(lambda: comparison_view(found), lambda: comparison_record(found), "compare")
+
+
 def _completion(found: Any) -> Shown:
     from syncwall.answer.improvements import improvements
     from syncwall.job.changes import changes
@@ -174,6 +181,13 @@ def _fabric(found: Any) -> Shown:
     return Shown(lambda: fabric_view(found), lambda: fabrics_record(found), "plan fabric")
 
 
+def _placement(found: Any) -> Shown:
+    from syncwall.show.records.placement import placement_record
+    from syncwall.show.views.placement import placement_view
+
+    return Shown(lambda: placement_view(found), lambda: placement_record(found), "plan placement")
+
+
 def _explanation(found: Any) -> Shown:
     from syncwall.show.records.explanation import explanation_record
     from syncwall.show.views.explanation import explanation_view
@@ -205,6 +219,7 @@ _HOW: Final[dict[str, Callable[[Any], Shown]]] = {
     "Prediction": _prediction,
     "Gap": _gap,
     "ProgramPrediction": _program_prediction,
+    "Comparison": _comparison,
     "Completion": _completion,
     "Program": _program,
     "SearchResult": _layouts,
@@ -213,6 +228,7 @@ _HOW: Final[dict[str, Callable[[Any], Shown]]] = {
     "ProgramWall": _program_wall,
     "ProgramNetwork": _program_network,
     "FabricAnswer": _fabric,
+    "PlacementAnswer": _placement,
     "Explanation": _explanation,
     "Report": _report,
     "Ledger": _ledger,

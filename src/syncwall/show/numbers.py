@@ -1,7 +1,8 @@
 """Numbers as people say them: three figures, one minus sign, "13%", "µs", "1 step" and "2 steps".
 
 Holds `duration`, `rate`, `byte_size` and `gigabytes`; `percent`, `signed`, `signed_percent` and
-`minus`; for what is long or large `span` (a time), `money` and `energy`; and `plural`.
+`minus`; for what is long or large `span` (a time), `money`, `energy` and `mass`; and
+`plural`.
 """
 
 from math import copysign, isfinite
@@ -86,6 +87,13 @@ def energy(joules: float) -> str:
         if kwh >= size:
             return f"{_short(kwh / size)} {unit}"
     return f"{_short(kwh)} kWh"
+
+
+def mass(kilograms: float) -> str:
+    """`kilograms` as such, or in tonnes."""
+    if not isfinite(kilograms):
+        return "–"
+    return f"{_short(kilograms / 1e3)} t" if kilograms >= 1e3 else f"{_short(kilograms)} kg"
 
 
 def _short(number: float) -> str:

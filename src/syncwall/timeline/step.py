@@ -1,7 +1,7 @@
 """A whole optimizer step: micro batches through a pipeline, then the optimizer.
 
-Holds `StepTime`, `step_time`, `add_others`, `reduction_window` and `slowest_of`. Only classes of
-equal ranks are evaluated, never rank by rank.
+Holds `StepTime`, `step_time`, `add_others`, `reduction_window`, `slowest_of` and `WithoutWeights`.
+Only classes of equal ranks are evaluated, never rank by rank.
 """
 
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ def step_time(work: Work, prices: Prices) -> StepTime:
     """Time of `work` at these `prices`."""
     packed = _Packed(prices)
     stages = [stage for stage in work.stages if anywhere(stage.ranks)]
-    without = _Packed(_WithoutWeights(prices)) if _splits(work.pipeline) else None
+    without = _Packed(WithoutWeights(prices)) if _splits(work.pipeline) else None
     each = [_stage_time(stage, packed, without, work) for stage in stages]
     everybody = Passes(0.0, 0.0, 0.0)
     for stage, time in zip(stages, each, strict=True):
@@ -142,7 +142,7 @@ def _splits(pipeline: Pipeline) -> bool:
     return any(anywhere(pipeline.schedule == one) for one in SPLITS_BACKWARD)
 
 
-class _WithoutWeights(Prices):
+class WithoutWeights(Prices):
     """Prices at which weight gradients cost nothing: what of a backward pass others wait for."""
 
     def __init__(self, prices: Prices) -> None:

@@ -2,7 +2,8 @@
 
 Holds `Clock`, which runs blocks and keeps the ledger of its compute stream: the time of every
 operation goes to its cause, the time that the stream waits goes to the cause of what it waits for.
-A block that repeats is run three times; then every further round takes as long as the third.
+A block that repeats is run three times; then every further round takes as long as the third. One
+that prefetches several rounds is run as often as it repeats: what it is ahead may last long.
 """
 
 from collections.abc import Callable
@@ -17,7 +18,7 @@ from syncwall.timeline.ledger import Ledger
 from syncwall.timeline.recorded import Interval, Record
 from syncwall.timeline.segments import ACTIVATIONS, Segment, Segments
 from syncwall.work.block import EXPOSED, Stream, Wait
-from syncwall.work.number import Number, is_one, least, most
+from syncwall.work.number import Number, is_one, least, most, where
 
 __all__ = ["ROUNDS", "Clock", "Interval", "Moments"]
 
@@ -36,11 +37,13 @@ class Clock:
     ledger: Ledger = field(default_factory=Ledger)
     record: Record | None = None
     """If there is one, every operation and wait is written into it (single layouts only)."""
+    last_begin: Number = 0.0
+    """When the computation of the last round so far began."""
 
     def copy(self) -> "Clock":
         """Another clock that shows the same time."""
         ledger = Ledger(self.ledger)
-        return Clock(dict(self.free), dict(self.busy), ledger, self.record)
+        return Clock(dict(self.free), dict(self.busy), ledger, self.record, self.last_begin)
 
     def run(self, block: Segments, rounds: Number) -> None:
         """Run `rounds` rounds of a block: none, a part of one, many, or an array of them."""
@@ -51,15 +54,21 @@ class Clock:
             return
         shots = [(dict(self.free), Ledger())]
         waited = Ledger()
-        previous: _Round | None = None
-        most_rounds = rounds.max() if isinstance(rounds, np.ndarray) else rounds
-        for _ in range(min(ROUNDS, ceil(most_rounds))):
-            previous = self._round(block, previous, waited)
+        before: list[_Round] = []
+        most_rounds = ceil(rounds.max() if isinstance(rounds, np.ndarray) else rounds)
+        if _prefetched(block) == 1:
+            most_rounds = min(ROUNDS, most_rounds)
+        for _ in range(most_rounds):
+            before.append(self._round(block, before, waited))
             shots.append((dict(self.free), Ledger(waited)))
+        ended = self.free[Stream.COMPUTE]
         if not isinstance(rounds, np.ndarray) and rounds == len(shots) - 1:
             self.ledger.include(waited)  # every round was run
         else:
             self._extrapolate(shots, rounds)
+        if before:
+            lasted = ended - before[-1].begun(block)
+            self.last_begin = where(rounds > 0, self.free[Stream.COMPUTE] - lasted, self.last_begin)
         self._wait_for_host(block, rounds, begun)
         self._keep_up(block, rounds)
         self.ledger.include(block.own, rounds)
@@ -100,16 +109,18 @@ class Clock:
     def _run_all(self, block: Segments, rounds: int) -> None:
         assert self.record is not None
         self.record.begin(block)
-        previous: _Round | None = None
+        before: list[_Round] = []
         for number in range(rounds):
             self.record.round = number
-            previous = self._round(block, previous, self.ledger)
+            before.append(self._round(block, before, self.ledger))
+        if before:
+            self.last_begin = before[-1].begun(block)
         self.ledger.include(block.own, rounds)
 
-    def _round(self, block: Segments, previous: "_Round | None", waited: Ledger) -> "_Round":
+    def _round(self, block: Segments, before: "list[_Round]", waited: Ledger) -> "_Round":
         this = _Round([], [])
         for segment in block.segments:
-            start = self._start(segment, block, this, previous, waited)
+            start = self._start(segment, block, this, before, waited)
             end = start + segment.seconds
             this.starts.append(start)
             this.ends.append(end)
@@ -159,7 +170,7 @@ class Clock:
         segment: Segment,
         block: Segments,
         this: "_Round",
-        previous: "_Round | None",
+        before: "list[_Round]",
         waited: Ledger,
     ) -> Number:
         start = self.free[segment.stream]
@@ -174,10 +185,12 @@ class Clock:
                 moment = this.moment(wait)
             elif wait.of == "computed":
                 moment = self.free[Stream.COMPUTE]
-            elif previous is None:
+            elif (wait.of == "last begin") == bool(before):
                 continue
+            elif len(before) < wait.rounds:  # asked for while the block before was computed
+                moment = self.last_begin
             else:
-                moment = previous.starts[wait.index]
+                moment = before[-wait.rounds].starts[wait.index]
             if wait.when is not True:
                 moment = moment * wait.when
             later = most(start, moment)
@@ -187,7 +200,7 @@ class Clock:
         return start
 
     def _extrapolate(self, shots: list[tuple[Moments, Ledger]], rounds: Number) -> None:
-        """The state after `rounds` rounds, from that after none, one, two and three."""
+        """The state after `rounds` rounds, from that after none, one, two and so on."""
         grown = _growth(len(shots), rounds)
         for stream in Stream:
             values = [shot[0][stream] for shot in shots]
@@ -217,12 +230,20 @@ class Clock:
             self.free[Stream.GATHER] = least(self.free[Stream.GATHER], latest)
 
 
+def _prefetched(block: Segments) -> int:
+    """Rounds whose weights are asked for before they begin."""
+    waits = block.segments[0].waits if block.gathers_first else ()
+    return max((wait.rounds for wait in waits if wait.of == "previous start"), default=1)
+
+
 def _growth(count: int, rounds: Number) -> Callable[[list[Number]], Number]:
     """How much a value grows in `rounds` rounds, given it after 0, 1, ... `count` - 1 of them."""
-    if count > ROUNDS and np.min(rounds) >= ROUNDS - 1:
+    if count == ROUNDS + 1 and np.min(rounds) >= ROUNDS - 1:
         further = rounds - (ROUNDS - 1.0)
         return lambda values: (values[-2] - values[0]) + further * (values[-1] - values[-2])
-    shares = (least(rounds, 1.0), least(most(rounds - 1.0, 0.0), 1.0), most(rounds - 2.0, 0.0))
+    last = count - 2
+    shares = [least(most(rounds - float(n), 0.0), 1.0) for n in range(last)]
+    shares.append(most(rounds - float(last), 0.0))
     return lambda values: sum(
         share * (after - before)
         for before, after, share in zip(values, values[1:], shares, strict=False)
@@ -243,3 +264,8 @@ class _Round:
             return end
         begun = self.starts[wait.index]
         return begun + wait.share * (end - begun)
+
+    def begun(self, block: Segments) -> Number:
+        """When its computation began."""
+        streams = (segment.stream for segment in block.segments)
+        return next(s for s, one in zip(self.starts, streams, strict=True) if one is Stream.COMPUTE)

@@ -92,10 +92,13 @@ class TeamClock(Clock):
         if not self._writes:
             super().run(block, rounds)
             return
-        begun, previous = self.free[Stream.COMPUTE], None
+        begun = self.free[Stream.COMPUTE]
+        before: list[Any] = []
         for number in range(round(float(rounds))):
             self._place = (self._place[0], number)
-            previous = self._round(block, previous, self.ledger)
+            before.append(self._round(block, before, self.ledger))
+        if before:
+            self.last_begin = before[-1].begun(block)
         self._wait_for_host(block, rounds, begun)
 
     def _slowed(self, block: Segments) -> Segments:
@@ -108,9 +111,9 @@ class TeamClock(Clock):
         ]
         return replace(block, segments=found, own=own)
 
-    def _round(self, block: Segments, previous: Any, waited: Ledger) -> Any:
+    def _round(self, block: Segments, before: Any, waited: Ledger) -> Any:
         self._ready = []
-        this = super()._round(block, previous, waited)
+        this = super()._round(block, before, waited)
         if self._writes:
             times = zip(block.segments, self._ready, this.starts, this.ends, strict=True)
             for segment, ready, starts, ends in times:
@@ -119,14 +122,14 @@ class TeamClock(Clock):
         return this
 
     def _start(
-        self, segment: Segment, block: Segments, this: Any, previous: Any, waited: Ledger
+        self, segment: Segment, block: Segments, this: Any, before: Any, waited: Ledger
     ) -> Number:
-        ready = np.asarray(super()._start(segment, block, this, previous, waited))
+        ready = np.asarray(super()._start(segment, block, this, before, waited))
         self._ready.append(ready)
         if segment.stream not in MEETING:
             return ready
         shared, self.free[segment.stream] = self.free[segment.stream], self._own[segment.stream]
-        own = np.asarray(super()._start(segment, block, this, previous, waited) + segment.seconds)
+        own = np.asarray(super()._start(segment, block, this, before, waited) + segment.seconds)
         self.free[segment.stream], self._own[segment.stream] = shared, own
         self._alone[id(segment)] = own
         return np.full_like(ready, ready.max())

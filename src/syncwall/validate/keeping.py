@@ -1,7 +1,7 @@
 """What a published run keeps in memory, from the words of its row.
 
 Holds `keeping_of`: formats of gradients and states, what is recomputed by name, what waits in the
-host's memory, and how the loss is computed; and `gradient_dtype_of`.
+host's memory, and how the loss is computed; `gradient_dtype_of` and `document_of`.
 """
 
 import re
@@ -23,6 +23,9 @@ _MODULES = {
 """Modules that Megatron recomputes, and the words for them."""
 _NEMO_2 = "2025-01"
 """Until then recipes were those of NeMo 1."""
+_SQUAD_TOKENS = 192
+"""Tokens of an example of SQuAD, a paragraph with a question and its answer; assumed. 128 and 512
+change no prediction by more than 1%."""
 CHUNKS = 8
 """Parts in which a chunked loss is computed (torchtune's default)."""
 
@@ -90,6 +93,18 @@ def gradient_dtype_of(row: RunRow, precision: Dtype, software: Software) -> Dtyp
         return Dtype.FP16
     narrow = "PURE" in words or "(fms)" in words or _is_tuned(row)
     return Dtype.BF16 if narrow else framework(software.framework).gradient_dtype
+
+
+def document_of(row: RunRow) -> int | None:
+    """Tokens of the documents that a sequence is packed of; None if it is one.
+
+    Fine-tuning recipes of NeMo and Megatron-Bridge pack the examples of SQuAD (`SquadDataModule`
+    in dgxc-benchmarking's llama3_finetune.py, `is_squad` in Megatron-Bridge's flop_utils.py).
+    MLPerf's fine-tuning has documents as long as its sequences.
+    """
+    tuned = re.search(r"\b(sft|lora)\b", row.text("model").lower())
+    recipe = re.search(r"\bnemo\b|bridge", row.text("framework").lower())
+    return _SQUAD_TOKENS if tuned and recipe else None
 
 
 def _is_tuned(row: RunRow) -> bool:

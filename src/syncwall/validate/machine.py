@@ -1,9 +1,9 @@
 """Model and software of a published run.
 
-Holds `model_of` (what the columns cannot say, such as latent attention, is taken from the
-catalogue's model of the same name); `software_of`, which reads the framework, its release and its
-kernels from the words of a row; `switches_of`, the overlaps that this software had or that the row
-states; and `unsaid`, what the row leaves to be assumed.
+Holds `model_of` (what the columns cannot say, such as latent attention, layers of hybrids or
+images, comes from the catalogue's model of that name); `software_of`, which reads the framework,
+its release and its kernels from the words of a row; `switches_of`, the overlaps that this software
+had or that the row states; and `unsaid`, what the row leaves to be assumed.
 """
 
 import re
@@ -27,11 +27,31 @@ _SPECIAL = (
 )
 
 
+_NAMED = (
+    (r"nemotron.?h.?8b", "nemotron-h-8b"),
+    (r"nemotron.?h.?47b", "nemotron-h-47b"),
+    (r"nemotron.?h.?56b", "nemotron-h-56b"),
+    (r"nemotron.?nano.?9b.?v2", "nemotron-nano-2-9b"),
+    (r"nemotron.?nano.?12b.?v2", "nemotron-nano-2-12b"),
+    (r"nemotron.?3.?nano", "nemotron-3-nano"),
+    (r"nemotron.?3.?super", "nemotron-3-super"),
+    (r"nemotron.?3.?ultra", "nemotron-3-ultra"),
+    (r"qwen3.?next.?80b", "qwen3-next-80b-a3b"),
+    (r"kimi.?linear", "kimi-linear-48b-a3b"),
+    (r"minimax.?(text.?01|m1)", "minimax-text-01"),
+    (r"bert.?large", "bert-large"),
+    (r"vit.?b/16", "vit-b-16"),
+    (r"vit.?g/14", "vit-g-14"),
+    (r"t5.?v1\.1.?(small|large|xxl|xl)", r"t5-v1.1-\1"),
+)
+"""Models of which the columns do not say enough: mixers and pattern of layers, encoders, images."""
+
+
 def model_of(row: RunRow) -> Model:
     """The transformer that a row describes."""
     family = row.text("family")
-    if family.startswith("hybrid"):
-        raise CannotRepresent("hybrid models (Mamba, linear attention) are not described yet")
+    if family.startswith(("hybrid", "encoder", "vision")):
+        return _named(row)
     for column in ("layers", "hidden", "heads", "vocab"):
         if not row.text(column):
             raise CannotRepresent(f"the source gives no {column}")
@@ -54,6 +74,22 @@ def model_of(row: RunRow) -> Model:
         fields["moe"] = _experts(row)
     fields |= _special(row)
     return Model.model_validate(fields)
+
+
+def _named(row: RunRow) -> Model:
+    """The catalogue's model of that name; what the row does state must agree with it."""
+    name = row.text("model").lower()
+    matches = ((re.search(pattern, name), known) for pattern, known in _NAMED)
+    known = next((match.expand(known) for match, known in matches if match), None)
+    if known is None:
+        what = "hybrid's" if row.text("family").startswith("hybrid") else f"{row.text('family')}'s"
+        raise CannotRepresent(f"the columns do not tell a {what} layers, nor does its name")
+    found = model(known)
+    for column in ("layers", "hidden"):
+        has = getattr(found, column)
+        if row.text(column) and row.whole(column) != has:
+            raise CannotRepresent(f"{known} has {column} {has}, not {row.whole(column)}")
+    return found
 
 
 def _experts(row: RunRow) -> dict[str, Any]:

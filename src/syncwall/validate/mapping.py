@@ -25,7 +25,7 @@ from syncwall.describe.choice import Dtype
 from syncwall.describe.framework_switches import cut_by_cost
 from syncwall.describe.layout import PLAIN, ContextKind, Recompute, Schedule, Shard
 from syncwall.validate.hardware import CannotRepresent, cluster_of
-from syncwall.validate.keeping import gradient_dtype_of, keeping_of
+from syncwall.validate.keeping import document_of, gradient_dtype_of, keeping_of
 from syncwall.validate.machine import model_of, software_of, switches_of, unsaid
 from syncwall.validate.table import RunRow
 from syncwall.validate.unusual import partly, unusual
@@ -74,7 +74,7 @@ def _forward_and_backward(row: RunRow, model: Model, share: float) -> float:
     count = model.parameter_count
     weights = count.active - count.embedding + (model.vocab * model.hidden) * model.tied_embeddings
     width = model.attention.heads * (model.head_dim + model.v_head_dim)
-    return 6.0 * weights + 6.0 * share * model.layers * row.whole("seq_len") * width
+    return 6.0 * weights + 6.0 * share * model.attention_layers * row.whole("seq_len") * width
 
 
 _CORE = ("megatron-core", "megatron-bridge")
@@ -175,6 +175,7 @@ def _stated(row: RunRow, software: Software) -> dict[str, Any]:
         "virtual_stages": row.whole("vpp"), "recompute": _recompute(row, software.framework),
         "schedule": _schedule(row, row.whole("vpp")),
         "precision": precision, "gradient_dtype": gradient_dtype_of(row, precision, software),
+        "document_tokens": document_of(row),
         "frozen_weights": "lora" in (row.text("shard") + row.text("model")).lower(),
         "dropless": "tokendrop" not in row.text("options") + row.text("model"),
         "capacity_factor": _capacity(row),

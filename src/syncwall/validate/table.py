@@ -6,12 +6,14 @@ that has the columns of a table of runs; and `read_csv`, which reads any CSV wit
 """
 
 import csv
+import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from syncwall.catalogue import BUILT_IN
+from syncwall.documents import opened_table
 from syncwall.problems import InputError, Problem
 
 REQUIRED = ("id", "source", "model", "layers", "hidden", "gpu", "gpus", "seq_len", "gbs")
@@ -63,7 +65,7 @@ class RunRow:
     @property
     def place(self) -> str:
         """File and line, for messages."""
-        return f"{self.file.name}:{self.line}"
+        return f"{self.file.name.removesuffix('.gz')}:{self.line}"
 
 
 OWN_RUNS = BUILT_IN / "runs"
@@ -92,7 +94,7 @@ def read_tables(path: Path | None = None) -> list[RunRow]:
     chosen = path or OWN_RUNS
     if not chosen.exists():
         raise InputError.of("does not exist", file=str(chosen))
-    files = sorted(chosen.glob("*.csv")) if chosen.is_dir() else [chosen]
+    files = _tables(chosen) if chosen.is_dir() else [chosen]
     rows = [row for file in files for row in _rows(file, optional=chosen.is_dir())]
     if not rows:
         needs = ", ".join(REQUIRED)
@@ -101,6 +103,11 @@ def read_tables(path: Path | None = None) -> list[RunRow]:
     if problems:
         raise InputError(problems)
     return rows
+
+
+def _tables(folder: Path) -> list[Path]:
+    """All in it, which an installed package has compressed."""
+    return sorted([*folder.glob("*.csv"), *folder.glob("*.csv.gz")])
 
 
 def read_csv(
@@ -113,7 +120,7 @@ def read_csv(
     try:
         if file.stat().st_size > LARGEST_BYTES:
             raise InputError.of(f"is larger than {LARGEST_BYTES // 10**6} MB", file=str(file))
-        with file.open(encoding="utf-8-sig", newline="") as stream:
+        with opened_table(file) as stream:
             reader = csv.DictReader(stream, strict=True)
             missing = [name for name in needed if name not in (reader.fieldnames or ())]
             if missing and optional:
@@ -129,8 +136,9 @@ def read_csv(
         raise InputError.of(f"is not UTF-8 text: {error}", file=str(file)) from None
     except csv.Error as error:
         raise _at(file, reader.reader.line_num, f"cannot be read as CSV: {error}") from None
-    except OSError as error:
-        raise InputError.of(f"cannot be read: {error.strerror}", file=str(file)) from None
+    except (OSError, EOFError, zlib.error) as error:
+        said = getattr(error, "strerror", None) or str(error)
+        raise InputError.of(f"cannot be read: {said}", file=str(file)) from None
 
 
 def _rows(file: Path, *, optional: bool) -> Iterator[RunRow]:

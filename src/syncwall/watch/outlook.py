@@ -129,6 +129,10 @@ def _per_1000_node_days(study: FailureRates, gpus_per_node: int) -> float:
 
 def rest_of(job: Job, life: Life) -> Job:
     """What is left of `job` after `life`; InputError if nothing is."""
+    if job.phases:
+        raise InputError.of(
+            "the life of a job is one step repeated: write what is left as phases, without --life"
+        )
     left = job.total_steps - life.steps
     if left <= 0:
         raise InputError.of(f"the job is done: {life.steps:,} of {job.total_steps:,} steps")

@@ -3,30 +3,28 @@
 Holds `application`, `Options`, and `PAGES`, `page` and `address` of the pages.
 """
 
-import json
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import cache
 from html import escape
 from importlib.resources import files
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
-from fastapi import FastAPI, Request
-from fastapi.responses import FileResponse, HTMLResponse, Response
-from fastapi.staticfiles import StaticFiles
+from fastapi import FastAPI, HTTPException, Request
+from fastapi.responses import Response
 
 from syncwall import __version__
-from syncwall.cause import LEAST_SHARE, Cause
 from syncwall.hosts import LOOPBACK
-from syncwall.show.words.terms import named
-from syncwall.show.write.html import filled
-from syncwall.web.desk import Desk
+from syncwall.show.write.template import filled
+from syncwall.web.assets import Asset, assets, digest, sent
+from syncwall.web.desk import Desk, desk_of
+from syncwall.web.glossary import glossary, page_list
 from syncwall.web.guard import Guard
 from syncwall.web.refusals import add_refusals
-from syncwall.web.routes import ROUTERS
+from syncwall.web.routes import ROUTERS, schema
 from syncwall.web.streams import Streams
 from syncwall.web.workers import Workers
 
@@ -46,19 +44,34 @@ PAGES: Final = {
     "api": "API",
 }
 """Every page by the name of its files, and what it is called; the first stands at `/`."""
+_HELP: Final = "help"
+"""A page that others link to, and that is not among those at the top."""
+_SCHEMA_S: Final = 30.0
+"""Seconds that loading all answers may take."""
+_SET: Final = re.compile(r"[0-9a-f]{12}")
+"""A digest of assets: those of a page that was opened before an upgrade are answered, too."""
 
 
 @cache
 def page(name: str) -> str:
     """The whole page `name`."""
     parts = {
-        "title": escape(PAGES[name]),
+        "title": escape(PAGES.get(name, "Words and documentation")),
         "nav": "".join(_entry(other, other == name) for other in PAGES),
-        "body": filled(_text(name), {part: _text(part) for part in ("verdict", "taken")}),
+        "body": filled(_text(name), _parts(name)),
         "name": name,
+        "assets": f"./static/{digest()}",
         "version": escape(__version__),
     }
     return filled(_text("shell"), parts)
+
+
+def _parts(name: str) -> dict[str, str]:
+    """What is filled into the body of a page."""
+    if name == _HELP:
+        return {"terms": glossary(), "pages": page_list(PAGES)}
+    shared = {part: _text(part) for part in ("verdict", "taken")}
+    return shared | {"assets": f"./static/{digest()}"}
 
 
 def _text(name: str) -> str:
@@ -105,7 +118,12 @@ class Options:
 
 def application(options: Options = Options(), streams: Streams | None = None) -> Guard:  # noqa: B008 - frozen
     """The application behind its guard; `streams` is where its long work runs."""
-    streams = streams or Streams()
+    app = _routed(options, streams or Streams())
+    return Guard(app, options.names, options.token, origins=options.origins, root=options.root)
+
+
+def _routed(options: Options, streams: Streams) -> FastAPI:
+    """All pages and routes."""
 
     @asynccontextmanager
     async def living(app: FastAPI) -> AsyncIterator[None]:
@@ -118,64 +136,51 @@ def application(options: Options = Options(), streams: Streams | None = None) ->
 
     app = FastAPI(
         title="syncwall", version=__version__, description=_ABOUT, lifespan=living,
-        docs_url=None, redoc_url=None, openapi_url="/api/openapi.json", redirect_slashes=False,
+        docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False,
         servers=[{"url": options.root}] if options.root else None,
     )  # fmt: skip
     for router in ROUTERS:
         app.include_router(router)
     _add_pages(app)
     add_refusals(app)
-    return Guard(app, options.names, options.token, origins=options.origins, root=options.root)
+    app.add_route("/api/openapi.json", _shown_schema)
+    return app
+
+
+async def _shown_schema(request: Request) -> Response:
+    root = (request.app.servers or [{}])[0].get("url", "")
+    return await desk_of(request).answer(_schema, root, limit_s=_SCHEMA_S, later=True)
+
+
+@cache
+def _schema(root: str) -> dict[str, Any]:
+    """All routes as OpenAPI; in a process that answers, which may load everything."""
+    return schema(_routed(Options(root=root), Streams()))
 
 
 def _add_pages(app: FastAPI) -> None:
-    static = str(files("syncwall.web").joinpath("static"))
-    app.add_route("/static/plotly.js", _plotly, name="plotly")
-    app.add_route("/static/chart.css", _chart_rules, name="chart")
-    app.add_route("/static/cause_list.js", _cause_list, name="causes")
-    app.add_route("/static/term_list.js", _term_list, name="terms")
-    app.mount("/static", StaticFiles(directory=static), name="static")
-    for name in PAGES:
+    app.add_route("/static/{name:path}", _static, name="static")
+    for name in (*PAGES, _HELP):
         app.add_route(address(name), _shown(name), name=name)
 
 
 def _shown(name: str) -> Callable[[Request], Awaitable[Response]]:
-    async def shown(_: Request) -> Response:
-        return HTMLResponse(page(name), headers={"cache-control": "no-cache"})
+    async def shown(request: Request) -> Response:
+        return sent(_whole(name), request)
 
     return shown
 
 
-async def _chart_rules(_: Request) -> Response:
-    """The rules of the drawings of reports without their colours, for what is in `.finding`."""
-    rules = files("syncwall.show.draw").joinpath("chart.css").read_text(encoding="utf-8")
-    inside = rules[rules.index("svg text") :]
-    return Response(f".finding {{\n{inside}}}\n", media_type="text/css")
+@cache
+def _whole(name: str) -> Asset:
+    return Asset(page(name).encode(), "text/html; charset=utf-8")
 
 
-async def _cause_list(_: Request) -> Response:
-    """Every cause, in order, so that pages need no list of their own."""
-    names = ("kind", "title", "colour", "moved")
-    causes = [{"key": one} | {name: getattr(one, name) for name in names} for one in Cause]
-    return _script(CAUSES=causes, LEAST_SHARE=LEAST_SHARE)
-
-
-async def _term_list(_: Request) -> Response:
-    """What words mean, by each of their names."""
-    return _script(TERMS={name: one.meaning for name, one in named().items()})
-
-
-def _script(**known: Any) -> Response:
-    """A script module with these constants."""
-    lines = (f"export const {name} = {json.dumps(value)};\n" for name, value in known.items())
-    headers = {"cache-control": "no-cache"}
-    return Response("".join(lines), media_type="text/javascript", headers=headers)
-
-
-async def _plotly(_: Request) -> Response:
-    """Plotly's script, as the Python package brings it."""
-    found = find_spec("plotly")
-    assert found is not None  # a dependency of the extra
-    assert found.origin is not None
-    script = Path(found.origin).parent / "package_data" / "plotly.min.js"
-    return FileResponse(script, media_type="text/javascript")
+async def _static(request: Request) -> Response:
+    """An asset, by its name alone or in the set that a page belongs to."""
+    asked = request.path_params["name"]
+    first, _, rest = asked.partition("/")
+    found = assets().get(rest if _SET.fullmatch(first) else asked)
+    if found is None:
+        raise HTTPException(404)
+    return sent(found, request, is_kept=first == digest())

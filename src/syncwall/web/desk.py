@@ -3,7 +3,6 @@
 Holds `Desk` (where work is handed in), `desk_of` and `PROBLEMS`, how refusals are documented.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -15,7 +14,7 @@ from pydantic import BaseModel
 from syncwall.web.guard import MAX_BODY_BYTES
 from syncwall.web.streams import Streams
 from syncwall.web.uploads import Uploads
-from syncwall.web.workers import Workers
+from syncwall.web.workers import Answer, Workers
 
 PREDICTION_S: Final = 10.0
 """Seconds that an answer may take."""
@@ -64,12 +63,12 @@ class Desk:
 
     async def answer(
         self,
-        function: Callable[..., Any],
+        function: Answer,
         *arguments: Any,
         limit_s: float = PREDICTION_S,
         later: bool = False,
     ) -> Response:
-        """What `function` returns in another process, as JSON."""
+        """What `function`, or that of `answers` which it names, returns in another process."""
         body = await self.workers.call(function, *arguments, limit_s=limit_s, later=later)
         return Response(body, media_type="application/json")
 

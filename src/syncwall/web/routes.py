@@ -1,38 +1,41 @@
 """The routes of the pages.
 
-Holds `ROUTERS`, one for each page, and `EntryKind`. Most routes take one thing that is asked and
-answer with one function; its docstring is what the API says about the route.
+Holds `ROUTERS`, one for each page, `schema` and `EntryKind`. Most routes take one thing that is
+asked and answer with one function, by its name in `answers`; its docstring is what the API says
+about the route.
 """
 
-from collections.abc import Callable
+from inspect import getdoc
 from typing import Annotated, Any, Final, Literal
 
-from fastapi import APIRouter, Path, Request
+from fastapi import APIRouter, FastAPI, Path, Query, Request
 from fastapi.responses import Response
 
-from syncwall.web.answers import (
-    accuracy,
-    catalogue,
-    explanation,
-    fabric,
-    findings,
-    job,
-    live,
-    plan,
-    prediction,
-    program,
-    step,
-    step_collective,
-    step_pipeline,
-    timeline,
-    wall,
-)
+from syncwall.web.answers import answer_named
 from syncwall.web.asked import Asked, AskedJob, AskedRun
+from syncwall.web.assets import sent, shipped_accuracy
 from syncwall.web.desk import PROBLEMS, AtDesk
+from syncwall.web.questions import (
+    AskedBeside,
+    AskedCollective,
+    AskedComparison,
+    AskedFabric,
+    AskedFlows,
+    AskedFolder,
+    AskedMoves,
+    AskedOutcome,
+    AskedPipeline,
+    AskedProgram,
+    AskedSettings,
+    AskedStep,
+    AskedText,
+    AskedWall,
+    ExportKind,
+    Search,
+)
 
 SEARCH_S: Final = 120.0
 """Seconds that a search may take."""
-_ACCURACY_S: Final = 180.0
 _LONG_S: Final = 30.0
 _FILES_S: Final = 120.0
 """Seconds that reading files may take."""
@@ -41,6 +44,9 @@ EntryKind = Literal["device", "link", "cluster", "model", "switch", "framework",
 _Entry = Annotated[str, Path(max_length=100, description="As in the list.", examples=["h100-sxm"])]
 _Finding = Annotated[
     str, Path(max_length=200, description="An id of the list.", examples=["four-workers"])
+]
+_Published = Annotated[
+    str, Query(max_length=300, description="An id of the list.", examples=["mlperf-v3.0-NVIDIA"])
 ]
 
 
@@ -58,112 +64,158 @@ ROUTERS: Final = (
 )  # fmt: skip
 
 
-def _get(router: APIRouter, path: str, summary: str, function: Callable[[], Any]) -> None:
-    """`function()` is the answer."""
+_ANSWERS: Final[dict[str, str]] = {}
+"""By path, what answers there."""
+
+
+def _get(router: APIRouter, path: str, summary: str, name: str) -> None:
+    """The function called `name` has the answer."""
 
     async def answer(desk: AtDesk) -> Response:
-        return await desk.answer(function)
+        return await desk.answer(name)
 
-    router.get(path, summary=summary, description=function.__doc__)(answer)
+    _ANSWERS[router.prefix + path] = name
+    router.get(path, summary=summary)(answer)
 
 
 def _post(
-    router: APIRouter, path: str, summary: str, asked: type[Asked], function: Callable[..., Any],
-    **how: Any,
+    router: APIRouter, path: str, summary: str, asked: type[Asked], name: str, **how: Any
 ) -> None:  # fmt: skip
-    """`function` of what is asked is the answer; `how` is for the desk."""
+    """The function called `name` answers what is asked; `how` is for the desk."""
 
     async def answer(asked: Asked, desk: AtDesk) -> Response:
-        return await desk.answer(function, asked, **how)
+        return await desk.answer(name, asked, **how)
 
     answer.__annotations__["asked"] = asked
-    router.post(path, summary=summary, description=function.__doc__)(answer)
+    _ANSWERS[router.prefix + path] = name
+    router.post(path, summary=summary)(answer)
 
 
-_get(_predict, "/options", "What can be chosen", prediction.options)
+def schema(app: FastAPI) -> dict[str, Any]:
+    """All routes of `app` as OpenAPI, with what the answers say of themselves: loads them all."""
+    document = app.openapi()
+    for path, name in _ANSWERS.items():
+        for operation in document["paths"][path].values():
+            operation["description"] = getdoc(answer_named(name))
+    return document
+
+
+_get(_predict, "/options", "What can be chosen", "prediction.options")
 _post(
-    _predict, "/paste", "Read a pasted model or run", prediction.AskedText, prediction.pasted
+    _predict, "/paste", "Read a pasted model, run or settings", AskedText, "pasted.pasted"
 )  # fmt: skip
-_post(_predict, "/predict", "Predict a training step", AskedRun, prediction.predicted)
-_post(_predict, "/next", "What to change", AskedRun, prediction.next_steps, later=True)
-_post(_predict, "/timeline", "One micro batch in time", AskedRun, timeline.timeline, later=True)
-_post(_wall, "/wall", "Scaling curves and their walls", wall.AskedWall, wall.compared)
+_post(_predict, "/predict", "Predict a training step", AskedRun, "prediction.predicted")
+_post(_predict, "/beside", "A run beside a pinned one", AskedBeside, "pinned.beside")
+_post(_predict, "/next", "What to change", AskedRun, "prediction.next_steps", later=True)
+_post(_predict, "/fixes", "What would make a run possible", AskedRun, "fixes.fixes", later=True)
+_post(_predict, "/timeline", "One micro batch in time", AskedRun, "timeline.timeline", later=True)
+_post(_wall, "/wall", "Scaling curves and their walls", AskedWall, "wall.compared")
 _post(
-    _wall, "/wall/moves", "What moves the wall", wall.AskedMoves, wall.moves,
+    _wall, "/wall/moves", "What moves the wall", AskedMoves, "wall.moves",
     limit_s=_LONG_S, later=True,
 )  # fmt: skip
 _post(
-    _program, "/program", "Predict a recorded program", program.AskedProgram, program.predicted,
+    _program, "/program", "Predict a recorded program", AskedProgram, "program.predicted",
     limit_s=_LONG_S,
 )  # fmt: skip
-_get(_job, "/job/options", "What can be chosen for a job", job.job_options)
-_post(_job, "/job", "When a job will be done", AskedJob, job.played)
+_get(_job, "/job/options", "What can be chosen for a job", "job.job_options")
+_post(_job, "/job", "When a job will be done", AskedOutcome, "job.played")
 _post(
-    _job, "/job/next", "What to change in a job", AskedJob, job.next_changes,
+    _job, "/job/next", "What to change in a job", AskedJob, "job.next_changes",
     limit_s=_LONG_S, later=True,
 )  # fmt: skip
 _post(
-    _plan, "/compare", "Lay runs side by side", plan.AskedComparison, plan.compared, later=True
+    _plan, "/compare", "Lay runs side by side", AskedComparison, "plan.compared", later=True
 )  # fmt: skip
-_get(_fabric, "/fabric/switches", "Switches of the catalogue", fabric.switches)
 _post(
-    _fabric, "/fabric", "A run on a fabric, narrower or broken", fabric.AskedFabric, fabric.fabric
+    _plan, "/plan/yours", "The run as it stands, beside a search", Search, "plan.yours"
 )  # fmt: skip
-_get(_catalogue, "/catalogue", "All entries of the catalogue", catalogue.listed)
-_get(_live, "/live", "Runs that are watched now", live.shown)
-_post(_step, "/step", "A data-parallel step, worker by worker", step.AskedStep, step.team_step)
+_post(
+    _plan, "/settings", "A run as settings of a framework", AskedSettings,
+    "plan.settings", later=True,
+)  # fmt: skip
+_get(_fabric, "/fabric/switches", "Switches of the catalogue", "fabric.switches")
+_post(
+    _fabric, "/fabric", "A run on a fabric, narrower or broken", AskedFabric, "fabric.fabric"
+)  # fmt: skip
+_post(
+    _fabric, "/fabric/flows", "Flows of a run on links that they share", AskedFlows,
+    "fabric_flows.flows", later=True,
+)  # fmt: skip
+_get(_catalogue, "/catalogue", "All entries of the catalogue", "catalogue.listed")
+_get(_live, "/live", "Runs that are watched now", "live.shown")
+_post(_step, "/step", "A data-parallel step, worker by worker", AskedStep, "step.team_step")
 _post(
     _step, "/step/collective", "Ring and tree all-reduce, step by step",
-    step_collective.AskedCollective, step_collective.collective,
+    AskedCollective, "step_collective.collective",
 )  # fmt: skip
 _post(
     _step, "/step/pipeline", "A 1F1B pipeline in time",
-    step_pipeline.AskedPipeline, step_pipeline.pipeline,
+    AskedPipeline, "step_pipeline.pipeline",
 )  # fmt: skip
 
 
 @_predict.post("/export/{kind}", summary="A prediction as a file")
-async def exported(kind: prediction.ExportKind, asked: AskedRun, desk: AtDesk) -> Response:
+async def exported(kind: ExportKind, asked: AskedRun, desk: AtDesk) -> Response:
     """A run file, JSON as `predict --json` prints it, a Perfetto trace, or a report, as text."""
-    return await desk.answer(prediction.exported, kind, asked, later=True)
+    return await desk.answer("prediction.exported", kind, asked, later=True)
 
 
 @_plan.post("/plan", summary="Search all layouts", response_class=Response)
-async def search(asked: plan.Search, desk: AtDesk) -> Response:
+async def search(asked: Search, desk: AtDesk) -> Response:
     """The best layouts of a model on a cluster: all that are possible are evaluated.
 
-    Lines of JSON (application/x-ndjson): `{"progress": 0.4}` again and again, at last
-    `{"answer": ...}` or `{"problems": [...]}`. Closing the connection ends the search.
+    Lines of JSON (application/x-ndjson): `{"progress": 0.4, "best": {...}}` again and again, with
+    the best so far, at last `{"answer": ...}` or `{"problems": [...]}`. Closing the connection ends
+    the search; an answer is kept, so that who asks again has it at once.
     """
-    return desk.streams.streamed(plan.searched, asked, limit_s=SEARCH_S)
+    return desk.streams.streamed(
+        "plan.searched", asked, limit_s=SEARCH_S, question=asked.text()
+    )  # fmt: skip
 
 
-@_accuracy.get("/accuracy", summary="Published runs beside predictions", response_class=Response)
-async def published(desk: AtDesk) -> Response:
-    """Every published run with its prediction, interval and source.
+@_plan.post("/plan/kept", summary="A search that was done before", response_class=Response)
+async def search_kept(asked: Search, desk: AtDesk) -> Response:
+    """The answer of `plan` if just this was searched not long ago, else `{"answer": null}`."""
+    line = desk.streams.kept(asked.text()) or b'{"answer":null}'
+    return Response(line, media_type="application/json")
 
-    Lines of JSON (application/x-ndjson): `{"progress": 0.4}` while all runs are predicted, which is
-    done once for all visitors, and at last `{"answer": ...}`.
+
+@_accuracy.get("/accuracy", summary="Published runs beside predictions")
+async def published(request: Request) -> Response:
+    """Every published run with its prediction, interval and source, as of this release.
+
+    Runs are short lists in the order of `columns`; `published` are the figures of the
+    documentation, of more sources than may be passed on.
     """
-    return desk.streams.shared("accuracy", accuracy.accuracy, limit_s=_ACCURACY_S)
+    return sent(shipped_accuracy(), request)
+
+
+@_accuracy.get("/accuracy/run", summary="A published run as a run to predict")
+async def published_run(name: _Published, desk: AtDesk) -> Response:
+    """Model, machine, layout and software of a published run, with the keys of a run file."""
+    return await desk.answer("accuracy.as_run", name)
+
+
+_post(_accuracy, "/accuracy/alike", "Published runs like one", AskedRun, "accuracy.alike")
 
 
 @_catalogue.get("/catalogue/{kind}/{name}", summary="One entry of the catalogue")
 async def shown(kind: EntryKind, name: _Entry, desk: AtDesk) -> Response:
     """Every number of an entry with its trust, source and date."""
-    return await desk.answer(catalogue.shown, kind, name)
+    return await desk.answer("catalogue.shown", kind, name)
 
 
 @_findings.get("/findings", summary="Recorded experiments")
 async def findings_listed(desk: AtDesk) -> Response:
     """Results of `lab run` and `measure`: those of syncwall, and those of `serve --findings`."""
-    return await desk.answer(findings.listed, desk.findings, limit_s=_LONG_S)
+    return await desk.answer("findings.listed", desk.findings, limit_s=_LONG_S)
 
 
 @_findings.get("/findings/{name}", summary="One recorded experiment")
 async def finding_shown(name: _Finding, desk: AtDesk) -> Response:
     """The whole article as HTML, the conclusion first; drawings are SVG."""
-    return await desk.answer(findings.shown, desk.findings, name, limit_s=_LONG_S)
+    return await desk.answer("findings.shown", desk.findings, name, limit_s=_LONG_S)
 
 
 _FILES: Final = {
@@ -194,7 +246,7 @@ async def files_explained(request: Request, desk: AtDesk) -> Response:
     """
     async with desk.uploads.received(request) as sent:
         answer = desk.streams.streamed(
-            explanation.explained_files, sent.folder, sent.texts,
+            "explanation.explained_files", sent.folder, sent.texts,
             limit_s=_FILES_S, after=sent.remove,
         )  # fmt: skip
         sent.is_kept = True
@@ -204,12 +256,12 @@ async def files_explained(request: Request, desk: AtDesk) -> Response:
 @_explain.get("/explain/folder", summary="Files of the server's folder")
 async def folder_listed(desk: AtDesk) -> Response:
     """What the folder of `serve --files` holds."""
-    return await desk.answer(explanation.listed, desk.files)
+    return await desk.answer("explanation.listed", desk.files)
 
 
 @_explain.post("/explain/folder", summary="What these files say", response_class=Response)
-async def folder_explained(asked: explanation.AskedFolder, desk: AtDesk) -> Response:
+async def folder_explained(asked: AskedFolder, desk: AtDesk) -> Response:
     """The same as `explain`, of a file or folder of the list; lines of JSON as there."""
     return desk.streams.streamed(
-        explanation.explained_folder, desk.files, asked, limit_s=_FILES_S
+        "explanation.explained_folder", desk.files, asked, limit_s=_FILES_S
     )  # fmt: skip

@@ -1,12 +1,14 @@
 """Long work with live progress, in a process of its own that ends when nobody listens any more.
 
 Holds `Streams` and `Followed`. What is sent are lines of JSON: `{"progress": 0.4}`
-again and again, and at last `{"answer": ...}` or `{"problems": [...]}`. Going away is cancelling:
-there is nothing else to clean up. What is the same for everybody is worked out once and kept.
+again and again, perhaps with more beside it, and at last `{"answer": ...}` or
+`{"problems": [...]}`. Going away is cancelling: there is nothing else to clean up. The answer to a
+question that somebody may ask again is kept for a while.
 """
 
 import asyncio
 import json
+from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
 from multiprocessing.connection import Connection
@@ -17,7 +19,15 @@ from fastapi.responses import Response
 
 from syncwall.problems import InputError
 from syncwall.web.refusals import problem_list
-from syncwall.web.workers import Busy, answered, bounded, given_up_after_s, process_context
+from syncwall.web.workers import (
+    Answer,
+    Busy,
+    answered,
+    bounded,
+    called,
+    given_up_after_s,
+    process_context,
+)
 
 AT_ONCE: Final = 2
 """Searches that may run at the same time."""
@@ -25,16 +35,19 @@ _EVERY_S: Final = 0.1
 _LOOK_S: Final = 0.03
 _GRACE_S: Final = 15.0
 """What sending may take beyond working."""
+_KEPT_BYTES: Final = 48_000_000
+"""Answers that are kept, the newest."""
 _PROGRESS: Final = b'{"progress"'
+_ANSWER: Final = b'{"answer"'
 _LOST: Final = b'{"problems":[{"where":"","what":"the search was lost"}]}'
 
 
 class Streams:
-    """What runs, and what was found for everybody."""
+    """What runs, and the newest answers."""
 
     def __init__(self) -> None:
         self._running: set[_Work] = set()
-        self._shared: dict[str, _Work] = {}
+        self._kept: OrderedDict[str, bytes] = OrderedDict()
 
     @property
     def running(self) -> int:
@@ -42,13 +55,16 @@ class Streams:
         return len(self._running)
 
     def streamed(
-        self, function: Callable[..., Any], *arguments: Any, limit_s: float,
-        after: Callable[[], None] = lambda: None,
+        self, function: Answer, *arguments: Any, limit_s: float,
+        after: Callable[[], None] = lambda: None, question: str = "",
     ) -> "Followed":  # fmt: skip
         """The lines of `function(*arguments, progress=...)`; Busy before anything is sent.
 
-        `after` is called once nobody listens any more.
+        `after` is called once nobody listens any more. The answer to a `question` is kept.
         """
+        known = self.kept(question)
+        if known is not None:
+            return Followed(_Answered(known), after)
         if self.running >= AT_ONCE:
             raise Busy(f"{AT_ONCE} searches are running already: try again in a minute")
         work = _Work(function, arguments, limit_s)
@@ -56,30 +72,34 @@ class Streams:
 
         def left() -> None:
             self._running.discard(work)
+            if question and work.line.startswith(_ANSWER):
+                self._keep(question, work.line)
             work.end()
             after()
 
         return Followed(work, left)
 
-    def shared(self, key: str, function: Callable[..., Any], *, limit_s: float) -> "Followed":
-        """The same, once for all who ask: it goes on when one of them leaves, and is kept."""
-        work = self._shared.get(key)
-        if work is None or work.has_failed:
-            work = self._shared[key] = _Work(function, (), limit_s)
-        return Followed(work, lambda: None)
+    def kept(self, question: str) -> bytes | None:
+        """The line with the answer to `question`, if it was answered not long ago."""
+        if question in self._kept:
+            self._kept.move_to_end(question)
+        return self._kept.get(question)
+
+    def _keep(self, question: str, line: bytes) -> None:
+        self._kept[question] = line
+        while sum(map(len, self._kept.values())) > _KEPT_BYTES:
+            self._kept.popitem(last=False)
 
     def close(self) -> None:
         """End everything; who listens hears that it was lost."""
-        for work in (*self._running, *self._shared.values()):
+        for work in tuple(self._running):
             work.end()
 
 
 class _Work:
     """A process, and the last line that it wrote."""
 
-    def __init__(
-        self, function: Callable[..., Any], arguments: tuple[Any, ...], limit_s: float
-    ) -> None:
+    def __init__(self, function: Answer, arguments: tuple[Any, ...], limit_s: float) -> None:
         context = process_context()
         self.limit_s = limit_s
         self.line = b'{"progress":0.0}'
@@ -94,11 +114,6 @@ class _Work:
     def is_done(self) -> bool:
         """True once the answer is there, or will never come."""
         return not self.line.startswith(_PROGRESS)
-
-    @property
-    def has_failed(self) -> bool:
-        """True if there is no answer to keep."""
-        return self.line.startswith(b'{"problems"')
 
     def look(self) -> bytes:
         """The newest line."""
@@ -118,6 +133,20 @@ class _Work:
         self._ours.close()
         if self._process.is_alive():
             self._process.kill()
+
+
+class _Answered(_Work):
+    """An answer that is there already, without a process."""
+
+    def __init__(self, line: bytes) -> None:
+        self.line, self.limit_s = line, 0.0
+
+    def look(self) -> bytes:
+        """The answer."""
+        return self.line
+
+    def end(self) -> None:
+        """Nothing is under way."""
 
 
 class Followed(Response):
@@ -163,21 +192,19 @@ async def _gone(receive: Any) -> None:
         pass
 
 
-def _run(
-    to: Connection, limit_s: float, function: Callable[..., Any], arguments: tuple[Any, ...]
-) -> None:
+def _run(to: Connection, limit_s: float, function: Answer, arguments: tuple[Any, ...]) -> None:
     bounded()
     last = 0.0
 
-    def progress(share: float) -> None:
+    def progress(share: float, **more: Any) -> None:
         nonlocal last
         if monotonic() - last >= _EVERY_S:
             last = monotonic()
-            to.send_bytes(json.dumps({"progress": round(float(share), 4)}).encode())
+            to.send_bytes(json.dumps({"progress": round(float(share), 4), **more}).encode())
 
     def whole() -> dict[str, Any]:
         try:
-            return {"answer": function(*arguments, progress=progress)}
+            return {"answer": called(function)(*arguments, progress=progress)}
         except InputError as error:
             return {"problems": problem_list(error)}
 

@@ -23,6 +23,10 @@ from typing import Any, Final
 
 from syncwall.describe.names import only_catalogue
 from syncwall.problems import InputError
+from syncwall.web.answers import answer_named
+
+Answer = str | Callable[..., Any]
+"""A function, or the name of one of `answers`."""
 
 MEMORY_BYTES: Final = 4 * 2**30
 """Address space of one worker."""
@@ -56,7 +60,7 @@ class Workers:
         self._patient = _Lane(count, nice=PATIENCE, newest_first=True)
 
     async def call(
-        self, function: Callable[..., Any], *arguments: Any, limit_s: float, later: bool = False
+        self, function: Answer, *arguments: Any, limit_s: float, later: bool = False
     ) -> bytes:
         """What `function` returns, as JSON; with `later` when nobody else needs the cores."""
         lane = self._patient if later else self._urgent
@@ -154,7 +158,7 @@ def process_context() -> Any:
     except FileNotFoundError:  # all but this is read-only, as in many containers
         tempfile.tempdir = "/dev/shm"  # noqa: S108 - a folder of its own is made in it
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["syncwall.web.answers.prediction"])
+    context.set_forkserver_preload(["syncwall.web.warm"])
     return context
 
 
@@ -193,7 +197,7 @@ def given_up_after_s(limit_s: float) -> float:
     return limit_s * _OTHERS + GRACE_S
 
 
-def answered(limit_s: float, function: Callable[..., Any], arguments: tuple[Any, ...]) -> bytes:
+def answered(limit_s: float, function: Answer, arguments: tuple[Any, ...]) -> bytes:
     """Call `function` in this process; TooLong after `limit_s` seconds of its processor.
 
     Whatever name it looks up comes from somebody else, so no path is ever opened. If it does not
@@ -211,11 +215,16 @@ def answered(limit_s: float, function: Callable[..., Any], arguments: tuple[Any,
             signal.setitimer(signal.ITIMER_PROF, limit_s)
         try:
             with only_catalogue():
-                return encoded(function(*arguments))
+                return encoded(called(function)(*arguments))
         finally:
             if timed:
                 signal.setitimer(signal.ITIMER_PROF, 0.0)
             faulthandler.cancel_dump_traceback_later()
+
+
+def called(function: Answer) -> Callable[..., Any]:
+    """The function that is meant, loaded in this process."""
+    return answer_named(function) if isinstance(function, str) else function
 
 
 def encoded(value: Any) -> bytes:
@@ -243,8 +252,6 @@ def _finite(value: Any) -> Any:
 def _loaded() -> None:
     import time
 
-    from syncwall.web.answers.prediction import predicted
-    from syncwall.web.asked import AskedRun
+    import syncwall.web.warm  # noqa: F401 - loaded already, unless processes start from nothing
 
-    predicted(AskedRun(model="llama-3.1-8b", cluster="dgx-h100"))
     time.sleep(0.05)  # so that each process takes one

@@ -1,7 +1,7 @@
 """Activations that a layer keeps for its backward pass, tensor by tensor.
 
-Holds `Tensor`, `dense_tensors`, `expert_tensors`, `Kept`, the bytes of a layer by what is
-recomputed, and `Layers`, those of both kinds. Counted are the tensors that autograd saves with
+Holds `Tensor`, `layer_tensors`, `Kept`, the bytes of a layer by what is recomputed, and `Layers`,
+those of layers without and with experts. Counted are the tensors that autograd saves with
 fused norms, activations and rotary positions: inputs of norms, multiplications and activation
 functions, and what attention saves.
 
@@ -13,12 +13,19 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from syncwall.describe.keeping import NarrowActivations, RecomputeModule
+from syncwall.describe.layer_kinds import BLOCKS, LayerKind
 from syncwall.describe.layout import Recompute
+from syncwall.describe.lora import adapted
+from syncwall.describe.parameters import gated_experts
+from syncwall.work.adapters import ENTERING, keeps_input
+from syncwall.work.encoder import cross_bytes
 from syncwall.work.layer import ACTIVATION_BYTES, Shape
-from syncwall.work.number import Number, anywhere
+from syncwall.work.number import Number, anywhere, most
 
 MASK_BYTES = 1.0
 """One element of a dropout mask."""
+WIDE_BYTES = 4.0
+"""One element in fp32."""
 TENSOR_RANKS_OF_A_NODE = 8
 
 
@@ -65,58 +72,100 @@ class Kept:
                 spared = spared + gone * applies
         return cls(everything, everything - shape.recomputed_layers * spared, spared)
 
+    @classmethod
+    def average(cls, layers: list[tuple[float, "Kept"]]) -> "Kept | None":
+        """Of layers with these shares; None of none. The fullest of them is computed again."""
+        if not layers:
+            return None
+        if len(layers) == 1:
+            return layers[0][1]
+        again: Number = 0.0
+        for _, kept in layers:
+            again = most(again, kept.again)
+        return cls(
+            sum(share * kept.everything for share, kept in layers),
+            sum(share * kept.until_backward for share, kept in layers),
+            again,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Layers:
-    """What a layer of each kind keeps; None if the model has none of it."""
+    """What a layer without and with experts keeps; None if the model has none of it."""
 
     dense: Kept | None
     sparse: Kept | None
+    further: Kept | None
+    """A layer that predicts a further token."""
 
     @classmethod
     def of(cls, shape: Shape) -> "Layers":
         """The layers of the model of `shape`."""
-        model = shape.model
-        has_dense = model.mlp is not None and model.dense_layers
-        return cls(
-            Kept.of(dense_tensors(shape), shape) if has_dense else None,
-            Kept.of(expert_tensors(shape), shape) if model.moe is not None else None,
+        kept = [
+            (kind, Kept.of(layer_tensors(shape, kind), shape)) for kind in shape.model.layer_kinds
+        ]
+        dense, sparse = (
+            Kept.average([(kind.share, one) for kind, one in kept if kind.has_experts == experts])
+            for experts in (False, True)
         )
+        further = sparse or dense
+        if shape.model.pattern is not None and shape.model.mtp_layers:
+            further = Kept.of(layer_tensors(shape, shape.model.mtp_kind), shape)
+        return cls(dense, sparse, further)
 
 
-def dense_tensors(shape: Shape) -> list[Tensor]:
-    """What a dense layer saves."""
-    mlp = shape.model.mlp
-    assert mlp is not None
-    width = shape.tokens * mlp.hidden / shape.layout.tp
-    return [
-        *_attention(shape),
-        *_normed(shape),
-        *_feed_forward(shape, width, mlp.gated, ("mlp",), ("mlp",)),
-    ]
+def layer_tensors(shape: Shape, kind: LayerKind) -> list[Tensor]:
+    """What a layer of `kind` saves."""
+    tensors: list[Tensor] = []
+    if kind.mixer:
+        tensors += (_attention if kind.mixer == "*" else mixer_tensors)(shape)
+    if kind.feed_forward and not (kind.mixer and shape.model.norm.per_layer == 1):
+        tensors += _normed(shape, is_input=not kind.mixer)  # of a parallel layer there is only one
+    tensors += _normed_again(shape, kind)
+    if shape.layout.lora is not None:  # what adapters have between their products
+        between = shape.layout.lora.rank * len(adapted(shape.model, kind, shape.layout.lora))
+        tensors.append(Tensor(ACTIVATION_BYTES * shape.tokens * between))
+    if kind.feed_forward == "-":
+        mlp = shape.model.mlp
+        assert mlp is not None
+        width = shape.tokens * mlp.hidden / shape.layout.tp
+        tensors += _feed_forward(shape, width, mlp.gated, ("mlp",), ("mlp",))
+    elif kind.has_experts:
+        tensors += _experts(shape)
+    if shape.model.attention.cross:
+        queries, keys = cross_bytes(shape)
+        tensors += [*_normed(shape), *(Tensor(one, saved_singly=True) for one in 2 * [queries])]
+        tensors.append(Tensor(keys))
+    if shape.model.conditioning is not None:  # of each part, what is scaled and what is gated
+        hidden = shape.plain_tokens * shape.model.hidden
+        tensors.append(Tensor(2 * kind.blocks * ACTIVATION_BYTES * hidden))
+    return tensors
 
 
-def expert_tensors(shape: Shape) -> list[Tensor]:
-    """What a layer with experts saves, on the rank with the most tokens.
+def _experts(shape: Shape) -> list[Tensor]:
+    """What experts save, on the rank with the most tokens.
 
-    Weights of experts are applied in the activation function, so that their outputs are not kept
-    (Megatron-Core since 0.12).
+    Where the activation function is one kernel, it applies the weights of experts too, so that
+    their outputs are not kept (Megatron-Core since 0.12).
     """
     model, layout = shape.model, shape.layout
     moe = model.moe
     assert moe is not None
-    gated = model.mlp.gated if model.mlp else True
+    gated, hidden = gated_experts(model), moe.latent or model.hidden
     rows = shape.tokens / layout.tp * moe.top_k * layout.expert_imbalance
     tensors = [
-        *_attention(shape),
-        *_normed(shape),
-        Tensor(_input_bytes(shape) * rows * model.hidden * (1 - layout.frozen_weights), ("moe",)),
-        *_feed_forward(shape, rows * moe.hidden, gated, ("moe",), ("moe", "moe_act")),
+        Tensor(_input_bytes(shape) * rows * hidden * keeps_input(shape), ("moe",)),
+        *_feed_forward(shape, rows * moe.hidden, gated, ("moe",), ("moe", "moe_act"), ""),
     ]
     if moe.shared_hidden:
         width = shape.tokens * moe.shared_hidden / layout.tp
         dropping: tuple[RecomputeModule, ...] = ("shared_experts", "moe")
         tensors += _feed_forward(shape, width, gated, dropping, dropping)
+    if not layout.fused_gate:  # weights of experts are applied to their outputs, which stay
+        tensors.append(Tensor(ACTIVATION_BYTES * rows * hidden, ("moe",)))
+    if moe.latent:  # the input of the projection back; that of the first is the norm's output
+        combined = shape.tokens / layout.tp * moe.latent
+        tensors.append(Tensor(_input_bytes(shape) * combined * keeps_input(shape), ("moe",)))
     return tensors
 
 
@@ -126,9 +175,10 @@ def _attention(shape: Shape) -> Iterator[Tensor]:
     heads = model.attention.heads / layout.tp
     hidden = shape.plain_tokens * model.hidden
     yield Tensor(ACTIVATION_BYTES * hidden, is_input=True)
-    yield Tensor(_normed_bytes(shape) * hidden, ("layernorm",))
+    yield Tensor(_normed_bytes(shape, *ENTERING) * hidden, ("layernorm",))
     latent = model.attention.latent
-    keys = heads if latent else shape.kv_heads
+    copied = layout.kept_attention_scores and not layout.fused_norms  # keys for every query head
+    keys = heads if latent or copied else shape.kv_heads
     query, key, value = (
         ACTIVATION_BYTES * tokens * n * width
         for n, width in ((heads, model.head_dim), (keys, model.head_dim), (keys, model.v_head_dim))
@@ -136,24 +186,51 @@ def _attention(shape: Shape) -> Iterator[Tensor]:
     if latent is not None:
         low_rank = latent.kv_rank + latent.rope_dim + (latent.q_rank or 0)
         yield Tensor(2 * ACTIVATION_BYTES * tokens * low_rank, saved_singly=True)  # and normed
+        yield Tensor(_written_out_bytes(shape) * tokens * (low_rank - latent.rope_dim))
+    indexer = model.attention.indexer
+    if indexer is not None:  # its queries, key and weights of heads; choices in 32 bits
+        index = (indexer.heads + 1) * indexer.head_dim + indexer.heads
+        yield Tensor(tokens * (ACTIVATION_BYTES * index + 4.0 * indexer.top_k))
     if model.attention.qk_norm != "none":
-        yield Tensor(query + key)
+        normed = tokens * model.head_dim * (heads + shape.kv_heads)
+        yield Tensor((ACTIVATION_BYTES + _written_out_bytes(shape)) * normed)
     yield Tensor(query, ("mla_up_proj",) if latent else (), saved_singly=True)
     yield Tensor(key, ("mla_up_proj",) if latent else ())
     yield Tensor(value, ("mla_up_proj",) if latent else (), saved_singly=True)
     output = tokens * heads * model.v_head_dim
     yield Tensor(ACTIVATION_BYTES * output, saved_singly=True)
+    if model.attention.gated:
+        yield Tensor(2 * ACTIVATION_BYTES * output)  # the gate, and the output that it scaled
     if layout.narrow_activations == NarrowActivations.INPUTS and not layout.frozen_weights:
         yield Tensor((_input_bytes(shape) % ACTIVATION_BYTES) * output)  # beside that of attention
     if layout.kept_attention_scores:
-        score_bytes = ACTIVATION_BYTES + (ACTIVATION_BYTES + MASK_BYTES) * layout.dropout
-        scores = layout.micro_batch * heads * shape.seq * shape.seq / layout.cp
-        yield Tensor(score_bytes * scores, ("core_attn",))
+        scores = layout.micro_batch * heads * shape.seq * shape.document / layout.cp
+        yield Tensor(_score_bytes(shape) * scores, ("core_attn",))
     if layout.dropout:
         yield Tensor(2 * MASK_BYTES * hidden)
     if layout.kept_gathered_inputs:
         gathered = layout.kept_gathered_inputs * model.hidden * _keeps_gathered(shape)
         yield Tensor(ACTIVATION_BYTES * tokens * gathered)
+
+
+def mixer_tensors(shape: Shape) -> Iterator[Tensor]:
+    """Norm, what the projection gives, what the scan reads and writes, and its scaled output.
+
+    mamba-ssm keeps the input of the convolution and computes its output again; others keep both.
+    """
+    mixer, tokens = shape.model.mixer, shape.tokens / shape.layout.tp
+    assert mixer is not None
+    hidden = shape.plain_tokens * shape.model.hidden
+    yield Tensor(ACTIVATION_BYTES * hidden, is_input=True)
+    yield Tensor(_normed_bytes(shape) * hidden, ("layernorm",))
+    yield Tensor(ACTIVATION_BYTES * tokens * mixer.input_width, saved_singly=True)
+    if mixer.kind not in {"mamba-1", "mamba-2"}:
+        scores = mixer.heads * mixer.chunk * (mixer.kind != "lightning")
+        yield Tensor(ACTIVATION_BYTES * tokens * (mixer.mixed_width + scores))
+    if mixer.gate_rank is not None:  # decay in 32 bits, output gate
+        yield Tensor((4.0 + ACTIVATION_BYTES) * tokens * mixer.value_width)
+    yield Tensor(ACTIVATION_BYTES * tokens * mixer.value_width, saved_singly=True)
+    yield Tensor(_input_bytes(shape) * keeps_input(shape) * tokens * mixer.value_width)
 
 
 def _keeps_gathered(shape: Shape) -> Number:
@@ -166,19 +243,52 @@ def _keeps_gathered(shape: Shape) -> Number:
     return 1.0 * (tp > 1) * ((pp == 1) | (tp <= TENSOR_RANKS_OF_A_NODE))
 
 
-def _normed(shape: Shape) -> Iterator[Tensor]:
-    """Input and output of the norm before the feed-forward part or the experts."""
-    hidden = shape.plain_tokens * shape.model.hidden
-    yield Tensor(ACTIVATION_BYTES * hidden, saved_singly=True)
-    yield Tensor(_normed_bytes(shape) * hidden, ("layernorm",))
+def _normed(shape: Shape, *, is_input: bool = False) -> Iterator[Tensor]:
+    """Input and output of the norm before the feed-forward part or the experts.
 
-
-def _normed_bytes(shape: Shape) -> float:
-    """The output of a norm for the weight gradient; unfused also its input in fp32 and the product
-    with the weight, as Hugging Face's models write it.
+    In a layer that mixes no tokens, the first is the input of the layer (`is_input`).
     """
-    between = 0.0 if shape.layout.fused_norms else 4.0
-    return _input_bytes(shape) * (1 - shape.layout.frozen_weights) + between
+    hidden = shape.plain_tokens * shape.model.hidden
+    yield Tensor(ACTIVATION_BYTES * hidden, saved_singly=True, is_input=is_input)
+    yield Tensor(_normed_bytes(shape, "gate_proj", "up_proj") * hidden, ("layernorm",))
+
+
+def _normed_again(shape: Shape, kind: LayerKind) -> Iterator[Tensor]:
+    """Outputs of attention and feed-forward part whose norm comes before the residual (Gemma 2)."""
+    again = most(shape.model.norm.per_layer - BLOCKS, 0) * kind.blocks // BLOCKS
+    hidden = shape.plain_tokens * shape.model.hidden
+    yield Tensor((ACTIVATION_BYTES + _written_out_bytes(shape)) * again * hidden, ("layernorm",))
+
+
+def _normed_bytes(shape: Shape, *into: str) -> Number:
+    """The output of a norm for weight gradients of the matrices that it goes `into`, and what it
+    keeps if it is written out.
+    """
+    return _input_bytes(shape) * keeps_input(shape, *into) + _written_out_bytes(shape)
+
+
+def _written_out_bytes(shape: Shape) -> float:
+    """What a norm that is not one kernel keeps more, as Hugging Face's models write it.
+
+    The input of an RMS norm in fp32 and its product with the weight. Layer norms are a kernel of
+    PyTorch's; those without weights get a copy of the input in fp32.
+    """
+    kind, layout = shape.model.norm.kind, shape.layout
+    if layout.fused_norms or kind in ("layer", "layer-no-bias"):
+        return 0.0
+    copy = 2.0 * (layout.precision.size_bytes < WIDE_BYTES)  # over that in 16 bits
+    return copy + (ACTIVATION_BYTES if kind == "rms" else 0.0)
+
+
+def _score_bytes(shape: Shape) -> float:
+    """One score of attention: the softmax, and with dropout its mask and what it leaves.
+
+    Written out, the softmax is computed in fp32 and then made narrow.
+    """
+    layout = shape.layout
+    if layout.fused_norms or layout.precision.size_bytes == WIDE_BYTES:
+        return ACTIVATION_BYTES + (ACTIVATION_BYTES + MASK_BYTES) * layout.dropout
+    return WIDE_BYTES + ACTIVATION_BYTES + MASK_BYTES * layout.dropout
 
 
 def _feed_forward(
@@ -187,8 +297,12 @@ def _feed_forward(
     gated: bool,
     entering: tuple[RecomputeModule, ...],
     leaving: tuple[RecomputeModule, ...],
-) -> list[Tensor]:
-    """Input and output of the activation function, with the modules that drop them."""
+    down: str = "down_proj",
+) -> list[Tensor]:  # fmt: skip
+    """Input and output of the activation function, with the modules that drop them.
+
+    `down` is what adapters call the matrix behind it.
+    """
     narrow = shape.layout.narrow_activations == NarrowActivations.ACTIVATIONS
     each = _input_bytes(shape) if narrow else ACTIVATION_BYTES
     activated = 1.0 if shape.layout.fused_gate else 2.0  # the gate before and after its function
@@ -196,7 +310,7 @@ def _feed_forward(
     return [
         Tensor(each * width, entering, saved_singly=True),
         *gate,
-        Tensor(_input_bytes(shape) * width * (1 - shape.layout.frozen_weights), leaving),
+        Tensor(_input_bytes(shape) * width * keeps_input(shape, down), leaving),
     ]
 
 

@@ -22,10 +22,11 @@ from syncwall.work.operations import (
     Kernel,
     Message,
     Offload,
+    Scan,
     Transfer,
 )
 
-Task = Gemm | CoreAttention | Elementwise | Collective | Transfer | Offload
+Task = Gemm | CoreAttention | Elementwise | Scan | Collective | Transfer | Offload
 """What the steps of descriptions are made of."""
 AnyTask = Task | Convolution | Kernel | Message
 """What recorded programs are made of, too."""
@@ -74,7 +75,8 @@ class Scope(StrEnum):
     """Parts of a layer whose shapes never change, which CUDA graphs can capture one by one."""
 
     ATTENTION = "attention"
-    """Attention with its norm and projections (Megatron's `attn`)."""
+    """Attention, or the mixer in its place, with norm and projections (Megatron's `attn` and
+    `mamba`)."""
     ROUTER = "router"
     """The router and what it prepares (Megatron's `moe_router` and `moe_preprocess`)."""
     OTHER = "other"
@@ -89,21 +91,24 @@ class Wait:
     """True (or an array of booleans) where the wait applies."""
     share: Number = 1.0
     """Share of it that must be done; less than 1 where it is cut up and computed on meanwhile."""
-    of: Literal["end", "previous start", "computed"] = "end"
-    """What it waits for; the start one round earlier means prefetch by one round, "computed" that
-    all computation before it has ended, with what that waits for."""
+    of: Literal["end", "previous start", "last begin", "computed"] = "end"
+    """What it waits for; the start `rounds` earlier means prefetch by so many, "last begin" that in
+    the first round the block before is at its last one, "computed" that all computation before it
+    has ended, with what that waits for."""
     beside: tuple[int, ...] | None = None
     """Operations that the rest runs beside: what they are too short for is waited for too. None if
     something outside of the block hides it, or nothing does."""
+    rounds: int = 1
+    """Rounds between a previous start and what waits for it: so many are prefetched."""
 
     def on(self, index: int) -> "Wait":
         """The same wait for another operation."""
-        return Wait(index, self.when, self.share, self.of)
+        return Wait(index, self.when, self.share, self.of, rounds=self.rounds)
 
     def later(self, by: int) -> "Wait":
         """The same wait in a block with `by` more operations before."""
         beside = self.beside if self.beside is None else tuple(i + by for i in self.beside)
-        return Wait(self.index + by, self.when, self.share, self.of, beside)
+        return Wait(self.index + by, self.when, self.share, self.of, beside, self.rounds)
 
 
 @dataclass(frozen=True, slots=True)

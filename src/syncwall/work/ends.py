@@ -6,14 +6,15 @@ Holds `embedding_parts`, `output_layer_parts` and `finish_block`.
 from syncwall.cause import Cause
 from syncwall.describe.choice import Dtype
 from syncwall.describe.layout import Shard
+from syncwall.describe.patches import SHIFT_SCALE
 from syncwall.work.block import Block, Operation, Phase, Stream
-from syncwall.work.layer import ACTIVATION_BYTES, Shape, entering, leaving, norm_part
-from syncwall.work.number import where
+from syncwall.work.layer import ACTIVATION_BYTES, Shape, entering, leaving, modulation, norm_part
+from syncwall.work.number import Number, where
 from syncwall.work.offload import host_update
-from syncwall.work.operations import Collective, Elementwise
+from syncwall.work.operations import Collective, Elementwise, Gemm
 from syncwall.work.parts import LayerPart, elementwise, gemm
 from syncwall.work.rank_parameters import RankParameters
-from syncwall.work.sharing import weight_bytes
+from syncwall.work.sharing import sent_bytes, weight_bytes
 from syncwall.work.states import update_bytes
 
 LOGIT_BYTES = 5.0
@@ -21,20 +22,75 @@ LOGIT_BYTES = 5.0
 
 
 def embedding_parts(shape: Shape) -> list[LayerPart]:
-    """Rows of the embedding for every token; with tp each rank has a part of the rows."""
-    size = 2 * ACTIVATION_BYTES * shape.tokens * shape.model.hidden
-    return [elementwise("embedding", size), *leaving(shape, "embedding")]
+    """Rows of the embedding for every token; with tp each rank has a part of the rows.
+
+    Patches are projected instead, on every tp rank alike.
+    """
+    size = 2 * ACTIVATION_BYTES * shape.tokens * shape.model.embedding_width
+    return [
+        *_inputs(shape),
+        elementwise("embedding", size),
+        *(leaving(shape, "embedding") if shape.model.vocab else []),
+        *_projected(shape, shape.model.embedding_width, shape.model.hidden),
+    ]
+
+
+def _inputs(shape: Shape) -> list[LayerPart]:
+    """Projections of patches and of the conditioning; what goes in needs no gradient."""
+    model, layout, patches = shape.model, shape.layout, shape.model.patches
+    parts = []
+    if patches is not None:
+        pieces = layout.micro_batch * patches.count / layout.cp
+        parts.append(_first("patches", pieces, model.hidden, patches.width, layout.precision))
+    if model.frames is not None:
+        tokens, hidden, kernel = shape.tokens, model.hidden, model.frames.kernel
+        into, dtype = kernel * model.frames.channels, layout.precision
+        parts.append(_first("frames", 2 * tokens, hidden, into, dtype))
+        parts.append(gemm("frames joined", Cause.GEMM, tokens, hidden, kernel * hidden, dtype))
+    if model.conditioning is not None:
+        frequencies, samples = model.conditioning.frequencies, layout.micro_batch
+        parts.append(_first("time step", samples, model.hidden, frequencies, layout.precision))
+        name, hidden = "conditioning", model.hidden
+        parts.append(gemm(name, Cause.GEMM, samples, hidden, hidden, layout.precision))
+    return parts
+
+
+def _first(name: str, m: Number, n: Number, k: Number, dtype: Dtype) -> LayerPart:
+    """A multiplication of what goes into the model."""
+    forward = Gemm(m, n, k, dtype)
+    return LayerPart(name, Cause.GEMM, forward, (forward.for_weight,))
+
+
+def _projected(shape: Shape, width: int, to: int) -> list[LayerPart]:
+    """The projection between the widths of embedding and layers, if they differ (OPT-350M)."""
+    if width == to:
+        return []
+    dtype = shape.layout.precision
+    return [gemm("embedding projection", Cause.GEMM, shape.plain_tokens, to, width, dtype)]
 
 
 def output_layer_parts(shape: Shape) -> list[LayerPart]:
-    """Final norm, logits and loss; narrower formats than 16 bits are not used for the logits."""
-    width = shape.model.vocab / shape.layout.tp
+    """Final norm, logits and loss; narrower formats than 16 bits are not used for the logits.
+
+    A projection before the logits is not split by tp.
+    """
+    model, tokens, hidden = shape.model, shape.head_tokens, shape.model.hidden
+    rows = model.head_width / shape.layout.tp
     dtype = Dtype.FP32 if shape.layout.precision is Dtype.FP32 else Dtype.BF16
+    if not model.head_width:
+        return [norm_part(shape, "final norm")]
     return [
+        *(
+            [gemm("transform", Cause.OUTPUT_LAYER, shape.plain_tokens, hidden, hidden, dtype)]
+            if model.head_transform
+            else []
+        ),
         norm_part(shape, "final norm"),
+        *modulation(shape, "final norm", SHIFT_SCALE),
+        *_projected(shape, hidden, model.embedding_width),
         *entering(shape, "output layer"),
-        gemm("logits", Cause.OUTPUT_LAYER, shape.tokens, width, shape.model.hidden, dtype),
-        elementwise("loss", LOGIT_BYTES * shape.tokens * width, kernels=4),
+        gemm("logits", Cause.OUTPUT_LAYER, tokens, rows, model.embedding_width, dtype),
+        elementwise("loss", LOGIT_BYTES * tokens * rows, kernels=4),
     ]
 
 
@@ -51,7 +107,7 @@ def finish_block(shape: Shape, held: RankParameters) -> Block:
     replicated = sharded & (layout.shard < Shard.FSDP)
     exposed = replicated * (1 - layout.overlap_parameters)
     once = (layout.shard == Shard.FSDP) * (layout.pp > 1)
-    size = weight_bytes(layout) * (exposed + once)
+    size = weight_bytes(layout) * exposed + sent_bytes(layout) * once
     gathers = (
         Collective("all-gather", size * held.plain, shape.groups["shard"]),
         Collective("all-gather", size * held.experts, shape.groups["expert-shard"]),

@@ -10,6 +10,7 @@ from math import inf
 from syncwall.cause import Cause
 from syncwall.describe import Layout
 from syncwall.describe.layout import Dispatcher
+from syncwall.describe.parameters import gated_experts
 from syncwall.describe.transformer import Moe
 from syncwall.work.block import Scope, Stream
 from syncwall.work.layer import (
@@ -45,9 +46,9 @@ def expert_parts(shape: Shape) -> list[LayerPart]:
     moe = model.moe
     assert moe is not None
     routed = _split_tokens(shape) * moe.top_k * _padding(layout)
-    moved = ACTIVATION_BYTES * routed * model.hidden
+    moved = ACTIVATION_BYTES * routed * (moe.latent or model.hidden)
     sorted_bytes = moved * _sorted(layout, moe)
-    gated = model.mlp.gated if model.mlp else True
+    gated = gated_experts(model)
     shared: list[LayerPart] = []
     if moe.shared_hidden:
         shared = [
@@ -61,6 +62,7 @@ def expert_parts(shape: Shape) -> list[LayerPart]:
             "router", Cause.GEMM, _split_tokens(shape), moe.experts, model.hidden, layout.precision
         ).within(Scope.ROUTER),
         *shared,
+        *_projected(shape, "latent down"),
         _sorting("permute", sorted_bytes),
         *_exchanged(shape, "dispatch", moved),
         *_within_experts(shape, "all-gather", moved),
@@ -68,7 +70,20 @@ def expert_parts(shape: Shape) -> list[LayerPart]:
         *_within_experts(shape, "reduce-scatter", moved),
         *_exchanged(shape, "combine", moved),
         _sorting("unpermute", sorted_bytes),
+        *_projected(shape, "latent up"),
     ]
+
+
+def _projected(shape: Shape, name: str) -> list[LayerPart]:
+    """Tokens on their way to the width of routed experts ("latent down") or back, if it is another;
+    the tensor-parallel group shares them out, as in Megatron-Core.
+    """
+    model, dtype = shape.model, shape.layout.precision
+    width = model.moe.latent if model.moe else None
+    if width is None:
+        return []
+    into, out = (model.hidden, width) if name == "latent down" else (width, model.hidden)
+    return [gemm(name, Cause.GEMM, _split_tokens(shape), out, into, dtype)]
 
 
 def _padding(layout: Layout) -> Number:
@@ -114,7 +129,8 @@ def _exchanged(shape: Shape, name: str, moved: Number) -> list[LayerPart]:
     out = replace(back, bytes=sent / 2.0) if narrow else back
     parts = [LayerPart(name, lane.cause, out, (back,), lane.stream, waited_for)]
     if anywhere(gathering):
-        everything = ACTIVATION_BYTES * _split_tokens(shape) * layout.ep * shape.model.hidden
+        width = moe.latent or shape.model.hidden
+        everything = ACTIVATION_BYTES * _split_tokens(shape) * layout.ep * width
         kind: CollectiveKind = "all-gather" if name == "dispatch" else "reduce-scatter"
         parts += exchange(name, kind, everything * gathering, lane, waited_for)
     return parts
@@ -148,20 +164,20 @@ def _routed(shape: Shape, rows: Number, gated: bool) -> list[LayerPart]:
     model, layout = shape.model, shape.layout
     moe = model.moe
     assert moe is not None
-    local = moe.experts / layout.ep
+    local, hidden = moe.experts / layout.ep, moe.latent or model.hidden
     width, into = moe.hidden / layout.etp, 2 if gated else 1
     all_rows = rows * layout.etp
     per_expert = all_rows / local
     dtype = layout.precision
     clamped = [_apart("clamp", all_rows * into * width, CLAMP_BYTES)] if moe.clamped else []
-    biased = [_apart("bias", all_rows * model.hidden, BIAS_BYTES, local)] if moe.expert_bias else []
+    biased = [_apart("bias", all_rows * hidden, BIAS_BYTES, local)] if moe.expert_bias else []
     return [
-        *quantised(shape, "experts", all_rows, model.hidden),
-        gemm("experts up", Cause.GEMM, per_expert, into * width, model.hidden, dtype, count=local),
+        *quantised(shape, "experts", all_rows, hidden),
+        gemm("experts up", Cause.GEMM, per_expert, into * width, hidden, dtype, count=local),
         *clamped,
         elementwise("experts activation", (into + 1) * ACTIVATION_BYTES * all_rows * width),
         *quantised(shape, "experts down", all_rows, width),
-        gemm("experts down", Cause.GEMM, per_expert, model.hidden, width, dtype, count=local),
+        gemm("experts down", Cause.GEMM, per_expert, hidden, width, dtype, count=local),
         *biased,
     ]
 

@@ -1,8 +1,8 @@
 """FLOPs of the mathematics: what MFU counts.
 
 Holds `forward_flops` and `step_flops`. Convention (PaLM, appendix B): multiplications by weights
-and attention below the causal diagonal; backward is twice forward; recomputation counts for HFU
-only.
+and attention as far as its mask leaves it, below the diagonal if causal; scans as their kernels cut
+them into chunks (`mixer.py`); backward is twice forward; recomputation counts for HFU only.
 """
 
 from collections.abc import Sequence
@@ -12,6 +12,7 @@ from syncwall.cause import Cause
 from syncwall.describe import Layout, Model
 from syncwall.describe.keeping import RecomputeModule
 from syncwall.describe.layout import Recompute
+from syncwall.work.encoder import encoder_shape, projector_parts
 from syncwall.work.kinds import Kinds
 from syncwall.work.layer import Shape
 from syncwall.work.number import Number, anywhere
@@ -25,34 +26,44 @@ _ALONE: Final = Layout().resolved(1)
 
 
 def forward_flops(model: Model, seq: Number, *, square: bool = False) -> tuple[Number, Number]:
-    """FLOP of one sequence forward: everything, and attention scores and values alone.
+    """FLOP of one sequence forward: everything, and attention scores, values and scans alone.
 
     `square` counts the half of the scores above the diagonal too, as some sources do.
     """
-    return _forward(model, _whole(model, seq), square)
+    total, core = _forward(model, _whole(Shape(model, _ALONE, seq)), square)
+    encoder = model.encoder
+    if encoder is not None:
+        before, scores = forward_flops(encoder, encoder.train_seq or 0, square=square)
+        projector = _flops(projector_parts(Shape(model, _ALONE, seq)))
+        return total + encoder.each * before + projector, core + encoder.each * scores
+    return total, core
 
 
-def _whole(model: Model, seq: Number) -> Kinds:
-    """`model` on a device that holds all of it."""
-    return Kinds.of(Shape(model, _ALONE, seq))
+def _whole(shape: Shape) -> Kinds:
+    """The model on a device that holds all of it."""
+    document = shape.layout.document_tokens
+    alone = _ALONE if document is None else _ALONE.model_copy(update={"document_tokens": document})
+    return Kinds.of(Shape(shape.model, alone, shape.seq))
 
 
 def _forward(model: Model, kinds: Kinds, square: bool = False) -> tuple[Number, Number]:
-    scores = [part for part in kinds.attention if part.cause is Cause.ATTENTION]
-    dense, sparse = _flops(kinds.dense, square), _flops(kinds.sparse, square)
-    total = (
-        model.dense_layers * dense + model.moe_layers * sparse + _flops(kinds.output_layer, square)
+    scores, scans = (
+        _flops([part for part in parts if part.cause is Cause.ATTENTION], square)
+        for parts in (kinds.attention, kinds.mixer)
     )
-    return total, model.layers * _flops(scores, square)
+    total = _flops(kinds.embedding, square)
+    for kind, parts in kinds.layers:
+        total = total + kind.count * _flops(parts, square)
+    total = total + _flops(kinds.output_layer, square)
+    return total, model.attention_layers * scores + model.mixer_layers * scans
 
 
-def _of_modules(model: Model, kinds: Kinds, modules: Sequence[RecomputeModule]) -> Number:
+def _of_modules(kinds: Kinds, modules: Sequence[RecomputeModule]) -> Number:
     """FLOP of one sequence forward in the modules that are recomputed."""
-    dense, sparse = (
-        _flops([part for part in parts if in_modules(part, modules)])
-        for parts in (kinds.dense, kinds.sparse)
-    )
-    return model.dense_layers * dense + model.moe_layers * sparse
+    total: Number = 0.0
+    for kind, parts in kinds.layers:
+        total = total + kind.count * _flops([part for part in parts if in_modules(part, modules)])
+    return total
 
 
 def step_flops(shape: Shape) -> dict[str, Number]:
@@ -61,22 +72,49 @@ def step_flops(shape: Shape) -> dict[str, Number]:
     sequences = layout.global_batch
     assert sequences is not None, "the layout is resolved"
     tokens = sequences * shape.seq
-    kinds, modules = _whole(model, shape.seq), layout.recompute_modules
+    kinds, modules = _whole(shape), layout.recompute_modules
     main, core = _forward(model, kinds)
     forward = main + model.mtp_layers * _flops(kinds.mtp)
-    head = 2.0 * shape.seq * model.hidden * model.vocab
+    first, head = _without_input_gradient(kinds), _flops(kinds.output_layer)
     full = layout.recompute == Recompute.FULL
     selective = layout.recompute == Recompute.SELECTIVE
     single = GEMM_SHARE * (layout.recompute == Recompute.OPERATIONS)
     layers = shape.recomputed_layers
-    body = forward - head
-    chosen = _of_modules(model, kinds, modules) if anywhere(selective) else 0.0
+    body = forward - head - first
+    chosen = _of_modules(kinds, modules) if anywhere(selective) else 0.0
     again = sequences * layers * (body * full + chosen * selective + (body - core) * single)
+    before, before_again = _of_encoder(shape)
     return {
-        "model_flops": (3.0 * forward - layout.frozen_weights * (forward - core)) * sequences,
-        "recompute_flops": again,
+        "model_flops": before
+        + (3.0 * forward - first - layout.frozen_weights * (forward - core)) * sequences,
+        "recompute_flops": again + before_again,
         "tokens": tokens,
     }
+
+
+def _of_encoder(shape: Shape) -> tuple[Number, Number]:
+    """Model FLOPs and recomputed FLOPs of the encoder and its projector, in a step.
+
+    A frozen one goes forward only.
+    """
+    source, encoder = encoder_shape(shape), shape.model.encoder
+    if source is None or encoder is None:
+        return 0.0, 0.0
+    sequences = shape.layout.global_batch
+    assert sequences is not None, "the layout is resolved"
+    parts = projector_parts(Shape(shape.model, _ALONE, shape.seq))
+    first = _flops(parts[:1]) if encoder.frozen else 0.0
+    projector = sequences * (3.0 * _flops(parts) - first)
+    if encoder.frozen:
+        forward, _ = forward_flops(encoder, source.seq)
+        return projector + sequences * encoder.each * forward, 0.0
+    own = step_flops(Shape(encoder, shape.layout, source.seq))
+    return projector + encoder.each * own["model_flops"], encoder.each * own["recompute_flops"]
+
+
+def _without_input_gradient(kinds: Kinds) -> Number:
+    """FLOP of one sequence forward in multiplications of what goes into the model."""
+    return _flops([part for part in kinds.embedding if len(part.backward) == 1])
 
 
 def _flops(parts: list[LayerPart], square: bool = False) -> Number:
@@ -87,4 +125,6 @@ def _of_one(part: LayerPart, square: bool) -> Number:
     what = part.forward
     if what is None or isinstance(what, (Collective, Offload, Transfer)):
         return 0.0
-    return what.square_flops if square and isinstance(what, CoreAttention) else what.flops
+    if isinstance(what, CoreAttention):
+        return what.square_flops if square else what.model_flops
+    return what.flops

@@ -1,6 +1,7 @@
 """Which ranks communicate along each axis of a layout.
 
-Holds `groups`. Ranks are numbered along the layout's `order`, the axis of neighbouring ranks first.
+Holds `groups` and `sizes_and_strides`. Ranks are numbered along the layout's `order`, the axis of
+neighbouring ranks first.
 """
 
 from syncwall.describe import Layout
@@ -8,8 +9,8 @@ from syncwall.work.number import Number, most
 from syncwall.work.operations import Group, GroupAxis
 
 
-def groups(layout: Layout) -> dict[GroupAxis, Group]:
-    """The group of every axis of a resolved layout, or of arrays of them."""
+def sizes_and_strides(layout: Layout) -> tuple[dict[str, Number], dict[str, Number]]:
+    """Ranks of tp, cp, pp and dp, and how far apart neighbours on each of them are."""
     sizes: dict[str, Number] = {"tp": layout.tp, "cp": layout.cp, "pp": layout.pp, "dp": layout.dp}
     strides: dict[str, Number] = {}
     stride: Number = 1
@@ -17,6 +18,12 @@ def groups(layout: Layout) -> dict[GroupAxis, Group]:
         if axis != "ep":  # taken from tp, cp and dp
             strides[axis] = stride
             stride = stride * sizes[axis]
+    return sizes, strides
+
+
+def groups(layout: Layout) -> dict[GroupAxis, Group]:
+    """The group of every axis of a resolved layout, or of arrays of them."""
+    sizes, strides = sizes_and_strides(layout)
     inner = _apart(strides, sizes)
     degree, experts, copies = layout.shard_degree, layout.ep * layout.etp, layout.expert_dp
     spans: dict[GroupAxis, tuple[Number, Number]] = {

@@ -5,23 +5,26 @@ Holds `Kinds`.
 
 from dataclasses import dataclass
 
-from syncwall.work.ends import output_layer_parts
+from syncwall.describe.layer_kinds import LayerKind
+from syncwall.work.encoder import cross_parts
+from syncwall.work.ends import embedding_parts, output_layer_parts
 from syncwall.work.experts import expert_parts
 from syncwall.work.layer import Shape, attention_parts, mlp_parts
+from syncwall.work.mixer import mixer_parts
 from syncwall.work.mtp import mtp_parts
 from syncwall.work.parts import LayerPart
 
 
 @dataclass(frozen=True, slots=True)
 class Kinds:
-    """Parts of the output layer and of each kind of layer; none of a kind the model lacks."""
+    """Parts of both ends and of each kind of layer; none of a kind the model lacks."""
 
     attention: list[LayerPart]
-    """Those that all layers have."""
-    dense: list[LayerPart]
-    """A whole dense layer."""
-    sparse: list[LayerPart]
-    """A whole layer with experts."""
+    mixer: list[LayerPart]
+    """What some layers have in the place of attention."""
+    layers: tuple[tuple[LayerKind, list[LayerPart]], ...]
+    """Whole layers, those without experts first."""
+    embedding: list[LayerPart]
     output_layer: list[LayerPart]
     mtp: list[LayerPart]
     """A layer that predicts a token further ahead."""
@@ -29,11 +32,23 @@ class Kinds:
     @classmethod
     def of(cls, shape: Shape) -> "Kinds":
         """Of a rank with this `shape`."""
-        model, attention = shape.model, attention_parts(shape)
+        model = shape.model
+        mixers: dict[str, list[LayerPart]] = {
+            "*": [*attention_parts(shape), *cross_parts(shape)]
+            if model.attention_layers or model.mtp_layers
+            else [],
+            "M": mixer_parts(shape) if model.mixer is not None else [],
+            "": [],
+        }
+        dense = mlp_parts(shape) if model.mlp is not None else []
+        sparse = expert_parts(shape) if model.moe is not None else []
+        tokenwise = {"-": dense, "E": sparse, "": []}
+
+        def parts(kind: LayerKind) -> list[LayerPart]:
+            return mixers[kind.mixer] + tokenwise[kind.feed_forward]
+
         output_layer = output_layer_parts(shape)
-        has_dense = model.mlp is not None and model.dense_layers
-        dense = attention + mlp_parts(shape) if has_dense else []
-        sparse = attention + expert_parts(shape) if model.moe is not None else []
-        last = sparse if model.has_experts(model.layers - 1) else dense
-        mtp = mtp_parts(shape, last, output_layer) if model.mtp_layers else []
-        return cls(attention, dense, sparse, output_layer, mtp)
+        mtp = mtp_parts(shape, parts(model.mtp_kind), output_layer) if model.mtp_layers else []
+        layers = tuple((kind, parts(kind)) for kind in model.layer_kinds)
+        embedding = embedding_parts(shape)
+        return cls(mixers["*"], mixers["M"], layers, embedding, output_layer, mtp)

@@ -13,8 +13,10 @@ from functools import cached_property
 from syncwall.cause import Cause
 from syncwall.describe import Layout, Model
 from syncwall.describe.layout import ContextKind
+from syncwall.describe.patches import SHIFT_SCALE_GATE
 from syncwall.work.block import Scope, Stream
 from syncwall.work.groups import groups
+from syncwall.work.indexer import indexer_parts, selected_overhead
 from syncwall.work.number import Number, anywhere, least, most
 from syncwall.work.operations import Collective, CoreAttention, Group, GroupAxis
 from syncwall.work.parts import Lane, LayerPart, attention, elementwise, exchange, gemm, one_way
@@ -40,6 +42,17 @@ class Shape:
     def tokens(self) -> Number:
         """Tokens of one micro batch on a rank (its part of the sequence)."""
         return self.layout.micro_batch * self.seq / self.layout.cp
+
+    @property
+    def document(self) -> Number:
+        """Tokens that attend to each other: those of a document, or of the sequence."""
+        stated = self.layout.document_tokens
+        return self.seq if stated is None else least(stated, self.seq)
+
+    @property
+    def head_tokens(self) -> Number:
+        """Tokens of one micro batch for which the output layer gives something."""
+        return self.layout.micro_batch if self.model.classes else self.tokens
 
     @cached_property
     def plain_tokens(self) -> Number:
@@ -123,6 +136,22 @@ def norm_part(shape: Shape, name: str) -> LayerPart:
     return elementwise(name, 4 * ACTIVATION_BYTES * shape.plain_tokens * shape.model.hidden)
 
 
+def modulation(shape: Shape, name: str, vectors: int = SHIFT_SCALE_GATE) -> list[LayerPart]:
+    """Vectors for a norm out of the conditioning of each sequence, and the tokens that they change:
+    shifted and scaled before the part, gated behind it. Not split by tp.
+    """
+    if shape.model.conditioning is None:
+        return []
+    hidden, samples = shape.model.hidden, shape.layout.micro_batch
+    passes = 2 if vectors == SHIFT_SCALE_GATE else 1
+    moved = passes * 2 * ACTIVATION_BYTES * shape.plain_tokens * hidden
+    return [
+        gemm(f"{name} modulation", Cause.GEMM, samples, vectors * hidden, hidden,
+             shape.layout.precision),
+        elementwise(f"{name} modulated tokens", moved, kernels=passes),
+    ]  # fmt: skip
+
+
 def quantised(shape: Shape, name: str, tokens: Number, width: Number) -> list[LayerPart]:
     """The cast of a multiplication's input to a narrow format; nothing at 16 bits."""
     if shape.layout.precision.size_bytes >= ACTIVATION_BYTES:
@@ -135,13 +164,17 @@ def quantised(shape: Shape, name: str, tokens: Number, width: Number) -> list[La
 def attention_parts(shape: Shape) -> list[LayerPart]:
     """Norm, projections, attention and output projection."""
     projections = _latent(shape) if shape.model.attention.latent else _grouped(shape)
-    heads, v_dim = shape.model.attention.heads / shape.layout.tp, shape.model.v_head_dim
+    model, heads = shape.model, shape.model.attention.heads / shape.layout.tp
+    v_dim = model.v_head_dim
     parts = [
         norm_part(shape, "attention norm"),
+        *modulation(shape, "attention"),
         *quantised(shape, "attention", shape.plain_tokens, shape.model.hidden),
         *entering(shape, "attention"),
         *projections,
         *_context(shape, _cores(shape)),
+        *_gate(shape, heads * v_dim),
+        *_inner_norm(shape, "output norm", heads * v_dim, model.attention.output_norm),
         *quantised(shape, "output", shape.tokens, heads * v_dim),
         gemm(
             "output projection", Cause.GEMM, shape.tokens, shape.model.hidden, heads * v_dim,
@@ -153,39 +186,59 @@ def attention_parts(shape: Shape) -> list[LayerPart]:
 
 
 def _cores(shape: Shape) -> list[LayerPart]:
-    """Attention to the whole sequence and within a window, each with the share of its layers."""
+    """Attention to a whole document and within a window, each with the share of its layers."""
     model, layout, cp = shape.model, shape.layout, shape.layout.cp
-    whole = model.full_attention_layers / model.layers
+    whole = model.full_attention_layers / model.attention_layers
     ulysses = layout.cp_kind == ContextKind.ULYSSES
     of_heads, of_queries = 1 + (cp - 1) * ulysses, 1 + (cp - 1) * (1 - ulysses)
 
-    def core(share: float, window: int | None) -> LayerPart:
-        what = CoreAttention(
-            batch=layout.micro_batch * share,
+    def core(share: float, window: int | None) -> CoreAttention:
+        return CoreAttention(
+            batch=layout.micro_batch * share * (shape.seq / shape.document),
             heads=model.attention.heads / layout.tp / of_heads,
-            q_len=shape.seq / of_queries,
-            kv_len=shape.seq,
+            q_len=shape.document / of_queries,
+            kv_len=shape.document,
             head_dim=model.head_dim,
             v_dim=model.v_head_dim,
             kv_heads=most(shape.kv_heads / of_heads, 1.0),
             window=window,
+            is_causal=model.attention.causal,
             pieces=1 + (cp - 1) * (layout.cp_kind == ContextKind.RING),
         )
-        return attention("attention" if window is None else "attention in a window", what)
 
-    cores = [core(whole, None)] if whole else []
-    return cores + ([core(1 - whole, model.attention.window)] if whole < 1 else [])
+    if model.attention.indexer is not None:
+        chosen = core(1.0, model.attention.indexer.top_k)
+        what = replace(chosen, overhead=selected_overhead(model))
+        before = indexer_parts(model, shape.tokens, layout.precision, what)
+        return [*before, attention("attention to chosen tokens", what)]
+    cores = [attention("attention", core(whole, None))] if whole else []
+    if whole < 1:
+        within = core(1 - whole, model.attention.window)
+        cores.append(attention("attention in a window", within))
+    return cores
 
 
 def _grouped(shape: Shape) -> list[LayerPart]:
     model, tokens = shape.model, shape.tokens
     queries = model.attention.heads / shape.layout.tp * model.head_dim
-    width = queries + 2 * shape.kv_heads * model.head_dim
+    width = queries * (1 + model.attention.gated) + 2 * shape.kv_heads * model.head_dim
     rotary = 2 * ACTIVATION_BYTES * tokens * (queries + shape.kv_heads * model.head_dim)
     return [
         gemm("query key value", Cause.GEMM, tokens, width, model.hidden, shape.layout.precision),
         elementwise("positions", rotary),
     ]
+
+
+def _gate(shape: Shape, width: Number) -> list[LayerPart]:
+    """The output scaled by its gate, if there is one: both read, the product written."""
+    if not shape.model.attention.gated:
+        return []
+    return [elementwise("output gate", 3 * ACTIVATION_BYTES * shape.tokens * width)]
+
+
+def _inner_norm(shape: Shape, name: str, width: Number, has: bool) -> list[LayerPart]:
+    """A norm inside of attention or MLP, if there is one: read and written."""
+    return [elementwise(name, 2 * ACTIVATION_BYTES * shape.tokens * width)] if has else []
 
 
 def _latent(shape: Shape) -> list[LayerPart]:
@@ -256,20 +309,24 @@ def mlp_parts(shape: Shape) -> list[LayerPart]:
     assert mlp is not None
     return [
         norm_part(shape, "MLP norm"),
+        *modulation(shape, "MLP"),
         *quantised(shape, "MLP", shape.plain_tokens, shape.model.hidden),
         *entering(shape, "MLP"),
-        *feed_forward(shape, "MLP", mlp.hidden / shape.layout.tp, mlp.gated),
+        *feed_forward(shape, "MLP", mlp.hidden / shape.layout.tp, mlp.gated, mlp.inner_norm),
         *leaving(shape, "MLP"),
     ]
 
 
-def feed_forward(shape: Shape, name: str, width: Number, gated: bool) -> list[LayerPart]:
-    """Up (and gate), activation, down for all tokens."""
+def feed_forward(
+    shape: Shape, name: str, width: Number, gated: bool, inner_norm: bool = False
+) -> list[LayerPart]:
+    """Up (and gate), activation, norm, down for all tokens."""
     model, tokens, dtype = shape.model, shape.tokens, shape.layout.precision
     into = 2 if gated else 1
     return [
         gemm(f"{name} up", Cause.GEMM, tokens, into * width, model.hidden, dtype),
         elementwise(f"{name} activation", (into + 1) * ACTIVATION_BYTES * tokens * width),
+        *_inner_norm(shape, f"{name} inner norm", width, inner_norm),
         *quantised(shape, f"{name} down", tokens, width),
         gemm(f"{name} down", Cause.GEMM, tokens, model.hidden, width, dtype),
     ]

@@ -8,11 +8,14 @@ Sources: ZeRO (Rajbhandari 2020) for what is shared out; Narayanan 2021, Qi 2024
 (section 3.2.1) for micro batches in flight.
 """
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 from syncwall.describe import Device, Layout, Model
 from syncwall.describe.layout import Schedule, Shard
+from syncwall.describe.parameters import head_transform_parameters
 from syncwall.work.activations import Layers
+from syncwall.work.adapter_memory import Added, adapters_of
+from syncwall.work.encoder_memory import encoder_memory
 from syncwall.work.layer import Shape
 from syncwall.work.mtp import mtp_parameters
 from syncwall.work.number import Number, Truth, least, most, rounded_up, where
@@ -25,9 +28,14 @@ from syncwall.work.rank_parameters import (
     largest_weight,
     output_layer_parameters,
 )
-from syncwall.work.sharing import reduced_at_once, weight_bytes
+from syncwall.work.sharing import (
+    gathered_bytes,
+    kept_after_forward,
+    reduced_at_once,
+)
 from syncwall.work.states import kept_gradient_bytes, optimizer_bytes, stored_bytes
 from syncwall.work.step import LayerCounts
+from syncwall.work.wide_layers import in_bf16
 
 LOGITS_BYTES, FUSED_LOGITS_BYTES = 12.0, 6.0
 """One logit: 16 bits and its fp32 copy for the loss, and the gradients of both; fused, the gradient
@@ -68,7 +76,8 @@ class Memory:
     activations: Number
     logits: Number
     unsharded_weights: Number
-    """Weights that FSDP has all-gathered: two layers at a time, in a pipeline a whole stage."""
+    """Weights that FSDP has all-gathered: a unit and those ahead, in a pipeline a whole stage;
+    and the matrix that is dequantised, of frozen ones."""
     unreduced_gradients: Number
     """Gradients of one weight (with FSDP, of one layer) before they are added up or reduced."""
     cuda_and_nccl: Number
@@ -100,12 +109,14 @@ def step_memory(model: Model, layout: Layout, seq: Number) -> Memory:
     first = _memory(shape, _first(shape, counts), layers)
     last = _memory(shape, _last(shape, counts), layers)
     fuller = first.total >= last.total
-    return Memory(
+    whole = Memory(
         **{
             part.name: where(fuller, getattr(first, part.name), getattr(last, part.name))
             for part in fields(Memory)
         }
     )
+    front = encoder_memory(shape)
+    return replace(whole, **{name: getattr(whole, name) + more for name, more in front.items()})
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,10 +127,15 @@ class _Rank:
     """Layers of each kind whose activations it keeps."""
     sparse: Number
     held: RankParameters
+    ends: Number
+    """Of these, parameters of embedding and output layer."""
+    adapters: Number
     micro: Number
     """Micro batches in flight."""
     heads: Number
     """Times that it computes logits for a micro batch."""
+    is_first: bool
+    """True for the first pipeline rank."""
 
 
 def _first(shape: Shape, counts: LayerCounts) -> _Rank:
@@ -141,13 +157,16 @@ def _first(shape: Shape, counts: LayerCounts) -> _Rank:
     every = sparse / most(dense + sparse, 1e-9)  # what the leading dense layers replace
     dense, sparse = dense + leading * every, sparse - leading * every
     has_head = 1.0 * alone + both_ends
-    ends = embedding_parameters(shape).plain
-    ends = ends + output_layer_parameters(shape).plain * has_head * (not model.tied_embeddings)
+    tied = head_transform_parameters(model)
+    output = tied if model.tied_embeddings else output_layer_parameters(shape).plain
+    ends = embedding_parameters(shape).plain + output * has_head
     other_dense, other_sparse = both_ends * counts.last_dense, both_ends * counts.last_sparse
     held = _with_layers(shape, ends, dense + other_dense, sparse + other_sparse, has_head)
+    adapters = adapters_of(shape, dense + other_dense, sparse + other_sparse)
     stages = 1.0 + both_ends
     dense, sparse = (dense + other_dense) / stages, (sparse + other_sparse) / stages
-    return _Rank(dense, sparse, held, in_flight(layout), has_head)
+    micro = in_flight(layout)
+    return _Rank(dense, sparse, held, ends, adapters, micro, has_head, is_first=True)
 
 
 def _last(shape: Shape, counts: LayerCounts) -> _Rank:
@@ -163,7 +182,9 @@ def _last(shape: Shape, counts: LayerCounts) -> _Rank:
     held = _with_layers(shape, ends, stages * dense, stages * sparse, has_head)
     virtual = layout.virtual_stages
     micro = least(1.0 / virtual + layout.pp * (1.0 - 1.0 / virtual), layout.microbatches)
-    return _Rank(dense, sparse, held, where(middle, in_flight(layout), micro), has_head)
+    micro = where(middle, in_flight(layout), micro)
+    adapters = adapters_of(shape, stages * dense, stages * sparse)
+    return _Rank(dense, sparse, held, ends, adapters, micro, has_head, is_first=False)
 
 
 def _with_layers(
@@ -173,7 +194,7 @@ def _with_layers(
     model = shape.model
     plain: Number = ends
     experts: Number = 0.0
-    if model.mlp is not None and model.dense_layers:
+    if model.dense_layers:
         plain = plain + dense * dense_layer_parameters(shape).plain
     if model.moe is not None:
         held = expert_layer_parameters(shape)
@@ -189,23 +210,51 @@ def _memory(shape: Shape, rank: _Rank, layers: Layers) -> Memory:
     layout, held = shape.layout, rank.held
     degree, expert_dp = layout.shard_degree, layout.expert_dp
     assert degree is not None, "the layout is resolved"
-    whole, sent_bytes = held.plain + held.experts, weight_bytes(layout)
+    whole = held.plain + held.experts
     own = _shared_out(held, layout.shard >= Shard.FSDP, degree, expert_dp)
     kept = _shared_out(held, reduced_at_once(layout), degree, expert_dp)
     states = _shared_out(held, layout.shard >= Shard.ZERO1, degree, expert_dp)
     layer, weight = largest_layer(shape), largest_weight(shape)
-    unreduced = least(most(layer, weight), whole - kept + weight) * (1 - layout.frozen_weights)
-    unsharded = where(layout.pp > 1, whole - own, least(2.0 * layer, whole - own))
+    together = _together(layout, layer, whole)
+    unreduced = least(most(together, weight), whole - kept + weight) * (1 - layout.frozen_weights)
+    more = Added.of(shape, rank.adapters / most(whole, 1.0), rank.ends / most(whole, 1.0))
+    moved = 1 - layout.offload_optimizer
     return Memory(
-        weights=stored_bytes(layout) * own,
-        gradients=kept_gradient_bytes(layout) * kept,
-        optimizer=optimizer_bytes(layout) * states * (1 - layout.offload_optimizer),
+        weights=(stored_bytes(layout) + more.weights) * own,
+        gradients=(kept_gradient_bytes(layout) + more.gradients) * kept,
+        optimizer=(optimizer_bytes(layout) + more.optimizer) * states * moved,
         activations=_activations(shape, rank, layers),
         logits=_logits(shape) * rank.heads * (1 + shape.model.mtp_layers),
-        unsharded_weights=sent_bytes * unsharded,
+        unsharded_weights=gathered_bytes(layout) * _unsharded(shape, together, whole, whole - own)
+        + more.dequantised,
         unreduced_gradients=layout.gradient_dtype.size_bytes * unreduced,
         cuda_and_nccl=_cuda_and_nccl(layout) + 0.0 * whole,
     )
+
+
+def _together(layout: Layout, layer: Number, whole: Number) -> Number:
+    """Weights that FSDP gathers together: of a layer, or of a unit of several."""
+    if layout.unit_layers == 1:
+        return layer
+    several = (layout.shard == Shard.FSDP) & (layout.pp == 1)
+    return where(several, least(layer * layout.unit_layers, whole), layer)
+
+
+def _unsharded(shape: Shape, unit: Number, whole: Number, others: Number) -> Number:
+    """Weights that were gathered: of a `unit` and of those ahead, or of `others` all.
+
+    Between the passes all stay where they are not given back, or the share of a few ranks.
+    """
+    layout = shape.layout
+    units = 1.0 + max(layout.forward_prefetch, layout.backward_prefetch)
+    gathered = least(units * unit, others)
+    few = layout.reshard_after_forward
+    if kept_after_forward(shape.model, layout):
+        gathered = others
+    elif few is not None and not isinstance(few, bool):
+        second = whole / few * (layout.shard_degree > few)
+        gathered = least(gathered + second, others)
+    return where(layout.pp > 1, others, gathered)
 
 
 def _activations(shape: Shape, rank: _Rank, layers: Layers) -> Number:
@@ -216,15 +265,34 @@ def _activations(shape: Shape, rank: _Rank, layers: Layers) -> Number:
         if layer is not None:
             kept, again = kept + count * layer.until_backward, most(again, layer.again)
     moved = least(shape.layout.offload_layers / most(rank.dense + rank.sparse, 1e-9), 1.0)
-    further = layers.sparse or layers.dense
+    further = layers.further
     ahead = further.until_backward * shape.model.mtp_layers * rank.heads if further else 0.0
+    kept = kept + _kept_wider(shape, rank, layers)
     return rank.micro * kept * (1.0 - moved) + ahead + again
+
+
+def _kept_wider(shape: Shape, rank: _Rank, layers: Layers) -> Number:
+    """What layers in bf16 keep more than those in 8 or 4 bits do."""
+    wide = in_bf16(shape)
+    if wide is None:
+        return 0.0
+    more: Number = 0.0
+    wider, layout = Layers.of(wide), shape.layout
+    first = where(rank.is_first, layout.first_layers_bf16, 0)
+    last = where(rank.is_first & (layout.pp > 1), 0, layout.last_layers_bf16)
+    count, every = least(first + last, rank.dense + rank.sparse), rank.dense + rank.sparse
+    pairs = ((rank.dense, layers.dense, wider.dense), (rank.sparse, layers.sparse, wider.sparse))
+    for each, layer, other in pairs:
+        if layer is not None and other is not None:
+            share = count * each / most(every, 1e-9)
+            more = more + share * (other.until_backward - layer.until_backward)
+    return more
 
 
 def _logits(shape: Shape) -> Number:
     """Logits of a micro batch, or of the part of it that the loss takes at once."""
     each = FUSED_LOGITS_BYTES if shape.layout.fused_loss else LOGITS_BYTES
-    count = shape.tokens * shape.model.vocab / shape.layout.tp
+    count = shape.head_tokens * shape.model.head_width / shape.layout.tp
     return each * count / shape.layout.loss_chunks
 
 

@@ -9,11 +9,7 @@ from collections.abc import Sequence
 from syncwall.cause import Cause
 from syncwall.work.layer import Shape
 from syncwall.work.parts import LayerPart, gemm
-from syncwall.work.rank_parameters import (
-    RankParameters,
-    dense_layer_parameters,
-    expert_layer_parameters,
-)
+from syncwall.work.rank_parameters import RankParameters, layer_parameters
 
 
 def mtp_parts(
@@ -31,6 +27,5 @@ def mtp_parts(
 def mtp_parameters(shape: Shape) -> RankParameters:
     """Its parameters on a rank; embedding and output layer are those of the model."""
     model = shape.model
-    is_sparse = model.has_experts(model.layers - 1)
-    held = expert_layer_parameters(shape) if is_sparse else dense_layer_parameters(shape)
+    held = layer_parameters(shape, model.mtp_kind)
     return RankParameters(held.plain + 2 * model.hidden**2, held.experts)

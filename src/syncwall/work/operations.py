@@ -1,8 +1,8 @@
 """The things a step does, each with its FLOPs and bytes.
 
-Holds `Gemm`, `CoreAttention`, `Convolution`, `Elementwise`, `Kernel`, `Collective`, `Message`,
-`Offload` and `Transfer`, and `Group`, the ranks that communicate. A multiply-add is 2 FLOP.
-Dimensions are numbers or arrays that broadcast together.
+Holds `Gemm`, `CoreAttention`, `Convolution`, `Elementwise`, `Kernel`, `Scan`, `Collective`,
+`Message`, `Offload` and `Transfer`, and `Group`, the ranks that communicate. A multiply-add is 2
+FLOP. Dimensions are numbers or arrays that broadcast together.
 """
 
 from dataclasses import dataclass, replace
@@ -86,12 +86,15 @@ class CoreAttention:
     v_dim: Number
     kv_heads: Number = 1
     window: Number | None = None
-    """Keys that a query sees at most; None for all before it."""
+    """Keys that a query sees at most; None for all before it. Without a causal mask it is in the
+    middle of them."""
     pieces: Number = 1
     """Kernels that it is cut into along the keys, one after the other (ring attention)."""
     is_backward: bool = False
     is_causal: bool = True
     """False if every query sees every key (encoders, diffusion, cross-attention)."""
+    overhead: Number = 1.0
+    """FLOP that the kernel computes over those of the mathematics (sparse latent attention)."""
 
     @property
     def pairs(self) -> Number:
@@ -100,6 +103,9 @@ class CoreAttention:
         Under the causal one a rank's queries are spread over the whole sequence: each sees half of
         it on average.
         """
+        if not self.is_causal and self.window is not None:
+            beside = least((self.window - 1.0) / 2.0, self.kv_len - 1.0)  # keys on either side
+            return self.q_len * (1.0 + 2.0 * beside - beside * (beside + 1.0) / self.kv_len)
         if not self.is_causal:
             return self.q_len * self.kv_len
         if self.window is None:
@@ -117,7 +123,7 @@ class CoreAttention:
     @property
     def flops(self) -> Number:
         """FLOP that a fused kernel computes: 5 products backward, one of them the scores again."""
-        return self.model_flops * (1.25 if self.is_backward else 1.0)
+        return self.model_flops * (1.25 if self.is_backward else 1.0) * self.overhead
 
     @property
     def square_flops(self) -> Number:
@@ -151,10 +157,7 @@ class CoreAttention:
     @property
     def backward(self) -> "CoreAttention":
         """The gradients of all inputs."""
-        return CoreAttention(
-            self.batch, self.heads, self.q_len, self.kv_len, self.head_dim, self.v_dim,
-            self.kv_heads, self.window, self.pieces, is_backward=True, is_causal=self.is_causal,
-        )  # fmt: skip
+        return replace(self, is_backward=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,6 +243,32 @@ class Kernel:
     def hbm_bytes(self) -> Number:
         """Memory traffic."""
         return self.bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """Chunks of linear attention or of a state-space layer, and the states between them."""
+
+    flops: Number
+    """Of the products of all chunks."""
+    bytes: Number
+    tokens: Number
+    chunk: Number
+    """Tokens of a chunk."""
+    heads: Number
+    is_backward: bool = False
+    by_token: bool = False
+    """True if it goes token by token on vector units, not by products of chunks (Mamba-1)."""
+
+    @property
+    def hbm_bytes(self) -> Number:
+        """Memory traffic."""
+        return self.bytes
+
+    def scaled(self, share: Number) -> "Scan":
+        """A part of it."""
+        flops, bytes_, tokens = (share * n for n in (self.flops, self.bytes, self.tokens))
+        return replace(self, flops=flops, bytes=bytes_, tokens=tokens)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from syncwall.work.operations import (
     Elementwise,
     Gemm,
     Group,
+    Scan,
 )
 
 TRANSPOSED: Final[dict[CollectiveKind, CollectiveKind]] = {
@@ -46,12 +47,18 @@ class LayerPart:
     recomputed: Number = 0.0
     """Share of its forward work that the backward pass repeats."""
     scope: Scope = Scope.OTHER
+    is_trained: bool = False
+    """True if its weights have gradients where all others are frozen."""
+
+    def trained(self) -> "LayerPart":
+        """The same part of an adapter."""
+        return replace(self, is_trained=True)
 
     def within(self, scope: Scope) -> "LayerPart":
         """The same part of a layer's `scope`."""
         return LayerPart(
             self.name, self.cause, self.forward, self.backward, self.stream, self.waited_for,
-            self.beside_next, self.recomputed, scope,
+            self.beside_next, self.recomputed, scope, self.is_trained,
         )  # fmt: skip
 
 
@@ -143,7 +150,7 @@ def backward_block(
         (part, what)
         for part in reversed(parts)
         for what in part.backward
-        if not (frozen and isinstance(what, Gemm) and what.is_weight_gradient)
+        if part.is_trained or not (frozen and _is_weight_gradient(what))
     ]
     if async_tp:
         gradients = _sums_first(gradients)
@@ -268,7 +275,7 @@ def _scaled(what: Task | None, share: Number, bytes_: dict[tuple[int, int], Numb
     """
     if what is None or not anywhere(share):
         return None
-    if isinstance(what, Gemm | CoreAttention | Elementwise):
+    if isinstance(what, Gemm | CoreAttention | Elementwise | Scan):
         return what.scaled(share)
     size = bytes_.setdefault((id(what.bytes), id(share)), what.bytes * share)
     return replace(what, bytes=size)

@@ -1,24 +1,31 @@
 """Parameters that one rank works with.
 
-Holds `RankParameters`; `dense_layer_parameters`, `expert_layer_parameters`, `embedding_parameters`
-and `output_layer_parameters`; `largest_layer` and `largest_weight`.
+Holds `RankParameters`; `layer_parameters` of one kind of layer, `dense_layer_parameters` and
+`expert_layer_parameters` of those without and with experts on average; `embedding_parameters` and
+`output_layer_parameters`; `largest_layer` and `largest_weight`.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from syncwall.describe import Model
+from syncwall.describe.layer_kinds import LayerKind
 from syncwall.describe.layout import Shard
 from syncwall.describe.parameters import (
-    attention_parameters,
     expert_parameters,
+    final_modulation,
+    head_transform_parameters,
+    indexer_parameters,
+    input_parameters,
+    layer_modulation,
+    layer_norms,
+    mixing_parameters,
     mlp_parameters,
     norm_weights,
     router_parameters,
     shared_expert_parameters,
 )
 from syncwall.work.layer import Shape
-from syncwall.work.number import Number, anywhere, rounded_up, where
+from syncwall.work.number import Number, anywhere, most, rounded_up, where
 
 Matrix = tuple[Number, Number]
 """Rows, of which every rank of a shard gets as many, and columns."""
@@ -42,44 +49,94 @@ class RankParameters:
         return self.plain * self.padding
 
 
+def layer_parameters(shape: Shape, kind: LayerKind) -> RankParameters:
+    """Parameters of a layer of `kind`."""
+    model, layout = shape.model, shape.layout
+    mixing, norms = mixing_parameters(model, kind), layer_norms(model, kind)
+    copied = indexer_parameters(model) if kind.mixer == "*" else 0
+    mixing -= copied
+    plain_norms = norms * norm_weights(model.norm, model.hidden) + layer_modulation(model, kind)
+    plain_norms += copied
+    matrices: list[Matrix] = []
+    if kind.mixer:
+        matrices += (_attention if kind.mixer == "*" else _mixer)(shape)
+    if not kind.has_experts:
+        dense = kind.feed_forward == "-"
+        split = mixing + (mlp_parameters(model) if dense else 0)
+        plain = split / layout.tp + plain_norms
+        widths = [*matrices, *(_mlp(shape) if dense else ())]
+        return RankParameters(plain, padding=_padding(shape, *widths))
+    assert model.moe is not None
+    split = mixing + shared_expert_parameters(model)
+    plain = split / layout.tp + router_parameters(model) + plain_norms
+    routed = model.moe.experts * expert_parameters(model) / (layout.ep * layout.etp)
+    return RankParameters(plain, routed, _padding(shape, *matrices))
+
+
 def dense_layer_parameters(shape: Shape) -> RankParameters:
-    """Parameters of a dense layer."""
-    model = shape.model
-    split = attention_parameters(model) + mlp_parameters(model)
-    plain = split / shape.layout.tp + _norms(model)
-    return RankParameters(plain, padding=_padding(shape, *_attention(shape), *_mlp(shape)))
+    """Parameters of a layer without experts, on average."""
+    return _average(shape, has_experts=False)
 
 
 def expert_layer_parameters(shape: Shape) -> RankParameters:
-    """Parameters of a layer with experts."""
-    model, layout = shape.model, shape.layout
-    assert model.moe is not None
-    split = attention_parameters(model) + shared_expert_parameters(model)
-    plain = split / layout.tp + router_parameters(model) + _norms(model)
-    routed = model.moe.experts * expert_parameters(model) / (layout.ep * layout.etp)
-    return RankParameters(plain, routed, _padding(shape, *_attention(shape)))
+    """Parameters of a layer with experts, on average."""
+    return _average(shape, has_experts=True)
+
+
+def _average(shape: Shape, *, has_experts: bool) -> RankParameters:
+    kinds = [kind for kind in shape.model.layer_kinds if kind.has_experts == has_experts]
+    each = [(kind.share, layer_parameters(shape, kind)) for kind in kinds]
+    if len(each) == 1:
+        return each[0][1]
+    return RankParameters(
+        sum(share * held.plain for share, held in each),
+        sum(share * held.experts for share, held in each),
+    )
 
 
 def embedding_parameters(shape: Shape) -> RankParameters:
-    """Parameters of the embedding."""
-    rows, columns = _vocabulary(shape)
-    return RankParameters(rows * columns, padding=_padding(shape, (rows, columns)))
+    """Parameters of the embedding, or of what makes tokens of patches."""
+    vocabulary = _vocabulary(shape, shape.model.vocab)
+    own = input_parameters(shape.model)
+    if not shape.model.vocab:
+        return RankParameters(1.0 * own)
+    return RankParameters(vocabulary[0] * vocabulary[1] + own, padding=_padding(shape, vocabulary))
 
 
 def output_layer_parameters(shape: Shape) -> RankParameters:
     """Parameters of the output layer and the norm before it."""
     norm = norm_weights(shape.model.norm, shape.model.hidden) * shape.model.norm.final
-    rows, columns = _vocabulary(shape)
-    return RankParameters(rows * columns + norm, padding=_padding(shape, (rows, columns)))
+    if not shape.model.head_width:
+        return RankParameters(1.0 * norm)
+    rows, columns = _vocabulary(shape, shape.model.head_width)
+    own = norm + head_transform_parameters(shape.model) + final_modulation(shape.model)
+    return RankParameters(rows * columns + own, padding=_padding(shape, (rows, columns)))
+
+
+def projector_parameters(shape: Shape) -> RankParameters:
+    """Parameters of what brings the tokens of an encoder into the model; 0 if nothing does."""
+    encoder = shape.model.encoder
+    if encoder is None or encoder.projector is None:
+        return RankParameters(0.0)
+    return RankParameters(1.0 * encoder.projector.parameters(encoder.hidden, shape.model.hidden))
+
+
+def encoder_parameters(source: Shape) -> Number:
+    """Parameters of a whole encoder of this shape."""
+    layers = sum(
+        kind.count * layer_parameters(source, kind).plain for kind in source.model.layer_kinds
+    )
+    return embedding_parameters(source).plain + layers + output_layer_parameters(source).plain
 
 
 def largest_layer(shape: Shape) -> Number:
     """Parameters of the layer that has the most of them."""
-    model = shape.model
-    if model.moe is not None:
-        held = expert_layer_parameters(shape)
-        return held.plain + held.experts
-    return dense_layer_parameters(shape).plain
+    kinds = shape.model.layer_kinds
+    largest: Number = 0.0
+    for kind in [kind for kind in kinds if kind.has_experts] or kinds:
+        held = layer_parameters(shape, kind)
+        largest = most(largest, held.plain + held.experts)
+    return largest
 
 
 def largest_weight(shape: Shape) -> Number:
@@ -90,23 +147,21 @@ def largest_weight(shape: Shape) -> Number:
     return shape.model.hidden * mlp.hidden * (2 if mlp.gated else 1) / shape.layout.tp
 
 
-def _norms(model: Model) -> int:
-    return model.norm.per_layer * norm_weights(model.norm, model.hidden)
-
-
 def _padding(shape: Shape, *matrices: Matrix) -> Number:
     """Rows padded to a multiple of the ranks that share them, over the rows that there are."""
     layout = shape.layout
     by_rows = (layout.shard == Shard.FSDP) & layout.fsdp_copies
     if not anywhere(by_rows):
         return 1.0
+    if not matrices:
+        return 1.0
     ranks = layout.shard_degree
     sent = sum(rounded_up(rows / ranks) * ranks * columns for rows, columns in matrices)
     return where(by_rows, sent / sum(rows * columns for rows, columns in matrices), 1.0)
 
 
-def _vocabulary(shape: Shape) -> Matrix:
-    return shape.model.vocab / shape.layout.tp, shape.model.hidden
+def _vocabulary(shape: Shape, rows: int) -> Matrix:
+    return rows / shape.layout.tp, shape.model.embedding_width
 
 
 def _attention(shape: Shape) -> Iterator[Matrix]:
@@ -124,6 +179,14 @@ def _attention(shape: Shape) -> Iterator[Matrix]:
     yield latent.kv_rank + latent.rope_dim, hidden
     yield heads * (latent.nope_dim + latent.v_dim), latent.kv_rank
     yield hidden, heads * latent.v_dim
+
+
+def _mixer(shape: Shape) -> Iterator[Matrix]:
+    """Weights of the projections into and out of a mixer on a tensor-parallel rank."""
+    mixer, tp, hidden = shape.model.mixer, shape.layout.tp, shape.model.hidden
+    assert mixer is not None
+    yield mixer.input_width / tp, hidden
+    yield hidden, mixer.value_width / tp
 
 
 def _mlp(shape: Shape) -> Iterator[Matrix]:

@@ -10,14 +10,23 @@ from syncwall.describe.keeping import RecomputeModule
 from syncwall.work.parts import LayerPart
 
 _EXACTLY: dict[RecomputeModule, frozenset[str]] = {
-    "layernorm": frozenset({"attention norm", "MLP norm", "expert norm"}),
+    "layernorm": frozenset({"attention norm", "mixer norm", "MLP norm", "expert norm"}),
     "mla_up_proj": frozenset({"query up", "key value up"}),
     "moe_act": frozenset({"experts activation", "experts down cast"}),
 }
 _BEGINNING: dict[RecomputeModule, tuple[str, ...]] = {
     "mlp": ("MLP ",),
     "shared_experts": ("shared experts ",),
-    "moe": ("router", "permute", "dispatch", "experts ", "combine", "unpermute", "shared experts "),
+    "moe": (
+        "router",
+        "latent",
+        "permute",
+        "dispatch",
+        "experts ",
+        "combine",
+        "unpermute",
+        "shared experts ",
+    ),
 }
 """Names of the parts of each module."""
 LAST = frozenset({"MLP down", "shared experts down"})

@@ -1,7 +1,8 @@
 """Bytes of weights, gradients and optimizer states of one parameter.
 
-Holds `stored_bytes`, `master_bytes`, `moment_bytes`, `optimizer_bytes`, `kept_gradient_bytes` and
-`update_bytes`. Formats are those that the layout names, or that its framework usually has.
+Holds `stored_bytes`, `trained_bytes`, `master_bytes`, `moment_bytes`, `optimizer_bytes`,
+`trained_state_bytes`, `kept_gradient_bytes` and `update_bytes`.
+Formats are those that the layout names, or that its framework usually has.
 
 Sources: ZeRO (Rajbhandari 2020); Dettmers 2022 for 8-bit moments; Shazeer 2018 for Adafactor.
 """
@@ -23,9 +24,16 @@ ROWS_AND_COLUMNS = 0.0
 
 
 def stored_bytes(layout: Layout) -> float:
-    """Bytes of a weight where it is kept."""
+    """Bytes of a weight where it is kept; with adapters, of a frozen matrix of a layer."""
+    if layout.lora is not None and layout.lora.weight_bytes is not None:
+        return layout.lora.weight_bytes
     if layout.frozen_weights or layout.narrow_weights:
         return layout.precision.size_bytes
+    return trained_bytes(layout)
+
+
+def trained_bytes(layout: Layout) -> float:
+    """Bytes of a weight that is trained, or of one of an adapter, where it is kept."""
     return 4.0 if layout.master_weights == MasterWeights.STORED else weight_bytes(layout)
 
 
@@ -46,7 +54,12 @@ def moment_bytes(layout: Layout) -> float:
 
 def optimizer_bytes(layout: Layout) -> float:
     """Bytes of master weight and moments; weights without gradients have none."""
-    return 0.0 if layout.frozen_weights else master_bytes(layout) + moment_bytes(layout)
+    return 0.0 if layout.frozen_weights else trained_state_bytes(layout)
+
+
+def trained_state_bytes(layout: Layout) -> float:
+    """Bytes of master weight and moments of a parameter that is trained."""
+    return master_bytes(layout) + moment_bytes(layout)
 
 
 def kept_gradient_bytes(layout: Layout) -> Number:
@@ -71,4 +84,4 @@ def update_bytes(layout: Layout) -> float:
     stored = 4.0 if wide or layout.master_weights == MasterWeights.STORED else 0.0
     narrow = 0.0 if wide else weight_bytes(layout)
     gradient = layout.kept_gradient_dtype.size_bytes
-    return 2.0 * (optimizer_bytes(layout) + stored + gradient) + narrow
+    return 2.0 * (trained_state_bytes(layout) + stored + gradient) + narrow

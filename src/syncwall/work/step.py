@@ -4,68 +4,46 @@ Holds `transformer_step`: the layers of each class of pipeline ranks, embedding 
 layer, the exchange of weights and gradients, and the optimizer.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from syncwall.cause import Cause
 from syncwall.describe import Layout, Model
+from syncwall.describe.layer_kinds import LayerKind
 from syncwall.describe.layout import Recompute, Shard
-from syncwall.work.activations import Kept, dense_tensors, expert_tensors
-from syncwall.work.block import Block, Phase, Pipeline, Stage, Stream, Work
-from syncwall.work.ends import embedding_parts, finish_block
+from syncwall.work.activations import Kept, layer_tensors
+from syncwall.work.adapters import adapter_parameters, with_adapters
+from syncwall.work.block import Pipeline, Stage, Stream, Work
+from syncwall.work.encoder import encoder_shape, is_frozen, projector_parts
+from syncwall.work.ends import finish_block
 from syncwall.work.flops import ELEMENTWISE_SHARE, GEMM_SHARE, step_flops
 from syncwall.work.kinds import Kinds
 from syncwall.work.layer import ACTIVATION_BYTES, Shape
 from syncwall.work.mtp import mtp_parameters
 from syncwall.work.number import Number, anywhere, least, most, rounded_up, where
-from syncwall.work.offload import moved_share, offloaded
+from syncwall.work.offload import moved_share
 from syncwall.work.operations import Collective, Transfer
 from syncwall.work.parts import LayerPart, backward_block, forward_block
 from syncwall.work.rank_parameters import (
     RankParameters,
     dense_layer_parameters,
     embedding_parameters,
-    expert_layer_parameters,
+    layer_parameters,
     output_layer_parameters,
+    projector_parameters,
 )
 from syncwall.work.recompute import LAST, in_modules
-from syncwall.work.sharing import behind, reduced, weights_of
+from syncwall.work.units import Layer, Placed, Unit, units
+from syncwall.work.wide_layers import WideCounts, in_bf16
 
 
 def transformer_step(model: Model, layout: Layout, seq: Number) -> Work:
     """The work of one optimizer step; `layout` is resolved and may be arrays."""
     shape = Shape(model, layout, seq)
     layers = LayerCounts(model, layout)
-    late = _late(shape, layers)
-    embedding = _Kind.of(
-        "embedding", embedding_parts(shape), embedding_parameters(shape), shape,
-        late=-late * layers.last_dense, repeats=False,
-    )  # fmt: skip
-    kinds = Kinds.of(shape)
-    head = _Kind.of(
-        "output layer", kinds.output_layer, output_layer_parameters(shape), shape, repeats=False
-    )
-    body: list[tuple[_Kind, Number]] = [(embedding, 1.0)]
-    last: list[tuple[_Kind, Number]] = [(embedding, 1.0 * (layout.pp == 1))]
-    if kinds.dense:
-        dense = _Kind.of(
-            "dense layer", kinds.dense, dense_layer_parameters(shape), shape, late=late
-        )
-        if layout.offload_layers:
-            dense = dense.offloaded(Kept.of(dense_tensors(shape), shape), shape, layers)
-        body.append((dense, layers.body_dense))
-        last.append((dense, layers.last_dense))
-    if kinds.sparse:
-        held, dropless = expert_layer_parameters(shape), 1.0 * layout.dropless
-        sparse = _Kind.of("expert layer", kinds.sparse, held, shape, host_waits=dropless)
-        if layout.offload_layers:
-            sparse = sparse.offloaded(Kept.of(expert_tensors(shape), shape), shape, layers)
-        body.append((sparse, layers.body_sparse))
-        last.append((sparse, layers.last_sparse))
-    last.append((head, 1.0))
-    if kinds.mtp:
-        further = _Kind.of("prediction layer", kinds.mtp, mtp_parameters(shape), shape)
-        last.append((further, 1.0 * model.mtp_layers))
+    found = list(units(shape, list(_placed(shape, layers))))
+    body = [(unit, rounds) for unit, rounds, _ in found if rounds is not None]
+    last = [*_encoder(shape), *((unit, rounds) for unit, _, rounds in found)]
     hidden = ACTIVATION_BYTES * shape.tokens / layout.tp * model.hidden  # tp ranks share it out
     return Work(
         stages=(
@@ -84,68 +62,107 @@ def transformer_step(model: Model, layout: Layout, seq: Number) -> Work:
     )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class _Kind:
-    """One kind of layer (or end) as blocks; the number of rounds is set by the stage."""
+def _placed(shape: Shape, layers: "LayerCounts") -> Iterator[Placed]:
+    """Embedding, layers of each kind, output layer and prediction layers, and where they are."""
+    model, layout, kinds = shape.model, shape.layout, Kinds.of(shape)
+    late = _late(shape, layers)
+    embedding = _layer(
+        "embedding", kinds.embedding, embedding_parameters(shape), shape,
+        late=-late * layers.last_dense, repeats=False,
+    )  # fmt: skip
+    yield Placed(embedding, 1.0, 1.0 * (layout.pp == 1), 1)
+    wide = in_bf16(shape)
+    wide_kinds = dict(Kinds.of(wide).layers) if wide is not None else {}
+    for kind, parts in kinds.layers:
+        own_late = 0.0 if kind.has_experts else late
+        body, last = layers.of(kind)
+        if wide is None:
+            yield Placed(_of_kind(kind, parts, shape, layers, own_late), body, last, kind.count)
+            continue
+        counts = WideCounts.of(model, layout, kind)
+        in_body, in_last = counts.within(layout, body, last)
+        count = counts.first + counts.last
+        if count < kind.count:
+            layer = _of_kind(kind, parts, shape, layers, own_late)
+            yield Placed(layer, body - in_body, last - in_last, kind.count - count)
+        if count:
+            layer = _of_kind(kind, wide_kinds[kind], wide, layers, own_late)
+            yield Placed(layer, in_body, in_last, count)
+    head = _layer(
+        "output layer", kinds.output_layer, output_layer_parameters(shape), shape, repeats=False
+    )
+    yield Placed(head, None, 1.0, 1)
+    if kinds.mtp:
+        further = _layer("prediction layer", kinds.mtp, mtp_parameters(shape), shape)
+        yield Placed(further, None, 1.0 * model.mtp_layers, model.mtp_layers)
 
-    trained: RankParameters
-    """Parameters with gradients."""
-    forward: Block
-    backward: Block
-    last_backward: Block
 
-    @classmethod
-    def of(  # noqa: PLR0913 - what differs between kinds
-        cls,
-        name: str,
-        parts: Sequence[LayerPart],
-        held: RankParameters,
-        shape: Shape,
-        *,
-        host_waits: Number = 0.0,
-        late: Number = 0.0,
-        repeats: bool = True,
-    ) -> "_Kind":
-        """`late` of its gradients wait for those of the next block, in the bucket of both.
+def _of_kind(
+    kind: LayerKind, parts: Sequence[LayerPart], shape: Shape, layers: "LayerCounts", late: Number
+) -> Layer:
+    """A layer of `kind`."""
+    waits = 1.0 * shape.layout.dropless if kind.has_experts else 0.0
+    held = layer_parameters(shape, kind)
+    every = with_adapters(parts, shape, kind)
+    layer = _layer(kind.words, every, held, shape, host_waits=waits, late=late)
+    if shape.layout.lora is not None:
+        layer = replace(layer, adapters=adapter_parameters(shape, kind))
+    if not shape.layout.offload_layers:
+        return layer
+    kept = Kept.of(layer_tensors(shape, kind), shape)
+    return replace(layer, offloaded_bytes=_offloaded_bytes(kept, shape, layers))
 
-        What `repeats` may be recomputed: layers, not the ends.
-        """
-        layout = shape.layout
-        each_time = layout.pp == 1  # in a pipeline, FSDP keeps weights until the step ends
-        weights = weights_of(held, shape, each_time=each_time)
-        forward = behind(forward_block(name, parts, 1, host_waits), weights)
-        repeating = recomputed(parts, layout, shape.recomputed_layers) if repeats else parts
-        again = backward_block(
-            name, repeating, 1, host_waits, frozen=layout.frozen_weights, async_tp=layout.async_tp
-        )
-        backward = behind(again, weights)
-        trained = RankParameters(0.0) if layout.frozen_weights else held
-        leaving = (
-            RankParameters(0.0) if layout.frozen_weights else replace(held, plain=held.plain - late)
-        )
-        return cls(
-            trained,
-            forward,
-            reduced(backward, trained, shape, last=False),
-            reduced(backward, leaving, shape, last=True),
-        )
 
-    def offloaded(self, kept: Kept, shape: Shape, layers: "LayerCounts") -> "_Kind":
-        """The same with copies of what it keeps to the host and back, in a share of the layers."""
-        body, last = layers.body_dense + layers.body_sparse, layers.last_dense + layers.last_sparse
-        fullest = where(shape.layout.pp > 1, body, last)
-        moved = kept.until_backward * moved_share(shape, fullest)
-        return replace(
-            self,
-            forward=offloaded(self.forward, moved, Phase.FORWARD),
-            backward=offloaded(self.backward, moved, Phase.BACKWARD),
-            last_backward=offloaded(self.last_backward, moved, Phase.BACKWARD),
-        )
+def _encoder(shape: Shape) -> Iterator[tuple[Unit, Number]]:
+    """Units of what stands in front of the model, if anything does, and of what joins both."""
+    source = encoder_shape(shape)
+    if source is None:
+        return
+
+    def unit(name: str, parts: Sequence[LayerPart], held: RankParameters, repeats: bool) -> Unit:
+        layer = _layer(f"encoder {name}", parts, held, source, repeats=repeats)
+        return Unit.of(shape, [replace(layer, frozen=is_frozen(source))])
+
+    kinds = Kinds.of(source)
+    yield unit("embedding", kinds.embedding, embedding_parameters(source), False), 1.0
+    for kind, parts in kinds.layers:
+        yield unit(kind.words, parts, layer_parameters(source, kind), True), 1.0 * kind.count
+    yield unit("norm", kinds.output_layer, output_layer_parameters(source), False), 1.0
+    parts, held = projector_parts(shape), projector_parameters(shape)
+    if parts:
+        yield Unit.of(shape, [_layer("projector", parts, held, shape, repeats=False)]), 1.0
+
+
+def _layer(  # noqa: PLR0913 - what differs between kinds
+    name: str,
+    parts: Sequence[LayerPart],
+    held: RankParameters,
+    shape: Shape,
+    *,
+    host_waits: Number = 0.0,
+    late: Number = 0.0,
+    repeats: bool = True,
+) -> Layer:
+    """What `repeats` may be recomputed: layers, not the ends."""
+    layout = shape.layout
+    forward = forward_block(name, parts, 1, host_waits)
+    repeating = recomputed(parts, layout, shape.recomputed_layers) if repeats else parts
+    backward = backward_block(
+        name, repeating, 1, host_waits, frozen=layout.frozen_weights, async_tp=layout.async_tp
+    )
+    return Layer(forward, backward, held, late)
+
+
+def _offloaded_bytes(kept: Kept, shape: Shape, layers: "LayerCounts") -> Number:
+    """Of what a layer keeps, copies to the host and back, in a share of the layers."""
+    body, last = layers.body_dense + layers.body_sparse, layers.last_dense + layers.last_sparse
+    fullest = where(shape.layout.pp > 1, body, last)
+    return kept.until_backward * moved_share(shape, fullest)
 
 
 def _stage(
     name: str,
-    kinds: Sequence[tuple[_Kind, Number]],
+    kinds: Sequence[tuple[Unit, Number]],
     shape: Shape,
     ranks: Number,
     crossings: Number,
@@ -153,11 +170,12 @@ def _stage(
     """A class of `ranks` equal ranks; the last has no neighbour behind it (`crossings`)."""
     plain = sum(kind.trained.plain * rounds for kind, rounds in kinds)
     experts = sum(kind.trained.experts * rounds for kind, rounds in kinds)
+    back = [(kind, rounds) for kind, rounds in reversed(kinds) if not kind.frozen]
     return Stage(
         name,
         tuple(kind.forward.times(rounds) for kind, rounds in kinds),
-        tuple(kind.backward.times(rounds) for kind, rounds in reversed(kinds)),
-        tuple(kind.last_backward.times(rounds) for kind, rounds in reversed(kinds)),
+        tuple(kind.backward.times(rounds) for kind, rounds in back),
+        tuple(kind.last_backward.times(rounds) for kind, rounds in back),
         (finish_block(shape, RankParameters(plain, experts)),),
         ranks,
         plain + experts,
@@ -172,7 +190,7 @@ def _late(shape: Shape, layers: "LayerCounts") -> Number:
     and the layers before it. Layers as large as a bucket have none.
     """
     layout, model = shape.layout, shape.model
-    if model.mlp is None or model.moe is not None:
+    if model.moe is not None:
         return 0.0
     bucket = layout.bucket_bytes / layout.gradient_dtype.size_bytes
     each = dense_layer_parameters(shape).plain
@@ -226,6 +244,16 @@ class LayerCounts:
         self.body_dense = fullest - self.body_sparse
         self.body_ranks = (model.layers - last) / where(fullest > 0, fullest, 1.0)
 
+    def of(self, kind: LayerKind) -> tuple[Number, Number]:
+        """Layers of one `kind` in the fullest rank before the last, and in the last."""
+        if kind.has_experts:
+            body, last = self.body_sparse, self.last_sparse
+        else:
+            body, last = self.body_dense, self.last_dense
+        if kind.alike is None:
+            return body, last
+        return body * kind.count / kind.alike, last * kind.count / kind.alike
+
     @staticmethod
     def _fullest(model: Model, layout: Layout, last: Number) -> Number:
         """Layers of the fullest rank before the last."""
@@ -259,7 +287,8 @@ def _ends_as_layers(model: Model) -> float:
     states into one (DeepSeek-V3 report, section 2.2) and the output layer again; by parameters at
     work.
     """
-    head = model.vocab * model.hidden
-    each = (model.active_parameters - head * (2 - model.tied_embeddings)) / model.layers
+    head = model.head_width * model.hidden
+    ends = model.vocab * model.hidden + head * (1 - model.tied_embeddings)
+    each = (model.active_parameters - ends) / model.layers
     further = each + 2 * model.hidden**2 + head
     return (head + model.mtp_layers * further) / each

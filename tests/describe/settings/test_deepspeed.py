@@ -1,12 +1,13 @@
 """DeepSpeed's JSON."""
 
+import json
 from pathlib import Path
 
 import pytest
 
 from syncwall.describe.choice import Dtype
-from syncwall.describe.layout import ContextKind, Shard
-from syncwall.describe.settings import Settings, SettingsContext, read_settings
+from syncwall.describe.layout import ContextKind, Layout, Shard
+from syncwall.describe.settings import Settings, SettingsContext, read_settings, written
 from syncwall.problems import InputError
 
 DATA = Path(__file__).parents[2] / "data" / "settings"
@@ -18,12 +19,15 @@ def configuration(directory: Path, text: str) -> Settings:
     return read_settings(path)
 
 
-def test_auto_is_open_and_the_rest_is_noted():
+def test_auto_is_open():
     settings = read_settings(DATA / "zero3_auto.json")
-    said = {"shard": Shard.FSDP, "precision": Dtype.BF16, "offload_optimizer": True}
+    said = {
+        "shard": Shard.FSDP, "precision": Dtype.BF16, "offload_optimizer": True,
+        "reshard_after_forward": 8,
+    }  # fmt: skip
     assert settings.layout == said
     assert settings.software == {"framework": "deepspeed"}
-    assert [note.line for note in settings.notes] == [10]
+    assert not settings.notes
 
 
 def test_the_batch_follows_from_the_replicas():
@@ -94,3 +98,18 @@ def test_problems_name_their_line(tmp_path):
     with pytest.raises(InputError) as caught:
         configuration(tmp_path, text)
     assert [problem.line for problem in caught.value.problems] == [2, 5]
+
+
+def test_zero_plus_plus_is_read_and_written(tmp_path):
+    stated = {"stage": 3, "zero_hpz_partition_size": 8, "zero_quantized_weights": True,
+              "zero_quantized_gradients": True}  # fmt: skip
+    path = tmp_path / "zeropp.json"
+    path.write_text(json.dumps({"zero_optimization": stated, "bf16": {"enabled": True}}))
+    found = read_settings(path)
+    assert not found.notes
+    assert found.layout["reshard_after_forward"] == 8
+    assert found.layout["gather_dtype"] == Dtype.INT8
+    assert found.layout["quantized_gradients"] is True
+    layout = Layout.model_validate(found.layout).resolved(32)
+    told = json.loads(written(layout, "deepspeed").text)["zero_optimization"]
+    assert stated.items() <= told.items()

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from syncwall.describe import Model, lookup
 from syncwall.describe.choice import Dtype
 from syncwall.describe.keeping import Optimizer
 from syncwall.describe.layout import ContextKind, Dispatcher, Layout, Recompute, Schedule, Shard
@@ -154,3 +155,37 @@ def test_balanced_stages_are_written_for_any_number_of_layers(tmp_path, layers, 
     assert not said.unsaid
     assert argument in said.text
     assert script(tmp_path, said.text).layout["balanced_stages"] is True
+
+
+def test_a_pattern_of_layers_is_a_hybrid(tmp_path):
+    """The arguments with which Nemotron 3 Super is trained."""
+    base = lookup.model("nemotron-3-super")
+    letters = str(base.pattern).replace(" ", "")
+    text = (
+        f"--hybrid-layer-pattern {letters}/*E/*E --hidden-size 4096 --num-attention-heads 32 "
+        "--num-query-groups 2 --kv-channels 128 --mamba-num-heads 128 --ffn-hidden-size 2688 "
+        "--num-experts 512 --moe-router-topk 22 --moe-latent-size 1024 "
+        "--moe-shared-expert-intermediate-size 5376 --squared-relu --disable-bias-linear "
+        "--normalization RMSNorm --position-embedding-type none --vocab-size 131072 "
+        "--untie-embeddings-and-output-weights --mtp-num-layers 2 --tensor-model-parallel-size 2"
+    )
+    found = Model.model_validate(script(tmp_path, text).run["model"])
+    assert found.pattern == base.pattern
+    assert found.parameter_count == base.parameter_count
+
+
+@pytest.mark.parametrize(
+    ("ends", "first", "last"),
+    [("", 1, 1), ("--num-layers-at-start-in-bf16 0 --num-layers-at-end-in-bf16 9", 0, 9)],
+)
+def test_layers_in_bf16(tmp_path, ends, first, last):
+    path = tmp_path / "train.sh"
+    path.write_text(
+        f"--bf16 --fp4-format e2m1 --first-last-layers-bf16 {ends} --micro-batch-size 1"
+    )
+    found = read_settings(path)
+    layout = Layout.model_validate(found.layout).resolved(8)
+    assert (layout.first_layers_bf16, layout.last_layers_bf16) == (first, last)
+    told = written(layout, "megatron").text
+    assert f"--num-layers-at-start-in-bf16 {first}" in told
+    assert f"--num-layers-at-end-in-bf16 {last}" in told

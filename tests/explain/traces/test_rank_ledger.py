@@ -8,7 +8,7 @@ from bench.breakdown import breakdown_of
 from hypothesis import given
 from hypothesis import strategies as st
 
-from syncwall.explain.traces.rank_ledger import rank_ledger
+from syncwall.explain.traces.rank_ledger import _within_a_step, rank_ledger
 from syncwall.read.kineto import read_trace
 from tests.read.traces import MEASURED, event, launched, needs_traces, step, written
 
@@ -193,3 +193,15 @@ def test_deepseek_hides_most_of_its_communication():
     """DualPipe is built to hide the exchange of tokens behind computation."""
     found = rank_ledger(read_trace(MEASURED / "deepseek_h800_dualpipe_train_rank0of64.json.gz"))
     assert found.hidden["all-to-all"] > 10 * found.ledger["exposed all-to-all"]
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 50), st.integers(1, 9)), min_size=1, max_size=8),
+    st.lists(st.integers(-5, 70), max_size=20),
+)
+def test_times_within_a_step_are_those_of_any_step(steps, times):
+    start, end = np.array([(begin, begin + length) for begin, length in steps]).T
+    told = _within_a_step(np.array(times, dtype=int), start, end)
+    assert told.tolist() == [
+        any(a <= t < b for a, b in zip(start, end, strict=True)) for t in times
+    ]

@@ -54,3 +54,24 @@ def test_an_unknown_name_is_said_with_a_hint(opened):
     )
     until(page, "document.getElementById('about').textContent.includes('h100-sxm')")
     fits(page)
+
+
+def test_a_column_sorts_and_turns_round(opened):
+    page = opened("/catalogue?catalogue.kind=device")
+    page.wait_for_selector("table[data-kind=device]")
+    first = "document.querySelector('table[data-kind] tbody tr').dataset.name"
+    column = page.locator("th button[data-sort]").nth(3)
+    before = page.evaluate(first)
+    column.click()
+    page.wait_for_selector("th button:has-text('▲')")
+    low = page.evaluate(first)
+    page.locator("th button[data-sort]").nth(3).click()
+    page.wait_for_selector("th button:has-text('▼')")
+    assert page.evaluate(first) not in (low, before)
+    assert "catalogue.sort=-4" in page.url
+
+
+def test_sources_of_an_entry_are_links(opened):
+    page = opened("/catalogue?catalogue.kind=device&catalogue.name=h100-sxm")
+    page.wait_for_selector(".sources dd")
+    assert page.locator(".sources dd a[href^=https]").count() >= 1

@@ -1,15 +1,19 @@
 """The Fabric page in a browser."""
 
+from itertools import pairwise
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from syncwall.web.answers.fabric import AskedFabric, fabric
+from syncwall.web.answers.fabric import fabric
+from syncwall.web.answers.fabric_flows import flows
 from syncwall.web.asked import AskedRun
+from syncwall.web.questions import AskedFabric, AskedFlows
 
 from .conftest import axe, fits
 
-RUN = {
+RUN: dict[str, Any] = {
     "model": "llama-3.1-70b",
     "cluster": "dgx-h100",
     "nodes": 16,
@@ -138,3 +142,91 @@ def test_it_fits_and_can_be_read_by_everybody(opened, narrow):
     axe(page)
     page.click("#theme")
     fits(page)
+
+
+FLOWS = HERE.replace("nodes=16", "nodes=32").replace("layout.pp=2", "layout.pp=1")
+
+
+def flows_asked(**options):
+    run = RUN | {"nodes": 32, "layout": RUN["layout"] | {"pp": 1}}
+    return flows(AskedFlows(run=AskedRun(**run), kind="fat-tree-2", **options))
+
+
+def widths(page):
+    """Of every stroke of the picture, in its order."""
+    strokes = page.locator("#flows-drawing .load")
+    return strokes.evaluate_all("all => all.map((one) => one.getAttribute('stroke-width'))")
+
+
+def flows_settled(page):
+    page.wait_for_selector("#flows:not(.stale) > div")
+
+
+def test_switches_change_the_picture_and_the_numbers(opened):
+    page = opened(FLOWS)
+    flows_settled(page)
+    chosen, pictures = {}, []
+    for key, one in {None: None, "order": "crossed", "qps": "4", "routing": "adaptive"}.items():
+        if key is not None:
+            page.select_option(f'[name="fabric.{key}"]', one)
+            chosen[key] = one
+            flows_settled(page)
+            assert state(page)[f"fabric.{key}"] == one
+        answer = flows_asked(**chosen)
+        assert float(value(page, "flows-step")) == answer["p50_s"]
+        assert float(value(page, "flows-slower")) == answer["slower"]
+        assert page.locator("#flows p.small").all_inner_texts() == answer["said"]
+        red = page.locator("#flows-drawing .red title").all_text_contents()
+        if answer["busiest"]:
+            assert red
+            assert all(said.startswith(f"{answer['busiest']}: ") for said in red)
+        else:
+            assert not red
+        pictures.append(widths(page))
+    assert all(one != other for one, other in pairwise(pictures))
+    assert "none of this is needed" in page.inner_text("#flows")
+    assert page.locator('[name="fabric.routing"] option[value="valiant"]').is_disabled()
+
+
+def test_two_jobs_have_two_colours_and_say_what_each_loses(opened):
+    page = opened(FLOWS)
+    flows_settled(page)
+    assert page.locator("#flows-drawing .s7").count() == 0
+    page.select_option('[name="fabric.jobs"]', "interleaved")
+    flows_settled(page)
+    answer = flows_asked(jobs="interleaved")
+    for job in answer["jobs"]:
+        row = page.locator(f'#flows tr[data-job="{job["name"]}"]')
+        assert float(row.get_attribute("data-value")) == job["step_p50_s"]
+        assert float(row.locator("[data-lost]").get_attribute("data-lost")) == job["lost"]
+    for colour in ("s0", "s7"):
+        assert page.locator(f"#flows-drawing .{colour}").count() > 0
+    with page.expect_download() as got:
+        page.click("#flows button:has-text('jobs.yaml')")
+    assert got.value.path().read_text() == answer["files"]["jobs.yaml"]
+
+
+def test_other_flows_are_drawn_on_request_and_broken_parts_do_not_matter(opened):
+    page = opened(FLOWS + "&fabric.order=crossed")
+    flows_settled(page)
+    before = widths(page)
+    other = flows_asked(order="crossed")["flows"][1]
+    page.select_option('[name="fabric.flows"]', other["id"])
+    flows_settled(page)
+    assert widths(page) != before
+    assert other["name"] in page.inner_text("#flows-drawing")
+    step = value(page, "flows-step")
+    page.click('[data-part="spine:1"] rect')
+    waits(page, '[data-part="spine:1"].failed')
+    assert value(page, "flows-step") == step
+    again = opened(f"/fabric?{urlsplit(page.url).query}")
+    flows_settled(again)
+    assert widths(again) == widths(page)
+
+
+@pytest.mark.parametrize("narrow", [False, True])
+def test_flows_fit_and_can_be_read_by_everybody(opened, narrow):
+    page = opened(f"{FLOWS}&fabric.jobs=interleaved", narrow=narrow, dark=narrow)
+    flows_settled(page)
+    fits(page)
+    axe(page)

@@ -28,6 +28,23 @@ def test_the_list_leads_to_an_article(opened):
     cards.first.wait_for()
 
 
+def test_the_conclusion_comes_first(opened):
+    """In the list before the question, in an article on the first screen, with its notes next."""
+    page = opened("/findings")
+    card = page.locator("[data-finding='slow-links']")
+    says, asked = card.locator(".says li").first, card.locator("p", has_text="Asked:")
+    assert says.inner_text() == shown((), "slow-links")["says"][0]
+    assert says.bounding_box()["y"] < asked.bounding_box()["y"]
+    card.locator("a").click()
+    lead = page.locator(".finding .lead").first
+    lead.wait_for()
+    assert lead.bounding_box()["y"] < 450
+    headings = [one.inner_text() for one in page.locator(".finding h2").all()]
+    told = ["Comparison", "Notes", "What the model says", "What stays unexplained"]
+    assert headings[:5] == [*told, "Training steps"]
+    assert headings[-1] == "Set-up"
+
+
 def test_an_article_fits_a_phone_in_the_dark(opened):
     page = opened("/findings?findings.id=four-workers", narrow=True, dark=True)
     page.wait_for_selector(".finding svg")

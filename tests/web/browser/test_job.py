@@ -6,7 +6,8 @@ pytest.importorskip("playwright", reason="playwright is not installed")
 from playwright.sync_api import expect
 
 from syncwall.web.answers.job import played
-from syncwall.web.asked import AskedJob, AskedRun
+from syncwall.web.asked import AskedRun
+from syncwall.web.questions import AskedOutcome
 from tests.web.browser.conftest import axe, fits
 from tests.web.conftest import RUN
 
@@ -27,7 +28,7 @@ def _tile(page, name):
 
 
 def _expected(job):
-    return played(AskedJob(run=AskedRun(**RUN), job=job))
+    return played(AskedOutcome(run=AskedRun(**RUN), job=job))
 
 
 def test_its_numbers_are_those_of_python(opened):
@@ -93,11 +94,11 @@ def test_a_change_can_be_taken(opened):
 def test_what_cannot_be_is_said_at_its_field(opened):
     page = opened(f"/job?{QUERY}&job.failures.like=/etc/passwd")
     page.wait_for_selector("#verdict.bad")
-    assert "is a path" in page.inner_text("#job-faults")
+    assert "is a path" in page.inner_text("[data-fault='job.failures.like']")
     assert page.get_attribute("[name='job.failures.like']", "aria-invalid") == "true"
     page = opened("/job?nodes=4&model=llama-3.1-8b&cluster=dgx-h100&job.tokens=<b>x</b>")
     page.wait_for_selector("#verdict.bad")
-    assert "<b>x</b>" in page.inner_text("#job-faults")
+    assert "<b>x</b>" in page.inner_text("#job-form .fault")
 
 
 def test_jobs_without_an_end_and_without_failures(opened):
@@ -116,3 +117,56 @@ def test_everybody_can_use_it(opened):
     page.wait_for_selector("#next button")
     fits(page)
     axe(page)
+
+
+def test_the_chance_of_a_date_and_of_a_sum(opened):
+    page = opened(f"/job?{QUERY}&job.start=2026-12-01")
+    _drawn(page)
+    page.locator("[name='chance.by']").fill("80 days")
+    page.locator("[name='chance.within']").fill("$2,000,000")
+    page.locator("[name='chance.within']").press("Enter")
+    page.wait_for_selector("[data-chance=by]")
+    shown = float(page.get_attribute("[data-chance=by]", "data-value"))
+    hoped = {"by": "80 days", "within": "$2,000,000"}
+    job = {"tokens": "2T", "start": "2026-12-01"}
+    found = played(AskedOutcome(run=AskedRun(**RUN), job=job, **hoped))["chances"]
+    page.wait_for_selector("[data-chance=within]")
+    assert shown == found["by"]
+    assert float(page.get_attribute("[data-chance=within]", "data-value")) == found["within"]
+    assert "chance.by=80+days" in page.url
+
+
+def test_what_costs_money_is_not_green(opened):
+    page = opened(f"/job?{QUERY}")
+    _drawn(page)
+    page.wait_for_selector("#next button")
+    for words in page.locator("#next small span").all():
+        costs = words.inner_text().startswith("costs")
+        assert words.get_attribute("class") == ("worse" if costs else "better")
+    assert page.locator("#next small .worse").count() >= 1
+    for button, starts in (("CSV", "from_s"), ("JSON", "{"), ("SVG", "<svg")):
+        with page.expect_download() as waited:
+            page.locator("#exports").get_by_role("button", name=button).click()
+        assert waited.value.path().read_text().startswith(starts)
+
+
+def test_phases_take_the_place_of_a_length(opened):
+    phases = "[{tokens: 1T, seq: 4096}, {name: long, tokens: 10B, seq: 32768, global_batch: 256}]"
+    page = opened(f"/job?{QUERY}&job.phases={phases}")
+    _drawn(page)
+    found = _expected({"phases": phases})
+    assert _tile(page, "finish") == found["finish_s"][1]
+    shown = page.eval_on_selector_all(
+        "#phases tr[data-phase]", "rows => rows.map(r => [r.dataset.phase, +r.dataset.value])"
+    )
+    assert shown == [[one["phase"], one["step_s"]] for one in found["phases"]]
+    command = page.inner_text("#command")
+    assert "--job.phases" in command
+    assert "--tokens" not in command
+    axe(page)
+
+
+def test_without_phases_there_is_no_table_of_them(opened):
+    page = opened(f"/job?{QUERY}")
+    _drawn(page)
+    expect(page.locator("#phases-panel")).to_be_hidden()

@@ -4,7 +4,8 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from syncwall.web.answers.plan import Search, searched
+from syncwall.web.answers.plan import searched
+from syncwall.web.questions import Search
 from tests.web.browser.conftest import axe, fits, until
 
 RUN = {
@@ -22,6 +23,12 @@ def answer():
     return searched(Search(run=RUN, keep=["tp"]))
 
 
+@pytest.fixture(scope="module")
+def alone():
+    """The same without the run as it stands, which the page asks for apart."""
+    return searched(Search(run=RUN, keep=["tp"], beside_yours=False))
+
+
 def steps(page):
     return [
         float(row.get_attribute("data-value")) for row in page.locator("#best tr[data-rank]").all()
@@ -34,12 +41,13 @@ def test_nothing_is_searched_before_somebody_asks(opened):
     assert page.locator("#found").is_hidden()
 
 
-def test_a_search_finds_what_python_finds(opened, answer):
+def test_a_search_finds_what_python_finds(opened, answer, alone):
     page = opened(HERE + "&plan.keep=tp")
     page.locator("#go").press("Enter")
     page.wait_for_selector("#best table", timeout=FOUND_MS)
     page.wait_for_selector("#scatter .points")
-    assert page.locator("#verdict").inner_text() == answer["verdict"]
+    assert page.locator("#verdict").inner_text() == alone["verdict"]
+    page.wait_for_selector("#best tr[data-rank='yours']")
     shown = [row["step_s"] for row in answer["best"]] + [answer["yours"]["step_s"]]
     assert steps(page) == shown
     assert "plan.go=1" in page.url
@@ -97,3 +105,63 @@ def test_what_cannot_be_is_said(opened):
     page = opened(HERE.replace("layout.global_batch=64", "layout.global_batch=") + "&plan.go=1")
     page.wait_for_selector("#refused:not(:empty)")
     assert "global_batch" in page.locator("#refused").inner_text()
+
+
+def searched_page(opened, more=""):
+    page = opened(HERE + "&plan.keep=tp&plan.go=1" + more)
+    page.wait_for_selector("#best tr[data-rank='yours']", timeout=FOUND_MS)
+    return page
+
+
+def test_back_keeps_a_search_and_a_shared_link_opens_it(opened):
+    page = searched_page(opened)
+    page.locator("#best tr[data-rank='1'] a").click()
+    page.wait_for_selector("[data-tile='step']")
+    page.go_back()
+    page.wait_for_selector("#best tr[data-rank='1']", timeout=5_000)
+    other = opened(page.url[page.url.index("/plan") :])
+    other.wait_for_selector("#best tr[data-rank='1']", timeout=5_000)
+
+
+def test_the_best_so_far_is_told(opened):
+    page = opened(LARGE.replace("nodes=2048", "nodes=128"))
+    page.locator("#go").click()
+    until(page, "document.getElementById('so-far').textContent.includes('Best so far')", 60.0)
+    assert " s a step on 1,024 GPUs" in page.locator("#so-far").inner_text()
+    page.locator("#go").click()
+
+
+def test_rows_have_intervals_and_ties_are_grouped(opened, alone):
+    page = searched_page(opened)
+    ties = [row["tie"] for row in alone["best"]]
+    first = page.locator("#best .tie").first
+    assert first.inner_text().startswith(f"These {ties.count(1)} cannot be told apart")
+    low, high = (f"{seconds:.3g}" for seconds in alone["best"][0]["step_interval_s"])
+    assert f"{low}–{high}" in page.locator("#best tr[data-rank='1']").inner_text()
+
+
+def test_columns_sort_and_filters_filter(opened):
+    page = searched_page(opened)
+    page.get_by_role("button", name="GB", exact=True).press("Enter")
+    page.wait_for_selector("th[aria-sort=ascending]")
+    rows = page.locator("#best tr[data-rank]").all()
+    memory = [float(row.get_attribute("data-memory")) for row in rows]
+    assert memory == sorted(memory)
+    assert "plan.sort=GB:up" in page.url
+    page.locator("[name='plan.only.pp']").select_option("1")
+    page.wait_for_selector("#filters >> text=shown")
+    assert 1 < page.locator("#best tr[data-rank]").count() < len(rows)
+
+
+@pytest.mark.parametrize(
+    ("button", "begins"),
+    [("CSV", "rank,gpus,tp,"), ("Run file (YAML)", "model:"), ("Report (HTML)", "<!doctype html>"),
+     ("Megatron-LM", "# Megatron-LM"), ("torchtitan", "# torchtitan"), ("DeepSpeed", "{"),
+     ("Hugging Face accelerate", "# Hugging Face accelerate")],
+)  # fmt: skip
+def test_the_answer_is_handed_over(opened, button, begins, tmp_path):
+    page = searched_page(opened)
+    with page.expect_download() as caught:
+        page.locator("#hand-over").get_by_role("button", name=button, exact=True).click()
+    caught.value.save_as(tmp_path / "file")
+    assert (tmp_path / "file").read_text().startswith(begins)

@@ -109,7 +109,7 @@ def test_more_nodes_are_offered_where_no_layout_fits(opened):
     page = opened(
         "/?model=llama-3.1-405b&cluster=dgx-h100&gpus=64&layout.tp=8&layout.global_batch=64"
     )
-    page.get_by_role("button", name=re.compile("nodes 32: .* a step")).click()
+    page.get_by_role("button", name=re.compile("32 nodes: .* a step")).click()
     settled(page)
     query = dict(parse_qsl(urlsplit(page.url).query))
     assert query["nodes"] == "32"
@@ -204,14 +204,69 @@ def test_what_cannot_be_is_said_beside_its_field(opened):
     page = opened(QUERY)
     page.get_by_label("tp: tensor").fill("7")
     page.wait_for_selector('[name="layout.tp"][aria-invalid="true"]')
-    assert "tp 7 does not divide" in page.locator("#faults").inner_text()
+    beside = page.locator('#run [data-fault="layout.tp"]').first
+    assert "tp 7 does not" in beside.inner_text()
+    assert page.locator("#why li").count() > 1
+    beside.get_by_role("button", name="tp 8").click()
+    settled(page)
+    assert tile(page, "step") == pytest.approx(own().step_s)
+    assert page.locator("#run .fault:not(:empty)").count() == 0
+
+
+def test_a_misspelt_value_is_mended_by_a_click(opened):
+    page = opened(QUERY.replace("layout.shard=fsdp", "layout.shard=fsp"))
+    page.locator("#why").get_by_role("button", name="data-parallel sharding fsdp").click()
+    settled(page)
+    assert tile(page, "step") == pytest.approx(own().step_s)
+
+
+def test_what_lags_is_dimmed(opened):
+    """Proposals and the timeline come later than the numbers, and say so until they are new."""
+    page = opened(QUERY)
+    page.locator("#next:not(.stale) .proposals").wait_for()
+    dimmed = page.evaluate(
+        """async () => {
+          const old = document.querySelector('[data-tile="step"]');
+          document.querySelector('[aria-label="Twice the nodes"]').click();
+          while (document.contains(old)) await new Promise((done) => setTimeout(done, 2));
+          return ["next", "timeline"].map((id) => document.getElementById(id).className);
+        }"""
+    )
+    assert all("stale" in one for one in dimmed)
+    page.locator("#next:not(.stale)").wait_for()
+    page.locator("#timeline:not(.stale)").wait_for()
+
+
+def test_proposals_are_words_and_say_what_a_click_pins(opened):
+    page = opened(QUERY)
+    page.locator("#next:not(.stale) .proposals").wait_for()
+    said = page.locator("#next .proposals").inner_text()
+    assert "_" not in " ".join(page.locator("#next .proposals span").all_inner_texts())
+    assert "pins " in said
+
+
+def test_all_layouts_are_searched_beside_the_proposals_and_kept(opened):
+    small = "/?model=llama-3.1-8b&cluster=dgx-h100&nodes=1&layout.tp=2&layout.global_batch=64"
+    page = opened(small)
+    page.locator("#next").get_by_role("button", name="Search all layouts").click()
+    found = page.locator("#next [data-best]")
+    found.wait_for(timeout=60_000)
+    best_s = float(found.get_attribute("data-best"))
+    assert f"Search all layouts: {duration(best_s)} a step" in found.inner_text()
+    page.get_by_label("tp: tensor").fill("4")  # the question is the same
+    settled(page)
+    page.locator("#next:not(.stale) [data-best]").click()
+    settled(page)
+    assert tile(page, "step") == pytest.approx(best_s, rel=1e-9)
+    page.locator("#next").get_by_role("link", name="see all of them").click()
+    page.wait_for_selector("#best tr[data-rank='1']", timeout=5_000)  # it is not searched again
 
 
 def test_a_configuration_can_be_pasted_and_the_link_holds_it(opened):
     from tests.web.test_predict import HF_CONFIG
 
     page = opened(QUERY)
-    page.get_by_role("button", name="Paste config or run file").click()
+    page.get_by_role("button", name="Paste my config or settings").click()
     page.get_by_label("Text to read").fill(json.dumps(HF_CONFIG))
     page.get_by_role("button", name="Use it").click()
     page.wait_for_url(re.compile("model=%7B"))

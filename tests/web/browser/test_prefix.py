@@ -19,7 +19,7 @@ def test_every_page_works_under_a_path(chromium):
         page.on("response", lambda one: statuses.add(one.status))
         page.on("pageerror", lambda error: wrong.append(str(error)))
         page.goto(served)
-        for name in [name for name in PAGES if name != "accuracy"]:  # that computes for a minute
+        for name in PAGES:
             page.click(f"nav [data-page={name}]")
             page.wait_for_load_state("networkidle")
             assert page.title().startswith(PAGES[name])
@@ -31,4 +31,4 @@ def test_every_page_works_under_a_path(chromium):
     assert (wrong, max(statuses) < 400) == ([], True)
     assert asked - {ROOT} == {path for path in asked if path.startswith(f"{ROOT}/")}
     assert f"{ROOT}/api/predict" in asked
-    assert f"{ROOT}/static/plotly.js" in asked
+    assert any(path.endswith("/plotly.js") for path in asked)

@@ -5,9 +5,11 @@ from typing import Any
 import pytest
 
 from syncwall.answer import predict
-from syncwall.web.answers.step import AskedStep, team_step
-from syncwall.web.answers.step_pipeline import AskedPipeline, pipeline
+from syncwall.cause import Cause
+from syncwall.web.answers.step import team_step
+from syncwall.web.answers.step_pipeline import pipeline
 from syncwall.web.asked import AskedRun
+from syncwall.web.questions import AskedPipeline, AskedStep
 from tests.web.browser.conftest import axe, fits
 
 RUN: dict[str, Any] = {"model": "llama-3.1-8b", "cluster": "dgx-h100", "nodes": 8,
@@ -121,13 +123,107 @@ def test_a_pipeline(opened):
     assert page.text_content("#verdict") == expected["verdict"]
     for stage, bubble in enumerate(expected["bubble_s"]):
         assert number(page, f'[data-bubble="{stage + 1}"]') == bubble
-    assert page.locator(".lanes .forward").count() == 4 * expected["drawn"]
+    passes = 4 * expected["drawn"] * expected["virtual"]
+    assert page.locator(".lanes .forward").count() == passes
+
+
+@pytest.mark.parametrize(
+    ("layout", "kinds"),
+    [
+        ({"schedule": "interleaved", "virtual_stages": 2}, {"forward", "backward"}),
+        ({"schedule": "zero-bubble"}, {"forward", "input", "weight"}),
+        ({"schedule": "dualpipe"}, {"forward", "backward", "input", "weight"}),
+    ],
+    ids=["interleaved", "zero-bubble", "dualpipe"],
+)
+def test_the_run_s_own_schedule_is_played(opened, layout, kinds):
+    """The headline is the run's own bubble, and what is drawn is its own order."""
+    stated = {**RUN["layout"], "pp": 4, **layout}
+    expected = pipeline(AskedPipeline.model_validate({"run": {**RUN, "layout": stated}}))
+    more = "".join(f"&layout.{key}={value}" for key, value in {"pp": 4, **layout}.items())
+    page = opened(f"{PAGE}{more}&step.tab=pipeline")
+    assert page.text_content("#verdict") == expected["verdict"]
+    own_s = predict(AskedRun.model_validate({**RUN, "layout": stated}).run()).ledger[Cause.BUBBLE]
+    assert expected["run"]["bubble_s"] == own_s
+    assert "as drawn" not in expected["verdict"]
+    slots = expected["slots"]
+    for kind in ("forward", "backward", "input", "weight"):
+        drawn = page.locator(f".lanes rect.{kind}").count()
+        assert drawn == sum(which == kind for _, which, *_ in slots)
+        assert (drawn > 0) == (kind in kinds)
+        assert page.locator(f"#legend .key.{kind}:not(.paler)").count() == (kind in kinds)
+    states = page.locator(".scene [data-stage]")
+    first = [states.nth(n).get_attribute("data-state") for n in range(4)]
+    both_ends = layout["schedule"] == "dualpipe"
+    assert first == ["forward", "waits", "waits", "forward" if both_ends else "waits"]
+    page.locator("#phases button").nth(1).click()
+    assert page.text_content("#says").startswith("Forward and backward in turn")
+    fits(page)
+    axe(page)
+
+
+def test_sharded_weights_are_gathered_and_gradients_scattered(opened):
+    page = opened(f"{PAGE}&step.mode=fsdp")
+    names = [one.inner_text() for one in page.locator("#phases b").all()]
+    assert names[3] == "4 Reduce-scatter barrier"
+    said: list[str] = []
+    for _ in range(200):
+        page.keyboard.press("ArrowRight")
+        if said and page.text_content("#says") == said[-1]:
+            break
+        said.append(page.text_content("#says") or "")
+    told = " ".join(said)
+    assert "are gathered from all workers" in told
+    assert "reduce-scatter" in told
+    assert "its own shard" in told
+    assert "all-reduce" not in told.lower()
+
+
+def test_with_a_slow_worker_the_parts_add_up_to_the_step_that_is_said(opened):
+    page = opened(f"{PAGE}&step.slow=2&step.worker=2")
+    text = page.locator("#details p").inner_text()
+    parts, whole = text.removeprefix("The step: ").rstrip(".").split(" = ")
+    seconds = [_seconds(" ".join(part.split()[-2:])) for part in parts.split(" + ")]
+    assert sum(seconds) == pytest.approx(_seconds(whole), rel=5e-3)
+    assert "waiting for the slow worker" in parts
+    assert _seconds(whole) > 1.2 * number(page, "#verdict")
+
+
+def _seconds(said):
+    value, unit = said.replace("−", "-").split()
+    return float(value.replace(",", "")) * {"s": 1, "ms": 1e-3, "µs": 1e-6, "min": 60}[unit]
+
+
+def test_ranks_that_share_a_sequence_add_up_their_gradients(opened):
+    """Context parallel: one worker is several ranks, which hold the same weights."""
+    page = opened(f"{PAGE}&layout.cp=2&step.mode=fsdp")
+    assert "each is 2 GPUs" in page.locator("#notes").inner_text()
+    page.locator("#phases button").nth(1).click()
+    forward = "each of 2 context-parallel ranks has 4,096 tokens of each sequence"
+    asked = {**RUN, "layout": {**RUN["layout"], "cp": 2}}
+    told = [one["text"] for one in team_step(
+        AskedStep.model_validate({"run": asked, "mode": "fsdp"}))["events"]]  # fmt: skip
+    assert page.text_content("#says") in told
+    assert any(forward in text for text in told)
+    page.locator("#phases button").nth(3).click()
+    assert "over all 64 ranks with the same weights (dp 32 × cp 2)" in " ".join(told)
+    page.click("#tab-collective")
+    page.wait_for_selector('#verdict:has-text("over 64 ranks")')
+
+
+def test_one_worker_of_ranks_that_share_a_sequence_still_exchanges(opened):
+    page = opened(f"{PAGE}&layout.cp=8&layout.tp=8&step.mode=fsdp")
+    assert "whose 8 ranks share every sequence" in page.text_content("#verdict")
+    assert "nobody" not in page.text_content("#verdict")
+    assert page.locator(".lanes .gradients").count() > 0
+    page.locator("#phases button").nth(4).click()
+    assert "every rank updates its own shard" in page.text_content("#says")
 
 
 def test_what_cannot_be_is_said(opened):
     page = opened(f"{PAGE}&layout.tp=7")
     page.wait_for_selector("#verdict.bad")
-    assert "layout.tp" in page.text_content("#why")
+    assert "tp 7 does not divide 32 attention heads" in page.text_content("#why")
     assert page.is_hidden("#scene")
     page.fill('[name="layout.tp"]', "8")
     page.wait_for_selector("#scene svg")

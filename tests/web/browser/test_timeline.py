@@ -15,7 +15,7 @@ QUERY = (
     "/?model=llama-3.1-70b&cluster=dgx-h100&nodes=64&layout.tp=8&layout.shard=fsdp"
     "&layout.global_batch=1024"
 )
-CANVAS = ".timeline canvas[data-to]"
+CANVAS = ".timeline canvas[data-tops]"
 
 
 @pytest.fixture(scope="module")
@@ -68,9 +68,61 @@ def test_pointing_tells_what_python_says(opened, answer):
     fits(page)
 
 
-def test_the_window_is_in_the_address_and_asks_nothing_again(opened):
+def layer(answer: dict[str, Any]) -> tuple[float, float]:
+    """When the layer in the middle of the forward pass is computed."""
+    rows = zip(answer["op"], answer["layer"], answer["start"], answer["duration"], strict=True)
+    found: dict[int, list[float]] = {}
+    for op, number, start, duration in rows:
+        one = answer["operations"][op]
+        if (one["stream"], one["phase"], one["block"]) == ("compute", "forward", "dense layer"):
+            found.setdefault(number, []).extend((start / 1e7, (start + duration) / 1e7))
+    times = found[len(found) // 2 + 1]
+    return min(times), max(times)
+
+
+@pytest.mark.parametrize("narrow", [False, True])
+def test_it_opens_at_one_layer_with_the_whole_below(opened, answer, narrow):
+    page = opened(QUERY, narrow=narrow)
+    start, end = layer(answer)
+    shown = window(page)
+    margin = 0.05 * (end - start)
+    assert start - margin <= shown[0] <= start < end <= shown[1] <= end + margin
+    assert "timeline." not in page.url
+    small = page.locator(".timeline-map")
+    small.scroll_into_view_if_needed()
+    frame = small.evaluate("one => ({...one.dataset})")
+    scale = answer["end_s"] / float(frame["width"])
+    assert float(frame["from"]) * scale == pytest.approx(shown[0], rel=0.01)
+    assert float(frame["to"]) * scale == pytest.approx(shown[1], abs=4 * scale)
+    assert _colours(page) > 3  # something is drawn in it
+    box = small.bounding_box()
+    left = box["width"] - float(frame["width"])
+    page.mouse.click(box["x"] + left + 0.75 * float(frame["width"]), box["y"] + 8)
+    moved = window(page)
+    assert sum(moved) / 2 == pytest.approx(0.75 * answer["end_s"], rel=0.02)
+    assert moved[1] - moved[0] == pytest.approx(shown[1] - shown[0])
+    page.get_by_role("button", name="Show the whole micro batch").click()
+    assert window(page) == pytest.approx((0, answer["end_s"]), abs=1e-6)
+    page.wait_for_timeout(400)
+    assert "timeline.from=0" in page.url
+    page.get_by_role("button", name="Show one layer").click()
+    assert window(page) == pytest.approx(shown)
+
+
+def _colours(page: Any) -> int:
+    """Different colours in the small picture."""
+    return int(page.locator(".timeline-map").evaluate(
+        """one => { const data = new Uint32Array(
+        one.getContext("2d").getImageData(0, 0, one.width, one.height).data.buffer);
+        return new Set(data).size; }"""
+    ))  # fmt: skip
+
+
+def test_the_window_is_in_the_address_and_asks_nothing_again(opened, answer):
     page = opened(QUERY)
+    page.get_by_role("button", name="Show the whole micro batch").click()
     whole = window(page)
+    assert whole == pytest.approx((0, answer["end_s"]), abs=1e-6)
     asked: list[str] = []
     page.on("request", lambda one: asked.extend([one.url] * ("/api/" in one.url)))
     x, y = point(page, "compute", whole[1] / 2)
@@ -90,15 +142,17 @@ def test_the_window_is_in_the_address_and_asks_nothing_again(opened):
     assert not asked
     again = opened(f"/?{urlsplit(page.url).query}")
     assert window(again) == pytest.approx(window(page), abs=1e-6)
-    again.get_by_role("button", name="Show the whole micro batch").click()
+    again.get_by_role("button", name="Show one layer").click()
     again.wait_for_timeout(500)
     assert "timeline." not in again.url
 
 
 def test_the_keyboard_reaches_everything(opened):
     page = opened(QUERY)
-    whole = window(page)
     page.locator(CANVAS).focus()
+    page.keyboard.press("Home")
+    whole = window(page)
+    assert whole[0] == 0
     line = page.locator(".timeline-line")
     page.keyboard.press("]")
     first = line.inner_text()
@@ -129,10 +183,11 @@ def test_small_and_dark_it_can_be_tapped(opened):
     fits(page)
     axe(page)
     assert page.locator(CANVAS).evaluate("one => getComputedStyle(one).touchAction") == "pan-y"
-    page.mouse.click(*point(page, "compute", window(page)[1] / 2))
+    shown = window(page)
+    page.mouse.click(*point(page, "compute", sum(shown) / 2))
     assert page.locator(".timeline-line").inner_text()
     page.get_by_role("button", name="Zoom in").click()
-    assert window(page)[0] > 0
+    assert window(page)[0] > shown[0]
 
 
 def test_too_many_layers_are_refused_kindly(opened):

@@ -8,7 +8,8 @@ import pytest
 pytest.importorskip("playwright", reason="playwright is not installed")
 from playwright.sync_api import expect
 
-from syncwall.web.answers.wall import AskedWall, compared
+from syncwall.web.answers.wall import compared
+from syncwall.web.questions import AskedWall
 from tests.web.browser.conftest import axe, fits
 from tests.web.conftest import RUN
 
@@ -117,3 +118,35 @@ def test_everybody_can_use_it(opened):
     _drawn(page)
     fits(page)
     axe(page)
+
+
+def test_the_wall_has_a_band_and_the_reader_a_place(opened):
+    page = opened(f"/wall?{QUERY}")
+    _drawn(page)
+    found, _ = _expected(RUN, "strong", 2**20)
+    ends = found["wall_ranges"][1]
+    assert ends["least_gpus"] <= found["walls"][1]["holds_to_gpus"] <= ends["most_gpus"]
+    said = page.text_content("#curve")
+    both = f"80% interval {ends['least_gpus']:,} to {ends['most_gpus']:,}"
+    is_same = ends["least_gpus"] == ends["most_gpus"]
+    assert ("at both ends of the band" if is_same else both) in said
+    assert "you are here: 512" in said
+    assert f"{ends['least_gpus']:,} – {ends['most_gpus']:,}" in page.inner_text("#summary")
+
+
+def test_a_change_of_the_run_is_applied_by_a_click(opened):
+    page = opened(f"/wall?{QUERY}")
+    _drawn(page)
+    page.get_by_role("button", name="twice the batch").click()
+    page.wait_for_url("**layout.global_batch=2048**")
+
+
+@pytest.mark.parametrize(
+    ("button", "starts"), [("CSV", "run,gpus"), ("JSON", "{"), ("SVG", "<svg")]
+)
+def test_the_curves_can_be_taken_along(opened, button, starts):
+    page = opened(f"/wall?{SHORT}")
+    _drawn(page)
+    with page.expect_download() as waited:
+        page.locator("#exports").get_by_role("button", name=button).click()
+    assert waited.value.path().read_text().startswith(starts)

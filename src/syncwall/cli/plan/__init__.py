@@ -10,4 +10,5 @@ PARTS: Final = {
     "wall": "how far a run scales, what stops it, what moves the wall",
     "network": "the slowest network on which a run stays efficient",
     "fabric": "switches, cables, failures and cost of a fabric, and its effect",
+    "placement": "nodes and rank order of several jobs on one fabric",
 }

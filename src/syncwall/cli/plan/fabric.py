@@ -1,6 +1,6 @@
 """`syncwall plan fabric`: the switches and cables for a number of GPUs, and a run on them.
 
-Holds `fabric`. `wiring_with`, `kind_named` and `rates`: the flags of `syncwall plan fabric` as
+Holds `fabric`. `wiring_with`, `rates` and `slow_parts`: the flags of `syncwall plan fabric` as
 values.
 """
 
@@ -11,15 +11,17 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 import tyro
 
 from syncwall import units
+from syncwall.cli.fabric_flags import check_qps, kind_named, ratio
 from syncwall.cli.output import Output, OutputFlags
 from syncwall.cli.run_flags import RunFlags, Whose, share_of
-from syncwall.problems import InputError, refuse_unknown
+from syncwall.network import Routing
+from syncwall.problems import InputError
 from syncwall.units import Dimension
 
 if TYPE_CHECKING:
     from syncwall.answer import Prediction
     from syncwall.describe import Cluster
-    from syncwall.plan.fabric.question import FabricKind, Wiring
+    from syncwall.plan.fabric.question import Wiring
     from syncwall.plan.fabric.sized import PartRates
 
 _USUAL_RADIX = 64
@@ -37,7 +39,7 @@ def wiring_with(
     if switch is not None and (radix is not None or speed is not None):
         raise InputError.of("--switch has its own ports: leave out --radix and --speed")
     ports = _of_names(switch, rate) if switch else _of_numbers(radix, speed, rate)
-    ratios = [_ratio(part) for part in oversubscription.split(",")]
+    ratios = [ratio(part) for part in oversubscription.split(",")]
     if len(ratios) > 2:
         raise InputError.of("--oversubscription: write one ratio, or two: leaf,spine")
     return wiring_of(nodes, _three(ports), (ratios[0], (*ratios, 1.0)[1]), _share(growth))
@@ -75,21 +77,6 @@ def _three(ports: list[int]) -> tuple[int, int, int]:
     return leaf, spine, core
 
 
-def _ratio(text: str) -> float:
-    """3 and 3:1 and 1:3 as 3."""
-    try:
-        sides = [float(side) for side in text.split(":")]
-        large, small = max(sides), (min(sides) if len(sides) > 1 else 1.0)
-        if len(sides) > 2 or small <= 0:
-            raise ValueError
-    except ValueError:
-        message = (
-            f'--oversubscription: "{text}" is not a ratio: write 3, 3:1, or 1,7 for leaf,spine'
-        )
-        raise InputError.of(message) from None
-    return large / small
-
-
 def _share(text: str) -> float:
     found = share_of(text)
     if found is None:
@@ -97,13 +84,18 @@ def _share(text: str) -> float:
     return found
 
 
-def kind_named(name: str | None) -> "FabricKind | None":
-    """The kind called `name`; InputError suggests the nearest."""
-    from syncwall.plan.fabric.question import KINDS
-
-    if name is not None:
-        refuse_unknown(name, KINDS, f'--kind: unknown kind "{name}"')
-    return next((kind for kind in KINDS if kind == name), None)
+def slow_parts(text: str | None, routing: str = "ecmp", qps: int = 1) -> dict[str, float]:
+    """nic:3-1=100Gb/s,link:2-1=50Gb/s as names and bytes a second."""
+    if text is None and (routing != "ecmp" or qps != 1):
+        raise InputError.of("--routing and --qps are of --degraded: add it")
+    check_qps(qps)
+    found = {}
+    for part in text.split(",") if text is not None else ():
+        name, equals, rate = part.strip().partition("=")
+        if not equals:
+            raise InputError.of(f'--degraded: "{part[:60]}" has no rate: write nic:3-1=100Gb/s')
+        found[name] = _parsed(rate, Dimension.BYTES_PER_S, f"--degraded: {name[:60]}")
+    return found
 
 
 def rates(given: Any, flag: str) -> "PartRates":
@@ -166,6 +158,9 @@ def fabric(  # noqa: PLR0913, PLR0917 - the flags of the verb
     copper: Annotated[tuple[Cable, ...], tyro.conf.arg(metavar="CABLES")] = (),
     prices: Prices = Prices(),  # noqa: B008
     power: Power = Power(),  # noqa: B008
+    degraded: Annotated[str | None, tyro.conf.arg(metavar="PARTS")] = None,
+    routing: Routing = "ecmp",
+    qps: Annotated[int, tyro.conf.arg(metavar="N")] = 1,
     drawing: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None,
     out: Output = OutputFlags(),  # noqa: B008
 ) -> int:
@@ -186,6 +181,12 @@ def fabric(  # noqa: PLR0913, PLR0917 - the flags of the verb
         copper: Cables of copper, without transceivers, such as node-leaf. All others are optical.
         prices: Price of one in USD, such as $18k: a switch, a transceiver (optic), a cable.
         power: Watts that one draws, such as 900W.
+        degraded: Slow parts of the proposed fabric, and what each has left:
+            nic:3-1=100Gb/s,link:2-1=100Gb/s,switch:leaf:4=200Gb/s. Says what the run loses, and
+            whether taking them out pays.
+        routing: How flows find their way past --degraded: hashed (ecmp), by fixed tables, over
+            whatever is free (adaptive), or over a random group of a dragonfly first.
+        qps: Queue pairs of a connection, each hashed by itself.
         drawing: Write a picture of the proposed fabric here (SVG).
         out: Where the answer goes.
     """
@@ -203,6 +204,7 @@ def fabric(  # noqa: PLR0913, PLR0917 - the flags of the verb
         answer = plan_fabric(
             wiring, count, kind=kind_named(kind), prediction=prediction, copper=tuple(copper),
             prices=rates(prices, "--prices"), powers=rates(power, "--power"),
+            degraded=slow_parts(degraded, routing, qps), routing=routing, qps=qps,
         )  # fmt: skip
     if drawing is not None and answer.chosen is not None:
         write_whole(drawing, fabric_drawing(answer.chosen).file())

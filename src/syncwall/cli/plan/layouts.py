@@ -30,7 +30,7 @@ def pins(flags: Mapping[str, str]) -> dict[str, tuple[Any, ...]]:
         key = flag.removeprefix("layout.")
         if key == flag:
             continue
-        pieces = [text] if text.startswith("[") else text.split(",")
+        pieces = [text] if text.startswith(("[", "{")) else text.split(",")
         values = [_field(flag, key, piece) for piece in pieces]
         found[values[0][0]] = tuple(value for _, value in values)
     return found

@@ -5,6 +5,7 @@ architecture differs by name: `plain` (RMS norm, gated MLP, no biases, as Llama 
 common differences `window` and `attention_bias`.
 """
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from syncwall.documents import Document
@@ -24,9 +25,18 @@ class Config:
         self._document = document
         self._where = where
 
-    def assume(self, **defaults: int) -> None:
+    def assume(self, **defaults: Any) -> None:
         """Take these values where the file is silent."""
         self.value = defaults | self.value
+
+    def rename(self, names: Mapping[str, str]) -> None:
+        """Take the values that the file has under other names; dots lead into inner objects."""
+        for ours, theirs in names.items():
+            found: Any = self.value
+            for key in theirs.split("."):
+                found = found.get(key) if isinstance(found, dict) else None
+            if found is not None:
+                self.value = self.value | {ours: found}
 
     def complain(self, key: str, message: str) -> None:
         """Write down what is wrong with `key`."""
@@ -42,6 +52,8 @@ class Config:
             found = self.value.get(name)
             if found is None:
                 continue
+            if isinstance(found, list) and len(set(map(str, found))) == 1:
+                found = found[0]  # one a layer, all alike
             if isinstance(found, bool) or not isinstance(found, int) or not 0 <= found < 2**40:
                 self.complain(name, f'"{name}" must be a whole number, not {found!r}')
                 return 1
@@ -73,8 +85,8 @@ class Config:
 
 Fields = dict[str, Any]
 
-_LAYERS: Final = ("num_hidden_layers", "n_layer", "num_layers", "n_layers")
-_HIDDEN: Final = ("hidden_size", "n_embd", "d_model", "n_embed")
+LAYERS: Final = ("num_hidden_layers", "n_layer", "num_layers", "n_layers")
+HIDDEN: Final = ("hidden_size", "n_embd", "d_model", "n_embed")
 HEADS: Final = ("num_attention_heads", "n_head", "n_heads", "num_heads")
 _POSITIONS: Final = ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len", "seq_length")
 
@@ -86,8 +98,8 @@ def plain(c: Config, *, tied: bool = False, mlp: bool = True) -> Fields:
     """
     heads = c.whole(*HEADS)
     fields: Fields = {
-        "layers": c.whole(*_LAYERS),
-        "hidden": c.whole(*_HIDDEN),
+        "layers": c.whole(*LAYERS),
+        "hidden": c.whole(*HIDDEN),
         "vocab": c.whole("vocab_size"),
         "attention": {"heads": heads, "kv_heads": c.whole("num_key_value_heads", default=heads)},
         "tied_embeddings": c.flag("tie_word_embeddings", default=tied),
@@ -104,18 +116,29 @@ def plain(c: Config, *, tied: bool = False, mlp: bool = True) -> Fields:
 def window(c: Config, fields: Fields, *, full_every: int = 0) -> Fields:
     """Add a sliding window if the configuration uses one; layer kinds, if listed, say where."""
     kinds = c.kinds("layer_types")
+    first = False
     if kinds:
         full = [i for i, kind in enumerate(kinds) if kind == "full_attention"]
-        every = full[0] + 1 if full else 0
-        regular = [i for i in range(len(kinds)) if every and (i + 1) % every == 0]
-        if full != regular:
-            c.complain("layer_types", "full attention must come at every n-th layer")
-        full_every = every
         if len(full) == len(kinds):
             return fields
+        first = full[:1] == [0]
+        every = _every(full, len(kinds), first=first)
+        if every is None:
+            c.complain("layer_types", "full attention must come at every n-th layer")
+            return fields
+        full_every = every
     if c.has("sliding_window") and full_every != 1:
-        fields["attention"] |= {"window": c.whole("sliding_window"), "full_every": full_every}
+        attention = {"window": c.whole("sliding_window"), "full_every": full_every}
+        fields["attention"] |= attention | ({"full_first": True} if first else {})
     return fields
+
+
+def _every(full: list[int], layers: int, *, first: bool) -> int | None:
+    """Layers of which one, the `first` or the last, is `full`; 0 if none, None if it varies."""
+    if not full:
+        return 0
+    every = (full[1] if len(full) > 1 else layers) if first else full[0] + 1
+    return every if full == list(range(0 if first else every - 1, layers, every)) else None
 
 
 def attention_bias(

@@ -28,12 +28,18 @@ def qwen2(c: Config) -> Fields:
     return window(c, fields) if c.flag("use_sliding_window", default=False) else fields
 
 
-def qwen3(c: Config) -> Fields:
+def normed_heads(c: Config) -> Fields:
     """Llama with normed queries and keys."""
     fields = attention_bias(c, plain(c))
     fields["attention"]["qk_norm"] = "head"
-    fields["attention"].setdefault("head_dim", 128)
     return window(c, fields) if c.flag("use_sliding_window", default=False) else fields
+
+
+def qwen3(c: Config) -> Fields:
+    """Llama with normed queries and keys, and heads of one width."""
+    fields = normed_heads(c)
+    fields["attention"].setdefault("head_dim", 128)
+    return fields
 
 
 def gemma(c: Config) -> Fields:
@@ -66,7 +72,7 @@ def phi(c: Config) -> Fields:
     fields["attention"] |= {"qkv_bias": True, "output_bias": True}
     fields["mlp"] |= {"gated": False, "bias": True}
     if c.flag("qk_layernorm", default=False):
-        c.complain("qk_layernorm", "phi with QK norm is not supported")
+        fields["attention"]["qk_norm"] = "head"
     return fields | {"norm": {"kind": "layer", "per_layer": 1}, "head_bias": True}
 
 

@@ -14,7 +14,7 @@ from syncwall.describe.huggingface.config import (
     plain,
     window,
 )
-from syncwall.describe.huggingface.dense import llama, olmo2, qwen2, qwen3
+from syncwall.describe.huggingface.dense import llama, normed_heads, olmo2, qwen2
 
 _COUNT: Final = ("num_experts", "num_local_experts", "n_routed_experts")
 
@@ -42,8 +42,34 @@ def qwen_experts(c: Config, fields: Fields) -> Fields:
         "hidden": c.whole("moe_intermediate_size"),
         "every": c.whole("decoder_sparse_step", default=1),
     }
-    if c.value.get("mlp_only_layers"):
-        c.complain("mlp_only_layers", "single dense layers are not supported: leave it empty")
+    dense = c.value.get("mlp_only_layers")
+    if not isinstance(dense, list) or not dense:
+        return fields
+    letters = with_experts(fields)
+    return placed(fields, ["-" if i in dense else letter for i, letter in enumerate(letters)])
+
+
+def with_experts(fields: Fields) -> list[str]:
+    """What works on each token, layer by layer, by what `moe` states."""
+    moe = fields["moe"]
+    first, every = moe.get("dense_first", 0), moe.get("every", 1)
+    return [
+        "E" if layer >= first and (layer + 1) % every == 0 else "-"
+        for layer in range(fields["layers"])
+    ]
+
+
+def placed(fields: Fields, letters: list[str]) -> Fields:
+    """`fields` with experts in the layers that have an `E` among `letters`.
+
+    Dense layers at the start are a number of the model, dense layers elsewhere a pattern.
+    """
+    moe = fields["moe"]
+    moe.pop("every", None)
+    moe["dense_first"] = letters.index("E") if "E" in letters else len(letters)
+    if letters != with_experts(fields):
+        moe.pop("dense_first")
+        fields["pattern"] = " ".join(f"*{letter}" for letter in letters)
     return fields
 
 
@@ -60,7 +86,7 @@ def qwen2_moe(c: Config) -> Fields:
 
 def qwen3_moe(c: Config) -> Fields:
     """Qwen 3 with routed experts."""
-    return qwen_experts(c, qwen3(c))
+    return qwen_experts(c, normed_heads(c))
 
 
 def phimoe(c: Config) -> Fields:
@@ -101,12 +127,26 @@ def deepseek_experts(c: Config, fields: Fields) -> Fields:
     }
     if c.whole("n_group", default=1) > c.whole("topk_group", default=1):
         fields["moe"]["node_limit"] = c.whole("topk_group")
-    return fields
+    kinds = c.kinds("mlp_layer_types")
+    return placed(fields, ["E" if k == "sparse" else "-" for k in kinds]) if kinds else fields
 
 
 def deepseek(c: Config) -> Fields:
     """Latent attention; fine routed experts beside shared ones."""
     return deepseek_experts(c, latent(c, plain(c)))
+
+
+def deepseek_sparse(c: Config) -> Fields:
+    """DeepSeek whose queries attend to the tokens that an indexer picks."""
+    fields = deepseek(c)
+    fields["attention"]["indexer"] = {
+        "heads": c.whole("index_n_heads"),
+        "head_dim": c.whole("index_head_dim"),
+        "top_k": c.whole("index_topk"),
+    }
+    if "shared" in c.kinds("indexer_types"):
+        c.complain("indexer_types", "layers that share an indexer are not supported")
+    return fields
 
 
 def glm4_moe(c: Config) -> Fields:
@@ -155,8 +195,10 @@ def olmoe(c: Config) -> Fields:
 
 
 def granitemoe(c: Config) -> Fields:
-    """Granite with experts in every layer."""
-    return in_every_layer(c, attention_bias(c, plain(c)))
+    """Granite with experts in every layer, also shared ones."""
+    fields = in_every_layer(c, attention_bias(c, plain(c)))
+    fields["moe"]["shared_hidden"] = c.whole("shared_intermediate_size", default=0)
+    return fields
 
 
 _NAMED: Final = (
@@ -165,5 +207,6 @@ _NAMED: Final = (
 EXPERTS: Final[dict[str, Callable[[Config], Fields]]] = {
     **{architecture.__name__: architecture for architecture in _NAMED},
     **dict.fromkeys(("deepseek_v2", "deepseek_v3", "kimi_k2"), deepseek),
+    **dict.fromkeys(("deepseek_v32", "glm_moe_dsa"), deepseek_sparse),
     "llama4_text": llama4,
 }

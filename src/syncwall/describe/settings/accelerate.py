@@ -10,9 +10,11 @@ from typing import Any, Final
 
 from syncwall.describe.choice import Dtype
 from syncwall.describe.layout import ContextKind, Layout, Recompute, Schedule, Shard
+from syncwall.describe.names import files_refused
 from syncwall.describe.settings import deepspeed
 from syncwall.describe.settings.keys import DeferredSettings, Keys, Settings, Wanted
-from syncwall.documents import Document, read_document
+from syncwall.describe.settings.named_files import named_document
+from syncwall.documents import Document
 
 _PRECISIONS: Final = {"no": None, "fp16": Dtype.FP16, "bf16": Dtype.BF16, "fp8": Dtype.FP8}
 _TYPES: Final = {
@@ -116,10 +118,10 @@ def _deepspeed(keys: Keys, directory: Path) -> int | None:
             keys.take("shard", Shard(stage), "deepspeed_config", "zero_stage")
         return keys.whole("deepspeed_config", "gradient_accumulation_steps")
     try:
-        beside = directory / str(file)
-        inner = deepspeed.read(read_document(beside if beside.is_file() else Path(str(file))))
+        inner = deepspeed.read(named_document(str(file), directory))
     except (ValueError, OSError) as error:  # also a name that cannot be one
-        keys.complain(f"the DeepSpeed file has problems: {error}", *at)
+        say = keys.note if files_refused() else keys.complain
+        say(f"the DeepSpeed file has problems: {error}", *at)
         return None
     for field, value in inner.layout.items():
         keys.take(field, value, *at)

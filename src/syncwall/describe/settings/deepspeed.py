@@ -18,8 +18,6 @@ _DTYPES: Final = {"fp32": Dtype.FP32, "fp16": Dtype.FP16, "bf16": Dtype.BF16}
 _STAGES: Final = {0: Shard.DDP, 1: Shard.ZERO1, 2: Shard.ZERO2, 3: Shard.ZERO3}
 _NOT_MODELLED: Final = (
     (_ZERO, "offload_param"),
-    (_ZERO, "zero_quantized_weights"),
-    (_ZERO, "zero_quantized_gradients"),
     ("pipeline",),
 )
 
@@ -65,8 +63,12 @@ def _sharding(keys: Keys, *inside: str) -> None:
             keys.take("shard_degree", degree, *inside, _ZERO, "mics_shard_size")
         secondary = keys.whole(*inside, _ZERO, "zero_hpz_partition_size", least=0)
         if secondary is not None and secondary > 1:
-            message = "a second partition of the weights is not modelled: read as plain ZeRO-3"
-            keys.note(message, *inside, _ZERO, "zero_hpz_partition_size")
+            at = (*inside, _ZERO, "zero_hpz_partition_size")
+            keys.take("reshard_after_forward", secondary, *at)
+        if keys.flag(*inside, _ZERO, "zero_quantized_weights"):
+            keys.take("gather_dtype", Dtype.INT8, *inside, _ZERO, "zero_quantized_weights")
+        if keys.flag(*inside, _ZERO, "zero_quantized_gradients"):
+            keys.take("quantized_gradients", True, *inside, _ZERO, "zero_quantized_gradients")
     device = (*inside, _ZERO, "offload_optimizer", "device")
     if keys.value(*device[:-1]) and keys.value(*device) not in (None, "none"):
         keys.take("offload_optimizer", True, *device)
@@ -115,4 +117,12 @@ def _zero(layout: Layout) -> dict[str, Any]:
     told["overlap_comm"] = bool(layout.overlap_gradients)
     if layout.offload_optimizer:
         told["offload_optimizer"] = {"device": "cpu"}
+    if layout.shard == Shard.ZERO3:
+        second = layout.reshard_after_forward
+        if second is not None and not isinstance(second, bool):
+            told["zero_hpz_partition_size"] = second
+        if layout.gather_dtype == Dtype.INT8:
+            told["zero_quantized_weights"] = True
+        if layout.quantized_gradients:
+            told["zero_quantized_gradients"] = True
     return told

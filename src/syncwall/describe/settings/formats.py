@@ -1,6 +1,7 @@
 """The settings files of training frameworks that are known, told apart by their content.
 
-Holds `FORMATS`, `formats` and `format_named`, `read_settings` (a file) and `parsed` (its text).
+Holds `FORMATS`, `formats` and `format_named`, `read_settings` (a file), `settings_in` (its text as
+a document), `parsed` (its text) and `title_of`.
 `toml_document`, `arguments_document` and `nested`: text of settings files as documents that
 remember lines: TOML tables and shell arguments. YAML and JSON are read by `documents`.
 """
@@ -241,7 +242,11 @@ def format_named(name: str) -> Format:
 
 def read_settings(path: Path) -> Settings:
     """The settings in the file at `path`, whichever framework they are for."""
-    document = parsed(read_text(path), path)
+    return settings_in(parsed(read_text(path), path))
+
+
+def settings_in(document: Document) -> Settings:
+    """The settings in `document`, whichever framework they are for."""
     value = document.value if isinstance(document.value, dict) else {}
     if any(name.startswith("--") and "." in name for name in value):
         document = nested(document)
@@ -252,6 +257,12 @@ def read_settings(path: Path) -> Settings:
     if len(found) == 1:
         return known[found[0]].read(document)
     raise InputError([document.problem((), _unclear(value, found))])
+
+
+def title_of(name: str) -> str:
+    """What the format `name` is called."""
+    known: dict[str, Format | Reader] = {**READ_ONLY, **formats()}
+    return known[name].title
 
 
 def _has(value: dict[str, Any], key: str) -> bool:

@@ -135,6 +135,11 @@ def _precision(keys: Keys, given: set[str]) -> None:
         keys.take("precision", Dtype.MXFP8 if mx else Dtype.FP8, "--fp8-format")
     if "--fp4-format" in given:
         keys.take("precision", Dtype.NVFP4, "--fp4-format")
+    if "--first-last-layers-bf16" in given:
+        for end, field in (("start", "first_layers_bf16"), ("end", "last_layers_bf16")):
+            at = f"--num-layers-at-{end}-in-bf16"
+            found = keys.whole(at, least=0)
+            keys.take(field, 1 if found is None else found, at)
     if plain is None:
         return
     reduced = Dtype.FP32

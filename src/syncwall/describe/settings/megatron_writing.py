@@ -125,6 +125,10 @@ def _numbers(layout: Layout, scaling: str) -> Iterator[str]:
         yield "--fp16" if half else "--bf16"
     if layout.precision in low:
         yield low[layout.precision]
+        if layout.first_layers_bf16 or layout.last_layers_bf16:
+            yield "--first-last-layers-bf16"
+            yield f"--num-layers-at-start-in-bf16 {layout.first_layers_bf16}"
+            yield f"--num-layers-at-end-in-bf16 {layout.last_layers_bf16}"
     if layout.gradient_dtype == Dtype.BF16 and layout.precision not in (Dtype.FP32, Dtype.FP16):
         yield "--grad-reduce-in-bf16"
     elif half and layout.gradient_dtype == Dtype.FP32:

@@ -12,7 +12,9 @@ from syncwall import catalogue
 from syncwall.catalogue import CatalogueKind
 from syncwall.describe.hub import hub_model, is_hub_id
 from syncwall.describe.lookup import model
+from syncwall.describe.names import files_refused, looks_like_path
 from syncwall.describe.settings.keys import Keys
+from syncwall.describe.settings.named_files import config_beside
 from syncwall.problems import InputError
 
 _FLAVORS: Final = {
@@ -27,6 +29,9 @@ _FAMILIES: Final = {
 _VOCABULARIES: Final = {"GPT2BPETokenizer": 50257, "Llama2Tokenizer": 32000}
 _USUAL_VOCABULARY: Final = 50257
 _SHAPE: Final = ("--num-layers", "--hidden-size", "--num-attention-heads")
+_PATTERNS: Final = ("--hybrid-layer-pattern", "--hybrid-override-pattern")
+_PLACES: Final = ("dense_first", "every")
+"""Where experts are, of which a pattern says more."""
 _DENSE_FIRST: Final = re.compile(r"\[0\]\*(\d+)\+\[1\]")
 
 
@@ -35,14 +40,20 @@ def named(keys: Keys, directory: Path, *path: str) -> None:
     name = keys.value(*path)
     if name is None:
         return
-    beside = directory / str(name)
-    folder = beside / "config.json" if beside.is_dir() else beside
-    if folder.is_file():
-        keys.take_run("model", str(folder), *path)
-    elif is_hub_id(str(name)) and hub_model(str(name)) is None:
+    config = config_beside(str(name), directory)
+    if config is not None:
+        keys.take_run("model", str(config), *path)
+    elif _is_unknown(str(name)):
         keys.note(f'"{name}" is not known here: name the model with --model', *path)
     else:
         keys.take_run("model", str(name), *path)
+
+
+def _is_unknown(name: str) -> bool:
+    """True for a name of the hub that stands for nothing here, or a path that must not be read."""
+    if is_hub_id(name):
+        return hub_model(name, files=not files_refused()) is None
+    return files_refused() and looks_like_path(name)
 
 
 def flavored(keys: Keys) -> None:
@@ -61,9 +72,12 @@ def flavored(keys: Keys) -> None:
 
 def shaped(keys: Keys, given: set[str]) -> None:
     """Take the model that Megatron-LM's arguments describe, if they do."""
-    if not all(name in given for name in _SHAPE):
+    flag = next((name for name in _PATTERNS if name in given), None)
+    letters = _letters(str(keys.value(flag))) if flag else ""
+    if not all(name in given for name in _SHAPE if not (letters and name == "--num-layers")):
         return
     layers, hidden, heads = (keys.whole(name) for name in _SHAPE)
+    layers = len(letters) or layers
     if None in (layers, hidden, heads):
         return
     assert hidden is not None
@@ -84,7 +98,36 @@ def shaped(keys: Keys, given: set[str]) -> None:
     }
     if "--num-experts" in given:
         fields["moe"] = _experts(keys, width)
-    keys.take_run("model", fields, "--num-layers")
+    if letters:
+        fields |= _hybrid(keys, fields, letters)
+    keys.take_run("model", fields, flag or "--num-layers")
+
+
+def _letters(pattern: str) -> str:
+    """Layers of a hybrid without the marks of pipeline stages and without predicted tokens."""
+    return pattern.partition("/")[0].replace("|", "").strip("'\"")
+
+
+def _hybrid(keys: Keys, fields: dict[str, Any], letters: str) -> dict[str, Any]:
+    """What a pattern of `letters` changes, with the defaults of Megatron-Core's Mamba layers."""
+    head_dim = keys.whole("--mamba-head-dim") or 64
+    mixer = {
+        "kind": "mamba-2",
+        "heads": keys.whole("--mamba-num-heads") or 2 * fields["hidden"] // head_dim,
+        "head_dim": head_dim,
+        "key_heads": keys.whole("--mamba-num-groups") or 8,
+        "key_dim": keys.whole("--mamba-state-dim") or 128,
+        "conv_bias": True,
+        "chunk": 128,
+    }
+    changed: dict[str, Any] = {"pattern": " ".join(letters)}
+    changed["mixer"] = mixer if "M" in letters else None
+    changed["mlp"] = fields["mlp"] if "-" in letters else None
+    if "moe" in fields:
+        own = {name: n for name, n in fields["moe"].items() if name not in _PLACES}
+        gated = fields["mlp"]["gated"]
+        changed["moe"] = own | {"gated": gated} if "E" in letters else None
+    return changed
 
 
 def _attention(keys: Keys, given: set[str], heads: int, *, bias: bool) -> dict[str, Any]:
@@ -117,6 +160,7 @@ def _experts(keys: Keys, width: int) -> dict[str, Any]:
         "top_k": keys.whole("--moe-router-topk") or 2,
         "hidden": keys.whole("--moe-ffn-hidden-size") or width,
         "shared_hidden": keys.whole("--moe-shared-expert-intermediate-size") or 0,
+        "latent": keys.whole("--moe-latent-size"),
         "dense_first": int(dense[1]) if dense else 0,
         "every": int(freq) if freq.isdecimal() and int(freq) else 1,
     }

@@ -15,7 +15,8 @@ from syncwall.describe.layout import Recompute, Shard
 from syncwall.describe.settings import accelerate, deepspeed
 from syncwall.describe.settings.keys import DeferredSettings, Keys, Settings
 from syncwall.describe.settings.models import named
-from syncwall.documents import Document, read_document
+from syncwall.describe.settings.named_files import named_document
+from syncwall.documents import Document
 
 _MODELS: Final = ("model_name_or_path", "base_model", "model_name", "config_name")
 _MICRO: Final = ("per_device_train_batch_size", "micro_batch_size")
@@ -60,7 +61,7 @@ def read(document: Document) -> Settings:
     if accumulated is None and beside is not None:
         accumulated = beside.left.accumulated
     left = DeferredSettings(accumulated=accumulated or 1, shard_in_node=in_node)
-    framework = "deepspeed" if beside is not None and beside.format == "deepspeed" else "pytorch"
+    framework = "deepspeed" if _runs_deepspeed(keys, beside) else "pytorch"
     return _laid_over(keys.settings("trainer", framework, left), beside)
 
 
@@ -90,11 +91,17 @@ def _named_file(keys: Keys, directory: Path) -> Settings | None:
         if not isinstance(file, str):
             continue
         try:
-            path = directory / file
-            return reader(read_document(path if path.is_file() else Path(file)))
+            return reader(named_document(file, directory))
         except (ValueError, OSError) as error:
             keys.note(f"{file[:60]} is not read: {str(error).splitlines()[0]}", key)
     return None
+
+
+def _runs_deepspeed(keys: Keys, beside: Settings | None) -> bool:
+    """True if DeepSpeed's settings were read, or are named where they could not be read."""
+    if beside is None:
+        return keys.value("deepspeed") is not None
+    return beside.format == "deepspeed"
 
 
 def _machine(keys: Keys) -> None:
@@ -122,7 +129,8 @@ def _sharding(keys: Keys, beside: Settings | None) -> bool:
             keys.take("shard", _STRATEGIES[str(word)], "fsdp")
     if stated and str(stated).lower() == "true":
         keys.take("shard", Shard.FSDP, "fsdp")
-    if "shard" not in keys.layout and beside is None:
+    elsewhere = any(keys.value(key) is not None for key in ("config_file", "deepspeed"))
+    if "shard" not in keys.layout and not elsewhere:
         keys.take("shard", Shard.DDP, _MICRO[0])
     inside = isinstance(keys.value("fsdp_config"), dict)
     if inside and keys.flag("fsdp_config", "activation_checkpointing"):

@@ -17,12 +17,14 @@ from syncwall.describe.base import is_open
 from syncwall.describe.choice import Dtype, text_of
 from syncwall.describe.framework import Framework
 from syncwall.describe.framework_switches import with_switches
+from syncwall.describe.fsdp import FSDP
 from syncwall.describe.layout import Layout, Recompute, Schedule, Shard
 from syncwall.describe.model import Model
 from syncwall.describe.names import load
 from syncwall.describe.settings.formats import Format, format_named, parsed
 from syncwall.describe.settings.keys import Settings, SettingsContext, Wanted
 from syncwall.describe.software import Software
+from syncwall.describe.wide_layers import WIDE
 from syncwall.problems import InputError
 
 
@@ -145,6 +147,8 @@ def _mattering(layout: Layout) -> set[str]:
         "ep_exposed_share": layout.ep > 1 and layout.overlap_ep,
         "bucket_bytes": layout.shard == Shard.DDP,
         "overlap_parameters": layout.shard != Shard.DDP,
+        **dict.fromkeys(FSDP, layout.shard == Shard.FSDP),
+        **dict.fromkeys(WIDE, layout.precision.size_bytes < 2),
         "recompute_layers": layout.recompute != 0,
         "recompute_modules": layout.recompute == Recompute.SELECTIVE,
         "narrow_activations": layout.precision.size_bytes < 2,

@@ -31,6 +31,8 @@ _SYNC = re.compile(
 _QUEUED_NS = 20_000
 """Longest gap between two queued kernels that counts as the device's own; kernels follow each other
 within some microseconds."""
+_LARGE_WAIT = 0.1
+"""Share of a step from which its largest wait is the verdict on a rank alone."""
 _LATENCY_NS = 100_000
 """Longest time from the end of a launch to the start of its work that counts as launching."""
 
@@ -153,6 +155,15 @@ class RankLedger:
         """Mean length of a step."""
         return float(self.ledger.total)
 
+    @property
+    def largest_wait(self) -> tuple[Cause | None, float]:
+        """What a step waits for most, with its share of the step; None if that is little."""
+        waits = {c: float(s) / self.step_s for c, s in self.ledger.items() if c.is_wait}
+        largest = max(waits, key=lambda cause: waits[cause], default=None)
+        if largest is None or waits[largest] < _LARGE_WAIT:
+            return None, 0.0
+        return largest, waits[largest]
+
 
 def rank_ledger(trace: Trace, peer_waits: tuple[Any, Any] | None = None) -> RankLedger:
     """The ledger of `trace`.
@@ -223,13 +234,7 @@ def _communication(
     found = []
     for channel, span in activity.communication.items():
         events = activity.events[channel]
-        inside = events[
-            np.any(
-                (trace.start_ns[events][:, None] >= start)
-                & (trace.start_ns[events][:, None] < end),
-                axis=1,
-            )
-        ]
+        inside = events[_within_a_step(trace.start_ns[events], start, end)]
         told = [
             trace.collectives[e].bytes if e in trace.collectives else None for e in inside.tolist()
         ]
@@ -246,6 +251,14 @@ def _communication(
         )
         taken = taken | span
     return tuple(found)
+
+
+def _within_a_step(times: Any, start: Any, end: Any) -> Any:
+    """Which times lie in one of the steps; steps may overlap on the device."""
+    order = np.argsort(start)
+    begun = np.searchsorted(start[order], times, side="right") - 1
+    latest_end = np.maximum.accumulate(end[order])
+    return (begun >= 0) & (times < latest_end[np.maximum(begun, 0)])
 
 
 def _mean(ledger: Ledger) -> Ledger:

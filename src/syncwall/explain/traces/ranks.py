@@ -97,7 +97,11 @@ RankVerdictKind = Literal[
 MATTERS = 0.05
 """Losses under this share of the step are not worth a verdict."""
 _VARIES = 0.15
-"""Waiting that is for nobody in particular is usual below this share."""
+"""Waiting that is for nobody in particular is usual below this share; so is a slower worker where
+the host computes, whose cores other programs use as well, unless it stands out."""
+_STANDS_OUT = 3.0
+"""A worker does if it is this many times further from the others than these are from each other,
+and these are at least as many."""
 _MOSTLY = 0.25
 """Share of the step from which exposed transfers or an idle device give the verdict."""
 _MANY = 8
@@ -233,9 +237,10 @@ def _straggler(
     if late is None:
         return None
     why = cause(found, late, own_s, events)
-    if why.waiting_s < MATTERS * step_s or why.steady < STEADY:
-        return None
     kind: RankVerdictKind = _BY_KIND.get(why.kind, "unexplained")
+    sure = kind != "slow worker" or summaries[0].on_device or _stands_out(own_s, late.ranks)
+    if why.waiting_s < (MATTERS if sure else _VARIES) * step_s or why.steady < STEADY:
+        return None
     if why.explained < EXPLAINS:
         kind = "unexplained"
     elif kind == "slow worker" and why.work - 1.0 > 0.5 * why.excess_s / step_s:
@@ -245,6 +250,14 @@ def _straggler(
         return None
     hosts = tuple(dict.fromkeys(summaries[rank].host or "" for rank in late.ranks))
     return _PossibleVerdict(kind, why.lost_s, late.ranks, hosts, why.explained, why)
+
+
+def _stands_out(own_s: Any, late: Sequence[int]) -> bool:
+    """True if the ranks without the late ones show what is usual among them."""
+    work_s = np.delete(own_s, KINDS.index("communication"), axis=2).sum(axis=2).mean(axis=0)
+    others = np.delete(work_s, list(late))
+    excess = work_s[list(late)].mean() - np.median(others)
+    return bool(len(others) >= _STANDS_OUT and excess >= _STANDS_OUT * np.ptp(others))
 
 
 def _link(
@@ -287,11 +300,14 @@ def _transfers(
 ) -> _PossibleVerdict | None:
     """Exposed transfers: too small, never hidden, or of a rate that nobody has stated."""
     exposed = float(np.median(found.transfer_s.mean(axis=1)))
-    if exposed < _MOSTLY * step_s:
+    if exposed < 2 * MATTERS * step_s:
         return None
     sizes = np.concatenate([one.bytes[one.step >= 0] for one in found.blocks])
-    if len(sizes) >= _MANY * len(own_s) and np.nanmedian(sizes) < _LEAST_BYTES:
+    stated = sizes[~np.isnan(sizes)]  # a trace may say nothing of them
+    if len(stated) >= _MANY * len(own_s) and np.median(stated) < _LEAST_BYTES:
         return _PossibleVerdict("small collectives", exposed)
+    if exposed < _MOSTLY * step_s:
+        return None
     computing = float(np.median(own_s[:, :, KINDS.index("compute")]))
     if computing >= _MOSTLY * step_s and _hidden(found.blocks) < _HIDDEN:
         return _PossibleVerdict("no overlap", min(exposed, computing))

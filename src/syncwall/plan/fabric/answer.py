@@ -7,10 +7,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from syncwall.answer.prediction import Prediction
+from syncwall.network import Routing
+from syncwall.plan.choices import KINDS, FabricKind
 from syncwall.plan.fabric.effect import Effect, effects
 from syncwall.plan.fabric.options import options, proposed
-from syncwall.plan.fabric.question import KINDS, FabricKind, Wiring
+from syncwall.plan.fabric.question import Wiring
 from syncwall.plan.fabric.sized import NOTHING, PartRates, Sized
+from syncwall.plan.fabric.slowed import Degraded, degraded_run
+from syncwall.problems import InputError
 from syncwall.public import Answer
 
 
@@ -35,6 +39,8 @@ class FabricAnswer(Answer):
     free_s: float | None = None
     """Its step on a non-blocking network."""
     effects: Mapping[FabricKind, Effect] = field(default_factory=dict)
+    degraded: Degraded | None = None
+    """The run on the chosen fabric with slow parts, if any are named."""
 
     def __repr__(self) -> str:
         best = self.chosen.kind if self.chosen else "impossible"
@@ -55,8 +61,17 @@ def plan_fabric(  # noqa: PLR0913 - what a fabric is asked by
     copper: tuple[str, ...] = (),
     prices: PartRates = NOTHING,
     powers: PartRates = NOTHING,
+    degraded: Mapping[str, float] | None = None,
+    routing: Routing = "ecmp",
+    qps: int = 1,
 ) -> FabricAnswer:
-    """Every kind of fabric for `gpus` GPUs, or only `kind`; the step of a predicted run on each."""
+    """Every kind of fabric for `gpus` GPUs, or only `kind`; the step of a predicted run on each.
+
+    With `degraded` (parts by name, bytes a second each) the run is also priced on the chosen one
+    with these parts slow, its flows finding their way by `routing` with `qps` queue pairs each.
+    """
+    if degraded and prediction is None:
+        raise InputError.of("--degraded says what a run loses: add --model NAME, or a run file")
     every = options(wiring, gpus)
     found = {one: every[one] for one in KINDS if kind in (None, one)}
     chosen = proposed(found)
@@ -65,6 +80,9 @@ def plan_fabric(  # noqa: PLR0913 - what a fabric is asked by
     seen: Mapping[FabricKind, Effect] = {}
     if prediction is not None and possible:
         free_s, seen = effects(prediction, possible)
+    slow: Degraded | None = None
+    if degraded and prediction is not None and chosen is not None:
+        slow = degraded_run(prediction, chosen, degraded, routing, qps)
     return FabricAnswer(
-        wiring, gpus, found, chosen, copper, prices, powers, prediction, free_s, seen
+        wiring, gpus, found, chosen, copper, prices, powers, prediction, free_s, seen, slow
     )

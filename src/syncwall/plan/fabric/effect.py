@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from syncwall.answer.prediction import Prediction
 from syncwall.describe import Fabric, Tier
+from syncwall.plan.choices import FabricKind
 from syncwall.plan.fabric.pace import timed
-from syncwall.plan.fabric.question import FabricKind
 from syncwall.plan.fabric.sized import Sized
 
 

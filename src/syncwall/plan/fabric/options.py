@@ -8,7 +8,8 @@ from dataclasses import replace
 from enum import StrEnum
 from typing import Any, Final
 
-from syncwall.plan.fabric.question import KINDS, FabricKind, Wiring
+from syncwall.plan.choices import KINDS, FabricKind
+from syncwall.plan.fabric.question import Wiring
 from syncwall.plan.fabric.sized import Sized
 from syncwall.plan.fabric.tree import dragonfly, fat_tree, rail_only, rail_optimised
 

@@ -1,19 +1,15 @@
 """What a fabric is asked to connect, and with what.
 
-Holds `FabricKind`, `KINDS`, `Wiring` and `wiring_of`.
+Holds `Wiring` and `wiring_of`.
 """
 
 from dataclasses import dataclass
-from typing import Any, Final, Literal, get_args
+from typing import Any
 
 import numpy as np
 
 from syncwall.describe import Cluster
 from syncwall.problems import InputError
-
-FabricKind = Literal["rail-optimised", "fat-tree-2", "fat-tree-3", "dragonfly", "rail-only"]
-KINDS: Final[tuple[FabricKind, ...]] = get_args(FabricKind)
-"""Every kind; of two that need equally many switches the one named first is proposed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from syncwall.plan.fabric.question import FabricKind, Wiring
+from syncwall.plan.choices import FabricKind
+from syncwall.plan.fabric.question import Wiring
 
 OPTICS_PER_CABLE = 2
 """One transceiver at each end of an optical cable."""

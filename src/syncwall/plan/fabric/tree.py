@@ -23,7 +23,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from syncwall.plan.fabric.question import FabricKind, Wiring, ceil
+from syncwall.plan.choices import FabricKind
+from syncwall.plan.fabric.question import Wiring, ceil
 from syncwall.plan.fabric.sized import Sized
 
 

@@ -7,8 +7,9 @@ wiring whose leaves keep their nodes when cables up are taken away. Parts are co
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from syncwall.plan.choices import FabricKind
 from syncwall.plan.fabric.options import sized
-from syncwall.plan.fabric.question import FabricKind, Wiring
+from syncwall.plan.fabric.question import Wiring
 from syncwall.plan.fabric.sized import Sized
 
 

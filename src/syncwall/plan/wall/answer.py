@@ -12,9 +12,9 @@ import numpy as np
 
 from syncwall.cause import Cause
 from syncwall.describe import Layout
+from syncwall.plan.choices import Scaling
 from syncwall.plan.wall.curve import Base, ScalingCurve, SpeedCurve
 from syncwall.plan.wall.moves import Setup, Setups, WallChange, changes
-from syncwall.plan.wall.rungs import Scaling
 from syncwall.problems import InputError
 from syncwall.work.memory import usable_bytes
 

@@ -10,11 +10,11 @@ from typing import Final
 import numpy as np
 
 from syncwall.describe import Cluster, Layout
+from syncwall.plan.choices import Scaling
 from syncwall.plan.reference import Reference
 from syncwall.plan.searched import best_layouts, best_run, kept
 from syncwall.plan.wall.answer import Side, SyncWall, sync_wall
 from syncwall.plan.wall.moves import Setup
-from syncwall.plan.wall.rungs import Scaling
 from syncwall.plan.wires import PricedCase
 from syncwall.public import Answer
 

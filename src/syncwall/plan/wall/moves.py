@@ -13,8 +13,9 @@ import numpy as np
 from syncwall.describe import Cluster, Layout
 from syncwall.describe.layout import Shard
 from syncwall.plan.batches import grown, single
+from syncwall.plan.choices import Scaling
 from syncwall.plan.wall.curve import ScalingCurve, curve
-from syncwall.plan.wall.rungs import Scaling, picked, stacked, strong_rungs, weak_rungs
+from syncwall.plan.wall.rungs import picked, stacked, strong_rungs, weak_rungs
 from syncwall.plan.wires import AS_IT_IS, PricedCase, Wires
 from syncwall.work.memory import fits
 

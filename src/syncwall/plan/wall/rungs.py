@@ -1,11 +1,10 @@
 """GPU counts at which a scaling curve is evaluated, each with its layout.
 
-Holds `Scaling`, `strong_rungs`, `weak_rungs` and `stacked`. A count is part of a node or whole
+Holds `strong_rungs`, `weak_rungs` and `stacked`. A count is part of a node or whole
 nodes; all counts of a curve are one layout with arrays.
 """
 
 from collections.abc import Iterator, Sequence
-from enum import StrEnum
 from typing import Any, Final
 
 import numpy as np
@@ -16,15 +15,6 @@ from syncwall.plan.batches import grown, is_whole, single
 
 PER_OCTAVE: Final = 16
 """Counts between one and its double, where the batch does not forbid them."""
-
-
-class Scaling(StrEnum):
-    """What stays when GPUs are added."""
-
-    STRONG = "strong"
-    """The global batch."""
-    WEAK = "weak"
-    """The batch of a replica."""
 
 
 def strong_rungs(layout: Layout, cluster: Cluster, batch: int, most: int) -> Layout | None:

@@ -1,6 +1,7 @@
 """Horizontal bars: one for each thing, with its spread and a second value, or stacks of parts.
 
-Holds `Bar`, `bar_chart`, `memory_chart`, `Stack` and `stack_chart`.
+Holds `Bar`, `bar_chart`, `memory_chart`, `Stack` and `stack_chart`; `label_width`, `beside_bar` and
+`BELOW` for charts like them.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -14,7 +15,7 @@ from syncwall.show.numbers import gigabytes
 from syncwall.units import Dimension
 
 _WIDEST_LABEL = 220.0
-_BELOW = 42.0
+BELOW = 42.0
 """Room for the axis."""
 Parts = Mapping[Cause, float] | Mapping[str, float]
 
@@ -55,7 +56,7 @@ def bar_chart(
     """A bar for each of `bars`, its value beside it."""
     drawing = Drawing(f"{names.axis}: {', '.join(f'{b.label} {text(b.value)}' for b in bars)}")
     reach = [max(bar.value, *(bar.spread or ()), bar.mark or 0.0) for bar in bars]
-    left = _label_width([bar.label for bar in bars])
+    left = label_width([bar.label for bar in bars])
     beside = max((text_width(text(bar.value)) for bar in bars), default=0.0) + 14
     axis = Axis.from_zero(reach, left, WIDTH - beside)
     top = legend(drawing, _bar_legend(bars, names), 0.0) + 4
@@ -64,7 +65,7 @@ def bar_chart(
     value_axis(drawing, axis, unit, names.axis, (top, bottom))
     for number, bar in enumerate(bars):
         middle = top + height * number + height / 2
-        _label(drawing, bar.label, left, middle)
+        beside_bar(drawing, bar.label, left, middle)
         note = bar.note or f"{bar.label}: {text(bar.value)}"
         drawing.rect(left, middle - 8, axis.at(bar.value) - left, 16, bar.kind, note)
         if bar.spread is not None:
@@ -73,7 +74,7 @@ def bar_chart(
             drawing.diamond(axis.at(bar.mark), middle, 5, "mark", f"{names.mark}: {text(bar.mark)}")
         drawing.text(axis.at(reach[number]) + 9, middle + 4, text(bar.value), "strong")
     drawing.line((left, top), (left, bottom), "axis")
-    drawing.height = bottom + _BELOW
+    drawing.height = bottom + BELOW
     return drawing
 
 
@@ -112,7 +113,7 @@ def stack_chart(
         dict.fromkeys(cause for parts in every for cause, value in parts.items() if value)
     )
     kinds = {cause: f"f{colour(number)}" for number, cause in enumerate(causes)}
-    left = _label_width([stack.label for stack in stacks])
+    left = label_width([stack.label for stack in stacks])
     totals = [sum(parts.values()) for parts in every]
     axis = Axis.from_zero(totals, left, WIDTH - 16)
     entries = [Entry(cause, kind) for cause, kind in kinds.items()]
@@ -124,7 +125,7 @@ def stack_chart(
     value_axis(drawing, axis, unit_for(dimension, max(totals, default=0)), name, (top, bottom))
     for number, stack in enumerate(stacks):
         middle = top + height * number + height / 2
-        _label(drawing, stack.label, left, middle)
+        beside_bar(drawing, stack.label, left, middle)
         rows = [("measured", stack.measured, "")]
         rows += [("predicted", stack.predicted, " pale")] if stack.predicted else []
         thick = 11.0 if len(rows) == 2 else 16.0
@@ -136,7 +137,7 @@ def stack_chart(
                 for cause, value in parts.items()
             ])  # fmt: skip
     drawing.line((left, top), (left, bottom), "axis")
-    drawing.height = bottom + _BELOW
+    drawing.height = bottom + BELOW
     return drawing
 
 
@@ -151,12 +152,13 @@ def _parts(
         done += value
 
 
-def _label_width(labels: Sequence[str]) -> float:
+def label_width(labels: Sequence[str]) -> float:
+    """Room for `labels` beside bars."""
     return min(_WIDEST_LABEL, max(map(text_width, labels), default=0.0)) + 14
 
 
-def _label(drawing: Drawing, label: str, left: float, middle: float) -> None:
-    """Beside a bar; a long one in small letters."""
+def beside_bar(drawing: Drawing, label: str, left: float, middle: float) -> None:
+    """Write `label` beside a bar; a long one in small letters."""
     is_long = text_width(label) > _WIDEST_LABEL
     words = shortened(label, _WIDEST_LABEL, SMALL_FONT if is_long else FONT)
     kind = "small strong" if is_long else "strong"

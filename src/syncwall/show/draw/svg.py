@@ -1,6 +1,6 @@
 """A drawing as SVG text; colours come from `chart.css`, text of files is escaped here.
 
-Holds `Drawing`, `shortened`, `text_width` and `style`.
+Holds `Drawing`, `shortened`, `stroked`, `text_width` and `style`.
 """
 
 import re
@@ -66,10 +66,14 @@ class Drawing:
             f"{escape(words)}</text>"
         )
 
-    def line(self, start: tuple[float, float], end: tuple[float, float], kind: str) -> None:
-        """A straight line."""
+    def line(
+        self, start: tuple[float, float], end: tuple[float, float], kind: str,
+        stroke: str = "", title: str = "",
+    ) -> None:  # fmt: skip
+        """A straight line; `stroke` are attributes beside its kind, as `stroked` gives them."""
         (x1, y1), (x2, y2) = start, end
-        self._add(f'<line x1="{_n(x1)}" y1="{_n(y1)}" x2="{_n(x2)}" y2="{_n(y2)}" class="{kind}"/>')
+        ends = f'x1="{_n(x1)}" y1="{_n(y1)}" x2="{_n(x2)}" y2="{_n(y2)}"'
+        self._add(_titled("line", f'{ends} class="{kind}"{stroke}', title))
 
     def rect(
         self, x: float, y: float, width: float, height: float, kind: str, title: str = ""
@@ -94,10 +98,12 @@ class Drawing:
         points = " ".join(f"{_n(x)},{_n(y)}" for x, y in corners)
         self._add(_titled("polygon", f'points="{points}" class="{kind}"', title))
 
-    def curve(self, points: list[tuple[float, float]], kind: str) -> None:
-        """A line through `points`."""
+    def curve(
+        self, points: list[tuple[float, float]], kind: str, stroke: str = "", title: str = ""
+    ) -> None:
+        """A line through `points`; `stroke` as of `line`."""
         joined = " ".join(f"{_n(x)},{_n(y)}" for x, y in points)
-        self._add(f'<polyline points="{joined}" class="{kind}"/>')
+        self._add(_titled("polyline", f'points="{joined}" class="{kind}"{stroke}', title))
 
     @contextmanager
     def group(self, kind: str, name: str) -> Iterator[None]:
@@ -122,6 +128,12 @@ class Drawing:
 
     def _add(self, part: str) -> None:
         self.parts.append(part)
+
+
+def stroked(width: float, opacity: float = 1.0, colour: str = "") -> str:
+    """Attributes of a line with a width of its own, and a colour that is not its kind's."""
+    own = f' stroke="{colour}"' if colour else ""
+    return f'{own} stroke-width="{_n(width)}" stroke-opacity="{opacity:g}" fill="none"'
 
 
 def _titled(kind: str, attributes: str, title: str) -> str:

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from syncwall.plan.choices import Scaling
 from syncwall.plan.wall.answer import LEVELS, Side, SyncWall
-from syncwall.plan.wall.rungs import Scaling
 from syncwall.show.draw.axes import Axis
 from syncwall.show.draw.frame import Entry, legend, plot_axes
 from syncwall.show.draw.svg import WIDTH, Drawing

@@ -117,6 +117,16 @@ class ChangedRecord(TypedDict):
 
 
 @record
+class RemedyRecord(TypedDict):
+    """A change that helps against the verdict."""
+
+    change: str
+    """In the words of the keys of a run."""
+    gained_s: float
+    """Predicted seconds of a step."""
+
+
+@record
 class ExplainRecord(TypedDict):
     """Verdict, why, next, and what they rest on."""
 
@@ -138,6 +148,8 @@ class ExplainRecord(TypedDict):
     """Null without traces of several ranks."""
     gap: list[Gap] | None
     """Predicted and measured, or before and after, by cause."""
+    remedies: list[RemedyRecord]
+    """As the predictor prices them; empty without --run."""
     slowdowns: list[SlowdownRecord]
     hangs: list[Hang]
     """Collectives that some ranks did not reach or end."""
@@ -171,6 +183,7 @@ def explanation_record(found: Explanation) -> ExplainRecord:
             "step_s": ranks.step_s, "lost_s": ranks.lost_s, "explained": ranks.explained,
         },
         "gap": list(found.gap.gaps) if found.gap else None,
+        "remedies": [{"change": one.change, "gained_s": one.gained_s} for one in found.remedies],
         "slowdowns": [
             {"source": one.source, "total": one.total, "by_kind": dict(one.by_kind),
              "by_stage": {str(key): value for key, value in one.by_stage.items()},

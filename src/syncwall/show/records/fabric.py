@@ -1,6 +1,6 @@
 """Fabrics as plain data, in SI units.
 
-Holds `FabricsRecord` with `fabrics_record`, and `counts_record`, of one fabric.
+Holds `FabricsRecord` with `fabrics_record`, `DegradedRecord`, and `counts_record`, of one fabric.
 """
 
 from typing import Annotated, Any, cast
@@ -8,13 +8,16 @@ from typing import Annotated, Any, cast
 from typing_extensions import TypedDict
 
 from syncwall.describe import Fabric
+from syncwall.plan.choices import FabricKind
 from syncwall.plan.fabric.answer import FabricAnswer
 from syncwall.plan.fabric.broken import FailureEffect, losses
 from syncwall.plan.fabric.effect import fabric_of
 from syncwall.plan.fabric.options import Refusal, refusal
-from syncwall.plan.fabric.question import FabricKind, Wiring
+from syncwall.plan.fabric.question import Wiring
 from syncwall.plan.fabric.sized import PartRates, Sized
+from syncwall.plan.fabric.slowed import Degraded
 from syncwall.show.records.interface import DescribedAs, plain, record
+from syncwall.show.records.prediction import ContentionRecord, contention_record
 from syncwall.show.words.fabric import verdict
 
 
@@ -71,6 +74,36 @@ class FabricRecord(TypedDict):
 
 
 @record
+class TakenOutRecord(TypedDict):
+    """The run without slow parts: cables carry nothing, nodes leave the job."""
+
+    nodes: int
+    """That leave the job."""
+    replicas_lost: int
+    """Of the model, since they lose a node."""
+    replicas: int
+    step_s: float | None
+    """spare_step_s x replicas / (replicas - replicas_lost); null if nothing is left to run."""
+    spare_step_s: float | None
+    """If other nodes take the place of those that leave; null if some GPUs have no way left."""
+
+
+@record
+class DegradedRecord(TypedDict):
+    """What slow parts cost the run on the chosen fabric."""
+
+    parts: dict[str, float]
+    """What each has left, bytes a second one way."""
+    slower: float
+    """Median step over that before, less 1."""
+    before: ContentionRecord
+    after: ContentionRecord
+    taken_out: TakenOutRecord
+    pays: bool
+    """True if the step is shorter without the slow parts, with no spare nodes."""
+
+
+@record
 class FabricsRecord(TypedDict):
     """Every kind of fabric for so many GPUs, and the one to build."""
 
@@ -86,6 +119,8 @@ class FabricsRecord(TypedDict):
     non_blocking_step_s: float | None
     """The step of the run on a non-blocking network; null without a run."""
     fabrics: list[FabricRecord]
+    degraded: DegradedRecord | None
+    """Null if no part is named as slow."""
 
 
 def fabrics_record(answer: FabricAnswer) -> FabricsRecord:
@@ -98,6 +133,27 @@ def fabrics_record(answer: FabricAnswer) -> FabricsRecord:
         "copper": list(answer.copper),
         "non_blocking_step_s": answer.free_s,
         "fabrics": [_fabric(answer, one) for one in answer.found.values()],
+        "degraded": _degraded(answer.degraded),
+    }
+
+
+def _degraded(found: Degraded | None) -> DegradedRecord | None:
+    if found is None:
+        return None
+    out = found.taken_out
+    return {
+        "parts": dict(found.parts),
+        "slower": found.slower,
+        "before": contention_record(found.before),
+        "after": contention_record(found.after),
+        "taken_out": {
+            "nodes": out.nodes,
+            "replicas_lost": out.replicas_lost,
+            "replicas": out.replicas,
+            "step_s": out.step_s,
+            "spare_step_s": out.spare_s,
+        },
+        "pays": found.pays,
     }
 
 

@@ -31,6 +31,7 @@ record = with_config(ConfigDict(extra="forbid", use_attribute_docstrings=True))
 VERBS: Final = {
     "predict": "prediction.PredictRecord",
     "predict work": "program.ProgramRecord",
+    "compare": "compare.CompareRecord",
     "capture": "capture.CaptureRecord",
     "plan layouts": "layouts.LayoutsRecord",
     "plan wall": "wall.WallRecord",
@@ -38,6 +39,7 @@ VERBS: Final = {
     "plan network": "network.NetworkRecord",
     "plan network work": "program_plan.ProgramNetworkRecord",
     "plan fabric": "fabric.FabricsRecord",
+    "plan placement": "placement.PlacementRecord",
     "explain": "explanation.ExplainRecord",
     "watch": "watch.WatchRecord",
     "watch live": "live.LiveRecord",
@@ -90,8 +92,15 @@ def schema(verb: str) -> dict[str, Any]:
     }
 
 
+_AS_IS: Final = frozenset({str, int, bool})
+
+
 def plain(value: Any) -> Any:  # noqa: PLR0911 - one for each kind
     """`value` as dictionaries, lists, texts and numbers; a number that is not finite is None."""
+    if value is None or type(value) in _AS_IS:  # most are
+        return value
+    if type(value) is float:
+        return value if math.isfinite(value) else None
     if isinstance(value, Description):
         return {name: plain(getattr(value, name)) for name in _fields(type(value))}
     if isinstance(value, Mapping):
@@ -134,6 +143,7 @@ class DescribedAs:
 
 def _fields(described: type[Description]) -> dict[str, Any]:
     """The fields that are written, with their types."""
+    described.model_rebuild()  # a field may be of a class that is defined below it
     return {
         name: field.annotation
         for name, field in described.model_fields.items()

@@ -1,6 +1,6 @@
 """A job as plain data: seconds, bytes, joules, US dollars.
 
-Holds `JobRecord` and `job_record`.
+Holds `JobRecord` with its parts, and `job_record`.
 """
 
 from datetime import datetime
@@ -10,6 +10,7 @@ from typing_extensions import TypedDict
 from syncwall.cause import Cause
 from syncwall.job.changes import JobChange
 from syncwall.job.completion import Completion
+from syncwall.job.phases import PredictedPhase
 from syncwall.show.records.interface import record
 from syncwall.show.words.job import verdict
 
@@ -64,6 +65,32 @@ class JobChangeRecord(TypedDict):
 
 
 @record
+class PhaseRecord(TypedDict):
+    """Steps of a job that are alike: a phase, or one batch size of a phase whose batch grows."""
+
+    phase: str
+    """Its name, or its number."""
+    global_batch: int
+    """Sequences of one optimizer step."""
+    seq: int
+    """Tokens in a sequence."""
+    steps: int
+    tokens: int
+    step_s: float
+    """P50, as `predict` has it of the same run."""
+    tokens_per_s_per_gpu: float
+    mfu: float
+    fits: bool
+    """Enough memory on the fullest GPU."""
+    work_s: float
+    """All its steps, undisturbed."""
+    gpu_hours: float
+    """Of that time, without spares."""
+    ledger_s: dict[Cause, float]
+    """Seconds of one step by cause."""
+
+
+@record
 class JobRecord(TypedDict):
     """When a job is done and what it costs."""
 
@@ -71,6 +98,8 @@ class JobRecord(TypedDict):
     """In one line."""
     steps: int
     """Optimizer steps."""
+    phases: list[PhaseRecord]
+    """In their order; empty if all steps are alike because the job has no phases."""
     finish_s: Three
     """From start to end."""
     finish_dates: list[str | None] | None
@@ -91,8 +120,17 @@ class JobRecord(TypedDict):
     """What they add up to."""
     cost_usd: Three | None
     """Null if no price is known."""
+    usd_per_gpu_hour: float | None
+    """Rented; null if no price is known."""
+    owned_usd_per_gpu_hour: float | None
+    """If the GPUs are bought: price over hours of use, and electricity; null if no price to buy one
+    is known."""
+    owned_cost_usd: Three | None
+    """The bill if the GPUs are bought."""
     energy_j: Three | None
     """Null if no power is known."""
+    carbon_kg: Three | None
+    """CO2 equivalents of the energy."""
     gpus_paid: int
     """With spare ones."""
     spare_nodes: int
@@ -115,7 +153,8 @@ def job_record(completion: Completion, changes: list[JobChange]) -> JobRecord:
     dates, settled, plan = completion.finish_dates, completion.settled, completion.settled.plan
     return {
         "verdict": verdict(completion),
-        "steps": completion.job.total_steps,
+        "steps": completion.phases.steps,
+        "phases": [_phase(one) for one in completion.phases.parts if completion.job.phases],
         "finish_s": completion.finish_s,
         "finish_dates": None if dates is None else [_iso(date) for date in dates],
         "finished_share": completion.finished_share,
@@ -126,7 +165,11 @@ def job_record(completion: Completion, changes: list[JobChange]) -> JobRecord:
         "ledger_s": dict(completion.ledger),
         "mean_s": completion.mean_s,
         "cost_usd": completion.cost_usd,
+        "usd_per_gpu_hour": completion.bill.usd_per_gpu_hour,
+        "owned_usd_per_gpu_hour": completion.bill.owned_usd_per_gpu_hour,
+        "owned_cost_usd": completion.owned_cost_usd,
         "energy_j": completion.energy_j,
+        "carbon_kg": completion.carbon_kg,
         "gpus_paid": completion.bill.gpus,
         "spare_nodes": plan.spares,
         "nodes_taken_by_a_failure": settled.domain_nodes,
@@ -155,6 +198,24 @@ def job_record(completion: Completion, changes: list[JobChange]) -> JobRecord:
             }
             for one in changes
         ],
+    }
+
+
+def _phase(one: PredictedPhase) -> PhaseRecord:
+    run, found = one.stretch.run, one.prediction
+    return {
+        "phase": one.stretch.phase,
+        "global_batch": int(run.layout.global_batch),
+        "seq": int(run.seq),
+        "steps": one.stretch.steps,
+        "tokens": one.stretch.tokens,
+        "step_s": found.step_s,
+        "tokens_per_s_per_gpu": found.tokens_per_s_per_gpu,
+        "mfu": found.mfu,
+        "fits": found.fits,
+        "work_s": one.work_s,
+        "gpu_hours": one.gpu_hours,
+        "ledger_s": dict(found.ledger),
     }
 
 

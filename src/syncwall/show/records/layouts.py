@@ -8,10 +8,10 @@ from typing_extensions import TypedDict
 from syncwall.answer.prediction import Prediction
 from syncwall.cause import Cause
 from syncwall.plan.answer import Plan
-from syncwall.plan.front import Objective
+from syncwall.plan.choices import Objective
 from syncwall.show.records.interface import plain, record
 from syncwall.show.records.prediction import LayoutFields
-from syncwall.show.words.layouts import verdict
+from syncwall.show.words.layouts import setting_bought, verdict
 
 
 @record
@@ -68,6 +68,24 @@ class OptionRecord(TypedDict):
 
 
 @record
+class TunedRecord(TypedDict):
+    """The best other value of a setting of the best layout, against its default."""
+
+    setting: str
+    said: str
+    """In words."""
+    fields: dict[str, float | bool]
+    """Fields of the layout that have it."""
+    gained_s: float
+    """Seconds that it takes off the step."""
+    memory_bytes: float
+    """Memory that it needs more."""
+    fits: bool
+    taken: bool
+    """True if the best layout has it."""
+
+
+@record
 class LayoutsRecord(TypedDict):
     """The best layouts, and what stands beside them."""
 
@@ -83,6 +101,8 @@ class LayoutsRecord(TypedDict):
     """The layout that was stated, if one was."""
     front: list[PointRecord]
     """What less memory or fewer GPUs cost in time, the quickest first."""
+    tuned: list[TunedRecord]
+    """What buckets of DDP, or units, resharding and prefetch of FSDP buy in the best layout."""
     not_searched: list[OptionRecord]
     """What each field that is not searched would bring to the best layout."""
     other_batch: LayoutRecord | None
@@ -112,6 +132,7 @@ def layouts_record(plan: Plan, settings: str = "") -> LayoutsRecord:
             }
             for point in plan.found.front
         ],
+        "tuned": _tuned(plan),
         "not_searched": [
             {"change": one.change, "gained_s": one.gained_s, "fits": one.fits}
             for one in plan.not_searched
@@ -120,6 +141,21 @@ def layouts_record(plan: Plan, settings: str = "") -> LayoutsRecord:
         "least_memory_bytes": nearest.memory_bytes if nearest else None,
         "settings": settings or None,
     }
+
+
+def _tuned(plan: Plan) -> list[TunedRecord]:
+    return [
+        {
+            "setting": one.name,
+            "said": setting_bought(one, plan.best[0].step_s),
+            "fields": dict(one.fields),
+            "gained_s": one.gained_s,
+            "memory_bytes": one.memory_bytes,
+            "fits": one.fits,
+            "taken": one.taken,
+        }
+        for one in (plan.best[0].tuned if plan.best else ())
+    ]
 
 
 def _layout(plan: Plan, found: Prediction) -> LayoutRecord:

@@ -8,15 +8,17 @@ from typing import Annotated, Any
 
 from typing_extensions import TypedDict
 
+from syncwall.answer.contention import UNPROVEN, Contention
 from syncwall.answer.gap import gap_of
 from syncwall.answer.improvements import Improvement
 from syncwall.answer.interval import Neighbour
 from syncwall.answer.prediction import Prediction
-from syncwall.answer.priced import MFU_CONVENTION
+from syncwall.answer.priced import mfu_convention
 from syncwall.answer.settled import Chosen
 from syncwall.answer.verdict import Verdict
 from syncwall.cause import Cause
 from syncwall.describe import Layout, Run
+from syncwall.network import Routing
 from syncwall.plan.reference import Reference
 from syncwall.show.records.description import record as described
 from syncwall.show.records.gap import GapRecord, gap_record
@@ -105,6 +107,36 @@ class StepRecord(TypedDict):
 
 
 @record
+class ContentionRecord(TypedDict):
+    """A step on shared links beside the same on free ones."""
+
+    fabric: str
+    """The fabric, as it was asked for."""
+    routing: Routing
+    """How flows find their way."""
+    qps: int
+    """Queue pairs of a connection."""
+    draws: int
+    """Draws of the hashes; 1 where nothing is drawn."""
+    seed: int
+    """Of these draws."""
+    needed: bool
+    """True if shared links change the step at all."""
+    free_s: float
+    """The step if no link were shared."""
+    p50_s: float
+    """Median of the step over the draws; the answer itself."""
+    p90_s: float
+    """P90 of it."""
+    busiest_link: str | None
+    """The link that slows the median draw most."""
+    busiest_link_slower: float
+    """How many times longer traffic over it takes than over NICs alone."""
+    accuracy: str
+    """What is known of it on real fabrics."""
+
+
+@record
 class PredictRecord(StepRecord):
     """A step, what to change, and what it rests on."""
 
@@ -118,6 +150,8 @@ class PredictRecord(StepRecord):
     """The whole job, if tokens or steps were given."""
     gap: GapRecord | None
     """What would explain how fast it really was; null if nobody says."""
+    contention: ContentionRecord | None
+    """What flows that share links do to the step; null without a fabric."""
 
 
 def step_record(prediction: Prediction) -> StepRecord:
@@ -137,7 +171,7 @@ def step_record(prediction: Prediction) -> StepRecord:
         "tokens_per_s_per_gpu": prediction.tokens_per_s_per_gpu,
         "mfu": prediction.mfu,
         "hfu": prediction.hfu,
-        "mfu_convention": MFU_CONVENTION,
+        "mfu_convention": mfu_convention(prediction.run.model),
         "fits": prediction.fits,
         "memory_bytes": prediction.memory_bytes,
         "memory_interval_bytes": prediction.room.interval_bytes,
@@ -172,6 +206,25 @@ def prediction_record(
         "run": described(prediction.run),
         "job": job,
         "gap": None if gap is None else gap_record(gap),
+        "contention": contention_record(prediction.contention) if prediction.contention else None,
+    }
+
+
+def contention_record(found: Contention) -> ContentionRecord:
+    """A step on shared links."""
+    return {
+        "fabric": found.fabric,
+        "routing": found.routing,
+        "qps": found.qps,
+        "draws": found.draws,
+        "seed": found.seed,
+        "needed": found.needed,
+        "free_s": found.free_s,
+        "p50_s": found.p50_s,
+        "p90_s": found.p90_s,
+        "busiest_link": found.busiest or None,
+        "busiest_link_slower": found.slower,
+        "accuracy": UNPROVEN,
     }
 
 

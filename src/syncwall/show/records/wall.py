@@ -10,11 +10,12 @@ from typing_extensions import TypedDict
 
 from syncwall.cause import Cause
 from syncwall.describe import Layout
+from syncwall.plan.choices import Scaling
 from syncwall.plan.reference import Reference
 from syncwall.plan.wall.answer import Moved, Peak, Side, SyncWall, Wall
 from syncwall.plan.wall.curve import Base
 from syncwall.plan.wall.moves import WallChange
-from syncwall.plan.wall.rungs import Scaling, picked
+from syncwall.plan.wall.rungs import picked
 from syncwall.show.records.interface import record
 from syncwall.show.records.prediction import StartRecord, start_record
 from syncwall.show.words.wall import side_verdict

@@ -9,12 +9,14 @@ from dataclasses import replace
 from pathlib import Path
 from shlex import quote
 
+from syncwall.job.compare import MOST, Comparison, comparison
 from syncwall.lab.comparison import compared
 from syncwall.report.answered import Answered
 from syncwall.report.programs import AnsweredProgram
 from syncwall.report.results import LabData, Source
 from syncwall.report.steps import steps_of
 from syncwall.show import blocks as show
+from syncwall.show.views.compare import comparison_blocks, comparison_verdict
 from syncwall.show.views.job import job_blocks
 from syncwall.show.views.lab import lab_view
 from syncwall.show.views.measurement import measurement_view
@@ -103,6 +105,9 @@ def _warnings(views: Sequence[show.View]) -> list[show.Block]:
 
 def _verdict(sources: Sequence[_Any]) -> list[show.Block]:
     """What the steps of all of them say together."""
+    predicted = _predictions(sources)
+    if predicted is not None:
+        return [comparison_verdict(predicted)]
     results = [one for one in sources if isinstance(one, Source)]
     steps = [step for one in results for step in steps_of(one.result, one.data)]
     records = [r for one in results if isinstance(one.data, LabData) for r in one.data.records]
@@ -110,8 +115,21 @@ def _verdict(sources: Sequence[_Any]) -> list[show.Block]:
     return [show.Verdict(tuple(said))] if said else []
 
 
+def _predictions(sources: Sequence[_Any]) -> Comparison | None:
+    """What was predicted of all of them, as `syncwall compare` has it; None if any was measured."""
+    found = [
+        (one.prediction, one.completion if isinstance(one, Answered) else None)
+        for one in sources
+        if not isinstance(one, Source)
+    ]
+    return comparison(found) if len(found) == len(sources) <= MOST else None
+
+
 def _table(sources: Sequence[_Any], views: Sequence[show.View]) -> list[show.Block]:
-    """Steps or collectives over places, if all have them; or else what each of them says."""
+    """Runs, or steps or collectives over places, if all are that; or else what each says."""
+    predicted = _predictions(sources)
+    if predicted is not None:
+        return comparison_blocks(predicted)
     found = [(one.result, one.data) for one in sources if isinstance(one, Source)]
     if len(found) == len(sources):
         by_source = [steps_of(*one) for one in found]

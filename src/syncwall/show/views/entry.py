@@ -12,6 +12,7 @@ from syncwall.describe import Effective
 from syncwall.describe.base import CatalogueEntry, Description
 from syncwall.describe.choice import Choice
 from syncwall.describe.job import FailureCause
+from syncwall.describe.model import Encoder
 from syncwall.describe.price import Offer, PriceList
 from syncwall.describe.provenance import Count, Provenance, SourcedNumber
 from syncwall.show.blocks import Block, Bullets, Heading, Lines, Paragraph, View, table
@@ -100,7 +101,7 @@ def _title(entry: Description) -> str:
 
 def _rows(value: Any, label: str) -> Iterator[Row]:
     """A line for every value inside, labelled by the keys that lead to it."""
-    if isinstance(value, CatalogueEntry) and label:
+    if isinstance(value, CatalogueEntry) and label and not isinstance(value, Encoder):
         title = f" ({value.title})" if value.title else ""
         yield Row(label, f"{value.name}{title}", entry=value)
     elif isinstance(value, Effective):

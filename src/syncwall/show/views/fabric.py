@@ -14,6 +14,7 @@ from syncwall.show.blocks import Block, Figure, Lines, Verdict, View, table
 from syncwall.show.draw.fabric import fabric_drawing
 from syncwall.show.numbers import money, percent, plural
 from syncwall.show.words import fabric as words
+from syncwall.show.words.contention import degraded_words
 from syncwall.show.words.layout import run_words
 from syncwall.units import Dimension
 
@@ -78,3 +79,5 @@ def _details(answer: FabricAnswer, one: Sized) -> Iterator[Block]:
         yield Lines("Cost", (words.bill(answer, one),))
     if answer.free_s is not None:
         yield Lines("Effect", (words.effect(answer, one),))
+    if answer.degraded is not None:
+        yield Lines("Degraded", degraded_words(answer.degraded))

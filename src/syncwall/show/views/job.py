@@ -10,7 +10,7 @@ from syncwall.cause import CauseKind
 from syncwall.job.changes import JobChange
 from syncwall.job.completion import Completion
 from syncwall.show.blocks import Block, Figure, Ledger, Lines, Share, Verdict, View, table
-from syncwall.show.numbers import energy, money, percent, span
+from syncwall.show.numbers import energy, mass, money, percent, span
 from syncwall.show.views.prediction import chosen, numbers
 from syncwall.show.words import job as words
 from syncwall.show.words.layout import run_title, run_words
@@ -26,7 +26,7 @@ def job_view(
 ) -> View:
     """The job and its step."""
     prediction = completion.prediction
-    step = Lines("Step", (prediction.verdict.text,))
+    step = Lines("Step", (words.step(completion),))
     blocks = job_blocks(completion, changes, assumptions=assumptions)
     title = f"{run_title(prediction.run)}, until it is done"
     return View(title, (*blocks, step, *numbers(prediction), *chosen(prediction.assumed)))
@@ -39,6 +39,7 @@ def job_blocks(
     return [
         Verdict((words.verdict(completion),), run_words(completion.prediction.run)),
         *_bounds(completion),
+        *_phases(completion),
         *_pictures(completion),
         Lines("Stops", (words.stops(completion),)),
         Lines("Saves", (words.saves(completion),)),
@@ -52,7 +53,7 @@ def job_blocks(
 def _bounds(completion: Completion) -> list[Block]:
     """P10, P50 and P90 of date, length, bill and energy."""
     bill, cost, power = completion.bill, completion.cost_usd, completion.energy_j
-    steps, plan = completion.job.total_steps, completion.settled.plan
+    steps, plan = completion.phases.steps, completion.settled.plan
     rows = []
     if completion.finish_dates is not None:
         dates = (f"{date:%Y-%m-%d}" if date else "never" for date in completion.finish_dates)
@@ -65,12 +66,37 @@ def _bounds(completion: Completion) -> list[Block]:
         spare = bill.gpus - completion.prediction.run.gpus
         paid = f"{bill.gpus:,} GPUs, {spare:,} spare, ${bill.usd_per_gpu_hour:.2f} an hour each"
         rows.append(("cost", *map(money, cost), paid))
+    if completion.owned_cost_usd is not None:
+        bought = f"bought: ${bill.owned_usd_per_gpu_hour:.2f} a GPU-hour with electricity"
+        rows.append(("cost if bought", *map(money, completion.owned_cost_usd), bought))
     if power is not None:
         watts = f"{bill.watts_per_gpu:,.0f} W a GPU, all in"
         rows.append(("energy", *map(energy, power), watts))
+    if completion.carbon_kg is not None:
+        grams = f"{bill.carbon_g_per_kwh:,.0f} g of CO2 for a kWh"
+        rows.append(("carbon", *map(mass, completion.carbon_kg), grams))
     counts = (f"{count:,.0f}" for count in completion.interruptions)
     rows.append(("interruptions", *counts, "not planned"))
     return table(("", "P10", "P50", "P90", ""), rows, ends_in_words=True)
+
+
+def _phases(completion: Completion) -> list[Block]:
+    """What the job consists of, if it has phases."""
+    if not completion.job.phases:
+        return []
+    rows = [words.phase_cells(one) for one in completion.phases.parts]
+    head = (
+        "phase",
+        "sequences",
+        "of",
+        "steps",
+        "tokens",
+        "step",
+        "MFU",
+        "undisturbed",
+        "GPU-hours",
+    )
+    return table(head, rows, spare=("MFU", "of"))
 
 
 def _pictures(completion: Completion) -> list[Block]:

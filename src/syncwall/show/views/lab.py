@@ -55,7 +55,7 @@ def labs_view(found: Sequence[Lab]) -> View:
 
 
 def lab_view(result: Result, notes: str = "") -> View:
-    """The conclusion and one table; the details stand on pages only."""
+    """The conclusion and one table; the details, first what its author says, on pages only."""
     data = data_of(result)
     assert isinstance(data, LabData)
     records, steps = data.records, steps_of(result, data)
@@ -63,10 +63,9 @@ def lab_view(result: Result, notes: str = "") -> View:
     largest, placed = placed_collectives([(result, data)]), placed_steps(steps)
     first = placed or largest
     compare: list[Block] = [Heading(2, "Comparison"), *first] if first else []
-    details: list[Block] = []
+    details: list[Block] = [Heading(2, "Notes"), Notes(notes)] if notes.strip() else []
     for title, blocks in _parts(records, steps, largest if placed else []):
         details += [Heading(2, title), *blocks] if blocks else []
-    details += [Heading(2, "Notes"), Notes(notes)] if notes.strip() else []
     details += [Heading(2, "Set-up"), *machine_blocks(result), *lab_setup(asked, records)]
     loads = loads_of(result, data)
     top = [
@@ -97,14 +96,14 @@ def _conclusion(records: Sequence[LabRecord], steps: Sequence[PlacedStep]) -> It
 def _parts(
     records: Sequence[LabRecord], steps: Sequence[PlacedStep], largest: list[Block]
 ) -> _Parts:
-    """The sections, some of them empty."""
+    """The sections, some of them empty: what follows from the numbers, then the numbers."""
     found = compared(records)
+    yield "What the model says", _model(found) if found.rows else []
+    yield "What stays unexplained", _open(found, steps, records)
     yield "Training steps", [*_bullets(what_it_costs(steps)), *_steps(steps)]
     yield "Ledgers", _ledgers(steps)
     yield "Collectives", [*_curves(records), *largest, *_against_iperf3(records)]
     yield from _others(records)
-    yield "What the model says", _model(found) if found.rows else []
-    yield "What stays unexplained", _open(found, steps, records)
 
 
 def _bullets(said: Sequence[str]) -> list[Block]:

@@ -34,6 +34,7 @@ def layouts_view(plan: Plan, settings: str = "") -> View:
         *_lines("Why", words.why_slower(plan)),
         *_trade_offs(plan),
         *other,
+        *(_lines("Tuned", words.tuned(plan)) if plan.best else ()),
         *_lines("Options", [words.options(plan)]),
         Lines("Evidence", (words.evidence(plan),), is_quiet=True),
         *code,

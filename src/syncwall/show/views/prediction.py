@@ -9,14 +9,16 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
+from syncwall.answer.contention import Contention
 from syncwall.answer.gap import Gap, gap_of
 from syncwall.answer.improvements import Improvement
 from syncwall.answer.prediction import Prediction
-from syncwall.answer.priced import MFU_CONVENTION
+from syncwall.answer.priced import mfu_convention
 from syncwall.answer.room import Room
 from syncwall.answer.timeline import Timeline
 from syncwall.cause import LEAST_SHARE
-from syncwall.describe import Device
+from syncwall.cost.contended_network import SharedLinks
+from syncwall.describe import Device, Run
 from syncwall.show.blocks import (
     Block,
     Bullets,
@@ -28,8 +30,18 @@ from syncwall.show.blocks import (
     table,
     wrapped,
 )
-from syncwall.show.numbers import duration, gigabytes, minus, percent, signed, signed_percent
+from syncwall.show.draw.svg import Drawing
+from syncwall.show.numbers import (
+    duration,
+    gigabytes,
+    minus,
+    percent,
+    plural,
+    signed,
+    signed_percent,
+)
 from syncwall.show.views.gap import gap_blocks
+from syncwall.show.words.contention import contention_words, flows_words
 from syncwall.show.words.gap import gap_verdict
 from syncwall.show.words.layout import run_title, run_words
 from syncwall.show.words.prediction import (
@@ -69,6 +81,7 @@ def prediction_blocks(
         memory_figure(prediction.memory.by_cause(), prediction.run.cluster.device),
         *timeline_figures(prediction.timeline()),
         Lines("Why", (why(prediction),)),
+        *_links(prediction),
         *_next(prediction, proposals),
         Lines("Evidence", (evidence(prediction),)),
         *(
@@ -89,6 +102,14 @@ def _verdict(prediction: Prediction, gap: Gap | None) -> list[Block]:
     return [replace(said, lines=(gap_verdict(gap), *said.lines)), *gap_blocks(gap)]
 
 
+def _in_all(run: Run, speed: float) -> str:
+    """The speed of all GPUs; where tokens are patches, in images too."""
+    tokens = f"{speed * run.gpus:,.0f} tokens/s in all"
+    if run.model.patches is None:
+        return tokens
+    return f"{tokens}, {speed * run.gpus / run.seq:,.0f} images/s"
+
+
 def numbers(prediction: Prediction) -> list[Block]:
     """The numbers that people ask for, with their 80% intervals."""
     step_s, (low_s, high_s) = prediction.step_s, prediction.step_interval_s
@@ -97,9 +118,9 @@ def numbers(prediction: Prediction) -> list[Block]:
     rows = [
         ("step", duration(step_s), f"{duration(low_s)} to {duration(high_s)}", ""),
         ("tokens/s/GPU", f"{speed:,.0f}", f"{speed * slow:,.0f} to {speed * fast:,.0f}",
-         f"{speed * prediction.run.gpus:,.0f} tokens/s in all"),
+         _in_all(prediction.run, speed)),
         ("MFU", percent(mfu, 1), f"{percent(mfu * slow, 1)} to {percent(mfu * fast, 1)}",
-         MFU_CONVENTION),
+         mfu_convention(prediction.run.model)),
         ("HFU", percent(prediction.hfu, 1), "", "with what is computed twice"),
         memory_row(prediction.room),
     ]  # fmt: skip
@@ -180,6 +201,31 @@ def _next(prediction: Prediction, proposals: list[Improvement]) -> list[Block]:
     ]  # fmt: skip
     head = ("", "change", "step", "of the step", "memory")
     return table(head, rows, words=2, label="Next", spare=("of the step",))
+
+
+def _links(prediction: Prediction) -> list[Block]:
+    """What flows that share links do to the step, if a fabric was given."""
+    found, network = prediction.contention, prediction.pricing.network
+    if found is None:
+        return []
+    said = Lines("Links", contention_words(found), True)
+    if not found.flows or not isinstance(network, SharedLinks):
+        return [said]
+    return [said, _flows_figure(prediction, found, network)]
+
+
+def _flows_figure(prediction: Prediction, found: Contention, network: SharedLinks) -> Figure:
+    """The flows that the busiest link slows, on links as wide as they are busy."""
+    from syncwall.show.draw.flows import flows_drawing
+
+    slowest, run = found.flows[0], prediction.run
+    what = f"{flows_words(slowest, run.layout)} on {found.fabric}, {found.routing} routing"
+    caption = f"{what}: the median of {plural(found.draws, 'draw')}"
+
+    def drawn() -> Drawing:
+        return flows_drawing(network.carried(slowest, run.cluster), what)
+
+    return Figure(drawn, caption)
 
 
 def _assumed(prediction: Prediction, *, everything: bool) -> list[Block]:

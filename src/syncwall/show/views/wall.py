@@ -6,10 +6,10 @@ Holds `wall_view` and `wall_blocks`.
 from collections.abc import Iterator
 from functools import partial
 
+from syncwall.plan.choices import Scaling
 from syncwall.plan.reference import Reference
 from syncwall.plan.wall.answer import LEVELS, Moved, Peak, SyncWall, Wall
 from syncwall.plan.wall.moves import WallChange
-from syncwall.plan.wall.rungs import Scaling
 from syncwall.show.blocks import Block, Figure, Lines, Verdict, View, table
 from syncwall.show.draw.wall import svg_chart, terminal_chart
 from syncwall.show.numbers import duration, percent

@@ -18,8 +18,6 @@ from syncwall.show.words.changes import changed_next, changed_verdict, changed_w
 from syncwall.show.words.gap import suspect_words
 from syncwall.timeline.ledger import Ledger
 
-_LARGE_WAIT: Final = 0.1
-"""Share of a step from which its largest wait is the verdict on a rank alone."""
 _SUSPECTS: Final = 2
 _RESTART_S: Final = 600.0
 """What a restart is taken to cost: loading, compiling and the work since the last checkpoint."""
@@ -100,7 +98,7 @@ def next_lines(found: Explanation) -> Iterator[str]:
     if found.changed is not None and not found.hangs:
         yield from changed_next(found.changed)
         return
-    ranks = found.ranks
+    ranks = found.ranks if found.ranks is not None and found.ranks.kind != "clean" else None
     if ranks is not None:
         yield ranks.next
         yield from _drained(ranks)
@@ -110,7 +108,7 @@ def next_lines(found: Explanation) -> Iterator[str]:
     if found.hangs:
         yield "look at the line that the missing ranks were in, and at their logs"
     if found.traces is not None and ranks is None and found.traces.ledger.on_device:
-        cause, share = _largest_wait(found.traces.ledger)
+        cause, share = found.traces.ledger.largest_wait
         if cause in _AGAINST_WAITS:
             yield f"{_AGAINST_WAITS[cause]}; that can gain at most {percent(share)} of the step"
     if found.traces is not None and found.gap is None:
@@ -119,10 +117,19 @@ def next_lines(found: Explanation) -> Iterator[str]:
         yield found.findings[0].next
     elif found.traces is None and found.benchmarks.collectives:
         yield "keep the output as the good day: explain NEW --against THIS shows what changed"
-    for one in found.suspects[:_SUSPECTS]:
-        yield f"{suspect_words(one)} would take {duration(one.step_s)} a step: {one.tell}"
+    yield from _priced(found)
     if found.gap is not None and found.against is None and found.gap.named is None:
         yield "no single cause explains the gap: give traces of all ranks, or measure the machine"
+
+
+def _priced(found: Explanation) -> Iterator[str]:
+    """What the predictor says of remedies, and of what may be otherwise than described."""
+    for better in found.remedies:
+        assert found.predicted is not None
+        before = duration(found.predicted.step_s)
+        yield f"{better.change} is predicted to save {duration(better.gained_s)} of {before} a step"
+    for one in found.suspects[:_SUSPECTS]:
+        yield f"{suspect_words(one)} would take {duration(one.step_s)} a step: {one.tell}"
 
 
 def _drained(found: RanksVerdict) -> Iterator[str]:
@@ -191,7 +198,7 @@ def _gap(found: Explanation) -> str:
 
 
 def _one_rank(found: RankLedger) -> str:
-    largest, share = _largest_wait(found)
+    largest, share = found.largest_wait
     if largest is None:
         return f"a step of {duration(found.step_s)} is mostly computation"
     long = f"{percent(share)} of a step of {duration(found.step_s)}"
@@ -205,15 +212,6 @@ def _one_rank(found: RankLedger) -> str:
         Cause.IDLE_SYNC: "the host waits for the device, and then the device for it, for",
     }
     return f"{known.get(largest, f'{largest} takes')} {long}"
-
-
-def _largest_wait(found: RankLedger) -> tuple[Cause | None, float]:
-    """What a step waits for most, with its share of the step; None if that is little."""
-    waits = {c: float(s) / found.step_s for c, s in found.ledger.items() if c.is_wait}
-    largest = max(waits, key=lambda cause: waits[cause], default=None)
-    if largest is None or waits[largest] < _LARGE_WAIT:
-        return None, 0.0
-    return largest, waits[largest]
 
 
 def _waits(ledger: Ledger) -> Iterator[str]:

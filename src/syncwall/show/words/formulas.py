@@ -10,10 +10,12 @@ import numpy as np
 
 from syncwall import units
 from syncwall.answer.prediction import Prediction
+from syncwall.cost.compute import SCAN_REACHED
 from syncwall.cost.host import HOST_BYTES_PER_S, host_link_bytes_per_s
 from syncwall.cost.nccl import constants
 from syncwall.cost.path import paths
 from syncwall.cost.rates import nic_reached
+from syncwall.cost.torus import Torus
 from syncwall.describe.choice import Dtype
 from syncwall.units import Dimension
 from syncwall.work.block import Task
@@ -24,6 +26,7 @@ from syncwall.work.operations import (
     Gemm,
     GroupAxis,
     Offload,
+    Scan,
     Transfer,
 )
 
@@ -41,6 +44,7 @@ class Formulas:
         self._known: dict[object, str] = {}
         self._writers: dict[type, Callable[[Any], str]] = {
             Gemm: self._gemm, CoreAttention: self._attention, Elementwise: self._elementwise,
+            Scan: self._scan,
             Collective: self._collective, Transfer: self._transfer, Offload: self._offload,
         }  # fmt: skip
 
@@ -51,7 +55,7 @@ class Formulas:
             self._known[key] = self._written(what)
         return self._known[key]
 
-    def peak(self, what: Gemm | CoreAttention) -> float:
+    def peak(self, what: Gemm | CoreAttention | Scan) -> float:
         """Dense FLOP/s of the datasheet in the format of `what`."""
         dtype = what.dtype if isinstance(what, Gemm) else Dtype.BF16
         if dtype in (Dtype.BF16, Dtype.FP16):
@@ -110,6 +114,13 @@ class Formulas:
             "memory rate"
         )
 
+    def _scan(self, what: Scan) -> str:
+        fit = self._fit.elementwise
+        return (
+            f"FLOP of whole chunks / ({_flops(self.peak(what))} × {SCAN_REACHED:.3g}), or bytes / "
+            f"({self._memory} × {fit.efficiency:.3g}) where that is longer; + {_us(fit.launch_s)}"
+        )
+
     def _elementwise(self, what: Elementwise) -> str:
         fit = self._fit.elementwise
         rest = f"({self._memory} × {fit.efficiency:.3g}) + {_us(fit.launch_s)} a kernel"
@@ -126,6 +137,8 @@ class Formulas:
         if nics and nics.transport == "gloo":
             passes = "2 × " if what.kind == "all-reduce" else ""
             return f"{passes}(ranks − 1) × (bytes / ranks / rate + hop): a ring of CPUs (Gloo)"
+        if Torus.of(self._cluster) is not None:
+            return "a hop's start × hops + bytes / links of the group's axes (torus, unvalidated)"
         if what.kind == "all-to-all":
             near = "bytes for its own domain / rate of the links"
             longer = f"the longer of {near} and bytes for others / {self._nic(what.axis)}"
@@ -163,8 +176,8 @@ def _key(what: Task) -> object:
         return ("attention", what.is_backward)
     if isinstance(what, Elementwise):
         return ("elementwise", what.is_fused, what.kind)
-    if isinstance(what, Offload):
-        return "offload"
+    if isinstance(what, Offload | Scan):
+        return type(what)
     return (what.kind, what.axis) if isinstance(what, Collective) else "transfer"
 
 

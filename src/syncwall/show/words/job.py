@@ -1,7 +1,7 @@
 """The sentences of a job.
 
-Holds `verdict`, `stops`, `saves`, `measured`, `switched_off` and `assumed_inputs`; of a change
-`worth` and `change_cells`, and of an input `value_text`.
+Holds `verdict`, `step`, `stops`, `saves`, `measured`, `switched_off` and `assumed_inputs`; of a
+phase `phase_cells`, of a change `worth` and `change_cells`, and of an input `value_text`.
 """
 
 from typing import Final
@@ -9,8 +9,9 @@ from typing import Final
 from syncwall import units
 from syncwall.job.changes import JobChange
 from syncwall.job.completion import Completion
+from syncwall.job.phases import PredictedPhase
 from syncwall.job.settled import Input
-from syncwall.show.numbers import money, plural, span
+from syncwall.show.numbers import money, percent, plural, span
 from syncwall.units import Dimension
 
 _WORTH: Final = 1e-4
@@ -27,11 +28,31 @@ def verdict(completion: Completion) -> str:
             f"does not finish: an interruption every {span(completion.mean_between_s)} with "
             f"{span(down)} to detect it and to restart leaves too little time to train"
         )
-    fits = "" if completion.prediction.fits else "does not fit in memory; if it did, "
+    fits = "" if completion.fits else "does not fit in memory; if it did, "
     return (
         f"{fits}done in {span(middle)} (80% interval {span(low)} to {span(high)}), "
         f"{completion.effective:.1%} of it useful"
     )
+
+
+def step(completion: Completion) -> str:
+    """What limits a step; of a job with phases, one of the phase that takes most of the time."""
+    said = completion.prediction.verdict.text
+    if completion.phases.is_one:
+        return said
+    return f"phase {completion.phases.longest.stretch.phase}: {said}"
+
+
+def phase_cells(one: PredictedPhase) -> tuple[str, ...]:
+    """A phase as a row: what is trained, and how long it takes."""
+    run, found = one.stretch.run, one.prediction
+    tokens = units.format(one.stretch.tokens, Dimension.TOKENS, digits=3)
+    reached = percent(found.mfu, 1) if found.fits else "does not fit"
+    return (
+        one.stretch.phase, f"{run.layout.global_batch:,}", f"{run.seq:,}",
+        f"{one.stretch.steps:,}", tokens, span(found.step_s), reached, span(one.work_s),
+        f"{one.gpu_hours:,.0f}",
+    )  # fmt: skip
 
 
 def stops(completion: Completion) -> str:

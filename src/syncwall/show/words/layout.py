@@ -1,12 +1,15 @@
 """A layout and a run in a few words, and layouts side by side.
 
-Holds `layout_words`, `run_words`, `run_title` and `columns`.
+Holds `layout_words`, `setting_words`, `run_words`, `run_title` and `columns`.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 from syncwall import units
-from syncwall.describe import Layout, Run
+from syncwall.describe import Layout, Model, Run
+from syncwall.describe.choice import text_of
+from syncwall.describe.fsdp import FSDP
 from syncwall.describe.layout import Dispatcher, Recompute, Schedule, Shard
 from syncwall.units import Dimension
 
@@ -28,9 +31,14 @@ def run_words(run: Run) -> str:
     return (
         f"{run.model.name} on {run.gpus:,} × {device.title or device.name} "
         f"({run.nodes:,} × {run.cluster.name}): {layout_words(run.layout)}, "
-        f"{run.layout.precision}; {run.layout.global_batch:,} sequences of {run.seq:,}, "
+        f"{run.layout.precision}; {run.layout.global_batch:,} {sample(run.model)}s of {run.seq:,}, "
         f"{tokens} a step"
     )
+
+
+def sample(model: Model) -> str:
+    """What a sequence of `model` is."""
+    return "sequence" if model.patches is None else "image"
 
 
 def layout_words(layout: Layout) -> str:
@@ -42,7 +50,9 @@ def layout_words(layout: Layout) -> str:
             words.append(f"{axis} {getattr(layout, axis)}{pipeline}")
     if layout.sp:
         words.append("sp")
-    words += [sharding(layout), f"micro batch {layout.micro_batch}"]
+    words += [sharding(layout), *_tuned(layout), f"micro batch {layout.micro_batch}"]
+    if layout.document_tokens is not None:
+        words.append(f"documents of {layout.document_tokens:,}")
     if layout.recompute != Recompute.NONE:
         words.append(f"recompute {recomputed(layout)}")
     if layout.ep > 1 and layout.dispatcher != Dispatcher.ALL_TO_ALL:
@@ -50,6 +60,21 @@ def layout_words(layout: Layout) -> str:
     if layout.overlap_ep:
         words.append("overlap_ep")
     return ", ".join(words)
+
+
+def _tuned(layout: Layout) -> list[str]:
+    """What of DDP's buckets or of FSDP is not as usual."""
+    names = {Shard.DDP: ("bucket_bytes",), Shard.FSDP: FSDP}.get(layout.shard, ())
+    stated = {name: getattr(layout, name) for name in names}
+    usual = {name: Layout.model_fields[name].default for name in names}
+    return [setting_words(name, one) for name, one in stated.items() if one != usual[name]]
+
+
+def setting_words(name: str, value: Any) -> str:
+    """A field as a run file writes it."""
+    if name == "bucket_bytes":
+        return f"bucket {units.format(value, Dimension.BYTES)}"
+    return f"{name} {text_of(value)}"
 
 
 def columns(layouts: Sequence[Layout]) -> dict[str, list[str]]:

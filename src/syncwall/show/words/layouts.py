@@ -1,18 +1,19 @@
 """The sentences of a search for layouts.
 
-Holds `verdict`, `searched`, `why_slower`, `better_batch`, `options` and `evidence`.
+Holds `verdict`, `searched`, `why_slower`, `better_batch`, `tuned`, `options` and `evidence`.
 """
 
 from typing import Final
 
 from syncwall.answer.improvements import Improvement
 from syncwall.answer.prediction import Prediction
-from syncwall.answer.priced import MFU_CONVENTION
+from syncwall.answer.priced import mfu_convention
 from syncwall.plan.answer import Plan
 from syncwall.plan.batches import Other
 from syncwall.plan.front import differences
-from syncwall.show.numbers import duration, percent, plural, signed
-from syncwall.show.words.layout import layout_words
+from syncwall.plan.tuning import TunedSetting
+from syncwall.show.numbers import duration, minus, percent, plural, signed
+from syncwall.show.words.layout import layout_words, sample, setting_words
 from syncwall.work.memory import usable_bytes
 
 _SAME: Final = 1e-4
@@ -55,7 +56,7 @@ def searched(plan: Plan) -> str:
     """What was searched, and how much of it there is."""
     return (
         f"{plan.run.model.name} on {plan.run.cluster.name}, "
-        f"{plural(plan.global_batch, 'sequence')} of {plan.run.seq:,} tokens a step; "
+        f"{plural(plan.global_batch, sample(plan.run.model))} of {plan.run.seq:,} tokens a step; "
         f"{plan.found.counted:,} layouts are possible, {plan.found.fitting:,} fit"
     )
 
@@ -84,6 +85,23 @@ def better_batch(plan: Plan, other: Other) -> str:
     )
 
 
+def tuned(plan: Plan) -> list[str]:
+    """What buckets or settings of FSDP buy in the best layout, a line each."""
+    return [setting_bought(one, plan.best[0].step_s) for one in plan.best[0].tuned]
+
+
+def setting_bought(one: TunedSetting, step_s: float) -> str:
+    """Seconds and memory of a setting against its default."""
+    change = " and ".join(setting_words(name, value) for name, value in one.fields.items())
+    same = abs(one.gained_s) <= _SAME * step_s
+    gained = "saves nothing" if same else signed(-one.gained_s)
+    more = minus(f"{one.memory_bytes / 1e9:+,.1f} GB")
+    if one.taken:
+        return f"{change}: {gained}, {more} against the default"
+    left = "" if one.fits else ", does not fit"
+    return f"{one.name} stays: {change} {gained}, {more}{left}"
+
+
 def options(plan: Plan) -> str:
     """Fields that are not searched, and what changing each in the best layout would bring."""
     least_s = _SAME * plan.best[0].step_s
@@ -100,8 +118,9 @@ def _gain(one: Improvement) -> str:
 
 def evidence(plan: Plan) -> str:
     """How far to trust the times."""
-    low_s, high_s = plan.best[0].prediction.step_interval_s
+    best = plan.best[0].prediction
+    low_s, high_s = best.step_interval_s
     return (
         f"80% interval of layout 1: {duration(low_s)} to {duration(high_s)}; times of layouts on "
-        f"one machine err together. MFU: {MFU_CONVENTION}"
+        f"one machine err together. MFU: {mfu_convention(best.run.model)}"
     )

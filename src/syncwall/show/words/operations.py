@@ -14,7 +14,15 @@ from syncwall.cost.path import Path, paths
 from syncwall.cost.rates import merged_share
 from syncwall.show.words.formulas import Formulas
 from syncwall.work.block import Task
-from syncwall.work.operations import Collective, CoreAttention, Elementwise, Gemm, Offload, Transfer
+from syncwall.work.operations import (
+    Collective,
+    CoreAttention,
+    Elementwise,
+    Gemm,
+    Offload,
+    Scan,
+    Transfer,
+)
 
 _COMPUTE: Final = "docs/explanation/compute.md"
 _NETWORK: Final = "docs/explanation/communication.md"
@@ -78,7 +86,9 @@ class Wording:
             said, seconds, flops, moved, sent, rate, unit, of_peak, self._formulas.of(what), source
         )
 
-    def _source(self, what: Gemm | CoreAttention | Elementwise) -> str:
+    def _source(self, what: Gemm | CoreAttention | Elementwise | Scan) -> str:
+        if isinstance(what, Scan):
+            return f"one published kernel on an H800; {_COMPUTE}"
         name = what.measured_as
         measured = "measured on this machine; " if getattr(self._fit.measured, name) else ""
         return f"{measured}{self._fitted[name]}; {_COMPUTE}"
@@ -119,7 +129,7 @@ class Wording:
         return f"{nccl}, {second}; {_NETWORK}"
 
 
-def shape(what: Gemm | CoreAttention | Elementwise) -> str:
+def shape(what: Gemm | CoreAttention | Elementwise | Scan) -> str:
     """The dimensions: "8,192 x 28,672 x 8,192 bf16" is m x n x k."""
     if isinstance(what, Gemm):
         count = f"{_number(what.count)} of " if what.count != 1 else ""
@@ -127,12 +137,16 @@ def shape(what: Gemm | CoreAttention | Elementwise) -> str:
         sizes = " x ".join(map(_number, (what.m, what.n, what.k)))
         return f"{count}{sizes} {what.dtype}{kind}"
     if isinstance(what, CoreAttention):
+        mask = ", causal" if what.is_causal else ""
         window = f", window {_number(what.window)}" if what.window is not None else ""
         return (
             f"batch {_number(what.batch)}, {_number(what.heads)} heads of {_number(what.head_dim)} "
             f"({_number(what.kv_heads)} of keys and values), {_number(what.q_len)} queries x "
-            f"{_number(what.kv_len)} keys, causal{window}"
+            f"{_number(what.kv_len)} keys{mask}{window}"
         )
+    if isinstance(what, Scan):
+        heads, tokens, chunk = map(_number, (what.heads, what.tokens, what.chunk))
+        return f"{heads} heads, {tokens} tokens in chunks of {chunk}"
     kernels = "kernel" if what.kernels == 1 else "kernels"
     return f"{what.kind or 'memory-bound'}, {_number(what.kernels)} {kernels}"
 

@@ -14,7 +14,8 @@ from syncwall.answer.site import WANTED
 from syncwall.cause import Cause
 from syncwall.cost.measured import MachineMeasurements
 from syncwall.cost.rates import nccl_generation, nic_reached
-from syncwall.describe import Device
+from syncwall.cost.torus import REACHED, Torus
+from syncwall.describe import Cluster
 from syncwall.describe.choice import text_of
 from syncwall.show.numbers import byte_size, duration, percent, plural
 
@@ -117,12 +118,11 @@ def assumed(prediction: Prediction) -> list[str]:
     far = ", extrapolating" * prediction.interval.extrapolating
     return [
         *_plugged(prediction),
-        *_without_constants(prediction.cluster.device),
+        *_unvalidated(prediction.cluster),
         *_measured(fit.measured),
         f"compute calibrated for {calibrated}",
         f"gradients reduced in {layout.gradient_dtype}",
-        f"NCCL 2.28 chooses algorithms; real links reach {percent(reached)} of NIC line rate, "
-        f"{percent(fit.network.nic_per_doubling, 1)} less with every doubling of nodes",
+        *_collectives(prediction, reached),
         f"software as {setting.framework.title}, {setting.software.date or 'the newest'}: "
         f"attention {setting.attention}, element-wise kernels {setting.kernels}",
         f"computation loses {percent(fit.network.contention)} of its speed while weights or "
@@ -146,11 +146,35 @@ def _plugged(prediction: Prediction) -> list[str]:
     ]
 
 
-def _without_constants(device: Device) -> list[str]:
-    """That collectives are priced with constants of another architecture."""
-    if nccl_generation(device.architecture) is not None:
+def _collectives(prediction: Prediction, reached: float) -> list[str]:
+    """How NCCL's collectives are priced; nothing of machines that do not run it."""
+    if Torus.of(prediction.cluster) is not None:
         return []
-    return [f"NCCL has no constants for {device.architecture}: those of Hopper are taken"]
+    nics = prediction.cluster.node.nics
+    if nics is not None and nics.transport == "tcp":
+        return [
+            f"NCCL over TCP sockets, through host memory: {percent(reached)} of NIC line rate; "
+            "write `nics: {link: roce-25}` or the like if the adapters do RDMA"
+        ]
+    lost = percent(prediction.calibration.network.nic_per_doubling, 1)
+    return [
+        f"NCCL 2.28 chooses algorithms; real links reach {percent(reached)} of NIC line rate, "
+        f"{lost} less with every doubling of nodes"
+    ]
+
+
+def _unvalidated(cluster: Cluster) -> list[str]:
+    """That collectives are priced by what no measurement of such a machine was held against."""
+    torus, architecture = Torus.of(cluster), cluster.device.architecture
+    if torus is not None:
+        shape = " x ".join(map(str, torus.axes))
+        return [
+            f"collectives as rings in both directions along the axes of a torus of {shape}, at "
+            f"{percent(REACHED)} of the links' rate: unvalidated, no such machine was measured"
+        ]
+    if nccl_generation(architecture) is not None:
+        return []
+    return [f"NCCL has no constants for {architecture}: those of Hopper are taken"]
 
 
 def _measured(measured: MachineMeasurements) -> list[str]:

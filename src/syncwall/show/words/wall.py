@@ -6,10 +6,10 @@ Holds `side_verdict` and `side_why`, of one way to scale; `change_words`; `layou
 
 from typing import Final
 
+from syncwall.plan.choices import Scaling
 from syncwall.plan.reference import Reference
 from syncwall.plan.wall.answer import EXPLAINED, MOST, Moved, Side, SyncWall, Wall
 from syncwall.plan.wall.moves import OUTER_EVERY, Setup, WallChange, island
-from syncwall.plan.wall.rungs import Scaling
 from syncwall.show.numbers import percent, plural
 from syncwall.show.words.layout import layout_words
 

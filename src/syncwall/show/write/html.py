@@ -1,11 +1,11 @@
 """A view as one HTML file that needs nothing else.
 
-Holds `page`, `body`, `notes_html` and `filled` (a template without gaps). Text is escaped; terms
-say what they mean; notes are Markdown whose own HTML and pictures are not taken over.
+Holds `page`, `body` and `notes_html`. Text is escaped; terms say what they mean; notes are Markdown
+whose own HTML and pictures are not taken over.
 """
 
 from base64 import b64encode
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from hashlib import sha256
 from html import escape
 from importlib.resources import files
@@ -16,13 +16,7 @@ from syncwall.show import blocks
 from syncwall.show.draw.ledger import ledger_drawing
 from syncwall.show.draw.svg import WIDTH, Drawing, style
 from syncwall.show.words.terms import meaning
-
-
-def filled(template: str, parts: Mapping[str, str]) -> str:
-    """`template` with every `@@name@@` replaced; what is put in is not looked at again."""
-    head, *rest = template.split("@@")  # text, name, text, name, ..., text
-    names, texts = rest[::2], rest[1::2]
-    return head + "".join(parts[name] + text for name, text in zip(names, texts, strict=True))
+from syncwall.show.write.template import filled
 
 
 def page(view: blocks.View) -> str:

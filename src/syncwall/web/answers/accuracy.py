@@ -1,18 +1,34 @@
 """The numbers of the Accuracy page: every published run beside its prediction.
 
-Holds `accuracy`.
+Holds `accuracy`, which takes long: pages show it as `python -m bench.accuracy_page` computed it for
+this release; `as_run`, one of the runs as Predict opens it; and `alike`, those
+most like the run that somebody has in mind.
 """
 
 from collections.abc import Callable
 from dataclasses import asdict
+from functools import cache, lru_cache
 from typing import Any, Final
 
+from syncwall.answer.interval import nearest_runs
+from syncwall.describe.base import Description
+from syncwall.problems import InputError
 from syncwall.show.views.validation import outcome_words
-from syncwall.validate.evaluation import ValidatedRun
+from syncwall.show.words.layout import run_words
+from syncwall.validate.evaluation import ValidatedRun, outcomes
+from syncwall.validate.hardware import CannotRepresent
+from syncwall.validate.mapping import case_of
 from syncwall.validate.report import Report, validate
 from syncwall.validate.split import RowUse, part_of
+from syncwall.validate.table import RunRow, read_tables
 from syncwall.web.answers.catalogue import source_text
+from syncwall.web.answers.prediction import prediction_of
+from syncwall.web.asked import AskedRun
 
+_DIGITS: Final = 6
+"""Of times in answers: errors counted from them are those of the report."""
+_ALIKE: Final = 400
+"""Runs that are looked at for the nearest; a page shows the first of those that it has."""
 _PARTS: Final = [str(part) for part in RowUse]
 
 
@@ -25,7 +41,10 @@ class Words(dict[str, int]):
 
 
 def accuracy(*, progress: Callable[[float], None] = lambda share: None) -> dict[str, Any]:
-    """All runs as short lists, and what they refer to by number."""
+    """Every published run with its prediction, interval and source, computed now.
+
+    Runs are short lists, and refer to words by number.
+    """
     report = validate(progress=lambda share: progress(0.8 * share))
     words = {name: Words() for name in ("source", "model", "device", "framework", "doubt")}
     doubts = {one.outcome.case.row.id: one.reason for one in report.doubtful}
@@ -48,12 +67,16 @@ def accuracy(*, progress: Callable[[float], None] = lambda share: None) -> dict[
 def _line(one: ValidatedRun, doubt: str | None, words: dict[str, Words]) -> list[Any]:
     row, cluster = one.case.row, one.case.cluster
     return [
-        row.id, one.case.measured_s, one.step_s, *one.interval_s,
+        row.id, *map(_rounded, (one.case.measured_s, one.step_s, *one.interval_s)),
         words["source"].number(row.source), words["model"].number(row.text("model")),
         words["device"].number(cluster.device.name),
         words["framework"].number(row.text("framework")), cluster.gpus, outcome_words(one),
         _PARTS.index(str(part_of(row))), -1 if doubt is None else words["doubt"].number(doubt),
     ]  # fmt: skip
+
+
+def _rounded(seconds: float) -> float:
+    return float(f"{seconds:.{_DIGITS}g}")
 
 
 def _totals(report: Report) -> dict[str, Any]:
@@ -68,4 +91,53 @@ def _totals(report: Report) -> dict[str, Any]:
         "skipped": len(report.skipped),
         "why_skipped": common,
         "held_out": held,
+        "held_out_parts": [str(part) for part in RowUse if part.is_held_out],
+    }
+
+
+@cache
+def _known_rows() -> dict[str, RunRow]:
+    return {row.id: row for row in read_tables()}
+
+
+@lru_cache(maxsize=64)
+def as_run(name: str) -> dict[str, Any]:
+    """One published run as a run to predict: what the source leaves open is as it was validated."""
+    row = _known_rows().get(name)
+    if row is None:
+        raise InputError.of("there is no published run of this name")
+    try:
+        case = case_of(row)
+    except CannotRepresent as error:
+        raise InputError.of(f"cannot be predicted: {error}") from None
+    (found,) = outcomes([case])
+    return {
+        "run": {
+            "model": _stated(case.model),
+            "cluster": _stated(case.cluster),
+            "gpus": case.cluster.gpus,
+            "seq": case.seq,
+            "layout": _stated(found.layout, unset=True),
+            "software": _stated(case.software),
+        },
+        "open": list(case.open_fields),
+        "cited": row.text("cited"),
+        "predicted_s": found.step_s,
+    }
+
+
+def _stated(described: Description, *, unset: bool = False) -> dict[str, Any]:
+    return described.model_dump(mode="json", exclude_unset=not unset, exclude_none=True)
+
+
+def alike(asked: AskedRun) -> dict[str, Any]:
+    """The published runs most like one that is asked for, the nearest first.
+
+    `distance` is the one that intervals use: 1 is about another kind of machine or model.
+    """
+    prediction = prediction_of(asked)
+    found = nearest_runs(prediction.traits, _ALIKE)
+    return {
+        "what": run_words(prediction.run),
+        "runs": [{"id": one.id, "distance": one.distance} for one in found],
     }

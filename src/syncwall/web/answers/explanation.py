@@ -1,6 +1,6 @@
 """The Explain page: what files say, those of a visitor or of the folder that the server was given.
 
-Holds `AskedFolder`, `listed`, `explained_files` and `explained_folder`. They run in a process of
+Holds `listed`, `explained_files` and `explained_folder`. They run in a process of
 their own, whose working directory is where the files are: names are all that an answer shows.
 """
 
@@ -8,8 +8,6 @@ import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
-
-from pydantic import Field
 
 from syncwall.describe import Run, lookup
 from syncwall.describe.job_file import run_part
@@ -21,21 +19,10 @@ from syncwall.show.records.explanation import explanation_record
 from syncwall.show.records.interface import json_data
 from syncwall.show.views.explanation import explanation_view
 from syncwall.show.write.html import body, page
-from syncwall.web.asked import Asked
+from syncwall.web.questions import AskedFolder
 
 Progress = Callable[[float], None]
 MOST_LISTED: Final = 500
-
-
-class AskedFolder(Asked):
-    """Names of the folder that the server was given."""
-
-    longest = 60_000
-
-    name: str = Field(max_length=255, description="A file or folder of the list.")
-    against: str = Field("", max_length=255, description="Another, to compare with.")
-    cluster: str = Field("", max_length=200, description="What the hosts should be.")
-    run: str = Field("", max_length=longest, description="A run file, to be laid beside it.")
 
 
 def listed(folder: Path | None) -> dict[str, Any]:

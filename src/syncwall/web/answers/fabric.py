@@ -1,25 +1,24 @@
 """The numbers of the Fabric page.
 
-Holds `AskedFabric`, `fabric` (the sized fabric, its traffic, and the step when it is narrower or
-broken) and `switches`.
+Holds `fabric` (the sized fabric, its traffic, and the step when it is narrower or
+broken) and `switches`; `sized_kinds`, the fabric that is asked for.
 """
 
 from collections.abc import Callable
 from functools import cache, partial
-from typing import Annotated, Any, Final
-
-from pydantic import Field
+from typing import Any, Final
 
 from syncwall import catalogue
 from syncwall.answer.pricing import Timed
 from syncwall.describe import Fabric, Run, lookup
 from syncwall.describe.link import Switch
 from syncwall.describe.names import only_catalogue
+from syncwall.plan.choices import FabricKind
 from syncwall.plan.fabric.broken import Broken, FabricPart, left, part_of
 from syncwall.plan.fabric.effect import fabric_of
 from syncwall.plan.fabric.options import options, proposed, refusal
 from syncwall.plan.fabric.pace import FabricTimer, degraded, needs, ratios_of
-from syncwall.plan.fabric.question import FabricKind, Wiring, wiring_of
+from syncwall.plan.fabric.question import Wiring, wiring_of
 from syncwall.plan.fabric.sized import Sized
 from syncwall.plan.fabric.traffic import LinkLoad, loads, sent
 from syncwall.plan.fabric.wired import Wired, kept
@@ -31,35 +30,11 @@ from syncwall.web.answers.fabric_graph import graph
 from syncwall.web.answers.fabric_words import because
 from syncwall.web.answers.fabric_words import part as called
 from syncwall.web.answers.prediction import prediction_of
-from syncwall.web.asked import Asked, AskedRun
+from syncwall.web.questions import AskedFabric, AskedWiring
 
 RATIOS: Final = (1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0)
 """Oversubscriptions for which the step is shown at once."""
 _USUAL_RADIX: Final = 64
-Name = Annotated[str, Field(max_length=24)]
-
-
-class AskedFabric(Asked):
-    """A run on a fabric, narrower or broken."""
-
-    run: AskedRun
-    kind: FabricKind | None = Field(
-        None, description="Open: as the cluster says, else with rails where that can be."
-    )
-    switch: Annotated[str, Field(max_length=80)] | None = Field(
-        None, description="Switch of the catalogue; open: 64 ports at the rate of the NICs."
-    )
-    oversubscription: float | None = Field(
-        None,
-        ge=1,
-        le=16,
-        description="NICs of a full leaf over its cables up; open: the cluster's.",
-    )
-    failed: list[Name] = Field(
-        default_factory=list, max_length=12, examples=[["leaf:2", "nic:3-1", "link:1-2"]],
-        description="Broken parts: node:N, nic:NODE-NIC, leaf:N, link:LEAF-SPINE (one cable), "
-        "spine:N, core:N; counted from 1. Routers of a dragonfly are its leaves.",
-    )  # fmt: skip
 
 
 def fabric(asked: AskedFabric) -> dict[str, Any]:
@@ -67,7 +42,7 @@ def fabric(asked: AskedFabric) -> dict[str, Any]:
     prediction = prediction_of(asked.run)
     run, ratio = prediction.run, asked.oversubscription
     ratios = ratios_of(run.cluster)
-    kind, kinds, made = _sized(run, asked, ratios)
+    kind, kinds, made = sized_kinds(run, asked, ratios)
     one = made(ratio or ratios[0])
     wired = Wired(one)
     broken = Broken(wired, frozenset(part_of(name, wired) for name in asked.failed))
@@ -138,11 +113,14 @@ def _switch(name: str) -> Switch:
         raise InputError.of(str(error), file="fabric.switch") from None
 
 
-def _sized(
-    run: Run, asked: AskedFabric, ratios: tuple[float, float]
+def sized_kinds(
+    run: Run, asked: AskedWiring, ratios: tuple[float, float], copies: int = 1
 ) -> tuple[FabricKind, list[dict[str, Any]], Callable[[float], Sized]]:
-    """What to draw, every kind that there could be, and the fabric of each oversubscription."""
-    wiring, gpus = _wiring(run, asked.switch), run.nodes * int(run.cluster.node.gpus)
+    """What to draw, every kind that there could be, and the fabric of each oversubscription.
+
+    All for so many `copies` of the run.
+    """
+    wiring, gpus = _wiring(run, asked.switch), copies * run.nodes * int(run.cluster.node.gpus)
     found = options(wiring, gpus)
     kind = asked.kind or _likely(run, found)
     if kind is None:

@@ -3,12 +3,12 @@
 Holds `graph`. What is broken is always drawn.
 """
 
-from collections.abc import Iterable
 from typing import Any, Final
 
 from syncwall.plan.fabric.broken import Broken, FabricPart, left
 from syncwall.plan.fabric.traffic import LinkLoad, Sent
 from syncwall.plan.fabric.wired import Wired
+from syncwall.show.draw.flow_parts import some
 
 NODES: Final = 16
 """Nodes that are drawn."""
@@ -30,7 +30,7 @@ def graph(
     hurt = [p.number for p in broken.parts if p.kind in ("leaf", "link")]
     leaves = sorted({*wired.leaves_of(nodes, nics), *hurt})
     spines = _spines(broken, leaves)
-    cores = _some(range(wired.cores), _SPINES, [p.number for p in broken.parts if p.kind == "core"])
+    cores = some(range(wired.cores), _SPINES, [p.number for p in broken.parts if p.kind == "core"])
     full = (len(nodes), len(leaves), len(spines), len(cores)) == (
         wired.nodes, wired.leaves, wired.spines, wired.cores,
     ) and len(nics) == wired.nics  # fmt: skip
@@ -83,11 +83,11 @@ def _nodes(broken: Broken) -> list[int]:
     if wired.nodes <= NODES:
         return list(range(wired.nodes))
     last = wired.unit_of(wired.nodes - 1)
-    units = _some(range(last + 1), max(_UNITS, NODES // len(_members(wired, 0))))
+    units = some(range(last + 1), max(_UNITS, NODES // len(_members(wired, 0))))
     found: set[int] = set(hurt)
     for unit in units:
         members = _members(wired, unit)
-        found |= set(_some(members, NODES // len(units)))
+        found |= set(some(members, NODES // len(units)))
     return sorted(found)
 
 
@@ -109,7 +109,7 @@ def _first(wired: Wired, unit: int) -> int:
 
 def _nics(broken: Broken) -> list[int]:
     hurt = [p.second for p in broken.parts if p.kind == "nic"]
-    return _some(range(broken.wired.nics), _NICS, hurt)
+    return some(range(broken.wired.nics), _NICS, hurt)
 
 
 def _spines(broken: Broken, leaves: list[int]) -> list[int]:
@@ -120,15 +120,8 @@ def _spines(broken: Broken, leaves: list[int]) -> list[int]:
     most = max(1, 2 * _SPINES // len(pods)) if len(pods) > 1 else _SPINES
     found = set(hurt)
     for pod in pods:
-        found |= set(_some(range(pod * wired.pod_spines, (pod + 1) * wired.pod_spines), most))
+        found |= set(some(range(pod * wired.pod_spines, (pod + 1) * wired.pod_spines), most))
     return sorted(found)
-
-
-def _some(every: range, most: int, always: Iterable[int] = ()) -> list[int]:
-    """All of few; of many the first ones and the last, and those in `always`."""
-    if len(every) <= most:
-        return list(every)
-    return sorted({*every[: max(most - 1, 1)], *([every[-1]] if most > 1 else []), *always})
 
 
 def _node(broken: Broken, node: int, nics: list[int], busy: dict[str, LinkLoad]) -> dict[str, Any]:

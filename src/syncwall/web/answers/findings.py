@@ -61,13 +61,19 @@ def _paths(folders: tuple[Path, ...]) -> dict[str, Path]:
     """Files of all folders by a name that is safe to show."""
     found: dict[str, Path] = {}
     for folder in (*([RECORDED] if RECORDED else []), *folders):
-        for path in sorted(folder.glob("*.json"))[:MOST_FILES]:
-            name, number = path.stem, 1
+        paths = sorted([*folder.glob("*.json"), *folder.glob("*.json.gz")])
+        for path in paths[:MOST_FILES]:
+            name, number = _stem(path), 1
             while name in found:
                 number += 1
-                name = f"{path.stem}-{number}"
+                name = f"{_stem(path)}-{number}"
             found[name] = path
     return found
+
+
+def _stem(path: Path) -> str:
+    """Its name without endings; an installed package has its findings compressed."""
+    return path.name.removesuffix(".gz").removesuffix(".json")
 
 
 def _read(path: Path) -> tuple[Source, View]:
@@ -90,7 +96,8 @@ def _made(path: Path, *_: int) -> tuple[Source, View]:
 def _notes(path: Path) -> str:
     """What its author wrote beside it."""
     try:
-        return path.with_suffix(".notes.md").read_text(encoding="utf-8")[:_MOST_NOTES]
+        beside = path.with_name(f"{_stem(path)}.notes.md")
+        return beside.read_text(encoding="utf-8")[:_MOST_NOTES]
     except (OSError, UnicodeDecodeError):
         return ""
 

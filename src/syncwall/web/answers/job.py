@@ -1,10 +1,10 @@
 """The numbers of the Job page.
 
-Holds `played` (when a job will be done, and what it costs), `next_changes` (what to do otherwise),
-`job_options` (what can be chosen) and `changed_keys`.
+Holds `played` (when a job will be done, and what it costs), `next_changes` (what
+to do otherwise), `job_options` (what can be chosen) and `changed_keys`.
 """
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import cache
 from typing import Any, Final
 
@@ -21,10 +21,11 @@ from syncwall.job.renewal import interval_curve
 from syncwall.problems import InputError
 from syncwall.show.records.interface import plain
 from syncwall.show.records.job import job_record
-from syncwall.show.words.job import saves, stops, switched_off, value_text, verdict, worth
+from syncwall.show.words.job import saves, step, stops, switched_off, value_text, verdict, worth
 from syncwall.show.words.prediction import assumed
 from syncwall.units import Dimension
 from syncwall.web.asked import AskedJob
+from syncwall.web.questions import AskedOutcome
 
 
 def changed_keys(before: Description, after: Description) -> dict[str, Any]:
@@ -90,7 +91,40 @@ _TAIL: Final = 0.995
 _NEXT: Final = 6
 
 
-def played(asked: AskedJob) -> dict[str, Any]:
+def _chances(asked: AskedOutcome, completion: Completion) -> dict[str, float | None]:
+    """Shares of the jobs that are done by then, and for no more than that."""
+    return {
+        "by": None if asked.by is None else completion.chance_by(_seconds(asked.by, completion)),
+        "within": None if asked.within is None else completion.chance_within(_sum(asked.within)),
+    }
+
+
+def _seconds(by: str, completion: Completion) -> float:
+    """From the start to a moment that is a date or a time."""
+    start = completion.job.start
+    try:
+        moment = datetime.fromisoformat(by.strip())
+    except ValueError:
+        return _parsed("by", by, Dimension.SECONDS)
+    if start is None:
+        raise InputError.of("state when the job starts, or write for example 90 days", file="by")
+    if moment.tzinfo is None or start.tzinfo is None:
+        moment, start = moment.replace(tzinfo=None), start.replace(tzinfo=None)
+    return (moment - start).total_seconds()
+
+
+def _sum(within: str) -> float:
+    return _parsed("within", within if "$" in within else f"${within}", Dimension.USD)
+
+
+def _parsed(key: str, text: str, dimension: Dimension) -> float:
+    try:
+        return units.parse(text, dimension)
+    except ValueError as error:
+        raise InputError.of(str(error), file=key) from None
+
+
+def played(asked: AskedOutcome) -> dict[str, Any]:
     """Finish with its spread, bill, goodput and checkpoints of a job played through many times."""
     completion = _completion(asked)
     prediction = completion.prediction
@@ -102,13 +136,13 @@ def played(asked: AskedJob) -> dict[str, Any]:
         "off": switched_off(completion),
         "gpus": prediction.run.gpus,
         "nodes": prediction.run.nodes,
-        "usd_per_gpu_hour": completion.bill.usd_per_gpu_hour,
         "watts_per_gpu": completion.bill.watts_per_gpu,
         "work_s": completion.settled.plan.work_s,
         "step_s": prediction.step_s,
-        "step_verdict": prediction.verdict.text,
-        "fits": prediction.fits,
+        "step_verdict": step(completion),
+        "fits": completion.fits,
         "finish": histogram(completion),
+        "chances": _chances(asked, completion),
         "intervals": _intervals(completion),
         "inputs": [
             one | {"text": value_text(i)}

@@ -1,26 +1,33 @@
 """The numbers of the Plan page.
 
-Holds `Search` and `searched`, `AskedComparison` and `compared`.
+Holds `searched`, `yours`, `compared` and `settings`, a run as those of a framework.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
-from pydantic import Field
-
+from syncwall import units
 from syncwall.answer import Prediction, predict
 from syncwall.describe import Cluster, Layout, Run
+from syncwall.describe.settings.formats import format_named
+from syncwall.describe.settings.writing import written
 from syncwall.plan.answer import Plan
-from syncwall.plan.front import Objective, differences
+from syncwall.plan.choices import SEARCHED
+from syncwall.plan.front import differences
 from syncwall.plan.grid import size_of
-from syncwall.plan.search import SearchResult, search
-from syncwall.plan.space import SEARCHED, Space
+from syncwall.plan.search import Candidate, SearchResult, search
+from syncwall.plan.space import Space
+from syncwall.plan.ties import ties
+from syncwall.plan.tuning import TUNABLE
 from syncwall.problems import InputError, Problem
 from syncwall.show.records.interface import plain
 from syncwall.show.records.layouts import layouts_record
 from syncwall.show.records.prediction import step_record
 from syncwall.show.words.layout import columns, layout_words
-from syncwall.web.asked import Asked, AskedRun, Count, checked
+from syncwall.units import Dimension
+from syncwall.web.answers.prediction import prediction_of
+from syncwall.web.asked import AskedRun, checked
+from syncwall.web.questions import AskedComparison, AskedSettings, Search
 from syncwall.work.memory import usable_bytes
 
 _FAMILIES: Final = 400
@@ -30,44 +37,47 @@ _MOST_LAYOUTS: Final = 600_000_000
 """No machine looks at more in the time of a search."""
 
 
-class Search(Asked):
-    """What to search, and for what."""
-
-    run: AskedRun
-    keep: Annotated[list[str], Field(max_length=len(Layout.model_fields))] = Field(
-        default_factory=list,
-        description="Fields of the layout that stay as they are; the others of "
-        f"{', '.join(SEARCHED)} are searched.",
-        examples=[["tp"]],
-    )
-    objective: Objective = Field("fastest", description="Shortest step, fewest GPU-hours or GPUs.")
-    nodes: Annotated[list[Count], Field(max_length=6)] = Field(
-        default_factory=list, description="Numbers of nodes to try; empty for that of the run."
-    )
-    within_s: Annotated[float, Field(gt=0.0, le=1e9)] | None = Field(
-        None, description="Only steps of at most so many seconds."
-    )
-    usd_per_gpu_hour: Annotated[float, Field(gt=0.0, le=1e6)] | None = Field(
-        None, description="Price, for the cost."
-    )
-    top: Annotated[int, Field(ge=1, le=50)] = Field(20, description="How many of the best to list.")
+def yours(asked: Search) -> dict[str, Any]:
+    """What is predicted for the run as it stands, as a row of the best; or why it cannot be."""
+    now, wrong = _yours(asked.run)
+    if now is None:
+        return {"yours": None, "yours_wrong": wrong}
+    run, batch = now.run, int(now.run.layout.global_batch or 1)
+    found = SearchResult(run, now.pricing, batch, {}, 1)
+    plan = Plan(run, found, [], asked.objective, batch, now, asked.usd_per_gpu_hour)
+    return {"yours": _rows(plan, plain(layouts_record(plan)))[-1], "yours_wrong": ""}
 
 
-def searched(asked: Search, *, progress: Callable[[float], None] = lambda share: None) -> Any:
+def _ignored(share: float, **more: Any) -> None:
+    """Nobody wants to hear of it."""
+
+
+def searched(asked: Search, *, progress: Callable[..., None] = _ignored) -> Any:
     """The best layouts, the front, all families, and what the user has now."""
     pinned = _pinned(asked)
     base = asked.run.model_copy(update={"layout": {}}).run()
     batch = _batch(pinned.pop("global_batch", None))
     sizes = [base.cluster.using(nodes=count) for count in dict.fromkeys(asked.nodes)]
     _check_size(base, sizes or [base.cluster], batch, pinned)
+    so_far: dict[str, Any] = {}
+
+    def better(one: Candidate) -> None:
+        so_far["best"] = {
+            "step_s": one.step_s,
+            "gpus": one.gpus,
+            "memory_bytes": one.memory_bytes,
+            "said": layout_words(one.layout),
+        }
+
     found = search(
         base.model, sizes or base.cluster, seq=base.seq, global_batch=batch,
-        software=base.software, pinned=pinned, progress=progress,
+        software=base.software, pinned=pinned, better=better,
+        progress=lambda share: progress(share, **so_far),
     )  # fmt: skip
     most = float("inf") if asked.within_s is None else asked.within_s
     best = found.best(asked.top, asked.objective, within_s=most)
-    yours, wrong = _yours(asked.run)
-    plan = Plan(base, found, best, asked.objective, batch, yours, asked.usd_per_gpu_hour)
+    now, wrong = _yours(asked.run) if asked.beside_yours else (None, "")
+    plan = Plan(base, found, best, asked.objective, batch, now, asked.usd_per_gpu_hour)
     return _answer(plan) | {
         "yours_wrong": wrong,
         "limit_bytes": usable_bytes(base.cluster.device),
@@ -96,15 +106,9 @@ def _check_size(base: Run, clusters: Sequence[Cluster], batch: int, pinned: dict
 
 def _answer(plan: Plan) -> dict[str, Any]:
     record: dict[str, Any] = plain(layouts_record(plan))
-    found = [one.prediction for one in plan.best] + ([plan.now] if plan.now else [])
-    shown = columns([one.run.layout for one in found])
-    rows = [*record["best"], *([record["yours"]] if plan.now else [])]
-    for number, (row, one) in enumerate(zip(rows, found, strict=True)):
-        row["said"] = layout_words(one.run.layout)
-        row["nodes"] = one.run.nodes
-        row["keys"] = keys(one.run.layout)
-        row["cells"] = {name: cells[number] for name, cells in shown.items()}
-        row["cost"] = plan.cost(one)
+    rows = _rows(plan, record)
+    for row, tie in zip(rows, ties([one.prediction for one in plan.best]), strict=False):
+        row["tie"] = tie
     tokens = plan.global_batch * plan.run.seq
     for point, on_front in zip(record["front"], plan.found.front, strict=True):
         point["tokens_per_s_per_gpu"] = tokens / point["step_s"] / point["gpus"]
@@ -117,6 +121,19 @@ def _answer(plan: Plan) -> dict[str, Any]:
     }
 
 
+def _rows(plan: Plan, record: dict[str, Any]) -> list[dict[str, Any]]:
+    """The best and, at last, the run as it stands, with what a table says of each."""
+    found = [one.prediction for one in plan.best] + ([plan.now] if plan.now else [])
+    rows = [*record["best"], *([record["yours"]] if plan.now else [])]
+    for row, one in zip(rows, found, strict=True):
+        row["said"] = layout_words(one.run.layout)
+        row["nodes"] = one.run.nodes
+        row["keys"] = keys(one.run.layout)
+        row["cells"] = {name: cells[0] for name, cells in columns([one.run.layout]).items()}
+        row["cost"] = plan.cost(one)
+    return rows
+
+
 def _families(found: SearchResult, tokens: int) -> list[dict[str, Any]]:
     """The fastest layout of each family."""
     return [
@@ -126,7 +143,7 @@ def _families(found: SearchResult, tokens: int) -> list[dict[str, Any]]:
             "memory_bytes": one.memory_bytes,
             "said": layout_words(one.layout),
         }
-        for one in found.best(_FAMILIES)
+        for one in found.untuned(_FAMILIES)
     ]
 
 
@@ -162,22 +179,18 @@ def _yours(asked: AskedRun) -> tuple[Prediction | None, str]:
 
 
 def keys(layout: Layout) -> dict[str, Any]:
-    """The searched fields of a layout as a run file writes them; null for what is left out."""
+    """Searched and tuned fields of a layout as a run file writes them; null if left out."""
     fields = Layout.model_fields
     found = {}
     for name in (*SEARCHED, "dp"):
         value = getattr(layout, name)
         idle = name in ("cp", "ep", "etp", "pp", "virtual_stages") and value == 1
         found[fields[name].alias or name] = None if idle or name == "dp" else plain(value)
+    for name in TUNABLE:
+        value = getattr(layout, name)
+        said = units.format(value, Dimension.BYTES) if name == "bucket_bytes" else value
+        found[fields[name].alias or name] = None if value == fields[name].default else said
     return found
-
-
-class AskedComparison(Asked):
-    """Runs to lay side by side."""
-
-    runs: Annotated[list[AskedRun], Field(min_length=2, max_length=5)] = Field(
-        description="The others are compared with the first."
-    )
 
 
 def compared(asked: AskedComparison) -> dict[str, Any]:
@@ -209,3 +222,14 @@ def _beside(one: Prediction, first: Prediction) -> dict[str, Any]:
             {"cause": each.cause, "seconds": each.seconds} for each in differences(first, one)
         ],
     }
+
+
+def settings(asked: AskedSettings) -> dict[str, Any]:
+    """The settings as `plan layouts --settings` writes them, and what they have no words for."""
+    one = format_named(asked.format)
+    run = prediction_of(asked.run).run
+    made = written(
+        run.layout, asked.format, seq=run.seq, nodes=run.nodes, gpus_per_node=run.gpus_per_node,
+        model=run.model, software=run.software,
+    )  # fmt: skip
+    return {"text": made.text, "unsaid": list(made.unsaid), "suffix": one.suffix}

@@ -1,38 +1,34 @@
 """The Predict page: its form, its numbers, what to change, and the same as files.
 
-Holds `options`, `pasted` and its `AskedText`, `predicted` (with `layout_fields`, a layout as an
+Holds `options`, `predicted` (with `layout_fields`, a layout as an
 address writes it), `prediction_of`, which remembers what was just predicted, `next_steps`,
-`ExportKind` and `exported`. A proposal changes one thing; what the user left open stays open beside
+and `exported`. A proposal changes one thing; what the user left open stays open beside
 it.
 """
 
 import json
+import re
 from collections.abc import Callable
-from enum import StrEnum
 from functools import cache, lru_cache
-from typing import Annotated, Any, Final, TypeVar
+from typing import Any, Final
 
 import yaml
-from pydantic import Field
 
 from syncwall import catalogue
 from syncwall.answer import Prediction, predict
 from syncwall.answer.improvements import Improvement, improvements, with_more_nodes
 from syncwall.answer.timeline import interval_count
 from syncwall.catalogue import CatalogueKind
-from syncwall.describe import Model, Run, lookup
-from syncwall.describe.base import Description
+from syncwall.describe import Run, lookup
 from syncwall.describe.choice import Dtype
-from syncwall.describe.job_file import run_part
-from syncwall.describe.names import only_catalogue
-from syncwall.describe.reading import validated
-from syncwall.documents import Document, parse_document
+from syncwall.describe.settings.formats import formats
 from syncwall.problems import InputError
 from syncwall.show.records.interface import json_text, plain
 from syncwall.show.records.prediction import prediction_record, step_record
 from syncwall.show.words.layout import run_words
 from syncwall.show.words.prediction import assumed, evidence, why
-from syncwall.web.asked import Asked, AskedRun
+from syncwall.web.asked import AskedRun
+from syncwall.web.questions import ExportKind
 
 MOST_EVENTS: Final = 30_000
 """Intervals of a trace, about 16 MB; more are refused before any is made."""
@@ -82,19 +78,21 @@ _NEXT: Final = 5
 def next_steps(asked: AskedRun) -> dict[str, Any]:
     """The single changes of the layout that save most, each predicted, not guessed.
 
-    Each with the fields to set (null: leave open). `more`: what more nodes bring, where no change
-    of the layout helps.
+    Each with the fields to set (null: leave open) and what is then chosen otherwise (`also`).
+    `more`: what more nodes bring, where no change of the layout helps or the run does not fit.
     """
     prediction = prediction_of(asked)
     best = [_proposal(asked, prediction, one) for one in improvements(prediction, _NEXT)]
-    more = None if best else _more_nodes(asked, prediction)
+    grows = any(one["nodes"] for one in best)
+    more = _more_nodes(asked, prediction) if not best or not (prediction.fits or grows) else None
     return {"step_s": prediction.step_s, "fits": prediction.fits, "next": best, "more": more}
 
 
 def _more_nodes(asked: AskedRun, prediction: Prediction) -> dict[str, Any] | None:
-    """Twice the nodes, or more, if the step then gets shorter."""
+    """Twice the nodes, or more, if it then fits or the step gets shorter."""
     one = next((one for one in with_more_nodes(prediction) if one.fits), None)
-    return _proposal(asked, prediction, one) if one and one.gained_s > 0 else None
+    useful = one is not None and (one.gained_s > 0 or not prediction.fits)
+    return _proposal(asked, prediction, one) if one is not None and useful else None
 
 
 def _proposal(asked: AskedRun, now: Prediction, one: Improvement) -> dict[str, Any]:
@@ -105,6 +103,7 @@ def _proposal(asked: AskedRun, now: Prediction, one: Improvement) -> dict[str, A
         "change": one.change,
         "gained_s": one.gained_s,
         "memory_bytes": one.memory_bytes,
+        "also": {name: plain(value) for name, value in one.also.items()},
         **_size(now.run, one.run),
         "layout": {name: plain(value) for name, value in fields.items()},
     }
@@ -120,6 +119,16 @@ def _size(before: Run, after: Run) -> dict[str, int | None]:
     }
 
 
+_SIZE: Final = re.compile(
+    r"[\s-]*\(?\d[\d.x]*\s?[BMT]\b.*|[\s-](small|medium|large|xl|mini)$", re.IGNORECASE
+)
+
+
+def _family(title: str) -> str:
+    """What models of several sizes have in common: "Llama 3.1" of "Llama 3.1 70B"."""
+    return "Small, for experiments" if title.startswith("A ") else _SIZE.sub("", title) or title
+
+
 @cache
 def options() -> dict[str, Any]:
     """Models, clusters and frameworks of the catalogue, and what a field may be."""
@@ -130,68 +139,35 @@ def options() -> dict[str, Any]:
         "models": [
             {
                 "name": one.name,
-                "title": one.title,
+                "title": one.title or one.name,
+                "family": _family(one.title or one.name),
+                "aliases": one.aliases,
                 "parameters": one.parameters,
                 "active": one.parameter_count.active,
                 "train_seq": one.train_seq,
             }
-            for one in models
+            for one in sorted(
+                models, key=lambda one: (_family(one.title or one.name).lower(), one.parameters)
+            )
         ],
         "clusters": [
             {
                 "name": one.name,
-                "title": one.title,
+                "title": one.title or one.name,
+                "aliases": one.aliases,
                 "device": one.device.name,
+                "device_title": one.device.title or one.device.name,
                 "gpus_per_node": one.gpus_per_node,
                 "built_nodes": one.built_nodes,
             }
-            for one in clusters
+            for one in sorted(
+                clusters, key=lambda one: (one.device.title or one.device.name, one.name)
+            )
         ],
         "frameworks": [{"name": one.name, "title": one.title} for one in frameworks],
         "precisions": [str(dtype) for dtype in Dtype],
+        "settings": {name: one.title for name, one in formats().items()},
     }
-
-
-SEQ: Final = 8192
-"""Tokens in a sequence where a pasted model says nothing: what most models are trained with."""
-Described = TypeVar("Described", bound=Description)
-
-
-class AskedText(Asked):
-    """Something pasted."""
-
-    longest = 60_000
-    text: Annotated[str, Field(max_length=longest)] = Field(
-        description="A run file (YAML), a model, or a Hugging Face config.json."
-    )
-
-
-def pasted(asked: AskedText) -> dict[str, Any]:
-    """The keys of a run that the text states; what is wrong has a line and a column."""
-    document = run_part(parse_document(asked.text, "pasted"))
-    if not isinstance(document.value, dict):
-        raise InputError([document.problem((), "write `key: value` lines, or JSON")])
-    if {"model", "cluster"} <= set(document.value):
-        _refuse_wrong(document, Run)
-        return {"run": document.value}
-    if set(document.value) <= set(Run.model_fields):
-        return {"run": document.value}
-    return {"run": _of_model(document)}
-
-
-def _of_model(document: Document) -> dict[str, Any]:
-    """A model in place, with a length of sequences if it says none; the form shows it."""
-    found = Model.prepared(document)
-    model = _refuse_wrong(found, Model)
-    run: dict[str, Any] = {"model": {"name": "pasted", **found.value}}
-    if model.train_seq is None:
-        run["seq"] = min(model.max_seq or SEQ, SEQ)
-    return run
-
-
-def _refuse_wrong(document: Document, described: type[Described]) -> Described:
-    with only_catalogue():
-        return validated(document, described)
 
 
 def run_file(asked: AskedRun) -> str:
@@ -227,15 +203,6 @@ def as_page(asked: AskedRun) -> str:
     from syncwall.show.write.html import page
 
     return page(article([answered(ReportRequest("run.yaml", run_file(asked), asked.run()))]))
-
-
-class ExportKind(StrEnum):
-    """Kinds of files."""
-
-    YAML = "yaml"
-    JSON = "json"
-    PERFETTO = "perfetto"
-    HTML = "html"
 
 
 _MADE: Final[dict[ExportKind, Callable[[AskedRun], str]]] = {

@@ -1,14 +1,12 @@
 """The page for recorded programs.
 
-Holds `AskedProgram` and `predicted`. The file comes from a stranger: it is read within limits, in a
+Holds `predicted`. The file comes from a stranger: it is read within limits, in a
 process that is ended if it takes too long; no code in it is run.
 """
 
 import binascii
 from base64 import b64decode
-from typing import Any, ClassVar
-
-from pydantic import Field
+from typing import Any
 
 from syncwall.answer.program import predict_program
 from syncwall.answer.program_changes import program_changes
@@ -19,23 +17,7 @@ from syncwall.show.records.interface import json_data
 from syncwall.show.records.program import program_record
 from syncwall.show.views.program import program_view
 from syncwall.show.write.html import body
-from syncwall.web.asked import Asked
-from syncwall.web.guard import MAX_BODY_BYTES
-
-
-class AskedProgram(Asked):
-    """A recorded program and the machine that it is to run on."""
-
-    longest: ClassVar[int] = MAX_BODY_BYTES
-
-    name: str = Field("run.work.json.gz", max_length=200, description="What messages call it.")
-    file: str = Field(description="What `syncwall capture` wrote, in base64.")
-    cluster: str = Field(
-        max_length=200, description="Name in the catalogue.", examples=["dgx-h100"]
-    )
-    compiled: bool | None = Field(
-        None, description="Join memory-bound kernels; null: as the program asks for."
-    )
+from syncwall.web.questions import AskedProgram
 
 
 def predicted(asked: AskedProgram) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """The numbers of the page "How a step works": a data-parallel step, worker by worker.
 
-Holds `AskedStep` and `team_step`. What is drawn is the last micro batch and the update, as
+Holds `team_step`. What is drawn is the last micro batch and the update, as
 `timeline.team` plays them with the prices of the prediction. `chunks_of` (computation, neighbouring
 layers as one) and `flights_of` (what workers exchange, neighbouring collectives as one): a team's
 step in as many pieces as a person can see.
@@ -10,10 +10,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from itertools import groupby
 from math import ceil
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import numpy as np
-from pydantic import Field
 
 from syncwall.answer import Prediction
 from syncwall.cause import Cause
@@ -30,7 +29,7 @@ from syncwall.timeline.team import (
 from syncwall.timeline.team_waits import WorkerWait, idle_of, share_of
 from syncwall.web.answers.prediction import prediction_of
 from syncwall.web.answers.step_events import events_of, phases_of, verdict_of
-from syncwall.web.asked import Asked, AskedRun
+from syncwall.web.questions import AskedStep
 from syncwall.work.block import Stream
 from syncwall.work.operations import Collective
 from syncwall.work.sharing import reduced_at_once
@@ -40,7 +39,8 @@ MOST_CHUNKS: Final = 32
 MOST_FLIGHTS: Final = 24
 """Journeys of weights, or of gradients, in a pass."""
 _KINDS: Final = {Stream.GATHER: "weights", Stream.REDUCE: "gradients", Stream.EXPERT: "tokens"}
-_LAYERS: Final = ("dense layer", "expert layer")
+_ENDS: Final = ("output layer", "prediction layer")
+"""Blocks that are called layers and are not those of the model."""
 
 
 def chunks_of(prediction: Prediction, seen: LastMicroBatch) -> list[dict[str, Any]]:
@@ -52,7 +52,7 @@ def chunks_of(prediction: Prediction, seen: LastMicroBatch) -> list[dict[str, An
         rounds = [
             list(of) for _, of in groupby((one for one in done if one.part == part), key=_place)
         ]
-        layers = sum(of[0].block in _LAYERS for of in rounds)
+        layers = sum(_is_layer(of[0]) for of in rounds)
         each = ceil(layers / (MOST_CHUNKS - 4)) if layers else 1
         for together in _grouped(rounds, each):
             pieces = [one for of in together for one in of]
@@ -111,7 +111,7 @@ def _grouped(rounds: Sequence[list[DoneSegment]], each: int) -> Iterable[list[li
     """Up to `each` neighbouring layers together; everything else by itself."""
     group: list[list[DoneSegment]] = []
     for of in rounds:
-        is_layer = of[0].block in _LAYERS
+        is_layer = _is_layer(of[0])
         if group and (not is_layer or len(group) >= each or group[0][0].block != of[0].block):
             yield group
             group = []
@@ -121,6 +121,10 @@ def _grouped(rounds: Sequence[list[DoneSegment]], each: int) -> Iterable[list[li
             group = []
     if group:
         yield group
+
+
+def _is_layer(one: DoneSegment) -> bool:
+    return one.block.endswith(" layer") and one.block not in _ENDS
 
 
 def _place(one: DoneSegment) -> tuple[str, int]:
@@ -135,7 +139,7 @@ class _Numbers:
         last = int(prediction.run.model.layers)
         for part, reverse in (("forward", False), ("backward", True)):
             places = dict.fromkeys(
-                (one.block, one.round) for one in done if one.part == part and one.block in _LAYERS
+                (one.block, one.round) for one in done if one.part == part and _is_layer(one)
             )
             first = max(last - len(places), 0)
             for index, (block, round_) in enumerate(places):
@@ -151,7 +155,7 @@ class _Numbers:
             return {"name": " and ".join(blocks), "first": None, "last": None}
         first, last = known[0], known[-1]
         layers = f"layer {first}" if first == last else f"layers {first} to {last}"
-        names = (layers if one.block in _LAYERS else f"the {one.block}" for one in pieces)
+        names = (layers if _is_layer(one) else f"the {one.block}" for one in pieces)
         return {"name": " and ".join(dict.fromkeys(names)), "first": first, "last": last}
 
 
@@ -162,25 +166,6 @@ MOST_IDLE: Final = 400
 
 
 _ELSE: Final = "host, accumulation, messages between stages, usual differences between ranks"
-
-
-class AskedStep(Asked):
-    """A run, and how to look at its step."""
-
-    run: AskedRun
-    mode: Literal["run", "ddp", "fsdp"] = Field(
-        "run", description="Sharding: that of the run, or another one to compare with."
-    )
-    workers: int = Field(6, ge=2, le=8, description="Data-parallel workers that are drawn.")
-    slow: float = Field(1.0, ge=1, le=5, description="One worker computes this many times slower.")
-    worker: int = Field(3, ge=1, le=8, description="Which one, from 1.")
-
-    def changed(self) -> AskedRun:
-        """The run with the sharding of `mode`."""
-        if self.mode == "run":
-            return self.run
-        layout = {k: v for k, v in self.run.layout.items() if k not in ("shard", "shard_degree")}
-        return self.run.model_copy(update={"layout": layout | {"shard": self.mode}})
 
 
 def team_step(asked: AskedStep) -> dict[str, Any]:
@@ -247,6 +232,7 @@ def _of_the_run(prediction: Prediction) -> dict[str, Any]:
         "shard": layout.shard.text,
         "pp": int(layout.pp),
         "dp": int(layout.dp or 1),
+        "cp": int(layout.cp),
         "gpus": int(run.gpus),
         "gpus_each": int(layout.model_ranks),
         "layers": int(run.model.layers),

@@ -1,13 +1,12 @@
 """Ring and tree all-reduce of a run, step by step.
 
-Holds `AskedCollective` and `collective`. The order of moves is that of `show.collective_steps`; the
+Holds `collective`. The order of moves is that of `show.collective_steps`; the
 time is what the prediction says for the real group, shared out over the steps that are drawn.
 """
 
 from typing import Any, Final
 
 import numpy as np
-from pydantic import Field
 
 from syncwall.answer import Prediction
 from syncwall.cost.communication import NcclNetwork
@@ -17,25 +16,13 @@ from syncwall.describe.layout import Shard
 from syncwall.web.answers.collective_steps import Move, after, parent_of, ring, steps_of, tree
 from syncwall.web.answers.prediction import prediction_of
 from syncwall.web.answers.step_words import collective_events, collective_verdict
-from syncwall.web.asked import Asked, AskedRun
+from syncwall.web.questions import MOST_BYTES, AskedCollective
 from syncwall.work.block import Stream
 from syncwall.work.groups import groups
 from syncwall.work.operations import Collective
 
-MOST_BYTES: Final = 2.0**36
 TREE_CHUNKS: Final = 4
 _SIZES: Final = tuple(2.0**power for power in range(10, 35))
-
-
-class AskedCollective(Asked):
-    """A run, and the all-reduce to look at."""
-
-    run: AskedRun
-    workers: int = Field(6, ge=2, le=8, description="Workers that are drawn.")
-    size: float | None = Field(
-        None, ge=1, le=MOST_BYTES,
-        description="Bytes; a bucket of DDP, or the gradients of a layer, if not given.",
-    )  # fmt: skip
 
 
 def collective(asked: AskedCollective) -> dict[str, Any]:

@@ -45,8 +45,14 @@ def verdict_of(a: dict[str, Any]) -> str:
             f"instead of {usual}{all_}"
         )
     waits = share["wires_s"] / max(a["span_s"], 1e-30)
-    if a["dp"] == 1:
+    if a["dp"] == 1 and a["cp"] == 1:
         return "One worker: nobody to exchange gradients with, nobody to wait for"
+    if a["dp"] == 1:
+        return (
+            f"One worker, whose {a['cp']} ranks share every sequence: in the last micro batch they "
+            f"wait {said_time(share['wires_s'])} of {said_time(a['span_s'])} ({percent(waits, 1)}) "
+            "for each other's weights and gradients"
+        )
     return (
         f"All {a['dp']:,} workers are equally fast: in the last micro batch each waits "
         f"{said_time(share['wires_s'])} of {said_time(a['span_s'])} ({percent(waits, 1)}) for the "
@@ -81,7 +87,12 @@ def _forward(a: dict[str, Any]) -> dict[str, Any]:
     marks = a["marks"]["forward_s"]
     slow = _slower(a, "forward_s")
     tokens = f"{a['micro_batch']} × {a['seq']:,} tokens"
-    text = f"Forward: {tokens} pass every layer in {said_time(min(marks))}{slow}."
+    parts = ""
+    if a["cp"] > 1:
+        each = f"{a['seq'] / a['cp']:,.0f} tokens of each sequence"
+        parts = f"; each of {a['cp']} context-parallel ranks has {each} and gets the others' keys"
+        parts += " and values"
+    text = f"Forward: {tokens} pass every layer in {said_time(min(marks))}{slow}{parts}."
     return _event(0.0, 2, text)
 
 
@@ -92,7 +103,7 @@ def _flight(one: dict[str, Any], a: dict[str, Any]) -> dict[str, Any]:
     who = _late(one, a)
     size, took = said_bytes(one["bytes"]), said_time(one["moving_s"])
     if one["kind"] == "weights":
-        gather = f"the weights of {one['name']}, {size}, are gathered from all workers in {took}"
+        gather = f"the weights of {one['name']}, {size}, are gathered from {_all(a)} in {took}"
         text = f"{_PHASES[phase]}: {gather}{_beside(one, a)}{who}."
     elif one["kind"] == "gradients":
         text = (
@@ -131,7 +142,8 @@ def _barrier(a: dict[str, Any]) -> dict[str, Any]:
     waits = max(ended) - min(ended)
     late = f" The others wait {said_time(waits)} for worker {a['worker'] + 1}." if waits > 0 else ""
     what = "the gradients of its shard" if _shards(a) else "all gradients"
-    text = f"{_barrier_name(a)}: no worker can go on without the sum of {what} over all workers"
+    who = "worker" if a["dp"] > 1 else "rank"
+    text = f"{_barrier_name(a)}: no {who} can go on without the sum of {what} over {_all(a)}"
     return _event(min(ended), 4, f"{text}; {exposed} is not hidden.{late}")
 
 
@@ -148,7 +160,15 @@ def _exchanged(a: dict[str, Any]) -> list[str]:
 
 def _shards(a: dict[str, Any]) -> bool:
     """True if each worker updates a part of the weights only."""
-    return bool(a["shard"] != "ddp" and a["dp"] > 1)
+    return bool(a["shard"] != "ddp" and a["dp"] * a["cp"] > 1)
+
+
+def _all(a: dict[str, Any]) -> str:
+    """Who adds up gradients: ranks that share a sequence hold the same weights, too."""
+    if a["cp"] == 1:
+        return "all workers"
+    ranks = f"all {a['dp'] * a['cp']:,} ranks with the same weights"
+    return f"{ranks} (dp {a['dp']:,} × cp {a['cp']})" if a["dp"] > 1 else f"{ranks} (cp {a['cp']})"
 
 
 def _update(a: dict[str, Any]) -> dict[str, Any]:
@@ -156,7 +176,8 @@ def _update(a: dict[str, Any]) -> dict[str, Any]:
     took = min(e - s for s, e in zip(met, end, strict=True))
     does = "every worker has the same sum and takes the same step of the optimizer"
     if _shards(a):
-        does = "every worker updates its own shard with the optimizer"
+        who = "every worker" if a["cp"] == 1 else "every rank"
+        does = f"{who} updates its own shard with the optimizer"
     elif a["dp"] == 1:
         does = "the only worker takes a step of the optimizer"
     return _event(max(met), 5, f"Update: {does}, {said_time(took)}.")

@@ -4,7 +4,7 @@ Holds `collective_events`, `collective_verdict`, `pipeline_events` and `pipeline
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from syncwall.show.numbers import percent, plural
 from syncwall.timeline.pipeline_slots import Slot
@@ -79,29 +79,41 @@ def collective_verdict(a: dict[str, Any]) -> str:
 
 
 def pipeline_events(
-    slots: Sequence[Slot], stages: int, micro: int
+    slots: Sequence[Slot], stages: int, micro: int, virtual: int
 ) -> tuple[list[dict[str, Any]], list[float]]:
-    """What all stages do whenever one of them begins something, and when each phase begins."""
-    steady_s = min(s.start_s for s in slots if s.which == "backward")
-    drain_s = max(s.end_s for s in slots if s.stage == 0 and s.which == "forward")
+    """What all stages do whenever one of them begins something, and when each phase begins.
+
+    Filling ends with the first gradient of all, draining begins after the last forward pass of the
+    rank that begins.
+    """
+    steady_s = min(s.start_s for s in slots if s.which in ("backward", "input"))
+    drain_s = max(s.end_s for s in slots if s.rank == 0 and s.which == "forward")
     drain_s = max(drain_s, steady_s)
-    names = ("Filling", "One forward, one backward", "Draining")
+    names = ("Filling", "Forward and backward in turn", "Draining")
     found: list[dict[str, Any]] = []
     for at_s in sorted({slot.start_s for slot in slots}):
         if found and at_s - found[-1]["at_s"] < 1e-9 * max(at_s, 1e-9):
             continue
         phase = 1 if at_s < steady_s else 2 if at_s < drain_s else 3
-        doing = ", ".join(f"stage {n + 1} {_doing(slots, n, at_s)}" for n in range(stages))
+        each = (_doing(slots, n, at_s, stages, micro, virtual) for n in range(stages))
+        doing = ", ".join(f"stage {n + 1} {does}" for n, does in enumerate(each))
         found.append({"at_s": at_s, "phase": phase, "text": f"{names[phase - 1]}: {doing}."})
     end_s = max(slot.end_s for slot in slots)
     text = f"{_micro(micro)} passed forward and backward in {said_time(end_s)}: all that are drawn."
     return [*found, {"at_s": end_s, "phase": 3, "text": text}], [0.0, steady_s, drain_s]
 
 
-def _doing(slots: Sequence[Slot], stage: int, at_s: float) -> str:
+_WHICH: Final = {"input": "input gradients", "weight": "weight gradients"}
+
+
+def _doing(
+    slots: Sequence[Slot], stage: int, at_s: float, stages: int, micro: int, virtual: int
+) -> str:
     for slot in slots:
-        if slot.stage == stage and slot.start_s <= at_s < slot.end_s:
-            return f"{slot.which} {slot.micro + 1}"
+        if slot.rank == stage and slot.start_s <= at_s < slot.end_s:
+            number = slot.micro + slot.way * (micro // 2) + 1
+            part = f" in part {slot.stage // stages + 1}" if virtual > 1 else ""
+            return f"{_WHICH.get(slot.which, slot.which)} {number}{part}"
     return "waits"
 
 
@@ -113,7 +125,7 @@ def pipeline_verdict(a: dict[str, Any]) -> str:
             f"{_micro(a['drawn'])} take {said_time(a['span_s'])} instead of "
             f"{said_time(a['usual_s'])}"
         )
-    own, plain_s = a["run"], a["predicted_bubble_s"]
+    own, plain_s = a["run"], a["plain_bubble_s"]
     bubble_s = own["bubble_s"] if own else plain_s
     work_s = a["microbatches"] * (max(a["forward_s"]) + max(a["backward_s"]))
     share = bubble_s / max(bubble_s + work_s, 1e-30)
@@ -122,7 +134,8 @@ def pipeline_verdict(a: dict[str, Any]) -> str:
         f"fills and drains: {percent(share, 1)} with {_micro(a['microbatches'])}"
     )
     if own and own["schedule"] != "1f1b":
-        said += f" and {own['schedule']}; plain 1F1B, as drawn, would have {said_time(plain_s)}"
+        drawn = "" if a["schedule"] == own["schedule"] else ", as drawn,"
+        said += f" and {own['schedule']}; plain 1F1B{drawn} would have {said_time(plain_s)}"
     return said
 
 

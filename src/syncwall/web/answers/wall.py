@@ -1,55 +1,39 @@
 """The numbers of the Sync wall page.
 
-Holds `AskedWall` and `compared` (curves of a run and of others beside it), `AskedMoves` and `moves`
+Holds `compared` (curves of a run and of others beside it) and `moves`
 (what moves the wall).
 """
 
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
 import numpy as np
-from pydantic import Field, ValidationError
+from pydantic import ValidationError
 
 from syncwall.answer import predict
-from syncwall.describe import Run
+from syncwall.describe import Layout, Run
 from syncwall.describe.names import only_catalogue
+from syncwall.plan.choices import Scaling
 from syncwall.plan.reference import PlanInputs, Reference, as_flags, reference
-from syncwall.plan.wall.answer import LEVELS, Side, does_not_fit, side_of
+from syncwall.plan.wall.answer import LEVELS, Moved, Side, does_not_fit, side_of
+from syncwall.plan.wall.band import band
 from syncwall.plan.wall.found import setup_of, wall_of
-from syncwall.plan.wall.rungs import Scaling
+from syncwall.plan.wall.moves import WallChange
 from syncwall.problems import InputError
 from syncwall.show.records.interface import plain
 from syncwall.show.records.wall import side_record
 from syncwall.show.words.layout import layout_words
 from syncwall.show.words.wall import batch_words, change_words, side_verdict, side_why
-from syncwall.web.asked import Asked, AskedRun
+from syncwall.web.asked import AskedRun
+from syncwall.web.questions import AskedMoves, AskedWall
 from syncwall.web.refusals import problem_list
 
-MOST: Final = 2**20
-"""GPUs to which the curves of a run may go."""
 POINTS: Final = 48
 """Counts of a curve that are shown, beside its walls and its ends."""
-
-
-class AskedMoves(Asked):
-    """A run that may grow."""
-
-    run: AskedRun
-    most: Annotated[int, Field(ge=1, le=MOST)] = Field(
-        MOST, description="GPUs to which curves go.", examples=[65536]
-    )
-
-
-class AskedWall(AskedMoves):
-    """A run that may grow, and others to compare it with."""
-
-    scaling: Scaling = Field(
-        Scaling.STRONG, description="strong: the global batch stays; weak: that of a replica does."
-    )
-    others: Annotated[list[AskedRun | dict[str, Any]], Field(max_length=5)] = Field(
-        default_factory=list,
-        description="The same on another cluster or in another layout; what is wrong with one of "
-        "them stands in its place in the answer.",
-    )
+_RELAID: Final = (
+    "tp", "sp", "pp", "virtual_stages", "schedule", "cp", "ep", "etp", "shard", "micro_batch",
+    "recompute",
+)  # fmt: skip
+"""Fields in which layouts that are searched differ."""
 
 
 def compared(asked: AskedWall) -> dict[str, Any]:
@@ -65,15 +49,37 @@ def compared(asked: AskedWall) -> dict[str, Any]:
 def moves(asked: AskedMoves) -> dict[str, Any]:
     """The walls with a faster network, a larger batch, another layout, ...: the model run again.
 
-    As they are first, then after each change, in both ways to scale.
+    As they are first, then after each change, in both ways to scale; `keys` are what to set in the
+    run to get it (null: leave open), where it is not another machine.
     """
-    answer = wall_of(reference_of(asked.run), asked.most)
+    start = reference_of(asked.run)
+    answer = wall_of(start, asked.most)
     sides = answer.sides.items()
     walls = {way: side.walls for way, side in sides}
     rows = [("as it is", walls, {way: side.peak for way, side in sides})]
     rows += [(change_words(one), one.walls, one.peaks) for one in answer.moved]
-    named = [{"change": row[0], "walls": row[1], "fastest": row[2]} for row in rows]
+    keys = [{}, *(_keys(one, start) for one in answer.moved)]
+    named = [
+        {"change": row[0], "walls": row[1], "fastest": row[2], "keys": mine}
+        for row, mine in zip(rows, keys, strict=True)
+    ]
     return {"levels": list(LEVELS), "rows": plain(named)}
+
+
+def _keys(moved: Moved, start: Reference) -> dict[str, dict[str, Any]]:
+    """Keys of a run to set for a change, by the way to scale; none for another machine."""
+    if moved.change is WallChange.BATCH:
+        twice = {"layout.global_batch": 2 * int(start.run.layout.global_batch or 1)}
+        return dict.fromkeys(moved.layouts, twice)
+    if moved.change is not WallChange.LAYOUT:
+        return {}
+    return {way: _layout_keys(layout) for way, layout in moved.layouts.items()}
+
+
+def _layout_keys(layout: Layout) -> dict[str, Any]:
+    """A layout on any number of GPUs: what follows from their number is open."""
+    stated = {f"layout.{name}": plain(getattr(layout, name)) for name in _RELAID}
+    return stated | {"layout.dp": None, "layout.shard_degree": None}
 
 
 def reference_of(asked: AskedRun) -> Reference:
@@ -124,6 +130,17 @@ def _scaled(asked: AskedRun, most: int, way: Scaling) -> dict[str, Any]:
         "stated_step_s": start.prediction.step_s,
         "most_gpus": setup.most,
         **_curve(side),
+        **_band(side, start),
+    }
+
+
+def _band(side: Side, start: Reference) -> dict[str, Any]:
+    """How sure the curve is: factors at the counts that are shown, and GPUs at each level."""
+    found, kept = band(side, start.prediction), _kept(side)
+    return {
+        "step_factor": _plain(found.step[kept]),
+        "efficiency_factor": _plain(found.efficiency[kept]),
+        "wall_ranges": plain(found.walls),
     }
 
 

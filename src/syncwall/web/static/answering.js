@@ -1,6 +1,7 @@
 // The frame of a page: what it asks, what is refused, and where both are said.
 import { newest, Refused } from "./ask.js";
 import { at, put, quiet } from "./dom.js";
+import { mended, problemList } from "./problems.js";
 import { faults } from "./run_form.js";
 
 /** Say the answer in a sentence; `mood` is good, warn, bad or nothing. */
@@ -31,21 +32,37 @@ export function answering(asked, { impossible, marked = faults, wait_ms = 0 }) {
     } catch (error) {
       if (!(error instanceof Refused)) throw error;
       marked(error.problems);
-      verdict(`${impossible()}: nothing was computed`, "bad", error.message);
+      verdict(`${impossible()}: nothing was computed`, "bad", problemList(error.problems));
       place.add("refused");
+      place.remove("stale");
+      await mended(signal);
     }
     if (!signal.aborted) place.remove("stale");
   }, wait_ms);
 }
 
-/** A smaller question beside it: the element `id` gets what `made(signal)` gives, or the reason why not. */
+/**
+ * A smaller question beside it: the element `id` gets what `made(signal)` gives, or the reason why not. What it held
+ * before is dimmed as soon as it is asked again.
+ */
 export function beside(id, made, wait_ms = 150) {
-  return newest(async (signal) => {
+  const asked = newest(async (signal) => {
     try {
       put(at(id), await made(signal));
     } catch (error) {
       if (!(error instanceof Refused)) throw error;
       put(at(id), quiet(error.message));
     }
+    if (!signal.aborted) lags(id, false);
   }, wait_ms);
+  return () => {
+    lags(id, true);
+    asked();
+  };
+}
+
+/** Dim what belongs to an older question until the new answer is there. */
+function lags(id, isOld) {
+  at(id).classList.toggle("stale", isOld);
+  at(id).setAttribute("aria-busy", String(isOld));
 }

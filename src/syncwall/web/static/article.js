@@ -13,6 +13,11 @@ export function article(html) {
   return h("article", { class: "panel finding" }, [...written.childNodes].map(copied));
 }
 
+/** The drawing in `markup`, of a report. */
+export function picture(markup) {
+  return copied(new DOMParser().parseFromString(markup, "text/html").body.firstElementChild);
+}
+
 /** A copy of `node` with known elements and attributes only; links lead to places of the article. */
 function copied(node) {
   if (node.nodeType !== Node.ELEMENT_NODE) return document.createTextNode(node.data ?? "");

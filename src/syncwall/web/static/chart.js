@@ -12,7 +12,7 @@ function loaded() {
     // Plotly brings a style sheet for maps, which the content policy refuses: it gets an element that styles nothing.
     document.createElement = (tag, ...more) =>
       Document.prototype.createElement.call(document, tag === "style" ? "template" : tag, ...more);
-    script.src = "./static/plotly.js";
+    script.src = new URL("./plotly.js", import.meta.url).href;
     script.addEventListener("load", () => {
       delete document.createElement;
       done(globalThis.Plotly);
@@ -50,6 +50,13 @@ export function decades(title, values, text) {
 export function recoloured(drawn) {
   addEventListener("themechange", () => drawn());
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => drawn());
+}
+
+/** The chart in `element` as the text of an SVG. */
+export async function asSvg(element) {
+  const { width, height } = element.getBoundingClientRect();
+  const address = await (await loaded()).toImage(element, { format: "svg", width, height });
+  return decodeURIComponent(address.slice(address.indexOf(",") + 1));
 }
 
 /** Draw `traces` into `element`; `layout` is Plotly's, laid over ours, with axes whose titles are plain text. Returns the element, for events. */

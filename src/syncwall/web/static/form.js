@@ -1,10 +1,16 @@
 // Controls named after keys of the address: what is set here stands there, and the other way round.
 import { problemText } from "./ask.js";
 import { h, put } from "./dom.js";
+import { mends } from "./problems.js";
 import * as state from "./state.js";
+import { labelMeaning } from "./terms.js";
 
-/** A control under its label. */
-export const field = (label, control) => h("label", { class: "field" }, h("span", {}, label), control);
+/** A control under its label, which says what it means if it is a term. */
+export function field(label, control) {
+  const meaning = labelMeaning(label);
+  if (meaning) control.setAttribute("aria-description", meaning);
+  return h("label", { class: "field" }, h("span", { class: meaning && "term", title: meaning }, label), control);
+}
 
 /** A control behind its label, in a row of others. */
 export const inline = (label, ...controls) => h("label", { class: "inline" }, label, controls);
@@ -80,16 +86,29 @@ function chosen(control, value) {
   control.value = value;
 }
 
-/** Mark the controls of `place` that `problems` are about, by the `names` of each, and say them in `said`. */
+/**
+ * Mark the controls of `place` that `problems` are about, by the `names` of each, and say each beside its control;
+ * what is about none of them is said in `said`.
+ */
 export function marked(place, said, problems, names) {
   const known = new Map([...place.querySelectorAll("[name]")].map((control) => [control.name, control]));
   for (const control of known.values()) control.removeAttribute("aria-invalid");
-  for (const { where } of problems) {
-    const name = names(where).find((one) => known.has(one));
-    known.get(name)?.setAttribute("aria-invalid", "true");
-  }
+  for (const old of place.querySelectorAll("[data-fault]")) old.remove();
+  const others = problems.filter((one) => {
+    const control = known.get(names(one.where).find((name) => known.has(name)));
+    if (control) faultBeside(control, one);
+    return !control;
+  });
   put(
     said,
-    problems.map((one) => h("p", { class: "fault" }, problemText(one))),
+    others.map((one) => h("p", { class: "fault" }, problemText(one), " ", mends(one.where))),
   );
+}
+
+function faultBeside(control, { where, what }) {
+  control.setAttribute("aria-invalid", "true");
+  control.closest("details")?.setAttribute("open", "");
+  const own = control.closest(".picker, .field, .check") ?? control;
+  const whole = own.closest(".pair") ?? own;
+  whole.after(h("p", { class: "fault", data: { fault: control.name } }, what, " ", mends(where)));
 }

@@ -39,6 +39,9 @@ export function prefixed(value, unit) {
   return `${figures(value / size)} ${prefix}${unit}`;
 }
 
+/** Kilograms as such, or in tonnes. */
+export const mass = (kilograms) => (kilograms >= 1e3 ? `${figures(kilograms / 1e3)} t` : `${figures(kilograms)} kg`);
+
 /** Memory in GB of 1e9 bytes, to a tenth. */
 export const gigabytes = (bytes) => `${tenth(bytes / 1e9)} GB`;
 const tenth = (value) => value.toLocaleString("en-US", { minimumFractionDigits: 1, maximumFractionDigits: 1 });

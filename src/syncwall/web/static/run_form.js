@@ -3,7 +3,8 @@ import { ask } from "./ask.js";
 import { at, h, put } from "./dom.js";
 import { check, field, input, marked, number, pair, select, together } from "./form.js";
 import { counted, plural } from "./format.js";
-import { pasteDialog } from "./paste.js";
+import { openPaste, pasteDialog } from "./paste.js";
+import { picker } from "./picker.js";
 import * as state from "./state.js";
 
 const POWERS = Object.fromEntries([1, 2, 4, 8, 16, 32, 64].map((value) => [value, value]));
@@ -46,7 +47,7 @@ const OPEN = {
 };
 let known = null;
 
-/** Draw the form into the element `run`; resolves when the catalogue is there. */
+/** Draw the form into the element `run`; resolves to what can be chosen when the catalogue is there. */
 export async function runForm() {
   const place = at("run");
   known = await ask("options");
@@ -64,14 +65,15 @@ export async function runForm() {
   together(place, (key) => (key === "nodes" && state.get("gpus") ? String(nodesUsed()) : nameOf(state.get(key))));
   state.heard(shown);
   shown();
+  return known;
 }
 
 function form() {
   return h(
     "form",
     { class: "form panel", "aria-label": "The run" },
-    named("model", "Model", known.models),
-    named("cluster", "Cluster", known.clusters),
+    named("model", "Model", models(), "Not here: paste or drop its config.json …"),
+    named("cluster", "Cluster", clusters(), "Not here: paste or drop a description …"),
     nodes(),
     pair(count("layout.global_batch", "Batch (sequences)"), count("seq", "Sequence (tokens)")),
     pair(count("layout.tp", "tp: tensor", POWERS), count("layout.pp", "pp: pipeline", POWERS)),
@@ -82,7 +84,7 @@ function form() {
     h(
       "div",
       { class: "row" },
-      h("button", { type: "button", onclick: () => at("paste").showModal() }, "Paste config or run file"),
+      h("button", { type: "button", onclick: () => openPaste() }, "Paste my config or settings"),
       h("button", { type: "button", class: "quiet", onclick: () => state.setRun(state.FIRST) }, "Start over"),
     ),
     h("div", { id: "faults", role: "alert" }),
@@ -117,15 +119,32 @@ function more() {
 
 const titles = (entries) => Object.fromEntries(entries.map(({ name, title }) => [name, title ?? name]));
 
-function named(key, label, entries) {
-  const onfocus = (event) => event.target.select();
+function named(key, label, entries, pasteWords) {
   return h(
     "div",
     {},
-    input(key, label, "", { suggested: titles(entries), onfocus }),
+    picker(key, label, entries, pasteWords),
     h("div", { class: "small quiet", data: { about: key } }),
   );
 }
+
+const billions = (count) => (count >= 1e9 ? `${(count / 1e9).toPrecision(3)} B` : `${(count / 1e6).toPrecision(3)} M`);
+
+const models = () =>
+  known.models.map((one) => ({
+    ...one,
+    group: one.family,
+    about: billions(one.parameters) + (one.active < one.parameters ? `, ${billions(one.active)} active` : ""),
+    also: one.aliases,
+  }));
+
+const clusters = () =>
+  known.clusters.map((one) => ({
+    ...one,
+    group: one.device_title,
+    about: `${plural(one.gpus_per_node, "GPU")} a node`,
+    also: [one.device, ...one.aliases],
+  }));
 
 function nodes() {
   const by = (factor) => () => {

@@ -62,10 +62,13 @@ export function query(only = () => true) {
   return text ? `?${text}` : "";
 }
 
-/** The run as the API takes it. */
-export function run() {
+/** The keys of the run, as the address has them. */
+export const runKeys = () => Object.fromEntries(Object.entries(values).filter(([key]) => RUN.test(key)));
+
+/** The run as the API takes it; or that of other keys than the address has. */
+export function run(stated = values) {
   const asked = { layout: {}, software: {} };
-  for (const [key, text] of Object.entries(values)) {
+  for (const [key, text] of Object.entries(stated)) {
     if (!RUN.test(key)) continue;
     const [outer, inner] = key.split(/\.(.*)/s);
     if (inner) asked[outer][inner] = scalar(text);
@@ -130,6 +133,12 @@ function told(changes) {
 
 /** The address of another page with the same run. */
 export const pageWithRun = (page) => (page === "predict" ? "./" : `./${page}`) + query((key) => RUN.test(key));
+
+/** The address of Predict with another run, as the API takes it. */
+export function addressOf(run) {
+  const flat = Object.entries(flattened(run)).map(([key, value]) => [key, written(value)]);
+  return `./?${new URLSearchParams(flat)}`;
+}
 
 /** Links to other pages take the run with them. */
 function linked() {

@@ -14,7 +14,7 @@ export const unseen = (name) => h("span", { class: "visually-hidden" }, name);
  */
 export function table(columns, rows, { isHeadHidden = false, ...attributes } = {}) {
   const known = columns.filter(isThere).map((one) => (isRecord(one) ? one : { name: one }));
-  const head = known.map(({ name, class: kind }) => h("th", { scope: "col", class: kind }, term(name)));
+  const head = known.map(({ name, ...more }) => h("th", { scope: "col", ...more }, term(name)));
   return h(
     "table",
     attributes,

@@ -9,6 +9,10 @@ const plain = (words) =>
     .join(" ")
     .trim();
 
+/** What the label of a control means: "tp: tensor" and "Batch (sequences)" by what stands before. */
+export const labelMeaning = (label) =>
+  (typeof label === "string" && (TERMS[plain(label)] ?? TERMS[plain(label.split(/[:(]/)[0])])) || null;
+
 /** `words`; if they are a term, it says what it means to who points at it or comes to it with the keyboard. */
 export function term(words) {
   const meaning = typeof words === "string" ? TERMS[plain(words)] : null;

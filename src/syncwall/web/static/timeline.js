@@ -1,5 +1,5 @@
 // The last micro batch and the optimizer in time: streams as lanes. Wheel, fingers and keys zoom and
-// move; the window is a part of the address (timeline.from and timeline.to, seconds).
+// move; the window is a part of the address (timeline.from and timeline.to, seconds), one layer if not said.
 import { colour, moved } from "./causes.js";
 import { recoloured } from "./chart.js";
 import { h, hideTip, put, showTip, swatch } from "./dom.js";
@@ -7,6 +7,7 @@ import { counted, duration } from "./format.js";
 import * as state from "./state.js";
 import { draw, palette, places } from "./timeline_draw.js";
 import { listen } from "./timeline_hands.js";
+import { Minimap } from "./timeline_map.js";
 import { Model, View } from "./timeline_model.js";
 import { inFull, inShort } from "./timeline_words.js";
 
@@ -50,6 +51,7 @@ class Picture {
       "aria-label": "Timeline of the micro batch",
       "aria-describedby": "timeline-help",
     });
+    this.map = new Minimap((time) => this.window(time - this.view.span / 2, time + this.view.span / 2));
     this.note = h("p", { class: "small quiet timeline-note" });
     this.line = h("p", { class: "small timeline-line", "aria-live": "polite" });
     this.legend = h("div", { class: "legend small", role: "list", "aria-label": "Colours" });
@@ -63,13 +65,12 @@ class Picture {
         { class: "row timeline-bar no-print" },
         button("+", "Zoom in", () => this.zoom(0.5)),
         button("−", "Zoom out", () => this.zoom(2)),
-        button("Whole", "Show the whole micro batch", () => {
-          this.view.show(0, this.view.end);
-          this.moved();
-        }),
+        button("One layer", "Show one layer", () => this.window(...this.model.layer())),
+        button("Whole", "Show the whole micro batch", () => this.window(0, this.view.end)),
         h("span", { class: "quiet small", id: "timeline-help" }, HELP, h("span", { class: "timeline-keys" }, KEYS)),
       ),
       this.canvas,
+      this.map.canvas,
       this.legend,
       this.note,
       this.line,
@@ -112,7 +113,14 @@ class Picture {
     const [from, to] = ["from", "to"].map((key) => Number.parseFloat(state.get(`timeline.${key}`, "NaN")) * perSecond);
     this.view.reset(end);
     if (from >= 0 && to > from && from < end) this.view.show(from, Math.min(to, end));
+    else this.view.show(...this.model.layer());
     this.redraw();
+  }
+
+  /** Show from `from` to `to`. */
+  window(from, to) {
+    this.view.show(from, to);
+    this.moved();
   }
 
   /** The window has changed: draw it, and put it into the address when it rests. */
@@ -120,8 +128,10 @@ class Picture {
     this.redraw();
     clearTimeout(this.#timer);
     this.#timer = setTimeout(() => {
-      const { from, to, whole } = this.view;
-      const seconds = (ticks) => (whole ? null : Number((ticks / this.model.perSecond).toFixed(7)));
+      const { from, to } = this.view;
+      const [first, last] = this.model.layer();
+      const opened = Math.abs(from - first) + Math.abs(to - last) < 1e-3 * (last - first);
+      const seconds = (ticks) => (opened ? null : Number((ticks / this.model.perSecond).toFixed(7)));
       state.set({ "timeline.from": seconds(from), "timeline.to": seconds(to) });
     }, REMEMBER_MS);
   }
@@ -137,6 +147,7 @@ class Picture {
       this.#pending = 0;
       if (!this.canvas.clientWidth) return;
       draw(this.canvas, this.model, this.view, this.colours, this.#cursor);
+      this.map.draw(this.model, this.view, this.colours);
       const { lanes, left } = places(this.model, this.canvas.clientWidth);
       const tops = Object.fromEntries(this.model.lanes.map((lane, index) => [lane.stream, lanes[index]]));
       Object.assign(this.canvas.dataset, {
@@ -205,8 +216,7 @@ class Picture {
     if (!this.#cursor) return this.step(1);
     const lane = this.model.lanes[this.#cursor.lane];
     const [start, end] = [lane.starts[this.#cursor.index], lane.ends[this.#cursor.index]];
-    this.view.show(start - (end - start), end + (end - start));
-    this.moved();
+    this.window(start - (end - start), end + (end - start));
     this.#tipAtCursor();
   }
 
@@ -220,10 +230,8 @@ class Picture {
     const next = Math.min(Math.max(index, 0), found.starts.length - 1);
     this.#choose({ lane, index: next });
     const middle = (found.starts[next] + found.ends[next]) / 2;
-    if (middle < this.view.from || middle > this.view.to) {
-      this.view.show(middle - this.view.span / 2, middle + this.view.span / 2);
-      this.moved();
-    }
+    if (middle < this.view.from || middle > this.view.to)
+      this.window(middle - this.view.span / 2, middle + this.view.span / 2);
     this.#tipAtCursor();
   }
 

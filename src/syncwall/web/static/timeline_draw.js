@@ -52,7 +52,6 @@ export function draw(canvas, model, view, colours, cursor) {
   model.lanes.forEach((lane, index) => intervals(pen, model, view, box, colours, hatch, lane, box.lanes[index], ratio));
   if (cursor) outline(pen, box, colours, x, model.lanes[cursor.lane], cursor);
   pen.restore();
-  if (!view.whole) position(pen, view, box, colours);
 }
 
 function axis(pen, model, view, box, colours, x) {
@@ -94,7 +93,7 @@ function phases(pen, model, box, colours, x) {
 }
 
 /** Wide intervals one by one; those that share a pixel as the colour of what takes most of it, as strong as it is full. */
-function intervals(pen, model, view, box, colours, hatch, lane, top, ratio) {
+export function intervals(pen, model, view, box, colours, hatch, lane, top, ratio) {
   const scale = (box.width * ratio) / view.span;
   const shares = new Map();
   const plain = (one) => (one.wait ? colours.wait : colours.causes[one.cause]);
@@ -111,8 +110,8 @@ function intervals(pen, model, view, box, colours, hatch, lane, top, ratio) {
     }
     const [left, width] = [box.left + start / ratio, (end - start) / ratio];
     pen.fillStyle = one.wait ? hatch : plain(one);
-    pen.fillRect(left, top, width > 4 ? width - 0.75 : width, LANE);
-    if (width > 34) label(pen, one.name, left, top, width, plain(one), one.wait && colours.raised);
+    pen.fillRect(left, top, width > 4 ? width - 0.75 : width, box.lane);
+    if (width > 34 && box.lane === LANE) label(pen, one.name, left, top, width, plain(one), one.wait && colours.raised);
   }
   for (const [pixel, found] of shares) {
     const [most, whole] = found.reduce(
@@ -121,7 +120,7 @@ function intervals(pen, model, view, box, colours, hatch, lane, top, ratio) {
     );
     pen.globalAlpha = Math.min(1, Math.max(whole, 0.2));
     pen.fillStyle = most[0];
-    pen.fillRect(box.left + pixel / ratio, top, 1 / ratio, LANE);
+    pen.fillRect(box.left + pixel / ratio, top, 1 / ratio, box.lane);
   }
   pen.globalAlpha = 1;
 }
@@ -158,21 +157,8 @@ function outline(pen, box, colours, x, lane, cursor) {
   pen.strokeRect(left - 1, box.lanes[cursor.lane] - 2, Math.max(right - left + 1, 3), LANE + 4);
 }
 
-/** Which part of the whole is shown. */
-function position(pen, view, box, colours) {
-  pen.fillStyle = colours.line;
-  pen.fillRect(box.left, box.height - 4, box.width, 3);
-  pen.fillStyle = colours.accent;
-  pen.fillRect(
-    box.left + (view.from / view.end) * box.width,
-    box.height - 4,
-    Math.max((view.span / view.end) * box.width, 3),
-    3,
-  );
-}
-
 /** Stripes in the colour of waiting. */
-function hatched(pen, colours, ratio) {
+export function hatched(pen, colours, ratio) {
   const tile = document.createElement("canvas");
   tile.width = tile.height = 6 * ratio;
   const small = tile.getContext("2d");

@@ -25,6 +25,21 @@ export class Model {
     };
   }
 
+  /** From when to when the layer in the middle of the forward pass is computed; all where there are no layers. */
+  layer() {
+    const lane = this.lanes.find(({ stream }) => stream === "compute");
+    const isLayer = ({ phase, block }) => phase === "forward" && block.endsWith("layer") && block !== "output layer";
+    const places = lane ? lane.ops.flatMap((one, index) => (isLayer(one) ? [index] : [])) : [];
+    if (!places.length) return [0, this.end];
+    const named = (index) => `${lane.ops[index].block} ${lane.layers[index]}`;
+    const every = [...new Set(places.map(named))];
+    const middle = every[every.length >> 1];
+    const same = places.filter((index) => named(index) === middle);
+    const [from, to] = [lane.starts[same[0]], lane.ends[same.at(-1)]];
+    const margin = 0.04 * (to - from);
+    return [Math.max(from - margin, 0), Math.min(to + margin, this.end)];
+  }
+
   /** The first interval of a lane that ends after `time`. */
   first(lane, time) {
     let [low, high] = [0, lane.ends.length];

@@ -23,6 +23,7 @@ export function filters(runs, parts) {
       parts.filter((part) => count("part", part)),
     ),
     choice("device", "GPU", several("device")),
+    check("accuracy.alike", "only those most like my run"),
     check("accuracy.doubtful", `also those in doubt (${runs.filter((run) => run.doubt).length})`),
     h("button", { type: "button", class: "quiet", onclick: all }, "Show all"),
     quiet(

@@ -1,6 +1,8 @@
 // Published runs: which are shown, and how far off they are.
 import * as state from "../state.js";
 
+const FEWEST = 3; // runs of a source that counts, as in syncwall.validate.score
+
 /** The runs of an answer as objects. */
 export function runsOf(answer) {
   const { words, parts, columns } = answer;
@@ -22,6 +24,7 @@ export function kept(runs, without = "") {
   const wanted = (key) => (key === without ? "" : state.get(`accuracy.${key}`));
   const [source, part, device, text] = ["source", "part", "device", "model"].map(wanted);
   const words = text.toLowerCase().split(/\s+/).filter(Boolean);
+  const alike = wanted("alike") === "true";
   const doubtful = state.get("accuracy.doubtful") === "true";
   return runs.filter(
     (run) =>
@@ -29,6 +32,7 @@ export function kept(runs, without = "") {
       (!part || run.part === part) &&
       (!device || run.device === device) &&
       (doubtful || run.doubt === null) &&
+      (!alike || run.isAlike) &&
       words.every((word) => `${run.model} ${run.framework} ${run.id}`.toLowerCase().includes(word)),
   );
 }
@@ -47,6 +51,15 @@ export function score(runs) {
     within20: share((run) => run.error <= 0.2),
     covered: share((run) => run.isCovered),
   };
+}
+
+/** The mean over held-out sources, each counted the same, as the documentation states it; and how many they are. */
+export function heldOut(runs, parts) {
+  const held = runs.filter((run) => parts.includes(run.part) && run.doubt === null);
+  const means = bySource(held)
+    .filter(([, mine]) => mine.length >= FEWEST)
+    .map(([, mine]) => score(mine).mean);
+  return { sources: means.length, mean: means.reduce((sum, one) => sum + one, 0) / means.length };
 }
 
 function middle(sorted) {

@@ -12,14 +12,18 @@ export async function scatter(runs, chosen, choose, asRatio) {
   const times = runs.flatMap((run) => [run.measured_s, run.predicted_s]);
   const [low, high] = [Math.min(0.1, ...times) / 1.3, Math.max(1, ...times) * 1.3];
   const axis = (title) => ({ ...decades(title, [low, high], duration), range: [low, high].map(Math.log10) });
-  const element = await chart(at("scatter"), [...clouds(runs, asRatio), ...ring(chosen, asRatio)], {
-    xaxis: axis("measured"),
-    yaxis: asRatio ? ratios(runs) : axis("predicted"),
-    shapes: [1, 1.2, 1 / 1.2].map((factor) => level(factor, low, high, asRatio)),
-    height: 460,
-    legend: ABOVE,
-    margin: { l: 60, r: 12, t: 8, b: 44 },
-  });
+  const element = await chart(
+    at("scatter"),
+    [...clouds(runs, asRatio), ...stars(runs, asRatio), ...ring(chosen, asRatio)],
+    {
+      xaxis: axis("measured"),
+      yaxis: asRatio ? ratios(runs) : axis("predicted"),
+      shapes: [1, 1.2, 1 / 1.2].map((factor) => level(factor, low, high, asRatio)),
+      height: 460,
+      legend: ABOVE,
+      margin: { l: 60, r: 12, t: 8, b: 44 },
+    },
+  );
   if (listens) return;
   listens = true;
   element.on("plotly_click", ({ points: [point] }) => point.customdata && choose(point.customdata));
@@ -41,6 +45,13 @@ function clouds(runs, asRatio) {
     ];
   });
   return made.filter(({ x }) => x.length);
+}
+
+/** Those that are most like the reader's run. */
+function stars(runs, asRatio) {
+  const alike = runs.filter((run) => run.isAlike);
+  const marker = { size: 11, symbol: "star-open", color: resolved("--ink"), line: { width: 1.3 } };
+  return alike.length ? [points(alike, asRatio, { name: "like your run", marker })] : [];
 }
 
 /** A ring around the chosen run, and its interval. */

@@ -47,13 +47,19 @@ function more() {
       ),
       pair(
         text("failures.repair", "Repair takes", "1 day"),
-        number("failures.domain_gpus", "GPUs lost together", "scale-up domain"),
+        number("failures.domain_gpus", "GPUs lost together", "those of a node"),
       ),
       choice("when_short", "If no spare is left", SHORT, "wait"),
       pair(number("steps", "Steps, not tokens", ""), text("checkpoints.size", "Checkpoint size", "of the model")),
+      text("phases", "Phases, not tokens", "[{tokens: 1T, seq: 4096}, {tokens: 100B}]"),
       pair(
         number("failures.early_factor", "First day fails × as often", "1"),
         number("data_stall", "Waits for data, share", "0"),
+      ),
+      pair(text("owned.price", "Price to buy a GPU", "catalogue"), number("owned.years", "Years of use", "5")),
+      pair(
+        number("owned.electricity", "US dollars for a kWh", "0.0806"),
+        text("power.region", "Electricity of", "the world's mean"),
       ),
       pair(text("maintenance.every", "Planned stop every", "never"), text("maintenance.time", "Planned stop takes")),
       pair(number("simulations", "Jobs played through", "1000"), number("seed", "Seed", "0")),
@@ -90,23 +96,30 @@ function price(offers, clusters) {
 
 /** How long the job is, for who has closed the form. */
 function shown() {
-  const said = ["tokens", "steps"].find((key) => state.get(`job.${key}`));
-  put(at("job-line"), said && `${state.get(`job.${said}`)} ${said}`);
+  const said = ["phases", "tokens", "steps"].find((key) => state.get(`job.${key}`));
+  put(at("job-line"), said === "phases" ? said : said && `${state.get(`job.${said}`)} ${said}`);
+}
+
+/** What the form says of the job; phases say how long it is, so that its length is left out beside them. */
+export function stated() {
+  const said = Object.entries(state.under("job."));
+  return state.get("job.phases") ? said.filter(([key]) => !["tokens", "steps"].includes(key)) : said;
 }
 
 /** The job as the API takes it. */
 export function job() {
   const asked = {};
-  for (const [key, value] of Object.entries(state.under("job."))) {
+  for (const [key, value] of stated()) {
     const [outer, inner] = key.split(".");
     if (inner) asked[outer] = { ...asked[outer], [inner]: state.scalar(value) };
-    else asked[key] = state.scalar(value);
+    else asked[key] = key === "phases" ? value : state.scalar(value); // read by the server, as a flag is
   }
   return asked;
 }
 
 /** Say what is wrong with the job; returns the problems that are about the run. */
-export function jobFaults(problems = []) {
+export function jobFaults(found = []) {
+  const problems = found.map((one) => (one.where?.startsWith("phases.") ? { ...one, where: "phases" } : one));
   const isMine = ({ where }) => !where || at("job-form").querySelector(`[name="${CSS.escape(`job.${where}`)}"]`);
   marked(at("job-form"), at("job-faults"), problems.filter(isMine), (where) => [`job.${where}`]);
   return problems.filter((one) => !isMine(one));

@@ -1,22 +1,27 @@
 // Accuracy: every published run beside its prediction, each with its source.
 
+import { about, signedError } from "../accuracy/about.js";
 import { filters } from "../accuracy/filters.js";
-import { bySource, kept, runsOf, score } from "../accuracy/runs.js";
+import { bySource, heldOut, kept, runsOf, score } from "../accuracy/runs.js";
 import { scatter } from "../accuracy/scatter.js";
-import { progress, verdict } from "../answering.js";
-import { follow, newest, Refused } from "../ask.js";
-import { recoloured } from "../chart.js";
+import { verdict } from "../answering.js";
+import { ask, newest, Refused } from "../ask.js";
+import { asSvg, recoloured } from "../chart.js";
 import { at, h, items, put, quiet } from "../dom.js";
-import { counted, duration, percent, signedPercent } from "../format.js";
+import { csvFile, jsonFile, svgFile } from "../exports.js";
+import { counted, percent, plural } from "../format.js";
 import * as state from "../state.js";
 import { table, words } from "../table.js";
+import { command, takeAlong } from "../take_along.js";
 import { tile } from "../tiles.js";
+import { linked } from "../web_links.js";
 
+const ALIKE = 24; // marked
+const NEAREST = 6; // listed
 let answer = null;
 let runs = [];
 let shownRuns = [];
 
-const signedError = (run) => signedPercent(run.ratio - 1);
 const choose = (id) => state.set({ "accuracy.run": id });
 
 const drawn = newest(async () => {
@@ -25,13 +30,16 @@ const drawn = newest(async () => {
   tiles(score(shownRuns));
   sources();
   worst();
-  about(chosen);
+  about(chosen, answer.sources[chosen?.source]);
+  at("none").hidden = shownRuns.length > 0;
+  at("scatter").hidden = shownRuns.length === 0;
   const asRatio = state.get("accuracy.view") === "ratio";
   at("as-ratio").setAttribute("aria-pressed", asRatio);
-  await scatter(shownRuns, chosen, choose, asRatio);
+  if (shownRuns.length) await scatter(shownRuns, chosen, choose, asRatio);
 }, 30);
 
 function tiles(found) {
+  const held = heldOut(shownRuns, answer.held_out_parts);
   const shown = (name, label, value, beside) => tile(name, label, found.count ? value() : "–", beside, found[name]);
   put(
     at("tiles"),
@@ -45,41 +53,14 @@ function tiles(found) {
     ),
     shown("within10", "Within 10%", () => percent(found.within10, 0), "of the runs"),
     shown("within20", "Within 20%", () => percent(found.within20, 0), "of the runs"),
-    shown("covered", "Inside the 80% interval", () => percent(found.covered, 0), "80% would be right"),
-  );
-}
-
-function about(run) {
-  if (!run)
-    return put(
-      at("run-about"),
-      quiet("Choose a point to see what ran, what was predicted, and where the number comes from."),
-    );
-  const from = answer.sources[run.source];
-  const line = (name, ...value) => [h("dt", {}, name), h("dd", {}, ...value)];
-  put(
-    at("run-about"),
-    h(
-      "dl",
-      { class: "facts", data: { run: run.id } },
-      line("ran", `${run.model} on ${counted(run.gpus)} × ${run.device}, ${run.framework || "framework not named"}`),
-      line("layout", run.layout),
-      line("measured", h("b", {}, duration(run.measured_s)), " a step"),
-      line(
-        "predicted",
-        h("b", {}, duration(run.predicted_s)),
-        ` (${signedError(run)}); 80% interval: ${duration(run.low_s)} to ${duration(run.high_s)}${run.isCovered ? "" : ", which it misses"}`,
-      ),
-      line("used for", run.part),
-      run.doubt && line("in doubt", run.doubt),
-      line(
-        "source",
-        `${from.title || run.source}. ${from.author}${from.author ? ", " : ""}${from.date}.`,
-        h("br"),
-        h("span", { class: "quiet" }, from.where),
-      ),
-      line("id", h("code", {}, run.id)),
+    tile(
+      "held-out",
+      "Mean over sources",
+      held.sources ? percent(held.mean) : "–",
+      `of ${plural(held.sources, "held-out source")}, each counted the same`,
+      held.mean,
     ),
+    shown("covered", "Inside the 80% interval", () => percent(found.covered, 0), "80% would be right"),
   );
 }
 
@@ -110,7 +91,10 @@ function sources() {
         percent(found.mean),
         percent(found.covered, 0),
         from.date,
-        [from.title, h("div", { class: "quiet small" }, [from.author, from.where].filter(Boolean).join(", "))],
+        [
+          from.title,
+          h("div", { class: "quiet small" }, [from.author, ...(from.author ? [", "] : []), linked(from.where)]),
+        ],
       ],
     };
   });
@@ -135,32 +119,76 @@ function walked(event) {
   choose(shownRuns[Math.max(0, Math.min(last, to))].id);
 }
 
+/** Mark the runs that are most like the one in the address. */
+async function likeMine() {
+  try {
+    const { what, runs: near } = await ask("accuracy/alike", state.run());
+    const known = new Map(runs.map((run) => [run.id, run]));
+    const mine = near.map(({ id }) => known.get(id)).filter((run) => run && run.doubt === null);
+    for (const run of runs) run.isAlike = false;
+    for (const run of mine.slice(0, ALIKE)) run.isAlike = true;
+    const rows = mine
+      .slice(0, NEAREST)
+      .map((run) => [
+        link(`${run.model}, ${counted(run.gpus)} × ${run.device}`, () => choose(run.id)),
+        signedError(run),
+      ]);
+    put(at("alike-what"), what);
+    put(at("alike"), table([words("run"), "error"], rows, { isHeadHidden: true }));
+  } catch (error) {
+    if (!(error instanceof Refused)) throw error;
+    put(at("alike"), quiet(error.message));
+  }
+  drawn();
+}
+
 function shown(found) {
   answer = found;
   runs = runsOf(found);
-  const held = found.held_out;
-  at("bar").hidden = true;
+  const { published, held_out: here } = found;
   at("found").hidden = false;
   verdict(
-    `Predictions are ${percent(held.mape)} off on average, on ${held.sources} sources that no fit has read`,
+    `Predictions are ${percent(published.mape)} off on average, on ${published.sources} sources that no fit has read`,
     "",
-    `Each source counts the same; median ${percent(held.median_ape)}, and ${percent(held.coverage80_sources, 0)} of their runs lie inside the 80% interval. Below: all ${counted(runs.length)} published runs, and the errors of those that are shown.`,
+    `Each source counts the same; median ${percent(published.median_ape)}, and ${percent(published.coverage80_sources, 0)} of their runs lie inside the 80% interval. The tables of ${here.sources} of these sources come with syncwall: ${percent(here.mape)} over them. Below: all ${counted(runs.length)} runs that come with it, and the errors of those that are shown.`,
   );
   put(at("skipped"), `${counted(found.skipped)} of ${counted(found.rows)} published rows cannot be predicted.`);
   put(at("why-skipped"), items(found.why_skipped.map(([why, count]) => `${counted(count)}: ${why}`)));
   filters(runs, found.parts);
   drawn();
+  likeMine();
   state.heard(() => drawn());
 }
 
-verdict("Predicting every published run…", "", "Once for all visitors; it takes some seconds.");
+function files() {
+  const columns = [
+    "id",
+    "source",
+    "model",
+    "device",
+    "gpus",
+    "framework",
+    "layout",
+    "part",
+    "measured_s",
+    "predicted_s",
+    "low_s",
+    "high_s",
+    "doubt",
+  ];
+  const rows = () => [columns, ...shownRuns.map((run) => columns.map((name) => run[name]))];
+  takeAlong(
+    csvFile("accuracy", rows, "CSV of the runs shown"),
+    svgFile("accuracy", () => asSvg(at("scatter"))),
+    jsonFile("accuracy", () => shownRuns),
+  );
+  put(at("command"), command("syncwall validate"));
+}
+
 at("scatter").addEventListener("keydown", walked);
 at("as-ratio").addEventListener("click", () =>
   state.set({ "accuracy.view": state.get("accuracy.view") ? null : "ratio" }),
 );
 recoloured(() => answer && drawn());
-try {
-  await follow("accuracy", undefined, (said) => (said.answer ? shown(said.answer) : progress(said.progress)));
-} catch (error) {
-  put(at("refused"), error instanceof Refused ? error.message : "The server does not answer.");
-}
+files();
+shown(await ask("accuracy"));

@@ -1,11 +1,13 @@
 // Catalogue: what is known, how far it can be trusted, and where it comes from.
 import { ask, newest, Refused } from "../ask.js";
 import { at, h, put } from "../dom.js";
+import { csvFile } from "../exports.js";
 import { counted } from "../format.js";
 import { headed, linked } from "../in_page.js";
 import * as state from "../state.js";
 import { table, wide, words } from "../table.js";
 import { command } from "../take_along.js";
+import { linked as sourced } from "../web_links.js";
 
 const MEANS = {
   measured: "somebody ran it and timed it",
@@ -17,7 +19,7 @@ const MOST = 60;
 let known = null;
 
 /** A link to an entry, or to a kind. */
-const link = (kind, name, words, more) => linked("catalogue", { kind, name, find: null }, words, more);
+const link = (kind, name, words, more) => linked("catalogue", { kind, name, find: null, sort: null }, words, more);
 
 const badge = (trust) => h("span", { class: `badge ${trust}`, title: MEANS[trust] }, trust);
 
@@ -76,13 +78,40 @@ function listing(kind) {
   put(at("content"), h("section", { class: "panel" }, h("h2", { class: "visually-hidden" }, "Entries"), entries(one)));
 }
 
-function entries({ kind, folder, columns, rows }) {
+/** Rows in the order that the address says: `catalogue.sort=2`, or `-2` for the largest first. */
+function sorted(rows) {
+  const by = Number.parseInt(state.get("catalogue.sort"), 10);
+  const place = Math.abs(by) - 1;
+  if (!(place >= 0)) return rows;
+  const order = (a, b) =>
+    typeof a === "number" && typeof b === "number" ? a - b : String(a ?? "").localeCompare(String(b ?? ""), "en");
+  const known = rows.filter(({ values }) => (values[place] ?? null) !== null);
+  const unknown = rows.filter((row) => !known.includes(row));
+  known.sort((a, b) => Math.sign(by) * order(a.values[place], b.values[place]));
+  return [...known, ...unknown];
+}
+
+/** The name of a column, which sorts by it; a second press turns the order round. */
+function sorter(name, place) {
+  const now = Number.parseInt(state.get("catalogue.sort"), 10);
+  const next = now === place + 1 ? -now : place + 1;
+  const arrow = Math.abs(now) === place + 1 ? (now > 0 ? " ▲" : " ▼") : "";
+  const press = () => state.set({ "catalogue.sort": String(next) });
+  return h("button", { type: "button", class: "link", data: { sort: place + 1 }, onclick: press }, `${name}${arrow}`);
+}
+
+function entries({ kind, folder, columns, rows: unsorted }) {
+  const rows = sorted(unsorted);
   const made = rows.map(({ name, cells: [first, ...others] }) => ({
     data: { name },
     cells: [link(kind, name, first), ...others],
   }));
-  const named = columns.map(({ name, is_number }, place) => (is_number ? name : words(name, place ? "" : "nowrap")));
-  return wide(folder, table(named, made, { data: { kind } }));
+  const named = columns.map(({ name, is_number }, place) => {
+    const head = sorter(name, place);
+    return is_number ? { name: head } : words(head, place ? "" : "nowrap");
+  });
+  const file = () => [columns.map(({ name }) => name), ...rows.map(({ values }) => values)];
+  return [wide(folder, table(named, made, { data: { kind } })), h("p", {}, csvFile(folder, file))];
 }
 
 function entry(found) {
@@ -132,7 +161,7 @@ function entry(found) {
               "dd",
               {},
               `${source.title}. ${source.author}, ${source.date}. `,
-              h("span", { class: "quiet" }, source.where),
+              h("span", { class: "quiet" }, sourced(source.where)),
             ),
           ]),
         ),

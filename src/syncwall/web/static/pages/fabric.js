@@ -1,39 +1,57 @@
 // Fabric: switches and cables under a run, what each axis sends over them, and what a failure does.
-import { answering, verdict } from "../answering.js";
+import { answering, beside, verdict } from "../answering.js";
 import { ask } from "../ask.js";
 import { at, h, hideTip, items, put } from "../dom.js";
+import { csvFile, jsonFile, drawing as pictured, svgFile, tabulated } from "../exports.js";
 import { controls, legend } from "../fabric/controls.js";
 import { drawing, highlight } from "../fabric/drawing.js";
+import { flowControls, flowsShown, OWN } from "../fabric/flows.js";
 import { listen, stopAt } from "../fabric/parts.js";
 import { axes, change, each } from "../fabric/tables.js";
 import { counted, duration, figures, percent, plural, prefixed } from "../format.js";
 import { runForm } from "../run_form.js";
 import * as state from "../state.js";
-import { command } from "../take_along.js";
+import { command, takeAlong } from "../take_along.js";
 import { tile } from "../tiles.js";
 
 const MOST = 12;
 const PLURALS = { leaf: "leaves" };
 let shownControls = null;
 let current = null;
+let bringFlows = null;
 
 const failed = () => state.get("fabric.failed").split(",").filter(Boolean);
 
+const stated = (key) => state.get(`fabric.${key}`) || null;
+
+/** The run and the fabric under it. */
+const wiring = () => ({
+  run: state.run(),
+  kind: stated("kind"),
+  switch: stated("switch"),
+  oversubscription: stated("oversubscription") && Number(stated("oversubscription")),
+});
+
 const asked = answering(
   async (signal) => {
-    const stated = (key) => state.get(`fabric.${key}`) || null;
-    const body = {
-      run: state.run(),
-      kind: stated("kind"),
-      switch: stated("switch"),
-      oversubscription: stated("oversubscription") && Number(stated("oversubscription")),
-      failed: failed(),
-    };
     chips(failed().map((part) => ({ part, name: part })));
-    shown(await ask("fabric", body, { signal }));
+    shown(await ask("fabric", { ...wiring(), failed: failed() }, { signal }));
   },
   { impossible: () => "This fabric is not possible", wait_ms: 40 },
 );
+
+const flows = beside("flows", async (signal) => {
+  const chosen = {
+    routing: stated("routing") ?? "ecmp",
+    qps: Number(stated("qps") ?? 1),
+    order: stated("order") ?? "nodes",
+    jobs: stated("jobs") ?? "one",
+    flows: stated("flows"),
+  };
+  const answer = await ask("fabric/flows", { ...wiring(), ...chosen }, { signal });
+  bringFlows(answer);
+  return flowsShown(answer);
+});
 
 function shown(answer) {
   current = answer;
@@ -136,7 +154,13 @@ function pressed(id) {
 
 const { switches } = (await Promise.all([ask("fabric/switches"), runForm()]))[0];
 shownControls = controls(at("controls"), switches);
+bringFlows = flowControls(at("flows-controls"));
 listen(at("drawing"), pressed);
+takeAlong(
+  csvFile("fabric", () => tabulated(at("axes").querySelector("table")), "CSV of the traffic"),
+  jsonFile("fabric", () => current),
+  svgFile("fabric", () => pictured(at("drawing").querySelector("svg"))),
+);
 state.heard((changes) => {
   const keys = Object.keys(changes);
   if (keys.length === 1 && keys[0] === "fabric.axis" && current) {
@@ -145,6 +169,11 @@ state.heard((changes) => {
     at("legend")
       .querySelector(`[data-axis="${changes["fabric.axis"] ?? ""}"]`)
       ?.focus();
-  } else asked();
+  } else {
+    const only = (known) => keys.length > 0 && keys.every((key) => known.includes(key));
+    if (!only(OWN)) asked();
+    if (!only(["fabric.failed"])) flows();
+  }
 });
 asked();
+flows();

@@ -51,8 +51,8 @@ function card(one) {
     "section",
     { class: "panel", data: { finding: one.id } },
     h("h2", {}, link(one.id, one.title)),
-    one.question && h("p", {}, one.question),
-    h("ul", {}, items(one.says)),
+    h("ul", { class: "says" }, items(one.says)),
+    one.question && h("p", { class: "small quiet" }, `Asked: ${one.question}`),
     h(
       "p",
       { class: "small quiet" },

@@ -1,10 +1,12 @@
 // Job: when a whole training will be done, what it costs, and what happens on the way.
 import { answering, beside, verdict } from "../answering.js";
 import { ask } from "../ask.js";
-import { recoloured } from "../chart.js";
+import { asSvg, recoloured } from "../chart.js";
 import { at, h, items, put, quiet } from "../dom.js";
-import { counted, money, percent, prefixed, span } from "../format.js";
-import { job, jobFaults, jobForm } from "../job/form.js";
+import { csvFile, jsonFile, svgFile } from "../exports.js";
+import { input, together } from "../form.js";
+import { counted, mass, money, percent, prefixed, span } from "../format.js";
+import { job, jobFaults, jobForm, stated } from "../job/form.js";
 import { finish, intervals } from "../job/pictures.js";
 import { ledger } from "../ledger.js";
 import { proposals } from "../proposals.js";
@@ -21,7 +23,8 @@ let answer = null;
 const asked = answering(
   async (signal) => {
     put(at("command"), command(state.command() + jobFlags()));
-    answer = await ask("job", { run: state.run(), job: job() }, { signal });
+    const hoped = { by: state.get("chance.by") || null, within: state.get("chance.within") || null };
+    answer = await ask("job", { run: state.run(), job: job(), ...hoped }, { signal });
     later();
     await shown();
   },
@@ -30,11 +33,12 @@ const asked = answering(
 
 const later = beside("next", async (signal) => {
   put(at("next"), quiet("playing changes through …"));
+  at("next").classList.remove("stale"); // what was old is gone
   return changes((await ask("job/next", { run: state.run(), job: job() }, { signal })).next);
 });
 
 const jobFlags = () =>
-  Object.entries(state.under("job."))
+  stated()
     .map(([key, value]) => ` ${state.flag(["tokens", "steps"].includes(key) ? key : `job.${key}`, value)}`)
     .join("");
 
@@ -52,6 +56,9 @@ async function shown() {
     `${counted(answer.simulations)} jobs played through, seed ${answer.seed}${ends && answer.finish.later_or_never > 0.0005 ? `; ${percent(answer.finish.later_or_never)} end later or never` : ""}`,
   );
   put(at("quantiles"), quantiles());
+  chances();
+  at("phases-panel").hidden = !answer.phases.length;
+  put(at("phases"), phases());
   ledgers();
   put(at("interval-about"), answer.intervals ? "by the renewal formula, with a spare always at hand" : "");
   put(at("saves"), `${answer.saves}.`);
@@ -66,6 +73,25 @@ async function shown() {
   put(at("off"), `Not counted, because nothing was stated: ${answer.off}.`);
   put(at("assumed"), items(answer.assumed));
   await drawn();
+}
+
+/** How likely it is that what is hoped for comes true. */
+function chances() {
+  const { by, within } = answer.chances;
+  const tone = (share) => (share >= 0.9 ? "better" : share < 0.5 ? "worse" : "");
+  const said = (key, share, words) =>
+    share !== null &&
+    h("p", { data: { chance: key, value: share } }, h("b", { class: tone(share) }, percent(share, 0)), words);
+  put(
+    at("chances"),
+    said(
+      "by",
+      by,
+      ` of the jobs are done ${/^\d{4}-/.test(state.get("chance.by")) ? "by" : "within"} ${state.get("chance.by")}`,
+    ),
+    said("within", within, ` are done for at most ${state.get("chance.within")}`),
+    state.get("chance.within") && within === null && quiet("No price is known: write one in the form."),
+  );
 }
 
 async function drawn() {
@@ -142,10 +168,32 @@ function quantiles() {
       answer.finish_dates && row("date", answer.finish_dates, (date) => date.slice(0, 10)),
       row("length", answer.finish_s, span),
       row("cost", answer.cost_usd, money),
+      answer.owned_cost_usd && row("cost if bought", answer.owned_cost_usd, money),
       row("energy", answer.energy_j, (joules) => prefixed(joules / 3.6e3, "Wh")),
+      answer.carbon_kg && row("CO₂", answer.carbon_kg, mass),
       row("interruptions", answer.interruptions, counted),
     ],
   );
+}
+
+/** What the job consists of, one row for every batch size. */
+function phases() {
+  const rows = answer.phases.map((one) => ({
+    data: { phase: one.phase, value: one.step_s },
+    cells: [
+      one.phase,
+      counted(one.global_batch),
+      counted(one.seq),
+      counted(one.steps),
+      Number((one.tokens / 1e9).toPrecision(3)).toLocaleString("en-US"),
+      figure(one.step_s),
+      one.fits ? percent(one.mfu) : "does not fit",
+      span(one.work_s),
+      counted(Math.round(one.gpu_hours)),
+    ],
+  }));
+  const head = ["sequences", "of tokens", "steps", "billion tokens", "step", "MFU", "undisturbed", "GPU-hours"];
+  return table([words("phase"), ...head], rows);
 }
 
 function ledgers() {
@@ -177,22 +225,50 @@ function inputs() {
 function changes(found) {
   if (!found.length) return quiet("No single change of the job helps.");
   const made = found.map(({ change, gained_s, saved_usd, effective_training_time, keys }) => {
-    const saved = saved_usd === null ? "" : `; ${saved_usd >= 0 ? "saves" : "costs"} ${money(Math.abs(saved_usd))}`;
+    const saved =
+      saved_usd === null
+        ? []
+        : [
+            "; ",
+            h(
+              "span",
+              { class: saved_usd >= 0 ? "better" : "worse" },
+              `${saved_usd >= 0 ? "saves" : "costs"} ${money(Math.abs(saved_usd))}`,
+            ),
+          ];
     return {
       change,
       gained: gained_s,
       gain: gained_s === null ? "finishes" : `−${span(gained_s)}`,
-      beside: `${percent(effective_training_time)} effective${saved}`,
+      beside: [`${percent(effective_training_time)} effective`, ...saved],
       keys: Object.fromEntries(Object.entries(keys).map(([key, value]) => [`job.${key}`, value])),
     };
   });
   return proposals(made);
 }
 
-if (!state.get("job.tokens") && !state.get("job.steps")) state.set({ "job.tokens": FIRST });
+if (!["tokens", "steps", "phases"].some((key) => state.get(`job.${key}`))) state.set({ "job.tokens": FIRST });
 await runForm();
 jobForm(at("job-form"), await ask("job/options"), (await ask("options")).clusters);
-takeAlong();
+put(
+  at("hoped"),
+  input("chance.by", "Chance of being done by", "2027-06-01, 90 days"),
+  input("chance.within", "and within", "$2,000,000"),
+);
+together(at("hoped"));
+takeAlong(
+  csvFile("job", () => [
+    ["from_s", "to_s", "share_of_jobs", "done_by_then"],
+    ...(answer.finish?.shares ?? []).map((share, i) => [
+      answer.finish.edges_s[i],
+      answer.finish.edges_s[i + 1],
+      share,
+      answer.finish.done_by[i],
+    ]),
+  ]),
+  jsonFile("job", () => answer),
+  svgFile("job", () => asSvg(at("finish"))),
+);
 state.heard(() => asked());
 recoloured(drawn);
 asked();

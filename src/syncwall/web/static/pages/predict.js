@@ -1,10 +1,12 @@
 // Predict: the numbers of one run, and what to change.
 import { answering, beside, verdict } from "../answering.js";
 import { ask } from "../ask.js";
-import { at, download, h, items, put, quiet, s, swatch } from "../dom.js";
-import { counted, deviceMemory, duration, gigabytes, many, percent, signed, signedPercent } from "../format.js";
+import { at, download, h, items, put, s, swatch } from "../dom.js";
+import { door } from "../door.js";
+import { counted, deviceMemory, duration, gigabytes, many, percent } from "../format.js";
 import { bar, ledger } from "../ledger.js";
-import { proposals } from "../proposals.js";
+import { pinned } from "../pinned.js";
+import { changes, remedy } from "../predict/changes.js";
 import { runForm, taken } from "../run_form.js";
 import * as state from "../state.js";
 import { command, takeAlong } from "../take_along.js";
@@ -30,10 +32,13 @@ const EXPORTS = {
   html: ["Report (HTML)", "report.html", "text/html"],
 };
 
+let answer = null;
 const predicted = answering(
   async (signal) => {
     put(at("command"), command(state.command()));
-    shown(await ask("predict", state.run(), { signal }));
+    answer = await ask("predict", state.run(), { signal });
+    shown(answer);
+    pinned(answer);
     drawn();
     changed();
   },
@@ -48,7 +53,7 @@ const changed = beside("next", async (signal) => {
   try {
     const found = await ask("next", state.run(), { signal });
     remedy(found);
-    return changes(found);
+    return changes(found, answer);
   } catch (error) {
     put(at("remedy"));
     throw error;
@@ -141,55 +146,13 @@ function memory({ memory_by_cause_bytes, memory_bytes, memory_size_bytes, fits }
   put(at("memory"), bar(parts, whole, { more: end }), h("div", { class: "memory-parts" }, names));
 }
 
-/** A proposal as keys of the address: null where a key leaves it. */
-const keysOf = ({ layout, nodes, gpus_per_node }) => ({
-  ...state.flattened({ layout }),
-  ...(nodes && { nodes }),
-  ...(gpus_per_node && { gpus_per_node }),
-});
-
-function changes({ next, more, step_s, fits }) {
-  const found = next.length ? next : more ? [more] : [];
-  const made = found.map((one) => ({
-    change: one.change,
-    gained: one.gained_s,
-    gain: fits ? gainText(one.gained_s, step_s) : `${duration(step_s - one.gained_s)} a step`,
-    isWorse: fits && one.gained_s < 0,
-    beside: `memory ${signed(one.memory_bytes, gigabytes)}`,
-    keys: keysOf(one),
-  }));
-  const said = fits ? "No single change of the layout helps." : "No single change of the layout makes it fit.";
-  const onNodes = found.some(({ nodes }) => nodes);
-  return [(!next.length || onNodes) && quiet(said), made.length > 0 && proposals(made)];
-}
-
-const gainText = (gained_s, step_s) => `${signed(-gained_s)} (${signedPercent(-gained_s / step_s, 0)})`;
-
-/** What would make a run fit that does not. */
-function remedy({ next: [first], step_s, fits }) {
-  if (fits) return put(at("remedy"));
-  const search = h("a", { href: `${state.pageWithRun("plan")}&plan.go=1` }, "search all layouts");
-  if (!first) return put(at("remedy"), "Neither a single change nor up to 64 times the nodes makes it fit: ", search);
-  const apply = () => state.set(keysOf(first), { lasting: true });
-  put(
-    at("remedy"),
-    "It fits with ",
-    h(
-      "button",
-      { type: "button", class: "main", onclick: apply },
-      `${first.change}: ${duration(step_s - first.gained_s)} a step`,
-    ),
-    " or ",
-    search,
-  );
-}
-
 const exports = Object.entries(EXPORTS).map(([kind, [label, name, type]]) => {
   const saved = async () => download(name, await ask(`export/${kind}`, state.run()), type);
   return h("button", { type: "button", data: { export: kind }, onclick: saved }, label);
 });
 
 await runForm();
+door();
 takeAlong(...exports);
 state.heard((changes) => {
   const keys = Object.keys(changes);

@@ -3,15 +3,17 @@ import { answering, verdict } from "../answering.js";
 import { ask } from "../ask.js";
 import { recoloured } from "../chart.js";
 import { at, h, items, put } from "../dom.js";
+import { csvFile, drawing, jsonFile, svgFile, tabulated } from "../exports.js";
 import { duration, gigabytes, plural } from "../format.js";
 import { runForm } from "../run_form.js";
 import * as state from "../state.js";
 import { collectiveDetails, collectiveFilm } from "../step/collective.js";
 import { controls } from "../step/controls.js";
-import { pipelineDetails, pipelineFilm } from "../step/pipeline.js";
+import { passKinds, pipelineDetails, pipelineFilm } from "../step/pipeline.js";
 import { Player } from "../step/player.js";
 import { teamFilm } from "../step/team.js";
 import { sharesTable } from "../step/team_lanes.js";
+import { command, takeAlong } from "../take_along.js";
 
 const TABS = { team: "Data-parallel step", collective: "Ring and tree", pipeline: "Pipeline" };
 const tab = () => (state.get("step.tab") in TABS ? state.get("step.tab") : "team");
@@ -44,6 +46,7 @@ let asked = "";
 const found = answering(
   async (signal) => {
     const [path, body] = question();
+    put(at("command"), command(state.command()));
     answer = await ask(path, body, { signal });
     if (answer.idle_of) answer.idle = answer.idle_of.map((kind) => answer.idle[kind]);
     draw();
@@ -199,7 +202,7 @@ function collectiveView(seek) {
 function pipelineView(seek) {
   const film = pipelineFilm(answer, width, seek);
   said(film.verdict, answer.slow > 1 ? "bad" : "", null, film.lead);
-  const names = ["Filling", "One forward, one backward", "Draining"];
+  const names = ["Filling", "Forward and backward in turn", "Draining"];
   phases(
     names.map((name, index) => [
       index + 1,
@@ -208,11 +211,7 @@ function pipelineView(seek) {
     ]),
     (index) => seek(answer.phases[index - 1]),
   );
-  legend([
-    ["forward", "forward"],
-    ["backward", "backward"],
-    ["waits", "bubble: nothing to do"],
-  ]);
+  legend([...passKinds(answer), ["waits", "bubble: nothing to do"]]);
   put(at("details-name"), "Each stage");
   put(at("details"), pipelineDetails(answer));
   notes(film.notes);
@@ -262,6 +261,11 @@ const legend = (list) =>
 const notes = (list) => put(at("notes"), items(list.filter(Boolean)));
 
 await runForm();
+takeAlong(
+  csvFile("step", () => tabulated(at("details").querySelector("table"))),
+  jsonFile("step", () => answer),
+  svgFile("step", () => drawing(at("lanes").querySelector("svg") ?? at("scene").querySelector("svg")), "SVG as drawn"),
+);
 state.heard(heard);
 heard({});
 new ResizeObserver(() => {

@@ -1,8 +1,9 @@
 // Sync wall: how far a run scales, what stops it, and what moves the wall.
 import { answering, beside, verdict } from "../answering.js";
 import { ask } from "../ask.js";
-import { recoloured } from "../chart.js";
+import { asSvg, recoloured } from "../chart.js";
 import { at, put, quiet } from "../dom.js";
+import { csvFile, jsonFile, svgFile } from "../exports.js";
 import { inline, segments, select, shown as show, together } from "../form.js";
 import { counted } from "../format.js";
 import { runForm } from "../run_form.js";
@@ -51,7 +52,7 @@ async function shown() {
   put(
     at("means"),
     `${first.model} on ${first.cluster}; ${first.layout} as on ${counted(first.stated_gpus)} GPUs, data parallelism grows; ${first.batch}. ` +
-      `Efficiency: speed of a GPU over that on ${counted(first.base.gpus)} GPUs, the fewest on which it fits. A + means that the curve ends there.`,
+      `Efficiency: speed of a GPU over that on ${counted(first.base.gpus)} GPUs, the fewest on which it fits. A + means that the curve ends there. The band is the 80% interval: of a step as Predict states it, of efficiency what is added to the doubt at the base.`,
   );
   put(at("summary"), summary(answer.runs, answer.names, answer.levels));
   await drawn();
@@ -95,7 +96,18 @@ function controls() {
 await runForm();
 controls();
 put(at("compare"), adding("dgx-b200"));
-takeAlong();
+const ROWS = ["gpus", "efficiency", "tokens_per_s", "tokens_per_s_per_gpu", "step_s", "memory_bytes"];
+const rows = () => [
+  ["run", ...ROWS],
+  ...answer.runs.flatMap((run, index) =>
+    (run.gpus ?? []).map((_, i) => [answer.names[index], ...ROWS.map((name) => run[name][i])]),
+  ),
+];
+takeAlong(
+  csvFile("wall", rows),
+  jsonFile("wall", () => answer),
+  svgFile("wall", () => asSvg(at("curve"))),
+);
 state.heard((changes) => {
   const keys = Object.keys(changes);
   if (keys.length && keys.every((key) => DRAWN.includes(key))) drawn();

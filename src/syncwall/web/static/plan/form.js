@@ -3,30 +3,9 @@ import { at, h, put } from "../dom.js";
 import { check, field, number, select, together } from "../form.js";
 import { nodesUsed } from "../run_form.js";
 import * as state from "../state.js";
+import { fieldWords } from "../words.js";
+import { SEARCHED, searchOf } from "./question.js";
 
-/** Fields of a layout that a search may choose (`plan.space.SEARCHED`). */
-const SEARCHED = [
-  "overlap_pp",
-  "overlap_tp",
-  "overlap_parameters",
-  "overlap_gradients",
-  "balanced_stages",
-  "sp",
-  "recompute",
-  "recompute_layers",
-  "virtual_stages",
-  "schedule",
-  "shard",
-  "shard_degree",
-  "tp",
-  "pp",
-  "cp",
-  "ep",
-  "etp",
-  "micro_batch",
-  "dispatcher",
-  "overlap_ep",
-];
 const OBJECTIVES = { fastest: "the shortest step", cheapest: "the fewest GPU-hours", smallest: "the fewest GPUs" };
 const FEWER = [1, 2, 4, 8];
 
@@ -51,7 +30,7 @@ function shown() {
   const kept = keptFields();
   const boxes = stated.map(([key, value]) => {
     const box = h("input", { type: "checkbox", data: { keep: key }, checked: kept.includes(key), onchange: keep });
-    return h("label", { class: "check" }, box, `${key.replaceAll("_", " ")} ${value}`);
+    return h("label", { class: "check" }, box, fieldWords(key, value));
   });
   const none = h("span", { class: "quiet" }, "nothing is decided: everything is searched");
   put(at("keep"), h("legend", {}, "Keep from your layout"), boxes.length ? boxes : none);
@@ -74,7 +53,7 @@ function keptFields() {
     .filter((key) => stated.includes(key));
 }
 
-/** The search as the API takes it. */
+/** The search as the API takes it; the layout of the page, which stands beside it, is asked for apart. */
 export function question() {
   const run = state.run();
   const stated = (key) => (state.get(`plan.${key}`) ? Number(state.get(`plan.${key}`)) : undefined);
@@ -83,12 +62,11 @@ export function question() {
     state.get("plan.fewer") === "true"
       ? FEWER.map((by) => nodes / by).filter((count) => Number.isInteger(count) && count >= 1)
       : [];
-  return {
-    run,
+  return searchOf(run, {
     keep: keptFields(),
     nodes: sizes,
     objective: state.get("plan.objective", "fastest"),
     within_s: stated("within"),
     usd_per_gpu_hour: stated("price"),
-  };
+  });
 }

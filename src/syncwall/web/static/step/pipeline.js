@@ -1,4 +1,4 @@
-// A pipeline of stages, one forward, one backward.
+// A pipeline of stages, pass by pass.
 import { s } from "../dom.js";
 import { counted, duration, percent, plural } from "../format.js";
 import { table, wide, words } from "../table.js";
@@ -7,6 +7,16 @@ import { card, sceneOf, set } from "./scene.js";
 import { glowing, stillShare } from "./still.js";
 
 const CARD = 58;
+const WHICH = { input: "input gradients", weight: "weight gradients" };
+const named = (which) => WHICH[which] ?? which;
+const partOf = (answer, part) => (answer.virtual > 1 ? `, part ${part + 1} of ${answer.virtual}` : "");
+
+/** Kinds of passes that are drawn, for the legend. */
+export function passKinds(answer) {
+  const found = [...new Set(answer.slots.map(([, which]) => which))];
+  const parts = answer.virtual > 1 ? [["forward paler", "paler: a rank's other virtual stages"]] : [];
+  return [...found.map((which) => [which, named(which)]), ...parts];
+}
 
 /** The film of `answer`. */
 export function pipelineFilm(answer, width, seek) {
@@ -30,13 +40,29 @@ export function pipelineFilm(answer, width, seek) {
     notes: [
       `${answer.stages < answer.pp ? `${answer.stages} of ${answer.pp} stages and ` : ""}${some} micro batches are drawn. ${answer.slow > 1 ? "" : "The bubble does not grow with them: more micro batches make it a smaller share."}`,
       `Times of a pass are the prediction's own; the last stage has the output layer. A message to the next stage takes ${duration(answer.transfer_s)}, of which ${duration(answer.handover_s)} is not hidden.`,
-      `The prediction counts a bubble of ${duration(answer.predicted_bubble_s)}: one micro batch on all other stages. The exchange of gradients and the update come after it and are not drawn here.`,
+      `The prediction counts a bubble of ${duration(answer.predicted_bubble_s)}${answer.schedule === "1f1b" ? ": one micro batch on all other stages" : ""}. The exchange of gradients and the update come after it and are not drawn here.`,
       answer.run &&
-        answer.run.schedule !== "1f1b" &&
-        `Drawn is plain 1F1B. The run itself uses ${answer.run.schedule}, with a bubble of ${duration(answer.run.bubble_s)}.`,
-      "Every stage keeps the activations of the micro batches that are forward but not yet backward: most on the first stage.",
+        answer.run.schedule !== answer.schedule &&
+        `Drawn is plain 1F1B. The run itself uses ${answer.run.schedule}, with a bubble of ${duration(answer.run.bubble_s)}; nobody has written down its order for so many stages and micro batches.`,
+      ...schedulePoints(answer),
+      `Every stage keeps the activations of the micro batches that are forward but not yet backward${answer.held[0] > Math.max(...answer.held.slice(1)) ? ": most on the first stage" : ""}.`,
     ],
   };
+}
+
+/** What is particular about a schedule. */
+function schedulePoints(answer) {
+  const half = answer.drawn / 2;
+  return [
+    answer.virtual > 1 &&
+      `Every rank holds ${answer.virtual} parts of the model that are not neighbours, its virtual stages; its time is shared out evenly over them.`,
+    answer.slots.some(([, which]) => which === "weight") &&
+      "Backward passes are split: gradients of the input are what the stage before waits for, gradients of the weights can wait and fill the gaps.",
+    answer.schedule.startsWith("dualpipe") &&
+      "Forward and backward passes of different micro batches run together, in pairs; they are drawn one after the other.",
+    answer.schedule === "dualpipe" &&
+      `Micro batches enter at both ends: 1 to ${half} at the first rank, ${half + 1} to ${answer.drawn} at the last.`,
+  ].filter(Boolean);
 }
 
 function stages(answer, width) {
@@ -76,13 +102,13 @@ function stageCard(answer, stage, box) {
     at(t) {
       const slot = slots.find(([, , , start, end]) => start <= t && t < end);
       const gap = gaps.find(([start, end]) => start <= t && t < end);
-      const pass = slot && (slot[1] ? "forward" : "backward");
+      const pass = slot?.[1];
       const share = slot ? (t - slot[3]) / (slot[4] - slot[3]) : 0;
       const [line] = drawn.lines;
-      line.textContent = slot ? `${pass} ${slot[2] + 1}` : gap ? `waits ${duration(gap[1] - gap[0])}` : "done";
+      line.textContent = slot ? `${named(pass)} ${slot[2] + 1}` : gap ? `waits ${duration(gap[1] - gap[0])}` : "done";
       drawn.group.dataset.state = pass ?? "waits";
       glowing(drawn.glow, t >= answer.span_s ? 0 : stillShare(gaps, t, answer.span_s));
-      const x = pass === "backward" ? left + inner * (1 - share) : left;
+      const x = pass && pass !== "forward" ? left + inner * (1 - share) : left;
       set(bar, { class: pass ?? "lane", width: inner * share, x });
     },
   };
@@ -92,13 +118,13 @@ function stageLanes(answer, width, seek) {
   const rows = Array.from({ length: answer.stages }, (_, stage) => {
     const bars = answer.slots
       .filter((one) => one[0] === stage)
-      .map(([, forward, micro, start, end]) => ({
-        class: forward ? "forward" : "backward",
+      .map(([, which, micro, start, end, part]) => ({
+        class: part ? `${which} paler` : which,
         start,
         end,
         gap: 1,
         text: micro + 1,
-        tip: `stage ${stage + 1}, ${forward ? "forward" : "backward"} of micro batch ${micro + 1}\n${duration(end - start)}`,
+        tip: `stage ${stage + 1}, ${named(which)} of micro batch ${micro + 1}${partOf(answer, part)}\n${duration(end - start)}`,
       }));
     const waits = answer.gaps
       .filter((one) => one[0] === stage)
@@ -133,7 +159,7 @@ export function pipelineDetails(answer) {
     duration(answer.backward_s[stage]),
     { content: duration(bubble), data: { bubble: stage + 1, value: bubble } },
     percent(bubble / answer.span_s, 0),
-    plural(answer.held[stage], "micro batch", "micro batches"),
+    plural(Number(answer.held[stage].toFixed(2)), "micro batch", "micro batches"),
   ]);
   const head = ["forward", "backward", "stands still", "of the time drawn", "activations kept, at most"];
   return wide("Numbers of each stage", table([words("stage"), ...head], rows));

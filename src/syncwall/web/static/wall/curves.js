@@ -22,7 +22,11 @@ export const MEASURES = {
 /** Draw all curves; `names[i]` says what `runs[i]` is, runs with problems have no curve. */
 export function curves(element, runs, names, measure) {
   const shown = runs.map((run, index) => ({ run, index, name: names[index] })).filter(({ run }) => run.gpus);
-  const traces = shown.flatMap(({ run, index, name }) => [line(run, index, name, measure), marks(run, index, measure)]);
+  const traces = [
+    ...shown.slice(0, 1).flatMap(({ run }) => band(run, measure)),
+    ...shown.flatMap(({ run, index, name }) => [line(run, index, name, measure), marks(run, index, measure)]),
+    ...shown.slice(0, 1).flatMap(({ run }) => here(run, measure)),
+  ];
   const walls = shown.map(({ run, index }) => ({ index, wall: wallOf(run) })).filter(({ wall }) => wall);
   return chart(element, traces, {
     xaxis: axis(shown.map(({ run }) => run)),
@@ -37,7 +41,7 @@ export function curves(element, runs, names, measure) {
     ],
     annotations: walls.map(({ index, wall }, place) =>
       flag(
-        wall,
+        { ...wall, range: runs[index].wall_ranges.find(({ level }) => level === WALL) },
         resolved(COLOURS[index]),
         place,
         shown.map(({ run }) => run),
@@ -45,6 +49,49 @@ export function curves(element, runs, names, measure) {
     ),
   });
 }
+
+/** Where 80% of all such curves lie: an edge that is not seen, and the area under the other. */
+function band(run, measure) {
+  const factors = measure === "efficiency" ? run.efficiency_factor : run.step_factor;
+  const edge = (power) => ({
+    x: run.gpus,
+    y: run[measure].map((value, i) => value * factors[i] ** power),
+    mode: "lines",
+    line: { width: 0 },
+    hoverinfo: "skip",
+    name: "80% interval",
+  });
+  return [
+    edge(-1),
+    { ...edge(1), fill: "tonexty", fillcolor: resolved(COLOURS[0]).replace("rgb(", "rgba(").replace(")", ", 0.17)") },
+  ];
+}
+
+/** Where the run in the form stands. */
+function here(run, measure) {
+  const place = nearest(run);
+  const ink = resolved("--ink");
+  return [
+    {
+      x: [run.gpus[place]],
+      y: [run[measure][place]],
+      mode: "markers+text",
+      name: "you are here",
+      marker: { symbol: "star", size: 14, color: ink },
+      textposition: "bottom center",
+      text: [run.gpus[place] === run.stated_gpus ? `you are here: ${counted(run.stated_gpus)}` : "nearest to you"],
+      textfont: { color: ink, size: 12 },
+      cliponaxis: false,
+      hovertext: [at(run, place, "this run")],
+      hovertemplate: "%{hovertext}<extra></extra>",
+    },
+  ];
+}
+
+const nearest = ({ gpus, stated_gpus }) => {
+  const far = gpus.map((count) => Math.abs(Math.log(count / stated_gpus)));
+  return far.indexOf(Math.min(...far));
+};
 
 /** The wall at 80%, if there is one. */
 const wallOf = (run) =>
@@ -115,6 +162,12 @@ function levelLine(level) {
   };
 }
 
+/** GPUs between the ends of the band. */
+export const rangeText = ({ least_gpus, most_gpus, is_open }) =>
+  least_gpus === most_gpus && !is_open
+    ? "at both ends of the band"
+    : `80% interval ${least_gpus === null ? "none" : counted(least_gpus)} to ${most_gpus === null ? "none" : counted(most_gpus)}${is_open ? "+" : ""}`;
+
 /** A word above a wall, beside it where the chart ends. */
 function flag(wall, color, place, runs) {
   const [low, high] = ends(runs),
@@ -126,7 +179,7 @@ function flag(wall, color, place, runs) {
     y: 1,
     yanchor: "bottom",
     yshift: 16 * place,
-    text: `wall: ${counted(wall.holds_to_gpus)} GPUs`,
+    text: `wall: ${counted(wall.holds_to_gpus)} GPUs${wall.range && innerWidth >= 600 ? ` (${rangeText(wall.range)})` : ""}`,
     showarrow: false,
     font: { size: 12, color },
   };

@@ -2,6 +2,7 @@
 import { problemText } from "../ask.js";
 import { h, quiet } from "../dom.js";
 import { counted, duration, figures, gigabytes, many, percent } from "../format.js";
+import * as state from "../state.js";
 import { table, unseen, words } from "../table.js";
 import { COLOURS, remove } from "./comparisons.js";
 
@@ -40,8 +41,8 @@ function row(run, index, name, levels, several) {
     cells: [
       [line, name],
       counted(run.base.gpus),
-      ...run.walls.map((wall) => ({
-        content: wallText(wall),
+      ...run.walls.map((wall, place) => ({
+        content: [wallText(wall), h("div", { class: "quiet small" }, ends(run.wall_ranges[place]))],
         data: { level: wall.level, value: wall.holds_to_gpus ?? "" },
       })),
       topText(run.fastest),
@@ -51,6 +52,9 @@ function row(run, index, name, levels, several) {
     ],
   };
 }
+
+const ends = ({ least_gpus, most_gpus, is_open }) =>
+  `${least_gpus === null ? "none" : counted(least_gpus)} – ${most_gpus === null ? "none" : counted(most_gpus)}${is_open ? "+" : ""}`;
 
 /** The walls with each change beside those without. */
 export function moves({ levels, rows }, scaling) {
@@ -64,7 +68,11 @@ export function moves({ levels, rows }, scaling) {
       data: { value: wall.holds_to_gpus ?? "" },
     }));
     const found = cells ? [...cells, topText(one.fastest[scaling])] : [...levels.map(() => ""), ""];
-    return { class: index ? null : "now", cells: [one.change, ...found] };
+    const keys = one.keys?.[scaling];
+    const apply =
+      keys &&
+      h("button", { type: "button", class: "link", onclick: () => state.set(keys, { lasting: true }) }, one.change);
+    return { class: index ? null : "now", cells: [apply || one.change, ...found] };
   });
   return table([words(`${scaling} scaling`), ...levels.map((level) => percent(level, 0)), "fastest"], made);
 }

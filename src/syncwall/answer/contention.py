@@ -1,0 +1,92 @@
+"""What sharing links does to a step.
+
+Holds `Contention`, and `step_on_links`: the step with the hashes as they fall, drawn several times.
+The median draw is the answer, so its causes add up to it.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from syncwall.answer.pricing import Pricing, Timed
+from syncwall.cause import Cause
+from syncwall.cost.contended_network import AxisFlows, SharedLinks
+from syncwall.describe import Run
+from syncwall.network import Routing
+from syncwall.problems import InputError
+from syncwall.timeline.ledger import Ledger
+
+UNPROVEN = (
+    "accuracy on real fabrics is unproven: no public data has the load of links beside step times"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Contention:
+    """A step on shared links beside the same on free ones."""
+
+    fabric: str
+    """As it was asked for."""
+    routing: Routing
+    qps: int
+    """Queue pairs of a connection."""
+    draws: int
+    """Draws of the hashes; 1 where nothing is drawn."""
+    hashed: bool
+    """True if chance decides over ways, and draws differ."""
+    seed: int
+    free_s: float
+    """The step if no link were shared."""
+    p50_s: float
+    p90_s: float
+    """Of the step, over the draws."""
+    busiest: str
+    """The link that slows the median draw most; empty if none does."""
+    slower: float
+    """How many times longer traffic over that link takes than over NICs alone."""
+    flows: tuple[AxisFlows, ...]
+    """What the axes send in the median draw, the slowest first."""
+
+    @property
+    def needed(self) -> bool:
+        """True if shared links change the step at all."""
+        return self.p90_s > self.free_s * (1.0 + 1e-9)
+
+
+def step_on_links(
+    run: Run, pricing: Pricing, shared: SharedLinks
+) -> tuple[Pricing, Timed, Contention]:
+    """A settled run on `shared` links: prices of the median draw, its step, and the spread."""
+    cluster = run.cluster
+    if not shared.fits(cluster):
+        places = len(shared.links.nodes if shared.order is None else shared.order)
+        raise InputError.of(f"{cluster.nodes} nodes are asked for, the fabric has {places}")
+    if cluster.node.nics and shared.links.nics_per_node != cluster.node.nics.count:
+        raise InputError.of(
+            f"nodes of {cluster.name} have {cluster.node.nics.count} NICs, those of the fabric "
+            f"{shared.links.nics_per_node}"
+        )
+
+    def timed(draw: int | None) -> tuple[Pricing, Timed]:
+        prices = replace(pricing, network=replace(shared, draw=draw))
+        return prices, prices.step(run.model, run.layout, run.seq, cluster)
+
+    each = [timed(draw) for draw in range(shared.draws)]
+    seconds = np.array([float(one.step_s) for _, one in each])
+    median = int(np.argsort(seconds, kind="stable")[len(seconds) // 2])
+    free = timed(None)[1]
+    prices, found = each[median]
+    drawn = replace(shared, draw=median)
+    link, slower = drawn.busiest()
+    spread = Contention(
+        shared.name, shared.routing, shared.qps, shared.draws, shared.hashed, shared.seed,
+        float(free.step_s), float(seconds[median]),
+        float(np.quantile(seconds, 0.9, method="higher")), link, slower, drawn.flows(),
+    )  # fmt: skip
+    return prices, replace(found, ledger=_ledger(free.ledger, found)), spread
+
+
+def _ledger(free: Ledger, found: Timed) -> Ledger:
+    """The causes of the step on free links, and what the shared ones add."""
+    added = float(found.step_s) - float(free.total)
+    return found.ledger if added <= 0.0 else free.plus(Ledger({Cause.LINKS: added}))

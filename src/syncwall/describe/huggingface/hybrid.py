@@ -1,0 +1,215 @@
+"""Hybrid architectures of Hugging Face, as the keys of `Model`.
+
+Holds `HYBRID`, from `model_type` to the function that reads its configuration, and the functions.
+Some layers have attention, others a state of fixed size (Mamba-2, gated DeltaNet, Kimi Delta
+Attention, lightning attention).
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from syncwall.describe.huggingface.config import Config, Fields, attention_bias, plain
+from syncwall.describe.huggingface.dense import olmo2
+from syncwall.describe.huggingface.experts import (
+    deepseek_experts,
+    in_every_layer,
+    latent,
+    qwen_experts,
+    with_experts,
+)
+
+_LETTERS: Final = {
+    "mamba": "M", "linear_attention": "M", "attention": "*", "full_attention": "*", "mlp": "-",
+    "moe": "E", "dense": "-", "sparse": "E",
+}  # fmt: skip
+_ONE_HEAD: Final = {"heads": 1}
+"""Attention of models that have none."""
+
+
+def letters(c: Config, name: str, words: Sequence[str]) -> list[str]:
+    """Letters of a pattern for the `words` that a configuration lists under `name`."""
+    unknown = next((word for word in words if word not in _LETTERS), None)
+    if unknown is not None:
+        c.complain(name, f'"{unknown}" is not a kind of layer: {", ".join(_LETTERS)}')
+        return ["*"]
+    return [_LETTERS[word] for word in words]
+
+
+def nemotron_h(c: Config) -> Fields:
+    """Layers of one part each: Mamba-2, attention, a plain MLP or experts."""
+    pattern = c.value.get("hybrid_override_pattern")
+    layers = (
+        list(pattern)
+        if isinstance(pattern, str)
+        else letters(c, "layers_block_type", c.kinds("layers_block_type"))
+    )
+    if not layers:
+        c.complain("hybrid_override_pattern", '"hybrid_override_pattern" is missing')
+        layers = ["M"]
+    c.assume(num_hidden_layers=len(layers), head_dim=128)
+    c.value |= {"num_hidden_layers": len(layers)}
+    fields = plain(c, mlp="-" in layers)
+    fields["mixer"] = _mamba2(
+        c, heads=c.whole("mamba_num_heads"), head_dim=c.whole("mamba_head_dim"),
+        state=c.whole("ssm_state_size"), chunk=c.whole("chunk_size", default=128),
+    )  # fmt: skip
+    if "-" in layers:
+        fields["mlp"] |= {"gated": False, "bias": c.flag("mlp_bias", default=False)}
+    if "E" in layers:
+        fields["moe"] = {
+            "experts": c.whole("n_routed_experts", "num_local_experts"),
+            "top_k": c.whole("num_experts_per_tok"),
+            "hidden": c.whole("moe_intermediate_size"),
+            "shared_hidden": c.whole("n_shared_experts", default=1)
+            * c.whole("moe_shared_expert_intermediate_size"),
+            "latent": c.optional("moe_latent_size"),
+            "gated": False,
+        }
+    return _without_mixer(fields | {"pattern": " ".join(layers)})
+
+
+def mamba2(c: Config) -> Fields:
+    """Nothing but Mamba-2 layers."""
+    width = c.whole("expand", default=2) * c.whole("hidden_size")
+    head_dim = c.whole("head_dim", default=64)
+    c.assume(num_attention_heads=1)
+    fields = plain(c, mlp=False)
+    fields["attention"] = _ONE_HEAD | {"head_dim": head_dim}
+    fields["mixer"] = _mamba2(
+        c, heads=c.whole("num_heads", default=width // head_dim), head_dim=head_dim,
+        state=c.whole("state_size", default=128), chunk=c.whole("chunk_size", default=256),
+    )  # fmt: skip
+    return fields | {"pattern": "M"}
+
+
+def _mamba2(c: Config, *, heads: int, head_dim: int, state: int, chunk: int) -> Fields:
+    return {
+        "kind": "mamba-2",
+        "heads": heads,
+        "head_dim": head_dim,
+        "key_heads": c.whole("n_groups", default=8),
+        "key_dim": state,
+        "conv": c.whole("conv_kernel", default=4),
+        "conv_bias": c.flag("use_conv_bias", default=True),
+        "bias": c.flag("use_bias", default=False),
+        "chunk": chunk,
+    }
+
+
+def qwen3_next(c: Config) -> Fields:
+    """Experts in every layer; three of four layers have gated DeltaNet, the fourth attention."""
+    fields = _gated_attention(c)
+    qwen_experts(c, fields)["moe"] |= {
+        "shared_hidden": c.whole("shared_expert_intermediate_size"), "shared_gate": True,
+    }  # fmt: skip
+    return _gated_delta(c, fields, with_experts(fields))
+
+
+def qwen3_5(c: Config) -> Fields:
+    """Qwen3-Next without experts."""
+    fields = _gated_attention(c)
+    return _gated_delta(c, fields, ["-"] * fields["layers"])
+
+
+def olmo_hybrid(c: Config) -> Fields:
+    """OLMo 2 with gated DeltaNet in three of four layers."""
+    fields = olmo2(c)
+    return _gated_delta(c, fields, ["-"] * fields["layers"])
+
+
+def _gated_attention(c: Config) -> Fields:
+    fields = attention_bias(c, plain(c, mlp=c.has("intermediate_size")))
+    fields["attention"] |= {"qk_norm": "head", "gated": True}
+    fields["attention"].setdefault("head_dim", 256)
+    return fields
+
+
+def _gated_delta(c: Config, fields: Fields, feed_forward: list[str]) -> Fields:
+    """`fields` with gated DeltaNet in all layers but every n-th."""
+    fields["mixer"] = {
+        "kind": "gated-delta",
+        "heads": c.whole("linear_num_value_heads"),
+        "head_dim": c.whole("linear_value_head_dim"),
+        "key_heads": c.whole("linear_num_key_heads"),
+        "key_dim": c.whole("linear_key_head_dim"),
+        "conv": c.whole("linear_conv_kernel_dim"),
+    }
+    every = c.whole("full_attention_interval", default=4) or 1
+    mixers = _mixers(c, fields, lambda layer: (layer + 1) % every == 0)
+    return of_pairs(fields, mixers, feed_forward)
+
+
+def kimi_linear(c: Config) -> Fields:
+    """Kimi Delta Attention with a few layers of latent attention; experts after dense layers."""
+    own = c.value.get("linear_attn_config")
+    own = own if isinstance(own, dict) else {}
+    c.value = c.value | {  # the two spellings of the same file
+        "num_experts_per_tok": _either(c, "num_experts_per_tok", "num_experts_per_token"),
+        "n_shared_experts": _either(c, "n_shared_experts", "num_shared_experts"),
+        "n_group": _either(c, "n_group", "num_expert_group"),
+    }
+    fields = deepseek_experts(c, latent(c, plain(c)))
+    fields["mixer"] = {
+        "kind": "kimi-delta",
+        "heads": own.get("num_heads") or c.whole("linear_num_heads", default=32),
+        "head_dim": own.get("head_dim") or c.whole("linear_head_dim", default=128),
+        "conv": own.get("short_conv_kernel_size") or c.whole("linear_conv_kernel_dim", default=4),
+    }
+    full = own.get("full_attn_layers") or ()  # counted from 1
+    mixers = _mixers(c, fields, lambda layer: layer + 1 in full)
+    listed = letters(c, "mlp_layer_types", c.kinds("mlp_layer_types"))
+    return of_pairs(fields, mixers, listed or with_experts(fields))
+
+
+def minimax(c: Config) -> Fields:
+    """Experts in every layer; lightning attention with an eighth of the layers as attention."""
+    fields = in_every_layer(c, plain(c))
+    heads, hidden = fields["attention"]["heads"], fields["hidden"]
+    fields["mixer"] = {
+        "kind": "lightning",
+        "heads": heads,
+        "head_dim": fields["attention"].get("head_dim", hidden // heads),
+        "conv": 0,
+        "chunk": c.whole("block_size", default=256),
+    }
+    kinds = c.value.get("attn_type_list")
+    full = kinds if isinstance(kinds, list) else []
+    mixers = _mixers(c, fields, lambda layer: layer < len(full) and full[layer] == 1)
+    return of_pairs(fields, mixers, with_experts(fields))
+
+
+def _either(c: Config, first: str, second: str) -> Any:
+    return c.value.get(first) if c.has(first) else c.value.get(second)
+
+
+def _mixers(c: Config, fields: Fields, is_full: Callable[[int], bool]) -> list[str]:
+    """What mixes tokens in each layer: as listed, or by `is_full`, which counts from 0."""
+    listed = letters(c, "layer_types", c.kinds("layer_types"))
+    return listed or ["*" if is_full(layer) else "M" for layer in range(fields["layers"])]
+
+
+def of_pairs(fields: Fields, mixers: list[str], feed_forward: list[str]) -> Fields:
+    """`fields` with the pattern of layers that have both."""
+    for name in ("dense_first", "every"):
+        fields.get("moe", {}).pop(name, None)
+    if "-" not in feed_forward:
+        fields.pop("mlp", None)
+    words = [mixer + part for mixer, part in zip(mixers, feed_forward, strict=False)]
+    return _without_mixer(fields | {"pattern": " ".join(words)})
+
+
+def _without_mixer(fields: Fields) -> Fields:
+    """`fields` without the mixer where no layer has one."""
+    if "M" not in fields["pattern"]:
+        fields.pop("mixer")
+    return fields
+
+
+HYBRID: Final[dict[str, Callable[[Config], Fields]]] = {
+    **{
+        architecture.__name__: architecture
+        for architecture in (kimi_linear, mamba2, minimax, nemotron_h, olmo_hybrid, qwen3_next)
+    },
+    **dict.fromkeys(("qwen3_5", "qwen3_5_text"), qwen3_5),
+    **dict.fromkeys(("qwen3_5_moe", "qwen3_5_moe_text"), qwen3_next),
+}

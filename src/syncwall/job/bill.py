@@ -1,0 +1,172 @@
+"""What a job costs: money, energy, carbon; rented, and beside it bought.
+
+Holds `Bill`, `bill_of`, `usual_price` and `usual_owned`. Rates are for one GPU; those of a device
+that is bought are its price over the hours of its use, and the electricity of the whole machine.
+"""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from statistics import median
+from typing import Any
+
+from syncwall.answer.prediction import Prediction
+from syncwall.catalogue import BUILT_IN
+from syncwall.describe import Cluster, Job, Offer
+from syncwall.describe.job import Owned, Power
+from syncwall.describe.lookup import prices
+from syncwall.describe.provenance import SourcedNumber
+from syncwall.documents import read_document
+from syncwall.job import defaults
+from syncwall.job.plan import JobPlan
+from syncwall.job.settled import Input
+from syncwall.problems import refuse_unknown
+from syncwall.units import Dimension
+
+_HOUR_S = 3600.0
+_KWH_J = 3.6e6
+_YEAR_HOURS = 365.25 * 24
+
+
+@dataclass(frozen=True, slots=True)
+class Bill:
+    """Rates by which a job is paid for; None where nobody states one."""
+
+    gpus: int
+    """Paid for, spares included."""
+    usd_per_gpu_hour: float | None
+    watts_per_gpu: float | None
+    """With its share of the node and of the building."""
+    inputs: tuple[Input, ...]
+    owned_usd_per_gpu_hour: float | None = None
+    """If the GPUs are bought: price over hours of use, and electricity."""
+    carbon_g_per_kwh: float = 0.0
+    """Of CO2 equivalents."""
+
+    def usd(self, seconds: Any) -> Any:
+        """Price of `seconds`; None without a price."""
+        return self._paid(self.usd_per_gpu_hour, seconds)
+
+    def owned_usd(self, seconds: Any) -> Any:
+        """The same of GPUs that are bought; None without a price to buy one."""
+        return self._paid(self.owned_usd_per_gpu_hour, seconds)
+
+    def _paid(self, each: float | None, seconds: Any) -> Any:
+        return None if each is None else each * self.gpus * seconds / _HOUR_S
+
+    def carbon_kg(self, seconds: Any) -> Any:
+        """CO2 equivalents of the energy of `seconds`; None without the power of the device."""
+        joules = self.joules(seconds)
+        return None if joules is None else joules / _KWH_J * self.carbon_g_per_kwh / 1000.0
+
+    def joules(self, seconds: Any) -> Any:
+        """Energy of `seconds`; None without the power of the device."""
+        return None if self.watts_per_gpu is None else self.watts_per_gpu * self.gpus * seconds
+
+
+def bill_of(job: Job, prediction: Prediction, plan: JobPlan) -> Bill:
+    """What a second of `plan` costs."""
+    cluster, inputs = prediction.run.cluster, []
+    price = job.price_usd_per_gpu_hour
+    if price is None:
+        usual = usual_price(cluster)
+        price, source = usual if usual is not None else (None, "")
+        trust = "datasheet"
+    else:
+        trust, source = "given", ""
+    if price is not None:
+        inputs.append(Input("price", float(price), Dimension.USD_PER_GPU_HOUR, trust, source))
+    watts = _watts(job.power, cluster, inputs)
+    owned = _owned(job.owned, cluster, watts, inputs)
+    carbon = _carbon(job.power, inputs)
+    gpus = (plan.nodes + plan.spares) * int(cluster.gpus_per_node)
+    rented = None if price is None else float(price)
+    return Bill(gpus, rented, watts, tuple(inputs), owned, carbon)
+
+
+def usual_owned(cluster: Cluster) -> float | None:
+    """USD for a GPU-hour of GPUs that are bought, where nobody says anything of the bill."""
+    return _owned(Owned(), cluster, _watts(Power(), cluster, []), [])
+
+
+def _owned(
+    owned: Owned, cluster: Cluster, watts: float | None, inputs: list[Input]
+) -> float | None:
+    known, table = cluster.device.price_usd, _electricity()
+    price = known if owned.price_usd is None else owned.price_usd
+    if price is None or watts is None:
+        return None
+    trust, source = "given", ""
+    if isinstance(known, SourcedNumber) and owned.price_usd is None:
+        trust, source = str(known.provenance.trust), known.provenance.note or ""
+    inputs.append(Input("price to buy a GPU", float(price), Dimension.USD, trust, source))
+    years = _taken(inputs, "years of use", owned.years, table["years"], table["years_source"])
+    usual = table["usd_per_kwh"], table["usd_per_kwh_source"]
+    kwh = _taken(inputs, "US dollars for a kWh", owned.electricity_usd_per_kwh, *usual)
+    return float(price) / (years * _YEAR_HOURS) + watts / 1000.0 * kwh
+
+
+def _carbon(power: Power, inputs: list[Input]) -> float:
+    table = _electricity()
+    region = (power.region or "world").strip().lower().replace(" ", "-")
+    known = table["g_per_kwh"]
+    if power.carbon_g_per_kwh is None:
+        refuse_unknown(region, known, f'unknown region "{power.region}"')
+    grams, year = known.get(region, (0, 0))
+    source = f"{region} {year}: {table['g_per_kwh_source']}"
+    return _taken(inputs, "grams of CO2 for a kWh", power.carbon_g_per_kwh, grams, source)
+
+
+def _taken(inputs: list[Input], name: str, given: float | None, usual: float, source: str) -> float:
+    value = float(usual if given is None else given)
+    trust, source = ("datasheet", source) if given is None else ("given", "")
+    inputs.append(Input(name, value, None, trust, source))
+    return value
+
+
+@lru_cache(maxsize=1)
+def _electricity() -> dict[str, Any]:
+    table: dict[str, Any] = read_document(BUILT_IN / "tuning" / "electricity.yaml").value
+    return table
+
+
+def _watts(power: Power, cluster: Cluster, inputs: list[Input]) -> float | None:
+    tdp = cluster.device.tdp_w
+    if tdp is None:
+        return None
+    values = []
+    for name, given, usual in (
+        ("power over TDP", power.load, defaults.LOAD),
+        ("power of the host", power.host, defaults.HOST),
+        ("PUE", power.pue, defaults.PUE),
+    ):
+        trust = "assumed" if given is None else "given"
+        values.append(usual if given is None else given)
+        inputs.append(Input(name, float(values[-1]), None, trust))
+    load, host, pue = values
+    return float(tdp) * load * (1.0 + host) * pue
+
+
+def usual_price(cluster: Cluster) -> tuple[float, str] | None:
+    """USD for a GPU-hour on demand and where it is from: of this machine itself, or else the median
+    of what sellers ask for its device.
+    """
+    asked: dict[str, Offer] = {}
+    for seller in prices():
+        offers = [
+            offer
+            for offer in seller.offers
+            if offer.device == cluster.device.name and offer.terms == "on-demand"
+        ]
+        newest = max((offer.date for offer in offers), default="")
+        now = [offer for offer in offers if offer.date == newest]
+        if now:
+            asked[seller.name] = min(now, key=lambda offer: offer.price_usd_per_gpu_hour)
+    for name, offer in asked.items():
+        if offer.cluster == cluster.name:
+            return float(offer.price_usd_per_gpu_hour), f"{name}, {offer.date}, on demand"
+    if not asked:
+        return None
+    each = [float(offer.price_usd_per_gpu_hour) for offer in asked.values()]
+    newest = max(offer.date for offer in asked.values())
+    source = f"median of {len(each)} sellers, ${min(each):.2f} to ${max(each):.2f}, {newest}"
+    return median(each), source

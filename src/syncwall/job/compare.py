@@ -1,0 +1,261 @@
+"""Runs and jobs beside each other: time, speed, memory, money, and where the time goes.
+
+Holds `compare`, `Comparison`, `ComparedRun` and `Beside` (one run beside the first). Every number
+of a run is that of its own prediction.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import isfinite, log
+from pathlib import Path
+from typing import Final
+
+from syncwall.answer.difference import (
+    Ratio,
+    is_same_setup,
+    ledger_difference,
+    memory_deviation,
+    step_deviation,
+    together,
+)
+from syncwall.answer.interval import Z80
+from syncwall.answer.prediction import Prediction, predict
+from syncwall.answer.priced import PredictedStep
+from syncwall.answer.program import ProgramPrediction
+from syncwall.catalogue import Folders, takes_catalogue
+from syncwall.cause import Cause
+from syncwall.describe import Job, Run
+from syncwall.describe.job_file import job_with
+from syncwall.describe.overrides import run_with
+from syncwall.job.bill import usual_owned, usual_price
+from syncwall.job.completion import Completion, finish
+from syncwall.job.simulation import Progress
+from syncwall.problems import InputError
+from syncwall.public import Answer
+
+_LETTERS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+MOST: Final = len(_LETTERS)
+"""Runs that can be compared at once."""
+_TOKENS: Final = 1e6
+_HOUR_S: Final = 3600.0
+Compared = Run | Job | str | Path | Prediction | ProgramPrediction | Completion
+"""What can be compared: a run, a job, a file of one of them, or what was predicted of it."""
+
+
+@dataclass(frozen=True)
+class ComparedRun:
+    """One run of a comparison."""
+
+    name: str
+    """A letter."""
+    prediction: Prediction | ProgramPrediction
+    completion: Completion | None = None
+    """The whole job; None if nobody says how long it is."""
+
+    @property
+    def gpus(self) -> int:
+        """GPUs that train."""
+        return int(self.prediction.work.gpus)
+
+    @property
+    def tokens_per_s(self) -> float:
+        """Tokens a second of all GPUs together."""
+        return self.prediction.tokens_per_s_per_gpu * self.gpus
+
+    @cached_property
+    def price(self) -> tuple[float, str] | None:
+        """USD for a GPU-hour, and where that is from; None if nobody states one."""
+        if self.completion is None:
+            return usual_price(self.prediction.cluster)
+        each = self.completion.bill.usd_per_gpu_hour
+        source = next((i.source for i in self.completion.bill.inputs if i.name == "price"), "")
+        return None if each is None else (each, source or "given")
+
+    @cached_property
+    def owned_usd_per_gpu_hour(self) -> float | None:
+        """USD for a GPU-hour if the GPUs are bought; None if nobody states what one costs."""
+        if self.completion is None:
+            return usual_owned(self.prediction.cluster)
+        return self.completion.bill.owned_usd_per_gpu_hour
+
+    @property
+    def usd_per_1m_tokens(self) -> float | None:
+        """USD for a million tokens while steps follow each other, without spares and failures."""
+        speed = self.prediction.tokens_per_s_per_gpu
+        return (
+            None if self.price is None or not speed else self.price[0] / speed / _HOUR_S * _TOKENS
+        )
+
+    def job_value(self, name: str) -> float | None:
+        """P50 of a quantity of the job; None if there is none, or no end."""
+        if self.completion is None:
+            return None
+        bounds: tuple[float, ...] | None = getattr(self.completion, name)
+        return None if bounds is None or not isfinite(bounds[1]) else bounds[1]
+
+
+_MEASURES: Final[dict[str, Callable[[ComparedRun], float | None]]] = {
+    "step_s": lambda one: one.prediction.step_s,
+    "tokens_per_s_per_gpu": lambda one: one.prediction.tokens_per_s_per_gpu,
+    "tokens_per_s": lambda one: one.tokens_per_s,
+    "mfu": lambda one: one.prediction.mfu,
+    "usd_per_1m_tokens": lambda one: one.usd_per_1m_tokens,
+    "memory_bytes": lambda one: one.prediction.memory_bytes,
+    "finish_s": lambda one: one.job_value("finish_s"),
+    "cost_usd": lambda one: one.job_value("cost_usd"),
+    "owned_cost_usd": lambda one: one.job_value("owned_cost_usd"),
+    "energy_j": lambda one: one.job_value("energy_j"),
+    "carbon_kg": lambda one: one.job_value("carbon_kg"),
+}
+"""What is compared, by the names that JSON has; of a job the P50."""
+_OF_JOB: Final = ("finish_s", "cost_usd", "owned_cost_usd", "energy_j", "carbon_kg")
+
+
+@dataclass(frozen=True)
+class Beside:
+    """A run beside the first one."""
+
+    before: ComparedRun
+    after: ComparedRun
+
+    @cached_property
+    def ratios(self) -> dict[str, Ratio]:
+        """What both have, by name."""
+        found = {}
+        for name, value in _MEASURES.items():
+            before, after = value(self.before), value(self.after)
+            if before and after:
+                found[name] = Ratio(before, after, self._deviation(name))
+        return found
+
+    def _deviation(self, name: str) -> float:
+        if name == "memory_bytes":
+            return memory_deviation()
+        pair = self.before.prediction, self.after.prediction
+        if name not in _OF_JOB:
+            return step_deviation(*pair)
+        return together(*pair, *map(_job_deviation, (self.before, self.after)))
+
+    @property
+    def is_same_setup(self) -> bool:
+        """True if the runs differ in layout, batch and number of GPUs only."""
+        return is_same_setup(self.before.prediction, self.after.prediction)
+
+    @cached_property
+    def ledger_s(self) -> dict[Cause, float]:
+        """Seconds of the step by cause that the run has more than the first."""
+        return ledger_difference(self.before.prediction, self.after.prediction)
+
+    @property
+    def is_told_apart(self) -> bool:
+        """True if one of them is surely the faster one: in tokens, or without any in steps."""
+        ratios = self.ratios
+        return ratios["tokens_per_s" if "tokens_per_s" in ratios else "step_s"].is_told_apart
+
+
+def _job_deviation(one: ComparedRun) -> float:
+    """Deviation of the logarithm of a job's length, of its P10 and P90."""
+    assert one.completion is not None
+    low_s, _, high_s = one.completion.finish_s
+    return (
+        log(high_s / low_s) / 2.0 / Z80 if isfinite(high_s) else one.prediction.interval.deviation
+    )
+
+
+@dataclass(frozen=True)
+class Comparison(Answer):
+    """Two or more runs; the others are seen beside the first."""
+
+    runs: tuple[ComparedRun, ...]
+
+    @cached_property
+    def beside(self) -> tuple[Beside, ...]:
+        """Every run but the first, beside it."""
+        return tuple(Beside(self.runs[0], other) for other in self.runs[1:])
+
+    @property
+    def fits(self) -> bool:
+        """True if all of them fit."""
+        return all((one.completion or one.prediction).fits for one in self.runs)
+
+    def __repr__(self) -> str:
+        said = [
+            f"{one.after.name} {'differs' if one.is_told_apart else 'cannot be told apart'}"
+            for one in self.beside
+        ]
+        steps = ", ".join(f"{one.name} {one.prediction.step_s:.4g} s" for one in self.runs)
+        return f"<Comparison: {steps}: {', '.join(said)}>"
+
+
+@takes_catalogue
+def compare(
+    *runs: Compared, tokens: float | str | None = None, catalogue: Folders = None
+) -> Comparison:
+    """`runs` beside the first of them: what differs, and whether by more than the doubt.
+
+    Each is a run, a job, a file of one of them, or what `predict` or `finish` said of it. `tokens`
+    is how long each of them trains, for its length and its bill.
+
+    Examples:
+        >>> import syncwall as sw
+        >>> layout = sw.Layout(tp=8, shard="fsdp", global_batch=512)
+        >>> run = sw.Run(model="llama-3.1-70b", cluster="dgx-h100", nodes=32, layout=layout)
+        >>> other = run.model_copy(update={"cluster": sw.cluster("dgx-b200", nodes=32)})
+        >>> found = sw.compare(run, other)
+        >>> found
+        <Comparison: A ... s, B ... s: B differs>
+        >>> found.beside[0].ratios["step_s"].after == sw.predict(other).step_s
+        True
+        >>> sw.compare(run, run)
+        <Comparison: A ... s, B ... s: B cannot be told apart>
+    """
+    return comparison([_answered(one, tokens) for one in runs])
+
+
+def comparison(
+    found: Sequence[tuple[Prediction | ProgramPrediction, Completion | None]],
+) -> Comparison:
+    """What was predicted of each run, as a comparison."""
+    if not 2 <= len(found) <= MOST:
+        raise InputError.of(f"two to {MOST} runs can be compared, not {len(found)}")
+    return Comparison(tuple(ComparedRun(_LETTERS[n], *one) for n, one in enumerate(found)))
+
+
+def _answered(
+    one: Compared, tokens: float | str | None
+) -> tuple[Prediction | ProgramPrediction, Completion | None]:
+    if isinstance(one, Completion):
+        return one.prediction, one
+    if isinstance(one, str | Path):
+        run = run_with(Path(one), {})
+        return answered_job(run, job_with(run, Path(one), _length(tokens)))
+    if isinstance(one, Job):
+        return answered_job(one.run, one)
+    if isinstance(one, PredictedStep) and tokens is None:
+        return one, None
+    if isinstance(one, ProgramPrediction):
+        raise InputError.of("tokens= is for runs: of a recorded program no job is predicted")
+    run = one.run if isinstance(one, Prediction) else one
+    job = None if tokens is None else Job.model_validate({"run": run, "tokens": tokens})
+    return answered_job(run, job, one if isinstance(one, Prediction) else None)
+
+
+def _length(tokens: float | str | None) -> dict[str, str]:
+    if tokens is None:
+        return {}
+    return {"tokens": tokens if isinstance(tokens, str) else f"{tokens:.0f}"}
+
+
+def answered_job(
+    run: Run,
+    job: Job | None,
+    prediction: Prediction | None = None,
+    progress: Progress | None = None,
+) -> tuple[Prediction, Completion | None]:
+    """`run` predicted, unless it is, and its `job` played through if there is one."""
+    prediction = prediction or predict(run)
+    if job is None:
+        return prediction, None
+    completion = finish(job, prediction, progress=progress)
+    return completion.prediction, completion

@@ -1,0 +1,201 @@
+"""The links that traffic between two GPUs passes.
+
+Holds `ROUTINGS`, `Ends` (GPUs and the NICs that they use), `Routes`, `is_hashed`,
+`flows_of_pair` and `loads`. A flow is one queue pair: ECMP draws one of the shortest ways for each,
+`static` one for each destination (as InfiniBand's forwarding tables do), `valiant` goes over a
+random switch of a dragonfly first. `adaptive` is asked of `links.pooled`: there all equal ways are
+one; in a dragonfly half of the packets take the shortest way and half that of `valiant`.
+"""
+
+from copy import copy
+from dataclasses import dataclass
+from typing import Any, Final, get_args
+
+import numpy as np
+
+from syncwall.describe import Cluster
+from syncwall.network import Routing
+from syncwall.network.links import NOWHERE, Floats, Ints, Links, pooled
+from syncwall.problems import InputError
+
+ROUTINGS: Final[tuple[Routing, ...]] = get_args(Routing)
+_SPRAYED: Final = 16
+"""Flows that stand for packets where several ways are left after pooling (dragonflies)."""
+_AT_ONCE: Final = 1 << 16
+
+
+@dataclass(frozen=True)
+class Ends:
+    """GPUs of a job, rank by rank, and the NICs that each uses."""
+
+    node: Ints
+    """Of every rank, the node of the network that it runs on."""
+    local: Ints
+    """Of every rank, its GPU in that node."""
+    gpus_per_node: int
+    nics_per_node: int
+    domain_gpus: int
+    """Neighbouring ranks that reach each other without a NIC."""
+    pxn: bool = True
+    """True if GPUs hand data to the one whose NIC hangs on the receiver's rail."""
+
+    @classmethod
+    def of(cls, cluster: Cluster, order: Any = None, pxn: bool = True) -> "Ends":
+        """The ranks of a job on `cluster`; `order` names the node of each group of ranks."""
+        nodes = np.arange(cluster.nodes) if order is None else np.asarray(order, np.int64)
+        each = cluster.gpus_per_node
+        nics = cluster.node.nics.count if cluster.node.nics else 0
+        return cls(
+            np.repeat(nodes, each), np.tile(np.arange(each), len(nodes)), each, nics,
+            cluster.domain_gpus, pxn,
+        )  # fmt: skip
+
+    @property
+    def ranks(self) -> int:
+        """GPUs of the job."""
+        return len(self.node)
+
+    def nic(self, rank: Ints, flow: Ints) -> Ints:
+        """NIC of a rank in the node; flows of a GPU with several NICs take turns."""
+        several = max(1, self.nics_per_node // self.gpus_per_node)
+        own = self.local[rank] * self.nics_per_node // self.gpus_per_node
+        return np.asarray(own + flow % several, np.int64)
+
+
+@dataclass(frozen=True)
+class Entries:
+    """Which flow passes which link, each pair once."""
+
+    flow: Ints
+    link: Ints
+
+
+class Routes:
+    """Ways over `links` under a routing; a generator draws the hashes."""
+
+    def __init__(self, links: Links, routing: Routing, ends: Ends) -> None:
+        self.links = pooled(links) if routing == "adaptive" else links
+        self.routing = routing
+        self.ends = ends
+        self._order, self._first = self.links.out
+        column = np.full(len(links.switches), -1, np.int64)
+        column[self.links.edges] = np.arange(len(self.links.edges))
+        self._column = column
+        self.split = _split(links, routing)
+        """Flows that each flow is divided into."""
+
+    def with_ends(self, ends: Ends) -> "Routes":
+        """The same ways for GPUs that stand elsewhere."""
+        other = copy(self)
+        other.ends = ends
+        return other
+
+    def entries(self, source: Ints, target: Ints, draw: np.random.Generator, qps: int) -> Entries:
+        """Links of `qps` flows of each pair of ranks; flow i belongs to pair i // `flows(qps)`."""
+        each, links = self.flows(qps), self.links
+        pair = np.repeat(np.arange(len(source)), each)
+        flow = np.tile(np.arange(each), len(source))
+        start, end = self._nics(source[pair], target[pair], flow)
+        number = np.arange(len(pair))
+        hops = [(number, 2 * start), (number, 2 * end + 1)]
+        here, there = links.switch_of_nic[start], links.switch_of_nic[end]
+        if (links.distance[here, self._column[there]] == NOWHERE).any():
+            raise InputError.of("this network has no way between some of the job's GPUs")
+        if links.group.any() and self.routing in ("valiant", "adaptive"):
+            over = self._middle(here, there, draw)
+            if self.split > 1:  # every second packet takes the shortest way
+                over = np.where(flow % 2 == 0, there, over)
+            hops += self._way(here, over, end, draw)
+            here = over
+        hops += self._way(here, there, end, draw)
+        return Entries(
+            np.concatenate([one for one, _ in hops]), np.concatenate([one for _, one in hops])
+        )
+
+    def flows(self, qps: int) -> int:
+        """Flows of a pair of GPUs: its queue pairs, at least one for each NIC of a GPU."""
+        return flows_of_pair(self.links, self.routing, self.ends, qps)
+
+    def _nics(self, source: Ints, target: Ints, flow: Ints) -> tuple[Ints, Ints]:
+        """NICs that a flow leaves and enters; on rails those of the receiver's rail."""
+        ends, each = self.ends, self.links.nics_per_node
+        into = ends.nic(target, flow)
+        handed_on = self.links.forwards or (self.links.rails and ends.pxn)
+        out = into if handed_on else ends.nic(source, flow)
+        return ends.node[source] * each + out, ends.node[target] * each + into
+
+    def _middle(self, here: Ints, there: Ints, draw: np.random.Generator) -> Ints:
+        """A random switch: of the same group, if both ends are in one, else of any."""
+        edges, group = self.links.edges, self.links.group
+        near = group[here] == group[there]
+        low = np.searchsorted(group[edges], group[here])
+        high = np.searchsorted(group[edges], group[here], "right")
+        low, high = np.where(near, low, 0), np.where(near, high, len(edges))
+        found: Ints = edges[low + (draw.random(len(here)) * (high - low)).astype(np.int64)]
+        return found
+
+    def _way(
+        self, here: Ints, there: Ints, nic: Ints, draw: np.random.Generator
+    ) -> list[tuple[Ints, Ints]]:
+        """Hops from switch to switch on the way to a NIC, all flows one step at a time."""
+        hops = []
+        going = np.flatnonzero(here != there)
+        at, column = here[going], self._column[there[going]]
+        while len(going):
+            parts = [slice(i, i + _AT_ONCE) for i in range(0, len(at), _AT_ONCE)]
+            taken = np.concatenate(
+                [self._step(at[one], column[one], nic[going[one]], draw) for one in parts]
+            )
+            hops.append((going, 2 * self.links.nics + taken))
+            at = self.links.ends[taken, 1]
+            left = self.links.edges[column] != at
+            going, at, column = going[left], at[left], column[left]
+        return hops
+
+    def _step(self, at: Ints, column: Ints, nic: Ints, draw: np.random.Generator) -> Ints:
+        """A cable on a shortest way for each flow, each of them as likely."""
+        start, count = self.links.next_hops
+        many = count[at, column]
+        chance = draw.random(len(at))
+        chosen = nic % np.maximum(many, 1) if self.routing == "static" else chance * many
+        apart = np.flatnonzero(many < 0)
+        taken = self._order[np.where(many < 0, 0, start[at, column] + chosen.astype(np.int64))]
+        if len(apart):
+            taken[apart] = self._scattered(at[apart], column[apart], nic[apart], chance[apart])
+        return taken
+
+    def _scattered(self, at: Ints, column: Ints, nic: Ints, chance: Floats) -> Ints:
+        """The same where cables on shortest ways do not stand side by side."""
+        distance, length, to = self.links.distance, self.links.length, self.links.ends[:, 1]
+        first, degree = self._first[at], self._first[at + 1] - self._first[at]
+        port = np.arange(int(degree.max()))
+        cable = self._order[np.minimum(first[:, None] + port, len(self._order) - 1)]
+        near = distance[to[cable], column[:, None]] + length[cable]
+        good = (near == distance[at, column][:, None]) & (port < degree[:, None])
+        count = good.sum(1)
+        chosen = nic % count if self.routing == "static" else (chance * count).astype(np.int64)
+        nth = (np.cumsum(good, 1) == chosen[:, None] + 1) & good
+        found: Ints = cable[np.arange(len(at)), nth.argmax(1)]
+        return found
+
+
+def is_hashed(links: Links, routing: Routing) -> bool:
+    """True if chance decides over ways."""
+    return routing in ("ecmp", "valiant") or bool(links.group.any())
+
+
+def flows_of_pair(links: Links, routing: Routing, ends: Ends, qps: int) -> int:
+    """Flows of a pair of GPUs: its queue pairs, at least one for each NIC of a GPU."""
+    return max(1 if routing == "adaptive" else qps, _split(links, routing),
+               ends.nics_per_node // ends.gpus_per_node)  # fmt: skip
+
+
+def _split(links: Links, routing: Routing) -> int:
+    return _SPRAYED if routing == "adaptive" and links.group.any() else 1
+
+
+def loads(links: Links, entries: Entries, flow_bytes: Any) -> Floats:
+    """Bytes on every link; `flow_bytes` of each flow, or of all of them."""
+    each = np.asarray(flow_bytes, float)
+    sent = each[entries.flow] if each.ndim else np.broadcast_to(each, entries.flow.shape)
+    return np.asarray(np.bincount(entries.link, sent, len(links.rates)), float)

@@ -1,0 +1,131 @@
+"""Collectives as streams: flows between GPUs that go on at one pace.
+
+Holds `Pairs` and the patterns `ring`, `tree`, `all_to_all` and `transfer`: which rank sends to
+which over NICs, when every group of an axis works at once. A ring, a tree, or an all-to-all is as
+fast as its slowest flow, so all flows of a stream have one rate; where streams meet, a link is
+shared equally among flows, not among streams.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from syncwall.network.links import Floats, Ints
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Who sends to whom; of one byte that a rank has to send, the part that this pair moves."""
+
+    source: Ints
+    target: Ints
+    part: Floats
+    stream: Ints
+    """Pairs with the same number go on at one pace."""
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+    def moved(self, ranks: Ints) -> "Pairs":
+        """The same among other ranks: the first one here is `ranks[0]` there."""
+        return Pairs(ranks[self.source], ranks[self.target], self.part, self.stream)
+
+
+@dataclass(frozen=True)
+class Stood:
+    """Where ranks of the groups of an axis stand: group, domain in the group, place in both."""
+
+    ranks: Ints
+    group: Ints
+    domain: Ints
+    domains: int
+    stride: int
+    spacing: int
+    """From one domain of a group to the next."""
+    within: int
+    """Ranks of a group in one domain."""
+
+
+def stood(gpus: int, ranks: int, stride: int, domain_gpus: int) -> Stood:
+    """All groups of `ranks`, each `stride` from the next, on `gpus` GPUs."""
+    spacing = max(stride, domain_gpus)
+    reach = min(max(ranks * stride, 1), gpus)
+    domains = -(-reach // spacing)
+    mine = np.arange(gpus // reach * reach)
+    inside = mine % reach
+    within = max(1, min(ranks, domain_gpus // max(stride, 1)))
+    group = mine // reach * spacing + inside % spacing
+    return Stood(mine, group, inside // spacing, domains, stride, spacing, within)
+
+
+def ring(where: Stood) -> Pairs:
+    """Every GPU sends to its counterpart in the next domain of its group, the last to the first."""
+    step = np.where(where.domain == where.domains - 1, 1 - where.domains, 1)
+    return _pairs(where, where.ranks + step * where.spacing, where.ranks >= 0)
+
+
+def transfer(where: Stood) -> Pairs:
+    """Every GPU sends to its counterpart in the next stage; the last stage sends to none."""
+    target = where.ranks + where.stride
+    reach = where.domains * where.spacing
+    leaves = target // where.spacing != where.ranks // where.spacing
+    return _pairs(where, target, leaves & (target // reach == where.ranks // reach))
+
+
+def _pairs(where: Stood, target: Ints, wanted: NDArray[np.bool_]) -> Pairs:
+    real = wanted & (target < len(where.ranks)) & (where.domains > 1)
+    part = np.ones(int(real.sum()))
+    return Pairs(where.ranks[real], target[real], part, where.group[real])
+
+
+def tree(where: Stood) -> Pairs:
+    """NCCL's two binary trees over the domains, half of the bytes in each, both directions."""
+    child, parent = _double_tree(where.domains)
+    pairs = [(child, parent), (parent, child)]
+    first = where.ranks[where.domain == 0]
+    streams = where.group[where.domain == 0]
+    source = np.concatenate([one for one, _ in pairs])
+    target = np.concatenate([one for _, one in pairs])
+    all_source = (first[:, None] + source * where.spacing).ravel()
+    all_target = (first[:, None] + target * where.spacing).ravel()
+    stream = np.repeat(streams, len(source))
+    return Pairs(all_source, all_target, np.full(len(stream), 0.5), stream)
+
+
+def _double_tree(count: int) -> tuple[Ints, Ints]:
+    """Children and parents of both trees, as `ncclGetDtree` numbers them."""
+    edges = [(rank, up) for rank in range(count) if (up := _parent(rank, count)) >= 0]
+    one = np.array(edges, np.int64).reshape(-1, 2)
+    other = count - 1 - one if count % 2 == 0 else (one + 1) % count
+    both = np.concatenate([one, other])
+    return both[:, 0], both[:, 1]
+
+
+def _parent(rank: int, count: int) -> int:
+    """The rank above in `ncclGetBtree`; -1 for the root, which is rank 0."""
+    if rank == 0:
+        return -1
+    bit = rank & -rank
+    up = (rank ^ bit) | (bit << 1)
+    return rank ^ bit if up >= count else up
+
+
+def all_to_all(where: Stood) -> Pairs:
+    """Every rank sends an equal part to all of its group in other domains."""
+    inside = where.ranks % where.spacing
+    place = inside % where.stride if where.within > 1 else inside
+    first = where.ranks - where.domain * where.spacing - inside + place
+    domain, number = np.divmod(np.arange(where.domains * where.within), where.within)
+    target = first[:, None] + domain * where.spacing + number * where.stride
+    real = (domain != where.domain[:, None]) & (target < len(where.ranks))
+    source = np.broadcast_to(where.ranks[:, None], target.shape)[real]
+    part = np.full(len(source), 1.0 / max((where.domains - 1) * where.within, 1))
+    return Pairs(source, target[real], part, where.group[source])
+
+
+PATTERNS: Final[dict[str, Callable[[Stood], Pairs]]] = {
+    "ring": ring, "tree": tree, "all-to-all": all_to_all, "transfer": transfer,
+}  # fmt: skip

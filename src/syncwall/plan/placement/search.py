@@ -1,0 +1,237 @@
+"""A better placement: jobs packed into leaf groups, rings inside of them, then exchanges.
+
+Holds `Groups` with `groups_of` (nodes that hang on the same switches), `crossed` (the rank order in
+which every edge of a ring leaves its group), `arranged` (that which keeps rings inside groups),
+`packed` (greedy), `exchanged` (local search) and `Placer` (counts as nodes). Exchanges are judged
+by an `Estimate`: flows that leave a group over its cables, as hashes or tables spread them.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+
+from syncwall.network.collisions import most_on_a_link
+from syncwall.network.links import Floats, Ints, Links
+from syncwall.plan.placement.traffic import JobTraffic, Nodes
+
+_EXCHANGES: Final = 4000
+"""Exchanges of nodes that are tried."""
+_CROSSING: Final = 1e-3
+"""What a flow that leaves its group costs if no link is full: the better of two equal placements
+leaves fewer groups."""
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Nodes that reach each other over the same switches, and what leads out of each group."""
+
+    of_node: Ints
+    nodes: list[list[int]]
+    """Of every group, in the order of the fabric."""
+    cables: Floats
+    """Cables that lead out of a group."""
+    rate: Floats
+    """All of them, in nodes that send at the rate of their NICs."""
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return len(self.nodes)
+
+
+def groups_of(links: Links) -> Groups:
+    """The leaf groups of a network."""
+    hangs = links.switch_of_nic.reshape(-1, links.nics_per_node)
+    _, first, inverse = np.unique(hangs, axis=0, return_index=True, return_inverse=True)
+    rank = np.argsort(np.argsort(first))
+    of_node = rank[inverse.ravel()]
+    nodes = [np.flatnonzero(of_node == group).tolist() for group in range(len(first))]
+    start = links.ends[:, 0]
+    cables = np.bincount(start, minlength=len(links.switches)).astype(float)
+    rates = np.bincount(start, links.rates[2 * links.nics :], len(links.switches))
+    on = [np.unique(hangs[mine[0]]) for mine in nodes]
+    full = links.nics_per_node * links.nic_bytes_per_s
+    return Groups(of_node, nodes, np.array([cables[one].sum() for one in on]),
+                  np.array([rates[one].sum() for one in on]) / full)  # fmt: skip
+
+
+def crossed(groups: Groups, nodes: Sequence[int]) -> Nodes:
+    """`nodes` in another order: one of each leaf group in turn."""
+    own: dict[int, list[int]] = {}
+    for node in nodes:
+        own.setdefault(int(groups.of_node[node]), []).append(node)
+    most = max(map(len, own.values()), default=0)
+    return tuple(
+        node for turn in range(most) for mine in own.values() for node in mine[turn : turn + 1]
+    )
+
+
+def arranged(job: JobTraffic, counts: Ints) -> Ints:
+    """The group of every place in the rank order, if a job has so many nodes in each.
+
+    Whole rings first, the groups with most nodes before others; what is left over forms the rest.
+    """
+    found = np.zeros(job.nodes, np.int64)
+    left = counts.copy()
+    waiting = []
+    largest_first = np.argsort(-counts, kind="stable")
+    for ring in sorted(job.rings, key=len, reverse=True):
+        home = next((group for group in largest_first if left[group] >= len(ring)), None)
+        if home is None:
+            waiting.append(ring)
+        else:
+            found[ring] = home
+            left[home] -= len(ring)
+    rest = np.repeat(np.arange(len(left)), left)
+    if waiting:
+        by_size = np.argsort(-left[rest], kind="stable")
+        found[np.concatenate([np.array(ring) for ring in waiting])] = rest[by_size]
+    return found
+
+
+class Estimate:
+    """Slow-downs of jobs that have so many nodes in each group; a job that stays costs nothing."""
+
+    def __init__(
+        self, groups: Groups, jobs: Sequence[JobTraffic], qps: int, *, hashed: bool
+    ) -> None:
+        self.groups, self.jobs, self.qps, self.hashed = groups, jobs, qps, hashed
+        self._weights = np.array([job.nodes for job in jobs], float)
+        self._fullest: dict[tuple[float, float], float] = {}
+        self._sent: dict[tuple[int, bytes], Floats] = {}
+
+    def sent(self, job: int, counts: Ints) -> Floats:
+        """Nodes' worth of traffic that a job sends out of each group; what enters equals it."""
+        key = (job, counts.tobytes())
+        if key not in self._sent:
+            place = arranged(self.jobs[job], counts)
+            start, end, weight = self.jobs[job].edges
+            out = place[start] != place[end]
+            both = [np.bincount(place[side][out], weight[out], self.groups.count)
+                    for side in (start, end)]  # fmt: skip
+            self._sent[key] = np.maximum(*both)
+        return self._sent[key]
+
+    def cost(self, sent: Floats) -> float:
+        """Mean slow-down, weighted with nodes, and a little for all that leaves a group."""
+        total = sent.sum(0)
+        slower = np.array([self._slower(load, group) for group, load in enumerate(total.tolist())])
+        of_job = np.where(sent > 0, slower, 1.0).max(1)
+        crossing = total.sum() / self._weights.sum()
+        return float(of_job @ self._weights / self._weights.sum() + _CROSSING * crossing)
+
+    def _slower(self, load: float, group: int) -> float:
+        """Times longer that traffic takes which leaves a group with others."""
+        rate, cables = float(self.groups.rate[group]), float(self.groups.cables[group])
+        if load <= 0.0 or not rate:
+            return 1.0
+        even = load / rate
+        if not self.hashed:
+            return max(1.0, even)
+        flows = even * self.qps  # on each cable, of which `qps` fill one at a NIC's rate
+        key = (round(flows, 6), cables)
+        if key not in self._fullest:
+            self._fullest[key] = most_on_a_link(flows, max(1, int(cables)))[0]
+        return max(1.0, even, self._fullest[key] / self.qps)
+
+
+def packed(estimate: Estimate, free: Ints) -> Ints:
+    """Nodes of every job in each group: the largest job first, into the group that it fills best.
+
+    A job that fits into none takes the emptiest groups whole, and the best fit for the rest.
+    """
+    left, jobs = free.copy(), estimate.jobs
+    found = np.zeros((len(jobs), len(free)), np.int64)
+    for job in sorted(range(len(jobs)), key=lambda one: -jobs[one].nodes):
+        wanted = jobs[job].nodes
+        while wanted:
+            fits = np.flatnonzero(left >= wanted)
+            group = int(fits[np.argmin(left[fits])]) if len(fits) else int(np.argmax(left))
+            taken = min(wanted, int(left[group]))
+            found[job, group] += taken
+            left[group] -= taken
+            wanted -= taken
+    return found
+
+
+def exchanged(estimate: Estimate, start: Ints, free: Ints, seed: int = 0) -> Ints:
+    """The best that exchanges of nodes between jobs, and with free nodes, lead to."""
+    best = np.vstack([start, free - start.sum(0)])  # the last row is nobody's
+    jobs = len(estimate.jobs)
+    sent = np.array([estimate.sent(job, best[job]) for job in range(jobs)])
+    cost, draw = estimate.cost(sent), np.random.default_rng(seed)
+    for _ in range(_EXCHANGES):
+        crossing = np.flatnonzero(sent.sum(1) > 0)
+        if not len(crossing):
+            break
+        job = int(draw.choice(crossing))
+        mine = np.flatnonzero(best[job])
+        group = int(draw.choice(mine))
+        other = int(draw.choice(np.flatnonzero(np.arange(jobs + 1) != job)))
+        theirs = np.flatnonzero(best[other])
+        theirs = theirs[theirs != group]
+        if not len(theirs):
+            continue
+        there = int(draw.choice(theirs))
+        most = int(min(best[job, group], best[other, there]))
+        count = most if draw.random() < 0.5 else int(draw.integers(1, most + 1))
+        trial = best.copy()
+        trial[[job, other], [group, there]] -= count
+        trial[[job, other], [there, group]] += count
+        new = sent.copy()
+        for one in (job, other):
+            if one < jobs:
+                new[one] = estimate.sent(one, trial[one])
+        if (now := estimate.cost(new)) < cost - 1e-12:
+            best, sent, cost = trial, new, now
+    return best[:-1]
+
+
+@dataclass(frozen=True)
+class Placer:
+    """Counts of nodes in groups as nodes in rank order."""
+
+    groups: Groups
+    jobs: Sequence[JobTraffic]
+    given: Sequence[Nodes]
+    usable: frozenset[int]
+    """Nodes of the jobs and free ones."""
+
+    @cached_property
+    def free(self) -> Ints:
+        """Usable nodes of each group."""
+        return np.array([sum(one in self.usable for one in mine) for mine in self.groups.nodes])
+
+    @property
+    def counts(self) -> Ints:
+        """Nodes of each job in each group as given."""
+        return np.array([np.bincount(self.groups.of_node[list(one)], minlength=self.groups.count)
+                         for one in self.given])  # fmt: skip
+
+    def nodes(self, counts: Ints) -> list[Nodes]:
+        """The nodes of each job; those that it has already are kept as far as possible."""
+        taken: set[int] = set()
+        own: list[dict[int, list[int]]] = []
+        for job, row in enumerate(counts):
+            had = set(self.given[job])
+            kept = {
+                int(group): [one for one in self.groups.nodes[group] if one in had][: row[group]]
+                for group in np.flatnonzero(row)
+            }
+            own.append(kept)
+            taken.update(one for nodes in kept.values() for one in nodes)
+        for job, row in enumerate(counts):
+            for group in np.flatnonzero(row).tolist():
+                lack = int(row[group]) - len(own[job][group])
+                new = [one for one in self.groups.nodes[group]
+                       if one in self.usable and one not in taken][:lack]  # fmt: skip
+                own[job][group] = sorted(own[job][group] + new)
+                taken.update(new)
+        return [self._ordered(job, counts[job], own[job]) for job in range(len(counts))]
+
+    def _ordered(self, job: int, row: Ints, own: dict[int, list[int]]) -> Nodes:
+        queue = {group: iter(nodes) for group, nodes in own.items()}
+        return tuple(next(queue[int(group)]) for group in arranged(self.jobs[job], row))

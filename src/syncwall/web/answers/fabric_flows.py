@@ -1,0 +1,211 @@
+"""The flows of a run on links that they share, for the Fabric page.
+
+Holds `flows`: the numbers of `predict --fabric`, or for two copies of the run those of
+`plan placement`, and the picture of a report. Large fabrics are drawn fewer times, which is said.
+"""
+
+from functools import lru_cache
+from typing import Any, Final
+
+import yaml
+
+from syncwall.answer import Prediction
+from syncwall.answer.contention import UNPROVEN, step_on_links
+from syncwall.cost.contended_network import DRAWS, MOST_PAIRS, AxisFlows, SharedLinks
+from syncwall.describe import Run
+from syncwall.network.carried import Carried
+from syncwall.network.links import Links
+from syncwall.network.routes import Ends, flows_of_pair
+from syncwall.plan.choices import FabricKind
+from syncwall.plan.fabric.links import links_of_sized, sized_named
+from syncwall.plan.fabric.options import sized
+from syncwall.plan.fabric.pace import ratios_of
+from syncwall.plan.fabric.question import Wiring
+from syncwall.plan.placement.found import slowed_step_s
+from syncwall.plan.placement.search import crossed, groups_of
+from syncwall.plan.placement.traffic import JobTraffic, Nodes, SharedFabric, traffic_of
+from syncwall.problems import InputError
+from syncwall.show.blocks import sentence
+from syncwall.show.draw.flows import flows_drawing
+from syncwall.show.numbers import plural
+from syncwall.show.words.contention import contention_words, drawn_words, flows_words
+from syncwall.web.answers.fabric import sized_kinds
+from syncwall.web.answers.prediction import prediction_of
+from syncwall.web.questions import AskedFlows
+from syncwall.work.groups import groups
+
+ROUTED: Final = 500_000
+"""Flows that are routed in about half a second; where all draws have more, there are fewer."""
+_MOST_ROUTED: Final = 3 * ROUTED
+"""Of one draw."""
+_FAIR: Final = 4
+"""Fair shares take about as long as routing so many flows."""
+_NAMES: Final = ("job-a", "job-b")
+
+
+def flows(asked: AskedFlows) -> dict[str, Any]:
+    """Steps on shared links beside free ones, the busiest link, and links as wide as their load."""
+    prediction = prediction_of(asked.run)
+    run, copies = prediction.run, 1 if asked.jobs == "one" else 2
+    ratios = ratios_of(run.cluster)
+    ratio = asked.oversubscription or ratios[0]
+    kind, _, made = sized_kinds(run, asked, ratios, copies)
+    one = made(ratio)
+    links = _links_of(one.kind, one.wiring, int(one.gpus))
+    name = kind if ratio == 1.0 else f"{kind},{ratio:g}"
+    shared = SharedLinks(links, asked.routing, asked.qps, name=name)
+    answer = _alone(asked, prediction, shared) if copies == 1 else _two(asked, prediction, shared)
+    same = sized_named(kind, run.cluster.using(copies * run.nodes), (ratio, 1.0)) == one
+    routed = f"--fabric {name} --routing {asked.routing} --qps {asked.qps}"
+    return answer | {
+        "kind": kind, "fabric": name, "routing": asked.routing, "qps": asked.qps,
+        "seed": shared.seed, "accuracy": UNPROVEN, "usual_draws": DRAWS,
+        "flags": routed if same else None,
+    }  # fmt: skip
+
+
+@lru_cache(maxsize=4)
+def _links_of(kind: FabricKind, wiring: Wiring, gpus: int) -> Links:
+    """The links of a sized fabric; those of the last few questions are kept, with their ways."""
+    return links_of_sized(sized(kind, wiring, [gpus]).at(0))
+
+
+def _alone(asked: AskedFlows, prediction: Prediction, shared: SharedLinks) -> dict[str, Any]:
+    run = prediction.run
+    order = None
+    if asked.order == "crossed":
+        order = crossed(groups_of(shared.links), range(run.nodes))
+    each = flows_of_pair(shared.links, shared.routing, Ends.of(run.cluster), shared.qps)
+    shared = SharedLinks(
+        shared.links, shared.routing, shared.qps, order, shared.name,
+        most_draws=_draws(_flows_of(run) * each),
+    )  # fmt: skip
+    prices, _, found = step_on_links(run, prediction.pricing, shared)
+    shown = next((one for one in found.flows if _id(one) == asked.flows), None)
+    shown = shown or next(iter(found.flows), None)
+    network = prices.network
+    assert isinstance(network, SharedLinks)
+    carried = network.carried(shown, run.cluster) if shown else None
+    what = flows_words(shown, run.layout) if shown else ""
+    return {
+        "said": [sentence(line) for line in
+                 (*contention_words(found), *_fewer(shared.draws, shared.hashed, "predict"))],
+        "needed": found.needed, "draws": found.draws,
+        "free_s": found.free_s, "p50_s": found.p50_s, "p90_s": found.p90_s,
+        "busiest": found.busiest or None, "slower": found.slower,
+        "flows": [{"id": _id(one), "name": flows_words(one, run.layout), "slower": one.slower}
+                  for one in found.flows],
+        "shown": _id(shown) if shown else None,
+        "jobs": [],
+        "svg": _picture(carried, f"{what} on {found.fabric}, {found.routing} routing"),
+        "files": {} if order is None else {"ranks.txt": _lines(shared.links, order)},
+    }  # fmt: skip
+
+
+def _two(asked: AskedFlows, prediction: Prediction, shared: SharedLinks) -> dict[str, Any]:
+    """Two copies of the run on nodes that stand apart or take turns."""
+    run, links = prediction.run, shared.links
+    traffic = [traffic_of(run)] * 2
+    placed = _placed(asked, run.nodes, links)
+    each = flows_of_pair(links, shared.routing, Ends.of(run.cluster), shared.qps)
+    routed = _FAIR * sum(len(job.pairs) for job in traffic) * each
+    fabric = SharedFabric(
+        links, traffic, shared.routing, shared.qps, shared.seed, most_draws=_draws(routed)
+    )
+    found = fabric.slower(placed)
+    free_s = slowed_step_s(prediction, shared, 1.0)
+    jobs = []
+    for number, name in enumerate(_NAMES):
+        p50, p90 = (float(found.quantile(share)[number]) for share in (0.5, 0.9))
+        p50_s, p90_s = (slowed_step_s(prediction, shared, times) for times in (p50, p90))
+        jobs.append(
+            {"name": name, "nodes": run.nodes, "slower_p50": p50, "slower_p90": p90,
+             "step_p50_s": p50_s, "step_p90_s": p90_s, "lost": p50_s / free_s - 1.0}
+        )  # fmt: skip
+    draws = fabric.draws if fabric.hashed else 0
+    how = drawn_words(shared.name, shared.routing, shared.qps, draws, shared.seed)
+    said = _two_words(found.busiest, traffic[0], how)
+    return {
+        "said": [sentence(line) for line in
+                 (*said, *_fewer(fabric.draws, fabric.hashed, "plan placement"))],
+        "needed": bool(found.quantile(0.9).max() > 1.0), "draws": fabric.draws,
+        "free_s": free_s, "p50_s": None, "p90_s": None,
+        "busiest": found.busiest or None, "slower": float(found.quantile(0.5).max()),
+        "flows": [], "shown": None, "jobs": jobs,
+        "svg": _picture(fabric.carried(placed), f"Two jobs on {shared.name}, {shared.routing} "
+                        "routing", _NAMES),
+        "files": {"jobs.yaml": _jobs_file(asked, run, links, placed)},
+    }  # fmt: skip
+
+
+def _two_words(busiest: str, job: JobTraffic, how: str) -> tuple[str, ...]:
+    if not busiest:
+        return (f"no shared link slows these jobs: none of this is needed ({how})",)
+    send = f"each job sends along its {job.axis} axis, all of the time"
+    return (f"{how}; {send}", f"the busiest link is {busiest}; {UNPROVEN}")
+
+
+def _placed(asked: AskedFlows, nodes: int, links: Links) -> list[Nodes]:
+    apart = [range(nodes), range(nodes, 2 * nodes)]
+    turns = [range(0, 2 * nodes, 2), range(1, 2 * nodes, 2)]
+    both = apart if asked.jobs == "apart" else turns
+    if asked.order == "nodes":
+        return [tuple(one) for one in both]
+    leaves = groups_of(links)
+    return [crossed(leaves, one) for one in both]
+
+
+def _flows_of(run: Run) -> int:
+    """Pairs that every draw routes, about: rings, two trees both ways, all-to-alls, transfers."""
+    cluster = run.cluster
+    found: dict[tuple[int, int], int] = {}
+    for axis, group in groups(run.layout).items():
+        ranks, stride = int(group.ranks), max(1, int(group.stride))
+        is_there = run.model.moe is not None or not axis.startswith("expert")
+        if is_there and ranks > 1 and ranks * stride > cluster.domain_gpus:
+            per_gpu = 1 if axis == "pp" else 5
+            if axis in ("ep", "cp") and ranks * cluster.gpus <= MOST_PAIRS:
+                per_gpu += ranks
+            found[ranks, stride] = max(per_gpu, found.get((ranks, stride), 0))
+    return sum(found.values()) * int(cluster.gpus)
+
+
+def _draws(routed: int) -> int:
+    """Draws that are made in about a second; InputError if not even one is."""
+    if routed > _MOST_ROUTED:
+        said = f"a draw of this run routes {routed:,} flows, a page at most {_MOST_ROUTED:,}"
+        raise InputError.of(f"{said}: ask `syncwall predict --fabric`", file="fabric.qps")
+    return min(DRAWS, max(1, ROUTED // max(routed, 1)))
+
+
+def _fewer(draws: int, hashed: bool, verb: str) -> tuple[str, ...]:
+    if not hashed or draws == DRAWS:
+        return ()
+    return (
+        f"so many flows are drawn {plural(draws, 'time')} here, to answer at once; "
+        f"`syncwall {verb}` draws them {DRAWS} times, and its median may differ",
+    )
+
+
+def _id(one: AxisFlows) -> str:
+    return f"{one.pattern}-{one.ranks}-{one.stride}"
+
+
+def _picture(carried: Carried | None, title: str, jobs: tuple[str, ...] = ()) -> str | None:
+    return None if carried is None else flows_drawing(carried, title, jobs).markup()
+
+
+def _lines(links: Links, order: Nodes) -> str:
+    return "".join(f"{links.nodes[node]}\n" for node in order)
+
+
+def _jobs_file(asked: AskedFlows, run: Run, links: Links, placed: list[Nodes]) -> str:
+    """What `plan placement` reads."""
+    stated = {key: value for key, value in asked.run.fields().items()
+              if key not in ("cluster", "nodes", "gpus")}  # fmt: skip
+    jobs = [
+        {"name": name, "run": stated, "placement": [links.nodes[node] for node in nodes]}
+        for name, nodes in zip(_NAMES, placed, strict=True)
+    ]
+    whole = {"cluster": asked.run.cluster, "nodes": 2 * run.nodes, "jobs": jobs}
+    return str(yaml.safe_dump(whole, sort_keys=False, default_flow_style=None, width=100))

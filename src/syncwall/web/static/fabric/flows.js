@@ -1,0 +1,107 @@
+// Flows that share links: how they find their way, what they cost, and links as wide as they are busy.
+import { picture } from "../article.js";
+import { download, h, put, quiet } from "../dom.js";
+import { field, select, shown, together } from "../form.js";
+import { duration, percent, plural } from "../format.js";
+import * as state from "../state.js";
+import { table, words } from "../table.js";
+import { command } from "../take_along.js";
+import { tile } from "../tiles.js";
+
+/** Keys of the address that only flows depend on. */
+export const OWN = ["fabric.routing", "fabric.qps", "fabric.order", "fabric.jobs", "fabric.flows"];
+
+const ROUTINGS = {
+  ecmp: "hashed (ecmp)",
+  static: "fixed tables (static)",
+  adaptive: "whatever is free (adaptive)",
+  valiant: "over a random group (valiant)",
+};
+const ORDERS = { nodes: "in node order", crossed: "crossed over leaves" };
+const JOBS = { one: "this run alone", apart: "twice, apart", interleaved: "twice, interleaved" };
+
+/** Draw the controls once; the function that comes back brings them to an answer. */
+export function flowControls(place) {
+  const clears = { data: { clears: "fabric.flows" } };
+  const pairs = Object.fromEntries([1, 2, 4, 8, 16].map((count) => [count, String(count)]));
+  const drawn = select("fabric.flows", { "": "the slowest" });
+  const routing = select("fabric.routing", ROUTINGS, "ecmp");
+  put(
+    place,
+    field("Routing", routing),
+    field("Queue pairs", select("fabric.qps", pairs, "1")),
+    field("Rank order", select("fabric.order", ORDERS, "nodes")),
+    field("Jobs", select("fabric.jobs", JOBS, "one", clears)),
+    field("Flows drawn", drawn),
+  );
+  together(place);
+  return (answer) => {
+    const offered = answer.flows.map(({ id, name, slower }) =>
+      h("option", { value: id }, `${name}: ${slower.toFixed(2)} times`),
+    );
+    put(drawn, h("option", { value: "" }, answer.jobs.length ? "of both jobs" : "the slowest"), offered);
+    drawn.disabled = !answer.flows.length;
+    for (const option of routing.options)
+      option.disabled = option.value === "valiant" && answer.kind !== "dragonfly" && answer.routing !== "valiant";
+    shown(place);
+  };
+}
+
+/** What the answer says: sentences, numbers, the picture, and how to get the same in a terminal. */
+export function flowsShown(answer) {
+  const drawing = answer.svg && h("div", { class: "fabric-drawing finding", id: "flows-drawing" }, picture(answer.svg));
+  drawing?.setAttribute("tabindex", "0");
+  drawing?.setAttribute("role", "region");
+  drawing?.setAttribute("aria-label", "Flows on links");
+  return h(
+    "div",
+    { data: { needed: answer.needed, draws: answer.draws, busiest: answer.busiest ?? "" } },
+    h("div", { class: "tiles" }, answer.jobs.length ? null : step(answer), busiest(answer)),
+    answer.jobs.length > 0 && jobs(answer),
+    answer.said.map((line) => h("p", { class: "small" }, line)),
+    drawing ?? quiet("Nothing leaves the scale-up domain: no link is shared."),
+    taken(answer),
+  );
+}
+
+function step({ p50_s, p90_s, free_s, needed }) {
+  const more = needed ? `+${percent(p50_s / free_s - 1)} over free links, P90 ${duration(p90_s)}` : "as on free links";
+  return tile("flows-step", "Step on shared links", duration(p50_s), more, p50_s);
+}
+
+function busiest({ busiest: link, slower, jobs: several }) {
+  const beside = link ?? "no link is busier than the NICs";
+  return tile("flows-slower", several.length ? "Slowest job" : "Slow-down", `${slower.toFixed(2)} ×`, beside, slower);
+}
+
+/** What each job loses. */
+function jobs({ jobs: found, free_s }) {
+  const rows = found.map((job) => ({
+    data: { job: job.name, value: job.step_p50_s },
+    cells: [
+      job.name,
+      plural(job.nodes, "node"),
+      duration(free_s),
+      duration(job.step_p50_s),
+      { content: job.lost > 0.0005 ? `+${percent(job.lost)}` : "nothing", data: { lost: job.lost } },
+      duration(job.step_p90_s),
+      `${job.slower_p50.toFixed(2)} ×`,
+    ],
+  }));
+  const head = [words("job", "nowrap"), "nodes", "step alone", "together", "loses", "P90", "traffic slower"];
+  const label = "What each job loses";
+  return h("div", { class: "wide", tabindex: "0", role: "region", "aria-label": label }, table(head, rows));
+}
+
+/** The command, and the files that it reads. */
+function taken({ flags, files, jobs: several }) {
+  if (!flags) return quiet("predict --fabric sizes fabrics of 64 or 128 ports and one ratio: not this one.");
+  const order = files["ranks.txt"] ? " --rank-order ranks.txt" : "";
+  const said = several.length
+    ? `syncwall plan placement jobs.yaml ${flags}`
+    : `${state.command("predict")} ${flags}${order}`;
+  const buttons = Object.entries(files).map(([name, text]) =>
+    h("button", { type: "button", class: "no-print", onclick: () => download(name, text, "text/plain") }, name),
+  );
+  return h("div", { class: "row small" }, command(said), buttons);
+}

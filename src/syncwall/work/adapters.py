@@ -1,0 +1,93 @@
+"""What low-rank adapters add to a layer: products, parameters, and dequantised frozen weights.
+
+Holds `with_adapters`, `adapter_parameters` and `keeps_input`. An adapter is two products, into its
+rank and out of it, with gradients of inputs and weights; frozen matrices that are kept narrow are
+dequantised each time that they are used, forward, again and backward.
+"""
+
+from collections.abc import Sequence
+
+from syncwall.cause import Cause
+from syncwall.describe.layer_kinds import LayerKind
+from syncwall.describe.lora import Adapted, adapted
+from syncwall.work.block import Scope
+from syncwall.work.layer import ACTIVATION_BYTES, Shape
+from syncwall.work.number import Number
+from syncwall.work.operations import Elementwise
+from syncwall.work.parts import LayerPart, gemm
+from syncwall.work.rank_parameters import RankParameters, layer_parameters
+
+ENTERING = ("q_proj", "k_proj", "v_proj", "q_a_proj", "kv_a_proj_with_mqa")
+"""Matrices of attention whose input is that of the layer, normed."""
+_BEHIND = {
+    "query key value": ENTERING, "queries": {"q_proj"}, "query down": {"q_a_proj"},
+    "query up": {"q_b_proj"}, "key value down": {"kv_a_proj_with_mqa"},
+    "key value up": {"kv_b_proj"}, "output projection": {"o_proj"},
+    "MLP up": {"gate_proj", "up_proj"}, "MLP down": {"down_proj"},
+}  # fmt: skip
+"""Matrices of each multiplication of a layer."""
+
+
+def with_adapters(parts: Sequence[LayerPart], shape: Shape, kind: LayerKind) -> list[LayerPart]:
+    """The parts of a layer with those of its adapters behind their multiplications."""
+    lora = shape.layout.lora
+    if lora is None:
+        return list(parts)
+    adapters = adapted(shape.model, kind, lora)
+    found = _dequantised(shape, kind)
+    for part in parts:
+        found.append(part)
+        beside = [one for one in adapters if one.name in _BEHIND.get(part.name, ())]
+        for one in beside:
+            found += _products(shape, one, lora.rank, part.scope)
+    return found
+
+
+def adapter_parameters(shape: Shape, kind: LayerKind) -> RankParameters:
+    """Trained parameters of a layer on a rank: the side that tensor parallelism splits, in part."""
+    lora = shape.layout.lora
+    if lora is None:
+        return RankParameters(0.0)
+    return RankParameters(
+        sum((lora.rank * sum(_widths(shape, one)) for one in adapted(shape.model, kind, lora)), 0.0)
+    )
+
+
+def keeps_input(shape: Shape, *names: str) -> Number:
+    """1 if the input of these matrices is kept for a weight gradient, theirs or an adapter's."""
+    lora = shape.layout.lora
+    if lora is None:
+        return 1 - shape.layout.frozen_weights
+    kinds = shape.model.layer_kinds
+    return 1.0 * any(
+        one.name in names for kind in kinds for one in adapted(shape.model, kind, lora)
+    )
+
+
+def _widths(shape: Shape, one: Adapted) -> tuple[Number, Number]:
+    """What enters and leaves a matrix on a rank."""
+    tp = shape.layout.tp
+    if one.by_column:
+        return one.entering, one.leaving / tp
+    return one.entering / tp, one.leaving
+
+
+def _products(shape: Shape, one: Adapted, rank: int, scope: Scope) -> list[LayerPart]:
+    dtype, tokens = shape.layout.precision, shape.tokens
+    entering, leaving = _widths(shape, one)
+    pair = (
+        gemm(f"{one.name} adapter down", Cause.GEMM, tokens, rank, entering, dtype),
+        gemm(f"{one.name} adapter up", Cause.GEMM, tokens, leaving, rank, dtype),
+    )
+    return [part.within(scope).trained() for part in pair]
+
+
+def _dequantised(shape: Shape, kind: LayerKind) -> list[LayerPart]:
+    """Frozen matrices of a layer read and written in 16 bits, if they are kept narrower."""
+    lora = shape.layout.lora
+    kept = lora.weight_bytes if lora else None
+    if kept is None or kept >= ACTIVATION_BYTES:
+        return []
+    held = layer_parameters(shape, kind)
+    moved = Elementwise((kept + ACTIVATION_BYTES) * (held.plain + held.experts), kind="cast")
+    return [LayerPart("dequantised weights", Cause.ELEMENTWISE, moved, (moved,))]

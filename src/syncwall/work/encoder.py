@@ -1,0 +1,89 @@
+"""An encoder in front of a model on one rank: what is read of it, and what it keeps.
+
+Holds `encoder_shape`, `cross_parts`, `projector_parts`, `cross_bytes` and `is_frozen`.
+"""
+
+from typing import cast
+
+from syncwall.cause import Cause
+from syncwall.describe.model import Encoder
+from syncwall.work.block import Scope
+from syncwall.work.layer import (
+    ACTIVATION_BYTES,
+    Shape,
+    entering,
+    leaving,
+    norm_part,
+    quantised,
+)
+from syncwall.work.number import Number
+from syncwall.work.operations import CoreAttention, Gemm
+from syncwall.work.parts import LayerPart, attention, elementwise, gemm
+
+
+def encoder_shape(shape: Shape) -> Shape | None:
+    """The encoder of the model of `shape` on the same rank, None if it has none."""
+    encoder = shape.model.encoder
+    if encoder is None:
+        return None
+    sequences = shape.layout.micro_batch * encoder.each
+    own = {"micro_batch": sequences, "document_tokens": None}
+    return Shape(encoder, shape.layout.model_copy(update=own), cast(int, encoder.train_seq))
+
+
+def cross_parts(shape: Shape) -> list[LayerPart]:
+    """Attention of a layer to the output of the encoder, if it has any."""
+    source, model, dtype = encoder_shape(shape), shape.model, shape.layout.precision
+    if source is None or not model.attention.cross:
+        return []
+    heads = model.attention.heads / shape.layout.tp
+    queries, keys = heads * model.head_dim, 2 * shape.kv_heads * model.head_dim
+    core = CoreAttention(
+        batch=shape.layout.micro_batch, heads=heads, q_len=shape.seq,
+        kv_len=source.tokens / shape.layout.micro_batch, head_dim=model.head_dim,
+        v_dim=model.v_head_dim, kv_heads=shape.kv_heads, is_causal=False,
+    )  # fmt: skip
+    parts = [
+        norm_part(shape, "cross-attention norm"),
+        *quantised(shape, "cross-attention", shape.plain_tokens, model.hidden),
+        *entering(shape, "cross-attention"),
+        gemm("cross queries", Cause.GEMM, shape.tokens, queries, model.hidden, dtype),
+        gemm("cross keys and values", Cause.GEMM, source.tokens, keys, model.hidden, dtype),
+        attention("cross-attention", core),
+        gemm("cross output", Cause.GEMM, shape.tokens, model.hidden, queries, dtype),
+        *leaving(shape, "cross-attention"),
+    ]
+    return [part.within(Scope.ATTENTION) for part in parts]
+
+
+def projector_parts(shape: Shape) -> list[LayerPart]:
+    """The tokens of the encoder as tokens of the model; not split by tp.
+
+    Where the encoder is frozen, what goes in needs no gradient.
+    """
+    source, encoder = encoder_shape(shape), shape.model.encoder
+    if source is None or encoder is None or encoder.projector is None:
+        return []
+    tokens, dtype = source.tokens / encoder.projector.merge, shape.layout.precision
+    matrices = encoder.projector.matrices(encoder.hidden, shape.model.hidden)
+    parts = []
+    for number, (rows, into) in enumerate(matrices):
+        product = Gemm(tokens, rows, into, dtype)
+        given = () if encoder.frozen and not number else (product.for_input,)
+        parts.append(LayerPart("projector", Cause.GEMM, product, (*given, product.for_weight)))
+        parts.append(elementwise("projector activation", 2 * ACTIVATION_BYTES * tokens * rows))
+    return parts
+
+
+def cross_bytes(shape: Shape) -> tuple[Number, Number]:
+    """Bytes of queries (and of the output, as many), and of keys and values, in a layer."""
+    source = encoder_shape(shape)
+    assert source is not None, "there is cross-attention"
+    heads = shape.model.attention.heads / shape.layout.tp
+    queries = ACTIVATION_BYTES * shape.tokens * heads * shape.model.head_dim
+    return queries, 2 * ACTIVATION_BYTES * source.tokens * shape.kv_heads * shape.model.head_dim
+
+
+def is_frozen(shape: Shape) -> bool:
+    """True if `shape` is that of an encoder that is not trained."""
+    return isinstance(shape.model, Encoder) and shape.model.frozen

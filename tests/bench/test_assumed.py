@@ -1,0 +1,12 @@
+"""The page of assumed numbers is that of the catalogue."""
+
+from bench.assumed import PAGE, assumed
+
+
+def test_the_page_of_the_documentation_is_that_of_the_catalogue():
+    assert PAGE.read_text(encoding="utf-8") == assumed(), "run: python -m bench.assumed"
+
+
+def test_it_lists_what_is_assumed_and_nothing_else():
+    assert "| `trainium2` | scale_up.links | 10 |" in assumed()
+    assert "`h100-sxm` | peak" not in assumed()

@@ -1,0 +1,122 @@
+"""`syncwall compare`: the same numbers as `predict`, from files and from flags."""
+
+import json
+from typing import Any
+
+import pytest
+
+from syncwall.cli import main
+
+RUN = ["--model", "llama-3.1-70b", "--cluster", "dgx-b200", "--gpus", "576", "--tp", "8",
+       "--global-batch", "1152"]  # fmt: skip
+JOB = ["--tokens", "10T", "--job.simulations", "200"]
+A = "model: llama-3.1-8b\ncluster: dgx-h100\nnodes: 4\nlayout: {shard: fsdp, global_batch: 256}\n"
+B = A.replace("dgx-h100", "dgx-h200")
+PROGRAM = "examples/capture/hybrid.work.json.gz"
+
+
+def answer(capsys, *arguments: str, code: int = 0) -> Any:
+    assert main([*arguments, "--json"]) == code
+    return json.loads(capsys.readouterr().out)
+
+
+@pytest.fixture
+def files(tmp_path):
+    for name, text in (("a.yaml", A), ("b.yaml", B)):
+        (tmp_path / name).write_text(text)
+    return [str(tmp_path / "a.yaml"), str(tmp_path / "b.yaml")]
+
+
+def test_files_have_the_numbers_of_predict(files, capsys):
+    found = answer(capsys, "compare", *files)
+    for file, run in zip(files, found["runs"], strict=True):
+        alone = answer(capsys, "predict", file)
+        for key in ("step_s", "step_interval_s", "mfu", "memory_bytes", "ledger_s"):
+            assert run[key] == alone[key]
+    assert [run["name"] for run in found["runs"]] == ["A dgx-h100", "B dgx-h200"]
+
+
+def test_flags_have_the_numbers_of_predict(capsys):
+    against = "cluster=gb200-nvl72,tp=4,job.price=$8/GPU-hour"
+    found = answer(capsys, "compare", *RUN, *JOB, "--against", against)
+    flags = ["--cluster", "gb200-nvl72", "--tp", "4", "--job.price", "$8/GPU-hour"]
+    for more, run in zip(([], flags), found["runs"], strict=True):
+        alone = answer(capsys, "predict", *RUN, *JOB, *more)
+        assert run["step_s"] == alone["step_s"]
+        assert run["job"] == {key: alone["job"][key] for key in run["job"]}
+    assert (
+        found["beside"][0]["ratios"]["cost_usd"]["after"] == found["runs"][1]["job"]["cost_usd"][1]
+    )
+
+
+def test_flags_hold_for_all_files(files, capsys):
+    found = answer(capsys, "compare", *files, "--tp", "2", "--against", "nodes=8", "gpus=16")
+    assert [run["gpus"] for run in found["runs"]] == [32, 32, 64, 16]
+    assert all("tp 2" in run["what"] for run in found["runs"])
+
+
+def test_gpus_take_the_place_of_nodes_and_values_keep_their_commas(capsys):
+    against = ["nodes=36", "gpus=144,recompute_modules=[core_attn, mlp],recompute=selective"]
+    found = answer(capsys, "compare", *RUN, "--against", *against)
+    assert [run["gpus"] for run in found["runs"]] == [576, 288, 144]
+
+
+def test_a_screen_says_what_cannot_be_told_apart(files, capsys):
+    assert main(["compare", files[0], files[0]]) == 0
+    shown = capsys.readouterr().out
+    assert "A and B cannot be told apart: both are predicted to be as fast" in shown
+    assert main(["compare", *RUN, "--against", "cluster=dgx-a100"]) in (0, 1)
+    assert "A trains" in capsys.readouterr().out
+
+
+def test_a_missing_price_is_said(capsys):
+    assert main(["compare", *RUN, "--against", "cluster=gb300-nvl72"]) == 0
+    assert "no price is known of the other" in capsys.readouterr().out
+
+
+def test_recorded_programs(capsys):
+    found = answer(capsys, "compare", PROGRAM, "--cluster", "dgx-h100", "--against",
+                   "cluster=dgx-b200")  # fmt: skip
+    alone = answer(capsys, "predict", "--work", PROGRAM, "--cluster", "dgx-b200")
+    assert found["runs"][1]["step_s"] == alone["step_s"]
+
+
+def test_one_that_does_not_fit_is_said_by_the_exit_code(capsys):
+    found = answer(capsys, "compare", *RUN, "--against", "cluster=dgx-h100,tp=1,shard=ddp",
+                   code=1)  # fmt: skip
+    assert not found["runs"][1]["fits"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (RUN, "write two runs: compare A.yaml B.yaml"),
+        ([*RUN, "--against", "dgx-h100"], '"dgx-h100" is not KEY=VALUE'),
+        ([*RUN, "--against", "clutser=dgx-h100"], 'unknown key "clutser"; did you mean "cluster"?'),
+        ([*RUN, "--against", "cluster=dgx-h1000"], "dgx-h1000"),
+        ([PROGRAM, PROGRAM, "--cluster", "dgx-h100", "--tokens", "1T"], "compared as it is"),
+        ([PROGRAM, PROGRAM], "write --cluster NAME"),
+    ],
+)
+def test_wrong_calls_are_refused(arguments, said, capsys):
+    assert main(["compare", *arguments]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_known_runs_of_one_machine_say_nothing_of_another(files, tmp_path, capsys):
+    known = tmp_path / "known.yaml"
+    known.write_text(A + "measured: 9000tok/s/gpu\n")
+    assert main(["compare", *files, "--known-run", str(known)]) == 2
+    assert "of one machine, and these runs are on several" in capsys.readouterr().err
+    found = answer(capsys, "compare", files[0], "--known-run", str(known), "--against", "tp=2")
+    alone = answer(capsys, "predict", files[0], "--known-run", str(known), "--tp", "2")
+    assert found["runs"][1]["step_s"] == alone["step_s"]
+
+
+def test_keys_of_parts_of_a_job_can_differ(capsys):
+    against = "job.checkpoints.blocking=false,job.failures.detection=30s"
+    found = answer(capsys, "compare", *RUN, *JOB, "--against", against)
+    alone = answer(capsys, "predict", *RUN, *JOB, "--job.checkpoints.blocking", "false",
+                   "--job.failures.detection", "30s")  # fmt: skip
+    assert found["runs"][1]["job"]["finish_s"] == alone["job"]["finish_s"]
+    assert found["runs"][0]["job"]["finish_s"] != alone["job"]["finish_s"]
