@@ -79,7 +79,7 @@ Access = Annotated[AccessFlags, tyro.conf.arg(name="")]
 def serve(
     host: Annotated[str, tyro.conf.arg(metavar="ADDRESS")] = "127.0.0.1",
     port: Annotated[int, tyro.conf.arg(metavar="N")] = 8321,
-    access: Access = AccessFlags(),  # noqa: B008 - frozen
+    access: Access = AccessFlags(),
     findings: Annotated[tuple[Path, ...], tyro.conf.arg(metavar="DIR")] = (),
     files: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None,
     browser: bool = False,

@@ -174,7 +174,7 @@ def measure_collectives(  # noqa: PLR0913 - what, over which sizes, how exactly,
     sizes: Sequence[int],
     *,
     dtype: str = "float32",
-    effort: Effort = Effort(),  # noqa: B008 - frozen
+    effort: Effort = Effort(),
     stop: Stop | None = None,
     progress: Callable[[float], None] = lambda share: None,
 ) -> Iterator[CollectiveRow | SkippedKind]:

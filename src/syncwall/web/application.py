@@ -116,7 +116,7 @@ class Options:
     processes: int | None = None
 
 
-def application(options: Options = Options(), streams: Streams | None = None) -> Guard:  # noqa: B008 - frozen
+def application(options: Options = Options(), streams: Streams | None = None) -> Guard:
     """The application behind its guard; `streams` is where its long work runs."""
     app = _routed(options, streams or Streams())
     return Guard(app, options.names, options.token, origins=options.origins, root=options.root)

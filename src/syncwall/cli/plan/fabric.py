@@ -156,8 +156,8 @@ def fabric(  # noqa: PLR0913, PLR0917 - the flags of the verb
     oversubscription: Annotated[str, tyro.conf.arg(metavar="RATIO")] = "1",
     growth: Annotated[str, tyro.conf.arg(metavar="SHARE")] = "0",
     copper: Annotated[tuple[Cable, ...], tyro.conf.arg(metavar="CABLES")] = (),
-    prices: Prices = Prices(),  # noqa: B008
-    power: Power = Power(),  # noqa: B008
+    prices: Prices = Prices(),
+    power: Power = Power(),
     degraded: Annotated[str | None, tyro.conf.arg(metavar="PARTS")] = None,
     routing: Routing = "ecmp",
     qps: Annotated[int, tyro.conf.arg(metavar="N")] = 1,
