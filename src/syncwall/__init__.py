@@ -19,9 +19,13 @@ if TYPE_CHECKING:
     from syncwall.answer.gap import gap as gap
     from syncwall.answer.improvements import Improvement as Improvement
     from syncwall.answer.improvements import improvements as improvements
+    from syncwall.answer.islands import IslandsPrediction as IslandsPrediction
+    from syncwall.answer.islands import predict_islands as predict_islands
     from syncwall.answer.known import site_of as site_of
     from syncwall.answer.prediction import Prediction as Prediction
     from syncwall.answer.prediction import predict as predict
+    from syncwall.answer.rl_step import RlPrediction as RlPrediction
+    from syncwall.answer.rl_step import predict_rl as predict_rl
     from syncwall.answer.site import Site as Site
     from syncwall.answer.sweep import sweep as sweep
     from syncwall.answer.timeline import Timeline as Timeline
@@ -50,6 +54,7 @@ if TYPE_CHECKING:
     from syncwall.describe import ScaleUp as ScaleUp
     from syncwall.describe import Software as Software
     from syncwall.describe import Tier as Tier
+    from syncwall.describe.islands import Islands as Islands
     from syncwall.describe.lookup import cluster as cluster
     from syncwall.describe.lookup import clusters as clusters
     from syncwall.describe.lookup import device as device
@@ -59,6 +64,7 @@ if TYPE_CHECKING:
     from syncwall.describe.lookup import models as models
     from syncwall.describe.lookup import prices as prices
     from syncwall.describe.lookup import run as run
+    from syncwall.describe.rl import RlStep as RlStep
     from syncwall.explain.answer import Explanation as Explanation
     from syncwall.explain.question import explain as explain
     from syncwall.job.compare import Comparison as Comparison
@@ -83,8 +89,10 @@ __version__ = "0.2.0"
 _HOME = {
     "syncwall.answer.gap": "Gap gap",
     "syncwall.answer.improvements": "Improvement improvements",
+    "syncwall.answer.islands": "IslandsPrediction predict_islands",
     "syncwall.answer.known": "site_of",
     "syncwall.answer.prediction": "Prediction predict",
+    "syncwall.answer.rl_step": "RlPrediction predict_rl",
     "syncwall.answer.site": "Site",
     "syncwall.answer.sweep": "sweep",
     "syncwall.answer.timeline": "Timeline",
@@ -98,7 +106,9 @@ _HOME = {
         "Attention Checkpoints Cluster Device Fabric Failures Job Layout Link Mlp Model Moe Nics "
         "Node Run ScaleUp Software Tier"
     ),
+    "syncwall.describe.islands": "Islands",
     "syncwall.describe.lookup": "cluster clusters device devices link model models prices run",
+    "syncwall.describe.rl": "RlStep",
     "syncwall.explain.answer": "Explanation",
     "syncwall.job.compare": "Comparison compare",
     "syncwall.job.completion": "Completion finish",

@@ -6,14 +6,20 @@ optimizer itself and islands that differ in speed are not counted.
 """
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from syncwall.answer.prediction import Prediction, predict
+from syncwall.answer.site import UNKNOWN_SITE, Site
+from syncwall.catalogue import Folders, takes_catalogue
+from syncwall.cost.measured import MachineMeasurements
 from syncwall.describe import Run
 from syncwall.describe.islands import OUTER_BYTES, Islands
+from syncwall.describe.sections import run_and
+from syncwall.public import Answer
 
 
 @dataclass(frozen=True)
-class IslandsPrediction:
+class IslandsPrediction(Answer):
     """What to expect of islands that train together."""
 
     islands: Islands
@@ -60,19 +66,48 @@ class IslandsPrediction:
         """Of all islands together."""
         return self.islands.count * self.inner.run.tokens_per_step / self.step_s
 
+    @property
+    def gpus(self) -> int:
+        """Of all islands together."""
+        return self.islands.count * self.inner.run.gpus
 
-def predict_islands(run: Run, islands: Islands) -> IslandsPrediction:
+    @property
+    def fits(self) -> bool:
+        """True if an island has enough memory; outer states are not counted."""
+        return self.inner.fits
+
+    def __repr__(self) -> str:
+        run, fits = self.inner.run, "fits" if self.fits else "does not fit"
+        return (
+            f"<IslandsPrediction {run.model.name} on {self.islands.count} x {run.gpus} "
+            f"{run.cluster.device.name}: step {self.step_s:.4g} s, MFU {self.mfu:.1%}, {fits}>"
+        )
+
+
+@takes_catalogue
+def predict_islands(
+    run: Run | str | Path,
+    islands: Islands | str | Path | None = None,
+    *,
+    measured: MachineMeasurements | None = None,
+    site: Site = UNKNOWN_SITE,
+    catalogue: Folders = None,
+) -> IslandsPrediction:
     """`islands` of which each trains as `run`, with a batch of its own.
+
+    Both may be files, or one: a run file with the section `islands`. `measured` and `site` as in
+    `predict`.
 
     Examples:
         >>> import syncwall as sw
-        >>> from syncwall.answer.islands import predict_islands
-        >>> from syncwall.describe.islands import Islands
         >>> run = sw.Run(model="llama-3.1-8b", cluster="dgx-h100", nodes=1,
         ...              layout=sw.Layout(shard="fsdp", global_batch=128))
-        >>> found = predict_islands(run, Islands(count=14, every=100, link="1Gb/s",
-        ...                                      outer_dtype="int8"))
+        >>> islands = sw.Islands(count=14, every=100, link="1Gb/s", outer_dtype="int8")
+        >>> found = sw.predict_islands(run, islands)
+        >>> found
+        <IslandsPrediction llama-3.1-8b on 14 x 8 h100-sxm: step ... s, MFU ...%, fits>
         >>> 0.8 < found.utilisation < 1
         True
     """
-    return IslandsPrediction(islands, predict(run))
+    run, islands = run_and(Islands, run, islands)
+    return IslandsPrediction(islands, predict(run, measured=measured, site=site))

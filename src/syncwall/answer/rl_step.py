@@ -1,17 +1,26 @@
 """A step of reinforcement learning, by phase: generation, log-probabilities, updates, weights.
 
-Holds `predict_rl`, `RlPrediction`, `RlPhase` and `RlPart`. Updates are those that `predict` has for
-the run, log-probabilities the forward part of the same step; the rate of generation is stated. What
-runs on the host between phases (rewards, packing, sleeping and waking engines) is not counted.
+Holds `predict_rl`, `RlPrediction`, `RlPhase`, `RlPart` and `PUBLISHED_ERRORS`. Updates are those
+that `predict` has for the run, log-probabilities the forward part of the same step; the rate of
+generation is stated. What runs on the host between phases (rewards, packing, sleeping and waking
+engines) is not counted.
 """
 
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
+from pathlib import Path
+from typing import Final
 
 from syncwall.answer.prediction import Prediction, predict
+from syncwall.answer.site import UNKNOWN_SITE, Site
+from syncwall.catalogue import Folders, takes_catalogue
+from syncwall.cost.measured import MachineMeasurements
 from syncwall.describe import Run
 from syncwall.describe.rl import RlStep
+from syncwall.describe.sections import run_and
+from syncwall.problems import InputError
+from syncwall.public import Answer
 from syncwall.timeline.ledger import Ledger
 from syncwall.work.forward_only import forward_only
 from syncwall.work.operations import Collective, Group
@@ -26,6 +35,14 @@ class RlPart(StrEnum):
     SYNC = "weight sync"
 
 
+PUBLISHED_STEPS: Final = 8
+"""GRPO steps of NeMo-RL 0.3 on H100 that these predictions were laid beside."""
+PUBLISHED_SOURCE: Final = "https://github.com/NVIDIA-NeMo/RL/issues/959"
+PUBLISHED_ERRORS: Final = {RlPart.TRAINING: (-0.60, -0.16), RlPart.LOGPROBS: (-0.31, 0.13)}
+"""Predicted over measured time of these steps, less one: the lowest and the highest, nothing tuned
+to them. `tests/answer/test_rl_step.py` has the rows and computes the errors."""
+
+
 @dataclass(frozen=True)
 class RlPhase:
     """One of them."""
@@ -37,9 +54,19 @@ class RlPhase:
     ledger: Ledger | None = None
     """Seconds by cause; None for what is stated or one transfer."""
 
+    @property
+    def as_published_s(self) -> tuple[float, float] | None:
+        """Seconds if the prediction is as far off as that of published steps, from the least to the
+        most; None for what none is known of.
+        """
+        if self.part not in PUBLISHED_ERRORS:
+            return None
+        low, high = PUBLISHED_ERRORS[self.part]
+        return self.seconds / (1.0 + high), self.seconds / (1.0 + low)
+
 
 @dataclass(frozen=True)
-class RlPrediction:
+class RlPrediction(Answer):
     """What to expect of a step."""
 
     rl: RlStep
@@ -55,7 +82,18 @@ class RlPrediction:
     @property
     def step_s(self) -> float:
         """All phases one after the other, or what is generated beside the rest taken as one."""
-        taken = self.seconds
+        return self._step_s(self.seconds)
+
+    @property
+    def as_published_s(self) -> tuple[float, float]:
+        """The step if every phase is as far off as those of published steps; at least, as
+        what a refit takes beside its bytes is not in it.
+        """
+        bounds = {one.part: one.as_published_s or (one.seconds,) * 2 for one in self.phases}
+        least, most = ({part: both[n] for part, both in bounds.items()} for n in (0, 1))
+        return self._step_s(least), self._step_s(most)
+
+    def _step_s(self, taken: dict[RlPart, float]) -> float:
         trained_s = taken[RlPart.LOGPROBS] + taken[RlPart.TRAINING]
         if self.rl.one_step_off:
             return max(taken[RlPart.GENERATION], trained_s) + taken[RlPart.SYNC]
@@ -77,26 +115,47 @@ class RlPrediction:
         """Tokens of all samples over the time of the step and all GPUs."""
         return self.rl.samples * self.rl.sample_tokens / self.step_s / self.gpus
 
+    @property
+    def fits(self) -> bool:
+        """True if training has enough memory; that of the generator is not counted."""
+        return self.update.fits
 
-def predict_rl(run: Run, rl: RlStep) -> RlPrediction:
-    """A step of `rl` whose policy trains as `run`.
+    def __repr__(self) -> str:
+        run, fits = self.update.run, "fits" if self.fits else "does not fit"
+        return (
+            f"<RlPrediction {run.model.name} on {self.gpus} {run.cluster.device.name}: "
+            f"step {self.step_s:.4g} s, idle {self.idle:.1%}, {fits}>"
+        )
+
+
+@takes_catalogue
+def predict_rl(
+    run: Run | str | Path,
+    rl: RlStep | str | Path | None = None,
+    *,
+    measured: MachineMeasurements | None = None,
+    site: Site = UNKNOWN_SITE,
+    catalogue: Folders = None,
+) -> RlPrediction:
+    """A step of `rl` whose policy trains as `run`; both may be files, or one: a run file with `rl`.
 
     Sequences of the run are samples packed one after the other, kept apart by a mask; its batch is
-    replaced by what an update needs.
+    replaced by what an update needs. `measured` and `site` as in `predict`.
 
     Examples:
         >>> import syncwall as sw
-        >>> from syncwall.answer.rl_step import predict_rl
-        >>> from syncwall.describe.rl import RlStep
         >>> run = sw.Run(model="llama-3.1-8b", cluster="dgx-h100", nodes=1, seq=4096,
         ...              layout=sw.Layout(pp=2))
-        >>> rl = RlStep(prompts=64, generations=32, prompt_tokens=150, response_tokens=795,
-        ...             mini_batches=4, tokens_per_s_per_gpu=3509)
-        >>> found = predict_rl(run, rl)
+        >>> rl = sw.RlStep(prompts=64, generations=32, prompt_tokens=150, response_tokens=795,
+        ...                mini_batches=4, tokens_per_s_per_gpu=3509)
+        >>> found = sw.predict_rl(run, rl)
+        >>> found
+        <RlPrediction llama-3.1-8b on 8 h100-sxm: step ... s, idle ...%, fits>
         >>> abs(sum(found.seconds.values()) - found.step_s) < 1e-9
         True
     """
-    update = predict(_update(run, rl))
+    run, rl = run_and(RlStep, run, rl)
+    update = predict(_update(run, rl), measured=measured, site=site)
     done = update.run
     forward = update.pricing.timed(forward_only(update.work), done.cluster)
     passes = rl.logprob_passes * rl.mini_batches
@@ -117,8 +176,12 @@ def _update(run: Run, rl: RlStep) -> Run:
     tokens = rl.samples * rl.sample_tokens / rl.mini_batches
     each = run.layout.dp * (run.layout.micro_batch or 1)
     sequences = max(-int(-tokens // (run.seq * each)), 1) * each
-    document = min(rl.sample_tokens, run.seq)
-    return run.changed(global_batch=sequences, document_tokens=document)
+    if rl.sample_tokens > run.seq:
+        raise InputError.of(
+            f"samples of {rl.sample_tokens:,} tokens do not fit into sequences of {run.seq:,}: "
+            f"write `seq` of {rl.sample_tokens:,} or more"
+        )
+    return run.changed(global_batch=sequences, document_tokens=rl.sample_tokens)
 
 
 def _sync_s(update: Prediction, rl: RlStep) -> float:

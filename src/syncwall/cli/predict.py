@@ -11,6 +11,7 @@ import tyro
 
 from syncwall.cli.fabric_flags import FabricFlags, Fabrics
 from syncwall.cli.output import Output, OutputFlags
+from syncwall.cli.predict_around import predict_around, section_asked
 from syncwall.cli.run_flags import RunFlags, Whose, as_flags, stated
 from syncwall.cli.work_flags import WorkFlags, Works
 from syncwall.describe import Job
@@ -37,6 +38,8 @@ def predict(  # noqa: PLR0913, PLR0917 - the flags of the verb
     measured: Annotated[str | None, tyro.conf.arg(metavar="SPEED")] = None,
     job: JobFlags = JobFlags(),  # noqa: B008
     life: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None,
+    rl: Annotated[str | None, tyro.conf.arg(metavar="FILE")] = None,
+    islands: Annotated[str | None, tyro.conf.arg(metavar="FILE")] = None,
     out: Output = OutputFlags(),  # noqa: B008
     timeline: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None,
     explain_assumptions: bool = False,
@@ -56,6 +59,12 @@ def predict(  # noqa: PLR0913, PLR0917 - the flags of the verb
         job: The job, as in a job file: spares 8, checkpoints.interval 30min, failures.like NAME.
         life: What `syncwall watch --life FILE` wrote about this job: predict the rest of it, with
             the steps, checkpoints, failures and restarts that it has had.
+        rl: Predict a step of reinforcement learning whose policy trains as the run: a file with
+            rollouts and updates, or its keys ('{prompts: 64, ...}'; the section `rl` of a run
+            file).
+        islands: Predict islands that meet seldom (DiLoCo), each of which trains as the run: a file,
+            or its keys ('{count: 8, every: 100, link: 1Gb/s}'; the section `islands` of a run
+            file).
         out: Where the answer goes.
         timeline: Write the intervals of one micro batch here (Chrome trace, for Perfetto).
         explain_assumptions: List everything that is taken for granted.
@@ -66,8 +75,14 @@ def predict(  # noqa: PLR0913, PLR0917 - the flags of the verb
         raise InputError.of("--fabric is priced for a run, not for --work: leave it out")
     if recorded.work is not None and measured is not None:
         raise InputError.of("--measured is explained for a run, not for --work: leave it out")
+    if recorded.work is not None and (rl or islands):
+        raise InputError.of("--rl and --islands are for a run, not for --work: leave them out")
     if recorded.work is not None:
         return _program(recorded, whose, out, timeline)
+    beside = {"tokens": tokens, "steps": steps, "measured": measured, "life": life}
+    beside |= {"fabric": links.fabric, **stated(job, "job.")}
+    if asked := section_asked(whose, {"rl": rl, "islands": islands}, beside):
+        return predict_around(asked, whose, out, timeline, assumptions=explain_assumptions)
     from syncwall.answer import predict as answer
     from syncwall.answer.improvements import improvements
     from syncwall.catalogue import searched_first

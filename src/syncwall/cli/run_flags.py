@@ -133,14 +133,17 @@ class RunFlags:
             print(note, file=sys.stderr)
         return found
 
-    def run(self, **beside: str | None) -> "Run":
-        """The run that is meant, with what other flags say `beside` these."""
+    def run(self, *, sections: bool = False, **beside: str | None) -> "Run":
+        """The run that is meant, with what other flags say `beside` these.
+
+        `sections` as in `run_with`.
+        """
         from syncwall.describe.overrides import run_with
 
         settings = self.settings()
         self.check(settings)
         further = {name: text for name, text in beside.items() if text is not None}
-        return run_with(self.file, self.stated | further, settings)
+        return run_with(self.file, self.stated | further, settings, sections=sections)
 
     def measured(self) -> "MachineMeasurements | None":
         """What was measured on the machine."""

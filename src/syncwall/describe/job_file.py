@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from syncwall.describe.job import Job
 from syncwall.describe.reading import faults_of
 from syncwall.describe.run import Run
+from syncwall.describe.sections import refuse_sections
 from syncwall.documents import Document, KeyPath, parse_document, read_document
 from syncwall.problems import InputError, Problem
 
@@ -21,11 +22,14 @@ _TOP = ("tokens", "steps")
 
 
 def run_part(document: Document) -> Document:
-    """What `document` says of the run: all of it, or in a job file what is under `run`."""
+    """What `document` says of the run: all of it, or in a job file what is under `run`.
+
+    InputError for a section such as `rl`, which makes it another question than that of the run.
+    """
     if not isinstance(document.value, dict) or "run" not in document.value:
-        return document
+        return refuse_sections(document)
     places = {path[1:]: place for path, place in document.places.items() if path[:1] == ("run",)}
-    return Document(document.file, document.value["run"], places)
+    return refuse_sections(Document(document.file, document.value["run"], places))
 
 
 def job_with(run: Run, path: Path | None, flags: dict[str, str]) -> Job | None:

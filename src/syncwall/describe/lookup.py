@@ -19,8 +19,10 @@ from syncwall.describe.link import Link, Switch
 from syncwall.describe.model import Model
 from syncwall.describe.names import load
 from syncwall.describe.price import PriceList
-from syncwall.describe.reading import read
+from syncwall.describe.reading import validated
 from syncwall.describe.run import Run
+from syncwall.describe.sections import refuse_sections
+from syncwall.documents import read_document
 
 
 @takes_catalogue
@@ -167,4 +169,4 @@ def run(path: str | Path, *, catalogue: Folders = None) -> Run:
         >>> sw.run("examples/llama-70b-on-dgx-h100.yaml").gpus
         256
     """
-    return read(Path(path), Run)
+    return validated(refuse_sections(read_document(Path(path))), Run)

@@ -11,18 +11,28 @@ from pydantic import TypeAdapter, ValidationError
 from syncwall.describe.job_file import mapping, merged, run_part
 from syncwall.describe.reading import faults_of
 from syncwall.describe.run import ClusterRef, ModelRef, Run
+from syncwall.describe.sections import without_sections
 from syncwall.describe.settings import DeferredSettings, Settings, SettingsContext
 from syncwall.documents import Document, KeyPath, read_document
 from syncwall.problems import InputError, Problem
 
 
-def run_with(path: Path | None, flags: dict[str, str], settings: Settings | None = None) -> Run:
+def run_with(
+    path: Path | None,
+    flags: dict[str, str],
+    settings: Settings | None = None,
+    *,
+    sections: bool = False,
+) -> Run:
     """The run in `path`, with `settings` and then `flags` ("layout.tp": "8") over it.
+
+    `sections`: the caller reads those that stand beside the run (`rl`, `islands`); else refused.
 
     A flag's text is read as the same text would be in a file; problems name the flag, or the line
     of the run file or of the settings.
     """
-    document = run_part(read_document(path)) if path else Document("", {}, {})
+    document = read_document(path) if path else Document("", {}, {})
+    document = run_part(without_sections(document) if sections else document)
     if not isinstance(document.value, dict):
         raise InputError([document.problem((), "a run is written as `key: value` lines")])
     context = {"in_file": True, "directory": path.parent if path else Path()}

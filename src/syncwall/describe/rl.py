@@ -44,9 +44,11 @@ class RlStep(Description):
     """Format in which weights are sent to the generator."""
 
     @model_validator(mode="after")
-    def _apart(self) -> Self:
+    def _possible(self) -> Self:
         if self.one_step_off and self.generator_gpus is None:
             raise ValueError("`one_step_off` needs GPUs that only generate: write `generator_gpus`")
+        if self.mini_batches > self.samples:
+            raise ValueError(f"{self.samples:,} samples are not enough for so many `mini_batches`")
         return self
 
     @property

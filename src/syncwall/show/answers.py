@@ -1,7 +1,8 @@
 """How every answer of the Python interface is shown: the views and records of the verbs.
 
 Holds `screen` (text, as a terminal would have it), `notebook` (HTML) and `data` (what `--json`
-writes). Views and records are loaded for the answer that is shown.
+writes); `rl_shown` and `islands_shown` for the verb, too. Views and records are loaded for the
+answer that is shown.
 """
 
 from collections.abc import Callable, Mapping
@@ -88,6 +89,28 @@ def _program_prediction(found: Any) -> Shown:
         lambda: program_view(found, changes),
         lambda: program_record(found, changes),
         "predict work",
+    )
+
+
+def rl_shown(found: Any, *, assumptions: bool = False) -> Shown:
+    """A step of reinforcement learning; `assumptions` lists all that is taken for granted."""
+    from syncwall.show.records.rl import rl_record
+    from syncwall.show.views.rl import rl_view
+
+    return Shown(
+        lambda: rl_view(found, assumptions=assumptions), lambda: rl_record(found), "predict rl"
+    )
+
+
+def islands_shown(found: Any, *, assumptions: bool = False) -> Shown:
+    """Islands that meet seldom; `assumptions` as above."""
+    from syncwall.show.records.islands import islands_record
+    from syncwall.show.views.islands import islands_view
+
+    return Shown(
+        lambda: islands_view(found, assumptions=assumptions),
+        lambda: islands_record(found),
+        "predict islands",
     )
 
 
@@ -219,6 +242,8 @@ _HOW: Final[dict[str, Callable[[Any], Shown]]] = {
     "Prediction": _prediction,
     "Gap": _gap,
     "ProgramPrediction": _program_prediction,
+    "RlPrediction": rl_shown,
+    "IslandsPrediction": islands_shown,
     "Comparison": _comparison,
     "Completion": _completion,
     "Program": _program,

@@ -31,6 +31,8 @@ record = with_config(ConfigDict(extra="forbid", use_attribute_docstrings=True))
 VERBS: Final = {
     "predict": "prediction.PredictRecord",
     "predict work": "program.ProgramRecord",
+    "predict rl": "rl.RlRecord",
+    "predict islands": "islands.IslandsRecord",
     "compare": "compare.CompareRecord",
     "capture": "capture.CaptureRecord",
     "plan layouts": "layouts.LayoutsRecord",

@@ -1,7 +1,8 @@
 """A prediction: verdict, numbers, ledger, memory, timeline, why, what to change, evidence.
 
-Holds `prediction_view` and `prediction_blocks`; `memory_row`, `memory_figure` and
-`timeline_figures` for other views; `strips` draws streams over time in letters.
+Holds `prediction_view` and `prediction_blocks`; `memory_row`, `memory_figure`, `chosen`,
+`assumptions_lines` and `timeline_figures` for other views; `strips` draws streams over time in
+letters.
 """
 
 from collections.abc import Mapping
@@ -90,7 +91,7 @@ def prediction_blocks(
             else []
         ),
         *chosen(prediction.assumed),
-        *_assumed(prediction, everything=assumptions),
+        *assumptions_lines(prediction, everything=assumptions),
     ]
 
 
@@ -228,7 +229,8 @@ def _flows_figure(prediction: Prediction, found: Contention, network: SharedLink
     return Figure(drawn, caption)
 
 
-def _assumed(prediction: Prediction, *, everything: bool) -> list[Block]:
+def assumptions_lines(prediction: Prediction, *, everything: bool) -> list[Block]:
+    """What is taken for granted: the first of it, or everything."""
     lines = tuple(assumed(prediction))
     if everything:
         return [Lines("Assumed", ("all of this:",)), Bullets(lines)]

@@ -1,0 +1,128 @@
+"""Sections of a run file that say what a step of the run is part of: `rl` and `islands`.
+
+Holds `section_with` (a section from a run file and from a flag), `run_and` (a run with its section,
+described or in files), `stated_sections`, `without_sections` and `refuse_sections`. Only `predict`
+answers for a section; whoever does not refuses it instead of answering for the bare run.
+"""
+
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from pydantic import ValidationError
+
+from syncwall.describe.base import Description
+from syncwall.describe.islands import Islands
+from syncwall.describe.reading import faults_of, validated
+from syncwall.describe.rl import RlStep
+from syncwall.describe.run import Run
+from syncwall.documents import Document, KeyPath, parse_document, read_document
+from syncwall.problems import InputError, Problem
+
+Section = TypeVar("Section", bound=Description)
+SECTIONS: Final[dict[str, type[Description]]] = {"rl": RlStep, "islands": Islands}
+"""What each of them describes, by its key."""
+
+
+def stated_sections(path: Path | None) -> list[str]:
+    """Keys of the sections that the run file at `path` has."""
+    document = read_document(path) if path else Document("", {}, {})
+    return _inside(document)
+
+
+def without_sections(document: Document) -> Document:
+    """The run of a file alone."""
+    inside = _inside(document)
+    if not inside:
+        return document
+    value = {key: one for key, one in document.value.items() if key not in inside}
+    return Document(document.file, value, document.places)
+
+
+def refuse_sections(document: Document) -> Document:
+    """`document` itself; InputError if it has a section."""
+    found = [document.problem((key,), _only_predict(key)) for key in _inside(document)]
+    if found:
+        raise InputError(found)
+    return document
+
+
+def _only_predict(key: str) -> str:
+    return (
+        f'"{key}" is read by `syncwall predict` and `sw.predict_{key}` only: keep it in a file of '
+        f"its own (`syncwall predict run.yaml --{key} {key}.yaml`)"
+    )
+
+
+def section_with(kind: type[Section], path: Path | None, flag: str | None = None) -> Section:
+    """The section of the run file at `path`, with the keys of `flag` over it.
+
+    `flag` names a file whose keys are those of the section, or is such keys: "{every: 100}".
+    Problems name the file and line, or the flag.
+    """
+    key = _key(kind)
+    document = read_document(path) if path else Document("", {}, {})
+    inside = _inside(document)
+    below = _mapping(_part(document, key)) if key in inside else Document("", {}, {})
+    above = _mapping(_flag(key, flag)) if flag is not None else Document("", {}, {})
+    context = {"in_file": True, "directory": Path(above.file or below.file).parent}
+    try:
+        return kind.model_validate({**below.value, **above.value}, context=context)
+    except ValidationError as error:
+        raise InputError(
+            [_problem(at, message, above, below) for at, message in faults_of(error, kind)]
+        ) from None
+
+
+def run_and(
+    kind: type[Section], run: Run | str | Path, stated: Section | str | Path | None
+) -> tuple[Run, Section]:
+    """A run and its section, each described or in a file; None: in the file of the run."""
+    whole = None if isinstance(run, Run) else Path(run)
+    if whole is None and stated is None:
+        raise TypeError(f"give the {kind.__name__} beside the run, or the name of its file")
+    if isinstance(stated, kind):
+        section = stated
+    else:
+        section = section_with(kind, whole, None if stated is None else str(stated))
+    if isinstance(run, Run):
+        return run, section
+    return validated(without_sections(read_document(Path(run))), Run), section
+
+
+def _key(kind: type[Description]) -> str:
+    return next(key for key, one in SECTIONS.items() if one is kind)
+
+
+def _inside(document: Document) -> list[str]:
+    """Keys of the sections of a run file; a job file has none."""
+    value = document.value
+    if not isinstance(value, dict) or "run" in value:
+        return []
+    return [key for key in SECTIONS if key in value]
+
+
+def _flag(key: str, text: str) -> Document:
+    """What the flag says, or the file that it names."""
+    return parse_document(text, f"--{key}") if text.startswith("{") else read_document(Path(text))
+
+
+def _part(document: Document, key: str) -> Document:
+    places = {path[1:]: place for path, place in document.places.items() if path[:1] == (key,)}
+    return Document(document.file, document.value[key], places)
+
+
+def _mapping(document: Document) -> Document:
+    if not isinstance(document.value, dict):
+        raise InputError([document.problem((), "is written as `key: value` lines")])
+    return document
+
+
+def _problem(path: KeyPath, message: str, above: Document, below: Document) -> Problem:
+    """What is wrong with a value, where it stands; what is missing, where it may be written."""
+    stands = (*(one for one in (above, below) if _has(one.value, path)), above, below)
+    where = next(one for one in stands if one.file)
+    return where.problem(path, message)
+
+
+def _has(value: Any, path: KeyPath) -> bool:
+    return bool(path) and isinstance(value, dict) and path[0] in value
