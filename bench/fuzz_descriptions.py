@@ -28,12 +28,15 @@ from typing import Any, Final
 from syncwall import catalogue
 from syncwall.answer import predict
 from syncwall.answer.improvements import improvements
+from syncwall.answer.islands import predict_islands
+from syncwall.answer.rl_step import predict_rl
 from syncwall.catalogue import CatalogueKind, searched_first
 from syncwall.describe import Layout, Software, lookup
 from syncwall.describe.base import MAY_BE_OPEN, Quantity, parts_of
 from syncwall.describe.choice import Choice
 from syncwall.describe.job_file import job_with
 from syncwall.describe.overrides import run_with
+from syncwall.describe.sections import stated_sections
 from syncwall.documents import read_document
 from syncwall.job.changes import changes
 from syncwall.job.completion import finish
@@ -44,9 +47,10 @@ from syncwall.show.records.job import job_record
 from syncwall.show.records.prediction import prediction_record
 
 SLOW_S: Final = 10.0
-JOBS, MEASURED, CALIBRATED, IMPROVED = 0.06, 0.05, 0.03, 0.02
+JOBS, MEASURED, CALIBRATED, IMPROVED, AROUND = 0.06, 0.05, 0.03, 0.02, 0.1
 """Shares of the descriptions that are jobs, that come with measurements of the machine, with a
-calibration or framework of their own, and for which changes are proposed too."""
+calibration or framework of their own, for which changes are proposed too, and whose run file has a
+section: reinforcement learning or islands."""
 EXTREMES: Final = (
     0, 0, 1, 2, 3, -1, 7, 64, 1023, 4096, 10**5, 10**7, 10**8, 10**9, 2**31, 2**63, 10**30, 0.0,
     1e-300, 1e-12, 1e-6, 0.5, 1.0, 1e6, 1e18, 1e30, 1e308, float("inf"), float("nan"),
@@ -80,6 +84,13 @@ JOB: Final[dict[str, Any]] = {
     "spikes": {"per_1000_steps": 0.01, "rollback": 100},
     "maintenance": {"every": "30 days", "time": "1 h"}, "power": {"load": 0.8, "pue": 1.2},
 }  # fmt: skip
+AROUNDS: Final[tuple[dict[str, Any], ...]] = (
+    {"rl": {"prompts": 64, "generations": 32, "prompt_tokens": 15, "response_tokens": 80,
+            "tokens_per_s_per_gpu": 3000.0, "mini_batches": 4, "logprob_passes": 2,
+            "generator_gpus": 8}},
+    {"islands": {"count": 8, "every": 100, "link": "1 Gb/s", "latency": "50 ms", "overlap": 0.5,
+                 "parts": 4}},
+)  # fmt: skip
 MEASUREMENTS: Final[dict[str, Any]] = {
     "gemm": [{"m": 4096, "n": 4096, "k": 4096, "dtype": "bf16", "seconds": 2e-4}],
     "elementwise": [{"kind": "norm", "bytes": 1e9, "seconds": 1e-3}],
@@ -187,6 +198,10 @@ def ended(dice: random.Random, folder: Path) -> str:
     measured = _measured(dice, folder) if dice.random() < MEASURED else None
     own = _catalogue(dice, folder) if dice.random() < CALIBRATED else None
     improved = dice.random() < IMPROVED
+    if job is None and dice.random() < AROUND:
+        around = json.loads(json.dumps(dice.choice(AROUNDS)))
+        spoiled(around, dice, dice.choice((0, 1, 2)))
+        _written(path, run | around)
     began = time.process_time()
     try:
         with searched_first(own):
@@ -204,6 +219,8 @@ def ended(dice: random.Random, folder: Path) -> str:
 
 def _predicted(path: Path, measured: Path | None, *, improved: bool) -> str:
     """What is wrong with the answer for the run or job in `path`."""
+    if sections := stated_sections(path):
+        return _around(path, sections[0], measured)
     run = run_with(path, {})
     job = job_with(run, path, {})
     prediction = predict(run, measured=read_machine_measured([measured]) if measured else None)
@@ -223,6 +240,21 @@ def _predicted(path: Path, measured: Path | None, *, improved: bool) -> str:
         return "!line"
     if not math.isclose(sum(ledger.values()), step_s, rel_tol=1e-6):
         return "!sum"
+    return "answered"
+
+
+def _around(path: Path, key: str, measured: Path | None) -> str:
+    """What is wrong with the answer for the section `key` of the run file in `path`."""
+    known = read_machine_measured([measured]) if measured else None
+    answer = (predict_rl if key == "rl" else predict_islands)(path, measured=known)
+    text = json_text(f"predict {key}", answer.to_dict())
+    record = json.loads(text, parse_constant=_refuse)
+    numbers = {name: one for name, one in record.items() if isinstance(one, float)}
+    if record["step_s"] is None or record["step_s"] <= 0:
+        return "!step"
+    negative = {name for name, one in numbers.items() if one < -1e-9}
+    if negative or any(one["seconds"] < 0 for one in record.get("phases", ())):
+        return "!line"
     return "answered"
 
 

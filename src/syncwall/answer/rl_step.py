@@ -6,17 +6,22 @@ generation is stated. What runs on the host between phases (rewards, packing, sl
 engines) is not counted.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
 from typing import Final
 
+from pydantic import ValidationError
+
 from syncwall.answer.prediction import Prediction, predict
 from syncwall.answer.site import UNKNOWN_SITE, Site
 from syncwall.catalogue import Folders, takes_catalogue
 from syncwall.cost.measured import MachineMeasurements
 from syncwall.describe import Run
+from syncwall.describe.reading import faults_of
 from syncwall.describe.rl import RlStep
 from syncwall.describe.sections import run_and
 from syncwall.problems import InputError
@@ -181,7 +186,8 @@ def _update(run: Run, rl: RlStep) -> Run:
             f"samples of {rl.sample_tokens:,} tokens do not fit into sequences of {run.seq:,}: "
             f"write `seq` of {rl.sample_tokens:,} or more"
         )
-    return run.changed(global_batch=sequences, document_tokens=rl.sample_tokens)
+    with _refused("the samples of an update cannot be its batch"):
+        return run.changed(global_batch=sequences, document_tokens=rl.sample_tokens)
 
 
 def _sync_s(update: Prediction, rl: RlStep) -> float:
@@ -193,6 +199,17 @@ def _sync_s(update: Prediction, rl: RlStep) -> float:
     gathered_s = float(update.prices.seconds(gather)) if shared > 1 else 0.0
     if rl.generator_gpus is None:
         return gathered_s
-    together = run.cluster.with_gpus(run.gpus + rl.generator_gpus)
-    sent = Collective("broadcast", whole, Group("dp", run.gpus + rl.generator_gpus))
+    gpus = run.gpus + rl.generator_gpus
+    sent = Collective("broadcast", whole, Group("dp", gpus))
+    with _refused(f"the machine cannot have {gpus:,} GPUs, with `generator_gpus`"):
+        together = run.cluster.with_gpus(gpus)
     return gathered_s + float(update.pricing.prices(together).seconds(sent))
+
+
+@contextmanager
+def _refused(what: str) -> Iterator[None]:
+    """InputError, with `what` cannot be, for a description that follows and is not possible."""
+    try:
+        yield
+    except ValidationError as error:
+        raise InputError.of(f"{what}: {faults_of(error, Run)[0][1]}") from None
