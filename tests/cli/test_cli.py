@@ -70,7 +70,7 @@ PINNED = {
     ],
     "predict": [
         "FILE", "--help", "--tokens TOKENS", "--steps N", "--measured SPEED", "--life FILE",
-        *OUTPUT, "--timeline FILE",
+        "--rl FILE", "--islands FILE", *OUTPUT, "--timeline FILE",
         "--fabric NAME", "--routing", "--qps N",
         "--rank-order FILE", "--explain-assumptions", *WORK, *RUN, *JOB,
     ],

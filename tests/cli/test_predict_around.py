@@ -17,6 +17,7 @@ import syncwall as sw
 from syncwall.cli import main
 from syncwall.describe.overrides import run_with
 from syncwall.describe.sections import SECTIONS, section_with, stated_sections
+from syncwall.problems import Problem
 from tests.cli.test_broken_files import (
     Breaker,
     misspelt_key,
@@ -30,10 +31,11 @@ from tests.cli.test_broken_files import (
 EXAMPLES = Path(__file__).parents[2] / "examples"
 FILES = {"rl": EXAMPLES / "rl" / "grpo-8b.yaml", "islands": EXAMPLES / "islands/intellect-1.yaml"}
 ASKED = {"rl": sw.predict_rl, "islands": sw.predict_islands}
-ALL_FLAGS = (
-    "--model llama-3.1-8b --cluster dgx-h100 --nodes 1 --seq 4096 --pp 2 --micro-batch 1 "
-    "--recompute none --framework megatron-core --date 2025-07"
-).split()
+ALL_FLAGS = [
+    "--model", "llama-3.1-8b", "--cluster", "dgx-h100", "--nodes", "1", "--seq", "4096",
+    "--pp", "2", "--micro-batch", "1", "--recompute", "none", "--framework", "megatron-core",
+    "--date", "2025-07",
+]  # fmt: skip
 """The run of the first file."""
 
 
@@ -235,9 +237,15 @@ def test_random_damage_is_read_or_refused_with_a_line(key, at, length, junk, tmp
     start = int(at * len(raw))
     path = tmp_path / "file.yaml"
     path.write_bytes(raw[:start] + junk + raw[start + length :])
+    assert all(one.line for one in problems(path))
+
+
+def problems(path: Path) -> tuple[Problem, ...]:
+    """What is wrong with a run file and its sections."""
     try:
         run_with(path, {}, sections=True)
         for one in stated_sections(path):
             section_with(SECTIONS[one], path)
     except sw.InputError as error:
-        assert all(one.line for one in error.problems)
+        return error.problems
+    return ()

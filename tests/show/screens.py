@@ -28,6 +28,10 @@ COMMANDS = {
     "predict-does-not-fit": "predict --model llama-3.1-405b --cluster dgx-h100 --nodes 2 --tp 8",
     "predict-experts": "predict --model deepseek-v3 --cluster dgx-h100 --nodes 64 --ep 64 --pp 8",
     "predict-work": "predict --work examples/capture/hybrid.work.json.gz --cluster dgx-h100",
+    "predict-rl": "predict examples/rl/grpo-8b.yaml",
+    "predict-rl-apart": "predict examples/rl/grpo-8b.yaml "
+    '--rl {"generator_gpus":8,"one_step_off":true}',
+    "predict-islands": "predict examples/islands/intellect-1.yaml",
     "predict-measured": f"predict {_RUN} --measured 500tok/s/gpu",
     "predict-job": f"predict {_RUN} --tokens 1T",
     "compare": f"compare {_SMALL} --shard fsdp --against cluster=dgx-b200 tp=2",

@@ -43,8 +43,9 @@ def _phases(found: RlPrediction) -> list[Block]:
     beside = "generated beside the rest" if found.rl.one_step_off else "one after the other"
     rows.append(("step", duration(found.step_s), "100.0%", f"{found.gpus:,}",
                  _range(found.as_published_s), beside))  # fmt: skip
-    head = ("phase", "time", "of the step", "GPUs", "as published", "")
-    return table(head, rows, ends_in_words=True, strong=frozenset({len(rows) - 1}))
+    head = ("phase", "time", "of the step", "GPUs", "as published", "how")
+    last = frozenset({len(rows) - 1})
+    return table(head, rows, ends_in_words=True, strong=last, spare=("how",))
 
 
 def _numbers(found: RlPrediction) -> list[Block]:
