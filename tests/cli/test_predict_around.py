@@ -33,8 +33,9 @@ FILES = {"rl": EXAMPLES / "rl" / "grpo-8b.yaml", "islands": EXAMPLES / "islands/
 ASKED = {"rl": sw.predict_rl, "islands": sw.predict_islands}
 ALL_FLAGS = [
     "--model", "llama-3.1-8b", "--cluster", "dgx-h100", "--nodes", "1", "--seq", "4096",
-    "--pp", "2", "--micro-batch", "1", "--recompute", "none", "--framework", "megatron-core",
-    "--date", "2025-07",
+    "--pp", "2", "--virtual-stages", "1", "--shard", "zero1", "--micro-batch", "1",
+    "--recompute", "none", "--gradient-dtype", "bf16", "--kept-gradient-dtype", "bf16",
+    "--framework", "megatron-core", "--date", "2025-07",
 ]  # fmt: skip
 """The run of the first file."""
 
@@ -100,9 +101,12 @@ def test_the_section_may_be_python(said):
         cluster="dgx-h100",
         nodes=1,
         seq=4096,
-        layout=sw.Layout(pp=2, micro_batch=1, recompute="none"),
+        layout=sw.Layout(
+            pp=2, virtual_stages=1, shard="zero1", micro_batch=1, recompute="none",
+            gradient_dtype="bf16", kept_gradient_dtype="bf16",
+        ),
         software=sw.Software(framework="megatron-core", date="2025-07"),
-    )
+    )  # fmt: skip
     assert sw.predict_rl(run, rl).to_dict() == said(FILES["rl"])
 
 

@@ -5,7 +5,13 @@ Holds `verdict`, `how`, `stated` and `published`.
 
 from typing import Final
 
-from syncwall.answer.rl_step import PUBLISHED_ERRORS, PUBLISHED_STEPS, RlPart, RlPrediction
+from syncwall.answer.rl_step import (
+    PUBLISHED_ERRORS,
+    PUBLISHED_REFITS_S,
+    PUBLISHED_STEPS,
+    RlPart,
+    RlPrediction,
+)
 from syncwall.show.numbers import duration, percent, plural, signed_percent
 
 _HOW: Final = {
@@ -48,11 +54,12 @@ def stated(found: RlPrediction) -> str:
 def published() -> tuple[str, str]:
     """How far such predictions were off."""
     trained, read = PUBLISHED_ERRORS[RlPart.TRAINING], PUBLISHED_ERRORS[RlPart.LOGPROBS]
+    refit_s = PUBLISHED_REFITS_S
     return (
         f"training of reinforcement learning is predicted too fast: of {PUBLISHED_STEPS} published "
         f"steps (NeMo-RL 0.3, H100) by {percent(-trained[1])} to {percent(-trained[0])}; "
         f"log-probabilities by {signed_percent(read[0], 0)} to {signed_percent(read[1], 0)}; the "
         "column `as published` has the seconds if yours is as far off",
-        "weight sync took 4 to 26 s there; engines that sleep and wake, rewards and packing are "
+        f"weight sync took {refit_s[0]} to {refit_s[1]} s there; engines that sleep and wake, rewards and packing are "
         "not counted, nor is the generator's memory",
     )
