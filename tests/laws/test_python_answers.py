@@ -158,6 +158,8 @@ def answers(run: sw.Run) -> dict[str, Answer]:
         "network": sw.plan.network(run),
         "fabric": sw.plan.fabric(found),
         "layouts": sw.plan.layouts(run.model, run.cluster, global_batch=64, pinned=PINNED),
+        "rl": sw.predict_rl("examples/rl/grpo-8b.yaml"),
+        "islands": sw.predict_islands("examples/islands/intellect-1.yaml"),
         "explanation": sw.explain("examples/explain/nccl.log"),
         "report": sw.validate("examples/runs.csv"),
     }

@@ -21,7 +21,12 @@ ROOT = Path(__file__).parents[2]
 
 def check(verb: str, arguments: list[str], capsys: pytest.CaptureFixture[str]) -> bool:
     """True if the answer follows the schema; False if the input is refused."""
-    code = main([*verb.split(), *arguments, "--json"])
+    return follows_schema(verb, [*verb.split(), *arguments], capsys)
+
+
+def follows_schema(verb: str, words: list[str], capsys: pytest.CaptureFixture[str]) -> bool:
+    """The same for words that do not begin with the name of their answer."""
+    code = main([*words, "--json"])
     printed = capsys.readouterr()
     if code == 2:
         assert not printed.out
@@ -29,7 +34,7 @@ def check(verb: str, arguments: list[str], capsys: pytest.CaptureFixture[str]) -
     answer = json.loads(printed.out, parse_constant=pytest.fail)
     assert (answer["schema_version"], answer["verb"]) == (SCHEMA_VERSION, verb)
     problems = list(VALIDATORS[verb].iter_errors(answer))
-    assert not problems, (arguments, problems[0].json_path, problems[0].message[:300])
+    assert not problems, (words, problems[0].json_path, problems[0].message[:300])
     return True
 
 
@@ -91,5 +96,9 @@ def test_answers_about_files(capsys):
     job = ["--tokens", "1T", "--job.simulations", "200", "--job.start", "2027-01-01"]
     assert check("compare", [run, "--against", "cluster=gb200-nvl72"], capsys)
     assert check("compare", [run, run, *job], capsys)
+    for verb, example in (("rl", "rl/grpo-8b.yaml"), ("islands", "islands/intellect-1.yaml")):
+        assert follows_schema(
+            f"predict {verb}", ["predict", str(ROOT / "examples" / example)], capsys
+        )
     assert check("show", ["terms"], capsys)
     assert check("show", ["term", "exposed"], capsys)

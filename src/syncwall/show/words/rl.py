@@ -60,6 +60,6 @@ def published() -> tuple[str, str]:
         f"steps (NeMo-RL 0.3, H100) by {percent(-trained[1])} to {percent(-trained[0])}; "
         f"log-probabilities by {signed_percent(read[0], 0)} to {signed_percent(read[1], 0)}; the "
         "column `as published` has the seconds if yours is as far off",
-        f"weight sync took {refit_s[0]} to {refit_s[1]} s there; engines that sleep and wake, rewards and packing are "
-        "not counted, nor is the generator's memory",
+        f"weight sync took {refit_s[0]} to {refit_s[1]} s there; engines that sleep and wake, "
+        "rewards and packing are not counted, nor is the generator's memory",
     )
