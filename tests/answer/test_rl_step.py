@@ -87,7 +87,7 @@ LAYOUTS: dict[tuple[str, str], dict[str, Any]] = {
     ("8b", "pytorch"): DTENSOR,
     ("70b", "pytorch"): DTENSOR | {"tp": 8},
 }
-ROWS = [  # model, backend, nodes, response tokens, training, refit, generation, log-probabilities
+ROWS: list[tuple[Any, ...]] = [  # model, backend, nodes, response tokens, training, refit, generation, log-probabilities
     ("8b", "megatron-core", 1, 795, 28, 5, 58, 18), ("8b", "megatron-core", 1, 811, 27, 8, 56, 18),
     ("8b", "pytorch", 1, 777, 38, 4, 57, 19), ("8b", "pytorch", 1, 802, 40, 6, 55, 19),
     ("70b", "megatron-core", 8, 398, 28, 14, 84, 18),

@@ -44,7 +44,7 @@ ALL_FLAGS = [
 def said(capsys):
     """What `predict` says with --json."""
 
-    def asked(*words: object) -> dict[str, Any]:
+    def asked(*words: object) -> Any:
         assert main(["predict", *map(str, words), "--json"]) == 0
         return json.loads(capsys.readouterr().out)
 
@@ -57,7 +57,7 @@ def refused(capsys):
 
     def asked(*words: object) -> str:
         assert main([*map(str, words)]) == 2
-        return capsys.readouterr().err
+        return str(capsys.readouterr().err)
 
     return asked
 

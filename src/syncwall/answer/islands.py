@@ -102,7 +102,8 @@ def predict_islands(
         >>> import syncwall as sw
         >>> run = sw.Run(model="llama-3.1-8b", cluster="dgx-h100", nodes=1,
         ...              layout=sw.Layout(shard="fsdp", global_batch=128))
-        >>> islands = sw.Islands(count=14, every=100, link="1Gb/s", outer_dtype="int8")
+        >>> slow = 1e9 / 8  # 1 Gb/s
+        >>> islands = sw.Islands(count=14, every=100, link_bytes_per_s=slow, outer_dtype="int8")
         >>> found = sw.predict_islands(run, islands)
         >>> found
         <IslandsPrediction llama-3.1-8b on 14 x 8 h100-sxm: step ... s, MFU ...%, fits>
