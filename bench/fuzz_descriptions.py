@@ -87,7 +87,7 @@ JOB: Final[dict[str, Any]] = {
 AROUNDS: Final[tuple[dict[str, Any], ...]] = (
     {"rl": {"prompts": 64, "generations": 32, "prompt_tokens": 15, "response_tokens": 80,
             "tokens_per_s_per_gpu": 3000.0, "mini_batches": 4, "logprob_passes": 2,
-            "generator_gpus": 8}},
+            "logprob_micro_batch": 2, "generator_gpus": 8}},
     {"islands": {"count": 8, "every": 100, "link": "1 Gb/s", "latency": "50 ms", "overlap": 0.5,
                  "parts": 4}},
 )  # fmt: skip

@@ -94,7 +94,7 @@ def test_the_run_may_be_flags(said, tmp_path):
 def test_the_section_may_be_python(said):
     rl = sw.RlStep(
         prompts=64, generations=32, prompt_tokens=150, response_tokens=795,
-        tokens_per_s_per_gpu=3509, mini_batches=4,
+        tokens_per_s_per_gpu=3509, mini_batches=4, logprob_micro_batch=4,
     )  # fmt: skip
     run = sw.Run(
         model="llama-3.1-8b",

@@ -36,6 +36,9 @@ class RlStep(Description):
     """Optimizer updates that share the samples of a step."""
     logprob_passes: NotNegative = 2
     """Forward passes over all samples before the updates: of the policy, and of the reference."""
+    logprob_micro_batch: Positive | None = None
+    """Sequences of a micro batch of these passes (NeMo-RL's logprob_batch_size); as in training if
+    not given."""
     generator_gpus: Positive | None = None
     """GPUs that only generate, besides those of the run; those of the run in turn if not given."""
     one_step_off: bool = False

@@ -12,7 +12,7 @@ from syncwall.answer.rl_step import (
     RlPart,
     RlPrediction,
 )
-from syncwall.show.numbers import duration, percent, plural, signed_percent
+from syncwall.show.numbers import duration, percent, plural
 
 _HOW: Final = {
     RlPart.GENERATION: "stated, not predicted",
@@ -57,9 +57,9 @@ def published() -> tuple[str, str]:
     refit_s = PUBLISHED_REFITS_S
     return (
         f"training of reinforcement learning is predicted too fast: of {PUBLISHED_STEPS} published "
-        f"steps (NeMo-RL 0.3, H100) by {percent(-trained[1])} to {percent(-trained[0])}; "
-        f"log-probabilities by {signed_percent(read[0], 0)} to {signed_percent(read[1], 0)}; the "
-        "column `as published` has the seconds if yours is as far off",
+        f"steps (NeMo-RL 0.3, H100) by {percent(-trained[1])} to {percent(-trained[0])}, "
+        f"log-probabilities by {percent(-read[1])} to {percent(-read[0])}; the column "
+        "`as published` has the seconds if yours is as far off",
         f"weight sync took {refit_s[0]} to {refit_s[1]} s there; engines that sleep and wake, "
         "rewards and packing are not counted, nor is the generator's memory",
     )
