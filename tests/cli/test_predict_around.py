@@ -203,6 +203,8 @@ def test_a_job_file_has_no_sections(refused, tmp_path):
     job = tmp_path / "job.yaml"
     job.write_text("run: {model: llama-3.1-8b, cluster: dgx-h100}\nsteps: 9\nrl: {prompts: 1}\n")
     assert 'job.yaml:3:1  unknown key "rl"' in refused("predict", job)
+    said = "job.yaml:1:1  a job is not predicted with `rl`: name a run file"
+    assert said in refused("predict", job, "--rl", "{prompts: 1}")
 
 
 def number_of_a_section(text: str, choose: random.Random) -> str:

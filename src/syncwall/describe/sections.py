@@ -61,8 +61,10 @@ def section_with(kind: type[Section], path: Path | None, flag: str | None = None
     """
     key = _key(kind)
     document = read_document(path) if path else Document("", {}, {})
-    inside = _inside(document)
-    below = _mapping(_part(document, key)) if key in inside else Document("", {}, {})
+    if isinstance(document.value, dict) and "run" in document.value:
+        said = f"a job is not predicted with `{key}`: name a run file"
+        raise InputError([document.problem(("run",), said)])
+    below = _mapping(_part(document, key)) if key in _inside(document) else Document("", {}, {})
     above = _mapping(_flag(key, flag)) if flag is not None else Document("", {}, {})
     context = {"in_file": True, "directory": Path(above.file or below.file).parent}
     try:
