@@ -8,6 +8,8 @@ from syncwall.watch.flops import FLOPS, counted_flops, stated_flops, tell_flops
 from syncwall.work.flops import forward_flops
 
 
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.gradient_checkpointing_enable. is deprecated:FutureWarning")
 @pytest.mark.parametrize("again", [False, True])
 def test_counted_flops_equal_those_of_the_description(again, tmp_path):
     """Within 1 %, and the same where activations are computed again."""
