@@ -1,7 +1,7 @@
 """What data-parallel ranks exchange: weights on their way in, gradients on their way out.
 
 Holds `weights_of`, the gather of a block's sharded weights, `behind`, which puts a block behind it,
-and `reduced`, which puts the reduction of its gradients behind a block; `is_whole_model`,
+and `reduced`, which puts the reduction of its gradients behind a block; `is_whole_model`, `asked`,
 `kept_after_forward` and `asked_alike` of FSDP's units; bytes of a weight: `weight_bytes`,
 `sent_bytes` and `gathered_bytes`. In arrays, what a layout does not do has zero bytes, so that one
 block serves DDP, ZeRO and FSDP alike; what none of them does is left out.
@@ -108,7 +108,7 @@ def weights_of(
         return ()
     elements = sum(size for size, _ in sizes)
     begins = len(sizes)  # the operation after the gathers
-    waits = _asked(shape, begins, elements > 0, backward=backward)
+    waits = asked(shape, begins, elements > 0, backward=backward)
     gathers = [
         Operation(
             "weights",
@@ -129,7 +129,7 @@ def weights_of(
     return (*gathers, begin)
 
 
-def _asked(shape: Shape, begins: int, moving: Truth, *, backward: bool) -> tuple[Wait, ...]:
+def asked(shape: Shape, begins: int, moving: Truth, *, backward: bool) -> tuple[Wait, ...]:
     """When weights are asked for: as the unit begins that is so many before, or this one itself.
 
     Of several layers none are in the first round of a pass before it has begun; of the whole model
