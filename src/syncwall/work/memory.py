@@ -32,6 +32,7 @@ from syncwall.work.sharing import (
     gathered_bytes,
     kept_after_forward,
     reduced_at_once,
+    weight_bytes,
 )
 from syncwall.work.states import kept_gradient_bytes, optimizer_bytes, stored_bytes
 from syncwall.work.step import LayerCounts
@@ -220,8 +221,9 @@ def _memory(shape: Shape, rank: _Rank, layers: Layers) -> Memory:
     more = Added.of(shape, rank.adapters / most(whole, 1.0), rank.ends / most(whole, 1.0))
     weights = (stored_bytes(layout) + more.weights) * own
     gathered = gathered_bytes(layout) * _unsharded(shape, together, whole, whole - own)
-    if layout.offload_weights:  # a unit and those ahead, all of them copied; never more than all
+    if layout.offload_weights:
         copied = gathered_bytes(layout) * _unsharded(shape, together, whole, whole)
+        copied = copied + weight_bytes(layout) * rank.ends  # FSDP's root keeps its unit in between
         weights, gathered = 0.0 * weights, least(copied, weights + gathered)
     kept, states = kept * (1 - layout.offload_gradients), states * (1 - layout.offload_optimizer)
     return Memory(

@@ -1,0 +1,134 @@
+"""Weights on the host: laws of time and memory."""
+
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import syncwall as sw
+from syncwall.answer.prediction import Prediction
+from syncwall.cause import Cause
+from syncwall.describe import Run
+from syncwall.problems import InputError
+from syncwall.work.block import Stream
+from syncwall.work.operations import Offload
+
+ON_THE_HOST = {"offload_weights": True, "offload_gradients": True, "offload_optimizer": True}
+
+
+def predicted(  # noqa: PLR0913 - what a run has
+    model: str = "llama-3.1-8b",
+    cluster: str = "dgx-h100",
+    gpus: int = 8,
+    micro_batch: int = 1,
+    microbatches: int = 2,
+    **layout: Any,
+) -> Prediction:
+    stated = {"shard": "fsdp", "recompute": "full", "micro_batch": micro_batch, **layout}
+    stated["global_batch"] = gpus * micro_batch * microbatches
+    nodes = max(gpus // 8, 1)
+    return sw.predict(
+        Run.model_validate(
+            {
+                "model": model, "cluster": cluster, "nodes": nodes, "seq": 1024,
+                "gpus_per_node": gpus // nodes, "layout": stated,
+                "software": {"framework": "pytorch"},
+            }
+        )
+    )  # fmt: skip
+
+
+some_runs = st.fixed_dictionaries(
+    {
+        "model": st.sampled_from(["llama-3.1-8b", "qwen3-30b-a3b", "gpt2-xl"]),
+        "cluster": st.sampled_from(["dgx-h100", "aws-p4d", "hgx-h200"]),
+        "gpus": st.sampled_from([1, 2, 8, 16]),
+        "micro_batch": st.sampled_from([1, 8]),
+        "microbatches": st.sampled_from([1, 3]),
+        "recompute": st.sampled_from(["none", "full"]),
+        "master_weights": st.sampled_from(["none", "copy", "stored"]),
+        "unit_layers": st.sampled_from([1, 3, 99]),
+        "forward_prefetch": st.sampled_from([1, 2]),
+        "reshard_after_forward": st.sampled_from([None, True, False]),
+        "narrow_weights": st.booleans(),
+        "overlap_parameters": st.booleans(),
+        "offload_optimizer": st.booleans(),
+    }
+)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(some_runs)
+def test_weights_on_the_host_never_cost_memory_nor_save_time(run):
+    """But for the weights that an optimizer on the host need not send back at once: their copies
+    may run beside the computation then, so that it alone may get shorter.
+    """
+    here, there = predicted(**run), predicted(**run, offload_weights=True)
+    assert there.memory_bytes <= here.memory_bytes * (1 + 1e-12)
+    rest = [one.step_s - float(one.ledger[Cause.HOST_OPTIMIZER]) for one in (here, there)]
+    assert rest[1] >= rest[0] * (1 - 1e-9)
+    if not run["offload_optimizer"]:
+        assert there.step_s >= here.step_s * (1 - 1e-9)
+    assert sum(map(float, there.ledger.values())) == pytest.approx(there.step_s)
+
+
+@pytest.mark.parametrize("gpus", [1, 8])
+def test_every_pass_copies_a_rank_s_share(gpus):
+    found = predicted(gpus=gpus, microbatches=3, master_weights="copy", **ON_THE_HOST)
+    stage = found.work.stages[-1]
+    copied = {"weights from the host": 0.0, "gradients to the host": 0.0}
+    for block, times in stage.in_a_step(found.work.microbatches):
+        for one in block.operations:
+            if isinstance(one.what, Offload) and one.name in copied:
+                copied[one.name] += float(one.what.bytes * times)
+    weights = found.run.model.parameters / gpus
+    assert copied["weights from the host"] == pytest.approx(2 * 6 * weights, rel=0.02)
+    assert copied["gradients to the host"] == pytest.approx(4 * 3 * weights, rel=0.02)
+    update = next(one for one in stage.finish[0].operations if one.name == "optimizer")
+    assert update.what.bytes == 0  # gradients are there, weights stay there
+
+
+def test_an_optimizer_on_the_device_sends_its_weights_to_the_host():
+    found = predicted(offload_weights=True, master_weights="copy")
+    sent = [one for one in found.work.stages[-1].finish[0].operations if "host" in one.name]
+    assert [float(one.what.bytes) for one in sent] == pytest.approx(
+        [2 * found.run.model.parameters / 8], rel=0.01
+    )
+    assert float(found.ledger[Cause.EXPOSED_OFFLOAD]) > 0
+
+
+def test_copies_hide_behind_a_long_computation_only():
+    """One card copies 32 GB over PCIe 5 for each of two passes: 1.2 s."""
+    there = {"gpus": 1, "microbatches": 1, "offload_weights": True, "offload_optimizer": True}
+    short, long = predicted(**there), predicted(**there, micro_batch=16)
+    on_link = [one for one in short.work.stages[-1].forward[1] if one.stream is Stream.GATHER]
+    assert [one.name for one in on_link] == ["weights from the host"]
+    waited = [float(one.ledger[Cause.EXPOSED_OFFLOAD]) for one in (short, long)]
+    assert 0.9 < waited[0] < 1.2
+    assert waited[1] < 0.1
+
+
+def test_what_stays_on_the_device_is_not_copied_again():
+    kept = predicted(offload_weights=True, reshard_after_forward=False)
+    names = [one.name for block in kept.work.stages[-1].backward for one in block.operations]
+    assert "weights from the host" not in names
+
+
+@pytest.mark.parametrize(
+    ("wrong", "field"),
+    [
+        ({"offload_weights": True, "shard": "zero1"}, "offload_weights"),
+        ({"offload_weights": True, "pp": 2}, "offload_weights"),
+        ({"offload_gradients": True}, "offload_gradients"),
+        ({"offload_gradients": True, "offload_optimizer": True, "shard": "zero1"},
+         "offload_gradients"),
+    ],
+)  # fmt: skip
+def test_layouts_that_nobody_offers(wrong, field):
+    with pytest.raises(InputError, match=field):
+        predicted(**wrong)
+
+
+def test_an_open_sharding_follows_from_weights_on_the_host():
+    assert predicted(offload_weights=True, shard=None).run.layout.shard == 3
