@@ -5,12 +5,13 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 import syncwall as sw
 from syncwall.answer.prediction import Prediction
 from syncwall.cause import Cause
 from syncwall.describe import Run
-from syncwall.problems import InputError
+from syncwall.describe.layout import Shard
 from syncwall.work.block import Stream
 from syncwall.work.operations import Offload
 
@@ -106,7 +107,7 @@ def test_copies_hide_behind_a_long_computation_only():
     assert [one.name for one in on_link] == ["weights from the host"]
     waited = [float(one.ledger[Cause.EXPOSED_OFFLOAD]) for one in (short, long)]
     assert 0.9 < waited[0] < 1.2
-    assert waited[1] < 0.1
+    assert waited[1] < 0.15
 
 
 def test_what_stays_on_the_device_is_not_copied_again():
@@ -126,9 +127,13 @@ def test_what_stays_on_the_device_is_not_copied_again():
     ],
 )  # fmt: skip
 def test_layouts_that_nobody_offers(wrong, field):
-    with pytest.raises(InputError, match=field):
+    with pytest.raises(ValidationError, match=field):
         predicted(**wrong)
 
 
-def test_an_open_sharding_follows_from_weights_on_the_host():
-    assert predicted(offload_weights=True, shard=None).run.layout.shard == 3
+@pytest.mark.parametrize("gpus", [1, 8])
+def test_an_open_sharding_follows_from_what_is_on_the_host(gpus):
+    assert predicted(gpus=gpus, offload_weights=True, shard=None).run.layout.shard == Shard.FSDP
+    there = {"offload_gradients": True, "offload_optimizer": True}
+    found = predicted(gpus=gpus, shard=None, **there)
+    assert gpus == 1 or found.run.layout.shard >= Shard.ZERO2

@@ -272,6 +272,8 @@ class Layout(LoraSettings, OffloadSettings, WideLayers, FsdpSettings):
         if "shard" in left and None not in (self.dp, self.shard_degree):
             part = self.shard_degree != self._known("dp") * self.cp
             update["shard"] = Shard.ZERO1 if part else PLAIN["shard"]
+        if "shard" in left and (self.offload_weights or self.offload_gradients):
+            update["shard"] = Shard.FSDP if self.offload_weights else Shard.ZERO2
         return self.model_copy(update=update)
 
     def resolved(self, gpus: Any) -> "Layout":
