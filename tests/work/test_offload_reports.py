@@ -25,7 +25,7 @@ SOURCES = {
     " peaks are reserved memory, in GiB there. Rank 64 of train.py; targets without o_proj are"
     " assumed. Two A5000 with activations on the host, too, are described as RTX 3090.",
     "peft-fsdp": "https://github.com/huggingface/peft/blob/main/docs/source/accelerate/fsdp.md:"
-    " 19.6 GB a GPU, without offload 35.6, for which 24 GB are too few. Taken as all of the device.",
+    " 19.6 GB a GPU, without offload 35.6, for which 24 GB are too few; taken as all of it.",
     "philschmid": "https://github.com/philschmid/deep-learning-pytorch-huggingface/blob/main/"
     "training/fsdp-qlora-distributed-llama3.ipynb: 22 GB a GPU; without offload more than 40 GB a"
     " GPU are asked for. Rank of run_fsdp_qlora.py.",

@@ -96,7 +96,8 @@ def to_host(block: Block, trained: RankParameters, shape: Shape, *, last: bool) 
 
 def _own(held: RankParameters, layout: Any) -> Number:
     """Parameters of a unit that a rank holds of those that it shares with others."""
-    return held.sent / layout.shard_degree + held.experts / layout.expert_dp
+    own: Number = held.sent / layout.shard_degree + held.experts / layout.expert_dp
+    return own
 
 
 def host_update(shape: Shape, parameters: Number) -> Offload:

@@ -1,8 +1,9 @@
 """Settings of DeepSpeed: its JSON configuration.
 
-Holds `read`, `write` and `take_offload`. Pipeline stages, experts and what is recomputed are set in the training
-script, not here; "auto" leaves a value to the script too. Names and defaults: `runtime/config.py`
-and `runtime/zero/config.py` of August 2026, which no longer have MiCS; it is read, never written.
+Holds `read`, `write` and `take_offload`. Pipeline stages, experts and what is recomputed are set in
+the training script, not here; "auto" leaves a value to the script too. Names and defaults:
+`runtime/config.py` and `runtime/zero/config.py` of August 2026, which no longer have MiCS; it is
+read, never written.
 """
 
 import json
