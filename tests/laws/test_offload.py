@@ -8,11 +8,13 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 import syncwall as sw
+from syncwall.answer.many import timed_layouts
 from syncwall.answer.prediction import Prediction
 from syncwall.cause import Cause
 from syncwall.describe import Run
 from syncwall.describe.layout import Shard
 from syncwall.work.block import Stream
+from syncwall.work.memory import step_memory
 from syncwall.work.operations import Offload
 
 ON_THE_HOST: dict[str, Any] = {
@@ -149,3 +151,20 @@ def test_an_open_sharding_follows_from_what_is_on_the_host(gpus):
     there: dict[str, Any] = {"offload_gradients": True, "offload_optimizer": True}
     found = predicted(gpus=gpus, shard=None, **there)
     assert gpus == 1 or found.run.layout.shard >= Shard.ZERO2
+
+
+@pytest.mark.parametrize("gradients", [False, True])
+def test_many_layouts_at_once_are_what_each_is_alone(gradients):
+    there = {"offload_optimizer": True, "offload_gradients": gradients, "offload_weights": True}
+    run = predicted(**there).run
+    pricing = sw.predict(run).pricing
+    layouts = [
+        predicted(overlap_gradients=overlap, tp=tp, **there).run.layout
+        for overlap in (False, True)
+        for tp in (1, 2)
+    ]
+    found = timed_layouts(pricing, run.model, run.cluster, layouts, run.seq)
+    for layout, one in zip(layouts, found, strict=True):
+        alone = pricing.step(run.model, layout, run.seq, run.cluster)
+        assert one.step_s == pytest.approx(float(alone.step_s), rel=1e-9)
+        assert one.memory_bytes == pytest.approx(step_memory(run.model, layout, run.seq).total)

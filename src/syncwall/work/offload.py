@@ -12,7 +12,7 @@ from typing import Any
 from syncwall.cause import Cause
 from syncwall.work.block import EXPOSED, Block, Operation, Phase, Stream, Wait
 from syncwall.work.layer import Shape
-from syncwall.work.number import Number, least, most
+from syncwall.work.number import Number, least, most, negated
 from syncwall.work.operations import Elementwise, Offload
 from syncwall.work.rank_parameters import RankParameters
 from syncwall.work.sharing import asked, kept_after_forward, weight_bytes
@@ -90,7 +90,7 @@ def to_host(block: Block, trained: RankParameters, shape: Shape, *, last: bool) 
         (Wait(len(block.operations) - 1),),
         Phase.BACKWARD,
     )
-    wait = Wait(len(block.operations), when=not layout.overlap_gradients)
+    wait = Wait(len(block.operations), when=negated(layout.overlap_gradients))
     return replace(block, operations=(*block.operations, copy), awaited=(*block.awaited, wait))
 
 
