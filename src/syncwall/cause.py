@@ -86,7 +86,7 @@ class Cause(StrEnum):
     EXPOSED_GATHER = _exposed("exposed FSDP gather", "sharded weights", "exposed-gather")
     EXPOSED_DP = _exposed("exposed DP", "gradients", "exposed-dp")
     EXPOSED_PP = _exposed("exposed PP", "messages between pipeline stages", "exposed-pp")
-    EXPOSED_OFFLOAD = _exposed("exposed offload", "activations kept on the host")
+    EXPOSED_OFFLOAD = _exposed("exposed offload", "copies to and from the host")
     LINKS = _exposed("contention on links", "links that other flows use, too", "contention")
     HOST_OPTIMIZER = "host optimizer", _WAIT, "waiting for the optimizer on the host", "optimizer"
     # A trace knows what kind of collective was waited for, not why it was sent.

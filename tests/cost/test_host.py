@@ -1,6 +1,7 @@
 import pytest
 
 import syncwall as sw
+from syncwall.answer.verdict import VerdictKind, limit_of
 from syncwall.cost.host import host_link_bytes_per_s, offload_seconds
 from syncwall.describe import Run
 from syncwall.work.operations import Offload
@@ -39,3 +40,10 @@ def test_activations_on_the_host_wait_for_a_slow_link_only():
     assert slow.ledger["exposed offload"] > 0.1 * slow.step_s
     assert float(fast.ledger.get("exposed offload", 0.0)) < 0.01 * fast.step_s
     assert slow.memory_bytes < predicted().memory_bytes
+
+
+@pytest.mark.parametrize("there", [{"offload_optimizer": True}, {"offload_layers": 32}])
+def test_what_waits_for_the_host_is_called_so(there):
+    """Not compute-bound, nor bound by a network that has nothing to do with it."""
+    assert limit_of(predicted(**there).ledger).kind is VerdictKind.HOST
+    assert limit_of(predicted().ledger).kind is VerdictKind.COMPUTE

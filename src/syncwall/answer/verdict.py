@@ -62,10 +62,12 @@ def too_large(need_bytes: float, device: Device) -> Verdict:
 def limit_of(ledger: Ledger) -> Verdict:
     """The verdict on a step that fits: the largest kind of waiting, or computation."""
     step_s = float(ledger.total)
+    copies = float(ledger[Cause.EXPOSED_OFFLOAD])  # over the link to the host, not the network
+    on_host = float(ledger[Cause.HOST] + ledger[Cause.HOST_OPTIMIZER]) + copies
     waits = {
-        VerdictKind.COMMUNICATION: float(ledger.exposed_s) / step_s,
+        VerdictKind.COMMUNICATION: (float(ledger.exposed_s) - copies) / step_s,
         VerdictKind.PIPELINE: float(ledger[Cause.BUBBLE]) / step_s,
-        VerdictKind.HOST: float(ledger[Cause.HOST]) / step_s,
+        VerdictKind.HOST: on_host / step_s,
     }
     kind = max(waits, key=lambda one: waits[one])
     if waits[kind] >= BOTTLENECK:

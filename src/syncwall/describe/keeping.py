@@ -7,6 +7,7 @@ layout that decide about its memory, `KEEPING`, the fields that do, and `TRAINED
 from typing import Final, Literal
 
 from syncwall.describe.choice import Choice
+from syncwall.describe.offload import OFFLOAD
 from syncwall.describe.wide_layers import WIDE
 
 RecomputeModule = Literal[
@@ -15,9 +16,9 @@ RecomputeModule = Literal[
 """A part of a layer that is computed again, as Megatron's `--recompute-modules` calls it."""
 KEEPING: Final = (
     "kept_gradient_dtype", "separate_gradients", "optimizer", "moment_dtype", "master_weights",
-    "offload_optimizer", "offload_layers", "narrow_activations", "kept_attention_scores",
-    "fused_norms", "fused_gate", "dropout", "fused_loss", "loss_chunks", "recompute_modules",
-    "recompute_stops_early", "narrow_weights",
+    *OFFLOAD, "narrow_activations", "kept_attention_scores", "fused_norms", "fused_gate",
+    "dropout", "fused_loss", "loss_chunks", "recompute_modules", "recompute_stops_early",
+    "narrow_weights",
 )  # fmt: skip
 """Fields of a layout that say what is kept, and where, but nothing of the ranks."""
 TRAINED: Final = (

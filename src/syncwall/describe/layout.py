@@ -1,8 +1,9 @@
 """How a training step is spread over GPUs: every parallel dimension, the batch, and the switches.
 
 Holds `Layout` and its options `Shard`, `Schedule`, `ContextKind`, `Dispatcher` and `Recompute`;
-those of what a rank keeps are in `keeping.py`, of FSDP in `fsdp.py`. `Layout.arrays` makes one that
-is a million of them at once: every derived value is plain arithmetic that broadcasts.
+those of what a rank keeps are in `keeping.py`, of FSDP in `fsdp.py`, of the host in `offload.py`.
+`Layout.arrays` makes one that is a million of them at once: every derived value is plain arithmetic
+that broadcasts.
 
 What nobody stated is open: None, which equality and hashing see. `answer.settled` chooses a value
 for it; `Layout.plain` takes the plainest one.
@@ -27,6 +28,7 @@ from syncwall.describe.choice import Choice, Dtype
 from syncwall.describe.fsdp import FsdpSettings
 from syncwall.describe.keeping import MasterWeights, NarrowActivations, Optimizer, RecomputeModule
 from syncwall.describe.lora import LoraSettings
+from syncwall.describe.offload import OffloadSettings
 from syncwall.describe.provenance import Provenance, SourcedNumber, Trust
 from syncwall.describe.ranges import MOST_IMBALANCE
 from syncwall.describe.wide_layers import WideLayers
@@ -110,7 +112,7 @@ class Recompute(Choice):
     """Whole layers; only their inputs are kept."""
 
 
-class Layout(LoraSettings, WideLayers, FsdpSettings):
+class Layout(LoraSettings, OffloadSettings, WideLayers, FsdpSettings):
     """The parallel layout of one training step."""
 
     dp: Open[Positive] = OPEN
@@ -175,8 +177,6 @@ class Layout(LoraSettings, WideLayers, FsdpSettings):
     """Where the bits of a weight are that 16 do not hold."""
     narrow_weights: bool = False
     """Weights are kept in the format of the multiplications only, once for both directions."""
-    offload_optimizer: bool = False
-    """Optimizer states live in the memory of the host, whose processor updates them."""
     bucket_bytes: Bytes = Field(_PYTORCH_BUCKET, alias="bucket")
     """Gradients reduced in one call by DDP."""
     frozen_weights: bool = False
@@ -194,9 +194,6 @@ class Layout(LoraSettings, WideLayers, FsdpSettings):
     does not need (torch.utils.checkpoint without reentrance, from PyTorch 2.1 on; XLA)."""
     recompute_modules: tuple[RecomputeModule, ...] = ("core_attn",)
     """With selective recomputation: what is computed again, in Megatron's words."""
-    offload_layers: NotNegative = 0
-    """Layers of a stage whose activations wait in the memory of the host for their backward pass.
-    """
     narrow_activations: Open[NarrowActivations] = OPEN
     """Activations that are kept in the 8 or 4 bits of the multiplications."""
     kept_attention_scores: Open[bool] = OPEN
@@ -275,6 +272,8 @@ class Layout(LoraSettings, WideLayers, FsdpSettings):
         if "shard" in left and None not in (self.dp, self.shard_degree):
             part = self.shard_degree != self._known("dp") * self.cp
             update["shard"] = Shard.ZERO1 if part else PLAIN["shard"]
+        if "shard" in left and (self.offload_weights or self.offload_gradients):
+            update["shard"] = Shard.FSDP if self.offload_weights else Shard.ZERO2
         return self.model_copy(update=update)
 
     def resolved(self, gpus: Any) -> "Layout":

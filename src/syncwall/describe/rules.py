@@ -184,6 +184,7 @@ def _shard_rules(l: Any) -> Iterator[LayoutRule]:  # noqa: E741
             "reshard_after_forward {l.reshard_after_forward} does not divide shard_degree"
             " {l.shard_degree}",
         )
+    yield from _host_rules(l)
     if l.outer_every is not None:
         several = (l.shard == Shard.DDP) | (l.shard_degree != whole)
         yield (
@@ -192,6 +193,20 @@ def _shard_rules(l: Any) -> Iterator[LayoutRule]:  # noqa: E741
             "outer_every {l.outer_every}: all ranks share one copy of the states, so there are no "
             "replicas to synchronise; use shard ddp, or a shard_degree below dp x cp",
         )
+
+
+def _host_rules(l: Any) -> Iterator[LayoutRule]:  # noqa: E741
+    yield (
+        "offload_weights",
+        l.offload_weights <= ((l.shard == Shard.FSDP) & (l.pp == 1)),
+        "offload_weights copies unit by unit: it needs shard fsdp (ZeRO-3) and no pipeline",
+    )
+    at_once = ((l.shard >= Shard.ZERO2) | (l.dp * l.cp == 1)) & (l.pp == 1)
+    yield (
+        "offload_gradients",
+        l.offload_gradients <= (at_once & l.offload_optimizer),
+        "offload_gradients needs offload_optimizer, shard zero2 or fsdp, and no pipeline",
+    )
 
 
 def can_share(m: Model, l: Any) -> Any:  # noqa: E741

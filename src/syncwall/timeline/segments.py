@@ -18,6 +18,7 @@ ACTIVATIONS = (Stream.TENSOR, Stream.CONTEXT, Stream.EXPERT)
 """Streams that move what was computed last."""
 EXCHANGED = (Stream.GATHER, Stream.REDUCE)
 """Streams of weights and gradients, which computation may run beside."""
+COPIES = Cause.EXPOSED_OFFLOAD  # of weights from the host: they slow down no processor
 
 
 @dataclass(slots=True)
@@ -246,7 +247,7 @@ def _share_links(found: list[Segment], blocked: list[Number]) -> None:
     The gather of the next layer runs beside the reduction of the last one, so it takes as long as
     both together, unless both are waited for.
     """
-    gathers = [segment for segment in found if segment.stream is Stream.GATHER]
+    gathers = [one for one in found if one.stream is Stream.GATHER and one.cause is not COPIES]
     alone = sum(blocked[i] for i, s in enumerate(found) if s is gathers[0]) if gathers else 0.0
     coming: dict[str | None, Number] = {}
     for segment in gathers:
@@ -341,7 +342,7 @@ def _lost_beside(found: list[Segment], blocked: list[Number], contention: float)
     """
     moving_s: Number = 0.0
     for segment, waited_for in zip(found, blocked, strict=True):
-        if segment.stream in EXCHANGED:
+        if segment.stream in EXCHANGED and segment.cause is not COPIES:
             alone_s = sum(seconds for _, seconds in segment.pieces)
             moving_s = moving_s + alone_s * (1.0 - waited_for)
     busy_s = _computing_s(found)

@@ -41,12 +41,12 @@ class Stream(StrEnum):
     CONTEXT = "context"
     EXPERT = "expert"
     GATHER = "gather"
-    """Sharded weights on their way in."""
+    """Sharded weights on their way in, from other ranks and from the host."""
     REDUCE = "reduce"
     """Gradients on their way out."""
     PIPELINE = "pipeline"
     OFFLOAD = "offload"
-    """Activations on their way to the host's memory and back."""
+    """Activations on their way to the host's memory and back, and gradients on theirs to it."""
 
 
 EXPOSED: Final = {

@@ -32,10 +32,12 @@ def encoder_memory(shape: Shape) -> dict[str, Number]:
         return parameters / (1 + condition * (layout.shard_degree - 1))
 
     weights = stored_bytes(layout) * own(trained, layout.shard >= Shard.FSDP)
+    weights = weights + weight_bytes(layout) * own(frozen, layout.shard >= Shard.FSDP)
+    gradients = kept_gradient_bytes(layout) * own(trained, reduced_at_once(layout))
     states = own(trained, layout.shard >= Shard.ZERO1) * (1 - layout.offload_optimizer)
     return {
-        "weights": weights + weight_bytes(layout) * own(frozen, layout.shard >= Shard.FSDP),
-        "gradients": kept_gradient_bytes(layout) * own(trained, reduced_at_once(layout)),
+        "weights": weights * (1 - layout.offload_weights),
+        "gradients": gradients * (1 - layout.offload_gradients),
         "optimizer": optimizer_bytes(layout) * states,
         "activations": output,
     }

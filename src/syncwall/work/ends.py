@@ -10,7 +10,7 @@ from syncwall.describe.patches import SHIFT_SCALE
 from syncwall.work.block import Block, Operation, Phase, Stream
 from syncwall.work.layer import ACTIVATION_BYTES, Shape, entering, leaving, modulation, norm_part
 from syncwall.work.number import Number, where
-from syncwall.work.offload import host_update
+from syncwall.work.offload import host_update, sent_after_update
 from syncwall.work.operations import Collective, Elementwise, Gemm
 from syncwall.work.parts import LayerPart, elementwise, gemm
 from syncwall.work.rank_parameters import RankParameters
@@ -126,9 +126,18 @@ def finish_block(shape: Shape, held: RankParameters) -> Block:
         "optimizer",
         (
             update,
+            *_sent_after(shape, own + experts),
             *(
                 Operation("weights", one, Cause.EXPOSED_GATHER, Stream.GATHER, phase=Phase.FINISH)
                 for one in gathers
             ),
         ),
     )
+
+
+def _sent_after(shape: Shape, parameters: Number) -> list[Operation]:
+    """Weights on their way to the host, if they live there and the device has updated them."""
+    if shape.layout.offload_optimizer or not shape.layout.offload_weights:
+        return []
+    what, cause = sent_after_update(shape, parameters), Cause.EXPOSED_OFFLOAD
+    return [Operation("weights to the host", what, cause, phase=Phase.FINISH)]

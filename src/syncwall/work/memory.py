@@ -32,6 +32,7 @@ from syncwall.work.sharing import (
     gathered_bytes,
     kept_after_forward,
     reduced_at_once,
+    weight_bytes,
 )
 from syncwall.work.states import kept_gradient_bytes, optimizer_bytes, stored_bytes
 from syncwall.work.step import LayerCounts
@@ -218,15 +219,20 @@ def _memory(shape: Shape, rank: _Rank, layers: Layers) -> Memory:
     together = _together(layout, layer, whole)
     unreduced = least(most(together, weight), whole - kept + weight) * (1 - layout.frozen_weights)
     more = Added.of(shape, rank.adapters / most(whole, 1.0), rank.ends / most(whole, 1.0))
-    moved = 1 - layout.offload_optimizer
+    weights = (stored_bytes(layout) + more.weights) * own
+    gathered = gathered_bytes(layout) * _unsharded(shape, together, whole, whole - own)
+    if layout.offload_weights:
+        copied = gathered_bytes(layout) * _unsharded(shape, together, whole, whole)
+        copied = copied + weight_bytes(layout) * rank.ends  # FSDP's root keeps its unit in between
+        weights, gathered = 0.0 * weights, least(copied, weights + gathered)
+    kept, states = kept * (1 - layout.offload_gradients), states * (1 - layout.offload_optimizer)
     return Memory(
-        weights=(stored_bytes(layout) + more.weights) * own,
+        weights=weights,
         gradients=(kept_gradient_bytes(layout) + more.gradients) * kept,
-        optimizer=(optimizer_bytes(layout) + more.optimizer) * states * moved,
+        optimizer=(optimizer_bytes(layout) + more.optimizer) * states,
         activations=_activations(shape, rank, layers),
         logits=_logits(shape) * rank.heads * (1 + shape.model.mtp_layers),
-        unsharded_weights=gathered_bytes(layout) * _unsharded(shape, together, whole, whole - own)
-        + more.dequantised,
+        unsharded_weights=gathered + more.dequantised,
         unreduced_gradients=layout.gradient_dtype.size_bytes * unreduced,
         cuda_and_nccl=_cuda_and_nccl(layout) + 0.0 * whole,
     )

@@ -1,8 +1,8 @@
 """Arithmetic for one layout or for many.
 
-Holds `Number` and `Truth`, and `least`, `most`, `rounded_up`, `where`, `anywhere` and `is_one`:
-what NumPy does, but for plain numbers in plain Python. There a call of NumPy takes ten times as
-long, and its result slows down all that follows.
+Holds `Number` and `Truth`, and `least`, `most`, `rounded_up`, `where`, `anywhere`, `negated` and
+`is_one`: what NumPy does, but for plain numbers in plain Python. There a call of NumPy takes ten
+times as long, and its result slows down all that follows.
 """
 
 from math import ceil
@@ -48,6 +48,11 @@ def where(condition: Truth, yes: Number, no: Number) -> Number:
 def anywhere(condition: Truth | Number) -> bool:
     """True if it holds (or is not zero) in any layout."""
     return bool(condition.any() if isinstance(condition, np.ndarray) else condition)
+
+
+def negated(truth: Truth) -> Truth:
+    """True where it does not hold."""
+    return ~truth if isinstance(truth, np.ndarray) else not truth
 
 
 def is_one(factor: Number) -> bool:

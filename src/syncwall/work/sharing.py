@@ -1,7 +1,7 @@
 """What data-parallel ranks exchange: weights on their way in, gradients on their way out.
 
 Holds `weights_of`, the gather of a block's sharded weights, `behind`, which puts a block behind it,
-and `reduced`, which puts the reduction of its gradients behind a block; `is_whole_model`,
+and `reduced`, which puts the reduction of its gradients behind a block; `is_whole_model`, `asked`,
 `kept_after_forward` and `asked_alike` of FSDP's units; bytes of a weight: `weight_bytes`,
 `sent_bytes` and `gathered_bytes`. In arrays, what a layout does not do has zero bytes, so that one
 block serves DDP, ZeRO and FSDP alike; what none of them does is left out.
@@ -14,15 +14,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from syncwall.cause import Cause
 from syncwall.describe import Model
 from syncwall.describe.choice import Dtype
 from syncwall.describe.layout import Shard
 from syncwall.work.block import EXPOSED, Block, Operation, Phase, Stream, Wait
 from syncwall.work.layer import Shape
-from syncwall.work.number import Number, Truth, anywhere, least, most, where
+from syncwall.work.number import Number, Truth, anywhere, least, most, negated, where
 from syncwall.work.operations import Collective, CollectiveKind, Elementwise, Group, GroupAxis
 from syncwall.work.rank_parameters import RankParameters
 
@@ -108,7 +106,7 @@ def weights_of(
         return ()
     elements = sum(size for size, _ in sizes)
     begins = len(sizes)  # the operation after the gathers
-    waits = _asked(shape, begins, elements > 0, backward=backward)
+    waits = asked(shape, begins, elements > 0, backward=backward)
     gathers = [
         Operation(
             "weights",
@@ -129,7 +127,7 @@ def weights_of(
     return (*gathers, begin)
 
 
-def _asked(shape: Shape, begins: int, moving: Truth, *, backward: bool) -> tuple[Wait, ...]:
+def asked(shape: Shape, begins: int, moving: Truth, *, backward: bool) -> tuple[Wait, ...]:
     """When weights are asked for: as the unit begins that is so many before, or this one itself.
 
     Of several layers none are in the first round of a pass before it has begun; of the whole model
@@ -140,7 +138,7 @@ def _asked(shape: Shape, begins: int, moving: Truth, *, backward: bool) -> tuple
     rounds = layout.backward_prefetch if backward else layout.forward_prefetch
     waits = (
         Wait(begins, when=ahead & moving, of="previous start", rounds=rounds),
-        Wait(begins, when=_not(ahead) & moving, of="computed"),
+        Wait(begins, when=negated(ahead) & moving, of="computed"),
     )
     if layout.unit_layers == 1:
         return waits
@@ -193,8 +191,8 @@ def reduced(block: Block, held: RankParameters, shape: Shape, *, last: bool) -> 
         return block
     overlap: Truth = layout.overlap_gradients
     if is_whole_model(shape.model, layout):  # no computation is left to run beside
-        overlap = overlap & _not((layout.shard == Shard.FSDP) & (layout.pp == 1))
-    blocked = _not(overlap)
+        overlap = overlap & negated((layout.shard == Shard.FSDP) & (layout.pp == 1))
+    blocked = negated(overlap)
     waits = tuple(Wait(len(block.operations) + i, when=blocked) for i in range(len(operations)))
     every = (*block.operations, *operations)
     return replace(block, operations=every, awaited=(*block.awaited, *waits))
@@ -252,7 +250,3 @@ def _shifted(operation: Operation, by: int) -> Operation:
     if not operation.after:
         return operation
     return operation.waiting(tuple(wait.later(by) for wait in operation.after))
-
-
-def _not(truth: Truth) -> Truth:
-    return ~truth if isinstance(truth, np.ndarray) else not truth

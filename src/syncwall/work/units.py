@@ -11,7 +11,7 @@ from syncwall.describe.layout import Shard
 from syncwall.work.block import Block, Operation, Phase, Stream, Wait
 from syncwall.work.layer import Shape
 from syncwall.work.number import Number, anywhere
-from syncwall.work.offload import offloaded
+from syncwall.work.offload import from_host, offloaded, to_host
 from syncwall.work.rank_parameters import RankParameters
 from syncwall.work.sharing import asked_alike, behind, is_whole_model, reduced, weights_of
 
@@ -67,6 +67,8 @@ class Unit:
         again = weights
         if not asked_alike(shape.model, layout):
             again = weights_of(held, shape, each_time=each_time, backward=True)
+        weights = from_host(weights, held, shape, backward=False)
+        again = from_host(again, held, shape, backward=True)
         forward = behind(joined([layer.forward for layer in layers]), weights)
         backward = behind(joined([layer.backward for layer in reversed(layers)]), again)
         frozen = layers[0].frozen
@@ -75,8 +77,8 @@ class Unit:
         if not layout.frozen_weights and not frozen:
             late = sum(layer.late for layer in layers)
             trained, leaving = held, replace(held, plain=held.plain - late)
-        every = reduced(backward, trained, shape, last=False)
-        last = reduced(backward, leaving, shape, last=True)
+        every = to_host(reduced(backward, trained, shape, last=False), trained, shape, last=False)
+        last = to_host(reduced(backward, leaving, shape, last=True), trained, shape, last=True)
         moved = [one.offloaded_bytes for one in layers if one.offloaded_bytes is not None]
         if moved:
             bytes_: Number = sum(moved)

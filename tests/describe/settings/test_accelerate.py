@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from syncwall.describe.choice import Dtype
-from syncwall.describe.layout import ContextKind, Recompute, Schedule, Shard
-from syncwall.describe.settings import Settings, SettingsContext, read_settings
+from syncwall.describe.layout import ContextKind, Layout, Recompute, Schedule, Shard
+from syncwall.describe.settings import Settings, SettingsContext, read_settings, written
 from syncwall.problems import InputError
 
 DATA = Path(__file__).parents[2] / "data" / "settings"
@@ -80,3 +80,32 @@ def test_processes_that_do_not_fit_the_machines(tmp_path):
 def test_an_unknown_type_suggests_the_nearest(tmp_path):
     with pytest.raises(InputError, match='did you mean "FSDP"'):
         configuration(tmp_path, "distributed_type: FSPD\n")
+
+
+ON_THE_HOST = {"offload_weights": True, "offload_gradients": True, "offload_optimizer": True}
+
+
+def test_the_cpu_offload_of_fsdp(tmp_path):
+    text = "distributed_type: FSDP\nfsdp_config:\n  fsdp_offload_params: true\n"
+    found = configuration(tmp_path, text)
+    assert found.layout == {"shard": Shard.FSDP, **ON_THE_HOST}
+    kept = configuration(tmp_path, text + "  fsdp_sharding_strategy: SHARD_GRAD_OP\n")
+    assert kept.layout == {"shard": Shard.ZERO2}
+    assert "fully sharded weights only" in str(kept.notes[0])
+
+
+def test_devices_of_deepspeed_without_a_file(tmp_path):
+    text = (
+        "distributed_type: DEEPSPEED\ndeepspeed_config:\n  zero_stage: 3\n"
+        "  offload_optimizer_device: cpu\n  offload_param_device: cpu\n"
+    )
+    assert configuration(tmp_path, text).layout == {"shard": Shard.FSDP, **ON_THE_HOST}
+
+
+@pytest.mark.parametrize("format_", ["accelerate", "torchtitan"])
+def test_the_cpu_offload_is_written_as_it_is_read(format_):
+    layout = Layout.model_validate({"shard": "fsdp", "micro_batch": 1, "dp": 2, **ON_THE_HOST})
+    found = written(layout, format_)
+    assert not any("offload" in one for one in found.unsaid)
+    part = layout.model_copy(update={"offload_gradients": False})
+    assert "offload_weights: true" in written(part, format_).unsaid

@@ -23,7 +23,7 @@ def test_auto_is_open():
     settings = read_settings(DATA / "zero3_auto.json")
     said = {
         "shard": Shard.FSDP, "precision": Dtype.BF16, "offload_optimizer": True,
-        "reshard_after_forward": 8,
+        "offload_gradients": True, "reshard_after_forward": 8,
     }  # fmt: skip
     assert settings.layout == said
     assert settings.software == {"framework": "deepspeed"}
@@ -75,7 +75,16 @@ def test_micro_batches_that_contradict_the_batch(tmp_path):
         ),
         (
             '{"zero_optimization": {"stage": 3, "offload_optimizer": {"device": "cpu"}}}',
-            {"shard": Shard.ZERO3, "offload_optimizer": True},
+            {"shard": Shard.ZERO3, "offload_optimizer": True, "offload_gradients": True},
+        ),
+        (
+            '{"zero_optimization": {"stage": 3, "offload_param": {"device": "cpu"},'
+            ' "offload_optimizer": {"device": "none"}}}',
+            {"shard": Shard.ZERO3, "offload_weights": True},
+        ),
+        (
+            '{"zero_optimization": {"stage": 1, "offload_optimizer": {"device": "cpu"}}}',
+            {"shard": Shard.ZERO1, "offload_optimizer": True},
         ),
         (
             '{"bf16": {"enabled": "auto"}, "communication_data_type": "fp32"}',
@@ -113,3 +122,22 @@ def test_zero_plus_plus_is_read_and_written(tmp_path):
     layout = Layout.model_validate(found.layout).resolved(32)
     told = json.loads(written(layout, "deepspeed").text)["zero_optimization"]
     assert stated.items() <= told.items()
+
+
+@pytest.mark.parametrize(
+    ("stage", "device", "says"),
+    [(2, "cpu", "with stage 3 only: ignored"), (3, "nvme", "priced as the memory of the host")],
+)
+def test_parameters_elsewhere_are_noted(tmp_path, stage, device, says):
+    stated = {"stage": stage, "offload_param": {"device": device}}
+    found = configuration(tmp_path, json.dumps({"zero_optimization": stated}))
+    assert says in str(found.notes[0])
+    assert found.layout.get("offload_weights", False) == (stage == 3)
+
+
+def test_what_is_on_the_host_is_written_as_it_is_read():
+    there = {"offload_weights": True, "offload_optimizer": True, "offload_gradients": True}
+    layout = Layout.model_validate({"shard": "zero3", "micro_batch": 1, "dp": 2, **there})
+    found = written(layout, "deepspeed")
+    assert json.loads(found.text)["zero_optimization"]["offload_param"] == {"device": "cpu"}
+    assert not any("offload" in one for one in found.unsaid)

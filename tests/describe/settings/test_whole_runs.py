@@ -130,3 +130,11 @@ def test_what_is_not_understood_is_noted_with_its_line(suffix, text, note, tmp_p
     path.write_text(text)
     notes = [str(one) for one in read_settings(path).notes]
     assert any(one.startswith(note) for one in notes), notes
+
+
+def test_the_trainer_s_offload_is_that_of_fsdp(tmp_path):
+    path = tmp_path / "train.yaml"
+    path.write_text("per_device_train_batch_size: 1\nfsdp: full_shard auto_wrap offload\n")
+    layout = read_settings(path).layout
+    names = ("offload_weights", "offload_gradients", "offload_optimizer")
+    assert [layout[name] for name in names] == [True, True, True]

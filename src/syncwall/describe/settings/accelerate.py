@@ -12,6 +12,7 @@ from syncwall.describe.choice import Dtype
 from syncwall.describe.layout import ContextKind, Layout, Recompute, Schedule, Shard
 from syncwall.describe.names import files_refused
 from syncwall.describe.settings import deepspeed
+from syncwall.describe.settings.cpu_offload import has_cpu_offload, take_cpu_offload
 from syncwall.describe.settings.keys import DeferredSettings, Keys, Settings, Wanted
 from syncwall.describe.settings.named_files import named_document
 from syncwall.documents import Document
@@ -100,7 +101,7 @@ def _fsdp(keys: Keys) -> bool:
     if str(prefetch).upper() == "NO_PREFETCH":
         keys.take("overlap_parameters", False, "fsdp_config", "fsdp_backward_prefetch")
     if keys.flag("fsdp_config", "fsdp_offload_params"):
-        keys.note("offloading is not modelled: ignored", "fsdp_config", "fsdp_offload_params")
+        take_cpu_offload(keys, "fsdp_config", "fsdp_offload_params")
     named = str(keys.value("fsdp_config", "fsdp_sharding_strategy")).upper()
     return named in _IN_NODE and not second
 
@@ -116,6 +117,9 @@ def _deepspeed(keys: Keys, directory: Path) -> int | None:
             )
         elif stage is not None:
             keys.take("shard", Shard(stage), "deepspeed_config", "zero_stage")
+        for part in ("optimizer", "param"):
+            where = ("deepspeed_config", f"offload_{part}_device")
+            deepspeed.take_offload(keys, part, stage, *where)
         return keys.whole("deepspeed_config", "gradient_accumulation_steps")
     try:
         inner = deepspeed.read(named_document(str(file), directory))
@@ -204,6 +208,8 @@ def write(layout: Layout, wanted: Wanted) -> str:
         if layout.recompute in (Recompute.NONE, Recompute.FULL):
             again = layout.recompute == Recompute.FULL
             told["fsdp_config"]["fsdp_activation_checkpointing"] = again
+        if has_cpu_offload(layout):
+            told["fsdp_config"]["fsdp_offload_params"] = True
     if wanted.software.kernels == "fused":
         told["dynamo_config"] = {"dynamo_backend": "INDUCTOR"}
     sizes = _sizes(layout)

@@ -1,8 +1,9 @@
 """Settings of DeepSpeed: its JSON configuration.
 
-Holds `read` and `write`. Pipeline stages, experts and what is recomputed are set in the training
-script, not here; "auto" leaves a value to the script too. Names and defaults: `runtime/config.py`
-and `runtime/zero/config.py` of August 2026, which no longer have MiCS; it is read, never written.
+Holds `read`, `write` and `take_offload`. Pipeline stages, experts and what is recomputed are set in
+the training script, not here; "auto" leaves a value to the script too. Names and defaults:
+`runtime/config.py` and `runtime/zero/config.py` of August 2026, which no longer have MiCS; it is
+read, never written.
 """
 
 import json
@@ -16,10 +17,6 @@ from syncwall.documents import Document
 _ZERO: Final = "zero_optimization"
 _DTYPES: Final = {"fp32": Dtype.FP32, "fp16": Dtype.FP16, "bf16": Dtype.BF16}
 _STAGES: Final = {0: Shard.DDP, 1: Shard.ZERO1, 2: Shard.ZERO2, 3: Shard.ZERO3}
-_NOT_MODELLED: Final = (
-    (_ZERO, "offload_param"),
-    ("pipeline",),
-)
 
 
 def read(document: Document) -> Settings:
@@ -69,12 +66,30 @@ def _sharding(keys: Keys, *inside: str) -> None:
             keys.take("gather_dtype", Dtype.INT8, *inside, _ZERO, "zero_quantized_weights")
         if keys.flag(*inside, _ZERO, "zero_quantized_gradients"):
             keys.take("quantized_gradients", True, *inside, _ZERO, "zero_quantized_gradients")
-    device = (*inside, _ZERO, "offload_optimizer", "device")
-    if keys.value(*device[:-1]) and keys.value(*device) not in (None, "none"):
-        keys.take("offload_optimizer", True, *device)
-    for path in _NOT_MODELLED:
-        if keys.value(*inside, *path):
-            keys.note(f'"{path[-1]}" is not modelled: ignored', *inside, *path)
+    for part in ("optimizer", "param"):
+        section = (*inside, _ZERO, f"offload_{part}")
+        if keys.value(*section):
+            take_offload(keys, part, stage, *section, "device")
+    if keys.value(*inside, "pipeline"):
+        keys.note('"pipeline" is not modelled: ignored', *inside, "pipeline")
+
+
+def take_offload(keys: Keys, part: str, stage: int | None, *at: str) -> None:
+    """State that "optimizer" or "param" is on the device named at `at`, unless that is none.
+
+    From stage 2 on, gradients are where the optimizer is. NVMe is priced as the host's memory.
+    """
+    device = keys.value(*at)
+    if device in (None, "none"):
+        return
+    if device == "nvme":
+        keys.note("nvme is priced as the memory of the host", *at)
+    if part == "param" and stage != 3:
+        keys.note("parameters are offloaded with stage 3 only: ignored", *at)
+        return
+    keys.take("offload_weights" if part == "param" else "offload_optimizer", True, *at)
+    if part == "optimizer" and (stage or 0) >= 2:
+        keys.take("offload_gradients", True, *at)
 
 
 def _precision(keys: Keys, *inside: str) -> None:
@@ -117,6 +132,8 @@ def _zero(layout: Layout) -> dict[str, Any]:
     told["overlap_comm"] = bool(layout.overlap_gradients)
     if layout.offload_optimizer:
         told["offload_optimizer"] = {"device": "cpu"}
+    if layout.offload_weights:
+        told["offload_param"] = {"device": "cpu"}
     if layout.shard == Shard.ZERO3:
         second = layout.reshard_after_forward
         if second is not None and not isinstance(second, bool):

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from syncwall.describe.choice import Dtype
 from syncwall.describe.layout import ContextKind, Dispatcher, Layout, Recompute, Schedule, Shard
+from syncwall.describe.settings.cpu_offload import has_cpu_offload, take_cpu_offload
 from syncwall.describe.settings.keys import DeferredSettings, Keys, Settings, Wanted
 from syncwall.describe.settings.models import flavored
 from syncwall.documents import Document
@@ -58,6 +59,8 @@ def read(document: Document) -> Settings:
     copies = _data_parallel(keys)
     chunk_layers, ends = _pipeline(keys)
     _experts(keys)
+    if keys.flag("training", "enable_cpu_offload"):
+        take_cpu_offload(keys, "training", "enable_cpu_offload")
     left = DeferredSettings(
         replica_batch=_batch(keys),
         copies=copies,
@@ -223,6 +226,8 @@ def _training(layout: Layout, wanted: Wanted) -> dict[str, Any]:
         table["global_batch_size"] = int(layout.global_batch)
     if wanted.seq:
         table["seq_len"] = int(wanted.seq)
+    if has_cpu_offload(layout):
+        table["enable_cpu_offload"] = True
     plain = "float32" if layout.precision == Dtype.FP32 else "bfloat16"
     return table | {"mixed_precision_param": plain, "mixed_precision_reduce": "float32"}
 

@@ -13,6 +13,7 @@ from typing import Any, Final
 from syncwall.describe.choice import Dtype
 from syncwall.describe.layout import Recompute, Shard
 from syncwall.describe.settings import accelerate, deepspeed
+from syncwall.describe.settings.cpu_offload import take_cpu_offload
 from syncwall.describe.settings.keys import DeferredSettings, Keys, Settings
 from syncwall.describe.settings.models import named
 from syncwall.describe.settings.named_files import named_document
@@ -129,6 +130,8 @@ def _sharding(keys: Keys, beside: Settings | None) -> bool:
             keys.take("shard", _STRATEGIES[str(word)], "fsdp")
     if stated and str(stated).lower() == "true":
         keys.take("shard", Shard.FSDP, "fsdp")
+    if "offload" in words:
+        take_cpu_offload(keys, "fsdp")
     elsewhere = any(keys.value(key) is not None for key in ("config_file", "deepspeed"))
     if "shard" not in keys.layout and not elsewhere:
         keys.take("shard", Shard.DDP, _MICRO[0])

@@ -51,6 +51,8 @@ def layout_words(layout: Layout) -> str:
     if layout.sp:
         words.append("sp")
     words += [sharding(layout), *_tuned(layout), f"micro batch {layout.micro_batch}"]
+    if layout.offload_weights:
+        words.append("weights on the host")
     if layout.document_tokens is not None:
         words.append(f"documents of {layout.document_tokens:,}")
     if layout.recompute != Recompute.NONE:

@@ -29,7 +29,10 @@ _LANES: Final = {
     Stream.GATHER: ("weights in", "sharded weights on their way in"),
     Stream.REDUCE: ("gradients out", "gradients on their way out"),
     Stream.PIPELINE: ("PP", "activations on their way to the next stage"),
-    Stream.OFFLOAD: ("host", "activations on their way to the host's memory and back"),
+    Stream.OFFLOAD: (
+        "host",
+        "activations and gradients on their way to the host's memory and back",
+    ),
 }
 _LATE_HOST: Final = (
     "The host needs longer to issue this block than the device to run it; drawn at its end."
