@@ -1,16 +1,21 @@
 """The run that a plan starts from: what nobody stated is chosen, said, and believable."""
 
+from pathlib import Path
+
 import pytest
 
 import syncwall as sw
 from syncwall.plan.choices import Scaling
+from syncwall.plan.network.busy import plain
 from syncwall.plan.network.needed import needed
 from syncwall.plan.network.targets import TargetLimits
 from syncwall.plan.reference import PlanInputs, reference, usual_batch
 from syncwall.plan.searched import kept
 from syncwall.plan.wall.found import wall_of
+from syncwall.plan.wires import PricedCase
 from syncwall.problems import InputError
 
+EXAMPLES = Path(__file__).parents[2] / "examples"
 BASE = {"model": "llama-3.1-8b", "cluster": "dgx-h100"}
 STATED = {
     **BASE, "nodes": "4", "seq": "4096", "layout.tp": "2", "layout.sp": "true",
@@ -102,3 +107,15 @@ def test_every_plan_starts_from_the_step_of_predict():
         at = side.curve.gpus.tolist().index(32)
         assert side.curve.step_s[at] == pytest.approx(alone, rel=1e-9)
     assert set(wall_of(found, 64, searching=False).sides) == set(Scaling)
+
+
+def test_a_stack_of_layers_starts_from_samples():
+    """2,048 of them, 32 a GPU, and the FLOPs that it states: not two for each parameter."""
+    found = start(model=str(EXAMPLES / "models" / "resnet-50.yaml"))
+    assert found.run.layout.global_batch == 2048
+    assert found.run.gpus == 2048 / 32
+    assert found.assumed["gpus"] == "64 (about 32 samples of a step each)"
+    arithmetic = plain(PricedCase.of(found.run, found.prediction.pricing), found.run.layout)
+    assert arithmetic is not None
+    peak = found.run.cluster.device.sixteen_bit_flop_per_s
+    assert arithmetic.compute_s == pytest.approx(3 * 8.178e9 * 32 / (peak / 2), rel=1e-3)

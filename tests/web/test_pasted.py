@@ -78,3 +78,12 @@ def test_a_cluster_and_a_part_of_a_run_are_laid_over_the_page():
     assert part["recognised"] == "part of a run file"
     assert not part["whole"]
     assert "model" in part["kept"]
+
+
+def test_a_stack_of_layers_is_a_model_whatever_the_length_on_the_page():
+    layer = "{name: a, parameters: 1M, flops: 1 GFLOP, activations: 1 MB}"
+    page = AskedRun(model="llama-3.1-8b", cluster="dgx-h100", gpus=64, seq=8192)
+    said = pasted(AskedText(text=f"stack:\n  - {layer}\n", run=page))
+    assert said["recognised"] == "a model"
+    run = AskedRun(**page.fields() | said["run"]).run()
+    assert (run.model.parameters, run.seq) == (1_000_000, 1)

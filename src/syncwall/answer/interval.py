@@ -36,6 +36,9 @@ EXTRAPOLATED = 0.1
 UNLIKE = 0.1
 """What a model that is no plain decoder adds to that: with it, nine in ten of the 91 published runs
 of hybrids, BERT, T5 and ViT are inside (tests/validate/test_other_families.py)."""
+SHAPELESS = 0.1
+"""What a stack of layers adds to both: with it 12 of 13 published speeds of ResNet-50 and of Stable
+Diffusion's U-Net are inside, without it 7 (`python -m bench.stacks`)."""
 _SIZES = ("gpus", "parameters", "seq")
 Z80 = 1.2816
 """Half the width of the central 80% of a normal distribution, in deviations."""
@@ -96,6 +99,7 @@ def interval(
     found = doubts(traits, waiting=waiting, unsaid=unsaid, distance=nearest.distance)
     width = sum(weight * found[name] for name, weight in _weights(without).items())
     width += EXTRAPOLATED * extrapolating + UNLIKE * (not traits.decoder)
+    width += SHAPELESS * (not traits.shaped)
     return PredictionInterval(site.narrowed(width / Z80), nearest, extrapolating)
 
 

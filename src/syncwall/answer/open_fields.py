@@ -18,7 +18,7 @@ CHOSEN: Final = ("shard", "micro_batch", "virtual_stages", "recompute")
 """Fields that are chosen by time and memory; a schedule, if open, follows from `virtual_stages`."""
 _MICRO_BATCHES: Final = (1, 2, 4)
 _OF_IMAGES: Final = (8, 16, 32, 64, 128)
-"""More of them where a sequence is an image, of a few hundred tokens."""
+"""More of them where a sequence is an image, of a few hundred tokens, or another sample."""
 
 
 def choices(
@@ -61,7 +61,7 @@ def _micro_batches(model: Model, layout: Layout, framework: Framework, usual: bo
     if usual and framework.microbatches_as_stages and layout.pp > 1:
         replica = int(layout.global_batch or 1) // int(layout.dp or 1)
         return [max(replica // int(layout.pp), 1)]
-    return [*_MICRO_BATCHES, *(_OF_IMAGES if model.patches else ())]
+    return [*_MICRO_BATCHES, *(_OF_IMAGES if model.patches or model.stack else ())]
 
 
 def _chunks(model: Model, layout: Layout, framework: Framework, usual: bool) -> list[int]:

@@ -25,6 +25,8 @@ MFU_CONVENTION = "causal, dense 16-bit peak"
 
 def mfu_convention(model: Model) -> str:
     """What counts as the FLOPs of `model`, and of which peak they are a share."""
+    if model.stack is not None:
+        return MFU_CONVENTION.replace("causal", "FLOPs as stated")
     if model.encoder is not None and not model.encoder.attention.causal:
         return MFU_CONVENTION.replace("causal", "causal behind a full encoder")
     if model.attention.causal:

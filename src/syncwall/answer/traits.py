@@ -43,6 +43,8 @@ class Traits:
     """As `scale_of` gives it."""
     decoder: bool = True
     """False for hybrids, encoders and models of images, on which nothing was fitted."""
+    shaped: bool = True
+    """False for a stack of layers, of which no shape is known."""
 
     @classmethod
     def of(
@@ -61,6 +63,7 @@ class Traits:
             tuple(bool(one) for one in used),
             scale_of(layout.gpus, model.parameters, seq),
             model.is_plain_decoder,
+            model.stack is None,
         )
 
 

@@ -1,7 +1,7 @@
 """The mode that sees every operation of PyTorch and writes it down.
 
-Holds `OperationMode`. It stands above the fake tensors and below autograd, so it sees what would
-become kernels.
+Holds `OperationMode` and `moves_nothing`. The mode stands above the fake tensors and below
+autograd, so it sees what would become kernels.
 """
 
 from collections.abc import Callable, Sequence
@@ -40,6 +40,12 @@ _UNKNOWN_FLOPS: Final = (
 _OTHER_ON_CUDA: Final = ("aten.mkldnn", "mkldnn", "aten._thnn_fused")
 _KNOWN_NAMESPACES: Final = ("aten", "fsdp", "prims")
 _PLAIN: Final = (torch.Tensor, torch.nn.Parameter, FakeTensor)
+
+
+def moves_nothing(func: Any) -> bool:
+    """True if an operation only takes memory, or shows in another way what is there."""
+    name = func._schema.name
+    return name in _ALLOCATES or func.is_view or name.startswith("prim")
 
 
 class OperationMode(TorchDispatchMode):  # type: ignore[misc]
@@ -93,7 +99,7 @@ class OperationMode(TorchDispatchMode):  # type: ignore[misc]
             self._record_communication(func, args, kwargs, out)
             return
         name = func._schema.name
-        if name in _ALLOCATES or func.is_view or name.startswith("prim"):
+        if moves_nothing(func):
             made = self._number(tensors(out), *self.places.now()[::-1])
             if self.makes_on_host and not any(True for _ in tensors(args)):
                 self.storages.host.update(made)

@@ -1,9 +1,10 @@
 """Kinds of layers of a model whose layers are not alike.
 
-Holds `LayerKind`, `Pattern`, `counted` and `alike`. A layer is one word of a pattern: what mixes
-tokens (`M` a mixer, `*` attention), then what works on each token (`-` a dense feed-forward part,
-`E` experts); either may be missing. The letters are those of Megatron-Core's hybrid models, in
-which every letter is a layer; here words are set apart by spaces: `M-` is one layer and `M -` two.
+Holds `LayerKind`, `Pattern`, `counted`, `alike` and `stacked`. A layer is one word of a pattern:
+what mixes tokens (`M` a mixer, `*` attention), then what works on each token (`-` a dense
+feed-forward part, `E` experts); either may be missing. The letters are those of Megatron-Core's
+hybrid models, in which every letter is a layer; here words are set apart by spaces: `M-` is one
+layer and `M -` two. Layers of a `stack` were counted elsewhere and have neither letter.
 """
 
 import re
@@ -13,6 +14,8 @@ from functools import lru_cache
 from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator
+
+from syncwall.describe.stack import Stack, StackLayer
 
 MixerLetter = Literal["M", "*", ""]
 FeedForwardLetter = Literal["-", "E", ""]
@@ -30,6 +33,8 @@ class LayerKind:
     count: int
     alike: int | None = None
     """Layers with experts, or without, as this one is; None if all of them are of this kind."""
+    counted: StackLayer | None = None
+    """What it costs, of a layer that was counted elsewhere; None if its shapes say so."""
 
     @property
     def share(self) -> float:
@@ -49,6 +54,8 @@ class LayerKind:
     @property
     def words(self) -> str:
         """Its name, in the words of a dense and an expert layer where it is one."""
+        if self.counted is not None:
+            return self.counted.name
         if self.mixer == "*" and self.feed_forward:
             return "expert layer" if self.has_experts else "dense layer"
         first = {"M": "mixer", "*": "attention", "": ""}[self.mixer]
@@ -96,3 +103,10 @@ def counted(pattern: str, layers: int) -> tuple[LayerKind, ...]:
         mixer, feed_forward = match["mixer"], match["feed_forward"]
         kinds.append(LayerKind(mixer, feed_forward, count * times, others))  # type: ignore[arg-type]
     return tuple(sorted(kinds, key=lambda kind: kind.has_experts))
+
+
+@lru_cache(maxsize=64)
+def stacked(stack: Stack) -> tuple[LayerKind, ...]:
+    """Every entry of a stack as a kind of its own, in their order."""
+    layers = sum(one.repeat for one in stack)
+    return tuple(LayerKind("", "", one.repeat, layers, one) for one in stack)

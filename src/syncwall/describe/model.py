@@ -1,23 +1,25 @@
-"""A model: the shapes of a transformer, its parameters, and how it was trained.
+"""A model: the shapes of a transformer or a stack of layers, and how it was trained.
 
 Holds `Model`, `Encoder` (what stands in front of some) and its `Projector`. The shapes are in
-`transformer.py`, the counting in `parameters.py`, the reading of Hugging Face configurations in
-`huggingface`.
+`transformer.py`, layers that were counted elsewhere in `stack.py`, the counting in `parameters.py`,
+the reading of Hugging Face configurations in `huggingface`.
 """
 
 from dataclasses import replace
-from typing import Self
+from typing import Any, Self
 
 from pydantic import Field, model_validator
 
 from syncwall.describe.base import Description, Positive, SequenceTokens, Tokens
-from syncwall.describe.parameters import ParameterCount, count_parameters
+from syncwall.describe.layer_kinds import LayerKind, stacked
+from syncwall.describe.parameters import ParameterCount, count_parameters, of_a_stack
+from syncwall.describe.stack import STANDING_IN, Stack, without_shapes
 from syncwall.describe.transformer import Transformer
 from syncwall.documents import Document
 
 
 class Model(Transformer):
-    """A transformer: decoder or encoder, of text or of images."""
+    """A transformer, decoder or encoder, of text or of images; or a stack of any other layers."""
 
     max_seq: SequenceTokens | None = None
     """Longest sequence the published model takes."""
@@ -26,9 +28,40 @@ class Model(Transformer):
     train_batch_tokens: Tokens | None = Field(None, alias="train_batch")
     """Tokens of one optimizer step in most of its pre-training, as published; after a ramp-up."""
 
+    stack: Stack | None = None
+    """Layers of a model that is no transformer, each as what one sample costs in it; then there are
+    no shapes, and a sample counts as one token."""
+
     encoder: "Encoder | None" = None
     """A stack of its own in front: layers attend to its output (`attention.cross`), or take it as
     part of their sequence (`encoder.projector`)."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _is_of_shapes_or_a_stack(cls, fields: Any) -> Any:
+        if not isinstance(fields, dict) or not isinstance(fields.get("stack"), list | tuple):
+            return fields
+        usual = {
+            name: field.get_default(call_default_factory=True)
+            for name, field in cls.model_fields.items()
+        }
+        return without_shapes(fields, usual)
+
+    def _has_ends(self) -> None:
+        """A stack has those that its layers have."""
+        if self.stack is None:
+            super()._has_ends()
+
+    @model_validator(mode="after")
+    def _has_a_stack_that_can_be_trained(self) -> Self:
+        if self.stack is None:
+            return self
+        if not self.parameters:
+            raise ValueError("a stack has layers, and these have parameters")
+        if self.layers != sum(one.repeat for one in self.stack):
+            raise ValueError("repeat is written as a number alone")
+        self.__pydantic_fields_set__.difference_update(STANDING_IN)  # nobody stated these
+        return self
 
     @model_validator(mode="after")
     def _has_as_many_tokens_as_its_input(self) -> Self:
@@ -58,14 +91,21 @@ class Model(Transformer):
         return huggingface.translated(document)
 
     @property
+    def layer_kinds(self) -> tuple[LayerKind, ...]:
+        """Kinds of layers that there are: of a stack, one for every entry."""
+        return super().layer_kinds if self.stack is None else stacked(self.stack)
+
+    @property
     def is_plain_decoder(self) -> bool:
         """True if it reads text with causal attention in every layer, as most published runs do."""
-        other = self.encoder or self.pattern or self.patches
+        other = self.encoder or self.pattern or self.patches or self.stack
         return other is None and self.attention.causal
 
     @property
     def parameter_count(self) -> ParameterCount:
         """Parameters by where they sit."""
+        if self.stack is not None:
+            return of_a_stack(self.stack)
         own, encoder = count_parameters(self), self.encoder
         if encoder is None:
             return own
@@ -119,6 +159,8 @@ class Encoder(Model):
 
     @model_validator(mode="after")
     def _stands_alone(self) -> Self:
+        if self.stack is not None:
+            raise ValueError("an encoder is a transformer: write its layers into one `stack`")
         if self.attention.cross or self.classes or self.mtp_layers:
             raise ValueError("an encoder has no cross-attention and no head")
         if self.train_seq is None:

@@ -1,8 +1,8 @@
 """Exact parameter counts of a transformer.
 
-Holds `ParameterCount`, `count_parameters`, and the counts of the parts of a layer. The sum equals
-what the reference implementation of an architecture instantiates, to the parameter; buffers (rotary
-tables, routing corrections) do not count.
+Holds `ParameterCount`, `count_parameters`, `of_a_stack`, and the counts of the parts of a layer.
+The sum equals what the reference implementation of an architecture instantiates, to the parameter;
+buffers (rotary tables, routing corrections) do not count.
 """
 
 from dataclasses import dataclass
@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from syncwall.describe.layer_kinds import BLOCKS, LayerKind
 from syncwall.describe.mixer import mixer_parameters
 from syncwall.describe.patches import SHIFT_SCALE, SHIFT_SCALE_GATE, modulation_parameters
+from syncwall.describe.stack import Stack
 from syncwall.describe.transformer import Attention, Norm, Transformer
 
 
@@ -39,6 +40,8 @@ class ParameterCount:
     """Multi-token prediction layers, not in `total`."""
     encoder: int = 0
     """All of the encoder in front, with its projector."""
+    stack: int = 0
+    """All layers of a model that is no transformer."""
 
     @property
     def total(self) -> int:
@@ -53,6 +56,7 @@ class ParameterCount:
             + self.norm
             + self.head
             + self.encoder
+            + self.stack
         )
 
     @property
@@ -88,6 +92,15 @@ def count_parameters(model: Transformer) -> ParameterCount:
         inactive=sparse * (model.moe.experts - model.moe.top_k if model.moe else 0) * expert,
         mtp=model.mtp_layers * _mtp_layer(model),
     )
+
+
+def of_a_stack(stack: Stack) -> ParameterCount:
+    """The parameters of layers that were counted elsewhere."""
+    nothing = dict.fromkeys(
+        ("embedding", "attention", "mlp", "experts", "shared_experts", "router", "norm", "head",
+         "inactive", "mtp"), 0,
+    )  # fmt: skip
+    return ParameterCount(**nothing, stack=sum(one.repeat * one.parameters for one in stack))
 
 
 def norm_weights(norm: Norm, width: int) -> int:

@@ -13,7 +13,7 @@ from syncwall.units import Dimension
 RANGES: Final[dict[Dimension, tuple[float, float]]] = {
     Dimension.BYTES: (1.0, 1e21),
     Dimension.BYTES_PER_S: (1.0, 1e18),
-    Dimension.FLOP: (1.0, 1e40),
+    Dimension.FLOP: (1.0, 1e30),
     Dimension.FLOP_PER_S: (1e6, 1e21),
     Dimension.SECONDS: (1e-12, 1e10),
     Dimension.HERTZ: (1.0, 1e15),

@@ -10,9 +10,11 @@ from functools import reduce
 from operator import or_
 from typing import Any
 
+from syncwall.describe.choice import Dtype
 from syncwall.describe.framework import Framework, Month, at
 from syncwall.describe.layout import ContextKind, Layout, Recompute, Schedule, Shard
 from syncwall.describe.model import Model
+from syncwall.describe.stack import Stack
 
 # Field to blame, condition that must hold, and what to say if it does not.
 LayoutRule = tuple[str, Any, str]
@@ -48,12 +50,41 @@ def _rules(m: Model, l: Any, seq: Any, gpus: Any) -> Iterator[LayoutRule]:  # no
         "global_batch {l.global_batch} is not a multiple of micro_batch {l.micro_batch}"
         " x dp {l.dp}",
     )
+    if m.stack is not None:
+        yield from _stack_rules(m.stack, l)
+        yield from _shard_rules(l)
+        return
     yield from _tensor_rules(m, l)
     yield from _sequence_rules(m, l, seq)
     yield from _pipeline_rules(m, l)
     yield from _expert_rules(m, l)
     yield from _encoder_rules(m, l)
     yield from _shard_rules(l)
+
+
+def _stack_rules(stack: Stack, l: Any) -> Iterator[LayoutRule]:  # noqa: E741
+    """Nothing is known of what is inside of a layer, nor of what skips to a later one."""
+    for axis in ("tp", "cp", "pp", "ep", "etp"):
+        says = f"{axis} {{l.{axis}}}: layers of a stack are not cut; use dp with any shard"
+        yield axis, getattr(l, axis) == 1, says
+    yield "sp", l.sp <= (l.tp > 1), "sp splits work along tp: it needs tp above 1"
+    yield (
+        "virtual_stages",
+        (l.virtual_stages == 1) & (l.schedule != Schedule.INTERLEAVED),
+        "virtual_stages are of a pipeline: layers of a stack are not cut into one",
+    )
+    known = all(one.output_bytes is not None for one in stack)
+    yield (
+        "recompute",
+        (l.recompute == Recompute.NONE) | ((l.recompute == Recompute.FULL) & known),
+        "recompute: of a stack whole layers can be computed again (full), if every"
+        " one states its `output`",
+    )
+    yield "lora", l.lora is None, "adapters of a stack are not described: it has no named matrices"
+    yield "offload_layers", l.offload_layers == 0, "layers of a stack are not offloaded"
+    yield "document_tokens", l.document_tokens is None, "samples of a stack have no documents"
+    wide = l.precision.size_bytes >= Dtype.BF16.size_bytes
+    yield "precision", wide, "precision {l.precision}: what of a stack is narrow is not known"
 
 
 def _tensor_rules(m: Model, l: Any) -> Iterator[LayoutRule]:  # noqa: E741

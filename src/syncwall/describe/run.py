@@ -64,6 +64,8 @@ class Run(Description):
         if pieces is not None and seq != pieces.tokens:
             message = f"a sample of {self.model.name} is {pieces.tokens} tokens: change its size"
             raise faults([(("seq",), message)])
+        if self.model.stack is not None and seq != 1:
+            raise faults([(("seq",), "a stack counts in samples: leave seq out")])
         layout = self.layout.placed(cluster.gpus)
         broken = broken_rules(self.model, layout.plain(), seq, cluster.gpus)
         if broken:

@@ -128,6 +128,7 @@ def _refuse_what_is_not_built(model: Model) -> None:
         "latent attention": model.attention.latent is not None,
         "an output gate of attention": model.attention.gated,
         "attention to later tokens": not model.attention.causal,
+        "a stack of layers": model.stack is not None,
         "patches or classes": model.patches is not None or model.classes > 0,
         "attention in a window": model.attention.window is not None,
         "multi-token prediction": model.mtp_layers > 0,

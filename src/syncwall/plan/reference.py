@@ -34,6 +34,11 @@ BATCH_TOKENS: Final = 2**22
 GPU_TOKENS: Final = 2**13
 """Tokens of a step for each GPU if nobody states a number of GPUs: 4 M tokens on 512 of them.
 Published runs have 1,024 (Llama 3 405B on 16,384 GPUs) to 32,768."""
+BATCH_SAMPLES: Final = 2048
+"""Samples of a step of a stack, if nobody states them: those of Stable Diffusion 2 in the settings
+of mosaicml/diffusion."""
+GPU_SAMPLES: Final = 2**5
+"""Samples of a step for each GPU, in the same case: its speeds are published for 16 to 256."""
 _NO_LAYOUT: Final = {
     *KEEPING, *FSDP, "global_batch", "micro_batch", "precision", "gradient_dtype", "bucket",
     "overlap_gradients", "overlap_parameters", "overlap_tp", "overlap_pp", "outer_every",
@@ -170,13 +175,16 @@ def reference(inputs: PlanInputs) -> Reference:
         prediction = found(inputs)
     else:
         prediction = _sized(inputs, bare, found)
-        assumed["gpus"] = f"{prediction.run.gpus:,} (about {GPU_TOKENS:,} tokens of a step each)"
+        each, words = _of_a_gpu(bare.model)
+        assumed["gpus"] = f"{prediction.run.gpus:,} (about {each:,} {words} of a step each)"
     return Reference(prediction, {**assumed, **prediction.assumed}, not inputs.has_layout)
 
 
 def usual_batch(model: Model, seq: int) -> tuple[int, str]:
     """Sequences of `seq` tokens in a step if nobody states them, and why."""
     published = model.train_batch_tokens
+    if published is None and model.stack is not None:
+        return BATCH_SAMPLES, f"assumed: {BATCH_SAMPLES:,} samples"
     if published is None:
         tokens, why = BATCH_TOKENS, "assumed: 4 million tokens"
     else:
@@ -234,7 +242,8 @@ def _sized(inputs: PlanInputs, bare: Run, found: Callable[[PlanInputs], Predicti
     """The run on a believable number of GPUs, or on the next one on which it fits."""
     batch = _whole(inputs.stated["layout.global_batch"]) if inputs.stated.get(_BATCH) else 1
     node = bare.cluster.gpus_per_node
-    doublings = max(0, round(log2(batch * bare.seq / GPU_TOKENS / node)))
+    each, _ = _of_a_gpu(bare.model)
+    doublings = max(0, round(log2(batch * bare.seq / each / node)))
     tried = [*range(doublings, _FARTHEST), *reversed(range(doublings))]
     refusals: list[InputError] = []
     largest: Prediction | None = None
@@ -250,6 +259,11 @@ def _sized(inputs: PlanInputs, bare: Run, found: Callable[[PlanInputs], Predicti
     if largest is not None:
         return largest
     raise min(refusals, key=lambda error: len(error.problems))
+
+
+def _of_a_gpu(model: Model) -> tuple[int, str]:
+    """How much of a step each GPU has if nobody says how many there are, and of what."""
+    return (GPU_TOKENS, "tokens") if model.stack is None else (GPU_SAMPLES, "samples")
 
 
 def _whole(batch: Any) -> int:

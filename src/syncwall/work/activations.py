@@ -17,6 +17,7 @@ from syncwall.describe.layer_kinds import BLOCKS, LayerKind
 from syncwall.describe.layout import Recompute
 from syncwall.describe.lora import adapted
 from syncwall.describe.parameters import gated_experts
+from syncwall.describe.stack import StackLayer
 from syncwall.work.adapters import ENTERING, keeps_input
 from syncwall.work.encoder import cross_bytes
 from syncwall.work.layer import ACTIVATION_BYTES, Shape
@@ -116,6 +117,8 @@ class Layers:
 
 def layer_tensors(shape: Shape, kind: LayerKind) -> list[Tensor]:
     """What a layer of `kind` saves."""
+    if kind.counted is not None:
+        return _counted(shape, kind.counted)
     tensors: list[Tensor] = []
     if kind.mixer:
         tensors += (_attention if kind.mixer == "*" else mixer_tensors)(shape)
@@ -251,6 +254,17 @@ def _normed(shape: Shape, *, is_input: bool = False) -> Iterator[Tensor]:
     hidden = shape.plain_tokens * shape.model.hidden
     yield Tensor(ACTIVATION_BYTES * hidden, saved_singly=True, is_input=is_input)
     yield Tensor(_normed_bytes(shape, "gate_proj", "up_proj") * hidden, ("layernorm",))
+
+
+def _counted(shape: Shape, layer: StackLayer) -> list[Tensor]:
+    """Of a layer of a stack: what it hands on is all that is left of it if it is recomputed.
+
+    It may keep less than that, where another layer keeps what it hands on: then the rest is below
+    zero, and recomputation costs memory.
+    """
+    samples, output = shape.layout.micro_batch, layer.output_bytes or 0.0
+    rest = layer.activation_bytes - output
+    return [Tensor(output * samples, is_input=True), Tensor(rest * samples)]
 
 
 def _normed_again(shape: Shape, kind: LayerKind) -> Iterator[Tensor]:

@@ -13,6 +13,7 @@ from syncwall.work.layer import Shape, attention_parts, mlp_parts
 from syncwall.work.mixer import mixer_parts
 from syncwall.work.mtp import mtp_parts
 from syncwall.work.parts import LayerPart
+from syncwall.work.stack import stack_parts
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,9 @@ class Kinds:
     def of(cls, shape: Shape) -> "Kinds":
         """Of a rank with this `shape`."""
         model = shape.model
+        if model.stack is not None:
+            stack = tuple((kind, _counted(shape, kind)) for kind in model.layer_kinds)
+            return cls([], [], stack, [], [], [])
         mixers: dict[str, list[LayerPart]] = {
             "*": [*attention_parts(shape), *cross_parts(shape)]
             if model.attention_layers or model.mtp_layers
@@ -52,3 +56,9 @@ class Kinds:
         layers = tuple((kind, parts(kind)) for kind in model.layer_kinds)
         embedding = embedding_parts(shape)
         return cls(mixers["*"], mixers["M"], layers, embedding, output_layer, mtp)
+
+
+def _counted(shape: Shape, kind: LayerKind) -> list[LayerPart]:
+    """Parts of a layer that was counted elsewhere."""
+    assert kind.counted is not None, "it is of a stack"
+    return stack_parts(shape, kind.counted)

@@ -51,6 +51,8 @@ class RankParameters:
 
 def layer_parameters(shape: Shape, kind: LayerKind) -> RankParameters:
     """Parameters of a layer of `kind`."""
+    if kind.counted is not None:
+        return RankParameters(float(kind.counted.parameters))
     model, layout = shape.model, shape.layout
     mixing, norms = mixing_parameters(model, kind), layer_norms(model, kind)
     copied = indexer_parameters(model) if kind.mixer == "*" else 0
@@ -142,6 +144,8 @@ def largest_layer(shape: Shape) -> Number:
 def largest_weight(shape: Shape) -> Number:
     """Parameters of the largest matrix of a layer: its gradient exists before it is added up."""
     mlp = shape.model.mlp
+    if shape.model.stack is not None:  # of the matrices of a layer nothing is known
+        return largest_layer(shape)
     if mlp is None or not shape.model.dense_layers:
         return 0.0
     return shape.model.hidden * mlp.hidden * (2 if mlp.gated else 1) / shape.layout.tp

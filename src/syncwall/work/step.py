@@ -66,6 +66,11 @@ def _placed(shape: Shape, layers: "LayerCounts") -> Iterator[Placed]:
     """Embedding, layers of each kind, output layer and prediction layers, and where they are."""
     model, layout, kinds = shape.model, shape.layout, Kinds.of(shape)
     late = _late(shape, layers)
+    if model.stack is not None:
+        for kind, parts in kinds.layers:
+            layer = _of_kind(kind, parts, shape, layers, 0.0)
+            yield Placed(layer, None, 1.0 * kind.count, kind.count)
+        return
     embedding = _layer(
         "embedding", kinds.embedding, embedding_parameters(shape), shape,
         late=-late * layers.last_dense, repeats=False,
@@ -190,7 +195,7 @@ def _late(shape: Shape, layers: "LayerCounts") -> Number:
     and the layers before it. Layers as large as a bucket have none.
     """
     layout, model = shape.layout, shape.model
-    if model.moe is not None:
+    if model.moe is not None or model.stack is not None:
         return 0.0
     bucket = layout.bucket_bytes / layout.gradient_dtype.size_bytes
     each = dense_layer_parameters(shape).plain

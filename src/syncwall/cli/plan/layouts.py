@@ -145,6 +145,7 @@ def layouts(  # noqa: PLR0913, PLR0917 - the flags of the verb
 def _batch(run: "Run", stated: "tuple[int, ...]", *, has_layout: bool) -> int:
     """Sequences of one step: as stated, of the layout which the user has, or the usual ones."""
     from syncwall.plan.reference import usual_batch
+    from syncwall.show.words.layout import sample
 
     if len(stated) > 1:
         raise InputError.of("--layout.global-batch: write one number")
@@ -153,7 +154,10 @@ def _batch(run: "Run", stated: "tuple[int, ...]", *, has_layout: bool) -> int:
     if stated:
         return int(stated[0])
     batch, why = usual_batch(run.model, run.seq)
-    print(f"--global-batch was left out: {batch:,} sequences a step ({why})", file=sys.stderr)
+    print(
+        f"--global-batch was left out: {batch:,} {sample(run.model)}s a step ({why})",
+        file=sys.stderr,
+    )
     return batch
 
 

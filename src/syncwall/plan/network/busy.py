@@ -14,8 +14,9 @@ import numpy as np
 
 from syncwall.answer.pricing import Timed
 from syncwall.cost.path import Path, path
-from syncwall.describe import Cluster, Layout
+from syncwall.describe import Cluster, Layout, Model
 from syncwall.describe.layout import Recompute, Shard
+from syncwall.describe.stack import of_a_sample
 from syncwall.plan.wires import PricedCase
 from syncwall.work.block import Stage
 from syncwall.work.operations import Collective, Transfer
@@ -138,9 +139,16 @@ def plain(case: PricedCase, layout: Layout) -> Plain | None:
     parameters = float(case.model.parameters)
     passes = 4.0 if layout.recompute == Recompute.FULL else 3.0
     tokens = float(layout.global_batch or 1) * case.seq / float(layout.gpus)
-    flop = 2.0 * passes * float(case.model.active_parameters) * tokens
+    flop = passes * _forward_flop(case.model) * tokens
     compute_s = flop / (case.cluster.device.sixteen_bit_flop_per_s * HALF_OF_PEAK)
     return Plain(parameters * _bytes(layout) * _share_of_a_node(case.cluster, layout), compute_s)
+
+
+def _forward_flop(model: Model) -> float:
+    """Of one token, two for each parameter; of one sample of a stack, as stated."""
+    if model.stack is not None:
+        return float(of_a_sample(model.stack)["forward_flops"])
+    return 2.0 * float(model.active_parameters)
 
 
 def _share_of_a_node(cluster: Cluster, layout: Layout) -> float:

@@ -10,6 +10,7 @@ from typing import Any
 from syncwall.describe import Cluster, Device, Link, Model, Run
 from syncwall.describe.base import Description
 from syncwall.describe.provenance import Count, SourcedNumber
+from syncwall.describe.stack import of_a_sample
 from syncwall.show.records.interface import plain
 
 
@@ -55,10 +56,15 @@ def derived(description: Description) -> dict[str, Any]:
 
 def _of_model(model: Model) -> dict[str, Any]:
     count = model.parameter_count
-    return {
+    counted = {
         "parameters": count.total,
         "active_parameters": count.active,
         "parameters_by_part": asdict(count),
+    }
+    if model.stack is not None:
+        return counted | of_a_sample(model.stack)
+    return {
+        **counted,
         "dense_layers": model.dense_layers,
         "moe_layers": model.moe_layers,
         "full_attention_layers": model.full_attention_layers,

@@ -12,9 +12,10 @@ from syncwall.describe import Effective
 from syncwall.describe.base import CatalogueEntry, Description
 from syncwall.describe.choice import Choice
 from syncwall.describe.job import FailureCause
-from syncwall.describe.model import Encoder
+from syncwall.describe.model import Encoder, Model
 from syncwall.describe.price import Offer, PriceList
 from syncwall.describe.provenance import Count, Provenance, SourcedNumber
+from syncwall.describe.stack import STANDING_IN, StackLayer
 from syncwall.show.blocks import Block, Bullets, Heading, Lines, Paragraph, View, table
 from syncwall.show.numbers import percent
 from syncwall.show.records.description import derived
@@ -111,10 +112,16 @@ def _rows(value: Any, label: str) -> Iterator[Row]:
     elif isinstance(value, FailureCause):
         text = f"{value.per_1000_days:g} a day of 1,000"
         yield Row(f"{label} {value.name}", text, None, f"per {value.per}, takes {value.takes}")
+    elif isinstance(value, StackLayer):
+        kept, flops = _text(value.activation_bytes), _text(value.forward_flops)
+        text = f"{value.parameters:,} parameters, {flops} and {kept} a sample"
+        yield Row(f"{label} {value.name}", text, None, _repeated(value))
     elif isinstance(value, Description):
+        unused = STANDING_IN if isinstance(value, Model) and value.stack is not None else ()
         for name, field in type(value).model_fields.items():
             inner = getattr(value, name)
-            left_out = name not in value.model_fields_set and inner in (False, 0, "none")
+            open_ = name not in value.model_fields_set
+            left_out = open_ and (inner in (False, 0, "none") or name in unused)
             if not left_out and not (isinstance(value, CatalogueEntry) and name in _HEAD):
                 yield from _rows(inner, _joined(label, field.alias or name))
     elif isinstance(value, dict):
@@ -126,6 +133,10 @@ def _rows(value: Any, label: str) -> Iterator[Row]:
     elif value not in (None, (), []):
         sourced = isinstance(value, (SourcedNumber, Count))
         yield Row(label, _text(value), value.provenance if sourced else None)
+
+
+def _repeated(layer: StackLayer) -> str:
+    return f"{layer.repeat} of them" if layer.repeat > 1 else ""
 
 
 def _joined(label: str, key: str) -> str:

@@ -9,7 +9,7 @@ from syncwall.answer.gap import Gap
 from syncwall.show.blocks import Block, Lines, Verdict, View, table
 from syncwall.show.numbers import duration, percent, signed, signed_percent
 from syncwall.show.words.gap import gap_verdict, other_words, suspect_words
-from syncwall.show.words.layout import run_title, run_words
+from syncwall.show.words.layout import counted, run_title, run_words
 
 _SUSPECTS: Final = 3
 
@@ -42,10 +42,12 @@ def _both(gap: Gap) -> list[Block]:
     """Step, speed and MFU, measured and predicted."""
     found, faster = gap.predicted, 1.0 / gap.ratio
     speed, mfu = found.tokens_per_s_per_gpu, found.mfu
+    faster_by = signed_percent(faster - 1)
     rows = [
         ("step", duration(gap.measured_s), duration(found.step_s), signed(gap.gap_s),
          signed_percent(gap.ratio - 1)),
-        ("tokens/s/GPU", f"{speed * faster:,.0f}", f"{speed:,.0f}", "", signed_percent(faster - 1)),
-        ("MFU", percent(mfu * faster, 1), percent(mfu, 1), "", signed_percent(faster - 1)),
+        (f"{counted(found.run.model)}/s/GPU", f"{speed * faster:,.0f}", f"{speed:,.0f}", "",
+         faster_by),
+        ("MFU", percent(mfu * faster, 1), percent(mfu, 1), "", faster_by),
     ]  # fmt: skip
     return table(("", "measured", "predicted", "gap", "of the prediction"), rows)

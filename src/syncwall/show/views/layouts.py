@@ -10,11 +10,11 @@ from syncwall.plan.answer import Plan
 from syncwall.show.blocks import Block, Code, Heading, Lines, Verdict, View, table
 from syncwall.show.numbers import duration, percent, plural, signed_percent
 from syncwall.show.words import layouts as words
-from syncwall.show.words.layout import columns, layout_words
+from syncwall.show.words.layout import columns, counted, layout_words
 from syncwall.work.memory import usable_bytes
 
 _TEXTS: Final = ("exchange", "schedule", "recompute", "sharding")
-_SPARE: Final = ("waits", "tokens/s/GPU", *_TEXTS, "etp", "cp", "ep")
+_SPARE: Final = ("waits", "tokens/s/GPU", "samples/s/GPU", *_TEXTS, "etp", "cp", "ep")
 """What narrow screens leave out, first what follows from other columns."""
 
 
@@ -53,8 +53,9 @@ def _table(plan: Plan) -> list[Block]:
     several = len({one.run.gpus for one in found.values()}) > 1
     shown = columns([one.run.layout for one in found.values()])
     has_price = plan.price_usd_per_gpu_hour is not None
-    cost = "USD/Gtoken" if has_price else "GPU-h/Gtoken"
-    head = ("#", "GPUs", *shown, "step", "tokens/s/GPU", "MFU", "memory", "waits", cost)
+    cost = f"{'USD' if has_price else 'GPU-h'}/G{counted(plan.run.model)[:-1]}"
+    speed = f"{counted(plan.run.model)}/s/GPU"
+    head = ("#", "GPUs", *shown, "step", speed, "MFU", "memory", "waits", cost)
     rows = [
         (
             name,

@@ -44,7 +44,7 @@ from syncwall.show.numbers import (
 from syncwall.show.views.gap import gap_blocks
 from syncwall.show.words.contention import contention_words, flows_words
 from syncwall.show.words.gap import gap_verdict
-from syncwall.show.words.layout import run_title, run_words
+from syncwall.show.words.layout import counted, run_title, run_words
 from syncwall.show.words.prediction import (
     assumed,
     change_words,
@@ -105,7 +105,7 @@ def _verdict(prediction: Prediction, gap: Gap | None) -> list[Block]:
 
 def _in_all(run: Run, speed: float) -> str:
     """The speed of all GPUs; where tokens are patches, in images too."""
-    tokens = f"{speed * run.gpus:,.0f} tokens/s in all"
+    tokens = f"{speed * run.gpus:,.0f} {counted(run.model)}/s in all"
     if run.model.patches is None:
         return tokens
     return f"{tokens}, {speed * run.gpus / run.seq:,.0f} images/s"
@@ -118,7 +118,8 @@ def numbers(prediction: Prediction) -> list[Block]:
     slow, fast = step_s / high_s, step_s / low_s
     rows = [
         ("step", duration(step_s), f"{duration(low_s)} to {duration(high_s)}", ""),
-        ("tokens/s/GPU", f"{speed:,.0f}", f"{speed * slow:,.0f} to {speed * fast:,.0f}",
+        (f"{counted(prediction.run.model)}/s/GPU", f"{speed:,.0f}",
+         f"{speed * slow:,.0f} to {speed * fast:,.0f}",
          _in_all(prediction.run, speed)),
         ("MFU", percent(mfu, 1), f"{percent(mfu * slow, 1)} to {percent(mfu * fast, 1)}",
          mfu_convention(prediction.run.model)),

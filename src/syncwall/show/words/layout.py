@@ -27,18 +27,36 @@ def run_title(run: Run) -> str:
 def run_words(run: Run) -> str:
     """What runs where: model, GPUs, machine, layout, batch and tokens of a step."""
     device = run.cluster.device
-    tokens = units.format(float(run.tokens_per_step), Dimension.TOKENS, digits=3)
     return (
         f"{run.model.name} on {run.gpus:,} × {device.title or device.name} "
         f"({run.nodes:,} × {run.cluster.name}): {layout_words(run.layout)}, "
-        f"{run.layout.precision}; {run.layout.global_batch:,} {sample(run.model)}s of {run.seq:,}, "
-        f"{tokens} a step"
+        f"{run.layout.precision}; {run.layout.global_batch:,} {sample(run.model)}s{_of(run)} a step"
     )
+
+
+def _of(run: Run) -> str:
+    """How long the samples of a step are, and their tokens all together, where they have any."""
+    if run.model.stack is not None:
+        return ""
+    tokens = units.format(float(run.tokens_per_step), Dimension.TOKENS, digits=3)
+    return f" of {run.seq:,}, {tokens}"
 
 
 def sample(model: Model) -> str:
     """What a sequence of `model` is."""
+    if model.stack is not None:
+        return "sample"
     return "sequence" if model.patches is None else "image"
+
+
+def counted(model: Model) -> str:
+    """What the speed of `model` is counted in."""
+    return "tokens" if model.stack is None else "samples"
+
+
+def of_tokens(model: Model, seq: int) -> str:
+    """How long a sequence of `model` is, to be put behind their number."""
+    return f" of {seq:,} tokens" if model.stack is None else ""
 
 
 def layout_words(layout: Layout) -> str:

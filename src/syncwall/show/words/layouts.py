@@ -13,7 +13,7 @@ from syncwall.plan.batches import Other
 from syncwall.plan.front import differences
 from syncwall.plan.tuning import TunedSetting
 from syncwall.show.numbers import duration, minus, percent, plural, signed
-from syncwall.show.words.layout import layout_words, sample, setting_words
+from syncwall.show.words.layout import layout_words, of_tokens, sample, setting_words
 from syncwall.work.memory import usable_bytes
 
 _SAME: Final = 1e-4
@@ -56,7 +56,8 @@ def searched(plan: Plan) -> str:
     """What was searched, and how much of it there is."""
     return (
         f"{plan.run.model.name} on {plan.run.cluster.name}, "
-        f"{plural(plan.global_batch, sample(plan.run.model))} of {plan.run.seq:,} tokens a step; "
+        f"{plural(plan.global_batch, sample(plan.run.model))}"
+        f"{of_tokens(plan.run.model, plan.run.seq)} a step; "
         f"{plan.found.counted:,} layouts are possible, {plan.found.fitting:,} fit"
     )
 

@@ -12,7 +12,7 @@ from syncwall.plan.network.needed import Requirement
 from syncwall.plan.network.targets import Target
 from syncwall.plan.reference import Reference
 from syncwall.show.numbers import byte_size, duration, percent, plural
-from syncwall.show.words.layout import layout_words
+from syncwall.show.words.layout import layout_words, of_tokens, sample
 
 MEANS: Final = (
     "efficiency: step on an ideal network, of endless rate without latency, over step on this one; "
@@ -126,8 +126,8 @@ def layout_grows(found: Sequence[Requirement], start: Reference) -> str:
     first, last = found[0], found[-1]
     how = "the best by search" if start.layout_searched else "as stated"
     said = f"{layout_words(first.layout)} ({how})"
-    batch = plural(last.layout.global_batch or 1, "sequence")
+    batch = plural(last.layout.global_batch or 1, sample(start.run.model))
     if len(found) > 1:
         said += f" on {first.gpus:,} GPUs to {layout_words(last.layout)} on {last.gpus:,}"
         batch = f"{first.layout.global_batch:,} to {batch}"
-    return f"{said}; {batch} of {start.run.seq:,} tokens"
+    return f"{said}; {batch}{of_tokens(start.run.model, start.run.seq)}"

@@ -11,7 +11,7 @@ from syncwall.plan.reference import Reference
 from syncwall.plan.wall.answer import EXPLAINED, MOST, Moved, Side, SyncWall, Wall
 from syncwall.plan.wall.moves import OUTER_EVERY, Setup, WallChange, island
 from syncwall.show.numbers import percent, plural
-from syncwall.show.words.layout import layout_words
+from syncwall.show.words.layout import layout_words, of_tokens, sample
 
 _CAUSES: Final = 3
 """Causes of a loss that are named."""
@@ -90,8 +90,10 @@ def layout_grows(answer: SyncWall, start: Reference) -> str:
 def batch_words(setup: Setup, way: Scaling) -> str:
     """What stays the same when GPUs are added."""
     strong = way is Scaling.STRONG
-    sequences = plural(setup.batch if strong else setup.replica_batch, "sequence")
-    return f"{sequences} of {setup.case.seq:,} tokens {'in all' if strong else 'for every replica'}"
+    case = setup.case
+    several = plural(setup.batch if strong else setup.replica_batch, sample(case.model))
+    long = of_tokens(case.model, case.seq)
+    return f"{several}{long} {'in all' if strong else 'for every replica'}"
 
 
 def efficiency_means(answer: SyncWall) -> str:

@@ -82,7 +82,8 @@ def _is_settings(document: Document) -> bool:
 
 def _is_model(document: Document) -> bool:
     stated = set(document.value)
-    return bool(stated & {"model_type", "architectures"}) or {"layers", "hidden"} <= stated
+    named = {"model_type", "architectures", "stack"}
+    return bool(stated & named) or {"layers", "hidden"} <= stated
 
 
 def _of_model(document: Document) -> dict[str, Any]:
@@ -90,7 +91,9 @@ def _of_model(document: Document) -> dict[str, Any]:
     found = Model.prepared(document)
     model = validated(found, Model)
     run: dict[str, Any] = {"model": {"name": "pasted", **found.value}}
-    if model.train_seq is None:
+    if model.stack is not None:
+        run["seq"] = 1  # whatever the page has
+    elif model.train_seq is None:
         run["seq"] = min(model.max_seq or SEQ, SEQ)
     return run
 
