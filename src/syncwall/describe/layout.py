@@ -24,6 +24,7 @@ from syncwall.describe.base import (
     parts_of,
 )
 from syncwall.describe.choice import Choice, Dtype
+from syncwall.describe.freezing import Freezing
 from syncwall.describe.fsdp import FsdpSettings
 from syncwall.describe.keeping import MasterWeights, NarrowActivations, Optimizer, RecomputeModule
 from syncwall.describe.lora import LoraSettings
@@ -110,7 +111,7 @@ class Recompute(Choice):
     """Whole layers; only their inputs are kept."""
 
 
-class Layout(LoraSettings, WideLayers, FsdpSettings):
+class Layout(LoraSettings, Freezing, WideLayers, FsdpSettings):
     """The parallel layout of one training step."""
 
     dp: Open[Positive] = OPEN
@@ -195,8 +196,7 @@ class Layout(LoraSettings, WideLayers, FsdpSettings):
     recompute_modules: tuple[RecomputeModule, ...] = ("core_attn",)
     """With selective recomputation: what is computed again, in Megatron's words."""
     offload_layers: NotNegative = 0
-    """Layers of a stage whose activations wait in the memory of the host for their backward pass.
-    """
+    """Layers of a stage whose activations wait in host memory for their backward pass."""
     narrow_activations: Open[NarrowActivations] = OPEN
     """Activations that are kept in the 8 or 4 bits of the multiplications."""
     kept_attention_scores: Open[bool] = OPEN

@@ -1,13 +1,13 @@
 """An encoder in front of a model on one rank: what is read of it, and what it keeps.
 
-Holds `encoder_shape`, `cross_parts`, `projector_parts`, `cross_bytes` and `is_frozen`.
+Holds `encoder_shape`, `images`, `cross_parts`, `projector_parts` and `cross_bytes`.
 """
 
 from typing import cast
 
 from syncwall.cause import Cause
-from syncwall.describe.model import Encoder
 from syncwall.work.block import Scope
+from syncwall.work.freezing import TRAINED, Frozen
 from syncwall.work.layer import (
     ACTIVATION_BYTES,
     Shape,
@@ -26,9 +26,15 @@ def encoder_shape(shape: Shape) -> Shape | None:
     encoder = shape.model.encoder
     if encoder is None:
         return None
-    sequences = shape.layout.micro_batch * encoder.each
-    own = {"micro_batch": sequences, "document_tokens": None}
+    sequences = shape.layout.micro_batch * images(shape)
+    own = {"micro_batch": sequences, "document_tokens": None, "frozen": (), "frozen_layers": 0}
     return Shape(encoder, shape.layout.model_copy(update=own), cast(int, encoder.train_seq))
+
+
+def images(shape: Shape) -> int:
+    """Sequences of the encoder for each sequence of the model; 0 if it has none."""
+    encoder = shape.model.encoder
+    return 0 if encoder is None else shape.layout.images or encoder.each
 
 
 def cross_parts(shape: Shape) -> list[LayerPart]:
@@ -59,19 +65,27 @@ def cross_parts(shape: Shape) -> list[LayerPart]:
 def projector_parts(shape: Shape) -> list[LayerPart]:
     """The tokens of the encoder as tokens of the model; not split by tp.
 
-    Where the encoder is frozen, what goes in needs no gradient.
+    Where the encoder is frozen, what goes in needs no gradient, but for the weights of a norm.
     """
     source, encoder = encoder_shape(shape), shape.model.encoder
     if source is None or encoder is None or encoder.projector is None:
         return []
-    tokens, dtype = source.tokens / encoder.projector.merge, shape.layout.precision
-    matrices = encoder.projector.matrices(encoder.hidden, shape.model.hidden)
+    projector, dtype = encoder.projector, shape.layout.precision
+    taken = source.tokens - projector.skip * source.layout.micro_batch
+    tokens, count = taken / (projector.merge * projector.pool), 1 + projector.further
+    normed = projector.norm != "none"
     parts = []
+    if normed or projector.pool > 1:
+        moved = 2 * ACTIVATION_BYTES * count * taken * encoder.hidden
+        parts.append(elementwise("projector norm", moved, kernels=count))
+    first_has_none = Frozen.of(shape).encoder is not TRAINED and not normed
+    matrices = projector.matrices(encoder.hidden, shape.model.hidden)
     for number, (rows, into) in enumerate(matrices):
-        product = Gemm(tokens, rows, into, dtype)
-        given = () if encoder.frozen and not number else (product.for_input,)
+        product = Gemm(tokens, rows, into, dtype, count)
+        given = () if first_has_none and not number else (product.for_input,)
         parts.append(LayerPart("projector", Cause.GEMM, product, (*given, product.for_weight)))
-        parts.append(elementwise("projector activation", 2 * ACTIVATION_BYTES * tokens * rows))
+        moved = 2 * ACTIVATION_BYTES * count * tokens * rows
+        parts.append(elementwise("projector activation", moved, kernels=count))
     return parts
 
 
@@ -82,8 +96,3 @@ def cross_bytes(shape: Shape) -> tuple[Number, Number]:
     heads = shape.model.attention.heads / shape.layout.tp
     queries = ACTIVATION_BYTES * shape.tokens * heads * shape.model.head_dim
     return queries, 2 * ACTIVATION_BYTES * source.tokens * shape.kv_heads * shape.model.head_dim
-
-
-def is_frozen(shape: Shape) -> bool:
-    """True if `shape` is that of an encoder that is not trained."""
-    return isinstance(shape.model, Encoder) and shape.model.frozen

@@ -77,9 +77,10 @@ def _positions(fields: Fields) -> int:
 
 
 def _any_size(c: Config, merge: int = 1) -> int:
-    """Pixels of a side of an image for a tower that takes any: stated in the file, or assumed."""
+    """Pixels of a side of an image for a tower that takes any, at most as many as the file says."""
     unit = max(c.whole("patch_size") * merge, 1)
-    return max(round(IMAGE_SIDE / unit), 1) * unit
+    side = min(IMAGE_SIDE, c.whole("image_size", default=IMAGE_SIDE))
+    return max(round(side / unit), 1) * unit
 
 
 def _clip(c: Config) -> Fields:
@@ -158,7 +159,7 @@ def _qwen(c: Config, kind: str) -> Fields:
     merge = c.whole("spatial_merge_size", default=2)
     c.assume(patch_size=14)
     frames = c.whole("temporal_patch_size", default=2)
-    fields = _stack(c, image=c.optional("image_size") or _any_size(c, merge), bias=False)
+    fields = _stack(c, image=_any_size(c, merge), bias=False)
     fields["patches"]["channels"] *= frames
     between = merge**2 * fields["hidden"]
     projector = {"merge": merge**2, "norm": kind, "hidden": between}
