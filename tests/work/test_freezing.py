@@ -35,7 +35,9 @@ def _backward(work: Work) -> dict[str, tuple[float, bool]]:
     return {
         f"{block.name} {number}": (
             float(block.rounds),
-            any(isinstance(op.what, Gemm) and op.what.is_weight_gradient for op in block.operations),
+            any(
+                isinstance(op.what, Gemm) and op.what.is_weight_gradient for op in block.operations
+            ),
         )
         for number, block in enumerate(work.stages[1].last_backward)
     }

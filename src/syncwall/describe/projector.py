@@ -5,6 +5,7 @@ InternVL (four tokens side by side become one), Gemma 3 (sixteen are averaged), 
 Mistral Small 3.1 (three matrices), Qwen3-VL (DeepStack), as their code in `transformers` 5 has it.
 """
 
+from itertools import pairwise
 from typing import Literal
 
 from syncwall.describe.base import Description, NotNegative, Positive
@@ -39,7 +40,7 @@ class Projector(Description):
         """Rows and columns, from tokens of `width` to tokens of `hidden`."""
         between = (self.hidden,) if isinstance(self.hidden, int) else self.hidden or ()
         widths = (self.merge * width, *between, hidden)
-        return [(rows, into) for into, rows in zip(widths, widths[1:], strict=False)]
+        return [(rows, into) for into, rows in pairwise(widths)]
 
     def parameters(self, width: int, hidden: int) -> int:
         """Parameters of it, from tokens of `width` to tokens of `hidden`."""

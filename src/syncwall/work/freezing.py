@@ -1,8 +1,9 @@
 """How far the backward pass goes, and which weights have gradients.
 
 Holds `Backward` with `TRAINED`, `PASSED` and `STILL`, `Frozen`, which says it of every part of a
-model, and `passed_shape`. A part that is not trained is passed through where something before it is; below the first
-trained part nothing goes backward: nothing is kept for it, nothing is gathered again.
+model, and `passed_shape`. A part that is not trained is passed through where something before it
+is; below the first trained part nothing goes backward: nothing is kept for it, and nothing is
+gathered again.
 """
 
 from dataclasses import dataclass, replace

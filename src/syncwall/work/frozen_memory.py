@@ -34,7 +34,8 @@ def spared_activations(shape: Shape, dense: Number, sparse: Number) -> Number:
     """Bytes that `dense` and `sparse` layers do not keep: below the first trained part all that a
     layer keeps, above it what only weight gradients need.
     """
-    frozen, spared = Frozen.of(shape), 0.0
+    frozen = Frozen.of(shape)
+    spared: Number = 0.0
     if frozen.whole_decoder:
         return spared
     passed = passed_shape(shape)

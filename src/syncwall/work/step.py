@@ -104,7 +104,7 @@ def _placed(shape: Shape, layers: "LayerCounts") -> Iterator[Placed]:
         yield Placed(further, None, 1.0 * model.mtp_layers, model.mtp_layers)
 
 
-def _of_kind(  # noqa: PLR0913 - what differs between kinds
+def _of_kind(
     kind: LayerKind,
     parts: Sequence[LayerPart],
     shape: Shape,
@@ -116,9 +116,7 @@ def _of_kind(  # noqa: PLR0913 - what differs between kinds
     waits = 1.0 * shape.layout.dropless if kind.has_experts else 0.0
     held = layer_parameters(shape, kind)
     every = with_adapters(parts, shape, kind)
-    layer = _layer(
-        kind.words, every, held, shape, host_waits=waits, late=late, backward=backward
-    )
+    layer = _layer(kind.words, every, held, shape, host_waits=waits, late=late, backward=backward)
     if shape.layout.lora is not None:
         layer = replace(layer, trained=adapter_parameters(shape, kind))
     if not shape.layout.offload_layers or not backward.passes:

@@ -2,22 +2,23 @@
 
 Holds `TOWERS`, from the `model_type` of a whole model to what reads its `vision_config`,
 `decoder_of` and `with_tower`, which put its decoder and the tower together, and `DECODERS`, which
-reads the decoder where it is not named. Nothing is frozen, as `transformers` builds it; how many images a sample has, and of
-how many pixels if any are taken, no file says: `IMAGE_SIDE` and one image each.
+reads the decoder where it is not named. Nothing is frozen, as `transformers` builds it. How many
+images a sample has, and of how many pixels where a model takes any, no file says: one image of at
+most `IMAGE_SIDE` pixels a side is assumed.
 """
 
 from collections.abc import Callable
 from typing import Any, Final
 
 from syncwall.describe.huggingface.config import Config, Fields
-from syncwall.describe.huggingface.dense import gemma3, llama, mistral, qwen2, qwen3
+from syncwall.describe.huggingface.dense import llama, mistral, qwen2, qwen3
 
 IMAGE_SIDE: Final = 560
 """Pixels of a side where a model takes images of any size: as many as 640 x 480 have (COCO, Lin
 2014), and whole patches of 14, 16 and 28 pixels; else the nearest size with whole ones."""
 NEXT_TILES: Final = 5
-"""Tiles of an image of LLaVA-NeXT: the whole, and four parts of it (2 x 2 of `image_grid_pinpoints`;
-Liu 2024)."""
+"""Tiles of an image of LLaVA-NeXT: the whole, and four parts of it (2 x 2, the most common of its
+`image_grid_pinpoints`)."""
 LLAMA_DEFAULTS: Final = {
     "hidden_size": 4096, "num_hidden_layers": 32, "num_attention_heads": 32,
     "intermediate_size": 11008, "vocab_size": 32000,
@@ -72,8 +73,10 @@ def _stack(c: Config, *, image: int | None = None, **patches: Any) -> Fields:
 
 
 def _positions(fields: Fields) -> int:
-    patches = fields["patches"]
-    return (patches["image"] // max(patches["size"], 1)) ** 2 + patches.get("extra_tokens", 0)
+    """Tokens of an image."""
+    patches: dict[str, int] = fields["patches"]
+    grid = patches["image"] // max(patches["size"], 1)
+    return grid**2 + patches.get("extra_tokens", 0)
 
 
 def _any_size(c: Config, merge: int = 1) -> int:
@@ -230,7 +233,7 @@ TOWERS: Final[dict[str, Callable[[Config, Config, int], Fields]]] = {
     "qwen2_vl": qwen2_vl, "qwen3_vl": qwen3_vl,
 }  # fmt: skip
 DECODERS: Final[dict[str, Callable[[Config], Fields]]] = {
-    "gemma3": gemma3, "internvl": qwen2, "llava": llama, "llava_next": llama,
+    "internvl": qwen2, "llava": llama, "llava_next": llama,
     "mistral3": mistral, **dict.fromkeys(("qwen2_5_vl", "qwen2_5_vl_text"), qwen2),
     **dict.fromkeys(("qwen2_vl", "qwen2_vl_text"), qwen2),
     **dict.fromkeys(("qwen3_vl", "qwen3_vl_text"), qwen3),
