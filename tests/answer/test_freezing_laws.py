@@ -34,7 +34,7 @@ LAYOUTS = st.fixed_dictionaries({
 
 def _predicted(of: Any, layout: dict[str, Any], **frozen: Any) -> Any:
     stated = Layout.model_validate(layout | {"global_batch": 64} | frozen)
-    return predict(Run(model=of, cluster=sw.cluster("dgx-h100"), nodes=2, seq=2048, layout=stated))
+    return predict(Run(model=of, cluster=sw.cluster("dgx-h100"), nodes=2, seq=8192, layout=stated))
 
 
 def _never_worse(less: Any, more: Any) -> None:

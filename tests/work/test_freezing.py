@@ -154,6 +154,7 @@ def test_layers_whose_output_nothing_takes_go_forward_only():
         (model(), {"frozen": ["decoder"]}, "frozen", "nothing is trained"),
         (seeing(), {"frozen": ["projector", "decoder"]}, "frozen", "nothing is trained"),
         (model(), {"images": 2}, "images", "the model has no encoder"),
+        (seeing(), {"images": 4}, "images", "2,304 tokens of images do not fit a sequence of 2,048"),
         (model(), {"frozen_layers": 33}, "frozen_layers", "33 of only 32 layers"),
         (model(), {"frozen_layers": 4, "pp": 2}, "frozen_layers", "without a pipeline"),
         (model(), {"frozen_layers": 4, "first_layers_bf16": 1}, "frozen_layers", "bf16 among"),

@@ -108,6 +108,14 @@ class Encoder(Model):
             raise ValueError("an encoder needs `train_seq`, the tokens of its sequence")
         return self
 
+    @property
+    def given_tokens(self) -> int:
+        """Tokens of the model's sequence that one of its sequences becomes; 0 if none do."""
+        projector = self.projector
+        if projector is None or self.train_seq is None:
+            return 0
+        return (self.train_seq - projector.skip) // (projector.merge * projector.pool)
+
     def _has_ends(self) -> None:
         """Without input of its own it takes embedded tokens, with the embedding of the model."""
 

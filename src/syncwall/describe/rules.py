@@ -54,6 +54,7 @@ def _rules(m: Model, l: Any, seq: Any, gpus: Any) -> Iterator[LayoutRule]:  # no
     yield from _expert_rules(m, l)
     yield from _encoder_rules(m, l)
     yield from _frozen_rules(m, l)
+    yield from _image_rules(m, l, seq)
     yield from _shard_rules(l)
 
 
@@ -173,7 +174,6 @@ def _frozen_rules(m: Model, l: Any) -> Iterator[LayoutRule]:  # noqa: E741
     yield "frozen", not missing, f"frozen {', '.join(missing)}: the model has none"
     fixed = {*l.frozen} | ({"encoder"} if m.encoder is not None and m.encoder.frozen else set())
     yield "frozen", not parts <= fixed, "every part of the model is frozen: nothing is trained"
-    yield "images", l.images is None or m.encoder is not None, "images: the model has no encoder"
     decoder = bool(l.frozen_layers) or "decoder" in l.frozen
     both = "frozen_layers and a frozen decoder: leave out one"
     yield "frozen_layers", not (l.frozen_layers and "decoder" in l.frozen), both
@@ -187,6 +187,15 @@ def _frozen_rules(m: Model, l: Any) -> Iterator[LayoutRule]:  # noqa: E741
     yield "frozen_layers", l.pp == 1, alone % "a pipeline"
     in_bf16 = l.first_layers_bf16 + l.last_layers_bf16
     yield "frozen_layers", not in_bf16, alone % "layers in bf16 among narrower ones"
+
+
+def _image_rules(m: Model, l: Any, seq: Any) -> Iterator[LayoutRule]:  # noqa: E741
+    yield "images", l.images is None or m.encoder is not None, "images: the model has no encoder"
+    if m.encoder is None:
+        return
+    tokens = (l.images or m.encoder.each) * m.encoder.given_tokens
+    room = f"{tokens:,} tokens of images do not fit a sequence of {{seq:,}}: fewer images, more seq"
+    yield "images", tokens <= seq, room
 
 
 def _shard_rules(l: Any) -> Iterator[LayoutRule]:  # noqa: E741

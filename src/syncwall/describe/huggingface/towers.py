@@ -17,8 +17,8 @@ IMAGE_SIDE: Final = 560
 """Pixels of a side where a model takes images of any size: as many as 640 x 480 have (COCO, Lin
 2014), and whole patches of 14, 16 and 28 pixels; else the nearest size with whole ones."""
 NEXT_TILES: Final = 5
-"""Tiles of an image of LLaVA-NeXT: the whole, and four parts of it (2 x 2, the most common of its
-`image_grid_pinpoints`)."""
+"""Tiles of an image of LLaVA-NeXT: the whole, and four parts of it (2 x 2, the largest of the
+published `image_grid_pinpoints`)."""
 LLAMA_DEFAULTS: Final = {
     "hidden_size": 4096, "num_hidden_layers": 32, "num_attention_heads": 32,
     "intermediate_size": 11008, "vocab_size": 32000,
