@@ -6,7 +6,9 @@ LLaVA-1.5 (Liu 2023, arXiv:2310.03744) trains the projector alone, then everythi
 Qwen2.5-VL (arXiv:2502.13923, table 2) the encoder alone, then all of it.
 """
 
-from typing import Final, Literal
+from typing import Any, Final, Literal
+
+from pydantic import field_validator
 
 from syncwall.describe.base import Description, NotNegative, Positive
 
@@ -25,6 +27,12 @@ class Freezing(Description):
     images: Positive | None = None
     """Sequences of the encoder (images, or tiles of them) for each sequence of the model; as the
     model's `encoder.each` says if not given."""
+
+    @field_validator("frozen", mode="before")
+    @classmethod
+    def _may_be_words(cls, value: Any) -> Any:
+        """A word, or several set apart by commas, as a flag has them."""
+        return tuple(map(str.strip, value.split(","))) if isinstance(value, str) else value
 
 
 FREEZING: Final = tuple(Freezing.model_fields)
