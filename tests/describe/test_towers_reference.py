@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from syncwall.catalogue import CatalogueKind, names
 from syncwall.describe import Layout, Model, lookup
 from syncwall.describe.huggingface.towers import TOWERS
 from syncwall.work.flops import forward_flops
@@ -26,6 +27,15 @@ _SIGLIP = {
     "hidden_size": 1152, "num_hidden_layers": 27, "num_attention_heads": 16,
     "intermediate_size": 4304, "patch_size": 14, "image_size": 896, "vision_use_head": False,
 }  # fmt: skip
+_LLAMA_4 = {"hidden_size": 1408, "image_size": 336, "vision_output_dim": 4096}
+
+
+def _gemma(layers: int, hidden: int, heads: int, kv: int, ffn: int, **more: int) -> dict[str, Any]:
+    text = {"num_hidden_layers": layers, "hidden_size": hidden, "num_attention_heads": heads,
+            "num_key_value_heads": kv, "intermediate_size": ffn, **more}  # fmt: skip
+    return {"text_config": text, "vision_config": _SIGLIP}
+
+
 CASES: list[tuple[str, str, dict[str, Any]]] = [
     ("llava-1.5-7b", "llava", {}),
     ("llava-with-pixtral", "llava", {"vision_config": {"model_type": "pixtral"},
@@ -37,10 +47,14 @@ CASES: list[tuple[str, str, dict[str, Any]]] = [
         "text_config": {"hidden_size": 3584, "num_hidden_layers": 28, "num_attention_heads": 28,
             "num_key_value_heads": 4, "intermediate_size": 18944},
         "vision_config": {"hidden_size": 1280}}),
+    ("qwen2.5-vl-72b", "qwen2_5_vl", {"vision_config": {"hidden_size": 1280,
+        "intermediate_size": 3456, "out_hidden_size": 8192}}),
     ("qwen3-vl", "qwen3_vl", {"vision_config": {"out_hidden_size": 4096}}),
-    ("llama-4-scout", "llama4", {"vision_config": {"hidden_size": 1408, "image_size": 336,
-        "vision_output_dim": 4096}}),
-    ("gemma-3", "gemma3", {"vision_config": _SIGLIP}),
+    ("llama-4-scout-vl", "llama4", {"vision_config": _LLAMA_4}),
+    ("llama-4-maverick-vl", "llama4", {"vision_config": _LLAMA_4, "text_config": {
+        "num_local_experts": 128, "interleave_moe_layer_step": 2}}),
+    ("gemma-3-4b-vl", "gemma3", _gemma(34, 2560, 8, 4, 10240)),
+    ("gemma-3-27b-vl", "gemma3", _gemma(62, 5376, 32, 16, 21504, head_dim=128)),
     ("mistral-small-3.1", "mistral3", {}),
     ("internvl", "internvl", {}),
     ("internvl-with-biases", "internvl", {"vision_config": {"attention_bias": True,
@@ -51,13 +65,14 @@ OTHERS = (("encoder", "projector"), ("projector",), ("projector", "decoder"))
 """What else can be frozen; compared for one model."""
 
 
-@pytest.mark.parametrize(
-    ("model_type", "shape"), [case[1:] for case in CASES], ids=[case[0] for case in CASES]
-)
-def test_count_equals_what_transformers_builds(model_type, shape, tmp_path: Path):
+@pytest.mark.parametrize(("name", "model_type", "shape"), CASES, ids=[case[0] for case in CASES])
+def test_count_equals_what_transformers_builds(name, model_type, shape, tmp_path: Path):
+    """From the file, and in the catalogue where that has it."""
     reference = built(model_type, shape, tmp_path, "meta")
     expected = sum(parameter.numel() for parameter in reference.parameters())
     assert lookup.model(str(tmp_path / "config.json")).parameters == expected
+    if name in names(CatalogueKind.MODEL):
+        assert lookup.model(name).parameters == expected
 
 
 def test_every_tower_is_compared_and_has_its_flops_counted():
