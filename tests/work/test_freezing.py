@@ -154,7 +154,12 @@ def test_layers_whose_output_nothing_takes_go_forward_only():
         (model(), {"frozen": ["decoder"]}, "frozen", "nothing is trained"),
         (seeing(), {"frozen": ["projector", "decoder"]}, "frozen", "nothing is trained"),
         (model(), {"images": 2}, "images", "the model has no encoder"),
-        (seeing(), {"images": 4}, "images", "2,304 tokens of images do not fit a sequence of 2,048"),
+        (
+            seeing(),
+            {"images": 4},
+            "images",
+            "2,304 tokens of images do not fit a sequence of 2,048",
+        ),
         (model(), {"frozen_layers": 33}, "frozen_layers", "33 of only 32 layers"),
         (model(), {"frozen_layers": 4, "pp": 2}, "frozen_layers", "without a pipeline"),
         (model(), {"frozen_layers": 4, "first_layers_bf16": 1}, "frozen_layers", "bf16 among"),
@@ -165,6 +170,34 @@ def test_layers_whose_output_nothing_takes_go_forward_only():
 def test_what_cannot_be_frozen_is_said(of, fields, field, says):
     broken = broken_rules(of, _layout(**fields), SEQ, 8)
     assert [found for found, reason in broken if says in reason] == [field]
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
+@pytest.mark.parametrize("frozen", [(), ("encoder",)])
+def test_a_frozen_side_of_whisper_in_torch_has_as_many_flops(frozen, tmp_path: Path):
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    transformers = pytest.importorskip("transformers", reason="transformers is not installed")
+    from torch.utils.flop_counter import FlopCounterMode
+
+    config = transformers.WhisperConfig(
+        d_model=128, encoder_layers=2, decoder_layers=2, encoder_attention_heads=4,
+        decoder_attention_heads=4, encoder_ffn_dim=512, decoder_ffn_dim=512, vocab_size=1024,
+        pad_token_id=0, bos_token_id=1, eos_token_id=2, decoder_start_token_id=1,
+    )  # fmt: skip
+    config.save_pretrained(tmp_path)
+    real = transformers.AutoModelForSpeechSeq2Seq.from_config(config, attn_implementation="eager")
+    for part in frozen:
+        getattr(real.model, part).requires_grad_(False)
+    labels = torch.randint(3, 1000, (2, 96))
+    with FlopCounterMode(display=False) as counter:
+        real(input_features=torch.rand(2, 80, 3000), labels=labels).loss.backward()
+    found, layout = lookup.model(str(tmp_path)), Layout(global_batch=2, frozen=frozen).resolved(1)
+    decoder = found.model_copy(update={"encoder": None, "attention": found.attention.model_copy(
+        update={"cross": False})})  # fmt: skip
+    square, masked = (forward_flops(decoder, 96, square=square)[1] for square in (True, False))
+    ours = transformer_step(found, layout, 96).model_flops + 3 * 2 * (square - masked)
+    assert ours == pytest.approx(counter.get_total_flops(), rel=0.005)
 
 
 @pytest.mark.slow

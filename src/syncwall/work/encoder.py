@@ -20,6 +20,9 @@ from syncwall.work.number import Number
 from syncwall.work.operations import CoreAttention, Gemm
 from syncwall.work.parts import LayerPart, attention, elementwise, gemm
 
+CROSS_KEYS = "cross keys and values"
+"""Name of the product that takes the output of the encoder into a layer."""
+
 
 def encoder_shape(shape: Shape) -> Shape | None:
     """The encoder of the model of `shape` on the same rank, None if it has none."""
@@ -54,12 +57,18 @@ def cross_parts(shape: Shape) -> list[LayerPart]:
         *quantised(shape, "cross-attention", shape.plain_tokens, model.hidden),
         *entering(shape, "cross-attention"),
         gemm("cross queries", Cause.GEMM, shape.tokens, queries, model.hidden, dtype),
-        gemm("cross keys and values", Cause.GEMM, source.tokens, keys, model.hidden, dtype),
+        _cross_keys(shape, Gemm(source.tokens, keys, model.hidden, dtype)),
         attention("cross-attention", core),
         gemm("cross output", Cause.GEMM, shape.tokens, model.hidden, queries, dtype),
         *leaving(shape, "cross-attention"),
     ]
     return [part.within(Scope.ATTENTION) for part in parts]
+
+
+def _cross_keys(shape: Shape, product: Gemm) -> LayerPart:
+    """Keys and values out of the encoder, which needs no gradient if it is frozen."""
+    given = (product.for_input,) if Frozen.of(shape).encoder is TRAINED else ()
+    return LayerPart(CROSS_KEYS, Cause.GEMM, product, (*given, product.for_weight))
 
 
 def projector_parts(shape: Shape) -> list[LayerPart]:

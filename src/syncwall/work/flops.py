@@ -12,8 +12,8 @@ from syncwall.cause import Cause
 from syncwall.describe import Layout, Model
 from syncwall.describe.keeping import RecomputeModule
 from syncwall.describe.layout import Recompute
-from syncwall.work.encoder import encoder_shape, images, projector_parts
-from syncwall.work.freezing import Backward, Frozen
+from syncwall.work.encoder import CROSS_KEYS, encoder_shape, images, projector_parts
+from syncwall.work.freezing import TRAINED, Backward, Frozen
 from syncwall.work.kinds import Kinds
 from syncwall.work.layer import Shape
 from syncwall.work.number import Number, anywhere
@@ -112,9 +112,14 @@ def _by_layers(
 
 def _spared(model: Model, kinds: Kinds, frozen: Frozen) -> Number:
     """FLOP of one sequence backward that a model has which is trained as a whole, and this not."""
+    spared: Number = 0.0
+    if frozen.encoder is not TRAINED:  # keys of cross-attention have no gradient to give back
+        for count, back, parts in _by_layers(model, kinds, frozen):
+            keys = [part for part in parts if part.name == CROSS_KEYS]
+            spared = spared + back.passes * count * _flops(keys)
     if frozen.whole_decoder:
-        return 0.0
-    spared = 2.0 * _flops(kinds.embedding) - _without_input_gradient(kinds)
+        return spared
+    spared = spared + 2.0 * _flops(kinds.embedding) - _without_input_gradient(kinds)
     ends = [(1, frozen.output_layer, kinds.output_layer)]
     further = [(model.mtp_layers, frozen.layers, kinds.mtp)]
     for count, back, parts in [*_by_layers(model, kinds, frozen), *ends, *further]:
