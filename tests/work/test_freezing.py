@@ -65,6 +65,10 @@ def test_a_projector_alone_is_trained_through_the_whole_decoder():
     }  # fmt: skip
 
 
+def test_one_part_needs_no_brackets():
+    assert _layout(frozen="encoder") == _layout(frozen=["encoder"])
+
+
 def test_adapters_leave_the_tower_still():
     found = _backward(_step(seeing(frozen=False), lora=LORA))
     assert not [name for name in found if name.startswith(("encoder", "projector"))]

@@ -30,9 +30,9 @@ class Freezing(Description):
 
     @field_validator("frozen", mode="before")
     @classmethod
-    def _may_be_words(cls, value: Any) -> Any:
-        """A word, or several set apart by commas, as a flag has them."""
-        return tuple(map(str.strip, value.split(","))) if isinstance(value, str) else value
+    def _may_be_one(cls, value: Any) -> Any:
+        """One part may be written without brackets."""
+        return (value,) if isinstance(value, str) else value
 
 
 FREEZING: Final = tuple(Freezing.model_fields)
