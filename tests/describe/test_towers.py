@@ -14,11 +14,11 @@ CLIP = {
     "model_type": "clip_vision_model", "hidden_size": 1024, "image_size": 336, "patch_size": 14,
     "intermediate_size": 4096, "num_attention_heads": 16, "num_hidden_layers": 24,
 }  # fmt: skip
-LLAVA = {
+LLAVA: dict[str, Any] = {
     "model_type": "llava", "text_config": {"model_type": "llama", "vocab_size": 32064},
     "vision_config": CLIP,
 }  # fmt: skip
-QWEN = {
+QWEN: dict[str, Any] = {
     "model_type": "qwen2_vl", "hidden_size": 1536, "num_hidden_layers": 28, "vocab_size": 151936,
     "num_attention_heads": 12, "num_key_value_heads": 2, "intermediate_size": 8960,
     "tie_word_embeddings": True,
