@@ -64,6 +64,7 @@ NONE_MEANS_SOMETHING = (
     "reshard_after_forward",
     "gather_dtype",
     "lora",
+    "images",
 )
 """Fields of a layout that are never open: without a value they say that all is as usual."""
 

@@ -11,6 +11,7 @@ KEYS = [
     *(f"--layout.{key}" for key in (
         "unit-layers", "forward-prefetch", "backward-prefetch", "reshard-after-forward",
         "gather-dtype", "quantized-gradients", "first-layers-bf16", "last-layers-bf16",
+        "frozen", "frozen-layers", "images",
         "dp", "shard", "shard-degree", "tp", "sp", "pp", "virtual-stages", "schedule",
         "balanced-stages", "first-stage-layers", "last-stage-layers", "cp", "cp-kind", "ep",
         "etp", "expert-imbalance", "dropless", "capacity-factor", "order", "micro-batch",

@@ -58,7 +58,7 @@ class Traits:
             bits,
             software.framework or USUAL_FRAMEWORK,
             model.moe is not None,
-            layout.frozen_weights,
+            bool(layout.frozen_weights or layout.frozen or layout.frozen_layers),
             calibration(cluster.device).is_measured,
             tuple(bool(one) for one in used),
             scale_of(layout.gpus, model.parameters, seq),

@@ -7,6 +7,7 @@ layout that decide about its memory, `KEEPING`, the fields that do, and `TRAINED
 from typing import Final, Literal
 
 from syncwall.describe.choice import Choice
+from syncwall.describe.freezing import FREEZING
 from syncwall.describe.offload import OFFLOAD
 from syncwall.describe.wide_layers import WIDE
 
@@ -23,7 +24,7 @@ KEEPING: Final = (
 """Fields of a layout that say what is kept, and where, but nothing of the ranks."""
 TRAINED: Final = (
     "document_tokens", "frozen_weights", "lora", "expert_imbalance", "dropless",
-    "capacity_factor", *WIDE,
+    "capacity_factor", *FREEZING, *WIDE,
 )  # fmt: skip
 """Fields of a layout that say what is trained, and on what: no search may change them."""
 

@@ -25,6 +25,7 @@ from syncwall.describe.base import (
     parts_of,
 )
 from syncwall.describe.choice import Choice, Dtype
+from syncwall.describe.freezing import Freezing
 from syncwall.describe.fsdp import FsdpSettings
 from syncwall.describe.keeping import MasterWeights, NarrowActivations, Optimizer, RecomputeModule
 from syncwall.describe.lora import LoraSettings
@@ -112,7 +113,7 @@ class Recompute(Choice):
     """Whole layers; only their inputs are kept."""
 
 
-class Layout(LoraSettings, OffloadSettings, WideLayers, FsdpSettings):
+class Layout(LoraSettings, Freezing, OffloadSettings, WideLayers, FsdpSettings):
     """The parallel layout of one training step."""
 
     dp: Open[Positive] = OPEN

@@ -1,8 +1,8 @@
 """A model: the shapes of a transformer or a stack of layers, and how it was trained.
 
-Holds `Model`, `Encoder` (what stands in front of some) and its `Projector`. The shapes are in
-`transformer.py`, layers that were counted elsewhere in `stack.py`, the counting in `parameters.py`,
-the reading of Hugging Face configurations in `huggingface`.
+Holds `Model` and `Encoder`, what stands in front of some; `projector.py` has what joins both. The
+shapes are in `transformer.py`, layers that were counted elsewhere in `stack.py`, the counting in
+`parameters.py`, the reading of Hugging Face configurations in `huggingface`.
 """
 
 from dataclasses import replace
@@ -10,9 +10,10 @@ from typing import Any, Self
 
 from pydantic import Field, model_validator
 
-from syncwall.describe.base import Description, Positive, SequenceTokens, Tokens
+from syncwall.describe.base import NotNegative, Positive, SequenceTokens, Tokens
 from syncwall.describe.layer_kinds import LayerKind, stacked
 from syncwall.describe.parameters import ParameterCount, count_parameters, of_a_stack
+from syncwall.describe.projector import Projector
 from syncwall.describe.stack import STANDING_IN, Stack, without_shapes
 from syncwall.describe.transformer import Transformer
 from syncwall.documents import Document
@@ -124,27 +125,6 @@ class Model(Transformer):
         return self.parameter_count.active
 
 
-class Projector(Description):
-    """What makes tokens of a decoder out of those of an encoder: one matrix, or two."""
-
-    merge: Positive = 1
-    """Tokens that become one, their numbers side by side."""
-    hidden: Positive | None = None
-    """Width between two matrices; None if there is one."""
-    bias: bool = True
-
-    def matrices(self, width: int, hidden: int) -> list[tuple[int, int]]:
-        """Rows and columns, from tokens of `width` to tokens of `hidden`."""
-        into = self.merge * width
-        if self.hidden is None:
-            return [(hidden, into)]
-        return [(self.hidden, into), (hidden, self.hidden)]
-
-    def parameters(self, width: int, hidden: int) -> int:
-        """Parameters of it, from tokens of `width` to tokens of `hidden`."""
-        return sum(rows * (into + self.bias) for rows, into in self.matrices(width, hidden))
-
-
 class Encoder(Model):
     """A stack in front of a model; its `train_seq` is how many tokens it takes."""
 
@@ -154,6 +134,9 @@ class Encoder(Model):
     """True if it is not trained: no gradients, no optimizer states, no backward pass."""
     each: Positive = 1
     """Sequences of it (images) for each sequence of the model."""
+    idle_layers: NotNegative = 0
+    """Last layers whose output nothing takes, so that they go forward only (LLaVA reads the output
+    of the layer before the last)."""
     projector: Projector | None = None
     """What brings its tokens into the sequence of the model."""
 
@@ -166,6 +149,14 @@ class Encoder(Model):
         if self.train_seq is None:
             raise ValueError("an encoder needs `train_seq`, the tokens of its sequence")
         return self
+
+    @property
+    def given_tokens(self) -> int:
+        """Tokens of the model's sequence that one of its sequences becomes; 0 if none do."""
+        projector = self.projector
+        if projector is None or self.train_seq is None:
+            return 0
+        return (self.train_seq - projector.skip) // (projector.merge * projector.pool)
 
     def _has_ends(self) -> None:
         """Without input of its own it takes embedded tokens, with the embedding of the model."""

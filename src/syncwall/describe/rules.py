@@ -59,6 +59,8 @@ def _rules(m: Model, l: Any, seq: Any, gpus: Any) -> Iterator[LayoutRule]:  # no
     yield from _pipeline_rules(m, l)
     yield from _expert_rules(m, l)
     yield from _encoder_rules(m, l)
+    yield from _frozen_rules(m, l)
+    yield from _image_rules(m, l, seq)
     yield from _shard_rules(l)
 
 
@@ -83,6 +85,9 @@ def _stack_rules(stack: Stack, l: Any) -> Iterator[LayoutRule]:  # noqa: E741
     yield "lora", l.lora is None, "adapters of a stack are not described: it has no named matrices"
     yield "offload_layers", l.offload_layers == 0, "layers of a stack are not offloaded"
     yield "document_tokens", l.document_tokens is None, "samples of a stack have no documents"
+    named = not (l.frozen or l.frozen_layers)
+    yield "frozen", named, "frozen parts of a stack are not described: all of it is trained"
+    yield "images", l.images is None, "images: the model has no encoder"
     wide = l.precision.size_bytes >= Dtype.BF16.size_bytes
     yield "precision", wide, "precision {l.precision}: what of a stack is narrow is not known"
 
@@ -193,6 +198,38 @@ def _encoder_rules(m: Model, l: Any) -> Iterator[LayoutRule]:  # noqa: E741
         m.encoder.attention.heads % l.tp == 0,
         "tp {l.tp} does not divide {m.encoder.attention.heads} attention heads of the encoder",
     )
+
+
+def _frozen_rules(m: Model, l: Any) -> Iterator[LayoutRule]:  # noqa: E741
+    parts = {"decoder"} if m.encoder is None else {"decoder", "encoder"}
+    if m.encoder is not None and m.encoder.projector is not None:
+        parts.add("projector")
+    missing = sorted({*l.frozen} - parts)
+    yield "frozen", not missing, f"frozen {', '.join(missing)}: the model has none"
+    fixed = {*l.frozen} | ({"encoder"} if m.encoder is not None and m.encoder.frozen else set())
+    yield "frozen", not parts <= fixed, "every part of the model is frozen: nothing is trained"
+    decoder = bool(l.frozen_layers) or "decoder" in l.frozen
+    both = "frozen_layers and a frozen decoder: leave out one"
+    yield "frozen_layers", not (l.frozen_layers and "decoder" in l.frozen), both
+    adapters = "only adapters of the decoder are trained: leave out frozen_layers and the decoder"
+    yield "frozen", not (l.frozen_weights and decoder), adapters
+    if not l.frozen_layers:
+        return
+    too_many = "frozen_layers {l.frozen_layers} of only {m.layers} layers"
+    yield "frozen_layers", l.frozen_layers <= m.layers, too_many
+    alone = "frozen_layers {l.frozen_layers} is described without %s"
+    yield "frozen_layers", l.pp == 1, alone % "a pipeline"
+    in_bf16 = l.first_layers_bf16 + l.last_layers_bf16
+    yield "frozen_layers", not in_bf16, alone % "layers in bf16 among narrower ones"
+
+
+def _image_rules(m: Model, l: Any, seq: Any) -> Iterator[LayoutRule]:  # noqa: E741
+    yield "images", l.images is None or m.encoder is not None, "images: the model has no encoder"
+    if m.encoder is None:
+        return
+    tokens = (l.images or m.encoder.each) * m.encoder.given_tokens
+    room = f"{tokens:,} tokens of images do not fit a sequence of {{seq:,}}: fewer images, more seq"
+    yield "images", tokens <= seq, room
 
 
 def _shard_rules(l: Any) -> Iterator[LayoutRule]:  # noqa: E741

@@ -1,13 +1,13 @@
 """An encoder in front of a model on one rank: what is read of it, and what it keeps.
 
-Holds `encoder_shape`, `cross_parts`, `projector_parts`, `cross_bytes` and `is_frozen`.
+Holds `encoder_shape`, `images`, `cross_parts`, `projector_parts` and `cross_bytes`.
 """
 
 from typing import cast
 
 from syncwall.cause import Cause
-from syncwall.describe.model import Encoder
 from syncwall.work.block import Scope
+from syncwall.work.freezing import TRAINED, Frozen
 from syncwall.work.layer import (
     ACTIVATION_BYTES,
     Shape,
@@ -20,15 +20,24 @@ from syncwall.work.number import Number
 from syncwall.work.operations import CoreAttention, Gemm
 from syncwall.work.parts import LayerPart, attention, elementwise, gemm
 
+CROSS_KEYS = "cross keys and values"
+"""Name of the product that takes the output of the encoder into a layer."""
+
 
 def encoder_shape(shape: Shape) -> Shape | None:
     """The encoder of the model of `shape` on the same rank, None if it has none."""
     encoder = shape.model.encoder
     if encoder is None:
         return None
-    sequences = shape.layout.micro_batch * encoder.each
-    own = {"micro_batch": sequences, "document_tokens": None}
+    sequences = shape.layout.micro_batch * images(shape)
+    own = {"micro_batch": sequences, "document_tokens": None, "frozen": (), "frozen_layers": 0}
     return Shape(encoder, shape.layout.model_copy(update=own), cast(int, encoder.train_seq))
+
+
+def images(shape: Shape) -> int:
+    """Sequences of the encoder for each sequence of the model; 0 if it has none."""
+    encoder = shape.model.encoder
+    return 0 if encoder is None else shape.layout.images or encoder.each
 
 
 def cross_parts(shape: Shape) -> list[LayerPart]:
@@ -48,7 +57,7 @@ def cross_parts(shape: Shape) -> list[LayerPart]:
         *quantised(shape, "cross-attention", shape.plain_tokens, model.hidden),
         *entering(shape, "cross-attention"),
         gemm("cross queries", Cause.GEMM, shape.tokens, queries, model.hidden, dtype),
-        gemm("cross keys and values", Cause.GEMM, source.tokens, keys, model.hidden, dtype),
+        _cross_keys(shape, Gemm(source.tokens, keys, model.hidden, dtype)),
         attention("cross-attention", core),
         gemm("cross output", Cause.GEMM, shape.tokens, model.hidden, queries, dtype),
         *leaving(shape, "cross-attention"),
@@ -56,22 +65,36 @@ def cross_parts(shape: Shape) -> list[LayerPart]:
     return [part.within(Scope.ATTENTION) for part in parts]
 
 
+def _cross_keys(shape: Shape, product: Gemm) -> LayerPart:
+    """Keys and values out of the encoder, which needs no gradient if it is frozen."""
+    given = (product.for_input,) if Frozen.of(shape).encoder is TRAINED else ()
+    return LayerPart(CROSS_KEYS, Cause.GEMM, product, (*given, product.for_weight))
+
+
 def projector_parts(shape: Shape) -> list[LayerPart]:
     """The tokens of the encoder as tokens of the model; not split by tp.
 
-    Where the encoder is frozen, what goes in needs no gradient.
+    Where the encoder is frozen, what goes in needs no gradient, but for the weights of a norm.
     """
     source, encoder = encoder_shape(shape), shape.model.encoder
     if source is None or encoder is None or encoder.projector is None:
         return []
-    tokens, dtype = source.tokens / encoder.projector.merge, shape.layout.precision
-    matrices = encoder.projector.matrices(encoder.hidden, shape.model.hidden)
+    projector, dtype = encoder.projector, shape.layout.precision
+    taken = source.tokens - projector.skip * source.layout.micro_batch
+    tokens, count = taken / (projector.merge * projector.pool), 1 + projector.further
+    normed = projector.norm != "none"
     parts = []
+    if normed or projector.pool > 1:
+        moved = 2 * ACTIVATION_BYTES * count * taken * encoder.hidden
+        parts.append(elementwise("projector norm", moved, kernels=count))
+    first_has_none = Frozen.of(shape).encoder is not TRAINED and not normed
+    matrices = projector.matrices(encoder.hidden, shape.model.hidden)
     for number, (rows, into) in enumerate(matrices):
-        product = Gemm(tokens, rows, into, dtype)
-        given = () if encoder.frozen and not number else (product.for_input,)
+        product = Gemm(tokens, rows, into, dtype, count)
+        given = () if first_has_none and not number else (product.for_input,)
         parts.append(LayerPart("projector", Cause.GEMM, product, (*given, product.for_weight)))
-        parts.append(elementwise("projector activation", 2 * ACTIVATION_BYTES * tokens * rows))
+        moved = 2 * ACTIVATION_BYTES * count * tokens * rows
+        parts.append(elementwise("projector activation", moved, kernels=count))
     return parts
 
 
@@ -82,8 +105,3 @@ def cross_bytes(shape: Shape) -> tuple[Number, Number]:
     heads = shape.model.attention.heads / shape.layout.tp
     queries = ACTIVATION_BYTES * shape.tokens * heads * shape.model.head_dim
     return queries, 2 * ACTIVATION_BYTES * source.tokens * shape.kv_heads * shape.model.head_dim
-
-
-def is_frozen(shape: Shape) -> bool:
-    """True if `shape` is that of an encoder that is not trained."""
-    return isinstance(shape.model, Encoder) and shape.model.frozen

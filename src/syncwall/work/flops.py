@@ -12,11 +12,12 @@ from syncwall.cause import Cause
 from syncwall.describe import Layout, Model
 from syncwall.describe.keeping import RecomputeModule
 from syncwall.describe.layout import Recompute
-from syncwall.work.encoder import encoder_shape, projector_parts
+from syncwall.work.encoder import CROSS_KEYS, encoder_shape, images, projector_parts
+from syncwall.work.freezing import TRAINED, Backward, Frozen
 from syncwall.work.kinds import Kinds
 from syncwall.work.layer import Shape
 from syncwall.work.number import Number, anywhere
-from syncwall.work.operations import Collective, CoreAttention, Offload, Transfer
+from syncwall.work.operations import Collective, CoreAttention, Gemm, Offload, Transfer
 from syncwall.work.parts import LayerPart
 from syncwall.work.recompute import in_modules
 
@@ -58,11 +59,14 @@ def _forward(model: Model, kinds: Kinds, square: bool = False) -> tuple[Number, 
     return total, model.attention_layers * scores + model.mixer_layers * scans
 
 
-def _of_modules(kinds: Kinds, modules: Sequence[RecomputeModule]) -> Number:
+def _of_modules(
+    model: Model, kinds: Kinds, frozen: Frozen, modules: Sequence[RecomputeModule]
+) -> Number:
     """FLOP of one sequence forward in the modules that are recomputed."""
     total: Number = 0.0
-    for kind, parts in kinds.layers:
-        total = total + kind.count * _flops([part for part in parts if in_modules(part, modules)])
+    for count, back, parts in _by_layers(model, kinds, frozen):
+        again = [part for part in parts if in_modules(part, modules)]
+        total = total + back.passes * count * _flops(again)
     return total
 
 
@@ -80,36 +84,89 @@ def step_flops(shape: Shape) -> dict[str, Number]:
     selective = layout.recompute == Recompute.SELECTIVE
     single = GEMM_SHARE * (layout.recompute == Recompute.OPERATIONS)
     layers = shape.recomputed_layers
-    body = forward - head - first
-    chosen = _of_modules(kinds, modules) if anywhere(selective) else 0.0
-    again = sequences * layers * (body * full + chosen * selective + (body - core) * single)
+    frozen = Frozen.of(shape)
+    still = [part for part in _by_layers(model, kinds, frozen) if not part[1].passes]
+    body = forward - head - first - sum(count * _flops(parts) for count, _, parts in still)
+    scored = core - sum(count * _flops(_scored(parts)) for count, _, parts in still)
+    chosen = _of_modules(model, kinds, frozen, modules) if anywhere(selective) else 0.0
+    again = sequences * layers * (body * full + chosen * selective + (body - scored) * single)
     before, before_again = _of_encoder(shape)
+    spared = _spared(model, kinds, frozen) + layout.frozen_weights * (forward - core)
     return {
-        "model_flops": before
-        + (3.0 * forward - first - layout.frozen_weights * (forward - core)) * sequences,
+        "model_flops": before + (3.0 * forward - first - spared) * sequences,
         "recompute_flops": again + before_again,
         "tokens": tokens,
     }
 
 
+def _by_layers(
+    model: Model, kinds: Kinds, frozen: Frozen
+) -> list[tuple[int, Backward, list[LayerPart]]]:
+    """Layers of each kind, what goes backward in them, and their parts."""
+    return [
+        (count, back, parts)
+        for kind, parts in kinds.layers
+        for count, back in frozen.of_kind(model, kind)
+    ]
+
+
+def _spared(model: Model, kinds: Kinds, frozen: Frozen) -> Number:
+    """FLOP of one sequence backward that a model has which is trained as a whole, and this not."""
+    spared: Number = 0.0
+    if frozen.encoder is not TRAINED:  # keys of cross-attention have no gradient to give back
+        for count, back, parts in _by_layers(model, kinds, frozen):
+            keys = [part for part in parts if part.name == CROSS_KEYS]
+            spared = spared + back.passes * count * _flops(keys)
+    if frozen.whole_decoder:
+        return spared
+    spared = spared + 2.0 * _flops(kinds.embedding) - _without_input_gradient(kinds)
+    ends = [(1, frozen.output_layer, kinds.output_layer)]
+    further = [(model.mtp_layers, frozen.layers, kinds.mtp)]
+    for count, back, parts in [*_by_layers(model, kinds, frozen), *ends, *further]:
+        if not back.passes:
+            spared = spared + count * 2.0 * _flops(parts)
+        elif not back.trains:
+            spared = spared + count * (_flops(parts) - _flops(_scored(parts)))
+    return spared
+
+
+def _scored(parts: Sequence[LayerPart]) -> list[LayerPart]:
+    """Scores, values and scans of a layer: what multiplies by no weight."""
+    return [part for part in parts if part.cause is Cause.ATTENTION]
+
+
 def _of_encoder(shape: Shape) -> tuple[Number, Number]:
     """Model FLOPs and recomputed FLOPs of the encoder and its projector, in a step.
 
-    A frozen one goes forward only.
+    A frozen one goes forward only, and so do layers whose output nothing takes.
     """
-    source, encoder = encoder_shape(shape), shape.model.encoder
+    source, encoder, layout = encoder_shape(shape), shape.model.encoder, shape.layout
     if source is None or encoder is None:
         return 0.0, 0.0
-    sequences = shape.layout.global_batch
-    assert sequences is not None, "the layout is resolved"
-    parts = projector_parts(Shape(shape.model, _ALONE, shape.seq))
-    first = _flops(parts[:1]) if encoder.frozen else 0.0
-    projector = sequences * (3.0 * _flops(parts) - first)
-    if encoder.frozen:
+    assert layout.global_batch is not None, "the layout is resolved"
+    sequences, frozen = layout.global_batch * images(shape), Frozen.of(shape)
+    projector = layout.global_batch * _of_projector(shape, frozen.projector)
+    if not frozen.encoder.passes:
         forward, _ = forward_flops(encoder, source.seq)
-        return projector + sequences * encoder.each * forward, 0.0
-    own = step_flops(Shape(encoder, shape.layout, source.seq))
-    return projector + encoder.each * own["model_flops"], encoder.each * own["recompute_flops"]
+        return projector + sequences * forward, 0.0
+    whole = layout.model_copy(update={"frozen": (), "frozen_layers": 0})
+    own = step_flops(Shape(encoder, whole, source.seq))
+    idle = encoder.idle_layers / encoder.layers
+    inner = sum(kind.count * _flops(parts) for kind, parts in _whole(source).layers)
+    model_flops = images(shape) * own["model_flops"] - 2.0 * idle * inner * sequences
+    return projector + model_flops, images(shape) * own["recompute_flops"] * (1.0 - idle)
+
+
+def _of_projector(shape: Shape, back: Backward) -> Number:
+    """FLOP of the projector for one sequence of the model, forward and backward."""
+    said = ("images", "frozen", "frozen_weights")
+    alone = _ALONE.model_copy(update={name: getattr(shape.layout, name) for name in said})
+    parts = projector_parts(Shape(shape.model, alone, shape.seq))
+    total = _flops(parts)
+    for what in (what for part in parts for what in part.backward if isinstance(what, Gemm)):
+        done = back.trains if what.is_weight_gradient else back.passes
+        total = total + done * what.flops
+    return total
 
 
 def _without_input_gradient(kinds: Kinds) -> Number:

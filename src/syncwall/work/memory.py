@@ -16,6 +16,7 @@ from syncwall.describe.parameters import head_transform_parameters
 from syncwall.work.activations import Layers
 from syncwall.work.adapter_memory import Added, adapters_of
 from syncwall.work.encoder_memory import encoder_memory
+from syncwall.work.frozen_memory import frozen_parameters, spared_activations
 from syncwall.work.layer import Shape
 from syncwall.work.mtp import mtp_parameters
 from syncwall.work.number import Number, Truth, least, most, rounded_up, where
@@ -34,7 +35,12 @@ from syncwall.work.sharing import (
     reduced_at_once,
     weight_bytes,
 )
-from syncwall.work.states import kept_gradient_bytes, optimizer_bytes, stored_bytes
+from syncwall.work.states import (
+    frozen_bytes,
+    kept_gradient_bytes,
+    optimizer_bytes,
+    stored_bytes,
+)
 from syncwall.work.step import LayerCounts
 from syncwall.work.wide_layers import in_bf16
 
@@ -213,13 +219,18 @@ def _memory(shape: Shape, rank: _Rank, layers: Layers) -> Memory:
     assert degree is not None, "the layout is resolved"
     whole = held.plain + held.experts
     own = _shared_out(held, layout.shard >= Shard.FSDP, degree, expert_dp)
+    frozen = frozen_parameters(shape, held, rank.dense, rank.sparse)
+    still = _shared_out(frozen, layout.shard >= Shard.FSDP, degree, expert_dp)
+    held = RankParameters(held.plain - frozen.plain, held.experts - frozen.experts)
     kept = _shared_out(held, reduced_at_once(layout), degree, expert_dp)
     states = _shared_out(held, layout.shard >= Shard.ZERO1, degree, expert_dp)
     layer, weight = largest_layer(shape), largest_weight(shape)
-    together = _together(layout, layer, whole)
-    unreduced = least(most(together, weight), whole - kept + weight) * (1 - layout.frozen_weights)
+    together, trained = _together(layout, layer, whole), held.plain + held.experts
+    unreduced = least(most(together, weight), trained - kept + weight) * (trained > 0)
+    unreduced = unreduced * (1 - layout.frozen_weights)
     more = Added.of(shape, rank.adapters / most(whole, 1.0), rank.ends / most(whole, 1.0))
     weights = (stored_bytes(layout) + more.weights) * own
+    weights = weights - (stored_bytes(layout) - frozen_bytes(layout)) * still
     gathered = gathered_bytes(layout) * _unsharded(shape, together, whole, whole - own)
     if layout.offload_weights:
         copied = gathered_bytes(layout) * _unsharded(shape, together, whole, whole)
@@ -274,6 +285,7 @@ def _activations(shape: Shape, rank: _Rank, layers: Layers) -> Number:
     further = layers.further
     ahead = further.until_backward * shape.model.mtp_layers * rank.heads if further else 0.0
     kept = kept + _kept_wider(shape, rank, layers)
+    kept = kept - spared_activations(shape, rank.dense, rank.sparse)
     return rank.micro * kept * (1.0 - moved) + ahead + again
 
 

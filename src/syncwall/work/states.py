@@ -1,7 +1,7 @@
 """Bytes of weights, gradients and optimizer states of one parameter.
 
-Holds `stored_bytes`, `trained_bytes`, `master_bytes`, `moment_bytes`, `optimizer_bytes`,
-`trained_state_bytes`, `kept_gradient_bytes` and `update_bytes`.
+Holds `stored_bytes`, `frozen_bytes`, `trained_bytes`, `master_bytes`, `moment_bytes`,
+`optimizer_bytes`, `trained_state_bytes`, `kept_gradient_bytes` and `update_bytes`.
 Formats are those that the layout names, or that its framework usually has.
 
 Sources: ZeRO (Rajbhandari 2020); Dettmers 2022 for 8-bit moments; Shazeer 2018 for Adafactor.
@@ -30,6 +30,11 @@ def stored_bytes(layout: Layout) -> float:
     if layout.frozen_weights or layout.narrow_weights:
         return layout.precision.size_bytes
     return trained_bytes(layout)
+
+
+def frozen_bytes(layout: Layout) -> float:
+    """Bytes of a weight that is not trained where others are: those it is computed with."""
+    return min(stored_bytes(layout), weight_bytes(layout))
 
 
 def trained_bytes(layout: Layout) -> float:

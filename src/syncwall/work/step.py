@@ -14,9 +14,10 @@ from syncwall.describe.layout import Recompute, Shard
 from syncwall.work.activations import Kept, layer_tensors
 from syncwall.work.adapters import adapter_parameters, with_adapters
 from syncwall.work.block import Pipeline, Stage, Stream, Work
-from syncwall.work.encoder import encoder_shape, is_frozen, projector_parts
+from syncwall.work.encoder import encoder_shape, projector_parts
 from syncwall.work.ends import finish_block
 from syncwall.work.flops import ELEMENTWISE_SHARE, GEMM_SHARE, step_flops
+from syncwall.work.freezing import STILL, TRAINED, Backward, Frozen, passed_shape
 from syncwall.work.kinds import Kinds
 from syncwall.work.layer import ACTIVATION_BYTES, Shape
 from syncwall.work.mtp import mtp_parameters
@@ -65,15 +66,16 @@ def transformer_step(model: Model, layout: Layout, seq: Number) -> Work:
 def _placed(shape: Shape, layers: "LayerCounts") -> Iterator[Placed]:
     """Embedding, layers of each kind, output layer and prediction layers, and where they are."""
     model, layout, kinds = shape.model, shape.layout, Kinds.of(shape)
-    late = _late(shape, layers)
     if model.stack is not None:
         for kind, parts in kinds.layers:
             layer = _of_kind(kind, parts, shape, layers, 0.0)
             yield Placed(layer, None, 1.0 * kind.count, kind.count)
         return
+    frozen = Frozen.of(shape)
+    late = _late(shape, layers) if frozen.whole_decoder else 0.0
     embedding = _layer(
         "embedding", kinds.embedding, embedding_parameters(shape), shape,
-        late=-late * layers.last_dense, repeats=False,
+        late=-late * layers.last_dense, repeats=False, backward=frozen.embedding,
     )  # fmt: skip
     yield Placed(embedding, 1.0, 1.0 * (layout.pp == 1), 1)
     wide = in_bf16(shape)
@@ -82,7 +84,10 @@ def _placed(shape: Shape, layers: "LayerCounts") -> Iterator[Placed]:
         own_late = 0.0 if kind.has_experts else late
         body, last = layers.of(kind)
         if wide is None:
-            yield Placed(_of_kind(kind, parts, shape, layers, own_late), body, last, kind.count)
+            for count, back in frozen.of_kind(model, kind):
+                layer = _of_kind(kind, parts, shape, layers, own_late, back)
+                share = count / max(kind.count, 1)
+                yield Placed(layer, body * share, last * share, count)
             continue
         counts = WideCounts.of(model, layout, kind)
         in_body, in_last = counts.within(layout, body, last)
@@ -94,48 +99,64 @@ def _placed(shape: Shape, layers: "LayerCounts") -> Iterator[Placed]:
             layer = _of_kind(kind, wide_kinds[kind], wide, layers, own_late)
             yield Placed(layer, in_body, in_last, count)
     head = _layer(
-        "output layer", kinds.output_layer, output_layer_parameters(shape), shape, repeats=False
-    )
+        "output layer", kinds.output_layer, output_layer_parameters(shape), shape, repeats=False,
+        backward=frozen.output_layer,
+    )  # fmt: skip
     yield Placed(head, None, 1.0, 1)
     if kinds.mtp:
-        further = _layer("prediction layer", kinds.mtp, mtp_parameters(shape), shape)
+        held, back = mtp_parameters(shape), frozen.layers
+        further = _layer("prediction layer", kinds.mtp, held, shape, backward=back)
         yield Placed(further, None, 1.0 * model.mtp_layers, model.mtp_layers)
 
 
 def _of_kind(
-    kind: LayerKind, parts: Sequence[LayerPart], shape: Shape, layers: "LayerCounts", late: Number
+    kind: LayerKind,
+    parts: Sequence[LayerPart],
+    shape: Shape,
+    layers: "LayerCounts",
+    late: Number,
+    backward: Backward = TRAINED,
 ) -> Layer:
     """A layer of `kind`."""
     waits = 1.0 * shape.layout.dropless if kind.has_experts else 0.0
     held = layer_parameters(shape, kind)
     every = with_adapters(parts, shape, kind)
-    layer = _layer(kind.words, every, held, shape, host_waits=waits, late=late)
+    layer = _layer(kind.words, every, held, shape, host_waits=waits, late=late, backward=backward)
     if shape.layout.lora is not None:
-        layer = replace(layer, adapters=adapter_parameters(shape, kind))
-    if not shape.layout.offload_layers:
+        layer = replace(layer, trained=adapter_parameters(shape, kind))
+    if not shape.layout.offload_layers or not backward.passes:
         return layer
-    kept = Kept.of(layer_tensors(shape, kind), shape)
+    own = shape if backward.trains else passed_shape(shape)
+    kept = Kept.of(layer_tensors(own, kind), own)
     return replace(layer, offloaded_bytes=_offloaded_bytes(kept, shape, layers))
 
 
 def _encoder(shape: Shape) -> Iterator[tuple[Unit, Number]]:
     """Units of what stands in front of the model, if anything does, and of what joins both."""
-    source = encoder_shape(shape)
-    if source is None:
+    source, encoder = encoder_shape(shape), shape.model.encoder
+    if source is None or encoder is None:
         return
+    frozen = Frozen.of(shape)
 
-    def unit(name: str, parts: Sequence[LayerPart], held: RankParameters, repeats: bool) -> Unit:
-        layer = _layer(f"encoder {name}", parts, held, source, repeats=repeats)
-        return Unit.of(shape, [replace(layer, frozen=is_frozen(source))])
+    def unit(
+        name: str, parts: Sequence[LayerPart], held: RankParameters, back: Backward, repeats: bool
+    ) -> Unit:
+        name = f"encoder {name}"
+        return Unit.of(shape, [_layer(name, parts, held, source, repeats=repeats, backward=back)])
 
-    kinds = Kinds.of(source)
-    yield unit("embedding", kinds.embedding, embedding_parameters(source), False), 1.0
+    kinds, back = Kinds.of(source), frozen.encoder
+    yield unit("embedding", kinds.embedding, embedding_parameters(source), back, False), 1.0
     for kind, parts in kinds.layers:
-        yield unit(kind.words, parts, layer_parameters(source, kind), True), 1.0 * kind.count
-    yield unit("norm", kinds.output_layer, output_layer_parameters(source), False), 1.0
-    parts, held = projector_parts(shape), projector_parameters(shape)
+        held, idle = layer_parameters(source, kind), min(encoder.idle_layers, kind.count)
+        yield unit(kind.words, parts, held, back, True), 1.0 * (kind.count - idle)
+        if idle:
+            yield unit(kind.words, parts, held, STILL, True), 1.0 * idle
+    back = STILL if encoder.idle_layers else back
+    yield unit("norm", kinds.output_layer, output_layer_parameters(source), back, False), 1.0
+    parts, held, back = projector_parts(shape), projector_parameters(shape), frozen.projector
     if parts:
-        yield Unit.of(shape, [_layer("projector", parts, held, shape, repeats=False)]), 1.0
+        layer = _layer("projector", parts, held, shape, repeats=False, backward=back)
+        yield Unit.of(shape, [layer]), 1.0
 
 
 def _layer(  # noqa: PLR0913 - what differs between kinds
@@ -147,15 +168,18 @@ def _layer(  # noqa: PLR0913 - what differs between kinds
     host_waits: Number = 0.0,
     late: Number = 0.0,
     repeats: bool = True,
+    backward: Backward = TRAINED,
 ) -> Layer:
     """What `repeats` may be recomputed: layers, not the ends."""
     layout = shape.layout
+    trains = backward.trains and not layout.frozen_weights
     forward = forward_block(name, parts, 1, host_waits)
     repeating = recomputed(parts, layout, shape.recomputed_layers) if repeats else parts
-    backward = backward_block(
-        name, repeating, 1, host_waits, frozen=layout.frozen_weights, async_tp=layout.async_tp
+    back = backward_block(
+        name, repeating, 1, host_waits, frozen=not trains, async_tp=layout.async_tp
     )
-    return Layer(forward, backward, held, late)
+    trained = held if trains else RankParameters(0.0)
+    return Layer(forward, back, held, trained, late * trains, is_still=not backward.passes)
 
 
 def _offloaded_bytes(kept: Kept, shape: Shape, layers: "LayerCounts") -> Number:
@@ -175,7 +199,7 @@ def _stage(
     """A class of `ranks` equal ranks; the last has no neighbour behind it (`crossings`)."""
     plain = sum(kind.trained.plain * rounds for kind, rounds in kinds)
     experts = sum(kind.trained.experts * rounds for kind, rounds in kinds)
-    back = [(kind, rounds) for kind, rounds in reversed(kinds) if not kind.frozen]
+    back = [(kind, rounds) for kind, rounds in reversed(kinds) if not kind.is_still]
     return Stage(
         name,
         tuple(kind.forward.times(rounds) for kind, rounds in kinds),

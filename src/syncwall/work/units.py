@@ -5,7 +5,7 @@ rank's layers in the units of FSDP. Layers of one kind share units; a last one m
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from syncwall.describe.layout import Shard
 from syncwall.work.block import Block, Operation, Phase, Stream, Wait
@@ -23,14 +23,14 @@ class Layer:
     forward: Block
     backward: Block
     held: RankParameters
+    trained: RankParameters
+    """What of that has gradients, or its adapters."""
     late: Number = 0.0
     """Gradients that wait for those of the next block, in the bucket of both (DDP)."""
-    adapters: RankParameters = field(default_factory=lambda: RankParameters(0.0))
-    """What is trained of it where its weights are frozen."""
     offloaded_bytes: Number | None = None
     """Activations that move to the host and back; None if none ever do."""
-    frozen: bool = False
-    """True if it has no gradients and no backward pass (an encoder that is not trained)."""
+    is_still: bool = False
+    """True if it has no backward pass: neither it nor anything below it is trained."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Unit:
     forward: Block
     backward: Block
     last_backward: Block
-    frozen: bool = False
+    is_still: bool = False
     """True if it has no backward pass at all."""
 
     @classmethod
@@ -70,13 +70,11 @@ class Unit:
         weights = from_host(weights, held, shape, backward=False)
         again = from_host(again, held, shape, backward=True)
         forward = behind(joined([layer.forward for layer in layers]), weights)
-        backward = behind(joined([layer.backward for layer in reversed(layers)]), again)
-        frozen = layers[0].frozen
-        own = RankParameters(0.0) if frozen else _together([layer.adapters for layer in layers])
-        trained = leaving = own
-        if not layout.frozen_weights and not frozen:
-            late = sum(layer.late for layer in layers)
-            trained, leaving = held, replace(held, plain=held.plain - late)
+        moving = [layer for layer in layers if not layer.is_still] or layers
+        backward = behind(joined([layer.backward for layer in reversed(moving)]), again)
+        trained = _together([layer.trained for layer in layers])
+        late = sum(layer.late for layer in layers)
+        leaving = replace(trained, plain=trained.plain - late)
         every = to_host(reduced(backward, trained, shape, last=False), trained, shape, last=False)
         last = to_host(reduced(backward, leaving, shape, last=True), trained, shape, last=True)
         moved = [one.offloaded_bytes for one in layers if one.offloaded_bytes is not None]
@@ -85,7 +83,7 @@ class Unit:
             forward = offloaded(forward, bytes_, Phase.FORWARD)
             every = offloaded(every, bytes_, Phase.BACKWARD)
             last = offloaded(last, bytes_, Phase.BACKWARD)
-        return cls(trained, forward, every, last, layers[0].frozen)
+        return cls(trained, forward, every, last, all(layer.is_still for layer in layers))
 
 
 def units(shape: Shape, placed: Sequence[Placed]) -> Iterator[tuple[Unit, Number | None, Number]]:

@@ -17,11 +17,12 @@ from syncwall.describe.huggingface.experts import EXPERTS
 from syncwall.describe.huggingface.hybrid import HYBRID
 from syncwall.describe.huggingface.mamba import MAMBA
 from syncwall.describe.huggingface.pairs import PAIRS
+from syncwall.describe.huggingface.towers import DECODERS, decoder_of, with_tower
 from syncwall.documents import Document
 from syncwall.problems import InputError, known_are
 
 ARCHITECTURES: Final = dict(
-    sorted((ALIKE | DENSE | ENCODERS | EXPERTS | HYBRID | MAMBA | PAIRS).items())
+    sorted((ALIKE | DECODERS | DENSE | ENCODERS | EXPERTS | HYBRID | MAMBA | PAIRS).items())
 )
 """What reads a configuration, by its `model_type`."""
 SHAPES: Final = (
@@ -45,9 +46,12 @@ def translated(document: Document) -> Document:
     where: tuple[str, ...] = ()
     for key in _INNER:  # models that see as well as read keep the decoder's shape inside
         if isinstance(value.get(key), dict):
-            value, where = {"model_type": value["model_type"]} | value[key], (key,)
+            value, where = decoder_of(value, value[key]), (key,)
             break
-    fields = _fields(Config(document, value, where))
+    whole = Config(document, document.value, ())
+    fields = with_tower(whole, _fields(Config(document, value, where)))
+    if whole.problems:
+        raise InputError(whole.problems)
     return Document(document.file, fields, document.places)
 
 

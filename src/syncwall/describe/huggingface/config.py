@@ -42,6 +42,13 @@ class Config:
         """Write down what is wrong with `key`."""
         self.problems.append(self._document.problem((*self._where, key), message))
 
+    def inner(self, key: str) -> "Config | None":
+        """The configuration under `key`; None if there is none, or if it says nothing."""
+        found = self.value.get(key)
+        if not isinstance(found, dict) or not found:
+            return None
+        return Config(self._document, found, (*self._where, key))
+
     def has(self, key: str) -> bool:
         """True if `key` is there and not null."""
         return self.value.get(key) is not None

@@ -69,6 +69,10 @@ def layout_words(layout: Layout) -> str:
     if layout.sp:
         words.append("sp")
     words += [sharding(layout), *_tuned(layout), f"micro batch {layout.micro_batch}"]
+    if layout.frozen:
+        words.append(f"frozen {' and '.join(layout.frozen)}")
+    if layout.frozen_layers:
+        words.append(f"{layout.frozen_layers} frozen layers")
     if layout.offload_weights:
         words.append("weights on the host")
     if layout.document_tokens is not None:

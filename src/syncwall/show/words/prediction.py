@@ -15,7 +15,7 @@ from syncwall.cause import Cause
 from syncwall.cost.measured import MachineMeasurements
 from syncwall.cost.rates import nccl_generation, nic_reached
 from syncwall.cost.torus import REACHED, Torus
-from syncwall.describe import Cluster
+from syncwall.describe import Cluster, Run
 from syncwall.describe.choice import text_of
 from syncwall.show.numbers import byte_size, duration, percent, plural
 
@@ -117,6 +117,7 @@ def assumed(prediction: Prediction) -> list[str]:
     calibrated = fit.device or "a generic device, because this one has no calibration"
     far = ", extrapolating" * prediction.interval.extrapolating
     return [
+        *_images(prediction.run),
         *_plugged(prediction),
         *_unvalidated(prediction.cluster),
         *_measured(fit.measured),
@@ -131,6 +132,20 @@ def assumed(prediction: Prediction) -> list[str]:
         "optimizer states in fp32 (12 bytes a parameter)",
         f"interval from the errors on published runs like this one{far}",
         *([known_runs(prediction)] if prediction.site.was_asked else []),
+    ]
+
+
+def _images(run: Run) -> list[str]:
+    """What a model that sees is given to see."""
+    encoder = run.model.encoder
+    if encoder is None or encoder.patches is None:
+        return []
+    count, side = run.layout.images or encoder.each, encoder.patches.image
+    kind = "image" if count == 1 else "images or tiles"
+    tokens = count * encoder.given_tokens
+    return [
+        f"{count} {kind} of {side} x {side} pixels in each sequence, {tokens:,} of its "
+        f"{run.seq:,} tokens"
     ]
 
 
