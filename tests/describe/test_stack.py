@@ -109,6 +109,8 @@ def test_samples_have_no_length():
         ("precision", {"precision": "fp8"}),
         ("document_tokens", {"document_tokens": 1}),
         ("offload_layers", {"offload_layers": 1}),
+        ("frozen", {"frozen_layers": 1}),
+        ("images", {"images": 2}),
     ],
 )
 def test_layouts_that_cut_or_know_the_inside_of_layers_are_refused(field, layout):
