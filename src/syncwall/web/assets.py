@@ -80,13 +80,7 @@ def sent(asset: Asset, request: Request, *, is_kept: bool = False) -> Response:
 @cache
 def assets() -> dict[str, Asset]:
     """All of them by what follows `static/`."""
-    static = _FOLDER / "static"
-    found = {
-        path.relative_to(static).as_posix(): Asset(path.read_bytes(), _kind(path.name))
-        for path in sorted(static.rglob("*"))
-        if path.is_file()
-    }
-    return found | dict(_made())
+    return dict(_files(_FOLDER / "static")) | dict(_made())
 
 
 @cache
@@ -94,6 +88,16 @@ def digest() -> str:
     """Of all assets together, so that no two of different releases are mixed."""
     tags = "".join(f"{name} {asset.tag}\n" for name, asset in sorted(assets().items()))
     return hashlib.sha256(tags.encode()).hexdigest()[:12]
+
+
+def _files(folder: Path) -> Iterator[tuple[str, Asset]]:
+    """Those of a folder; a wheel has scripts and style sheets compressed."""
+    for path in sorted(folder.rglob("*")):
+        if path.is_file():
+            name, raw = path.relative_to(folder).as_posix(), path.read_bytes()
+            if path.suffix == ".gz":
+                name, raw = name.removesuffix(".gz"), gzip.decompress(raw)
+            yield name, Asset(raw, _kind(name))
 
 
 def _kind(name: str) -> str:

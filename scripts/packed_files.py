@@ -1,4 +1,4 @@
-"""What a wheel holds compressed: tables and findings are a tenth as large, and read as quickly.
+"""What a wheel holds compressed: tables, findings, and scripts and style sheets of pages.
 
 A build hook of hatchling; a checkout and an editable install have them as they are.
 """
@@ -10,9 +10,13 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
+_PACKED = (
+    "syncwall/catalogue/*/*.csv", "syncwall/web/static/**/*.js", "syncwall/web/static/**/*.css",
+)  # fmt: skip
 
-class PackedTables(BuildHookInterface):  # type: ignore[type-arg]
-    """Adds `NAME.csv.gz` for every `NAME.csv`, which the wheel leaves out, and the findings."""
+
+class PackedFiles(BuildHookInterface):  # type: ignore[type-arg]
+    """Adds `NAME.gz` for every such file, which the wheel leaves out, and the findings."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Before the wheel is put together."""
@@ -20,8 +24,9 @@ class PackedTables(BuildHookInterface):  # type: ignore[type-arg]
             return
         self._folder = TemporaryDirectory()
         source, findings = Path(self.root, "src"), Path(self.root, "examples", "findings")
-        for path in sorted(source.glob("syncwall/catalogue/*/*.csv")):
-            self._pack(path, path.relative_to(source).as_posix(), build_data)
+        for pattern in _PACKED:
+            for path in sorted(source.glob(pattern)):
+                self._pack(path, path.relative_to(source).as_posix(), build_data)
         for path in sorted(findings.iterdir()):
             inside = f"syncwall/findings/{path.name}"
             if path.suffix == ".json":
