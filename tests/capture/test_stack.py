@@ -94,7 +94,7 @@ def test_stages_are_what_pytorch_counts_in_them(built):
     module, inputs = built()
     by_module = counted_by_torch(module, inputs)
     for layer in counted(module, *inputs).stack or ():
-        if layer.name == "rest":
+        if layer.name == "outside":
             assert layer.parameters == layer.forward_flops == 0
             continue
         flops = by_module.get(f"{type(module).__name__}.{layer.name}", 0.0)
@@ -148,7 +148,7 @@ def test_named_layers_hold_all_that_is_inside():
     found: Model = counted(Net(), torch.empty(2, 8), layers=["body"])
     body, rest = found.stack or ()
     assert (body.name, body.parameters, body.forward_flops) == ("body", 144, 2 * 2 * 64)
-    assert (rest.name, rest.parameters, rest.forward_flops) == ("rest", 8, 0)
+    assert (rest.name, rest.parameters, rest.forward_flops) == ("outside", 8, 0)
 
 
 def test_equal_layers_become_one_entry():

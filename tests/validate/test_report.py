@@ -112,6 +112,9 @@ def test_a_broken_baseline_is_refused(text, message, tmp_path: Path):
     assert message in str(refused.value)
 
 
+OTHER_FAMILIES = ("nvidia-bert-2021", "jax-toolbox-t5x", "jax-toolbox-vit")
+
+
 @needs_corpus
 @pytest.mark.slow
 def test_all_5086_rows_in_a_minute_and_the_built_in_tables_say_the_same():
@@ -125,6 +128,9 @@ def test_all_5086_rows_in_a_minute_and_the_built_in_tables_say_the_same():
     assert len(own.outcomes) >= 800
     assert own.rows == len(read_tables())
     for one in own.outcomes:
+        if one.case.row.source in OTHER_FAMILIES:  # in the built-in tables only
+            assert one.case.row.id not in ratios
+            continue
         assert one.ratio == pytest.approx(ratios[one.case.row.id], rel=1e-9), one.case.row.id
     mine = {one.case.row.id for one in own.outcomes}
     assert {one.outcome.case.row.id for one in own.doubtful} == doubts & mine

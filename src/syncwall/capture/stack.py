@@ -26,7 +26,7 @@ from syncwall.describe.stack import StackLayer
 from syncwall.units import Dimension
 from syncwall.work.operations import Elementwise
 
-REST: Final = "rest"
+OUTSIDE: Final = "outside"
 """The layer of all that happens outside of the others."""
 _GROUPS: Final = (nn.ModuleList, nn.ModuleDict, nn.Sequential)
 
@@ -94,8 +94,8 @@ class _Layers:
     """What happens in each layer while its forward pass runs."""
 
     def __init__(self, module: nn.Module, names: Sequence[str]) -> None:
-        self._module, self._names = module, [*names, REST]
-        self._open = [REST]
+        self._module, self._names = module, [*names, OUTSIDE]
+        self._open = [OUTSIDE]
         self._sums: dict[str, defaultdict[str, float]] = {
             key: defaultdict(float) for key in ("flops", "moved", "kept", "output")
         }
@@ -162,7 +162,7 @@ class _Layers:
         """Trained parameters of each layer; what two share counts in the first."""
         seen: set[int] = set()
         for name in self._names:
-            inner = self._module if name == REST else self._module.get_submodule(name)
+            inner = self._module if name == OUTSIDE else self._module.get_submodule(name)
             own = [one for one in inner.parameters() if one.requires_grad and id(one) not in seen]
             seen.update(map(id, own))
             yield name, sum(one.numel() for one in own)
