@@ -172,11 +172,26 @@ def test_no_arguments_show_the_help(capsys):
     assert "usage" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("arguments", [["show", "gadgets"], ["predict", "--nodes"]])
-def test_a_wrong_call_exits_with_2(arguments, capsys):
+def test_a_wrong_word_exits_with_2(capsys):
     with pytest.raises(SystemExit, match="2"):
-        main(arguments)
+        main(["show", "gadgets"])
     assert capsys.readouterr().err
+
+
+@pytest.mark.parametrize("behind", [[], ["--tp", "8"]])
+def test_a_flag_without_its_value_says_what_to_write(behind, capsys):
+    assert main(["predict", "--nodes", *behind]) == 2
+    assert capsys.readouterr().err == "--nodes has no value: write `--nodes N`\n"
+
+
+def test_a_switch_that_stands_alone_is_true(capsys):
+    run = ["predict", "--model", "llama-3.1-8b", "--cluster", "dgx-h100", "--nodes", "1"]
+    answers = []
+    for switch in (["--sp", "true"], ["--sp"], ["--layout.sp"]):
+        assert main([*run, *switch, "--tp", "2", "--json"]) == 0
+        answers.append(capsys.readouterr().out)
+    assert answers[0] == answers[1] == answers[2]
+    assert main([*run, "--tp", "2", "--sp"]) == 0
 
 
 @pytest.mark.parametrize(

@@ -110,10 +110,9 @@ def _call(function: Callable[..., int], command: str, arguments: Sequence[str]) 
         return 0
     import tyro
 
-    from syncwall.cli.flags import refuse_unknown
+    from syncwall.cli.flags import with_values
     from syncwall.cli.output import with_json_file
 
-    refuse_unknown(function, arguments)
     config = (tyro.conf.FlagCreatePairsOff,)
-    words = with_json_file(arguments)
+    words = with_values(function, with_json_file(arguments))
     return int(tyro.cli(function, prog=f"syncwall {command}", args=words, config=config))

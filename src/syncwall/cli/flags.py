@@ -1,16 +1,17 @@
 """Every flag of a verb as data, for its help, for completion and for what is misspelt.
 
-Holds `Flag`, `flags_of` and `refuse_unknown`. Read from the signatures that tyro parses, texts from
+Holds `Flag`, `flags_of` and `with_values`. Read from the signatures that tyro parses, texts from
 the docstrings; for the flags of a layout, its software and a job from the descriptions that they
 fill in.
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from datetime import datetime
 from enum import StrEnum
 from inspect import Parameter, getdoc, signature
+from itertools import zip_longest
 from typing import Annotated, Any, Final, Literal, get_args, get_origin
 
 import tyro
@@ -33,6 +34,7 @@ _OF_OUTPUT: Final = (
     "settings", "save_settings", "keep_logs", "quiet", "profile", "store",
 )  # fmt: skip
 """Arguments of verbs that say what is written, and where."""
+_SWITCH: Final = ("true", "false")
 _SHORT_LIST: Final = 12
 """Letters up to which a choice is written out in place of a word that stands for it."""
 
@@ -157,7 +159,7 @@ def _choices(annotation: Any) -> tuple[str, ...]:
     if isinstance(annotation, type) and issubclass(annotation, StrEnum):
         return tuple(one.value for one in annotation)
     if annotation is bool:
-        return ("true", "false")
+        return _SWITCH
     return next(filter(None, map(_choices, get_args(annotation))), ())
 
 
@@ -192,11 +194,31 @@ def _first_sentence(text: str) -> str:
     return re.split(r"(?<!\.)\.(?:\s|$)", " ".join(text.split()))[0]
 
 
-def refuse_unknown(function: Callable[..., int], words: Sequence[str]) -> None:
-    """InputError for a flag that the verb does not have, with the nearest one that it has."""
-    known = {name for one in flags_of(function) for name in (one.short, one.name)}
-    for word in words:
-        flag = word.partition("=")[0]
-        if flag.startswith("--") and flag.replace("_", "-") not in known and len(flag) > 2:
-            behind = "; flags of the script stand behind --" if "--arguments" in known else ""
-            raise InputError.of(f'unknown flag "{flag}"{did_you_mean(flag, known)}{behind}')
+def with_values(function: Callable[..., int], words: Sequence[str]) -> list[str]:
+    """`words`, in which a switch that stands alone has its value: `--sp` is `--sp true`.
+
+    InputError for a flag that the verb does not have, with the nearest one that it has, and for one
+    that has no value.
+    """
+    known = {name: one for one in flags_of(function) for name in (one.short, one.name)}
+    found: list[str] = []
+    for word, behind in zip_longest(words, words[1:], fillvalue="--"):
+        found.append(word)
+        if not word.startswith("--") or len(word) <= len("--"):
+            continue
+        flag = _known(word.partition("=")[0], known)
+        if not flag.takes or flag.is_repeated or "=" in word or not behind.startswith("--"):
+            continue
+        if flag.choices != _SWITCH:
+            raise InputError.of(f"{word} has no value: write `{word} {flag.takes}`")
+        found.append("true")
+    return found
+
+
+def _known(word: str, known: Mapping[str, Flag]) -> Flag:
+    """The flag that is written as `word`."""
+    flag = known.get(word.replace("_", "-"))
+    if flag is None:
+        behind = "; flags of the script stand behind --" if "--arguments" in known else ""
+        raise InputError.of(f'unknown flag "{word}"{did_you_mean(word, known)}{behind}')
+    return flag
