@@ -11,6 +11,7 @@ from syncwall.describe import Layout, Model, Run
 from syncwall.describe.choice import text_of
 from syncwall.describe.fsdp import FSDP
 from syncwall.describe.layout import Dispatcher, Recompute, Schedule, Shard
+from syncwall.show.numbers import plural
 from syncwall.units import Dimension
 
 _AXES = ("tp", "pp", "cp", "ep", "etp", "dp")
@@ -26,11 +27,11 @@ def run_title(run: Run) -> str:
 
 def run_words(run: Run) -> str:
     """What runs where: model, GPUs, machine, layout, batch and tokens of a step."""
-    device = run.cluster.device
+    device, batch = run.cluster.device, int(run.layout.global_batch or 1)
     return (
         f"{run.model.name} on {run.gpus:,} × {device.title or device.name} "
         f"({run.nodes:,} × {run.cluster.name}): {layout_words(run.layout)}, "
-        f"{run.layout.precision}; {run.layout.global_batch:,} {sample(run.model)}s{_of(run)} a step"
+        f"{run.layout.precision}; {plural(batch, sample(run.model))}{_of(run)} a step"
     )
 
 
@@ -69,12 +70,7 @@ def layout_words(layout: Layout) -> str:
     if layout.sp:
         words.append("sp")
     words += [sharding(layout), *_tuned(layout), f"micro batch {layout.micro_batch}"]
-    if layout.frozen:
-        words.append(f"frozen {' and '.join(layout.frozen)}")
-    if layout.frozen_layers:
-        words.append(f"{layout.frozen_layers} frozen layers")
-    if layout.offload_weights:
-        words.append("weights on the host")
+    words += _trained(layout)
     if layout.document_tokens is not None:
         words.append(f"documents of {layout.document_tokens:,}")
     if layout.recompute != Recompute.NONE:
@@ -84,6 +80,23 @@ def layout_words(layout: Layout) -> str:
     if layout.overlap_ep:
         words.append("overlap_ep")
     return ", ".join(words)
+
+
+def _trained(layout: Layout) -> list[str]:
+    """What is trained, if not everything, and what of it is on the host."""
+    words = []
+    if layout.lora is not None:
+        kept = f" on {layout.lora.weights}" if layout.lora.weights else ""
+        words.append(f"LoRA {layout.lora.rank}{kept}")
+    elif layout.frozen_weights:
+        words.append("frozen weights")
+    if layout.frozen:
+        words.append(f"frozen {' and '.join(layout.frozen)}")
+    if layout.frozen_layers:
+        words.append(plural(layout.frozen_layers, "frozen layer"))
+    if layout.offload_weights:
+        words.append("weights on the host")
+    return words
 
 
 def _tuned(layout: Layout) -> list[str]:
