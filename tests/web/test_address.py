@@ -39,7 +39,7 @@ def written(value: Any) -> str:
 def scalar(text: str) -> Any:
     """Text of an address as the page reads it."""
     if text.startswith("[") and text.endswith("]"):
-        return [one.strip() for one in text[1:-1].split(",")]
+        return [one.strip() for one in text[1:-1].split(",") if one.strip()]
     if WHOLE.fullmatch(text):
         return int(text)
     if FLOAT.fullmatch(text):

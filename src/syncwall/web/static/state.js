@@ -112,7 +112,8 @@ export function scalar(text) {
     return text
       .slice(1, -1)
       .split(",")
-      .map((one) => one.trim());
+      .map((one) => one.trim())
+      .filter(Boolean);
   if (WHOLE.test(text) || FLOAT.test(text)) return Number(text);
   return text === "true" ? true : text === "false" ? false : text;
 }
