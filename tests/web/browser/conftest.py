@@ -17,6 +17,8 @@ pytest.importorskip("fastapi", reason="fastapi is not installed: pip install 'sy
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
 WIDE = {"width": 1440, "height": 900}
+PATIENCE_S = 45.0
+"""How long to wait for a page: no bound of its speed, which tests that run alone measure."""
 NARROW = {"width": 390, "height": 844}
 
 
@@ -68,7 +70,7 @@ def opened(served: str, chromium: Any) -> Iterator[Callable[..., Any]]:
         )
         contexts.append(context)
         page = context.new_page()
-        page.set_default_timeout(15_000)
+        page.set_default_timeout(1000 * PATIENCE_S)
         page.on("console", lambda message: wrong.extend(_grave(message)))
         page.on("pageerror", lambda error: wrong.append(str(error)))
         page.on("request", lambda request: wrong.extend(_elsewhere(request.url, served)))
@@ -114,7 +116,7 @@ def fits(page: Any) -> None:
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
-def until(page: Any, is_so: str, most_s: float = 15.0) -> None:
+def until(page: Any, is_so: str, most_s: float = PATIENCE_S) -> None:
     """Wait for an expression to become true; the content policy lets the page itself not wait."""
     end = monotonic() + most_s
     while not page.evaluate(is_so):

@@ -120,9 +120,9 @@ def test_a_pipeline(opened):
     page = opened(f"{PAGE}&layout.pp=4&step.tab=pipeline")
     asked = {"run": {**RUN, "layout": {**RUN["layout"], "pp": 4}}}
     expected = pipeline(AskedPipeline.model_validate(asked))
-    assert page.text_content("#verdict") == expected["verdict"]
     for stage, bubble in enumerate(expected["bubble_s"]):
         assert number(page, f'[data-bubble="{stage + 1}"]') == bubble
+    assert page.text_content("#verdict") == expected["verdict"]
     passes = 4 * expected["drawn"] * expected["virtual"]
     assert page.locator(".lanes .forward").count() == passes
 
