@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import syncwall as sw
 from syncwall.cli import main
 from syncwall.describe.overrides import run_with
-from syncwall.describe.sections import SECTIONS, section_with, stated_sections
+from syncwall.describe.sections import Section, section_with, stated_sections
 from syncwall.problems import Problem
 from tests.cli.test_broken_files import (
     Breaker,
@@ -31,6 +31,7 @@ from tests.cli.test_broken_files import (
 EXAMPLES = Path(__file__).parents[2] / "examples"
 FILES = {"rl": EXAMPLES / "rl" / "grpo-8b.yaml", "islands": EXAMPLES / "islands/intellect-1.yaml"}
 ASKED = {"rl": sw.predict_rl, "islands": sw.predict_islands}
+KINDS: dict[str, type[Section]] = {"rl": sw.RlStep, "islands": sw.Islands}
 ALL_FLAGS = [
     "--model", "llama-3.1-8b", "--cluster", "dgx-h100", "--nodes", "1", "--seq", "4096",
     "--pp", "2", "--virtual-stages", "1", "--shard", "zero1", "--micro-batch", "1",
@@ -228,7 +229,7 @@ def test_broken_sections_are_refused_with_a_line(key, breaker, seed, tmp_path):
     _, section = parted(FILES[key], key, tmp_path)
     section.write_text(breaker(section.read_text(), random.Random(seed)), encoding="utf-8")
     with pytest.raises(sw.InputError) as raised:
-        section_with(SECTIONS[key], None, str(section))
+        section_with(KINDS[key], None, str(section))
     assert all(one.line for one in raised.value.problems)
 
 
@@ -251,7 +252,11 @@ def problems(path: Path) -> tuple[Problem, ...]:
     try:
         run_with(path, {}, sections=True)
         for one in stated_sections(path):
-            section_with(SECTIONS[one], path)
+            section_with(KINDS[one], path)
     except sw.InputError as error:
         return error.problems
     return ()
+
+
+def test_every_section_has_its_kind():
+    assert sorted(one.section for one in KINDS.values()) == sorted(SECTIONS)

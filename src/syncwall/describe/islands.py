@@ -4,19 +4,22 @@ Holds `Islands`: how many there are, what joins them, and what they send each ot
 steps. Each island is a run of its own.
 """
 
-from typing import Annotated, Final, Literal
+from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import Field
 
-from syncwall.describe.base import BytesPerSecond, Delay, Description, Positive
+from syncwall.describe.base import BytesPerSecond, Delay, Positive
+from syncwall.describe.sections import Section
 
 OuterDtype = Literal["fp32", "bf16", "int8", "int4"]
 OUTER_BYTES: Final[dict[str, float]] = {"fp32": 4.0, "bf16": 2.0, "int8": 1.0, "int4": 0.5}
 """Bytes of one outer gradient, without the scaling factors of blocks."""
 
 
-class Islands(Description):
+class Islands(Section):
     """Equal groups of GPUs, and the outer step that joins them."""
+
+    section: ClassVar[str] = "islands"
 
     count: Positive
     """Islands."""

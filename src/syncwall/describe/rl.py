@@ -4,12 +4,11 @@ Holds `RlStep`: what is generated, how often it is read again, and where. How fa
 is stated, not predicted.
 """
 
-from typing import Self
+from typing import ClassVar, Self
 
 from pydantic import model_validator
 
 from syncwall.describe.base import (
-    Description,
     NotNegative,
     Positive,
     PositiveNumber,
@@ -17,10 +16,13 @@ from syncwall.describe.base import (
     SequenceTokens,
 )
 from syncwall.describe.choice import Dtype
+from syncwall.describe.sections import Section
 
 
-class RlStep(Description):
+class RlStep(Section):
     """Rollouts, log-probabilities, updates and the weights sent back, of one step."""
+
+    section: ClassVar[str] = "rl"
 
     prompts: Sequences
     """Prompts of a step."""

@@ -1,26 +1,34 @@
 """Sections of a run file that say what a step of the run is part of: `rl` and `islands`.
 
-Holds `section_with` (a section from a run file and from a flag), `run_and` (a run with its section,
-described or in files), `stated_sections`, `without_sections` and `refuse_sections`. Only `predict`
-answers for a section; whoever does not refuses it instead of answering for the bare run.
+Holds `Section` (what they describe), `section_with` (one from a run file and from a flag),
+`run_and` (a run with its section, described or in files), `stated_sections`, `without_sections` and
+`refuse_sections`. Only `predict` answers for a section; whoever does not refuses it instead of
+answering for the bare run.
 """
 
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, ClassVar, Final, TypeVar
 
 from pydantic import ValidationError
 
 from syncwall.describe.base import Description
-from syncwall.describe.islands import Islands
 from syncwall.describe.reading import faults_of, validated
-from syncwall.describe.rl import RlStep
 from syncwall.describe.run import Run
 from syncwall.documents import Document, KeyPath, parse_document, read_document
 from syncwall.problems import InputError, Problem
 
-Section = TypeVar("Section", bound=Description)
-SECTIONS: Final[dict[str, type[Description]]] = {"rl": RlStep, "islands": Islands}
-"""What each of them describes, by its key."""
+SECTIONS: Final = ("rl", "islands")
+"""Their keys."""
+
+
+class Section(Description):
+    """What such a section describes."""
+
+    section: ClassVar[str]
+    """Its key, one of `SECTIONS`."""
+
+
+Stated = TypeVar("Stated", bound=Section)
 
 
 def stated_sections(path: Path | None) -> list[str]:
@@ -53,13 +61,13 @@ def _only_predict(key: str) -> str:
     )
 
 
-def section_with(kind: type[Section], path: Path | None, flag: str | None = None) -> Section:
+def section_with(kind: type[Stated], path: Path | None, flag: str | None = None) -> Stated:
     """The section of the run file at `path`, with the keys of `flag` over it.
 
     `flag` names a file whose keys are those of the section, or is such keys: "{every: 100}".
     Problems name the file and line, or the flag.
     """
-    key = _key(kind)
+    key = kind.section
     document = read_document(path) if path else Document("", {}, {})
     if isinstance(document.value, dict) and "run" in document.value:
         said = f"a job is not predicted with `{key}`: name a run file"
@@ -76,8 +84,8 @@ def section_with(kind: type[Section], path: Path | None, flag: str | None = None
 
 
 def run_and(
-    kind: type[Section], run: Run | str | Path, stated: Section | str | Path | None
-) -> tuple[Run, Section]:
+    kind: type[Stated], run: Run | str | Path, stated: Stated | str | Path | None
+) -> tuple[Run, Stated]:
     """A run and its section, each described or in a file; None: in the file of the run."""
     whole = None if isinstance(run, Run) else Path(run)
     if whole is None and stated is None:
@@ -89,10 +97,6 @@ def run_and(
     if isinstance(run, Run):
         return run, section
     return validated(without_sections(read_document(Path(run))), Run), section
-
-
-def _key(kind: type[Description]) -> str:
-    return next(key for key, one in SECTIONS.items() if one is kind)
 
 
 def _inside(document: Document) -> list[str]:
