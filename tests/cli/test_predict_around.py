@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import syncwall as sw
 from syncwall.cli import main
 from syncwall.describe.overrides import run_with
-from syncwall.describe.sections import Section, section_with, stated_sections
+from syncwall.describe.sections import SECTIONS, Section, section_with, stated_sections
 from syncwall.problems import Problem
 from tests.cli.test_broken_files import (
     Breaker,
