@@ -14,7 +14,7 @@ import stat
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Final, NoReturn
 
@@ -34,11 +34,11 @@ LineColumn = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """Values of one file, with the line and column (from 1) of every key and value."""
+    """Values of one file (or of none), with the line and column (from 1) of every key and value."""
 
-    file: str
-    value: Any
-    places: dict[KeyPath, LineColumn]
+    file: str = ""
+    value: Any = field(default_factory=dict)
+    places: dict[KeyPath, LineColumn] = field(default_factory=dict)
     """Where the value at a path stands; for the value of a mapping, where its key stands."""
 
     def place(self, path: KeyPath) -> LineColumn:
@@ -55,6 +55,11 @@ class Document:
     def problem(self, path: KeyPath, message: str) -> Problem:
         """A problem that points at `path`."""
         return Problem(self.file, *self.place(path), message)
+
+    def inside(self, key: str) -> "Document":
+        """What stands under `key`, as a document of its own."""
+        places = {path[1:]: place for path, place in self.places.items() if path[:1] == (key,)}
+        return Document(self.file, self.value[key], places)
 
 
 def write_whole(path: Path, text: str | bytes) -> None:

@@ -28,8 +28,7 @@ def run_part(document: Document) -> Document:
     """
     if not isinstance(document.value, dict) or "run" not in document.value:
         return refuse_sections(document)
-    places = {path[1:]: place for path, place in document.places.items() if path[:1] == ("run",)}
-    return refuse_sections(Document(document.file, document.value["run"], places))
+    return refuse_sections(document.inside("run"))
 
 
 def job_with(run: Run, path: Path | None, flags: dict[str, str]) -> Job | None:
@@ -37,7 +36,7 @@ def job_with(run: Run, path: Path | None, flags: dict[str, str]) -> Job | None:
 
     None if neither says a word about a job.
     """
-    document = read_document(path) if path else Document("", {}, {})
+    document = read_document(path) if path else Document()
     stated = document.value if isinstance(document.value, dict) and "run" in document.value else {}
     if not stated and not flags:
         return None

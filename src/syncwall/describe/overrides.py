@@ -31,7 +31,7 @@ def run_with(
     A flag's text is read as the same text would be in a file; problems name the flag, or the line
     of the run file or of the settings.
     """
-    document = read_document(path) if path else Document("", {}, {})
+    document = read_document(path) if path else Document()
     document = run_part(without_sections(document) if sections else document)
     if not isinstance(document.value, dict):
         raise InputError([document.problem((), "a run is written as `key: value` lines")])

@@ -33,7 +33,7 @@ Stated = TypeVar("Stated", bound=Section)
 
 def stated_sections(path: Path | None) -> list[str]:
     """Keys of the sections that the run file at `path` has."""
-    document = read_document(path) if path else Document("", {}, {})
+    document = read_document(path) if path else Document()
     return _inside(document)
 
 
@@ -68,12 +68,12 @@ def section_with(kind: type[Stated], path: Path | None, flag: str | None = None)
     Problems name the file and line, or the flag.
     """
     key = kind.section
-    document = read_document(path) if path else Document("", {}, {})
+    document = read_document(path) if path else Document()
     if isinstance(document.value, dict) and "run" in document.value:
         said = f"a job is not predicted with `{key}`: name a run file"
         raise InputError([document.problem(("run",), said)])
-    below = _mapping(_part(document, key)) if key in _inside(document) else Document("", {}, {})
-    above = _mapping(_flag(key, flag)) if flag is not None else Document("", {}, {})
+    below = _mapping(document.inside(key)) if key in _inside(document) else Document()
+    above = _mapping(_flag(key, flag)) if flag is not None else Document()
     context = {"in_file": True, "directory": Path(above.file or below.file).parent}
     try:
         return kind.model_validate({**below.value, **above.value}, context=context)
@@ -110,11 +110,6 @@ def _inside(document: Document) -> list[str]:
 def _flag(key: str, text: str) -> Document:
     """What the flag says, or the file that it names."""
     return parse_document(text, f"--{key}") if text.startswith("{") else read_document(Path(text))
-
-
-def _part(document: Document, key: str) -> Document:
-    places = {path[1:]: place for path, place in document.places.items() if path[:1] == (key,)}
-    return Document(document.file, document.value[key], places)
 
 
 def _mapping(document: Document) -> Document:
