@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from syncwall.describe.job import Job
 from syncwall.describe.reading import faults_of
 from syncwall.describe.run import Run
-from syncwall.describe.sections import refuse_sections
+from syncwall.describe.sections import is_job, refuse_sections
 from syncwall.documents import Document, KeyPath, parse_document, read_document
 from syncwall.problems import InputError, Problem
 
@@ -26,9 +26,7 @@ def run_part(document: Document) -> Document:
 
     InputError for a section such as `rl`, which makes it another question than that of the run.
     """
-    if not isinstance(document.value, dict) or "run" not in document.value:
-        return refuse_sections(document)
-    return refuse_sections(document.inside("run"))
+    return refuse_sections(document.inside("run") if is_job(document) else document)
 
 
 def job_with(run: Run, path: Path | None, flags: dict[str, str]) -> Job | None:
@@ -37,7 +35,7 @@ def job_with(run: Run, path: Path | None, flags: dict[str, str]) -> Job | None:
     None if neither says a word about a job.
     """
     document = read_document(path) if path else Document()
-    stated = document.value if isinstance(document.value, dict) and "run" in document.value else {}
+    stated = document.value if is_job(document) else {}
     if not stated and not flags:
         return None
     fields = merged(stated, flags, _TOP, _flag) | {"run": run}

@@ -1,9 +1,9 @@
 """Sections of a run file that say what a step of the run is part of: `rl` and `islands`.
 
 Holds `Section` (what they describe), `section_with` (one from a run file and from a flag),
-`run_and` (a run with its section, described or in files), `stated_sections`, `without_sections` and
-`refuse_sections`. Only `predict` answers for a section; whoever does not refuses it instead of
-answering for the bare run.
+`run_and` (a run with its section, described or in files), `is_job`, `stated_sections`,
+`without_sections` and `refuse_sections`. Only `predict` answers for a section; whoever does not
+refuses it instead of answering for the bare run.
 """
 
 from pathlib import Path
@@ -29,6 +29,11 @@ class Section(Description):
 
 
 Stated = TypeVar("Stated", bound=Section)
+
+
+def is_job(document: Document) -> bool:
+    """True for a job file, in which the run stands under `run`."""
+    return isinstance(document.value, dict) and "run" in document.value
 
 
 def stated_sections(path: Path | None) -> list[str]:
@@ -69,7 +74,7 @@ def section_with(kind: type[Stated], path: Path | None, flag: str | None = None)
     """
     key = kind.section
     document = read_document(path) if path else Document()
-    if isinstance(document.value, dict) and "run" in document.value:
+    if is_job(document):
         said = f"a job is not predicted with `{key}`: name a run file"
         raise InputError([document.problem(("run",), said)])
     below = _mapping(document.inside(key)) if key in _inside(document) else Document()
@@ -102,7 +107,7 @@ def run_and(
 def _inside(document: Document) -> list[str]:
     """Keys of the sections of a run file; a job file has none."""
     value = document.value
-    if not isinstance(value, dict) or "run" in value:
+    if not isinstance(value, dict) or is_job(document):
         return []
     return [key for key in SECTIONS if key in value]
 
