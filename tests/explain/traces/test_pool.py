@@ -35,6 +35,12 @@ def test_processes_read_what_this_one_reads(folder):
     assert (verdict.kind, verdict.ranks) == ("slow worker", (2,))
 
 
+def test_the_memory_of_a_worker_is_its_own_not_that_of_who_started_it(folder):
+    held = np.ones(2**27)  # 1 GiB, touched
+    found = summaries(trace_files(folder), workers=2)
+    assert found.peak_bytes < held.nbytes
+
+
 def test_a_damaged_file_is_a_problem_not_the_end(folder):
     (folder / "rank9.json").write_text("no trace")
     found = summaries(trace_files(folder), workers=2)

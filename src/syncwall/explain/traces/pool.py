@@ -204,6 +204,12 @@ def _summary(name: str, store: Path | None = None) -> _Done:
 
 
 def _peak_bytes() -> int:
+    """Most memory that this process has had; `getrusage` would count the one it was started by."""
+    status = Path("/proc/self/status")
+    if status.exists():
+        for line in status.read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) * 1024
     unit = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
