@@ -46,6 +46,34 @@ def test_the_fields_are_the_change():
         assert sw.predict(run().changed(**one.fields)).run == one.run
 
 
+def test_a_run_that_nothing_makes_fit_may_grow_or_use_its_hosts():
+    asked = sw.Run(model="llama-3.1-70b", cluster="dgx-h100", nodes=1)
+    now = sw.predict(asked)
+    grown, moved = improvements(now)
+    assert grown.change == "nodes 4"
+    assert moved.fields == {"offload_optimizer": True, "offload_gradients": True}
+    then = sw.predict(asked.changed(**moved.fields))
+    assert then.fits
+    assert not sw.predict(asked.changed(offload_optimizer=True)).fits
+    assert moved.gained_s == pytest.approx(now.step_s - then.step_s)
+
+
+def test_weights_too_go_to_the_host_of_a_small_card():
+    asked = sw.Run(model="qwen3-32b", cluster="workstation-pcie-4x4090", nodes=1)
+    (moved,) = improvements(sw.predict(asked))
+    assert moved.change == "offload_optimizer, offload_gradients, offload_weights"
+    assert sw.predict(asked.changed(**moved.fields)).fits
+
+
+def test_one_card_alone_streams_its_weights():
+    asked = sw.Run(model="llama-3.1-8b", cluster=sw.cluster("workstation-pcie-4x4090", 1, 1))
+    (moved,) = improvements(sw.predict(asked))
+    then = sw.predict(asked.changed(**moved.fields))
+    assert then.fits
+    assert then.run == moved.run
+    assert then.run.layout.offload_weights
+
+
 def test_proposals_are_sorted_and_worth_it():
     now = sw.predict(run())
     gains = [one.gained_s for one in improvements(now, 10)]

@@ -37,6 +37,31 @@ def test_several_user_directories_are_searched_in_order(tmp_path, monkeypatch):
     )
 
 
+@pytest.mark.parametrize(
+    ("kind", "name", "said"),
+    [
+        (CatalogueKind.MODEL, "dgx-h100", '"dgx-h100", which is a cluster'),
+        (CatalogueKind.DEVICE, "llama-3.1-8b", '"llama-3.1-8b", which is a model'),
+        (CatalogueKind.CLUSTER, "rtx4090", "a device; clusters with it: workstation-pcie-4x4090"),
+        (CatalogueKind.CLUSTER, "t4", "a device; clusters with it: none here, write yours"),
+    ],
+)
+def test_the_name_of_something_else_says_what_it_is(kind, name, said):
+    with pytest.raises(InputError, match=said):
+        catalogue.find(kind, name)
+
+
+def test_clusters_of_others_need_not_be_whole_to_be_searched(tmp_path):
+    (tmp_path / "clusters").mkdir()
+    for name, text in {"text": "node", "list": "node: [1]", "no": "node: {}"}.items():
+        (tmp_path / "clusters" / f"{name}.yaml").write_text(text)
+    with (
+        catalogue.searched_first(tmp_path),
+        pytest.raises(InputError, match=r"clusters with it: workstation-pcie-4x4090$"),
+    ):
+        catalogue.find(CatalogueKind.CLUSTER, "rtx-4090")
+
+
 def test_nothing_near_points_to_the_list():
     with pytest.raises(InputError, match=r'unknown link "zzzz" \(see: syncwall show links\)'):
         catalogue.find(CatalogueKind.LINK, "zzzz")

@@ -184,6 +184,20 @@ def test_a_flag_without_its_value_says_what_to_write(behind, capsys):
     assert capsys.readouterr().err == "--nodes has no value: write `--nodes N`\n"
 
 
+@pytest.mark.parametrize("words", [["NAME"], ["--nodes", "4", "NAME"], ["file.yaml", "NAME"]])
+@pytest.mark.parametrize(("kind", "name"), [("model", "llama-3.1-8b"), ("cluster", "dgx-h100")])
+def test_a_name_that_stands_alone_says_which_flag_it_belongs_to(capsys, words, kind, name):
+    assert main(["predict", *(name if word == "NAME" else word for word in words)]) == 2
+    said = capsys.readouterr().err
+    assert said == f'"{name}" is a {kind}, not a file: write --{kind} {name}\n'
+
+
+def test_a_file_may_be_called_as_a_model_is(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "llama-3.1-8b").write_text("model: llama-3.1-8b\ncluster: dgx-h100\n")
+    assert main(["predict", "llama-3.1-8b"]) == 0
+
+
 def test_a_switch_that_stands_alone_is_true(capsys):
     run = ["predict", "--model", "llama-3.1-8b", "--cluster", "dgx-h100", "--nodes", "1"]
     answers = []

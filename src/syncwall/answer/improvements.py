@@ -19,11 +19,14 @@ from syncwall.answer.settled import ways
 from syncwall.catalogue import searched_first
 from syncwall.cost.software import framework
 from syncwall.describe import Layout, Run
+from syncwall.describe.layout import Shard
 from syncwall.describe.rules import broken_rules, not_offered
 from syncwall.work.memory import fits
 
 WORTH: Final = 0.005
 """Share of a step that a change must save to be named."""
+_HOST: Final = ("offload_optimizer", "offload_gradients", "offload_weights")
+"""What may move to the host, that which costs least first."""
 _TIMES: Final = (2, 4, 8, 16, 32, 64)
 """Times the nodes that are tried."""
 
@@ -53,7 +56,7 @@ def improvements(prediction: Prediction, count: int = 3) -> list[Improvement]:
     """The `count` single changes of the layout that save most of the step and still fit.
 
     If the run itself does not fit, the fastest changes that make it fit; if there is none, the
-    fewest nodes on which it fits.
+    fewest nodes on which it fits, and the least that the memory of the host would have to take.
 
     Examples:
         >>> import syncwall as sw
@@ -69,7 +72,8 @@ def improvements(prediction: Prediction, count: int = 3) -> list[Improvement]:
     with searched_first(prediction.pricing.catalogue):
         found = [one for one in changed(prediction) if one.fits and one.gained_s > least_s]
         if not found and not prediction.fits:
-            return [one for one in with_more_nodes(prediction) if one.fits][:1]
+            nodes = (one for one in with_more_nodes(prediction) if one.fits)
+            return [*islice(nodes, 1), *islice(_on_the_host(prediction), 1)]
     distinct = {one.run.layout: one for one in reversed(found)}  # said in two ways, once
     return sorted(distinct.values(), key=lambda one: -one.gained_s)[:count]
 
@@ -129,6 +133,21 @@ def _changes(
             yield change, ways(asked.model_copy(update={"layout": layout}))[0]
 
 
+def _on_the_host(prediction: Prediction) -> Iterator[Improvement]:
+    """Optimizer, then gradients, then weights in the memory of the host: what then fits."""
+    asked = prediction.settled.asked
+    for count in range(1, len(_HOST) + 1):
+        fields: dict[str, Any] = dict.fromkeys(_HOST[:count], True)
+        if "offload_weights" in fields and asked.layout.shard is None:
+            fields["shard"] = Shard.FSDP  # which even one rank needs for it
+        layout = asked.layout.model_copy(update=fields)
+        if broken_rules(asked.model, layout.placed(asked.gpus).plain(), asked.seq, asked.gpus):
+            continue
+        other = predict(asked.model_copy(update={"layout": layout}), prediction.pricing)
+        if other.fits and not _not_offered(other.run, other.run.layout) & set(fields):
+            yield _beside(prediction, other, ", ".join(_HOST[:count]), fields)
+
+
 def with_more_nodes(prediction: Prediction) -> Iterator[Improvement]:
     """The same layout and batch on 2, 4, 8, ... times the nodes, as far as the machine goes."""
     asked = prediction.settled.asked
@@ -138,14 +157,16 @@ def with_more_nodes(prediction: Prediction) -> Iterator[Improvement]:
         if larger is None:
             continue
         other = predict(larger, prediction.pricing)
-        yield Improvement(
-            f"nodes {larger.nodes}",
-            other.run,
-            prediction.step_s - other.step_s,
-            other.memory_bytes - prediction.memory_bytes,
-            {},
-            other.fits,
-        )
+        yield _beside(prediction, other, f"nodes {larger.nodes}", {})
+
+
+def _beside(
+    prediction: Prediction, other: Prediction, words: str, fields: dict[str, Any]
+) -> Improvement:
+    """What `other` brings, called `words`."""
+    gained_s = prediction.step_s - other.step_s
+    more_bytes = other.memory_bytes - prediction.memory_bytes
+    return Improvement(words, other.run, gained_s, more_bytes, fields, other.fits)
 
 
 def _larger(asked: Run, nodes: int, layout: Layout) -> Run | None:

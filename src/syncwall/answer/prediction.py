@@ -23,6 +23,7 @@ from syncwall.cost.measured import MachineMeasurements
 from syncwall.describe import Cluster, Run, Software, lookup
 from syncwall.public import Answer
 from syncwall.work.block import Work
+from syncwall.work.host_memory import host_memory_bytes
 from syncwall.work.memory import Memory, step_memory
 from syncwall.work.program import Program
 
@@ -194,3 +195,10 @@ class Prediction(PredictedStep, Answer):
     def memory_bytes(self) -> float:
         """Bytes on the fullest GPU."""
         return float(self.memory.total)
+
+    @property
+    def host_memory_bytes(self) -> float:
+        """Bytes that offloading moves to the memory of one host, if all its GPUs are as full."""
+        run = self.run
+        each = host_memory_bytes(run.model, run.layout, run.seq, self.memory)
+        return float(each) * run.gpus_per_node

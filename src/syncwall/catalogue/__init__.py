@@ -1,10 +1,10 @@
 """Named data files: devices, links, clusters, models, switches, and the sources of their numbers.
 
-Holds `CatalogueKind`, `names`, `find` and `sources`; `searched_first` and `takes_catalogue`, with
-which commands and functions look elsewhere first. An entry is one YAML file, such as
-`links/<name>.yaml`, in such a folder, in one given by `SYNCWALL_CATALOGUE` (several, separated as
-in PATH), in this package, or in a folder that another package adds; the first one found wins. This
-module knows names and files only: what they mean is the business of `describe`.
+Holds `CatalogueKind`, `names`, `find`, `known` and `sources`; `searched_first` and
+`takes_catalogue`, with which commands and functions look elsewhere first. An entry is one YAML
+file, such as `links/<name>.yaml`, in such a folder, in one given by `SYNCWALL_CATALOGUE` (several,
+separated as in PATH), in this package, or in a folder that another package adds; the first one
+found wins. This module knows names and files only: what they mean is the business of `describe`.
 """
 
 import os
@@ -143,15 +143,44 @@ def titles(kind: CatalogueKind) -> dict[str, str]:
 
 def find(kind: CatalogueKind, name: str) -> Path:
     """The file that describes `name`; InputError suggests the nearest name."""
-    wanted = name.strip().lower().replace("_", "-").replace(" ", "-")
-    known = paths(kind)
-    if wanted in known:
-        return known[wanted]
-    aliases = dict(_aliases(kind))
-    if wanted in aliases:
-        return aliases[wanted]
-    hint = did_you_mean(wanted, [*known, *aliases], count=3)
+    found = known(kind, name)
+    if found is not None:
+        return found
+    hint = _other_kind(kind, name)
+    hint = hint or did_you_mean(_plain(name), [*paths(kind), *dict(_aliases(kind))], count=3)
     raise InputError.of(f'unknown {kind} "{name}"{hint or f" (see: syncwall show {kind.folder})"}')
+
+
+def known(kind: CatalogueKind, name: str) -> Path | None:
+    """The file that describes `name`; None if there is none."""
+    wanted = _plain(name)
+    return paths(kind).get(wanted) or dict(_aliases(kind)).get(wanted)
+
+
+def _plain(name: str) -> str:
+    return name.strip().lower().replace("_", "-").replace(" ", "-")
+
+
+def _other_kind(kind: CatalogueKind, name: str) -> str:
+    """What `name` is instead, and for a device which clusters have it; nothing if unknown."""
+    others = (CatalogueKind.CLUSTER, CatalogueKind.MODEL, CatalogueKind.DEVICE)
+    other = next((one for one in others if one is not kind and known(one, name)), None)
+    if other is None:
+        return ""
+    found = f", which is a {other}"
+    if kind is not CatalogueKind.CLUSTER or other is not CatalogueKind.DEVICE:
+        return found
+    having = ", ".join(at for at, path in paths(kind).items() if _has_device(path, name))
+    return f"{found}; clusters with it: {having or 'none here, write yours as a file'}"
+
+
+def _has_device(path: Path, name: str) -> bool:
+    """True if the file of a cluster names that device."""
+    value = read_document(path).value
+    node = value.get("node") if isinstance(value, dict) else None
+    device = node.get("device") if isinstance(node, dict) else None
+    kind = CatalogueKind.DEVICE
+    return isinstance(device, str) and known(kind, device) == known(kind, name)
 
 
 def _aliases(kind: CatalogueKind) -> Iterator[tuple[str, Path]]:

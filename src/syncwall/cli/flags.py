@@ -12,11 +12,13 @@ from datetime import datetime
 from enum import StrEnum
 from inspect import Parameter, getdoc, signature
 from itertools import zip_longest
+from pathlib import Path
 from typing import Annotated, Any, Final, Literal, get_args, get_origin
 
 import tyro
 
-from syncwall import units
+from syncwall import catalogue, units
+from syncwall.catalogue import CatalogueKind
 from syncwall.describe.base import MAY_BE_OPEN, Description, dimension_of
 from syncwall.describe.choice import Choice, text_of
 from syncwall.describe.docs import documented
@@ -198,15 +200,20 @@ def with_values(function: Callable[..., int], words: Sequence[str]) -> list[str]
     """`words`, in which a switch that stands alone has its value: `--sp` is `--sp true`.
 
     InputError for a flag that the verb does not have, with the nearest one that it has, and for one
-    that has no value.
+    that has no value; also for a model or a cluster that stands where a file would.
     """
     known = {name: one for one in flags_of(function) for name in (one.short, one.name)}
     found: list[str] = []
+    takes: Flag | None = None
     for word, behind in zip_longest(words, words[1:], fillvalue="--"):
         found.append(word)
         if not word.startswith("--") or len(word) <= len("--"):
+            if takes is None:
+                _refuse_name(word, known)
+            takes = takes if takes is not None and takes.is_repeated else None
             continue
         flag = _known(word.partition("=")[0], known)
+        takes = flag if flag.takes and "=" not in word else None
         if not flag.takes or flag.is_repeated or "=" in word or not behind.startswith("--"):
             continue
         if flag.choices != _SWITCH:
@@ -222,3 +229,10 @@ def _known(word: str, known: Mapping[str, Flag]) -> Flag:
         behind = "; flags of the script stand behind --" if "--arguments" in known else ""
         raise InputError.of(f'unknown flag "{word}"{did_you_mean(word, known)}{behind}')
     return flag
+
+
+def _refuse_name(word: str, known: Mapping[str, Flag]) -> None:
+    """InputError if `word` is no file but the name of something that has its flag."""
+    for kind in (CatalogueKind.MODEL, CatalogueKind.CLUSTER):
+        if f"--{kind}" in known and not Path(word).exists() and catalogue.known(kind, word):
+            raise InputError.of(f'"{word}" is a {kind}, not a file: write --{kind} {word}')

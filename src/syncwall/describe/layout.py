@@ -303,11 +303,6 @@ class Layout(LoraSettings, Freezing, OffloadSettings, WideLayers, FsdpSettings):
         return self.virtual_stages + folded * (self.pp > 1)
 
     @property
-    def stage_copies(self) -> Any:
-        """Pipeline ranks that hold the same layers: 2 in DualPipe, which feeds both ends."""
-        return 1 + (self.schedule == Schedule.DUALPIPE) * (self.pp > 1)
-
-    @property
     def replicas_of_shards(self) -> Any:
         """Copies of the sharded state (1 unless HSDP)."""
         return self._known("dp") * self.cp // self._known("shard_degree")

@@ -117,6 +117,20 @@ def test_more_nodes_are_offered_where_no_layout_fits(opened):
     assert "fits" in page.locator('[data-tile="memory"]').inner_text()
 
 
+def test_the_hosts_are_offered_beside_more_nodes(opened):
+    page = opened("/?model=llama-3.1-70b&cluster=dgx-h100&nodes=1")
+    assert page.locator("#remedy button").count() == 2
+    page.locator("#remedy button", has_text="offload").click()
+    settled(page)
+    query = dict(parse_qsl(urlsplit(page.url).query))
+    assert query["layout.offload_optimizer"] == query["layout.offload_gradients"] == "true"
+    assert "fits" in page.locator('[data-tile="memory"]').inner_text()
+    assert "on each host" in page.locator("#memory-about").inner_text()
+    run = sw.Run(model="llama-3.1-70b", cluster="dgx-h100", nodes=1)
+    moved = sw.predict(run.changed(offload_optimizer=True, offload_gradients=True))
+    assert tile(page, "step") == pytest.approx(moved.step_s)
+
+
 def test_gpus_of_an_address_stay_and_what_is_empty_is_open(opened):
     stated = QUERY.replace("nodes=64", "gpus=512").replace("&layout.shard=fsdp", "&layout.shard=")
     page = opened(stated + "&layout.micro_batch=")

@@ -96,6 +96,8 @@ class StepRecord(TypedDict):
     """How likely it fits."""
     memory_by_cause_bytes: dict[str, float]
     """What the memory is used for."""
+    host_memory_bytes: float
+    """What offloading moves to the memory of each host."""
     ledger_s: dict[Cause, float]
     """Seconds by cause; they add up to the step."""
     exposed_s: float
@@ -177,6 +179,7 @@ def step_record(prediction: Prediction) -> StepRecord:
         "memory_interval_bytes": prediction.room.interval_bytes,
         "fits_probability": prediction.room.probability,
         "memory_by_cause_bytes": prediction.memory.by_cause(),
+        "host_memory_bytes": prediction.host_memory_bytes,
         "ledger_s": dict(prediction.ledger),
         "exposed_s": prediction.exposed_s,
         "model_flops": float(prediction.work.model_flops),

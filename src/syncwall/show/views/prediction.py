@@ -17,7 +17,7 @@ from syncwall.answer.prediction import Prediction
 from syncwall.answer.priced import mfu_convention
 from syncwall.answer.room import Room
 from syncwall.answer.timeline import Timeline
-from syncwall.cause import LEAST_SHARE
+from syncwall.cause import LEAST_SHARE, CauseKind
 from syncwall.cost.contended_network import SharedLinks
 from syncwall.describe import Device, Run
 from syncwall.show.blocks import (
@@ -126,6 +126,9 @@ def numbers(prediction: Prediction) -> list[Block]:
         ("HFU", percent(prediction.hfu, 1), "", "with what is computed twice"),
         memory_row(prediction.room),
     ]  # fmt: skip
+    if prediction.host_memory_bytes:
+        rows.append(("on the host", gigabytes(prediction.host_memory_bytes), "",
+                     "a node, by offloading; pinned copies of it come on top"))  # fmt: skip
     return table(("", "predicted", "80% interval", ""), rows, ends_in_words=True)
 
 
@@ -180,7 +183,10 @@ def strips(intervals: list[Interval], width: int) -> list[str]:
     end_s = max(interval.end_s for interval in intervals)
     lanes = {"compute": [0.0] * wide, "network": [0.0] * wide}
     for interval in intervals:
-        lane = lanes["compute" if interval.stream == "compute" else "network"]
+        computes = interval.stream == "compute"
+        if computes and interval.cause.kind is CauseKind.WAIT:
+            continue  # the optimizer on the host
+        lane = lanes["compute" if computes else "network"]
         start, end = interval.start_s / end_s * wide, interval.end_s / end_s * wide
         for cell in range(int(start), min(int(end) + 1, wide)):
             lane[cell] += max(0.0, min(end, cell + 1) - max(start, cell))

@@ -95,7 +95,10 @@ def left_open(fields: dict[str, str]) -> str:
 def no_change(prediction: Prediction) -> str:
     """What is left if no single change of the layout helps."""
     if not prediction.fits:
-        return "no single change, nor up to 64 times the nodes, makes it fit: see `plan layouts`"
+        return (
+            "no single change, nor up to 64 times the nodes, nor the memory of the hosts, makes it "
+            "fit: see `plan layouts`"
+        )
     words = "no single change of the layout helps"
     more = next(with_more_nodes(prediction), None)
     if more is None or not more.fits:

@@ -130,7 +130,7 @@ function whisker(low, middle, high) {
   );
 }
 
-function memory({ memory_by_cause_bytes, memory_bytes, memory_size_bytes, fits }) {
+function memory({ memory_by_cause_bytes, memory_bytes, memory_size_bytes, host_memory_bytes, fits }) {
   const parts = Object.entries(memory_by_cause_bytes)
     .filter(([, bytes]) => bytes > 0)
     .map(([cause, value]) => {
@@ -142,7 +142,8 @@ function memory({ memory_by_cause_bytes, memory_bytes, memory_size_bytes, fits }
   const names = parts.map(({ cause, value, colour }) =>
     h("div", { data: { cause, value } }, swatch(colour), term(cause), ` ${gigabytes(value)}`),
   );
-  put(at("memory-about"), `${gigabytes(memory_bytes)} of ${gigabytes(memory_size_bytes)}`);
+  const onHost = host_memory_bytes ? `; ${gigabytes(host_memory_bytes)} on each host` : "";
+  put(at("memory-about"), `${gigabytes(memory_bytes)} of ${gigabytes(memory_size_bytes)}${onHost}`);
   put(at("memory"), bar(parts, whole, { more: end }), h("div", { class: "memory-parts" }, names));
 }
 

@@ -39,7 +39,7 @@ export function changes({ next, more, step_s, fits }, predicted) {
 /** What would make a run fit that does not, in the element `remedy`. */
 export function remedy({ next, more, step_s, fits }) {
   if (fits) return put(at("remedy"));
-  const ways = [next[0], more].filter(Boolean);
+  const ways = [...(next[0]?.nodes ? next : next.slice(0, 1)), more].filter(Boolean);
   const buttons = ways.flatMap((one, place) => [
     place ? ", " : "",
     one.nodes ? "on " : "with ",
@@ -50,6 +50,6 @@ export function remedy({ next, more, step_s, fits }) {
     ),
   ]);
   const search = h("a", { class: "button", href: `${state.pageWithRun("plan")}&plan.go=1` }, "Search all layouts");
-  const none = "Neither a single change nor up to 64 times the nodes makes it fit: ";
+  const none = "No single change, nor 64 times the nodes, nor the memory of hosts makes it fit: ";
   put(at("remedy"), ways.length ? ["It fits ", buttons, ", or "] : none, search);
 }
