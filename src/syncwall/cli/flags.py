@@ -141,6 +141,8 @@ def _value(annotation: Any, choices: tuple[str, ...]) -> str:
     inner = {annotation, *get_args(annotation)}
     if any(get_origin(one) is tuple for one in inner):
         return "LIST"
+    if any(isinstance(one, type) and issubclass(one, Description) for one in _bare(inner)):
+        return '"{KEY: VALUE}"'
     if choices:
         return _joined(choices)
     if Month in inner:
@@ -227,8 +229,19 @@ def _known(word: str, known: Mapping[str, Flag]) -> Flag:
     flag = known.get(word.replace("_", "-"))
     if flag is None:
         behind = "; flags of the script stand behind --" if "--arguments" in known else ""
-        raise InputError.of(f'unknown flag "{word}"{did_you_mean(word, known)}{behind}')
+        raise InputError.of(f'unknown flag "{word}"{_instead(word, known)}{behind}')
     return flag
+
+
+def _instead(word: str, known: Mapping[str, Flag]) -> str:
+    """What to write in the place of `word`, by what it means elsewhere or by how it is spelt."""
+    from syncwall.cli.other_words import ours
+
+    flag = known.get(ours(word) or "")
+    if flag is None:
+        return did_you_mean(word, known)
+    takes = "|".join(flag.choices) or flag.takes
+    return f": write `{flag.short} {takes}`"
 
 
 def _refuse_name(word: str, known: Mapping[str, Flag]) -> None:

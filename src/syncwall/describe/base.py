@@ -196,7 +196,7 @@ class Whole(_Number):
             return value
         stated, origin = _split(value, info)
         if isinstance(stated, bool) or not isinstance(stated, int):
-            raise _error(f"{_kind(stated)} is not a whole number")
+            raise _error(f"{_kind(stated)} is not a whole number{_in_full(stated)}")
         if not self.least <= stated <= self.most:
             raise _error(f"{_shown(stated)} is out of range: write {self.least} to {self.most:,}")
         return Count(stated, _provenance(origin)) if origin else stated
@@ -311,3 +311,9 @@ def _shown(number: float) -> str:
 def _kind(value: Any) -> str:
     names = {dict: "a mapping", list: "a list", bool: "true or false", type(None): "nothing"}
     return names.get(type(value), f'"{value}"')
+
+
+def _in_full(value: Any) -> str:
+    """What to write in the place of "128k": tokens are counted in both ways."""
+    short = re.fullmatch(r"(\d{1,6})[kK]", value) if isinstance(value, str) else None
+    return f": write {int(short[1]) * 1024} or {int(short[1]) * 1000}" if short else ""
