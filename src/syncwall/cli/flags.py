@@ -23,6 +23,7 @@ from syncwall.describe.base import MAY_BE_OPEN, Description, dimension_of
 from syncwall.describe.choice import Choice, text_of
 from syncwall.describe.docs import documented
 from syncwall.describe.framework import Month
+from syncwall.describe.other_words import ours
 from syncwall.problems import InputError, did_you_mean
 from syncwall.units import Dimension
 
@@ -235,9 +236,7 @@ def _known(word: str, known: Mapping[str, Flag]) -> Flag:
 
 def _instead(word: str, known: Mapping[str, Flag]) -> str:
     """What to write in the place of `word`, by what it means elsewhere or by how it is spelt."""
-    from syncwall.cli.other_words import ours
-
-    flag = known.get(ours(word) or "")
+    flag = known.get(_dashed(ours(word) or ""))
     if flag is None:
         return did_you_mean(word, known)
     takes = "|".join(flag.choices) or flag.takes

@@ -10,6 +10,7 @@ from typing import Any, TypeVar, get_args
 from pydantic import BaseModel, ValidationError
 
 from syncwall.describe.base import Description
+from syncwall.describe.other_words import ours
 from syncwall.documents import Document, KeyPath, read_document
 from syncwall.problems import InputError, Problem, did_you_mean
 
@@ -74,7 +75,7 @@ def _message(fault: dict[str, Any], path: KeyPath, described: type[BaseModel]) -
     if isinstance(key, int) and len(path) > 1:
         key = f"{path[-2]}[{key}]"
     if fault["type"] == "extra_forbidden":
-        return f'unknown key "{key}"{did_you_mean(str(key), _keys(described, path[:-1]))}'
+        return f'unknown key "{key}"{_instead(str(key), _at(described, path[:-1]))}'
     if fault["type"] == "missing":
         return f'"{key}" is missing'
     if fault["type"] == "syncwall":
@@ -85,13 +86,30 @@ def _message(fault: dict[str, Any], path: KeyPath, described: type[BaseModel]) -
     return f'"{key}": {words[:1].lower()}{words[1:]}'
 
 
-def _keys(described: type[BaseModel], path: KeyPath) -> list[str]:
-    """Keys that a mapping at `path` of this type may have."""
+def _instead(key: str, described: type[BaseModel]) -> str:
+    """What to write in the place of a `key` that is called otherwise, or stands elsewhere."""
+    for word in filter(None, (key, ours(key))):
+        if word in _keys(described):
+            return f": write `{word}`"
+        for name, field in described.model_fields.items():
+            inside = _model_in(field.annotation)
+            if inside is not None and word in _keys(inside):
+                return f": write `{word}` under `{field.alias or name}`"
+    return did_you_mean(key, _keys(described))
+
+
+def _at(described: type[BaseModel], path: KeyPath) -> type[BaseModel]:
+    """The type of the mapping at `path`."""
     for part in path:
         for name, field in described.model_fields.items():
             if part in (name, field.alias):
                 described = _model_in(field.annotation) or described
                 break
+    return described
+
+
+def _keys(described: type[BaseModel]) -> list[str]:
+    """Keys that a mapping of this type may have."""
     return [field.alias or name for name, field in described.model_fields.items()]
 
 
