@@ -1,7 +1,9 @@
 """Keys and flags as other programs call them."""
 
 import pytest
+from pydantic import ValidationError
 
+import syncwall as sw
 from syncwall.cli import main
 from syncwall.cli.flags import flags_of
 from syncwall.cli.predict import predict
@@ -75,3 +77,27 @@ def test_a_key_of_the_layout_that_stands_outside_of_it(tmp_path, capsys, key, ou
     assert main(["predict", str(file)]) == 2
     said = f'{file}:3:1  unknown key "{key}": write `{ours}` under `layout`\n'
     assert capsys.readouterr().err == said
+
+
+RUN = sw.Run(model="llama-3.1-8b", cluster="dgx-h100")
+
+
+@pytest.mark.parametrize(
+    ("made", "stated", "said"),
+    [
+        (sw.Layout, {"tensor_parallel_size": 8}, 'key "tensor_parallel_size": write `tp`'),
+        (sw.Run, {**dict(RUN), "tp": 8}, 'key "tp": write `tp` under `layout`'),
+        (RUN.changed, {"batch_size": 8}, 'key "batch_size": write `global_batch`'),
+    ],
+)
+def test_names_in_python_too(made, stated, said):
+    with pytest.raises(ValidationError) as caught:
+        made(**stated)
+    assert [one["msg"] for one in caught.value.errors()] == [f"unknown {said}"]
+
+
+def test_what_is_wrong_beside_them_is_still_said():
+    stated = {"dtype": "bf16", "tp": 0.5}
+    with pytest.raises(ValidationError) as caught:
+        sw.Layout(**stated)
+    assert [one["loc"] for one in caught.value.errors()] == [("tp",), ("dtype",)]

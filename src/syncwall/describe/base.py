@@ -22,10 +22,11 @@ from pydantic import (
     ConfigDict,
     Field,
     GetCoreSchemaHandler,
+    ValidationError,
     ValidationInfo,
     model_validator,
 )
-from pydantic_core import PydanticCustomError, core_schema
+from pydantic_core import InitErrorDetails, PydanticCustomError, core_schema
 
 from syncwall import units
 from syncwall.describe.provenance import Count, Provenance, SourcedNumber, Trust
@@ -78,6 +79,14 @@ class Description(BaseModel):
         allow_inf_nan=False,
         defer_build=True,
     )
+
+    def __init__(self, /, **stated: Any) -> None:
+        try:
+            super().__init__(**stated)
+        except ValidationError as error:
+            raise _in_our_words(error, type(self)) from None
+
+    __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined] # none of its own
 
     @model_validator(mode="before")
     @classmethod
@@ -317,3 +326,17 @@ def _in_full(value: Any) -> str:
     """What to write in the place of "128k": tokens are counted in both ways."""
     short = re.fullmatch(r"(\d{1,6})[kK]", value) if isinstance(value, str) else None
     return f": write {int(short[1]) * 1024} or {int(short[1]) * 1000}" if short else ""
+
+
+def _in_our_words(error: ValidationError, described: type[Description]) -> ValidationError:
+    """`error`, which says of unknown names what to write instead, as it would of a file."""
+    from syncwall.describe.reading import faults_of
+
+    lines = error.errors(include_url=False, include_context=False)
+    if not any(line["type"] == "extra_forbidden" for line in lines):
+        return error
+    said = [
+        InitErrorDetails(type=_error(words), loc=path, input=None)
+        for path, words in faults_of(error, described)
+    ]
+    return ValidationError.from_exception_data(error.title, said, hide_input=True)

@@ -110,7 +110,7 @@ class Run(Description):
         """The run on another machine, or another part of it, checked."""
         stated = dict(self.layout if layout is None else layout)
         return Run(
-            model=self.model, cluster=cluster, layout=Layout.model_validate(stated),
+            model=self.model, cluster=cluster, layout=Layout(**stated),
             software=self.software, seq=self.seq,
         )  # fmt: skip
 
