@@ -33,6 +33,7 @@ MODELS = {
 EXPERTS = ("deepseek_v3", "mixtral")
 
 
+@pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing:FutureWarning")  # by peft
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("targets", ["all-linear", "q_proj v_proj", "o_proj"])
 def test_trained_parameters_are_those_of_peft(name, targets, tmp_path: Path):
