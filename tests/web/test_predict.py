@@ -91,9 +91,12 @@ def test_expert_parallelism_is_proposed_where_only_it_makes_a_run_fit(client):
 
 
 def test_nodes_are_proposed_where_no_change_of_the_layout_fits(client):
-    (only,) = client.post("/api/next", json=LARGE).json()["next"]
-    assert only["nodes"] == 32
-    assert only["change"] == "nodes 32"
+    grown, moved = client.post("/api/next", json=LARGE).json()["next"]
+    assert grown["nodes"] == 32
+    assert grown["change"] == "nodes 32"
+    assert set(moved["layout"]) >= {"offload_optimizer", "offload_gradients", "offload_weights"}
+    asked = {**LARGE, "layout": LARGE["layout"] | moved["layout"]}
+    assert client.post("/api/predict", json=asked).json()["fits"]
 
 
 def test_it_says_what_was_predicted_and_what_was_chosen(client, run):

@@ -170,6 +170,7 @@ def test_from_the_door_to_what_to_change_takes_six_actions(opened):
     act(page.get_by_role("button", name="Paste mine").click)
     act(lambda: page.get_by_label("Text to read").fill(json.dumps(HF_CONFIG)))
     act(page.get_by_role("button", name="Use it").click)
+    page.locator("#paste").wait_for(state="hidden")  # nobody reaches what is behind a dialog
     act(lambda: page.get_by_role("combobox", name="Cluster").fill("dgx-b200"))
     act(lambda: page.keyboard.press("Enter"))
     settled(page)
