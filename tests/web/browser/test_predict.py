@@ -120,7 +120,7 @@ def test_more_nodes_are_offered_where_no_layout_fits(opened):
 def test_the_hosts_are_offered_beside_more_nodes(opened):
     page = opened("/?model=llama-3.1-70b&cluster=dgx-h100&nodes=1")
     assert page.locator("#remedy button").count() == 2
-    page.locator("#remedy button", has_text="offload").click()
+    page.locator("#remedy button", has_text="optimizer, gradients on the host").click()
     settled(page)
     query = dict(parse_qsl(urlsplit(page.url).query))
     assert query["layout.offload_optimizer"] == query["layout.offload_gradients"] == "true"

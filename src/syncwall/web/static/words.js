@@ -64,6 +64,7 @@ const SWITCHED = {
   balanced_stages: ["count embedding and head when stages are cut", "cut stages by layers alone"],
   fused_loss: ["fused loss", "no fused loss"],
 };
+const OFFLOADED = { offload_optimizer: "optimizer", offload_gradients: "gradients", offload_weights: "weights" };
 const CHANGED = {
   shard: (value) => `shard with ${SHARDS[value] ?? value}`,
   recompute: (value) => `recompute ${RECOMPUTED[value] ?? value}`,
@@ -86,6 +87,8 @@ export function fieldWords(key, value) {
 /** A proposal in words: what it changes first. */
 export function changeWords({ layout, nodes }) {
   if (nodes) return `${nodes} nodes`;
+  const moved = Object.keys(layout).flatMap((key) => OFFLOADED[key] ?? []);
+  if (moved.length) return `${moved.join(", ")} on the host`;
   const [key] = Object.keys(layout);
   return fieldWords(key, layout[key]);
 }
