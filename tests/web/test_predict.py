@@ -94,7 +94,7 @@ def test_nodes_are_proposed_where_no_change_of_the_layout_fits(client):
     grown, moved = client.post("/api/next", json=LARGE).json()["next"]
     assert grown["nodes"] == 32
     assert grown["change"] == "nodes 32"
-    assert set(moved["layout"]) >= {"offload_optimizer", "offload_gradients", "offload_weights"}
+    assert moved["layout"]["offload_optimizer"] is True
     asked = {**LARGE, "layout": LARGE["layout"] | moved["layout"]}
     assert client.post("/api/predict", json=asked).json()["fits"]
 

@@ -18,7 +18,7 @@ from syncwall.answer.verdict import Verdict
 from syncwall.catalogue import Folders, takes_catalogue
 from syncwall.cost.measured import MachineMeasurements
 from syncwall.describe import Cluster, Software
-from syncwall.describe.reading import faults_of
+from syncwall.describe.faults import faults_of
 from syncwall.problems import InputError, Problem
 from syncwall.public import Answer
 from syncwall.timeline.program import ProgramTime, program_time

@@ -22,7 +22,7 @@ from syncwall.answer.site import UNKNOWN_SITE, Site
 from syncwall.catalogue import Folders, takes_catalogue
 from syncwall.cost.measured import MachineMeasurements
 from syncwall.describe import Run
-from syncwall.describe.reading import faults_of
+from syncwall.describe.faults import faults_of
 from syncwall.describe.rl import RlStep
 from syncwall.describe.sections import run_and
 from syncwall.problems import InputError

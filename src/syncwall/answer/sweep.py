@@ -16,7 +16,7 @@ from syncwall.catalogue import Folders, takes_catalogue
 from syncwall.cost.communication import Network
 from syncwall.cost.measured import MachineMeasurements
 from syncwall.describe import Layout, Run, Software
-from syncwall.describe.reading import faults_of
+from syncwall.describe.faults import faults_of
 from syncwall.problems import InputError, did_you_mean
 
 _OF_RUN: Final = ("model", "cluster", "nodes", "gpus_per_node", "gpus", "seq")

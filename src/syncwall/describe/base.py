@@ -29,6 +29,7 @@ from pydantic import (
 from pydantic_core import InitErrorDetails, PydanticCustomError, core_schema
 
 from syncwall import units
+from syncwall.describe.faults import faults_of
 from syncwall.describe.provenance import Count, Provenance, SourcedNumber, Trust
 from syncwall.describe.ranges import (
     MOST,
@@ -330,8 +331,6 @@ def _in_full(value: Any) -> str:
 
 def _in_our_words(error: ValidationError, described: type[Description]) -> ValidationError:
     """`error`, which says of unknown names what to write instead, as it would of a file."""
-    from syncwall.describe.reading import faults_of
-
     lines = error.errors(include_url=False, include_context=False)
     if not any(line["type"] == "extra_forbidden" for line in lines):
         return error

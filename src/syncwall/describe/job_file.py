@@ -10,8 +10,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from syncwall.describe.faults import faults_of
 from syncwall.describe.job import Job
-from syncwall.describe.reading import faults_of
 from syncwall.describe.run import Run
 from syncwall.describe.sections import is_job, refuse_sections
 from syncwall.documents import Document, KeyPath, parse_document, read_document

@@ -8,8 +8,8 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
+from syncwall.describe.faults import faults_of
 from syncwall.describe.job_file import mapping, merged, run_part
-from syncwall.describe.reading import faults_of
 from syncwall.describe.run import ClusterRef, ModelRef, Run
 from syncwall.describe.sections import without_sections
 from syncwall.describe.settings import DeferredSettings, Settings, SettingsContext

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final, Self
 from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
 from syncwall.describe.base import Description, Sequences, SequenceTokens, Steps, Tokens, faults
-from syncwall.describe.reading import faults_of
+from syncwall.describe.faults import faults_of
 from syncwall.describe.run import Run
 from syncwall.documents import KeyPath, parse_document
 

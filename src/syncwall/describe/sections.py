@@ -12,7 +12,8 @@ from typing import Any, ClassVar, Final, TypeVar
 from pydantic import ValidationError
 
 from syncwall.describe.base import Description
-from syncwall.describe.reading import faults_of, validated
+from syncwall.describe.faults import faults_of
+from syncwall.describe.reading import validated
 from syncwall.describe.run import Run
 from syncwall.documents import Document, KeyPath, parse_document, read_document
 from syncwall.problems import InputError, Problem

@@ -13,7 +13,8 @@ from typing import Any, Final
 from pydantic import ConfigDict, ValidationError
 
 from syncwall.describe.base import Description
-from syncwall.describe.reading import faults_of, validated
+from syncwall.describe.faults import faults_of
+from syncwall.describe.reading import validated
 from syncwall.documents import Document, KeyPath, read_document
 from syncwall.lab.closed_loop import Forecast
 from syncwall.lab.experiment import Fault

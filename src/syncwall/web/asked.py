@@ -12,10 +12,10 @@ from pydantic_core import PydanticCustomError
 
 from syncwall.describe import Job, Layout, Run
 from syncwall.describe.base import Description
+from syncwall.describe.faults import faults_of
 from syncwall.describe.lookup import failure_rates
 from syncwall.describe.names import only_catalogue
 from syncwall.describe.ranges import MOST
-from syncwall.describe.reading import faults_of
 from syncwall.problems import InputError, Problem
 
 MOST_VALUES: Final = 2000

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from syncwall.cli.output import Output, OutputFlags
 from syncwall.cli.run_flags import RunFlags, Whose, gpu_counts
 from syncwall.describe import Cluster, Layout
-from syncwall.describe.reading import faults_of
+from syncwall.describe.faults import faults_of
 from syncwall.documents import parse_document
 from syncwall.problems import InputError, Problem
 

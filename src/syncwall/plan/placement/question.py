@@ -12,7 +12,8 @@ from pydantic import BeforeValidator, Field, ValidationError
 
 from syncwall.describe import Cluster, Run
 from syncwall.describe.base import Description, Positive
-from syncwall.describe.reading import faults_of, validated
+from syncwall.describe.faults import faults_of
+from syncwall.describe.reading import validated
 from syncwall.describe.run import ClusterRef
 from syncwall.documents import read_document
 from syncwall.hosts import slurm_hosts

@@ -1,0 +1,78 @@
+"""What pydantic finds wrong with a description, in words that say what to write instead.
+
+Holds `faults_of`.
+"""
+
+from typing import Any, Final, get_args
+
+from pydantic import BaseModel, ValidationError
+
+from syncwall.describe.other_words import ours
+from syncwall.documents import KeyPath
+from syncwall.problems import did_you_mean
+
+MOST_FAULTS: Final = 100
+"""Faults that are put into words; more help nobody."""
+
+
+def faults_of(error: ValidationError, described: type[BaseModel]) -> list[tuple[KeyPath, str]]:
+    """The keys that lead to each fault, and what is wrong there."""
+    found: list[tuple[KeyPath, str]] = []
+    for fault in error.errors(include_url=False, include_input=False)[:MOST_FAULTS]:
+        path = tuple(fault["loc"])
+        several = dict(fault.get("ctx") or {}).get("faults")
+        if several:
+            found += [((*path, *inner), reason) for inner, reason in several]
+        else:
+            found.append((path, _message(dict(fault), path, described)))
+    return found
+
+
+def _message(fault: dict[str, Any], path: KeyPath, described: type[BaseModel]) -> str:
+    key = path[-1] if path else ""
+    if isinstance(key, int) and len(path) > 1:
+        key = f"{path[-2]}[{key}]"
+    if fault["type"] == "extra_forbidden":
+        return f'unknown key "{key}"{_instead(str(key), _at(described, path[:-1]))}'
+    if fault["type"] == "missing":
+        return f'"{key}" is missing'
+    if fault["type"] == "syncwall":
+        return str(fault["msg"])
+    if fault["type"] == "value_error":
+        return str(fault["msg"]).removeprefix("Value error, ")
+    words = str(fault["msg"])
+    return f'"{key}": {words[:1].lower()}{words[1:]}'
+
+
+def _instead(key: str, described: type[BaseModel]) -> str:
+    """What to write in the place of a `key` that is called otherwise, or stands elsewhere."""
+    for word in filter(None, (key, ours(key))):
+        if word in _keys(described):
+            return f": write `{word}`"
+        for name, field in described.model_fields.items():
+            inside = _model_in(field.annotation)
+            if inside is not None and word in _keys(inside):
+                return f": write `{word}` under `{field.alias or name}`"
+    return did_you_mean(key, _keys(described))
+
+
+def _at(described: type[BaseModel], path: KeyPath) -> type[BaseModel]:
+    """The type of the mapping at `path`."""
+    for part in path:
+        for name, field in described.model_fields.items():
+            if part in (name, field.alias):
+                described = _model_in(field.annotation) or described
+                break
+    return described
+
+
+def _keys(described: type[BaseModel]) -> list[str]:
+    """Keys that a mapping of this type may have."""
+    return [field.alias or name for name, field in described.model_fields.items()]
+
+
+def _model_in(annotation: Any) -> type[BaseModel] | None:
+    """The description type inside an annotation such as `Nics | None` or `tuple[Tier, ...]`."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next(filter(None, map(_model_in, get_args(annotation))), None)
