@@ -1,4 +1,4 @@
-"""What a wheel holds compressed: tables, findings, and scripts and style sheets of pages.
+"""What a wheel holds compressed: tables, sources, words, findings, scripts and styles of pages.
 
 A build hook of hatchling; a checkout and an editable install have them as they are.
 """
@@ -11,7 +11,8 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 _PACKED = (
-    "syncwall/catalogue/*/*.csv", "syncwall/web/static/**/*.js", "syncwall/web/static/**/*.css",
+    "syncwall/catalogue/*/*.csv", "syncwall/catalogue/sources.yaml", "syncwall/show/terms.yaml",
+    "syncwall/web/static/**/*.js", "syncwall/web/static/**/*.css",
 )  # fmt: skip
 
 

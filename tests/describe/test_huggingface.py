@@ -1,4 +1,5 @@
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -122,6 +123,16 @@ def test_any_values_are_read_or_refused_with_a_line(tmp_path, model_type, change
         assert lookup.model(path).parameters > 0
     except InputError as error:
         assert all(problem.line for problem in error.problems)  # noqa: PT017
+
+
+@pytest.mark.parametrize("model_type", sorted(ARCHITECTURES))
+def test_layers_without_end_are_refused_before_anything_is_made_of_each(tmp_path, model_type):
+    """A list with an entry for each of a billion layers took all memory."""
+    config = LLAMA_8B | {"num_hidden_layers": 2**39, "model_type": model_type}
+    before = time.process_time()
+    with pytest.raises(InputError):
+        lookup.model(written(tmp_path, config))
+    assert time.process_time() - before < 2.0
 
 
 def test_an_unknown_architecture_says_what_was_read_and_offers_another_way(tmp_path: Path):

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final, ParamSpec, TypeVar
 
 from syncwall import plugins
-from syncwall.documents import read_document
+from syncwall.documents import packed_or_plain, read_document
 from syncwall.problems import InputError, did_you_mean
 
 BUILT_IN: Final = Path(__file__).parent
@@ -198,5 +198,5 @@ def sources() -> dict[str, Any]:
 
 @lru_cache(maxsize=1)
 def _sources() -> dict[str, Any]:
-    value: dict[str, Any] = read_document(BUILT_IN / "sources.yaml").value
+    value: dict[str, Any] = read_document(packed_or_plain(BUILT_IN / "sources.yaml")).value
     return value

@@ -8,6 +8,7 @@ common differences `window` and `attention_bias`.
 from collections.abc import Mapping
 from typing import Any, Final
 
+from syncwall.describe.ranges import MOST_LAYERS
 from syncwall.documents import Document
 from syncwall.problems import Problem
 
@@ -70,6 +71,15 @@ class Config:
             return 1
         return default
 
+    def layers(self, *names: str) -> int:
+        """The number of layers under one of `names`: of each something may be written down."""
+        found = self.whole(*names)
+        if found <= MOST_LAYERS:
+            return found
+        name = next(name for name in names if self.has(name))
+        self.complain(name, f"{found} is out of range: write 1 to {MOST_LAYERS:,}")
+        return 1
+
     def optional(self, *names: str) -> int | None:
         """The whole number under the first of `names` that is there, or None."""
         return self.whole(*names) if any(map(self.has, names)) else None
@@ -105,7 +115,7 @@ def plain(c: Config, *, tied: bool = False, mlp: bool = True) -> Fields:
     """
     heads = c.whole(*HEADS)
     fields: Fields = {
-        "layers": c.whole(*LAYERS),
+        "layers": c.layers(*LAYERS),
         "hidden": c.whole(*HIDDEN),
         "vocab": c.whole("vocab_size"),
         "attention": {"heads": heads, "kv_heads": c.whole("num_key_value_heads", default=heads)},

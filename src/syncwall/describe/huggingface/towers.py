@@ -53,7 +53,7 @@ def _stack(c: Config, *, image: int | None = None, **patches: Any) -> Fields:
     size = c.whole("patch_size")
     side = c.whole("image_size") if image is None else image
     return {
-        "layers": c.whole("num_hidden_layers", "depth"),
+        "layers": c.layers("num_hidden_layers", "depth"),
         "hidden": c.whole("hidden_size"),
         "patches": {
             "image": side,

@@ -9,10 +9,10 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from syncwall.documents import read_document
+from syncwall.documents import packed_or_plain, read_document
 from syncwall.problems import InputError, did_you_mean
 
-_FILE: Final = Path(__file__).parents[1] / "terms.yaml"
+_FILE: Final = packed_or_plain(Path(__file__).parents[1] / "terms.yaml")
 
 
 @dataclass(frozen=True)
