@@ -196,7 +196,7 @@ class Prediction(PredictedStep, Answer):
         """Bytes on the fullest GPU."""
         return float(self.memory.total)
 
-    @property
+    @cached_property
     def host_memory_bytes(self) -> float:
         """Bytes that offloading moves to the memory of one host, if all its GPUs are as full."""
         run = self.run
