@@ -18,8 +18,7 @@ from bench.accuracy_goals import Goal, Goals, missed
 from bench.accuracy_measured import measured_figures
 from bench.collectives import HOLD_OUT_SETS, ratios, report
 from bench.fit.collective_tables import nccl_tests
-from syncwall.show.records.interface import plain
-from syncwall.show.records.validation import set_record
+from syncwall.records import plain
 from syncwall.validate.evaluation import ValidatedRun
 from syncwall.validate.report import Report, SetReport
 from syncwall.validate.split import STALLED, RowUse, part_of
@@ -71,7 +70,7 @@ def _set(one: SetReport, found: Report) -> Figures:
     reasons = {each.outcome.case.row.id: each.reason for each in found.doubtful}
     graded = [each for each in one.runs.outcomes if each.case.row.grade != "C"]
     listed = [each for each in graded if reasons.get(each.case.row.id) != STALLED]
-    figures: Figures = plain(set_record(one))
+    figures: Figures = plain(one)
     return figures | {
         "composed": one.runs.name.endswith("(composed)"),
         "n_graded": len(graded),

@@ -27,7 +27,6 @@ from typing import Any, Final
 
 from syncwall import catalogue
 from syncwall.answer import predict
-from syncwall.answer.improvements import improvements
 from syncwall.answer.islands import predict_islands
 from syncwall.answer.rl_step import predict_rl
 from syncwall.catalogue import CatalogueKind, searched_first
@@ -38,13 +37,10 @@ from syncwall.describe.job_file import job_with
 from syncwall.describe.overrides import run_with
 from syncwall.describe.sections import stated_sections
 from syncwall.documents import read_document
-from syncwall.job.changes import changes
 from syncwall.job.completion import finish
 from syncwall.problems import InputError
 from syncwall.read.machine_measured import read_machine_measured
-from syncwall.show.records.interface import json_text
-from syncwall.show.records.job import job_record
-from syncwall.show.records.prediction import prediction_record
+from syncwall.records import json_text, plain
 
 SLOW_S: Final = 10.0
 JOBS, MEASURED, CALIBRATED, IMPROVED, AROUND = 0.06, 0.05, 0.03, 0.02, 0.1
@@ -224,12 +220,12 @@ def _predicted(path: Path, measured: Path | None, *, improved: bool) -> str:
     run = run_with(path, {})
     job = job_with(run, path, {})
     prediction = predict(run, measured=read_machine_measured([measured]) if measured else None)
-    proposals = improvements(prediction) if improved else []
-    played = None
-    if job is not None:
-        completion = finish(job, prediction)
-        played = job_record(completion, changes(completion) if improved else [])
-    text = json_text("predict", prediction_record(prediction, proposals, played))
+    completion = finish(job, prediction) if job is not None else None
+    if improved:
+        data = (completion or prediction).to_dict()
+    else:
+        data = plain(prediction.step) | {"job": plain(completion and completion.without_changes)}
+    text = json_text(data)
     record = json.loads(text, parse_constant=_refuse)
     step_s, ledger = record["step_s"], record["ledger_s"]
     if step_s is None or not math.isfinite(step_s) or step_s <= 0:
@@ -247,7 +243,7 @@ def _around(path: Path, key: str, measured: Path | None) -> str:
     """What is wrong with the answer for the section `key` of the run file in `path`."""
     known = read_machine_measured([measured]) if measured else None
     answer = (predict_rl if key == "rl" else predict_islands)(path, measured=known)
-    text = json_text(f"predict {key}", answer.to_dict())
+    text = json_text(answer.to_dict())
     record = json.loads(text, parse_constant=_refuse)
     numbers = {name: one for name, one in record.items() if isinstance(one, float)}
     if record["step_s"] is None or record["step_s"] <= 0:

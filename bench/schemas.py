@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from syncwall import __version__
-from syncwall.show.records.interface import SCHEMA_VERSION, VERBS, schema
+from syncwall.records import SCHEMA_VERSION
+from syncwall.show.schema import VERBS, schema
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "schemas"
 PROMISED = FOLDER / "promised.json"

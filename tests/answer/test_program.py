@@ -15,7 +15,7 @@ from syncwall.answer.program_changes import (
 )
 from syncwall.describe import lookup
 from syncwall.problems import InputError
-from syncwall.show.records.interface import schema
+from syncwall.show.schema import schema
 from syncwall.work.block import Phase
 from syncwall.work.operations import Collective, Elementwise, Gemm, Group
 from syncwall.work.program import (

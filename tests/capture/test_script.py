@@ -15,7 +15,7 @@ pytest.importorskip("torch", reason="torch is not installed")
 from syncwall.cli import main
 from syncwall.problems import InputError
 from syncwall.read.program import read_program
-from syncwall.show.records.interface import schema
+from syncwall.show.schema import schema
 from tests.capture.broken_scripts import BEGIN, MODEL, TRAIN
 
 SEEN = """

@@ -7,7 +7,8 @@ import pytest
 from bench.schemas import PAGE, PROMISED, broken, promised, published
 
 from syncwall.cli import main
-from syncwall.show.records.interface import SCHEMA_VERSION, VERBS, schema
+from syncwall.records import SCHEMA_VERSION
+from syncwall.show.schema import VERBS, schema
 
 OPTIONAL = {
     "type": "object",

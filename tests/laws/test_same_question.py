@@ -16,7 +16,7 @@ from syncwall.describe.choice import Choice
 from syncwall.describe.overrides import run_with
 from syncwall.describe.run_file import run_text
 from syncwall.plan.search import search
-from syncwall.show.records.description import record
+from syncwall.records import described
 from syncwall.web.answers.prediction import predicted
 from syncwall.web.asked import AskedRun
 from tests.laws.questions import law, questions
@@ -94,7 +94,7 @@ def of_text(text: str) -> Run:
 
 def asked(run: Run) -> dict[str, Any]:
     """What a page sends: the keys of its address."""
-    layout = {k: v for k, v in record(run.layout).items() if v is not None and k != "provenance"}
+    layout = {k: v for k, v in described(run.layout).items() if v is not None and k != "provenance"}
     software = {name: value for name, value in dict(run.software).items() if value is not None}
     return {
         "model": run.model.name, "cluster": run.cluster.name, "nodes": run.nodes, "seq": run.seq,
@@ -147,7 +147,7 @@ def test_every_row_of_a_plan_is_what_predict_says(model, cluster, nodes, batch, 
         saved = predict(of_text(run_text(row.prediction.run)))
         assert saved.step_s == pytest.approx(row.step_s, rel=1e-9)
         pasted = Layout.model_validate(
-            {k: v for k, v in record(row.layout).items() if k != "provenance"},
+            {k: v for k, v in described(row.layout).items() if k != "provenance"},
             context={"in_file": True},
         )
         assert np.all(pasted == row.layout)

@@ -14,7 +14,8 @@ from syncwall import catalogue
 from syncwall.catalogue import CatalogueKind
 from syncwall.cli import main
 from syncwall.describe import lookup
-from syncwall.show.records.interface import SCHEMA_VERSION, VERBS, schema
+from syncwall.records import SCHEMA_VERSION
+from syncwall.show.schema import VERBS, schema
 
 ROOT = Path(__file__).parents[2]
 

@@ -4,7 +4,7 @@ import pytest
 
 from syncwall.measure.result import JobFacts, Result, this_host
 from syncwall.problems import InputError
-from syncwall.show.records.interface import json_text, plain
+from syncwall.records import json_data, json_text
 
 
 @pytest.fixture
@@ -15,7 +15,7 @@ def result():
 
 def test_a_file_gives_back_what_was_written(result, tmp_path):
     path = tmp_path / "out.json"
-    text = json_text("measure links", plain(result))
+    text = json_text(json_data("measure links", result))
     path.write_text(text)
     assert Result.read(path) == result
     written = json.loads(text)

@@ -15,7 +15,7 @@ from syncwall.plan.programs import ProgramCase
 from syncwall.plan.wall.program import program_wall
 from syncwall.plan.wires import Wires
 from syncwall.problems import InputError
-from syncwall.show.records.interface import schema
+from syncwall.show.schema import schema
 from syncwall.work.block import Phase
 from syncwall.work.operations import Collective, Elementwise, Gemm, Group, Message
 from syncwall.work.program import Call, Program, RankProgram, ShardedUnit

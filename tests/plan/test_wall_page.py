@@ -9,10 +9,9 @@ import pytest
 from syncwall.cli import main
 from syncwall.plan.choices import Scaling
 from syncwall.plan.reference import PlanInputs, reference
-from syncwall.plan.wall.found import wall_of
+from syncwall.plan.wall.found import WallPlan, wall_of
+from syncwall.records import json_text
 from syncwall.show.draw.wall import svg_chart, terminal_chart
-from syncwall.show.records.interface import json_text
-from syncwall.show.records.wall import wall_record
 
 RUN = ["--model", "llama-3.1-8b", "--cluster", "dgx-h100", "--layout.shard", "fsdp",
        "--layout.global-batch", "256", "--most", "1024"]  # fmt: skip
@@ -47,7 +46,7 @@ def test_one_screen_that_leads_with_the_verdict(capsys):
 
 
 def test_json_says_what_the_page_says(start, answer):
-    record = json.loads(json_text("plan wall", wall_record(answer, start)))
+    record = json.loads(json_text(WallPlan(start, answer).to_dict()))
     strong = record["sides"]["strong"]
     assert strong["curve"][0]["efficiency"] == pytest.approx(1.0)
     assert strong["base"]["gpus"] == strong["curve"][0]["gpus"]

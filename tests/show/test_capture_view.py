@@ -5,18 +5,19 @@ from dataclasses import replace
 
 import pytest
 
-from syncwall.show.records.capture import capture_record
-from syncwall.show.records.interface import json_text, schema
+from syncwall.records import json_text
+from syncwall.show.schema import schema
 from syncwall.show.views.capture import capture_view
 from syncwall.show.write.terminal import rendered
 from syncwall.work.program import Note, NoteKind, Place
+from syncwall.work.recorded import CapturedStep
 from tests.work.recorded import decoder
 
 PROGRAM = decoder()
 
 
 def screen(program, width=120):
-    view = capture_view(program, "run.work.json.gz", 12.3)
+    view = capture_view(CapturedStep(program, "run.work.json.gz", 12.3))
     return [line.plain.rstrip() for line in rendered(view, width)]
 
 
@@ -38,7 +39,7 @@ def test_lines_fit_the_screen(width):
 
 @pytest.mark.parametrize(("share", "is_said"), [(0.2, True), (0.01, False)])
 def test_the_verdict_says_how_much_is_not_known(share, is_said):
-    moved = capture_record(PROGRAM)["ranks"][0]["memory_traffic_bytes"]
+    moved = PROGRAM.to_dict()["ranks"][0]["memory_traffic_bytes"]
     note = Note(NoteKind.UNKNOWN, "mine.kernel", Place("", "train.py:3"), 1, 0.0, share * moved)
     lines = "\n".join(screen(replace(PROGRAM, notes=(note,))))
     assert ("of the work is not known" in lines) is is_said
@@ -47,7 +48,7 @@ def test_the_verdict_says_how_much_is_not_known(share, is_said):
 
 def test_a_record_follows_its_schema():
     jsonschema = pytest.importorskip("jsonschema", reason="jsonschema is not installed")
-    record = json.loads(json_text("capture", capture_record(PROGRAM, "a.gz", 1.0)))
+    record = json.loads(json_text(CapturedStep(PROGRAM, "a.gz", 1.0).to_dict()))
     jsonschema.validate(record, schema("capture"))
     assert record["ranks"][0]["communication"][0]["calls"] == 64
     assert record["notes"][0]["bytes_share"] == pytest.approx((4e8 - 1e6) / (64 * 4.36e8))

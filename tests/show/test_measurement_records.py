@@ -1,7 +1,6 @@
 """Results as JSON: what is written follows the published schema, and is read again."""
 
 import json
-from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -13,8 +12,9 @@ from syncwall.lab.run import result_of
 from syncwall.measure.calibrate import measured_of, read_measured
 from syncwall.measure.load import Load, MachineLoad
 from syncwall.measure.result import Result
+from syncwall.records import json_data, json_text
 from syncwall.report.results import data_of, read_source
-from syncwall.show.records.interface import json_text, plain, schema
+from syncwall.show.schema import schema
 from tests.show.report_samples import (
     collectives_data,
     lab_records,
@@ -54,7 +54,7 @@ def test_a_lab_follows_its_schema_and_is_read_again(file, tmp_path):
 
 
 def read_again(verb: str, made: Result, path: Path) -> None:
-    text = json_text(verb, plain(made))
+    text = json_text(json_data(verb, made))
     follows(verb, text)
     path.write_text(text, encoding="utf-8")
     assert read_source(path).result == made
@@ -62,7 +62,7 @@ def read_again(verb: str, made: Result, path: Path) -> None:
 
 def test_data_of_another_kind_does_not_follow():
     jsonschema = pytest.importorskip("jsonschema", reason="jsonschema is not installed")
-    text = json_text("measure step", plain(RESULTS["measure links"]))
+    text = json_text(json_data("measure step", RESULTS["measure links"]))
     with pytest.raises(jsonschema.ValidationError):
         follows("measure step", text)
 
@@ -70,7 +70,7 @@ def test_data_of_another_kind_does_not_follow():
 def test_a_calibration_follows_its_schema_and_is_read_again(tmp_path):
     found = measured_of(RESULTS["measure matmul"])
     assert isinstance(found, MachineMeasurements)
-    text = json_text("measure calibration", plain(found))
+    text = json_text(json_data("measure calibration", found))
     follows("measure calibration", text)
     path = tmp_path / "machine.json"
     path.write_text(text, encoding="utf-8")
@@ -79,4 +79,4 @@ def test_a_calibration_follows_its_schema_and_is_read_again(tmp_path):
 
 def test_labs_follow_their_schema():
     lab = Lab("a", ("syncwall-a-h0", "syncwall-a-s0"), 2)
-    follows("lab list", json_text("lab list", {"labs": [asdict(lab) | {"hosts": lab.hosts}]}))
+    follows("lab list", json_text(json_data("lab list", {"labs": [lab]})))

@@ -7,11 +7,11 @@ import pytest
 from syncwall.plan.answer import Plan
 from syncwall.plan.fabric.answer import plan_fabric
 from syncwall.plan.fabric.question import wiring_of
-from syncwall.plan.network.needed import needed
+from syncwall.plan.network.needed import NetworkPlan, needed
 from syncwall.plan.network.targets import TargetLimits
 from syncwall.plan.reference import PlanInputs, reference
 from syncwall.plan.search import search
-from syncwall.plan.wall.found import wall_of
+from syncwall.plan.wall.found import WallPlan, wall_of
 from syncwall.show.blocks import View
 from syncwall.show.views.fabric import fabric_view
 from syncwall.show.views.layouts import layouts_view
@@ -37,8 +37,8 @@ def views() -> dict[str, View]:
     wiring = wiring_of(run.cluster)
     return {
         "layouts": layouts_view(Plan(run, found, found.best(5), "fastest", 64)),
-        "wall": wall_view(wall_of(start, 2**14), start),
-        "network": network_view(needed(start, [32, 256, 2048], TargetLimits()), start),
+        "wall": wall_view(WallPlan(start, wall_of(start, 2**14))),
+        "network": network_view(NetworkPlan(start, needed(start, [32, 256, 2048], TargetLimits()))),
         "fabric": fabric_view(plan_fabric(wiring, run.gpus, prediction=start.prediction)),
     }
 

@@ -77,7 +77,7 @@ def test_the_picture_of_two_clusters_is_as_drawn():
 
 
 def test_every_verb_that_answers_is_among_the_screens():
-    from syncwall.show.records.interface import VERBS
+    from syncwall.show.schema import VERBS
 
     words = [re.sub(r"--(?=work)|examples/(?=rl/|islands/)", "", command).replace("/", " ").split()
              for command in COMMANDS.values()]  # fmt: skip

@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from syncwall.cause import Cause
-from syncwall.show.records.watch import watch_record
+from syncwall.records import plain
+from syncwall.show.records.watch import WatchedRun
 from syncwall.show.views.watch import watch_view
 from syncwall.watch.events import Expectation, Finding, FindingKind, Group
 from syncwall.watch.live import Summary
@@ -40,7 +41,7 @@ def test_without_a_step_it_says_so():
 
 
 def test_the_record_sums_to_the_step():
-    found = watch_record(SUMMARY, ("a",), 0)
+    found = plain(WatchedRun(SUMMARY, ("a",), 0))
     assert sum(found["ledger_s"].values()) == pytest.approx(found["step_s"])
     assert found["groups_s"][Group.COMMUNICATION] == 0.03
     assert found["findings"][0]["rank"] == 3

@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from syncwall.problems import InputError
-from syncwall.show.records.interface import plain
-from syncwall.show.records.validation import validation_record
+from syncwall.records import plain
 from syncwall.validate.report import Report, validate
 from syncwall.validate.score import read_baselines
 from syncwall.validate.table import read_tables
@@ -31,7 +30,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
 
 
 def test_rows_are_counted_once(report):
-    found = validation_record(report)
+    found = plain(report)
     assert found["rows"] == 5
     assert found["skipped"] == [
         {"id": "open", "source": "ours", "reason": "the source gives no tp", "file": "runs.csv",
@@ -42,7 +41,7 @@ def test_rows_are_counted_once(report):
 
 
 def test_rows_in_doubt_count_only_in_the_figures_with_all(report):
-    mine = next(one for one in plain(validation_record(report))["sets"] if one["kind"] == "source")
+    mine = next(one for one in plain(report)["sets"] if one["kind"] == "source")
     assert (mine["name"], mine["n"], mine["n_all"], mine["held_out"]) == ("ours", 3, 4, True)
     errors = {one.case.row.id: abs(one.ratio - 1) for one in report.outcomes}
     assert mine["mape"] == pytest.approx(sum(errors[name] for name in "abc") / 3)
@@ -50,7 +49,7 @@ def test_rows_in_doubt_count_only_in_the_figures_with_all(report):
 
 
 def test_a_baseline_is_compared_on_the_runs_of_both(report):
-    mine = next(one for one in plain(validation_record(report))["sets"] if one["kind"] == "source")
+    mine = next(one for one in plain(report)["sets"] if one["kind"] == "source")
     errors = {one.case.row.id: abs(one.ratio - 1) for one in report.outcomes}
     assert list(mine["against"]) == ["guess"]
     other = mine["against"]["guess"]
@@ -68,7 +67,7 @@ def test_the_summary_is_a_mean_over_held_out_sources(report):
 
 
 def test_sets_have_every_figure_and_json_can_write_them(report):
-    found = json.loads(json.dumps(plain(validation_record(report)), allow_nan=False))
+    found = json.loads(json.dumps(plain(report), allow_nan=False))
     keys = {
         "name", "kind", "n", "mape", "median_ape", "ratio_median", "ratio_p10", "ratio_p90",
         "coverage80", "held_out", "mape_one_known_run", "mape_three_known_runs",

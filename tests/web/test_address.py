@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import syncwall as sw
 from syncwall.describe import Run
 from syncwall.describe.layout import PLAIN
-from syncwall.show.records.interface import plain
+from syncwall.records import plain
 from syncwall.web.answers.prediction import layout_fields
 from tests.answer.runs import runs
 

@@ -9,7 +9,7 @@ from syncwall import catalogue
 from syncwall.catalogue import CatalogueKind
 from syncwall.describe import lookup
 from syncwall.problems import InputError
-from syncwall.show.records.description import record
+from syncwall.records import described
 from syncwall.show.records.listing import listing
 from syncwall.web.answers.catalogue import KINDS, listed, shown
 from syncwall.web.routes import EntryKind
@@ -46,7 +46,7 @@ def test_every_entry_is_shown_with_its_trust_and_sources(kind):
 
 def test_an_entry_is_that_of_the_terminal():
     found = shown("device", "h100-sxm")
-    assert found["record"] == record(lookup.device("h100-sxm"))
+    assert found["record"] == described(lookup.device("h100-sxm"))
     rows = {row["label"]: row for row in found["rows"]}
     assert rows["peak bf16"]["text"] == "989.4 TFLOP/s"
     assert rows["peak bf16"]["provenance"]["trust"] == "datasheet"

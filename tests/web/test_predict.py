@@ -8,8 +8,7 @@ import yaml
 
 import syncwall as sw
 from syncwall.answer.improvements import improvements
-from syncwall.show.records.interface import json_text, plain
-from syncwall.show.records.prediction import prediction_record, step_record
+from syncwall.records import json_text, plain
 from syncwall.show.words.layout import run_words
 
 HF_CONFIG = {
@@ -31,7 +30,7 @@ def test_a_prediction_is_that_of_the_api(client, run):
     assert answer.status_code == 200
     own = predicted(run)
     said = answer.json()
-    for key, value in plain(step_record(own)).items():
+    for key, value in plain(own.step).items():
         assert said[key] == pytest.approx(value) if isinstance(value, float) else said[key] == value
     assert sum(said["ledger_s"].values()) == pytest.approx(said["step_s"])
 
@@ -157,7 +156,7 @@ def test_exports_are_what_the_command_line_writes(client, run, tmp_path):
     own = sw.predict(sw.run(tmp_path / "run.yaml"))
     assert yaml.safe_load(text) == run
     said = json.loads(client.post("/api/export/json", json=run).json())
-    assert said == json.loads(json_text("predict", prediction_record(own, improvements(own))))
+    assert said == json.loads(json_text(own.to_dict()))
     trace = json.loads(client.post("/api/export/perfetto", json=run).json())
     assert len(trace["traceEvents"]) > 100
 

@@ -4,9 +4,8 @@ import pytest
 
 from syncwall.plan.choices import Scaling
 from syncwall.plan.reference import PlanInputs, reference
-from syncwall.plan.wall.found import wall_of
-from syncwall.show.records.interface import plain
-from syncwall.show.records.wall import wall_record
+from syncwall.plan.wall.found import WallPlan, wall_of
+from syncwall.records import plain
 from syncwall.show.words.wall import side_verdict
 from syncwall.web.answers.wall import POINTS, compared
 from syncwall.web.questions import AskedWall
@@ -21,7 +20,7 @@ FLAGS = {
 def record():
     """What the terminal prints as JSON."""
     start = reference(PlanInputs(None, FLAGS))
-    return plain(wall_record(wall_of(start, 2**17), start))
+    return plain(WallPlan(start, wall_of(start, 2**17)))
 
 
 @pytest.mark.parametrize("scaling", list(Scaling))

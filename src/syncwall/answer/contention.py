@@ -14,6 +14,7 @@ from syncwall.cost.contended_network import AxisFlows, SharedLinks
 from syncwall.describe import Run
 from syncwall.network import Routing
 from syncwall.problems import InputError
+from syncwall.public import published
 from syncwall.timeline.ledger import Ledger
 
 UNPROVEN = (
@@ -21,6 +22,10 @@ UNPROVEN = (
 )
 
 
+@published(
+    "fabric routing qps draws seed needed free_s p50_s p90_s busiest_link",
+    "busiest_link_slower=slower accuracy",
+)
 @dataclass(frozen=True, slots=True)
 class Contention:
     """A step on shared links beside the same on free ones."""
@@ -28,6 +33,7 @@ class Contention:
     fabric: str
     """As it was asked for."""
     routing: Routing
+    """How flows find their way."""
     qps: int
     """Queue pairs of a connection."""
     draws: int
@@ -35,11 +41,13 @@ class Contention:
     hashed: bool
     """True if chance decides over ways, and draws differ."""
     seed: int
+    """Of these draws."""
     free_s: float
     """The step if no link were shared."""
     p50_s: float
+    """Median of the step over the draws; the answer itself."""
     p90_s: float
-    """Of the step, over the draws."""
+    """P90 of it."""
     busiest: str
     """The link that slows the median draw most; empty if none does."""
     slower: float
@@ -51,6 +59,16 @@ class Contention:
     def needed(self) -> bool:
         """True if shared links change the step at all."""
         return self.p90_s > self.free_s * (1.0 + 1e-9)
+
+    @property
+    def busiest_link(self) -> str | None:
+        """The link that slows the median draw most."""
+        return self.busiest or None
+
+    @property
+    def accuracy(self) -> str:
+        """What is known of it on real fabrics."""
+        return UNPROVEN
 
 
 def step_on_links(

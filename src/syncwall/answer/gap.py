@@ -20,7 +20,7 @@ from syncwall.catalogue import BUILT_IN, searched_first
 from syncwall.describe import Run
 from syncwall.describe.measured_speed import MeasuredSpeed
 from syncwall.documents import read_document
-from syncwall.public import Answer
+from syncwall.public import Answer, published
 from syncwall.timeline.ledger import Ledger
 
 TABLE: Final = BUILT_IN / "validation" / "suspects.yaml"
@@ -37,11 +37,13 @@ LEAST: Final = 0.01
 """Change of the step, as a logarithm, below which it explains nothing."""
 
 
+@published("key what detail step_s explained probability seen tell")
 @dataclass(frozen=True, slots=True)
 class Suspect:
     """One thing that may be otherwise than described."""
 
     key: str
+    """tcp, power, kernels, recompute, data, ..."""
     what: str
     detail: str
     """What it is then, in the words of a run file; empty if no description can say it."""
@@ -57,19 +59,23 @@ class Suspect:
     """Seconds of its step by cause."""
     probability: float
     """Among all that was tried and nothing at all, if one of them is true."""
+    explained: float
+    """Share of the gap that it explains."""
 
     def __repr__(self) -> str:
         return f"<Suspect {self.key}: {self.detail or self.what}: step {self.step_s:.4g} s>"
 
 
+@published("measured_s gap_s ratio usual=is_usual wrong=is_wrong suspects unpriced")
 @dataclass(frozen=True)
 class Gap(Answer):
     """A measured step beside the prediction."""
 
     predicted: Prediction
     measured_s: float
+    """The measured step."""
     suspects: tuple[Suspect, ...]
-    """What has a price, the likeliest first."""
+    """What would explain it, each the run predicted with one thing changed, the likeliest first."""
     unpriced: tuple[Suspect, ...]
     """What no description can say, and may cost anything; empty if the run was faster."""
 
@@ -90,23 +96,19 @@ class Gap(Answer):
 
     @property
     def is_usual(self) -> bool:
-        """True if four of five such predictions are as far off or nearer."""
+        """True if the measured step lies in the 80% interval of the prediction."""
         low_s, high_s = self.predicted.step_interval_s
         return low_s <= self.measured_s <= high_s
 
     @property
     def is_wrong(self) -> bool:
-        """True if the description or the machine must be wrong."""
+        """True if it is so far off that the description or the machine is wrong."""
         return is_wrong(self.ratio)
 
     @property
     def is_explained(self) -> bool:
         """True if one of the suspects alone explains most of it."""
-        return any(self.explained(one) >= ENOUGH for one in self.suspects)
-
-    def explained(self, one: Suspect) -> float:
-        """Share of the gap that `one` explains."""
-        return (one.step_s - self.predicted.step_s) / self.gap_s
+        return any(one.explained >= ENOUGH for one in self.suspects)
 
 
 def is_wrong(ratio: float) -> bool:
@@ -144,15 +146,19 @@ def gap(predicted: Prediction | Run | str | Path, measured: MeasuredSpeed | str)
     seen = log(measured_s / prediction.step_s)
     whole = sum(score for _, score in tried) + _density(seen, 0.0, prediction.interval.deviation)
     ranked = sorted(tried, key=lambda one: -one[1])
-    found = [_suspect(fields, score / whole) for fields, score in ranked]
+    before_s, gap_s = prediction.step_s, measured_s - prediction.step_s
+    found = [
+        _suspect(fields, score / whole, (fields["step_s"] - before_s) / gap_s)
+        for fields, score in ranked
+    ]
     priced = tuple(one for one in found if one.run is not None)
     return Gap(prediction, measured_s, priced, tuple(one for one in found if one.run is None))
 
 
-def _suspect(fields: dict[str, Any], probability: float) -> Suspect:
+def _suspect(fields: dict[str, Any], probability: float, explained: float) -> Suspect:
     known = _table()[fields["key"]]
     words = {name: known[name] for name in ("what", "tell", "seen")}
-    return Suspect(**fields, **words, probability=probability)
+    return Suspect(**fields, **words, probability=probability, explained=explained)
 
 
 def _priced(prediction: Prediction, measured_s: float) -> Iterator[tuple[dict[str, Any], float]]:

@@ -21,6 +21,7 @@ from syncwall.cost.software import framework
 from syncwall.describe import Layout, Run
 from syncwall.describe.layout import Shard
 from syncwall.describe.rules import broken_rules, not_offered
+from syncwall.public import Part, published
 from syncwall.work.memory import fits
 
 WORTH: Final = 0.005
@@ -31,10 +32,13 @@ _TIMES: Final = (2, 4, 8, 16, 32, 64)
 """Times the nodes that are tried."""
 
 
+@published("change gained_s memory_bytes layout=fields also nodes=run.nodes")
 @dataclass(frozen=True, slots=True)
 class Improvement:
     """A change and what it is predicted to bring."""
 
+    remedy = Part("change gained_s", text="A change that helps against the verdict.")
+    option = Part("change gained_s fits", text="A field of the best layout, changed.")
     change: str
     """In the words of the keys of a run."""
     run: Run

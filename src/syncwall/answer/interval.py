@@ -62,7 +62,9 @@ class PredictionInterval:
     deviation: float
     """Standard deviation of ln(measured / predicted)."""
     nearest: Neighbour | None
+    """The published run most like this one."""
     extrapolating: bool
+    """True if nothing like this run was validated."""
 
     def around(self, seconds: float) -> tuple[float, float]:
         """P10 and P90 of a prediction of `seconds`."""

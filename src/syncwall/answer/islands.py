@@ -15,13 +15,20 @@ from syncwall.cost.measured import MachineMeasurements
 from syncwall.describe import Run
 from syncwall.describe.islands import OUTER_BYTES, Islands
 from syncwall.describe.sections import run_and
-from syncwall.public import Answer
+from syncwall.public import Answer, published
 
 
+@published(
+    "step_s inner_s=inner.step_s outer_s outer_bytes exposed_s utilisation mfu tokens_per_s gpus",
+    "fits islands inner=inner.step run=inner.run",
+    inner="A step of one island, as `predict` has it for `run`.",
+    run="The run of one island.",
+)
 @dataclass(frozen=True)
 class IslandsPrediction(Answer):
     """What to expect of islands that train together."""
 
+    verb = "predict islands"
     islands: Islands
     inner: Prediction
     """A step inside of one island."""

@@ -6,11 +6,11 @@ Holds `predict` and `Prediction`.
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import overload
+from typing import Final, overload
 
 from syncwall.answer.contention import Contention, step_on_links
 from syncwall.answer.interval import PredictionInterval, interval
-from syncwall.answer.priced import PredictedStep, Priced
+from syncwall.answer.priced import PredictedStep, Priced, mfu_convention
 from syncwall.answer.pricing import NetworkChoice, Pricing
 from syncwall.answer.program import ProgramPrediction, predict_program
 from syncwall.answer.settled import Chosen, SettledRun, settle
@@ -21,7 +21,7 @@ from syncwall.catalogue import Folders, takes_catalogue
 from syncwall.cost.contended_network import SharedLinks
 from syncwall.cost.measured import MachineMeasurements
 from syncwall.describe import Cluster, Run, Software, lookup
-from syncwall.public import Answer
+from syncwall.public import Answer, Late, Part, published
 from syncwall.work.block import Work
 from syncwall.work.host_memory import host_memory_bytes
 from syncwall.work.memory import Memory, step_memory
@@ -131,10 +131,27 @@ def predict(  # noqa: PLR0913 - a run has this many sides
     return Prediction(pricing, timed, settled, memory, contention)
 
 
+_STEP: Final = (
+    "verdict step_s step_interval_s extrapolating=interval.extrapolating "
+    "nearest_validated_run=interval.nearest known_runs knobs=pricing.knobs.by_name "
+    "left_open=assumed chosen calibrated_by=calibration.measured.sources tokens_per_s_per_gpu mfu "
+    "hfu mfu_convention fits memory_bytes memory_interval_bytes fits_probability=room.probability "
+    "memory_by_cause_bytes=memory.by_cause host_memory_bytes ledger_s=ledger exposed_s "
+    "model_flops=work.model_flops tokens"
+)
+
+
+@published(_STEP, "next=improvements assumed=taken_for_granted run job gap contention")
 @dataclass(frozen=True)
 class Prediction(PredictedStep, Answer):
     """What to expect of a run."""
 
+    verb = "predict"
+    step = Part(_STEP, text="What is to be expected of a training step.")
+    improvements = Late("answer.improvements:improvements")
+    taken_for_granted = Late("show.words.prediction:assumed")
+    gap = Late("answer.gap:gap_of")
+    job = Late("job.completion:no_job")
     settled: SettledRun
     """The run in which nothing is open, and what was chosen for it."""
     memory: Memory
@@ -156,6 +173,21 @@ class Prediction(PredictedStep, Answer):
     def assumed(self) -> dict[str, str]:
         """What the run leaves open and does not follow from its framework, with the value taken."""
         return self.settled.guessed
+
+    @property
+    def known_runs(self) -> int:
+        """Measured runs of the same cluster that the prices are anchored to."""
+        return len(self.site.known)
+
+    @property
+    def tokens(self) -> float:
+        """Of one step."""
+        return float(self.work.tokens)
+
+    @property
+    def mfu_convention(self) -> str:
+        """Which FLOPs are counted, over which peak."""
+        return mfu_convention(self.run.model)
 
     @property
     def site(self) -> Site:

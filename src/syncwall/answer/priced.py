@@ -67,7 +67,7 @@ class Priced:
 
     @cached_property
     def step_s(self) -> float:
-        """Seconds of an optimizer step, P50."""
+        """Median of the seconds of an optimizer step."""
         return float(self.timed.step_s)
 
     @cached_property
@@ -102,7 +102,7 @@ class Priced:
 
     @property
     def tokens_per_s_per_gpu(self) -> float:
-        """Training speed of one GPU."""
+        """Tokens a second of each GPU."""
         return float(self.work.tokens) / self.step_s / float(self.work.gpus)
 
     @property
@@ -140,6 +140,11 @@ class PredictedStep(Priced, ABC):
     def room(self) -> Room:
         """The interval of that, and how likely it fits."""
         return Room.on(self.cluster.device, self.memory_bytes)
+
+    @property
+    def memory_interval_bytes(self) -> tuple[float, float]:
+        """P10 and P90 of it."""
+        return self.room.interval_bytes
 
     @property
     def fits(self) -> bool:

@@ -11,7 +11,7 @@ from functools import cached_property
 from pydantic import ValidationError
 
 from syncwall.answer.interval import UNKNOWN, PredictionInterval
-from syncwall.answer.priced import PredictedStep
+from syncwall.answer.priced import MFU_CONVENTION, PredictedStep
 from syncwall.answer.pricing import NetworkChoice, Pricing, Timed
 from syncwall.answer.timeline import Span, Timeline
 from syncwall.answer.verdict import Verdict
@@ -20,7 +20,7 @@ from syncwall.cost.measured import MachineMeasurements
 from syncwall.describe import Cluster, Software
 from syncwall.describe.faults import faults_of
 from syncwall.problems import InputError, Problem
-from syncwall.public import Answer
+from syncwall.public import Answer, Late, published
 from syncwall.timeline.program import ProgramTime, program_time
 from syncwall.work.block import Phase, Work
 from syncwall.work.fusion import fused
@@ -111,10 +111,21 @@ class Share:
     calls: int
 
 
+@published(
+    "command=program.command torch=program.torch world_size=program.world_size",
+    "cluster=cluster.name compiled verdict step_s step_interval_s tokens_per_s_per_gpu",
+    "samples_per_s mfu hfu mfu_convention fits memory_bytes memory_interval_bytes",
+    "fits_probability=room.probability memory_by_kind_bytes=memory_by_kind largest_batch",
+    "ledger_s=ledger exposed_s model_flops=program.model_flops parameters=program.parameters",
+    "unknown by_module by_source next=changes notes=program.noted",
+)
 @dataclass(frozen=True)
 class ProgramPrediction(PredictedStep, Answer):
     """What to expect of a recorded program."""
 
+    verb = "predict work"
+    changes = Late("answer.program_changes:program_changes")
+    largest_batch = Late("answer.program_changes:largest_batch")
     program: Program
     time: ProgramTime
     compiled: bool
@@ -129,6 +140,11 @@ class ProgramPrediction(PredictedStep, Answer):
     def interval(self) -> PredictionInterval:
         """Wide: few published runs can be recorded; wider by the work that is not known."""
         return replace(UNKNOWN, deviation=UNKNOWN.deviation + self.unknown)
+
+    @property
+    def mfu_convention(self) -> str:
+        """Which FLOPs are counted, over which peak."""
+        return MFU_CONVENTION
 
     @property
     def samples_per_s(self) -> float:

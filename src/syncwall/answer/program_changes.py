@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from syncwall.answer.program import ProgramPrediction, priced_program
+from syncwall.catalogue import searched_first
 from syncwall.work.block import Phase
 from syncwall.work.memory import usable_bytes
 from syncwall.work.operations import Collective
@@ -49,6 +50,11 @@ class ProgramChange:
 
 def program_changes(prediction: ProgramPrediction) -> list[ProgramChange]:
     """Single changes that help, the best first."""
+    with searched_first(prediction.pricing.catalogue):
+        return _program_changes(prediction)
+
+
+def _program_changes(prediction: ProgramPrediction) -> list[ProgramChange]:
     tried = (
         _compiled(prediction),
         _changed(prediction, ProgramChangeKind.HOST_WAITS, _without_host_waits, _lines(prediction)),
@@ -63,7 +69,7 @@ def program_changes(prediction: ProgramPrediction) -> list[ProgramChange]:
 
 
 def largest_batch(prediction: ProgramPrediction) -> float | None:
-    """How many times the batch of a rank could be and still fit; None if nothing grows with it."""
+    """Times the recorded batch of a rank that fits; None if nothing grows with it."""
     kinds = prediction.memory_by_kind
     growing = kinds.get(HeldKind.ACTIVATIONS, 0.0) + kinds.get(HeldKind.OTHER, 0.0)
     if not growing:

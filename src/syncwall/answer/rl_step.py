@@ -6,9 +6,9 @@ generation is stated. What runs on the host between phases (rewards, packing, sl
 engines) is not counted.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
@@ -26,7 +26,7 @@ from syncwall.describe.faults import faults_of
 from syncwall.describe.rl import RlStep
 from syncwall.describe.sections import run_and
 from syncwall.problems import InputError
-from syncwall.public import Answer
+from syncwall.public import Answer, published
 from syncwall.timeline.ledger import Ledger
 from syncwall.work.forward_only import forward_only
 from syncwall.work.operations import Collective, Group
@@ -54,7 +54,7 @@ PUBLISHED_REFITS_S: Final = (4, 26)
 
 @dataclass(frozen=True)
 class RlPhase:
-    """One of them."""
+    """A phase of the step."""
 
     part: RlPart
     seconds: float
@@ -62,6 +62,11 @@ class RlPhase:
     """That are busy with it."""
     ledger: Ledger | None = None
     """Seconds by cause; None for what is stated or one transfer."""
+
+    @property
+    def is_predicted(self) -> bool:
+        """False for generation: its rate is stated."""
+        return self.part is not RlPart.GENERATION
 
     @property
     def as_published_s(self) -> tuple[float, float] | None:
@@ -74,14 +79,57 @@ class RlPhase:
         return self.seconds / (1.0 + high), self.seconds / (1.0 + low)
 
 
+@published(
+    "phase=phase.part seconds=phase.seconds share gpus=phase.gpus",
+    "is_predicted=phase.is_predicted as_published_s=phase.as_published_s ledger_s=phase.ledger",
+)
+@dataclass(frozen=True)
+class RlPhaseShare:
+    """A phase of the step, and how much of it."""
+
+    phase: RlPhase
+    share: float
+    """Of the step; phases that run beside each other have more than one in all."""
+
+
+@published()
+@dataclass(frozen=True)
+class PublishedErrors:
+    """How far such predictions were off."""
+
+    steps: int = PUBLISHED_STEPS
+    """Published steps that were predicted."""
+    source: str = PUBLISHED_SOURCE
+    """Where they are published."""
+    errors: Mapping[RlPart, tuple[float, float]] = field(default_factory=PUBLISHED_ERRORS.copy)
+    """Predicted over measured seconds, less one: the lowest and the highest, by phase."""
+
+
+@published(
+    "step_s as_published_s gpus idle tokens_per_s_per_gpu fits phases=shares published=errors rl",
+    "update=update.step run=update.run",
+    update="One optimizer update, as `predict` has it for `run`.",
+    run="The run of an update: its batch is the samples of one, packed.",
+)
 @dataclass(frozen=True)
 class RlPrediction(Answer):
     """What to expect of a step."""
 
+    verb = "predict rl"
     rl: RlStep
     update: Prediction
     """One optimizer update; its sequences are the samples, packed."""
     phases: tuple[RlPhase, ...]
+
+    @property
+    def shares(self) -> list[RlPhaseShare]:
+        """The phases in their order."""
+        return [RlPhaseShare(one, one.seconds / self.step_s) for one in self.phases]
+
+    @property
+    def errors(self) -> PublishedErrors:
+        """How far predictions of published steps were off."""
+        return PublishedErrors()
 
     @cached_property
     def seconds(self) -> dict[RlPart, float]:
@@ -90,7 +138,7 @@ class RlPrediction(Answer):
 
     @property
     def step_s(self) -> float:
-        """All phases one after the other, or what is generated beside the rest taken as one."""
+        """All phases, one after the other unless `one_step_off`."""
         return self._step_s(self.seconds)
 
     @property
@@ -110,7 +158,7 @@ class RlPrediction(Answer):
 
     @property
     def gpus(self) -> int:
-        """All that are paid for."""
+        """With those that only generate."""
         return self.update.run.gpus + (self.rl.generator_gpus or 0)
 
     @property

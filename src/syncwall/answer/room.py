@@ -38,7 +38,7 @@ class Room:
 
     @property
     def probability(self) -> float:
-        """That it fits: two halves of a normal distribution of the logarithm, one to each side."""
+        """How likely it fits: two halves of a normal distribution of the logarithm."""
         away = log(self.size_bytes / self.memory_bytes)
         spread = log(HIGH) if away > 0 else -log(LOW)
         return NormalDist(0.0, spread / Z80).cdf(away)

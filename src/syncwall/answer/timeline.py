@@ -60,6 +60,10 @@ class Timeline(Answer):
         """Write the trace to `path`; open it at ui.perfetto.dev or in chrome://tracing."""
         write_whole(Path(path), json.dumps(self.trace()))
 
+    def to_dict(self) -> dict[str, Any]:
+        """The same as `trace`."""
+        return self.trace()
+
     def trace(self) -> dict[str, Any]:
         """The intervals as a Chrome trace; waits of computation have a track of their own."""
         streams: dict[str, int] = {}

@@ -54,8 +54,7 @@ def capture(  # noqa: PLR0913, PLR0917 - the flags of the verb
     from syncwall.capture.script import Limits
     from syncwall.capture.stages import record_script
     from syncwall.documents import refuse_unwritable
-    from syncwall.show.records.capture import capture_record
-    from syncwall.show.views.capture import capture_view
+    from syncwall.work.recorded import CapturedStep
 
     started = _script(script, module, arguments)
     numbers = _ranks(ranks, rank, world)
@@ -75,11 +74,7 @@ def capture(  # noqa: PLR0913, PLR0917 - the flags of the verb
         return 130
     seconds = time.monotonic() - began
     write_program(program, save)
-    out.write(
-        "capture",
-        lambda: capture_view(program, str(save), seconds),
-        lambda: capture_record(program, str(save), seconds),
-    )
+    out.write(CapturedStep(program, str(save), seconds))
     return 0
 
 

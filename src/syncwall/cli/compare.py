@@ -55,8 +55,6 @@ def compare(  # noqa: PLR0913, PLR0917 - the flags of the verb
     from syncwall.catalogue import searched_first
     from syncwall.cli.progress import bar
     from syncwall.job.compare import comparison
-    from syncwall.show.records.compare import comparison_record
-    from syncwall.show.views.compare import comparison_view
 
     out.check()
     files: list[Path | None] = [path for path in (whose.file, *others) if path is not None]
@@ -75,7 +73,7 @@ def compare(  # noqa: PLR0913, PLR0917 - the flags of the verb
             progress((number + 1) / len(asked))
         _refuse_measured_elsewhere(whose, [one[0].cluster.name for one in found])
         answer = comparison(found)
-        out.write("compare", lambda: comparison_view(answer), lambda: comparison_record(answer))
+        out.write(answer)
     return 0 if answer.fits else 1
 
 

@@ -137,7 +137,7 @@ def _after_a_word(commands: Commands) -> Iterator[tuple[str, list[str]]]:
 
 def _after_a_command(commands: Commands) -> Iterator[tuple[str, list[str]]]:
     """Command and start of a word: flags, or what the first argument may be; else files."""
-    from syncwall.show.records.interface import VERBS
+    from syncwall.show.schema import VERBS
 
     for command, flags in commands.items():
         arguments = [one for one in flags if not one.is_named]

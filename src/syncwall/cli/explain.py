@@ -53,8 +53,6 @@ def explain(  # noqa: PLR0913, PLR0917 - the flags of the verb
     from syncwall.cli.progress import bar
     from syncwall.describe.overrides import run_with
     from syncwall.explain.question import explain as answer
-    from syncwall.show.records.explanation import explanation_record
-    from syncwall.show.views.explanation import explanation_view
 
     if not files:
         raise InputError.of("name files or directories: syncwall explain traces/ nccl.log topo.txt")
@@ -65,7 +63,7 @@ def explain(  # noqa: PLR0913, PLR0917 - the flags of the verb
             files, run=whole, against=against, cluster=cluster, workers=workers, ray=ray,
             store=store, progress=progress, so_far=_SoFar(),
         )  # fmt: skip
-    out.write("explain", lambda: explanation_view(found), lambda: explanation_record(found))
+    out.write(found)
     return 1 if found.is_bad else 0
 
 

@@ -14,6 +14,7 @@ import tyro
 from syncwall.problems import InputError, visible
 
 if TYPE_CHECKING:
+    from syncwall.public import Answer
     from syncwall.show.blocks import View
 
 _STDOUT: Final = "-"
@@ -52,24 +53,31 @@ class OutputFlags:
                 "or write --json last to print JSON"
             )
 
-    def write(
-        self, verb: str, view: "Callable[[], View]", record: Callable[[], Mapping[str, Any]]
-    ) -> None:
-        """Print the answer of `verb` and write its files."""
+    def write(self, answer: "Answer", **how: Any) -> None:
+        """Print `answer` and write its files; `how` goes to its view."""
+        self._write(lambda: answer.view(**how), answer.to_dict)
+
+    def write_data(self, verb: str, view: "Callable[[], View]", data: Callable[[], Any]) -> None:
+        """The same for what is no answer of the Python interface."""
+        from syncwall.records import json_data
+
+        self._write(view, lambda: json_data(verb, data()))
+
+    def _write(self, view: "Callable[[], View]", data: Callable[[], Mapping[str, Any]]) -> None:
         try:
-            self._write_json(verb, record)
+            self._write_json(data)
         finally:  # a full disk must not take the answer from the screen too
             if not self.prints_json or self.html is not None or self.markdown is not None:
                 self.write_view(view())
 
-    def _write_json(self, verb: str, record: Callable[[], Mapping[str, Any]]) -> None:
-        from syncwall.show.records.interface import json_text
+    def _write_json(self, data: Callable[[], Mapping[str, Any]]) -> None:
+        from syncwall.records import json_text
 
         if self._file is not None:
-            _save(self._file, json_text(verb, record()))
+            _save(self._file, json_text(data()))
         elif self.json is not None:
             in_ascii = "utf" not in (sys.stdout.encoding or "utf-8").lower()
-            sys.stdout.write(json_text(verb, record(), in_ascii=in_ascii))
+            sys.stdout.write(json_text(data(), in_ascii=in_ascii))
 
     def write_view(self, made: "View") -> None:
         """Print a view, unless JSON is printed, and write its pages."""

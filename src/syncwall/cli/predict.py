@@ -19,8 +19,6 @@ from syncwall.problems import InputError
 
 if TYPE_CHECKING:
     from syncwall.describe import Run
-    from syncwall.show.blocks import View
-    from syncwall.show.records.prediction import PredictRecord
 
 JobFlags: Any = as_flags("JobFlags", Job, elsewhere=("run", "tokens", "steps"))
 
@@ -84,13 +82,8 @@ def predict(  # noqa: PLR0913, PLR0917 - the flags of the verb
     if asked := section_asked(whose, {"rl": rl, "islands": islands}, beside):
         return predict_around(asked, whose, out, timeline, assumptions=explain_assumptions)
     from syncwall.answer import predict as answer
-    from syncwall.answer.improvements import improvements
     from syncwall.catalogue import searched_first
     from syncwall.cli.progress import completed
-    from syncwall.show.records.job import job_record
-    from syncwall.show.records.prediction import prediction_record
-    from syncwall.show.views.job import job_view
-    from syncwall.show.views.prediction import prediction_view
 
     out.check()
     with searched_first(whose.catalogue):
@@ -98,22 +91,13 @@ def predict(  # noqa: PLR0913, PLR0917 - the flags of the verb
         whole = _whole(run, whose.file, stated_job(job, tokens, steps), life)
         shared = links.shared(run.cluster)
         prediction = answer(run, network=shared, site=whose.site(known), measured=known)
-        proposals = improvements(prediction)
-        ended = completed(whole, prediction) if whole is not None else None
+        found = completed(whole, prediction) if whole is not None else prediction
     if timeline is not None:
         prediction.timeline().save(timeline)
 
-    def view() -> "View":
-        if ended is not None:
-            return job_view(*ended, assumptions=explain_assumptions)
-        return prediction_view(prediction, proposals, assumptions=explain_assumptions)
-
-    def record() -> "PredictRecord":
-        return prediction_record(prediction, proposals, job_record(*ended) if ended else None)
-
     with searched_first(whose.catalogue):  # words of an answer ask for entries, too
-        out.write("predict", view, record)
-    return 0 if (ended[0] if ended else prediction).fits else 1
+        out.write(found, assumptions=explain_assumptions)
+    return 0 if found.fits else 1
 
 
 def _whole(run: "Run", file: Path | None, stated: dict[str, str], life: Path | None) -> Job | None:
@@ -138,10 +122,7 @@ def _whole(run: "Run", file: Path | None, stated: dict[str, str], life: Path | N
 def _program(recorded: WorkFlags, whose: RunFlags, out: OutputFlags, timeline: Path | None) -> int:
     """Predict a recorded program on the cluster that is named."""
     from syncwall.answer import predict as answer
-    from syncwall.answer.program_changes import program_changes
     from syncwall.catalogue import searched_first
-    from syncwall.show.records.program import program_record
-    from syncwall.show.views.program import program_view
 
     out.check()
     with searched_first(whose.catalogue):
@@ -150,12 +131,7 @@ def _program(recorded: WorkFlags, whose: RunFlags, out: OutputFlags, timeline: P
             found.program, cluster=found.cluster, software=found.software, compiled=found.compiled,
             measured=found.measured,
         )  # fmt: skip
-        changes = program_changes(prediction)
         if timeline is not None:
             prediction.timeline().save(timeline)
-        out.write(
-            "predict work",
-            lambda: program_view(prediction, changes),
-            lambda: program_record(prediction, changes),
-        )
+        out.write(prediction)
     return 0 if prediction.fits else 1

@@ -14,7 +14,7 @@ from syncwall.problems import InputError
 if TYPE_CHECKING:
     from syncwall.answer import Prediction
     from syncwall.describe import Run
-    from syncwall.show.answers import Shown
+    from syncwall.public import Answer
 
 _SAMPLED = ("global_batch", "document")
 """Flags of a layout that the samples of a step of reinforcement learning say."""
@@ -67,36 +67,30 @@ def predict_around(
         if run.measured is not None:
             raise InputError.of(f"`measured` is not for a step with `{asked.key}`: leave it out")
         answered = _rl if asked.key == "rl" else _islands
-        step, shown = answered(run, whose, asked.flag, assumptions)
+        step, found = answered(run, whose, asked.flag)
         if timeline is not None:
             step.timeline().save(timeline)
-        out.write(shown.verb, shown.view, shown.record)
+        out.write(found, assumptions=assumptions)
     return 0 if step.fits else 1
 
 
-def _rl(
-    run: "Run", whose: RunFlags, flag: str | None, assumptions: bool
-) -> "tuple[Prediction, Shown]":
+def _rl(run: "Run", whose: RunFlags, flag: str | None) -> "tuple[Prediction, Answer]":
     """An update, and the step around it."""
     from syncwall.answer.rl_step import predict_rl
     from syncwall.describe.rl import RlStep
     from syncwall.describe.sections import section_with
-    from syncwall.show.answers import rl_shown
 
     rl, known = section_with(RlStep, whose.file, flag), whose.measured()
     found = predict_rl(run, rl, measured=known, site=whose.site(known))
-    return found.update, rl_shown(found, assumptions=assumptions)
+    return found.update, found
 
 
-def _islands(
-    run: "Run", whose: RunFlags, flag: str | None, assumptions: bool
-) -> "tuple[Prediction, Shown]":
+def _islands(run: "Run", whose: RunFlags, flag: str | None) -> "tuple[Prediction, Answer]":
     """A step of one island, and all of them."""
     from syncwall.answer.islands import predict_islands
     from syncwall.describe.islands import Islands
     from syncwall.describe.sections import section_with
-    from syncwall.show.answers import islands_shown
 
     islands, known = section_with(Islands, whose.file, flag), whose.measured()
     found = predict_islands(run, islands, measured=known, site=whose.site(known))
-    return found.inner, islands_shown(found, assumptions=assumptions)
+    return found.inner, found

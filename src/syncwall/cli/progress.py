@@ -16,7 +16,6 @@ from syncwall.problems import visible
 if TYPE_CHECKING:
     from syncwall.answer import Prediction
     from syncwall.describe import Job
-    from syncwall.job.changes import JobChange
     from syncwall.job.completion import Completion
 
 _FIRST_LINE_S: Final = 2.0
@@ -79,7 +78,7 @@ _SHARED_FROM: Final = 20_000
 """Simulations from which on it pays to start a process on every core."""
 
 
-def completed(job: "Job", prediction: "Prediction") -> "tuple[Completion, list[JobChange]]":
+def completed(job: "Job", prediction: "Prediction") -> "Completion":
     """When `job` will be done, and what would change that; with a progress bar."""
     from syncwall.job.changes import changes
     from syncwall.job.completion import finish
@@ -90,4 +89,5 @@ def completed(job: "Job", prediction: "Prediction") -> "tuple[Completion, list[J
             job, prediction, progress=lambda share: show(_FIRST * share), workers=workers
         )
         found = changes(completion, lambda share: show(_FIRST + (1 - _FIRST) * share))
-    return completion, found
+        vars(completion)["changes"] = found  # while somebody watches, not when they are asked for
+    return completion

@@ -21,8 +21,8 @@ def schema(
     """
     import json
 
-    from syncwall.show.records.interface import VERBS
-    from syncwall.show.records.interface import schema as of_answer
+    from syncwall.show.schema import VERBS
+    from syncwall.show.schema import schema as of_answer
 
     name = " ".join(verb)
     if not name:

@@ -51,7 +51,7 @@ def show(
     out.check()
     with searched_first(catalogue):
         view, record = _list(kind) if name is None else _one(kind, name)
-    out.write("show", lambda: view, lambda: record)
+    out.write_data("show", lambda: view, lambda: record)
     return 0
 
 
@@ -66,35 +66,29 @@ def _kind(what: str) -> tuple[str, str]:
 
 def _list(kind: str) -> "tuple[View, ShowRecord]":
     from syncwall.catalogue import CatalogueKind
-    from syncwall.show.records.interface import plain
-    from syncwall.show.records.listing import listing
+    from syncwall.records import plain
+    from syncwall.show.records.listing import ShowRecord, listing, plugin_lines
     from syncwall.show.views.listing import listing_view, plugins_view, terms_view
     from syncwall.show.words.terms import terms
 
     if kind == "term":
-        return terms_view(), {"kind": kind, "entries": plain(terms()), "entry": None}
+        return terms_view(), ShowRecord(kind, plain(terms()))
     if kind == "plugin":
-        from syncwall.show.records.plugins import plugin_lines
-
         lines = plugin_lines()
-        return plugins_view(lines), {"kind": kind, "entries": lines, "entry": None}
-    return listing_view(CatalogueKind(kind)), {
-        "kind": kind,
-        "entries": listing(CatalogueKind(kind)),
-        "entry": None,
-    }
+        return plugins_view(lines), ShowRecord(kind, lines)
+    return listing_view(CatalogueKind(kind)), ShowRecord(kind, listing(CatalogueKind(kind)))
 
 
 def _one(kind: str, name: str) -> "tuple[View, ShowRecord]":
     from syncwall.catalogue import CatalogueKind
     from syncwall.describe import lookup
-    from syncwall.show.records.description import record
-    from syncwall.show.records.interface import plain
+    from syncwall.records import described, plain
+    from syncwall.show.records.listing import ShowRecord
     from syncwall.show.views.entry import entry_view, term_view
     from syncwall.show.words.terms import term
 
     if kind == "term":
         found = term(name)
-        return term_view(found), {"kind": kind, "entries": None, "entry": plain(found)}
+        return term_view(found), ShowRecord(kind, entry=plain(found))
     entry = lookup.run(name) if kind == "run" else lookup.READERS[CatalogueKind(kind)](name)
-    return entry_view(entry), {"kind": kind, "entries": None, "entry": record(entry)}
+    return entry_view(entry), ShowRecord(kind, entry=described(entry))

@@ -32,8 +32,6 @@ def validate(
     """
     from syncwall.catalogue import directories, searched_first
     from syncwall.cli.progress import bar
-    from syncwall.show.records.validation import validation_record
-    from syncwall.show.views.validation import validation_view
     from syncwall.validate.report import validate as validated
 
     if worst < 0:
@@ -42,6 +40,5 @@ def validate(
     with searched_first(catalogue), bar("predicting runs") as progress:
         directories()  # a wrong one is an error, not a reason to skip every row
         report = validated(path, against, progress)
-    out.write("validate", lambda: validation_view(report, worst=worst),
-              lambda: validation_record(report))  # fmt: skip
+    out.write(report, worst=worst)
     return 0

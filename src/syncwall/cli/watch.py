@@ -46,7 +46,7 @@ def watch(  # noqa: PLR0913, PLR0917 - the flags of the verb
     """
     if sys.platform != "linux":
         raise InputError.of("training is watched on Linux: pidfd and /proc are needed")
-    from syncwall.show.records.watch import watch_record
+    from syncwall.show.records.watch import WatchedRun
     from syncwall.show.views.watch import watch_view
     from syncwall.watch.command import run_watched
 
@@ -59,10 +59,10 @@ def watch(  # noqa: PLR0913, PLR0917 - the flags of the verb
     os.environ.update(told.variables())  # the agent is a process of its own
     found = run_watched(command, expect=_checked(expect), events=events or "")
     if (summary := found.summary) is not None:
-        out.write(
+        out.write_data(
             "watch",
             lambda: watch_view(summary, found.command, found.code),
-            lambda: watch_record(summary, found.command, found.code),
+            lambda: WatchedRun(summary, found.command, found.code),
         )
     return found.code
 

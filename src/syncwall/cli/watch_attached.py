@@ -20,7 +20,7 @@ def attached(folder: Path | None, out: OutputFlags) -> int:
     """Show a run until Ctrl-C, or once if nobody looks at a terminal."""
     from rich.console import Console
 
-    from syncwall.show.records.live import live_record
+    from syncwall.show.records.watch import LiveRun
     from syncwall.show.views.live import live_view
     from syncwall.watch.snapshot_file import read_snapshot
 
@@ -29,7 +29,7 @@ def attached(folder: Path | None, out: OutputFlags) -> int:
     if out.json is None and out.html is None and out.markdown is None and console.is_terminal:
         return _followed(home, console)
     found = read_snapshot(home)
-    out.write("watch live", lambda: live_view(found, time.time()), lambda: live_record(found))
+    out.write_data("watch live", lambda: live_view(found, time.time()), lambda: LiveRun(found))
     return 0
 
 

@@ -30,7 +30,7 @@ from syncwall.explain.topology.placement import used_by
 from syncwall.explain.traces.job_traces import JobTraces, SoFar, explain_traces
 from syncwall.explain.traces.ranks import RanksVerdict
 from syncwall.problems import InputError, Problem
-from syncwall.public import Answer
+from syncwall.public import Answer, Late, published
 from syncwall.read.detect import FileKind, Files, read_topology
 from syncwall.read.flight_recorder import FlightDump
 from syncwall.read.nccl_facts import NcclLog
@@ -41,12 +41,24 @@ __all__ = ["Explanation", "Question", "explain"]
 Progress = Callable[[float], None]
 
 
+@published(
+    "verdict why next files facts ledger_s=traces.ledger.ledger hidden_s=traces.ledger.hidden",
+    "step_s=traces.ledger.step_s ranks gap=gap.gaps remedies=remedies.remedy slowdowns hangs",
+    "changed benchmarks=benchmarks.collectives machines findings problems=problems.__str__",
+    benchmarks="Collectives that were timed, if the machine is known.",
+    problems="What could not be read.",
+)
 @dataclass(frozen=True)
 class Explanation(Answer):
     """What was found, by kind of file."""
 
+    verb = "explain"
+    verdict = Late("show.words.explanation:verdict")
+    why = Late("show.words.explanation:why_lines")
+    next = Late("show.words.explanation:next_lines")
+    facts = Late("show.words.files_read:facts")
     files: dict[str, int]
-    """How many of each."""
+    """How many of each kind were read."""
     read: dict[str, list[ReadFile]] = field(default_factory=dict)
     """What they hold, where each speaks for itself."""
     traces: JobTraces | None = None
@@ -54,6 +66,7 @@ class Explanation(Answer):
     gap: SideBySide | None = None
     """Predicted and measured, or before and after."""
     hangs: tuple[Hang, ...] = ()
+    """Collectives that some ranks did not reach or end."""
     topologies: tuple[tuple[HostTopology, Cluster | None], ...] = ()
     """Hosts, and what they were checked against."""
     findings: tuple[Finding, ...] = ()
@@ -83,6 +96,12 @@ class Explanation(Answer):
     def slowdowns(self) -> tuple[Slowdown, ...]:
         """What tables of operations say of stragglers."""
         return _of(self.read, FileKind.OPERATIONS)
+
+    @property
+    def machines(self) -> list[str]:
+        """What the machine was taken for, if nobody named it; all that fit."""
+        guess = self.benchmarks.recognised
+        return [one.name for one in guess.machines] if guess else []
 
     @property
     def ranks(self) -> RanksVerdict | None:

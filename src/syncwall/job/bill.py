@@ -34,6 +34,7 @@ class Bill:
     gpus: int
     """Paid for, spares included."""
     usd_per_gpu_hour: float | None
+    """Rented; None if no price is known."""
     watts_per_gpu: float | None
     """With its share of the node and of the building."""
     inputs: tuple[Input, ...]

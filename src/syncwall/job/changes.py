@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from syncwall.catalogue import searched_first
 from syncwall.describe import Job
 from syncwall.describe.base import Description
 from syncwall.job.completion import Completion, finish_all
@@ -15,10 +16,12 @@ from syncwall.job.defaults import QUICK_DETECTION_S
 from syncwall.job.endless import is_endless
 from syncwall.job.settled import settle
 from syncwall.job.simulation import Progress
+from syncwall.public import Endless, published
 
 FASTER_STORAGE = 4.0
 
 
+@published("change=what gained_s saved_usd effective_training_time=completion.effective")
 @dataclass(frozen=True)
 class JobChange:
     """One change, and what it is computed to bring."""
@@ -26,14 +29,19 @@ class JobChange:
     what: str
     """In the words of the job's keys."""
     completion: Completion
-    gained_s: float
-    """Of the P50 from start to end."""
+    gained_s: Endless
+    """Of the P50 from start to end; infinite if the job ends only with it."""
     saved_usd: float | None
     """Of the P50 of the bill; negative if it costs more."""
 
 
 def changes(completion: Completion, progress: Progress | None = None) -> list[JobChange]:
     """Single changes of the job, the one that gains most first."""
+    with searched_first(completion.prediction.pricing.catalogue):
+        return _changes(completion, progress)
+
+
+def _changes(completion: Completion, progress: Progress | None) -> list[JobChange]:
     prediction, phases = completion.prediction, completion.phases
     others = [
         one for one in tried(completion) if not is_endless(settle(one[1], prediction, phases).plan)

@@ -32,7 +32,7 @@ from syncwall.job.bill import usual_owned, usual_price
 from syncwall.job.completion import Completion, finish
 from syncwall.job.simulation import Progress
 from syncwall.problems import InputError
-from syncwall.public import Answer
+from syncwall.public import Answer, Late, published
 
 _LETTERS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 MOST: Final = len(_LETTERS)
@@ -43,15 +43,26 @@ Compared = Run | Job | str | Path | Prediction | ProgramPrediction | Completion
 """What can be compared: a run, a job, a file of one of them, or what was predicted of it."""
 
 
+@published(
+    "name=title what gpus step_s=prediction.step_s step_interval_s=prediction.step_interval_s",
+    "tokens_per_s_per_gpu=prediction.tokens_per_s_per_gpu tokens_per_s mfu=prediction.mfu",
+    "fits=prediction.fits memory_bytes=prediction.memory_bytes",
+    "memory_interval_bytes=prediction.memory_interval_bytes ledger_s=prediction.ledger",
+    "usd_per_gpu_hour price_source owned_usd_per_gpu_hour usd_per_1m_tokens",
+    "job=completion.outlook",
+)
 @dataclass(frozen=True)
 class ComparedRun:
     """One run of a comparison."""
 
+    what = Late("show.words.compare:what_runs")
     name: str
     """A letter."""
     prediction: Prediction | ProgramPrediction
     completion: Completion | None = None
     """The whole job; None if nobody says how long it is."""
+    title: str = ""
+    """Its letter, and what tells it from the others."""
 
     @property
     def gpus(self) -> int:
@@ -71,6 +82,16 @@ class ComparedRun:
         each = self.completion.bill.usd_per_gpu_hour
         source = next((i.source for i in self.completion.bill.inputs if i.name == "price"), "")
         return None if each is None else (each, source or "given")
+
+    @property
+    def usd_per_gpu_hour(self) -> float | None:
+        """None if no price is known."""
+        return None if self.price is None else self.price[0]
+
+    @property
+    def price_source(self) -> str | None:
+        """Where the price is from."""
+        return None if self.price is None else self.price[1]
 
     @cached_property
     def owned_usd_per_gpu_hour(self) -> float | None:
@@ -112,16 +133,21 @@ _MEASURES: Final[dict[str, Callable[[ComparedRun], float | None]]] = {
 _OF_JOB: Final = ("finish_s", "cost_usd", "owned_cost_usd", "energy_j", "carbon_kg")
 
 
+@published(
+    "before=before.name after=after.name verdict told_apart=is_told_apart",
+    "same_setup=is_same_setup ratios ledger_s",
+)
 @dataclass(frozen=True)
 class Beside:
     """A run beside the first one."""
 
+    verdict = Late("show.words.compare:verdict")
     before: ComparedRun
     after: ComparedRun
 
     @cached_property
     def ratios(self) -> dict[str, Ratio]:
-        """What both have, by name."""
+        """By quantity, as the keys of a run or of its job."""
         found = {}
         for name, value in _MEASURES.items():
             before, after = value(self.before), value(self.after)
@@ -163,10 +189,13 @@ def _job_deviation(one: ComparedRun) -> float:
     )
 
 
+@published("runs=titled_runs beside")
 @dataclass(frozen=True)
 class Comparison(Answer):
     """Two or more runs; the others are seen beside the first."""
 
+    verb = "compare"
+    titled_runs = Late("show.words.compare:titled_runs")
     runs: tuple[ComparedRun, ...]
 
     @cached_property

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -19,14 +19,17 @@ from syncwall.describe import Job
 from syncwall.describe.reading import read
 from syncwall.job.bill import Bill, bill_of
 from syncwall.job.endless import refuse_endless
-from syncwall.job.phases import PredictedPhases, predicted_phases
+from syncwall.job.phases import PredictedPhase, PredictedPhases, predicted_phases
 from syncwall.job.renewal import daly_s, young_s
 from syncwall.job.settled import Input, SettledJob, settle
 from syncwall.job.simulation import Progress, SimulatedJobs, simulate_all
-from syncwall.public import Answer
+from syncwall.public import Answer, Endless, Late, Part, published
+from syncwall.records import plain
 from syncwall.timeline.ledger import Ledger
 
 QUANTILES = (0.1, 0.5, 0.9)
+Spread = tuple[Endless, Endless, Endless]
+"""P10, P50 and P90; infinite for what never ends."""
 
 
 @takes_catalogue
@@ -85,10 +88,43 @@ def finish_all(
     ]
 
 
+def no_job(prediction: Prediction) -> "Completion | None":
+    """The whole job, if tokens or steps were given."""
+    return None
+
+
+_JOB: Final = (
+    "verdict steps=phases.steps phases=named_phases finish_s finish_dates finished_share "
+    "without_interruptions_s=settled.plan.run_s interruptions "
+    "mean_between_interruptions_s=mean_between_s effective_training_time=effective "
+    "ledger_s=ledger mean_s cost_usd usd_per_gpu_hour=bill.usd_per_gpu_hour "
+    "owned_usd_per_gpu_hour=bill.owned_usd_per_gpu_hour owned_cost_usd energy_j carbon_kg "
+    "gpus_paid=bill.gpus spare_nodes=settled.plan.spares "
+    "nodes_taken_by_a_failure=settled.domain_nodes checkpoint causes_per_day inputs "
+    "simulations=job.simulations seed=job.seed"
+)
+
+
+@published(_JOB, "next=changes")
 @dataclass(frozen=True)
 class Completion(Answer):
-    """What to expect of a job."""
+    """When a job is done and what it costs."""
 
+    verb = "predict"
+    without_changes = Part(_JOB)
+    outlook = Part(
+        "steps=job.total_steps finish_s finish_dates effective_training_time=effective cost_usd",
+        "owned_cost_usd energy_j carbon_kg ledger_s=ledger",
+        text="The whole job, if tokens or steps were given.",
+    )
+    checkpoint = Part(
+        "bytes=settled.checkpoint_bytes blocking_s=settled.plan.blocking_s",
+        "written_s=settled.plan.written_s interval_s=settled.plan.interval_s",
+        "best_interval_s=settled.best_interval_s young_s daly_s",
+        text="How the job saves its state.",
+    )
+    verdict = Late("show.words.job:verdict")
+    changes = Late("job.changes:changes")
     job: Job
     prediction: Prediction
     """Of the run; of a job with phases, that of the phase that takes most of the time."""
@@ -96,6 +132,20 @@ class Completion(Answer):
     outcome: SimulatedJobs
     bill: Bill
     phases: PredictedPhases
+
+    def to_dict(self) -> dict[str, Any]:
+        """As `predict` writes it: the step of the run, with the job in its place."""
+        return self.prediction.to_dict() | {"job": plain(self)}
+
+    @property
+    def named_phases(self) -> tuple[PredictedPhase, ...]:
+        """In their order; empty if all steps are alike because the job has no phases."""
+        return self.phases.parts if self.job.phases else ()
+
+    @property
+    def causes_per_day(self) -> dict[str, float]:
+        """Interruptions a day by cause."""
+        return {one.name: one.per_s * 86400.0 for one in self.settled.plan.causes}
 
     @property
     def inputs(self) -> tuple[Input, ...]:
@@ -108,18 +158,18 @@ class Completion(Answer):
         return self.phases.fits
 
     @cached_property
-    def finish_s(self) -> tuple[float, float, float]:
+    def finish_s(self) -> Spread:
         """P10, P50 and P90 of the time from start to end; infinity for never."""
         return _quantiles(self.outcome.finish_s)
 
     @property
     def finish_dates(self) -> tuple[datetime | None, ...] | None:
-        """The same as dates, if the job says when it starts."""
+        """The same as dates (ISO 8601), if the job says when it starts."""
         start = self.job.start
         return None if start is None else tuple(_date(start, seconds) for seconds in self.finish_s)
 
     @property
-    def interruptions(self) -> tuple[float, float, float]:
+    def interruptions(self) -> Spread:
         """P10, P50 and P90 of how often the job stops without a plan."""
         return _quantiles(self.outcome.interruptions)
 
@@ -153,46 +203,46 @@ class Completion(Answer):
 
     @property
     def effective(self) -> float:
-        """Effective training time ratio: time of steps that count over all time."""
+        """Share of the time that is useful: of steps that count over all time."""
         return float(self.ledger[Cause.USEFUL]) / self.mean_s if self.mean_s else 0.0
 
     @property
-    def cost_usd(self) -> tuple[float, float, float] | None:
+    def cost_usd(self) -> Spread | None:
         """P10, P50 and P90 of the bill."""
         low, middle, high = map(self.bill.usd, self.finish_s)
         return None if middle is None else (low, middle, high)
 
     @property
-    def owned_cost_usd(self) -> tuple[float, float, float] | None:
+    def owned_cost_usd(self) -> Spread | None:
         """P10, P50 and P90 of the bill if the GPUs are bought: their hours and electricity."""
         low, middle, high = map(self.bill.owned_usd, self.finish_s)
         return None if middle is None else (low, middle, high)
 
     @property
-    def carbon_kg(self) -> tuple[float, float, float] | None:
+    def carbon_kg(self) -> Spread | None:
         """P10, P50 and P90 of the CO2 equivalents of the energy."""
         low, middle, high = map(self.bill.carbon_kg, self.finish_s)
         return None if middle is None else (low, middle, high)
 
     @property
-    def energy_j(self) -> tuple[float, float, float] | None:
+    def energy_j(self) -> Spread | None:
         """P10, P50 and P90 of the energy."""
         low, middle, high = map(self.bill.joules, self.finish_s)
         return None if middle is None else (low, middle, high)
 
     @property
-    def mean_between_s(self) -> float:
+    def mean_between_s(self) -> Endless:
         """Mean time between interruptions, in the steady state."""
         rate = self.settled.plan.rate_per_s
         return 1.0 / rate if rate else float("inf")
 
     @property
-    def young_s(self) -> float:
+    def young_s(self) -> Endless:
         """Young's checkpoint interval for this job."""
         return float(young_s(self.settled.plan.blocking_s, self.mean_between_s))
 
     @property
-    def daly_s(self) -> float:
+    def daly_s(self) -> Endless:
         """Daly's checkpoint interval for this job."""
         return float(daly_s(self.settled.plan.blocking_s, self.mean_between_s))
 

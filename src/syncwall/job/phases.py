@@ -10,23 +10,30 @@ from functools import cached_property
 from syncwall.answer.prediction import Prediction
 from syncwall.describe import Job
 from syncwall.describe.phase import Stretch
+from syncwall.public import published
 
 
+@published(
+    "phase=stretch.phase global_batch=stretch.run.layout.global_batch seq=stretch.run.seq",
+    "steps=stretch.steps tokens=stretch.tokens step_s=prediction.step_s",
+    "tokens_per_s_per_gpu=prediction.tokens_per_s_per_gpu mfu=prediction.mfu",
+    "fits=prediction.fits work_s gpu_hours ledger_s=prediction.ledger",
+)
 @dataclass(frozen=True)
 class PredictedPhase:
-    """Steps of a job that are all alike."""
+    """Steps of a job that are alike: a phase, or one batch size of a phase whose batch grows."""
 
     stretch: Stretch
     prediction: Prediction
 
     @property
     def work_s(self) -> float:
-        """Steps times the P50 of a step."""
+        """All its steps at the P50 of a step, undisturbed."""
         return self.stretch.steps * self.prediction.step_s
 
     @property
     def gpu_hours(self) -> float:
-        """Of its GPUs in that time."""
+        """Of its GPUs in that time, without spares."""
         return self.work_s * self.stretch.run.gpus / 3600.0
 
 

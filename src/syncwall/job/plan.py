@@ -45,7 +45,7 @@ class JobPlan:
     interval_s: float = 3600.0
     """Work between two checkpoints."""
     blocking_s: float = 0.0
-    """Time that a checkpoint stops the work."""
+    """Seconds for which a checkpoint stops the work."""
     written_s: float = 0.0
     """From there until the checkpoint counts, where it is written beside the work; else 0."""
     causes: tuple[Failure, ...] = ()
@@ -60,6 +60,7 @@ class JobPlan:
     repair_s: float = 0.0
     nodes: int = 1
     spares: int = 0
+    """Spare nodes."""
     shrink: bool = False
     """Go on with fewer replicas if no spare is left."""
     replica_nodes: float = 1.0

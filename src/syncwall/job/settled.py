@@ -21,6 +21,7 @@ from syncwall.job.defaults import RACK_NODES
 from syncwall.job.phases import PredictedPhases, predicted_phases
 from syncwall.job.plan import DAY_S, Failure, JobPlan
 from syncwall.job.renewal import best_interval_s
+from syncwall.public import published
 from syncwall.units import Dimension
 from syncwall.work.states import optimizer_bytes, stored_bytes
 
@@ -84,17 +85,24 @@ _NEVER = 4.0
 """Lengths of the job after which no checkpoint is taken but the one at its end."""
 
 
+@published("name value trust source=stated_source")
 @dataclass(frozen=True, slots=True)
 class Input:
     """A value that the plan rests on."""
 
     name: str
     value: float
+    """In SI units."""
     dimension: Dimension | None
     """None for a plain number."""
     trust: str
     """given, computed from the others, or a trust level of the catalogue."""
     source: str = ""
+
+    @property
+    def stated_source(self) -> str | None:
+        """Where it comes from, if that is known."""
+        return self.source or None
 
 
 @dataclass(frozen=True)
@@ -104,8 +112,9 @@ class SettledJob:
     plan: JobPlan
     inputs: tuple[Input, ...]
     best_interval_s: float
-    """Best time between checkpoints."""
+    """Between two checkpoints, where least time is lost."""
     checkpoint_bytes: float
+    """Of one checkpoint."""
     domain_nodes: int
     """Nodes that one failure takes away."""
 

@@ -30,6 +30,7 @@ from typing import Final
 from syncwall.lab.network import PREFIX, Command, LabNetwork, network
 from syncwall.lab.topology import Topology
 from syncwall.problems import InputError
+from syncwall.public import published
 
 
 def inside(namespace: str, command: Sequence[str]) -> list[str]:
@@ -77,12 +78,15 @@ _LOGS: Final = "syncwall-lab-"
 _TOOLS: Final = {"ip": "iproute2", "tc": "iproute2", "sysctl": "procps", "setpriv": "util-linux"}
 
 
+@published("name namespaces hosts processes")
 @dataclass(frozen=True)
 class Lab:
     """A lab that exists."""
 
     name: str
+    """For `lab down`."""
     namespaces: tuple[str, ...]
+    """Network namespaces of its hosts and switches."""
     processes: int
     """Running inside it."""
 

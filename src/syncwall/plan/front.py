@@ -15,19 +15,22 @@ from syncwall.answer.prediction import Prediction
 from syncwall.cause import Cause
 from syncwall.describe import Layout
 from syncwall.plan.choices import Objective
+from syncwall.public import published
 
 """The shortest step, the fewest GPU-seconds, or the fewest GPUs."""
 CLOSE = 1e-3
 """Points whose times, or memory, differ by less than this share are one."""
 
 
+@published()
 @dataclass(frozen=True, slots=True)
 class FrontPoint:
-    """One layout on the front."""
+    """A layout that no other beats in time, memory and GPUs at once."""
 
     gpus: int
     step_s: float
     memory_bytes: float
+    """Of the fullest GPU."""
     layout: Callable[[], Layout]
     """Made when somebody asks."""
 

@@ -51,6 +51,13 @@ _FARTHEST: Final = 15
 """Doublings of a node's GPUs that are tried if nobody states a number."""
 
 
+START: Final = (
+    "left_open=start.assumed layout_searched=start.layout_searched "
+    "step_s=start.prediction.step_s run=start.run"
+)
+"""What a plan publishes of the run that it starts from."""
+
+
 @dataclass(frozen=True)
 class Reference:
     """A complete run, predicted."""
@@ -59,6 +66,7 @@ class Reference:
     assumed: dict[str, str] = field(default_factory=dict)
     """What nobody stated, and the value taken for it."""
     layout_searched: bool = False
+    """True if the layout was found by search."""
 
     @property
     def run(self) -> Run:

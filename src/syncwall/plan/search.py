@@ -22,7 +22,7 @@ from syncwall.plan.grid import FREE, SPLIT, Grid, grids, size_of
 from syncwall.plan.space import Space, plainness
 from syncwall.plan.tuning import TunedSetting, tuned
 from syncwall.problems import InputError
-from syncwall.public import Answer
+from syncwall.public import Answer, Late
 from syncwall.work.memory import fits, step_memory
 
 _DIGITS = 9
@@ -110,6 +110,17 @@ class SearchResult(Answer):
     smallest: FrontPoint | None = None
     """The layout that needs the least memory, whether it fits or not."""
     _tunings: dict[Layout, Candidate] = field(default_factory=dict, repr=False)
+
+    plan = Late("plan.answer:plan_of")
+
+    def view(self, **how: Any) -> Any:
+        """The blocks of its best layouts."""
+        return self.plan.view(**how)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Its best layouts as plain data."""
+        found: dict[str, Any] = self.plan.to_dict()
+        return found
 
     def __repr__(self) -> str:
         best = self.untuned(1)

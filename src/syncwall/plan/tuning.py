@@ -35,7 +35,7 @@ class TunedSetting:
 
     name: str
     """Of the setting."""
-    fields: Mapping[str, Any]
+    fields: Mapping[str, float | bool]
     """Fields of the layout with that value."""
     gained_s: float
     """Seconds of a step that it saves; less than none if it costs some."""

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Final
 
 from syncwall.answer.program import ProgramPrediction, predict_program
-from syncwall.answer.program_changes import ProgramChange, program_changes
 from syncwall.describe import Cluster
 from syncwall.documents import opened
 from syncwall.plan.programs import ProgramCase
@@ -26,7 +25,6 @@ class AnsweredProgram:
 
     file: str
     prediction: ProgramPrediction
-    changes: list[ProgramChange]
     wall: ProgramWall | None
     no_wall: str = ""
     """Why there is no wall."""
@@ -41,9 +39,8 @@ def is_program(path: Path) -> bool:
 def answered_program(path: Path, cluster: Cluster) -> AnsweredProgram:
     """The program in the file at `path`, on `cluster`."""
     prediction = predict_program(read_program(path), cluster)
-    changes = program_changes(prediction)
     try:
         wall = program_wall(ProgramCase(prediction.program, cluster), _MOST_GPUS)
     except InputError as error:
-        return AnsweredProgram(str(path), prediction, changes, None, str(error))
-    return AnsweredProgram(str(path), prediction, changes, wall)
+        return AnsweredProgram(str(path), prediction, None, str(error))
+    return AnsweredProgram(str(path), prediction, wall)

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from syncwall.catalogue import Folders, takes_catalogue
-from syncwall.public import Answer
+from syncwall.public import Answer, published
 from syncwall.validate.evaluation import ValidatedRun, outcomes
 from syncwall.validate.hardware import CannotRepresent
 from syncwall.validate.mapping import ValidationCase, case_of
@@ -37,6 +37,7 @@ _MAPPING = 0.5
 """Share of the time that mapping rows takes."""
 
 
+@published("id=row.id source=row.source reason file line=row.line")
 @dataclass(frozen=True, slots=True)
 class SkippedRow:
     """A row that cannot be predicted."""
@@ -44,7 +45,13 @@ class SkippedRow:
     row: RunRow
     reason: str
 
+    @property
+    def file(self) -> str:
+        """Name of the table."""
+        return self.row.file.name
 
+
+@published("id=outcome.case.row.id source=outcome.case.row.source reason")
 @dataclass(frozen=True, slots=True)
 class Doubtful:
     """A row that is not taken as it is printed."""
@@ -53,28 +60,45 @@ class Doubtful:
     reason: str
 
 
+@published(
+    "name=runs.name kind=runs.kind n",
+    *(f"{name}=score.{name}" for name in Score.__annotations__ if name != "n"),
+    "held_out=runs.held_out n_all mape_all against",
+)
 @dataclass(frozen=True, slots=True)
 class SetReport:
-    """The figures of one set of runs."""
+    """Errors over one set of runs; None where no run is without doubt, or where too few are."""
 
     runs: RunSet
     score: Score | None
     """Without doubtful rows; None if all are."""
     n_all: int
+    """All runs, also those in doubt."""
     mape_all: float
+    """Mean error of all."""
     against: dict[str, BaselineComparison]
+    """Other predictors and this one on the runs that both can predict, by name."""
+
+    @property
+    def n(self) -> int:
+        """Runs that are not in doubt; the next figures are of these."""
+        return self.score.n if self.score else 0
 
 
+@published("rows skipped doubtful sets summary")
 @dataclass(frozen=True)
 class Report(Answer):
     """How far predictions are from the runs of some tables."""
 
+    verb = "validate"
     rows: int
+    """Of all tables that were read."""
     outcomes: list[ValidatedRun]
     skipped: list[SkippedRow]
     doubtful: list[Doubtful]
     sets: list[SetReport]
     summary: Summary
+    """Errors over the held-out sources."""
 
     def __repr__(self) -> str:
         return f"<Report {len(self.outcomes):,} of {self.rows:,} rows predicted>"

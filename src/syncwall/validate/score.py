@@ -115,8 +115,9 @@ class Score:
 
     n: int
     mape: float
-    """Mean of the errors."""
+    """Mean of |predicted / measured − 1|."""
     median_ape: float
+    """Median of it."""
     ratio_median: float
     """Predicted over measured."""
     ratio_p10: float

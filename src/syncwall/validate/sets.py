@@ -28,7 +28,7 @@ class RunSet:
 
     name: str
     kind: str
-    """source, accelerator, scale, parallelism, or named."""
+    """source, named, accelerator, scale, parallelism or all."""
     outcomes: list[ValidatedRun]
     held_out: bool
     """True if no fit may read any of them."""

@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import Any, Final, Literal, TypeVar
 
 from syncwall.cause import Cause, CauseKind
+from syncwall.public import published
 
 FORMAT: Final = 1
 """Version of reports and of JSON lines; a reader refuses what it does not know."""
@@ -156,15 +157,21 @@ Phase = Literal[
 """Where a rank stands."""
 
 
+@published("rank node pid process phase phase_since_s step step_s")
 @dataclass(frozen=True, slots=True)
 class RankState:
     """One rank at one moment."""
 
     rank: int
+    """Its number."""
     node: str
+    """Where it runs."""
     pid: int
+    """Its process."""
     process: Process
+    """What the kernel says of it."""
     phase: Phase = "starting"
+    """Where it stands."""
     phase_since_s: float = 0.0
     """Time of its last mark, since the epoch."""
     step: int = 0
@@ -223,11 +230,13 @@ class GroupReport:
     """Since the report of a node changed, of nodes that are silent, by their number."""
 
 
+@published("step_s low_s high_s groups_s source")
 @dataclass(frozen=True, slots=True)
 class Expectation:
     """A predicted step as plain data."""
 
     step_s: float
+    """Predicted."""
     low_s: float
     """Nine of ten such runs are slower."""
     high_s: float
@@ -241,6 +250,11 @@ class Expectation:
     """Of a device, in a second."""
     ranks: int | None = None
     """Of the job that it is about; None for any."""
+
+    @property
+    def groups_s(self) -> dict[Group, float]:
+        """Seconds of a step in the lines of a live ledger."""
+        return grouped(self.seconds)
 
 
 class FindingKind(StrEnum):
@@ -268,14 +282,17 @@ class FindingKind(StrEnum):
         )  # fmt: skip
 
 
+@published("kind rank node since_s since_step evidence cost_s group also device")
 @dataclass(frozen=True, slots=True)
 class Finding:
     """Something that a judge found, and what it rests on."""
 
     kind: FindingKind
+    """What."""
     rank: int | None
     """None if it is about a node or about the whole job."""
     node: str
+    """Where; empty if it is about the whole job."""
     since_s: float
     """Since the epoch."""
     evidence: str
@@ -283,6 +300,7 @@ class Finding:
     cost_s: float | None = None
     """Seconds that each step of the job takes longer for it; None if the job stands still."""
     since_step: int | None = None
+    """The step in which it began."""
     group: Group | None = None
     """The line of the ledger that grew."""
     also: tuple[int, ...] = field(default=())

@@ -9,8 +9,9 @@ needs PyTorch.
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
 
-from syncwall.public import Answer
+from syncwall.public import Answer, Late, published
 from syncwall.work.block import AnyTask, Phase
 from syncwall.work.operations import CoreAttention
 
@@ -96,10 +97,12 @@ class Note:
     """Something that makes the recording differ from the program on GPUs."""
 
     kind: NoteKind
+    """Why."""
     what: str
     """The operation, the parameter or the value."""
     place: Place = NOWHERE
     count: int = 1
+    """How often."""
     flops: float = 0.0
     bytes: float = 0.0
     useful_bytes: float = 0.0
@@ -122,10 +125,16 @@ class ShardedUnit:
         return ranks * self.shard_elements(ranks)
 
 
+@published(
+    "rank alike operations host_waits model_flops recompute_flops memory_traffic_bytes",
+    "communication held_bytes held=held_by_every_kind",
+)
 @dataclass(frozen=True)
 class RankProgram:
     """What one class of equal ranks does in a step."""
 
+    communication = Late("work.recorded:sent")
+    memory_traffic_bytes = Late("work.recorded:memory_traffic_bytes")
     rank: int
     """The rank that was recorded."""
     alike: int
@@ -143,6 +152,21 @@ class RankProgram:
 
     def __iter__(self) -> Iterator[Call]:
         return iter(self.calls)
+
+    @property
+    def operations(self) -> int:
+        """Kernels."""
+        return sum(hasattr(call.what, "hbm_bytes") for call in self)
+
+    @property
+    def host_waits(self) -> int:
+        """Times that the host waits for the device, such as for `.item()`."""
+        return sum(call.host_waits for call in self)
+
+    @property
+    def held_by_every_kind(self) -> dict[str, float]:
+        """By what it is for: weights, gradients, optimizer, activations, ..."""
+        return dict.fromkeys(map(str, HeldKind), 0.0) | self.held_by_kind
 
     @property
     def held_bytes(self) -> float:
@@ -179,6 +203,7 @@ class Program(Answer):
     """One optimizer step of a user's own program, recorded without a GPU."""
 
     world_size: int
+    """Ranks of the job."""
     ranks: tuple[RankProgram, ...]
     """One for each class of equal ranks: the stages of a pipeline, else one."""
     command: str = ""
@@ -194,6 +219,17 @@ class Program(Answer):
     notes: tuple[Note, ...] = ()
     compiled: bool = False
     """The program asks for `torch.compile`; it was recorded eagerly all the same."""
+    noted = Late("work.recorded:noted_shares")
+    captured = Late("work.recorded:CapturedStep")
+
+    def view(self, **how: Any) -> Any:
+        """The blocks of what was recorded."""
+        return self.captured.view(**how)
+
+    def to_dict(self) -> dict[str, Any]:
+        """What was recorded as plain data."""
+        found: dict[str, Any] = self.captured.to_dict()
+        return found
 
     def __repr__(self) -> str:
         calls = sum(len(one.calls) for one in self.ranks)

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from syncwall.public import Answer, published
 from syncwall.work.operations import Collective, GroupAxis, Message
 from syncwall.work.program import Call, Note, NoteKind, Program
 
@@ -25,9 +26,11 @@ class Sent:
     axis: GroupAxis
     """What the group is for; "pp" for messages."""
     ranks: float
+    """Ranks of the group."""
     calls: int
+    """In the step."""
     bytes: float
-    """Together; of each kind as `Collective` counts them."""
+    """Together: the size that nccl-tests prints, summed."""
 
 
 def sent(calls: Iterable[Call]) -> list[Sent]:
@@ -53,9 +56,13 @@ def memory_traffic_bytes(calls: Iterable[Call]) -> float:
     return float(sum(getattr(call.what, "hbm_bytes", 0.0) for call in calls))
 
 
+@published(
+    "kind=note.kind what=note.what module=note.place.module source=note.place.source",
+    "count=note.count flops_share=flops bytes_share=bytes",
+)
 @dataclass(frozen=True, slots=True)
 class NotedShare:
-    """How much of a step a note is about."""
+    """Something that makes the recording differ from the program on GPUs, and of how much."""
 
     note: Note
     flops: float
@@ -93,3 +100,21 @@ def unknown_share(program: Program) -> float:
 
 def _share(part: float, whole: float) -> float:
     return part / whole if whole else 0.0
+
+
+@published(
+    "command=program.command torch=program.torch compiled=program.compiled",
+    "world_size=program.world_size parameters=program.parameters samples=program.samples",
+    "tokens=program.tokens model_flops=program.model_flops ranks=program.ranks",
+    "notes=program.noted file seconds",
+)
+@dataclass(frozen=True)
+class CapturedStep(Answer):
+    """One optimizer step of a user's own program, just recorded."""
+
+    verb = "capture"
+    program: Program
+    file: str = ""
+    """Where it was written; empty if nowhere."""
+    seconds: float | None = None
+    """That recording took; None if nobody measured it."""

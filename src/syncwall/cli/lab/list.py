@@ -3,8 +3,6 @@
 Holds `list`.
 """
 
-from dataclasses import asdict
-
 from syncwall.cli.output import Output, OutputFlags
 
 
@@ -19,6 +17,5 @@ def list(out: Output = OutputFlags()) -> int:  # noqa: A001, B008 - named as the
 
     out.check()
     found = labs()
-    records = [asdict(lab) | {"hosts": lab.hosts} for lab in found]
-    out.write("lab list", lambda: labs_view(found), lambda: {"labs": records})
+    out.write_data("lab list", lambda: labs_view(found), lambda: {"labs": found})
     return 0

@@ -43,7 +43,7 @@ def run(
     from syncwall.cli.progress import status
     from syncwall.lab.experiment import read_experiment
     from syncwall.lab.run import result_of, run_experiment
-    from syncwall.show.records.interface import plain
+    from syncwall.records import plain
     from syncwall.show.views.lab import lab_view
 
     out.check()
@@ -66,7 +66,7 @@ def run(
     except KeyboardInterrupt:
         print("interrupted; the hosts are removed", file=sys.stderr)
     result = result_of(experiment, records, complete=complete)
-    out.write("lab run", partial(lab_view, result), partial(plain, result))
+    out.write_data("lab run", partial(lab_view, result), partial(plain, result))
     return 0 if complete and all(record.ok for record in records) else 1
 
 

@@ -28,7 +28,7 @@ def calibration(
         out: Where the answer goes.
     """
     from syncwall.measure.calibrate import read_measured
-    from syncwall.show.records.interface import plain
+    from syncwall.records import plain
     from syncwall.show.views.measurement import calibration_view
 
     out.check()
@@ -36,5 +36,5 @@ def calibration(
         raise InputError.of("write the files to join: measure calibration RESULT.json ...")
     found = read_measured(results)
     out = out if out != OutputFlags() else replace(out, json="-")
-    out.write("measure calibration", partial(calibration_view, found), partial(plain, found))
+    out.write_data("measure calibration", partial(calibration_view, found), partial(plain, found))
     return 0

@@ -127,7 +127,7 @@ def _shown(
     *, complete: bool,
 ) -> int:  # fmt: skip
     from syncwall.measure.result import Result
-    from syncwall.show.records.interface import plain
+    from syncwall.records import plain
     from syncwall.show.views.measurement import measurement_view
 
     found = part.found(team)
@@ -138,7 +138,7 @@ def _shown(
         kind=kind, complete=complete, job=team.job, hosts=team.facts, settings=settings,
         data=data.model_dump(mode="json"), load=load,
     )  # fmt: skip
-    out.write(f"measure {kind}", partial(measurement_view, result), partial(plain, result))
+    out.write_data(f"measure {kind}", partial(measurement_view, result), partial(plain, result))
     return 1 if result.data.get("suspects") else 0
 
 

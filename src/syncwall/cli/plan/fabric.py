@@ -194,8 +194,6 @@ def fabric(  # noqa: PLR0913, PLR0917 - the flags of the verb
     from syncwall.documents import write_whole
     from syncwall.plan.fabric.answer import plan_fabric
     from syncwall.show.draw.fabric import fabric_drawing
-    from syncwall.show.records.fabric import fabrics_record
-    from syncwall.show.views.fabric import fabric_view
 
     out.check()
     with searched_first(whose.catalogue):
@@ -208,7 +206,7 @@ def fabric(  # noqa: PLR0913, PLR0917 - the flags of the verb
         )  # fmt: skip
     if drawing is not None and answer.chosen is not None:
         write_whole(drawing, fabric_drawing(answer.chosen).file())
-    out.write("plan fabric", lambda: fabric_view(answer), lambda: fabrics_record(answer))
+    out.write(answer)
     return 0 if answer.chosen is not None else 1
 
 

@@ -5,6 +5,7 @@ Holds `layouts`. `pins` and `sizes_of`: what the flags of `plan layouts` mean.
 
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -100,8 +101,6 @@ def layouts(  # noqa: PLR0913, PLR0917 - the flags of the verb
     from syncwall.documents import write_whole
     from syncwall.plan.answer import Plan
     from syncwall.plan.search import search
-    from syncwall.show.records.layouts import layouts_record
-    from syncwall.show.views.layouts import layouts_view
     from syncwall.units import Dimension, parse
 
     out.check()
@@ -136,9 +135,7 @@ def layouts(  # noqa: PLR0913, PLR0917 - the flags of the verb
         text = _settings(plan, settings, save_settings)
         if save is not None and best:
             write_whole(save, run_text(best[0].prediction.run))
-        out.write(
-            "plan layouts", lambda: layouts_view(plan, text), lambda: layouts_record(plan, text)
-        )
+        out.write(replace(plan, settings=text or None))
     return 0 if best else 1
 
 

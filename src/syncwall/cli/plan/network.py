@@ -43,11 +43,9 @@ def network(  # noqa: PLR0913, PLR0917 - the flags of the verb
     """
     from syncwall.catalogue import searched_first
     from syncwall.cli.progress import bar
-    from syncwall.plan.network.needed import needed
+    from syncwall.plan.network.needed import NetworkPlan, needed
     from syncwall.plan.network.targets import Target, TargetLimits
     from syncwall.plan.reference import reference
-    from syncwall.show.records.network import network_record
-    from syncwall.show.views.network import network_view
 
     out.check()
     limits = TargetLimits(_share("efficiency", efficiency), _share("exposed", exposed))
@@ -61,9 +59,7 @@ def network(  # noqa: PLR0913, PLR0917 - the flags of the verb
     with searched_first(whose.catalogue), bar("networks") as progress:
         start = reference(replace(whose, gpus=first).said())
         found = needed(start, counts, limits, reached=rate, strong=strong, progress=progress)
-    out.write(
-        "plan network", lambda: network_view(found, start), lambda: network_record(found, start)
-    )
+    out.write(NetworkPlan(start, found))
     impossible = any(one.nic_bytes_per_s.get(Target.EFFICIENCY, 0.0) is None for one in found)
     return int(impossible)
 
@@ -78,17 +74,11 @@ def _program(
     from syncwall.plan.network.program import program_network
     from syncwall.plan.network.targets import Target
     from syncwall.plan.programs import ProgramCase
-    from syncwall.show.records.program_plan import program_network_record
-    from syncwall.show.views.program_plan import program_network_view
 
     with searched_first(whose.catalogue), bar("networks") as progress:
         case = ProgramCase(**vars(recorded.recorded(whose, free=("gpus",))))
         found = program_network(case, counts, limits, progress=progress)
-        out.write(
-            "plan network work",
-            lambda: program_network_view(found),
-            lambda: program_network_record(found),
-        )
+        out.write(found)
     return int(any(one.nic_bytes_per_s[Target.EFFICIENCY] is None for one in found.counts))
 
 

@@ -43,8 +43,6 @@ def placement(  # noqa: PLR0913, PLR0917 - the flags of the verb
     from syncwall.plan.placement.hints import hint_files
     from syncwall.plan.placement.question import read_jobs
     from syncwall.plan.questions import placement as asked
-    from syncwall.show.records.placement import placement_record
-    from syncwall.show.views.placement import placement_view
 
     out.check()
     check_qps(qps)
@@ -60,5 +58,5 @@ def placement(  # noqa: PLR0913, PLR0917 - the flags of the verb
     if save is not None:
         for name, text in hint_files(answer, question.machine.gpus_per_node).items():
             write_whole(save / name, text)
-    out.write("plan placement", lambda: placement_view(answer), lambda: placement_record(answer))
+    out.write(answer)
     return 0

@@ -46,10 +46,8 @@ def wall(  # noqa: PLR0913, PLR0917 - the flags of the verb
     from syncwall.cli.progress import bar
     from syncwall.documents import write_whole
     from syncwall.plan.reference import reference
-    from syncwall.plan.wall.found import wall_of
+    from syncwall.plan.wall.found import WallPlan, wall_of
     from syncwall.show.draw.wall import svg_chart
-    from syncwall.show.records.wall import wall_record
-    from syncwall.show.views.wall import wall_view
 
     out.check()
     with searched_first(whose.catalogue), bar("scaling") as progress:
@@ -60,7 +58,7 @@ def wall(  # noqa: PLR0913, PLR0917 - the flags of the verb
         )  # fmt: skip
     if chart is not None:
         write_whole(chart, svg_chart(answer).file())
-    out.write("plan wall", lambda: wall_view(answer, start), lambda: wall_record(answer, start))
+    out.write(WallPlan(start, answer))
     return 0
 
 
@@ -72,16 +70,12 @@ def _program(
     from syncwall.cli.progress import bar
     from syncwall.plan.programs import ProgramCase
     from syncwall.plan.wall.program import program_wall
-    from syncwall.show.records.program_plan import program_wall_record
-    from syncwall.show.views.program_plan import program_wall_view
 
     out.check()
     with searched_first(whose.catalogue), bar("scaling") as progress:
         case = ProgramCase(**vars(recorded.recorded(whose)))
         found = program_wall(case, most, least=least or 1, progress=progress)
-        out.write(
-            "plan wall work", lambda: program_wall_view(found), lambda: program_wall_record(found)
-        )
+        out.write(found)
     return 0
 
 

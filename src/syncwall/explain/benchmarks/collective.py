@@ -14,6 +14,7 @@ import numpy as np
 
 from syncwall.cost.measured import CollectiveTable, MachineMeasurements
 from syncwall.cost.nccl import bus_factor
+from syncwall.public import Numbers
 from syncwall.read.nccl_tests_json import NcclTests
 from syncwall.work.operations import CollectiveKind
 
@@ -37,13 +38,14 @@ class CollectiveBenchmark:
     """Seconds of one collective by size."""
 
     source: str
+    """The file."""
     kind: CollectiveKind
     ranks: int
     nodes: int | None
     """None if the file does not name the hosts."""
-    sizes: Any
+    sizes: Numbers
     """Bytes, growing, as nccl-tests counts them."""
-    seconds: Any
+    seconds: Numbers
     device: str = ""
     """Name of the first GPU, as the file has it."""
     hosts: tuple[str, ...] = ()

@@ -14,6 +14,7 @@ from syncwall.describe import Cluster
 from syncwall.explain.benchmarks.collective import CollectiveBenchmark
 from syncwall.explain.benchmarks.expected import of_benchmark, placed, regions
 from syncwall.explain.benchmarks.faults import FaultKind, Slower, likely_faults
+from syncwall.public import Numbers, published
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +42,18 @@ _NOT_FULL: Final = 1.15
 """Where the rate of links is only nearly reached the model errs towards slow by this factor."""
 
 
+@published(
+    "source=benchmark.source collective=benchmark.kind ranks=benchmark.ranks machine=machine.name",
+    "is_slow slower=rate slower_small=small healthy likely=faults sizes_bytes=benchmark.sizes",
+    "measured_s=benchmark.seconds expected_s",
+)
 @dataclass(frozen=True)
 class Judgement:
     """A benchmark beside what its machine should do."""
 
     benchmark: CollectiveBenchmark
     machine: Cluster
-    expected_s: Any
+    expected_s: Numbers
     """By size."""
     limits: Limits
     rate: float | None
@@ -62,6 +68,11 @@ class Judgement:
     """Likely causes, the likeliest first; empty if it is not slow."""
     slow_on: tuple[str, ...] = ()
     """Other machines that it may be from, on which it would be slow."""
+
+    @property
+    def healthy(self) -> list[float]:
+        """Least and most of it on healthy machines."""
+        return [self.limits.least, self.limits.most]
 
     @property
     def is_slow(self) -> bool:

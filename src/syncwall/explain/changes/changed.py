@@ -17,17 +17,23 @@ from syncwall.explain.changes.details import (
     changed_collectives,
     changed_names,
 )
-from syncwall.explain.changes.parts import Difference, difference
+from syncwall.explain.changes.parts import Difference, Part, difference
 from syncwall.explain.changes.settings import SettingChange, changed_settings, settings_of
 from syncwall.explain.finding import Finding
 from syncwall.explain.traces.job_traces import JobTraces
+from syncwall.public import published
 
 Files = Mapping[str, Sequence[Any]]
 
 
+@published(
+    "is_changed is_slower days before_s=difference.before_s now_s=difference.now_s",
+    "noise_s=difference.least_s sure=difference.sure first_bad=difference.first_bad parts names",
+    "collectives settings findings benchmarks",
+)
 @dataclass(frozen=True)
 class Changed:
-    """What is different now."""
+    """What is different from the good days."""
 
     days: int
     """Good days that it was compared with; 0 without traces on both sides."""
@@ -41,6 +47,11 @@ class Changed:
     """Those that both days have, changed or not."""
     findings: tuple[Finding, ...] = ()
     """What is wrong now, and was not."""
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """Why, the most first."""
+        return self.difference.parts if self.difference else ()
 
     @property
     def is_slower(self) -> bool:

@@ -24,6 +24,7 @@ from syncwall.explain.stragglers.causes import (
 )
 from syncwall.explain.stragglers.whatif import Durations, JobOperations, job_of, replay
 from syncwall.problems import InputError, Problem
+from syncwall.public import published
 from syncwall.read.operations import COMPUTE, OperationKind, read_operations
 
 _Key = TypeVar("_Key", bound=Hashable)
@@ -31,6 +32,10 @@ _AS_RECORDED = np.int8(Durations.ACTUAL), np.int8(Durations.IDEAL)
 """Durations inside and outside of a mask."""
 
 
+@published(
+    "source total by_kind by_stage by_dp_rank cause=cause.what",
+    cause="What explains at least 80% of it.",
+)
 @dataclass(frozen=True)
 class Slowdown:
     """What stragglers cost a job; ratios are mean step times over that of the ideal job.

@@ -25,6 +25,7 @@ from syncwall.explain.traces.skew import (
 )
 from syncwall.explain.traces.spans import merged
 from syncwall.problems import InputError
+from syncwall.public import published
 
 SLOW = 0.6
 """A link is called slow below this share of the rate that it should have."""
@@ -119,11 +120,13 @@ _BY_KIND: dict[str, RankVerdictKind] = {
 }
 
 
+@published("kind ranks hosts step_s lost_s explained")
 @dataclass(frozen=True)
 class RanksVerdict:
     """What holds the ranks up most."""
 
     kind: RankVerdictKind
+    """clean, slow worker, slow link, ..."""
     ranks: tuple[int, ...]
     """The ranks that are to blame; empty if none in particular."""
     hosts: tuple[str, ...]

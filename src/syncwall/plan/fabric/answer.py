@@ -5,6 +5,7 @@ Holds `FabricAnswer` and `plan_fabric`.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from syncwall.answer.prediction import Prediction
 from syncwall.network import Routing
@@ -15,13 +16,16 @@ from syncwall.plan.fabric.question import Wiring
 from syncwall.plan.fabric.sized import NOTHING, PartRates, Sized
 from syncwall.plan.fabric.slowed import Degraded, degraded_run
 from syncwall.problems import InputError
-from syncwall.public import Answer
+from syncwall.public import Answer, Late
+from syncwall.records import json_data
 
 
 @dataclass(frozen=True)
 class FabricAnswer(Answer):
     """Fabrics for one number of GPUs."""
 
+    verb = "plan fabric"
+    record = Late("show.records.fabric:fabrics_record")
     wiring: Wiring
     gpus: int
     found: Mapping[FabricKind, Sized]
@@ -41,6 +45,10 @@ class FabricAnswer(Answer):
     effects: Mapping[FabricKind, Effect] = field(default_factory=dict)
     degraded: Degraded | None = None
     """The run on the chosen fabric with slow parts, if any are named."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The answer as plain data."""
+        return json_data(self.verb, self.record)
 
     def __repr__(self) -> str:
         best = self.chosen.kind if self.chosen else "impossible"

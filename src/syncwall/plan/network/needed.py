@@ -28,11 +28,11 @@ from syncwall.plan.network.targets import (
     range_of,
     solved,
 )
-from syncwall.plan.reference import Reference
+from syncwall.plan.reference import START, Reference
 from syncwall.plan.searched import best_run, kept
 from syncwall.plan.wires import PricedCase, Wires
 from syncwall.problems import InputError
-from syncwall.public import Answer
+from syncwall.public import Answer, Late, published
 
 WASTED: Final = (Cause.BUBBLE, Cause.STRAGGLER, Cause.HOST)
 """Causes of waiting that no network changes."""
@@ -42,14 +42,21 @@ NeededRates = dict[Target, float | None]
 """By target; None if nothing is enough, 0 if anything is."""
 
 
+@published(
+    "gpus global_batch step_s ideal_step_s=ideal.step_s efficiency efficiency_at_any_rate",
+    "reached_node_bytes_per_s=must_reach_bytes_per_s node_bytes_per_s=node_rates",
+    "gpu_bytes_per_s=gpu_rates nic_bytes_per_s nics reached scale_up_bytes_per_s latency_factor",
+    "latency_s=traffic.start_s plain_node_bytes_per_s=plain.node_bytes_per_s wasted limits",
+)
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """What is needed on so many GPUs, and how the machine as it is compares."""
+    """What one number of GPUs needs, by target; None if no rate is enough, 0 if any is."""
 
     gpus: int
     layout: Layout
     cluster: Cluster
     limits: TargetLimits
+    """What was asked for."""
     step_s: float
     """On the machine as it is."""
     ideal: Ideal
@@ -77,6 +84,26 @@ class Requirement:
     def efficiency(self) -> float:
         """Ideal step over this step."""
         return self.ideal.step_s / self.step_s
+
+    @property
+    def global_batch(self) -> int:
+        """Sequences of one step."""
+        return int(self.layout.global_batch or 1)
+
+    @property
+    def efficiency_at_any_rate(self) -> float:
+        """Ideal step over this step at an endless rate with today's latency."""
+        return self.ideal.step_s / self.endless_step_s
+
+    @property
+    def node_rates(self) -> NeededRates:
+        """All NICs of a node together."""
+        return {target: self.node_bytes_per_s(target) for target in self.nic_bytes_per_s}
+
+    @property
+    def gpu_rates(self) -> NeededRates:
+        """One GPU's share of it."""
+        return {target: self.gpu_bytes_per_s(target) for target in self.nic_bytes_per_s}
 
     def node_bytes_per_s(self, target: Target) -> float | None:
         """All NICs of a node together."""
@@ -218,14 +245,17 @@ _TIMES: Final = (1, 8, 64)
 """Counts that are tried if none are stated, over the first."""
 
 
+@published("verdict counts", START)
 @dataclass(frozen=True)
 class NetworkPlan(Answer):
     """The network that a run needs."""
 
+    verb = "plan network"
     start: Reference
     """The run that the plan starts from."""
     counts: list[Requirement]
     """What is needed on each number of GPUs."""
+    verdict = Late("show.words.network:verdict")
 
     def __repr__(self) -> str:
         gpus = ", ".join(f"{one.gpus:,}" for one in self.counts)

@@ -14,18 +14,20 @@ from syncwall.plan.network.targets import Ideal, NetworkLever, Target, TargetLim
 from syncwall.plan.programs import ProgramCase
 from syncwall.plan.wires import Wires
 from syncwall.problems import InputError
-from syncwall.public import Answer
+from syncwall.public import Answer, published
 
 TARGETS: Final = (Target.EFFICIENCY, Target.HIDDEN)
 _ROUNDS: Final = 14
 """Halvings of the range of rates on a logarithmic scale: 0.15% are left of ten decades."""
 
 
+@published("gpus step_s ideal_step_s=ideal_s efficiency waits nic_bytes_per_s")
 @dataclass(frozen=True)
 class ProgramRequirement:
     """What is needed on so many GPUs, and how the machine as it is compares."""
 
     gpus: int
+    """Ranks."""
     step_s: float
     """On the machine as it is."""
     ideal_s: float
@@ -41,14 +43,21 @@ class ProgramRequirement:
         return self.ideal_s / self.step_s
 
 
+@published(
+    "command=recorded.program.command cluster=recorded.cluster.name",
+    "recorded_gpus=recorded.program.world_size efficiency=limits.efficiency",
+    "exposed=limits.exposed counts",
+)
 @dataclass(frozen=True)
 class ProgramNetwork(Answer):
-    """The network that a recorded program needs."""
+    """The network that a recorded program needs; each rank keeps its batch."""
 
+    verb = "plan network work"
     recorded: ProgramPrediction
     """On as many ranks as it was recorded with."""
     limits: TargetLimits
     counts: list[ProgramRequirement]
+    """One for each number of GPUs."""
 
     def __repr__(self) -> str:
         gpus = ", ".join(f"{one.gpus:,}" for one in self.counts)

@@ -56,7 +56,9 @@ class TargetLimits:
     """How much of each target."""
 
     efficiency: float = 0.9
+    """Ideal step over step that is asked for."""
     exposed: float = 0.05
+    """Share of the step that may wait and count as hidden."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,7 @@ class Ideal:
     """The same layout where the lever costs nothing."""
 
     step_s: float
+    """On a network of endless rate without latency."""
     waits_s: float
 
 

@@ -9,6 +9,7 @@ from typing import Final, Literal
 
 import numpy as np
 
+from syncwall.answer.contention import UNPROVEN
 from syncwall.answer.prediction import Prediction
 from syncwall.cost.contended_network import SharedLinks
 from syncwall.describe import Cluster
@@ -23,28 +24,36 @@ from syncwall.plan.placement.traffic import (
     mean_slower,
     traffic_of,
 )  # fmt: skip
-from syncwall.public import Answer
+from syncwall.public import Answer, Late, published
 
 PlacementChange = Literal["none", "order", "nodes"]
 """What is to be changed: nothing, only the order of ranks, or the nodes of jobs too."""
 _BETTER: Final = 1e-6
 
 
+@published(
+    "nodes=names leaf_groups=groups slower_p50 slower_p90 step_p50_s step_p90_s",
+)
 @dataclass(frozen=True, slots=True)
 class JobAt:
     """A job on certain nodes."""
 
     nodes: Nodes
     """In the order of ranks."""
+    names: list[str]
+    """The same as the fabric calls them."""
     groups: int
     """Leaf groups that they are in."""
     slower_p50: float
+    """Times longer that its traffic takes than over NICs alone, over the draws."""
     slower_p90: float
-    """Times longer that traffic takes than over NICs alone, over the draws."""
     step_p50_s: float
     step_p90_s: float
 
 
+@published(
+    "name axis=priced_axis free_step_s=free_s least_leaf_groups=least_groups given found",
+)
 @dataclass(frozen=True, slots=True)
 class PlacedJob:
     """A job as it stands and as it should."""
@@ -59,30 +68,61 @@ class PlacedJob:
     given: JobAt
     found: JobAt
 
+    @property
+    def priced_axis(self) -> str | None:
+        """The axis whose traffic is priced; None if nothing leaves a scale-up domain."""
+        return self.axis or None
 
+
+@published(
+    "verdict change given_slower found_slower given_busiest_link found_busiest_link fabric",
+    "routing qps draws seed leaf_groups=groups.count free_nodes given_free_together",
+    "found_free_together accuracy jobs",
+)
 @dataclass(frozen=True)
 class PlacementAnswer(Answer):
     """Several jobs on one fabric."""
 
+    verb = "plan placement"
+    verdict = Late("show.words.placement:verdict")
     links: Links
     groups: Groups
     fabric: str
+    """As it was asked for."""
     routing: Routing
     qps: int
+    """Queue pairs of a connection."""
     draws: int
+    """Of the hashes; 1 where nothing is drawn."""
     seed: int
     jobs: tuple[PlacedJob, ...]
     change: PlacementChange
+    """What is to be changed: nothing, the order of ranks, or nodes too."""
     given_slower: float
-    found_slower: float
     """Mean of the median slow-downs, weighted with nodes."""
+    found_slower: float
     given_busiest: str
     found_busiest: str
     """The fullest link of the median draw; empty if no job is slowed down."""
     free_nodes: int
     given_free_together: int
-    found_free_together: int
     """Free nodes of the leaf group that has most of them."""
+    found_free_together: int
+
+    @property
+    def given_busiest_link(self) -> str | None:
+        """The fullest link of the median draw; None if no job is slowed down."""
+        return self.given_busiest or None
+
+    @property
+    def found_busiest_link(self) -> str | None:
+        """The same with the placement found."""
+        return self.found_busiest or None
+
+    @property
+    def accuracy(self) -> str:
+        """What is known of it on real fabrics."""
+        return UNPROVEN
 
     def __repr__(self) -> str:
         slower = f"{self.given_slower:.2f} -> {self.found_slower:.2f}"
@@ -137,7 +177,8 @@ def place_jobs(
         p50, p90 = (float(found.quantile(share)[number]) for share in (0.5, 0.9))
         p50_s, p90_s = (slowed_step_s(jobs[number], shared, times) for times in (p50, p90))
         spread = len(np.unique(groups.of_node[list(placed[number])]))
-        return JobAt(placed[number], spread, p50, p90, p50_s, p90_s)
+        names = [links.nodes[node] for node in placed[number]]
+        return JobAt(placed[number], names, spread, p50, p90, p50_s, p90_s)
 
     def of(number: int, name: str) -> PlacedJob:
         least = int(np.searchsorted(sizes, traffic[number].nodes)) + 1

@@ -15,7 +15,9 @@ from syncwall.describe import Layout
 from syncwall.plan.choices import Scaling
 from syncwall.plan.wall.curve import Base, ScalingCurve, SpeedCurve
 from syncwall.plan.wall.moves import Setup, Setups, WallChange, changes
+from syncwall.plan.wall.rungs import picked
 from syncwall.problems import InputError
+from syncwall.public import Part, published
 from syncwall.work.memory import usable_bytes
 
 LEVELS: Final = (0.9, 0.8, 0.5)
@@ -102,6 +104,49 @@ EXPLAINED: Final = 0.8
 """The level whose wall is explained."""
 
 
+@published()
+@dataclass(frozen=True, slots=True)
+class LayoutSizes:
+    """What of a layout changes with the number of GPUs."""
+
+    dp: int
+    tp: int
+    pp: int
+    cp: int
+    ep: int
+    shard: str
+    micro_batch: int
+    """Sequences."""
+    global_batch: int
+    """Sequences."""
+    virtual_stages: int
+
+    @classmethod
+    def of(cls, layout: Layout) -> "LayoutSizes":
+        """Those of `layout`."""
+        return cls(*(getattr(layout, name) for name in cls.__annotations__))
+
+
+@published()
+@dataclass(frozen=True, slots=True)
+class CurvePoint:
+    """The run on one number of GPUs."""
+
+    gpus: int
+    efficiency: float
+    """Speed of a GPU over that at the base."""
+    tokens_per_s: float
+    """Of all GPUs together."""
+    step_s: float
+    memory_bytes: float
+    """Of the fullest GPU."""
+    layout: LayoutSizes
+
+
+_SIDE: Final = "base walls fastest=peak causes_at_gpus=causes_at causes main_cause"
+
+
+@published(_SIDE, "curve=points")
 @dataclass(frozen=True)
 class Side:
     """One way to scale."""
@@ -109,11 +154,37 @@ class Side:
     scaling: Scaling
     curve: ScalingCurve
     base: Base
+    """What efficiency is measured against."""
     walls: list[Wall]
+    """Where efficiency falls under 90%, 80% and 50% for good."""
     peak: Peak
+    """Where all GPUs together are fastest, and why not beyond."""
     losses: list[LostShare]
     """What the GPU time of a token is lost to at `causes_at` GPUs."""
     causes_at: int
+    """The count for which the causes are given."""
+    summary = Part(_SIDE)
+
+    @property
+    def causes(self) -> dict[Cause, float]:
+        """Shares of the GPU time that a token costs more there than at the base."""
+        return {one.cause: one.share for one in self.losses}
+
+    @property
+    def points(self) -> list[CurvePoint]:
+        """The fewest GPUs first."""
+        curve, efficiency = self.curve, self.curve.efficiency(self.base)
+        return [
+            CurvePoint(
+                gpus,
+                efficiency[i],
+                curve.tokens_per_s[i],
+                curve.step_s[i],
+                curve.memory_bytes[i],
+                LayoutSizes.of(picked(curve.layout, i)),
+            )
+            for i, gpus in enumerate(curve.gpus)
+        ]
 
     @property
     def falls(self) -> bool:
@@ -122,10 +193,11 @@ class Side:
 
     @property
     def main_cause(self) -> Cause | None:
-        """What explains most of the loss; None if nothing alone does."""
+        """The one that explains half of it or more; None if nothing alone does."""
         return main_cause(self.losses)
 
 
+@published("change layouts=sizes walls fastest=peaks")
 @dataclass(frozen=True)
 class Moved:
     """A change, and where the walls stand with it, against the same base."""
@@ -135,6 +207,11 @@ class Moved:
     """With which it was computed."""
     walls: dict[Scaling, list[Wall]]
     peaks: dict[Scaling, Peak]
+
+    @property
+    def sizes(self) -> dict[Scaling, LayoutSizes]:
+        """With which it was computed."""
+        return {way: LayoutSizes.of(layout) for way, layout in self.layouts.items()}
 
 
 @dataclass(frozen=True)

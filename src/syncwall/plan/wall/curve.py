@@ -21,6 +21,7 @@ class Base:
     """The count that efficiency is relative to."""
 
     gpus: int
+    """What efficiency is relative to."""
     tokens_per_s_per_gpu: float
 
 

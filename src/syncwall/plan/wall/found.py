@@ -11,24 +11,31 @@ import numpy as np
 
 from syncwall.describe import Cluster, Layout
 from syncwall.plan.choices import Scaling
-from syncwall.plan.reference import Reference
+from syncwall.plan.reference import START, Reference
 from syncwall.plan.searched import best_layouts, best_run, kept
 from syncwall.plan.wall.answer import Side, SyncWall, sync_wall
 from syncwall.plan.wall.moves import Setup
 from syncwall.plan.wires import PricedCase
-from syncwall.public import Answer
+from syncwall.public import Answer, Late, published
 
 _BESIDE: Final = 0.9
 """Of the progress: searches take most of the time."""
 
 
+@published(
+    "verdict sides=wall.sides moved=wall.moved most_gpus=wall.setup.most",
+    "global_batch=wall.setup.batch replica_batch=wall.setup.replica_batch",
+    START,
+)
 @dataclass(frozen=True)
 class WallPlan(Answer):
     """How far a run scales."""
 
+    verb = "plan wall"
     start: Reference
     """The run that the plan starts from."""
     wall: SyncWall
+    verdict = Late("show.words.wall:verdict")
 
     def __repr__(self) -> str:
         return f"<WallPlan {self.start.run.model.name}: {self.wall.words()}>"

@@ -15,22 +15,62 @@ from syncwall.plan.programs import ProgramCase
 from syncwall.plan.wall.answer import EXPLAINED, LostShare, Wall, losses, walls
 from syncwall.plan.wall.curve import Base, SpeedCurve
 from syncwall.problems import InputError
-from syncwall.public import Answer
+from syncwall.public import Answer, published
 
 
+@published()
+@dataclass(frozen=True, slots=True)
+class ProgramPoint:
+    """A recorded program on so many GPUs."""
+
+    gpus: int
+    """Ranks."""
+    step_s: float
+    """Seconds of a step."""
+    efficiency: float
+    """Speed of a GPU over that on the fewest GPUs."""
+    memory_bytes: float
+    """On the fullest GPU."""
+    ledger_s: dict[Cause, float]
+    """Seconds by cause."""
+
+
+@published(
+    "command=recorded.program.command cluster=recorded.cluster.name",
+    "recorded_gpus=recorded.program.world_size recorded_step_s=recorded.step_s",
+    "base_gpus=base.gpus walls losses causes_at_gpus=causes_at curve=points",
+)
 @dataclass(frozen=True)
 class ProgramWall(Answer):
-    """A recorded program on growing numbers of ranks."""
+    """How far a recorded program scales; each rank keeps its batch."""
 
+    verb = "plan wall work"
     recorded: ProgramPrediction
     """On as many ranks as it was recorded with."""
     curve: SpeedCurve
     base: Base
     """The fewest GPUs on which it fits."""
     walls: list[Wall]
+    """Where efficiency falls under a level for good."""
     losses: list[LostShare]
     """What the GPU time of a sample is lost to at `causes_at` GPUs."""
     causes_at: int
+    """Where efficiency falls under 80%; else the most GPUs."""
+
+    @property
+    def points(self) -> list[ProgramPoint]:
+        """Counts on which it fits."""
+        curve, efficiency = self.curve, self.curve.efficiency(self.base)
+        return [
+            ProgramPoint(
+                gpus,
+                curve.step_s[i],
+                efficiency[i],
+                curve.memory_bytes[i],
+                {cause: float(seconds[i]) for cause, seconds in curve.ledger.items() if seconds[i]},
+            )
+            for i, gpus in enumerate(curve.gpus)
+        ]
 
     def __repr__(self) -> str:
         holds = next(wall.holds_to_gpus for wall in self.walls if wall.level == EXPLAINED)

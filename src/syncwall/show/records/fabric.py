@@ -7,6 +7,7 @@ from typing import Annotated, Any, cast
 
 from typing_extensions import TypedDict
 
+from syncwall.answer.contention import Contention
 from syncwall.describe import Fabric
 from syncwall.plan.choices import FabricKind
 from syncwall.plan.fabric.answer import FabricAnswer
@@ -16,12 +17,11 @@ from syncwall.plan.fabric.options import Refusal, refusal
 from syncwall.plan.fabric.question import Wiring
 from syncwall.plan.fabric.sized import PartRates, Sized
 from syncwall.plan.fabric.slowed import Degraded
-from syncwall.show.records.interface import DescribedAs, plain, record
-from syncwall.show.records.prediction import ContentionRecord, contention_record
+from syncwall.records import plain
+from syncwall.show.schema import DescribedAs
 from syncwall.show.words.fabric import verdict
 
 
-@record
 class BillRecord(TypedDict):
     """A sum over what is bought now."""
 
@@ -30,7 +30,6 @@ class BillRecord(TypedDict):
     """Parts that are needed, but of which nothing is stated."""
 
 
-@record
 class FabricRecord(TypedDict):
     """One kind of fabric; all but the first four are null if it is not possible."""
 
@@ -73,7 +72,6 @@ class FabricRecord(TypedDict):
     """True if experts talk across rails, which is not priced; null without a run."""
 
 
-@record
 class TakenOutRecord(TypedDict):
     """The run without slow parts: cables carry nothing, nodes leave the job."""
 
@@ -88,7 +86,6 @@ class TakenOutRecord(TypedDict):
     """If other nodes take the place of those that leave; null if some GPUs have no way left."""
 
 
-@record
 class DegradedRecord(TypedDict):
     """What slow parts cost the run on the chosen fabric."""
 
@@ -96,14 +93,13 @@ class DegradedRecord(TypedDict):
     """What each has left, bytes a second one way."""
     slower: float
     """Median step over that before, less 1."""
-    before: ContentionRecord
-    after: ContentionRecord
+    before: Contention
+    after: Contention
     taken_out: TakenOutRecord
     pays: bool
     """True if the step is shorter without the slow parts, with no spare nodes."""
 
 
-@record
 class FabricsRecord(TypedDict):
     """Every kind of fabric for so many GPUs, and the one to build."""
 
@@ -144,8 +140,8 @@ def _degraded(found: Degraded | None) -> DegradedRecord | None:
     return {
         "parts": dict(found.parts),
         "slower": found.slower,
-        "before": contention_record(found.before),
-        "after": contention_record(found.after),
+        "before": found.before,
+        "after": found.after,
         "taken_out": {
             "nodes": out.nodes,
             "replicas_lost": out.replicas_lost,

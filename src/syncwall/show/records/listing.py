@@ -1,35 +1,35 @@
 """All entries of a kind as lines of plain data, and what `show` answers.
 
-Holds `listing` and `ShowRecord`. Numbers stand in the middle of a line, and at its end
-what narrow screens can do without.
+Holds `ShowRecord`, `listing` and `plugin_lines`. Numbers stand in the middle of a line, and at its
+end what narrow screens can do without.
 """
 
 from collections.abc import Callable
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Any, Final, get_args
 
-from typing_extensions import TypedDict
-
-from syncwall import catalogue
+from syncwall import catalogue, plugins
 from syncwall.catalogue import CatalogueKind
 from syncwall.describe import lookup
 from syncwall.describe.choice import Dtype
 from syncwall.describe.framework import at
 from syncwall.describe.job import FailureRates
-from syncwall.show.records.interface import record
+from syncwall.public import published
 
 Line = dict[str, Any]
 
 
-@record
-class ShowRecord(TypedDict):
+@published()
+@dataclass(frozen=True)
+class ShowRecord:
     """All entries of a kind, or one of them."""
 
     kind: str
     """What one entry is: device, link, cluster, model, price, framework, switch, failure, run, term
     or plugin."""
-    entries: list[dict[str, Any]] | None
+    entries: list[dict[str, Any]] | None = None
     """A few figures of each, SI units in the names; null if one was asked for."""
-    entry: dict[str, Any] | None
+    entry: dict[str, Any] | None = None
     """The one that was asked for: its fields, what follows from them, and under `provenance` the
     origin of every number by its dotted path."""
 
@@ -39,6 +39,23 @@ def listing(kind: CatalogueKind) -> list[Line]:
     if kind is CatalogueKind.PRICE:
         return [line for name in catalogue.names(kind) for line in _offers(name)]
     return [_LINES[kind](name) for name in catalogue.names(kind)]
+
+
+def plugin_lines() -> list[Line]:
+    """What packages add to each table, and why some of it is not used."""
+    from syncwall.answer.pricing import networks
+    from syncwall.cost.nccl import algorithms
+    from syncwall.describe.huggingface import architectures
+    from syncwall.describe.settings.formats import formats
+    from syncwall.explain.readers import readers
+
+    for table in (architectures, catalogue.plugged, algorithms, networks, readers, formats):
+        table()
+    return [
+        {"name": one.name, "group": one.group, "package": one.package, "problem": one.problem}
+        for group in get_args(plugins.Group)
+        for one in plugins.added(group)
+    ]
 
 
 def _device(name: str) -> Line:

@@ -4,18 +4,19 @@ Holds `CollectivesRecord`, `LinksRecord`, `MatmulRecord`, `StepRecord`, `LabRunR
 `CalibrationRecord` and `LabsRecord`.
 """
 
+from dataclasses import dataclass
 from typing import Annotated, Any
-
-from typing_extensions import TypedDict
 
 from syncwall.cost.measured import MachineMeasurements
 from syncwall.describe.base import Description
 from syncwall.lab.experiment import Experiment
+from syncwall.lab.machine import Lab
 from syncwall.lab.run import LabRecord
 from syncwall.measure.result import Result
 from syncwall.measure.step import StepData
+from syncwall.public import published
 from syncwall.report.results import Collectives, KernelTimes, Links
-from syncwall.show.records.interface import DescribedAs, record
+from syncwall.show.schema import DescribedAs
 
 
 class LabData(Description):
@@ -34,23 +35,10 @@ LabRunRecord = Annotated[dict[str, Any], DescribedAs(Result, data=LabData)]
 CalibrationRecord = Annotated[dict[str, Any], DescribedAs(MachineMeasurements)]
 
 
-@record
-class OneLabRecord(TypedDict):
-    """A lab that exists."""
-
-    name: str
-    """For `lab down`."""
-    namespaces: tuple[str, ...]
-    """Network namespaces of its hosts and switches."""
-    hosts: int
-    """Number of hosts."""
-    processes: int
-    """Running inside it."""
-
-
-@record
-class LabsRecord(TypedDict):
+@published()
+@dataclass(frozen=True)
+class LabsRecord:
     """Labs of this machine."""
 
-    labs: list[OneLabRecord]
+    labs: list[Lab]
     """In the order of their names."""

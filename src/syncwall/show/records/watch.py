@@ -1,120 +1,76 @@
-"""A watched run as plain data.
+"""A watched run as plain data: after its end, and at one moment.
 
-Holds `WatchRecord` and `watch_record`; `finding_record` and `expected_record`, which are parts of
-live records, too.
+Holds `WatchedRun` and `LiveRun`.
 """
 
-from typing_extensions import TypedDict
+from dataclasses import dataclass
 
-from syncwall.cause import Cause
-from syncwall.show.records.interface import record
-from syncwall.watch.events import Expectation, Finding, FindingKind, Group, grouped
+from syncwall.public import published
+from syncwall.watch.events import Group, grouped
 from syncwall.watch.live import Summary
+from syncwall.watch.recent import Snapshot
 
 
-@record
-class FindingRecord(TypedDict):
-    """Something that was wrong."""
-
-    kind: FindingKind
-    """What."""
-    rank: int | None
-    """Whose; null if it is about a node or the whole job."""
-    node: str
-    """Where; empty if it is about the whole job."""
-    since_s: float
-    """Since the epoch."""
-    since_step: int | None
-    """The step in which it began."""
-    evidence: str
-    """What it rests on."""
-    cost_s: float | None
-    """That each step takes longer for it; null if the job stood still."""
-    group: Group | None
-    """The line of the ledger that grew."""
-    also: list[int]
-    """Other ranks that it is about."""
-    device: int | None
-    """The GPU of the node that it is about."""
-
-
-@record
-class ExpectedRecord(TypedDict):
-    """A predicted step."""
-
-    step_s: float
-    """Predicted."""
-    low_s: float
-    """Nine of ten such runs are slower."""
-    high_s: float
-    """Nine of ten such runs are faster."""
-    groups_s: dict[Group, float]
-    """Seconds of a step in the lines of a live ledger."""
-    source: str
-    """What was predicted."""
-
-
-@record
-class WatchRecord(TypedDict):
+@published(
+    "command code node=summary.node ranks=summary.ranks world=summary.world steps=summary.steps",
+    "step_s=summary.step_s ledger_s=summary.seconds groups_s tokens_per_s=summary.tokens_per_s",
+    "watched_s=summary.watched_s findings=summary.findings expected=summary.expected",
+    "lost_marks=summary.lost_marks notes=summary.notes",
+    node="That was watched.",
+    world="Ranks of the job.",
+    watched_s="How long.",
+    expected="What it was compared with.",
+    lost_marks="Overwritten before they were read.",
+    notes="What could not be told.",
+)
+@dataclass(frozen=True)
+class WatchedRun:
     """A run that was watched."""
 
-    command: list[str]
+    summary: Summary
+    command: tuple[str, ...] = ()
     """What was run; empty if an agent was started without one."""
-    code: int
+    code: int = 0
     """Exit code of the command."""
-    node: str
-    """That was watched."""
-    ranks: int
-    """Of this node."""
-    world: int
-    """Ranks of the job."""
-    steps: int
-    """Of the rank that came farthest."""
-    step_s: float | None
-    """Mean over ranks and steps; null without a step."""
-    ledger_s: dict[Cause, float]
-    """Seconds of a step by cause, mean over ranks and steps; they sum to `step_s`."""
-    groups_s: dict[Group, float]
-    """The same in the lines that a prediction can be compared in."""
-    tokens_per_s: float | None
-    """All ranks of the node; null if nobody told tokens."""
-    watched_s: float
-    """How long."""
-    findings: list[FindingRecord]
-    """All that ever held, in the order in which they came."""
-    expected: ExpectedRecord | None
-    """What it was compared with."""
-    lost_marks: int
-    """Overwritten before they were read."""
-    notes: list[str]
-    """What could not be told."""
+
+    @property
+    def groups_s(self) -> dict[Group, float]:
+        """Seconds of a step in the lines that a prediction can be compared in."""
+        return grouped(self.summary.seconds)
 
 
-def watch_record(found: Summary, command: tuple[str, ...] = (), code: int = 0) -> WatchRecord:
-    """All of it."""
-    return {
-        "command": list(command), "code": code, "node": found.node, "ranks": found.ranks,
-        "world": found.world, "steps": found.steps, "step_s": found.step_s,
-        "ledger_s": dict(found.seconds), "groups_s": grouped(found.seconds),
-        "tokens_per_s": found.tokens_per_s, "watched_s": found.watched_s,
-        "findings": [finding_record(one) for one in found.findings],
-        "expected": expected_record(found.expected) if found.expected else None,
-        "lost_marks": found.lost_marks, "notes": list(found.notes),
-    }  # fmt: skip
+@published(
+    "now_s=snapshot.now_s node=snapshot.node world=snapshot.world ranks=snapshot.ranks",
+    "step_s=snapshot.step_s ledger_s=snapshot.seconds groups_s",
+    "tokens_per_s=snapshot.tokens_per_s mfu=snapshot.mfu loss goodput=snapshot.goodput",
+    "remaining_s findings=snapshot.findings past=snapshot.past expected=snapshot.expected",
+    "notes=snapshot.notes",
+    now_s="Since the epoch.",
+    node="Whose agent says so.",
+    world="Ranks of the job.",
+    mfu="Model FLOPs utilization; null if FLOPs are not known.",
+    goodput="Share of the job's wall time in steps that count; null without --life.",
+    expected="What it is compared with.",
+    notes="What cannot be told.",
+)
+@dataclass(frozen=True)
+class LiveRun:
+    """A run while it trains."""
 
+    snapshot: Snapshot
 
-def finding_record(one: Finding) -> FindingRecord:
-    """One finding."""
-    return {
-        "kind": one.kind, "rank": one.rank, "node": one.node, "since_s": one.since_s,
-        "since_step": one.since_step, "evidence": one.evidence, "cost_s": one.cost_s,
-        "group": one.group, "also": list(one.also), "device": one.device,
-    }  # fmt: skip
+    @property
+    def groups_s(self) -> dict[Group, float]:
+        """Seconds of a step in the lines that a prediction can be compared in."""
+        return grouped(self.snapshot.seconds)
 
+    @property
+    def loss(self) -> float | None:
+        """The latest."""
+        known = [one for one in self.snapshot.losses if one is not None]
+        return known[-1] if known else None
 
-def expected_record(one: Expectation) -> ExpectedRecord:
-    """What was predicted."""
-    return {
-        "step_s": one.step_s, "low_s": one.low_s, "high_s": one.high_s,
-        "groups_s": grouped(one.seconds), "source": one.source,
-    }  # fmt: skip
+    @property
+    def remaining_s(self) -> list[float] | None:
+        """P10, P50 and P90 of the time until the job is done; None without --steps."""
+        return list(self.snapshot.finish_s) if self.snapshot.finish_s else None

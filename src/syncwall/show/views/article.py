@@ -173,7 +173,7 @@ def _computed(answered: Answered) -> show.View:
 
 def _program(answered: AnsweredProgram) -> show.View:
     """A recorded program: its step, how far it scales, and how to repeat it."""
-    view = program_view(answered.prediction, answered.changes)
+    view = program_view(answered.prediction)
     first, *blocks = view.blocks
     blocks.append(show.Heading(2, "How far it scales"))
     if answered.wall is None:

@@ -16,9 +16,9 @@ from syncwall.describe.model import Encoder, Model
 from syncwall.describe.price import Offer, PriceList
 from syncwall.describe.provenance import Count, Provenance, SourcedNumber
 from syncwall.describe.stack import STANDING_IN, StackLayer
+from syncwall.records import derived
 from syncwall.show.blocks import Block, Bullets, Heading, Lines, Paragraph, View, table
 from syncwall.show.numbers import percent
-from syncwall.show.records.description import derived
 from syncwall.show.words.terms import Term
 from syncwall.units import Dimension
 

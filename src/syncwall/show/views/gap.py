@@ -25,7 +25,7 @@ def gap_blocks(gap: Gap) -> list[Block]:
     """Both numbers, and the likeliest suspects, each with what tells it apart."""
     first = gap.suspects[:_SUSPECTS]
     rows = [
-        (f"{number}", suspect_words(one), duration(one.step_s), percent(gap.explained(one)))
+        (f"{number}", suspect_words(one), duration(one.step_s), percent(one.explained))
         for number, one in enumerate(first, 1)
     ]
     tell = tuple(f"{number}  {one.tell}" for number, one in enumerate(first, 1))

@@ -21,13 +21,11 @@ _LISTED: Final = 5
 _LEAST_S: Final = 1.0
 
 
-def job_view(
-    completion: Completion, changes: list[JobChange], *, assumptions: bool = False
-) -> View:
+def job_view(completion: Completion, *, assumptions: bool = False) -> View:
     """The job and its step."""
     prediction = completion.prediction
     step = Lines("Step", (words.step(completion),))
-    blocks = job_blocks(completion, changes, assumptions=assumptions)
+    blocks = job_blocks(completion, completion.changes, assumptions=assumptions)
     title = f"{run_title(prediction.run)}, until it is done"
     return View(title, (*blocks, step, *numbers(prediction), *chosen(prediction.assumed)))
 

@@ -18,8 +18,8 @@ _SPARE: Final = ("waits", "tokens/s/GPU", "samples/s/GPU", *_TEXTS, "etp", "cp",
 """What narrow screens leave out, first what follows from other columns."""
 
 
-def layouts_view(plan: Plan, settings: str = "") -> View:
-    """All of it; `settings` of a framework that give the best layout."""
+def layouts_view(plan: Plan) -> View:
+    """All of it."""
     model, cluster = plan.run.model, plan.run.cluster
     title = f"Layouts of {model.title or model.name} on {cluster.title or cluster.name}"
     head = Verdict((words.verdict(plan),), words.searched(plan))
@@ -27,7 +27,9 @@ def layouts_view(plan: Plan, settings: str = "") -> View:
     other = [Lines("Batch", (words.better_batch(plan, batch),))] if batch else []
     if not plan.best:
         return View(title, (head, *other))
-    code: list[Block] = [Heading(2, "Settings of layout 1"), Code(settings)] if settings else []
+    code: list[Block] = []
+    if plan.settings:
+        code = [Heading(2, "Settings of layout 1"), Code(plan.settings)]
     blocks = [
         head,
         *_table(plan),

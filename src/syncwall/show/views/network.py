@@ -5,9 +5,8 @@ Holds `network_view`.
 
 from collections.abc import Callable, Iterator, Sequence
 
-from syncwall.plan.network.needed import Requirement
+from syncwall.plan.network.needed import NetworkPlan, Requirement
 from syncwall.plan.network.targets import Target
-from syncwall.plan.reference import Reference
 from syncwall.show.blocks import Block, Lines, Verdict, View, table
 from syncwall.show.numbers import duration, percent
 from syncwall.show.views.prediction import chosen
@@ -17,15 +16,15 @@ from syncwall.show.words.layout import run_title, run_words
 _SOLVED = (Target.EFFICIENCY, Target.HIDDEN)
 
 
-def network_view(found: Sequence[Requirement], start: Reference) -> View:
+def network_view(answer: NetworkPlan) -> View:
     """Verdict, the table over GPU counts, why."""
-    plain = found[0].plain
+    found, start, plain = answer.counts, answer.start, answer.counts[0].plain
     by_hand: list[Block] = []
     if plain and plain.node_bytes:
         by_hand.append(Lines("By hand", (words.by_hand(plain),)))
     about = f"{run_words(start.run)}: {duration(start.prediction.step_s)}"
     blocks = [
-        Verdict(tuple(words.verdict(found)), about),
+        Verdict(tuple(answer.verdict), about),
         *table(("number of GPUs", *(f"{one.gpus:,}" for one in found)), _rows(found)),
         Lines("Why", (words.why(found[-1]),)),
         Lines("Remains", (words.remains(found[-1]),)),

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Final
 
 from syncwall.answer.contention import Contention
-from syncwall.answer.gap import Gap, gap_of
+from syncwall.answer.gap import Gap
 from syncwall.answer.improvements import Improvement
 from syncwall.answer.prediction import Prediction
 from syncwall.answer.priced import mfu_convention
@@ -54,6 +54,7 @@ from syncwall.show.words.prediction import (
     no_change,
     why,
 )
+from syncwall.timeline.ledger import Ledger
 from syncwall.timeline.streams import Interval
 
 _LEVELS: Final = " ▁▂▃▄▅▆▇█"
@@ -62,19 +63,29 @@ _LEAST_BYTES: Final = 5e7
 """Memory from which a part of it is listed."""
 
 
-def prediction_view(
-    prediction: Prediction, proposals: list[Improvement], *, assumptions: bool = False
-) -> View:
+def prediction_view(prediction: Prediction, *, assumptions: bool = False) -> View:
     """All of it; `assumptions` lists everything that is taken for granted."""
-    blocks = prediction_blocks(prediction, proposals, assumptions=assumptions)
+    blocks = prediction_blocks(prediction, prediction.improvements, assumptions=assumptions)
     return View(run_title(prediction.run), tuple(blocks))
+
+
+def ledger_view(found: Ledger) -> View:
+    """Where the time goes."""
+    return View(
+        "Where the time goes", (ledger("where the time goes", found, least=0.0, total="all"),)
+    )
+
+
+def timeline_view(found: Timeline) -> View:
+    """The streams in time."""
+    return View(found.title, tuple(timeline_figures(found)))
 
 
 def prediction_blocks(
     prediction: Prediction, proposals: list[Improvement], *, assumptions: bool = False
 ) -> list[Block]:
     """What there is to say of a step."""
-    least_s, gap = LEAST_SHARE * prediction.step_s, gap_of(prediction)
+    least_s, gap = LEAST_SHARE * prediction.step_s, prediction.gap
     return [
         *_verdict(prediction, gap),
         *numbers(prediction),

@@ -11,7 +11,6 @@ from syncwall.answer.program_changes import ProgramChange, largest_batch
 from syncwall.cause import LEAST_SHARE
 from syncwall.show.blocks import Block, Lines, Verdict, View, ledger, table
 from syncwall.show.numbers import duration, percent, signed, signed_percent
-from syncwall.show.records.capture import note_records
 from syncwall.show.views.capture import notes_table
 from syncwall.show.views.prediction import memory_figure, memory_row, timeline_figures
 from syncwall.show.words.program import (
@@ -25,7 +24,7 @@ from syncwall.show.words.program import (
 _MODULES: Final = 12
 
 
-def program_view(prediction: ProgramPrediction, changes: list[ProgramChange]) -> View:
+def program_view(prediction: ProgramPrediction) -> View:
     """All there is to say of a recorded program."""
     least_s = LEAST_SHARE * prediction.step_s
     return View(
@@ -37,9 +36,9 @@ def program_view(prediction: ProgramPrediction, changes: list[ProgramChange]) ->
             memory_figure(prediction.memory_by_kind, prediction.cluster.device),
             *timeline_figures(prediction.timeline(), "one step"),
             *_modules(prediction),
-            *_next(prediction, changes),
+            *_next(prediction, prediction.changes),
             Lines("Evidence", (program_evidence(prediction),)),
-            *notes_table(note_records(prediction.program)),
+            *notes_table(prediction.program.noted),
         ),
     )
 

@@ -9,6 +9,7 @@ from functools import partial
 from syncwall.plan.choices import Scaling
 from syncwall.plan.reference import Reference
 from syncwall.plan.wall.answer import LEVELS, Moved, Peak, SyncWall, Wall
+from syncwall.plan.wall.found import WallPlan
 from syncwall.plan.wall.moves import WallChange
 from syncwall.show.blocks import Block, Figure, Lines, Verdict, View, table
 from syncwall.show.draw.wall import svg_chart, terminal_chart
@@ -25,9 +26,10 @@ from syncwall.show.words.wall import (
 )
 
 
-def wall_view(answer: SyncWall, start: Reference) -> View:
-    """All of it."""
-    return View(f"How far {run_title(start.run)} scales", tuple(wall_blocks(answer, start)))
+def wall_view(plan: WallPlan) -> View:
+    """Verdict, curves, where they fall and what moves that, why."""
+    blocks = wall_blocks(plan.wall, plan.start)
+    return View(f"How far {run_title(plan.start.run)} scales", tuple(blocks))
 
 
 def wall_blocks(answer: SyncWall, start: Reference) -> list[Block]:

@@ -4,12 +4,13 @@ Holds `names_of` (what tells the runs apart, in a few words), `what_runs`, `verd
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from syncwall.answer.difference import ALIKE, Ratio
 from syncwall.answer.prediction import Prediction
 from syncwall.describe import Run
-from syncwall.job.compare import Beside, ComparedRun
+from syncwall.job.compare import Beside, ComparedRun, Comparison
 from syncwall.show.numbers import money, percent, span
 from syncwall.show.words.layout import columns, run_words
 
@@ -54,6 +55,12 @@ def _cells(runs: Sequence[Run]) -> list[dict[str, str]]:
         }
         for number, run in enumerate(runs)
     ]
+
+
+def titled_runs(found: Comparison) -> list[ComparedRun]:
+    """The runs, each with a title that tells it from the others."""
+    titles = zip(found.runs, names_of(found.runs), strict=True)
+    return [replace(one, title=title) for one, title in titles]
 
 
 def what_runs(one: ComparedRun) -> str:

@@ -4,17 +4,33 @@ Holds `file_lines`.
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from syncwall.describe import Cluster
 from syncwall.explain.answer import Explanation
 from syncwall.explain.traces.job_traces import JobTraces
+from syncwall.public import published
 from syncwall.read.topology import HostTopology
 from syncwall.show.numbers import plural
 
 _OTHERS: Final = 5
 """Machines that are named, the first included."""
+
+
+@published()
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """What one file, or the traces together, say."""
+
+    file: str
+    says: str
+
+
+def facts(found: Explanation) -> list[Fact]:
+    """What each file is, and what it says in a few words."""
+    return [Fact(*one) for one in file_lines(found)]
 
 
 def file_lines(found: Explanation) -> Iterator[tuple[str, str]]:

@@ -3,6 +3,7 @@
 Holds `verdict`, `searched`, `why_slower`, `better_batch`, `tuned`, `options` and `evidence`.
 """
 
+from dataclasses import dataclass
 from typing import Final
 
 from syncwall.answer.improvements import Improvement
@@ -12,6 +13,7 @@ from syncwall.plan.answer import Plan
 from syncwall.plan.batches import Other
 from syncwall.plan.front import differences
 from syncwall.plan.tuning import TunedSetting
+from syncwall.public import published
 from syncwall.show.numbers import duration, minus, percent, plural, signed
 from syncwall.show.words.layout import layout_words, of_tokens, sample, setting_words
 from syncwall.work.memory import usable_bytes
@@ -88,7 +90,28 @@ def better_batch(plan: Plan, other: Other) -> str:
 
 def tuned(plan: Plan) -> list[str]:
     """What buckets or settings of FSDP buy in the best layout, a line each."""
-    return [setting_bought(one, plan.best[0].step_s) for one in plan.best[0].tuned]
+    return [one.said for one in plan.tuned]
+
+
+@published(
+    "setting=setting.name said fields=setting.fields gained_s=setting.gained_s",
+    "memory_bytes=setting.memory_bytes fits=setting.fits taken=setting.taken",
+)
+@dataclass(frozen=True)
+class SettingBought:
+    """The best other value of a setting of the best layout, against its default."""
+
+    setting: TunedSetting
+    said: str
+    """In words."""
+
+
+def tuned_settings(plan: Plan) -> list[SettingBought]:
+    """What buckets of DDP, or units, resharding and prefetch of FSDP buy in the best layout."""
+    best = plan.best[0] if plan.best else None
+    return (
+        [SettingBought(one, setting_bought(one, best.step_s)) for one in best.tuned] if best else []
+    )
 
 
 def setting_bought(one: TunedSetting, step_s: float) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from syncwall.plan.network.busy import Plain
-from syncwall.plan.network.needed import Requirement
+from syncwall.plan.network.needed import NetworkPlan, Requirement
 from syncwall.plan.network.targets import Target
 from syncwall.plan.reference import Reference
 from syncwall.show.numbers import byte_size, duration, percent, plural
@@ -23,8 +23,9 @@ _RULE_OF_THUMB: Final = 0.8
 _LEAST_SHARE: Final = 0.0005
 
 
-def verdict(found: Sequence[Requirement]) -> list[str]:
+def verdict(plan: NetworkPlan) -> list[str]:
     """What is needed, and whether the machine has it."""
+    found = plan.counts
     counts = f"{found[0].gpus:,} to " * (len(found) > 1) + plural(found[-1].gpus, "GPU")
     if all(one.traffic is None for one in found):
         return [f"on {counts} nothing crosses the network between scale-up domains"]

@@ -1,6 +1,6 @@
 """The sentences of a sync wall.
 
-Holds `side_verdict` and `side_why`, of one way to scale; `change_words`; `layout_grows`,
+Holds `verdict`; `side_verdict` and `side_why`, of one way to scale; `change_words`; `layout_grows`,
 `batch_words` and `efficiency_means`.
 """
 
@@ -9,12 +9,18 @@ from typing import Final
 from syncwall.plan.choices import Scaling
 from syncwall.plan.reference import Reference
 from syncwall.plan.wall.answer import EXPLAINED, MOST, Moved, Side, SyncWall, Wall
+from syncwall.plan.wall.found import WallPlan
 from syncwall.plan.wall.moves import OUTER_EVERY, Setup, WallChange, island
 from syncwall.show.numbers import percent, plural
 from syncwall.show.words.layout import layout_words, of_tokens, sample
 
 _CAUSES: Final = 3
 """Causes of a loss that are named."""
+
+
+def verdict(plan: WallPlan) -> list[str]:
+    """A line for each way to scale."""
+    return [side_verdict(side) for side in plan.wall.sides.values()]
 
 
 def side_verdict(side: Side) -> str:

@@ -13,7 +13,7 @@ from syncwall.describe.base import CatalogueEntry
 from syncwall.describe.framework import Framework
 from syncwall.describe.link import Switch
 from syncwall.problems import InputError, did_you_mean
-from syncwall.show.records.description import record
+from syncwall.records import described
 from syncwall.show.records.listing import listing
 from syncwall.show.views.entry import CONVENTIONS, Row, rows_of, sources_used
 from syncwall.show.views.listing import cell, headings, is_number
@@ -83,7 +83,7 @@ def shown(kind: str, name: str) -> dict[str, Any]:
         "follows": [_line(row) for row in follows],
         "rows": [_line(row) for row in rows],
         "sources": [{"key": key, **source_text(key)} for key in used],
-        "record": record(entry),
+        "record": described(entry),
         "command": f"syncwall show {kind} {name}",
     }
 

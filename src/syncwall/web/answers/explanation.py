@@ -15,9 +15,6 @@ from syncwall.describe.reading import validated
 from syncwall.documents import parse_document
 from syncwall.explain.answer import Explanation, Question, explain
 from syncwall.problems import InputError
-from syncwall.show.records.explanation import explanation_record
-from syncwall.show.records.interface import json_data
-from syncwall.show.views.explanation import explanation_view
 from syncwall.show.write.html import body, page
 from syncwall.web.questions import AskedFolder
 
@@ -80,6 +77,10 @@ def _run(text: str) -> Run | None:
 
 def _shown(found: Explanation) -> dict[str, Any]:
     """The record, the article, and the whole as a page to keep."""
-    view = explanation_view(found)
-    record = json_data("explain", explanation_record(found))
-    return {"record": record, "is_bad": found.is_bad, "html": body(view), "page": page(view)}
+    view = found.view()
+    return {
+        "record": found.to_dict(),
+        "is_bad": found.is_bad,
+        "html": body(view),
+        "page": page(view),
+    }

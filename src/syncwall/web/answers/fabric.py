@@ -23,8 +23,8 @@ from syncwall.plan.fabric.sized import Sized
 from syncwall.plan.fabric.traffic import LinkLoad, loads, sent
 from syncwall.plan.fabric.wired import Wired, kept
 from syncwall.problems import InputError
+from syncwall.records import plain
 from syncwall.show.records.fabric import counts_record
-from syncwall.show.records.interface import plain
 from syncwall.web.answers import fabric_words as words
 from syncwall.web.answers.fabric_graph import graph
 from syncwall.web.answers.fabric_words import because

@@ -19,8 +19,7 @@ from syncwall.job.changes import JobChange, changes
 from syncwall.job.completion import Completion, finish
 from syncwall.job.renewal import interval_curve
 from syncwall.problems import InputError
-from syncwall.show.records.interface import plain
-from syncwall.show.records.job import job_record
+from syncwall.records import plain
 from syncwall.show.words.job import saves, step, stops, switched_off, value_text, verdict, worth
 from syncwall.show.words.prediction import assumed
 from syncwall.units import Dimension
@@ -128,8 +127,7 @@ def played(asked: AskedOutcome) -> dict[str, Any]:
     """Finish with its spread, bill, goodput and checkpoints of a job played through many times."""
     completion = _completion(asked)
     prediction = completion.prediction
-    record: dict[str, Any] = plain(job_record(completion, []))
-    del record["next"]  # asked for by itself
+    record: dict[str, Any] = plain(completion.without_changes)
     return record | {
         "stops": stops(completion),
         "saves": saves(completion),

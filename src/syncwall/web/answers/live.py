@@ -7,7 +7,8 @@ import time
 from typing import Any, Final
 
 from syncwall.problems import InputError
-from syncwall.show.records.live import live_record
+from syncwall.records import plain
+from syncwall.show.records.watch import LiveRun
 from syncwall.show.views.live import live_view
 from syncwall.show.write.html import body
 from syncwall.watch.snapshot_file import read_snapshot, watched_here
@@ -29,6 +30,6 @@ def shown() -> dict[str, Any]:
         view = live_view(snapshot, now_s)
         found.append({
             "id": home.name, "title": view.title, "html": body(view),
-            "record": live_record(snapshot),
+            "record": plain(LiveRun(snapshot)),
         })  # fmt: skip
     return {"runs": found}

@@ -16,7 +16,7 @@ from syncwall.describe.settings.formats import parsed, settings_in, title_of
 from syncwall.describe.settings.keys import Settings
 from syncwall.documents import Document
 from syncwall.problems import InputError, Problem, did_you_mean
-from syncwall.show.records.interface import plain
+from syncwall.records import plain
 from syncwall.web.asked import AskedRun
 from syncwall.web.questions import AskedText
 

@@ -8,8 +8,7 @@ from typing import Any
 from syncwall.answer import Prediction
 from syncwall.job.compare import comparison
 from syncwall.problems import InputError, Problem
-from syncwall.show.records.compare import beside_record
-from syncwall.show.records.interface import plain
+from syncwall.records import plain
 from syncwall.show.words.compare import doubt
 from syncwall.show.words.layout import run_words
 from syncwall.web.answers.prediction import prediction_of
@@ -22,7 +21,7 @@ def beside(asked: AskedBeside) -> dict[str, Any]:
     pinned = _pinned(asked.pinned)
     (one,) = comparison([(pinned, None), (prediction_of(asked.run), None)]).beside
     return {
-        **plain(beside_record(one)),
+        **plain(one),
         "doubt": doubt(one),
         "pinned": {
             "what": run_words(pinned.run),

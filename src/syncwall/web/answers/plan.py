@@ -20,9 +20,7 @@ from syncwall.plan.space import Space
 from syncwall.plan.ties import ties
 from syncwall.plan.tuning import TUNABLE
 from syncwall.problems import InputError, Problem
-from syncwall.show.records.interface import plain
-from syncwall.show.records.layouts import layouts_record
-from syncwall.show.records.prediction import step_record
+from syncwall.records import plain
 from syncwall.show.words.layout import columns, layout_words
 from syncwall.units import Dimension
 from syncwall.web.answers.prediction import prediction_of
@@ -45,7 +43,7 @@ def yours(asked: Search) -> dict[str, Any]:
     run, batch = now.run, int(now.run.layout.global_batch or 1)
     found = SearchResult(run, now.pricing, batch, {}, 1)
     plan = Plan(run, found, [], asked.objective, batch, now, asked.usd_per_gpu_hour)
-    return {"yours": _rows(plan, plain(layouts_record(plan)))[-1], "yours_wrong": ""}
+    return {"yours": _rows(plan, plain(plan))[-1], "yours_wrong": ""}
 
 
 def _ignored(share: float, **more: Any) -> None:
@@ -105,7 +103,7 @@ def _check_size(base: Run, clusters: Sequence[Cluster], batch: int, pinned: dict
 
 
 def _answer(plan: Plan) -> dict[str, Any]:
-    record: dict[str, Any] = plain(layouts_record(plan))
+    record: dict[str, Any] = plain(plan)
     rows = _rows(plan, record)
     for row, tie in zip(rows, ties([one.prediction for one in plan.best]), strict=False):
         row["tie"] = tie
@@ -212,7 +210,7 @@ def _predicted(number: int, asked: AskedRun) -> Prediction:
 
 
 def _beside(one: Prediction, first: Prediction) -> dict[str, Any]:
-    plain_data: dict[str, Any] = {**step_record(one)}
+    plain_data = plain(one.step)
     names = ("step_s", "mfu", "tokens_per_s_per_gpu", "memory_bytes", "fits", "ledger_s",
              "exposed_s")  # fmt: skip
     return {name: plain_data[name] for name in names} | {

@@ -23,8 +23,7 @@ from syncwall.describe import Run, lookup
 from syncwall.describe.choice import Dtype
 from syncwall.describe.settings.formats import formats
 from syncwall.problems import InputError
-from syncwall.show.records.interface import json_text, plain
-from syncwall.show.records.prediction import prediction_record, step_record
+from syncwall.records import json_text, plain
 from syncwall.show.words.layout import run_words
 from syncwall.show.words.prediction import assumed, evidence, why
 from syncwall.web.asked import AskedRun
@@ -39,7 +38,7 @@ def predicted(asked: AskedRun) -> dict[str, Any]:
     prediction = prediction_of(asked)
     run = prediction.run
     return {
-        **plain(step_record(prediction)),
+        **plain(prediction.step),
         "what": run_words(run),
         "why": why(prediction),
         "evidence": evidence(prediction),
@@ -179,8 +178,7 @@ def run_file(asked: AskedRun) -> str:
 
 def as_json(asked: AskedRun) -> str:
     """What `syncwall predict --json` prints."""
-    prediction = prediction_of(asked)
-    return json_text("predict", prediction_record(prediction, improvements(prediction)))
+    return json_text(prediction_of(asked).to_dict())
 
 
 def as_trace(asked: AskedRun) -> str:

@@ -9,13 +9,9 @@ from base64 import b64decode
 from typing import Any
 
 from syncwall.answer.program import predict_program
-from syncwall.answer.program_changes import program_changes
 from syncwall.describe import lookup
 from syncwall.problems import InputError
 from syncwall.read.program import program_in
-from syncwall.show.records.interface import json_data
-from syncwall.show.records.program import program_record
-from syncwall.show.views.program import program_view
 from syncwall.show.write.html import body
 from syncwall.web.questions import AskedProgram
 
@@ -28,6 +24,4 @@ def predicted(asked: AskedProgram) -> dict[str, Any]:
         raise InputError.of("file: is not base64") from None
     program = program_in(data, asked.name)
     found = predict_program(program, lookup.cluster(asked.cluster), compiled=asked.compiled)
-    changes = program_changes(found)
-    record = json_data("predict work", program_record(found, changes))
-    return {**record, "html": body(program_view(found, changes))}
+    return {**found.to_dict(), "html": body(found.view())}

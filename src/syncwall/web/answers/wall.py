@@ -19,8 +19,7 @@ from syncwall.plan.wall.band import band
 from syncwall.plan.wall.found import setup_of, wall_of
 from syncwall.plan.wall.moves import WallChange
 from syncwall.problems import InputError
-from syncwall.show.records.interface import plain
-from syncwall.show.records.wall import side_record
+from syncwall.records import plain
 from syncwall.show.words.layout import layout_words
 from syncwall.show.words.wall import batch_words, change_words, side_verdict, side_why
 from syncwall.web.asked import AskedRun
@@ -151,7 +150,7 @@ def _curve(side: Side) -> dict[str, Any]:
         "verdict": side_verdict(side),
         "why": side_why(side),
         "falls": side.falls,
-        **{key: plain(value) for key, value in side_record(side, ()).items() if key != "curve"},
+        **plain(side.summary),
         "walls": [
             plain(wall) | {"efficiency": _at(side, efficiency, wall.holds_to_gpus)}
             for wall in side.walls
