@@ -33,9 +33,8 @@ from syncwall.catalogue import CatalogueKind, searched_first
 from syncwall.describe import Layout, Software, lookup
 from syncwall.describe.base import MAY_BE_OPEN, Quantity, parts_of
 from syncwall.describe.choice import Choice
-from syncwall.describe.job_file import job_with
-from syncwall.describe.overrides import run_with
-from syncwall.describe.sections import stated_sections
+from syncwall.describe.files import RunFile
+from syncwall.describe.stated import StatedRun
 from syncwall.documents import read_document
 from syncwall.job.completion import finish
 from syncwall.problems import InputError
@@ -215,10 +214,11 @@ def ended(dice: random.Random, folder: Path) -> str:
 
 def _predicted(path: Path, measured: Path | None, *, improved: bool) -> str:
     """What is wrong with the answer for the run or job in `path`."""
-    if sections := stated_sections(path):
+    file = RunFile(path)
+    if sections := file.sections:
         return _around(path, sections[0], measured)
-    run = run_with(path, {})
-    job = job_with(run, path, {})
+    run = StatedRun.of_file(file).run()
+    job = file.job(run)
     prediction = predict(run, measured=read_machine_measured([measured]) if measured else None)
     completion = finish(job, prediction) if job is not None else None
     if improved:

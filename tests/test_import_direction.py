@@ -12,7 +12,8 @@ import syncwall
 ORDER = (
     "public", "units", "problems", "hosts", "plugins", "cause", "documents", "catalogue",
     "describe", "records", "work", "network", "cost", "timeline", "answer", "validate", "plan",
-    "job", "measure", "lab", "read", "capture", "explain", "watch", "report", "show", "web", "cli",
+    "job", "measure", "lab", "read", "capture", "explain", "watch", "report", "show", "ask", "web",
+    "cli",
     "__main__",
 )  # fmt: skip
 ROOT = Path(syncwall.__file__).parent

@@ -1,13 +1,14 @@
 """What is wrong with an input, where it is, and what to write instead.
 
 Holds `Problem` (one fault at one place), `InputError` (all faults of one input), `did_you_mean`,
-`known_are` and `refuse_unknown`, and `visible`, with which text from a file is safe to print.
+`known_are` and `refuse_unknown`; `option`, a key inside a message, which the terminal spells as a
+flag and Python and pages as it is; and `visible`, with which text from a file is safe to print.
 """
 
 import difflib
 import re
-from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, replace
 from typing import Final
 
 CONTROLS: Final = re.compile(
@@ -25,6 +26,16 @@ def visible(text: str) -> str:
     return CONTROLS.sub(lambda found: ascii(found[0])[1:-1], text.replace("\r\n", "\n"))
 
 
+Spelling = Callable[[str], str]
+"""How a key such as "layout.tp" is written: `--layout.tp` on a command line."""
+_OPTION: Final = re.compile("\ue000([^\ue001]*)\ue001")
+
+
+def option(key: str) -> str:
+    """`key` ("layout.global_batch") inside a message, spelled by whoever shows the message."""
+    return f"\ue000{key}\ue001"
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class Problem:
     """One fault; `line` and `column` count from 1, both 0 where there is no text to point at."""
@@ -33,6 +44,8 @@ class Problem:
     line: int
     column: int
     message: str
+    key: str = ""
+    """What was stated outside of a file: "layout.tp" of a flag, of a page or of Python."""
 
     def __post_init__(self) -> None:
         if len(self.message) > _MOST_CHARS:  # quotes a word without an end
@@ -41,9 +54,19 @@ class Problem:
             object.__setattr__(self, "message", short)
 
     def __str__(self) -> str:
-        if not self.line:
-            return visible(f"{self.file}: {self.message}" if self.file else self.message)
-        return visible(f"{self.file}:{self.line}:{self.column}  {self.message}")
+        return self.spelled(str)
+
+    def sentence(self, spelling: Spelling = str) -> str:
+        """What is wrong, without the place; keys as `spelling` writes them."""
+        return _OPTION.sub(lambda found: spelling(found[1]), self.message)
+
+    def spelled(self, spelling: Spelling) -> str:
+        """The problem with its place, keys as `spelling` writes them."""
+        message = self.sentence(spelling)
+        if self.line:
+            return visible(f"{self.file}:{self.line}:{self.column}  {message}")
+        where = self.file or (spelling(self.key) if self.key else "")
+        return visible(f"{where}: {message}" if where else message)
 
 
 class InputError(ValueError):
@@ -54,16 +77,25 @@ class InputError(ValueError):
         super().__init__(str(self))
 
     @classmethod
-    def of(cls, message: str, *, file: str = "", line: int = 0, column: int = 0) -> "InputError":
+    def of(
+        cls, message: str, *, file: str = "", line: int = 0, column: int = 0, key: str = ""
+    ) -> "InputError":
         """An error with a single problem."""
-        return cls([Problem(file, line, column, message)])
+        return cls([Problem(file, line, column, message, key)])
 
     def __str__(self) -> str:
-        count = len(self.problems)
-        lines = [str(problem) for problem in self.problems]
-        if count > 1:
-            lines.append(f"{count} problems, nothing was computed")
+        return self.spelled(str)
+
+    def spelled(self, spelling: Spelling) -> str:
+        """All problems, one a line, with keys as `spelling` writes them."""
+        lines = [problem.spelled(spelling) for problem in self.problems]
+        if len(lines) > 1:
+            lines.append(f"{len(lines)} problems, nothing was computed")
         return "\n".join(lines)
+
+    def under(self, prefix: str) -> "InputError":
+        """The same problems, their keys inside `prefix`."""
+        return InputError(replace(one, key=f"{prefix}.{one.key}") for one in self.problems)
 
     def __reduce__(self) -> tuple[type["InputError"], tuple[tuple[Problem, ...]]]:
         return type(self), (self.problems,)

@@ -103,6 +103,11 @@ class Answer:
     def _repr_html_(self) -> str:
         return str(import_module("syncwall.show.answers").notebook(self))
 
+    @property
+    def exit_code(self) -> int:
+        """That of the command line: 1 if the answer is no, as for a run that does not fit."""
+        return int(not getattr(self, "fits", True))
+
     def view(self, **how: Any) -> Any:
         """The blocks that screens and pages show; `how` is what the verb's own flags say."""
         return import_module("syncwall.show.answers").view(self, **how)

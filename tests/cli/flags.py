@@ -1,20 +1,23 @@
 """The arguments that a verb takes, as its help lists them."""
 
-from syncwall.cli import flags
-from syncwall.cli.verbs import functions
-
-FUNCTIONS = functions()
+from syncwall.cli import flags, verbs
 
 
 def commands() -> list[str]:
     """Every verb, and of a verb with parts every part: "show", "measure links"."""
-    return list(FUNCTIONS)
+    return verbs.commands()
+
+
+def every_flag(command: str) -> list[flags.Flag]:
+    """The flags and arguments of `command`."""
+    return flags.flags_of(*verbs.types_of(command))
 
 
 def flags_of(command: str) -> list[str]:
     """Every argument of `command`; with what it takes if a verb states that."""
-    found = flags.flags_of(FUNCTIONS[command])
-    own = [f"{one.name} {one.takes}" if _is_stated(one) else one.name for one in found]
+    own = [
+        f"{one.name} {one.takes}" if _is_stated(one) else one.name for one in every_flag(command)
+    ]
     return ["--help", *own]
 
 
@@ -25,5 +28,4 @@ def _is_stated(flag: flags.Flag) -> bool:
 
 def short_forms(command: str) -> dict[str, str]:
     """The short form of each argument that has one."""
-    found = flags.flags_of(FUNCTIONS[command])
-    return {one.name: one.short for one in found if one.short != one.name}
+    return {one.name: one.short for one in every_flag(command) if one.short != one.name}

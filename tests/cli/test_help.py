@@ -6,14 +6,14 @@ import sys
 import pytest
 
 from syncwall.cli import main
-from syncwall.cli.flags import flags_of
 from syncwall.cli.help import help_text
-from syncwall.cli.verbs import VERBS, functions
+from syncwall.cli.verbs import DOES as VERBS
 from syncwall.describe.docs import documented
 from syncwall.describe.job import Checkpoints, Failures, Power
 from syncwall.job import defaults
+from tests.cli.flags import commands, every_flag
 
-COMMANDS = functions()
+COMMANDS = commands()
 WITH_PARTS = ("plan", "measure", "lab")
 
 
@@ -24,7 +24,7 @@ def narrow(monkeypatch):
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_flag_has_a_sentence_and_says_what_it_takes(command):
-    for flag in flags_of(COMMANDS[command]):
+    for flag in every_flag(command):
         assert flag.text, flag.name
         assert "None" not in flag.text, flag.name
         assert flag.group, flag.name
@@ -33,12 +33,12 @@ def test_every_flag_has_a_sentence_and_says_what_it_takes(command):
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_help_shows_what_matters_and_help_all_everything(command):
-    short, full = (help_text(COMMANDS[command], command, every=every) for every in (False, True))
+    short, full = (help_text(command, every=every) for every in (False, True))
     listed = [line for line in short.splitlines() if line.startswith("  ") and line[2] != " "]
     assert len(listed) <= 15
-    for flag in flags_of(COMMANDS[command]):
+    for flag in every_flag(command):
         assert f"  {flag.short}" in full
-    if len(listed) < len(flags_of(COMMANDS[command])):
+    if len(listed) < len(every_flag(command)):
         assert f"`syncwall {command} --help-all` lists" in short
     else:
         assert short == full

@@ -80,7 +80,7 @@ def test_a_job_file_and_flags_over_it(capsys, tmp_path: Path):
         (["--tokens", "1T", "--steps", "5"], "either `tokens` or `steps`"),
         (["--tokens", "1T", "--job.failures.like", "lama3"], 'unknown failure "lama3"'),
         (["--tokens", "many"], "--tokens"),
-        (["--tokens", "1T", "--job.when-short", "panic"], "--job.when_short"),
+        (["--tokens", "1T", "--job.when-short", "panic"], "--job.when-short"),
         (["--tokens", "1T", "--job.evaluation.every", "9"], "--job.evaluation.time"),
         (["--tokens", "0"], "0 is not a number of tokens"),
         (["--tokens", "1e18", "--job.failures.per-1000-node-days", "10"], "interruptions in the"),

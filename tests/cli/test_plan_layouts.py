@@ -4,9 +4,8 @@ import json
 
 import pytest
 
+from syncwall.ask.plan import gpu_counts, pins
 from syncwall.cli import main
-from syncwall.cli.plan.layouts import pins
-from syncwall.cli.run_flags import gpu_counts
 from syncwall.describe.layout import Recompute
 from syncwall.describe.settings import read_settings
 from syncwall.plan.choices import SEARCHED

@@ -44,7 +44,7 @@ def test_flags_override_a_file(tmp_path: Path, capsys):
         (["--software.framework", "nanotorn"], 'framework "nanotorn"; did you mean "nanotron"'),
         (["--software.date", "2024"], '--software.date: "2024" is not a month: write for example'),
         (["--software.date", "2024-13"], '--software.date: "2024-13" is not a month'),
-        (["--lora", "{rank: 8, targets: [qproj]}"], '--layout.lora: "targets[0]": input should be'),
+        (["--lora", "{rank: 8, targets: [qproj]}"], '--layout.lora: "qproj" is not known: write '),
         (["--fabric", "links.yml"], '"links.yml" is neither a file nor a kind of fabric; known: '),
         (["--fabric", "teirs"], 'did you mean "tiers"?'),
         (["--fabric", "tiers,3"], '"tiers" is neither a file nor a kind of fabric'),

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 import syncwall as sw
 from syncwall.cli import main
-from syncwall.describe.overrides import run_with
-from syncwall.describe.sections import SECTIONS, Section, section_with, stated_sections
+from syncwall.describe.files import SECTIONS, RunFile, Section
+from syncwall.describe.stated import StatedRun
 from syncwall.problems import Problem
 from tests.cli.test_broken_files import (
     Breaker,
@@ -180,7 +180,7 @@ def test_a_measured_speed_and_a_program_are_refused(refused, tmp_path):
     assert "`measured` is not for a step with `rl`" in refused("predict", run, "--rl", section)
     work = EXAMPLES / "capture" / "hybrid.work.json.gz"
     words = ("--work", work, "--cluster", "dgx-h100", "--rl", section)
-    assert "--rl and --islands are for a run, not for --work" in refused("predict", *words)
+    assert "--rl is for descriptions, not for --work" in refused("predict", *words)
 
 
 @pytest.mark.parametrize("verb", ["plan layouts", "plan wall", "compare", "show run", "report"])
@@ -229,7 +229,7 @@ def test_broken_sections_are_refused_with_a_line(key, breaker, seed, tmp_path):
     _, section = parted(FILES[key], key, tmp_path)
     section.write_text(breaker(section.read_text(), random.Random(seed)), encoding="utf-8")
     with pytest.raises(sw.InputError) as raised:
-        section_with(KINDS[key], None, str(section))
+        RunFile().section(KINDS[key], str(section))
     assert all(one.line for one in raised.value.problems)
 
 
@@ -250,9 +250,10 @@ def test_random_damage_is_read_or_refused_with_a_line(key, at, length, junk, tmp
 def problems(path: Path) -> tuple[Problem, ...]:
     """What is wrong with a run file and its sections."""
     try:
-        run_with(path, {}, sections=True)
-        for one in stated_sections(path):
-            section_with(KINDS[one], path)
+        file = RunFile(path)
+        StatedRun(file=file, reads_sections=True).run()
+        for one in file.sections:
+            file.section(KINDS[one])
     except sw.InputError as error:
         return error.problems
     return ()

@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 
 from syncwall.describe import lookup
+from syncwall.describe.files import run_text
 from syncwall.describe.known import KnownRun
 from syncwall.describe.measured_speed import MeasuredSpeed
-from syncwall.describe.overrides import run_with
 from syncwall.describe.reading import read
-from syncwall.describe.run_file import run_text
 from syncwall.problems import InputError
+from tests.describe.stated import run_with
 
 RUN = """\
 model: llama-3.1-8b

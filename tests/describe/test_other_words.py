@@ -5,12 +5,11 @@ from pydantic import ValidationError
 
 import syncwall as sw
 from syncwall.cli import main
-from syncwall.cli.flags import flags_of
-from syncwall.cli.predict import predict
 from syncwall.describe.other_words import WORDS, ours
 from syncwall.describe.settings.megatron import COUNTS, SWITCHES
+from tests.cli.flags import every_flag
 
-KNOWN = {name for flag in flags_of(predict) for name in (flag.short, flag.name)}
+KNOWN = {name for flag in every_flag("predict") for name in (flag.short, flag.name)}
 
 
 def test_what_is_to_be_written_is_a_flag_and_what_is_not_is_none():

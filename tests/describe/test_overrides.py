@@ -6,9 +6,9 @@ import pytest
 
 from syncwall.describe.base import is_open
 from syncwall.describe.layout import Shard
-from syncwall.describe.overrides import run_with
 from syncwall.describe.settings import read_settings
 from syncwall.problems import InputError
+from tests.describe.stated import run_with
 
 TITAN = """\
 [training]

@@ -16,12 +16,12 @@ from syncwall.answer.levers import LEVERS, ORDERS, virtual_stage_counts
 from syncwall.answer.prediction import Prediction
 from syncwall.cost.software import framework
 from syncwall.describe import Layout, Run
+from syncwall.describe.files import run_text
 from syncwall.describe.fsdp import FSDP
 from syncwall.describe.keeping import KEEPING, TRAINED
 from syncwall.describe.layout import ContextKind, Dispatcher, Recompute, Schedule, Shard
-from syncwall.describe.overrides import run_with
 from syncwall.describe.rules import not_offered
-from syncwall.describe.run_file import run_text
+from tests.describe.stated import run_with
 from tests.laws.questions import DENSE, law, questions
 
 SLACK = 1.01

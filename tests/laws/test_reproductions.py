@@ -13,10 +13,11 @@ from syncwall.describe.layout import Dispatcher
 from syncwall.plan.batches import other_batch, whole_batch
 from syncwall.plan.network.needed import needed
 from syncwall.plan.network.targets import Target, TargetLimits
-from syncwall.plan.reference import PlanInputs, reference
+from syncwall.plan.reference import start_of
 from syncwall.plan.search import search
 from syncwall.plan.wires import PricedCase
 from syncwall.work.memory import usable_bytes
+from tests.describe.stated import stated
 
 
 def asked(model: str, cluster: str, nodes: int, **layout: Any) -> Prediction:
@@ -51,7 +52,7 @@ def test_a_purchase_verdict_does_not_turn_on_how_the_gpus_are_written():
     }  # fmt: skip
     rates = []
     for size in ({"gpus": "2048"}, {"nodes": "256"}):
-        start = reference(PlanInputs(None, flags | size))
+        start = start_of(stated(None, flags | size))
         assert start.run.layout.global_batch == 2048
         (found,) = needed(start, [], TargetLimits())
         rates.append([found.node_bytes_per_s(target) for target in Target])
@@ -127,7 +128,7 @@ def test_the_fastest_that_fits_leaves_room():
 
 def test_a_wall_starts_from_a_believable_run():
     """The default froze the best layout of 8 GPUs with one sequence for each replica."""
-    start = reference(PlanInputs(None, {"model": "llama-3.1-70b", "cluster": "dgx-b200"}))
+    start = start_of(stated(None, {"model": "llama-3.1-70b", "cluster": "dgx-b200"}))
     assert start.run.gpus >= 256
     assert start.run.tokens_per_step >= 2**22
     assert start.layout_searched

@@ -13,12 +13,12 @@ from syncwall.answer import Prediction, predict
 from syncwall.describe import Layout, Run, Software, lookup
 from syncwall.describe.base import is_open
 from syncwall.describe.choice import Choice
-from syncwall.describe.overrides import run_with
-from syncwall.describe.run_file import run_text
+from syncwall.describe.files import run_text
 from syncwall.plan.search import search
 from syncwall.records import described
 from syncwall.web.answers.prediction import predicted
 from syncwall.web.asked import AskedRun
+from tests.describe.stated import run_with
 from tests.laws.questions import law, questions
 
 NUMBERS = ("bucket_bytes",)

@@ -9,11 +9,12 @@ from syncwall.plan.choices import Scaling
 from syncwall.plan.network.busy import plain
 from syncwall.plan.network.needed import needed
 from syncwall.plan.network.targets import TargetLimits
-from syncwall.plan.reference import PlanInputs, reference, usual_batch
+from syncwall.plan.reference import start_of, usual_batch
 from syncwall.plan.searched import kept
 from syncwall.plan.wall.found import wall_of
 from syncwall.plan.wires import PricedCase
 from syncwall.problems import InputError
+from tests.describe.stated import stated
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 BASE = {"model": "llama-3.1-8b", "cluster": "dgx-h100"}
@@ -25,9 +26,7 @@ STATED = {
 
 
 def start(**flags):
-    return reference(
-        PlanInputs(None, {**BASE, **{k.replace("__", "."): v for k, v in flags.items()}})
-    )
+    return start_of(stated(None, {**BASE, **{k.replace("__", "."): v for k, v in flags.items()}}))
 
 
 @pytest.mark.parametrize(
@@ -97,7 +96,7 @@ def test_gpus_and_nodes_are_two_ways_to_say_the_same():
 
 def test_every_plan_starts_from_the_step_of_predict():
     """A run in which all is stated takes as long in plans as alone."""
-    found = reference(PlanInputs(None, STATED))
+    found = start_of(stated(None, STATED))
     alone = sw.predict(found.run).step_s
     assert not found.layout_searched
     assert found.prediction.step_s == alone

@@ -1,5 +1,5 @@
 import syncwall as sw
-from syncwall.cli.plan.layouts import pins
+from syncwall.ask.plan import pins
 from syncwall.describe import Layout, Software
 from syncwall.describe.choice import Dtype
 from syncwall.describe.lora import Lora

@@ -9,7 +9,7 @@ import syncwall as sw
 from syncwall.answer.pricing import Pricing
 from syncwall.describe import Layout, Run
 from syncwall.plan.choices import Scaling
-from syncwall.plan.reference import PlanInputs, reference
+from syncwall.plan.reference import start_of
 from syncwall.plan.wall.answer import losses, peak, sync_wall, walls
 from syncwall.plan.wall.curve import curve
 from syncwall.plan.wall.found import wall_of
@@ -20,6 +20,7 @@ from syncwall.problems import InputError
 from syncwall.work.memory import fits
 from syncwall.work.operations import Collective
 from syncwall.work.step import transformer_step
+from tests.describe.stated import stated
 
 MODEL = sw.model("llama-3.1-8b")
 CLUSTER = sw.cluster("dgx-h100", nodes=1)
@@ -217,10 +218,10 @@ def test_the_best_layout_of_a_count_is_never_slower_than_a_stated_one():
     flags = {"model": "llama-3.1-8b", "cluster": "dgx-h100", "nodes": "1", "layout.shard": "fsdp",
              "layout.recompute": "none", "layout.micro_batch": "1", "layout.global_batch": "64",
              "seq": "4096"}  # fmt: skip
-    start = reference(PlanInputs(None, flags))
-    stated, best = wall_of(start, 32), wall_of(start, 32, best_layout=True)
+    start = start_of(stated(None, flags))
+    kept, best = wall_of(start, 32), wall_of(start, 32, best_layout=True)
     for scaling in Scaling:
-        one, other = stated.sides[scaling].curve, best.sides[scaling].curve
+        one, other = kept.sides[scaling].curve, best.sides[scaling].curve
         common = sorted(set(one.gpus.tolist()) & set(other.gpus.tolist()))
         assert len(common) >= 3
         for gpus in common:

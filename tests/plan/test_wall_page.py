@@ -8,10 +8,11 @@ import pytest
 
 from syncwall.cli import main
 from syncwall.plan.choices import Scaling
-from syncwall.plan.reference import PlanInputs, reference
+from syncwall.plan.reference import start_of
 from syncwall.plan.wall.found import WallPlan, wall_of
 from syncwall.records import json_text
 from syncwall.show.draw.wall import svg_chart, terminal_chart
+from tests.describe.stated import stated
 
 RUN = ["--model", "llama-3.1-8b", "--cluster", "dgx-h100", "--layout.shard", "fsdp",
        "--layout.global-batch", "256", "--most", "1024"]  # fmt: skip
@@ -21,7 +22,7 @@ RUN = ["--model", "llama-3.1-8b", "--cluster", "dgx-h100", "--layout.shard", "fs
 def start():
     flags = {"model": "llama-3.1-8b", "cluster": "dgx-h100", "layout.shard": "fsdp",
              "layout.global_batch": "256", "nodes": "4", "seq": "4096"}  # fmt: skip
-    return reference(PlanInputs(None, flags))
+    return start_of(stated(None, flags))
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +77,7 @@ def test_least_is_the_count_to_compare_with(start):
 
 def test_a_machine_that_exists_ends_the_curve():
     flags = {"model": "gpt2-xl", "cluster": "baskerville", "layout.shard": "ddp", "seq": "1024"}
-    found = wall_of(reference(PlanInputs(None, flags)), 2**20)
+    found = wall_of(start_of(stated(None, flags)), 2**20)
     built = found.setup.case.cluster
     most = (built.built_nodes or 0) * built.gpus_per_node
     assert most

@@ -9,7 +9,7 @@ from syncwall.plan.fabric.answer import plan_fabric
 from syncwall.plan.fabric.question import wiring_of
 from syncwall.plan.network.needed import NetworkPlan, needed
 from syncwall.plan.network.targets import TargetLimits
-from syncwall.plan.reference import PlanInputs, reference
+from syncwall.plan.reference import start_of
 from syncwall.plan.search import search
 from syncwall.plan.wall.found import WallPlan, wall_of
 from syncwall.show.blocks import View
@@ -18,6 +18,7 @@ from syncwall.show.views.layouts import layouts_view
 from syncwall.show.views.network import network_view
 from syncwall.show.views.wall import wall_view
 from syncwall.show.write.terminal import rendered
+from tests.describe.stated import stated
 
 FLAGS = {
     "model": "llama-3.1-8b", "cluster": "dgx-h100", "nodes": "4", "layout.tp": "2",
@@ -31,7 +32,7 @@ def printed(view: View, width: int) -> list[str]:
 
 @pytest.fixture(scope="module")
 def views() -> dict[str, View]:
-    start = reference(PlanInputs(None, FLAGS))
+    start = start_of(stated(None, FLAGS))
     run = start.run
     found = search(run.model, run.cluster, seq=run.seq, global_batch=64, pinned={"cp": 1})
     wiring = wiring_of(run.cluster)

@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 
 from syncwall.describe.names import only_catalogue
-from syncwall.describe.overrides import run_with
 from syncwall.describe.settings import read_settings
 from syncwall.describe.settings.formats import title_of
 from syncwall.web.answers.pasted import pasted
 from syncwall.web.asked import AskedRun
 from syncwall.web.questions import AskedText
+from tests.describe.stated import run_with
 
 SETTINGS = sorted((Path(__file__).parents[2] / "examples" / "settings").iterdir())
 ALONE = [file for file in SETTINGS if not file.name.startswith("trainer")]

@@ -3,12 +3,13 @@
 import pytest
 
 from syncwall.plan.choices import Scaling
-from syncwall.plan.reference import PlanInputs, reference
+from syncwall.plan.reference import start_of
 from syncwall.plan.wall.found import WallPlan, wall_of
 from syncwall.records import plain
 from syncwall.show.words.wall import side_verdict
 from syncwall.web.answers.wall import POINTS, compared
 from syncwall.web.questions import AskedWall
+from tests.describe.stated import stated
 
 FLAGS = {
     "model": "llama-3.1-70b", "cluster": "dgx-h100", "nodes": "64",
@@ -19,7 +20,7 @@ FLAGS = {
 @pytest.fixture(scope="module")
 def record():
     """What the terminal prints as JSON."""
-    start = reference(PlanInputs(None, FLAGS))
+    start = start_of(stated(None, FLAGS))
     return plain(WallPlan(start, wall_of(start, 2**17)))
 
 
@@ -76,7 +77,7 @@ def test_what_moves_the_wall_is_that_of_the_terminal(client, run, record):
 def test_without_a_batch_it_takes_that_of_the_terminal(run):
     del run["layout"]["global_batch"]
     flags = {key: text for key, text in FLAGS.items() if key != "layout.global_batch"}
-    start = reference(PlanInputs(None, flags))
+    start = start_of(stated(None, flags))
     side = wall_of(start, 2**14).sides[Scaling.STRONG]
     (shown,) = compared(AskedWall(run=run, most=2**14))["runs"]
     assert shown["verdict"] == side_verdict(side)

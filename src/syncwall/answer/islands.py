@@ -13,8 +13,8 @@ from syncwall.answer.site import UNKNOWN_SITE, Site
 from syncwall.catalogue import Folders, takes_catalogue
 from syncwall.cost.measured import MachineMeasurements
 from syncwall.describe import Run
+from syncwall.describe.files import run_and
 from syncwall.describe.islands import OUTER_BYTES, Islands
-from syncwall.describe.sections import run_and
 from syncwall.public import Answer, published
 
 

@@ -1,18 +1,17 @@
-"""The command line: one file a verb, each a plain function.
+"""The command line: a verb is parsed into its question, asked, and the answer written.
 
-Holds `main` and `call`. Exit codes: 0 done, 1 the answer is no, 2 the input or the call is wrong.
+Holds `main`. Exit codes: 0 done, 1 the answer is no, 2 the input or the call is wrong.
 """
 
 import errno
 import os
 import shlex
 import sys
-from collections.abc import Callable, Sequence
-from importlib import import_module
+from collections.abc import Sequence
 from typing import Final
 
 from syncwall import __version__
-from syncwall.cli.verbs import VERBS
+from syncwall.cli.verbs import DOES, PARTS, as_flag
 from syncwall.problems import InputError, refuse_unknown
 
 _ASKED: Final = ("-h", "--help", "--help-all", "help")
@@ -45,74 +44,61 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return code
     except InputError as error:
-        print(error, file=sys.stderr)
+        print(error.spelled(as_flag), file=sys.stderr)
         return 2
     except BrokenPipeError:  # the reader, such as `head`, has seen enough
-        _print_no_more()
+        _discard_output()
         return 0
     except OSError as error:
         if error.errno != errno.ENOSPC:
             raise
-        _print_no_more()
+        _discard_output()
         print(f"the answer cannot be written: {error.strerror}", file=sys.stderr)
         return 2
 
 
-def _print_no_more() -> None:
+def _discard_output() -> None:
     """Let what is still to be printed go nowhere, so that the end of the process is quiet."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _run(words: list[str]) -> int:
     if not words or words[0] in _ASKED:
-        verbs = "\n".join(f"  {verb:<11} {does}" for verb, does in VERBS.items())
+        verbs = "\n".join(f"  {verb:<11} {does}" for verb, does in DOES.items())
         print(_HELP.format(verbs=verbs), end="")
         return 0
     if words[0] == "--version":
         print(f"syncwall {__version__}")
         return 0
     verb, *rest = words
-    refuse_unknown(verb, VERBS, f'unknown verb "{verb}"')
-    return call(verb, rest)
-
-
-def call(verb: str, arguments: Sequence[str]) -> int:
-    """Hand `arguments` to the function of a verb; a wrong call ends the process with code 2."""
-    module = import_module(f"syncwall.cli.{verb}")
-    parts: dict[str, str] = getattr(module, "PARTS", {})
-    if not parts:
-        return _call(getattr(module, verb), verb, arguments)
-    part, *rest = arguments or ["--help"]
+    refuse_unknown(verb, DOES, f'unknown verb "{verb}"')
+    if verb not in PARTS:
+        return _call(verb, rest)
+    part, *rest = rest or ["--help"]
     if part in _ASKED:
-        lines = "\n".join(f"  {name:<12} {does}" for name, does in parts.items())
-        print(f"usage: syncwall {verb} PART [options]\n\n{VERBS[verb]}\n\n{lines}\n")
+        lines = "\n".join(f"  {name:<12} {does}" for name, does in PARTS[verb].items())
+        print(f"usage: syncwall {verb} PART [options]\n\n{DOES[verb]}\n\n{lines}\n")
         print(f"`syncwall {verb} PART --help` lists the flags of a part.")
         return 0
-    refuse_unknown(part, parts, f'unknown part "{part}" of {verb}')
-    function = getattr(import_module(f"syncwall.cli.{verb}.{part}"), part)
-    return _call(function, f"{verb} {part}", rest)
+    refuse_unknown(part, PARTS[verb], f'unknown part "{part}" of {verb}')
+    return _call(f"{verb} {part}", rest)
+
+
+def _call(command: str, words: Sequence[str]) -> int:
+    from syncwall.cli.call import called
+
+    if command in ("capture", "watch"):
+        words = _with_script_arguments(words)
+    if any(word in _ASKED[:3] for word in words):
+        from syncwall.cli.help import help_text
+
+        print(help_text(command, every="--help-all" in words))
+        return 0
+    return called(command, words)
 
 
 def _with_script_arguments(words: Sequence[str]) -> list[str]:
-    """`words` in which all that stands behind -- is one, the arguments of a script."""
+    """Join everything after `--` into one argument, for the script."""
     at = list(words).index("--") if "--" in words else len(words)
     behind = [f"--arguments={shlex.join(words[at + 1 :])}"] if words[at + 1 :] else []
     return [*words[:at], *behind]
-
-
-def _call(function: Callable[..., int], command: str, arguments: Sequence[str]) -> int:
-    if command in ("capture", "watch"):
-        arguments = _with_script_arguments(arguments)
-    if any(word in _ASKED[:3] for word in arguments):
-        from syncwall.cli.help import help_text
-
-        print(help_text(function, command, every="--help-all" in arguments))
-        return 0
-    import tyro
-
-    from syncwall.cli.flags import with_values
-    from syncwall.cli.output import with_json_file
-
-    config = (tyro.conf.FlagCreatePairsOff,)
-    words = with_values(function, with_json_file(arguments))
-    return int(tyro.cli(function, prog=f"syncwall {command}", args=words, config=config))

@@ -9,73 +9,80 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import tyro
-
-from syncwall.cli.output import Output, OutputFlags
+from syncwall.ask.question import Argument, LocalFile
+from syncwall.cli.command import Command
+from syncwall.cli.output import Output
 from syncwall.problems import InputError, visible
 
 if TYPE_CHECKING:
     from syncwall.capture.script import Script
 
 
-def capture(  # noqa: PLR0913, PLR0917 - the flags of the verb
-    script: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="SCRIPT")] = (),
-    /,
-    world: Annotated[int, tyro.conf.arg(metavar="N")] = 8,
-    rank: Annotated[int, tyro.conf.arg(metavar="N")] = 0,
-    ranks: Annotated[str | None, tyro.conf.arg(metavar="LIST")] = None,
-    nproc_per_node: Annotated[int, tyro.conf.arg(metavar="N")] = 8,
-    module: Annotated[str | None, tyro.conf.arg(aliases=["-m"], metavar="NAME")] = None,
-    arguments: Annotated[str, tyro.conf.arg(metavar="TEXT")] = "",
-    timeout: Annotated[float, tyro.conf.arg(metavar="S")] = 600.0,
-    save: Annotated[Path, tyro.conf.arg(aliases=["-o"], metavar="FILE")] = Path("run.work.json.gz"),
-    out: Output = OutputFlags(),  # noqa: B008 - a dataclass of defaults, never changed
-) -> int:
+class Capture(Command):
     """Record one training step of a script that torchrun would start, as it is, without a GPU.
 
     What stands behind -- goes to the script: syncwall capture train.py --world 1024 -- --lr 3e-4.
     The script runs here, with your rights but without a network: capture only what you trust.
-
-    Args:
-        script: The file, as torchrun gets it.
-        world: Ranks of the job, WORLD_SIZE of the script.
-        rank: The rank to record; if it pipelines, one rank of each other stage, too.
-        ranks: Only these ranks, one after the other: 0,1,2,3.
-        nproc_per_node: Ranks of a node, LOCAL_WORLD_SIZE of the script.
-        module: Run this module instead of a file, as torchrun -m does.
-        arguments: Arguments of the script as one text, the same as behind --.
-        timeout: Give up after so much CPU time, or four times as long on the clock.
-        save: Where the program goes, for predict --work; -o for short.
-        out: Where the answer goes.
     """
-    if sys.platform == "win32":
-        raise InputError.of("a script is recorded on Linux or macOS; from Python, anywhere")
-    from syncwall.capture.program_file import write_program
-    from syncwall.capture.script import Limits
-    from syncwall.capture.stages import record_script
-    from syncwall.documents import refuse_unwritable
-    from syncwall.work.recorded import CapturedStep
 
-    started = _script(script, module, arguments)
-    numbers = _ranks(ranks, rank, world)
-    if timeout < 1 or nproc_per_node < 1:
-        raise InputError.of("--timeout and --nproc-per-node are 1 at least")
-    out.check()
-    refuse_unwritable(save)
-    limits = Limits(cpu_s=timeout, wall_s=4.0 * timeout)
-    began = time.monotonic()
-    try:
-        program = record_script(
-            started, world_size=world, ranks=numbers, whole_pipeline=ranks is None,
-            ranks_per_node=nproc_per_node, limits=limits, say=_say,
-        )  # fmt: skip
-    except KeyboardInterrupt:
-        print("interrupted; nothing is left running", file=sys.stderr)
-        return 130
-    seconds = time.monotonic() - began
-    write_program(program, save)
-    out.write(CapturedStep(program, str(save), seconds))
-    return 0
+    script: Annotated[tuple[str, ...], Argument("SCRIPT", positional=True)] = ()
+    """The file, as torchrun gets it."""
+    world: Annotated[int, Argument("N")] = 8
+    """Ranks of the job, WORLD_SIZE of the script."""
+    rank: Annotated[int, Argument("N")] = 0
+    """The rank to record; if it pipelines, one rank of each other stage, too."""
+    ranks: Annotated[str | None, Argument("LIST")] = None
+    """Only these ranks, one after the other: 0,1,2,3."""
+    nproc_per_node: Annotated[int, Argument("N")] = 8
+    """Ranks of a node, LOCAL_WORLD_SIZE of the script."""
+    module: Annotated[str | None, Argument("NAME", letter="-m")] = None
+    """Run this module instead of a file, as torchrun -m does."""
+    arguments: Annotated[str, Argument("TEXT")] = ""
+    """Arguments of the script as one text, the same as behind --."""
+    timeout: Annotated[float, Argument("S")] = 600.0
+    """Give up after so much CPU time, or four times as long on the clock."""
+    save: Annotated[LocalFile, Argument("FILE", letter="-o", group="output")] = Path(
+        "run.work.json.gz"
+    )
+    """Where the program goes, for predict --work; -o for short."""
+    out: Annotated[Output, Argument(inline=True, group="output")] = Output()
+    """Where the answer goes."""
+
+    def run(self) -> int:
+        """The exit code."""
+        if sys.platform == "win32":
+            raise InputError.of("a script is recorded on Linux or macOS; from Python, anywhere")
+        from syncwall.capture.program_file import write_program
+        from syncwall.capture.script import Limits
+        from syncwall.capture.stages import record_script
+        from syncwall.documents import refuse_unwritable
+        from syncwall.work.recorded import CapturedStep
+
+        started = _script(self.script, self.module, self.arguments)
+        numbers = _ranks(self.ranks, self.rank, self.world)
+        if self.timeout < 1 or self.nproc_per_node < 1:
+            raise InputError.of("--timeout and --nproc-per-node are 1 at least")
+        self.out.check()
+        refuse_unwritable(self.save)
+        limits = Limits(cpu_s=self.timeout, wall_s=4.0 * self.timeout)
+        began = time.monotonic()
+        try:
+            program = record_script(
+                started,
+                world_size=self.world,
+                ranks=numbers,
+                whole_pipeline=self.ranks is None,
+                ranks_per_node=self.nproc_per_node,
+                limits=limits,
+                say=_say,
+            )
+        except KeyboardInterrupt:
+            print("interrupted; nothing is left running", file=sys.stderr)
+            return 130
+        seconds = time.monotonic() - began
+        write_program(program, self.save)
+        self.out.write(CapturedStep(program, str(self.save), seconds))
+        return 0
 
 
 def _script(files: tuple[str, ...], module: str | None, arguments: str) -> "Script":

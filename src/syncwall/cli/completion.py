@@ -6,7 +6,8 @@ Holds `completion`. All words are in the script, so that the Tab key starts no P
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
-import tyro
+from syncwall.ask.question import Argument
+from syncwall.cli.command import Command
 
 if TYPE_CHECKING:
     from syncwall.cli.flags import Flag
@@ -14,9 +15,13 @@ if TYPE_CHECKING:
 Commands = Mapping[str, "list[Flag]"]
 """The flags of every verb and part."""
 _CATALOGUE: Final = {
-    "--model": "model", "--cluster": "cluster", "--software.framework": "framework",
-    "--device": "device", "--switch": "switch", "--job.failures.like": "failure",
-}  # fmt: skip
+    "--model": "model",
+    "--cluster": "cluster",
+    "--software.framework": "framework",
+    "--device": "device",
+    "--switch": "switch",
+    "--job.failures.like": "failure",
+}
 """Flags that take the name of an entry."""
 _FILES: Final = ("FILE", "DIR", "PATH", "RESULT", "NAME")
 """What stands for a file, or may be one."""
@@ -58,31 +63,30 @@ if [[ $funcstack[1] = _syncwall ]]; then _syncwall "$@"; else compdef _syncwall 
 """
 
 
-def completion(
-    shell: Annotated[
-        Literal["bash", "zsh", "fish"], tyro.conf.Positional, tyro.conf.arg(metavar="SHELL")
-    ],
-    /,
-) -> int:
+class Completion(Command):
     """Print a script that completes verbs, parts, flags, choices and names of the catalogue.
 
     bash: source <(syncwall completion bash); zsh: the same, after compinit; fish: syncwall
     completion fish > ~/.config/fish/completions/syncwall.fish
-
-    Args:
-        shell: Whose script: bash, zsh or fish.
     """
-    from syncwall.cli.flags import flags_of
-    from syncwall.cli.verbs import functions
 
-    commands = {command: flags_of(function) for command, function in functions().items()}
-    if shell == "fish":
-        print("\n".join(_fish(commands)))
-    elif shell == "zsh":
-        print(f"#compdef syncwall\n{_answer(commands)}{_ZSH}", end="")
-    else:
-        print(f"{_answer(commands)}{_BASH}", end="")
-    return 0
+    shell: Annotated[Literal["bash", "zsh", "fish"], Argument("SHELL", positional=True)]
+    """Whose script: bash, zsh or fish."""
+
+    def run(self) -> int:
+        """The exit code."""
+        from syncwall.cli.flags import flags_of
+        from syncwall.cli.verbs import commands as every
+        from syncwall.cli.verbs import types_of
+
+        commands = {command: flags_of(*types_of(command)) for command in every()}
+        if self.shell == "fish":
+            print("\n".join(_fish(commands)))
+        elif self.shell == "zsh":
+            print(f"#compdef syncwall\n{_answer(commands)}{_ZSH}", end="")
+        else:
+            print(f"{_answer(commands)}{_BASH}", end="")
+        return 0
 
 
 def _answer(commands: Commands) -> str:
@@ -160,10 +164,10 @@ def _cases(found: Iterable[tuple[str, list[str]]]) -> str:
 
 
 def _fish(commands: Commands) -> Iterator[str]:
-    from syncwall.cli.verbs import VERBS
+    from syncwall.cli.verbs import DOES
 
     yield "complete -c syncwall -f"
-    for verb, does in VERBS.items():
+    for verb, does in DOES.items():
         yield f"complete -c syncwall -n __fish_use_subcommand -a {verb} -d {_quoted(does)}"
         parts = " ".join(_parts(verb, commands))
         if parts:

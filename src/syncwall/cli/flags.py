@@ -1,51 +1,55 @@
-"""Every flag of a verb as data, for its help, for completion and for what is misspelt.
+"""Flags of a verb, derived from the fields of its question: for parsing, help and completion.
 
-Holds `Flag`, `flags_of` and `with_values`. Read from the signatures that tyro parses, texts from
-the docstrings; for the flags of a layout, its software and a job from the descriptions that they
-fill in.
+Holds `Flag`, `flags_of` and `parsed`. Names, choices, units and texts are those of the types that
+flags fill in, so that nothing is said twice.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from inspect import Parameter, getdoc, signature
 from itertools import zip_longest
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, get_args, get_origin
 
-import tyro
+from pydantic.fields import FieldInfo
 
 from syncwall import catalogue, units
+from syncwall.ask.question import Argument
 from syncwall.catalogue import CatalogueKind
-from syncwall.describe.base import MAY_BE_OPEN, Description, dimension_of
+from syncwall.cli.run_flags import RunFlags
+from syncwall.describe.base import MAY_BE_OPEN, Description, dimension_of, part_of, parts_of
 from syncwall.describe.choice import Choice, text_of
 from syncwall.describe.docs import documented
 from syncwall.describe.framework import Month
 from syncwall.describe.other_words import ours
+from syncwall.describe.stated import StatedRun, stated_keys
 from syncwall.problems import InputError, did_you_mean
 from syncwall.units import Dimension
 
+KeyPath = tuple[str, ...]
 _DIMENSIONS: Final = {
-    Dimension.BYTES: "SIZE", Dimension.BYTES_PER_S: "RATE", Dimension.SECONDS: "TIME",
-    Dimension.TOKENS: "TOKENS", Dimension.USD_PER_GPU_HOUR: "PRICE", Dimension.USD: "MONEY",
-}  # fmt: skip
+    Dimension.BYTES: "SIZE",
+    Dimension.BYTES_PER_S: "RATE",
+    Dimension.SECONDS: "TIME",
+    Dimension.TOKENS: "TOKENS",
+    Dimension.USD_PER_GPU_HOUR: "PRICE",
+    Dimension.USD: "MONEY",
+}
 _TYPES: Final = {int: "N", float: "X", datetime: "DATE"}
-_OF_OUTPUT: Final = (
-    "json", "html", "markdown", "timeline", "explain_assumptions", "chart", "drawing", "save",
-    "settings", "save_settings", "keep_logs", "quiet", "profile", "store",
-)  # fmt: skip
-"""Arguments of verbs that say what is written, and where."""
 _SWITCH: Final = ("true", "false")
 _SHORT_LIST: Final = 12
 """Letters up to which a choice is written out in place of a word that stands for it."""
+_PLAIN: Final = Argument()
 
 
 @dataclass(frozen=True)
 class Flag:
     """One flag, or one argument without a name."""
 
+    path: KeyPath
+    """Where its value goes: ("run", "layout", "tp")."""
     name: str
     """In full, "--layout.tp"; of an argument what stands for it, "FILE"."""
     short: str
@@ -61,6 +65,10 @@ class Flag:
     group: str
     is_required: bool = False
     is_repeated: bool = False
+    letter: str = ""
+    """Such as -o."""
+    is_text: bool = False
+    """Its value is taken as it is; else it is read as in a run file."""
 
     @property
     def is_named(self) -> bool:
@@ -68,73 +76,108 @@ class Flag:
         return self.name.startswith("--")
 
 
-def flags_of(function: Callable[..., int]) -> list[Flag]:
-    """Every flag and argument of a verb, in the order of its signature."""
-    said = (getdoc(function) or "").partition("Args:\n")[2]
-    texts = dict(re.findall(r"^ {4}(\w+): (.+(?:\n {8}.+)*)", said, re.MULTILINE))
-    taken = signature(function).parameters
-    own = "job" if "job" in taken else "options"
-    found: list[Flag] = []
-    for name, one in taken.items():
-        group = "output" if name in _OF_OUTPUT else own
-        default = MISSING if one.default is Parameter.empty else one.default
-        found += _flags(name, one.annotation, default, texts.get(name, ""), group)
-    return found
+def flags_of(target: type[Description], output: type[Description] | None = None) -> list[Flag]:
+    """Every flag and argument of a question or a command, and of what is written."""
+    found = [*_flags(target, (), "", "options")]
+    return found if output is None else [*found, *_flags(output, (), "", "output")]
 
 
-def _flags(
-    name: str, annotation: Any, default: Any, text: str, group: str, before: str = ""
-) -> Iterator[Flag]:
-    """The flag of one parameter or field, or all of them if it is a dataclass of flags."""
-    plain, marks = _unwrapped(annotation)
-    config: Any = next((mark for mark in marks if hasattr(mark, "metavar")), tyro.conf.arg())
-    said = f"{before}{name if config.name is None else config.name}"
-    if isinstance(plain, type) and is_dataclass(plain):
-        yield from _inside(plain, default, group, said)
-        return
-    choices = () if plain is bool else _choices(plain)
-    takes = "" if plain is bool else config.metavar or _joined(choices)
-    flag = takes if tyro.conf.Positional in marks else _dashed(said)
-    shown = "" if default is False or default in (MISSING, ()) else _written(default, None)
-    yield Flag(
-        flag, flag, takes, _first_sentence(text), choices, shown, group,
-        is_required=default is MISSING, is_repeated=get_origin(plain) is tuple,
-    )  # fmt: skip
-
-
-def _inside(flags: type, default: Any, group: str, said: str) -> Iterator[Flag]:
-    """The flags of a dataclass, after `said`, or after nothing."""
-    before = f"{said}." if said else ""
-    described: type[Description] | None = getattr(flags, "described", None)
-    if not (described and "." in said):
-        group = flags.__name__.removesuffix("Flags").lower()
-    texts = documented(flags)
-    for one in fields(flags):
-        if described is None or is_dataclass(one.type):
-            value = getattr(default, one.name)
-            yield from _flags(one.name, one.type, value, texts.get(one.name, ""), group, before)
+def _flags(described: type[Description], path: KeyPath, before: str, group: str) -> Iterator[Flag]:
+    """The flags of a type, whose names start with `before`."""
+    texts = documented(described)
+    for key, field in described.model_fields.items():
+        argument = _argument(field)
+        if argument.hidden:
+            continue
+        here, inside = argument.group or group, (*path, key)
+        if StatedRun in get_args(field.annotation):
+            yield from _flags(RunFlags, inside, before, "run")
+            continue
+        part = argument.keys_of or part_of(field.annotation)
+        if part is None:
+            yield _flag(key, field, texts.get(key, ""), inside, before, here)
+        elif argument.inline:
+            yield from _flags(part, inside, before, here)
+        elif argument.keys_of is not None:
+            yield from _keys(part, inside, f"{before}{key}.", argument)
         else:
-            yield _of_description(described, one.name, _unwrapped(one.type)[1], group, before)
+            yield from _flags(part, inside, f"{before}{key}.", argument.group or key)
+
+
+def _argument(field: FieldInfo) -> Argument:
+    """How a field is written; what was said last counts."""
+    marks = [one for one in parts_of(field.annotation) if isinstance(one, Argument)]
+    marks += [one for one in field.metadata if isinstance(one, Argument)]
+    return marks[-1] if marks else _PLAIN
+
+
+def _flag(key: str, field: FieldInfo, text: str, path: KeyPath, before: str, group: str) -> Flag:
+    """A field of a question itself."""
+    argument = _argument(field)
+    is_switch = field.annotation is bool
+    choices = () if is_switch else _choices(field.annotation)
+    word = (field.alias or key).replace("_", "-")
+    takes = "" if is_switch else argument.takes or _joined(choices)
+    default = None if field.is_required() else field.default
+    shown = "" if default in (None, False, ()) else _written(default, None)
+    name = takes if argument.positional else f"--{before}{word}"
+    return Flag(
+        path,
+        name,
+        name,
+        takes,
+        _first_sentence(text),
+        choices,
+        shown,
+        group,
+        is_required=field.is_required(),
+        letter=argument.letter,
+        is_repeated=argument.many
+        or any(get_origin(one) is tuple for one in parts_of(field.annotation)),
+        is_text=takes in ("FILE", "DIR") or any(map(_is_text, parts_of(field.annotation))),
+    )
+
+
+def _is_text(annotation: Any) -> bool:
+    textual = isinstance(annotation, type) and issubclass(annotation, str | Path)
+    return textual or get_origin(annotation) is Literal
+
+
+def _keys(
+    described: type[Description], path: KeyPath, before: str, argument: Argument, group: str = ""
+) -> Iterator[Flag]:
+    """Every key of a description, which files call by its alias; a part has its own keys.
+
+    With short forms a part is one text: --lora "{rank: 16}".
+    """
+    group = group or argument.group or before.removesuffix(".")
+    texts = documented(described)
+    for key, field in described.model_fields.items():
+        word, part = field.alias or key, part_of(field.annotation)
+        if key in argument.elsewhere:
+            continue
+        if part is not None and not argument.short:
+            inner = Argument(group=group)
+            yield from _keys(part, (*path, word), f"{before}{key}.".replace("_", "-"), inner, group)
+            continue
+        name = f"--{before}{word}".replace("_", "-")
+        short = f"--{word}".replace("_", "-") if argument.short else name
+        text = _first_sentence(texts.get(key, ""))
+        yield _of_description(field, text, (*path, word), (name, short), group)
 
 
 def _of_description(
-    described: type[Description], word: str, marks: Sequence[Any], group: str, before: str
+    field: FieldInfo, text: str, path: KeyPath, names: tuple[str, str], group: str
 ) -> Flag:
-    """A flag that fills in a field of a description, which files call `word`."""
-    key, field = next(
-        (key, one) for key, one in described.model_fields.items() if word in (key, one.alias)
-    )
-    text = _first_sentence(documented(described).get(key, ""))
+    """A flag that fills in a field of a description."""
     choices = _choices(field.annotation)
     dimension = dimension_of(field.annotation, *field.metadata)
-    flag = _dashed(f"{before}{word}")
     takes = _DIMENSIONS[dimension] if dimension else _value(field.annotation, choices)
     if MAY_BE_OPEN in field.metadata and "if not given" not in text:
         default = "chosen"
     else:
         default = "off" if field.is_required() else _written(field.default, dimension)
-    aliases = next((mark.aliases for mark in marks if hasattr(mark, "aliases")), None)
-    return Flag(flag, aliases[0] if aliases else flag, takes, text, choices, default, group)
+    return Flag(path, *names, takes, text, choices, default, group)
 
 
 def _value(annotation: Any, choices: tuple[str, ...]) -> str:
@@ -142,17 +185,14 @@ def _value(annotation: Any, choices: tuple[str, ...]) -> str:
     inner = {annotation, *get_args(annotation)}
     if any(get_origin(one) is tuple for one in inner):
         return "LIST"
-    if any(isinstance(one, type) and issubclass(one, Description) for one in _bare(inner)):
+    bare = {get_args(one)[0] if get_origin(one) is Annotated else one for one in inner}
+    if any(isinstance(one, type) and issubclass(one, Description) for one in bare):
         return '"{KEY: VALUE}"'
     if choices:
         return _joined(choices)
     if Month in inner:
         return "MONTH"
-    return next((word for kind, word in _TYPES.items() if kind in _bare(inner)), "NAME")
-
-
-def _bare(annotations: set[Any]) -> set[Any]:
-    return {get_args(one)[0] if get_origin(one) is Annotated else one for one in annotations}
+    return next((word for kind, word in _TYPES.items() if kind in bare), "NAME")
 
 
 def _choices(annotation: Any) -> tuple[str, ...]:
@@ -183,46 +223,62 @@ def _written(value: Any, dimension: Dimension | None) -> str:
     return units.format(value, dimension, unit=days)
 
 
-def _unwrapped(annotation: Any) -> tuple[Any, tuple[Any, ...]]:
-    """What is in an `Annotated`, and what is said of it."""
-    if get_origin(annotation) is Annotated:
-        plain, *marks = get_args(annotation)
-        return plain, tuple(marks)
-    return annotation, ()
-
-
-def _dashed(name: str) -> str:
-    return f"--{name.replace('_', '-')}"
-
-
 def _first_sentence(text: str) -> str:
     return re.split(r"(?<!\.)\.(?:\s|$)", " ".join(text.split()))[0]
 
 
-def with_values(function: Callable[..., int], words: Sequence[str]) -> list[str]:
-    """`words`, in which a switch that stands alone has its value: `--sp` is `--sp true`.
+def parsed(flags: Sequence[Flag], words: Sequence[str]) -> dict[str, Any]:
+    """The texts of `words` by the paths of their flags, as nested mappings.
 
-    InputError for a flag that the verb does not have, with the nearest one that it has, and for one
-    that has no value; also for a model or a cluster that stands where a file would.
+    A switch that stands alone is true: `--sp` is `--sp true`. InputError for a flag that the verb
+    does not have, with the nearest one that it has, and for one that has no value; also for a model
+    or a cluster that stands where a file would.
     """
-    known = {name: one for one in flags_of(function) for name in (one.short, one.name)}
-    found: list[str] = []
+    known = {name: one for one in flags for name in (one.letter, one.short, one.name) if name}
+    free = [one for one in flags if not one.is_named]
+    found: dict[str, Any] = {}
     takes: Flag | None = None
-    for word, behind in zip_longest(words, words[1:], fillvalue="--"):
-        found.append(word)
-        if not word.startswith("--") or len(word) <= len("--"):
+    for word, behind in zip_longest(words, words[1:]):
+        if not _is_flag(word, known):
             if takes is None:
                 _refuse_name(word, known)
-            takes = takes if takes is not None and takes.is_repeated else None
+                takes = free[0] if free and free[0].is_repeated else free.pop(0) if free else None
+            if takes is None:
+                raise InputError.of(f'"{word[:200]}" stands where no argument is expected')
+            _put(found, takes, word)
+            takes = takes if takes.is_repeated and takes.is_named else None
             continue
-        flag = _known(word.partition("=")[0], known)
-        takes = flag if flag.takes and "=" not in word else None
-        if not flag.takes or flag.is_repeated or "=" in word or not behind.startswith("--"):
-            continue
-        if flag.choices != _SWITCH:
-            raise InputError.of(f"{word} has no value: write `{word} {flag.takes}`")
-        found.append("true")
+        name, equals, value = word.partition("=")
+        flag = _known(name, known)
+        takes = None
+        if equals:
+            _put(found, flag, value)
+        elif not flag.takes:
+            _put(found, flag, True)
+        elif (behind is None or _is_flag(behind, known)) and not flag.is_repeated:
+            if flag.choices != _SWITCH:
+                raise InputError.of(f"{word} has no value: write `{word} {flag.takes}`")
+            _put(found, flag, "true")
+        else:
+            takes = flag
+    missing = [one.name for one in free if one.is_required]
+    if missing:
+        raise InputError.of(f"{missing[0]} is missing")
     return found
+
+
+def _is_flag(word: str, known: Mapping[str, Flag]) -> bool:
+    return (word.startswith("--") and len(word) > len("--")) or word in known
+
+
+def _put(found: dict[str, Any], flag: Flag, value: Any) -> None:
+    *outer, last = flag.path
+    for key in outer:
+        found = found.setdefault(key, {})
+    if isinstance(value, str) and not flag.is_text:
+        key = ".".join(flag.path).removeprefix("run.")
+        value = stated_keys({key: value})[key]
+    found[last] = [*found.get(last, ()), value] if flag.is_repeated else value
 
 
 def _known(word: str, known: Mapping[str, Flag]) -> Flag:
@@ -236,7 +292,7 @@ def _known(word: str, known: Mapping[str, Flag]) -> Flag:
 
 def _instead(word: str, known: Mapping[str, Flag]) -> str:
     """What to write in the place of `word`, by what it means elsewhere or by how it is spelt."""
-    flag = known.get(_dashed(ours(word) or ""))
+    flag = known.get(f"--{ours(word) or ''}".replace("_", "-"))
     if flag is None:
         return did_you_mean(word, known)
     takes = "|".join(flag.choices) or flag.takes

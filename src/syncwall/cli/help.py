@@ -5,34 +5,65 @@ Holds `help_text`. `--help` lists what most calls need, `--help-all` every flag.
 
 import shutil
 import textwrap
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from inspect import getdoc
 from typing import Final
 
 from syncwall.cli.flags import Flag, flags_of
+from syncwall.cli.verbs import types_of
 
 _RUN: Final = ("FILE", "--model", "--cluster", "--gpus")
 _LAYOUT: Final = ("--tp", "--pp", "--shard", "--global-batch")
 _NEEDED: Final = {
     "predict": (
-        *_RUN, "--seq", "--from", *_LAYOUT, "--framework", "--tokens", "--json", "--html",
+        *_RUN,
+        "--seq",
+        "--from",
+        *_LAYOUT,
+        "--framework",
+        "--tokens",
+        "--json",
+        "--html",
     ),
     "compare": (
-        *_RUN, "OTHER", "--against", *_LAYOUT, "--tokens", "--json", "--html",
+        *_RUN,
+        "OTHER",
+        "--against",
+        *_LAYOUT,
+        "--tokens",
+        "--json",
+        "--html",
     ),
     "plan layouts": (
-        *_RUN, "--seq", "--tp", "--pp", "--global-batch", "--objective", "--within", "--top",
-        "--save", "--settings", "--json",
+        *_RUN,
+        "--seq",
+        "--tp",
+        "--pp",
+        "--global-batch",
+        "--objective",
+        "--within",
+        "--top",
+        "--save",
+        "--settings",
+        "--json",
     ),
     "plan wall": (*_RUN, *_LAYOUT, "--least", "--most", "--best-layout", "--chart", "--json"),
     "plan network": (*_RUN, *_LAYOUT, "--efficiency", "--exposed", "--strong", "--json"),
     "plan fabric": (
-        *_RUN, "--kind", "--switch", "--radix", "--oversubscription", "--growth", "--copper",
-        "--degraded", "--drawing", "--json",
+        *_RUN,
+        "--kind",
+        "--switch",
+        "--radix",
+        "--oversubscription",
+        "--growth",
+        "--copper",
+        "--degraded",
+        "--drawing",
+        "--json",
     ),
     "plan placement": ("FILE", "--fabric", "--routing", "--qps", "--save", "--json"),
-}  # fmt: skip
+}
 """Flags that `--help` shows of verbs with more than it has room for; of the others it shows all."""
 _DEGREES: Final = ("--tp", "--pp", "--cp", "--ep", "--etp")
 _SEARCHED: Final = {
@@ -44,18 +75,24 @@ _SEARCHED: Final = {
 _GROUPS: Final = ("run", "layout", "software", "job", "options")
 """Groups that come first, in this order; output comes last."""
 _EXAMPLES: Final = {
-    "SIZE": "25MiB", "RATE": "400Gb/s", "TIME": "30min", "PRICE": "'$2.99/GPU-hour'",
-    "DATE": "2026-12-01", "SHARE": "5%", "RATIO": "3:1",
-}  # fmt: skip
+    "SIZE": "25MiB",
+    "RATE": "400Gb/s",
+    "TIME": "30min",
+    "PRICE": "'$2.99/GPU-hour'",
+    "DATE": "2026-12-01",
+    "SHARE": "5%",
+    "RATIO": "3:1",
+}
 _WIDEST: Final = 100
 _COLUMN: Final = 24
 """Where texts start."""
 
 
-def help_text(function: Callable[..., int], command: str, *, every: bool) -> str:
+def help_text(command: str, *, every: bool) -> str:
     """The help of `syncwall COMMAND`: its usage, what it does, and its flags."""
     width = min(shutil.get_terminal_size((80, 24)).columns, _WIDEST)
-    flags = flags_of(function)
+    types = types_of(command)
+    flags = flags_of(*types)
     if command in _SEARCHED:
         flags = [_in_a_search(one, _SEARCHED[command]) for one in flags]
     needed = _NEEDED.get(command)
@@ -63,7 +100,7 @@ def help_text(function: Callable[..., int], command: str, *, every: bool) -> str
     if needed is not None and not every:
         by_name = {one.short: one for one in flags}
         shown = [by_name[name] for name in needed]
-    said = (getdoc(function) or "").partition("\n\nArgs:")[0]
+    said = getdoc(types[0]) or ""
     paragraphs = [
         f"usage: syncwall {command} {_usage(flags)}",
         *(textwrap.fill(" ".join(one.split()), width) for one in said.split("\n\n")),
@@ -108,9 +145,13 @@ def _lines(flag: Flag, width: int) -> str:
     head = f"  {flag.short} {flag.takes}".rstrip() if flag.is_named else f"  {flag.name}"
     below = len(head) > _COLUMN - 2
     text = textwrap.fill(
-        _sentence(flag), width, break_long_words=False, break_on_hyphens=False,
-        initial_indent=" " * _COLUMN, subsequent_indent=" " * _COLUMN,
-    )  # fmt: skip
+        _sentence(flag),
+        width,
+        break_long_words=False,
+        break_on_hyphens=False,
+        initial_indent=" " * _COLUMN,
+        subsequent_indent=" " * _COLUMN,
+    )
     return f"{head}\n{text}" if below else f"{head:<{_COLUMN}}{text[_COLUMN:]}"
 
 

@@ -1,17 +1,20 @@
 """Where an answer goes: the terminal, and files for people and programs.
 
-Holds `OutputFlags`, the same for every verb, and `with_json_file`, which lets --json stand alone.
+Holds `Output`, the same for every verb, those of verbs that write more (`PredictOutput`, ...), and
+`with_json_file`, which lets --json stand alone.
 """
 
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-import tyro
+from pydantic import Field
 
-from syncwall.problems import InputError, visible
+from syncwall.ask.question import Argument, LocalFile, LocalFolder
+from syncwall.cli.verbs import as_flag
+from syncwall.describe.base import Description, Whole
+from syncwall.problems import InputError, Problem, visible
 
 if TYPE_CHECKING:
     from syncwall.public import Answer
@@ -22,21 +25,22 @@ _OURS: Final = ('"schema_version"', '"syncwall"')
 """Keys that files written by syncwall have near their start."""
 
 
-@dataclass(frozen=True)
-class OutputFlags:
+class Output(Description):
     """Where the answer goes besides the terminal."""
 
-    json: Annotated[str | None, tyro.conf.arg(metavar="[FILE.json]")] = None
+    json_file: Annotated[
+        str | None, Argument("[FILE.json]", group="output"), Field(alias="json")
+    ] = None
     """Print JSON (SI units, see `syncwall schema`), or write it to FILE.json."""
-    html: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
+    html: LocalFile | None = None
     """Write the answer as one HTML page that needs no other file."""
-    markdown: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
+    markdown: LocalFile | None = None
     """Write the answer as Markdown, its pictures beside it as NAME-1.svg, ..."""
 
     @property
     def prints_json(self) -> bool:
         """True if nothing but JSON goes to standard output."""
-        return self.json == _STDOUT
+        return self.json_file == _STDOUT
 
     def check(self) -> None:
         """Refuse, before anything is computed, what could not be written or would be lost."""
@@ -44,18 +48,27 @@ class OutputFlags:
 
         for flag, path in (("json", self._file), ("html", self.html), ("markdown", self.markdown)):
             if path is not None and not path.parent.is_dir():
-                raise InputError.of(f"--{flag}: there is no folder {path.parent}")
+                raise InputError.of(f"there is no folder {path.parent}", key=flag)
             if path is not None:
                 refuse_unwritable(path)
         if self._file is not None and self._file.is_file() and not _is_ours(self._file):
             raise InputError.of(
-                f"--json: {self._file} exists and was not written by syncwall: name another file, "
-                "or write --json last to print JSON"
+                f"{self._file} exists and was not written by syncwall: name another file, "
+                "or write --json last to print JSON",
+                key="json",
             )
+
+    def save(self, answer: Any) -> None:
+        """Write the files of this verb alone."""
+
+    def how(self, answer: "Answer") -> dict[str, Any]:
+        """What the flags of this verb say of its view."""
+        return {}
 
     def write(self, answer: "Answer", **how: Any) -> None:
         """Print `answer` and write its files; `how` goes to its view."""
-        self._write(lambda: answer.view(**how), answer.to_dict)
+        self.save(answer)
+        self._write(lambda: answer.view(**self.how(answer), **how), answer.to_dict)
 
     def write_data(self, verb: str, view: "Callable[[], View]", data: Callable[[], Any]) -> None:
         """The same for what is no answer of the Python interface."""
@@ -75,7 +88,7 @@ class OutputFlags:
 
         if self._file is not None:
             _save(self._file, json_text(data()))
-        elif self.json is not None:
+        elif self.json_file is not None:
             in_ascii = "utf" not in (sys.stdout.encoding or "utf-8").lower()
             sys.stdout.write(json_text(data(), in_ascii=in_ascii))
 
@@ -102,11 +115,117 @@ class OutputFlags:
 
     @property
     def _file(self) -> Path | None:
-        return Path(self.json) if self.json and self.json != _STDOUT else None
+        return Path(self.json_file) if self.json_file and self.json_file != _STDOUT else None
 
 
-Output = Annotated[OutputFlags, tyro.conf.arg(name="")]
-"""The output flags of a verb, without a prefix."""
+class PredictOutput(Output):
+    """What `predict` writes."""
+
+    timeline: LocalFile | None = None
+    """Write the intervals of one micro batch here (Chrome trace, for Perfetto)."""
+    explain_assumptions: bool = False
+    """List everything that is taken for granted."""
+
+    def save(self, answer: Any) -> None:
+        """The timeline."""
+        if self.timeline is not None:
+            inside = ("prediction", "update", "inner")  # of a job, of what a step is part of
+            step = next((getattr(answer, one) for one in inside if hasattr(answer, one)), answer)
+            step.timeline().save(self.timeline)
+
+    def how(self, answer: "Answer") -> dict[str, Any]:
+        """Whether all assumptions are listed; a recorded program has them on its screen."""
+        listed = self.explain_assumptions and answer.verb != "predict work"
+        return {"assumptions": True} if listed else {}
+
+
+class LayoutsOutput(Output):
+    """What `plan layouts` writes."""
+
+    best: Annotated[LocalFile | None, Argument("FILE"), Field(alias="save")] = None
+    """Write the best one here as a run file, which `predict` reads."""
+    save_settings: LocalFile | None = None
+    """Write these settings here."""
+
+    def save(self, answer: Any) -> None:
+        """The best layout as a run file and as settings; what they leave out is said."""
+        from syncwall.describe.files import run_text
+        from syncwall.documents import write_whole
+
+        for note in answer.notes:
+            print(Problem("", 0, 0, note).spelled(as_flag), file=sys.stderr)
+        if self.save_settings is not None and answer.settings:
+            write_whole(self.save_settings, answer.settings)
+        if self.best is not None and answer.best:
+            write_whole(self.best, run_text(answer.best[0].prediction.run))
+
+
+class WallOutput(Output):
+    """What `plan wall` writes."""
+
+    chart: LocalFile | None = None
+    """Write the curves here (SVG)."""
+
+    def save(self, answer: Any) -> None:
+        """The curves."""
+        if self.chart is None:
+            return
+        from syncwall.documents import write_whole
+        from syncwall.show.draw.wall import svg_chart
+
+        if not hasattr(answer, "wall"):
+            raise InputError.of("a recorded program has no chart: leave it out", key="chart")
+        write_whole(self.chart, svg_chart(answer.wall).file())
+
+
+class FabricOutput(Output):
+    """What `plan fabric` writes."""
+
+    drawing: LocalFile | None = None
+    """Write a picture of the proposed fabric here (SVG)."""
+
+    def save(self, answer: Any) -> None:
+        """The picture."""
+        if self.drawing is None or answer.chosen is None:
+            return
+        from syncwall.documents import write_whole
+        from syncwall.show.draw.fabric import fabric_drawing
+
+        write_whole(self.drawing, fabric_drawing(answer.chosen).file())
+
+
+class PlacementOutput(Output):
+    """What `plan placement` writes."""
+
+    hints: Annotated[LocalFolder | None, Argument("DIR"), Field(alias="save")] = None
+    """Write for each job a host file for Slurm, the ranks of nodes for torchrun, and hints for
+    Kueue and Volcano here."""
+
+    def check(self) -> None:
+        """Also the folder."""
+        super().check()
+        if self.hints is not None and not self.hints.is_dir():
+            raise InputError.of(f"there is no folder {self.hints}", key="save")
+
+    def save(self, answer: Any) -> None:
+        """The files of each job."""
+        from syncwall.documents import write_whole
+        from syncwall.plan.placement.hints import hint_files
+
+        if self.hints is not None:
+            for name, text in hint_files(answer, answer.gpus_per_node).items():
+                write_whole(self.hints / name, text)
+
+
+class ValidateOutput(Output):
+    """What `validate` shows."""
+
+    worst: Annotated[int, Whole(0), Argument("N")] = 10
+    """How many of the runs that are furthest off are listed."""
+
+    def how(self, answer: "Answer") -> dict[str, Any]:
+        """How many are listed."""
+        return {"worst": self.worst}
 
 
 def with_json_file(words: Sequence[str]) -> list[str]:

@@ -4,12 +4,11 @@ Holds `report`.
 """
 
 from collections.abc import Iterable
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import tyro
-
-from syncwall.cli.output import OutputFlags
+from syncwall.ask.question import Argument, LocalFile
+from syncwall.cli.command import Command
+from syncwall.cli.output import Output
 from syncwall.documents import read_text
 from syncwall.problems import InputError, Problem
 
@@ -18,53 +17,53 @@ if TYPE_CHECKING:
     from syncwall.report.results import Source
 
 
-def report(
-    results: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RESULT")],
-    /,
-    html: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None,
-    markdown: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None,
-    notes: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None,
-    allow_busy: bool = False,
-    cluster: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None,
-) -> int:
+class Report(Command):
     """Make one article of results, runs and jobs: the conclusion, a comparison, all details.
 
     A terminal shows the conclusion and the comparison; pages have all of it.
-
-    Args:
-        results: JSON files that `measure` and `lab run` wrote; run files, job files (YAML) and
-            programs that `capture` recorded, which are predicted here.
-        html: Write one page here that needs no other file.
-        markdown: Write Markdown here, and its pictures beside it as NAME-1.svg, ...
-        notes: Add this text (Markdown) under "Notes".
-        allow_busy: Also take results from a machine that was busy with something else; the
-            article says so first.
-        cluster: The machine that recorded programs run on.
     """
-    from syncwall.cli.progress import bar
-    from syncwall.report.answered import Answered, answered
-    from syncwall.report.programs import AnsweredProgram, answered_program, is_program
-    from syncwall.report.results import Source
-    from syncwall.report.stated import ReportRequest, read_any
-    from syncwall.show.views.article import article
 
-    if not results:
-        raise InputError.of("write the results to report: report RESULT ... --html FILE")
-    out = OutputFlags(html=html, markdown=markdown)
-    out.check()
-    said = read_text(notes) if notes else ""
-    programs = [path for path in results if is_program(path)]
-    machine = _machine(cluster) if programs else None
-    read = [read_any(path) for path in results if path not in programs]
-    if not allow_busy:
-        _refuse_busy(one for one in read if isinstance(one, Source))
-    with bar("computing") as progress:
-        sources: list[Source | Answered | AnsweredProgram] = [
-            answered(one, progress) if isinstance(one, ReportRequest) else one for one in read
-        ]
-        sources += [answered_program(path, machine) for path in programs if machine is not None]
-    out.write_view(article(sources, said))
-    return 0
+    results: Annotated[tuple[LocalFile, ...], Argument("RESULT", positional=True)] = ()
+    """JSON files that `measure` and `lab run` wrote; run files, job files (YAML) and programs that
+    `capture` recorded, which are predicted here."""
+    html: LocalFile | None = None
+    """Write one page here that needs no other file."""
+    markdown: LocalFile | None = None
+    """Write Markdown here, and its pictures beside it as NAME-1.svg, ..."""
+    notes: LocalFile | None = None
+    """Add this text (Markdown) under "Notes"."""
+    allow_busy: bool = False
+    """Also take results from a machine that was busy with something else; the article says so
+    first."""
+    cluster: Annotated[str | None, Argument("NAME")] = None
+    """The machine that recorded programs run on."""
+
+    def run(self) -> int:
+        """The exit code."""
+        from syncwall.cli.progress import bar
+        from syncwall.report.answered import Answered, answered
+        from syncwall.report.programs import AnsweredProgram, answered_program, is_program
+        from syncwall.report.results import Source
+        from syncwall.report.stated import ReportRequest, read_any
+        from syncwall.show.views.article import article
+
+        if not self.results:
+            raise InputError.of("write the results to report: report RESULT ... --html FILE")
+        out = Output(html=self.html, markdown=self.markdown)
+        out.check()
+        said = read_text(self.notes) if self.notes else ""
+        programs = [path for path in self.results if is_program(path)]
+        machine = _machine(self.cluster) if programs else None
+        read = [read_any(path) for path in self.results if path not in programs]
+        if not self.allow_busy:
+            _refuse_busy(one for one in read if isinstance(one, Source))
+        with bar("computing") as progress:
+            sources: list[Source | Answered | AnsweredProgram] = [
+                answered(one, progress) if isinstance(one, ReportRequest) else one for one in read
+            ]
+            sources += [answered_program(path, machine) for path in programs if machine is not None]
+        out.write_view(article(sources, said))
+        return 0
 
 
 def _machine(name: str | None) -> "Cluster":

@@ -5,29 +5,29 @@ Holds `schema`.
 
 from typing import Annotated
 
-import tyro
-
+from syncwall.ask.question import Argument
+from syncwall.cli.command import Command
 from syncwall.problems import refuse_unknown
 
 
-def schema(
-    verb: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="VERB")] = (), /
-) -> int:
-    """Print the JSON Schema of what `--json` prints: every key with its meaning and its unit.
+class Schema(Command):
+    """Print the JSON Schema of what `--json` prints: every key with its meaning and its unit."""
 
-    Args:
-        verb: The verb, with its part if it has some: predict, or plan layouts; without one those
-            that have a schema are listed.
-    """
-    import json
+    verb: Annotated[tuple[str, ...], Argument("VERB", positional=True)] = ()
+    """The verb, with its part if it has some: predict, or plan layouts; without one those that have
+    a schema are listed."""
 
-    from syncwall.show.schema import VERBS
-    from syncwall.show.schema import schema as of_answer
+    def run(self) -> int:
+        """The exit code."""
+        import json
 
-    name = " ".join(verb)
-    if not name:
-        print("\n".join(VERBS))
+        from syncwall.show.schema import VERBS
+        from syncwall.show.schema import schema as of_answer
+
+        name = " ".join(self.verb)
+        if not name:
+            print("\n".join(VERBS))
+            return 0
+        refuse_unknown(name, VERBS, f'"{name}" has no schema')
+        print(json.dumps(of_answer(name), indent=2, ensure_ascii=False))
         return 0
-    refuse_unknown(name, VERBS, f'"{name}" has no schema')
-    print(json.dumps(of_answer(name), indent=2, ensure_ascii=False))
-    return 0

@@ -6,12 +6,12 @@ Holds `serve` and its `AccessFlags`.
 import os
 import re
 import socket
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import tyro
-
+from syncwall.ask.question import Argument, LocalFile, LocalFolder
+from syncwall.cli.command import Command
+from syncwall.describe.base import Description
 from syncwall.problems import InputError
 
 if TYPE_CHECKING:
@@ -20,21 +20,18 @@ if TYPE_CHECKING:
 _TOKEN = "SYNCWALL_TOKEN"  # noqa: S105 - the name of the variable
 
 
-@dataclass(frozen=True)
-class AccessFlags:
+class AccessFlags(Description):
     """Who may ask, and under which names."""
 
-    token: Annotated[str | None, tyro.conf.arg(metavar="TEXT")] = None
+    token: Annotated[str | None, Argument("TEXT")] = None
     """What visitors must show; the printed address has it, and the process list too."""
-    token_file: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
+    token_file: LocalFile | None = None
     """File with the token; without both, SYNCWALL_TOKEN of the environment is taken if set."""
     no_auth: bool = False
     """Let everybody in who can reach the address."""
-    allow_host: Annotated[
-        tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="NAME")
-    ] = ()
+    allow_host: Annotated[tuple[str, ...], Argument("NAME")] = ()
     """Name under which a proxy serves the pages, such as sync.example.org; may be repeated."""
-    root_path: Annotated[str, tyro.conf.arg(metavar="PATH")] = ""
+    root_path: Annotated[str, Argument("PATH")] = ""
     """Path under which a proxy serves them, such as /sync."""
 
     def secret(self) -> str | None:
@@ -73,48 +70,47 @@ class AccessFlags:
         return Options(names, token, origins, root, findings, files)
 
 
-Access = Annotated[AccessFlags, tyro.conf.arg(name="")]
+class Serve(Command):
+    """Serve the pages: predict, explain, sync wall, how a step works, fabric, job, plan, ..."""
 
+    host: Annotated[str, Argument("ADDRESS")] = "127.0.0.1"
+    """Address to listen on; another than this machine's own needs a token or --no-auth."""
+    port: Annotated[int, Argument("N")] = 8321
+    """Port to listen on; 0 for any that is free."""
+    access: Annotated[AccessFlags, Argument(inline=True, group="access")] = AccessFlags()
+    """Who may ask, and under which names."""
+    findings: Annotated[tuple[LocalFile, ...], Argument("DIR")] = ()
+    """Folders with results of `lab run` and `measure`, for the Findings page."""
+    files: LocalFolder | None = None
+    """Folder with traces, logs and benchmarks that visitors of the Explain page may choose."""
+    browser: bool = False
+    """Open the page in the browser."""
 
-def serve(
-    host: Annotated[str, tyro.conf.arg(metavar="ADDRESS")] = "127.0.0.1",
-    port: Annotated[int, tyro.conf.arg(metavar="N")] = 8321,
-    access: Access = AccessFlags(),
-    findings: Annotated[tuple[Path, ...], tyro.conf.arg(metavar="DIR")] = (),
-    files: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None,
-    browser: bool = False,
-) -> int:
-    """Serve the pages: predict, explain, sync wall, how a step works, fabric, job, plan, accuracy.
+    def run(self) -> int:
+        """The exit code."""
+        try:
+            from syncwall.web.server import served
+            from syncwall.web.workers import check_processes
+        except ImportError as error:
+            raise InputError.of(f"{error.name} is missing: pip install 'syncwall[web]'") from None
+        if self.files is not None and not self.files.is_dir():
+            raise InputError.of(f"--files {self.files}: is no folder")
+        options = self.access.options(self.host, self.findings, self.files and self.files.resolve())
+        check_processes()
+        listening = _listening(self.host, self.port)
+        name = f"[{self.host}]" if ":" in self.host else self.host
+        address = f"http://{name}:{listening.getsockname()[1]}{options.root}/"
+        query = f"?token={options.token}" if options.token else ""
+        told = (
+            query if self.access.token else query and "?token=..."
+        )  # what is in a file stays there
+        print(f"syncwall is served at {address}{told}  (Ctrl-C ends it)", flush=True)
+        if self.browser:
+            import webbrowser
 
-    Args:
-        host: Address to listen on; another than this machine's own needs a token or --no-auth.
-        port: Port to listen on; 0 for any that is free.
-        access: Who may ask, and under which names.
-        findings: Folders with results of `lab run` and `measure`, for the Findings page.
-        files: Folder with traces, logs and benchmarks that visitors of the Explain page may choose.
-        browser: Open the page in the browser.
-    """
-    try:
-        from syncwall.web.server import served
-        from syncwall.web.workers import check_processes
-    except ImportError as error:
-        raise InputError.of(f"{error.name} is missing: pip install 'syncwall[web]'") from None
-    if files is not None and not files.is_dir():
-        raise InputError.of(f"--files {files}: is no folder")
-    options = access.options(host, findings, files and files.resolve())
-    check_processes()
-    listening = _listening(host, port)
-    name = f"[{host}]" if ":" in host else host
-    address = f"http://{name}:{listening.getsockname()[1]}{options.root}/"
-    query = f"?token={options.token}" if options.token else ""
-    told = query if access.token else query and "?token=..."  # what is in a file stays there
-    print(f"syncwall is served at {address}{told}  (Ctrl-C ends it)", flush=True)
-    if browser:
-        import webbrowser
-
-        webbrowser.open(address + query)
-    served(options, listening)
-    return 0
+            webbrowser.open(address + query)
+        served(options, listening)
+        return 0
 
 
 def _listening(host: str, port: int) -> socket.socket:

@@ -3,12 +3,11 @@
 Holds `show`.
 """
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-import tyro
-
-from syncwall.cli.output import Output, OutputFlags
+from syncwall.ask.question import Argument, LocalFolder
+from syncwall.cli.command import Command
+from syncwall.cli.output import Output
 from syncwall.problems import InputError
 
 if TYPE_CHECKING:
@@ -16,43 +15,61 @@ if TYPE_CHECKING:
     from syncwall.show.records.listing import ShowRecord
 
 What = Literal[
-    "devices", "links", "clusters", "models", "prices", "frameworks", "switches", "failures",
-    "terms", "plugins", "device", "link", "cluster", "model", "price", "framework", "switch",
-    "failure", "term", "run",
-]  # fmt: skip
+    "devices",
+    "links",
+    "clusters",
+    "models",
+    "prices",
+    "frameworks",
+    "switches",
+    "failures",
+    "terms",
+    "plugins",
+    "device",
+    "link",
+    "cluster",
+    "model",
+    "price",
+    "framework",
+    "switch",
+    "failure",
+    "term",
+    "run",
+]
 
 
-def show(
-    what: Annotated[What, tyro.conf.Positional, tyro.conf.arg(metavar="WHAT")],
-    name: Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="NAME")] = None,
-    /,
-    catalogue: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None,
-    out: Output = OutputFlags(),  # noqa: B008 - a dataclass of defaults, never changed
-) -> int:
-    """Show the catalogue: all entries of a kind, or one of them with the source of every number.
+class Show(Command):
+    """Show the catalogue: all entries of a kind, or one of them with the source of every number."""
 
-    Args:
-        what: A list (devices, links, clusters, models, prices, frameworks, switches,
-            failures, terms, plugins), or one entry (device, link, cluster, model, price, framework,
-            switch, failure, term, run).
-        name: Name of the one entry, or a file: YAML, or a Hugging Face config.json for a model.
-        catalogue: Look in this directory first (devices/NAME.yaml, ...).
-        out: Where the answer goes.
-    """
-    from syncwall.catalogue import searched_first
+    what: Annotated[What, Argument("WHAT", positional=True)]
+    """A list (devices, links, clusters, models, prices, frameworks, switches, failures, terms,
+    plugins), or one entry (device, link, cluster, model, price, framework, switch, failure, term,
+    run)."""
+    name: Annotated[str | None, Argument("NAME", positional=True)] = None
+    """Name of the one entry, or a file: YAML, or a Hugging Face config.json for a model."""
+    catalogue: LocalFolder | None = None
+    """Look in this directory first (devices/NAME.yaml, ...)."""
+    out: Annotated[Output, Argument(inline=True, group="output")] = Output()
+    """Where the answer goes."""
 
-    kind, folder = _kind(what)
-    if what == folder and name is not None:
-        raise InputError.of(f"`show {what}` lists all: for one write `show {kind} {name}`")
-    if what == "run" and name is None:
-        raise InputError.of("`show run` needs a run file")
-    if what != folder and name is None:
-        raise InputError.of(f"`show {what}` needs a name; `show {folder}` lists them")
-    out.check()
-    with searched_first(catalogue):
-        view, record = _list(kind) if name is None else _one(kind, name)
-    out.write_data("show", lambda: view, lambda: record)
-    return 0
+    def run(self) -> int:
+        """The exit code."""
+        from syncwall.catalogue import searched_first
+
+        kind, folder = _kind(self.what)
+        if self.what == folder and self.name is not None:
+            raise InputError.of(
+                f"`show {self.what}` lists all: for one write `show {kind} {self.name}`"
+            )
+        if self.what == "run" and self.name is None:
+            raise InputError.of("`show run` needs a run file")
+        if self.what != folder and self.name is None:
+            raise InputError.of(f"`show {self.what}` needs a name; `show {folder}` lists them")
+        self.out.check()
+        with searched_first(self.catalogue):
+            view, record = _list(kind) if self.name is None else _one(kind, self.name)
+        self.out.write_data("show", lambda: view, lambda: record)
+        return 0
 
 
 def _kind(what: str) -> tuple[str, str]:

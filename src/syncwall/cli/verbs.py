@@ -1,13 +1,18 @@
 """What the command line can do.
 
-Holds `VERBS` and `functions`.
+Holds `DOES`, `PARTS`, `as_flag` and `types_of`: the question of a verb with what it writes, or its
+command, loaded when the verb is called.
 """
 
-from collections.abc import Callable
 from importlib import import_module
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-VERBS: Final = {
+from syncwall.ask.verbs import VERBS, question_type
+
+if TYPE_CHECKING:
+    from syncwall.describe.base import Description
+
+DOES: Final = {
     "predict": "how long a step takes, where the time goes, what to change",
     "compare": "runs, machines or layouts side by side, and whether they differ",
     "capture": "one step of your own training script, recorded without a GPU",
@@ -23,19 +28,58 @@ VERBS: Final = {
     "schema": "what the JSON of a verb holds, for programs that read it",
     "completion": "a script for the Tab key of bash, zsh or fish",
 }
-"""Every verb with what it does; `syncwall.cli.<verb>` holds a function of that name, imported only
-when the verb is called. A verb with parts is a folder: `PARTS` says what each does, and
-`syncwall.cli.<verb>.<part>` holds the function."""
+"""Every verb with what it does."""
+PARTS: Final = {
+    "plan": {
+        "layouts": "the fastest, cheapest or smallest layouts of a model on a cluster",
+        "wall": "how far a run scales, what stops it, what moves the wall",
+        "network": "the slowest network on which a run stays efficient",
+        "fabric": "switches, cables, failures and cost of a fabric, and its effect",
+        "placement": "nodes and rank order of several jobs on one fabric",
+    },
+    "measure": {
+        "collectives": "time of all-reduce and the others over sizes, with bus bandwidth",
+        "links": "rate between every pair of ranks; the slow one is named",
+        "matmul": "rate of matrix multiplications and other kernels of a step",
+        "step": "a real DDP or FSDP2 training step, with its ledger",
+        "calibration": "results as one file for `predict --calibration`",
+    },
+    "lab": {
+        "up": "make the hosts and links of an experiment",
+        "run": "run an experiment for real, and compare with predictions",
+        "down": "remove hosts and links",
+        "list": "labs that exist now",
+    },
+}
+"""Verbs with parts, and what each part does."""
+_OUTPUTS: Final = {
+    "predict": "PredictOutput",
+    "plan layouts": "LayoutsOutput",
+    "plan wall": "WallOutput",
+    "plan fabric": "FabricOutput",
+    "plan placement": "PlacementOutput",
+    "validate": "ValidateOutput",
+}
+"""What answers of a verb are written by, in `cli.output`, where that is more than `Output`."""
 
 
-def functions() -> dict[str, Callable[..., int]]:
-    """The function of every verb and part: "predict", "plan layouts"."""
-    found = {}
-    for verb in VERBS:
-        module = import_module(f"syncwall.cli.{verb}")
-        for part in getattr(module, "PARTS", ()):
-            inside = import_module(f"syncwall.cli.{verb}.{part}")
-            found[f"{verb} {part}"] = getattr(inside, part)
-        if not hasattr(module, "PARTS"):
-            found[verb] = getattr(module, verb)
-    return found
+def as_flag(key: str) -> str:
+    """A key of a question or of a run as its flag: `--layout.global-batch`."""
+    return f"--{key.removeprefix('run.').replace('_', '-')}"
+
+
+def commands() -> list[str]:
+    """Every verb, and of a verb with parts every part: "predict", "plan layouts"."""
+    return [f"{verb} {part}".strip() for verb in DOES for part in PARTS.get(verb, ("",))]
+
+
+def types_of(command: str) -> "tuple[type[Description], ...]":
+    """What the flags of a command fill in: a question and its output, or a command itself."""
+    if command in VERBS:
+        outputs = import_module("syncwall.cli.output")
+        return question_type(command), getattr(outputs, _OUTPUTS.get(command, "Output"))
+    verb, _, part = command.partition(" ")
+    inside = f"measure.{part}" if verb == "measure" else verb
+    module = import_module(f"syncwall.cli.{inside}")
+    found: type[Description] = getattr(module, (part or verb).capitalize())
+    return (found,)

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from syncwall.cli.output import OutputFlags
+from syncwall.cli.output import Output
 from syncwall.problems import InputError
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _EVERY_S: Final = 1.0
 
 
-def attached(folder: Path | None, out: OutputFlags) -> int:
+def attached(folder: Path | None, out: Output) -> int:
     """Show a run until Ctrl-C, or once if nobody looks at a terminal."""
     from rich.console import Console
 
@@ -26,7 +26,7 @@ def attached(folder: Path | None, out: OutputFlags) -> int:
 
     home = _home(folder)
     console = Console()
-    if out.json is None and out.html is None and out.markdown is None and console.is_terminal:
+    if out.json_file is None and out.html is None and out.markdown is None and console.is_terminal:
         return _followed(home, console)
     found = read_snapshot(home)
     out.write_data("watch live", lambda: live_view(found, time.time()), lambda: LiveRun(found))

@@ -5,31 +5,28 @@ Holds `OutletFlags`.
 
 import os
 import time
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated
 
-import tyro
-
+from syncwall.ask.question import Argument, LocalFile
+from syncwall.describe.base import Description
 from syncwall.problems import InputError
 
 
-@dataclass(frozen=True)
-class OutletFlags:
+class OutletFlags(Description):
     """Who is told of a run while it trains."""
 
-    prometheus: Annotated[str | None, tyro.conf.arg(metavar="ADDRESS")] = None
+    prometheus: Annotated[str | None, Argument("ADDRESS")] = None
     """Answer Prometheus at this address and port, such as 127.0.0.1:9464; another than this
     machine's own needs SYNCWALL_TOKEN in the environment."""
-    otlp: Annotated[str | None, tyro.conf.arg(metavar="URL")] = None
+    otlp: Annotated[str | None, Argument("URL")] = None
     """Send metrics to an OpenTelemetry collector, such as http://127.0.0.1:4318/v1/metrics."""
-    webhook: Annotated[str | None, tyro.conf.arg(metavar="URL")] = None
+    webhook: Annotated[str | None, Argument("URL")] = None
     """Post every finding here as JSON."""
-    alert: Annotated[str | None, tyro.conf.arg(metavar="COMMAND")] = None
+    alert: Annotated[str | None, Argument("COMMAND")] = None
     """Run this for every finding, with JSON on its standard input."""
-    life: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
+    life: LocalFile | None = None
     """Append the life of the job here: goodput over all its starts."""
-    steps: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
+    steps: Annotated[int | None, Argument("N")] = None
     """Steps of the whole job: with --life, when it will be done."""
 
     def variables(self) -> dict[str, str]:
@@ -47,13 +44,12 @@ class OutletFlags:
         if self.steps is not None and self.life is None:
             raise InputError.of("--steps says when the job will be done only with --life FILE")
         given = {
-            outlets.PROMETHEUS: self.prometheus, outlets.OTLP: self.otlp,
-            outlets.WEBHOOK: self.webhook, outlets.ALERT: self.alert,
+            outlets.PROMETHEUS: self.prometheus,
+            outlets.OTLP: self.otlp,
+            outlets.WEBHOOK: self.webhook,
+            outlets.ALERT: self.alert,
             outlets.LIFE: None if self.life is None else str(self.life.absolute()),
             outlets.STEPS: None if self.steps is None else str(self.steps),
-        }  # fmt: skip
+        }
         stated = {name: value for name, value in given.items() if value is not None}
         return {**stated, outlets.SINCE: str(time.time())}
-
-
-Outlets = Annotated[OutletFlags, tyro.conf.arg(name="")]

@@ -148,6 +148,9 @@ class _Number:
             self._validate, serialization=core_schema.plain_serializer_function_ser_schema(source)
         )
 
+    def __get_pydantic_json_schema__(self, *_: Any) -> dict[str, Any]:
+        return {"type": ["number", "string"]}
+
     def _validate(self, value: Any, info: ValidationInfo) -> float:
         raise NotImplementedError
 
@@ -247,6 +250,16 @@ def parts_of(annotation: Any) -> Iterator[Any]:
     yield annotation
     for part in get_args(annotation):
         yield from parts_of(part)
+
+
+def part_of(annotation: Any) -> type[Description] | None:
+    """The description in an annotation such as `Spikes` or `Spikes | None`; None for a list."""
+    if get_origin(annotation) is tuple:
+        return None
+    for inner in (annotation, *get_args(annotation)):
+        if isinstance(inner, type) and issubclass(inner, Description):
+            return inner
+    return None
 
 
 def _in_unit(stated: Any, dimension: Dimension, *, table: bool = False) -> Any:

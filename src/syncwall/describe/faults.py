@@ -3,6 +3,7 @@
 Holds `faults_of`.
 """
 
+import re
 from typing import Any, Final, get_args
 
 from pydantic import BaseModel, ValidationError
@@ -15,10 +16,23 @@ MOST_FAULTS: Final = 100
 """Faults that are put into words; more help nobody."""
 
 
+_NOT_WHAT: Final = {
+    "int_parsing": "a whole number",
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+    "float_parsing": "a number",
+    "float_type": "a number",
+    "bool_parsing": "true or false",
+    "bool_type": "true or false",
+    "string_type": "a text",
+}
+"""What a value is not, by the kind of the fault."""
+
+
 def faults_of(error: ValidationError, described: type[BaseModel]) -> list[tuple[KeyPath, str]]:
     """The keys that lead to each fault, and what is wrong there."""
     found: list[tuple[KeyPath, str]] = []
-    for fault in error.errors(include_url=False, include_input=False)[:MOST_FAULTS]:
+    for fault in error.errors(include_url=False)[:MOST_FAULTS]:
         path = tuple(fault["loc"])
         several = dict(fault.get("ctx") or {}).get("faults")
         if several:
@@ -28,19 +42,25 @@ def faults_of(error: ValidationError, described: type[BaseModel]) -> list[tuple[
     return found
 
 
-def _message(fault: dict[str, Any], path: KeyPath, described: type[BaseModel]) -> str:
+def _message(
+    fault: dict[str, Any], path: KeyPath, described: type[BaseModel]
+) -> str:
     key = path[-1] if path else ""
     if isinstance(key, int) and len(path) > 1:
         key = f"{path[-2]}[{key}]"
-    if fault["type"] == "extra_forbidden":
+    kind, words = fault["type"], str(fault["msg"])
+    if kind == "extra_forbidden":
         return f'unknown key "{key}"{_instead(str(key), _at(described, path[:-1]))}'
-    if fault["type"] == "missing":
+    if kind == "missing":
         return f'"{key}" is missing'
-    if fault["type"] == "syncwall":
-        return str(fault["msg"])
-    if fault["type"] == "value_error":
-        return str(fault["msg"]).removeprefix("Value error, ")
-    words = str(fault["msg"])
+    if kind in ("syncwall", "value_error"):
+        return words.removeprefix("Value error, ")
+    stated = f'"{str(fault["input"])[:60]}"'
+    if kind in _NOT_WHAT:
+        return f"{stated} is not {_NOT_WHAT[kind]}"
+    if kind in ("literal_error", "enum"):
+        *first, last = re.findall(r"'([^']*)'", str(fault["ctx"]["expected"]))
+        return f"{stated} is not known: write {', '.join(first)}{' or ' * bool(first)}{last}"
     return f'"{key}": {words[:1].lower()}{words[1:]}'
 
 

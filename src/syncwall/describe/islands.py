@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar, Final, Literal
 from pydantic import Field
 
 from syncwall.describe.base import BytesPerSecond, Delay, Positive
-from syncwall.describe.sections import Section
+from syncwall.describe.files import Section
 
 OuterDtype = Literal["fp32", "bf16", "int8", "int4"]
 OUTER_BYTES: Final[dict[str, float]] = {"fp32": 4.0, "bf16": 2.0, "int8": 1.0, "int4": 0.5}

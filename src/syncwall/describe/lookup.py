@@ -13,6 +13,7 @@ from syncwall.catalogue import CatalogueKind, Folders, names, takes_catalogue, t
 from syncwall.describe.base import Description
 from syncwall.describe.cluster import Cluster
 from syncwall.describe.device import Device
+from syncwall.describe.files import RunFile
 from syncwall.describe.framework import Framework
 from syncwall.describe.job import FailureRates
 from syncwall.describe.link import Link, Switch
@@ -21,8 +22,6 @@ from syncwall.describe.names import load
 from syncwall.describe.price import PriceList
 from syncwall.describe.reading import validated
 from syncwall.describe.run import Run
-from syncwall.describe.sections import refuse_sections
-from syncwall.documents import read_document
 
 
 @takes_catalogue
@@ -169,4 +168,4 @@ def run(path: str | Path, *, catalogue: Folders = None) -> Run:
         >>> sw.run("examples/llama-70b-on-dgx-h100.yaml").gpus
         256
     """
-    return validated(refuse_sections(read_document(Path(path))), Run)
+    return validated(RunFile(Path(path)).run(), Run)

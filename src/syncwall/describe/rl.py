@@ -16,7 +16,7 @@ from syncwall.describe.base import (
     SequenceTokens,
 )
 from syncwall.describe.choice import Dtype
-from syncwall.describe.sections import Section
+from syncwall.describe.files import Section
 
 
 class RlStep(Section):

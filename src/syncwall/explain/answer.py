@@ -88,6 +88,11 @@ class Explanation(Answer):
     remedies: tuple[Improvement, ...] = ()
     """What would help against the verdict as the predictor prices it, the most first."""
 
+    @property
+    def exit_code(self) -> int:
+        """1 if something is wrong."""
+        return int(self.is_bad)
+
     def __repr__(self) -> str:
         read = ", ".join(f"{count} {kind}" for kind, count in self.files.items())
         return f"<Explanation of {read}: {'bad' if self.is_bad else 'nothing wrong'}>"

@@ -26,8 +26,8 @@ from syncwall.answer.program import ProgramPrediction
 from syncwall.catalogue import Folders, takes_catalogue
 from syncwall.cause import Cause
 from syncwall.describe import Job, Run
-from syncwall.describe.job_file import job_with
-from syncwall.describe.overrides import run_with
+from syncwall.describe.files import RunFile
+from syncwall.describe.stated import StatedRun
 from syncwall.job.bill import usual_owned, usual_price
 from syncwall.job.completion import Completion, finish
 from syncwall.job.simulation import Progress
@@ -257,8 +257,9 @@ def _answered(
     if isinstance(one, Completion):
         return one.prediction, one
     if isinstance(one, str | Path):
-        run = run_with(Path(one), {})
-        return answered_job(run, job_with(run, Path(one), _length(tokens)))
+        file = RunFile(Path(one))
+        run = StatedRun.of_file(file).run()
+        return answered_job(run, file.job(run, {} if tokens is None else {"tokens": tokens}))
     if isinstance(one, Job):
         return answered_job(one.run, one)
     if isinstance(one, PredictedStep) and tokens is None:
@@ -268,12 +269,6 @@ def _answered(
     run = one.run if isinstance(one, Prediction) else one
     job = None if tokens is None else Job.model_validate({"run": run, "tokens": tokens})
     return answered_job(run, job, one if isinstance(one, Prediction) else None)
-
-
-def _length(tokens: float | str | None) -> dict[str, str]:
-    if tokens is None:
-        return {}
-    return {"tokens": tokens if isinstance(tokens, str) else f"{tokens:.0f}"}
 
 
 def answered_job(

@@ -14,11 +14,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from syncwall.plan.questions import fabric as fabric
-    from syncwall.plan.questions import layouts as layouts
-    from syncwall.plan.questions import network as network
-    from syncwall.plan.questions import placement as placement
-    from syncwall.plan.questions import wall as wall
+    from syncwall.ask.plan import fabric as fabric
+    from syncwall.ask.plan import network as network
+    from syncwall.ask.plan import placement as placement
+    from syncwall.ask.plan import wall as wall
+    from syncwall.plan.search import search as layouts
 
 __all__ = ["fabric", "layouts", "network", "placement", "wall"]
 
@@ -27,7 +27,7 @@ def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module 'syncwall.plan' has no attribute {name!r}")
     if name == "layouts":
-        return import_module("syncwall.plan.questions").layouts
+        return import_module("syncwall.plan.search").search
     return import_module(f"syncwall.plan.{name}")
 
 

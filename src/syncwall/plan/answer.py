@@ -73,6 +73,8 @@ class Plan(Answer):
     """A batch that more layouts could share out."""
     settings: str | None = None
     """The best layout as settings of a framework, if they were asked for."""
+    notes: tuple[str, ...] = ()
+    """What was taken for granted, and what settings have no words for."""
 
     @classmethod
     def of(cls, found: SearchResult, best: list[Candidate], objective: Objective = "fastest",
@@ -81,6 +83,11 @@ class Plan(Answer):
         case, batch = PricedCase.of(found.run, found.pricing), found.global_batch
         other = other_batch(case, batch, found.pinned) if found.sizes == 1 else None
         return cls(found.run, found, best, objective, batch, other=other, **more)
+
+    @property
+    def exit_code(self) -> int:
+        """1 if no layout fits."""
+        return int(not self.best)
 
     def _planned(self, found: Prediction) -> PlannedLayout:
         hours, price = self.gpu_hours(found), self.price_usd_per_gpu_hour

@@ -12,7 +12,7 @@ from syncwall.answer.program import ProgramPrediction, predict_program, priced_p
 from syncwall.cost.measured import MachineMeasurements
 from syncwall.describe import Cluster, Software
 from syncwall.plan.wires import AS_IT_IS, Wires
-from syncwall.problems import InputError
+from syncwall.problems import InputError, option
 from syncwall.work.program import Program
 from syncwall.work.resized import resized, shard_ranks, why_fixed
 
@@ -38,7 +38,7 @@ class ProgramCase:
         try:
             program = resized(self.program, ranks)
         except ValueError as error:
-            raise InputError.of(f"--gpus {ranks}: {error}") from None
+            raise InputError.of(f"{option('gpus')} {ranks}: {error}") from None
         return predict_program(
             program, self.cluster, self.software, compiled=self.compiled, measured=self.measured
         )

@@ -4,7 +4,6 @@ Holds `Reference`, `PlanInputs`, `reference`, `start_of` and `usual_batch`: GPUs
 that nobody stated are chosen and reported.
 """
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from math import log2
@@ -18,15 +17,12 @@ from syncwall.cost.measured import MachineMeasurements
 from syncwall.describe import Model, Run
 from syncwall.describe.base import is_open
 from syncwall.describe.fsdp import FSDP
-from syncwall.describe.job_file import run_part
 from syncwall.describe.keeping import KEEPING, TRAINED
 from syncwall.describe.layout import PLAIN
-from syncwall.describe.overrides import run_with
-from syncwall.describe.settings import Settings
-from syncwall.documents import read_document
+from syncwall.describe.stated import StatedRun
 from syncwall.plan.searched import best_run
 from syncwall.plan.wires import PricedCase
-from syncwall.problems import InputError
+from syncwall.problems import InputError, option
 
 BATCH_TOKENS: Final = 2**22
 """Tokens of a step if neither the user nor the model's publication states them: about what GPT-3
@@ -84,63 +80,35 @@ class Reference:
         return int(self.run.layout.global_batch or 1) // int(self.run.layout.dp or 1)
 
 
+RunLike = Run | StatedRun | Mapping[str, Any] | str | Path
+"""A run; or its keys, as in a run file, or such a file: what they leave out is chosen."""
+
+
 @dataclass(frozen=True)
 class PlanInputs:
-    """What the user says: a run file, settings of a framework, flags; the later ones win."""
+    """What was stated of a run, and what is known of its machine."""
 
-    file: Path | None
-    flags: Mapping[str, str]
-    settings: Settings | None = None
+    stated: StatedRun
     measured: MachineMeasurements | None = None
     """What was measured on the machine."""
     site: Site = UNKNOWN_SITE
     """Known runs of the same cluster."""
 
     @property
-    def stated(self) -> dict[str, Any]:
-        """Every key that is stated, as flags are called."""
-        settings = self.settings.layout if self.settings else {}
-        inside = {f"layout.{key}": value for key, value in settings.items()}
-        run = self.settings.run if self.settings else {}
-        return {**_stated_in(self.file), **run, **inside, **self.flags}
-
-    @property
-    def has_batch(self) -> bool:
-        """True if the global batch is stated, or follows from settings."""
-        left = self.settings.left if self.settings else None
-        follows = left is not None and (left.replica_batch or left.accumulated)
-        return bool(follows) or self.stated.get("layout.global_batch") is not None
-
-    @property
-    def has_gpus(self) -> bool:
-        """True if the number of nodes or of GPUs is stated."""
-        return any(self.stated.get(key) is not None for key in ("nodes", "gpus"))
-
-    @property
     def has_layout(self) -> bool:
         """True if the split of the model itself is stated, not only its batch and switches."""
         stated = self.stated
-        keys = {name.removeprefix("layout.") for name in stated if name.startswith("layout.")}
-        return self.settings is not None or "layout" in stated or not keys <= _NO_LAYOUT
+        written = stated.settings is not None or "layout" in stated.file.keys
+        return written or not set(stated.layout) <= _NO_LAYOUT
 
-    def run(self, **flags: str) -> Run:
-        """The run with further flags, in which a dot is written as two underscores."""
-        more = {name.replace("__", "."): text for name, text in flags.items()}
-        return run_with(self.file, {**self.flags, **more}, self.settings)
-
-    def bare(self) -> Run:
-        """Model, machine and sequence, without a layout that the machine might be too small for."""
-        flags = {name: text for name, text in self.flags.items() if not name.startswith("layout.")}
-        settings = self.settings.bare() if self.settings else None
-        return run_with(self.file, {**flags, "layout": "{}"}, settings)
+    def with_keys(self, **keys: Any) -> "PlanInputs":
+        """With further keys, in which a dot is written as two underscores."""
+        further = {name.replace("__", "."): value for name, value in keys.items()}
+        return replace(self, stated=self.stated.with_keys(further))
 
     def pricing(self, run: Run) -> Pricing:
         """The prices of a run."""
         return Pricing.of(run, measured=self.measured, site=self.site)
-
-
-RunLike = Run | Mapping[str, Any] | str | Path
-"""A run; or its keys, as in a run file, or such a file: what they leave out is chosen."""
 
 
 def start_of(
@@ -150,36 +118,24 @@ def start_of(
     if isinstance(run, Run):
         prediction = predict(run, measured=measured, site=site)
         return Reference(prediction, prediction.assumed)
-    keys = run if isinstance(run, Mapping) else {}
-    file = None if isinstance(run, Mapping) else Path(run)
-    return reference(PlanInputs(file, as_flags(keys), None, measured, site))
-
-
-def as_flags(keys: Mapping[str, Any]) -> dict[str, str]:
-    """Keys of a run as flags of the command line; JSON is YAML."""
-    flat: dict[str, str] = {}
-    for key, value in keys.items():
-        if isinstance(value, Mapping):
-            flat |= {f"{key}.{name}": json.dumps(inner) for name, inner in value.items()}
-        else:
-            flat[key] = json.dumps(value)
-    return flat
+    if isinstance(run, Mapping):
+        run = StatedRun.of_keys(run)
+    elif not isinstance(run, StatedRun):
+        run = StatedRun.of_file(Path(run))
+    return reference(PlanInputs(run, measured, site))
 
 
 def reference(inputs: PlanInputs) -> Reference:
     """The run of `inputs`, completed and predicted."""
-    stated = inputs.stated
-    if "model" not in stated or "cluster" not in stated:
-        raise InputError.of("write --model NAME and --cluster NAME, or a run file")
-    bare, assumed = inputs.bare(), dict[str, str]()
-    if not inputs.has_batch:
+    bare, assumed = inputs.stated.without_layout().run(), dict[str, str]()
+    if not inputs.stated.has_batch:
         batch, why = usual_batch(bare.model, bare.seq)
-        if inputs.has_gpus and inputs.has_layout:
-            batch, why = _shared(inputs, batch, why)
+        if inputs.stated.has_gpus and inputs.has_layout:
+            batch, why = _shared(inputs.stated, batch, why)
         assumed["global_batch"] = f"{batch:,} ({why})"
-        inputs = replace(inputs, flags={**inputs.flags, "layout.global_batch": str(batch)})
+        inputs = inputs.with_keys(layout__global_batch=batch)
     found = _searched if not inputs.has_layout else _placed
-    if inputs.has_gpus:
+    if inputs.stated.has_gpus:
         prediction = found(inputs)
     else:
         prediction = _sized(inputs, bare, found)
@@ -203,52 +159,41 @@ def usual_batch(model: Model, seq: int) -> tuple[int, str]:
     return round(sequences / _EVENLY) * _EVENLY, why
 
 
-def _shared(inputs: PlanInputs, batch: int, why: str) -> tuple[int, str]:
+def _shared(stated: StatedRun, batch: int, why: str) -> tuple[int, str]:
     """`batch`, or the nearest one that the layout which was stated can share out; and why."""
     try:
-        inputs.run(layout__global_batch=str(batch))
+        stated.with_keys({_BATCH: batch}).run()
     except InputError:
-        unit = int(inputs.run(layout__global_batch="null").layout.global_batch or 1)
-        return max(
-            1, round(batch / unit)
-        ) * unit, f"a multiple of {unit:,}, so that replicas get equal parts"
+        unit = int(stated.with_keys({_BATCH: None}).run().layout.global_batch or 1)
+        shared = max(1, round(batch / unit)) * unit
+        return shared, f"a multiple of {unit:,}, so that replicas get equal parts"
     return batch, why
-
-
-def _stated_in(file: Path | None) -> dict[str, Any]:
-    """Keys of a run file, as flags are called."""
-    value = run_part(read_document(file)).value if file else {}
-    if not isinstance(value, dict):
-        return {}
-    inner = value.get("layout")
-    layout = inner if isinstance(inner, dict) else {}
-    return {**value, **{f"layout.{key}": item for key, item in layout.items()}}
 
 
 def _placed(inputs: PlanInputs) -> Prediction:
     """The run as it was stated, on the GPUs that were stated."""
-    run = inputs.run()
+    run = inputs.stated.run()
     return predict(run, inputs.pricing(run))
 
 
 def _searched(inputs: PlanInputs) -> Prediction:
     """The run in the best layout on the GPUs that were stated."""
-    run = inputs.run(layout__global_batch="null")  # one that nothing must divide yet
+    run = inputs.stated.with_keys({_BATCH: None}).run()  # a batch that nothing must divide yet
     stated = (*TRAINED, *FSDP, "bucket_bytes", "outer_every")
     pinned = {name: getattr(run.layout, name) for name in stated}
     pinned |= {name: getattr(run.layout, name) for name in PLAIN if not is_open(run.layout, name)}
-    pricing, batch = inputs.pricing(run), _whole(inputs.stated["layout.global_batch"])
+    pricing, batch = inputs.pricing(run), _whole(inputs.stated.get(_BATCH))
     best = best_run(PricedCase.of(run, pricing), run.cluster, batch, pinned)
     if best is None:
         raise InputError.of(
-            f"no layout fits into the memory of {run.gpus:,} GPUs: use more --nodes"
+            f"no layout fits into the memory of {run.gpus:,} GPUs: use more {option('nodes')}"
         )
     return predict(best, pricing)
 
 
 def _sized(inputs: PlanInputs, bare: Run, found: Callable[[PlanInputs], Prediction]) -> Prediction:
     """The run on a believable number of GPUs, or on the next one on which it fits."""
-    batch = _whole(inputs.stated["layout.global_batch"]) if inputs.stated.get(_BATCH) else 1
+    batch = _whole(inputs.stated.get(_BATCH)) if _BATCH in inputs.stated else 1
     node = bare.cluster.gpus_per_node
     each, _ = _of_a_gpu(bare.model)
     doublings = max(0, round(log2(batch * bare.seq / each / node)))
@@ -257,7 +202,7 @@ def _sized(inputs: PlanInputs, bare: Run, found: Callable[[PlanInputs], Predicti
     largest: Prediction | None = None
     for power in tried:
         try:
-            one = found(replace(inputs, flags={**inputs.flags, "gpus": str(node * 2**power)}))
+            one = found(inputs.with_keys(gpus=node * 2**power))
         except InputError as error:
             refusals.append(error)
             continue
@@ -278,4 +223,4 @@ def _whole(batch: Any) -> int:
     try:
         return max(1, int(str(batch)))
     except ValueError:
-        raise InputError.of(f'--layout.global-batch: "{batch}" is not a whole number') from None
+        raise InputError.of(f'"{batch}" is not a whole number', key=_BATCH) from None

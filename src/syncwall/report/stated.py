@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from syncwall.describe import Job, Run
-from syncwall.describe.job_file import job_with
-from syncwall.describe.overrides import run_with
+from syncwall.describe.files import RunFile
+from syncwall.describe.stated import StatedRun
 from syncwall.documents import read_document, read_text
 from syncwall.problems import InputError
 from syncwall.report.results import Source, read_source
@@ -40,8 +40,9 @@ def read_any(path: Path) -> Source | ReportRequest:
 
 def read_stated(path: Path) -> ReportRequest:
     """The run or the job in the file at `path`."""
-    run = run_with(path, {})
-    return ReportRequest(str(path), read_text(path), run, job_with(run, path, {}))
+    file = RunFile(path)
+    run = StatedRun.of_file(file).run()
+    return ReportRequest(str(path), read_text(path), run, file.job(run))
 
 
 def _is_stated(value: Any) -> bool:

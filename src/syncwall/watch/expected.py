@@ -79,8 +79,8 @@ def _prediction(asked: Any) -> "PredictedStep":
     from syncwall.answer.known import site_of
     from syncwall.answer.prediction import predict
     from syncwall.describe.known import KnownRun
-    from syncwall.describe.overrides import run_with
     from syncwall.describe.reading import validated
+    from syncwall.describe.stated import StatedRun
     from syncwall.documents import read_document
     from syncwall.read.detect import first_bytes
     from syncwall.read.machine_measured import read_machine_measured
@@ -95,7 +95,8 @@ def _prediction(asked: Any) -> "PredictedStep":
     if isinstance(document.value, dict) and "measured" in document.value:
         run = validated(document, KnownRun)
         return predict(run, measured=measured, site=site_of([asked.file, *known], measured))
-    return predict(run_with(asked.file, {}), measured=measured, site=site_of(known, measured))
+    run = StatedRun.of_file(asked.file).run()
+    return predict(run, measured=measured, site=site_of(known, measured))
 
 
 def _of_a_program(asked: Any, measured: "MachineMeasurements | None") -> "PredictedStep":

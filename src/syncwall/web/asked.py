@@ -1,7 +1,7 @@
 """What a page asks for: a run as JSON, with the keys of a run file.
 
-Holds `AskedRun`, `AskedJob` and their checks. Names are looked up in the catalogue only, never as
-files.
+Holds `AskedRun`, `AskedJob`, `AskedQuestion` and their checks. Names are looked up in the catalogue
+only, never as files.
 """
 
 from collections.abc import Iterator
@@ -16,6 +16,7 @@ from syncwall.describe.faults import faults_of
 from syncwall.describe.lookup import failure_rates
 from syncwall.describe.names import only_catalogue
 from syncwall.describe.ranges import MOST
+from syncwall.describe.stated import StatedRun
 from syncwall.problems import InputError, Problem
 
 MOST_VALUES: Final = 2000
@@ -50,6 +51,12 @@ class Asked(BaseModel):
         return value
 
 
+class AskedQuestion(Asked):
+    """A question of `syncwall.ask`, with the keys of its type."""
+
+    model_config = ConfigDict(extra="allow")
+
+
 class AskedRun(Asked):
     """A training run, as in a run file."""
 
@@ -80,7 +87,12 @@ class AskedRun(Asked):
 
     def run(self) -> Run:
         """The run that is meant; InputError names the key of each problem."""
-        return checked(Run, self.fields())
+        with only_catalogue():
+            return self.stated().run()
+
+    def stated(self) -> StatedRun:
+        """What is stated of it."""
+        return StatedRun.of_keys(self.fields())
 
     def fields(self) -> dict[str, Any]:
         """What was stated, with the keys of a run file."""
@@ -104,7 +116,7 @@ class AskedJob(Asked):
             with only_catalogue():  # looked up only when the job is settled
                 failure_rates(job.failures.like)
         except InputError as error:
-            raise InputError.of(str(error), file="failures.like") from None
+            raise InputError.of(str(error), key="failures.like") from None
         return job
 
 
@@ -115,11 +127,9 @@ def checked(described: type[Described], fields: dict[str, Any]) -> Described:
             return described.model_validate(fields, context={"in_file": True})
     except ValidationError as error:
         found = faults_of(error, described)
-        raise InputError([Problem(_key(path), 0, 0, said) for path, said in found]) from None
-
-
-def _key(path: tuple[str | int, ...]) -> str:
-    return ".".join(map(str, path))
+        raise InputError(
+            Problem("", 0, 0, said, ".".join(map(str, path))) for path, said in found
+        ) from None
 
 
 def _values(value: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:

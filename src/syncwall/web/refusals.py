@@ -21,7 +21,7 @@ _WHERE, _WHAT = 100, 1000
 def problem_list(error: InputError) -> list[dict[str, str]]:
     """Each problem with the key that it is about."""
     return _listed(
-        [(one.file, one.message if not one.line else str(one)) for one in error.problems]
+        [(one.key or one.file, str(one) if one.line else one.sentence()) for one in error.problems]
     )
 
 

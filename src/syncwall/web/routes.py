@@ -11,8 +11,9 @@ from typing import Annotated, Any, Final, Literal
 from fastapi import APIRouter, FastAPI, Path, Query, Request
 from fastapi.responses import Response
 
+from syncwall.ask.verbs import ON_PAGES, question_type
 from syncwall.web.answers import answer_named
-from syncwall.web.asked import Asked, AskedJob, AskedRun
+from syncwall.web.asked import Asked, AskedJob, AskedQuestion, AskedRun
 from syncwall.web.assets import sent, shipped_accuracy
 from syncwall.web.desk import PROBLEMS, AtDesk
 from syncwall.web.questions import (
@@ -57,10 +58,10 @@ def _router(page: str) -> APIRouter:
 _predict, _wall, _job, _plan = map(_router, ("predict", "wall", "job", "plan"))
 _fabric, _accuracy, _catalogue = map(_router, ("fabric", "accuracy", "catalogue"))
 _findings, _step, _program, _live = map(_router, ("findings", "step", "program", "live"))
-_explain = _router("explain")
+_explain, _asking = map(_router, ("explain", "ask"))
 ROUTERS: Final = (
     _predict, _wall, _job, _plan, _fabric, _accuracy, _catalogue, _findings, _step, _program,
-    _explain, _live,
+    _explain, _live, _asking,
 )  # fmt: skip
 
 
@@ -97,9 +98,27 @@ def schema(app: FastAPI) -> dict[str, Any]:
     for path, name in _ANSWERS.items():
         for operation in document["paths"][path].values():
             operation["description"] = getdoc(answer_named(name))
+    for verb in ON_PAGES:
+        operation = document["paths"][f"{_asking.prefix}/ask/{verb.replace(' ', '/')}"]["post"]
+        body = {"schema": question_type(verb).model_json_schema()}
+        operation["requestBody"]["content"]["application/json"] = body
     return document
 
 
+def _ask(verb: str) -> None:
+    """The question of a verb, as Python and the terminal ask it."""
+
+    async def answer(asked: AskedQuestion, desk: AtDesk) -> Response:
+        limit_s = SEARCH_S if verb == "plan layouts" else _LONG_S
+        return await desk.answer("asking.answered", verb, asked, limit_s=limit_s, later=True)
+
+    path = f"/ask/{verb.replace(' ', '/')}"
+    _ANSWERS[_asking.prefix + path] = "asking.answered"
+    _asking.post(path, summary=f"What `syncwall {verb}` answers")(answer)
+
+
+for _verb in ON_PAGES:
+    _ask(_verb)
 _get(_predict, "/options", "What can be chosen", "prediction.options")
 _post(
     _predict, "/paste", "Read a pasted model, run or settings", AskedText, "pasted.pasted"

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from syncwall.describe.overrides import run_with
 from syncwall.describe.settings import FORMATS, read_settings
 from syncwall.problems import InputError
+from tests.describe.stated import run_with
 
 ROOT = Path(__file__).parents[3]
 WHOLE = ("trainer_args.json", "nemo_llama2_70b.yaml", "megatron_deepseek_v3.sh")

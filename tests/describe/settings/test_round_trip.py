@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from syncwall.answer import predict
 from syncwall.describe import Layout, Model, Run, Software, lookup
-from syncwall.describe.overrides import run_with
 from syncwall.describe.settings import FORMATS, SettingsContext, read_settings, written
 from tests.describe.samples import MOE, model
 from tests.describe.settings.layouts import IN_THE_SCRIPT, MODEL, SAYABLE, SEQ, layouts
+from tests.describe.stated import run_with
 
 FIXTURE = settings(
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]

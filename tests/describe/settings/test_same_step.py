@@ -9,10 +9,10 @@ import pytest
 
 from syncwall.answer import Prediction, predict
 from syncwall.describe.layout import Layout, Shard
-from syncwall.describe.overrides import run_with
 from syncwall.describe.settings import FORMATS, SettingsText, read_settings, written
 from tests.describe.settings.layouts import IN_THE_SCRIPT
 from tests.describe.settings.runs import FRAMEWORKS, WORDS, runs
+from tests.describe.stated import run_with
 
 LEAST = 200
 """Runs of every format."""

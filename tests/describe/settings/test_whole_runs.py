@@ -7,8 +7,8 @@ import pytest
 
 import syncwall as sw
 from syncwall.describe import Run
-from syncwall.describe.overrides import run_with
 from syncwall.describe.settings import read_settings
+from tests.describe.stated import run_with
 
 WHOLE = Path("tests/data/settings/whole")
 EXAMPLES = Path("examples/settings")

@@ -6,60 +6,68 @@ Holds `collectives`.
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
-import tyro
+from pydantic import Field
 
-from syncwall.cli.output import Output, OutputFlags
+from syncwall.ask.question import Argument
+from syncwall.cli.command import Command
+from syncwall.cli.output import Output
 from syncwall.problems import InputError, refuse_unknown
 
 if TYPE_CHECKING:
     from syncwall.measure.collectives import BenchmarkKind, CollectiveRow, Effort, SkippedKind
     from syncwall.measure.team import Stop, Team
-    from syncwall.report.results import Collectives
+    from syncwall.report.results import Collectives as CollectivesResult
 
 _MOST_BYTES: Final = {"cpu": 64 * 2**20, "cuda": 8 * 10**9}
 
 
-def collectives(  # noqa: PLR0913, PLR0917 - the flags of the verb
-    backend: Literal["nccl", "gloo"] | None = None,
-    kinds: Annotated[str | None, tyro.conf.arg(metavar="NAMES")] = None,
-    least: Annotated[str, tyro.conf.arg(name="min-size", metavar="SIZE")] = "8B",
-    most: Annotated[str | None, tyro.conf.arg(name="max-size", metavar="SIZE")] = None,
-    dtype: Literal["float32", "bfloat16", "float16"] = "float32",
-    trials: Annotated[int | None, tyro.conf.arg(metavar="N")] = None,
-    seconds: Annotated[float, tyro.conf.arg(metavar="S")] = 1.0,
-    timeout: Annotated[float, tyro.conf.arg(metavar="S")] = 30.0,
-    out: Output = OutputFlags(),  # noqa: B008 - a dataclass of defaults, never changed
-) -> int:
-    """Time collectives over sizes, as nccl-tests does; launch with torchrun or srun.
+class Collectives(Command):
+    """Time collectives over sizes, as nccl-tests does; launch with torchrun or srun."""
 
-    Args:
-        backend: What moves the data; NCCL where there is a GPU, else Gloo.
-        kinds: Which ones, such as all-reduce,all-gather; all six if left out.
-        least: The smallest size; each next one is 4 times as large.
-        most: The largest size; 64 MiB on CPUs, 8 GB on GPUs, never more than memory allows.
-        dtype: What the vectors hold.
-        trials: Trials of each point; otherwise as many as fit into --seconds, 5 to 100.
-        seconds: Time for each point.
-        timeout: A call that takes longer means that a rank is lost.
-        out: Where the answer goes.
-    """
-    from syncwall.cli.measure.session import in_team
-    from syncwall.measure.collectives import Effort
+    backend: Literal["nccl", "gloo"] | None = None
+    """What moves the data; NCCL where there is a GPU, else Gloo."""
+    kinds: Annotated[str | None, Argument("NAMES")] = None
+    """Which ones, such as all-reduce,all-gather; all six if left out."""
+    least: Annotated[str, Argument("SIZE"), Field(alias="min-size")] = "8B"
+    """The smallest size; each next one is 4 times as large."""
+    most: Annotated[str | None, Argument("SIZE"), Field(alias="max-size")] = None
+    """The largest size; 64 MiB on CPUs, 8 GB on GPUs, never more than memory allows."""
+    dtype: Literal["float32", "bfloat16", "float16"] = "float32"
+    """What the vectors hold."""
+    trials: Annotated[int | None, Argument("N")] = None
+    """Trials of each point; otherwise as many as fit into --seconds, 5 to 100."""
+    seconds: Annotated[float, Argument("S")] = 1.0
+    """Time for each point."""
+    timeout: Annotated[float, Argument("S")] = 30.0
+    """A call that takes longer means that a rank is lost."""
+    out: Annotated[Output, Argument(inline=True, group="output")] = Output()
+    """Where the answer goes."""
 
-    if trials is not None and trials < 1:
-        raise InputError.of(f"--trials: {trials} is not a number of trials")
-    effort = Effort(seconds, trials, longest_s=timeout / 4.0)
-    part = _Part(_kinds(kinds), least, most, dtype, effort)
-    return in_team(part, out, kind="collectives", backend=backend, timeout_s=timeout)
+    def run(self) -> int:
+        """The exit code."""
+        from syncwall.cli.measure.session import in_team
+        from syncwall.measure.collectives import Effort
+
+        if self.trials is not None and self.trials < 1:
+            raise InputError.of(f"--trials: {self.trials} is not a number of trials")
+        effort = Effort(self.seconds, self.trials, longest_s=self.timeout / 4.0)
+        part = _Part(_kinds(self.kinds), self.least, self.most, self.dtype, effort)
+        return in_team(
+            part, self.out, kind="collectives", backend=self.backend, timeout_s=self.timeout
+        )
 
 
 class _Part:
     """One call of the verb: what was asked, and the rows so far."""
 
     def __init__(
-        self, kinds: "tuple[BenchmarkKind, ...]", least: str, most: str | None, dtype: str,
+        self,
+        kinds: "tuple[BenchmarkKind, ...]",
+        least: str,
+        most: str | None,
+        dtype: str,
         effort: "Effort",
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.kinds, self.least, self.most = kinds, least, most
         self.dtype, self.effort = dtype, effort
         self.rows: list[CollectiveRow] = []
@@ -72,24 +80,33 @@ class _Part:
 
         refuse_alone(team, "collectives")
         found = measure_collectives(
-            team, self.kinds, self._sizes(team), dtype=self.dtype, effort=self.effort,
-            stop=stop, progress=progress,
-        )  # fmt: skip
+            team,
+            self.kinds,
+            self._sizes(team),
+            dtype=self.dtype,
+            effort=self.effort,
+            stop=stop,
+            progress=progress,
+        )
         for row in found:
             if isinstance(row, CollectiveRow):
                 self.rows.append(row)
             else:
                 self.skipped.append(row)
 
-    def found(self, team: "Team") -> "tuple[dict[str, Any], Collectives]":
+    def found(self, team: "Team") -> "tuple[dict[str, Any], CollectivesResult]":
         """What was asked, and the rows."""
-        from syncwall.report.results import Collectives
+        from syncwall.report.results import Collectives as CollectivesResult
 
         asked = {
-            "kinds": self.kinds, "min_size": self.least, "max_size": self.most,
-            "dtype": self.dtype, "trials": self.effort.trials, "seconds": self.effort.seconds,
-        }  # fmt: skip
-        return asked, Collectives(rows=tuple(self.rows), skipped=tuple(self.skipped))
+            "kinds": self.kinds,
+            "min_size": self.least,
+            "max_size": self.most,
+            "dtype": self.dtype,
+            "trials": self.effort.trials,
+            "seconds": self.effort.seconds,
+        }
+        return asked, CollectivesResult(rows=tuple(self.rows), skipped=tuple(self.skipped))
 
     def _sizes(self, team: "Team") -> tuple[int, ...]:
         from syncwall.cli.measure.session import amount

@@ -6,46 +6,47 @@ Holds `links`.
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import tyro
-
-from syncwall.cli.output import Output, OutputFlags
+from syncwall.ask.question import Argument
+from syncwall.cli.command import Command
+from syncwall.cli.output import Output
 from syncwall.problems import InputError
 
 if TYPE_CHECKING:
     from syncwall.measure.suspects import Suspect
     from syncwall.measure.team import Stop, Team
-    from syncwall.report.results import Links
+    from syncwall.report.results import Links as LinksResult
 
 
-def links(
-    backend: Literal["nccl", "gloo"] | None = None,
-    repeats: Annotated[int, tyro.conf.arg(metavar="N")] = 9,
-    size: Annotated[str | None, tyro.conf.arg(metavar="SIZE")] = None,
-    expect: Annotated[str | None, tyro.conf.arg(metavar="RATE")] = None,
-    timeout: Annotated[float, tyro.conf.arg(metavar="S")] = 30.0,
-    out: Output = OutputFlags(),  # noqa: B008 - a dataclass of defaults, never changed
-) -> int:
+class Links(Command):
     """Measure every pair of ranks, both ways, and name who is slow; launch with torchrun or srun.
 
     Exit code 1 if somebody is named.
-
-    Args:
-        backend: What moves the data; NCCL where there is a GPU, else Gloo.
-        repeats: How often the whole schedule is run; fewer than 5 name nobody surely.
-        size: Of a transfer; otherwise so that one takes about 0.1 s.
-        expect: What links between hosts should reach, such as 25Gb/s; those below 80% are named.
-        timeout: A call that takes longer means that a rank is lost.
-        out: Where the answer goes.
     """
-    from syncwall.cli.measure.session import amount, in_team
-    from syncwall.units import Dimension
 
-    if repeats < 1:
-        raise InputError.of(f"--repeats: {repeats} is not a number of repeats")
-    size_bytes = int(amount(size, "--size")) if size else None
-    expected = amount(expect, "--expect", Dimension.BYTES_PER_S) if expect else None
-    part = _Part(repeats, size_bytes, expected)
-    return in_team(part, out, kind="links", backend=backend, timeout_s=timeout)
+    backend: Literal["nccl", "gloo"] | None = None
+    """What moves the data; NCCL where there is a GPU, else Gloo."""
+    repeats: Annotated[int, Argument("N")] = 9
+    """How often the whole schedule is run; fewer than 5 name nobody surely."""
+    size: Annotated[str | None, Argument("SIZE")] = None
+    """Of a transfer; otherwise so that one takes about 0.1 s."""
+    expect: Annotated[str | None, Argument("RATE")] = None
+    """What links between hosts should reach, such as 25Gb/s; those below 80% are named."""
+    timeout: Annotated[float, Argument("S")] = 30.0
+    """A call that takes longer means that a rank is lost."""
+    out: Annotated[Output, Argument(inline=True, group="output")] = Output()
+    """Where the answer goes."""
+
+    def run(self) -> int:
+        """The exit code."""
+        from syncwall.cli.measure.session import amount, in_team
+        from syncwall.units import Dimension
+
+        if self.repeats < 1:
+            raise InputError.of(f"--repeats: {self.repeats} is not a number of repeats")
+        size_bytes = int(amount(self.size, "--size")) if self.size else None
+        expected = amount(self.expect, "--expect", Dimension.BYTES_PER_S) if self.expect else None
+        part = _Part(self.repeats, size_bytes, expected)
+        return in_team(part, self.out, kind="links", backend=self.backend, timeout_s=self.timeout)
 
 
 class _Part:
@@ -64,19 +65,25 @@ class _Part:
 
         refuse_alone(team, "links")
         measure_links(
-            team, self.data, repeats=self.repeats, size_bytes=self.size_bytes, stop=stop,
+            team,
+            self.data,
+            repeats=self.repeats,
+            size_bytes=self.size_bytes,
+            stop=stop,
             progress=progress,
-        )  # fmt: skip
+        )
 
-    def found(self, team: "Team") -> "tuple[dict[str, Any], Links]":
+    def found(self, team: "Team") -> "tuple[dict[str, Any], LinksResult]":
         """What was asked, the rates, and who is slow."""
-        from syncwall.report.results import Links
+        from syncwall.report.results import Links as LinksResult
 
         asked = {"repeats": self.repeats, "expected_bytes_per_s": self.expected}
-        return asked, Links(
-            rows=tuple(self.data.rows), suspects=self._suspects(team),
-            size_bytes=self.data.size_bytes, repeats=self.data.repeats,
-        )  # fmt: skip
+        return asked, LinksResult(
+            rows=tuple(self.data.rows),
+            suspects=self._suspects(team),
+            size_bytes=self.data.size_bytes,
+            repeats=self.data.repeats,
+        )
 
     def _suspects(self, team: "Team") -> "tuple[Suspect, ...]":
         from syncwall.measure.suspects import slow_against, suspects

@@ -6,9 +6,9 @@ Holds `matmul`.
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
-import tyro
-
-from syncwall.cli.output import Output, OutputFlags
+from syncwall.ask.question import Argument
+from syncwall.cli.command import Command
+from syncwall.cli.output import Output
 
 if TYPE_CHECKING:
     from syncwall.describe import Layout
@@ -20,43 +20,48 @@ if TYPE_CHECKING:
 _DEFAULTS: Final = {"cpu": ("tiny-5m", 128, 4, "fp32"), "cuda": ("llama-3.1-8b", 4096, 1, "bf16")}
 
 
-def matmul(  # noqa: PLR0913, PLR0917 - the flags of the verb
-    model: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME")] = (),
-    seq: Annotated[int | None, tyro.conf.arg(metavar="TOKENS")] = None,
-    micro_batch: Annotated[int | None, tyro.conf.arg(metavar="N")] = None,
-    tp: Annotated[int, tyro.conf.arg(metavar="N")] = 1,
-    precision: Literal["fp32", "bf16", "fp16"] | None = None,
-    backend: Literal["nccl", "gloo"] | None = None,
-    seconds: Annotated[float, tyro.conf.arg(metavar="S")] = 0.7,
-    timeout: Annotated[float, tyro.conf.arg(metavar="S")] = 60.0,
-    out: Output = OutputFlags(),  # noqa: B008 - a dataclass of defaults, never changed
-) -> int:
-    """Time the matrix multiplications of a model, and its other kernels, on every rank at once.
+class Matmul(Command):
+    """Time the matrix multiplications of a model, and its other kernels, on every rank at once."""
 
-    Args:
-        model: Whose shapes; catalogue names or paths.
-        seq: Tokens in a sequence.
-        micro_batch: Sequences in one forward pass.
-        tp: Tensor-parallel ranks that share each matrix.
-        precision: Number format; bf16 on GPUs, fp32 on CPUs.
-        backend: What moves data between ranks; NCCL where there is a GPU, else Gloo.
-        seconds: Time for each kernel.
-        timeout: A call that takes longer means that a rank is lost.
-        out: Where the answer goes.
-    """
-    from syncwall.cli.measure.session import in_team
+    model: Annotated[tuple[str, ...], Argument("NAME")] = ()
+    """Whose shapes; catalogue names or paths."""
+    seq: Annotated[int | None, Argument("TOKENS")] = None
+    """Tokens in a sequence."""
+    micro_batch: Annotated[int | None, Argument("N")] = None
+    """Sequences in one forward pass."""
+    tp: Annotated[int, Argument("N")] = 1
+    """Tensor-parallel ranks that share each matrix."""
+    precision: Literal["fp32", "bf16", "fp16"] | None = None
+    """Number format; bf16 on GPUs, fp32 on CPUs."""
+    backend: Literal["nccl", "gloo"] | None = None
+    """What moves data between ranks; NCCL where there is a GPU, else Gloo."""
+    seconds: Annotated[float, Argument("S")] = 0.7
+    """Time for each kernel."""
+    timeout: Annotated[float, Argument("S")] = 60.0
+    """A call that takes longer means that a rank is lost."""
+    out: Annotated[Output, Argument(inline=True, group="output")] = Output()
+    """Where the answer goes."""
 
-    part = _Part(model, seq, micro_batch, tp, precision, seconds)
-    return in_team(part, out, kind="matmul", backend=backend, timeout_s=timeout)
+    def run(self) -> int:
+        """The exit code."""
+        from syncwall.cli.measure.session import in_team
+
+        part = _Part(self.model, self.seq, self.micro_batch, self.tp, self.precision, self.seconds)
+        return in_team(part, self.out, kind="matmul", backend=self.backend, timeout_s=self.timeout)
 
 
 class _Part:
     """One call of the verb: what was asked, and the rows so far."""
 
     def __init__(
-        self, models: tuple[str, ...], seq: int | None, micro_batch: int | None, tp: int,
-        precision: str | None, seconds: float,
-    ) -> None:  # fmt: skip
+        self,
+        models: tuple[str, ...],
+        seq: int | None,
+        micro_batch: int | None,
+        tp: int,
+        precision: str | None,
+        seconds: float,
+    ) -> None:
         self.names, self.seq, self.micro_batch, self.tp = models, seq, micro_batch, tp
         self.precision, self.seconds = precision, seconds
         self.rows: list[KernelRow] = []
@@ -82,9 +87,13 @@ class _Part:
 
         model, seq, batch, precision = self._settings(team)
         asked = {
-            "models": self.names or (model,), "seq": seq, "micro_batch": batch, "tp": self.tp,
-            "precision": precision, "seconds": self.seconds,
-        }  # fmt: skip
+            "models": self.names or (model,),
+            "seq": seq,
+            "micro_batch": batch,
+            "tp": self.tp,
+            "precision": precision,
+            "seconds": self.seconds,
+        }
         return asked, KernelTimes(rows=tuple(self.rows), beside=self.beside)
 
     def _kernels(self, team: "Team") -> "dict[str, tuple[Workload, Kernel]]":

@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from syncwall import units
-from syncwall.cli.output import OutputFlags
+from syncwall.cli.output import Output
 from syncwall.problems import InputError, visible
 from syncwall.units import Dimension
 
@@ -36,7 +36,7 @@ class Part(Protocol):
 
 
 def in_team(
-    part: Part, out: OutputFlags, *, kind: "ResultKind", backend: str | None, timeout_s: float
+    part: Part, out: Output, *, kind: "ResultKind", backend: str | None, timeout_s: float
 ) -> int:
     """Run `part` on every rank, then show and write what it found on rank 0; the exit code.
 
@@ -63,9 +63,7 @@ def in_team(
     return code
 
 
-def _run(
-    part: Part, out: OutputFlags, kind: "ResultKind", backend: str | None, timeout_s: float
-) -> int:
+def _run(part: Part, out: Output, kind: "ResultKind", backend: str | None, timeout_s: float) -> int:
     from syncwall.cli.progress import bar
     from syncwall.measure.load import MachineLoad
     from syncwall.measure.lost import LostRankError
@@ -93,7 +91,7 @@ def _run(
     return code if lost is None else 1
 
 
-def _check(out: OutputFlags, team: "Team") -> None:
+def _check(out: Output, team: "Team") -> None:
     """All ranks end together if rank 0 could not write what it is asked to."""
     said = ""
     if team.leads:
@@ -123,9 +121,14 @@ def _watching(team: "Team", told: "list[Told]") -> Iterator[None]:
 
 
 def _shown(
-    part: Part, out: OutputFlags, team: "Team", kind: "ResultKind", load: "MachineLoad | None",
-    *, complete: bool,
-) -> int:  # fmt: skip
+    part: Part,
+    out: Output,
+    team: "Team",
+    kind: "ResultKind",
+    load: "MachineLoad | None",
+    *,
+    complete: bool,
+) -> int:
     from syncwall.measure.result import Result
     from syncwall.records import plain
     from syncwall.show.views.measurement import measurement_view
@@ -135,9 +138,14 @@ def _shown(
         return 1
     settings, data = found
     result = Result(
-        kind=kind, complete=complete, job=team.job, hosts=team.facts, settings=settings,
-        data=data.model_dump(mode="json"), load=load,
-    )  # fmt: skip
+        kind=kind,
+        complete=complete,
+        job=team.job,
+        hosts=team.facts,
+        settings=settings,
+        data=data.model_dump(mode="json"),
+        load=load,
+    )
     out.write_data(f"measure {kind}", partial(measurement_view, result), partial(plain, result))
     return 1 if result.data.get("suspects") else 0
 

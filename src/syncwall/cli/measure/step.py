@@ -6,9 +6,9 @@ Holds `step`.
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import tyro
-
-from syncwall.cli.output import Output, OutputFlags
+from syncwall.ask.question import Argument
+from syncwall.cli.command import Command
+from syncwall.cli.output import Output
 from syncwall.problems import InputError
 
 if TYPE_CHECKING:
@@ -16,54 +16,65 @@ if TYPE_CHECKING:
     from syncwall.measure.team import Stop, Team
 
 
-def step(  # noqa: PLR0913, PLR0917 - the flags of the verb
-    model: Annotated[str, tyro.conf.arg(metavar="NAME")] = "tiny-5m",
-    seq: Annotated[int, tyro.conf.arg(metavar="TOKENS")] = 128,
-    shard: Literal["ddp", "fsdp", "none"] = "ddp",
-    micro_batch: Annotated[int, tyro.conf.arg(metavar="N")] = 4,
-    precision: Literal["fp32", "bf16"] = "fp32",
-    bucket: Annotated[str, tyro.conf.arg(metavar="SIZE")] = "25MiB",
-    steps: Annotated[int, tyro.conf.arg(metavar="N")] = 10,
-    warm_up: Annotated[int, tyro.conf.arg(metavar="N")] = 2,
-    device: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None,
-    backend: Literal["nccl", "gloo"] | None = None,
-    timeout: Annotated[float, tyro.conf.arg(metavar="S")] = 30.0,
-    profile: Annotated[str | None, tyro.conf.arg(metavar="DIR")] = None,
-    out: Output = OutputFlags(),  # noqa: B008 - a dataclass of defaults, never changed
-) -> int:
+class Step(Command):
     """Run real training steps of a dense model, random weights and data, and book their time.
 
     The exit code is 1 if a rank holds the others up.
-
-    Args:
-        model: Catalogue name, or a path.
-        seq: Tokens in a sequence.
-        shard: ddp, fsdp (FSDP2), or none: each rank for itself.
-        micro_batch: Sequences of each rank.
-        precision: Number format of the multiplications.
-        bucket: Gradients that DDP reduces in one call.
-        steps: Steps that count.
-        warm_up: Steps before them that do not.
-        device: Catalogue name of the device, for MFU: of its dense 16-bit peak.
-        backend: What moves the data; NCCL where there is a GPU, else Gloo.
-        timeout: A call that takes longer means that a rank is lost.
-        profile: Write what PyTorch's profiler records of each rank into this directory.
-        out: Where the answer goes.
     """
-    from syncwall.cli.measure.session import amount, in_team
-    from syncwall.describe.lookup import device as known_device
-    from syncwall.describe.lookup import model as named
-    from syncwall.measure.step import StepSettings
 
-    if steps < 1 or warm_up < 0:
-        raise InputError.of("--steps must be at least 1, --warm-up at least 0")
-    settings = StepSettings(
-        model=named(model), seq=seq, shard=shard, micro_batch=micro_batch, precision=precision,
-        bucket_bytes=amount(bucket, "--bucket"), steps=steps, warm_up=warm_up,
-        peak_flop_per_s=known_device(device).sixteen_bit_flop_per_s if device else None,
-        profile=profile,
-    )  # fmt: skip
-    return in_team(_Part(settings), out, kind="step", backend=backend, timeout_s=timeout)
+    model: Annotated[str, Argument("NAME")] = "tiny-5m"
+    """Catalogue name, or a path."""
+    seq: Annotated[int, Argument("TOKENS")] = 128
+    """Tokens in a sequence."""
+    shard: Literal["ddp", "fsdp", "none"] = "ddp"
+    """ddp, fsdp (FSDP2), or none: each rank for itself."""
+    micro_batch: Annotated[int, Argument("N")] = 4
+    """Sequences of each rank."""
+    precision: Literal["fp32", "bf16"] = "fp32"
+    """Number format of the multiplications."""
+    bucket: Annotated[str, Argument("SIZE")] = "25MiB"
+    """Gradients that DDP reduces in one call."""
+    steps: Annotated[int, Argument("N")] = 10
+    """Steps that count."""
+    warm_up: Annotated[int, Argument("N")] = 2
+    """Steps before them that do not."""
+    device: Annotated[str | None, Argument("NAME")] = None
+    """Catalogue name of the device, for MFU: of its dense 16-bit peak."""
+    backend: Literal["nccl", "gloo"] | None = None
+    """What moves the data; NCCL where there is a GPU, else Gloo."""
+    timeout: Annotated[float, Argument("S")] = 30.0
+    """A call that takes longer means that a rank is lost."""
+    profile: Annotated[str | None, Argument("DIR", group="output")] = None
+    """Write what PyTorch's profiler records of each rank into this directory."""
+    out: Annotated[Output, Argument(inline=True, group="output")] = Output()
+    """Where the answer goes."""
+
+    def run(self) -> int:
+        """The exit code."""
+        from syncwall.cli.measure.session import amount, in_team
+        from syncwall.describe.lookup import device as known_device
+        from syncwall.describe.lookup import model as named
+        from syncwall.measure.step import StepSettings
+
+        if self.steps < 1 or self.warm_up < 0:
+            raise InputError.of("--steps must be at least 1, --warm-up at least 0")
+        settings = StepSettings(
+            model=named(self.model),
+            seq=self.seq,
+            shard=self.shard,
+            micro_batch=self.micro_batch,
+            precision=self.precision,
+            bucket_bytes=amount(self.bucket, "--bucket"),
+            steps=self.steps,
+            warm_up=self.warm_up,
+            peak_flop_per_s=known_device(self.device).sixteen_bit_flop_per_s
+            if self.device
+            else None,
+            profile=self.profile,
+        )
+        return in_team(
+            _Part(settings), self.out, kind="step", backend=self.backend, timeout_s=self.timeout
+        )
 
 
 class _Part:

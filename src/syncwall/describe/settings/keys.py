@@ -16,7 +16,7 @@ from syncwall.describe.layout import Layout
 from syncwall.describe.settings.known_keys import KNOWN
 from syncwall.describe.software import Software
 from syncwall.documents import Document
-from syncwall.problems import InputError, Problem, did_you_mean
+from syncwall.problems import InputError, Problem, did_you_mean, option
 
 _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
@@ -145,7 +145,7 @@ class Settings:
         message = (
             f"{accumulated} micro batches of {micro} x {dp} replicas are "
             f"{micro * accumulated * dp}, not the batch of {batch}: "
-            "change one of them, or write --layout.global-batch"
+            f"change one of them, or write {option('layout.global_batch')}"
         )
         raise InputError([self.problem("layout.global_batch", message)])
 

@@ -50,6 +50,11 @@ class FabricAnswer(Answer):
         """The answer as plain data."""
         return json_data(self.verb, self.record)
 
+    @property
+    def exit_code(self) -> int:
+        """1 if no fabric connects so many GPUs."""
+        return int(self.chosen is None)
+
     def __repr__(self) -> str:
         best = self.chosen.kind if self.chosen else "impossible"
         return f"<FabricAnswer {self.gpus:,} GPUs: {best}>"

@@ -31,7 +31,7 @@ from syncwall.plan.network.targets import (
 from syncwall.plan.reference import START, Reference
 from syncwall.plan.searched import best_run, kept
 from syncwall.plan.wires import PricedCase, Wires
-from syncwall.problems import InputError
+from syncwall.problems import InputError, option
 from syncwall.public import Answer, Late, published
 
 WASTED: Final = (Cause.BUBBLE, Cause.STRAGGLER, Cause.HOST)
@@ -133,14 +133,15 @@ def grown_case(
     if dp is None:
         step = int(np.lcm(int(layout.model_ranks), case.cluster.gpus_per_node))
         raise InputError.of(
-            f"--gpus {gpus}: replicas of {layout.model_ranks} GPUs on nodes of "
+            f"{option('gpus')} {gpus}: replicas of {layout.model_ranks} GPUs on nodes of "
             f"{case.cluster.gpus_per_node} do not fill {gpus:,}: write multiples of {step}"
         )
     if not strong:
         batch = batch // int(layout.dp or 1) * dp
     elif batch % dp:
         raise InputError.of(
-            f"--gpus {gpus}: {batch:,} sequences cannot be split evenly among {dp:,} replicas"
+            f"{option('gpus')} {gpus}: {batch:,} sequences cannot be split evenly among {dp:,} "
+            "replicas"
         )
     larger = case.using(gpus)
     return larger, single(grown(layout, dp, batch))
@@ -257,6 +258,12 @@ class NetworkPlan(Answer):
     """What is needed on each number of GPUs."""
     verdict = Late("show.words.network:verdict")
 
+    @property
+    def exit_code(self) -> int:
+        """1 if no rate of the NICs is enough."""
+        needed = (one.nic_bytes_per_s.get(Target.EFFICIENCY, 0.0) for one in self.counts)
+        return int(None in needed)
+
     def __repr__(self) -> str:
         gpus = ", ".join(f"{one.gpus:,}" for one in self.counts)
         return f"<NetworkPlan {self.start.run.model.name} on {gpus} GPUs>"
@@ -301,7 +308,9 @@ def _searched(
         batch = max(1, round(batch * gpus / int(layout.gpus)))
     best = best_run(larger, larger.cluster, batch, kept(layout))
     if best is None:
-        raise InputError.of(f"--gpus {gpus}: no layout fits for a batch of {batch:,} sequences")
+        raise InputError.of(
+            f"{option('gpus')} {gpus}: no layout fits for a batch of {batch:,} sequences"
+        )
     return larger, best.layout
 
 

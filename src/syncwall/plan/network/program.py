@@ -59,6 +59,11 @@ class ProgramNetwork(Answer):
     counts: list[ProgramRequirement]
     """One for each number of GPUs."""
 
+    @property
+    def exit_code(self) -> int:
+        """1 if no rate of the NICs is enough."""
+        return int(None in (one.nic_bytes_per_s[Target.EFFICIENCY] for one in self.counts))
+
     def __repr__(self) -> str:
         gpus = ", ".join(f"{one.gpus:,}" for one in self.counts)
         return f"<ProgramNetwork {self.recorded.program.command} on {gpus} GPUs>"

@@ -108,6 +108,7 @@ class PlacementAnswer(Answer):
     given_free_together: int
     """Free nodes of the leaf group that has most of them."""
     found_free_together: int
+    gpus_per_node: int
 
     @property
     def given_busiest_link(self) -> str | None:
@@ -192,7 +193,7 @@ def place_jobs(
         tuple(of(number, name) for number, name in enumerate(names)),
         better.change, better.given_slower, better.slower, before.busiest, after.busiest,
         len(usable) - sum(map(len, given)), _together(groups, usable, given),
-        _together(groups, usable, chosen),
+        _together(groups, usable, chosen), int(jobs[0].run.cluster.gpus_per_node),
     )  # fmt: skip
 
 

@@ -1,6 +1,6 @@
 """Jobs that share a fabric, as a file states them.
 
-Holds `PlacementJob`, `PlacementQuestion` with `read_jobs`, and `nodes_named`. Nodes are written as
+Holds `PlacementJob`, `PlacementFile` with `read_jobs`, and `nodes_named`. Nodes are written as
 Slurm does: `node[001-064,100]`.
 """
 
@@ -44,7 +44,7 @@ class PlacementJob(Description):
     """The nodes that it has, in the order of ranks; the first free ones if not given."""
 
 
-class PlacementQuestion(Description):
+class PlacementFile(Description):
     """Several jobs on nodes of one kind."""
 
     cluster: ClusterRef
@@ -108,9 +108,9 @@ class PlacementQuestion(Description):
         return found, frozenset(free | set(stand))
 
 
-def read_jobs(path: Path) -> PlacementQuestion:
+def read_jobs(path: Path) -> PlacementFile:
     """The jobs in the file at `path`."""
-    return validated(read_document(path), PlacementQuestion)
+    return validated(read_document(path), PlacementFile)
 
 
 def nodes_named(names: Iterable[str], links: Links, what: str) -> Nodes:

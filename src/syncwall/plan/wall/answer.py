@@ -16,7 +16,7 @@ from syncwall.plan.choices import Scaling
 from syncwall.plan.wall.curve import Base, ScalingCurve, SpeedCurve
 from syncwall.plan.wall.moves import Setup, Setups, WallChange, changes
 from syncwall.plan.wall.rungs import picked
-from syncwall.problems import InputError
+from syncwall.problems import InputError, option
 from syncwall.public import Part, published
 from syncwall.work.memory import usable_bytes
 
@@ -303,10 +303,11 @@ def does_not_fit(setup: Setup, ways: Iterable[Scaling] = tuple(Scaling)) -> str:
     if not needed:
         return (
             f"no number of GPUs up to {setup.most:,} can share the batch in this layout: write "
-            "another --layout.global-batch, or --most"
+            f"another {option('layout.global_batch')}, or {option('most')}"
         )
     return (
         f"this layout does not fit on any number of GPUs: {min(needed) / 1e9:.0f} of "
-        f"{have / 1e9:.0f} GB at best; write more --layout.tp or --layout.pp, --layout.shard fsdp "
-        "or --layout.recompute full, or leave the layout out to have one found"
+        f"{have / 1e9:.0f} GB at best; write more {option('layout.tp')} or {option('layout.pp')}, "
+        f"{option('layout.shard')} fsdp or {option('layout.recompute')} full, or leave the layout "
+        "out to have one found"
     )

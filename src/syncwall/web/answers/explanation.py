@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from syncwall.describe import Run, lookup
-from syncwall.describe.job_file import run_part
+from syncwall.describe.files import RunFile
 from syncwall.describe.reading import validated
 from syncwall.documents import parse_document
 from syncwall.explain.answer import Explanation, Question, explain
@@ -72,7 +72,7 @@ def _answer(
 
 
 def _run(text: str) -> Run | None:
-    return validated(run_part(parse_document(text, "run")), Run) if text.strip() else None
+    return validated(RunFile(text=parse_document(text, "run")).run(), Run) if text.strip() else None
 
 
 def _shown(found: Explanation) -> dict[str, Any]:

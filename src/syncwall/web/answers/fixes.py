@@ -44,7 +44,7 @@ def _problems(fields: dict[str, Any]) -> dict[str, str]:
     try:
         AskedRun.model_validate(fields).run()
     except InputError as error:
-        return {one.file: one.message for one in error.problems}
+        return {one.key: one.sentence() for one in error.problems}
     except ValueError:  # no run at all
         return {"": ""}
     return {}

@@ -106,7 +106,7 @@ def _seconds(by: str, completion: Completion) -> float:
     except ValueError:
         return _parsed("by", by, Dimension.SECONDS)
     if start is None:
-        raise InputError.of("state when the job starts, or write for example 90 days", file="by")
+        raise InputError.of("state when the job starts, or write for example 90 days", key="by")
     if moment.tzinfo is None or start.tzinfo is None:
         moment, start = moment.replace(tzinfo=None), start.replace(tzinfo=None)
     return (moment - start).total_seconds()
@@ -120,7 +120,7 @@ def _parsed(key: str, text: str, dimension: Dimension) -> float:
     try:
         return units.parse(text, dimension)
     except ValueError as error:
-        raise InputError.of(str(error), file=key) from None
+        raise InputError.of(str(error), key=key) from None
 
 
 def played(asked: AskedOutcome) -> dict[str, Any]:
@@ -163,7 +163,7 @@ def next_changes(asked: AskedJob) -> dict[str, Any]:
 def _completion(asked: AskedJob) -> Completion:
     job = asked.described()
     if job.simulations > MOST_SIMULATIONS:
-        raise InputError.of(f"at most {MOST_SIMULATIONS:,} here", file="simulations")
+        raise InputError.of(f"at most {MOST_SIMULATIONS:,} here", key="simulations")
     return finish(job)
 
 

@@ -8,12 +8,12 @@ from pathlib import Path, PurePath
 from typing import Any, Final
 
 from syncwall.describe import Cluster, Model, Run
-from syncwall.describe.job_file import run_part
+from syncwall.describe.files import RunFile
 from syncwall.describe.names import only_catalogue
-from syncwall.describe.overrides import fields_with
 from syncwall.describe.reading import validated
 from syncwall.describe.settings.formats import parsed, settings_in, title_of
 from syncwall.describe.settings.keys import Settings
+from syncwall.describe.stated import StatedRun
 from syncwall.documents import Document
 from syncwall.problems import InputError, Problem, did_you_mean
 from syncwall.records import plain
@@ -45,7 +45,7 @@ def pasted(asked: AskedText) -> dict[str, Any]:
 
 
 def _read(text: str, name: str) -> Document:
-    return run_part(parsed(text, Path(name)))
+    return RunFile(text=parsed(text, Path(name))).run()
 
 
 def _answer(document: Document, page: AskedRun | None) -> dict[str, Any]:
@@ -113,7 +113,7 @@ def _of_settings(settings: Settings, page: AskedRun | None) -> dict[str, Any]:
         base.pop("seq", None)
     if set(settings.run) & set(_SIZE):
         base = {key: value for key, value in base.items() if key not in _SIZE}
-    run = plain(fields_with(base, {}, settings, {"in_file": True}))
+    run = plain(StatedRun(settings=settings, file=RunFile(text=Document("", base))).fields())
     notes = [f"line {one.line}: {one.message}" for one in settings.notes]
     kind = f"settings of {title_of(settings.format)}"
     return _said(

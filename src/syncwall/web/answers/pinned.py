@@ -7,7 +7,7 @@ from typing import Any
 
 from syncwall.answer import Prediction
 from syncwall.job.compare import comparison
-from syncwall.problems import InputError, Problem
+from syncwall.problems import InputError
 from syncwall.records import plain
 from syncwall.show.words.compare import doubt
 from syncwall.show.words.layout import run_words
@@ -37,5 +37,4 @@ def _pinned(asked: AskedRun) -> Prediction:
     try:
         return prediction_of(asked)
     except InputError as error:
-        found = [Problem(f"pinned.{one.file}", 0, 0, one.message) for one in error.problems]
-        raise InputError(found) from None
+        raise error.under("pinned") from None

@@ -87,7 +87,7 @@ def _batch(stated: int | None) -> int:
     """Sequences of one step."""
     if stated is None or stated > _MOST_BATCH:
         said = "write the sequences of one step" if stated is None else f"at most {_MOST_BATCH:,}"
-        raise InputError.of(said, file="layout.global_batch")
+        raise InputError.of(said, key="layout.global_batch")
     return stated
 
 
@@ -99,7 +99,7 @@ def _check_size(base: Run, clusters: Sequence[Cluster], batch: int, pinned: dict
         layouts += size_of(space, one)
         if layouts > _MOST_LAYOUTS:
             said = f"{layouts:,} layouts and more are too many: keep some fields of the layout"
-            raise InputError.of(said, file="keep")
+            raise InputError.of(said, key="keep")
 
 
 def _answer(plan: Plan) -> dict[str, Any]:
@@ -150,7 +150,7 @@ def _pinned(asked: Search) -> dict[str, Any]:
     unknown = [name for name in asked.keep if name not in asked.run.layout]
     if unknown:
         raise InputError(
-            [Problem("keep", 0, 0, f'the layout does not state "{name}"') for name in unknown]
+            Problem("", 0, 0, f'the layout does not state "{name}"', "keep") for name in unknown
         )
     kept: dict[str, Any] = {}
     problems: list[Problem] = []
@@ -158,7 +158,7 @@ def _pinned(asked: Search) -> dict[str, Any]:
         try:
             layout = checked(Layout, {key: value})
         except InputError as error:
-            problems += [Problem(f"layout.{one.file}", 0, 0, one.message) for one in error.problems]
+            problems += error.under("layout").problems
             continue
         name = next((n for n, f in Layout.model_fields.items() if f.alias == key), key)
         if key in asked.keep or name not in (*SEARCHED, "dp"):
@@ -173,7 +173,7 @@ def _yours(asked: AskedRun) -> tuple[Prediction | None, str]:
     try:
         return predict(asked.run()), ""
     except InputError as error:
-        return None, "; ".join(one.message for one in error.problems)
+        return None, "; ".join(one.sentence() for one in error.problems)
 
 
 def keys(layout: Layout) -> dict[str, Any]:
@@ -202,11 +202,7 @@ def _predicted(number: int, asked: AskedRun) -> Prediction:
     try:
         return predict(asked.run())
     except InputError as error:
-        where = [
-            Problem(f"runs.{number}.{one.file}", one.line, one.column, one.message)
-            for one in error.problems
-        ]
-        raise InputError(where) from None
+        raise error.under(f"runs.{number}") from None
 
 
 def _beside(one: Prediction, first: Prediction) -> dict[str, Any]:

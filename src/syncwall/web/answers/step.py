@@ -178,7 +178,7 @@ def team_step(asked: AskedStep) -> dict[str, Any]:
     slowness = [asked.slow if worker == slow else 1.0 for worker in range(workers)]
     seen = last_micro_batch(prediction.work.stages[-1], prediction.prices, slowness)
     if not np.isfinite(seen.end_s).all():
-        raise InputError.of("a part of the step takes forever: is a speed zero?", file="cluster")
+        raise InputError.of("a part of the step takes forever: is a speed zero?", key="cluster")
     drawn = chunks_of(prediction, seen)
     flights = flights_of(prediction, seen)
     idle = [idle_of(seen.team, worker) for worker in range(workers)]
@@ -217,7 +217,7 @@ def refuse_too_many_layers(prediction: Prediction) -> None:
     rounds = sum(float(block.rounds) for block in stage.forward)
     if rounds > MOST_LAYERS:
         said_ = f"{rounds:,.0f} layers on a pipeline stage cannot be drawn; {MOST_LAYERS} can"
-        raise InputError.of(said_, file="model")
+        raise InputError.of(said_, key="model")
 
 
 def _of_the_run(prediction: Prediction) -> dict[str, Any]:

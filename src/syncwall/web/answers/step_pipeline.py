@@ -35,7 +35,7 @@ def pipeline(asked: AskedPipeline) -> dict[str, Any]:
     prediction = run if ordered else plain
     ordered = ordered or _ordered(plain.run.layout)
     if ordered is None:
-        raise InputError.of("a pipeline needs at least one micro batch", file="layout")
+        raise InputError.of("a pipeline needs at least one micro batch", key="layout")
     layout, work = prediction.run.layout, prediction.work
     stages = len(ordered)
     slow = min(asked.worker, stages) - 1
@@ -138,7 +138,7 @@ class _Passes:
         input_s = pass_seconds(stage, WithoutWeights(prediction.prices), slower)[1]
         if not np.isfinite([forward_s, backward_s]).all():
             said = "a part of the step takes forever: is a speed zero?"
-            raise InputError.of(said, file="cluster")
+            raise InputError.of(said, key="cluster")
         return forward_s, input_s, max(backward_s - input_s, 0.0)
 
 

@@ -10,10 +10,11 @@ import numpy as np
 from pydantic import ValidationError
 
 from syncwall.answer import predict
-from syncwall.describe import Layout, Run
+from syncwall.describe import Layout
 from syncwall.describe.names import only_catalogue
+from syncwall.describe.stated import StatedRun
 from syncwall.plan.choices import Scaling
-from syncwall.plan.reference import PlanInputs, Reference, as_flags, reference
+from syncwall.plan.reference import Reference, start_of
 from syncwall.plan.wall.answer import LEVELS, Moved, Side, does_not_fit, side_of
 from syncwall.plan.wall.band import band
 from syncwall.plan.wall.found import setup_of, wall_of
@@ -87,19 +88,13 @@ def reference_of(asked: AskedRun) -> Reference:
     GPUs and layout are those of the form, never searched.
     """
     run = asked.run()
+    fixed = {"nodes": int(run.nodes), "gpus_per_node": int(run.gpus_per_node)}
+    stated = StatedRun.of_keys({"layout": {"tp": 1}}).with_keys(asked.stated().keys)
     try:
         with only_catalogue():
-            return reference(PlanInputs(None, _flags(asked, run)))
+            return start_of(stated.with_keys(fixed))
     except InputError:  # the usual batch does not divide: one sequence a replica, as in `predict`
         return Reference(predict(run))
-
-
-def _flags(asked: AskedRun, run: Run) -> dict[str, str]:
-    """What was asked as flags of the command line; JSON is YAML."""
-    stated = {**asked.fields(), "nodes": int(run.nodes), "gpus_per_node": int(run.gpus_per_node)}
-    stated.pop("gpus", None)
-    inner = {"layout": {"tp": 1} | stated.pop("layout", {}), "software": stated.pop("software", {})}
-    return as_flags(stated | inner)
 
 
 def _attempted(asked: AskedRun | dict[str, Any], most: int, way: Scaling) -> dict[str, Any]:
@@ -117,7 +112,7 @@ def _scaled(asked: AskedRun, most: int, way: Scaling) -> dict[str, Any]:
     setup = setup_of(start, most)
     side = side_of(setup, way)
     if side is None:
-        raise InputError.of(_as_keys(does_not_fit(setup, [way])))
+        raise InputError.of(does_not_fit(setup, [way]))
     run = start.run
     return {
         "model": run.model.title or run.model.name,
@@ -186,11 +181,6 @@ def _at(side: Side, efficiency: Any, gpus: int | None) -> float | None:
     if gpus is None:
         return None
     return float(efficiency[int(np.searchsorted(side.curve.gpus, gpus))])
-
-
-def _as_keys(said: str) -> str:
-    """Flags of the command line as the keys of a form."""
-    return said.replace("--layout.global-batch", "layout.global_batch").replace("--", "")
 
 
 def _plain(values: Any) -> list[float]:

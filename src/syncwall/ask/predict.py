@@ -1,0 +1,175 @@
+"""`predict`: one training step, priced, placed in time, explained; or a whole job.
+
+Holds `PredictQuestion`.
+"""
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import Field
+
+from syncwall.ask.question import Argument, LocalFile, Progress, QueuePairs, WorkQuestion, quiet
+from syncwall.catalogue import searched_first
+from syncwall.describe import Cluster, Job, Run
+from syncwall.network import Routing
+from syncwall.problems import InputError, option
+from syncwall.public import Answer
+
+if TYPE_CHECKING:
+    from syncwall.cost.contended_network import SharedLinks
+
+_SAMPLED = ("global_batch", "document")
+"""Keys that the samples of a step of reinforcement learning state."""
+Section = Literal["rl", "islands"]
+
+
+class PredictQuestion(WorkQuestion):
+    """Predict a training step: time, tokens/s/GPU, MFU, memory, and where the time goes.
+
+    Exit code 1 if the run does not fit.
+    """
+
+    verb = "predict"
+    working = "simulating jobs"
+
+    tokens: Annotated[Any, Argument("TOKENS", group="job")] = None
+    """Tokens to train on (15T): predict the whole job, from failures to the bill."""
+    steps: Annotated[Any, Argument("N", group="job")] = None
+    """Optimizer steps, as another way to say how long the job is."""
+    measured: Annotated[Any, Argument("SPEED", group="job")] = None
+    """How fast the run really is (5100tok/s/gpu, 9.1s, 38%mfu; the key of a run file): what would
+    explain the gap, and how to tell."""
+    job: Annotated[dict[str, Any], Argument(keys_of=Job, elsewhere=("run", "tokens", "steps"))] = (
+        Field(default_factory=dict)
+    )
+    """The job, as in a job file: spares 8, checkpoints.interval 30min, failures.like NAME."""
+    life: Annotated[LocalFile | None, Argument("FILE", group="job")] = None
+    """What `syncwall watch --life FILE` wrote about this job: predict the rest of it, with the
+    steps, checkpoints, failures and restarts that it has had."""
+    rl: Annotated[str | None, Argument("FILE", group="job")] = None
+    """Predict a step of reinforcement learning whose policy trains as the run: a file with rollouts
+    and updates, or its keys ('{prompts: 64, ...}'; the section `rl` of a run file)."""
+    islands: Annotated[str | None, Argument("FILE", group="job")] = None
+    """Predict islands that meet seldom (DiLoCo), each of which trains as the run: a file, or its
+    keys ('{count: 8, every: 100, link: 1Gb/s}'; the section `islands` of a run file)."""
+    fabric: Annotated[str | None, Argument("NAME", group="fabric")] = None
+    """Predict with flows that share links: a kind of `plan fabric`, with a ratio if it is not
+    non-blocking (rail-optimised,4:1), `tiers` for those of the cluster, or a file of ibnetdiscover,
+    topograph, NetQ, Slurm (topology.conf) or, of one node, NCCL (NCCL_TOPO_DUMP_FILE)."""
+    routing: Annotated[Routing, Argument(group="fabric")] = "ecmp"
+    """How they find their way: hashed (ecmp), by fixed tables, over whatever is free (adaptive:
+    InfiniBand, spraying), or over a random group of a dragonfly first."""
+    qps: Annotated[QueuePairs, Argument("N", group="fabric")] = 1
+    """Queue pairs of a connection, each hashed by itself (NCCL_IB_QPS_PER_CONNECTION)."""
+    rank_order: Annotated[LocalFile | None, Argument("FILE", group="fabric")] = None
+    """Nodes in the order of ranks, one a line, as in SLURM_HOSTFILE; those of the fabric in their
+    own order if not given."""
+
+    def answer(self, progress: Progress = quiet) -> Answer:
+        """The prediction: of a step, of a job, or of what a step is part of."""
+        with searched_first(self.catalogue):
+            if self.work is not None:
+                self.refuse_beside_work("fabric", "measured", "rl", "islands")
+                return self._program()
+            section = self._section()
+            return self._around(section) if section else self._step(progress)
+
+    def _step(self, progress: Progress) -> Answer:
+        from syncwall.answer.prediction import predict
+
+        known, run = self.measurements(), self.described()
+        if self.measured is not None:
+            run = self.stated.with_keys({"measured": self.measured}).run()
+        job = self._job(run)
+        shared = self._shared_links(run.cluster)
+        prediction = predict(run, network=shared, site=self.site(known), measured=known)
+        if job is None:
+            return prediction
+        from syncwall.job.completion import finish
+
+        return finish(job, prediction, progress=progress)
+
+    def _shared_links(self, cluster: Cluster) -> "SharedLinks | None":
+        """The links that flows share; None if no fabric is named."""
+        if self.fabric is None:
+            if self.routing != "ecmp" or self.qps != 1 or self.rank_order is not None:
+                said = ", ".join(map(option, ("routing", "qps"))) + f" and {option('rank_order')}"
+                raise InputError.of(f"{said} are of {option('fabric')}: add it")
+            return None
+        from syncwall.ask.fabrics import links_named
+        from syncwall.cost.contended_network import SharedLinks
+        from syncwall.read.links import rank_order
+
+        links = links_named(self.fabric, cluster)
+        order = rank_order(self.rank_order, links) if self.rank_order else None
+        return SharedLinks(links, self.routing, self.qps, order, self.fabric)
+
+    def _job(self, run: Run) -> Job | None:
+        """The job of a run, or what is left of it after its life; None if nobody states a job."""
+        length = {"tokens": self.tokens, "steps": self.steps}
+        keys = {key: value for key, value in length.items() if value is not None} | self.job
+        if self.life is None:
+            return self.stated.file.job(run, keys)
+        from syncwall.watch.life import life_of, read_life
+        from syncwall.watch.outlook import rates_of, rest_of
+
+        lived = life_of(read_life(self.life))
+        rates = rates_of(lived)
+        if rates is None:
+            raise InputError.of(f"{self.life}: no step of the job counts yet")
+        if rates.nodes != run.nodes:
+            raise InputError.of(
+                f"{self.life}: a job on {rates.nodes} nodes; the run has {run.nodes}"
+            )
+        whole = self.stated.file.job(run, {**rates.job_keys(), **keys})
+        return rest_of(whole, lived) if whole is not None else None
+
+    def _section(self) -> Section | None:
+        """The section that the question is about, in its run file or beside it; None: neither."""
+        given: list[Section] = [key for key in ("rl", "islands") if getattr(self, key) is not None]
+        meant = list(dict.fromkeys([*given, *self.stated.file.sections]))
+        if not meant:
+            return None
+        if len(meant) > 1:
+            raise InputError.of(f"{' and '.join(meant)} are two questions: leave out one of them")
+        section = "rl" if meant[0] == "rl" else "islands"
+        beside = [key for key in ("tokens", "steps", "life") if getattr(self, key) is not None]
+        beside += ["measured"] * (self.measured is not None)
+        beside += ["fabric"] * (self.fabric is not None) + [f"job.{key}" for key in self.job]
+        if section == "rl":
+            beside += [key for key in _SAMPLED if f"layout.{key}" in self.stated.keys]
+        if beside:
+            raise InputError.of(
+                f"{option(beside[0])} is not for a step with `{section}`: leave it out"
+            )
+        if "measured" in self.stated.file.keys:
+            raise InputError.of(f"`measured` is not for a step with `{section}`: leave it out")
+        return section  # type: ignore[return-value]
+
+    def _around(self, section: Section) -> Answer:
+        """What a step of the run is part of: reinforcement learning, or islands (DiLoCo)."""
+        run = replace(self.stated, reads_sections=True).run()
+        known = self.measurements()
+        site, file = self.site(known), self.stated.file
+        if section == "rl":
+            from syncwall.answer.rl_step import predict_rl
+            from syncwall.describe.rl import RlStep
+
+            return predict_rl(run, file.section(RlStep, self.rl), measured=known, site=site)
+        from syncwall.answer.islands import predict_islands
+        from syncwall.describe.islands import Islands
+
+        islands = file.section(Islands, self.islands)
+        return predict_islands(run, islands, measured=known, site=site)
+
+    def _program(self) -> Answer:
+        from syncwall.answer.prediction import predict
+
+        found = self.recorded()
+        return predict(
+            found.program,
+            cluster=found.cluster,
+            software=found.software,
+            compiled=found.compiled,
+            measured=found.measured,
+        )
