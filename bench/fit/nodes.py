@@ -1,30 +1,21 @@
-"""How much nodes differ, from pairs of runs: `python bench/fit/nodes.py DIR`.
+"""How much nodes differ, from pairs of runs that are alike in all but their number of nodes."""
 
-DIR holds the tables of published runs. Two runs of a calibration source that are alike in all but
-the number of nodes (and the batch that grows with them) tell what more nodes cost, whatever the
-model gets wrong of both. Prints, of each source, the standard deviation of a node's step time that
-explains best what the rest of the model does not: `RankFit.jitter`.
-"""
-
-import sys
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 
+from bench import Dirs
+from bench.fit.rows import readable, rows_of
 from syncwall.cause import Cause
 from syncwall.timeline.step import slowest_of
 from syncwall.validate.evaluation import ValidatedRun, outcomes
 from syncwall.validate.mapping import cases_of
-from syncwall.validate.split import RowUse, doubt, part_of
-from syncwall.validate.table import RunRow, read_tables
+from syncwall.validate.table import RunRow
 
-SAME = (
-    "gpu", "model", "shard", "mbs", "seq_len", "recompute", "tp", "pp", "cp", "ep",
-    "vpp", "precision", "framework", "options", "gpus_per_node",
-)  # fmt: skip
+_SIZES = ("mbs", "seq_len", "tp", "pp", "cp", "ep", "vpp", "gpus_per_node")
+SAME = ("gpu", "model", "shard", "recompute", "precision", "framework", "options", *_SIZES)
 """Columns in which the runs of a pair do not differ."""
 SOURCES = ("dgxc-benchmarking", "mosaic-llm-foundry")
 """Calibration sources with series of runs from 2 nodes on."""
@@ -32,17 +23,22 @@ BROKEN = 0.05
 """Pairs that the model misses by more than this have another cause than their nodes."""
 
 
-def main(directory: str) -> None:
-    """Print the deviation of each source."""
-    rows = [row for row in read_tables(Path(directory)) if part_of(row) is RowUse.CALIBRATION]
+def fit(directories: Dirs) -> None:
+    """Print `RankFit.jitter` of each source: the standard deviation of a node's step time.
+
+    DIR holds tables of published runs. Two runs of a calibration source that are alike in all but
+    the number of nodes (and the batch that grows with them) tell what more nodes cost, whatever
+    the model gets wrong of both.
+    """
+    rows = readable(rows_of(directories))
     for source in SOURCES:
-        found = list(_pairs([row for row in rows if row.source == source and not doubt(row)]))
+        found = list(_pairs(rows[source]))
         grown, missing = (np.array(column) for column in zip(*found, strict=True))
         deviation = float(grown @ missing / (grown @ grown))
         print(f"{source}: {deviation:.4f} from {len(found)} pairs")
 
 
-def _pairs(rows: list[RunRow]) -> Iterator[tuple[float, float]]:
+def _pairs(rows: Sequence[RunRow]) -> Iterator[tuple[float, float]]:
     """Growth of the slowest node's lead, and of the time that nothing else explains."""
     series: dict[tuple[object, ...], list[ValidatedRun]] = defaultdict(list)
     for outcome in outcomes(cases_of(rows)):
@@ -59,7 +55,3 @@ def _pairs(rows: list[RunRow]) -> Iterator[tuple[float, float]]:
             missing = measured - np.log(alone[1] / alone[0])
             if abs(missing) < BROKEN:
                 yield float(slowest_of(nodes[1]) - slowest_of(nodes[0])), float(missing)
-
-
-if __name__ == "__main__":
-    main(sys.argv[1])

@@ -1,22 +1,17 @@
-"""How much of their error two predictions share: `python bench/fit/pairs.py [--check]`.
+"""How much of their error two predictions share, from catalogue/validation/residuals.csv.
 
-Reads catalogue/validation/residuals.csv. Two runs of one organisation are a pair; its error is the
-difference of both ln(predicted / measured), and its doubt, if nothing were shared, the root of both
-squared half-widths, each learned without that organisation. Printed are, for pairs of one setup
-(same model, sequence, kind of device, precision, framework) and for others, the share of pairs that
-the doubt covers and the factor on it that covers 80%, means over organisations, and that factor
-without any one of them. `answer.difference.ALIKE` is the largest of these of one setup; with
---check the exit code is 1 if it is not.
+Two runs of one organisation are a pair; its error is the difference of both ln(predicted /
+measured), and its doubt, if nothing were shared, the root of both squared half-widths, each learned
+without that organisation.
 """
 
 import csv
-import sys
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.fit.widths import COVERED, _traits
+from bench.fit.widths import COVERED, traits_of
 from syncwall.answer.difference import ALIKE
 from syncwall.answer.interval import TABLE, Z80, interval
 
@@ -73,15 +68,18 @@ def _of(rows: list[dict[str, str]]) -> dict[str, NDArray[np.float64]]:
 
 
 def _half_width(row: dict[str, str]) -> float:
-    found = interval(
-        _traits(row), waiting=float(row["waiting"]), unsaid=int(row["unsaid"]),
-        without=row["organisation"],
-    )  # fmt: skip
-    return Z80 * found.deviation
+    known = {"waiting": float(row["waiting"]), "unsaid": int(row["unsaid"])}
+    return Z80 * interval(traits_of(row), without=row["organisation"], **known).deviation
 
 
-def main() -> int:
-    """Print the table; with --check compare it with what is used."""
+def fit(check: bool = False) -> int:
+    """Print how much of their error two predictions share; `answer.difference.ALIKE` is from it.
+
+    For pairs of one setup (same model, sequence, kind of device, precision, framework) and for
+    others: the share of pairs that the doubt covers and the factor on it that covers 80%, means
+    over organisations, and that factor without any one of them. ALIKE is the largest of these of
+    one setup: with --check 1 if it is not.
+    """
     found = pairs()
     for kind, one in found.items():
         count = sum(map(len, one.by_organisation.values()))
@@ -91,8 +89,4 @@ def main() -> int:
             f"{one.covered():.1%}; 80% by {one.factor():.2f} ({min(without):.2f} to "
             f"{max(without):.2f} without one)"
         )
-    return int("--check" in sys.argv and max(found["one setup"].factors_without_one()) != ALIKE)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    return int(check and max(found["one setup"].factors_without_one()) != ALIKE)

@@ -1,11 +1,10 @@
 """What only training does, over the forward kernels of serving.
 
-Holds `ratios` (weight gradients, groups of experts and attention backward, from SimuMax's tables
-of A100 and B200; only ratios are taken, no levels) and `flash_2` (FlashAttention 2 on devices that
-have something newer).
+`ratios`: weight gradients, groups of experts and attention backward, from SimuMax's tables of A100
+and B200 (only ratios are taken, no levels); `flash_2`: FlashAttention 2 on devices that have
+something newer.
 """
 
-import csv
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.fit.kernel_tables import Measured, layouts
+from bench.fit.tables import csv_rows
 from syncwall.cost.calibration import AttentionFit, GemmFit
 from syncwall.cost.compute import gemm_seconds
 from syncwall.describe import Device, lookup
@@ -28,6 +27,30 @@ FILES = {
 }
 ISSUES = "flash_attention_issue_tables.csv"
 STAGES = {"fwd": "TN", "bwd_grad_act": "NN", "bwd_grad_w": "NT"}
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One efficiency that SimuMax measured."""
+
+    operation: str
+    shape: dict[str, str]
+    efficiency: float
+    peak_flop_per_s: float
+
+    def number(self, name: str) -> float:
+        """A dimension of the shape."""
+        return float(self.shape[name])
+
+
+def measured(path: Path) -> list[Measured]:
+    """Every row of a table of SimuMax."""
+    found = []
+    for row in csv_rows(path):
+        shape = dict(part.split("=") for part in row["shape"].split(", "))
+        peak = float(row["peak_tflops"]) * 1e12
+        found.append(Measured(row["op"], shape, float(row["measured_efficiency"]), peak))
+    return found
 
 
 @dataclass(frozen=True)
@@ -57,7 +80,7 @@ def ratios(directory: Path, surfaces: Mapping[str, GemmFit]) -> dict[str, Ratios
 
 def _measured(directory: Path, family: str, surface: GemmFit) -> Ratios:
     name, file = FILES[family]
-    device, rows = lookup.device(name), list(layouts(directory / file))
+    device, rows = lookup.device(name), measured(directory / file)
     plain = {layout: _plain(rows, layout, device, surface) for layout in STAGES.values()}
     groups = [row for row in rows if row.operation == "group_matmul"]
     group_us, error = _group(groups, plain, device, surface)
@@ -131,8 +154,7 @@ def flash_2(
     directory: Path, family: str, values: Mapping[str, Any], device: Device
 ) -> tuple[float, str]:
     """Level of FlashAttention 2 where `values` are of something newer."""
-    with (directory / ISSUES).open() as file:
-        rows = [row for row in csv.DictReader(file) if row["mode"] == "fwd"]
+    rows = [row for row in csv_rows(directory / ISSUES) if row["mode"] == "fwd"]
     if family == "hopper":
         tflops = {
             row["kernel"]: float(row["tflops"])

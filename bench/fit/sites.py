@@ -1,35 +1,38 @@
-"""How much sites differ: `python bench/fit/sites.py DIR [DIR ...] [--check]`.
+"""How much sites differ: catalogue/tuning/sites.yaml.
 
-Each DIR holds tables of published runs: the first and the second collection. Reads rows of the
-calibration part without doubt, of sources with enough of them. Regenerates
-catalogue/tuning/sites.yaml: the deviations with which 1, 3 and 5 known runs of a source, drawn by
-lot, bring its other runs nearest. The likelihood is not used: a few runs that stalled would make
-every deviation large. With --check nothing is written; the exit code is 1 if the file would
-change.
+The deviations with which 1, 3 and 5 known runs of a source, drawn by lot, bring its other runs
+nearest. The likelihood is not used: a few runs that stalled would make every deviation large.
 """
 
-import sys
 from collections.abc import Mapping, Sequence
 from math import log
-from pathlib import Path
 
 import numpy as np
 
-from bench.fit.blocks import with_block
+from bench import Dirs
+from bench.fit.files import update, with_block
+from bench.fit.rows import readable, rows_of
 from bench.fit.search import Values, search
 from syncwall.answer.knob_model import FILE, Covariances, SitePrior
 from syncwall.validate.evaluation import known_steps, outcomes
 from syncwall.validate.known import FEWEST_RUNS, KnownSet
 from syncwall.validate.mapping import cases_of
 from syncwall.validate.score import evenly
-from syncwall.validate.split import RowUse, doubt, part_of
-from syncwall.validate.table import RunRow, read_tables
+from syncwall.validate.table import RunRow
 
 START: Values = {
-    "between gemm": 0.1, "between attention": 0.1, "between elementwise": 0.15,
-    "between network": 0.2, "between host": 0.15, "between step": 0.05, "between setup": 0.1,
-    "between reach": 0.8, "within step": 0.05, "within network": 0.25, "within host": 0.4,
-}  # fmt: skip
+    "between gemm": 0.1,
+    "between attention": 0.1,
+    "between elementwise": 0.15,
+    "between network": 0.2,
+    "between host": 0.15,
+    "between step": 0.05,
+    "between setup": 0.1,
+    "between reach": 0.8,
+    "within step": 0.05,
+    "within network": 0.25,
+    "within host": 0.4,
+}
 """Before any fit: submitters of the same configuration differ by 5 to 10%; waits differ more than
 kernels do, and the most from run to run."""
 LIMITS = {name: (value / 4, value * 4) for name, value in START.items()}
@@ -46,14 +49,9 @@ COUNTS = (1, 3, 5)
 
 
 def read(rows: Sequence[RunRow]) -> dict[str, KnownSet]:
-    """Runs of every source that may be read."""
-    groups: dict[str, list[RunRow]] = {}
-    for row in rows:
-        may_be_read = part_of(row) is RowUse.CALIBRATION or row.source in SECOND_COLLECTION
-        if may_be_read and not doubt(row):
-            groups.setdefault(row.source, []).append(row)
+    """Runs of every source that may be read and has enough of them."""
     found = {}
-    for source, members in groups.items():
+    for source, members in readable(rows, SECOND_COLLECTION).items():
         some = outcomes(cases_of(evenly(members, MOST_ROWS)))
         if len(some) >= FEWEST_RUNS:
             found[source] = KnownSet.of(known_steps(some))
@@ -74,41 +72,31 @@ def fitted(sets: Mapping[str, KnownSet]) -> Values:
 
     def loss(values: Values) -> float:
         model = Covariances(SitePrior.of(**blocks(values)))
-        errors = [
-            np.minimum(np.abs(one.left(count, model)), CLIP).mean()
-            for one in sets.values()
-            for count in COUNTS
-        ]
+        left = [one.left(count, model) for one in sets.values() for count in COUNTS]
+        errors = [np.minimum(np.abs(one), CLIP).mean() for one in left]
         moved = sum(log(value / START[name]) ** 2 for name, value in values.items())
         return float(np.mean(errors)) + STIFFNESS * moved
 
     return search(loss, START, LIMITS, pairs=False)
 
 
-def _errors(one: KnownSet, values: Values) -> str:
-    model = Covariances(SitePrior.of(**blocks(values)))
-    each = [float(np.abs(np.expm1(one.left(count, model))).mean()) for count in COUNTS]
-    plain = float(np.abs(np.expm1(-one.logs)).mean())
-    return f"{plain:.1%} -> " + " / ".join(f"{error:.1%}" for error in each)
+def fit(directories: Dirs, check: bool = False) -> int:
+    """Fit catalogue/tuning/sites.yaml to DIR...: the first and the second collection of runs.
 
-
-def main(arguments: list[str]) -> int:
-    """Fit, print, and write or check."""
-    directories = [Path(one) for one in arguments if not one.startswith("--")]
-    sets = read([row for one in directories for row in read_tables(one)])
+    Prints the error of each source, alone and with 1, 3 and 5 known runs. With --check nothing is
+    written: 1 if the file would change.
+    """
+    sets = read(rows_of(directories))
     values = fitted(sets)
+    model = Covariances(SitePrior.of(**blocks(values)))
     for source, one in sets.items():
-        print(f"{source:28} {len(one.logs):4} runs   {_errors(one, values)}")
+        each = [float(np.abs(np.expm1(one.left(count, model))).mean()) for count in COUNTS]
+        known = " / ".join(f"{error:.1%}" for error in each)
+        plain = float(np.abs(np.expm1(-one.logs)).mean())
+        print(f"{source:28} {len(one.logs):4} runs   {plain:.1%} -> {known}")
     counts = ", ".join(f"{source} {len(one.logs)}" for source, one in sets.items())
     said = f"Least error of the other runs after 1, 3 and 5 known ones; calibration rows: {counts}."
-    text = before = FILE.read_text()
+    text = FILE.read_text()
     for name, block in blocks(values).items():
         text = with_block(text, name, block, {"sites": said})
-    if text != before and "--check" not in arguments:
-        FILE.write_text(text)
-    print("unchanged" if text == before else "changed")
-    return 1 if "--check" in arguments and text != before else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    return update({FILE: text}, check=check)

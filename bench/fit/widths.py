@@ -1,18 +1,14 @@
-"""How wide intervals are: `python bench/fit/widths.py [--check]`.
+"""How wide intervals are: weights of the doubts of `answer.interval`.
 
-Reads catalogue/validation/residuals.csv and regenerates catalogue/validation/widths.yaml: weights
-of the doubts of `answer.interval`, not negative, so that 80% of the errors are smaller than the
-weighted sum (quantile regression, in which the spread between sources counts), and then all larger
-by the factor with which 80% of the errors of an organisation are covered, as a mean over held-out
-sources, by what the others say (conformal). Written once for all, and once without each
-organisation, with which its own runs are tested; the figures printed are of those. With --check
-nothing is written; the exit code is 1 if the file would change.
+Not negative, so that 80% of the errors of residuals.csv are smaller than the weighted sum (quantile
+regression, in which the spread between sources counts), and then all larger by the factor with
+which 80% of the errors of an organisation are covered, as a mean over held-out sources, by what the
+others say (conformal). Written once for all, and once without each organisation, with which its own
+runs are tested; the figures printed are of those.
 """
 
 import csv
-import sys
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,6 +16,7 @@ from numpy.typing import NDArray
 from scipy.optimize import linprog  # type: ignore[import-untyped]
 from scipy.sparse import hstack, identity  # type: ignore[import-untyped]
 
+from bench.fit.files import comments, update
 from syncwall.answer import interval as module
 from syncwall.answer.interval import TABLE, WIDTHS, doubts
 from syncwall.answer.traits import USED, Traits, scale_of
@@ -29,14 +26,12 @@ READ_BY_FITS = 0.5
 """What a source that fits have read counts beside one that they have not."""
 FEWEST = 3
 """Rows from which on a source counts in full."""
-LEAST = {"always": 0.12, "waiting": 0.1, "experts": 0.08, "unmeasured": 0.12, "unfitted": 0.03,
-         "unsaid": 0.015, "distance": 0.01}  # fmt: skip
+LEAST = {"always": 0.12, "waiting": 0.1, "experts": 0.08, "unmeasured": 0.12} | {
+    "unfitted": 0.03,
+    "unsaid": 0.015,
+    "distance": 0.01,
+}
 """Smallest weight of a doubt, where few runs that have it could say: assumed."""
-HEAD = """\
-# Half-widths of the 80% interval, as |ln(measured / predicted)|: the sum of these weights times
-# the doubts of `answer.interval`. Written by bench/fit/widths.py from residuals.csv; `without` an
-# organisation for its own runs.
-"""
 
 
 @dataclass(frozen=True)
@@ -52,8 +47,8 @@ class Errors:
 
     def of(self, chosen: NDArray[np.bool_]) -> "Errors":
         """Some of the runs."""
-        return Errors(self.names, self.doubts[chosen], self.errors[chosen], self.sources[chosen],
-                      self.organisations[chosen], self.parts[chosen])  # fmt: skip
+        columns = (self.doubts, self.errors, self.sources, self.organisations, self.parts)
+        return Errors(self.names, *(column[chosen] for column in columns))
 
     @property
     def weights(self) -> NDArray[np.float64]:
@@ -74,27 +69,27 @@ def errors() -> Errors:
     found, parts = [], []
     with TABLE.open(encoding="utf-8", newline="") as stream:
         for row in csv.DictReader(stream):
-            far = table.distances(_traits(row))
-            others = table.organisations != row["organisation"]
+            traits, others = traits_of(row), table.organisations != row["organisation"]
+            known = {"waiting": float(row["waiting"]), "unsaid": int(row["unsaid"])}
+            far = float(table.distances(traits)[others].min())
+            found.append(doubts(traits, distance=far, **known))
             parts.append(row["part"])
-            found.append(doubts(
-                _traits(row), waiting=float(row["waiting"]), unsaid=int(row["unsaid"]),
-                distance=float(far[others].min()),
-            ))  # fmt: skip
     names = list(found[0])
     values = np.array([[one[name] for name in names] for one in found])
-    every = Errors(names, values, np.abs(table.errors), table.sources, table.organisations,
-                   np.array(parts))  # fmt: skip
+    about = (table.sources, table.organisations, np.array(parts))
+    every = Errors(names, values, np.abs(table.errors), *about)
     return every.of(every.parts != "composed")
 
 
-def _traits(row: dict[str, str]) -> Traits:
-    sizes = (float(row[name]) for name in ("gpus", "parameters", "seq"))
-    return Traits(
-        row["architecture"], row["precision"], row["framework"], row["experts"] == "True",
-        row["frozen_weights"] == "True", row["calibrated"] == "True",
-        tuple(row[name] == "True" for name in USED), scale_of(*sizes),
-    )  # fmt: skip
+def traits_of(row: dict[str, str]) -> Traits:
+    """What a line of residuals.csv says of its run."""
+    words = (row[name] for name in ("architecture", "precision", "framework"))
+    experts, frozen, calibrated = (
+        row[name] == "True" for name in ("experts", "frozen_weights", "calibrated")
+    )
+    used = tuple(row[name] == "True" for name in USED)
+    scale = scale_of(*(float(row[name]) for name in ("gpus", "parameters", "seq")))
+    return Traits(*words, experts, frozen, calibrated, used, scale)
 
 
 def fitted(found: Errors) -> dict[str, float]:
@@ -103,10 +98,8 @@ def fitted(found: Errors) -> dict[str, float]:
     above, below = COVERED * found.weights, (1 - COVERED) * found.weights
     equal = hstack([found.doubts, identity(rows), -identity(rows)])
     least = [(LEAST.get(name, 0.0), None) for name in found.names]
-    answer = linprog(
-        np.concatenate([np.zeros(width), above, below]), A_eq=equal, b_eq=found.errors,
-        bounds=least + [(0, None)] * (2 * rows), method="highs",
-    )  # fmt: skip
+    costs, bounds = np.concatenate([np.zeros(width), above, below]), [(0, None)] * (2 * rows)
+    answer = linprog(costs, A_eq=equal, b_eq=found.errors, bounds=least + bounds, method="highs")
     return dict(zip(found.names, map(float, answer.x), strict=False))
 
 
@@ -132,16 +125,6 @@ def factor(found: Errors, without: dict[str, dict[str, float]]) -> float:
     raise ValueError("no factor covers enough")
 
 
-def text_of(whole: dict[str, float], without: dict[str, dict[str, float]]) -> str:
-    """The file."""
-
-    def line(weights: dict[str, float]) -> str:
-        return "{" + ", ".join(f"{name}: {value:g}" for name, value in weights.items()) + "}"
-
-    lines = [f"  {name}: {line(weights)}" for name, weights in without.items()]
-    return HEAD + f"all: {line(whole)}\nwithout:\n" + "\n".join(lines) + "\n"
-
-
 def report(found: Errors, without: dict[str, dict[str, float]]) -> list[str]:
     """Coverage and Winkler score of every source with three runs, and their means."""
     lines, covered, winkler = [], [], []
@@ -162,25 +145,24 @@ def report(found: Errors, without: dict[str, dict[str, float]]) -> list[str]:
     return [*lines, f"mean over sources: {means}, Winkler {np.mean(winkler):.3f}"]
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Fit, print, and write or check."""
+def fit(check: bool = False) -> int:
+    """Fit catalogue/validation/widths.yaml to catalogue/validation/residuals.csv.
+
+    With --check nothing is written: 1 if the file would change.
+    """
     found = errors()
-    owners = list(dict.fromkeys(found.organisations))
+    owners = dict.fromkeys(found.organisations)
     without = {str(one): fitted(found.of(found.organisations != one)) for one in owners}
     larger = factor(found, without)
 
     def scaled(weights: dict[str, float]) -> dict[str, float]:
         return {name: round(larger * value, 3) for name, value in weights.items()}
 
+    def line(weights: dict[str, float]) -> str:
+        return "{" + ", ".join(f"{name}: {value:g}" for name, value in weights.items()) + "}"
+
     without = {name: scaled(weights) for name, weights in without.items()}
     print("\n".join(report(found, without)))
-    text = text_of(scaled(fitted(found)), without)
-    same = WIDTHS.exists() and WIDTHS.read_text(encoding="utf-8") == text
-    if not same and "--check" not in arguments:
-        WIDTHS.write_text(text, encoding="utf-8")
-    print("unchanged" if same else "changed")
-    return 1 if "--check" in arguments and not same else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    lines = [f"  {name}: {line(weights)}" for name, weights in without.items()]
+    whole = f"all: {line(scaled(fitted(found)))}\nwithout:\n" + "\n".join(lines) + "\n"
+    return update({WIDTHS: comments(WIDTHS) + whole}, check=check)

@@ -4,7 +4,7 @@ import json
 
 import pydantic
 import pytest
-from bench.schemas import PAGE, PROMISED, broken, promised, published
+from bench.docs.schemas import PAGE, PROMISED, broken, promised, published
 
 from syncwall.cli import main
 from syncwall.show.records.interface import SCHEMA_VERSION, VERBS, schema
@@ -37,7 +37,7 @@ KEYS = {
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_the_published_schema_is_that_of_the_program(verb, capsys):
-    """If it fails: `python bench/schemas.py`, and look at the difference."""
+    """If it fails: `python -m bench docs schemas`, and look at the difference."""
     assert main(["schema", *verb.split()]) == 0
     text, said = published(verb).read_text(encoding="utf-8"), capsys.readouterr().out
     assert promised(json.loads(text)) == promised(json.loads(said))

@@ -5,7 +5,7 @@ import json
 import time
 
 import pytest
-from bench.connections import BODIES
+from bench.scale.connections import BODIES
 
 from syncwall.answer.timeline import interval_count
 from syncwall.problems import InputError, Problem
