@@ -82,7 +82,6 @@ TOOLS: dict[str, dict[str, tuple[str, str]]] = {
 
 
 def overview(*tools: str) -> str:
-    """Every part of `tools`."""
     calls = [
         (f"{name} {part}".strip(), TOOLS[name][part][1]) for name in tools for part in TOOLS[name]
     ]
@@ -90,7 +89,6 @@ def overview(*tools: str) -> str:
 
 
 def function_of(tool: str, part: str) -> Callable[..., int | None]:
-    """The function of a part, loaded."""
     module, _, name = TOOLS[tool][part][0].partition(":")
     found: Callable[..., int | None] = getattr(
         import_module(module if module.startswith("tests.") else f"bench.{module}"), name

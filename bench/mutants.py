@@ -41,13 +41,11 @@ class Mutant:
         return f"{self.path.relative_to(ROOT)}:{self.line}: {self.before}  ->  {self.after}"
 
     def applied(self) -> bytes:
-        """The changed file."""
         text = self.path.read_bytes()
         return text[: self.start] + self.after.encode() + text[self.end :]
 
 
 def mutants_of(path: Path) -> Iterator[Mutant]:
-    """Every mutant inside the functions of a file."""
     text = path.read_bytes()
     starts = [0]
     for line in text.splitlines(keepends=True):
@@ -97,7 +95,6 @@ def drawn(groups: list[list[Path]], each: int, seed: int) -> list[Mutant]:
 
 
 def killed(mutant: Mutant, copy: Path) -> bool:
-    """Whether a test fails with `mutant` in the package at `copy`."""
     target = copy / "syncwall" / mutant.path.relative_to(PACKAGE)
     target.write_bytes(mutant.applied())
     try:

@@ -36,7 +36,6 @@ class Case:
     seq: int = 8192
 
     def compared(self) -> tuple[Prediction, ProgramPrediction]:
-        """The description and the program, each predicted."""
         usual = {"shard": "fsdp", "micro_batch": 1, "global_batch": self.gpus, "recompute": "none"}
         stated = {"model": "llama-3.1-8b", "cluster": CLUSTER, "nodes": self.gpus // 8}
         software = {"framework": "torchtitan"}
@@ -104,7 +103,6 @@ def cases(runs: Path) -> Iterator[ValidationCase]:
 
 
 def recorded_s(case: ValidationCase) -> float:
-    """Seconds of the step that the script does."""
     row = case.row
     columns = {"tp": "tp", "batch": "mbs", "length": "seq_len", "layers": "layers"}
     columns |= {"width": "hidden", "heads": "heads", "kv-heads": "kv_heads"}

@@ -35,7 +35,6 @@ class Line:
 
     @classmethod
     def of(cls, name: str, role: str, tables: list[Table]) -> "Line":
-        """Of all sizes of `tables`."""
         found, plain = (
             np.concatenate([ratios(table, corrected=mine) for table in tables])
             for mine in (True, False)
@@ -45,7 +44,6 @@ class Line:
 
 
 def report(directory: Path) -> list[Line]:
-    """One line for each set."""
     lines = []
     tables = single_node(directory)
     for system in dict.fromkeys(table.source for table in tables):

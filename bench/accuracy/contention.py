@@ -89,7 +89,6 @@ def predicted_s(case: Case) -> list[float]:
 
 
 def measured_s(case: Case) -> list[float]:
-    """The same for real, each job by its slowest rank."""
     start = str(time.time() + BEGIN_S + case.topology.hosts)
     words = [str(JOBS / "collective_job.py"), case.kind, str(SIZE_BYTES)]
     jobs = [([*words, str(times), start], hosts) for hosts, times in case.jobs]
@@ -112,12 +111,10 @@ class Process(subprocess.Popen[str]):
         super().__init__(inside(hosts.network.hosts[host], command), text=True, bufsize=1, **both)
 
     def line(self) -> str:
-        """The next line that it prints."""
         assert self.stdout is not None
         return self.stdout.readline()
 
     def tell(self, line: str) -> None:
-        """Say a line."""
         assert self.stdin is not None
         self.stdin.write(f"{line}\n")
 

@@ -41,8 +41,6 @@ CHANGED = ("compute", "data", "host", "sync", "transfer")
 
 @dataclass(frozen=True)
 class Named:
-    """A table and what is known of it."""
-
     source: str
     group: str
     machine: Any
@@ -113,7 +111,6 @@ def _table(source: str, rows: list[dict[str, str]]) -> Named:
 
 
 def faulty(all_: list[Named]) -> dict[str, tuple[FaultKind, Callable[[Named], Any]]]:
-    """How faults act on the times of a table."""
     by_name = {one.source: one.found for one in all_}
     good, bad = by_name["cscs_gh200_2n_ar"], by_name[LEFT_OUT[0]]
     over_tcp = np.log(bad.seconds / _at(good, bad.sizes))
@@ -226,7 +223,6 @@ def days(directory: Dir) -> None:
 
 
 def _some(day: Day, rows: Any) -> Day:
-    """Some steps of a day."""
     columns = ("numbers", "step_s", "own_s", "wait_s", "transfer_s")
     return replace(day, **{name: getattr(day, name)[rows] for name in columns})
 
@@ -243,5 +239,4 @@ def _longer(day: Day, kind: str) -> Day:
 
 
 def _is_named(found: Difference, kind: str) -> bool:
-    """True if `kind` is what a verdict names first."""
     return found.is_slower and found.named[:1] != () and found.named[0].kind == kind

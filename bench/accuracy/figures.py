@@ -98,7 +98,6 @@ def _mape(outcomes: Sequence[ValidatedRun]) -> float | None:
 
 
 def _memory(sure: Sequence[ValidatedRun]) -> list[Figures]:
-    """Predicted over measured memory of every source that prints it."""
     groups: dict[tuple[str, str], list[float]] = {}
     for one in sure:
         row = one.case.row
@@ -139,7 +138,6 @@ def measured_figures(sure: Sequence[ValidatedRun], directory: Path) -> list[Figu
 
 
 def _gemm_points(path: Path) -> tuple[list[GemmPoint], list[GemmPoint]]:
-    """Forward multiplications, and all of them."""
     forward, every = [], []
     for row in csv_rows(path):
         shape = dict(re.findall(r"(\w+)=(\w+)", row["shape"]))
@@ -213,7 +211,6 @@ def _row(name: str, what: str, measured: float, predicted: float, unit: str) -> 
 
 
 def _what(one: ValidatedRun) -> str:
-    """A run in a few words."""
     layout, case = one.layout, one.case
     sizes = ((name, getattr(layout, name)) for name in ("dp", "tp", "pp", "cp", "ep"))
     axes = " ".join(f"{name} {size}" for name, size in sizes if size > 1)

@@ -43,7 +43,6 @@ class Pair:
 
 
 def _options(pattern: str, words: str) -> Without:
-    """The row with other words among its options."""
     return lambda row, rows: {"options": re.sub(pattern, words, row.text("options"))}
 
 
@@ -83,7 +82,6 @@ PAIRS: Final = (
 
 
 def hidden(row: RunRow, pair: Pair, rows: Rows) -> Gap:
-    """The gap of a row whose cause is hidden."""
     case = case_of(replace(row, cells={**row.cells, **pair.without(row, rows)}))
     node = case.cluster.node
     device = node.device.model_copy(update=pair.device)
@@ -95,7 +93,6 @@ def hidden(row: RunRow, pair: Pair, rows: Rows) -> Gap:
 
 
 def found(rows: list[RunRow]) -> Iterator[tuple[str, RunRow, Gap]]:
-    """Every pair that can be asked."""
     by_id = {row.id: row for row in rows}
     for pair in PAIRS:
         for row in filter(pair.rows, rows):

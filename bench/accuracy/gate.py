@@ -64,7 +64,6 @@ class Change:
 
     @property
     def errors(self) -> str:
-        """Both, for people."""
         return f"{_percent(self.mape_before)} -> {_percent(self.mape)}"
 
 
@@ -90,7 +89,6 @@ def _entries(figures: Figures) -> Iterator[tuple[tuple[str, str], Figures]]:
 
 
 def faults(found: Sequence[Change], coverage: float | None, band: tuple[float, float]) -> list[str]:
-    """Why the gate stays shut; nothing if it opens."""
     said = []
     for one in found:
         if one.worse:
@@ -107,7 +105,6 @@ def faults(found: Sequence[Change], coverage: float | None, band: tuple[float, f
 
 
 def table(found: Sequence[Change]) -> str:
-    """The sets that changed, the worst first."""
     moved = [one for one in found if abs(one.points) >= 0.05 or one.lost or one.verdict]
     if not moved:
         return "no set changed"
@@ -123,13 +120,11 @@ def _percent(value: float | None) -> str:
 
 
 def accepted(file: Path = ACCEPTED) -> Figures:
-    """The figures that were accepted last."""
     found: Figures = json.loads(file.read_text())
     return found
 
 
 def measured(directories: Sequence[Path]) -> Figures:
-    """All figures of today, without judges."""
     rows = [row for row in rows_of(directories) if part_of(row) is not RowUse.JUDGE]
     if not directories:
         return gated(figures(reported(rows)))
@@ -210,7 +205,6 @@ def accuracy(
 
 
 def _compare(file: Path, found: Figures) -> int:
-    """Print what changed; 1 if it must not."""
     compared = changes(accepted(file), found) if file.exists() else []
     print(table(compared) if compared else "nothing is accepted yet")
     one = found["summary"]

@@ -82,6 +82,5 @@ def reached(goal: Goal, found: Found) -> bool:
 
 
 def missed(figures: Figures) -> list[Goal]:
-    """Goals that are not reached."""
     pairs = [(goal, found_for(goal, figures)) for goal in read_goals().goals]
     return [goal for goal, found in pairs if found is not None and not reached(goal, found)]

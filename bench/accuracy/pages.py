@@ -33,7 +33,6 @@ def markdown(header: str, rows: Sequence[Sequence[Any]], words: int = 1) -> str:
 
 
 def percent(value: float | None, digits: int = 1) -> str:
-    """A fraction in percent without the sign."""
     return "–" if value is None else f"{100 * value:.{digits}f}"
 
 
@@ -52,7 +51,6 @@ def sources(figures: Figures, *, held_out: bool) -> list[Figures]:
 
 
 def source_table(figures: Figures, *, held_out: bool) -> str:
-    """Every held-out source, or every one that fits read."""
     header = "source | n | MAPE | median | ratio | p10–p90 | covered | one known |"
     rows = []
     for one in sources(figures, held_out=held_out):
@@ -64,7 +62,6 @@ def source_table(figures: Figures, *, held_out: bool) -> str:
 
 
 def summary_line(figures: Figures) -> str:
-    """The whole in two sentences."""
     one, versus = figures["summary"], figures["summary"]["against"]
     low, high = (round(100 * edge) for edge in read_goals().coverage80)
     text = (
@@ -107,7 +104,6 @@ def known_runs_table(figures: Figures) -> str:
 
 
 def baselines_table(figures: Figures) -> str:
-    """Other predictors on the same runs, by held-out source."""
     titles = (f"{title}: n | its MAPE | ours" for title in BASELINES.values())
     shown = [one for one in sources(figures, held_out=True) if one["against"]]
     rows = []
@@ -121,7 +117,6 @@ def baselines_table(figures: Figures) -> str:
 
 
 def memory_table(figures: Figures) -> str:
-    """Memory where a source prints it."""
     rows = []
     for one in figures["memory"]:
         cells = [one["name"], one["kind"], one["n"], percent(one["mape"])]
@@ -130,13 +125,11 @@ def memory_table(figures: Figures) -> str:
 
 
 def skipped_table(figures: Figures) -> str:
-    """Rows that cannot be described, by reason."""
     total = f"{figures['rows']:,} rows; {figures['predicted']:,} are predicted"
     return f"{_reasons(figures['skipped'])} of {total}."
 
 
 def doubtful_table(figures: Figures) -> str:
-    """Rows that count in no figure, by reason."""
     return f"{_reasons(figures['doubtful'])} of {figures['predicted']:,} predicted rows."
 
 
@@ -155,7 +148,6 @@ def _reasons(entries: Sequence[Figures]) -> str:
 
 
 def readme(figures: Figures) -> str:
-    """The compact table."""
     rows = []
     for goal in read_goals().goals:
         found = found_for(goal, figures) if goal.readme else None
@@ -171,7 +163,6 @@ def readme(figures: Figures) -> str:
 
 
 def built_in_line(figures: Figures) -> str:
-    """Which of the figures a clone can compute by itself."""
     found = json.loads(BUILT_IN.read_text())
     one = found["summary"]
     return (
@@ -185,7 +176,6 @@ def built_in_line(figures: Figures) -> str:
 
 
 def goals_table(figures: Figures) -> str:
-    """Every goal beside what was found and what others reach."""
     header = "set | n | goal | syncwall | | prototype | Calculon | one constant | others"
     words = {True: "reached", False: "**not reached**"}
     rows: list[list[Any]] = []
@@ -253,8 +243,6 @@ def collectives_table(figures: Figures) -> str:
 
 
 def worst_tables(figures: Figures) -> str:
-    """The furthest rows of every set that misses its goal."""
-
     def amount(value: float, unit: str) -> str:
         return f"{value:,.0f} {unit}" if value >= 1000 else f"{value:.3g} {unit}"
 
@@ -272,13 +260,11 @@ def worst_tables(figures: Figures) -> str:
 
 
 def remembered() -> list[Figures]:
-    """All that was ever judged, the oldest first."""
     found: list[Figures] = json.loads(JUDGED.read_text())
     return found
 
 
 def judged_table(figures: Figures) -> str:
-    """Every score of judges, the newest first."""
     rows = []
     for one in reversed(remembered()):
         cells = [one["date"], f"`{one['commit']}`", one["what"], one["sources"], one["n"]]
@@ -287,7 +273,6 @@ def judged_table(figures: Figures) -> str:
 
 
 def judged_line(figures: Figures) -> str:
-    """What to expect of a run that nobody has seen."""
     first, last = remembered()[0], remembered()[-1]
     return (
         f"On 24 sources collected after the model was built, which nobody had looked"
@@ -325,5 +310,4 @@ def rewritten(text: str, figures: Figures) -> str:
 
 
 def stale(figures: Figures) -> list[Path]:
-    """Pages whose blocks are not what `figures` give."""
     return [page for page in PAGES if page.read_text() != rewritten(page.read_text(), figures)]

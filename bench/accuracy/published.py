@@ -50,20 +50,16 @@ ROWS: Final = tuple(_rows())
 
 @dataclass(frozen=True, slots=True)
 class PredictedSpeed:
-    """A row and its prediction."""
-
     row: Row
     per_s: float
     interval: tuple[float, float]
 
     @property
     def error(self) -> float:
-        """Predicted over measured speed, less 1."""
         return self.per_s / self.row.per_s - 1.0
 
     @property
     def inside(self) -> bool:
-        """True if the 80% interval holds what was measured."""
         return self.interval[0] <= self.row.per_s <= self.interval[1]
 
 
@@ -96,8 +92,6 @@ def stacks() -> None:
 
 @dataclass(frozen=True)
 class PublishedLayout:
-    """A published layout and the best one."""
-
     name: str
     published: sw.Prediction
     best: Candidate

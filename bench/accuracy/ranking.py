@@ -64,7 +64,6 @@ class Group:
 
     @property
     def best(self) -> ValidatedRun:
-        """The fastest as measured."""
         return min(self.members, key=lambda one: one.case.measured_s)
 
     def ranked(self, rank: Rank) -> list[ValidatedRun]:
@@ -133,7 +132,6 @@ def groups_of(outcomes: Iterable[ValidatedRun], fewest: int) -> list[Group]:
 
 
 def by_time(one: ValidatedRun) -> float:
-    """Predicted step time."""
     return one.step_s
 
 
@@ -177,7 +175,6 @@ def graded(name: str, found: Sequence[ValidatedRun]) -> tuple[list[ValidatedRun]
 
 
 def lines_of(name: str, found: Sequence[ValidatedRun], baselines: Baselines) -> list[Line]:
-    """All figures of one source."""
     rows, dropped = graded(name, found)
     sets = {"all rows": rows}
     if name in NEIGHBOURS_JUDGE:
@@ -219,7 +216,6 @@ def _random(groups: list[Group]) -> Ranking:
 
 
 def table(lines: Sequence[Line]) -> str:
-    """Markdown."""
     header = (
         "source and rows | predictor | groups | first pick, median | p10 |"
         " best of three, median | p10 | rank correlation"
@@ -233,8 +229,6 @@ def table(lines: Sequence[Line]) -> str:
 
 
 def losing_picks(found: Sequence[ValidatedRun]) -> str:
-    """Groups in which the first pick loses, the worst first."""
-
     def told(one: ValidatedRun) -> str:
         times = f"measured {one.case.measured_s:.3g} s, predicted {one.step_s:.3g} s"
         return f"{one.case.row.id} {times}"
@@ -251,7 +245,6 @@ def losing_picks(found: Sequence[ValidatedRun]) -> str:
 
 
 def worse(before: Sequence[Line], now: Sequence[Line]) -> list[str]:
-    """Figures of ours that fell."""
     known = {(b["source"], b["rows_are"], b["predictor"]): b for b in before}
     fallen = []
     for line in now:
@@ -264,7 +257,6 @@ def worse(before: Sequence[Line], now: Sequence[Line]) -> list[str]:
 
 
 def page(lines: Sequence[Line], text: str) -> str:
-    """`text` of the page with the table of `lines`."""
     return MARKED.sub(lambda match: f"{match[1]}\n{table(lines)}\n\n{match[2]}", text)
 
 

@@ -83,7 +83,6 @@ def steps(
 
 
 def compared(name: str, found: dict[str, Any], lines: bool) -> float:
-    """Prints one program; gives the error of its step."""
     taken = found["steps"][name]
     answer = predicted(name, MachineMeasurements.model_validate(found["measured"]))
     parts = parts_of(dict(answer.ledger.items()))
@@ -103,7 +102,6 @@ def compared(name: str, found: dict[str, Any], lines: bool) -> float:
 
 
 def predicted(name: str, measured: MachineMeasurements) -> ProgramPrediction:
-    """The program, recorded and priced with what was measured."""
     import torch.distributed as dist
 
     from syncwall.capture.recorder import recording
@@ -121,7 +119,6 @@ def predicted(name: str, measured: MachineMeasurements) -> ProgramPrediction:
 
 
 def run_workers(names: tuple[str, ...], seconds: float) -> dict[str, Any]:
-    """What two workers measured."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "found.json"
         flags = ["--seconds", str(seconds), "--worker", str(path)]
@@ -137,8 +134,6 @@ def run_workers(names: tuple[str, ...], seconds: float) -> dict[str, Any]:
 
 @dataclass
 class Piece:
-    """One thing to measure, and what came of it."""
-
     run: Callable[[], Any]
     wanted: int = 2
     """Quiet measurements."""
@@ -153,7 +148,6 @@ class Piece:
         return len(quiet) < self.wanted
 
     def measure(self, team: Team) -> None:
-        """Once more."""
         meter = Meter(team.hosts[team.rank])
         value = self.run()
         load = MachineLoad.of(team.gathered(meter.spent()))

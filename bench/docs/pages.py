@@ -54,13 +54,10 @@ ALIKE = 0.55
 
 
 def _head(page: Path) -> str:
-    """What stands above the first section."""
     return page.read_text(encoding="utf-8").partition("\n## ")[0]
 
 
 def glossary_text() -> str:
-    """The glossary, of `show/terms.yaml`."""
-
     def entry(term: Term) -> str:
         elsewhere = ((who, _CODE.sub(r"`\g<0>`", words)) for who, words in term.elsewhere.items())
         lines = [
@@ -78,7 +75,6 @@ def glossary_text() -> str:
 
 
 def licences_text() -> str:
-    """Sources of the catalogue by licence, of `catalogue/sources.yaml`."""
     sources = catalogue.sources()
     text = _head(LICENCES)
     for licence, words in LICENCE_NAMES.items():
@@ -193,7 +189,6 @@ def refresh() -> None:
 
 
 def refreshed(block: str, desk: Path) -> str:
-    """A console block with the lines that its commands print now."""
     from tests.test_docs import COMMAND
 
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"

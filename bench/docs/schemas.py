@@ -24,7 +24,6 @@ Node = Mapping[str, Any]
 
 
 def published(verb: str) -> Path:
-    """The file with the schema of a verb."""
     return FOLDER / f"{verb.replace(' ', '-')}.json"
 
 

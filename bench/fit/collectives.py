@@ -89,7 +89,6 @@ class Fitted:
 
     @property
     def mean_error(self) -> float:
-        """Mean of |predicted / measured - 1|."""
         return _mean(np.concatenate([ratio for _, ratio in self.ratios]))
 
 
@@ -104,7 +103,6 @@ def priced_on(machine: Cluster, ranks: int) -> tuple[NcclNetwork, Any]:
 
 
 def neighbours(ranks: int) -> Group:
-    """`ranks` ranks, one beside the other."""
     return Group("dp", ranks)
 
 
@@ -119,7 +117,6 @@ class Prepared:
         self.factors = network.factors(table.kind, table.sizes, self.path, graph)
 
     def ratio(self, fit: KindFit | TransportFit) -> Array:
-        """Predicted over measured, by size."""
         kind = self.table.kind
         if isinstance(fit, KindFit):
             terms = inside(kind, self.choices, self.table.ranks, fit)
@@ -151,7 +148,6 @@ def soft_loss(
 
 
 def fit_device(tables: list[Table]) -> list[Fitted]:
-    """Every kind of one device."""
     return [
         _fit_kind(kind, [Prepared(table, 1) for table in tables if table.kind == kind])
         for kind in KINDS.values()
@@ -181,7 +177,6 @@ def _kind_fit(values: Values) -> KindFit:
 
 
 def stated(values: Values) -> dict[str, Any]:
-    """Parameters of a kind as a calibration states them."""
     units = {"per_rank_us": ("per_rank", "us"), "ramp_us": ("ramp", "us")}
     units["ramp_kb"] = ("ramp_at", "kB")
     found: dict[str, Any] = {}
@@ -192,7 +187,6 @@ def stated(values: Values) -> dict[str, Any]:
 
 
 def means(all_fits: list[list[Fitted]]) -> dict[str, Values]:
-    """Geometric means over devices, kind by kind."""
     found = {}
     for fits in zip(*all_fits, strict=True):
         logs = {name: np.mean([np.log(f.values[name]) for f in fits]) for name in fits[0].values}

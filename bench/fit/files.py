@@ -25,7 +25,6 @@ def update(texts: Mapping[Path, str], *, check: bool) -> int:
 
 
 def comments(path: Path) -> str:
-    """The comment that a written file begins with."""
     lines = path.read_text("utf-8").splitlines(keepends=True)
     return "".join(line for line in lines if line.startswith("#"))
 

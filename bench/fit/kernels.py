@@ -108,8 +108,6 @@ def _columns(rows: Rows, sources: dict[str, int], by_framework: dict[str, Table]
 
 @dataclass(frozen=True)
 class Target:
-    """A device, the name of its tables, and what its kernels are."""
-
     device: str
     system: str
     family: str
@@ -141,7 +139,6 @@ ATTENTION_BOUNDS = ((0.05, 0, 0, 0, 0, 0), (1.2, 5000, 20, 1000, 30, 60))
 
 
 def gemm_fit(target: Target, values: Column) -> GemmFit:
-    """The surface with these free values."""
     efficiency, burst, burst_ms, half_depth, pad, wave, launch_us, memory = map(float, values)
     times = {"burst_s": burst_ms * 1e-3, "launch_s": launch_us * 1e-6}
     tiles = {"tile_m": 128, "tile_n": target.tile_n, "pad_cost": pad, "wave_cost": wave * pad}
@@ -176,7 +173,6 @@ def rounded(value: float) -> float:
 
 
 def residual(predicted: Any, measured: Column, flops: Any) -> str:
-    """Errors over all shapes and over large ones."""
     error, large = 100 * abs(np.asarray(predicted) / measured - 1), np.asarray(flops) >= LARGE_FLOP
     return (
         f"error mean {error.mean():.1f}% and median {np.median(error):.1f}% of {len(error)} "
@@ -200,7 +196,6 @@ def reported(title: str, what: str, table: Table, found: Callable[[Table], str])
 
 
 def fit_gemm(target: Target, directory: Path) -> tuple[dict[str, Any], str]:
-    """Values and sources of the block `gemm`, as far as forward kernels tell."""
     device, table = lookup.device(target.device), gemms(directory, target.system)
     shape = Gemm(*table.shapes)
     efficiency, burst, burst_ms, half_depth, pad, wave, launch_us, memory = fitted(
@@ -233,7 +228,6 @@ def fit_gemm(target: Target, directory: Path) -> tuple[dict[str, Any], str]:
 
 
 def fit_attention(target: Target, directory: Path, parts: Ratios) -> tuple[dict[str, Any], str]:
-    """Values and sources of the block `attention`."""
     device = lookup.device(target.device)
     table = attentions(directory, target.system, target.attention)
     efficiency, half_length, half_filled, overhead, passes, extra_us = fitted(
@@ -266,7 +260,6 @@ def fit_attention(target: Target, directory: Path, parts: Ratios) -> tuple[dict[
 
 
 def attention_of(table: Table) -> CoreAttention:
-    """The shapes of `table` as operations."""
     batch, length, heads, kv_heads, dim = table.shapes
     return CoreAttention(batch, heads, length, length, dim, dim, kv_heads)
 
@@ -283,7 +276,6 @@ def seconds_of(
 
 
 def regenerated(directory: Path) -> dict[Path, str]:
-    """Text of every file that the fit writes."""
     gemm = {target: fit_gemm(target, directory) for target in TARGETS}
     surfaces = {
         target.family: GemmFit.model_validate(gemm[target][0] | {"in_training": 1.0})

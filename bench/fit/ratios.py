@@ -31,20 +31,16 @@ STAGES = {"fwd": "TN", "bwd_grad_act": "NN", "bwd_grad_w": "NT"}
 
 @dataclass(frozen=True)
 class Measured:
-    """One efficiency that SimuMax measured."""
-
     operation: str
     shape: dict[str, str]
     efficiency: float
     peak_flop_per_s: float
 
     def number(self, name: str) -> float:
-        """A dimension of the shape."""
         return float(self.shape[name])
 
 
 def measured(path: Path) -> list[Measured]:
-    """Every row of a table of SimuMax."""
     found = []
     for row in csv_rows(path):
         shape = dict(part.split("=") for part in row["shape"].split(", "))
@@ -55,8 +51,6 @@ def measured(path: Path) -> list[Measured]:
 
 @dataclass(frozen=True)
 class Ratios:
-    """Values of one family of devices, and what they come from."""
-
     weight_gradient: float
     group_us: float
     backward: float | None

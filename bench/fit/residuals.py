@@ -44,7 +44,6 @@ def _line(outcome: ValidatedRun) -> dict[str, str]:
 
 
 def residuals(directories: Sequence[Path]) -> str:
-    """The text of the table."""
     rows = (row for row in rows_of(directories) if part_of(row) is not RowUse.JUDGE)
     groups: dict[tuple[str, str], list[ValidatedRun]] = {}
     for outcome in outcomes(cases_of(row for row in rows if not doubt(row))):

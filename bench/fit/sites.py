@@ -59,7 +59,6 @@ def read(rows: Sequence[RunRow]) -> dict[str, KnownSet]:
 
 
 def blocks(values: Mapping[str, float]) -> dict[str, Values]:
-    """The values by block of the file."""
     found: dict[str, Values] = {}
     for name, value in values.items():
         block, key = name.split(" ")
@@ -68,8 +67,6 @@ def blocks(values: Mapping[str, float]) -> dict[str, Values]:
 
 
 def fitted(sets: Mapping[str, KnownSet]) -> Values:
-    """The deviations that help most."""
-
     def loss(values: Values) -> float:
         model = Covariances(SitePrior.of(**blocks(values)))
         left = [one.left(count, model) for one in sets.values() for count in COUNTS]

@@ -58,7 +58,6 @@ def fitted(found: Sequence[ValidatedRun]) -> Fit:
 
 
 def rewritten(text: str, fits_by_name: dict[str, Fit]) -> str:
-    """`text` of the framework with other values."""
     for name, one in fits_by_name.items():
         inside = ", ".join(f"{key}: {value:g}" for key, value in one.items())
         text = re.sub(rf"^{name}: .*$", f"{name}: {{{inside}}}", text, flags=re.MULTILINE)

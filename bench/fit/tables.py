@@ -64,7 +64,6 @@ class Table:
     """Seconds of each repeat, for each size."""
 
     def seconds(self, share: float = 0.5) -> Array:
-        """The median over repeats, or another quantile."""
         return np.array([np.quantile(times, share) for times in self.repeats])
 
     def between(self, least: float, most: float = np.inf) -> "Table":

@@ -5,14 +5,13 @@ files of catalogue/frameworks and catalogue/calibrations, `Problem` says how wel
 """
 
 import re
+import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from math import log
 from pathlib import Path
-from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 
@@ -20,10 +19,8 @@ from bench import Dirs
 from bench.fit.files import update
 from bench.fit.rows import readable, rows_of
 from bench.fit.search import Values, search
-from syncwall.catalogue import BUILT_IN
-from syncwall.cost import calibration, software
-from syncwall.cost.calibration import Calibration
-from syncwall.describe.choice import Dtype
+from syncwall.catalogue import BUILT_IN, searched_first
+from syncwall.cost.software import framework
 from syncwall.describe.framework import Framework
 from syncwall.validate.evaluation import ValidatedRun, outcomes
 from syncwall.validate.mapping import ValidationCase, cases_of
@@ -91,24 +88,6 @@ PARAMETERS: dict[str, Parameter] = {
 """Times in microseconds, the wait of Megatron-Core in milliseconds."""
 
 
-def _calibrated(name: str, fit: Calibration, values: Values) -> Calibration:
-    """`fit` of device `name` with `values`."""
-    network = fit.network.model_copy(
-        update={"nic": values["nic"], "contention": values["contention"]}
-    )
-    attention = fit.attention.model_copy(update={"flash_1_ratio": values["flash-1"]})
-    update: dict[str, Any] = {"network": network, "attention": attention}
-    if "fp8" in fit.gemm.low_precision:
-        narrow = fit.gemm.low_precision | dict.fromkeys(
-            (Dtype.FP8, Dtype.MXFP8), values["fp8 over its peak"]
-        )
-        update["gemm"] = fit.gemm.model_copy(update={"low_precision": narrow})
-    for kind, devices in TRAINED.items():
-        if name in devices:
-            update["training"] = fit.training | {"2020-01": values[f"training of {kind}"]}
-    return fit.model_copy(update=update)
-
-
 def efficiency(name: str, family: Framework, values: Values) -> dict[str, dict[str, float]] | None:
     """Of the products of the framework called `name`, by architecture; None if it is not fitted.
 
@@ -123,56 +102,19 @@ def efficiency(name: str, family: Framework, values: Values) -> dict[str, dict[s
     return {one: known | {min(known): fitted[one]} for one, known in family.efficiency.items()}
 
 
-def _software(name: str, family: Framework, values: Values) -> Framework:
-    """`family` called `name` with `values`."""
-    update: dict[str, Any] = {}
-    if name.startswith("megatron"):
-        update["traffic"] = values["megatron traffic"]
-    if (found := efficiency(name, family, values)) is not None:
-        update["efficiency"] = found
-    if f"{name} traffic" in values:
-        update["traffic"] = values[f"{name} traffic"]
-    if name in ("megatron-core", "megatron-bridge"):
-        host = {"per_wait_s": values["megatron-core wait"] * 1e-3}
-        update["host"] = family.host.model_copy(update=host)
-    if name == "nanotron":
-        host = {
-            "per_operation_s": values["nanotron host"] * 1e-6,
-            "pipelined_per_tensor_rank_s": values["nanotron pipelined host"] * 1e-6,
-            "pipelined_per_tensor_node_s": values["nanotron pipelined node"] * 1e-6,
-        }
-        update["host"] = family.host.model_copy(update=host)
-        update["ring_rank_s"] = values["nanotron ring rank"] * 1e-6
-    return family.model_copy(update=update)
-
-
 @contextmanager
 def patched(values: Values) -> Iterator[None]:
-    """Predict with `values` inside a `with` block."""
-    plain, plain_family = calibration._calibration, software._framework
-    fits: dict[str, Calibration] = {}
-    families: dict[str, Framework] = {}
-
-    def changed(name: str, like: str | None, directories: str) -> Calibration:
-        if name not in fits:
-            found = plain(name, like, directories)
-            fits[name] = _calibrated(found.name, found, values)
-        return fits[name]
-
-    def changed_family(name: str, directories: str) -> Framework:
-        if name not in families:
-            families[name] = _software(name, plain_family(name, directories), values)
-        return families[name]
-
-    with (
-        patch.object(calibration, "_calibration", changed),
-        patch.object(software, "_framework", changed_family),
-    ):
-        yield
+    """Predict with `values` inside a `with` block: files with them are searched first."""
+    with tempfile.TemporaryDirectory() as folder:
+        for path, text in texts_of(values).items():
+            own = Path(folder, path.parent.name, path.name)
+            own.parent.mkdir(exist_ok=True)
+            own.write_text(text)
+        with searched_first(Path(folder)):
+            yield
 
 
 def texts_of(values: Values) -> dict[Path, str]:
-    """Text of every file that holds one of `values`."""
     found = {}
     for folder, text_of in (("calibrations", _calibration_text), ("frameworks", _framework_text)):
         for path in sorted((BUILT_IN / folder).glob("*.yaml")):
@@ -200,7 +142,7 @@ def _framework_text(name: str, text: str, values: Values) -> str:
         text = _with(text, "traffic", values["megatron traffic"])
     if f"{name} traffic" in values:
         text = _with(text, "traffic", values[f"{name} traffic"])
-    if (found := efficiency(name, software.framework(name), values)) is not None:
+    if (found := efficiency(name, framework(name), values)) is not None:
         pairs = ", ".join(f"{one}: {_dated(known)}" for one, known in found.items())
         text = re.sub(r"^efficiency: .*$", f"efficiency: {{{pairs}}}", text, flags=re.MULTILINE)
     if name in ("megatron-core", "megatron-bridge"):
@@ -226,8 +168,6 @@ def _with(text: str, key: str, value: float) -> str:
 
 
 class Problem:
-    """Calibration cases and how well given constants predict them."""
-
     def __init__(self, rows: Sequence[RunRow]) -> None:
         self._known: dict[tuple[str, Values | tuple[tuple[str, float], ...]], float] = {}
         self.cases: dict[str, list[ValidationCase]] = {}

@@ -46,7 +46,6 @@ class Errors:
     parts: NDArray[np.str_]
 
     def of(self, chosen: NDArray[np.bool_]) -> "Errors":
-        """Some of the runs."""
         columns = (self.doubts, self.errors, self.sources, self.organisations, self.parts)
         return Errors(self.names, *(column[chosen] for column in columns))
 
@@ -111,7 +110,6 @@ def held_out(found: Errors) -> list[Errors]:
 
 
 def widths(found: Errors, weights: dict[str, float]) -> NDArray[np.float64]:
-    """Half-width of every run."""
     return np.asarray(found.doubts @ np.array([weights[name] for name in found.names]))
 
 

@@ -66,8 +66,6 @@ BODIES = {
 
 @dataclass
 class Seen:
-    """What happened while many connections were open."""
-
     answered_s: list[float] = field(default_factory=list)
     """What those who came meanwhile waited for a page and a prediction."""
     failed: int = 0
@@ -123,7 +121,6 @@ async def crowd(pid: int, port: int, count: int, said: bytes, most_s: float) -> 
 
 
 async def newcomer(port: int, seen: Seen) -> None:
-    """Somebody opens the page and asks for a prediction."""
     line, before = Connection("127.0.0.1", port), time.monotonic()
     try:
         async with asyncio.timeout(10):
@@ -136,7 +133,6 @@ async def newcomer(port: int, seen: Seen) -> None:
 
 
 def told(what: str, seen: Seen, at_most_s: float) -> bool:
-    """Print what was seen; True if it is as it should be."""
     slowest = max(seen.answered_s)
     print(
         f"{what}: slowest of {len(seen.answered_s)} newcomers {slowest:.2f} s, "
@@ -147,7 +143,6 @@ def told(what: str, seen: Seen, at_most_s: float) -> bool:
 
 
 async def measured(pid: int, port: int) -> bool:
-    """All of it; True if everything is as it should be."""
     await newcomer(port, Seen())  # waits until it has started
     before = rss_bytes(pid)
     print(f"at the start: server {before / 1e6:.0f} MB")

@@ -36,7 +36,6 @@ NOISES: dict[str, Noise] = {
 
 
 def falling(noise: Noise, deviation: float, seed: int, steps: int = STEPS) -> Any:
-    """A loss that falls as a power law of the step."""
     random = np.random.default_rng(seed)
     trend = np.log(2.0 + 8.0 * (1.0 + np.arange(steps)) ** -0.4)
     return np.exp(trend + deviation * noise(random, steps))

@@ -66,7 +66,6 @@ def injected(kind: str) -> dict[str, Any]:
 
 
 def judged(found: dict[str, Any], kind: str, fault_step: int) -> tuple[bool, str]:
-    """Whether what was said is right, and what it was."""
     slower = FindingKind.SLOWER_THAN_PREDICTED
     said = [one for one in found["findings"] if one["kind"] == slower]
     if FAULTS[kind] is None:

@@ -82,14 +82,11 @@ def rounds(nodes: int = 10_000) -> None:
 
 
 class Counted:
-    """A store that counts the keys and bytes that were read."""
-
     def __init__(self, store: Any) -> None:
         self._store, self.keys, self.bytes = store, 0, 0
         self.set, self.compare_set = store.set, store.compare_set
 
     def multi_get(self, keys: list[str]) -> list[bytes]:
-        """As of the store."""
         found: list[bytes] = self._store.multi_get(keys)
         self.keys += len(keys)
         self.bytes += sum(map(len, found))

@@ -31,8 +31,6 @@ EVERY_S, GATHERED_S = 1.0, 0.15
 
 @dataclass
 class Found:
-    """Seconds of every answer by what was asked, and what went wrong."""
-
     seconds: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     statuses: dict[int, int] = field(default_factory=lambda: defaultdict(int))
     errors: list[str] = field(default_factory=list)
@@ -46,7 +44,6 @@ class Found:
 
     @property
     def requests(self) -> int:
-        """All that were sent."""
         return sum(self.statuses.values()) + sum(self.dropped.values()) + self.lost
 
     def percentile(self, what: str, share: float) -> float:
@@ -91,7 +88,6 @@ class Connection:
         return status, await reader.readexactly(length)
 
     def close(self) -> None:
-        """Hang up; the next question opens it again."""
         if self._streams is not None:
             self._streams[1].close()
         self._streams = None
@@ -104,8 +100,11 @@ def changing_run(chance: random.Random) -> Iterator[bytes]:
     layout: dict[str, Any] = {"tp": 8, "shard": "fsdp"}
     if chance.random() < 0.5:  # the others leave it open, as the page does at first
         layout["micro_batch"] = 1
-    words = (("tp", (1, 2, 4, 8)), ("shard", ("fsdp", "zero1", "ddp")))
-    words += (("recompute", ("none", "selective", "full")),)
+    words: tuple[tuple[str, tuple[Any, ...]], ...] = (
+        ("tp", (1, 2, 4, 8)),
+        ("shard", ("fsdp", "zero1", "ddp")),
+        ("recompute", ("none", "selective", "full")),
+    )
     while True:
         what = chance.randrange(7)
         if what == 0:
@@ -127,8 +126,6 @@ def changing_run(chance: random.Random) -> Iterator[bytes]:
 
 
 class Load:
-    """All users together."""
-
     def __init__(self, port: int, users: int, requests: int, seed: int) -> None:
         self._where, self._users, self._left, self._seed = (
             ("127.0.0.1", port),
@@ -140,7 +137,6 @@ class Load:
         self.found = Found()
 
     async def run(self) -> Found:
-        """Let them ask until all requests are used up."""
         first = Connection(*self._where)
         _, document = await first.ask("/api/openapi.json")
         first.close()
@@ -234,7 +230,6 @@ def cpu_s(pid: int) -> float:
 
 
 def measured(users: int, requests: int, seed: int = 0) -> Found:
-    """What `users` find until they have asked `requests` times."""
     with serving() as (pid, port):
         asyncio.run(Load(port, users, users * 3, seed + 1).run())  # warm
         before = cpu_s(pid)

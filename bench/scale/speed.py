@@ -37,19 +37,15 @@ JOBS, DAYS = 10_000, 54.0
 
 
 class Timer:
-    """Seconds on the clock and of CPU since it was made."""
-
     def __init__(self) -> None:
         self._wall, self._cpu = time.perf_counter(), time.process_time()
 
     @property
     def wall_s(self) -> float:
-        """On the clock."""
         return time.perf_counter() - self._wall
 
     @property
     def cpu_s(self) -> float:
-        """Of this process."""
         return time.process_time() - self._cpu
 
 

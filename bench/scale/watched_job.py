@@ -69,7 +69,6 @@ class WatchedJob:
         self._folder.cleanup()
 
     def events(self, kind: str = "") -> list[dict[str, Any]]:
-        """What the agent said until now."""
         return events_of(self.home / "events.jsonl", kind)
 
     def wait_for(self, event: str, limit_s: float, **fields: Any) -> dict[str, Any] | None:
@@ -85,11 +84,9 @@ class WatchedJob:
         return None
 
     def outputs(self, limit_s: float = 300.0) -> list[str]:
-        """What each rank printed, once all have ended."""
         return [one.communicate(timeout=limit_s)[0] for one in self.processes]
 
     def summary(self) -> dict[str, Any]:
-        """Of the agent, once it was told that the job is over."""
         assert self.agent
         assert self.agent.stdin
         self.agent.stdin.close()
@@ -98,7 +95,6 @@ class WatchedJob:
         return found
 
     def fail(self, kind: str) -> None:
-        """Let the watcher fail."""
         assert self.agent
         if kind == "folder removed":
             shutil.rmtree(self.home)
