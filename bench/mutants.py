@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from queue import Queue
+from typing import Any
 
 from bench import ROOT
 
@@ -84,7 +85,6 @@ def _changed(node: ast.AST) -> str | None:
 
 
 def drawn(groups: list[list[Path]], each: int, seed: int) -> list[Mutant]:
-    """`each` mutants of every group of files, the same ones for the same seed."""
     chance = random.Random(seed)
     found = []
     for files in groups:
@@ -104,7 +104,6 @@ def killed(mutant: Mutant, copy: Path) -> bool:
 
 
 def _tests(mutant: Mutant) -> Iterator[list[str]]:
-    """Tests in the order in which they are likely to notice."""
     room = mutant.path.relative_to(PACKAGE).parts[0]
     own = ROOT / "tests" / room / f"test_{mutant.path.stem}.py"
     pinned = ["tests/validate/test_pinned.py", "tests/validate/test_pinned_layouts.py"]
@@ -117,15 +116,9 @@ def _tests(mutant: Mutant) -> Iterator[list[str]]:
 def _fails(tests: list[str], copy: Path) -> bool:
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-m", QUICK]
     environment = os.environ | {"PYTHONPATH": f"{copy}:{ROOT}", "PYTHONDONTWRITEBYTECODE": "1"}
+    how: dict[str, Any] = {"cwd": ROOT, "env": environment, "timeout": TIMEOUT_S}
     try:
-        done = subprocess.run(
-            [*command, *tests],
-            cwd=ROOT,
-            env=environment,
-            capture_output=True,
-            check=False,
-            timeout=TIMEOUT_S,
-        )
+        done = subprocess.run([*command, *tests], capture_output=True, check=False, **how)
     except subprocess.TimeoutExpired:
         return True  # a loop without end is noticed
     return done.returncode not in (0, 5)  # 5: every test of the file is slow

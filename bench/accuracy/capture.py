@@ -28,8 +28,6 @@ CLUSTER: Final = "dgx-h100"
 
 @dataclass(frozen=True)
 class Case:
-    """One layout, as arguments of the script and as a description."""
-
     arguments: str = ""
     layout: dict[str, Any] = field(default_factory=dict)
     gpus: int = 1024
@@ -84,7 +82,7 @@ def agreement(names: Names = (), check: bool = False) -> int:
         step = f"{1e3 * described.step_s:.1f} ms, recorded {1e3 * recorded.step_s:.1f} ms"
         print(f"\n{name}: described {step}, {error:+.1%}", flush=True)
         causes = {*described.ledger, *recorded.ledger} - {*MULTIPLIED}
-        lines = [("GEMM and output layer", MULTIPLIED)]
+        lines: list[tuple[str, tuple[Cause, ...]]] = [("GEMM and output layer", MULTIPLIED)]
         lines += [(str(one), (one,)) for one in sorted(causes, key=lambda c: c.order)]
         for line, some in lines:
             one, other = (sum(p.ledger[c] for c in some) for p in (described, recorded))
@@ -94,7 +92,6 @@ def agreement(names: Names = (), check: bool = False) -> int:
 
 
 def cases(runs: Path) -> Iterator[ValidationCase]:
-    """Rows of torchtitan that the script can be told to run."""
     for case in cases_of(row for row in read_tables(runs) if row.source == "torchtitan"):
         row = case.row
         plain = row.text("precision") == "bf16" and "asyncTP" not in row.text("options")

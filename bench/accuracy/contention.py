@@ -1,18 +1,17 @@
-"""Real flows in a lab that share links, beside predictions; and what a link of a lab gives.
+"""Real flows in a lab that share links, beside predictions.
 
-Needs root, torch and a quiet machine. Rings of Gloo in and out of the order of hosts, equal and
-unequal jobs over one uplink, and a slow link, beside `lab.links.rings_s`; TCP connections that the
-kernel hashes over eight spines, beside `network.collisions.drawn`. All-to-all over Gloo is shown,
-not judged: it is no coupled stream.
+Rings of Gloo in and out of the order of hosts, equal and unequal jobs over one uplink, and a slow
+link, beside `lab.links.rings_s`; TCP connections that the kernel hashes over eight spines, beside
+`network.collisions.drawn`. All-to-all over Gloo is shown, not judged: it is no coupled stream.
 """
 
-import statistics
 import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -22,9 +21,6 @@ from syncwall.lab.experiment import Fault, SlowLink
 from syncwall.lab.hosts import Hosts
 from syncwall.lab.links import ends_of_lab, links_of_lab, rings_s
 from syncwall.lab.machine import awake, inside
-from syncwall.lab.run import link_rate
-from syncwall.measure.collectives import CollectiveRow
-from syncwall.measure.result import Result
 from syncwall.network.collisions import drawn
 from syncwall.network.routes import Routes
 from syncwall.network.streams import Pairs, all_to_all, stood
@@ -55,7 +51,6 @@ class Case:
 
 
 def two_leaves(hosts: int, oversubscription: float) -> Topology:
-    """Hosts on two leaves, joined by one uplink each."""
     return Topology(hosts=hosts, rate_bytes_per_s=RATE, leaves=2, oversubscription=oversubscription)
 
 
@@ -73,7 +68,6 @@ CASES = (
 
 
 def predicted_s(case: Case) -> list[float]:
-    """When each job ends."""
     jobs = []
     for hosts, times in case.jobs:
         count = len(hosts)
@@ -103,11 +97,9 @@ def measured_s(case: Case) -> list[float]:
 
 
 class Process(subprocess.Popen[str]):
-    """A program on a host that is told things line by line, and answers so."""
-
     def __init__(self, hosts: Hosts, host: int, *words: str) -> None:
         command = [sys.executable, str(JOBS / "flows.py"), *words]
-        both = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+        both: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
         super().__init__(inside(hosts.network.hosts[host], command), text=True, bufsize=1, **both)
 
     def line(self) -> str:
@@ -167,7 +159,9 @@ def ecmp(flows: int, trials: int) -> tuple[float, float, float]:
 
 
 def contention(trials: int = 100, only: str = "") -> int:
-    """Real flows that share links beside predictions; 1 if one is beyond its gate (root, torch).
+    """Real flows that share links beside predictions; 1 if one is beyond its gate.
+
+    Needs root, torch and a quiet machine.
 
     Args:
         trials: Of ECMP; 0 for none.
@@ -188,32 +182,3 @@ def contention(trials: int = 100, only: str = "") -> int:
         both = f"mean slow-down {found:.2f} (+-{error:.2f}), predicted {said:.2f}"
         print(f"ECMP, {flows:2} flows a pair: {trials} trials, {both}, {said / found - 1:+.1%}")
     return int(bad > 0)
-
-
-def rates(sleepy: bool = False, rounds: int = 3) -> None:
-    """What a link of a lab gives, in Mbit/s of payload (root, torch, iperf3).
-
-    For each rate: iperf3 one way, both ways at once, and all-reduces of 16 and 64 MB between two
-    hosts by `measure collectives`. --sleepy lets the processors sleep, to see what that costs.
-    """
-    job = ["-m", "syncwall", "measure", "collectives", "--kinds", "all-reduce", "--min-size"]
-    job += ["16MB", "--max-size", "64MB", "--trials", "5", "--json"]
-    print("rate   iperf3 one way   both ways at once   all-reduce busbw   ratio (median, range)")
-    for rate in (100, 250, 1000):
-        topology = Topology(hosts=2, rate_bytes_per_s=rate * 125e3)
-        ones, twos, buses = [], [], []
-        with lab(topology, "rates", keep_awake=not sleepy) as hosts:
-            output = hosts.directory / "times.json"
-            for _ in range(rounds):
-                ones.append(link_rate(hosts).forward_bytes_per_s * 8e-6)
-                both = link_rate(hosts, both_ways=True)
-                ways = (both.forward_bytes_per_s, both.backward_bytes_per_s or 0.0)
-                twos.append(statistics.mean(ways) * 8e-6)
-                done = hosts.run([*job, str(output)], time_limit_s=240)
-                assert done.ok, done.message
-                rows = map(CollectiveRow.model_validate, Result.read(output).data["rows"])
-                buses.append(statistics.mean(row.busbw_bytes_per_s for row in rows) * 8e-6)
-        ratios = [bus / two for bus, two in zip(buses, twos, strict=True)]
-        one, two, bus, middle = map(statistics.median, (ones, twos, buses, ratios))
-        spread = f"{middle:.3f}, {min(ratios):.3f} to {max(ratios):.3f}"
-        print(f"{rate:4}   {one:14.1f}   {two:17.1f}   {bus:16.1f}   {spread}", flush=True)

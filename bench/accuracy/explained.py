@@ -1,4 +1,4 @@
-"""What `explain` makes of public tables and traces: benchmarks judged, changes named.
+"""What `explain` makes of public tables and traces: benchmarks judged, changes and ranks named.
 
 A table of nccl-tests is healthy unless the same machine was much faster with the same ranks in
 another table (`DISTURBED`), or its source calls it broken. Healthy tables are made faulty by
@@ -7,14 +7,23 @@ the sources of one half only; the other half is held out. The shape of the rule 
 in view, and TCP acts as in the one public pair that its range is from.
 """
 
+import gzip
+import os
+import tempfile
+import time
 from collections import defaultdict
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
+from importlib import import_module
+from importlib.util import find_spec
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from tests.explain.traces.rank_copies import Copies
 
 import syncwall as sw
 from bench import Dir
@@ -25,6 +34,8 @@ from syncwall.explain.benchmarks.judged import Judgement, judged
 from syncwall.explain.changes.days import OWN, Day, day_of
 from syncwall.explain.changes.parts import Difference, difference
 from syncwall.explain.traces.job_traces import explain_traces
+from syncwall.explain.traces.pool import summaries, trace_files
+from syncwall.explain.traces.ranks import explain_ranks
 from syncwall.problems import InputError
 
 KNOWN = MACHINES | {"superbench_": "dgx-a100-40", "mlperf50_smc_b200": "dgx-b200"}
@@ -35,6 +46,7 @@ LARGE, SMALL = 64 * 2**20, 64 * 2**10
 SLOW_RANK = 1.6
 """A GPU at 0.63 of its clock: every step of a ring waits for it, whatever the size."""
 LEAST_STEPS, MORE = 5, 0.25
+_CHUNK = 32
 PAIR = ("kineto_v100_resnet50_workers4.json.gz", "kineto_v100_resnet50_workers0.json.gz")
 CHANGED = ("compute", "data", "host", "sync", "transfer")
 
@@ -71,13 +83,11 @@ class Named:
         return {FaultKind.TCP: crosses, FaultKind.NVLINK: not crosses}.get(kind, True)
 
     def rate_slower(self, times: float) -> Any:
-        """Seconds if all that is not latency takes `times` as long."""
         found = self.found
         start = found.seconds[0] if found.sizes[0] <= SMALL else 0.0
         return np.maximum(found.seconds, start + (found.seconds - start) * times)
 
     def judged(self, seconds: Any = None) -> Judgement:
-        """What `explain --cluster` says of it, or of other times."""
         times = self.found.seconds if seconds is None else seconds
         said = judged(replace(self.found, seconds=times), self.machine)
         assert said is not None, self.source
@@ -89,7 +99,6 @@ def _at(found: CollectiveBenchmark, sizes: Any) -> Any:
 
 
 def tables(directory: Path) -> list[Named]:
-    """Every table of nccl-tests with a known machine and a collective that has a price."""
     rows: dict[str, list[dict[str, str]]] = defaultdict(list)
     for row in csv_rows(directory / "01_collectives" / "nccl_tests_rows.csv"):
         rows[row["source_id"]].append(row)
@@ -209,7 +218,11 @@ def days(directory: Dir) -> None:
             continue
         if len(day.step_s) < LEAST_STEPS:
             continue
-        good, after = (_some(day, np.arange(first, len(day.step_s), 2)) for first in (1, 0))
+        columns = ("numbers", "step_s", "own_s", "wait_s", "transfer_s")
+        good, after = (
+            replace(day, **{name: getattr(day, name)[first::2] for name in columns})
+            for first in (1, 0)
+        )
         same.append((path.name, not difference(after, [good]).is_changed))
         changed = {kind: difference(_longer(after, kind), [good]) for kind in CHANGED}
         named += [(f"{path.name} {kind}", _is_named(x, kind)) for kind, x in changed.items()]
@@ -222,13 +235,7 @@ def days(directory: Dir) -> None:
                 print(f"    not {name}")
 
 
-def _some(day: Day, rows: Any) -> Day:
-    columns = ("numbers", "step_s", "own_s", "wait_s", "transfer_s")
-    return replace(day, **{name: getattr(day, name)[rows] for name in columns})
-
-
 def _longer(day: Day, kind: str) -> Day:
-    """A quarter of each step more of one kind of time, with the spread that the step itself has."""
     more = MORE * day.step_s
     found = replace(day, step_s=day.step_s + more)
     if kind == "transfer":
@@ -240,3 +247,56 @@ def _longer(day: Day, kind: str) -> Day:
 
 def _is_named(found: Difference, kind: str) -> bool:
     return found.is_slower and found.named[:1] != () and found.named[0].kind == kind
+
+
+def ranks(trace: Dir, ranks: tuple[int, ...] = (64, 256, 1024), workers: int = 0) -> int:
+    """Makes ranks out of one real TRACE.json.gz, one of them 10% slow; verdict, rate and memory.
+
+    They are explained by a pool of processes with one rank in memory each. "of decoding" is the
+    time of it all over that of as many processes which only unpack and decode the same files with
+    the fastest decoder of JSON that is installed (orjson, msgspec, json).
+    """
+    print("ranks   raw MB   read s   MB/s   compare s   of decoding   peak MiB   verdict")
+    right = True
+    for count in ranks:
+        with tempfile.TemporaryDirectory() as folder:
+            right &= _round(trace, count, workers or os.cpu_count() or 1, Path(folder))
+    return int(not right)
+
+
+def _round(trace: Path, ranks: int, workers: int, folder: Path) -> bool:
+    slow = ranks * 5 // 7
+    chunks = [range(a, min(a + _CHUNK, ranks)) for a in range(0, ranks, _CHUNK)]
+    with ProcessPoolExecutor(workers) as pool:
+        size = sum(pool.map(partial(_written, trace, ranks, slow, folder), chunks))
+    begun = time.perf_counter()
+    found = summaries(trace_files(folder), workers=workers)
+    read_s = time.perf_counter() - begun
+    verdict = explain_ranks(found.ranks)
+    compare_s = time.perf_counter() - begun - read_s
+    begun = time.perf_counter()
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+        list(pool.map(_decoded, trace_files(folder)))
+    share = (read_s + compare_s) / (time.perf_counter() - begun)
+    print(
+        f"{ranks:5}   {size / 1e6:6.0f}   {read_s:6.1f}   {size / 1e6 / read_s:4.1f}   "
+        f"{compare_s:9.2f}   {share:11.2f}   {found.peak_bytes / 2**20:8.0f}   {verdict.kind}: "
+        f"rank {verdict.ranks} of {slow} expected, {verdict.lost_s * 1e3:.1f} ms of "
+        f"{verdict.step_s * 1e3:.1f}, {verdict.explained:.0%} explained",
+        flush=True,
+    )
+    return verdict.kind == "slow worker" and verdict.ranks == (slow,) and not found.problems
+
+
+def _written(trace: Path, ranks: int, slow: int, folder: Path, chosen: range) -> int:
+    """Bytes of some traces before they are packed."""
+    copies = Copies.of(trace, ranks, slow)
+    meetings = copies.meetings()
+    return sum(copies.write(folder, rank, meetings) for rank in chosen)
+
+
+def _decoded(file: Path) -> int:
+    names = ("orjson", "msgspec.json", "json")
+    module = import_module(next(one for one in names if find_spec(one.partition(".")[0])))
+    loads = getattr(module, "loads", None) or module.decode
+    return len(loads(gzip.decompress(file.read_bytes())))

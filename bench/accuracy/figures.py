@@ -1,4 +1,4 @@
-"""Accuracy as plain data: what docs/accuracy.json holds.
+"""Accuracy as plain data: what docs/accuracy.json holds, beside docs/accuracy_goals.yaml.
 
 `figures` come from a validation report and the accuracy of collectives; `gated` are the few of them
 that the gate of a clone looks at. Errors are fractions, rounded to five digits so that a file
@@ -8,22 +8,30 @@ changes only when a figure does.
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, fields
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
+from bench import ROOT
 from bench.accuracy.collectives import HOLD_OUT_SETS, ratios, report
-from bench.accuracy.goals import Figures, Goal, missed
 from bench.fit.tables import csv_rows, nccl_tests
 from syncwall.cost.measured import GemmPoint, MachineMeasurements
+from syncwall.documents import read_document
 from syncwall.show.records.interface import plain
 from syncwall.show.records.validation import set_record
 from syncwall.validate.evaluation import ValidatedRun, outcomes
 from syncwall.validate.report import Report, SetReport
 from syncwall.validate.split import STALLED, RowUse, part_of
 
+GOALS = ROOT / "docs" / "accuracy_goals.yaml"
+Figures = dict[str, Any]
+_COUNTS = {"error": "rows", "mape_graded": "n_graded", "mape_listed": "n_listed"} | dict.fromkeys(
+    ("mape_one_known_run", "mape_three_known_runs", "mape_five_known_runs"), "sources_known"
+)
+"""Where the number of rows or sources behind a figure stands, if it is not `n`."""
 KINDS = ("source", "named")
 WORST = 10
 NOISE = 0.02
@@ -37,9 +45,75 @@ TABLES: Final = {
 """Tables of measured efficiencies by source of runs; SimuMax publishes both (docs/b200)."""
 
 
-def figures(found: Report, collectives: Path | None = None) -> Figures:
-    """Everything that the tables show; `collectives` is the directory of measured collectives."""
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """One line of the table of goals; errors in percent."""
 
+    title: str
+    of: str
+    """Where the figure stands: set, summary, memory, measured, pairs or collectives."""
+    figure: str
+    at_most: float
+    name: str = ""
+    prototype: str = "–"
+    others: str = ""
+    """Published claims of other tools."""
+    calculon: str = ""
+    """Why Calculon may be nearer."""
+    missing: str = ""
+    """What the residuals say if the goal is missed."""
+    readme: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Goals:
+    goals: list[Goal]
+    coverage80: tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The figure of a goal: a fraction, or a count of pairs; and the entry that it stands in."""
+
+    n: int
+    value: float
+    entry: Figures
+
+
+@cache
+def read_goals() -> Goals:
+    value = read_document(GOALS).value
+    names = {field.name for field in fields(Goal)}
+    for one in value["goals"]:
+        assert set(one) <= names, f"{GOALS.name}: {one['title']}: {set(one) - names}"
+    low, high = value["coverage80"]
+    return Goals([Goal(**one) for one in value["goals"]], (low / 100, high / 100))
+
+
+def found_for(goal: Goal, figures: Figures) -> Found | None:
+    if goal.of in ("summary", "pairs"):
+        entry: Figures | None = figures[goal.of]
+    else:
+        entries = figures["sets"] if goal.of == "set" else figures.get(goal.of, [])
+        named = (one for one in entries if goal.of != "set" or one["kind"] == "named")
+        entry = next((one for one in named if one["name"] == goal.name), None)
+    if entry is None or entry.get(goal.figure) is None:
+        return None
+    return Found(entry[_COUNTS.get(goal.figure, "n")], entry[goal.figure], entry)
+
+
+def reached(goal: Goal, found: Found) -> bool:
+    """Whether the figure, as it is printed, is not above the goal."""
+    scale = 1 if goal.of == "pairs" else 100
+    return round(found.value * scale, 1) <= goal.at_most
+
+
+def missed(figures: Figures) -> list[Goal]:
+    pairs = [(goal, found_for(goal, figures)) for goal in read_goals().goals]
+    return [goal for goal, found in pairs if found is not None and not reached(goal, found)]
+
+
+def figures(found: Report, collectives: Path | None = None) -> Figures:
     def numberless(reason: str) -> str:  # so that alike ones are counted together
         return re.sub(r"\b\d[\d,.]*", "…", reason)
 
@@ -78,7 +152,6 @@ def gated(figures: Figures) -> Figures:
 
 
 def _set(one: SetReport, found: Report) -> Figures:
-    """The figures of a set, and those with rows of which only we say that they are in doubt."""
     reasons = {each.outcome.case.row.id: each.reason for each in found.doubtful}
     graded = [each for each in one.runs.outcomes if each.case.row.grade != "C"]
     listed = [each for each in graded if reasons.get(each.case.row.id) != STALLED]
@@ -107,10 +180,10 @@ def _memory(sure: Sequence[ValidatedRun]) -> list[Figures]:
     for (source, kind), members in groups.items():
         found = np.array(members)
         low, high = (float(np.quantile(found, share)) for share in (0.1, 0.9))
-        errors = {"n": len(found), "mape": float(np.abs(found - 1).mean())}
-        errors["ratio_median"] = float(np.median(found))
-        spread = {"ratio_p10": low, "ratio_p90": high}
-        lines.append({"name": source, "kind": kind} | errors | spread)
+        line: Figures = {"name": source, "kind": kind, "n": len(found)}
+        line["mape"] = float(np.abs(found - 1).mean())
+        line["ratio_median"] = float(np.median(found))
+        lines.append(line | {"ratio_p10": low, "ratio_p90": high})
     return sorted(lines, key=lambda line: line["name"])
 
 
@@ -130,10 +203,9 @@ def measured_figures(sure: Sequence[ValidatedRun], directory: Path) -> list[Figu
         for name, points in (("one GEMM", (largest,)), ("all GEMMs", tuple(every))):
             known = MachineMeasurements(gemm=points)
             ratios = np.array([one.ratio for one in outcomes(cases, measured=known)])
-            errors = {"mape": float(np.abs(ratios - 1).mean())}
-            counts = {"n": len(ratios), "points": len(points)}
-            middle = {"ratio_median": float(np.median(ratios))}
-            lines.append({"name": f"{source}, {name}"} | counts | errors | middle)
+            line: Figures = {"name": f"{source}, {name}", "n": len(ratios), "points": len(points)}
+            line["mape"] = float(np.abs(ratios - 1).mean())
+            lines.append(line | {"ratio_median": float(np.median(ratios))})
     return lines
 
 
@@ -221,7 +293,6 @@ def _what(one: ValidatedRun) -> str:
 
 
 def _collective_rows(name: str, directory: Path) -> list[Figures]:
-    """Sizes of a held-out set of collectives; none of a set that was fitted."""
     if name not in HOLD_OUT_SETS:
         return []
     start, least = HOLD_OUT_SETS[name]

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from bench import Dirs
-from bench.fit.rows import rows_of
+from bench.fit.files import rows_of
 from syncwall.answer.gap import Gap, gap
 from syncwall.answer.prediction import predict
 from syncwall.describe import Run
@@ -31,11 +31,8 @@ FIRST: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """One cause that tables state, a key of `answer.suspects`."""
-
     cause: str
     rows: Callable[[RunRow], bool]
-    """True for a row that has it."""
     without: Without
     """Cells of the same row without it."""
     device: dict[str, None] = field(default_factory=dict)
@@ -51,8 +48,6 @@ def _has(column: str, pattern: str) -> Callable[[RunRow], bool]:
 
 
 def _as_twin(pattern: str, other: str, *columns: str) -> Without:
-    """Cells of the row whose name is that of this one with `other` for `pattern`."""
-
     def without(row: RunRow, rows: Rows) -> dict[str, str]:
         twin = rows[re.sub(pattern, other, row.id)]
         return {name: twin.text(name) for name in columns}

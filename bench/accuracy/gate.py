@@ -8,10 +8,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from bench import ROOT, Dirs
-from bench.accuracy.figures import figures, gated
-from bench.accuracy.goals import Figures, read_goals
+from bench.accuracy.figures import Figures, figures, gated, read_goals
 from bench.accuracy.pages import BUILT_IN, JUDGED, remembered, rewritten, stale
-from bench.fit.rows import rows_of
+from bench.fit.files import rows_of
 from syncwall.validate.report import reported
 from syncwall.validate.score import read_baselines
 from syncwall.validate.split import RowUse, part_of
@@ -38,19 +37,16 @@ class Change:
 
     @property
     def points(self) -> float:
-        """Percentage points by which the error grew; 0 if there is none to compare."""
         if self.mape is None or self.mape_before is None:
             return 0.0
         return 100 * (self.mape - self.mape_before)
 
     @property
     def worse(self) -> bool:
-        """By more than is tolerated, of enough rows."""
         return min(self.n, self.n_before) >= FEWEST and self.points > 100 * WORSE + 1e-9
 
     @property
     def lost(self) -> bool:
-        """Rows that could be predicted, or were not in doubt, no longer."""
         return self.n < self.n_before or self.n_all < self.n_all_before
 
     @property
@@ -75,8 +71,9 @@ def changes(accepted: Figures, found: Figures) -> list[Change]:
     lines = []
     for key in dict.fromkeys([*before, *now]):
         old, new = before.get(key, {}), now.get(key, {})
-        counts = [one.get(name, 0) for name in ("n", "n_all") for one in (old, new)]
-        lines.append(Change(key[1], *counts, old.get("mape"), new.get("mape")))
+        n, n_all = ([one.get(name, 0) for one in (old, new)] for name in ("n", "n_all"))
+        errors = (old.get("mape"), new.get("mape"))
+        lines.append(Change(key[1], n[0], n[1], n_all[0], n_all[1], *errors))
     return lines
 
 

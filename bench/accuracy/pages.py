@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from bench import ROOT
-from bench.accuracy.goals import Figures, Found, found_for, missed, reached, read_goals
+from bench.accuracy.figures import Figures, Found, found_for, missed, reached, read_goals
 
 PAGES = (ROOT / "README.md", ROOT / "docs" / "explanation" / "accuracy.md")
 BUILT_IN = ROOT / "docs" / "accuracy_built_in.json"
@@ -45,7 +45,6 @@ def _spread(one: Figures) -> str:
 
 
 def sources(figures: Figures, *, held_out: bool) -> list[Figures]:
-    """Sets of sources, those with most rows first."""
     sets = [one for one in figures["sets"] if one["kind"] == "source" and one["n_all"]]
     return [one for one in sets if one["held_out"] == held_out]
 
@@ -86,7 +85,6 @@ def summary_line(figures: Figures) -> str:
 
 
 def known_runs_table(figures: Figures) -> str:
-    """Held-out sources before and after one, three and five runs of theirs are known."""
     chosen = [
         one
         for one in sources(figures, held_out=True)
@@ -124,17 +122,8 @@ def memory_table(figures: Figures) -> str:
     return markdown("source | as printed by | n | MAPE | ratio | p10–p90", rows)
 
 
-def skipped_table(figures: Figures) -> str:
-    total = f"{figures['rows']:,} rows; {figures['predicted']:,} are predicted"
-    return f"{_reasons(figures['skipped'])} of {total}."
-
-
-def doubtful_table(figures: Figures) -> str:
-    return f"{_reasons(figures['doubtful'])} of {figures['predicted']:,} predicted rows."
-
-
-def _reasons(entries: Sequence[Figures]) -> str:
-    """A table of reasons, and the total."""
+def reasons_table(entries: Sequence[Figures], of: str) -> str:
+    """Rows that are left out by reason, and how many of which."""
     reasons: dict[str, list[Figures]] = {}
     for one in entries:
         reasons.setdefault(one["reason"], []).append(one)
@@ -144,7 +133,7 @@ def _reasons(entries: Sequence[Figures]) -> str:
         rows.append((reason, named, sum(one["n"] for one in found)))
     rows.sort(key=lambda row: -row[2])
     total = sum(one["n"] for one in entries)
-    return markdown("reason | sources | rows", rows, 2) + f"\n\n{total}"
+    return markdown("reason | sources | rows", rows, 2) + f"\n\n{total} of {of}."
 
 
 def readme(figures: Figures) -> str:
@@ -215,7 +204,6 @@ def _constant(found: Found) -> str:
 
 
 def calculon_list(figures: Figures) -> str:
-    """Named sets on which Calculon is nearer, with the reason if there is one."""
     lines = []
     for goal in read_goals().goals:
         found = found_for(goal, figures)
@@ -232,7 +220,6 @@ def calculon_list(figures: Figures) -> str:
 
 
 def collectives_table(figures: Figures) -> str:
-    """Sets of collectives: those that were held out, and whole machines that were fitted."""
     rows = []
     for one in figures["collectives"]:
         if "all kinds" in one["name"] or one["role"] != "fitted":
@@ -299,13 +286,14 @@ BLOCKS: dict[str, Callable[[Figures], str]] = {
     "memory": memory_table,
     "collectives": collectives_table,
     "worst": worst_tables,
-    "doubtful": doubtful_table,
-    "skipped": skipped_table,
+    "doubtful": lambda f: reasons_table(f["doubtful"], f"{f['predicted']:,} predicted rows"),
+    "skipped": lambda f: reasons_table(
+        f["skipped"], f"{f['rows']:,} rows; {f['predicted']:,} are predicted"
+    ),
 }
 
 
 def rewritten(text: str, figures: Figures) -> str:
-    """`text` with all its blocks as `figures` give them."""
     return MARKED.sub(lambda found: f"{found[1]}\n{BLOCKS[found[2]](figures)}\n\n{found[3]}", text)
 
 

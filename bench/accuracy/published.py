@@ -98,7 +98,6 @@ class PublishedLayout:
 
     @property
     def ratio(self) -> float:
-        """Predicted step of the published layout over that of the best."""
         return self.published.step_s / self.best.step_s
 
 

@@ -52,13 +52,10 @@ _SLOWER, _FEWEST_MICRO_BATCHES, _AFTER_ALL_S = 1.6, 4, 1e9
 
 @dataclass(frozen=True)
 class Group:
-    """Measured layouts among which somebody could have chosen."""
-
     members: list[ValidatedRun]
 
     @property
     def part(self) -> RowUse:
-        """Calibration if a fit may have read any member."""
         parts = {part_of(one.case.row) for one in self.members}
         return RowUse.CALIBRATION if RowUse.CALIBRATION in parts else RowUse.STRUCTURE
 
@@ -67,8 +64,6 @@ class Group:
         return min(self.members, key=lambda one: one.case.measured_s)
 
     def ranked(self, rank: Rank) -> list[ValidatedRun]:
-        """All members, the one that `rank` puts first first."""
-
         def place(one: ValidatedRun) -> tuple[float, str]:
             return rank(one), sha256(one.case.row.id.encode()).hexdigest()
 
@@ -131,6 +126,10 @@ def groups_of(outcomes: Iterable[ValidatedRun], fewest: int) -> list[Group]:
     return [group for group in groups if len(layouts(group)) > 1]
 
 
+def by(places: dict[str, float]) -> Rank:
+    return lambda one: places[one.case.row.id]
+
+
 def by_time(one: ValidatedRun) -> float:
     return one.step_s
 
@@ -191,7 +190,7 @@ def lines_of(name: str, found: Sequence[ValidatedRun], baselines: Baselines) -> 
         seconds = baselines.step_s.get("calculon", {})
         theirs = groups_of([one for one in kept if one.case.row.id in seconds], fewest)
         if theirs:
-            figures["Calculon"] = Ranking.of(theirs, lambda one, s=seconds: s[one.case.row.id])
+            figures["Calculon"] = Ranking.of(theirs, by(seconds))
         figures["lowest tp"] = Ranking.of(groups, lambda one: float(one.layout.tp))
         figures["random"] = _random(groups)
         for part in (RowUse.CALIBRATION, RowUse.STRUCTURE):
@@ -210,7 +209,7 @@ def _random(groups: list[Group]) -> Ranking:
     for seed in range(DRAWS):
         draw = np.random.default_rng(seed)
         places = {one.case.row.id: draw.random() for group in groups for one in group.members}
-        found.append(asdict(Ranking.of(groups, lambda one, p=places: p[one.case.row.id])))
+        found.append(asdict(Ranking.of(groups, by(places))))
     means = (float(np.mean([one[name] for one in found])) for name in FIGURES)
     return Ranking(found[0]["groups"], found[0]["rows"], *means)
 

@@ -155,12 +155,10 @@ class Piece:
 
     @property
     def best(self) -> list[tuple[float, Any]]:
-        """The quiet ones, or as many of the quietest."""
         return sorted(self.found, key=lambda one: one[0])[: self.wanted]
 
     @property
     def quickest(self) -> dict[str, Any]:
-        """Of equally quiet rows the one that took less."""
         rows = [row for _, row in self.best]
         found: dict[str, Any] = min(rows, key=lambda row: row.times.mean_s).model_dump()
         return found
@@ -205,7 +203,6 @@ def work(path: Path, names: tuple[str, ...], seconds: float) -> None:
 
 
 def await_quiet(team: Team, deadline: float) -> None:
-    """Wait until others leave the cores alone, or until the deadline."""
     while team.leads and time.monotonic() < deadline:
         load = MachineLoad.of([watched(team.hosts[0])])
         if load is None or load.before.others <= QUIET:
@@ -214,7 +211,6 @@ def await_quiet(team: Team, deadline: float) -> None:
 
 
 def calibration_pieces(team: Team) -> tuple[list[Piece], list[Piece], Piece]:
-    """Kernels, collectives, and what the two cost each other, as `syncwall measure` does."""
     from syncwall.measure.beside import measure_beside
     from syncwall.measure.collectives import Effort, measure_collectives
     from syncwall.measure.general import general_kernels, measure_general

@@ -16,19 +16,25 @@ from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Any
 
+from tests.cli.promises import promised
+
 from bench import ROOT
-from syncwall import catalogue, units
+from syncwall import __version__, catalogue, units
 from syncwall.catalogue import CatalogueKind
 from syncwall.describe import lookup
 from syncwall.describe.base import CatalogueEntry, Description
 from syncwall.describe.provenance import Count, SourcedNumber, Trust
+from syncwall.show.records.interface import SCHEMA_VERSION, VERBS, schema
 from syncwall.show.words.terms import Term, terms
 
+SCHEMAS = ROOT / "docs" / "schemas"
+PROMISED = SCHEMAS / "promised.json"
+_TABLE = re.compile(r"(\| verb \| schema \|\n\|---\|---\|\n)(?:\|.*\n)*")
 REFERENCE = ROOT / "docs" / "reference"
+SCHEMA_PAGE = REFERENCE / "json.md"
 GLOSSARY, LICENCES = REFERENCE / "glossary.md", REFERENCE / "data-licences.md"
 ASSUMED = REFERENCE / "assumed-numbers.md"
 _CODE = re.compile(r"--[\w-]+|\.?\w+\(\)|\w+_\w+(=\w+)?|\w+(\.\w+)+(\(\))?|\w+::\w+")
-"""Flags, functions and variables."""
 LICENCE_NAMES = {
     "Apache-2.0": "Apache License 2.0",
     "BSD-3-Clause": "BSD 3-Clause",
@@ -41,7 +47,6 @@ LICENCE_NAMES = {
     "own terms": "terms of its own, in the licence file of the repository",
     "not stated": "no licence found with it, or none that we have checked",
 }
-"""What a source may state."""
 READERS: dict[CatalogueKind, Any] = {
     CatalogueKind.DEVICE: lookup.device,
     CatalogueKind.LINK: lookup.link,
@@ -88,10 +93,16 @@ def licences_text() -> str:
 
 def assumed_text() -> str:
     """Every number of an entry of the catalogue whose trust is `assumed`."""
+
+    def amount(one: SourcedNumber | Count) -> str:
+        if isinstance(one, Count):
+            return f"{one:,}"
+        return units.format(float(f"{one:.4g}"), one.dimension)
+
     text = _head(ASSUMED)
     for kind, read in READERS.items():
         rows = [
-            f"| `{name}` | {path} | {_amount(number)} | {number.provenance.note or entry.note} |\n"
+            f"| `{name}` | {path} | {amount(number)} | {number.provenance.note or entry.note} |\n"
             for name in catalogue.names(kind)
             for entry in [read(name)]
             for path, number in _numbers(entry)
@@ -101,12 +112,6 @@ def assumed_text() -> str:
             title = f"\n## {kind.folder.capitalize()}: {len(rows)}\n\n"
             text += f"{title}| {kind} | what | value | how |\n|---|---|---|---|\n{''.join(rows)}"
     return text
-
-
-def _amount(number: SourcedNumber | Count) -> str:
-    if isinstance(number, Count):
-        return f"{number:,}"
-    return units.format(float(f"{number:.4g}"), number.dimension)
 
 
 def _numbers(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
@@ -141,6 +146,28 @@ def assumed() -> None:
     ASSUMED.write_text(assumed_text(), encoding="utf-8")
 
 
+def published(verb: str) -> Path:
+    return SCHEMAS / f"{verb.replace(' ', '-')}.json"
+
+
+def schemas(release: bool = False) -> None:
+    """Publish the schemas of what `--json` prints today; with --release promise them.
+
+    docs/schemas/VERB.json, listed in docs/reference/json.md. docs/schemas/promised.json has every
+    key with its type as of the last release: within a schema version no key of it may go or change.
+    """
+    for verb in VERBS:
+        text = json.dumps(schema(verb), indent=2, ensure_ascii=False)
+        published(verb).write_text(f"{text}\n", encoding="utf-8")
+    names = ((verb, published(verb).name) for verb in VERBS)
+    rows = "".join(f"| `{verb}` | [{name}](../schemas/{name}) |\n" for verb, name in names)
+    SCHEMA_PAGE.write_text(_TABLE.sub(lambda head: head[1] + rows, SCHEMA_PAGE.read_text()))
+    if release:
+        keys = {verb: promised(schema(verb)) for verb in VERBS}
+        made = {"release": __version__, "schema_version": SCHEMA_VERSION, "verbs": keys}
+        PROMISED.write_text(json.dumps(made, indent=1) + "\n", encoding="utf-8")
+
+
 def accuracy() -> None:
     """Write what the Accuracy page of the program shows: every run that comes with syncwall.
 
@@ -167,8 +194,6 @@ def refresh() -> None:
     committing.
     """
     from tests.test_docs import BLOCK, PAGES
-
-    from bench.docs.schemas import schemas
 
     schemas()
     for page in PAGES:
@@ -210,7 +235,6 @@ def refreshed(block: str, desk: Path) -> str:
 
 
 def _nearest(line: str, output: list[str]) -> tuple[str, list[str]]:
-    """The line of `output` most like `line`, and what follows it."""
     open_end = line.endswith(" ...")
     start = line.removesuffix(" ...").rstrip()
     for index, other in enumerate(output):

@@ -25,7 +25,6 @@ MORE: Final = {
     "wall": f"{RUN}&wall.with=cluster:dgx-b200",
     "catalogue": "catalogue.kind=device&catalogue.name=h100-sxm",
 }
-"""What an address says instead of `RUN`."""
 FILES: Final = {
     "program": ("#file", [EXAMPLES / "capture" / "hybrid.work.json.gz"]),
     "explain": ("#files", sorted((EXAMPLES / "explain" / "traces").glob("*.json"))),
@@ -35,7 +34,6 @@ TALLEST: Final = 2400
 TOUR: Final = IMAGES / "tour.gif"
 PAINT: Final = "performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? NaN"
 VISITS: Final = 5
-"""Second visits, of which the middle one counts."""
 
 
 @contextmanager
@@ -44,8 +42,8 @@ def browsing() -> Iterator[tuple[Any, str, int]]:
     from playwright.sync_api import sync_playwright
 
     with serving() as (pid, port), sync_playwright() as playwright:
-        chromium = {"executable_path": shutil.which("chromium"), "args": ["--no-sandbox"]}
-        browser = playwright.chromium.launch(**chromium)
+        program = shutil.which("chromium")
+        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
         yield browser, f"http://127.0.0.1:{port}", pid
         browser.close()
 
@@ -154,7 +152,6 @@ def weight(pages: Names = ()) -> None:
 
 
 def _visited(browser: Any, where: str) -> tuple[float, float]:
-    """Bytes of a first visit, and milliseconds to the first paint of the next ones."""
     context = browser.new_context(viewport={"width": 1440, "height": 900})
     page = context.new_page()
     wire = context.new_cdp_session(page)

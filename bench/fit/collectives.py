@@ -81,8 +81,6 @@ NETWORK_LIMITS = {
 
 @dataclass(frozen=True)
 class Fitted:
-    """Parameters of a kind or network, and predicted over measured time for each table."""
-
     name: str
     values: Values
     ratios: list[tuple[Table, Array]]
@@ -107,8 +105,6 @@ def neighbours(ranks: int) -> Group:
 
 
 class Prepared:
-    """A table with what NCCL's model says of it."""
-
     def __init__(self, table: Table, nodes: int, share: float = 0.5) -> None:
         network, self.path = priced_on(sw.cluster(table.machine, nodes=nodes), table.ranks)
         graph = network.graph(self.path)
@@ -195,7 +191,6 @@ def means(all_fits: list[list[Fitted]]) -> dict[str, Values]:
 
 
 def fit_transports(tables: list[Table]) -> list[Fitted]:
-    """Every network; `tables` must not contain held-out sources."""
     found: dict[str, Fitted] = {}
     for name, starts in CLASSES.items():
         own = [t for t in tables if t.nodes > 1 and t.source.startswith(starts)]
@@ -227,7 +222,6 @@ def _fit_network(name: str, hop_us: float, tables: list[Prepared]) -> Fitted:
 
 
 def regenerated(directory: Path) -> dict[Path, str]:
-    """Text of every file that the fit writes; prints what is behind each number."""
     texts: dict[Path, str] = {}
     tables = single_node(directory)
     fits = {one: fit_device([t for t in tables if t.source == one]) for one in SYSTEMS}

@@ -37,9 +37,8 @@ _ATTENTION = ("batch_size", "isl", "num_heads", "num_key_value_heads", "head_dim
 
 @dataclass(frozen=True)
 class Table:
-    """Shapes, a column for each dimension, and the seconds of each."""
-
-    shapes: list[Column]
+    shapes: Any
+    """A column for each dimension."""
     seconds: Column
     sources: dict[str, int]
     """Rows taken from each file."""
@@ -47,8 +46,6 @@ class Table:
 
 
 def gemms(directory: Path, system: str) -> Table:
-    """m, n, k of bf16 multiplications on `system`."""
-
     def shape(row: dict[str, str]) -> tuple[int, ...] | None:
         sides = tuple(int(row[name]) for name in "mnk")
         return sides if row["gemm_dtype"] == "bfloat16" and min(sides) >= LEAST_DIMENSION else None
@@ -153,10 +150,9 @@ def attention_fit(values: Column) -> AttentionFit:
     return AttentionFit(half_length=length, half_filled=filled, head_overhead=overhead, **same)
 
 
-def fitted(
-    seconds: Callable[[Column], Any], measured: Column, flops: Any, start: Any, bounds: Any
-) -> Iterator[float]:
-    """The values that make `seconds` nearest to `measured`; large shapes count more."""
+def fitted(seconds: Callable[[Column], Any], table: Any, free: Any) -> Iterator[float]:
+    """The values that bring `seconds` nearest to `table`; large shapes count more."""
+    (measured, flops), (start, bounds) = table, free
     weight = np.where(np.asarray(flops) >= LARGE_FLOP, 1.0, SMALL_WEIGHT)
 
     def error(values: Column) -> Column:
@@ -200,10 +196,8 @@ def fit_gemm(target: Target, directory: Path) -> tuple[dict[str, Any], str]:
     shape = Gemm(*table.shapes)
     efficiency, burst, burst_ms, half_depth, pad, wave, launch_us, memory = fitted(
         lambda values: gemm_alone_seconds(shape, device, gemm_fit(target, values)),
-        table.seconds,
-        shape.flops,
-        GEMM_START,
-        (GEMM_LEAST, (1.2, target.most_burst, 20, 2000, 1, 1, 20, 1.5)),
+        (table.seconds, shape.flops),
+        (GEMM_START, (GEMM_LEAST, (1.2, target.most_burst, 20, 2000, 1, 1, 20, 1.5))),
     )
     values = {
         "efficiency": efficiency,
@@ -232,10 +226,8 @@ def fit_attention(target: Target, directory: Path, parts: Ratios) -> tuple[dict[
     table = attentions(directory, target.system, target.attention)
     efficiency, half_length, half_filled, overhead, passes, extra_us = fitted(
         lambda values: seconds_of(table, device, attention_fit(values), *values[4:]),
-        table.seconds,
-        attention_of(table).flops,
-        ATTENTION_START,
-        ATTENTION_BOUNDS,
+        (table.seconds, attention_of(table).flops),
+        (ATTENTION_START, ATTENTION_BOUNDS),
     )
     values: dict[str, Any] = {"flash-3": efficiency, "flash-2": efficiency}
     values |= {"half_length": half_length, "half_filled": half_filled}

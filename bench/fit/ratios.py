@@ -124,7 +124,6 @@ def _group(
 
 
 def _seconds(gemm: Gemm, device: Device, surface: GemmFit, speed: float) -> float:
-    """What the surface gives at `speed` of it."""
     update = {"in_training": speed, "weight_gradient": 1.0, "group_s": 0.0}
     return float(gemm_seconds(gemm, device, surface.model_copy(update=update)))
 
@@ -134,7 +133,6 @@ def _taken(row: Measured, gemm: Gemm) -> float:
 
 
 def _backward(rows: list[Measured]) -> list[float]:
-    """Efficiency backward over forward, both of 5/2 and 2/2 products; heads of 128."""
     pairs: dict[str, dict[str, float]] = {}
     for row in rows:
         if not row.operation.startswith("sdp") or row.shape["qk_head_dim"] != "128":

@@ -1,20 +1,23 @@
-"""How much sites differ: catalogue/tuning/sites.yaml.
+"""How much sites and nodes differ: catalogue/tuning/sites.yaml, and `RankFit.jitter`.
 
 The deviations with which 1, 3 and 5 known runs of a source, drawn by lot, bring its other runs
 nearest. The likelihood is not used: a few runs that stalled would make every deviation large.
 """
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from math import log
 
 import numpy as np
 
 from bench import Dirs
-from bench.fit.files import update, with_block
-from bench.fit.rows import readable, rows_of
+from bench.fit.files import readable, rows_of, update, with_block
 from bench.fit.search import Values, search
 from syncwall.answer.knob_model import FILE, Covariances, SitePrior
-from syncwall.validate.evaluation import known_steps, outcomes
+from syncwall.cause import Cause
+from syncwall.timeline.step import slowest_of
+from syncwall.validate.evaluation import ValidatedRun, known_steps, outcomes
 from syncwall.validate.known import FEWEST_RUNS, KnownSet
 from syncwall.validate.mapping import cases_of
 from syncwall.validate.score import evenly
@@ -46,10 +49,16 @@ SECOND_COLLECTION = ("aleph-alpha-layouts-2023",)
 """Sources beside those of the split that fits may read."""
 MOST_ROWS = 100
 COUNTS = (1, 3, 5)
+_SAME_SIZES = ("mbs", "seq_len", "tp", "pp", "cp", "ep", "vpp", "gpus_per_node")
+SAME = ("gpu", "model", "shard", "recompute", "precision", "framework", "options", *_SAME_SIZES)
+"""Columns in which the runs of a pair do not differ."""
+SERIES = ("dgxc-benchmarking", "mosaic-llm-foundry")
+"""Calibration sources with series of runs from 2 nodes on."""
+BROKEN = 0.05
+"""Pairs that the model misses by more than this have another cause than their nodes."""
 
 
 def read(rows: Sequence[RunRow]) -> dict[str, KnownSet]:
-    """Runs of every source that may be read and has enough of them."""
     found = {}
     for source, members in readable(rows, SECOND_COLLECTION).items():
         some = outcomes(cases_of(evenly(members, MOST_ROWS)))
@@ -77,7 +86,7 @@ def fitted(sets: Mapping[str, KnownSet]) -> Values:
     return search(loss, START, LIMITS, pairs=False)
 
 
-def fit(directories: Dirs, check: bool = False) -> int:
+def fit_sites(directories: Dirs, check: bool = False) -> int:
     """Fit catalogue/tuning/sites.yaml to DIR...: the first and the second collection of runs.
 
     Prints the error of each source, alone and with 1, 3 and 5 known runs. With --check nothing is
@@ -97,3 +106,37 @@ def fit(directories: Dirs, check: bool = False) -> int:
     for name, block in blocks(values).items():
         text = with_block(text, name, block, {"sites": said})
     return update({FILE: text}, check=check)
+
+
+def fit_nodes(directories: Dirs) -> None:
+    """Print `RankFit.jitter` of each source: the standard deviation of a node's step time.
+
+    DIR holds tables of published runs. Two runs of a calibration source that are alike in all but
+    the number of nodes (and the batch that grows with them) tell what more nodes cost, whatever
+    the model gets wrong of both.
+    """
+    rows = readable(rows_of(directories))
+    for source in SERIES:
+        found = list(_node_pairs(rows[source]))
+        grown, missing = (np.array(column) for column in zip(*found, strict=True))
+        deviation = float(grown @ missing / (grown @ grown))
+        print(f"{source}: {deviation:.4f} from {len(found)} pairs")
+
+
+def _node_pairs(rows: Sequence[RunRow]) -> Iterator[tuple[float, float]]:
+    """Growth of the slowest node's lead, and of the time that nothing else explains."""
+    series: dict[tuple[object, ...], list[ValidatedRun]] = defaultdict(list)
+    for outcome in outcomes(cases_of(rows)):
+        row = outcome.case.row
+        each = round(row.whole("gbs") / row.whole("gpus"), 5)
+        series[(*(row.text(name) for name in SAME), each)].append(outcome)
+    for runs in series.values():
+        for few, more in pairwise(sorted(runs, key=lambda run: run.case.cluster.nodes)):
+            nodes = few.case.cluster.nodes, more.case.cluster.nodes
+            if nodes[0] < 2 or nodes[0] == nodes[1]:
+                continue
+            alone = [run.step_s - run.ledger.get(Cause.STRAGGLER, 0.0) for run in (few, more)]
+            measured = np.log(more.case.measured_s / few.case.measured_s)
+            missing = measured - np.log(alone[1] / alone[0])
+            if abs(missing) < BROKEN:
+                yield float(slowest_of(nodes[1]) - slowest_of(nodes[0])), float(missing)

@@ -10,8 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from bench import Dirs
-from bench.fit.files import update
-from bench.fit.rows import rows_of
+from bench.fit.files import rows_of, update
 from bench.fit.search import rounded
 from syncwall.catalogue import BUILT_IN
 from syncwall.validate.evaluation import ValidatedRun, outcomes

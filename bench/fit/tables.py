@@ -52,8 +52,6 @@ Key = tuple[str, str, CollectiveKind, int, int]
 
 @dataclass(frozen=True)
 class Table:
-    """Times of one kind of collective on one group, by size."""
-
     source: str
     machine: str
     kind: CollectiveKind
@@ -67,7 +65,6 @@ class Table:
         return np.array([np.quantile(times, share) for times in self.repeats])
 
     def between(self, least: float, most: float = np.inf) -> "Table":
-        """The same with sizes from `least` to `most` bytes."""
         kept = [i for i, size in enumerate(self.sizes) if least <= size <= most]
         return replace(self, sizes=self.sizes[kept], repeats=tuple(self.repeats[i] for i in kept))
 

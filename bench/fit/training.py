@@ -16,8 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from bench import Dirs
-from bench.fit.files import update
-from bench.fit.rows import readable, rows_of
+from bench.fit.files import readable, rows_of, update
 from bench.fit.search import Values, search
 from syncwall.catalogue import BUILT_IN, searched_first
 from syncwall.cost.software import framework
@@ -61,7 +60,6 @@ class Parameter:
     """Sources whose predictions it changes."""
 
     def moved(self, value: float) -> float:
-        """How far `value` is from the start, in standard deviations."""
         return log(value / self.start) / self.spread
 
 
@@ -180,7 +178,6 @@ class Problem:
         return {source: evenly(cases, MOST_ROWS) for source, cases in self.cases.items()}
 
     def loss(self, values: Values) -> float:
-        """Mean over sources of the mean error, and a little for leaving the start."""
         moved = sum(PARAMETERS[name].moved(value) ** 2 for name, value in values.items())
         errors = [self._error(source, values) for source in self.read]
         return float(np.mean(errors)) + STIFFNESS * moved

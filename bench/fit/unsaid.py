@@ -11,8 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from bench import Dirs
-from bench.fit.files import comments, update
-from bench.fit.rows import readable, rows_of
+from bench.fit.files import comments, readable, rows_of, update
 from syncwall.validate.evaluation import UNSAID, fastest
 from syncwall.validate.hardware import CannotRepresent
 from syncwall.validate.mapping import COLUMNS, ValidationCase, case_of

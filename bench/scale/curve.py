@@ -49,7 +49,6 @@ def is_noticed(values: Any, height: float, at: int) -> bool:
 
 
 def published(files: Sequence[Path]) -> None:
-    """Alarms in real curves, and jumps put into them at 30 places."""
     curves: dict[tuple[float, ...], Path] = {}
     for path in files:
         logged = re.findall(

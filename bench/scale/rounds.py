@@ -34,27 +34,26 @@ def reports(nodes: int, number: int, now_s: float) -> tuple[NodeReport, ...]:
     own_s = 0.8 * STEP_S * (1 + 0.004 * random.standard_normal(nodes * RANKS))
     if nodes * RANKS > SLOW_RANK:
         own_s[SLOW_RANK] *= 1.15
+    silent_s, step = 60.0 if number == ROUNDS - 1 else 0.1, 25 * number
+
+    def state(rank: int, node: int) -> RankState:
+        is_hung = rank == HUNG_RANK and silent_s > 1
+        phase: Phase = "data" if is_hung else "exposed communication"
+        about = (rank, f"node-{node}", 1000 + rank, Process.RUNNING, phase, now_s - silent_s, step)
+        return RankState(*about, collectives=step, step_s=STEP_S, longest_silence_s=0.4)
+
+    def window(rank: int, spent_s: float) -> Window:
+        seconds = {Cause.FORWARD: spent_s, Cause.EXPOSED_DP: STEP_S - spent_s}
+        return Window(rank, step, 25, spent_s, STEP_S, seconds, now_s)
+
     found = []
     for node in range(nodes):
         ranks = range(node * RANKS, node * RANKS + RANKS)
-        states = tuple(_state(rank, node, number, now_s) for rank in ranks)
-        windows = tuple(_window(rank, number, float(own_s[rank]), now_s) for rank in ranks)
+        states = tuple(state(rank, node) for rank in ranks)
+        windows = tuple(window(rank, float(own_s[rank])) for rank in ranks)
         about = (f"node-{node}", node, number, now_s)
         found.append(NodeReport(*about, states, windows, world=nodes * RANKS))
     return tuple(found)
-
-
-def _state(rank: int, node: int, number: int, now_s: float) -> RankState:
-    silent_s, step = 60.0 if number == ROUNDS - 1 else 0.1, 25 * number
-    is_hung = rank == HUNG_RANK and silent_s > 1
-    phase: Phase = "data" if is_hung else "exposed communication"
-    about = (rank, f"node-{node}", 1000 + rank, Process.RUNNING, phase, now_s - silent_s, step)
-    return RankState(*about, collectives=step, step_s=STEP_S, longest_silence_s=0.4)
-
-
-def _window(rank: int, number: int, own_s: float, now_s: float) -> Window:
-    seconds = {Cause.FORWARD: own_s, Cause.EXPOSED_DP: STEP_S - own_s}
-    return Window(rank, 25 * number, 25, own_s, STEP_S, seconds, now_s)
 
 
 def rounds(nodes: int = 10_000) -> None:
@@ -94,7 +93,6 @@ class Counted:
 
 
 def relayed(nodes: int, size: Callable[[int], int], *, windows: bool) -> str:
-    """Medians over rounds in which every node has told something new."""
     from torch.distributed import TCPStore
 
     store = Counted(TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False))

@@ -1,24 +1,28 @@
-"""Many people at once on `syncwall serve`: a real server on loopback, a client on plain sockets.
+"""Many people at once on `syncwall serve`, and visitors who mean harm: a real server on loopback.
 
-Every user opens the page, then changes something once a second; the page asks for the prediction,
-then for the timeline and for what to change, and lets go of what has not come when the next change
-is made: so does `static/ask.js`. Times are from the first byte sent to the last byte received. The
-client is one process, so that it leaves the cores to the server.
+Users open the page, then change something once a second; the page asks for the prediction, then for
+the timeline and for what to change, and lets go of what has not come when the next change is made:
+so does `static/ask.js`. Times are from the first byte sent to the last one received.
 """
 
 import asyncio
 import json
 import os
 import random
+import resource
+import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from tests.web.bodies import BODIES, RUN
 
 _LLAMAS = ("llama-3.1-8b", "llama-3.1-70b", "llama-3.1-405b")
 MODELS = (*_LLAMAS, "gpt3-175b", "gpt-neox-20b", "mixtral-8x7b")
@@ -27,6 +31,20 @@ LATER = ("timeline", "next")
 """What the page asks for once it has the prediction."""
 EVERY_S, GATHERED_S = 1.0, 0.15
 """Between two changes; and until the page asks for what can wait."""
+HOST = "127.0.0.1"
+DESCRIPTORS = 1024
+ELSEWHERE = "127.0.0.2"
+"""Where those who mean harm come from."""
+LOT = 20
+"""Connections that come at once, ten times a second."""
+STATIC = b"GET /static/plotly.js HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n"
+_SIZES = {"layers": 1700, "hidden": 64, "vocab": 100, "mlp": {"hidden": 128}}
+_MODEL = {"name": "deep", "attention": {"heads": 8}, **_SIZES}
+_TRACED = json.dumps({"model": _MODEL, "cluster": "dgx-h100", "nodes": 8, "seq": 128}).encode()
+TRACE = (
+    b"POST /api/export/perfetto HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n"
+    b"content-length: %d\r\n\r\n" % len(_TRACED)
+) + _TRACED
 
 
 @dataclass
@@ -47,7 +65,6 @@ class Found:
         return sum(self.statuses.values()) + sum(self.dropped.values()) + self.lost
 
     def percentile(self, what: str, share: float) -> float:
-        """Seconds that this share of the answers took at most."""
         times = sorted(self.seconds[what])
         return times[min(int(share * len(times)), len(times) - 1)] if times else 0.0
 
@@ -127,12 +144,8 @@ def changing_run(chance: random.Random) -> Iterator[bytes]:
 
 class Load:
     def __init__(self, port: int, users: int, requests: int, seed: int) -> None:
-        self._where, self._users, self._left, self._seed = (
-            ("127.0.0.1", port),
-            users,
-            requests,
-            seed,
-        )
+        self._where, self._seed = (HOST, port), seed
+        self._users, self._left = users, requests
         self._later: tuple[str, ...] = LATER
         self.found = Found()
 
@@ -258,3 +271,123 @@ def serve(users: int = 50, requests: int = 10_000, seed: int = 0) -> int:
     for error in found.errors[:5]:
         print(f"    {error}")
     return int(bool(found.errors))
+
+
+@dataclass
+class Seen:
+    answered_s: list[float] = field(default_factory=list)
+    """What those who came meanwhile waited for a page and a prediction."""
+    failed: int = 0
+    closed_s: float = 0.0
+    """When the last connection was closed by the server."""
+    left: int = 0
+    rss_bytes: int = 0
+
+
+def rss_bytes(pid: int) -> int:
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmRSS"))
+
+
+def opened(port: int, said: bytes) -> socket.socket:
+    one = socket.socket()
+    one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    one.settimeout(5)
+    one.bind((ELSEWHERE, 0))
+    one.connect(("127.0.0.1", port))
+    with suppress(ConnectionError):
+        one.sendall(said)
+    return one
+
+
+def is_closed(one: socket.socket) -> bool:
+    """True if the server has let go of it, whether or not all that came was read."""
+    state = one.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0]
+    return state != 1  # TCP_ESTABLISHED
+
+
+async def crowd(pid: int, port: int, count: int, said: bytes, most_s: float) -> Seen:
+    """`count` connections that send `said` and nothing more, until all are closed."""
+    seen, begun = Seen(), time.monotonic()
+    many: list[socket.socket] = []
+    while len(many) < count:
+        many += await asyncio.to_thread(lambda: [opened(port, said) for _ in range(LOT)])
+        await asyncio.sleep(0.1)
+    while many and time.monotonic() - begun < most_s:
+        await newcomer(port, seen)
+        seen.rss_bytes = max(seen.rss_bytes, rss_bytes(pid))
+        for one in [one for one in many if is_closed(one)]:
+            many.remove(one)
+            one.close()
+        seen.closed_s = time.monotonic() - begun
+        await asyncio.sleep(0.5)
+    seen.left = len(many)
+    for one in many:
+        one.close()
+    return seen
+
+
+async def newcomer(port: int, seen: Seen) -> None:
+    line, before = Connection(HOST, port), time.monotonic()
+    try:
+        async with asyncio.timeout(10):
+            page, answer = await line.ask("/"), await line.ask("/api/predict", RUN)
+        seen.failed += (page[0], answer[0]) != (200, 200)
+    except (OSError, TimeoutError, asyncio.IncompleteReadError):
+        seen.failed += 1
+    seen.answered_s.append(time.monotonic() - before)
+    line.close()
+
+
+def told(what: str, seen: Seen, at_most_s: float) -> bool:
+    slowest = max(seen.answered_s)
+    print(
+        f"{what}: slowest of {len(seen.answered_s)} newcomers {slowest:.2f} s, "
+        f"failed {seen.failed}; closed after {seen.closed_s:.1f} s, still open {seen.left}; "
+        f"server at most {seen.rss_bytes / 1e6:.0f} MB"
+    )
+    return slowest < 1.0 and not seen.failed and not seen.left and seen.closed_s < at_most_s
+
+
+async def harmed(pid: int, port: int) -> bool:
+    await newcomer(port, Seen())  # waits until it has started
+    before = rss_bytes(pid)
+    print(f"at the start: server {before / 1e6:.0f} MB")
+    good = told("1,000 silent", await crowd(pid, port, 1000, b"", 60), 20)
+    good &= told("1,000 not reading", await crowd(pid, port, 1000, STATIC, 90), 45)
+    large = await crowd(pid, port, 20, TRACE, 150)
+    good &= told("20 not reading 15 MB", large, 120) and large.rss_bytes < before + 300e6
+    schedule = Path(f"/proc/{pid}/schedstat")  # what the server itself has computed
+    for name, body in BODIES.items():
+        line = Connection(HOST, port)
+        await line.ask("/")
+        began_ns = int(schedule.read_text().split()[0])
+        status, answer = await line.ask("/api/predict", body)
+        busy_s = (int(schedule.read_text().split()[0]) - began_ns) / 1e9
+        line.close()
+        print(f"{name}: busy for {1e3 * busy_s:.0f} ms, status {status}, {len(answer):,} bytes")
+        good &= busy_s < 0.1 and status in (400, 422) and len(answer) < 64 * 1024
+    return good
+
+
+def connections() -> int:
+    """Visitors who mean harm: silent ones, such that do not read, bodies that are hard to check.
+
+    First 1,000 connections say nothing, then 1,000 ask for something large and do not read it, then
+    20 ask for the largest answers and do not read those; meanwhile somebody new comes twice a
+    second. At last bodies of 256 KiB. What is told: how long those who are new wait, when
+    connections are closed, how much memory the server takes, how long it is busy with one body, and
+    what it writes to its log.
+    """
+
+    def limited() -> None:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (DESCRIPTORS, DESCRIPTORS))
+
+    with tempfile.TemporaryDirectory() as folder:
+        log = Path(folder) / "log"
+        with log.open("wb") as errors, serving(stderr=errors, preexec_fn=limited) as (pid, port):
+            good = asyncio.run(harmed(pid, port))
+        print(f"log: {log.stat().st_size:,} bytes")
+        good &= log.stat().st_size == 0
+    print(f"{os.cpu_count()} cores; {'as it should be' if good else 'NOT as it should be'}")
+    return int(not good)

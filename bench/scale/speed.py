@@ -57,15 +57,14 @@ def layouts(count: int = 1_000_000) -> None:
     """How many layouts a second pass through `Layout` and its rules, in arrays and singly."""
     model, gpus = sw.model("gpt3-175b"), 1024
     random = np.random.default_rng(0)
-    columns = {name: 2 ** random.integers(0, most, count) for name, most in (("tp", 5), ("pp", 6))}
-    columns |= {"cp": 2 ** random.integers(0, 3, count), "shard": random.integers(0, 4, count)}
-    columns |= {"micro_batch": 2 ** random.integers(0, 4, count)}
-    columns |= {"virtual_stages": random.integers(1, 4, count)}
+    powers = {"tp": 5, "pp": 6, "cp": 3, "micro_batch": 4}
+    columns = {name: 2 ** random.integers(0, most, count) for name, most in powers.items()}
+    columns["virtual_stages"] = random.integers(1, 4, count)
+    columns["shard"] = random.integers(0, 4, count)
     columns["schedule"] = random.choice([Schedule.ONE_F_ONE_B, Schedule.INTERLEAVED], count)
     timer = Timer()
-    allowed = possible(
-        model, sw.Layout.arrays(**columns, global_batch=BATCH).resolved(gpus), SEQ, gpus
-    )
+    many = sw.Layout.arrays(**columns, global_batch=BATCH).resolved(gpus)
+    allowed = possible(model, many, SEQ, gpus)
     arrays_s, timer = timer.wall_s, Timer()
     one = sw.Layout(tp=8, pp=8, global_batch=BATCH)
     for _ in range(1000):
@@ -110,8 +109,8 @@ def llama_3(like: str) -> JobPlan:
     layout = sw.Layout(tp=8, pp=16, shard="fsdp", global_batch=2048)
     cluster = sw.cluster("meta-24k-h100", nodes=2048)
     run = sw.Run(model="llama-3.1-405b", cluster=cluster, layout=layout)
-    stated: dict[str, Any] = {"like": like}, {"storage_bytes_per_s": 2e12}
-    job = sw.Job(run=run, steps=100_000, failures=stated[0], checkpoints=stated[1])
+    checkpoints = {"storage_bytes_per_s": 2e12}
+    job = sw.Job(run=run, steps=100_000, failures={"like": like}, checkpoints=checkpoints)
     return replace(settle(job, sw.predict(run)).plan, work_s=0.902 * DAYS * DAY_S)
 
 

@@ -1,5 +1,6 @@
 """What `syncwall watch` reaches on real Gloo jobs."""
 
+import json
 import os
 import random
 import signal
@@ -10,22 +11,41 @@ import threading
 import time
 from collections import Counter
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final
 
 import tyro
+from tests.watch.watched_job import JOBS, SCRIPT, WatchedJob, events_of
 
 from bench.scale.serve import cpu_s
-from bench.scale.watched_job import JOBS, SCRIPT, WatchedJob, events_of
 from syncwall.lab import Topology, lab
 from syncwall.lab.hosts import Hosts
 from syncwall.lab.machine import issue
+from syncwall.measure.load import MachineLoad, Meter
 from syncwall.show.numbers import duration
+from syncwall.watch.events import FindingKind, Group
 from syncwall.watch.life import Life, life_of, read_life
 from syncwall.watch.outlook import outlook, rates_of
+from syncwall.watch.thresholds import THRESHOLDS
 
 FAILURES = ("agent killed", "agent stopped", "folder removed", "other version", "no room")
 HANGS = ("data", "gil", "spin", "after step", "collective")
 HOSTS = 3
+FAULTS: Final = {
+    "slow data": Group.DATA,
+    "slow": Group.COMPUTE,
+    "more communication": Group.COMMUNICATION,
+    "idle": Group.IDLE,
+    "": None,
+    "more work": Group.COMPUTE,
+    "slow network": Group.COMMUNICATION,
+    "within": None,
+}
+"""What is injected, and the line that must be named; None: nothing may be said."""
+COMPUTE_S: Final = 0.06
+STEPS: Final = 175
+RANKS: Final = (2, 3, 4)
+MORE_OTHERS: Final = 0.10
+"""Share of the cores."""
 
 
 def overhead(repeat: int) -> None:
@@ -75,9 +95,8 @@ def deaths(repeat: int) -> None:
             first = next(iter(job.events("finding")), None)
         ok = found is not None and found["rank"] == victim and first == found
         right[f"{name} {'right' if ok else 'wrong'}"] += 1
-        after = f"{found['time_s'] - sent_s:.3f} s" if found else "never"
-        said = found["rank"] if found else None
-        print(f"{number}: {name} rank {victim}: named {said} after {after}", flush=True)
+        said = f"{found['rank']} after {found['time_s'] - sent_s:.3f} s" if found else "nobody"
+        print(f"{number}: {name} rank {victim}: named {said}", flush=True)
     print(dict(right))
 
 
@@ -86,7 +105,7 @@ def hangs(repeat: int) -> None:
     right: Counter[str] = Counter()
     for number in range(repeat):
         kind, victim = HANGS[number % len(HANGS)], random.randrange(4)
-        fault = {"fault": kind, "fault_rank": victim, "fault_step": 60}
+        fault: dict[str, Any] = {"fault": kind, "fault_rank": victim, "fault_step": 60}
         with WatchedJob(4, steps=100_000, compute_s=0.01, **fault) as job:
             job.wait_for("finding", 150, kind="hung rank")
             found = job.events("finding")
@@ -103,8 +122,8 @@ def stragglers(repeat: int) -> None:
     right: Counter[str] = Counter()
     for number in range(repeat):
         share, victim = (0.1, 0.2, 0.05)[number % 3], random.randrange(4)
-        fault = {"fault": "slow", "fault_rank": victim, "fault_step": 50, "fault_s": share}
-        with WatchedJob(4, steps=200, compute_s=0.03, **fault) as job:
+        fault: dict[str, Any] = {"fault": "slow", "fault_step": 50, "fault_s": share}
+        with WatchedJob(4, steps=200, compute_s=0.03, fault_rank=victim, **fault) as job:
             job.outputs()
             job.summary()
             found = [one for one in job.events("finding") if one["kind"] == "straggler"]
@@ -122,7 +141,7 @@ def healthy(repeat: int) -> None:
     What else runs on the machine may slow the job down; that is told apart.
     """
     began_s = time.monotonic()
-    fault = {"fault": "save, evaluate", "fault_rank": -1, "fault_s": 0.05}
+    fault: dict[str, Any] = {"fault": "save, evaluate", "fault_rank": -1, "fault_s": 0.05}
     with WatchedJob(4, steps=1000 * repeat, compute_s=0.02, **fault) as job:
         job.outputs(6 * 3600)
         found = job.summary()
@@ -158,7 +177,9 @@ def failures(repeat: int) -> None:
     same: Counter[str] = Counter()
     for number in range(repeat):
         kind = FAILURES[number % len(FAILURES)]
-        folder = {"syncwall_watch_folder": "/proc/nowhere"} if kind == "no room" else {}
+        folder: dict[str, Any] = {}
+        if kind == "no room":
+            folder["syncwall_watch_folder"] = "/proc/nowhere"
         with WatchedJob(2, steps=60, compute_s=0.005, **folder) as job:
             if not folder and job.wait_for("rank", 120):
                 job.fail(kind)
@@ -212,25 +233,23 @@ def _cut(hosts: Hosts, folder: Path, victim: int, times: list[float]) -> None:
 
 _NAMED = (overhead, ledger, deaths, hangs, stragglers, healthy, agent, nodes, failures)
 PARTS = {one.__name__: one for one in _NAMED}
-Part = Literal[
-    "overhead", "ledger", "deaths", "hangs", "stragglers", "healthy", "agent", "nodes", "failures"
-]
 
 
-def watch(part: Annotated[Part, tyro.conf.Positional], repeat: int = 5, seed: int = 20) -> None:
+def watch(part: Annotated[str, tyro.conf.Positional], repeat: int = 5, seed: int = 20) -> None:
     """What `syncwall watch` reaches on real Gloo jobs, with `syncwall.watch.thresholds`.
 
     Parts: overhead (CPU of a step, paired and interleaved), ledger (no_sync, injected sleeps),
     deaths, hangs (five kinds), stragglers, healthy (false alarms), agent (its CPU), nodes (a lab
     host cut off, needs root), failures (of the watcher).
     """
+    if part not in PARTS:
+        raise SystemExit(f"{part} is none of {', '.join(PARTS)}")
     random.seed(seed)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # jobs are ended, too
     PARTS[part](repeat)
 
 
 def lived() -> tuple[Life, float]:
-    """The life of a job, and the wall time of the command as a shell measures it."""
     with tempfile.TemporaryDirectory() as folder:
         file, clocks = Path(folder) / "life.jsonl", Path(folder) / "clocks"
         timed = f'date +%s.%N > {clocks}; "$@"; code=$?; date +%s.%N >> {clocks}; exit $code'
@@ -258,3 +277,79 @@ def life() -> None:
     print(f"{found.failures} failures, {found.steps} steps count, goodput {found.goodput:.1%}")
     if (rates := rates_of(found)) is not None:
         print(rates.job_keys(), outlook(rates, 10_000))
+
+
+def watched(ranks: int, output: Path, expect: Path | None, **variables: Any) -> float:
+    words = [sys.executable, "-m", "syncwall", "watch", "--json", str(output)]
+    words += ["--expect", str(expect)] if expect else []
+    words += ["--", sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    words += ["--nproc-per-node", str(ranks), str(SCRIPT)]
+    given = {"COMPUTE_S": COMPUTE_S, "STEPS": STEPS, "OMP_NUM_THREADS": 1, **variables}
+    own = os.environ | {name.upper(): str(value) for name, value in given.items()}
+    meter = Meter()
+    done = subprocess.run(words, check=False, timeout=300, capture_output=True, text=True, env=own)
+    if done.returncode:
+        raise SystemExit(done.stderr[-3000:])
+    load = MachineLoad.of([meter.spent()])
+    return load.before.others if load else 0.0
+
+
+def injected(kind: str) -> dict[str, Any]:
+    """Variables of a fault: 25 to 60% of a step, or 5%, from some step on."""
+    if not kind:
+        return {}
+    share = 0.05 if kind == "within" else random.uniform(0.25, 0.6)
+    name = "slow" if kind == "within" else kind
+    fault = {"fault": name, "fault_rank": "all", "fault_step": random.randrange(50, 75)}
+    return fault | {"fault_s": share if name == "slow" else share * COMPUTE_S}
+
+
+def judged(found: dict[str, Any], kind: str, fault_step: int) -> tuple[bool, str]:
+    slower = FindingKind.SLOWER_THAN_PREDICTED
+    said = [one for one in found["findings"] if one["kind"] == slower]
+    if FAULTS[kind] is None:
+        return not said, "; ".join(one["evidence"] for one in said)
+    groups = [one["group"] for one in said]
+    late = said[0]["since_step"] - fault_step if said else 0
+    text = said[0]["evidence"] if said else "silent"
+    return groups == [FAULTS[kind]] and late >= -THRESHOLDS.window, f"{late:+d} steps: {text}"
+
+
+def expected(repeat: int = 16, seed: int = 20, seconds: float = 3600.0) -> None:
+    """Counts how often the injected cause of a run slower than an earlier one is named.
+
+    Real Gloo jobs under `syncwall watch --expect`. A clean run of each size is the expectation of
+    the others. Then, by turns, data, computation (two ways), communication (two ways) and the time
+    between steps get slower on all ranks from some step on; a clean run and one that is slower by
+    less than the interval must stay silent.
+
+    Others who use the cores make steps longer, too: a run in which they used 10% more of the cores
+    than in the clean run does not count, whatever was said in it, and both are made again.
+    """
+    random.seed(seed)
+    until_s, right, again = time.monotonic() + seconds, Counter[str](), 0
+    clean: dict[int, float] = {}
+    """By ranks, the share of others."""
+    with tempfile.TemporaryDirectory() as folder:
+        output = Path(folder, "found.json")
+        for number in range(repeat):
+            kind, ranks = list(FAULTS)[(seed + number) % len(FAULTS)], random.choice(RANKS)
+            variables, before = injected(kind), Path(folder, f"{ranks}.json")
+            while time.monotonic() < until_s:
+                if ranks not in clean:
+                    clean[ranks] = watched(ranks, before, None)
+                    step_ms = json.loads(before.read_text())["step_s"] * 1e3
+                    said = f"{step_ms:.1f} ms expected, others {clean[ranks]:.0%}"
+                    print(f"{ranks} ranks: {said}", flush=True)
+                others = watched(ranks, output, before, **variables)
+                if others > clean[ranks] + MORE_OTHERS:
+                    again += 1
+                    del clean[ranks]
+                    continue
+                found, title = json.loads(output.read_text()), kind or "clean"
+                ok, said = judged(found, kind, variables.get("fault_step", 0))
+                right[f"{title}: {'right' if ok else 'wrong'}"] += 1
+                told = f"{found['step_s'] * 1e3:.1f} ms, others {others:.0%}"
+                print(f"{title}, {ranks} ranks, {told}: {ok} {said}", flush=True)
+                break
+    print(dict(right), f"{again} made again")

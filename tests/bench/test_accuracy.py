@@ -7,10 +7,10 @@ import sys
 from typing import Any
 
 import pytest
+from bench.accuracy.figures import found_for, missed, reached, read_goals
 from bench.accuracy.gate import accepted, changes, faults, table
-from bench.accuracy.goals import found_for, missed, reached, read_goals
 from bench.accuracy.pages import BLOCKS, MARKED, PAGES, remembered, rewritten, stale
-from bench.fit.rows import rows_of
+from bench.fit.files import rows_of
 
 from syncwall.validate.split import RowUse, part_of
 from tests.validate.samples import CORPUS, needs_corpus

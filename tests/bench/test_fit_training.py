@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from bench.fit.rows import readable
+from bench.fit.files import readable
 from bench.fit.search import Values
 from bench.fit.training import MOST_ROWS, PARAMETERS, TRAINED, Problem, patched, texts_of
 
@@ -20,7 +20,7 @@ from tests.validate.samples import CORPUS, needs_corpus, row
 
 SECOND = CORPUS.parent / "runs_second"
 FITS = Path(__file__).parents[2] / "bench" / "fit"
-OWN_RULES = {"stalls.py": {"part_of"}, "residuals.py": {"part_of", "doubt"}}
+OWN_RULES = {"stalls.py": {"part_of"}, "intervals.py": {"part_of", "doubt"}}
 """Stalls are in doubt themselves; residuals fit nothing: they are what the model gets wrong, row by
 row, with the part of each. All others take `readable` rows only."""
 
@@ -66,12 +66,12 @@ def imports(path: Path) -> Iterator[str]:
 def test_fits_read_runs_in_one_place_and_those_that_fit_take_calibration_rows_only():
     names = {path.name: set(imports(path)) for path in FITS.glob("*.py")}
     tables = {name for name, some in names.items() if "syncwall.validate.table.read_tables" in some}
-    assert tables == {"rows.py"}
-    readers = {name for name, some in names.items() if "bench.fit.rows.rows_of" in some}
-    fitting = {"nodes.py", "sites.py", "training.py", "unsaid.py"}
+    assert tables == {"files.py"}
+    readers = {name for name, some in names.items() if "bench.fit.files.rows_of" in some}
+    fitting = {"sites.py", "training.py", "unsaid.py"}
     assert readers == fitting | set(OWN_RULES)
     for name in fitting:
-        assert "bench.fit.rows.readable" in names[name], name
+        assert "bench.fit.files.readable" in names[name], name
     for name, needed in OWN_RULES.items():
         assert needed <= {one.rsplit(".", 1)[-1] for one in names[name]}
     for path in FITS.glob("*.py"):

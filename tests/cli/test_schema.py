@@ -4,10 +4,11 @@ import json
 
 import pydantic
 import pytest
-from bench.docs.schemas import PAGE, PROMISED, broken, promised, published
+from bench.docs.pages import PROMISED, SCHEMA_PAGE, published
 
 from syncwall.cli import main
 from syncwall.show.records.interface import SCHEMA_VERSION, VERBS, schema
+from tests.cli.promises import broken, promised
 
 OPTIONAL = {
     "type": "object",
@@ -43,7 +44,7 @@ def test_the_published_schema_is_that_of_the_program(verb, capsys):
     assert promised(json.loads(text)) == promised(json.loads(said))
     if pydantic.VERSION.split(".")[:2] >= ["2", "14"]:  # older ones write less about the same keys
         assert text == said
-    assert f"../schemas/{published(verb).name})" in PAGE.read_text()
+    assert f"../schemas/{published(verb).name})" in SCHEMA_PAGE.read_text()
 
 
 def test_what_the_last_release_promised_is_kept():

@@ -11,12 +11,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-from tests.measure.ranks import free_port
-
 from bench import ROOT
 from syncwall.watch.agent_start import agent_command
 from syncwall.watch.command import environment
 from syncwall.watch.place import SWITCH
+from tests.measure.ranks import free_port
 
 JOBS = ROOT / "tests" / "watch" / "jobs"
 SCRIPT = JOBS / "ddp_job.py"
@@ -62,7 +61,8 @@ class WatchedJob:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for one in (*self.processes, *([self.agent] if self.agent else [])):
+        every: list[subprocess.Popen[Any]] = [*self.processes]
+        for one in [*every, *([self.agent] if self.agent else [])]:
             if one.poll() is None:
                 one.kill()
             one.wait()

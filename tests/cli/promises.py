@@ -1,30 +1,10 @@
-"""Schemas of what `--json` prints, and the promise that keys stay.
+"""Keys of a schema with their types, and which of those that were promised are not kept."""
 
-`docs/schemas/VERB.json` is what the program says today, listed in `docs/reference/json.md`.
-`docs/schemas/promised.json` has every key with its type as of the last release: within a schema
-version no key of it may go or change.
-"""
-
-import json
-import re
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
-from bench import ROOT
-from syncwall import __version__
-from syncwall.show.records.interface import SCHEMA_VERSION, VERBS, schema
-
-FOLDER = ROOT / "docs" / "schemas"
-PROMISED = FOLDER / "promised.json"
-PAGE = FOLDER.parent / "reference" / "json.md"
-_TABLE = re.compile(r"(\| verb \| schema \|\n\|---\|---\|\n)(?:\|.*\n)*")
 _NAMES = {bool: "boolean", int: "integer", float: "number", str: "string", type(None): "null"}
 Node = Mapping[str, Any]
-
-
-def published(verb: str) -> Path:
-    return FOLDER / f"{verb.replace(' ', '-')}.json"
 
 
 def promised(whole: Node) -> dict[str, str]:
@@ -77,17 +57,3 @@ def broken(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
         elif is_now.endswith("?") and not kind.endswith("?"):
             found.append(f"{path} may be missing now")
     return found
-
-
-def schemas(release: bool = False) -> None:
-    """Publish the schemas of today; with --release promise them."""
-    for verb in VERBS:
-        text = json.dumps(schema(verb), indent=2, ensure_ascii=False)
-        published(verb).write_text(f"{text}\n", encoding="utf-8")
-    names = ((verb, published(verb).name) for verb in VERBS)
-    rows = "".join(f"| `{verb}` | [{name}](../schemas/{name}) |\n" for verb, name in names)
-    PAGE.write_text(_TABLE.sub(lambda head: head[1] + rows, PAGE.read_text()))
-    if release:
-        keys = {verb: promised(schema(verb)) for verb in VERBS}
-        made = {"release": __version__, "schema_version": SCHEMA_VERSION, "verbs": keys}
-        PROMISED.write_text(json.dumps(made, indent=1) + "\n", encoding="utf-8")
