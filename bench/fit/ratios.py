@@ -1,11 +1,10 @@
 """What only training does, over the forward kernels of serving.
 
-Holds `ratios` (weight gradients, groups of experts and attention backward, from SimuMax's tables
-of A100 and B200; only ratios are taken, no levels) and `flash_2` (FlashAttention 2 on devices that
-have something newer).
+`ratios`: weight gradients, groups of experts and attention backward, from SimuMax's tables of A100
+and B200 (only ratios are taken, no levels); `flash_2`: FlashAttention 2 on devices that have
+something newer.
 """
 
-import csv
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.fit.kernel_tables import Measured, layouts
+from bench.fit.tables import csv_rows
 from syncwall.cost.calibration import AttentionFit, GemmFit
 from syncwall.cost.compute import gemm_seconds
 from syncwall.describe import Device, lookup
@@ -31,9 +30,27 @@ STAGES = {"fwd": "TN", "bwd_grad_act": "NN", "bwd_grad_w": "NT"}
 
 
 @dataclass(frozen=True)
-class Ratios:
-    """Values of one family of devices, and what they come from."""
+class Measured:
+    operation: str
+    shape: dict[str, str]
+    efficiency: float
+    peak_flop_per_s: float
 
+    def number(self, name: str) -> float:
+        return float(self.shape[name])
+
+
+def measured(path: Path) -> list[Measured]:
+    found = []
+    for row in csv_rows(path):
+        shape = dict(part.split("=") for part in row["shape"].split(", "))
+        peak = float(row["peak_tflops"]) * 1e12
+        found.append(Measured(row["op"], shape, float(row["measured_efficiency"]), peak))
+    return found
+
+
+@dataclass(frozen=True)
+class Ratios:
     weight_gradient: float
     group_us: float
     backward: float | None
@@ -57,7 +74,7 @@ def ratios(directory: Path, surfaces: Mapping[str, GemmFit]) -> dict[str, Ratios
 
 def _measured(directory: Path, family: str, surface: GemmFit) -> Ratios:
     name, file = FILES[family]
-    device, rows = lookup.device(name), list(layouts(directory / file))
+    device, rows = lookup.device(name), measured(directory / file)
     plain = {layout: _plain(rows, layout, device, surface) for layout in STAGES.values()}
     groups = [row for row in rows if row.operation == "group_matmul"]
     group_us, error = _group(groups, plain, device, surface)
@@ -107,7 +124,6 @@ def _group(
 
 
 def _seconds(gemm: Gemm, device: Device, surface: GemmFit, speed: float) -> float:
-    """What the surface gives at `speed` of it."""
     update = {"in_training": speed, "weight_gradient": 1.0, "group_s": 0.0}
     return float(gemm_seconds(gemm, device, surface.model_copy(update=update)))
 
@@ -117,7 +133,6 @@ def _taken(row: Measured, gemm: Gemm) -> float:
 
 
 def _backward(rows: list[Measured]) -> list[float]:
-    """Efficiency backward over forward, both of 5/2 and 2/2 products; heads of 128."""
     pairs: dict[str, dict[str, float]] = {}
     for row in rows:
         if not row.operation.startswith("sdp") or row.shape["qk_head_dim"] != "128":
@@ -131,8 +146,7 @@ def flash_2(
     directory: Path, family: str, values: Mapping[str, Any], device: Device
 ) -> tuple[float, str]:
     """Level of FlashAttention 2 where `values` are of something newer."""
-    with (directory / ISSUES).open() as file:
-        rows = [row for row in csv.DictReader(file) if row["mode"] == "fwd"]
+    rows = [row for row in csv_rows(directory / ISSUES) if row["mode"] == "fwd"]
     if family == "hopper":
         tflops = {
             row["kernel"]: float(row["tflops"])

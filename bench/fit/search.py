@@ -1,11 +1,11 @@
 """A search for parameters that gives the same digits on every machine.
 
-Holds `search`: parameters move on a grid of three significant digits, one or two at a time, as long
-as the loss falls; no library's floating-point details can move the result by less than a grid step.
+Parameters move on a grid of three significant digits, one or two at a time, as long as the loss
+falls; no library's floating-point details can move the result by less than a grid step.
 """
 
 from collections.abc import Callable, Mapping
-from itertools import combinations
+from itertools import combinations, product
 
 Values = dict[str, float]
 _STRIDES = (1.4, 1.1, 1.03, 1.01, 1.003)
@@ -25,7 +25,10 @@ def search(
     """
     best = {name: rounded(value) for name, value in start.items()}
     least = loss(best)
-    moves = _moves(list(start), pairs)
+    moves = [[(name, sign)] for name in start for sign in (1, -1)]
+    if pairs:
+        signs = list(product((1, -1), repeat=2))
+        moves += [[(a, i), (b, j)] for a, b in combinations(start, 2) for i, j in signs]
     for stride in _STRIDES:
         moved = True
         while moved:
@@ -44,16 +47,3 @@ def search(
 def rounded(value: float) -> float:
     """Three significant digits."""
     return float(f"{value:.3g}")
-
-
-def _moves(names: list[str], pairs: bool) -> list[list[tuple[str, int]]]:
-    single = [[(name, sign)] for name in names for sign in (1, -1)]
-    if not pairs:
-        return single
-    double = [
-        [(one, sign), (other, back)]
-        for one, other in combinations(names, 2)
-        for sign in (1, -1)
-        for back in (1, -1)
-    ]
-    return single + double

@@ -1,35 +1,41 @@
-"""How much sites differ: `python bench/fit/sites.py DIR [DIR ...] [--check]`.
+"""How much sites and nodes differ: catalogue/tuning/sites.yaml, and `RankFit.jitter`.
 
-Each DIR holds tables of published runs: the first and the second collection. Reads rows of the
-calibration part without doubt, of sources with enough of them. Regenerates
-catalogue/tuning/sites.yaml: the deviations with which 1, 3 and 5 known runs of a source, drawn by
-lot, bring its other runs nearest. The likelihood is not used: a few runs that stalled would make
-every deviation large. With --check nothing is written; the exit code is 1 if the file would
-change.
+The deviations with which 1, 3 and 5 known runs of a source, drawn by lot, bring its other runs
+nearest. The likelihood is not used: a few runs that stalled would make every deviation large.
 """
 
-import sys
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from math import log
-from pathlib import Path
 
 import numpy as np
 
-from bench.fit.blocks import with_block
+from bench import Dirs
+from bench.fit.files import readable, rows_of, update, with_block
 from bench.fit.search import Values, search
 from syncwall.answer.knob_model import FILE, Covariances, SitePrior
-from syncwall.validate.evaluation import known_steps, outcomes
+from syncwall.cause import Cause
+from syncwall.timeline.step import slowest_of
+from syncwall.validate.evaluation import ValidatedRun, known_steps, outcomes
 from syncwall.validate.known import FEWEST_RUNS, KnownSet
 from syncwall.validate.mapping import cases_of
 from syncwall.validate.score import evenly
-from syncwall.validate.split import RowUse, doubt, part_of
-from syncwall.validate.table import RunRow, read_tables
+from syncwall.validate.table import RunRow
 
 START: Values = {
-    "between gemm": 0.1, "between attention": 0.1, "between elementwise": 0.15,
-    "between network": 0.2, "between host": 0.15, "between step": 0.05, "between setup": 0.1,
-    "between reach": 0.8, "within step": 0.05, "within network": 0.25, "within host": 0.4,
-}  # fmt: skip
+    "between gemm": 0.1,
+    "between attention": 0.1,
+    "between elementwise": 0.15,
+    "between network": 0.2,
+    "between host": 0.15,
+    "between step": 0.05,
+    "between setup": 0.1,
+    "between reach": 0.8,
+    "within step": 0.05,
+    "within network": 0.25,
+    "within host": 0.4,
+}
 """Before any fit: submitters of the same configuration differ by 5 to 10%; waits differ more than
 kernels do, and the most from run to run."""
 LIMITS = {name: (value / 4, value * 4) for name, value in START.items()}
@@ -43,17 +49,18 @@ SECOND_COLLECTION = ("aleph-alpha-layouts-2023",)
 """Sources beside those of the split that fits may read."""
 MOST_ROWS = 100
 COUNTS = (1, 3, 5)
+_SAME_SIZES = ("mbs", "seq_len", "tp", "pp", "cp", "ep", "vpp", "gpus_per_node")
+SAME = ("gpu", "model", "shard", "recompute", "precision", "framework", "options", *_SAME_SIZES)
+"""Columns in which the runs of a pair do not differ."""
+SERIES = ("dgxc-benchmarking", "mosaic-llm-foundry")
+"""Calibration sources with series of runs from 2 nodes on."""
+BROKEN = 0.05
+"""Pairs that the model misses by more than this have another cause than their nodes."""
 
 
 def read(rows: Sequence[RunRow]) -> dict[str, KnownSet]:
-    """Runs of every source that may be read."""
-    groups: dict[str, list[RunRow]] = {}
-    for row in rows:
-        may_be_read = part_of(row) is RowUse.CALIBRATION or row.source in SECOND_COLLECTION
-        if may_be_read and not doubt(row):
-            groups.setdefault(row.source, []).append(row)
     found = {}
-    for source, members in groups.items():
+    for source, members in readable(rows, SECOND_COLLECTION).items():
         some = outcomes(cases_of(evenly(members, MOST_ROWS)))
         if len(some) >= FEWEST_RUNS:
             found[source] = KnownSet.of(known_steps(some))
@@ -61,7 +68,6 @@ def read(rows: Sequence[RunRow]) -> dict[str, KnownSet]:
 
 
 def blocks(values: Mapping[str, float]) -> dict[str, Values]:
-    """The values by block of the file."""
     found: dict[str, Values] = {}
     for name, value in values.items():
         block, key = name.split(" ")
@@ -70,45 +76,67 @@ def blocks(values: Mapping[str, float]) -> dict[str, Values]:
 
 
 def fitted(sets: Mapping[str, KnownSet]) -> Values:
-    """The deviations that help most."""
-
     def loss(values: Values) -> float:
         model = Covariances(SitePrior.of(**blocks(values)))
-        errors = [
-            np.minimum(np.abs(one.left(count, model)), CLIP).mean()
-            for one in sets.values()
-            for count in COUNTS
-        ]
+        left = [one.left(count, model) for one in sets.values() for count in COUNTS]
+        errors = [np.minimum(np.abs(one), CLIP).mean() for one in left]
         moved = sum(log(value / START[name]) ** 2 for name, value in values.items())
         return float(np.mean(errors)) + STIFFNESS * moved
 
     return search(loss, START, LIMITS, pairs=False)
 
 
-def _errors(one: KnownSet, values: Values) -> str:
-    model = Covariances(SitePrior.of(**blocks(values)))
-    each = [float(np.abs(np.expm1(one.left(count, model))).mean()) for count in COUNTS]
-    plain = float(np.abs(np.expm1(-one.logs)).mean())
-    return f"{plain:.1%} -> " + " / ".join(f"{error:.1%}" for error in each)
+def fit_sites(directories: Dirs, check: bool = False) -> int:
+    """Fit catalogue/tuning/sites.yaml to DIR...: the first and the second collection of runs.
 
-
-def main(arguments: list[str]) -> int:
-    """Fit, print, and write or check."""
-    directories = [Path(one) for one in arguments if not one.startswith("--")]
-    sets = read([row for one in directories for row in read_tables(one)])
+    Prints the error of each source, alone and with 1, 3 and 5 known runs. With --check nothing is
+    written: 1 if the file would change.
+    """
+    sets = read(rows_of(directories))
     values = fitted(sets)
+    model = Covariances(SitePrior.of(**blocks(values)))
     for source, one in sets.items():
-        print(f"{source:28} {len(one.logs):4} runs   {_errors(one, values)}")
+        each = [float(np.abs(np.expm1(one.left(count, model))).mean()) for count in COUNTS]
+        known = " / ".join(f"{error:.1%}" for error in each)
+        plain = float(np.abs(np.expm1(-one.logs)).mean())
+        print(f"{source:28} {len(one.logs):4} runs   {plain:.1%} -> {known}")
     counts = ", ".join(f"{source} {len(one.logs)}" for source, one in sets.items())
     said = f"Least error of the other runs after 1, 3 and 5 known ones; calibration rows: {counts}."
-    text = before = FILE.read_text()
+    text = FILE.read_text()
     for name, block in blocks(values).items():
         text = with_block(text, name, block, {"sites": said})
-    if text != before and "--check" not in arguments:
-        FILE.write_text(text)
-    print("unchanged" if text == before else "changed")
-    return 1 if "--check" in arguments and text != before else 0
+    return update({FILE: text}, check=check)
 
 
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+def fit_nodes(directories: Dirs) -> None:
+    """Print `RankFit.jitter` of each source: the standard deviation of a node's step time.
+
+    DIR holds tables of published runs. Two runs of a calibration source that are alike in all but
+    the number of nodes (and the batch that grows with them) tell what more nodes cost, whatever
+    the model gets wrong of both.
+    """
+    rows = readable(rows_of(directories))
+    for source in SERIES:
+        found = list(_node_pairs(rows[source]))
+        grown, missing = (np.array(column) for column in zip(*found, strict=True))
+        deviation = float(grown @ missing / (grown @ grown))
+        print(f"{source}: {deviation:.4f} from {len(found)} pairs")
+
+
+def _node_pairs(rows: Sequence[RunRow]) -> Iterator[tuple[float, float]]:
+    """Growth of the slowest node's lead, and of the time that nothing else explains."""
+    series: dict[tuple[object, ...], list[ValidatedRun]] = defaultdict(list)
+    for outcome in outcomes(cases_of(rows)):
+        row = outcome.case.row
+        each = round(row.whole("gbs") / row.whole("gpus"), 5)
+        series[(*(row.text(name) for name in SAME), each)].append(outcome)
+    for runs in series.values():
+        for few, more in pairwise(sorted(runs, key=lambda run: run.case.cluster.nodes)):
+            nodes = few.case.cluster.nodes, more.case.cluster.nodes
+            if nodes[0] < 2 or nodes[0] == nodes[1]:
+                continue
+            alone = [run.step_s - run.ledger.get(Cause.STRAGGLER, 0.0) for run in (few, more)]
+            measured = np.log(more.case.measured_s / few.case.measured_s)
+            missing = measured - np.log(alone[1] / alone[0])
+            if abs(missing) < BROKEN:
+                yield float(slowest_of(nodes[1]) - slowest_of(nodes[0])), float(missing)

@@ -1,27 +1,24 @@
-"""How often runs stall: `python bench/fit/stalls.py DIR [--check]`.
+"""How often runs stall: logistic regressions for catalogue/frameworks/nanotron.
 
-DIR holds the tables of published runs. Reads calibration rows of grade A of the one source with
-enough layouts, doubtful ones too, because a run that stalled is what this is about, but none that
-does not fit in memory. Regenerates `stalls` and `pipeline_stalls` of catalogue/frameworks/nanotron.
-With --check nothing is written; the exit code is 1 if the file would change.
+Reads calibration rows of grade A of the one source with enough layouts, doubtful ones too, because
+a run that stalled is what this is about, but none that does not fit in memory.
 """
 
 import re
-import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 
-from bench.fit.catalogue_values import HF
+from bench import Dirs
+from bench.fit.files import rows_of, update
 from bench.fit.search import rounded
-from bench.rank_scores import fits_memory
 from syncwall.catalogue import BUILT_IN
 from syncwall.validate.evaluation import ValidatedRun, outcomes
 from syncwall.validate.mapping import cases_of
 from syncwall.validate.split import RowUse, part_of
-from syncwall.validate.table import RunRow, read_tables
+from syncwall.validate.table import RunRow
 
+SOURCE = "hf-ultrascale-playbook"
 STALLED = 1.5
 """Measured over predicted time from which on a run counts as stalled."""
 GPUS = (16, 32, 64, 128, 256, 512)
@@ -29,15 +26,15 @@ FILE = BUILT_IN / "frameworks" / "nanotron.yaml"
 Fit = dict[str, float]
 
 
-def read(rows: Sequence[RunRow]) -> list[ValidatedRun]:
-    """The runs over several nodes that may be read."""
-    chosen = [
-        row
-        for row in rows
-        if row.source == HF and row.grade == "A" and part_of(row) is RowUse.CALIBRATION
-    ]
-    found = outcomes(cases_of(chosen))
-    return [one for one in found if fits_memory(one) and one.case.cluster.nodes > 1]
+def read(rows: Sequence[RunRow]) -> dict[str, list[ValidatedRun]]:
+    """The runs over several nodes that may be read, without and with a pipeline."""
+    graded = (row for row in rows if row.source == SOURCE and row.grade == "A")
+    found = outcomes(cases_of(row for row in graded if part_of(row) is RowUse.CALIBRATION))
+    some = [one for one in found if one.fits and one.case.cluster.nodes > 1]
+    return {
+        "stalls": [one for one in some if one.layout.pp == 1],
+        "pipeline_stalls": [one for one in some if one.layout.pp > 1],
+    }
 
 
 def fitted(found: Sequence[ValidatedRun]) -> Fit:
@@ -53,45 +50,29 @@ def fitted(found: Sequence[ValidatedRun]) -> Fit:
         weights = weights + np.linalg.solve(curvature, columns.T @ (stalled - share))
     usual = np.median(slower[slower <= STALLED])
     longer = np.exp(np.mean(np.log(slower[slower > STALLED]))) / usual
-    return {
-        "half_at_gpus": rounded(float(2.0 ** (-weights[0] / weights[1]))),
-        "per_doubling": rounded(float(weights[1])),
-        "slowdown": rounded(float(longer)),
-    }
-
-
-def _share(found: Sequence[ValidatedRun], gpus: int) -> str:
-    """How many of the runs on `gpus` GPUs stalled."""
-    some = [one.ratio < 1.0 / STALLED for one in found if one.layout.gpus == gpus]
-    return f"{sum(some)} of {len(some)}"
+    half_at = 2.0 ** (-weights[0] / weights[1])
+    names = ("half_at_gpus", "per_doubling", "slowdown")
+    values = (rounded(float(one)) for one in (half_at, weights[1], longer))
+    return dict(zip(names, values, strict=True))
 
 
 def rewritten(text: str, fits_by_name: dict[str, Fit]) -> str:
-    """`text` of the framework with other values."""
-    for name, fit in fits_by_name.items():
-        inside = ", ".join(f"{key}: {value:g}" for key, value in fit.items())
+    for name, one in fits_by_name.items():
+        inside = ", ".join(f"{key}: {value:g}" for key, value in one.items())
         text = re.sub(rf"^{name}: .*$", f"{name}: {{{inside}}}", text, flags=re.MULTILINE)
     return text
 
 
-def main(arguments: list[str]) -> int:
-    """Fit, print, and write or check."""
-    found = read(read_tables(Path(arguments[0])))
-    groups = {
-        "stalls": [one for one in found if one.layout.pp == 1],
-        "pipeline_stalls": [one for one in found if one.layout.pp > 1],
-    }
+def fit(directories: Dirs, check: bool = False) -> int:
+    """Fit `stalls` and `pipeline_stalls` of catalogue/frameworks/nanotron to the runs of DIR...
+
+    With --check nothing is written: 1 if the file would change.
+    """
+    groups = read(rows_of(directories))
     values = {name: fitted(members) for name, members in groups.items()}
-    for name, fit in values.items():
-        print(f"{name:16} {len(groups[name]):4} runs   {fit}")
-        print(" ".join(f"{gpus}: {_share(groups[name], gpus)}" for gpus in GPUS))
-    text = rewritten(FILE.read_text(), values)
-    same = text == FILE.read_text()
-    if not same and "--check" not in arguments:
-        FILE.write_text(text)
-    print("unchanged" if same else "changed")
-    return 1 if "--check" in arguments and not same else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    for name, one in values.items():
+        print(f"{name:16} {len(groups[name]):4} runs   {one}")
+        for gpus in GPUS:
+            some = [run.ratio < 1.0 / STALLED for run in groups[name] if run.layout.gpus == gpus]
+            print(f"{gpus}: {sum(some)} of {len(some)}", end="\n" if gpus == GPUS[-1] else " ")
+    return update({FILE: rewritten(FILE.read_text(), values)}, check=check)

@@ -3,7 +3,7 @@
 from math import hypot
 
 import pytest
-from bench.fit.pairs import pairs
+from bench.fit.intervals import pairs
 from hypothesis import given
 from hypothesis import strategies as st
 

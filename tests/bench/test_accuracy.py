@@ -7,11 +7,10 @@ import sys
 from typing import Any
 
 import pytest
-from bench.accuracy import accepted, rows_of
-from bench.accuracy_blocks import BLOCKS, MARKED, PAGES, rewritten, stale
-from bench.accuracy_gate import changes, faults, table
-from bench.accuracy_goals import found_for, missed, reached, read_goals
-from bench.accuracy_judged import remembered
+from bench.accuracy.figures import found_for, missed, reached, read_goals
+from bench.accuracy.gate import accepted, changes, faults, table
+from bench.accuracy.pages import BLOCKS, MARKED, PAGES, remembered, rewritten, stale
+from bench.fit.files import rows_of
 
 from syncwall.validate.split import RowUse, part_of
 from tests.validate.samples import CORPUS, needs_corpus
@@ -110,8 +109,8 @@ def test_intervals_inside_the_band_pass(coverage):
 
 
 def test_pages_show_the_accepted_figures():
-    """If this fails: python bench/accuracy.py --tables."""
-    assert stale(accepted(), read_goals()) == []
+    """If this fails: python -m bench accuracy --tables."""
+    assert stale(accepted()) == []
 
 
 def test_every_block_is_on_a_page_and_known():
@@ -121,10 +120,10 @@ def test_every_block_is_on_a_page_and_known():
 
 def test_a_block_is_replaced_and_nothing_else():
     text = "before\n\n<!-- accuracy: summary -->\nold\n<!-- end -->\n\nafter\n"
-    once = rewritten(text, accepted(), read_goals())
+    once = rewritten(text, accepted())
     assert once.startswith("before\n\n<!-- accuracy: summary -->\n\nOver the ")
     assert once.endswith("\n\n<!-- end -->\n\nafter\n")
-    assert rewritten(once, accepted(), read_goals()) == once
+    assert rewritten(once, accepted()) == once
 
 
 def test_every_goal_has_its_figure():
@@ -133,7 +132,7 @@ def test_every_goal_has_its_figure():
         one = found_for(goal, found)
         assert one is not None, goal.title
         assert one.n > 0
-    for goal in missed(read_goals(), found):
+    for goal in missed(found):
         one = found_for(goal, found)
         assert one is not None
         assert not reached(goal, one)
@@ -157,10 +156,10 @@ def test_scores_of_judges_are_means_and_the_first_one_stays():
 @pytest.mark.slow
 def test_the_gate_of_a_clone_shuts_when_a_constant_is_spoiled():
     program = """
-from bench.accuracy import main
+from bench.accuracy.gate import accuracy
 from syncwall.work import layer
 layer.ACTIVATION_BYTES *= 1.5
-raise SystemExit(main(["--check"]))
+raise SystemExit(accuracy(check=True))
 """
     command = [sys.executable, "-c", program]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from bench.collectives import report
+from bench.accuracy.collectives import report
 from bench.fit import collectives
-from bench.fit.collective_tables import HELD_OUT, is_held_out, nccl_tests
+from bench.fit.collectives import fit_transports
 from bench.fit.search import search
-from bench.fit.transports import fit_transports
+from bench.fit.tables import HELD_OUT, is_held_out, nccl_tests
 
 from tests.bench.numbers import same_numbers
 

@@ -4,7 +4,7 @@ import csv
 import io
 
 import pytest
-from bench.fit.residuals import MOST_ROWS, residuals
+from bench.fit.intervals import MOST_ROWS, residuals
 
 from syncwall.answer.interval import TABLE
 from syncwall.validate.split import RowUse

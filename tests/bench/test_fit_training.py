@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from bench.fit.catalogue_values import PARAMETERS, TRAINED, patched, written
+from bench.fit.files import readable
 from bench.fit.search import Values
-from bench.fit.training import MOST_ROWS, Problem
+from bench.fit.training import MOST_ROWS, PARAMETERS, TRAINED, Problem, patched, texts_of
 
 from syncwall.cost.calibration import calibration
 from syncwall.cost.software import framework
@@ -20,9 +20,9 @@ from tests.validate.samples import CORPUS, needs_corpus, row
 
 SECOND = CORPUS.parent / "runs_second"
 FITS = Path(__file__).parents[2] / "bench" / "fit"
-READS_DOUBTFUL = {"stalls.py"}
-READS_HELD_OUT = {"residuals.py"}
-"""Fits nothing: it writes what the model gets wrong, row by row, with the part of each."""
+OWN_RULES = {"stalls.py": {"part_of"}, "intervals.py": {"part_of", "doubt"}}
+"""Stalls are in doubt themselves; residuals fit nothing: they are what the model gets wrong, row by
+row, with the part of each. All others take `readable` rows only."""
 
 
 def current() -> Values:
@@ -63,21 +63,26 @@ def imports(path: Path) -> Iterator[str]:
             yield from (name.name for name in node.names)
 
 
-def test_few_scripts_read_tables_of_runs_and_those_that_fit_know_the_split():
-    readers = {
-        path.name: set(imports(path))
-        for path in FITS.glob("*.py")
-        if any(name.startswith("syncwall.validate.table") for name in imports(path))
-    }
-    fitting = {"nodes.py", "sites.py", "training.py", "unsaid.py"}
-    assert set(readers) == fitting | READS_DOUBTFUL | READS_HELD_OUT
-    for name in set(readers) - READS_HELD_OUT:
-        needed = {"part_of"} if name in READS_DOUBTFUL else {"part_of", "doubt"}
-        assert needed <= {one.rsplit(".", 1)[-1] for one in readers[name]}
+def test_fits_read_runs_in_one_place_and_those_that_fit_take_calibration_rows_only():
+    names = {path.name: set(imports(path)) for path in FITS.glob("*.py")}
+    tables = {name for name, some in names.items() if "syncwall.validate.table.read_tables" in some}
+    assert tables == {"files.py"}
+    readers = {name for name, some in names.items() if "bench.fit.files.rows_of" in some}
+    fitting = {"sites.py", "training.py", "unsaid.py"}
+    assert readers == fitting | set(OWN_RULES)
+    for name in fitting:
+        assert "bench.fit.files.readable" in names[name], name
+    for name, needed in OWN_RULES.items():
+        assert needed <= {one.rsplit(".", 1)[-1] for one in names[name]}
     for path in FITS.glob("*.py"):
-        if path.name not in readers:
-            assert not any(n.startswith("syncwall.validate.table") for n in imports(path))
-            assert "data/runs" not in path.read_text(), path.name
+        assert "data/runs" not in path.read_text(), path.name
+
+
+def test_rows_that_decide_constants_are_calibration_rows_without_doubt():
+    rows = [row(), row(source="internevo", grade="C"), row(source="internevo"), row(source="new")]
+    assert list(readable(rows)) == ["internevo"]
+    assert [one.grade for one in readable(rows)["internevo"]] == ["A"]
+    assert list(readable(rows, also=["new"])) == ["internevo", "new"]
 
 
 def test_a_held_out_or_doubtful_row_is_never_a_case():
@@ -109,14 +114,18 @@ def test_the_fit_sees_only_calibration_rows_that_are_not_doubtful(monkeypatch):
         assert all(case in problem.cases[source] for case in cases)
 
 
+def changed(values: Values) -> list[Path]:
+    return [path for path, text in texts_of(values).items() if path.read_text() != text]
+
+
 def test_writing_what_the_catalogue_has_changes_nothing():
-    assert written(current(), write=False) == []
+    assert changed(current()) == []
 
 
-def test_other_values_would_change_files(tmp_path):
+def test_other_values_would_change_files():
     values = current()
     for name in PARAMETERS:
-        assert written(values | {name: values[name] * 1.5}, write=False), name
+        assert changed(values | {name: values[name] * 1.5}), name
 
 
 def test_values_are_patched_only_inside_the_block():

@@ -2,7 +2,17 @@
 
 import numpy as np
 import pytest
-from bench.fit.widths import COVERED, LEAST, Errors, errors, factor, fitted, held_out, main, widths
+from bench.fit.intervals import (
+    COVERED,
+    LEAST,
+    Errors,
+    errors,
+    factor,
+    fit_widths,
+    fitted,
+    held_out,
+    widths,
+)
 
 
 def made(spread: float, sources: int = 8, rows: int = 200) -> Errors:
@@ -50,6 +60,6 @@ def test_sources_count_the_same_however_long():
 
 
 def test_the_file_is_what_the_committed_errors_say():
-    """If this fails: python bench/fit/widths.py."""
+    """If this fails: python -m bench fit widths."""
     assert errors().errors.size > 1000
-    assert main(["--check"]) == 0
+    assert fit_widths(check=True) == 0

@@ -1,7 +1,7 @@
-"""Causes that are hidden from the code: `bench/gaps.py` on the published runs that come with it."""
+"""Causes hidden from the code: `bench accuracy gaps` on the published runs that come with it."""
 
 import pytest
-from bench.gaps import FIRST, PAIRS, found
+from bench.accuracy.gaps import FIRST, PAIRS, found
 
 from syncwall.validate.table import read_tables
 

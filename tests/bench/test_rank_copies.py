@@ -3,10 +3,10 @@
 from pathlib import Path
 
 import pytest
-from bench.rank_copies import Copies
 
 from syncwall.explain.traces.pool import summaries, trace_files
 from syncwall.explain.traces.ranks import explain_ranks
+from tests.explain.traces.rank_copies import Copies
 
 TRACES = Path(__file__).parents[3] / "shared" / "data" / "measured" / "04_traces"
 RANKS, SLOW = 6, 4

@@ -4,14 +4,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from bench.rank_scores import (
+from bench.accuracy.ranking import (
     Group,
     Ranking,
     by_expected_time,
     by_fitting_time,
     by_time,
     degraded,
-    fits_memory,
     groups_of,
 )
 from hypothesis import given
@@ -68,8 +67,7 @@ def test_ties_do_not_follow_the_order_of_the_table():
 def test_what_does_not_fit_comes_last():
     found = measured(1.0, 2.0)
     found = [replace(found[0], memory_bytes=1e12), replace(found[1], memory_bytes=1e9)]
-    assert not fits_memory(found[0])
-    assert fits_memory(found[1])
+    assert [one.fits for one in found] == [False, True]
     group = Group(predicted(found, 1.0, 2.0))
     assert group.ranked(by_time)[0] is group.members[0]
     assert group.ranked(by_fitting_time)[0] is group.members[1]

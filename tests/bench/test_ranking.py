@@ -3,8 +3,8 @@
 import json
 
 import pytest
+from bench.accuracy.ranking import ACCEPTED, FIGURES, PAGE, page, ranking, worse
 from bench.fit.stalls import FILE, fitted, read, rewritten
-from bench.ranking import ACCEPTED, FIGURES, PAGE, main, page, worse
 
 from syncwall.validate.split import RowUse, part_of
 from syncwall.validate.table import read_tables
@@ -27,17 +27,14 @@ def test_a_figure_that_falls_is_named():
 @pytest.mark.slow
 @needs_corpus
 def test_ranking_is_as_good_as_accepted():
-    assert main([str(CORPUS), "--check"]) == 0
+    assert ranking(CORPUS, check=True) == 0
 
 
 @pytest.mark.slow
 @needs_corpus
 def test_stalls_are_fitted_to_calibration_rows_and_the_catalogue_has_the_result():
-    found = read(read_tables(CORPUS))
-    assert {part_of(one.case.row) for one in found} == {RowUse.CALIBRATION}
-    groups = {
-        "stalls": [one for one in found if one.layout.pp == 1],
-        "pipeline_stalls": [one for one in found if one.layout.pp > 1],
-    }
+    groups = read(read_tables(CORPUS))
+    parts = {part_of(one.case.row) for some in groups.values() for one in some}
+    assert parts == {RowUse.CALIBRATION}
     text = FILE.read_text()
     assert rewritten(text, {name: fitted(some) for name, some in groups.items()}) == text

@@ -16,7 +16,7 @@ def test_the_space_of_gpt3_on_1024_gpus_takes_a_minute_at_most():
     """At least as large as Calculon's 11,698,528 configurations, in at most 4 GiB."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
     done = subprocess.run(
-        [sys.executable, "bench/search.py", "--exhaustive", "100"],
+        [sys.executable, "-m", "bench", "scale", "search", "--exhaustive", "100"],
         cwd=ROOT, env=environment, capture_output=True, text=True, check=True,
     ).stdout  # fmt: skip
     assert _number(r"layouts +([\d,]+)", done) >= 11_698_528

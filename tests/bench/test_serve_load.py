@@ -1,4 +1,4 @@
-"""Fifty people at once, for a short time; `bench/serve_load.py` measures it for longer."""
+"""Fifty people at once, for a short time; `bench scale serve` measures it for longer."""
 
 import asyncio
 import itertools
@@ -6,7 +6,7 @@ import json
 import random
 
 import pytest
-from bench.serve_load import Connection, Found, changing_run, measured
+from bench.scale.serve import Connection, Found, changing_run, measured
 
 from syncwall.problems import InputError
 

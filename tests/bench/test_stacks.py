@@ -4,13 +4,13 @@ import re
 from pathlib import Path
 
 import pytest
-from bench.stacks import compared
+from bench.accuracy.published import predicted_speeds
 
 PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "stacks.md"
 
 
 def test_errors_are_as_the_page_says():
-    found = list(compared())
+    found = list(predicted_speeds())
     mean = sum(abs(one.error) for one in found) / len(found)
     text = PAGE.read_text()
     said = re.search(r"mean error (\d+)%, (\d+) of (\d+) inside", text)
@@ -23,5 +23,5 @@ def test_errors_are_as_the_page_says():
 
 
 def test_the_interval_covers_four_fifths():
-    found = list(compared())
+    found = list(predicted_speeds())
     assert sum(one.inside for one in found) / len(found) >= 0.8

@@ -239,7 +239,7 @@ def test_broken_sections_are_refused_with_a_line(key, breaker, seed, tmp_path):
     junk=st.binary(max_size=12),
 )  # fmt: skip
 def test_random_damage_is_read_or_refused_with_a_line(key, at, length, junk, tmp_path):
-    """Of a run file; what its answers then are, `bench/fuzz_descriptions.py` asks."""
+    """Of a run file; what its answers then are, `bench fuzz descriptions` asks."""
     raw = FILES[key].read_bytes()
     start = int(at * len(raw))
     path = tmp_path / "file.yaml"

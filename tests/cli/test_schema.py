@@ -4,11 +4,12 @@ import json
 
 import pydantic
 import pytest
-from bench.schemas import PAGE, PROMISED, broken, promised, published
+from bench.docs.pages import PROMISED, SCHEMA_PAGE, published
 
 from syncwall.cli import main
 from syncwall.records import SCHEMA_VERSION
 from syncwall.show.schema import VERBS, schema
+from tests.cli.promises import broken, promised
 
 OPTIONAL = {
     "type": "object",
@@ -38,13 +39,13 @@ KEYS = {
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_the_published_schema_is_that_of_the_program(verb, capsys):
-    """If it fails: `python bench/schemas.py`, and look at the difference."""
+    """If it fails: `python -m bench docs schemas`, and look at the difference."""
     assert main(["schema", *verb.split()]) == 0
     text, said = published(verb).read_text(encoding="utf-8"), capsys.readouterr().out
     assert promised(json.loads(text)) == promised(json.loads(said))
     if pydantic.VERSION.split(".")[:2] >= ["2", "14"]:  # older ones write less about the same keys
         assert text == said
-    assert f"../schemas/{published(verb).name})" in PAGE.read_text()
+    assert f"../schemas/{published(verb).name})" in SCHEMA_PAGE.read_text()
 
 
 def test_what_the_last_release_promised_is_kept():

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from bench.fuzz_descriptions import fuzzed
 from pydantic import TypeAdapter, ValidationError
 
 from syncwall.cli import main
@@ -17,6 +16,7 @@ from syncwall.describe.job import Failures, Job
 from syncwall.describe.ranges import MOST, RANGES
 from syncwall.units import Dimension, parse
 from tests.describe.samples import DEVICE, MODEL, cluster, model
+from tests.fuzz.descriptions import fuzzed
 
 RUN = ["predict", "--model", "llama-3.1-8b", "--cluster", "dgx-h100", "--gpus", "8"]
 
@@ -136,5 +136,5 @@ def test_every_dimension_has_a_range_that_holds_its_example():
 
 
 def test_random_descriptions_are_answered_or_refused():
-    """A sample of `python bench/fuzz_descriptions.py`."""
+    """A sample of `python -m bench fuzz descriptions`."""
     assert set(fuzzed(60, 1000)) <= {"answered", "refused"}

@@ -1,10 +1,10 @@
-"""Real flows that share links beside predictions; all cases: `python -m bench.lab_contention`."""
+"""Real flows on shared links beside predictions; all: `python -m bench accuracy contention`."""
 
 import subprocess
 from statistics import mean
 
 import pytest
-from bench.lab_contention import CASES, measured_s, predicted_s
+from bench.accuracy.contention import CASES, measured_s, predicted_s
 
 from syncwall.lab import Topology, lab
 from syncwall.lab.machine import inside

@@ -5,7 +5,7 @@ from dataclasses import fields
 from pathlib import Path
 
 import pytest
-from bench.glossary import PAGE, glossary
+from bench.docs.pages import GLOSSARY, glossary_text
 
 from syncwall.cause import Cause
 from syncwall.problems import InputError
@@ -33,7 +33,8 @@ def test_terms_lead_to_pages_that_exist():
 
 
 def test_the_page_of_the_documentation_is_that_of_the_terms():
-    assert PAGE.read_text(encoding="utf-8") == glossary(), "run: python -m bench.glossary"
+    text = GLOSSARY.read_text(encoding="utf-8")
+    assert text == glossary_text(), "run: python -m bench docs glossary"
 
 
 def test_pages_say_what_a_term_means():

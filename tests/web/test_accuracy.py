@@ -109,7 +109,7 @@ def sent():
 
 @SLOW
 def test_what_is_shipped_is_what_is_computed(sent, answer):
-    """If not: `python -m bench.accuracy_page`."""
+    """If not: `python -m bench docs accuracy`."""
     found = json.loads(json.dumps(answer))
     assert {**sent, "runs": [], "held_out": {}, "published": {}} == {
         **found, "runs": [], "held_out": {}, "published": {},

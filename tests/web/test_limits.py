@@ -5,7 +5,6 @@ import json
 import time
 
 import pytest
-from bench.connections import BODIES
 
 from syncwall.answer.timeline import interval_count
 from syncwall.problems import InputError, Problem
@@ -16,6 +15,7 @@ from syncwall.web.guard import MAX_BODY_BYTES
 from syncwall.web.questions import ExportKind
 from syncwall.web.refusals import problem_list
 from syncwall.web.workers import encoded
+from tests.web.bodies import BODIES
 
 REFUSAL_BYTES = 64 * 1024
 MODEL = {"name": "x", "hidden": 64, "vocab": 100, "attention": {"heads": 8}, "mlp": {"hidden": 128}}

@@ -3,7 +3,7 @@
 Holds `Ratio` (how many times as much, and how sure that is), `is_same_setup`, `step_deviation`,
 `memory_deviation`, `together` and `ledger_difference`. Errors of two predictions are taken to be
 independent, unless both are of the same model on the same machine with the same software: of such
-pairs it is known how much of the error both share (`python bench/fit/pairs.py`).
+pairs it is known how much of the error both share (`python -m bench fit pairs`).
 """
 
 from dataclasses import dataclass

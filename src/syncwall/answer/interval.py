@@ -38,7 +38,7 @@ UNLIKE = 0.1
 of hybrids, BERT, T5 and ViT are inside (tests/validate/test_other_families.py)."""
 SHAPELESS = 0.1
 """What a stack of layers adds to both: with it 12 of 13 published speeds of ResNet-50 and of Stable
-Diffusion's U-Net are inside, without it 7 (`python -m bench.stacks`)."""
+Diffusion's U-Net are inside, without it 7 (`python -m bench accuracy stacks`)."""
 _SIZES = ("gpus", "parameters", "seq")
 Z80 = 1.2816
 """Half the width of the central 80% of a normal distribution, in deviations."""

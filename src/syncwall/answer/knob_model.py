@@ -27,7 +27,7 @@ assumed."""
 _PASSES: Final = 25
 SAME_BUILD: Final = 0.015
 """Deviation of a run that is known to be of the same build on the same machines: software revisions
-of one configuration differ by 1.5% (see bench/accuracy_figures.py)."""
+of one configuration differ by 1.5% (see bench/accuracy/figures.py)."""
 MEASURED_KNOB: Final = 0.05
 """Deviation that is left of a knob whose kernels or collectives were measured alone on the machine:
 in training they run beside others; assumed."""

@@ -191,7 +191,7 @@ class RankFit(Description):
 
     jitter: Annotated[float, Field(ge=0, lt=0.5)] = 0.016
     """Standard deviation of a node's step time over its mean: hosts, temperatures, clocks. Fitted
-    by bench/fit/nodes.py to pairs of runs that differ only in their nodes; published for single
+    by `bench fit nodes` to pairs of runs that differ only in their nodes; published for single
     GPUs: 1 to 3%. What the GPUs of one node differ is part of what was measured on one."""
     meeting_s: Delay = Field(_NO_TIME, alias="meeting")
     """Wait for the slowest rank each time that ranks meet after computing: where several share

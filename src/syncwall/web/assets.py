@@ -28,7 +28,7 @@ from syncwall.show.words.terms import named
 
 _FOLDER: Final = Path(str(files("syncwall.web")))
 SHIPPED: Final = _FOLDER / "shipped" / "accuracy.json.gz"
-"""Written by `python -m bench.accuracy_page`."""
+"""Written by `python -m bench docs accuracy`."""
 _QUALITY: Final = 5
 """Of Brotli: as quick as gzip at its best, and an eighth smaller."""
 _SCRIPT: Final = "text/javascript"

@@ -28,7 +28,7 @@ class Limits:
 
 INSIDE: Final = Limits(0.90, 1.10)
 """In one scale-up domain. All three were fitted on half of the sources of public nccl-tests tables,
-`python bench/judged_benchmarks.py DIR`: 20 healthy tables from 0.94 to 1.07."""
+`python -m bench accuracy benchmarks DIR`: 20 healthy tables from 0.94 to 1.07."""
 ACROSS: Final = Limits(0.88, 1.12)
 """Over several domains: 36 tables from 0.89 to 1.09."""
 MANY_RANKS: Final = 256

@@ -1,6 +1,6 @@
 """The numbers of the Accuracy page: every published run beside its prediction.
 
-Holds `accuracy`, which takes long: pages show it as `python -m bench.accuracy_page` computed it for
+Holds `accuracy`, which takes long: pages show it as `python -m bench docs accuracy` computed it for
 this release; `as_run`, one of the runs as Predict opens it; and `alike`, those
 most like the run that somebody has in mind.
 """

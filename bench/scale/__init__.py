@@ -1,0 +1,1 @@
+"""How fast, how large, how many: what syncwall itself takes and stands."""

@@ -1,0 +1,176 @@
+"""How fast layouts are checked, searched, jobs simulated and shared links solved, on one core."""
+
+import resource
+import time
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+import syncwall as sw
+from syncwall.answer.pricing import Pricing
+from syncwall.cause import Cause
+from syncwall.describe import lookup
+from syncwall.describe.layout import Schedule
+from syncwall.describe.rules import broken_rules, possible
+from syncwall.job.plan import DAY_S, JobPlan
+from syncwall.job.renewal import expected_s
+from syncwall.job.settled import settle
+from syncwall.job.simulation import simulate
+from syncwall.network.collisions import drawn
+from syncwall.network.fair import Usage, fair_rates, load_bound_s
+from syncwall.network.routes import Ends, Routes
+from syncwall.network.streams import ring, stood
+from syncwall.plan.choices import FabricKind
+from syncwall.plan.fabric.links import fabric_named
+from syncwall.plan.grid import grids
+from syncwall.plan.search import search as searched
+from syncwall.plan.space import Space
+from syncwall.show.words.layout import layout_words
+
+CALCULON = 11_698_528
+"""Configurations of Calculon's space for the question of `search`, at about 110 a second."""
+NODES, SEQ, BATCH = 128, 2048, 1536
+EVERY: dict[str, Any] = {"overlap_tp": (False, True), "overlap_parameters": (True, False)}
+"""Calculon's space has them without what Megatron asks for beside them (sp, overlap_gradients)."""
+JOBS, DAYS = 10_000, 54.0
+
+
+class Timer:
+    def __init__(self) -> None:
+        self._wall, self._cpu = time.perf_counter(), time.process_time()
+
+    @property
+    def wall_s(self) -> float:
+        return time.perf_counter() - self._wall
+
+    @property
+    def cpu_s(self) -> float:
+        return time.process_time() - self._cpu
+
+
+def _peak_kib() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+def layouts(count: int = 1_000_000) -> None:
+    """How many layouts a second pass through `Layout` and its rules, in arrays and singly."""
+    model, gpus = sw.model("gpt3-175b"), 1024
+    random = np.random.default_rng(0)
+    powers = {"tp": 5, "pp": 6, "cp": 3, "micro_batch": 4}
+    columns = {name: 2 ** random.integers(0, most, count) for name, most in powers.items()}
+    columns["virtual_stages"] = random.integers(1, 4, count)
+    columns["shard"] = random.integers(0, 4, count)
+    columns["schedule"] = random.choice([Schedule.ONE_F_ONE_B, Schedule.INTERLEAVED], count)
+    timer = Timer()
+    many = sw.Layout.arrays(**columns, global_batch=BATCH).resolved(gpus)
+    allowed = possible(model, many, SEQ, gpus)
+    arrays_s, timer = timer.wall_s, Timer()
+    one = sw.Layout(tp=8, pp=8, global_batch=BATCH)
+    for _ in range(1000):
+        broken_rules(model, one.resolved(gpus), SEQ, gpus)
+    found = f"({allowed.sum():,} of {count:,} possible)"
+    print(f"arrays   {count / arrays_s:12,.0f} layouts/s   {found}")
+    print(f"singly   {1000 / timer.wall_s:12,.0f} layouts/s")
+
+
+def search(exhaustive: int = 0) -> None:
+    """The whole space of layouts of GPT-3 175B on 1,024 A100, on one core.
+
+    With --exhaustive N, N random layouts of the space are predicted one by one and compared.
+    """
+    model, cluster = sw.model("gpt3-175b"), sw.cluster("dgx-a100", nodes=NODES)
+    timer = Timer()
+    found = searched(model, cluster, seq=SEQ, global_batch=BATCH, pinned=EVERY)
+    wall_s, cpu_s, best = timer.wall_s, timer.cpu_s, found.best(1)[0]
+    print(f"layouts       {found.counted:>12,}   (Calculon's space: {CALCULON:,})")
+    print(f"that fit      {found.fitting:>12,}")
+    print(f"time          {wall_s:>10.1f} s   ({cpu_s:.1f} s of one core)")
+    print(f"layouts/s     {found.counted / cpu_s:>12,.0f}")
+    print(f"memory        {_peak_kib() / 2**20:>8.2f} GiB")
+    print(f"best          {best.step_s:>10.3f} s   {layout_words(best.layout)}")
+    if not exhaustive:
+        return
+    random, pricing, worst = np.random.default_rng(0), Pricing.on(cluster), 0.0
+    space = Space.of(model, SEQ, BATCH, sw.Software(), EVERY)
+    pieces = [grid for grid in grids(space, cluster) if np.any(grid.allowed)]
+    for grid in pieces:
+        many = pricing.step(model, grid.layouts, SEQ, cluster)
+        seconds = np.broadcast_to(many.step_s, grid.shape)
+        places = np.argwhere(np.broadcast_to(grid.allowed, grid.shape))
+        for place in random.choice(places, -(-exhaustive // len(pieces))):
+            run = sw.Run(model=model, cluster=cluster, seq=SEQ, layout=grid.layout(place))
+            worst = max(worst, abs(seconds[tuple(place)] / sw.predict(run).step_s - 1))
+    print(f"singly        {exhaustive:>12,}   largest difference {worst:.1e}")
+
+
+def llama_3(like: str) -> JobPlan:
+    """About 54 days of Llama 3 405B on 16,384 H100, with failures as of `like`."""
+    layout = sw.Layout(tp=8, pp=16, shard="fsdp", global_batch=2048)
+    cluster = sw.cluster("meta-24k-h100", nodes=2048)
+    run = sw.Run(model="llama-3.1-405b", cluster=cluster, layout=layout)
+    checkpoints = {"storage_bytes_per_s": 2e12}
+    job = sw.Job(run=run, steps=100_000, failures={"like": like}, checkpoints=checkpoints)
+    return replace(settle(job, sw.predict(run)).plan, work_s=0.902 * DAYS * DAY_S)
+
+
+def jobs() -> None:
+    """How fast jobs are simulated; for one core, set OMP_NUM_THREADS=1.
+
+    10,000 jobs of 54 days on 16,384 GPUs, with the failures of Llama 3 405B and with those of other
+    clusters, whose rates spread; and the same job with the renewal formula, which it must agree
+    with.
+    """
+    print(f"{JOBS:,} jobs of {DAYS:.0f} days on 16,384 GPUs")
+    for who, like in (("Llama 3 405B", "llama3-h100"), ("other clusters", "typical")):
+        plan, timer = llama_3(like), Timer()
+        outcome = simulate(plan, JOBS)
+        spent = f"{timer.wall_s:6.2f} s ({timer.cpu_s:.2f} s of one core)"
+        low, middle, high = np.quantile(outcome.finish_s / DAY_S, (0.1, 0.5, 0.9))
+        effective = outcome.ledger_s[Cause.USEFUL].mean() / outcome.finish_s.mean()
+        print(
+            f"{f'failures of {who}':<36} {spent}   {low:.1f} / {middle:.1f} / {high:.1f} days   "
+            f"{outcome.interruptions.mean():,.0f} interruptions   {effective:.1%} effective"
+        )
+    plain = replace(llama_3("llama3-h100"), step_deviation=0.0, spares=10**6, startup_s=0.0)
+    pieces = plain.work_s // plain.interval_s
+    plain = replace(plain, work_s=pieces * plain.interval_s)
+    exact = expected_s(pieces, plain.interval_s, plain.blocking_s, plain.rate_per_s, plain.down_s)
+    mean = simulate(plain, JOBS).finish_s.mean()
+    print(f"mean against the renewal formula     {mean / exact - 1:+.4%}")
+
+
+def _routes(gpus: int, kind: FabricKind) -> Routes:
+    cluster = lookup.cluster("dgx-h100").using(gpus // 8)
+    crossed = np.random.default_rng(0).permutation(cluster.nodes)
+    return Routes(fabric_named(kind, cluster), "ecmp", Ends.of(cluster, crossed))
+
+
+def links() -> None:
+    """How fast shared links are solved on one core."""
+
+    def told(words: str, spent_s: float, most_s: float) -> None:
+        verdict = "ok" if spent_s < most_s else "LATE"
+        print(f"{words:55} {spent_s:7.2f} s   at most {most_s} s   {verdict}")
+
+    kinds: dict[int, tuple[FabricKind, int, float]] = {
+        1024: ("rail-optimised", 40, 2.0),
+        16_384: ("fat-tree-3", 20, 5.0),
+    }
+    for gpus, (kind, draws, most_s) in kinds.items():
+        timer = Timer()
+        pairs = ring(stood(gpus, gpus // 8, 8, 8))
+        drawn(_routes(gpus, kind), pairs, qps=4, draws=draws, seed=0)
+        words = f"{gpus:,} GPUs, 4 queue pairs, {draws} draws, with the fabric"
+        told(words, timer.cpu_s, most_s)
+    routes, pairs = _routes(102_400, "fat-tree-3"), ring(stood(102_400, 12_800, 8, 8))
+    timer = Timer()
+    found = routes.entries(pairs.source, pairs.target, np.random.default_rng(0), 8)
+    usage = Usage.of(found.flow // 8, found.link, routes.links.rates)
+    rates = fair_rates(usage, batch=0.01)
+    told("102,400 GPUs x 8 flows, routes and fair shares", timer.cpu_s, 10)
+    slowest = f"slowest flow {rates.min() / 1e9:.2f} GB/s"
+    print(f"{'':55} {_peak_kib() / 1e6:7.2f} GB  at most 1 GB   {slowest}")
+    timer = Timer()
+    load_bound_s(usage, 1e6)
+    told("load bound of these", timer.cpu_s, 0.1)
