@@ -10,6 +10,7 @@ command states its exit code. A `yaml` or `python` block whose first line is `# 
 import doctest
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -22,6 +23,10 @@ PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 EXAMPLES = sorted((ROOT / "examples").glob("*.yaml"))
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 COMMAND = re.compile(r"\$ (.*?)(?:  # exit (\d))?$")
+BY_THE_SHELL = re.compile(
+    r"(?!syncwall ).*|.*[|<>&;$*~].*|syncwall (capture|lab|measure|serve|watch)\b.*"
+)
+"""Commands that need a shell, or start processes; others are called here, without a start each."""
 
 
 def blocks(page: Path) -> list[tuple[str, str]]:
@@ -47,13 +52,30 @@ def desk(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def run(command: str, desk: Path, capfd: pytest.CaptureFixture[str]) -> tuple[int, str]:
+    """Exit code and output of a command at the desk, where this process is."""
+    if BY_THE_SHELL.fullmatch(command):
+        environment = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+        done = subprocess.run(
+            ["bash", "-c", command],
+            cwd=desk, env=os.environ | environment, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        return done.returncode, done.stdout + done.stderr
+    from syncwall.cli import main
+
+    capfd.readouterr()
+    try:
+        code = main(shlex.split(command)[1:])
+    except SystemExit as stop:
+        code = int(stop.code or 0)
+    return code, "".join(capfd.readouterr())
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(ROOT)) for page in PAGES])
-def test_commands_print_what_the_page_says(page: Path, desk: Path):
-    environment = os.environ | {
-        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-        "COLUMNS": "120",
-    }
+def test_commands_print_what_the_page_says(page: Path, desk: Path, monkeypatch, capfd):
+    monkeypatch.chdir(desk)
+    monkeypatch.setenv("COLUMNS", "120")
     if "$ syncwall capture " in page.read_text():
         pytest.importorskip("torch", reason="torch is not installed")
     for kind, block in blocks(page):
@@ -64,13 +86,9 @@ def test_commands_print_what_the_page_says(page: Path, desk: Path):
         for command, code, lines in steps(block) if kind == "console" else []:
             if not command.startswith(("syncwall", "cat", "mkdir", "export")):
                 continue  # installation commands are run by test_install.py and .ci/run
-            done = subprocess.run(
-                ["bash", "-c", command],
-                cwd=desk, env=environment, capture_output=True, text=True, check=False,
-            )  # fmt: skip
-            printed = [line.rstrip() for line in (done.stdout + done.stderr).splitlines()]
-            assert done.returncode == code, f"$ {command}\n{done.stdout}{done.stderr}"
-            rest = iter(printed)
+            ended, output = run(command, desk, capfd)
+            assert ended == code, f"$ {command}\n{output}"
+            rest = iter([line.rstrip() for line in output.splitlines()])
             for line in lines:
                 start = line.removesuffix(" ...")
                 found = any(p == line or (p.startswith(start) and start != line) for p in rest)

@@ -1,163 +1,43 @@
+"""The command line: its flags, pinned, and what it says of a call that is wrong.
+
+`python -m tests.cli.test_cli` writes `data/flags.txt` anew; its difference is what users will
+notice.
+"""
+
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from syncwall.cli import main
 from tests.cli.flags import commands, flags_of, short_forms
 
-KEYS = [
-    *(f"--layout.{key}" for key in (
-        "unit-layers", "forward-prefetch", "backward-prefetch", "reshard-after-forward",
-        "gather-dtype", "quantized-gradients", "first-layers-bf16", "last-layers-bf16",
-        "frozen", "frozen-layers", "images",
-        "dp", "shard", "shard-degree", "tp", "sp", "pp", "virtual-stages", "schedule",
-        "balanced-stages", "first-stage-layers", "last-stage-layers", "cp", "cp-kind", "ep",
-        "etp", "expert-imbalance", "dropless", "capacity-factor", "order", "micro-batch",
-        "global-batch", "document", "precision", "gradient-dtype",
-        "kept-gradient-dtype", "separate-gradients", "optimizer", "moment-dtype", "master-weights",
-        "narrow-weights", "offload-optimizer", "offload-weights", "offload-gradients", "bucket",
-        "frozen-weights", "lora", "fused-loss",
-        "loss-chunks", "recompute", "recompute-layers", "recompute-stops-early",
-        "recompute-modules", "offload-layers", "narrow-activations", "kept-attention-scores",
-        "fused-norms", "fused-gate", "dropout", "kept-gathered-inputs", "fsdp-copies",
-        "overlap-gradients",
-        "overlap-parameters",
-        "overlap-tp", "async-tp", "tp-exposed-share", "dispatcher", "fp8-dispatch", "overlap-ep",
-        "ep-exposed-share", "overlap-pp",
-        "outer-every",
-    )),
-    *(f"--software.{key}" for key in (
-        "framework", "date", "attention", "kernels", "expert-kernels", "graphs", "fp8-scaling",
-        "launch-blocking",
-    )),
-]  # fmt: skip
-RUN = [
-    "--model NAME", "--cluster NAME", "--nodes N", "--gpus-per-node N", "--gpus N", "--seq TOKENS",
-    "--from FILE", "--known-run FILE", "--calibration FILE", "--catalogue DIR", *KEYS,
-]  # fmt: skip
-"""Flags of every verb that takes a run."""
-OUTPUT = ["--json", "--html FILE", "--markdown FILE"]
-WORK = ["--work FILE", "--compiled", "--eager"]
-JOB = [
-    f"--job.{key}" for key in (
-        "phases", "start", "price", "spares", "when-short", "startup", "data-stall", "simulations",
-        "seed",
-        *(f"checkpoints.{key}" for key in (
-            "interval", "storage", "read", "blocking", "copy-rate", "size",
-        )),
-        *(f"failures.{key}" for key in (
-            "like", "per-1000-node-days", "deviation", "detection", "restart", "repair",
-            "domain-gpus", "rack-nodes", "early-factor", "early-time",
-        )),
-        "evaluation.every", "evaluation.time",
-        *(f"stragglers.{key}" for key in ("per-1000-node-days", "slowdown", "time")),
-        "spikes.per-1000-steps", "spikes.rollback", "maintenance.every", "maintenance.time",
-        *(f"power.{key}" for key in ("load", "host", "pue", "region", "carbon")),
-        *(f"owned.{key}" for key in ("price", "years", "electricity")),
-        *(f"measured.{key}" for key in ("step", "checkpoint", "restart")),
-    )
-]  # fmt: skip
-"""Flags of every verb that takes a job."""
-PINNED = {
-    "capture": [
-        "SCRIPT", "--help", "--world N", "--rank N", "--ranks LIST", "--nproc-per-node N",
-        "--module NAME", "--arguments TEXT", "--timeout S", "--save FILE", *OUTPUT,
-    ],
-    "watch": [
-        "--help", "--expect WORDS", "--events FILE", "--arguments TEXT", "--attach", "--folder DIR",
-        "--prometheus ADDRESS", "--otlp URL", "--webhook URL", "--alert COMMAND", "--life FILE",
-        "--steps N", *OUTPUT,
-    ],
-    "predict": [
-        "FILE", "--help", "--tokens TOKENS", "--steps N", "--measured SPEED", "--life FILE",
-        "--rl FILE", "--islands FILE", *OUTPUT, "--timeline FILE",
-        "--fabric NAME", "--routing", "--qps N",
-        "--rank-order FILE", "--explain-assumptions", *WORK, *RUN, *JOB,
-    ],
-    "compare": [
-        "FILE", "OTHER", "--help", "--against", "--tokens TOKENS", "--steps N",
-        *OUTPUT, *RUN, *JOB,
-    ],
-    "plan layouts": [
-        "FILE", "--help", "--objective", "--within TIME", "--price USD", "--top N", "--save FILE",
-        "--settings FORMAT", "--save-settings FILE", *OUTPUT, *RUN,
-    ],
-    "plan wall": [
-        "FILE", "--help", "--least GPUS", "--most GPUS", "--replica-batch N", "--best-layout",
-        "--chart FILE", *OUTPUT, *WORK, *RUN,
-    ],
-    "plan network": [
-        "FILE", "--help", "--efficiency SHARE", "--exposed SHARE", "--reached SHARE", "--strong",
-        *OUTPUT, *WORK, *RUN,
-    ],
-    "plan fabric": [
-        "FILE", "--help", "--kind NAME", "--switch NAME", "--radix PORTS", "--speed RATE",
-        "--oversubscription RATIO", "--growth SHARE", "--copper CABLES", "--degraded PARTS",
-        "--routing", "--qps N", "--drawing FILE", *OUTPUT, *RUN,
-        *(f"--prices.{part}" for part in ("switch", "optic", "fibre", "copper")),
-        *(f"--power.{part}" for part in ("switch", "optic")),
-    ],
-    "plan placement": [
-        "FILE", "--help", "--fabric NAME", "--routing", "--qps N", "--save DIR", "--catalogue DIR",
-        *OUTPUT,
-    ],
-    "show": ["WHAT", "NAME", "--help", *OUTPUT, "--catalogue DIR"],
-    "validate": [
-        "PATH", "--help", "--against FILE", *OUTPUT, "--worst N", "--catalogue DIR",
-    ],
-    "measure collectives": [
-        "--help", "--backend", "--kinds NAMES", "--min-size SIZE", "--max-size SIZE", "--dtype",
-        "--trials N", "--seconds S", "--timeout S", *OUTPUT,
-    ],
-    "measure links": [
-        "--help", "--backend", "--repeats N", "--size SIZE", "--expect RATE", "--timeout S",
-        *OUTPUT,
-    ],
-    "measure matmul": [
-        "--help", "--model NAME", "--seq TOKENS", "--micro-batch N", "--tp N", "--precision",
-        "--backend", "--seconds S", "--timeout S", *OUTPUT,
-    ],
-    "measure step": [
-        "--help", "--model NAME", "--seq TOKENS", "--shard", "--micro-batch N", "--precision",
-        "--bucket SIZE", "--steps N", "--warm-up N", "--device NAME",
-        "--backend", "--timeout S", "--profile DIR", *OUTPUT,
-    ],
-    "measure calibration": ["RESULT", "--help", *OUTPUT],
-    "lab up": ["FILE", "--help", "--place", "--rate RATE"],
-    "lab run": [
-        "FILE", "--help", *OUTPUT, "--only", "--predict", "--keep-logs DIR", "--quiet",
-    ],
-    "lab down": ["NAME", "--help", "--all"],
-    "lab list": ["--help", *OUTPUT],
-    "explain": [
-        "FILE", "--help", "--run FILE", "--against FILE", "--cluster NAME", "--workers N",
-        "--ray ADDRESS", "--store DIR", *OUTPUT, "--catalogue DIR",
-    ],
-    "serve": [
-        "--help", "--host ADDRESS", "--port N", "--token TEXT", "--token-file FILE", "--no-auth",
-        "--allow-host NAME", "--root-path PATH", "--findings DIR", "--files DIR", "--browser",
-    ],
-    "report": [
-        "RESULT", "--help", "--allow-busy", "--html FILE", "--markdown FILE", "--notes FILE",
-        "--cluster NAME",
-    ],
-    "schema": ["VERB", "--help"],
-    "completion": ["SHELL", "--help"],
-}  # fmt: skip
+PINNED = Path(__file__).parents[1] / "data" / "flags.txt"
+RUN = [command for command in commands() if "--gpus N" in flags_of(command)]
+"""Verbs that take a run."""
+
+
+def interface() -> Iterator[str]:
+    """A line for every argument of every verb; its short form behind it, if it has one."""
+    for command in sorted(commands()):
+        short = short_forms(command)
+        for flag in sorted(flags_of(command)):
+            yield " ".join(filter(None, (f"{command}:", flag, short.get(flag.split()[0]))))
 
 
 def test_verbs_and_flags_are_these():
-    found = {command: sorted(flags_of(command)) for command in commands()}
-    assert found == {command: sorted(flags) for command, flags in PINNED.items()}
+    assert list(interface()) == PINNED.read_text().splitlines()
 
 
-@pytest.mark.parametrize(
-    "command", [command for command in PINNED if "--gpus N" in PINNED[command]]
-)
+@pytest.mark.parametrize("command", RUN)
 def test_keys_of_the_layout_and_the_software_have_a_short_form(command):
-    assert short_forms(command) == {key: f"--{key.partition('.')[2]}" for key in KEYS}
+    names = [flag.split()[0] for flag in flags_of(command)]
+    keys = [name for name in names if name.startswith(("--layout.", "--software."))]
+    assert short_forms(command) == {key: f"--{key.partition('.')[2]}" for key in keys}
+    assert keys
 
 
 def test_help_and_version(capsys):
@@ -261,3 +141,7 @@ def test_a_reader_that_stops_early_is_no_error():
 def test_json_is_json_even_where_text_is_not_ascii(capsys):
     assert main(["show", "clusters", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)
+
+
+if __name__ == "__main__":
+    PINNED.write_text("".join(f"{line}\n" for line in interface()))
