@@ -36,10 +36,10 @@ _KNOWN: Final = {
 _PRECISIONS: Final = {"no": None, "fp16": Dtype.FP16, "bf16": Dtype.BF16, "fp8": Dtype.FP8}
 _TYPES: Final = {
     "FSDP": "fsdp",
+    **{f"MULTI_{kind}": "ddp" for kind in ("GPU", "CPU", "HPU", "MLU", "NPU", "XPU")},
     "DEEPSPEED": "deepspeed",
     "MEGATRON_LM": "megatron",
     "NO": "ddp",
-    **{f"MULTI_{kind}": "ddp" for kind in ("GPU", "CPU", "HPU", "MLU", "NPU", "XPU")},
 }
 _SECTIONS: Final = {
     "fsdp": "fsdp_config",
