@@ -12,7 +12,7 @@ from syncwall.describe.files import RunFile
 from syncwall.describe.names import only_catalogue
 from syncwall.describe.reading import validated
 from syncwall.describe.settings.formats import parsed, settings_in, title_of
-from syncwall.describe.settings.keys import Settings
+from syncwall.describe.settings.settings import Settings
 from syncwall.describe.stated import StatedRun
 from syncwall.documents import Document
 from syncwall.problems import InputError, Problem, did_you_mean
