@@ -18,33 +18,10 @@ from torch._subclasses import FakeTensorMode
 from syncwall.capture.batch import data_ranks
 from syncwall.capture.devices import DeviceMode
 from syncwall.capture.operations import OperationMode
+from syncwall.capture.patching import applied
 from syncwall.capture.places import Places
-from syncwall.capture.shims import (
-    batch_norms,
-    checkpoints,
-    compiled,
-    cuda,
-    data_loaders,
-    ddp,
-    deep_copies,
-    device_mesh,
-    dtensor,
-    flex,
-    foreach,
-    fsdp,
-    fused_functions,
-    host_values,
-    modules,
-    objects,
-    optimizers,
-    passes,
-    pipelines,
-    process_groups,
-    processes,
-    storage_sizes,
-    transformers_models,
-)
-from syncwall.capture.shims.patch import looked_up
+from syncwall.capture.shims import TABLES
+from syncwall.capture.shims.parallel import padding
 from syncwall.capture.state import State
 from syncwall.capture.storages import Storages
 from syncwall.capture.streams import Streams
@@ -54,11 +31,6 @@ from syncwall.problems import InputError
 from syncwall.work.program import Program
 
 _SUPPORTED = ("2.13",)
-_SHIMS = (
-    process_groups, cuda, device_mesh, fsdp, dtensor, modules, storage_sizes, host_values, compiled,
-    data_loaders, deep_copies, ddp, foreach, fused_functions, passes, pipelines, batch_norms, flex,
-    transformers_models, checkpoints, processes, objects,
-)  # fmt: skip
 
 
 class Recorded(BaseException):
@@ -107,7 +79,7 @@ class Recording:
             )
         state, (begin, end) = self.state, found
         rank = rank_program(state, begin, end)
-        notes = (*state.tape.notes_between(begin.calls, end.calls), *fsdp.padding(state))
+        notes = (*state.tape.notes_between(begin.calls, end.calls), *padding(state))
         ranks = data_ranks(rank, state.world_size // max(len(state.pipeline), 1))
         return Program(
             state.world_size, (replace(rank, alike=state.world_size),), torch=torch.__version__,
@@ -157,31 +129,17 @@ def recording(
     state = _state(world_size, rank, ranks_per_node)
     state.handed_on.update(handed_on)
     result = Recording(state)
+    state.after_step = result._after_optimizer
     with ExitStack() as stack:
         stack.enter_context(warnings.catch_warnings())
         stack.callback(state.places.close)
         stack.callback(state.batch.close)
         stack.callback(state.storages.close)
-        stack.enter_context(_shims_in_force(state))
-        stack.enter_context(optimizers.in_force(state, result._after_optimizer))
+        stack.enter_context(applied(TABLES, state))
         stack.enter_context(state.fake)
         stack.enter_context(state.mode)
         state.devices = stack.enter_context(DeviceMode(state))
         yield result
-
-
-@contextmanager
-def _shims_in_force(state: State) -> Iterator[None]:
-    """All of them, put in force and taken back together."""
-    shims = ExitStack()
-    try:
-        with looked_up():
-            for shim in _SHIMS:
-                shims.enter_context(shim.in_force(state))
-        yield
-    finally:
-        with looked_up():
-            shims.close()
 
 
 def _state(world_size: int, rank: int, ranks_per_node: int) -> State:

@@ -4,7 +4,8 @@ Holds `Tape`: calls on streams, with what each of them waits for. Nothing here n
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from syncwall.work.block import AnyTask, Phase
@@ -28,6 +29,15 @@ class Tape:
     _last: dict[str, int] = field(default_factory=dict)
     _awaited: dict[str, set[int]] = field(default_factory=dict)
     _names: Counter[str] = field(default_factory=Counter)
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Write nothing down meanwhile."""
+        self.pauses += 1
+        try:
+            yield
+        finally:
+            self.pauses -= 1
 
     def new_stream(self, name: str) -> str:
         """A name that no other stream has."""
