@@ -7,12 +7,10 @@ from typing import Any
 import torch
 from torch._subclasses import FakeTensorMode
 
-from syncwall.capture.batch import Batch
 from syncwall.capture.operations import OperationMode
-from syncwall.capture.places import Places
+from syncwall.capture.places import Batch, Places
 from syncwall.capture.storages import Storages
-from syncwall.capture.streams import Streams
-from syncwall.capture.tape import Tape
+from syncwall.capture.tape import Streams, Tape
 from syncwall.work.program import NoteKind, ShardedUnit
 
 

@@ -14,9 +14,9 @@ from torch._subclasses import FakeTensor
 from torch.overrides import _len_torch_function_stack, _pop_mode_temporarily
 from torch.utils._python_dispatch import _disable_current_modes
 
+from syncwall.capture.kernels import tensors
 from syncwall.capture.patching import Shims, answering, replaced
 from syncwall.capture.state import State
-from syncwall.capture.traffic import tensors
 
 DEVICE = Shims()
 

@@ -19,25 +19,82 @@ from torch.optim.optimizer import (
 )
 from torch.overrides import _get_current_function_mode_stack
 
-from syncwall.capture.attention_choice import attention
+from syncwall.capture.kernels import tensors
 from syncwall.capture.patching import Shims, replaced
 from syncwall.capture.state import State, local
-from syncwall.capture.traffic import tensors
 from syncwall.work.program import HeldKind, NoteKind
 
 KERNELS = Shims()
 
 _FLEX = "torch.nn.attention.flex_attention"
 _FOREACH_DEVICES = "_get_foreach_kernels_supported_devices"
+_FLASH_DTYPES = (torch.bfloat16, torch.float16)
+_WIDEST_FLASH_HEAD = 256
 _RMS_NAMES = {
     "aten.native_layer_norm": "aten._fused_rms_norm",
     "aten.native_layer_norm_backward": "aten._fused_rms_norm_backward",
 }
 
 
+def cuda_attention(  # noqa: PLR0913, PLR0917
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attn_mask: torch.Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Any:
+    """The operation that CUDA would run; NotImplemented where it composes others.
+
+    Flash attention without a mask in 16 bits, the memory-efficient kernel with one, and what
+    PyTorch composes of other operations where neither takes the arguments.
+    """
+    aten = torch.ops.aten
+    query, key, value = _cast(query), _cast(key), _cast(value)
+    if query.dim() != 4 or query.dtype == torch.float64:
+        return NotImplemented
+    width = query.shape[-1]
+    is_flash = query.dtype in _FLASH_DTYPES and width <= _WIDEST_FLASH_HEAD
+    if attn_mask is None and is_flash and width == value.shape[-1] and not width % 8:
+        return aten._scaled_dot_product_flash_attention(
+            query, key, value, dropout_p, is_causal, scale=scale
+        )[0]
+    if query.shape[1] != key.shape[1]:
+        if not enable_gqa:
+            return NotImplemented
+        key, value = (_repeated(x, query.shape[1]) for x in (key, value))
+    if attn_mask is not None:
+        attn_mask = _bias(attn_mask, query, key)
+    wants_gradient = torch.is_grad_enabled() and any(x.requires_grad for x in (query, key, value))
+    return aten._scaled_dot_product_efficient_attention(
+        query, key, value, attn_mask, wants_gradient, dropout_p, is_causal, scale=scale
+    )[0]
+
+
+def _cast(tensor: torch.Tensor) -> torch.Tensor:
+    """As autocast has it."""
+    if torch.is_autocast_enabled("cpu") and tensor.dtype == torch.float32:
+        return tensor.to(torch.get_autocast_dtype("cpu"))
+    return tensor
+
+
+def _repeated(tensor: torch.Tensor, heads: int) -> torch.Tensor:
+    return tensor.repeat_interleave(heads // tensor.shape[1], 1)
+
+
+def _bias(mask: torch.Tensor, query: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
+    """A mask as numbers to add, of the full shape."""
+    if mask.dtype == torch.bool:
+        zero = torch.zeros((), dtype=query.dtype, device=query.device)
+        mask = torch.where(mask, zero, float("-inf"))
+    return mask.to(query.dtype).expand(*query.shape[:3], key.shape[2])
+
+
 @KERNELS.wraps("torch.nn.functional.scaled_dot_product_attention", everywhere=True)
 def _attention(_: State, original: Any, *args: Any, **kwargs: Any) -> Any:
-    answer = attention(*args, **kwargs)
+    answer = cuda_attention(*args, **kwargs)
     return original(*args, **kwargs) if answer is NotImplemented else answer
 
 

@@ -15,7 +15,7 @@ from torch.distributed.tensor import DTensor
 from syncwall.capture.patching import Shims, answering, wrapper
 from syncwall.capture.reducer import Logger, Reducer
 from syncwall.capture.state import State, local
-from syncwall.capture.streams import RecordedStream
+from syncwall.capture.tape import RecordedStream
 from syncwall.problems import InputError
 from syncwall.work.block import Phase
 from syncwall.work.program import HeldKind, Note, NoteKind, Place, ShardedUnit

@@ -1,8 +1,10 @@
-"""What keeps a user's program within bounds while it is recorded, and ends what it started.
+"""A user's program while it is recorded: which lines are its own, and its bounds.
 
-Holds `confined`, called in the process that runs the program: no network, limits on memory and on
-CPU time, an end with its parent. `end_all`, called by the parent, ends that process and all that
-came of it, found by a mark in their environment.
+Holds `shown_file`, `UserLine` and `users_line`: installed packages, Python's library and syncwall
+are not the user's, and a message points at the line of the user's that called them. `confined`,
+called in the process that runs the program: no network, limits on memory and on CPU time, an end
+with its parent. `end_all`, called by the parent, ends that process and all that came of it, found
+by a mark in their environment.
 """
 
 import contextlib
@@ -12,10 +14,59 @@ import os
 import resource
 import signal
 import sys
+import sysconfig
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
+
+import syncwall
+from syncwall.problems import Problem
+
+_NOT_USERS = tuple(
+    f"{Path(folder).resolve()}/"
+    for folder in (
+        str(Path(syncwall.__file__).parent),
+        *(sysconfig.get_paths()[kind] for kind in ("stdlib", "platstdlib", "purelib", "platlib")),
+    )
+)
+
+
+@dataclass(frozen=True, slots=True)
+class UserLine:
+    """A place in a file of the user's; line and column count from 1, 0 where nobody knows."""
+
+    file: str
+    line: int
+    column: int = 0
+
+    def problem(self, message: str) -> Problem:
+        """A problem that points at it."""
+        return Problem(self.file, self.line, self.column, message)
+
+
+@cache
+def shown_file(file: str) -> str:
+    """What to call a file of the user's: its path from here; empty if it is somebody else's."""
+    if file.startswith("<"):
+        return ""
+    path = Path(file).resolve()
+    if str(path).startswith(_NOT_USERS) or "site-packages" in path.parts:
+        return ""
+    here = Path.cwd()
+    return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)
+
+
+def users_line(frames: Iterable[tuple[str, int, int]]) -> UserLine | None:
+    """The last of `frames` (file, line, column) that is the user's; None if none is."""
+    found = None
+    for file, line, column in frames:
+        if shown := shown_file(file):
+            found = UserLine(shown, line, column)
+    return found
+
 
 MARK: Final = "SYNCWALL_CAPTURE"
 """The variable that all processes of one recording have."""
