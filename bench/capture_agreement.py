@@ -15,8 +15,7 @@ from typing import Any, Final
 import syncwall as sw
 from syncwall.answer.prediction import Prediction
 from syncwall.answer.program import ProgramPrediction
-from syncwall.capture.script import Script
-from syncwall.capture.stages import record_script
+from syncwall.capture.script import Script, record_script
 from syncwall.cause import Cause
 from syncwall.describe import Software, lookup
 

@@ -223,9 +223,9 @@ def await_quiet(team: Team, deadline: float) -> None:
 
 def calibration_pieces(team: Team) -> tuple[list[Piece], list[Piece], Piece]:
     """Kernels, collectives, and what the two cost each other, as `syncwall measure` does."""
-    from syncwall.measure.beside import measure_beside
     from syncwall.measure.collectives import Effort, measure_collectives
     from syncwall.measure.general import general_kernels, measure_general
+    from syncwall.measure.overlap import measure_overlap
 
     def row(kind: Any, size: int) -> Any:
         return next(iter(measure_collectives(team, [kind], [size], effort=Effort(0.2))))
@@ -236,7 +236,7 @@ def calibration_pieces(team: Team) -> tuple[list[Piece], list[Piece], Piece]:
         for one in general_kernels()
     ]
     sent = [Piece(partial(row, kind, size)) for kind, size in product(_KINDS, _SIZES)]
-    return kernels, sent, Piece(partial(measure_beside, team), 1)
+    return kernels, sent, Piece(partial(measure_overlap, team), 1)
 
 
 def measurements(

@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from syncwall.answer.program import predict_program
-from syncwall.capture.script import Script
-from syncwall.capture.stages import record_script
+from syncwall.capture.script import Script, record_script
 from syncwall.validate.evaluation import outcomes
 from syncwall.validate.mapping import ValidationCase, cases_of
 from syncwall.validate.table import read_tables

@@ -2,7 +2,7 @@
 
 Parts: overhead (CPU of a step, paired and interleaved), ledger (no_sync, injected sleeps), deaths,
 hangs (five kinds), stragglers, healthy (false alarms), agent (its CPU), nodes (a lab host cut off,
-needs root), failures (of the watcher). Thresholds are those of `syncwall.watch.thresholds`. Each
+needs root), failures (of the watcher). Thresholds are those of `syncwall.watch.judges`. Each
 prints what it measured.
 """
 

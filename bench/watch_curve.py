@@ -1,6 +1,6 @@
 """How well spikes of a loss are told from noise: `python -m bench.watch_curve [--tuning] [FILES]`.
 
-Falling curves with four kinds of noise, on seeds that the thresholds of `syncwall.watch.curve` were
+Falling curves with four kinds of noise, on seeds that thresholds of `syncwall.watch.spikes` were
 not chosen on (`--tuning`: those that they were). Printed are false alarms in 100,000 steps, and
 of 30 jumps that fade within about ten steps, how many are noticed within three. Files are logs with
 "train_loss:3.28" in a line: alarms in them are listed, and jumps are put in.
@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from syncwall.watch.curve import spikes
+from syncwall.watch.spikes import spikes
 
 STEPS, RUNS, JUMPS = 20_000, 15, 30
 FADES_STEPS = 10.0

@@ -17,9 +17,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from syncwall.watch.agent_start import agent_command
 from syncwall.watch.command import environment
-from syncwall.watch.place import SWITCH
+from syncwall.watch.place import SWITCH, agent_command
 
 ROOT = Path(__file__).parents[1]
 SCRIPT = ROOT / "tests" / "watch" / "jobs" / "ddp_job.py"

@@ -11,8 +11,7 @@ import tempfile
 from pathlib import Path
 
 from syncwall.show.numbers import duration
-from syncwall.watch.life import Life, life_of, read_life
-from syncwall.watch.outlook import outlook, rates_of
+from syncwall.watch.life import Life, life_of, outlook, rates_of, read_life
 
 ROOT = Path(__file__).parents[1]
 JOB = ROOT / "tests" / "watch" / "jobs" / "restarted_job.py"

@@ -23,7 +23,7 @@ from typing import Any, Final
 from bench.watch_jobs import SCRIPT
 from syncwall.measure.load import MachineLoad, Meter
 from syncwall.watch.events import FindingKind, Group
-from syncwall.watch.thresholds import THRESHOLDS
+from syncwall.watch.judges import THRESHOLDS
 
 FAULTS: Final = {
     "slow data": Group.DATA,

@@ -17,8 +17,7 @@ from unittest.mock import patch
 from torch.distributed import TCPStore
 
 from bench.watch_scale import RANKS, STEP_S, reports
-from syncwall.watch.exchange import Exchange
-from syncwall.watch.groups import group_size
+from syncwall.watch.relay import Exchange, group_size
 
 ROUNDS = 7
 
@@ -41,7 +40,7 @@ class Counted:
 def measured(nodes: int, size: Callable[[int], int], *, windows: bool) -> str:
     """Medians over rounds in which every node has told something new."""
     store = Counted(TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False))
-    with patch("syncwall.watch.exchange.group_size", size):
+    with patch("syncwall.watch.relay.group_size", size):
         fleet = [Exchange(node, nodes) for node in range(nodes)]
     fleet[0].open(store)
     spent: dict[str, list[float]] = {"first": [], "leader": []}

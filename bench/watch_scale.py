@@ -15,8 +15,8 @@ import numpy as np
 
 from syncwall.cause import Cause
 from syncwall.watch.events import NodeReport, Phase, Process, RankState, Window, from_json, to_json
-from syncwall.watch.judged import Judged
-from syncwall.watch.thresholds import THRESHOLDS
+from syncwall.watch.findings import Findings
+from syncwall.watch.judges import THRESHOLDS
 
 RANKS, STEP_S, ROUNDS = 8, 1.0, 8
 SLOW_RANK, HUNG_RANK = 12_345, 54_321
@@ -58,7 +58,7 @@ def _window(rank: int, number: int, own_s: float, now_s: float) -> Window:
 
 def main() -> None:
     nodes = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
-    judged = Judged(Path(tempfile.mkdtemp()), THRESHOLDS)
+    judged = Findings(Path(tempfile.mkdtemp()), THRESHOLDS)
     print(f"{nodes:,} nodes, {nodes * RANKS:,} ranks")
     for number in range(ROUNDS):
         now_s = 1e9 + 25 * STEP_S * number

@@ -4,17 +4,17 @@ from http.client import HTTPConnection
 
 import pytest
 
+from syncwall.watch.exporters import LIFE, PROMETHEUS, STEPS, WEBHOOK, Exporters
 from syncwall.watch.life import life_of, read_life
-from syncwall.watch.outlets import LIFE, PROMETHEUS, STEPS, WEBHOOK, Outlets
-from syncwall.watch.snapshot_file import read_snapshot
+from syncwall.watch.summary import read_snapshot
 from tests.watch import lives
 
 
 def test_all_that_is_asked_for_is_told(tmp_path, monkeypatch):
     pytest.importorskip("prometheus_client", reason="prometheus_client is not installed")
     given = {PROMETHEUS: "127.0.0.1:0", LIFE: str(tmp_path / "life.jsonl"), STEPS: "1000"}
-    outlets = Outlets(tmp_path, given)
-    monkeypatch.setattr("syncwall.watch.outlets._LIFE_EVERY_S", 0.0)
+    outlets = Exporters(tmp_path, given)
+    monkeypatch.setattr("syncwall.watch.exporters._LIFE_EVERY_S", 0.0)
     for number in range(8):
         outlets.round(lives.live(number))
     port = outlets._closed[0].port
@@ -31,7 +31,7 @@ def test_all_that_is_asked_for_is_told(tmp_path, monkeypatch):
 
 
 def test_what_cannot_be_opened_is_said_and_the_rest_goes_on(tmp_path, capsys):
-    outlets = Outlets(tmp_path, {WEBHOOK: "ftp://x", LIFE: str(tmp_path / "life.jsonl")})
+    outlets = Exporters(tmp_path, {WEBHOOK: "ftp://x", LIFE: str(tmp_path / "life.jsonl")})
     assert "a webhook begins with http" in capsys.readouterr().err
     outlets.round(lives.live())
     outlets.close()

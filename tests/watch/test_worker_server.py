@@ -2,7 +2,7 @@
 
 import pytest
 
-from syncwall.watch.worker_server import _collective, _line, stands_at
+from syncwall.watch.ranks import _collective, _line, stands_at
 
 DUMP = """Current thread 0x01 (most recent call first):
   <no Python frame>

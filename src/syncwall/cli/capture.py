@@ -51,8 +51,7 @@ def capture(  # noqa: PLR0913, PLR0917 - the flags of the verb
     if sys.platform == "win32":
         raise InputError.of("a script is recorded on Linux or macOS; from Python, anywhere")
     from syncwall.capture.program_file import write_program
-    from syncwall.capture.script import Limits
-    from syncwall.capture.stages import record_script
+    from syncwall.capture.script import Limits, record_script
     from syncwall.documents import refuse_unwritable
     from syncwall.show.records.capture import capture_record
     from syncwall.show.views.capture import capture_view

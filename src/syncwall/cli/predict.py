@@ -122,8 +122,7 @@ def _whole(run: "Run", file: Path | None, stated: dict[str, str], life: Path | N
 
     if life is None:
         return job_with(run, file, stated)
-    from syncwall.watch.life import life_of, read_life
-    from syncwall.watch.outlook import rates_of, rest_of
+    from syncwall.watch.life import life_of, rates_of, read_life, rest_of
 
     lived = life_of(read_life(life))
     rates = rates_of(lived)

@@ -17,11 +17,19 @@ from types import FrameType
 from typing import Final
 
 from syncwall.problems import InputError
-from syncwall.watch.agent_start import COMMAND_LOCK, NO_AGENT, Lock, agent_command
 from syncwall.watch.events import from_json
 from syncwall.watch.expected import leave
-from syncwall.watch.live import Summary
-from syncwall.watch.place import EXPECT, FOLDER, SWITCH, homes
+from syncwall.watch.place import (
+    COMMAND_LOCK,
+    EXPECT,
+    FOLDER,
+    NO_AGENT,
+    SWITCH,
+    Lock,
+    agent_command,
+    homes,
+)
+from syncwall.watch.summary import Summary
 
 SUMMARY: Final = "summary.json"
 _STARTUP: Final = Path(__file__).parent / "startup"

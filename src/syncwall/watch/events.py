@@ -153,7 +153,7 @@ Phase = Literal[
     "starting", "data", "forward", "backward", "exposed communication", "optimizer", "checkpoint",
     "evaluation", "between phases", "ended",
 ]  # fmt: skip
-"""Where a rank stands."""
+"""Current phase of a rank."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,7 +281,7 @@ class Finding:
     evidence: str
     """In one sentence, with figures."""
     cost_s: float | None = None
-    """Seconds that each step of the job takes longer for it; None if the job stands still."""
+    """Seconds that each step of the job takes longer for it; None if the job is idle."""
     since_step: int | None = None
     group: Group | None = None
     """The line of the ledger that grew."""

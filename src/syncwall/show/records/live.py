@@ -14,7 +14,7 @@ from syncwall.show.records.watch import (
     finding_record,
 )
 from syncwall.watch.events import Group, Process, grouped
-from syncwall.watch.recent import Snapshot
+from syncwall.watch.summary import Snapshot
 
 
 @record

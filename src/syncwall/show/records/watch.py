@@ -9,7 +9,7 @@ from typing_extensions import TypedDict
 from syncwall.cause import Cause
 from syncwall.show.records.interface import record
 from syncwall.watch.events import Expectation, Finding, FindingKind, Group, grouped
-from syncwall.watch.live import Summary
+from syncwall.watch.summary import Summary
 
 
 @record

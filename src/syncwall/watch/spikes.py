@@ -1,19 +1,27 @@
-"""Spikes of the loss and of the gradient norm: a rule over plain series, replayable.
+"""Spikes of the loss and of the gradient norm: noticed, and decided about.
 
 Holds `SpikeRule` with `RULE`, the one place of its thresholds, `Spike`, `Curve` (fed step by step),
 `spikes` (a whole series) and `Curves` (those of a job). A value is compared by its logarithm with
 the median of those before it, in units of their spread: that of the bulk or that of the tail,
 whichever is larger, so that curves with heavy tails are allowed their outliers. Spikes do not teach
 the rule what is usual, unless the curve stays where it jumped to.
+
+What to do about one is decided here and done by the training loop, at a step all ranks agree on:
+`Action`, `Policy` with `PRESETS`, `Decision`, `decide`, `on_decision` and `Deciding`. A loop tells
+every rank the same loss, the mean over all ranks as loops log it; the rule and the policy are pure,
+so that every rank decides the same for the same step, without a word between them.
 """
 
 from collections import deque
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
 from math import exp, inf, isfinite, log
 from statistics import median
 from typing import Final, Literal
 
+from syncwall.outliers import TO_DEVIATION
+from syncwall.problems import refuse_unknown
 from syncwall.watch.events import Finding, FindingKind, StepRecord
 
 Measured = Literal["loss", "gradient norm"]
@@ -21,8 +29,6 @@ _KINDS: Final[dict[Measured, FindingKind]] = {
     "loss": FindingKind.LOSS_SPIKE,
     "gradient norm": FindingKind.GRADIENT_SPIKE,
 }
-_TO_DEVIATION: Final = 1.4826
-"""Standard deviations in a median absolute deviation, of a normal distribution."""
 _TAIL: Final = 0.975
 _TAIL_DEVIATIONS: Final = 2.2414
 """Standard deviations that 97.5 % of normal values lie within."""
@@ -155,7 +161,7 @@ class Curve:
         """The spread, of the bulk or of the tail."""
         middle = median(self._around)
         away = sorted(abs(distance - middle) for distance in self._around)
-        bulk = _TO_DEVIATION * away[len(away) // 2]
+        bulk = TO_DEVIATION * away[len(away) // 2]
         tail = away[int(_TAIL * len(away))] / _TAIL_DEVIATIONS
         self._spread = max(bulk, tail, self.rule.least_spread)
 
@@ -190,3 +196,136 @@ class Curves:
                 if spike is not None:
                     self._held.append(spike.finding(measured, now_s))
         return list(self._held)
+
+
+class Action(StrEnum):
+    """What a loop is asked to do."""
+
+    ALERT = "alert"
+    """Nothing: somebody is told."""
+    SKIP = "skip batches"
+    """Leave out the next batches."""
+    ROLL_BACK = "roll back"
+    """Load an earlier checkpoint and leave out batches."""
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What is done about spikes; by default somebody is told, and nothing else."""
+
+    action: Action = Action.ALERT
+    back_steps: int = 0
+    """Steps before the spike that a checkpoint must be from."""
+    least_skipped: int = 0
+    """Batches to leave out ..."""
+    most_skipped: int = 0
+    """... up to so many, if those since the checkpoint are more."""
+    at_most: int = 3
+    """Actions within `within_steps`; after that, spikes are only told: data are not the cause."""
+    within_steps: int = 5_000
+
+
+PRESETS: Final = {
+    "alert": Policy(),
+    "skip": Policy(Action.SKIP, least_skipped=100, most_skipped=100),
+    "palm": Policy(Action.ROLL_BACK, back_steps=100, least_skipped=200, most_skipped=500),
+}
+"""By name. PaLM went back about 100 steps before a spike and skipped 200 to 500 batches
+(arXiv:2204.02311, section 5.1)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What all ranks do before they begin the step `at_step`."""
+
+    number: int
+    """Counts up from 1, over the whole job."""
+    action: Action
+    spike_step: int
+    """Where the spike began."""
+    at_step: int
+    """The same on all ranks."""
+    checkpoint_step: int | None = None
+    """The latest checkpoint that is early enough, or nothing later than this if none is known."""
+    skip_batches: int = 0
+    reason: str = ""
+
+
+def decide(
+    policy: Policy,
+    spike: Spike,
+    now_step: int,
+    *,
+    checkpoints: Sequence[int] = (),
+    before: Sequence[Decision] = (),
+) -> Decision:
+    """What `policy` says of a spike after step `now_step`.
+
+    `checkpoints` are steps at which one was written, `before` are decisions that were made.
+    """
+    number = len(before) + 1
+    alert = Decision(number, Action.ALERT, spike.since_step, now_step + 1)
+    if policy.action is Action.ALERT:
+        return alert
+    recent = [
+        one
+        for one in before
+        if one.action is not Action.ALERT and now_step - one.at_step < policy.within_steps
+    ]
+    if len(recent) >= policy.at_most:
+        reason = f"{len(recent)} times in {policy.within_steps:,} steps did not help"
+        return replace(alert, reason=reason)
+    if policy.action is Action.SKIP:
+        skipped = policy.least_skipped
+        return replace(alert, action=Action.SKIP, skip_batches=skipped)
+    back_to = max(spike.since_step - policy.back_steps, 0)
+    written = max((step for step in checkpoints if step <= back_to), default=None)
+    if checkpoints and written is None:
+        return replace(alert, reason=f"no checkpoint at or before step {back_to:,}")
+    checkpoint = back_to if written is None else written
+    skipped = min(max(spike.step - checkpoint, policy.least_skipped), policy.most_skipped)
+    return replace(
+        alert, action=Action.ROLL_BACK, checkpoint_step=checkpoint, skip_batches=skipped
+    )  # fmt: skip
+
+
+Hook = Callable[[Decision], object]
+
+
+class Deciding:
+    """Follows the loss of a loop, and calls its hook with what is decided."""
+
+    def __init__(self, hook: Hook, policy: Policy) -> None:
+        self._hook, self._policy = hook, policy
+        self._curve = Curve()
+        self._checkpoints: list[int] = []
+        self.made: list[Decision] = []
+        """All decisions so far."""
+
+    def loss(self, step: int, value: float) -> None:
+        """The loss of a step, the same on all ranks; the hook is called before the next begins."""
+        spike = self._curve.add(step, value)
+        if spike is not None:
+            made = decide(
+                self._policy, spike, step, checkpoints=self._checkpoints, before=self.made
+            )
+            self.made.append(made)
+            self._hook(made)
+
+    def checkpoint(self, step: int) -> None:
+        """A checkpoint of this step can be loaded."""
+        self._checkpoints.append(step)
+
+
+def on_decision(hook: Hook, policy: Policy | str = "alert") -> Deciding:
+    """Have spikes of the loss decided about; `policy` is one, or the name of a preset.
+
+    Examples:
+        >>> from syncwall.watch import on_decision
+        >>> deciding = on_decision(print, "palm")
+        >>> deciding.loss(step=0, value=11.2)
+    """
+    if isinstance(policy, str):
+        refuse_unknown(policy, PRESETS, f'no policy is called "{policy}"')
+        policy = PRESETS[policy]
+    return Deciding(hook, policy)

@@ -1,32 +1,28 @@
 """What an agent has found so far: judges called when there is something new, findings kept.
 
-Holds `Judged`.
+Holds `Findings`.
 """
 
 from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from syncwall.watch.curve import Curves
-from syncwall.watch.events import (
-    Expectation,
-    Finding,
-    FindingKey,
-    NodeReport,
-    StepRecord,
-    Window,
-)
+from syncwall.watch.events import Expectation, Finding, FindingKey, NodeReport, StepRecord, Window
 from syncwall.watch.expected import expected, left
-from syncwall.watch.judge_processes import dead, hung, lost_nodes, stopped
-from syncwall.watch.judge_speed import (
+from syncwall.watch.judges import (
     JobWindow,
+    Thresholds,
+    dead,
+    hung,
     job_window,
+    lost_nodes,
     slow_down,
     slower_than_predicted,
     stood_out,
+    stopped,
     together,
 )
-from syncwall.watch.thresholds import Thresholds
+from syncwall.watch.spikes import Curves
 
 _KEPT = 400
 """Windows of the job that a slow-down is looked for in: 10,000 steps."""
@@ -34,7 +30,7 @@ _LATEST = 4
 """Windows of each rank; some may be a window ahead."""
 
 
-class Judged:
+class Findings:
     """Findings of one job."""
 
     def __init__(self, home: Path, limits: Thresholds) -> None:

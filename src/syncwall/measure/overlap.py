@@ -1,7 +1,7 @@
 """What computation and communication cost each other on the same cores.
 
-Holds `Beside` and `measure_beside`: how much computation loses while collectives run beside it, and
-how long ranks that compute and then meet in a collective wait for the slowest.
+Holds `Overlap` and `measure_overlap`: how much computation loses while collectives run beside it,
+and how long ranks that compute and then meet in a collective wait for the slowest.
 """
 
 import time
@@ -25,7 +25,7 @@ _ROUND_S = 0.4
 _LEAST_CALLS, _MOST_CALLS = 3, 100
 
 
-class Beside(Description):
+class Overlap(Description):
     """All-reduces and matrix multiplications: alone, beside each other, and in turn."""
 
     bytes: int
@@ -41,11 +41,11 @@ class Beside(Description):
 
     @property
     def host_share(self) -> float:
-        """Share of a collective's time for which computation beside it stands still."""
+        """Share of a collective's time for which computation beside it is idle."""
         return min(max(self.lost_s / self.alone_s, 0.0), 0.95)
 
 
-def measure_beside(team: Team) -> Beside | None:
+def measure_overlap(team: Team) -> Overlap | None:
     """Time both alone and together, in rounds that follow each other; None for one rank."""
     if team.world == 1:
         return None
@@ -65,7 +65,7 @@ def measure_beside(team: Team) -> Beside | None:
     alone_s, beside_s, lost_s, meeting_s = (
         float(np.median(one)) for one in zip(*rounds, strict=True)
     )
-    return Beside(
+    return Overlap(
         bytes=_BYTES,
         alone_s=alone_s,
         beside_s=beside_s,

@@ -1,7 +1,8 @@
 """The ring in shared memory through which a trainer tells its agent what it does.
 
 Holds `MarkKind`, `Mark`, `Ring` (the writer: no lock, no thread, no system call for a mark) and
-`RingReader`, which notices marks that were overwritten before it came. One file a process:
+`RingReader`, which notices marks that were overwritten before it came; `NoteKind` and `NOTES`, what
+watching cannot tell in a run, and why. One file a process:
 
     header, 64 bytes   magic, version, slots, process id, rank, clocks at the start, marks so far
     slot, 32 bytes     number, kind, nanoseconds, value, argument, number once more
@@ -9,17 +10,71 @@ Holds `MarkKind`, `Mark`, `Ring` (the writer: no lock, no thread, no system call
 A slot whose two numbers differ is being written. Times are of CLOCK_MONOTONIC, which all processes
 of a host share. The memory is reserved when the ring is made: a full /dev/shm then says so, while
 it would later end the trainer with SIGBUS.
+
+The clock of marks on a device are CUDA events, asked whether they are over, never waited for:
+`DeviceMarks` (in the trainer: an event beside each mark, and a mark `DEVICE_TIME` once the device
+has come to it), `Event`, and `DeviceTime` (in the agent: marks again in order, with the device's
+times). Hosts run ahead of devices, so their marks alone would show launches, not work. Written for
+CUDA and tested with events of a fake device only: not yet tried on GPUs.
 """
 
 import mmap
 import os
 import struct
 import time
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from enum import IntEnum
 from itertools import count
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
+
+
+class NoteKind(IntEnum):
+    """Numbers of notes; part of the format of marks."""
+
+    NO_DATA_LOADER = 1
+    NO_BACKWARD = 2
+    NO_OPTIMIZER_HOOKS = 3
+    NO_GRAD_SCALER = 4
+    NO_LAST_GRADIENT = 5
+    NO_WAITS = 6
+    NO_EVALUATION = 7
+    NO_SAVES = 8
+    FSDP_WAITS = 9
+    DEVICE_COMMUNICATION = 10
+    OLD_FSDP = 11
+    NO_FUNCTIONAL_WAITS = 12
+    NO_GRADIENT_NORM = 13
+
+
+_HIDES_OWN: Final = "stragglers are not judged by own time"
+NOTES: Final = {
+    NoteKind.NO_DATA_LOADER: "this PyTorch has no torch.utils.data.dataloader._BaseDataLoaderIter: "
+    "waiting for data counts as idle",
+    NoteKind.NO_BACKWARD: "torch.autograd.backward is missing: backward counts as forward",
+    NoteKind.NO_OPTIMIZER_HOOKS: "this PyTorch has no global optimizer hooks: steps are not seen",
+    NoteKind.NO_GRAD_SCALER: "torch.amp.GradScaler is missing: skipped steps are not seen",
+    NoteKind.NO_LAST_GRADIENT: "DistributedDataParallel could not be hooked: waiting for gradients "
+    f"counts as backward, {_HIDES_OWN}",
+    NoteKind.NO_WAITS: f"torch.distributed could not be hooked: {_HIDES_OWN}",
+    NoteKind.NO_EVALUATION: "torch.nn.Module.eval is missing: evaluations count as forward",
+    NoteKind.NO_SAVES: "torch.save is missing: checkpoints count as idle",
+    NoteKind.FSDP_WAITS: "FSDP's wait for its weights could not be hooked: it counts as "
+    f"computation, {_HIDES_OWN}",
+    NoteKind.DEVICE_COMMUNICATION: "some communication has a CUDA stream of its own: waiting for "
+    f"it cannot be told apart from computation, {_HIDES_OWN}",
+    NoteKind.OLD_FSDP: "FullyShardedDataParallel (FSDP1) waits inside of streams: it counts as "
+    f"computation, {_HIDES_OWN}",
+    NoteKind.NO_FUNCTIONAL_WAITS: "functional collectives could not be hooked: their waits count "
+    f"as computation, {_HIDES_OWN}",
+    NoteKind.NO_GRADIENT_NORM: "torch.nn.utils.clip_grad_norm_ is missing: no gradient norm",
+}
+"""What each note says."""
+
+HIDES_OWN_TIME: Final = frozenset(kind for kind, said in NOTES.items() if said.endswith(_HIDES_OWN))
+"""Notes after which a rank's own time is not known."""
+
 
 MAGIC: Final = b"SYNCWALL"
 VERSION: Final = 1
@@ -109,7 +164,7 @@ class Ring:
         self.mark = _marker(self._memory, slots)
 
     def close(self) -> None:
-        """Write no more; the file stays for the agent."""
+        """Stop writing; the file stays for the agent."""
         self.mark = _ignored
         self._memory.close()
 
@@ -199,3 +254,82 @@ class RingReader:
     def close(self) -> None:
         """Let go of the memory."""
         self._memory.close()
+
+
+MOST_PENDING: Final = 1024
+"""Events under way; beyond it marks get no device time. Steps ahead of the device are few."""
+_ASKED_A_MARK: Final = 4
+_DEVICE_TIME: Final = int(MarkKind.DEVICE_TIME)
+_UNTIMED: Final = int(MarkKind.LOSS)
+"""From this kind on, marks tell values and not moments."""
+
+
+class Event(Protocol):
+    """As `torch.cuda.Event`."""
+
+    def record(self) -> None:
+        """On the current stream."""
+
+    def query(self) -> bool:
+        """True if the device has come to it; returns at once."""
+
+    def elapsed_time(self, other: Any) -> float:
+        """Milliseconds from this event to another, both over."""
+
+
+class DeviceMarks:
+    """Marks with events beside them."""
+
+    def __init__(self, mark: Callable[..., int], new_event: Callable[[], Event]) -> None:
+        self._mark, self._new_event = mark, new_event
+        self._base = new_event()
+        self._base.record()
+        self._pending: deque[tuple[int, Event]] = deque()
+        self._spare: list[Event] = []
+
+    def mark(self, kind: int, value: float = 0.0, argument: int = 0) -> int:
+        """As `Ring.mark`; also tells what the device has done meanwhile."""
+        number = self._mark(kind, value, argument)
+        if kind < _UNTIMED and len(self._pending) < MOST_PENDING:
+            event = self._spare.pop() if self._spare else self._new_event()
+            event.record()
+            self._pending.append((number, event))
+        for _ in range(_ASKED_A_MARK):
+            if not self._pending or not self._pending[0][1].query():
+                break
+            of, event = self._pending.popleft()
+            seconds = self._base.elapsed_time(event) / 1e3
+            self._mark(_DEVICE_TIME, seconds, of & 0xFFFFFFFF)
+            self._spare.append(event)
+        return number
+
+
+class DeviceTime:
+    """Puts the device's time into marks; those of which it is not known yet wait here."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[Mark] = deque()
+        self._base_ns: int | None = None
+        self._latest_ns = 0
+
+    def take(self, marks: Iterable[Mark]) -> Iterator[Mark]:
+        """Marks in order, each once its time is known; before the first event the host's stays."""
+        for mark in marks:
+            if mark.kind != _DEVICE_TIME:
+                self._waiting.append(mark)
+                continue
+            while self._waiting and self._waiting[0].number & 0xFFFFFFFF != mark.argument:
+                yield self._timed(self._waiting.popleft())  # it has no event
+            if self._waiting:
+                told = self._waiting.popleft()
+                at_ns = round(mark.value * 1e9)
+                if self._base_ns is None:
+                    self._base_ns = max(told.time_ns - at_ns, self._latest_ns - at_ns)
+                self._latest_ns = max(self._latest_ns, self._base_ns + at_ns)
+                yield self._timed(told)
+
+    def _timed(self, mark: Mark) -> Mark:
+        if self._base_ns is None:
+            self._latest_ns = mark.time_ns
+            return mark
+        return mark._replace(time_ns=self._latest_ns)
