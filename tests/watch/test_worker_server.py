@@ -34,7 +34,7 @@ def test_a_real_server(tmp_path):
         found = stands_at(str(tmp_path / "socket"))
     finally:
         server.shutdown()
-    assert "worker_server.py:" in found
+    assert "ranks.py:" in found
 
 
 def test_nobody_answers(tmp_path):
