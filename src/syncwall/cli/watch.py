@@ -12,7 +12,7 @@ from typing import Annotated
 import tyro
 
 from syncwall.cli.output import Output, OutputFlags
-from syncwall.cli.watch_flags import ExporterFlags, Exporters
+from syncwall.cli.watch_flags import OutletFlags, Outlets
 from syncwall.problems import InputError
 
 
@@ -22,7 +22,7 @@ def watch(  # noqa: PLR0913, PLR0917 - the flags of the verb
     arguments: Annotated[str, tyro.conf.arg(metavar="TEXT")] = "",
     attach: bool = False,
     folder: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None,
-    told: Exporters = ExporterFlags(),  # noqa: B008 - a dataclass of defaults, never changed
+    told: Outlets = OutletFlags(),  # noqa: B008 - a dataclass of defaults, never changed
     out: Output = OutputFlags(),  # noqa: B008
 ) -> int:
     """Run a command and watch its training: syncwall watch -- torchrun --nproc-per-node 8 train.py.

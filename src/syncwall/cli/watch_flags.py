@@ -1,6 +1,6 @@
 """Flags with which a watched run is told to other programs.
 
-Holds `ExporterFlags`.
+Holds `OutletFlags`.
 """
 
 import os
@@ -15,7 +15,7 @@ from syncwall.problems import InputError
 
 
 @dataclass(frozen=True)
-class ExporterFlags:
+class OutletFlags:
     """Who is told of a run while it trains."""
 
     prometheus: Annotated[str | None, tyro.conf.arg(metavar="ADDRESS")] = None
@@ -56,4 +56,4 @@ class ExporterFlags:
         return {**stated, exporters.SINCE: str(time.time())}
 
 
-Exporters = Annotated[ExporterFlags, tyro.conf.arg(name="")]
+Outlets = Annotated[OutletFlags, tyro.conf.arg(name="")]

@@ -53,7 +53,7 @@ def run_watched(command: Sequence[str], *, expect: str = "", events: str = "") -
     `expect` says what the run should be like, as `watch.expected` reads it; `events` is a file for
     JSON lines ("-": our output).
     """
-    home = _folder()
+    home = Path(tempfile.mkdtemp(prefix="syncwall-", dir=homes()[0]))  # in shared memory if any
     try:
         if expect:
             leave(home, expect)
@@ -64,11 +64,6 @@ def run_watched(command: Sequence[str], *, expect: str = "", events: str = "") -
         return Watched(tuple(command), code, _summary(home))
     finally:
         shutil.rmtree(home, ignore_errors=True)
-
-
-def _folder() -> Path:
-    """In shared memory where there is some."""
-    return Path(tempfile.mkdtemp(prefix="syncwall-", dir=homes()[0]))
 
 
 def environment(home: Path, given: Mapping[str, str]) -> dict[str, str]:

@@ -23,7 +23,6 @@ from pathlib import Path
 from queue import Full, Queue
 from socketserver import ThreadingMixIn
 from threading import Thread
-from types import TracebackType
 from typing import Any, Final, Literal
 from urllib.error import URLError
 from urllib.request import Request, urlopen
@@ -96,10 +95,7 @@ class EventLines:
     def __enter__(self) -> "EventLines":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:  # fmt: skip
+    def __exit__(self, *_: object) -> None:
         self._file.close()
 
 

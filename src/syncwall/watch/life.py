@@ -359,7 +359,8 @@ def rates_of(life: Life) -> Rates | None:
         for before, after in zip(life.attempts, life.attempts[1:], strict=False)
         if after.first_step_s is not None and before.first_step_s is not None
     ]
-    startup_s = _start_up_s(life.attempts[0])
+    first = life.attempts[0]
+    startup_s = 0.0 if first.first_step_s is None else first.first_step_s - first.started_s
     nodes, ranks = life.attempts[-1].nodes, life.attempts[-1].ranks
     node_days = sum(
         one.nodes * (one.last_s - one.started_s) / DAY_S for one in life.attempts
@@ -375,10 +376,6 @@ def rates_of(life: Life) -> Rates | None:
         failures=life.failures, node_days=node_days, per_1000_node_days=rate,
         deviation=deviation, nodes=nodes,
     )  # fmt: skip
-
-
-def _start_up_s(first: Attempt) -> float:
-    return 0.0 if first.first_step_s is None else first.first_step_s - first.started_s
 
 
 def _weighed(failures: int, node_days: float, gpus_per_node: int) -> tuple[float, float]:

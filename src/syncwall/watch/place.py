@@ -15,7 +15,6 @@ import time
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Final
 
 FOLDER: Final = "SYNCWALL_WATCH_FOLDER"
@@ -75,10 +74,7 @@ class Lock:
     def __enter__(self) -> "Lock":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:  # fmt: skip
+    def __exit__(self, *_: object) -> None:
         os.close(self._file)
 
 
