@@ -1,4 +1,4 @@
-"""Lists of hosts as Slurm writes them."""
+"""Lists of hosts as Slurm writes them, and places of processes as launchers state them."""
 
 import re
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from syncwall.hosts import first_of_slurm, slurm_hosts
+from syncwall.hosts import Place, first_of_slurm, place, required_place, slurm_hosts
 from syncwall.problems import InputError
 
 
@@ -102,3 +102,88 @@ def test_the_first_of_a_job_is_the_first_of_its_list(case):
 def test_a_job_without_a_list_has_no_first_host():
     assert first_of_slurm({}) == ""
     assert first_of_slurm({"SLURM_JOB_NODELIST": "node[1-"}) == ""
+
+
+TORCHRUN = {"RANK": "3", "WORLD_SIZE": "4", "LOCAL_RANK": "1", "MASTER_ADDR": "n0",
+            "MASTER_PORT": "29500"}  # fmt: skip
+SLURM = {"SLURM_PROCID": "5", "SLURM_NTASKS": "8", "SLURM_LOCALID": "1", "SLURM_STEP_ID": "0",
+         "SLURM_JOB_ID": "1234567", "SLURM_STEP_NODELIST": "gpu[03-04,07],login1"}  # fmt: skip
+
+
+def joined_by(environ):
+    """What ranks find each other by."""
+    found = required_place(environ)
+    return found.rank, found.world, found.local_rank, found.address, found.port
+
+
+def test_torchrun_states_the_place():
+    assert joined_by(TORCHRUN) == (3, 4, 1, "n0", 29500)
+
+
+def test_slurm_states_the_place():
+    assert joined_by(SLURM) == (5, 8, 1, "gpu03", 24567)
+    assert joined_by(SLURM | {"MASTER_ADDR": "x", "MASTER_PORT": "7"}) == (5, 8, 1, "x", 7)
+
+
+def test_torchrun_inside_slurm_counts():
+    assert required_place(SLURM | TORCHRUN).rank == 3
+
+
+def test_nobody_states_it():
+    assert joined_by({}) == (0, 1, 0, "127.0.0.1", 0)
+    assert (
+        required_place({"SLURM_PROCID": "0", "SLURM_NTASKS": "1"}).world == 1
+    )  # a shell of salloc
+
+
+@pytest.mark.parametrize(
+    ("environ", "words"),
+    [
+        ({"RANK": "0"}, "WORLD_SIZE is not set"),
+        (TORCHRUN | {"RANK": "x"}, 'RANK is "x"'),
+        (SLURM | {"MASTER_PORT": "first"}, 'MASTER_PORT is "first"'),
+        ({k: v for k, v in SLURM.items() if "NODELIST" not in k}, "SLURM_JOB_NODELIST"),
+    ],
+)
+def test_half_a_place_is_an_error(environ, words):
+    with pytest.raises(InputError, match=words):
+        required_place(environ)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("MASTER_PORT", "99999999"), ("WORLD_SIZE", "999999999"), ("RANK", "9" * 5000)],
+)
+def test_numbers_that_cannot_be_are_refused_at_once(name, value):
+    environ = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "a", "MASTER_PORT": "29500"}
+    with pytest.raises(InputError, match=rf"{name} is \d+: it can be \d+ at most"):
+        required_place(environ | {name: value})
+
+
+WATCHED = {
+    "RANK": "5", "WORLD_SIZE": "8", "LOCAL_WORLD_SIZE": "4", "GROUP_RANK": "1",
+    "MASTER_ADDR": "a", "MASTER_PORT": "29500",
+}  # fmt: skip
+HALF = {"SLURM_PROCID": "5", "SLURM_NTASKS": "8", "SLURM_NNODES": "2"}
+
+
+def test_what_is_not_stated_is_guessed_where_nobody_has_to_join():
+    assert place({}) is None
+    found = place(WATCHED)
+    assert found == Place(5, 8, 0, 4, 1, "a", 29500)
+    assert found.nodes == 2
+    slurm = place(HALF)
+    assert slurm is not None
+    assert (slurm.rank, slurm.node_rank, slurm.local_world, slurm.nodes) == (5, 1, 4, 2)
+    assert slurm.address == ""
+    listed = place(HALF | {"SLURM_JOB_NODELIST": "gpu[03-04]"})
+    assert listed is not None
+    assert listed.address == "gpu03"
+
+
+def test_open_mpi_states_the_place():
+    mpi = {"RANK": "5", "SIZE": "8", "LOCAL_RANK": "1", "LOCAL_SIZE": "4", "NODE_RANK": "1"}
+    names = {f"OMPI_COMM_WORLD_{k}": v for k, v in mpi.items()}
+    found = place(names)
+    assert found is not None
+    assert (found.rank, found.world, found.local_rank, found.nodes) == (5, 8, 1, 2)

@@ -9,10 +9,10 @@ import syncwall
 
 # A module may import what stands before it. Folders that do not exist yet keep their place.
 ORDER = (
-    "public", "units", "problems", "hosts", "plugins", "cause", "documents", "catalogue",
-    "describe", "records", "work", "network", "cost", "timeline", "answer", "validate", "plan",
-    "job", "measure", "lab", "read", "capture", "explain", "watch", "report", "show", "ask", "web",
-    "cli",
+    "public", "units", "problems", "hosts", "outliers", "plugins", "cause", "documents",
+    "catalogue", "describe", "records", "work", "network", "cost", "timeline", "answer", "validate",
+    "plan", "job", "measure", "lab", "read", "capture", "explain", "watch", "report", "show", "ask",
+    "web", "cli",
     "__main__",
 )  # fmt: skip
 ROOT = Path(syncwall.__file__).parent

@@ -10,8 +10,7 @@ import syncwall as sw
 from bench import ROOT, Dir, Names
 from syncwall.answer.prediction import Prediction
 from syncwall.answer.program import ProgramPrediction, predict_program
-from syncwall.capture.script import Script
-from syncwall.capture.stages import record_script
+from syncwall.capture.script import Script, record_script
 from syncwall.cause import Cause
 from syncwall.describe import Software, lookup
 from syncwall.validate.evaluation import outcomes

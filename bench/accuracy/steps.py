@@ -211,9 +211,9 @@ def await_quiet(team: Team, deadline: float) -> None:
 
 
 def calibration_pieces(team: Team) -> tuple[list[Piece], list[Piece], Piece]:
-    from syncwall.measure.beside import measure_beside
     from syncwall.measure.collectives import Effort, measure_collectives
     from syncwall.measure.general import general_kernels, measure_general
+    from syncwall.measure.overlap import measure_overlap
 
     def row(kind: Any, size: int) -> Any:
         return next(iter(measure_collectives(team, [kind], [size], effort=Effort(0.2))))
@@ -221,7 +221,7 @@ def calibration_pieces(team: Team) -> tuple[list[Piece], list[Piece], Piece]:
     timed = partial(measure_general, team, clock=time.thread_time)
     kernels = [Piece(partial(timed, *one), 1, 1.0) for one in general_kernels()]
     sent = [Piece(partial(row, kind, size)) for kind, size in product(_KINDS, _SIZES)]
-    return kernels, sent, Piece(partial(measure_beside, team), 1)
+    return kernels, sent, Piece(partial(measure_overlap, team), 1)
 
 
 def seconds_of(team: Team, step: Callable[[], None]) -> list[float]:

@@ -19,10 +19,9 @@ import numpy as np
 
 from syncwall.cause import Cause
 from syncwall.watch.events import NodeReport, Phase, Process, RankState, Window, from_json, to_json
-from syncwall.watch.exchange import Exchange
-from syncwall.watch.groups import group_size
-from syncwall.watch.judged import Judged
-from syncwall.watch.thresholds import THRESHOLDS
+from syncwall.watch.findings import Findings
+from syncwall.watch.judges import THRESHOLDS
+from syncwall.watch.relay import Exchange, group_size
 
 RANKS, STEP_S, ROUNDS = 8, 1.0, 8
 SLOW_RANK, HUNG_RANK = 12_345, 54_321
@@ -58,7 +57,7 @@ def reports(nodes: int, number: int, now_s: float) -> tuple[NodeReport, ...]:
 
 def rounds(nodes: int = 10_000) -> None:
     """CPU seconds of rounds of judging with and without new windows, what is found, and memory."""
-    judged = Judged(Path(tempfile.mkdtemp()), THRESHOLDS)
+    judged = Findings(Path(tempfile.mkdtemp()), THRESHOLDS)
     print(f"{nodes:,} nodes, {nodes * RANKS:,} ranks")
     for number in range(ROUNDS):
         now_s = 1e9 + 25 * STEP_S * number
@@ -96,7 +95,7 @@ def relayed(nodes: int, size: Callable[[int], int], *, windows: bool) -> str:
     from torch.distributed import TCPStore
 
     store = Counted(TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False))
-    with patch("syncwall.watch.exchange.group_size", size):
+    with patch("syncwall.watch.relay.group_size", size):
         fleet = [Exchange(node, nodes) for node in range(nodes)]
     fleet[0].open(store)
     spent: dict[str, list[float]] = {"first": [], "leader": []}

@@ -23,9 +23,8 @@ from syncwall.lab.machine import issue
 from syncwall.measure.load import MachineLoad, Meter
 from syncwall.show.numbers import duration
 from syncwall.watch.events import FindingKind, Group
-from syncwall.watch.life import Life, life_of, read_life
-from syncwall.watch.outlook import outlook, rates_of
-from syncwall.watch.thresholds import THRESHOLDS
+from syncwall.watch.judges import THRESHOLDS
+from syncwall.watch.life import Life, life_of, outlook, rates_of, read_life
 
 FAILURES = ("agent killed", "agent stopped", "folder removed", "other version", "no room")
 HANGS = ("data", "gil", "spin", "after step", "collective")
@@ -236,7 +235,7 @@ PARTS = {one.__name__: one for one in _NAMED}
 
 
 def watch(part: Annotated[str, tyro.conf.Positional], repeat: int = 5, seed: int = 20) -> None:
-    """What `syncwall watch` reaches on real Gloo jobs, with `syncwall.watch.thresholds`.
+    """What `syncwall watch` reaches on real Gloo jobs, with `syncwall.watch.judges`.
 
     Parts: overhead (CPU of a step, paired and interleaved), ledger (no_sync, injected sleeps),
     deaths, hangs (five kinds), stragglers, healthy (false alarms), agent (its CPU), nodes (a lab

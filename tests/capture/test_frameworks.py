@@ -6,8 +6,7 @@ import pytest
 
 pytest.importorskip("torch", reason="torch is not installed")
 
-from syncwall.capture.script import Script
-from syncwall.capture.stages import record_script
+from syncwall.capture.script import Script, record_script
 from syncwall.work.recorded import sent
 
 TRAINER = """

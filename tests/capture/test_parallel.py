@@ -21,7 +21,7 @@ from torch.distributed.tensor.parallel import (  # noqa: E402
 from torch.nn.parallel import DistributedDataParallel  # noqa: E402
 
 from syncwall.capture.recorder import recording  # noqa: E402
-from syncwall.capture.stages import merged  # noqa: E402
+from syncwall.capture.script import merged  # noqa: E402
 from syncwall.problems import InputError  # noqa: E402
 from syncwall.work.block import Phase  # noqa: E402
 from syncwall.work.operations import Collective, Gemm, Message  # noqa: E402

@@ -9,7 +9,7 @@ from torch.nn import functional  # noqa: E402
 
 from syncwall.capture import recorder  # noqa: E402
 from syncwall.capture.recorder import Recorded, recording  # noqa: E402
-from syncwall.capture.stages import merged  # noqa: E402
+from syncwall.capture.script import merged  # noqa: E402
 from syncwall.problems import InputError  # noqa: E402
 from syncwall.work.block import Phase  # noqa: E402
 from syncwall.work.operations import Elementwise, Gemm  # noqa: E402

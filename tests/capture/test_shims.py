@@ -3,7 +3,6 @@
 import copy
 import importlib
 import inspect
-import pkgutil
 
 import pytest
 
@@ -11,12 +10,12 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 
 from torch._subclasses import FakeTensorMode  # noqa: E402
 
-from syncwall.capture import shims  # noqa: E402
+from syncwall.capture.patching import everywhere, need, replaced  # noqa: E402
 from syncwall.capture.recorder import recording  # noqa: E402
-from syncwall.capture.shims.patch import everywhere, need, replaced  # noqa: E402
+from syncwall.capture.shims import TABLES  # noqa: E402
 from syncwall.problems import InputError  # noqa: E402
 
-NAMES = sorted(one.name for one in pkgutil.iter_modules(shims.__path__) if one.name != "patch")
+ROWS = [row for table in TABLES for row in table.rows]
 PRIVATE = {
     "torch.distributed.fsdp._fully_shard._fsdp_param": ["_chunk_with_empty", "FSDPParam"],
     "torch.distributed.fsdp._fully_shard._fsdp_param_group": [
@@ -47,11 +46,25 @@ def test_pytorch_still_has_what_is_replaced(module):
     assert not missing, f"PyTorch {torch.__version__} has no {module}.{', '.join(missing)}"
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_every_shim_says_why_it_is_needed(name):
-    module = importlib.import_module(f"syncwall.capture.shims.{name}")
-    assert module.__doc__
-    assert module.in_force.__doc__
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.target)
+def test_pytorch_has_the_target_of_every_row(row):
+    assert row.original is not None
+    assert callable(row.original) or row.name == "_foreach_supported_types"
+
+
+def test_no_two_rows_have_the_same_target():
+    """Otherwise the order of rows would decide; the owners of two paths may be the same, too."""
+    targets = [(id(row.owner), row.name) for row in ROWS]
+    assert len(set(targets)) == len(targets)
+    functions = [row.original for row in ROWS if row.everywhere]
+    assert len(set(functions)) == len(functions)
+
+
+def test_nothing_is_left_replaced_after_a_recording():
+    before = [row.original for row in ROWS]
+    with recording(4):
+        assert all(row.original is not one for row, one in zip(ROWS, before, strict=True))
+    assert [row.original for row in ROWS] == before
 
 
 def test_a_missing_interface_is_named():

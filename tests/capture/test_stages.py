@@ -8,8 +8,7 @@ import pytest
 pytest.importorskip("torch", reason="torch is not installed")
 
 import syncwall as sw
-from syncwall.capture.script import Script
-from syncwall.capture.stages import merged, record_script
+from syncwall.capture.script import Script, merged, record_script
 from syncwall.cause import Cause
 from syncwall.describe import lookup
 from syncwall.problems import InputError

@@ -1,5 +1,6 @@
 from syncwall import __version__
-from syncwall.measure.result import Host, free_memory_bytes, host_name, this_host
+from syncwall.hosts import host_name
+from syncwall.measure.result import Host, free_memory_bytes, this_host
 
 
 def test_a_host_knows_itself(monkeypatch):

@@ -5,7 +5,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
-from syncwall.capture.traffic import word
+from syncwall.capture.kernels import word
 from syncwall.cost.measured import ConvolutionPoint
 from syncwall.measure.general import general_kernels
 from syncwall.measure.kernels import KernelRow

@@ -5,8 +5,7 @@ import time
 
 import pytest
 
-from syncwall.measure.heartbeat import bounded, silent
-from syncwall.measure.lost import first_line, is_communication, named
+from syncwall.measure.lost_ranks import bounded, first_line, is_communication, named, silent
 from tests.measure.ranks import WORKER, Rank, started
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
@@ -92,8 +91,8 @@ class Beats:
 
 
 def test_only_those_who_do_not_beat_are_silent(monkeypatch):
-    monkeypatch.setattr("syncwall.measure.heartbeat.SILENT_S", 0.05)
-    monkeypatch.setattr("syncwall.measure.heartbeat._LOOK_S", 0.01)
+    monkeypatch.setattr("syncwall.measure.lost_ranks.SILENT_S", 0.05)
+    monkeypatch.setattr("syncwall.measure.lost_ranks._LOOK_S", 0.01)
     assert silent(Beats({0, 2}), 4) == [1, 3]
     assert silent(Beats({0, 1, 2, 3}), 4) == []
 

@@ -9,7 +9,7 @@ from syncwall.records import plain
 from syncwall.show.records.watch import WatchedRun
 from syncwall.show.views.watch import watch_view
 from syncwall.watch.events import Expectation, Finding, FindingKind, Group
-from syncwall.watch.live import Summary
+from syncwall.watch.summary import Summary
 from tests.show.screens import screen
 
 SECONDS = {Cause.FORWARD: 0.06, Cause.EXPOSED_DP: 0.03, Cause.IDLE_DATA: 0.01}

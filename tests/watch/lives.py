@@ -10,8 +10,7 @@ from syncwall.watch.events import (
     RankState,
     StepRecord,
 )
-from syncwall.watch.live import Live
-from syncwall.watch.recent import Recent
+from syncwall.watch.summary import Live, Recent
 
 NOW_S = 1_000_000.0
 HUNG = Finding(FindingKind.HUNG, 1, "node-a", NOW_S, 'rank 1 in "data" for 5.0 s')

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from syncwall.watch.agent import Agent
-from syncwall.watch.agent_start import agent_command
 from syncwall.watch.events import FindingKind, Process, from_json
-from syncwall.watch.lines import EventLines, read_lines, said
-from syncwall.watch.live import Summary
-from syncwall.watch.marks import MarkKind
+from syncwall.watch.exporters import EventLines, read_lines, said
+from syncwall.watch.place import agent_command
+from syncwall.watch.rings import MarkKind
+from syncwall.watch.summary import Summary
 
 if not hasattr(os, "pidfd_open"):
     pytest.skip("processes are watched on Linux", allow_module_level=True)
@@ -24,11 +24,12 @@ RANK = """
 import json, os, sys, time
 from pathlib import Path
 from syncwall.watch.attach import _describe
-from syncwall.watch.marks import MarkKind, Ring
-from syncwall.watch.place import Place
+from syncwall.watch.rings import MarkKind, Ring
+from syncwall.hosts import Place
 home, rank = Path(sys.argv[1]), int(sys.argv[2])
 ring = Ring(home / f"rank-{rank}-{os.getpid()}.ring", rank)
-_describe(home, Place(rank, 3, 0, 3, "here", ""))
+os.environ["SYNCWALL_HOST"] = "here"
+_describe(home, Place(rank, 3, local_world=3))
 ring.mark(MarkKind.START)
 print("ready", flush=True)
 for line in sys.stdin:
@@ -101,7 +102,7 @@ def test_stopped_and_continued(tmp_path, ranks):
     assert [(one.kind, one.rank) for one in live.findings] == [(FindingKind.STOPPED, 1)]
     ranks[1].send(signal.SIGCONT)
     rounds(agent, lambda live: not live.findings)
-    assert len(agent.judged.history) == 1
+    assert len(agent.findings.history) == 1
 
 
 def test_who_says_goodbye_has_finished(tmp_path, ranks):

@@ -9,14 +9,14 @@ pytest.importorskip("torch", reason="torch is not installed")
 import torch
 
 from syncwall.watch import attach
-from syncwall.watch.callbacks.logged import Later, tell_logged
+from syncwall.watch.callbacks import Later, tell_logged
 
 
 @pytest.fixture
 def told(monkeypatch):
     """What was told, and nothing is watched."""
     found = []
-    for module in ("attach", "callbacks.logged", "callbacks.huggingface"):
+    for module in ("attach", "callbacks", "callbacks.huggingface"):
         name = f"syncwall.watch.{module}.tell"
         if module.endswith("huggingface"):
             pytest.importorskip("transformers", reason="transformers is not installed")

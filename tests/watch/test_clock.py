@@ -1,8 +1,7 @@
 """With a device that runs behind, steps show what the device did; nothing ever waits for it."""
 
 from syncwall.cause import Cause
-from syncwall.watch.clock import MOST_PENDING, DeviceMarks, DeviceTime
-from syncwall.watch.marks import MarkKind, Ring, RingReader
+from syncwall.watch.rings import MOST_PENDING, DeviceMarks, DeviceTime, MarkKind, Ring, RingReader
 from syncwall.watch.steps import StepMaker
 
 

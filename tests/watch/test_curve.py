@@ -5,8 +5,8 @@ from math import inf, nan
 import numpy as np
 import pytest
 
-from syncwall.watch.curve import RULE, Curve, Curves, spikes
 from syncwall.watch.events import FindingKind, StepRecord
+from syncwall.watch.spikes import RULE, Curve, Curves, spikes
 
 
 def curve(steps: int = 1000, deviation: float = 0.02, seed: int = 1):

@@ -10,7 +10,7 @@ import pytest
 
 from syncwall.problems import InputError
 from syncwall.watch import on_decision
-from syncwall.watch.policy import Action
+from syncwall.watch.spikes import Action
 
 
 def losses():

@@ -8,11 +8,10 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from syncwall.watch.devices import DeviceState, Limit, judged_devices
+from syncwall.watch.devices import Devices, DeviceState, Limit, judged_devices
 from syncwall.watch.events import FindingKind
-from syncwall.watch.export.figures import figures
-from syncwall.watch.nvml import Devices
-from syncwall.watch.recent import Recent
+from syncwall.watch.exporters import figures
+from syncwall.watch.summary import Recent
 from tests.watch import lives
 
 NOW_S = 1e9
@@ -171,5 +170,5 @@ def test_without_nvml_there_are_no_devices(monkeypatch, tmp_path):
     assert (Devices().states({}), Devices().missing) == ((), "")
     driver = tmp_path / "version"
     driver.touch()
-    monkeypatch.setattr("syncwall.watch.nvml._DRIVER", driver)
+    monkeypatch.setattr("syncwall.watch.devices._DRIVER", driver)
     assert "pip install 'syncwall[gpu]'" in Devices().missing

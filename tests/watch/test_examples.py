@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from syncwall.watch.agent_start import NO_AGENT
-from syncwall.watch.export.figures import ALL
-from syncwall.watch.outlets import ALERT, LIFE, OTLP, PROMETHEUS, STEPS, TOKEN, WEBHOOK
+from syncwall.watch.exporters import ALERT, ALL, LIFE, OTLP, PROMETHEUS, STEPS, TOKEN, WEBHOOK
 from syncwall.watch.place import FOLDER as FOLDER_VARIABLE
+from syncwall.watch.place import NO_AGENT
 
 FOLDER = Path(__file__).parents[2] / "examples" / "watch"
 NAMES = {f"{one.name}_total" if one.kind == "counter" else one.name for one in ALL}

@@ -12,8 +12,8 @@ from syncwall.problems import InputError
 from syncwall.watch import attach
 from syncwall.watch.events import NodeReport, Process, RankState, grouped
 from syncwall.watch.expected import expectation, expected, leave, left
-from syncwall.watch.judged import Judged
-from syncwall.watch.thresholds import THRESHOLDS
+from syncwall.watch.findings import Findings
+from syncwall.watch.judges import THRESHOLDS
 
 PROGRAM = Path(__file__).parents[2] / "examples" / "capture" / "hybrid.work.json.gz"
 RUN = "model: llama-3.1-8b\ncluster: dgx-h100\nnodes: 1\nlayout: {shard: fsdp, global_batch: 64}\n"
@@ -110,7 +110,7 @@ def test_a_variable_says_it_where_the_script_does_not(files, monkeypatch):
 def test_a_job_of_another_size_is_not_compared(files):
     leave(files, "run.yaml")  # eight GPUs
     for world, is_compared in ((8, True), (2, False)):
-        judged = Judged(files, THRESHOLDS)
+        judged = Findings(files, THRESHOLDS)
         judged.round((NodeReport("", 0, 1, 0.0, ()),), {"": 0.0}, 0.0)  # nobody is there yet
         ranks = (RankState(0, "a", 1, Process.RUNNING, "starting", 0.0, 0),)
         report = NodeReport("a", 0, 2, 0.0, ranks, world=world)

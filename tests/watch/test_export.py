@@ -14,8 +14,7 @@ from threading import Thread
 import pytest
 
 from syncwall.problems import InputError
-from syncwall.watch.export.alerts import Alerts
-from syncwall.watch.export.figures import figures
+from syncwall.watch.exporters import Alerts, figures
 from tests.watch import lives
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "watch"
@@ -48,7 +47,7 @@ def test_figures_are_those_of_the_ranks():
 
 def endpoint(address="127.0.0.1:0", token=""):
     pytest.importorskip("prometheus_client", reason="prometheus_client is not installed")
-    from syncwall.watch.export.prometheus import PrometheusEndpoint
+    from syncwall.watch.exporters import PrometheusEndpoint
 
     return PrometheusEndpoint(lives.recent(), address, token)
 
@@ -208,7 +207,7 @@ def test_a_receiver_of_otlp_gets_the_same_numbers():
         ExportMetricsServiceRequest,
     )
 
-    from syncwall.watch.export.otlp import OtlpExport
+    from syncwall.watch.exporters import OtlpExport
 
     recent = lives.recent()
     with receiver() as (port, bodies):

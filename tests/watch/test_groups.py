@@ -6,11 +6,9 @@ import pytest
 
 from syncwall.cause import Cause
 from syncwall.watch.events import FindingKind, NodeReport, Process, RankState, Window, to_json
-from syncwall.watch.exchange import Exchange
-from syncwall.watch.groups import brief, group_size, merged
-from syncwall.watch.judge_processes import lost_nodes
-from syncwall.watch.judged import Judged
-from syncwall.watch.thresholds import THRESHOLDS
+from syncwall.watch.findings import Findings
+from syncwall.watch.judges import THRESHOLDS, lost_nodes
+from syncwall.watch.relay import Exchange, brief, group_size, merged
 
 NOW_S = 1e9
 NODES, RANKS = 1024, 2
@@ -72,7 +70,7 @@ def test_a_lost_node_is_told_with_the_ranks_that_were_well():
 def test_nothing_hangs_while_somebody_is_well(tmp_path):
     silent = [NodeReport("n0", 0, 1, NOW_S, (state(0, 60.0),), world=2)]
     well = NodeReport("n1", 1, 1, NOW_S, (), world=2, quiet=(1,))
-    both = Judged(tmp_path, THRESHOLDS)
+    both = Findings(tmp_path, THRESHOLDS)
     assert not both.round((*silent, well), {"n0": 0.0, "n1": 0.0}, NOW_S)[0]
     all_silent = (*silent, replace(well, quiet=(), ranks=(state(1, 60.0),)))
     (found,) = both.round(all_silent, {"n0": 0.0, "n1": 0.0}, NOW_S)[0]
@@ -97,7 +95,7 @@ class Fleet:
                 one.round(self.store)
         return self.nodes[0].heard
 
-    def judged(self, judged: Judged, number: int):
+    def judged(self, judged: Findings, number: int):
         heard = {node: one for node, (one, _) in self.round(number).items()}
         own = report(0, number, slow=self.slow)
         reports = tuple((heard | {0: own}).values())
@@ -116,14 +114,14 @@ def fleet():
 def clock(monkeypatch):
     """Seconds that pass when they are told to."""
     now = [100.0]
-    monkeypatch.setattr("syncwall.watch.exchange.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("syncwall.watch.relay.time.monotonic", lambda: now[0])
     return now
 
 
 def test_the_first_of_1024_nodes_reads_one_key_a_group(fleet, tmp_path):
     fleet.slow = 1250
     fleet.round(0)
-    judged = Judged(tmp_path, THRESHOLDS)
+    judged = Findings(tmp_path, THRESHOLDS)
     found = [fleet.judged(judged, number) for number in range(1, 5)][-1]
     heard = fleet.nodes[0].heard
     assert len(heard) == 32 + 31  # its own group's nodes, and one report for each other group

@@ -14,11 +14,9 @@ from torch.utils.data import DataLoader, TensorDataset, dataloader
 
 from syncwall.cause import Cause
 from syncwall.watch import attach, start, stop, tell
-from syncwall.watch.agent_start import NO_AGENT
-from syncwall.watch.judge_speed import window_of
-from syncwall.watch.marks import MarkKind, RingReader
-from syncwall.watch.notes import HIDES_OWN_TIME, NOTES, NoteKind
-from syncwall.watch.place import FOLDER
+from syncwall.watch.judges import window_of
+from syncwall.watch.place import FOLDER, NO_AGENT
+from syncwall.watch.rings import HIDES_OWN_TIME, NOTES, MarkKind, NoteKind, RingReader
 from syncwall.watch.steps import StepMaker
 
 PHASES = {Cause.IDLE_DATA, Cause.FORWARD, Cause.BACKWARD, Cause.OPTIMIZER}

@@ -16,15 +16,18 @@ from syncwall.watch.events import (
     RankState,
     StepRecord,
 )
-from syncwall.watch.judge_processes import dead, hung, lost_nodes, stopped
-from syncwall.watch.judge_speed import (
+from syncwall.watch.judges import (
+    THRESHOLDS,
+    dead,
+    hung,
     job_windows,
+    lost_nodes,
     slow_down,
     slower_than_predicted,
+    stopped,
     stragglers,
     windows_of,
 )
-from syncwall.watch.thresholds import THRESHOLDS
 
 NOW_S = 1000.0
 WAITS = "exposed communication"

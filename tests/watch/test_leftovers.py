@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from syncwall.watch.agent_start import AGENT_LOCK, COMMAND_LOCK, Lock
-from syncwall.watch.leftovers import sweep
+from syncwall.watch.place import AGENT_LOCK, COMMAND_LOCK, Lock, sweep
 
 if not hasattr(os, "pidfd_open"):
     pytest.skip("processes are watched on Linux", allow_module_level=True)

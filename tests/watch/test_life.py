@@ -10,10 +10,17 @@ from syncwall.cause import Cause
 from syncwall.cli import main
 from syncwall.problems import InputError
 from syncwall.watch.events import NodeReport, Process, RankState, StepRecord
-from syncwall.watch.life import ENDED, STARTED, STEPS, life_of, read_life
-from syncwall.watch.life_file import LifeFile
-from syncwall.watch.live import Live
-from syncwall.watch.outlook import outlook, rates_of
+from syncwall.watch.life import (
+    ENDED,
+    STARTED,
+    STEPS,
+    LifeFile,
+    life_of,
+    outlook,
+    rates_of,
+    read_life,
+)
+from syncwall.watch.summary import Live
 
 
 def started(time_s, nodes=2):
@@ -120,7 +127,7 @@ def record(step, end_s, **seconds):
 
 
 def test_an_agent_writes_what_it_sees(tmp_path, monkeypatch):
-    monkeypatch.setattr("syncwall.watch.life_file.time.time", lambda: 130.0)
+    monkeypatch.setattr("syncwall.watch.life.time.time", lambda: 130.0)
     file = LifeFile(tmp_path / "life.jsonl", 100.0)
     file.round(live(100.0, 7))
     file.round(live(112.0, 7, Process.RUNNING, record(0, 111.0), record(1, 112.0)))

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from syncwall.watch.marks import MarkKind, Ring, RingReader
+from syncwall.watch.rings import MarkKind, Ring, RingReader
 
 
 @pytest.fixture

@@ -12,11 +12,10 @@ import pytest
 
 from syncwall.watch.agent import Agent
 from syncwall.watch.events import FindingKind
-from syncwall.watch.life import life_of, read_life
-from syncwall.watch.life_file import LifeFile
-from syncwall.watch.lines import EventLines, read_lines
-from syncwall.watch.recent import Recent
-from syncwall.watch.thresholds import Thresholds
+from syncwall.watch.exporters import EventLines, read_lines
+from syncwall.watch.judges import Thresholds
+from syncwall.watch.life import LifeFile, life_of, read_life
+from syncwall.watch.summary import Recent
 
 pytest.importorskip("torch", reason="torch is not installed")
 if not hasattr(os, "pidfd_open"):
@@ -26,11 +25,12 @@ RANK = """
 import os, sys
 from pathlib import Path
 from syncwall.watch.attach import _describe
-from syncwall.watch.marks import MarkKind, Ring
-from syncwall.watch.place import Place
+from syncwall.watch.rings import MarkKind, Ring
+from syncwall.hosts import Place
 home, rank, host, port = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3], int(sys.argv[4])
 ring = Ring(home / f"rank-{rank}-{os.getpid()}.ring", rank)
-_describe(home, Place(rank, 3, rank, 1, f"node-{rank}", host, port))
+os.environ |= {"SYNCWALL_HOST": f"node-{rank}", "SYNCWALL_WATCH_PORT": str(port)}
+_describe(home, Place(rank, 3, node_rank=rank, address=host))
 ring.mark(MarkKind.START)
 print("ready", flush=True)
 sys.stdin.read()

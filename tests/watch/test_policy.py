@@ -1,7 +1,6 @@
 """What is decided about spikes."""
 
-from syncwall.watch.curve import Spike
-from syncwall.watch.policy import PRESETS, Action, Decision, Policy, decide
+from syncwall.watch.spikes import PRESETS, Action, Decision, Policy, Spike, decide
 
 SPIKE = Spike(step=1002, since_step=1000, value=9.0, usual=3.0, spreads=30.0)
 

@@ -6,7 +6,7 @@ import time
 import pytest
 
 from syncwall.watch.events import Process
-from syncwall.watch.processes import Death, ProcessWatch
+from syncwall.watch.ranks import Death, ProcessWatch
 
 SLEEPS = [sys.executable, "-c", "import time; time.sleep(60)"]
 

@@ -7,9 +7,9 @@ import time
 import pytest
 
 from syncwall.watch.events import NodeReport, Process, RankState
-from syncwall.watch.place import Place, folder, place
+from syncwall.watch.judges import Thresholds
+from syncwall.watch.place import folder, store_port
 from syncwall.watch.relay import Relay, room_for
-from syncwall.watch.thresholds import Thresholds
 
 
 def report(node_rank: int, number: int = 1) -> NodeReport:
@@ -94,25 +94,9 @@ def test_the_first_node_has_room_for_connections_of_all():
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
-TORCHRUN = {
-    "RANK": "5", "WORLD_SIZE": "8", "LOCAL_WORLD_SIZE": "4", "GROUP_RANK": "1",
-    "MASTER_ADDR": "a", "MASTER_PORT": "29500", "SYNCWALL_HOST": "b",
-}  # fmt: skip
-SLURM = {"SLURM_PROCID": "5", "SLURM_NTASKS": "8", "SLURM_NNODES": "2", "SYNCWALL_HOST": "b"}
-
-
-def test_places():
-    assert place({}) is None
-    found = place(TORCHRUN)
-    assert found == Place(5, 8, 1, 4, "b", "a", found.store_port if found else 0)
-    assert (found.nodes, found.store_port) == (2, 26503)
-    slurm = place(SLURM)
-    assert slurm is not None
-    assert (slurm.rank, slurm.node_rank, slurm.local_world, slurm.nodes) == (5, 1, 4, 2)
-    assert slurm.store_host == ""
-    listed = place(SLURM | {"SLURM_JOB_NODELIST": "gpu[03-04]"})
-    assert listed is not None
-    assert listed.store_host == "gpu03"
+def test_the_store_of_agents_has_a_port_of_its_own():
+    assert store_port({"MASTER_PORT": "29500"}) == store_port({}) == 26503
+    assert store_port({"MASTER_PORT": "29500", "SYNCWALL_WATCH_PORT": "7"}) == 7
 
 
 def test_a_folder_is_the_jobs_and_the_users():

@@ -6,8 +6,7 @@ from hypothesis import strategies as st
 
 from syncwall.cause import Cause
 from syncwall.watch.events import StepRecord
-from syncwall.watch.marks import COLLECTIVES, Mark, MarkKind
-from syncwall.watch.notes import NoteKind
+from syncwall.watch.rings import COLLECTIVES, Mark, MarkKind, NoteKind
 from syncwall.watch.steps import StepMaker
 
 MS = 1_000_000

@@ -2,7 +2,7 @@
 
 import pytest
 
-from syncwall.watch.worker_server import _collective, _line, stands_at
+from syncwall.watch.ranks import _collective, _line, stands_at
 
 DUMP = """Current thread 0x01 (most recent call first):
   <no Python frame>
@@ -34,7 +34,7 @@ def test_a_real_server(tmp_path):
         found = stands_at(str(tmp_path / "socket"))
     finally:
         server.shutdown()
-    assert "worker_server.py:" in found
+    assert "ranks.py:" in found
 
 
 def test_nobody_answers(tmp_path):

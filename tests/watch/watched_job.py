@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from bench import ROOT
-from syncwall.watch.agent_start import agent_command
 from syncwall.watch.command import environment
-from syncwall.watch.place import SWITCH
+from syncwall.watch.place import SWITCH, agent_command
 from tests.measure.ranks import free_port
 
 JOBS = ROOT / "tests" / "watch" / "jobs"

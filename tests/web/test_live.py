@@ -4,14 +4,14 @@ import os
 
 import pytest
 
-from syncwall.watch.snapshot_file import SNAPSHOT, SnapshotFile, read_snapshot, watched_here
+from syncwall.watch.summary import SNAPSHOT, SnapshotFile, read_snapshot, watched_here
 from syncwall.web.answers.live import shown
 from tests.watch import lives
 
 
 @pytest.fixture
 def memory(tmp_path, monkeypatch):
-    monkeypatch.setattr("syncwall.watch.snapshot_file.homes", lambda: [tmp_path])
+    monkeypatch.setattr("syncwall.watch.summary.homes", lambda: [tmp_path])
     monkeypatch.setattr("syncwall.web.answers.live.time.time", lambda: lives.NOW_S + 5)
     return tmp_path
 

@@ -110,8 +110,7 @@ class PredictQuestion(WorkQuestion):
         keys = {key: value for key, value in length.items() if value is not None} | self.job
         if self.life is None:
             return self.stated.file.job(run, keys)
-        from syncwall.watch.life import life_of, read_life
-        from syncwall.watch.outlook import rates_of, rest_of
+        from syncwall.watch.life import life_of, rates_of, read_life, rest_of
 
         lived = life_of(read_life(self.life))
         rates = rates_of(lived)

@@ -21,8 +21,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from syncwall.capture.confinement import confined
-from syncwall.capture.users_code import UserLine, users_line
+from syncwall.capture.user_program import UserLine, confined, users_line
 from syncwall.problems import InputError, Problem
 
 if TYPE_CHECKING:

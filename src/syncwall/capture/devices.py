@@ -88,9 +88,8 @@ class DeviceMode(TorchFunctionMode):  # type: ignore[misc]
             if number not in storages.host and isinstance(tensor, FakeTensor):
                 return moved
             if moved is tensor or storages.known(tensor) == number:
-                self.state.tape.pauses += 1
-                moved = moved.detach().clone().requires_grad_(tensor.requires_grad)
-                self.state.tape.pauses -= 1
+                with self.state.tape.paused():
+                    moved = moved.detach().clone().requires_grad_(tensor.requires_grad)
                 number = storages.number(moved)
             storages.host.discard(number)
             self._copied(moved)
@@ -117,9 +116,8 @@ class DeviceMode(TorchFunctionMode):  # type: ignore[misc]
         state = self.state
         if state.storages.known(local(tensor)) not in state.storages.host:
             state.host_waits("Tensor.cpu", state.tape.queued())
-        state.tape.pauses += 1
-        copy = tensor.detach().clone()
-        state.tape.pauses -= 1
+        with state.tape.paused():
+            copy = tensor.detach().clone()
         state.storages.host.add(state.storages.number(local(copy)))
         return copy
 

@@ -12,13 +12,11 @@ import torch
 from torch._subclasses import FakeTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from syncwall.capture.collectives import NAMESPACES, Communication, communication
-from syncwall.capture.groups import described
-from syncwall.capture.kernels import tasks
+from syncwall.capture.communication import NAMESPACES, Communication, communication, described
+from syncwall.capture.kernels import tasks, tensors, traffic
 from syncwall.capture.places import Places
 from syncwall.capture.storages import Storages
 from syncwall.capture.tape import Tape
-from syncwall.capture.traffic import tensors, traffic
 from syncwall.work.block import AnyTask, Phase
 from syncwall.work.operations import Collective, Elementwise, Gemm, Group, GroupAxis, Message
 from syncwall.work.program import HeldKind, NoteKind, Place

@@ -1,64 +1,105 @@
 """Running a training step on fake tensors and writing down what a rank would do.
 
-Holds `recording`, a context in which PyTorch runs without a GPU and without other ranks,
-and `Recording`, which becomes a `Program`. The second step is kept: the first one
-allocates the optimizer's state, rebuilds buckets and works out shapes.
+Holds `recording`, a context in which PyTorch runs without a GPU and without other ranks, and
+`Recording`, which becomes a `Program`. The second step is kept: the first one allocates the
+optimizer's state, rebuilds buckets and works out shapes. `Mark` (the end of an optimizer's step),
+`window` and `rank_program` cut it out of all that was recorded.
 """
 
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
 import torch
 from torch._subclasses import FakeTensorMode
 
-from syncwall.capture.batch import data_ranks
 from syncwall.capture.devices import DeviceMode
 from syncwall.capture.operations import OperationMode
-from syncwall.capture.places import Places
-from syncwall.capture.shims import (
-    batch_norms,
-    checkpoints,
-    compiled,
-    cuda,
-    data_loaders,
-    ddp,
-    deep_copies,
-    device_mesh,
-    dtensor,
-    flex,
-    foreach,
-    fsdp,
-    fused_functions,
-    host_values,
-    modules,
-    objects,
-    optimizers,
-    passes,
-    pipelines,
-    process_groups,
-    processes,
-    storage_sizes,
-    transformers_models,
-)
-from syncwall.capture.shims.patch import looked_up
+from syncwall.capture.patching import applied
+from syncwall.capture.places import Places, data_ranks
+from syncwall.capture.shims import TABLES
+from syncwall.capture.shims.parallel import padding
 from syncwall.capture.state import State
 from syncwall.capture.storages import Storages
-from syncwall.capture.streams import Streams
-from syncwall.capture.tape import Tape
-from syncwall.capture.window import Mark, rank_program, window
+from syncwall.capture.tape import Streams, Tape
 from syncwall.problems import InputError
-from syncwall.work.program import Program
+from syncwall.work.block import Phase
+from syncwall.work.program import Call, Program, RankProgram
+
+_BACKWARD = (Phase.BACKWARD, Phase.RECOMPUTE)
+
+
+@dataclass(frozen=True)
+class Mark:
+    """How much was recorded when an optimizer had made its step."""
+
+    calls: int
+    events: int
+    by: int
+    """Which optimizer it was."""
+    samples: float = 0.0
+    tokens: float = 0.0
+
+
+def window(marks: Sequence[Mark]) -> tuple[Mark, Mark] | None:
+    """Begin and end of the second step; None while it is not complete.
+
+    A step with several optimizers ends with the last one before the first comes again.
+    """
+    again = next((i for i, mark in enumerate(marks[1:], 1) if mark.by == marks[0].by), None)
+    if again is None or len(marks) < 2 * again:
+        return None
+    return marks[again - 1], marks[2 * again - 1]
+
+
+def rank_program(state: State, begin: Mark, end: Mark) -> RankProgram:
+    """What was recorded between two marks."""
+    calls = _finished(state.tape.calls[begin.calls : end.calls])
+    numbers = {
+        number: i for i, number in enumerate(
+            dict.fromkeys(n for call in calls for n in (*call.reads, *call.writes))
+        )
+    }  # fmt: skip
+    outlive = state.storages.alive_at(begin.events) | state.storages.alive_at(end.events)
+    kept = (outlive | _saved(calls)) & numbers.keys()
+    return RankProgram(
+        state.rank, 1, tuple(_renumbered(call, begin.calls, numbers) for call in calls),
+        tuple(state.storages.bytes[number] for number in numbers),
+        state.storages.held(begin.events, end.events),
+        frozenset(numbers[number] for number in kept),
+        tuple((numbers[number], unit) for number, unit in state.buffers.items()
+              if number in numbers),
+    )  # fmt: skip
+
+
+def _finished(calls: list[Call]) -> list[Call]:
+    """What comes after the last backward pass belongs to the end of the step."""
+    last = max((i for i, call in enumerate(calls) if call.phase in _BACKWARD), default=-1)
+    return [
+        replace(call, phase=Phase.FINISH) if i > last >= 0 else call for i, call in enumerate(calls)
+    ]
+
+
+def _saved(calls: list[Call]) -> set[int]:
+    """Tensors that the forward pass writes and the backward pass reads."""
+    written = {n for call in calls if call.phase is Phase.FORWARD for n in call.writes}
+    return written & {n for call in calls if call.phase in _BACKWARD for n in call.reads}
+
+
+def _renumbered(call: Call, first: int, numbers: dict[int, int]) -> Call:
+    """With calls and tensors counted from the start of the step."""
+    return replace(
+        call,
+        after=tuple(number - first for number in call.after if number >= first),
+        reads=tuple(numbers[number] for number in call.reads),
+        writes=tuple(numbers[number] for number in call.writes),
+    )
+
 
 _SUPPORTED = ("2.13",)
-_SHIMS = (
-    process_groups, cuda, device_mesh, fsdp, dtensor, modules, storage_sizes, host_values, compiled,
-    data_loaders, deep_copies, ddp, foreach, fused_functions, passes, pipelines, batch_norms, flex,
-    transformers_models, checkpoints, processes, objects,
-)  # fmt: skip
 
 
 class Recorded(BaseException):
@@ -107,7 +148,7 @@ class Recording:
             )
         state, (begin, end) = self.state, found
         rank = rank_program(state, begin, end)
-        notes = (*state.tape.notes_between(begin.calls, end.calls), *fsdp.padding(state))
+        notes = (*state.tape.notes_between(begin.calls, end.calls), *padding(state))
         ranks = data_ranks(rank, state.world_size // max(len(state.pipeline), 1))
         return Program(
             state.world_size, (replace(rank, alike=state.world_size),), torch=torch.__version__,
@@ -157,31 +198,17 @@ def recording(
     state = _state(world_size, rank, ranks_per_node)
     state.handed_on.update(handed_on)
     result = Recording(state)
+    state.after_step = result._after_optimizer
     with ExitStack() as stack:
         stack.enter_context(warnings.catch_warnings())
         stack.callback(state.places.close)
         stack.callback(state.batch.close)
         stack.callback(state.storages.close)
-        stack.enter_context(_shims_in_force(state))
-        stack.enter_context(optimizers.in_force(state, result._after_optimizer))
+        stack.enter_context(applied(TABLES, state))
         stack.enter_context(state.fake)
         stack.enter_context(state.mode)
         state.devices = stack.enter_context(DeviceMode(state))
         yield result
-
-
-@contextmanager
-def _shims_in_force(state: State) -> Iterator[None]:
-    """All of them, put in force and taken back together."""
-    shims = ExitStack()
-    try:
-        with looked_up():
-            for shim in _SHIMS:
-                shims.enter_context(shim.in_force(state))
-        yield
-    finally:
-        with looked_up():
-            shims.close()
 
 
 def _state(world_size: int, rank: int, ranks_per_node: int) -> State:

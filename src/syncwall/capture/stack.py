@@ -18,9 +18,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map_only
 
 from syncwall import units
-from syncwall.capture.kernels import tasks
+from syncwall.capture.kernels import tasks, tensors
 from syncwall.capture.operations import moves_nothing
-from syncwall.capture.traffic import tensors
 from syncwall.describe.model import Model
 from syncwall.describe.stack import StackLayer
 from syncwall.units import Dimension

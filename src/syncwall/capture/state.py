@@ -1,17 +1,16 @@
 """What the recorder, its modes and its shims share. Holds `State`."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch._subclasses import FakeTensorMode
 
-from syncwall.capture.batch import Batch
 from syncwall.capture.operations import OperationMode
-from syncwall.capture.places import Places
+from syncwall.capture.places import Batch, Places
 from syncwall.capture.storages import Storages
-from syncwall.capture.streams import Streams
-from syncwall.capture.tape import Tape
+from syncwall.capture.tape import Streams, Tape
 from syncwall.work.program import NoteKind, ShardedUnit
 
 
@@ -47,6 +46,12 @@ class State:
     """Stages of this rank that hand something on to another one."""
     pipeline: tuple[int, ...] = ()
     """Ranks that this one shares a pipeline with, itself among them."""
+    works: dict[int, tuple[Any, list[int]]] = field(default_factory=dict)
+    """Work that process groups returned, and the calls that it stands for, by its identity."""
+    coalesced_from: int = 0
+    """Communication that had been issued when collectives began to be coalesced."""
+    after_step: Callable[[object], None] = lambda _: None
+    """Called with each optimizer that has made a step."""
 
     def on_device(self, tensor: torch.Tensor) -> None:
         """Tell that a tensor is on the device, whatever it looked like."""

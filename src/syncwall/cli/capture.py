@@ -53,8 +53,7 @@ class Capture(Command):
         if sys.platform == "win32":
             raise InputError.of("a script is recorded on Linux or macOS; from Python, anywhere")
         from syncwall.capture.program_file import write_program
-        from syncwall.capture.script import Limits
-        from syncwall.capture.stages import record_script
+        from syncwall.capture.script import Limits, record_script
         from syncwall.documents import refuse_unwritable
         from syncwall.work.recorded import CapturedStep
 

@@ -22,7 +22,7 @@ def attached(folder: Path | None, out: Output) -> int:
 
     from syncwall.show.records.watch import LiveRun
     from syncwall.show.views.live import live_view
-    from syncwall.watch.snapshot_file import read_snapshot
+    from syncwall.watch.summary import read_snapshot
 
     home = _home(folder)
     console = Console()
@@ -34,7 +34,7 @@ def attached(folder: Path | None, out: Output) -> int:
 
 
 def _home(folder: Path | None) -> Path:
-    from syncwall.watch.snapshot_file import watched_here
+    from syncwall.watch.summary import watched_here
 
     if folder is not None:
         return folder
@@ -50,7 +50,7 @@ def _followed(home: Path, console: "Console") -> int:
 
     from syncwall.show.views.live import live_view
     from syncwall.show.write.terminal import rendered
-    from syncwall.watch.snapshot_file import read_snapshot
+    from syncwall.watch.summary import read_snapshot
 
     found = read_snapshot(home)
     with Live(console=console, screen=True, auto_refresh=False) as screen:

@@ -31,25 +31,23 @@ class OutletFlags(Description):
 
     def variables(self) -> dict[str, str]:
         """What the agent reads; InputError for what it could not do."""
-        from syncwall.watch import outlets
-        from syncwall.watch.export.alerts import checked_webhook
-        from syncwall.watch.export.prometheus import checked_address
+        from syncwall.watch import exporters
 
         if self.prometheus:
-            checked_address(self.prometheus, os.environ.get(outlets.TOKEN, ""))
+            exporters.checked_address(self.prometheus, os.environ.get(exporters.TOKEN, ""))
         if self.webhook:
-            checked_webhook(self.webhook)
+            exporters.checked_webhook(self.webhook)
         if self.life is not None and not self.life.absolute().parent.is_dir():
             raise InputError.of(f"--life: there is no folder {self.life.absolute().parent}")
         if self.steps is not None and self.life is None:
             raise InputError.of("--steps says when the job will be done only with --life FILE")
         given = {
-            outlets.PROMETHEUS: self.prometheus,
-            outlets.OTLP: self.otlp,
-            outlets.WEBHOOK: self.webhook,
-            outlets.ALERT: self.alert,
-            outlets.LIFE: None if self.life is None else str(self.life.absolute()),
-            outlets.STEPS: None if self.steps is None else str(self.steps),
+            exporters.PROMETHEUS: self.prometheus,
+            exporters.OTLP: self.otlp,
+            exporters.WEBHOOK: self.webhook,
+            exporters.ALERT: self.alert,
+            exporters.LIFE: None if self.life is None else str(self.life.absolute()),
+            exporters.STEPS: None if self.steps is None else str(self.steps),
         }
         stated = {name: value for name, value in given.items() if value is not None}
-        return {**stated, outlets.SINCE: str(time.time())}
+        return {**stated, exporters.SINCE: str(time.time())}

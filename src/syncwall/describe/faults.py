@@ -42,9 +42,7 @@ def faults_of(error: ValidationError, described: type[BaseModel]) -> list[tuple[
     return found
 
 
-def _message(
-    fault: dict[str, Any], path: KeyPath, described: type[BaseModel]
-) -> str:
+def _message(fault: dict[str, Any], path: KeyPath, described: type[BaseModel]) -> str:
     key = path[-1] if path else ""
     if isinstance(key, int) and len(path) > 1:
         key = f"{path[-2]}[{key}]"

@@ -25,7 +25,7 @@ from syncwall.lab.machine import awake, down, issue, log_folder, needed, new_nam
 from syncwall.lab.network import LabNetwork, address, port, slowed
 from syncwall.lab.topology import Topology
 from syncwall.lab.workers import GRACE_S, JobExit, LabWorkers
-from syncwall.measure.roster import LOADER_DELAY
+from syncwall.measure.step import LOADER_DELAY
 
 
 @contextmanager

@@ -15,6 +15,7 @@ from typing import Any
 
 from syncwall.cost.measured import MachineMeasurements
 from syncwall.describe.base import Description
+from syncwall.hosts import host_name
 from syncwall.lab.closed_loop import calibration_jobs, forecast_of
 from syncwall.lab.experiment import Experiment, LabJob
 from syncwall.lab.hosts import Hosts, lab
@@ -23,7 +24,7 @@ from syncwall.lab.topology import Topology
 from syncwall.lab.workers import JobExit
 from syncwall.measure.calibrate import joined, measured_of
 from syncwall.measure.load import MachineLoad, Meter, watched
-from syncwall.measure.result import JobFacts, Result, host_name, this_host
+from syncwall.measure.result import JobFacts, Result, this_host
 from syncwall.problems import InputError
 
 

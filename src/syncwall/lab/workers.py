@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from syncwall.hosts import HOST_NAME
 from syncwall.lab.machine import inside
 from syncwall.lab.network import LabNetwork, address
 from syncwall.lab.topology import Topology
@@ -112,7 +113,7 @@ class LabWorkers:
             "MASTER_ADDR": first, "MASTER_PORT": str(_PORT),
             "GLOO_SOCKET_IFNAME": "lo" if alone else names,
             "NCCL_SOCKET_IFNAME": "lo" if alone else names,
-            "SYNCWALL_HOST": f"h{host}",
+            HOST_NAME: f"h{host}",
             "OMP_NUM_THREADS": str(self.threads), "MKL_NUM_THREADS": str(self.threads),
         } | {**self.environment, **self.own.get(rank, {})}  # fmt: skip
 

@@ -20,9 +20,9 @@ from syncwall.cost.measured import (
 )
 from syncwall.describe.reading import problems, validated
 from syncwall.documents import Document, read_document
-from syncwall.measure.beside import Beside
 from syncwall.measure.collectives import CollectiveRow
 from syncwall.measure.kernels import KernelRow
+from syncwall.measure.overlap import Overlap
 from syncwall.measure.result import Result
 from syncwall.problems import InputError
 from syncwall.work.operations import CollectiveKind
@@ -58,7 +58,7 @@ def measured_of(result: Result, source: str = "") -> MachineMeasurements:
         return MachineMeasurements(**where, collectives=_tables(found))
     if result.kind == "matmul":
         beside = result.data.get("beside")
-        both = Beside.model_validate(beside) if beside else None
+        both = Overlap.model_validate(beside) if beside else None
         kernels = [KernelRow.model_validate(row) for row in rows]
         return MachineMeasurements(**where, **_points(kernels), **_costs(both))
     raise InputError.of(
@@ -122,7 +122,7 @@ def _points(rows: Sequence[KernelRow]) -> dict[str, Any]:
     return {name: tuple(points) for name, points in found.items()}
 
 
-def _costs(both: Beside | None) -> dict[str, float]:
+def _costs(both: Overlap | None) -> dict[str, float]:
     """What computation and communication cost each other."""
     return {"host_share": both.host_share, "meeting_s": both.meeting_s} if both else {}
 

@@ -18,8 +18,7 @@ from torch.profiler import ProfilerActivity, profile, record_function, schedule
 
 from syncwall.cause import Cause
 from syncwall.measure.layers import built
-from syncwall.measure.roster import LOADER_DELAY
-from syncwall.measure.step import CAUSES, StepData, StepSettings, summed_up
+from syncwall.measure.step import CAUSES, LOADER_DELAY, StepData, StepSettings, summed_up
 from syncwall.measure.team import Team
 from syncwall.measure.timing import timed
 from syncwall.measure.trials import torch_dtype

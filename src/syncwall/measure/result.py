@@ -7,9 +7,7 @@ Holds `Result`, and `JobFacts`. The data of a result is that of its kind: see
 
 import os
 import platform
-import socket
 import sys
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -20,13 +18,12 @@ from pydantic import Field
 from syncwall import __version__
 from syncwall.describe.base import Description
 from syncwall.describe.reading import read
+from syncwall.hosts import host_name
 from syncwall.measure.load import MachineLoad
 
 _PACKAGES = ("torch", "numpy", "triton", "nvidia-nccl-cu12", "nvidia-nccl-cu13")
 _PREFIXES = ("NCCL_", "GLOO_", "OMP_", "MKL_", "KMP_", "TORCH_", "CUDA_", "HIP_", "UCX_", "FI_",
              "RCCL_", "SLURM_JOB_NUM", "SLURM_NTASKS")  # fmt: skip
-LAB_HOST = "SYNCWALL_HOST"
-"""Name of a host of a lab, all of which share the machine's own name."""
 
 
 class NetworkInterface(Description):
@@ -51,11 +48,6 @@ class Host(Description):
     packages: dict[str, str] = Field(default_factory=dict)
     environment: dict[str, str] = Field(default_factory=dict)
     """Variables that change what is measured."""
-
-
-def host_name(environ: Mapping[str, str] = os.environ) -> str:
-    """The name of this host; in a lab, that of the host of the lab."""
-    return environ.get(LAB_HOST) or socket.gethostname()
 
 
 def this_host(accelerators: tuple[str, ...] = ()) -> Host:

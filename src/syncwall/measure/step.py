@@ -15,8 +15,11 @@ from syncwall.cause import Cause
 from syncwall.describe import Model
 from syncwall.describe.base import Description
 from syncwall.measure.timing import Times
+from syncwall.outliers import stands_out
 from syncwall.work.flops import forward_flops
 
+LOADER_DELAY = "SYNCWALL_LOADER_DELAY_S"
+"""Variable with the seconds that a rank's data loader sleeps in each step: a fault of the lab."""
 SLOWER = 1.4
 """A rank is accused only if its work takes this many times that of the others."""
 CONSISTENT = 0.8
@@ -48,8 +51,11 @@ def slow_ranks(busy_s: Sequence[Sequence[float]], hosts: Sequence[str]) -> tuple
         return ()
     found: dict[str, list[tuple[int, float, float]]] = {}
     for rank in range(len(times)):
-        ratio, share = _against_the_others(times, rank)
-        if ratio >= SLOWER and share >= CONSISTENT:
+        others = np.maximum(np.median(np.delete(times, rank, axis=0), axis=0), 1e-12)
+        ratios = times[rank] / others
+        ratio = float(np.median(ratios))
+        share = float(np.mean(stands_out(ratios - 1.0, 1.0, share=(SLOWER - 1.0) / 2.0)))
+        if stands_out(ratio - 1.0, 1.0, share=SLOWER - 1.0) and share >= CONSISTENT:
             found.setdefault(hosts[rank], []).append((rank, ratio, share))
     return tuple(
         Straggler(
@@ -60,13 +66,6 @@ def slow_ranks(busy_s: Sequence[Sequence[float]], hosts: Sequence[str]) -> tuple
         )
         for host, ranks in found.items()
     )
-
-
-def _against_the_others(times: np.ndarray, rank: int) -> tuple[float, float]:
-    """Median ratio to the median of the other ranks, and the share of steps in which it is slow."""
-    others = np.median(np.delete(times, rank, axis=0), axis=0)
-    ratios = times[rank] / np.maximum(others, 1e-12)
-    return float(np.median(ratios)), float(np.mean(ratios > (1.0 + SLOWER) / 2.0))
 
 
 Sharing = Literal["ddp", "fsdp", "none"]

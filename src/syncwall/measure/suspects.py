@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from syncwall.describe.base import Description
+from syncwall.outliers import stands_out
 
 Direction = Literal["sending and receiving", "sending", "receiving"]
 Where = Literal["inside the host", "between hosts"]
@@ -80,7 +81,8 @@ def slow_against(samples: Samples, hosts: Sequence[str], expected: float) -> tup
     found = []
     for link, ratio in enumerate(np.median(samples.rates, axis=0) / expected):
         source, target = int(samples.sources[link]), int(samples.targets[link])
-        if ratio >= EXPECTED or hosts[source] == hosts[target]:
+        slow = stands_out(1.0 - ratio, 1.0, share=1 - EXPECTED)
+        if not slow or hosts[source] == hosts[target]:
             continue
         below, count = int((samples.rates[:, link] < EXPECTED * expected).sum()), len(samples.rates)
         found.append(
@@ -171,7 +173,9 @@ class _Sort:
         if rates.shape[1] < 2:
             return
         middle = np.median(rates, axis=0)
-        for link in np.flatnonzero(middle < SLOW_PAIR * np.median(middle)).tolist():
+        usual = np.median(middle)
+        slow = stands_out(usual - middle, usual, share=1 - SLOW_PAIR)
+        for link in np.flatnonzero(slow).tolist():
             ends = int(self.sources[link]), int(self.targets[link])
             own, others = [rates[:, [link]]], np.delete(rates, link, axis=1)
             sure = self._sure(own, others)
@@ -208,9 +212,11 @@ def _worded(one: Suspect) -> Suspect:
 def _verdicts(own: list[Array], others: Array, draws: Array) -> Array:
     """For each draw of repeats, true if all of `own` are slow beside `others`."""
     base = _middle(others, draws)
-    each = np.stack([_middle(part, draws) for part in own]) / base
-    together = _middle(np.concatenate(own, axis=1), draws) / base
-    return np.logical_and((each < SLOW_EACH).all(axis=0), together < SLOW)
+    each = np.stack([_middle(part, draws) for part in own])
+    together = _middle(np.concatenate(own, axis=1), draws)
+    slow_to_each = stands_out(base - each, base, share=1 - SLOW_EACH).all(axis=0)
+    verdicts: Array = slow_to_each & stands_out(base - together, base, share=1 - SLOW)
+    return verdicts
 
 
 def _middle(rates: Array, draws: Array) -> Array:

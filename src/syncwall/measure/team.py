@@ -1,10 +1,11 @@
-"""The ranks of a job, joined: torch.distributed with names for everybody and an end to waiting.
+"""The ranks of a job, joined: torch.distributed with names for everybody and with timeouts.
 
-Holds `Team` and `joined`. A rank that never comes or is lost is named, with its host, instead of
-waited for: see `lost`. `Stop` and `stoppable`: Ctrl-C and SIGTERM: stop together at the next point,
-so that what was measured is kept.
+Holds `Team` and `joined`. Every rank says who it is, rank 0 tells all; a rank that never comes or
+is lost is named, with its host, instead of waited for: see `lost_ranks`. `Stop` and `stoppable`:
+Ctrl-C and SIGTERM: stop together at the next point, so that what was measured is kept.
 """
 
+import json
 import os
 import signal
 import threading
@@ -13,14 +14,109 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
+from itertools import islice
 from types import FrameType
 from typing import Any
 
-from syncwall.measure.heartbeat import Heartbeat, bounded
-from syncwall.measure.lost import LostRankError, explained, farewell, is_communication
+from syncwall.hosts import Place, host_name, required_place
+from syncwall.measure.lost_ranks import (
+    Heartbeat,
+    LostRankError,
+    bounded,
+    explained,
+    farewell,
+    first_beat,
+    first_line,
+    is_communication,
+)
 from syncwall.measure.result import Host, JobFacts, this_host
-from syncwall.measure.roster import Place, connected, introduced, left, place
 from syncwall.problems import InputError
+
+_NAMED = 20
+"""Missing ranks that are named."""
+
+
+_ROSTER = "roster"
+_LINGER_S = 3.0
+"""How long rank 0 keeps the store up for the others after it gave up on somebody."""
+
+
+def connected(here: Place, timeout_s: float, *, listen: bool = True) -> Any:
+    """A connection to the store, which rank 0 keeps (`listen`) unless torchrun does already."""
+    import torch.distributed as dist
+
+    kept = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
+    try:
+        store = dist.TCPStore(
+            here.address, here.port, is_master=listen and here.rank == 0 and not kept,
+            timeout=timedelta(seconds=timeout_s), wait_for_workers=False,
+        )  # fmt: skip
+    except (RuntimeError, OSError) as error:
+        raise LostRankError(
+            f"rank 0 cannot be reached at {here.address}:{here.port} from host {host_name()} "
+            f"(rank {here.rank}): {first_line(error)}"
+        ) from None
+    attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+    return dist.PrefixStore(f"syncwall/{attempt}", store)
+
+
+def introduced(
+    store: Any, here: Place, own: Host, timeout_s: float
+) -> tuple[tuple[str, ...], tuple[Host, ...]]:
+    """The hosts by rank, and on rank 0 the facts of each host, elsewhere of this one.
+
+    Only rank 0 reads what all have written: a thousand ranks that each read a thousand entries
+    would keep it busy for minutes.
+    """
+    store.set(f"host/{here.rank}", own.model_dump_json())
+    first_beat(store, here.rank)
+    store.add("joined", 1)
+    if here.rank == 0:
+        return _called(store, here.world, timeout_s)
+    try:
+        limit = timedelta(seconds=timeout_s + _LINGER_S)
+        bounded(lambda: store.wait([_ROSTER], limit), timeout_s + 2 * _LINGER_S)
+        roster = json.loads(store.get(_ROSTER))
+    except (RuntimeError, OSError) as error:
+        raise LostRankError(
+            f"rank 0 at {here.address}:{here.port} does not answer host {own.name} "
+            f"(rank {here.rank}): {first_line(error)}"
+        ) from None
+    if "missing" in roster:
+        raise LostRankError(roster["missing"])
+    return tuple(roster["hosts"]), (own,)
+
+
+def _called(store: Any, world: int, timeout_s: float) -> tuple[tuple[str, ...], tuple[Host, ...]]:
+    """Rank 0's part: wait for all and tell all who they are, or who is missing."""
+    end = time.monotonic() + timeout_s
+    while (count := store.add("joined", 0)) < world:
+        if time.monotonic() > end:
+            missing = (rank for rank in range(world) if not store.check([f"host/{rank}"]))
+            absent = ", ".join(map(str, islice(missing, _NAMED)))
+            more = f" and {world - count - _NAMED:,} more" if world - count > _NAMED else ""
+            message = (
+                f"{count} of {world} ranks have joined within {timeout_s:.0f} s; "
+                f"missing: rank {absent}{more}"
+            )
+            store.set(_ROSTER, json.dumps({"missing": message}))
+            time.sleep(_LINGER_S)
+            raise LostRankError(message)
+        time.sleep(0.05)
+    texts = store.multi_get([f"host/{rank}" for rank in range(world)])
+    every = [Host.model_validate_json(text) for text in texts]
+    names = tuple(host.name for host in every)
+    store.set(_ROSTER, json.dumps({"hosts": names}))
+    return names, tuple({host.name: host for host in every}.values())
+
+
+def leave(store: Any, here: Place, timeout_s: float) -> None:
+    """Leave; rank 0, which keeps the store, leaves last."""
+    store.add("left", 1)
+    end = time.monotonic() + timeout_s
+    while here.rank == 0 and store.add("left", 0) < here.world and time.monotonic() < end:
+        time.sleep(0.01)
+
 
 __all__ = ["DEFAULT_TIMEOUT_S", "LostRankError", "Team", "joined"]
 
@@ -106,7 +202,7 @@ def joined(backend: str | None = None, timeout_s: float = DEFAULT_TIMEOUT_S) -> 
     broken: print, and end the process with `os._exit`.
     """
     torch = torch_or_advice()
-    here = place(os.environ)
+    here = required_place(os.environ)
     device = _device(torch, here, backend)
     backend = backend or ("nccl" if device.type == "cuda" else "gloo")
     own = this_host((device_name(device),) if device.type == "cuda" else ())
@@ -135,7 +231,7 @@ def _together(team: Team, timeout_s: float) -> Iterator[Team]:
         )  # fmt: skip
         yield team
         team.barrier()  # Gloo's end is abrupt: leave only when everybody has got what was sent
-        bounded(lambda: left(team.store, team.place, timeout_s), timeout_s + 1.0)
+        bounded(lambda: leave(team.store, team.place, timeout_s), timeout_s + 1.0)
         dist.destroy_process_group()
     except Exception as error:
         if not is_communication(error):

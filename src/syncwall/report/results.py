@@ -19,11 +19,11 @@ from syncwall.documents import Document, KeyPath, read_document
 from syncwall.lab.closed_loop import Forecast
 from syncwall.lab.experiment import Fault
 from syncwall.lab.run import LabRecord
-from syncwall.measure.beside import Beside
 from syncwall.measure.collectives import CollectiveRow, SkippedKind
 from syncwall.measure.kernels import KernelRow
 from syncwall.measure.links import LinkRow
 from syncwall.measure.load import MachineLoad
+from syncwall.measure.overlap import Overlap
 from syncwall.measure.result import JobFacts, Result
 from syncwall.measure.step import StepData
 from syncwall.measure.suspects import Suspect
@@ -67,7 +67,7 @@ class KernelTimes(_Data):
     """Of `measure matmul`."""
 
     rows: tuple[KernelRow, ...]
-    beside: Beside | None = None
+    beside: Overlap | None = None
     """What computation and communication cost each other; None for one rank."""
 
 

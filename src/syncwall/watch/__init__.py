@@ -7,4 +7,4 @@ before models are made, and `syncwall.watch.tell(loss=..., tokens=...)` for what
 from syncwall.watch.attach import start as start
 from syncwall.watch.attach import stop as stop
 from syncwall.watch.attach import tell as tell
-from syncwall.watch.deciding import on_decision as on_decision
+from syncwall.watch.spikes import on_decision as on_decision

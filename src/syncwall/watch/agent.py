@@ -16,17 +16,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from syncwall.watch.agent_start import COMMAND_LOCK, Lock
-from syncwall.watch.devices import judged_devices
+from syncwall.watch.devices import Devices, judged_devices
 from syncwall.watch.events import Finding, NodeReport, RankState, to_json
-from syncwall.watch.judged import Judged
-from syncwall.watch.live import Listener, Live, Summary
-from syncwall.watch.nvml import Devices
-from syncwall.watch.processes import ProcessWatch
+from syncwall.watch.findings import Findings
+from syncwall.watch.judges import THRESHOLDS, Thresholds
+from syncwall.watch.place import COMMAND_LOCK, Lock
+from syncwall.watch.ranks import ProcessWatch, WatchedRank
 from syncwall.watch.relay import Relay
-from syncwall.watch.summed_up import summed_up
-from syncwall.watch.thresholds import THRESHOLDS, Thresholds
-from syncwall.watch.watched import WatchedRank
+from syncwall.watch.summary import Listener, Live, Summary, summary_of
 
 _LEAVES_AFTER_S: Final = 10.0
 """Without a living rank: torchrun starts ranks anew within seconds."""
@@ -49,7 +46,7 @@ class Agent:
         self._seen: set[str] = set()
         """Names of all rings so far, also of those that were refused or are over."""
         self._states: dict[Path, RankState] = {}
-        self.judged = Judged(home, limits)
+        self.findings = Findings(home, limits)
         self._findings: tuple[Finding, ...] = ()
         self._relay: Relay | None = None
         self._number = 0
@@ -98,12 +95,12 @@ class Agent:
         of_devices = judged_devices(devices, now_s, self._limits)
         reports, silent_s = self._heard(self._report(now_s, of_devices))
         of_all = (f for one in reports[1:] if one.node_rank for f in one.findings)
-        self._findings, new = self.judged.round(
+        self._findings, new = self.findings.round(
             reports, silent_s, now_s, steps, (*of_devices, *of_all)
         )
         told = self._told(reports[1:], silent_s)
         live = Live(
-            now_s, reports, tuple(steps), self._findings, new, self.judged.expected, told, devices
+            now_s, reports, tuple(steps), self._findings, new, self.findings.expected, told, devices
         )  # fmt: skip
         for listener in self._listeners:
             with suppress(Exception):  # whatever a listener does, the ranks are watched
@@ -115,8 +112,8 @@ class Agent:
         self.round()
         for text in self._missing():
             self._note(text)
-        found = summed_up(
-            [*self.ended, *self.ranks.values()], self.judged, time.time() - self._started_s
+        found = summary_of(
+            [*self.ended, *self.ranks.values()], self.findings, time.time() - self._started_s
         )
         self._devices.stop()
         if self._relay is not None:
@@ -140,11 +137,11 @@ class Agent:
         try:
             found = WatchedRank(path, self._limits)
         except (OSError, ValueError, KeyError) as error:
-            self.judged.notes.append(f"{path.name} cannot be read: {error}")
+            self.findings.notes.append(f"{path.name} cannot be read: {error}")
             return
         for old in [p for p, one in self.ranks.items() if one.rank == found.rank]:
             self._states.pop(old, None)  # the rank was started anew
-            self.judged.started_anew(found.rank)
+            self.findings.started_anew(found.rank)
             self.ended.append(self.ranks.pop(old))
         self.ranks[path] = found
         self._processes.add(found.pid)
@@ -164,8 +161,8 @@ class Agent:
         return [part.missing for part in parts if part is not None and part.missing]
 
     def _note(self, text: str) -> None:
-        if text not in self.judged.notes:
-            self.judged.notes.append(text)
+        if text not in self.findings.notes:
+            self.findings.notes.append(text)
 
     def _report(self, now_s: float, of_devices: tuple[Finding, ...]) -> NodeReport:
         first = next(iter(self.ranks.values()), None)
@@ -178,7 +175,7 @@ class Agent:
             number=self._number, sent_s=now_s, ranks=tuple(self._states.values()),
             windows=tuple(w for one in self.ranks.values() for w in list(one.windows)[-_TOLD:]),
             world=first.facts["world"] if first else 1,
-            nodes=first.facts["nodes"] if first else 1, notes=(*notes, *self.judged.notes),
+            nodes=first.facts["nodes"] if first else 1, notes=(*notes, *self.findings.notes),
             findings=self._findings if node_rank == 0 else of_devices,
         )  # fmt: skip
 
@@ -231,9 +228,8 @@ def _said(file: int) -> bytes | None:
 
 def main(words: Iterable[str]) -> int:
     """Run the agent of a folder, unless it has one."""
-    from syncwall.watch.leftovers import sweep
-    from syncwall.watch.lines import EventLines, SaidLines
-    from syncwall.watch.outlets import Outlets
+    from syncwall.watch.exporters import EventLines, Exporters, SaidLines
+    from syncwall.watch.place import sweep
 
     folder, *flags = words
     home = Path(folder)
@@ -242,13 +238,13 @@ def main(words: Iterable[str]) -> int:
         if not lock.taken():
             return 0
         with EventLines(events or str(home / "events.jsonl")) as lines:
-            outlets = Outlets(home, os.environ)
-            agent = Agent(home, [lines, SaidLines(), outlets])
+            exporters = Exporters(home, os.environ)
+            agent = Agent(home, [lines, SaidLines(), exporters])
             signal.signal(signal.SIGTERM, lambda *_: setattr(agent, "shall_end", True))
             sweep()
             summary = agent.run(until_told="--until-told" in flags)
             lines.end(summary)
-            outlets.close()
+            exporters.close()
         (home / "summary.json").write_bytes(to_json(summary))
         if agent.is_alone and (home / COMMAND_LOCK).exists():
             shutil.rmtree(home, ignore_errors=True)

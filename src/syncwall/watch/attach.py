@@ -11,13 +11,12 @@ import os
 import sys
 from contextlib import suppress
 from pathlib import Path
-from types import ModuleType
 from typing import Any, Final
 
-from syncwall.watch.hooks.patch import Patches
-from syncwall.watch.hooks.watching import Watching
-from syncwall.watch.marks import MarkKind, Ring
-from syncwall.watch.place import EXPECT, Place, folder, place
+from syncwall.hosts import Place, host_name, place
+from syncwall.watch.place import EXPECT, folder, store_port
+from syncwall.watch.rings import MarkKind, Ring
+from syncwall.watch.watching import Patches, Watching
 
 _LAUNCHERS: Final = frozenset({
     "torchrun", "torch.distributed.run", "torch.distributed.launch", "accelerate", "deepspeed",
@@ -84,18 +83,13 @@ def _start_quietly() -> None:
 
 
 def _attach(watching: Watching) -> None:
-    from syncwall.watch.hooks import backward, data, evaluation, optimizers, saves, waits
+    from syncwall.watch.hooks import HOOKS
 
-    for hooks in (data, backward, optimizers, saves, waits, evaluation):
-        _attach_one(watching, hooks)
-
-
-def _attach_one(watching: Watching, hooks: ModuleType) -> None:
-    try:
-        hooks.attach(watching)
-    except (ImportError, AttributeError, TypeError) as error:
-        part = hooks.__name__.rpartition(".")[2]
-        _say(f"{part} cannot be watched with this PyTorch: {error}")
+    for part, attach in HOOKS.items():
+        try:
+            attach(watching)
+        except (ImportError, AttributeError, TypeError) as error:
+            _say(f"{part} cannot be watched with this PyTorch: {error}")
 
 
 def _is_a_helper() -> bool:
@@ -108,7 +102,7 @@ def _is_a_helper() -> bool:
 
 
 def _open_ring() -> Ring | None:
-    here = place(_environment()) or Place(0, 1, 0, 1, os.uname().nodename, "")
+    here = place(_environment()) or Place(0, 1)
     try:
         home = _made(folder(os.environ))
         ring = Ring(home / f"rank-{here.rank}-{os.getpid()}.ring", here.rank)
@@ -117,7 +111,7 @@ def _open_ring() -> Ring | None:
         _say(f"rank {here.rank} is not watched: {error}")
         return None
     _expect(home)
-    from syncwall.watch.agent_start import ensure_agent
+    from syncwall.watch.place import ensure_agent
 
     with suppress(OSError):
         ensure_agent(home)
@@ -150,9 +144,9 @@ def _environment() -> dict[str, str]:
 def _describe(home: Path, here: Place) -> None:
     """What the agent wants to know of this process, beside its ring."""
     facts = {
-        "rank": here.rank, "pid": os.getpid(), "world": here.world, "node": here.node,
-        "node_rank": here.node_rank, "nodes": here.nodes, "store_host": here.store_host,
-        "store_port": here.store_port,
+        "rank": here.rank, "pid": os.getpid(), "world": here.world, "node": host_name(),
+        "node_rank": here.node_rank, "nodes": here.nodes, "store_host": here.address,
+        "store_port": store_port(os.environ),
         "server": os.environ.get("TORCH_WORKER_SERVER_SOCKET", ""),
     }  # fmt: skip
     text = json.dumps(facts)

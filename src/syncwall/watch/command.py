@@ -17,11 +17,19 @@ from types import FrameType
 from typing import Final
 
 from syncwall.problems import InputError
-from syncwall.watch.agent_start import COMMAND_LOCK, NO_AGENT, Lock, agent_command
 from syncwall.watch.events import from_json
 from syncwall.watch.expected import leave
-from syncwall.watch.live import Summary
-from syncwall.watch.place import EXPECT, FOLDER, SWITCH, homes
+from syncwall.watch.place import (
+    COMMAND_LOCK,
+    EXPECT,
+    FOLDER,
+    NO_AGENT,
+    SWITCH,
+    Lock,
+    agent_command,
+    homes,
+)
+from syncwall.watch.summary import Summary
 
 SUMMARY: Final = "summary.json"
 _STARTUP: Final = Path(__file__).parent / "startup"
@@ -45,7 +53,7 @@ def run_watched(command: Sequence[str], *, expect: str = "", events: str = "") -
     `expect` says what the run should be like, as `watch.expected` reads it; `events` is a file for
     JSON lines ("-": our output).
     """
-    home = _folder()
+    home = Path(tempfile.mkdtemp(prefix="syncwall-", dir=homes()[0]))  # in shared memory if any
     try:
         if expect:
             leave(home, expect)
@@ -56,11 +64,6 @@ def run_watched(command: Sequence[str], *, expect: str = "", events: str = "") -
         return Watched(tuple(command), code, _summary(home))
     finally:
         shutil.rmtree(home, ignore_errors=True)
-
-
-def _folder() -> Path:
-    """In shared memory where there is some."""
-    return Path(tempfile.mkdtemp(prefix="syncwall-", dir=homes()[0]))
 
 
 def environment(home: Path, given: Mapping[str, str]) -> dict[str, str]:

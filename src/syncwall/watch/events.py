@@ -154,7 +154,7 @@ Phase = Literal[
     "starting", "data", "forward", "backward", "exposed communication", "optimizer", "checkpoint",
     "evaluation", "between phases", "ended",
 ]  # fmt: skip
-"""Where a rank stands."""
+"""Current phase of a rank."""
 
 
 @published("rank node pid process phase phase_since_s step step_s")
@@ -298,7 +298,7 @@ class Finding:
     evidence: str
     """In one sentence, with figures."""
     cost_s: float | None = None
-    """Seconds that each step of the job takes longer for it; None if the job stands still."""
+    """Seconds that each step of the job takes longer for it; None if the job is idle."""
     since_step: int | None = None
     """The step in which it began."""
     group: Group | None = None

@@ -39,7 +39,7 @@ def expectation(words: str) -> Expectation:
     A run file, a run file with `measured` (a known run, to which its prediction is anchored), a
     recorded program with --cluster, or the JSON that `syncwall watch` wrote about an earlier run.
     """
-    asked = _asked(words)
+    asked = _Words().parse_args(_split(words))
     seen = _seen_before(asked.file)
     if seen is not None:
         return _as_before(seen, words)
@@ -58,10 +58,6 @@ class _Words(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         raise InputError.of(f"--expect: {message}")
-
-
-def _asked(words: str) -> Any:
-    return _Words().parse_args(_split(words))
 
 
 def _split(words: str) -> list[str]:

@@ -1,7 +1,7 @@
 """From the marks of a rank to its steps: seconds by cause that sum to the step.
 
-Holds `StepMaker`, which takes marks as they come and gives finished steps; it also knows where the
-rank stands right now. Time is counted in whole nanoseconds, so that nothing is lost in a sum.
+Holds `StepMaker`, which takes marks as they come and gives finished steps; it also knows the
+current phase of the rank. Time is counted in whole nanoseconds, so that nothing is lost in a sum.
 
 The cause of a moment is that of the latest mark. Checkpoints go before evaluations, these before
 waiting for communication, and this before all phases. An evaluation that nobody ends (`model.train`
@@ -16,8 +16,7 @@ from typing import Final
 
 from syncwall.cause import Cause
 from syncwall.watch.events import Clock, Phase, StepRecord
-from syncwall.watch.marks import COLLECTIVES, Mark, MarkKind
-from syncwall.watch.notes import HIDES_OWN_TIME
+from syncwall.watch.rings import COLLECTIVES, HIDES_OWN_TIME, Mark, MarkKind
 
 LATEST: Final = 64
 """Steps of which a rank's usual time is the median."""
@@ -109,7 +108,7 @@ class StepMaker:
 
     @property
     def phase(self) -> Phase:
-        """Where the rank stands."""
+        """Current phase of the rank."""
         if self.exited_ns is not None:
             return "ended"
         if self._open is None:

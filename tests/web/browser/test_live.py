@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from syncwall.watch.snapshot_file import SnapshotFile
+from syncwall.watch.summary import SnapshotFile
 from tests.watch import lives
 from tests.web.browser.conftest import axe, fits, until
 

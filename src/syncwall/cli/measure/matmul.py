@@ -12,8 +12,8 @@ from syncwall.cli.output import Output
 
 if TYPE_CHECKING:
     from syncwall.describe import Layout
-    from syncwall.measure.beside import Beside
     from syncwall.measure.kernels import Kernel, KernelRow, Workload
+    from syncwall.measure.overlap import Overlap
     from syncwall.measure.team import Stop, Team
     from syncwall.report.results import KernelTimes
 
@@ -65,11 +65,11 @@ class _Part:
         self.names, self.seq, self.micro_batch, self.tp = models, seq, micro_batch, tp
         self.precision, self.seconds = precision, seconds
         self.rows: list[KernelRow] = []
-        self.beside: Beside | None = None
+        self.beside: Overlap | None = None
 
     def work(self, team: "Team", stop: "Stop", progress: Callable[[float], None]) -> None:
         """Measure on every rank."""
-        from syncwall.measure.beside import measure_beside
+        from syncwall.measure.overlap import measure_overlap
         from syncwall.measure.team import agreed
         from syncwall.measure.trials import measure_kernels
 
@@ -79,7 +79,7 @@ class _Part:
             progress((number + 1) / (len(found) + 1))
             if agreed(team, stop):
                 return
-        self.beside = measure_beside(team)
+        self.beside = measure_overlap(team)
 
     def found(self, team: "Team") -> "tuple[dict[str, Any], KernelTimes]":
         """What was asked, and the rows."""

@@ -45,9 +45,9 @@ def in_team(
     several ranks the process ends here: what a broken process group leaves behind can hang or abort
     the end of the interpreter.
     """
-    from syncwall.measure.roster import place
+    from syncwall.hosts import required_place
 
-    here = place(os.environ)
+    here = required_place(os.environ)
     try:
         code = _run(part, out, kind, backend, timeout_s)
     except InputError as error:
@@ -66,7 +66,7 @@ def in_team(
 def _run(part: Part, out: Output, kind: "ResultKind", backend: str | None, timeout_s: float) -> int:
     from syncwall.cli.progress import bar
     from syncwall.measure.load import MachineLoad
-    from syncwall.measure.lost import LostRankError
+    from syncwall.measure.lost_ranks import LostRankError
     from syncwall.measure.team import joined, stoppable
 
     team, lost = None, None
@@ -106,10 +106,10 @@ def _check(out: Output, team: "Team") -> None:
 @contextmanager
 def _watching(team: "Team", told: "list[Told]") -> Iterator[None]:
     """Adds what else the hosts did before and meanwhile; a lab, whose hosts are one, does it."""
+    from syncwall.hosts import HOST_NAME
     from syncwall.measure.load import Meter, watched
-    from syncwall.measure.result import LAB_HOST
 
-    if LAB_HOST in os.environ:
+    if HOST_NAME in os.environ:
         yield
         return
     host = team.hosts[team.rank]

@@ -24,6 +24,7 @@ from syncwall.explain.traces.skew import (
     skew,
 )
 from syncwall.explain.traces.spans import merged
+from syncwall.outliers import stands_out
 from syncwall.problems import InputError
 from syncwall.public import published
 
@@ -260,14 +261,15 @@ def _stands_out(own_s: Any, late: Sequence[int]) -> bool:
     work_s = np.delete(own_s, KINDS.index("communication"), axis=2).sum(axis=2).mean(axis=0)
     others = np.delete(work_s, list(late))
     excess = work_s[list(late)].mean() - np.median(others)
-    return bool(len(others) >= _STANDS_OUT and excess >= _STANDS_OUT * np.ptp(others))
+    apart = stands_out(excess, 0.0, spread=np.ptp(others), deviations=_STANDS_OUT)
+    return bool(len(others) >= _STANDS_OUT and apart)
 
 
 def _link(
     found: Skew, clocks: Clocks, summaries: Sequence[RankSummary], expected: float | None
 ) -> _PossibleVerdict | None:
     worst, share = slow_rate(rates(found.blocks, clocks, summaries), expected)
-    if share >= SLOW:
+    if not stands_out(1.0 - share, 1.0, share=1.0 - SLOW):
         return None
     exposed = float(np.median(found.transfer_s[:, list(worst.ranks)].mean(axis=1)))
     named = len(worst.hosts) == 2  # with more, any of their links may be the slow one

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from syncwall.public import published
 from syncwall.watch.events import Group, grouped
-from syncwall.watch.live import Summary
-from syncwall.watch.recent import Snapshot
+from syncwall.watch.summary import Snapshot, Summary
 
 
 @published(

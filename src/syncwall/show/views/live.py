@@ -14,7 +14,7 @@ from syncwall.show.draw.series import spark_line, step_chart
 from syncwall.show.numbers import duration, percent, plural, span
 from syncwall.show.views.watch import compared, findings_table
 from syncwall.watch.events import RankState
-from syncwall.watch.recent import Snapshot
+from syncwall.watch.summary import Snapshot
 
 _STALE_S: Final = 5.0
 _MOST_RANKS: Final = 32

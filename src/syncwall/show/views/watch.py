@@ -10,7 +10,7 @@ from syncwall.cause import LEAST_SHARE, Cause
 from syncwall.show.blocks import Block, Lines, Verdict, View, ledger, sentence, table
 from syncwall.show.numbers import duration, plural, signed, span
 from syncwall.watch.events import Expectation, Finding, Group, grouped
-from syncwall.watch.live import Summary
+from syncwall.watch.summary import Summary
 
 
 def watch_view(found: Summary, command: tuple[str, ...] = (), code: int = 0) -> View:

@@ -7,8 +7,8 @@ kernels.
 from collections.abc import Iterator
 
 from syncwall import units
-from syncwall.measure.beside import Beside
 from syncwall.measure.kernels import KernelRow
+from syncwall.measure.overlap import Overlap
 from syncwall.measure.result import Result
 from syncwall.measure.step import StepData
 from syncwall.report.results import Collectives, Data, KernelTimes, Links
@@ -110,7 +110,7 @@ def _of_step(data: StepData) -> str:
     )
 
 
-def beside_words(beside: Beside) -> str:
+def beside_words(beside: Overlap) -> str:
     """What computation and communication cost each other."""
     return (
         f"An all-reduce takes {duration(beside.alone_s)} alone and {duration(beside.beside_s)} "

@@ -8,7 +8,7 @@ from typing import Any
 from accelerate.tracking import GeneralTracker
 
 from syncwall.watch.attach import start
-from syncwall.watch.callbacks.logged import tell_logged
+from syncwall.watch.callbacks import tell_logged
 
 
 class WatchTracker(GeneralTracker):

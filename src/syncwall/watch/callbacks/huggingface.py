@@ -8,7 +8,7 @@ from typing import Any
 from transformers import TrainerCallback
 
 from syncwall.watch.attach import start, tell
-from syncwall.watch.callbacks.logged import tell_logged
+from syncwall.watch.callbacks import tell_logged
 
 
 class WatchCallback(TrainerCallback):

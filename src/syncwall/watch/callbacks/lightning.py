@@ -11,7 +11,7 @@ except ImportError:  # the package has two names
     from pytorch_lightning import Callback
 
 from syncwall.watch.attach import start
-from syncwall.watch.callbacks.logged import Later
+from syncwall.watch.callbacks import Later
 
 
 class WatchCallback(Callback):

@@ -7,7 +7,7 @@ not tested with torchtitan itself.
 from typing import Any
 
 from syncwall.watch.attach import start
-from syncwall.watch.callbacks.logged import tell_logged
+from syncwall.watch.callbacks import tell_logged
 
 
 class WatchLogger:

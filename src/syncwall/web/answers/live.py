@@ -11,7 +11,7 @@ from syncwall.records import plain
 from syncwall.show.records.watch import LiveRun
 from syncwall.show.views.live import live_view
 from syncwall.show.write.html import body
-from syncwall.watch.snapshot_file import read_snapshot, watched_here
+from syncwall.watch.summary import read_snapshot, watched_here
 
 _FORGOTTEN_S: Final = 3600.0
 """Runs that were last heard of before are left out."""

@@ -1,0 +1,291 @@
+"""The device: answers of `torch.cuda` without a GPU, tensors without data, data loaders.
+
+FSDP2 takes its streams from `torch.cpu` here, since fake tensors of the CPU pose as CUDA's.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from inspect import signature
+from types import SimpleNamespace
+from typing import Any, Final
+
+import torch
+from torch._subclasses import FakeTensor
+from torch.overrides import _len_torch_function_stack, _pop_mode_temporarily
+from torch.utils._python_dispatch import _disable_current_modes
+
+from syncwall.capture.kernels import tensors
+from syncwall.capture.patching import Shims, answering, replaced
+from syncwall.capture.state import State
+
+DEVICE = Shims()
+
+_MEMORY_BYTES: Final = 80 * 10**9
+_PROPERTIES: Final = SimpleNamespace(
+    name="GPU", major=9, minor=0, total_memory=_MEMORY_BYTES, multi_processor_count=132
+)
+_NUMBERS: Final = "memory_allocated max_memory_allocated memory_reserved max_memory_reserved"
+_RANGES: Final = "range_push range_pop mark range_start range_end"
+_NOTHING: Final = (
+    "empty_cache reset_peak_memory_stats reset_max_memory_allocated manual_seed manual_seed_all "
+    "init _lazy_init ipc_collect seed seed_all set_per_process_memory_fraction set_rng_state"
+)
+_LOADER_WORKERS: Final = (
+    "num_workers prefetch_factor persistent_workers pin_memory timeout multiprocessing_context "
+    "worker_init_fn"
+)
+_USUALLY_TRUE: Final = ("aten::all", "aten::isfinite", "aten::eq", "aten::mul")
+"""What makes a truth value that usual runs find true: everything is finite (a
+product of two truths), nothing overflows."""
+_USUALLY_ZERO: Final = "aten::_amp_foreach_non_finite_check_and_unscale_"
+
+
+def _device_count(state: State) -> int:
+    return min(8, state.world_size)
+
+
+for _module in ("torch.cuda", "torch.cpu"):
+    DEVICE.replaces(
+        {
+            f"{_module}.Stream": lambda state, _: state.streams.stream,
+            f"{_module}.Event": lambda state, _: state.streams.event,
+            f"{_module}.current_stream": answering(lambda state: state.streams.current),
+            f"{_module}.stream": lambda state, _: state.streams.use,
+            f"{_module}.StreamContext": lambda state, _: state.streams.use,
+            f"{_module}.synchronize": lambda state, _: state.streams.synchronize,
+            f"{_module}.device_count": answering(_device_count),
+        }
+    )
+DEVICE.replaces(
+    {
+        **{f"torch.cuda.{name}": answering(lambda _: 0) for name in _NUMBERS.split()},
+        **{f"torch.cuda.{name}": answering(lambda _: None) for name in _NOTHING.split()},
+        **{f"torch.cuda.nvtx.{name}": answering(lambda _: None) for name in _RANGES.split()},
+        "torch.cuda.set_device": answering(lambda state: setattr(state, "poses", True)),
+        "torch.cuda.is_available": answering(lambda _: True),
+        "torch.cuda.is_initialized": answering(lambda _: True),
+        "torch.cuda.current_device": answering(lambda state: state.rank % 8),
+        "torch.cuda.get_device_name": answering(lambda _: _PROPERTIES.name),
+        "torch.cuda.get_device_capability": answering(
+            lambda _: (_PROPERTIES.major, _PROPERTIES.minor)
+        ),
+        "torch.cuda.get_device_properties": answering(lambda _: _PROPERTIES),
+        "torch.cuda.mem_get_info": answering(lambda _: (_MEMORY_BYTES, _MEMORY_BYTES)),
+        "torch.cuda.memory_stats": answering(lambda _: {}),
+        "torch.cuda.memory_summary": answering(lambda _: ""),
+        "torch.cuda.default_stream": answering(lambda state: state.streams.default),
+        "torch.cuda.set_stream": lambda state, _: state.streams.set,
+        "torch.cuda.is_bf16_supported": answering(lambda _: True),
+        "torch.cuda.device": answering(lambda _: nullcontext()),
+        "torch.cuda.get_rng_state": answering(lambda _: torch.get_rng_state()),
+    }
+)
+
+
+@DEVICE.wraps("torch.utils._device.DeviceContext.__init__")
+def _default_device(state: State, original: Any, self: Any, device: Any) -> None:
+    """`with torch.device("cuda")` and `set_default_device` make tensors that pose as CUDA's."""
+    is_cuda = torch.device(device).type == "cuda"
+    state.poses = state.poses or is_cuda
+    original(self, torch.device("cpu") if is_cuda else device)
+
+
+@DEVICE.wraps("torch.amp.autocast_mode.autocast.__init__")
+def _autocast(
+    state: State,
+    original: Any,
+    self: Any,
+    device_type: str,
+    dtype: torch.dtype | None = None,
+    *args: Any,
+    **kwargs: Any,
+) -> None:
+    """`autocast("cuda")` is that of the CPU, with CUDA's number format if none is named."""
+    if device_type == "cuda":
+        state.poses = True
+        dtype = dtype or torch.get_autocast_dtype("cuda")
+    original(self, "cpu" if device_type == "cuda" else device_type, dtype, *args, **kwargs)
+
+
+@DEVICE.wraps("torch.is_autocast_enabled")
+def _is_autocast_enabled(_: State, original: Any, device_type: str = "cuda") -> bool:
+    return bool(original("cpu" if device_type == "cuda" else device_type))
+
+
+@DEVICE.wraps("torch.UntypedStorage.resize_")
+def _resize(state: State, original: Any, storage: torch.UntypedStorage, size: int) -> Any:
+    """FSDP2 frees and takes the memory of unsharded parameters by resizing their storages."""
+    result = original(storage, size)
+    state.storages.resized(storage)
+    return result
+
+
+@DEVICE.wraps("torch.utils.swap_tensors")
+def _swap_tensors(_: State, original: Any, first: torch.Tensor, second: torch.Tensor) -> None:
+    """`Module.to` swaps parameters, and refuses to if anything weakly refers to them.
+
+    Fake tensors are referred to by their own mode: what they hold is swapped without asking.
+    """
+    try:
+        original(first, second)
+    except RuntimeError:
+        first.__class__, second.__class__ = second.__class__, first.__class__
+        first.__dict__, second.__dict__ = second.__dict__, first.__dict__
+        torch._C._swap_tensor_impl(first, second)
+
+
+@DEVICE.wraps("torch.Tensor.__deepcopy__")
+def _deepcopy(_: State, original: Any, tensor: torch.Tensor, memo: dict[int, Any]) -> torch.Tensor:
+    """A fake tensor is cloned, a real one copied for real: a copy gets the storage of a real one.
+
+    Copies of weights (an average of them) and of the states of metrics are made in this way.
+    """
+    if id(tensor) not in memo and isinstance(tensor, FakeTensor) and tensor.is_leaf:
+        memo[id(tensor)] = tensor.detach().clone().requires_grad_(tensor.requires_grad)
+    with _without_modes():
+        found: torch.Tensor = original(tensor, memo)  # whatever is in `memo` already
+    return found
+
+
+@DEVICE.wraps("torch.utils.data.DataLoader.__init__")
+def _loader(_: State, original: Any, *args: Any, **kwargs: Any) -> None:
+    """Data are loaded for real: samplers and data sets read thousands of values from small tensors.
+
+    Workers and pinned memory are not needed.
+    """
+    given = signature(original).bind(*args, **kwargs)
+    for name in _LOADER_WORKERS.split():
+        given.arguments.pop(name, None)
+    with _without_modes():
+        original(*given.args, **given.kwargs)
+
+
+@DEVICE.wraps("torch.utils.data.DataLoader.__iter__")
+def _batches(state: State, original: Any, self: Any) -> Iterator[Any]:
+    with _without_modes():
+        batches = original(self)
+    while True:
+        try:
+            with _without_modes():
+                batch = next(batches)
+        except StopIteration:
+            return
+        for tensor in tensors(batch):
+            if isinstance(tensor, FakeTensor):  # of a data set made while recording
+                state.storages.host.add(state.storages.number(tensor))
+        yield batch
+
+
+@contextmanager
+def _without_modes() -> Iterator[None]:
+    with _disable_current_modes():
+        if _len_torch_function_stack():
+            with _pop_mode_temporarily():
+                yield
+        else:
+            yield
+
+
+@DEVICE.wraps("torch._subclasses.FakeTensor.tolist")
+def _tolist(_: State, original: Any, tensor: FakeTensor) -> Any:
+    return tensor.numpy().tolist() if tensor.constant is None else original(tensor)
+
+
+@DEVICE.surround
+def _placeholders(state: State) -> Iterator[None]:
+    with replaced(state.mode, answers=_Placeholders(state)):
+        yield
+
+
+class _Placeholders:
+    """Values that only real data would give: `.item()`, `bool(tensor)`, `nonzero`.
+
+    The host would wait for the device to know them. It gets a placeholder, and the wait is noted.
+    Called with each operation before it runs; NotImplemented lets it run.
+    """
+
+    def __init__(self, state: State) -> None:
+        self.state = state
+        self.values: dict[int, float] = {}
+        self.known: dict[str, Callable[..., Any]] = {
+            "aten::_local_scalar_dense": self._item,
+            "aten::allclose": lambda *_, **__: self._waited("aten.allclose", True),
+            "aten::equal": lambda *_: self._waited("aten.equal", True),
+            "aten::is_nonzero": lambda *_: self._waited("aten.is_nonzero", True),
+            "aten::nonzero": self._nonzero,
+            "aten::masked_select": self._masked_select,
+            "aten::_unique2": self._unique,
+            "aten::unique_dim": self._unique,
+            "aten::unique_consecutive": self._unique,
+            "aten::repeat_interleave": self._repeat_interleave,
+            "aten::bincount": self._bincount,
+        }
+
+    def __call__(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+        name = func._schema.name
+        answer = self.known.get(name)
+        if answer is not None:
+            return answer(*args, **kwargs)
+        if name == _USUALLY_ZERO and isinstance(args[1], FakeTensor):
+            self.values[self.state.storages.number(args[1])] = 0.0
+        if name == "aten::index" and any(_is_mask(x) for x in args[1] if x is not None):
+            return self._index(func, args)
+        return NotImplemented
+
+    def _item(self, tensor: torch.Tensor) -> Any:
+        if not isinstance(tensor, FakeTensor) or tensor.constant is not None:
+            return NotImplemented
+        number = self.state.storages.number(tensor)
+        value = self.values.get(number, 1.0)
+        if number not in self.state.storages.host and not self.state.places.finishing:
+            self._waited("Tensor.item", value)
+        if tensor.dtype == torch.bool:
+            return self.state.mode.truths.get(number) in _USUALLY_TRUE
+        return value if tensor.dtype.is_floating_point else int(value)
+
+    def _waited(self, name: str, value: Any = None) -> Any:
+        """The host waits for what it asks about."""
+        self.state.host_waits(name, self.state.tape.queued())
+        self.state.made_up(name)
+        return value
+
+    def _nonzero(self, tensor: torch.Tensor) -> torch.Tensor:
+        self._waited("aten.nonzero")
+        return tensor.new_empty((tensor.numel(), tensor.dim()), dtype=torch.int64)
+
+    def _masked_select(self, tensor: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        self._waited("aten.masked_select")
+        return tensor.new_empty((torch.broadcast_shapes(tensor.shape, mask.shape).numel(),))
+
+    def _unique(self, tensor: torch.Tensor, *_: object, **__: object) -> Any:
+        self._waited("aten.unique")
+        count = (tensor.numel(),)
+        counts = tensor.new_empty(count, dtype=torch.int64)
+        return tensor.new_empty(count), tensor.new_empty(tensor.shape, dtype=torch.int64), counts
+
+    def _repeat_interleave(self, repeats: torch.Tensor, output_size: int | None = None) -> Any:
+        if output_size is not None or repeats.numel() == 0:
+            return NotImplemented
+        self._waited("aten.repeat_interleave")
+        return repeats.new_empty((repeats.numel(),), dtype=torch.int64)
+
+    def _bincount(self, tensor: torch.Tensor, weights: Any = None, minlength: int = 0) -> Any:
+        self._waited("aten.bincount")
+        return tensor.new_empty((max(minlength, 1),), dtype=torch.int64)
+
+    def _index(self, func: Any, args: Any) -> Any:
+        """A mask picks all: nobody knows how many it would pick."""
+        self._waited("aten.index with a mask")
+        tensor, indices = args
+        new: list[torch.Tensor | None] = []
+        for index in indices:
+            if index is not None and _is_mask(index):
+                picked = tensor.new_empty((index.numel(),), dtype=torch.int64)
+                new.extend([picked] * index.dim())
+            else:
+                new.append(index)
+        return func(tensor, new)
+
+
+def _is_mask(index: torch.Tensor) -> bool:
+    return index.dtype in (torch.bool, torch.uint8)

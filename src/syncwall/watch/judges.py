@@ -1,0 +1,466 @@
+"""Judges of a live run: pure functions over states of ranks and windows of steps.
+
+Holds `Thresholds` and `THRESHOLDS`, every number of the judges and why it is that one, fixed before
+the runs that are reported in `docs/explanation/watch.md`. Who is dead, stopped, hung or cut off:
+`dead`, `stopped`, `hung`, `lost_nodes` and `patience_s`. Who drags, whether the job slowed down and
+whether it is slower than predicted: `stragglers`, `slow_down`, `slower_than_predicted`;
+`windows_of` and `job_windows` sum up steps of a rank and of the job. Times are seconds since the
+epoch; `now_s` is given, so that a recorded run is judged as a live one was. Each judge is silent
+where it does not know enough.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import fmean, median
+from typing import Final
+
+from syncwall.cause import Cause
+from syncwall.outliers import farther_out, middle_and_spread, stands_out
+from syncwall.watch.events import (
+    OF_A_STEP,
+    Expectation,
+    Finding,
+    FindingKind,
+    Group,
+    NodeReport,
+    Process,
+    RankState,
+    StepRecord,
+    Window,
+    grouped,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Thresholds:
+    """All of them."""
+
+    poll_s: float = 0.25
+    """Between two looks at rings and processes: a stopped rank is named within 0.5 s."""
+    judge_s: float = 1.0
+    """Between two judgements of speed; those of processes are made at every look."""
+
+    hang_floor_s: float = 3.0
+    """Silence that no short step explains: pauses of garbage collection and of the file system are
+    below a second."""
+    hang_steps: float = 5.0
+    """Silence in steps: a rank that is this late has never caught up in the prototype's runs."""
+    hang_beyond_longest: float = 1.5
+    """A silence is no hang below this multiple of the longest one that the rank has survived."""
+    nobody_waits_s: float = 60.0
+    """Silence of ranks of which none waits for another: they are busy with the same thing, such as
+    what a script does after its last step."""
+    start_s: float = 600.0
+    """Before the first steps: loading, compiling and the first collective take minutes."""
+    save_s: float = 600.0
+    """Within a checkpoint or an evaluation: they are long, and only some ranks write."""
+
+    cascade_s: float = 10.0
+    """A rank that dies so soon after another dies of it: its collective breaks, or torchrun ends
+    it; torchrun waits 30 s before it kills, but sends the first signal at once."""
+    node_silent_s: float = 3.0
+    """A node whose report stays the same; reports come four times a second."""
+
+    throttled_s: float = 15.0
+    """For which clocks are held down: a burst of work does so for moments."""
+    device_error_s: float = 600.0
+    """For which an error of a device is told: what it does to the job comes later."""
+
+    window: int = 25
+    """Steps of which medians are compared; one in four ranks may have a hiccup a window."""
+    windows: int = 3
+    """In a row, so that a straggler is named within 100 steps and a busy minute is not one."""
+    straggler_share: float = 0.03
+    """By which own time must exceed the median of the ranks, as a share of it, in each window."""
+    straggler_deviations: float = 5.0
+    """The same of the mean of the windows, in median absolute deviations of the ranks."""
+    straggler_mean: float = 0.06
+    """The same in the mean of the windows: of a healthy run of 1,450 steps 1 of 58 windows was
+    over 3%, and three in a row with 6% on average are not what a shared machine does."""
+    fewest_ranks: int = 3
+    """To call one of two ranks slow needs no statistics: the other is the only measure. Then the
+    deviation is not known, and `straggler_two` holds."""
+    straggler_two: float = 0.08
+    """The share that holds in every window with two ranks."""
+
+    slowed_share: float = 0.10
+    """That the job's step grew by, against the median of all windows before."""
+    slowed_windows: int = 3
+    """In a row ..."""
+    slowed_s: float = 30.0
+    """... and for so long: a busy second of a machine is nobody's concern."""
+    reference_windows: int = 4
+    """That a slow-down is measured against at least, the first one left out: it warms up."""
+    predicted_windows: int = 2
+    """Beyond the interval of a prediction, in a row."""
+
+
+THRESHOLDS: Final = Thresholds()
+
+
+def dead(ranks: Iterable[RankState], limits: Thresholds = THRESHOLDS) -> list[Finding]:
+    """The rank that died first, with those that died of it; several if they died far apart.
+
+    A rank that ended by an exception counts as dead, too; one that finished does not.
+    """
+    ended = _in_order(one for one in ranks if one.process in (Process.DEAD, Process.FAILED))
+    found: list[list[RankState]] = []
+    for one in ended:
+        when_s = one.changed_s or 0.0
+        if found and when_s - (found[-1][-1].changed_s or 0.0) <= limits.cascade_s:
+            found[-1].append(one)
+        else:
+            found.append([one])
+    return [_death(group) for group in found]
+
+
+def _in_order(ended: Iterable[RankState]) -> list[RankState]:
+    """By time; of dead ranks of one node only the kernel knows the order."""
+    latest_s: dict[str, float] = {}
+    found = []
+    for one in sorted(ended, key=lambda one: one.died_as or 0):
+        when_s = one.changed_s or 0.0
+        if one.process is Process.DEAD:
+            when_s = latest_s[one.node] = max(when_s, latest_s.get(one.node, 0.0))
+        found.append(replace(one, changed_s=when_s))
+    return sorted(found, key=lambda one: (one.changed_s or 0.0, one.died_as or 0))
+
+
+def _death(group: Sequence[RankState]) -> Finding:
+    first, *others = group
+    said = f"process {first.pid} {first.where or 'is gone'} in step {first.step}"
+    if first.process is not Process.FAILED:
+        said += f", {first.phase}"
+    if others:
+        later_s = (others[0].changed_s or 0.0) - (first.changed_s or 0.0)
+        said += f"; {len(others)} more ended from {later_s * 1e3:.0f} ms later on"
+    return Finding(
+        FindingKind.DEAD, first.rank, first.node, first.changed_s or 0.0, said,
+        since_step=first.step, also=tuple(one.rank for one in others),
+    )  # fmt: skip
+
+
+def stopped(ranks: Iterable[RankState]) -> list[Finding]:
+    """Ranks that a signal or a debugger stopped."""
+    return [
+        Finding(
+            FindingKind.STOPPED, one.rank, one.node, one.changed_s or 0.0,
+            f"process {one.pid} is stopped (SIGSTOP or a debugger) in step {one.step}, {one.phase}",
+            since_step=one.step,
+        )
+        for one in ranks
+        if one.process is Process.STOPPED
+    ]  # fmt: skip
+
+
+def hung(
+    ranks: Sequence[RankState], now_s: float, limits: Thresholds = THRESHOLDS, *,
+    whole: bool = True,
+) -> list[Finding]:  # fmt: skip
+    """Ranks for which the others wait, once nobody has made a mark for too long.
+
+    Those that are dead or stopped explain a silence already. Of the others, it is whoever does not
+    wait for communication while somebody does; if all of them wait, whoever stands elsewhere than
+    most do, or has come least far; if nobody does, all of them, as one finding about the job.
+    Unless the `whole` job is seen, ranks that all wait are not judged: they wait for somebody else.
+    """
+    running = [one for one in ranks if one.process is Process.RUNNING and one.phase != "ended"]
+    explained = any(one.process in (Process.DEAD, Process.FAILED, Process.STOPPED) for one in ranks)
+    if explained or not running:
+        return []
+    if not all(now_s - one.phase_since_s > patience_s(one, limits) for one in running):
+        return []
+    waiting = [one for one in running if one.phase == "exposed communication"]
+    if not whole and len(waiting) == len(running):
+        return []
+    silent_s = min(now_s - one.phase_since_s for one in running)
+    if not waiting and silent_s <= limits.nobody_waits_s:
+        return []
+    culprits = _culprits(running)
+    if len(culprits) == len(running) > 1:
+        return [_all_hang(culprits, now_s)]
+    return [_hang(one, len(running) - len(culprits), now_s) for one in culprits]
+
+
+def patience_s(one: RankState, limits: Thresholds) -> float:
+    """Silence that says nothing yet, in the current phase of a rank."""
+    if one.phase in ("checkpoint", "evaluation"):
+        return limits.save_s
+    if one.step_s is None or one.phase == "starting":
+        return limits.start_s
+    return max(
+        limits.hang_floor_s, limits.hang_steps * one.step_s,
+        limits.hang_beyond_longest * one.longest_silence_s,
+    )  # fmt: skip
+
+
+def _culprits(running: Sequence[RankState]) -> list[RankState]:
+    elsewhere = [one for one in running if one.phase != "exposed communication"]
+    if elsewhere:
+        return elsewhere
+    places = {one.rank: (one.step, one.progress, one.collectives) for one in running}
+    (most, count), *_ = Counter(places.values()).most_common()
+    if 2 * count > len(running) > count:
+        return [one for one in running if places[one.rank] != most]
+    first = min(places.values())
+    return [one for one in running if places[one.rank] == first]
+
+
+def _hang(one: RankState, waiting: int, now_s: float) -> Finding:
+    said = (
+        f"no mark for {now_s - one.phase_since_s:.1f} s in step {one.step}: stands in {one.phase}"
+    )
+    if one.where:
+        said += f" ({one.where})"
+    if waiting:
+        said += f"; {waiting} others wait for it"
+    return Finding(
+        FindingKind.HUNG, one.rank, one.node, one.phase_since_s, said, since_step=one.step
+    )
+
+
+def _all_hang(ranks: Sequence[RankState], now_s: float) -> Finding:
+    since_s = max(one.phase_since_s for one in ranks)
+    phases = ", ".join(sorted({one.phase for one in ranks}))
+    said = f"no rank has made a mark for {now_s - since_s:.1f} s: all stand in {phases}"
+    also = tuple(one.rank for one in ranks)
+    return Finding(FindingKind.HUNG, None, "", since_s, said, since_step=ranks[0].step, also=also)
+
+
+def lost_nodes(
+    reports: Mapping[str, NodeReport], silent_s: Mapping[str, float],
+    limits: Thresholds = THRESHOLDS, now_s: float = 0.0,
+) -> list[Finding]:  # fmt: skip
+    """Nodes whose report has not changed for too long, though its ranks had not ended.
+
+    `silent_s` is by the clock of who reads, so that clocks of nodes need not agree.
+    """
+    found = []
+    for node, report in reports.items():
+        if silent_s[node] <= limits.node_silent_s:
+            continue
+        if not report.quiet and all(one.process.is_over for one in report.ranks):
+            continue
+        ranks = tuple(sorted((*(one.rank for one in report.ranks), *report.quiet)))
+        said = f"nothing heard of it for {silent_s[node]:.1f} s: cut off, or its agent is gone"
+        found.append(
+            Finding(
+                FindingKind.NODE_LOST, None, node, now_s - silent_s[node], said, also=ranks
+            )
+        )  # fmt: skip
+    return found
+
+
+_COMPARED = 512
+"""Ranks that a straggler's ledger is compared with, of many."""
+
+
+def window_of(steps: Sequence[StepRecord], node: str = "") -> Window:
+    """Steps of one rank summed up."""
+    sums: dict[Cause, float] = defaultdict(float)
+    for one in steps:
+        for cause, spent_s in one.seconds.items():
+            sums[cause] += spent_s
+    own = [one.own_s for one in steps] if all(one.own_is_known for one in steps) else None
+    return Window(
+        steps[0].rank, steps[0].step, len(steps), median(own) if own else None,
+        median(one.step_s for one in steps),
+        {cause: spent_s / len(steps) for cause, spent_s in sums.items()}, steps[-1].end_s, node,
+    )  # fmt: skip
+
+
+def windows_of(steps: Iterable[StepRecord], limits: Thresholds = THRESHOLDS) -> list[Window]:
+    """Whole windows of steps of one rank; they begin at multiples of their length on all ranks."""
+    found, inside = [], list[StepRecord]()
+    for one in steps:
+        if one.step % limits.window == 0:
+            inside.clear()
+        inside.append(one)
+        if len(inside) == limits.window:
+            found.append(window_of(inside))
+            inside.clear()
+    return found
+
+
+def together(windows: Iterable[Window]) -> list[list[Window]]:
+    """Windows of the same steps, in the order of steps; only those that all ranks have."""
+    by_first: dict[int, list[Window]] = defaultdict(list)
+    ranks = set()
+    for one in windows:
+        by_first[one.first].append(one)
+        ranks.add(one.rank)
+    return [by_first[first] for first in sorted(by_first) if len(by_first[first]) == len(ranks)]
+
+
+def stragglers(windows: Iterable[Window], limits: Thresholds = THRESHOLDS) -> list[Finding]:
+    """Ranks whose own time stands out in several windows in a row, and what that costs the job."""
+    return stood_out(together(windows), limits)
+
+
+def stood_out(
+    windows: Sequence[Sequence[Window]], limits: Thresholds = THRESHOLDS
+) -> list[Finding]:
+    """The same of windows that are `together` already."""
+    latest = windows[-limits.windows :]
+    if len(latest) < limits.windows or len(latest[0]) < 2:
+        return []
+    if any(one.own_s is None for same in latest for one in same):
+        return []
+    late = [_late(same, limits) for same in latest]
+    own_s, spread_s = _usual(latest)
+    ranks = len(latest[0])
+    deviations = limits.straggler_deviations + farther_out(ranks)
+    is_few = ranks < limits.fewest_ranks  # then their spread is not known
+    found = []
+    for rank in sorted(set.intersection(*(set(one) for one in late))):
+        extra_s = fmean(one[rank] for one in late)
+        step_s = fmean(median(one.step_s for one in same) for same in latest)
+        if not stands_out(
+            extra_s,
+            own_s,
+            share=limits.straggler_mean,
+            spread=0.0 if is_few else spread_s,
+            deviations=deviations,
+        ):
+            continue
+        since = next(one for one in latest[0] if one.rank == rank)
+        said = (
+            f"its own time is {extra_s * 1e3:.1f} ms ({extra_s / step_s:.0%} of a step) above the "
+            f"median of the ranks in steps {since.first} to {latest[-1][0].first + since.steps - 1}"
+        )
+        found.append(
+            Finding(
+                FindingKind.STRAGGLER, rank, since.node, since.end_s, said,
+                cost_s=extra_s, since_step=since.first, group=_grown(latest, rank),
+            )
+        )  # fmt: skip
+    return found
+
+
+def _late(same: Sequence[Window], limits: Thresholds) -> dict[int, float]:
+    """Seconds above the median of the ranks, of those that stand out in one window."""
+    own = {one.rank: one.own_s or 0.0 for one in same}
+    is_few = len(own) < limits.fewest_ranks
+    usual = min(own.values()) if is_few else median(own.values())
+    share = limits.straggler_two if is_few else limits.straggler_share
+    return {rank: s - usual for rank, s in own.items() if stands_out(s - usual, usual, share=share)}
+
+
+def _usual(latest: Sequence[Sequence[Window]]) -> tuple[float, float]:
+    """Own time of the ranks in all windows together: its median and spread.
+
+    Means over the windows are compared: what hits another rank in one of them hides nobody.
+    """
+    sums: dict[int, float] = defaultdict(float)
+    for one in (one for same in latest for one in same):
+        sums[one.rank] += (one.own_s or 0.0) / len(latest)
+    return middle_and_spread(sums.values())
+
+
+def _grown(latest: Sequence[Sequence[Window]], rank: int) -> Group:
+    """The line of a rank's own ledger that is farthest above that of the others."""
+    more: dict[Group, float] = defaultdict(float)
+    for same in latest:
+        own = grouped(next(one for one in same if one.rank == rank).seconds)
+        others = [grouped(one.seconds) for one in same[:: -(-len(same) // _COMPARED)]]
+        for group in (Group.COMPUTE, Group.DATA, Group.IDLE):
+            usual = median(ledger.get(group, 0.0) for ledger in others)
+            more[group] += own.get(group, 0.0) - usual
+    return max(more, key=lambda group: more[group])
+
+
+@dataclass(frozen=True, slots=True)
+class JobWindow:
+    """The same steps of all ranks."""
+
+    first: int
+    step_s: float
+    """Median of the ranks."""
+    groups: Mapping[Group, float]
+    """Mean of the ranks."""
+    end_s: float
+
+
+def job_windows(windows: Iterable[Window]) -> list[JobWindow]:
+    """Windows that all ranks have, in the order of steps."""
+    return [job_window(same) for same in together(windows)]
+
+
+def job_window(same: Sequence[Window]) -> JobWindow:
+    """The same steps of all ranks as one."""
+    sums: dict[Cause, float] = defaultdict(float)
+    for one in same:
+        for cause, spent_s in one.seconds.items():
+            sums[cause] += spent_s / len(same)
+    mean = dict.fromkeys(Group, 0.0) | grouped(sums)
+    step_s = median(one.step_s for one in same)
+    return JobWindow(same[0].first, step_s, mean, max(one.end_s for one in same))
+
+
+def slow_down(windows: Sequence[JobWindow], limits: Thresholds = THRESHOLDS) -> list[Finding]:
+    """The job's step has grown against all that was before: since which step, and by which line."""
+    job = windows[1:]
+    if len(job) < limits.reference_windows + limits.slowed_windows:
+        return []
+    before_s = median(one.step_s for one in job[: -limits.slowed_windows])
+    first = len(job)
+    while first and job[first - 1].step_s > (1 + limits.slowed_share) * before_s:
+        first -= 1
+    slow, usual = job[first:], job[:first]
+    if len(slow) < limits.slowed_windows or len(usual) < limits.reference_windows:
+        return []
+    if slow[-1].end_s - usual[-1].end_s < limits.slowed_s:
+        return []
+    before_s = median(one.step_s for one in usual)
+    now_s = median(one.step_s for one in slow)
+    more = {
+        group: fmean(one.groups[group] for one in slow) - fmean(one.groups[group] for one in usual)
+        for group in OF_A_STEP
+    }
+    group = max(more, key=lambda one: more[one])
+    said = (
+        f"a step takes {now_s * 1e3:.1f} instead of {before_s * 1e3:.1f} ms since step "
+        f"{slow[0].first}, {more[group] * 1e3:+.1f} ms of it {group}"
+    )
+    return [
+        Finding(
+            FindingKind.SLOWED_DOWN, None, "", slow[0].end_s, said, cost_s=now_s - before_s,
+            since_step=slow[0].first, group=group,
+        )
+    ]  # fmt: skip
+
+
+def slower_than_predicted(
+    windows: Sequence[JobWindow], expected: Expectation, limits: Thresholds = THRESHOLDS
+) -> list[Finding]:
+    """Steps beyond the interval of a prediction, and the line that is farthest above its own.
+
+    Inside the interval nothing is said: the prediction cannot know better.
+    """
+    job = windows[1:]
+    first = len(job)
+    while first and job[first - 1].step_s > expected.high_s:
+        first -= 1
+    slow = job[first:]
+    if len(slow) < limits.predicted_windows:
+        return []
+    now_s = median(one.step_s for one in slow)
+    predicted = grouped(expected.seconds)
+    more = {
+        group: fmean(one.groups[group] for one in slow) - predicted.get(group, 0.0)
+        for group in OF_A_STEP
+    }
+    group = max(more, key=lambda one: more[one])
+    spent_s = more[group] + predicted.get(group, 0.0)
+    said = (
+        f"a step takes {now_s:.4g} s since step {slow[0].first}; predicted "
+        f"{expected.step_s:.4g} s, at most {expected.high_s:.4g} s; {group}: {spent_s:.4g} "
+        f"instead of {predicted.get(group, 0.0):.4g} s"
+    )
+    return [
+        Finding(
+            FindingKind.SLOWER_THAN_PREDICTED, None, "", slow[0].end_s, said,
+            cost_s=now_s - expected.step_s, since_step=slow[0].first, group=group,
+        )
+    ]  # fmt: skip
