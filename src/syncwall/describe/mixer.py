@@ -1,9 +1,9 @@
 """Mixers of tokens that are not attention: a state of fixed size instead of all keys.
 
-Holds `Mixer`, its widths and its exact parameters. Sources: Mamba (Gu and Dao 2023,
+Holds `Mixer` and its widths. Sources: Mamba (Gu and Dao 2023,
 arXiv:2312.00752), Mamba-2 (Dao and Gu 2024, arXiv:2405.21060), gated DeltaNet (Yang 2024,
 arXiv:2412.06464), Kimi Delta Attention (Kimi Linear 2025, arXiv:2510.26692), lightning attention
-(MiniMax-01 2025, arXiv:2501.08313); parameters as `transformers` builds them.
+(MiniMax-01 2025, arXiv:2501.08313); widths as `transformers` has them.
 """
 
 from typing import Literal, Self
@@ -99,28 +99,3 @@ class Mixer(Description):
         """Dimensions that one projection of the hidden state gives."""
         gates = 2 * self.gate_rank if self.gate_rank else self.value_width
         return self.mixed_width + gates + self.scalars
-
-
-def mixer_parameters(mixer: Mixer, hidden: int) -> int:
-    """Parameters of `mixer` in a model of width `hidden`."""
-    projections = hidden * (mixer.input_width + mixer.value_width)
-    bias = mixer.bias * (mixer.input_width + hidden)
-    conv = mixer.mixed_width * (mixer.conv + mixer.conv_bias) if mixer.conv else 0
-    return projections + bias + conv + _own(mixer)
-
-
-def _own(mixer: Mixer) -> int:
-    """Parameters of `mixer` beside its projections and its convolution."""
-    heads, width = mixer.heads, mixer.value_width
-    if mixer.rank is not None:  # into and out of the rank; decay, skip and bias of the time step
-        inner = mixer.inner_width
-        own = width * (inner + mixer.rank + mixer.state + 2)
-        return own + mixer.inner_norms * inner
-    if mixer.kind == "mamba-2":
-        return 3 * heads + width  # decay, bias of the time step, skip; norm of the output
-    if mixer.kind == "gated-delta":
-        return 2 * heads + mixer.head_dim  # decay and its bias; norm of a head
-    if mixer.kind == "lightning":
-        return width  # norm of the output
-    up = 2 * mixer.head_dim * width  # decay and output gate
-    return up + heads + width + mixer.head_dim  # decay, its bias; norm of a head

@@ -130,6 +130,10 @@ class Norm(Description):
     embedding: bool = False
     """One more on the embeddings."""
 
+    def weights(self, width: int) -> int:
+        """Weights of one norm over `width` dimensions."""
+        return {"rms": 1, "layer": 2, "layer-no-bias": 1, "none": 0}[self.kind] * width
+
 
 class Transformer(CatalogueEntry):
     """The shapes of a transformer."""

@@ -16,7 +16,7 @@ from syncwall.describe.keeping import NarrowActivations, RecomputeModule
 from syncwall.describe.layer_kinds import BLOCKS, LayerKind
 from syncwall.describe.layout import Recompute
 from syncwall.describe.lora import adapted
-from syncwall.describe.parameters import gated_experts
+from syncwall.describe.matrices import gated_experts
 from syncwall.describe.stack import StackLayer
 from syncwall.work.adapters import ENTERING, keeps_input
 from syncwall.work.encoder import cross_bytes

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 
 from syncwall.cause import Cause
 from syncwall.describe.layer_kinds import LayerKind
-from syncwall.describe.lora import Adapted, adapted
+from syncwall.describe.lora import adapted
+from syncwall.describe.matrices import Matrix
 from syncwall.work.block import Scope
 from syncwall.work.layer import ACTIVATION_BYTES, Shape
 from syncwall.work.number import Number
@@ -64,15 +65,15 @@ def keeps_input(shape: Shape, *names: str) -> Number:
     )
 
 
-def _widths(shape: Shape, one: Adapted) -> tuple[Number, Number]:
-    """What enters and leaves a matrix on a rank."""
+def _widths(shape: Shape, one: Matrix) -> tuple[Number, Number]:
+    """What enters and leaves a matrix on a rank, of which adapters share one side."""
     tp = shape.layout.tp
-    if one.by_column:
-        return one.entering, one.leaving / tp
-    return one.entering / tp, one.leaving
+    if one.split == "columns":
+        return one.columns / tp, one.rows
+    return one.columns, one.rows / tp
 
 
-def _products(shape: Shape, one: Adapted, rank: int, scope: Scope) -> list[LayerPart]:
+def _products(shape: Shape, one: Matrix, rank: int, scope: Scope) -> list[LayerPart]:
     dtype, tokens = shape.layout.precision, shape.tokens
     entering, leaving = _widths(shape, one)
     pair = (

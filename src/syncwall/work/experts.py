@@ -10,7 +10,7 @@ from math import inf
 from syncwall.cause import Cause
 from syncwall.describe import Layout
 from syncwall.describe.layout import Dispatcher
-from syncwall.describe.parameters import gated_experts
+from syncwall.describe.matrices import gated_experts
 from syncwall.describe.transformer import Moe
 from syncwall.work.block import Scope, Stream
 from syncwall.work.layer import (
