@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from syncwall.cause import Cause
 from syncwall.describe import Layout, Model, lookup
 from syncwall.describe.mixer import Mixer
-from syncwall.work.activations import Layers
+from syncwall.work.activations import saved_by_kind
 from syncwall.work.block import Stream
 from syncwall.work.flops import forward_flops
 from syncwall.work.layer import Shape
@@ -101,10 +101,9 @@ def test_context_ranks_exchange_heads_for_sequence():
 def test_mamba_keeps_what_its_fused_kernel_saves():
     """Input and output of the norm, what the projection gives, the scan's output and its norm's."""
     chosen = lookup.model("mamba2-2.7b")
-    kept = Layers.of(shape("mamba2-2.7b")).dense
+    (kept,) = saved_by_kind(shape("mamba2-2.7b")).values()
     mixer = mixer_of("mamba2-2.7b")
     elements = 2 * chosen.hidden + mixer.input_width + 2 * mixer.value_width
-    assert kept is not None
     assert kept.everything == 2 * SEQ * elements
 
 

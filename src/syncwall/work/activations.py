@@ -1,8 +1,8 @@
 """Activations that a layer keeps for its backward pass, tensor by tensor.
 
-Holds `Tensor`, `layer_tensors`, `Kept`, the bytes of a layer by what is recomputed, and `Layers`,
-those of layers without and with experts. Counted are the tensors that autograd saves with
-fused norms, activations and rotary positions: inputs of norms, multiplications and activation
+Holds `Tensor`, `layer_tensors`, `SavedBytes`, those of a layer by what is recomputed, and
+`saved_by_kind`. Counted are the tensors that autograd saves with fused norms, activations and
+rotary positions: inputs of norms, multiplications and activation
 functions, and what attention saves.
 
 Sources: Korthikanti 2022, table 2; Transformer Engine, which keeps the narrow copy of a
@@ -44,7 +44,7 @@ class Tensor:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class SavedBytes:
     """Bytes of one layer and micro batch."""
 
     everything: Number
@@ -55,7 +55,7 @@ class Kept:
     """What is computed again of a layer to which recomputation applies."""
 
     @classmethod
-    def of(cls, tensors: list[Tensor], shape: Shape) -> "Kept":
+    def of(cls, tensors: list[Tensor], shape: Shape) -> "SavedBytes":
         """Of a layer with these `tensors`, averaged over layers with and without recomputation."""
         layout, wide = shape.layout, 1.0 + (shape.layout.precision.size_bytes == 4)
         chosen = set(layout.recompute_modules)
@@ -73,46 +73,21 @@ class Kept:
                 spared = spared + gone * applies
         return cls(everything, everything - shape.recomputed_layers * spared, spared)
 
-    @classmethod
-    def average(cls, layers: list[tuple[float, "Kept"]]) -> "Kept | None":
-        """Of layers with these shares; None of none. The fullest of them is computed again."""
-        if not layers:
-            return None
-        if len(layers) == 1:
-            return layers[0][1]
-        again: Number = 0.0
-        for _, kept in layers:
-            again = most(again, kept.again)
-        return cls(
-            sum(share * kept.everything for share, kept in layers),
-            sum(share * kept.until_backward for share, kept in layers),
-            again,
-        )
+
+SavedByKind = dict[LayerKind, SavedBytes]
 
 
-@dataclass(frozen=True, slots=True)
-class Layers:
-    """What a layer without and with experts keeps; None if the model has none of it."""
+def saved_by_kind(shape: Shape) -> SavedByKind:
+    """Of every kind of layer of the model of `shape`."""
+    kinds = shape.model.layer_kinds
+    return {kind: SavedBytes.of(layer_tensors(shape, kind), shape) for kind in kinds}
 
-    dense: Kept | None
-    sparse: Kept | None
-    further: Kept | None
-    """A layer that predicts a further token."""
 
-    @classmethod
-    def of(cls, shape: Shape) -> "Layers":
-        """The layers of the model of `shape`."""
-        kept = [
-            (kind, Kept.of(layer_tensors(shape, kind), shape)) for kind in shape.model.layer_kinds
-        ]
-        dense, sparse = (
-            Kept.average([(kind.share, one) for kind, one in kept if kind.has_experts == experts])
-            for experts in (False, True)
-        )
-        further = sparse or dense
-        if shape.model.pattern is not None and shape.model.mtp_layers:
-            further = Kept.of(layer_tensors(shape, shape.model.mtp_kind), shape)
-        return cls(dense, sparse, further)
+def further_saved(shape: Shape, saved: SavedByKind) -> SavedBytes:
+    """Of a layer that predicts a further token: one like the last kind, in hybrids its own."""
+    if shape.model.pattern is None:
+        return list(saved.values())[-1]
+    return SavedBytes.of(layer_tensors(shape, shape.model.mtp_kind), shape)
 
 
 def layer_tensors(shape: Shape, kind: LayerKind) -> list[Tensor]:

@@ -1,7 +1,6 @@
 """Parameters that one rank works with.
 
-Holds `RankParameters`; `layer_parameters` of one kind of layer, `dense_layer_parameters` and
-`expert_layer_parameters` of those without and with experts on average; `embedding_parameters` and
+Holds `RankParameters`; `layer_parameters` of one kind of layer, `embedding_parameters` and
 `output_layer_parameters`; `largest_layer` and `largest_weight`.
 """
 
@@ -48,27 +47,6 @@ def layer_parameters(shape: Shape, kind: LayerKind) -> RankParameters:
     plain = counts["tp"] / layout.tp + counts["none"]
     routed = counts["experts"] / (layout.ep * layout.etp) if counts["experts"] else 0.0
     return RankParameters(plain, routed, _padding(shape, *matrices))
-
-
-def dense_layer_parameters(shape: Shape) -> RankParameters:
-    """Parameters of a layer without experts, on average."""
-    return _average(shape, has_experts=False)
-
-
-def expert_layer_parameters(shape: Shape) -> RankParameters:
-    """Parameters of a layer with experts, on average."""
-    return _average(shape, has_experts=True)
-
-
-def _average(shape: Shape, *, has_experts: bool) -> RankParameters:
-    kinds = [kind for kind in shape.model.layer_kinds if kind.has_experts == has_experts]
-    each = [(kind.share, layer_parameters(shape, kind)) for kind in kinds]
-    if len(each) == 1:
-        return each[0][1]
-    return RankParameters(
-        sum(share * held.plain for share, held in each),
-        sum(share * held.experts for share, held in each),
-    )
 
 
 def embedding_parameters(shape: Shape) -> RankParameters:
