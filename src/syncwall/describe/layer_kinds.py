@@ -47,6 +47,11 @@ class LayerKind:
         return self.feed_forward == "E"
 
     @property
+    def letters(self) -> str:
+        """Its word in a pattern; none of a layer that was counted elsewhere."""
+        return self.mixer + self.feed_forward
+
+    @property
     def blocks(self) -> int:
         """Parts of it: two, or one."""
         return bool(self.mixer) + bool(self.feed_forward)

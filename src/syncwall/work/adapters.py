@@ -20,13 +20,6 @@ from syncwall.work.rank_parameters import RankParameters, layer_parameters
 
 ENTERING = ("q_proj", "k_proj", "v_proj", "q_a_proj", "kv_a_proj_with_mqa")
 """Matrices of attention whose input is that of the layer, normed."""
-_BEHIND = {
-    "query key value": ENTERING, "queries": {"q_proj"}, "query down": {"q_a_proj"},
-    "query up": {"q_b_proj"}, "key value down": {"kv_a_proj_with_mqa"},
-    "key value up": {"kv_b_proj"}, "output projection": {"o_proj"},
-    "MLP up": {"gate_proj", "up_proj"}, "MLP down": {"down_proj"},
-}  # fmt: skip
-"""Matrices of each multiplication of a layer."""
 
 
 def with_adapters(parts: Sequence[LayerPart], shape: Shape, kind: LayerKind) -> list[LayerPart]:
@@ -38,9 +31,9 @@ def with_adapters(parts: Sequence[LayerPart], shape: Shape, kind: LayerKind) -> 
     found = _dequantised(shape, kind)
     for part in parts:
         found.append(part)
-        beside = [one for one in adapters if one.name in _BEHIND.get(part.name, ())]
-        for one in beside:
-            found += _products(shape, one, lora.rank, part.scope)
+        for one in adapters:
+            if one in part.matrices:
+                found += _products(shape, one, lora.rank, part.scope)
     return found
 
 

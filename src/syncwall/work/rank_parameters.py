@@ -14,7 +14,7 @@ from syncwall.describe.parameters import (
     head_transform_parameters,
     input_parameters,
 )
-from syncwall.work.layer import Shape
+from syncwall.work.layer import Shape, on_a_rank
 from syncwall.work.number import Number, anywhere, most, rounded_up, where
 
 
@@ -103,12 +103,6 @@ def largest_weight(shape: Shape) -> Number:
     if mlp is None or not shape.model.dense_layers:
         return 0.0
     return shape.model.hidden * mlp.hidden * (2 if mlp.gated else 1) / shape.layout.tp
-
-
-def on_a_rank(matrix: Matrix, tp: Number) -> tuple[Number, Number]:
-    """Rows and columns of a matrix by which a tensor-parallel rank multiplies."""
-    rows = matrix.rows / tp if matrix.split == "rows" else matrix.rows
-    return rows, matrix.columns / tp if matrix.split == "columns" else matrix.columns
 
 
 def _padding(shape: Shape, *matrices: Matrix) -> Number:
