@@ -123,6 +123,7 @@ TINY: dict[str, Shape] = {
     "mpt": {"n_layers": 3, "d_model": 256, "n_heads": 8, "vocab_size": 1024},
     "nanochat": _GROUPED,
     "nemotron": _GROUPED,
+    "lfm2": _GROUPED | {"full_attn_idxs": [1], "block_ff_dim": 1000, "block_multiple_of": 64},
     "nemotron_h": _MAMBA_2 | {"hybrid_override_pattern": "M-M*M-", "intermediate_size": 688},
     "olmo": _GROUPED,
     "olmo2": _GROUPED,

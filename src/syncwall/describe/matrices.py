@@ -176,6 +176,7 @@ def mixer_vectors(mixer: Mixer) -> int:
         "gated-delta": 2 * heads + mixer.head_dim,  # decay and its bias; norm of a head
         "kimi-delta": heads + width + mixer.head_dim,  # the same
         "lightning": width,  # norm of the output
+        "short-conv": 0,
     }[mixer.kind]
     conv = mixer.mixed_width * (mixer.conv + mixer.conv_bias) if mixer.conv else 0
     return conv + own

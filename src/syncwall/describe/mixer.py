@@ -3,7 +3,8 @@
 Holds `Mixer` and its widths. Sources: Mamba (Gu and Dao 2023,
 arXiv:2312.00752), Mamba-2 (Dao and Gu 2024, arXiv:2405.21060), gated DeltaNet (Yang 2024,
 arXiv:2412.06464), Kimi Delta Attention (Kimi Linear 2025, arXiv:2510.26692), lightning attention
-(MiniMax-01 2025, arXiv:2501.08313); widths as `transformers` has them.
+(MiniMax-01 2025, arXiv:2501.08313), gated short convolutions (LFM2 2025, arXiv:2511.23404); widths
+as `transformers` has them.
 """
 
 from typing import Literal, Self
@@ -12,11 +13,11 @@ from pydantic import model_validator
 
 from syncwall.describe.base import Description, NotNegative, Positive
 
-MixerName = Literal["mamba-1", "mamba-2", "gated-delta", "kimi-delta", "lightning"]
+MixerName = Literal["mamba-1", "mamba-2", "gated-delta", "kimi-delta", "lightning", "short-conv"]
 
 
 class Mixer(Description):
-    """Linear attention or a state-space layer."""
+    """Linear attention, a state-space layer or a gated convolution."""
 
     kind: MixerName
     heads: Positive
@@ -71,10 +72,10 @@ class Mixer(Description):
 
     @property
     def mixed_width(self) -> int:
-        """Dimensions of values, keys and queries, over which the convolution goes; in Mamba-1 of
-        values, out of which it makes the others.
+        """Dimensions of values, keys and queries, over which the convolution goes; of values alone
+        in Mamba-1, which makes the others out of them, and in LFM2, which has no others.
         """
-        if self.kind == "mamba-1":
+        if self.kind in ("mamba-1", "short-conv"):
             return self.value_width
         return self.value_width + 2 * self.key_width
 
@@ -86,8 +87,7 @@ class Mixer(Description):
     @property
     def scalars(self) -> int:
         """Numbers for each token that no other width counts: time steps, decays, strengths."""
-        each = {"mamba-1": 0, "mamba-2": 1, "gated-delta": 2, "kimi-delta": 1, "lightning": 0}
-        return each[self.kind] * self.heads
+        return {"mamba-2": 1, "gated-delta": 2, "kimi-delta": 1}.get(self.kind, 0) * self.heads
 
     @property
     def inner_width(self) -> int:
@@ -98,4 +98,6 @@ class Mixer(Description):
     def input_width(self) -> int:
         """Dimensions that one projection of the hidden state gives."""
         gates = 2 * self.gate_rank if self.gate_rank else self.value_width
+        if self.kind == "short-conv":  # before and behind the convolution
+            gates = 2 * self.value_width
         return self.mixed_width + gates + self.scalars

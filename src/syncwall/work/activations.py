@@ -203,7 +203,7 @@ def mixer_tensors(shape: Shape) -> Iterator[Tensor]:
     yield Tensor(_normed_bytes(shape) * hidden, ("layernorm",))
     yield Tensor(ACTIVATION_BYTES * tokens * mixer.input_width, saved_singly=True)
     if mixer.kind not in {"mamba-1", "mamba-2"}:
-        scores = mixer.heads * mixer.chunk * (mixer.kind != "lightning")
+        scores = mixer.heads * mixer.chunk * mixer.kind.endswith("delta")
         yield Tensor(ACTIVATION_BYTES * tokens * (mixer.mixed_width + scores))
     if mixer.gate_rank is not None:  # decay in 32 bits, output gate
         yield Tensor((4.0 + ACTIVATION_BYTES) * tokens * mixer.value_width)

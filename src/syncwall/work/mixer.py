@@ -55,10 +55,10 @@ def mixer_parts(shape: Shape) -> list[LayerPart]:
         *entering(shape, "mixer"),
         product(shape, "mixer input", tokens, matrices["in_proj"]),
         *_gates(shape, mixer),
-        *_heads_for_sequence(shape, into + width),
+        *_heads_for_sequence(shape, mixer, into + width),
         *_convolution(shape, mixer),
         *_steps(shape, matrices),
-        _scan(shape, mixer),
+        *_scan(shape, mixer),
         elementwise("mixer gated norm", 3 * ACTIVATION_BYTES * tokens * width),
         *quantised(shape, "mixer output", tokens, width),
         product(shape, "mixer output", tokens, matrices["out_proj"]),
@@ -82,14 +82,17 @@ def scan_flops(mixer: Mixer, tokens: Number) -> Number:
     return 2.0 * tokens * (within + 3 * state)
 
 
-def _scan(shape: Shape, mixer: Mixer) -> LayerPart:
-    """All chunks, and the states between them."""
+def _scan(shape: Shape, mixer: Mixer) -> list[LayerPart]:
+    """All chunks, and the states between them; of a gated convolution its first gate."""
     tokens, tp = shape.tokens, shape.layout.tp
+    if mixer.kind == "short-conv":
+        moved = 3 * ACTIVATION_BYTES * tokens * mixer.value_width / tp
+        return [elementwise("mixer input gate", moved)]
     flops, moved = scan_flops(mixer, tokens) / tp, _scan_bytes(mixer) * tokens / tp
     by_token = mixer.kind == "mamba-1"
     forward = Scan(flops, moved, tokens, mixer.chunk, mixer.heads / tp, by_token=by_token)
     backward = replace(forward, flops=BACKWARD * flops, bytes=BACKWARD * moved, is_backward=True)
-    return LayerPart("scan", Cause.ATTENTION, forward, (backward,))
+    return [LayerPart("scan", Cause.ATTENTION, forward, (backward,))]
 
 
 def _scan_bytes(mixer: Mixer) -> float:
@@ -141,9 +144,12 @@ def _convolution(shape: Shape, mixer: Mixer) -> list[LayerPart]:
     return [elementwise("mixer convolution", 2 * ACTIVATION_BYTES * shape.tokens * width)]
 
 
-def _heads_for_sequence(shape: Shape, width: Number) -> list[LayerPart]:
+def _heads_for_sequence(shape: Shape, mixer: Mixer, width: Number) -> list[LayerPart]:
     """With context parallelism a rank scans the whole sequence for a part of the heads, as
-    Megatron-Core's Mamba layers do: what goes in and what comes out changes ranks.
+    Megatron-Core's Mamba layers do: what goes in and what comes out changes ranks. A convolution
+    needs the few tokens before its part only.
     """
+    if mixer.kind == "short-conv":
+        return []
     size = ACTIVATION_BYTES * shape.tokens * width * (shape.layout.cp > 1)
     return exchange("mixer heads for sequence", "all-to-all", size, shape.cp)
