@@ -123,6 +123,8 @@ TINY: dict[str, Shape] = {
     "mpt": {"n_layers": 3, "d_model": 256, "n_heads": 8, "vocab_size": 1024},
     "nanochat": _GROUPED,
     "nemotron": _GROUPED,
+    "falcon_h1": _GROUPED | {"mamba_d_ssm": 384, "mamba_n_heads": 6, "mamba_n_groups": 2,
+        "mamba_d_state": 32, "mamba_chunk_size": 64},
     "lfm2": _GROUPED | {"full_attn_idxs": [1], "block_ff_dim": 1000, "block_multiple_of": 64},
     "nemotron_h": _MAMBA_2 | {"hybrid_override_pattern": "M-M*M-", "intermediate_size": 688},
     "olmo": _GROUPED,

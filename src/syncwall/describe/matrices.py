@@ -172,7 +172,7 @@ def mixer_vectors(mixer: Mixer) -> int:
     heads, width = mixer.heads, mixer.value_width
     own = {
         "mamba-1": width * (mixer.state + 2) + mixer.inner_norms * mixer.inner_width,
-        "mamba-2": 3 * heads + width,  # decay, bias of the time step, skip; norm of the output
+        "mamba-2": 3 * heads + mixer.output_norm * width,  # decay, bias of the time step, skip
         "gated-delta": 2 * heads + mixer.head_dim,  # decay and its bias; norm of a head
         "kimi-delta": heads + width + mixer.head_dim,  # the same
         "lightning": width,  # norm of the output

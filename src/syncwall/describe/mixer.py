@@ -35,6 +35,8 @@ class Mixer(Description):
     """True if the projections into and out of it have biases."""
     rank: Positive | None = None
     """Width through which Mamba-1 projects time steps; its heads are channels, of `head_dim` 1."""
+    output_norm: bool = True
+    """False if the output of Mamba-2 has no norm (Falcon-H1)."""
     inner_norms: bool = False
     """Norms on time steps, keys and queries of Mamba-1 (Jamba)."""
     chunk: Positive = 64

@@ -95,8 +95,9 @@ def layer_tensors(shape: Shape, kind: LayerKind) -> list[Tensor]:
     if kind.counted is not None:
         return _counted(shape, kind.counted)
     tensors: list[Tensor] = []
-    for letter in kind.mixer:
-        tensors += (_attention if letter == "*" else mixer_tensors)(shape)
+    for number, letter in enumerate(kind.mixer):
+        own = list((_attention if letter == "*" else mixer_tensors)(shape))
+        tensors += own[2:] if number else own  # side by side, both have one norm before them
     if kind.feed_forward and not (kind.mixer and shape.model.norm.per_layer == 1):
         tensors += _normed(shape, is_input=not kind.mixer)  # of a parallel layer there is only one
     tensors += _normed_again(shape, kind)

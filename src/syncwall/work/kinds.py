@@ -50,7 +50,10 @@ class Kinds:
         }
 
         def parts(kind: LayerKind) -> list[LayerPart]:
-            return [part for letter in kind.letters for part in by_letter[letter]]
+            every = [part for letter in kind.letters for part in by_letter[letter]]
+            if kind.mixer != "M*":
+                return every
+            return [part for part in every if part.name != "attention norm"]  # that of the mixer
 
         output_layer = output_layer_parts(shape)
         mtp = mtp_parts(shape, parts(model.mtp_kind), output_layer) if model.mtp_layers else []
