@@ -17,11 +17,11 @@ from syncwall.answer.prediction import Prediction
 from syncwall.cost.software import framework
 from syncwall.describe import Layout, Run
 from syncwall.describe.fsdp import FSDP
-from syncwall.describe.keeping import KEEPING, TRAINED
 from syncwall.describe.layout import ContextKind, Dispatcher, Recompute, Schedule, Shard
 from syncwall.describe.overrides import run_with
 from syncwall.describe.rules import not_offered
 from syncwall.describe.run_file import run_text
+from syncwall.describe.state_formats import KEEPING, TRAINED
 from tests.laws.questions import DENSE, law, questions
 
 SLACK = 1.01

@@ -19,10 +19,10 @@ from syncwall.describe import Model, Run
 from syncwall.describe.base import is_open
 from syncwall.describe.fsdp import FSDP
 from syncwall.describe.job_file import run_part
-from syncwall.describe.keeping import KEEPING, TRAINED
 from syncwall.describe.layout import PLAIN
 from syncwall.describe.overrides import run_with
 from syncwall.describe.settings import Settings
+from syncwall.describe.state_formats import KEEPING, TRAINED
 from syncwall.documents import read_document
 from syncwall.plan.searched import best_run
 from syncwall.plan.wires import PricedCase

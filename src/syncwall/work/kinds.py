@@ -6,8 +6,8 @@ Holds `Kinds`.
 from dataclasses import dataclass
 
 from syncwall.describe.layer_kinds import LayerKind
+from syncwall.work.embedding_and_head import embedding_parts, output_layer_parts
 from syncwall.work.encoder import cross_parts
-from syncwall.work.ends import embedding_parts, output_layer_parts
 from syncwall.work.experts import expert_parts
 from syncwall.work.layer import Shape, attention_parts, mlp_parts
 from syncwall.work.mixer import mixer_parts

@@ -14,10 +14,11 @@ from syncwall.describe.layout import Recompute, Shard
 from syncwall.work.activations import SavedBytes, layer_tensors
 from syncwall.work.adapters import adapter_parameters, with_adapters
 from syncwall.work.block import Pipeline, Stage, Stream, Work
+from syncwall.work.embedding_and_head import finish_block
 from syncwall.work.encoder import encoder_shape, projector_parts
-from syncwall.work.ends import finish_block
 from syncwall.work.flops import ELEMENTWISE_SHARE, GEMM_SHARE, step_flops
 from syncwall.work.freezing import STILL, TRAINED, Backward, Frozen, passed_shape
+from syncwall.work.fsdp_units import Layer, Placed, Unit, units
 from syncwall.work.kinds import Kinds
 from syncwall.work.layer import ACTIVATION_BYTES, Shape
 from syncwall.work.mtp import mtp_parameters
@@ -34,7 +35,6 @@ from syncwall.work.rank_parameters import (
     projector_parameters,
 )
 from syncwall.work.recompute import LAST, in_modules
-from syncwall.work.units import Layer, Placed, Unit, units
 from syncwall.work.wide_layers import WideCounts, in_bf16
 
 

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from typing import Any, Final, get_args
 
 from syncwall.describe.choice import Dtype
-from syncwall.describe.keeping import Optimizer, RecomputeModule
 from syncwall.describe.layout import ContextKind, Dispatcher, Recompute, Schedule, Shard
 from syncwall.describe.settings.keys import DeferredSettings, Keys, Settings
 from syncwall.describe.settings.models import shaped
+from syncwall.describe.state_formats import Optimizer, RecomputeModule
 from syncwall.documents import Document
 
 COUNTS: Final = {

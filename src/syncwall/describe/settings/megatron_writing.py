@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from typing import Final
 
 from syncwall.describe.choice import Dtype
-from syncwall.describe.keeping import Optimizer
 from syncwall.describe.layout import Layout, Recompute, Schedule, Shard
 from syncwall.describe.settings.keys import Wanted
 from syncwall.describe.settings.megatron import (
@@ -19,6 +18,7 @@ from syncwall.describe.settings.megatron import (
     STRATEGIES,
     SWITCHES,
 )
+from syncwall.describe.state_formats import Optimizer
 
 _RECIPES: Final = {"tensor": "", "block": " --fp8-recipe blockwise", "row": ""}
 _ALWAYS: Final = ("tp", "pp", "cp", "micro_batch", "global_batch")
