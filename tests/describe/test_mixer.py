@@ -15,6 +15,8 @@ PUBLISHED = {
     "nemotron-3-nano": (31.6e9, 3.6e9),
     "nemotron-3-super": (120.6e9, 12.7e9),
     "nemotron-3-ultra": (550e9, 55e9),
+    "falcon-h1-1.5b": (1.55e9, 1.55e9),
+    "lfm2-1.2b": (1.17e9, 1.17e9),
     "mamba2-2.7b": (2.7e9, 2.7e9),
     "qwen3-next-80b-a3b": (80e9, 3.9e9),
     "kimi-linear-48b-a3b": (49.1e9, 3.5e9),

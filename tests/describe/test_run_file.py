@@ -14,8 +14,8 @@ from syncwall.catalogue import CatalogueKind, names
 from syncwall.describe import Layout, Run, Software, lookup
 from syncwall.describe.choice import Dtype
 from syncwall.describe.files import run_text
-from syncwall.describe.keeping import MasterWeights, NarrowActivations, Optimizer
 from syncwall.describe.layout import ContextKind, Dispatcher, Recompute, Schedule, Shard
+from syncwall.describe.state_formats import MasterWeights, NarrowActivations, Optimizer
 from tests.describe.samples import MOE, cluster, model
 
 

@@ -1,8 +1,8 @@
 import pytest
 
 from syncwall.describe.choice import Dtype
-from syncwall.describe.keeping import MasterWeights, NarrowActivations
 from syncwall.describe.layout import Recompute
+from syncwall.describe.state_formats import MasterWeights, NarrowActivations
 from syncwall.validate.evaluation import outcomes
 from syncwall.validate.mapping import case_of
 from tests.validate.samples import known, row

@@ -1,7 +1,7 @@
 import pytest
 
 from syncwall.describe import Layout
-from syncwall.work.activations import Kept, layer_tensors
+from syncwall.work.activations import SavedBytes, layer_tensors
 from syncwall.work.layer import Shape
 from tests.describe.samples import MOE, model
 
@@ -11,10 +11,10 @@ QUERIES = model().attention.heads * model().head_dim
 KEYS = model().kv_heads * model().head_dim
 
 
-def kept(sparse: bool = False, **fields) -> Kept:
+def kept(sparse: bool = False, **fields) -> SavedBytes:
     one = model(moe=MOE, mlp=None) if sparse else model()
     shape = Shape(one, Layout.model_validate(fields).resolved(1), SEQ)
-    return Kept.of(layer_tensors(shape, one.layer_kinds[0]), shape)
+    return SavedBytes.of(layer_tensors(shape, one.layer_kinds[0]), shape)
 
 
 def test_a_dense_layer_keeps_what_korthikanti_counts_for_fused_attention():
@@ -84,7 +84,7 @@ def elements(one, **fields) -> float:
     """Bytes of a token that a layer of `one` keeps, written out kernel by kernel unless stated."""
     plain = {"fused_norms": False, "fused_gate": False}
     shape = Shape(one, Layout.model_validate(plain | fields).resolved(1), SEQ)
-    return float(Kept.of(layer_tensors(shape, one.layer_kinds[0]), shape).everything) / SEQ
+    return float(SavedBytes.of(layer_tensors(shape, one.layer_kinds[0]), shape).everything) / SEQ
 
 
 def test_a_layer_norm_is_one_kernel_of_pytorch():

@@ -14,7 +14,7 @@ import pytest
 from syncwall.describe import Layout, Model, lookup
 from syncwall.describe.framework_switches import with_switches
 from syncwall.describe.software import Software
-from syncwall.work.activations import Layers
+from syncwall.work.activations import saved_by_kind
 from syncwall.work.layer import Shape
 
 pytestmark = [
@@ -90,10 +90,8 @@ def _ours(name: str, attention: str, precision: str, folder: Path) -> float:
     software = Software.model_validate({"attention": attention})
     stated = Layout.model_validate(said)
     layout = with_switches(stated, lookup.framework("pytorch"), None, software).resolved(1)
-    layers = Layers.of(Shape(model, layout, SEQ))
-    kept = layers.sparse or layers.dense
-    assert kept is not None
-    return float(kept.everything)
+    *_, last = saved_by_kind(Shape(model, layout, SEQ)).values()
+    return float(last.everything)
 
 
 def _described(name: str, folder: Path) -> Model:

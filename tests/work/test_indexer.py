@@ -3,7 +3,7 @@
 import pytest
 
 from syncwall.describe import Layout, Model, lookup
-from syncwall.describe.parameters import indexer_parameters
+from syncwall.describe.matrices import indexer_matrices
 from syncwall.describe.transformer import Indexer
 from syncwall.work.flops import forward_flops
 from syncwall.work.indexer import selected_overhead
@@ -37,7 +37,9 @@ def core(name: str) -> CoreAttention:
 
 def test_the_published_model_has_so_many_parameters():
     """What `transformers` builds of DeepSeek-V3.2 by default."""
-    assert sparse().parameters - dense().parameters == 61 * indexer_parameters(sparse())
+    matrices = sum(one.parameters for one in indexer_matrices(sparse()).values())
+    norm = 2 * 128
+    assert sparse().parameters - dense().parameters == 61 * (matrices + norm)
     assert sparse().parameters == pytest.approx(671.878e9, rel=1e-6)
 
 

@@ -2,13 +2,8 @@ import pytest
 
 import syncwall as sw
 from syncwall.describe import Layout
-from syncwall.work.memory import (
-    COMMUNICATOR_BYTES,
-    CONTEXT_BYTES,
-    fits,
-    in_flight,
-    step_memory,
-)
+from syncwall.work.memory import COMMUNICATOR_BYTES, CONTEXT_BYTES, fits, step_memory
+from syncwall.work.pipeline_ranks import in_flight
 from tests.describe.samples import MOE, model
 
 SEQ = 1024

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -6,9 +8,10 @@ from hypothesis import strategies as st
 from syncwall.cause import Cause
 from syncwall.describe import Layout, Model, lookup
 from syncwall.describe.mixer import Mixer
-from syncwall.work.activations import Layers
+from syncwall.work.activations import SavedBytes, layer_tensors, saved_by_kind
 from syncwall.work.block import Stream
 from syncwall.work.flops import forward_flops
+from syncwall.work.kinds import Kinds
 from syncwall.work.layer import Shape
 from syncwall.work.memory import step_memory
 from syncwall.work.mixer import mixer_parts, scan_flops
@@ -19,7 +22,7 @@ from tests.describe.samples import MOE, model
 
 HYBRIDS = (
     "mamba2-2.7b", "nemotron-h-8b", "nemotron-3-nano", "nemotron-3-super", "qwen3-next-80b-a3b",
-    "kimi-linear-48b-a3b", "minimax-text-01",
+    "kimi-linear-48b-a3b", "minimax-text-01", "falcon-h1-1.5b", "lfm2-1.2b",
 )  # fmt: skip
 SEQ = 8192
 
@@ -101,10 +104,9 @@ def test_context_ranks_exchange_heads_for_sequence():
 def test_mamba_keeps_what_its_fused_kernel_saves():
     """Input and output of the norm, what the projection gives, the scan's output and its norm's."""
     chosen = lookup.model("mamba2-2.7b")
-    kept = Layers.of(shape("mamba2-2.7b")).dense
+    (kept,) = saved_by_kind(shape("mamba2-2.7b")).values()
     mixer = mixer_of("mamba2-2.7b")
     elements = 2 * chosen.hidden + mixer.input_width + 2 * mixer.value_width
-    assert kept is not None
     assert kept.everything == 2 * SEQ * elements
 
 
@@ -140,3 +142,28 @@ def test_many_layouts_at_once_equal_one_after_the_other():
 def test_a_scan_is_a_line_of_attention():
     scans = [part for part in mixer_parts(shape("nemotron-h-8b")) if part.name == "scan"]
     assert [part.cause for part in scans] == [Cause.ATTENTION]
+
+
+def test_attention_beside_a_mixer_shares_its_norm():
+    """Falcon-H1: both read the output of one norm, so that it is computed and kept once."""
+    beside = shape("falcon-h1-1.5b")
+    ((kind, parts),) = Kinds.of(beside).layers
+    norms = {"mixer norm", "attention norm", "MLP norm"}
+    assert [part.name for part in parts if part.name in norms] == ["mixer norm", "MLP norm"]
+    assert kind.words == "mixer, attention and MLP layer"
+    width = 2 * 2 * SEQ * beside.model.hidden  # input and output of that norm
+    alone = [SavedBytes.of(layer_tensors(beside, replace(kind, mixer=one)), beside) for one in "M*"]
+    without = SavedBytes.of(layer_tensors(beside, replace(kind, mixer="")), beside)
+    (both,) = saved_by_kind(beside).values()
+    apart = sum(one.everything - without.everything for one in alone)
+    assert both.everything - without.everything == apart - width
+
+
+def test_a_gated_convolution_needs_no_other_part_of_the_sequence():
+    """LFM2: memory traffic but for two multiplications, and nothing to exchange."""
+    parts = mixer_parts(shape("lfm2-1.2b", cp=2))
+    assert [part.name for part in parts if isinstance(part.forward, Gemm)] == [
+        "mixer input",
+        "mixer output",
+    ]
+    assert all(part.stream is Stream.COMPUTE for part in parts)

@@ -1,3 +1,5 @@
+from operator import attrgetter
+
 import numpy as np
 import pytest
 from hypothesis import assume, given
@@ -7,7 +9,8 @@ import syncwall as sw
 from syncwall.describe import Layout
 from syncwall.work.flops import forward_flops
 from syncwall.work.operations import Collective, CoreAttention, Gemm
-from syncwall.work.step import LayerCounts, transformer_step
+from syncwall.work.pipeline_ranks import LayerCounts
+from syncwall.work.step import transformer_step
 from tests.describe.samples import MOE, model
 
 
@@ -56,9 +59,9 @@ def test_half_of_the_layers_may_be_recomputed():
 @pytest.mark.parametrize(("layers", "pp"), [(32, 1), (32, 4), (126, 8), (94, 16), (61, 16), (5, 5)])
 def test_layers_are_dealt_out_completely(layers, pp):
     counts = LayerCounts(model(layers=layers), Layout(pp=pp).resolved(pp))
-    body = counts.body_dense * counts.body_ranks
-    assert body + counts.last_dense == pytest.approx(layers)
-    assert counts.last_dense <= counts.body_dense or pp == 1
+    body = counts.body.dense * counts.body_ranks
+    assert body + counts.last.dense == pytest.approx(layers)
+    assert counts.last.dense <= counts.body.dense or pp == 1
 
 
 @given(
@@ -73,14 +76,15 @@ def test_every_layer_has_a_place_and_no_rank_a_negative_number(layers, pp, vocab
     chosen = model(layers=layers, vocab=vocab, **({"moe": MOE} if sparse else {}))
     layout = Layout(pp=pp, balanced_stages=balanced).resolved(pp)
     counts = LayerCounts(chosen, layout)
-    last = counts.last_dense + counts.last_sparse
-    body = (counts.body_dense + counts.body_sparse) * counts.body_ranks
+    last = counts.last.dense + counts.last.sparse
+    body = (counts.body.dense + counts.body.sparse) * counts.body_ranks
     assert body + last == pytest.approx(layers)
-    assert min(counts.last_dense, counts.last_sparse, counts.body_dense, counts.body_sparse) >= 0
+    assert min(counts.last.dense, counts.last.sparse, counts.body.dense, counts.body.sparse) >= 0
     assert counts.body_ranks <= pp - 1 + 1e-9
     many = LayerCounts(chosen, layout.model_copy(update={"pp": np.array([pp, 1])}))
-    for name in ("last_dense", "last_sparse", "body_dense", "body_sparse", "body_ranks"):
-        assert float(getattr(many, name)[0]) == pytest.approx(float(getattr(counts, name)))
+    for name in ("last.dense", "last.sparse", "body.dense", "body.sparse", "body_ranks"):
+        value = attrgetter(name)
+        assert float(value(many)[0]) == pytest.approx(float(value(counts)))
 
 
 @given(layers=st.integers(8, 128), pp=st.sampled_from([2, 4, 8]), vocab=st.integers(1000, 300_000))
@@ -92,8 +96,8 @@ def test_balanced_stages_have_the_same_number_of_parameters_at_work(layers, pp, 
 
     def fullest(balanced: bool) -> tuple[float, float]:
         counts = LayerCounts(chosen, Layout(pp=pp, balanced_stages=balanced).resolved(pp))
-        last = float(counts.last_dense) * each + head
-        return max(float(counts.body_dense) * each, last), last
+        last = float(counts.last.dense) * each + head
+        return max(float(counts.body.dense) * each, last), last
 
     balanced, last = fullest(True)
     assert balanced <= fullest(False)[0] * (1 + 1e-9)
@@ -149,16 +153,16 @@ def test_stated_cuts_leave_the_rest_to_the_stages_between(first, last, body, end
     """Twelve layers on four ranks."""
     layout = Layout(pp=4, first_stage_layers=first, last_stage_layers=last).resolved(4)
     counts = LayerCounts(model(layers=12), layout)
-    assert counts.body_dense == np.ceil(body)
-    assert counts.last_dense == end
-    assert counts.body_dense * counts.body_ranks + counts.last_dense == pytest.approx(12)
+    assert counts.body.dense == np.ceil(body)
+    assert counts.last.dense == end
+    assert counts.body.dense * counts.body_ranks + counts.last.dense == pytest.approx(12)
 
 
 def test_a_prediction_layer_counts_when_stages_are_balanced():
     layout = Layout(pp=4, balanced_stages=True).resolved(4)
     without, further = (LayerCounts(model(layers=32, mtp_layers=n), layout) for n in (0, 1))
-    assert further.last_dense < without.last_dense - 0.7
-    assert further.body_dense > without.body_dense
+    assert further.last.dense < without.last.dense - 0.7
+    assert further.body.dense > without.body.dense
 
 
 def test_a_checkpoint_that_stops_early_leaves_out_the_last_product():

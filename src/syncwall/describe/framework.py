@@ -18,10 +18,10 @@ from syncwall.describe.base import (
     PositiveNumber,
 )
 from syncwall.describe.choice import Dtype
-from syncwall.describe.keeping import MasterWeights, NarrowActivations
 from syncwall.describe.layout import ContextKind, Dispatcher, Recompute, Schedule, Shard
 from syncwall.describe.provenance import Provenance, SourcedNumber
 from syncwall.describe.ranges import MOST
+from syncwall.describe.state_formats import MasterWeights, NarrowActivations
 from syncwall.units import Dimension
 
 Month = Annotated[str, StringConstraints(pattern=r"^20\d\d-(0[1-9]|1[0-2])$")]

@@ -8,9 +8,9 @@ from typing import Any
 from syncwall.describe.base import is_open
 from syncwall.describe.choice import Dtype
 from syncwall.describe.framework import Framework, Month, at
-from syncwall.describe.keeping import MasterWeights
 from syncwall.describe.layout import Layout, Recompute, Schedule, Shard
 from syncwall.describe.software import Software
+from syncwall.describe.state_formats import MasterWeights
 
 
 def switches(

@@ -1,10 +1,10 @@
 """Kinds of layers of a model whose layers are not alike.
 
 Holds `LayerKind`, `Pattern`, `counted`, `alike` and `stacked`. A layer is one word of a pattern:
-what mixes tokens (`M` a mixer, `*` attention), then what works on each token (`-` a dense
-feed-forward part, `E` experts); either may be missing. The letters are those of Megatron-Core's
-hybrid models, in which every letter is a layer; here words are set apart by spaces: `M-` is one
-layer and `M -` two. Layers of a `stack` were counted elsewhere and have neither letter.
+what mixes tokens (`M` a mixer, `*` attention, `M*` both side by side), then what works on each
+token (`-` a dense feed-forward part, `E` experts); either may be missing. The letters are those of
+Megatron-Core's hybrid models, in which every letter is a layer; here words are set apart by spaces:
+`M-` is one layer and `M -` two. Layers of a `stack` were counted elsewhere and have neither letter.
 """
 
 import re
@@ -17,9 +17,9 @@ from pydantic import AfterValidator
 
 from syncwall.describe.stack import Stack, StackLayer
 
-MixerLetter = Literal["M", "*", ""]
+MixerLetters = Literal["M", "*", "M*", ""]
 FeedForwardLetter = Literal["-", "E", ""]
-_WORD: Final = re.compile(r"(?P<mixer>[M*]?)(?P<feed_forward>[-E]?)")
+_WORD: Final = re.compile(r"(?P<mixer>M?\*?)(?P<feed_forward>[-E]?)")
 BLOCKS: Final = 2
 """Parts of a whole layer, each behind its own norm: what mixes tokens, what works on each."""
 
@@ -28,7 +28,7 @@ BLOCKS: Final = 2
 class LayerKind:
     """One kind of layer, and how many there are."""
 
-    mixer: MixerLetter
+    mixer: MixerLetters
     feed_forward: FeedForwardLetter
     count: int
     alike: int | None = None
@@ -47,6 +47,11 @@ class LayerKind:
         return self.feed_forward == "E"
 
     @property
+    def letters(self) -> str:
+        """Its word in a pattern; none of a layer that was counted elsewhere."""
+        return self.mixer + self.feed_forward
+
+    @property
     def blocks(self) -> int:
         """Parts of it: two, or one."""
         return bool(self.mixer) + bool(self.feed_forward)
@@ -58,7 +63,7 @@ class LayerKind:
             return self.counted.name
         if self.mixer == "*" and self.feed_forward:
             return "expert layer" if self.has_experts else "dense layer"
-        first = {"M": "mixer", "*": "attention", "": ""}[self.mixer]
+        first = {"M": "mixer", "*": "attention", "M*": "mixer, attention", "": ""}[self.mixer]
         second = {"-": "MLP", "E": "expert", "": ""}[self.feed_forward]
         return f"{' and '.join(word for word in (first, second) if word)} layer"
 

@@ -27,11 +27,16 @@ from syncwall.describe.base import (
 from syncwall.describe.choice import Choice, Dtype
 from syncwall.describe.freezing import Freezing
 from syncwall.describe.fsdp import FsdpSettings
-from syncwall.describe.keeping import MasterWeights, NarrowActivations, Optimizer, RecomputeModule
 from syncwall.describe.lora import LoraSettings
 from syncwall.describe.offload import OffloadSettings
 from syncwall.describe.provenance import Provenance, SourcedNumber, Trust
 from syncwall.describe.ranges import MOST_IMBALANCE
+from syncwall.describe.state_formats import (
+    MasterWeights,
+    NarrowActivations,
+    Optimizer,
+    RecomputeModule,
+)
 from syncwall.describe.wide_layers import WideLayers
 from syncwall.units import Dimension
 

@@ -7,14 +7,13 @@ names.
 Sources: Hu 2021 (LoRA), Dettmers 2023 (QLoRA, section 3: NF4 and double quantisation), PEFT 0.21.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args
 
 from pydantic import model_validator
 
 from syncwall.describe.base import Description, Positive
 from syncwall.describe.layer_kinds import LayerKind
+from syncwall.describe.matrices import Matrix, WeightGroup, layer_weights
 from syncwall.describe.transformer import Transformer
 
 AttentionTarget = Literal[
@@ -27,9 +26,8 @@ AttentionTarget = Literal[
     "kv_a_proj_with_mqa",
     "kv_b_proj",
 ]
-Target = Literal[
-    "all-linear", "attention", "mlp", "gate_proj", "up_proj", "down_proj", AttentionTarget
-]
+MlpTarget = Literal["gate_proj", "up_proj", "down_proj"]
+Target = Literal["all-linear", "attention", "mlp", MlpTarget, AttentionTarget]
 FrozenFormat = Literal["fp32", "bf16", "fp8", "nf4", "nf4-single"]
 
 FROZEN_BYTES: Final[dict[FrozenFormat, float]] = {
@@ -39,6 +37,10 @@ FROZEN_BYTES: Final[dict[FrozenFormat, float]] = {
 }  # fmt: skip
 """Bytes of one weight. NF4 has a scale for 64 weights: in fp32 (`nf4-single`, 4.5 bits), or in 8
 bits with an fp32 scale for 256 of them (double quantisation, 4.127 bits)."""
+_ADAPTABLE: Final[dict[WeightGroup, tuple[str, ...]]] = {
+    "attention": get_args(AttentionTarget),
+    "mlp": get_args(MlpTarget),
+}
 
 
 class Lora(Description):
@@ -80,64 +82,23 @@ class LoraSettings(Description):
         return {**fields, "frozen_weights": True}
 
 
-@dataclass(frozen=True, slots=True)
-class Adapted:
-    """A matrix with an adapter."""
-
-    name: str
-    entering: int
-    leaving: int
-    by_column: bool
-    """Tensor-parallel ranks share what leaves it; else what enters it."""
-
-
-def adapted(model: Transformer, kind: LayerKind, lora: Lora) -> list[Adapted]:
+def adapted(model: Transformer, kind: LayerKind, lora: Lora) -> list[Matrix]:
     """Matrices of a layer of `kind` that `lora` names."""
     chosen = set(lora.targets)
     if "all-linear" in chosen:
         chosen |= {"attention", "mlp"}
-    found: list[Adapted] = []
-    if kind.mixer == "*":
-        found += [one for one in _attention(model) if {"attention", one.name} & chosen]
-    found += [one for one in _mlp(model, kind) if {"mlp", one.name} & chosen]
-    return found
+    return [
+        one
+        for part in layer_weights(model, kind)
+        for one in part.matrices.values()
+        if one.name in _ADAPTABLE.get(part.group, ()) and {part.group, one.name} & chosen
+    ]
 
 
 def adapter_parameters(model: Transformer, lora: Lora) -> int:
     """Trained parameters of the whole model."""
     return sum(
-        kind.count * lora.rank * (one.entering + one.leaving)
+        kind.count * lora.rank * (one.rows + one.columns)
         for kind in model.layer_kinds
         for one in adapted(model, kind, lora)
     )
-
-
-def _attention(model: Transformer) -> Iterator[Adapted]:
-    heads, hidden, latent = model.attention.heads, model.hidden, model.attention.latent
-    queries = heads * model.head_dim
-    if latent is None:
-        keys = model.kv_heads * model.head_dim
-        yield Adapted("q_proj", hidden, queries * (1 + model.attention.gated), True)
-        yield Adapted("k_proj", hidden, keys, True)
-        yield Adapted("v_proj", hidden, keys, True)
-        yield Adapted("o_proj", queries, hidden, False)
-        return
-    if latent.q_rank is None:
-        yield Adapted("q_proj", hidden, queries, True)
-    else:
-        yield Adapted("q_a_proj", hidden, latent.q_rank, True)
-        yield Adapted("q_b_proj", latent.q_rank, queries, True)
-    yield Adapted("kv_a_proj_with_mqa", hidden, latent.kv_rank + latent.rope_dim, True)
-    yield Adapted("kv_b_proj", latent.kv_rank, heads * (latent.nope_dim + latent.v_dim), True)
-    yield Adapted("o_proj", heads * latent.v_dim, hidden, False)
-
-
-def _mlp(model: Transformer, kind: LayerKind) -> Iterator[Adapted]:
-    """The feed-forward part of a dense layer."""
-    if kind.feed_forward != "-" or model.mlp is None:
-        return
-    width = model.mlp.hidden
-    if model.mlp.gated:
-        yield Adapted("gate_proj", model.hidden, width, True)
-    yield Adapted("up_proj", model.hidden, width, True)
-    yield Adapted("down_proj", width, model.hidden, False)

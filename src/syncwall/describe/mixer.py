@@ -1,9 +1,10 @@
 """Mixers of tokens that are not attention: a state of fixed size instead of all keys.
 
-Holds `Mixer`, its widths and its exact parameters. Sources: Mamba (Gu and Dao 2023,
+Holds `Mixer` and its widths. Sources: Mamba (Gu and Dao 2023,
 arXiv:2312.00752), Mamba-2 (Dao and Gu 2024, arXiv:2405.21060), gated DeltaNet (Yang 2024,
 arXiv:2412.06464), Kimi Delta Attention (Kimi Linear 2025, arXiv:2510.26692), lightning attention
-(MiniMax-01 2025, arXiv:2501.08313); parameters as `transformers` builds them.
+(MiniMax-01 2025, arXiv:2501.08313), gated short convolutions (LFM2 2025, arXiv:2511.23404); widths
+as `transformers` has them.
 """
 
 from typing import Literal, Self
@@ -12,11 +13,11 @@ from pydantic import model_validator
 
 from syncwall.describe.base import Description, NotNegative, Positive
 
-MixerName = Literal["mamba-1", "mamba-2", "gated-delta", "kimi-delta", "lightning"]
+MixerName = Literal["mamba-1", "mamba-2", "gated-delta", "kimi-delta", "lightning", "short-conv"]
 
 
 class Mixer(Description):
-    """Linear attention or a state-space layer."""
+    """Linear attention, a state-space layer or a gated convolution."""
 
     kind: MixerName
     heads: Positive
@@ -34,6 +35,8 @@ class Mixer(Description):
     """True if the projections into and out of it have biases."""
     rank: Positive | None = None
     """Width through which Mamba-1 projects time steps; its heads are channels, of `head_dim` 1."""
+    output_norm: bool = True
+    """False if the output of Mamba-2 has no norm (Falcon-H1)."""
     inner_norms: bool = False
     """Norms on time steps, keys and queries of Mamba-1 (Jamba)."""
     chunk: Positive = 64
@@ -71,10 +74,10 @@ class Mixer(Description):
 
     @property
     def mixed_width(self) -> int:
-        """Dimensions of values, keys and queries, over which the convolution goes; in Mamba-1 of
-        values, out of which it makes the others.
+        """Dimensions of values, keys and queries, over which the convolution goes; of values alone
+        in Mamba-1, which makes the others out of them, and in LFM2, which has no others.
         """
-        if self.kind == "mamba-1":
+        if self.kind in ("mamba-1", "short-conv"):
             return self.value_width
         return self.value_width + 2 * self.key_width
 
@@ -86,8 +89,7 @@ class Mixer(Description):
     @property
     def scalars(self) -> int:
         """Numbers for each token that no other width counts: time steps, decays, strengths."""
-        each = {"mamba-1": 0, "mamba-2": 1, "gated-delta": 2, "kimi-delta": 1, "lightning": 0}
-        return each[self.kind] * self.heads
+        return {"mamba-2": 1, "gated-delta": 2, "kimi-delta": 1}.get(self.kind, 0) * self.heads
 
     @property
     def inner_width(self) -> int:
@@ -98,29 +100,6 @@ class Mixer(Description):
     def input_width(self) -> int:
         """Dimensions that one projection of the hidden state gives."""
         gates = 2 * self.gate_rank if self.gate_rank else self.value_width
+        if self.kind == "short-conv":  # before and behind the convolution
+            gates = 2 * self.value_width
         return self.mixed_width + gates + self.scalars
-
-
-def mixer_parameters(mixer: Mixer, hidden: int) -> int:
-    """Parameters of `mixer` in a model of width `hidden`."""
-    projections = hidden * (mixer.input_width + mixer.value_width)
-    bias = mixer.bias * (mixer.input_width + hidden)
-    conv = mixer.mixed_width * (mixer.conv + mixer.conv_bias) if mixer.conv else 0
-    return projections + bias + conv + _own(mixer)
-
-
-def _own(mixer: Mixer) -> int:
-    """Parameters of `mixer` beside its projections and its convolution."""
-    heads, width = mixer.heads, mixer.value_width
-    if mixer.rank is not None:  # into and out of the rank; decay, skip and bias of the time step
-        inner = mixer.inner_width
-        own = width * (inner + mixer.rank + mixer.state + 2)
-        return own + mixer.inner_norms * inner
-    if mixer.kind == "mamba-2":
-        return 3 * heads + width  # decay, bias of the time step, skip; norm of the output
-    if mixer.kind == "gated-delta":
-        return 2 * heads + mixer.head_dim  # decay and its bias; norm of a head
-    if mixer.kind == "lightning":
-        return width  # norm of the output
-    up = 2 * mixer.head_dim * width  # decay and output gate
-    return up + heads + width + mixer.head_dim  # decay, its bias; norm of a head

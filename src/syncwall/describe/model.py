@@ -12,7 +12,7 @@ from pydantic import Field, model_validator
 
 from syncwall.describe.base import NotNegative, Positive, SequenceTokens, Tokens
 from syncwall.describe.layer_kinds import LayerKind, stacked
-from syncwall.describe.parameters import ParameterCount, count_parameters, of_a_stack
+from syncwall.describe.parameters import ParameterCount, count_parameters
 from syncwall.describe.projector import Projector
 from syncwall.describe.stack import STANDING_IN, Stack, without_shapes
 from syncwall.describe.transformer import Transformer
@@ -105,8 +105,6 @@ class Model(Transformer):
     @property
     def parameter_count(self) -> ParameterCount:
         """Parameters by where they sit."""
-        if self.stack is not None:
-            return of_a_stack(self.stack)
         own, encoder = count_parameters(self), self.encoder
         if encoder is None:
             return own

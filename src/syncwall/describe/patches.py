@@ -80,8 +80,3 @@ class Conditioning(Description):
 
 SHIFT_SCALE_GATE, SHIFT_SCALE = 3, 2
 """Vectors of the hidden width for a norm within a layer, and for the final one."""
-
-
-def modulation_parameters(vectors: int, hidden: int) -> int:
-    """Parameters of the projection of the conditioning to so many `vectors`."""
-    return vectors * hidden * (hidden + 1)

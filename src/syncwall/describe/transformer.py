@@ -130,6 +130,10 @@ class Norm(Description):
     embedding: bool = False
     """One more on the embeddings."""
 
+    def weights(self, width: int) -> int:
+        """Weights of one norm over `width` dimensions."""
+        return {"rms": 1, "layer": 2, "layer-no-bias": 1, "none": 0}[self.kind] * width
+
 
 class Transformer(CatalogueEntry):
     """The shapes of a transformer."""
@@ -301,12 +305,12 @@ class Transformer(CatalogueEntry):
         """Layers with attention."""
         if self.pattern is None:
             return self.layers
-        return sum(kind.count for kind in self.layer_kinds if kind.mixer == "*")
+        return sum(kind.count for kind in self.layer_kinds if "*" in kind.mixer)
 
     @property
     def mixer_layers(self) -> int:
         """Layers with a `mixer` in the place of attention."""
-        return sum(kind.count for kind in self.layer_kinds if kind.mixer == "M")
+        return sum(kind.count for kind in self.layer_kinds if "M" in kind.mixer)
 
     @property
     def full_attention_layers(self) -> int:

@@ -12,7 +12,7 @@ from syncwall.cost.software import framework
 from syncwall.describe import Layout, Software
 from syncwall.describe.choice import Dtype
 from syncwall.describe.framework_switches import kept_formats
-from syncwall.describe.keeping import MasterWeights, NarrowActivations
+from syncwall.describe.state_formats import MasterWeights, NarrowActivations
 from syncwall.validate.table import RunRow
 
 _MODULES = {

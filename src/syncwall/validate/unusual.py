@@ -10,8 +10,8 @@ from syncwall.cost.software import framework
 from syncwall.describe import Cluster, Layout, Model, Software
 from syncwall.describe.choice import Dtype
 from syncwall.describe.framework_switches import kept_formats
-from syncwall.describe.keeping import MasterWeights
 from syncwall.describe.layout import Recompute
+from syncwall.describe.state_formats import MasterWeights
 from syncwall.validate.table import RunRow
 
 _RECOMPUTED = (0.25, 0.5, 0.75)

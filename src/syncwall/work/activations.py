@@ -1,8 +1,8 @@
 """Activations that a layer keeps for its backward pass, tensor by tensor.
 
-Holds `Tensor`, `layer_tensors`, `Kept`, the bytes of a layer by what is recomputed, and `Layers`,
-those of layers without and with experts. Counted are the tensors that autograd saves with
-fused norms, activations and rotary positions: inputs of norms, multiplications and activation
+Holds `Tensor`, `layer_tensors`, `SavedBytes`, those of a layer by what is recomputed, and
+`saved_by_kind`. Counted are the tensors that autograd saves with fused norms, activations and
+rotary positions: inputs of norms, multiplications and activation
 functions, and what attention saves.
 
 Sources: Korthikanti 2022, table 2; Transformer Engine, which keeps the narrow copy of a
@@ -12,12 +12,12 @@ multiplication's input for the weight gradient; torchtitan's selective checkpoin
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from syncwall.describe.keeping import NarrowActivations, RecomputeModule
 from syncwall.describe.layer_kinds import BLOCKS, LayerKind
 from syncwall.describe.layout import Recompute
 from syncwall.describe.lora import adapted
-from syncwall.describe.parameters import gated_experts
+from syncwall.describe.matrices import gated_experts
 from syncwall.describe.stack import StackLayer
+from syncwall.describe.state_formats import NarrowActivations, RecomputeModule
 from syncwall.work.adapters import ENTERING, keeps_input
 from syncwall.work.encoder import cross_bytes
 from syncwall.work.layer import ACTIVATION_BYTES, Shape
@@ -44,7 +44,7 @@ class Tensor:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class SavedBytes:
     """Bytes of one layer and micro batch."""
 
     everything: Number
@@ -55,7 +55,7 @@ class Kept:
     """What is computed again of a layer to which recomputation applies."""
 
     @classmethod
-    def of(cls, tensors: list[Tensor], shape: Shape) -> "Kept":
+    def of(cls, tensors: list[Tensor], shape: Shape) -> "SavedBytes":
         """Of a layer with these `tensors`, averaged over layers with and without recomputation."""
         layout, wide = shape.layout, 1.0 + (shape.layout.precision.size_bytes == 4)
         chosen = set(layout.recompute_modules)
@@ -73,46 +73,21 @@ class Kept:
                 spared = spared + gone * applies
         return cls(everything, everything - shape.recomputed_layers * spared, spared)
 
-    @classmethod
-    def average(cls, layers: list[tuple[float, "Kept"]]) -> "Kept | None":
-        """Of layers with these shares; None of none. The fullest of them is computed again."""
-        if not layers:
-            return None
-        if len(layers) == 1:
-            return layers[0][1]
-        again: Number = 0.0
-        for _, kept in layers:
-            again = most(again, kept.again)
-        return cls(
-            sum(share * kept.everything for share, kept in layers),
-            sum(share * kept.until_backward for share, kept in layers),
-            again,
-        )
+
+SavedByKind = dict[LayerKind, SavedBytes]
 
 
-@dataclass(frozen=True, slots=True)
-class Layers:
-    """What a layer without and with experts keeps; None if the model has none of it."""
+def saved_by_kind(shape: Shape) -> SavedByKind:
+    """Of every kind of layer of the model of `shape`."""
+    kinds = shape.model.layer_kinds
+    return {kind: SavedBytes.of(layer_tensors(shape, kind), shape) for kind in kinds}
 
-    dense: Kept | None
-    sparse: Kept | None
-    further: Kept | None
-    """A layer that predicts a further token."""
 
-    @classmethod
-    def of(cls, shape: Shape) -> "Layers":
-        """The layers of the model of `shape`."""
-        kept = [
-            (kind, Kept.of(layer_tensors(shape, kind), shape)) for kind in shape.model.layer_kinds
-        ]
-        dense, sparse = (
-            Kept.average([(kind.share, one) for kind, one in kept if kind.has_experts == experts])
-            for experts in (False, True)
-        )
-        further = sparse or dense
-        if shape.model.pattern is not None and shape.model.mtp_layers:
-            further = Kept.of(layer_tensors(shape, shape.model.mtp_kind), shape)
-        return cls(dense, sparse, further)
+def further_saved(shape: Shape, saved: SavedByKind) -> SavedBytes:
+    """Of a layer that predicts a further token: one like the last kind, in hybrids its own."""
+    if shape.model.pattern is None:
+        return list(saved.values())[-1]
+    return SavedBytes.of(layer_tensors(shape, shape.model.mtp_kind), shape)
 
 
 def layer_tensors(shape: Shape, kind: LayerKind) -> list[Tensor]:
@@ -120,8 +95,9 @@ def layer_tensors(shape: Shape, kind: LayerKind) -> list[Tensor]:
     if kind.counted is not None:
         return _counted(shape, kind.counted)
     tensors: list[Tensor] = []
-    if kind.mixer:
-        tensors += (_attention if kind.mixer == "*" else mixer_tensors)(shape)
+    for number, letter in enumerate(kind.mixer):
+        own = list((_attention if letter == "*" else mixer_tensors)(shape))
+        tensors += own[2:] if number else own  # side by side, both have one norm before them
     if kind.feed_forward and not (kind.mixer and shape.model.norm.per_layer == 1):
         tensors += _normed(shape, is_input=not kind.mixer)  # of a parallel layer there is only one
     tensors += _normed_again(shape, kind)
@@ -228,7 +204,7 @@ def mixer_tensors(shape: Shape) -> Iterator[Tensor]:
     yield Tensor(_normed_bytes(shape) * hidden, ("layernorm",))
     yield Tensor(ACTIVATION_BYTES * tokens * mixer.input_width, saved_singly=True)
     if mixer.kind not in {"mamba-1", "mamba-2"}:
-        scores = mixer.heads * mixer.chunk * (mixer.kind != "lightning")
+        scores = mixer.heads * mixer.chunk * mixer.kind.endswith("delta")
         yield Tensor(ACTIVATION_BYTES * tokens * (mixer.mixed_width + scores))
     if mixer.gate_rank is not None:  # decay in 32 bits, output gate
         yield Tensor((4.0 + ACTIVATION_BYTES) * tokens * mixer.value_width)

@@ -1,26 +1,14 @@
 """What adapters add to the memory of a rank, and what frozen weights need when they are used.
 
-Holds `adapters_of`, the parameters of adapters of a rank, and `Added`.
+Holds `Added`.
 """
 
 from dataclasses import dataclass
 
-from syncwall.work.adapters import adapter_parameters
 from syncwall.work.layer import ACTIVATION_BYTES, Shape
 from syncwall.work.number import Number
 from syncwall.work.sharing import weight_bytes
 from syncwall.work.states import stored_bytes, trained_bytes, trained_state_bytes
-
-
-def adapters_of(shape: Shape, dense: Number, sparse: Number) -> Number:
-    """Parameters of adapters of a rank with these layers."""
-    total: Number = 0.0
-    if shape.layout.lora is None:
-        return total
-    for kind in shape.model.layer_kinds:
-        count = sparse if kind.has_experts else dense
-        total = total + count * kind.share * adapter_parameters(shape, kind).plain
-    return total
 
 
 @dataclass(frozen=True, slots=True)

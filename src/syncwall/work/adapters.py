@@ -9,7 +9,8 @@ from collections.abc import Sequence
 
 from syncwall.cause import Cause
 from syncwall.describe.layer_kinds import LayerKind
-from syncwall.describe.lora import Adapted, adapted
+from syncwall.describe.lora import adapted
+from syncwall.describe.matrices import Matrix
 from syncwall.work.block import Scope
 from syncwall.work.layer import ACTIVATION_BYTES, Shape
 from syncwall.work.number import Number
@@ -19,13 +20,6 @@ from syncwall.work.rank_parameters import RankParameters, layer_parameters
 
 ENTERING = ("q_proj", "k_proj", "v_proj", "q_a_proj", "kv_a_proj_with_mqa")
 """Matrices of attention whose input is that of the layer, normed."""
-_BEHIND = {
-    "query key value": ENTERING, "queries": {"q_proj"}, "query down": {"q_a_proj"},
-    "query up": {"q_b_proj"}, "key value down": {"kv_a_proj_with_mqa"},
-    "key value up": {"kv_b_proj"}, "output projection": {"o_proj"},
-    "MLP up": {"gate_proj", "up_proj"}, "MLP down": {"down_proj"},
-}  # fmt: skip
-"""Matrices of each multiplication of a layer."""
 
 
 def with_adapters(parts: Sequence[LayerPart], shape: Shape, kind: LayerKind) -> list[LayerPart]:
@@ -37,9 +31,9 @@ def with_adapters(parts: Sequence[LayerPart], shape: Shape, kind: LayerKind) -> 
     found = _dequantised(shape, kind)
     for part in parts:
         found.append(part)
-        beside = [one for one in adapters if one.name in _BEHIND.get(part.name, ())]
-        for one in beside:
-            found += _products(shape, one, lora.rank, part.scope)
+        for one in adapters:
+            if one in part.matrices:
+                found += _products(shape, one, lora.rank, part.scope)
     return found
 
 
@@ -64,15 +58,15 @@ def keeps_input(shape: Shape, *names: str) -> Number:
     )
 
 
-def _widths(shape: Shape, one: Adapted) -> tuple[Number, Number]:
-    """What enters and leaves a matrix on a rank."""
+def _widths(shape: Shape, one: Matrix) -> tuple[Number, Number]:
+    """What enters and leaves a matrix on a rank, of which adapters share one side."""
     tp = shape.layout.tp
-    if one.by_column:
-        return one.entering, one.leaving / tp
-    return one.entering / tp, one.leaving
+    if one.split == "columns":
+        return one.columns / tp, one.rows
+    return one.columns, one.rows / tp
 
 
-def _products(shape: Shape, one: Adapted, rank: int, scope: Scope) -> list[LayerPart]:
+def _products(shape: Shape, one: Matrix, rank: int, scope: Scope) -> list[LayerPart]:
     dtype, tokens = shape.layout.precision, shape.tokens
     entering, leaving = _widths(shape, one)
     pair = (

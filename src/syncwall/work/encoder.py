@@ -6,6 +6,7 @@ Holds `encoder_shape`, `images`, `cross_parts`, `projector_parts` and `cross_byt
 from typing import cast
 
 from syncwall.cause import Cause
+from syncwall.describe.matrices import cross_matrices
 from syncwall.work.block import Scope
 from syncwall.work.freezing import TRAINED, Frozen
 from syncwall.work.layer import (
@@ -14,11 +15,12 @@ from syncwall.work.layer import (
     entering,
     leaving,
     norm_part,
+    product,
     quantised,
 )
 from syncwall.work.number import Number
 from syncwall.work.operations import CoreAttention, Gemm
-from syncwall.work.parts import LayerPart, attention, elementwise, gemm
+from syncwall.work.parts import LayerPart, attention, elementwise
 
 CROSS_KEYS = "cross keys and values"
 """Name of the product that takes the output of the encoder into a layer."""
@@ -46,7 +48,7 @@ def cross_parts(shape: Shape) -> list[LayerPart]:
     if source is None or not model.attention.cross:
         return []
     heads = model.attention.heads / shape.layout.tp
-    queries, keys = heads * model.head_dim, 2 * shape.kv_heads * model.head_dim
+    keys, matrices = 2 * shape.kv_heads * model.head_dim, cross_matrices(model)
     core = CoreAttention(
         batch=shape.layout.micro_batch, heads=heads, q_len=shape.seq,
         kv_len=source.tokens / shape.layout.micro_batch, head_dim=model.head_dim,
@@ -56,10 +58,10 @@ def cross_parts(shape: Shape) -> list[LayerPart]:
         norm_part(shape, "cross-attention norm"),
         *quantised(shape, "cross-attention", shape.plain_tokens, model.hidden),
         *entering(shape, "cross-attention"),
-        gemm("cross queries", Cause.GEMM, shape.tokens, queries, model.hidden, dtype),
+        product(shape, "cross queries", shape.tokens, matrices["cross_q_proj"]),
         _cross_keys(shape, Gemm(source.tokens, keys, model.hidden, dtype)),
         attention("cross-attention", core),
-        gemm("cross output", Cause.GEMM, shape.tokens, model.hidden, queries, dtype),
+        product(shape, "cross output", shape.tokens, matrices["cross_o_proj"]),
         *leaving(shape, "cross-attention"),
     ]
     return [part.within(Scope.ATTENTION) for part in parts]

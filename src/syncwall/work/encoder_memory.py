@@ -4,7 +4,7 @@ Holds `encoder_memory`.
 """
 
 from syncwall.describe.layout import Shard
-from syncwall.work.activations import Kept, layer_tensors
+from syncwall.work.activations import SavedBytes, layer_tensors
 from syncwall.work.encoder import encoder_shape
 from syncwall.work.freezing import Frozen
 from syncwall.work.layer import ACTIVATION_BYTES, Shape
@@ -39,7 +39,7 @@ def encoder_memory(shape: Shape) -> dict[str, Number]:
     output = ACTIVATION_BYTES * source.tokens * encoder.hidden
     if back.encoder.passes:
         for kind in encoder.layer_kinds:
-            kept = Kept.of(layer_tensors(source, kind), source)
+            kept = SavedBytes.of(layer_tensors(source, kind), source)
             moving = kind.count * (1.0 - encoder.idle_layers / encoder.layers)
             output = output + moving * kept.until_backward
 

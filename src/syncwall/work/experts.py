@@ -10,14 +10,14 @@ from math import inf
 from syncwall.cause import Cause
 from syncwall.describe import Layout
 from syncwall.describe.layout import Dispatcher
-from syncwall.describe.parameters import gated_experts
+from syncwall.describe.matrices import feed_forward, gated_experts
 from syncwall.describe.transformer import Moe
 from syncwall.work.block import Scope, Stream
 from syncwall.work.layer import (
     ACTIVATION_BYTES,
     Shape,
     entering,
-    feed_forward,
+    feed_forward_parts,
     leaving,
     norm_part,
     quantised,
@@ -53,7 +53,9 @@ def expert_parts(shape: Shape) -> list[LayerPart]:
     if moe.shared_hidden:
         shared = [
             *entering(shape, "shared experts"),
-            *feed_forward(shape, "shared experts", moe.shared_hidden / layout.tp, gated),
+            *feed_forward_parts(
+                shape, "shared experts", feed_forward(model.hidden, moe.shared_hidden, gated)
+            ),
             *leaving(shape, "shared experts"),
         ]
     return [

@@ -86,4 +86,4 @@ def _is_of(model: Model, layer: int, kind: LayerKind) -> bool:
     if model.pattern is None:
         return model.has_experts(layer) == kind.has_experts
     words = model.pattern.split()
-    return words[layer % len(words)] == kind.mixer + kind.feed_forward
+    return words[layer % len(words)] == kind.letters

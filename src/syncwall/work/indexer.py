@@ -16,6 +16,7 @@ from dataclasses import replace
 
 from syncwall.cause import Cause
 from syncwall.describe.choice import Dtype
+from syncwall.describe.matrices import indexer_matrices
 from syncwall.describe.transformer import Transformer
 from syncwall.work.number import Number
 from syncwall.work.operations import CoreAttention, Elementwise, Gemm
@@ -29,14 +30,13 @@ def indexer_parts(
     model: Transformer, tokens: Number, dtype: Dtype, core: CoreAttention
 ) -> list[LayerPart]:
     """Projections, scores and choice before attention to what is chosen, `core`; if there are."""
-    indexer, latent = model.attention.indexer, model.attention.latent
+    indexer = model.attention.indexer
     if indexer is None:
         return []
-    assert latent is not None, "the indexer needs its queries"
-    width = indexer.heads * indexer.head_dim
+    queries, keys, weights = indexer_matrices(model).values()
     projections = {
-        "index queries": Gemm(tokens, width, latent.q_rank or model.hidden, dtype),
-        "index keys": Gemm(tokens, indexer.head_dim + indexer.heads, model.hidden, dtype),
+        "index queries": Gemm(tokens, queries.rows, queries.columns, dtype),
+        "index keys": Gemm(tokens, keys.rows + weights.rows, keys.columns, dtype),
     }
     scores = replace(
         core, heads=indexer.heads, head_dim=indexer.head_dim, v_dim=1, kv_heads=1, window=None,

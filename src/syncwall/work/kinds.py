@@ -6,8 +6,8 @@ Holds `Kinds`.
 from dataclasses import dataclass
 
 from syncwall.describe.layer_kinds import LayerKind
+from syncwall.work.embedding_and_head import embedding_parts, output_layer_parts
 from syncwall.work.encoder import cross_parts
-from syncwall.work.ends import embedding_parts, output_layer_parts
 from syncwall.work.experts import expert_parts
 from syncwall.work.layer import Shape, attention_parts, mlp_parts
 from syncwall.work.mixer import mixer_parts
@@ -35,30 +35,28 @@ class Kinds:
         """Of a rank with this `shape`."""
         model = shape.model
         if model.stack is not None:
-            stack = tuple((kind, _counted(shape, kind)) for kind in model.layer_kinds)
+            stack = tuple(
+                (kind, stack_parts(shape, kind.counted))
+                for kind in model.layer_kinds
+                if kind.counted
+            )
             return cls([], [], stack, [], [], [])
-        mixers: dict[str, list[LayerPart]] = {
-            "*": [*attention_parts(shape), *cross_parts(shape)]
-            if model.attention_layers or model.mtp_layers
-            else [],
+        attends = model.attention_layers or model.mtp_layers
+        by_letter: dict[str, list[LayerPart]] = {
+            "*": [*attention_parts(shape), *cross_parts(shape)] if attends else [],
             "M": mixer_parts(shape) if model.mixer is not None else [],
-            "": [],
+            "-": mlp_parts(shape) if model.mlp is not None else [],
+            "E": expert_parts(shape) if model.moe is not None else [],
         }
-        dense = mlp_parts(shape) if model.mlp is not None else []
-        sparse = expert_parts(shape) if model.moe is not None else []
-        tokenwise = {"-": dense, "E": sparse, "": []}
 
         def parts(kind: LayerKind) -> list[LayerPart]:
-            return mixers[kind.mixer] + tokenwise[kind.feed_forward]
+            every = [part for letter in kind.letters for part in by_letter[letter]]
+            if kind.mixer != "M*":
+                return every
+            return [part for part in every if part.name != "attention norm"]  # that of the mixer
 
         output_layer = output_layer_parts(shape)
         mtp = mtp_parts(shape, parts(model.mtp_kind), output_layer) if model.mtp_layers else []
         layers = tuple((kind, parts(kind)) for kind in model.layer_kinds)
         embedding = embedding_parts(shape)
-        return cls(mixers["*"], mixers["M"], layers, embedding, output_layer, mtp)
-
-
-def _counted(shape: Shape, kind: LayerKind) -> list[LayerPart]:
-    """Parts of a layer that was counted elsewhere."""
-    assert kind.counted is not None, "it is of a stack"
-    return stack_parts(shape, kind.counted)
+        return cls(by_letter["*"], by_letter["M"], layers, embedding, output_layer, mtp)

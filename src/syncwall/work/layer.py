@@ -13,6 +13,7 @@ from functools import cached_property
 from syncwall.cause import Cause
 from syncwall.describe import Layout, Model
 from syncwall.describe.layout import ContextKind
+from syncwall.describe.matrices import Matrices, Matrix, attention_matrices, feed_forward
 from syncwall.describe.patches import SHIFT_SCALE_GATE
 from syncwall.work.block import Scope, Stream
 from syncwall.work.groups import groups
@@ -131,6 +132,23 @@ def leaving(shape: Shape, what: str) -> list[LayerPart]:
     ]
 
 
+def on_a_rank(matrix: Matrix, tp: Number) -> tuple[Number, Number]:
+    """Rows and columns of a matrix by which a tensor-parallel rank multiplies."""
+    rows = matrix.rows / tp if matrix.split == "rows" else matrix.rows
+    return rows, matrix.columns / tp if matrix.split == "columns" else matrix.columns
+
+
+def product(shape: Shape, name: str, tokens: Number, *matrices: Matrix) -> LayerPart:
+    """`tokens` times matrices that have their input in common, side by side."""
+    width: Number = 0.0
+    columns: Number = 0.0
+    for one in matrices:
+        rows, columns = on_a_rank(one, shape.layout.tp)
+        width = width + (most(rows, one.head) if one.head else rows)
+    part = gemm(name, Cause.GEMM, tokens, width, columns, shape.layout.precision)
+    return replace(part, matrices=matrices)
+
+
 def norm_part(shape: Shape, name: str) -> LayerPart:
     """A norm and the residual beside it: read twice, written twice."""
     return elementwise(name, 4 * ACTIVATION_BYTES * shape.plain_tokens * shape.model.hidden)
@@ -163,8 +181,9 @@ def quantised(shape: Shape, name: str, tokens: Number, width: Number) -> list[La
 
 def attention_parts(shape: Shape) -> list[LayerPart]:
     """Norm, projections, attention and output projection."""
-    projections = _latent(shape) if shape.model.attention.latent else _grouped(shape)
     model, heads = shape.model, shape.model.attention.heads / shape.layout.tp
+    matrices = attention_matrices(model)
+    projections = (_latent if model.attention.latent else _grouped)(shape, matrices)
     v_dim = model.v_head_dim
     parts = [
         norm_part(shape, "attention norm"),
@@ -176,10 +195,7 @@ def attention_parts(shape: Shape) -> list[LayerPart]:
         *_gate(shape, heads * v_dim),
         *_inner_norm(shape, "output norm", heads * v_dim, model.attention.output_norm),
         *quantised(shape, "output", shape.tokens, heads * v_dim),
-        gemm(
-            "output projection", Cause.GEMM, shape.tokens, shape.model.hidden, heads * v_dim,
-            shape.layout.precision,
-        ),
+        product(shape, "output projection", shape.tokens, matrices["o_proj"]),
         *leaving(shape, "attention"),
     ]  # fmt: skip
     return [part.within(Scope.ATTENTION) for part in parts]
@@ -218,14 +234,13 @@ def _cores(shape: Shape) -> list[LayerPart]:
     return cores
 
 
-def _grouped(shape: Shape) -> list[LayerPart]:
+def _grouped(shape: Shape, matrices: Matrices) -> list[LayerPart]:
     model, tokens = shape.model, shape.tokens
-    queries = model.attention.heads / shape.layout.tp * model.head_dim
-    width = queries * (1 + model.attention.gated) + 2 * shape.kv_heads * model.head_dim
-    rotary = 2 * ACTIVATION_BYTES * tokens * (queries + shape.kv_heads * model.head_dim)
+    heads = model.attention.heads / shape.layout.tp + shape.kv_heads
+    into = (matrices[name] for name in ("q_proj", "k_proj", "v_proj"))
     return [
-        gemm("query key value", Cause.GEMM, tokens, width, model.hidden, shape.layout.precision),
-        elementwise("positions", rotary),
+        product(shape, "query key value", tokens, *into),
+        elementwise("positions", 2 * ACTIVATION_BYTES * tokens * heads * model.head_dim),
     ]
 
 
@@ -241,29 +256,26 @@ def _inner_norm(shape: Shape, name: str, width: Number, has: bool) -> list[Layer
     return [elementwise(name, 2 * ACTIVATION_BYTES * shape.tokens * width)] if has else []
 
 
-def _latent(shape: Shape) -> list[LayerPart]:
-    model, tokens, dtype = shape.model, shape.tokens, shape.layout.precision
-    latent, heads = model.attention.latent, model.attention.heads / shape.layout.tp
-    assert latent is not None
-    parts: list[LayerPart] = []
-    rank = latent.q_rank
-    if rank is None:
-        parts.append(
-            gemm("queries", Cause.GEMM, tokens, heads * model.head_dim, model.hidden, dtype)
-        )
+def _latent(shape: Shape, matrices: Matrices) -> list[LayerPart]:
+    tokens, tp = shape.tokens, shape.layout.tp
+    down, up = matrices["kv_a_proj_with_mqa"], matrices["kv_b_proj"]
+    if "q_proj" in matrices:
+        queries = [product(shape, "queries", tokens, matrices["q_proj"])]
     else:
-        parts.append(gemm("query down", Cause.GEMM, tokens, rank, model.hidden, dtype))
-        parts.append(elementwise("query norm", 2 * ACTIVATION_BYTES * tokens * rank))
-        parts.append(gemm("query up", Cause.GEMM, tokens, heads * model.head_dim, rank, dtype))
-    down = latent.kv_rank + latent.rope_dim
-    up = heads * (latent.nope_dim + latent.v_dim)
-    width = heads * model.head_dim
+        rank = matrices["q_a_proj"].rows
+        queries = [
+            product(shape, "query down", tokens, matrices["q_a_proj"]),
+            elementwise("query norm", 2 * ACTIVATION_BYTES * tokens * rank),
+            product(shape, "query up", tokens, matrices["q_b_proj"]),
+        ]
+    width = shape.model.attention.heads / tp * shape.model.head_dim
+    moved = 2 * ACTIVATION_BYTES * tokens * (2 * width + up.rows / tp)
     return [
-        *parts,
-        gemm("key value down", Cause.GEMM, tokens, down, model.hidden, dtype),
-        elementwise("key value norm", 2 * ACTIVATION_BYTES * tokens * down),
-        gemm("key value up", Cause.GEMM, tokens, up, latent.kv_rank, dtype),
-        elementwise("positions", 2 * ACTIVATION_BYTES * tokens * (2 * width + up)),
+        *queries,
+        product(shape, "key value down", tokens, down),
+        elementwise("key value norm", 2 * ACTIVATION_BYTES * tokens * down.rows),
+        product(shape, "key value up", tokens, up),
+        elementwise("positions", moved),
     ]
 
 
@@ -305,28 +317,30 @@ def _context(shape: Shape, cores: list[LayerPart]) -> list[LayerPart]:
 
 def mlp_parts(shape: Shape) -> list[LayerPart]:
     """The feed-forward part of a dense layer."""
-    mlp = shape.model.mlp
+    mlp, hidden = shape.model.mlp, shape.model.hidden
     assert mlp is not None
+    matrices = feed_forward(hidden, mlp.hidden, mlp.gated, mlp.bias)
     return [
         norm_part(shape, "MLP norm"),
         *modulation(shape, "MLP"),
-        *quantised(shape, "MLP", shape.plain_tokens, shape.model.hidden),
+        *quantised(shape, "MLP", shape.plain_tokens, hidden),
         *entering(shape, "MLP"),
-        *feed_forward(shape, "MLP", mlp.hidden / shape.layout.tp, mlp.gated, mlp.inner_norm),
+        *feed_forward_parts(shape, "MLP", matrices, inner_norm=mlp.inner_norm),
         *leaving(shape, "MLP"),
     ]
 
 
-def feed_forward(
-    shape: Shape, name: str, width: Number, gated: bool, inner_norm: bool = False
+def feed_forward_parts(
+    shape: Shape, name: str, matrices: Matrices, *, inner_norm: bool = False
 ) -> list[LayerPart]:
     """Up (and gate), activation, norm, down for all tokens."""
-    model, tokens, dtype = shape.model, shape.tokens, shape.layout.precision
-    into = 2 if gated else 1
+    *into, down = matrices.values()
+    tokens, width = shape.tokens, down.columns / shape.layout.tp
+    activated = (len(into) + 1) * ACTIVATION_BYTES * tokens * width
     return [
-        gemm(f"{name} up", Cause.GEMM, tokens, into * width, model.hidden, dtype),
-        elementwise(f"{name} activation", (into + 1) * ACTIVATION_BYTES * tokens * width),
+        product(shape, f"{name} up", tokens, *into),
+        elementwise(f"{name} activation", activated),
         *_inner_norm(shape, f"{name} inner norm", width, inner_norm),
         *quantised(shape, f"{name} down", tokens, width),
-        gemm(f"{name} down", Cause.GEMM, tokens, model.hidden, width, dtype),
+        product(shape, f"{name} down", tokens, down),
     ]

@@ -12,9 +12,18 @@ lightning attention (MiniMax-01, section 2.2).
 from dataclasses import replace
 
 from syncwall.cause import Cause
+from syncwall.describe.matrices import Matrices, mixer_matrices
 from syncwall.describe.mixer import Mixer
 from syncwall.work.block import Scope
-from syncwall.work.layer import ACTIVATION_BYTES, Shape, entering, leaving, norm_part, quantised
+from syncwall.work.layer import (
+    ACTIVATION_BYTES,
+    Shape,
+    entering,
+    leaving,
+    norm_part,
+    product,
+    quantised,
+)
 from syncwall.work.number import Number
 from syncwall.work.operations import Scan
 from syncwall.work.parts import LayerPart, elementwise, exchange, gemm
@@ -36,22 +45,23 @@ it in 32, passes it on and writes it in 16. Mamba-1's never leaves the multiproc
 def mixer_parts(shape: Shape) -> list[LayerPart]:
     """Norm, projection, convolution, scan, gated norm and output projection."""
     model, tokens, tp = shape.model, shape.tokens, shape.layout.tp
-    mixer, dtype = model.mixer, shape.layout.precision
+    mixer = model.mixer
     assert mixer is not None
+    matrices = mixer_matrices(mixer, model.hidden)
     into, width = mixer.input_width / tp, mixer.value_width / tp
     parts = [
         norm_part(shape, "mixer norm"),
         *quantised(shape, "mixer", shape.plain_tokens, model.hidden),
         *entering(shape, "mixer"),
-        gemm("mixer input", Cause.GEMM, tokens, into, model.hidden, dtype),
+        product(shape, "mixer input", tokens, matrices["in_proj"]),
         *_gates(shape, mixer),
-        *_heads_for_sequence(shape, into + width),
+        *_heads_for_sequence(shape, mixer, into + width),
         *_convolution(shape, mixer),
-        *_steps(shape, mixer),
-        _scan(shape, mixer),
+        *_steps(shape, matrices),
+        *_scan(shape, mixer),
         elementwise("mixer gated norm", 3 * ACTIVATION_BYTES * tokens * width),
         *quantised(shape, "mixer output", tokens, width),
-        gemm("mixer output", Cause.GEMM, tokens, model.hidden, width, dtype),
+        product(shape, "mixer output", tokens, matrices["out_proj"]),
         *leaving(shape, "mixer"),
     ]
     return [part.within(Scope.ATTENTION) for part in parts]
@@ -72,14 +82,17 @@ def scan_flops(mixer: Mixer, tokens: Number) -> Number:
     return 2.0 * tokens * (within + 3 * state)
 
 
-def _scan(shape: Shape, mixer: Mixer) -> LayerPart:
-    """All chunks, and the states between them."""
+def _scan(shape: Shape, mixer: Mixer) -> list[LayerPart]:
+    """All chunks, and the states between them; of a gated convolution its first gate."""
     tokens, tp = shape.tokens, shape.layout.tp
+    if mixer.kind == "short-conv":
+        moved = 3 * ACTIVATION_BYTES * tokens * mixer.value_width / tp
+        return [elementwise("mixer input gate", moved)]
     flops, moved = scan_flops(mixer, tokens) / tp, _scan_bytes(mixer) * tokens / tp
     by_token = mixer.kind == "mamba-1"
     forward = Scan(flops, moved, tokens, mixer.chunk, mixer.heads / tp, by_token=by_token)
     backward = replace(forward, flops=BACKWARD * flops, bytes=BACKWARD * moved, is_backward=True)
-    return LayerPart("scan", Cause.ATTENTION, forward, (backward,))
+    return [LayerPart("scan", Cause.ATTENTION, forward, (backward,))]
 
 
 def _scan_bytes(mixer: Mixer) -> float:
@@ -110,18 +123,16 @@ def _gates(shape: Shape, mixer: Mixer) -> list[LayerPart]:
     return [gemm("mixer gates", Cause.GEMM, shape.tokens, width, mixer.gate_rank, dtype, count=2)]
 
 
-def _steps(shape: Shape, mixer: Mixer) -> list[LayerPart]:
+def _steps(shape: Shape, matrices: Matrices) -> list[LayerPart]:
     """Time steps, keys and queries of Mamba-1 out of its values, and time steps out of their rank.
 
     The sum over ranks that a split by tp would need is not counted.
     """
-    if mixer.rank is None:
-        return []
-    tokens, dtype = shape.tokens, shape.layout.precision
-    width = mixer.value_width / shape.layout.tp
+    names = {"mixer inner": "x_proj", "mixer time steps": "dt_proj"}
     return [
-        gemm("mixer inner", Cause.GEMM, tokens, mixer.inner_width, width, dtype),
-        gemm("mixer time steps", Cause.GEMM, tokens, width, mixer.rank, dtype),
+        product(shape, name, shape.tokens, matrices[one])
+        for name, one in names.items()
+        if one in matrices
     ]
 
 
@@ -133,9 +144,12 @@ def _convolution(shape: Shape, mixer: Mixer) -> list[LayerPart]:
     return [elementwise("mixer convolution", 2 * ACTIVATION_BYTES * shape.tokens * width)]
 
 
-def _heads_for_sequence(shape: Shape, width: Number) -> list[LayerPart]:
+def _heads_for_sequence(shape: Shape, mixer: Mixer, width: Number) -> list[LayerPart]:
     """With context parallelism a rank scans the whole sequence for a part of the heads, as
-    Megatron-Core's Mamba layers do: what goes in and what comes out changes ranks.
+    Megatron-Core's Mamba layers do: what goes in and what comes out changes ranks. A convolution
+    needs the few tokens before its part only.
     """
+    if mixer.kind == "short-conv":
+        return []
     size = ACTIVATION_BYTES * shape.tokens * width * (shape.layout.cp > 1)
     return exchange("mixer heads for sequence", "all-to-all", size, shape.cp)

@@ -12,6 +12,7 @@ import numpy as np
 
 from syncwall.cause import Cause
 from syncwall.describe.choice import Dtype
+from syncwall.describe.matrices import Matrix
 from syncwall.work.block import EXPOSED, Block, Operation, Phase, Scope, Stream, Task, Wait
 from syncwall.work.number import Number, Truth, anywhere
 from syncwall.work.operations import (
@@ -49,6 +50,8 @@ class LayerPart:
     scope: Scope = Scope.OTHER
     is_trained: bool = False
     """True if its weights have gradients where all others are frozen."""
+    matrices: tuple[Matrix, ...] = ()
+    """Those that it multiplies by, if adapters may stand beside them."""
 
     def trained(self) -> "LayerPart":
         """The same part of an adapter."""
@@ -58,7 +61,7 @@ class LayerPart:
         """The same part of a layer's `scope`."""
         return LayerPart(
             self.name, self.cause, self.forward, self.backward, self.stream, self.waited_for,
-            self.beside_next, self.recomputed, scope, self.is_trained,
+            self.beside_next, self.recomputed, scope, self.is_trained, self.matrices,
         )  # fmt: skip
 
 

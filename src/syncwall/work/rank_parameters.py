@@ -1,34 +1,21 @@
 """Parameters that one rank works with.
 
-Holds `RankParameters`; `layer_parameters` of one kind of layer, `dense_layer_parameters` and
-`expert_layer_parameters` of those without and with experts on average; `embedding_parameters` and
+Holds `RankParameters`; `layer_parameters` of one kind of layer, `embedding_parameters` and
 `output_layer_parameters`; `largest_layer` and `largest_weight`.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from syncwall.describe.layer_kinds import LayerKind
 from syncwall.describe.layout import Shard
+from syncwall.describe.matrices import Matrix, layer_weights
 from syncwall.describe.parameters import (
-    expert_parameters,
     final_modulation,
     head_transform_parameters,
-    indexer_parameters,
     input_parameters,
-    layer_modulation,
-    layer_norms,
-    mixing_parameters,
-    mlp_parameters,
-    norm_weights,
-    router_parameters,
-    shared_expert_parameters,
 )
-from syncwall.work.layer import Shape
+from syncwall.work.layer import Shape, on_a_rank
 from syncwall.work.number import Number, anywhere, most, rounded_up, where
-
-Matrix = tuple[Number, Number]
-"""Rows, of which every rank of a shard gets as many, and columns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,69 +37,36 @@ class RankParameters:
 
 
 def layer_parameters(shape: Shape, kind: LayerKind) -> RankParameters:
-    """Parameters of a layer of `kind`."""
-    if kind.counted is not None:
-        return RankParameters(float(kind.counted.parameters))
-    model, layout = shape.model, shape.layout
-    mixing, norms = mixing_parameters(model, kind), layer_norms(model, kind)
-    copied = indexer_parameters(model) if kind.mixer == "*" else 0
-    mixing -= copied
-    plain_norms = norms * norm_weights(model.norm, model.hidden) + layer_modulation(model, kind)
-    plain_norms += copied
-    matrices: list[Matrix] = []
-    if kind.mixer:
-        matrices += (_attention if kind.mixer == "*" else _mixer)(shape)
-    if not kind.has_experts:
-        dense = kind.feed_forward == "-"
-        split = mixing + (mlp_parameters(model) if dense else 0)
-        plain = split / layout.tp + plain_norms
-        widths = [*matrices, *(_mlp(shape) if dense else ())]
-        return RankParameters(plain, padding=_padding(shape, *widths))
-    assert model.moe is not None
-    split = mixing + shared_expert_parameters(model)
-    plain = split / layout.tp + router_parameters(model) + plain_norms
-    routed = model.moe.experts * expert_parameters(model) / (layout.ep * layout.etp)
+    """Parameters of a layer of `kind`; rows of attention, mixer and MLP are padded."""
+    layout, matrices = shape.layout, list[Matrix]()
+    counts = {"tp": 0, "experts": 0, "none": 0}
+    for part in layer_weights(shape.model, kind):
+        counts[part.shared_by] += part.parameters
+        if part.shared_by == "tp" and part.group in ("attention", "mlp"):
+            matrices += part.matrices.values()
+    plain = counts["tp"] / layout.tp + counts["none"]
+    routed = counts["experts"] / (layout.ep * layout.etp) if counts["experts"] else 0.0
     return RankParameters(plain, routed, _padding(shape, *matrices))
-
-
-def dense_layer_parameters(shape: Shape) -> RankParameters:
-    """Parameters of a layer without experts, on average."""
-    return _average(shape, has_experts=False)
-
-
-def expert_layer_parameters(shape: Shape) -> RankParameters:
-    """Parameters of a layer with experts, on average."""
-    return _average(shape, has_experts=True)
-
-
-def _average(shape: Shape, *, has_experts: bool) -> RankParameters:
-    kinds = [kind for kind in shape.model.layer_kinds if kind.has_experts == has_experts]
-    each = [(kind.share, layer_parameters(shape, kind)) for kind in kinds]
-    if len(each) == 1:
-        return each[0][1]
-    return RankParameters(
-        sum(share * held.plain for share, held in each),
-        sum(share * held.experts for share, held in each),
-    )
 
 
 def embedding_parameters(shape: Shape) -> RankParameters:
     """Parameters of the embedding, or of what makes tokens of patches."""
-    vocabulary = _vocabulary(shape, shape.model.vocab)
-    own = input_parameters(shape.model)
-    if not shape.model.vocab:
-        return RankParameters(1.0 * own)
-    return RankParameters(vocabulary[0] * vocabulary[1] + own, padding=_padding(shape, vocabulary))
+    model, own = shape.model, 1.0 * input_parameters(shape.model)
+    if not model.vocab:
+        return RankParameters(own)
+    rows = Matrix("embedding", model.vocab, model.embedding_width)
+    return RankParameters(rows.parameters / shape.layout.tp + own, padding=_padding(shape, rows))
 
 
 def output_layer_parameters(shape: Shape) -> RankParameters:
     """Parameters of the output layer and the norm before it."""
-    norm = norm_weights(shape.model.norm, shape.model.hidden) * shape.model.norm.final
-    if not shape.model.head_width:
+    model = shape.model
+    norm = model.norm.weights(model.hidden) * model.norm.final
+    if not model.head_width:
         return RankParameters(1.0 * norm)
-    rows, columns = _vocabulary(shape, shape.model.head_width)
-    own = norm + head_transform_parameters(shape.model) + final_modulation(shape.model)
-    return RankParameters(rows * columns + own, padding=_padding(shape, (rows, columns)))
+    rows = Matrix("output layer", model.head_width, model.embedding_width)
+    own = norm + head_transform_parameters(model) + final_modulation(model)
+    return RankParameters(rows.parameters / shape.layout.tp + own, padding=_padding(shape, rows))
 
 
 def projector_parameters(shape: Shape) -> RankParameters:
@@ -155,46 +109,11 @@ def _padding(shape: Shape, *matrices: Matrix) -> Number:
     """Rows padded to a multiple of the ranks that share them, over the rows that there are."""
     layout = shape.layout
     by_rows = (layout.shard == Shard.FSDP) & layout.fsdp_copies
-    if not anywhere(by_rows):
-        return 1.0
-    if not matrices:
+    if not matrices or not anywhere(by_rows):
         return 1.0
     ranks = layout.shard_degree
-    sent = sum(rounded_up(rows / ranks) * ranks * columns for rows, columns in matrices)
-    return where(by_rows, sent / sum(rows * columns for rows, columns in matrices), 1.0)
-
-
-def _vocabulary(shape: Shape, rows: int) -> Matrix:
-    return rows / shape.layout.tp, shape.model.embedding_width
-
-
-def _attention(shape: Shape) -> Iterator[Matrix]:
-    """Weights of attention on a tensor-parallel rank; their biases are too few to count."""
-    model, tp, hidden = shape.model, shape.layout.tp, shape.model.hidden
-    latent, heads = model.attention.latent, model.attention.heads / tp
-    if latent is None:
-        yield heads * model.head_dim, hidden
-        yield from 2 * [(model.kv_heads * model.head_dim / tp, hidden)]
-        yield hidden, heads * model.head_dim
-        return
-    if latent.q_rank is not None:
-        yield latent.q_rank, hidden
-    yield heads * model.head_dim, latent.q_rank or hidden
-    yield latent.kv_rank + latent.rope_dim, hidden
-    yield heads * (latent.nope_dim + latent.v_dim), latent.kv_rank
-    yield hidden, heads * latent.v_dim
-
-
-def _mixer(shape: Shape) -> Iterator[Matrix]:
-    """Weights of the projections into and out of a mixer on a tensor-parallel rank."""
-    mixer, tp, hidden = shape.model.mixer, shape.layout.tp, shape.model.hidden
-    assert mixer is not None
-    yield mixer.input_width / tp, hidden
-    yield hidden, mixer.value_width / tp
-
-
-def _mlp(shape: Shape) -> Iterator[Matrix]:
-    mlp, hidden = shape.model.mlp, shape.model.hidden
-    if mlp is not None:
-        yield from (2 if mlp.gated else 1) * [(mlp.hidden / shape.layout.tp, hidden)]
-        yield hidden, mlp.hidden / shape.layout.tp
+    sent: Number = 0.0
+    whole: Number = 0.0
+    for rows, columns in (on_a_rank(one, layout.tp) for one in matrices):
+        sent, whole = sent + rounded_up(rows / ranks) * ranks * columns, whole + rows * columns
+    return where(by_rows, sent / whole, 1.0)

@@ -11,30 +11,30 @@ from syncwall.cause import Cause
 from syncwall.describe import Layout, Model
 from syncwall.describe.layer_kinds import LayerKind
 from syncwall.describe.layout import Recompute, Shard
-from syncwall.work.activations import Kept, layer_tensors
+from syncwall.work.activations import SavedBytes, layer_tensors
 from syncwall.work.adapters import adapter_parameters, with_adapters
 from syncwall.work.block import Pipeline, Stage, Stream, Work
+from syncwall.work.embedding_and_head import finish_block
 from syncwall.work.encoder import encoder_shape, projector_parts
-from syncwall.work.ends import finish_block
 from syncwall.work.flops import ELEMENTWISE_SHARE, GEMM_SHARE, step_flops
 from syncwall.work.freezing import STILL, TRAINED, Backward, Frozen, passed_shape
+from syncwall.work.fsdp_units import Layer, Placed, Unit, units
 from syncwall.work.kinds import Kinds
 from syncwall.work.layer import ACTIVATION_BYTES, Shape
 from syncwall.work.mtp import mtp_parameters
-from syncwall.work.number import Number, anywhere, least, most, rounded_up, where
+from syncwall.work.number import Number, anywhere, least, most, where
 from syncwall.work.offload import moved_share
 from syncwall.work.operations import Collective, Transfer
 from syncwall.work.parts import LayerPart, backward_block, forward_block
+from syncwall.work.pipeline_ranks import LayerCounts
 from syncwall.work.rank_parameters import (
     RankParameters,
-    dense_layer_parameters,
     embedding_parameters,
     layer_parameters,
     output_layer_parameters,
     projector_parameters,
 )
 from syncwall.work.recompute import LAST, in_modules
-from syncwall.work.units import Layer, Placed, Unit, units
 from syncwall.work.wide_layers import WideCounts, in_bf16
 
 
@@ -63,7 +63,7 @@ def transformer_step(model: Model, layout: Layout, seq: Number) -> Work:
     )  # fmt: skip
 
 
-def _placed(shape: Shape, layers: "LayerCounts") -> Iterator[Placed]:
+def _placed(shape: Shape, layers: LayerCounts) -> Iterator[Placed]:
     """Embedding, layers of each kind, output layer and prediction layers, and where they are."""
     model, layout, kinds = shape.model, shape.layout, Kinds.of(shape)
     if model.stack is not None:
@@ -75,14 +75,14 @@ def _placed(shape: Shape, layers: "LayerCounts") -> Iterator[Placed]:
     late = _late(shape, layers) if frozen.whole_decoder else 0.0
     embedding = _layer(
         "embedding", kinds.embedding, embedding_parameters(shape), shape,
-        late=-late * layers.last_dense, repeats=False, backward=frozen.embedding,
+        late=-late * layers.last.dense, repeats=False, backward=frozen.embedding,
     )  # fmt: skip
     yield Placed(embedding, 1.0, 1.0 * (layout.pp == 1), 1)
     wide = in_bf16(shape)
     wide_kinds = dict(Kinds.of(wide).layers) if wide is not None else {}
     for kind, parts in kinds.layers:
         own_late = 0.0 if kind.has_experts else late
-        body, last = layers.of(kind)
+        body, last = layers.body.of(kind), layers.last.of(kind)
         if wide is None:
             for count, back in frozen.of_kind(model, kind):
                 layer = _of_kind(kind, parts, shape, layers, own_late, back)
@@ -113,7 +113,7 @@ def _of_kind(
     kind: LayerKind,
     parts: Sequence[LayerPart],
     shape: Shape,
-    layers: "LayerCounts",
+    layers: LayerCounts,
     late: Number,
     backward: Backward = TRAINED,
 ) -> Layer:
@@ -127,7 +127,7 @@ def _of_kind(
     if not shape.layout.offload_layers or not backward.passes:
         return layer
     own = shape if backward.trains else passed_shape(shape)
-    kept = Kept.of(layer_tensors(own, kind), own)
+    kept = SavedBytes.of(layer_tensors(own, kind), own)
     return replace(layer, offloaded_bytes=_offloaded_bytes(kept, shape, layers))
 
 
@@ -182,10 +182,9 @@ def _layer(  # noqa: PLR0913 - what differs between kinds
     return Layer(forward, back, held, trained, late * trains, is_still=not backward.passes)
 
 
-def _offloaded_bytes(kept: Kept, shape: Shape, layers: "LayerCounts") -> Number:
+def _offloaded_bytes(kept: SavedBytes, shape: Shape, layers: LayerCounts) -> Number:
     """Of what a layer keeps, copies to the host and back, in a share of the layers."""
-    body, last = layers.body_dense + layers.body_sparse, layers.last_dense + layers.last_sparse
-    fullest = where(shape.layout.pp > 1, body, last)
+    fullest = where(shape.layout.pp > 1, layers.body.total, layers.last.total)
     return kept.until_backward * moved_share(shape, fullest)
 
 
@@ -212,7 +211,7 @@ def _stage(
     )
 
 
-def _late(shape: Shape, layers: "LayerCounts") -> Number:
+def _late(shape: Shape, layers: LayerCounts) -> Number:
     """Gradients of each dense layer that DDP sends only with those of the embedding.
 
     A bucket leaves when it is full: the last one, of at most `bucket_bytes`, holds the embedding
@@ -222,9 +221,9 @@ def _late(shape: Shape, layers: "LayerCounts") -> Number:
     if model.moe is not None or model.stack is not None:
         return 0.0
     bucket = layout.bucket_bytes / layout.gradient_dtype.size_bytes
-    each = dense_layer_parameters(shape).plain
+    each = sum(kind.share * layer_parameters(shape, kind).plain for kind in model.layer_kinds)
     room = most(bucket - embedding_parameters(shape).plain, 0.0) * (each < bucket)
-    count = layers.last_dense + (layers.last_dense == 0)
+    count = layers.last.dense + (layers.last.dense == 0)
     ddp = (layout.shard == Shard.DDP) & (layout.pp == 1)
     return least(room / count, each) * ddp
 
@@ -251,73 +250,3 @@ def recomputed(parts: Sequence[LayerPart], layout: Layout, layers: Number) -> li
     if not anywhere(layout.recompute != Recompute.NONE):
         return list(parts)
     return [replace(part, recomputed=share(part)) for part in parts]
-
-
-class LayerCounts:
-    """Layers of each kind in each class of pipeline ranks.
-
-    The last rank has the output layer and what predicts further tokens too, so a remainder goes to
-    the ranks before it. `body_*` is the fullest of these; `body_ranks` is how many such ranks hold
-    all layers but those of the last. Leading dense layers stand in the first rank, which is then
-    not the fullest.
-    """
-
-    def __init__(self, model: Model, layout: Layout) -> None:
-        last = self._last(model, layout)
-        fullest = self._fullest(model, layout, last)
-        after_dense = max(model.layers - (model.moe.dense_first if model.moe else 0), 1)
-        share = model.moe_layers / after_dense
-        self.last_sparse = where(layout.pp > 1, last * share, model.moe_layers)
-        self.last_dense = last - self.last_sparse
-        self.body_sparse = fullest * share
-        self.body_dense = fullest - self.body_sparse
-        self.body_ranks = (model.layers - last) / where(fullest > 0, fullest, 1.0)
-
-    def of(self, kind: LayerKind) -> tuple[Number, Number]:
-        """Layers of one `kind` in the fullest rank before the last, and in the last."""
-        if kind.has_experts:
-            body, last = self.body_sparse, self.last_sparse
-        else:
-            body, last = self.body_dense, self.last_dense
-        if kind.alike is None:
-            return body, last
-        return body * kind.count / kind.alike, last * kind.count / kind.alike
-
-    @staticmethod
-    def _fullest(model: Model, layout: Layout, last: Number) -> Number:
-        """Layers of the fullest rank before the last."""
-        first = layout.first_stage_layers
-        if first is None:
-            even = (model.layers - last) / most(layout.pp - 1, 1)
-            return where(layout.balanced_stages, even, rounded_up(even))
-        even = (model.layers - last - first) / most(layout.pp - 2, 1)
-        return most(where(layout.balanced_stages, even, rounded_up(even)), first)
-
-    @staticmethod
-    def _last(model: Model, layout: Layout) -> Number:
-        """Layers of the last rank: all if it is the only one, else what is stated, or a whole
-        share, or less by what its ends cost.
-        """
-        if layout.last_stage_layers is not None:
-            return where(layout.pp > 1, layout.last_stage_layers, model.layers)
-        share: Number = model.layers // layout.pp
-        if layout.first_stage_layers is not None:
-            left = model.layers - layout.first_stage_layers
-            share = where(layout.pp > 1, left // most(layout.pp - 1, 1), share)
-        ends = _ends_as_layers(model)
-        equal = most((model.layers + ends) / layout.pp - ends, 0.0)
-        return where(layout.balanced_stages & (layout.pp > 1), equal, share)
-
-
-def _ends_as_layers(model: Model) -> float:
-    """Layers that cost as much as what the last rank does behind its own.
-
-    The output layer, and for every token predicted further a layer, a projection of two hidden
-    states into one (DeepSeek-V3 report, section 2.2) and the output layer again; by parameters at
-    work.
-    """
-    head = model.head_width * model.hidden
-    ends = model.vocab * model.hidden + head * (1 - model.tied_embeddings)
-    each = (model.active_parameters - ends) / model.layers
-    further = each + 2 * model.hidden**2 + head
-    return (head + model.mtp_layers * further) / each

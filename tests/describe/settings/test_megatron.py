@@ -6,10 +6,10 @@ import pytest
 
 from syncwall.describe import Model, lookup
 from syncwall.describe.choice import Dtype
-from syncwall.describe.keeping import Optimizer
 from syncwall.describe.layout import ContextKind, Dispatcher, Layout, Recompute, Schedule, Shard
 from syncwall.describe.settings import Settings, SettingsContext, read_settings, written
 from syncwall.describe.settings.megatron import STAGES
+from syncwall.describe.state_formats import Optimizer
 from syncwall.problems import InputError
 from tests.describe.samples import model
 

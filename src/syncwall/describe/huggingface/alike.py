@@ -1,6 +1,6 @@
 """Architectures of Hugging Face that differ from a known one by little, as a table.
 
-Holds `ALIKE`, from `model_type` to a `Like`: the architecture that it is like, the names that it
+Holds `ALIKE`, from `model_type` to a `Variant`: the architecture that it is like, the names that it
 gives to the same values, what it does if its file is silent, and what it has otherwise.
 """
 
@@ -36,7 +36,7 @@ NO_WINDOW: Final = -1
 
 
 @dataclass(frozen=True)
-class Like:
+class Variant:
     """An architecture by what it has other than the one that `reads` it."""
 
     reads: Callable[[Config], Fields]
@@ -128,7 +128,7 @@ _SHARED: Final = {"n_shared_experts": "num_shared_experts"}
 _OF_ONE_WIDTH: Final = {"moe_intermediate_size": "intermediate_size"}
 
 ALIKE: Final[dict[str, Callable[[Config], Fields]]] = {
-    "afmoe": Like(
+    "afmoe": Variant(
         fine_experts,
         names=_SHARED | {"first_k_dense_replace": "num_dense_layers"},
         has={
@@ -138,26 +138,26 @@ ALIKE: Final[dict[str, Callable[[Config], Fields]]] = {
         },
         full_every=4,
     ),
-    "apertus": Like(
+    "apertus": Variant(
         llama, has=_QK_NORM | {"mlp": {"gated": False, "learned_activation": 2}}
     ),
-    "arcee": Like(llama, has=_PLAIN_MLP),
-    "aria_text": Like(
+    "arcee": Variant(llama, has=_PLAIN_MLP),
+    "aria_text": Variant(
         fine_experts,
         names=_OF_ONE_WIDTH | {
             "n_shared_experts": "moe_num_shared_experts", "num_experts": "moe_num_experts",
             "num_experts_per_tok": "moe_topk",
         },
     ),
-    "biogpt": Like(opt, names={"ffn_dim": "intermediate_size"}),
-    "bitnet": Like(llama, has={"attention": {"output_norm": True}, "mlp": {"inner_norm": True}}),
+    "biogpt": Variant(opt, names={"ffn_dim": "intermediate_size"}),
+    "bitnet": Variant(llama, has={"attention": {"output_norm": True}, "mlp": {"inner_norm": True}}),
     "codegen": gptj,
-    "cohere2": Like(cohere, full_every=4),
-    "ctrl": Like(
+    "cohere2": Variant(cohere, full_every=4),
+    "ctrl": Variant(
         gpt2, names={"n_inner": "dff"}, has={"learned_positions": 0, "head_bias": True}
     ),
-    "cwm": Like(llama, full_every=4),
-    "dbrx": Like(
+    "cwm": Variant(llama, full_every=4),
+    "dbrx": Variant(
         _experts_in_every_layer,
         names={
             "num_key_value_heads": "attn_config.kv_n_heads",
@@ -167,9 +167,9 @@ ALIKE: Final[dict[str, Callable[[Config], Fields]]] = {
         },
         has={"norm": {"kind": "layer-no-bias"}},
     ),
-    "dots1": Like(fine_experts, has=_QK_NORM),
-    "ernie4_5": Like(flagged, assume=_TIED),
-    "ernie4_5_moe": Like(
+    "dots1": Variant(fine_experts, has=_QK_NORM),
+    "ernie4_5": Variant(flagged, assume=_TIED),
+    "ernie4_5_moe": Variant(
         ernie4_5_moe,
         names={
             "n_shared_experts": "moe_num_shared_experts", "num_experts": "moe_num_experts",
@@ -177,40 +177,40 @@ ALIKE: Final[dict[str, Callable[[Config], Fields]]] = {
         },
         assume=_TIED,
     ),
-    "exaone4": Like(plain, has=_QK_NORM, full_every=4),
-    "exaone_moe": Like(fine_experts, names=_SHARED, has=_QK_NORM, full_every=4),
+    "exaone4": Variant(plain, has=_QK_NORM, full_every=4),
+    "exaone_moe": Variant(fine_experts, names=_SHARED, has=_QK_NORM, full_every=4),
     "flex_olmo": olmoe,
     "glm4_moe_lite": deepseek,
     "gpt-sw3": gpt2,
-    "granite_swa": Like(llama, has={"attention": {"sinks": True}}, full_every=4),
+    "granite_swa": Variant(llama, has={"attention": {"sinks": True}}, full_every=4),
     "granitemoeshared": granitemoe,
-    "helium": Like(llama, has={"attention": {"output_bias": False}}),
-    "hunyuan_v1_dense": Like(llama, has=_QK_NORM),
-    "hunyuan_v1_moe": Like(
+    "helium": Variant(llama, has={"attention": {"output_bias": False}}),
+    "hunyuan_v1_dense": Variant(llama, has=_QK_NORM),
+    "hunyuan_v1_moe": Variant(
         fine_experts,
         names=_OF_ONE_WIDTH | {"num_experts_per_tok": "moe_topk"},
         assume={"n_shared_experts": 1},
         has=_QK_NORM,
     ),
-    "hy_v3": Like(fine_experts, names=_SHARED, has=_QK_NORM),
+    "hy_v3": Variant(fine_experts, names=_SHARED, has=_QK_NORM),
     "hyperclovax": hyperclovax,
-    "jais2": Like(nemotron, assume={"attention_bias": True, "mlp_bias": True}),
-    "mellum": Like(qwen3_moe, full_every=4),
-    "minicpm3": Like(latent_llama, assume=_TIED),
+    "jais2": Variant(nemotron, assume={"attention_bias": True, "mlp_bias": True}),
+    "mellum": Variant(qwen3_moe, full_every=4),
+    "minicpm3": Variant(latent_llama, assume=_TIED),
     "minimax_m2": olmoe,
     "ministral": mistral,
     "ministral3": mistral,
-    "nanochat": Like(olmo, has=_PLAIN_MLP),
-    "olmo3": Like(olmo2, full_every=4),
-    "openai-gpt": Like(gpt2, has={"norm": {"final": False}}),
+    "nanochat": Variant(olmo, has=_PLAIN_MLP),
+    "olmo3": Variant(olmo2, full_every=4),
+    "openai-gpt": Variant(gpt2, has={"norm": {"final": False}}),
     "persimmon": persimmon,
-    "seed_oss": Like(seed_oss, assume={"attention_bias": True}),
+    "seed_oss": Variant(seed_oss, assume={"attention_bias": True}),
     "solar_open": fine_experts,
-    "vaultgemma": Like(gemma, full_every=2),
-    "xglm": Like(
+    "vaultgemma": Variant(gemma, full_every=2),
+    "xglm": Variant(
         gpt2,
         names={"num_attention_heads": "attention_heads", "intermediate_size": "ffn_dim"},
         has={"learned_positions": 0},
     ),
-    "youtu": Like(latent_llama, assume=_TIED),
+    "youtu": Variant(latent_llama, assume=_TIED),
 }  # fmt: skip

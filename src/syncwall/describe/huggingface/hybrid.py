@@ -2,7 +2,7 @@
 
 Holds `HYBRID`, from `model_type` to the function that reads its configuration, and the functions.
 Some layers have attention, others a state of fixed size (Mamba-2, gated DeltaNet, Kimi Delta
-Attention, lightning attention).
+Attention, lightning attention) or a short convolution (LFM2).
 """
 
 from collections.abc import Callable, Sequence
@@ -20,7 +20,7 @@ from syncwall.describe.huggingface.experts import (
 
 _LETTERS: Final = {
     "mamba": "M", "linear_attention": "M", "attention": "*", "full_attention": "*", "mlp": "-",
-    "moe": "E", "dense": "-", "sparse": "E",
+    "moe": "E", "dense": "-", "sparse": "E", "conv": "M",
 }  # fmt: skip
 _ONE_HEAD: Final = {"heads": 1}
 """Attention of models that have none."""
@@ -178,6 +178,34 @@ def minimax(c: Config) -> Fields:
     return of_pairs(fields, mixers, with_experts(fields))
 
 
+def lfm2(c: Config) -> Fields:
+    """Gated short convolutions with a few layers of attention; the MLP's width is two thirds of
+    what is stated, rounded up, unless the file says that it is not.
+    """
+    c.rename({"intermediate_size": "block_ff_dim", "tie_word_embeddings": "tie_embedding"})
+    fields = plain(c, tied=True)
+    fields["attention"]["qk_norm"] = "head"
+    if c.flag("block_auto_adjust_ff_dim", default=True):
+        times = c.value.get("block_ffn_dim_multiplier", 1.0)
+        multiple = c.whole("block_multiple_of", default=256) or 1
+        width = int(2 * fields["mlp"]["hidden"] / 3)
+        if isinstance(times, int | float):
+            width = multiple * -(-int(times * width) // multiple)
+        fields["mlp"]["hidden"] = width
+    bias = c.flag("conv_bias", default=False)
+    fields["mixer"] = {
+        "kind": "short-conv",
+        "heads": fields["hidden"],
+        "head_dim": 1,
+        "conv": c.whole("conv_L_cache", default=3),
+        "conv_bias": bias,
+        "bias": bias,
+    }
+    full = c.value.get("full_attn_idxs")
+    mixers = _mixers(c, fields, lambda layer: not isinstance(full, list) or layer in full)
+    return of_pairs(fields, mixers, ["-"] * fields["layers"])
+
+
 def _either(c: Config, first: str, second: str) -> Any:
     return c.value.get(first) if c.has(first) else c.value.get(second)
 
@@ -208,7 +236,15 @@ def _without_mixer(fields: Fields) -> Fields:
 HYBRID: Final[dict[str, Callable[[Config], Fields]]] = {
     **{
         architecture.__name__: architecture
-        for architecture in (kimi_linear, mamba2, minimax, nemotron_h, olmo_hybrid, qwen3_next)
+        for architecture in (
+            kimi_linear,
+            lfm2,
+            mamba2,
+            minimax,
+            nemotron_h,
+            olmo_hybrid,
+            qwen3_next,
+        )
     },
     **dict.fromkeys(("qwen3_5", "qwen3_5_text"), qwen3_5),
     **dict.fromkeys(("qwen3_5_moe", "qwen3_5_moe_text"), qwen3_next),

@@ -1,7 +1,7 @@
 """Architectures of Hugging Face with Mamba in whole layers, as the keys of `Model`.
 
 Holds `MAMBA`, from `model_type` to the function that reads its configuration, and the functions:
-Mamba-1 alone and in Jamba, Mamba-2 in Bamba and Granite 4.
+Mamba-1 alone and in Jamba, Mamba-2 in Bamba and Granite 4, and beside attention in Falcon-H1.
 """
 
 from collections.abc import Callable
@@ -64,6 +64,19 @@ def granitemoehybrid(c: Config) -> Fields:
     return of_pairs(fields, mixers, ["E"] * len(mixers))
 
 
+def falcon_h1(c: Config) -> Fields:
+    """Llama with Mamba-2 beside the attention of every layer."""
+    fields = attention_bias(c, plain(c))
+    fields["mlp"]["bias"] = c.flag("mlp_bias", default=False)
+    mixer = _mamba2(c)
+    width = c.whole("mamba_d_ssm", default=mixer["heads"] * mixer["head_dim"])
+    mixer["head_dim"] = width // max(mixer["heads"], 1)
+    mixer["output_norm"] = c.flag("mamba_rms_norm", default=False)
+    if c.flag("projectors_bias", default=False) != mixer["bias"]:
+        c.complain("projectors_bias", "must be as mamba_proj_bias: one bias for both projections")
+    return fields | {"mixer": mixer, "pattern": "M*-"}
+
+
 def _periodic(
     c: Config, name: str, default: tuple[int, int], layers: range, either: str
 ) -> list[str]:
@@ -108,6 +121,6 @@ def _mamba2(c: Config) -> Fields:
 
 
 MAMBA: Final[dict[str, Callable[[Config], Fields]]] = {
-    **{one.__name__: one for one in (bamba, granitemoehybrid, jamba, mamba)},
+    **{one.__name__: one for one in (bamba, falcon_h1, granitemoehybrid, jamba, mamba)},
     "falcon_mamba": mamba,
 }

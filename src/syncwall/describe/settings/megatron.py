@@ -10,11 +10,11 @@ import re
 from typing import Any, Final, get_args
 
 from syncwall.describe.choice import Dtype
-from syncwall.describe.keeping import Optimizer, RecomputeModule
 from syncwall.describe.layout import ContextKind, Dispatcher, Layout, Recompute, Schedule, Shard
 from syncwall.describe.settings.models import take_shape
 from syncwall.describe.settings.rows import WHOLE, Keys, Kind, Row, Rule, Table, WriterContext
 from syncwall.describe.settings.settings import Settings
+from syncwall.describe.state_formats import Optimizer, RecomputeModule
 from syncwall.documents import Document
 
 STAGES: Final = "--pipeline-model-parallel-layout"
