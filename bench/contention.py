@@ -10,7 +10,7 @@ from syncwall.describe import lookup
 from syncwall.network.collisions import drawn
 from syncwall.network.fair import Usage, fair_rates, load_bound_s
 from syncwall.network.routes import Ends, Routes
-from syncwall.network.streams import ring, stood
+from syncwall.network.streams import place_groups, ring
 from syncwall.plan.choices import FabricKind
 from syncwall.plan.fabric.links import fabric_named
 
@@ -33,12 +33,12 @@ def main() -> None:
 
         def many(gpus: int = gpus, draws: int = draws) -> object:
             kind: FabricKind = "rail-optimised" if gpus < 2000 else "fat-tree-3"
-            pairs = ring(stood(gpus, gpus // 8, 8, 8))
+            pairs = ring(place_groups(gpus, gpus // 8, 8, 8))
             return drawn(routes_of(gpus, kind), pairs, qps=4, draws=draws, seed=0)
 
         timed(f"{gpus:,} GPUs, 4 queue pairs, {draws} draws, with the fabric", most_s, many)
     routes = routes_of(102_400, "fat-tree-3")
-    pairs = ring(stood(102_400, 12_800, 8, 8))
+    pairs = ring(place_groups(102_400, 12_800, 8, 8))
     usage: list[Usage] = []
 
     def build() -> None:

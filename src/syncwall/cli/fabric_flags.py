@@ -16,7 +16,7 @@ from syncwall.problems import InputError, refuse_unknown
 if TYPE_CHECKING:
     from syncwall.cost.contended_network import SharedLinks
     from syncwall.describe import Cluster
-    from syncwall.network.links import Links
+    from syncwall.network.graph import Links
     from syncwall.plan.choices import FabricKind
 
 
@@ -64,7 +64,7 @@ def links_named(name: str, cluster: "Cluster", *, places: bool = False) -> "Link
 
     With `places`, one that says where nodes stand.
     """
-    from syncwall.network.links import links_of_tiers
+    from syncwall.network.graph import links_of_tiers
     from syncwall.plan.choices import KINDS
     from syncwall.plan.fabric.links import fabric_named
     from syncwall.read.links import links_of_file

@@ -18,9 +18,9 @@ from syncwall.describe import Cluster
 from syncwall.network import Routing
 from syncwall.network.carried import Carried
 from syncwall.network.collisions import one_draw, over_nics
-from syncwall.network.links import Links
+from syncwall.network.graph import Links
 from syncwall.network.routes import Ends, Routes, is_hashed
-from syncwall.network.streams import PATTERNS, Pairs, stood
+from syncwall.network.streams import PATTERNS, Pairs, place_groups
 from syncwall.work.number import Number
 from syncwall.work.operations import Group
 
@@ -46,7 +46,7 @@ class AxisFlows:
     def pairs(self, cluster: Cluster) -> Pairs:
         """Who sends to whom."""
         return PATTERNS[self.pattern](
-            stood(cluster.gpus, self.ranks, self.stride, cluster.domain_gpus)
+            place_groups(cluster.gpus, self.ranks, self.stride, cluster.domain_gpus)
         )
 
 
@@ -94,9 +94,13 @@ class SharedLinks:
         """Times longer that all groups of `ranks`, each `stride` from the next, take at once."""
         key = (self.draw, cluster.nodes, cluster.gpus_per_node, pattern, ranks, stride)
         if key not in self._known:
-            pairs = PATTERNS[pattern](stood(cluster.gpus, ranks, stride, cluster.domain_gpus))
+            placed = place_groups(cluster.gpus, ranks, stride, cluster.domain_gpus)
             self._known[key] = one_draw(
-                self._routes(cluster), pairs, qps=self.qps, seed=self.seed, number=self.draw or 0
+                self._routes(cluster),
+                PATTERNS[pattern](placed),
+                qps=self.qps,
+                seed=self.seed,
+                number=self.draw or 0,
             )
         return self._known[key][0]
 

@@ -13,7 +13,7 @@ from syncwall.cost.contended_network import SharedLinks
 from syncwall.cost.measured import MachineMeasurements
 from syncwall.describe import Cluster
 from syncwall.network import Routing
-from syncwall.network.links import Links, links_of_tiers
+from syncwall.network.graph import Links, links_of_tiers
 from syncwall.plan.choices import FabricKind
 from syncwall.plan.fabric.answer import FabricAnswer, plan_fabric
 from syncwall.plan.fabric.question import wiring_of
@@ -122,9 +122,9 @@ def fabric(  # noqa: PLR0913 - what a fabric is asked by
     `radix` are the ports of leaf, spine and core switches at the NICs' rate, `oversubscription`
     that of leaf and spine, `growth` the share of GPUs to come, `copper` the cables without
     transceivers, `prices` (USD) and `powers` (W) those of one "switch", "optic", "fibre" or
-    "copper" cable. `degraded` are slow parts of the proposed fabric by name, with the bytes a
-    second that each has left, for a prediction whose flows find their way by `routing` with `qps`
-    queue pairs of a connection.
+    "copper" cable. Flows of a prediction find their way by `routing` with `qps` queue pairs of a
+    connection. `degraded` are slow parts of the proposed fabric by name, with the bytes a second
+    that each has left: 0 if it is dead.
 
     Examples:
         >>> import syncwall as sw

@@ -84,17 +84,16 @@ def _share(text: str) -> float:
     return found
 
 
-def slow_parts(text: str | None, routing: str = "ecmp", qps: int = 1) -> dict[str, float]:
-    """nic:3-1=100Gb/s,link:2-1=50Gb/s as names and bytes a second."""
-    if text is None and (routing != "ecmp" or qps != 1):
-        raise InputError.of("--routing and --qps are of --degraded: add it")
-    check_qps(qps)
+def slow_parts(text: str | None) -> dict[str, float]:
+    """nic:3-1=100Gb/s,link:2-1=0 as names and bytes a second; 0 is a dead part."""
     found = {}
     for part in text.split(",") if text is not None else ():
         name, equals, rate = part.strip().partition("=")
         if not equals:
-            raise InputError.of(f'--degraded: "{part[:60]}" has no rate: write nic:3-1=100Gb/s')
-        found[name] = _parsed(rate, Dimension.BYTES_PER_S, f"--degraded: {name[:60]}")
+            example = "write nic:3-1=100Gb/s, or nic:3-1=0 if it is dead"
+            raise InputError.of(f'--degraded: "{part[:60]}" has no rate: {example}')
+        flag = f"--degraded: {name[:60]}"
+        found[name] = 0.0 if rate.strip() == "0" else _parsed(rate, Dimension.BYTES_PER_S, flag)
     return found
 
 
@@ -181,10 +180,10 @@ def fabric(  # noqa: PLR0913, PLR0917 - the flags of the verb
         copper: Cables of copper, without transceivers, such as node-leaf. All others are optical.
         prices: Price of one in USD, such as $18k: a switch, a transceiver (optic), a cable.
         power: Watts that one draws, such as 900W.
-        degraded: Slow parts of the proposed fabric, and what each has left:
-            nic:3-1=100Gb/s,link:2-1=100Gb/s,switch:leaf:4=200Gb/s. Says what the run loses, and
+        degraded: Slow or dead parts of the proposed fabric, and what each has left:
+            nic:3-1=100Gb/s,link:2-1=0,switch:leaf:4=200Gb/s. Says what the run loses, and
             whether taking them out pays.
-        routing: How flows find their way past --degraded: hashed (ecmp), by fixed tables, over
+        routing: How flows of the run find their way: hashed (ecmp), by fixed tables, over
             whatever is free (adaptive), or over a random group of a dragonfly first.
         qps: Queue pairs of a connection, each hashed by itself.
         drawing: Write a picture of the proposed fabric here (SVG).
@@ -199,12 +198,15 @@ def fabric(  # noqa: PLR0913, PLR0917 - the flags of the verb
 
     out.check()
     with searched_first(whose.catalogue):
+        check_qps(qps)
         nodes, prediction, count = _asked(whose)
+        if prediction is None and (routing != "ecmp" or qps != 1):
+            raise InputError.of("--routing and --qps are of a run: add --model NAME")
         wiring = wiring_with(nodes, switch, radix, speed, oversubscription, growth)
         answer = plan_fabric(
             wiring, count, kind=kind_named(kind), prediction=prediction, copper=tuple(copper),
             prices=rates(prices, "--prices"), powers=rates(power, "--power"),
-            degraded=slow_parts(degraded, routing, qps), routing=routing, qps=qps,
+            degraded=slow_parts(degraded), routing=routing, qps=qps,
         )  # fmt: skip
     if drawing is not None and answer.chosen is not None:
         write_whole(drawing, fabric_drawing(answer.chosen).file())
