@@ -39,17 +39,20 @@ class FabricFlags:
 
     def shared(self, cluster: "Cluster") -> "SharedLinks | None":
         """The links that are meant; None if no fabric is."""
-        from syncwall.cost.contended_network import SharedLinks
-        from syncwall.read.links import rank_order
-
         if self.fabric is None:
             stated = self.routing != "ecmp" or self.qps != 1 or self.rank_order is not None
             if stated:
                 raise InputError.of("--routing, --qps and --rank-order are of --fabric: add it")
             return None
+        from syncwall.cost.contended_network import SharedLinks
+
         check_qps(self.qps)
         links = links_named(self.fabric, cluster)
-        order = rank_order(self.rank_order, links) if self.rank_order else None
+        order = None
+        if self.rank_order:
+            from syncwall.read.links import rank_order
+
+            order = rank_order(self.rank_order, links)
         return SharedLinks(links, self.routing, self.qps, order, self.fabric)
 
 
@@ -67,12 +70,13 @@ def links_named(name: str, cluster: "Cluster", *, places: bool = False) -> "Link
     from syncwall.network.graph import links_of_tiers
     from syncwall.plan.choices import KINDS
     from syncwall.plan.fabric.links import fabric_named
-    from syncwall.read.links import links_of_file
 
     if name == "tiers":
         return links_of_tiers(cluster)
     word, _, narrower = name.partition(",")
     if word not in KINDS and Path(name).exists():
+        from syncwall.read.links import links_of_file
+
         return links_of_file(Path(name), cluster, places=places)
     said = f'--fabric: "{word}" is neither a file nor a kind of fabric'
     refuse_unknown(word, KINDS if narrower else (*KINDS, "tiers"), said)

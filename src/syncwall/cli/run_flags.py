@@ -147,9 +147,11 @@ class RunFlags:
 
     def measured(self) -> "MachineMeasurements | None":
         """What was measured on the machine."""
+        if not self.calibration:
+            return None
         from syncwall.read.machine_measured import read_machine_measured
 
-        return read_machine_measured(self.calibration) if self.calibration else None
+        return read_machine_measured(self.calibration)
 
     def site(self, measured: "MachineMeasurements | None" = None) -> "Site":
         """What known runs say."""

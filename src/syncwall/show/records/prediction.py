@@ -4,7 +4,7 @@ Holds `PredictRecord` with `prediction_record`, `StepRecord` with `step_record`;
 `start_record`, of plans that start from a run; `LayoutFields` and `RunFields`.
 """
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from typing_extensions import TypedDict
 
@@ -19,12 +19,14 @@ from syncwall.answer.verdict import Verdict
 from syncwall.cause import Cause
 from syncwall.describe import Layout, Run
 from syncwall.network import Routing
-from syncwall.plan.reference import Reference
 from syncwall.show.records.description import record as described
 from syncwall.show.records.gap import GapRecord, gap_record
 from syncwall.show.records.interface import DescribedAs, record
 from syncwall.show.records.job import JobRecord
 from syncwall.show.words.prediction import assumed
+
+if TYPE_CHECKING:  # a prediction needs no plan
+    from syncwall.plan.reference import Reference
 
 LayoutFields = Annotated[dict[str, Any], DescribedAs(Layout)]
 """A layout in which nothing is open."""
@@ -244,7 +246,7 @@ class StartRecord(TypedDict):
     run: RunFields
 
 
-def start_record(start: Reference) -> StartRecord:
+def start_record(start: "Reference") -> StartRecord:
     """What a plan starts from."""
     return {
         "left_open": start.assumed,
