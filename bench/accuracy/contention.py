@@ -23,7 +23,7 @@ from syncwall.lab.links import ends_of_lab, links_of_lab, rings_s
 from syncwall.lab.machine import awake, inside
 from syncwall.network.collisions import drawn
 from syncwall.network.routes import Routes
-from syncwall.network.streams import Pairs, all_to_all, stood
+from syncwall.network.streams import Pairs, all_to_all, place_groups
 
 JOBS = ROOT / "tests" / "lab" / "jobs"
 RATE = 25e6
@@ -75,7 +75,7 @@ def predicted_s(case: Case) -> list[float]:
         jobs.append((hosts, turns * SIZE_BYTES * times * HEADERS))
     if case.kind == "all-to-all":
         routes = Routes(links_of_lab(case.topology), "static", ends_of_lab(case.topology))
-        pairs = all_to_all(stood(count, count, 1, 1))
+        pairs = all_to_all(place_groups(count, count, 1, 1))
         slower = drawn(routes, pairs, qps=1, draws=1, seed=0).factors[0]
         return [float(slower * sent / RATE) for _, sent in jobs]
     slow = dict([case.slow]) if case.slow else None

@@ -20,7 +20,7 @@ from syncwall.job.simulation import simulate
 from syncwall.network.collisions import drawn
 from syncwall.network.fair import Usage, fair_rates, load_bound_s
 from syncwall.network.routes import Ends, Routes
-from syncwall.network.streams import ring, stood
+from syncwall.network.streams import place_groups, ring
 from syncwall.plan.choices import FabricKind
 from syncwall.plan.fabric.links import fabric_named
 from syncwall.plan.grid import grids
@@ -159,11 +159,11 @@ def links() -> None:
     }
     for gpus, (kind, draws, most_s) in kinds.items():
         timer = Timer()
-        pairs = ring(stood(gpus, gpus // 8, 8, 8))
+        pairs = ring(place_groups(gpus, gpus // 8, 8, 8))
         drawn(_routes(gpus, kind), pairs, qps=4, draws=draws, seed=0)
         words = f"{gpus:,} GPUs, 4 queue pairs, {draws} draws, with the fabric"
         told(words, timer.cpu_s, most_s)
-    routes, pairs = _routes(102_400, "fat-tree-3"), ring(stood(102_400, 12_800, 8, 8))
+    routes, pairs = _routes(102_400, "fat-tree-3"), ring(place_groups(102_400, 12_800, 8, 8))
     timer = Timer()
     found = routes.entries(pairs.source, pairs.target, np.random.default_rng(0), 8)
     usage = Usage.of(found.flow // 8, found.link, routes.links.rates)

@@ -10,7 +10,7 @@ from syncwall.cause import Cause
 from syncwall.cost.calibration import calibration
 from syncwall.cost.contended_network import DRAWS, ContendedNetwork, SharedLinks
 from syncwall.describe import lookup
-from syncwall.network.links import links_of_tiers
+from syncwall.network.graph import links_of_tiers
 from syncwall.network.routes import ROUTINGS
 from syncwall.plan.fabric.links import fabric_named
 from syncwall.problems import InputError

@@ -1,4 +1,6 @@
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -74,3 +76,15 @@ def test_a_torus_is_said_to_be_unvalidated_before_anything_else(capsys):
     assert main(["predict", "--model", "llama-3.1-8b", "--cluster", "tpu-v5p", "--gpus", "64"]) == 0
     assumed = capsys.readouterr().out.partition("Assumed")[2]
     assert assumed.index("unvalidated") < assumed.index("compute calibrated")
+
+
+def test_a_plain_prediction_loads_neither_plans_nor_networks_nor_readers():
+    """What a fabric, a calibration or a trace needs is loaded with it."""
+    words = ["predict", "--model", "llama-3.1-8b", "--cluster", "dgx-h100", "--gpus", "64"]
+    code = (
+        f"import sys; from syncwall.cli import main; main({words})\n"
+        "rooms = ('plan', 'network.', 'read', 'measure')\n"
+        "print([m for m in sys.modules if m.startswith(tuple(f'syncwall.{r}' for r in rooms))])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"

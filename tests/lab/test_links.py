@@ -5,7 +5,7 @@ import pytest
 
 from syncwall.lab import Topology
 from syncwall.lab.links import links_of_lab, rings_s
-from syncwall.network.parts import slow_part, slowed
+from syncwall.network.graph import slowed
 
 TWO_LEAVES = Topology(hosts=4, rate_bytes_per_s=25e6, leaves=2, oversubscription=2)
 
@@ -16,7 +16,7 @@ def test_links_have_the_rates_of_the_lab():
     assert links.switches == (
         "leaf:1-1", "leaf:1-2", "spine:1-1", "spine:1-2", "spine:1-3", "spine:1-4",
     )  # fmt: skip
-    slow = slowed(links, [slow_part(links, "node:h3", 1e6)])
+    slow = slowed(links, {"node:h3": 1e6})
     np.testing.assert_allclose(slow.rates[:16:2], [5e6] * 3 + [1e6] + [5e6] * 4)
     np.testing.assert_allclose(slow.rates[16:], 5e6)
 

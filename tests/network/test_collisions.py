@@ -6,13 +6,13 @@ import pytest
 from syncwall.describe import lookup
 from syncwall.network.collisions import drawn, most_on_a_link
 from syncwall.network.routes import Ends, Routes
-from syncwall.network.streams import all_to_all, ring, stood
+from syncwall.network.streams import all_to_all, place_groups, ring
 from syncwall.plan.fabric.links import fabric_named
 
 CLUSTER = lookup.cluster("dgx-h100").using(128)
 CROSSED = np.arange(128).reshape(4, 32).T.ravel()
 """The order of nodes in which every neighbour hangs on another leaf."""
-RING = ring(stood(1024, 128, 8, 8))
+RING = ring(place_groups(1024, 128, 8, 8))
 
 
 def slower(ratio, order, routing="adaptive", qps=1, *, pairs=RING, draws=5):
@@ -65,7 +65,7 @@ def test_the_poisson_form_of_one_link_is_its_mean():
 
 
 def test_an_all_to_all_packed_on_rails_is_free_and_spread_over_leaves_is_not():
-    packed = all_to_all(stood(1024, 64, 1, 8))
+    packed = all_to_all(place_groups(1024, 64, 1, 8))
     assert slower(2.0, None, pairs=packed, draws=1).factors[0] == 1.0
     spread = slower(2.0, CROSSED, pairs=packed, draws=1).factors[0]
     assert 1.5 < spread <= 2.0

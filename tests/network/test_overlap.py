@@ -14,7 +14,7 @@ import pytest
 from syncwall.describe import lookup
 from syncwall.network.fair import Usage, fluid_s
 from syncwall.network.routes import Ends, Routes
-from syncwall.network.streams import PATTERNS, Pairs, stood
+from syncwall.network.streams import PATTERNS, Pairs, place_groups
 from syncwall.plan.choices import FabricKind
 from syncwall.plan.fabric.links import fabric_named
 
@@ -30,7 +30,8 @@ def ends_s(kind: FabricKind, ratio: float, order: Any, axes: Any) -> Iterator[fl
     routes = Routes(links, "adaptive", Ends.of(cluster, order))
     stream, link, parts, sizes, number = [], [], [], [], 0
     for pattern, ranks, stride, size in axes:
-        pairs: Pairs = PATTERNS[pattern](stood(cluster.gpus, ranks, stride, cluster.domain_gpus))
+        placed = place_groups(cluster.gpus, ranks, stride, cluster.domain_gpus)
+        pairs: Pairs = PATTERNS[pattern](placed)
         entries = routes.entries(pairs.source, pairs.target, np.random.default_rng(0), 1)
         each = routes.flows(1)
         mine = np.repeat(pairs.stream, each)[entries.flow]

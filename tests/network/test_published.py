@@ -12,7 +12,7 @@ from syncwall.answer.prediction import predict
 from syncwall.cost.calibration import calibration
 from syncwall.cost.contended_network import ContendedNetwork, SharedLinks
 from syncwall.describe import lookup
-from syncwall.network.links import links_of_tiers
+from syncwall.network.graph import links_of_tiers
 from syncwall.plan.fabric.links import fabric_named
 from syncwall.plan.placement.found import place_jobs
 from syncwall.validate.evaluation import outcomes

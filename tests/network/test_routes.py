@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from syncwall.describe import lookup
-from syncwall.network.links import GLOBAL_LENGTH
+from syncwall.network.graph import GLOBAL_LENGTH
 from syncwall.network.routes import ROUTINGS, Ends, Routes
 from syncwall.plan.choices import KINDS
 from syncwall.plan.fabric.links import fabric_named

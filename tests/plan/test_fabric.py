@@ -7,10 +7,9 @@ from hypothesis import strategies as st
 
 from syncwall.describe import lookup
 from syncwall.plan.choices import KINDS
-from syncwall.plan.fabric.broken import losses
 from syncwall.plan.fabric.options import Refusal, least_radix, options, proposed, refusal, sized
 from syncwall.plan.fabric.question import Wiring, wiring_of
-from syncwall.plan.fabric.sized import PartRates
+from syncwall.plan.fabric.sized import PartRates, losses
 from syncwall.problems import InputError
 
 RADIX = st.integers(8, 256)

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 import syncwall as sw
 from syncwall.cause import Cause
+from syncwall.plan.fabric.degraded_step import FabricSteps
 from syncwall.plan.fabric.options import options
 from syncwall.plan.fabric.question import wiring_of
-from syncwall.plan.fabric.slowed import degraded_run
 from syncwall.problems import InputError
 
 FULL = 50e9
@@ -27,7 +27,8 @@ def predicted(nodes=64, **layout):
 def degraded(parts, kind="rail-optimised", routing="ecmp", qps=1, run=None):
     run = run or predicted()
     one = options(wiring_of(run.run.cluster), run.run.gpus)[kind]
-    return degraded_run(run, one, parts, routing, qps)
+    steps = FabricSteps(run, routing, qps)
+    return steps.degraded(one, parts, steps.on(one)[1])
 
 
 @pytest.mark.parametrize("part", ["nic:3-1", "node:3", "link:2-1", "switch:leaf:2", "spine:1"])
@@ -96,6 +97,47 @@ def test_nothing_is_left_without_the_only_replica():
     found = degraded({"nic:1-1": FULL / 4}, run=run)
     assert found.taken_out.step_s is None
     assert not found.pays
+
+
+@pytest.mark.parametrize("kind", ["rail-optimised", "fat-tree-2", "rail-only"])
+def test_a_dead_nic_leaves_seven_of_eight(kind):
+    found = degraded({"nic:3-1": 0.0}, kind, "adaptive", run=predicted(shard="ddp", tp=1))
+    assert found.after.slower == pytest.approx(8 / 7)
+    assert found.before.p50_s < found.after.p50_s < found.before.p50_s * 8 / 7
+    assert found.taken_out.nodes == 1
+
+
+@settings(max_examples=10, deadline=None)
+@given(
+    part=st.sampled_from(["nic:3-1", "link:2-1", "spine:2"]),
+    share=st.floats(0.05, 1.0),
+    kind=st.sampled_from(["rail-optimised", "fat-tree-2"]),
+)
+def test_a_dead_part_is_never_faster_than_one_in_order(part, share, kind):
+    """Where nothing is hashed; a way that is slow may cost more than none: others take over."""
+    dead, slow = (degraded({part: rate}, kind, "adaptive") for rate in (0.0, FULL * share))
+    assert dead.after.p50_s >= dead.before.p50_s * (1 - 1e-12)
+    assert slow.before == dead.before
+
+
+@pytest.mark.parametrize(
+    ("part", "why"),
+    [("node:5", "node 5 down: a synchronous job needs every node"),
+     ("leaf:1", "node 1 is cut off: no NIC is left")],
+)  # fmt: skip
+def test_a_job_without_a_node_stops(part, why):
+    with pytest.raises(InputError, match=f"--degraded: the job stops: {why}"):
+        sw.plan.fabric(predicted(), kind="fat-tree-2", degraded={part: 0.0})
+
+
+def test_without_spines_a_job_goes_on_only_below_one_leaf():
+    every = {f"spine:{number + 1}": 0.0 for number in range(8)}
+    with pytest.raises(InputError, match="no way between"):
+        sw.plan.fabric(predicted(), kind="rail-optimised", degraded=every)
+    small = predicted(nodes=32)
+    one = options(wiring_of(small.run.cluster), 512)["rail-optimised"]
+    steps = FabricSteps(small)
+    assert steps.on(one, every)[1].p50_s == steps.on(one)[1].p50_s
 
 
 def test_slow_parts_are_asked_of_a_run():

@@ -14,8 +14,8 @@ from syncwall.answer.contention import UNPROVEN
 from syncwall.cli import main
 from syncwall.cost.contended_network import DRAWS, SharedLinks
 from syncwall.describe import lookup
-from syncwall.network.links import links_of
-from syncwall.network.streams import PATTERNS, stood
+from syncwall.network.graph import links_of
+from syncwall.network.streams import PATTERNS, place_groups
 from syncwall.plan.fabric.links import fabric_named
 from syncwall.plan.placement.found import improved, place_jobs
 from syncwall.plan.placement.hints import hint_files
@@ -37,7 +37,7 @@ def leaves(sizes, uplinks, *, nics=1, spines=1):
 
 def rings(nodes, length, gpus=1):
     """A job of one or more rings of `length` neighbouring nodes."""
-    pairs = PATTERNS["ring"](stood(nodes * gpus, length, gpus, gpus))
+    pairs = PATTERNS["ring"](place_groups(nodes * gpus, length, gpus, gpus))
     return JobTraffic(nodes, gpus, "dp", pairs)
 
 

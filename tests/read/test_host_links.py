@@ -10,7 +10,7 @@ from syncwall.cli import main
 from syncwall.describe import lookup
 from syncwall.network.collisions import one_draw
 from syncwall.network.routes import Ends, Routes
-from syncwall.network.streams import ring, stood
+from syncwall.network.streams import place_groups, ring
 from syncwall.problems import InputError
 from syncwall.read.links import links_of_file
 from syncwall.read.pcie import pcie_bytes_per_s
@@ -58,7 +58,9 @@ def links_of(folder, inner, cluster):
 
 def slower(links, cluster):
     """Times longer that rings over all nodes take than over NICs of the cluster."""
-    pairs = ring(stood(cluster.gpus, cluster.nodes, cluster.gpus_per_node, cluster.domain_gpus))
+    pairs = ring(
+        place_groups(cluster.gpus, cluster.nodes, cluster.gpus_per_node, cluster.domain_gpus)
+    )
     routes = Routes(links, "adaptive", Ends.of(cluster))
     found, link = one_draw(routes, pairs, qps=1, seed=0, number=0)
     return found, routes.links.name(link)

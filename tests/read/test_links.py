@@ -3,7 +3,7 @@
 import pytest
 
 from syncwall.describe import lookup
-from syncwall.network.links import pooled
+from syncwall.network.graph import pooled
 from syncwall.problems import InputError
 from syncwall.read.detect import read_fabric
 from syncwall.read.links import links_of_graph, rank_order

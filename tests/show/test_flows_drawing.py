@@ -8,7 +8,7 @@ import pytest
 import syncwall as sw
 from syncwall.cli import main
 from syncwall.cost.contended_network import SharedLinks
-from syncwall.network.links import links_of_tiers
+from syncwall.network.graph import links_of_tiers
 from syncwall.network.routes import ROUTINGS
 from syncwall.plan.fabric.links import fabric_named
 from syncwall.plan.placement.search import crossed, groups_of

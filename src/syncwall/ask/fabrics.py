@@ -7,7 +7,7 @@ from pathlib import Path
 
 from syncwall.describe import Cluster
 from syncwall.describe.names import files_refused
-from syncwall.network.links import Links, links_of_tiers
+from syncwall.network.graph import Links, links_of_tiers
 from syncwall.plan.choices import KINDS
 from syncwall.plan.fabric.links import fabric_named
 from syncwall.problems import InputError, option, refuse_unknown
@@ -18,12 +18,12 @@ def links_named(name: str, cluster: Cluster, *, places: bool = False) -> Links:
 
     With `places`, one that says where nodes stand.
     """
-    from syncwall.read.links import links_of_file
-
     if name == "tiers":
         return links_of_tiers(cluster)
     word, _, narrower = name.partition(",")
     if word not in KINDS and not files_refused() and Path(name).exists():
+        from syncwall.read.links import links_of_file
+
         return links_of_file(Path(name), cluster, places=places)
     said = f'{option("fabric")}: "{word}" is neither a file nor a kind of fabric'
     refuse_unknown(word, KINDS if narrower else (*KINDS, "tiers"), said)

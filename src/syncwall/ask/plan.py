@@ -42,7 +42,7 @@ from syncwall.problems import InputError, Problem, option, refuse_unknown
 from syncwall.units import Dimension
 
 if TYPE_CHECKING:
-    from syncwall.network.links import Links
+    from syncwall.network.graph import Links
     from syncwall.plan.answer import Plan
     from syncwall.plan.fabric.answer import FabricAnswer
     from syncwall.plan.fabric.question import Wiring
@@ -366,12 +366,12 @@ class FabricQuestion(RunQuestion):
     power: Power = Power()
     """Watts that one draws, such as 900W."""
     degraded: Annotated[str | None, Argument("PARTS")] = None
-    """Slow parts of the proposed fabric, and what each has left:
-    nic:3-1=100Gb/s,link:2-1=100Gb/s,switch:leaf:4=200Gb/s. Says what the run loses, and whether
-    taking them out pays."""
+    """Slow or dead parts of the proposed fabric, and what each has left:
+    nic:3-1=100Gb/s,link:2-1=0,switch:leaf:4=200Gb/s. Says what the run loses, and whether taking
+    them out pays."""
     routing: Routing = "ecmp"
-    """How flows find their way past --degraded: hashed (ecmp), by fixed tables, over whatever is
-    free (adaptive), or over a random group of a dragonfly first."""
+    """How flows of the run find their way: hashed (ecmp), by fixed tables, over whatever is free
+    (adaptive), or over a random group of a dragonfly first."""
     qps: QueuePairs = 1
     """Queue pairs of a connection, each hashed by itself."""
 
@@ -383,6 +383,9 @@ class FabricQuestion(RunQuestion):
             refuse_unknown(self.kind, KINDS, f'{option("kind")}: unknown kind "{self.kind}"')
         with searched_first(self.catalogue):
             nodes, prediction, gpus = self._nodes()
+            if prediction is None and (self.routing != "ecmp" or self.qps != 1):
+                said = f"{option('routing')} and {option('qps')} are of a run"
+                raise InputError.of(f"{said}: add {option('model')} NAME")
             return plan_fabric(
                 self._wiring(nodes),
                 gpus,
@@ -453,17 +456,17 @@ class FabricQuestion(RunQuestion):
         return [int(part) * split for part in parts]
 
     def _slow_parts(self) -> dict[str, float]:
-        """nic:3-1=100Gb/s,link:2-1=50Gb/s as names and bytes a second."""
-        if self.degraded is None and (self.routing != "ecmp" or self.qps != 1):
-            said = f"{option('routing')} and {option('qps')}"
-            raise InputError.of(f"{said} are of {option('degraded')}: add it")
+        """nic:3-1=100Gb/s,link:2-1=0 as names and bytes a second; 0 is a dead part."""
         found = {}
         for part in self.degraded.split(",") if self.degraded is not None else ():
             name, equals, rate = part.strip().partition("=")
             if not equals:
-                message = f'"{part[:60]}" has no rate: write nic:3-1=100Gb/s'
-                raise InputError.of(message, key="degraded")
-            found[name] = _parsed(rate, Dimension.BYTES_PER_S, "degraded", f"{name[:60]}: ")
+                example = "write nic:3-1=100Gb/s, or nic:3-1=0 if it is dead"
+                raise InputError.of(f'"{part[:60]}" has no rate: {example}', key="degraded")
+            dead = rate.strip() == "0"
+            found[name] = (
+                0.0 if dead else _parsed(rate, Dimension.BYTES_PER_S, "degraded", f"{name[:60]}: ")
+            )
         return found
 
 
@@ -674,9 +677,9 @@ def fabric(  # noqa: PLR0913 - what a fabric is asked by
     `radix` are the ports of leaf, spine and core switches at the NICs' rate, `oversubscription`
     that of leaf and spine, `growth` the share of GPUs to come, `copper` the cables without
     transceivers, `prices` (USD) and `powers` (W) those of one "switch", "optic", "fibre" or
-    "copper" cable. `degraded` are slow parts of the proposed fabric by name, with the bytes a
-    second that each has left, for a prediction whose flows find their way by `routing` with `qps`
-    queue pairs of a connection.
+    "copper" cable. Flows of a prediction find their way by `routing` with `qps` queue pairs of a
+    connection. `degraded` are slow parts of the proposed fabric by name, with the bytes a second
+    that each has left: 0 if it is dead.
 
     Examples:
         >>> import syncwall as sw
@@ -731,7 +734,7 @@ def placement(  # noqa: PLR0913 - what a placement is asked by
         True
     """
     from syncwall.cost.contended_network import SharedLinks
-    from syncwall.network.links import links_of_tiers
+    from syncwall.network.graph import links_of_tiers
     from syncwall.plan.placement.found import place_jobs
     from syncwall.plan.placement.question import PlacementFile, read_jobs
 

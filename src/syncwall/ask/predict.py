@@ -98,10 +98,12 @@ class PredictQuestion(WorkQuestion):
             return None
         from syncwall.ask.fabrics import links_named
         from syncwall.cost.contended_network import SharedLinks
-        from syncwall.read.links import rank_order
 
-        links = links_named(self.fabric, cluster)
-        order = rank_order(self.rank_order, links) if self.rank_order else None
+        links, order = links_named(self.fabric, cluster), None
+        if self.rank_order is not None:
+            from syncwall.read.links import rank_order
+
+            order = rank_order(self.rank_order, links)
         return SharedLinks(links, self.routing, self.qps, order, self.fabric)
 
     def _job(self, run: Run) -> Job | None:

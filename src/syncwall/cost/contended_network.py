@@ -7,7 +7,7 @@ needs beyond the NICs. Formulas in docs/explanation/contention.md.
 """
 
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,13 +16,14 @@ from syncwall.cost.communication import NcclNetwork
 from syncwall.cost.path import FREE, Crossing, Path
 from syncwall.describe import Cluster
 from syncwall.network import Routing
-from syncwall.network.carried import Carried
-from syncwall.network.collisions import one_draw, over_nics
-from syncwall.network.links import Links
-from syncwall.network.routes import Ends, Routes, is_hashed
-from syncwall.network.streams import PATTERNS, Pairs, stood
 from syncwall.work.number import Number
 from syncwall.work.operations import Group
+
+if TYPE_CHECKING:  # a prediction without shared links loads none of it
+    from syncwall.network.carried import Carried
+    from syncwall.network.graph import Links
+    from syncwall.network.routes import Routes
+    from syncwall.network.streams import Pairs
 
 DRAWS = 20
 SEED = 0
@@ -43,10 +44,12 @@ class AxisFlows:
     link: int
     """The one that takes longest."""
 
-    def pairs(self, cluster: Cluster) -> Pairs:
+    def pairs(self, cluster: Cluster) -> "Pairs":
         """Who sends to whom."""
+        from syncwall.network.streams import PATTERNS, place_groups
+
         return PATTERNS[self.pattern](
-            stood(cluster.gpus, self.ranks, self.stride, cluster.domain_gpus)
+            place_groups(cluster.gpus, self.ranks, self.stride, cluster.domain_gpus)
         )
 
 
@@ -54,7 +57,7 @@ class AxisFlows:
 class SharedLinks:
     """A network model: links, how flows find their way, and which draw of the hashes counts."""
 
-    links: Links
+    links: "Links"
     routing: Routing = "ecmp"
     qps: int = 1
     """Queue pairs of a connection between two GPUs; each is hashed by itself."""
@@ -70,11 +73,13 @@ class SharedLinks:
     _known: dict[tuple[Any, ...], tuple[float, int]] = field(
         default_factory=dict, compare=False, repr=False
     )
-    _found: dict[tuple[int, int], Routes] = field(default_factory=dict, compare=False, repr=False)
+    _found: "dict[tuple[int, int], Routes]" = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def hashed(self) -> bool:
         """True if chance decides over ways."""
+        from syncwall.network.routes import is_hashed
+
         return is_hashed(self.links, self.routing)
 
     @property
@@ -92,15 +97,24 @@ class SharedLinks:
 
     def slower(self, pattern: str, ranks: int, stride: int, cluster: Cluster) -> float:
         """Times longer that all groups of `ranks`, each `stride` from the next, take at once."""
+        from syncwall.network.collisions import one_draw
+        from syncwall.network.streams import PATTERNS, place_groups
+
         key = (self.draw, cluster.nodes, cluster.gpus_per_node, pattern, ranks, stride)
         if key not in self._known:
-            pairs = PATTERNS[pattern](stood(cluster.gpus, ranks, stride, cluster.domain_gpus))
+            placed = place_groups(cluster.gpus, ranks, stride, cluster.domain_gpus)
             self._known[key] = one_draw(
-                self._routes(cluster), pairs, qps=self.qps, seed=self.seed, number=self.draw or 0
+                self._routes(cluster),
+                PATTERNS[pattern](placed),
+                qps=self.qps,
+                seed=self.seed,
+                number=self.draw or 0,
             )
         return self._known[key][0]
 
-    def _routes(self, cluster: Cluster) -> Routes:
+    def _routes(self, cluster: Cluster) -> "Routes":
+        from syncwall.network.routes import Ends, Routes
+
         key = (cluster.nodes, cluster.gpus_per_node)
         if key not in self._found:
             order = None if self.order is None else self.order[: cluster.nodes]
@@ -124,8 +138,11 @@ class SharedLinks:
             return "", 1.0
         return routes.links.name(slowest.link), slowest.slower
 
-    def carried(self, flows: AxisFlows, cluster: Cluster) -> Carried:
+    def carried(self, flows: AxisFlows, cluster: Cluster) -> "Carried":
         """What every link carries of `flows` in this draw."""
+        from syncwall.network.carried import Carried
+        from syncwall.network.collisions import over_nics
+
         routes = self._routes(cluster)
         times = over_nics(
             routes, flows.pairs(cluster), qps=self.qps, seed=self.seed, number=self.draw or 0

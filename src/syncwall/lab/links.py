@@ -9,8 +9,7 @@ import numpy as np
 
 from syncwall.lab.topology import Topology
 from syncwall.network.fair import Usage, fluid_s
-from syncwall.network.links import Floats, Links, links_of
-from syncwall.network.parts import slow_part, slowed
+from syncwall.network.graph import Floats, Links, links_of, slowed
 from syncwall.network.routes import Ends, Routes
 
 
@@ -51,9 +50,8 @@ def rings_s(
 
     `slow`: bytes a second of the adapters of some hosts.
     """
-    links = links_of_lab(topology)
-    parts = [slow_part(links, f"node:h{host}", rate) for host, rate in (slow or {}).items()]
-    links = slowed(links, parts)
+    parts = {f"node:h{host}": rate for host, rate in (slow or {}).items()}
+    links = slowed(links_of_lab(topology), parts)
     routes = Routes(links, "static", ends_of_lab(topology))
     source = np.concatenate([np.asarray(hosts) for hosts, _ in jobs])
     target = np.concatenate([np.roll(hosts, -1) for hosts, _ in jobs])

@@ -9,7 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
-from syncwall.network.links import Floats, Ints, Links, alike
+from syncwall.network.graph import Floats, Ints, Links, alike
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from math import exp
 
 import numpy as np
 
-from syncwall.network.links import Floats
+from syncwall.network.graph import Floats
 from syncwall.network.routes import Routes, loads
 from syncwall.network.streams import Pairs
 
@@ -71,7 +71,9 @@ def over_nics(routes: Routes, pairs: Pairs, *, qps: int, seed: int, number: int)
     if not len(pairs):
         return np.zeros(len(links.rates))
     draw = np.random.default_rng((seed, number))
-    entries = routes.entries(pairs.source, pairs.target, draw, qps)
+    pairs, nics, most = routes.around_dead_nics(pairs)
+    entries = routes.entries(pairs.source, pairs.target, draw, qps, nics)
     moved = loads(links, entries, np.repeat(pairs.part / each, each))
-    alone_s = moved[: 2 * links.nics].max() / links.nic_bytes_per_s
-    return np.asarray(moved / links.rates / alone_s, float)
+    alone_s = (most or moved[: 2 * links.nics].max()) / links.nic_bytes_per_s
+    times = np.divide(moved, links.rates, out=np.zeros_like(moved), where=links.rates > 0)
+    return np.asarray(times / alone_s, float)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from syncwall.network.links import Floats, Ints
+from syncwall.network.graph import Floats, Ints
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,9 @@
 Holds `ROUTINGS`, `Ends` (GPUs and the NICs that they use), `Routes`, `is_hashed`,
 `flows_of_pair` and `loads`. A flow is one queue pair: ECMP draws one of the shortest ways for each,
 `static` one for each destination (as InfiniBand's forwarding tables do), `valiant` goes over a
-random switch of a dragonfly first. `adaptive` is asked of `links.pooled`: there all equal ways are
-one; in a dragonfly half of the packets take the shortest way and half that of `valiant`.
+random switch of a dragonfly first. `adaptive` is asked of `graph.pooled`: there all equal ways are
+one; in a dragonfly half of the packets take the shortest way and half that of `valiant`. What a
+dead NIC would carry is spread evenly over the NICs of its node that work.
 """
 
 from copy import copy
@@ -15,8 +16,8 @@ import numpy as np
 
 from syncwall.describe import Cluster
 from syncwall.network import Routing
-from syncwall.network.links import NOWHERE, Floats, Ints, Links, pooled
-from syncwall.problems import InputError
+from syncwall.network.graph import UNREACHABLE, CutOffError, Floats, Ints, Links, pooled
+from syncwall.network.streams import Pairs
 
 ROUTINGS: Final[tuple[Routing, ...]] = get_args(Routing)
 _SPRAYED: Final = 16
@@ -90,17 +91,26 @@ class Routes:
         other.ends = ends
         return other
 
-    def entries(self, source: Ints, target: Ints, draw: np.random.Generator, qps: int) -> Entries:
-        """Links of `qps` flows of each pair of ranks; flow i belongs to pair i // `flows(qps)`."""
+    def entries(
+        self, source: Ints, target: Ints, draw: np.random.Generator, qps: int,
+        nics: tuple[Ints, Ints] | None = None,
+    ) -> Entries:  # fmt: skip
+        """Links of `qps` flows of each pair of ranks; flow i belongs to pair i // `flows(qps)`.
+
+        `nics` are those that each pair leaves and enters by; their own if not given.
+        """
         each, links = self.flows(qps), self.links
         pair = np.repeat(np.arange(len(source)), each)
         flow = np.tile(np.arange(each), len(source))
-        start, end = self._nics(source[pair], target[pair], flow)
+        if nics is None:
+            start, end = self._nics(source[pair], target[pair], flow)
+        else:
+            start, end = nics[0][pair], nics[1][pair]
         number = np.arange(len(pair))
         hops = [(number, 2 * start), (number, 2 * end + 1)]
         here, there = links.switch_of_nic[start], links.switch_of_nic[end]
-        if (links.distance[here, self._column[there]] == NOWHERE).any():
-            raise InputError.of("this network has no way between some of the job's GPUs")
+        if (links.distance[here, self._column[there]] == UNREACHABLE).any():
+            raise CutOffError.of("this network has no way between some of the job's GPUs")
         if links.group.any() and self.routing in ("valiant", "adaptive"):
             over = self._middle(here, there, draw)
             if self.split > 1:  # every second packet takes the shortest way
@@ -116,12 +126,64 @@ class Routes:
         """Flows of a pair of GPUs: its queue pairs, at least one for each NIC of a GPU."""
         return flows_of_pair(self.links, self.routing, self.ends, qps)
 
+    def around_dead_nics(self, pairs: Pairs) -> tuple[Pairs, tuple[Ints, Ints] | None, float]:
+        """Pairs over NICs that work, these NICs, and the most that one NIC carries if all work.
+
+        A pair whose NIC is dead is divided evenly among the others, at both ends the same one on
+        rails. `CutOffError` if a node has none left. NICs are None, and the load 0, if all work.
+        """
+        works, each = self.links.works, self.links.nics_per_node
+        if works.all() or not len(pairs):
+            return pairs, None, 0.0
+        several = max(1, self.ends.nics_per_node // self.ends.gpus_per_node)
+        pair, flow = np.divmod(np.arange(len(pairs) * several), several)
+        part = pairs.part[pair] / several
+        start, end = self._nics(pairs.source[pair], pairs.target[pair], flow)
+        count = self.links.nics
+        most = max(np.bincount(start, part, count).max(), np.bincount(end, part, count).max())
+        (here, out), (there, into) = np.divmod(start, each), np.divmod(end, each)
+        hurt = np.flatnonzero(~(works[here, out] & works[there, into]))
+        leaves, enters = works[here[hurt]], works[there[hurt]]
+        lost = np.flatnonzero(~(leaves.any(1) & enters.any(1)))
+        if len(lost):
+            node = here[hurt][lost[0]] if not leaves[lost[0]].any() else there[hurt][lost[0]]
+            raise CutOffError.of(f"node {self.links.nodes[node]} is cut off: no NIC is left")
+        own = np.eye(each, dtype=bool)
+        left = np.where(leaves[np.arange(len(hurt)), out[hurt], None], own[out[hurt]], leaves)
+        entered = np.where(enters[np.arange(len(hurt)), into[hurt], None], own[into[hurt]], enters)
+        ways = left[:, :, None] & entered[:, None, :]
+        if self._handed_on:
+            same = (leaves & enters)[:, :, None] & own
+            is_same = np.asarray((leaves & enters).any(1))
+            if self.links.forwards and not is_same.all():
+                raise CutOffError.of("two nodes have no rail left on which both work")
+            ways = np.where(is_same[:, None, None], same, ways)
+        which, new_out, new_into = np.nonzero(ways)
+        kept = np.delete(np.arange(len(pair)), hurt)
+        moved = hurt[which]
+        rows = np.concatenate([kept, moved])
+        shares = np.concatenate([part[kept], part[moved] / ways.sum((1, 2))[which]])
+        nics = (
+            np.concatenate([start[kept], here[moved] * each + new_out]),
+            np.concatenate([end[kept], there[moved] * each + new_into]),
+        )
+        found = pair[rows]
+        return (
+            Pairs(pairs.source[found], pairs.target[found], shares, pairs.stream[found]),
+            nics,
+            float(most),
+        )
+
+    @property
+    def _handed_on(self) -> bool:
+        """True if GPUs hand data to the one whose NIC hangs on the receiver's rail."""
+        return self.links.forwards or (self.links.rails and self.ends.pxn)
+
     def _nics(self, source: Ints, target: Ints, flow: Ints) -> tuple[Ints, Ints]:
         """NICs that a flow leaves and enters; on rails those of the receiver's rail."""
         ends, each = self.ends, self.links.nics_per_node
         into = ends.nic(target, flow)
-        handed_on = self.links.forwards or (self.links.rails and ends.pxn)
-        out = into if handed_on else ends.nic(source, flow)
+        out = into if self._handed_on else ends.nic(source, flow)
         return ends.node[source] * each + out, ends.node[target] * each + into
 
     def _middle(self, here: Ints, there: Ints, draw: np.random.Generator) -> Ints:

@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from syncwall.network.links import Floats, Ints
+from syncwall.network.graph import Floats, Ints
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Pairs:
 
 
 @dataclass(frozen=True)
-class Stood:
+class RankPlacement:
     """Where ranks of the groups of an axis stand: group, domain in the group, place in both."""
 
     ranks: Ints
@@ -49,7 +49,7 @@ class Stood:
     """Ranks of a group in one domain."""
 
 
-def stood(gpus: int, ranks: int, stride: int, domain_gpus: int) -> Stood:
+def place_groups(gpus: int, ranks: int, stride: int, domain_gpus: int) -> RankPlacement:
     """All groups of `ranks`, each `stride` from the next, on `gpus` GPUs."""
     spacing = max(stride, domain_gpus)
     reach = min(max(ranks * stride, 1), gpus)
@@ -58,16 +58,16 @@ def stood(gpus: int, ranks: int, stride: int, domain_gpus: int) -> Stood:
     inside = mine % reach
     within = max(1, min(ranks, domain_gpus // max(stride, 1)))
     group = mine // reach * spacing + inside % spacing
-    return Stood(mine, group, inside // spacing, domains, stride, spacing, within)
+    return RankPlacement(mine, group, inside // spacing, domains, stride, spacing, within)
 
 
-def ring(where: Stood) -> Pairs:
+def ring(where: RankPlacement) -> Pairs:
     """Every GPU sends to its counterpart in the next domain of its group, the last to the first."""
     step = np.where(where.domain == where.domains - 1, 1 - where.domains, 1)
     return _pairs(where, where.ranks + step * where.spacing, where.ranks >= 0)
 
 
-def transfer(where: Stood) -> Pairs:
+def transfer(where: RankPlacement) -> Pairs:
     """Every GPU sends to its counterpart in the next stage; the last stage sends to none."""
     target = where.ranks + where.stride
     reach = where.domains * where.spacing
@@ -75,13 +75,13 @@ def transfer(where: Stood) -> Pairs:
     return _pairs(where, target, leaves & (target // reach == where.ranks // reach))
 
 
-def _pairs(where: Stood, target: Ints, wanted: NDArray[np.bool_]) -> Pairs:
+def _pairs(where: RankPlacement, target: Ints, wanted: NDArray[np.bool_]) -> Pairs:
     real = wanted & (target < len(where.ranks)) & (where.domains > 1)
     part = np.ones(int(real.sum()))
     return Pairs(where.ranks[real], target[real], part, where.group[real])
 
 
-def tree(where: Stood) -> Pairs:
+def tree(where: RankPlacement) -> Pairs:
     """NCCL's two binary trees over the domains, half of the bytes in each, both directions."""
     child, parent = _double_tree(where.domains)
     pairs = [(child, parent), (parent, child)]
@@ -113,7 +113,7 @@ def _parent(rank: int, count: int) -> int:
     return rank ^ bit if up >= count else up
 
 
-def all_to_all(where: Stood) -> Pairs:
+def all_to_all(where: RankPlacement) -> Pairs:
     """Every rank sends an equal part to all of its group in other domains."""
     inside = where.ranks % where.spacing
     place = inside % where.stride if where.within > 1 else inside
@@ -126,6 +126,6 @@ def all_to_all(where: Stood) -> Pairs:
     return Pairs(source, target[real], part, where.group[source])
 
 
-PATTERNS: Final[dict[str, Callable[[Stood], Pairs]]] = {
+PATTERNS: Final[dict[str, Callable[[RankPlacement], Pairs]]] = {
     "ring": ring, "tree": tree, "all-to-all": all_to_all, "transfer": transfer,
 }  # fmt: skip

@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 
 from syncwall.describe import Cluster
-from syncwall.network.links import Links, links_of
+from syncwall.network.graph import Links, links_of
 from syncwall.problems import InputError
 from syncwall.read.topology import Distance, HostTopology, NicPort
 

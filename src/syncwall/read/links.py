@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from syncwall.describe import Cluster
-from syncwall.network.links import Links, links_of
+from syncwall.network.graph import Links, links_of
 from syncwall.problems import InputError
 from syncwall.read.detect import first_bytes, read_fabric, read_topology
 from syncwall.read.fabric_graph import FabricGraph

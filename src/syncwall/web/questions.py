@@ -167,6 +167,10 @@ class AskedWiring(Asked):
         le=16,
         description="NICs of a full leaf over its cables up; open: the cluster's.",
     )
+    routing: Routing = Field(
+        "ecmp", description="How flows find their way, as `predict --routing`."
+    )
+    qps: int = Field(1, ge=1, le=128, description="Queue pairs of a connection.")
 
 
 class AskedFabric(AskedWiring):
@@ -182,10 +186,6 @@ class AskedFabric(AskedWiring):
 class AskedFlows(AskedWiring):
     """A run on a fabric whose links its flows share; or two copies of it."""
 
-    routing: Routing = Field(
-        "ecmp", description="How flows find their way, as `predict --routing`."
-    )
-    qps: int = Field(1, ge=1, le=128, description="Queue pairs of a connection.")
     order: Literal["nodes", "crossed"] = Field(
         "nodes", description="Ranks in the order of nodes, or one node of each leaf group in turn."
     )

@@ -31,6 +31,7 @@ from syncwall.web.questions import (
     AskedStep,
     AskedText,
     AskedWall,
+    AskedWiring,
     ExportKind,
     Search,
 )
@@ -156,6 +157,10 @@ _post(
 _get(_fabric, "/fabric/switches", "Switches of the catalogue", "fabric.switches")
 _post(
     _fabric, "/fabric", "A run on a fabric, narrower or broken", AskedFabric, "fabric.fabric"
+)  # fmt: skip
+_post(
+    _fabric, "/fabric/variants", "Other ratios, and one part of each kind broken", AskedWiring,
+    "fabric.variants", limit_s=_LONG_S, later=True,
 )  # fmt: skip
 _post(
     _fabric, "/fabric/flows", "Flows of a run on links that they share", AskedFlows,

@@ -6,10 +6,10 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from syncwall.web.answers.fabric import fabric
+from syncwall.web.answers.fabric import fabric, variants
 from syncwall.web.answers.fabric_flows import flows
 from syncwall.web.asked import AskedRun
-from syncwall.web.questions import AskedFabric, AskedFlows
+from syncwall.web.questions import AskedFabric, AskedFlows, AskedWiring
 
 from .conftest import axe, fits
 
@@ -58,8 +58,13 @@ def test_the_page_shows_what_python_says(opened):
         for link, share in one["utilisation"].items():
             said = row.locator(f'[data-link="{link}"]').get_attribute("data-value")
             assert float(said) == share
+    page.wait_for_selector("#each:not(.stale) tbody tr")
+    alone = variants(AskedWiring(run=AskedRun(**RUN), kind="fat-tree-2"))
     rows = page.locator("#each tbody tr")
-    assert rows.count() == len(answer["if_one_fails"])
+    assert rows.count() == len(alone["if_one_fails"])
+    for number, one in enumerate(alone["if_one_fails"]):
+        assert rows.nth(number).get_attribute("data-value") == str(one["step_s"] or "")
+    assert alone["narrower"] in page.inner_text("#controls")
 
 
 def test_a_click_breaks_a_part_and_a_second_one_mends_it(opened):

@@ -4,17 +4,18 @@ Holds `FabricAnswer` and `plan_fabric`.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from syncwall.answer.contention import Contention
 from syncwall.answer.prediction import Prediction
 from syncwall.network import Routing
+from syncwall.network.graph import CutOffError
 from syncwall.plan.choices import KINDS, FabricKind
-from syncwall.plan.fabric.effect import Effect, effects
+from syncwall.plan.fabric.degraded_step import Degraded, Effect, FabricSteps
 from syncwall.plan.fabric.options import options, proposed
 from syncwall.plan.fabric.question import Wiring
 from syncwall.plan.fabric.sized import NOTHING, PartRates, Sized
-from syncwall.plan.fabric.slowed import Degraded, degraded_run
 from syncwall.problems import InputError
 from syncwall.public import Answer, Late
 from syncwall.records import json_data
@@ -44,7 +45,9 @@ class FabricAnswer(Answer):
     """Its step on a non-blocking network."""
     effects: Mapping[FabricKind, Effect] = field(default_factory=dict)
     degraded: Degraded | None = None
-    """The run on the chosen fabric with slow parts, if any are named."""
+    """The run on the chosen fabric with slow or dead parts, if any are named."""
+    steps: Mapping[FabricKind, Contention] = field(default_factory=dict)
+    """How the step on each fabric came about: routing, draws, busiest link."""
 
     def to_dict(self) -> dict[str, Any]:
         """The answer as plain data."""
@@ -80,22 +83,32 @@ def plan_fabric(  # noqa: PLR0913 - what a fabric is asked by
 ) -> FabricAnswer:
     """Every kind of fabric for `gpus` GPUs, or only `kind`; the step of a predicted run on each.
 
-    With `degraded` (parts by name, bytes a second each) the run is also priced on the chosen one
-    with these parts slow, its flows finding their way by `routing` with `qps` queue pairs each.
+    Its flows find their way by `routing` with `qps` queue pairs each. With `degraded` (parts by
+    name, bytes a second each; 0 is dead) the run is also priced on the chosen one with these slow.
     """
     if degraded and prediction is None:
         raise InputError.of("--degraded says what a run loses: add --model NAME, or a run file")
     every = options(wiring, gpus)
     found = {one: every[one] for one in KINDS if kind in (None, one)}
     chosen = proposed(found)
-    possible = [one for one in found.values() if one.possible]
-    free_s: float | None = None
-    seen: Mapping[FabricKind, Effect] = {}
-    if prediction is not None and possible:
-        free_s, seen = effects(prediction, possible)
-    slow: Degraded | None = None
-    if degraded and prediction is not None and chosen is not None:
-        slow = degraded_run(prediction, chosen, degraded, routing, qps)
-    return FabricAnswer(
-        wiring, gpus, found, chosen, copper, prices, powers, prediction, free_s, seen, slow
+    answer = FabricAnswer(wiring, gpus, found, chosen, copper, prices, powers, prediction)
+    if prediction is None or chosen is None:
+        return answer
+    steps = FabricSteps(prediction, routing, qps)
+    seen = {
+        one.kind: steps.effect(one, exactly=bool(degraded) and one is chosen)
+        for one in answer.possible
+    }
+    before = seen[chosen.kind][1]
+    try:
+        slow = steps.degraded(chosen, degraded, before) if degraded else None
+    except InputError as error:
+        stops = "the job stops: " if isinstance(error, CutOffError) else ""
+        raise InputError.of(f"--degraded: {stops}{error}") from None
+    return replace(
+        answer,
+        free_s=before.free_s,
+        effects={name: effect for name, (effect, _) in seen.items()},
+        steps={name: spread for name, (_, spread) in seen.items()},
+        degraded=slow,
     )

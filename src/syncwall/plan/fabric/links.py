@@ -1,23 +1,20 @@
 """A sized fabric as links.
 
-Holds `links_of_sized`, and `sized_named` with `fabric_named`: a kind of fabric for the nodes of a
-cluster.
+Holds `links_of_sized` and `fabric_named`, the links of a kind of fabric for the nodes of a cluster.
 """
 
-from typing import Final
+from functools import lru_cache
+from itertools import product
+from typing import Any
 
 import numpy as np
 
 from syncwall.describe import Cluster
-from syncwall.network.links import Links, links_of
+from syncwall.network.graph import Links, links_of
 from syncwall.plan.choices import FabricKind
-from syncwall.plan.fabric.question import wiring_of
+from syncwall.plan.fabric.options import sized, sized_named
+from syncwall.plan.fabric.question import Wiring
 from syncwall.plan.fabric.sized import Sized
-from syncwall.plan.fabric.wired import Wired, kept
-from syncwall.problems import InputError
-
-PORTS: Final = (64, 128)
-"""Ports of the switches that are tried, at the NICs' rate."""
 
 
 def fabric_named(
@@ -27,54 +24,73 @@ def fabric_named(
     return links_of_sized(sized_named(kind, cluster, oversubscription))
 
 
-def sized_named(
-    kind: FabricKind, cluster: Cluster, oversubscription: tuple[float, float] = (1.0, 1.0)
-) -> Sized:
-    """The fabric of one kind that joins the nodes of `cluster`, of the smallest usual switches."""
-    gpus = cluster.nodes * cluster.node.gpus
-    for ports in PORTS:
-        one = kept(kind, wiring_of(cluster, (ports,) * 3), gpus, oversubscription)
-        if one.possible:
-            return one
-    message = f"no {kind} of switches with {PORTS[0]} to {PORTS[-1]} ports joins"
-    raise InputError.of(f"{message} {cluster.nodes} nodes")
-
-
 def links_of_sized(one: Sized) -> Links:
-    """Every NIC and every cable; switches are named as in `plan fabric`."""
-    wired = Wired(one)
-    nic = np.arange(wired.nodes * wired.nics)
-    nodes = [str(number + 1) for number in range(wired.nodes)]
-    rate, kind = one.wiring.nic_bytes_per_s, one.kind
-    place = wired.leaf_of(nic // wired.nics, nic % wired.nics)  # type: ignore[arg-type]
-    if wired.is_dragonfly:
+    """Every NIC and every cable; switches are named as in `plan fabric`, and counted from 1."""
+    return _links_of(one.kind, one.wiring, int(one.gpus))
+
+
+@lru_cache(maxsize=8)
+def _links_of(kind: FabricKind, wiring: Wiring, gpus: int) -> Links:
+    """The links of the last few fabrics are kept, with their ways."""
+    one = sized(kind, wiring, [gpus]).at(0)
+    rate, routers = wiring.nic_bytes_per_s, int(one.switches.get("router", 0))
+    node, nic = np.divmod(np.arange(int(one.nodes) * wiring.nics_per_node), wiring.nics_per_node)
+    nodes = [str(number + 1) for number in range(int(one.nodes))]
+    place = _leaf_of(one, node, nic)
+    if routers:
         size = int(one.shape["group"])
-        names = [f"router:{number + 1}" for number in range(wired.leaves)]
-        group = np.arange(wired.leaves) // size
-        pairs = _dragonfly(wired.leaves, size, int(one.shape["up"]))
-        return links_of(nodes, place, rate, names, [(*ends, rate) for ends in pairs], group=group)
-    counts = {"leaf": wired.leaves, "spine": wired.spines, "core": wired.cores}
+        names = [f"router:{number + 1}" for number in range(routers)]
+        pairs = _dragonfly(routers, size, int(one.shape["up"]))
+        cables = [(*ends, rate) for ends in pairs]
+        group = np.arange(routers) // size + 1
+        return links_of(nodes, place, rate, names, cables, group=group)
+    counts = {tier: int(one.switches[tier]) for tier in ("leaf", "spine", "core")}
     names = [f"{tier}:{number + 1}" for tier, count in counts.items() for number in range(count)]
-    pairs = _up(wired) * wired.cables_to_spine + _to_cores(wired)
-    cables = [(low, high, rate) for low, high in pairs]
+    cables = [(low, high, rate) for low, high in _tree(one, **counts)]
     rails = kind in ("rail-optimised", "rail-only")
     return links_of(nodes, place, rate, names, cables, rails=rails, forwards=kind == "rail-only")
 
 
-def _up(wired: Wired) -> list[tuple[int, int]]:
-    return [
-        (leaf, wired.leaves + spine)
-        for leaf in range(wired.leaves)
-        for spine in wired.spines_of(leaf)
-    ]
+def _planes(one: Sized) -> int:
+    """Trees that nothing joins: one, or one for each rail."""
+    return int(one.shape["rails"]) if one.kind == "rail-only" else 1
 
 
-def _to_cores(wired: Wired) -> list[tuple[int, int]]:
-    above, found = wired.leaves + wired.spines, []
-    for spine in range(wired.spines if wired.cores else 0):
-        cores = wired.cores_of(spine)
-        each = int(wired.one.shape["spine_up"]) // len(cores)
-        found += [(wired.leaves + spine, above + core) for core in cores for _ in range(each)]
+def _leaf_of(one: Sized, node: Any, nic: Any) -> Any:
+    """The leaf or router of every NIC."""
+    down, nics = int(one.shape["down"]), one.wiring.nics_per_node
+    if one.kind == "rail-optimised":
+        return node // down * nics + nic
+    if one.kind == "rail-only":
+        together = one.wiring.domain_nodes
+        rail = node % together * nics + nic
+        return rail * (int(one.switches["leaf"]) // _planes(one)) + node // together // down
+    return (node * nics + nic) // down
+
+
+def _tree(one: Sized, leaf: int, spine: int, core: int) -> list[tuple[int, int]]:
+    """Every leaf has cables to all spines of its pod, every spine to the cores of its place there.
+
+    Switches are numbered leaves first, then spines, then cores.
+    """
+    if not spine:
+        return []
+    shape, planes = one.shape, _planes(one)
+    pods, in_plane = int(shape["pods"]), leaf // planes
+    of_pod, down = spine // (pods * planes), int(shape["spine_down"])
+    rails = int(shape["rails"]) if one.kind == "rail-optimised" else 1
+    in_pod = down // rails * rails if pods > 1 else leaf
+    found: list[tuple[int, int]] = []
+    for number in range(leaf):
+        plane, inside = divmod(number, in_plane)
+        first = (plane * pods + inside // in_pod) * of_pod
+        found += [(number, leaf + first + above) for above in range(of_pod)]
+    found *= int(shape["up"]) // of_pod
+    each = core // planes // of_pod
+    for number, way in product(range(spine if core else 0), range(each)):
+        first = number // (spine // planes) * (core // planes) + number % of_pod * each
+        cable = (leaf + number, leaf + spine + first + way)
+        found += [cable] * (int(shape["spine_up"]) // each)
     return found
 
 

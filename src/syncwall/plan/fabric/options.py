@@ -1,6 +1,8 @@
 """Every kind of fabric for a number of GPUs, and the one that is proposed.
 
-Holds `sized`, `options`, `proposed`, `refusal` with `Refusal`, and `least_radix`.
+Holds `sized`, `options`, `proposed`, `refusal` with `Refusal`, and `least_radix`. `kept`, a fabric
+whose leaves keep their nodes when cables up are taken away; `sized_named`, a kind of fabric for the
+nodes of a cluster; `ratios_of`, the oversubscription that a cluster's own fabric says.
 """
 
 from collections.abc import Mapping
@@ -8,11 +10,15 @@ from dataclasses import replace
 from enum import StrEnum
 from typing import Any, Final
 
+from syncwall.describe import Cluster
 from syncwall.plan.choices import KINDS, FabricKind
-from syncwall.plan.fabric.question import Wiring
+from syncwall.plan.fabric.question import Wiring, wiring_of
 from syncwall.plan.fabric.sized import Sized
 from syncwall.plan.fabric.tree import dragonfly, fat_tree, rail_only, rail_optimised
+from syncwall.problems import InputError
 
+PORTS: Final = (64, 128)
+"""Ports of the switches that are tried, at the NICs' rate."""
 _MOST_PORTS: Final = 4096
 """Beyond any switch that is sold."""
 
@@ -82,3 +88,53 @@ def least_radix(kind: FabricKind, wiring: Wiring, gpus: int) -> int | None:
 def _reaches(kind: FabricKind, wiring: Wiring, gpus: int, radix: int) -> bool:
     grown = wiring.grown_nodes(gpus) * wiring.gpus_per_node
     return bool(sized(kind, replace(wiring, radix=(radix,) * 3), [gpus]).most_gpus >= grown)
+
+
+def kept(
+    kind: FabricKind, wiring: Wiring, gpus: int, oversubscription: tuple[float, float]
+) -> Sized:
+    """The fabric with these ratios in which every node stays on the leaf that it has without them.
+
+    `sized` would give the ports that become free to more nodes: then a leaf reaches further, and a
+    run may even become faster. Where nothing stands above a leaf, and for a dragonfly, whose ratio
+    is that of its balance, the ratio changes nothing.
+    """
+    full = replace(wiring, oversubscription=(1.0, oversubscription[1]))
+    one = sized(kind, full, [gpus]).at(0)
+    if kind == "dragonfly" or one.tiers == 1:
+        return one
+    down, _ = full.ports(0)
+    up = min(down, -int(-down / oversubscription[0] // 1))
+    fewer = (min(down + up, wiring.radix[0]), *wiring.radix[1:])
+    ratios = (max(oversubscription[0], down / up), oversubscription[1])
+    return sized(kind, replace(wiring, radix=fewer, oversubscription=ratios), [gpus]).at(0)
+
+
+def sized_named(
+    kind: FabricKind, cluster: Cluster, oversubscription: tuple[float, float] = (1.0, 1.0)
+) -> Sized:
+    """The fabric of one kind that joins the nodes of `cluster`, of the smallest usual switches."""
+    for ports in PORTS:
+        one = kept(kind, wiring_of(cluster, (ports,) * 3), cluster.gpus, oversubscription)
+        if one.possible:
+            return one
+    message = f"no {kind} of switches with {PORTS[0]} to {PORTS[-1]} ports joins"
+    raise InputError.of(f"{message} {cluster.nodes} nodes")
+
+
+def ratios_of(cluster: Cluster) -> tuple[float, float]:
+    """The oversubscription of leaves and of spines that a cluster's own fabric says."""
+    fabric = cluster.fabric
+
+    def met_by(nodes: float) -> float:
+        """What traffic among so many neighbouring nodes meets."""
+        reached = [1.0, *(float(tier.nodes or "inf") for tier in fabric.tiers)]
+        ratios = (t.oversubscription for t, at in zip(fabric.tiers, reached, strict=False)
+                  if nodes > at)  # fmt: skip
+        return max(1.0, *ratios, 1.0)
+
+    whole = met_by(cluster.nodes)
+    if len(fabric.tiers) < 3:
+        return whole, 1.0
+    to_spine = met_by(min(cluster.nodes, fabric.tiers[1].nodes or cluster.nodes))
+    return to_spine, whole / to_spine

@@ -67,7 +67,7 @@ def wiring_of(
         raise InputError.of("a growth is not negative: write 20% or 0.2")
     domain = cluster.scale_up
     return Wiring(
-        gpus_per_node=int(cluster.node.gpus),
+        gpus_per_node=int(cluster.gpus_per_node),
         nics_per_node=int(nics.count),
         nic_bytes_per_s=float(nics.rate_bytes_per_s),
         radix=radix,

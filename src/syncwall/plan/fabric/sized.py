@@ -2,7 +2,9 @@
 
 Holds `Sized`: switches, cables, bandwidth and hops, for one number of GPUs or for arrays of them.
 `PartRates` and `FabricTotal`: what a fabric costs and draws, as far as prices and powers are
-stated. Nothing is assumed: a part without a price is named, not guessed.
+stated. Nothing is assumed: a part without a price is named, not guessed. `FailureEffect` and
+`losses`: what one broken part of each kind takes from a fabric, in closed form. `fabric_of`: a
+fabric as a cluster file states it.
 """
 
 from collections.abc import Mapping
@@ -11,6 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from syncwall.describe import Fabric, Tier
 from syncwall.plan.choices import FabricKind
 from syncwall.plan.fabric.question import Wiring
 
@@ -151,3 +154,95 @@ def parts(one: Sized, copper: tuple[str, ...] = ()) -> dict[str, Any]:
         "fibre": fibres, "copper": one.total_cables - fibres,
     }  # fmt: skip
     return {name: count for name, count in counts.items() if count or name != "copper"}
+
+
+@dataclass(frozen=True, slots=True)
+class FailureEffect:
+    """The effect of one broken part."""
+
+    part: str
+    """The switch's tier, or the ends of the cable."""
+    gpus: int
+    """GPUs that notice it."""
+    share: float
+    """Of their rate: to everybody, or (`beyond`) through the tier that broke."""
+    beyond: str = ""
+    """What the lost rate led to; empty if everywhere, so that a share of 1 cuts GPUs off."""
+
+
+def losses(one: Sized) -> list[FailureEffect]:
+    """One line for each kind of part, the widest effect first within switches and cables."""
+    return _dragonfly(one) if one.kind == "dragonfly" else _tree(one)
+
+
+def _tree(one: Sized) -> list[FailureEffect]:
+    shape, wiring = one.shape, one.wiring
+    a_node = wiring.gpus_per_node
+    found = [_leaf(one)]
+    leaf_gpus = min(shape["leaf_nodes"] * a_node, one.gpus)
+    copies = shape["rails"] if one.kind == "rail-only" else 1
+    spines, cores = one.switches["spine"] // copies, one.switches["core"] // copies
+    if spines:
+        in_pod = spines // shape["pods"]
+        pod_gpus = min(shape["pod_nodes"] * a_node, one.gpus) if cores else one.gpus
+        found.append(FailureEffect("spine", pod_gpus, 1 / in_pod / copies, "other leaves"))
+    if cores:
+        found.append(FailureEffect("core", one.gpus, 1 / cores / copies, "other pods"))
+    found.append(FailureEffect("node-leaf", a_node, 1 / wiring.nics_per_node))
+    if spines:
+        affected = leaf_gpus if shape["rails"] == 1 else leaf_gpus // wiring.nics_per_node
+        found.append(FailureEffect("leaf-spine", max(affected, 1), 1 / shape["up"], "other leaves"))
+    return found
+
+
+def _leaf(one: Sized) -> FailureEffect:
+    """A leaf takes all NICs of its nodes, or with rails one NIC of each node of its group."""
+    wiring = one.wiring
+    gpus = min(max(one.shape["leaf_nodes"], 1) * wiring.gpus_per_node, one.gpus)
+    if one.shape["rails"] == 1:
+        return FailureEffect("leaf", gpus, 1.0)
+    return FailureEffect("leaf", gpus, 1 / one.shape["rails"])
+
+
+def _dragonfly(one: Sized) -> list[FailureEffect]:
+    shape, wiring = one.shape, one.wiring
+    per_nic = wiring.gpus_per_node / wiring.nics_per_node
+    router_gpus = min(round(shape["down"] * per_nic), one.gpus)
+    found = [
+        FailureEffect("router", router_gpus, 1.0),
+        FailureEffect("node-router", wiring.gpus_per_node, 1 / wiring.nics_per_node),
+        FailureEffect("local", router_gpus, 1 / (shape["group"] - 1), "its group"),
+    ]
+    if shape["pods"] > 1:
+        links = shape["group"] * shape["up"] / (shape["pods"] - 1)
+        nodes = max(shape["pod_nodes"], 1)  # a group with less than a node is part of one
+        group_gpus = min(nodes * wiring.gpus_per_node, one.gpus)
+        found.append(FailureEffect("global", group_gpus, 1 / max(links, 1.0), "one other group"))
+    return found
+
+
+def fabric_of(one: Sized) -> Fabric:
+    """Tiers with their reach in nodes and their oversubscription, and the rails."""
+    shape, wiring = one.shape, one.wiring
+    if one.kind == "dragonfly":
+        reaches = [("router", shape["leaf_nodes"], 1.0)]
+        reaches.append(("group", shape["pod_nodes"], 2 * shape["down"] / shape["group"]))
+        if shape["pods"] > 1:
+            reaches.append(("global", one.nodes, 1 / one.bisection_share))
+    else:
+        to_spine = max(1.0, shape["down"] / shape["up"]) if shape["up"] else 1.0
+        reaches = [("leaf", shape["leaf_nodes"], 1.0)]
+        if one.tiers > 1:
+            reaches.append(("spine", shape["pod_nodes"] if one.tiers > 2 else one.nodes, to_spine))
+        if one.tiers > 2:
+            reaches.append(("core", one.nodes, 1 / one.bisection_share))
+    tiers: list[Tier] = []
+    for name, reach, ratio in reaches:
+        last = reach >= one.nodes or name == reaches[-1][0]  # reaches everybody
+        if last or reach > (int(tiers[-1].nodes or 1) if tiers else 1):
+            nodes = None if last else reach
+            tiers.append(Tier(name=name, nodes=nodes, oversubscription=max(1.0, ratio)))
+        if last:
+            break
+    rails = 1 if shape["rails"] == 1 else wiring.nics_per_node
+    return Fabric(rails=rails, tiers=tuple(tiers))

@@ -8,18 +8,27 @@ leaves only what goes from one leaf to the next passes the spines, as the predic
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Literal
 
 from syncwall.answer.pricing import Timed
 from syncwall.cause import Cause
 from syncwall.cost.path import Path, Pattern, paths
 from syncwall.cost.rates import merged_share
 from syncwall.describe import Run
-from syncwall.plan.fabric.pace import DISTANCES, FabricDistance, passed
-from syncwall.plan.fabric.wired import Wired
+from syncwall.plan.fabric.sized import Sized, fabric_of
 from syncwall.work.block import Stage
 from syncwall.work.operations import Collective, GroupAxis
 
+FabricDistance = Literal["scale-up", "leaf", "spine", "core"]
+DISTANCES: Final[tuple[FabricDistance, ...]] = ("scale-up", "leaf", "spine", "core")
+_TIERS: Final[dict[str, FabricDistance]] = {
+    "leaf": "leaf",
+    "spine": "spine",
+    "core": "core",
+    "router": "leaf",
+    "group": "spine",
+    "global": "core",
+}
 AXES: Final = ("tp", "cp", "ep", "dp", "pp")
 _FAMILY: Final = {
     "tp": "tp", "cp": "cp", "ep": "ep", "dp": "dp", "shard": "dp", "replica": "dp",
@@ -73,7 +82,15 @@ class Sent:
         return sum(sent for one, sent in far if DISTANCES.index(one) >= least)
 
 
-def sent(run: Run, wired: Wired, step: Timed) -> list[Sent]:
+def passed(path: Path, pattern: Pattern, run: Run, one: Sized) -> dict[FabricDistance, float]:
+    """Share of a group's traffic between domains by the farthest distance that each part goes."""
+    tiers, each = fabric_of(one).tiers, run.cluster.gpus_per_node
+    beyond = [float(path.leaving(pattern, (tier.nodes or 0) * each)) for tier in tiers[:-1]]
+    shares = zip((1.0, *beyond), (*beyond, 0.0), strict=True)
+    return {_TIERS[t.name]: here - on for t, (here, on) in zip(tiers, shares, strict=True)}
+
+
+def sent(run: Run, fabric: Sized, step: Timed) -> list[Sent]:
     """Every axis that sends anything, priced as in `step`."""
     layout, ways = run.layout, paths(run.layout, run.cluster)
     sizes = {"tp": layout.tp, "cp": layout.cp, "ep": layout.ep}
@@ -81,11 +98,11 @@ def sent(run: Run, wired: Wired, step: Timed) -> list[Sent]:
     best: dict[str, Sent] = {}
     for stage in step.work.stages:
         if float(stage.ranks) > 0:
-            for one in _stage(stage, step, wired, ways, sizes):
+            for one in _stage(stage, step, run, fabric, ways, sizes):
                 before = best.get(one.axis)
                 if before is None or _amount(one) > _amount(before):
                     best[one.axis] = one
-    piped = _pipeline(run, step, ways["pp"], wired)
+    piped = _pipeline(run, step, ways["pp"], fabric)
     if piped is not None:
         best["pp"] = piped
     for one in best.values():
@@ -94,8 +111,9 @@ def sent(run: Run, wired: Wired, step: Timed) -> list[Sent]:
 
 
 def _stage(
-    stage: Stage, step: Timed, wired: Wired, ways: Mapping[GroupAxis, Path], sizes: dict[str, int]
-) -> Iterable[Sent]:
+    stage: Stage, step: Timed, run: Run, fabric: Sized, ways: Mapping[GroupAxis, Path],
+    sizes: dict[str, int],
+) -> Iterable[Sent]:  # fmt: skip
     found: dict[str, Sent] = {}
     for _, what, often in stage.collectives(step.work.microbatches):
         way, times = ways[what.axis], float(often)
@@ -107,7 +125,7 @@ def _stage(
         one.scale_up_bytes += near * times
         if far:
             pattern: Pattern = "all-to-all" if what.kind == "all-to-all" else "ring"
-            one.add(far * times, passed(way, pattern, wired, step.cluster.gpus_per_node))
+            one.add(far * times, passed(way, pattern, run, fabric))
         one.busy_s += float(step.prices.seconds(what)) * times
     return found.values()
 
@@ -132,7 +150,7 @@ def ring_bytes(what: Collective, way: Path) -> tuple[float, float]:
     return whole * max(within - 1.0, 0.0) / within, whole / within
 
 
-def _pipeline(run: Run, step: Timed, way: Path, wired: Wired) -> Sent | None:
+def _pipeline(run: Run, step: Timed, way: Path, fabric: Sized) -> Sent | None:
     """A stage in the middle sends activations on and gradients back."""
     layout, transfer = run.layout, step.work.transfer
     times = 2.0 * float(step.work.microbatches) * float(layout.virtual_stages)
@@ -142,7 +160,7 @@ def _pipeline(run: Run, step: Timed, way: Path, wired: Wired) -> Sent | None:
     if float(way.domains) <= 1:
         one.scale_up_bytes = moved
     else:
-        one.add(moved, passed(way, "ring", wired, step.cluster.gpus_per_node))
+        one.add(moved, passed(way, "ring", run, fabric))
     one.busy_s = float(step.prices.seconds(transfer)) * times
     return one
 
@@ -173,30 +191,28 @@ class LinkLoad:
         return sum(self.utilisation.values())
 
 
-def loads(run: Run, wired: Wired, axes: list[Sent], step_s: float) -> list[LinkLoad]:
+def loads(run: Run, fabric: Sized, axes: list[Sent], step_s: float) -> list[LinkLoad]:
     """Scale-up links, NICs, and the links above a full leaf, with nothing broken."""
-    cluster, shape = run.cluster, wired.one.shape
+    cluster, shape = run.cluster, fabric.shape
     nic = cluster.nic_bytes_per_s_per_gpu
-    found = []
-    if cluster.scale_up is not None:
-        kept = {one.axis: one.scale_up_bytes for one in axes}
-        found.append(LinkLoad("scale-up", float(cluster.scale_up.rate_bytes_per_s), kept, step_s))
-    found.append(LinkLoad("nic", nic, {one.axis: one.nic_bytes for one in axes}, step_s))
-    if wired.is_dragonfly:
-        inside = nic * min(1.0, shape["group"] / (2 * shape["down"]))
-        found.append(
-            LinkLoad("local", inside, {one.axis: one.beyond("spine") for one in axes}, step_s)
-        )
+    rates: list[tuple[str, float, FabricDistance]] = [("nic", nic, "leaf")]
+    if fabric.kind == "dragonfly":
+        rates.append(("local", nic * min(1.0, shape["group"] / (2 * shape["down"])), "spine"))
         if shape["pods"] > 1:
-            rate = nic * float(wired.one.bisection_share)
-            passing = {one.axis: one.beyond("core") for one in axes}
-            found.append(LinkLoad("global", rate, passing, step_s))
-    if wired.up:
-        rate = nic * wired.up / max(wired.ends(0), 1)
-        passing = {one.axis: one.beyond("spine") for one in axes}
-        found.append(LinkLoad("leaf-spine", rate, passing, step_s))
-        if wired.cores:
-            rate *= shape["spine_up"] / shape["spine_down"]
-            passing = {one.axis: one.beyond("core") for one in axes}
-            found.append(LinkLoad("spine-core", rate, passing, step_s))
+            rates.append(("global", nic * float(fabric.bisection_share), "core"))
+    elif shape["up"]:
+        on_rail = {"rail-optimised": 1, "rail-only": fabric.wiring.domain_nodes}.get(fabric.kind)
+        ends = -(-fabric.nodes // on_rail) if on_rail else fabric.cables["node-leaf"]
+        up = nic * shape["up"] / max(min(shape["down"], ends), 1)
+        rates.append(("leaf-spine", up, "spine"))
+        if fabric.switches["core"]:
+            rates.append(("spine-core", up * shape["spine_up"] / shape["spine_down"], "core"))
+    found = [
+        LinkLoad(name, rate, {one.axis: one.beyond(distance) for one in axes}, step_s)
+        for name, rate, distance in rates
+    ]
+    if cluster.scale_up is not None:
+        inside = {one.axis: one.scale_up_bytes for one in axes}
+        rate = float(cluster.scale_up.rate_bytes_per_s)
+        found.insert(0, LinkLoad("scale-up", rate, inside, step_s))
     return found

@@ -14,7 +14,7 @@ from syncwall.answer.prediction import Prediction
 from syncwall.cost.contended_network import SharedLinks
 from syncwall.describe import Cluster
 from syncwall.network import Routing
-from syncwall.network.links import Links
+from syncwall.network.graph import Links
 from syncwall.plan.placement.search import Estimate, Groups, Placer, exchanged, groups_of, packed
 from syncwall.plan.placement.traffic import (
     JobTraffic,

@@ -17,7 +17,7 @@ from syncwall.describe.reading import validated
 from syncwall.describe.run import ClusterRef
 from syncwall.documents import read_document
 from syncwall.hosts import slurm_hosts
-from syncwall.network.links import Links
+from syncwall.network.graph import Links
 from syncwall.plan.placement.traffic import Nodes
 from syncwall.problems import InputError, did_you_mean
 

@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 
 from syncwall.network.collisions import most_on_a_link
-from syncwall.network.links import Floats, Ints, Links
+from syncwall.network.graph import Floats, Ints, Links
 from syncwall.plan.placement.traffic import JobTraffic, Nodes
 
 _EXCHANGES: Final = 4000

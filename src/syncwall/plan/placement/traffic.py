@@ -21,9 +21,9 @@ from syncwall.network import Routing
 from syncwall.network.carried import Carried
 from syncwall.network.collisions import EXACT
 from syncwall.network.fair import Usage, fair_rates
-from syncwall.network.links import Floats, Ints, Links
+from syncwall.network.graph import Floats, Ints, Links
 from syncwall.network.routes import Ends, Entries, Routes, is_hashed
-from syncwall.network.streams import PATTERNS, Pairs, stood
+from syncwall.network.streams import PATTERNS, Pairs, place_groups
 from syncwall.work.groups import groups
 from syncwall.work.operations import GroupAxis
 
@@ -81,7 +81,9 @@ def traffic_of(run: Run) -> JobTraffic:
         ranks, stride = int(of_axis[axis].ranks), max(1, int(of_axis[axis].stride))
         leaves = ranks > 1 and ranks * stride > cluster.domain_gpus
         if leaves and not (axis == "ep" and ranks * cluster.gpus > MOST_PAIRS):
-            pairs = PATTERNS[pattern](stood(cluster.gpus, ranks, stride, cluster.domain_gpus))
+            pairs = PATTERNS[pattern](
+                place_groups(cluster.gpus, ranks, stride, cluster.domain_gpus)
+            )
             return JobTraffic(cluster.nodes, cluster.gpus_per_node, axis, pairs)
     none = Pairs(*(np.zeros(0, np.int64),) * 2, np.zeros(0), np.zeros(0, np.int64))
     return JobTraffic(cluster.nodes, cluster.gpus_per_node, "", none)

@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from syncwall.network.carried import Carried
-from syncwall.network.links import Links
+from syncwall.network.graph import Links
 from syncwall.plan.placement.search import Groups, groups_of
 
 _NODES: Final = 16

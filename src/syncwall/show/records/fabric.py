@@ -11,12 +11,10 @@ from syncwall.answer.contention import Contention
 from syncwall.describe import Fabric
 from syncwall.plan.choices import FabricKind
 from syncwall.plan.fabric.answer import FabricAnswer
-from syncwall.plan.fabric.broken import FailureEffect, losses
-from syncwall.plan.fabric.effect import fabric_of
+from syncwall.plan.fabric.degraded_step import Degraded
 from syncwall.plan.fabric.options import Refusal, refusal
 from syncwall.plan.fabric.question import Wiring
-from syncwall.plan.fabric.sized import PartRates, Sized
-from syncwall.plan.fabric.slowed import Degraded
+from syncwall.plan.fabric.sized import FailureEffect, PartRates, Sized, fabric_of, losses
 from syncwall.records import plain
 from syncwall.show.schema import DescribedAs
 from syncwall.show.words.fabric import verdict
@@ -69,7 +67,7 @@ class FabricRecord(TypedDict):
     slower: float | None
     """Over the step on a non-blocking network, less 1; null without a run."""
     forwarded: bool | None
-    """True if experts talk across rails, which is not priced; null without a run."""
+    """True if experts talk across rails, forwarded by GPUs; null without a run."""
 
 
 class TakenOutRecord(TypedDict):
@@ -90,7 +88,7 @@ class DegradedRecord(TypedDict):
     """What slow parts cost the run on the chosen fabric."""
 
     parts: dict[str, float]
-    """What each has left, bytes a second one way."""
+    """What each has left, bytes a second one way; 0 if it is dead."""
     slower: float
     """Median step over that before, less 1."""
     before: Contention

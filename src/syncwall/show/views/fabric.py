@@ -8,13 +8,11 @@ from functools import partial
 
 from syncwall import units
 from syncwall.plan.fabric.answer import FabricAnswer
-from syncwall.plan.fabric.broken import losses
-from syncwall.plan.fabric.sized import Sized
+from syncwall.plan.fabric.sized import Sized, losses
 from syncwall.show.blocks import Block, Figure, Lines, Verdict, View, table
 from syncwall.show.draw.fabric import fabric_drawing
 from syncwall.show.numbers import money, percent, plural
 from syncwall.show.words import fabric as words
-from syncwall.show.words.contention import degraded_words
 from syncwall.show.words.layout import run_words
 from syncwall.units import Dimension
 
@@ -39,8 +37,9 @@ def fabric_view(answer: FabricAnswer) -> View:
 
 def _table(answer: FabricAnswer) -> list[Block]:
     """A row for each kind that is possible."""
+    routing = next((found.routing for found in answer.steps.values()), "")
     head = ("kind", "switches", "leaf", "spine", "core", "cables", "transceivers", "bisection",
-            "hops", "cost", "power", "step", "slower")  # fmt: skip
+            "hops", "cost", "power", f"step, {routing}", "slower")  # fmt: skip
     rows = [tuple(_cells(answer, one)) for one in answer.possible]
     strong = frozenset(n for n, one in enumerate(answer.possible) if one is answer.chosen)
     return table(head, rows, spare=_SPARE, strong=strong)
@@ -80,4 +79,4 @@ def _details(answer: FabricAnswer, one: Sized) -> Iterator[Block]:
     if answer.free_s is not None:
         yield Lines("Effect", (words.effect(answer, one),))
     if answer.degraded is not None:
-        yield Lines("Degraded", degraded_words(answer.degraded))
+        yield Lines("Degraded", words.degraded_words(answer.degraded))

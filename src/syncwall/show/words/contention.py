@@ -1,17 +1,14 @@
 """Words for flows that share links.
 
-Holds `contention_words`, `degraded_words`, `drawn_words` and `flows_words`.
+Holds `contention_words`, `drawn_words` and `flows_words`.
 """
 
 from typing import Final
 
-from syncwall import units
 from syncwall.answer.contention import UNPROVEN, Contention
 from syncwall.cost.contended_network import AxisFlows
 from syncwall.describe import Layout
-from syncwall.plan.fabric.slowed import Degraded, TakenOut
 from syncwall.show.numbers import duration, percent, plural
-from syncwall.units import Dimension
 from syncwall.work.groups import groups
 
 _PATTERNS: Final = {
@@ -53,40 +50,3 @@ def flows_words(flows: AxisFlows, layout: Layout) -> str:
     )  # fmt: skip
     axis = next(same, "")
     return f"{axis} {_PATTERNS[flows.pattern]} of {flows.ranks:,} ranks".strip()
-
-
-def degraded_words(found: Degraded) -> tuple[str, ...]:
-    """What slow parts cost the step, the link to blame, and whether taking them out pays."""
-    before, after = found.before, found.after
-    slow = ", ".join(
-        f"{name} at {units.format(rate, Dimension.BYTES_PER_S, unit='Gb/s')}"
-        for name, rate in found.parts.items()
-    )
-    steps = (
-        f"step {_spread(before.p50_s, before.p90_s)} before, {_spread(after.p50_s, after.p90_s)}"
-    )
-    draws = after.draws if after.hashed else 0
-    how = drawn_words(after.fabric, after.routing, after.qps, draws, after.seed)
-    link = f"busiest link {after.busiest}" if after.busiest else "no link is busier than the NICs"
-    return (
-        f"{slow}: {steps} after, {percent(found.slower, 1)} slower; {link}",
-        _out_words(found, found.taken_out),
-        f"{how}; {UNPROVEN}",
-    )
-
-
-def _spread(p50_s: float, p90_s: float) -> str:
-    wide = p90_s > p50_s * (1.0 + 1e-9)
-    return f"{duration(p50_s)}{f' (P90 {duration(p90_s)})' if wide else ''}"
-
-
-def _out_words(found: Degraded, out: TakenOut) -> str:
-    taken = f"draining {plural(out.nodes, 'node')}" if out.nodes else "taking the cables out"
-    if out.step_s is None or out.spare_s is None:
-        return f"{taken} leaves nothing that could run"
-    verdict = "pays" if found.pays else "does not pay"
-    if not out.nodes:
-        return f"{taken} {verdict}: step {duration(out.step_s)} over the ways that are left"
-    left = out.replicas - out.replicas_lost
-    sum_ = f"{duration(out.spare_s)} x {out.replicas} / {left} replicas = {duration(out.step_s)}"
-    return f"{taken} {verdict}: {sum_}; {duration(out.spare_s)} with spare nodes"

@@ -1,21 +1,30 @@
 """The sentences of a fabric.
 
-Holds `verdict`, `why_not`, `wiring`, `loss`, `growth`, `bill`, `effect` and `assumed` with
-`NOT_MODELLED`; `bisection`, `step_time` and `nic_rate`.
+Holds `verdict`, `why_not`, `wiring`, `loss`, `growth`, `bill`, `effect`, `degraded_words` and
+`assumed` with `NOT_MODELLED`; `failure_words`, `longer`, `bisection`, `step_time` and `nic_rate`.
 """
 
+from collections.abc import Iterator
 from typing import Final
 
+import numpy as np
+
 from syncwall import units
+from syncwall.answer.contention import UNPROVEN, Contention
+from syncwall.network.graph import Links
 from syncwall.plan.fabric.answer import FabricAnswer
-from syncwall.plan.fabric.broken import FailureEffect
+from syncwall.plan.fabric.degraded_step import MOST_NODES, Degraded, TakenOut
 from syncwall.plan.fabric.options import Refusal, least_radix, refusal
 from syncwall.plan.fabric.question import Wiring
-from syncwall.plan.fabric.sized import Sized
-from syncwall.show.numbers import percent, plural
+from syncwall.plan.fabric.sized import FailureEffect, Sized
+from syncwall.show.numbers import duration, percent, plural, signed_percent
+from syncwall.show.words.contention import drawn_words
 from syncwall.units import Dimension
 
-NOT_MODELLED: Final = "latency of more switches, hash collisions, other jobs on the same fabric"
+LEAST: Final = 1e-3
+"""A step that is longer by less than this share is called the same."""
+PLURALS: Final = {"leaf": "leaves"}
+NOT_MODELLED: Final = "latency of more switches, other jobs on the same fabric"
 
 
 def verdict(answer: FabricAnswer) -> str:
@@ -116,9 +125,95 @@ def effect(answer: FabricAnswer, one: Sized) -> str:
         f"the {step_time(answer.free_s or 0.0)} on a non-blocking network"
     )
     if found.forwarded:
-        said += "; experts talk across rails, forwarded over scale-up links, which is not priced: "
-        said += "8 to 11% more for that all-to-all (arXiv:2307.12169)"
+        said += "; experts talk across rails, forwarded over scale-up links"
     return said
+
+
+def degraded_words(found: Degraded) -> tuple[str, ...]:
+    """What slow or dead parts cost the step, the busiest link, and if taking them out pays."""
+    before, after = found.before, found.after
+    slow = ", ".join(
+        f"{name} at {units.format(rate, Dimension.BYTES_PER_S, unit='Gb/s')}" if rate
+        else f"{name} dead"
+        for name, rate in found.parts.items()
+    )  # fmt: skip
+    steps = (
+        f"step {_spread(before.p50_s, before.p90_s)} before, {_spread(after.p50_s, after.p90_s)}"
+    )
+    draws = after.draws if after.hashed else 0
+    how = drawn_words(after.fabric, after.routing, after.qps, draws, after.seed)
+    link = f"busiest link {after.busiest}" if after.busiest else "no link is busier than the NICs"
+    return (
+        f"{slow}: {steps} after, {percent(found.slower, 1)} slower; {link}",
+        _out_words(found, found.taken_out),
+        f"{how}; {UNPROVEN}",
+    )
+
+
+def _spread(p50_s: float, p90_s: float) -> str:
+    wide = p90_s > p50_s * (1.0 + 1e-9)
+    return f"{duration(p50_s)}{f' (P90 {duration(p90_s)})' if wide else ''}"
+
+
+def _out_words(found: Degraded, out: TakenOut) -> str:
+    taken = f"draining {plural(out.nodes, 'node')}" if out.nodes else "taking the cables out"
+    if out.step_s is None or out.spare_s is None:
+        return f"{taken} leaves nothing that could run"
+    verdict = "pays" if found.pays else "does not pay"
+    if not out.nodes:
+        return f"{taken} {verdict}: step {duration(out.step_s)} over the ways that are left"
+    left = out.replicas - out.replicas_lost
+    sum_ = f"{duration(out.spare_s)} x {out.replicas} / {left} replicas = {duration(out.step_s)}"
+    return f"{taken} {verdict}: {sum_}; {duration(out.spare_s)} with spare nodes"
+
+
+def failure_words(links: Links, hurt: Links, before: Contention, after: Contention) -> str:
+    """Why the step is as it is with dead parts: what is left, and whether anything waits for it."""
+    left = "; ".join(_what_is_left(links, hurt)) or "nothing that a node needs is lost"
+    was = {(one.pattern, one.ranks, one.stride): one.slower for one in before.flows}
+    longer = any(one.slower > was.get((one.pattern, one.ranks, one.stride), 1.0) * (1 + 1e-9)
+                 for one in after.flows)  # fmt: skip
+    if not longer:
+        return f"{left}: no flow of this run takes longer for it"
+    if after.p50_s < before.p50_s * (1.0 + LEAST):
+        return f"{left}: the longer transfers hide behind computation"
+    return f"{left}, and every group waits for the slowest"
+
+
+def _what_is_left(links: Links, hurt: Links) -> Iterator[str]:
+    """NICs of the nodes that have fewest, and cables up of the switches that lost most."""
+    working = hurt.works.sum(1)
+    fewest = np.flatnonzero(working == working.min())
+    if working.min() < links.nics_per_node:
+        many = len(fewest) > 1
+        who = f"{len(fewest)} nodes have" if many else f"node {links.nodes[fewest[0]]} has"
+        yield f"{who} {working.min()} of {links.nics_per_node} NICs"
+    for tier in range(1, int(links.tier.max(initial=1)) + 1):
+        each = []
+        for one in (links, hurt):
+            start, end = one.ends.T
+            up = start[(one.tier[start] == tier) & (one.tier[end] >= tier)]
+            each.append(np.bincount(up, minlength=len(links.switches)))
+        was, now = each
+        worst = np.where((now < was) & (now > 0), now / np.maximum(was, 1), 2.0)
+        which = np.flatnonzero(worst == worst.min())
+        if worst.min() < 1.0:
+            name = links.switches[which[0]].replace(":", " ")
+            kind = name.partition(" ")[0]
+            who = (
+                f"{name} has"
+                if len(which) == 1
+                else f"{len(which)} {PLURALS.get(kind, kind + 's')} have"
+            )
+            up = " up" if links.tier.max() > 1 else ""
+            yield f"{who} {now[which[0]]} of {was[which[0]]} cables{up}"
+
+
+def longer(before_s: float, after_s: float) -> str:
+    """A step that became longer, with as many figures as that needs."""
+    slower = after_s / before_s - 1.0
+    text = duration if slower > 0.02 else step_time
+    return f"Step {text(before_s)} → {text(after_s)} ({signed_percent(slower, int(slower < 0.1))})"
 
 
 def step_time(seconds: float) -> str:
@@ -140,5 +235,12 @@ def assumed(answer: FabricAnswer) -> str:
         f"{plural(wired.gpus_per_node, 'GPU')}; switches with {ports} ports of that rate; two "
         "transceivers a cable"
     )
+    if not answer.steps:
+        return said
+    found = next(iter(answer.steps.values()))
+    draws = found.draws if found.hashed else 0
+    how = drawn_words("steps on shared links", found.routing, found.qps, draws, found.seed)
+    if answer.chosen and answer.chosen.nodes > MOST_NODES and not answer.degraded:
+        how = f"steps of more than {MOST_NODES:,} nodes by tiers, which adaptive routing comes near"
     nodes = "nodes of a job are taken to be neighbours"
-    return f"{said}; not modelled: {NOT_MODELLED}; {nodes}" if answer.effects else said
+    return f"{said}; {how}; not modelled: {NOT_MODELLED}; {nodes}"

@@ -1,40 +1,61 @@
-"""The numbers of the Fabric page.
+"""The numbers of the Fabric page: what `plan fabric` and its `--degraded` answer, beside a drawing.
 
-Holds `fabric` (the sized fabric, its traffic, and the step when it is narrower or
-broken) and `switches`; `sized_kinds`, the fabric that is asked for.
+Holds `fabric` (the sized fabric, its traffic, and the step in order and with dead parts),
+`variants` (other ratios, and one dead part of each kind) and `switches`; `sized_kinds`, the fabric
+that is asked for, and `draws_of`, how often a page draws the hashes.
 """
 
 from collections.abc import Callable
-from functools import cache, partial
+from functools import cache
 from typing import Any, Final
 
 from syncwall import catalogue
+from syncwall.answer.contention import Contention
 from syncwall.answer.pricing import Timed
-from syncwall.describe import Fabric, Run, lookup
+from syncwall.cost.contended_network import DRAWS, MOST_PAIRS
+from syncwall.describe import Run, lookup
 from syncwall.describe.link import Switch
 from syncwall.describe.names import only_catalogue
+from syncwall.network.graph import CutOffError, Links, without
+from syncwall.network.routes import Ends, flows_of_pair
 from syncwall.plan.choices import FabricKind
-from syncwall.plan.fabric.broken import Broken, FabricPart, left, part_of
-from syncwall.plan.fabric.effect import fabric_of
-from syncwall.plan.fabric.options import options, proposed, refusal
-from syncwall.plan.fabric.pace import FabricTimer, degraded, needs, ratios_of
+from syncwall.plan.fabric.degraded_step import MOST_NODES, FabricSteps
+from syncwall.plan.fabric.links import links_of_sized
+from syncwall.plan.fabric.options import kept, options, proposed, ratios_of, refusal
 from syncwall.plan.fabric.question import Wiring, wiring_of
 from syncwall.plan.fabric.sized import Sized
-from syncwall.plan.fabric.traffic import LinkLoad, loads, sent
-from syncwall.plan.fabric.wired import Wired, kept
+from syncwall.plan.fabric.traffic import LinkLoad, Sent, loads, sent
 from syncwall.problems import InputError
 from syncwall.records import plain
+from syncwall.show.blocks import sentence
+from syncwall.show.numbers import duration, percent, signed_percent
 from syncwall.show.records.fabric import counts_record
-from syncwall.web.answers import fabric_words as words
+from syncwall.show.words.contention import contention_words
+from syncwall.show.words.fabric import LEAST, NOT_MODELLED, failure_words, longer
 from syncwall.web.answers.fabric_graph import graph
-from syncwall.web.answers.fabric_words import because
-from syncwall.web.answers.fabric_words import part as called
 from syncwall.web.answers.prediction import prediction_of
 from syncwall.web.questions import AskedFabric, AskedWiring
+from syncwall.work.groups import groups
 
 RATIOS: Final = (1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0)
-"""Oversubscriptions for which the step is shown at once."""
+"""Oversubscriptions for which the step is shown; every second one of large fabrics."""
+ROUTED: Final = 500_000
+"""Flows that are routed in about half a second; where all draws have more, there are fewer."""
+MOST_ROUTED: Final = 3 * ROUTED
+"""Of one draw."""
+LINKS: Final = {
+    "scale-up": "scale-up links", "nic": "NICs", "leaf-spine": "leaf–spine links",
+    "spine-core": "spine–core links", "local": "links inside a group", "global": "global links",
+}  # fmt: skip
+AXES: Final = {
+    "tp": "tensor", "cp": "context", "ep": "experts", "dp": "data (gradients, sharded weights)",
+    "pp": "pipeline",
+}  # fmt: skip
+_LARGE: Final = 256
+"""Nodes from which fewer variants are priced."""
 _USUAL_RADIX: Final = 64
+_DEAR: Final = 0.02
+"""A share of the step that is worth naming."""
 
 
 def fabric(asked: AskedFabric) -> dict[str, Any]:
@@ -44,38 +65,68 @@ def fabric(asked: AskedFabric) -> dict[str, Any]:
     ratios = ratios_of(run.cluster)
     kind, kinds, made = sized_kinds(run, asked, ratios)
     one = made(ratio or ratios[0])
-    wired = Wired(one)
-    broken = Broken(wired, frozenset(part_of(name, wired) for name in asked.failed))
-    drawn = _priced(run, one)
-    base = run.cluster.fabric if ratio is None else drawn
-    clock = FabricTimer(prediction)
-    healthy, drawn_s = clock.timed(base), clock.timed(drawn).step_s
-    now = _broken_step(clock, base, broken)
-    shown = now or healthy
-    axes = sent(run, wired, shown)
-    links = loads(run, wired, axes, shown.step_s)
-    sweep = [(o, clock.timed(_priced(run, made(o))).step_s) for o in RATIOS]
-    alone = partial(_alone, clock, base, healthy, wired)
-    steps = words.Steps(prediction.step_s, drawn_s, healthy, now)
+    links = links_of_sized(one)
+    steps = _steps(asked, links)
+    hurt = _without(links, asked.failed)
+    healthy = steps.in_order(one)
+    now, why = _broken(steps, one, asked.failed, links, healthy)
+    shown = (now or healthy)[0]
+    axes = sent(run, one, shown)
+    used = loads(run, one, axes, float(shown.step_s))
+    down, up = int(one.shape["down"]), 0 if kind == "dragonfly" else int(one.shape["up"])
     return {
-        "verdict": words.verdict(run, broken, steps, links, sweep),
+        "verdict": _verdict(asked.failed, healthy[1], now[1] if now else None, why, used),
         "gpus": run.gpus, "nodes": run.nodes, "kind": kind, "kinds": kinds,
-        "oversubscription": _oversubscription(wired, ratio, ratios),
-        "counts": _counts(one),
-        "graph": graph(broken, axes, links, words.rate_of("nic", run) * shown.step_s),
-        "axes": [words.axis(one_, links, shown.step_s, wired) for one_ in axes],
-        "links": [_link(load, run) for load in links],
+        "oversubscription": {
+            "asked": ratio, "of_cluster": ratios[0], "up": up, "down": down,
+            "ratio": down / up if up else None,
+            "of_spines": ratios[1] if one.switches.get("core") else None, "matters": bool(up),
+        },
+        "counts": dict(plain(counts_record(one) | {
+            "total_switches": one.total_switches, "total_cables": one.total_cables,
+        })),
+        "graph": graph(one, links, hurt, asked.failed, used) | {
+            "axes": [each.axis for each in axes],
+            "most_bytes": one.wiring.nic_bytes_per_s * float(shown.step_s),
+        },
+        "axes": [_axis(each, used, float(shown.step_s), one) for each in axes],
+        "links": [_link(load, run) for load in used],
         "predicted_s": prediction.step_s,
-        "healthy": _step(healthy),
-        "now": _step(now) if now else None,
+        "healthy": _step(healthy[0]),
+        "now": _step(now[0]) if now else None,
         "goes_on": now is not None,
-        "change_s": _change(healthy, now) if now else {},
-        "failed": [alone(part) for part in sorted(broken.parts)],
-        "if_one_fails": [alone(part) for part in _one_of_each(wired)],
-        "sweep": [{"oversubscription": o, "step_s": step_s} for o, step_s in sweep],
-        "assumed": words.assumed(run, wired, None if ratio else (healthy.step_s, drawn_s)),
-        "command": words.command(asked.run, one),
+        "failed": [{"part": name, "name": _called(name)} for name in asked.failed],
+        "assumed": _assumed(run, one, healthy[1]),
+        "command": _command(asked, one),
     }  # fmt: skip
+
+
+def variants(asked: AskedWiring) -> dict[str, Any]:
+    """The step with other oversubscriptions, and with one part of each kind broken."""
+    prediction = prediction_of(asked.run)
+    run, ratios = prediction.run, ratios_of(prediction.run.cluster)
+    kind, _, made = sized_kinds(run, asked, ratios)
+    ratio = asked.oversubscription or ratios[0]
+    one = made(ratio)
+    links = links_of_sized(one)
+    steps = _steps(asked, links)
+    healthy = steps.in_order(one)
+    tried = RATIOS if run.nodes <= _LARGE else RATIOS[::2]
+    flat = kind == "dragonfly" or not one.shape["up"]
+    sweep = [(o, healthy[1].p50_s if flat else steps.in_order(made(o))[1].p50_s) for o in tried]
+    alone = []
+    for name in _one_of_each(links) if one.nodes <= MOST_NODES else []:
+        step, why = _broken(steps, one, [name], links, healthy)
+        alone.append(
+            {"part": name, "kind": name.partition(":")[0], "name": _called(name), "why": why,
+             "step_s": step[1].p50_s if step else None,
+             "slower": step[1].p50_s / healthy[1].p50_s - 1.0 if step else None}
+        )  # fmt: skip
+    return {
+        "sweep": [{"oversubscription": o, "step_s": step_s} for o, step_s in sweep],
+        "narrower": "" if flat else _narrower(ratio, healthy[1].p50_s, sweep),
+        "if_one_fails": alone,
+    }
 
 
 @cache
@@ -91,9 +142,38 @@ def switches() -> dict[str, Any]:
     }  # fmt: skip
 
 
+def sized_kinds(
+    run: Run, asked: AskedWiring, ratios: tuple[float, float], copies: int = 1
+) -> tuple[FabricKind, list[dict[str, Any]], Callable[[float], Sized]]:
+    """What to draw, every kind that there could be, and the fabric of each oversubscription.
+
+    All for so many `copies` of the run.
+    """
+    wiring, gpus = _wiring(run, asked.switch), copies * run.gpus
+    found = options(wiring, gpus)
+    kind = asked.kind or _likely(run, found)
+    if kind is None:
+        most = max(one.most_gpus for one in found.values())
+        said = f"no fabric of these switches connects {gpus:,} GPUs (at most {most:,})"
+        raise InputError.of(f"{said}: take a switch with more ports", file="fabric.switch")
+    if not found[kind].possible:
+        raise InputError.of(f"{kind}: {refusal(found[kind])}", file="fabric.kind")
+    kinds = [
+        {"kind": name, "possible": bool(one.possible), "why_not": str(refusal(one) or "")}
+        for name, one in found.items()
+    ]
+
+    def made(ratio: float) -> Sized:
+        """With this ratio of leaves, and the cluster's of spines; without cores a leaf has both."""
+        one = kept(kind, wiring, gpus, (ratio, ratios[1]))
+        both = (ratio * ratios[1], 1.0)
+        return one if one.switches.get("core") else kept(kind, wiring, gpus, both)
+
+    return kind, kinds, made
+
+
 def _wiring(run: Run, name: str | None) -> Wiring:
-    radix = _USUAL_RADIX
-    nics = run.cluster.node.nics
+    radix, nics = _USUAL_RADIX, run.cluster.node.nics
     if nics is None:
         said = f"{run.cluster.name} has no NICs that a fabric could connect"
         raise InputError.of(said, file="cluster")
@@ -113,29 +193,6 @@ def _switch(name: str) -> Switch:
         raise InputError.of(str(error), file="fabric.switch") from None
 
 
-def sized_kinds(
-    run: Run, asked: AskedWiring, ratios: tuple[float, float], copies: int = 1
-) -> tuple[FabricKind, list[dict[str, Any]], Callable[[float], Sized]]:
-    """What to draw, every kind that there could be, and the fabric of each oversubscription.
-
-    All for so many `copies` of the run.
-    """
-    wiring, gpus = _wiring(run, asked.switch), copies * run.nodes * int(run.cluster.node.gpus)
-    found = options(wiring, gpus)
-    kind = asked.kind or _likely(run, found)
-    if kind is None:
-        most = max(one.most_gpus for one in found.values())
-        said = f"no fabric of these switches connects {gpus:,} GPUs (at most {most:,})"
-        raise InputError.of(f"{said}: take a switch with more ports", file="fabric.switch")
-    if not found[kind].possible:
-        raise InputError.of(f"{kind}: {refusal(found[kind])}", file="fabric.kind")
-    kinds = [
-        {"kind": name, "possible": bool(one.possible), "why_not": str(refusal(one) or "")}
-        for name, one in found.items()
-    ]
-    return kind, kinds, lambda ratio: _made(kind, wiring, gpus, (ratio, ratios[1]))
-
-
 def _likely(run: Run, found: dict[FabricKind, Sized]) -> FabricKind | None:
     """What the cluster says that it has, or else what is proposed."""
     fabric = run.cluster.fabric
@@ -146,89 +203,178 @@ def _likely(run: Run, found: dict[FabricKind, Sized]) -> FabricKind | None:
     return next((kind for kind in usual if found[kind].possible), best.kind if best else None)
 
 
-def _made(kind: FabricKind, wiring: Wiring, gpus: int, ratios: tuple[float, float]) -> Sized:
-    """The fabric with these ratios of leaf and spine; without cores the leaf has both."""
-    one = kept(kind, wiring, gpus, ratios)
-    return one if one.switches.get("core") else kept(kind, wiring, gpus, (ratios[0] * ratios[1], 1))
+def draws_of(run: Run, links: Links, asked: AskedWiring) -> int:
+    """Draws of the hashes that a page has the time for; 0 if not even for one."""
+    found: dict[tuple[int, int], int] = {}  # rings, two trees both ways, all-to-alls, transfers
+    for axis, group in groups(run.layout).items():
+        ranks, stride = int(group.ranks), max(1, int(group.stride))
+        is_there = run.model.moe is not None or not axis.startswith("expert")
+        if is_there and ranks > 1 and ranks * stride > run.cluster.domain_gpus:
+            per_gpu = 1 if axis == "pp" else 5
+            if axis in ("ep", "cp") and ranks * run.cluster.gpus <= MOST_PAIRS:
+                per_gpu += ranks
+            found[ranks, stride] = max(per_gpu, found.get((ranks, stride), 0))
+    each = flows_of_pair(links, asked.routing, Ends.of(run.cluster), asked.qps)
+    return draws_for(sum(found.values()) * int(run.cluster.gpus) * each)
 
 
-def _priced(run: Run, one: Sized) -> Fabric:
-    """The sized fabric as the predictor sees it; what the cluster's switches can add stays."""
-    own = run.cluster.fabric
-    same = {"rails": own.rails, "in_network_reduction": own.in_network_reduction}
-    return fabric_of(one).model_copy(update=same)
+def draws_for(routed: int) -> int:
+    """Draws that are made in about a second; InputError if not even one is."""
+    if routed > MOST_ROUTED:
+        said = f"a draw of this run routes {routed:,} flows, a page at most {MOST_ROUTED:,}"
+        raise InputError.of(f"{said}: ask `syncwall predict --fabric`", file="fabric.qps")
+    return min(DRAWS, max(1, ROUTED // max(routed, 1)))
 
 
-def _broken_step(clock: FabricTimer, base: Fabric, broken: Broken) -> Timed | None:
-    """The step with what is broken; None if the job stops."""
-    if any(part.kind == "node" for part in broken.parts):
-        return None
-    rates = left(broken)
-    share = {"scale-up": 1.0, "leaf": rates.near, "spine": rates.far, "core": rates.core}
-    if broken.wired.is_dragonfly:
-        share |= {"spine": rates.near, "core": rates.near}
-    if any(share[distance] <= 0 for distance in needs(clock.prediction.run, broken.wired).values()):
-        return None
-    return clock.timed(degraded(base, broken) if broken.parts else base)
+def _steps(asked: AskedWiring, links: Links) -> FabricSteps:
+    prediction = prediction_of(asked.run)
+    large = prediction.run.nodes > MOST_NODES  # priced by tiers: nothing is drawn
+    draws = DRAWS if large else draws_of(prediction.run, links, asked)
+    return FabricSteps(prediction, asked.routing, asked.qps, draws)
 
 
-def _alone(
-    clock: FabricTimer, base: Fabric, healthy: Timed, wired: Wired, part: FabricPart
-) -> dict[str, Any]:
-    """One part broken, and nothing else."""
-    broken = Broken(wired, frozenset({part}))
-    step = _broken_step(clock, base, broken)
+def _without(links: Links, failed: list[str]) -> Links:
+    if failed and len(links.nodes) > MOST_NODES:
+        said = f"a page breaks parts of at most {MOST_NODES:,} nodes"
+        raise InputError.of(f"{said}: ask `syncwall plan fabric --degraded`", file="failed")
+    try:
+        return without(links, failed) if failed else links
+    except InputError as error:
+        raise InputError.of(str(error), file="failed") from None
+
+
+def _broken(
+    steps: FabricSteps, one: Sized, failed: list[str], links: Links,
+    healthy: tuple[Timed, Contention],
+) -> tuple[tuple[Timed, Contention] | None, str]:  # fmt: skip
+    """The step with dead parts, None if the job stops, and why it is so."""
+    if not failed:
+        return healthy, ""
+    try:
+        now = steps.on(one, dict.fromkeys(failed, 0.0))
+    except CutOffError as error:
+        return None, str(error)
+    return now, failure_words(links, without(links, failed), healthy[1], now[1])
+
+
+def _one_of_each(links: Links) -> list[str]:
+    above = {f"{tier}:1" for tier in ("spine", "core")} & {*links.switches}
+    cables = ["link:1-1"] if above else []
+    return ["nic:1-1", *cables, "leaf:1", *sorted(above, reverse=True), "node:1"]
+
+
+def _verdict(
+    failed: list[str], healthy: Contention, now: Contention | None, why: str, used: list[LinkLoad]
+) -> dict[str, str]:
+    """One sentence, why, and whether that is good, a warning or bad."""
+    before_s = healthy.p50_s
+    if not failed:
+        busy = [f"{LINKS[load.link]} {percent(load.total, 1 if load.total < 0.1 else 0)}"
+                for load in used if load.total > 0]  # fmt: skip
+        said = ", ".join(busy).replace("%", "% busy", 1) or "nothing is sent, one GPU works alone"
+        lines = contention_words(healthy) if healthy.needed else ("no shared link slows this run",)
+        shared = " ".join(sentence(line) for line in lines)
+        if before_s / healthy.free_s - 1.0 < _DEAR:
+            return {"tone": "good", "said": f"Step {duration(before_s)}: {said}", "why": shared}
+        slower = f"{longer(healthy.free_s, before_s)} on links that flows share"
+        return {"tone": "warn", "said": slower, "why": f"{sentence(said)} {shared}"}
+    if now is None:
+        return {"tone": "bad", "said": "The job stops", "why": sentence(why)}
+    if now.p50_s < before_s * (1.0 + LEAST):
+        said = f"The step stays at {duration(before_s)}"
+        return {"tone": "good", "said": said, "why": sentence(why)}
+    return {"tone": "warn", "said": longer(before_s, now.p50_s), "why": sentence(why)}
+
+
+def _narrower(ratio: float, step_s: float, sweep: list[tuple[float, float]]) -> str:
+    """What fewer cables up would cost."""
+    costs = [(o, other_s / step_s - 1.0) for o, other_s in sweep if o > ratio * 1.01]
+    if not costs:
+        return ""
+    dear = next((one for one in costs if one[1] > _DEAR), None)
+    if dear is None:
+        return f"Even oversubscription {costs[-1][0]:g} would cost less than {percent(_DEAR)}."
+    cheap = [one for one in costs if one[0] < dear[0]][-1:]
+    said = []
+    for o, more in [*cheap, dear]:
+        share = f"{duration(more * step_s)} ({signed_percent(more, int(more < 0.1))})"
+        said.append(f"{o:g} would cost {share if more > LEAST else 'nothing'} a step")
+    return f"Oversubscription {', '.join(said)}."
+
+
+def _called(name: str) -> str:
+    """A part as people call it."""
+    kind, _, rest = name.removeprefix("switch:").partition(":")
+    if kind == "nic":
+        node, _, number = rest.rpartition("-")
+        return f"NIC {number} of node {node}"
+    if kind == "link":
+        return f"a cable between leaf {rest.replace('-', ' and spine ')}"
+    return f"{kind} {rest}"
+
+
+def _axis(one: Sent, used: list[LinkLoad], step_s: float, fabric: Sized) -> dict[str, Any]:
+    """One line of the table of axes."""
+    dragonfly, rails = fabric.kind == "dragonfly", fabric.kind.startswith("rail")
+    where = {
+        "scale-up": "inside the scale-up domain",
+        "leaf": "within its rail, one leaf" if rails
+                else f"within one {'router' if dragonfly else 'leaf'}",
+        "spine": "inside a group of routers" if dragonfly else "through the spines",
+        "core": "between groups" if dragonfly else "through the cores",
+    }[one.distance]  # fmt: skip
+    if one.distance != "scale-up" and one.scale_up_bytes > 0:
+        where += ", and inside the scale-up domain"
     return {
-        "part": part.name, "kind": part.kind, "name": called(part, wired),
-        "step_s": step.step_s if step else None,
-        "slower": step.step_s / healthy.step_s - 1.0 if step else None,
-        "why": because(clock.prediction.run, broken, healthy, step),
-    }  # fmt: skip
-
-
-def _one_of_each(wired: Wired) -> list[FabricPart]:
-    parts = [FabricPart("nic", 0, 0)]
-    if wired.spines:
-        parts.append(FabricPart("link", 0, wired.spines_of(0)[0]))
-    parts.append(FabricPart("leaf", 0))
-    parts += [FabricPart("spine", 0)] if wired.spines else []
-    parts += [FabricPart("core", 0)] if wired.cores else []
-    return [*parts, FabricPart("node", 0)]
-
-
-def _oversubscription(
-    wired: Wired, asked: float | None, ratios: tuple[float, float]
-) -> dict[str, Any]:
-    down = int(wired.one.shape["down"])
-    return {
-        "asked": asked, "of_cluster": ratios[0], "up": wired.up, "down": down,
-        "ratio": down / wired.up if wired.up else None,
-        "of_spines": ratios[1] if wired.cores else None,
-        "matters": bool(wired.up),
+        "axis": one.axis, "name": AXES[one.axis], "ranks": one.ranks, "distance": one.distance,
+        "where": where, "nic_bytes": one.nic_bytes, "scale_up_bytes": one.scale_up_bytes,
+        "spine_bytes": one.beyond("spine"), "busy_s": one.busy_s, "exposed_s": one.exposed_s,
+        "busy_share": one.busy_s / step_s,
+        "utilisation": {load.link: load.utilisation.get(one.axis, 0.0) for load in used},
     }  # fmt: skip
 
 
 def _link(load: LinkLoad, run: Run) -> dict[str, Any]:
+    cluster = run.cluster
+    nominal = cluster.scale_up if load.link == "scale-up" else cluster.node.nics
     return {
-        "link": load.link, "name": words.LINKS[load.link],
+        "link": load.link, "name": LINKS[load.link],
         "rate_bytes_per_s": load.rate_bytes_per_s, "bytes": load.by_axis,
         "utilisation": load.utilisation, "total": load.total,
-        "nominal": words.rate_of(load.link, run),
+        "nominal": float(nominal.rate_bytes_per_s) if nominal else 0.0,
     }  # fmt: skip
 
 
-def _counts(one: Sized) -> dict[str, Any]:
-    totals = {"total_switches": one.total_switches, "total_cables": one.total_cables}
-    return dict(plain(counts_record(one) | totals))
-
-
 def _step(step: Timed) -> dict[str, Any]:
-    ledger = {cause: float(seconds) for cause, seconds in step.ledger.items()}
-    return {"step_s": step.step_s, "ledger_s": ledger}
+    ledger = {cause: float(seconds) for cause, seconds in step.ledger.without_zeros().items()}
+    return {"step_s": float(step.step_s), "ledger_s": ledger}
 
 
-def _change(healthy: Timed, now: Timed) -> dict[str, float]:
-    """Seconds more, by cause; what hardly changes is left out."""
-    causes = dict.fromkeys([*healthy.ledger, *now.ledger])
-    more = {cause: float(now.ledger[cause] - healthy.ledger[cause]) for cause in causes}
-    return {cause: s for cause, s in more.items() if abs(s) > 1e-5 * healthy.step_s}
+def _assumed(run: Run, one: Sized, healthy: Contention) -> list[str]:
+    """What the numbers rest on."""
+    by = f"{healthy.routing} routing, as `plan fabric` and `predict --fabric` price it"
+    if one.nodes > MOST_NODES:
+        by = f"by its tiers: flows of more than {MOST_NODES:,} nodes are not followed"
+    found = [
+        f"The step is that of the fabric as drawn, {by}.",
+        "Fewer cables up leave every node on its leaf; the free ports stay empty.",
+        "A synchronous step is as slow as its slowest path.",
+        "What a dead NIC would carry goes over the others of its node, evenly: GPUs reach them "
+        "inside the node. Flows find other ways around dead cables and switches. How a job "
+        "survives the failure itself (timeouts, restarts) is not in the step.",
+        "Traffic of axes is counted as rings in the order of the nodes.",
+        f"Not modelled: {NOT_MODELLED}. Nodes of a group are taken to be neighbours.",
+    ]
+    if run.cluster.fabric.in_network_reduction:
+        found.append("Switches that add on the way send less than is shown.")
+    return found
+
+
+def _command(asked: AskedFabric, one: Sized) -> str:
+    """What gives the same counts in a terminal."""
+    name, wiring = asked.run.cluster, one.wiring
+    said = ["syncwall plan fabric", f"--gpus {int(one.gpus)}"]
+    said += [f"--cluster {name}"] if isinstance(name, str) else []
+    said += [f"--kind {one.kind}", "--radix " + ",".join(map(str, wiring.radix))]
+    ratios = [f"{ratio:.6g}" for ratio in wiring.oversubscription]
+    return " ".join([*said, "--oversubscription " + ",".join(ratios)])

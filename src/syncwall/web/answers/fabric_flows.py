@@ -4,40 +4,31 @@ Holds `flows`: the numbers of `predict --fabric`, or for two copies of the run t
 `plan placement`, and the picture of a report. Large fabrics are drawn fewer times, which is said.
 """
 
-from functools import lru_cache
+from dataclasses import replace
 from typing import Any, Final
 
 import yaml
 
 from syncwall.answer import Prediction
 from syncwall.answer.contention import UNPROVEN, step_on_links
-from syncwall.cost.contended_network import DRAWS, MOST_PAIRS, AxisFlows, SharedLinks
+from syncwall.cost.contended_network import DRAWS, AxisFlows, SharedLinks
 from syncwall.describe import Run
 from syncwall.network.carried import Carried
-from syncwall.network.links import Links
+from syncwall.network.graph import Links
 from syncwall.network.routes import Ends, flows_of_pair
-from syncwall.plan.choices import FabricKind
-from syncwall.plan.fabric.links import links_of_sized, sized_named
-from syncwall.plan.fabric.options import sized
-from syncwall.plan.fabric.pace import ratios_of
-from syncwall.plan.fabric.question import Wiring
+from syncwall.plan.fabric.links import links_of_sized
+from syncwall.plan.fabric.options import ratios_of, sized_named
 from syncwall.plan.placement.found import slowed_step_s
 from syncwall.plan.placement.search import crossed, groups_of
 from syncwall.plan.placement.traffic import JobTraffic, Nodes, SharedFabric, traffic_of
-from syncwall.problems import InputError
 from syncwall.show.blocks import sentence
 from syncwall.show.draw.flows import flows_drawing
 from syncwall.show.numbers import plural
 from syncwall.show.words.contention import contention_words, drawn_words, flows_words
-from syncwall.web.answers.fabric import sized_kinds
+from syncwall.web.answers.fabric import draws_for, draws_of, sized_kinds
 from syncwall.web.answers.prediction import prediction_of
 from syncwall.web.questions import AskedFlows
-from syncwall.work.groups import groups
 
-ROUTED: Final = 500_000
-"""Flows that are routed in about half a second; where all draws have more, there are fewer."""
-_MOST_ROUTED: Final = 3 * ROUTED
-"""Of one draw."""
 _FAIR: Final = 4
 """Fair shares take about as long as routing so many flows."""
 _NAMES: Final = ("job-a", "job-b")
@@ -51,7 +42,7 @@ def flows(asked: AskedFlows) -> dict[str, Any]:
     ratio = asked.oversubscription or ratios[0]
     kind, _, made = sized_kinds(run, asked, ratios, copies)
     one = made(ratio)
-    links = _links_of(one.kind, one.wiring, int(one.gpus))
+    links = links_of_sized(one)
     name = kind if ratio == 1.0 else f"{kind},{ratio:g}"
     shared = SharedLinks(links, asked.routing, asked.qps, name=name)
     answer = _alone(asked, prediction, shared) if copies == 1 else _two(asked, prediction, shared)
@@ -64,22 +55,13 @@ def flows(asked: AskedFlows) -> dict[str, Any]:
     }  # fmt: skip
 
 
-@lru_cache(maxsize=4)
-def _links_of(kind: FabricKind, wiring: Wiring, gpus: int) -> Links:
-    """The links of a sized fabric; those of the last few questions are kept, with their ways."""
-    return links_of_sized(sized(kind, wiring, [gpus]).at(0))
-
-
 def _alone(asked: AskedFlows, prediction: Prediction, shared: SharedLinks) -> dict[str, Any]:
     run = prediction.run
     order = None
     if asked.order == "crossed":
         order = crossed(groups_of(shared.links), range(run.nodes))
-    each = flows_of_pair(shared.links, shared.routing, Ends.of(run.cluster), shared.qps)
-    shared = SharedLinks(
-        shared.links, shared.routing, shared.qps, order, shared.name,
-        most_draws=_draws(_flows_of(run) * each),
-    )  # fmt: skip
+    draws = draws_of(run, shared.links, asked)
+    shared = replace(shared, order=order, most_draws=draws)
     prices, _, found = step_on_links(run, prediction.pricing, shared)
     shown = next((one for one in found.flows if _id(one) == asked.flows), None)
     shown = shown or next(iter(found.flows), None)
@@ -110,7 +92,7 @@ def _two(asked: AskedFlows, prediction: Prediction, shared: SharedLinks) -> dict
     each = flows_of_pair(links, shared.routing, Ends.of(run.cluster), shared.qps)
     routed = _FAIR * sum(len(job.pairs) for job in traffic) * each
     fabric = SharedFabric(
-        links, traffic, shared.routing, shared.qps, shared.seed, most_draws=_draws(routed)
+        links, traffic, shared.routing, shared.qps, shared.seed, most_draws=draws_for(routed)
     )
     found = fabric.slower(placed)
     free_s = slowed_step_s(prediction, shared, 1.0)
@@ -153,29 +135,6 @@ def _placed(asked: AskedFlows, nodes: int, links: Links) -> list[Nodes]:
         return [tuple(one) for one in both]
     leaves = groups_of(links)
     return [crossed(leaves, one) for one in both]
-
-
-def _flows_of(run: Run) -> int:
-    """Pairs that every draw routes, about: rings, two trees both ways, all-to-alls, transfers."""
-    cluster = run.cluster
-    found: dict[tuple[int, int], int] = {}
-    for axis, group in groups(run.layout).items():
-        ranks, stride = int(group.ranks), max(1, int(group.stride))
-        is_there = run.model.moe is not None or not axis.startswith("expert")
-        if is_there and ranks > 1 and ranks * stride > cluster.domain_gpus:
-            per_gpu = 1 if axis == "pp" else 5
-            if axis in ("ep", "cp") and ranks * cluster.gpus <= MOST_PAIRS:
-                per_gpu += ranks
-            found[ranks, stride] = max(per_gpu, found.get((ranks, stride), 0))
-    return sum(found.values()) * int(cluster.gpus)
-
-
-def _draws(routed: int) -> int:
-    """Draws that are made in about a second; InputError if not even one is."""
-    if routed > _MOST_ROUTED:
-        said = f"a draw of this run routes {routed:,} flows, a page at most {_MOST_ROUTED:,}"
-        raise InputError.of(f"{said}: ask `syncwall predict --fabric`", file="fabric.qps")
-    return min(DRAWS, max(1, ROUTED // max(routed, 1)))
 
 
 def _fewer(draws: int, hashed: bool, verb: str) -> tuple[str, ...]:

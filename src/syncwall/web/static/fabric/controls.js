@@ -14,7 +14,7 @@ const KINDS = {
 };
 const RATIOS = [1, 1.25, 1.5, 1.75, 2, 2.5, 3, 3.5, 4, 5, 6, 7, 8, 10, 12, 14, 16];
 
-/** Draw the controls once; the function that comes back brings them to an answer. */
+/** Draw the controls once; the functions that come back bring them to an answer, and to its variants. */
 export function controls(place, switches) {
   const clears = { data: { clears: "fabric.failed" } };
   const offered = switches.map(({ name, title, ports, rate_bytes_per_s }) => [
@@ -29,23 +29,29 @@ export function controls(place, switches) {
   const range = h("input", { id: "ratio", type: "range", min: 0, max: RATIOS.length - 1, step: 1, oninput: slides });
   const sweep = s("svg", { class: "sweep", viewBox: "0 0 150 34", "aria-hidden": "true" });
   const note = h("label", { for: "ratio" }, "Oversubscription: NICs of a leaf for each cable up");
+  const cost = h("p", { class: "quiet small" });
   let usual = "";
-  put(place, field("Kind", kind), field("Switches", made), h("div", { class: "slider" }, note, range, said, sweep));
+  let value = 1;
+  put(place, field("Kind", kind), field("Switches", made), h("div", { class: "slider" }, note, range, said, sweep, cost));
   together(place, (key) => state.get(key) || (key === "fabric.kind" ? usual : ""));
-  return (answer) => {
+  const brought = (answer) => {
     usual = answer.kind;
     put(kind, answer.kinds.map(kindOption));
     kind.value = answer.kind;
     const ratio = answer.oversubscription;
-    const value = ratio.asked ?? ratio.of_cluster;
+    value = ratio.asked ?? ratio.of_cluster;
     if (document.activeElement !== range) range.value = nearest(value);
     range.disabled = !ratio.matters;
     range.setAttribute("aria-valuetext", `${figures(value)} to 1`);
     put(said, ratio.matters ? `${figures(value)} : 1` : "no cables up");
     const ports = `a leaf has ${ratio.down} ports down, ${ratio.up} cables up`;
     put(note, `Oversubscription: ${ratio.matters ? ports : "nothing stands above the leaves"}`);
-    drawSweep(sweep, answer, value);
   };
+  const swept = (answer) => {
+    put(cost, answer.narrower);
+    drawSweep(sweep, answer.sweep, value);
+  };
+  return [brought, swept];
 }
 
 const kindOption = ({ kind, possible, why_not }) =>
@@ -62,22 +68,22 @@ function slid(event, said) {
 }
 
 /** The step over the oversubscription, both from small to large. */
-function drawSweep(place, answer, value) {
-  const most = Math.max(...answer.sweep.map(({ step_s }) => step_s));
-  const least = Math.min(...answer.sweep.map(({ step_s }) => step_s));
+function drawSweep(place, sweep, value) {
+  const most = Math.max(...sweep.map(({ step_s }) => step_s));
+  const least = Math.min(...sweep.map(({ step_s }) => step_s));
   const x = (ratio) => 4 + (142 * Math.log(ratio)) / Math.log(16);
   const y = (step_s) => 29 - (most > least * 1.001 ? (24 * (step_s - least)) / (most - least) : 0);
-  const line = answer.sweep
+  const line = sweep
     .map((one, index) => `${index ? "L" : "M"}${x(one.oversubscription).toFixed(1)} ${y(one.step_s).toFixed(1)}`)
     .join("");
-  const here = Math.min(Math.max(answer.healthy.step_s, least), most);
+  const here = sweep.findLast(({ oversubscription }) => oversubscription <= value) ?? sweep[0];
   put(
     place,
     s("title", {}, `step ${duration(least)} at 1:1, ${duration(most)} at 16:1`),
     s("line", { x1: 4, x2: 146, y1: 32, y2: 32 }),
     s("text", { x: 4, y: 10 }, most > least * 1.001 ? `${duration(most)} at 16 : 1` : "the step stays"),
     s("path", { d: line }),
-    s("circle", { cx: x(value), cy: y(here), r: 3.5 }),
+    s("circle", { cx: x(value), cy: y(here.step_s), r: 3.5 }),
   );
 }
 

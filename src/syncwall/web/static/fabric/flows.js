@@ -9,7 +9,7 @@ import { command } from "../take_along.js";
 import { tile } from "../tiles.js";
 
 /** Keys of the address that only flows depend on. */
-export const OWN = ["fabric.routing", "fabric.qps", "fabric.order", "fabric.jobs", "fabric.flows"];
+export const OWN = ["fabric.order", "fabric.jobs", "fabric.flows"];
 
 const ROUTINGS = {
   ecmp: "hashed (ecmp)",

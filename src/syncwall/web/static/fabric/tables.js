@@ -1,8 +1,6 @@
 // The numbers beside the drawing.
-import { ordered } from "../causes.js";
-import { h, put, quiet, swatch } from "../dom.js";
-import { counted, duration, percent, prefixed, signed } from "../format.js";
-import { causeName, ledger } from "../ledger.js";
+import { h, quiet, swatch } from "../dom.js";
+import { counted, duration, percent, prefixed } from "../format.js";
 import { table, words } from "../table.js";
 import { colour } from "./axes.js";
 
@@ -50,6 +48,7 @@ const bytes = (value, kind) => ({ content: value ? prefixed(value, "B") : "–",
 
 /** What one broken part of each kind does. */
 export function each(answer, pressed) {
+  if (!answer.if_one_fails.length) return quiet("Parts of so large a fabric are not broken one by one here.");
   const rows = answer.if_one_fails.map((one) => ({
     data: { kind: one.kind, value: one.step_s ?? "" },
     cells: [
@@ -67,24 +66,3 @@ const slower = (one) =>
     : one.slower < 0.001
       ? "same"
       : h("span", { class: "worse" }, `+${percent(one.slower, one.slower < 0.1 ? 1 : 0)}`);
-
-/** What became longer, or the whole ledger if nothing is broken. */
-export function change(place, about, answer) {
-  const more = ordered(answer.change_s);
-  if (!answer.failed.length || !answer.goes_on) {
-    put(about, `${duration(answer.healthy.step_s)} a step${answer.failed.length ? ", while it ran" : ""}`);
-    return put(place, ledger(answer.healthy.ledger_s));
-  }
-  put(about, `${duration(answer.healthy.step_s)} → ${duration(answer.now.step_s)}`);
-  if (!more.length) return put(place, quiet("Nothing changes."));
-  const rows = more.map(([cause, seconds]) => ({
-    data: { cause, value: seconds },
-    cells: [
-      causeName(cause),
-      { content: duration(answer.healthy.ledger_s[cause] ?? 0), class: "quiet" },
-      duration(answer.now.ledger_s[cause] ?? 0),
-      { content: signed(seconds), class: seconds > 0 ? "worse" : "better" },
-    ],
-  }));
-  put(place, table([words("cause"), "before", "now", "change"], rows, { isHeadHidden: true }));
-}

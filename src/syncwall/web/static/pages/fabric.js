@@ -7,8 +7,9 @@ import { controls, legend } from "../fabric/controls.js";
 import { drawing, highlight } from "../fabric/drawing.js";
 import { flowControls, flowsShown, OWN } from "../fabric/flows.js";
 import { listen, stopAt } from "../fabric/parts.js";
-import { axes, change, each } from "../fabric/tables.js";
+import { axes, each } from "../fabric/tables.js";
 import { counted, duration, figures, percent, plural, prefixed } from "../format.js";
+import { ledger } from "../ledger.js";
 import { runForm } from "../run_form.js";
 import * as state from "../state.js";
 import { command, takeAlong } from "../take_along.js";
@@ -17,6 +18,7 @@ import { tile } from "../tiles.js";
 const MOST = 12;
 const PLURALS = { leaf: "leaves" };
 let shownControls = null;
+let shownSweep = null;
 let current = null;
 let bringFlows = null;
 
@@ -24,12 +26,14 @@ const failed = () => state.get("fabric.failed").split(",").filter(Boolean);
 
 const stated = (key) => state.get(`fabric.${key}`) || null;
 
-/** The run and the fabric under it. */
+/** The run, the fabric under it, and how flows find their way. */
 const wiring = () => ({
   run: state.run(),
   kind: stated("kind"),
   switch: stated("switch"),
   oversubscription: stated("oversubscription") && Number(stated("oversubscription")),
+  routing: stated("routing") ?? "ecmp",
+  qps: Number(stated("qps") ?? 1),
 });
 
 const asked = answering(
@@ -41,16 +45,16 @@ const asked = answering(
 );
 
 const flows = beside("flows", async (signal) => {
-  const chosen = {
-    routing: stated("routing") ?? "ecmp",
-    qps: Number(stated("qps") ?? 1),
-    order: stated("order") ?? "nodes",
-    jobs: stated("jobs") ?? "one",
-    flows: stated("flows"),
-  };
+  const chosen = { order: stated("order") ?? "nodes", jobs: stated("jobs") ?? "one", flows: stated("flows") };
   const answer = await ask("fabric/flows", { ...wiring(), ...chosen }, { signal });
   bringFlows(answer);
   return flowsShown(answer);
+});
+
+const variants = beside("each", async (signal) => {
+  const answer = await ask("fabric/variants", wiring(), { signal });
+  shownSweep(answer);
+  return each(answer, pressed);
 });
 
 function shown(answer) {
@@ -63,9 +67,7 @@ function shown(answer) {
   drawn(answer);
   chips(answer.failed);
   put(at("axes"), axes(answer));
-  put(at("each"), each(answer, pressed));
-  put(at("change-name"), answer.failed.length && answer.goes_on ? "What changes" : "Where the time goes");
-  change(at("change"), at("change-about"), answer);
+  put(at("change"), ledger((answer.now ?? answer.healthy).ledger_s));
   put(at("assumed"), items(answer.assumed));
   put(at("command"), command(answer.command));
 }
@@ -153,7 +155,7 @@ function pressed(id) {
 }
 
 const { switches } = (await Promise.all([ask("fabric/switches"), runForm()]))[0];
-shownControls = controls(at("controls"), switches);
+[shownControls, shownSweep] = controls(at("controls"), switches);
 bringFlows = flowControls(at("flows-controls"));
 listen(at("drawing"), pressed);
 takeAlong(
@@ -173,7 +175,9 @@ state.heard((changes) => {
     const only = (known) => keys.length > 0 && keys.every((key) => known.includes(key));
     if (!only(OWN)) asked();
     if (!only(["fabric.failed"])) flows();
+    if (!only([...OWN, "fabric.failed"])) variants();
   }
 });
 asked();
 flows();
+variants();

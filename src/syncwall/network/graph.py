@@ -1,9 +1,14 @@
-"""Directed links of a network, with what each carries in a second.
+"""The graph of a network: NICs, switches and directed links with what each carries in a second.
 
-Holds `Links`, made of cables by `links_of` or of tiers by `links_of_tiers`, and `pooled`, the same
-network for traffic that is spread over all equal ways, with `alike`, the switches that are one for
-it. Every NIC has a link out and a link in,
-every cable between switches one in each direction.
+Holds `Links`, made of cables by `links_of` or of tiers by `links_of_tiers`, and `CutOffError`;
+`pooled`, the same network for traffic that is spread over all equal ways, with `alike`, the
+switches that are one for it; and parts by name: `part_named`, the `NetworkPart` of a name,
+`slowed`, the network with some parts slow or dead, and `without`, with them dead. Every NIC has a
+link out and a link in, every cable between switches one in each direction.
+
+A part is `nic:3-1` (NIC 1 of node 3), `node:3` (all of its NICs), a switch (`leaf:2`,
+`switch:leaf:2`) with all of its ports, or one cable between two switches (`link:leaf:2-spine:1`,
+short `link:2-1` for a leaf and a spine).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,17 +19,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from syncwall import units
 from syncwall.describe import Cluster
-from syncwall.problems import InputError
+from syncwall.problems import InputError, did_you_mean
+from syncwall.units import Dimension
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
+Truths = NDArray[np.bool_]
 GLOBAL_LENGTH = 3
 """Length of a cable between groups of a dragonfly: two of them are farther than one and a hop at
 each end, so that the shortest way is the minimal one of Kim et al. 2008."""
 
-NOWHERE = 127
+UNREACHABLE = 127
 """Distance between switches that no cables join."""
+
+
+class CutOffError(InputError):
+    """Some of a job's GPUs have no way to others: it stops."""
 
 
 @dataclass(frozen=True)
@@ -37,15 +49,15 @@ class Links:
     """Of every NIC, node by node, the switch that it hangs on."""
     switches: tuple[str, ...]
     tier: Ints
-    """Of every switch: 1 if NICs hang on it, 2 above that."""
+    """Of every switch: 1 if NICs hang on it, 2 above that; 1 for every router of a dragonfly."""
     ends: Ints
     """Of every directed link between switches, from and to."""
     rates: Floats
-    """Bytes a second of every link."""
+    """Bytes a second of every link; 0 for those of a dead NIC."""
     length: Ints
     """Of every link between switches; ways with the smallest sum are used."""
     group: Ints
-    """Of every switch: its group in a dragonfly, else 0."""
+    """Of every switch: its group in a dragonfly, from 1; else 0."""
     nic_bytes_per_s: float
     """A NIC in order."""
     rails: bool = False
@@ -57,6 +69,11 @@ class Links:
     def nics(self) -> int:
         """All NICs."""
         return len(self.switch_of_nic)
+
+    @cached_property
+    def works(self) -> Truths:
+        """Of every node and of every NIC in it, True unless it is dead."""
+        return (self.rates[: 2 * self.nics : 2] > 0.0).reshape(-1, self.nics_per_node)
 
     def name(self, link: int) -> str:
         """As operators would call it."""
@@ -74,6 +91,12 @@ class Links:
         first = np.searchsorted(self.ends[order, 0], np.arange(len(self.switches) + 1))
         return order, first
 
+    def neighbours(self, switch: int) -> Ints:
+        """The other end of every cable of a switch."""
+        order, first = self.out
+        found: Ints = self.ends[order[first[switch] : first[switch + 1]], 1]
+        return found
+
     @cached_property
     def edges(self) -> Ints:
         """Switches that NICs hang on."""
@@ -81,12 +104,12 @@ class Links:
 
     @cached_property
     def distance(self) -> NDArray[np.int8]:
-        """From every switch to every one of `edges`; `NOWHERE` if there is no way."""
+        """From every switch to every one of `edges`; `UNREACHABLE` if there is no way."""
         count, targets = len(self.switches), len(self.edges)
         start = np.zeros((count, (targets + 7) // 8), np.uint8)
         column = np.arange(targets)
         start[self.edges, column // 8] = 128 >> (column % 8)
-        found = np.full((count, targets), NOWHERE, np.int8)
+        found = np.full((count, targets), UNREACHABLE, np.int8)
         order, first = self.out
         sources = np.flatnonzero(np.diff(first))
         reached, known = [start], start.copy()
@@ -139,13 +162,6 @@ class Links:
                 found[part] = np.bitwise_or.reduceat(seen, starts, axis=0)
         return found
 
-    def with_rates(self, factors: Mapping[int, float]) -> "Links":
-        """The same with some links at a part of their rate."""
-        rates = self.rates.copy()
-        for link, factor in factors.items():
-            rates[link] *= factor
-        return replace(self, rates=rates)
-
 
 def links_of(
     nodes: Sequence[str],
@@ -171,7 +187,7 @@ def links_of(
         nics_per_node=len(hangs) // len(nodes),
         switch_of_nic=hangs,
         switches=tuple(switches),
-        tier=_tiers(len(switches), hangs, both),
+        tier=_tiers(len(switches), hangs, both) if group is None else np.ones_like(groups),
         ends=both,
         rates=np.concatenate([np.repeat(of_nics, 2), np.repeat(table[:, 2], 2)]),
         length=np.where(apart, GLOBAL_LENGTH, 1),
@@ -257,3 +273,126 @@ def pooled(links: Links) -> Links:
         links, switches=names, ends=merged[index], length=links.length[index],
         rates=np.concatenate([links.rates[: 2 * links.nics], rates]),
     )  # fmt: skip
+
+
+_MOST_COMPARED = 2000
+"""Names of one kind among which the nearest are looked for."""
+
+
+@dataclass(frozen=True)
+class NetworkPart:
+    """A part of a network, and the links that are slow or dead with it."""
+
+    name: str
+    """As it was asked for."""
+    links: Ints
+    nodes: tuple[int, ...]
+    """Nodes with one of these links; empty for what stands between switches."""
+    switch: int = -1
+    """The switch that it is; -1 if it is none."""
+
+
+def part_named(links: Links, name: str) -> NetworkPart:
+    """The part called `name`; InputError with the nearest names if there is none."""
+    kind, _, rest = name.partition(":")
+    found: Ints | None = None
+    switch = -1
+    if kind == "nic":
+        node, _, number = rest.rpartition("-")
+        each = links.nics_per_node
+        if node in links.nodes and number.isdecimal() and 1 <= int(number) <= each:
+            nic = links.nodes.index(node) * each + int(number) - 1
+            found = np.array([2 * nic, 2 * nic + 1])
+    elif kind == "node":
+        if rest in links.nodes:
+            first = 2 * links.nodes.index(rest) * links.nics_per_node
+            found = np.arange(first, first + 2 * links.nics_per_node)
+    elif kind == "link":
+        found = _cable(links, rest)
+    else:
+        switch = _switch_named(links, rest if kind == "switch" else name)
+        found = _ports(links, switch) if switch >= 0 else None
+    if found is None:
+        forms = ": write nic:NODE-NIC, node:NODE, the name of a switch, or link:LEAF-SPINE"
+        raise InputError.of(
+            f'this fabric has no part "{name[:60]}"{_nearest(links, name) or forms}'
+        )
+    nics = np.unique(found[found < 2 * links.nics] // 2)
+    nodes = np.unique(nics // links.nics_per_node)
+    return NetworkPart(name, found, tuple(nodes.tolist()), switch)
+
+
+def slowed(links: Links, parts: Mapping[str, float]) -> Links:
+    """The same with each part at that many bytes a second, one way; a part with 0 is dead.
+
+    InputError if a rate is not one from 0 to the part's own. A dead cable is gone; a dead NIC stays
+    where it is, and carries nothing.
+    """
+    rates: Floats = links.rates.copy()
+    for name, bytes_per_s in parts.items():
+        part = part_named(links, name)
+        full = float(links.rates[part.links].max(initial=0.0))
+        if not 0.0 <= bytes_per_s <= full * (1.0 + 1e-9):
+            most = units.format(full, Dimension.BYTES_PER_S, unit="Gb/s")
+            raise InputError.of(f"{name} runs at {most}: write a rate from 0 (dead) up to that")
+        rates[part.links] = np.minimum(rates[part.links], bytes_per_s)
+    kept = rates[2 * links.nics :] > 0.0
+    return replace(
+        links,
+        ends=links.ends[kept],
+        length=links.length[kept],
+        rates=np.concatenate([rates[: 2 * links.nics], rates[2 * links.nics :][kept]]),
+    )
+
+
+def without(links: Links, names: Iterable[str]) -> Links:
+    """The same with these parts dead."""
+    return slowed(links, dict.fromkeys(names, 0.0))
+
+
+def _cable(links: Links, name: str) -> Ints | None:
+    """The first of the cables between two switches, both ways."""
+    numbers = {switch: place for place, switch in enumerate(links.switches)}
+    parts = name.split("-")
+    for at in range(1, len(parts)):
+        one, other = "-".join(parts[:at]), "-".join(parts[at:])
+        for start, end in ((one, other), (f"leaf:{one}", f"spine:{other}")):
+            if start in numbers and end in numbers:
+                pair = (numbers[start], numbers[end])
+                there = np.flatnonzero((links.ends == pair).all(1))[:1]
+                back = np.flatnonzero((links.ends == pair[::-1]).all(1))[:1]
+                if len(there):
+                    return 2 * links.nics + np.concatenate([there, back])
+    return None
+
+
+def _switch_named(links: Links, name: str) -> int:
+    """Its number, -1 if there is none; the routers of a dragonfly are its leaves, too."""
+    router = name.replace("leaf:", "router:")
+    name = name if name in links.switches else router
+    return links.switches.index(name) if name in links.switches else -1
+
+
+def _ports(links: Links, switch: int) -> Ints:
+    nics = np.flatnonzero(links.switch_of_nic == switch)
+    cables = np.flatnonzero((links.ends == switch).any(1))
+    return np.concatenate([2 * nics, 2 * nics + 1, 2 * links.nics + cables])
+
+
+def _nearest(links: Links, name: str) -> str:
+    """The names most like `name`, those of its kind first."""
+    kind = name.partition(":")[0]
+    each = range(1, links.nics_per_node + 1)
+    if kind == "nic":
+        known = [f"nic:{node}-{number}" for node in links.nodes for number in each]
+    elif kind == "node":
+        known = [f"node:{node}" for node in links.nodes]
+    elif kind == "link":
+        pairs = links.ends[::2].tolist()
+        long = [f"link:{links.switches[start]}-{links.switches[end]}" for start, end in pairs]
+        known = [one.replace("link:leaf:", "link:").replace("-spine:", "-") for one in long]
+    else:
+        known = list(links.switches)
+    length = len(name)
+    near = sorted(known, key=lambda one: abs(len(one) - length))
+    return did_you_mean(name, near[:_MOST_COMPARED], count=3)
