@@ -158,7 +158,7 @@ def _with_text(kind: Any, text: str | None) -> Any:
 def _attribute(owner: Any, name: str) -> tuple[Any, str | None]:
     static = inspect.getattr_static(owner, name, None)
     if isinstance(static, Part):
-        made = _record(owner, static.keys, f"{owner.__name__}{name.title()}")
+        made = _record(owner, static.keys, owner.__name__ + name.strip("_").title())
         made.__doc__ = static.text or owner.__doc__
         return made, static.text or None
     function: Callable[..., Any] | None = None

@@ -25,7 +25,7 @@ class FabricAnswer(Answer):
     """Fabrics for one number of GPUs."""
 
     verb = "plan fabric"
-    record = Late("show.records.fabric:fabrics_record")
+    _record = Late("show.records.fabric:fabrics_record")
     wiring: Wiring
     gpus: int
     found: Mapping[FabricKind, Sized]
@@ -48,7 +48,7 @@ class FabricAnswer(Answer):
 
     def to_dict(self) -> dict[str, Any]:
         """The answer as plain data."""
-        return json_data(self.verb, self.record)
+        return json_data(self.verb, self._record)
 
     def __repr__(self) -> str:
         best = self.chosen.kind if self.chosen else "impossible"
