@@ -45,7 +45,7 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     if law is None:
         return (yield)
     test, whole = item.obj, law.inner_test  # type: ignore[attr-defined]
-    stated = getattr(test, "_hypothesis_internal_use_settings", settings.default)
+    stated: Any = getattr(test, "_hypothesis_internal_use_settings", settings.default)
     if IS_WEEKLY:
         many = settings(stated, max_examples=stated.max_examples * TIMES_WEEKLY, derandomize=False)
         test._hypothesis_internal_use_settings = many

@@ -152,7 +152,8 @@ def test_attention_beside_a_mixer_shares_its_norm():
     assert [part.name for part in parts if part.name in norms] == ["mixer norm", "MLP norm"]
     assert kind.words == "mixer, attention and MLP layer"
     width = 2 * 2 * SEQ * beside.model.hidden  # input and output of that norm
-    alone = [SavedBytes.of(layer_tensors(beside, replace(kind, mixer=one)), beside) for one in "M*"]
+    mixer, attention = replace(kind, mixer="M"), replace(kind, mixer="*")
+    alone = [SavedBytes.of(layer_tensors(beside, one), beside) for one in (mixer, attention)]
     without = SavedBytes.of(layer_tensors(beside, replace(kind, mixer="")), beside)
     (both,) = saved_by_kind(beside).values()
     apart = sum(one.everything - without.everything for one in alone)

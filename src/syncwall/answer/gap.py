@@ -110,6 +110,10 @@ class Gap(Answer):
         """True if one of the suspects alone explains most of it."""
         return any(one.explained >= ENOUGH for one in self.suspects)
 
+    def explained(self, one: Suspect) -> float:
+        """Share of the gap that `one` explains."""
+        return one.explained
+
 
 def is_wrong(ratio: float) -> bool:
     """True if a measured over a predicted time is too far from 1 to be a property of a site."""

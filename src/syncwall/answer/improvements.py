@@ -37,8 +37,8 @@ _TIMES: Final = (2, 4, 8, 16, 32, 64)
 class Improvement:
     """A change and what it is predicted to bring."""
 
-    remedy = Part("change gained_s", text="A change that helps against the verdict.")
-    option = Part("change gained_s fits", text="A field of the best layout, changed.")
+    _remedy = Part("change gained_s", text="A change that helps against the verdict.")
+    _option = Part("change gained_s fits", text="A field of the best layout, changed.")
     change: str
     """In the words of the keys of a run."""
     run: Run

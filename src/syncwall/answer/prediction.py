@@ -141,7 +141,7 @@ _STEP: Final = (
 )
 
 
-@published(_STEP, "next=improvements assumed=taken_for_granted run job gap contention")
+@published(_STEP, "next=improvements assumed=_taken_for_granted run job=_job gap contention")
 @dataclass(frozen=True)
 class Prediction(PredictedStep, Answer):
     """What to expect of a run."""
@@ -149,9 +149,9 @@ class Prediction(PredictedStep, Answer):
     verb = "predict"
     step = Part(_STEP, text="What is to be expected of a training step.")
     improvements = Late("answer.improvements:improvements")
-    taken_for_granted = Late("show.words.prediction:assumed")
+    _taken_for_granted = Late("show.words.prediction:assumed")
     gap = Late("answer.gap:gap_of")
-    job = Late("job.completion:no_job")
+    _job = Late("job.completion:no_job")
     settled: SettledRun
     """The run in which nothing is open, and what was chosen for it."""
     memory: Memory

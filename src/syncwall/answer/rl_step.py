@@ -106,7 +106,7 @@ class PublishedErrors:
 
 
 @published(
-    "step_s as_published_s gpus idle tokens_per_s_per_gpu fits phases=shares published=errors rl",
+    "step_s as_published_s gpus idle tokens_per_s_per_gpu fits phases=_shares published=_errors rl",
     "update=update.step run=update.run",
     update="One optimizer update, as `predict` has it for `run`.",
     run="The run of an update: its batch is the samples of one, packed.",
@@ -122,12 +122,12 @@ class RlPrediction(Answer):
     phases: tuple[RlPhase, ...]
 
     @property
-    def shares(self) -> list[RlPhaseShare]:
+    def _shares(self) -> list[RlPhaseShare]:
         """The phases in their order."""
         return [RlPhaseShare(one, one.seconds / self.step_s) for one in self.phases]
 
     @property
-    def errors(self) -> PublishedErrors:
+    def _errors(self) -> PublishedErrors:
         """How far predictions of published steps were off."""
         return PublishedErrors()
 

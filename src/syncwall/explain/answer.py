@@ -43,7 +43,7 @@ Progress = Callable[[float], None]
 
 @published(
     "verdict why next files facts ledger_s=traces.ledger.ledger hidden_s=traces.ledger.hidden",
-    "step_s=traces.ledger.step_s ranks gap=gap.gaps remedies=remedies.remedy slowdowns hangs",
+    "step_s=traces.ledger.step_s ranks gap=gap.gaps remedies=remedies._remedy slowdowns hangs",
     "changed benchmarks=benchmarks.collectives machines findings problems=problems.__str__",
     benchmarks="Collectives that were timed, if the machine is known.",
     problems="What could not be read.",

@@ -49,7 +49,7 @@ Compared = Run | Job | str | Path | Prediction | ProgramPrediction | Completion
     "fits=prediction.fits memory_bytes=prediction.memory_bytes",
     "memory_interval_bytes=prediction.memory_interval_bytes ledger_s=prediction.ledger",
     "usd_per_gpu_hour price_source owned_usd_per_gpu_hour usd_per_1m_tokens",
-    "job=completion.outlook",
+    "job=completion._outlook",
 )
 @dataclass(frozen=True)
 class ComparedRun:
@@ -189,13 +189,13 @@ def _job_deviation(one: ComparedRun) -> float:
     )
 
 
-@published("runs=titled_runs beside")
+@published("runs=_titled_runs beside")
 @dataclass(frozen=True)
 class Comparison(Answer):
     """Two or more runs; the others are seen beside the first."""
 
     verb = "compare"
-    titled_runs = Late("show.words.compare:titled_runs")
+    _titled_runs = Late("show.words.compare:titled_runs")
     runs: tuple[ComparedRun, ...]
 
     @cached_property

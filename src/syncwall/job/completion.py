@@ -94,13 +94,13 @@ def no_job(prediction: Prediction) -> "Completion | None":
 
 
 _JOB: Final = (
-    "verdict steps=phases.steps phases=named_phases finish_s finish_dates finished_share "
+    "verdict steps=phases.steps phases=_named_phases finish_s finish_dates finished_share "
     "without_interruptions_s=settled.plan.run_s interruptions "
     "mean_between_interruptions_s=mean_between_s effective_training_time=effective "
     "ledger_s=ledger mean_s cost_usd usd_per_gpu_hour=bill.usd_per_gpu_hour "
     "owned_usd_per_gpu_hour=bill.owned_usd_per_gpu_hour owned_cost_usd energy_j carbon_kg "
     "gpus_paid=bill.gpus spare_nodes=settled.plan.spares "
-    "nodes_taken_by_a_failure=settled.domain_nodes checkpoint causes_per_day inputs "
+    "nodes_taken_by_a_failure=settled.domain_nodes checkpoint=_checkpoint causes_per_day inputs "
     "simulations=job.simulations seed=job.seed"
 )
 
@@ -112,12 +112,12 @@ class Completion(Answer):
 
     verb = "predict"
     without_changes = Part(_JOB)
-    outlook = Part(
+    _outlook = Part(
         "steps=job.total_steps finish_s finish_dates effective_training_time=effective cost_usd",
         "owned_cost_usd energy_j carbon_kg ledger_s=ledger",
         text="The whole job, if tokens or steps were given.",
     )
-    checkpoint = Part(
+    _checkpoint = Part(
         "bytes=settled.checkpoint_bytes blocking_s=settled.plan.blocking_s",
         "written_s=settled.plan.written_s interval_s=settled.plan.interval_s",
         "best_interval_s=settled.best_interval_s young_s daly_s",
@@ -138,7 +138,7 @@ class Completion(Answer):
         return self.prediction.to_dict() | {"job": plain(self)}
 
     @property
-    def named_phases(self) -> tuple[PredictedPhase, ...]:
+    def _named_phases(self) -> tuple[PredictedPhase, ...]:
         """In their order; empty if all steps are alike because the job has no phases."""
         return self.phases.parts if self.job.phases else ()
 

@@ -47,7 +47,7 @@ class PlannedLayout:
 
 @published(
     "verdict objective layouts_possible=found.counted layouts_fitting=found.fitting",
-    "best=best_layouts yours front tuned not_searched=not_searched.option",
+    "best=best_layouts yours front tuned not_searched=not_searched._option",
     "other_batch=other_layout least_memory_bytes=found.smallest.memory_bytes settings",
 )
 @dataclass(frozen=True)

@@ -73,9 +73,6 @@ def schema(verb: str) -> dict[str, Any]:
     module, _, name = VERBS[verb].partition(":")
     answer = getattr(import_module(f"syncwall.{module}"), name)
     found = TypeAdapter(_written(answer)).json_schema(mode="serialization")
-    for inside in found.get("$defs", {}).values():  # a default of a dataclass is written, too
-        if "properties" in inside:
-            inside["required"] = list(inside["properties"])
     common = {
         "schema_version": {"const": SCHEMA_VERSION, "description": "Of all answers of syncwall."},
         "verb": {"const": verb, "description": "Whose answer it is."},
@@ -127,7 +124,7 @@ def _record(owner: type, keys: Keys, name: str = "") -> Any:
     texts = getattr(owner, "__texts__", {})
     types = {key: _key(owner, path, texts.get(key)) for key, path in keys}
     made: Any = TypedDict(name or owner.__name__, types)  # type: ignore[misc]
-    made.__doc__, made.__module__ = owner.__doc__, owner.__module__
+    made.__doc__, made.__module__ = _first_paragraph(owner.__doc__ or ""), owner.__module__
     return with_config(ConfigDict(extra="forbid"))(made)
 
 
@@ -152,25 +149,22 @@ def _followed(found: Any, path: tuple[str, ...]) -> tuple[Any, str | None]:
 
 
 def _with_text(kind: Any, text: str | None) -> Any:
-    return Annotated[kind, Field(description=" ".join(text.split()))] if text else kind
+    return Annotated[kind, Field(description=_first_paragraph(text))] if text else kind
+
+
+def _first_paragraph(text: str) -> str:
+    return " ".join(text.partition("\n\n")[0].split())
 
 
 def _attribute(owner: Any, name: str) -> tuple[Any, str | None]:
     static = inspect.getattr_static(owner, name, None)
     if isinstance(static, Part):
-        made = _record(owner, static.keys, f"{owner.__name__}{name.title()}")
+        made = _record(owner, static.keys, owner.__name__ + name.strip("_").title())
         made.__doc__ = static.text or owner.__doc__
         return made, static.text or None
-    function: Callable[..., Any] | None = None
-    if isinstance(static, property):
-        function = static.fget
-    elif isinstance(static, cached_property):
-        function = static.func
-    elif isinstance(static, Late):
-        function = static.function
-    elif inspect.isfunction(static):
-        function = static
-    if function is not None:
+    inside = {property: "fget", cached_property: "func", Late: "function"}.get(type(static))
+    function = getattr(static, inside) if inside else static
+    if inspect.isfunction(function):
         return get_type_hints(function, include_extras=True)["return"], function.__doc__
     found = get_type_hints(owner, include_extras=True)[name]
     found = get_args(found)[1] if get_origin(found) is Callable else found
@@ -222,10 +216,9 @@ def _of_description(described: type[Description]) -> dict[str, Any]:
         name: _of_type(annotation) | ({"description": docs[name]} if name in docs else {})
         for name, annotation in written_fields(described).items()
     }
-    text = " ".join((described.__doc__ or "").partition("\n\n")[0].split())
     return {
         "type": "object",
-        "description": text,
+        "description": _first_paragraph(described.__doc__ or ""),
         "properties": properties,
         "required": list(properties),
     }

@@ -89,8 +89,8 @@ def _prediction(asked: Any) -> "PredictedStep":
         raise InputError.of("--expect: --cluster is for a recorded program; a run file names its")
     document, known = read_document(asked.file), asked.known_run
     if isinstance(document.value, dict) and "measured" in document.value:
-        run = validated(document, KnownRun)
-        return predict(run, measured=measured, site=site_of([asked.file, *known], measured))
+        site = site_of([asked.file, *known], measured)
+        return predict(validated(document, KnownRun), measured=measured, site=site)
     run = StatedRun.of_file(asked.file).run()
     return predict(run, measured=measured, site=site_of(known, measured))
 

@@ -220,15 +220,15 @@ class Program(Answer):
     compiled: bool = False
     """The program asks for `torch.compile`; it was recorded eagerly all the same."""
     noted = Late("work.recorded:noted_shares")
-    captured = Late("work.recorded:CapturedStep")
+    _captured = Late("work.recorded:CapturedStep")
 
     def view(self, **how: Any) -> Any:
         """The blocks of what was recorded."""
-        return self.captured.view(**how)
+        return self._captured.view(**how)
 
     def to_dict(self) -> dict[str, Any]:
         """What was recorded as plain data."""
-        found: dict[str, Any] = self.captured.to_dict()
+        found: dict[str, Any] = self._captured.to_dict()
         return found
 
     def __repr__(self) -> str:

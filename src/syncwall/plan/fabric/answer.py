@@ -26,7 +26,7 @@ class FabricAnswer(Answer):
     """Fabrics for one number of GPUs."""
 
     verb = "plan fabric"
-    record = Late("show.records.fabric:fabrics_record")
+    _record = Late("show.records.fabric:fabrics_record")
     wiring: Wiring
     gpus: int
     found: Mapping[FabricKind, Sized]
@@ -51,7 +51,7 @@ class FabricAnswer(Answer):
 
     def to_dict(self) -> dict[str, Any]:
         """The answer as plain data."""
-        return json_data(self.verb, self.record)
+        return json_data(self.verb, self._record)
 
     @property
     def exit_code(self) -> int:
