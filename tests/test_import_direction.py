@@ -58,7 +58,7 @@ def cycle(graph: dict[str, set[str]]) -> list[str]:
 
 
 def test_a_room_imports_only_from_rooms_before_it():
-    wrong = {}
+    wrong: dict[str, set[str]] = {}
     for path in FILES:
         own = path.relative_to(ROOT).parts[0].removesuffix(".py")
         rooms = {found for name in imported(path) if (found := room(name))}
