@@ -1,6 +1,6 @@
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from functools import cache, wraps
 from pathlib import Path
 from typing import Any
@@ -39,7 +39,7 @@ def _marks(path: Path) -> list[pytest.MarkDecorator]:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
     """A law has a budget; which laws did not get through all their cases is said at the end."""
     law = getattr(getattr(item, "obj", None), "hypothesis", None)
     if law is None:

@@ -13,6 +13,8 @@ from syncwall.show.write.terminal import rendered
 
 ROOT = Path(__file__).parents[2]
 GOLDEN = ROOT / "tests" / "data" / "screens"
+WIDTH = 80
+"""Columns of the golden files; other widths are held to laws in test_screens and test_terminal."""
 WIDTHS = (60, 80, 120, 200)
 _RUN = "--model llama-3.1-70b --cluster dgx-h100 --gpus 256 --tp 8 --global-batch 512"
 _SMALL = "--model llama-3.1-8b --cluster dgx-h100 --nodes 4 --seq 4096 --global-batch 64"
@@ -86,9 +88,9 @@ def screen(found: View, width: int) -> str:
     return "\n".join(lines).replace(str(ROOT), ".") + "\n"
 
 
-def golden(name: str, width: int) -> Path:
+def golden(name: str) -> Path:
     """The file that holds a screen."""
-    return GOLDEN / f"{name}-{width}.txt"
+    return GOLDEN / f"{name}-{WIDTH}.txt"
 
 
 def picture(found: View) -> str:
@@ -102,8 +104,7 @@ def write_all() -> None:
     for old in GOLDEN.glob("*.txt"):
         old.unlink()
     for name in COMMANDS:
-        for width in WIDTHS:
-            golden(name, width).write_text(screen(view(name), width))
+        golden(name).write_text(screen(view(name), WIDTH))
     PICTURE.write_text(picture(view("compare-jobs")))
 
 

@@ -1,4 +1,4 @@
-"""What every verb prints at four widths: as recorded, and with every number whole."""
+"""What every verb prints: as recorded at 80 columns, and whole and in order at four widths."""
 
 import re
 from collections.abc import Iterator
@@ -15,17 +15,17 @@ from syncwall.show.blocks import (
     Paragraph,
     Table,
     Verdict,
+    View,
 )
-from tests.show.screens import COMMANDS, PICTURE, WIDTHS, golden, picture, screen, view
+from tests.show.screens import COMMANDS, PICTURE, WIDTH, WIDTHS, golden, picture, screen, view
 
 NUMBER = re.compile(r"[−+$]?\d[\d,]*\.?\d*")
 
 
-@pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("name", COMMANDS)
-def test_a_screen_is_as_recorded(name, width):
+def test_a_screen_is_as_recorded(name):
     """After a change that is meant: `python -m tests.show.screens`, and look at the difference."""
-    assert screen(view(name), width) == golden(name, width).read_text()
+    assert screen(view(name), WIDTH) == golden(name).read_text()
 
 
 def texts(block: Block) -> Iterator[str]:
@@ -61,6 +61,25 @@ def test_no_number_and_no_name_is_cut(name):
                 assert set(NUMBER.findall(text)) <= numbers, (width, text)
                 assert set(text.split()) <= words, (width, text)
         assert "…" not in shown
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_screen_is_its_blocks_in_order_at_every_width(name):
+    """So that what each block looks like at a width, which test_terminal says, is all there is."""
+    whole = view(name)
+    for width in WIDTHS:
+        shown, at = screen(whole, width), 0
+        for block in whole.blocks:
+            lines = screen(View(whole.title, (block,)), width).strip("\n")
+            at = shown.find(lines, at)
+            assert at >= 0, (width, lines)
+            at += len(lines)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_wider_terminal_never_takes_more_lines(name):
+    counts = [len(screen(view(name), width).splitlines()) for width in WIDTHS]
+    assert counts == sorted(counts, reverse=True)
 
 
 @pytest.mark.parametrize("name", COMMANDS)
