@@ -8,7 +8,7 @@ from syncwall.cli import main
 from syncwall.cli.flags import flags_of
 from syncwall.cli.predict import predict
 from syncwall.describe.other_words import WORDS, ours
-from syncwall.describe.settings.megatron import COUNTS, SWITCHES
+from syncwall.describe.settings.megatron import TABLE
 
 KNOWN = {name for flag in flags_of(predict) for name in (flag.short, flag.name)}
 
@@ -34,7 +34,14 @@ def test_names_of_frameworks_are_known(word, flag):
     assert ours(word) == flag
 
 
-@pytest.mark.parametrize(("key", "name"), [*COUNTS.items(), *SWITCHES.items()])
+PARALLELISM = ["tp", "pp", "cp", "ep", "etp", "micro_batch", "global_batch", "sp"]
+OVERLAP = [f"overlap_{what}" for what in ("gradients", "parameters", "tp", "ep")]
+
+
+@pytest.mark.parametrize(
+    ("key", "name"),
+    [(row.field, row.key) for row in TABLE.rows if row.field in (*PARALLELISM, *OVERLAP)],
+)
 def test_those_that_settings_of_megatron_are_read_by_are_among_them(key, name):
     assert ours(name) == key
 

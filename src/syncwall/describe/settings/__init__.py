@@ -5,7 +5,7 @@ Holds `read_settings` (whichever format a file has), `written` (a layout as text
 """
 
 from syncwall.describe.settings.formats import FORMATS, Format, read_settings
-from syncwall.describe.settings.keys import DeferredSettings, Settings, SettingsContext
+from syncwall.describe.settings.settings import DeferredSettings, Settings, SettingsContext
 from syncwall.describe.settings.writing import SettingsText, written
 
 __all__ = [
@@ -17,4 +17,4 @@ __all__ = [
     "SettingsText",
     "read_settings",
     "written",
-]  # fmt: skip
+]

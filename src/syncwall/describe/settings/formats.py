@@ -19,12 +19,12 @@ from syncwall.describe.settings import (
     accelerate,
     deepspeed,
     megatron,
-    megatron_writing,
     nemo,
     torchtitan,
     trainer,
 )
-from syncwall.describe.settings.keys import Settings, Wanted
+from syncwall.describe.settings.rows import WriterContext
+from syncwall.describe.settings.settings import Settings
 from syncwall.documents import Document, KeyPath, LineColumn, parse_document, read_text
 from syncwall.problems import InputError, refuse_unknown
 
@@ -168,36 +168,70 @@ class Format:
     keys: tuple[str, ...]
     """One of these stands in every such file."""
     read: Callable[[Document], Settings]
-    write: Callable[[Layout, Wanted], str]
+    write: Callable[[Layout, WriterContext], str]
     framework: str
     """What runs them, by catalogue name, as far as they are written here."""
 
 
 FORMATS: Final = {
     "torchtitan": Format(
-        "torchtitan (TOML, until release 0.2.2)", ".toml", "#",
+        "torchtitan (TOML, until release 0.2.2)",
+        ".toml",
+        "#",
         ("parallelism", "training", "activation_checkpoint"),
-        torchtitan.read, torchtitan.write, "torchtitan",
+        torchtitan.read,
+        torchtitan.write,
+        "torchtitan",
     ),
     "megatron": Format(
-        "Megatron-LM (arguments)", ".sh", "#",
-        ("--tensor-model-parallel-size", "--pipeline-model-parallel-size", "--micro-batch-size",
-         "--context-parallel-size", "--expert-model-parallel-size", "--use-distributed-optimizer"),
-        megatron.read, megatron_writing.write, "megatron-core",
+        "Megatron-LM (arguments)",
+        ".sh",
+        "#",
+        (
+            "--tensor-model-parallel-size",
+            "--pipeline-model-parallel-size",
+            "--micro-batch-size",
+            "--context-parallel-size",
+            "--expert-model-parallel-size",
+            "--use-distributed-optimizer",
+        ),
+        megatron.read,
+        megatron.write,
+        "megatron-core",
     ),
     "deepspeed": Format(
-        "DeepSpeed (JSON)", ".json", None,
-        ("zero_optimization", "train_batch_size", "train_micro_batch_size_per_gpu",
-         "gradient_accumulation_steps", "bf16", "fp16"),
-        deepspeed.read, deepspeed.write, "deepspeed",
+        "DeepSpeed (JSON)",
+        ".json",
+        None,
+        (
+            "zero_optimization",
+            "train_batch_size",
+            "train_micro_batch_size_per_gpu",
+            "gradient_accumulation_steps",
+            "bf16",
+            "fp16",
+        ),
+        deepspeed.read,
+        deepspeed.write,
+        "deepspeed",
     ),
     "accelerate": Format(
-        "Hugging Face accelerate (YAML)", ".yaml", "#",
-        ("distributed_type", "compute_environment", "fsdp_config", "deepspeed_config",
-         "megatron_lm_config", "parallelism_config"),
-        accelerate.read, accelerate.write, "pytorch",
+        "Hugging Face accelerate (YAML)",
+        ".yaml",
+        "#",
+        (
+            "distributed_type",
+            "compute_environment",
+            "fsdp_config",
+            "deepspeed_config",
+            "megatron_lm_config",
+            "parallelism_config",
+        ),
+        accelerate.read,
+        accelerate.write,
+        "pytorch",
     ),
-}  # fmt: skip
+}
 """Every format by the word for it."""
 
 
@@ -214,17 +248,27 @@ class Reader:
 READ_ONLY: Final = {
     "trainer": Reader(
         "Hugging Face Trainer (YAML, JSON or arguments)",
-        ("per_device_train_batch_size", "--per_device_train_batch_size", "model_name_or_path",
-         "--model_name_or_path", "base_model"),
+        (
+            "per_device_train_batch_size",
+            "--per_device_train_batch_size",
+            "model_name_or_path",
+            "--model_name_or_path",
+            "base_model",
+        ),
         trainer.read,
     ),
     "nemo": Reader(
         "NeMo and Megatron-Bridge (YAML)",
-        ("model.tensor_model_parallel_size", "model.micro_batch_size", "train.micro_batch_size",
-         "model.hf_path", "model.encoder_seq_length"),
+        (
+            "model.tensor_model_parallel_size",
+            "model.micro_batch_size",
+            "train.micro_batch_size",
+            "model.hf_path",
+            "model.encoder_seq_length",
+        ),
         nemo.read,
     ),
-}  # fmt: skip
+}
 """Further ones, whose keys tell more than those of the formats that they may contain."""
 
 

@@ -1,10 +1,12 @@
-"""The model that a settings file names or describes.
+"""The model that a settings file names or describes, and other files that it names.
 
-Holds `named` (a name of the hub or a path), `flavored` (torchtitan) and `shaped` (the arguments of
-Megatron-LM, as the keys of `Model`).
+Holds `take_named` (a name of the hub or a path), `take_flavor` (torchtitan), `take_shape` (the
+arguments of Megatron-LM, as the keys of `Model`) and `named_document` (settings inside settings).
+Settings that somebody pasted into a page name files of another machine: none of them is looked for.
 """
 
 import re
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,18 +15,18 @@ from syncwall.catalogue import CatalogueKind
 from syncwall.describe.hub import hub_model, is_hub_id
 from syncwall.describe.lookup import model
 from syncwall.describe.names import files_refused, looks_like_path
-from syncwall.describe.settings.keys import Keys
-from syncwall.describe.settings.named_files import config_beside
+from syncwall.describe.settings.rows import Keys
+from syncwall.documents import Document, read_document
 from syncwall.problems import InputError
 
 _FLAVORS: Final = {
-    "llama4/17bx16e": "llama-4-scout", "llama4/17bx128e": "llama-4-maverick",
-    "deepseek_v3/16b": "deepseek-v2-lite", "deepseek_v3/236b": "deepseek-v2",
+    "llama4/17bx16e": "llama-4-scout",
+    "llama4/17bx128e": "llama-4-maverick",
+    "deepseek_v3/16b": "deepseek-v2-lite",
+    "deepseek_v3/236b": "deepseek-v2",
     "deepseek_v3/671b": "deepseek-v3",
-}  # fmt: skip
-_FAMILIES: Final = {
-    "llama2": "llama-2", "llama3": "llama-3.1", "qwen3": "qwen3", "gpt_oss": "gpt-oss",
-}  # fmt: skip
+}
+_FAMILIES: Final = {"llama2": "llama-2", "llama3": "llama-3.1", "gpt_oss": "gpt-oss"}
 """torchtitan's words for models, and the catalogue's."""
 _VOCABULARIES: Final = {"GPT2BPETokenizer": 50257, "Llama2Tokenizer": 32000}
 _USUAL_VOCABULARY: Final = 50257
@@ -35,18 +37,26 @@ _PLACES: Final = ("dense_first", "every")
 _DENSE_FIRST: Final = re.compile(r"\[0\]\*(\d+)\+\[1\]")
 
 
-def named(keys: Keys, directory: Path, *path: str) -> None:
-    """Take the model whose name on the hub, or whose folder, is the value at `path`."""
-    name = keys.value(*path)
+def take_named(keys: Keys, key: str) -> None:
+    """Take the model whose name on the hub, or whose folder, is the value at `key`."""
+    name = keys.value(key)
     if name is None:
         return
-    config = config_beside(str(name), directory)
+    config = _config_beside(Path(keys.file).parent / str(name))
     if config is not None:
-        keys.take_run("model", str(config), *path)
+        keys.take("run.model", str(config), key)
     elif _is_unknown(str(name)):
-        keys.note(f'"{name}" is not known here: name the model with --model', *path)
+        keys.note(f'"{name}" is not known here: name the model with --model', key)
     else:
-        keys.take_run("model", str(name), *path)
+        keys.take("run.model", str(name), key)
+
+
+def _config_beside(named: Path) -> Path | None:
+    """The configuration of a model in a file or folder, if there is one and it may be read."""
+    if files_refused():
+        return None
+    found = named / "config.json" if named.is_dir() else named
+    return found if found.is_file() else None
 
 
 def _is_unknown(name: str) -> bool:
@@ -56,21 +66,29 @@ def _is_unknown(name: str) -> bool:
     return files_refused() and looks_like_path(name)
 
 
-def flavored(keys: Keys) -> None:
+def named_document(file: str, keys: Keys) -> Document:
+    """The file that settings name: beside them, or as seen from here."""
+    if files_refused():
+        raise InputError.of("it is a file of its own, which was not given")
+    beside = Path(keys.file).parent / file
+    return read_document(beside if beside.is_file() else Path(file))
+
+
+def take_flavor(keys: Keys) -> None:
     """Take torchtitan's model: `name = "llama3"`, `flavor = "8B"`."""
-    at = ("model", "flavor")
-    name, flavor = (str(keys.value("model", key) or "").lower() for key in ("name", "flavor"))
+    at = "model.flavor"
+    name, flavor = (str(keys.value(f"model.{key}") or "").lower() for key in ("name", "flavor"))
     if not name or not flavor:
         return
     family = _FAMILIES.get(name, name)
     found = _FLAVORS.get(f"{name}/{flavor}", f"{family}-{flavor}")
     try:
-        keys.take_run("model", catalogue.find(CatalogueKind.MODEL, found).stem, *at)
+        keys.take("run.model", catalogue.find(CatalogueKind.MODEL, found).stem, at)
     except InputError:
-        keys.note(f'"{flavor}" of {name} is not known here: name the model with --model', *at)
+        keys.note(f'"{flavor}" of {name} is not known here: name the model with --model', at)
 
 
-def shaped(keys: Keys, given: set[str]) -> None:
+def take_shape(keys: Keys, given: Collection[str]) -> None:
     """Take the model that Megatron-LM's arguments describe, if they do."""
     flag = next((name for name in _PATTERNS if name in given), None)
     letters = _letters(str(keys.value(flag))) if flag else ""
@@ -100,7 +118,7 @@ def shaped(keys: Keys, given: set[str]) -> None:
         fields["moe"] = _experts(keys, width)
     if letters:
         fields |= _hybrid(keys, fields, letters)
-    keys.take_run("model", fields, flag or "--num-layers")
+    keys.take("run.model", fields, flag or "--num-layers")
 
 
 def _letters(pattern: str) -> str:
@@ -130,7 +148,7 @@ def _hybrid(keys: Keys, fields: dict[str, Any], letters: str) -> dict[str, Any]:
     return changed
 
 
-def _attention(keys: Keys, given: set[str], heads: int, *, bias: bool) -> dict[str, Any]:
+def _attention(keys: Keys, given: Collection[str], heads: int, *, bias: bool) -> dict[str, Any]:
     fields: dict[str, Any] = {
         "heads": heads,
         "qkv_bias": bias or "--add-qkv-bias" in given,
@@ -166,7 +184,7 @@ def _experts(keys: Keys, width: int) -> dict[str, Any]:
     }
 
 
-def _learned_positions(keys: Keys, given: set[str]) -> int:
+def _learned_positions(keys: Keys, given: Collection[str]) -> int:
     kind = keys.value("--position-embedding-type") or "learned_absolute"
     rotary = "--use-rotary-position-embeddings" in given
     learned = kind == "learned_absolute" and not rotary

@@ -7,12 +7,12 @@ are read as its arguments; a few have other names. Names: `nemo-megatron-launche
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, Final
 
 from syncwall.describe.settings import megatron
-from syncwall.describe.settings.keys import Keys, Settings
-from syncwall.describe.settings.models import named
+from syncwall.describe.settings.models import take_named
+from syncwall.describe.settings.rows import Keys
+from syncwall.describe.settings.settings import Settings
 from syncwall.documents import Document, KeyPath
 
 _OTHERWISE: Final = {
@@ -31,17 +31,23 @@ _OTHERWISE: Final = {
     "multi_latent_attention": "multi-latent-attention",
 }
 """Keys that Megatron-LM calls otherwise."""
-_SECTIONS: Final = (
-    "model", "train", "ddp", "optimizer", "dataset", "comm_overlap", "trainer", "data", "tokenizer",
-    "parallelism", "strategy",
-)  # fmt: skip
+_SECTIONS: Final = """
+    model train ddp optimizer dataset comm_overlap trainer data tokenizer parallelism strategy
+"""
 _MODELS: Final = (
-    ("model", "hf_path"), ("model", "hf_model_id"), ("model", "pretrained_model_name_or_path"),
-    ("hf_path",), ("hf_model_id",), ("checkpoint", "hf_path"), ("model", "restore_from_path"),
-)  # fmt: skip
+    "model.hf_path",
+    "model.hf_model_id",
+    "model.pretrained_model_name_or_path",
+    "hf_path",
+    "hf_model_id",
+    "checkpoint.hf_path",
+    "model.restore_from_path",
+)
 _GATED: Final = ("swiglu", "fast-swiglu", "silu")
-_PRECISIONS: Final = {"bf16": "--bf16", "bf16-mixed": "--bf16", "bf16_mixed": "--bf16",
-                      "16": "--fp16", "16-mixed": "--fp16", "16_mixed": "--fp16"}  # fmt: skip
+_PRECISIONS: Final = {
+    **dict.fromkeys(("bf16", "bf16-mixed", "bf16_mixed"), "--bf16"),
+    **dict.fromkeys(("16", "16-mixed", "16_mixed"), "--fp16"),
+}
 
 
 def read(document: Document) -> Settings:
@@ -53,29 +59,28 @@ def read(document: Document) -> Settings:
         places[name,] = document.place(path)
     found = megatron.read(Document(document.file, arguments, places))
     keys = Keys(document)
-    for path in _MODELS:
-        if "model" not in found.run and "model" not in keys.run and _there(document.value, path):
-            named(keys, Path(document.file).parent, *path)
-    left = keys.settings("nemo", "megatron-core", found.left)
-    at = {"model": left.places["model"]} if "model" in left.places else {}
+    for key in _MODELS:
+        if "model" not in found.run and "model" not in keys.run and _has(document.value, key):
+            take_named(keys, key)
+    named = keys.settings("nemo", "megatron-core")
     return replace(
         found,
         format="nemo",
-        run={**found.run, **left.run},
-        places={**found.places, **at},
-        notes=(*found.notes, *left.notes),
+        run={**found.run, **named.run},
+        places={**found.places, **named.places},
+        notes=(*found.notes, *named.notes),
     )
 
 
-def _there(value: Any, path: tuple[str, ...]) -> bool:
-    for key in path:
+def _has(value: Any, path: str) -> bool:
+    for key in path.split("."):
         value = value.get(key) if isinstance(value, Mapping) else None
     return value is not None
 
 
 def _arguments(value: Mapping[str, Any]) -> Iterator[tuple[str, list[str], KeyPath]]:
     """Every setting as the argument of Megatron-LM that means the same."""
-    for section in _SECTIONS:
+    for section in _SECTIONS.split():
         inner = value.get(section)
         if isinstance(inner, Mapping):
             for key, stated in inner.items():

@@ -1,21 +1,36 @@
 """Settings of torchtitan: the TOML file of a job, as it was until release 0.2.2 (February 2026).
 
-Holds `read` and `write`. Later releases describe a job in Python; their `--parallelism.KEY` flags
-are read from shell scripts as far as the names are the same. Key names and defaults: torchtitan's
-`config/job_config.py` and `distributed/` of 2026-02-23.
+Holds `TABLE`, `read` and `write`. Later releases describe a job in Python; their
+`--parallelism.KEY` flags are read from shell scripts as far as the names are the same. Key names
+and defaults: torchtitan's `config/job_config.py` and `distributed/` of 2026-02-23.
 """
 
 from typing import Any, Final
 
 from syncwall.describe.choice import Dtype
 from syncwall.describe.layout import ContextKind, Dispatcher, Layout, Recompute, Schedule, Shard
-from syncwall.describe.settings.cpu_offload import has_cpu_offload, take_cpu_offload
-from syncwall.describe.settings.keys import DeferredSettings, Keys, Settings, Wanted
-from syncwall.describe.settings.models import flavored
+from syncwall.describe.settings.models import take_flavor
+from syncwall.describe.settings.rows import Keys, Kind, Row, Rule, Table, WriterContext, cpu_offload
+from syncwall.describe.settings.settings import Settings
 from syncwall.documents import Document
 
-TABLE: Final = "parallelism"
-SCHEDULES: Final = {
+_KNOWN: Final = {
+    "parallelism": """
+        data_parallel_replicate_degree data_parallel_shard_degree fsdp_reshard_after_forward
+        tensor_parallel_degree disable_loss_parallel enable_async_tensor_parallel
+        enable_compiled_autograd context_parallel_degree context_parallel_rotate_method
+        context_parallel_load_balancer expert_parallel_degree expert_tensor_parallel_degree
+        expert_parallel_comm_backend module_fqns_per_model_part
+        pipeline_parallel_degree pipeline_parallel_split_points
+        pipeline_parallel_first_stage_less_layers pipeline_parallel_last_stage_less_layers
+        pipeline_parallel_layers_per_stage pipeline_parallel_schedule
+        pipeline_parallel_schedule_csv pipeline_parallel_microbatch_size
+        pipeline_parallel_expert_parallel_overlap""",
+    "activation_checkpoint": """
+        mode selective_ac_option per_op_sac_force_recompute_mm_shapes_by_fqns early_stop
+        memory_budget visualize_memory_budget_pareto preserve_rng_state determinism_check debug""",
+}
+_SCHEDULES: Final = {
     "1F1B": Schedule.ONE_F_ONE_B,
     "GPipe": Schedule.GPIPE,
     "Interleaved1F1B": Schedule.INTERLEAVED,
@@ -23,189 +38,42 @@ SCHEDULES: Final = {
     "DualPipeV": Schedule.DUALPIPE_V,
     "InterleavedZeroBubble": Schedule.ZERO_BUBBLE,
 }
-BACKENDS: Final = {"standard": Dispatcher.ALL_TO_ALL, "deepep": Dispatcher.DEEPEP}
-ROTATE: Final = {"allgather": ContextKind.ALL_GATHER, "alltoall": ContextKind.RING}
 _DTYPES: Final = {"bfloat16": Dtype.BF16, "float32": Dtype.FP32}
-FLOAT8: Final = ("float8", "quantize.linear.float8", "quantize.dense.float8")
-MX: Final = ("mx", "quantize.linear.mx", "quantize.dense.mx")
+_CONVERTERS: Final = {
+    Dtype.FP8: ("quantize.linear.float8", "float8", "quantize.dense.float8"),
+    Dtype.MXFP8: ("quantize.linear.mx", "mx", "quantize.dense.mx"),
+}
+_ROTATE: Final = {"allgather": ContextKind.ALL_GATHER, "alltoall": ContextKind.RING}
+_DISPATCHERS: Final = {"standard": Dispatcher.ALL_TO_ALL, "deepep": Dispatcher.DEEPEP}
+_TP: Final = "parallelism.tensor_parallel_degree"
+_ASYNC: Final = "parallelism.enable_async_tensor_parallel"
+_CP_KIND: Final = "parallelism.context_parallel_rotate_method"
+_DISPATCHER: Final = "parallelism.expert_parallel_comm_backend"
+_REPLICAS: Final = "parallelism.data_parallel_replicate_degree"
+_SHARDS: Final = "parallelism.data_parallel_shard_degree"
+_RESHARD: Final = "parallelism.fsdp_reshard_after_forward"
+_PIPELINE: Final = "parallelism.pipeline_parallel_"
+_MODE: Final = "activation_checkpoint.mode"
+_NTH: Final = "activation_checkpoint.selective_ac_option"
+_LOCAL: Final = "training.local_batch_size"
+_ORDER: Final = ("model", "training", "parallelism")
+"""Tables of a file that come first."""
 
 
 def read(document: Document) -> Settings:
     """What a job file states."""
     keys = Keys(document)
-    for field, key in (
-        ("tp", "tensor_parallel_degree"),
-        ("pp", "pipeline_parallel_degree"),
-        ("cp", "context_parallel_degree"),
-        ("ep", "expert_parallel_degree"),
-        ("etp", "expert_tensor_parallel_degree"),
-    ):
-        keys.take(field, keys.whole(TABLE, key), TABLE, key)
-    if keys.layout.get("tp", 1) > 1:  # its models always split norms along tp
-        keys.take("sp", True, TABLE, "tensor_parallel_degree")
-    if keys.layout.get("cp", 1) > 1:
-        rotate = keys.word(ROTATE, TABLE, "context_parallel_rotate_method")
-        kind = ContextKind.ALL_GATHER if rotate is None else rotate
-        keys.take("cp_kind", kind, TABLE, "context_parallel_rotate_method")
-    async_tp = keys.flag(TABLE, "enable_async_tensor_parallel")
-    keys.take("overlap_tp", async_tp, TABLE, "enable_async_tensor_parallel")
-    keys.take_run("seq", keys.whole("training", "seq_len"), "training", "seq_len")
-    flavored(keys)
-    compiled = keys.flag("compile", "enable")
-    if compiled is not None:
-        keys.software["kernels"] = "fused" if compiled else "eager"
-    _precision(keys)
-    every_nth = _recompute(keys)
-    copies = _data_parallel(keys)
-    chunk_layers, ends = _pipeline(keys)
-    _experts(keys)
-    if keys.flag("training", "enable_cpu_offload"):
-        take_cpu_offload(keys, "training", "enable_cpu_offload")
-    left = DeferredSettings(
-        replica_batch=_batch(keys),
-        copies=copies,
-        chunk_layers=chunk_layers,
-        end_layers=ends,
-        every_nth=every_nth,
-    )
-    return keys.settings("torchtitan", "torchtitan", left)
+    TABLE.read(keys)
+    return keys.settings("torchtitan", "torchtitan", _KNOWN)
 
 
-def _data_parallel(keys: Keys) -> int | None:
-    """State how data parallelism shards; the copies of the state, if only they are known."""
-    replicas = keys.whole(TABLE, "data_parallel_replicate_degree") or 1
-    found = keys.whole(TABLE, "data_parallel_shard_degree", least=-1)
-    at = (TABLE, "data_parallel_shard_degree")
-    if found == 0:
-        keys.complain('"data_parallel_shard_degree" is 0: write -1 for all that are left', *at)
-    policies = {"always": Shard.FSDP, "never": Shard.ZERO2, "default": None}
-    policy = keys.word(policies, TABLE, "fsdp_reshard_after_forward")
-    usual = Shard.ZERO2 if keys.layout.get("pp", 1) > 1 else Shard.FSDP
-    shard = usual if policy is None else policy
-    if found is None or found < 1:
-        at = at if replicas == 1 else (TABLE, "data_parallel_replicate_degree")
-        keys.take("shard", shard, *at)
-        return replicas if replicas > 1 else None
-    cp = keys.layout.get("cp", 1)
-    keys.take("dp", replicas * found, *at)
-    keys.take("shard", shard if found * cp > 1 else Shard.DDP, *at)
-    if replicas > 1 and found * cp > 1:
-        keys.take("shard_degree", found * cp, *at)
-    return None
-
-
-def _pipeline(keys: Keys) -> tuple[int | None, int]:
-    """State the schedule; layers of a virtual stage and of both ends, if it is cut by them."""
-    if keys.layout.get("pp", 1) == 1:
-        return None, 0
-    at = (TABLE, "pipeline_parallel_schedule")
-    name = keys.value(*at)
-    known = {word.lower() for word in SCHEDULES}
-    if name is not None and str(name).lower() not in known:
-        keys.note(f'schedule "{str(name)[:40]}" is not modelled: the schedule is left open', *at)
-        return None, 0
-    schedule = keys.word(SCHEDULES, *at) if name is not None else Schedule.ONE_F_ONE_B
-    keys.take("schedule", schedule, *at)
-    if schedule != Schedule.INTERLEAVED:
-        keys.take("virtual_stages", 1, *at)
-        return None, 0
-    layers = keys.whole(TABLE, "pipeline_parallel_layers_per_stage")
-    first = keys.whole(TABLE, "pipeline_parallel_first_stage_less_layers", least=0)
-    last = keys.whole(TABLE, "pipeline_parallel_last_stage_less_layers", least=0)
-    if layers is None:
-        keys.take("virtual_stages", 2, *at)  # what it does where nobody says
-    return layers, (1 if first is None else first) + (1 if last is None else last)
-
-
-def _batch(keys: Keys) -> int | None:
-    """State the micro batch and the batch; sequences of a replica where a pipeline takes more."""
-    key = "local_batch_size" if keys.value("training", "local_batch_size") else "batch_size"
-    local = keys.whole("training", key)
-    at = ("training", "global_batch_size")
-    batch = keys.whole(*at, least=-1)
-    if batch is not None and batch > 0:
-        keys.take("global_batch", batch, *at)
-    if keys.layout.get("pp", 1) == 1:
-        keys.take("micro_batch", local, "training", key)
-        return None
-    micro = keys.whole(TABLE, "pipeline_parallel_microbatch_size")
-    keys.take("micro_batch", micro or 1, TABLE, "pipeline_parallel_microbatch_size")
-    return local
-
-
-def _precision(keys: Keys) -> None:
-    at = ("training", "mixed_precision_param")
-    dtype = keys.word(_DTYPES, *at)
-    if dtype is None and keys.word(_DTYPES, "training", "dtype") == Dtype.BF16:
-        dtype = Dtype.BF16
-    keys.take("precision", dtype, *at)
-    converters = keys.value("model", "converters") or []
-    names = [str(name) for name in converters] if isinstance(converters, list) else []
-    for words, low in ((FLOAT8, Dtype.FP8), (MX, Dtype.MXFP8)):
-        if any(name in words for name in names):
-            keys.take("precision", low, "model", "converters")
-    reduce = keys.word(_DTYPES, "training", "mixed_precision_reduce")
-    keys.take("gradient_dtype", reduce, "training", "mixed_precision_reduce")
-    recipe = keys.value("quantize", "linear", "float8", "recipe_name")
-    if keys.layout.get("precision") == Dtype.FP8 and str(recipe).startswith("rowwise"):
-        keys.software["fp8_scaling"] = "row"
-
-
-def _recompute(keys: Keys) -> int | None:
-    """State what is recomputed; n if it is every n-th layer."""
-    at = ("activation_checkpoint", "mode")
-    modes = {
-        "none": Recompute.NONE,
-        "full": Recompute.FULL,
-        "selective": None,
-        "memory_budget": None,
-    }
-    keys.take("recompute", keys.word(modes, *at), *at)
-    if keys.value(*at) == "memory_budget":
-        keys.note("memory_budget is not modelled: recomputation is left open", *at)
-    if str(keys.value(*at)).lower() != "selective":
-        return None
-    option = str(keys.value("activation_checkpoint", "selective_ac_option") or "2")
-    if option == "op":
-        keys.take("recompute", Recompute.OPERATIONS, *at)
-        return None
-    if not (option.isascii() and option.isdigit()) or not 0 < int(option[:9]) < 10**6:
-        at = ("activation_checkpoint", "selective_ac_option")
-        keys.complain('"selective_ac_option" must be "op" or a whole number', *at)
-        return None
-    keys.take("recompute", Recompute.FULL, *at)
-    return int(option[:9]) if int(option[:9]) > 1 else None
-
-
-def _experts(keys: Keys) -> None:
-    if keys.layout.get("ep", 1) == 1:
-        return
-    at = (TABLE, "expert_parallel_comm_backend")
-    keys.take("dispatcher", keys.word(BACKENDS, *at), *at)
-    if keys.layout.get("schedule") == Schedule.DUALPIPE_V:
-        at = (TABLE, "pipeline_parallel_expert_parallel_overlap")
-        overlap = keys.flag(*at)
-        keys.take("overlap_ep", True if overlap is None else overlap, *at)
-
-
-def write(layout: Layout, wanted: Wanted) -> str:
+def write(layout: Layout, context: WriterContext) -> str:
     """The tables of a job file for `layout`."""
-    tables = {
-        "training": _training(layout, wanted),
-        TABLE: _parallelism(layout, wanted),
-        "activation_checkpoint": _checkpointing(layout, wanted.layers),
-        "compile": {"enable": wanted.software.kernels != "eager"},
-    }
-    if layout.precision in (Dtype.FP8, Dtype.MXFP8):
-        words = FLOAT8 if layout.precision == Dtype.FP8 else MX
-        tables = {"model": {"converters": [words[1]]}} | tables
-    if layout.precision == Dtype.FP8 and wanted.software.fp8_scaling == "row":
-        tables["quantize.linear.float8"] = {"recipe_name": "rowwise"}
-    return "\n".join(
-        f"[{name}]\n" + "".join(f"{key} = {_toml(value)}\n" for key, value in table.items())
-        for name, table in tables.items()
-        if table
-    )
+    tables: dict[str, list[str]] = {name: [] for name in _ORDER}
+    for path, value in TABLE.write(layout, context).items():
+        table, _, key = path.rpartition(".")
+        tables.setdefault(table, []).append(f"{key} = {_toml(value)}\n")
+    return "\n".join(f"[{name}]\n" + "".join(lines) for name, lines in tables.items() if lines)
 
 
 def _toml(value: Any) -> str:
@@ -216,92 +84,212 @@ def _toml(value: Any) -> str:
     return f'"{value}"' if isinstance(value, str) else str(value)
 
 
-def _training(layout: Layout, wanted: Wanted) -> dict[str, Any]:
-    table: dict[str, Any] = {}
-    if layout.pp == 1:
-        table["local_batch_size"] = int(layout.micro_batch)
-    elif layout.dp and layout.global_batch:
-        table["local_batch_size"] = layout.global_batch // layout.dp
-    if layout.global_batch:
-        table["global_batch_size"] = int(layout.global_batch)
-    if wanted.seq:
-        table["seq_len"] = int(wanted.seq)
-    if has_cpu_offload(layout):
-        table["enable_cpu_offload"] = True
-    plain = "float32" if layout.precision == Dtype.FP32 else "bfloat16"
-    return table | {"mixed_precision_param": plain, "mixed_precision_reduce": "float32"}
+def _read_data_parallel(keys: Keys) -> None:
+    replicas, found = keys.whole(_REPLICAS) or 1, keys.whole(_SHARDS, least=-1)
+    if found == 0:
+        keys.complain('"data_parallel_shard_degree" is 0: write -1 for all that are left', _SHARDS)
+    policies = {"always": Shard.FSDP, "never": Shard.ZERO2, "default": None}
+    usual = Shard.ZERO2 if keys.degree("pp") > 1 else Shard.FSDP
+    policy = keys.word(policies, _RESHARD)
+    shard = usual if policy is None else policy
+    if found is None or found < 1:
+        keys.take("shard", shard, _SHARDS if replicas == 1 else _REPLICAS)
+        keys.deferred["copies"] = replicas if replicas > 1 else None
+        return
+    ranks = found * keys.degree("cp")
+    keys.take("dp", replicas * found, _SHARDS)
+    keys.take("shard", shard if ranks > 1 else Shard.DDP, _SHARDS)
+    if replicas > 1 and ranks > 1:
+        keys.take("shard_degree", ranks, _SHARDS)
 
 
-def _parallelism(layout: Layout, wanted: Wanted) -> dict[str, Any]:
-    replicas, sharded = _degrees(layout)
-    table: dict[str, Any] = {
-        "data_parallel_replicate_degree": replicas,
-        "data_parallel_shard_degree": sharded,
-    }
-    if layout.shard != Shard.DDP:
-        policy = "always" if layout.shard == Shard.FSDP else "never"
-        table["fsdp_reshard_after_forward"] = policy
-    table["tensor_parallel_degree"] = int(layout.tp)
-    if layout.tp > 1:
-        table["enable_async_tensor_parallel"] = bool(layout.overlap_tp)
-    table["pipeline_parallel_degree"] = int(layout.pp)
-    if layout.pp > 1:
-        table |= _stages(layout, wanted)
-    table["context_parallel_degree"] = int(layout.cp)
-    for word, kind in ROTATE.items():
-        if layout.cp > 1 and kind == layout.cp_kind:
-            table["context_parallel_rotate_method"] = word
-    if layout.ep > 1 or layout.etp > 1:
-        table["expert_parallel_degree"] = int(layout.ep)
-        if layout.etp in (1, layout.tp):  # it allows no other
-            table["expert_tensor_parallel_degree"] = int(layout.etp)
-        backends = {kind: word for word, kind in BACKENDS.items()}
-        if layout.dispatcher in backends:
-            table["expert_parallel_comm_backend"] = backends[layout.dispatcher]
-    return table
-
-
-def _degrees(layout: Layout) -> tuple[int, int]:
+def _write_data_parallel(layout: Layout, _: WriterContext) -> dict[str, Any]:
     """Replicas and sharding ranks; -1 for what is left."""
-    if layout.dp is None:
-        return 1, -1
-    if layout.shard == Shard.DDP:
-        return int(layout.dp), 1
-    whole = layout.dp * layout.cp
-    copies = whole // (layout.shard_degree or whole)
-    return (1, layout.dp) if layout.dp % copies else (copies, layout.dp // copies)
+    replicas, sharded = 1, -1
+    if layout.dp and layout.shard == Shard.DDP:
+        replicas, sharded = int(layout.dp), 1
+    elif layout.dp:
+        ranks = layout.dp * layout.cp
+        copies = ranks // (layout.shard_degree or ranks)
+        replicas = 1 if layout.dp % copies else copies
+        sharded = layout.dp // replicas
+    found: dict[str, Any] = {_REPLICAS: replicas, _SHARDS: sharded}
+    if layout.shard != Shard.DDP:
+        found[_RESHARD] = "always" if layout.shard == Shard.FSDP else "never"
+    return found
 
 
-def _stages(layout: Layout, wanted: Wanted) -> dict[str, Any]:
-    names = {schedule: word for word, schedule in reversed(SCHEDULES.items())}
-    table: dict[str, Any] = {"pipeline_parallel_microbatch_size": int(layout.micro_batch)}
-    if layout.schedule in names:
-        table["pipeline_parallel_schedule"] = names[layout.schedule]
-    if layout.virtual_stages > 2 and wanted.layers:
-        table |= _chunks(wanted.layers, layout.pp * layout.virtual_stages)
+def _read_pipeline(keys: Keys) -> None:
+    if keys.degree("pp") == 1:
+        return
+    key = f"{_PIPELINE}schedule"
+    name = keys.value(key)
+    if name is not None and str(name).lower() not in {word.lower() for word in _SCHEDULES}:
+        keys.note(f'schedule "{str(name)[:40]}" is not modelled: the schedule is left open', key)
+        return
+    schedule = keys.word(_SCHEDULES, key) if name is not None else Schedule.ONE_F_ONE_B
+    keys.take("schedule", schedule, key)
+    if schedule == Schedule.DUALPIPE_V and keys.degree("ep") > 1:
+        overlap = keys.flag(f"{_PIPELINE}expert_parallel_overlap")
+        overlap = True if overlap is None else overlap
+        keys.take("overlap_ep", overlap, f"{_PIPELINE}expert_parallel_overlap")
+    if schedule != Schedule.INTERLEAVED:
+        keys.take("virtual_stages", 1, key)
+        return
+    keys.deferred["chunk_layers"] = keys.whole(f"{_PIPELINE}layers_per_stage")
+    if keys.deferred["chunk_layers"] is None:
+        keys.take("virtual_stages", 2, key)  # what it does where nobody says
+    less = [keys.whole(f"{_PIPELINE}{end}_stage_less_layers", 0) for end in ("first", "last")]
+    keys.deferred["end_layers"] = sum(1 if layers is None else layers for layers in less)
+
+
+def _write_pipeline(layout: Layout, context: WriterContext) -> dict[str, Any]:
+    if layout.pp == 1:
+        return {}
+    found: dict[str, Any] = {f"{_PIPELINE}microbatch_size": int(layout.micro_batch)}
+    found |= {
+        f"{_PIPELINE}schedule": w for w, kind in _SCHEDULES.items() if kind == layout.schedule
+    }
+    if layout.virtual_stages > 2 and context.layers:
+        found |= _write_chunks(context.layers, layout.pp * layout.virtual_stages)
     if layout.schedule == Schedule.DUALPIPE_V and layout.ep > 1:
-        table["pipeline_parallel_expert_parallel_overlap"] = bool(layout.overlap_ep)
-    return table
+        found[f"{_PIPELINE}expert_parallel_overlap"] = bool(layout.overlap_ep)
+    return found
 
 
-def _chunks(layers: int, stages: int) -> dict[str, Any]:
+def _write_chunks(layers: int, stages: int) -> dict[str, Any]:
     """Layers a virtual stage that make so many stages; embedding and output layer may count."""
     for ends in (1, 0):
         each = -(-(layers + 2 * ends) // stages)
         if -(-(layers + 2 * ends) // each) == stages:
-            plain = "pipeline_parallel_{}_stage_less_layers"
-            counted = {} if ends else {plain.format(end): 0 for end in ("first", "last")}
-            return {"pipeline_parallel_layers_per_stage": each, **counted}
+            less = (
+                {} if ends else {f"{_PIPELINE}{e}_stage_less_layers": 0 for e in ("first", "last")}
+            )
+            return {f"{_PIPELINE}layers_per_stage": each, **less}
     return {}
 
 
-def _checkpointing(layout: Layout, layers: int | None) -> dict[str, Any]:
+def _read_batch(keys: Keys) -> None:
+    """A pipeline takes several micro batches of the local batch."""
+    key = _LOCAL if keys.value(_LOCAL) else "training.batch_size"
+    local = keys.whole(key)
+    if keys.degree("pp") == 1:
+        keys.take("micro_batch", local, key)
+        return
+    micro = keys.whole(f"{_PIPELINE}microbatch_size")
+    keys.take("micro_batch", micro or 1, f"{_PIPELINE}microbatch_size")
+    keys.deferred["replica_batch"] = local
+
+
+def _write_batch(layout: Layout, _: WriterContext) -> dict[str, Any]:
+    if layout.pp == 1:
+        return {_LOCAL: int(layout.micro_batch)}
+    if not layout.dp or not layout.global_batch:
+        return {}
+    return {_LOCAL: layout.global_batch // layout.dp}
+
+
+def _read_precision(keys: Keys) -> None:
+    key = "training.mixed_precision_param"
+    dtype = keys.word(_DTYPES, key)
+    if dtype is None and keys.word(_DTYPES, "training.dtype") == Dtype.BF16:
+        dtype = Dtype.BF16
+    keys.take("precision", dtype, key)
+    converters = keys.value("model.converters") or []
+    names = {str(name) for name in converters} if isinstance(converters, list) else set()
+    for low, known in _CONVERTERS.items():
+        if names & set(known):
+            keys.take("precision", low, "model.converters")
+    key = "training.mixed_precision_reduce"
+    keys.take("gradient_dtype", keys.word(_DTYPES, key), key)
+    recipe = keys.value("quantize.linear.float8.recipe_name")
+    if keys.layout.get("precision") == Dtype.FP8 and str(recipe).startswith("rowwise"):
+        keys.software["fp8_scaling"] = "row"
+
+
+def _write_precision(layout: Layout, context: WriterContext) -> dict[str, Any]:
+    plain = "float32" if layout.precision == Dtype.FP32 else "bfloat16"
+    found: dict[str, Any] = {
+        "training.mixed_precision_param": plain,
+        "training.mixed_precision_reduce": "float32",
+    }
+    if layout.precision in _CONVERTERS:
+        found["model.converters"] = [_CONVERTERS[layout.precision][0]]
+    return found
+
+
+def _read_recompute(keys: Keys) -> None:
+    modes = {
+        "none": Recompute.NONE,
+        "full": Recompute.FULL,
+        "selective": None,
+        "memory_budget": None,
+    }
+    keys.take("recompute", keys.word(modes, _MODE), _MODE)
+    if keys.value(_MODE) == "memory_budget":
+        keys.note("memory_budget is not modelled: recomputation is left open", _MODE)
+    if str(keys.value(_MODE)).lower() != "selective":
+        return
+    option = str(keys.value(_NTH) or "2")
+    if option == "op":
+        keys.take("recompute", Recompute.OPERATIONS, _MODE)
+    elif not (option.isascii() and option.isdigit()) or not 0 < int(option[:9]) < 10**6:
+        keys.complain('"selective_ac_option" must be "op" or a whole number', _NTH)
+    else:
+        keys.take("recompute", Recompute.FULL, _MODE)
+        keys.deferred["every_nth"] = int(option[:9]) if int(option[:9]) > 1 else None
+
+
+def _write_recompute(layout: Layout, context: WriterContext) -> dict[str, Any]:
     if layout.recompute == Recompute.OPERATIONS:
-        return {"mode": "selective", "selective_ac_option": "op"}
-    if layout.recompute == Recompute.FULL and layout.recompute_layers and layers:
-        each = -(-layers // layout.pp)
+        return {_MODE: "selective", _NTH: "op"}
+    if layout.recompute == Recompute.FULL and layout.recompute_layers and context.layers:
+        each = -(-context.layers // layout.pp)
         nth = each // layout.recompute_layers
         if nth > 1 and each // nth == layout.recompute_layers:
-            return {"mode": "selective", "selective_ac_option": str(nth)}
-    words = {Recompute.NONE: "none", Recompute.FULL: "full"}
-    return {"mode": words[layout.recompute]} if layout.recompute in words else {}
+            return {_MODE: "selective", _NTH: str(nth)}
+    modes = {Recompute.NONE: "none", Recompute.FULL: "full"}
+    return {_MODE: modes[layout.recompute]} if layout.recompute in modes else {}
+
+
+def _read_compiled(keys: Keys) -> None:
+    compiled = keys.flag("compile.enable")
+    if compiled is not None:
+        keys.software["kernels"] = "fused" if compiled else "eager"
+
+
+def _write_compiled(layout: Layout, context: WriterContext) -> dict[str, Any]:
+    by_row = layout.precision == Dtype.FP8 and context.software.fp8_scaling == "row"
+    scaling = {"quantize.linear.float8.recipe_name": "rowwise"} if by_row else {}
+    return {"compile.enable": context.software.kernels != "eager", **scaling}
+
+
+def _has_experts(layout: Layout, _: WriterContext) -> bool:
+    return bool(layout.ep > 1 or layout.etp > 1)
+
+
+TABLE: Final = Table(
+    Rule(_read_data_parallel, _write_data_parallel),
+    Row("tp", _TP),
+    Row("sp", _TP, Kind.implied(True), where=lambda it: it.tp > 1),
+    Row("overlap_tp", _ASYNC, Kind.flag(), only=lambda it, _: it.tp > 1),
+    Row("pp", "parallelism.pipeline_parallel_degree"),
+    Rule(_read_pipeline, _write_pipeline),
+    Row("cp", "parallelism.context_parallel_degree"),
+    Row("cp_kind", _CP_KIND, Kind.words(_ROTATE), lambda it: it.cp > 1, ContextKind.ALL_GATHER),
+    Row("ep", "parallelism.expert_parallel_degree", only=_has_experts),
+    Row(
+        "etp",
+        "parallelism.expert_tensor_parallel_degree",
+        only=lambda it, context: _has_experts(it, context) and it.etp in (1, it.tp),
+    ),
+    Row("dispatcher", _DISPATCHER, Kind.words(_DISPATCHERS), lambda it: it.ep > 1),
+    Rule(_read_batch, _write_batch),
+    Row("global_batch", "training.global_batch_size", Kind.whole(-1)),
+    Row("run.seq", "training.seq_len"),
+    cpu_offload("training.enable_cpu_offload"),
+    Rule(_read_precision, _write_precision),
+    Rule(_read_recompute, _write_recompute),
+    Rule(_read_compiled, _write_compiled),
+    Rule(take_flavor),
+)

@@ -22,7 +22,8 @@ from syncwall.describe.layout import Layout, Recompute, Schedule, Shard
 from syncwall.describe.model import Model
 from syncwall.describe.names import load
 from syncwall.describe.settings.formats import Format, format_named, parsed
-from syncwall.describe.settings.keys import Settings, SettingsContext, Wanted
+from syncwall.describe.settings.rows import WriterContext
+from syncwall.describe.settings.settings import Settings, SettingsContext
 from syncwall.describe.software import Software
 from syncwall.describe.wide_layers import WIDE
 from syncwall.problems import InputError
@@ -61,7 +62,7 @@ def written(  # noqa: PLR0913 - a run has this many sides
     layout = _switched(layout, one, used).plain()
     layers = None if model is None else model.layers
     experts = model is not None and model.moe is not None
-    text = one.write(layout, Wanted(seq, nodes, gpus_per_node, layers, experts, used))
+    text = one.write(layout, WriterContext(seq, nodes, gpus_per_node, layers, experts, used))
     back = one.read(parsed(text, Path("settings" + one.suffix)))
     read = partial(_read_with, back, one, used, SettingsContext(gpus, gpus_per_node, layers))
     unsaid = (*_unsaid(layout, read), *_unsaid_software(layout, used, one, back))
@@ -136,12 +137,19 @@ _CHOSEN: Final = ("shard", "micro_batch", "recompute", "schedule", "virtual_stag
 def _mattering(layout: Layout) -> set[str]:
     """Fields that change something in this layout."""
     needs = {
-        "sp": layout.tp > 1, "overlap_tp": layout.tp > 1, "async_tp": layout.tp > 1,
-        "schedule": layout.pp > 1, "virtual_stages": layout.pp > 1, "overlap_pp": layout.pp > 1,
+        "sp": layout.tp > 1,
+        "overlap_tp": layout.tp > 1,
+        "async_tp": layout.tp > 1,
+        "schedule": layout.pp > 1,
+        "virtual_stages": layout.pp > 1,
+        "overlap_pp": layout.pp > 1,
         "balanced_stages": layout.pp > 1 and layout.last_stage_layers is None,
-        "first_stage_layers": layout.pp > 1, "last_stage_layers": layout.pp > 1,
+        "first_stage_layers": layout.pp > 1,
+        "last_stage_layers": layout.pp > 1,
         "cp_kind": layout.cp > 1,
-        "overlap_ep": layout.ep > 1, "dispatcher": layout.ep > 1, "fp8_dispatch": layout.ep > 1,
+        "overlap_ep": layout.ep > 1,
+        "dispatcher": layout.ep > 1,
+        "fp8_dispatch": layout.ep > 1,
         "capacity_factor": not layout.dropless,
         "tp_exposed_share": layout.tp > 1 and layout.overlap_tp,
         "ep_exposed_share": layout.ep > 1 and layout.overlap_ep,
@@ -152,7 +160,7 @@ def _mattering(layout: Layout) -> set[str]:
         "recompute_layers": layout.recompute != 0,
         "recompute_modules": layout.recompute == Recompute.SELECTIVE,
         "narrow_activations": layout.precision.size_bytes < 2,
-    }  # fmt: skip
+    }
     if layout.schedule != Schedule.INTERLEAVED and layout.virtual_stages == 1:
         needs["virtual_stages"] = False
     return {name for name in Layout.model_fields if needs.get(name, True)}

@@ -13,7 +13,7 @@ from syncwall.describe.names import only_catalogue
 from syncwall.describe.overrides import fields_with
 from syncwall.describe.reading import validated
 from syncwall.describe.settings.formats import parsed, settings_in, title_of
-from syncwall.describe.settings.keys import Settings
+from syncwall.describe.settings.settings import Settings
 from syncwall.documents import Document
 from syncwall.problems import InputError, Problem, did_you_mean
 from syncwall.show.records.interface import plain
