@@ -6,11 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from syncwall.describe.layout import Schedule
-from syncwall.timeline.pipeline_orders import orders
-from syncwall.timeline.pipeline_slots import played
 from syncwall.timeline.schedules import Passes, idle_s
+from syncwall.web.lessons.pipeline import orders, played
 from syncwall.work.block import Pipeline
-from tests.timeline.test_pipeline_slots import one_forward_one_backward
+from tests.web.test_pipeline_slots import one_forward_one_backward
 
 times = st.floats(0.1, 10)
 Times = tuple[float, float, float]

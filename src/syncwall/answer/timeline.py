@@ -109,7 +109,7 @@ def timeline(priced: Priced, title: str = "") -> Timeline:
 
 def _leave_earlier(clock: Clock, before: Clock, priced: Priced) -> float:
     """Let gradients leave beside other micro batches, as `timeline.step` does; seconds gained."""
-    assert clock.record is not None
+    assert isinstance(clock.record, Record)
     work, prices = priced.work, priced.prices
     window = float(reduction_window(work))
     if window <= 0:

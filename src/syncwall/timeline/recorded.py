@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from syncwall.cause import Cause
 from syncwall.timeline.segments import Segment, Segments
 from syncwall.work.block import AnyTask, Operation, Phase, Stream
+from syncwall.work.number import Number
 
 
 @dataclass(slots=True)
@@ -43,7 +44,7 @@ class Record:
     """Of what runs now. Waits take it, and weights that are gathered for it, whose operations are
     the same forward and backward."""
     round: int = 0
-    _drawn: dict[int, list[tuple[Operation, float]]] = field(default_factory=dict)
+    _drawn: dict[Segment, list[tuple[Operation, float]]] = field(default_factory=dict)
     _held_up: dict[Cause, float] = field(default_factory=dict)
     """Share of each second of the compute stream that waits for steps of rings, by cause."""
 
@@ -53,14 +54,15 @@ class Record:
         self._held_up = {c: float(s) / compute_s for c, s in block.held_up.items() if float(s) > 0}
         working = 1.0 - sum(self._held_up.values())
         self._drawn = {
-            id(one): stretched(one, working if one.stream is Stream.COMPUTE else 1.0)
+            one: stretched(one, working if one.stream is Stream.COMPUTE else 1.0)
             for one in block.segments
         }
         self.round = 0
 
-    def ran(self, segment: Segment, start_s: float) -> None:
-        """The operations of `segment`, one after the other from `start_s` on."""
-        for operation, seconds in self._drawn[id(segment)]:
+    def ran(self, segment: Segment, ready: Number, start: Number) -> None:
+        """The operations of `segment`, one after the other from its `start` on."""
+        start_s = float(start)
+        for operation, seconds in self._drawn[segment]:
             end_s = start_s + seconds
             phase = self.phase if operation.phase is Phase.FORWARD else operation.phase
             self.intervals.append(
@@ -73,11 +75,19 @@ class Record:
         if segment.stream is Stream.COMPUTE:
             for cause, share in self._held_up.items():
                 end_s = start_s + share * float(segment.seconds)
-                self.waited("steps of rings", cause, start_s, end_s)
+                self._stand_still("steps of rings", cause, start_s, end_s)
                 start_s = end_s
 
-    def waited(self, what: str, cause: Cause, start_s: float, end_s: float) -> None:
-        """Computation stood still for `what`."""
+    def waited(
+        self, what: Segment | Stream | None, cause: Cause, start: Number, end: Number
+    ) -> None:
+        """Computation stood still for `what`; None is the host."""
+        name = "the host" if what is None else str(what)
+        if isinstance(what, Segment):
+            name = what.pieces[0][0].name if what.pieces else what.cause
+        self._stand_still(name, cause, float(start), float(end))
+
+    def _stand_still(self, what: str, cause: Cause, start_s: float, end_s: float) -> None:
         if end_s > start_s:
             place = (None, self.block, self.round)
             stream = Stream.COMPUTE

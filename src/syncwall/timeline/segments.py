@@ -21,9 +21,9 @@ EXCHANGED = (Stream.GATHER, Stream.REDUCE)
 COPIES = Cause.EXPOSED_OFFLOAD  # of weights from the host: they slow down no processor
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Segment:
-    """Operations of one stream that run back to back."""
+    """Operations of one stream that run back to back; equal only to itself."""
 
     stream: Stream
     cause: Cause

@@ -2,48 +2,105 @@
 
 Holds `Clock`, which runs blocks and keeps the ledger of its compute stream: the time of every
 operation goes to its cause, the time that the stream waits goes to the cause of what it waits for.
+Its moments may be arrays over layouts or, with a `Team`, over workers that wait for each other.
 A block that repeats is run three times; then every further round takes as long as the third. One
 that prefetches several rounds is run as often as it repeats: what it is ahead may last long.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from math import ceil
+from typing import Final, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from syncwall.cause import Cause
 from syncwall.cost.compute import smooth_max
 from syncwall.timeline.ledger import Ledger
-from syncwall.timeline.recorded import Interval, Record
+from syncwall.timeline.recorded import Interval
 from syncwall.timeline.segments import ACTIVATIONS, Segment, Segments
 from syncwall.work.block import EXPOSED, Stream, Wait
 from syncwall.work.number import Number, is_one, least, most, where
 
-__all__ = ["ROUNDS", "Clock", "Interval", "Moments"]
+__all__ = ["MEETING", "ROUNDS", "Clock", "ClockRecord", "Interval", "Moments", "Team"]
 
 ROUNDS = 3
 """Rounds after which the pattern of waiting repeats: prefetch reaches one round ahead."""
 Moments = dict[Stream, Number]
+MEETING: Final = (Stream.GATHER, Stream.REDUCE, Stream.EXPERT)
+"""Streams on which data-parallel workers meet; the others stay inside a replica."""
+
+
+class ClockRecord(Protocol):
+    """What is told of every operation and wait; each moment may be an array over workers."""
+
+    round: int
+
+    def begin(self, block: Segments) -> None:
+        """The block that runs from now on."""
+
+    def ran(self, segment: Segment, ready: Number, start: Number) -> None:
+        """`segment` could have begun when it was `ready`, and did at its `start`."""
+
+    def waited(
+        self, what: Segment | Stream | None, cause: Cause, start: Number, end: Number
+    ) -> None:
+        """Computation stood still for `what`; None is the host."""
+
+
+@dataclass(slots=True)
+class Team:
+    """Workers of which each computes `slowness` times as long as the predicted one.
+
+    A collective among them begins when the last of them is ready.
+    """
+
+    slowness: NDArray[np.float64]
+    own: Moments
+    """When streams are free, as if no worker waited for another on them."""
+    alone: dict[Segment, Number] = field(default_factory=dict)
+    """When each worker would have ended a collective if all others had been ready with it."""
+
+    def slowed(self, block: Segments) -> Segments:
+        """`block` with the computation of each worker."""
+        own = Ledger({cause: seconds * self.slowness for cause, seconds in block.own.items()})
+        found = [
+            replace(one, seconds=one.seconds * self.slowness)
+            if one.stream is Stream.COMPUTE
+            else one
+            for one in block.segments
+        ]
+        return replace(block, segments=found, own=own)
 
 
 @dataclass(slots=True)
 class Clock:
-    """Time on every stream of one rank."""
+    """Time on every stream of one rank, or of a team."""
 
     free: Moments = field(default_factory=lambda: dict.fromkeys(Stream, 0.0))
     busy: Moments = field(default_factory=lambda: dict.fromkeys(Stream, 0.0))
     """Seconds that each stream has worked."""
     ledger: Ledger = field(default_factory=Ledger)
-    record: Record | None = None
+    record: ClockRecord | None = None
     """If there is one, every operation and wait is written into it (single layouts only)."""
     last_begin: Number = 0.0
     """When the computation of the last round so far began."""
+    team: Team | None = None
+
+    @classmethod
+    def of_team(cls, slowness: Sequence[float]) -> "Clock":
+        """A clock whose moments are arrays over workers."""
+        free: Moments = dict.fromkeys(Stream, np.zeros(len(slowness)))
+        team = Team(np.asarray(slowness, dtype=float), dict(free))
+        return cls(free, dict(free), team=team)
 
     def copy(self) -> "Clock":
         """Another clock that shows the same time."""
         ledger = Ledger(self.ledger)
-        return Clock(dict(self.free), dict(self.busy), ledger, self.record, self.last_begin)
+        return Clock(
+            dict(self.free), dict(self.busy), ledger, self.record, self.last_begin, self.team
+        )
 
     def run(self, block: Segments, rounds: Number) -> None:
         """Run `rounds` rounds of a block: none, a part of one, many, or an array of them."""
@@ -93,6 +150,8 @@ class Clock:
         """Wait for all streams; the time at which the last of them is free."""
         now = self._wait_for(self.free)
         self.free = dict.fromkeys(Stream, now)
+        if self.team is not None:
+            self.team.own = dict(self.free)
         return now
 
     def _wait_for(self, moments: Moments) -> Number:
@@ -102,7 +161,7 @@ class Clock:
             late = most(moments[stream] - now, 0.0)
             self.ledger.add(cause, late)
             if self.record is not None:
-                self.record.waited(str(stream), cause, float(now), float(now + late))
+                self.record.waited(stream, cause, now, now + late)
             now = now + late
         return now
 
@@ -120,14 +179,20 @@ class Clock:
     def _round(self, block: Segments, before: "list[_Round]", waited: Ledger) -> "_Round":
         this = _Round([], [])
         for segment in block.segments:
-            start = self._start(segment, block, this, before, waited)
+            free = self.free[segment.stream]
+            ready = start = self._start(segment, free, block, this, before, waited)
+            if self.team is not None and segment.stream in MEETING:
+                free = self.team.own[segment.stream]
+                own = self._start(segment, free, block, this, before, waited) + segment.seconds
+                self.team.own[segment.stream] = self.team.alone[segment] = own
+                start = np.full_like(ready, np.max(ready))
             end = start + segment.seconds
             this.starts.append(start)
             this.ends.append(end)
             absent = segment.moving is not None
             self.free[segment.stream] = most(self.free[segment.stream], end) if absent else end
             if self.record is not None:
-                self.record.ran(segment, float(start))
+                self.record.ran(segment, ready, start)
         for wait in block.awaited:
             if wait.when is False:
                 continue
@@ -145,8 +210,7 @@ class Clock:
         """Computation stands still from `start` to `end` because of `awaited`."""
         waited.add(awaited.cause, end - start)
         if self.record is not None:
-            name = awaited.pieces[0][0].name if awaited.pieces else awaited.cause
-            self.record.waited(name, awaited.cause, float(start), float(end))
+            self.record.waited(awaited, awaited.cause, start, end)
 
     def _wait_for_host(self, block: Segments, rounds: Number, begun: Number) -> None:
         """Rounds that are shorter than the host needs to issue them wait for the host.
@@ -161,19 +225,20 @@ class Clock:
             longer = block.host_s * rounds
         self.ledger.add(Cause.HOST, longer)
         if self.record is not None:
-            now = float(self.free[Stream.COMPUTE])
-            self.record.waited("the host", Cause.HOST, now, now + float(longer))
+            now = self.free[Stream.COMPUTE]
+            self.record.waited(None, Cause.HOST, now, now + longer)
         self.free[Stream.COMPUTE] = self.free[Stream.COMPUTE] + longer
 
     def _start(
         self,
         segment: Segment,
+        start: Number,
         block: Segments,
         this: "_Round",
         before: "list[_Round]",
         waited: Ledger,
     ) -> Number:
-        start = self.free[segment.stream]
+        """When `segment` can begin on a stream that is free from `start` on."""
         if segment.moving is not None:  # what does not exist waits for no turn
             start = start * segment.moving
         if segment.stream in ACTIVATIONS and not segment.waits:  # the first of a block

@@ -1,9 +1,9 @@
 """The numbers of the page "How a step works": a data-parallel step, worker by worker.
 
-Holds `team_step`. What is drawn is the last micro batch and the update, as
-`timeline.team` plays them with the prices of the prediction. `chunks_of` (computation, neighbouring
-layers as one) and `flights_of` (what workers exchange, neighbouring collectives as one): a team's
-step in as many pieces as a person can see.
+Holds `team_step`. What is drawn is the last micro batch and the update, as `web.lessons.team` plays
+them with the prices of the prediction. `chunks_of` (computation, neighbouring layers as one) and
+`flights_of` (what workers exchange, neighbouring collectives as one): a team's step in as many
+pieces as a person can see.
 """
 
 from collections.abc import Iterable, Sequence
@@ -19,16 +19,18 @@ from syncwall.cause import Cause
 from syncwall.problems import InputError
 from syncwall.show.words.layout import layout_words
 from syncwall.timeline.step import reduction_window
-from syncwall.timeline.team import (
-    MEETING,
-    DoneSegment,
-    LastMicroBatch,
-    last_micro_batch,
-    seconds_of,
-)
-from syncwall.timeline.team_waits import WorkerWait, idle_of, share_of
+from syncwall.timeline.streams import MEETING
 from syncwall.web.answers.prediction import prediction_of
 from syncwall.web.answers.step_events import events_of, phases_of, verdict_of
+from syncwall.web.lessons.team import (
+    DoneSegment,
+    LastMicroBatch,
+    WorkerWait,
+    idle_of,
+    last_micro_batch,
+    seconds_of,
+    share_of,
+)
 from syncwall.web.questions import AskedStep
 from syncwall.work.block import Stream
 from syncwall.work.operations import Collective
@@ -45,8 +47,8 @@ _ENDS: Final = ("output layer", "prediction layer")
 
 def chunks_of(prediction: Prediction, seen: LastMicroBatch) -> list[dict[str, Any]]:
     """Computation: layers of a pass by name, with the start and end on each worker."""
-    done = [one for one in seen.team.done if one.segment.stream is Stream.COMPUTE]
-    numbers = _Numbers(prediction, seen.team.done)
+    done = [one for one in seen.done if one.segment.stream is Stream.COMPUTE]
+    numbers = _Numbers(prediction, seen.done)
     found = []
     for part in ("forward", "backward", "update"):
         rounds = [
@@ -62,13 +64,11 @@ def chunks_of(prediction: Prediction, seen: LastMicroBatch) -> list[dict[str, An
 
 def flights_of(prediction: Prediction, seen: LastMicroBatch) -> list[dict[str, Any]]:
     """What moves between workers; a collective has one start and one end for all of them."""
-    numbers = _Numbers(prediction, seen.team.done)
+    numbers = _Numbers(prediction, seen.done)
     found = []
     for part in ("forward", "backward", "update"):
         for stream in MEETING:
-            moved = [
-                one for one in seen.team.done if one.part == part and one.segment.stream is stream
-            ]
+            moved = [one for one in seen.done if one.part == part and one.segment.stream is stream]
             each = ceil(len(moved) / MOST_FLIGHTS) if moved else 1
             for start in range(0, len(moved), each):
                 pieces = moved[start : start + each]
@@ -181,7 +181,7 @@ def team_step(asked: AskedStep) -> dict[str, Any]:
         raise InputError.of("a part of the step takes forever: is a speed zero?", file="cluster")
     drawn = chunks_of(prediction, seen)
     flights = flights_of(prediction, seen)
-    idle = [idle_of(seen.team, worker) for worker in range(workers)]
+    idle = [idle_of(seen, worker) for worker in range(workers)]
     steady = 0 if slow else workers - 1
     kinds = sorted({steady, slow})  # all that are not slow are alike
     answer = {
@@ -197,10 +197,7 @@ def team_step(asked: AskedStep) -> dict[str, Any]:
         "flights": flights,
         "idle": [_runs(idle[one], float(seen.end_s.max())) for one in kinds],
         "idle_of": [kinds.index(slow if worker == slow else steady) for worker in range(workers)],
-        "shares": [
-            asdict(share_of(seen.team, worker, pieces, float(seen.end_s[worker])))
-            for worker, pieces in enumerate(idle)
-        ],
+        "shares": [asdict(share_of(seen, worker, pieces)) for worker, pieces in enumerate(idle)],
         **_of_the_run(prediction),
         **_lost(prediction, seen, slowness),
     }

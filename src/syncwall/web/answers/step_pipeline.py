@@ -13,12 +13,20 @@ from syncwall.cause import Cause
 from syncwall.describe.layout import Layout, Schedule
 from syncwall.problems import InputError
 from syncwall.show.words.layout import layout_words, schedule
-from syncwall.timeline.pipeline_orders import Order, Pass, least_micro_batches, orders
-from syncwall.timeline.pipeline_slots import Slot, bubble_of, most_kept, played
 from syncwall.timeline.step import HIDDEN_MESSAGES, WithoutWeights
-from syncwall.timeline.team import pass_seconds
 from syncwall.web.answers.prediction import prediction_of
 from syncwall.web.answers.step_words import pipeline_events, pipeline_verdict
+from syncwall.web.lessons.pipeline import (
+    Order,
+    Pass,
+    Slot,
+    bubble_of,
+    least_micro_batches,
+    most_kept,
+    orders,
+    played,
+)
+from syncwall.web.lessons.team import pass_seconds
 from syncwall.web.questions import MOST_STAGES, AskedPipeline
 from syncwall.work.block import Stage
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from syncwall.show.numbers import percent, plural
-from syncwall.timeline.pipeline_slots import Slot
 from syncwall.web.answers.step_events import said_bytes, said_time
+from syncwall.web.lessons.pipeline import Slot
 
 
 def collective_events(drawn: dict[str, Any], a: dict[str, Any], way: str) -> list[dict[str, Any]]:

@@ -12,8 +12,7 @@ from syncwall.timeline.recorded import Record
 from syncwall.timeline.segments import segments
 from syncwall.timeline.step import reduction_window
 from syncwall.timeline.streams import Clock
-from syncwall.timeline.team import last_micro_batch, pass_seconds, seconds_of
-from syncwall.timeline.team_waits import idle_of, share_of
+from syncwall.web.lessons.team import idle_of, last_micro_batch, pass_seconds, seconds_of, share_of
 from syncwall.work.block import Stream
 
 LAYOUTS: dict[str, dict[str, Any]] = {
@@ -62,7 +61,7 @@ def test_equal_workers_are_the_predicted_one(name):
     seen = last_micro_batch(one.work.stages[-1], one.prices, [1.0] * 5)
     assert (seen.end_s == alone(one)).all()
     for worker in range(5):
-        idle = idle_of(seen.team, worker)
+        idle = idle_of(seen, worker)
         assert not [piece for piece in idle if piece.why == "worker"]
 
 
@@ -91,16 +90,16 @@ def test_laws_of_a_team(name, slowness, further):
     slower = last_micro_batch(stage, prices, [slowness[0] * further, *slowness[1:]])
     assert (slower.end_s >= seen.end_s * (1 - 1e-12)).all()
     assert seen.end_s.max() >= alone(one) * (1 - 1e-12)
-    for done in seen.team.done:
+    for done in seen.done:
         if done.segment.stream in (Stream.REDUCE, Stream.GATHER):
             assert np.ptp(done.starts) == 0  # nobody begins before the last is ready
             assert done.starts[0] == done.ready.max()
     for worker in range(len(slowness)):
-        idle = idle_of(seen.team, worker)
+        idle = idle_of(seen, worker)
         ends = [0.0, *(piece.end_s for piece in idle)]
         starts = [*(piece.start_s for piece in idle), seen.end_s[worker]]
         assert all(b >= a for a, b in zip(ends, starts, strict=True))  # one after the other
-        share = share_of(seen.team, worker, idle, float(seen.end_s[worker]))
+        share = share_of(seen, worker, idle)
         parts = (share.computing_s, share.inside_s, share.wires_s, share.worker_s, share.host_s)
         assert sum(parts) == pytest.approx(float(seen.end_s[worker]))
         assert min(parts) >= -1e-9
@@ -113,14 +112,11 @@ def test_others_wait_for_the_slow_worker_and_it_for_nobody(name):
     waited = []
     for slow in (1.0, 1.5, 3.0):
         seen = last_micro_batch(stage, one.prices, [1.0, slow, 1.0])
-        shares = [
-            share_of(seen.team, worker, idle_of(seen.team, worker), float(seen.end_s[worker]))
-            for worker in range(3)
-        ]
+        shares = [share_of(seen, worker, idle_of(seen, worker)) for worker in range(3)]
         waited.append(shares[0].worker_s)
         assert shares[0] == shares[2]
         assert shares[1].worker_s == pytest.approx(0, abs=1e-12)
-        named = {piece.whom for piece in idle_of(seen.team, 0) if piece.why == "worker"}
+        named = {piece.whom for piece in idle_of(seen, 0) if piece.why == "worker"}
         assert named <= {1}
     assert waited == sorted(waited)
     assert waited[0] == 0 < waited[2]
@@ -141,6 +137,6 @@ def test_experts_make_workers_meet_in_every_layer():
     model, cluster = sw.model("mixtral-8x7b"), sw.cluster("dgx-h100")
     one = sw.predict(Run(model=model, cluster=cluster, nodes=4, layout=layout))
     seen = last_micro_batch(one.work.stages[-1], one.prices, [1.0, 2.0, 1.0, 1.0])
-    exchanged = [done for done in seen.team.done if done.segment.stream is Stream.EXPERT]
+    exchanged = [done for done in seen.done if done.segment.stream is Stream.EXPERT]
     assert exchanged
     assert all(np.ptp(done.starts) == 0 for done in exchanged)

@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 import syncwall as sw
 from syncwall.describe import Layout, Run
 from syncwall.describe.layout import Schedule
-from syncwall.timeline.pipeline_orders import orders
-from syncwall.timeline.pipeline_slots import Slot, bubble_of, most_kept, played
-from syncwall.timeline.team import pass_seconds
+from syncwall.web.lessons.pipeline import Slot, bubble_of, most_kept, orders, played
+from syncwall.web.lessons.team import pass_seconds
 
 times = st.floats(0.01, 10)
 

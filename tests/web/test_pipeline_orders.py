@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from syncwall.describe.layout import Schedule
-from syncwall.timeline.pipeline_orders import least_micro_batches, orders
-from syncwall.timeline.pipeline_slots import played
+from syncwall.web.lessons.pipeline import least_micro_batches, orders, played
 
 
 @given(
