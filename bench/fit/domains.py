@@ -14,8 +14,8 @@ from bench.fit.collective_tables import KINDS, Table
 from bench.fit.search import Values, rounded, search
 from syncwall.cost.calibration import KindFit, calibration
 from syncwall.cost.communication import NcclNetwork
+from syncwall.cost.link_efficiency import inside
 from syncwall.cost.nccl import Choices
-from syncwall.cost.reached import inside
 from syncwall.describe import Cluster
 from syncwall.work.operations import CollectiveKind, Group
 

@@ -15,8 +15,8 @@ from bench.fit.collective_tables import Table
 from bench.fit.domains import priced_on, soft_loss
 from bench.fit.search import Values, rounded, search
 from syncwall.cost.algorithm import NcclGroup
+from syncwall.cost.link_efficiency import TransportFit, across
 from syncwall.cost.nccl import Choices
-from syncwall.cost.reached import TransportFit, across
 
 CLASSES = {
     "infiniband": ("cw_h100_",),
