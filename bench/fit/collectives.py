@@ -29,7 +29,7 @@ from syncwall.catalogue import BUILT_IN
 from syncwall.cost.algorithm import NcclGroup
 from syncwall.cost.calibration import KindFit, calibration
 from syncwall.cost.communication import NcclNetwork
-from syncwall.cost.reached import TransportFit, across, inside
+from syncwall.cost.link_efficiency import TransportFit, across, inside
 from syncwall.describe import Cluster
 from syncwall.work.operations import CollectiveKind, Group
 

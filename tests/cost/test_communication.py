@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 import syncwall as sw
 from syncwall.cost.calibration import calibration
 from syncwall.cost.communication import NcclNetwork
+from syncwall.cost.link_efficiency import transport
 from syncwall.cost.rates import merged_share, nccl_generation
-from syncwall.cost.reached import transport
 from syncwall.describe.cluster import Cluster, Nics
 from syncwall.work.operations import Collective, CollectiveKind, Group
 

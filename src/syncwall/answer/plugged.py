@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from syncwall import catalogue, plugins
 from syncwall.answer.prediction import Prediction
 from syncwall.catalogue import CatalogueKind
+from syncwall.cost.algorithm_choices import algorithm_choices
 from syncwall.cost.communication import NcclNetwork
 from syncwall.cost.nccl import algorithms
-from syncwall.cost.ways import ways
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ def _collectives(prediction: Prediction) -> Iterator[PluggedPart]:
     for stage in prediction.work.stages:
         for _, what, _ in stage.collectives(prediction.work.microbatches):
             size = float(what.bytes) / float(what.calls)
-            found = ways(network, cluster, what.kind, size, what.group)
+            found = algorithm_choices(network, cluster, what.kind, size, what.group)
             plugin = known.get(found[0].algorithm) if found else None
             if plugin is not None:
                 about, formula = f"{what.kind} of {what.axis}", plugin.entry.formula

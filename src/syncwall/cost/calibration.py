@@ -135,7 +135,7 @@ class ElementwiseFit(Fit):
 
 
 class KindFit(Description):
-    """One kind of collective in a scale-up domain, against NCCL's own model; see `cost.reached`."""
+    """One kind of collective in a domain, against NCCL's own model; see `cost.link_efficiency`."""
 
     latency: PositiveNumber
     """Latency over NCCL's own prediction."""
@@ -162,7 +162,7 @@ class NetworkFit(Fit):
     all_to_all: KindFit = Field(alias="all-to-all")
     nic: Fraction
     """Of the NICs' line rate inside a training step, for two domains. What a collective alone
-    reaches is more, see `cost.reached.TransportFit`."""
+    reaches is more, see `cost.link_efficiency.TransportFit`."""
     nic_per_doubling: Annotated[float, Field(ge=0, lt=0.1)]
     """Line rate lost with every doubling of domains, inside a training step."""
     shared_nic: Fraction = 0.75

@@ -11,6 +11,7 @@ import numpy as np
 
 from syncwall.cost.algorithm import ChannelGraph, NcclGroup
 from syncwall.cost.calibration import NetworkFit
+from syncwall.cost.link_efficiency import CollectiveTime, across, either, inside, transport
 from syncwall.cost.nccl import GENERATIONS, Choices, Tuner, constants
 from syncwall.cost.path import Path, path
 from syncwall.cost.rates import (
@@ -25,7 +26,6 @@ from syncwall.cost.rates import (
     rings_only,
     steps_us,
 )
-from syncwall.cost.reached import CollectiveTime, across, either, inside, transport
 from syncwall.cost.torus import REACHED, Torus, torus_time
 from syncwall.describe import Cluster
 from syncwall.work.number import Number, anywhere, is_one, least
@@ -85,7 +85,7 @@ class NcclNetwork:
         self._graphs: dict[Group, ChannelGraph] = {}
         self._terms: dict[tuple[str, Group], CollectiveTime] = {}
         self._ring_starts: dict[tuple[CollectiveKind, Group], Number] = {}
-        self._known: dict[tuple[str, Group, int, int, int, int], tuple[Collective, Number]] = {}
+        self._known: dict[tuple[str, Group, tuple[int, ...]], tuple[Collective, Number]] = {}
         self._merged: dict[tuple[Group, int, int], tuple[Collective, CollectiveTime]] = {}
 
     def collective_seconds(self, collective: Collective) -> Number:
@@ -94,8 +94,9 @@ class NcclNetwork:
             return 0.0
         if collective.kind in PRICED_AS:
             collective = replace(collective, kind=PRICED_AS[collective.kind])
-        key = (collective.kind, collective.group, id(collective.bytes), id(collective.calls),
-               id(collective.copies), id(collective.domains))  # fmt: skip
+        one = collective
+        numbers = (id(one.bytes), id(one.calls), id(one.copies), id(one.domains))
+        key = (one.kind, one.group, numbers)
         if key not in self._known:  # keeps the operands alive, so that no id is used again
             self._known[key] = (collective, self._seconds(collective))
         seconds = self._known[key][1]
@@ -166,8 +167,9 @@ class NcclNetwork:
         heads = within if self._has_nvls else 0.0 * within
         share = at_most(raw / (within + 1.0), speeds)
         sharp = self._cluster.fabric.in_network_reduction
-        return ChannelGraph(count, each, each, trees, tree_intra, total / trees, heads, share,
-                            nvlink=nvlink, sharp=sharp, link=raw, nic=nic / within)  # fmt: skip
+        tree = (trees, tree_intra, total / trees)
+        more = {"nvlink": nvlink, "sharp": sharp, "link": raw, "nic": nic / within}
+        return ChannelGraph(count, each, each, *tree, heads, share, **more)
 
     @property
     def _has_nvls(self) -> bool:
@@ -222,10 +224,12 @@ class NcclNetwork:
             start_s = steps_us(choices) * 1e-6 * self._latency
             self._ring_starts[kind, group] = np.where(far, start_s, 0.0)
         one = None if np.all(far) else inside(kind, choices, path.ranks, self._fit.of(kind))
-        several = None if not anywhere(far) else across(
-            kind, choices, ranks, self._wires, self._reached_of(kind, path),
-            0.0 if self._alone else self._fit.ring_rank_s,
-        ).through(path.crossing)  # fmt: skip
+        several = None
+        if anywhere(far):
+            rank_s = 0.0 if self._alone else self._fit.ring_rank_s
+            reached = self._reached_of(kind, path)
+            several = across(kind, choices, ranks, self._wires, reached, rank_s)
+            several = several.through(path.crossing)
         return self._near_or_far(far, one, several)
 
     def _all_to_all(
@@ -321,8 +325,8 @@ class NcclNetwork:
         levels = np.log2(path.domains)
         start_s = _ALL_TO_ALL_US * 1e-6 * fit.latency + _NETWORK_S + self._wires.hop_s * levels
         choices: Choices = {"Peers": (start_s + _PEER_S * (ranks - within), taken)}
-        return CollectiveTime(choices, far_s=self._wires.ramp_s * levels,
-                              far_root=float(np.sqrt(self._wires.ramp_bytes)))  # fmt: skip
+        root = float(np.sqrt(self._wires.ramp_bytes))
+        return CollectiveTime(choices, far_s=self._wires.ramp_s * levels, far_root=root)
 
     def _scale_up_as_nccl_counts(self, ranks: Number) -> tuple[bool, Number]:
         """True for NVLink and the like, and the one-way rate of a GPU as NCCL counts it."""

@@ -184,8 +184,10 @@ class ContendedNetwork(NcclNetwork):
         ]
         if not ranks.ndim:
             return each[0] if each[0] != Crossing() else FREE
-        columns = (np.array(column).reshape(ranks.shape) for column in zip(
-            *((one.ring, one.tree, one.all_to_all) for one in each), strict=True))  # fmt: skip
+        columns = (
+            np.array(column).reshape(ranks.shape)
+            for column in zip(*((one.ring, one.tree, one.all_to_all) for one in each), strict=True)
+        )
         return Crossing(*columns)
 
     def _handed_on(self) -> float:

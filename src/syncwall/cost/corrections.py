@@ -102,10 +102,13 @@ class Corrections:
     def _attentions(self) -> _Nearby:
         points = self._fit.measured.attention
         whole = [
-            CoreAttention(p.batch, p.heads, p.length, p.length, p.head_dim, p.head_dim, p.kv_heads,
-                          is_backward=p.is_backward, is_causal=p.is_causal)
+            CoreAttention(
+                *(p.batch, p.heads, p.length, p.length, p.head_dim, p.head_dim, p.kv_heads),
+                is_backward=p.is_backward,
+                is_causal=p.is_causal,
+            )
             for p in points
-        ]  # fmt: skip
+        ]
         fit, setting = self._fit.attention, self._setting
         formula_s = [attention_seconds(what, self._device, fit, setting) for what in whole]
         places = [_attention_place(what) for what in whole]

@@ -18,8 +18,10 @@ from syncwall.work.operations import CollectiveKind, expected_places
 GENERATION = {"volta": 0, "turing": 0, "ampere": 1, "ada": 1, "hopper": 2, "blackwell": 3}
 """NCCL's numbers of architectures; it has one for all before Ampere."""
 PRICED_AS: Final[dict[CollectiveKind, CollectiveKind]] = {
-    "reduce": "broadcast", "gather": "all-to-all", "scatter": "all-to-all",
-}  # fmt: skip
+    "reduce": "broadcast",
+    "gather": "all-to-all",
+    "scatter": "all-to-all",
+}
 """Collectives that NCCL has no model of: a broadcast backwards, and one rank's share of an
 all-to-all."""
 

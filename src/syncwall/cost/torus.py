@@ -12,8 +12,8 @@ from typing import Final, Self
 
 import numpy as np
 
+from syncwall.cost.link_efficiency import CollectiveTime
 from syncwall.cost.path import Path
-from syncwall.cost.reached import CollectiveTime
 from syncwall.describe.cluster import Cluster
 from syncwall.work.number import Number, least, most
 from syncwall.work.operations import CollectiveKind, Group

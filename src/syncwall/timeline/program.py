@@ -1,23 +1,33 @@
 """A recorded program in time: streams, waits, a host that issues, shared links and devices.
 
-Holds `ProgramTime` and `program_time`. Every rank class is played event by event, all together:
-a kernel or collective starts when the host has issued it, its stream is free and all it waits for
-has ended; a message starts when both sides are there. Collectives over the same wires share them
-for as long as they overlap, kernels share the device, and a kernel beside a collective loses what
-the analytic model takes from computation beside communication.
+Holds `ProgramTime`, `program_time` and `cause_of`, the line of the ledger for a call. Every rank
+class is played event by event, all together: a kernel or collective starts when the host has issued
+it, its stream is free and all it waits for has ended; a message starts when both sides are there.
+Collectives over the same wires share them for as long as they overlap, kernels share the device,
+and a kernel beside a collective loses what the analytic model takes from computation beside
+communication.
 """
 
 from collections import defaultdict, deque
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
+from typing import Final
 
 from syncwall.cause import Cause
 from syncwall.cost.prices import Prices
 from syncwall.timeline.ledger import Ledger
-from syncwall.timeline.program_causes import cause_of
 from syncwall.timeline.recorded import Interval
 from syncwall.timeline.step import add_others
-from syncwall.work.operations import Collective, Message
+from syncwall.work.block import Phase
+from syncwall.work.operations import (
+    Collective,
+    Convolution,
+    CoreAttention,
+    Elementwise,
+    Gemm,
+    Message,
+    Offload,
+)
 from syncwall.work.program import COMPUTE_STREAM, Call, Program, RankProgram
 
 _SLOWEST = 0.05
@@ -164,9 +174,7 @@ class _Player:
         self._share()
         return touched
 
-    def _send(
-        self, post: _Post, index: int, stream: str, message: Message
-    ) -> list["_Player"]:  # fmt: skip
+    def _send(self, post: _Post, index: int, stream: str, message: Message) -> list["_Player"]:
         self._posted[index] = stream
         met = post.meet(self, index, message)
         if met is None:
@@ -174,9 +182,7 @@ class _Player:
         other, its = met
         other.advance(self.now)
         for player, one in ((self, index), (other, its)):
-            player._running[player._posted.pop(one)] = _Running(
-                one, player._seconds[one], self.now
-            )  # fmt: skip
+            player._running[player._posted.pop(one)] = _Running(one, player._seconds[one], self.now)
         other._share()
         return [other]
 
@@ -309,20 +315,16 @@ class _Player:
 
     def _draw(self, one: _Running, stream: str) -> None:
         call = self.rank.calls[one.index]
-        self.intervals.append(
-            Interval(
-                call.name, cause_of(call), stream, call.phase, one.started_s, self.now, call.what,
-                call.place.module, call.micro_batch,
-            )
-        )  # fmt: skip
+        shown = (call.name, cause_of(call), stream, call.phase, one.started_s, self.now)
+        self.intervals.append(Interval(*shown, call.what, call.place.module, call.micro_batch))
 
     def _draw_wait(self, name: str, cause: Cause, end_s: float) -> None:
         last = self.waits[-1] if self.waits else None
         if last is not None and last.end_s == self.now and (last.name, last.cause) == (name, cause):
             last.end_s = end_s
         else:
-            phase = self.rank.calls[self._queues[COMPUTE_STREAM][0]].phase if (
-                self._queues[COMPUTE_STREAM]) else self.rank.calls[-1].phase  # fmt: skip
+            queue = self._queues[COMPUTE_STREAM]
+            phase = self.rank.calls[queue[0] if queue else -1].phase
             self.waits.append(Interval(name, cause, COMPUTE_STREAM, phase, self.now, end_s))
 
 
@@ -338,3 +340,44 @@ def _queue(call: Call) -> str:
 
 def _peer(message: Message, rank: int) -> int:
     return message.receiver if message.sender == rank else message.sender
+
+
+_KERNELS: Final[dict[type, Cause]] = {
+    Gemm: Cause.GEMM,
+    CoreAttention: Cause.ATTENTION,
+    Convolution: Cause.CONVOLUTION,
+    Elementwise: Cause.ELEMENTWISE,
+    Offload: Cause.EXPOSED_OFFLOAD,
+    Message: Cause.EXPOSED_PP,
+}
+_BY_AXIS: Final = {
+    "tp": Cause.EXPOSED_TP,
+    "cp": Cause.EXPOSED_CP,
+    "ep": Cause.EXPOSED_EP,
+    "dp": Cause.EXPOSED_DP,
+    "shard": Cause.EXPOSED_DP,
+    "replica": Cause.EXPOSED_DP,
+    "expert-shard": Cause.EXPOSED_DP,
+    "expert-replica": Cause.EXPOSED_DP,
+    "pp": Cause.EXPOSED_PP,
+}
+
+
+def cause_of(call: Call) -> Cause:
+    """The line for the seconds in which `call` runs, or computation waits for it."""
+    what = call.what
+    if isinstance(what, Collective):
+        return _exposed(what)
+    if call.phase is Phase.FINISH and isinstance(what, Elementwise):
+        return Cause.OPTIMIZER
+    if call.phase is Phase.RECOMPUTE:
+        return Cause.RECOMPUTE
+    if isinstance(what, Elementwise) and what.kind.startswith("copy"):
+        return Cause.COPY
+    return _KERNELS.get(type(what), Cause.OTHER_KERNELS)
+
+
+def _exposed(collective: Collective) -> Cause:
+    if collective.axis in ("shard", "expert-shard") and collective.kind == "all-gather":
+        return Cause.EXPOSED_GATHER
+    return _BY_AXIS.get(collective.axis) or Cause.exposed(collective.kind)

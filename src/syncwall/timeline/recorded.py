@@ -65,12 +65,8 @@ class Record:
         for operation, seconds in self._drawn[segment]:
             end_s = start_s + seconds
             phase = self.phase if operation.phase is Phase.FORWARD else operation.phase
-            self.intervals.append(
-                Interval(
-                    operation.name, operation.cause, segment.stream, phase, start_s,
-                    end_s, operation.what, self.block, self.round,
-                )
-            )  # fmt: skip
+            shown = (operation.name, operation.cause, segment.stream, phase, start_s, end_s)
+            self.intervals.append(Interval(*shown, operation.what, self.block, self.round))
             start_s = end_s
         if segment.stream is Stream.COMPUTE:
             for cause, share in self._held_up.items():

@@ -173,12 +173,16 @@ class Format:
     """What runs them, by catalogue name, as far as they are written here."""
 
 
+def _keys(listed: str) -> tuple[str, ...]:
+    return tuple(listed.split())
+
+
 FORMATS: Final = {
     "torchtitan": Format(
         "torchtitan (TOML, until release 0.2.2)",
         ".toml",
         "#",
-        ("parallelism", "training", "activation_checkpoint"),
+        _keys("parallelism training activation_checkpoint"),
         torchtitan.read,
         torchtitan.write,
         "torchtitan",
@@ -187,14 +191,9 @@ FORMATS: Final = {
         "Megatron-LM (arguments)",
         ".sh",
         "#",
-        (
-            "--tensor-model-parallel-size",
-            "--pipeline-model-parallel-size",
-            "--micro-batch-size",
-            "--context-parallel-size",
-            "--expert-model-parallel-size",
-            "--use-distributed-optimizer",
-        ),
+        _keys("""
+            --tensor-model-parallel-size --pipeline-model-parallel-size --micro-batch-size
+            --context-parallel-size --expert-model-parallel-size --use-distributed-optimizer"""),
         megatron.read,
         megatron.write,
         "megatron-core",
@@ -203,14 +202,9 @@ FORMATS: Final = {
         "DeepSpeed (JSON)",
         ".json",
         None,
-        (
-            "zero_optimization",
-            "train_batch_size",
-            "train_micro_batch_size_per_gpu",
-            "gradient_accumulation_steps",
-            "bf16",
-            "fp16",
-        ),
+        _keys("""
+            zero_optimization train_batch_size train_micro_batch_size_per_gpu
+            gradient_accumulation_steps bf16 fp16"""),
         deepspeed.read,
         deepspeed.write,
         "deepspeed",
@@ -219,14 +213,9 @@ FORMATS: Final = {
         "Hugging Face accelerate (YAML)",
         ".yaml",
         "#",
-        (
-            "distributed_type",
-            "compute_environment",
-            "fsdp_config",
-            "deepspeed_config",
-            "megatron_lm_config",
-            "parallelism_config",
-        ),
+        _keys("""
+            distributed_type compute_environment fsdp_config deepspeed_config megatron_lm_config
+            parallelism_config"""),
         accelerate.read,
         accelerate.write,
         "pytorch",
@@ -248,24 +237,16 @@ class Reader:
 READ_ONLY: Final = {
     "trainer": Reader(
         "Hugging Face Trainer (YAML, JSON or arguments)",
-        (
-            "per_device_train_batch_size",
-            "--per_device_train_batch_size",
-            "model_name_or_path",
-            "--model_name_or_path",
-            "base_model",
-        ),
+        _keys("""
+            per_device_train_batch_size --per_device_train_batch_size model_name_or_path
+            --model_name_or_path base_model"""),
         trainer.read,
     ),
     "nemo": Reader(
         "NeMo and Megatron-Bridge (YAML)",
-        (
-            "model.tensor_model_parallel_size",
-            "model.micro_batch_size",
-            "train.micro_batch_size",
-            "model.hf_path",
-            "model.encoder_seq_length",
-        ),
+        _keys("""
+            model.tensor_model_parallel_size model.micro_batch_size train.micro_batch_size
+            model.hf_path model.encoder_seq_length"""),
         nemo.read,
     ),
 }

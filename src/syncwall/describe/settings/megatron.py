@@ -367,7 +367,7 @@ def _has_pipeline(layout: Layout, _: WriterContext) -> bool:
 
 def _may_wait_for_messages(layout: Layout, _: WriterContext) -> bool:
     """Pairs of ranks that interleave have no choice."""
-    return bool(layout.pp > 2 or (layout.pp == 2 and layout.schedule != Schedule.INTERLEAVED))
+    return bool(layout.pp > 1 + (layout.schedule == Schedule.INTERLEAVED))
 
 
 TABLE: Final = Table(

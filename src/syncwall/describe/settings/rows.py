@@ -73,14 +73,13 @@ class Keys:
             found = int(found)
         if found is None:
             return None
-        name = key.rpartition(".")[2]
         if isinstance(found, bool) or not isinstance(found, int):
-            self.complain(f'"{name}" must be a whole number, not {_shown(found)}', key)
-            return None
-        if not least <= found < _LARGEST:
-            self.complain(f'"{name}" is {found}: at least {least} is needed', key)
-            return None
-        return found
+            self._wrong(key, f"must be a whole number, not {_shown(found)}")
+        elif not least <= found < _LARGEST:
+            self._wrong(key, f"is {found}: at least {least} is needed")
+        else:
+            return found
+        return None
 
     def flag(self, key: str) -> bool | None:
         """The boolean at `key`."""
@@ -89,8 +88,7 @@ class Keys:
             found = found.lower() == "true"
         if found is None or isinstance(found, bool):
             return found
-        name = key.rpartition(".")[2]
-        self.complain(f'"{name}" must be true or false, not {_shown(found)}', key)
+        self._wrong(key, f"must be true or false, not {_shown(found)}")
         return None
 
     def word(self, options: Mapping[str, Value], key: str) -> Value | None:
@@ -103,8 +101,11 @@ class Keys:
         if text in known:
             return known[text]
         hint = did_you_mean(text, options) or f"; known: {', '.join(options)}"
-        self.complain(f'"{key.rpartition(".")[2]}" cannot be {_shown(found)}{hint}', key)
+        self._wrong(key, f"cannot be {_shown(found)}{hint}")
         return None
+
+    def _wrong(self, key: str, said: str) -> None:
+        self.complain(f'"{key.rpartition(".")[2]}" {said}', key)
 
     def take(self, field: str, value: Any, key: str) -> None:
         """State `field` of the layout, or "run.seq", unless `value` is open; `key` said it."""

@@ -241,9 +241,10 @@ def _of_the_run(prediction: Prediction) -> dict[str, Any]:
         "bucket_bytes": float(layout.bucket_bytes),
         "overlap": bool(layout.overlap_gradients),
         "at_once": bool(reduced_at_once(layout)),
-        "inside": " × ".join(f"{axis} {getattr(layout, axis)}" for axis in ("tp", "cp")
-                             if getattr(layout, axis) > 1),
-    }  # fmt: skip
+        "inside": " × ".join(
+            f"{axis} {getattr(layout, axis)}" for axis in ("tp", "cp") if getattr(layout, axis) > 1
+        ),
+    }
 
 
 def _lost(prediction: Prediction, seen: LastMicroBatch, slowness: list[float]) -> dict[str, Any]:

@@ -9,9 +9,9 @@ from typing import Any, Final
 import numpy as np
 
 from syncwall.answer import Prediction
+from syncwall.cost.algorithm_choices import NcclAlgorithm, algorithm_choices
 from syncwall.cost.communication import NcclNetwork
 from syncwall.cost.nccl import bus_factor
-from syncwall.cost.ways import NcclAlgorithm, ways
 from syncwall.describe.layout import Shard
 from syncwall.web.answers.collective_steps import Move, after, parent_of, ring, steps_of, tree
 from syncwall.web.answers.prediction import prediction_of
@@ -35,7 +35,9 @@ def collective(asked: AskedCollective) -> dict[str, Any]:
     size, what = (asked.size, "as asked") if asked.size else _usual(prediction)
 
     def found(bytes_: float) -> list[NcclAlgorithm]:
-        return ways(network, run.cluster, "all-reduce", bytes_, group) if bytes_ else []
+        if not bytes_:
+            return []
+        return algorithm_choices(network, run.cluster, "all-reduce", bytes_, group)
 
     here = found(size)
     ranks, domains = int(path.ranks), int(path.domains)
@@ -50,13 +52,14 @@ def collective(asked: AskedCollective) -> dict[str, Any]:
         "chosen": here[0].name if here else None,
         "chosen_s": here[0].seconds if here else None,
         "busbw_bytes_per_s": size * float(bus_factor("all-reduce", ranks)) / here[0].seconds
-        if here else None,
+        if here
+        else None,
         "ways": [{"name": w.name, "start_s": w.start_s, "seconds": w.seconds} for w in here],
         "ring": _drawn(ring(asked.workers), here, "Ring", 2 * (ranks - 1)),
         "tree": _drawn(tree(asked.workers, TREE_CHUNKS), here, "Tree", None)
         | {"parents": [None] + [parent_of(worker) for worker in range(1, asked.workers)]},
         "by_size": _by_size({one: found(one) for one in _SIZES}),
-    }  # fmt: skip
+    }
     for way in ("ring", "tree"):
         answer[way]["events"] = collective_events(answer[way], answer, way)
     return answer | {"verdict": collective_verdict(answer)}

@@ -77,10 +77,14 @@ def _dealt(a: dict[str, Any]) -> dict[str, Any]:
         before = f"; the ones before {same}"
     who = f"each of {a['dp']:,} workers" if a["dp"] > 1 else "the only worker"
     has = f"{plural(a['sequences_each'], 'sequence')} ({a['tokens_each']:,} tokens)"
-    return _event(0.0, 1, (
-        f"Data partitioning: {who} has its own {has} of the step. Drawn is {micro}{before}. "
-        "Reading data is taken as 0 s: loaders work ahead."
-    ))  # fmt: skip
+    return _event(
+        0.0,
+        1,
+        (
+            f"Data partitioning: {who} has its own {has} of the step. Drawn is {micro}{before}. "
+            "Reading data is taken as 0 s: loaders work ahead."
+        ),
+    )
 
 
 def _forward(a: dict[str, Any]) -> dict[str, Any]:

@@ -1,6 +1,6 @@
-"""The ways in which NCCL could do a collective, each with its time.
+"""The algorithms and protocols that NCCL could choose for a collective, each with its time.
 
-Holds `NcclAlgorithm` and `ways`.
+Holds `NcclAlgorithm` and `algorithm_choices`.
 """
 
 from dataclasses import dataclass
@@ -29,10 +29,10 @@ class NcclAlgorithm:
         return self.name.split("/", maxsplit=1)[0]
 
 
-def ways(
+def algorithm_choices(
     network: NcclNetwork, cluster: Cluster, kind: CollectiveKind, size: float, group: Group
 ) -> list[NcclAlgorithm]:
-    """Every way that is possible for one call with `size` bytes, the fastest first."""
+    """Every choice that is possible for one call with `size` bytes, the fastest first."""
     once = float(network.collective_seconds(Collective(kind, size, group)))
     if once <= 0:
         return []
@@ -48,4 +48,4 @@ def ways(
         seconds = start_s + float(size / faster * s_per_byte) + ramp_s
         if np.isfinite(seconds):
             found.append(NcclAlgorithm(name, start_s, seconds))
-    return sorted(found, key=lambda way: way.seconds)
+    return sorted(found, key=lambda one: one.seconds)

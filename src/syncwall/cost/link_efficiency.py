@@ -151,10 +151,12 @@ def across(
 def either(far: Number, one: CollectiveTime, several: CollectiveTime) -> CollectiveTime:
     """Time of groups some of which stand in one domain and some in several (`far`)."""
     choices: Choices = {
-        name: (np.where(far, latency_s, one.choices[name][0]),
-               np.where(far, s_per_byte, one.choices[name][1]))
+        name: (
+            np.where(far, latency_s, one.choices[name][0]),
+            np.where(far, s_per_byte, one.choices[name][1]),
+        )
         for name, (latency_s, s_per_byte) in several.choices.items()
-    }  # fmt: skip
+    }
     near_s, far_s = np.where(far, 0.0, one.near_s), np.where(far, several.far_s, 0.0)
     return CollectiveTime(choices, near_s, one.near_bytes2, far_s, several.far_root)
 
@@ -176,5 +178,7 @@ def _transport(link: str) -> TransportFit:
         (block for block in blocks.values() if link.startswith(tuple(block["links"]))),
         blocks["infiniband"],
     )
-    return TransportFit(found["rate"], found["hop_us"] * 1e-6, found["ramp_us"] * 1e-6,
-                        found["ramp_mb"] * 1e6, found.get("tree", 1.0))  # fmt: skip
+    hop_s, ramp_s = found["hop_us"] * 1e-6, found["ramp_us"] * 1e-6
+    return TransportFit(
+        found["rate"], hop_s, ramp_s, found["ramp_mb"] * 1e6, found.get("tree", 1.0)
+    )

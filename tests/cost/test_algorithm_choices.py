@@ -1,8 +1,8 @@
 import pytest
 
+from syncwall.cost.algorithm_choices import algorithm_choices
 from syncwall.cost.calibration import calibration
 from syncwall.cost.communication import NcclNetwork
-from syncwall.cost.ways import ways
 from syncwall.describe import lookup
 from syncwall.work.operations import Collective, Group
 
@@ -12,7 +12,7 @@ from syncwall.work.operations import Collective, Group
 def test_the_fastest_way_is_the_price(gpus, size):
     cluster = lookup.cluster("dgx-h100")
     network, group = NcclNetwork(cluster, calibration(cluster.device).network), Group("dp", gpus)
-    found = ways(network, cluster, "all-reduce", size, group)
+    found = algorithm_choices(network, cluster, "all-reduce", size, group)
     priced = float(network.collective_seconds(Collective("all-reduce", size, group)))
     assert found[0].seconds == pytest.approx(priced, rel=1e-12)
     assert {"Ring", "Tree"} <= {way.algorithm for way in found}
@@ -22,4 +22,4 @@ def test_the_fastest_way_is_the_price(gpus, size):
 def test_one_rank_has_no_way():
     cluster = lookup.cluster("dgx-h100")
     network = NcclNetwork(cluster, calibration(cluster.device).network)
-    assert ways(network, cluster, "all-reduce", 1e6, Group("dp", 1)) == []
+    assert algorithm_choices(network, cluster, "all-reduce", 1e6, Group("dp", 1)) == []
