@@ -5,14 +5,15 @@ Holds `Matrix`, `Weights` and `layer_weights`, of which exact parameters (`param
 is one more list here.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Literal
 
 from syncwall.describe.layer_kinds import BLOCKS, LayerKind
 from syncwall.describe.mixer import Mixer
 from syncwall.describe.patches import SHIFT_SCALE_GATE
-from syncwall.describe.transformer import Moe, Transformer
+from syncwall.describe.transformer import Attention, Moe, Transformer
 
 WeightGroup = Literal["attention", "mlp", "experts", "shared_experts", "router", "norm", "stack"]
 """Where a weight counts: a field of `ParameterCount`; mixers count as attention."""
@@ -38,7 +39,7 @@ class Matrix:
         return self.rows * (self.columns + self.bias)
 
 
-Matrices = dict[str, Matrix]
+Matrices = Mapping[str, Matrix]
 """By name."""
 
 
@@ -104,10 +105,14 @@ def _attention(model: Transformer) -> Iterator[Weights]:
 
 def attention_matrices(model: Transformer) -> Matrices:
     """Projections of attention to the layer's own tokens."""
-    attention, latent, hidden = model.attention, model.attention.latent, model.hidden
-    heads, head, bias = attention.heads, model.head_dim, model.attention.qkv_bias
+    return _projections(model.attention, model.hidden, model.head_dim)
+
+
+@lru_cache(maxsize=256)
+def _projections(attention: Attention, hidden: int, head: int) -> Matrices:
+    latent, heads, bias = attention.latent, attention.heads, attention.qkv_bias
     if latent is None:
-        query, key = heads * head * (1 + attention.gated), model.kv_heads * head
+        query, key = heads * head * (1 + attention.gated), (attention.kv_heads or heads) * head
         matrices = [
             Matrix("q_proj", query, hidden, bias=bias),
             Matrix("k_proj", key, hidden, bias=bias and not attention.unbiased_keys, head=head),
@@ -126,7 +131,7 @@ def attention_matrices(model: Transformer) -> Matrices:
             Matrix("kv_a_proj_with_mqa", down, hidden, "none", bias),
             Matrix("kv_b_proj", up, latent.kv_rank),
         ]
-    value = heads * model.v_head_dim
+    value = heads * (latent.v_dim if latent else head)
     matrices.append(Matrix("o_proj", hidden, value, "columns", attention.output_bias))
     return {one.name: one for one in matrices}
 
@@ -152,6 +157,7 @@ def indexer_matrices(model: Transformer) -> Matrices:
     }
 
 
+@lru_cache(maxsize=64)
 def mixer_matrices(mixer: Mixer, hidden: int) -> Matrices:
     """Projections of `mixer` in a model of width `hidden`."""
     width, bias = mixer.value_width, mixer.bias
@@ -182,11 +188,13 @@ def mixer_vectors(mixer: Mixer) -> int:
     return conv + own
 
 
+@lru_cache(maxsize=256)
 def feed_forward(hidden: int, width: int, gated: bool, bias: bool = False) -> Matrices:
     """Two matrices, or three with a gate, from tokens of `hidden` to `width` and back."""
     names = ("gate_proj", "up_proj") if gated else ("up_proj",)
     matrices = {name: Matrix(name, width, hidden, bias=bias) for name in names}
-    return matrices | {"down_proj": Matrix("down_proj", hidden, width, "columns", bias)}
+    matrices["down_proj"] = Matrix("down_proj", hidden, width, "columns", bias)
+    return matrices
 
 
 def gated_experts(model: Transformer) -> bool:

@@ -49,6 +49,8 @@ def cross_parts(shape: Shape) -> list[LayerPart]:
         return []
     heads = model.attention.heads / shape.layout.tp
     keys, matrices = 2 * shape.kv_heads * model.head_dim, cross_matrices(model)
+    out_of = Gemm(source.tokens, keys, model.hidden, dtype)
+    given = (out_of.for_input,) if Frozen.of(shape).encoder is TRAINED else ()
     core = CoreAttention(
         batch=shape.layout.micro_batch, heads=heads, q_len=shape.seq,
         kv_len=source.tokens / shape.layout.micro_batch, head_dim=model.head_dim,
@@ -59,18 +61,12 @@ def cross_parts(shape: Shape) -> list[LayerPart]:
         *quantised(shape, "cross-attention", shape.plain_tokens, model.hidden),
         *entering(shape, "cross-attention"),
         product(shape, "cross queries", shape.tokens, matrices["cross_q_proj"]),
-        _cross_keys(shape, Gemm(source.tokens, keys, model.hidden, dtype)),
+        LayerPart(CROSS_KEYS, Cause.GEMM, out_of, (*given, out_of.for_weight)),
         attention("cross-attention", core),
         product(shape, "cross output", shape.tokens, matrices["cross_o_proj"]),
         *leaving(shape, "cross-attention"),
     ]
     return [part.within(Scope.ATTENTION) for part in parts]
-
-
-def _cross_keys(shape: Shape, product: Gemm) -> LayerPart:
-    """Keys and values out of the encoder, which needs no gradient if it is frozen."""
-    given = (product.for_input,) if Frozen.of(shape).encoder is TRAINED else ()
-    return LayerPart(CROSS_KEYS, Cause.GEMM, product, (*given, product.for_weight))
 
 
 def projector_parts(shape: Shape) -> list[LayerPart]:

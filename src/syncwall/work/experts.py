@@ -45,7 +45,8 @@ def expert_parts(shape: Shape) -> list[LayerPart]:
     model, layout = shape.model, shape.layout
     moe = model.moe
     assert moe is not None
-    routed = _split_tokens(shape) * moe.top_k * _padding(layout)
+    padding = where(layout.dropless, 1.0, layout.capacity_factor)  # groups of a fixed size
+    routed = _split_tokens(shape) * moe.top_k * padding
     moved = ACTIVATION_BYTES * routed * (moe.latent or model.hidden)
     sorted_bytes = moved * _sorted(layout, moe)
     gated = gated_experts(model)
@@ -86,11 +87,6 @@ def _projected(shape: Shape, name: str) -> list[LayerPart]:
         return []
     into, out = (model.hidden, width) if name == "latent down" else (width, model.hidden)
     return [gemm(name, Cause.GEMM, _split_tokens(shape), out, into, dtype)]
-
-
-def _padding(layout: Layout) -> Number:
-    """Rows of all experts over the tokens sent to them: groups of a fixed size are padded."""
-    return where(layout.dropless, 1.0, layout.capacity_factor)
 
 
 def _sorted(layout: Layout, moe: Moe) -> Number:

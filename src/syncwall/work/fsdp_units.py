@@ -119,7 +119,9 @@ def joined(blocks: Sequence[Block]) -> Block:
     operations: list[Operation] = []
     pending: tuple[Wait, ...] = ()
     for block in blocks:
-        moved = _after(block, len(operations), _last_computed(operations), pending)
+        computed = [i for i, one in enumerate(operations) if one.stream is Stream.COMPUTE][-1:]
+        before = tuple(Wait(index) for index in computed)
+        moved = _after(block, len(operations), before, pending)
         pending = tuple(wait.later(len(operations)) for wait in block.awaited)
         operations += moved
     names = list(dict.fromkeys(block.name for block in blocks))
@@ -140,11 +142,6 @@ def _after(
         elif not begun:
             waits = (*computed, *pending, *waits)
         yield operation.waiting(waits)
-
-
-def _last_computed(operations: Sequence[Operation]) -> tuple[Wait, ...]:
-    found = [i for i, one in enumerate(operations) if one.stream is Stream.COMPUTE]
-    return (Wait(found[-1]),) if found else ()
 
 
 def _together(held: Sequence[RankParameters]) -> RankParameters:

@@ -9,9 +9,11 @@ latent attention; element-wise traffic counted tensor by tensor for fused kernel
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 from syncwall.cause import Cause
 from syncwall.describe import Layout, Model
+from syncwall.describe.layer_kinds import LayerKind
 from syncwall.describe.layout import ContextKind
 from syncwall.describe.matrices import Matrices, Matrix, attention_matrices, feed_forward
 from syncwall.describe.patches import SHIFT_SCALE_GATE
@@ -19,7 +21,7 @@ from syncwall.work.block import Scope, Stream
 from syncwall.work.groups import groups
 from syncwall.work.indexer import indexer_parts, selected_overhead
 from syncwall.work.number import Number, anywhere, least, most
-from syncwall.work.operations import Collective, CoreAttention, Group, GroupAxis
+from syncwall.work.operations import Collective, CoreAttention, Gemm, Group, GroupAxis
 from syncwall.work.parts import Lane, LayerPart, attention, elementwise, exchange, gemm, one_way
 
 ACTIVATION_BYTES = 2.0
@@ -90,6 +92,11 @@ class Shape:
         return least(share, 1.0)
 
     @cached_property
+    def known_parameters(self) -> dict[LayerKind, Any]:
+        """What `rank_parameters.layer_parameters` has counted already."""
+        return {}
+
+    @cached_property
     def groups(self) -> dict[GroupAxis, Group]:
         """The ranks that communicate along each axis."""
         return groups(self.layout)
@@ -145,8 +152,9 @@ def product(shape: Shape, name: str, tokens: Number, *matrices: Matrix) -> Layer
     for one in matrices:
         rows, columns = on_a_rank(one, shape.layout.tp)
         width = width + (most(rows, one.head) if one.head else rows)
-    part = gemm(name, Cause.GEMM, tokens, width, columns, shape.layout.precision)
-    return replace(part, matrices=matrices)
+    forward = Gemm(tokens, width, columns, shape.layout.precision)
+    backward = (forward.for_input, forward.for_weight)
+    return LayerPart(name, Cause.GEMM, forward, backward, matrices=matrices)
 
 
 def norm_part(shape: Shape, name: str) -> LayerPart:
@@ -182,9 +190,12 @@ def quantised(shape: Shape, name: str, tokens: Number, width: Number) -> list[La
 def attention_parts(shape: Shape) -> list[LayerPart]:
     """Norm, projections, attention and output projection."""
     model, heads = shape.model, shape.model.attention.heads / shape.layout.tp
-    matrices = attention_matrices(model)
+    matrices, v_dim = attention_matrices(model), model.v_head_dim
     projections = (_latent if model.attention.latent else _grouped)(shape, matrices)
-    v_dim = model.v_head_dim
+    gate = []
+    if model.attention.gated:  # output and gate read, their product written
+        moved = 3 * ACTIVATION_BYTES * shape.tokens * heads * v_dim
+        gate = [elementwise("output gate", moved)]
     parts = [
         norm_part(shape, "attention norm"),
         *modulation(shape, "attention"),
@@ -192,7 +203,7 @@ def attention_parts(shape: Shape) -> list[LayerPart]:
         *entering(shape, "attention"),
         *projections,
         *_context(shape, _cores(shape)),
-        *_gate(shape, heads * v_dim),
+        *gate,
         *_inner_norm(shape, "output norm", heads * v_dim, model.attention.output_norm),
         *quantised(shape, "output", shape.tokens, heads * v_dim),
         product(shape, "output projection", shape.tokens, matrices["o_proj"]),
@@ -242,13 +253,6 @@ def _grouped(shape: Shape, matrices: Matrices) -> list[LayerPart]:
         product(shape, "query key value", tokens, *into),
         elementwise("positions", 2 * ACTIVATION_BYTES * tokens * heads * model.head_dim),
     ]
-
-
-def _gate(shape: Shape, width: Number) -> list[LayerPart]:
-    """The output scaled by its gate, if there is one: both read, the product written."""
-    if not shape.model.attention.gated:
-        return []
-    return [elementwise("output gate", 3 * ACTIVATION_BYTES * shape.tokens * width)]
 
 
 def _inner_norm(shape: Shape, name: str, width: Number, has: bool) -> list[LayerPart]:

@@ -8,13 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-import numpy as np
-
 from syncwall.cause import Cause
 from syncwall.describe.choice import Dtype
 from syncwall.describe.matrices import Matrix
 from syncwall.work.block import EXPOSED, Block, Operation, Phase, Scope, Stream, Task, Wait
-from syncwall.work.number import Number, Truth, anywhere
+from syncwall.work.number import Number, Truth, anywhere, negated
 from syncwall.work.operations import (
     Collective,
     CollectiveKind,
@@ -125,7 +123,8 @@ def forward_block(
     name: str, parts: Sequence[LayerPart], rounds: Number, host_waits: Number = 0.0
 ) -> Block:
     """The parts in order."""
-    operations, awaited = _laid_out(_forward(parts), Phase.FORWARD)
+    work = [(part, part.forward) for part in parts if part.forward is not None]
+    operations, awaited = _laid_out(work, Phase.FORWARD)
     return Block(name, tuple(operations), rounds, awaited, host_waits)
 
 
@@ -159,10 +158,6 @@ def backward_block(
         gradients = _sums_first(gradients)
     operations, awaited = _laid_out(gradients, Phase.BACKWARD, again_first, beside=async_tp)
     return Block(name, tuple(operations), rounds, awaited, host_waits)
-
-
-def _forward(parts: Sequence[LayerPart]) -> list[tuple[LayerPart, Task]]:
-    return [(part, part.forward) for part in parts if part.forward is not None]
 
 
 def _sums_first(work: Sequence[tuple[LayerPart, Task]]) -> list[tuple[LayerPart, Task]]:
@@ -214,16 +209,16 @@ def _laid_out(
             waits = no_wait if last_compute is None else (Wait(last_compute),)
             share, beside_next = part.waited_for, part.beside_next
             if beside_next is not True:
-                pending.append(Wait(len(laid), _not(beside_next), share))
+                pending.append(Wait(len(laid), negated(beside_next), share))
             if beside_next is not False:
                 later.append(Wait(len(laid), beside_next, share))
         laid.append(Operation(part.name, what, cause, part.stream, waits, phase, part.scope))
-    cut_up = {part.name for part, _ in work if part.stream is Stream.TENSOR and _overlaps(part)}
+    cut_up = {
+        part.name
+        for part, _ in work
+        if part.stream is Stream.TENSOR and anywhere(part.waited_for != 1.0)
+    }
     return _beside(laid, (*pending, *later), cut_up) if cut_up else (laid, (*pending, *later))
-
-
-def _overlaps(part: LayerPart) -> bool:
-    return anywhere(part.waited_for != 1.0)
 
 
 def _beside(
@@ -254,21 +249,14 @@ def _multiplications(laid: Sequence[Operation], index: int, step: int) -> tuple[
     found: list[int] = []
     index += step
     while 0 <= index < len(laid):
-        operation = laid[index]
-        if isinstance(operation.what, Gemm):
+        what = laid[index].what
+        is_cast = isinstance(what, Elementwise) and what.kind.startswith("cast")
+        if isinstance(what, Gemm):
             found.append(index)
-        elif operation.stream is Stream.COMPUTE and not _is_cast(operation.what):
+        elif laid[index].stream is Stream.COMPUTE and not is_cast:
             break
         index += step
     return tuple(found)
-
-
-def _is_cast(what: Task) -> bool:
-    return isinstance(what, Elementwise) and what.kind.startswith("cast")
-
-
-def _not(truth: Truth) -> Truth:
-    return not truth if isinstance(truth, bool) else np.logical_not(truth)
 
 
 def _scaled(what: Task | None, share: Number, bytes_: dict[tuple[int, int], Number]) -> Task | None:

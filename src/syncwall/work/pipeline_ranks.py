@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from syncwall.describe import Layout, Model
 from syncwall.describe.layer_kinds import LayerKind
 from syncwall.describe.layout import Schedule
-from syncwall.work.number import Number, least, most, rounded_up, where
+from syncwall.work.number import Number, anywhere, least, most, rounded_up, where
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +143,8 @@ class LayerCounts:
         if layout.first_stage_layers is not None:
             left = model.layers - layout.first_stage_layers
             share = where(layout.pp > 1, left // most(layout.pp - 1, 1), share)
+        if not anywhere(layout.balanced_stages):
+            return share
         ends = _ends_as_layers(model)
         equal = most((model.layers + ends) / layout.pp - ends, 0.0)
         return where(layout.balanced_stages & (layout.pp > 1), equal, share)

@@ -38,6 +38,9 @@ class RankParameters:
 
 def layer_parameters(shape: Shape, kind: LayerKind) -> RankParameters:
     """Parameters of a layer of `kind`; rows of attention, mixer and MLP are padded."""
+    if kind in shape.known_parameters:
+        known: RankParameters = shape.known_parameters[kind]
+        return known
     layout, matrices = shape.layout, list[Matrix]()
     counts = {"tp": 0, "experts": 0, "none": 0}
     for part in layer_weights(shape.model, kind):
@@ -46,7 +49,9 @@ def layer_parameters(shape: Shape, kind: LayerKind) -> RankParameters:
             matrices += part.matrices.values()
     plain = counts["tp"] / layout.tp + counts["none"]
     routed = counts["experts"] / (layout.ep * layout.etp) if counts["experts"] else 0.0
-    return RankParameters(plain, routed, _padding(shape, *matrices))
+    found = RankParameters(plain, routed, _padding(shape, *matrices))
+    shape.known_parameters[kind] = found
+    return found
 
 
 def embedding_parameters(shape: Shape) -> RankParameters:

@@ -161,7 +161,10 @@ def behind(block: Block, before: tuple[Operation, ...]) -> Block:
     """`block` with `before` at its start."""
     if not before:
         return block
-    moved = [_shifted(operation, len(before)) for operation in block.operations]
+    moved = [
+        one.waiting(tuple(wait.later(len(before)) for wait in one.after)) if one.after else one
+        for one in block.operations
+    ]
     awaited = tuple(wait.later(len(before)) for wait in block.awaited)
     return replace(block, operations=(*before, *moved), awaited=awaited)
 
@@ -244,9 +247,3 @@ def reduced_at_once(layout: Any) -> Truth:
     """
     at_once: Truth = (layout.shard >= Shard.ZERO2) & (layout.pp == 1)
     return at_once
-
-
-def _shifted(operation: Operation, by: int) -> Operation:
-    if not operation.after:
-        return operation
-    return operation.waiting(tuple(wait.later(by) for wait in operation.after))

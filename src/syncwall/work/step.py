@@ -128,7 +128,9 @@ def _of_kind(
         return layer
     own = shape if backward.trains else passed_shape(shape)
     kept = SavedBytes.of(layer_tensors(own, kind), own)
-    return replace(layer, offloaded_bytes=_offloaded_bytes(kept, shape, layers))
+    fullest = where(shape.layout.pp > 1, layers.body.total, layers.last.total)
+    moved = kept.until_backward * moved_share(shape, fullest)
+    return replace(layer, offloaded_bytes=moved)
 
 
 def _encoder(shape: Shape) -> Iterator[tuple[Unit, Number]]:
@@ -180,12 +182,6 @@ def _layer(  # noqa: PLR0913 - what differs between kinds
     )
     trained = held if trains else RankParameters(0.0)
     return Layer(forward, back, held, trained, late * trains, is_still=not backward.passes)
-
-
-def _offloaded_bytes(kept: SavedBytes, shape: Shape, layers: LayerCounts) -> Number:
-    """Of what a layer keeps, copies to the host and back, in a share of the layers."""
-    fullest = where(shape.layout.pp > 1, layers.body.total, layers.last.total)
-    return kept.until_backward * moved_share(shape, fullest)
 
 
 def _stage(

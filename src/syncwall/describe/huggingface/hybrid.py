@@ -20,7 +20,7 @@ from syncwall.describe.huggingface.experts import (
 
 _LETTERS: Final = {
     "mamba": "M", "linear_attention": "M", "attention": "*", "full_attention": "*", "mlp": "-",
-    "moe": "E", "dense": "-", "sparse": "E", "conv": "M",
+    "moe": "E", "dense": "-", "sparse": "E",
 }  # fmt: skip
 _ONE_HEAD: Final = {"heads": 1}
 """Attention of models that have none."""
@@ -201,6 +201,8 @@ def lfm2(c: Config) -> Fields:
         "conv_bias": bias,
         "bias": bias,
     }
+    kinds = ["mamba" if kind == "conv" else kind for kind in c.kinds("layer_types")]
+    c.value = c.value | {"layer_types": kinds}
     full = c.value.get("full_attn_idxs")
     mixers = _mixers(c, fields, lambda layer: not isinstance(full, list) or layer in full)
     return of_pairs(fields, mixers, ["-"] * fields["layers"])
