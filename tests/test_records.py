@@ -41,7 +41,7 @@ class Bicycle(Answer):
 
 def test_a_path_goes_on_with_the_parts_of_a_list():
     wheel = Wheel(2.0, Wheel(1.0), (Spoke(0.5), Spoke(0.25)))
-    inner = {"size_m": 1.0, "inner": None, "lengths": []}
+    inner: dict[str, object] = {"size_m": 1.0, "inner": None, "lengths": []}
     assert plain(wheel) == {"size_m": 2.0, "inner": inner, "lengths": [0.5, 0.25]}
 
 
