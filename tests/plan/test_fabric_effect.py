@@ -50,8 +50,15 @@ def test_one_fabric_has_one_step(nodes, kind, routing, qps, layout, ratio):
     if not options(wiring(), nodes * 8)[kind].possible:
         return
     one = sized_named(kind, run.run.cluster, (ratio, 1.0))
-    answer = plan_fabric(one.wiring, int(one.gpus), kind=kind, prediction=run, routing=routing,
-                         qps=qps, degraded={"nic:1-1": 25e9})  # fmt: skip
+    answer = plan_fabric(
+        one.wiring,
+        int(one.gpus),
+        kind=kind,
+        prediction=run,
+        routing=routing,
+        qps=qps,
+        degraded={"nic:1-1": 25e9},
+    )
     assert answer.degraded
     before = answer.degraded.before
     shared = SharedLinks(fabric_named(kind, run.run.cluster, (ratio, 1.0)), routing, qps, name=kind)

@@ -122,9 +122,11 @@ def test_a_dead_part_is_never_faster_than_one_in_order(part, share, kind):
 
 @pytest.mark.parametrize(
     ("part", "why"),
-    [("node:5", "node 5 down: a synchronous job needs every node"),
-     ("leaf:1", "node 1 is cut off: no NIC is left")],
-)  # fmt: skip
+    [
+        ("node:5", "node 5 down: a synchronous job needs every node"),
+        ("leaf:1", "node 1 is cut off: no NIC is left"),
+    ],
+)
 def test_a_job_without_a_node_stops(part, why):
     with pytest.raises(InputError, match=f"--degraded: the job stops: {why}"):
         sw.plan.fabric(predicted(), kind="fat-tree-2", degraded={part: 0.0})

@@ -69,8 +69,10 @@ def broken_fabrics(draw):
     nics = st.builds("nic:{}-{}".format, st.integers(1, nodes), st.integers(1, 8))
     every = nics | st.sampled_from([*links.switches, "node:1"])
     failed = draw(st.lists(every, min_size=1, max_size=3, unique=True))
-    how = {"routing": draw(st.sampled_from(["ecmp", "static", "adaptive"])),
-           "qps": draw(st.sampled_from([1, 4]))}  # fmt: skip
+    how = {
+        "routing": draw(st.sampled_from(["ecmp", "static", "adaptive"])),
+        "qps": draw(st.sampled_from([1, 4])),
+    }
     return run, one, ratio, failed, how
 
 
@@ -173,8 +175,11 @@ def test_a_ring_in_node_order_does_not_need_the_spines():
 
 @pytest.mark.parametrize("part", ["nic:3-2", "link:2-1", "spine:1"])
 def test_one_failure_costs_what_it_takes_from_the_slowest(part):
-    spread = {"kind": "fat-tree-2", "oversubscription": 4 if part != "nic:3-2" else 1,
-              "routing": "adaptive"}  # fmt: skip
+    spread = {
+        "kind": "fat-tree-2",
+        "oversubscription": 4 if part != "nic:3-2" else 1,
+        "routing": "adaptive",
+    }
     healthy, broken = asked(SPREAD, **spread), asked(SPREAD, failed=[part], **spread)
     assert broken["goes_on"]
     assert broken["healthy"] == healthy["healthy"]

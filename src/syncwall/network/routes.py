@@ -92,9 +92,13 @@ class Routes:
         return other
 
     def entries(
-        self, source: Ints, target: Ints, draw: np.random.Generator, qps: int,
+        self,
+        source: Ints,
+        target: Ints,
+        draw: np.random.Generator,
+        qps: int,
         nics: tuple[Ints, Ints] | None = None,
-    ) -> Entries:  # fmt: skip
+    ) -> Entries:
         """Links of `qps` flows of each pair of ranks; flow i belongs to pair i // `flows(qps)`.
 
         `nics` are those that each pair leaves and enters by; their own if not given.

@@ -129,8 +129,9 @@ def ratios_of(cluster: Cluster) -> tuple[float, float]:
     def met_by(nodes: float) -> float:
         """What traffic among so many neighbouring nodes meets."""
         reached = [1.0, *(float(tier.nodes or "inf") for tier in fabric.tiers)]
-        ratios = (t.oversubscription for t, at in zip(fabric.tiers, reached, strict=False)
-                  if nodes > at)  # fmt: skip
+        ratios = (
+            t.oversubscription for t, at in zip(fabric.tiers, reached, strict=False) if nodes > at
+        )
         return max(1.0, *ratios, 1.0)
 
     whole = met_by(cluster.nodes)

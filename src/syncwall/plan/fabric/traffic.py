@@ -111,9 +111,13 @@ def sent(run: Run, fabric: Sized, step: Timed) -> list[Sent]:
 
 
 def _stage(
-    stage: Stage, step: Timed, run: Run, fabric: Sized, ways: Mapping[GroupAxis, Path],
+    stage: Stage,
+    step: Timed,
+    run: Run,
+    fabric: Sized,
+    ways: Mapping[GroupAxis, Path],
     sizes: dict[str, int],
-) -> Iterable[Sent]:  # fmt: skip
+) -> Iterable[Sent]:
     found: dict[str, Sent] = {}
     for _, what, often in stage.collectives(step.work.microbatches):
         way, times = ways[what.axis], float(often)

@@ -171,8 +171,10 @@ def failure_words(links: Links, hurt: Links, before: Contention, after: Contenti
     """Why the step is as it is with dead parts: what is left, and whether anything waits for it."""
     left = "; ".join(_what_is_left(links, hurt)) or "nothing that a node needs is lost"
     was = {(one.pattern, one.ranks, one.stride): one.slower for one in before.flows}
-    longer = any(one.slower > was.get((one.pattern, one.ranks, one.stride), 1.0) * (1 + 1e-9)
-                 for one in after.flows)  # fmt: skip
+    longer = any(
+        one.slower > was.get((one.pattern, one.ranks, one.stride), 1.0) * (1 + 1e-9)
+        for one in after.flows
+    )
     if not longer:
         return f"{left}: no flow of this run takes longer for it"
     if after.p50_s < before.p50_s * (1.0 + LEAST):

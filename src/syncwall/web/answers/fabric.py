@@ -44,13 +44,20 @@ ROUTED: Final = 500_000
 MOST_ROUTED: Final = 3 * ROUTED
 """Of one draw."""
 LINKS: Final = {
-    "scale-up": "scale-up links", "nic": "NICs", "leaf-spine": "leaf–spine links",
-    "spine-core": "spine–core links", "local": "links inside a group", "global": "global links",
-}  # fmt: skip
+    "scale-up": "scale-up links",
+    "nic": "NICs",
+    "leaf-spine": "leaf–spine links",
+    "spine-core": "spine–core links",
+    "local": "links inside a group",
+    "global": "global links",
+}
 AXES: Final = {
-    "tp": "tensor", "cp": "context", "ep": "experts", "dp": "data (gradients, sharded weights)",
+    "tp": "tensor",
+    "cp": "context",
+    "ep": "experts",
+    "dp": "data (gradients, sharded weights)",
     "pp": "pipeline",
-}  # fmt: skip
+}
 _LARGE: Final = 256
 """Nodes from which fewer variants are priced."""
 _USUAL_RADIX: Final = 64
@@ -76,16 +83,30 @@ def fabric(asked: AskedFabric) -> dict[str, Any]:
     down, up = int(one.shape["down"]), 0 if kind == "dragonfly" else int(one.shape["up"])
     return {
         "verdict": _verdict(asked.failed, healthy[1], now[1] if now else None, why, used),
-        "gpus": run.gpus, "nodes": run.nodes, "kind": kind, "kinds": kinds,
+        "gpus": run.gpus,
+        "nodes": run.nodes,
+        "kind": kind,
+        "kinds": kinds,
         "oversubscription": {
-            "asked": ratio, "of_cluster": ratios[0], "up": up, "down": down,
+            "asked": ratio,
+            "of_cluster": ratios[0],
+            "up": up,
+            "down": down,
             "ratio": down / up if up else None,
-            "of_spines": ratios[1] if one.switches.get("core") else None, "matters": bool(up),
+            "of_spines": ratios[1] if one.switches.get("core") else None,
+            "matters": bool(up),
         },
-        "counts": dict(plain(counts_record(one) | {
-            "total_switches": one.total_switches, "total_cables": one.total_cables,
-        })),
-        "graph": graph(one, links, hurt, asked.failed, used) | {
+        "counts": dict(
+            plain(
+                counts_record(one)
+                | {
+                    "total_switches": one.total_switches,
+                    "total_cables": one.total_cables,
+                }
+            )
+        ),
+        "graph": graph(one, links, hurt, asked.failed, used)
+        | {
             "axes": [each.axis for each in axes],
             "most_bytes": one.wiring.nic_bytes_per_s * float(shown.step_s),
         },
@@ -98,7 +119,7 @@ def fabric(asked: AskedFabric) -> dict[str, Any]:
         "failed": [{"part": name, "name": _called(name)} for name in asked.failed],
         "assumed": _assumed(run, one, healthy[1]),
         "command": _command(asked, one),
-    }  # fmt: skip
+    }
 
 
 def variants(asked: AskedWiring) -> dict[str, Any]:
@@ -118,10 +139,15 @@ def variants(asked: AskedWiring) -> dict[str, Any]:
     for name in _one_of_each(links) if one.nodes <= MOST_NODES else []:
         step, why = _broken(steps, one, [name], links, healthy)
         alone.append(
-            {"part": name, "kind": name.partition(":")[0], "name": _called(name), "why": why,
-             "step_s": step[1].p50_s if step else None,
-             "slower": step[1].p50_s / healthy[1].p50_s - 1.0 if step else None}
-        )  # fmt: skip
+            {
+                "part": name,
+                "kind": name.partition(":")[0],
+                "name": _called(name),
+                "why": why,
+                "step_s": step[1].p50_s if step else None,
+                "slower": step[1].p50_s / healthy[1].p50_s - 1.0 if step else None,
+            }
+        )
     return {
         "sweep": [{"oversubscription": o, "step_s": step_s} for o, step_s in sweep],
         "narrower": "" if flat else _narrower(ratio, healthy[1].p50_s, sweep),
@@ -135,11 +161,15 @@ def switches() -> dict[str, Any]:
     named = [lookup.switch(name) for name in catalogue.names(catalogue.CatalogueKind.SWITCH)]
     return {
         "switches": [
-            {"name": one.name, "title": one.title, "ports": one.ports,
-             "rate_bytes_per_s": float(one.rate_bytes_per_s)}
+            {
+                "name": one.name,
+                "title": one.title,
+                "ports": one.ports,
+                "rate_bytes_per_s": float(one.rate_bytes_per_s),
+            }
             for one in named
         ]
-    }  # fmt: skip
+    }
 
 
 def sized_kinds(
@@ -244,9 +274,12 @@ def _without(links: Links, failed: list[str]) -> Links:
 
 
 def _broken(
-    steps: FabricSteps, one: Sized, failed: list[str], links: Links,
+    steps: FabricSteps,
+    one: Sized,
+    failed: list[str],
+    links: Links,
     healthy: tuple[Timed, Contention],
-) -> tuple[tuple[Timed, Contention] | None, str]:  # fmt: skip
+) -> tuple[tuple[Timed, Contention] | None, str]:
     """The step with dead parts, None if the job stops, and why it is so."""
     if not failed:
         return healthy, ""
@@ -269,8 +302,11 @@ def _verdict(
     """One sentence, why, and whether that is good, a warning or bad."""
     before_s = healthy.p50_s
     if not failed:
-        busy = [f"{LINKS[load.link]} {percent(load.total, 1 if load.total < 0.1 else 0)}"
-                for load in used if load.total > 0]  # fmt: skip
+        busy = [
+            f"{LINKS[load.link]} {percent(load.total, 1 if load.total < 0.1 else 0)}"
+            for load in used
+            if load.total > 0
+        ]
         said = ", ".join(busy).replace("%", "% busy", 1) or "nothing is sent, one GPU works alone"
         lines = contention_words(healthy) if healthy.needed else ("no shared link slows this run",)
         shared = " ".join(sentence(line) for line in lines)
@@ -318,31 +354,42 @@ def _axis(one: Sent, used: list[LinkLoad], step_s: float, fabric: Sized) -> dict
     dragonfly, rails = fabric.kind == "dragonfly", fabric.kind.startswith("rail")
     where = {
         "scale-up": "inside the scale-up domain",
-        "leaf": "within its rail, one leaf" if rails
-                else f"within one {'router' if dragonfly else 'leaf'}",
+        "leaf": "within its rail, one leaf"
+        if rails
+        else f"within one {'router' if dragonfly else 'leaf'}",
         "spine": "inside a group of routers" if dragonfly else "through the spines",
         "core": "between groups" if dragonfly else "through the cores",
-    }[one.distance]  # fmt: skip
+    }[one.distance]
     if one.distance != "scale-up" and one.scale_up_bytes > 0:
         where += ", and inside the scale-up domain"
     return {
-        "axis": one.axis, "name": AXES[one.axis], "ranks": one.ranks, "distance": one.distance,
-        "where": where, "nic_bytes": one.nic_bytes, "scale_up_bytes": one.scale_up_bytes,
-        "spine_bytes": one.beyond("spine"), "busy_s": one.busy_s, "exposed_s": one.exposed_s,
+        "axis": one.axis,
+        "name": AXES[one.axis],
+        "ranks": one.ranks,
+        "distance": one.distance,
+        "where": where,
+        "nic_bytes": one.nic_bytes,
+        "scale_up_bytes": one.scale_up_bytes,
+        "spine_bytes": one.beyond("spine"),
+        "busy_s": one.busy_s,
+        "exposed_s": one.exposed_s,
         "busy_share": one.busy_s / step_s,
         "utilisation": {load.link: load.utilisation.get(one.axis, 0.0) for load in used},
-    }  # fmt: skip
+    }
 
 
 def _link(load: LinkLoad, run: Run) -> dict[str, Any]:
     cluster = run.cluster
     nominal = cluster.scale_up if load.link == "scale-up" else cluster.node.nics
     return {
-        "link": load.link, "name": LINKS[load.link],
-        "rate_bytes_per_s": load.rate_bytes_per_s, "bytes": load.by_axis,
-        "utilisation": load.utilisation, "total": load.total,
+        "link": load.link,
+        "name": LINKS[load.link],
+        "rate_bytes_per_s": load.rate_bytes_per_s,
+        "bytes": load.by_axis,
+        "utilisation": load.utilisation,
+        "total": load.total,
         "nominal": float(nominal.rate_bytes_per_s) if nominal else 0.0,
-    }  # fmt: skip
+    }
 
 
 def _step(step: Timed) -> dict[str, Any]:

@@ -58,9 +58,12 @@ class _Picture:
         shown = dict(zip(("node", *_ROWS), (len(nodes), *map(len, rows)), strict=True))
         full = shown == counts and len(nics) == links.nics_per_node
         return {
-            "full": full, "says": self._says(shown, counts, len(nics), full),
-            "unit": unit, "gpus_per_node": self.one.wiring.gpus_per_node,
-            "nics_per_node": links.nics_per_node, "counts": counts,
+            "full": full,
+            "says": self._says(shown, counts, len(nics), full),
+            "unit": unit,
+            "gpus_per_node": self.one.wiring.gpus_per_node,
+            "nics_per_node": links.nics_per_node,
+            "counts": counts,
             "units": {str(one): int((units == one).sum()) for one in np.unique(units[nodes])},
             "nodes": [self._node(node, nics) for node in nodes],
             "leaves": [self._leaf(leaf) for leaf in rows[0]],
@@ -69,10 +72,12 @@ class _Picture:
             "links": [*self._bundles(rows[0], rows[1])],
             "trunks": [
                 {"spine": self._place(spine), "core": self._place(core)}
-                for spine in rows[1] for core in rows[2] if self._joined(links, spine, core)
+                for spine in rows[1]
+                for core in rows[2]
+                if self._joined(links, spine, core)
             ],
             "dragonfly": self.one.kind == "dragonfly",
-        }  # fmt: skip
+        }
 
     @cached_property
     def _always(self) -> tuple[set[int], set[int], list[int]]:
@@ -152,15 +157,24 @@ class _Picture:
         works, name = self.hurt.works[node], f"{node + 1}"
         leaf = self.links.switch_of_nic[node * len(works) : (node + 1) * len(works)]
         return {
-            "id": f"node:{name}", "number": node + 1, "unit": int(self._units[0][node]),
-            "domain": node // self.one.wiring.domain_nodes, "failed": f"node:{name}" in self.failed,
-            "working": int(works.sum()), "utilisation": self._used("nic", float(works.mean())),
+            "id": f"node:{name}",
+            "number": node + 1,
+            "unit": int(self._units[0][node]),
+            "domain": node // self.one.wiring.domain_nodes,
+            "failed": f"node:{name}" in self.failed,
+            "working": int(works.sum()),
+            "utilisation": self._used("nic", float(works.mean())),
             "nics": [
-                {"id": f"nic:{name}-{nic + 1}", "number": nic + 1, "leaf": self._place(leaf[nic]),
-                 "failed": f"nic:{name}-{nic + 1}" in self.failed, "dead": not works[nic]}
+                {
+                    "id": f"nic:{name}-{nic + 1}",
+                    "number": nic + 1,
+                    "leaf": self._place(leaf[nic]),
+                    "failed": f"nic:{name}-{nic + 1}" in self.failed,
+                    "dead": not works[nic],
+                }
                 for nic in nics
             ],
-        }  # fmt: skip
+        }
 
     def _leaf(self, leaf: int) -> dict[str, Any]:
         links, rails = self.links, int(self.one.shape["rails"])
@@ -170,9 +184,12 @@ class _Picture:
         unit = self._units[0][ends[0] // links.nics_per_node] if len(ends) else 0
         return self._switch(leaf, "leaf") | {
             "rail": int(ends[0]) % rails + 1 if rails > 1 and len(ends) else None,
-            "unit": int(unit), "ends": len(ends), "up": up, "up_left": left,
+            "unit": int(unit),
+            "ends": len(ends),
+            "up": up,
+            "up_left": left,
             "utilisation": self._used("leaf-spine" if is_tree else "local", left / up if up else 1),
-        }  # fmt: skip
+        }
 
     def _bundles(self, leaves: list[int], spines: list[int]) -> Iterator[dict[str, Any]]:
         """Cables between the drawn leaves and spines."""
@@ -183,8 +200,14 @@ class _Picture:
                     low, high = self._place(leaf), self._place(spine)
                     is_cut = f"link:{low}-{high}" in self.failed
                     left = self._joined(self.hurt, leaf, spine) + is_cut
-                    yield {"id": f"link:{low}-{high}", "leaf": low, "spine": high,
-                           "cables": cables, "failed": is_cut, "dead": not left}  # fmt: skip
+                    yield {
+                        "id": f"link:{low}-{high}",
+                        "leaf": low,
+                        "spine": high,
+                        "cables": cables,
+                        "failed": is_cut,
+                        "dead": not left,
+                    }
 
     def _used(self, link: str, share: float) -> dict[str, float]:
         """The use of links of which only a share is left; nothing goes over none."""
@@ -197,8 +220,9 @@ class _Picture:
             return "Every node, NIC, switch and bundle of cables is drawn."
         leaves = "routers" if self.one.kind == "dragonfly" else "leaves"
         names = {"node": "nodes", "leaf": leaves, "spine": "spines", "core": "cores"}
-        said = [f"{shown[key]} of {counts[key]:,} {name}" for key, name in names.items()
-                if counts[key]]  # fmt: skip
+        said = [
+            f"{shown[key]} of {counts[key]:,} {name}" for key, name in names.items() if counts[key]
+        ]
         each = self.links.nics_per_node
         said += [f"{nics} of {each} NICs of a node"] if nics < each else []
         return f"Drawn are {', '.join(said)}; each stands for itself, dots for those left out."
