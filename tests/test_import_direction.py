@@ -58,9 +58,13 @@ def cycle(graph: dict[str, set[str]]) -> list[str]:
     return []
 
 
+FACADE = ROOT / "plan" / "__init__.py"
+"""Names what `syncwall.ask` answers, as `syncwall/__init__.py` does."""
+
+
 def test_a_room_imports_only_from_rooms_before_it():
     wrong: dict[str, set[str]] = {}
-    for path in FILES:
+    for path in (one for one in FILES if one != FACADE):
         own = path.relative_to(ROOT).parts[0].removesuffix(".py")
         rooms = {found for name in imported(path) if (found := room(name))}
         later = {name for name in rooms if ORDER.index(name) > ORDER.index(own)}

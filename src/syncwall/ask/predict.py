@@ -96,7 +96,7 @@ class PredictQuestion(WorkQuestion):
                 said = ", ".join(map(option, ("routing", "qps"))) + f" and {option('rank_order')}"
                 raise InputError.of(f"{said} are of {option('fabric')}: add it")
             return None
-        from syncwall.ask.fabrics import links_named
+        from syncwall.ask.fabric import links_named
         from syncwall.cost.contended_network import SharedLinks
 
         links, order = links_named(self.fabric, cluster), None

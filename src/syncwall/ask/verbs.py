@@ -15,8 +15,8 @@ VERBS: Final = {
     "plan layouts": "plan:LayoutsQuestion",
     "plan wall": "plan:WallQuestion",
     "plan network": "plan:NetworkQuestion",
-    "plan fabric": "plan:FabricQuestion",
-    "plan placement": "plan:PlacementQuestion",
+    "plan fabric": "fabric:FabricQuestion",
+    "plan placement": "fabric:PlacementQuestion",
     "explain": "files:ExplainQuestion",
     "validate": "files:ValidateQuestion",
 }

@@ -1,6 +1,6 @@
 """One call: words become a question, the question is asked, the answer is written.
 
-Holds `called`.
+Holds `called`, and `Command`, a verb that does something and is no question.
 """
 
 from collections.abc import Sequence
@@ -10,7 +10,6 @@ from pydantic import ValidationError
 
 from syncwall.ask.question import RunQuestion
 from syncwall.catalogue import searched_first
-from syncwall.cli.command import Command
 from syncwall.cli.flags import flags_of, parsed
 from syncwall.cli.output import with_json_file
 from syncwall.cli.progress import bar
@@ -19,6 +18,14 @@ from syncwall.cli.verbs import types_of
 from syncwall.describe.base import Description
 from syncwall.describe.faults import faults_of
 from syncwall.problems import InputError, Problem
+
+
+class Command(Description):
+    """A verb whose fields are its flags."""
+
+    def run(self) -> int:
+        """Do it, and return the exit code."""
+        raise NotImplementedError
 
 
 def called(command: str, words: Sequence[str]) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from syncwall.ask.question import Argument
-from syncwall.cli.command import Command
+from syncwall.cli.call import Command
 
 if TYPE_CHECKING:
     from syncwall.cli.flags import Flag

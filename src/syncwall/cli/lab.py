@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated, TextIO
 
 from syncwall.ask.question import Argument, LocalFile, LocalFolder
-from syncwall.cli.command import Command
+from syncwall.cli.call import Command
 from syncwall.cli.output import Output
 from syncwall.problems import InputError, did_you_mean, visible
 

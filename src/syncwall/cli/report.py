@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated
 
 from syncwall.ask.question import Argument, LocalFile
-from syncwall.cli.command import Command
+from syncwall.cli.call import Command
 from syncwall.cli.output import Output
 from syncwall.documents import read_text
 from syncwall.problems import InputError, Problem

@@ -6,7 +6,7 @@ Holds `schema`.
 from typing import Annotated
 
 from syncwall.ask.question import Argument
-from syncwall.cli.command import Command
+from syncwall.cli.call import Command
 from syncwall.problems import refuse_unknown
 
 

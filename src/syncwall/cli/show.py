@@ -6,7 +6,7 @@ Holds `show`.
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from syncwall.ask.question import Argument, LocalFolder
-from syncwall.cli.command import Command
+from syncwall.cli.call import Command
 from syncwall.cli.output import Output
 from syncwall.problems import InputError
 

@@ -9,7 +9,7 @@ import sys
 from typing import Annotated
 
 from syncwall.ask.question import Argument, LocalFolder
-from syncwall.cli.command import Command
+from syncwall.cli.call import Command
 from syncwall.cli.output import Output
 from syncwall.cli.watch_flags import OutletFlags
 from syncwall.problems import InputError

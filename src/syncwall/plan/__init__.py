@@ -14,9 +14,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from syncwall.ask.plan import fabric as fabric
+    from syncwall.ask.fabric import fabric as fabric
+    from syncwall.ask.fabric import placement as placement
     from syncwall.ask.plan import network as network
-    from syncwall.ask.plan import placement as placement
     from syncwall.ask.plan import wall as wall
     from syncwall.plan.search import search as layouts
 

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Annotated
 
 from syncwall.ask.question import Argument, LocalFile
-from syncwall.cli.command import Command
+from syncwall.cli.call import Command
 from syncwall.cli.output import Output
 from syncwall.problems import InputError
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 from pydantic import Field
 
 from syncwall.ask.question import Argument
-from syncwall.cli.command import Command
+from syncwall.cli.call import Command
 from syncwall.cli.output import Output
 from syncwall.problems import InputError, refuse_unknown
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from syncwall.ask.question import Argument
-from syncwall.cli.command import Command
+from syncwall.cli.call import Command
 from syncwall.cli.output import Output
 
 if TYPE_CHECKING:

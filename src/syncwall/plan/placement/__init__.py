@@ -2,4 +2,4 @@
 
 from syncwall.public import callable_package
 
-callable_package(__name__, "syncwall.ask.plan:placement")
+callable_package(__name__, "syncwall.ask.fabric:placement")
