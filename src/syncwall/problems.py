@@ -56,6 +56,10 @@ class Problem:
     def __str__(self) -> str:
         return self.spelled(str)
 
+    def place(self) -> tuple[str, int, int, str, str]:
+        """Where it stands, for the order of several; of equal ones by their words."""
+        return self.file, self.line, self.column, self.key, self.message
+
     def sentence(self, spelling: Spelling = str) -> str:
         """What is wrong, without the place; keys as `spelling` writes them."""
         return _OPTION.sub(lambda found: spelling(found[1]), self.message)
@@ -73,7 +77,7 @@ class InputError(ValueError):
     """A user's input cannot be used; carries every problem found, in the order of the text."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:
-        self.problems = tuple(sorted(set(problems)))
+        self.problems = tuple(sorted(set(problems), key=Problem.place))
         super().__init__(str(self))
 
     @classmethod

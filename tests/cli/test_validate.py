@@ -66,7 +66,7 @@ def test_the_page_is_written(runs: Path, capsys):
         (["no-such-directory"], "no-such-directory: does not exist"),
         (["RUNS", "--against", "no.csv"], "no.csv: cannot be read: No such file"),
         (["RUNS", "--html", "no/such/page.html"], "--html: there is no folder no/such"),
-        (["RUNS", "--worst", "-1"], "--worst: -1 is not a number of rows"),
+        (["RUNS", "--worst", "-1"], "--worst: -1 is out of range: write 0 to"),
         (["RUNS", "--catalogue", "nowhere"], "nowhere: is not a catalogue"),
     ],
 )

@@ -88,5 +88,5 @@ def test_copies_that_do_not_fit_name_their_line(tmp_path):
 
 
 def test_a_wrong_model_is_named_even_if_settings_wait_for_it(tmp_path):
-    with pytest.raises(InputError, match="--model: unknown model"):
+    with pytest.raises(InputError, match="model: unknown model"):
         run_with(None, {**RUN, "model": "lama"}, read_settings(titan(tmp_path)))

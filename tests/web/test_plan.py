@@ -132,7 +132,7 @@ def test_a_comparison_names_the_run_that_cannot_be():
     wrong = AskedRun(**{**RUN, "layout": {"tp": 7, "global_batch": 64}})
     with pytest.raises(InputError) as caught:
         compared(AskedComparison(runs=[AskedRun(**RUN), wrong]))
-    assert all(one.file.startswith("runs.1.layout") for one in caught.value.problems)
+    assert all(one.key.startswith("runs.1.layout") for one in caught.value.problems)
 
 
 def test_the_route_sends_lines(client):

@@ -1,7 +1,7 @@
 """`plan layouts`, `plan wall` and `plan network`: which layout, how many GPUs, which network.
 
-Holds `LayoutsQuestion`, `WallQuestion` and `NetworkQuestion`; `wall` and `network`, by which Python
-asks them.
+Holds `LayoutsQuestion`, `WallQuestion` and `NetworkQuestion`; `layouts`, `wall` and `network`, by
+which Python asks them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -31,6 +31,7 @@ from syncwall.describe.faults import faults_of
 from syncwall.describe.stated import StatedRun, stated_keys
 from syncwall.plan.choices import Objective
 from syncwall.plan.reference import RunLike, start_of, usual_batch
+from syncwall.plan.search import search as layouts
 from syncwall.problems import InputError, Problem, option
 from syncwall.units import Dimension
 
@@ -40,6 +41,9 @@ if TYPE_CHECKING:
     from syncwall.plan.network.program import ProgramNetwork
     from syncwall.plan.wall.found import WallPlan
     from syncwall.plan.wall.program import ProgramWall
+
+
+__all__ = ["LayoutsQuestion", "NetworkQuestion", "WallQuestion", "layouts", "network", "wall"]
 
 
 class LayoutsQuestion(RunQuestion):
@@ -68,7 +72,6 @@ class LayoutsQuestion(RunQuestion):
         """The best layouts, beside the one that a file states."""
         from syncwall.describe.settings.formats import format_named
         from syncwall.plan.answer import Plan
-        from syncwall.plan.search import search
 
         if self.settings is not None:
             format_named(self.settings)
@@ -81,7 +84,7 @@ class LayoutsQuestion(RunQuestion):
             pricing = Pricing.of(run, measured=measured, site=self.site(measured))
             batch, notes = _batch(run, decided.pop("global_batch", ()), has_layout=has_layout)
             sizes = sizes_of(run.cluster, counts) if len(counts) > 1 else [run.cluster]
-            found = search(
+            found = layouts(
                 run.model,
                 sizes,
                 seq=run.seq,
@@ -158,7 +161,8 @@ def pins(keys: Mapping[str, Any]) -> dict[str, tuple[Any, ...]]:
     for key, value in keys.items():
         if not key.startswith("layout."):
             continue
-        texts = value.split(",") if isinstance(value, str) else None
+        several = isinstance(value, str) and not value.startswith(("[", "{"))
+        texts = value.split(",") if several else [value] if isinstance(value, str) else None
         pieces = (
             [value] if texts is None else [stated_keys({key: one.strip()})[key] for one in texts]
         )

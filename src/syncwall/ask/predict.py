@@ -11,6 +11,7 @@ from pydantic import Field
 from syncwall.ask.question import Argument, LocalFile, Progress, QueuePairs, WorkQuestion, quiet
 from syncwall.catalogue import searched_first
 from syncwall.describe import Cluster, Job, Run
+from syncwall.describe.stated import stated_keys
 from syncwall.network import Routing
 from syncwall.problems import InputError, option
 from syncwall.public import Answer
@@ -122,7 +123,7 @@ class PredictQuestion(WorkQuestion):
             raise InputError.of(
                 f"{self.life}: a job on {rates.nodes} nodes; the run has {run.nodes}"
             )
-        whole = self.stated.file.job(run, {**rates.job_keys(), **keys})
+        whole = self.stated.file.job(run, {**stated_keys(rates.job_keys()), **keys})
         return rest_of(whole, lived) if whole is not None else None
 
     def _section(self) -> Section | None:

@@ -38,7 +38,7 @@ def called(command: str, words: Sequence[str]) -> int:
     if isinstance(made[0], Command):
         return made[0].run()
     question, output = made
-    output.check()
+    output.check(question)
     with searched_first(getattr(question, "catalogue", None)):
         with bar(question.working) as progress:
             answer = question.answer(progress)

@@ -14,9 +14,10 @@ from pydantic import Field
 from syncwall.ask.question import Argument, LocalFile, LocalFolder
 from syncwall.cli.verbs import as_flag
 from syncwall.describe.base import Description, Whole
-from syncwall.problems import InputError, Problem, visible
+from syncwall.problems import InputError, Problem, option, visible
 
 if TYPE_CHECKING:
+    from syncwall.ask.question import Question
     from syncwall.public import Answer
     from syncwall.show.blocks import View
 
@@ -42,7 +43,7 @@ class Output(Description):
         """True if nothing but JSON goes to standard output."""
         return self.json_file == _STDOUT
 
-    def check(self) -> None:
+    def check(self, question: "Question | None" = None) -> None:
         """Refuse, before anything is computed, what could not be written or would be lost."""
         from syncwall.documents import refuse_unwritable
 
@@ -147,6 +148,12 @@ class LayoutsOutput(Output):
     save_settings: LocalFile | None = None
     """Write these settings here."""
 
+    def check(self, question: "Question | None" = None) -> None:
+        """Also that there are settings to write."""
+        super().check(question)
+        if self.save_settings is not None and getattr(question, "settings", None) is None:
+            raise InputError.of(f"write {option('settings')} FORMAT, too", key="save_settings")
+
     def save(self, answer: Any) -> None:
         """The best layout as a run file and as settings; what they leave out is said."""
         from syncwall.describe.files import run_text
@@ -201,9 +208,9 @@ class PlacementOutput(Output):
     """Write for each job a host file for Slurm, the ranks of nodes for torchrun, and hints for
     Kueue and Volcano here."""
 
-    def check(self) -> None:
+    def check(self, question: "Question | None" = None) -> None:
         """Also the folder."""
-        super().check()
+        super().check(question)
         if self.hints is not None and not self.hints.is_dir():
             raise InputError.of(f"there is no folder {self.hints}", key="save")
 

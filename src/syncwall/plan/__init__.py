@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from syncwall.ask.fabric import fabric as fabric
     from syncwall.ask.fabric import placement as placement
+    from syncwall.ask.plan import layouts as layouts
     from syncwall.ask.plan import network as network
     from syncwall.ask.plan import wall as wall
-    from syncwall.plan.search import search as layouts
 
 __all__ = ["fabric", "layouts", "network", "placement", "wall"]
 
@@ -27,7 +27,7 @@ def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module 'syncwall.plan' has no attribute {name!r}")
     if name == "layouts":
-        return import_module("syncwall.plan.search").search
+        return import_module("syncwall.ask.plan").layouts
     return import_module(f"syncwall.plan.{name}")
 
 
