@@ -17,7 +17,7 @@ from syncwall.explain.traces.activity import COMPUTE, COPY
 from syncwall.explain.traces.rank_summary import KINDS, _kind
 from syncwall.lab.comparison import GROUPS
 from syncwall.measure.step import CAUSES
-from syncwall.read.kineto_collectives import _KINDS
+from syncwall.read.trace import _KINDS
 from syncwall.work.block import EXPOSED, Stream
 from syncwall.work.operations import CollectiveKind
 from tests.answer.runs import runs

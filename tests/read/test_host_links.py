@@ -13,7 +13,7 @@ from syncwall.network.routes import Ends, Routes
 from syncwall.network.streams import place_groups, ring
 from syncwall.problems import InputError
 from syncwall.read.links import links_of_file
-from syncwall.read.pcie import pcie_bytes_per_s
+from syncwall.read.topology import pcie_bytes_per_s
 from tests.read import topology_samples as samples
 
 LANE = pcie_bytes_per_s("32.0 GT/s PCIe", 1) or 0.0

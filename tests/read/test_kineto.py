@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from syncwall.problems import InputError
-from syncwall.read.kineto import read_trace
-from syncwall.read.kineto_events import EventColumns
+from syncwall.read.kineto import EventColumns, read_trace
 from syncwall.read.trace import Category, Trace
 from tests.read.traces import MEASURED, event, launched, needs_traces, step, written
 

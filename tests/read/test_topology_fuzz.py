@@ -12,13 +12,10 @@ import pytest
 
 from syncwall.problems import InputError
 from syncwall.read.detect import read_topology
-from syncwall.read.fabric_graph import read_netq, read_topograph
-from syncwall.read.ibnetdiscover import read_ibnetdiscover
-from syncwall.read.lstopo import read_lstopo
-from syncwall.read.nccl_graph import read_nccl_graphs
-from syncwall.read.nccl_topology import read_nccl_topology
-from syncwall.read.safe_xml import read_xml
-from syncwall.read.smi_topology import read_smi_topology
+from syncwall.read.fabric_graph import read_ibnetdiscover, read_netq, read_topograph
+from syncwall.read.host_topology import read_lstopo, read_smi_topology
+from syncwall.read.limited import read_xml
+from syncwall.read.nccl_topology import read_nccl_graphs, read_nccl_topology
 from tests.read import topology_samples as samples
 
 READERS: list[tuple[Callable[[Path], Any], str]] = [

@@ -11,14 +11,7 @@ from typing import Any
 
 from syncwall.documents import write_whole
 from syncwall.problems import InputError
-from syncwall.read.program_file import (
-    MOST_CALLS,
-    NO_TASK,
-    TASKS,
-    ProgramFile,
-    RankFile,
-    differences,
-)
+from syncwall.read.program import MOST_CALLS, NO_TASK, TASKS, ProgramFile, RankFile, differences
 from syncwall.work.block import AnyTask, Phase
 from syncwall.work.folding import FoldedBlock, folded, task_value
 from syncwall.work.operations import Group

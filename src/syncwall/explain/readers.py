@@ -27,10 +27,9 @@ from syncwall.read.fabric_graph import FabricGraph
 from syncwall.read.flight_recorder import FlightDump, read_flight_recorder
 from syncwall.read.link_rates import LinkRate, read_iperf3, read_perftest
 from syncwall.read.nccl_facts import NcclLog
-from syncwall.read.nccl_graph import NcclGraph, read_nccl_graphs
 from syncwall.read.nccl_log import read_nccl_log
-from syncwall.read.nccl_tests import read_nccl_tests
-from syncwall.read.nccl_tests_json import NcclTests
+from syncwall.read.nccl_tests import NcclTests, read_nccl_tests
+from syncwall.read.nccl_topology import NcclGraph, read_nccl_graphs
 from syncwall.read.nsys_stats import NsysStats, read_nsys_stats
 from syncwall.units import plural
 

@@ -12,13 +12,16 @@ from pathlib import Path
 from typing import Final
 
 from syncwall.problems import InputError, Problem
-from syncwall.read.fabric_graph import FabricGraph, read_netq, read_slurm_topology, read_topograph
-from syncwall.read.ibnetdiscover import read_ibnetdiscover
-from syncwall.read.limited import open_limited
-from syncwall.read.lstopo import read_lstopo
+from syncwall.read.fabric_graph import (
+    FabricGraph,
+    read_ibnetdiscover,
+    read_netq,
+    read_slurm_topology,
+    read_topograph,
+)
+from syncwall.read.host_topology import read_lstopo, read_smi_topology
+from syncwall.read.limited import open_limited, read_xml
 from syncwall.read.nccl_topology import read_nccl_topology
-from syncwall.read.safe_xml import read_xml
-from syncwall.read.smi_topology import read_smi_topology
 from syncwall.read.topology import HostTopology
 
 _HEAD: Final = 1 << 18

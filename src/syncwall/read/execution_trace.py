@@ -14,9 +14,8 @@ from typing import IO, Any
 
 from syncwall.problems import InputError, Problem
 from syncwall.read.json_array import JsonArray
-from syncwall.read.kineto_collectives import collective_kind, dtype_bytes
 from syncwall.read.limited import open_limited
-from syncwall.read.trace import TracedCollective
+from syncwall.read.trace import TracedCollective, collective_kind, dtype_bytes
 
 _FIRST_KEYS = r'(?:"id"\s*:\s*\d|"name"\s*:\s*"[^"]*"\s*,\s*"id")'
 _RANK = re.compile(r"(?:rank|_eg)[-_.]?(\d{1,6})", re.IGNORECASE)

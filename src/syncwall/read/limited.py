@@ -1,20 +1,22 @@
-"""Opens a file of any size, packed or not, without trusting it.
+"""Opens files of any size and origin, packed or not, JSON or XML, without trusting them.
 
-Holds `open_limited`, a stream of the unpacked bytes that ends where the file is damaged and refuses
-one that expands too far, `LimitedStream`, `text_lines` and `UnpackLimits`. `LogLines`: lines of a
-text file with their numbers, and what was wrong with the file. Logs mix the output of many
-processes: colour codes, carriage returns and the rank that a launcher puts before each line ("12:
-") are taken off.
+Logs mix the output of many processes: colour codes, carriage returns and the rank that a launcher
+puts before each line ("12: ") are taken off.
+
+A document type is accepted only if it declares nothing (hwloc writes one), so that neither entity
+bombs nor files named in it can do harm.
 """
 
 import io
+import json
 import re
 import zipfile
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Final
+from xml.parsers import expat
 
 from syncwall.documents import opened
 from syncwall.problems import InputError, Problem
@@ -278,3 +280,140 @@ def without_launcher(text: str) -> str:
     """`text` without the rank that srun, mpirun or torchrun puts before a line."""
     found = _LAUNCHER.match(text)
     return text[found.end() :] if found else text
+
+
+_MOST_VALUES: Final = 4_000_000
+"""An empty list, the worst, takes 64 bytes beside the 3 characters of its text."""
+
+
+def plain_text(value: Any, most: int = 200) -> str:
+    """The first `most` characters of a text or number; nothing of all else.
+
+    Lists that share their parts can be gigabytes of text, and deep ones have none.
+    """
+    return str(value)[:most] if isinstance(value, str | int | float) else ""
+
+
+def whole_json(raw: bytes, file: str, kind: str) -> Any:
+    """The value in `raw`; InputError if it is not JSON, or larger than anything of its `kind`."""
+    if raw.count(b",") > _MOST_VALUES:
+        raise InputError.of(
+            f"holds more than {_MOST_VALUES:,} values, too many for {kind}", file=file
+        )
+    try:
+        return json.loads(raw)
+    except RecursionError:
+        raise InputError.of("is not JSON that can be read: nested too deeply", file=file) from None
+    except ValueError as error:  # also integers above 4,300 digits
+        raise InputError.of(f"is not whole JSON: {str(error)[:80]}", file=file) from None
+
+
+LIMITS: Final = UnpackLimits(raw_bytes=32 << 20)
+"""Topologies are small: 32 MiB is a hundred times the largest that we know."""
+_ELEMENTS: Final = 100_000
+_DEPTH: Final = 200
+_XML_CHUNK: Final = 1 << 16
+
+
+@dataclass(slots=True)
+class Element:
+    """One element with its attributes, children and text."""
+
+    tag: str
+    attributes: dict[str, str]
+    line: int
+    children: "list[Element]" = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)
+
+    @property
+    def text(self) -> str:
+        """All text directly in it."""
+        return "".join(self.texts)
+
+    def get(self, name: str, default: str = "") -> str:
+        """Attribute `name` without blanks around it."""
+        return self.attributes.get(name, default).strip()
+
+    def number(self, name: str) -> int | None:
+        """Attribute `name` as a whole number; None if it is absent or not one."""
+        try:
+            return int(self.get(name)[:20])
+        except ValueError:
+            return None
+
+    def of(self, tag: str) -> "Iterator[Element]":
+        """Children called `tag`."""
+        return (child for child in self.children if child.tag == tag)
+
+
+class _TreeBuilder:
+    """What expat reports, as a tree."""
+
+    def __init__(self, file: str) -> None:
+        self.file = file
+        self.root: Element | None = None
+        self.open: list[Element] = []
+        self.elements = 0
+        self.parser: Any = expat.ParserCreate()
+        self.parser.buffer_text = True
+        self.parser.StartElementHandler = self._start
+        self.parser.EndElementHandler = self._end
+        self.parser.CharacterDataHandler = self._text
+        self.parser.StartDoctypeDeclHandler = self._doctype
+        self.parser.EntityDeclHandler = self._entity
+
+    def _start(self, tag: str, attributes: dict[str, str]) -> None:
+        self.elements += 1
+        if self.elements > _ELEMENTS or len(self.open) >= _DEPTH:
+            raise self._refused("has too many or too deeply nested elements for a topology")
+        element = Element(tag, attributes, self.parser.CurrentLineNumber)
+        if self.open:
+            self.open[-1].children.append(element)
+        elif self.root is None:
+            self.root = element
+        self.open.append(element)
+
+    def _end(self, _tag: str) -> None:
+        self.open.pop()
+
+    def _text(self, text: str) -> None:
+        if self.open and not text.isspace():
+            self.open[-1].texts.append(text)
+
+    def _doctype(self, _name: str, _system: Any, _public: Any, internal: int) -> None:
+        if internal:
+            raise self._refused("declares a document type of its own; remove it")
+
+    def _entity(self, *_declaration: Any) -> None:
+        raise self._refused("declares an entity; remove it")
+
+    def _refused(self, message: str) -> InputError:
+        return InputError.of(message, file=self.file, line=self.parser.CurrentLineNumber, column=1)
+
+
+def read_xml(path: Path | str) -> tuple[Element, tuple[Problem, ...]]:
+    """The root of an XML file, packed or not, and what of it could not be read.
+
+    Of a damaged file everything before the damage is kept. Raises `InputError` if there is no
+    element at all, and for files that are too large or declare entities.
+    """
+    file = str(path)
+    builder = _TreeBuilder(file)
+    problem = None
+    with open_limited(path, LIMITS) as stream:
+        try:
+            while chunk := stream.read(_XML_CHUNK):
+                builder.parser.Parse(chunk, False)
+            builder.parser.Parse(b"", True)
+        except InputError:
+            raise
+        except expat.ExpatError as error:
+            problem = Problem(
+                file, error.lineno, error.offset + 1, f"is not XML from here on: {error}"
+            )
+        except (LookupError, ValueError) as error:
+            problem = Problem(file, 0, 0, f"is not readable as XML: {error}")
+        problem = stream.problem or problem
+    if builder.root is None:
+        raise InputError([problem or Problem(file, 0, 0, "holds no XML element")])
+    return builder.root, (problem,) if problem else ()

@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from syncwall.problems import InputError
-from syncwall.read.limited import LogLines, open_limited, without_launcher
-from syncwall.read.nccl_tests_json import number
-from syncwall.read.whole_json import plain_text, whole_json
+from syncwall.read.limited import LogLines, open_limited, plain_text, whole_json, without_launcher
+from syncwall.read.nccl_tests import number
 
 _RUNS: Final = 1_000
 _JSON_BYTES: Final = 16 << 20

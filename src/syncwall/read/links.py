@@ -15,8 +15,8 @@ from syncwall.network.graph import Links, links_of
 from syncwall.problems import InputError
 from syncwall.read.detect import first_bytes, read_fabric, read_topology
 from syncwall.read.fabric_graph import FabricGraph
-from syncwall.read.host_links import links_of_host
 from syncwall.read.limited import text_lines
+from syncwall.read.nccl_topology import links_of_host
 
 
 def links_of_file(path: Path, cluster: Cluster, *, places: bool = False) -> Links:

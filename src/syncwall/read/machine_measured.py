@@ -13,8 +13,7 @@ from syncwall.cost.measured import CollectiveTable, MachineMeasurements
 from syncwall.measure.calibrate import joined, read_measured
 from syncwall.problems import InputError
 from syncwall.read.detect import FileKind, kind_of
-from syncwall.read.nccl_tests import read_nccl_tests
-from syncwall.read.nccl_tests_json import NcclTests
+from syncwall.read.nccl_tests import NcclTests, read_nccl_tests
 from syncwall.work.operations import CollectiveKind
 
 _KINDS: Final[dict[str, CollectiveKind]] = {

@@ -80,7 +80,7 @@ def _prediction(asked: Any) -> "PredictedStep":
     from syncwall.documents import read_document
     from syncwall.read.detect import first_bytes
     from syncwall.read.machine_measured import read_machine_measured
-    from syncwall.read.program_file import FORMAT
+    from syncwall.read.program import FORMAT
 
     measured = read_machine_measured(asked.calibration) if asked.calibration else None
     if FORMAT.encode() in first_bytes(asked.file):
@@ -124,7 +124,7 @@ def _predicted(found: "PredictedStep", words: str) -> Expectation:
 def _seen_before(path: Path) -> dict[str, Any] | None:
     """The answer of an earlier `syncwall watch --json`; None if the file is something else."""
     from syncwall.read.detect import first_bytes
-    from syncwall.read.whole_json import whole_json
+    from syncwall.read.limited import whole_json
 
     if b'"ledger_s"' not in first_bytes(path):
         return None

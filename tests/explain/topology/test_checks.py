@@ -10,7 +10,7 @@ from syncwall.explain.topology.checks import check_fabric, check_topology
 from syncwall.explain.topology.identity import devices_of, likely_cluster
 from syncwall.explain.topology.placement import Used, used_by
 from syncwall.read.detect import read_topology
-from syncwall.read.ibnetdiscover import read_ibnetdiscover
+from syncwall.read.fabric_graph import read_ibnetdiscover
 from syncwall.read.nccl_facts import NcclLog
 from syncwall.read.nccl_facts import NcclNic as LogNic
 from syncwall.read.topology import Gpu

@@ -3,7 +3,7 @@
 import pytest
 
 from syncwall.explain.traces.activity import kind_of
-from syncwall.read.kineto_collectives import collective_kind, dtype_bytes, is_communication
+from syncwall.read.trace import collective_kind, dtype_bytes, is_communication
 
 
 @pytest.mark.parametrize(

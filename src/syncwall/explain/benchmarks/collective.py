@@ -15,7 +15,7 @@ import numpy as np
 from syncwall.cost.measured import CollectiveTable, MachineMeasurements
 from syncwall.cost.nccl import bus_factor
 from syncwall.public import Numbers
-from syncwall.read.nccl_tests_json import NcclTests
+from syncwall.read.nccl_tests import NcclTests
 from syncwall.work.operations import CollectiveKind
 
 KINDS: Final[dict[str, CollectiveKind]] = {

@@ -12,7 +12,7 @@ from syncwall.explain.benchmarks.measured_file import MeasuredFile
 from syncwall.explain.traces.job_traces import JobTraces
 from syncwall.read.detect import FileKind
 from syncwall.read.nccl_facts import NcclLog
-from syncwall.read.nccl_tests_json import NcclTests
+from syncwall.read.nccl_tests import NcclTests
 
 _OF_TRACES: Final = ("schemaVersion", "events", "groups", "trace_id", "traceName")
 """Facts of a trace that are no settings."""

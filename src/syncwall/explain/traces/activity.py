@@ -16,8 +16,7 @@ import numpy as np
 
 from syncwall.cause import Cause
 from syncwall.explain.traces.spans import EMPTY, Spans, merged
-from syncwall.read.kineto_collectives import is_communication, launches
-from syncwall.read.trace import Category, Trace
+from syncwall.read.trace import Category, Trace, is_communication, launches
 
 COMPUTE: Final = (
     Cause.ATTENTION, Cause.OPTIMIZER, Cause.GEMM, Cause.CONVOLUTION, Cause.ELEMENTWISE,

@@ -19,8 +19,7 @@ from syncwall.cause import Cause
 from syncwall.explain.traces.activity import Activity, activity_of
 from syncwall.explain.traces.spans import EMPTY, Spans, merged, shares
 from syncwall.explain.traces.steps import device_windows, steps_of
-from syncwall.read.kineto_collectives import launches
-from syncwall.read.trace import Category, Step, Trace
+from syncwall.read.trace import Category, Step, Trace, launches
 from syncwall.timeline.ledger import Ledger
 
 _DATA = re.compile(r"DataLoader|^dataloader|data_loading|\[pl\].{0,60}(fetch|next)", re.IGNORECASE)

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from syncwall.explain.traces.activity import KINDS, kinds_of
-from syncwall.read.kineto_collectives import launches
-from syncwall.read.trace import Category, Step, Trace
+from syncwall.read.trace import Category, Step, Trace, launches
 
 _OPTIMIZER = re.compile(r"^Optimizer\.step#")
 _SLACK = 0.05
