@@ -14,7 +14,7 @@ from hypothesis import given, settings
 import syncwall as sw
 from syncwall.cause import Cause, CauseKind
 from syncwall.explain.traces.activity import COMPUTE, COPY
-from syncwall.explain.traces.rank_summary import KINDS, _kind
+from syncwall.explain.traces.rank import KINDS, _kind
 from syncwall.lab.comparison import GROUPS
 from syncwall.measure.step import CAUSES
 from syncwall.read.trace import _KINDS

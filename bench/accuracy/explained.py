@@ -28,13 +28,15 @@ from tests.explain.traces.rank_copies import Copies
 import syncwall as sw
 from bench import Dir
 from bench.fit.tables import LEFT_OUT, MACHINES, csv_rows
-from syncwall.explain.benchmarks.collective import KINDS, CollectiveBenchmark
-from syncwall.explain.benchmarks.faults import FaultKind
-from syncwall.explain.benchmarks.judged import Judgement, judged
-from syncwall.explain.changes.days import OWN, Day, day_of
-from syncwall.explain.changes.parts import Difference, difference
-from syncwall.explain.traces.job_traces import explain_traces
-from syncwall.explain.traces.pool import summaries, trace_files
+from syncwall.explain.changes import OWN, Day, Difference, day_of, difference
+from syncwall.explain.collective_benchmarks import (
+    KINDS,
+    CollectiveBenchmark,
+    FaultKind,
+    Judgement,
+    judged,
+)
+from syncwall.explain.traces.job_traces import explain_traces, summaries, trace_files
 from syncwall.explain.traces.ranks import explain_ranks
 from syncwall.problems import InputError
 

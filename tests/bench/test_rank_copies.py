@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from syncwall.explain.traces.pool import summaries, trace_files
+from syncwall.explain.traces.job_traces import summaries, trace_files
 from syncwall.explain.traces.ranks import explain_ranks
 from tests.explain.traces.rank_copies import Copies
 

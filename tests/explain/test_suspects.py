@@ -7,8 +7,8 @@ import pytest
 import syncwall as sw
 from syncwall.answer.prediction import Prediction
 from syncwall.cause import Cause
+from syncwall.explain.remedies import suspects_of
 from syncwall.explain.side_by_side import SideBySide, side_by_side
-from syncwall.explain.suspects import suspects_of
 from syncwall.timeline.ledger import Ledger
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from syncwall.explain.traces.pool import summaries, trace_files
+from syncwall.explain.traces.job_traces import summaries, trace_files
 from syncwall.explain.traces.ranks import RanksVerdict, explain_ranks
 from syncwall.lab import Topology, lab
 from syncwall.lab.experiment import Fault, SlowLink, SlowLoader, SlowWorker

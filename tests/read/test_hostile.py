@@ -12,7 +12,7 @@ import pytest
 
 from syncwall.cli import main
 from syncwall.describe.settings.formats import arguments_document, parsed, toml_document
-from syncwall.explain.traces.rank_ledger import _DATA
+from syncwall.explain.traces.rank import _DATA
 from syncwall.problems import InputError
 from syncwall.read.detect import FileKind, expanded, kind_of, read_fabric, read_topology
 from syncwall.read.flight_recorder import plain_pickle, read_flight_recorder

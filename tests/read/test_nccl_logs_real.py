@@ -8,7 +8,7 @@ import csv
 
 import pytest
 
-from syncwall.explain.logs.nccl_findings import nccl_findings
+from syncwall.explain.logs import nccl_findings
 from syncwall.read.nccl_log import read_nccl_log
 from syncwall.read.nccl_tests import read_nccl_tests
 from tests.read.nccl_samples import MEASURED

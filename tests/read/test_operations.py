@@ -7,7 +7,7 @@ import tracemalloc
 
 import pytest
 
-from syncwall.explain.stragglers.slowdown import slowdown_of
+from syncwall.explain.stragglers import slowdown_of
 from syncwall.problems import InputError
 from syncwall.read import operations
 from syncwall.read.operations import OperationKind, read_operations

@@ -11,13 +11,11 @@ from typing import Any
 import pytest
 
 from syncwall.describe.lookup import cluster
-from syncwall.explain.benchmarks.collective import of_nccl_tests
-from syncwall.explain.benchmarks.judged import judged
-from syncwall.explain.benchmarks.links import link_findings
+from syncwall.explain.benchmarks import link_findings
+from syncwall.explain.collective_benchmarks import judged, of_nccl_tests
 from syncwall.explain.finding import Finding
-from syncwall.explain.logs.hang import find_hangs
-from syncwall.explain.logs.launch_blocking import nsys_findings
-from syncwall.explain.logs.nccl_findings import nccl_findings
+from syncwall.explain.hang import find_hangs
+from syncwall.explain.logs import nccl_findings, nsys_findings
 from syncwall.problems import InputError
 from syncwall.read.flight_recorder import read_flight_recorder
 from syncwall.read.link_rates import read_iperf3, read_perftest

@@ -13,20 +13,16 @@ from syncwall.answer.improvements import Improvement
 from syncwall.answer.prediction import Prediction, predict
 from syncwall.describe import Cluster
 from syncwall.describe.lookup import cluster
-from syncwall.explain.benchmarks.machine_check import MachineCheck, check_machine
-from syncwall.explain.changes.changed import Changed, what_changed
-from syncwall.explain.changes.days import Day, read_days
+from syncwall.explain.benchmarks import MachineCheck, check_machine
+from syncwall.explain.changes import Changed, Day, read_days, what_changed
 from syncwall.explain.finding import Finding, worst_first
-from syncwall.explain.logs.hang import Hang, find_hangs
-from syncwall.explain.machines import Sighting, different_machines, sightings
+from syncwall.explain.hang import Hang, find_hangs
+from syncwall.explain.machines import Sighting, different_machines, likely_cluster, sightings
 from syncwall.explain.readers import Question, ReadFile, read_files, readers, sorted_files
-from syncwall.explain.remedies import kind_of, remedies
+from syncwall.explain.remedies import kind_of, remedies, suspects_of
 from syncwall.explain.side_by_side import SideBySide, side_by_side
-from syncwall.explain.stragglers.slowdown import Slowdown
-from syncwall.explain.suspects import suspects_of
-from syncwall.explain.topology.checks import check_topology
-from syncwall.explain.topology.identity import likely_cluster
-from syncwall.explain.topology.placement import used_by
+from syncwall.explain.stragglers import Slowdown
+from syncwall.explain.topology import check_topology, used_by
 from syncwall.explain.traces.job_traces import JobTraces, SoFar, explain_traces
 from syncwall.explain.traces.ranks import RanksVerdict
 from syncwall.problems import InputError, Problem

@@ -13,13 +13,12 @@ from typing import Any, Final
 
 from syncwall import plugins
 from syncwall.describe import Cluster, Run
-from syncwall.explain.benchmarks.measured_file import read_measured_file
-from syncwall.explain.changed_machine import price_for
+from syncwall.explain.benchmarks import read_measured_file
 from syncwall.explain.finding import Finding
-from syncwall.explain.logs.launch_blocking import nsys_findings
-from syncwall.explain.logs.nccl_findings import nccl_findings
-from syncwall.explain.stragglers.slowdown import Slowdown, slowdown_of
-from syncwall.explain.topology.checks import check_fabric
+from syncwall.explain.logs import nccl_findings, nsys_findings
+from syncwall.explain.remedies import price_for
+from syncwall.explain.stragglers import Slowdown, slowdown_of
+from syncwall.explain.topology import check_fabric
 from syncwall.problems import InputError, Problem
 from syncwall.read.detect import FileKind, expanded, first_bytes, kind_of, read_fabric
 from syncwall.read.execution_trace import ExecutionTrace, read_execution_traces

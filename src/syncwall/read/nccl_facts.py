@@ -1,6 +1,6 @@
 """What a NCCL log says, as data, and the shapes of the lines that say it.
 
-Lines are counted from 1; nothing here is judged, see `explain.logs.nccl_findings`.
+Lines are counted from 1; nothing here is judged, see `explain.logs`.
 
 Formats of NCCL 2.7 to 2.29; every repetition in a pattern is bounded, so that a damaged line costs
 no more than its length.

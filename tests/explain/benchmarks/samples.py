@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 import syncwall as sw
-from syncwall.explain.benchmarks.expected import expected_seconds
+from syncwall.explain.collective_benchmarks import expected_seconds
 from syncwall.work.operations import CollectiveKind
 
 SIZES = tuple(float(2**power) for power in range(10, 34))

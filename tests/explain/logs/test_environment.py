@@ -5,7 +5,7 @@ import pytest
 import syncwall as sw
 from syncwall.describe import Layout, Run
 from syncwall.explain.finding import RULES
-from syncwall.explain.logs.nccl_findings import check_environment
+from syncwall.explain.logs import check_environment
 
 RUN = Run(
     model=sw.model("llama-3.1-8b"),

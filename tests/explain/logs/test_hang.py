@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from syncwall.explain.logs.hang import find_hangs
+from syncwall.explain.hang import find_hangs
 from syncwall.problems import InputError
 from syncwall.read.flight_recorder import read_flight_recorder
 from tests.read.nccl_samples import flight

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from syncwall.explain.logs.hang import find_hangs
+from syncwall.explain.hang import find_hangs
 from syncwall.read.flight_recorder import read_flight_recorder
 
 c10d = pytest.importorskip("torch._C._distributed_c10d", reason="needs torch")

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from syncwall.explain.logs.launch_blocking import blocking, buffer_broadcast, nsys_findings, step_of
+from syncwall.explain.logs import blocking, buffer_broadcast, nsys_findings, step_of
 from syncwall.read.nsys_stats import NsysRow, read_nsys_stats
 from tests.read.nccl_samples import MEASURED, nsys
 

@@ -6,7 +6,7 @@ import pytest
 
 import syncwall as sw
 from syncwall.describe import Layout, Run
-from syncwall.explain.logs.nccl_findings import nccl_findings
+from syncwall.explain.logs import nccl_findings
 from syncwall.read.nccl_log import read_nccl_log
 from tests.read.nccl_samples import nccl_log
 

@@ -1,6 +1,6 @@
 """Tables of operations of made-up jobs, with start times from a 1F1B schedule.
 
-The schedule is computed here one operation at a time, independently of `explain.stragglers.whatif`.
+The schedule is computed here one operation at a time, independently of `explain.replay`.
 """
 
 import csv

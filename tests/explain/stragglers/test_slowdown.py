@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from syncwall.explain.stragglers.causes import BlameKind, Collect
-from syncwall.explain.stragglers.slowdown import Slowdown, slowdown_of
+from syncwall.explain.stragglers import BlameKind, Collect, Slowdown, slowdown_of
 from syncwall.problems import InputError
 from tests.explain.stragglers.operation_tables import (
     JOBS,

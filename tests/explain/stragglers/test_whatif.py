@@ -11,8 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from syncwall.explain.stragglers.job_graph import job_graph, stage_transfers
-from syncwall.explain.stragglers.whatif import Durations, JobOperations, job_of, replay
+from syncwall.explain.replay import (
+    Durations,
+    JobOperations,
+    job_graph,
+    job_of,
+    replay,
+    stage_transfers,
+)
 from syncwall.problems import InputError
 from syncwall.read.operations import OperationKind, WorkerOperation, read_operations
 from tests.explain.stragglers.operation_tables import Seconds, Shape, rows, simple, text, written
@@ -115,7 +121,7 @@ def test_choices_are_replayed_in_parts_with_the_same_result(job, monkeypatch):
     made = job(Shape(dp=2, stages=2, microbatches=3), random_seconds(1))
     choices = [np.where(made.on(stage=s), 1, 0) for s in (0, 1)]
     together = replay(made, choices)
-    monkeypatch.setattr("syncwall.explain.stragglers.whatif._MOST_AT_ONCE", 1)
+    monkeypatch.setattr("syncwall.explain.replay._MOST_AT_ONCE", 1)
     assert (replay(made, choices) == together).all()
 
 

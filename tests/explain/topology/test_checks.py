@@ -5,10 +5,9 @@ import pytest
 import syncwall as sw
 from syncwall.answer.changed_machine import with_nics, with_scale_up
 from syncwall.describe import Layout, Run
-from syncwall.explain.changed_machine import slowdown
-from syncwall.explain.topology.checks import check_fabric, check_topology
-from syncwall.explain.topology.identity import devices_of, likely_cluster
-from syncwall.explain.topology.placement import Used, used_by
+from syncwall.explain.machines import devices_of, likely_cluster
+from syncwall.explain.remedies import slowdown
+from syncwall.explain.topology import Used, check_fabric, check_topology, used_by
 from syncwall.read.detect import read_topology
 from syncwall.read.fabric_graph import read_ibnetdiscover
 from syncwall.read.nccl_facts import NcclLog

@@ -5,8 +5,7 @@ Holds `Breakdown` and `breakdown_of`, for comparison with other tools; `rank_led
 
 from dataclasses import dataclass
 
-from syncwall.explain.traces.activity import activity_of
-from syncwall.explain.traces.spans import EMPTY
+from syncwall.explain.traces.activity import EMPTY, activity_of
 from syncwall.read.trace import Trace
 
 

@@ -5,8 +5,13 @@ import sys
 import numpy as np
 import pytest
 
-from syncwall.explain.traces.job_traces import explain_traces
-from syncwall.explain.traces.pool import store_events, stored_events, summaries, trace_files
+from syncwall.explain.traces.job_traces import (
+    explain_traces,
+    store_events,
+    stored_events,
+    summaries,
+    trace_files,
+)
 from syncwall.explain.traces.ranks import RanksVerdict, explain_ranks
 from syncwall.problems import InputError
 from tests.explain.traces.job import Job, written

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from syncwall.explain.traces.rank_ledger import _within_a_step, rank_ledger
+from syncwall.explain.traces.rank import _within_a_step, rank_ledger
 from syncwall.read.kineto import read_trace
 from tests.explain.traces.breakdown import breakdown_of
 from tests.read.traces import MEASURED, event, launched, needs_traces, step, written

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from syncwall.explain.traces.rank_steps import LANES, rank_steps
-from syncwall.explain.traces.rank_summary import rank_summary
+from syncwall.explain.traces.job_traces import LANES, rank_steps
+from syncwall.explain.traces.rank import rank_summary
 from syncwall.show.draw.rank_steps import rank_heat, rank_lanes
 from tests.explain.traces.job import Job
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from syncwall.explain.traces.job_traces import summaries
 from syncwall.explain.traces.matching import aligned, matched
-from syncwall.explain.traces.pool import summaries
-from syncwall.explain.traces.rank_summary import KINDS, rank_summary
+from syncwall.explain.traces.rank import KINDS, rank_summary
 from syncwall.explain.traces.ranks import RanksVerdict, explain_ranks
 from syncwall.problems import InputError
 from tests.explain.traces.job import Job

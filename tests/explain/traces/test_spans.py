@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from syncwall.explain.traces.spans import EMPTY, Spans, merged, shares
+from syncwall.explain.traces.activity import EMPTY, Spans, merged, shares
 
 pairs = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 12)), max_size=12)
 

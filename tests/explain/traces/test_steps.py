@@ -1,6 +1,6 @@
 """Steps are found with and without the profiler's marks."""
 
-from syncwall.explain.traces.steps import device_windows, steps_of
+from syncwall.explain.traces.activity import device_windows, steps_of
 from syncwall.read.kineto import read_trace
 from tests.read.traces import event, launched, step, written
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from syncwall.explain.traces.rank_summary import RankSummary
+from syncwall.explain.traces.rank import RankSummary
 
 _ONE_TO_ONE = "send-receive"
 

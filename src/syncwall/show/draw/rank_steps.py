@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from syncwall.explain.traces.rank_steps import Lane, RankSteps
+from syncwall.explain.traces.job_traces import Lane, RankSteps
 from syncwall.show.draw.axes import Axis, unit_for
 from syncwall.show.draw.frame import Entry, legend, value_axis
 from syncwall.show.draw.svg import WIDTH, Drawing, text_width

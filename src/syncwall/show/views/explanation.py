@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Final
 
 from syncwall.explain.answer import Explanation
-from syncwall.explain.benchmarks.machine_check import MachineCheck
+from syncwall.explain.benchmarks import MachineCheck
 from syncwall.explain.finding import Finding
 from syncwall.explain.side_by_side import SideBySide
-from syncwall.explain.traces.rank_steps import rank_steps
+from syncwall.explain.traces.job_traces import rank_steps
 from syncwall.show.blocks import Block, Figure, Lines, Verdict, View, ledger, table
 from syncwall.show.draw.rank_steps import rank_heat, rank_lanes
 from syncwall.show.numbers import byte_size, duration, percent, plural, rate, signed

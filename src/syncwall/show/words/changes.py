@@ -7,10 +7,14 @@ from collections.abc import Iterator
 from math import isnan
 from typing import Final
 
-from syncwall.explain.changes.changed import Changed
-from syncwall.explain.changes.details import BenchmarkChange, CollectiveChange
-from syncwall.explain.changes.parts import Difference, Part
-from syncwall.explain.changes.settings import SettingChange
+from syncwall.explain.changes import (
+    BenchmarkChange,
+    Changed,
+    CollectiveChange,
+    Difference,
+    Part,
+    SettingChange,
+)
 from syncwall.explain.traces.ranks import NEXT
 from syncwall.show.numbers import byte_size, duration, percent, plural, signed
 

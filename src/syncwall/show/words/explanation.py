@@ -8,10 +8,10 @@ from typing import Final
 
 from syncwall.cause import Cause
 from syncwall.explain.answer import Explanation
-from syncwall.explain.benchmarks.judged import Judgement
-from syncwall.explain.logs.hang import Hang
-from syncwall.explain.stragglers.slowdown import Slowdown
-from syncwall.explain.traces.rank_ledger import RankLedger
+from syncwall.explain.collective_benchmarks import Judgement
+from syncwall.explain.hang import Hang
+from syncwall.explain.stragglers import Slowdown
+from syncwall.explain.traces.rank import RankLedger
 from syncwall.explain.traces.ranks import NEXT, RanksVerdict
 from syncwall.show.numbers import duration, percent, plural, rate, span
 from syncwall.show.words.changes import changed_next, changed_verdict, changed_why

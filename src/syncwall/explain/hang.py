@@ -1,8 +1,8 @@
 """Where ranks part: the collective at which a hung job's flight recorder dumps differ.
 
-Holds `find_hangs` and `Hang`. Ranks of a process group must issue the same collectives in the same
-order; the first number at which one is missing, or differs in operation, size or type, is where the
-job hangs. Point-to-point entries are not compared.
+Ranks of a process group must issue the same collectives in the same order; the first number at
+which one is missing, or differs in operation, size or type, is where the job hangs. Point-to-point
+entries are not compared.
 """
 
 from collections import Counter

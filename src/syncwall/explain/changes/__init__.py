@@ -1,1 +1,0 @@
-"""What changed between two days of a job: seconds, kernels, collectives, settings."""

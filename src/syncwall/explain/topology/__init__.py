@@ -1,1 +1,0 @@
-"""Hosts and fabrics: what they are, and what is wrong with them."""
