@@ -13,8 +13,7 @@ from syncwall.cause import Cause
 from syncwall.describe import lookup
 from syncwall.describe.layout import Schedule
 from syncwall.describe.rules import broken_rules, possible
-from syncwall.job.plan import DAY_S, JobPlan
-from syncwall.job.renewal import expected_s
+from syncwall.job.plan import DAY_S, JobPlan, expected_s
 from syncwall.job.settled import settle
 from syncwall.job.simulation import simulate
 from syncwall.network.collisions import drawn

@@ -7,10 +7,9 @@ import pytest
 
 import syncwall as sw
 from syncwall.cause import Cause
-from syncwall.job import defaults
+from syncwall.job import settled
 from syncwall.job.bill import usual_price
-from syncwall.job.changes import changes
-from syncwall.job.completion import finish
+from syncwall.job.completion import changes, finish
 from syncwall.job.plan import DAY_S
 from syncwall.job.settled import settle
 
@@ -152,7 +151,7 @@ def test_changes_are_computed_again_and_sorted():
     assert best.completion.settled.plan.interval_s < 6 * 3600
     assert best.gained_s > 0
     quick = next(c for c in found if c.what.startswith("failures.detection"))
-    assert quick.completion.settled.plan.detection_s == defaults.QUICK_DETECTION_S
+    assert quick.completion.settled.plan.detection_s == settled.QUICK_DETECTION_S
 
 
 def test_what_was_measured_goes_before_what_is_predicted_and_can_be_changed():

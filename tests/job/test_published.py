@@ -12,8 +12,7 @@ import pytest
 import syncwall as sw
 from syncwall.cause import Cause
 from syncwall.describe.lookup import failure_rates
-from syncwall.job.plan import DAY_S, JobPlan
-from syncwall.job.renewal import best_interval_s, slow_down
+from syncwall.job.plan import DAY_S, JobPlan, best_interval_s, slow_down
 from syncwall.job.settled import FailureUnits, causes_of, settle
 from syncwall.job.simulation import SimulatedJobs, simulate
 

@@ -9,9 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from syncwall.describe import Job, Run
-from syncwall.job.changes import changes
-from syncwall.job.completion import finish
-from syncwall.job.endless import MOST_STOPS
+from syncwall.job.completion import changes, finish
+from syncwall.job.simulation import MOST_STOPS
 from syncwall.problems import InputError
 from syncwall.web.answers.job import next_changes, played
 from syncwall.web.asked import AskedRun

@@ -80,8 +80,7 @@ _SHARED_FROM: Final = 20_000
 
 def completed(job: "Job", prediction: "Prediction") -> "Completion":
     """When `job` will be done, and what would change that; with a progress bar."""
-    from syncwall.job.changes import changes
-    from syncwall.job.completion import finish
+    from syncwall.job.completion import changes, finish
 
     workers = os.cpu_count() or 1 if job.simulations >= _SHARED_FROM else 1
     with bar("simulating jobs") as show:

@@ -16,7 +16,7 @@ from syncwall.describe.job import Owned, Power
 from syncwall.describe.lookup import prices
 from syncwall.describe.provenance import SourcedNumber
 from syncwall.documents import read_document
-from syncwall.job import defaults
+from syncwall.job import settled
 from syncwall.job.plan import JobPlan
 from syncwall.job.settled import Input
 from syncwall.problems import refuse_unknown
@@ -136,9 +136,9 @@ def _watts(power: Power, cluster: Cluster, inputs: list[Input]) -> float | None:
         return None
     values = []
     for name, given, usual in (
-        ("power over TDP", power.load, defaults.LOAD),
-        ("power of the host", power.host, defaults.HOST),
-        ("PUE", power.pue, defaults.PUE),
+        ("power over TDP", power.load, settled.LOAD),
+        ("power of the host", power.host, settled.HOST),
+        ("PUE", power.pue, settled.PUE),
     ):
         trust = "assumed" if given is None else "given"
         values.append(usual if given is None else given)

@@ -1,14 +1,13 @@
 """From what the user says of a job to a plan with nothing left open.
 
-Holds `settle`, `SettledJob` and `Input` (one value with where it comes from). `FailureUnits` and
-`causes_of`: failures of a machine by cause: rates of a study times what the machine has of each
-part.
+A job without phases is one stretch of equal steps, whose prediction is that of its run.
 """
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import ceil, exp, log, sqrt
 from statistics import NormalDist
-from typing import Self
+from typing import Final, Self
 
 from syncwall.answer.interval import Z80
 from syncwall.answer.prediction import Prediction
@@ -16,14 +15,133 @@ from syncwall.cause import Cause
 from syncwall.describe import Cluster, Failures, Job
 from syncwall.describe.job import FailureRates, FailureUnit, Taken
 from syncwall.describe.lookup import failure_rates
-from syncwall.job import defaults
-from syncwall.job.defaults import RACK_NODES
-from syncwall.job.phases import PredictedPhases, predicted_phases
-from syncwall.job.plan import DAY_S, Failure, JobPlan
-from syncwall.job.renewal import best_interval_s
+from syncwall.describe.phase import Stretch
+from syncwall.job.plan import DAY_S, Failure, JobPlan, best_interval_s
 from syncwall.public import published
 from syncwall.units import Dimension
 from syncwall.work.states import optimizer_bytes, stored_bytes
+
+DETECTION_S: Final = 600.0
+"""Until a dead rank is noticed: the timeout of NCCL in PyTorch, with which Wan 2025 (table 3)
+compares; MegaScale reports under 10 min with diagnosis (Jiang 2024, section 6.3)."""
+DETECTION_SOURCE: Final = "timeout of NCCL in PyTorch"
+QUICK_DETECTION_S: Final = 30.0
+"""With inspection of NICs, switches and drivers: 2 to 60 s (Wan 2025, arXiv:2509.16293,
+table 3)."""
+RESTART_S: Final = 60.0
+RESTART_PER_GPU_S: Final = 0.0085
+"""Cold recovery of 200 s on 16,000 GPUs, 300 s on 22,000, 600 s on 64,000, 900 s on 98,000 (Meta
+2026, arXiv:2602.00277, read from figure 2)."""
+RESTART_SOURCE: Final = "line through Meta 2026, arXiv:2602.00277, figure 2"
+REPAIR_S: Final = 86400.0
+"""Nobody publishes it; assumed."""
+STORAGE_PER_NODE: Final = 1e9
+"""Bytes/s that a node writes: 1.2e9 for BLOOM (2.3 TB in 40 s from 48 nodes), 1e9 for Llama 3
+(2 TB/s for 2,048 nodes; arXiv:2407.21783, section 3.3.1)."""
+STORAGE_AT_MOST: Final = 100e9
+"""Bytes/s of the whole job: 50e9 to 200e9 in 85,000 checkpoints of 40 runs (VAST 2026)."""
+STORAGE_SOURCE: Final = "1 GB/s a node (BLOOM, Llama 3), at most 100 GB/s (VAST 2026)"
+COPY_PER_GPU: Final = 1e9
+"""Bytes/s of a GPU's copy to host memory: 405B on 8,960 GPUs stops for 0.59 s (ByteCheckpoint,
+arXiv:2407.20143, table 8)."""
+COPY_SOURCE: Final = "ByteCheckpoint, arXiv:2407.20143, table 8"
+RACK_NODES: Final = 4
+"""Nodes of 8 GPUs in a rack, as in a DGX SuperPOD with H100; assumed for others."""
+TRAYS_SOURCE: Final = "trays are exchanged inside their rack (CoreWeave)"
+"""A failed GPU of an NVL72 costs its tray of four, which is exchanged in the same rack and not by
+one of another; workloads should tolerate two of 18 away, and with more the rack is drained
+(CoreWeave 2025, docs.coreweave.com/docs/platform/instances/gb200)."""
+SHORT_SHARE: Final = 0.01
+"""Spares are chosen so that the job is short of nodes for less of the time, also on a cluster that
+fails more often than nine of ten."""
+LOAD: Final = 0.8
+"""Mean power of a GPU in training over its TDP; assumed."""
+HOST: Final = 0.5
+"""Power of CPUs, NICs, switches and fans over that of the GPUs; assumed. A DGX H100 draws up to
+10.2 kW with 5.6 kW of GPUs."""
+PUE: Final = 1.2
+"""Power of the building over that of the machines; assumed. New large sites state 1.1."""
+
+
+@published(
+    "phase=stretch.phase global_batch=stretch.run.layout.global_batch seq=stretch.run.seq",
+    "steps=stretch.steps tokens=stretch.tokens step_s=prediction.step_s",
+    "tokens_per_s_per_gpu=prediction.tokens_per_s_per_gpu mfu=prediction.mfu",
+    "fits=prediction.fits work_s gpu_hours ledger_s=prediction.ledger",
+)
+@dataclass(frozen=True)
+class PredictedPhase:
+    """Steps of a job that are alike: a phase, or one batch size of a phase whose batch grows."""
+
+    stretch: Stretch
+    prediction: Prediction
+
+    @property
+    def work_s(self) -> float:
+        """All its steps at the P50 of a step, undisturbed."""
+        return self.stretch.steps * self.prediction.step_s
+
+    @property
+    def gpu_hours(self) -> float:
+        """Of its GPUs in that time, without spares."""
+        return self.work_s * self.stretch.run.gpus / 3600.0
+
+
+@dataclass(frozen=True)
+class PredictedPhases:
+    """All of them, in their order."""
+
+    parts: tuple[PredictedPhase, ...]
+
+    @property
+    def steps(self) -> int:
+        """Optimizer steps of the job."""
+        return sum(one.stretch.steps for one in self.parts)
+
+    @cached_property
+    def work_s(self) -> float:
+        """Time of all steps, P50, if nothing disturbs them."""
+        return sum(one.work_s for one in self.parts)
+
+    @property
+    def step_s(self) -> float:
+        """Mean time of a step."""
+        return self.longest.prediction.step_s if self.is_one else self.work_s / self.steps
+
+    @property
+    def deviation(self) -> float:
+        """Of ln(true time / P50) of all steps together: what makes one phase slower than predicted
+        (device, network, software) is the same in the others, so deviations add up by their time.
+        """
+        if self.is_one:
+            return self.longest.prediction.interval.deviation
+        spread = (one.work_s * one.prediction.interval.deviation for one in self.parts)
+        return sum(spread) / self.work_s
+
+    @property
+    def is_one(self) -> bool:
+        """True if all steps are alike."""
+        return len(self.parts) == 1
+
+    @cached_property
+    def longest(self) -> PredictedPhase:
+        """Where most of the time goes; stands for the job where only one run can be shown."""
+        return max(self.parts, key=lambda one: one.work_s)
+
+    @property
+    def fits(self) -> bool:
+        """True if every phase fits in memory."""
+        return all(one.prediction.fits for one in self.parts)
+
+
+def predicted_phases(job: Job, prediction: Prediction) -> PredictedPhases:
+    """The phases of `job`; `prediction`, of its run, says how operations are priced."""
+    return PredictedPhases(
+        tuple(
+            PredictedPhase(one, prediction if one.run is job.run else prediction.again(one.run))
+            for one in job.stretches
+        )
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +271,7 @@ class _Settling:
             detection_s=self._detection(),
             restart_s=restart_s,
             repair_s=self._take(
-                "repair", job.failures.repair_s, defaults.REPAIR_S, "assumed", "no published value"
+                "repair", job.failures.repair_s, REPAIR_S, "assumed", "no published value"
             ),
             nodes=int(self.run.nodes),
             shrink=job.when_short == "shrink",
@@ -200,17 +318,17 @@ class _Settling:
         if known_s is not None:
             self._take("checkpoint", known_s, known_s, "given", "")
             return known_s, 0.0, known_s
-        usual = min(self.run.nodes * defaults.STORAGE_PER_NODE, defaults.STORAGE_AT_MOST)
+        usual = min(self.run.nodes * STORAGE_PER_NODE, STORAGE_AT_MOST)
         storage = self._take(
-            "storage", stated.storage_bytes_per_s, usual, "assumed", defaults.STORAGE_SOURCE,
+            "storage", stated.storage_bytes_per_s, usual, "assumed", STORAGE_SOURCE,
             Dimension.BYTES_PER_S,
         )  # fmt: skip
         read_s = size / float(stated.read_bytes_per_s or storage)
         if stated.blocking:
             return size / storage, 0.0, read_s
         copy = self._take(
-            "copy to host memory", stated.copy_bytes_per_s, defaults.COPY_PER_GPU, "measured",
-            defaults.COPY_SOURCE, Dimension.BYTES_PER_S,
+            "copy to host memory", stated.copy_bytes_per_s, COPY_PER_GPU, "measured",
+            COPY_SOURCE, Dimension.BYTES_PER_S,
         )  # fmt: skip
         copied_s = size / (copy * self.run.gpus)
         return copied_s, size / storage, read_s
@@ -243,15 +361,15 @@ class _Settling:
         if self.job.measured.restart_s is not None:  # it is in there
             return 0.0
         given = self.job.failures.detection_s
-        source = defaults.DETECTION_SOURCE
-        return self._take("detection", given, defaults.DETECTION_S, "datasheet", source)
+        source = DETECTION_SOURCE
+        return self._take("detection", given, DETECTION_S, "datasheet", source)
 
     def _restart(self, read_s: float) -> float:
         known_s = self.job.measured.restart_s
         if known_s is not None:
             return self._take("restart", known_s, known_s, "given", "")
-        usual = defaults.RESTART_S + defaults.RESTART_PER_GPU_S * self.run.gpus
-        given, source = self.job.failures.restart_s, defaults.RESTART_SOURCE
+        usual = RESTART_S + RESTART_PER_GPU_S * self.run.gpus
+        given, source = self.job.failures.restart_s, RESTART_SOURCE
         return self._take("restart", given, usual, "fitted", source) + read_s
 
     def _beside(self, plan: JobPlan) -> dict[Cause, float]:
@@ -278,9 +396,9 @@ class _Settling:
         racks = -(-plan.nodes // each) if inside else 1
         enough = racks * self._enough(plan, inside, racks)
         enough += self._enough(plan, tuple(c for c in plan.causes if c.nodes >= each), 1)
-        source = f"short of nodes for under {defaults.SHORT_SHARE:.0%} of the time"
+        source = f"short of nodes for under {SHORT_SHARE:.0%} of the time"
         if inside and each > 1:
-            source += f", {enough // racks} in each of {racks} racks; {defaults.TRAYS_SOURCE}"
+            source += f", {enough // racks} in each of {racks} racks; {TRAYS_SOURCE}"
         given = self.job.spare_nodes
         return int(self._take("spare nodes", given, enough, "computed", source, None))
 
@@ -289,7 +407,7 @@ class _Settling:
         often = exp(Z80 * plan.rate_deviation)
         away = sum(cause.per_s * cause.nodes for cause in causes) * plan.repair_s * often / groups
         largest = max((cause.nodes for cause in causes), default=0) or 1
-        seldom = (1.0 - defaults.SHORT_SHARE) ** (1.0 / groups)
+        seldom = (1.0 - SHORT_SHARE) ** (1.0 / groups)
         return _poisson_quantile(away / largest, seldom) * largest
 
     def _best(self, plan: JobPlan) -> float:

@@ -1,6 +1,5 @@
-"""Many jobs played through at once, failure by failure, with NumPy.
+"""Many jobs simulated at once, failure by failure, with NumPy.
 
-Holds `simulate` (one plan), `simulate_all` (several, with the same failures) and `SimulatedJobs`.
 Failures are points in wall-clock time, drawn from the seed alone: candidates come at the highest
 rate of all plans, and each has a mark that says whether it happens at a plan's own. So plans that
 are played together meet the same failures, one with a higher rate meets these and more, and what
@@ -10,24 +9,151 @@ A job is a position in its work and the time from which on it can go on (`ready`
 failures it works in whole intervals, each followed by a checkpoint; a failure takes it back to the
 last checkpoint written, and takes nodes away until they are repaired.
 
-`Repairs`: nodes that are being repaired, and when enough of them are back. Every repair takes
-equally long, so nodes come back in the order in which they failed, and the one to wait for is found
-by counting: with s spares, the oldest failure after which no more than s nodes were taken away must
-be repaired.
+Every repair takes equally long, so nodes come back in the order in which they failed, and the one
+to wait for is found by counting: with s spares, the oldest failure after which no more than s nodes
+were taken away must be repaired.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from math import exp
 from statistics import NormalDist
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from syncwall.cause import Cause
-from syncwall.job.plan import CLIP, JobPlan, Numbers
-from syncwall.job.renewal import slow_down
-from syncwall.job.state import GIVEN_UP, State
+from syncwall.job.plan import CLIP, DAY_S, JobPlan, Numbers, slow_down
+from syncwall.problems import InputError
+
+GIVEN_UP = 5.0
+"""A job that takes so many times as long as its work is given up."""
+ACCOUNTS = (
+    Cause.CHECKPOINT, Cause.LOST_WORK, Cause.RESTART, Cause.REPAIR, Cause.FEWER_NODES,
+)  # fmt: skip
+
+
+class State:
+    """Jobs of one plan or of several, all at once."""
+
+    def __init__(self, plan: Numbers, goal_s: Any) -> None:
+        jobs = len(goal_s)
+        self.plan = plan
+        self.active = np.ones(jobs, dtype=bool)
+        self._goal, self._saved = goal_s, np.zeros(jobs)
+        self._ready = plan.startup_s.copy()
+        self._speed, self._full_at = np.ones(jobs), np.full(jobs, np.inf)
+        self._spent = {account: np.zeros(jobs) for account in ACCOUNTS}
+        self._stopped = np.zeros(jobs)
+        self._limit = plan.startup_s + GIVEN_UP * goal_s + DAY_S
+        self.finish_s = np.full(jobs, np.inf)
+        self.interruptions = np.zeros(jobs)
+        self.ledger_s = {account: np.zeros(jobs) for account in ACCOUNTS}
+
+    def keep_active(self) -> Any:
+        """Forget jobs that are over; returns which were kept."""
+        kept = self.active
+        for name in ("_goal", "_saved", "_ready", "_speed", "_full_at", "_stopped", "_limit"):
+            setattr(self, name, getattr(self, name)[kept])
+        self.plan.keep(kept)
+        self._spent = {account: spent[kept] for account, spent in self._spent.items()}
+        self.active = np.ones(len(self._goal), dtype=bool)
+        return kept
+
+    def give_up(self, hopeless: Any) -> None:
+        """End jobs that will not come to an end."""
+        ended = self.active & hopeless
+        if ended.any():
+            self._close(ended, np.full(len(ended), np.inf))
+
+    def run_until(self, now_s: Any) -> None:
+        """Let every job work until `now_s`; those that reach their goal before are over."""
+        if self.plan.shrinks:
+            self._finish(np.minimum(now_s, self._full_at))
+            self._grow(now_s)
+        self._finish(now_s)
+
+    def strike(self, struck: Any, now_s: Any, rollback_s: Any, back_s: Any, missing: Any) -> None:
+        """Stop the jobs in `struck`; nodes are back at `back_s`, until then `missing` are away."""
+        plan, spent = self.plan, self._spent
+        run_s = np.where(struck, np.maximum(now_s - self._ready, 0.0), 0.0)
+        rounds = np.floor(np.maximum(run_s - plan.written_s, 0.0) / plan.whole_s)
+        self._save(rounds, rounds * plan.every_s)
+        beyond_s = run_s - rounds * plan.whole_s
+        spent[Cause.LOST_WORK] += beyond_s
+        if np.any(rollback_s):
+            self._roll_back(np.where(struck, rollback_s, 0.0) - beyond_s)
+        self._stopped += struck
+        noticed_s = now_s + plan.detection_s
+        begin_s = np.maximum(noticed_s, back_s)
+        if plan.shrinks:
+            lost = np.ceil(missing / plan.replica_nodes) * plan.replica_nodes
+            smaller = (lost < plan.nodes) & (plan.shrink > 0)
+            smaller &= back_s > noticed_s + plan.restart_s
+            begin_s = np.where(smaller, noticed_s, begin_s)
+            self._speed = np.where(
+                struck, np.where(smaller, 1.0 - lost / plan.nodes, 1.0), self._speed
+            )
+            self._full_at = np.where(struck, np.where(smaller, back_s, np.inf), self._full_at)
+        ready_s = np.where(struck, np.maximum(self._ready, begin_s + plan.restart_s), self._ready)
+        more_s = np.where(struck, ready_s - np.maximum(self._ready, now_s), 0.0)
+        waited_s = np.minimum(np.where(struck, begin_s - noticed_s, 0.0), more_s)
+        spent[Cause.REPAIR] += waited_s
+        spent[Cause.RESTART] += more_s - waited_s
+        self._ready = ready_s
+        self.give_up(self._ready > self._limit)
+
+    def _save(self, checkpoints: Any, run_s: Any) -> None:
+        """Count `run_s` of work with `checkpoints` checkpoints as done."""
+        self._saved += run_s * self._speed
+        self._spent[Cause.FEWER_NODES] += run_s * (1.0 - self._speed)
+        self._spent[Cause.CHECKPOINT] += checkpoints * self.plan.blocking_s
+
+    def _roll_back(self, wanted_s: Any) -> None:
+        """Go back at least `wanted_s` before the last checkpoint, to an earlier one."""
+        pieces = np.ceil(np.maximum(wanted_s, 0.0) / self.plan.every_s)
+        thrown_s = np.minimum(pieces * self.plan.every_s, self._saved)
+        self._saved -= thrown_s
+        self._spent[Cause.LOST_WORK] += thrown_s
+
+    def _finish(self, now_s: Any) -> None:
+        plan = self.plan
+        left_s = (self._goal - self._saved) / self._speed
+        checkpoints = np.ceil(left_s / plan.every_s)
+        end_s = self._ready + left_s + checkpoints * plan.blocking_s + plan.written_s
+        done = self.active & (end_s <= now_s)
+        if done.any():
+            self._save(np.where(done, checkpoints, 0.0), np.where(done, left_s, 0.0))
+            self._spent[Cause.CHECKPOINT] += np.where(done, plan.written_s, 0.0)
+            self._close(done, end_s)
+
+    def _grow(self, now_s: Any) -> None:
+        """Let nodes that are back join: a checkpoint, a restart, full speed."""
+        plan = self.plan
+        joins = self.active & (self._full_at <= now_s)
+        if not joins.any():
+            return
+        run_s = np.where(joins, np.maximum(self._full_at - self._ready, 0.0), 0.0)
+        rounds = np.floor(run_s / plan.whole_s)
+        worked_s = np.minimum(run_s - rounds * plan.whole_s, plan.every_s)
+        rest_s = run_s - rounds * plan.whole_s - worked_s
+        self._save(rounds, rounds * plan.every_s + worked_s)
+        pause_s = plan.blocking_s + plan.written_s
+        self._spent[Cause.CHECKPOINT] += np.where(joins, rest_s + pause_s, 0.0)
+        self._spent[Cause.RESTART] += np.where(joins, plan.restart_s, 0.0)
+        at_s = np.maximum(self._full_at, self._ready) + pause_s + plan.restart_s
+        self._ready = np.where(joins, at_s, self._ready)
+        self._speed = np.where(joins, 1.0, self._speed)
+        self._full_at = np.where(joins, np.inf, self._full_at)
+
+    def _close(self, over: Any, end_s: Any) -> None:
+        jobs = self.plan.number[over]
+        self.finish_s[jobs] = end_s[over]
+        self.interruptions[jobs] = self._stopped[over]
+        for account, spent in self._spent.items():
+            self.ledger_s[account][jobs] = spent[over]
+        self.active = self.active & ~over
 
 
 class Repairs:
@@ -261,3 +387,44 @@ def _draws(random: Any, count: int) -> Iterator[tuple[Any, Any, Any]]:
         marks = random.random((BLOCK, count))
         kinds = random.random((BLOCK, count))
         yield from zip(gaps, marks, kinds, strict=True)
+
+
+MOST_STOPS: Final = 20_000
+"""Interruptions of one job, or in the time of a repair, that are played through."""
+
+
+def refuse_endless(plan: JobPlan) -> None:
+    """InputError if `plan` is interrupted so often that playing it through would take minutes."""
+    for often, when in _stops(plan):
+        if often > MOST_STOPS:
+            raise InputError.of(
+                f"up to {often:,.0f} interruptions {when}: more than the {MOST_STOPS:,} that are "
+                "played through: write fewer tokens, or rarer failures"
+            )
+
+
+def is_endless(plan: JobPlan) -> bool:
+    """True for what `refuse_endless` refuses."""
+    return any(often > MOST_STOPS for often, _ in _stops(plan))
+
+
+def _stops(plan: JobPlan) -> tuple[tuple[float, str], ...]:
+    """The most interruptions to expect, and when."""
+    spread = exp(CLIP * plan.rate_deviation)
+    factors = np.geomspace(1.0 / spread, spread, 31)
+    often_per_s = plan.rate_per_s * plan.early_factor * factors
+    return (
+        (float(np.max(often_per_s * _length_s(plan, factors))), "in the job"),
+        (float(often_per_s[-1]) * plan.repair_s, "during one repair"),
+    )
+
+
+def _length_s(plan: JobPlan, factors: Any) -> Any:
+    """How long jobs are about played on clusters that fail so many times as often as usual."""
+    rates = plan.rate_per_s * factors
+    slow = slow_down(plan.every_s, plan.blocking_s, rates, plan.down_s, plan.written_s)
+    away = sum(cause.per_s * cause.nodes for cause in plan.causes) * plan.repair_s * factors
+    long = (away > plan.spares) | (plan.early_factor > 1)
+    about_s = plan.run_s * np.minimum(slow, GIVEN_UP)
+    length_s = np.where(long, plan.run_s * GIVEN_UP + DAY_S, about_s)
+    return np.where(slow > GIVEN_UP, 0.0, plan.startup_s + length_s)

@@ -9,8 +9,7 @@ from typing import Final
 
 from syncwall.answer import Prediction, predict
 from syncwall.answer.improvements import Improvement, improvements
-from syncwall.job.changes import JobChange, changes
-from syncwall.job.completion import Completion, finish
+from syncwall.job.completion import Completion, JobChange, changes, finish
 from syncwall.plan.reference import Reference
 from syncwall.plan.wall.answer import SyncWall
 from syncwall.plan.wall.found import wall_of

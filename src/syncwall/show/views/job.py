@@ -7,8 +7,7 @@ from functools import partial
 from typing import Final
 
 from syncwall.cause import CauseKind
-from syncwall.job.changes import JobChange
-from syncwall.job.completion import Completion
+from syncwall.job.completion import Completion, JobChange
 from syncwall.show.blocks import Block, Figure, Ledger, Lines, Share, Verdict, View, table
 from syncwall.show.numbers import energy, mass, money, percent, span
 from syncwall.show.views.prediction import chosen, numbers

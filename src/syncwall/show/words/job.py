@@ -7,10 +7,8 @@ phase `phase_cells`, of a change `worth` and `change_cells`, and of an input `va
 from typing import Final
 
 from syncwall import units
-from syncwall.job.changes import JobChange
-from syncwall.job.completion import Completion
-from syncwall.job.phases import PredictedPhase
-from syncwall.job.settled import Input
+from syncwall.job.completion import Completion, JobChange
+from syncwall.job.settled import Input, PredictedPhase
 from syncwall.show.numbers import money, percent, plural, span
 from syncwall.units import Dimension
 

@@ -15,9 +15,8 @@ from syncwall.catalogue import CatalogueKind
 from syncwall.describe import Job
 from syncwall.describe.base import Description
 from syncwall.describe.lookup import failure_rates, prices
-from syncwall.job.changes import JobChange, changes
-from syncwall.job.completion import Completion, finish
-from syncwall.job.renewal import interval_curve
+from syncwall.job.completion import Completion, JobChange, changes, finish
+from syncwall.job.plan import interval_curve
 from syncwall.problems import InputError
 from syncwall.records import plain
 from syncwall.show.words.job import saves, step, stops, switched_off, value_text, verdict, worth
