@@ -95,7 +95,7 @@ def test_importing_the_package_imports_nothing_heavy():
 
 def test_a_package_is_called_like_its_function_though_its_modules_were_loaded_first():
     code = (
-        "import syncwall as sw, syncwall.explain.finding, syncwall.validate.unusual\n"
+        "import syncwall as sw, syncwall.explain.finding, syncwall.validate.mapping\n"
         "import syncwall.plan.wall.rungs\n"
         "print(callable(sw.explain), callable(sw.validate), callable(sw.plan.wall))"
     )

@@ -23,7 +23,7 @@ from syncwall.documents import read_document
 from syncwall.records import plain
 from syncwall.validate.evaluation import ValidatedRun, outcomes
 from syncwall.validate.report import Report, SetReport
-from syncwall.validate.split import STALLED, RowUse, part_of
+from syncwall.validate.table import STALLED, RowUse, part_of
 
 GOALS = ROOT / "docs" / "accuracy_goals.yaml"
 Figures = dict[str, Any]

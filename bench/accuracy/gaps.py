@@ -20,7 +20,7 @@ from syncwall.answer.prediction import predict
 from syncwall.describe import Run
 from syncwall.describe.measured_speed import MeasuredSpeed
 from syncwall.validate.evaluation import fastest
-from syncwall.validate.hardware import CannotRepresent
+from syncwall.validate.machine import CannotRepresent
 from syncwall.validate.mapping import case_of
 from syncwall.validate.table import RunRow
 

@@ -13,8 +13,7 @@ from bench.accuracy.pages import BUILT_IN, JUDGED, remembered, rewritten, stale
 from bench.fit.files import rows_of
 from syncwall.validate.report import reported
 from syncwall.validate.score import read_baselines
-from syncwall.validate.split import RowUse, part_of
-from syncwall.validate.table import RunRow
+from syncwall.validate.table import RowUse, RunRow, part_of
 
 ACCEPTED = ROOT / "docs" / "accuracy.json"
 WORSE = 0.005

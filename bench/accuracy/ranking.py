@@ -23,8 +23,7 @@ from syncwall.cost.stalls import expected_slowdown
 from syncwall.validate.evaluation import ValidatedRun, outcomes
 from syncwall.validate.mapping import cases_of
 from syncwall.validate.score import Baselines, read_baselines
-from syncwall.validate.split import RowUse, part_of
-from syncwall.validate.table import read_tables
+from syncwall.validate.table import RowUse, part_of, read_tables
 
 ACCEPTED = ROOT / "docs" / "ranking.json"
 PAGE = ROOT / "docs" / "explanation" / "ranking.md"

@@ -12,8 +12,7 @@ from typing import Any
 
 import yaml
 
-from syncwall.validate.split import RowUse, doubt, part_of
-from syncwall.validate.table import RunRow, read_tables
+from syncwall.validate.table import RowUse, RunRow, doubt, part_of, read_tables
 
 WIDTH = 100
 SOURCES = "fitted"

@@ -31,7 +31,7 @@ from syncwall.answer.traits import USED, Traits, scale_of
 from syncwall.validate.evaluation import ValidatedRun, outcomes
 from syncwall.validate.mapping import cases_of
 from syncwall.validate.score import evenly
-from syncwall.validate.split import RowUse, doubt, organisation_of, part_of
+from syncwall.validate.table import RowUse, doubt, organisation_of, part_of
 
 MOST_ROWS = 150
 COVERED = 0.8

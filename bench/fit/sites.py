@@ -18,9 +18,8 @@ from syncwall.answer.knob_model import FILE, Covariances, SitePrior
 from syncwall.cause import Cause
 from syncwall.timeline.step import slowest_of
 from syncwall.validate.evaluation import ValidatedRun, known_steps, outcomes
-from syncwall.validate.known import FEWEST_RUNS, KnownSet
 from syncwall.validate.mapping import cases_of
-from syncwall.validate.score import evenly
+from syncwall.validate.score import FEWEST_RUNS, KnownSet, evenly
 from syncwall.validate.table import RunRow
 
 START: Values = {

@@ -15,8 +15,7 @@ from bench.fit.search import rounded
 from syncwall.catalogue import BUILT_IN
 from syncwall.validate.evaluation import ValidatedRun, outcomes
 from syncwall.validate.mapping import cases_of
-from syncwall.validate.split import RowUse, part_of
-from syncwall.validate.table import RunRow
+from syncwall.validate.table import RowUse, RunRow, part_of
 
 SOURCE = "hf-ultrascale-playbook"
 STALLED = 1.5

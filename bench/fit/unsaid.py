@@ -13,7 +13,7 @@ import numpy as np
 from bench import Dirs
 from bench.fit.files import comments, readable, rows_of, update
 from syncwall.validate.evaluation import UNSAID, fastest
-from syncwall.validate.hardware import CannotRepresent
+from syncwall.validate.machine import CannotRepresent
 from syncwall.validate.mapping import COLUMNS, ValidationCase, case_of
 from syncwall.validate.score import evenly
 from syncwall.validate.table import RunRow

@@ -16,7 +16,7 @@ from syncwall.answer.prediction import predict
 from syncwall.answer.site import Site
 from syncwall.answer.traits import Traits
 from syncwall.describe import Layout, Software, lookup
-from syncwall.validate.split import organisation_of
+from syncwall.validate.table import organisation_of
 from tests.answer.known_steps import USUAL, known
 from tests.answer.runs import runs
 from tests.answer.test_prediction import FSDP, run

@@ -12,7 +12,7 @@ from bench.accuracy.gate import accepted, changes, faults, table
 from bench.accuracy.pages import BLOCKS, MARKED, PAGES, remembered, rewritten, stale
 from bench.fit.files import rows_of
 
-from syncwall.validate.split import RowUse, part_of
+from syncwall.validate.table import RowUse, part_of
 from tests.validate.samples import CORPUS, needs_corpus
 
 BAND = (0.75, 0.85)

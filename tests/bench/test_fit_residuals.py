@@ -7,7 +7,7 @@ import pytest
 from bench.fit.intervals import MOST_ROWS, residuals
 
 from syncwall.answer.interval import TABLE
-from syncwall.validate.split import RowUse
+from syncwall.validate.table import RowUse
 from tests.validate.samples import CORPUS, needs_corpus
 
 NEARLY = 0.003

@@ -6,7 +6,7 @@ from bench.fit.sites import START, blocks, fitted, read
 
 from syncwall.answer.knob_model import FILE, SitePrior, site_prior
 from syncwall.documents import read_document
-from syncwall.validate.known import KnownSet
+from syncwall.validate.score import KnownSet
 from syncwall.validate.table import RunRow
 from tests.answer.known_steps import COMPUTING
 from tests.validate.samples import row

@@ -14,8 +14,7 @@ from syncwall.cost.software import framework
 from syncwall.describe import lookup
 from syncwall.describe.choice import Dtype
 from syncwall.validate import mapping
-from syncwall.validate.split import RowUse, doubt, part_of
-from syncwall.validate.table import read_tables
+from syncwall.validate.table import RowUse, doubt, part_of, read_tables
 from tests.validate.samples import CORPUS, needs_corpus, row
 
 SECOND = CORPUS.parent / "runs_second"

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from syncwall.validate.evaluation import ValidatedRun, outcomes
 from syncwall.validate.mapping import case_of
-from syncwall.validate.split import RowUse
+from syncwall.validate.table import RowUse
 from tests.validate.samples import row
 
 

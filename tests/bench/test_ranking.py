@@ -6,8 +6,7 @@ import pytest
 from bench.accuracy.ranking import ACCEPTED, FIGURES, PAGE, page, worse
 from bench.fit.stalls import FILE, fitted, read, rewritten
 
-from syncwall.validate.split import RowUse, part_of
-from syncwall.validate.table import read_tables
+from syncwall.validate.table import RowUse, part_of, read_tables
 from tests.validate.samples import CORPUS, needs_corpus
 
 LINES = json.loads(ACCEPTED.read_text())

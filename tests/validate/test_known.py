@@ -5,7 +5,7 @@ import pytest
 
 from syncwall.answer.knob_model import Covariances, site_prior
 from syncwall.answer.site import Site
-from syncwall.validate.known import KnownSet, choices
+from syncwall.validate.score import KnownSet, choices
 from tests.answer.known_steps import COMPUTING, known
 
 WAITING = (0.4, 0.05, 0.05, 0.5, 0.0)

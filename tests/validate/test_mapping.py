@@ -2,7 +2,7 @@ import pytest
 
 from syncwall.describe.choice import Dtype
 from syncwall.describe.layout import Dispatcher, Recompute, Schedule, Shard
-from syncwall.validate.hardware import CannotRepresent
+from syncwall.validate.machine import CannotRepresent
 from syncwall.validate.mapping import case_of
 from tests.validate.samples import known, row
 

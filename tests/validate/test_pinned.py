@@ -12,8 +12,7 @@ import pytest
 
 from syncwall.validate.evaluation import ValidatedRun, outcomes
 from syncwall.validate.mapping import cases_of
-from syncwall.validate.split import doubt
-from syncwall.validate.table import read_tables
+from syncwall.validate.table import doubt, read_tables
 
 FILE = Path(__file__).parents[1] / "data" / "pinned_ledgers.json"
 EVERY = 40

@@ -2,8 +2,7 @@ import pytest
 
 from syncwall.catalogue import BUILT_IN
 from syncwall.documents import read_document
-from syncwall.validate.split import STALLED, RowUse, doubt, organisation_of, part_of
-from syncwall.validate.table import read_tables
+from syncwall.validate.table import STALLED, RowUse, doubt, organisation_of, part_of, read_tables
 from tests.validate.samples import CORPUS, needs_corpus, row
 
 CALIBRATION = {

@@ -8,7 +8,7 @@ import pytest
 
 from syncwall import catalogue
 from syncwall.validate.report import validate
-from syncwall.validate.split import part_of
+from syncwall.validate.table import part_of
 from syncwall.web.answers.accuracy import accuracy, as_run
 from syncwall.web.answers.prediction import predicted
 from syncwall.web.asked import AskedRun

@@ -1,8 +1,9 @@
-"""Predictions for many runs at once.
+"""Predictions for many runs at once, published or from run files.
 
-Holds `ValidatedRun`, `outcomes` and `known_steps`. Cases with the same model, machine and software
-are one call of the predictor with arrays of layouts; what a source left open is decided by time and
-memory.
+Cases with the same model, machine and software are one call of the predictor with arrays of
+layouts; what a source left open is decided by time and memory.
+
+Their times are those of `predict` on the same file.
 """
 
 from collections import defaultdict
@@ -10,10 +11,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from math import prod
-from typing import Any
+from pathlib import Path
+from typing import Any, Final
 
 from syncwall.answer.interval import interval
 from syncwall.answer.many import SIZES, TimedLayout, shares_of_each, timed_layouts
+from syncwall.answer.prediction import predict
 from syncwall.answer.pricing import Pricing
 from syncwall.answer.room import may_fit
 from syncwall.answer.site import KnownStep
@@ -22,10 +25,12 @@ from syncwall.catalogue import BUILT_IN
 from syncwall.cause import Cause
 from syncwall.cost.measured import MachineMeasurements
 from syncwall.describe import Layout
+from syncwall.describe.known import KnownRun
+from syncwall.describe.reading import read
 from syncwall.documents import read_document
 from syncwall.timeline.ledger import Ledger
 from syncwall.validate.mapping import ValidationCase
-from syncwall.validate.split import organisation_of
+from syncwall.validate.table import RunRow, organisation_of
 from syncwall.work.memory import HEADROOM, fits, step_memory
 
 HARDLY_MORE = 1.1
@@ -200,3 +205,31 @@ def _chosen(case: ValidationCase, found: list[TimedLayout]) -> ValidatedRun:
     fitting = fitting or [one for one in found if one.memory_bytes <= least * HARDLY_MORE]
     best = min(fitting, key=lambda one: one.step_s)
     return ValidatedRun(case, best.layout, best.step_s, best.memory_bytes, best.ledger)
+
+
+_SUFFIXES: Final = (".yaml", ".yml")
+
+
+def run_file_cases(path: Path) -> list[ValidationCase]:
+    """The cases of a run file, or of all in a directory that have the key `measured`."""
+    if path.is_dir():
+        files = sorted(one for one in path.iterdir() if one.suffix in _SUFFIXES)
+        return [_case(one) for one in files if "measured:" in one.read_text(errors="replace")]
+    return [_case(path)] if path.suffix in _SUFFIXES else []
+
+
+def _case(path: Path) -> ValidationCase:
+    known = read(path, KnownRun)
+    found = predict(known)
+    run, layout = found.run, found.run.layout
+    cells = {
+        "id": path.stem, "source": path.absolute().parent.name, "model": run.model.name,
+        "gpu": run.cluster.device.name, "gpus": run.gpus, "seq_len": run.seq,
+        "gbs": layout.global_batch, "mbs": layout.micro_batch, "tp": layout.tp, "pp": layout.pp,
+        "framework": run.software.framework,
+    }  # fmt: skip
+    row = RunRow({name: str(cell) for name, cell in cells.items()}, path, 1)
+    return ValidationCase(
+        row, run.model, run.cluster, run.software, run.seq, [layout], (),
+        found.seconds_of(known.measured), tuple(found.assumed),
+    )  # fmt: skip

@@ -1,10 +1,9 @@
 """From a published run to layouts that syncwall can predict.
 
-Holds `ValidationCase`, `case_of` and `cases_of`. What the source leaves open becomes several
-candidates; the likeliest is chosen later, when their times and memory are known. No rule here knows
-a source by its name. `measured_s`: seconds of a step, from whatever a source measured. Sources that
-print only TFLOP/s are used if the formula behind them is known, or if it makes no difference: some
-count the whole square of attention, some the causal half, some the recomputation.
+What the source leaves open becomes several candidates; the likeliest is chosen later, when their
+times and memory are known. No rule here knows a source by its name. Sources that print only TFLOP/s
+are used if the formula behind them is known, or if it makes no difference: some count the whole
+square of attention, some the causal half, some the recomputation.
 """
 
 import re
@@ -22,13 +21,67 @@ from syncwall.cost.software import framework
 from syncwall.describe import Cluster, Layout, Model, Software
 from syncwall.describe.base import OPEN
 from syncwall.describe.choice import Dtype
-from syncwall.describe.framework_switches import cut_by_cost
+from syncwall.describe.framework_switches import cut_by_cost, kept_formats
 from syncwall.describe.layout import PLAIN, ContextKind, Recompute, Schedule, Shard
-from syncwall.validate.hardware import CannotRepresent, cluster_of
-from syncwall.validate.keeping import document_of, gradient_dtype_of, keeping_of
-from syncwall.validate.machine import model_of, software_of, switches_of, unsaid
+from syncwall.describe.state_formats import MasterWeights
+from syncwall.validate.machine import (
+    CannotRepresent,
+    cluster_of,
+    document_of,
+    gradient_dtype_of,
+    keeping_of,
+    model_of,
+    software_of,
+    switches_of,
+    unsaid,
+)
 from syncwall.validate.table import RunRow
-from syncwall.validate.unusual import partly, unusual
+
+_RECOMPUTED = (0.25, 0.5, 0.75)
+"""Shares of a stage's layers that may be recomputed where the source does not say."""
+
+
+def partly(layout: Layout, row: RunRow) -> dict[str, list[Any]]:
+    """What "selective" may mean in PyTorch if nobody says of what: every second operation, or
+    so many whole layers.
+    """
+    if layout.recompute is not Recompute.OPERATIONS or row.text("recompute_detail"):
+        return {}
+    return {"recompute": [Recompute.OPERATIONS, Recompute.FULL]}
+
+
+def unusual(
+    row: RunRow,
+    model: Model,
+    layout: Layout,
+    cluster: Cluster,
+    software: Software,
+    silent: list[str],
+) -> list[Layout]:
+    """Candidates for a run that would not fit as its framework usually runs, though it ran.
+
+    It recomputes what it does not mention, adds up gradients in 16 bits if it does mention that, or
+    trains in pure 16 bits where the weights that are stored could be meant.
+    """
+    family = framework(software.framework).model_copy(update={"recompute": None})
+    values = choices(model, layout, silent, family) | partly(layout, row)
+    found, _ = candidates(model, layout, row.whole("seq_len"), cluster.gpus, values)
+    if "recompute" in values:
+        found += [
+            one.model_copy(update={"recompute_layers": round(share * model.layers / one.pp)})
+            for share in _RECOMPUTED
+            for one in found
+            if one.recompute is Recompute.FULL
+        ]
+    elif layout.kept_gradient_dtype is Dtype.FP32:
+        summed = {"gradient_dtype": Dtype.BF16, "kept_gradient_dtype": Dtype.BF16}
+        found += [one.model_copy(update=summed) for one in found]
+    pure: dict[str, Any] = {"master_weights": MasterWeights.NONE}
+    if layout.master_weights == MasterWeights.STORED:
+        pure |= kept_formats(layout.model_copy(update=pure), family)
+        found += [one.model_copy(update=pure) for one in found]
+    return found
+
 
 AMBIGUOUS = 1.15
 """Largest ratio between two readings of a TFLOP/s figure at which it is still used."""

@@ -12,24 +12,23 @@ import numpy as np
 
 from syncwall.catalogue import Folders, takes_catalogue
 from syncwall.public import Answer, published
-from syncwall.validate.evaluation import ValidatedRun, outcomes
-from syncwall.validate.hardware import CannotRepresent
+from syncwall.validate.evaluation import ValidatedRun, outcomes, run_file_cases
+from syncwall.validate.machine import CannotRepresent
 from syncwall.validate.mapping import ValidationCase, case_of
-from syncwall.validate.run_files import run_file_cases
 from syncwall.validate.score import (
     BaselineComparison,
     Baselines,
+    RunSet,
     Score,
     Steps,
     Summary,
     read_baselines,
+    run_sets,
     score,
     steps_of,
     summary,
 )
-from syncwall.validate.sets import RunSet, run_sets
-from syncwall.validate.split import doubt
-from syncwall.validate.table import RunRow, read_tables
+from syncwall.validate.table import RunRow, doubt, read_tables
 
 Progress = Callable[[float], None]
 _KINDS = ("source", "named", "accelerator", "scale", "parallelism", "all")

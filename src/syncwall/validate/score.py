@@ -1,25 +1,84 @@
-"""How far predictions, ours and those of others, are from measurements.
+"""How far predictions, ours and those of others, are from measurements, by set of runs.
 
-Holds `Score`, `score`, `with_known` and `evenly`; the error of a run is |predicted / measured - 1|.
-`Summary` and `summary`: one line for all sources that no fit has read. Sources count the same
-however many rows they have; times that were put together from a few others (`Part.COMPOSED`) are no
-measurements and do not count. `Baselines`: other predictors, from a CSV with a column `id` and one
-column `<name>_step_s` each, and `BaselineComparison`, the errors of one of them beside ours.
+Which runs are known is drawn by lot, always alike.
+
+Sources count the same however many rows they have; times that were put together from a few others
+(`Part.COMPOSED`) are no measurements and do not count.
 """
 
-from collections.abc import Mapping, Sequence
+import operator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, Final, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
+from syncwall.answer.knob_model import Covariances, site_prior, weighted
 from syncwall.answer.site import KnownStep
+from syncwall.answer.traits import site_distances
+from syncwall.catalogue import BUILT_IN
+from syncwall.documents import read_document
 from syncwall.problems import InputError, Problem
 from syncwall.validate.evaluation import ValidatedRun, known_steps
-from syncwall.validate.known import FEWEST_RUNS, MOST_RUNS, KnownSet
-from syncwall.validate.split import part_of
-from syncwall.validate.table import read_csv
+from syncwall.validate.table import RowUse, RunRow, part_of, read_csv
+
+Array = NDArray[Any]
+FEWEST_RUNS: Final = 9
+"""Runs that a source needs before several of them are taken as known."""
+MOST_RUNS: Final = 150
+"""Runs of a source that count, evenly spread."""
+_DRAWS: Final = 60
+_SEED: Final = 16
+
+
+def choices(runs: int, known: int) -> Any:
+    """Which of `runs` runs are known, one choice a row: each run alone, or `known` drawn by lot."""
+    if known == 1:
+        return np.arange(runs)[:, None]
+    lot = np.random.default_rng(_SEED)
+    return np.array([lot.permutation(runs)[:known] for _ in range(_DRAWS)])
+
+
+@dataclass(frozen=True)
+class KnownSet:
+    """Runs of one source, any of which may be known."""
+
+    logs: Array
+    """ln(measured / predicted)."""
+    shares: Array
+    apart: Array
+    """Distances between them."""
+
+    @classmethod
+    def of(cls, steps: Sequence[KnownStep]) -> "KnownSet":
+        """From measured runs beside their predictions."""
+        traits = [one.traits for one in steps]
+        return cls(
+            np.log([one.ratio for one in steps]),
+            np.array([one.shares for one in steps]),
+            np.array([site_distances(traits, one) for one in traits]),
+        )
+
+    def left(self, known: int, model: Covariances) -> Array:
+        """ln(predicted / measured) of every other run, for every choice of `known` ones."""
+        chosen = choices(len(self.logs), known)
+        common = model.between(self.shares, self.shares, self.apart)
+        alone = model.alone(self.shares)
+        inside = common[chosen[:, :, None], chosen[:, None, :]]
+        pull = weighted(inside, alone[chosen], self.logs[chosen])
+        found = np.einsum("ck,ckn->cn", pull, common[chosen]) - self.logs
+        others = np.ones(found.shape, dtype=bool)
+        np.put_along_axis(others, chosen, values=False, axis=1)
+        left: Array = found[others]
+        return left
+
+    def mape(self, known: int) -> float:
+        """Mean error of the other runs."""
+        return float(np.abs(np.expm1(self.left(known, Covariances(site_prior())))).mean())
+
 
 _ENDING = "_step_s"
 _NO_PREDICTOR = "measured_step_s"
@@ -287,3 +346,95 @@ def _versus(groups: list[list[ValidatedRun]], baselines: Baselines) -> dict[str,
                 mape_ours=float(np.mean([one.mape_ours for one in enough])),
             )
     return found
+
+
+_BOUNDS: dict[str, Callable[[float, float], bool]] = {
+    "<=": operator.le, ">=": operator.ge, "<": operator.lt, ">": operator.gt,
+}  # fmt: skip
+_SCALES = ((1, 8), (9, 64), (65, 512), (513, 4096), (4097, 10**7))
+
+
+@dataclass(frozen=True, slots=True)
+class RunSet:
+    """Some runs under one name."""
+
+    name: str
+    kind: str
+    """source, named, accelerator, scale, parallelism or all."""
+    outcomes: list[ValidatedRun]
+    held_out: bool
+    """True if no fit may read any of them."""
+
+
+def run_sets(outcomes: Sequence[ValidatedRun]) -> list[RunSet]:
+    """Every set that has runs."""
+    groups: dict[tuple[str, str], list[ValidatedRun]] = {}
+    for outcome in outcomes:
+        for key in _memberships(outcome):
+            groups.setdefault(key, []).append(outcome)
+    return [
+        RunSet(name, kind, members, all(_held(one.case.row) for one in members))
+        for (kind, name), members in groups.items()
+    ]
+
+
+def _memberships(outcome: ValidatedRun) -> Iterator[tuple[str, str]]:
+    row = outcome.case.row
+    part = part_of(row)
+    yield "source", row.source + ("" if part.is_held_out else f" ({part})")
+    if part is RowUse.CALIBRATION:
+        yield "all", "calibration"
+    else:
+        yield "accelerator", outcome.case.cluster.device.name
+        yield "scale", _scale(row.whole("gpus"))
+        yield "parallelism", _parallelism(outcome)
+        yield from (("named", name) for name in _named(row, part))
+
+
+def _held(row: RunRow) -> bool:
+    return part_of(row) is not RowUse.CALIBRATION
+
+
+def _scale(gpus: int) -> str:
+    low, high = next((low, high) for low, high in _SCALES if low <= gpus <= high)
+    return f"{low} to {high} GPUs" if high < 10**7 else f"more than {low - 1} GPUs"
+
+
+def _parallelism(outcome: ValidatedRun) -> str:
+    layout = outcome.layout
+    axes = [name for name in ("tp", "pp", "cp", "ep") if getattr(layout, name) > 1]
+    return " + ".join([*axes, layout.shard.text])
+
+
+def _named(row: RunRow, part: RowUse) -> Iterator[str]:
+    for name, conditions in _conditions().items():
+        if _meets(row, part, conditions):
+            yield name
+
+
+def _meets(row: RunRow, part: RowUse, conditions: dict[str, Any]) -> bool:
+    for column, wanted in conditions.items():
+        if column == "not":
+            if _meets(row, part, wanted):
+                return False
+        elif column == "part":
+            if part != wanted:
+                return False
+        elif not _matches(row, column, wanted):
+            return False
+    return True
+
+
+def _matches(row: RunRow, column: str, wanted: Any) -> bool:
+    if isinstance(wanted, list):
+        return row.text(column) in wanted
+    sign = str(wanted).split(" ")[0]
+    if sign in _BOUNDS:
+        return _BOUNDS[sign](row.number(column) or 0.0, float(str(wanted).split(" ")[1]))
+    return row.text(column) == str(wanted)
+
+
+@lru_cache(maxsize=1)
+def _conditions() -> dict[str, Any]:
+    value: dict[str, Any] = read_document(BUILT_IN / "validation" / "sets.yaml").value
+    return value

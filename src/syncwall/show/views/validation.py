@@ -14,7 +14,7 @@ from syncwall.show.numbers import duration, percent, plural
 from syncwall.show.words.layout import layout_words
 from syncwall.validate.evaluation import ValidatedRun
 from syncwall.validate.report import Report, SetReport
-from syncwall.validate.split import RowUse, part_of
+from syncwall.validate.table import RowUse, part_of
 
 _KINDS: Final = {
     "source": "By source",

@@ -16,11 +16,10 @@ from syncwall.problems import InputError
 from syncwall.show.views.validation import outcome_words
 from syncwall.show.words.layout import run_words
 from syncwall.validate.evaluation import ValidatedRun, outcomes
-from syncwall.validate.hardware import CannotRepresent
+from syncwall.validate.machine import CannotRepresent
 from syncwall.validate.mapping import case_of
 from syncwall.validate.report import Report, validate
-from syncwall.validate.split import RowUse, part_of
-from syncwall.validate.table import RunRow, read_tables
+from syncwall.validate.table import RowUse, RunRow, part_of, read_tables
 from syncwall.web.answers.catalogue import source_text
 from syncwall.web.answers.prediction import prediction_of
 from syncwall.web.asked import AskedRun
