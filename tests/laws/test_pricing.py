@@ -22,8 +22,7 @@ from syncwall.plan.network.targets import TargetLimits
 from syncwall.plan.reference import Reference
 from syncwall.plan.search import search
 from syncwall.plan.wall.found import setup_of
-from syncwall.report.answered import answered
-from syncwall.report.stated import ReportRequest
+from syncwall.report import ReportRequest, answered
 from syncwall.work.operations import Collective, Transfer
 from tests.laws.questions import law, questions
 

@@ -13,7 +13,7 @@ from syncwall.measure.calibrate import measured_of, read_measured
 from syncwall.measure.load import Load, MachineLoad
 from syncwall.measure.result import Result
 from syncwall.records import json_data, json_text
-from syncwall.report.results import data_of, read_source
+from syncwall.report import data_of, read_source
 from syncwall.show.schema import schema
 from tests.show.report_samples import (
     collectives_data,

@@ -6,7 +6,7 @@ import pytest
 
 from syncwall.lab.topology import Topology
 from syncwall.measure.load import Load, MachineLoad
-from syncwall.report.results import read_source
+from syncwall.report import read_source
 from syncwall.show.blocks import Bullets, Contents, Figure, Heading, Lines, Table, Verdict, View
 from syncwall.show.draw.topology import topology_drawing
 from syncwall.show.views.article import article

@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from syncwall.problems import InputError
-from syncwall.report.results import read_source
+from syncwall.report import read_source
 from syncwall.show.views.article import article
 from syncwall.show.write.html import page
 from syncwall.show.write.markdown import markdown

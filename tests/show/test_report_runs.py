@@ -11,8 +11,7 @@ from syncwall.describe import Layout, Run
 from syncwall.describe.lookup import cluster
 from syncwall.job.completion import finish
 from syncwall.problems import InputError
-from syncwall.report.answered import answered
-from syncwall.report.stated import ReportRequest, read_any
+from syncwall.report import ReportRequest, answered, read_any
 from syncwall.show.blocks import Code, Figure, Heading, Ledger, Table, Verdict, View
 from syncwall.show.draw.curves import has_spread, span_histogram
 from syncwall.show.draw.lanes import layer_windows, whole_lanes

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from syncwall.problems import InputError
-from syncwall.report.results import read_source
+from syncwall.report import read_source
 from syncwall.show.blocks import Figure, Table
 from syncwall.show.views.article import article
 from syncwall.show.write.html import body

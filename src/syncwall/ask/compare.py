@@ -19,7 +19,7 @@ from syncwall.describe.base import Description, part_of
 from syncwall.describe.files import RunFile
 from syncwall.describe.stated import StatedRun, stated_keys
 from syncwall.problems import InputError, option, refuse_unknown
-from syncwall.report.programs import is_program
+from syncwall.report import is_program
 
 if TYPE_CHECKING:
     from syncwall.job.compare import Comparison

@@ -14,7 +14,7 @@ from syncwall.problems import InputError, Problem
 
 if TYPE_CHECKING:
     from syncwall.describe import Cluster
-    from syncwall.report.results import Source
+    from syncwall.report import Source
 
 
 class Report(Command):
@@ -41,10 +41,16 @@ class Report(Command):
     def run(self) -> int:
         """The exit code."""
         from syncwall.cli.progress import bar
-        from syncwall.report.answered import Answered, answered
-        from syncwall.report.programs import AnsweredProgram, answered_program, is_program
-        from syncwall.report.results import Source
-        from syncwall.report.stated import ReportRequest, read_any
+        from syncwall.report import (
+            Answered,
+            AnsweredProgram,
+            ReportRequest,
+            Source,
+            answered,
+            answered_program,
+            is_program,
+            read_any,
+        )
         from syncwall.show.views.article import article
 
         if not self.results:
@@ -76,7 +82,7 @@ def _machine(name: str | None) -> "Cluster":
 
 def _refuse_busy(sources: "Iterable[Source]") -> None:
     """InputError for results of which little can be concluded."""
-    from syncwall.report.results import loads_of
+    from syncwall.report import loads_of
     from syncwall.show.words.load import busy_words
 
     found = [(one.file, busy_words(loads_of(one.result, one.data))) for one in sources]

@@ -16,7 +16,7 @@ from syncwall.problems import InputError, refuse_unknown
 if TYPE_CHECKING:
     from syncwall.measure.collectives import BenchmarkKind, CollectiveRow, Effort, SkippedKind
     from syncwall.measure.team import Stop, Team
-    from syncwall.report.results import Collectives as CollectivesResult
+    from syncwall.report import Collectives as CollectivesResult
 
 _MOST_BYTES: Final = {"cpu": 64 * 2**20, "cuda": 8 * 10**9}
 
@@ -96,7 +96,7 @@ class _Part:
 
     def found(self, team: "Team") -> "tuple[dict[str, Any], CollectivesResult]":
         """What was asked, and the rows."""
-        from syncwall.report.results import Collectives as CollectivesResult
+        from syncwall.report import Collectives as CollectivesResult
 
         asked = {
             "kinds": self.kinds,

@@ -14,7 +14,7 @@ from syncwall.problems import InputError
 if TYPE_CHECKING:
     from syncwall.measure.suspects import Suspect
     from syncwall.measure.team import Stop, Team
-    from syncwall.report.results import Links as LinksResult
+    from syncwall.report import Links as LinksResult
 
 
 class Links(Command):
@@ -75,7 +75,7 @@ class _Part:
 
     def found(self, team: "Team") -> "tuple[dict[str, Any], LinksResult]":
         """What was asked, the rates, and who is slow."""
-        from syncwall.report.results import Links as LinksResult
+        from syncwall.report import Links as LinksResult
 
         asked = {"repeats": self.repeats, "expected_bytes_per_s": self.expected}
         return asked, LinksResult(

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from syncwall.measure.kernels import Kernel, KernelRow, Workload
     from syncwall.measure.overlap import Overlap
     from syncwall.measure.team import Stop, Team
-    from syncwall.report.results import KernelTimes
+    from syncwall.report import KernelTimes
 
 _DEFAULTS: Final = {"cpu": ("tiny-5m", 128, 4, "fp32"), "cuda": ("llama-3.1-8b", 4096, 1, "bf16")}
 
@@ -83,7 +83,7 @@ class _Part:
 
     def found(self, team: "Team") -> "tuple[dict[str, Any], KernelTimes]":
         """What was asked, and the rows."""
-        from syncwall.report.results import KernelTimes
+        from syncwall.report import KernelTimes
 
         model, seq, batch, precision = self._settings(team)
         asked = {

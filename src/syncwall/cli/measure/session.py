@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from syncwall.measure.load import MachineLoad, Told
     from syncwall.measure.result import ResultKind
     from syncwall.measure.team import Stop, Team
-    from syncwall.report.results import Data
+    from syncwall.report import Data
 
     Found = tuple[dict[str, Any], Data]
     Progress = Callable[[float], None]

@@ -15,7 +15,7 @@ from syncwall.lab.run import LabRecord
 from syncwall.measure.result import Result
 from syncwall.measure.step import StepData
 from syncwall.public import published
-from syncwall.report.results import Collectives, KernelTimes, Links
+from syncwall.report import Collectives, KernelTimes, Links
 from syncwall.show.schema import DescribedAs
 
 

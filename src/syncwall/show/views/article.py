@@ -11,10 +11,7 @@ from shlex import quote
 
 from syncwall.job.compare import MOST, Comparison, comparison
 from syncwall.lab.comparison import compared
-from syncwall.report.answered import Answered
-from syncwall.report.programs import AnsweredProgram
-from syncwall.report.results import LabData, Source
-from syncwall.report.steps import steps_of
+from syncwall.report import Answered, AnsweredProgram, LabData, Source, steps_of
 from syncwall.show import blocks as show
 from syncwall.show.views.compare import comparison_blocks, comparison_verdict
 from syncwall.show.views.job import job_blocks

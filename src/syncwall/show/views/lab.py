@@ -11,8 +11,16 @@ from syncwall.lab.comparison import LabComparison, compared, parts_of
 from syncwall.lab.machine import Lab
 from syncwall.lab.run import LabRecord
 from syncwall.measure.result import Result
-from syncwall.report.results import Collectives, LabData, Links, data_of, loads_of
-from syncwall.report.steps import PlacedStep, fastest_s, steps_of
+from syncwall.report import (
+    Collectives,
+    LabData,
+    Links,
+    PlacedStep,
+    data_of,
+    fastest_s,
+    loads_of,
+    steps_of,
+)
 from syncwall.show.blocks import (
     Block,
     Bullets,

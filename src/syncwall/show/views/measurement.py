@@ -16,7 +16,7 @@ from syncwall.measure.kernels import KernelRow
 from syncwall.measure.links import LinkRow
 from syncwall.measure.result import JobFacts, Result
 from syncwall.measure.step import StepData
-from syncwall.report.results import Collectives, Data, KernelTimes, Links, data_of, loads_of
+from syncwall.report import Collectives, Data, KernelTimes, Links, data_of, loads_of
 from syncwall.show.blocks import (
     Block,
     Figure,

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from syncwall.measure.result import JobFacts, Result
-from syncwall.report.results import Collectives, Data, LabData, data_of
-from syncwall.report.steps import PlacedStep, fastest_s
+from syncwall.report import Collectives, Data, LabData, PlacedStep, data_of, fastest_s
 from syncwall.show.blocks import Block, Paragraph, table
 from syncwall.show.numbers import byte_size, duration, percent, plural, rate
 

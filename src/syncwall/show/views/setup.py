@@ -12,7 +12,7 @@ from syncwall.lab.run import LabRecord
 from syncwall.lab.topology import Topology, rate_text
 from syncwall.measure.load import MachineLoad
 from syncwall.measure.result import Host, Result
-from syncwall.report.results import ExperimentSetup
+from syncwall.report import ExperimentSetup
 from syncwall.show.blocks import Block, Bullets, Figure, Lines, Paragraph, sentence, table
 from syncwall.show.numbers import percent, plural
 from syncwall.show.words.load import busy_words, load_words

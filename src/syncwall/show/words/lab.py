@@ -9,7 +9,7 @@ from typing import Final
 
 from syncwall.lab.comparison import RUN_TO_RUN, Compared, LabComparison, Order, parts_of
 from syncwall.lab.topology import rate_text
-from syncwall.report.steps import PlacedStep, alike
+from syncwall.report import PlacedStep, alike
 from syncwall.show.numbers import duration, percent, plural, signed_percent
 
 GOOD: Final = 0.10

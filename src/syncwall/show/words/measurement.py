@@ -11,7 +11,7 @@ from syncwall.measure.kernels import KernelRow
 from syncwall.measure.overlap import Overlap
 from syncwall.measure.result import Result
 from syncwall.measure.step import StepData
-from syncwall.report.results import Collectives, Data, KernelTimes, Links
+from syncwall.report import Collectives, Data, KernelTimes, Links
 from syncwall.show.numbers import byte_size, duration, percent, plural, rate
 from syncwall.timeline.ledger import Ledger
 from syncwall.units import Dimension

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import syncwall
 from syncwall.problems import InputError
-from syncwall.report.results import LabData, Source, loads_of, read_source
+from syncwall.report import LabData, Source, loads_of, read_source
 from syncwall.show.blocks import Verdict, View
 from syncwall.show.views.article import article
 from syncwall.show.words.load import busy_words, load_words

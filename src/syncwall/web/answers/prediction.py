@@ -195,8 +195,7 @@ def as_trace(asked: AskedRun) -> str:
 
 def as_page(asked: AskedRun) -> str:
     """What `syncwall report run.yaml --html` writes."""
-    from syncwall.report.answered import answered
-    from syncwall.report.stated import ReportRequest
+    from syncwall.report import ReportRequest, answered
     from syncwall.show.views.article import article
     from syncwall.show.write.html import page
 
