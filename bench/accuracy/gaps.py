@@ -18,7 +18,7 @@ from bench.fit.files import rows_of
 from syncwall.answer.gap import Gap, gap
 from syncwall.answer.prediction import predict
 from syncwall.describe import Run
-from syncwall.describe.measured_speed import MeasuredSpeed
+from syncwall.describe.run import MeasuredSpeed
 from syncwall.validate.evaluation import fastest
 from syncwall.validate.machine import CannotRepresent
 from syncwall.validate.mapping import case_of

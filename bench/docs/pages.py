@@ -22,8 +22,7 @@ from bench import ROOT
 from syncwall import __version__, catalogue, units
 from syncwall.catalogue import CatalogueKind
 from syncwall.describe import lookup
-from syncwall.describe.base import CatalogueEntry, Description
-from syncwall.describe.provenance import Count, SourcedNumber, Trust
+from syncwall.describe.base import CatalogueEntry, Count, Description, SourcedNumber, Trust
 from syncwall.records import SCHEMA_VERSION
 from syncwall.show.schema import VERBS, schema
 from syncwall.show.words.terms import Term, terms

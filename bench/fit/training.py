@@ -20,7 +20,7 @@ from bench.fit.files import readable, rows_of, update
 from bench.fit.search import Values, search
 from syncwall.catalogue import BUILT_IN, searched_first
 from syncwall.cost.software import framework
-from syncwall.describe.framework import Framework
+from syncwall.describe.software import Framework
 from syncwall.validate.evaluation import ValidatedRun, outcomes
 from syncwall.validate.mapping import ValidationCase, cases_of
 from syncwall.validate.score import evenly

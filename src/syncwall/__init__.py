@@ -54,7 +54,6 @@ if TYPE_CHECKING:
     from syncwall.describe import ScaleUp as ScaleUp
     from syncwall.describe import Software as Software
     from syncwall.describe import Tier as Tier
-    from syncwall.describe.islands import Islands as Islands
     from syncwall.describe.lookup import cluster as cluster
     from syncwall.describe.lookup import clusters as clusters
     from syncwall.describe.lookup import device as device
@@ -64,7 +63,8 @@ if TYPE_CHECKING:
     from syncwall.describe.lookup import models as models
     from syncwall.describe.lookup import prices as prices
     from syncwall.describe.lookup import run as run
-    from syncwall.describe.rl import RlStep as RlStep
+    from syncwall.describe.rl_and_islands import Islands as Islands
+    from syncwall.describe.rl_and_islands import RlStep as RlStep
     from syncwall.explain.answer import Explanation as Explanation
     from syncwall.explain.question import explain as explain
     from syncwall.job.compare import Comparison as Comparison
@@ -103,12 +103,11 @@ _HOME = {
     "syncwall.cost.communication": "Network",
     "syncwall.cost.measured": "MachineMeasurements",
     "syncwall.describe": (
-        "Attention Checkpoints Cluster Device Fabric Failures Job Layout Link Mlp Model Moe Nics "
-        "Node Run ScaleUp Software Tier"
+        "Attention Checkpoints Cluster Device Fabric Failures Job Layout Link Mlp Model Moe "
+        "Nics Node Run ScaleUp Software Tier"
     ),
-    "syncwall.describe.islands": "Islands",
     "syncwall.describe.lookup": "cluster clusters device devices link model models prices run",
-    "syncwall.describe.rl": "RlStep",
+    "syncwall.describe.rl_and_islands": "Islands RlStep",
     "syncwall.explain.answer": "Explanation",
     "syncwall.job.compare": "Comparison compare",
     "syncwall.job.completion": "Completion finish",

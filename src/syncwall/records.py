@@ -15,10 +15,9 @@ from functools import cache
 from typing import Any, Final
 
 from syncwall.describe import Cluster, Device, Link, Model, Run
-from syncwall.describe.base import Description
+from syncwall.describe.base import Count, Description, SourcedNumber
 from syncwall.describe.choice import Choice
-from syncwall.describe.provenance import Count, SourcedNumber
-from syncwall.describe.stack import of_a_sample
+from syncwall.describe.layer_kinds import of_a_sample
 from syncwall.problems import CONTROLS
 from syncwall.public import Answer, Keys
 

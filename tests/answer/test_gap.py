@@ -13,7 +13,7 @@ from syncwall.answer.prediction import Prediction
 from syncwall.answer.suspects import SUSPECTS, UNPRICED
 from syncwall.catalogue import BUILT_IN
 from syncwall.describe import Layout, Run, Software
-from syncwall.describe.measured_speed import MeasuredSpeed
+from syncwall.describe.run import MeasuredSpeed
 from syncwall.documents import read_document
 from tests.answer.runs import runs
 

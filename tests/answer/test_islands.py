@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import syncwall as sw
 from syncwall.answer.islands import IslandsPrediction, predict_islands
-from syncwall.describe.islands import OUTER_BYTES, Islands
+from syncwall.describe.rl_and_islands import OUTER_BYTES, Islands
 
 RUN = sw.Run(
     model="llama-3.1-8b", cluster="dgx-h100", nodes=1,

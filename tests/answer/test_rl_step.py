@@ -14,7 +14,7 @@ from syncwall.answer.rl_step import (
     RlPrediction,
     predict_rl,
 )
-from syncwall.describe.rl import RlStep
+from syncwall.describe.rl_and_islands import RlStep
 
 RUN = sw.Run(
     model="llama-3.1-8b", cluster="dgx-h100", nodes=2, seq=4096,

@@ -15,9 +15,9 @@ from syncwall.catalogue import CatalogueKind, names
 from syncwall.cost.software import framework
 from syncwall.describe import Layout, Run, Software
 from syncwall.describe.base import is_open
-from syncwall.describe.framework_switches import switches
 from syncwall.describe.layout import Recompute, Schedule, Shard
 from syncwall.describe.rules import broken_rules
+from syncwall.describe.software import switches
 from tests.answer.test_prediction import FSDP, run
 
 PIPELINE: dict[str, Any] = {"pp": 4, "tp": 4, "global_batch": 64}

@@ -15,7 +15,7 @@ from syncwall.answer.knob_model import site_prior
 from syncwall.answer.known import site_at, site_from
 from syncwall.answer.site import UNKNOWN_SITE, Site
 from syncwall.cost.knobs import AS_CATALOGUED, KNOBS
-from syncwall.describe.known import KnownRun
+from syncwall.describe.run import KnownRun
 from tests.answer.known_steps import COMPUTING, known
 from tests.answer.test_prediction import FSDP, run
 

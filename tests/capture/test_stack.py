@@ -18,7 +18,7 @@ from syncwall.answer.program import predict_program  # noqa: E402
 from syncwall.capture.stack import counted, written  # noqa: E402
 from syncwall.capture.step import capturing  # noqa: E402
 from syncwall.describe import Model, Run, lookup  # noqa: E402
-from syncwall.describe.stack import of_a_sample  # noqa: E402
+from syncwall.describe.layer_kinds import of_a_sample  # noqa: E402
 from tests.capture.models import resnet_50  # noqa: E402
 from tests.capture.stable_diffusion import UNet, unet_inputs  # noqa: E402
 

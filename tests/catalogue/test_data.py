@@ -10,10 +10,16 @@ from syncwall import catalogue
 from syncwall.catalogue import CatalogueKind
 from syncwall.cost.calibration import Calibration
 from syncwall.describe import Cluster, Device, Link, Model, PriceList, lookup
-from syncwall.describe.base import CatalogueEntry, Description
+from syncwall.describe.base import (
+    CatalogueEntry,
+    Count,
+    Description,
+    Provenance,
+    SourcedNumber,
+    Trust,
+)
 from syncwall.describe.choice import Dtype
 from syncwall.describe.names import load
-from syncwall.describe.provenance import Count, Provenance, SourcedNumber, Trust
 from syncwall.validate.table import read_tables
 
 READERS: dict[CatalogueKind, Any] = {

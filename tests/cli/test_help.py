@@ -8,7 +8,7 @@ import pytest
 from syncwall.cli import main
 from syncwall.cli.help import help_text
 from syncwall.cli.verbs import DOES as VERBS
-from syncwall.describe.docs import documented
+from syncwall.describe.choice import documented
 from syncwall.describe.job import Checkpoints, Failures, Power
 from syncwall.job import settled
 from tests.cli.flags import commands, every_flag

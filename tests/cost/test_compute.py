@@ -11,8 +11,8 @@ from syncwall.cost.compute import attention_seconds, gemm_alone_seconds, gemm_se
 from syncwall.cost.software import ResolvedSoftware
 from syncwall.describe import Device, Software, lookup
 from syncwall.describe.choice import Dtype
-from syncwall.describe.framework import AttentionKernel
 from syncwall.describe.names import load
+from syncwall.describe.software import AttentionKernel
 from syncwall.work.operations import CoreAttention, Gemm
 
 # Microseconds of bf16 multiplications alone: medians over sglang, TensorRT-LLM and vLLM in the

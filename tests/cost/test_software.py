@@ -10,7 +10,7 @@ from syncwall.cost.software import SCALED_SPEED, ResolvedSoftware, framework
 from syncwall.describe import Layout, Software, lookup
 from syncwall.describe.choice import Dtype
 from syncwall.describe.device import Device
-from syncwall.describe.framework import at
+from syncwall.describe.software import at
 from syncwall.work.block import Scope, Work
 from syncwall.work.step import transformer_step
 from tests.describe.samples import cluster, model

@@ -9,7 +9,7 @@ import syncwall as sw
 from syncwall.cost.software import framework
 from syncwall.cost.stalls import expected_slowdown, probability
 from syncwall.describe import Layout
-from syncwall.describe.framework import Stalls
+from syncwall.describe.software import Stalls
 
 MACHINE = sw.cluster("aws-p5").model_copy(update={"nodes": 64})
 kinds = st.builds(

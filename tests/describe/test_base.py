@@ -8,14 +8,16 @@ from syncwall.describe.base import (
     OPEN,
     Bytes,
     BytesPerSecond,
+    Count,
     Description,
     FlopPerSecond,
     Open,
     Positive,
+    SourcedNumber,
     Tokens,
+    Trust,
     is_open,
 )
-from syncwall.describe.provenance import Count, SourcedNumber, Trust
 from syncwall.units import Dimension
 
 

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from syncwall.describe import Layout, Model, lookup
-from syncwall.describe.huggingface.encoders import ENCODERS
-from syncwall.describe.huggingface.pairs import PAIRS
+from syncwall.describe.huggingface.dense import ENCODERS, PAIRS
 from syncwall.work.flops import forward_flops
 from syncwall.work.step import transformer_step
 

@@ -9,9 +9,8 @@ from pydantic import ValidationError
 
 from syncwall.catalogue import CatalogueKind, names
 from syncwall.describe import Layout, lookup
-from syncwall.describe.framework import Framework, at
-from syncwall.describe.framework_switches import with_switches
 from syncwall.describe.layout import Dispatcher, Recompute, Shard
+from syncwall.describe.software import Framework, at, with_switches
 
 MINIMAL = {
     "name": "ours", "attention": {"2023-01": "flash-2"}, "traffic": 1.5,

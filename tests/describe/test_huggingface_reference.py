@@ -11,8 +11,7 @@ import pytest
 
 from syncwall.describe import lookup
 from syncwall.describe.huggingface import ARCHITECTURES
-from syncwall.describe.huggingface.encoders import ENCODERS
-from syncwall.describe.huggingface.pairs import PAIRS
+from syncwall.describe.huggingface.dense import ENCODERS, PAIRS
 from syncwall.describe.huggingface.towers import DECODERS
 from tests.describe.tiny import TINY
 

@@ -6,9 +6,8 @@ import pytest
 
 from syncwall.describe import lookup
 from syncwall.describe.files import run_text
-from syncwall.describe.known import KnownRun
-from syncwall.describe.measured_speed import MeasuredSpeed
 from syncwall.describe.reading import read
+from syncwall.describe.run import KnownRun, MeasuredSpeed
 from syncwall.problems import InputError
 from tests.describe.stated import run_with
 

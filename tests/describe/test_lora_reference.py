@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from syncwall.describe import lookup
-from syncwall.describe.lora import Lora, adapter_parameters
+from syncwall.describe.switches import Lora, adapter_parameters
 
 pytestmark = [
     pytest.mark.slow,

@@ -4,7 +4,7 @@ import pytest
 from pydantic import ValidationError
 
 from syncwall.describe import lookup
-from syncwall.describe.mixer import Mixer
+from syncwall.describe.layer_kinds import Mixer
 
 PUBLISHED = {
     "nemotron-h-8b": (8.1e9, 8.1e9),

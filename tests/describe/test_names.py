@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from syncwall.describe import lookup
-from syncwall.describe.provenance import SourcedNumber
+from syncwall.describe.base import SourcedNumber
 from syncwall.problems import InputError
 
 DEVICE = """\

@@ -5,7 +5,7 @@ from pydantic import ValidationError
 
 import syncwall as sw
 from syncwall.cli import main
-from syncwall.describe.other_words import WORDS, ours
+from syncwall.describe.choice import WORDS, ours
 from syncwall.describe.settings.megatron import TABLE
 from tests.cli.flags import every_flag
 

@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from syncwall.describe import Layout, Model, Run, lookup
-from syncwall.describe.patches import Patches
+from syncwall.describe.transformer import Patches
 from syncwall.problems import InputError
 from syncwall.work.flops import forward_flops
 from syncwall.work.step import transformer_step

@@ -5,7 +5,7 @@ import pytest
 from pydantic import ValidationError
 
 from syncwall.describe import Job, Layout, Run
-from syncwall.describe.phase import MOST_STRETCHES
+from syncwall.describe.job import MOST_STRETCHES
 from syncwall.describe.reading import read
 from syncwall.problems import InputError
 from tests.describe.samples import cluster, model

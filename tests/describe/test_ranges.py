@@ -10,10 +10,9 @@ from pydantic import TypeAdapter, ValidationError
 from syncwall.cli import main
 from syncwall.cost.calibration import Calibration
 from syncwall.describe import Cluster, Device, Layout, Model, Run
-from syncwall.describe.base import Quantity, Whole, parts_of
-from syncwall.describe.framework import Framework
+from syncwall.describe.base import MOST, RANGES, Quantity, Whole, parts_of
 from syncwall.describe.job import Failures, Job
-from syncwall.describe.ranges import MOST, RANGES
+from syncwall.describe.software import Framework
 from syncwall.units import Dimension, parse
 from tests.describe.samples import DEVICE, MODEL, cluster, model
 from tests.fuzz.descriptions import fuzzed

@@ -15,7 +15,7 @@ from syncwall.describe import Layout, Run, Software, lookup
 from syncwall.describe.choice import Dtype
 from syncwall.describe.files import run_text
 from syncwall.describe.layout import ContextKind, Dispatcher, Recompute, Schedule, Shard
-from syncwall.describe.state_formats import MasterWeights, NarrowActivations, Optimizer
+from syncwall.describe.switches import MasterWeights, NarrowActivations, Optimizer
 from tests.describe.samples import MOE, cluster, model
 
 

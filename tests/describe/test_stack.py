@@ -9,9 +9,9 @@ from pydantic import ValidationError
 
 from syncwall.describe import Layout, Model, Run, lookup
 from syncwall.describe.files import run_text
+from syncwall.describe.layer_kinds import of_a_sample
 from syncwall.describe.reading import read
 from syncwall.describe.rules import broken_rules
-from syncwall.describe.stack import of_a_sample
 from syncwall.problems import InputError
 from tests.describe.samples import cluster
 

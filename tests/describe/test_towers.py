@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from syncwall.describe import Model, lookup
-from syncwall.describe.projector import Projector
+from syncwall.describe.transformer import Projector
 from syncwall.problems import InputError
 
 CLIP = {

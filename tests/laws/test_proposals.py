@@ -17,10 +17,9 @@ from syncwall.answer.prediction import Prediction
 from syncwall.cost.software import framework
 from syncwall.describe import Layout, Run
 from syncwall.describe.files import run_text
-from syncwall.describe.fsdp import FSDP
 from syncwall.describe.layout import ContextKind, Dispatcher, Recompute, Schedule, Shard
 from syncwall.describe.rules import not_offered
-from syncwall.describe.state_formats import KEEPING, TRAINED
+from syncwall.describe.switches import FSDP, KEEPING, TRAINED
 from tests.describe.stated import run_with
 from tests.laws.questions import DENSE, law, questions
 

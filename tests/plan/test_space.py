@@ -2,7 +2,7 @@ import syncwall as sw
 from syncwall.ask.plan import pins
 from syncwall.describe import Layout, Software
 from syncwall.describe.choice import Dtype
-from syncwall.describe.lora import Lora
+from syncwall.describe.switches import Lora
 from syncwall.plan.searched import kept
 from syncwall.plan.space import Space
 

@@ -2,7 +2,7 @@ import pytest
 
 from syncwall.describe.choice import Dtype
 from syncwall.describe.layout import Recompute
-from syncwall.describe.state_formats import MasterWeights, NarrowActivations
+from syncwall.describe.switches import MasterWeights, NarrowActivations
 from syncwall.validate.evaluation import outcomes
 from syncwall.validate.mapping import case_of
 from tests.validate.samples import known, row

@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from syncwall.describe import Layout, Model, lookup
-from syncwall.describe.framework_switches import with_switches
-from syncwall.describe.software import Software
+from syncwall.describe.software import Software, with_switches
 from syncwall.work.activations import saved_by_kind
 from syncwall.work.layer import Shape
 

@@ -1,8 +1,8 @@
 import pytest
 
 from syncwall.describe import Layout
-from syncwall.describe.lora import FROZEN_BYTES, Lora, adapter_parameters
 from syncwall.describe.rules import broken_rules
+from syncwall.describe.switches import FROZEN_BYTES, Lora, adapter_parameters
 from syncwall.work.adapters import adapter_parameters as on_a_rank
 from syncwall.work.layer import Shape
 from syncwall.work.memory import step_memory

@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 
 from syncwall.describe import Layout, Model, lookup
-from syncwall.describe.framework_switches import with_switches
-from syncwall.describe.software import Software
+from syncwall.describe.software import Software, with_switches
 from syncwall.work.memory import Memory, fits, step_memory
 
 FILE = Path(__file__).parents[1] / "data" / "lora" / "reports.csv"

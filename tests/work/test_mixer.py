@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from syncwall.cause import Cause
 from syncwall.describe import Layout, Model, lookup
-from syncwall.describe.mixer import Mixer
+from syncwall.describe.layer_kinds import Mixer
 from syncwall.work.activations import SavedBytes, layer_tensors, saved_by_kind
 from syncwall.work.block import Stream
 from syncwall.work.flops import forward_flops

@@ -18,7 +18,7 @@ from syncwall.answer.room import may_fit
 from syncwall.answer.suspects import SUSPECTS, UNPRICED
 from syncwall.catalogue import BUILT_IN, searched_first
 from syncwall.describe import Run
-from syncwall.describe.measured_speed import MeasuredSpeed
+from syncwall.describe.run import MeasuredSpeed
 from syncwall.documents import read_document
 from syncwall.public import Answer, published
 from syncwall.timeline.ledger import Ledger

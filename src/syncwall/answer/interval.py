@@ -19,9 +19,9 @@ import numpy as np
 from syncwall.answer.site import UNKNOWN_SITE, Site
 from syncwall.answer.traits import DIFFER, USED, Traits, distances, scale_of
 from syncwall.catalogue import BUILT_IN, CatalogueKind, names
-from syncwall.describe.framework import Framework
+from syncwall.describe.base import Trust
 from syncwall.describe.names import load
-from syncwall.describe.provenance import Trust
+from syncwall.describe.software import Framework
 from syncwall.documents import opened_table, packed_or_plain, read_document
 
 TABLE = packed_or_plain(BUILT_IN / "validation" / "residuals.csv")

@@ -14,7 +14,7 @@ from syncwall.catalogue import Folders, takes_catalogue
 from syncwall.cost.measured import MachineMeasurements
 from syncwall.describe import Run
 from syncwall.describe.files import run_and
-from syncwall.describe.islands import OUTER_BYTES, Islands
+from syncwall.describe.rl_and_islands import OUTER_BYTES, Islands
 from syncwall.public import Answer, published
 
 

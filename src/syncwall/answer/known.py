@@ -16,8 +16,8 @@ from syncwall.answer.shares import shares_of
 from syncwall.answer.site import KnownStep, Site
 from syncwall.cost.knobs import AS_CATALOGUED, Knobs
 from syncwall.cost.measured import MachineMeasurements
-from syncwall.describe.known import KnownRun
 from syncwall.describe.reading import read
+from syncwall.describe.run import KnownRun
 
 _PASSES: Final = 3
 """How often the shares are taken again where the knobs then stand: what prices do to a step is not

@@ -10,9 +10,9 @@ from typing import Any, Final
 
 from syncwall.describe import Run
 from syncwall.describe.choice import text_of
-from syncwall.describe.framework import Framework, at
 from syncwall.describe.layout import ContextKind, Dispatcher, Layout, Schedule, Shard
 from syncwall.describe.rules import can_share
+from syncwall.describe.software import Framework, at
 
 SHARD_DOMAINS: Final = (1, 4, 16)
 """Scale-up domains over which a copy of the states is also spread, besides all ranks (HSDP)."""

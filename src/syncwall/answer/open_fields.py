@@ -10,9 +10,9 @@ from typing import Any, Final
 
 from syncwall.describe import Layout, Model
 from syncwall.describe.base import is_open
-from syncwall.describe.framework import Framework
 from syncwall.describe.layout import Schedule, Shard
 from syncwall.describe.rules import broken_rules, can_share
+from syncwall.describe.software import Framework
 
 CHOSEN: Final = ("shard", "micro_batch", "virtual_stages", "recompute")
 """Fields that are chosen by time and memory; a schedule, if open, follows from `virtual_stages`."""

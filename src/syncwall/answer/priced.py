@@ -15,7 +15,7 @@ from syncwall.answer.verdict import Verdict, limit_of, too_large
 from syncwall.cost.calibration import Calibration
 from syncwall.cost.prices import Prices
 from syncwall.describe import Cluster, Model
-from syncwall.describe.measured_speed import MeasuredSpeed
+from syncwall.describe.run import MeasuredSpeed
 from syncwall.timeline.ledger import Ledger
 from syncwall.work.block import Work
 from syncwall.work.memory import fits

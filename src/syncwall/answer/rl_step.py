@@ -24,7 +24,7 @@ from syncwall.cost.measured import MachineMeasurements
 from syncwall.describe import Run
 from syncwall.describe.faults import faults_of
 from syncwall.describe.files import run_and
-from syncwall.describe.rl import RlStep
+from syncwall.describe.rl_and_islands import RlStep
 from syncwall.problems import InputError
 from syncwall.public import Answer, published
 from syncwall.timeline.ledger import Ledger

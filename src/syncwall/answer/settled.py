@@ -14,10 +14,9 @@ from syncwall.cost.software import framework
 from syncwall.describe import Layout, Run
 from syncwall.describe.base import is_open
 from syncwall.describe.choice import text_of
-from syncwall.describe.framework import Framework
-from syncwall.describe.framework_switches import with_switches
 from syncwall.describe.layout import PLAIN, Recompute, Schedule
 from syncwall.describe.rules import can_share
+from syncwall.describe.software import Framework, with_switches
 from syncwall.work.memory import fits
 
 FASTEST = "the fastest that fits"

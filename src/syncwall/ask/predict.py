@@ -155,11 +155,11 @@ class PredictQuestion(WorkQuestion):
         site, file = self.site(known), self.stated.file
         if section == "rl":
             from syncwall.answer.rl_step import predict_rl
-            from syncwall.describe.rl import RlStep
+            from syncwall.describe.rl_and_islands import RlStep
 
             return predict_rl(run, file.section(RlStep, self.rl), measured=known, site=site)
         from syncwall.answer.islands import predict_islands
-        from syncwall.describe.islands import Islands
+        from syncwall.describe.rl_and_islands import Islands
 
         islands = file.section(Islands, self.islands)
         return predict_islands(run, islands, measured=known, site=site)

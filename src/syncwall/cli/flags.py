@@ -20,10 +20,8 @@ from syncwall.ask.question import Argument
 from syncwall.catalogue import CatalogueKind
 from syncwall.cli.run_flags import RunFlags
 from syncwall.describe.base import MAY_BE_OPEN, Description, dimension_of, part_of, parts_of
-from syncwall.describe.choice import Choice, text_of
-from syncwall.describe.docs import documented
-from syncwall.describe.framework import Month
-from syncwall.describe.other_words import ours
+from syncwall.describe.choice import Choice, documented, ours, text_of
+from syncwall.describe.software import Month
 from syncwall.describe.stated import StatedRun, stated_keys
 from syncwall.problems import InputError, did_you_mean
 from syncwall.units import Dimension

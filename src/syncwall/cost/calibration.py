@@ -13,6 +13,7 @@ from pydantic import Field
 from syncwall.catalogue import CatalogueKind, added_folders, names
 from syncwall.cost.measured import MachineMeasurements
 from syncwall.describe.base import (
+    MOST,
     Bytes,
     BytesPerSecond,
     CatalogueEntry,
@@ -21,14 +22,15 @@ from syncwall.describe.base import (
     NotNegativeNumber,
     Positive,
     PositiveNumber,
+    Provenance,
     Ratio,
+    SourcedNumber,
+    Trust,
 )
 from syncwall.describe.choice import Dtype
 from syncwall.describe.device import Device
-from syncwall.describe.framework import Month
 from syncwall.describe.names import load
-from syncwall.describe.provenance import Provenance, SourcedNumber, Trust
-from syncwall.describe.ranges import MOST
+from syncwall.describe.software import Month
 from syncwall.units import Dimension
 from syncwall.work.operations import CollectiveKind
 

@@ -4,8 +4,7 @@ Holds `offload_seconds` and `host_link_bytes_per_s`.
 """
 
 from syncwall.catalogue import CatalogueKind
-from syncwall.describe.device import Device
-from syncwall.describe.link import Link
+from syncwall.describe.device import Device, Link
 from syncwall.describe.names import load
 from syncwall.work.number import Number
 from syncwall.work.operations import Offload

@@ -9,9 +9,8 @@ from typing import Annotated, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from syncwall.describe.base import Description, FlopPerSecond, Positive
+from syncwall.describe.base import MOST, RANGES, Description, FlopPerSecond, Positive
 from syncwall.describe.choice import Dtype
-from syncwall.describe.ranges import MOST, RANGES
 from syncwall.units import Dimension
 from syncwall.work.number import Number
 from syncwall.work.operations import CollectiveKind

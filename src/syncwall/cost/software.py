@@ -14,16 +14,17 @@ from syncwall.cost.calibration import Calibration
 from syncwall.describe import Cluster, Model
 from syncwall.describe.choice import Dtype
 from syncwall.describe.device import Device
-from syncwall.describe.framework import (
+from syncwall.describe.names import load
+from syncwall.describe.software import (
+    USUAL_FRAMEWORK,
     AttentionKernel,
     ExpertKernels,
     Framework,
     Graphs,
     Kernels,
+    Software,
     at,
 )
-from syncwall.describe.names import load
-from syncwall.describe.software import USUAL_FRAMEWORK, Software
 from syncwall.work.block import Scope, Work
 from syncwall.work.number import Number, most
 

@@ -8,7 +8,7 @@ data of a framework, fitted by bench/fit/stalls.py; most have none.
 import numpy as np
 
 from syncwall.describe import Cluster, Layout
-from syncwall.describe.framework import Framework, Stalls
+from syncwall.describe.software import Framework, Stalls
 from syncwall.work.number import Number
 
 

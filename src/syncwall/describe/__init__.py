@@ -4,12 +4,18 @@ Every type is frozen and validated; `lookup` finds them by name, `reading` reads
 """
 
 from syncwall.describe.cluster import Cluster, Fabric, Nics, Node, ScaleUp, Tier
-from syncwall.describe.device import Device, DeviceLinks, DeviceMemory
+from syncwall.describe.device import (
+    Device,
+    DeviceLinks,
+    DeviceMemory,
+    Effective,
+    Link,
+    Offer,
+    PriceList,
+)
 from syncwall.describe.job import Checkpoints, Failures, Job
 from syncwall.describe.layout import ContextKind, Layout, Recompute, Schedule, Shard
-from syncwall.describe.link import Effective, Link
 from syncwall.describe.model import Model
-from syncwall.describe.price import Offer, PriceList
 from syncwall.describe.run import Run
 from syncwall.describe.software import Software
 from syncwall.describe.transformer import Attention, Latent, Mlp, Moe, Norm

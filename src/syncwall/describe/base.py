@@ -1,21 +1,25 @@
-"""What every description has in common: frozen, complete, and read with units.
+"""What every description has in common: frozen, complete, read with units, each number with
+its origin and range.
 
-Holds `Description` (the base type), `CatalogueEntry` (a description with a name and sources),
-`Open` (a field that may be left open), and the field types for numbers: quantities such as `Bytes`
-and `BytesPerSecond` with `dimension_of`, and `Positive` for counts. Each takes what can exist and
-nothing else (`ranges.py`), so that all arithmetic on a description stays finite; zero only where
-the type says so (`Delay`, `UsdPerGpuHour`, `NotNegative`).
+All are far beyond what is built or planned, and near enough that products of them are finite, as
+floats and in 64 bits.
 
-A quantity is written as text with its unit ("400Gb/s"), or as a mapping with its origin
-({value: 400Gb/s, trust: datasheet, source: ...}). A bare number is taken only from Python, where
-the field's name carries the unit; in a file only under that name (`rate_bytes_per_s`), as JSON
-output writes it.
+Both compute like plain numbers; the result of arithmetic is a plain number.
+
+Each takes what can exist and nothing else (`ranges.py`), so that all arithmetic on a description
+stays finite; zero only where the type says so (`Delay`, `UsdPerGpuHour`, `NotNegative`).
+
+A quantity is written as text with its unit ("400Gb/s"), or as a mapping with its origin ({value:
+400Gb/s, trust: datasheet, source: ...}). A bare number is taken only from Python, where the field's
+name carries the unit; in a file only under that name (`rate_bytes_per_s`), as JSON output writes
+it.
 """
 
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar, get_args, get_origin
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any, Final, Self, TypeVar, get_args, get_origin
 
 from pydantic import (
     BaseModel,
@@ -28,21 +32,136 @@ from pydantic import (
 )
 from pydantic_core import InitErrorDetails, PydanticCustomError, core_schema
 
-from syncwall import units
+from syncwall import catalogue, units
 from syncwall.describe.faults import faults_of
-from syncwall.describe.provenance import Count, Provenance, SourcedNumber, Trust
-from syncwall.describe.ranges import (
-    MOST,
-    MOST_IN_A_NODE,
-    MOST_LAYERS,
-    MOST_SEED,
-    MOST_SEQUENCES,
-    MOST_STEPS,
-    MOST_TOKENS,
-    RANGES,
-)
 from syncwall.documents import Document
 from syncwall.units import Dimension
+
+RANGES: Final[dict[Dimension, tuple[float, float]]] = {
+    Dimension.BYTES: (1.0, 1e21),
+    Dimension.BYTES_PER_S: (1.0, 1e18),
+    Dimension.FLOP: (1.0, 1e30),
+    Dimension.FLOP_PER_S: (1e6, 1e21),
+    Dimension.SECONDS: (1e-12, 1e10),
+    Dimension.HERTZ: (1.0, 1e15),
+    Dimension.WATTS: (1e-3, 1e9),
+    Dimension.TOKENS: (1.0, 1e18),
+    Dimension.USD: (1e-6, 1e18),
+    Dimension.USD_PER_GPU_HOUR: (1e-6, 1e6),
+}
+MOST: Final = 10_000_000
+"""Of GPUs, nodes, rows of an embedding, ...: the largest planned machine has a tenth of it."""
+MOST_TOKENS: Final = 100_000_000
+"""In a sequence; models are published with 10 million."""
+MOST_SEQUENCES: Final = 1_000_000_000
+"""In an optimizer step; the counts of strong scaling are its divisors."""
+MOST_LAYERS: Final = 100_000
+"""Of a model; the deepest that were trained have 1,000."""
+MOST_IN_A_NODE: Final = 4096
+"""GPUs or NICs of one node: each is listed when they are dealt to each other."""
+MOST_STEPS: Final = 10**12
+"""Of a job: a microsecond each, it goes on for 12 days."""
+MOST_SEED: Final = 10**18
+MOST_IMBALANCE: Final = 1000.0
+"""Tokens of one expert-parallel rank over the average: with all of them on one rank it is the
+number of ranks, and nobody has put 1,000 ranks around one layer."""
+
+
+class Trust(StrEnum):
+    """How much a number is worth, the best first."""
+
+    MEASURED = "measured"
+    FITTED = "fitted"
+    DATASHEET = "datasheet"
+    ASSUMED = "assumed"
+
+
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """Where a number comes from."""
+
+    trust: Trust = Trust.ASSUMED
+    source: str | None = None
+    """A key of the catalogue's `sources.yaml`, or free text."""
+    date: str | None = None
+    """When it was true or published (ISO date, year or month); that of the source if None."""
+    note: str | None = None
+    stated: str | None = None
+    """The number as the file writes it, where that differs from the value (duplex, bits)."""
+    others: tuple[str, ...] = ()
+    """What other sources say, where they disagree."""
+
+    @property
+    def known_source(self) -> dict[str, Any] | None:
+        """The catalogue's record of the source, if `source` is a key."""
+        found = catalogue.sources().get(self.source or "")
+        return found if isinstance(found, dict) else None
+
+    @property
+    def dated(self) -> str | None:
+        """The date of the number, or else of its source."""
+        record = self.known_source
+        return self.date or (str(record["date"]) if record else None)
+
+    def as_dict(self) -> dict[str, Any]:
+        """What is known, for JSON; the source with title and place if the catalogue has them."""
+        record = self.known_source or {}
+        known = {
+            "trust": str(self.trust),
+            "source": self.source,
+            "title": record.get("title"),
+            "where": record.get("where"),
+            "date": self.dated,
+            "stated": self.stated,
+            "note": self.note,
+            "others": list(self.others),
+        }
+        return {key: value for key, value in known.items() if value not in (None, [])}
+
+
+class SourcedNumber(float):
+    """A float in SI units that knows what it measures and where it comes from."""
+
+    dimension: Dimension
+    provenance: Provenance
+
+    def __new__(cls, value: float, dimension: Dimension, provenance: Provenance) -> Self:
+        """Make the number `value` with what is known about it."""
+        self = super().__new__(cls, value)
+        self.dimension = dimension
+        self.provenance = provenance
+        return self
+
+    def __getnewargs__(self) -> tuple[float, Dimension, Provenance]:  # type: ignore[override]
+        """What `pickle` and `copy` make it anew from."""
+        return float(self), self.dimension, self.provenance
+
+    @property
+    def text(self) -> str:
+        """The value with its unit."""
+        return units.format(self, self.dimension)
+
+    @property
+    def unit(self) -> str:
+        """The SI unit of the value."""
+        return units.si_unit(self.dimension)
+
+
+class Count(int):
+    """A whole number with its provenance."""
+
+    provenance: Provenance
+
+    def __new__(cls, value: int, provenance: Provenance) -> Self:
+        """Make the number `value` with what is known about it."""
+        self = super().__new__(cls, value)
+        self.provenance = provenance
+        return self
+
+    def __getnewargs__(self) -> tuple[int, Provenance]:  # type: ignore[override]
+        """What `pickle` and `copy` make it anew from."""
+        return int(self), self.provenance
+
 
 Stated = TypeVar("Stated")
 MAY_BE_OPEN: Final = "may be open"

@@ -8,7 +8,7 @@ from typing import Any, Final, get_args
 
 from pydantic import BaseModel, ValidationError
 
-from syncwall.describe.other_words import ours
+from syncwall.describe.choice import ours
 from syncwall.documents import KeyPath
 from syncwall.problems import did_you_mean
 

@@ -15,29 +15,31 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import Field
 
 from syncwall.describe.base import (
+    MOST_IMBALANCE,
     OPEN,
     Bytes,
     NotNegative,
     Open,
     Positive,
+    Provenance,
     Sequences,
+    SourcedNumber,
+    Trust,
     is_open,
     parts_of,
 )
 from syncwall.describe.choice import Choice, Dtype
-from syncwall.describe.freezing import Freezing
-from syncwall.describe.fsdp import FsdpSettings
-from syncwall.describe.lora import LoraSettings
-from syncwall.describe.offload import OffloadSettings
-from syncwall.describe.provenance import Provenance, SourcedNumber, Trust
-from syncwall.describe.ranges import MOST_IMBALANCE
-from syncwall.describe.state_formats import (
+from syncwall.describe.switches import (
+    Freezing,
+    FsdpSettings,
+    LoraSettings,
     MasterWeights,
     NarrowActivations,
+    OffloadSettings,
     Optimizer,
     RecomputeModule,
+    WideLayers,
 )
-from syncwall.describe.wide_layers import WideLayers
 from syncwall.units import Dimension
 
 _PYTORCH_BUCKET = SourcedNumber(

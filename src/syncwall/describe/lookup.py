@@ -12,16 +12,14 @@ from typing import Final
 from syncwall.catalogue import CatalogueKind, Folders, names, takes_catalogue, titles
 from syncwall.describe.base import Description
 from syncwall.describe.cluster import Cluster
-from syncwall.describe.device import Device
+from syncwall.describe.device import Device, Link, PriceList, Switch
 from syncwall.describe.files import RunFile
-from syncwall.describe.framework import Framework
 from syncwall.describe.job import FailureRates
-from syncwall.describe.link import Link, Switch
 from syncwall.describe.model import Model
 from syncwall.describe.names import load
-from syncwall.describe.price import PriceList
 from syncwall.describe.reading import validated
 from syncwall.describe.run import Run
+from syncwall.describe.software import Framework
 
 
 @takes_catalogue

@@ -10,10 +10,8 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Literal
 
-from syncwall.describe.layer_kinds import BLOCKS, LayerKind
-from syncwall.describe.mixer import Mixer
-from syncwall.describe.patches import SHIFT_SCALE_GATE
-from syncwall.describe.transformer import Attention, Moe, Transformer
+from syncwall.describe.layer_kinds import BLOCKS, LayerKind, Mixer
+from syncwall.describe.transformer import SHIFT_SCALE_GATE, Attention, Moe, Transformer
 
 WeightGroup = Literal["attention", "mlp", "experts", "shared_experts", "router", "norm", "stack"]
 """Where a weight counts: a field of `ParameterCount`; mixers count as attention."""

@@ -11,11 +11,9 @@ from typing import Any, Self
 from pydantic import Field, model_validator
 
 from syncwall.describe.base import NotNegative, Positive, SequenceTokens, Tokens
-from syncwall.describe.layer_kinds import LayerKind, stacked
+from syncwall.describe.layer_kinds import STANDING_IN, LayerKind, Stack, stacked, without_shapes
 from syncwall.describe.parameters import ParameterCount, count_parameters
-from syncwall.describe.projector import Projector
-from syncwall.describe.stack import STANDING_IN, Stack, without_shapes
-from syncwall.describe.transformer import Transformer
+from syncwall.describe.transformer import Projector, Transformer
 from syncwall.documents import Document
 
 

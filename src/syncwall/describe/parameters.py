@@ -9,8 +9,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from syncwall.describe.matrices import WeightGroup, layer_weights, modulation_matrix
-from syncwall.describe.patches import SHIFT_SCALE
-from syncwall.describe.transformer import Transformer
+from syncwall.describe.transformer import SHIFT_SCALE, Transformer
 
 
 @dataclass(frozen=True, slots=True)

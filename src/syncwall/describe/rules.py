@@ -11,10 +11,10 @@ from operator import or_
 from typing import Any
 
 from syncwall.describe.choice import Dtype
-from syncwall.describe.framework import Framework, Month, at
+from syncwall.describe.layer_kinds import Stack
 from syncwall.describe.layout import ContextKind, Layout, Recompute, Schedule, Shard
 from syncwall.describe.model import Model
-from syncwall.describe.stack import Stack
+from syncwall.describe.software import Framework, Month, at
 
 # Field to blame, condition that must hold, and what to say if it does not.
 LayoutRule = tuple[str, Any, str]

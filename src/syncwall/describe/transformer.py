@@ -1,19 +1,95 @@
 """A transformer as its shapes: what is needed to count parameters, FLOPs and bytes exactly.
 
-Holds `Transformer` with its parts `Attention`, `Latent`, `Mlp`, `Moe` and `Norm`. Decoders and
-encoders, mixtures of experts and hybrids; layers may differ in kind and in how far they look back,
-by a stated pattern (`mixer.py` has mixers that are not attention, `layer_kinds.py` the kinds).
-`parameters.py` counts it, `model.py` adds what is published about it.
+Sources: ViT (Dosovitskiy 2020, arXiv:2010.11929), DiT (Peebles and Xie 2022, arXiv:2212.09748),
+Whisper's model.py.
+
+Decoders and encoders, mixtures of experts and hybrids; layers may differ in kind and in how far
+they look back, by a stated pattern (`mixer.py` has mixers that are not attention, `layer_kinds.py`
+the kinds).
+
+Sources: LLaVA 1.5 (two matrices), Qwen2-VL and InternVL (four tokens side by side become one),
+Gemma 3 (sixteen are averaged), Llama 4 and Mistral Small 3.1 (three matrices), Qwen3-VL
+(DeepStack), as their code in `transformers` 5 has it.
 """
 
+from itertools import pairwise
 from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
 from syncwall.describe.base import CatalogueEntry, Description, Layers, NotNegative, Positive
-from syncwall.describe.layer_kinds import LayerKind, Pattern, alike, counted
-from syncwall.describe.mixer import Mixer
-from syncwall.describe.patches import Conditioning, Frames, Patches
+from syncwall.describe.layer_kinds import LayerKind, Mixer, Pattern, alike, counted
+
+
+class Patches(Description):
+    """Squares of an image, each projected to a token."""
+
+    image: Positive
+    """Pixels of a side; of the latent where the model works on one."""
+    size: Positive
+    """Pixels of a side of a patch."""
+    channels: Positive = 3
+    extra_tokens: NotNegative = 0
+    """Learned tokens beside them (of the class, registers)."""
+    bias: bool = True
+    predicted: NotNegative = 0
+    """Channels that the model predicts for every pixel (diffusion); 0 if it predicts none."""
+
+    @model_validator(mode="after")
+    def _is_consistent(self) -> Self:
+        if self.image % self.size:
+            raise ValueError(f"patches of {self.size} pixels do not divide images of {self.image}")
+        return self
+
+    @property
+    def count(self) -> int:
+        """Patches of an image."""
+        return (self.image // self.size) ** 2
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of an image."""
+        return self.count + self.extra_tokens
+
+    @property
+    def width(self) -> int:
+        """Numbers in a patch."""
+        return self.size**2 * self.channels
+
+    def parameters(self, hidden: int) -> int:
+        """Parameters of the projection to `hidden` dimensions, and of the learned tokens."""
+        return (self.width + self.bias + self.extra_tokens) * hidden
+
+
+class Frames(Description):
+    """Frames of a spectrogram, two of which become a token in two convolutions (Whisper)."""
+
+    channels: Positive
+    """Numbers of a frame: mel bins."""
+    tokens: Positive
+    """Tokens of a sample, half as many as frames."""
+    kernel: Positive = 3
+
+    def parameters(self, hidden: int) -> int:
+        """Parameters of both convolutions, with their biases."""
+        return (self.kernel * (self.channels + hidden) + 2) * hidden
+
+
+class Conditioning(Description):
+    """Time step and class as one vector that shifts, scales and gates every layer (adaLN-Zero)."""
+
+    classes: NotNegative = 0
+    """Rows of the embedding of classes, that of no class among them."""
+    frequencies: Positive = 256
+    """Numbers in which the time step is written, before its two projections."""
+
+    def parameters(self, hidden: int) -> int:
+        """Parameters of what makes the vector."""
+        return (self.classes + self.frequencies + 1 + hidden + 1) * hidden
+
+
+SHIFT_SCALE_GATE, SHIFT_SCALE = 3, 2
+"""Vectors of the hidden width for a norm within a layer, and for the final one."""
 
 
 class Latent(Description):
@@ -320,3 +396,44 @@ class Transformer(CatalogueEntry):
         every = self.attention.full_every
         begun = (every - 1) * self.attention.full_first
         return (self.layers + begun) // every if every else 0
+
+
+NormWeights = Literal["none", "rms", "layer"]
+_EACH = {"none": 0, "rms": 1, "layer": 2}
+
+
+class Projector(Description):
+    """Matrices from tokens of an encoder to tokens of a model: one, or several."""
+
+    merge: Positive = 1
+    """Tokens that become one, their numbers side by side."""
+    pool: Positive = 1
+    """Tokens that become one, their numbers averaged (Gemma 3)."""
+    skip: NotNegative = 0
+    """Tokens of each sequence that are left out: that of the class."""
+    hidden: Positive | tuple[Positive, ...] | None = None
+    """Width between two matrices, or widths between more of them; None if there is one matrix."""
+    bias: bool = True
+    norm: NormWeights = "none"
+    """A norm before the first matrix."""
+    norm_merged: bool = False
+    """True if that norm is over merged tokens, False if over those of the encoder."""
+    further: NotNegative = 0
+    """Projectors like it for the output of earlier layers, which is added behind as many layers of
+    the model; their norm is over merged tokens (Qwen3-VL's DeepStack)."""
+    learned_tokens: NotNegative = 0
+    """Learned tokens of the model's width that it puts between (LLaVA-NeXT's new line)."""
+
+    def matrices(self, width: int, hidden: int) -> list[tuple[int, int]]:
+        """Rows and columns, from tokens of `width` to tokens of `hidden`."""
+        between = (self.hidden,) if isinstance(self.hidden, int) else self.hidden or ()
+        widths = (self.merge * width, *between, hidden)
+        return [(rows, into) for into, rows in pairwise(widths)]
+
+    def parameters(self, width: int, hidden: int) -> int:
+        """Parameters of it, from tokens of `width` to tokens of `hidden`."""
+        plain = sum(rows * (into + self.bias) for rows, into in self.matrices(width, hidden))
+        merged = self.merge * width
+        own = _EACH[self.norm] * (merged if self.norm_merged else width)
+        more = self.further * (plain + _EACH[self.norm] * merged)
+        return plain + own + more + self.learned_tokens * hidden

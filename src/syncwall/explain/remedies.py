@@ -20,7 +20,7 @@ from syncwall.catalogue import searched_first
 from syncwall.cause import Cause
 from syncwall.describe import Run
 from syncwall.describe.layout import Shard
-from syncwall.describe.measured_speed import MeasuredSpeed
+from syncwall.describe.run import MeasuredSpeed
 from syncwall.explain.side_by_side import SideBySide, side_by_side
 from syncwall.explain.traces.rank import RankLedger
 from syncwall.explain.traces.ranks import RankVerdictKind

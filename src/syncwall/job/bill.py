@@ -12,9 +12,9 @@ from typing import Any
 from syncwall.answer.prediction import Prediction
 from syncwall.catalogue import BUILT_IN
 from syncwall.describe import Cluster, Job, Offer
+from syncwall.describe.base import SourcedNumber
 from syncwall.describe.job import Owned, Power
 from syncwall.describe.lookup import prices
-from syncwall.describe.provenance import SourcedNumber
 from syncwall.documents import read_document
 from syncwall.job import settled
 from syncwall.job.plan import JobPlan

@@ -13,9 +13,8 @@ from syncwall.answer.interval import Z80
 from syncwall.answer.prediction import Prediction
 from syncwall.cause import Cause
 from syncwall.describe import Cluster, Failures, Job
-from syncwall.describe.job import FailureRates, FailureUnit, Taken
+from syncwall.describe.job import FailureRates, FailureUnit, Stretch, Taken
 from syncwall.describe.lookup import failure_rates
-from syncwall.describe.phase import Stretch
 from syncwall.job.plan import DAY_S, Failure, JobPlan, best_interval_s
 from syncwall.public import published
 from syncwall.units import Dimension

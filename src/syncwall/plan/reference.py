@@ -16,10 +16,9 @@ from syncwall.answer.site import UNKNOWN_SITE, Site
 from syncwall.cost.measured import MachineMeasurements
 from syncwall.describe import Model, Run
 from syncwall.describe.base import is_open
-from syncwall.describe.fsdp import FSDP
 from syncwall.describe.layout import PLAIN
-from syncwall.describe.state_formats import KEEPING, TRAINED
 from syncwall.describe.stated import StatedRun
+from syncwall.describe.switches import FSDP, KEEPING, TRAINED
 from syncwall.plan.searched import best_run
 from syncwall.plan.wires import PricedCase
 from syncwall.problems import InputError, option

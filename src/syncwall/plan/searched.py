@@ -8,10 +8,9 @@ from typing import Any, Final
 
 from syncwall.cost.software import framework
 from syncwall.describe import Cluster, Layout, Run
-from syncwall.describe.framework_switches import switches
-from syncwall.describe.fsdp import FSDP
 from syncwall.describe.layout import Recompute, Shard
-from syncwall.describe.state_formats import KEEPING, TRAINED
+from syncwall.describe.software import switches
+from syncwall.describe.switches import FSDP, KEEPING, TRAINED
 from syncwall.plan.choices import MEMORY_FREE
 from syncwall.plan.search import search
 from syncwall.plan.wires import PricedCase

@@ -13,9 +13,8 @@ from syncwall.answer.levers import SHARD_DOMAINS, divisors, virtual_stage_counts
 from syncwall.cost.software import framework
 from syncwall.describe import Layout, Model, Software
 from syncwall.describe.choice import Dtype
-from syncwall.describe.framework import Framework, at
-from syncwall.describe.framework_switches import kept_formats, switches
 from syncwall.describe.layout import PLAIN, Dispatcher, Recompute, Schedule, Shard
+from syncwall.describe.software import Framework, at, kept_formats, switches
 from syncwall.plan.choices import SEARCHED
 from syncwall.problems import InputError
 from syncwall.work.number import where

@@ -12,8 +12,8 @@ from typing import Any, Final
 from syncwall.answer.improvements import WORTH
 from syncwall.answer.pricing import Pricing
 from syncwall.describe import Layout, Run
+from syncwall.describe.base import Provenance, SourcedNumber
 from syncwall.describe.layout import Shard
-from syncwall.describe.provenance import Provenance, SourcedNumber
 from syncwall.units import Dimension
 from syncwall.work.memory import fits, step_memory
 

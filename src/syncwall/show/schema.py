@@ -32,8 +32,7 @@ from typing_extensions import TypedDict, is_typeddict
 from syncwall.cause import Cause
 from syncwall.describe import Run
 from syncwall.describe.base import MAY_BE_OPEN, Description
-from syncwall.describe.choice import Choice
-from syncwall.describe.docs import documented
+from syncwall.describe.choice import Choice, documented
 from syncwall.public import Endless, Keys, Late, Numbers, Part, keys_of
 from syncwall.records import SCHEMA_VERSION, written_fields
 from syncwall.timeline.ledger import Ledger

@@ -25,8 +25,8 @@ from syncwall.catalogue import BUILT_IN
 from syncwall.cause import Cause
 from syncwall.cost.measured import MachineMeasurements
 from syncwall.describe import Layout
-from syncwall.describe.known import KnownRun
 from syncwall.describe.reading import read
+from syncwall.describe.run import KnownRun
 from syncwall.documents import read_document
 from syncwall.timeline.ledger import Ledger
 from syncwall.validate.mapping import ValidationCase

@@ -10,11 +10,11 @@ from syncwall.catalogue import added_folders
 from syncwall.cost.software import framework
 from syncwall.describe import Cluster, Device, Layout, Model, Software
 from syncwall.describe.choice import Dtype
-from syncwall.describe.framework_switches import kept_formats, switches
 from syncwall.describe.layout import Dispatcher, Shard
 from syncwall.describe.lookup import cluster, device, model
 from syncwall.describe.names import varied
-from syncwall.describe.state_formats import MasterWeights, NarrowActivations
+from syncwall.describe.software import kept_formats, switches
+from syncwall.describe.switches import MasterWeights, NarrowActivations
 from syncwall.validate.table import RunRow
 
 _MACHINES: Final = {

@@ -21,9 +21,9 @@ from syncwall.cost.software import framework
 from syncwall.describe import Cluster, Layout, Model, Software
 from syncwall.describe.base import OPEN
 from syncwall.describe.choice import Dtype
-from syncwall.describe.framework_switches import cut_by_cost, kept_formats
 from syncwall.describe.layout import PLAIN, ContextKind, Recompute, Schedule, Shard
-from syncwall.describe.state_formats import MasterWeights
+from syncwall.describe.software import cut_by_cost, kept_formats
+from syncwall.describe.switches import MasterWeights
 from syncwall.validate.machine import (
     CannotRepresent,
     cluster_of,

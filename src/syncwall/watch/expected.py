@@ -74,8 +74,8 @@ def _prediction(asked: Any) -> "PredictedStep":
     """As `syncwall predict` does with the same flags."""
     from syncwall.answer.known import site_of
     from syncwall.answer.prediction import predict
-    from syncwall.describe.known import KnownRun
     from syncwall.describe.reading import validated
+    from syncwall.describe.run import KnownRun
     from syncwall.describe.stated import StatedRun
     from syncwall.documents import read_document
     from syncwall.read.detect import first_bytes

@@ -11,11 +11,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from pydantic_core import PydanticCustomError
 
 from syncwall.describe import Job, Layout, Run
-from syncwall.describe.base import Description
+from syncwall.describe.base import MOST, Description
 from syncwall.describe.faults import faults_of
 from syncwall.describe.lookup import failure_rates
 from syncwall.describe.names import only_catalogue
-from syncwall.describe.ranges import MOST
 from syncwall.describe.stated import StatedRun
 from syncwall.problems import InputError, Problem
 

@@ -12,12 +12,10 @@ multiplication's input for the weight gradient; torchtitan's selective checkpoin
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from syncwall.describe.layer_kinds import BLOCKS, LayerKind
+from syncwall.describe.layer_kinds import BLOCKS, LayerKind, StackLayer
 from syncwall.describe.layout import Recompute
-from syncwall.describe.lora import adapted
 from syncwall.describe.matrices import gated_experts
-from syncwall.describe.stack import StackLayer
-from syncwall.describe.state_formats import NarrowActivations, RecomputeModule
+from syncwall.describe.switches import NarrowActivations, RecomputeModule, adapted
 from syncwall.work.adapters import ENTERING, keeps_input
 from syncwall.work.encoder import cross_bytes
 from syncwall.work.layer import ACTIVATION_BYTES, Shape

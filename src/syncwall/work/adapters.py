@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 from syncwall.cause import Cause
 from syncwall.describe.layer_kinds import LayerKind
-from syncwall.describe.lora import adapted
 from syncwall.describe.matrices import Matrix
+from syncwall.describe.switches import adapted
 from syncwall.work.block import Scope
 from syncwall.work.layer import ACTIVATION_BYTES, Shape
 from syncwall.work.number import Number

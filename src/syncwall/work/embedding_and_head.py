@@ -6,7 +6,7 @@ Holds `embedding_parts`, `output_layer_parts` and `finish_block`.
 from syncwall.cause import Cause
 from syncwall.describe.choice import Dtype
 from syncwall.describe.layout import Shard
-from syncwall.describe.patches import SHIFT_SCALE
+from syncwall.describe.transformer import SHIFT_SCALE
 from syncwall.work.block import Block, Operation, Phase, Stream
 from syncwall.work.layer import ACTIVATION_BYTES, Shape, entering, leaving, modulation, norm_part
 from syncwall.work.number import Number, where

@@ -11,7 +11,7 @@ from typing import Final
 from syncwall.cause import Cause
 from syncwall.describe import Layout, Model
 from syncwall.describe.layout import Recompute
-from syncwall.describe.state_formats import RecomputeModule
+from syncwall.describe.switches import RecomputeModule
 from syncwall.work.encoder import CROSS_KEYS, encoder_shape, images, projector_parts
 from syncwall.work.freezing import TRAINED, Backward, Frozen
 from syncwall.work.kinds import Kinds

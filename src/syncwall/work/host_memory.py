@@ -8,7 +8,7 @@ estimate adds a half (`estimate_zero2_model_states_mem_needs`).
 from typing import Final
 
 from syncwall.describe import Layout, Model
-from syncwall.describe.offload import OFFLOAD, OffloadSettings
+from syncwall.describe.switches import OFFLOAD, OffloadSettings
 from syncwall.work.memory import Memory, step_memory
 from syncwall.work.number import Number
 

@@ -16,7 +16,7 @@ from syncwall.describe import Layout, Model
 from syncwall.describe.layer_kinds import LayerKind
 from syncwall.describe.layout import ContextKind
 from syncwall.describe.matrices import Matrices, Matrix, attention_matrices, feed_forward
-from syncwall.describe.patches import SHIFT_SCALE_GATE
+from syncwall.describe.transformer import SHIFT_SCALE_GATE
 from syncwall.work.block import Scope, Stream
 from syncwall.work.groups import groups
 from syncwall.work.indexer import indexer_parts, selected_overhead

@@ -12,8 +12,8 @@ lightning attention (MiniMax-01, section 2.2).
 from dataclasses import replace
 
 from syncwall.cause import Cause
+from syncwall.describe.layer_kinds import Mixer
 from syncwall.describe.matrices import Matrices, mixer_matrices
-from syncwall.describe.mixer import Mixer
 from syncwall.work.block import Scope
 from syncwall.work.layer import (
     ACTIVATION_BYTES,

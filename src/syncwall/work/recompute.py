@@ -6,7 +6,7 @@ Holds `in_modules` and `LAST`. Source: Megatron-Core's `recompute_modules`.
 from collections.abc import Sequence
 
 from syncwall.cause import Cause
-from syncwall.describe.state_formats import RecomputeModule
+from syncwall.describe.switches import RecomputeModule
 from syncwall.work.parts import LayerPart
 
 _EXACTLY: dict[RecomputeModule, frozenset[str]] = {

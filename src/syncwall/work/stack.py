@@ -6,7 +6,7 @@ Holds `stack_parts`, what it does, and `DEPTH`, the shape that its products are 
 from typing import Final
 
 from syncwall.cause import Cause
-from syncwall.describe.stack import StackLayer
+from syncwall.describe.layer_kinds import StackLayer
 from syncwall.work.layer import ACTIVATION_BYTES, Shape
 from syncwall.work.number import Number, most, rounded_up
 from syncwall.work.operations import Elementwise

@@ -8,7 +8,7 @@ Sources: ZeRO (Rajbhandari 2020); Dettmers 2022 for 8-bit moments; Shazeer 2018 
 """
 
 from syncwall.describe import Layout
-from syncwall.describe.state_formats import MasterWeights, Optimizer
+from syncwall.describe.switches import MasterWeights, Optimizer
 from syncwall.work.number import Number
 from syncwall.work.sharing import weight_bytes
 

@@ -9,7 +9,7 @@ from syncwall.describe.choice import Dtype
 from syncwall.describe.layout import ContextKind, Dispatcher, Layout, Recompute, Schedule, Shard
 from syncwall.describe.settings import Settings, SettingsContext, read_settings, written
 from syncwall.describe.settings.megatron import STAGES
-from syncwall.describe.state_formats import Optimizer
+from syncwall.describe.switches import Optimizer
 from syncwall.problems import InputError
 from tests.describe.samples import model
 

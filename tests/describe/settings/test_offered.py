@@ -10,10 +10,10 @@ import pytest
 from syncwall.answer.levers import virtual_stage_counts
 from syncwall.describe import Layout, Model, lookup
 from syncwall.describe.choice import Dtype
-from syncwall.describe.framework_switches import with_switches
 from syncwall.describe.layout import ContextKind, Dispatcher, Recompute, Schedule, Shard
 from syncwall.describe.rules import broken_rules, not_offered
 from syncwall.describe.settings import written
+from syncwall.describe.software import with_switches
 from tests.describe.settings.runs import FRAMEWORKS
 
 MODELS = [lookup.model(name) for name in ("llama-3.1-8b", "mixtral-8x7b", "llama-3.1-405b")]

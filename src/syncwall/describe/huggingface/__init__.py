@@ -11,12 +11,9 @@ from typing import Any, Final
 from syncwall import plugins
 from syncwall.describe.huggingface.alike import ALIKE
 from syncwall.describe.huggingface.config import HEADS, HIDDEN, LAYERS, Config, Fields
-from syncwall.describe.huggingface.dense import DENSE
-from syncwall.describe.huggingface.encoders import ENCODERS
+from syncwall.describe.huggingface.dense import DENSE, ENCODERS, PAIRS
 from syncwall.describe.huggingface.experts import EXPERTS
-from syncwall.describe.huggingface.hybrid import HYBRID
-from syncwall.describe.huggingface.mamba import MAMBA
-from syncwall.describe.huggingface.pairs import PAIRS
+from syncwall.describe.huggingface.hybrid import HYBRID, MAMBA
 from syncwall.describe.huggingface.towers import DECODERS, decoder_of, with_tower
 from syncwall.documents import Document
 from syncwall.problems import InputError, known_are

@@ -8,7 +8,7 @@ common differences `window` and `attention_bias`.
 from collections.abc import Mapping
 from typing import Any, Final
 
-from syncwall.describe.ranges import MOST_LAYERS
+from syncwall.describe.base import MOST_LAYERS
 from syncwall.documents import Document
 from syncwall.problems import Problem
 

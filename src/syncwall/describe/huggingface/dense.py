@@ -1,10 +1,10 @@
-"""Dense architectures of Hugging Face, as the keys of `Model`.
+"""Dense architectures of Hugging Face, decoders and encoders, as the keys of `Model`.
 
-Holds `DENSE`, from `model_type` to the function that reads its configuration, and the functions.
+Counted as they are trained: with the head that predicts masked tokens, or that classifies images.
 """
 
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 from syncwall.describe.huggingface.config import Config, Fields, attention_bias, plain, window
 
@@ -243,4 +243,156 @@ DENSE: Final[dict[str, Callable[[Config], Fields]]] = {
     **{architecture.__name__: architecture for architecture in _NAMED},
     "gemma3_text": gemma3,
     "granite": llama,
+}
+
+
+def bert(c: Config) -> Fields:
+    """Norms after each part and on the embedding, biases everywhere, segments and positions."""
+    fields = plain(c, tied=True)
+    fields["attention"] |= {"causal": False, "qkv_bias": True, "output_bias": True}
+    fields["mlp"] |= {"gated": False, "bias": True}
+    return fields | {
+        "norm": {"kind": "layer", "final": False, "embedding": True},
+        "learned_positions": fields["max_seq"],
+        "token_types": c.whole("type_vocab_size", default=2),
+        "head_transform": True,
+        "head_bias": True,
+    }
+
+
+def distilbert(c: Config) -> Fields:
+    """BERT without segments."""
+    c.assume(hidden_size=c.whole("dim"), intermediate_size=c.whole("hidden_dim"), type_vocab_size=0)
+    return bert(c)
+
+
+def modernbert(c: Config) -> Fields:
+    """Gated, no biases but of the logits; every third layer, from the first, sees everything.
+
+    The first layer takes the norm of the embedding for its own, so all have two.
+    """
+    fields = attention_bias(c, plain(c, tied=True))
+    fields["mlp"]["bias"] = c.flag("mlp_bias", default=False)
+    fields["attention"] |= {
+        "causal": False,
+        "window": c.whole("local_attention", default=128) + 1,  # half on either side, and itself
+        "full_every": c.whole("global_attn_every_n_layers", default=3),
+        "full_first": True,
+    }
+    for flag in ("norm_bias", "classifier_bias"):
+        if c.flag(flag, default=False):
+            c.complain(flag, f"modernbert with {flag} is not supported")
+    return fields | {
+        "norm": {"kind": "layer-no-bias"},
+        "head_transform": True,
+        "head_bias": c.flag("decoder_bias", default=True),
+    }
+
+
+def vit(c: Config) -> Fields:
+    """Patches and a token of the class; norms before each part, biases everywhere."""
+    c.assume(image_size=224, patch_size=16, vocab_size=0)
+    fields = plain(c)
+    labels = c.value.get("id2label")
+    fields["patches"] = {
+        "image": c.whole("image_size"),
+        "size": c.whole("patch_size"),
+        "channels": c.whole("num_channels", default=3),
+        "extra_tokens": 1,
+    }
+    fields["attention"] |= {
+        "causal": False,
+        "qkv_bias": c.flag("qkv_bias", default=True),
+        "output_bias": True,
+    }
+    fields["mlp"] |= {"gated": False, "bias": True}
+    return fields | {
+        "norm": {"kind": "layer"},
+        "learned_positions": (c.whole("image_size") // max(c.whole("patch_size"), 1)) ** 2 + 1,
+        "tied_embeddings": False,
+        "classes": len(labels) if isinstance(labels, dict) else 2,  # what transformers builds
+        "head_bias": True,
+    }
+
+
+ENCODERS: Final[dict[str, Callable[[Config], Fields]]] = {
+    **{reader.__name__: reader for reader in (bert, distilbert, modernbert, vit)},
+    **dict.fromkeys(("camembert", "roberta", "xlm-roberta"), bert),
+}
+
+
+SOURCE_TOKENS: Final = 512
+"""Tokens of T5's encoder in pre-training, where the file is silent."""
+
+
+def t5(c: Config) -> Fields:
+    """No biases; scores have one by distance, learned once in each stack."""
+    heads = c.whole("num_heads")
+    kind = str(c.value.get("feed_forward_proj", "relu"))
+    stack: dict[str, Any] = {
+        "hidden": c.whole("d_model"),
+        "attention": {"heads": heads, "head_dim": c.whole("d_kv", default=64)},
+        "mlp": {"hidden": c.whole("d_ff"), "gated": kind.startswith("gated")},
+        "relative_positions": c.whole("relative_attention_num_buckets", default=32),
+    }
+    layers = c.whole("num_layers")
+    tokens = c.whole("n_positions", default=SOURCE_TOKENS)
+    encoder = {"layers": layers, "train_seq": tokens}
+    return stack | {
+        "layers": c.whole("num_decoder_layers", default=layers),
+        "vocab": c.whole("vocab_size"),
+        "tied_embeddings": c.flag("tie_word_embeddings", default=True),
+        "attention": stack["attention"] | {"cross": True},
+        "norm": {"per_layer": 3},
+        "encoder": stack | encoder | {"attention": stack["attention"] | {"causal": False}},
+    }
+
+
+def _biased(c: Config, side: str) -> Fields:
+    """One side of a pair with layer norm and biases everywhere."""
+    return {
+        "layers": c.whole(f"{side}_layers"),
+        "hidden": c.whole("d_model"),
+        "attention": {
+            "heads": c.whole(f"{side}_attention_heads"),
+            "qkv_bias": True,
+            "output_bias": True,
+            "cross": side == "decoder",
+            "causal": side == "decoder",
+        },
+        "mlp": {"hidden": c.whole(f"{side}_ffn_dim"), "gated": False, "bias": True},
+        "norm": {"kind": "layer", "per_layer": 3 if side == "decoder" else 2},
+    }
+
+
+def _pair(c: Config, encoder: Fields, decoder: Fields) -> Fields:
+    tied = c.flag("tie_word_embeddings", default=True)
+    whole = {"vocab": c.whole("vocab_size"), "tied_embeddings": tied, "encoder": encoder}
+    return decoder | whole
+
+
+def whisper(c: Config) -> Fields:
+    """Sound in, as frames that two convolutions join; keys have no bias."""
+    encoder, decoder = _biased(c, "encoder"), _biased(c, "decoder")
+    tokens, longest = c.whole("max_source_positions"), c.whole("max_target_positions")
+    encoder["frames"] = {"channels": c.whole("num_mel_bins"), "tokens": tokens}
+    encoder["learned_positions"], decoder["learned_positions"] = tokens, longest
+    for side in (encoder, decoder):
+        side["attention"]["unbiased_keys"] = True
+    return _pair(c, encoder, decoder) | {"max_seq": longest}
+
+
+def bart(c: Config) -> Fields:
+    """Norms after each part and on the embeddings."""
+    encoder, decoder = _biased(c, "encoder"), _biased(c, "decoder")
+    longest = c.whole("max_position_embeddings")
+    for side in (encoder, decoder):
+        side["norm"] |= {"final": False, "embedding": True}
+        side["learned_positions"] = longest + 2  # two rows are kept for padding
+    encoder["train_seq"] = longest
+    return _pair(c, encoder, decoder) | {"max_seq": longest}
+
+
+PAIRS: Final[dict[str, Callable[[Config], Fields]]] = {
+    reader.__name__: reader for reader in (bart, t5, whisper)
 }

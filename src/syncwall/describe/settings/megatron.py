@@ -14,7 +14,7 @@ from syncwall.describe.layout import ContextKind, Dispatcher, Layout, Recompute,
 from syncwall.describe.settings.models import take_shape
 from syncwall.describe.settings.rows import WHOLE, Keys, Kind, Row, Rule, Table, WriterContext
 from syncwall.describe.settings.settings import Settings
-from syncwall.describe.state_formats import Optimizer, RecomputeModule
+from syncwall.describe.switches import Optimizer, RecomputeModule
 from syncwall.documents import Document
 
 STAGES: Final = "--pipeline-model-parallel-layout"

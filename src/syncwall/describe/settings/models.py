@@ -12,9 +12,8 @@ from typing import Any, Final
 
 from syncwall import catalogue
 from syncwall.catalogue import CatalogueKind
-from syncwall.describe.hub import hub_model, is_hub_id
 from syncwall.describe.lookup import model
-from syncwall.describe.names import files_refused, looks_like_path
+from syncwall.describe.names import files_refused, hub_model, is_hub_id, looks_like_path
 from syncwall.describe.settings.rows import Keys
 from syncwall.documents import Document, read_document
 from syncwall.problems import InputError

@@ -15,17 +15,14 @@ from pydantic import ValidationError
 from syncwall.catalogue import CatalogueKind
 from syncwall.describe.base import is_open
 from syncwall.describe.choice import Dtype, text_of
-from syncwall.describe.framework import Framework
-from syncwall.describe.framework_switches import with_switches
-from syncwall.describe.fsdp import FSDP
 from syncwall.describe.layout import Layout, Recompute, Schedule, Shard
 from syncwall.describe.model import Model
 from syncwall.describe.names import load
 from syncwall.describe.settings.formats import Format, format_named, parsed
 from syncwall.describe.settings.rows import WriterContext
 from syncwall.describe.settings.settings import Settings, SettingsContext
-from syncwall.describe.software import Software
-from syncwall.describe.wide_layers import WIDE
+from syncwall.describe.software import Framework, Software, with_switches
+from syncwall.describe.switches import FSDP, WIDE
 from syncwall.problems import InputError
 
 

@@ -15,8 +15,8 @@ import numpy as np
 from syncwall.answer.pricing import Timed
 from syncwall.cost.path import Path, path
 from syncwall.describe import Cluster, Layout, Model
+from syncwall.describe.layer_kinds import of_a_sample
 from syncwall.describe.layout import Recompute, Shard
-from syncwall.describe.stack import of_a_sample
 from syncwall.plan.wires import PricedCase
 from syncwall.work.block import Stage
 from syncwall.work.operations import Collective, Transfer

@@ -12,8 +12,8 @@ from syncwall import catalogue, plugins
 from syncwall.catalogue import CatalogueKind
 from syncwall.describe import lookup
 from syncwall.describe.choice import Dtype
-from syncwall.describe.framework import at
 from syncwall.describe.job import FailureRates
+from syncwall.describe.software import at
 from syncwall.public import published
 
 Line = dict[str, Any]

@@ -9,13 +9,12 @@ from typing import Any, NamedTuple
 from syncwall import units
 from syncwall.catalogue import sources
 from syncwall.describe import Effective
-from syncwall.describe.base import CatalogueEntry, Description
+from syncwall.describe.base import CatalogueEntry, Count, Description, Provenance, SourcedNumber
 from syncwall.describe.choice import Choice
+from syncwall.describe.device import Offer, PriceList
 from syncwall.describe.job import FailureCause
+from syncwall.describe.layer_kinds import STANDING_IN, StackLayer
 from syncwall.describe.model import Encoder, Model
-from syncwall.describe.price import Offer, PriceList
-from syncwall.describe.provenance import Count, Provenance, SourcedNumber
-from syncwall.describe.stack import STANDING_IN, StackLayer
 from syncwall.records import derived
 from syncwall.show.blocks import Block, Bullets, Heading, Lines, Paragraph, View, table
 from syncwall.show.numbers import percent

@@ -9,8 +9,8 @@ from typing import Any
 from syncwall import units
 from syncwall.describe import Layout, Model, Run
 from syncwall.describe.choice import text_of
-from syncwall.describe.fsdp import FSDP
 from syncwall.describe.layout import Dispatcher, Recompute, Schedule, Shard
+from syncwall.describe.switches import FSDP
 from syncwall.show.numbers import plural
 from syncwall.units import Dimension
 

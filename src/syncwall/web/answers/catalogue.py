@@ -10,8 +10,8 @@ from syncwall import catalogue
 from syncwall.catalogue import CatalogueKind
 from syncwall.describe import Cluster, Device, Link, Model, lookup
 from syncwall.describe.base import CatalogueEntry
-from syncwall.describe.framework import Framework
-from syncwall.describe.link import Switch
+from syncwall.describe.device import Switch
+from syncwall.describe.software import Framework
 from syncwall.problems import InputError, did_you_mean
 from syncwall.records import described
 from syncwall.show.records.listing import listing

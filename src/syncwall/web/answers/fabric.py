@@ -14,7 +14,7 @@ from syncwall.answer.contention import Contention
 from syncwall.answer.pricing import Timed
 from syncwall.cost.contended_network import DRAWS, MOST_PAIRS
 from syncwall.describe import Run, lookup
-from syncwall.describe.link import Switch
+from syncwall.describe.device import Switch
 from syncwall.describe.names import only_catalogue
 from syncwall.network.graph import CutOffError, Links, without
 from syncwall.network.routes import Ends, flows_of_pair

@@ -1,14 +1,18 @@
-"""A step of reinforcement learning (GRPO, PPO without a critic) around the training of a run.
+"""What a step of a run can be part of: reinforcement learning (GRPO, PPO without a critic)
+and DiLoCo.
 
-Holds `RlStep`: what is generated, how often it is read again, and where. How fast a GPU generates
-is stated, not predicted.
+How fast a GPU generates is stated, not predicted.
+
+Each island is a run of its own.
 """
 
-from typing import ClassVar, Self
+from typing import Annotated, ClassVar, Final, Literal, Self
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from syncwall.describe.base import (
+    BytesPerSecond,
+    Delay,
     NotNegative,
     Positive,
     PositiveNumber,
@@ -65,3 +69,30 @@ class RlStep(Section):
     def sample_tokens(self) -> int:
         """Mean tokens of a prompt with its response."""
         return self.prompt_tokens + self.response_tokens
+
+
+OuterDtype = Literal["fp32", "bf16", "int8", "int4"]
+OUTER_BYTES: Final[dict[str, float]] = {"fp32": 4.0, "bf16": 2.0, "int8": 1.0, "int4": 0.5}
+"""Bytes of one outer gradient, without the scaling factors of blocks."""
+
+
+class Islands(Section):
+    """Equal groups of GPUs, and the outer step that joins them."""
+
+    section: ClassVar[str] = "islands"
+
+    count: Positive
+    """Islands."""
+    every: Positive
+    """Steps between two meetings (H of DiLoCo)."""
+    link_bytes_per_s: BytesPerSecond = Field(alias="link")
+    """What an island sends in a second, one way, while it receives as much."""
+    latency_s: Delay = Field(0.0, alias="latency")
+    """Of one message from an island to the next."""
+    outer_dtype: OuterDtype = "fp32"
+    """Format in which outer gradients are sent."""
+    overlap: Annotated[float, Field(ge=0, le=1)] = 0.0
+    """Share of the steps between two meetings beside which outer gradients may be sent (Streaming
+    DiLoCo); 0 if training stops for them."""
+    parts: Positive = 1
+    """Fragments of the model that meet one after the other, each every `every` steps."""
