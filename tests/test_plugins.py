@@ -9,7 +9,7 @@ import pytest
 
 import syncwall as sw
 from syncwall import plugins
-from syncwall.answer.plugged import plugged_parts
+from syncwall.answer.prediction import plugged_parts
 from syncwall.catalogue import CatalogueKind, find
 from syncwall.cause import Cause
 from syncwall.cli import main

@@ -27,7 +27,7 @@ from bench.fit.files import comments, rows_of, update
 from syncwall.answer import interval as module
 from syncwall.answer.difference import ALIKE
 from syncwall.answer.interval import TABLE, WIDTHS, Z80, doubts, interval
-from syncwall.answer.traits import USED, Traits, scale_of
+from syncwall.answer.site import USED, Traits, scale_of
 from syncwall.validate.evaluation import ValidatedRun, outcomes
 from syncwall.validate.mapping import cases_of
 from syncwall.validate.score import evenly

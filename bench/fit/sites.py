@@ -14,7 +14,7 @@ import numpy as np
 from bench import Dirs
 from bench.fit.files import readable, rows_of, update, with_block
 from bench.fit.search import Values, search
-from syncwall.answer.knob_model import FILE, Covariances, SitePrior
+from syncwall.answer.site import FILE, Covariances, SitePrior
 from syncwall.cause import Cause
 from syncwall.timeline.step import slowest_of
 from syncwall.validate.evaluation import ValidatedRun, known_steps, outcomes

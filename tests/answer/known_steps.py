@@ -1,7 +1,6 @@
 """Known runs for tests."""
 
-from syncwall.answer.site import KnownStep
-from syncwall.answer.traits import Traits
+from syncwall.answer.site import KnownStep, Traits
 
 COMPUTING = (0.65, 0.1, 0.2, 0.04, 0.01)
 """Shares of the knobs in a step that mostly computes."""

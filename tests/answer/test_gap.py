@@ -8,9 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import syncwall as sw
-from syncwall.answer.gap import Gap, gap, gap_of, is_wrong
+from syncwall.answer.gap import SUSPECTS, UNPRICED, Gap, gap, gap_of, is_wrong
 from syncwall.answer.prediction import Prediction
-from syncwall.answer.suspects import SUSPECTS, UNPRICED
 from syncwall.catalogue import BUILT_IN
 from syncwall.describe import Layout, Run, Software
 from syncwall.describe.run import MeasuredSpeed

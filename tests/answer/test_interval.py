@@ -13,8 +13,7 @@ import syncwall as sw
 from syncwall.answer import interval as module
 from syncwall.answer.interval import FAR, TABLE, Z80, PredictionInterval, doubts, interval
 from syncwall.answer.prediction import predict
-from syncwall.answer.site import Site
-from syncwall.answer.traits import Traits
+from syncwall.answer.site import Site, Traits
 from syncwall.describe import Layout, Software, lookup
 from syncwall.validate.table import organisation_of
 from tests.answer.known_steps import USUAL, known

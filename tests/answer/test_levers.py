@@ -2,7 +2,7 @@
 
 import pytest
 
-from syncwall.answer.levers import divisors, virtual_stage_counts
+from syncwall.answer.improvements import divisors, virtual_stage_counts
 
 
 def test_divisors_are_all_of_them_in_order():

@@ -1,6 +1,6 @@
 """What could fill an open field, and which of it is likeliest."""
 
-from syncwall.answer.open_fields import candidates, choices
+from syncwall.answer.settled import candidates, choices
 from syncwall.cost.software import framework
 from syncwall.describe import Layout
 from syncwall.describe.layout import Recompute, Schedule, Shard

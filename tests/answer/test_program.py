@@ -7,7 +7,7 @@ import jsonschema
 import pytest
 
 import syncwall as sw
-from syncwall.answer.program_changes import (
+from syncwall.answer.program import (
     ProgramChangeKind,
     _larger_buckets,
     largest_batch,

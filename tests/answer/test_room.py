@@ -1,7 +1,7 @@
 import pytest
 
 import syncwall as sw
-from syncwall.answer.room import HIGH, LOW, Room, may_fit
+from syncwall.answer.priced import HIGH, LOW, Room, may_fit
 from syncwall.work.memory import usable_bytes
 
 

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 import syncwall as sw
 from syncwall.answer.improvements import changed
-from syncwall.answer.knob_model import site_prior
 from syncwall.answer.known import site_at, site_from
-from syncwall.answer.site import UNKNOWN_SITE, Site
+from syncwall.answer.site import UNKNOWN_SITE, Site, site_prior
 from syncwall.cost.knobs import AS_CATALOGUED, KNOBS
 from syncwall.describe.run import KnownRun
 from tests.answer.known_steps import COMPUTING, known

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from bench.fit.sites import START, blocks, fitted, read
 
-from syncwall.answer.knob_model import FILE, SitePrior, site_prior
+from syncwall.answer.site import FILE, SitePrior, site_prior
 from syncwall.documents import read_document
 from syncwall.validate.score import KnownSet
 from syncwall.validate.table import RunRow

@@ -1,7 +1,7 @@
 import pytest
 
 import syncwall as sw
-from syncwall.answer.verdict import VerdictKind, limit_of
+from syncwall.answer.priced import VerdictKind, limit_of
 from syncwall.cost.host import host_link_bytes_per_s, offload_seconds
 from syncwall.describe import Run
 from syncwall.work.operations import Offload

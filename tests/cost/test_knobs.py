@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import syncwall as sw
-from syncwall.answer.shares import shares_of
+from syncwall.answer.many import shares_of
 from syncwall.cause import Cause
 from syncwall.cost.knobs import AS_CATALOGUED, KNOBS
 from tests.answer.test_prediction import FSDP, run

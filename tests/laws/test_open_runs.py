@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given
 
 from syncwall.answer import predict
-from syncwall.answer.improvements import changed, improvements
-from syncwall.answer.levers import divisors, virtual_stage_counts
+from syncwall.answer.improvements import changed, divisors, improvements, virtual_stage_counts
 from syncwall.answer.many import memory_of
 from syncwall.answer.pricing import Pricing
 from syncwall.answer.settled import SMALLEST, settle

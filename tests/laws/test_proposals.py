@@ -10,9 +10,15 @@ from pydantic import ValidationError
 
 import syncwall as sw
 from syncwall.answer import predict
-from syncwall.answer.improvements import WORTH, changed, improvements
+from syncwall.answer.improvements import (
+    LEVERS,
+    ORDERS,
+    WORTH,
+    changed,
+    improvements,
+    virtual_stage_counts,
+)
 from syncwall.answer.known import site_at
-from syncwall.answer.levers import LEVERS, ORDERS, virtual_stage_counts
 from syncwall.answer.prediction import Prediction
 from syncwall.cost.software import framework
 from syncwall.describe import Layout, Run

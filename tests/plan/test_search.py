@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 import syncwall as sw
-from syncwall.answer.levers import divisors
+from syncwall.answer.improvements import divisors
 from syncwall.answer.pricing import Pricing
 from syncwall.cost.software import framework
 from syncwall.describe.layout import Dispatcher, Recompute, Schedule, Shard

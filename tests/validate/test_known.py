@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from syncwall.answer.knob_model import Covariances, site_prior
-from syncwall.answer.site import Site
+from syncwall.answer.site import Covariances, Site, site_prior
 from syncwall.validate.score import KnownSet, choices
 from tests.answer.known_steps import COMPUTING, known
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 import syncwall as sw
-from syncwall.answer.verdict import VerdictKind
+from syncwall.answer.priced import VerdictKind
 from syncwall.work.operations import Collective
 
 HIDDEN, KV, MLP = 4096, 1024, 14336

@@ -6,7 +6,7 @@ import pytest
 from syncwall_example.recursive_doubling import cost
 
 import syncwall as sw
-from syncwall.answer.plugged import plugged_parts
+from syncwall.answer.prediction import plugged_parts
 from syncwall.cost.algorithm import Asked, ChannelGraph, NcclGroup
 from syncwall.cost.nccl import Tuner
 from syncwall.explain.answer import explain

@@ -13,9 +13,8 @@ from typing import Final
 
 from syncwall.answer.interval import Z80
 from syncwall.answer.prediction import Prediction
-from syncwall.answer.priced import PredictedStep
-from syncwall.answer.room import HIGH, LOW
-from syncwall.answer.traits import site_distances
+from syncwall.answer.priced import HIGH, LOW, PredictedStep
+from syncwall.answer.site import site_distances
 from syncwall.cause import Cause
 from syncwall.public import published
 

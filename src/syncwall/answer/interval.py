@@ -16,8 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from syncwall.answer.site import UNKNOWN_SITE, Site
-from syncwall.answer.traits import DIFFER, USED, Traits, distances, scale_of
+from syncwall.answer.site import DIFFER, UNKNOWN_SITE, USED, Site, Traits, distances, scale_of
 from syncwall.catalogue import BUILT_IN, CatalogueKind, names
 from syncwall.describe.base import Trust
 from syncwall.describe.names import load

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Final
 
 from syncwall.answer.gap import is_wrong
+from syncwall.answer.many import shares_of
 from syncwall.answer.prediction import Prediction, predict
-from syncwall.answer.shares import shares_of
 from syncwall.answer.site import KnownStep, Site
 from syncwall.cost.knobs import AS_CATALOGUED, Knobs
 from syncwall.cost.measured import MachineMeasurements

@@ -1,23 +1,48 @@
 """One model on one machine in many layouts, each as it would be predicted alone.
 
-Holds `TimedLayout`, `timed_layouts`, `shares_of_each`, `seconds_of` and `memory_of`: layouts that
-differ in their sizes only are one call with arrays.
+They add up to 1, and what overlaps is counted as it is: communication that computation hides has no
+share, and computation that hides it has less than its seconds.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import log
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from syncwall.answer.pricing import Pricing
-from syncwall.answer.shares import shares_of
 from syncwall.cause import Cause
-from syncwall.cost.knobs import KNOBS
+from syncwall.cost.knobs import KNOBS, Knobs
 from syncwall.describe import Cluster, Layout, Model
 from syncwall.work.memory import step_memory
 from syncwall.work.number import Number
+
+_TURN: Final = 1.02
+
+
+def shares_of(
+    pricing: Pricing, model: Model, layout: Layout, seq: Any, cluster: Cluster
+) -> NDArray[np.float64]:
+    """A row with the share of every knob for each of `layout`, which is resolved: one or arrays."""
+    turned = _turned(pricing.knobs)
+    steps = pricing.turned(turned).step(model, layout, seq, cluster).step_s
+    logs = np.log(np.asarray(steps, dtype=float))
+    grown = (logs[1:] - logs[0]) / log(_TURN)
+    shares = np.maximum(grown, 0.0)
+    return np.asarray((shares / shares.sum(axis=0)).T, dtype=float)
+
+
+def _turned(knobs: Knobs) -> Knobs:
+    """Arrays in which first no knob is turned, then one after the other."""
+    count = len(KNOBS)
+    by_name = knobs.by_name()
+    grid = 1.0 + (_TURN - 1.0) * np.eye(count + 1)[1:]
+    return replace(
+        knobs, **{name: by_name[name] * grid[i][:, None] for i, name in enumerate(KNOBS)}
+    )
+
 
 SIZES: Final = (
     "dp", "shard", "shard_degree", "tp", "sp", "pp", "virtual_stages", "schedule", "cp", "ep",

@@ -1,25 +1,26 @@
-"""One run, predicted.
+"""One run, predicted, and what plug-ins decide of it."""
 
-Holds `predict` and `Prediction`.
-"""
-
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Final, overload
 
+from syncwall import catalogue, plugins
 from syncwall.answer.contention import Contention, step_on_links
 from syncwall.answer.interval import PredictionInterval, interval
 from syncwall.answer.priced import PredictedStep, Priced, mfu_convention
 from syncwall.answer.pricing import NetworkChoice, Pricing
 from syncwall.answer.program import ProgramPrediction, predict_program
 from syncwall.answer.settled import Chosen, SettledRun, settle
-from syncwall.answer.site import UNKNOWN_SITE, Site
+from syncwall.answer.site import UNKNOWN_SITE, Site, Traits
 from syncwall.answer.timeline import Timeline, timeline
-from syncwall.answer.traits import Traits
-from syncwall.catalogue import Folders, takes_catalogue
+from syncwall.catalogue import CatalogueKind, Folders, takes_catalogue
+from syncwall.cost.algorithm_choices import algorithm_choices
+from syncwall.cost.communication import NcclNetwork
 from syncwall.cost.contended_network import SharedLinks
 from syncwall.cost.measured import MachineMeasurements
+from syncwall.cost.nccl import algorithms
 from syncwall.describe import Cluster, Run, Software, lookup
 from syncwall.public import Answer, Late, Part, published
 from syncwall.work.block import Work
@@ -234,3 +235,63 @@ class Prediction(PredictedStep, Answer):
         run = self.run
         each = host_memory_bytes(run.model, run.layout, run.seq, self.memory)
         return float(each) * run.gpus_per_node
+
+
+@dataclass(frozen=True, slots=True)
+class PluggedPart:
+    """One part of a prediction."""
+
+    what: str
+    """As in "all-reduce of dp"."""
+    by: str
+    """Name of the entry."""
+    package: str
+    """Name and version of the package that adds it."""
+    formula: str = ""
+    """Of an algorithm, as its author states it."""
+
+
+def plugged_parts(prediction: Prediction) -> list[PluggedPart]:
+    """Every part that a plug-in decides, once."""
+    found = (*_entries(prediction), *_network(prediction), *_collectives(prediction))
+    return list(dict.fromkeys(found))
+
+
+def _entries(prediction: Prediction) -> Iterator[PluggedPart]:
+    """Catalogue entries from folders of packages."""
+    run = prediction.run
+    used = {
+        CatalogueKind.MODEL: run.model.name,
+        CatalogueKind.CLUSTER: run.cluster.name,
+        CatalogueKind.DEVICE: run.cluster.device.name,
+        CatalogueKind.FRAMEWORK: prediction.prices.setting.framework.name,
+    }
+    for plugin in plugins.added("catalogue"):
+        for kind, name in used.items():
+            file = plugin.entry and plugin.entry / kind.folder / f"{name}.yaml"
+            if file and file == catalogue.paths(kind).get(str(name)):
+                yield PluggedPart(str(kind), str(name), plugin.package)
+
+
+def _network(prediction: Prediction) -> Iterator[PluggedPart]:
+    plugin = plugins.owner("networks", prediction.pricing.network)
+    if plugin is not None:
+        yield PluggedPart("communication", plugin.name, plugin.package)
+
+
+def _collectives(prediction: Prediction) -> Iterator[PluggedPart]:
+    """Collectives for which an algorithm of a package is the fastest."""
+    algorithms()
+    known = {one.name: one for one in plugins.added("collectives") if not one.problem}
+    if not known or prediction.pricing.network is not NcclNetwork:
+        return
+    cluster = prediction.cluster
+    network = NcclNetwork(cluster, prediction.calibration.network)
+    for stage in prediction.work.stages:
+        for _, what, _ in stage.collectives(prediction.work.microbatches):
+            size = float(what.bytes) / float(what.calls)
+            found = algorithm_choices(network, cluster, what.kind, size, what.group)
+            plugin = known.get(found[0].algorithm) if found else None
+            if plugin is not None:
+                about, formula = f"{what.kind} of {what.axis}", plugin.entry.formula
+                yield PluggedPart(about, plugin.name, plugin.package, formula)

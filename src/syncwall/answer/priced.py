@@ -1,24 +1,130 @@
-"""A step of any origin, priced on a machine: what can be said of it without a description.
+"""A step of any origin, priced on a machine, whether it fits and what limits it.
 
-Holds `Priced`, `PredictedStep` (whose memory is known, too), `MFU_CONVENTION` and
-`mfu_convention`.
+What differs from run to run is the allocator's fragments, kernels that keep more or less than is
+usual, and workspaces.
 """
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import cached_property
+from math import log
+from statistics import NormalDist
+from typing import Final
 
-from syncwall.answer.interval import UNKNOWN, PredictionInterval
+from syncwall.answer.interval import UNKNOWN, Z80, PredictionInterval
 from syncwall.answer.pricing import Pricing, Timed
-from syncwall.answer.room import Room
-from syncwall.answer.verdict import Verdict, limit_of, too_large
+from syncwall.cause import Cause
 from syncwall.cost.calibration import Calibration
 from syncwall.cost.prices import Prices
-from syncwall.describe import Cluster, Model
+from syncwall.describe import Cluster, Device, Model
 from syncwall.describe.run import MeasuredSpeed
 from syncwall.timeline.ledger import Ledger
 from syncwall.work.block import Work
-from syncwall.work.memory import fits
+from syncwall.work.memory import fits, usable_bytes
+
+LOW, HIGH = 0.88, 1.20
+"""P10 and P90 of measured over predicted memory: the calibration half of the ultra-scale playbook,
+BLOOM's and ml-engineering's runs, each source with the same weight."""
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """The memory of one run beside that of its device."""
+
+    memory_bytes: float
+    """As predicted: the median."""
+    size_bytes: float
+    """What the device has."""
+
+    @classmethod
+    def on(cls, device: Device, memory_bytes: float) -> "Room":
+        """The room that so many bytes have on `device`."""
+        return cls(memory_bytes, float(device.memory.size_bytes))
+
+    @property
+    def interval_bytes(self) -> tuple[float, float]:
+        """P10 and P90."""
+        return LOW * self.memory_bytes, HIGH * self.memory_bytes
+
+    @property
+    def probability(self) -> float:
+        """How likely it fits: two halves of a normal distribution of the logarithm."""
+        away = log(self.size_bytes / self.memory_bytes)
+        spread = log(HIGH) if away > 0 else -log(LOW)
+        return NormalDist(0.0, spread / Z80).cdf(away)
+
+
+def may_fit(memory_bytes: float, device: Device) -> bool:
+    """True unless even the P10 of a run's memory is more than the device has."""
+    return Room.on(device, memory_bytes).interval_bytes[0] <= float(device.memory.size_bytes)
+
+
+BOTTLENECK: Final = 0.15
+"""Share of a step from which one kind of waiting is called a bottleneck. A choice of words, not a
+fit: below it the step would become at most 1.18 times faster if that waiting went away."""
+
+
+class VerdictKind(StrEnum):
+    """What limits a run."""
+
+    DOES_NOT_FIT = "does not fit"
+    COMPUTE = "compute"
+    COMMUNICATION = "communication"
+    PIPELINE = "pipeline"
+    HOST = "host"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What limits a run."""
+
+    kind: VerdictKind
+    share: float
+    """Of the step, spent on what `kind` names; if it does not fit, memory needed over what is there
+    to use."""
+    text: str
+    """The same in one line."""
+
+    def __str__(self) -> str:
+        return self.text
+
+
+_BOTTLENECKS: Final = {
+    VerdictKind.COMMUNICATION: "comms is a bottleneck: {:.0%} of the step waits for the network",
+    VerdictKind.PIPELINE: "pipeline bubble is a bottleneck: {:.0%} of the step",
+    VerdictKind.HOST: "the host is a bottleneck: {:.0%} of the step",
+}
+
+
+def too_large(need_bytes: float, device: Device) -> Verdict:
+    """The verdict on a run that needs more memory on a GPU than can be used of it."""
+    usable, size = usable_bytes(device), device.memory.size_bytes
+    text = (
+        f"does not fit: {need_bytes / 1e9:.0f} GB are needed, {usable / 1e9:.0f} of "
+        f"{size / 1e9:.0f} GB can be used"
+    )
+    return Verdict(VerdictKind.DOES_NOT_FIT, need_bytes / usable, text)
+
+
+def limit_of(ledger: Ledger) -> Verdict:
+    """The verdict on a step that fits: the largest kind of waiting, or computation."""
+    step_s = float(ledger.total)
+    copies = float(ledger[Cause.EXPOSED_OFFLOAD])  # over the link to the host, not the network
+    on_host = float(ledger[Cause.HOST] + ledger[Cause.HOST_OPTIMIZER]) + copies
+    waits = {
+        VerdictKind.COMMUNICATION: (float(ledger.exposed_s) - copies) / step_s,
+        VerdictKind.PIPELINE: float(ledger[Cause.BUBBLE]) / step_s,
+        VerdictKind.HOST: on_host / step_s,
+    }
+    kind = max(waits, key=lambda one: waits[one])
+    if waits[kind] >= BOTTLENECK:
+        return Verdict(kind, waits[kind], _BOTTLENECKS[kind].format(waits[kind]))
+    working = sum(float(s) for cause, s in ledger.items() if not cause.is_wait) / step_s
+    waiting = waits[VerdictKind.COMMUNICATION]
+    text = f"compute-bound: {waiting:.0%} of the step waits for communication"
+    return Verdict(VerdictKind.COMPUTE, working, text)
+
 
 MFU_CONVENTION = "causal, dense 16-bit peak"
 

@@ -18,8 +18,7 @@ from typing import Any, Final
 import numpy as np
 from pydantic import ValidationError
 
-from syncwall.answer.changed_machine import scale_up_held
-from syncwall.answer.pricing import Pricing
+from syncwall.answer.pricing import Pricing, scale_up_held
 from syncwall.cost.communication import NcclNetwork
 from syncwall.cost.measured import CollectiveTable, MachineMeasurements
 from syncwall.cost.nccl import bus_factor

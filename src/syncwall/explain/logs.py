@@ -11,8 +11,8 @@ last about as long as kernels do and the host hides nothing.
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from syncwall.answer.changed_machine import with_nics, with_scale_up
 from syncwall.answer.prediction import predict
+from syncwall.answer.pricing import with_nics, with_scale_up
 from syncwall.describe import Run
 from syncwall.describe.layout import Shard
 from syncwall.explain.finding import RULES, Finding, Severity, on, worst_first

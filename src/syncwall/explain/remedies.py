@@ -5,17 +5,16 @@ A remedy is the described run with one thing changed, so `predict` says of it wh
 what the predictor cannot see (a loader, a sick host) has none.
 
 The run is taken as it should be; the log says what of its machine was left idle. Machines are
-changed by `answer.changed_machine`.
+changed by `answer.pricing`.
 """
 
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from syncwall.answer.changed_machine import with_nics, with_scale_up
-from syncwall.answer.gap import Suspect, gap
+from syncwall.answer.gap import SUSPECTS, Suspect, gap
 from syncwall.answer.improvements import WORTH, Improvement, changed
 from syncwall.answer.prediction import Prediction, predict
-from syncwall.answer.suspects import SUSPECTS
+from syncwall.answer.pricing import with_nics, with_scale_up
 from syncwall.catalogue import searched_first
 from syncwall.cause import Cause
 from syncwall.describe import Run
@@ -36,7 +35,7 @@ REMEDIES: Final[dict[RankVerdictKind, tuple[tuple[str, ...], tuple[str, ...]]]] 
     "communication-bound": ((*_OVERLAP, "tp", "shard", "shard_degree", "micro_batch"), ()),
     "uneven stages": (("balanced_stages", "virtual_stages"), ()),
 }
-"""By verdict, fields of the layout to change and keys of `answer.suspects` to change back."""
+"""By verdict, fields of the layout to change and keys of `answer.gap` to change back."""
 _BUCKET_BYTES: Final = float(25 * 2**20)
 """What DistributedDataParallel takes where nothing is said."""
 _MOST: Final = 3

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 
-from syncwall.answer.changed_machine import with_nics, with_scale_up
+from syncwall.answer.pricing import with_nics, with_scale_up
 from syncwall.describe import Cluster, Run
 from syncwall.explain.finding import Finding, worst_first
 from syncwall.explain.machines import LIKELY_RATE, devices_of

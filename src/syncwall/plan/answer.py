@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
-from syncwall.answer.improvements import WORTH, Improvement, changed
-from syncwall.answer.levers import LEVERS
+from syncwall.answer.improvements import LEVERS, WORTH, Improvement, changed
 from syncwall.answer.prediction import Prediction
 from syncwall.catalogue import searched_first
 from syncwall.describe import Run

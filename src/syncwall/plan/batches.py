@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from syncwall.answer.levers import divisors
+from syncwall.answer.improvements import divisors
 from syncwall.answer.prediction import Prediction, predict
 from syncwall.describe import Cluster, Layout
 from syncwall.describe.base import is_open

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
-from syncwall.answer.levers import SHARD_DOMAINS, divisors, virtual_stage_counts
+from syncwall.answer.improvements import SHARD_DOMAINS, divisors, virtual_stage_counts
 from syncwall.cost.software import framework
 from syncwall.describe import Layout, Model, Software
 from syncwall.describe.choice import Dtype

@@ -17,10 +17,9 @@ from typing import Any, Final
 from syncwall.answer.interval import interval
 from syncwall.answer.many import SIZES, TimedLayout, shares_of_each, timed_layouts
 from syncwall.answer.prediction import predict
+from syncwall.answer.priced import may_fit
 from syncwall.answer.pricing import Pricing
-from syncwall.answer.room import may_fit
-from syncwall.answer.site import KnownStep
-from syncwall.answer.traits import Traits
+from syncwall.answer.site import KnownStep, Traits
 from syncwall.catalogue import BUILT_IN
 from syncwall.cause import Cause
 from syncwall.cost.measured import MachineMeasurements

@@ -15,8 +15,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from syncwall.answer.many import memory_of
-from syncwall.answer.open_fields import candidates, choices
-from syncwall.answer.room import may_fit
+from syncwall.answer.priced import may_fit
+from syncwall.answer.settled import candidates, choices
 from syncwall.cost.software import framework
 from syncwall.describe import Cluster, Layout, Model, Software
 from syncwall.describe.base import OPEN

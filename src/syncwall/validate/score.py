@@ -16,9 +16,7 @@ from typing import Any, Final, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from syncwall.answer.knob_model import Covariances, site_prior, weighted
-from syncwall.answer.site import KnownStep
-from syncwall.answer.traits import site_distances
+from syncwall.answer.site import Covariances, KnownStep, site_distances, site_prior, weighted
 from syncwall.catalogue import BUILT_IN
 from syncwall.documents import read_document
 from syncwall.problems import InputError, Problem

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from syncwall.answer.levers import virtual_stage_counts
+from syncwall.answer.improvements import virtual_stage_counts
 from syncwall.describe import Layout, Model, lookup
 from syncwall.describe.choice import Dtype
 from syncwall.describe.layout import ContextKind, Dispatcher, Recompute, Schedule, Shard

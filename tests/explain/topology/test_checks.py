@@ -3,7 +3,7 @@
 import pytest
 
 import syncwall as sw
-from syncwall.answer.changed_machine import with_nics, with_scale_up
+from syncwall.answer.pricing import with_nics, with_scale_up
 from syncwall.describe import Layout, Run
 from syncwall.explain.machines import devices_of, likely_cluster
 from syncwall.explain.remedies import slowdown

@@ -13,7 +13,7 @@ import numpy as np
 
 from syncwall.answer import Prediction
 from syncwall.answer.interval import Z80, interval
-from syncwall.answer.traits import scale_of
+from syncwall.answer.site import scale_of
 from syncwall.plan.wall.answer import LEVELS, Side
 from syncwall.timeline.ledger import Ledger
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from syncwall.answer.levers import divisors
+from syncwall.answer.improvements import divisors
 from syncwall.describe import Cluster, Layout
 from syncwall.plan.batches import grown, is_whole, single
 

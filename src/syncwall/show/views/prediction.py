@@ -14,8 +14,7 @@ from syncwall.answer.contention import Contention
 from syncwall.answer.gap import Gap
 from syncwall.answer.improvements import Improvement
 from syncwall.answer.prediction import Prediction
-from syncwall.answer.priced import mfu_convention
-from syncwall.answer.room import Room
+from syncwall.answer.priced import Room, mfu_convention
 from syncwall.answer.timeline import Timeline
 from syncwall.cause import LEAST_SHARE, CauseKind
 from syncwall.cost.contended_network import SharedLinks

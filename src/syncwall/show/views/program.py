@@ -6,8 +6,7 @@ Holds `program_view`.
 from typing import Final
 
 from syncwall.answer.priced import MFU_CONVENTION
-from syncwall.answer.program import ProgramPrediction
-from syncwall.answer.program_changes import ProgramChange, largest_batch
+from syncwall.answer.program import ProgramChange, ProgramPrediction, largest_batch
 from syncwall.cause import LEAST_SHARE
 from syncwall.show.blocks import Block, Lines, Verdict, View, ledger, table
 from syncwall.show.numbers import duration, percent, signed, signed_percent

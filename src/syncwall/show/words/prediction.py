@@ -8,8 +8,7 @@ from typing import Final
 
 from syncwall.answer.evidence import Heaviest, heaviest
 from syncwall.answer.improvements import Improvement, with_more_nodes
-from syncwall.answer.plugged import PluggedPart, plugged_parts
-from syncwall.answer.prediction import Prediction
+from syncwall.answer.prediction import PluggedPart, Prediction, plugged_parts
 from syncwall.answer.site import WANTED
 from syncwall.cause import Cause
 from syncwall.cost.measured import MachineMeasurements

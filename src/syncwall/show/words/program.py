@@ -5,8 +5,7 @@ Holds `program_title`, `program_words`, `changed_words`, `batch_words` and `prog
 
 from typing import Final
 
-from syncwall.answer.program import ProgramPrediction
-from syncwall.answer.program_changes import ProgramChange, ProgramChangeKind
+from syncwall.answer.program import ProgramChange, ProgramChangeKind, ProgramPrediction
 from syncwall.cause import LEAST_SHARE
 from syncwall.show.numbers import percent, plural
 
