@@ -96,7 +96,7 @@ def test_importing_the_package_imports_nothing_heavy():
 def test_a_package_is_called_like_its_function_though_its_modules_were_loaded_first():
     code = (
         "import syncwall as sw, syncwall.explain.finding, syncwall.validate.mapping\n"
-        "import syncwall.plan.wall.rungs\n"
+        "import syncwall.plan.wall.curve\n"
         "print(callable(sw.explain), callable(sw.validate), callable(sw.plan.wall))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -22,9 +22,8 @@ from syncwall.network.routes import Ends, Routes
 from syncwall.network.streams import place_groups, ring
 from syncwall.plan.choices import FabricKind
 from syncwall.plan.fabric.links import fabric_named
-from syncwall.plan.grid import grids
 from syncwall.plan.search import search as searched
-from syncwall.plan.space import Space
+from syncwall.plan.space import Space, grids
 from syncwall.show.words.layout import layout_words
 
 CALCULON = 11_698_528

@@ -73,9 +73,9 @@ if TYPE_CHECKING:
     from syncwall.job.completion import finish as finish
     from syncwall.plan.fabric.answer import FabricAnswer as FabricAnswer
     from syncwall.plan.network.needed import NetworkPlan as NetworkPlan
-    from syncwall.plan.placement.found import PlacementAnswer as PlacementAnswer
+    from syncwall.plan.placement.answer import PlacementAnswer as PlacementAnswer
     from syncwall.plan.search import SearchResult as SearchResult
-    from syncwall.plan.wall.found import WallPlan as WallPlan
+    from syncwall.plan.wall.answer import WallPlan as WallPlan
     from syncwall.problems import InputError as InputError
     from syncwall.read.machine_measured import read_machine_measured as read_machine_measured
     from syncwall.read.program import read_program as read_program
@@ -113,9 +113,9 @@ _HOME = {
     "syncwall.job.completion": "Completion finish",
     "syncwall.plan.fabric.answer": "FabricAnswer",
     "syncwall.plan.network.needed": "NetworkPlan",
-    "syncwall.plan.placement.found": "PlacementAnswer",
+    "syncwall.plan.placement.answer": "PlacementAnswer",
     "syncwall.plan.search": "SearchResult",
-    "syncwall.plan.wall.found": "WallPlan",
+    "syncwall.plan.wall.answer": "WallPlan",
     "syncwall.problems": "InputError",
     "syncwall.read.machine_measured": "read_machine_measured",
     "syncwall.read.program": "read_program",

@@ -34,11 +34,9 @@ from syncwall.measure.result import JobFacts, Result
 from syncwall.measure.step import StepData
 from syncwall.measure.suspects import Suspect
 from syncwall.measure.timing import Times
-from syncwall.plan.programs import ProgramCase
+from syncwall.plan.network_scaling import ProgramCase
 from syncwall.plan.reference import Reference
-from syncwall.plan.wall.answer import SyncWall
-from syncwall.plan.wall.found import wall_of
-from syncwall.plan.wall.program import ProgramWall, program_wall
+from syncwall.plan.wall.answer import ProgramWall, SyncWall, program_wall, wall_of
 from syncwall.problems import InputError, Problem
 from syncwall.read.program import read_program
 

@@ -21,7 +21,7 @@ from syncwall.plan.network.needed import needed
 from syncwall.plan.network.targets import TargetLimits
 from syncwall.plan.reference import Reference
 from syncwall.plan.search import search
-from syncwall.plan.wall.found import setup_of
+from syncwall.plan.wall.answer import setup_of
 from syncwall.report import ReportRequest, answered
 from syncwall.work.operations import Collective, Transfer
 from tests.laws.questions import law, questions

@@ -10,12 +10,12 @@ from syncwall.answer.improvements import changed, improvements
 from syncwall.answer.known import site_at
 from syncwall.describe import Layout, Run
 from syncwall.describe.layout import Dispatcher
-from syncwall.plan.batches import other_batch, whole_batch
+from syncwall.plan.answer import other_batch, whole_batch
 from syncwall.plan.network.needed import needed
 from syncwall.plan.network.targets import Target, TargetLimits
+from syncwall.plan.network_scaling import PricedCase
 from syncwall.plan.reference import start_of
 from syncwall.plan.search import search
-from syncwall.plan.wires import PricedCase
 from syncwall.work.memory import usable_bytes
 from tests.describe.stated import stated
 

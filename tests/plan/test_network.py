@@ -22,8 +22,8 @@ from syncwall.plan.network.targets import (
     range_of,
     solved,
 )
+from syncwall.plan.network_scaling import PricedCase, Wires
 from syncwall.plan.reference import Reference
-from syncwall.plan.wires import PricedCase, Wires
 from syncwall.problems import InputError
 
 GB_PER_S = 1e9 / 8

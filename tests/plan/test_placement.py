@@ -17,11 +17,16 @@ from syncwall.describe import lookup
 from syncwall.network.graph import links_of
 from syncwall.network.streams import PATTERNS, place_groups
 from syncwall.plan.fabric.links import fabric_named
-from syncwall.plan.placement.found import improved, place_jobs
-from syncwall.plan.placement.hints import hint_files
-from syncwall.plan.placement.question import read_jobs
-from syncwall.plan.placement.search import Placer, arranged, groups_of
-from syncwall.plan.placement.traffic import JobTraffic, SharedFabric, mean_slower, traffic_of
+from syncwall.plan.placement.answer import hint_files, improved, place_jobs, read_jobs
+from syncwall.plan.placement.search import (
+    JobTraffic,
+    Placer,
+    SharedFabric,
+    arranged,
+    groups_of,
+    mean_slower,
+    traffic_of,
+)
 from syncwall.problems import InputError
 from syncwall.read.links import rank_order
 

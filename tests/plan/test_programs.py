@@ -9,11 +9,10 @@ import pytest
 import syncwall as sw
 from syncwall.cli import main
 from syncwall.describe import lookup
-from syncwall.plan.network.program import program_network
+from syncwall.plan.network.needed import program_network
 from syncwall.plan.network.targets import Target, TargetLimits
-from syncwall.plan.programs import ProgramCase
-from syncwall.plan.wall.program import program_wall
-from syncwall.plan.wires import Wires
+from syncwall.plan.network_scaling import ProgramCase, Wires
+from syncwall.plan.wall.answer import program_wall
 from syncwall.problems import InputError
 from syncwall.show.schema import schema
 from syncwall.work.block import Phase

@@ -5,14 +5,13 @@ from pathlib import Path
 import pytest
 
 import syncwall as sw
+from syncwall.plan.best_layout import kept
 from syncwall.plan.choices import Scaling
-from syncwall.plan.network.busy import plain
 from syncwall.plan.network.needed import needed
-from syncwall.plan.network.targets import TargetLimits
+from syncwall.plan.network.targets import TargetLimits, plain
+from syncwall.plan.network_scaling import PricedCase
 from syncwall.plan.reference import start_of, usual_batch
-from syncwall.plan.searched import kept
-from syncwall.plan.wall.found import wall_of
-from syncwall.plan.wires import PricedCase
+from syncwall.plan.wall.answer import wall_of
 from syncwall.problems import InputError
 from tests.describe.stated import stated
 

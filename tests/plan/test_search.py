@@ -14,9 +14,8 @@ from syncwall.answer.pricing import Pricing
 from syncwall.cost.software import framework
 from syncwall.describe.layout import Dispatcher, Recompute, Schedule, Shard
 from syncwall.describe.rules import not_offered
-from syncwall.plan.grid import grids
 from syncwall.plan.search import Candidate, search
-from syncwall.plan.space import Space, plainness
+from syncwall.plan.space import Space, grids, plainness
 from syncwall.problems import InputError
 from syncwall.work.memory import HEADROOM, step_memory
 

@@ -3,7 +3,7 @@ from syncwall.ask.plan import pins
 from syncwall.describe import Layout, Software
 from syncwall.describe.choice import Dtype
 from syncwall.describe.switches import Lora
-from syncwall.plan.searched import kept
+from syncwall.plan.best_layout import kept
 from syncwall.plan.space import Space
 
 

@@ -4,8 +4,7 @@ import pytest
 
 import syncwall as sw
 from syncwall.describe.layout import Layout, Shard
-from syncwall.plan.search import SearchResult
-from syncwall.plan.tuning import tuned
+from syncwall.plan.search import SearchResult, tuned
 from syncwall.work.memory import fits
 
 ALONE = {"tp": 1, "pp": 1, "cp": 1, "micro_batch": 1}

@@ -9,13 +9,11 @@ import syncwall as sw
 from syncwall.answer.pricing import Pricing
 from syncwall.describe import Layout, Run
 from syncwall.plan.choices import Scaling
+from syncwall.plan.network_scaling import PricedCase, Wires
 from syncwall.plan.reference import start_of
-from syncwall.plan.wall.answer import losses, peak, sync_wall, walls
-from syncwall.plan.wall.curve import curve
-from syncwall.plan.wall.found import wall_of
+from syncwall.plan.wall.answer import losses, peak, sync_wall, wall_of, walls
+from syncwall.plan.wall.curve import curve, picked, strong_rungs, weak_rungs
 from syncwall.plan.wall.moves import Setup, WallChange, changes, island
-from syncwall.plan.wall.rungs import picked, strong_rungs, weak_rungs
-from syncwall.plan.wires import PricedCase, Wires
 from syncwall.problems import InputError
 from syncwall.work.memory import fits
 from syncwall.work.operations import Collective

@@ -11,8 +11,7 @@ from syncwall.cost.contended_network import SharedLinks
 from syncwall.network.graph import links_of_tiers
 from syncwall.network.routes import ROUTINGS
 from syncwall.plan.fabric.links import fabric_named
-from syncwall.plan.placement.search import crossed, groups_of
-from syncwall.plan.placement.traffic import SharedFabric, traffic_of
+from syncwall.plan.placement.search import SharedFabric, crossed, groups_of, traffic_of
 from syncwall.show.draw.flow_parts import flow_parts, some
 from syncwall.show.draw.flows import flows_drawing
 

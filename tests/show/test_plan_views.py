@@ -11,7 +11,7 @@ from syncwall.plan.network.needed import NetworkPlan, needed
 from syncwall.plan.network.targets import TargetLimits
 from syncwall.plan.reference import start_of
 from syncwall.plan.search import search
-from syncwall.plan.wall.found import WallPlan, wall_of
+from syncwall.plan.wall.answer import WallPlan, wall_of
 from syncwall.show.blocks import View
 from syncwall.show.views.fabric import fabric_view
 from syncwall.show.views.layouts import layouts_view

@@ -10,8 +10,7 @@ import pytest
 import syncwall as sw
 from syncwall.answer import predict
 from syncwall.plan.choices import SEARCHED
-from syncwall.plan.front import differences
-from syncwall.plan.search import search
+from syncwall.plan.search import differences, search
 from syncwall.problems import InputError
 from syncwall.web.answers.plan import compared, searched
 from syncwall.web.asked import AskedRun

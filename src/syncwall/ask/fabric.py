@@ -35,8 +35,7 @@ if TYPE_CHECKING:
     from syncwall.plan.fabric.answer import FabricAnswer
     from syncwall.plan.fabric.question import Wiring
     from syncwall.plan.fabric.sized import PartRates
-    from syncwall.plan.placement.found import PlacementAnswer
-    from syncwall.plan.placement.question import PlacementFile
+    from syncwall.plan.placement.answer import PlacementAnswer, PlacementFile
 
 _USUAL_RADIX = 64
 _USUAL_CLUSTER = "dgx-h100"
@@ -276,7 +275,7 @@ class PlacementQuestion(Question):
 
     def answer(self, progress: Progress = quiet) -> "PlacementAnswer":
         """The placement found, never worse than the one given."""
-        from syncwall.plan.placement.question import read_jobs
+        from syncwall.plan.placement.answer import read_jobs
 
         with searched_first(self.catalogue):
             jobs = read_jobs(self.file)
@@ -406,8 +405,7 @@ def placement(  # noqa: PLR0913 - what a placement is asked by
     """
     from syncwall.cost.contended_network import SharedLinks
     from syncwall.network.graph import links_of_tiers
-    from syncwall.plan.placement.found import place_jobs
-    from syncwall.plan.placement.question import PlacementFile, read_jobs
+    from syncwall.plan.placement.answer import PlacementFile, place_jobs, read_jobs
 
     if not isinstance(jobs, PlacementFile):
         folder, jobs = Path(jobs).parent, read_jobs(Path(jobs))

@@ -37,10 +37,8 @@ from syncwall.units import Dimension
 
 if TYPE_CHECKING:
     from syncwall.plan.answer import Plan
-    from syncwall.plan.network.needed import NetworkPlan
-    from syncwall.plan.network.program import ProgramNetwork
-    from syncwall.plan.wall.found import WallPlan
-    from syncwall.plan.wall.program import ProgramWall
+    from syncwall.plan.network.needed import NetworkPlan, ProgramNetwork
+    from syncwall.plan.wall.answer import ProgramWall, WallPlan
 
 
 __all__ = ["LayoutsQuestion", "NetworkQuestion", "WallQuestion", "layouts", "network", "wall"]
@@ -233,12 +231,12 @@ class WallQuestion(WorkQuestion):
         self.refuse_beside_work("replica_batch", "best_layout")
         with searched_first(self.catalogue):
             if self.work is not None:
-                from syncwall.plan.programs import ProgramCase
-                from syncwall.plan.wall.program import program_wall
+                from syncwall.plan.network_scaling import ProgramCase
+                from syncwall.plan.wall.answer import program_wall
 
                 case = ProgramCase(**vars(self.recorded()))
                 return program_wall(case, self.most, least=self.least or 1, progress=progress)
-            from syncwall.plan.wall.found import WallPlan, wall_of
+            from syncwall.plan.wall.answer import WallPlan, wall_of
 
             measured = self.measurements()
             start = start_of(self.run, measured, self.site(measured))
@@ -284,8 +282,8 @@ class NetworkQuestion(WorkQuestion):
         counts = self.counts or gpu_counts(self.stated.keys.get("gpus"))
         with searched_first(self.catalogue):
             if self.work is not None:
-                from syncwall.plan.network.program import program_network
-                from syncwall.plan.programs import ProgramCase
+                from syncwall.plan.network.needed import program_network
+                from syncwall.plan.network_scaling import ProgramCase
 
                 case = ProgramCase(**vars(self.recorded(free=("gpus",))))
                 return program_network(case, counts, limits, progress=progress)
@@ -330,7 +328,7 @@ def wall(  # noqa: PLR0913 - what may be asked of a wall
         >>> found
         <WallPlan llama-3.1-8b: strong 80% up to ... GPUs, weak 80% up to ... GPUs>
     """
-    from syncwall.plan.wall.found import WallPlan
+    from syncwall.plan.wall.answer import WallPlan
 
     found = WallQuestion(
         run=run,

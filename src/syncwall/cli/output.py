@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from pydantic import Field
 
-from syncwall.ask.question import Argument, LocalFile, LocalFolder
+from syncwall.ask.question import Argument, LocalFile, LocalFolder, Question
 from syncwall.cli.verbs import as_flag
 from syncwall.describe.base import Description, Whole
 from syncwall.problems import InputError, Problem, option, visible
 
 if TYPE_CHECKING:
-    from syncwall.ask.question import Question
     from syncwall.public import Answer
     from syncwall.show.blocks import View
 
@@ -217,7 +216,7 @@ class PlacementOutput(Output):
     def save(self, answer: Any) -> None:
         """The files of each job."""
         from syncwall.documents import write_whole
-        from syncwall.plan.placement.hints import hint_files
+        from syncwall.plan.placement.answer import hint_files
 
         if self.hints is not None:
             for name, text in hint_files(answer, answer.gpus_per_node).items():

@@ -1,23 +1,117 @@
-"""The whole answer of a search: the best layouts, and what stands beside them.
+"""The whole answer of a search: the best layouts, ties, and batches that more of them share out."""
 
-Holds `Plan`.
-"""
-
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
-from syncwall.answer.improvements import LEVERS, WORTH, Improvement, changed
-from syncwall.answer.prediction import Prediction
+import numpy as np
+
+from syncwall.answer.difference import Ratio, step_deviation
+from syncwall.answer.improvements import LEVERS, WORTH, Improvement, changed, divisors
+from syncwall.answer.prediction import Prediction, predict
 from syncwall.catalogue import searched_first
-from syncwall.describe import Run
-from syncwall.plan.batches import Other, other_batch
+from syncwall.describe import Cluster, Layout, Run
+from syncwall.describe.base import is_open
+from syncwall.describe.choice import Choice
+from syncwall.describe.layout import PLAIN, Schedule, Shard
+from syncwall.plan.best_layout import best_run
 from syncwall.plan.choices import SEARCHED, Objective
-from syncwall.plan.front import FrontPoint
-from syncwall.plan.search import Candidate, SearchResult
-from syncwall.plan.wires import PricedCase
+from syncwall.plan.network_scaling import PricedCase
+from syncwall.plan.search import Candidate, FrontPoint, SearchResult
 from syncwall.public import Answer, Late, published
+
+
+@dataclass(frozen=True, slots=True)
+class Other:
+    """Another batch on the same GPUs."""
+
+    batch: int
+    excluded: int
+    """Numbers of replicas among which the batch that was asked for cannot be dealt out."""
+    best: Prediction
+    """The best layout for it, of a narrower search."""
+
+
+def whole_batch(batch: int, gpus: int) -> int:
+    """The nearest batch that as many replicas as possible can share: a multiple of the GPUs, or of
+    their largest divisor below it.
+    """
+    unit = max(n for n in divisors(gpus) if n <= batch)
+    return max(1, round(batch / unit)) * unit
+
+
+def other_batch(case: PricedCase, batch: int, pinned: Mapping[str, Any]) -> Other | None:
+    """What the nearest whole batch would bring; None if `batch` excludes no number of replicas."""
+    gpus = case.cluster.gpus
+    nearest = whole_batch(batch, gpus)
+    excluded = [n for n in divisors(gpus) if n <= batch and batch % n and nearest % n == 0]
+    if not excluded:
+        return None
+    best = best_run(case, case.cluster, nearest, pinned)
+    return None if best is None else Other(nearest, len(excluded), predict(best, case.pricing))
+
+
+def grown(layout: Layout, dp: Any, global_batch: Any) -> Layout:
+    """`layout` with `dp` replicas and `global_batch` sequences a step; both may be arrays.
+
+    What no longer divides gives way: the micro batch becomes the largest part of itself that does
+    and keeps interleaving possible, interleaving ends where a replica's sequences are no multiple
+    of the stages, and a shard degree of its own (HSDP) stays where it divides.
+    """
+    each = global_batch // dp
+    micro = np.gcd(each, layout.micro_batch)
+    update: dict[str, Any] = {"dp": dp, "global_batch": global_batch, "micro_batch": micro}
+    update["shard_degree"] = _degree(layout, dp)
+    if layout.schedule == Schedule.INTERLEAVED:
+        interleaved = each % layout.pp == 0
+        update["micro_batch"] = np.where(interleaved, np.gcd(each // layout.pp, micro), micro)
+        update["virtual_stages"] = np.where(interleaved, layout.virtual_stages, 1)
+        update["schedule"] = np.where(interleaved, Schedule.INTERLEAVED, Schedule.ONE_F_ONE_B)
+    return layout.model_copy(update=update)
+
+
+def single(layout: Layout) -> Layout:
+    """A layout whose numbers are Python's, from one whose numbers are NumPy's."""
+    values: dict[str, Any] = {
+        name: value.item()
+        for name in Layout.model_fields
+        if isinstance(value := getattr(layout, name), (np.ndarray, np.generic))
+    }
+    for name, value in values.items():
+        kind = type(PLAIN.get(name))
+        values[name] = kind(value) if issubclass(kind, Choice) else value
+    return layout.model_copy(update=values)
+
+
+def _degree(layout: Layout, dp: Any) -> Any:
+    """Ranks that share one copy: all of them, or as many as stated where that divides."""
+    whole = dp * layout.cp
+    stated: Any = layout.shard_degree
+    everything = is_open(layout, "dp") or stated in (None, layout.dp * layout.cp)
+    if everything or layout.shard == Shard.DDP:
+        return whole
+    return np.gcd(whole, stated)
+
+
+def is_whole(layout: Layout, cluster: Cluster, dp: int) -> bool:
+    """True if `dp` replicas fill part of one node or whole nodes, and whole groups of ranks.
+
+    A group is an expert-parallel one, or those that share one copy of the states (HSDP).
+    """
+    gpus, each = layout.model_ranks * dp, cluster.gpus_per_node
+    placed = each % gpus == 0 if gpus < each else gpus % each == 0
+    experts = (layout.tp * layout.cp * dp) % (layout.ep * layout.etp) == 0
+    shared = _degree(layout, dp)
+    copies = shared in (dp * layout.cp, layout.shard_degree)
+    return bool(placed and experts and copies)
+
+
+def replicas_at(layout: Layout, cluster: Cluster, gpus: int) -> int | None:
+    """The dp that fills `gpus` GPUs; None if that cannot be."""
+    dp, rest = divmod(gpus, int(layout.model_ranks))
+    return dp if dp and not rest and is_whole(layout, cluster, dp) else None
+
 
 _LESS_MEMORY: Final = 0.85
 """Points of the front are listed where memory falls by this factor."""
@@ -153,3 +247,24 @@ def plan_of(found: SearchResult) -> Plan:
     """The usual plan of a search."""
     with searched_first(found.pricing.catalogue):
         return Plan.of(found, found.best())
+
+
+def ties(found: Sequence[Prediction]) -> list[int]:
+    """The number of the group of each, for predictions in the order of their rank.
+
+    The first of a group cannot be told apart from any other of it: the ratio of the two steps is
+    nearer to one than its doubt.
+    """
+    groups: list[int] = []
+    first: Prediction | None = None
+    for one in found:
+        if first is None or _is_apart(first, one):
+            first = one
+            groups.append(groups[-1] + 1 if groups else 1)
+        else:
+            groups.append(groups[-1])
+    return groups
+
+
+def _is_apart(first: Prediction, other: Prediction) -> bool:
+    return Ratio(first.step_s, other.step_s, step_deviation(first, other)).is_told_apart

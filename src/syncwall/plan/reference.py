@@ -19,8 +19,8 @@ from syncwall.describe.base import is_open
 from syncwall.describe.layout import PLAIN
 from syncwall.describe.stated import StatedRun
 from syncwall.describe.switches import FSDP, KEEPING, TRAINED
-from syncwall.plan.searched import best_run
-from syncwall.plan.wires import PricedCase
+from syncwall.plan.best_layout import best_run
+from syncwall.plan.network_scaling import PricedCase
 from syncwall.problems import InputError, option
 
 BATCH_TOKENS: Final = 2**22

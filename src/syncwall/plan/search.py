@@ -1,29 +1,244 @@
-"""The best layouts of a whole space, found by evaluating every one of them.
+"""The best layouts of a whole space, the Pareto front among them, and what is tuned of each.
 
-Holds `search`, `SearchResult` and `Candidate`. The predictor is the one of `syncwall predict`,
-called with arrays; there is no second, approximate one.
+Compared are the time of a step, memory and GPUs; the cost is GPUs times time, so it never adds a
+point.
+
+The search itself leaves these as they are; the best few layouts are tried with a few values of
+each, one setting after the other, by the same predictor. What saves less than is worth a word stays
+as it is.
+
+The predictor is the one of `syncwall predict`, called with arrays; there is no second, approximate
+one.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
+from syncwall.answer.improvements import WORTH
 from syncwall.answer.prediction import Prediction, predict
 from syncwall.answer.pricing import Pricing
 from syncwall.catalogue import Folders, takes_catalogue
+from syncwall.cause import Cause
 from syncwall.cost.stalls import expected_slowdown
 from syncwall.describe import Cluster, Layout, Model, Run, Software
+from syncwall.describe.base import Provenance, SourcedNumber
+from syncwall.describe.layout import Shard
 from syncwall.plan.choices import Objective
-from syncwall.plan.front import Front, FrontPoint
-from syncwall.plan.grid import FREE, SPLIT, Grid, grids, size_of
-from syncwall.plan.space import Space, plainness
-from syncwall.plan.tuning import TunedSetting, tuned
+from syncwall.plan.space import FREE, SPLIT, Grid, Space, grids, plainness, size_of
 from syncwall.problems import InputError
-from syncwall.public import Answer, Late
+from syncwall.public import Answer, Late, published
+from syncwall.units import Dimension
 from syncwall.work.memory import fits, step_memory
+
+"""The shortest step, the fewest GPU-seconds, or the fewest GPUs."""
+CLOSE = 1e-3
+"""Points whose times, or memory, differ by less than this share are one."""
+
+
+@published()
+@dataclass(frozen=True, slots=True)
+class FrontPoint:
+    """A layout that no other beats in time, memory and GPUs at once."""
+
+    gpus: int
+    step_s: float
+    memory_bytes: float
+    """Of the fullest GPU."""
+    layout: Callable[[], Layout]
+    """Made when somebody asks."""
+
+    def rank(self, objective: Objective) -> tuple[float, ...]:
+        """Orders points, the best first."""
+        if objective == "cheapest":
+            return (self.step_s * self.gpus, self.memory_bytes)
+        first = (float(self.gpus),) if objective == "smallest" else ()
+        return (*first, self.step_s, self.memory_bytes)
+
+    def beats(self, other: "FrontPoint") -> bool:
+        """True if `other` is nowhere better by more than a hair."""
+        return (
+            self.gpus <= other.gpus
+            and self.step_s <= other.step_s * (1 + CLOSE)
+            and self.memory_bytes <= other.memory_bytes * (1 + CLOSE)
+        )
+
+
+@dataclass
+class Front:
+    """Points none of which beats another."""
+
+    _points: list[FrontPoint] = field(default_factory=list)
+
+    def add(self, point: FrontPoint) -> None:
+        """Take `point` in unless another beats it; drop those that it beats."""
+        if any(one.beats(point) for one in self._points):
+            return
+        self._points = [one for one in self._points if not point.beats(one)]
+        self._points.append(point)
+
+    def candidates(self, gpus: int, step_s: Any, memory_bytes: Any) -> Iterator[tuple[int, ...]]:
+        """Places in arrays of layouts on `gpus` GPUs that belong on the front, quickest first."""
+        flat_s, flat_bytes = step_s.reshape(-1), memory_bytes.reshape(-1)
+        real = np.flatnonzero(np.isfinite(flat_s))
+        order = real[np.lexsort((flat_bytes[real], flat_s[real]))]
+        least = np.minimum.accumulate(flat_bytes[order])
+        lower = np.concatenate(([True], flat_bytes[order][1:] < least[:-1] * (1 - CLOSE)))
+        for index in order[lower]:
+            yield tuple(int(i) for i in np.unravel_index(index, step_s.shape))
+
+    def __iter__(self) -> Iterator[FrontPoint]:
+        return iter(sorted(self._points, key=lambda one: one.rank("fastest")))
+
+    def __len__(self) -> int:
+        return len(self._points)
+
+
+SMALL = 0.002
+"""Differences of a cause below this share of the first step are not worth a word."""
+OF_GAP = 0.1
+"""Nor are those below this share of the difference of the steps."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One cause in two ledgers."""
+
+    cause: Cause
+    seconds: float
+    """What the second layout spends more; less if negative."""
+
+
+def differences(first: Prediction, second: Prediction) -> list[Difference]:
+    """Where `second` spends more or less than `first`, the largest difference first."""
+    causes = dict.fromkeys([*first.ledger, *second.ledger])
+    found = [Difference(c, float(second.ledger[c]) - float(first.ledger[c])) for c in causes]
+    least = max(OF_GAP * abs(second.step_s - first.step_s), SMALL * first.step_s)
+    kept = [one for one in found if abs(one.seconds) >= least]
+    return sorted(kept, key=lambda one: -abs(one.seconds))
+
+
+TUNABLE: Final = (
+    "bucket_bytes", "unit_layers", "reshard_after_forward", "forward_prefetch", "backward_prefetch",
+)  # fmt: skip
+"""Fields of a layout that are tuned."""
+_BUCKETS: Final = tuple(
+    SourcedNumber(mebibytes * 2.0**20, Dimension.BYTES, Provenance())
+    for mebibytes in (5, 50, 100, 250)
+)
+_UNITS: Final = (2, 4, 8)
+_AHEAD: Final = (2, 4)
+
+
+@dataclass(frozen=True, slots=True)
+class TunedSetting:
+    """The best other value of a setting, beside its default, all else as in the tuned layout."""
+
+    name: str
+    """Of the setting."""
+    fields: Mapping[str, float | bool]
+    """Fields of the layout with that value."""
+    gained_s: float
+    """Seconds of a step that it saves; less than none if it costs some."""
+    memory_bytes: float
+    """Memory that it needs more."""
+    fits: bool
+    taken: bool
+    """True if the proposed layout has it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tuned:
+    """A layout, its time and memory, and what its settings buy."""
+
+    layout: Layout
+    step_s: float
+    memory_bytes: float
+    settings: tuple[TunedSetting, ...] = ()
+
+
+Value = Mapping[str, Any]
+
+
+def tuned(run: Run, pricing: Pricing, pinned: Mapping[str, Any]) -> Tuned | None:
+    """The layout of a settled `run` with its best settings; None if there is nothing to tune.
+
+    Fields that are `pinned` stay.
+    """
+    tried = {
+        name: values
+        for name, values in _settings(run)
+        if values and not set(values[0]) & set(pinned)
+    }
+    if not tried:
+        return None
+    start = best = _timed(run, pricing, run.layout)
+    for values in tried.values():
+        for value in values:
+            one = _timed(run, pricing, best.layout.model_copy(update=value))
+            quicker = one.step_s < best.step_s - WORTH * start.step_s
+            if quicker and fits(one.memory_bytes, run.cluster.device):
+                best = one
+    bought = tuple(_bought(run, pricing, best, name, values) for name, values in tried.items())
+    return Tuned(best.layout, best.step_s, best.memory_bytes, bought)
+
+
+def _settings(run: Run) -> Iterator[tuple[str, list[Value]]]:
+    """Settings that mean something in the layout of `run`, and other values than the usual one."""
+    layout = run.layout
+    ranks = layout.dp * layout.cp
+    if layout.shard == Shard.DDP and ranks > 1:
+        yield "bucket", [{"bucket_bytes": size} for size in _BUCKETS]
+    if layout.shard != Shard.FSDP or layout.pp > 1 or ranks == 1:
+        return
+    yield "unit_layers", [{"unit_layers": n} for n in _UNITS if n < run.model.layers]
+    node = run.cluster.domain_gpus // layout.tp
+    kept: list[Value] = [{"reshard_after_forward": False}]
+    if 1 < node < layout.shard_degree and layout.shard_degree % node == 0:
+        kept.append({"reshard_after_forward": node})
+    yield "reshard_after_forward", kept
+    if layout.overlap_parameters:
+        ahead = [{"forward_prefetch": n, "backward_prefetch": n} for n in _AHEAD]
+        yield "prefetch", [value for value in ahead if value["forward_prefetch"] < run.model.layers]
+
+
+def _bought(
+    run: Run, pricing: Pricing, best: Tuned, name: str, values: list[Value]
+) -> TunedSetting:
+    """The value that `best` has, or the quickest other one, against the default."""
+    usual = {field: Layout.model_fields[field].default for field in values[0]}
+    without = best
+    mine: Value = {field: getattr(best.layout, field) for field in usual}
+    taken = mine != usual
+    if taken:
+        without = _timed(run, pricing, best.layout.model_copy(update=usual))
+        other, value = best, mine
+    else:
+        each = [(_timed(run, pricing, best.layout.model_copy(update=one)), one) for one in values]
+        other, value = min(each, key=lambda one: _order(run, one[0]))
+    return TunedSetting(
+        name,
+        dict(value),
+        without.step_s - other.step_s,
+        other.memory_bytes - without.memory_bytes,
+        bool(fits(other.memory_bytes, run.cluster.device)),
+        taken,
+    )
+
+
+def _order(run: Run, one: Tuned) -> tuple[bool, float, float]:
+    """What fits first, then the quickest, then what needs least memory."""
+    too_large = not fits(one.memory_bytes, run.cluster.device)
+    return too_large, one.step_s, one.memory_bytes
+
+
+def _timed(run: Run, pricing: Pricing, layout: Layout) -> Tuned:
+    step_s = pricing.step(run.model, layout, run.seq, run.cluster).step_s
+    return Tuned(layout, float(step_s), float(step_memory(run.model, layout, run.seq).total))
+
 
 _DIGITS = 9
 """Times that agree to so many digits are equal: arrays and single numbers round differently."""

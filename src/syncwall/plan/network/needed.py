@@ -1,36 +1,39 @@
-"""The network that a reference run needs, over GPU counts.
+"""The network that a run or a recorded program needs, over GPU counts.
 
-Holds `needed` and `NetworkPlan`. `Requirement`, `requirement` and `grown_case`: the network that
-one layout needs on so many GPUs. Rates are one way and advertised (what is printed on the adapter);
-`Requirement.reached` is the share of them that collectives reach.
+Rates are one way and advertised (what is printed on the adapter).
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from math import exp, log
 from typing import Final
 
 import numpy as np
 
 from syncwall.answer.pricing import Timed
+from syncwall.answer.program import ProgramPrediction
 from syncwall.cause import Cause
 from syncwall.cost.rates import nic_reached
 from syncwall.describe import Cluster, Layout
-from syncwall.plan.batches import grown, replicas_at, single
-from syncwall.plan.network.busy import Plain, Traffic, heaviest, plain
+from syncwall.plan.answer import grown, replicas_at, single
+from syncwall.plan.best_layout import best_run, kept
 from syncwall.plan.network.targets import (
     Ideal,
     NetworkLever,
     NetworkQuestion,
+    Plain,
     RequiredFactor,
     Target,
     TargetLimits,
+    Traffic,
+    heaviest,
     met,
+    plain,
     range_of,
     solved,
 )
+from syncwall.plan.network_scaling import PricedCase, ProgramCase, Wires
 from syncwall.plan.reference import START, Reference
-from syncwall.plan.searched import best_run, kept
-from syncwall.plan.wires import PricedCase, Wires
 from syncwall.problems import InputError, option
 from syncwall.public import Answer, Late, published
 
@@ -331,3 +334,103 @@ def _reaching(cluster: Cluster, reached: float) -> Cluster:
     assert cluster.node.nics is not None
     nics = cluster.node.nics.model_copy(update={"reached": reached})
     return cluster.model_copy(update={"node": cluster.node.model_copy(update={"nics": nics})})
+
+
+TARGETS: Final = (Target.EFFICIENCY, Target.HIDDEN)
+_ROUNDS: Final = 14
+"""Halvings of the range of rates on a logarithmic scale: 0.15% are left of ten decades."""
+
+
+@published("gpus step_s ideal_step_s=ideal_s efficiency waits nic_bytes_per_s")
+@dataclass(frozen=True)
+class ProgramRequirement:
+    """What is needed on so many GPUs, and how the machine as it is compares."""
+
+    gpus: int
+    """Ranks."""
+    step_s: float
+    """On the machine as it is."""
+    ideal_s: float
+    """On a network with endless rate and no latency between scale-up domains."""
+    waits: float
+    """Share of the step that waits for communication, as it is."""
+    nic_bytes_per_s: dict[Target, float | None]
+    """Slowest NIC, with as many in a node as there are; None if none is enough, 0 if any is."""
+
+    @property
+    def efficiency(self) -> float:
+        """Ideal step over this step."""
+        return self.ideal_s / self.step_s
+
+
+@published(
+    "command=recorded.program.command cluster=recorded.cluster.name",
+    "recorded_gpus=recorded.program.world_size efficiency=limits.efficiency",
+    "exposed=limits.exposed counts",
+)
+@dataclass(frozen=True)
+class ProgramNetwork(Answer):
+    """The network that a recorded program needs; each rank keeps its batch."""
+
+    verb = "plan network work"
+    recorded: ProgramPrediction
+    """On as many ranks as it was recorded with."""
+    limits: TargetLimits
+    counts: list[ProgramRequirement]
+    """One for each number of GPUs."""
+
+    @property
+    def exit_code(self) -> int:
+        """1 if no rate of the NICs is enough."""
+        return int(None in (one.nic_bytes_per_s[Target.EFFICIENCY] for one in self.counts))
+
+    def __repr__(self) -> str:
+        gpus = ", ".join(f"{one.gpus:,}" for one in self.counts)
+        return f"<ProgramNetwork {self.recorded.program.command} on {gpus} GPUs>"
+
+
+def program_network(
+    case: ProgramCase, counts: Sequence[int], limits: TargetLimits, *,
+    progress: Callable[[float], None] = lambda share: None,
+) -> ProgramNetwork:  # fmt: skip
+    """One requirement for each of `counts`; for the recorded number of ranks if there are none."""
+    if case.cluster.node.nics is None:
+        raise InputError.of(f"{case.cluster.name} has no NICs whose rate could be varied")
+    asked = list(counts) or [case.program.world_size]
+    found = []
+    for done, ranks in enumerate(asked):
+        progress(done / len(asked))
+        found.append(_requirement(case, ranks, limits))
+    return ProgramNetwork(case.predicted(case.program.world_size), limits, found)
+
+
+def _requirement(case: ProgramCase, ranks: int, limits: TargetLimits) -> ProgramRequirement:
+    now = case.predicted(ranks).timed
+    nics = case.cluster.node.nics
+    assert nics is not None
+    low, high = (log(factor) for factor in range_of(NetworkLever.NIC, case.cluster))
+    best = case.timed(ranks, Wires(nic=exp(high), latency=0.0))
+    ideal = Ideal(float(best.step_s), float(best.waits_s))
+
+    def holds(target: Target, logarithm: float) -> bool:
+        timed = case.timed(ranks, Wires(nic=exp(logarithm)))
+        return bool(met(target, timed, ideal, limits))
+
+    rates: dict[Target, float | None] = {}
+    for target in TARGETS:
+        factor = _least(lambda x, target=target: holds(target, x), low, high)  # type: ignore[misc]
+        rates[target] = None if factor is None else factor * float(nics.rate_bytes_per_s)
+    waits = float(now.waits_s) / float(now.step_s)
+    return ProgramRequirement(ranks, float(now.step_s), ideal.step_s, waits, rates)
+
+
+def _least(holds: Callable[[float], bool], low: float, high: float) -> float | None:
+    """The least factor from which on it holds; 0 if always, None if never."""
+    if holds(low):
+        return 0.0
+    if not holds(high):
+        return None
+    for _ in range(_ROUNDS):
+        middle = (low + high) / 2.0
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return exp(high)

@@ -1,23 +1,35 @@
-"""The sync wall of one run.
+"""The sync wall of one run, with its searches, and of a recorded program.
 
-Holds `SyncWall`, `Side` (strong or weak), `side_of`, `Moved` and `sync_wall`. `LEVELS`, `Wall`,
-`walls`, `Peak`, `peak`, `LostShare` and `losses`: where a curve falls, where it ends, and why.
+Each rank keeps the batch that it was recorded with, so this is weak scaling; another batch has
+other kernels, and is another recording.
+
+A step at any count is as sure as a prediction of it alone: see `syncwall.answer.interval`.
+Efficiency compares two counts, so what is wrong at both cancels: the error at a count is taken as
+that at the base and an independent one that is added on the way, whose variance is the difference
+of the two.
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
 import numpy as np
 
+from syncwall.answer import Prediction
+from syncwall.answer.interval import Z80, interval
+from syncwall.answer.program import ProgramPrediction
+from syncwall.answer.site import scale_of
 from syncwall.cause import Cause
-from syncwall.describe import Layout
+from syncwall.describe import Cluster, Layout
+from syncwall.plan.best_layout import best_layouts, best_run, kept
 from syncwall.plan.choices import Scaling
-from syncwall.plan.wall.curve import Base, ScalingCurve, SpeedCurve
+from syncwall.plan.network_scaling import PricedCase, ProgramCase
+from syncwall.plan.reference import START, Reference
+from syncwall.plan.wall.curve import Base, ScalingCurve, SpeedCurve, picked
 from syncwall.plan.wall.moves import Setup, Setups, WallChange, changes
-from syncwall.plan.wall.rungs import picked
 from syncwall.problems import InputError, option
-from syncwall.public import Part, published
+from syncwall.public import Answer, Late, Part, published
+from syncwall.timeline.ledger import Ledger
 from syncwall.work.memory import usable_bytes
 
 LEVELS: Final = (0.9, 0.8, 0.5)
@@ -311,3 +323,263 @@ def does_not_fit(setup: Setup, ways: Iterable[Scaling] = tuple(Scaling)) -> str:
         f"{option('layout.shard')} fsdp or {option('layout.recompute')} full, or leave the layout "
         "out to have one found"
     )
+
+
+_BESIDE: Final = 0.9
+"""Of the progress: searches take most of the time."""
+
+
+@published(
+    "verdict sides=wall.sides moved=wall.moved most_gpus=wall.setup.most",
+    "global_batch=wall.setup.batch replica_batch=wall.setup.replica_batch",
+    START,
+)
+@dataclass(frozen=True)
+class WallPlan(Answer):
+    """How far a run scales."""
+
+    verb = "plan wall"
+    start: Reference
+    """The run that the plan starts from."""
+    wall: SyncWall
+    verdict = Late("show.words.wall:verdict")
+
+    def __repr__(self) -> str:
+        return f"<WallPlan {self.start.run.model.name}: {self.wall.words()}>"
+
+
+def wall_of(  # noqa: PLR0913 - what may be asked of a wall
+    start: Reference,
+    most: int,
+    *,
+    least: int | None = None,
+    replica_batch: int | None = None,
+    best_layout: bool = False,
+    searching: bool = True,
+    progress: Callable[[float], None] = lambda share: None,
+) -> SyncWall:
+    """The wall of `start` on up to `most` GPUs.
+
+    With `best_layout`, or if that of `start` was searched, every count has the best layout for it,
+    found by search at doubling counts; else that of `start` grows by data parallelism. Without
+    `searching`, no other layout is looked for, which takes a fraction of the time.
+    """
+    run, case = start.run, start.case
+    batch = int(run.layout.global_batch or 1)
+    each = replica_batch or start.replica_batch
+    chosen = None
+    if best_layout or (start.layout_searched and searching):
+        chosen = _chosen(case, run.layout, batch, each, _most(run.cluster, most), progress)
+    setup = replace(setup_of(start, most, each), chosen=chosen)
+
+    def better(side: Side) -> Layout | None:
+        if not side.falls or not searching:
+            return None
+        gpus = _doubled(case.cluster, side.causes_at)
+        strong = side.scaling is Scaling.STRONG
+        sequences = batch if strong else _weak_batch(run.layout, each, gpus)
+        found = best_run(case, case.cluster.with_gpus(gpus), sequences, kept(run.layout))
+        return found.layout if found else None
+
+    return sync_wall(setup, better, least=least, progress=progress)
+
+
+def setup_of(start: Reference, most: int, replica_batch: int | None = None) -> Setup:
+    """`start` as something that grows by data parallelism, on up to `most` GPUs."""
+    run = start.run
+    each = replica_batch or start.replica_batch
+    return Setup(
+        start.case, run.layout, int(run.layout.global_batch or 1), each, _most(run.cluster, most)
+    )
+
+
+def _chosen(
+    case: PricedCase,
+    layout: Layout,
+    batch: int,
+    each: int,
+    most: int,
+    progress: Callable[[float], None],
+) -> dict[Scaling, tuple[Layout, ...]]:
+    def told(part: float) -> Callable[[float], None]:
+        return lambda share: progress(_BESIDE * (part + share / 2.0))
+
+    pinned = kept(layout)
+    return {
+        Scaling.STRONG: best_layouts(case, lambda gpus: batch, most, pinned, told(0.0)),
+        Scaling.WEAK: best_layouts(
+            case, lambda gpus: _weak_batch(layout, each, gpus), most, pinned, told(0.5)
+        ),
+    }
+
+
+def _weak_batch(layout: Layout, each: int, gpus: int) -> int:
+    """Sequences of a step on `gpus` GPUs when each has as many as in `layout`."""
+    return max(1, round(each * gpus / int(layout.model_ranks)))
+
+
+def _doubled(cluster: Cluster, gpus: int) -> int:
+    """The largest part or double of a node's GPUs that is not above `gpus`."""
+    node = cluster.gpus_per_node
+    return node * 2 ** int(np.log2(gpus / node)) if gpus >= node else gpus
+
+
+def _most(cluster: Cluster, most: int) -> int:
+    """As many GPUs as asked for, or as the machine and its fabric have."""
+    nodes = min(cluster.built_nodes or np.inf, cluster.fabric.reach())
+    if cluster.node.nics is None:  # what one scale-up domain holds
+        nodes = max(cluster.scale_up.gpus // cluster.node.gpus, 1) if cluster.scale_up else 1
+    return int(min(most, nodes * cluster.gpus_per_node))
+
+
+@published()
+@dataclass(frozen=True, slots=True)
+class ProgramPoint:
+    """A recorded program on so many GPUs."""
+
+    gpus: int
+    """Ranks."""
+    step_s: float
+    """Seconds of a step."""
+    efficiency: float
+    """Speed of a GPU over that on the fewest GPUs."""
+    memory_bytes: float
+    """On the fullest GPU."""
+    ledger_s: dict[Cause, float]
+    """Seconds by cause."""
+
+
+@published(
+    "command=recorded.program.command cluster=recorded.cluster.name",
+    "recorded_gpus=recorded.program.world_size recorded_step_s=recorded.step_s",
+    "base_gpus=base.gpus walls losses causes_at_gpus=causes_at curve=points",
+)
+@dataclass(frozen=True)
+class ProgramWall(Answer):
+    """How far a recorded program scales; each rank keeps its batch."""
+
+    verb = "plan wall work"
+    recorded: ProgramPrediction
+    """On as many ranks as it was recorded with."""
+    curve: SpeedCurve
+    base: Base
+    """The fewest GPUs on which it fits."""
+    walls: list[Wall]
+    """Where efficiency falls under a level for good."""
+    losses: list[LostShare]
+    """What the GPU time of a sample is lost to at `causes_at` GPUs."""
+    causes_at: int
+    """Where efficiency falls under 80%; else the most GPUs."""
+
+    @property
+    def points(self) -> list[ProgramPoint]:
+        """Counts on which it fits."""
+        curve, efficiency = self.curve, self.curve.efficiency(self.base)
+        return [
+            ProgramPoint(
+                gpus,
+                curve.step_s[i],
+                efficiency[i],
+                curve.memory_bytes[i],
+                {cause: float(seconds[i]) for cause, seconds in curve.ledger.items() if seconds[i]},
+            )
+            for i, gpus in enumerate(curve.gpus)
+        ]
+
+    def __repr__(self) -> str:
+        holds = next(wall.holds_to_gpus for wall in self.walls if wall.level == EXPLAINED)
+        return f"<ProgramWall {self.recorded.program.command}: 80% up to {holds or 0:,} GPUs>"
+
+
+def program_wall(
+    case: ProgramCase, most: int, *, least: int = 1,
+    progress: Callable[[float], None] = lambda share: None,
+) -> ProgramWall:  # fmt: skip
+    """The wall of a program on `least` to `most` GPUs on which it fits."""
+    counts = [count for count in case.counts_up_to(most) if count >= least]
+    found: list[ProgramPrediction] = []
+    for done, count in enumerate(counts):
+        progress(done / len(counts))
+        one = case.predicted(count)
+        if one.fits:
+            found.append(one)
+    if not found:
+        raise InputError.of(f"the program fits on no number of GPUs up to {most:,}")
+    curve = _curve(found)
+    all_walls = walls(curve, curve.base)
+    falls = next(wall.falls_at_gpus for wall in all_walls if wall.level == EXPLAINED)
+    index = int(np.searchsorted(curve.gpus, falls)) if falls else len(found) - 1
+    at = int(curve.gpus[index])
+    recorded = case.predicted(case.program.world_size)
+    return ProgramWall(recorded, curve, curve.base, all_walls, losses(curve, index), at)
+
+
+def _curve(found: list[ProgramPrediction]) -> SpeedCurve:
+    """Tokens, samples if there are none, else what all ranks do."""
+    amounts = [
+        one.program.tokens or one.program.samples or float(one.program.world_size) for one in found
+    ]
+    causes = {cause for one in found for cause in one.ledger}
+    ledger: dict[Cause, np.ndarray] = {
+        cause: np.array([float(one.ledger.get(cause, 0.0)) for one in found]) for cause in causes
+    }
+    return SpeedCurve(
+        np.array([one.program.world_size for one in found]),
+        np.array([one.step_s for one in found]), np.array(amounts),
+        np.array([one.memory_bytes for one in found]), ledger,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class WallRange:
+    """Most GPUs that reach a level, if the curve is at the low and at the high end of its band."""
+
+    level: float
+    least_gpus: int | None
+    most_gpus: int | None
+    is_open: bool
+    """True if the high end does not fall within the counts that were looked at."""
+
+
+@dataclass(frozen=True)
+class Band:
+    """P10 and P90 over the counts of a curve, as factors on the middle."""
+
+    step: Any
+    """By which a step may be longer, or shorter."""
+    efficiency: Any
+    """The same of efficiency; 1 at the base."""
+    walls: list[WallRange]
+
+
+def band(side: Side, start: Prediction) -> Band:
+    """The band of a curve of the run that `start` predicts."""
+    curve = side.curve
+    whole = np.array([_width(side, start, index) for index in range(len(curve.gpus))])
+    base = int(np.searchsorted(curve.gpus, side.base.gpus).clip(0, len(whole) - 1))
+    added = np.sqrt(np.maximum(whole**2 - whole[base] ** 2, 0.0))
+    factor = np.exp(added)
+    efficiency = curve.efficiency(side.base)
+    ranges = [_range(curve.gpus, efficiency, factor, level) for level in LEVELS]
+    return Band(np.exp(whole), factor, ranges)
+
+
+def _width(side: Side, start: Prediction, index: int) -> float:
+    """Half of the 80% interval of ln(step) at one count."""
+    curve, run = side.curve, start.run
+    size = scale_of(float(curve.gpus[index]), run.model.parameters, run.seq)
+    ledger = Ledger({cause: float(seconds[index]) for cause, seconds in curve.ledger.items()})
+    traits = replace(start.traits, scale=size)
+    found = interval(
+        traits, waiting=float(ledger.waiting), unsaid=len(start.assumed), site=start.site
+    )  # fmt: skip
+    return Z80 * found.deviation
+
+
+def _range(gpus: Any, efficiency: Any, factor: Any, level: float) -> WallRange:
+    least, most = (
+        np.flatnonzero(efficiency * far >= level * (1 - 1e-12)) for far in (1 / factor, factor)
+    )
+    last = [int(gpus[found[-1]]) if len(found) else None for found in (least, most)]
+    is_open = bool(len(most) and most[-1] + 1 == len(gpus))
+    return WallRange(level, last[0], last[1], is_open)

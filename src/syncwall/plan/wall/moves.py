@@ -12,11 +12,10 @@ import numpy as np
 
 from syncwall.describe import Cluster, Layout
 from syncwall.describe.layout import Shard
-from syncwall.plan.batches import grown, single
+from syncwall.plan.answer import grown, single
 from syncwall.plan.choices import Scaling
-from syncwall.plan.wall.curve import ScalingCurve, curve
-from syncwall.plan.wall.rungs import picked, stacked, strong_rungs, weak_rungs
-from syncwall.plan.wires import AS_IT_IS, PricedCase, Wires
+from syncwall.plan.network_scaling import AS_IT_IS, PricedCase, Wires
+from syncwall.plan.wall.curve import ScalingCurve, curve, picked, stacked, strong_rungs, weak_rungs
 from syncwall.work.memory import fits
 
 OUTER_EVERY: Final = 500

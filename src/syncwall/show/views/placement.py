@@ -3,7 +3,7 @@
 Holds `placement_view`.
 """
 
-from syncwall.plan.placement.found import JobAt, PlacedJob, PlacementAnswer
+from syncwall.plan.placement.answer import JobAt, PlacedJob, PlacementAnswer
 from syncwall.show.blocks import Lines, Verdict, View, table
 from syncwall.show.numbers import duration, plural
 from syncwall.show.words import placement as words

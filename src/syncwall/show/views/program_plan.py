@@ -6,10 +6,9 @@ Holds `program_wall_view` and `program_network_view`.
 from typing import Final
 
 from syncwall.answer.program import ProgramPrediction
-from syncwall.plan.network.program import TARGETS, ProgramNetwork
+from syncwall.plan.network.needed import TARGETS, ProgramNetwork
 from syncwall.plan.network.targets import Target
-from syncwall.plan.wall.answer import EXPLAINED
-from syncwall.plan.wall.program import ProgramWall
+from syncwall.plan.wall.answer import EXPLAINED, ProgramWall
 from syncwall.show.blocks import Lines, Verdict, View, table
 from syncwall.show.numbers import duration, gigabytes, percent
 from syncwall.show.words.program import program_title, program_words

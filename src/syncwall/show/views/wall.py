@@ -8,8 +8,7 @@ from functools import partial
 
 from syncwall.plan.choices import Scaling
 from syncwall.plan.reference import Reference
-from syncwall.plan.wall.answer import LEVELS, Moved, Peak, SyncWall, Wall
-from syncwall.plan.wall.found import WallPlan
+from syncwall.plan.wall.answer import LEVELS, Moved, Peak, SyncWall, Wall, WallPlan
 from syncwall.plan.wall.moves import WallChange
 from syncwall.show.blocks import Block, Figure, Lines, Verdict, View, table
 from syncwall.show.draw.wall import svg_chart, terminal_chart

@@ -9,10 +9,8 @@ from typing import Final
 from syncwall.answer.improvements import Improvement
 from syncwall.answer.prediction import Prediction
 from syncwall.answer.priced import mfu_convention
-from syncwall.plan.answer import Plan
-from syncwall.plan.batches import Other
-from syncwall.plan.front import differences
-from syncwall.plan.tuning import TunedSetting
+from syncwall.plan.answer import Other, Plan
+from syncwall.plan.search import TunedSetting, differences
 from syncwall.public import published
 from syncwall.show.numbers import duration, minus, percent, plural, signed
 from syncwall.show.words.layout import layout_words, of_tokens, sample, setting_words

@@ -7,9 +7,8 @@ as `gigabits` and `figures`.
 from collections.abc import Sequence
 from typing import Final
 
-from syncwall.plan.network.busy import Plain
 from syncwall.plan.network.needed import NetworkPlan, Requirement
-from syncwall.plan.network.targets import Target
+from syncwall.plan.network.targets import Plain, Target
 from syncwall.plan.reference import Reference
 from syncwall.show.numbers import byte_size, duration, percent, plural
 from syncwall.show.words.layout import layout_words, of_tokens, sample

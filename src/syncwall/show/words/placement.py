@@ -6,7 +6,7 @@ Holds `verdict`, `fragments`, `basis` and `orders`.
 from collections.abc import Sequence
 
 from syncwall.answer.contention import UNPROVEN
-from syncwall.plan.placement.found import PlacementAnswer
+from syncwall.plan.placement.answer import PlacementAnswer
 from syncwall.show.numbers import plural
 from syncwall.show.words.contention import drawn_words
 

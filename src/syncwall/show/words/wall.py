@@ -8,8 +8,7 @@ from typing import Final
 
 from syncwall.plan.choices import Scaling
 from syncwall.plan.reference import Reference
-from syncwall.plan.wall.answer import EXPLAINED, MOST, Moved, Side, SyncWall, Wall
-from syncwall.plan.wall.found import WallPlan
+from syncwall.plan.wall.answer import EXPLAINED, MOST, Moved, Side, SyncWall, Wall, WallPlan
 from syncwall.plan.wall.moves import OUTER_EVERY, Setup, WallChange, island
 from syncwall.show.numbers import percent, plural
 from syncwall.show.words.layout import layout_words, of_tokens, sample

@@ -18,9 +18,15 @@ from syncwall.network.graph import Links
 from syncwall.network.routes import Ends, flows_of_pair
 from syncwall.plan.fabric.links import links_of_sized
 from syncwall.plan.fabric.options import ratios_of, sized_named
-from syncwall.plan.placement.found import slowed_step_s
-from syncwall.plan.placement.search import crossed, groups_of
-from syncwall.plan.placement.traffic import JobTraffic, Nodes, SharedFabric, traffic_of
+from syncwall.plan.placement.answer import slowed_step_s
+from syncwall.plan.placement.search import (
+    JobTraffic,
+    Nodes,
+    SharedFabric,
+    crossed,
+    groups_of,
+    traffic_of,
+)
 from syncwall.show.blocks import sentence
 from syncwall.show.draw.flows import flows_drawing
 from syncwall.show.numbers import plural

@@ -11,14 +11,10 @@ from syncwall.answer import Prediction, predict
 from syncwall.describe import Cluster, Layout, Run
 from syncwall.describe.settings.formats import format_named
 from syncwall.describe.settings.writing import written
-from syncwall.plan.answer import Plan
+from syncwall.plan.answer import Plan, ties
 from syncwall.plan.choices import SEARCHED
-from syncwall.plan.front import differences
-from syncwall.plan.grid import size_of
-from syncwall.plan.search import Candidate, SearchResult, search
-from syncwall.plan.space import Space
-from syncwall.plan.ties import ties
-from syncwall.plan.tuning import TUNABLE
+from syncwall.plan.search import TUNABLE, Candidate, SearchResult, differences, search
+from syncwall.plan.space import Space, size_of
 from syncwall.problems import InputError, Problem
 from syncwall.records import plain
 from syncwall.show.words.layout import columns, layout_words

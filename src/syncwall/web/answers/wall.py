@@ -15,9 +15,16 @@ from syncwall.describe.names import only_catalogue
 from syncwall.describe.stated import StatedRun
 from syncwall.plan.choices import Scaling
 from syncwall.plan.reference import Reference, start_of
-from syncwall.plan.wall.answer import LEVELS, Moved, Side, does_not_fit, side_of
-from syncwall.plan.wall.band import band
-from syncwall.plan.wall.found import setup_of, wall_of
+from syncwall.plan.wall.answer import (
+    LEVELS,
+    Moved,
+    Side,
+    band,
+    does_not_fit,
+    setup_of,
+    side_of,
+    wall_of,
+)
 from syncwall.plan.wall.moves import WallChange
 from syncwall.problems import InputError
 from syncwall.records import plain

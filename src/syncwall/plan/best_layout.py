@@ -1,7 +1,4 @@
-"""The best layout on so many GPUs, for plans that need one and not a list.
-
-Holds `best_run` (at one count), `best_layouts` (at doubling counts) and `kept`.
-"""
+"""The best layout on so many GPUs, for plans that need one and not a list."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -12,8 +9,8 @@ from syncwall.describe.layout import Recompute, Shard
 from syncwall.describe.software import switches
 from syncwall.describe.switches import FSDP, KEEPING, TRAINED
 from syncwall.plan.choices import MEMORY_FREE
+from syncwall.plan.network_scaling import PricedCase
 from syncwall.plan.search import search
-from syncwall.plan.wires import PricedCase
 
 SWITCHES: Final = (*MEMORY_FREE, "balanced_stages")
 """As the framework has them: they are not what a number of GPUs asks for."""
