@@ -13,7 +13,7 @@ import pytest
 import syncwall as sw
 from syncwall import plugins
 from syncwall.explain.answer import explain
-from syncwall.show.words.prediction import assumed, evidence
+from syncwall.show.prediction import assumed, evidence
 
 ROOT = Path(__file__).parents[1]
 PLUGIN = ROOT / "examples" / "plugin"

@@ -17,7 +17,7 @@ from syncwall.cost.nccl import algorithms
 from syncwall.cost.prices import PRICED
 from syncwall.explain.answer import explain
 from syncwall.problems import InputError
-from syncwall.show.words.prediction import assumed
+from syncwall.show.prediction import assumed
 from syncwall.work.block import Block, Operation
 from syncwall.work.step import transformer_step
 

@@ -15,7 +15,7 @@ from bench import ROOT
 from syncwall.describe import Layout, Software
 from syncwall.documents import read_document
 from syncwall.plan.search import Candidate, search
-from syncwall.show.words.layout import layout_words
+from syncwall.show.layout import layout_words
 
 CASES: Final = ROOT / "tests" / "data" / "published_layouts.yaml"
 _ON: Final = {"overlap_gradients": True, "overlap_parameters": True, "overlap_pp": True}

@@ -25,7 +25,7 @@ from syncwall.describe import lookup
 from syncwall.describe.base import CatalogueEntry, Count, Description, SourcedNumber, Trust
 from syncwall.records import SCHEMA_VERSION
 from syncwall.show.schema import VERBS, schema
-from syncwall.show.words.terms import Term, terms
+from syncwall.show.terms import Term, terms
 
 SCHEMAS = ROOT / "docs" / "schemas"
 PROMISED = SCHEMAS / "promised.json"

@@ -24,7 +24,7 @@ from syncwall.plan.choices import FabricKind
 from syncwall.plan.fabric.links import fabric_named
 from syncwall.plan.search import search as searched
 from syncwall.plan.space import Space, grids
-from syncwall.show.words.layout import layout_words
+from syncwall.show.layout import layout_words
 
 CALCULON = 11_698_528
 """Configurations of Calculon's space for the question of `search`, at about 110 a second."""

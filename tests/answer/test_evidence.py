@@ -10,7 +10,7 @@ from syncwall.answer.evidence import Heaviest, heaviest
 from syncwall.answer.prediction import Prediction
 from syncwall.cause import Cause
 from syncwall.describe import Layout, Run
-from syncwall.show.words.prediction import why
+from syncwall.show.prediction import why
 from tests.answer.runs import runs
 
 

@@ -10,7 +10,7 @@ import pytest
 from syncwall.cause import Cause
 from syncwall.cli import main
 from syncwall.explain.answer import explain
-from syncwall.show.words.explanation import next_lines
+from syncwall.show.explanation import next_lines
 from syncwall.timeline.ledger import Ledger
 
 EXAMPLES = "examples/explain"

@@ -7,7 +7,7 @@ import pytest
 from syncwall.catalogue import names
 from syncwall.cli import main
 from syncwall.describe import lookup
-from syncwall.show.views.listing import listing_view
+from syncwall.show.entries import listing_view
 from syncwall.show.write.terminal import rendered
 
 

@@ -11,7 +11,7 @@ from syncwall.plan.choices import Scaling
 from syncwall.plan.reference import start_of
 from syncwall.plan.wall.answer import WallPlan, wall_of
 from syncwall.records import json_text
-from syncwall.show.draw.wall import svg_chart, terminal_chart
+from syncwall.show.wall import svg_chart, terminal_chart
 from tests.describe.stated import stated
 
 RUN = ["--model", "llama-3.1-8b", "--cluster", "dgx-h100", "--layout.shard", "fsdp",

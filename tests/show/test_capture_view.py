@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 
 from syncwall.records import json_text
+from syncwall.show.capture import capture_view
 from syncwall.show.schema import schema
-from syncwall.show.views.capture import capture_view
 from syncwall.show.write.terminal import rendered
 from syncwall.work.program import Note, NoteKind, Place
 from syncwall.work.recorded import CapturedStep

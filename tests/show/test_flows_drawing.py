@@ -12,8 +12,7 @@ from syncwall.network.graph import links_of_tiers
 from syncwall.network.routes import ROUTINGS
 from syncwall.plan.fabric.links import fabric_named
 from syncwall.plan.placement.search import SharedFabric, crossed, groups_of, traffic_of
-from syncwall.show.draw.flow_parts import flow_parts, some
-from syncwall.show.draw.flows import flows_drawing
+from syncwall.show.draw.flows import flow_parts, flows_drawing, some
 
 SVG = "{http://www.w3.org/2000/svg}"
 CLUSTER = sw.Run(model="llama-3.1-8b", cluster="dgx-h100", nodes=256).cluster

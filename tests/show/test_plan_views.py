@@ -13,10 +13,10 @@ from syncwall.plan.reference import start_of
 from syncwall.plan.search import search
 from syncwall.plan.wall.answer import WallPlan, wall_of
 from syncwall.show.blocks import View
-from syncwall.show.views.fabric import fabric_view
-from syncwall.show.views.layouts import layouts_view
-from syncwall.show.views.network import network_view
-from syncwall.show.views.wall import wall_view
+from syncwall.show.fabric import fabric_view
+from syncwall.show.layouts import layouts_view
+from syncwall.show.network import network_view
+from syncwall.show.wall import wall_view
 from syncwall.show.write.terminal import rendered
 from tests.describe.stated import stated
 

@@ -7,11 +7,10 @@ import pytest
 from syncwall.lab.topology import Topology
 from syncwall.measure.load import Load, MachineLoad
 from syncwall.report import read_source
+from syncwall.show.article import article
 from syncwall.show.blocks import Bullets, Contents, Figure, Heading, Lines, Table, Verdict, View
 from syncwall.show.draw.topology import topology_drawing
-from syncwall.show.views.article import article
-from syncwall.show.write.html import notes_html, page
-from syncwall.show.write.markdown import markdown
+from syncwall.show.write.files import markdown, notes_html, page
 from syncwall.show.write.terminal import rendered
 from tests.show.report_samples import (
     collectives_data,

@@ -7,9 +7,8 @@ from hypothesis import strategies as st
 
 from syncwall.problems import InputError
 from syncwall.report import read_source
-from syncwall.show.views.article import article
-from syncwall.show.write.html import page
-from syncwall.show.write.markdown import markdown
+from syncwall.show.article import article
+from syncwall.show.write.files import markdown, page
 from tests.show.report_samples import (
     collectives_data,
     lab_records,

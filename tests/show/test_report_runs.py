@@ -12,14 +12,13 @@ from syncwall.describe.lookup import cluster
 from syncwall.job.completion import finish
 from syncwall.problems import InputError
 from syncwall.report import ReportRequest, answered, read_any
+from syncwall.show.article import article
 from syncwall.show.blocks import Code, Figure, Heading, Ledger, Table, Verdict, View
 from syncwall.show.draw.curves import has_spread, span_histogram
 from syncwall.show.draw.lanes import layer_windows, whole_lanes
+from syncwall.show.job import verdict
 from syncwall.show.numbers import duration
-from syncwall.show.views.article import article
-from syncwall.show.words.job import verdict
-from syncwall.show.write.html import page
-from syncwall.show.write.markdown import markdown
+from syncwall.show.write.files import markdown, page
 from syncwall.timeline.streams import Interval
 
 RUN = """# a comment that stays

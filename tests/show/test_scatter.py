@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from syncwall.show.blocks import View
-from syncwall.show.views.validation import validation_view
-from syncwall.show.write.html import page
+from syncwall.show.validation import validation_view
+from syncwall.show.write.files import page
 from syncwall.validate.report import Report, validate
 from tests.validate.samples import table
 

@@ -1,5 +1,5 @@
 from syncwall.cause import Cause
-from syncwall.show.views.prediction import strips
+from syncwall.show.prediction import strips
 from syncwall.timeline.streams import Interval
 
 

@@ -10,8 +10,8 @@ from bench.docs.pages import GLOSSARY, glossary_text
 from syncwall.cause import Cause
 from syncwall.problems import InputError
 from syncwall.show.blocks import Ledger, Share, Table, View
-from syncwall.show.words.terms import named, term, terms
-from syncwall.show.write.html import page
+from syncwall.show.terms import named, term, terms
+from syncwall.show.write.files import page
 from syncwall.work.memory import Memory
 
 DOCS = Path(__file__).parents[2] / "docs"

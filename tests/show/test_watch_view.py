@@ -7,7 +7,7 @@ import pytest
 from syncwall.cause import Cause
 from syncwall.records import plain
 from syncwall.show.records.watch import WatchedRun
-from syncwall.show.views.watch import watch_view
+from syncwall.show.watch import watch_view
 from syncwall.watch.events import Expectation, Finding, FindingKind, Group
 from syncwall.watch.summary import Summary
 from tests.show.screens import screen

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import syncwall as sw
-from syncwall.show.words.explanation import verdict
+from syncwall.show.explanation import verdict
 from syncwall.web.answers.explanation import explained_folder, listed
 from syncwall.web.questions import AskedFolder
 

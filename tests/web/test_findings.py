@@ -10,9 +10,9 @@ import pytest
 
 from syncwall.problems import InputError
 from syncwall.report import read_source
+from syncwall.show.article import article
 from syncwall.show.blocks import Figure, Table
-from syncwall.show.views.article import article
-from syncwall.show.write.html import body
+from syncwall.show.write.files import body
 from syncwall.web.answers.findings import MOST_FILES, RECORDED, listed, shown
 
 NAMES = ["four-workers", "slow-links"]

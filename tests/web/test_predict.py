@@ -9,7 +9,7 @@ import yaml
 import syncwall as sw
 from syncwall.answer.improvements import improvements
 from syncwall.records import json_text, plain
-from syncwall.show.words.layout import run_words
+from syncwall.show.layout import run_words
 
 HF_CONFIG = {
     "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 2048,

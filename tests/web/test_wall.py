@@ -6,7 +6,7 @@ from syncwall.plan.choices import Scaling
 from syncwall.plan.reference import start_of
 from syncwall.plan.wall.answer import WallPlan, wall_of
 from syncwall.records import plain
-from syncwall.show.words.wall import side_verdict
+from syncwall.show.wall import side_verdict
 from syncwall.web.answers.wall import POINTS, compared
 from syncwall.web.questions import AskedWall
 from tests.describe.stated import stated

@@ -200,7 +200,7 @@ def _batch(run: Run, stated: tuple[int, ...], *, has_layout: bool) -> tuple[int,
         return run.layout.global_batch, ()
     if stated:
         return int(stated[0]), ()
-    from syncwall.show.words.layout import sample
+    from syncwall.show.layout import sample
 
     batch, why = usual_batch(run.model, run.seq)
     said = f"{batch:,} {sample(run.model)}s a step ({why})"

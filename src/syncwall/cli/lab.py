@@ -89,7 +89,7 @@ class Run(Command):
         from syncwall.lab.experiment import read_experiment
         from syncwall.lab.run import result_of, run_experiment
         from syncwall.records import plain
-        from syncwall.show.views.lab import lab_view
+        from syncwall.show.lab import lab_view
 
         self.out.check()
         experiment = read_experiment(self.file)
@@ -172,7 +172,7 @@ class List(Command):
     def run(self) -> int:
         """The exit code."""
         from syncwall.lab.machine import labs
-        from syncwall.show.views.lab import labs_view
+        from syncwall.show.lab import labs_view
 
         self.out.check()
         found = labs()

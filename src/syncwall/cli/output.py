@@ -102,8 +102,7 @@ class Output(Description):
             _save(path, text)
 
     def _pages(self, made: "View") -> Iterator[tuple[Path, str]]:
-        from syncwall.show.write.html import page
-        from syncwall.show.write.markdown import markdown
+        from syncwall.show.write.files import markdown, page
 
         if self.html is not None:
             yield self.html, page(made)
@@ -177,7 +176,7 @@ class WallOutput(Output):
         if self.chart is None:
             return
         from syncwall.documents import write_whole
-        from syncwall.show.draw.wall import svg_chart
+        from syncwall.show.wall import svg_chart
 
         if not hasattr(answer, "wall"):
             raise InputError.of("a recorded program has no chart: leave it out", key="chart")
@@ -195,7 +194,7 @@ class FabricOutput(Output):
         if self.drawing is None or answer.chosen is None:
             return
         from syncwall.documents import write_whole
-        from syncwall.show.draw.fabric import fabric_drawing
+        from syncwall.show.fabric import fabric_drawing
 
         write_whole(self.drawing, fabric_drawing(answer.chosen).file())
 

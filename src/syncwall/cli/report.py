@@ -51,7 +51,7 @@ class Report(Command):
             is_program,
             read_any,
         )
-        from syncwall.show.views.article import article
+        from syncwall.show.article import article
 
         if not self.results:
             raise InputError.of("write the results to report: report RESULT ... --html FILE")
@@ -83,7 +83,7 @@ def _machine(name: str | None) -> "Cluster":
 def _refuse_busy(sources: "Iterable[Source]") -> None:
     """InputError for results of which little can be concluded."""
     from syncwall.report import loads_of
-    from syncwall.show.words.load import busy_words
+    from syncwall.show.measurement import busy_words
 
     found = [(one.file, busy_words(loads_of(one.result, one.data))) for one in sources]
     advice = "measure again when it is quiet, or write --allow-busy for an article that warns"

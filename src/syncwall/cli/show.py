@@ -84,9 +84,9 @@ def _kind(what: str) -> tuple[str, str]:
 def _list(kind: str) -> "tuple[View, ShowRecord]":
     from syncwall.catalogue import CatalogueKind
     from syncwall.records import plain
+    from syncwall.show.entries import listing_view, plugins_view, terms_view
     from syncwall.show.records.listing import ShowRecord, listing, plugin_lines
-    from syncwall.show.views.listing import listing_view, plugins_view, terms_view
-    from syncwall.show.words.terms import terms
+    from syncwall.show.terms import terms
 
     if kind == "term":
         return terms_view(), ShowRecord(kind, plain(terms()))
@@ -100,9 +100,9 @@ def _one(kind: str, name: str) -> "tuple[View, ShowRecord]":
     from syncwall.catalogue import CatalogueKind
     from syncwall.describe import lookup
     from syncwall.records import described, plain
+    from syncwall.show.entries import entry_view, term_view
     from syncwall.show.records.listing import ShowRecord
-    from syncwall.show.views.entry import entry_view, term_view
-    from syncwall.show.words.terms import term
+    from syncwall.show.terms import term
 
     if kind == "term":
         found = term(name)

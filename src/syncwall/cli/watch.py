@@ -47,7 +47,7 @@ class Watch(Command):
         if sys.platform != "linux":
             raise InputError.of("training is watched on Linux: pidfd and /proc are needed")
         from syncwall.show.records.watch import WatchedRun
-        from syncwall.show.views.watch import watch_view
+        from syncwall.show.watch import watch_view
         from syncwall.watch.command import run_watched
 
         self.out.check()

@@ -21,7 +21,7 @@ def attached(folder: Path | None, out: Output) -> int:
     from rich.console import Console
 
     from syncwall.show.records.watch import LiveRun
-    from syncwall.show.views.live import live_view
+    from syncwall.show.watch import live_view
     from syncwall.watch.summary import read_snapshot
 
     home = _home(folder)
@@ -48,7 +48,7 @@ def _followed(home: Path, console: "Console") -> int:
     from rich.console import Group
     from rich.live import Live
 
-    from syncwall.show.views.live import live_view
+    from syncwall.show.watch import live_view
     from syncwall.show.write.terminal import rendered
     from syncwall.watch.summary import read_snapshot
 

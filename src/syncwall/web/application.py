@@ -18,7 +18,7 @@ from fastapi.responses import Response
 
 from syncwall import __version__
 from syncwall.hosts import LOOPBACK
-from syncwall.show.write.template import filled
+from syncwall.show.write.files import filled
 from syncwall.web.assets import Asset, assets, digest, sent
 from syncwall.web.desk import Desk, desk_of
 from syncwall.web.glossary import glossary, page_list

@@ -24,7 +24,7 @@ from fastapi import Request
 from fastapi.responses import Response
 
 from syncwall.cause import LEAST_SHARE, Cause
-from syncwall.show.words.terms import named
+from syncwall.show.terms import named
 
 _FOLDER: Final = Path(str(files("syncwall.web")))
 SHIPPED: Final = _FOLDER / "shipped" / "accuracy.json.gz"

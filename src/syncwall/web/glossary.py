@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from html import escape
 from typing import Final
 
-from syncwall.show.words.terms import Term, terms
+from syncwall.show.terms import Term, terms
 
 _ANSWERS: Final = {
     "predict": "How fast will this run be, where does its time go, and what should change?",

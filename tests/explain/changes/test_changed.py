@@ -11,7 +11,7 @@ import syncwall as sw
 from syncwall.cli import main
 from syncwall.explain.answer import Explanation
 from syncwall.problems import InputError
-from syncwall.show.words.explanation import next_lines, verdict
+from syncwall.show.explanation import next_lines, verdict
 from tests.explain.benchmarks.samples import nccl_tests, seconds_on
 from tests.explain.traces.job import Job, written
 from tests.read.nccl_samples import nccl_log

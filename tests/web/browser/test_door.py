@@ -9,7 +9,7 @@ import pytest
 
 from syncwall.describe.settings import read_settings
 from syncwall.describe.settings.formats import title_of
-from syncwall.show.words.terms import meaning
+from syncwall.show.terms import meaning
 from tests.web.browser.conftest import axe, fits
 from tests.web.browser.test_predict import settled, tile
 from tests.web.test_predict import HF_CONFIG

@@ -8,9 +8,9 @@ import pytest
 
 import syncwall as sw
 from syncwall.show import numbers
+from syncwall.show.layout import run_words
 from syncwall.show.numbers import duration
-from syncwall.show.words.layout import run_words
-from syncwall.show.words.terms import meaning
+from syncwall.show.terms import meaning
 from tests.web.browser.conftest import axe, fits
 from tests.web.test_address import address, asked, fields_of, scalar
 

@@ -27,7 +27,7 @@ class Calibration(Command):
         """The exit code."""
         from syncwall.measure.calibrate import read_measured
         from syncwall.records import plain
-        from syncwall.show.views.measurement import calibration_view
+        from syncwall.show.measurement import calibration_view
 
         self.out.check()
         if not self.results:

@@ -131,7 +131,7 @@ def _shown(
 ) -> int:
     from syncwall.measure.result import Result
     from syncwall.records import plain
-    from syncwall.show.views.measurement import measurement_view
+    from syncwall.show.measurement import measurement_view
 
     found = part.found(team)
     if found is None:

@@ -1,20 +1,25 @@
-"""Charts with two axes of values: rates over sizes, and predicted against measured times.
+"""Charts with two axes of values: rates over sizes, predicted against measured, values of steps."""
 
-Holds `Series`, `size_chart`, `Point` and `error_chart`. `span_histogram` and `span_unit`: how
-values are spread: a histogram with P10, P50 and P90. `rate_matrix` and `WIDEST`: rates between
-ranks as a matrix of shaded cells.
-"""
-
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Final
 
 import numpy as np
 
-from syncwall.show.draw.axes import Axis, Unit, binary_ticks, unit_for
-from syncwall.show.draw.frame import Entry, colour, legend, plot_axes
-from syncwall.show.draw.svg import WIDTH, Drawing, shortened
+from syncwall.show.draw.svg import (
+    WIDTH,
+    Axis,
+    Drawing,
+    Entry,
+    Unit,
+    binary_ticks,
+    colour,
+    legend,
+    plot_axes,
+    shortened,
+    unit_for,
+)
 from syncwall.show.numbers import byte_size, duration, rate, span
 from syncwall.units import Dimension
 
@@ -198,3 +203,37 @@ def rate_matrix(names: Sequence[str], rates: Mapping[tuple[int, int], float]) ->
 def _shade(share: float) -> int:
     """From 0 to 10."""
     return round(10 * min(max(share, 0.0), 1.0))
+
+
+_SERIES_LEFT, _SERIES_RIGHT, _HIGH = 62.0, WIDTH - 16, 150.0
+_LEVELS: Final = "▁▂▃▄▅▆▇█"
+
+
+def step_chart(
+    points: Sequence[tuple[int, float]], name: str, text: Callable[[float], str]
+) -> Drawing:
+    """`name` over the number of the step; one curve, from a little below its least value."""
+    drawing = Drawing(f"{name} of steps {points[0][0]:,} to {points[-1][0]:,}")
+    values = [value for _, value in points]
+    room = (max(values) - min(values)) * 0.08 or abs(values[0]) * 0.05 or 1.0
+    x_axis = Axis(points[0][0], max(points[-1][0], points[0][0] + 1), _SERIES_LEFT, _SERIES_RIGHT)
+    y_axis = Axis(max(min(values) - room, 0.0), max(values) + room, _HIGH + 8, 8.0)
+    plain = Unit("", 1.0)
+    plot_axes(
+        drawing,
+        (x_axis, x_axis.ticks(plain), lambda step: f"{step:,.0f}", "step"),
+        (y_axis, y_axis.ticks(plain), text, name),
+    )
+    drawing.curve(
+        [(x_axis.at(step), y_axis.at(value)) for step, value in points], f"curve s{colour(0)}"
+    )
+    drawing.height = y_axis.start + 42
+    return drawing
+
+
+def spark_line(values: Sequence[float], width: int) -> str:
+    """The latest `width` values as a row of small columns."""
+    shown = list(values)[-width:]
+    low, high = min(shown), max(shown)
+    step = (high - low) / (len(_LEVELS) - 1) or 1.0
+    return "".join(_LEVELS[round((value - low) / step)] for value in shown)

@@ -10,9 +10,17 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Final
 
-from syncwall.show.draw.axes import Axis, unit_for
-from syncwall.show.draw.frame import Entry, legend, value_axis
-from syncwall.show.draw.svg import SMALL_FONT, WIDTH, Drawing, text_width
+from syncwall.show.draw.svg import (
+    SMALL_FONT,
+    WIDTH,
+    Axis,
+    Drawing,
+    Entry,
+    legend,
+    text_width,
+    unit_for,
+    value_axis,
+)
 from syncwall.timeline.streams import Interval
 from syncwall.units import Dimension
 

@@ -8,9 +8,16 @@ from typing import Any, Final
 import numpy as np
 
 from syncwall.explain.traces.job_traces import Lane, RankSteps
-from syncwall.show.draw.axes import Axis, unit_for
-from syncwall.show.draw.frame import Entry, legend, value_axis
-from syncwall.show.draw.svg import WIDTH, Drawing, text_width
+from syncwall.show.draw.svg import (
+    WIDTH,
+    Axis,
+    Drawing,
+    Entry,
+    legend,
+    text_width,
+    unit_for,
+    value_axis,
+)
 from syncwall.show.numbers import duration, percent
 from syncwall.units import Dimension
 

@@ -16,8 +16,8 @@ from syncwall.plan.fabric.options import Refusal, refusal
 from syncwall.plan.fabric.question import Wiring
 from syncwall.plan.fabric.sized import FailureEffect, PartRates, Sized, fabric_of, losses
 from syncwall.records import plain
+from syncwall.show.fabric import verdict
 from syncwall.show.schema import DescribedAs
-from syncwall.show.words.fabric import verdict
 
 
 class BillRecord(TypedDict):

@@ -13,8 +13,8 @@ from typing import Any, Final
 from syncwall.answer.interval import nearest_runs
 from syncwall.describe.base import Description
 from syncwall.problems import InputError
-from syncwall.show.views.validation import outcome_words
-from syncwall.show.words.layout import run_words
+from syncwall.show.layout import run_words
+from syncwall.show.validation import outcome_words
 from syncwall.validate.evaluation import ValidatedRun, outcomes
 from syncwall.validate.machine import CannotRepresent
 from syncwall.validate.mapping import case_of

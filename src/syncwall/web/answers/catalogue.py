@@ -14,9 +14,8 @@ from syncwall.describe.device import Switch
 from syncwall.describe.software import Framework
 from syncwall.problems import InputError, did_you_mean
 from syncwall.records import described
+from syncwall.show.entries import CONVENTIONS, Row, cell, headings, is_number, rows_of, sources_used
 from syncwall.show.records.listing import listing
-from syncwall.show.views.entry import CONVENTIONS, Row, rows_of, sources_used
-from syncwall.show.views.listing import cell, headings, is_number
 
 KINDS: Final = tuple(str(kind) for kind in lookup.READERS)
 """Kinds of entries that are shown."""

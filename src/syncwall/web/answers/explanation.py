@@ -15,7 +15,7 @@ from syncwall.describe.reading import validated
 from syncwall.documents import parse_document
 from syncwall.explain.answer import Explanation, Question, explain
 from syncwall.problems import InputError
-from syncwall.show.write.html import body, page
+from syncwall.show.write.files import body, page
 from syncwall.web.questions import AskedFolder
 
 Progress = Callable[[float], None]

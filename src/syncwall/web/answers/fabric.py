@@ -28,10 +28,10 @@ from syncwall.plan.fabric.traffic import LinkLoad, Sent, loads, sent
 from syncwall.problems import InputError
 from syncwall.records import plain
 from syncwall.show.blocks import sentence
+from syncwall.show.contention import contention_words
+from syncwall.show.fabric import LEAST, NOT_MODELLED, failure_words, longer
 from syncwall.show.numbers import duration, percent, signed_percent
 from syncwall.show.records.fabric import counts_record
-from syncwall.show.words.contention import contention_words
-from syncwall.show.words.fabric import LEAST, NOT_MODELLED, failure_words, longer
 from syncwall.web.answers.fabric_graph import graph
 from syncwall.web.answers.prediction import prediction_of
 from syncwall.web.questions import AskedFabric, AskedWiring

@@ -28,9 +28,9 @@ from syncwall.plan.placement.search import (
     traffic_of,
 )
 from syncwall.show.blocks import sentence
+from syncwall.show.contention import contention_words, drawn_words, flows_words
 from syncwall.show.draw.flows import flows_drawing
 from syncwall.show.numbers import plural
-from syncwall.show.words.contention import contention_words, drawn_words, flows_words
 from syncwall.web.answers.fabric import draws_for, draws_of, sized_kinds
 from syncwall.web.answers.prediction import prediction_of
 from syncwall.web.questions import AskedFlows

@@ -13,7 +13,7 @@ import numpy as np
 from syncwall.network.graph import Ints, Links, part_named
 from syncwall.plan.fabric.sized import Sized
 from syncwall.plan.fabric.traffic import LinkLoad
-from syncwall.show.draw.flow_parts import some
+from syncwall.show.draw.flows import some
 
 NODES: Final = 16
 """Nodes that are drawn."""

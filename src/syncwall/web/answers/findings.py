@@ -10,10 +10,10 @@ from typing import Any, Final
 import syncwall
 from syncwall.problems import InputError
 from syncwall.report import LabData, Source, loads_of, read_source
+from syncwall.show.article import article
 from syncwall.show.blocks import Verdict, View
-from syncwall.show.views.article import article
-from syncwall.show.words.load import busy_words, load_words
-from syncwall.show.write.html import body
+from syncwall.show.measurement import busy_words, load_words
+from syncwall.show.write.files import body
 
 _PACKAGE: Final = Path(syncwall.__file__).parent
 RECORDED: Final = next(

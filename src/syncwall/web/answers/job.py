@@ -19,8 +19,8 @@ from syncwall.job.completion import Completion, JobChange, changes, finish
 from syncwall.job.plan import interval_curve
 from syncwall.problems import InputError
 from syncwall.records import plain
-from syncwall.show.words.job import saves, step, stops, switched_off, value_text, verdict, worth
-from syncwall.show.words.prediction import assumed
+from syncwall.show.job import saves, step_limit, stops, switched_off, value_text, verdict, worth
+from syncwall.show.prediction import assumed
 from syncwall.units import Dimension
 from syncwall.web.asked import AskedJob
 from syncwall.web.questions import AskedOutcome
@@ -136,7 +136,7 @@ def played(asked: AskedOutcome) -> dict[str, Any]:
         "watts_per_gpu": completion.bill.watts_per_gpu,
         "work_s": completion.settled.plan.work_s,
         "step_s": prediction.step_s,
-        "step_verdict": step(completion),
+        "step_verdict": step_limit(completion),
         "fits": completion.fits,
         "finish": histogram(completion),
         "chances": _chances(asked, completion),

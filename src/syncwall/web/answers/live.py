@@ -9,8 +9,8 @@ from typing import Any, Final
 from syncwall.problems import InputError
 from syncwall.records import plain
 from syncwall.show.records.watch import LiveRun
-from syncwall.show.views.live import live_view
-from syncwall.show.write.html import body
+from syncwall.show.watch import live_view
+from syncwall.show.write.files import body
 from syncwall.watch.summary import read_snapshot, watched_here
 
 _FORGOTTEN_S: Final = 3600.0

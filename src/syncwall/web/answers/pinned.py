@@ -9,8 +9,8 @@ from syncwall.answer import Prediction
 from syncwall.job.compare import comparison
 from syncwall.problems import InputError
 from syncwall.records import plain
-from syncwall.show.words.compare import doubt
-from syncwall.show.words.layout import run_words
+from syncwall.show.compare import doubt
+from syncwall.show.layout import run_words
 from syncwall.web.answers.prediction import prediction_of
 from syncwall.web.asked import AskedRun
 from syncwall.web.questions import AskedBeside

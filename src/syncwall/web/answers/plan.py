@@ -17,7 +17,7 @@ from syncwall.plan.search import TUNABLE, Candidate, SearchResult, differences, 
 from syncwall.plan.space import Space, size_of
 from syncwall.problems import InputError, Problem
 from syncwall.records import plain
-from syncwall.show.words.layout import columns, layout_words
+from syncwall.show.layout import columns, layout_words
 from syncwall.units import Dimension
 from syncwall.web.answers.prediction import prediction_of
 from syncwall.web.asked import AskedRun, checked

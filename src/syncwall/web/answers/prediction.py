@@ -24,8 +24,8 @@ from syncwall.describe.choice import Dtype
 from syncwall.describe.settings.formats import formats
 from syncwall.problems import InputError
 from syncwall.records import json_text, plain
-from syncwall.show.words.layout import run_words
-from syncwall.show.words.prediction import assumed, evidence, why
+from syncwall.show.layout import run_words
+from syncwall.show.prediction import assumed, evidence, why
 from syncwall.web.asked import AskedRun
 from syncwall.web.questions import ExportKind
 
@@ -196,8 +196,8 @@ def as_trace(asked: AskedRun) -> str:
 def as_page(asked: AskedRun) -> str:
     """What `syncwall report run.yaml --html` writes."""
     from syncwall.report import ReportRequest, answered
-    from syncwall.show.views.article import article
-    from syncwall.show.write.html import page
+    from syncwall.show.article import article
+    from syncwall.show.write.files import page
 
     return page(article([answered(ReportRequest("run.yaml", run_file(asked), asked.run()))]))
 

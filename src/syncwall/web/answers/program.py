@@ -12,7 +12,7 @@ from syncwall.answer.program import predict_program
 from syncwall.describe import lookup
 from syncwall.problems import InputError
 from syncwall.read.program import program_in
-from syncwall.show.write.html import body
+from syncwall.show.write.files import body
 from syncwall.web.questions import AskedProgram
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from syncwall.answer import Prediction
 from syncwall.cause import Cause
 from syncwall.problems import InputError
-from syncwall.show.words.layout import layout_words
+from syncwall.show.layout import layout_words
 from syncwall.timeline.step import reduction_window
 from syncwall.timeline.streams import MEETING
 from syncwall.web.answers.prediction import prediction_of

@@ -12,7 +12,7 @@ from syncwall.answer import Prediction
 from syncwall.cause import Cause
 from syncwall.describe.layout import Layout, Schedule
 from syncwall.problems import InputError
-from syncwall.show.words.layout import layout_words, schedule
+from syncwall.show.layout import layout_words, schedule
 from syncwall.timeline.step import HIDDEN_MESSAGES, WithoutWeights
 from syncwall.web.answers.prediction import prediction_of
 from syncwall.web.answers.step_words import pipeline_events, pipeline_verdict

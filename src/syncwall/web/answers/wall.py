@@ -28,8 +28,8 @@ from syncwall.plan.wall.answer import (
 from syncwall.plan.wall.moves import WallChange
 from syncwall.problems import InputError
 from syncwall.records import plain
-from syncwall.show.words.layout import layout_words
-from syncwall.show.words.wall import batch_words, change_words, side_verdict, side_why
+from syncwall.show.layout import layout_words
+from syncwall.show.wall import batch_words, change_words, side_verdict, side_why
 from syncwall.web.asked import AskedRun
 from syncwall.web.questions import AskedMoves, AskedWall
 from syncwall.web.refusals import problem_list

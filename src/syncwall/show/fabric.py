@@ -1,0 +1,605 @@
+"""Fabrics side by side, and the proposed one in detail and as a picture."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import pairwise
+from typing import Final
+
+import numpy as np
+
+from syncwall import units
+from syncwall.answer.contention import UNPROVEN, Contention
+from syncwall.network.graph import Links
+from syncwall.plan.fabric.answer import FabricAnswer
+from syncwall.plan.fabric.degraded_step import MOST_NODES, Degraded, TakenOut
+from syncwall.plan.fabric.options import Refusal, least_radix, refusal
+from syncwall.plan.fabric.question import Wiring
+from syncwall.plan.fabric.sized import FailureEffect, Sized, losses
+from syncwall.show.blocks import Block, Figure, Lines, Verdict, View, table
+from syncwall.show.contention import drawn_words
+from syncwall.show.draw.svg import COLOURS, Drawing, shortened, text_width
+from syncwall.show.layout import run_words
+from syncwall.show.numbers import duration, money, percent, plural, signed_percent
+from syncwall.units import Dimension
+
+LEAST: Final = 1e-3
+"""A step that is longer by less than this share is called the same."""
+PLURALS: Final = {"leaf": "leaves"}
+NOT_MODELLED: Final = "latency of more switches, other jobs on the same fabric"
+
+
+def verdict(answer: FabricAnswer) -> str:
+    """What to build, or why nothing can be."""
+    one = answer.chosen
+    if one is None:
+        most = max(found.most_gpus for found in answer.found.values())
+        return (
+            f"no fabric of these switches connects {_sized_for(answer):,} GPUs (at most {most:,}): "
+            "take switches with more ports (--radix, --switch) or a larger --oversubscription"
+        )
+    tiers = " + ".join(f"{count:,} {tier}" for tier, count in one.switches.items() if count)
+    noun = "switch" if one.total_switches == 1 else "switches"
+    said = f"{tiers} {noun} for {plural(answer.gpus, 'GPU')}"
+    kept = "" if one.joins_all else "; GPUs forward between rails"
+    kept += "; one node alone needs none" if one.nodes == 1 and one.wiring.scale_up else ""
+    return f"{one.kind}: {said}, {bisection(one)}{kept}"
+
+
+def bisection(one: Sized) -> str:
+    """How much of the NICs' rate there is between two halves of the nodes."""
+    share = "full" if one.bisection_share >= 1 else percent(one.bisection_share)
+    return f"{share} bisection"
+
+
+def why_not(one: Sized) -> str:
+    """Why a kind is not offered, and what it would need."""
+    why = refusal(one)
+    if why is Refusal.TOO_MANY:
+        grown = one.wiring.grown_nodes(one.gpus) * one.wiring.gpus_per_node
+        ports = least_radix(one.kind, one.wiring, one.gpus)
+        needed = f"; {grown:,} need switches with {ports:,} ports" if ports else ""
+        return f"reaches {one.most_gpus:,} GPUs with these switches{needed}"
+    if why is Refusal.NOT_NEEDED:
+        return "not needed, two tiers are enough"
+    if why is Refusal.NO_RAILS:
+        return "one NIC a node makes no rails"
+    return "needs scale-up links in the node, to forward between rails"
+
+
+def wiring(one: Sized) -> str:
+    """How the ports of a switch are used."""
+    shape = one.shape
+    if one.kind == "dragonfly":
+        return (
+            f"{plural(shape['pods'], 'group')} of up to {plural(shape['group'], 'router')}: "
+            f"{shape['down']} ports to NICs, {shape['group'] - 1} inside the group, "
+            f"{shape['up']} to other groups"
+        )
+    said = [f"a leaf has {shape['down']} ports down, {shape['up']} up"]
+    if one.tiers == 3:
+        said.append(f"a spine {shape['spine_down']} and {shape['spine_up']}")
+        said.append(f"{plural(shape['pods'], 'pod')} of {plural(shape['pod_nodes'], 'node')}")
+    said += [f"{shape['rails']} rails"] if shape["rails"] > 1 else []
+    nodes = max(1, min(shape["leaf_nodes"], one.nodes))
+    return "; ".join([*said, f"{plural(nodes, 'node')} on one leaf"])
+
+
+def loss(one: FailureEffect) -> str:
+    """What one broken part takes away."""
+    is_cable = "-" in one.part or one.part in ("local", "global")
+    whom = f"{'cable ' * is_cable}{one.part}: {plural(one.gpus, 'GPU')}"
+    if one.beyond:
+        return f"{whom} lose {percent(one.share, 2)} of their rate to {one.beyond}"
+    if one.share >= 1:
+        return f"{whom} cut off"
+    return f"{whom} lose {percent(one.share, 1)} of their NIC rate"
+
+
+def growth(answer: FabricAnswer, one: Sized) -> str:
+    """What is bought now and what later."""
+    later = {tier: count - one.switches[tier] for tier, count in one.grown_switches.items()}
+    more = " + ".join(f"{count:,} {tier}" for tier, count in later.items() if count > 0)
+    return (
+        f"sized for {_sized_for(answer):,} GPUs; the counts above are bought now, with the highest "
+        f"tier already complete; later {more or 'no switch'} and their cables"
+    )
+
+
+def _sized_for(answer: FabricAnswer) -> int:
+    grown = answer.wiring.grown_nodes(answer.gpus) * answer.wiring.gpus_per_node
+    return int(grown) if answer.wiring.growth else answer.gpus
+
+
+def bill(answer: FabricAnswer, one: Sized) -> str:
+    """What it costs, as far as prices are stated."""
+    found = answer.prices.bill(one, answer.copper)
+    missing = f"; without {', '.join(found.left_out)}: no price stated" if found.left_out else ""
+    return f"${found.total:,.0f}, ${found.total / answer.gpus:,.0f} a GPU{missing}"
+
+
+def effect(answer: FabricAnswer, one: Sized) -> str:
+    """How much longer a step takes on it."""
+    found = answer.effects[one.kind]
+    model = answer.prediction.run.model.name if answer.prediction else ""
+    said = (
+        f"a step of {model} takes {step_time(found.step_s)}, {percent(found.slower, 1)} more than "
+        f"the {step_time(answer.free_s or 0.0)} on a non-blocking network"
+    )
+    if found.forwarded:
+        said += "; experts talk across rails, forwarded over scale-up links"
+    return said
+
+
+def degraded_words(found: Degraded) -> tuple[str, ...]:
+    """What slow or dead parts cost the step, the busiest link, and if taking them out pays."""
+    before, after = found.before, found.after
+    slow = ", ".join(
+        f"{name} at {units.format(rate, Dimension.BYTES_PER_S, unit='Gb/s')}" if rate
+        else f"{name} dead"
+        for name, rate in found.parts.items()
+    )  # fmt: skip
+    steps = (
+        f"step {_spread(before.p50_s, before.p90_s)} before, {_spread(after.p50_s, after.p90_s)}"
+    )
+    draws = after.draws if after.hashed else 0
+    how = drawn_words(after.fabric, after.routing, after.qps, draws, after.seed)
+    link = f"busiest link {after.busiest}" if after.busiest else "no link is busier than the NICs"
+    return (
+        f"{slow}: {steps} after, {percent(found.slower, 1)} slower; {link}",
+        _out_words(found, found.taken_out),
+        f"{how}; {UNPROVEN}",
+    )
+
+
+def _spread(p50_s: float, p90_s: float) -> str:
+    wide = p90_s > p50_s * (1.0 + 1e-9)
+    return f"{duration(p50_s)}{f' (P90 {duration(p90_s)})' if wide else ''}"
+
+
+def _out_words(found: Degraded, out: TakenOut) -> str:
+    taken = f"draining {plural(out.nodes, 'node')}" if out.nodes else "taking the cables out"
+    if out.step_s is None or out.spare_s is None:
+        return f"{taken} leaves nothing that could run"
+    verdict = "pays" if found.pays else "does not pay"
+    if not out.nodes:
+        return f"{taken} {verdict}: step {duration(out.step_s)} over the ways that are left"
+    left = out.replicas - out.replicas_lost
+    sum_ = f"{duration(out.spare_s)} x {out.replicas} / {left} replicas = {duration(out.step_s)}"
+    return f"{taken} {verdict}: {sum_}; {duration(out.spare_s)} with spare nodes"
+
+
+def failure_words(links: Links, hurt: Links, before: Contention, after: Contention) -> str:
+    """Why the step is as it is with dead parts: what is left, and whether anything waits for it."""
+    left = "; ".join(_what_is_left(links, hurt)) or "nothing that a node needs is lost"
+    was = {(one.pattern, one.ranks, one.stride): one.slower for one in before.flows}
+    longer = any(
+        one.slower > was.get((one.pattern, one.ranks, one.stride), 1.0) * (1 + 1e-9)
+        for one in after.flows
+    )
+    if not longer:
+        return f"{left}: no flow of this run takes longer for it"
+    if after.p50_s < before.p50_s * (1.0 + LEAST):
+        return f"{left}: the longer transfers hide behind computation"
+    return f"{left}, and every group waits for the slowest"
+
+
+def _what_is_left(links: Links, hurt: Links) -> Iterator[str]:
+    """NICs of the nodes that have fewest, and cables up of the switches that lost most."""
+    working = hurt.works.sum(1)
+    fewest = np.flatnonzero(working == working.min())
+    if working.min() < links.nics_per_node:
+        many = len(fewest) > 1
+        who = f"{len(fewest)} nodes have" if many else f"node {links.nodes[fewest[0]]} has"
+        yield f"{who} {working.min()} of {links.nics_per_node} NICs"
+    for tier in range(1, int(links.tier.max(initial=1)) + 1):
+        each = []
+        for one in (links, hurt):
+            start, end = one.ends.T
+            up = start[(one.tier[start] == tier) & (one.tier[end] >= tier)]
+            each.append(np.bincount(up, minlength=len(links.switches)))
+        was, now = each
+        worst = np.where((now < was) & (now > 0), now / np.maximum(was, 1), 2.0)
+        which = np.flatnonzero(worst == worst.min())
+        if worst.min() < 1.0:
+            name = links.switches[which[0]].replace(":", " ")
+            kind = name.partition(" ")[0]
+            who = (
+                f"{name} has"
+                if len(which) == 1
+                else f"{len(which)} {PLURALS.get(kind, kind + 's')} have"
+            )
+            up = " up" if links.tier.max() > 1 else ""
+            yield f"{who} {now[which[0]]} of {was[which[0]]} cables{up}"
+
+
+def longer(before_s: float, after_s: float) -> str:
+    """A step that became longer, with as many figures as that needs."""
+    slower = after_s / before_s - 1.0
+    text = duration if slower > 0.02 else step_time
+    return f"Step {text(before_s)} → {text(after_s)} ({signed_percent(slower, int(slower < 0.1))})"
+
+
+def step_time(seconds: float) -> str:
+    """Four figures: fabrics often differ by little."""
+    return units.format(seconds, Dimension.SECONDS, digits=4)
+
+
+def nic_rate(wired: Wiring) -> str:
+    """The rate of one NIC as it is sold."""
+    return units.format(wired.nic_bytes_per_s, Dimension.BYTES_PER_S, unit="Gb/s")
+
+
+def assumed(answer: FabricAnswer) -> str:
+    """What the counts, and the step, rest on."""
+    wired = answer.wiring
+    ports = "/".join(map(str, dict.fromkeys(wired.radix)))
+    said = (
+        f"{plural(wired.nics_per_node, 'NIC')} of {nic_rate(wired)} a node of "
+        f"{plural(wired.gpus_per_node, 'GPU')}; switches with {ports} ports of that rate; two "
+        "transceivers a cable"
+    )
+    if not answer.steps:
+        return said
+    found = next(iter(answer.steps.values()))
+    draws = found.draws if found.hashed else 0
+    how = drawn_words("steps on shared links", found.routing, found.qps, draws, found.seed)
+    if answer.chosen and answer.chosen.nodes > MOST_NODES and not answer.degraded:
+        how = f"steps of more than {MOST_NODES:,} nodes by tiers, which adaptive routing comes near"
+    nodes = "nodes of a job are taken to be neighbours"
+    return f"{said}; {how}; not modelled: {NOT_MODELLED}; {nodes}"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Equal switches side by side."""
+
+    tier: str
+    count: int
+    ports: str
+    """How a switch's ports are used, in words."""
+    most: int = 6
+    """Switches that are drawn at most."""
+    rails: bool = False
+    """True if each switch belongs to another rail."""
+    under: str = ""
+    """What hangs below."""
+    under_last: str = ""
+    """What hangs below the last column, which may be less."""
+    named: str = ""
+    """What the column is, with `{index}` for its number and `{count}` for that of its switches."""
+    in_last: int = 0
+    """Switches in the last column if they are fewer; 0 if they are as many."""
+
+    def in_column(self, last: bool) -> "Row":
+        """The row of one column."""
+        if not last:
+            return self
+        return replace(self, count=self.in_last or self.count, under=self.under_last)
+
+
+def title_of(one: Sized) -> tuple[str, str]:
+    """Two lines that say what is drawn."""
+    switches = plural(one.total_switches, "switch", "switches")
+    title = f"{plural(one.gpus, 'GPU')} on a {one.kind} fabric: {switches}"
+    return title, (
+        f"{plural(one.total_cables, 'cable')} of {nic_rate(one.wiring)} · {bisection(one)} · "
+        f"at most {plural(one.hops, 'switch', 'switches')} between two NICs"
+        f"{'' if one.joins_all else ' of a rail; GPUs forward between rails'}"
+    )
+
+
+def top_of(one: Sized) -> Row | None:
+    """The row that all columns hang on; None if the columns stand alone."""
+    if one.kind in ("dragonfly", "rail-only"):
+        return None
+    for tier in ("core", "spine"):
+        if one.switches[tier]:
+            return Row(tier, one.switches[tier], "all ports down")
+    return None
+
+
+def columns_of(one: Sized) -> tuple[int, list[Row]]:
+    """How many equal columns there are, and the rows of one, the highest first."""
+    if one.kind == "dragonfly":
+        return _groups(one)
+    if one.kind == "rail-only":
+        return _rails(one)
+    if one.tiers == 3:
+        return _pods(one)
+    rails = one.shape["rails"]
+    leaves = one.switches["leaf"] // rails
+    named = f"group {{index}}: {rails} leaf, one a rail" if rails > 1 else "leaf {index}"
+    return leaves, [_leaf(one, rails, leaves, one.shape["leaf_nodes"], named)]
+
+
+def _pods(one: Sized) -> tuple[int, list[Row]]:
+    """Spines and leaves of one pod, full."""
+    shape = one.shape
+    leaves = min(shape["spine_down"], one.switches["leaf"])
+    if shape["rails"] > 1:
+        leaves = leaves // shape["rails"] * shape["rails"]
+    named = f"pod {{index}}: {shape['up']:,} spine · {{count}} leaf"
+    rest = one.switches["leaf"] - (shape["pods"] - 1) * leaves
+    spines = Row("spine", shape["up"], f"{shape['spine_down']} down, {shape['spine_up']} up")
+    lowest = _leaf(one, leaves, shape["pods"], shape["pod_nodes"], named)
+    return shape["pods"], [spines, replace(lowest, in_last=max(rest, 1))]
+
+
+def _rails(one: Sized) -> tuple[int, list[Row]]:
+    """The tree of one rail."""
+    rails, shape = one.shape["rails"], one.shape
+    counts = {tier: count // rails for tier, count in one.switches.items()}
+    rows = []
+    if counts["core"]:
+        rows.append(Row("core", counts["core"], "all ports down", most=4))
+    if counts["spine"]:
+        up = f"{shape['spine_down']} down, {shape['spine_up']} up"
+        rows.append(
+            Row("spine", counts["spine"], up if counts["core"] else "all ports down", most=4)
+        )
+    numbers = " + ".join(f"{count:,}" for count in counts.values() if count)
+    every = "one NIC of every node" if one.wiring.domain_nodes == 1 else "one NIC of every domain"
+    ports = _down_and_up(one)
+    rows.append(
+        Row("leaf", counts["leaf"], ports, under=every, under_last=every,
+            named=f"rail {{index}}: {numbers}")
+    )  # fmt: skip
+    return rails, rows
+
+
+def _groups(one: Sized) -> tuple[int, list[Row]]:
+    shape = one.shape
+    routers = min(shape["group"], one.switches["router"])
+    ports = f"{shape['down']} + {shape['group'] - 1} + {shape['up']} ports"
+    under, last = _held(one, shape["pods"], shape["pod_nodes"])
+    rest = one.switches["router"] - (shape["pods"] - 1) * routers
+    named = "group {index}: {count} router"
+    return shape["pods"], [Row("router", routers, ports, 5, False, under, last, named, rest)]
+
+
+def _leaf(one: Sized, count: int, columns: int, nodes: int, named: str) -> Row:
+    """The `count` leaves of each of `columns` columns, each of which holds up to `nodes`."""
+    rails = one.shape["rails"] > 1
+    under, last = _held(one, columns, nodes)
+    return Row("leaf", count, _down_and_up(one), 8 if rails else 6, rails, under, last, named)
+
+
+def _down_and_up(one: Sized) -> str:
+    up = one.shape["up"]
+    return f"{one.shape['down']} down, {up} up" if up else "all ports down"
+
+
+def _held(one: Sized, columns: int, nodes: int) -> tuple[str, str]:
+    """Nodes and GPUs of a full column, and of the last one."""
+    full = max(1, min(nodes, one.nodes))
+    rest = max(1, one.nodes - (columns - 1) * full)
+    words = []
+    for count in (full, min(rest, full)):
+        gpus = min(count * one.wiring.gpus_per_node, one.gpus)
+        words.append(f"{plural(count, 'node')}, {plural(gpus, 'GPU')}")
+    return words[0], words[1]
+
+
+_WIDTH: Final = 960.0
+_LEFT: Final = 132.0
+_RIGHT: Final = 946.0
+_TOP: Final = 84.0
+_STEP: Final = 84.0
+"""Between two rows of switches."""
+_BOX: Final = 18.0
+_COLUMNS: Final = 4
+_TINTS: Final = {"core": 3, "spine": 0, "leaf": 2, "router": 0}
+
+
+def fabric_drawing(one: Sized) -> Drawing:
+    """A picture of `one`, light or dark as its reader prefers."""
+    title, under = title_of(one)
+    drawing = Drawing(title, width=_WIDTH)
+    drawing.text(18, 28, title, "strong")
+    drawing.text(18, 46, under)
+    count, rows = columns_of(one)
+    top = top_of(one)
+    y = _TOP + (60 if one.kind == "dragonfly" and count > 1 else 0)
+    above: list[float] = []
+    if top is not None:
+        above = _row(drawing, (_LEFT, _RIGHT), y, top, most=8)
+        _label(drawing, y, top, one)
+        y += _STEP
+    for row_number, row in enumerate(rows):
+        _label(drawing, y + row_number * _STEP, row, one)
+    places = _fabric_spread(_LEFT, _RIGHT, count, _COLUMNS)
+    if one.kind == "dragonfly":
+        _arcs(drawing, [centre for centre, _, _ in places], y)
+    last = _columns(drawing, one, rows, places, (above, y))
+    drawing.height = last + 34
+    return drawing
+
+
+def _columns(
+    drawing: Drawing, one: Sized, rows: list[Row], places: list[tuple[float, float, int]],
+    start: tuple[list[float], float],
+) -> float:  # fmt: skip
+    """Pods, groups, rails or leaves side by side; the y of the lowest line."""
+    above, top = start
+    foot = top + (len(rows) - 1) * _STEP + 58
+    for centre, width, _ in places:
+        drawing.rect(centre - width / 2, top - 26, width, foot - top + 64, "panel")
+    for number, (centre, width, _) in enumerate(places):
+        span = (centre - width / 2 + 8, centre + width / 2 - 8)
+        _cables(drawing, _column(rows, number, places), span, above, top)
+    for number, (centre, width, index) in enumerate(places):
+        span = (centre - width / 2 + 8, centre + width / 2 - 8)
+        column = _column(rows, number, places)
+        lowest = _places(*span, column[-1].count, column[-1].most)
+        if one.kind == "dragonfly":
+            _mesh(drawing, lowest, top)
+        for x in lowest:
+            drawing.line((x, foot - 58), (x, foot - 4), "wire")
+        for depth, row in enumerate(column):
+            tint = number if one.kind == "rail-only" else None
+            _row(drawing, span, top + depth * _STEP, row, tint=tint)
+        drawing.rect(span[0], foot - 4, span[1] - span[0], 18, "f5 pale")
+        under = shortened(column[-1].under, width)
+        drawing.text(centre, foot + 9, under, "small strong", "middle")
+        named = column[-1].named.format(index=f"{index + 1:,}", count=f"{column[-1].count:,}")
+        drawing.text(centre, foot + 29, shortened(named, width, 10.5), "small", "middle")
+    if len(places) > 1 and places[-1][2] != places[-2][2] + 1:
+        gap = (places[-2][0] + places[-1][0] + (places[-2][1] - places[-1][1]) / 2) / 2
+        drawing.text(gap, (top + foot) / 2, "…", "strong", "middle")
+    return foot + 18
+
+
+def _column(rows: list[Row], number: int, places: list[tuple[float, float, int]]) -> list[Row]:
+    """The rows of a drawn column."""
+    return [row.in_column(number == len(places) - 1) for row in rows]
+
+
+def _cables(
+    drawing: Drawing, rows: list[Row], span: tuple[float, float], above: list[float], top: float
+) -> None:
+    """Lines from each switch of a column to those above it; to the top row from three only."""
+    for depth, row in enumerate(rows):
+        y = top + depth * _STEP
+        here = _places(*span, row.count, row.most)
+        ends = here if depth else [here[0], here[len(here) // 2], here[-1]]
+        for x in dict.fromkeys(ends):
+            for parent in above:
+                drawing.line((parent, y - _STEP + _BOX / 2), (x, y - _BOX / 2), "grid")
+        above = here
+
+
+def _row(
+    drawing: Drawing, span: tuple[float, float], y: float, row: Row, *, most: int | None = None,
+    tint: int | None = None,
+) -> list[float]:  # fmt: skip
+    """Boxes for the switches of a row; their places."""
+    most = most or row.most
+    places = _places(*span, row.count, most)
+    for number, x in enumerate(places):
+        colour = (number if row.rails else _TINTS[row.tier]) if tint is None else tint
+        drawing.rect(x - _BOX / 2, y - _BOX / 2, _BOX, _BOX, f"f{colour % COLOURS}", row.tier)
+    if row.count > len(places):
+        drawing.text((places[-2] + places[-1]) / 2, y + 4, "…", "strong", "middle")
+    return places
+
+
+def _places(left: float, right: float, count: int, most: int) -> list[float]:
+    """Where the drawn ones of `count` boxes stand; a wider step before the last if some miss."""
+    drawn = min(count, most)
+    slots = drawn + (1 if count > most else 0)
+    step = (right - left) / slots
+    found = [left + step * (slot + 0.5) for slot in range(drawn)]
+    if count > most:
+        found[-1] = left + step * (slots - 0.5)
+    return found
+
+
+def _fabric_spread(
+    left: float, right: float, count: int, most: int
+) -> list[tuple[float, float, int]]:
+    """Centre, width and number of the drawn ones of `count` columns."""
+    drawn = min(count, most)
+    gap = 34.0 if count > most else 0.0
+    width = min((right - left - gap) / drawn, 480.0)
+    start = left + (right - left - gap - drawn * width) / 2
+    found = [(start + width * (slot + 0.5), width - 10, slot) for slot in range(drawn)]
+    if gap:
+        centre, wide, _ = found[-1]
+        found[-1] = (centre + gap, wide, count - 1)
+    return found
+
+
+def _label(drawing: Drawing, y: float, row: Row, one: Sized) -> None:
+    """Name and total of a tier, at the left."""
+    total = one.switches[row.tier]
+    drawing.text(18, y, f"{total:,} {row.tier}", "strong")
+    assert text_width(f"{total:,} {row.tier}") < _LEFT
+    drawing.text(18, y + 15, row.ports, "small")
+
+
+def _arcs(drawing: Drawing, centres: list[float], top: float) -> None:
+    """Links between groups, above them."""
+    for number, first in enumerate(centres):
+        for second in centres[number + 1 :]:
+            rise, shift = 8 + 0.05 * (second - first), 0.02 * (second - first)
+            y, left, right = top - 26, first + shift, second - shift
+            corners = [(left, y), (left + 14, y - rise), (right - 14, y - rise), (right, y)]
+            drawing.curve(corners, "wire")
+
+
+def _mesh(drawing: Drawing, places: list[float], y: float) -> None:
+    """Links inside a group."""
+    for first, second in pairwise(places):
+        drawing.line((first, y), (second, y), "wire")
+    for number, first in enumerate(places):
+        for second in places[number + 2 :]:
+            drop = 14 + 0.05 * (second - first)
+            middle = (first + second) / 2
+            drawing.curve([(first, y), (middle, y + drop), (second, y)], "wire")
+
+
+_SPARE = ("core", "spine", "leaf", "hops", "power", "transceivers")
+"""What narrow screens leave out, that of least worth first."""
+
+
+def fabric_view(answer: FabricAnswer) -> View:
+    """Verdict, all kinds in a table, and the chosen one in detail."""
+    about = run_words(answer.prediction.run) if answer.prediction else ""
+    refused = (one for one in answer.found.values() if not one.possible)
+    reasons = tuple(f"{one.kind}: {why_not(one)}" for one in refused)
+    blocks = [
+        Verdict((verdict(answer),), about),
+        *_table(answer),
+        *([Lines("Left out", reasons)] if reasons else []),
+        *(_details(answer, answer.chosen) if answer.chosen else []),
+        Lines("Assumed", (assumed(answer),), is_quiet=True),
+    ]
+    return View(f"A fabric for {plural(answer.gpus, 'GPU')}", tuple(blocks))
+
+
+def _table(answer: FabricAnswer) -> list[Block]:
+    """A row for each kind that is possible."""
+    routing = next((found.routing for found in answer.steps.values()), "")
+    head = ("kind", "switches", "leaf", "spine", "core", "cables", "transceivers", "bisection",
+            "hops", "cost", "power", f"step, {routing}", "slower")  # fmt: skip
+    rows = [tuple(_cells(answer, one)) for one in answer.possible]
+    strong = frozenset(n for n, one in enumerate(answer.possible) if one is answer.chosen)
+    return table(head, rows, spare=_SPARE, strong=strong)
+
+
+def _cells(answer: FabricAnswer, one: Sized) -> Iterator[str]:
+    yield f"{one.kind}{' (proposed)' * (one is answer.chosen)}"
+    yield f"{one.total_switches:,}"
+    yield from (f"{one.switches[tier]:,}" if one.switches.get(tier) else ""
+                for tier in ("leaf", "spine", "core"))  # fmt: skip
+    yield from (f"{one.total_cables:,}", f"{one.optics(answer.copper):,}")
+    yield from (percent(one.bisection_share), f"{one.hops}")
+    usd, watts = (r.bill(one, answer.copper).total for r in (answer.prices, answer.powers))
+    yield money(usd) if answer.prices.stated else ""
+    yield units.format(watts, Dimension.WATTS, digits=4) if answer.powers.stated else ""
+    effect = answer.effects.get(one.kind)
+    yield step_time(effect.step_s) if effect else ""
+    yield percent(effect.slower, 1) if effect else ""
+
+
+def _details(answer: FabricAnswer, one: Sized) -> Iterator[Block]:
+    cables = " · ".join(
+        f"{count:,} {name}{' copper' * (name in answer.copper)}"
+        for name, count in one.cables.items() if count
+    )  # fmt: skip
+    rate = units.format(one.bisection_bytes_per_s, Dimension.BYTES_PER_S, digits=4)
+    caption = "the proposed fabric; of many equal parts only some are drawn"
+    yield Figure(partial(fabric_drawing, one), caption)
+    yield Lines("Cables", (cables,))
+    yield Lines("Bisection", (f"{rate} one way between two halves of the nodes",))
+    yield Lines("Wiring", (wiring(one),))
+    yield Lines("If broken", tuple(map(loss, losses(one))))
+    if one.wiring.growth:
+        yield Lines("Growth", (growth(answer, one),))
+    if answer.prices.stated:
+        yield Lines("Cost", (bill(answer, one),))
+    if answer.free_s is not None:
+        yield Lines("Effect", (effect(answer, one),))
+    if answer.degraded is not None:
+        yield Lines("Degraded", degraded_words(answer.degraded))

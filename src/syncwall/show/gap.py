@@ -1,0 +1,73 @@
+"""A measured step beside its prediction: both numbers, what would explain the gap, how to tell."""
+
+from typing import Final
+
+from syncwall.answer.gap import Gap, Suspect
+from syncwall.show.blocks import Block, Lines, Verdict, View, table
+from syncwall.show.layout import counted, run_title, run_words
+from syncwall.show.numbers import duration, percent, signed, signed_percent
+
+
+def gap_verdict(gap: Gap) -> str:
+    """How far apart they are, and what that means."""
+    ratio = max(gap.ratio, 1.0 / gap.ratio)
+    apart = f"{ratio:.2f} times as {'long' if gap.ratio >= 1 else 'short'} as predicted"
+    times = f"measured {duration(gap.measured_s)}, {apart} ({duration(gap.predicted.step_s)})"
+    if gap.is_wrong:
+        return f"description or machine is wrong: {times}"
+    if gap.is_usual:
+        return f"nothing to explain: {times}, as far apart as predictions and runs usually are"
+    return f"{'slower' if gap.ratio > 1 else 'faster'} than is usual: {times}"
+
+
+def suspect_words(one: Suspect) -> str:
+    """What it is, and how it would be described."""
+    return f"{one.what} ({one.detail})"
+
+
+def other_words(gap: Gap) -> str:
+    """What else it may be: several of them, and what may cost anything, with how to tell."""
+    alone = "" if gap.is_explained else "none of these explains it alone: several at once; "
+    return alone + "; ".join(f"{one.what}: {one.tell}" for one in gap.unpriced)
+
+
+_SUSPECTS: Final = 3
+
+
+def gap_view(gap: Gap) -> View:
+    """All of it."""
+    run = gap.predicted.run
+    verdict = Verdict((gap_verdict(gap),), run_words(run))
+    return View(run_title(run), (verdict, *gap_blocks(gap)))
+
+
+def gap_blocks(gap: Gap) -> list[Block]:
+    """Both numbers, and the likeliest suspects, each with what tells it apart."""
+    first = gap.suspects[:_SUSPECTS]
+    rows = [
+        (f"{number}", suspect_words(one), duration(one.step_s), percent(one.explained))
+        for number, one in enumerate(first, 1)
+    ]
+    tell = tuple(f"{number}  {one.tell}" for number, one in enumerate(first, 1))
+    beside = [Lines("Or", (other_words(gap),))] if gap.unpriced else []
+    return [
+        *_both(gap),
+        *table(("", "would explain it", "step", "of the gap"), rows, words=2, label="Suspects"),
+        *([Lines("Tell", tell)] if tell else []),
+        *beside,
+    ]
+
+
+def _both(gap: Gap) -> list[Block]:
+    """Step, speed and MFU, measured and predicted."""
+    found, faster = gap.predicted, 1.0 / gap.ratio
+    speed, mfu = found.tokens_per_s_per_gpu, found.mfu
+    faster_by = signed_percent(faster - 1)
+    rows = [
+        ("step", duration(gap.measured_s), duration(found.step_s), signed(gap.gap_s),
+         signed_percent(gap.ratio - 1)),
+        (f"{counted(found.run.model)}/s/GPU", f"{speed * faster:,.0f}", f"{speed:,.0f}", "",
+         faster_by),
+        ("MFU", percent(mfu * faster, 1), percent(mfu, 1), "", faster_by),
+    ]  # fmt: skip
+    return table(("", "measured", "predicted", "gap", "of the prediction"), rows)

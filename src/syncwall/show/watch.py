@@ -1,0 +1,186 @@
+"""A watched run, at one moment or after its end: verdict, ledger, findings, where every rank
+stands.
+"""
+
+import shlex
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from math import isfinite
+from typing import Final
+
+from syncwall.cause import LEAST_SHARE, Cause
+from syncwall.show.blocks import Block, Figure, Lines, Verdict, View, ledger, sentence, table
+from syncwall.show.draw.curves import spark_line, step_chart
+from syncwall.show.numbers import duration, percent, plural, signed, span
+from syncwall.watch.events import Expectation, Finding, Group, RankState, grouped
+from syncwall.watch.summary import Snapshot, Summary
+
+
+def watch_view(found: Summary, command: tuple[str, ...] = (), code: int = 0) -> View:
+    """What the run was like."""
+    about = f"{plural(found.ranks, 'rank')} of {found.world} watched for {span(found.watched_s)}"
+    blocks: list[Block] = [Verdict(tuple(_end_verdict(found, code)), about)]
+    if found.step_s:
+        least = LEAST_SHARE * found.step_s
+        blocks.append(ledger("Where the time of a step went", found.seconds, least=least))
+    blocks += compared(found.seconds, found.step_s, found.expected)
+    blocks += findings_table(found.findings)
+    notes = [sentence(note) for note in found.notes]
+    if found.lost_marks:
+        notes.append(f"{plural(found.lost_marks, 'mark')} came too fast and were not read.")
+    if notes:
+        blocks.append(Lines("Not told", tuple(notes), is_quiet=True))
+    return View(f"Watched: {shlex.join(command) or found.node}", tuple(blocks))
+
+
+def _end_verdict(found: Summary, code: int) -> Iterator[str]:
+    if not found.ranks:
+        yield "No training was seen: nothing loaded torch and made an optimizer step"
+    elif found.step_s is None:
+        yield "No whole step was seen"
+    else:
+        tokens = f", {found.tokens_per_s:,.0f} tokens/s" if found.tokens_per_s else ""
+        yield f"{plural(found.steps, 'step')} of {duration(found.step_s)} each{tokens}"
+    if found.findings:
+        kinds = dict.fromkeys(str(one.kind) for one in found.findings)
+        yield f"{plural(len(found.findings), 'finding')}: {', '.join(kinds)}"
+    if code:
+        yield f"The command ended with code {code}"
+
+
+def compared(
+    seconds: Mapping[Cause, float], step_s: float | None, expected: Expectation | None
+) -> list[Block]:
+    """A watched step beside the predicted one, if there is one."""
+    if expected is None or step_s is None:
+        return []
+    live, predicted = grouped(seconds), grouped(expected.seconds)
+    rows = [
+        (str(group), duration(live.get(group, 0.0)), duration(predicted.get(group, 0.0)),
+         signed(live.get(group, 0.0) - predicted.get(group, 0.0)))
+        for group in Group
+        if group in live or group in predicted
+    ]  # fmt: skip
+    rows.append((
+        "step", duration(step_s), duration(expected.step_s), signed(step_s - expected.step_s)
+    ))  # fmt: skip
+    return table(("", "watched", "predicted", "more"), rows, strong=frozenset({len(rows) - 1}))
+
+
+def findings_table(findings: tuple[Finding, ...]) -> list[Block]:
+    """What is or was wrong."""
+    rows = [
+        (str(one.kind), "" if one.rank is None else str(one.rank), one.node,
+         "" if one.since_step is None else f"{one.since_step:,}",
+         "" if one.cost_s is None else duration(one.cost_s), one.evidence)
+        for one in findings
+    ]  # fmt: skip
+    head = ("finding", "rank", "node", "since step", "costs a step", "evidence")
+    return table(head, rows, ends_in_words=1, texts=("node",), spare=("node", "since step"))
+
+
+_STALE_S: Final = 5.0
+_MOST_RANKS: Final = 32
+"""Of a node or of several; what is wrong with others stands among the findings."""
+
+
+def live_view(found: Snapshot, now_s: float) -> View:
+    """What is going on; `now_s` says how old that is."""
+    about = f"{plural(len(found.ranks), 'rank')} of {found.world} on {found.node}"
+    age_s = now_s - found.now_s
+    if age_s > _STALE_S:
+        about += f"; the agent was last heard of {span(age_s)} ago"
+    blocks: list[Block] = [Verdict(tuple(_live_verdict(found)), about), *_figures(found)]
+    if found.step_s:
+        least = LEAST_SHARE * found.step_s
+        blocks.append(ledger("Where the time of a step goes", found.seconds, least=least))
+    blocks += compared(found.seconds, found.step_s, found.expected)
+    blocks += findings_table(found.findings)
+    blocks += _ranks(found)
+    blocks += _curves(found)
+    if found.past:
+        past = [f"{one.kind}: {one.evidence}" for one in found.past[-5:]]
+        blocks.append(Lines("Past", tuple(map(sentence, past)), is_quiet=True))
+    if found.notes:
+        blocks.append(Lines("Not told", tuple(map(sentence, found.notes)), is_quiet=True))
+    return View(f"Live: {found.node}", tuple(blocks))
+
+
+def _live_verdict(found: Snapshot) -> Iterator[str]:
+    stops = [one for one in found.findings if one.kind.stops_the_job]
+    if stops:
+        yield f"The job stands still: {stops[0].evidence}"
+    elif found.findings:
+        yield f"{sentence(str(found.findings[0].kind))[:-1]}: {found.findings[0].evidence}"
+    elif all(one.process.is_over for one in found.ranks):
+        yield "All ranks have ended"
+    elif found.step_s is None:
+        yield "The first steps have not been made yet"
+    else:
+        yield "Nothing is wrong"
+
+
+def _figures(found: Snapshot) -> list[Block]:
+    """Numbers that stand out, in one line."""
+    parts = []
+    if found.step_s:
+        step = max((one.step for one in found.ranks), default=0)
+        parts.append(f"step {step:,}, {duration(found.step_s)} each")
+    if found.tokens_per_s:
+        parts.append(f"{found.tokens_per_s:,.0f} tokens/s")
+    if found.mfu is not None:
+        parts.append(f"MFU {percent(found.mfu, 1)}")
+    loss = next((one for one in reversed(found.losses) if one is not None), None)
+    if loss is not None:
+        parts.append(f"loss {loss:.4g}")
+    if found.goodput is not None:
+        parts.append(f"goodput {percent(found.goodput, 1)}")
+    lines = [" · ".join(parts)] if parts else []
+    if found.finish_s is not None and isfinite(found.finish_s[1]):
+        low, half, high = found.finish_s
+        until = "never" if not isfinite(high) else span(high)
+        lines.append(f"done in {span(half)} (P10 {span(low)}, P90 {until})")
+    return [Lines("Now", tuple(lines))] if lines else []
+
+
+def _ranks(found: Snapshot) -> list[Block]:
+    shown = sorted(found.ranks, key=_worst_first)[:_MOST_RANKS]
+    rows = [
+        (str(one.rank), one.node, str(one.process), one.phase, f"{one.step:,}",
+         "" if one.step_s is None else duration(one.step_s),
+         "" if one.process.is_over else duration(max(found.now_s - one.phase_since_s, 0.0)))
+        for one in sorted(shown, key=lambda one: one.rank)
+    ]  # fmt: skip
+    head = ("rank", "node", "process", "phase", "step", "step time", "last mark ago")
+    return table(head, rows, words=4, spare=("last mark ago", "node"))
+
+
+def _worst_first(one: RankState) -> tuple[bool, float, int]:
+    return one.process == "running", one.phase_since_s, one.rank
+
+
+def _curves(found: Snapshot) -> list[Block]:
+    times = list(zip(found.steps, found.steps_s, strict=True))
+    losses = [(n, v) for n, v in zip(found.steps, found.losses, strict=True) if _is_number(v)]
+    made: list[Block] = []
+    if len(times) > 1:
+        made.append(_curve(times, "step time", duration))
+    if len(losses) > 1:
+        made.append(_curve([(n, float(v or 0.0)) for n, v in losses], "loss", "{:.4g}".format))
+    return made
+
+
+def _is_number(value: float | None) -> bool:
+    return value is not None and isfinite(value)
+
+
+def _curve(points: Sequence[tuple[int, float]], name: str, text: Callable[[float], str]) -> Figure:
+    drawn = partial(step_chart, points, name, text)
+    low, high = min(value for _, value in points), max(value for _, value in points)
+    told = f"{name} of the latest {len(points)} steps of the lowest rank"
+
+    def lines(width: int) -> list[str]:
+        bar = spark_line([value for _, value in points], max(width - 40, 20))
+        return [f"{name:10}{bar}  {text(low)} to {text(high)}"]
+
+    return Figure(drawn, told, lines)

@@ -1,1 +1,0 @@
-"""Sentences: what answers mean, in plain words. Nothing here lays anything out."""
