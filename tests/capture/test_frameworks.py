@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("torch", reason="torch is not installed")
 
 from syncwall.capture.script import Script, record_script
-from syncwall.work.recorded import sent
+from syncwall.work.program import sent
 
 TRAINER = """
 import torch

@@ -15,7 +15,7 @@ from syncwall.describe import lookup  # noqa: E402
 from syncwall.work.block import Phase  # noqa: E402
 from syncwall.work.operations import CoreAttention, Gemm  # noqa: E402
 from syncwall.work.program import HeldKind, NoteKind  # noqa: E402
-from syncwall.work.resized import resized  # noqa: E402
+from syncwall.work.program_variants import resized  # noqa: E402
 from tests.capture.programs import (  # noqa: E402
     LAYERS,
     collectives,

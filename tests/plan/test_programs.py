@@ -18,7 +18,7 @@ from syncwall.show.schema import schema
 from syncwall.work.block import Phase
 from syncwall.work.operations import Collective, Elementwise, Gemm, Group, Message
 from syncwall.work.program import Call, Program, RankProgram, ShardedUnit
-from syncwall.work.resized import resized, why_fixed
+from syncwall.work.program_variants import resized, why_fixed
 
 CLUSTER = lookup.cluster("dgx-h100")
 UNIT = ShardedUnit(((8192, 4096), (1000, 4096), (3, 50)))

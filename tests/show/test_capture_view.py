@@ -9,8 +9,7 @@ from syncwall.records import json_text
 from syncwall.show.capture import capture_view
 from syncwall.show.schema import schema
 from syncwall.show.write.terminal import rendered
-from syncwall.work.program import Note, NoteKind, Place
-from syncwall.work.recorded import CapturedStep
+from syncwall.work.program import CapturedStep, Note, NoteKind, Place
 from tests.work.recorded import decoder
 
 PROGRAM = decoder()

@@ -7,8 +7,8 @@ import pytest
 from syncwall.describe import Layout
 from syncwall.describe.layout import Dispatcher
 from syncwall.work.block import Scope
-from syncwall.work.experts import expert_parts
 from syncwall.work.layer import Shape, attention_parts
+from syncwall.work.layer_kinds import expert_parts
 from syncwall.work.operations import Collective, Elementwise, Gemm
 from syncwall.work.parts import LayerPart
 from syncwall.work.step import transformer_step

@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from syncwall.work.folding import FoldedBlock, folded
 from syncwall.work.operations import Collective, Elementwise, Group
-from syncwall.work.program import Call, Place
+from syncwall.work.program import Call, FoldedBlock, Place, folded
 from tests.work.recorded import decoder
 
 

@@ -1,8 +1,8 @@
 """Which kernels a compiler joins, and what the joined ones move."""
 
-from syncwall.work.fusion import fused
 from syncwall.work.operations import Collective, Elementwise, Gemm, Group
 from syncwall.work.program import Call, RankProgram
+from syncwall.work.program_variants import fused
 
 
 def pointwise(reads, writes, **more):

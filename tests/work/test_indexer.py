@@ -6,8 +6,7 @@ from syncwall.describe import Layout, Model, lookup
 from syncwall.describe.matrices import indexer_matrices
 from syncwall.describe.transformer import Indexer
 from syncwall.work.flops import forward_flops
-from syncwall.work.indexer import selected_overhead
-from syncwall.work.layer import Shape, attention_parts
+from syncwall.work.layer import Shape, attention_parts, selected_overhead
 from syncwall.work.operations import CoreAttention, Gemm
 from syncwall.work.parts import LayerPart
 

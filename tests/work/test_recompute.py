@@ -2,10 +2,10 @@ import pytest
 
 import syncwall as sw
 from syncwall.describe import Layout
-from syncwall.work.experts import expert_parts
 from syncwall.work.layer import Shape, attention_parts, mlp_parts
-from syncwall.work.recompute import LAST, in_modules
+from syncwall.work.layer_kinds import expert_parts
 from syncwall.work.step import recomputed
+from syncwall.work.switches import LAST, in_modules
 
 
 def names(modules, **fields):

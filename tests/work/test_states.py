@@ -1,7 +1,7 @@
 import pytest
 
 from syncwall.describe import Layout
-from syncwall.work.states import (
+from syncwall.work.memory_parts import (
     kept_gradient_bytes,
     optimizer_bytes,
     stored_bytes,

@@ -9,7 +9,7 @@ from syncwall.answer.prediction import Prediction
 from syncwall.describe import Layout, Run
 from syncwall.describe.choice import Dtype
 from syncwall.work.operations import Gemm
-from syncwall.work.wide_layers import WideCounts
+from syncwall.work.switches import WideCounts
 
 
 def predicted(model: str = "llama-3.1-8b", precision: str = "fp8", **more: Any) -> Prediction:

@@ -24,11 +24,20 @@ from syncwall.problems import InputError, Problem
 from syncwall.public import Answer, Late, published
 from syncwall.timeline.program import ProgramTime, program_time
 from syncwall.work.block import Phase, Work
-from syncwall.work.fusion import fused
 from syncwall.work.memory import COMMUNICATOR_BYTES, CONTEXT_BYTES, usable_bytes
 from syncwall.work.operations import Collective, Group, Transfer
-from syncwall.work.program import Call, HeldKind, Note, NoteKind, Place, Program, RankProgram
-from syncwall.work.recorded import NOTABLE, unknown_share
+from syncwall.work.program import (
+    NOTABLE,
+    Call,
+    HeldKind,
+    Note,
+    NoteKind,
+    Place,
+    Program,
+    RankProgram,
+    unknown_share,
+)
+from syncwall.work.program_variants import fused
 
 NATIVE = "pytorch"
 """The framework that is nothing but PyTorch: how programs reach what they reach, if none is named.

@@ -28,9 +28,8 @@ from syncwall.describe.rl_and_islands import RlStep
 from syncwall.problems import InputError
 from syncwall.public import Answer, published
 from syncwall.timeline.ledger import Ledger
-from syncwall.work.forward_only import forward_only
 from syncwall.work.operations import Collective, Group
-from syncwall.work.step import transformer_step
+from syncwall.work.step import forward_only, transformer_step
 
 
 class RlPart(StrEnum):

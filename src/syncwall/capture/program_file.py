@@ -13,9 +13,17 @@ from syncwall.documents import write_whole
 from syncwall.problems import InputError
 from syncwall.read.program import MOST_CALLS, NO_TASK, TASKS, ProgramFile, RankFile, differences
 from syncwall.work.block import AnyTask, Phase
-from syncwall.work.folding import FoldedBlock, folded, task_value
 from syncwall.work.operations import Group
-from syncwall.work.program import Call, Place, Program, RankProgram, ShardedUnit
+from syncwall.work.program import (
+    Call,
+    FoldedBlock,
+    Place,
+    Program,
+    RankProgram,
+    ShardedUnit,
+    folded,
+    task_value,
+)
 
 _WORDS = {kind: word for word, kind in TASKS.items()}
 _PHASES = list(Phase)

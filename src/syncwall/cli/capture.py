@@ -55,7 +55,7 @@ class Capture(Command):
         from syncwall.capture.program_file import write_program
         from syncwall.capture.script import Limits, record_script
         from syncwall.documents import refuse_unwritable
-        from syncwall.work.recorded import CapturedStep
+        from syncwall.work.program import CapturedStep
 
         started = _script(self.script, self.module, self.arguments)
         numbers = _ranks(self.ranks, self.rank, self.world)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from syncwall.describe import Cluster, Layout
-from syncwall.work.groups import groups
+from syncwall.work.block import groups
 from syncwall.work.number import Number, Truth, least, most, rounded_up, where
 from syncwall.work.operations import Group, GroupAxis
 

@@ -18,7 +18,7 @@ from syncwall.describe.lookup import failure_rates
 from syncwall.job.plan import DAY_S, Failure, JobPlan, best_interval_s
 from syncwall.public import published
 from syncwall.units import Dimension
-from syncwall.work.states import optimizer_bytes, stored_bytes
+from syncwall.work.memory_parts import optimizer_bytes, stored_bytes
 
 DETECTION_S: Final = 600.0
 """Until a dead rank is noticed: the timeout of NCCL in PyTorch, with which Wan 2025 (table 3)

@@ -19,9 +19,9 @@ from syncwall.measure.kernels import Kernel, KernelRow, Workload
 from syncwall.measure.team import Team
 from syncwall.measure.timing import timed
 from syncwall.problems import InputError
+from syncwall.work.memory_parts import update_bytes
 from syncwall.work.number import Number
 from syncwall.work.operations import CoreAttention, Elementwise, Gemm
-from syncwall.work.states import update_bytes
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 

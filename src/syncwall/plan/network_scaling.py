@@ -16,7 +16,7 @@ from syncwall.problems import InputError, option
 from syncwall.work.memory import step_memory
 from syncwall.work.number import is_one
 from syncwall.work.program import Program
-from syncwall.work.resized import resized, shard_ranks, why_fixed
+from syncwall.work.program_variants import resized, shard_ranks, why_fixed
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Reads a recorded program, as `syncwall capture` writes it.
 
 Names, tasks, streams and places stand in lists, calls have their numbers. Whatever is the same in
-every round of a block (`work.folding`) is written once.
+every round of a block (`work.program`) is written once.
 
 The file may be a stranger's: every number is checked before it is used.
 """
@@ -19,7 +19,6 @@ from syncwall.describe.choice import Dtype
 from syncwall.problems import InputError
 from syncwall.read.limited import LimitedStream, UnpackLimits, limited, open_limited, whole_json
 from syncwall.work.block import AnyTask, Phase
-from syncwall.work.folding import FoldedBlock
 from syncwall.work.operations import (
     Collective,
     Convolution,
@@ -35,6 +34,7 @@ from syncwall.work.operations import (
 )
 from syncwall.work.program import (
     Call,
+    FoldedBlock,
     Held,
     HeldKind,
     Note,

@@ -7,8 +7,14 @@ from syncwall import units
 from syncwall.show.blocks import Block, Lines, Verdict, View, table
 from syncwall.show.numbers import byte_size, duration, gigabytes, percent, plural
 from syncwall.units import Dimension
-from syncwall.work.program import Program, RankProgram
-from syncwall.work.recorded import NOTABLE, CapturedStep, NotedShare, unknown_share
+from syncwall.work.program import (
+    NOTABLE,
+    CapturedStep,
+    NotedShare,
+    Program,
+    RankProgram,
+    unknown_share,
+)
 
 _MOST_NOTES: Final = 12
 

@@ -6,7 +6,7 @@ from syncwall.answer.contention import UNPROVEN, Contention
 from syncwall.cost.contended_network import AxisFlows
 from syncwall.describe import Layout
 from syncwall.show.numbers import duration, percent, plural
-from syncwall.work.groups import groups
+from syncwall.work.block import groups
 
 _PATTERNS: Final = {
     "ring": "rings", "tree": "trees", "all-to-all": "all-to-all", "transfer": "transfers"

@@ -9,13 +9,13 @@ from syncwall.describe.layout import Shard
 from syncwall.describe.transformer import SHIFT_SCALE
 from syncwall.work.block import Block, Operation, Phase, Stream
 from syncwall.work.layer import ACTIVATION_BYTES, Shape, entering, leaving, modulation, norm_part
+from syncwall.work.memory_parts import update_bytes
 from syncwall.work.number import Number, where
 from syncwall.work.offload import host_update, sent_after_update
 from syncwall.work.operations import Collective, Elementwise, Gemm
 from syncwall.work.parts import LayerPart, elementwise, gemm
 from syncwall.work.rank_parameters import RankParameters
 from syncwall.work.sharing import sent_bytes, weight_bytes
-from syncwall.work.states import update_bytes
 
 LOGIT_BYTES = 5.0
 """Memory traffic for one logit forward: 16 bits written and read, its share of a fused loss."""

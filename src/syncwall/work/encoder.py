@@ -8,7 +8,6 @@ from typing import cast
 from syncwall.cause import Cause
 from syncwall.describe.matrices import cross_matrices
 from syncwall.work.block import Scope
-from syncwall.work.freezing import TRAINED, Frozen
 from syncwall.work.layer import (
     ACTIVATION_BYTES,
     Shape,
@@ -21,6 +20,7 @@ from syncwall.work.layer import (
 from syncwall.work.number import Number
 from syncwall.work.operations import CoreAttention, Gemm
 from syncwall.work.parts import LayerPart, attention, elementwise
+from syncwall.work.switches import TRAINED, Frozen
 
 CROSS_KEYS = "cross keys and values"
 """Name of the product that takes the output of the encoder into a layer."""

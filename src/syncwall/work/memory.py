@@ -11,11 +11,17 @@ from syncwall.describe import Device, Layout, Model
 from syncwall.describe.layout import Shard
 from syncwall.describe.parameters import head_transform_parameters
 from syncwall.work.activations import SavedByKind, further_saved, saved_by_kind
-from syncwall.work.adapter_memory import Added
-from syncwall.work.adapters import adapter_parameters
-from syncwall.work.encoder_memory import encoder_memory
-from syncwall.work.frozen_memory import frozen_parameters, spared_activations
 from syncwall.work.layer import Shape
+from syncwall.work.memory_parts import (
+    Added,
+    encoder_memory,
+    frozen_bytes,
+    frozen_parameters,
+    kept_gradient_bytes,
+    optimizer_bytes,
+    spared_activations,
+    stored_bytes,
+)
 from syncwall.work.mtp import mtp_parameters
 from syncwall.work.number import Number, Truth, least, most, where
 from syncwall.work.pipeline_ranks import PipelineRank, RankLayers, pipeline_ranks
@@ -33,13 +39,7 @@ from syncwall.work.sharing import (
     reduced_at_once,
     weight_bytes,
 )
-from syncwall.work.states import (
-    frozen_bytes,
-    kept_gradient_bytes,
-    optimizer_bytes,
-    stored_bytes,
-)
-from syncwall.work.wide_layers import in_bf16
+from syncwall.work.switches import adapter_parameters, in_bf16
 
 LOGITS_BYTES, FUSED_LOGITS_BYTES = 12.0, 6.0
 """One logit: 16 bits and its fp32 copy for the loss, and the gradients of both; fused, the gradient

@@ -12,11 +12,11 @@ from typing import Any
 from syncwall.cause import Cause
 from syncwall.work.block import EXPOSED, Block, Operation, Phase, Stream, Wait
 from syncwall.work.layer import Shape
+from syncwall.work.memory_parts import master_bytes, stored_bytes, trained_bytes, update_bytes
 from syncwall.work.number import Number, least, most, negated
 from syncwall.work.operations import Elementwise, Offload
 from syncwall.work.rank_parameters import RankParameters
 from syncwall.work.sharing import asked, kept_after_forward, weight_bytes
-from syncwall.work.states import master_bytes, stored_bytes, trained_bytes, update_bytes
 
 
 def offloaded(block: Block, moved_bytes: Number, phase: Phase) -> Block:

@@ -1,19 +1,24 @@
 """A training program as it was recorded: every kernel, collective and wait of one step.
 
-Holds `Program`, `RankProgram` (what one class of equal ranks does), `Call`, `Place`, `Held`,
-`ShardedUnit` and `Note`. A description becomes a `Work` of repeated blocks for any layout; a
-program is one list of calls on named streams for the layout that it was recorded in. Nothing here
-needs PyTorch.
+A description becomes a `Work` of repeated blocks for any layout; a program is one list of calls on
+named streams for the layout that it was recorded in. Nothing here needs PyTorch.
+
+Calls repeat if name, task, stream, phase and waits do; module, source line and tensors may differ
+from round to round.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
 
 from syncwall.public import Answer, Late, published
 from syncwall.work.block import AnyTask, Phase
-from syncwall.work.operations import CoreAttention
+from syncwall.work.operations import Collective, CoreAttention, GroupAxis, Message, Transfer
 
 COMPUTE_STREAM = "compute"
 """The stream that everything runs on if the program names no other."""
@@ -244,3 +249,199 @@ class Program(Answer):
     def recompute_flops(self) -> float:
         """FLOP done a second time, all ranks together."""
         return sum(one.recompute_flops * one.alike for one in self.ranks)
+
+
+NOTABLE: Final = 0.05
+"""Share of a step from which on a verdict says that it is not known."""
+_NOT_KNOWN: Final = (NoteKind.UNKNOWN, NoteKind.PLACEHOLDER, NoteKind.NOT_RECORDED)
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """Equal communication of one rank in a step."""
+
+    kind: str
+    """A collective, or "message"."""
+    axis: GroupAxis
+    """What the group is for; "pp" for messages."""
+    ranks: float
+    """Ranks of the group."""
+    calls: int
+    """In the step."""
+    bytes: float
+    """Together: the size that nccl-tests prints, summed."""
+
+
+def sent(calls: Iterable[Call]) -> list[Sent]:
+    """All communication by kind and group, most bytes first."""
+    found: dict[tuple[str, GroupAxis, float], tuple[int, float]] = {}
+    for call in calls:
+        what = call.what
+        key: tuple[str, GroupAxis, float]
+        if isinstance(what, Collective):
+            key = (what.kind, what.group.axis, float(what.group.ranks))
+        elif isinstance(what, Message):
+            key = ("message", "pp", 2.0)
+        else:
+            continue
+        count, moved = found.get(key, (0, 0.0))
+        found[key] = count + 1, moved + float(what.bytes)
+    rows = (Sent(*key, count, moved) for key, (count, moved) in found.items())
+    return sorted(rows, key=lambda one: -one.bytes)
+
+
+def memory_traffic_bytes(calls: Iterable[Call]) -> float:
+    """Bytes that all kernels together read and write."""
+    return float(sum(getattr(call.what, "hbm_bytes", 0.0) for call in calls))
+
+
+@published(
+    "kind=note.kind what=note.what module=note.place.module source=note.place.source",
+    "count=note.count flops_share=flops bytes_share=bytes",
+)
+@dataclass(frozen=True, slots=True)
+class NotedShare:
+    """Something that makes the recording differ from the program on GPUs, and of how much."""
+
+    note: Note
+    flops: float
+    """Share of the FLOPs."""
+    bytes: float
+    """Share of the memory traffic; of padding, of what is sent."""
+
+    @property
+    def largest(self) -> float:
+        """The larger one."""
+        return max(self.flops, self.bytes)
+
+
+def noted_shares(program: Program) -> list[NotedShare]:
+    """All notes of a program, those about the most of it first."""
+    flops = sum(one.model_flops + one.recompute_flops for one in program.ranks)
+    moved = sum(memory_traffic_bytes(one) for one in program.ranks)
+    communicated = sum(row.bytes for one in program.ranks for row in sent(one))
+    found = []
+    for note in program.notes:
+        if note.kind is NoteKind.PADDED:
+            shares = 0.0, _share(note.bytes - note.useful_bytes, communicated)
+        else:
+            shares = _share(note.flops, flops), _share(note.bytes, moved)
+        found.append(NotedShare(note, *shares))
+    return sorted(found, key=lambda one: -one.largest)
+
+
+def unknown_share(program: Program) -> float:
+    """Share of a step that is unknown, made up or left out: of FLOPs or bytes, if that is more."""
+    doubtful = [one for one in noted_shares(program) if one.note.kind in _NOT_KNOWN]
+    flops, moved = sum(one.flops for one in doubtful), sum(one.bytes for one in doubtful)
+    return min(max(flops, moved), 1.0)
+
+
+def _share(part: float, whole: float) -> float:
+    return part / whole if whole else 0.0
+
+
+@published(
+    "command=program.command torch=program.torch compiled=program.compiled",
+    "world_size=program.world_size parameters=program.parameters samples=program.samples",
+    "tokens=program.tokens model_flops=program.model_flops ranks=program.ranks",
+    "notes=program.noted file seconds",
+)
+@dataclass(frozen=True)
+class CapturedStep(Answer):
+    """One optimizer step of a user's own program, just recorded."""
+
+    verb = "capture"
+    program: Program
+    file: str = ""
+    """Where it was written; empty if nowhere."""
+    seconds: float | None = None
+    """That recording took; None if nobody measured it."""
+
+
+_LEAST_SAVED: Final = 16
+"""Calls that a repetition must save: shorter ones only cut a list into crumbs."""
+_MOST_PERIODS: Final = 128
+
+
+@dataclass(frozen=True, slots=True)
+class FoldedBlock:
+    """`length` calls from number `start` on, `rounds` times one after the other."""
+
+    start: int
+    length: int
+    rounds: int = 1
+
+    @property
+    def end(self) -> int:
+        """The number of the first call behind it."""
+        return self.start + self.length * self.rounds
+
+
+def folded(calls: Sequence[Call]) -> tuple[FoldedBlock, ...]:
+    """Blocks that together are all calls, in their order; what repeats nothing has one round.
+
+    The repetition that saves most calls is taken first, then that before and behind it.
+    """
+    numbers: dict[Hashable, int] = {}
+    keys = np.array(
+        [numbers.setdefault(_key(call, at), len(numbers)) for at, call in enumerate(calls)], int
+    )
+    found, todo = [], [(0, len(calls))] if calls else []
+    while todo:
+        start, end = todo.pop()
+        best = _best(keys[start:end], start)
+        if best is None:
+            found.append(FoldedBlock(start, end - start))
+            continue
+        found.append(best)
+        todo += [part for part in ((start, best.start), (best.end, end)) if part[0] < part[1]]
+    return tuple(sorted(found, key=lambda block: block.start))
+
+
+def task_value(task: AnyTask | None) -> Hashable:
+    """What is equal for equal tasks; a `Group` is equal to itself alone."""
+    if not isinstance(task, Collective | Transfer):
+        return task
+    group = task.group
+    rest = tuple(getattr(task, one.name) for one in fields(task) if one.name != "group")
+    return type(task), rest, group.axis, group.ranks, group.stride
+
+
+def _key(call: Call, at: int) -> Hashable:
+    waits = tuple(at - other for other in call.after)
+    return call.name, task_value(call.what), call.stream, call.phase, call.host_waits, waits
+
+
+def _best(keys: NDArray[Any], start: int) -> FoldedBlock | None:
+    """The repetition within `keys` that saves most calls; None if none saves enough."""
+    best, most = None, _LEAST_SAVED - 1
+    for period in _periods(keys):
+        if len(keys) - period <= most:
+            continue
+        at, run = _longest_run(keys[period:] == keys[:-period])
+        rounds = run // period + 1
+        if (rounds - 1) * period > most:
+            best, most = FoldedBlock(start + at, period, rounds), (rounds - 1) * period
+    return best
+
+
+def _periods(keys: NDArray[Any]) -> list[int]:
+    """Distances from a call to the next of its kind: the most frequent ones, short ones first.
+
+    What a layer does once comes again after just one period.
+    """
+    order = np.argsort(keys, kind="stable")
+    again = keys[order[1:]] == keys[order[:-1]]
+    counted = Counter(np.diff(order)[again].tolist())
+    return sorted(period for period, _ in counted.most_common(_MOST_PERIODS))
+
+
+def _longest_run(same: NDArray[Any]) -> tuple[int, int]:
+    """Where the longest run of True begins, and its length."""
+    edges = np.flatnonzero(np.diff(np.concatenate(([False], same, [False])).astype(np.int8)))
+    if not len(edges):
+        return 0, 0
+    lengths = edges[1::2] - edges[::2]
+    at = int(np.argmax(lengths))
+    return int(edges[2 * at]), int(lengths[at])

@@ -1,7 +1,7 @@
-"""A transformer's training step as `Work`.
+"""A transformer's training step as `Work`, whole or its forward part alone.
 
-Holds `transformer_step`: the layers of each class of pipeline ranks, embedding and output
-layer, the exchange of weights and gradients, and the optimizer.
+Nothing is kept for a backward pass, no gradient is reduced, nothing is updated; sharded weights are
+still gathered and stages still wait for each other.
 """
 
 from collections.abc import Iterator, Sequence
@@ -10,17 +10,15 @@ from dataclasses import replace
 from syncwall.cause import Cause
 from syncwall.describe import Layout, Model
 from syncwall.describe.layer_kinds import LayerKind
-from syncwall.describe.layout import Recompute, Shard
+from syncwall.describe.layout import Recompute, Schedule, Shard
 from syncwall.work.activations import SavedBytes, layer_tensors
-from syncwall.work.adapters import adapter_parameters, with_adapters
 from syncwall.work.block import Pipeline, Stage, Stream, Work
 from syncwall.work.embedding_and_head import finish_block
 from syncwall.work.encoder import encoder_shape, projector_parts
 from syncwall.work.flops import ELEMENTWISE_SHARE, GEMM_SHARE, step_flops
-from syncwall.work.freezing import STILL, TRAINED, Backward, Frozen, passed_shape
 from syncwall.work.fsdp_units import Layer, Placed, Unit, units
-from syncwall.work.kinds import Kinds
 from syncwall.work.layer import ACTIVATION_BYTES, Shape
+from syncwall.work.layer_kinds import Kinds
 from syncwall.work.mtp import mtp_parameters
 from syncwall.work.number import Number, anywhere, least, most, where
 from syncwall.work.offload import moved_share
@@ -34,8 +32,19 @@ from syncwall.work.rank_parameters import (
     output_layer_parameters,
     projector_parameters,
 )
-from syncwall.work.recompute import LAST, in_modules
-from syncwall.work.wide_layers import WideCounts, in_bf16
+from syncwall.work.switches import (
+    LAST,
+    STILL,
+    TRAINED,
+    Backward,
+    Frozen,
+    WideCounts,
+    adapter_parameters,
+    in_bf16,
+    in_modules,
+    passed_shape,
+    with_adapters,
+)
 
 
 def transformer_step(model: Model, layout: Layout, seq: Number) -> Work:
@@ -246,3 +255,28 @@ def recomputed(parts: Sequence[LayerPart], layout: Layout, layers: Number) -> li
     if not anywhere(layout.recompute != Recompute.NONE):
         return list(parts)
     return [replace(part, recomputed=share(part)) for part in parts]
+
+
+FORWARD_SHARE = 1.0 / 3.0
+"""FLOP of a forward pass over those of both: each product has two gradients."""
+
+
+def forward_only(work: Work) -> Work:
+    """`work` without its backward passes and without its end."""
+    return replace(
+        work,
+        stages=tuple(
+            replace(
+                stage,
+                backward=(),
+                last_backward=(),
+                finish=(),
+                parameters=0.0,
+                crossings=0.5 * stage.crossings,
+            )
+            for stage in work.stages
+        ),
+        model_flops=work.model_flops * FORWARD_SHARE,
+        recompute_flops=0.0 * work.recompute_flops,
+        pipeline=replace(work.pipeline, schedule=Schedule.ONE_F_ONE_B),
+    )

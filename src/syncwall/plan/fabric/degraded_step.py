@@ -26,7 +26,7 @@ from syncwall.network import Routing
 from syncwall.network.graph import CutOffError, Links, part_named, slowed, without
 from syncwall.plan.fabric.links import links_of_sized
 from syncwall.plan.fabric.sized import Sized, fabric_of
-from syncwall.work.groups import sizes_and_strides
+from syncwall.work.block import sizes_and_strides
 
 MOST_NODES: Final = 2048
 """Nodes of a fabric whose flows are followed over all links when kinds are compared. The step on a

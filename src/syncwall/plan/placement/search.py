@@ -25,7 +25,7 @@ from syncwall.network.fair import Usage, fair_rates
 from syncwall.network.graph import Floats, Ints, Links
 from syncwall.network.routes import Ends, Entries, Routes, is_hashed
 from syncwall.network.streams import PATTERNS, Pairs, place_groups
-from syncwall.work.groups import groups
+from syncwall.work.block import groups
 from syncwall.work.operations import GroupAxis
 
 Nodes = tuple[int, ...]

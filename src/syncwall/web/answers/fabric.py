@@ -35,7 +35,7 @@ from syncwall.show.records.fabric import counts_record
 from syncwall.web.answers.fabric_graph import graph
 from syncwall.web.answers.prediction import prediction_of
 from syncwall.web.questions import AskedFabric, AskedWiring
-from syncwall.work.groups import groups
+from syncwall.work.block import groups
 
 RATIOS: Final = (1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0)
 """Oversubscriptions for which the step is shown; every second one of large fabrics."""

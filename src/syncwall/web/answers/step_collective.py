@@ -17,8 +17,7 @@ from syncwall.web.answers.collective_steps import Move, after, parent_of, ring, 
 from syncwall.web.answers.prediction import prediction_of
 from syncwall.web.answers.step_words import collective_events, collective_verdict
 from syncwall.web.questions import MOST_BYTES, AskedCollective
-from syncwall.work.block import Stream
-from syncwall.work.groups import groups
+from syncwall.work.block import Stream, groups
 from syncwall.work.operations import Collective
 
 TREE_CHUNKS: Final = 4
