@@ -24,7 +24,7 @@ from syncwall.work.step import transformer_step
 MODULE = """
 from dataclasses import replace
 from pathlib import Path
-from syncwall.cost.algorithm import Algorithm
+from syncwall.cost.nccl import Algorithm
 from syncwall.cost.communication import NcclNetwork
 from syncwall.describe.huggingface.dense import llama
 from syncwall.describe.settings import FORMATS

@@ -1,4 +1,4 @@
-"""Where a module is tested: `python -m tests.where src/syncwall/cost/host.py` lists test files.
+"""Where a module is tested: `python -m tests.where src/syncwall/cost/prices.py` lists test files.
 
 Holds `files_for`. The file beside it by name (`tests/cost/test_host.py`) and tests that import the
 module; if there are none, tests that import what imports it, and so on.
@@ -15,7 +15,7 @@ SOURCE, TESTS = ROOT / "src", ROOT / "tests"
 
 
 def module_name(path: Path) -> str:
-    """`syncwall.cost.host` of src/syncwall/cost/host.py."""
+    """`syncwall.cost.prices` of src/syncwall/cost/prices.py."""
     parts = path.resolve().relative_to(SOURCE).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 

@@ -18,8 +18,8 @@ import numpy as np
 from bench import ROOT, Dir
 from bench.accuracy.pages import markdown, percent
 from syncwall.answer.many import SIZES
+from syncwall.cost.prices import expected_slowdown
 from syncwall.cost.software import framework
-from syncwall.cost.stalls import expected_slowdown
 from syncwall.validate.evaluation import ValidatedRun, outcomes
 from syncwall.validate.mapping import cases_of
 from syncwall.validate.score import Baselines, read_baselines

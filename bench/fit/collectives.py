@@ -26,10 +26,10 @@ from bench.fit.tables import (
     single_node,
 )
 from syncwall.catalogue import BUILT_IN
-from syncwall.cost.algorithm import NcclGroup
 from syncwall.cost.calibration import KindFit, calibration
 from syncwall.cost.communication import NcclNetwork
 from syncwall.cost.link_efficiency import TransportFit, across, inside
+from syncwall.cost.nccl import NcclGroup
 from syncwall.describe import Cluster
 from syncwall.work.operations import CollectiveKind, Group
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from syncwall.answer import predict
 from syncwall.cost.calibration import calibration
 from syncwall.cost.compute import convolution_seconds, gemm_alone_seconds
-from syncwall.cost.corrections import Corrections
+from syncwall.cost.corrections import Corrections, MeasuredNetwork
 from syncwall.cost.measured import (
     CollectiveTable,
     ConvolutionPoint,
@@ -14,7 +14,6 @@ from syncwall.cost.measured import (
     GemmPoint,
     MachineMeasurements,
 )
-from syncwall.cost.measured_network import MeasuredNetwork
 from syncwall.cost.software import ResolvedSoftware
 from syncwall.describe import Cluster, Layout, Run, Software, lookup
 from syncwall.describe.choice import Dtype

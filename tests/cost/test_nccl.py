@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from syncwall.cost.algorithm import ChannelGraph, NcclGroup
-from syncwall.cost.nccl import GENERATIONS, Tuner, constants
+from syncwall.cost.nccl import GENERATIONS, ChannelGraph, NcclGroup, Tuner, constants
 
 GB = 1e9
 

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import syncwall as sw
+from syncwall.cost.prices import expected_slowdown, probability
 from syncwall.cost.software import framework
-from syncwall.cost.stalls import expected_slowdown, probability
 from syncwall.describe import Layout
 from syncwall.describe.software import Stalls
 

@@ -7,8 +7,7 @@ from syncwall_example.recursive_doubling import cost
 
 import syncwall as sw
 from syncwall.answer.prediction import plugged_parts
-from syncwall.cost.algorithm import Asked, ChannelGraph, NcclGroup
-from syncwall.cost.nccl import Tuner
+from syncwall.cost.nccl import Asked, ChannelGraph, NcclGroup, Tuner
 from syncwall.explain.answer import explain
 
 ROOT = Path(__file__).parents[1]

@@ -17,11 +17,10 @@ from syncwall.catalogue import added_folders
 from syncwall.cost.calibration import Calibration, NetworkFit, calibration
 from syncwall.cost.communication import NcclNetwork, Network
 from syncwall.cost.contended_network import SharedLinks
-from syncwall.cost.knobs import AS_CATALOGUED, Knobs
+from syncwall.cost.corrections import MeasuredNetwork
 from syncwall.cost.measured import MachineMeasurements
-from syncwall.cost.measured_network import MeasuredNetwork
 from syncwall.cost.prices import Prices
-from syncwall.cost.software import ResolvedSoftware
+from syncwall.cost.software import AS_CATALOGUED, Knobs, ResolvedSoftware
 from syncwall.describe import Cluster, Layout, Model, Run, Software
 from syncwall.describe.lookup import link
 from syncwall.describe.names import varied

@@ -1,6 +1,6 @@
 """What measured runs of one site say about all its other runs, and what makes two runs alike.
 
-The price of each kind of work has a knob (`cost.knobs`). Of a known run, ln(measured / predicted)
+The price of each kind of work has a knob (`cost.software`). Of a known run, ln(measured / predicted)
 is the sum of the knobs' logarithms, each times the share of the step that goes with it, and of what
 that run has for itself. With normal priors the knobs follow in closed form (Rasmussen and Williams
 2006, chapter 2); see docs/explanation/accuracy.md.
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from syncwall.catalogue import BUILT_IN
 from syncwall.cost.calibration import calibration
-from syncwall.cost.knobs import AS_CATALOGUED, KNOBS, Knobs
+from syncwall.cost.software import AS_CATALOGUED, KNOBS, Knobs
 from syncwall.describe import Cluster, Layout, Model, Software
 from syncwall.describe.software import USUAL_FRAMEWORK
 from syncwall.documents import read_document
@@ -123,7 +123,7 @@ class SitePrior:
     """Standard deviations of logarithms, before anything of a site is known."""
 
     knobs: tuple[float, ...]
-    """Of each knob of `cost.knobs.KNOBS`, between sites."""
+    """Of each knob of `cost.software.KNOBS`, between sites."""
     step: float
     """Of what all runs of a site have in common, however unlike they are."""
     setup: float
@@ -269,7 +269,7 @@ class KnownStep:
     ratio: float
     """Measured over predicted step time."""
     shares: tuple[float, ...]
-    """Part of the predicted step that goes with each knob of `cost.knobs.KNOBS`."""
+    """Part of the predicted step that goes with each knob of `cost.software.KNOBS`."""
     traits: Traits
     same_build: bool = False
     """True if the runs asked for are of the same build on the same machines."""

@@ -9,10 +9,9 @@ from typing import Protocol
 
 import numpy as np
 
-from syncwall.cost.algorithm import ChannelGraph, NcclGroup
 from syncwall.cost.calibration import NetworkFit
 from syncwall.cost.link_efficiency import CollectiveTime, across, either, inside, transport
-from syncwall.cost.nccl import GENERATIONS, Choices, Tuner, constants
+from syncwall.cost.nccl import GENERATIONS, ChannelGraph, Choices, NcclGroup, Tuner, constants
 from syncwall.cost.path import Path, path
 from syncwall.cost.rates import (
     GENERATION,

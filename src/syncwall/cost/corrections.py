@@ -1,8 +1,4 @@
-"""Formulas corrected by measurements of the machine itself.
-
-Holds `Corrections`: the time of an operation is its formula's, times what the nearest measured
-shapes took over the formula's time for them.
-"""
+"""Formulas corrected by, and communication priced by, measurements of the machine itself."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,17 +8,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 from syncwall.cost.calibration import Calibration
+from syncwall.cost.communication import Network, ring_start_seconds
 from syncwall.cost.compute import (
     attention_seconds,
     convolution_seconds,
     elementwise_seconds,
     gemm_alone_seconds,
 )
+from syncwall.cost.measured import CollectiveTable
+from syncwall.cost.path import Path, path
 from syncwall.cost.software import ResolvedSoftware
+from syncwall.describe import Cluster
 from syncwall.describe.choice import Dtype
 from syncwall.describe.device import Device
 from syncwall.work.number import Number
-from syncwall.work.operations import Convolution, CoreAttention, Elementwise, Gemm
+from syncwall.work.operations import (
+    Collective,
+    Convolution,
+    CoreAttention,
+    Elementwise,
+    Gemm,
+    Group,
+    Transfer,
+)
 
 _OTHER_ROLE: Final = float(np.log(4.0))
 """How far apart two shapes of different roles are: as if one dimension were four times larger."""
@@ -161,3 +169,55 @@ def _convolution_place(convolution: Convolution) -> list[Number]:
 def _role(flag: bool) -> float:
     """A role of an operation as one more dimension of its place."""
     return _OTHER_ROLE if flag else 0.0
+
+
+class MeasuredNetwork:
+    """Measured tables for groups that stand as the measured ones did; `otherwise` for the rest.
+
+    `today` is `otherwise` on the wires that were measured: if they are no longer the same, measured
+    times change as the formulas' do.
+    """
+
+    def __init__(
+        self,
+        tables: tuple[CollectiveTable, ...],
+        cluster: Cluster,
+        otherwise: Network,
+        today: Network,
+    ) -> None:
+        self._tables = tables
+        self._cluster = cluster
+        self._otherwise = otherwise
+        self._today = today
+
+    def collective_seconds(self, collective: Collective) -> Number:
+        """Time of all calls; zero for one rank or no bytes."""
+        found = formula = self._otherwise.collective_seconds(collective)
+        where = path(collective.group, self._cluster)
+        size = collective.bytes / collective.calls
+        for table in self._tables:
+            if table.kind == collective.kind:
+                same = (where.ranks == table.ranks) & (where.nodes == table.nodes) & (size > 0)
+                if np.any(same):
+                    all_s = table.seconds(size) * collective.calls * collective.share
+                    found = np.where(same, all_s * self._changed(collective, formula), found)
+        return found
+
+    def ring_start_seconds(self, collective: Collective) -> Number:
+        """What does not depend on the size, as the formulas have it."""
+        return ring_start_seconds(self._otherwise, collective)
+
+    def path(self, group: Group) -> Path:
+        """Where the ranks of `group` stand on this machine."""
+        return path(group, self._cluster)
+
+    def transfer_seconds(self, transfer: Transfer) -> Number:
+        """A message to the next stage."""
+        return self._otherwise.transfer_seconds(transfer)
+
+    def _changed(self, collective: Collective, formula_s: Number) -> Number:
+        """Time on these wires over that on those that were measured."""
+        if self._today is self._otherwise:
+            return 1.0
+        before_s = self._today.collective_seconds(collective)
+        return np.where(before_s > 0, formula_s / np.maximum(before_s, 1e-300), 1.0)

@@ -13,9 +13,8 @@ from typing import Final
 import numpy as np
 
 from syncwall.catalogue import BUILT_IN
-from syncwall.cost.algorithm import NcclGroup
 from syncwall.cost.calibration import KindFit
-from syncwall.cost.nccl import Choices, constants, is_ours
+from syncwall.cost.nccl import Choices, NcclGroup, constants, is_ours
 from syncwall.cost.path import FREE, Crossing
 from syncwall.describe.cluster import Nics
 from syncwall.documents import read_document

@@ -1,10 +1,14 @@
-"""NCCL's own cost model: seconds of a collective for each algorithm and protocol, and its choice.
+"""NCCL's own cost model: seconds of a collective for each algorithm and protocol, and its
+choice.
 
-Holds `Tuner`, `bus_factor`, and `ALGORITHMS` with `algorithms`, to which packages may add
-(`syncwall.collectives`). Source: NVIDIA/nccl, src/graph/tuning.cc of 2.28 to 2.30; constants in
+The algorithms themselves are in `cost.nccl`.
+
+Source: NVIDIA/nccl, src/graph/tuning.cc of 2.28 to 2.30; constants in
 `catalogue/tuning/nccl-2.28.yaml`. Everything broadcasts over arrays of sizes and groups.
 """
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, get_args
 
@@ -13,10 +17,71 @@ from numpy.typing import NDArray
 
 from syncwall import plugins
 from syncwall.catalogue import BUILT_IN
-from syncwall.cost.algorithm import Algorithm, Asked, ChannelGraph, NcclGroup
 from syncwall.documents import read_document
 from syncwall.work.number import Number, anywhere
 from syncwall.work.operations import CollectiveKind
+
+
+@dataclass(frozen=True, slots=True)
+class NcclGroup:
+    """The ranks of a collective."""
+
+    ranks: Number
+    nodes: Number
+    """Scale-up domains that they stand in; ranks in a domain are `ranks / nodes`."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelGraph:
+    """What NCCL's topology search found; rates in bytes per second, per channel."""
+
+    channels: Number
+    intra: Number
+    inter: Number
+    tree_channels: Number
+    tree_intra: Number
+    tree_inter: Number
+    nvls_channels: Number = 0
+    """0 without NVLink SHARP."""
+    nvls_intra: Number = 0.0
+    nvlink: bool = True
+    tree_penalty: float = 1.0
+    """0.85 where a plain tree was needed."""
+    ll128: bool = True
+    sharp: bool = False
+    """True if InfiniBand switches can reduce (CollNet)."""
+    link: Number = 0.0
+    """One way of one GPU to others of its scale-up domain, all links together."""
+    nic: Number = 0.0
+    """One way of one GPU's share of the NICs; both as NCCL counts them, a little below the line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A collective of which the cost is asked."""
+
+    kind: CollectiveKind
+    group: NcclGroup
+    graph: ChannelGraph
+    protocol: int
+    """Index into the algorithm's protocols."""
+
+
+@dataclass(frozen=True, slots=True)
+class Algorithm:
+    """One way to do a collective."""
+
+    kinds: tuple[CollectiveKind, ...]
+    """What it can do."""
+    cost: Callable[[Any, Asked], tuple[Number, Number]]
+    """Latency (us), and bytes of the collective per second (0 where it cannot be used), from
+    NCCL's `Tuner` for the device and what is asked. Arrays of groups broadcast."""
+    protocols: tuple[str, ...] = ("Simple",)
+    possible: Callable[[ChannelGraph], bool] = lambda graph: True
+    """Whether a machine has what it needs."""
+    formula: str = ""
+    """For people: what `cost` computes, and from where."""
+
 
 GENERATIONS: Final = ("volta", "ampere", "hopper", "blackwell")
 PROTOCOLS: Final = ("LL", "LL128", "Simple")

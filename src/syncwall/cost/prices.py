@@ -1,6 +1,8 @@
-"""The price of any operation on one machine.
+"""The price of any operation on one machine, host and stalls included.
 
-Holds `Prices`, and `PRICED` by the type of an operation.
+A prediction is the time of a run in which nothing goes wrong; of several layouts that are predicted
+alike, the one that stalls less often is the better choice. How often is data of a framework, fitted
+by bench/fit/stalls.py; most have none.
 """
 
 from collections.abc import Callable
@@ -9,6 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from syncwall.catalogue import CatalogueKind
 from syncwall.cost.calibration import Calibration
 from syncwall.cost.communication import Network, ring_start_seconds
 from syncwall.cost.compute import (
@@ -20,10 +23,11 @@ from syncwall.cost.compute import (
     scan_seconds,
 )
 from syncwall.cost.corrections import Corrections
-from syncwall.cost.host import offload_seconds
-from syncwall.cost.knobs import AS_CATALOGUED, Knobs
-from syncwall.cost.software import ResolvedSoftware
-from syncwall.describe.device import Device
+from syncwall.cost.software import AS_CATALOGUED, Knobs, ResolvedSoftware
+from syncwall.describe import Cluster, Layout
+from syncwall.describe.device import Device, Link
+from syncwall.describe.names import load
+from syncwall.describe.software import Framework, Stalls
 from syncwall.work.block import AnyTask
 from syncwall.work.number import Number, anywhere, where
 from syncwall.work.operations import (
@@ -39,6 +43,26 @@ from syncwall.work.operations import (
     Scan,
     Transfer,
 )
+
+REACHED = 0.85
+"""Share of the link's rate that copies reach: 55 of 63 GB/s over PCIe 5, 359 to 377 of 450 GB/s
+over NVLink-C2C (nvbandwidth, in the catalogue's links)."""
+HOST_BYTES_PER_S = 17e9
+"""Memory traffic of the host's processor for one device while all eight of a node update at once:
+fitted to the two shortest runs with CPU Adam of ml-engineering. ZeRO-Offload (Ren 2021, table 5)
+updates a billion parameters in 0.22 s, an eighth of which is 18 GB/s."""
+_USUAL_LINK = "pcie-4"
+
+
+def host_link_bytes_per_s(device: Device) -> float:
+    """Rate of copies between `device` and its host, one way."""
+    link = load(CatalogueKind.LINK, Link, device.pcie or _USUAL_LINK)
+    return REACHED * float(link.rate_bytes_per_s)
+
+
+def offload_seconds(offload: Offload, device: Device) -> Number:
+    """Time of the copy and of what the host does after it."""
+    return offload.bytes / host_link_bytes_per_s(device) + offload.host_bytes / HOST_BYTES_PER_S
 
 
 class Prices:
@@ -177,3 +201,27 @@ its price here."""
 def _plain(seconds: Number) -> Number:
     """One number as Python's own, with which everything after goes twice as fast."""
     return seconds if isinstance(seconds, np.ndarray) and seconds.ndim else float(seconds)
+
+
+def expected_slowdown(family: Framework, layout: Layout, cluster: Cluster) -> Number:
+    """Expected over predicted step time of resolved layouts, 1 inside a node.
+
+    The expectation is that of the logarithm, so that a rare run that takes twenty times as long
+    does not outweigh all others.
+    """
+    several = layout.gpus > cluster.gpus_per_node
+    plain = _expected(family.stalls, layout.gpus)
+    pipelined = _expected(family.pipeline_stalls, layout.gpus)
+    return np.where(several, np.where(layout.pp > 1, pipelined, plain), 1.0)
+
+
+def probability(stalls: Stalls, gpus: Number) -> Number:
+    """Share of runs on `gpus` GPUs that stall: logistic in the logarithm of the GPUs."""
+    odds = stalls.per_doubling * np.log2(gpus / stalls.half_at_gpus)
+    return 1.0 / (1.0 + np.exp(-odds))
+
+
+def _expected(stalls: Stalls | None, gpus: Number) -> Number:
+    if stalls is None:
+        return 1.0
+    return stalls.slowdown ** probability(stalls, gpus)

@@ -1,10 +1,9 @@
-"""What the software of a run makes of a device's calibration.
+"""What the software of a run makes of a device's calibration, and how one site differs from it.
 
-Holds `ResolvedSoftware`: framework, kernels and host of a run with everything decided, and the
-calibration that results. Constants of frameworks are data: `syncwall show frameworks`.
+Constants of frameworks are data: `syncwall show frameworks`.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import lru_cache
 from pathlib import Path
 from typing import Final
@@ -166,3 +165,27 @@ class ResolvedSoftware:
         waiting: Number = each_s * ranks * crossing
         issued = host.per_operation_s * (eager if self.kernels == "eager" else 1.0)
         return issued + meeting + waiting
+
+
+@dataclass(frozen=True, slots=True)
+class Knobs:
+    """Time at the site over that which the catalogue gives; 1 is as the catalogue says."""
+
+    gemm: Number = 1.0
+    """Matrix multiplications."""
+    attention: Number = 1.0
+    elementwise: Number = 1.0
+    """Memory-bound kernels, the optimizer, adding up gradients."""
+    network: Number = 1.0
+    """Collectives and messages, whether anything waits for them or not."""
+    host: Number = 1.0
+    """Issuing operations, waiting for numbers of the device, copies to the host and what it
+    computes, the end of a step."""
+
+    def by_name(self) -> dict[str, Number]:
+        """Every knob by its name."""
+        return {name: getattr(self, name) for name in KNOBS}
+
+
+KNOBS: Final = tuple(one.name for one in fields(Knobs))
+AS_CATALOGUED: Final = Knobs()

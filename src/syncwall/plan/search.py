@@ -23,7 +23,7 @@ from syncwall.answer.prediction import Prediction, predict
 from syncwall.answer.pricing import Pricing
 from syncwall.catalogue import Folders, takes_catalogue
 from syncwall.cause import Cause
-from syncwall.cost.stalls import expected_slowdown
+from syncwall.cost.prices import expected_slowdown
 from syncwall.describe import Cluster, Layout, Model, Run, Software
 from syncwall.describe.base import Provenance, SourcedNumber
 from syncwall.describe.layout import Shard

@@ -13,8 +13,7 @@ Collective Communication Operations in MPICH" (2005). The two times are assumed;
 
 import numpy as np
 
-from syncwall.cost.algorithm import Algorithm, Asked
-from syncwall.cost.nccl import Tuner
+from syncwall.cost.nccl import Algorithm, Asked, Tuner
 from syncwall.work.number import Number
 
 NETWORK_US, LINK_US = 14.0, 1.2
