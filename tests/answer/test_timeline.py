@@ -8,7 +8,7 @@ import pytest
 
 import syncwall as sw
 from syncwall.answer.timeline import interval_count
-from syncwall.timeline.recorded import Interval
+from syncwall.timeline.streams import Interval
 
 WAITS = ("exposed", "host")
 RUNS: dict[str, dict[str, Any]] = {

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from syncwall.describe.layout import Schedule
-from syncwall.timeline.schedules import Passes, idle_s
+from syncwall.timeline.step import Passes, idle_s
 from syncwall.web.lessons.pipeline import orders, played
 from syncwall.work.block import Pipeline
 from tests.web.test_pipeline_slots import one_forward_one_backward

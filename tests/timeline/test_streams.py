@@ -11,9 +11,8 @@ from syncwall.cost.prices import Prices
 from syncwall.cost.software import ResolvedSoftware
 from syncwall.describe import Software
 from syncwall.timeline.ledger import Ledger
-from syncwall.timeline.recorded import Record
 from syncwall.timeline.segments import Segment, Segments, segments
-from syncwall.timeline.streams import Clock
+from syncwall.timeline.streams import Clock, Record
 from syncwall.work.block import Block, Operation, Stream, Wait
 from syncwall.work.operations import Collective, Gemm, Group
 from tests.describe.samples import cluster

@@ -8,10 +8,9 @@ from hypothesis import strategies as st
 import syncwall as sw
 from syncwall.answer.prediction import Prediction
 from syncwall.describe import Layout, Run
-from syncwall.timeline.recorded import Record
 from syncwall.timeline.segments import segments
 from syncwall.timeline.step import reduction_window
-from syncwall.timeline.streams import Clock
+from syncwall.timeline.streams import Clock, Record
 from syncwall.web.lessons.team import idle_of, last_micro_batch, pass_seconds, seconds_of, share_of
 from syncwall.work.block import Stream
 

@@ -14,10 +14,9 @@ from syncwall.answer.priced import Priced
 from syncwall.documents import write_whole
 from syncwall.public import Answer
 from syncwall.timeline.ledger import Ledger
-from syncwall.timeline.recorded import Interval, Record
 from syncwall.timeline.segments import segments
 from syncwall.timeline.step import reduction_window
-from syncwall.timeline.streams import Clock
+from syncwall.timeline.streams import Clock, Interval, Record
 from syncwall.work.block import AnyTask, Block, Phase, Stream
 from syncwall.work.operations import Group
 

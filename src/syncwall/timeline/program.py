@@ -16,8 +16,8 @@ from typing import Final
 from syncwall.cause import Cause
 from syncwall.cost.prices import Prices
 from syncwall.timeline.ledger import Ledger
-from syncwall.timeline.recorded import Interval
 from syncwall.timeline.step import add_others
+from syncwall.timeline.streams import Interval
 from syncwall.work.block import Phase
 from syncwall.work.operations import (
     Collective,

@@ -12,7 +12,7 @@ from syncwall.answer.timeline import Timeline, interval_count
 from syncwall.cause import Cause
 from syncwall.problems import InputError
 from syncwall.show.operations import Wording
-from syncwall.timeline.recorded import Interval
+from syncwall.timeline.streams import Interval
 from syncwall.web.answers.prediction import prediction_of
 from syncwall.web.asked import AskedRun
 from syncwall.work.block import Phase, Stream, Task

@@ -5,7 +5,7 @@ Holds `Pass`, `Order`, `orders` and `least_micro_batches`; `Slot`, `played`, `bu
 PipeDream-flush, interleaved as in Megatron (Narayanan 2021), ZB-H1 (Qi 2023), DualPipe and
 DualPipeV as in deepseek-ai/DualPipe. ZB-2p and ZB-V, which their authors leave to a search, have
 none here. Every pass starts when its rank is free and what it needs has ended and been handed over.
-`timeline.schedules` has formulas for the time that a rank stands still, which are tested with it.
+`timeline.step` has formulas for the time that a rank stands still, which are tested with it.
 """
 
 from collections.abc import Callable, Iterator, Sequence
