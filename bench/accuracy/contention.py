@@ -1,7 +1,7 @@
 """Real flows in a lab that share links, beside predictions.
 
 Rings of Gloo in and out of the order of hosts, equal and unequal jobs over one uplink, and a slow
-link, beside `lab.links.rings_s`; TCP connections that the kernel hashes over eight spines, beside
+link, beside `lab.network.rings_s`; TCP connections that the kernel hashes over eight spines, beside
 `network.collisions.drawn`. All-to-all over Gloo is shown, not judged: it is no coupled stream.
 """
 
@@ -19,8 +19,8 @@ from bench import ROOT
 from syncwall.lab import Topology, lab
 from syncwall.lab.experiment import Fault, SlowLink
 from syncwall.lab.hosts import Hosts
-from syncwall.lab.links import ends_of_lab, links_of_lab, rings_s
 from syncwall.lab.machine import awake, inside
+from syncwall.lab.network import ends_of_lab, links_of_lab, rings_s
 from syncwall.network.collisions import drawn
 from syncwall.network.routes import Routes
 from syncwall.network.streams import Pairs, all_to_all, place_groups

@@ -25,10 +25,9 @@ from syncwall.lab.closed_loop import device_of
 from syncwall.lab.comparison import parts_of
 from syncwall.measure.calibrate import joined as joined_measurements
 from syncwall.measure.calibrate import measured_of
-from syncwall.measure.load import MachineLoad, Meter, watched
-from syncwall.measure.result import Result
+from syncwall.measure.kernels import Times
+from syncwall.measure.result import MachineLoad, Meter, Result, watched
 from syncwall.measure.team import Team, joined
-from syncwall.measure.timing import Times
 
 MOST, MEAN = 0.15, 0.10
 RANKS: Final = 2

@@ -20,7 +20,7 @@ from bench.scale.serve import cpu_s
 from syncwall.lab import Topology, lab
 from syncwall.lab.hosts import Hosts
 from syncwall.lab.machine import issue
-from syncwall.measure.load import MachineLoad, Meter
+from syncwall.measure.result import MachineLoad, Meter
 from syncwall.show.numbers import duration
 from syncwall.watch.events import FindingKind, Group
 from syncwall.watch.judges import THRESHOLDS

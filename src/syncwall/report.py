@@ -23,17 +23,15 @@ from syncwall.job.completion import Completion, JobChange, changes, finish
 from syncwall.lab.closed_loop import Forecast, step_label
 from syncwall.lab.comparison import EXPOSED, Compared, compared, parts_of
 from syncwall.lab.experiment import Fault
+from syncwall.lab.network import rate_text
 from syncwall.lab.run import LabRecord
-from syncwall.lab.topology import rate_text
 from syncwall.measure.collectives import CollectiveRow, SkippedKind
-from syncwall.measure.kernels import KernelRow
+from syncwall.measure.kernels import KernelRow, Times
 from syncwall.measure.links import LinkRow
-from syncwall.measure.load import MachineLoad
 from syncwall.measure.overlap import Overlap
-from syncwall.measure.result import JobFacts, Result
+from syncwall.measure.result import JobFacts, MachineLoad, Result
 from syncwall.measure.step import StepData
 from syncwall.measure.suspects import Suspect
-from syncwall.measure.timing import Times
 from syncwall.plan.network_scaling import ProgramCase
 from syncwall.plan.reference import Reference
 from syncwall.plan.wall.answer import ProgramWall, SyncWall, program_wall, wall_of

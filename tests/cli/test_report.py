@@ -1,7 +1,7 @@
 import pytest
 
 from syncwall.cli import main
-from syncwall.measure.load import Load, MachineLoad
+from syncwall.measure.result import Load, MachineLoad
 from tests.show.report_samples import lab_records, lab_result, written
 
 

@@ -7,8 +7,8 @@ from syncwall.cost.measured import MachineMeasurements
 from syncwall.lab.closed_loop import calibration_jobs, forecast_of, settings_of
 from syncwall.lab.comparison import LabComparison, compared
 from syncwall.lab.experiment import LabJob
+from syncwall.lab.network import Topology
 from syncwall.lab.run import LabRecord
-from syncwall.lab.topology import Topology
 from syncwall.measure.result import Result
 from syncwall.problems import InputError
 

@@ -12,7 +12,7 @@ import pytest
 
 from syncwall.cli import main
 from syncwall.lab import machine
-from syncwall.lab.topology import Topology
+from syncwall.lab.network import Topology
 from syncwall.problems import InputError
 
 ROOT = Path(__file__).parents[2]

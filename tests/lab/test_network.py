@@ -6,8 +6,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from syncwall.lab.network import address, network, port
-from syncwall.lab.topology import Topology
+from syncwall.lab.network import Topology, address, network, port
 
 
 @st.composite

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from syncwall.measure.load import Load, MachineLoad, Meter, Spent, watched
+from syncwall.measure.result import Load, MachineLoad, Meter, Spent, watched
 
 HALF = Spent("a", (0, 1), all_s=20.0, used_s=10.0, stolen_s=0.2, own_s=6.0, average=1.5)
 WORK = "import time\nend = time.process_time() + 0.6\nwhile time.process_time() < end: pass"
@@ -70,5 +70,5 @@ def test_a_stranger_is_seen():
 
 
 def test_where_the_kernel_does_not_tell_nothing_is_known(monkeypatch, tmp_path):
-    monkeypatch.setattr("syncwall.measure.load._STAT", tmp_path / "stat")
+    monkeypatch.setattr("syncwall.measure.result._STAT", tmp_path / "stat")
     assert MachineLoad.of([Meter().spent()]) is None

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from syncwall.measure.timing import Times
+from syncwall.measure.kernels import Times
 
 
 def test_percentiles_of_eleven_trials():

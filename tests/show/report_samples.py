@@ -6,10 +6,10 @@ from typing import Any
 
 from syncwall.lab.closed_loop import Forecast
 from syncwall.lab.experiment import LabJob
+from syncwall.lab.network import Topology
 from syncwall.lab.run import LabRecord
-from syncwall.lab.topology import Topology
+from syncwall.measure.kernels import Times
 from syncwall.measure.result import Host, JobFacts, Result, ResultKind
-from syncwall.measure.timing import Times
 
 PLACES = ((1, 2), (2, 1), (1, 4), (2, 2), (4, 1))
 RATES = (12.5e6, 31.25e6, 125e6)

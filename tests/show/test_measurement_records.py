@@ -10,8 +10,7 @@ from syncwall.lab.experiment import read_experiment
 from syncwall.lab.machine import Lab
 from syncwall.lab.run import result_of
 from syncwall.measure.calibrate import measured_of, read_measured
-from syncwall.measure.load import Load, MachineLoad
-from syncwall.measure.result import Result
+from syncwall.measure.result import Load, MachineLoad, Result
 from syncwall.records import json_data, json_text
 from syncwall.report import data_of, read_source
 from syncwall.show.schema import schema

@@ -4,8 +4,8 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from syncwall.lab.topology import Topology
-from syncwall.measure.load import Load, MachineLoad
+from syncwall.lab.network import Topology
+from syncwall.measure.result import Load, MachineLoad
 from syncwall.report import read_source
 from syncwall.show.article import article
 from syncwall.show.blocks import Bullets, Contents, Figure, Heading, Lines, Table, Verdict, View

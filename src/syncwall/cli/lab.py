@@ -14,8 +14,8 @@ from syncwall.cli.output import Output
 from syncwall.problems import InputError, did_you_mean, visible
 
 if TYPE_CHECKING:
+    from syncwall.lab.network import Topology
     from syncwall.lab.run import LabRecord
-    from syncwall.lab.topology import Topology
 
 
 class Up(Command):

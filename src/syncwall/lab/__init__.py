@@ -5,8 +5,8 @@ Holds `Topology`, `Experiment`, `lab` and what runs in it. See `docs/reference/l
 
 from syncwall.lab.experiment import Experiment, LabJob, read_experiment
 from syncwall.lab.hosts import Hosts, lab
+from syncwall.lab.network import Topology
 from syncwall.lab.run import LabRecord, result_of, run_experiment, run_topology
-from syncwall.lab.topology import Topology
 
 __all__ = [
     "Experiment", "Hosts", "LabJob", "LabRecord", "Topology", "lab", "read_experiment",

@@ -22,8 +22,7 @@ from types import FrameType
 
 from syncwall.lab.experiment import CutLink, Fault, Kill, SlowLink, SlowLoader, SlowWorker
 from syncwall.lab.machine import awake, down, issue, log_folder, needed, new_name, up
-from syncwall.lab.network import LabNetwork, address, port, slowed
-from syncwall.lab.topology import Topology
+from syncwall.lab.network import LabNetwork, Topology, address, port, slowed
 from syncwall.lab.workers import GRACE_S, JobExit, LabWorkers
 from syncwall.measure.step import LOADER_DELAY
 

@@ -1,18 +1,160 @@
-"""From a topology to the commands that build it: nothing here is run.
+"""The hosts and links of a lab as numbers, as links for predictions, and as commands that
+build them.
 
-Holds `LabNetwork` and `network`. Every host and every switch is a network namespace of its own,
-joined by veth pairs; the machine's own network is not touched, and deleting the namespaces removes
-all. Switches are bridges; where leaves have several ways up, they are routers, and the kernel
-chooses a way for each connection by a hash of addresses and ports.
+Every host and every switch is a network namespace of its own, joined by veth pairs; the machine's
+own network is not touched, and deleting the namespaces removes all. Switches are bridges; where
+leaves have several ways up, they are routers, and the kernel chooses a way for each connection by a
+hash of addresses and ports.
 
 A link is slowed with a token bucket (`tbf`) at each of its ends. Its queue is longer than all that
 TCP may have under way, so that nothing is ever dropped and a link is used up to its rate.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Annotated, Any, Final, Self
 
-from syncwall.lab.topology import Topology
+import numpy as np
+from pydantic import BeforeValidator, Field, model_validator
+
+from syncwall import units
+from syncwall.describe.base import BytesPerSecond, Description, Positive
+from syncwall.network.fair import Usage, fluid_s
+from syncwall.network.graph import Floats, Links, links_of
+from syncwall.network.graph import slowed as graph_slowed
+from syncwall.network.routes import Ends, Routes
+from syncwall.units import Dimension
+
+MAX_HOSTS, MAX_WORKERS, MAX_NICS, MAX_UPLINKS = 200, 64, 16, 16
+DEFAULT_RATE_BYTES_PER_S = 125e6
+
+
+class Topology(Description):
+    """One lab: every host has the same workers and the same adapters."""
+
+    hosts: Positive
+    workers: Positive = 1
+    """Processes of a job on each host."""
+    rate_bytes_per_s: BytesPerSecond = Field(DEFAULT_RATE_BYTES_PER_S, alias="rate")
+    """One adapter, one way."""
+    nics: Positive = 1
+    """Adapters of each host, eth0 first."""
+    serves: tuple[tuple[int, ...], ...] | None = None
+    """For each adapter the workers that use it; None deals them out evenly, neighbours together."""
+    rails: Positive = 1
+    """Separate switches: adapter i of every host hangs on rail i mod `rails`."""
+    leaves: Positive = 1
+    """Switches of one rail that hosts hang on; above 1, a spine switch joins them."""
+    oversubscription: Annotated[float, Field(ge=1, le=1000)] = 1.0
+    """Rate of a leaf's hosts over that of its links to the spine."""
+    uplinks: Positive = 1
+    """Links from a leaf up; above 1, each goes to a spine switch of its own, and the kernel hashes
+    every connection to one of them (ECMP)."""
+
+    @model_validator(mode="after")
+    def _can_be_built(self) -> Self:
+        for count, most, what in (
+            (self.hosts, MAX_HOSTS, "hosts"),
+            (self.workers, MAX_WORKERS, "workers on a host"),
+            (self.nics, MAX_NICS, "NICs on a host"),
+            (self.uplinks, MAX_UPLINKS, "uplinks of a leaf"),
+        ):
+            if count > most:
+                raise ValueError(f"{count} {what} are asked for, a lab has at most {most}")
+        if not 1e3 <= self.rate_bytes_per_s <= 50e9:
+            raise ValueError("a link of a lab has a rate between 8 kb/s and 400 Gb/s")
+        if self.rails not in (1, self.nics):
+            raise ValueError(f"`rails` is 1 or the number of NICs, {self.nics}")
+        if self.leaves > self.hosts:
+            raise ValueError(f"{self.leaves} leaves for {self.hosts} hosts: some would be empty")
+        for name in ("oversubscription", "uplinks"):
+            if getattr(self, name) > 1 and self.leaves == 1:
+                raise ValueError(f"`{name}` needs `leaves` of 2 or more")
+        if self.serves is not None:
+            self._every_worker_is_served(self.serves)
+        return self
+
+    def _every_worker_is_served(self, serves: tuple[tuple[int, ...], ...]) -> None:
+        if len(serves) != self.nics:
+            raise ValueError(f"`serves` must list the workers of each of {self.nics} NICs")
+        if sorted({worker for group in serves for worker in group}) != list(range(self.workers)):
+            raise ValueError(f"`serves` must name every worker from 0 to {self.workers - 1}")
+
+    @property
+    def world(self) -> int:
+        """Processes of a job."""
+        return self.hosts * self.workers
+
+    @property
+    def place(self) -> str:
+        """Hosts x workers of each, such as "2x2"."""
+        return f"{self.hosts}x{self.workers}"
+
+    @property
+    def link(self) -> str:
+        """Rate of a link; empty on one host."""
+        return rate_text(self.rate_bytes_per_s) if self.hosts > 1 else ""
+
+    @property
+    def label(self) -> str:
+        """What people call it, such as "2x2 at 100 Mb/s"."""
+        return f"{self.place} at {self.link}" if self.link else self.place
+
+    def host_of(self, rank: int) -> int:
+        """The host on which the worker of a rank runs."""
+        return rank // self.workers
+
+    def leaf_of(self, host: int) -> int:
+        """The leaf that a host hangs on: neighbours together."""
+        return host * self.leaves // self.hosts
+
+    @property
+    def spines(self) -> int:
+        """Switches of one rail that join its leaves."""
+        return self.uplinks if self.leaves > 1 else 0
+
+    def nics_of(self, worker: int) -> tuple[int, ...]:
+        """The adapters that a worker of a host uses."""
+        if self.serves is not None:
+            return tuple(nic for nic, group in enumerate(self.serves) if worker in group)
+        if self.nics > self.workers:
+            first, end = (number * self.nics // self.workers for number in (worker, worker + 1))
+            return tuple(range(first, end))
+        return (worker * self.nics // self.workers,)
+
+    @property
+    def uplink_bytes_per_s(self) -> float:
+        """Rate of a link between a leaf and a spine, for the leaf with the most hosts."""
+        nics = -(-self.hosts // self.leaves) * (self.nics // self.rails)
+        return nics * self.rate_bytes_per_s / self.oversubscription / self.uplinks
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON."""
+        return self.model_dump(mode="json", by_alias=False)
+
+
+def rate_text(rate_bytes_per_s: float) -> str:
+    """A rate as networks state it."""
+    unit = "Gb/s" if rate_bytes_per_s >= 125e6 else "Mb/s"
+    return units.format(rate_bytes_per_s, Dimension.BYTES_PER_S, digits=6, unit=unit)
+
+
+def _place(value: Any) -> Any:
+    """Read "2x2" as two hosts with two workers each."""
+    if isinstance(value, str) and value.count("x") == 1:
+        hosts, workers = value.split("x")
+        if all(
+            side.isascii() and side.isdecimal() and 1 <= len(side) <= 4 for side in (hosts, workers)
+        ):
+            return int(hosts), int(workers)
+    if isinstance(value, tuple):
+        return value
+    raise ValueError(f'"{value}" is not a place: write hosts x workers per host, for example "2x2"')
+
+
+Placement = Annotated[tuple[Positive, Positive], BeforeValidator(_place)]
+"""Hosts and workers on each."""
+
 
 PREFIX: Final = "syncwall-"
 _BURST_S: Final = 0.002
@@ -207,3 +349,51 @@ def _routed(
                 ("ip", "-n", spine, "route", "add", to, "dev", f"leaf{home}") for spine in spines
             ]
     return commands
+
+
+def links_of_lab(topology: Topology) -> Links:
+    """Every adapter and every link of switches."""
+    rails, leaves, spines = topology.rails, topology.leaves, topology.spines
+    host, nic = np.divmod(np.arange(topology.hosts * topology.nics), topology.nics)
+    leaf = np.array([topology.leaf_of(one) for one in host.tolist()])
+    rate = topology.rate_bytes_per_s
+    each = leaves + spines
+    names = [
+        f"{kind}:{rail + 1}-{number + 1}"
+        for rail in range(rails)
+        for kind, count in (("leaf", leaves), ("spine", spines))
+        for number in range(count)
+    ]
+    cables = [
+        (rail * each + below, rail * each + leaves + above, topology.uplink_bytes_per_s)
+        for rail in range(rails)
+        for below in range(leaves)
+        for above in range(spines)
+    ]
+    hosts = [f"h{number}" for number in range(topology.hosts)]
+    return links_of(hosts, nic % rails * each + leaf, rate, names, cables, rails=rails > 1)
+
+
+def ends_of_lab(topology: Topology) -> Ends:
+    """The hosts of a lab as ranks, one each."""
+    hosts = np.arange(topology.hosts)
+    return Ends(hosts, np.zeros_like(hosts), 1, topology.nics, 1)
+
+
+def rings_s(
+    topology: Topology, jobs: Sequence[tuple[Sequence[int], float]],
+    slow: dict[int, float] | None = None,
+) -> Floats:  # fmt: skip
+    """When each job has ended: its hosts in the order of a ring, and the bytes that each sends.
+
+    `slow`: bytes a second of the adapters of some hosts.
+    """
+    parts = {f"node:h{host}": rate for host, rate in (slow or {}).items()}
+    links = graph_slowed(links_of_lab(topology), parts)
+    routes = Routes(links, "static", ends_of_lab(topology))
+    source = np.concatenate([np.asarray(hosts) for hosts, _ in jobs])
+    target = np.concatenate([np.roll(hosts, -1) for hosts, _ in jobs])
+    stream = np.repeat(np.arange(len(jobs)), [len(hosts) for hosts, _ in jobs])
+    entries = routes.entries(source, target, np.random.default_rng(0), 1)
+    usage = Usage.of(stream[entries.flow], entries.link, links.rates)
+    return fluid_s(usage, [sent for _, sent in jobs])

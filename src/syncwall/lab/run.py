@@ -20,11 +20,10 @@ from syncwall.lab.closed_loop import calibration_jobs, forecast_of
 from syncwall.lab.experiment import Experiment, LabJob
 from syncwall.lab.hosts import Hosts, lab
 from syncwall.lab.machine import awake, inside, log_folder
-from syncwall.lab.topology import Topology
+from syncwall.lab.network import Topology
 from syncwall.lab.workers import JobExit
 from syncwall.measure.calibrate import joined, measured_of
-from syncwall.measure.load import MachineLoad, Meter, watched
-from syncwall.measure.result import JobFacts, Result, this_host
+from syncwall.measure.result import JobFacts, MachineLoad, Meter, Result, this_host, watched
 from syncwall.problems import InputError
 
 

@@ -14,8 +14,7 @@ from typing import Final
 
 from syncwall.hosts import HOST_NAME
 from syncwall.lab.machine import inside
-from syncwall.lab.network import LabNetwork, address
-from syncwall.lab.topology import Topology
+from syncwall.lab.network import LabNetwork, Topology, address
 
 GRACE_S: Final = 75.0
 """How long the others may go on when a worker has failed: `measure` ends by itself within 60 s."""

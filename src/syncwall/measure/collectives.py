@@ -14,9 +14,9 @@ from typing import Any, Final, Literal, get_args
 
 from syncwall.cost.nccl import bus_factor
 from syncwall.describe.base import Description
+from syncwall.measure.kernels import Times
 from syncwall.measure.result import free_memory_bytes
 from syncwall.measure.team import Stop, Team
-from syncwall.measure.timing import Times
 
 _COPIES = 4
 """Vectors of one size alive at once: what is sent, what is received, and the backend's own."""

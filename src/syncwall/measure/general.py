@@ -15,9 +15,8 @@ import torch
 from torch.nn import functional
 
 from syncwall.describe.choice import Dtype
-from syncwall.measure.kernels import Kernel, KernelRow
+from syncwall.measure.kernels import Kernel, KernelRow, timed
 from syncwall.measure.team import Team
-from syncwall.measure.timing import timed
 from syncwall.measure.trials import Maker, Trial, attention_trial, gemm_trial
 from syncwall.work.operations import Convolution, CoreAttention, Elementwise, Gemm
 

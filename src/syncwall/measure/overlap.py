@@ -12,8 +12,8 @@ import numpy as np
 from pydantic import Field
 
 from syncwall.describe.base import Description
+from syncwall.measure.kernels import Duration
 from syncwall.measure.team import Team
-from syncwall.measure.timing import Duration
 
 _BYTES = 4 * 2**20
 _SIZE = 256

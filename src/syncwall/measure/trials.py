@@ -15,9 +15,8 @@ from torch.nn import functional
 
 from syncwall.describe import Model
 from syncwall.measure import layers
-from syncwall.measure.kernels import Kernel, KernelRow, Workload
+from syncwall.measure.kernels import Kernel, KernelRow, Workload, timed
 from syncwall.measure.team import Team
-from syncwall.measure.timing import timed
 from syncwall.problems import InputError
 from syncwall.work.memory_parts import update_bytes
 from syncwall.work.number import Number

@@ -8,8 +8,8 @@ from typing import Final
 
 from syncwall.lab.comparison import RUN_TO_RUN, Compared, LabComparison, Order, compared, parts_of
 from syncwall.lab.machine import Lab
+from syncwall.lab.network import rate_text
 from syncwall.lab.run import LabRecord
-from syncwall.lab.topology import rate_text
 from syncwall.measure.result import JobFacts, Result
 from syncwall.report import (
     Collectives,

@@ -10,14 +10,13 @@ import numpy as np
 
 from syncwall import units
 from syncwall.cost.measured import MachineMeasurements
+from syncwall.lab.network import Topology, rate_text
 from syncwall.lab.run import LabRecord
-from syncwall.lab.topology import Topology, rate_text
 from syncwall.measure.collectives import CollectiveRow
 from syncwall.measure.kernels import KernelRow
 from syncwall.measure.links import LinkRow
-from syncwall.measure.load import MOST_OTHERS, MOST_STEAL, MachineLoad
 from syncwall.measure.overlap import Overlap
-from syncwall.measure.result import Host, JobFacts, Result
+from syncwall.measure.result import MOST_OTHERS, MOST_STEAL, Host, JobFacts, MachineLoad, Result
 from syncwall.measure.step import StepData
 from syncwall.report import (
     Collectives,

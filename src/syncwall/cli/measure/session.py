@@ -16,8 +16,7 @@ from syncwall.problems import InputError, visible
 from syncwall.units import Dimension
 
 if TYPE_CHECKING:
-    from syncwall.measure.load import MachineLoad, Told
-    from syncwall.measure.result import ResultKind
+    from syncwall.measure.result import MachineLoad, ResultKind, Told
     from syncwall.measure.team import Stop, Team
     from syncwall.report import Data
 
@@ -65,8 +64,8 @@ def in_team(
 
 def _run(part: Part, out: Output, kind: "ResultKind", backend: str | None, timeout_s: float) -> int:
     from syncwall.cli.progress import bar
-    from syncwall.measure.load import MachineLoad
     from syncwall.measure.lost_ranks import LostRankError
+    from syncwall.measure.result import MachineLoad
     from syncwall.measure.team import joined, stoppable
 
     team, lost = None, None
@@ -107,7 +106,7 @@ def _check(out: Output, team: "Team") -> None:
 def _watching(team: "Team", told: "list[Told]") -> Iterator[None]:
     """Adds what else the hosts did before and meanwhile; a lab, whose hosts are one, does it."""
     from syncwall.hosts import HOST_NAME
-    from syncwall.measure.load import Meter, watched
+    from syncwall.measure.result import Meter, watched
 
     if HOST_NAME in os.environ:
         yield
