@@ -2,7 +2,7 @@
 
 Rings of Gloo in and out of the order of hosts, equal and unequal jobs over one uplink, and a slow
 link, beside `lab.network.rings_s`; TCP connections that the kernel hashes over eight spines, beside
-`network.collisions.drawn`. All-to-all over Gloo is shown, not judged: it is no coupled stream.
+`network.routes.drawn`. All-to-all over Gloo is shown, not judged: it is no coupled stream.
 """
 
 import subprocess
@@ -21,8 +21,7 @@ from syncwall.lab.experiment import Fault, SlowLink
 from syncwall.lab.hosts import Hosts
 from syncwall.lab.machine import awake, inside
 from syncwall.lab.network import ends_of_lab, links_of_lab, rings_s
-from syncwall.network.collisions import drawn
-from syncwall.network.routes import Routes
+from syncwall.network.routes import Routes, drawn
 from syncwall.network.streams import Pairs, all_to_all, place_groups
 
 JOBS = ROOT / "tests" / "lab" / "jobs"

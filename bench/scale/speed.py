@@ -16,10 +16,8 @@ from syncwall.describe.rules import broken_rules, possible
 from syncwall.job.plan import DAY_S, JobPlan, expected_s
 from syncwall.job.settled import settle
 from syncwall.job.simulation import simulate
-from syncwall.network.collisions import drawn
-from syncwall.network.fair import Usage, fair_rates, load_bound_s
-from syncwall.network.routes import Ends, Routes
-from syncwall.network.streams import place_groups, ring
+from syncwall.network.routes import Ends, Routes, drawn
+from syncwall.network.streams import Usage, fair_rates, load_bound_s, place_groups, ring
 from syncwall.plan.choices import FabricKind
 from syncwall.plan.fabric.links import fabric_named
 from syncwall.plan.search import search as searched

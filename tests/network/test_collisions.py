@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from syncwall.describe import lookup
-from syncwall.network.collisions import drawn, most_on_a_link
-from syncwall.network.routes import Ends, Routes
+from syncwall.network.routes import Ends, Routes, drawn, most_on_a_link
 from syncwall.network.streams import all_to_all, place_groups, ring
 from syncwall.plan.fabric.links import fabric_named
 

@@ -12,9 +12,8 @@ import numpy as np
 import pytest
 
 from syncwall.describe import lookup
-from syncwall.network.fair import Usage, fluid_s
 from syncwall.network.routes import Ends, Routes
-from syncwall.network.streams import PATTERNS, Pairs, place_groups
+from syncwall.network.streams import PATTERNS, Pairs, Usage, fluid_s, place_groups
 from syncwall.plan.choices import FabricKind
 from syncwall.plan.fabric.links import fabric_named
 

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 from syncwall.describe import lookup
-from syncwall.network.collisions import over_nics
 from syncwall.network.graph import part_named, slowed, without
-from syncwall.network.routes import Ends, Routes
+from syncwall.network.routes import Ends, Routes, over_nics
 from syncwall.network.streams import all_to_all, place_groups, ring
 from syncwall.plan.fabric.links import fabric_named
 from syncwall.problems import InputError

@@ -7,8 +7,8 @@ import pytest
 
 from syncwall.describe import lookup
 from syncwall.network import Routing
-from syncwall.network.fair import Usage, fluid_s
 from syncwall.network.routes import Ends, Routes
+from syncwall.network.streams import Usage, fluid_s
 from syncwall.plan.choices import FabricKind
 from syncwall.plan.fabric.links import fabric_named
 from tests.network import simgrid_oracle

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from syncwall.cli import main
 from syncwall.describe import lookup
-from syncwall.network.collisions import one_draw
-from syncwall.network.routes import Ends, Routes
+from syncwall.network.routes import Ends, Routes, one_draw
 from syncwall.network.streams import place_groups, ring
 from syncwall.problems import InputError
 from syncwall.read.links import links_of_file

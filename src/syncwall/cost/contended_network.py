@@ -20,9 +20,8 @@ from syncwall.work.number import Number
 from syncwall.work.operations import Group
 
 if TYPE_CHECKING:  # a prediction without shared links loads none of it
-    from syncwall.network.carried import Carried
     from syncwall.network.graph import Links
-    from syncwall.network.routes import Routes
+    from syncwall.network.routes import Carried, Routes
     from syncwall.network.streams import Pairs
 
 DRAWS = 20
@@ -97,7 +96,7 @@ class SharedLinks:
 
     def slower(self, pattern: str, ranks: int, stride: int, cluster: Cluster) -> float:
         """Times longer that all groups of `ranks`, each `stride` from the next, take at once."""
-        from syncwall.network.collisions import one_draw
+        from syncwall.network.routes import one_draw
         from syncwall.network.streams import PATTERNS, place_groups
 
         key = (self.draw, cluster.nodes, cluster.gpus_per_node, pattern, ranks, stride)
@@ -140,8 +139,7 @@ class SharedLinks:
 
     def carried(self, flows: AxisFlows, cluster: Cluster) -> "Carried":
         """What every link carries of `flows` in this draw."""
-        from syncwall.network.carried import Carried
-        from syncwall.network.collisions import over_nics
+        from syncwall.network.routes import Carried, over_nics
 
         routes = self._routes(cluster)
         times = over_nics(

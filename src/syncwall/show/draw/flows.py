@@ -11,8 +11,8 @@ from typing import Final
 
 import numpy as np
 
-from syncwall.network.carried import Carried
 from syncwall.network.graph import Links
+from syncwall.network.routes import Carried
 from syncwall.plan.placement.search import Groups, groups_of
 from syncwall.show.draw.svg import Drawing, stroked
 from syncwall.show.numbers import plural

@@ -13,9 +13,8 @@ from syncwall.answer import Prediction
 from syncwall.answer.contention import UNPROVEN, step_on_links
 from syncwall.cost.contended_network import DRAWS, AxisFlows, SharedLinks
 from syncwall.describe import Run
-from syncwall.network.carried import Carried
 from syncwall.network.graph import Links
-from syncwall.network.routes import Ends, flows_of_pair
+from syncwall.network.routes import Carried, Ends, flows_of_pair
 from syncwall.plan.fabric.links import links_of_sized
 from syncwall.plan.fabric.options import ratios_of, sized_named
 from syncwall.plan.placement.answer import slowed_step_s
