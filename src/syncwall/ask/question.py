@@ -73,7 +73,7 @@ QueuePairs = Annotated[int, Whole(1, 128), Argument("N")]
 
 
 class Question(Description):
-    """One ability: `answer` is what `sw.predict` and others, verbs and pages call."""
+    """One ability: verbs, pages and the functions of `syncwall.plan` build one and ask `answer`."""
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
     verb: ClassVar[str]
