@@ -29,7 +29,6 @@ from syncwall.problems import InputError
 from syncwall.records import plain
 from syncwall.show.blocks import sentence
 from syncwall.show.numbers import duration, percent, signed_percent
-from syncwall.show.records.fabric import counts_record
 from syncwall.show.words.contention import contention_words
 from syncwall.show.words.fabric import LEAST, NOT_MODELLED, failure_words, longer
 from syncwall.web.answers.fabric_graph import graph
@@ -96,15 +95,7 @@ def fabric(asked: AskedFabric) -> dict[str, Any]:
             "of_spines": ratios[1] if one.switches.get("core") else None,
             "matters": bool(up),
         },
-        "counts": dict(
-            plain(
-                counts_record(one)
-                | {
-                    "total_switches": one.total_switches,
-                    "total_cables": one.total_cables,
-                }
-            )
-        ),
+        "counts": plain(one),
         "graph": graph(one, links, hurt, asked.failed, used)
         | {
             "axes": [each.axis for each in axes],
