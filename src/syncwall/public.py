@@ -16,7 +16,8 @@ Keys = tuple[tuple[str, tuple[str, ...]], ...]
 """Keys of JSON, each with the names of the attributes that lead to its value."""
 Endless = Annotated[float, "null in JSON if it is infinite"]
 """A number that may be infinite."""
-Numbers = Annotated[Any, "an array of NumPy: a list of numbers in JSON"]
+Numbers = Annotated[Any, list[float]]
+"""An array of NumPy. What may be an array is `Annotated[Any, what it is in JSON]`."""
 _Class = TypeVar("_Class", bound=type)
 
 

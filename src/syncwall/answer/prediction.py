@@ -150,7 +150,7 @@ class Prediction(PredictedStep, Answer):
     verb = "predict"
     step = Part(_STEP, text="What is to be expected of a training step.")
     improvements = Late("answer.improvements:improvements")
-    _taken_for_granted = Late("show.words.prediction:assumed")
+    _taken_for_granted = Late("show.prediction:assumed")
     gap = Late("answer.gap:gap_of")
     _job = Late("job.completion:no_job")
     settled: SettledRun

@@ -134,8 +134,8 @@ class ProgramPrediction(PredictedStep, Answer):
     """What to expect of a recorded program."""
 
     verb = "predict work"
-    changes = Late("answer.program_changes:program_changes")
-    largest_batch = Late("answer.program_changes:largest_batch")
+    changes = Late("answer.program:program_changes")
+    largest_batch = Late("answer.program:largest_batch")
     program: Program
     time: ProgramTime
     compiled: bool

@@ -1,6 +1,6 @@
 """What measured runs of one site say about all its other runs, and what makes two runs alike.
 
-The price of each kind of work has a knob (`cost.software`). Of a known run, ln(measured / predicted)
+The price of each kind of work has a knob (`cost`). Of a known run, ln(measured / predicted)
 is the sum of the knobs' logarithms, each times the share of the step that goes with it, and of what
 that run has for itself. With normal priors the knobs follow in closed form (Rasmussen and Williams
 2006, chapter 2); see docs/explanation/accuracy.md.

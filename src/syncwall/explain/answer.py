@@ -49,10 +49,10 @@ class Explanation(Answer):
     """What was found, by kind of file."""
 
     verb = "explain"
-    verdict = Late("show.words.explanation:verdict")
-    why = Late("show.words.explanation:why_lines")
-    next = Late("show.words.explanation:next_lines")
-    facts = Late("show.words.files_read:facts")
+    verdict = Late("show.explanation:verdict")
+    why = Late("show.explanation:why_lines")
+    next = Late("show.explanation:next_lines")
+    facts = Late("show.explanation:facts")
     files: dict[str, int]
     """How many of each kind were read."""
     read: dict[str, list[ReadFile]] = field(default_factory=dict)

@@ -55,7 +55,7 @@ Compared = Run | Job | str | Path | Prediction | ProgramPrediction | Completion
 class ComparedRun:
     """One run of a comparison."""
 
-    what = Late("show.words.compare:what_runs")
+    what = Late("show.compare:what_runs")
     name: str
     """A letter."""
     prediction: Prediction | ProgramPrediction
@@ -141,7 +141,7 @@ _OF_JOB: Final = ("finish_s", "cost_usd", "owned_cost_usd", "energy_j", "carbon_
 class Beside:
     """A run beside the first one."""
 
-    verdict = Late("show.words.compare:verdict")
+    verdict = Late("show.compare:verdict")
     before: ComparedRun
     after: ComparedRun
 
@@ -195,7 +195,7 @@ class Comparison(Answer):
     """Two or more runs; the others are seen beside the first."""
 
     verb = "compare"
-    _titled_runs = Late("show.words.compare:titled_runs")
+    _titled_runs = Late("show.compare:titled_runs")
     runs: tuple[ComparedRun, ...]
 
     @cached_property

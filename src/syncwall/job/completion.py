@@ -136,8 +136,8 @@ class Completion(Answer):
         "best_interval_s=settled.best_interval_s young_s daly_s",
         text="How the job saves its state.",
     )
-    verdict = Late("show.words.job:verdict")
-    changes = Late("job.changes:changes")
+    verdict = Late("show.job:verdict")
+    changes = Late("job.completion:changes")
     job: Job
     prediction: Prediction
     """Of the run; of a job with phases, that of the phase that takes most of the time."""

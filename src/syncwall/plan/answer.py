@@ -148,8 +148,8 @@ class Plan(Answer):
     """The best layouts, and what stands beside them."""
 
     verb = "plan layouts"
-    verdict = Late("show.words.layouts:verdict")
-    tuned = Late("show.words.layouts:tuned_settings")
+    verdict = Late("show.layouts:verdict")
+    tuned = Late("show.layouts:tuned_settings")
     run: Run
     """Model, software and sequence."""
     found: SearchResult

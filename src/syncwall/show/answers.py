@@ -18,16 +18,16 @@ _VIEWS: Final = {
     "Prediction": "prediction:prediction_view",
     "Gap": "gap:gap_view",
     "ProgramPrediction": "program:program_view",
-    "RlPrediction": "rl:rl_view",
-    "IslandsPrediction": "islands:islands_view",
+    "RlPrediction": "rl_and_islands:rl_view",
+    "IslandsPrediction": "rl_and_islands:islands_view",
     "Comparison": "compare:comparison_view",
     "Completion": "job:job_view",
     "CapturedStep": "capture:capture_view",
     "Plan": "layouts:layouts_view",
     "WallPlan": "wall:wall_view",
     "NetworkPlan": "network:network_view",
-    "ProgramWall": "program_plan:program_wall_view",
-    "ProgramNetwork": "program_plan:program_network_view",
+    "ProgramWall": "program:program_wall_view",
+    "ProgramNetwork": "program:program_network_view",
     "FabricAnswer": "fabric:fabric_view",
     "PlacementAnswer": "placement:placement_view",
     "Explanation": "explanation:explanation_view",
@@ -35,14 +35,14 @@ _VIEWS: Final = {
     "Ledger": "prediction:ledger_view",
     "Timeline": "prediction:timeline_view",
 }
-"""By the name of the answer's type: module and function in `syncwall.show.views`."""
+"""By the name of the answer's type: module and function in `syncwall.show`."""
 
 
 def view(answer: Answer, **how: Any) -> View:
     """The blocks of an answer; `how` is what the verb's own flags say."""
     found = next(_VIEWS[one.__name__] for one in type(answer).__mro__ if one.__name__ in _VIEWS)
     module, _, name = found.partition(":")
-    made: View = getattr(import_module(f"syncwall.show.views.{module}"), name)(answer, **how)
+    made: View = getattr(import_module(f"syncwall.show.{module}"), name)(answer, **how)
     return made
 
 

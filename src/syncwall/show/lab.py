@@ -479,11 +479,11 @@ def _row(step: PlacedStep, fastest_s: float) -> tuple[str, ...]:
 def _ledgers(steps: Sequence[PlacedStep]) -> list[Block]:
     """Where the time goes, measured and predicted."""
     charts: list[Block] = []
-    for what, alike in _by_what(steps).items():
+    for what, several in _by_what(steps).items():
         stacks = [
             Stack(step.label, parts_of(step.data.ledger_s),
                   parts_of(step.compared.predicted.ledger_s) if step.compared else None)
-            for step in alike[:_MOST_ROWS]
+            for step in several[:_MOST_ROWS]
         ]  # fmt: skip
         drawn = partial(stack_chart, stacks, Dimension.SECONDS, "time in a step", duration)
         charts.append(Figure(drawn, f"{what}: where the time of a step goes."))

@@ -33,7 +33,7 @@ from syncwall.cause import Cause
 from syncwall.describe import Run
 from syncwall.describe.base import MAY_BE_OPEN, Description
 from syncwall.describe.choice import Choice, documented
-from syncwall.public import Endless, Keys, Late, Numbers, Part, keys_of
+from syncwall.public import Endless, Keys, Late, Part, keys_of
 from syncwall.records import SCHEMA_VERSION, written_fields
 from syncwall.timeline.ledger import Ledger
 
@@ -43,14 +43,14 @@ VERBS: Final = {
     "predict rl": "answer.rl_step:RlPrediction",
     "predict islands": "answer.islands:IslandsPrediction",
     "compare": "job.compare:Comparison",
-    "capture": "work.recorded:CapturedStep",
+    "capture": "work.program:CapturedStep",
     "plan layouts": "plan.answer:Plan",
-    "plan wall": "plan.wall.found:WallPlan",
-    "plan wall work": "plan.wall.program:ProgramWall",
+    "plan wall": "plan.wall.answer:WallPlan",
+    "plan wall work": "plan.wall.answer:ProgramWall",
     "plan network": "plan.network.needed:NetworkPlan",
-    "plan network work": "plan.network.program:ProgramNetwork",
-    "plan fabric": "show.records.fabric:FabricsRecord",
-    "plan placement": "plan.placement.found:PlacementAnswer",
+    "plan network work": "plan.network.needed:ProgramNetwork",
+    "plan fabric": "plan.fabric.answer:FabricAnswer",
+    "plan placement": "plan.placement.answer:PlacementAnswer",
     "explain": "explain.answer:Explanation",
     "watch": "show.records.watch:WatchedRun",
     "watch live": "show.records.watch:LiveRun",
@@ -91,7 +91,7 @@ def _written(annotation: Any) -> Any:  # noqa: PLR0911 - one for each kind
         return _WRITTEN_AS[annotation]
     if origin is Annotated:
         described = any(isinstance(one, DescribedAs) for one in inner)
-        return annotation if described else _written(inner[0])
+        return annotation if described else _written(inner[inner[0] is Any])
     if origin in (Union, UnionType):
         one_number = (one for one in inner if get_origin(one) is not np.ndarray)
         return reduce(or_, map(_written, one_number))
@@ -204,7 +204,6 @@ _RUN: Final = Annotated[
 _WRITTEN_AS: Final[dict[Any, Any]] = {
     Ledger: dict[Cause, float],
     Endless: float | None,
-    Numbers: list[float],
     datetime: str,
 }
 

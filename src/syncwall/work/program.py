@@ -138,8 +138,8 @@ class ShardedUnit:
 class RankProgram:
     """What one class of equal ranks does in a step."""
 
-    communication = Late("work.recorded:sent")
-    memory_traffic_bytes = Late("work.recorded:memory_traffic_bytes")
+    communication = Late("work.program:sent")
+    memory_traffic_bytes = Late("work.program:memory_traffic_bytes")
     rank: int
     """The rank that was recorded."""
     alike: int
@@ -224,8 +224,8 @@ class Program(Answer):
     notes: tuple[Note, ...] = ()
     compiled: bool = False
     """The program asks for `torch.compile`; it was recorded eagerly all the same."""
-    noted = Late("work.recorded:noted_shares")
-    _captured = Late("work.recorded:CapturedStep")
+    noted = Late("work.program:noted_shares")
+    _captured = Late("work.program:CapturedStep")
 
     def view(self, **how: Any) -> Any:
         """The blocks of what was recorded."""

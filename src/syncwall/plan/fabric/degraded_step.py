@@ -26,6 +26,7 @@ from syncwall.network import Routing
 from syncwall.network.graph import CutOffError, Links, part_named, slowed, without
 from syncwall.plan.fabric.links import links_of_sized
 from syncwall.plan.fabric.sized import Sized, fabric_of
+from syncwall.public import published
 from syncwall.work.block import sizes_and_strides
 
 MOST_NODES: Final = 2048
@@ -38,30 +39,35 @@ class Effect:
     """A step on one fabric, all parts in order."""
 
     step_s: float
+    """The predicted step on it."""
     slower: float
     """Over the step on a non-blocking network, less 1."""
     forwarded: bool = False
-    """True if experts of different scale-up domains talk over a rail-only fabric."""
+    """True if experts talk across the rails of a rail-only fabric, forwarded by GPUs."""
 
 
+@published("nodes replicas_lost replicas step_s spare_step_s=spare_s")
 @dataclass(frozen=True, slots=True)
 class TakenOut:
-    """The run without the slow parts."""
+    """The run without the slow parts: cables carry nothing, nodes leave the job."""
 
     nodes: int
     """Nodes that leave the job; 0 if only cables are taken out."""
     replicas_lost: int
+    """Of the model, since they lose a node."""
     replicas: int
     """Of the whole run."""
     step_s: float | None
-    """Median over the draws; None if nothing is left to run, or no way between some GPUs."""
+    """That with spare nodes x replicas / (replicas - replicas_lost), median over the draws; None if
+    nothing is left to run, or no way between some GPUs."""
     spare_s: float | None
-    """The same if other nodes take the place of those that leave."""
+    """If other nodes take the place of those that leave; None if some GPUs have no way left."""
 
 
+@published("parts slower before after taken_out pays")
 @dataclass(frozen=True, slots=True)
 class Degraded:
-    """A step before and after parts became slow or died."""
+    """A step on the chosen fabric before and after parts became slow or died."""
 
     parts: Mapping[str, float]
     """Bytes a second that is left to each part, one way; 0 if it is dead."""

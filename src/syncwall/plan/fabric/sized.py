@@ -9,40 +9,50 @@ fabric as a cluster file states it.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import numpy as np
 
 from syncwall.describe import Fabric, Tier
 from syncwall.plan.choices import FabricKind
 from syncwall.plan.fabric.question import Wiring
+from syncwall.public import Late, published
 
 OPTICS_PER_CABLE = 2
 """One transceiver at each end of an optical cable."""
+Integers = Annotated[Any, int]
+Floats = Annotated[Any, float]
+"""One number, or an array of them."""
 
 
+@published(
+    "tiers switches cables optics bisection_share bisection_bytes_per_s hops losses",
+    "total_switches total_cables",
+)
 @dataclass(frozen=True, slots=True)
 class Sized:
     """Counts of one kind of fabric; all values broadcast over the numbers of GPUs."""
 
+    losses = Late("plan.fabric.sized:losses")
+    fabric = Late("plan.fabric.sized:fabric_of")
     kind: FabricKind
     wiring: Wiring
     gpus: Any
-    possible: Any
+    possible: Annotated[Any, bool]
     """True where the kind connects that many GPUs, and a smaller one of its family does not."""
     most_gpus: int
     """GPUs that the kind can connect at all."""
-    tiers: Any
+    tiers: Integers
     """Levels of switches; 0 for a dragonfly, which has none."""
-    switches: dict[str, Any]
+    switches: dict[str, Integers]
     """To buy now, by tier: the highest tier for the grown number, all below for today's."""
-    cables: dict[str, Any]
+    cables: dict[str, Integers]
     """To buy now, by the two ends; up-links of every switch that is bought are all laid."""
-    grown_switches: dict[str, Any]
-    """After the growth."""
-    bisection_share: Any
+    grown_switches: dict[str, Integers]
+    """All of them, after the growth."""
+    bisection_share: Floats
     """Rate between two halves of the nodes over the rate of half of the NICs; 1 is full."""
-    hops: Any
+    hops: Integers
     """Switches between two NICs that are farthest apart."""
     shape: dict[str, Any] = field(default_factory=dict)
     """What the drawing and the failures need: ports, and switches of a pod or group."""
@@ -62,13 +72,13 @@ class Sized:
         """All cables to buy now."""
         return sum(self.cables.values())
 
-    def optics(self, copper: tuple[str, ...] = ()) -> Any:
+    def optics(self, copper: tuple[str, ...] = ()) -> Integers:
         """Transceivers to buy now if the cables named in `copper` need none."""
         lit = [count for name, count in self.cables.items() if name not in copper]
         return OPTICS_PER_CABLE * sum(lit, start=np.int64(0))
 
     @property
-    def bisection_bytes_per_s(self) -> Any:
+    def bisection_bytes_per_s(self) -> Floats:
         """Rate between two halves of the nodes, one way."""
         nics = self.nodes * self.wiring.nics_per_node
         return self.bisection_share * nics / 2 * self.wiring.nic_bytes_per_s
@@ -136,11 +146,12 @@ NOTHING: Final = PartRates()
 """No rate is stated."""
 
 
+@published("total without=left_out")
 @dataclass(frozen=True, slots=True)
 class FabricTotal:
-    """A sum, and what is not in it."""
+    """A sum over what is bought now, and what is not in it."""
 
-    total: Any
+    total: Floats
     left_out: tuple[str, ...]
     """Parts that are needed and have no stated rate."""
 
@@ -171,7 +182,7 @@ class FailureEffect:
 
 
 def losses(one: Sized) -> list[FailureEffect]:
-    """One line for each kind of part, the widest effect first within switches and cables."""
+    """What one broken part of each kind takes away, widest first within switches and cables."""
     return _dragonfly(one) if one.kind == "dragonfly" else _tree(one)
 
 
@@ -222,7 +233,7 @@ def _dragonfly(one: Sized) -> list[FailureEffect]:
 
 
 def fabric_of(one: Sized) -> Fabric:
-    """Tiers with their reach in nodes and their oversubscription, and the rails."""
+    """A fabric as a cluster file states it: tiers with reach and oversubscription, and rails."""
     shape, wiring = one.shape, one.wiring
     if one.kind == "dragonfly":
         reaches = [("router", shape["leaf_nodes"], 1.0)]

@@ -259,7 +259,7 @@ class NetworkPlan(Answer):
     """The run that the plan starts from."""
     counts: list[Requirement]
     """What is needed on each number of GPUs."""
-    verdict = Late("show.words.network:verdict")
+    verdict = Late("show.network:verdict")
 
     @property
     def exit_code(self) -> int:

@@ -210,7 +210,7 @@ class PlacementAnswer(Answer):
     """Several jobs on one fabric."""
 
     verb = "plan placement"
-    verdict = Late("show.words.placement:verdict")
+    verdict = Late("show.placement:verdict")
     links: Links
     groups: Groups
     fabric: str

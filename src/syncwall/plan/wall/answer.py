@@ -342,7 +342,7 @@ class WallPlan(Answer):
     start: Reference
     """The run that the plan starts from."""
     wall: SyncWall
-    verdict = Late("show.words.wall:verdict")
+    verdict = Late("show.wall:verdict")
 
     def __repr__(self) -> str:
         return f"<WallPlan {self.start.run.model.name}: {self.wall.words()}>"

@@ -31,7 +31,6 @@ from syncwall.show.blocks import sentence
 from syncwall.show.contention import contention_words
 from syncwall.show.fabric import LEAST, NOT_MODELLED, failure_words, longer
 from syncwall.show.numbers import duration, percent, signed_percent
-from syncwall.show.records.fabric import counts_record
 from syncwall.web.answers.fabric_graph import graph
 from syncwall.web.answers.prediction import prediction_of
 from syncwall.web.questions import AskedFabric, AskedWiring
@@ -96,15 +95,7 @@ def fabric(asked: AskedFabric) -> dict[str, Any]:
             "of_spines": ratios[1] if one.switches.get("core") else None,
             "matters": bool(up),
         },
-        "counts": dict(
-            plain(
-                counts_record(one)
-                | {
-                    "total_switches": one.total_switches,
-                    "total_cables": one.total_cables,
-                }
-            )
-        ),
+        "counts": plain(one),
         "graph": graph(one, links, hurt, asked.failed, used)
         | {
             "axes": [each.axis for each in axes],
