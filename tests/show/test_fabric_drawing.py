@@ -9,8 +9,8 @@ from syncwall.cli import main
 from syncwall.plan.choices import KINDS
 from syncwall.plan.fabric.options import sized
 from syncwall.plan.fabric.question import Wiring
+from syncwall.show.draw.fabric import fabric_drawing
 from syncwall.show.draw.svg import SMALL_FONT, text_width
-from syncwall.show.fabric import fabric_drawing
 
 SVG = "{http://www.w3.org/2000/svg}"
 SIZES = [8, 16, 64, 520, 1_000, 2_049, 24_576, 250_000, 1_000_000]

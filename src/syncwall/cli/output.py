@@ -194,7 +194,7 @@ class FabricOutput(Output):
         if self.drawing is None or answer.chosen is None:
             return
         from syncwall.documents import write_whole
-        from syncwall.show.fabric import fabric_drawing
+        from syncwall.show.draw.fabric import fabric_drawing
 
         write_whole(self.drawing, fabric_drawing(answer.chosen).file())
 
