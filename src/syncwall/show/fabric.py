@@ -12,11 +12,10 @@ from syncwall.network.graph import Links
 from syncwall.plan.fabric.answer import FabricAnswer
 from syncwall.plan.fabric.degraded_step import MOST_NODES, Degraded, TakenOut
 from syncwall.plan.fabric.options import Refusal, least_radix, refusal
-from syncwall.plan.fabric.question import Wiring
 from syncwall.plan.fabric.sized import FailureEffect, Sized, losses
 from syncwall.show.blocks import Block, Figure, Lines, Verdict, View, table
 from syncwall.show.contention import drawn_words
-from syncwall.show.draw.fabric import fabric_drawing
+from syncwall.show.draw.fabric import bisection, fabric_drawing, nic_rate
 from syncwall.show.layout import run_words
 from syncwall.show.numbers import duration, money, percent, plural, signed_percent
 from syncwall.units import Dimension
@@ -42,12 +41,6 @@ def verdict(answer: FabricAnswer) -> str:
     kept = "" if one.joins_all else "; GPUs forward between rails"
     kept += "; one node alone needs none" if one.nodes == 1 and one.wiring.scale_up else ""
     return f"{one.kind}: {said}, {bisection(one)}{kept}"
-
-
-def bisection(one: Sized) -> str:
-    """How much of the NICs' rate there is between two halves of the nodes."""
-    share = "full" if one.bisection_share >= 1 else percent(one.bisection_share)
-    return f"{share} bisection"
 
 
 def why_not(one: Sized) -> str:
@@ -221,11 +214,6 @@ def longer(before_s: float, after_s: float) -> str:
 def step_time(seconds: float) -> str:
     """Four figures: fabrics often differ by little."""
     return units.format(seconds, Dimension.SECONDS, digits=4)
-
-
-def nic_rate(wired: Wiring) -> str:
-    """The rate of one NIC as it is sold."""
-    return units.format(wired.nic_bytes_per_s, Dimension.BYTES_PER_S, unit="Gb/s")
 
 
 def assumed(answer: FabricAnswer) -> str:

@@ -9,10 +9,23 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Final
 
+from syncwall import units
+from syncwall.plan.fabric.question import Wiring
 from syncwall.plan.fabric.sized import Sized
 from syncwall.show.draw.svg import COLOURS, Drawing, shortened, text_width
-from syncwall.show.numbers import plural
-from syncwall.show.words.fabric import bisection, nic_rate
+from syncwall.show.numbers import percent, plural
+from syncwall.units import Dimension
+
+
+def bisection(one: Sized) -> str:
+    """How much of the NICs' rate there is between two halves of the nodes."""
+    share = "full" if one.bisection_share >= 1 else percent(one.bisection_share)
+    return f"{share} bisection"
+
+
+def nic_rate(wired: Wiring) -> str:
+    """The rate of one NIC as it is sold."""
+    return units.format(wired.nic_bytes_per_s, Dimension.BYTES_PER_S, unit="Gb/s")
 
 
 @dataclass(frozen=True, slots=True)
