@@ -28,7 +28,7 @@ def test_fifty_users_are_answered_quickly_and_without_an_error():
 
 
 def test_the_runs_that_are_asked_for_are_possible_and_different():
-    from syncwall.web.asked import AskedRun
+    from syncwall.web.questions import AskedRun
 
     runs = [
         run for seed in range(10) for run in itertools.islice(changing_run(random.Random(seed)), 8)

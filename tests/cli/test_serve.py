@@ -93,7 +93,7 @@ def test_a_served_page_with_a_token(tmp_path):
 def options(monkeypatch):
     """`options("--port", "0", ...)`: how the pages would be served."""
     found = []
-    monkeypatch.setattr("syncwall.web.server.served", lambda *given: found.append(given))
+    monkeypatch.setattr("syncwall.web.application.served", lambda *given: found.append(given))
 
     def options(*words):
         assert main(["serve", "--port", "0", *words]) == 0

@@ -17,7 +17,7 @@ from syncwall.describe.files import run_text
 from syncwall.plan.search import search
 from syncwall.records import described
 from syncwall.web.answers.prediction import predicted
-from syncwall.web.asked import AskedRun
+from syncwall.web.questions import AskedRun
 from tests.describe.stated import run_with
 from tests.laws.questions import law, questions
 

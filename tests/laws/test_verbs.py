@@ -11,7 +11,7 @@ from syncwall.cli import main
 from syncwall.cli.flags import flags_of
 from syncwall.cli.verbs import types_of
 from syncwall.web.answers.asking import answered
-from syncwall.web.asked import AskedQuestion
+from syncwall.web.questions import AskedQuestion
 
 ROOT = Path(__file__).parents[2]
 RUN = {

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from syncwall.web.answers.collective_steps import Move, after, parent_of, ring, steps_of, tree
+from syncwall.web.answers.step_collective import Move, after, parent_of, ring, steps_of, tree
 
 workers = st.integers(2, 12)
 

@@ -11,8 +11,8 @@ from syncwall.validate.report import validate
 from syncwall.validate.table import part_of
 from syncwall.web.answers.accuracy import accuracy, as_run
 from syncwall.web.answers.prediction import predicted
-from syncwall.web.asked import AskedRun
 from syncwall.web.assets import shipped_accuracy
+from syncwall.web.questions import AskedRun
 
 SLOW = pytest.mark.slow
 ROOT = Path(__file__).parents[2]

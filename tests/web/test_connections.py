@@ -9,8 +9,8 @@ from contextlib import ExitStack, contextmanager, suppress
 
 import pytest
 
-from syncwall.web import connections
-from syncwall.web.server import Server
+from syncwall.web import guard
+from syncwall.web.application import Server
 from syncwall.web.streams import Streams
 
 ASK = b"GET / HTTP/1.1\r\nhost: a\r\n\r\n"
@@ -53,8 +53,8 @@ def serving(most: int = 20) -> Iterator[tuple[str, int]]:
 @pytest.fixture
 def short(monkeypatch):
     """The same rules in less time."""
-    monkeypatch.setattr(connections, "IDLE_S", 0.3)
-    monkeypatch.setattr(connections, "WRITE_S", 0.4)
+    monkeypatch.setattr(guard, "IDLE_S", 0.3)
+    monkeypatch.setattr(guard, "WRITE_S", 0.4)
 
 
 def opened(where, said=b""):
@@ -194,7 +194,7 @@ def test_who_is_being_answered_is_not_pushed_out_by_who_comes():
 
 
 def test_little_is_held_for_those_who_do_not_read(monkeypatch):
-    monkeypatch.setattr(connections, "UNSENT_BYTES", 3 * LARGE_BYTES)
+    monkeypatch.setattr(guard, "UNSENT_BYTES", 3 * LARGE_BYTES)
     with serving() as where, ExitStack() as kept:
         many = [kept.enter_context(opened(where, LARGE)) for _ in range(8)]
         time.sleep(0.3)
@@ -225,5 +225,5 @@ def test_descriptors_are_left_for_other_things(monkeypatch, soft, hard, most, ra
     now = []
     monkeypatch.setattr(resource, "getrlimit", lambda _: (soft, hard))
     monkeypatch.setattr(resource, "setrlimit", lambda _, limits: now.append(limits))
-    assert connections.most_connections() == most
+    assert guard.most_connections() == most
     assert now == ([(raised, hard)] if raised else [])

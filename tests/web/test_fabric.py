@@ -13,8 +13,7 @@ from syncwall.plan.fabric.options import kept, options, sized
 from syncwall.plan.fabric.question import wiring_of
 from syncwall.problems import InputError
 from syncwall.web.answers.fabric import draws_of, fabric, variants
-from syncwall.web.asked import AskedRun
-from syncwall.web.questions import AskedFabric, AskedWiring
+from syncwall.web.questions import AskedFabric, AskedRun, AskedWiring
 
 RUN = {
     "model": "llama-3.1-70b",

@@ -12,8 +12,7 @@ from syncwall.answer.contention import UNPROVEN
 from syncwall.cli import main
 from syncwall.cost.contended_network import DRAWS
 from syncwall.web.answers.fabric_flows import flows
-from syncwall.web.asked import AskedRun
-from syncwall.web.questions import AskedFlows
+from syncwall.web.questions import AskedFlows, AskedRun
 
 RUN: dict[str, Any] = {
     "model": "llama-3.1-70b",

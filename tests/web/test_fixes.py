@@ -2,8 +2,8 @@
 
 import pytest
 
-from syncwall.web.answers.fixes import fixes
-from syncwall.web.asked import AskedRun
+from syncwall.web.answers.prediction import fixes
+from syncwall.web.questions import AskedRun
 
 RUN = {
     "model": "llama-3.1-70b", "cluster": "dgx-h100", "nodes": 64,

@@ -13,8 +13,7 @@ from syncwall.job.completion import changes, finish
 from syncwall.job.simulation import MOST_STOPS
 from syncwall.problems import InputError
 from syncwall.web.answers.job import next_changes, played
-from syncwall.web.asked import AskedRun
-from syncwall.web.questions import AskedOutcome
+from syncwall.web.questions import AskedOutcome, AskedRun
 from syncwall.web.workers import encoded
 
 JOB = {"tokens": "2T", "start": "2026-12-01", "checkpoints": {"interval": "2 h"}}

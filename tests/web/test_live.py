@@ -5,14 +5,14 @@ import os
 import pytest
 
 from syncwall.watch.summary import SNAPSHOT, SnapshotFile, read_snapshot, watched_here
-from syncwall.web.answers.live import shown
+from syncwall.web.answers.explanation import shown
 from tests.watch import lives
 
 
 @pytest.fixture
 def memory(tmp_path, monkeypatch):
     monkeypatch.setattr("syncwall.watch.summary.homes", lambda: [tmp_path])
-    monkeypatch.setattr("syncwall.web.answers.live.time.time", lambda: lives.NOW_S + 5)
+    monkeypatch.setattr("syncwall.web.answers.explanation.time.time", lambda: lives.NOW_S + 5)
     return tmp_path
 
 
@@ -40,7 +40,7 @@ def test_runs_that_ended_long_ago_and_other_files_are_left_out(memory, monkeypat
     home = written(memory)
     (memory / "syncwall-x").mkdir()
     (memory / "syncwall-x" / SNAPSHOT).write_text("{}")
-    monkeypatch.setattr("syncwall.web.answers.live.time.time", lambda: lives.NOW_S + 10_000)
+    monkeypatch.setattr("syncwall.web.answers.explanation.time.time", lambda: lives.NOW_S + 10_000)
     assert shown() == {"runs": []}
     assert {one.name for one in watched_here()} == {home.name, "syncwall-x"}
 

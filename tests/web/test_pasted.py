@@ -8,8 +8,7 @@ from syncwall.describe.names import only_catalogue
 from syncwall.describe.settings import read_settings
 from syncwall.describe.settings.formats import title_of
 from syncwall.web.answers.pasted import pasted
-from syncwall.web.asked import AskedRun
-from syncwall.web.questions import AskedText
+from syncwall.web.questions import AskedRun, AskedText
 from tests.describe.stated import run_with
 
 SETTINGS = sorted((Path(__file__).parents[2] / "examples" / "settings").iterdir())

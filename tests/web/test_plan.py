@@ -13,8 +13,7 @@ from syncwall.plan.choices import SEARCHED
 from syncwall.plan.search import differences, search
 from syncwall.problems import InputError
 from syncwall.web.answers.plan import compared, searched
-from syncwall.web.asked import AskedRun
-from syncwall.web.questions import AskedComparison, Search
+from syncwall.web.questions import AskedComparison, AskedRun, Search
 
 RUN: dict[str, Any] = {
     "model": "llama-3.1-8b", "cluster": "dgx-h100", "nodes": 2,

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from syncwall.web.application import Options, application
-from syncwall.web.server import Server
+from syncwall.web.application import Options, Server, application
 from syncwall.web.streams import Streams
 
 OWN = b"host: 127.0.0.1\r\n"

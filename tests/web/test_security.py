@@ -11,9 +11,8 @@ import pytest
 from syncwall.describe.names import only_catalogue
 from syncwall.problems import InputError
 from syncwall.web.answers import prediction
-from syncwall.web.asked import AskedJob, AskedRun
 from syncwall.web.guard import HEADERS, MAX_BODY_BYTES
-from syncwall.web.questions import ExportKind
+from syncwall.web.questions import AskedJob, AskedRun, ExportKind
 from syncwall.web.workers import answered
 
 PATHS = [

@@ -7,12 +7,9 @@ from hypothesis import strategies as st
 from syncwall.answer import predict
 from syncwall.describe import Run
 from syncwall.problems import InputError
-from syncwall.web.answers.step import team_step
-from syncwall.web.answers.step_collective import collective
-from syncwall.web.answers.step_events import said_time
-from syncwall.web.answers.step_pipeline import pipeline
-from syncwall.web.asked import AskedRun
-from syncwall.web.questions import AskedCollective, AskedPipeline, AskedStep
+from syncwall.web.answers.step import said_time, team_step
+from syncwall.web.answers.step_collective import collective, pipeline
+from syncwall.web.questions import AskedCollective, AskedPipeline, AskedRun, AskedStep
 
 
 def small(**layout: Any) -> dict[str, Any]:

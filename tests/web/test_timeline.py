@@ -6,8 +6,8 @@ import pytest
 
 import syncwall as sw
 from syncwall.problems import InputError
-from syncwall.web.answers.timeline import MOST, timeline
-from syncwall.web.asked import AskedRun
+from syncwall.web.answers.prediction import MOST, timeline
+from syncwall.web.questions import AskedRun
 from syncwall.web.workers import encoded
 
 TICKS = 1e7

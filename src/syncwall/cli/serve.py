@@ -89,7 +89,7 @@ class Serve(Command):
     def run(self) -> int:
         """The exit code."""
         try:
-            from syncwall.web.server import served
+            from syncwall.web.application import served
             from syncwall.web.workers import check_processes
         except ImportError as error:
             raise InputError.of(f"{error.name} is missing: pip install 'syncwall[web]'") from None

@@ -1,32 +1,81 @@
-"""The whole application: pages with navigation around the body of each, and routes.
+"""The whole application: pages with navigation around the body of each, words, routes, a socket.
 
-Holds `application`, `Options`, and `PAGES`, `page` and `address` of the pages.
+The words are those of `show/terms.yaml`.
 """
 
+import asyncio
+import gc
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+import signal
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from html import escape
 from importlib.resources import files
 from pathlib import Path
+from types import FrameType
 from typing import Any, Final
 
+import uvicorn
 from fastapi import FastAPI, HTTPException, Request
 from fastapi.responses import Response
 
 from syncwall import __version__
 from syncwall.hosts import LOOPBACK
+from syncwall.show.terms import Term, terms
 from syncwall.show.write.files import filled
 from syncwall.web.assets import Asset, assets, digest, sent
-from syncwall.web.desk import Desk, desk_of
-from syncwall.web.glossary import glossary, page_list
-from syncwall.web.guard import Guard
-from syncwall.web.refusals import add_refusals
-from syncwall.web.routes import ROUTERS, schema
-from syncwall.web.streams import Streams
+from syncwall.web.guard import IDLE_S, App, Connection, Guard, Room, most_connections
+from syncwall.web.routes import ROUTERS, Desk, desk_of, schema
+from syncwall.web.streams import Streams, add_refusals
 from syncwall.web.workers import Workers
+
+_ANSWERS: Final = {
+    "predict": "How fast will this run be, where does its time go, and what should change?",
+    "program": "How fast will my own script be, without a layout that I must describe?",
+    "explain": "What do my traces, logs and benchmarks say?",
+    "wall": "On how many GPUs does it stop being worth more of them?",
+    "step": "What happens in a step, worker by worker?",
+    "fabric": "What does the network carry, and what if a part of it breaks?",
+    "job": "When is the whole training done, and what does it cost?",
+    "plan": "Which of all layouts is the fastest?",
+    "accuracy": "How wrong were such predictions on published runs?",
+    "catalogue": "Which numbers is all of it made of, and from where?",
+    "findings": "What did recorded experiments show?",
+    "live": "How is the run that trains now?",
+    "api": "How does a program ask?",
+}
+
+
+def page_list(pages: Mapping[str, str]) -> str:
+    """Every page with the question that it answers."""
+    first = next(iter(pages))
+    lines = (
+        f'<li><a href="./{"" if name == first else name}" data-page="{name}">{escape(title)}</a>: '
+        f"{escape(_ANSWERS[name])}</li>"
+        for name, title in pages.items()
+    )
+    return f"<ul>{''.join(lines)}</ul>"
+
+
+def glossary() -> str:
+    """Every term with its meaning."""
+    return f'<dl class="glossary">{"".join(map(_glossary_entry, terms()))}</dl>'
+
+
+def _glossary_entry(one: Term) -> str:
+    also = f' <span class="quiet">{escape(", ".join(one.also))}</span>' if one.also else ""
+    formula = f"<br><code>{escape(one.formula)}</code>" if one.formula else ""
+    elsewhere = "; ".join(f"{name}: {words}" for name, words in one.elsewhere.items())
+    others = f'<br><span class="quiet">{escape(elsewhere)}</span>' if elsewhere else ""
+    page = f'<br><span class="quiet">docs/{escape(one.page)}</span>' if one.page else ""
+    return (
+        f"<dt><b>{escape(one.name)}</b>{also}</dt>"
+        f"<dd>{escape(one.meaning)}{formula}{others}{page}</dd>"
+    )
+
 
 PAGES: Final = {
     "predict": "Predict",
@@ -184,3 +233,52 @@ async def _static(request: Request) -> Response:
     if found is None:
         raise HTTPException(404)
     return sent(found, request, is_kept=first == digest())
+
+
+BACKLOG: Final = 2048
+"""Connections that may wait to be accepted."""
+_ACCEPTED: Final = 64
+"""Connections that are accepted before the first of them is looked at."""
+_END_S: Final = 3
+"""What visitors may still read when the server ends."""
+
+
+def served(options: Options, listening: socket.socket) -> None:
+    """Answer on `listening` until Ctrl-C or SIGTERM."""
+    streams = Streams()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that both end alike
+    server = Server(application(options, streams), streams)
+    gc.freeze()  # so that what a visitor sends never makes all that is loaded be looked through
+    with suppress(KeyboardInterrupt):
+        server.run(sockets=[listening])
+
+
+class Server(uvicorn.Server):
+    """A server of which no visitor takes all, and that does not wait for searches to end."""
+
+    def __init__(self, app: App, streams: Streams, most: int | None = None) -> None:
+        self._streams = streams
+        self._room = Room(most or most_connections())
+        protocol: Any = partial(Connection, room=self._room)
+        super().__init__(uvicorn.Config(
+            app, http=protocol, ws="none", log_level="error", access_log=False,
+            server_header=False, proxy_headers=False, backlog=_ACCEPTED,
+            timeout_keep_alive=int(IDLE_S), timeout_graceful_shutdown=_END_S,
+            h11_max_incomplete_event_size=64 * 1024,
+        ))  # fmt: skip
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to listen."""
+        await super().startup(sockets)
+        for one in sockets or ():
+            one.listen(BACKLOG)
+
+    async def on_tick(self, counter: int) -> bool:
+        """Ten times a second: close what has waited too long."""
+        self._room.look(asyncio.get_running_loop().time())
+        return await super().on_tick(counter)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> Any:
+        """End the searches, then everything."""
+        self._streams.close()
+        super().handle_exit(sig, frame)

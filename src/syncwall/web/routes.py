@@ -1,32 +1,49 @@
-"""The routes of the pages.
+"""The routes of the pages, and what every route needs.
 
-Holds `ROUTERS`, one for each page, `schema` and `EntryKind`. Most routes take one thing that is
-asked and answer with one function, by its name in `answers`; its docstring is what the API says
-about the route.
+Names are those of the visitor without folders; what is sent is never kept longer than somebody
+waits for the answer.
+
+Most routes take one thing that is asked and answer with one function, by its name in `answers`; its
+docstring is what the API says about the route.
 """
 
+import asyncio
+import re
+import shutil
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from inspect import getdoc
+from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
-from fastapi import APIRouter, FastAPI, Path, Query, Request
+import python_multipart  # noqa: F401 - what FastAPI reads forms with; said to be missing at once
+from fastapi import APIRouter, Depends, FastAPI, Query, Request
+from fastapi import Path as FastapiPath
 from fastapi.responses import Response
+from pydantic import BaseModel
 
 from syncwall.ask.verbs import ON_PAGES, question_type
+from syncwall.problems import InputError
 from syncwall.web.answers import answer_named
-from syncwall.web.asked import Asked, AskedJob, AskedQuestion, AskedRun
 from syncwall.web.assets import sent, shipped_accuracy
-from syncwall.web.desk import PROBLEMS, AtDesk
+from syncwall.web.guard import MAX_BODY_BYTES
 from syncwall.web.questions import (
+    Asked,
     AskedBeside,
     AskedCollective,
     AskedComparison,
     AskedFabric,
     AskedFlows,
     AskedFolder,
+    AskedJob,
     AskedMoves,
     AskedOutcome,
     AskedPipeline,
     AskedProgram,
+    AskedQuestion,
+    AskedRun,
     AskedSettings,
     AskedStep,
     AskedText,
@@ -35,6 +52,135 @@ from syncwall.web.questions import (
     ExportKind,
     Search,
 )
+from syncwall.web.streams import Streams
+from syncwall.web.workers import Answer, Busy, Workers
+
+AT_ONCE: Final = 2
+"""Visitors that may send files at the same time."""
+MOST_FILES: Final = 1100
+"""Of one visitor: a trace for each of a thousand ranks, and some logs."""
+
+
+@dataclass
+class Sent:
+    """What one visitor sent: files in folders by the name of their field, and texts."""
+
+    folder: Path
+    texts: dict[str, str] = field(default_factory=dict)
+    is_kept: bool = False
+    """True once somebody else will `remove` it."""
+
+    def remove(self) -> None:
+        """Delete all of it."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+class Uploads:
+    """All that is being sent."""
+
+    def __init__(self) -> None:
+        self._open = 0
+
+    @asynccontextmanager
+    async def received(self, request: Request) -> AsyncIterator[Sent]:
+        """The parts of a form, on disk; removed at the end unless they are to be kept."""
+        if self._open >= AT_ONCE:
+            raise Busy(f"{AT_ONCE} others send files already: try again in a minute")
+        self._open += 1
+        sent = Sent(Path(tempfile.mkdtemp(prefix="syncwall-sent-")))
+        try:
+            async with request.form(max_files=MOST_FILES, max_fields=20) as form:
+                for name, value in form.multi_items():
+                    if isinstance(value, str):
+                        sent.texts[name] = value
+                    else:
+                        await asyncio.to_thread(_write, sent.folder, name, value)
+            yield sent
+        finally:
+            self._open -= 1
+            if not sent.is_kept:
+                sent.remove()
+
+
+def _write(folder: Path, field_name: str, upload: Any) -> None:
+    if field_name not in ("files", "against"):
+        raise InputError.of(f"files are sent as `files` or `against`, not as {field_name[:40]!r}")
+    home = folder / field_name
+    home.mkdir(exist_ok=True)
+    given = re.sub(r"[^\w.+-]", "_", Path(upload.filename or "file").name)[-120:].lstrip(".")
+    name, number = given or "file", 1
+    while (home / name).exists():
+        number += 1
+        name = f"{number}-{given}"
+    with (home / name).open("wb") as file:
+        shutil.copyfileobj(upload.file, file, 1 << 20)
+
+
+PREDICTION_S: Final = 10.0
+"""Seconds that an answer may take."""
+
+
+class Problem(BaseModel):
+    """One thing that is wrong with what was asked."""
+
+    where: str
+    """The key, such as layout.tp."""
+    what: str
+
+
+class Problems(BaseModel):
+    """All that is wrong."""
+
+    problems: list[Problem]
+
+
+PROBLEMS: Final[dict[int | str, dict[str, Any]]] = {
+    422: {
+        "model": Problems,
+        "description": "This is not possible; every problem is listed.",
+    },
+    503: {"model": Problems, "description": "Too busy, or the answer takes too long."},
+    400: {"description": "The body is not JSON in UTF-8."},
+    401: {"description": "The token is missing; only if the server was started with one."},
+    403: {"description": "A page of another site asks."},
+    408: {"description": "The body came too slowly."},
+    413: {"description": f"The body has more than {MAX_BODY_BYTES // 1024} KiB, files excepted."},
+    421: {"description": "The Host header names another machine."},
+}
+
+
+@dataclass
+class Desk:
+    """Where routes hand in their work."""
+
+    workers: Workers
+    streams: Streams = field(default_factory=Streams)
+    findings: tuple[Path, ...] = ()
+    """Folders with results of `lab run` and `measure`."""
+    files: Path | None = None
+    """Folder with files that may be explained."""
+    uploads: Uploads = field(default_factory=Uploads)
+
+    async def answer(
+        self,
+        function: Answer,
+        *arguments: Any,
+        limit_s: float = PREDICTION_S,
+        later: bool = False,
+    ) -> Response:
+        """What `function`, or that of `answers` which it names, returns in another process."""
+        body = await self.workers.call(function, *arguments, limit_s=limit_s, later=later)
+        return Response(body, media_type="application/json")
+
+
+def desk_of(request: Request) -> Desk:
+    """The desk of the application."""
+    desk: Desk = request.app.state.desk
+    return desk
+
+
+AtDesk = Annotated[Desk, Depends(desk_of)]
+
 
 SEARCH_S: Final = 120.0
 """Seconds that a search may take."""
@@ -43,9 +189,11 @@ _FILES_S: Final = 120.0
 """Seconds that reading files may take."""
 
 EntryKind = Literal["device", "link", "cluster", "model", "switch", "framework", "failure", "price"]
-_Entry = Annotated[str, Path(max_length=100, description="As in the list.", examples=["h100-sxm"])]
+_Entry = Annotated[
+    str, FastapiPath(max_length=100, description="As in the list.", examples=["h100-sxm"])
+]
 _Finding = Annotated[
-    str, Path(max_length=200, description="An id of the list.", examples=["four-workers"])
+    str, FastapiPath(max_length=200, description="An id of the list.", examples=["four-workers"])
 ]
 _Published = Annotated[
     str, Query(max_length=300, description="An id of the list.", examples=["mlperf-v3.0-NVIDIA"])
@@ -125,17 +273,19 @@ _post(
     _predict, "/paste", "Read a pasted model, run or settings", AskedText, "pasted.pasted"
 )  # fmt: skip
 _post(_predict, "/predict", "Predict a training step", AskedRun, "prediction.predicted")
-_post(_predict, "/beside", "A run beside a pinned one", AskedBeside, "pinned.beside")
+_post(_predict, "/beside", "A run beside a pinned one", AskedBeside, "prediction.beside")
 _post(_predict, "/next", "What to change", AskedRun, "prediction.next_steps", later=True)
-_post(_predict, "/fixes", "What would make a run possible", AskedRun, "fixes.fixes", later=True)
-_post(_predict, "/timeline", "One micro batch in time", AskedRun, "timeline.timeline", later=True)
+_post(
+    _predict, "/fixes", "What would make a run possible", AskedRun, "prediction.fixes", later=True
+)
+_post(_predict, "/timeline", "One micro batch in time", AskedRun, "prediction.timeline", later=True)
 _post(_wall, "/wall", "Scaling curves and their walls", AskedWall, "wall.compared")
 _post(
     _wall, "/wall/moves", "What moves the wall", AskedMoves, "wall.moves",
     limit_s=_LONG_S, later=True,
 )  # fmt: skip
 _post(
-    _program, "/program", "Predict a recorded program", AskedProgram, "program.predicted",
+    _program, "/program", "Predict a recorded program", AskedProgram, "explanation.predicted",
     limit_s=_LONG_S,
 )  # fmt: skip
 _get(_job, "/job/options", "What can be chosen for a job", "job.job_options")
@@ -167,7 +317,7 @@ _post(
     "fabric_flows.flows", later=True,
 )  # fmt: skip
 _get(_catalogue, "/catalogue", "All entries of the catalogue", "catalogue.listed")
-_get(_live, "/live", "Runs that are watched now", "live.shown")
+_get(_live, "/live", "Runs that are watched now", "explanation.shown")
 _post(_step, "/step", "A data-parallel step, worker by worker", AskedStep, "step.team_step")
 _post(
     _step, "/step/collective", "Ring and tree all-reduce, step by step",
@@ -175,7 +325,7 @@ _post(
 )  # fmt: skip
 _post(
     _step, "/step/pipeline", "A 1F1B pipeline in time",
-    AskedPipeline, "step_pipeline.pipeline",
+    AskedPipeline, "step_collective.pipeline",
 )  # fmt: skip
 
 
@@ -233,13 +383,13 @@ async def shown(kind: EntryKind, name: _Entry, desk: AtDesk) -> Response:
 @_findings.get("/findings", summary="Recorded experiments")
 async def findings_listed(desk: AtDesk) -> Response:
     """Results of `lab run` and `measure`: those of syncwall, and those of `serve --findings`."""
-    return await desk.answer("findings.listed", desk.findings, limit_s=_LONG_S)
+    return await desk.answer("catalogue.listed_findings", desk.findings, limit_s=_LONG_S)
 
 
 @_findings.get("/findings/{name}", summary="One recorded experiment")
 async def finding_shown(name: _Finding, desk: AtDesk) -> Response:
     """The whole article as HTML, the conclusion first; drawings are SVG."""
-    return await desk.answer("findings.shown", desk.findings, name, limit_s=_LONG_S)
+    return await desk.answer("catalogue.shown_finding", desk.findings, name, limit_s=_LONG_S)
 
 
 _FILES: Final = {

@@ -1,9 +1,9 @@
-"""Long work with live progress, in a process of its own that ends when nobody listens any more.
+"""Long work with live progress, in a process of its own that ends when nobody listens;
+errors as JSON.
 
-Holds `Streams` and `Followed`. What is sent are lines of JSON: `{"progress": 0.4}`
-again and again, perhaps with more beside it, and at last `{"answer": ...}` or
-`{"problems": [...]}`. Going away is cancelling: there is nothing else to clean up. The answer to a
-question that somebody may ask again is kept for a while.
+What is sent are lines of JSON: `{"progress": 0.4}` again and again, perhaps with more beside it,
+and at last `{"answer": ...}` or `{"problems": [...]}`. Going away is cancelling: there is nothing
+else to clean up. The answer to a question that somebody may ask again is kept for a while.
 """
 
 import asyncio
@@ -15,19 +15,68 @@ from multiprocessing.connection import Connection
 from time import monotonic
 from typing import Any, Final
 
-from fastapi.responses import Response
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, Response
 
 from syncwall.problems import InputError
-from syncwall.web.refusals import problem_list
 from syncwall.web.workers import (
     Answer,
     Busy,
+    TooLong,
     answered,
     bounded,
     called,
     given_up_after_s,
     process_context,
 )
+
+_LIST_BYTES: Final = 60_000
+_WHERE, _WHAT = 100, 1000
+"""Letters of a key and of a sentence."""
+
+
+def problem_list(error: InputError) -> list[dict[str, str]]:
+    """Each problem with the key that it is about."""
+    return _listed(
+        [(one.key or one.file, str(one) if one.line else one.sentence()) for one in error.problems]
+    )
+
+
+def _listed(problems: list[tuple[str, str]]) -> list[dict[str, str]]:
+    """The first of them, and how many more there are."""
+    shown: list[dict[str, str]] = []
+    left_bytes = _LIST_BYTES
+    for where, what in problems:
+        one = {"where": where[:_WHERE], "what": what[:_WHAT]}
+        left_bytes -= len(json.dumps(one))
+        if left_bytes < 0:
+            more = f"and {len(problems) - len(shown):,} more"
+            return [*shown, {"where": "", "what": more}]
+        shown.append(one)
+    return shown
+
+
+def add_refusals(app: FastAPI) -> None:
+    """Say in the same form whatever is wrong."""
+
+    def refused(status: int, problems: list[dict[str, str]]) -> JSONResponse:
+        return JSONResponse({"problems": problems}, status)
+
+    @app.exception_handler(InputError)
+    async def wrong(_: Request, error: InputError) -> Response:
+        return refused(422, problem_list(error))
+
+    @app.exception_handler(RequestValidationError)
+    async def unreadable(_: Request, error: RequestValidationError) -> Response:
+        found = [(".".join(map(str, one["loc"][1:])), str(one["msg"])) for one in error.errors()]
+        return refused(422, _listed(found))
+
+    @app.exception_handler(Busy)
+    @app.exception_handler(TooLong)
+    async def busy(_: Request, error: Exception) -> Response:
+        return refused(503, [{"where": "", "what": str(error)}])
+
 
 AT_ONCE: Final = 2
 """Searches that may run at the same time."""

@@ -6,7 +6,7 @@ published runs, which the processes then share instead of filling their own.
 
 from syncwall.describe.names import only_catalogue
 from syncwall.web.answers.prediction import predicted
-from syncwall.web.asked import AskedRun
+from syncwall.web.questions import AskedRun
 
 with only_catalogue():
     predicted(AskedRun(model="llama-3.1-8b", cluster="dgx-h100"))

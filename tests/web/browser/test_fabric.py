@@ -8,8 +8,7 @@ import pytest
 
 from syncwall.web.answers.fabric import fabric, variants
 from syncwall.web.answers.fabric_flows import flows
-from syncwall.web.asked import AskedRun
-from syncwall.web.questions import AskedFabric, AskedFlows, AskedWiring
+from syncwall.web.questions import AskedFabric, AskedFlows, AskedRun, AskedWiring
 
 from .conftest import axe, fits
 

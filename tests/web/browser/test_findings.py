@@ -1,6 +1,6 @@
 """The Findings page: a list, and articles with their drawings."""
 
-from syncwall.web.answers.findings import listed, shown
+from syncwall.web.answers.catalogue import listed_findings, shown_finding
 from tests.web.browser.conftest import axe, fits, until
 
 
@@ -9,13 +9,13 @@ def test_the_list_leads_to_an_article(opened):
     cards = page.locator("[data-finding]")
     cards.first.wait_for()
     assert [card.get_attribute("data-finding") for card in cards.all()] == [
-        one["id"] for one in listed(())["findings"]
+        one["id"] for one in listed_findings(())["findings"]
     ]
     axe(page)
     page.locator("[data-finding='slow-links'] a").press("Enter")
     page.wait_for_selector(".finding svg")
     assert "findings.id=slow-links" in page.url
-    made = shown((), "slow-links")
+    made = shown_finding((), "slow-links")
     assert page.locator("#title").inner_text() == made["title"]
     assert page.locator(".finding .lead").first.inner_text() == made["says"][0]
     assert page.locator(".finding figure svg").count() == made["html"].count("<svg")
@@ -33,7 +33,7 @@ def test_the_conclusion_comes_first(opened):
     page = opened("/findings")
     card = page.locator("[data-finding='slow-links']")
     says, asked = card.locator(".says li").first, card.locator("p", has_text="Asked:")
-    assert says.inner_text() == shown((), "slow-links")["says"][0]
+    assert says.inner_text() == shown_finding((), "slow-links")["says"][0]
     assert says.bounding_box()["y"] < asked.bounding_box()["y"]
     card.locator("a").click()
     lead = page.locator(".finding .lead").first

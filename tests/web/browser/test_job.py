@@ -6,8 +6,7 @@ pytest.importorskip("playwright", reason="playwright is not installed")
 from playwright.sync_api import expect
 
 from syncwall.web.answers.job import played
-from syncwall.web.asked import AskedRun
-from syncwall.web.questions import AskedOutcome
+from syncwall.web.questions import AskedOutcome, AskedRun
 from tests.web.browser.conftest import axe, fits
 from tests.web.conftest import RUN
 

@@ -7,9 +7,8 @@ import pytest
 from syncwall.answer import predict
 from syncwall.cause import Cause
 from syncwall.web.answers.step import team_step
-from syncwall.web.answers.step_pipeline import pipeline
-from syncwall.web.asked import AskedRun
-from syncwall.web.questions import AskedPipeline, AskedStep
+from syncwall.web.answers.step_collective import pipeline
+from syncwall.web.questions import AskedPipeline, AskedRun, AskedStep
 from tests.web.browser.conftest import axe, fits
 
 RUN: dict[str, Any] = {"model": "llama-3.1-8b", "cluster": "dgx-h100", "nodes": 8,

@@ -6,8 +6,8 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from syncwall.web.answers.timeline import timeline
-from syncwall.web.asked import AskedRun
+from syncwall.web.answers.prediction import timeline
+from syncwall.web.questions import AskedRun
 from tests.web.browser.conftest import axe, fits
 from tests.web.conftest import RUN
 
@@ -138,7 +138,7 @@ def test_the_window_is_in_the_address_and_asks_nothing_again(opened, answer):
     assert moved[1] - moved[0] == pytest.approx(zoomed[1] - zoomed[0])
     page.wait_for_timeout(500)
     said = parse_qs(urlsplit(page.url).query)
-    assert float(said["timeline.from"][0]) == pytest.approx(moved[0], abs=1e-6)
+    assert float(said["prediction.from"][0]) == pytest.approx(moved[0], abs=1e-6)
     assert not asked
     again = opened(f"/?{urlsplit(page.url).query}")
     assert window(again) == pytest.approx(window(page), abs=1e-6)

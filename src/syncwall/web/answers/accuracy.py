@@ -22,7 +22,7 @@ from syncwall.validate.report import Report, validate
 from syncwall.validate.table import RowUse, RunRow, part_of, read_tables
 from syncwall.web.answers.catalogue import source_text
 from syncwall.web.answers.prediction import prediction_of
-from syncwall.web.asked import AskedRun
+from syncwall.web.questions import AskedRun
 
 _DIGITS: Final = 6
 """Of times in answers: errors counted from them are those of the report."""

@@ -8,7 +8,7 @@ from typing import Any
 from syncwall.ask.verbs import question_type
 from syncwall.describe.names import only_catalogue
 from syncwall.show.write.files import body
-from syncwall.web.asked import AskedQuestion
+from syncwall.web.questions import AskedQuestion
 
 
 def answered(verb: str, asked: AskedQuestion) -> dict[str, Any]:

@@ -1,22 +1,34 @@
-"""The Explain page: what files say, those of a visitor or of the folder that the server was given.
+"""Pages that show the view of an answer: Explain, recorded programs, Live.
 
-Holds `listed`, `explained_files` and `explained_folder`. They run in a process of
-their own, whose working directory is where the files are: names are all that an answer shows.
+They run in a process of their own, whose working directory is where the files are: names are all
+that an answer shows.
+
+The file comes from a stranger: it is read within limits, in a process that is ended if it takes too
+long; no code in it is run.
 """
 
+import binascii
 import os
+import time
+from base64 import b64decode
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from syncwall.answer.program import predict_program
 from syncwall.describe import Run, lookup
 from syncwall.describe.files import RunFile
 from syncwall.describe.reading import validated
 from syncwall.documents import parse_document
 from syncwall.explain.answer import Explanation, Question, explain
 from syncwall.problems import InputError
+from syncwall.read.program import program_in
+from syncwall.records import plain
+from syncwall.show.records.watch import LiveRun
+from syncwall.show.watch import live_view
 from syncwall.show.write.files import body, page
-from syncwall.web.questions import AskedFolder
+from syncwall.watch.summary import read_snapshot, watched_here
+from syncwall.web.questions import AskedFolder, AskedProgram
 
 Progress = Callable[[float], None]
 MOST_LISTED: Final = 500
@@ -84,3 +96,36 @@ def _shown(found: Explanation) -> dict[str, Any]:
         "html": body(view),
         "page": page(view),
     }
+
+
+def predicted(asked: AskedProgram) -> dict[str, Any]:
+    """The answer of `predict --work`, and the same as an article in HTML."""
+    try:
+        data = b64decode(asked.file, validate=True)
+    except (binascii.Error, ValueError):
+        raise InputError.of("file: is not base64") from None
+    program = program_in(data, asked.name)
+    found = predict_program(program, lookup.cluster(asked.cluster), compiled=asked.compiled)
+    return {**found.to_dict(), "html": body(found.view())}
+
+
+_FORGOTTEN_S: Final = 3600.0
+"""Runs that were last heard of before are left out."""
+
+
+def shown() -> dict[str, Any]:
+    """Every run of the user who serves the pages, the latest first: what it does right now."""
+    found, now_s = [], time.time()
+    for home in watched_here():
+        try:
+            snapshot = read_snapshot(home)
+        except InputError:  # it ended meanwhile
+            continue
+        if now_s - snapshot.now_s > _FORGOTTEN_S:
+            continue
+        view = live_view(snapshot, now_s)
+        found.append({
+            "id": home.name, "title": view.title, "html": body(view),
+            "record": plain(LiveRun(snapshot)),
+        })  # fmt: skip
+    return {"runs": found}

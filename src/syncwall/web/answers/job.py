@@ -22,8 +22,7 @@ from syncwall.records import plain
 from syncwall.show.job import saves, step_limit, stops, switched_off, value_text, verdict, worth
 from syncwall.show.prediction import assumed
 from syncwall.units import Dimension
-from syncwall.web.asked import AskedJob
-from syncwall.web.questions import AskedOutcome
+from syncwall.web.questions import AskedJob, AskedOutcome
 
 
 def changed_keys(before: Description, after: Description) -> dict[str, Any]:

@@ -17,8 +17,7 @@ from syncwall.describe.stated import StatedRun
 from syncwall.documents import Document
 from syncwall.problems import InputError, Problem, did_you_mean
 from syncwall.records import plain
-from syncwall.web.asked import AskedRun
-from syncwall.web.questions import AskedText
+from syncwall.web.questions import AskedRun, AskedText
 
 SEQ: Final = 8192
 """Tokens in a sequence where a pasted model says nothing: what most models are trained with."""

@@ -20,8 +20,7 @@ from syncwall.records import plain
 from syncwall.show.layout import columns, layout_words
 from syncwall.units import Dimension
 from syncwall.web.answers.prediction import prediction_of
-from syncwall.web.asked import AskedRun, checked
-from syncwall.web.questions import AskedComparison, AskedSettings, Search
+from syncwall.web.questions import AskedComparison, AskedRun, AskedSettings, Search, checked
 from syncwall.work.memory import usable_bytes
 
 _FAMILIES: Final = 400

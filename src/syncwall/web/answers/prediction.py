@@ -1,33 +1,40 @@
-"""The Predict page: its form, its numbers, what to change, and the same as files.
+"""The Predict page: its form, its numbers, fixes, what to change, a pinned run, a timeline,
+files.
 
-Holds `options`, `predicted` (with `layout_fields`, a layout as an
-address writes it), `prediction_of`, which remembers what was just predicted, `next_steps`,
-and `exported`. A proposal changes one thing; what the user left open stays open beside
-it.
+A proposal changes one thing; what the user left open stays open beside it.
+
+What operations are is said once; the intervals are arrays of the same length. Times are whole
+tenths of a microsecond.
 """
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache, lru_cache
-from typing import Any, Final
+from math import isfinite
+from typing import Any, Final, cast
 
 import yaml
 
 from syncwall import catalogue
 from syncwall.answer import Prediction, predict
 from syncwall.answer.improvements import Improvement, improvements, with_more_nodes
-from syncwall.answer.timeline import interval_count
+from syncwall.answer.timeline import Timeline, interval_count
 from syncwall.catalogue import CatalogueKind
+from syncwall.cause import Cause
 from syncwall.describe import Run, lookup
 from syncwall.describe.choice import Dtype
 from syncwall.describe.settings.formats import formats
+from syncwall.job.compare import comparison
 from syncwall.problems import InputError
 from syncwall.records import json_text, plain
+from syncwall.show.compare import doubt
 from syncwall.show.layout import run_words
+from syncwall.show.operations import Wording
 from syncwall.show.prediction import assumed, evidence, why
-from syncwall.web.asked import AskedRun
-from syncwall.web.questions import ExportKind
+from syncwall.timeline.streams import Interval
+from syncwall.web.questions import AskedBeside, AskedRun, ExportKind
+from syncwall.work.block import Phase, Stream, Task
 
 MOST_EVENTS: Final = 30_000
 """Intervals of a trace, about 16 MB; more are refused before any is made."""
@@ -213,3 +220,280 @@ _MADE: Final[dict[ExportKind, Callable[[AskedRun], str]]] = {
 def exported(kind: ExportKind, asked: AskedRun) -> str:
     """The text of a file of this kind."""
     return _MADE[kind](asked)
+
+
+_MEANT: Final = re.compile(r'did you mean "([^"]+)"')
+_NEAR: Final = 2
+"""Values that are offered for one problem."""
+_TRIED: Final = 24
+"""Values that are tried for one field."""
+_LARGEST_POWER: Final = 16
+_BLAMED: Final = {
+    "layout.dp": ("layout.tp", "layout.pp", "layout.cp", "layout.dp", "nodes", "gpus"),
+    "layout.global_batch": ("layout.global_batch", "layout.micro_batch"),
+    "layout.shard_degree": ("layout.shard_degree", "layout.shard"),
+    "layout.virtual_stages": ("layout.virtual_stages", "layout.pp"),
+    "layout.pp": ("layout.pp", "layout.virtual_stages"),
+    "gpus": ("gpus",),
+}
+"""Fields of which another value may solve a problem that is booked on one of them."""
+
+
+def fixes(asked: AskedRun) -> dict[str, Any]:
+    """For each problem of the run the nearest values without it, and whether leaving it out helps.
+
+    Each has the problem's key (`where`), what it does (`said`) and the keys to set (null: leave
+    open). Those are said that leave the fewest problems, so none if a later one is the only cause.
+    """
+    wrong = _problems(asked.fields())
+    found = [one for where, what in wrong.items() for one in _fixes(asked, where, what, wrong)]
+    least = min((one["left"] for one in found), default=0)
+    return {"fixes": [one for one in found if one["left"] == least]}
+
+
+def _problems(fields: dict[str, Any]) -> dict[str, str]:
+    """What is wrong by its key; nothing if the run is possible."""
+    try:
+        AskedRun.model_validate(fields).run()
+    except InputError as error:
+        return {one.key: one.sentence() for one in error.problems}
+    except ValueError:  # no run at all
+        return {"": ""}
+    return {}
+
+
+def _fixes(
+    asked: AskedRun, where: str, what: str, wrong: dict[str, str]
+) -> Iterator[dict[str, Any]]:
+    """Changes after which `where` is no problem any more."""
+    found = 0
+    for key, value, is_meant in _changes(asked, where, what):
+        left = _problems(_with(asked, key, value))
+        if where not in left and (is_meant or len(left) < len(wrong)):
+            name = key.split(".")[-1]
+            said = f"leave {name} open" if value is None else f"{name} {value}"
+            yield {"where": where, "said": said, "keys": {key: value}, "left": len(left)}
+            found += 1
+            if found == _NEAR:
+                return
+
+
+def _changes(asked: AskedRun, where: str, what: str) -> Iterator[tuple[str, Any, bool]]:
+    """Keys and values to try, the nearest first, and whether just that was meant; None: open."""
+    keys = [key for key in _BLAMED.get(where, (where,)) if _stated(asked, key) is not None]
+    meant = _MEANT.search(what)
+    if meant and where in keys:
+        yield where, meant[1], True
+    for key in keys:
+        stated = _stated(asked, key)
+        if isinstance(stated, int) and not isinstance(stated, bool):
+            yield from ((key, value, False) for value in _near(stated))
+    yield from ((key, None, False) for key in keys if key not in ("model", "cluster"))
+
+
+def _near(stated: int) -> list[int]:
+    """Powers of two and their multiples around a count, the nearest first."""
+    powers = [2**n for n in range(_LARGEST_POWER)]
+    multiples = {side * p for p in powers for side in (stated // p, -(-stated // p))}
+    wanted = {value for value in {*powers, *multiples} if value >= 1} - {stated}
+    return sorted(wanted, key=lambda value: (max(value / stated, stated / value), value))[:_TRIED]
+
+
+def _stated(asked: AskedRun, key: str) -> Any:
+    part, _, name = key.partition(".")
+    found = getattr(asked, part, None)
+    return found.get(name) if isinstance(found, dict) and name else found
+
+
+def _with(asked: AskedRun, key: str, value: Any) -> dict[str, Any]:
+    """What was asked with another value of one key."""
+    fields = asked.fields()
+    part, _, name = key.partition(".")
+    if not name:
+        return {**fields, part: value}
+    return {**fields, part: {**fields.get(part, {}), name: value}}
+
+
+def beside(asked: AskedBeside) -> dict[str, Any]:
+    """What `syncwall compare` says of a run beside a pinned one: differences and their doubt."""
+    pinned = _pinned(asked.pinned)
+    (one,) = comparison([(pinned, None), (prediction_of(asked.run), None)]).beside
+    return {
+        **plain(one),
+        "doubt": doubt(one),
+        "pinned": {
+            "what": run_words(pinned.run),
+            "step_s": pinned.step_s,
+            "exposed_s": pinned.exposed_s,
+            "ledger_s": plain(pinned.ledger),
+        },
+    }
+
+
+def _pinned(asked: AskedRun) -> Prediction:
+    """What is predicted for the pinned run; its problems say whose they are."""
+    try:
+        return prediction_of(asked)
+    except InputError as error:
+        raise error.under("pinned") from None
+
+
+MOST: Final = 60_000
+"""Intervals that a page draws; more are refused before any is made."""
+_TICKS: Final = 1e7
+"""In a second."""
+_LANES: Final = {
+    Stream.COMPUTE: ("compute", "computation"),
+    Stream.TENSOR: ("TP", "tensor-parallel communication"),
+    Stream.CONTEXT: ("CP", "context-parallel communication"),
+    Stream.EXPERT: ("EP", "tokens on their way to experts"),
+    Stream.GATHER: ("weights in", "sharded weights on their way in"),
+    Stream.REDUCE: ("gradients out", "gradients on their way out"),
+    Stream.PIPELINE: ("PP", "activations on their way to the next stage"),
+    Stream.OFFLOAD: (
+        "host",
+        "activations and gradients on their way to the host's memory and back",
+    ),
+}
+_LATE_HOST: Final = (
+    "The host needs longer to issue this block than the device to run it; drawn at its end."
+)
+_PHASES: Final = {
+    Phase.FORWARD: "forward", Phase.BACKWARD: "backward", Phase.FINISH: "optimizer",
+}  # fmt: skip
+
+
+def timeline(asked: AskedRun) -> dict[str, Any]:
+    """Every operation and wait of the last micro batch and the optimizer step, in columns."""
+    prediction = prediction_of(asked)
+    count = interval_count(prediction)
+    if count > MOST:
+        said = f"{count:,} intervals in one micro batch are too many to draw (at most {MOST:,})"
+        raise InputError.of(said)
+    found = prediction.timeline()
+    if not isfinite(found.end_s):
+        raise InputError.of("the step never ends: there is nothing to draw")
+    run, work = prediction.run, prediction.work
+    return {
+        "ticks_per_s": _TICKS,
+        "end": _ticks(found.end_s),
+        "end_s": found.end_s,
+        "step_s": prediction.step_s,
+        "microbatches": float(work.microbatches),
+        "pipeline_ranks": int(run.layout.pp),
+        "earlier_s": found.earlier_s,
+        "phases": [
+            {"name": _PHASES[span.phase], "start": _ticks(span.start_s), "end": _ticks(span.end_s)}
+            for span in found.spans
+            if span.end_s > span.start_s
+        ],
+        **_Columns(prediction, found).answer(),
+    }
+
+
+class _Columns:
+    """Intervals as arrays, with a list of the operations that they are of."""
+
+    def __init__(self, prediction: Prediction, found: Timeline) -> None:
+        self._found = found
+        self._rounds = _rounds(prediction)
+        self._wording = Wording(prediction)
+        self._priced: dict[tuple[str, str], int] = {}
+
+    def answer(self) -> dict[str, Any]:
+        """Lanes, operations and intervals."""
+        operations: list[dict[str, Any]] = []
+        known: dict[object, int] = {}
+        op: list[int] = []
+        every = [one for one in (*self._found.intervals, *self._found.waits) if _is_drawn(one)]
+        for interval in every:
+            key = _key(interval)
+            at = known.get(key)
+            if at is None:
+                at = known[key] = len(operations)
+                operations.append(self._described(interval))
+            op.append(at)
+        starts = [_ticks(interval.start_s) for interval in every]
+        ends = [_ticks(interval.end_s) for interval in every]
+        used = {operation["stream"] for operation in operations}
+        return {
+            "lanes": [
+                {"stream": str(stream), "name": name, "about": about}
+                for stream, (name, about) in _LANES.items()
+                if str(stream) in used
+            ],
+            "operations": operations,
+            "priced": [{"formula": formula, "source": source} for formula, source in self._priced],
+            "op": op,
+            "start": starts,
+            "duration": [end - start for start, end in zip(starts, ends, strict=True)],
+            "layer": [self._layer(interval) for interval in every],
+        }
+
+    def _described(self, interval: Interval) -> dict[str, Any]:
+        said: dict[str, Any] = {
+            "name": interval.name,
+            "cause": interval.cause,
+            "stream": str(interval.stream),
+            "phase": str(interval.phase),
+            "block": interval.block,
+            "layers": self._rounds[str(interval.phase), interval.block],
+        }
+        if interval.what is None:
+            notes = [_LATE_HOST] if interval.cause is Cause.HOST else []
+            name = f"waits for {_awaited(interval.name)}"
+            return said | {"name": name, "wait": True, "notes": notes}
+        words = self._wording.of(cast("Task", interval.what))
+        key = (words.formula, words.source)
+        return said | {
+            "shape": words.shape,
+            "seconds": words.seconds,
+            "flops": words.flops,
+            "hbm_bytes": words.hbm_bytes,
+            "sent_bytes": words.sent_bytes,
+            "rate": words.rate,
+            "rate_unit": words.rate_unit,
+            "of_peak": words.of_peak,
+            "priced": self._priced.setdefault(key, len(self._priced)),
+        }
+
+    def _layer(self, interval: Interval) -> int:
+        """The number of the layer from 1 on; backward they are met from the last on."""
+        if interval.phase in (Phase.FORWARD, Phase.FINISH):
+            return interval.round + 1
+        return self._rounds[str(interval.phase), interval.block] - interval.round
+
+
+def _is_drawn(interval: Interval) -> bool:
+    """False for what is shorter than a tick."""
+    return (interval.end_s - interval.start_s) * _TICKS >= 1.0
+
+
+def _key(interval: Interval) -> object:
+    if interval.what is not None:
+        return interval.name, id(interval.what), interval.phase, interval.block
+    return interval.name, interval.cause, interval.phase, interval.block
+
+
+def _awaited(name: str) -> str:
+    """What is waited for; streams by their words."""
+    return next((about for stream, (_, about) in _LANES.items() if stream == name), name)
+
+
+def _rounds(prediction: Prediction) -> dict[tuple[str, str], int]:
+    """How often each block is done, by phase."""
+    stage = prediction.work.stages[-1]
+    found: dict[tuple[str, str], int] = {}
+    parts = (
+        ((Phase.FORWARD,), stage.forward),
+        ((Phase.BACKWARD, Phase.RECOMPUTE), stage.last_backward),
+        ((Phase.FINISH,), stage.finish),
+    )
+    for phases, blocks in parts:
+        for block in blocks:
+            found |= {(str(phase), block.name): round(float(block.rounds)) for phase in phases}
+    return found
+
+
+def _ticks(seconds: float) -> int:
+    return round(seconds * _TICKS)

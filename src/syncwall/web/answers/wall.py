@@ -30,9 +30,8 @@ from syncwall.problems import InputError
 from syncwall.records import plain
 from syncwall.show.layout import layout_words
 from syncwall.show.wall import batch_words, change_words, side_verdict, side_why
-from syncwall.web.asked import AskedRun
-from syncwall.web.questions import AskedMoves, AskedWall
-from syncwall.web.refusals import problem_list
+from syncwall.web.questions import AskedMoves, AskedRun, AskedWall
+from syncwall.web.streams import problem_list
 
 POINTS: Final = 48
 """Counts of a curve that are shown, beside its walls and its ends."""
