@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from syncwall.cli import main
-from syncwall.cli.progress import Lines, bar, status
+from syncwall.cli.output import Lines, bar, status
 
 
 class Clock:
@@ -85,7 +85,7 @@ def test_on_a_terminal_it_is_drawn(monkeypatch):
 
 
 def test_json_is_alone_on_standard_output(clock, capsys, monkeypatch):
-    monkeypatch.setattr("syncwall.cli.progress._FIRST_LINE_S", 0.0)
+    monkeypatch.setattr("syncwall.cli.output._FIRST_LINE_S", 0.0)
     flags = ["--model", "llama-3.1-8b", "--cluster", "dgx-h100", "--gpus", "16", "--tokens", "10B"]
     assert main(["predict", *flags, "--json"]) == 0
     output = capsys.readouterr()

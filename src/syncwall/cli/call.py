@@ -11,8 +11,7 @@ from pydantic import ValidationError
 from syncwall.ask.question import RunQuestion
 from syncwall.catalogue import searched_first
 from syncwall.cli.flags import flags_of, parsed
-from syncwall.cli.output import with_json_file
-from syncwall.cli.progress import bar
+from syncwall.cli.output import bar, with_json_file
 from syncwall.cli.run_flags import RunFlags
 from syncwall.cli.verbs import types_of
 from syncwall.describe.base import Description

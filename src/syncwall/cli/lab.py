@@ -85,7 +85,7 @@ class Run(Command):
 
     def run(self) -> int:
         """The exit code."""
-        from syncwall.cli.progress import status
+        from syncwall.cli.output import status
         from syncwall.lab.experiment import read_experiment
         from syncwall.lab.run import result_of, run_experiment
         from syncwall.records import plain

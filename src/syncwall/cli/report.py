@@ -40,7 +40,7 @@ class Report(Command):
 
     def run(self) -> int:
         """The exit code."""
-        from syncwall.cli.progress import bar
+        from syncwall.cli.output import bar
         from syncwall.report import (
             Answered,
             AnsweredProgram,

@@ -1,18 +1,116 @@
-"""`syncwall watch`: runs a command and watches what trains in it.
-
-Holds `watch`.
+"""`syncwall watch`: runs a command and watches what trains in it, or a run that is watched
+already.
 """
 
 import os
 import shlex
 import sys
-from typing import Annotated
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
 
-from syncwall.ask.question import Argument, LocalFolder
+from syncwall.ask.question import Argument, LocalFile, LocalFolder
 from syncwall.cli.call import Command
 from syncwall.cli.output import Output
-from syncwall.cli.watch_flags import OutletFlags
+from syncwall.describe.base import Description
 from syncwall.problems import InputError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_EVERY_S: Final = 1.0
+
+
+def attached(folder: Path | None, out: Output) -> int:
+    """Show a run until Ctrl-C, or once if nobody looks at a terminal."""
+    from rich.console import Console
+
+    from syncwall.show.records.watch import LiveRun
+    from syncwall.show.watch import live_view
+    from syncwall.watch.summary import read_snapshot
+
+    home = _home(folder)
+    console = Console()
+    if out.json_file is None and out.html is None and out.markdown is None and console.is_terminal:
+        return _followed(home, console)
+    found = read_snapshot(home)
+    out.write_data("watch live", lambda: live_view(found, time.time()), lambda: LiveRun(found))
+    return 0
+
+
+def _home(folder: Path | None) -> Path:
+    from syncwall.watch.summary import watched_here
+
+    if folder is not None:
+        return folder
+    homes = watched_here()
+    if not homes:
+        raise InputError.of("no run of yours is watched on this machine")
+    return homes[0]
+
+
+def _followed(home: Path, console: "Console") -> int:
+    from rich.console import Group
+    from rich.live import Live
+
+    from syncwall.show.watch import live_view
+    from syncwall.show.write.terminal import rendered
+    from syncwall.watch.summary import read_snapshot
+
+    found = read_snapshot(home)
+    with Live(console=console, screen=True, auto_refresh=False) as screen:
+        try:
+            while True:
+                view = live_view(found, time.time())
+                lines = list(rendered(view, console.width))[: console.height - 1]
+                screen.update(Group(*lines), refresh=True)
+                time.sleep(_EVERY_S)
+                found = read_snapshot(home)
+        except (KeyboardInterrupt, InputError):  # the run is over, and its folder gone
+            pass
+    console.print(Group(*rendered(live_view(found, time.time()), console.width)))
+    return 0
+
+
+class OutletFlags(Description):
+    """Who is told of a run while it trains."""
+
+    prometheus: Annotated[str | None, Argument("ADDRESS")] = None
+    """Answer Prometheus at this address and port, such as 127.0.0.1:9464; another than this
+    machine's own needs SYNCWALL_TOKEN in the environment."""
+    otlp: Annotated[str | None, Argument("URL")] = None
+    """Send metrics to an OpenTelemetry collector, such as http://127.0.0.1:4318/v1/metrics."""
+    webhook: Annotated[str | None, Argument("URL")] = None
+    """Post every finding here as JSON."""
+    alert: Annotated[str | None, Argument("COMMAND")] = None
+    """Run this for every finding, with JSON on its standard input."""
+    life: LocalFile | None = None
+    """Append the life of the job here: goodput over all its starts."""
+    steps: Annotated[int | None, Argument("N")] = None
+    """Steps of the whole job: with --life, when it will be done."""
+
+    def variables(self) -> dict[str, str]:
+        """What the agent reads; InputError for what it could not do."""
+        from syncwall.watch import exporters
+
+        if self.prometheus:
+            exporters.checked_address(self.prometheus, os.environ.get(exporters.TOKEN, ""))
+        if self.webhook:
+            exporters.checked_webhook(self.webhook)
+        if self.life is not None and not self.life.absolute().parent.is_dir():
+            raise InputError.of(f"--life: there is no folder {self.life.absolute().parent}")
+        if self.steps is not None and self.life is None:
+            raise InputError.of("--steps says when the job will be done only with --life FILE")
+        given = {
+            exporters.PROMETHEUS: self.prometheus,
+            exporters.OTLP: self.otlp,
+            exporters.WEBHOOK: self.webhook,
+            exporters.ALERT: self.alert,
+            exporters.LIFE: None if self.life is None else str(self.life.absolute()),
+            exporters.STEPS: None if self.steps is None else str(self.steps),
+        }
+        stated = {name: value for name, value in given.items() if value is not None}
+        return {**stated, exporters.SINCE: str(time.time())}
 
 
 class Watch(Command):
@@ -52,8 +150,6 @@ class Watch(Command):
 
         self.out.check()
         if self.attach:
-            from syncwall.cli.watch_attached import attached
-
             return attached(self.folder, self.out)
         command = _command(self.arguments)
         os.environ.update(self.told.variables())  # the agent is a process of its own

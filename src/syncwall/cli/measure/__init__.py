@@ -1,1 +1,0 @@
-"""`syncwall measure`: what links, devices and training steps really reach."""
