@@ -79,7 +79,6 @@ def types_of(command: str) -> "tuple[type[Description], ...]":
         outputs = import_module("syncwall.cli.output")
         return question_type(command), getattr(outputs, _OUTPUTS.get(command, "Output"))
     verb, _, part = command.partition(" ")
-    inside = f"measure.{part}" if verb == "measure" else verb
-    module = import_module(f"syncwall.cli.{inside}")
+    module = import_module(f"syncwall.cli.{verb}")
     found: type[Description] = getattr(module, (part or verb).capitalize())
     return (found,)
