@@ -8,16 +8,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import TypeAdapter, ValidationError
 
 from syncwall.describe.faults import faults_of
 from syncwall.describe.files import RunFile
 from syncwall.describe.run import ClusterRef, ModelRef, Run
-from syncwall.describe.settings import DeferredSettings, Settings, SettingsContext
 from syncwall.documents import KeyPath, parse_document
 from syncwall.problems import InputError, Problem, option
+
+if TYPE_CHECKING:
+    from syncwall.describe.settings import Settings, SettingsContext
 
 _PARTS: Final = ("layout", "software")
 _EITHER: Final = {"gpus": "nodes", "nodes": "gpus"}
@@ -49,7 +51,7 @@ class StatedRun:
 
     keys: Mapping[str, Any] = field(default_factory=dict)
     """By name, those of layout and software with a dot: "layout.tp"."""
-    settings: Settings | None = None
+    settings: "Settings | None" = None
     file: RunFile = field(default_factory=RunFile)
     reads_sections: bool = False
     """The asker reads the sections of the file (`rl`, `islands`); else they are refused."""
@@ -120,8 +122,9 @@ class StatedRun:
     @property
     def has_batch(self) -> bool:
         """True if the global batch is stated, or follows from settings."""
-        left = self.settings.left if self.settings else DeferredSettings()
-        return bool(left.replica_batch or left.accumulated) or "layout.global_batch" in self
+        left = self.settings.left if self.settings else None
+        follows = left is not None and (left.replica_batch or left.accumulated)
+        return bool(follows) or "layout.global_batch" in self
 
     @property
     def has_gpus(self) -> bool:
@@ -143,7 +146,7 @@ class StatedRun:
     def fields(self) -> dict[str, Any]:
         """All that is stated, with what settings state only for this model on this machine."""
         settings = self.settings
-        if settings is None or settings.left == DeferredSettings():
+        if settings is None or not settings.is_deferred:
             return self.values
         try:
             machine = self._machine()
@@ -162,7 +165,9 @@ class StatedRun:
     def _context(self) -> dict[str, Any]:
         return {"in_file": True, "directory": self.file.directory}
 
-    def _machine(self) -> SettingsContext:
+    def _machine(self) -> "SettingsContext":
+        from syncwall.describe.settings import SettingsContext
+
         stated, context = self.values, self._context
         cluster = TypeAdapter(ClusterRef).validate_python(stated.get("cluster"), context=context)
         used = cluster.using(stated.get("nodes"), stated.get("gpus_per_node"))

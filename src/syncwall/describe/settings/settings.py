@@ -64,6 +64,11 @@ class Settings:
     notes: tuple[Problem, ...] = ()
     """What the file says and a layout cannot: read roughly or not at all."""
 
+    @property
+    def is_deferred(self) -> bool:
+        """True if a part of the file has a meaning only on a machine or for a model."""
+        return self.left != DeferredSettings()
+
     def problem(self, key: str, message: str) -> Problem:
         """A problem with what the file says of `key` ("layout.tp")."""
         return Problem(self.file, *self.places.get(key, (1, 1)), message)
