@@ -22,4 +22,4 @@ def test_a_pinned_run_that_is_not_possible_says_so(client, run):
     wrong = run | {"cluster": "dgx-h1000"}
     answer = client.post("/api/beside", json={"pinned": wrong, "run": run})
     assert answer.status_code == 422
-    assert [one["where"] for one in answer.json()["problems"]] == ["prediction.cluster"]
+    assert [one["where"] for one in answer.json()["problems"]] == ["pinned.cluster"]

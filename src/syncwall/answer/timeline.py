@@ -13,6 +13,7 @@ from typing import Any
 from syncwall.answer.priced import Priced
 from syncwall.documents import write_whole
 from syncwall.public import Answer
+from syncwall.records import plain
 from syncwall.timeline.ledger import Ledger
 from syncwall.timeline.segments import segments
 from syncwall.timeline.step import reduction_window
@@ -60,8 +61,9 @@ class Timeline(Answer):
         write_whole(Path(path), json.dumps(self.trace()))
 
     def to_dict(self) -> dict[str, Any]:
-        """The same as `trace`."""
-        return self.trace()
+        """The same as `trace`, as plain data."""
+        found: dict[str, Any] = plain(self.trace())
+        return found
 
     def trace(self) -> dict[str, Any]:
         """The intervals as a Chrome trace; waits of computation have a track of their own."""

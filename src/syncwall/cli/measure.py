@@ -13,6 +13,7 @@ from syncwall import units
 from syncwall.ask.question import Argument, LocalFile
 from syncwall.cli.call import Command
 from syncwall.cli.output import Output
+from syncwall.cli.verbs import as_flag
 from syncwall.problems import InputError, refuse_unknown, visible
 from syncwall.units import Dimension
 
@@ -62,7 +63,7 @@ def in_team(
         if here.world == 1:
             raise
         if here.rank == 0:
-            print(error, file=sys.stderr)
+            print(error.spelled(as_flag), file=sys.stderr)
         code = 2
     if here.world > 1:
         sys.stdout.flush()
@@ -106,7 +107,7 @@ def _check(out: Output, team: "Team") -> None:
         try:
             out.check()
         except InputError as error:
-            said = str(error)
+            said = error.spelled(as_flag)
     if wrong := team.gathered(said)[0]:
         raise InputError.of(wrong)
 

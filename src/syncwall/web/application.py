@@ -25,7 +25,7 @@ from fastapi.responses import Response
 from syncwall import __version__
 from syncwall.hosts import LOOPBACK
 from syncwall.show.terms import Term, terms
-from syncwall.show.write.files import filled
+from syncwall.show.write.template import filled
 from syncwall.web.assets import Asset, assets, digest, sent
 from syncwall.web.guard import IDLE_S, App, Connection, Guard, Room, most_connections
 from syncwall.web.routes import ROUTERS, Desk, desk_of, schema

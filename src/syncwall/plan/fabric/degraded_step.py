@@ -20,6 +20,7 @@ from typing import Final
 from syncwall.answer.contention import Contention, step_on_links
 from syncwall.answer.prediction import Prediction
 from syncwall.answer.pricing import Timed
+from syncwall.cost.communication import NcclNetwork
 from syncwall.cost.contended_network import DRAWS, SharedLinks
 from syncwall.describe import Fabric
 from syncwall.network import Routing
@@ -121,8 +122,14 @@ class FabricSteps:
         return self.on_links(slowed(links, parts) if parts else links, one.kind)
 
     def in_order(self, one: Sized, *, exactly: bool = False) -> tuple[Timed, Contention]:
-        """The step on a fabric in order; `exactly` follows flows however large it is."""
-        return self._by_tiers(one) if one.nodes > MOST_NODES and not exactly else self.on(one)
+        """The step on a fabric in order; `exactly` follows flows however large it is.
+
+        A network of another package has prices of its own, which know tiers but no flows.
+        """
+        network = self.prediction.pricing.network
+        follows = network is NcclNetwork or isinstance(network, SharedLinks)
+        large = one.nodes > MOST_NODES and not exactly
+        return self._by_tiers(one) if large or not follows else self.on(one)
 
     def effect(self, one: Sized, *, exactly: bool = False) -> tuple[Effect, Contention]:
         """The same over a non-blocking network."""

@@ -9,7 +9,7 @@ Pictures are files rather than inline SVG: they show in mkdocs, on GitHub and in
 
 import re
 from base64 import b64encode
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from html import escape
@@ -22,13 +22,7 @@ from syncwall.show import blocks
 from syncwall.show.draw.bars import ledger_drawing
 from syncwall.show.draw.svg import WIDTH, Drawing, style
 from syncwall.show.terms import meaning
-
-
-def filled(template: str, parts: Mapping[str, str]) -> str:
-    """`template` with every `@@name@@` replaced; what is put in is not looked at again."""
-    head, *rest = template.split("@@")  # text, name, text, name, ..., text
-    names, texts = rest[::2], rest[1::2]
-    return head + "".join(parts[name] + text for name, text in zip(names, texts, strict=True))
+from syncwall.show.write.template import filled
 
 
 def page(view: blocks.View) -> str:
