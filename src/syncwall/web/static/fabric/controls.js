@@ -32,7 +32,12 @@ export function controls(place, switches) {
   const cost = h("p", { class: "quiet small" });
   let usual = "";
   let value = 1;
-  put(place, field("Kind", kind), field("Switches", made), h("div", { class: "slider" }, note, range, said, sweep, cost));
+  put(
+    place,
+    field("Kind", kind),
+    field("Switches", made),
+    h("div", { class: "slider" }, note, range, said, sweep, cost),
+  );
   together(place, (key) => state.get(key) || (key === "fabric.kind" ? usual : ""));
   const brought = (answer) => {
     usual = answer.kind;
