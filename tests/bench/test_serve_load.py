@@ -4,6 +4,7 @@ import asyncio
 import itertools
 import json
 import random
+import time
 
 import pytest
 from bench.scale.serve import Connection, Found, changing_run, measured
@@ -16,15 +17,36 @@ pytest.importorskip("fastapi", reason="fastapi is not installed: pip install 'sy
 @pytest.mark.alone
 @pytest.mark.slow
 def test_fifty_users_are_answered_quickly_and_without_an_error():
-    """The better of two tries counts for the time: other machines share the processors."""
-    tries = [measured(users=50, requests=2000)]
+    """Fifty where a prediction takes 16 ms of a processor, fewer on slower ones.
+
+    The better of two tries counts for the time: other machines share the processors.
+    """
+    users = min(50, max(10, round(0.8 / prediction_cpu_s())))
+    requests = 40 * users
+    tries = [measured(users=users, requests=requests)]
     if tries[0].percentile("predict", 0.95) >= 0.3:
-        tries.append(measured(users=50, requests=2000))
+        tries.append(measured(users=users, requests=requests))
     for found in tries:
         assert found.errors == []
-        assert found.requests >= 2000
+        assert found.requests >= requests
     assert min(found.percentile("predict", 0.95) for found in tries) < 0.3
     assert found.client_s < 0.3 * found.wall_s  # what is measured is the server
+
+
+def prediction_cpu_s() -> float:
+    """CPU time of one answer of the Predict page, in the middle of twenty."""
+    from syncwall.web.answers.prediction import predicted
+    from syncwall.web.questions import AskedRun
+
+    spent = []
+    for run in itertools.islice(changing_run(random.Random(0)), 60):
+        began = time.process_time()
+        try:
+            predicted(AskedRun(**json.loads(run)))
+        except ValueError:
+            continue
+        spent.append(time.process_time() - began)
+    return sorted(spent)[len(spent) // 2]
 
 
 def test_the_runs_that_are_asked_for_are_possible_and_different():
