@@ -3,6 +3,7 @@
 Holds `PredictQuestion`.
 """
 
+import os
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -17,11 +18,17 @@ from syncwall.problems import InputError, option
 from syncwall.public import Answer
 
 if TYPE_CHECKING:
+    from syncwall.answer.prediction import Prediction
     from syncwall.cost.contended_network import SharedLinks
+    from syncwall.job.completion import Completion
 
 _SAMPLED = ("global_batch", "document")
 """Keys that the samples of a step of reinforcement learning state."""
 Section = Literal["rl", "islands"]
+_FIRST = 0.2
+"""Share of the work that is the job itself; the rest are its changes."""
+_SHARED_FROM = 20_000
+"""Simulations from which on it pays to start a process on every core."""
 
 
 class PredictQuestion(WorkQuestion):
@@ -86,9 +93,7 @@ class PredictQuestion(WorkQuestion):
         prediction = predict(run, network=shared, site=self.site(known), measured=known)
         if job is None:
             return prediction
-        from syncwall.job.completion import finish
-
-        return finish(job, prediction, progress=progress)
+        return _completed(job, prediction, progress)
 
     def _shared_links(self, cluster: Cluster) -> "SharedLinks | None":
         """The links that flows share; None if no fabric is named."""
@@ -175,3 +180,16 @@ class PredictQuestion(WorkQuestion):
             compiled=found.compiled,
             measured=found.measured,
         )
+
+
+def _completed(job: Job, prediction: "Prediction", progress: Progress) -> "Completion":
+    """When `job` will be done, and what would change that, both while `progress` is told."""
+    from syncwall.job.completion import changes, finish
+
+    workers = os.cpu_count() or 1 if job.simulations >= _SHARED_FROM else 1
+    found = finish(
+        job, prediction, progress=lambda share: progress(_FIRST * share), workers=workers
+    )
+    others = changes(found, lambda share: progress(_FIRST + (1 - _FIRST) * share))
+    vars(found)["changes"] = others  # kept, as if they had been asked for before
+    return found

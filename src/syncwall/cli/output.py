@@ -1,6 +1,5 @@
 """Where an answer goes: the terminal, and files for people and programs; how far it has come."""
 
-import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,9 +15,6 @@ from syncwall.describe.base import Description, Whole
 from syncwall.problems import InputError, Problem, option, visible
 
 if TYPE_CHECKING:
-    from syncwall.answer import Prediction
-    from syncwall.describe import Job
-    from syncwall.job.completion import Completion
     from syncwall.public import Answer
     from syncwall.show.blocks import View
 
@@ -310,23 +306,3 @@ def status(what: str) -> Iterator[Callable[[str], None]]:
 
     with Console(stderr=True).status(what) as shown:
         yield lambda said: shown.update(visible(f"{what}: {said}"))
-
-
-_FIRST: Final = 0.2
-"""Share of the work that is the job itself; the rest are its changes."""
-_SHARED_FROM: Final = 20_000
-"""Simulations from which on it pays to start a process on every core."""
-
-
-def completed(job: "Job", prediction: "Prediction") -> "Completion":
-    """When `job` will be done, and what would change that; with a progress bar."""
-    from syncwall.job.completion import changes, finish
-
-    workers = os.cpu_count() or 1 if job.simulations >= _SHARED_FROM else 1
-    with bar("simulating jobs") as show:
-        completion = finish(
-            job, prediction, progress=lambda share: show(_FIRST * share), workers=workers
-        )
-        found = changes(completion, lambda share: show(_FIRST + (1 - _FIRST) * share))
-        vars(completion)["changes"] = found  # while somebody watches, not when they are asked for
-    return completion
