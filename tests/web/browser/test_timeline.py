@@ -8,7 +8,7 @@ import pytest
 
 from syncwall.web.answers.prediction import timeline
 from syncwall.web.questions import AskedRun
-from tests.web.browser.conftest import axe, fits
+from tests.web.browser.conftest import axe, fits, until
 from tests.web.conftest import RUN
 
 QUERY = (
@@ -103,8 +103,7 @@ def test_it_opens_at_one_layer_with_the_whole_below(opened, answer, narrow):
     assert moved[1] - moved[0] == pytest.approx(shown[1] - shown[0])
     page.get_by_role("button", name="Show the whole micro batch").click()
     assert window(page) == pytest.approx((0, answer["end_s"]), abs=1e-6)
-    page.wait_for_timeout(400)
-    assert "timeline.from=0" in page.url
+    until(page, "location.search.includes('timeline.from=0')")
     page.get_by_role("button", name="Show one layer").click()
     assert window(page) == pytest.approx(shown)
 
@@ -136,15 +135,14 @@ def test_the_window_is_in_the_address_and_asks_nothing_again(opened, answer):
     moved = window(page)
     assert moved[0] > zoomed[0]
     assert moved[1] - moved[0] == pytest.approx(zoomed[1] - zoomed[0])
-    page.wait_for_timeout(500)
+    until(page, "location.search.includes('timeline.from=')")
     said = parse_qs(urlsplit(page.url).query)
-    assert float(said["prediction.from"][0]) == pytest.approx(moved[0], abs=1e-6)
+    assert float(said["timeline.from"][0]) == pytest.approx(moved[0], abs=1e-6)
     assert not asked
     again = opened(f"/?{urlsplit(page.url).query}")
     assert window(again) == pytest.approx(window(page), abs=1e-6)
     again.get_by_role("button", name="Show one layer").click()
-    again.wait_for_timeout(500)
-    assert "timeline." not in again.url
+    until(again, "!location.search.includes('timeline.')")
 
 
 def test_the_keyboard_reaches_everything(opened):
