@@ -12,7 +12,8 @@ from syncwall.report import Answered, AnsweredProgram, LabResult, Source, measur
 from syncwall.show import blocks as show
 from syncwall.show.compare import comparison_blocks, comparison_verdict
 from syncwall.show.job import job_blocks
-from syncwall.show.lab import conclusion, lab_view, placed_collectives, placed_steps
+from syncwall.show.lab import lab_view, placed_collectives, placed_steps
+from syncwall.show.lab_conclusions import conclusion
 from syncwall.show.layout import run_title
 from syncwall.show.measurement import WARNING, measurement_view
 from syncwall.show.prediction import prediction_blocks
@@ -20,9 +21,12 @@ from syncwall.show.program import program_view, program_wall_view
 from syncwall.show.wall import wall_blocks
 
 _MANY = {
-    "collectives": "measurements of collectives", "links": "measurements of links",
-    "matmul": "measurements of kernels", "step": "training steps", "lab": "experiments",
-}  # fmt: skip
+    "collectives": "measurements of collectives",
+    "links": "measurements of links",
+    "matmul": "measurements of kernels",
+    "step": "training steps",
+    "lab": "experiments",
+}
 _Any = Source | Answered | AnsweredProgram
 
 
@@ -147,9 +151,7 @@ def _computed(answered: Answered) -> show.View:
     else:
         blocks += wall_blocks(answered.wall, answered.start)
     file = quote(answered.stated.file)
-    commands = (
-        f"syncwall predict {file} --explain-assumptions\nsyncwall report {file} --html report.html"
-    )
+    commands = f"syncwall predict {file} --explain-assumptions\nsyncwall report {file} --html report.html"
     repeat: list[show.Block] = [
         show.Heading(2, "To repeat it"),
         show.Paragraph(f"The file {answered.stated.file}:"),
