@@ -132,8 +132,7 @@ class PredictOutput(Output):
 
     def how(self, answer: "Answer") -> dict[str, Any]:
         """Whether all assumptions are listed; a recorded program has them on its screen."""
-        listed = self.explain_assumptions and answer.verb != "predict work"
-        return {"assumptions": True} if listed else {}
+        return {"assumptions": True} if self.explain_assumptions else {}
 
 
 class LayoutsOutput(Output):
@@ -176,7 +175,7 @@ class WallOutput(Output):
         from syncwall.documents import write_whole
         from syncwall.show.wall import svg_chart
 
-        if not hasattr(answer, "wall"):
+        if answer.start.prediction.is_recorded:
             raise InputError.of("a recorded program has no chart: leave it out", key="chart")
         write_whole(self.chart, svg_chart(answer.wall).file())
 
