@@ -115,13 +115,13 @@ class Answer:
         return import_module("syncwall.show.answers").view(self, **how)
 
     @property
-    def _record(self) -> Any:
+    def _json(self) -> Any:
         """What of it is its JSON: all that is published, or a `Part`."""
         return self
 
     def to_dict(self) -> dict[str, Any]:
         """The answer as plain data, quantities in SI units: what `--json` writes."""
-        found: dict[str, Any] = import_module("syncwall.records").answer_data(self._record)
+        found: dict[str, Any] = import_module("syncwall.records").answer_data(self._json)
         return found
 
 

@@ -127,6 +127,26 @@ def test_every_change_brings_what_pricing_it_says():
     assert ProgramChangeKind.PADDING not in changes
 
 
+def test_the_source_of_a_change_is_as_fast_as_it_says():
+    found = sw.predict(program(), cluster=CLUSTER)
+    assert len(found.improvements) > 2
+    for one in found.improvements:
+        assert isinstance(one.source, Program)
+        then = sw.predict(one.source, cluster=CLUSTER)
+        assert found.step_s - then.step_s == pytest.approx(one.gained_s)
+
+
+def test_a_prediction_has_a_run_or_a_program():
+    run = sw.Run.model_validate({"model": "llama-3.1-8b", "cluster": "dgx-h100"})
+    recorded, described = sw.predict(program(), cluster=CLUSTER), sw.predict(run)
+    assert (recorded.verb, described.verb) == ("predict work", "predict")
+    assert recorded.program.world_size == 16
+    with pytest.raises(AttributeError, match="it has no run"):
+        _ = recorded.run
+    with pytest.raises(AttributeError, match="it has no program"):
+        _ = described.program
+
+
 def test_padding_is_named_with_its_parameter():
     note = Note(NoteKind.PADDED, "pos_embed", bytes=4e8, useful_bytes=1e7)
     found = sw.predict(replace(program(), notes=(note,)), cluster=CLUSTER)

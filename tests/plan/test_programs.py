@@ -138,3 +138,10 @@ def test_flags_of_descriptions_are_refused(words, capsys):
     work = "examples/capture/hybrid.work.json.gz"
     assert main([*words.split(), "--work", work, "--cluster", "dgx-h100"]) == 2
     assert "recorded program" in (said := capsys.readouterr().err) or "descriptions" in said
+
+
+def test_the_curve_of_a_program_is_drawn(tmp_path):
+    work = "examples/capture/hybrid.work.json.gz"
+    words = ["plan", "wall", "--work", work, "--cluster", "dgx-h100", "--most", "512", "--chart"]
+    assert main([*words, str(tmp_path / "wall.svg")]) == 0
+    assert "weak: 512 GPUs" in (tmp_path / "wall.svg").read_text()

@@ -247,7 +247,7 @@ class Prediction(Priced, Answer):
         return self.program.compiled
 
     @property
-    def _record(self) -> Any:
+    def _json(self) -> Any:
         return self._recorded if self.is_recorded else self
 
     @property

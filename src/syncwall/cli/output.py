@@ -175,8 +175,6 @@ class WallOutput(Output):
         from syncwall.documents import write_whole
         from syncwall.show.wall import svg_chart
 
-        if answer.start.prediction.is_recorded:
-            raise InputError.of("a recorded program has no chart: leave it out", key="chart")
         write_whole(self.chart, svg_chart(answer.wall).file())
 
 

@@ -306,7 +306,7 @@ class NetworkPlan(Answer):
         return "plan network work" if self.start.prediction.is_recorded else "plan network"
 
     @property
-    def _record(self) -> Any:
+    def _json(self) -> Any:
         return self._recorded if self.start.prediction.is_recorded else self
 
     @property

@@ -384,7 +384,7 @@ class WallPlan(Answer):
         return "plan wall work" if self.start.prediction.is_recorded else "plan wall"
 
     @property
-    def _record(self) -> Any:
+    def _json(self) -> Any:
         return self._recorded if self.start.prediction.is_recorded else self
 
     def __repr__(self) -> str:
