@@ -359,6 +359,11 @@ class Answered:
     completion: Completion | None = None
     changes: list[JobChange] = field(default_factory=list)
 
+    @property
+    def start(self) -> Reference:
+        """The run whose GPUs grow."""
+        return Reference(self.prediction)
+
 
 def answered(
     stated: ReportRequest, progress: Callable[[float], None] = lambda share: None

@@ -8,7 +8,6 @@ from shlex import quote
 
 from syncwall.job.compare import MOST, Comparison, comparison
 from syncwall.lab.comparison import compared
-from syncwall.plan.reference import Reference
 from syncwall.report import Answered, LabData, Source, steps_of
 from syncwall.show import blocks as show
 from syncwall.show.compare import comparison_blocks, comparison_verdict
@@ -149,7 +148,7 @@ def _computed(answered: Answered) -> show.View:
     if answered.wall is None:
         blocks.append(show.Paragraph(f"{fixed}: {answered.no_wall}."))
     else:
-        blocks += wall_blocks(answered.wall, Reference(prediction))
+        blocks += wall_blocks(answered.wall, answered.start)
     repeat = [show.Heading(2, "To repeat it"), *said, show.Code(commands)]
     first, *rest = blocks
     return show.View(title, (first, *show.contents([*rest, *repeat]), *rest), tuple(repeat))
