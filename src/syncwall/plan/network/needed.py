@@ -162,7 +162,7 @@ def grown_case(
 def requirement(case: PricedCase, layout: Layout, limits: TargetLimits) -> Requirement:
     """What one resolved `layout` needs."""
     is_run = isinstance(case.trained, Model)
-    asked = list(_questions(case.cluster)) if is_run else OF_A_PROGRAM
+    asked = list(_questions(case.cluster)) if is_run else _OF_A_PROGRAM
     found, now = solved(case, layout, asked, limits), case.timed(layout)
     ideal_wires, endless = _ideal_wires(case.cluster)
     best = case.timed(layout, ideal_wires)
@@ -187,7 +187,7 @@ def requirement(case: PricedCase, layout: Layout, limits: TargetLimits) -> Requi
     )
 
 
-OF_A_PROGRAM: Final = tuple(
+_OF_A_PROGRAM: Final = tuple(
     NetworkQuestion(NetworkLever.NIC, target) for target in (Target.EFFICIENCY, Target.HIDDEN)
 )
 """What is asked of a recorded program, which is played anew for every value that is tried."""
