@@ -13,8 +13,8 @@ from syncwall.answer.contention import Contention, step_on_links
 from syncwall.answer.interval import UNKNOWN, PredictionInterval, interval
 from syncwall.answer.priced import (
     MFU_CONVENTION,
+    MemoryMargin,
     Priced,
-    Room,
     Verdict,
     limit_of,
     mfu_convention,
@@ -344,9 +344,9 @@ class Prediction(Priced, Answer):
         return sum(self.memory_by_cause.values())
 
     @property
-    def room(self) -> Room:
+    def room(self) -> MemoryMargin:
         """The interval of that, and how likely it fits."""
-        return Room.on(self.cluster.device, self.memory_bytes)
+        return MemoryMargin.on(self.cluster.device, self.memory_bytes)
 
     @property
     def memory_interval_bytes(self) -> tuple[float, float]:

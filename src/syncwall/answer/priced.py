@@ -28,7 +28,7 @@ BLOOM's and ml-engineering's runs, each source with the same weight."""
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class MemoryMargin:
     """The memory of one run beside that of its device."""
 
     memory_bytes: float
@@ -37,7 +37,7 @@ class Room:
     """What the device has."""
 
     @classmethod
-    def on(cls, device: Device, memory_bytes: float) -> "Room":
+    def on(cls, device: Device, memory_bytes: float) -> "MemoryMargin":
         """The room that so many bytes have on `device`."""
         return cls(memory_bytes, float(device.memory.size_bytes))
 
@@ -56,7 +56,9 @@ class Room:
 
 def may_fit(memory_bytes: float, device: Device) -> bool:
     """True unless even the P10 of a run's memory is more than the device has."""
-    return Room.on(device, memory_bytes).interval_bytes[0] <= float(device.memory.size_bytes)
+    return MemoryMargin.on(device, memory_bytes).interval_bytes[0] <= float(
+        device.memory.size_bytes
+    )
 
 
 BOTTLENECK: Final = 0.15

@@ -24,7 +24,7 @@ from syncwall.ask.question import (
     WorkQuestion,
     quiet,
 )
-from syncwall.catalogue import Folders, searched_first, takes_catalogue
+from syncwall.catalogue import Folders, catalogue_overlay, takes_catalogue
 from syncwall.cost.measured import MachineMeasurements
 from syncwall.describe import Cluster, Layout, Run
 from syncwall.describe.faults import faults_of
@@ -76,7 +76,7 @@ class LayoutsQuestion(RunQuestion):
         stated = self.stated
         has_layout = stated.file.exists or stated.settings is not None
         counts, decided = gpu_counts(stated.keys.get("gpus")), pins(stated.keys)
-        with searched_first(self.catalogue):
+        with catalogue_overlay(self.catalogue):
             run = self._run(stated, counts, has_layout=has_layout)
             measured = self.measurements()
             pricing = Pricing.of(run, measured=measured, site=self.site(measured))
@@ -231,7 +231,7 @@ class WallQuestion(WorkQuestion):
         from syncwall.plan.wall.answer import WallPlan, wall_of
 
         self.refuse_beside_work("replica_batch", "best_layout")
-        with searched_first(self.catalogue):
+        with catalogue_overlay(self.catalogue):
             start = _start(self, self.run)
             found = wall_of(
                 start,
@@ -274,7 +274,7 @@ class NetworkQuestion(WorkQuestion):
         self.refuse_beside_work("reached", "strong")
         limits = TargetLimits(self.efficiency, self.exposed)
         counts = self.counts or gpu_counts(self.stated.keys.get("gpus"))
-        with searched_first(self.catalogue):
+        with catalogue_overlay(self.catalogue):
             run = self.run
             if isinstance(run, StatedRun) and counts:
                 first = {} if "nodes" in run.keys else {"gpus": counts[0]}

@@ -8,8 +8,9 @@ from pathlib import Path
 
 from syncwall.catalogue import Folders, takes_catalogue
 from syncwall.describe import Cluster, Run, lookup
-from syncwall.explain.answer import Explanation, Question
+from syncwall.explain.answer import Explanation
 from syncwall.explain.answer import explain as answer
+from syncwall.explain.readers import FilesRequest
 from syncwall.explain.traces.ranks import RanksVerdict
 
 Paths = str | Path | Sequence[str | Path]
@@ -46,7 +47,7 @@ def explain(  # noqa: PLR0913 - what may be asked of files
         >>> found.findings[0].what
         'NCCL_IB_DISABLE=1'
     """
-    question = Question(
+    question = FilesRequest(
         run=lookup.run(run) if isinstance(run, str | Path) else run,
         machine=lookup.cluster(cluster) if isinstance(cluster, str) else cluster,
         workers=workers,

@@ -7,7 +7,7 @@ from syncwall import units
 from syncwall.cause import CauseKind
 from syncwall.job.completion import Completion, JobChange
 from syncwall.job.settled import Input, PredictedPhase
-from syncwall.show.blocks import Block, Figure, Ledger, Lines, Share, Verdict, View, table
+from syncwall.show.blocks import Block, Breakdown, Figure, Lines, Share, Verdict, View, table
 from syncwall.show.layout import run_title, run_words
 from syncwall.show.numbers import energy, mass, money, percent, plural, span
 from syncwall.show.prediction import assumed, chosen, numbers
@@ -237,7 +237,7 @@ def _pictures(completion: Completion) -> list[Block]:
     return [*([Figure(drawn, caption)] if has_spread(lengths_s) else []), _ledger(completion)]
 
 
-def _ledger(completion: Completion) -> Ledger:
+def _ledger(completion: Completion) -> Breakdown:
     ordered = sorted(completion.ledger.items(), key=lambda pair: -float(pair[1]))
     parts = (
         Share(str(cause), float(s), cause.kind is CauseKind.LOST)
@@ -246,7 +246,7 @@ def _ledger(completion: Completion) -> Ledger:
     )
     title = "where the time goes (mean)"
     kinds = ("useful", "lost")
-    return Ledger(title, tuple(parts), completion.mean_s, "job", span, kinds)
+    return Breakdown(title, tuple(parts), completion.mean_s, "job", span, kinds)
 
 
 def _next(changes: list[JobChange]) -> list[Block]:

@@ -13,7 +13,7 @@ from syncwall.answer.evidence import Heaviest, heaviest
 from syncwall.answer.gap import Gap
 from syncwall.answer.improvements import Improvement, with_more_nodes
 from syncwall.answer.prediction import PluggedPart, Prediction, plugged_parts
-from syncwall.answer.priced import Room
+from syncwall.answer.priced import MemoryMargin
 from syncwall.answer.site import WANTED
 from syncwall.answer.timeline import Timeline
 from syncwall.cause import LEAST_SHARE, Cause, CauseKind
@@ -38,7 +38,7 @@ from syncwall.show.capture import notes_table
 from syncwall.show.contention import contention_words, flows_words
 from syncwall.show.draw.svg import Drawing
 from syncwall.show.gap import gap_blocks, gap_verdict
-from syncwall.show.layout import counted, run_title, run_words
+from syncwall.show.layout import run_title, run_words, speed_unit
 from syncwall.show.numbers import (
     byte_size,
     duration,
@@ -353,7 +353,7 @@ def _speeds(prediction: Prediction) -> Iterator[tuple[str, float, str, str]]:
         return
     run, speed = prediction.run, prediction.tokens_per_s_per_gpu
     images = "" if run.model.patches is None else f", {speed * run.gpus / run.seq:,.0f} images/s"
-    yield counted(run.model), speed, ",.0f", images
+    yield speed_unit(run.model), speed, ",.0f", images
 
 
 def numbers(prediction: Prediction) -> list[Block]:
@@ -394,7 +394,7 @@ def _modules(prediction: Prediction) -> list[Block]:
     return table(head, rows, label="Where") if rows else []
 
 
-def memory_row(room: Room) -> tuple[str, str, str, str]:
+def memory_row(room: MemoryMargin) -> tuple[str, str, str, str]:
     """The memory of the fullest GPU, and how likely it fits."""
     low, high = (f"{bound / 1e9:.0f}" for bound in room.interval_bytes)
     sure = percent(min(max(room.probability, 0.01), 0.99))

@@ -41,7 +41,7 @@ from syncwall.work.sharing import (
     reduced_at_once,
     weight_bytes,
 )
-from syncwall.work.switches import adapter_parameters, in_bf16
+from syncwall.work.switches import in_bf16, rank_adapter_parameters
 
 LOGITS_BYTES, FUSED_LOGITS_BYTES = 12.0, 6.0
 """One logit: 16 bits and its fp32 copy for the loss, and the gradients of both; fused, the gradient
@@ -146,7 +146,7 @@ def _held(shape: Shape, rank: PipelineRank) -> tuple[RankParameters, Number, Num
     experts: Number = sum((count * one.experts for count, one in counts), start=0.0)
     adapters: Number = sum(
         (
-            rank.layers.of(kind) * adapter_parameters(shape, kind).plain
+            rank.layers.of(kind) * rank_adapter_parameters(shape, kind).plain
             for kind in model.layer_kinds
         ),
         start=0.0,

@@ -19,15 +19,15 @@ from syncwall.plan.best_layout import best_run, kept
 from syncwall.plan.network.targets import (
     Ideal,
     NetworkLever,
-    NetworkQuestion,
+    NetworkTarget,
     Plain,
     RequiredFactor,
     Target,
     TargetLimits,
     Traffic,
-    heaviest,
+    closed_form,
+    heaviest_transfer,
     met,
-    plain,
     range_of,
     solved,
 )
@@ -172,7 +172,7 @@ def requirement(case: PricedCase, layout: Layout, limits: TargetLimits) -> Requi
     known = Requirement(int(layout.gpus), layout, case.cluster, limits, step_s, ideal, waits, rates)
     if not is_run:
         return known
-    traffic = heaviest(now, case.timed(layout, Wires(latency=0.0)))
+    traffic = heaviest_transfer(now, case.timed(layout, Wires(latency=0.0)))
     scale_up_rate = _rate(case.cluster, NetworkLever.SCALE_UP)
     return replace(
         known,
@@ -182,25 +182,25 @@ def requirement(case: PricedCase, layout: Layout, limits: TargetLimits) -> Requi
         nics=dict(_nic_counts(case, layout, ideal, limits)),
         reached=_reached(now, traffic),
         traffic=traffic,
-        plain=plain(case, layout),
+        plain=closed_form(case, layout),
         wasted=_wasted(best),
     )
 
 
 _OF_A_PROGRAM: Final = tuple(
-    NetworkQuestion(NetworkLever.NIC, target) for target in (Target.EFFICIENCY, Target.HIDDEN)
+    NetworkTarget(NetworkLever.NIC, target) for target in (Target.EFFICIENCY, Target.HIDDEN)
 )
 """What is asked of a recorded program, which is played anew for every value that is tried."""
 
 
-def _questions(cluster: Cluster) -> Iterator[NetworkQuestion]:
+def _questions(cluster: Cluster) -> Iterator[NetworkTarget]:
     if cluster.node.nics is not None:
-        yield from (NetworkQuestion(NetworkLever.NIC, target) for target in Target)
-        yield NetworkQuestion(NetworkLever.LATENCY, Target.EFFICIENCY)
-        yield NetworkQuestion(NetworkLever.LATENCY, Target.HIDDEN)
+        yield from (NetworkTarget(NetworkLever.NIC, target) for target in Target)
+        yield NetworkTarget(NetworkLever.LATENCY, Target.EFFICIENCY)
+        yield NetworkTarget(NetworkLever.LATENCY, Target.HIDDEN)
     if cluster.scale_up is not None:
-        yield NetworkQuestion(NetworkLever.SCALE_UP, Target.EFFICIENCY)
-        yield NetworkQuestion(NetworkLever.SCALE_UP, Target.HIDDEN)
+        yield NetworkTarget(NetworkLever.SCALE_UP, Target.EFFICIENCY)
+        yield NetworkTarget(NetworkLever.SCALE_UP, Target.HIDDEN)
 
 
 def _ideal_wires(cluster: Cluster) -> tuple[Wires, Wires]:
@@ -216,7 +216,7 @@ def _rate(cluster: Cluster, lever: NetworkLever) -> float:
 
 
 def _rates(
-    found: dict[NetworkQuestion, RequiredFactor], lever: NetworkLever, today: float
+    found: dict[NetworkTarget, RequiredFactor], lever: NetworkLever, today: float
 ) -> NeededRates:
     return {
         question.target: None if answer.factor is None else answer.factor * today
@@ -225,7 +225,7 @@ def _rates(
     }
 
 
-def _latencies(found: dict[NetworkQuestion, RequiredFactor]) -> NeededRates:
+def _latencies(found: dict[NetworkTarget, RequiredFactor]) -> NeededRates:
     """Longest latency over today's: one over the goodness that was solved for."""
     return {
         question.target: 0.0 if not known else (1.0 / answer.factor if answer.factor else np.inf)

@@ -52,7 +52,7 @@ def recorded_rungs(program: Program, cluster: Cluster, least: int, most: int) ->
     return tuple(Layout(dp=count) for count in sorted(counts) if count >= least)
 
 
-def stacked(layouts: Sequence[Layout]) -> Layout:
+def stacked_layouts(layouts: Sequence[Layout]) -> Layout:
     """Resolved layouts as one with arrays in the fields in which they differ."""
     update: dict[str, Any] = {}
     for name in Layout.model_fields:

@@ -15,7 +15,7 @@ from syncwall.catalogue import CatalogueKind
 from syncwall.describe import Job
 from syncwall.describe.base import Description
 from syncwall.describe.lookup import failure_rates, prices
-from syncwall.job.completion import Completion, JobChange, changes, finish
+from syncwall.job.completion import Completion, JobChange, finish, job_changes
 from syncwall.job.plan import interval_curve
 from syncwall.problems import InputError
 from syncwall.records import plain
@@ -154,7 +154,7 @@ def next_changes(asked: AskedJob) -> dict[str, Any]:
     Each with the keys to set (null: leave open).
     """
     completion = _completion(asked)
-    useful = [one for one in changes(completion) if worth(one)]
+    useful = [one for one in job_changes(completion) if worth(one)]
     return {"next": [_change(completion.job, one) for one in useful[:_NEXT]]}
 
 
