@@ -87,9 +87,7 @@ def step_deviation(one: Prediction, other: Prediction) -> float:
     return ratio_deviation(one, other, one.interval.deviation, other.interval.deviation)
 
 
-def ratio_deviation(
-    one: Prediction, other: Prediction, deviation: float, other_deviation: float
-) -> float:
+def ratio_deviation(one: Prediction, other: Prediction, deviation: float, other_deviation: float) -> float:
     """Deviation of a ratio, of those of its two parts."""
     independent = hypot(deviation, other_deviation)
     anchored = any(run.site.known for run in (one, other))

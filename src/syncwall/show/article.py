@@ -18,9 +18,12 @@ from syncwall.show.prediction import prediction_blocks, prediction_title
 from syncwall.show.wall import wall_blocks
 
 _MANY = {
-    "collectives": "measurements of collectives", "links": "measurements of links",
-    "matmul": "measurements of kernels", "step": "training steps", "lab": "experiments",
-}  # fmt: skip
+    "collectives": "measurements of collectives",
+    "links": "measurements of links",
+    "matmul": "measurements of kernels",
+    "step": "training steps",
+    "lab": "experiments",
+}
 _Any = Source | Answered
 
 
@@ -126,9 +129,7 @@ def _computed(answered: Answered) -> show.View:
     """A run, a program, or a job and its step; how far it scales, and how to repeat it."""
     prediction, fixed = answered.prediction, "It cannot be spread further"
     title, file = prediction_title(prediction), quote(answered.file)
-    commands = (
-        f"syncwall predict {file} --explain-assumptions\nsyncwall report {file} --html report.html"
-    )
+    commands = f"syncwall predict {file} --explain-assumptions\nsyncwall report {file} --html report.html"
     said: list[show.Block] = [
         show.Paragraph(f"The file {answered.file}:"),
         show.Code(answered.text.strip("\n")),

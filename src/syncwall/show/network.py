@@ -234,9 +234,7 @@ def _recorded_view(answer: NetworkPlan) -> View:
     head = ("GPUs", "step", "ideal", "efficiency", "waits", *needed)
     nics = prediction.cluster.node.nics
     assert nics is not None
-    have = (
-        f"{nics.count} of {_nic(float(nics.rate_bytes_per_s))} in a node, as the cluster has them"
-    )
+    have = f"{nics.count} of {_nic(float(nics.rate_bytes_per_s))} in a node, as the cluster has them"
     blocks = (
         Verdict((_recorded_verdict(answer.counts[0]),), prediction_words(prediction)),
         *table(head, rows, words=0),

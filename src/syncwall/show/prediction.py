@@ -205,8 +205,7 @@ def assumed(prediction: Prediction) -> list[str]:
         *_collectives(prediction, reached),
         f"software as {setting.framework.title}, {setting.software.date or 'the newest'}: "
         f"attention {setting.attention}, element-wise kernels {setting.kernels}",
-        f"computation loses {percent(fit.network.contention)} of its speed while weights or "
-        "gradients move",
+        f"computation loses {percent(fit.network.contention)} of its speed while weights or gradients move",
         f"step times of nodes vary by {percent(fit.ranks.jitter, 1)}; the slowest sets the pace",
         "optimizer states in fp32 (12 bytes a parameter)",
         f"interval from the errors on published runs like this one{far}",
@@ -223,8 +222,7 @@ def _images(run: Run) -> list[str]:
     kind = "image" if count == 1 else "images or tiles"
     tokens = count * encoder.given_tokens
     return [
-        f"{count} {kind} of {side} x {side} pixels in each sequence, {tokens:,} of its "
-        f"{run.seq:,} tokens"
+        f"{count} {kind} of {side} x {side} pixels in each sequence, {tokens:,} of its {run.seq:,} tokens"
     ]
 
 
@@ -294,9 +292,7 @@ def prediction_view(prediction: Prediction, *, assumptions: bool = False) -> Vie
 
 def ledger_view(found: Ledger) -> View:
     """Where the time goes."""
-    return View(
-        "Where the time goes", (ledger("where the time goes", found, least=0.0, total="all"),)
-    )
+    return View("Where the time goes", (ledger("where the time goes", found, least=0.0, total="all"),))
 
 
 def timeline_view(found: Timeline) -> View:
@@ -416,9 +412,7 @@ def memory_figure(bytes_by_cause: Mapping[str, float], device: Device) -> Figure
     used, have = sum(bytes_by_cause.values()), float(device.memory.size_bytes)
     end = f"{gigabytes(abs(have - used))} {'stay free' if have >= used else 'too much'}"
     caption = f"memory of the fullest GPU: {gigabytes(used)} of {gigabytes(have)}, {end}"
-    return Figure(
-        partial(memory_chart, parts), caption, partial(wrapped, f"GB: {' · '.join(listed)}")
-    )
+    return Figure(partial(memory_chart, parts), caption, partial(wrapped, f"GB: {' · '.join(listed)}"))
 
 
 def timeline_figures(timeline: Timeline, what: str = "one micro batch") -> list[Block]:

@@ -152,8 +152,7 @@ def grown_case(
         batch = batch // int(layout.dp or 1) * dp
     elif batch % dp:
         raise InputError.of(
-            f"{option('gpus')} {gpus}: {batch:,} sequences cannot be split evenly among {dp:,} "
-            "replicas"
+            f"{option('gpus')} {gpus}: {batch:,} sequences cannot be split evenly among {dp:,} replicas"
         )
     larger = case.using(gpus)
     return larger, single(grown(layout, dp, batch))
@@ -215,9 +214,7 @@ def _rate(cluster: Cluster, lever: NetworkLever) -> float:
     return float(holder.rate_bytes_per_s) if holder else 0.0
 
 
-def _rates(
-    found: dict[NetworkTarget, RequiredFactor], lever: NetworkLever, today: float
-) -> NeededRates:
+def _rates(found: dict[NetworkTarget, RequiredFactor], lever: NetworkLever, today: float) -> NeededRates:
     return {
         question.target: None if answer.factor is None else answer.factor * today
         for question, answer in found.items()
@@ -348,24 +345,18 @@ def needed(
         elif start.layout_searched and gpus != start.run.gpus:
             found.append(requirement(*_searched(case, start.run.layout, gpus, strong), limits))
         else:
-            found.append(
-                requirement(*grown_case(case, start.run.layout, gpus, strong=strong), limits)
-            )
+            found.append(requirement(*grown_case(case, start.run.layout, gpus, strong=strong), limits))
     return found
 
 
-def _searched(
-    case: PricedCase, layout: Layout, gpus: int, strong: bool
-) -> tuple[PricedCase, Layout]:
+def _searched(case: PricedCase, layout: Layout, gpus: int, strong: bool) -> tuple[PricedCase, Layout]:
     """The best layout on `gpus` GPUs."""
     batch, larger = int(layout.global_batch or 1), case.using(gpus)
     if not strong:
         batch = max(1, round(batch * gpus / int(layout.gpus)))
     best = best_run(larger, larger.cluster, batch, kept(layout))
     if best is None:
-        raise InputError.of(
-            f"{option('gpus')} {gpus}: no layout fits for a batch of {batch:,} sequences"
-        )
+        raise InputError.of(f"{option('gpus')} {gpus}: no layout fits for a batch of {batch:,} sequences")
     return larger, best.layout
 
 

@@ -136,9 +136,13 @@ class ScalingCurve:
         """The counts at which `keep` is true."""
         ledger = {cause: seconds[keep] for cause, seconds in self.ledger.items()}
         return ScalingCurve(
-            self.gpus[keep], self.step_s[keep], self.tokens[keep], self.memory_bytes[keep],
-            ledger, picked(self.layout, keep),
-        )  # fmt: skip
+            self.gpus[keep],
+            self.step_s[keep],
+            self.tokens[keep],
+            self.memory_bytes[keep],
+            ledger,
+            picked(self.layout, keep),
+        )
 
 
 def curve(
