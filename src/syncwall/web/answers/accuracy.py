@@ -53,25 +53,43 @@ def accuracy(*, progress: Callable[[float], None] = lambda share: None) -> dict[
             progress(0.8 + 0.2 * number / len(report.outcomes))
         runs.append(_line(one, doubts.get(one.case.row.id), words))
     return {
-        "columns": ["id", "measured_s", "predicted_s", "low_s", "high_s", "source", "model",
-                    "device", "framework", "gpus", "layout", "part", "doubt"],
+        "columns": [
+            "id",
+            "measured_s",
+            "predicted_s",
+            "low_s",
+            "high_s",
+            "source",
+            "model",
+            "device",
+            "framework",
+            "gpus",
+            "layout",
+            "part",
+            "doubt",
+        ],
         "runs": runs,
         "words": {name: list(known) for name, known in words.items()},
         "parts": _PARTS,
         "sources": {key: source_text(key) for key in words["source"]},
         **_totals(report),
-    }  # fmt: skip
+    }
 
 
 def _line(one: ValidatedRun, doubt: str | None, words: dict[str, Words]) -> list[Any]:
     row, cluster = one.case.row, one.case.cluster
     return [
-        row.id, *map(_rounded, (one.case.measured_s, one.step_s, *one.interval_s)),
-        words["source"].number(row.source), words["model"].number(row.text("model")),
+        row.id,
+        *map(_rounded, (one.case.measured_s, one.step_s, *one.interval_s)),
+        words["source"].number(row.source),
+        words["model"].number(row.text("model")),
         words["device"].number(cluster.device.name),
-        words["framework"].number(row.text("framework")), cluster.gpus, outcome_words(one),
-        _PARTS.index(str(corpus_part(row))), -1 if doubt is None else words["doubt"].number(doubt),
-    ]  # fmt: skip
+        words["framework"].number(row.text("framework")),
+        cluster.gpus,
+        outcome_words(one),
+        _PARTS.index(str(corpus_part(row))),
+        -1 if doubt is None else words["doubt"].number(doubt),
+    ]
 
 
 def _rounded(seconds: float) -> float:

@@ -26,10 +26,13 @@ from syncwall.show.write.files import body
 KINDS: Final = tuple(str(kind) for kind in lookup.READERS)
 """Kinds of entries that are shown."""
 _KIND_OF: Final[dict[type[CatalogueEntry], CatalogueKind]] = {
-    Device: CatalogueKind.DEVICE, Link: CatalogueKind.LINK, Cluster: CatalogueKind.CLUSTER,
+    Device: CatalogueKind.DEVICE,
+    Link: CatalogueKind.LINK,
+    Cluster: CatalogueKind.CLUSTER,
     Model: CatalogueKind.MODEL,
-    Switch: CatalogueKind.SWITCH, Framework: CatalogueKind.FRAMEWORK,
-}  # fmt: skip
+    Switch: CatalogueKind.SWITCH,
+    Framework: CatalogueKind.FRAMEWORK,
+}
 _NAMED: Final = {
     "link": CatalogueKind.LINK,
     "pcie": CatalogueKind.LINK,

@@ -345,9 +345,7 @@ def _axis(one: AxisTraffic, used: list[LinkLoad], step_s: float, fabric: Sized) 
     dragonfly, rails = fabric.kind == "dragonfly", fabric.kind.startswith("rail")
     where = {
         "scale-up": "inside the scale-up domain",
-        "leaf": "within its rail, one leaf"
-        if rails
-        else f"within one {'router' if dragonfly else 'leaf'}",
+        "leaf": "within its rail, one leaf" if rails else f"within one {'router' if dragonfly else 'leaf'}",
         "spine": "inside a group of routers" if dragonfly else "through the spines",
         "core": "between groups" if dragonfly else "through the cores",
     }[one.distance]

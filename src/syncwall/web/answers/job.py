@@ -141,8 +141,7 @@ def played(asked: AskedOutcome) -> dict[str, Any]:
         "chances": _chances(asked, completion),
         "intervals": _intervals(completion),
         "inputs": [
-            one | {"text": value_text(i)}
-            for one, i in zip(record["inputs"], completion.inputs, strict=True)
+            one | {"text": value_text(i)} for one, i in zip(record["inputs"], completion.inputs, strict=True)
         ],
         "assumed": assumed(prediction),
     }

@@ -63,10 +63,15 @@ def searched(asked: Search, *, progress: Callable[..., None] = _ignored) -> Any:
         }
 
     found = search(
-        base.model, sizes or base.cluster, seq=base.seq, global_batch=batch,
-        software=base.software, pinned=pinned, better=better,
+        base.model,
+        sizes or base.cluster,
+        seq=base.seq,
+        global_batch=batch,
+        software=base.software,
+        pinned=pinned,
+        better=better,
         progress=lambda share: progress(share, **so_far),
-    )  # fmt: skip
+    )
     most = float("inf") if asked.within_s is None else asked.within_s
     best = found.best(asked.top, asked.objective, within_s=most)
     now, wrong = _yours(asked.run) if asked.beside_yours else (None, "")
@@ -144,9 +149,7 @@ def _pinned(asked: Search) -> dict[str, Any]:
     """Fields that stay: those that the user keeps, and all that no search chooses."""
     unknown = [name for name in asked.keep if name not in asked.run.layout]
     if unknown:
-        raise InputError(
-            Problem("", 0, 0, f'the layout does not state "{name}"', "keep") for name in unknown
-        )
+        raise InputError(Problem("", 0, 0, f'the layout does not state "{name}"', "keep") for name in unknown)
     kept: dict[str, Any] = {}
     problems: list[Problem] = []
     for key, value in asked.run.layout.items():
@@ -202,14 +205,11 @@ def _predicted(number: int, asked: AskedRun) -> Prediction:
 
 def _beside(one: Prediction, first: Prediction) -> dict[str, Any]:
     plain_data = plain(one.step)
-    names = ("step_s", "mfu", "tokens_per_s_per_gpu", "memory_bytes", "fits", "ledger_s",
-             "exposed_s")  # fmt: skip
+    names = ("step_s", "mfu", "tokens_per_s_per_gpu", "memory_bytes", "fits", "ledger_s", "exposed_s")
     return {name: plain_data[name] for name in names} | {
         "said": layout_words(one.run.layout),
         "gpus": one.run.gpus,
-        "differences": [
-            {"cause": each.cause, "seconds": each.seconds} for each in differences(first, one)
-        ],
+        "differences": [{"cause": each.cause, "seconds": each.seconds} for each in differences(first, one)],
     }
 
 
@@ -218,7 +218,12 @@ def settings(asked: AskedSettings) -> dict[str, Any]:
     one = format_named(asked.format)
     run = prediction_of(asked.run).run
     made = written(
-        run.layout, asked.format, seq=run.seq, nodes=run.nodes, gpus_per_node=run.gpus_per_node,
-        model=run.model, software=run.software,
-    )  # fmt: skip
+        run.layout,
+        asked.format,
+        seq=run.seq,
+        nodes=run.nodes,
+        gpus_per_node=run.gpus_per_node,
+        model=run.model,
+        software=run.software,
+    )
     return {"text": made.text, "unsaid": list(made.unsaid), "suffix": one.suffix}

@@ -36,9 +36,18 @@ from syncwall.web.streams import problem_list
 POINTS: Final = 48
 """Counts of a curve that are shown, beside its walls and its ends."""
 _RELAID: Final = (
-    "tp", "sp", "pp", "virtual_stages", "schedule", "cp", "ep", "etp", "shard", "micro_batch",
+    "tp",
+    "sp",
+    "pp",
+    "virtual_stages",
+    "schedule",
+    "cp",
+    "ep",
+    "etp",
+    "shard",
+    "micro_batch",
     "recompute",
-)  # fmt: skip
+)
 """Fields in which layouts that are searched differ."""
 
 
@@ -153,8 +162,7 @@ def _curve(side: Side) -> dict[str, Any]:
         "falls": side.falls,
         **plain(side.summary),
         "walls": [
-            plain(wall) | {"efficiency": _at(side, efficiency, wall.holds_to_gpus)}
-            for wall in side.walls
+            plain(wall) | {"efficiency": _at(side, efficiency, wall.holds_to_gpus)} for wall in side.walls
         ],
         "counts": len(curve.gpus),
         "gpus": [int(count) for count in curve.gpus[kept]],
