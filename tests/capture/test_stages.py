@@ -98,7 +98,7 @@ def test_a_pipeline_has_the_bubble_of_its_schedule(script, pp, virtual, bubble):
     assert not program.notes
     found = sw.predict(program, cluster=lookup.cluster("dgx-h100"))
     waits_s = found.ledger[Cause.BUBBLE] + found.ledger.get(Cause.EXPOSED_PP, 0.0)
-    played_s = found.time.intervals[-1].end_s
+    played_s = found.timeline().intervals[-1].end_s
     assert waits_s / played_s == pytest.approx(bubble, abs=0.03)
 
 
