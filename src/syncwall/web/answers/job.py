@@ -6,12 +6,15 @@ to do otherwise), `job_options` (what can be chosen) and `changed_keys`.
 
 from datetime import datetime, timedelta
 from functools import cache
+from itertools import pairwise
+from math import inf, isfinite
 from typing import Any, Final
 
 import numpy as np
 
 from syncwall import catalogue, units
 from syncwall.catalogue import CatalogueKind
+from syncwall.cause import LEAST_SHARE
 from syncwall.describe import Job
 from syncwall.describe.base import Description
 from syncwall.describe.lookup import failure_rates, prices
@@ -19,9 +22,36 @@ from syncwall.job.completion import Completion, JobChange, changes, finish
 from syncwall.job.plan import interval_curve
 from syncwall.problems import InputError
 from syncwall.records import plain
-from syncwall.show.job import saves, step_limit, stops, switched_off, value_text, verdict, worth
+from syncwall.show.blocks import Table
+from syncwall.show.job import (
+    bounds,
+    change_cells,
+    inputs,
+    phases,
+    saves,
+    step_limit,
+    stops,
+    switched_off,
+    time_ledger,
+    verdict,
+    worth,
+)
+from syncwall.show.numbers import money, percent, plural, span
 from syncwall.show.prediction import assumed
+from syncwall.show.write.parts import (
+    Markup,
+    Part,
+    items,
+    markup,
+    proposal,
+    proposals,
+    quiet,
+    table,
+    tag,
+    tile,
+)
 from syncwall.units import Dimension
+from syncwall.web.figures import flag, named_ticks, upright
 from syncwall.web.questions import AskedJob, AskedOutcome
 
 
@@ -86,6 +116,14 @@ BINS: Final = 60
 _TAIL: Final = 0.995
 """Share of the jobs that the histogram shows; the last ones may come very late."""
 _NEXT: Final = 6
+_HARDLY: Final = 0.8
+"""Share of useful time from which on losses are too small to be seen beside it."""
+_DAY_S: Final = 86400.0
+_TICKS: Final = {
+    1.0: "1 s", 10.0: "10 s", 60.0: "1 min", 300.0: "5 min", 900.0: "15 min", 3600.0: "1 h",
+    14400.0: "4 h", 43200.0: "12 h", _DAY_S: "1 day", 7 * _DAY_S: "7 days",
+    30 * _DAY_S: "30 days", 365 * _DAY_S: "1 year",
+}  # fmt: skip
 
 
 def _chances(asked: AskedOutcome, completion: Completion) -> dict[str, float | None]:
@@ -122,30 +160,227 @@ def _parsed(key: str, text: str, dimension: Dimension) -> float:
 
 
 def played(asked: AskedOutcome) -> dict[str, Any]:
-    """Finish with its spread, bill, goodput and checkpoints of a job played through many times."""
+    """Finish with its spread, bill, goodput and checkpoints of a job played through many times.
+
+    `html` are parts of the page by their places, `figures` its charts as Plotly takes them.
+    """
     completion = _completion(asked)
     prediction = completion.prediction
     record: dict[str, Any] = plain(completion.without_changes)
-    return record | {
-        "stops": stops(completion),
-        "saves": saves(completion),
-        "off": switched_off(completion),
+    answer = record | {
         "gpus": prediction.run.gpus,
         "nodes": prediction.run.nodes,
         "watts_per_gpu": completion.bill.watts_per_gpu,
         "work_s": completion.settled.plan.work_s,
         "step_s": prediction.step_s,
-        "step_verdict": step_limit(completion),
         "fits": completion.fits,
         "finish": histogram(completion),
         "chances": _chances(asked, completion),
         "intervals": _intervals(completion),
-        "inputs": [
-            one | {"text": value_text(i)}
-            for one, i in zip(record["inputs"], completion.inputs, strict=True)
-        ],
-        "assumed": assumed(prediction),
     }
+    figures = {
+        "finish": answer["finish"] and _finish_figure(completion, answer["finish"]),
+        "interval": answer["intervals"] and _interval_figure(answer["intervals"]),
+    }
+    return answer | {"html": _html(asked, completion, answer), "figures": figures}
+
+
+def _html(asked: AskedOutcome, completion: Completion, answer: dict[str, Any]) -> dict[str, str]:
+    found, rates = answer["finish"], answer["causes_per_day"]
+    late = found and found["later_or_never"] > LEAST_SHARE
+    (quantiles,) = bounds(completion)
+    assert isinstance(quantiles, Table)
+    useful = completion.effective
+    ledgers: list[Part] = [time_ledger(completion) if found else quiet("No job came to its end.")]
+    if found and _HARDLY < useful < 1:
+        title = tag("h3", f"The {percent(1 - useful, 1)} that is not training")
+        ledgers.append(
+            tag("div", title, time_ledger(completion, is_lost_only=True), class_="losses")
+        )
+    return {
+        "why": markup(
+            f"{completion.phases.steps:,} steps of {span(completion.prediction.step_s)} on "
+            f"{completion.prediction.run.gpus:,} GPUs ({step_limit(completion)}); "
+            f"{stops(completion)}"
+        ),
+        "tiles": _tiles(completion),
+        "finish-about": markup(
+            f"{completion.job.simulations:,} jobs played through, seed {completion.job.seed}",
+            f"; {percent(found['later_or_never'], 1)} end later or never" if late else "",
+        ),
+        "quantiles": markup(quantiles.only(range(4))),
+        "chances": _chance_words(asked, answer["chances"]),
+        "phases": markup(phases(completion)),
+        "ledger": markup(ledgers),
+        "interval-about": markup(
+            "by the renewal formula, with a spare always at hand" if answer["intervals"] else ""
+        ),
+        "saves": markup(f"{saves(completion)}."),
+        "stops": markup(
+            ", ".join(f"{cause} {rate:.2g}" for cause, rate in rates.items()),
+            " interruptions a day",
+        ),
+        "inputs": table(inputs(completion), class_="stacked"),
+        "off": markup(f"Not counted, because nothing was stated: {switched_off(completion)}."),
+        "assumed": items(assumed(completion.prediction)),
+    }
+
+
+def _tiles(completion: Completion) -> Markup:
+    bill, plan, dates = completion.bill, completion.settled.plan, completion.finish_dates
+    low, middle, high = completion.finish_s
+    after = f", after {span(middle)}" if dates else " after"
+    ends = [f"{one:%Y-%m-%d}" if one else "never" for one in dates or ()]
+    ends = ends or [span(low), span(middle), span(high)]
+    cost: tuple[str, str, float | None] = ("no price known", "write one in the form", None)
+    if completion.cost_usd is not None:
+        least, usual, most = completion.cost_usd
+        paid = f"{_within(money(least), money(most))}; ${bill.usd_per_gpu_hour:.2f} a GPU-hour"
+        cost = (money(usual), paid, usual)
+    few, stops_, many = completion.interruptions
+    every = span(completion.mean_between_s)
+    spare = f"{bill.gpus - completion.prediction.run.gpus:,} of them spare"
+    return markup(
+        tile("finish", f"Done (P50){after}" if dates else "Done after (P50)", ends[1],
+             _within(ends[0], ends[2]), middle),
+        tile("effective", "Effective training time", percent(completion.effective, 1),
+             f"{span(plan.work_s)} undisturbed", completion.effective),
+        tile("cost", "Cost (P50)", *cost),
+        tile("interruptions", "Interruptions", f"{stops_:,.0f}",
+             f"{_within(f'{few:,.0f}', f'{many:,.0f}')}; one every {every}", stops_),
+        tile("gpus", "GPUs paid for", f"{bill.gpus:,}",
+             f"{spare} ({plural(plan.spares, 'node')})", bill.gpus),
+    )  # fmt: skip
+
+
+def _within(low: str, high: str) -> str:
+    return f"80% interval: {low} to {high}"
+
+
+def _chance_words(asked: AskedOutcome, chances: dict[str, float | None]) -> Markup:
+    """How likely it is that what is hoped for comes true."""
+    dated = asked.by is not None and asked.by.strip()[4:5] == "-"
+    said = {
+        "by": f" of the jobs are done {'by' if dated else 'within'} {asked.by}",
+        "within": f" are done for at most {asked.within}",
+    }
+    made = [
+        tag("p", tag("b", percent(share), class_=_tone(share)), said[key],
+            data={"chance": key, "value": share})
+        for key, share in chances.items() if share is not None
+    ]  # fmt: skip
+    unknown = asked.within is not None and chances["within"] is None
+    return markup(made, quiet("No price is known: write one in the form.") if unknown else None)
+
+
+def _tone(share: float) -> str | None:
+    return "better" if share >= 0.9 else "worse" if share < 0.5 else None
+
+
+def _finish_figure(completion: Completion, found: dict[str, Any]) -> dict[str, Any]:
+    """Shares of the simulated jobs over days or dates, with P10, P50 and P90."""
+    edges = found["edges_s"]
+    is_dated = found["edge_dates"] is not None
+    unit_s, unit = (_DAY_S, "days") if edges[-1] >= 3 * _DAY_S else (3600.0, "hours")
+
+    def at(seconds: float) -> Any:
+        dates = _dates(completion.job, [seconds]) if is_dated else None
+        return dates[0] if dates else seconds / unit_s
+
+    def said(seconds: float) -> str:
+        return str(at(seconds))[:10] if is_dated else span(seconds)
+
+    ends = [said(edge) for edge in edges]
+    width_s = (edges[1] - edges[0]) * 0.92
+    bars = {
+        "type": "bar",
+        "x": [at((low + high) / 2) for low, high in pairwise(edges)],
+        "y": found["shares"],
+        "width": width_s * 1000 if is_dated else width_s / unit_s,
+        "marker": {"color": "--accent"},
+        "text": [
+            f"{low} to {high}<br>{percent(share, 1)} of the jobs; {percent(done)} are done by then"
+            for (low, high), share, done in zip(
+                pairwise(ends), found["shares"], found["done_by"], strict=True
+            )
+        ],
+        "textposition": "none",
+    }
+    marks = [
+        (name, one) for name, one in zip(("P10", "P50", "P90"), completion.finish_s, strict=True)
+        if isfinite(one)
+    ]  # fmt: skip
+    layout = {
+        "bargap": 0,
+        "margin": {"t": 46},
+        "xaxis": {"type": "date"} if is_dated else {"title": f"{unit} from the start"},
+        "yaxis": {"tickformat": ".0%", "title": "of the jobs", "rangemode": "tozero"},
+        "shapes": [
+            upright(at(one), "--ink", *((2, "solid") if name == "P50" else (1, "dot")))
+            for name, one in marks
+        ],
+        "annotations": [
+            flag(at(one), f"{name}<br>{said(one)}", "--ink", narrow={"text": name})
+            for name, one in marks
+        ],
+    }
+    return {"traces": [bars], "layout": layout}
+
+
+def _interval_figure(found: dict[str, Any]) -> dict[str, Any]:
+    """Share of the time that is work, over the checkpoint interval."""
+    best, chosen = found["best"], found["chosen"]
+    is_same = abs(chosen["interval_s"] / best["interval_s"] - 1) < 1e-6
+    points = [("chosen, the best", best)] if is_same else [("best", best), ("chosen", chosen)]
+
+    def said(interval_s: float, share: float) -> str:
+        lost = span(found["work_s"] * (1 / share - 1) if share else inf)
+        return (
+            f"every {span(interval_s)}<br>{percent(share, 2)} of the time is work<br>"
+            f"saving, lost work and restarts: {lost} of the job"
+        )
+
+    low, top = min(one["share"] for _, one in points), max(found["share"])
+    ticks = [
+        (at, words) for at, words in _TICKS.items()
+        if found["interval_s"][0] <= at <= found["interval_s"][-1]
+    ]  # fmt: skip
+    curve = {
+        "x": found["interval_s"],
+        "y": found["share"],
+        "mode": "lines",
+        "line": {"color": "--accent", "width": 2.5},
+        "text": list(map(said, found["interval_s"], found["share"])),
+    }
+    later = chosen["interval_s"] > best["interval_s"]
+    marks = {
+        "x": [one["interval_s"] for _, one in points],
+        "y": [one["share"] for _, one in points],
+        "mode": "markers+text",
+        "textposition": ["top center", "middle right" if later else "middle left"],
+        "marker": {"size": 11, "symbol": ["diamond", "circle"], "color": ["--good", "--warn"]},
+        "text": [f"{name}: {span(one['interval_s'])}" for name, one in points],
+        "textfont": {"color": "--ink"},
+        "cliponaxis": False,
+        "hovertext": [f"{name}: {said(**one)}" for name, one in points],
+        "hovertemplate": "%{hovertext}<extra></extra>",
+    }
+    lowest = max(0.0, min(low, top - 4 * (1 - top)) - 0.15 * (1 - top))
+    layout = {
+        "xaxis": {
+            "type": "log",
+            "title": "time between checkpoints",
+            "tickangle": 0,
+            **named_ticks(ticks),
+            "narrow": named_ticks(ticks[::2]),
+        },
+        "yaxis": {
+            "tickformat": ".1~%",
+            "title": "of the time is work",
+            "range": [lowest, min(1.0, top + 0.6 * (1 - top))],
+        },
+    }
+    return {"traces": [curve, marks], "layout": layout}
 
 
 def next_changes(asked: AskedJob) -> dict[str, Any]:
@@ -155,7 +390,20 @@ def next_changes(asked: AskedJob) -> dict[str, Any]:
     """
     completion = _completion(asked)
     useful = [one for one in changes(completion) if worth(one)]
-    return {"next": [_change(completion.job, one) for one in useful[:_NEXT]]}
+    found = [_change(completion.job, one) for one in useful[:_NEXT]]
+    none = quiet("No single change of the job helps.")
+    html = proposals(list(map(_proposal, useful[:_NEXT], found))) if found else none
+    return {"next": found, "html": {"next": html}}
+
+
+def _proposal(change: JobChange, found: dict[str, Any]) -> Markup:
+    gained, _ = change_cells(change)
+    usd = change.saved_usd
+    words = None if usd is None else f"{'saves' if usd >= 0 else 'costs'} {money(abs(usd))}"
+    saved = words and ("; ", tag("span", words, class_="worse" if usd and usd < 0 else "better"))
+    beside = f"{percent(change.completion.effective, 1)} effective", saved
+    keys = {f"job.{key}": value for key, value in found["keys"].items()}
+    return proposal(change.what, gained, beside, keys, gained=found["gained_s"])
 
 
 def _completion(asked: AskedJob) -> Completion:
