@@ -227,6 +227,15 @@ class AskedWall(AskedMoves):
         description="The same on another cluster or in another layout; what is wrong with one of "
         "them stands in its place in the answer.",
     )
+    names: Annotated[list[Annotated[str, Field(max_length=400)]], Field(max_length=5)] = Field(
+        default_factory=list, description="What these are called in the answer."
+    )
+    measure: Literal["efficiency", "tokens_per_s", "tokens_per_s_per_gpu", "step_s"] = Field(
+        "efficiency", description="What the chart shows."
+    )
+    of: Annotated[int, Field(ge=0, le=5)] = Field(
+        0, description="Of which run to show the ledger and every count; 0 is the run itself."
+    )
 
 
 class AskedProgram(Asked):

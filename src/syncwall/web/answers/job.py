@@ -4,6 +4,7 @@ Holds `played` (when a job will be done, and what it costs), `next_changes` (wha
 to do otherwise), `job_options` (what can be chosen) and `changed_keys`.
 """
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import cache
 from itertools import pairwise
@@ -220,7 +221,7 @@ def _html(asked: AskedOutcome, completion: Completion, answer: dict[str, Any]) -
             ", ".join(f"{cause} {rate:.2g}" for cause, rate in rates.items()),
             " interruptions a day",
         ),
-        "inputs": table(inputs(completion), class_="stacked"),
+        "inputs": table(replace(inputs(completion), words=1, ends_in_words=2), class_="stacked"),
         "off": markup(f"Not counted, because nothing was stated: {switched_off(completion)}."),
         "assumed": items(assumed(completion.prediction)),
     }

@@ -7,8 +7,6 @@ import * as state from "../state.js";
 const EDIT =
   /^(model|cluster|nodes|gpus_per_node|gpus|seq|layout\.[a-z0-9_]+|software\.[a-z0-9_]+)[:=]([\w.+-]{0,80})$/;
 const MOST = 5;
-/** Colours of the runs, the one in the form first. */
-export const COLOURS = ["--accent", "--exposed-tp", "--optimizer", "--attention", "--exposed-dp", "--host"];
 
 /** Each comparison as its edits: `[[["cluster", "dgx-b200"]], …]`. */
 export function comparisons() {
