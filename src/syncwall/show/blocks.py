@@ -69,7 +69,7 @@ class Bullets:
 class Cell(str):
     """A cell with what only pages show of it; everywhere else it is its text."""
 
-    __slots__ = ("below", "data", "keys", "kind", "row")
+    __slots__ = ("below", "data", "keys", "kind", "row", "text")
 
     def __new__(
         cls,
@@ -84,9 +84,11 @@ class Cell(str):
         """`kind` is a class and `data` are attributes of the cell, `row` those of its row."""
         cell = str.__new__(cls, text)
         cell.kind, cell.below, cell.data, cell.row = kind, below, data or {}, row or {}
-        cell.keys = keys
+        cell.keys, cell.text = keys, text
         return cell
 
+    text: str
+    """What was given, which may be markup already."""
     kind: str
     below: str
     """Stands under it, quietly."""

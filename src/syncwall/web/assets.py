@@ -24,6 +24,8 @@ from fastapi import Request
 from fastapi.responses import Response
 
 from syncwall.cause import LEAST_SHARE, Cause
+from syncwall.plan.choices import SEARCHED
+from syncwall.show.field_words import KEYS, VALUES
 from syncwall.show.terms import named
 
 _FOLDER: Final = Path(str(files("syncwall.web")))
@@ -113,6 +115,7 @@ def _made() -> Iterator[tuple[str, Asset]]:
     names = ("kind", "title", "colour", "moved")
     causes = [{"key": one} | {name: getattr(one, name) for name in names} for one in Cause]
     yield "cause_list.js", _script(CAUSES=causes, LEAST_SHARE=LEAST_SHARE)
+    yield "word_list.js", _script(KEYS=KEYS, VALUES=VALUES, SEARCHED=SEARCHED)
     yield "term_list.js", _script(TERMS={name: one.meaning for name, one in named().items()})
 
 

@@ -301,6 +301,9 @@ class AskedComparison(Asked):
     runs: Annotated[list[AskedRun], Field(min_length=2, max_length=5)] = Field(
         description="The others are compared with the first."
     )
+    names: Annotated[list[Annotated[str, Field(max_length=80)]], Field(max_length=5)] = Field(
+        default_factory=list, description="What they are called in `html`."
+    )
 
 
 class AskedSettings(Asked):

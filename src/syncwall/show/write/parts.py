@@ -7,15 +7,18 @@ the keys in `data-set` when somebody clicks.
 """
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
-from typing import Any
+from typing import Any, Final
 
 from syncwall.cause import LEAST_SHARE, Cause
 from syncwall.show import blocks
 from syncwall.show.numbers import percent
 from syncwall.show.terms import meaning
 from syncwall.show.write.files import written
+
+_ADDRESS: Final = re.compile(r"https?://[^\s,;]+|arXiv:(\d{4}\.\d{4,5})")
 
 
 class Markup(str):
@@ -74,6 +77,11 @@ def term(words: str) -> Markup:
     return tag("abbr", words, title=known) if known else markup(words)
 
 
+def unseen(name: str) -> Markup:
+    """A name that only those hear who cannot see the table."""
+    return tag("span", name, class_="visually-hidden")
+
+
 def items(lines: Iterable[Part]) -> Markup:
     """Lines of a list."""
     return markup(tag("li", line) for line in lines)
@@ -88,6 +96,28 @@ def button(words: Part, keys: Mapping[str, Any], kind: str = "link", **more: Any
     """Sets `keys` in the address; null takes one away."""
     data = {**more.pop("data", {}), "set": dict(keys)}
     return tag("button", words, type="button", class_=kind, data=data, **more)
+
+
+def linked(text: str) -> Markup:
+    """`text` whose first web address, or number at arXiv, is a link."""
+    found = _ADDRESS.search(text)
+    if found is None:
+        return markup(text)
+    href = f"https://arxiv.org/abs/{found[1]}" if found[1] else found[0]
+    link = tag("a", re.sub("^https?://", "", found[0]), href=href, rel="noreferrer")
+    return markup(text[: found.start()], link, text[found.end() :])
+
+
+def scrolled(label: str, *parts: Part) -> Markup:
+    """What may be wider than the page, and is then scrolled."""
+    return tag("div", parts, class_="wide", tabindex=0, role="region", aria_label=label)
+
+
+def panel(title: str, *parts: Part, beside: Part = None) -> Markup:
+    """A section of a page; what stands `beside` its title is small."""
+    name = tag("h2", title)
+    head = tag("div", name, tag("span", beside, class_="small row"), class_="head")
+    return tag("section", head if beside else name, parts, class_="panel")
 
 
 def swatch(colour: str, kind: str = "swatch") -> Markup:
@@ -214,5 +244,5 @@ def _row(row: Sequence[str], kinds: Sequence[str], is_strong: bool) -> Markup:
 
 
 def _cell(cell: blocks.Cell) -> Markup:
-    text = markup(str(cell)) if cell.keys is None else button(str(cell), cell.keys)
+    text = markup(cell.text) if cell.keys is None else button(cell.text, cell.keys)
     return markup(text, tag("div", cell.below, class_="quiet small") if cell.below else None)

@@ -7,7 +7,7 @@ const KNOWN =
   "svg g text line rect circle polygon polyline title tspan path";
 const PARTS = "span small b i button details summary dl dt dd";
 const KEPT = /^(class|id|title|tabindex|scope|colspan|aria-label)$/;
-const KEPT_IN_PARTS = /^(class|id|title|type|scope|colspan|href|rel|target|aria-[a-z]+|data-[a-z_-]+)$/;
+const KEPT_IN_PARTS = /^(class|id|title|type|scope|colspan|tabindex|role|href|rel|aria-[a-z]+|data-[a-z_-]+)$/;
 
 /** The article in `html`, which may quote a stranger's file: known elements and attributes only. */
 export function article(html) {

@@ -2,11 +2,9 @@
 import { picture } from "../article.js";
 import { download, h, put, quiet } from "../dom.js";
 import { field, select, shown, together } from "../form.js";
-import { duration, percent, plural } from "../format.js";
 import * as state from "../state.js";
-import { table, words } from "../table.js";
 import { command } from "../take_along.js";
-import { tile } from "../tiles.js";
+import { written } from "../view.js";
 
 /** Keys of the address that only flows depend on. */
 export const OWN = ["fabric.order", "fabric.jobs", "fabric.flows"];
@@ -56,41 +54,10 @@ export function flowsShown(answer) {
   return h(
     "div",
     { data: { needed: answer.needed, draws: answer.draws, busiest: answer.busiest ?? "" } },
-    h("div", { class: "tiles" }, answer.jobs.length ? null : step(answer), busiest(answer)),
-    answer.jobs.length > 0 && jobs(answer),
-    answer.said.map((line) => h("p", { class: "small" }, line)),
+    written(answer.html),
     drawing ?? quiet("Nothing leaves the scale-up domain: no link is shared."),
     taken(answer),
   );
-}
-
-function step({ p50_s, p90_s, free_s, needed }) {
-  const more = needed ? `+${percent(p50_s / free_s - 1)} over free links, P90 ${duration(p90_s)}` : "as on free links";
-  return tile("flows-step", "Step on shared links", duration(p50_s), more, p50_s);
-}
-
-function busiest({ busiest: link, slower, jobs: several }) {
-  const beside = link ?? "no link is busier than the NICs";
-  return tile("flows-slower", several.length ? "Slowest job" : "Slow-down", `${slower.toFixed(2)} ×`, beside, slower);
-}
-
-/** What each job loses. */
-function jobs({ jobs: found, free_s }) {
-  const rows = found.map((job) => ({
-    data: { job: job.name, value: job.step_p50_s },
-    cells: [
-      job.name,
-      plural(job.nodes, "node"),
-      duration(free_s),
-      duration(job.step_p50_s),
-      { content: job.lost > 0.0005 ? `+${percent(job.lost)}` : "nothing", data: { lost: job.lost } },
-      duration(job.step_p90_s),
-      `${job.slower_p50.toFixed(2)} ×`,
-    ],
-  }));
-  const head = [words("job", "nowrap"), "nodes", "step alone", "together", "loses", "P90", "traffic slower"];
-  const label = "What each job loses";
-  return h("div", { class: "wide", tabindex: "0", role: "region", "aria-label": label }, table(head, rows));
 }
 
 /** The command, and the files that it reads. */

@@ -3,8 +3,9 @@ import { at, h, put } from "../dom.js";
 import { check, field, number, select, together } from "../form.js";
 import { nodesUsed } from "../run_form.js";
 import * as state from "../state.js";
+import { SEARCHED } from "../word_list.js";
 import { fieldWords } from "../words.js";
-import { SEARCHED, searchOf } from "./question.js";
+import { searchOf } from "./question.js";
 
 const OBJECTIVES = { fastest: "the shortest step", cheapest: "the fewest GPU-hours", smallest: "the fewest GPUs" };
 const FEWER = [1, 2, 4, 8];
