@@ -361,6 +361,22 @@ class AskedFlows(AskedWiring):
     )
 
 
+class AskedPublished(Asked):
+    """Which published runs to look at; without any wish all those that are not in doubt."""
+
+    source: Annotated[str, Field(max_length=200)] = ""
+    part: Annotated[str, Field(max_length=40)] = Field("", description="What they are used for.")
+    device: Annotated[str, Field(max_length=200)] = ""
+    words: Annotated[str, Field(max_length=200)] = Field(
+        "", description="Each is in the name of the model, of the framework, or in the id."
+    )
+    doubtful: bool = Field(False, description="Those in doubt, too.")
+    only: Annotated[list[str], Field(max_length=400)] | None = Field(
+        None, description="None but those with these ids."
+    )
+    chosen: Annotated[str, Field(max_length=300)] = Field("", description="The run to describe.")
+
+
 class AskedStep(Asked):
     """A run, and how to look at its step."""
 

@@ -57,12 +57,12 @@ def _markup(part: Part) -> str:  # noqa: PLR0911 - one for each kind
 
 def tag(name: str, *children: Part, data: Mapping[str, Any] | None = None, **more: Any) -> Markup:
     """An element; attributes that are None or False are left out, `class_` is `class`."""
-    named = {key.rstrip("_").replace("_", "-"): value for key, value in more.items()}
+    named = {key.rstrip("_").replace("_", "-"): one for key, one in more.items() if one != ""}
     named |= {f"data-{key}": value for key, value in (data or {}).items()}
     given = "".join(
         f" {key}" if value is True else f' {key}="{escape(_text(value))}"'
         for key, value in named.items()
-        if value is not None and value is not False and value != ""
+        if value is not None and value is not False
     )
     return Markup(f"<{name}{given}>{markup(*children)}</{name}>")
 

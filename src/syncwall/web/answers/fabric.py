@@ -250,7 +250,7 @@ def _each(alone: list[dict[str, Any]]) -> Markup:
     rows = []
     for one in alone:
         part = tag("button", one["name"], type="button", class_="link", data={"part": one["part"]})
-        row = {"kind": one["kind"], "value": one["step_s"]}
+        row = {"kind": one["kind"], "value": one["step_s"] or ""}
         slower = one["slower"]
         said = Cell("stops", "worse") if slower is None else Cell("same")
         if slower is not None and slower >= LEAST:

@@ -5,7 +5,7 @@ import { h } from "./dom.js";
 const KNOWN =
   "p strong abbr br h2 h3 h4 h5 h6 nav ul ol li a div table thead tbody tr th td figure figcaption pre code em blockquote hr " +
   "svg g text line rect circle polygon polyline title tspan path";
-const PARTS = "span small b i button details summary dl dt dd";
+const PARTS = "section span small b i button details summary dl dt dd";
 const KEPT = /^(class|id|title|tabindex|scope|colspan|aria-label)$/;
 const KEPT_IN_PARTS = /^(class|id|title|type|scope|colspan|tabindex|role|href|rel|aria-[a-z]+|data-[a-z_-]+)$/;
 
