@@ -1,7 +1,7 @@
 // Flows that share links: how they find their way, what they cost, and links as wide as they are busy.
 import { picture } from "../article.js";
 import { download, h, put, quiet } from "../dom.js";
-import { field, select, shown, together } from "../form.js";
+import { shown, together } from "../form.js";
 import * as state from "../state.js";
 import { command } from "../take_along.js";
 import { written } from "../view.js";
@@ -9,29 +9,9 @@ import { written } from "../view.js";
 /** Keys of the address that only flows depend on. */
 export const OWN = ["fabric.order", "fabric.jobs", "fabric.flows"];
 
-const ROUTINGS = {
-  ecmp: "hashed (ecmp)",
-  static: "fixed tables (static)",
-  adaptive: "whatever is free (adaptive)",
-  valiant: "over a random group (valiant)",
-};
-const ORDERS = { nodes: "in node order", crossed: "crossed over leaves" };
-const JOBS = { one: "this run alone", apart: "twice, apart", interleaved: "twice, interleaved" };
-
-/** Draw the controls once; the function that comes back brings them to an answer. */
+/** Bring the controls to life; the function that comes back brings them to an answer. */
 export function flowControls(place) {
-  const clears = { data: { clears: "fabric.flows" } };
-  const pairs = Object.fromEntries([1, 2, 4, 8, 16].map((count) => [count, String(count)]));
-  const drawn = select("fabric.flows", { "": "the slowest" });
-  const routing = select("fabric.routing", ROUTINGS, "ecmp");
-  put(
-    place,
-    field("Routing", routing),
-    field("Queue pairs", select("fabric.qps", pairs, "1")),
-    field("Rank order", select("fabric.order", ORDERS, "nodes")),
-    field("Jobs", select("fabric.jobs", JOBS, "one", clears)),
-    field("Flows drawn", drawn),
-  );
+  const [drawn, routing] = ["flows", "routing"].map((key) => place.querySelector(`[name="fabric.${key}"]`));
   together(place);
   return (answer) => {
     const offered = answer.flows.map(({ id, name, slower }) =>

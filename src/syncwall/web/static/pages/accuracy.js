@@ -109,7 +109,7 @@ function shown(found) {
   );
   put(at("skipped"), `${counted(found.skipped)} of ${counted(found.rows)} published rows cannot be predicted.`);
   put(at("why-skipped"), items(found.why_skipped.map(([why, count]) => `${counted(count)}: ${why}`)));
-  filters([...runs.values()], found.parts);
+  filters([...runs.values()]);
   drawn();
   likeMine();
   state.heard(() => drawn());

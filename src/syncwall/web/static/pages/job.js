@@ -4,7 +4,7 @@ import { ask } from "../ask.js";
 import { asSvg, figures, recoloured } from "../chart.js";
 import { at, put, quiet } from "../dom.js";
 import { csvFile, jsonFile, svgFile } from "../exports.js";
-import { input, together } from "../form.js";
+import { together } from "../form.js";
 import { job, jobFaults, jobForm, stated } from "../job/form.js";
 import { faults, runForm } from "../run_form.js";
 import * as state from "../state.js";
@@ -43,12 +43,7 @@ const drawn = async () => answer && figures(answer.figures);
 
 if (!["tokens", "steps", "phases"].some((key) => state.get(`job.${key}`))) state.set({ "job.tokens": FIRST });
 await runForm();
-jobForm(at("job-form"), await ask("job/options"), (await ask("options")).clusters);
-put(
-  at("hoped"),
-  input("chance.by", "Chance of being done by", "2027-06-01, 90 days"),
-  input("chance.within", "and within", "$2,000,000"),
-);
+jobForm(await ask("job/options"), (await ask("options")).clusters);
 together(at("hoped"));
 takeAlong(
   csvFile("job", () => [

@@ -82,7 +82,7 @@ function controls() {
 
 await runForm();
 controls();
-put(at("compare"), adding("dgx-b200"));
+adding(at("compare").querySelector("form"));
 const ROWS = ["gpus", "efficiency", "tokens_per_s", "tokens_per_s_per_gpu", "step_s", "memory_bytes"];
 const rows = () => [
   ["run", ...ROWS],
