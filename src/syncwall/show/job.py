@@ -290,8 +290,12 @@ def _assumed(completion: Completion, *, everything: bool) -> list[Block]:
 def inputs(completion: Completion) -> Table:
     """Every number that the job rests on, with its trust and source."""
     rows = (
-        (Cell(i.name, row={"input": i.name, "value": i.value}), value_text(i), i.trust,
-         i.source or "")
+        (
+            Cell(i.name, row={"input": i.name, "value": i.value}),
+            value_text(i),
+            i.trust,
+            i.source or "",
+        )
         for i in completion.inputs
-    )  # fmt: skip
+    )
     return Table(("input", "value", "trust", "source"), tuple(rows), words=4)

@@ -14,10 +14,8 @@ def upright(x: Any, colour: str, width: float = 1.5, dash: str = "solid") -> dic
 
 def flag(x: Any, text: str, colour: str, **more: Any) -> dict[str, Any]:
     """Words above the chart."""
-    return {
-        "x": x, "yref": "paper", "y": 1, "yanchor": "bottom", "showarrow": False, "text": text,
-        "font": {"color": colour, "size": 12}, **more,
-    }  # fmt: skip
+    place = {"x": x, "yref": "paper", "y": 1, "yanchor": "bottom", "showarrow": False}
+    return place | {"text": text, "font": {"color": colour, "size": 12}} | more
 
 
 def named_ticks(ticks: Sequence[tuple[float, str]]) -> dict[str, Any]:

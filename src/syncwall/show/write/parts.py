@@ -138,9 +138,14 @@ def tile(key: str, name: str, value: str, beside: Part, exact: float | None = No
 
 
 def proposal(
-    change: str, gain: str, beside: Part, keys: Mapping[str, Any], *,
-    gained: float | None, is_worse: bool = False,
-) -> Markup:  # fmt: skip
+    change: str,
+    gain: str,
+    beside: Part,
+    keys: Mapping[str, Any],
+    *,
+    gained: float | None,
+    is_worse: bool = False,
+) -> Markup:
     """A change that applies itself."""
     said = tag("span", gain, class_=f"gain {'worse' if is_worse else 'better'}")
     inside = tag("span", change), said, tag("small", beside)
@@ -155,10 +160,14 @@ def proposals(made: Sequence[Markup]) -> Markup:
 def bar(parts: Iterable[tuple[str, float, str, bool]], whole: float, **more: Any) -> Markup:
     """Parts of a whole beside each other: what each says, its value, its colour, if it waits."""
     drawn = (
-        tag("span", title=said, class_="wait" if is_wait else None,
-            data={"width": 100 * value / whole, "colour": colour})
+        tag(
+            "span",
+            title=said,
+            class_="wait" if is_wait else None,
+            data={"width": 100 * value / whole, "colour": colour},
+        )
         for said, value, colour, is_wait in parts
-    )  # fmt: skip
+    )
     last = more.pop("last", None)
     return tag("div", drawn, last, class_="ledger-bar", aria_hidden="true", **more)
 
@@ -200,15 +209,18 @@ def ledger(of: blocks.Ledger) -> Markup:
         tag(
             "tr",
             tag("th", cause_name(one.name), scope="row", class_="words"),
-            tag("td", tag("span", data={"width": 100 * one.value / largest,
-                                        "colour": _colour(one.name)}),
-                class_="ledger-line", aria_hidden="true"),
+            tag(
+                "td",
+                tag("span", data={"width": 100 * one.value / largest, "colour": _colour(one.name)}),
+                class_="ledger-line",
+                aria_hidden="true",
+            ),
             tag("td", of.text(one.value)),
             tag("td", percent(one.value / of.whole, 1), class_="quiet"),
             data={"cause": one.name, "value": one.value},
         )
         for one in shown
-    ]  # fmt: skip
+    ]
     total = tag("th", of.total, scope="row", class_="words"), tag("td")
     end = tag("td", of.text(of.whole)), tag("td", "100%", class_="quiet")
     rows.append(tag("tr", *total, *end, class_="sum"))

@@ -121,10 +121,19 @@ _HARDLY: Final = 0.8
 """Share of useful time from which on losses are too small to be seen beside it."""
 _DAY_S: Final = 86400.0
 _TICKS: Final = {
-    1.0: "1 s", 10.0: "10 s", 60.0: "1 min", 300.0: "5 min", 900.0: "15 min", 3600.0: "1 h",
-    14400.0: "4 h", 43200.0: "12 h", _DAY_S: "1 day", 7 * _DAY_S: "7 days",
-    30 * _DAY_S: "30 days", 365 * _DAY_S: "1 year",
-}  # fmt: skip
+    1.0: "1 s",
+    10.0: "10 s",
+    60.0: "1 min",
+    300.0: "5 min",
+    900.0: "15 min",
+    3600.0: "1 h",
+    14400.0: "4 h",
+    43200.0: "12 h",
+    _DAY_S: "1 day",
+    7 * _DAY_S: "7 days",
+    30 * _DAY_S: "30 days",
+    365 * _DAY_S: "1 year",
+}
 
 
 def _chances(asked: AskedOutcome, completion: Completion) -> dict[str, float | None]:
@@ -242,16 +251,36 @@ def _tiles(completion: Completion) -> Markup:
     every = span(completion.mean_between_s)
     spare = f"{bill.gpus - completion.prediction.run.gpus:,} of them spare"
     return markup(
-        tile("finish", f"Done (P50){after}" if dates else "Done after (P50)", ends[1],
-             _within(ends[0], ends[2]), middle),
-        tile("effective", "Effective training time", percent(completion.effective, 1),
-             f"{span(plan.work_s)} undisturbed", completion.effective),
+        tile(
+            "finish",
+            f"Done (P50){after}" if dates else "Done after (P50)",
+            ends[1],
+            _within(ends[0], ends[2]),
+            middle,
+        ),
+        tile(
+            "effective",
+            "Effective training time",
+            percent(completion.effective, 1),
+            f"{span(plan.work_s)} undisturbed",
+            completion.effective,
+        ),
         tile("cost", "Cost (P50)", *cost),
-        tile("interruptions", "Interruptions", f"{stops_:,.0f}",
-             f"{_within(f'{few:,.0f}', f'{many:,.0f}')}; one every {every}", stops_),
-        tile("gpus", "GPUs paid for", f"{bill.gpus:,}",
-             f"{spare} ({plural(plan.spares, 'node')})", bill.gpus),
-    )  # fmt: skip
+        tile(
+            "interruptions",
+            "Interruptions",
+            f"{stops_:,.0f}",
+            f"{_within(f'{few:,.0f}', f'{many:,.0f}')}; one every {every}",
+            stops_,
+        ),
+        tile(
+            "gpus",
+            "GPUs paid for",
+            f"{bill.gpus:,}",
+            f"{spare} ({plural(plan.spares, 'node')})",
+            bill.gpus,
+        ),
+    )
 
 
 def _within(low: str, high: str) -> str:
@@ -266,10 +295,15 @@ def _chance_words(asked: AskedOutcome, chances: dict[str, float | None]) -> Mark
         "within": f" are done for at most {asked.within}",
     }
     made = [
-        tag("p", tag("b", percent(share), class_=_tone(share)), said[key],
-            data={"chance": key, "value": share})
-        for key, share in chances.items() if share is not None
-    ]  # fmt: skip
+        tag(
+            "p",
+            tag("b", percent(share), class_=_tone(share)),
+            said[key],
+            data={"chance": key, "value": share},
+        )
+        for key, share in chances.items()
+        if share is not None
+    ]
     unknown = asked.within is not None and chances["within"] is None
     return markup(made, quiet("No price is known: write one in the form.") if unknown else None)
 
@@ -308,9 +342,10 @@ def _finish_figure(completion: Completion, found: dict[str, Any]) -> dict[str, A
         "textposition": "none",
     }
     marks = [
-        (name, one) for name, one in zip(("P10", "P50", "P90"), completion.finish_s, strict=True)
+        (name, one)
+        for name, one in zip(("P10", "P50", "P90"), completion.finish_s, strict=True)
         if isfinite(one)
-    ]  # fmt: skip
+    ]
     layout = {
         "bargap": 0,
         "margin": {"t": 46},
@@ -343,9 +378,10 @@ def _interval_figure(found: dict[str, Any]) -> dict[str, Any]:
 
     low, top = min(one["share"] for _, one in points), max(found["share"])
     ticks = [
-        (at, words) for at, words in _TICKS.items()
+        (at, words)
+        for at, words in _TICKS.items()
         if found["interval_s"][0] <= at <= found["interval_s"][-1]
-    ]  # fmt: skip
+    ]
     curve = {
         "x": found["interval_s"],
         "y": found["share"],

@@ -4,9 +4,7 @@ Holds `compared` (curves of a run and of others beside it) and `moves`
 (what moves the wall).
 """
 
-from dataclasses import dataclass
 from functools import lru_cache
-from math import ceil, floor, log2, log10
 from typing import Any, Final
 
 import numpy as np
@@ -20,7 +18,6 @@ from syncwall.describe.stated import StatedRun
 from syncwall.plan.choices import Scaling
 from syncwall.plan.reference import Reference, start_of
 from syncwall.plan.wall.answer import (
-    EXPLAINED,
     LEVELS,
     Moved,
     Side,
@@ -45,8 +42,8 @@ from syncwall.show.wall import (
     top_count,
     wall_count,
 )
-from syncwall.show.write.parts import Markup, markup, quiet, swatch, table, tag, term
-from syncwall.web.figures import flag, named_ticks, upright
+from syncwall.show.write.parts import Markup, markup, quiet, swatch, table, tag, unseen
+from syncwall.web.answers.wall_figures import SHOWN, ShownWall, area, curves, range_text
 from syncwall.web.questions import AskedMoves, AskedRun, AskedWall
 from syncwall.web.streams import problem_list
 
@@ -57,13 +54,6 @@ _RELAID: Final = (
     "recompute",
 )  # fmt: skip
 """Fields in which layouts that are searched differ."""
-_COLOURS: Final = (
-    "--accent", "--exposed-tp", "--optimizer", "--attention", "--exposed-dp", "--host",
-)  # fmt: skip
-_DASHES: Final = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
-_SHOWN: Final = (
-    "gpus", "efficiency", "tokens_per_s", "tokens_per_s_per_gpu", "step_s", "memory_bytes",
-)  # fmt: skip
 
 
 def compared(asked: AskedWall) -> dict[str, Any]:
@@ -73,307 +63,99 @@ def compared(asked: AskedWall) -> dict[str, Any]:
     """
     others = (_attempted(one, asked.most, asked.scaling) for one in asked.others)
     runs = [_scaled(asked.run, asked.most, asked.scaling), *others]
-    given = [*asked.names, *(f"run {n}" for n in range(2, 7))][: len(asked.others)]
-    shown = [
-        _Shown(n, *both) for n, both in enumerate(zip(["this run", *given], runs, strict=True))
-    ]
+    names = ["this run", *asked.names, *(f"run {n}" for n in range(len(asked.names) + 2, 7))]
+    shown = [ShownWall(n, names[n], run) for n, run in enumerate(runs)]
     drawn = [one for one in shown if "gpus" in one.run]
     chosen = next((one for one in drawn if one.number == asked.of), drawn[0])
+    first = runs[0]
+    means = (
+        f"{first['model']} on {first['cluster']}; {first['layout']} as on "
+        f"{first['stated_gpus']:,} GPUs, data parallelism grows; {first['batch']}. Efficiency: "
+        f"speed of a GPU over that on {first['base']['gpus']:,} GPUs, the fewest on which it fits. "
+        "A + means that the curve ends there. The band is the 80% interval: of a step as Predict "
+        "states it, of efficiency what is added to the doubt at the base."
+    )
     return {
         "scaling": asked.scaling,
         "levels": list(LEVELS),
         "runs": runs,
         "of": chosen.number,
-        "html": _html(runs[0]) | {
-            "summary": _summary(shown), "table": _counts(chosen.run), "legend": _legend(chosen.run),
+        "html": {
+            "why": markup(first["why"]),
+            "means": markup(means),
+            "summary": table(_summary(shown), aria_label="Walls of the runs"),
+            "table": table(_counts(chosen.run)),
+            "legend": _legend(chosen.run),
         },
-        "figures": {"curve": _curves(drawn, asked.measure), "area": _area(chosen)},
-    }  # fmt: skip
-
-
-@dataclass(frozen=True)
-class _Shown:
-    """A run beside others; `run` are its numbers, or what is wrong with it."""
-
-    number: int
-    name: str
-    run: dict[str, Any]
-
-    @property
-    def colour(self) -> str:
-        return _COLOURS[self.number]
-
-    @property
-    def wall(self) -> dict[str, Any] | None:
-        """Where 80% efficiency ends, if it does."""
-        ends = "holds_to_gpus", "falls_at_gpus"
-        found = next(one for one in self.run["walls"] if one["level"] == EXPLAINED)
-        return None if None in (found[end] for end in ends) else found
-
-    def at(self, place: int) -> str:
-        """What is said of one count."""
-        of = {key: self.run[key][place] for key in _SHOWN}
-        return (
-            f"{of['gpus']:,} GPUs ({self.name})<br>efficiency {percent(of['efficiency'], 1)}<br>"
-            f"{many(of['tokens_per_s'])} tokens/s<br>"
-            f"{many(of['tokens_per_s_per_gpu'])} tokens/s/GPU<br>"
-            f"step {duration(of['step_s'])}<br>memory {gigabytes(of['memory_bytes'])}"
-        )
-
-
-def _html(first: dict[str, Any]) -> dict[str, str]:
-    return {
-        "why": markup(first["why"]),
-        "means": markup(
-            f"{first['model']} on {first['cluster']}; {first['layout']} as on "
-            f"{first['stated_gpus']:,} GPUs, data parallelism grows; {first['batch']}. Efficiency: "
-            f"speed of a GPU over that on {first['base']['gpus']:,} GPUs, the fewest on which it "
-            "fits. A + means that the curve ends there. The band is the 80% interval: of a step as "
-            "Predict states it, of efficiency what is added to the doubt at the base."
-        ),
+        "figures": {"curve": curves(drawn, asked.measure), "area": area(chosen)},
     }
 
 
-def _summary(shown: list[_Shown]) -> Markup:
+def _summary(shown: list[ShownWall]) -> Table:
     """One row for each run: where it starts, its walls, what stops it."""
-    levels = map(percent, LEVELS)
+    head = ["run", "from", *map(percent, LEVELS), "fastest", "tokens/s there", "what stops it"]
     several = len(shown) > 1
-    last = tag("span", "remove", class_="visually-hidden")
-    names = ["run", "from", *levels, "fastest", "tokens/s there", "what stops it"]
-    head = [tag("th", term(name), scope="col", class_="words" if name in ("run", names[-1]) else "")
-            for name in names]  # fmt: skip
-    rows = (_summary_row(one, several) for one in shown)
-    top = tag("thead", tag("tr", head, tag("th", last, scope="col") if several else None))
-    return tag("table", top, tag("tbody", rows), aria_label="Walls of the runs")
+    removed = [unseen("remove")] if several else []
+    rows = tuple((*_summary_row(one), *([_removing(one)] if several else [])) for one in shown)
+    return Table((*head, *removed), rows, texts=("what stops it",))
 
 
-def _summary_row(one: _Shown, several: bool) -> Markup:
-    run, removing = one.run, None
-    if one.number:
-        data = {"remove": one.number - 1}
-        removing = tag("button", "×", type="button", aria_label=f"Remove {one.name}", data=data)
-    end = tag("td", removing) if several else None
-    line = tag("span", class_="line", data={"colour": one.colour.removeprefix("--")})
-    name = tag("th", line, one.name, scope="row", class_="words")
+def _removing(one: ShownWall) -> str:
+    said, data = f"Remove {one.name}", {"remove": one.number - 1}
+    return tag("button", "×", type="button", aria_label=said, data=data) if one.number else ""
+
+
+def _summary_row(one: ShownWall) -> tuple[str, ...]:
+    run = one.run
+    name = markup(swatch(one.colour.removeprefix("--"), "line"), one.name)
     if "problems" in run:
-        said = "; ".join(filter(None, (_problem(p) for p in run["problems"])))
-        wide = tag("td", said, class_="words fault", colspan=len(LEVELS) + 4)
-        return tag("tr", name, wide, end)
+        said = (": ".join(filter(None, (p["where"], p["what"]))) for p in run["problems"])
+        return (name, *[""] * (len(LEVELS) + 3), Cell("; ".join(said), "fault"))
     walls = (
-        tag("td", wall_count(Wall(wall["level"], wall["holds_to_gpus"], wall["falls_at_gpus"])),
-            tag("div", _ends(of), class_="quiet small"),
-            data={"level": wall["level"], "value": wall["holds_to_gpus"]})
+        Cell(
+            f"{_gpus(wall['holds_to_gpus'])}{'+' if wall['falls_at_gpus'] is None else ''}",
+            below=range_text(of, " – "),
+            data={"level": wall["level"], "value": wall["holds_to_gpus"]},
+        )
         for wall, of in zip(run["walls"], run["wall_ranges"], strict=True)
-    )  # fmt: skip
-    top = run["fastest"]
-    more = f"{top['gpus']:,}{'+' if top['ended_by'] == 'range' else ''}", many(top["tokens_per_s"])
+    )
+    top, start = run["fastest"], f"{run['base']['gpus']:,}"
+    most = f"{top['gpus']:,}{'+' if top['ended_by'] == 'range' else ''}"
     stops = run["main_cause"] or ("several" if run["falls"] else "–")
-    cells = tag("td", f"{run['base']['gpus']:,}"), walls, (tag("td", text) for text in more)
-    last = tag("td", stops, class_="words")
-    return tag("tr", name, cells, last, end, data={"run": one.number})
+    first = Cell(name, row={"run": one.number})
+    return (first, start, *walls, most, many(top["tokens_per_s"]), stops)
 
 
-def _problem(found: dict[str, str]) -> str:
-    return ": ".join(filter(None, (found["where"], found["what"])))
+def _gpus(count: int | None) -> str:
+    return "none" if count is None else f"{count:,}"
 
 
-def _ends(of: dict[str, Any], between: str = " – ") -> str:
-    ends = ("none" if of[end] is None else f"{of[end]:,}" for end in ("least_gpus", "most_gpus"))
-    return between.join(ends) + ("+" if of["is_open"] else "")
-
-
-def _counts(run: dict[str, Any]) -> Markup:
+def _counts(run: dict[str, Any]) -> Table:
     """Every count of one run."""
-    columns = zip(*(run[key] for key in _SHOWN), strict=True)
     rows = (
-        (Cell(f"{gpus:,}", row={"gpus": gpus}),
-         Cell(percent(share, 1), data={"value": share}), many(speed), many(each),
-         Cell(duration(step_s), data={"value": step_s}), gigabytes(memory))
-        for gpus, share, speed, each, step_s, memory in columns
-    )  # fmt: skip
+        (
+            Cell(f"{gpus:,}", row={"gpus": gpus}),
+            Cell(percent(share, 1), data={"value": share}),
+            many(speed),
+            many(each),
+            Cell(duration(step_s), data={"value": step_s}),
+            gigabytes(memory),
+        )
+        for gpus, share, speed, each, step_s, memory in zip(*map(run.get, SHOWN), strict=True)
+    )
     head = ("GPUs", "efficiency", "tokens/s", "tokens/s/GPU", "step", "memory")
-    return table(Table(head, tuple(rows)))
+    return Table(head, tuple(rows))
 
 
 def _legend(run: dict[str, Any]) -> Markup:
     """The causes of the ledger with their colours, from the bottom up."""
+    found = [cause for cause in Cause if cause in run["ledger_s"]]
+    kinds = ("swatch wait" if cause.is_wait else "swatch" for cause in found)
     lines = (
-        tag("li", swatch(cause.colour, f"swatch{' wait' * cause.is_wait}"), str(cause))
-        for cause in Cause if cause in run["ledger_s"]
-    )  # fmt: skip
-    return tag("ul", lines, class_="legend small")
-
-
-def _curves(shown: list[_Shown], measure: str) -> dict[str, Any]:
-    """All curves with their walls; around the first its band, and where its run stands."""
-    first = shown[0].run
-    values = [value for one in shown for value in one.run[measure]]
-    traces = [
-        *_band_edges(first, measure),
-        *(trace for one in shown for trace in (_line(one, measure), _marks(one, measure))),
-        _here(shown[0], measure),
-    ]
-    walls = [(one, one.wall) for one in shown if one.wall]
-    levels = [
-        {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": level, "y1": level,
-         "layer": "below", "opacity": 0.6, "line": {"color": "--quiet", "width": 1, "dash": "dot"}}
-        for level in LEVELS
-    ]  # fmt: skip
-    layout = {
-        "xaxis": _gpu_axis(shown),
-        "yaxis": _measured_axis(measure, values),
-        "margin": {"l": 64, "t": 12 + 16 * len(walls), "b": 48},
-        "shapes": [
-            *(upright(wall["holds_to_gpus"], one.colour, dash=_DASHES[one.number] if one.number
-                      else "dot") for one, wall in walls),
-            *(levels if measure == "efficiency" else ()),
-        ],
-        "annotations": [
-            _flag(one, wall, shown, place) for place, (one, wall) in enumerate(walls)
-        ],
-    }  # fmt: skip
-    return {"traces": traces, "layout": layout}
-
-
-def _measured_axis(measure: str, values: list[float]) -> dict[str, Any]:
-    if measure == "efficiency":
-        title = "efficiency over the fewest GPUs"
-        return {"tickformat": ".0%", "rangemode": "tozero", "title": title}
-    if measure == "tokens_per_s_per_gpu":
-        return {"rangemode": "tozero", "title": "tokens/s/GPU"}
-    text, title = (
-        (many, "tokens/s of all GPUs") if measure == "tokens_per_s" else (duration, "step")
+        tag("li", swatch(cause.colour, kind), str(cause))
+        for cause, kind in zip(found, kinds, strict=True)
     )
-    powers = range(floor(log10(min(values))), ceil(log10(max(values))) + 1)
-    return {
-        "type": "log",
-        "title": title,
-        **named_ticks([(10.0**n, text(10.0**n)) for n in powers]),
-    }
-
-
-def _gpu_axis(shown: list[_Shown]) -> dict[str, Any]:
-    low, high = _reach(shown)
-    first, last = floor(log2(low)), ceil(log2(high))
-
-    def marks(most: int) -> dict[str, Any]:
-        by = max(1, round((last - first) / most))
-        return named_ticks([(2**n, f"{2**n:,}") for n in range(first, last + 1, by)])
-
-    ends = [log10(low / 1.15), log10(high * 1.15)]
-    return {"type": "log", "title": "GPUs", "range": ends, **marks(9), "narrow": marks(4)}
-
-
-def _reach(shown: list[_Shown]) -> tuple[int, int]:
-    return min(one.run["gpus"][0] for one in shown), max(one.run["gpus"][-1] for one in shown)
-
-
-def _band_edges(run: dict[str, Any], measure: str) -> list[dict[str, Any]]:
-    """Where 80% of all such curves lie: an edge that is not seen, and the area under the other."""
-    factors = run["efficiency_factor" if measure == "efficiency" else "step_factor"]
-    pairs = list(zip(run[measure], factors, strict=True))
-    edge = {"x": run["gpus"], "mode": "lines", "line": {"width": 0}, "hoverinfo": "skip",
-            "hovertemplate": None, "name": "80% interval"}  # fmt: skip
-    low, high = [value / by for value, by in pairs], [value * by for value, by in pairs]
-    return [edge | {"y": low}, edge | {"y": high, "fill": "tonexty", "fillcolor": "--accent/0.17"}]
-
-
-def _line(one: _Shown, measure: str) -> dict[str, Any]:
-    gpus = one.run["gpus"]
-    return {
-        "x": gpus, "y": one.run[measure], "name": one.name,
-        "mode": "lines" if len(gpus) > 20 else "lines+markers",
-        "line": {"color": one.colour, "width": 2 if one.number else 3, "dash": _DASHES[one.number]},
-        "marker": {"color": one.colour, "size": 5},
-        "text": [one.at(place) for place in range(len(gpus))],
-    }  # fmt: skip
-
-
-def _marks(one: _Shown, measure: str) -> dict[str, Any]:
-    """The walls on the curve."""
-    run, ends = one.run, ("holds_to_gpus", "falls_at_gpus")
-    found = [wall for wall in run["walls"] if None not in (wall[end] for end in ends)]
-    main = [wall["level"] == EXPLAINED for wall in found]
-    return {
-        "x": [wall["holds_to_gpus"] for wall in found],
-        "y": [run[measure][run["gpus"].index(wall["holds_to_gpus"])] for wall in found],
-        "mode": "markers", "name": "",
-        "marker": {
-            "symbol": ["diamond" if is_main else "circle-open" for is_main in main],
-            "size": [13 if is_main else 10 for is_main in main],
-            "color": one.colour, "line": {"color": one.colour, "width": 2},
-        },
-        "text": [
-            f"holds {percent(wall['level'])} up to {wall['holds_to_gpus']:,} GPUs<br>"
-            f"{wall['falls_at_gpus']:,} fall under it"
-            for wall in found
-        ],
-    }  # fmt: skip
-
-
-def _here(one: _Shown, measure: str) -> dict[str, Any]:
-    """Where the run in the form stands."""
-    gpus, stated = one.run["gpus"], one.run["stated_gpus"]
-    place = min(range(len(gpus)), key=lambda n: abs(log2(gpus[n] / stated)))
-    is_here = gpus[place] == stated
-    return {
-        "x": [gpus[place]], "y": [one.run[measure][place]], "mode": "markers+text",
-        "name": "you are here", "marker": {"symbol": "star", "size": 14, "color": "--ink"},
-        "textposition": "bottom center", "cliponaxis": False,
-        "text": [f"you are here: {stated:,}" if is_here else "nearest to you"],
-        "textfont": {"color": "--ink", "size": 12},
-        "hovertext": [one.at(place)], "hovertemplate": "%{hovertext}<extra></extra>",
-    }  # fmt: skip
-
-
-def _flag(one: _Shown, wall: dict[str, Any], shown: list[_Shown], place: int = 0) -> dict[str, Any]:
-    """Words above a wall, beside it where the chart ends."""
-    low, high = _reach(shown)
-    share = log2(wall["holds_to_gpus"] / low) / (log2(high / low) or 1)
-    text = f"wall: {wall['holds_to_gpus']:,} GPUs"
-    of = next(of for of in one.run["wall_ranges"] if of["level"] == wall["level"])
-    is_same = of["least_gpus"] == of["most_gpus"] and not of["is_open"]
-    sure = "at both ends of the band" if is_same else f"80% interval {_ends(of, ' to ')}"
-    anchor = "right" if share > 0.9 else "left" if share < 0.1 else "center"
-    return flag(
-        log10(wall["holds_to_gpus"]), f"{text} ({sure})", one.colour, xanchor=anchor,
-        yshift=16 * place, narrow={"text": text},
-    )  # fmt: skip
-
-
-def _area(one: _Shown) -> dict[str, Any]:
-    """The ledger along the axis, as shares of the step."""
-    run, wall = one.run, one.wall
-    hatched = {"shape": "/", "size": 5, "solidity": 0.12, "fgcolor": "rgba(255,255,255,.55)",
-               "fillmode": "overlay"}  # fmt: skip
-    traces = [
-        {
-            "x": run["gpus"], "y": seconds, "name": str(cause), "stackgroup": "all",
-            "groupnorm": "percent", "mode": "lines", "hoveron": "points",
-            "line": {"width": 0.5, "color": f"--{cause.colour}"}, "fillcolor": f"--{cause.colour}",
-            "text": [
-                f"{cause} {percent(s / step_s, 1)}, {duration(s)}"
-                for s, step_s in zip(seconds, run["step_s"], strict=True)
-            ],
-            **({"fillpattern": hatched} if cause.is_wait else {}),
-        }
-        for cause in Cause if (seconds := run["ledger_s"].get(cause))
-    ]  # fmt: skip
-    over = {"hoverformat": ",d", "unifiedhovertitle": {"text": "%{x} GPUs"}}
-    layout = {
-        "xaxis": _gpu_axis([one]) | over,
-        "yaxis": {"ticksuffix": "%", "range": [0, 100], "title": "of the step"},
-        "hovermode": "x unified",
-        "margin": {"l": 64, "t": 28 if wall else 12, "b": 48},
-        "shapes": [upright(wall["holds_to_gpus"], "--ink", dash="dash")] if wall else [],
-        "annotations": [],
-    }
-    if wall:
-        named = _flag(one, wall, [one])
-        layout["annotations"] = [
-            {**named, **named["narrow"], "font": {"color": "--ink", "size": 12}}
-        ]
-    return {"traces": traces, "layout": layout}
+    return tag("ul", lines, class_="legend small")
 
 
 def moves(asked: AskedMoves) -> dict[str, Any]:
@@ -420,11 +202,7 @@ def _moved(wall: Wall, before: Wall) -> str:
     """How a wall stands to one without the change."""
 
     def far(one: Wall) -> float:
-        return (
-            0.0
-            if one.holds_to_gpus is None
-            else one.holds_to_gpus + 0.5 * (one.falls_at_gpus is None)
-        )
+        return (one.holds_to_gpus or 0.0) + 0.5 * (one.falls_at_gpus is None)
 
     return "better" if far(wall) > far(before) else "worse" if far(wall) < far(before) else "quiet"
 
