@@ -93,6 +93,7 @@ def shown(kind: str, name: str) -> dict[str, Any]:
         "title": getattr(entry, "title", None) or name,
         "aliases": list(getattr(entry, "aliases", ())),
         "note": getattr(entry, "note", None),
+        "follows": [_line(row) for row in follows],
         "rows": [_line(row) for row in rows],
         "sources": [{"key": key, **source_text(key)} for key in used],
         "html": _html(kind, entry, follows, rows, used),

@@ -93,6 +93,7 @@ def fabric(asked: AskedFabric) -> dict[str, Any]:
     down, up = int(one.shape["down"]), 0 if kind == "dragonfly" else int(one.shape["up"])
     lines = [_axis(each, used, float(shown.step_s), one) for each in axes]
     least_s = LEAST_SHARE * float(shown.step_s)
+    rests_on = _assumed(run, one, healthy[1])
     return {
         "verdict": _verdict(asked.failed, healthy[1], now[1] if now else None, why, used),
         "gpus": run.gpus,
@@ -121,6 +122,7 @@ def fabric(asked: AskedFabric) -> dict[str, Any]:
         "now": _step(now[0]) if now else None,
         "goes_on": now is not None,
         "failed": [{"part": name, "name": _called(name)} for name in asked.failed],
+        "assumed": rests_on,
         "command": _command(asked, one),
         "html": {
             "tiles": _tiles(asked.failed, one, healthy[0], now[0] if now else None, used)
@@ -130,7 +132,7 @@ def fabric(asked: AskedFabric) -> dict[str, Any]:
             ),
             "axes": _axes_table(lines, used),
             "change": markup(ledger("where the time goes", shown.ledger, least=least_s)),
-            "assumed": items(_assumed(run, one, healthy[1])),
+            "assumed": items(rests_on),
         },
     }
 

@@ -34,6 +34,7 @@ from syncwall.show.job import (
     stops,
     switched_off,
     time_ledger,
+    value_text,
     verdict,
     worth,
 )
@@ -178,6 +179,15 @@ def played(asked: AskedOutcome) -> dict[str, Any]:
     prediction = completion.prediction
     record: dict[str, Any] = plain(completion.without_changes)
     answer = record | {
+        "stops": stops(completion),
+        "saves": saves(completion),
+        "off": switched_off(completion),
+        "step_verdict": step_limit(completion),
+        "assumed": assumed(prediction),
+        "inputs": [
+            one | {"text": value_text(i)}
+            for one, i in zip(record["inputs"], completion.inputs, strict=True)
+        ],
         "gpus": prediction.run.gpus,
         "nodes": prediction.run.nodes,
         "watts_per_gpu": completion.bill.watts_per_gpu,
@@ -210,8 +220,8 @@ def _html(asked: AskedOutcome, completion: Completion, answer: dict[str, Any]) -
     return {
         "why": markup(
             f"{completion.phases.steps:,} steps of {span(completion.prediction.step_s)} on "
-            f"{completion.prediction.run.gpus:,} GPUs ({step_limit(completion)}); "
-            f"{stops(completion)}"
+            f"{completion.prediction.run.gpus:,} GPUs ({answer['step_verdict']}); "
+            f"{answer['stops']}"
         ),
         "tiles": _tiles(completion),
         "finish-about": markup(
@@ -225,14 +235,14 @@ def _html(asked: AskedOutcome, completion: Completion, answer: dict[str, Any]) -
         "interval-about": markup(
             "by the renewal formula, with a spare always at hand" if answer["intervals"] else ""
         ),
-        "saves": markup(f"{saves(completion)}."),
+        "saves": markup(f"{answer['saves']}."),
         "stops": markup(
             ", ".join(f"{cause} {rate:.2g}" for cause, rate in rates.items()),
             " interruptions a day",
         ),
         "inputs": table(replace(inputs(completion), words=1, ends_in_words=2), class_="stacked"),
-        "off": markup(f"Not counted, because nothing was stated: {switched_off(completion)}."),
-        "assumed": items(assumed(completion.prediction)),
+        "off": markup(f"Not counted, because nothing was stated: {answer['off']}."),
+        "assumed": items(answer["assumed"]),
     }
 
 

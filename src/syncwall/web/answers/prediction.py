@@ -28,10 +28,11 @@ from syncwall.describe.settings.formats import formats
 from syncwall.job.compare import comparison
 from syncwall.problems import InputError
 from syncwall.records import json_text, plain
+from syncwall.show.compare import doubt
 from syncwall.show.field_words import key_words
 from syncwall.show.layout import run_words
 from syncwall.show.operations import Wording
-from syncwall.show.prediction import why
+from syncwall.show.prediction import assumed, evidence, why
 from syncwall.timeline.streams import Interval
 from syncwall.web.answers.prediction_parts import beside_parts, prediction_parts, proposal_parts
 from syncwall.web.questions import AskedBeside, AskedRun, ExportKind
@@ -49,6 +50,8 @@ def predicted(asked: AskedRun) -> dict[str, Any]:
         **plain(prediction.step),
         "what": run_words(run),
         "why": why(prediction),
+        "evidence": evidence(prediction),
+        "assumed": assumed(prediction),
         "html": prediction_parts(prediction),
         "gpus": run.gpus,
         "nodes": run.nodes,
@@ -328,7 +331,9 @@ def beside(asked: AskedBeside) -> dict[str, Any]:
     (one,) = comparison([(pinned, None), (now, None)]).beside
     return {
         **plain(one),
+        "doubt": doubt(one),
         "pinned": {
+            "what": run_words(pinned.run),
             "step_s": pinned.step_s,
             "exposed_s": pinned.exposed_s,
             "ledger_s": plain(pinned.ledger),

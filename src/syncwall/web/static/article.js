@@ -7,7 +7,7 @@ const KNOWN =
   "svg g text line rect circle polygon polyline title tspan path";
 const PARTS = "section span small b i button details summary dl dt dd";
 const KEPT = /^(class|id|title|tabindex|scope|colspan|aria-label)$/;
-const KEPT_IN_PARTS = /^(class|id|title|type|scope|colspan|tabindex|role|href|rel|aria-[a-z]+|data-[a-z_-]+)$/;
+const KEPT_IN_PARTS = /^(class|id|title|type|scope|colspan|tabindex|role|rel|aria-[a-z]+|data-[a-z_-]+)$/;
 
 /** The article in `html`, which may quote a stranger's file: known elements and attributes only. */
 export function article(html) {
@@ -26,23 +26,18 @@ export function picture(markup) {
 
 /**
  * A copy of `node` with known elements and attributes only; links lead to places of the article. Parts of a page, which
- * quote nobody's file, have buttons as well.
+ * quote nobody's file, have buttons and links to sources as well.
  */
 export function copied(node, isPart = false) {
   if (node.nodeType !== Node.ELEMENT_NODE) return document.createTextNode(node.data ?? "");
-  const known = isPart ? `${KNOWN} ${PARTS}` : KNOWN;
-  if (!known.split(" ").includes(node.localName)) return document.createTextNode(node.textContent);
+  const [elements, kept, leads] = isPart ? [`${KNOWN} ${PARTS}`, KEPT_IN_PARTS, /^(https?:|#)/] : [KNOWN, KEPT, /^#/];
+  if (!elements.split(" ").includes(node.localName)) return document.createTextNode(node.textContent);
   const copy = document.createElementNS(node.namespaceURI, node.localName);
-  const isDrawn = copy instanceof SVGElement;
-  for (const { name, value } of node.attributes)
-    if (
-      isDrawn
-        ? !/^(on|style$|href|xmlns|xlink)/i.test(name)
-        : isPart
-          ? KEPT_IN_PARTS.test(name)
-          : KEPT.test(name) || (name === "href" && value.startsWith("#"))
-    )
-      copy.setAttribute(name, value);
+  const isKept = ({ name, value }) =>
+    copy instanceof SVGElement
+      ? !/^(on|style$|href|xmlns|xlink)/i.test(name)
+      : kept.test(name) || (name === "href" && leads.test(value));
+  for (const one of node.attributes) if (isKept(one)) copy.setAttribute(one.name, one.value);
   copy.append(...[...node.childNodes].map((one) => copied(one, isPart)));
   return copy;
 }
