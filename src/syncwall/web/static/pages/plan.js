@@ -36,6 +36,7 @@ async function search() {
   try {
     const told = (said) => (said.answer ? shown(said.answer) : moved(said.progress, said.best));
     const own = ask("plan/yours", { ...asked, run: whole, keep: [] }, { signal: mine.signal });
+    own.catch(() => null); // who cancels does not wait for it
     await follow("plan", asked, told, { signal: mine.signal });
     beside_yours(await own);
   } catch (error) {
