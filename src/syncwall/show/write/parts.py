@@ -18,6 +18,7 @@ from syncwall.show.numbers import percent
 from syncwall.show.terms import meaning
 from syncwall.show.write.files import written
 
+_CAUSES: Final = {str(cause): cause for cause in Cause}
 _ADDRESS: Final = re.compile(r"https?://[^\s,;]+|arXiv:(\d{4}\.\d{4,5})")
 
 
@@ -173,19 +174,16 @@ def bar(parts: Iterable[tuple[str, float, str, bool]], whole: float, **more: Any
 
 
 def _colour(name: str) -> str:
-    return Cause(name).colour if name in set(Cause) else "other"
-
-
-def _title(name: str) -> str:
-    return Cause(name).title if name in set(Cause) else name
+    return _CAUSES[name].colour if name in _CAUSES else "other"
 
 
 def cause_bar(of: blocks.Ledger, **more: Any) -> Markup:
     """The causes of a ledger in one bar."""
-    parts = (
-        (f"{_title(one.name)} {of.text(one.value)}", one.value, _colour(one.name), one.is_wait)
-        for one in shares(of)
-    )
+    parts = []
+    for one in shares(of):
+        title = _CAUSES[one.name].title if one.name in _CAUSES else one.name
+        said = f"{title} {of.text(one.value)}"
+        parts.append((said, one.value, _colour(one.name), one.is_wait))
     return bar(parts, of.whole, **more)
 
 
@@ -196,9 +194,9 @@ def cause_name(name: str) -> Markup:
 
 def shares(of: blocks.Ledger) -> list[blocks.Share]:
     """Parts with a line: computation first, waiting last."""
-    known = {str(cause): place for place, cause in enumerate(Cause)}
+    places = {name: place for place, name in enumerate(_CAUSES)}
     listed = [one for one in of.parts if one.value >= LEAST_SHARE * of.whole]
-    return sorted(listed, key=lambda one: known.get(one.name, len(known)))
+    return sorted(listed, key=lambda one: places.get(one.name, len(places)))
 
 
 def ledger(of: blocks.Ledger) -> Markup:
