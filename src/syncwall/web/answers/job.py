@@ -5,10 +5,8 @@ to do otherwise), `job_options` (what can be chosen) and `changed_keys`.
 """
 
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import cache
-from itertools import pairwise
-from math import inf, isfinite
 from typing import Any, Final
 
 import numpy as np
@@ -53,7 +51,7 @@ from syncwall.show.write.parts import (
     tile,
 )
 from syncwall.units import Dimension
-from syncwall.web.figures import flag, named_ticks, upright
+from syncwall.web.answers.charts import dates_of, finish_chart, interval_chart
 from syncwall.web.questions import AskedJob, AskedOutcome
 
 
@@ -120,21 +118,6 @@ _TAIL: Final = 0.995
 _NEXT: Final = 6
 _HARDLY: Final = 0.8
 """Share of useful time from which on losses are too small to be seen beside it."""
-_DAY_S: Final = 86400.0
-_TICKS: Final = {
-    1.0: "1 s",
-    10.0: "10 s",
-    60.0: "1 min",
-    300.0: "5 min",
-    900.0: "15 min",
-    3600.0: "1 h",
-    14400.0: "4 h",
-    43200.0: "12 h",
-    _DAY_S: "1 day",
-    7 * _DAY_S: "7 days",
-    30 * _DAY_S: "30 days",
-    365 * _DAY_S: "1 year",
-}
 
 
 def _chances(asked: AskedOutcome, completion: Completion) -> dict[str, float | None]:
@@ -199,8 +182,8 @@ def played(asked: AskedOutcome) -> dict[str, Any]:
         "intervals": _intervals(completion),
     }
     figures = {
-        "finish": answer["finish"] and _finish_figure(completion, answer["finish"]),
-        "interval": answer["intervals"] and _interval_figure(answer["intervals"]),
+        "finish": answer["finish"] and finish_chart(completion, answer["finish"]),
+        "interval": answer["intervals"] and interval_chart(answer["intervals"]),
     }
     return answer | {"html": _html(asked, completion, answer), "figures": figures}
 
@@ -322,114 +305,6 @@ def _tone(share: float) -> str | None:
     return "better" if share >= 0.9 else "worse" if share < 0.5 else None
 
 
-def _finish_figure(completion: Completion, found: dict[str, Any]) -> dict[str, Any]:
-    """Shares of the simulated jobs over days or dates, with P10, P50 and P90."""
-    edges = found["edges_s"]
-    is_dated = found["edge_dates"] is not None
-    unit_s, unit = (_DAY_S, "days") if edges[-1] >= 3 * _DAY_S else (3600.0, "hours")
-
-    def at(seconds: float) -> Any:
-        dates = _dates(completion.job, [seconds]) if is_dated else None
-        return dates[0] if dates else seconds / unit_s
-
-    def said(seconds: float) -> str:
-        return str(at(seconds))[:10] if is_dated else span(seconds)
-
-    ends = [said(edge) for edge in edges]
-    width_s = (edges[1] - edges[0]) * 0.92
-    bars = {
-        "type": "bar",
-        "x": [at((low + high) / 2) for low, high in pairwise(edges)],
-        "y": found["shares"],
-        "width": width_s * 1000 if is_dated else width_s / unit_s,
-        "marker": {"color": "--accent"},
-        "text": [
-            f"{low} to {high}<br>{percent(share, 1)} of the jobs; {percent(done)} are done by then"
-            for (low, high), share, done in zip(
-                pairwise(ends), found["shares"], found["done_by"], strict=True
-            )
-        ],
-        "textposition": "none",
-    }
-    marks = [
-        (name, one)
-        for name, one in zip(("P10", "P50", "P90"), completion.finish_s, strict=True)
-        if isfinite(one)
-    ]
-    layout = {
-        "bargap": 0,
-        "margin": {"t": 46},
-        "xaxis": {"type": "date"} if is_dated else {"title": f"{unit} from the start"},
-        "yaxis": {"tickformat": ".0%", "title": "of the jobs", "rangemode": "tozero"},
-        "shapes": [
-            upright(at(one), "--ink", *((2, "solid") if name == "P50" else (1, "dot")))
-            for name, one in marks
-        ],
-        "annotations": [
-            flag(at(one), f"{name}<br>{said(one)}", "--ink", narrow={"text": name})
-            for name, one in marks
-        ],
-    }
-    return {"traces": [bars], "layout": layout}
-
-
-def _interval_figure(found: dict[str, Any]) -> dict[str, Any]:
-    """Share of the time that is work, over the checkpoint interval."""
-    best, chosen = found["best"], found["chosen"]
-    is_same = abs(chosen["interval_s"] / best["interval_s"] - 1) < 1e-6
-    points = [("chosen, the best", best)] if is_same else [("best", best), ("chosen", chosen)]
-
-    def said(interval_s: float, share: float) -> str:
-        lost = span(found["work_s"] * (1 / share - 1) if share else inf)
-        return (
-            f"every {span(interval_s)}<br>{percent(share, 2)} of the time is work<br>"
-            f"saving, lost work and restarts: {lost} of the job"
-        )
-
-    low, top = min(one["share"] for _, one in points), max(found["share"])
-    ticks = [
-        (at, words)
-        for at, words in _TICKS.items()
-        if found["interval_s"][0] <= at <= found["interval_s"][-1]
-    ]
-    curve = {
-        "x": found["interval_s"],
-        "y": found["share"],
-        "mode": "lines",
-        "line": {"color": "--accent", "width": 2.5},
-        "text": list(map(said, found["interval_s"], found["share"])),
-    }
-    later = chosen["interval_s"] > best["interval_s"]
-    marks = {
-        "x": [one["interval_s"] for _, one in points],
-        "y": [one["share"] for _, one in points],
-        "mode": "markers+text",
-        "textposition": ["top center", "middle right" if later else "middle left"],
-        "marker": {"size": 11, "symbol": ["diamond", "circle"], "color": ["--good", "--warn"]},
-        "text": [f"{name}: {span(one['interval_s'])}" for name, one in points],
-        "textfont": {"color": "--ink"},
-        "cliponaxis": False,
-        "hovertext": [f"{name}: {said(**one)}" for name, one in points],
-        "hovertemplate": "%{hovertext}<extra></extra>",
-    }
-    lowest = max(0.0, min(low, top - 4 * (1 - top)) - 0.15 * (1 - top))
-    layout = {
-        "xaxis": {
-            "type": "log",
-            "title": "time between checkpoints",
-            "tickangle": 0,
-            **named_ticks(ticks),
-            "narrow": named_ticks(ticks[::2]),
-        },
-        "yaxis": {
-            "tickformat": ".1~%",
-            "title": "of the time is work",
-            "range": [lowest, min(1.0, top + 0.6 * (1 - top))],
-        },
-    }
-    return {"traces": [curve, marks], "layout": layout}
-
-
 def next_changes(asked: AskedJob) -> dict[str, Any]:
     """Single changes that make it end sooner or cost less, each played through.
 
@@ -475,18 +350,8 @@ def histogram(completion: Completion) -> dict[str, Any] | None:
         "shares": [float(share) for share in shares],
         "done_by": [float(share) for share in np.cumsum(shares)],
         "later_or_never": max(0.0, 1.0 - float(shares.sum())),
-        "edge_dates": _dates(completion.job, edges),
+        "edge_dates": dates_of(completion.job, edges),
     }
-
-
-def _dates(job: Job, seconds: Any) -> list[str] | None:
-    """The same as dates, if the job says when it starts and the calendar goes so far."""
-    if job.start is None:
-        return None
-    try:
-        return [(job.start + timedelta(seconds=float(one))).isoformat() for one in seconds]
-    except OverflowError:
-        return None
 
 
 def _intervals(completion: Completion) -> dict[str, Any] | None:

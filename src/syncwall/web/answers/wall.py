@@ -43,7 +43,7 @@ from syncwall.show.wall import (
     wall_count,
 )
 from syncwall.show.write.parts import Markup, markup, quiet, swatch, table, tag, unseen
-from syncwall.web.answers.wall_figures import SHOWN, ShownWall, area, curves, range_text
+from syncwall.web.answers.charts import SHOWN, ShownWall, range_text, wall_area, wall_curves
 from syncwall.web.questions import AskedMoves, AskedRun, AskedWall
 from syncwall.web.streams import problem_list
 
@@ -87,7 +87,7 @@ def compared(asked: AskedWall) -> dict[str, Any]:
             "table": table(_counts(chosen.run)),
             "legend": _legend(chosen.run),
         },
-        "figures": {"curve": curves(drawn, asked.measure), "area": area(chosen)},
+        "figures": {"curve": wall_curves(drawn, asked.measure), "area": wall_area(chosen)},
     }
 
 

@@ -1,17 +1,57 @@
-"""The charts of the Sync wall page, as Plotly takes them.
+"""Charts of the Sync wall and the Job page, as Plotly takes them.
 
-Holds `curves` of several runs with their walls, `area`, the ledger of one along the axis, and
-`ShownWall`, a run beside others; `range_text` says between which counts a wall lies.
+Colours are variables of `colours.css`, such as "--ink"; what stands under `narrow` is laid over the
+rest on a phone. Holds `wall_curves` of several runs, each a `ShownWall`, and `wall_area`, the
+ledger of one along the axis; `range_text` says between which counts a wall lies. Of a job,
+`finish_chart` says when it ends and `interval_chart` how often to save; `dates_of` are moments.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from math import ceil, floor, log2, log10
+from datetime import timedelta
+from itertools import pairwise
+from math import ceil, floor, inf, isfinite, log2, log10
 from typing import Any, Final
 
 from syncwall.cause import Cause
+from syncwall.describe import Job
+from syncwall.job.completion import Completion
 from syncwall.plan.wall.answer import EXPLAINED, LEVELS
-from syncwall.show.numbers import duration, gigabytes, many, percent
-from syncwall.web.figures import flag, named_ticks, upright
+from syncwall.show.numbers import duration, gigabytes, many, percent, span
+
+_DAY_S: Final = 86400.0
+_TICKS: Final = {
+    1.0: "1 s",
+    10.0: "10 s",
+    60.0: "1 min",
+    300.0: "5 min",
+    900.0: "15 min",
+    3600.0: "1 h",
+    14400.0: "4 h",
+    43200.0: "12 h",
+    _DAY_S: "1 day",
+    7 * _DAY_S: "7 days",
+    30 * _DAY_S: "30 days",
+    365 * _DAY_S: "1 year",
+}
+
+
+def upright(x: Any, colour: str, width: float = 1.5, dash: str = "solid") -> dict[str, Any]:
+    """A line from the bottom to the top."""
+    line = {"color": colour, "width": width, "dash": dash}
+    return {"type": "line", "x0": x, "x1": x, "yref": "paper", "y0": 0, "y1": 1, "line": line}
+
+
+def flag(x: Any, text: str, colour: str, **more: Any) -> dict[str, Any]:
+    """Words above the chart."""
+    place = {"x": x, "yref": "paper", "y": 1, "yanchor": "bottom", "showarrow": False}
+    return place | {"text": text, "font": {"color": colour, "size": 12}} | more
+
+
+def named_ticks(ticks: Sequence[tuple[float, str]]) -> dict[str, Any]:
+    """Marks of an axis with their words."""
+    return {"tickvals": [at for at, _ in ticks], "ticktext": [words for _, words in ticks]}
+
 
 SHOWN: Final = (
     "gpus",
@@ -67,7 +107,7 @@ def range_text(of: dict[str, Any], between: str) -> str:
     return between.join(ends) + ("+" if of["is_open"] else "")
 
 
-def curves(shown: list[ShownWall], measure: str) -> dict[str, Any]:
+def wall_curves(shown: list[ShownWall], measure: str) -> dict[str, Any]:
     """All curves with their walls; around the first its band, and where its run stands."""
     lines = [trace for one in shown for trace in (_line(one, measure), _marks(one, measure))]
     traces = [*_band(shown[0].run, measure), *lines, _here(shown[0], measure)]
@@ -198,7 +238,7 @@ def _flag(
     return flag(log10(wall["holds_to_gpus"]), f"{text} ({sure})", one.colour, **more)
 
 
-def area(one: ShownWall) -> dict[str, Any]:
+def wall_area(one: ShownWall) -> dict[str, Any]:
     """The ledger along the axis, as shares of the step."""
     run, wall = one.run, one.wall
     hatched = {"shape": "/", "size": 5, "solidity": 0.12, "fillmode": "overlay"}
@@ -226,3 +266,121 @@ def area(one: ShownWall) -> dict[str, Any]:
         layout["shapes"] = [upright(wall["holds_to_gpus"], "--ink", dash="dash")]
         layout["annotations"] = [named | named["narrow"] | {"font": ink}]
     return {"traces": traces, "layout": layout}
+
+
+def finish_chart(completion: Completion, found: dict[str, Any]) -> dict[str, Any]:
+    """Shares of the simulated jobs over days or dates, with P10, P50 and P90."""
+    edges = found["edges_s"]
+    is_dated = found["edge_dates"] is not None
+    unit_s, unit = (_DAY_S, "days") if edges[-1] >= 3 * _DAY_S else (3600.0, "hours")
+
+    def at(seconds: float) -> Any:
+        dates = dates_of(completion.job, [seconds]) if is_dated else None
+        return dates[0] if dates else seconds / unit_s
+
+    def said(seconds: float) -> str:
+        return str(at(seconds))[:10] if is_dated else span(seconds)
+
+    ends = [said(edge) for edge in edges]
+    width_s = (edges[1] - edges[0]) * 0.92
+    bars = {
+        "type": "bar",
+        "x": [at((low + high) / 2) for low, high in pairwise(edges)],
+        "y": found["shares"],
+        "width": width_s * 1000 if is_dated else width_s / unit_s,
+        "marker": {"color": "--accent"},
+        "text": [
+            f"{low} to {high}<br>{percent(share, 1)} of the jobs; {percent(done)} are done by then"
+            for (low, high), share, done in zip(
+                pairwise(ends), found["shares"], found["done_by"], strict=True
+            )
+        ],
+        "textposition": "none",
+    }
+    marks = [
+        (name, one)
+        for name, one in zip(("P10", "P50", "P90"), completion.finish_s, strict=True)
+        if isfinite(one)
+    ]
+    layout = {
+        "bargap": 0,
+        "margin": {"t": 46},
+        "xaxis": {"type": "date"} if is_dated else {"title": f"{unit} from the start"},
+        "yaxis": {"tickformat": ".0%", "title": "of the jobs", "rangemode": "tozero"},
+        "shapes": [
+            upright(at(one), "--ink", *((2, "solid") if name == "P50" else (1, "dot")))
+            for name, one in marks
+        ],
+        "annotations": [
+            flag(at(one), f"{name}<br>{said(one)}", "--ink", narrow={"text": name})
+            for name, one in marks
+        ],
+    }
+    return {"traces": [bars], "layout": layout}
+
+
+def interval_chart(found: dict[str, Any]) -> dict[str, Any]:
+    """Share of the time that is work, over the checkpoint interval."""
+    best, chosen = found["best"], found["chosen"]
+    is_same = abs(chosen["interval_s"] / best["interval_s"] - 1) < 1e-6
+    points = [("chosen, the best", best)] if is_same else [("best", best), ("chosen", chosen)]
+
+    def said(interval_s: float, share: float) -> str:
+        lost = span(found["work_s"] * (1 / share - 1) if share else inf)
+        return (
+            f"every {span(interval_s)}<br>{percent(share, 2)} of the time is work<br>"
+            f"saving, lost work and restarts: {lost} of the job"
+        )
+
+    low, top = min(one["share"] for _, one in points), max(found["share"])
+    ticks = [
+        (at, words)
+        for at, words in _TICKS.items()
+        if found["interval_s"][0] <= at <= found["interval_s"][-1]
+    ]
+    curve = {
+        "x": found["interval_s"],
+        "y": found["share"],
+        "mode": "lines",
+        "line": {"color": "--accent", "width": 2.5},
+        "text": list(map(said, found["interval_s"], found["share"])),
+    }
+    later = chosen["interval_s"] > best["interval_s"]
+    marks = {
+        "x": [one["interval_s"] for _, one in points],
+        "y": [one["share"] for _, one in points],
+        "mode": "markers+text",
+        "textposition": ["top center", "middle right" if later else "middle left"],
+        "marker": {"size": 11, "symbol": ["diamond", "circle"], "color": ["--good", "--warn"]},
+        "text": [f"{name}: {span(one['interval_s'])}" for name, one in points],
+        "textfont": {"color": "--ink"},
+        "cliponaxis": False,
+        "hovertext": [f"{name}: {said(**one)}" for name, one in points],
+        "hovertemplate": "%{hovertext}<extra></extra>",
+    }
+    lowest = max(0.0, min(low, top - 4 * (1 - top)) - 0.15 * (1 - top))
+    layout = {
+        "xaxis": {
+            "type": "log",
+            "title": "time between checkpoints",
+            "tickangle": 0,
+            **named_ticks(ticks),
+            "narrow": named_ticks(ticks[::2]),
+        },
+        "yaxis": {
+            "tickformat": ".1~%",
+            "title": "of the time is work",
+            "range": [lowest, min(1.0, top + 0.6 * (1 - top))],
+        },
+    }
+    return {"traces": [curve, marks], "layout": layout}
+
+
+def dates_of(job: Job, seconds: Any) -> list[str] | None:
+    """The same as dates, if the job says when it starts and the calendar goes so far."""
+    if job.start is None:
+        return None
+    try:
+        return [(job.start + timedelta(seconds=float(one))).isoformat() for one in seconds]
+    except OverflowError:
+        return None
