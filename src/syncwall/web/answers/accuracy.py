@@ -179,6 +179,8 @@ class _Published(NamedTuple):
     layout: str
     part: str
     doubt: str
+    place: int
+    """In the list that comes with this release."""
 
     @property
     def error(self) -> float:
@@ -210,15 +212,18 @@ def _published() -> list[_Published]:
             words[name][value] if name in words and value >= 0 else "" if name == "doubt" else value
         )
 
-    rows = (dict(zip(answer["columns"], line, strict=True)) for line in answer["runs"])
-    made = (_Published(**{name: meant(name, one) for name, one in row.items()}) for row in rows)
+    made = []
+    for place, line in enumerate(answer["runs"]):
+        row = zip(answer["columns"], line, strict=True)
+        made.append(_Published(**{name: meant(name, one) for name, one in row}, place=place))
     return sorted(made, key=lambda one: one.measured_s)
 
 
 def shown(asked: AskedPublished) -> dict[str, Any]:
-    """Ids of the runs that are wished for, by measured time; `html` says how far off they are.
+    """The runs that are wished for, by measured time; `html` says how far off they are.
 
-    Errors are counted as `syncwall validate` counts them.
+    `places` are those of the runs in the answer of `accuracy`. Errors are counted as
+    `syncwall validate` counts them.
     """
     runs = _kept(asked, asked.source)
     chosen = next((one for one in _published() if one.id == asked.chosen), None)
@@ -229,7 +234,7 @@ def shown(asked: AskedPublished) -> dict[str, Any]:
         "worst": _listed(far),
         "run-about": quiet(_CHOOSE) if chosen is None else _about(chosen),
     }
-    return {"ids": [one.id for one in runs], "html": html}
+    return {"places": [one.place for one in runs], "html": html}
 
 
 def _kept(asked: AskedPublished, source: str) -> list[_Published]:

@@ -23,7 +23,7 @@ const choose = (id) => state.set({ "accuracy.run": id });
 const wish = (key) => state.get(`accuracy.${key}`);
 
 const drawn = newest(async (signal) => {
-  const { ids, html } = await ask(
+  const { places, html } = await ask(
     "accuracy/shown",
     {
       ...Object.fromEntries(["source", "part", "device"].map((key) => [key, wish(key)])),
@@ -34,7 +34,8 @@ const drawn = newest(async (signal) => {
     },
     { signal },
   );
-  shownRuns = ids.map((id) => runs.get(id));
+  const all = [...runs.values()];
+  shownRuns = places.map((place) => all[place]);
   const before = at("run-about").querySelector("[data-run]")?.dataset.run;
   const chosen = runs.get(wish("run"));
   const { "run-about": about, ...others } = html;
