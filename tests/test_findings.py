@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from syncwall.cli import main
-from syncwall.lab.comparison import LabComparison, compared
+from syncwall.lab.comparison import LabComparison, predicted_steps
 from syncwall.lab.experiment import read_experiment
 from syncwall.lab.run import LabRecord
 from syncwall.measure.result import Result
@@ -16,7 +16,7 @@ NAMES = [path.stem for path in RECORDED]
 
 
 def comparison(path: Path) -> LabComparison:
-    return compared([LabRecord.model_validate(one) for one in Result.read(path).data["records"]])
+    return predicted_steps([LabRecord.model_validate(one) for one in Result.read(path).data["records"]])
 
 
 @pytest.mark.parametrize("path", RECORDED, ids=NAMES)

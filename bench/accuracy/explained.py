@@ -28,7 +28,7 @@ from tests.explain.traces.rank_copies import Copies
 import syncwall as sw
 from bench import Dir
 from bench.fit.tables import LEFT_OUT, MACHINES, csv_rows
-from syncwall.explain.changes import OWN, Day, Difference, day_of, difference
+from syncwall.explain.changes import OWN, Day, StepChange, day_of, difference
 from syncwall.explain.collective_benchmarks import (
     KINDS,
     CollectiveBenchmark,
@@ -247,7 +247,7 @@ def _longer(day: Day, kind: str) -> Day:
     return replace(found, own_s=own)
 
 
-def _is_named(found: Difference, kind: str) -> bool:
+def _is_named(found: StepChange, kind: str) -> bool:
     return found.is_slower and found.named[:1] != () and found.named[0].kind == kind
 
 

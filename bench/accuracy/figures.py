@@ -23,7 +23,7 @@ from syncwall.documents import read_document
 from syncwall.records import plain
 from syncwall.validate.evaluation import ValidatedRun, outcomes
 from syncwall.validate.report import Report, SetReport
-from syncwall.validate.table import STALLED, RowUse, part_of
+from syncwall.validate.table import STALLED, RowUse, corpus_part
 
 GOALS = ROOT / "docs" / "accuracy_goals.yaml"
 Figures = dict[str, Any]
@@ -287,7 +287,7 @@ def _what(one: ValidatedRun) -> str:
     axes = " ".join(f"{name} {size}" for name, size in sizes if size > 1)
     opened = f"; open: {', '.join(case.open_fields)}" if case.open_fields else ""
     words = f"{layout.gpus} x {case.cluster.device.name}, {axes or 'dp 1'}, {layout.shard.text}"
-    part = "; calibration" if part_of(case.row) is RowUse.CALIBRATION else ""
+    part = "; calibration" if corpus_part(case.row) is RowUse.CALIBRATION else ""
     return f"{words}, {layout.precision.value}{opened}{part}"
 
 

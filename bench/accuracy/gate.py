@@ -13,7 +13,7 @@ from bench.accuracy.pages import BUILT_IN, JUDGED, remembered, rewritten, stale
 from bench.fit.files import rows_of
 from syncwall.validate.report import reported
 from syncwall.validate.score import read_baselines
-from syncwall.validate.table import RowUse, RunRow, part_of
+from syncwall.validate.table import RowUse, RunRow, corpus_part
 
 ACCEPTED = ROOT / "docs" / "accuracy.json"
 WORSE = 0.005
@@ -121,7 +121,7 @@ def accepted(file: Path = ACCEPTED) -> Figures:
 
 
 def measured(directories: Sequence[Path]) -> Figures:
-    rows = [row for row in rows_of(directories) if part_of(row) is not RowUse.JUDGE]
+    rows = [row for row in rows_of(directories) if corpus_part(row) is not RowUse.JUDGE]
     if not directories:
         return gated(figures(reported(rows)))
     beside = directories[0].parent
@@ -137,7 +137,7 @@ def score_judges(rows: Sequence[RunRow]) -> None:
     Only means over sources are kept. A source that `catalogue/validation/split.yaml` does not list
     is a judge; once it was looked at, it moves into the list and judges no longer.
     """
-    one = reported([row for row in rows if part_of(row) is RowUse.JUDGE]).summary
+    one = reported([row for row in rows if corpus_part(row) is RowUse.JUDGE]).summary
     if one.mape is None:
         raise SystemExit("no source among these tables is a judge")
     words = ["git", "rev-parse", "--short", "HEAD"]

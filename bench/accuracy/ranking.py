@@ -19,11 +19,11 @@ from bench import ROOT, Dir
 from bench.accuracy.pages import markdown, percent
 from syncwall.answer.many import SIZES
 from syncwall.cost.prices import expected_slowdown
-from syncwall.cost.software import framework
+from syncwall.cost.software import framework_or_default
 from syncwall.validate.evaluation import ValidatedRun, outcomes
 from syncwall.validate.mapping import cases_of
 from syncwall.validate.score import Baselines, read_baselines
-from syncwall.validate.table import RowUse, part_of, read_tables
+from syncwall.validate.table import RowUse, corpus_part, read_tables
 
 ACCEPTED = ROOT / "docs" / "ranking.json"
 PAGE = ROOT / "docs" / "explanation" / "ranking.md"
@@ -55,7 +55,7 @@ class Group:
 
     @property
     def part(self) -> RowUse:
-        parts = {part_of(one.case.row) for one in self.members}
+        parts = {corpus_part(one.case.row) for one in self.members}
         return RowUse.CALIBRATION if RowUse.CALIBRATION in parts else RowUse.STRUCTURE
 
     @property
@@ -140,7 +140,7 @@ def by_fitting_time(one: ValidatedRun) -> float:
 
 def by_expected_time(one: ValidatedRun) -> float:
     """The same with the time that stalls are expected to cost."""
-    family = framework(one.case.software.framework)
+    family = framework_or_default(one.case.software.framework)
     slower = expected_slowdown(family, one.layout, one.case.cluster)
     return one.step_s * float(slower) + (0.0 if one.fits else _AFTER_ALL_S)
 

@@ -22,8 +22,8 @@ from syncwall.answer.program import ProgramPrediction, predict_program
 from syncwall.cost.measured import MachineMeasurements
 from syncwall.describe import Cluster, Nics, Node, Software
 from syncwall.lab.closed_loop import device_of
-from syncwall.lab.comparison import parts_of
-from syncwall.measure.calibrate import joined as joined_measurements
+from syncwall.lab.comparison import ledger_groups
+from syncwall.measure.calibrate import joined_calibrations as joined_measurements
 from syncwall.measure.calibrate import measured_of
 from syncwall.measure.kernels import Times
 from syncwall.measure.result import MachineLoad, Meter, Result, watched
@@ -84,7 +84,7 @@ def steps(
 def compared(name: str, found: dict[str, Any], lines: bool) -> float:
     taken = found["steps"][name]
     answer = predicted(name, MachineMeasurements.model_validate(found["measured"]))
-    parts = parts_of(dict(answer.ledger.items()))
+    parts = ledger_groups(dict(answer.ledger.items()))
     both = {"step": answer.step_s, "computation": parts["compute"] + parts["optimizer"]}
     print(f"{name} (others {statistics.median(others for others, _ in taken):.0%})")
     errors = []

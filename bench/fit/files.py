@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from syncwall.validate.table import RowUse, RunRow, doubt, part_of, read_tables
+from syncwall.validate.table import RowUse, RunRow, row_doubt, corpus_part, read_tables
 
 WIDTH = 100
 SOURCES = "fitted"
@@ -28,7 +28,7 @@ def readable(rows: Iterable[RunRow], also: Sequence[str] = ()) -> dict[str, list
     """Rows that decide constants, by source; those of the sources `also` count as calibration."""
     found: dict[str, list[RunRow]] = defaultdict(list)
     for row in rows:
-        if (part_of(row) is RowUse.CALIBRATION or row.source in also) and not doubt(row):
+        if (corpus_part(row) is RowUse.CALIBRATION or row.source in also) and not row_doubt(row):
             found[row.source].append(row)
     return found
 

@@ -31,7 +31,7 @@ from syncwall.answer.site import USED, Traits, scale_of
 from syncwall.validate.evaluation import ValidatedRun, outcomes
 from syncwall.validate.mapping import cases_of
 from syncwall.validate.score import evenly
-from syncwall.validate.table import RowUse, doubt, organisation_of, part_of
+from syncwall.validate.table import RowUse, row_doubt, organisation_of, corpus_part
 
 MOST_ROWS = 150
 COVERED = 0.8
@@ -58,7 +58,7 @@ def _line(outcome: ValidatedRun) -> dict[str, str]:
         "id": case.row.id,
         "source": case.row.source,
         "organisation": organisation_of(case.row.source),
-        "part": str(part_of(case.row)),
+        "part": str(corpus_part(case.row)),
         **{name: str(getattr(traits, name)) for name in names},
         **{name: str(used) for name, used in zip(USED, traits.used, strict=True)},
         "gpus": f"{outcome.layout.gpus}",
@@ -72,11 +72,11 @@ def _line(outcome: ValidatedRun) -> dict[str, str]:
 
 
 def residuals(directories: Sequence[Path]) -> str:
-    rows = (row for row in rows_of(directories) if part_of(row) is not RowUse.JUDGE)
+    rows = (row for row in rows_of(directories) if corpus_part(row) is not RowUse.JUDGE)
     groups: dict[tuple[str, str], list[ValidatedRun]] = {}
-    for outcome in outcomes(cases_of(row for row in rows if not doubt(row))):
+    for outcome in outcomes(cases_of(row for row in rows if not row_doubt(row))):
         row = outcome.case.row
-        groups.setdefault((row.source, str(part_of(row))), []).append(outcome)
+        groups.setdefault((row.source, str(corpus_part(row))), []).append(outcome)
     lines = [_line(one) for members in groups.values() for one in evenly(members, MOST_ROWS)]
     stream = io.StringIO()
     writer = csv.DictWriter(stream, list(lines[0]), lineterminator="\n")

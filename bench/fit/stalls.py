@@ -15,7 +15,7 @@ from bench.fit.search import rounded
 from syncwall.catalogue import BUILT_IN
 from syncwall.validate.evaluation import ValidatedRun, outcomes
 from syncwall.validate.mapping import cases_of
-from syncwall.validate.table import RowUse, RunRow, part_of
+from syncwall.validate.table import RowUse, RunRow, corpus_part
 
 SOURCE = "hf-ultrascale-playbook"
 STALLED = 1.5
@@ -28,7 +28,7 @@ Fit = dict[str, float]
 def read(rows: Sequence[RunRow]) -> dict[str, list[ValidatedRun]]:
     """The runs over several nodes that may be read, without and with a pipeline."""
     graded = (row for row in rows if row.source == SOURCE and row.grade == "A")
-    found = outcomes(cases_of(row for row in graded if part_of(row) is RowUse.CALIBRATION))
+    found = outcomes(cases_of(row for row in graded if corpus_part(row) is RowUse.CALIBRATION))
     some = [one for one in found if one.fits and one.case.cluster.nodes > 1]
     return {
         "stalls": [one for one in some if one.layout.pp == 1],

@@ -18,8 +18,8 @@ import numpy as np
 from bench import Dirs
 from bench.fit.files import readable, rows_of, update
 from bench.fit.search import Values, search
-from syncwall.catalogue import BUILT_IN, searched_first
-from syncwall.cost.software import framework
+from syncwall.catalogue import BUILT_IN, catalogue_overlay
+from syncwall.cost.software import framework_or_default
 from syncwall.describe.software import Framework
 from syncwall.validate.evaluation import ValidatedRun, outcomes
 from syncwall.validate.mapping import ValidationCase, cases_of
@@ -108,7 +108,7 @@ def patched(values: Values) -> Iterator[None]:
             own = Path(folder, path.parent.name, path.name)
             own.parent.mkdir(exist_ok=True)
             own.write_text(text)
-        with searched_first(Path(folder)):
+        with catalogue_overlay(Path(folder)):
             yield
 
 
@@ -140,7 +140,7 @@ def _framework_text(name: str, text: str, values: Values) -> str:
         text = _with(text, "traffic", values["megatron traffic"])
     if f"{name} traffic" in values:
         text = _with(text, "traffic", values[f"{name} traffic"])
-    if (found := efficiency(name, framework(name), values)) is not None:
+    if (found := efficiency(name, framework_or_default(name), values)) is not None:
         pairs = ", ".join(f"{one}: {_dated(known)}" for one, known in found.items())
         text = re.sub(r"^efficiency: .*$", f"efficiency: {{{pairs}}}", text, flags=re.MULTILINE)
     if name in ("megatron-core", "megatron-bridge"):

@@ -18,7 +18,7 @@ from unittest.mock import patch
 import numpy as np
 
 from syncwall.cause import Cause
-from syncwall.watch.events import NodeReport, Phase, Process, RankState, Window, from_json, to_json
+from syncwall.watch.events import NodeReport, Phase, Process, RankState, StepWindow, from_json, to_json
 from syncwall.watch.findings import Findings
 from syncwall.watch.judges import THRESHOLDS
 from syncwall.watch.relay import Exchange, group_size
@@ -41,9 +41,9 @@ def reports(nodes: int, number: int, now_s: float) -> tuple[NodeReport, ...]:
         about = (rank, f"node-{node}", 1000 + rank, Process.RUNNING, phase, now_s - silent_s, step)
         return RankState(*about, collectives=step, step_s=STEP_S, longest_silence_s=0.4)
 
-    def window(rank: int, spent_s: float) -> Window:
+    def window(rank: int, spent_s: float) -> StepWindow:
         seconds = {Cause.FORWARD: spent_s, Cause.EXPOSED_DP: STEP_S - spent_s}
-        return Window(rank, step, 25, spent_s, STEP_S, seconds, now_s)
+        return StepWindow(rank, step, 25, spent_s, STEP_S, seconds, now_s)
 
     found = []
     for node in range(nodes):

@@ -14,10 +14,10 @@ from syncwall.describe import lookup
 from syncwall.describe.layout import Schedule
 from syncwall.describe.rules import broken_rules, possible
 from syncwall.job.plan import DAY_S, JobPlan, expected_s
-from syncwall.job.settled import settle
+from syncwall.job.settled import job_plan
 from syncwall.job.simulation import simulate
 from syncwall.network.routes import Ends, Routes, drawn
-from syncwall.network.streams import Usage, fair_rates, load_bound_s, place_groups, ring
+from syncwall.network.streams import Usage, fair_rates, load_bound_s, place_groups, ring_flows
 from syncwall.plan.choices import FabricKind
 from syncwall.plan.fabric.links import fabric_named
 from syncwall.plan.search import search as searched
@@ -107,7 +107,7 @@ def llama_3(like: str) -> JobPlan:
     run = sw.Run(model="llama-3.1-405b", cluster=cluster, layout=layout)
     checkpoints = {"storage_bytes_per_s": 2e12}
     job = sw.Job(run=run, steps=100_000, failures={"like": like}, checkpoints=checkpoints)
-    return replace(settle(job, sw.predict(run)).plan, work_s=0.902 * DAYS * DAY_S)
+    return replace(job_plan(job, sw.predict(run)).plan, work_s=0.902 * DAYS * DAY_S)
 
 
 def jobs() -> None:
@@ -155,11 +155,11 @@ def links() -> None:
     }
     for gpus, (kind, draws, most_s) in kinds.items():
         timer = Timer()
-        pairs = ring(place_groups(gpus, gpus // 8, 8, 8))
+        pairs = ring_flows(place_groups(gpus, gpus // 8, 8, 8))
         drawn(_routes(gpus, kind), pairs, qps=4, draws=draws, seed=0)
         words = f"{gpus:,} GPUs, 4 queue pairs, {draws} draws, with the fabric"
         told(words, timer.cpu_s, most_s)
-    routes, pairs = _routes(102_400, "fat-tree-3"), ring(place_groups(102_400, 12_800, 8, 8))
+    routes, pairs = _routes(102_400, "fat-tree-3"), ring_flows(place_groups(102_400, 12_800, 8, 8))
     timer = Timer()
     found = routes.entries(pairs.source, pairs.target, np.random.default_rng(0), 8)
     usage = Usage.of(found.flow // 8, found.link, routes.links.rates)

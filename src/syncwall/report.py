@@ -19,9 +19,9 @@ from syncwall.describe.files import RunFile
 from syncwall.describe.reading import validated
 from syncwall.describe.stated import StatedRun
 from syncwall.documents import Document, KeyPath, opened, read_document, read_text
-from syncwall.job.completion import Completion, JobChange, changes, finish
+from syncwall.job.completion import Completion, JobChange, job_changes, finish
 from syncwall.lab.closed_loop import Forecast, step_label
-from syncwall.lab.comparison import EXPOSED, Compared, compared, parts_of
+from syncwall.lab.comparison import EXPOSED, Compared, predicted_steps, ledger_groups
 from syncwall.lab.experiment import Fault
 from syncwall.lab.network import rate_text
 from syncwall.lab.run import LabRecord
@@ -31,7 +31,7 @@ from syncwall.measure.links import LinkRow
 from syncwall.measure.overlap import Overlap
 from syncwall.measure.result import JobFacts, MachineLoad, Result
 from syncwall.measure.step import StepData
-from syncwall.measure.suspects import Suspect
+from syncwall.measure.suspects import SlowComponent
 from syncwall.plan.network_scaling import ProgramCase
 from syncwall.plan.reference import Reference
 from syncwall.plan.wall.answer import ProgramWall, SyncWall, program_wall, wall_of
@@ -51,7 +51,7 @@ class _Data(Description):
     model_config = ConfigDict(extra="ignore")
 
 
-class Collectives(_Data):
+class CollectivesResult(_Data):
     """Of `measure collectives`."""
 
     rows: tuple[CollectiveRow, ...]
@@ -63,7 +63,7 @@ class Links(_Data):
     """Of `measure links`."""
 
     rows: tuple[LinkRow, ...]
-    suspects: tuple[Suspect, ...] = ()
+    suspects: tuple[SlowComponent, ...] = ()
     """Who is slow."""
     size_bytes: int | None = None
     """Of one transfer."""
@@ -90,17 +90,17 @@ class ExperimentSetup(_Data):
     faults: tuple[Fault, ...] = ()
 
 
-class LabData(_Data):
+class LabResult(_Data):
     """Of `lab run`."""
 
     experiment: ExperimentSetup
     records: tuple[LabRecord, ...]
 
 
-Data = Collectives | Links | KernelTimes | StepData | LabData
+Data = CollectivesResult | Links | KernelTimes | StepData | LabResult
 _TYPES: Final[dict[str, type[Description]]] = {
-    "collectives": Collectives, "links": Links, "matmul": KernelTimes, "step": StepData,
-    "lab": LabData,
+    "collectives": CollectivesResult, "links": Links, "matmul": KernelTimes, "step": StepData,
+    "lab": LabResult,
 }  # fmt: skip
 
 
@@ -118,7 +118,7 @@ def read_source(path: Path) -> Source:
     document = read_document(path)
     result = validated(document, Result)
     data = _data(result, document, ("data",))
-    if isinstance(data, LabData):
+    if isinstance(data, LabResult):
         for number, record in enumerate(data.records):
             _checked(document, ("data", "records", number), _record_faults(record))
             if record.result is not None:
@@ -128,7 +128,7 @@ def read_source(path: Path) -> Source:
 
 def loads_of(result: Result, data: Data) -> list[MachineLoad | None]:
     """What else the machine did: once, or for each record of a lab."""
-    if isinstance(data, LabData):
+    if isinstance(data, LabResult):
         return [record.load for record in data.records]
     return [result.load]
 
@@ -136,7 +136,7 @@ def loads_of(result: Result, data: Data) -> list[MachineLoad | None]:
 def data_of(result: Result) -> Data:
     """The data of a result that has been read and checked."""
     found = _TYPES[result.kind].model_validate(result.data)
-    assert isinstance(found, Collectives | Links | KernelTimes | StepData | LabData)
+    assert isinstance(found, CollectivesResult | Links | KernelTimes | StepData | LabResult)
     return found
 
 
@@ -149,7 +149,7 @@ def _data(result: Result, document: Document, path: KeyPath) -> Data:
         raise InputError(
             [document.problem((*path, *keys), message) for keys, message in found]
         ) from None
-    if not isinstance(data, LabData):
+    if not isinstance(data, LabResult):
         _checked(document, path, strange_numbers(data.model_dump()))
         _checked(document, path, _faults(data, result.job))
     return data
@@ -178,7 +178,7 @@ def strange_numbers(value: Any, path: KeyPath = ()) -> _Faults:
 
 def _faults(data: Data, job: JobFacts) -> _Faults:
     """What types do not say of the data of a measurement."""
-    if isinstance(data, Collectives):
+    if isinstance(data, CollectivesResult):
         for number, row in enumerate(data.rows):
             if row.ranks < 1 or row.bytes < 0:
                 yield ("rows", number), "a collective has at least one rank and no negative size"
@@ -313,7 +313,7 @@ class PlacedStep:
     @property
     def exposed_share(self) -> float:
         """Share of the step that waits for communication."""
-        return parts_of(self.data.ledger_s)[EXPOSED] / self.measured_s
+        return ledger_groups(self.data.ledger_s)[EXPOSED] / self.measured_s
 
     @property
     def link(self) -> str:
@@ -328,7 +328,7 @@ class PlacedStep:
         return f"{self.hosts}x{self.world / self.hosts:g}{link}{again}"
 
 
-def steps_of(result: Result, data: Data) -> list[PlacedStep]:
+def measured_steps(result: Result, data: Data) -> list[PlacedStep]:
     """The measured steps of a lab, or the one of `measure step`; equal ones together."""
     if isinstance(data, StepData):
         model = result.settings.get("model")
@@ -336,12 +336,12 @@ def steps_of(result: Result, data: Data) -> list[PlacedStep]:
         what = f"{name} {result.settings.get('shard', '')}".strip() or "step"
         return [PlacedStep(what, len(result.job.host_names), result.job.world, data)]
     found: dict[str, list[PlacedStep]] = {}
-    for record in data.records if isinstance(data, LabData) else ():
+    for record in data.records if isinstance(data, LabResult) else ():
         if record.result is not None and record.result.kind == "step":
             what, topology = step_label(record.job), record.topology
             rate = float(topology.rate_bytes_per_s) if topology.hosts > 1 else None
             step = StepData.model_validate(record.result.data)
-            row = next(iter(compared([record]).rows), None)
+            row = next(iter(predicted_steps([record]).rows), None)
             found.setdefault(what, []).append(
                 PlacedStep(what, topology.hosts, topology.world, step, rate, row, record.round)
             )
@@ -350,10 +350,10 @@ def steps_of(result: Result, data: Data) -> list[PlacedStep]:
 
 def fastest_s(steps: Sequence[PlacedStep]) -> dict[tuple[str, int], float]:
     """By work and number of workers, the shortest step."""
-    return {key: min(one.measured_s for one in group) for key, group in alike(steps).items()}
+    return {key: min(one.measured_s for one in group) for key, group in comparable_steps(steps).items()}
 
 
-def alike(steps: Sequence[PlacedStep]) -> dict[tuple[str, int], list[PlacedStep]]:
+def comparable_steps(steps: Sequence[PlacedStep]) -> dict[tuple[str, int], list[PlacedStep]]:
     """Steps of the same work and number of workers."""
     groups: dict[tuple[str, int], list[PlacedStep]] = defaultdict(list)
     for step in steps:
@@ -383,7 +383,7 @@ class Answered:
     changes: list[JobChange] = field(default_factory=list)
 
 
-def answered(
+def report_answers(
     stated: ReportRequest, progress: Callable[[float], None] = lambda share: None
 ) -> Answered:
     """The answers to `stated`; no layout is searched for, so that it takes about a second."""
@@ -397,7 +397,7 @@ def answered(
     completion = finish(
         stated.job, prediction, progress=lambda share: progress(_WALL + _FINISH * share)
     )
-    found = changes(completion, lambda share: progress(_WALL + _FINISH + _CHANGES * share))
+    found = job_changes(completion, lambda share: progress(_WALL + _FINISH + _CHANGES * share))
     return Answered(stated, prediction, proposals, start, wall, no_wall, completion, found)
 
 

@@ -1,14 +1,14 @@
 """What could fill an open field, and which of it is likeliest."""
 
 from syncwall.answer.settled import candidates, choices
-from syncwall.cost.software import framework
+from syncwall.cost.software import framework_or_default
 from syncwall.describe import Layout
 from syncwall.describe.layout import Recompute, Schedule, Shard
 from syncwall.describe.rules import broken_rules
 from tests.describe.samples import model
 
 ALL = ("micro_batch", "virtual_stages", "recompute")
-OPEN_MINDED = framework("megatron-core").model_copy(
+OPEN_MINDED = framework_or_default("megatron-core").model_copy(
     update={"recompute": None, "virtual_stages": None, "microbatches_as_stages": False}
 )
 
@@ -79,7 +79,7 @@ def test_sharding_has_the_choices_of_the_framework():
         Shard.DDP, Shard.ZERO1, Shard.FSDP,
     ]  # fmt: skip
     assert choices(model(), layout(1), ["shard"], OPEN_MINDED)["shard"] == [Shard.DDP]
-    titan = framework("torchtitan")
+    titan = framework_or_default("torchtitan")
     assert choices(model(), one, ["shard"], titan)["shard"] == [Shard.DDP, Shard.FSDP]
 
 

@@ -16,7 +16,7 @@ from syncwall.answer.program import (
 from syncwall.describe import lookup
 from syncwall.problems import InputError
 from syncwall.show.schema import schema
-from syncwall.work.block import Phase
+from syncwall.work.block import StepPhase
 from syncwall.work.operations import Collective, Elementwise, Gemm, Group
 from syncwall.work.program import (
     Call,
@@ -24,7 +24,7 @@ from syncwall.work.program import (
     HeldKind,
     Note,
     NoteKind,
-    Place,
+    SourceLocation,
     Program,
     RankProgram,
 )
@@ -35,7 +35,7 @@ CLUSTER = lookup.cluster("dgx-h100")
 
 def layer(number: int, before: int) -> list[Call]:
     """A gather, a multiplication that waits for it, and two kernels that a compiler joins."""
-    place = Place(f"layers.{number}.mlp", "train.py:10")
+    place = SourceLocation(f"layers.{number}.mlp", "train.py:10")
     first, tensors = before, 4 * number
     return [
         Call("gather", Collective("all-gather", 4e8, SHARD), "nccl"),
@@ -45,7 +45,7 @@ def layer(number: int, before: int) -> list[Call]:
         Call("aten.mul", Elementwise(3e8, is_fused=True), place=place, reads=(tensors + 2,),
              writes=(tensors + 3,)),
         Call("aten.mm", Gemm(8192, 4096, 8192), place=place, reads=(tensors + 3,),
-             writes=(tensors + 4,), phase=Phase.RECOMPUTE),
+             writes=(tensors + 4,), phase=StepPhase.RECOMPUTE),
     ]  # fmt: skip
 
 
@@ -54,9 +54,9 @@ def program(layers: int = 4, world_size: int = 16) -> Program:
     for number in range(layers):
         calls += layer(number, len(calls))
         last = (len(calls) - 1,)
-        place = Place("", "train.py:40")
+        place = SourceLocation("", "train.py:40")
         calls.append(Call("item", None, after=last, host_waits=True, place=place))
-    optimizer = Call("adam", Elementwise(1e9, is_fused=True, kind="optimizer"), phase=Phase.FINISH)
+    optimizer = Call("adam", Elementwise(1e9, is_fused=True, kind="optimizer"), phase=StepPhase.FINISH)
     held = (Held(HeldKind.WEIGHTS, "layers", 2e9), Held(HeldKind.ACTIVATIONS, "layers", 8e9))
     tensors = tuple([1.5e8] * (4 * layers + 2))
     rank = RankProgram(0, world_size, (*calls, optimizer), tensors, held)
@@ -144,11 +144,11 @@ def reduced(sizes: list[float]) -> Program:
     """A backward pass whose gradients DDP reduces one bucket after the other."""
     calls: list[Call] = []
     for size in sizes:
-        calls.append(Call("aten.mm", Gemm(512, 512, 512), phase=Phase.BACKWARD))
+        calls.append(Call("aten.mm", Gemm(512, 512, 512), phase=StepPhase.BACKWARD))
         reduce = Collective("all-reduce", size, Group("dp", 16))
-        calls.append(Call("reduce", reduce, "nccl", (len(calls) - 1,), Phase.BACKWARD))
+        calls.append(Call("reduce", reduce, "nccl", (len(calls) - 1,), StepPhase.BACKWARD))
     last = tuple(range(1, len(calls), 2))
-    calls.append(Call("adam", Elementwise(1e6), after=last, phase=Phase.FINISH))
+    calls.append(Call("adam", Elementwise(1e6), after=last, phase=StepPhase.FINISH))
     return Program(16, (RankProgram(0, 16, tuple(calls)),), "ddp.py")
 
 
@@ -212,6 +212,6 @@ def test_the_timeline_fills_the_step():
     found = sw.predict(program(), cluster=CLUSTER)
     timeline = found.timeline()
     assert {one.stream for one in timeline.intervals} == {"compute", "nccl"}
-    assert timeline.spans[-1].phase is Phase.FINISH
+    assert timeline.spans[-1].phase is StepPhase.FINISH
     assert timeline.end_s <= found.step_s
     assert timeline.trace()["traceEvents"]

@@ -1,23 +1,23 @@
 import pytest
 
 import syncwall as sw
-from syncwall.answer.priced import HIGH, LOW, Room, may_fit
+from syncwall.answer.priced import HIGH, LOW, MemoryMargin, may_fit
 from syncwall.work.memory import usable_bytes
 
 
 def test_the_interval_is_that_of_measured_over_predicted():
-    low, high = Room(50e9, 80e9).interval_bytes
+    low, high = MemoryMargin(50e9, 80e9).interval_bytes
     assert (low, high) == (LOW * 50e9, HIGH * 50e9)
 
 
 def test_probabilities_at_the_quantiles():
-    assert Room(80e9 / HIGH, 80e9).probability == pytest.approx(0.9, abs=1e-4)
-    assert Room(80e9 / LOW, 80e9).probability == pytest.approx(0.1, abs=1e-4)
-    assert Room(80e9, 80e9).probability == pytest.approx(0.5)
+    assert MemoryMargin(80e9 / HIGH, 80e9).probability == pytest.approx(0.9, abs=1e-4)
+    assert MemoryMargin(80e9 / LOW, 80e9).probability == pytest.approx(0.1, abs=1e-4)
+    assert MemoryMargin(80e9, 80e9).probability == pytest.approx(0.5)
 
 
 def test_more_memory_fits_less_likely():
-    sure = [Room(used * 1e9, 80e9).probability for used in range(20, 120, 5)]
+    sure = [MemoryMargin(used * 1e9, 80e9).probability for used in range(20, 120, 5)]
     assert sure == sorted(sure, reverse=True)
 
 

@@ -12,7 +12,7 @@ from syncwall.answer import settled as module
 from syncwall.answer.pricing import Pricing
 from syncwall.answer.settled import FASTEST, SettledRun, settle
 from syncwall.catalogue import CatalogueKind, names
-from syncwall.cost.software import framework
+from syncwall.cost.software import framework_or_default
 from syncwall.describe import Layout, Run, Software
 from syncwall.describe.base import is_open
 from syncwall.describe.layout import Recompute, Schedule, Shard
@@ -81,7 +81,7 @@ def test_a_stated_field_stays_and_a_choice_is_possible_and_listed(one):
         elif name not in NONE_MEANS_SOMETHING:
             assert not is_open(layout, name), name
     assert not broken_rules(found.run.model, layout, found.run.seq, found.run.gpus)
-    family = framework(one.software.framework)
+    family = framework_or_default(one.software.framework)
     usual = switches(family, one.software.date, layout.shard)
     for each in found.chosen:
         if each.follows and each.field in usual:
@@ -142,7 +142,7 @@ def test_an_open_schedule_may_be_interleaved_and_says_so():
 
 
 def test_the_only_choice_of_a_framework_is_taken(monkeypatch):
-    usual = framework("pytorch").model_copy(update={"recompute": Recompute.FULL})
+    usual = framework_or_default("pytorch").model_copy(update={"recompute": Recompute.FULL})
     monkeypatch.setattr(module, "framework", lambda name: usual)
     found = settled(run(micro_batch=1, global_batch=512, shard="fsdp"))
     assert found.run.layout.recompute == Recompute.FULL

@@ -12,7 +12,7 @@ from bench.accuracy.gate import accepted, changes, faults, table
 from bench.accuracy.pages import BLOCKS, MARKED, PAGES, remembered, rewritten, stale
 from bench.fit.files import rows_of
 
-from syncwall.validate.table import RowUse, part_of
+from syncwall.validate.table import RowUse, corpus_part
 from tests.validate.samples import CORPUS, needs_corpus
 
 BAND = (0.75, 0.85)
@@ -141,7 +141,7 @@ def test_every_goal_has_its_figure():
 @needs_corpus
 def test_judges_are_not_predicted_and_none_of_their_rows_is_listed():
     rows = rows_of([CORPUS, CORPUS.parent / "runs_second"])
-    judges = {one.source for one in rows if part_of(one) is RowUse.JUDGE}
+    judges = {one.source for one in rows if corpus_part(one) is RowUse.JUDGE}
     shown = json.dumps(accepted())
     assert judges
     assert not any(source in shown for source in judges)

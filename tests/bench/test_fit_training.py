@@ -10,11 +10,11 @@ from bench.fit.search import Values
 from bench.fit.training import MOST_ROWS, PARAMETERS, TRAINED, Problem, patched, texts_of
 
 from syncwall.cost.calibration import calibration
-from syncwall.cost.software import framework
+from syncwall.cost.software import framework_or_default
 from syncwall.describe import lookup
 from syncwall.describe.choice import Dtype
 from syncwall.validate import mapping
-from syncwall.validate.table import RowUse, doubt, part_of, read_tables
+from syncwall.validate.table import RowUse, row_doubt, corpus_part, read_tables
 from tests.validate.samples import CORPUS, needs_corpus, row
 
 SECOND = CORPUS.parent / "runs_second"
@@ -27,8 +27,8 @@ row, with the part of each. All others take `readable` rows only."""
 def current() -> Values:
     """The constants that the catalogue has now."""
     fits = {kind: calibration(lookup.device(names[0])) for kind, names in TRAINED.items()}
-    hopper, torch = fits["Hopper"], framework("pytorch").efficiency
-    nanotron, core = framework("nanotron"), framework("megatron-core")
+    hopper, torch = fits["Hopper"], framework_or_default("pytorch").efficiency
+    nanotron, core = framework_or_default("nanotron"), framework_or_default("megatron-core")
     values: Values = {
         **{f"training of {kind}": fit.training["2020-01"] for kind, fit in fits.items()},
         **{
@@ -40,7 +40,7 @@ def current() -> Values:
         "flash-1": hopper.attention.flash_1_ratio,
         "megatron traffic": core.traffic,
         "megatron-core wait": core.host.per_wait_s * 1e3,
-        "nanotron ring rank": framework("nanotron").ring_rank_s * 1e6,
+        "nanotron ring rank": framework_or_default("nanotron").ring_rank_s * 1e6,
         "nanotron host": nanotron.host.per_operation_s * 1e6,
         "nanotron pipelined host": nanotron.host.pipelined_per_tensor_rank_s * 1e6,
         "nanotron pipelined node": nanotron.host.pipelined_per_tensor_node_s * 1e6,
@@ -48,9 +48,9 @@ def current() -> Values:
     for name in PARAMETERS:
         family, _, word = name.partition(" ")
         if name not in values and word == "efficiency":
-            values[name] = min(framework(family).efficiency["ampere"].items())[1]
+            values[name] = min(framework_or_default(family).efficiency["ampere"].items())[1]
         elif name not in values and word == "traffic":
-            values[name] = framework(family).traffic
+            values[name] = framework_or_default(family).traffic
     return {name: float(f"{values[name]:.6g}") for name in PARAMETERS}
 
 
@@ -97,8 +97,8 @@ def test_the_fit_sees_only_calibration_rows_that_are_not_doubtful(monkeypatch):
     plain, seen = mapping.case_of, []
 
     def watched(one):
-        assert part_of(one) is RowUse.CALIBRATION, one.id
-        assert doubt(one) is None, one.id
+        assert corpus_part(one) is RowUse.CALIBRATION, one.id
+        assert row_doubt(one) is None, one.id
         seen.append(one.id)
         return plain(one)
 

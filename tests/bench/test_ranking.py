@@ -6,7 +6,7 @@ import pytest
 from bench.accuracy.ranking import ACCEPTED, FIGURES, PAGE, page, worse
 from bench.fit.stalls import FILE, fitted, read, rewritten
 
-from syncwall.validate.table import RowUse, part_of, read_tables
+from syncwall.validate.table import RowUse, corpus_part, read_tables
 from tests.validate.samples import CORPUS, needs_corpus
 
 LINES = json.loads(ACCEPTED.read_text())
@@ -27,7 +27,7 @@ def test_a_figure_that_falls_is_named():
 @needs_corpus
 def test_stalls_are_fitted_to_calibration_rows_and_the_catalogue_has_the_result():
     groups = read(read_tables(CORPUS))
-    parts = {part_of(one.case.row) for some in groups.values() for one in some}
+    parts = {corpus_part(one.case.row) for some in groups.values() for one in some}
     assert parts == {RowUse.CALIBRATION}
     text = FILE.read_text()
     assert rewritten(text, {name: fitted(some) for name, some in groups.items()}) == text

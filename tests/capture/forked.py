@@ -8,13 +8,13 @@ import time
 import warnings
 from pathlib import Path
 
-from syncwall.capture.child import Job, run
+from syncwall.capture.child import ScriptJob, run
 
 
 class Forked:
     """A job in a fork, the leader of its own process group."""
 
-    def __init__(self, job: Job, environment: dict[str, str]) -> None:
+    def __init__(self, job: ScriptJob, environment: dict[str, str]) -> None:
         self.pid = os.fork()
         if self.pid:
             return

@@ -18,13 +18,13 @@ if sys.platform == "win32":
     pytest.skip("needs fork", allow_module_level=True)
 
 from syncwall.capture.recorder import recording
-from syncwall.capture.script import Limits, Script, record_script
+from syncwall.capture.script import ScriptLimits, Script, record_script
 from syncwall.problems import InputError
 from tests.capture.broken_scripts import ENDED, GOOD, NO_STEP, RAISED
 from tests.capture.forked import Forked
 
 CASES = GOOD | RAISED | NO_STEP | ENDED
-LIMITS = Limits(cpu_s=3.0, wall_s=20.0, memory_bytes=4 << 30)
+LIMITS = ScriptLimits(cpu_s=3.0, wall_s=20.0, memory_bytes=4 << 30)
 IDLE = {name: replace(LIMITS, wall_s=4.0) for name in ("sleeps", "waits for itself")}
 """Scripts that only the clock ends need no time for busy machines."""
 

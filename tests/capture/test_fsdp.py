@@ -12,7 +12,7 @@ from torch.utils.checkpoint import checkpoint  # noqa: E402
 from syncwall.answer import predict  # noqa: E402
 from syncwall.capture.recorder import recording  # noqa: E402
 from syncwall.describe import lookup  # noqa: E402
-from syncwall.work.block import Phase  # noqa: E402
+from syncwall.work.block import StepPhase  # noqa: E402
 from syncwall.work.operations import CoreAttention, Gemm  # noqa: E402
 from syncwall.work.program import HeldKind, NoteKind  # noqa: E402
 from syncwall.work.program_variants import resized  # noqa: E402
@@ -64,7 +64,7 @@ def test_bytes_are_those_of_the_parameters(rank):
 
 
 def test_layers_are_gathered_again_in_backward_before_they_are_needed(rank):
-    backward = [call for call in rank if call.phase is Phase.BACKWARD]
+    backward = [call for call in rank if call.phase is StepPhase.BACKWARD]
     names = [call.name for call in backward]
     gathers = [i for i, name in enumerate(names) if name == "c10d._allgather_base"]
     first_of_last_layer = next(
@@ -85,7 +85,7 @@ def test_compute_waits_for_a_gather_and_the_gather_for_its_copy(rank):
 
 def test_the_optimizer_waits_for_the_last_reduction(rank):
     last = max(i for i, call in enumerate(rank.calls) if "reduce_scatter" in call.name)
-    optimizer = next(call for call in rank.calls[last:] if call.phase is Phase.FINISH)
+    optimizer = next(call for call in rank.calls[last:] if call.phase is StepPhase.FINISH)
     assert last in optimizer.after
 
 
@@ -158,7 +158,7 @@ def test_checkpointing_repeats_the_forward_pass_but_not_its_last_multiplication(
         train(model, language_loss)
 
     rank = recorded(program)
-    again = [call.what for call in rank if call.phase is Phase.RECOMPUTE]
+    again = [call.what for call in rank if call.phase is StepPhase.RECOMPUTE]
     assert sum(isinstance(what, Gemm) for what in again) == LAYERS * 6
     assert sum(isinstance(what, CoreAttention) for what in again) == LAYERS
 

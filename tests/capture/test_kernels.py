@@ -11,7 +11,7 @@ from torch.nn import functional  # noqa: E402
 from torch.utils.flop_counter import FlopCounterMode  # noqa: E402
 
 from syncwall.describe.choice import Dtype  # noqa: E402
-from syncwall.work.block import Phase  # noqa: E402
+from syncwall.work.block import StepPhase  # noqa: E402
 from syncwall.work.operations import (  # noqa: E402
     Convolution,
     CoreAttention,
@@ -91,7 +91,7 @@ def test_attention_is_one_kernel_as_on_cuda():
     rank = recorded(lambda: train(llama().bfloat16(), language_loss))
     forward, backward = (
         next(c.what for c in rank if isinstance(c.what, CoreAttention) and c.phase is phase)
-        for phase in (Phase.FORWARD, Phase.BACKWARD)
+        for phase in (StepPhase.FORWARD, StepPhase.BACKWARD)
     )
     assert (forward.batch, forward.heads, forward.kv_heads) == (2, HEADS, KV_HEADS)
     assert (forward.q_len, forward.kv_len, forward.head_dim) == (LENGTH, LENGTH, WIDTH // HEADS)

@@ -21,9 +21,9 @@ from torch.distributed.tensor.parallel import (  # noqa: E402
 from torch.nn.parallel import DistributedDataParallel  # noqa: E402
 
 from syncwall.capture.recorder import recording  # noqa: E402
-from syncwall.capture.script import merged  # noqa: E402
+from syncwall.capture.script import merged_program  # noqa: E402
 from syncwall.problems import InputError  # noqa: E402
-from syncwall.work.block import Phase  # noqa: E402
+from syncwall.work.block import StepPhase  # noqa: E402
 from syncwall.work.operations import Collective, Gemm, Message  # noqa: E402
 from tests.capture.programs import collectives, mlp, recorded, train  # noqa: E402
 
@@ -126,7 +126,7 @@ def test_stages_of_a_pipeline_are_recorded_one_after_the_other(virtual):
     with recording(8, rank=4, handed_on=first.state.handed_on) as second:
         pipeline(virtual)
     assert first.pipeline_ranks == second.pipeline_ranks == (0, 4)
-    whole = merged([first.program(), second.program()], 2)
+    whole = merged_program([first.program(), second.program()], 2)
     assert [(rank.rank, rank.alike) for rank in whole.ranks] == [(0, 4), (4, 4)]
     sent = [
         sorted(
@@ -137,8 +137,8 @@ def test_stages_of_a_pipeline_are_recorded_one_after_the_other(virtual):
     ]  # fmt: skip
     assert sent[0] == sent[1]  # whatever one sends, the other receives
     each = 2 * 16 * 4
-    forward = [one for one in sent[0] if one[3] is Phase.FORWARD]
-    assert forward.count((0, 4, 3, Phase.FORWARD, each)) == virtual
+    forward = [one for one in sent[0] if one[3] is StepPhase.FORWARD]
+    assert forward.count((0, 4, 3, StepPhase.FORWARD, each)) == virtual
     assert len(forward) == 4 * (2 * virtual - 1)
 
 

@@ -9,7 +9,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 from torch import nn  # noqa: E402
 
 from syncwall.capture.recorder import recording  # noqa: E402
-from syncwall.work.block import Phase  # noqa: E402
+from syncwall.work.block import StepPhase  # noqa: E402
 from syncwall.work.operations import CoreAttention, Gemm  # noqa: E402
 from syncwall.work.program import NoteKind  # noqa: E402
 from tests.capture.programs import language_loss, llama, mlp, recorded, train  # noqa: E402
@@ -117,7 +117,7 @@ def test_streams_wait_for_each_other_through_events():
     assert sine.stream not in {"compute", ""}
     assert sine.after == (at - 1,)
     assert after.after == (at,)
-    assert sine.phase is Phase.FORWARD
+    assert sine.phase is StepPhase.FORWARD
 
 
 def test_what_the_backward_pass_needs_is_kept():

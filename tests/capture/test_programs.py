@@ -28,7 +28,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from syncwall.answer.program import predict_program
 from syncwall.capture.recorder import recording
 from syncwall.describe import lookup
-from syncwall.work.block import Phase
+from syncwall.work.block import StepPhase
 from syncwall.work.operations import Convolution, CoreAttention, Elementwise, Gemm
 from tests.capture import models
 from tests.capture.programs import EXAMPLE, Llama, collectives, recorded, train
@@ -218,7 +218,7 @@ def test_selective_checkpointing_repeats_all_but_what_is_kept():
         train(model, lambda one: CASES["Llama 8B on 8"].loss(one, "cuda"))
 
     rank = recorded(program)
-    again = [call for call in rank if call.phase is Phase.RECOMPUTE]
+    again = [call for call in rank if call.phase is StepPhase.RECOMPUTE]
     assert {call.what.kind for call in again if isinstance(call.what, Elementwise)} >= {
         "norm", "activation",
     }  # fmt: skip

@@ -9,9 +9,9 @@ from torch.nn import functional  # noqa: E402
 
 from syncwall.capture import recorder  # noqa: E402
 from syncwall.capture.recorder import Recorded, recording  # noqa: E402
-from syncwall.capture.script import merged  # noqa: E402
+from syncwall.capture.script import merged_program  # noqa: E402
 from syncwall.problems import InputError  # noqa: E402
-from syncwall.work.block import Phase  # noqa: E402
+from syncwall.work.block import StepPhase  # noqa: E402
 from syncwall.work.operations import Elementwise, Gemm  # noqa: E402
 from tests.capture.programs import mlp, only, recorded, train  # noqa: E402
 
@@ -103,7 +103,7 @@ def test_pytorch_is_as_it_was_after_an_error():
 
 def test_the_optimizer_runs_over_lists_of_tensors_as_on_cuda():
     rank = recorded(lambda: train(mlp().cuda(), loss))
-    finish = [call for call in rank if call.phase is Phase.FINISH]
+    finish = [call for call in rank if call.phase is StepPhase.FINISH]
     assert finish
     assert all(call.name.startswith("aten._foreach") for call in finish)
     assert {call.what.kind for call in finish if isinstance(call.what, Elementwise)} == {
@@ -126,5 +126,5 @@ def test_another_version_of_pytorch_is_refused(monkeypatch):
 def test_ranks_of_a_pipeline_become_one_program():
     with recording(4) as found:
         train(mlp().cuda(), loss)
-    both = merged([found.program(), found.program()])
+    both = merged_program([found.program(), found.program()])
     assert [rank.alike for rank in both.ranks] == [2, 2]

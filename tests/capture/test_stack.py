@@ -15,7 +15,7 @@ from torch.utils.flop_counter import FlopCounterMode  # noqa: E402
 
 from syncwall.answer.prediction import predict  # noqa: E402
 from syncwall.answer.program import predict_program  # noqa: E402
-from syncwall.capture.stack import counted, written  # noqa: E402
+from syncwall.capture.stack import stack_of_calls, written  # noqa: E402
 from syncwall.capture.step import capturing  # noqa: E402
 from syncwall.describe import Model, Run, lookup  # noqa: E402
 from syncwall.describe.layer_kinds import of_a_sample  # noqa: E402
@@ -78,7 +78,7 @@ def test_a_stack_is_what_a_real_step_does(built):
     """Parameters exact, FLOPs within 0.5%, activations within 5% of the whole."""
     torch.manual_seed(0)
     module, inputs = built()
-    found = counted(module, *inputs)
+    found = stack_of_calls(module, *inputs)
     sums = of_a_sample(found.stack or ())
     assert found.parameters == sum(one.numel() for one in module.parameters())
     flops = counted_by_torch(module, inputs)["Global"]
@@ -93,7 +93,7 @@ def test_a_stack_is_what_a_real_step_does(built):
 def test_stages_are_what_pytorch_counts_in_them(built):
     module, inputs = built()
     by_module = counted_by_torch(module, inputs)
-    for layer in counted(module, *inputs).stack or ():
+    for layer in stack_of_calls(module, *inputs).stack or ():
         if layer.name == "outside":
             assert layer.parameters == layer.forward_flops == 0
             continue
@@ -107,7 +107,7 @@ def test_stages_are_what_pytorch_counts_in_them(built):
 def test_published_sizes():
     """25.6M and 4.09 G multiply-adds (torchvision), 859,520,964 and 865,910,724 (diffusers)."""
     with torch.device("meta"):
-        resnet = counted(named_resnet(), torch.empty(1, 3, 224, 224))
+        resnet = stack_of_calls(named_resnet(), torch.empty(1, 3, 224, 224))
         sizes = [sum(p.numel() for p in UNet(text=text).parameters()) for text in (768, 1024)]
     assert resnet.parameters == 25_557_032
     assert of_a_sample(resnet.stack or ())["forward_flops"] / 2e9 == pytest.approx(4.09, abs=0.005)
@@ -123,13 +123,13 @@ def test_the_examples_are_what_is_counted(name):
             inputs = (torch.empty(1, 3, 224, 224),)
         else:
             inputs = unet_inputs(module, 1, int(name[-3:]) // 8)
-        found = counted(module, *inputs, name=name)
+        found = stack_of_calls(module, *inputs, name=name)
     assert (EXAMPLES / f"{name}.yaml").read_text().endswith(written(found))
 
 
 def test_what_is_written_is_read_again(tmp_path):
     module = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 8), nn.ReLU())
-    found = counted(module, torch.empty(3, 8), name="small")
+    found = stack_of_calls(module, torch.empty(3, 8), name="small")
     (tmp_path / "small.yaml").write_text(written(found))
     assert lookup.model(str(tmp_path / "small.yaml")) == found
     assert {one.name: one.parameters for one in found.stack or ()}["0"] == 72
@@ -145,7 +145,7 @@ def test_named_layers_hold_all_that_is_inside():
         def forward(self, x):
             return self.body(x) * self.scale
 
-    found: Model = counted(Net(), torch.empty(2, 8), layers=["body"])
+    found: Model = stack_of_calls(Net(), torch.empty(2, 8), layers=["body"])
     body, rest = found.stack or ()
     assert (body.name, body.parameters, body.forward_flops) == ("body", 144, 2 * 2 * 64)
     assert (rest.name, rest.parameters, rest.forward_flops) == ("outside", 8, 0)
@@ -153,7 +153,7 @@ def test_named_layers_hold_all_that_is_inside():
 
 def test_equal_layers_become_one_entry():
     module = nn.Sequential(*(nn.Linear(8, 8, bias=False) for _ in range(4)))
-    found = counted(module, torch.empty(1, 8, requires_grad=True))
+    found = stack_of_calls(module, torch.empty(1, 8, requires_grad=True))
     assert sum(one.repeat for one in found.stack or ()) == 4
     assert len(found.stack or ()) < 4
 
@@ -212,5 +212,5 @@ def test_the_default_device_does_not_matter():
     """On `meta` PyTorch would write attention out, score by score."""
     module, inputs = small_unet()
     with torch.device("meta"):
-        on_meta = counted(module, *inputs)
-    assert on_meta == counted(module, *inputs)
+        on_meta = stack_of_calls(module, *inputs)
+    assert on_meta == stack_of_calls(module, *inputs)

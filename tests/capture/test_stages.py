@@ -8,12 +8,12 @@ import pytest
 pytest.importorskip("torch", reason="torch is not installed")
 
 import syncwall as sw
-from syncwall.capture.script import Script, merged, record_script
+from syncwall.capture.script import Script, merged_program, record_script
 from syncwall.cause import Cause
 from syncwall.describe import lookup
 from syncwall.problems import InputError
 from syncwall.work.operations import Gemm, Message
-from syncwall.work.program import Call, Note, NoteKind, Place, Program, RankProgram
+from syncwall.work.program import Call, Note, NoteKind, SourceLocation, Program, RankProgram
 from tests.capture.forked import Forked
 
 PIPELINE = """
@@ -124,13 +124,13 @@ def test_a_later_stage_alone_names_the_flag(script):
 
 
 def test_ranks_that_differ_for_another_reason_are_taken_as_equally_many():
-    note = Note(NoteKind.UNKNOWN, "mine.kernel", Place("", "train.py:3"), 1, 1.0, 2.0)
+    note = Note(NoteKind.UNKNOWN, "mine.kernel", SourceLocation("", "train.py:3"), 1, 1.0, 2.0)
     rank = RankProgram(0, 8, (Call("aten.mm", Gemm(8, 8, 8)),))
     one = Program(8, (rank,), parameters=5.0, samples=16.0, notes=(note,))
     other = replace(one, ranks=(replace(rank, rank=4),), samples=0.0)
-    both = merged([one, other])
+    both = merged_program([one, other])
     assert [(r.rank, r.alike) for r in both.ranks] == [(0, 4), (4, 4)]
     assert (both.parameters, both.samples) == (10.0, 16.0)
     assert both.notes[0] == replace(note, count=2, flops=2.0, bytes=4.0)
     assert both.notes[1].what == "which ranks are like which: taken as equally many"
-    assert merged([one]) == one
+    assert merged_program([one]) == one

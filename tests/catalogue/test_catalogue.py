@@ -56,7 +56,7 @@ def test_clusters_of_others_need_not_be_whole_to_be_searched(tmp_path):
     for name, text in {"text": "node", "list": "node: [1]", "no": "node: {}"}.items():
         (tmp_path / "clusters" / f"{name}.yaml").write_text(text)
     with (
-        catalogue.searched_first(tmp_path),
+        catalogue.catalogue_overlay(tmp_path),
         pytest.raises(InputError, match=r"clusters with it: workstation-pcie-4x4090$"),
     ):
         catalogue.find(CatalogueKind.CLUSTER, "rtx-4090")
@@ -71,7 +71,7 @@ def test_a_folder_is_looked_at_first_without_touching_the_environment(tmp_path):
     (tmp_path / "links").mkdir()
     (tmp_path / "links" / "mine.yaml").write_text("")
     before = dict(os.environ)
-    with catalogue.searched_first(tmp_path):
+    with catalogue.catalogue_overlay(tmp_path):
         assert "mine" in catalogue.names(CatalogueKind.LINK)
         assert dict(os.environ) == before
     assert "mine" not in catalogue.names(CatalogueKind.LINK)
@@ -80,6 +80,6 @@ def test_a_folder_is_looked_at_first_without_touching_the_environment(tmp_path):
 
 def test_folders_of_one_thread_are_not_those_of_another(tmp_path):
     (tmp_path / "links").mkdir()
-    with catalogue.searched_first([tmp_path]), ThreadPoolExecutor(1) as other:
+    with catalogue.catalogue_overlay([tmp_path]), ThreadPoolExecutor(1) as other:
         assert catalogue.added_folders() == (tmp_path,)
         assert other.submit(catalogue.added_folders).result() == ()

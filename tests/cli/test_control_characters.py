@@ -40,7 +40,7 @@ def test_every_kind_of_block_is_safe():
             blocks.Verdict((text,), text), blocks.Lines("label", (text,)),
             blocks.Heading(2, text), blocks.Paragraph(text), blocks.Bullets((text,)),
             blocks.Table((text, "n"), ((text, "1"), (text,))), blocks.Code(text),
-            blocks.Ledger(text, (blocks.Share(text, 1.0),), 1.0), blocks.Notes(text),
+            blocks.Breakdown(text, (blocks.Share(text, 1.0),), 1.0), blocks.Notes(text),
             blocks.Figure(lambda: pytest.fail("not drawn here"), text, lambda width: [text]),
         ),
     )  # fmt: skip

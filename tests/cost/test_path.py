@@ -2,21 +2,21 @@ import numpy as np
 import pytest
 
 import syncwall as sw
-from syncwall.cost.path import Crossing, path, paths
+from syncwall.cost.path import Crossing, path, axis_paths
 from syncwall.describe import Layout
 from syncwall.work.operations import Group
 from tests.describe.samples import cluster
 
 
 def test_neighbouring_axes_stay_in_the_domain():
-    found = paths(Layout(tp=8, pp=2).resolved(64), cluster(nodes=8))
+    found = axis_paths(Layout(tp=8, pp=2).resolved(64), cluster(nodes=8))
     assert (found["tp"].ranks, found["tp"].domains) == (8, 1)
     assert (found["dp"].ranks, found["dp"].domains) == (4, 4)
     assert found["pp"].domains == 2
 
 
 def test_ranks_of_a_group_may_share_a_domain():
-    found = paths(Layout(tp=2).resolved(64), cluster(nodes=8))
+    found = axis_paths(Layout(tp=2).resolved(64), cluster(nodes=8))
     assert (found["dp"].ranks, found["dp"].domains, found["dp"].ranks_in_domain) == (32, 8, 4)
 
 
@@ -24,22 +24,22 @@ def test_rank_order_is_an_input():
     outer = Layout(tp=2, pp=4).resolved(64)
     inner = Layout(tp=2, pp=4, order=("tp", "pp", "cp", "ep", "dp")).resolved(64)
     machine = cluster(nodes=8)
-    assert paths(outer, machine)["dp"].ranks_in_domain == 4
-    assert paths(inner, machine)["dp"].ranks_in_domain == 1
-    assert paths(inner, machine)["pp"].domains == 1
+    assert axis_paths(outer, machine)["dp"].ranks_in_domain == 4
+    assert axis_paths(inner, machine)["dp"].ranks_in_domain == 1
+    assert axis_paths(inner, machine)["pp"].domains == 1
 
 
 def test_a_rack_is_one_domain():
-    found = paths(Layout(tp=8).resolved(144), sw.cluster("gb200-nvl72", nodes=36))
+    found = axis_paths(Layout(tp=8).resolved(144), sw.cluster("gb200-nvl72", nodes=36))
     assert found["dp"].domains == 2
 
 
 def test_a_ring_in_node_order_passes_a_narrow_tier_once():
     """Of 384 nodes of a pod only the last sends to the next pod, so that 7:1 costs nothing."""
     machine = sw.cluster("meta-24k-h100", nodes=1024)
-    near = paths(Layout(tp=8, pp=16).resolved(8192), machine)["dp"]
+    near = axis_paths(Layout(tp=8, pp=16).resolved(8192), machine)["dp"]
     assert near.crossing == Crossing()  # 64 nodes, within a pod
-    wide = paths(Layout(tp=8).resolved(8192), machine)["dp"]
+    wide = axis_paths(Layout(tp=8).resolved(8192), machine)["dp"]
     assert wide.leaving("ring", 384 * 8) == pytest.approx(1 / 384)
     assert wide.crossing.ring == 1.0
     assert wide.crossing.tree == 1.0
@@ -56,7 +56,7 @@ def test_a_ring_each_of_whose_hops_leaves_the_pod_pays_the_whole_ratio():
     """Replicas of a pipeline that fills pods, ranks of the pipeline next to each other."""
     machine = sw.cluster("meta-24k-h100", nodes=3072)
     layout = Layout(tp=8, pp=384, order=("tp", "cp", "ep", "pp", "dp")).resolved(24576)
-    found = paths(layout, machine)
+    found = axis_paths(layout, machine)
     assert found["dp"].crossing.ring == pytest.approx(7)
     assert found["pp"].crossing.ring == 1.0
 
@@ -65,7 +65,7 @@ def test_the_stride_of_replicas_does_not_count_an_axis_of_one_rank():
     """tp 8, pp 16 and dp 128 in this order: replicas of 2,048 nodes, 16 nodes apart."""
     machine = sw.cluster("meta-24k-h100", nodes=2048)
     layout = Layout(tp=8, pp=16, order=("tp", "cp", "ep", "pp", "dp")).resolved(16384)
-    found = paths(layout, machine)["dp"]
+    found = axis_paths(layout, machine)["dp"]
     assert found.reach_gpus == 16384
     assert found.leaving("ring", 384 * 8) == pytest.approx(16 / 384)
     assert found.domains == 128
@@ -76,10 +76,10 @@ def test_arrays_of_groups_cross_as_each_alone(pattern):
     machine = sw.cluster("meta-24k-h100", nodes=1024)
     tp = np.array([1, 8, 8])
     pp = np.array([1, 1, 16])
-    many = paths(Layout.arrays(tp=tp, pp=pp).resolved(8192), machine)["dp"]
+    many = axis_paths(Layout.arrays(tp=tp, pp=pp).resolved(8192), machine)["dp"]
     shares = many.leaving(pattern, 3072)
     for index in range(3):
-        one = paths(Layout(tp=int(tp[index]), pp=int(pp[index])).resolved(8192), machine)["dp"]
+        one = axis_paths(Layout(tp=int(tp[index]), pp=int(pp[index])).resolved(8192), machine)["dp"]
         assert np.asarray(shares)[index] == pytest.approx(one.leaving(pattern, 3072))
 
 

@@ -6,7 +6,7 @@ import pytest
 import syncwall as sw
 from syncwall.catalogue import CatalogueKind, names
 from syncwall.cost.calibration import calibration
-from syncwall.cost.software import SCALED_SPEED, ResolvedSoftware, framework
+from syncwall.cost.software import SCALED_SPEED, ResolvedSoftware, framework_or_default
 from syncwall.describe import Layout, Software, lookup
 from syncwall.describe.choice import Dtype
 from syncwall.describe.device import Device
@@ -34,7 +34,7 @@ def work(layout: Layout) -> Work:
 
 @pytest.mark.parametrize("name", names(CatalogueKind.FRAMEWORK))
 def test_kernels_follow_from_framework_and_date(name):
-    family = framework(name)
+    family = framework_or_default(name)
     for month, kernel in family.attention.items():
         assert setting(framework=name, date=month).attention == kernel
     newest = setting(framework=name)

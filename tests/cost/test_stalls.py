@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import syncwall as sw
 from syncwall.cost.prices import expected_slowdown, probability
-from syncwall.cost.software import framework
+from syncwall.cost.software import framework_or_default
 from syncwall.describe import Layout
 from syncwall.describe.software import Stalls
 
@@ -22,7 +22,7 @@ kinds = st.builds(
 
 def expected(name: str, gpus: int, **layout: int) -> float:
     resolved = Layout(**layout).resolved(gpus)
-    return float(expected_slowdown(framework(name), resolved, MACHINE))
+    return float(expected_slowdown(framework_or_default(name), resolved, MACHINE))
 
 
 @given(kinds, st.integers(1, 20))
@@ -45,6 +45,6 @@ def test_nothing_stalls_inside_a_node_or_in_a_framework_without_such_runs():
 def test_arrays_of_layouts_get_what_each_would_get_alone():
     pp, dp = np.array([1, 2, 4]), np.array([256, 8, 128])
     many = Layout.arrays(pp=pp, dp=dp, micro_batch=1).resolved(pp * dp)
-    found = expected_slowdown(framework("nanotron"), many, MACHINE)
+    found = expected_slowdown(framework_or_default("nanotron"), many, MACHINE)
     alone = [expected("nanotron", int(p * d), pp=int(p)) for p, d in zip(pp, dp, strict=True)]
     assert found == pytest.approx(alone)

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from syncwall.describe.layer_kinds import counted
+from syncwall.describe.layer_kinds import kind_counts
 from tests.describe.samples import MOE, model
 
 MIXER = {"kind": "mamba-2", "heads": 64, "head_dim": 64, "key_heads": 8, "key_dim": 128}
@@ -12,7 +12,7 @@ WORDS = ("M", "*", "-", "E", "M-", "ME", "*-", "*E")
 
 @given(st.lists(st.sampled_from(WORDS), min_size=1, max_size=20), st.integers(1, 5))
 def test_every_layer_is_of_one_kind_and_shares_add_up(words, times):
-    kinds = counted(" ".join(words), len(words) * times)
+    kinds = kind_counts(" ".join(words), len(words) * times)
     assert sum(kind.count for kind in kinds) == len(words) * times
     for experts in (False, True):
         shares = [kind.share for kind in kinds if kind.has_experts == experts]
@@ -21,7 +21,7 @@ def test_every_layer_is_of_one_kind_and_shares_add_up(words, times):
 
 
 def test_kinds_have_names_that_say_what_they_are():
-    kinds = counted("M * - E M- ME *- *E", 8)
+    kinds = kind_counts("M * - E M- ME *- *E", 8)
     assert {kind.words for kind in kinds} == {
         "mixer layer", "attention layer", "MLP layer", "expert layer", "mixer and MLP layer",
         "mixer and expert layer", "dense layer",

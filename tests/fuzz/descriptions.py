@@ -20,7 +20,7 @@ from syncwall import catalogue
 from syncwall.answer import predict
 from syncwall.answer.islands import predict_islands
 from syncwall.answer.rl_step import predict_rl
-from syncwall.catalogue import CatalogueKind, searched_first
+from syncwall.catalogue import CatalogueKind, catalogue_overlay
 from syncwall.describe import Layout, Software, lookup
 from syncwall.describe.base import MAY_BE_OPEN, Quantity, parts_of
 from syncwall.describe.choice import Choice
@@ -190,7 +190,7 @@ def ended(dice: random.Random, folder: Path) -> str:
         _written(path, run | around)
     began = time.process_time()
     try:
-        with searched_first(own):
+        with catalogue_overlay(own):
             found = _predicted(path, measured, improved=improved)
     except InputError as error:
         found = "refused" if all(one.line or not one.file for one in error.problems) else "!no line"

@@ -3,7 +3,7 @@ import pytest
 import syncwall as sw
 from syncwall.describe.job import FailureCause, FailureRates
 from syncwall.job.plan import DAY_S
-from syncwall.job.settled import FailureUnits, _poisson_quantile, causes_of, settle
+from syncwall.job.settled import FailureUnits, _poisson_quantile, failure_causes, job_plan
 
 
 def rates(**cause: object) -> FailureRates:
@@ -18,7 +18,7 @@ def test_rates_are_those_of_all_parts_together(per, many):
     fabric = sw.Fabric(rails=8, tiers=(sw.Tier(name="leaf", nodes=32), sw.Tier(name="spine")))
     cluster = sw.cluster("dgx-h100", nodes=100).model_copy(update={"fabric": fabric})
     machine = FailureUnits.of(sw.Failures(), cluster)
-    (cause,) = causes_of(rates(per=per, per_1000_days=10), machine)
+    (cause,) = failure_causes(rates(per=per, per_1000_days=10), machine)
     assert cause.per_s * DAY_S == pytest.approx(10 / 1000 * many)
 
 
@@ -37,7 +37,7 @@ def test_rates_are_those_of_all_parts_together(per, many):
 )
 def test_what_a_failure_takes_away(name, nodes, takes, taken):
     machine = FailureUnits.of(sw.Failures(), sw.cluster(name, nodes=nodes))
-    (cause,) = causes_of(rates(per="node", per_1000_days=1, takes=takes), machine)
+    (cause,) = failure_causes(rates(per="node", per_1000_days=1, takes=takes), machine)
     assert cause.nodes == taken
 
 
@@ -51,7 +51,7 @@ def spares(**failures: object) -> int:
     layout = sw.Layout(tp=2, sp=True, shard="fsdp", global_batch=2304)
     run = sw.Run(model="llama-3.1-70b", cluster=sw.cluster("gb200-nvl72", nodes=288), layout=layout)
     job = sw.Job(run=run, tokens=1e12, failures=sw.Failures(**failures))
-    return settle(job, sw.predict(run)).plan.spares
+    return job_plan(job, sw.predict(run)).plan.spares
 
 
 def test_sixteen_racks_keep_two_of_eighteen_trays_in_reserve():

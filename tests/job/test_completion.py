@@ -9,9 +9,9 @@ import syncwall as sw
 from syncwall.cause import Cause
 from syncwall.job import settled
 from syncwall.job.bill import usual_price
-from syncwall.job.completion import changes, finish
+from syncwall.job.completion import job_changes, finish
 from syncwall.job.plan import DAY_S
-from syncwall.job.settled import settle
+from syncwall.job.settled import job_plan
 
 RUN = sw.Run(
     model="llama-3.1-8b",
@@ -59,7 +59,7 @@ def test_a_checkpoint_has_weights_and_optimizer_states():
     """BLOOM-176B: 2.3 TB (ml-engineering, fault tolerance); 14 bytes a parameter are 2.47 TB."""
     run = sw.Run(model="bloom-176b", cluster=sw.cluster("dgx-a100", nodes=48), layout=sw.Layout(
         tp=4, pp=12, shard="zero1", global_batch=2048), seq=2048)  # fmt: skip
-    size = settle(sw.Job(run=run, steps=10), sw.predict(run)).checkpoint_bytes
+    size = job_plan(sw.Job(run=run, steps=10), sw.predict(run)).checkpoint_bytes
     assert size == pytest.approx(2.3e12, rel=0.1)
 
 
@@ -97,9 +97,9 @@ def test_the_price_of_the_machine_itself_comes_first():
 
 
 def test_one_gpu_of_a_rack_takes_its_tray_unless_the_rack_is_said():
-    assert settle(sw.Job(run=RACKS, steps=1000), sw.predict(RACKS)).domain_nodes == 1
+    assert job_plan(sw.Job(run=RACKS, steps=1000), sw.predict(RACKS)).domain_nodes == 1
     rack = sw.Job(run=RACKS, steps=1000, failures={"domain_gpus": 72})
-    whole = settle(rack, sw.predict(RACKS))
+    whole = job_plan(rack, sw.predict(RACKS))
     assert whole.domain_nodes == 18
     assert whole.plan.spares % 18 == 0
 
@@ -110,7 +110,7 @@ def test_smaller_domains_need_fewer_spares():
         run=RACKS, tokens=3e12, simulations=200, price_usd_per_gpu_hour=5.0, failures=whole
     )
     done = finish(job)
-    found = {change.what: change for change in changes(done)}
+    found = {change.what: change for change in job_changes(done)}
     smaller = next(change for what, change in found.items() if "domain_gpus" in what)
     assert smaller.completion.settled.plan.spares < done.settled.plan.spares
     assert smaller.saved_usd is not None
@@ -125,7 +125,7 @@ def test_what_goes_along_with_the_work_is_counted():
         "maintenance": {"every_s": 7 * DAY_S, "time_s": 3600.0},
         "spikes": {"per_1000_steps": 0.1, "rollback": 100},
     }
-    plan = settle(job(**parts), PREDICTION).plan
+    plan = job_plan(job(**parts), PREDICTION).plan
     assert plan.beside[Cause.EVALUATION] == pytest.approx(60 / (100 * PREDICTION.step_s))
     assert plan.beside[Cause.DATA_LOADING] == 0.03
     present = 1 - np.exp(-5 / 1000 * 64 * 4000 / DAY_S)
@@ -145,7 +145,7 @@ def test_the_best_interval_is_in_whole_steps_and_near_young():
 
 def test_changes_are_computed_again_and_sorted():
     done = finish(job(checkpoints={"interval_s": 6 * 3600.0}), PREDICTION)
-    found = changes(done)
+    found = job_changes(done)
     assert [c.gained_s for c in found] == sorted((c.gained_s for c in found), reverse=True)
     best = next(c for c in found if c.what == "checkpoints.interval best")
     assert best.completion.settled.plan.interval_s < 6 * 3600
@@ -161,7 +161,7 @@ def test_what_was_measured_goes_before_what_is_predicted_and_can_be_changed():
     assert plan.work_s == 3.0 * done.job.total_steps
     assert (plan.step_deviation, plan.detection_s) == (0.0, 0.0)
     assert (plan.blocking_s, plan.restart_s, plan.startup_s) == (20.0, 90.0, 90.0)
-    plans = {one.what: one.completion.settled.plan for one in changes(done)}
+    plans = {one.what: one.completion.settled.plan for one in job_changes(done)}
     assert plans["storage 4 times as fast"].blocking_s == pytest.approx(5.0)
     assert plans["restart in half the time"].restart_s == 45.0
     assert plans["checkpoints.blocking false"].blocking_s < 5.0
@@ -169,7 +169,7 @@ def test_what_was_measured_goes_before_what_is_predicted_and_can_be_changed():
 
 
 def test_without_failures_nothing_is_proposed():
-    assert changes(finish(job(failures={"per_1000_node_days": 0.0}), PREDICTION)) == []
+    assert job_changes(finish(job(failures={"per_1000_node_days": 0.0}), PREDICTION)) == []
 
 
 def test_a_job_that_cannot_finish_says_so_and_is_still_json():

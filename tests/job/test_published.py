@@ -13,7 +13,7 @@ import syncwall as sw
 from syncwall.cause import Cause
 from syncwall.describe.lookup import failure_rates
 from syncwall.job.plan import DAY_S, JobPlan, best_interval_s, slow_down
-from syncwall.job.settled import FailureUnits, causes_of, settle
+from syncwall.job.settled import FailureUnits, failure_causes, job_plan
 from syncwall.job.simulation import SimulatedJobs, simulate
 
 DAYS = 54.0
@@ -30,7 +30,7 @@ def llama_3(like: str, **fields: Any) -> JobPlan:
         run=run, steps=100_000, failures={"like": like},
         checkpoints={"storage_bytes_per_s": 2e12}, **fields,
     )  # fmt: skip
-    return replace(settle(job, sw.predict(run)).plan, step_deviation=0.0)
+    return replace(job_plan(job, sw.predict(run)).plan, step_deviation=0.0)
 
 
 def over_54_days(plan: JobPlan, count: int = 400) -> tuple[float, SimulatedJobs]:
@@ -123,7 +123,7 @@ def test_effective_time_of_byterobust():
     Its failures are not published by node, so the typical ones are taken; detection of 2 to 60 s,
     a checkpoint every step at 0.9% of it, restarts as by default.
     """
-    causes = causes_of(failure_rates("typical"), FailureUnits.of(
+    causes = failure_causes(failure_rates("typical"), FailureUnits.of(
         sw.Failures(), sw.cluster("dgx-h100", nodes=1200)
     ))  # fmt: skip
     plan = JobPlan(
@@ -138,7 +138,7 @@ def test_effective_time_of_byterobust():
 def by_cause(study: str) -> list[float]:
     """Failures a day of 1,000 nodes of 8 GPUs and 8 NICs, by cause."""
     machine = FailureUnits.of(sw.Failures(), sw.cluster("dgx-h100", nodes=1000))
-    return [cause.per_s * DAY_S for cause in causes_of(failure_rates(study), machine)]
+    return [cause.per_s * DAY_S for cause in failure_causes(failure_rates(study), machine)]
 
 
 def test_the_length_of_llama_3():

@@ -9,7 +9,7 @@ import pytest
 
 from syncwall.cli import main
 from syncwall.lab import Topology, lab
-from syncwall.lab.comparison import compared
+from syncwall.lab.comparison import predicted_steps
 from syncwall.lab.experiment import Experiment, Fault, Kill, SlowLink, SlowWorker
 from syncwall.lab.run import LabRecord, link_rate, run_experiment
 from syncwall.measure.collectives import CollectiveRow
@@ -46,7 +46,7 @@ def test_a_step_over_a_slow_link_is_predicted():
     )
     records = list(run_experiment(experiment, predict=True))
     assert all(record.ok for record in records), [record.message for record in records]
-    found = compared(records)
+    found = predicted_steps(records)
     assert len(found.rows) == 2
     print([f"{row.what} {row.error:+.1%}" for row in found.rows])
     assert abs(found.worst.error) < 0.25

@@ -4,8 +4,8 @@ import pytest
 
 from syncwall.cause import Cause
 from syncwall.cost.measured import MachineMeasurements
-from syncwall.lab.closed_loop import calibration_jobs, forecast_of, settings_of
-from syncwall.lab.comparison import LabComparison, compared
+from syncwall.lab.closed_loop import calibration_jobs, forecast_of, step_settings
+from syncwall.lab.comparison import LabComparison, predicted_steps
 from syncwall.lab.experiment import LabJob
 from syncwall.lab.network import Topology
 from syncwall.lab.run import LabRecord
@@ -48,7 +48,7 @@ def record(place: str, measured_s: float, predicted_s: float, *, spread: float =
 
 
 def table(*rows: tuple[str, float, float]) -> LabComparison:
-    return compared([record(*row) for row in rows])
+    return predicted_steps([record(*row) for row in rows])
 
 
 def test_errors_and_the_worst():
@@ -67,16 +67,16 @@ def test_the_order_of_places_is_checked_with_the_place_that_has_no_links():
 
 def test_places_whose_steps_overlap_may_come_in_either_order():
     rows = [record("2x2", 1.00, 1.02, spread=0.05), record("4x1", 1.01, 1.00, spread=0.05)]
-    (order,) = compared(rows).orders()
+    (order,) = predicted_steps(rows).orders()
     assert order.predicted == ("4x1", "2x2")
     assert order.is_right
 
 
 def test_places_closer_than_two_runs_of_one_are_a_tie():
     rows = [record("2x2", 1.00, 1.02, spread=0.001), record("4x1", 1.03, 1.00, spread=0.001)]
-    assert [order.is_right for order in compared(rows).orders()] == [True]
+    assert [order.is_right for order in predicted_steps(rows).orders()] == [True]
     rows[1] = record("4x1", 1.06, 1.00, spread=0.001)
-    assert [order.is_right for order in compared(rows).orders()] == [False]
+    assert [order.is_right for order in predicted_steps(rows).orders()] == [False]
 
 
 def test_slower_links_are_predicted_slower():
@@ -115,5 +115,5 @@ def test_an_experiment_without_steps_cannot_be_predicted():
 
 
 def test_flags_are_read_as_the_command_line_reads_them():
-    settings = settings_of(job("ddp", bucket="4MiB", micro_batch=2))
+    settings = step_settings(job("ddp", bucket="4MiB", micro_batch=2))
     assert (settings.bucket_bytes, settings.micro_batch, settings.seq) == (4 * 2**20, 2, 128)

@@ -6,7 +6,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from syncwall.lab.network import Topology, address, network, port
+from syncwall.lab.network import Topology, adapter_address, network, port
 
 
 @st.composite
@@ -68,7 +68,7 @@ def test_a_rail_has_a_switch_of_its_own():
     made = network(topology, "x")
     assert made.switches == ("syncwall-x-s0", "syncwall-x-s1")
     assert port(topology, made.switches, 1, 1) == ("syncwall-x-s1", "h1n1")
-    assert address(1, 1) == "10.77.1.2"
+    assert adapter_address(1, 1) == "10.77.1.2"
 
 
 def test_leaves_are_joined_by_a_spine_at_the_oversubscribed_rate():

@@ -11,7 +11,7 @@ from syncwall.answer.many import timed_layouts
 from syncwall.answer.prediction import Prediction
 from syncwall.cause import Cause
 from syncwall.describe import Layout, Run
-from syncwall.work.block import Phase, Stream
+from syncwall.work.block import StepPhase, Stream
 from syncwall.work.memory import step_memory
 from syncwall.work.operations import Collective
 
@@ -32,7 +32,7 @@ def predicted(**more: Any) -> Prediction:
     return sw.predict(fsdp(**more))
 
 
-def sent(found: Prediction, stream: Stream, phases: tuple[Phase, ...] | None = None) -> float:
+def sent(found: Prediction, stream: Stream, phases: tuple[StepPhase, ...] | None = None) -> float:
     """Bytes of the collectives on a stream in a step."""
     stage = found.work.stages[-1]
     return sum(

@@ -9,7 +9,7 @@ from syncwall.answer.improvements import changed, divisors, improvements, virtua
 from syncwall.answer.many import memory_of
 from syncwall.answer.pricing import Pricing
 from syncwall.answer.settled import SMALLEST, settle
-from syncwall.cost.software import framework
+from syncwall.cost.software import framework_or_default
 from syncwall.describe import Layout, Run
 from syncwall.describe.base import is_open
 from syncwall.describe.layout import Schedule, Shard
@@ -20,7 +20,7 @@ from tests.laws.questions import law, questions
 
 def every_way(run: Run) -> list[Layout]:
     """All layouts that `run` could mean: every value of every open field."""
-    family, layout = framework(run.software.framework), run.layout
+    family, layout = framework_or_default(run.software.framework), run.layout
     ways = [layout]
     shards = sorted(set(family.shards)) if is_open(layout, "shard") else [layout.shard]
     recomputes = family.recomputes if is_open(layout, "recompute") else [layout.recompute]
@@ -98,7 +98,7 @@ def test_no_more_is_shared_out_than_the_rest_needs(run):
     """With less sharding, and all else as it was chosen, it would not fit."""
     found = predict(run)
     layout = found.run.layout
-    family = framework(found.run.software.framework)
+    family = framework_or_default(found.run.software.framework)
     if not found.fits or layout.dp * layout.cp == 1:
         return
     less = [shard for shard in set(family.shards) if shard < layout.shard]

@@ -12,7 +12,7 @@ from syncwall.cost.calibration import NetworkFit
 from syncwall.cost.communication import NcclNetwork
 from syncwall.cost.measured import CollectiveTable, MachineMeasurements
 from syncwall.describe import Cluster, Fabric, Job, Layout, Run
-from syncwall.job.settled import settle
+from syncwall.job.settled import job_plan
 from syncwall.plan.choices import Scaling
 from syncwall.plan.fabric.degraded_step import FabricSteps
 from syncwall.plan.fabric.options import options, sized_named
@@ -22,7 +22,7 @@ from syncwall.plan.network.targets import TargetLimits
 from syncwall.plan.reference import Reference
 from syncwall.plan.search import search
 from syncwall.plan.wall.answer import setup_of
-from syncwall.report import ReportRequest, answered
+from syncwall.report import ReportRequest, report_answers
 from syncwall.work.operations import Collective, Transfer
 from tests.laws.questions import law, questions
 
@@ -89,7 +89,7 @@ def test_a_slower_network_is_seen_by_walls_networks_fabrics_and_jobs():
     assert step_on_wall(slow) == pytest.approx(slow.step_s, rel=1e-9)
     assert step_on_network(slow) == pytest.approx(slow.step_s, rel=1e-9)
     job = Job(run=usual.run, steps=1000)
-    assert settle(job, slow).plan.work_s == pytest.approx(1000 * slow.step_s)
+    assert job_plan(job, slow).plan.work_s == pytest.approx(1000 * slow.step_s)
 
 
 def step_on_wall(prediction: Prediction) -> float:
@@ -164,7 +164,7 @@ def test_networks_show_the_step_of_predict(one):
 def test_jobs_are_as_many_steps_of_predict(one):
     prediction = predict(one)
     job = Job(run=one, steps=1000)
-    assert settle(job, prediction).plan.work_s == pytest.approx(1000 * prediction.step_s, rel=1e-9)
+    assert job_plan(job, prediction).plan.work_s == pytest.approx(1000 * prediction.step_s, rel=1e-9)
 
 
 @pytest.mark.slow
@@ -174,7 +174,7 @@ def test_networks_and_reports_in_full_show_the_step_of_predict(one):
     prediction = predict(one)
     if prediction.run.cluster.node.nics is not None:
         assert step_on_network(prediction) == pytest.approx(prediction.step_s, rel=1e-9)
-    report = answered(ReportRequest("run.yaml", "", one))
+    report = report_answers(ReportRequest("run.yaml", "", one))
     assert report.prediction.step_s == pytest.approx(prediction.step_s, rel=1e-12)
     assert report.start.prediction is report.prediction
 

@@ -20,7 +20,7 @@ from syncwall.answer.improvements import (
 )
 from syncwall.answer.known import site_at
 from syncwall.answer.prediction import Prediction
-from syncwall.cost.software import framework
+from syncwall.cost.software import framework_or_default
 from syncwall.describe import Layout, Run
 from syncwall.describe.files import run_text
 from syncwall.describe.layout import ContextKind, Dispatcher, Recompute, Schedule, Shard
@@ -75,14 +75,14 @@ def neighbours(run: Run) -> Iterator[dict[str, Any]]:
     for name, values in kinds.items():
         yield from ({name: value} for value in values)
     for lever in LEVERS:
-        if lever.values(run, framework(None)) == (True, False):
+        if lever.values(run, framework_or_default(None)) == (True, False):
             yield from ({lever.field: on} for on in (True, False))
 
 
 def brute_force(found: Prediction) -> list[float]:
     """Gains of all single changes that fit, the largest first."""
     run = found.run
-    family, date = framework(run.software.framework), run.software.date
+    family, date = framework_or_default(run.software.framework), run.software.date
     experts = run.model.moe is not None
     before = not_offered(family, date, run.layout, experts=experts)
     gains: dict[Layout, float] = {}

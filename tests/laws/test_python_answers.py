@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import syncwall as sw
-from syncwall.answer.sweep import varied
+from syncwall.answer.sweep import varied_run
 from syncwall.cli import main
 from syncwall.public import Answer
 
@@ -140,8 +140,8 @@ def test_rows_of_a_sweep_are_flat_plain_and_of_one_shape(file):
 
 def test_a_shard_degree_of_its_own_stays_in_a_sweep(file):
     run = sw.run(file(DENSE.replace("fsdp,", "fsdp, shard_degree: 8,")))
-    assert varied(run, {"nodes": 8}).layout.shard_degree == 8
-    assert varied(sw.run(file(DENSE)), {"nodes": 8}).layout.shard_degree == 64
+    assert varied_run(run, {"nodes": 8}).layout.shard_degree == 8
+    assert varied_run(sw.run(file(DENSE)), {"nodes": 8}).layout.shard_degree == 64
 
 
 PINNED = {"tp": 1, "pp": 1, "cp": 1, "sp": False, "recompute_layers": None}

@@ -4,7 +4,7 @@ import pytest
 
 from syncwall.cost.measured import MachineMeasurements
 from syncwall.describe import Layout, lookup
-from syncwall.measure.calibrate import joined, measured_of, read_measured
+from syncwall.measure.calibrate import joined_calibrations, measured_of, read_measured
 from syncwall.measure.kernels import Workload, kernels_of
 from syncwall.measure.result import Result
 from syncwall.problems import InputError
@@ -48,7 +48,7 @@ def test_real_kernels_calibrate_a_prediction(tmp_path):
     assert measured.attention
     assert measured.host_share is not None
     assert measured.meeting_s is not None
-    assert joined([measured, measured]).gemm == measured.gemm
+    assert joined_calibrations([measured, measured]).gemm == measured.gemm
 
 
 def test_a_calibration_file_is_read_as_it_was_written(tmp_path):

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from syncwall.measure.lost_ranks import bounded, first_line, is_communication, named, silent
+from syncwall.measure.lost_ranks import with_time_limit, first_line, is_communication_error, host_names, silent
 from tests.measure.ranks import WORKER, Rank, started
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
@@ -99,17 +99,17 @@ def test_only_those_who_do_not_beat_are_silent(monkeypatch):
 
 def test_a_call_that_hangs_is_given_up():
     with pytest.raises(TimeoutError, match="no answer"):
-        bounded(lambda: time.sleep(5), 0.05)
-    assert bounded(lambda: 7, 1.0) == 7
+        with_time_limit(lambda: time.sleep(5), 0.05)
+    assert with_time_limit(lambda: 7, 1.0) == 7
     with pytest.raises(ZeroDivisionError):
-        bounded(lambda: 1 / 0, 1.0)
+        with_time_limit(lambda: 1 / 0, 1.0)
 
 
 def test_errors_of_the_network_are_told_from_others():
-    assert is_communication(RuntimeError("[gloo/pair.cc:1] Connection closed by peer"))
-    assert is_communication(ConnectionResetError())
-    assert not is_communication(RuntimeError("CUDA out of memory"))
-    assert not is_communication(FileNotFoundError("x"))
+    assert is_communication_error(RuntimeError("[gloo/pair.cc:1] Connection closed by peer"))
+    assert is_communication_error(ConnectionResetError())
+    assert not is_communication_error(RuntimeError("CUDA out of memory"))
+    assert not is_communication_error(FileNotFoundError("x"))
     error = RuntimeError("[/a/b/pair.cc:53] Read error: reset. This is typically caused\nby")
     assert first_line(error) == "Read error: reset"
-    assert named(("a", "b", "b"), (1, 2)) == "host b (rank 1, 2)"
+    assert host_names(("a", "b", "b"), (1, 2)) == "host b (rank 1, 2)"

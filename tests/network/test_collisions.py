@@ -5,13 +5,13 @@ import pytest
 
 from syncwall.describe import lookup
 from syncwall.network.routes import Ends, Routes, drawn, most_on_a_link
-from syncwall.network.streams import all_to_all, place_groups, ring
+from syncwall.network.streams import all_to_all, place_groups, ring_flows
 from syncwall.plan.fabric.links import fabric_named
 
 CLUSTER = lookup.cluster("dgx-h100").using(128)
 CROSSED = np.arange(128).reshape(4, 32).T.ravel()
 """The order of nodes in which every neighbour hangs on another leaf."""
-RING = ring(place_groups(1024, 128, 8, 8))
+RING = ring_flows(place_groups(1024, 128, 8, 8))
 
 
 def slower(ratio, order, routing="adaptive", qps=1, *, pairs=RING, draws=5):

@@ -6,7 +6,7 @@ import pytest
 from syncwall.describe import lookup
 from syncwall.network.graph import part_named, slowed, without
 from syncwall.network.routes import Ends, Routes, over_nics
-from syncwall.network.streams import all_to_all, place_groups, ring
+from syncwall.network.streams import all_to_all, place_groups, ring_flows
 from syncwall.plan.fabric.links import fabric_named
 from syncwall.problems import InputError
 
@@ -64,7 +64,7 @@ def test_the_other_nics_of_a_node_carry_what_a_dead_one_would(kind, routing):
     """Seven of eight: 8/7 of the time, whatever the pattern."""
     links = without(fabric_named(kind, CLUSTER), ["nic:3-1"])
     routes = Routes(links, routing, Ends.of(CLUSTER))
-    for pairs in (ring(place_groups(512, 64, 8, 8)), all_to_all(place_groups(512, 64, 8, 8))):
+    for pairs in (ring_flows(place_groups(512, 64, 8, 8)), all_to_all(place_groups(512, 64, 8, 8))):
         times = over_nics(routes, pairs, qps=1, seed=0, number=0)
         nics = times[: 2 * links.nics].reshape(-1, 2)
         assert nics[16].tolist() == [0.0, 0.0]
@@ -76,7 +76,7 @@ def test_a_node_without_nics_is_cut_off():
     links = without(LINKS, [f"nic:3-{number}" for number in range(1, 9)])
     routes = Routes(links, "ecmp", Ends.of(CLUSTER))
     with pytest.raises(InputError, match="node 3 is cut off"):
-        over_nics(routes, ring(place_groups(512, 64, 8, 8)), qps=1, seed=0, number=0)
+        over_nics(routes, ring_flows(place_groups(512, 64, 8, 8)), qps=1, seed=0, number=0)
 
 
 def test_rails_that_nothing_joins_need_a_common_one():
@@ -85,7 +85,7 @@ def test_rails_that_nothing_joins_need_a_common_one():
     even = [f"nic:2-{number}" for number in range(2, 9, 2)]
     routes = Routes(without(links, [*odd, *even]), "ecmp", Ends.of(CLUSTER))
     with pytest.raises(InputError, match="no rail left"):
-        over_nics(routes, ring(place_groups(512, 64, 8, 8)), qps=1, seed=0, number=0)
+        over_nics(routes, ring_flows(place_groups(512, 64, 8, 8)), qps=1, seed=0, number=0)
 
 
 @pytest.mark.parametrize(

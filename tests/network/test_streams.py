@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from syncwall.network.streams import all_to_all, place_groups, ring, transfer, tree
+from syncwall.network.streams import all_to_all, place_groups, ring_flows, transfer, tree_flows
 
 
 def pairs(found):
@@ -11,27 +11,27 @@ def pairs(found):
 
 def test_a_ring_goes_round_the_domains_of_its_group():
     """Two groups of four ranks with stride 2 on 8 GPUs in domains of 2."""
-    assert pairs(ring(place_groups(8, 4, 2, 2))) == [
+    assert pairs(ring_flows(place_groups(8, 4, 2, 2))) == [
         (0, 2), (1, 3), (2, 4), (3, 5), (4, 6), (5, 7), (6, 0), (7, 1),
     ]  # fmt: skip
 
 
 def test_a_ring_inside_a_domain_needs_no_nic():
-    assert not len(ring(place_groups(64, 8, 1, 8)))
-    assert not len(tree(place_groups(64, 8, 1, 8)))
+    assert not len(ring_flows(place_groups(64, 8, 1, 8)))
+    assert not len(tree_flows(place_groups(64, 8, 1, 8)))
     assert not len(all_to_all(place_groups(64, 8, 1, 8)))
     assert not len(transfer(place_groups(64, 8, 1, 8)))
 
 
 def test_a_rack_of_72_gpus_is_one_domain():
-    found = ring(place_groups(288, 72, 4, 72))
+    found = ring_flows(place_groups(288, 72, 4, 72))
     assert len(found) == 288
     assert (found.source // 72 != found.target // 72).all()
-    assert not len(ring(place_groups(288, 18, 4, 72)))
+    assert not len(ring_flows(place_groups(288, 18, 4, 72)))
 
 
 def test_a_group_over_whole_domains_has_a_ring_for_every_gpu_of_one():
-    found = ring(place_groups(32, 32, 1, 8))
+    found = ring_flows(place_groups(32, 32, 1, 8))
     assert len(found) == 32
     assert (found.source % 8 == found.target % 8).all()
     assert len(np.unique(found.stream)) == 8
@@ -39,7 +39,7 @@ def test_a_group_over_whole_domains_has_a_ring_for_every_gpu_of_one():
 
 def test_trees_join_all_domains_twice_and_carry_half_each():
     for domains in (2, 3, 7, 8, 16):
-        found = tree(place_groups(domains * 8, domains, 8, 8))
+        found = tree_flows(place_groups(domains * 8, domains, 8, 8))
         assert len(found) == 8 * 2 * 2 * (domains - 1)
         assert (found.part == 0.5).all()
         mine = found.source % 8 == 0
@@ -48,7 +48,7 @@ def test_trees_join_all_domains_twice_and_carry_half_each():
 
 def test_no_domain_of_an_even_number_is_inside_both_trees():
     """Every one has at most the flows of one inner node and one leaf: 3 + 1."""
-    found = tree(place_groups(16 * 8, 16, 8, 8))
+    found = tree_flows(place_groups(16 * 8, 16, 8, 8))
     assert np.bincount(found.source).max() <= 4
 
 

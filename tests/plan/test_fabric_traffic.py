@@ -15,7 +15,7 @@ from syncwall.plan.fabric.degraded_step import FabricSteps
 from syncwall.plan.fabric.links import links_of_sized
 from syncwall.plan.fabric.options import kept, options, ratios_of, sized
 from syncwall.plan.fabric.question import Wiring, wiring_of
-from syncwall.plan.fabric.traffic import loads, ring_bytes, sent
+from syncwall.plan.fabric.traffic import link_loads, ring_bytes, axis_traffic
 from syncwall.problems import InputError
 from syncwall.work.operations import Collective, Group
 
@@ -145,7 +145,7 @@ def test_distances_are_those_of_the_layout():
     """A pipeline of neighbours and replicas farther apart."""
 
     def distances(run, one):
-        return {each.axis: each.distance for each in sent(run.run, one, timed(run))}
+        return {each.axis: each.distance for each in axis_traffic(run.run, one, timed(run))}
 
     piped = predicted(64, pp=4)
     assert distances(piped, a_fabric())["tp"] == "scale-up"
@@ -165,9 +165,9 @@ def timed(run):
 def test_links_are_busy_for_no_longer_than_the_step(layout, ratio):
     one, fabric = predicted(**layout), a_fabric(ratio=ratio)
     step, _ = FabricSteps(one, "adaptive").on(fabric)
-    axes = sent(one.run, fabric, step)
+    axes = axis_traffic(one.run, fabric, step)
     assert [one.axis for one in axes]
-    for load in loads(one.run, fabric, axes, float(step.step_s)):
+    for load in link_loads(one.run, fabric, axes, float(step.step_s)):
         assert 0.0 <= load.total <= 1.0
         assert load.total == pytest.approx(sum(load.utilisation.values()))
 
@@ -176,7 +176,7 @@ def test_gradients_and_weights_of_fsdp_add_up():
     """Weights are gathered forward and backward and gradients scattered, for each micro batch."""
     whole = predicted(micro_batch=1, global_batch=64, recompute="none")
     run = whole.run
-    (data,) = [one for one in sent(run, a_fabric(), timed(whole)) if one.axis == "dp"]
+    (data,) = [one for one in axis_traffic(run, a_fabric(), timed(whole)) if one.axis == "dp"]
     held = run.model.parameters / 8
     once = held * (2 + 2 + float(run.layout.gradient_dtype.size_bytes)) * 63 / 64
     assert data.nic_bytes == pytest.approx(once, rel=0.02)

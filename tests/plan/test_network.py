@@ -15,7 +15,7 @@ from syncwall.plan.network.needed import grown_case, needed, requirement
 from syncwall.plan.network.targets import (
     Ideal,
     NetworkLever,
-    NetworkQuestion,
+    NetworkTarget,
     Target,
     TargetLimits,
     met,
@@ -94,7 +94,7 @@ def test_the_answer_is_tight(name, lever):
     """A little more meets the target, a little less does not."""
     one, limits = case(nodes=5 if name == "tp over nodes" else 4), TargetLimits(0.97, 0.02)
     layout = LAYOUTS[name].resolved(one.cluster.gpus)
-    question = NetworkQuestion(lever, Target.EFFICIENCY)
+    question = NetworkTarget(lever, Target.EFFICIENCY)
     answer = solved(one, layout, [question], limits)[question]
     field = {
         NetworkLever.NIC: "nic",
@@ -144,7 +144,7 @@ def test_a_lower_target_never_needs_more_and_todays_rate_does_not_matter(
 ):
     one = case()
     layout = LAYOUTS[name].resolved(32)
-    questions = [NetworkQuestion(NetworkLever.NIC, target) for target in Target]
+    questions = [NetworkTarget(NetworkLever.NIC, target) for target in Target]
     high = solved(one, layout, questions, TargetLimits(efficiency, 0.01))
     low = solved(one, layout, questions, TargetLimits(efficiency * less, 0.01 / less))
     better = replace(one, cluster=Wires(nic=faster).on(one.cluster))

@@ -15,7 +15,7 @@ from syncwall.plan.network_scaling import ProgramCase, Wires
 from syncwall.plan.wall.answer import program_wall
 from syncwall.problems import InputError
 from syncwall.show.schema import schema
-from syncwall.work.block import Phase
+from syncwall.work.block import StepPhase
 from syncwall.work.operations import Collective, Elementwise, Gemm, Group, Message
 from syncwall.work.program import Call, Program, RankProgram, ShardedUnit
 from syncwall.work.program_variants import resized, why_fixed
@@ -33,10 +33,10 @@ def fsdp(world_size: int = 64) -> Program:
         Call("gather", Collective("all-gather", 2 * padded, group), "nccl", (0,), writes=(0,)),
         Call("copy out", Elementwise(4 * padded), after=(1,), reads=(0,), writes=(1,)),
         Call("aten.mm", Gemm(8192, 8192, 8192), reads=(1,), writes=(2,)),
-        Call("cat", Elementwise(4 * padded + 8e7), reads=(2,), writes=(3,), phase=Phase.BACKWARD),
+        Call("cat", Elementwise(4 * padded + 8e7), reads=(2,), writes=(3,), phase=StepPhase.BACKWARD),
         Call("reduce", Collective("reduce-scatter", 4 * padded, group), "nccl", (4,), reads=(3,),
-             phase=Phase.BACKWARD),
-        Call("adam", Elementwise(24 * shard, kind="optimizer"), after=(5,), phase=Phase.FINISH),
+             phase=StepPhase.BACKWARD),
+        Call("adam", Elementwise(24 * shard, kind="optimizer"), after=(5,), phase=StepPhase.FINISH),
     )  # fmt: skip
     sizes = (2 * padded, 2 * padded, 4e7, 4 * padded)
     rank = RankProgram(0, world_size, calls, sizes, buffers=((0, UNIT), (3, UNIT)))

@@ -8,7 +8,7 @@ import syncwall as sw
 from syncwall.plan.best_layout import kept
 from syncwall.plan.choices import Scaling
 from syncwall.plan.network.needed import needed
-from syncwall.plan.network.targets import TargetLimits, plain
+from syncwall.plan.network.targets import TargetLimits, closed_form
 from syncwall.plan.network_scaling import PricedCase
 from syncwall.plan.reference import start_of, usual_batch
 from syncwall.plan.wall.answer import wall_of
@@ -113,7 +113,7 @@ def test_a_stack_of_layers_starts_from_samples():
     assert found.run.layout.global_batch == 2048
     assert found.run.gpus == 2048 / 32
     assert found.assumed["gpus"] == "64 (about 32 samples of a step each)"
-    arithmetic = plain(PricedCase.of(found.run, found.prediction.pricing), found.run.layout)
+    arithmetic = closed_form(PricedCase.of(found.run, found.prediction.pricing), found.run.layout)
     assert arithmetic is not None
     peak = found.run.cluster.device.sixteen_bit_flop_per_s
     assert arithmetic.compute_s == pytest.approx(3 * 8.178e9 * 32 / (peak / 2), rel=1e-3)

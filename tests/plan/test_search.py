@@ -11,7 +11,7 @@ from pydantic import ValidationError
 import syncwall as sw
 from syncwall.answer.improvements import divisors
 from syncwall.answer.pricing import Pricing
-from syncwall.cost.software import framework
+from syncwall.cost.software import framework_or_default
 from syncwall.describe.layout import Dispatcher, Recompute, Schedule, Shard
 from syncwall.describe.rules import not_offered
 from syncwall.plan.search import Candidate, search
@@ -61,7 +61,7 @@ def one_by_one():
         except ValidationError:
             continue
         found = sw.predict(run)
-        if found.fits and not not_offered(framework(None), None, found.run.layout):
+        if found.fits and not not_offered(framework_or_default(None), None, found.run.layout):
             yield Candidate(found.run, found.step_s, found.memory_bytes, found.pricing)
 
 

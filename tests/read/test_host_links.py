@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from syncwall.cli import main
 from syncwall.describe import lookup
 from syncwall.network.routes import Ends, Routes, one_draw
-from syncwall.network.streams import place_groups, ring
+from syncwall.network.streams import place_groups, ring_flows
 from syncwall.problems import InputError
 from syncwall.read.links import links_of_file
 from syncwall.read.topology import pcie_bytes_per_s
@@ -57,7 +57,7 @@ def links_of(folder, inner, cluster):
 
 def slower(links, cluster):
     """Times longer that rings over all nodes take than over NICs of the cluster."""
-    pairs = ring(
+    pairs = ring_flows(
         place_groups(cluster.gpus, cluster.nodes, cluster.gpus_per_node, cluster.domain_gpus)
     )
     routes = Routes(links, "adaptive", Ends.of(cluster))

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from syncwall.cli import main
-from syncwall.describe.settings.formats import arguments_document, parsed, toml_document
+from syncwall.describe.settings.formats import arguments_document, parsed_text, toml_document
 from syncwall.explain.traces.rank import _DATA
 from syncwall.problems import InputError
 from syncwall.read.detect import FileKind, expanded, kind_of, read_fabric, read_topology
@@ -186,7 +186,7 @@ def test_toml_of_usual_depth_is_read():
 )
 def test_settings_take_time_in_proportion_to_their_size(text):  # fmt: skip
     try:
-        document = parsed(text, Path("settings"))
+        document = parsed_text(text, Path("settings"))
     except InputError:
         return
     assert all(len(word) <= 500_000 for word in document.value["--a"])

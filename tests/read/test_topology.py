@@ -7,7 +7,7 @@ from syncwall.read.detect import read_topology
 from syncwall.read.fabric_graph import read_guids, read_ibnetdiscover, read_netq, read_topograph
 from syncwall.read.host_topology import read_lstopo, read_smi_topology
 from syncwall.read.nccl_topology import read_nccl_graphs, read_nccl_topology
-from syncwall.read.topology import Distance, bits, listed, pcie_bytes_per_s
+from syncwall.read.topology import Distance, bits, processor_list, pcie_bytes_per_s
 from tests.read import topology_samples as samples
 
 
@@ -183,9 +183,9 @@ def test_rates_of_pcie():
 
 
 def test_lists_and_masks_of_processors():
-    assert listed("0-2,5") == frozenset({0, 1, 2, 5})
-    assert listed("N/A") is None
-    assert listed("0-99999999") is None
+    assert processor_list("0-2,5") == frozenset({0, 1, 2, 5})
+    assert processor_list("N/A") is None
+    assert processor_list("0-99999999") is None
     assert bits("00000001,00000003") == frozenset({0, 1, 32})
     assert bits("0x1,,0x2") == frozenset({1, 64})
     assert bits("-1") is None

@@ -11,9 +11,9 @@ from syncwall.describe import Layout, Run
 from syncwall.describe.lookup import cluster
 from syncwall.job.completion import finish
 from syncwall.problems import InputError
-from syncwall.report import ReportRequest, answered, read_any
+from syncwall.report import ReportRequest, report_answers, read_any
 from syncwall.show.article import article
-from syncwall.show.blocks import Code, Figure, Heading, Ledger, Table, Verdict, View
+from syncwall.show.blocks import Code, Figure, Heading, Breakdown, Table, Verdict, View
 from syncwall.show.draw.curves import has_spread, span_histogram
 from syncwall.show.draw.lanes import layer_windows, whole_lanes
 from syncwall.show.job import verdict
@@ -39,7 +39,7 @@ def written(folder: Path, text: str, name: str = "run.yaml") -> Path:
 def of(path: Path) -> View:
     stated = read_any(path)
     assert isinstance(stated, ReportRequest)
-    return article([answered(stated)])
+    return article([report_answers(stated)])
 
 
 def cells(made: View, name: str) -> tuple[str, ...]:
@@ -75,7 +75,7 @@ def test_a_run_has_every_section_and_figure(tmp_path):
     blocks = (*made.blocks, *made.details)
     headings = [block.text for block in blocks if isinstance(block, Heading)]
     assert headings == ["How far it scales", "To repeat it"]
-    assert sum(isinstance(block, Figure | Ledger) for block in made.blocks) == 6
+    assert sum(isinstance(block, Figure | Breakdown) for block in made.blocks) == 6
 
 
 def test_a_job_says_when_it_is_done(tmp_path):

@@ -10,7 +10,7 @@ from syncwall.show.blocks import (
     Bullets,
     Code,
     Figure,
-    Ledger,
+    Breakdown,
     Lines,
     Paragraph,
     Table,
@@ -43,7 +43,7 @@ def texts(block: Block) -> Iterator[str]:
             kept = [n for n, name in enumerate(block.head) if name not in block.spare]
             for row in block.rows:
                 yield from (row[n] for n in kept if n < len(row))
-        case Ledger():
+        case Breakdown():
             for one in block.parts:
                 yield from (one.name, block.text(one.value), f"{one.value / block.whole:.1%}")
             yield block.text(block.whole)

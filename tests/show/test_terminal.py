@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from syncwall.show.blocks import Bullets, Ledger, Lines, Share, Table, Verdict, View
+from syncwall.show.blocks import Bullets, Breakdown, Lines, Share, Table, Verdict, View
 from syncwall.show.write.terminal import rendered
 
 words = st.text("abcdefghij", min_size=1, max_size=14)
@@ -89,7 +89,7 @@ def test_a_table_without_room_puts_cells_under_their_row():
 )
 def test_a_ledger_names_every_part_with_its_share(parts, width):
     whole = sum(value for _, value in parts)
-    ledger = Ledger("where the time goes", tuple(Share(*one) for one in parts), whole)
+    ledger = Breakdown("where the time goes", tuple(Share(*one) for one in parts), whole)
     shown = lines(ledger, width=width)
     assert len(shown) == len(parts) + 2
     assert all(len(line) <= width for line in shown)

@@ -9,7 +9,7 @@ from bench.docs.pages import GLOSSARY, glossary_text
 
 from syncwall.cause import Cause
 from syncwall.problems import InputError
-from syncwall.show.blocks import Ledger, Share, Table, View
+from syncwall.show.blocks import Breakdown, Share, Table, View
 from syncwall.show.terms import named, term, terms
 from syncwall.show.write.files import page
 from syncwall.work.memory import Memory
@@ -38,7 +38,7 @@ def test_the_page_of_the_documentation_is_that_of_the_terms():
 
 
 def test_pages_say_what_a_term_means():
-    seconds = Ledger("where the time goes", (Share("contention", 1.0),), 1.0)
+    seconds = Breakdown("where the time goes", (Share("contention", 1.0),), 1.0)
     rows = Table(("", "MFU"), (("pipeline bubble", "MFU"),))
     text = page(View("terms", (seconds, rows)))
     assert f'<abbr title="{term("bubble").meaning}">pipeline bubble</abbr>' in text

@@ -10,7 +10,7 @@ from syncwall.answer.pricing import Pricing
 from syncwall.cause import Cause
 from syncwall.describe import lookup
 from syncwall.timeline.program import program_time
-from syncwall.work.block import Phase
+from syncwall.work.block import StepPhase
 from syncwall.work.operations import Collective, Elementwise, Gemm, Group, Message
 from syncwall.work.program import Call, Program, RankProgram
 
@@ -148,7 +148,7 @@ def test_ranks_that_wait_for_each_other_are_named():
 
 
 def test_recomputation_and_the_optimizer_have_their_lines():
-    calls = (kernel(1.0, phase=Phase.RECOMPUTE), kernel(2.0, phase=Phase.FINISH))
+    calls = (kernel(1.0, phase=StepPhase.RECOMPUTE), kernel(2.0, phase=StepPhase.FINISH))
     found = program_time(program(*calls), prices())
     assert found.ledger[Cause.RECOMPUTE] == pytest.approx(1.0)
     assert found.ledger[Cause.OPTIMIZER] == pytest.approx(2.0)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from syncwall.describe.layout import Schedule
 from syncwall.timeline.step import Passes, idle_s
-from syncwall.web.lessons.pipeline import orders, played
+from syncwall.web.lessons.pipeline import pipeline_orders, pipeline_slots
 from syncwall.work.block import Pipeline
 from tests.web.test_pipeline_slots import one_forward_one_backward
 
@@ -29,10 +29,10 @@ def step_s(schedule: Schedule, each: Sequence[Times], micro: int, virtual: int =
 
 def executed_s(schedule: Schedule, each: Sequence[Times], micro: int, virtual: int = 1) -> float:
     """When the last rank has ended, played pass by pass; times of a rank over its stages."""
-    ordered = orders(schedule, len(each), micro, virtual)
+    ordered = pipeline_orders(schedule, len(each), micro, virtual)
     assert ordered
     at = {"forward": 0, "input": 1, "weight": 2}
-    return max(s.end_s for s in played(ordered, lambda r, one: each[r][at[one.kind]] / virtual))
+    return max(s.end_s for s in pipeline_slots(ordered, lambda r, one: each[r][at[one.kind]] / virtual))
 
 
 @given(p=st.integers(1, 8), m=st.integers(1, 24), one=st.tuples(times, times, times))

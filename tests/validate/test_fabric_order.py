@@ -4,7 +4,7 @@ from itertools import combinations
 
 from syncwall.validate.evaluation import outcomes
 from syncwall.validate.mapping import case_of
-from syncwall.validate.table import OWN_RUNS, doubt, read_tables
+from syncwall.validate.table import OWN_RUNS, row_doubt, read_tables
 
 SAME = 0.02
 """Measured times nearer than this are equal: on one node no fabric is used."""
@@ -12,7 +12,7 @@ SAME = 0.02
 
 def test_every_pair_of_fabrics_comes_in_the_measured_order():
     rows = [row for row in read_tables(OWN_RUNS) if row.source == "azure-h100-fabric-blog"]
-    found = outcomes([case_of(row) for row in rows if not doubt(row)])
+    found = outcomes([case_of(row) for row in rows if not row_doubt(row)])
     groups: dict[tuple[str, ...], list[int]] = {}
     for index, outcome in enumerate(found):
         row = outcome.case.row

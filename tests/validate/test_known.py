@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from syncwall.answer.site import Covariances, Site, site_prior
-from syncwall.validate.score import KnownSet, choices
+from syncwall.validate.score import KnownSet, known_choices
 from tests.answer.known_steps import COMPUTING, known
 
 WAITING = (0.4, 0.05, 0.05, 0.5, 0.0)
@@ -12,15 +12,15 @@ STEPS = [known(1.0 + 0.02 * place, WAITING if place % 3 else COMPUTING) for plac
 
 
 def test_choices_are_always_the_same_and_never_take_a_run_twice():
-    found = choices(12, 3)
-    np.testing.assert_array_equal(found, choices(12, 3))
+    found = known_choices(12, 3)
+    np.testing.assert_array_equal(found, known_choices(12, 3))
     assert all(len(set(one)) == 3 for one in found.tolist())
-    assert choices(12, 1).tolist() == [[place] for place in range(12)]
+    assert known_choices(12, 1).tolist() == [[place] for place in range(12)]
 
 
 def test_every_other_run_counts_once_for_every_choice():
     found = KnownSet.of(STEPS).left(3, Covariances(site_prior()))
-    assert len(found) == len(choices(12, 3)) * 9
+    assert len(found) == len(known_choices(12, 3)) * 9
 
 
 def test_it_is_what_the_site_says_of_them():

@@ -12,7 +12,7 @@ import pytest
 
 from syncwall.validate.evaluation import ValidatedRun, outcomes
 from syncwall.validate.mapping import cases_of
-from syncwall.validate.table import doubt, read_tables
+from syncwall.validate.table import row_doubt, read_tables
 
 FILE = Path(__file__).parents[1] / "data" / "pinned_ledgers.json"
 EVERY = 40
@@ -25,7 +25,7 @@ def pinned(one: ValidatedRun) -> dict[str, Any]:
 
 
 def predicted() -> dict[str, Any]:
-    rows = [row for row in read_tables(None) if doubt(row) is None][::EVERY]
+    rows = [row for row in read_tables(None) if row_doubt(row) is None][::EVERY]
     return {one.case.row.id: pinned(one) for one in outcomes(cases_of(rows))}
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from syncwall.validate.evaluation import ValidatedRun, outcomes
 from syncwall.validate.mapping import case_of
-from syncwall.validate.score import score, steps_of
+from syncwall.validate.score import score, known_run_sample
 from tests.validate.samples import row
 
 
@@ -46,7 +46,7 @@ def named(outcome: ValidatedRun, name: str, ratio: float) -> ValidatedRun:
 def known(outcome: ValidatedRun, ratios: list[float]) -> tuple[float | None, ...]:
     """Errors after one, three and five known runs."""
     found = [named(outcome, str(place), ratio) for place, ratio in enumerate(ratios)]
-    scored = score(found, steps_of(found))
+    scored = score(found, known_run_sample(found))
     return scored.mape_one_known_run, scored.mape_three_known_runs, scored.mape_five_known_runs
 
 
@@ -70,7 +70,7 @@ def test_runs_of_several_sources_are_no_site(outcome):
     found = [named(outcome, str(place), 1.1) for place in range(10)]
     row = replace(found[0].case.row, cells=found[0].case.row.cells | {"source": "another"})
     found[0] = replace(found[0], case=replace(found[0].case, row=row))
-    assert score(found, steps_of(found)).mape_one_known_run is None
+    assert score(found, known_run_sample(found)).mape_one_known_run is None
 
 
 def test_without_its_bias_a_constant_error_is_none(outcome):

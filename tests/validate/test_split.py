@@ -2,7 +2,7 @@ import pytest
 
 from syncwall.catalogue import BUILT_IN
 from syncwall.documents import read_document
-from syncwall.validate.table import STALLED, RowUse, doubt, organisation_of, part_of, read_tables
+from syncwall.validate.table import STALLED, RowUse, row_doubt, organisation_of, corpus_part, read_tables
 from tests.validate.samples import CORPUS, needs_corpus, row
 
 CALIBRATION = {
@@ -14,9 +14,9 @@ HALVES = {"hf-ultrascale-playbook", "vtrain-ground-truth"}
 
 def test_whole_sources_for_calibration_are_these():
     rows = read_tables()
-    fitted = {one.source for one in rows if part_of(one) is RowUse.CALIBRATION}
+    fitted = {one.source for one in rows if corpus_part(one) is RowUse.CALIBRATION}
     assert fitted == CALIBRATION - {"aleph-alpha-layouts-2023"}
-    assert {part_of(one) for one in rows} == {RowUse.CALIBRATION, RowUse.STRUCTURE}
+    assert {corpus_part(one) for one in rows} == {RowUse.CALIBRATION, RowUse.STRUCTURE}
 
 
 def test_the_list_is_the_one_that_was_agreed_on():
@@ -43,19 +43,19 @@ def test_of_the_playbook_every_second_group_of_model_and_gpus_may_be_read():
 
 
 def test_a_source_that_nobody_listed_is_a_judge():
-    assert part_of(row(source="somebody")) is RowUse.JUDGE
+    assert corpus_part(row(source="somebody")) is RowUse.JUDGE
     assert RowUse.JUDGE.is_held_out
 
 
 @needs_corpus
 def test_of_the_second_collection_these_judge():
     rows = read_tables(CORPUS.parent / "runs_second")
-    judges = {one.source for one in rows if part_of(one) is RowUse.JUDGE}
+    judges = {one.source for one in rows if corpus_part(one) is RowUse.JUDGE}
     assert judges == {
         "alibaba-megatron-llama", "lightning-thunder", "torchtune-readme", "xtuner-a100-speed",
         "ms-swift-a800", "easycontext-a100", "swiss-ai-alps",
     }  # fmt: skip
-    assert not any(part_of(one) is RowUse.JUDGE for one in read_tables(CORPUS))
+    assert not any(corpus_part(one) is RowUse.JUDGE for one in read_tables(CORPUS))
 
 
 def test_an_organisation_may_have_several_sources():
@@ -73,7 +73,7 @@ def test_the_two_large_sources_are_halved_by_group_and_all_others_are_whole():
         elif one.source == "vtrain-ground-truth":
             several = one.whole("gpus") > 8
             group = (one.source, one.text("model") if several else "single node")
-        parts.setdefault(group, set()).add(part_of(one))
+        parts.setdefault(group, set()).add(corpus_part(one))
     assert all(len(found) == 1 for found in parts.values())
     read = {group for group, found in parts.items() if found == {RowUse.CALIBRATION}}
     assert {group[0] for group in read} | {"aleph-alpha-layouts-2023"} == CALIBRATION | HALVES
@@ -85,19 +85,19 @@ def test_the_two_large_sources_are_halved_by_group_and_all_others_are_whole():
 
 
 def test_coarse_rows_are_in_doubt_with_their_flags():
-    assert doubt(row(grade="A")) is None
-    assert doubt(row(grade="C", flags="parallelism not given")) == "parallelism not given"
-    assert doubt(row(grade="C")) == "graded as coarse or doubtful"
+    assert row_doubt(row(grade="A")) is None
+    assert row_doubt(row(grade="C", flags="parallelism not given")) == "parallelism not given"
+    assert row_doubt(row(grade="C")) == "graded as coarse or doubtful"
 
 
 def test_listed_rows_are_in_doubt_with_the_reason_of_their_group():
-    listed = doubt(row(id="hf-8.86B-g128-dp16-tp8-pp1-mb16-ga1-z1-1"))
+    listed = row_doubt(row(id="hf-8.86B-g128-dp16-tp8-pp1-mb16-ga1-z1-1"))
     assert listed is not None
     assert "within a factor of two" in listed
 
 
 def test_a_stall_is_a_rule_of_one_cluster():
     slow = {"tp": "8", "pp": "2", "dp": "1", "gbs": "8", "mbs": "1", "step_time_s": "60"}
-    assert doubt(row(framework="nanotron", **slow)) == STALLED
-    assert doubt(row(framework="Megatron-LM", **slow)) is None
-    assert doubt(row(framework="nanotron", **slow | {"step_time_s": "2"})) is None
+    assert row_doubt(row(framework="nanotron", **slow)) == STALLED
+    assert row_doubt(row(framework="Megatron-LM", **slow)) is None
+    assert row_doubt(row(framework="nanotron", **slow | {"step_time_s": "2"})) is None

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from syncwall.watch.events import FindingKind, StepRecord
-from syncwall.watch.spikes import RULE, Curve, Curves, spikes
+from syncwall.watch.spikes import RULE, LossSeries, Curves, spikes
 
 
 def curve(steps: int = 1000, deviation: float = 0.02, seed: int = 1):
@@ -40,7 +40,7 @@ def test_a_single_bad_batch_is_no_spike_unless_it_is_extreme():
 @pytest.mark.parametrize("value", [nan, inf])
 def test_no_number_is_a_spike_at_once_even_in_the_first_step(value):
     assert [one.step for one in spikes([value, *curve(100)])] == [0]
-    watched = Curve()
+    watched = LossSeries()
     assert [watched.add(step, 3.0) for step in range(5)] == [None] * 5
     spike = watched.add(5, value)
     assert spike is not None

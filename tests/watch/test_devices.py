@@ -10,7 +10,7 @@ import pytest
 
 from syncwall.watch.devices import Devices, DeviceState, Limit, judged_devices
 from syncwall.watch.events import FindingKind
-from syncwall.watch.exporters import figures
+from syncwall.watch.exporters import metrics
 from syncwall.watch.summary import Recent
 from tests.watch import lives
 
@@ -154,7 +154,7 @@ def test_figures_of_devices():
     recent.round(type(live)(live.now_s, live.reports, (), (), (), devices=(hot,)))
     found = {
         (one.figure.name, labels.get("by")): number
-        for one in figures(recent)
+        for one in metrics(recent)
         for labels, number in one.values
         if labels.get("device") == "1"
     }

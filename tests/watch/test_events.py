@@ -11,7 +11,7 @@ from syncwall.watch.events import (
     Process,
     RankState,
     StepRecord,
-    Window,
+    StepWindow,
     from_json,
     group_of,
     grouped,
@@ -46,7 +46,7 @@ def test_own_time_leaves_out_others_and_checkpoints():
 
 def test_reports_survive_json():
     state = RankState(1, "a", 12, Process.STOPPED, "data", 2.0, step=4, changed_s=3.5)
-    window = Window(1, 0, 25, None, 0.5, {Cause.EXPOSED_DP: 0.25}, 9.0)
+    window = StepWindow(1, 0, 25, None, 0.5, {Cause.EXPOSED_DP: 0.25}, 9.0)
     report = NodeReport("a", 0, 3, 1.5, (state,), (window,), 4, ("no NCCL here",))
     assert from_json(NodeReport, to_json(report)) == report
     finding = Finding(FindingKind.HUNG, 1, "a", 2.0, "no mark for 3 s", also=(2,))

@@ -11,7 +11,7 @@ from syncwall.cli import main
 from syncwall.problems import InputError
 from syncwall.watch import attach
 from syncwall.watch.events import NodeReport, Process, RankState, grouped
-from syncwall.watch.expected import expectation, expected, leave, left
+from syncwall.watch.expected import expectation, expected, leave_expectation, left
 from syncwall.watch.findings import Findings
 from syncwall.watch.judges import THRESHOLDS
 
@@ -86,11 +86,11 @@ def test_wrong_words_are_refused_before_the_job_and_noted_by_an_agent(files, cap
 
 def test_words_find_their_files_from_elsewhere(files, monkeypatch):
     Path("my run.yaml").write_text(RUN)
-    leave(files, "my run.yaml")
+    leave_expectation(files, "my run.yaml")
     monkeypatch.chdir("/")
     assert expectation(left(files) or "").step_s > 0
     monkeypatch.chdir(files)
-    leave(files, "run.yaml --known-run known.yaml")
+    leave_expectation(files, "run.yaml --known-run known.yaml")
     assert left(files) == f"{files}/run.yaml --known-run {files}/known.yaml"
 
 
@@ -108,7 +108,7 @@ def test_a_variable_says_it_where_the_script_does_not(files, monkeypatch):
 
 
 def test_a_job_of_another_size_is_not_compared(files):
-    leave(files, "run.yaml")  # eight GPUs
+    leave_expectation(files, "run.yaml")  # eight GPUs
     for world, is_compared in ((8, True), (2, False)):
         judged = Findings(files, THRESHOLDS)
         judged.round((NodeReport("", 0, 1, 0.0, ()),), {"": 0.0}, 0.0)  # nobody is there yet

@@ -14,7 +14,7 @@ from threading import Thread
 import pytest
 
 from syncwall.problems import InputError
-from syncwall.watch.exporters import Alerts, figures
+from syncwall.watch.exporters import Alerts, metrics
 from tests.watch import lives
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "watch"
@@ -32,7 +32,7 @@ def value(samples, name, **labels):
 
 
 def test_figures_are_those_of_the_ranks():
-    found = figures(lives.recent())
+    found = metrics(lives.recent())
     rank = {"rank": "1", "node": "node-a"}
     assert value(found, "syncwall_steps", **rank) == 40
     assert value(found, "syncwall_step_seconds", **rank) == pytest.approx(0.1)
@@ -224,7 +224,7 @@ def test_a_receiver_of_otlp_gets_the_same_numbers():
             found[metric.name, labels] = point.as_double
     expected = {
         (sample.figure.name, tuple(sorted(labels.items()))): number
-        for sample in figures(recent)
+        for sample in metrics(recent)
         for labels, number in sample.values
     }
     assert found == expected

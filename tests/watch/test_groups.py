@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 
 from syncwall.cause import Cause
-from syncwall.watch.events import FindingKind, NodeReport, Process, RankState, Window, to_json
+from syncwall.watch.events import FindingKind, NodeReport, Process, RankState, StepWindow, to_json
 from syncwall.watch.findings import Findings
 from syncwall.watch.judges import THRESHOLDS, lost_nodes
-from syncwall.watch.relay import Exchange, brief, group_size, merged
+from syncwall.watch.relay import Exchange, brief, group_size, merged_report
 
 NOW_S = 1e9
 NODES, RANKS = 1024, 2
@@ -26,7 +26,7 @@ def report(node: int, number: int = 1, *, slow: int | None = None) -> NodeReport
     ranks = range(node * RANKS, (node + 1) * RANKS)
     own = {rank: 0.9 if rank == slow else 0.7 + 0.001 * (rank % 7) for rank in ranks}
     windows = tuple(
-        Window(rank, 25 * number, 25, own_s, 1.0, {Cause.FORWARD: own_s}, NOW_S - 1, f"n{node}")
+        StepWindow(rank, 25 * number, 25, own_s, 1.0, {Cause.FORWARD: own_s}, NOW_S - 1, f"n{node}")
         for rank, own_s in own.items()
     )
     states = tuple(state(rank) for rank in ranks)
@@ -54,7 +54,7 @@ def test_a_window_is_told_while_it_is_new():
 
 def test_a_group_is_one_report_and_its_silent_node_another():
     reports = {node: brief(report(node)) for node in range(4)}
-    found = merged(1, reports, {0: 0.1, 1: 0.2, 2: 2.0, 3: 0.0})
+    found = merged_report(1, reports, {0: 0.1, 1: 0.2, 2: 2.0, 3: 0.0})
     assert [one.node for one in found.nodes] == ["n2", "n0"]
     assert found.nodes[1].quiet == (0, 1, 2, 3, 6, 7)
     assert len(found.nodes[1].windows) == 3 * RANKS

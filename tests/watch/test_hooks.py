@@ -16,7 +16,7 @@ from syncwall.cause import Cause
 from syncwall.watch import attach, start, stop, tell
 from syncwall.watch.judges import window_of
 from syncwall.watch.place import FOLDER, NO_AGENT
-from syncwall.watch.rings import HIDES_OWN_TIME, NOTES, MarkKind, NoteKind, RingReader
+from syncwall.watch.rings import HIDES_OWN_TIME, NOTES, MarkKind, RingNote, RingReader
 from syncwall.watch.steps import StepMaker
 
 PHASES = {Cause.IDLE_DATA, Cause.FORWARD, Cause.BACKWARD, Cause.OPTIMIZER}
@@ -196,7 +196,7 @@ def test_what_a_version_lacks_is_noted_and_the_rest_is_watched(tmp_path, monkeyp
         assert len(watched.steps()) == 2
     finally:
         stop()
-    assert {NOTES[NoteKind(one)][:40] for one in watched.maker.notes} == {
+    assert {NOTES[RingNote(one)][:40] for one in watched.maker.notes} == {
         "this PyTorch has no torch.utils.data.dat", "torch.amp.GradScaler is missing: skipped",
     }  # fmt: skip
 
@@ -255,6 +255,6 @@ def test_collectives_on_a_stream_of_their_own_hide_own_time(process_group, watch
     assert waits[0] == waits[1] < waits[2]
     loop(model, optimizer, steps=3)
     found = watched.steps()
-    assert watched.maker.notes == {NoteKind.DEVICE_COMMUNICATION} <= HIDES_OWN_TIME
+    assert watched.maker.notes == {RingNote.DEVICE_COMMUNICATION} <= HIDES_OWN_TIME
     assert [one.own_is_known for one in found[-3:]] == [False] * 3
     assert window_of(found[-3:]).own_s is None  # so that no rank is called a straggler

@@ -22,7 +22,7 @@ from syncwall.watch.judges import (
     hung,
     job_windows,
     lost_nodes,
-    slow_down,
+    job_slowdown,
     slower_than_predicted,
     stopped,
     stragglers,
@@ -178,12 +178,12 @@ def test_nobody_is_blamed_where_own_time_is_not_known():
 
 def test_a_slow_down_is_dated_and_has_a_cause():
     windows = run(4, 300, lambda _, step: 0.1 if step < 200 else 0.13)
-    (found,) = slow_down(job_windows(windows))
+    (found,) = job_slowdown(job_windows(windows))
     assert (found.since_step, found.group) == (200, Group.COMPUTE)
     assert found.cost_s == pytest.approx(0.03, rel=0.1)
-    assert slow_down(job_windows(one for one in windows if one.first < 200)) == []
+    assert job_slowdown(job_windows(one for one in windows if one.first < 200)) == []
     patient = replace(THRESHOLDS, slowed_s=101.0)
-    assert slow_down(job_windows(windows), patient) == []
+    assert job_slowdown(job_windows(windows), patient) == []
 
 
 def test_slower_than_predicted_names_the_line_and_is_silent_inside_the_interval():

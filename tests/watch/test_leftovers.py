@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from syncwall.watch.place import AGENT_LOCK, COMMAND_LOCK, Lock, sweep
+from syncwall.watch.place import AGENT_LOCK, COMMAND_LOCK, Lock, remove_leftovers
 
 if not hasattr(os, "pidfd_open"):
     pytest.skip("processes are watched on Linux", allow_module_level=True)
@@ -36,7 +36,7 @@ def ended() -> int:
 
 def test_a_folder_of_the_dead_goes(tmp_path):
     home = left(tmp_path, COMMAND_LOCK, f"rank-0-{ended()}.ring")
-    assert sweep([tmp_path]) == [home]
+    assert remove_leftovers([tmp_path]) == [home]
     assert not home.exists()
 
 
@@ -45,27 +45,27 @@ def test_it_stays_while_its_agent_or_command_lives(tmp_path, name):
     home = left(tmp_path, COMMAND_LOCK)
     with Lock(home, name) as lock:
         assert lock.taken()
-        assert not sweep([tmp_path])
-    assert sweep([tmp_path]) == [home]
+        assert not remove_leftovers([tmp_path])
+    assert remove_leftovers([tmp_path]) == [home]
 
 
 def test_it_stays_while_a_rank_lives(tmp_path):
     left(tmp_path, COMMAND_LOCK, f"rank-0-{ended()}.ring", f"rank-1-{os.getpid()}.json")
-    assert not sweep([tmp_path])
+    assert not remove_leftovers([tmp_path])
 
 
 def test_what_ranks_left_can_be_looked_at_for_an_hour(tmp_path):
     home = left(tmp_path, "summary.json", old_s=3000.0)
-    assert not sweep([tmp_path])
+    assert not remove_leftovers([tmp_path])
     os.utime(home, (0, 0))
-    assert sweep([tmp_path]) == [home]
+    assert remove_leftovers([tmp_path]) == [home]
 
 
 def test_what_is_not_ours_stays(tmp_path):
     (tmp_path / "syncwall-other").mkdir()  # no agent has lived here
     real = left(tmp_path, COMMAND_LOCK).rename(tmp_path / "real")
     (tmp_path / "syncwall-link").symlink_to(real)
-    assert not sweep([tmp_path])
+    assert not remove_leftovers([tmp_path])
     assert (tmp_path / "syncwall-other").exists()
     assert real.exists()
 

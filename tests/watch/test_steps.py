@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from syncwall.cause import Cause
 from syncwall.watch.events import StepRecord
-from syncwall.watch.rings import COLLECTIVES, Mark, MarkKind, NoteKind
+from syncwall.watch.rings import COLLECTIVES, Mark, MarkKind, RingNote
 from syncwall.watch.steps import StepMaker
 
 MS = 1_000_000
@@ -129,7 +129,7 @@ def test_after_lost_marks_steps_keep_their_numbers():
 
 
 def test_a_note_hides_own_time():
-    note = Mark(0, MarkKind.NOTE, 0, 0.0, NoteKind.OLD_FSDP)
+    note = Mark(0, MarkKind.NOTE, 0, 0.0, RingNote.OLD_FSDP)
     (step,) = StepMaker(0).take([note, *marks("START END", PLAIN)])
     assert not step.own_is_known
 

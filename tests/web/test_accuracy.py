@@ -9,7 +9,7 @@ import pytest
 
 from syncwall import catalogue
 from syncwall.validate.report import validate
-from syncwall.validate.table import part_of
+from syncwall.validate.table import corpus_part
 from syncwall.web.answers.accuracy import accuracy, as_run
 from syncwall.web.answers.prediction import predicted
 from syncwall.web.assets import shipped_accuracy
@@ -50,7 +50,7 @@ def test_every_outcome_is_a_point(answer, report):
         assert line[place("predicted_s")] == pytest.approx(one.step_s, rel=1e-4)
         both = line[place("low_s")], line[place("high_s")]
         assert both == pytest.approx(one.interval_s, rel=1e-4)
-        assert answer["parts"][line[place("part")]] == part_of(one.case.row)
+        assert answer["parts"][line[place("part")]] == corpus_part(one.case.row)
         assert answer["words"]["source"][line[place("source")]] == one.case.row.source
 
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from syncwall.describe import Job, Run
-from syncwall.job.completion import changes, finish
+from syncwall.job.completion import job_changes, finish
 from syncwall.job.simulation import MOST_STOPS
 from syncwall.problems import InputError
 from syncwall.web.answers.job import next_changes, played
@@ -56,7 +56,7 @@ def test_the_curve_agrees_with_the_simulation(client, run):
 
 def test_changes_are_those_of_python_and_can_be_taken(client, run, completion):
     answer = client.post("/api/job/next", json={"run": run, "job": JOB}).json()["next"]
-    gained = {one.what: one.gained_s for one in changes(completion)}
+    gained = {one.what: one.gained_s for one in job_changes(completion)}
     assert all(one["gained_s"] == gained[one["change"]] for one in answer)
     best = next(one for one in answer if one["change"] == "checkpoints.interval best")
     assert best["keys"] == {"checkpoints.interval": None}

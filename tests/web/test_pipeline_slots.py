@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import syncwall as sw
 from syncwall.describe import Layout, Run
 from syncwall.describe.layout import Schedule
-from syncwall.web.lessons.pipeline import Slot, bubble_of, most_kept, orders, played
+from syncwall.web.lessons.pipeline import Slot, bubble_of, most_kept, pipeline_orders, pipeline_slots
 from syncwall.web.lessons.team import pass_seconds
 
 times = st.floats(0.01, 10)
@@ -17,10 +17,10 @@ times = st.floats(0.01, 10)
 def one_forward_one_backward(
     forward_s: Sequence[float], backward_s: Sequence[float], micro: int, handover_s: float = 0.0
 ) -> list[Slot]:
-    ordered = orders(Schedule.ONE_F_ONE_B, len(forward_s), micro)
+    ordered = pipeline_orders(Schedule.ONE_F_ONE_B, len(forward_s), micro)
     assert ordered
     seconds = {"forward": forward_s, "input": backward_s, "weight": [0.0] * len(forward_s)}
-    return played(ordered, lambda rank, one: seconds[one.kind][rank], handover_s)
+    return pipeline_slots(ordered, lambda rank, one: seconds[one.kind][rank], handover_s)
 
 
 @given(stages=st.integers(1, 8), micro=st.integers(1, 20), forward=times, backward=times)
@@ -59,14 +59,14 @@ def test_nothing_starts_before_what_it_needs(passes, micro, handover):
 
 
 def test_a_stage_keeps_no_more_activations_than_there_are_stages_from_it_on():
-    ordered = orders(Schedule.ONE_F_ONE_B, 4, 16)
+    ordered = pipeline_orders(Schedule.ONE_F_ONE_B, 4, 16)
     assert ordered
     assert [most_kept(order) for order in ordered] == [4, 3, 2, 1]
 
 
 def test_zero_bubble_keeps_as_many_activations_as_the_first_rank_of_1f1b():
     """ZB-H1 (Qi 2023): the peak is that of 1F1B."""
-    ordered = orders(Schedule.ZERO_BUBBLE, 4, 16)
+    ordered = pipeline_orders(Schedule.ZERO_BUBBLE, 4, 16)
     assert ordered
     assert [most_kept(order) for order in ordered] == [4, 4, 4, 4]
 

@@ -11,7 +11,7 @@ from syncwall.describe import Layout, Run
 from syncwall.timeline.segments import segments
 from syncwall.timeline.step import reduction_window
 from syncwall.timeline.streams import Clock, Record
-from syncwall.web.lessons.team import idle_of, last_micro_batch, pass_seconds, seconds_of, share_of
+from syncwall.web.lessons.team import team_idle, last_micro_batch, pass_seconds, team_seconds, share_of
 from syncwall.work.block import Stream
 
 LAYOUTS: dict[str, dict[str, Any]] = {
@@ -60,7 +60,7 @@ def test_equal_workers_are_the_predicted_one(name):
     seen = last_micro_batch(one.work.stages[-1], one.prices, [1.0] * 5)
     assert (seen.end_s == alone(one)).all()
     for worker in range(5):
-        idle = idle_of(seen, worker)
+        idle = team_idle(seen, worker)
         assert not [piece for piece in idle if piece.why == "worker"]
 
 
@@ -68,7 +68,7 @@ def test_equal_workers_are_the_predicted_one(name):
 def test_a_step_of_equal_workers_is_the_predicted_step(name):
     one = PREDICTED[name]
     window = float(reduction_window(one.work))
-    found = seconds_of(one.work.stages[-1], one.prices, [1.0] * 3, window)
+    found = team_seconds(one.work.stages[-1], one.prices, [1.0] * 3, window)
     micro = float(one.work.microbatches)
     not_here = ("pipeline bubble", "exposed PP", "straggler wait")
     expected = sum(float(s) for cause, s in one.ledger.items() if cause not in not_here)
@@ -94,7 +94,7 @@ def test_laws_of_a_team(name, slowness, further):
             assert np.ptp(done.starts) == 0  # nobody begins before the last is ready
             assert done.starts[0] == done.ready.max()
     for worker in range(len(slowness)):
-        idle = idle_of(seen, worker)
+        idle = team_idle(seen, worker)
         ends = [0.0, *(piece.end_s for piece in idle)]
         starts = [*(piece.start_s for piece in idle), seen.end_s[worker]]
         assert all(b >= a for a, b in zip(ends, starts, strict=True))  # one after the other
@@ -111,11 +111,11 @@ def test_others_wait_for_the_slow_worker_and_it_for_nobody(name):
     waited = []
     for slow in (1.0, 1.5, 3.0):
         seen = last_micro_batch(stage, one.prices, [1.0, slow, 1.0])
-        shares = [share_of(seen, worker, idle_of(seen, worker)) for worker in range(3)]
+        shares = [share_of(seen, worker, team_idle(seen, worker)) for worker in range(3)]
         waited.append(shares[0].worker_s)
         assert shares[0] == shares[2]
         assert shares[1].worker_s == pytest.approx(0, abs=1e-12)
-        named = {piece.whom for piece in idle_of(seen, 0) if piece.why == "worker"}
+        named = {piece.whom for piece in team_idle(seen, 0) if piece.why == "worker"}
         assert named <= {1}
     assert waited == sorted(waited)
     assert waited[0] == 0 < waited[2]
@@ -127,7 +127,7 @@ def test_passes_of_a_micro_batch_add_up_to_it(name):
     stage = one.work.stages[-1]
     forward_s, backward_s = pass_seconds(stage, one.prices)
     assert 0 < forward_s < backward_s
-    micro_s = seconds_of(stage, one.prices, [1.0]).micro_s
+    micro_s = team_seconds(stage, one.prices, [1.0]).micro_s
     assert forward_s + backward_s == pytest.approx(micro_s, rel=1e-12)
 
 

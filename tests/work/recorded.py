@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from syncwall.describe.choice import Dtype
-from syncwall.work.block import Phase
+from syncwall.work.block import StepPhase
 from syncwall.work.operations import (
     Collective,
     Convolution,
@@ -25,7 +25,7 @@ from syncwall.work.program import (
     HeldKind,
     Note,
     NoteKind,
-    Place,
+    SourceLocation,
     Program,
     RankProgram,
 )
@@ -46,41 +46,41 @@ def decoder(layers: int = 32, kernels: int = 28, world_size: int = 1024) -> Prog
         sizes.append(size)
         return len(sizes) - 1
 
-    def add(name: str, what: Any, phase: Phase, place: Place, **more: Any) -> int:
+    def add(name: str, what: Any, phase: StepPhase, place: SourceLocation, **more: Any) -> int:
         calls.append(Call(name, what, phase=phase, place=place, **more))
         return len(calls) - 1
 
     kept: list[list[int]] = []
     last = tensor(1e6)
-    add("aten.embedding", Elementwise(2e6), Phase.FORWARD, Place("embed", "model.py:9"),
+    add("aten.embedding", Elementwise(2e6), StepPhase.FORWARD, SourceLocation("embed", "model.py:9"),
         writes=(last,))  # fmt: skip
     for phase, order in (
-        (Phase.FORWARD, range(layers)),
-        (Phase.BACKWARD, reversed(range(layers))),
+        (StepPhase.FORWARD, range(layers)),
+        (StepPhase.BACKWARD, reversed(range(layers))),
     ):
         for layer in order:
             gather = add(
                 "c10d.allgather_base", Collective("all-gather", 4.36e8, group), phase,
-                Place(f"layers.{layer}", "train.py:31"), stream="shard", writes=(tensor(4.36e8),),
+                SourceLocation(f"layers.{layer}", "train.py:31"), stream="shard", writes=(tensor(4.36e8),),
             )  # fmt: skip
             weight, saved = len(sizes) - 1, []
-            for number in range(kernels if phase is Phase.FORWARD else 2 * kernels):
-                place = Place(f"layers.{layer}.part{number // 4}", f"model.py:{20 + number // 4}")
+            for number in range(kernels if phase is StepPhase.FORWARD else 2 * kernels):
+                place = SourceLocation(f"layers.{layer}.part{number // 4}", f"model.py:{20 + number // 4}")
                 what = Gemm(8192, 4096, 4096 + number) if number % 3 else Elementwise(1e8 + number)
-                was = () if phase is Phase.FORWARD else (kept[layer][number // 2],)
+                was = () if phase is StepPhase.FORWARD else (kept[layer][number // 2],)
                 new = tensor(1e6 + number)
                 add("aten.mm" if number % 3 else "aten.mul", what, phase, place,
                     reads=(last, weight, *was), writes=(new,),
                     after=() if number else (gather,))  # fmt: skip
                 last = new
                 saved.append(new)
-            if phase is Phase.FORWARD:
+            if phase is StepPhase.FORWARD:
                 kept.append(saved)
     for layer in range(layers):
-        add("aten._fused_adamw_", Elementwise(3e8, is_fused=True), Phase.FINISH,
-            Place(f"layers.{layer}", "train.py:40"))  # fmt: skip
+        add("aten._fused_adamw_", Elementwise(3e8, is_fused=True), StepPhase.FINISH,
+            SourceLocation(f"layers.{layer}", "train.py:40"))  # fmt: skip
     held = tuple(Held(HeldKind.WEIGHTS, f"layers.{layer}", 1.7e6) for layer in range(layers))
-    notes = (Note(NoteKind.PADDED, "pos", Place("embed"), 2, 0.0, 4e8, 1e6),)
+    notes = (Note(NoteKind.PADDED, "pos", SourceLocation("embed"), 2, 0.0, 4e8, 1e6),)
     all_kept = frozenset(one for saved in kept for one in saved)
     rank = RankProgram(0, world_size, tuple(calls), tuple(sizes), held, all_kept)
     return Program(world_size, (rank,), "train.py --layers 32", "2.13.0", 1024, 8e6, 8.03e9, notes)
@@ -101,11 +101,11 @@ _tasks = st.one_of(
     st.builds(Message, _sizes, st.integers(0, 99), st.integers(0, 99)),
     st.builds(Offload, _sizes, _sizes),
 )  # fmt: skip
-_places = st.builds(Place, _words, _words)
+_places = st.builds(SourceLocation, _words, _words)
 
 
 _held = st.lists(st.builds(Held, st.sampled_from(HeldKind), _words, _sizes), max_size=3)
-_kinds = st.tuples(_words, _tasks, st.sampled_from(["compute", "tp"]), st.sampled_from(Phase))
+_kinds = st.tuples(_words, _tasks, st.sampled_from(["compute", "tp"]), st.sampled_from(StepPhase))
 
 
 @st.composite
@@ -122,7 +122,7 @@ def _ranks(draw: Any) -> RankProgram:
         for _ in range(draw(st.sampled_from([1, 2, 30]))):
             for name, task, stream, phase in stretch:
                 after = (len(calls) - 1,) if calls and stream == "tp" else ()
-                place = Place("layer", f"a.py:{dice.randrange(9)}")
+                place = SourceLocation("layer", f"a.py:{dice.randrange(9)}")
                 calls.append(Call(name, task, stream, after, phase, place, tensors(), tensors(),
                                   task is None, dice.randrange(3)))  # fmt: skip
     rank, alike, held = draw(st.integers(0, 9)), draw(st.integers(1, 9)), tuple(draw(_held))

@@ -7,7 +7,7 @@ from syncwall.work.layer import Shape
 from syncwall.work.memory import step_memory
 from syncwall.work.operations import Collective, Elementwise, Gemm
 from syncwall.work.step import transformer_step
-from syncwall.work.switches import adapter_parameters as on_a_rank
+from syncwall.work.switches import rank_adapter_parameters as on_a_rank
 from tests.describe.samples import MOE, model
 
 SEQ = 1024

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from syncwall.describe import Layout
-from syncwall.work.block import Phase, Work
+from syncwall.work.block import StepPhase, Work
 from syncwall.work.memory import step_memory
 from syncwall.work.operations import Elementwise, Gemm
 from syncwall.work.step import transformer_step
@@ -54,7 +54,7 @@ def test_weights_are_gathered_and_gradients_summed_once(shard, passes):
     work = transformer_step(net(), laid(shard=shard), 1)
     sent: dict[str, float] = {}
     for operation, what, times in work.stages[-1].collectives(work.microbatches):
-        if operation.phase != Phase.FINISH:
+        if operation.phase != StepPhase.FINISH:
             sent[what.kind] = sent.get(what.kind, 0.0) + float(what.bytes * times)
     size = 2.0 * PARAMETERS
     assert sent.get("all-gather", 0.0) == pytest.approx(passes * size)

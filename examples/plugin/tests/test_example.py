@@ -7,15 +7,15 @@ from syncwall_example.recursive_doubling import cost
 
 import syncwall as sw
 from syncwall.answer.prediction import plugged_parts
-from syncwall.cost.nccl import Asked, ChannelGraph, NcclGroup, Tuner
+from syncwall.cost.nccl import CollectiveRequest, ChannelGraph, NcclGroup, Tuner
 from syncwall.explain.answer import explain
 
 ROOT = Path(__file__).parents[1]
 GRAPH = ChannelGraph(8, 45e9, 45e9, 8, 45e9, 45e9, link=370e9, nic=45e9)
 
 
-def asked(ranks: int, nodes: int) -> Asked:
-    return Asked("all-gather", NcclGroup(ranks, nodes), GRAPH, 0)
+def asked(ranks: int, nodes: int) -> CollectiveRequest:
+    return CollectiveRequest("all-gather", NcclGroup(ranks, nodes), GRAPH, 0)
 
 
 def test_twice_the_nodes_take_one_round_more():

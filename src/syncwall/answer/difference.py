@@ -84,10 +84,10 @@ def step_deviation(one: PredictedStep, other: PredictedStep) -> float:
 
     What known runs of a site say has already taken away what its runs share.
     """
-    return together(one, other, one.interval.deviation, other.interval.deviation)
+    return ratio_deviation(one, other, one.interval.deviation, other.interval.deviation)
 
 
-def together(
+def ratio_deviation(
     one: PredictedStep, other: PredictedStep, deviation: float, other_deviation: float
 ) -> float:
     """Deviation of a ratio, of those of its two parts."""

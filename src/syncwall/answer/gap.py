@@ -19,8 +19,8 @@ from pydantic import ValidationError
 from syncwall.answer.prediction import Prediction, predict
 from syncwall.answer.priced import may_fit
 from syncwall.answer.pricing import with_nics, with_power, with_scale_up
-from syncwall.catalogue import BUILT_IN, searched_first
-from syncwall.cost.software import ResolvedSoftware, framework
+from syncwall.catalogue import BUILT_IN, catalogue_overlay
+from syncwall.cost.software import ResolvedSoftware, framework_or_default
 from syncwall.describe import Run
 from syncwall.describe.choice import Dtype, text_of
 from syncwall.describe.layout import Schedule, Shard
@@ -143,7 +143,7 @@ def _overlap_ep(run: Run) -> Variants:
 
 
 def _recompute(run: Run) -> Variants:
-    for other in framework(run.software.framework).recomputes:
+    for other in framework_or_default(run.software.framework).recomputes:
         if other != run.layout.recompute:
             yield from _layout(run, recompute=other, recompute_layers=None)
 
@@ -166,7 +166,7 @@ def _precision(run: Run) -> Variants:
 def _schedule(run: Run) -> Variants:
     if run.layout.pp == 1:
         return
-    for schedule in framework(run.software.framework).schedules:
+    for schedule in framework_or_default(run.software.framework).schedules:
         if schedule not in (Schedule.INTERLEAVED, run.layout.schedule):
             yield from _layout(run, schedule=schedule, virtual_stages=1)
 
@@ -361,7 +361,7 @@ def gap(predicted: Prediction | Run | str | Path, measured: MeasuredSpeed | str)
     prediction = predicted if isinstance(predicted, Prediction) else predict(predicted)
     speed = MeasuredSpeed.model_validate(measured)
     measured_s = prediction.seconds_of(speed)
-    with searched_first(prediction.pricing.catalogue):
+    with catalogue_overlay(prediction.pricing.catalogue):
         tried = [*_priced(prediction, measured_s), *_unpriced(prediction, measured_s)]
     seen = log(measured_s / prediction.step_s)
     whole = sum(score for _, score in tried) + _density(seen, 0.0, prediction.interval.deviation)

@@ -13,8 +13,8 @@ from pydantic import ValidationError
 from syncwall.answer.many import TimedLayout, timed_layouts
 from syncwall.answer.prediction import Prediction, predict
 from syncwall.answer.settled import CHOSEN, ways
-from syncwall.catalogue import searched_first
-from syncwall.cost.software import framework
+from syncwall.catalogue import catalogue_overlay
+from syncwall.cost.software import framework_or_default
 from syncwall.describe import Run
 from syncwall.describe.choice import text_of
 from syncwall.describe.layout import ContextKind, Dispatcher, Layout, Schedule, Shard
@@ -238,7 +238,7 @@ def improvements(prediction: Prediction, count: int = 3) -> list[Improvement]:
         True
     """
     least_s = WORTH * prediction.step_s if prediction.fits else float("-inf")
-    with searched_first(prediction.pricing.catalogue):
+    with catalogue_overlay(prediction.pricing.catalogue):
         found = [one for one in changed(prediction) if one.fits and one.gained_s > least_s]
         if not found and not prediction.fits:
             nodes = (one for one in with_more_nodes(prediction) if one.fits)
@@ -267,7 +267,7 @@ def changed(prediction: Prediction, fields: tuple[str, ...] = ()) -> list[Improv
 
 def _not_offered(run: Run, layout: Layout) -> set[str]:
     """What of `layout` the framework of the run cannot run."""
-    family, experts = framework(run.software.framework), run.model.moe is not None
+    family, experts = framework_or_default(run.software.framework), run.model.moe is not None
     return not_offered(family, run.software.date, layout, experts=experts)
 
 
@@ -294,7 +294,7 @@ def _changes(
 ) -> Iterator[tuple[SingleChange, list[Layout]]]:
     """Changes (of `fields`, or of all) that break no rule, each with the layouts it may mean."""
     run, asked = prediction.run, prediction.settled.asked
-    for change in single_changes(run, asked, framework(run.software.framework)):
+    for change in single_changes(run, asked, framework_or_default(run.software.framework)):
         if fields and change.field not in fields:
             continue
         layout = asked.layout.model_copy(update=change.fields).placed(run.gpus)

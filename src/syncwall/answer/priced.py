@@ -29,7 +29,7 @@ BLOOM's and ml-engineering's runs, each source with the same weight."""
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class MemoryMargin:
     """The memory of one run beside that of its device."""
 
     memory_bytes: float
@@ -57,7 +57,7 @@ class Room:
 
 def may_fit(memory_bytes: float, device: Device) -> bool:
     """True unless even the P10 of a run's memory is more than the device has."""
-    return Room.on(device, memory_bytes).interval_bytes[0] <= float(device.memory.size_bytes)
+    return MemoryMargin.on(device, memory_bytes).interval_bytes[0] <= float(device.memory.size_bytes)
 
 
 BOTTLENECK: Final = 0.15
@@ -243,9 +243,9 @@ class PredictedStep(Priced, ABC):
         """Bytes on the fullest GPU."""
 
     @property
-    def room(self) -> Room:
+    def room(self) -> MemoryMargin:
         """The interval of that, and how likely it fits."""
-        return Room.on(self.cluster.device, self.memory_bytes)
+        return MemoryMargin.on(self.cluster.device, self.memory_bytes)
 
     @property
     def memory_interval_bytes(self) -> tuple[float, float]:

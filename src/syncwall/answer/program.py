@@ -16,14 +16,14 @@ from syncwall.answer.interval import UNKNOWN, PredictionInterval
 from syncwall.answer.priced import MFU_CONVENTION, PredictedStep, Verdict
 from syncwall.answer.pricing import NetworkChoice, Pricing, Timed
 from syncwall.answer.timeline import Span, Timeline
-from syncwall.catalogue import Folders, searched_first, takes_catalogue
+from syncwall.catalogue import Folders, catalogue_overlay, takes_catalogue
 from syncwall.cost.measured import MachineMeasurements
 from syncwall.describe import Cluster, Software
 from syncwall.describe.faults import faults_of
 from syncwall.problems import InputError, Problem
 from syncwall.public import Answer, Late, published
 from syncwall.timeline.program import ProgramTime, program_time
-from syncwall.work.block import Phase, Work
+from syncwall.work.block import StepPhase, Work
 from syncwall.work.memory import COMMUNICATOR_BYTES, CONTEXT_BYTES, usable_bytes
 from syncwall.work.operations import Collective, Group, Transfer
 from syncwall.work.program import (
@@ -32,7 +32,7 @@ from syncwall.work.program import (
     HeldKind,
     Note,
     NoteKind,
-    Place,
+    SourceLocation,
     Program,
     RankProgram,
     unknown_share,
@@ -209,9 +209,9 @@ class ProgramPrediction(PredictedStep, Answer):
         found = [Share(name or "elsewhere", s, calls[name]) for name, s in seconds.items()]
         return sorted(found, key=lambda share: -share.seconds)
 
-    def host_waits(self) -> dict[Place, int]:
+    def host_waits(self) -> dict[SourceLocation, int]:
         """Where the host waits for the device, and how often in a step."""
-        found: dict[Place, int] = defaultdict(int)
+        found: dict[SourceLocation, int] = defaultdict(int)
         for call in self.rank:
             if call.host_waits:
                 found[call.place] += 1
@@ -251,8 +251,8 @@ def _spans(time: ProgramTime) -> tuple[Span, ...]:
     """The phases on the compute stream, one after the other."""
     found: list[Span] = []
     for interval in sorted(time.intervals, key=lambda one: one.start_s):
-        phase = Phase(interval.phase)
-        phase = Phase.BACKWARD if phase is Phase.RECOMPUTE else phase
+        phase = StepPhase(interval.phase)
+        phase = StepPhase.BACKWARD if phase is StepPhase.RECOMPUTE else phase
         if not found or (found[-1].phase is not phase and interval.stream == "compute"):
             found.append(Span(phase, interval.start_s, interval.end_s))
         else:
@@ -294,7 +294,7 @@ class ProgramChange:
 
 def program_changes(prediction: ProgramPrediction) -> list[ProgramChange]:
     """Single changes that help, the best first."""
-    with searched_first(prediction.pricing.catalogue):
+    with catalogue_overlay(prediction.pricing.catalogue):
         return _program_changes(prediction)
 
 
@@ -363,7 +363,7 @@ def _without_recompute(program: Program) -> Program | None:
     if not program.recompute_flops:
         return None
     return _kept(
-        program, lambda c: c.phase is not Phase.RECOMPUTE or isinstance(c.what, Collective)
+        program, lambda c: c.phase is not StepPhase.RECOMPUTE or isinstance(c.what, Collective)
     )
 
 

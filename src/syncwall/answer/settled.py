@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from syncwall.answer.many import memory_of, seconds_of
 from syncwall.answer.pricing import Pricing
-from syncwall.cost.software import framework
+from syncwall.cost.software import framework_or_default
 from syncwall.describe import Layout, Model, Run
 from syncwall.describe.base import is_open
 from syncwall.describe.choice import text_of
@@ -152,7 +152,7 @@ def settle(run: Run, pricing: Pricing) -> SettledRun:
 
 def with_layout(run: Run, layout: Layout) -> Run:
     """`run` in a layout with nothing open, and with the framework that it is taken to use."""
-    family = framework(run.software.framework)
+    family = framework_or_default(run.software.framework)
     software = run.software.model_copy(update={"framework": family.name})
     return run.model_copy(update={"layout": layout, "software": software})
 
@@ -162,7 +162,7 @@ def ways(run: Run) -> tuple[list[Layout], str]:
 
     All fit, or it is the one that needs the least memory.
     """
-    family = framework(run.software.framework)
+    family = framework_or_default(run.software.framework)
     left = [name for name in CHOSEN if is_open(run.layout, name)]
     if not left:
         return [_completed(run.layout, family, run)], ""

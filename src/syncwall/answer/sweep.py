@@ -63,7 +63,7 @@ def sweep(
     for values in product(*map(_values, fields.values())):
         asked = dict(zip(fields, values, strict=True))
         try:
-            one = varied(run, asked)
+            one = varied_run(run, asked)
             found = dict(_record(predict(one, network=network, measured=measured, site=site)))
             rows.append({**_plain(asked), **found, "problem": None})
         except ValidationError as error:
@@ -72,7 +72,7 @@ def sweep(
     return _of_one_shape(rows)
 
 
-def varied(run: Run, fields: Mapping[str, Any]) -> Run:
+def varied_run(run: Run, fields: Mapping[str, Any]) -> Run:
     """`run` with other `fields`, of itself, of its layout or of its software, checked.
 
     Replicas are those that the GPUs then allow, and share the weights among all of them if they

@@ -18,7 +18,7 @@ from syncwall.timeline.ledger import Ledger
 from syncwall.timeline.segments import segments
 from syncwall.timeline.step import reduction_window
 from syncwall.timeline.streams import Clock, Interval, Record
-from syncwall.work.block import AnyTask, Block, Phase, Stream
+from syncwall.work.block import AnyTask, Block, StepPhase, Stream
 from syncwall.work.operations import Group
 
 
@@ -26,7 +26,7 @@ from syncwall.work.operations import Group
 class Span:
     """One part of a micro batch on the compute stream, seconds from the start."""
 
-    phase: Phase
+    phase: StepPhase
     start_s: float
     end_s: float
 
@@ -74,7 +74,7 @@ class Timeline(Answer):
             what = interval.what
             assert what is not None
             if id(what) not in known:
-                known[id(what)] = facts(what)
+                known[id(what)] = operation_facts(what)
             track = streams.setdefault(interval.stream, len(streams))
             events.append(_event(interval, interval.name, track, known[id(what)]))
         for wait in self.waits:
@@ -103,9 +103,9 @@ def timeline(priced: Priced, title: str = "") -> Timeline:
         for block in blocks:
             record.block = block.name
             clock.run(segments(block, priced.prices), block.rounds)
-        if phase is Phase.BACKWARD:
+        if phase is StepPhase.BACKWARD:
             earlier_s = _leave_earlier(clock, before, priced)
-        ended = clock.free[Stream.COMPUTE] if phase is Phase.FORWARD else clock.join()
+        ended = clock.free[Stream.COMPUTE] if phase is StepPhase.FORWARD else clock.join()
         spans.append(Span(phase, begun, float(ended)))
     return Timeline(
         record.intervals, record.waits, tuple(spans), clock.ledger, earlier_s, title
@@ -140,7 +140,7 @@ def interval_count(priced: Priced) -> int:
     )
 
 
-def facts(what: AnyTask) -> dict[str, Any]:
+def operation_facts(what: AnyTask) -> dict[str, Any]:
     """FLOP, bytes and dimensions of an operation, as plain data."""
     named = [field.name for field in fields(what)] + ["flops", "hbm_bytes"]
     values = {name: getattr(what, name, None) for name in named}
@@ -173,12 +173,12 @@ def _event(interval: Interval, name: str, track: int, more: dict[str, Any]) -> d
     }
 
 
-def _parts(priced: Priced) -> list[tuple[Phase, list[Block]]]:
+def _parts(priced: Priced) -> list[tuple[StepPhase, list[Block]]]:
     """The blocks that are run at all, by phase."""
     stage = priced.work.stages[-1]
     parts = [
-        (Phase.FORWARD, stage.forward),
-        (Phase.BACKWARD, stage.last_backward),
-        (Phase.FINISH, stage.finish),
+        (StepPhase.FORWARD, stage.forward),
+        (StepPhase.BACKWARD, stage.last_backward),
+        (StepPhase.FINISH, stage.finish),
     ]
     return [(phase, [block for block in blocks if block.rounds > 0]) for phase, blocks in parts]

@@ -13,7 +13,7 @@ from pydantic import Field
 
 from syncwall.ask.predict import PredictQuestion
 from syncwall.ask.question import Argument, LocalFile, Progress, RunQuestion, quiet
-from syncwall.catalogue import searched_first
+from syncwall.catalogue import catalogue_overlay
 from syncwall.describe import Job, Layout, Run, Software
 from syncwall.describe.base import Description, part_of
 from syncwall.describe.files import RunFile
@@ -58,7 +58,7 @@ class CompareQuestion(RunQuestion):
         """Each run, predicted, beside the first."""
         from syncwall.job.compare import compare
 
-        with searched_first(self.catalogue):
+        with catalogue_overlay(self.catalogue):
             asked = self._asked()
             if len(asked) < 2:
                 raise InputError.of(

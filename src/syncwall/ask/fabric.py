@@ -20,7 +20,7 @@ from syncwall.ask.question import (
     RunQuestion,
     quiet,
 )
-from syncwall.catalogue import searched_first
+from syncwall.catalogue import catalogue_overlay
 from syncwall.describe import Cluster, Run
 from syncwall.describe.base import Description
 from syncwall.describe.names import files_refused
@@ -43,7 +43,7 @@ Cable = Literal["node-leaf", "leaf-spine", "spine-core", "node-router", "local",
 Text = Annotated[str | None, Argument("VALUE")]
 
 
-class Prices(Description):
+class PartPrices(Description):
     """Price of one, in USD."""
 
     switch: Text = None
@@ -56,7 +56,7 @@ class Prices(Description):
     """Price of a copper cable, such as '$150'."""
 
 
-class Power(Description):
+class PartPower(Description):
     """Watts that one draws."""
 
     switch: Text = None
@@ -87,9 +87,9 @@ class FabricQuestion(RunQuestion):
     """GPUs to come: 20%."""
     copper: Annotated[tuple[Cable, ...], Argument("CABLES")] = ()
     """Cables of copper, without transceivers, such as node-leaf. All others are optical."""
-    prices: Prices = Prices()
+    prices: PartPrices = PartPrices()
     """Price of one in USD, such as $18k: a switch, a transceiver (optic), a cable."""
-    power: Power = Power()
+    power: PartPower = PartPower()
     """Watts that one draws, such as 900W."""
     degraded: Annotated[str | None, Argument("PARTS")] = None
     """Slow or dead parts of the proposed fabric, and what each has left:
@@ -107,7 +107,7 @@ class FabricQuestion(RunQuestion):
 
         if self.kind is not None:
             refuse_unknown(self.kind, KINDS, f'{option("kind")}: unknown kind "{self.kind}"')
-        with searched_first(self.catalogue):
+        with catalogue_overlay(self.catalogue):
             nodes, prediction, gpus = self._nodes()
             if prediction is None and (self.routing != "ecmp" or self.qps != 1):
                 said = f"{option('routing')} and {option('qps')} are of a run"
@@ -277,7 +277,7 @@ class PlacementQuestion(Question):
         """The placement found, never worse than the one given."""
         from syncwall.plan.placement.answer import read_jobs
 
-        with searched_first(self.catalogue):
+        with catalogue_overlay(self.catalogue):
             jobs = read_jobs(self.file)
             links = links_named(self.fabric, jobs.machine, places=True)
             return placement(

@@ -14,7 +14,7 @@ from syncwall.ask.question import (
     Question,
     quiet,
 )
-from syncwall.catalogue import directories, searched_first
+from syncwall.catalogue import directories, catalogue_overlay
 from syncwall.problems import InputError
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class ExplainQuestion(Question):
             raise InputError.of(
                 "name files or directories: syncwall explain traces/ nccl.log topo.txt"
             )
-        with searched_first(self.catalogue):
+        with catalogue_overlay(self.catalogue):
             run = StatedRun.of_file(self.run).run() if self.run is not None else None
             return explain(
                 self.files,
@@ -94,6 +94,6 @@ class ValidateQuestion(Question):
         """Every run predicted, beside its measurement."""
         from syncwall.validate.report import validate
 
-        with searched_first(self.catalogue):
+        with catalogue_overlay(self.catalogue):
             directories()  # a wrong one is an error, not a reason to skip every row
             return validate(self.path, self.against, progress)

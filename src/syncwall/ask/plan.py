@@ -24,7 +24,7 @@ from syncwall.ask.question import (
     WorkQuestion,
     quiet,
 )
-from syncwall.catalogue import Folders, searched_first, takes_catalogue
+from syncwall.catalogue import Folders, catalogue_overlay, takes_catalogue
 from syncwall.cost.measured import MachineMeasurements
 from syncwall.describe import Cluster, Layout, Run
 from syncwall.describe.faults import faults_of
@@ -76,7 +76,7 @@ class LayoutsQuestion(RunQuestion):
         stated = self.stated
         has_layout = stated.file.exists or stated.settings is not None
         counts, decided = gpu_counts(stated.keys.get("gpus")), pins(stated.keys)
-        with searched_first(self.catalogue):
+        with catalogue_overlay(self.catalogue):
             run = self._run(stated, counts, has_layout=has_layout)
             measured = self.measurements()
             pricing = Pricing.of(run, measured=measured, site=self.site(measured))
@@ -229,7 +229,7 @@ class WallQuestion(WorkQuestion):
     def answer(self, progress: Progress = quiet) -> "WallPlan | ProgramWall":
         """Both curves, their walls, and what moves them; of a program the one that there is."""
         self.refuse_beside_work("replica_batch", "best_layout")
-        with searched_first(self.catalogue):
+        with catalogue_overlay(self.catalogue):
             if self.work is not None:
                 from syncwall.plan.network_scaling import ProgramCase
                 from syncwall.plan.wall.answer import program_wall
@@ -280,7 +280,7 @@ class NetworkQuestion(WorkQuestion):
         self.refuse_beside_work("reached", "strong")
         limits = TargetLimits(self.efficiency, self.exposed)
         counts = self.counts or gpu_counts(self.stated.keys.get("gpus"))
-        with searched_first(self.catalogue):
+        with catalogue_overlay(self.catalogue):
             if self.work is not None:
                 from syncwall.plan.network.needed import program_network
                 from syncwall.plan.network_scaling import ProgramCase

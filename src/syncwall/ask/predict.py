@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field
 
 from syncwall.ask.question import Argument, LocalFile, Progress, QueuePairs, WorkQuestion, quiet
-from syncwall.catalogue import searched_first
+from syncwall.catalogue import catalogue_overlay
 from syncwall.describe import Cluster, Job, Run
 from syncwall.describe.stated import stated_keys
 from syncwall.network import Routing
@@ -75,7 +75,7 @@ class PredictQuestion(WorkQuestion):
 
     def answer(self, progress: Progress = quiet) -> Answer:
         """The prediction: of a step, of a job, or of what a step is part of."""
-        with searched_first(self.catalogue):
+        with catalogue_overlay(self.catalogue):
             if self.work is not None:
                 self.refuse_beside_work("fabric", "measured", "rl", "islands")
                 return self._program()
@@ -184,12 +184,12 @@ class PredictQuestion(WorkQuestion):
 
 def _completed(job: Job, prediction: "Prediction", progress: Progress) -> "Completion":
     """When `job` will be done, and what would change that, both while `progress` is told."""
-    from syncwall.job.completion import changes, finish
+    from syncwall.job.completion import job_changes, finish
 
     workers = os.cpu_count() or 1 if job.simulations >= _SHARED_FROM else 1
     found = finish(
         job, prediction, progress=lambda share: progress(_FIRST * share), workers=workers
     )
-    others = changes(found, lambda share: progress(_FIRST + (1 - _FIRST) * share))
+    others = job_changes(found, lambda share: progress(_FIRST + (1 - _FIRST) * share))
     vars(found)["changes"] = others  # kept, as if they had been asked for before
     return found

@@ -39,7 +39,7 @@ _WITHOUT_OPTIMIZER: Final = (
 
 
 @dataclass(frozen=True)
-class Job:
+class ScriptJob:
     """One run of a script on one rank."""
 
     folder: str
@@ -75,7 +75,7 @@ class Ended:
         Path(folder, ENDED).write_text(json.dumps(dataclasses.asdict(self)), encoding="utf-8")
 
 
-def run(job: Job) -> NoReturn:
+def run(job: ScriptJob) -> NoReturn:
     """Run and record a job, write how it ended, and end this process without further ado.
 
     Threads that the script left running and what it wants done at exit do not matter any more.
@@ -83,7 +83,7 @@ def run(job: Job) -> NoReturn:
     try:
         faulthandler.enable(Path(job.folder, FAULT).open("w"))  # noqa: SIM115 - open to the end
         confined(job.cpu_s, job.memory_bytes)
-        ended = _Run(job).run()
+        ended = _RunningScript(job).run()
     except InputError as error:
         ended = _failed(error.problems)
     _end(job, ended)
@@ -93,7 +93,7 @@ def _failed(problems: Sequence[Problem]) -> Ended:
     return Ended(tuple(dataclasses.astuple(one) for one in problems))
 
 
-def _end(job: Job, ended: Ended) -> NoReturn:
+def _end(job: ScriptJob, ended: Ended) -> NoReturn:
     ended.write(job.folder)
     for stream in (sys.stdout, sys.stderr):
         with suppress(Exception):
@@ -101,10 +101,10 @@ def _end(job: Job, ended: Ended) -> NoReturn:
     os._exit(0)
 
 
-class _Run:
+class _RunningScript:
     """A script while it runs."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: ScriptJob) -> None:
         self.job = job
         self.recording: Recording | None = None
 
@@ -228,17 +228,17 @@ def _of_frame(frame: FrameType | None) -> UserLine | None:
     return users_line(reversed(found))
 
 
-def _handed_on(job: Job) -> dict[int, Any]:
+def _handed_on(job: ScriptJob) -> dict[int, Any]:
     """What earlier jobs of the same script left; PyTorch itself sends it pickled."""
     file = Path(job.handed_on)
     found: dict[int, Any] = pickle.loads(file.read_bytes()) if file.exists() else {}  # noqa: S301
     return found
 
 
-def job_in(folder: str) -> Job:
+def job_in(folder: str) -> ScriptJob:
     """The job that was written into a folder."""
     value: dict[str, Any] = json.loads(Path(folder, JOB).read_text(encoding="utf-8"))
-    return Job(**{**value, "arguments": tuple(value["arguments"])})
+    return ScriptJob(**{**value, "arguments": tuple(value["arguments"])})
 
 
 if __name__ == "__main__":

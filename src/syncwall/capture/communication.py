@@ -33,7 +33,7 @@ _AXES: Final[dict[str, GroupAxis]] = {
 }  # fmt: skip
 
 
-def described(
+def group_description(
     group: dist.ProcessGroup, tape: Tape, names: dict[str, str], axis: GroupAxis | None = None
 ) -> Group:
     """What a process group is; `axis` is what it is for if no dimension of a mesh says so.

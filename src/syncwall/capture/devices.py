@@ -12,14 +12,14 @@ from torch._subclasses import FakeTensor
 from torch.overrides import TorchFunctionMode
 from torch.utils import _device
 
-from syncwall.capture.state import State, local
+from syncwall.capture.state import RecordingState, local
 from syncwall.work.operations import Offload
 
 
 class DeviceMode(TorchFunctionMode):  # type: ignore[misc]
     """Translates devices."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: RecordingState) -> None:
         super().__init__()
         self.state = state
         self._instead: dict[Any, Callable[..., Any]] = {

@@ -83,7 +83,7 @@ def traffic(
     return read, written
 
 
-def elementwise(
+def elementwise_kernel(
     operation: torch._ops.OpOverload, args: Sequence[Any], kwargs: dict[str, Any], out: Any
 ) -> Elementwise:
     """Inputs read and outputs written, each once."""
@@ -377,7 +377,7 @@ def tasks(
     known = _KNOWN.get(operation._schema.name)
     if known:
         return known(args)
-    moved = elementwise(operation, args, kwargs, out)
+    moved = elementwise_kernel(operation, args, kwargs, out)
     recurrent = _RECURRENT.get(operation._schema.name)
     if recurrent:
         dtype = number_format(args[0].dtype)

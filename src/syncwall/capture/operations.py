@@ -12,14 +12,14 @@ import torch
 from torch._subclasses import FakeTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from syncwall.capture.communication import NAMESPACES, Communication, communication, described
+from syncwall.capture.communication import NAMESPACES, Communication, communication, group_description
 from syncwall.capture.kernels import tasks, tensors, traffic
 from syncwall.capture.places import Places
 from syncwall.capture.storages import Storages
 from syncwall.capture.tape import Tape
-from syncwall.work.block import AnyTask, Phase
+from syncwall.work.block import AnyTask, StepPhase
 from syncwall.work.operations import Collective, Elementwise, Gemm, Group, GroupAxis, Message
-from syncwall.work.program import HeldKind, NoteKind, Place
+from syncwall.work.program import HeldKind, NoteKind, SourceLocation
 
 _ALLOCATES: Final = frozenset(
     f"aten::{name}"
@@ -65,7 +65,7 @@ class OperationMode(TorchDispatchMode):  # type: ignore[misc]
         """Numbers of communication since whoever reads it emptied it."""
         self.makes_on_host = False
         """Whether a tensor that is made from nothing is in the host's memory."""
-        self.labels: dict[int, tuple[int, Phase]] = {}
+        self.labels: dict[int, tuple[int, StepPhase]] = {}
         """Micro batch and phase of messages, by the storage that they send or fill."""
         self.truths: dict[int, str] = {}
         """Operations that made single truth values, by their storage."""
@@ -133,7 +133,7 @@ class OperationMode(TorchDispatchMode):  # type: ignore[misc]
                 moved = float(getattr(what, "hbm_bytes", 0.0))
                 self.tape.note(NoteKind.UNKNOWN, short, place, moved_bytes=moved)
 
-    def _number(self, of: Any, place: Place, phase: Phase) -> list[int]:
+    def _number(self, of: Any, place: SourceLocation, phase: StepPhase) -> list[int]:
         return [
             self.storages.number(tensor, place.module, phase)
             for tensor in of
@@ -150,20 +150,20 @@ class OperationMode(TorchDispatchMode):  # type: ignore[misc]
         host.update(writes)
         return True
 
-    def _refined(self, what: AnyTask, phase: Phase, reads: Sequence[int]) -> AnyTask:
+    def _refined(self, what: AnyTask, phase: StepPhase, reads: Sequence[int]) -> AnyTask:
         """With what only the rest of the program says of it."""
-        if isinstance(what, Elementwise) and phase is Phase.FINISH:
+        if isinstance(what, Elementwise) and phase is StepPhase.FINISH:
             return replace(what, kind="optimizer")
-        if isinstance(what, Elementwise) and phase is Phase.BACKWARD and what.kind:
+        if isinstance(what, Elementwise) and phase is StepPhase.BACKWARD and what.kind:
             return replace(what, kind=f"{what.kind} backward")
         if isinstance(what, Gemm) and what.count == 1:
             return self._gemm(what, phase, reads)
         return what
 
-    def _gemm(self, gemm: Gemm, phase: Phase, reads: Sequence[int]) -> Gemm:
+    def _gemm(self, gemm: Gemm, phase: StepPhase, reads: Sequence[int]) -> Gemm:
         """Mark the gradient of a weight: it contracts over the rows of the forward product."""
         node = self.places.node()
-        if phase is not Phase.BACKWARD:
+        if phase is not StepPhase.BACKWARD:
             self._products[node] = (int(gemm.m), int(gemm.n), reads[-1] if reads else -1)
             return gemm
         rows, columns, weight = self._products.get(node, (-1, -1, -1))
@@ -171,10 +171,10 @@ class OperationMode(TorchDispatchMode):  # type: ignore[misc]
             return replace(gemm, is_weight_gradient=True)
         return gemm
 
-    def _name(self, name: str, phase: Phase) -> str:
+    def _name(self, name: str, phase: StepPhase) -> str:
         """As the operation is called on CUDA."""
         node = self.places.node()
-        if phase is Phase.BACKWARD:
+        if phase is StepPhase.BACKWARD:
             return self._new_names.get(node, {}).get(name, name)
         if self.renamed:
             self._new_names[node] = self.renamed
@@ -210,7 +210,7 @@ class OperationMode(TorchDispatchMode):  # type: ignore[misc]
             return Message(sent.bytes, *ends)
         name = str(sent.group.group_name)
         if name not in self._groups:
-            self._groups[name] = described(
+            self._groups[name] = group_description(
                 sent.group, self.tape, self.mesh_names, self.data_parallel
             )
         return Collective(sent.kind, sent.bytes, self._groups[name])  # type: ignore[arg-type]

@@ -15,10 +15,10 @@ from typing import Any, TypeVar
 
 import torch
 
-from syncwall.capture.state import State
+from syncwall.capture.state import RecordingState
 from syncwall.problems import InputError
 
-Make = Callable[[State, Any], Any]
+Make = Callable[[RecordingState, Any], Any]
 """Gives what stands in for an original, from the recording and that original."""
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 _INHERITED = object()
@@ -59,7 +59,7 @@ class Shims:
 
     def __init__(self) -> None:
         self.rows: list[Shim] = []
-        self.surroundings: list[Callable[[State], AbstractContextManager[None]]] = []
+        self.surroundings: list[Callable[[RecordingState], AbstractContextManager[None]]] = []
 
     def wraps(self, *targets: str, everywhere: bool = False) -> Callable[[_Function], _Function]:
         """Call the decorated function, with state and original first, in place of targets."""
@@ -74,7 +74,7 @@ class Shims:
         """Add a row for each target."""
         self.rows += [Shim(target, make, everywhere) for target, make in makes.items()]
 
-    def surround(self, function: Callable[[State], Iterator[None]]) -> None:
+    def surround(self, function: Callable[[RecordingState], Iterator[None]]) -> None:
         """Enter the decorated generator before anything is replaced."""
         self.surroundings.append(contextmanager(function))
 
@@ -82,7 +82,7 @@ class Shims:
 def wrapper(function: Callable[..., Any], *given: Any) -> Make:
     """Calls become `function(state, original, *given, ...)`."""
 
-    def make(state: State, original: Any) -> Any:
+    def make(state: RecordingState, original: Any) -> Any:
         @wraps(original, updated=())  # frameworks read names and signatures
         def instead(*args: Any, **kwargs: Any) -> Any:
             return function(state, original, *given, *args, **kwargs)
@@ -92,17 +92,17 @@ def wrapper(function: Callable[..., Any], *given: Any) -> Make:
     return make
 
 
-def answering(value: Callable[[State], Any]) -> Make:
+def answering(value: Callable[[RecordingState], Any]) -> Make:
     """Calls with any arguments give a value of the recording."""
 
-    def make(state: State, _: Any) -> Any:
+    def make(state: RecordingState, _: Any) -> Any:
         return lambda *_, **__: value(state)
 
     return make
 
 
 @contextmanager
-def applied(tables: Iterable[Shims], state: State) -> Iterator[None]:
+def applied(tables: Iterable[Shims], state: RecordingState) -> Iterator[None]:
     """Everything surrounding a recording, then all rows at once."""
     tables = list(tables)
     with ExitStack() as stack:

@@ -21,9 +21,9 @@ from torch.nn.modules.module import register_module_forward_hook, register_modul
 
 from syncwall.capture.kernels import tensors
 from syncwall.capture.user_program import shown_file
-from syncwall.work.block import Phase
+from syncwall.work.block import StepPhase
 from syncwall.work.operations import Collective
-from syncwall.work.program import NOWHERE, Call, Place
+from syncwall.work.program import NOWHERE, Call, SourceLocation
 
 _ACCUMULATES = "torch::autograd::AccumulateGrad"
 
@@ -41,7 +41,7 @@ class Places:
         """More than 0 while autograd's engine runs."""
         self._names: WeakKeyDictionary[torch.nn.Module, str] = WeakKeyDictionary()
         self._stack: list[tuple[torch.nn.Module, bool]] = []
-        self._forward: dict[int, Place] = {}
+        self._forward: dict[int, SourceLocation] = {}
         self._last = NOWHERE
         self._had_backward = False
         self._hooks = [
@@ -54,21 +54,21 @@ class Places:
         for hook in self._hooks:
             hook.remove()
 
-    def now(self) -> tuple[Phase, Place]:
+    def now(self) -> tuple[StepPhase, SourceLocation]:
         """Phase and place of a call that is issued now."""
         if self.finishing:
-            return Phase.FINISH, Place("", _source())
+            return StepPhase.FINISH, SourceLocation("", _source())
         if not self.backward:
-            return Phase.FORWARD, self._here()
+            return StepPhase.FORWARD, self._here()
         self._had_backward = True
         node = torch._C._current_autograd_node()
         if self._stack and self._stack[-1][1]:
-            return Phase.RECOMPUTE, self._here()
+            return StepPhase.RECOMPUTE, self._here()
         if node is not None and torch.is_grad_enabled():
-            return Phase.RECOMPUTE, self._here()
+            return StepPhase.RECOMPUTE, self._here()
         if node is not None and node.name() != _ACCUMULATES:
             self._last = self._forward.get(node._sequence_nr(), self._last)
-        return Phase.BACKWARD, self._last
+        return StepPhase.BACKWARD, self._last
 
     def node(self) -> int:
         """Number of the autograd node: of the one made now, in backward of the one that runs."""
@@ -99,9 +99,9 @@ class Places:
             for parameter in module._parameters.values()
         }
 
-    def _here(self) -> Place:
+    def _here(self) -> SourceLocation:
         """Of a call of the forward pass; its autograd node is remembered with it."""
-        place = Place(self._module(), _source())
+        place = SourceLocation(self._module(), _source())
         self._forward.setdefault(torch.autograd._get_sequence_nr() - 1, place)
         return place
 

@@ -11,13 +11,13 @@ from typing import Any
 
 from syncwall.documents import write_whole
 from syncwall.problems import InputError
-from syncwall.read.program import MOST_CALLS, NO_TASK, TASKS, ProgramFile, RankFile, differences
-from syncwall.work.block import AnyTask, Phase
+from syncwall.read.program import MOST_CALLS, NO_TASK, TASKS, ProgramFile, RankFile, residuals
+from syncwall.work.block import AnyTask, StepPhase
 from syncwall.work.operations import Group
 from syncwall.work.program import (
     Call,
     FoldedBlock,
-    Place,
+    SourceLocation,
     Program,
     RankProgram,
     ShardedUnit,
@@ -26,7 +26,7 @@ from syncwall.work.program import (
 )
 
 _WORDS = {kind: word for word, kind in TASKS.items()}
-_PHASES = list(Phase)
+_PHASES = list(StepPhase)
 
 
 def write_program(program: Program, path: Path | str) -> None:
@@ -50,7 +50,7 @@ class _Lists:
     def __init__(self) -> None:
         self.names: dict[str, int] = {}
         self.streams: dict[str, int] = {}
-        self.places: dict[Place, int] = {}
+        self.places: dict[SourceLocation, int] = {}
         self.groups: dict[tuple[Any, ...], int] = {}
         self.tasks: dict[Hashable, int] = {}
         self.units: dict[ShardedUnit, int] = {}
@@ -98,9 +98,9 @@ class _Lists:
             phase=[_PHASES.index(call.phase) for _, call in first],
             after=[[at - other for other in call.after] for at, call in first],
             host_waits=[entry for entry, (_, call) in enumerate(first) if call.host_waits],
-            where=differences(where, blocks),
-            reads=differences([call.reads for call in one.calls], blocks),
-            writes=differences([call.writes for call in one.calls], blocks),
+            where=residuals(where, blocks),
+            reads=residuals([call.reads for call in one.calls], blocks),
+            writes=residuals([call.writes for call in one.calls], blocks),
             tensor_bytes=[_whole(size) for size in one.tensor_bytes],
             kept=[value - last for value, last in zip(kept, [0, *kept], strict=False)],
             buffers=[[tensor, _number(self.units, unit)] for tensor, unit in one.buffers],

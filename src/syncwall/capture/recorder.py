@@ -22,18 +22,18 @@ from syncwall.capture.patching import applied
 from syncwall.capture.places import Places, data_ranks
 from syncwall.capture.shims import TABLES
 from syncwall.capture.shims.parallel import padding
-from syncwall.capture.state import State
+from syncwall.capture.state import RecordingState
 from syncwall.capture.storages import Storages
-from syncwall.capture.tape import Streams, Tape
+from syncwall.capture.tape import TapeStreams, Tape
 from syncwall.problems import InputError
-from syncwall.work.block import Phase
+from syncwall.work.block import StepPhase
 from syncwall.work.program import Call, Program, RankProgram
 
-_BACKWARD = (Phase.BACKWARD, Phase.RECOMPUTE)
+_BACKWARD = (StepPhase.BACKWARD, StepPhase.RECOMPUTE)
 
 
 @dataclass(frozen=True)
-class Mark:
+class StepMark:
     """How much was recorded when an optimizer had made its step."""
 
     calls: int
@@ -44,7 +44,7 @@ class Mark:
     tokens: float = 0.0
 
 
-def window(marks: Sequence[Mark]) -> tuple[Mark, Mark] | None:
+def window(marks: Sequence[StepMark]) -> tuple[StepMark, StepMark] | None:
     """Begin and end of the second step; None while it is not complete.
 
     A step with several optimizers ends with the last one before the first comes again.
@@ -55,7 +55,7 @@ def window(marks: Sequence[Mark]) -> tuple[Mark, Mark] | None:
     return marks[again - 1], marks[2 * again - 1]
 
 
-def rank_program(state: State, begin: Mark, end: Mark) -> RankProgram:
+def rank_program(state: RecordingState, begin: StepMark, end: StepMark) -> RankProgram:
     """What was recorded between two marks."""
     calls = _finished(state.tape.calls[begin.calls : end.calls])
     numbers = {
@@ -79,13 +79,13 @@ def _finished(calls: list[Call]) -> list[Call]:
     """What comes after the last backward pass belongs to the end of the step."""
     last = max((i for i, call in enumerate(calls) if call.phase in _BACKWARD), default=-1)
     return [
-        replace(call, phase=Phase.FINISH) if i > last >= 0 else call for i, call in enumerate(calls)
+        replace(call, phase=StepPhase.FINISH) if i > last >= 0 else call for i, call in enumerate(calls)
     ]
 
 
 def _saved(calls: list[Call]) -> set[int]:
     """Tensors that the forward pass writes and the backward pass reads."""
-    written = {n for call in calls if call.phase is Phase.FORWARD for n in call.writes}
+    written = {n for call in calls if call.phase is StepPhase.FORWARD for n in call.writes}
     return written & {n for call in calls if call.phase in _BACKWARD for n in call.reads}
 
 
@@ -109,11 +109,11 @@ class Recorded(BaseException):
 class Recording:
     """What a program does, from the first operation on."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: RecordingState) -> None:
         self.state = state
         self.stop_after = False
         """Leave the program through `Recorded` when its second step is complete."""
-        self._marks: list[Mark] = []
+        self._marks: list[StepMark] = []
         self._explicit = False
 
     @property
@@ -167,7 +167,7 @@ class Recording:
         state = self.state
         batch = state.batch
         self._marks.append(
-            Mark(len(state.tape.calls), len(state.storages.events), id(by), batch.samples,
+            StepMark(len(state.tape.calls), len(state.storages.events), id(by), batch.samples,
                  batch.tokens)
         )  # fmt: skip
         state.places.new_step()
@@ -211,11 +211,11 @@ def recording(
         yield result
 
 
-def _state(world_size: int, rank: int, ranks_per_node: int) -> State:
+def _state(world_size: int, rank: int, ranks_per_node: int) -> RecordingState:
     tape, places, storages = Tape(), Places(), Storages()
-    streams = Streams(tape)
+    streams = TapeStreams(tape)
     mode = OperationMode(tape, places, storages, rank)
     fake = FakeTensorMode(allow_non_fake_inputs=True)
-    state = State(world_size, rank, ranks_per_node, tape, places, storages, streams, fake, mode)
+    state = RecordingState(world_size, rank, ranks_per_node, tape, places, storages, streams, fake, mode)
     streams.host_waits = state.host_waits
     return state

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from syncwall.capture.child import ENDED, FAULT, JOB, PROGRAM, Job
+from syncwall.capture.child import ENDED, FAULT, JOB, PROGRAM, ScriptJob
 from syncwall.capture.step import torch_or_advice
 from syncwall.capture.user_program import MARK, OFFLINE, end_all, users_line
 from syncwall.documents import opened
@@ -47,7 +47,7 @@ class Script:
 
 
 @dataclass(frozen=True)
-class Limits:
+class ScriptLimits:
     """How far a script may go."""
 
     cpu_s: float = 600.0
@@ -65,11 +65,11 @@ class Started(Protocol):
         """Its exit code; `subprocess.TimeoutExpired` if it still runs."""
 
 
-Start = Callable[[Job, dict[str, str]], Started]
+Start = Callable[[ScriptJob, dict[str, str]], Started]
 """Starts a job in an environment, as the leader of a process group."""
 
 
-def spawned(job: Job, environment: dict[str, str]) -> Started:
+def spawned(job: ScriptJob, environment: dict[str, str]) -> Started:
     """A new Python, whose output goes to our standard error."""
     Path(job.folder, JOB).write_text(json.dumps(dataclasses.asdict(job)), encoding="utf-8")
     return subprocess.Popen(  # noqa: S603 - our own module
@@ -93,7 +93,7 @@ class RecordedRank:
 
 
 def record_rank(  # noqa: PLR0913, PLR0917 - a job has this many sides
-    script: Script, world_size: int, rank: int, ranks_per_node: int, limits: Limits,
+    script: Script, world_size: int, rank: int, ranks_per_node: int, limits: ScriptLimits,
     handed_on: Path, start: Start = spawned,
 ) -> RecordedRank:  # fmt: skip
     """One optimizer step of `script` on one rank of a job of `world_size`.
@@ -105,7 +105,7 @@ def record_rank(  # noqa: PLR0913, PLR0917 - a job has this many sides
     if not script.is_module:
         opened(Path(script.name)).close()
     with tempfile.TemporaryDirectory(prefix="syncwall-") as folder:
-        job = Job(
+        job = ScriptJob(
             folder, script.name, script.is_module, script.arguments, world_size, rank,
             ranks_per_node, str(handed_on),
             limits.cpu_s, limits.wall_s, limits.memory_bytes,
@@ -115,7 +115,7 @@ def record_rank(  # noqa: PLR0913, PLR0917 - a job has this many sides
     return RecordedRank(program, tuple(ended["pipeline"]), ended["received"], ended["sent"])
 
 
-def _run(job: Job, start: Start) -> dict[str, Any]:
+def _run(job: ScriptJob, start: Start) -> dict[str, Any]:
     """Run a job to its end, and say how it ended; InputError if it leaves no program."""
     mark = secrets.token_hex(8)
     process = start(job, {**os.environ, **OFFLINE, MARK: mark})
@@ -137,7 +137,7 @@ def _run(job: Job, start: Start) -> dict[str, Any]:
     return said
 
 
-def _died(job: Job, code: int | None) -> Problem:
+def _died(job: ScriptJob, code: int | None) -> Problem:
     """Why there is no word of how a job ended, at the line where it was."""
     if code is None:
         how = f"has not ended after {job.wall_s:g} s: give more with --timeout"
@@ -164,7 +164,7 @@ _Say = Callable[[str], None]
 
 def record_script(  # noqa: PLR0913 - a job has this many sides
     script: Script, *, world_size: int, ranks: Sequence[int] = (0,), whole_pipeline: bool = True,
-    ranks_per_node: int = 8, limits: Limits | None = None, start: Start = spawned,
+    ranks_per_node: int = 8, limits: ScriptLimits | None = None, start: Start = spawned,
     say: _Say = lambda _: None,
 ) -> Program:  # fmt: skip
     """One optimizer step of `script` on `ranks` of a job of `world_size`, one after the other.
@@ -177,7 +177,7 @@ def record_script(  # noqa: PLR0913 - a job has this many sides
         def record(rank: int) -> RecordedRank:
             say(f"recording {script.name} as rank {rank} of {world_size:,}")
             return record_rank(
-                script, world_size, rank, ranks_per_node, limits or Limits(),
+                script, world_size, rank, ranks_per_node, limits or ScriptLimits(),
                 Path(folder, "handed_on.pickle"), start,
             )  # fmt: skip
 
@@ -186,7 +186,7 @@ def record_script(  # noqa: PLR0913 - a job has this many sides
             pipeline = found[ranks[0]].pipeline
             found |= {rank: record(rank) for rank in pipeline if rank not in found}
         _settle(found, record)
-    return merged([one.program for one in found.values()], pipeline_of(found.values()))
+    return merged_program([one.program for one in found.values()], pipeline_of(found.values()))
 
 
 def pipeline_of(found: Iterable[RecordedRank]) -> int:
@@ -213,7 +213,7 @@ def _mistaken(found: dict[int, RecordedRank]) -> list[int]:
     ]  # fmt: skip
 
 
-def merged(programs: Sequence[Program], pipeline: int = 0) -> Program:
+def merged_program(programs: Sequence[Program], pipeline: int = 0) -> Program:
     """One program of several ranks that differ, each recorded by itself.
 
     As many ranks are like each of them as there are pipelines, of `pipeline` ranks each. If it is

@@ -30,7 +30,7 @@ OUTSIDE: Final = "outside"
 _GROUPS: Final = (nn.ModuleList, nn.ModuleDict, nn.Sequential)
 
 
-def counted(
+def stack_of_calls(
     module: nn.Module, *given: Any, name: str = "", layers: Sequence[str] = (), **named: Any
 ) -> Model:
     """`module`, called with these arguments, as a stack of `layers`: names of modules inside.

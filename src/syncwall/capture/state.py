@@ -10,12 +10,12 @@ from torch._subclasses import FakeTensorMode
 from syncwall.capture.operations import OperationMode
 from syncwall.capture.places import Batch, Places
 from syncwall.capture.storages import Storages
-from syncwall.capture.tape import Streams, Tape
+from syncwall.capture.tape import TapeStreams, Tape
 from syncwall.work.program import NoteKind, ShardedUnit
 
 
 @dataclass
-class State:
+class RecordingState:
     """One recording, as long as it runs."""
 
     world_size: int
@@ -24,7 +24,7 @@ class State:
     tape: Tape
     places: Places
     storages: Storages
-    streams: Streams
+    streams: TapeStreams
     fake: FakeTensorMode
     mode: OperationMode
     batch: Batch = field(default_factory=Batch)

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from syncwall.work.block import Phase
+from syncwall.work.block import StepPhase
 from syncwall.work.program import Held, HeldKind
 
 
@@ -29,7 +29,7 @@ class Storages:
         self._numbers: dict[int, int] = {}
         self._watched: dict[int, Any] = {}
 
-    def number(self, tensor: torch.Tensor, module: str = "", phase: Phase | None = None) -> int:
+    def number(self, tensor: torch.Tensor, module: str = "", phase: StepPhase | None = None) -> int:
         """Number of a tensor's storage; a new one is taken from memory now."""
         storage = tensor.untyped_storage()
         key = storage._cdata
@@ -112,5 +112,5 @@ class Storages:
                 del self.alive[number]
 
 
-def _kind(phase: Phase | None) -> HeldKind:
-    return HeldKind.ACTIVATIONS if phase in (Phase.FORWARD, Phase.RECOMPUTE) else HeldKind.OTHER
+def _kind(phase: StepPhase | None) -> HeldKind:
+    return HeldKind.ACTIVATIONS if phase in (StepPhase.FORWARD, StepPhase.RECOMPUTE) else HeldKind.OTHER

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Any
 
-from syncwall.work.block import AnyTask, Phase
-from syncwall.work.program import COMPUTE_STREAM, NOWHERE, Call, Note, NoteKind, Place
+from syncwall.work.block import AnyTask, StepPhase
+from syncwall.work.program import COMPUTE_STREAM, NOWHERE, Call, Note, NoteKind, SourceLocation
 
 _OF_CALLS = (NoteKind.PLACEHOLDER, NoteKind.UNKNOWN, NoteKind.CPU_ONLY)
 """Notes that belong to a call, not to the program."""
@@ -54,8 +54,8 @@ class Tape:
         name: str,
         what: AnyTask | None,
         *,
-        phase: Phase = Phase.FORWARD,
-        place: Place = NOWHERE,
+        phase: StepPhase = StepPhase.FORWARD,
+        place: SourceLocation = NOWHERE,
         reads: Iterable[int] = (),
         writes: Iterable[int] = (),
         stream: str | None = None,
@@ -71,7 +71,7 @@ class Tape:
         self._last[stream] = len(self.calls) - 1
         return self._last[stream]
 
-    def add_host_wait(self, name: str, awaited: set[int], phase: Phase, place: Place) -> None:
+    def add_host_wait(self, name: str, awaited: set[int], phase: StepPhase, place: SourceLocation) -> None:
         """Write down that the host waits for some calls."""
         stream = self.stream
         after = self._latest(awaited, "")
@@ -93,7 +93,7 @@ class Tape:
         self._awaited.setdefault(stream, set()).update(calls)
 
     def note(
-        self, kind: NoteKind, what: str, place: Place = NOWHERE, *,
+        self, kind: NoteKind, what: str, place: SourceLocation = NOWHERE, *,
         flops: float = 0.0, moved_bytes: float = 0.0,
     ) -> None:  # fmt: skip
         """Write down something that a reader has to know."""
@@ -102,7 +102,7 @@ class Tape:
 
     def notes_between(self, begin: int, end: int) -> tuple[Note, ...]:
         """Notes of some calls, and what holds for the whole program; equal ones are added up."""
-        sums: dict[tuple[NoteKind, str, Place], Note] = {}
+        sums: dict[tuple[NoteKind, str, SourceLocation], Note] = {}
         for at, note in self.notes:
             if begin < at <= end or note.kind not in _OF_CALLS:
                 key = note.kind, note.what, note.place
@@ -223,7 +223,7 @@ class _Use(AbstractContextManager[RecordedStream | None]):
         self.streams.set(self.before)
 
 
-class Streams:
+class TapeStreams:
     """What `torch.cuda` and `torch.cpu` offer around streams, for one tape."""
 
     def __init__(self, tape: Tape) -> None:

@@ -49,7 +49,7 @@ class CatalogueKind(StrEnum):
 
 
 @contextmanager
-def searched_first(folders: Folders) -> Iterator[None]:
+def catalogue_overlay(folders: Folders) -> Iterator[None]:
     """Look for entries in `folders` before all others, inside a `with` block."""
     several = (folders,) if isinstance(folders, str | Path) else folders or ()
     before = _FIRST.set((*map(Path, several), *_FIRST.get()))
@@ -64,7 +64,7 @@ def takes_catalogue(function: Callable[Given, Answer]) -> Callable[Given, Answer
 
     @wraps(function)
     def inside(*given: Given.args, **named: Given.kwargs) -> Answer:
-        with searched_first(named.get("catalogue")):  # type: ignore[arg-type]  # of each function
+        with catalogue_overlay(named.get("catalogue")):  # type: ignore[arg-type]  # of each function
             return function(*given, **named)
 
     return inside

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from syncwall.ask.question import RunQuestion
-from syncwall.catalogue import searched_first
+from syncwall.catalogue import catalogue_overlay
 from syncwall.cli.flags import flags_of, parsed
 from syncwall.cli.output import bar, with_json_file
 from syncwall.cli.run_flags import RunFlags
@@ -38,7 +38,7 @@ def called(command: str, words: Sequence[str]) -> int:
         return made[0].run()
     question, output = made
     output.check(question)
-    with searched_first(getattr(question, "catalogue", None)):
+    with catalogue_overlay(getattr(question, "catalogue", None)):
         with bar(question.working) as progress:
             answer = question.answer(progress)
         output.write(answer)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from syncwall.capture.script import Script
 
 
-class Capture(Command):
+class CaptureCommand(Command):
     """Record one training step of a script that torchrun would start, as it is, without a GPU.
 
     What stands behind -- goes to the script: syncwall capture train.py --world 1024 -- --lr 3e-4.
@@ -53,7 +53,7 @@ class Capture(Command):
         if sys.platform == "win32":
             raise InputError.of("a script is recorded on Linux or macOS; from Python, anywhere")
         from syncwall.capture.program_file import write_program
-        from syncwall.capture.script import Limits, record_script
+        from syncwall.capture.script import ScriptLimits, record_script
         from syncwall.documents import refuse_unwritable
         from syncwall.work.program import CapturedStep
 
@@ -63,7 +63,7 @@ class Capture(Command):
             raise InputError.of("--timeout and --nproc-per-node are 1 at least")
         self.out.check()
         refuse_unwritable(self.save)
-        limits = Limits(cpu_s=self.timeout, wall_s=4.0 * self.timeout)
+        limits = ScriptLimits(cpu_s=self.timeout, wall_s=4.0 * self.timeout)
         began = time.monotonic()
         try:
             program = record_script(

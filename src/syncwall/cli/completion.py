@@ -63,7 +63,7 @@ if [[ $funcstack[1] = _syncwall ]]; then _syncwall "$@"; else compdef _syncwall 
 """
 
 
-class Completion(Command):
+class CompletionCommand(Command):
     """Print a script that completes verbs, parts, flags, choices and names of the catalogue.
 
     bash: source <(syncwall completion bash); zsh: the same, after compinit; fish: syncwall

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from syncwall.lab.run import LabRecord
 
 
-class Up(Command):
+class LabUpCommand(Command):
     """Make the hosts and links of an experiment; needs root."""
 
     file: Annotated[LocalFile, Argument("FILE", positional=True)]
@@ -32,7 +32,7 @@ class Up(Command):
         """The exit code."""
         from syncwall.lab import machine
         from syncwall.lab.experiment import read_experiment
-        from syncwall.lab.network import address
+        from syncwall.lab.network import adapter_address
 
         experiment = read_experiment(self.file)
         topology = _topology(experiment.topologies(), self.place, self.rate)
@@ -41,7 +41,7 @@ class Up(Command):
         for host, namespace in enumerate(made.hosts):
             nics = range(topology.nics if topology.hosts > 1 else 0)
             addresses = (
-                ", ".join(f"eth{nic} {address(host, nic)}" for nic in nics) or "lo 127.0.0.1"
+                ", ".join(f"eth{nic} {adapter_address(host, nic)}" for nic in nics) or "lo 127.0.0.1"
             )
             print(f"  h{host}  {addresses}   ip netns exec {namespace} bash")
         print(f"\nremove it with: syncwall lab down {made.lab}")
@@ -63,7 +63,7 @@ def _topology(topologies: "list[Topology]", place: str | None, rate: str | None)
     raise InputError.of(f"the experiment has no {place or 'place'} at that rate; it has {there}")
 
 
-class Run(Command):
+class LabRunCommand(Command):
     """Run an experiment for real: make its hosts, run its jobs, remove all; needs root.
 
     Exit code 0 if every job ended well, 1 if one failed or Ctrl-C ended the run.
@@ -136,7 +136,7 @@ def _print(record: "LabRecord", stream: TextIO, *, quiet: bool) -> None:
     print(visible("\n".join(lines)), file=stream, flush=True)
 
 
-class Down(Command):
+class LabDownCommand(Command):
     """Remove a lab and end all that runs inside; needs root."""
 
     name: Annotated[str | None, Argument("NAME", positional=True)] = None
@@ -163,7 +163,7 @@ class Down(Command):
         return 0
 
 
-class List(Command):
+class LabListCommand(Command):
     """Show the labs of this machine."""
 
     out: Annotated[Output, Argument(inline=True, group="output")] = Output()

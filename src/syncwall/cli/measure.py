@@ -20,13 +20,13 @@ from syncwall.units import Dimension
 if TYPE_CHECKING:
     from syncwall.describe import Layout
     from syncwall.measure.collectives import BenchmarkKind, CollectiveRow, Effort, SkippedKind
-    from syncwall.measure.kernels import Kernel, KernelRow, Workload
+    from syncwall.measure.kernels import TimedKernel, KernelRow, Workload
     from syncwall.measure.overlap import Overlap
     from syncwall.measure.result import MachineLoad, ResultKind, Told
     from syncwall.measure.step import StepData, StepSettings
-    from syncwall.measure.suspects import Suspect
+    from syncwall.measure.suspects import SlowComponent
     from syncwall.measure.team import Stop, Team
-    from syncwall.report import Collectives as CollectivesResult
+    from syncwall.report import CollectivesResult as CollectivesResult
     from syncwall.report import Data, KernelTimes
     from syncwall.report import Links as LinksResult
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     Progress = Callable[[float], None]
 
 
-class Part(Protocol):
+class MeasurePart(Protocol):
     """One call of a part of `measure`."""
 
     def work(self, team: "Team", stop: "Stop", progress: "Progress") -> None:
@@ -45,7 +45,7 @@ class Part(Protocol):
 
 
 def in_team(
-    part: Part, out: Output, *, kind: "ResultKind", backend: str | None, timeout_s: float
+    part: MeasurePart, out: Output, *, kind: "ResultKind", backend: str | None, timeout_s: float
 ) -> int:
     """Run `part` on every rank, then show and write what it found on rank 0; the exit code.
 
@@ -72,7 +72,7 @@ def in_team(
     return code
 
 
-def _run(part: Part, out: Output, kind: "ResultKind", backend: str | None, timeout_s: float) -> int:
+def _run(part: MeasurePart, out: Output, kind: "ResultKind", backend: str | None, timeout_s: float) -> int:
     from syncwall.cli.output import bar
     from syncwall.measure.lost_ranks import LostRankError
     from syncwall.measure.result import MachineLoad
@@ -130,7 +130,7 @@ def _watching(team: "Team", told: "list[Told]") -> Iterator[None]:
 
 
 def _shown(
-    part: Part,
+    part: MeasurePart,
     out: Output,
     team: "Team",
     kind: "ResultKind",
@@ -180,7 +180,7 @@ def amount(text: str, flag: str, dimension: Dimension = Dimension.BYTES) -> floa
 _MOST_BYTES: Final = {"cpu": 64 * 2**20, "cuda": 8 * 10**9}
 
 
-class Collectives(Command):
+class MeasureCollectivesCommand(Command):
     """Time collectives over sizes, as nccl-tests does; launch with torchrun or srun."""
 
     backend: Literal["nccl", "gloo"] | None = None
@@ -253,7 +253,7 @@ class _Part:
 
     def found(self, team: "Team") -> "tuple[dict[str, Any], CollectivesResult]":
         """What was asked, and the rows."""
-        from syncwall.report import Collectives as CollectivesResult
+        from syncwall.report import CollectivesResult as CollectivesResult
 
         asked = {
             "kinds": self.kinds,
@@ -370,7 +370,7 @@ class _LinksPart:
 _DEFAULTS: Final = {"cpu": ("tiny-5m", 128, 4, "fp32"), "cuda": ("llama-3.1-8b", 4096, 1, "bf16")}
 
 
-class Matmul(Command):
+class MeasureMatmulCommand(Command):
     """Time the matrix multiplications of a model, and its other kernels, on every rank at once."""
 
     model: Annotated[tuple[str, ...], Argument("NAME")] = ()
@@ -451,7 +451,7 @@ class _MatmulPart:
         from syncwall.describe.lookup import model
         from syncwall.measure.kernels import Workload, kernels_of
 
-        found: dict[str, tuple[Workload, Kernel]] = {}
+        found: dict[str, tuple[Workload, TimedKernel]] = {}
         for name in self.names or (self._settings(team)[0],):
             workload = Workload(model(name), self._layout(team), self._seq(team))
             for kernel in kernels_of(workload):
@@ -476,7 +476,7 @@ class _MatmulPart:
         return model, self.seq or seq, self.micro_batch or batch, self.precision or precision
 
 
-class Step(Command):
+class MeasureStepCommand(Command):
     """Run real training steps of a dense model, random weights and data, and book their time.
 
     The exit code is 1 if a rank holds the others up.
@@ -561,7 +561,7 @@ class _StepPart:
         return (self.settings.model_dump(mode="json"), self.data) if self.data else None
 
 
-class Calibration(Command):
+class MeasureCalibrationCommand(Command):
     """Join results of `measure collectives` and `measure matmul` into one calibration file.
 
     It is printed as JSON unless a file is named.

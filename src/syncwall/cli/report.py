@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from syncwall.report import Source
 
 
-class Report(Command):
+class ReportCommand(Command):
     """Make one article of results, runs and jobs: the conclusion, a comparison, all details.
 
     A terminal shows the conclusion and the comparison; pages have all of it.
@@ -46,7 +46,7 @@ class Report(Command):
             AnsweredProgram,
             ReportRequest,
             Source,
-            answered,
+            report_answers,
             answered_program,
             is_program,
             read_any,
@@ -65,7 +65,7 @@ class Report(Command):
             _refuse_busy(one for one in read if isinstance(one, Source))
         with bar("computing") as progress:
             sources: list[Source | Answered | AnsweredProgram] = [
-                answered(one, progress) if isinstance(one, ReportRequest) else one for one in read
+                report_answers(one, progress) if isinstance(one, ReportRequest) else one for one in read
             ]
             sources += [answered_program(path, machine) for path in programs if machine is not None]
         out.write_view(article(sources, said))

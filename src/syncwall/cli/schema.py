@@ -10,7 +10,7 @@ from syncwall.cli.call import Command
 from syncwall.problems import refuse_unknown
 
 
-class Schema(Command):
+class SchemaCommand(Command):
     """Print the JSON Schema of what `--json` prints: every key with its meaning and its unit."""
 
     verb: Annotated[tuple[str, ...], Argument("VERB", positional=True)] = ()

@@ -70,7 +70,7 @@ class AccessFlags(Description):
         return Options(names, token, origins, root, findings, files)
 
 
-class Serve(Command):
+class ServeCommand(Command):
     """Serve the pages: predict, explain, sync wall, how a step works, fabric, job, plan, ..."""
 
     host: Annotated[str, Argument("ADDRESS")] = "127.0.0.1"

@@ -38,7 +38,7 @@ What = Literal[
 ]
 
 
-class Show(Command):
+class ShowCommand(Command):
     """Show the catalogue: all entries of a kind, or one of them with the source of every number."""
 
     what: Annotated[What, Argument("WHAT", positional=True)]
@@ -54,7 +54,7 @@ class Show(Command):
 
     def run(self) -> int:
         """The exit code."""
-        from syncwall.catalogue import searched_first
+        from syncwall.catalogue import catalogue_overlay
 
         kind, folder = _kind(self.what)
         if self.what == folder and self.name is not None:
@@ -66,7 +66,7 @@ class Show(Command):
         if self.what != folder and self.name is None:
             raise InputError.of(f"`show {self.what}` needs a name; `show {folder}` lists them")
         self.out.check()
-        with searched_first(self.catalogue):
+        with catalogue_overlay(self.catalogue):
             view, record = _list(kind) if self.name is None else _one(kind, self.name)
         self.out.write_data("show", lambda: view, lambda: record)
         return 0

@@ -113,7 +113,7 @@ class OutletFlags(Description):
         return {**stated, exporters.SINCE: str(time.time())}
 
 
-class Watch(Command):
+class WatchCommand(Command):
     """Run a command and watch its training: syncwall watch -- torchrun --nproc-per-node 8 train.py.
 
     Findings are told on standard error while it runs: a dead, stopped or hung rank, a straggler, a

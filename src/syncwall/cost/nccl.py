@@ -57,7 +57,7 @@ class ChannelGraph:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class CollectiveRequest:
     """A collective of which the cost is asked."""
 
     kind: CollectiveKind
@@ -73,7 +73,7 @@ class Algorithm:
 
     kinds: tuple[CollectiveKind, ...]
     """What it can do."""
-    cost: Callable[[Any, Asked], tuple[Number, Number]]
+    cost: Callable[[Any, CollectiveRequest], tuple[Number, Number]]
     """Latency (us), and bytes of the collective per second (0 where it cannot be used), from
     NCCL's `Tuner` for the device and what is asked. Arrays of groups broadcast."""
     protocols: tuple[str, ...] = ("Simple",)
@@ -135,7 +135,7 @@ class Tuner:
             if kind in one.kinds and one.possible(graph):
                 for number, protocol in enumerate(one.protocols):
                     if protocol != "LL128" or graph.ll128:
-                        asked = Asked(kind, group, graph, number)
+                        asked = CollectiveRequest(kind, group, graph, number)
                         found[f"{name}/{protocol}"] = one.cost(self, asked)
         return found
 
@@ -163,7 +163,7 @@ class Tuner:
         }
         return {"Ring/Simple": (slower, 1.0), **dips}
 
-    def ring(self, asked: Asked) -> tuple[Number, Number]:
+    def ring(self, asked: CollectiveRequest) -> tuple[Number, Number]:
         """Every rank to the next."""
         graph, protocol = asked.graph, asked.protocol
         ranks, nodes = asked.group.ranks, asked.group.nodes
@@ -175,7 +175,7 @@ class Tuner:
             bus = np.minimum(0.92 * bus, most)
         return self._ring_us(asked), bus * ranks / _steps(asked.kind, ranks)
 
-    def _ring_us(self, asked: Asked) -> Number:
+    def _ring_us(self, asked: CollectiveRequest) -> Number:
         kind, graph, protocol = asked.kind, asked.graph, asked.protocol
         ranks, nodes = asked.group.ranks, asked.group.nodes
         base: float = self._c["base_us"]["ring"][protocol]
@@ -188,7 +188,7 @@ class Tuner:
         across = (2.0 if kind == "all-reduce" else 1.0) * (nodes - 1)
         return base + (_steps(kind, ranks) - across) * hop + across * net
 
-    def tree(self, asked: Asked) -> tuple[Number, Number]:
+    def tree(self, asked: CollectiveRequest) -> tuple[Number, Number]:
         """Two binary trees over nodes, a chain in each."""
         graph, protocol, nodes = asked.graph, asked.protocol, asked.group.nodes
         within = asked.group.ranks / nodes
@@ -217,7 +217,7 @@ class Tuner:
         factor = table[np.clip(index, 0, len(table) - 1).astype(int)]
         return np.where((index < 0) | (index >= len(table)), 1.0, factor)
 
-    def nvls(self, asked: Asked) -> tuple[Number, Number]:
+    def nvls(self, asked: CollectiveRequest) -> tuple[Number, Number]:
         """Sums formed in the switches of NVLink."""
         kind, group, graph = asked.kind, asked.group, asked.graph
         within = group.ranks / group.nodes
@@ -228,7 +228,7 @@ class Tuner:
         steps = _steps(kind, group.ranks) if kind == "all-reduce" else group.ranks
         return latency, bus * group.ranks / steps
 
-    def nvls_tree(self, asked: Asked) -> tuple[Number, Number]:
+    def nvls_tree(self, asked: CollectiveRequest) -> tuple[Number, Number]:
         """The same, and a tree over nodes."""
         graph, ranks, nodes = asked.graph, asked.group.ranks, asked.group.nodes
         inter = graph.tree_inter * graph.tree_channels / np.maximum(graph.nvls_channels, 1)
@@ -246,7 +246,7 @@ class Tuner:
         efficiency: float = self._c["nvls_efficiency"][self._version][self._g]
         return graph.nvls_intra * efficiency * (channels - 1) / channels
 
-    def pat(self, asked: Asked) -> tuple[Number, Number]:
+    def pat(self, asked: CollectiveRequest) -> tuple[Number, Number]:
         """Parallel aggregated trees; only with one GPU a node."""
         group, graph = asked.group, asked.graph
         alone = (group.ranks == group.nodes) & (group.nodes > 1)
@@ -258,13 +258,13 @@ class Tuner:
         )
         return latency, bus * group.ranks / (group.ranks - 1 + (group.ranks == 1))
 
-    def coll_net_chain(self, asked: Asked) -> tuple[Number, Number]:
+    def coll_net_chain(self, asked: CollectiveRequest) -> tuple[Number, Number]:
         """Sums formed in the switches of the network, and by a chain in nodes."""
         hop, net = self._c["coll_net_us"]["chain"]
         within = asked.group.ranks / asked.group.nodes
         return 2.0 * (within - 1) * hop + net, 0.5 * _over_switches(asked)
 
-    def coll_net_direct(self, asked: Asked) -> tuple[Number, Number]:
+    def coll_net_direct(self, asked: CollectiveRequest) -> tuple[Number, Number]:
         """The same, and by exchanges of all in nodes."""
         hop, net = self._c["coll_net_us"]["direct"]
         within = asked.group.ranks / asked.group.nodes
@@ -317,7 +317,7 @@ def is_ours(way: str) -> bool:
     return way.split("/", maxsplit=1)[0] in ALGORITHMS
 
 
-def _over_switches(asked: Asked) -> Number:
+def _over_switches(asked: CollectiveRequest) -> Number:
     """Rate to switches that form sums; 0 in one node, which needs none."""
     return asked.graph.channels * asked.graph.inter * (asked.group.nodes > 1)
 

@@ -107,7 +107,7 @@ def _between_stages(group: Group, cluster: Cluster) -> Path:
     return _through(found, cluster)
 
 
-def paths(layout: Layout, cluster: Cluster) -> dict[GroupAxis, Path]:
+def axis_paths(layout: Layout, cluster: Cluster) -> dict[GroupAxis, Path]:
     """The path of every axis of a resolved layout."""
     return {axis: path(group, cluster) for axis, group in groups(layout).items()}
 

@@ -49,7 +49,7 @@ CAPTURED: Final[dict[Graphs, frozenset[Scope]]] = {
 }
 
 
-def framework(name: str | None) -> Framework:
+def framework_or_default(name: str | None) -> Framework:
     """The framework called `name`; the usual one if nobody names any."""
     return _framework(name or USUAL_FRAMEWORK, added_folders())
 
@@ -74,7 +74,7 @@ class ResolvedSoftware:
     @classmethod
     def of(cls, software: Software) -> "ResolvedSoftware":
         """`software` with the framework's choice wherever it has none of its own."""
-        family = framework(software.framework)
+        family = framework_or_default(software.framework)
         kernel: AttentionKernel = at(family.attention, software.date)
         expert_kernels: ExpertKernels = at(family.expert_kernels, software.date)
         graphs: Graphs = at(family.graphs, software.date)

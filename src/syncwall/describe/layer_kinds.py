@@ -187,7 +187,7 @@ Pattern = Annotated[str, AfterValidator(_checked)]
 
 
 @lru_cache(maxsize=256)
-def alike(dense: int, sparse: int | None) -> tuple[LayerKind, ...]:
+def attention_kinds(dense: int, sparse: int | None) -> tuple[LayerKind, ...]:
     """Layers with attention, `dense` of them without and `sparse` with experts; None if the model
     has no experts at all.
     """
@@ -196,7 +196,7 @@ def alike(dense: int, sparse: int | None) -> tuple[LayerKind, ...]:
 
 
 @lru_cache(maxsize=256)
-def counted(pattern: str, layers: int) -> tuple[LayerKind, ...]:
+def kind_counts(pattern: str, layers: int) -> tuple[LayerKind, ...]:
     """The kinds of layers in `pattern`, repeated until there are `layers`, in their first order."""
     words = pattern.split()
     found = Counter(words)

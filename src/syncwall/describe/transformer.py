@@ -18,7 +18,7 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from syncwall.describe.base import CatalogueEntry, Description, Layers, NotNegative, Positive
-from syncwall.describe.layer_kinds import LayerKind, Mixer, Pattern, alike, counted
+from syncwall.describe.layer_kinds import LayerKind, Mixer, Pattern, attention_kinds, kind_counts
 
 
 class Patches(Description):
@@ -304,8 +304,8 @@ class Transformer(CatalogueEntry):
     def layer_kinds(self) -> tuple[LayerKind, ...]:
         """Kinds of layers that there are: without a pattern, dense ones and those with experts."""
         if self.pattern is not None:
-            return counted(self.pattern, self.layers)
-        return alike(self.dense_layers, None if self.moe is None else self.moe_layers)
+            return kind_counts(self.pattern, self.layers)
+        return attention_kinds(self.dense_layers, None if self.moe is None else self.moe_layers)
 
     @property
     def mtp_kind(self) -> LayerKind:

@@ -18,8 +18,8 @@ from syncwall.explain.changes import Changed, Day, read_days, what_changed
 from syncwall.explain.finding import Finding, worst_first
 from syncwall.explain.hang import Hang, find_hangs
 from syncwall.explain.machines import Sighting, different_machines, likely_cluster, sightings
-from syncwall.explain.readers import Question, ReadFile, read_files, readers, sorted_files
-from syncwall.explain.remedies import kind_of, remedies, suspects_of
+from syncwall.explain.readers import FilesRequest, ReadFile, read_files, readers, sorted_files
+from syncwall.explain.remedies import remedy_kind, remedies, suspects_of
 from syncwall.explain.side_by_side import SideBySide, side_by_side
 from syncwall.explain.stragglers import Slowdown
 from syncwall.explain.topology import check_topology, used_by
@@ -122,12 +122,12 @@ class Explanation(Answer):
         )
 
 
-_ANYTHING = Question()
+_ANYTHING = FilesRequest()
 
 
 def explain(
     paths: Sequence[Path],
-    question: Question = _ANYTHING,
+    question: FilesRequest = _ANYTHING,
     *,
     against: Sequence[Path] = (),
     progress: Progress = lambda share: None,
@@ -176,7 +176,7 @@ def explain(
 
 
 def _newly_wrong(
-    now: Mapping[str, Sequence[ReadFile]], before: Mapping[str, Sequence[ReadFile]], ask: Question
+    now: Mapping[str, Sequence[ReadFile]], before: Mapping[str, Sequence[ReadFile]], ask: FilesRequest
 ) -> tuple[Finding, ...]:
     """What the files of now say is wrong, and those of the good days do not."""
     known = {one.what for one in _findings(before, (), ask)}
@@ -189,7 +189,7 @@ def _of(read: Mapping[str, Sequence[ReadFile]], kind: FileKind) -> tuple[Any, ..
 
 
 def _traces(
-    files: Files, question: Question, progress: Progress, so_far: SoFar
+    files: Files, question: FilesRequest, progress: Progress, so_far: SoFar
 ) -> JobTraces | None:
     paths = files.get(FileKind.TRACE, [])
     if not paths:
@@ -207,7 +207,7 @@ def _traces(
 
 
 def _good_days(
-    paths: Sequence[Path], question: Question, now: JobTraces | None
+    paths: Sequence[Path], question: FilesRequest, now: JobTraces | None
 ) -> tuple[tuple[Day, ...], dict[str, list[ReadFile]]]:
     """Traces of each day to compare with, and what the other files of these days hold."""
     if not paths:
@@ -260,13 +260,13 @@ def _remedies(traces: JobTraces | None, predicted: Prediction | None) -> tuple[I
     if traces is None or predicted is None:
         return ()
     together = traces.verdict.kind if traces.verdict else "clean"
-    return remedies(predicted, kind_of(traces.ledger) if together == "clean" else together)
+    return remedies(predicted, remedy_kind(traces.ledger) if together == "clean" else together)
 
 
 def _findings(
     read: Mapping[str, Sequence[ReadFile]],
     hosts: Sequence[tuple[HostTopology, Cluster | None]],
-    question: Question,
+    question: FilesRequest,
 ) -> Iterator[Finding]:
     for kind, files in read.items():
         for one in files:

@@ -30,10 +30,10 @@ from syncwall.explain.machines import Recognised, Sighting, recognised
 from syncwall.measure.calibrate import measured_of
 from syncwall.measure.links import LinkRow
 from syncwall.measure.result import Result
-from syncwall.measure.suspects import EXPECTED, SLOW, Suspect
+from syncwall.measure.suspects import EXPECTED, SLOW, SlowComponent
 from syncwall.problems import InputError
 from syncwall.read.detect import FileKind
-from syncwall.read.link_rates import LinkRate
+from syncwall.read.link_rates import LinkReading
 from syncwall.read.nccl_facts import NcclLog
 from syncwall.units import plural
 from syncwall.work.operations import Gemm
@@ -243,7 +243,7 @@ class MeasuredFile:
     times: MachineMeasurements
     """Of collectives and kernels."""
     links: tuple[LinkRow, ...] = ()
-    suspects: tuple[Suspect, ...] = ()
+    suspects: tuple[SlowComponent, ...] = ()
     """Ranks and links that were slow beside the others."""
     result: Result | None = None
     """None of a calibration."""
@@ -280,7 +280,7 @@ def _of(result: Result, source: str) -> MeasuredFile:
         source, result.kind, result.job.device, result.job.hosts,
         measured_of(result, source) if result.kind in _TIMED else MachineMeasurements(),
         links=tuple(map(LinkRow.model_validate, data.get("rows") or ())) if links else (),
-        suspects=tuple(map(Suspect.model_validate, data.get("suspects") or ())) if links else (),
+        suspects=tuple(map(SlowComponent.model_validate, data.get("suspects") or ())) if links else (),
         result=result,
     )  # fmt: skip
 
@@ -294,7 +294,7 @@ _MANY_AGAIN: Final = 100.0
 """Segments of each GB sent again, about one in 10,000, from which the path loses packets."""
 
 
-def link_findings(rates: Sequence[LinkRate], machine: Cluster | None) -> Iterator[Finding]:
+def link_findings(rates: Sequence[LinkReading], machine: Cluster | None) -> Iterator[Finding]:
     """Links that are slower than their adapter, or than the other links in the same files."""
     nics = machine.node.nics if machine else None
     line = nics.rate_bytes_per_s if nics else None
@@ -325,7 +325,7 @@ def suspect_findings(found: MeasuredFile) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-def _against_line(one: LinkRate, line: float, name: str) -> Iterator[Finding]:
+def _against_line(one: LinkReading, line: float, name: str) -> Iterator[Finding]:
     is_tcp = one.tool == "iperf3"
     share = EXPECTED if is_tcp else _REACHED
     expected = min(line, one.streams * _ONE_STREAM) if is_tcp else line
@@ -344,7 +344,7 @@ def _against_line(one: LinkRate, line: float, name: str) -> Iterator[Finding]:
     )
 
 
-def _lost(one: LinkRate) -> Iterator[Finding]:
+def _lost(one: LinkReading) -> Iterator[Finding]:
     """Packets that had to be sent again."""
     if (one.retransmits_per_gb or 0.0) > _MANY_AGAIN:
         yield Finding(
@@ -356,7 +356,7 @@ def _lost(one: LinkRate) -> Iterator[Finding]:
         )
 
 
-def _against_others(rates: Sequence[LinkRate]) -> Iterator[Finding]:
+def _against_others(rates: Sequence[LinkReading]) -> Iterator[Finding]:
     """The slowest beside the middle of at least three."""
     if len(rates) < 3:
         return

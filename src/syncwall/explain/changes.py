@@ -105,7 +105,7 @@ _PATIENCE: Final = 0.8
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ChangeCause:
     """One reason for a change."""
 
     kind: str
@@ -117,7 +117,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Difference:
+class StepChange:
     """What became of a step."""
 
     before_s: float
@@ -125,7 +125,7 @@ class Difference:
     now_s: float
     least_s: float
     """Changes below this are noise: of steps within a day, and of good days among each other."""
-    parts: tuple[Part, ...]
+    parts: tuple[ChangeCause, ...]
     """The largest first, in the direction of the change."""
     sure: float
     """Share of resamples of the steps with the same verdict."""
@@ -148,14 +148,14 @@ class Difference:
         return self.is_changed and self.change_s > 0
 
     @property
-    def named(self) -> tuple[Part, ...]:
+    def named(self) -> tuple[ChangeCause, ...]:
         """The part that explains most, or the two largest."""
         first = self.parts[:1]
         enough = first and abs(first[0].seconds) >= NAMED_FROM * abs(self.change_s)
         return first if enough else self.parts[:2]
 
 
-def difference(now: Day, good: Sequence[Day]) -> Difference:
+def difference(now: Day, good: Sequence[Day]) -> StepChange:
     """What of `now` differs from the good days."""
     before = np.concatenate([day.step_s for day in good])
     change = float(np.median(now.step_s) - np.median(before))
@@ -164,7 +164,7 @@ def difference(now: Day, good: Sequence[Day]) -> Difference:
     between = float(days.max() - days.min())
     least = max(MATTERS * float(np.median(before)), _SURE * within**0.5, between)
     parts = _ordered(_parts(*_medians(now, good)), change, now.ranks)
-    return Difference(
+    return StepChange(
         float(np.median(before)), float(np.median(now.step_s)), least, parts,
         _same_verdict(now, good, change, least, parts),
         _first_bad(now, float(np.median(before)) + least) if change > least else None,
@@ -225,16 +225,16 @@ def _parts(own: Any, moved: Any) -> dict[tuple[str, tuple[int, ...]], float]:
 
 def _ordered(
     found: dict[tuple[str, tuple[int, ...]], float], change: float, ranks: Sequence[int]
-) -> tuple[Part, ...]:
+) -> tuple[ChangeCause, ...]:
     same_way = [(key, s) for key, s in found.items() if s * change > 0]
     return tuple(
-        Part(kind, seconds, tuple(ranks[n] for n in who))
+        ChangeCause(kind, seconds, tuple(ranks[n] for n in who))
         for (kind, who), seconds in sorted(same_way, key=lambda one: -abs(one[1]))
     )
 
 
 def _same_verdict(
-    now: Day, good: Sequence[Day], change: float, least: float, parts: Sequence[Part]
+    now: Day, good: Sequence[Day], change: float, least: float, parts: Sequence[ChangeCause]
 ) -> float:
     """Share of draws of the steps that say the same: changed or not, and by which part."""
     rng, same = np.random.default_rng(0), 0
@@ -524,7 +524,7 @@ class Changed:
 
     days: int
     """Good days that it was compared with; 0 without traces on both sides."""
-    difference: Difference | None
+    difference: StepChange | None
     """Of a step; None without traces."""
     names: tuple[NameChange, ...] = ()
     """Kernels or operators, the most first."""
@@ -536,7 +536,7 @@ class Changed:
     """What is wrong now, and was not."""
 
     @property
-    def parts(self) -> tuple[Part, ...]:
+    def parts(self) -> tuple[ChangeCause, ...]:
         """Why, the most first."""
         return self.difference.parts if self.difference else ()
 

@@ -156,7 +156,7 @@ class Regions:
     """So small that latency counts."""
 
 
-def placed(machine: Cluster, ranks: int, nodes: int | None) -> Cluster:
+def machine_for_ranks(machine: Cluster, ranks: int, nodes: int | None) -> Cluster:
     """`machine` with as many nodes in use as `ranks` stand on, equally filled."""
     built = machine.node.gpus
     count = nodes or -(-ranks // built)
@@ -168,7 +168,7 @@ def expected_seconds(
     machine: Cluster, kind: CollectiveKind, ranks: int, nodes: int | None, sizes: Any
 ) -> Any:
     """Seconds of a collective over neighbouring ranks, by size."""
-    used = placed(machine, ranks, nodes)
+    used = machine_for_ranks(machine, ranks, nodes)
     network = NcclNetwork(used, Pricing.on(used).fit.network, alone=True)
     found = network.collective_seconds(Collective(kind, np.asarray(sizes), Group("dp", ranks)))
     return np.asarray(found, dtype=float)
@@ -203,7 +203,7 @@ class FaultKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class MachineFault:
     """One of them on a certain machine."""
 
     kind: FaultKind
@@ -232,9 +232,9 @@ _SAME: Final = (0.8, 1.25)
 """What does not touch latency leaves small sizes as they are."""
 
 
-def faults_of(machine: Cluster, found: CollectiveBenchmark, sizes: Regions) -> Iterator[Fault]:
+def possible_faults(machine: Cluster, found: CollectiveBenchmark, sizes: Regions) -> Iterator[MachineFault]:
     """Those that can happen to these ranks on this machine."""
-    used = placed(machine, found.ranks, found.nodes)
+    used = machine_for_ranks(machine, found.ranks, found.nodes)
     healthy = of_benchmark(machine, found)
 
     def slower(changed: Cluster | None, region: np.ndarray) -> float | None:
@@ -245,18 +245,18 @@ def faults_of(machine: Cluster, found: CollectiveBenchmark, sizes: Regions) -> I
     nics = machine.node.nics
     if nics is not None and used.domain_gpus < found.ranks:
         if nics.count > 1:
-            yield Fault(FaultKind.NIC, (nics.count / (nics.count - 1), 2.0), _SAME)
+            yield MachineFault(FaultKind.NIC, (nics.count / (nics.count - 1), 2.0), _SAME)
         if nics.transport == "rdma":
-            yield Fault(FaultKind.TCP, _TCP_RATE, _TCP_SMALL)
+            yield MachineFault(FaultKind.TCP, _TCP_RATE, _TCP_SMALL)
     half = slower(scale_up_held(machine, 0.5), sizes.rate)
     if half is not None and half > 1.1:
-        yield Fault(FaultKind.NVLINK, (0.85 * half, 1.1 * max(half, 2.0)), _SAME)
+        yield MachineFault(FaultKind.NVLINK, (0.85 * half, 1.1 * max(half, 2.0)), _SAME)
     pcie = scale_up_held(machine, 0.0)
     over_pcie, small = slower(pcie, sizes.rate), slower(pcie, sizes.small)
     if over_pcie is not None and over_pcie > 1.5:
         most = 2.0 * over_pcie
-        yield Fault(FaultKind.PCIE, (0.6 * over_pcie, most), (0.8, max(2.0 * (small or 1.0), 4.0)))
-    yield Fault(FaultKind.RANK, _SLOW_RANK, _SAME)
+        yield MachineFault(FaultKind.PCIE, (0.6 * over_pcie, most), (0.8, max(2.0 * (small or 1.0), 4.0)))
+    yield MachineFault(FaultKind.RANK, _SLOW_RANK, _SAME)
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,13 +275,13 @@ def likely_faults(
     machine: Cluster, found: CollectiveBenchmark, sizes: Regions, slower: Slower
 ) -> tuple[FaultKind, ...]:
     """What would explain it, the likeliest first; several if they cannot be told apart."""
-    scores = {one.kind: _unlike(one, slower) for one in faults_of(machine, found, sizes)}
+    scores = {one.kind: _unlike(one, slower) for one in possible_faults(machine, found, sizes)}
     best = min(scores.values(), default=inf)
     near = [kind for kind, score in scores.items() if score <= best + _TOLD_APART]
     return tuple(sorted(near, key=lambda kind: max(scores[kind], _LIKE))[:_NAMED])
 
 
-def _unlike(fault: Fault, slower: Slower) -> float:
+def _unlike(fault: MachineFault, slower: Slower) -> float:
     """Squared deviation of what was measured from what `fault` does."""
     off = (_outside(slower.rate, fault.rate) / slower.spread) ** 2
     if slower.small is None:
@@ -296,7 +296,7 @@ def _outside(value: float, allowed: Range) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class HealthyLimits:
     """Measured over expected time of healthy tables."""
 
     least: float
@@ -304,13 +304,13 @@ class Limits:
     """Above it a table is slow."""
 
 
-INSIDE: Final = Limits(0.90, 1.10)
+INSIDE: Final = HealthyLimits(0.90, 1.10)
 """In one scale-up domain. All three were fitted on half of the sources of public nccl-tests tables,
 `python -m bench accuracy benchmarks DIR`: 20 healthy tables from 0.94 to 1.07."""
-ACROSS: Final = Limits(0.88, 1.12)
+ACROSS: Final = HealthyLimits(0.88, 1.12)
 """Over several domains: 36 tables from 0.89 to 1.09."""
 MANY_RANKS: Final = 256
-CROWDED: Final = Limits(0.88, 1.30)
+CROWDED: Final = HealthyLimits(0.88, 1.30)
 """With more ranks than that, which share the network with others: 11 tables, 9 of them from 0.92 to
 1.27, two 1.61 and 1.62."""
 _SHARE: Final = 0.25
@@ -333,7 +333,7 @@ class Judgement:
     machine: Cluster
     expected_s: Numbers
     """By size."""
-    limits: Limits
+    limits: HealthyLimits
     rate: float | None
     """Measured over expected time of large sizes, as far as all of them agree; None without."""
     largest_only: float | None
@@ -373,7 +373,7 @@ class Judgement:
 def judged(found: CollectiveBenchmark, machine: Cluster) -> Judgement | None:
     """`found` on `machine`; None if the machine cannot hold so many ranks."""
     try:
-        used = placed(machine, found.ranks, found.nodes)
+        used = machine_for_ranks(machine, found.ranks, found.nodes)
     except ValidationError:
         return None
     expected_s = of_benchmark(machine, found)
@@ -394,7 +394,7 @@ def judged(found: CollectiveBenchmark, machine: Cluster) -> Judgement | None:
     return replace(said, faults=likely_faults(machine, found, sizes, slower))
 
 
-def _limits(ranks: int, domain_gpus: int) -> Limits:
+def _limits(ranks: int, domain_gpus: int) -> HealthyLimits:
     if ranks <= domain_gpus:
         return INSIDE
     return ACROSS if ranks <= MANY_RANKS else CROWDED

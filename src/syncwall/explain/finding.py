@@ -56,7 +56,7 @@ def off(value: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class VariableRule:
     """A value of one variable that is worth a finding."""
 
     name: str
@@ -71,58 +71,58 @@ class Rule:
 
 
 RULES: Final = (
-    Rule("CUDA_LAUNCH_BLOCKING", on, "wrong",
+    VariableRule("CUDA_LAUNCH_BLOCKING", on, "wrong",
          "every kernel launch waits for the kernel: nothing overlaps. Left on by mistake it cost "
          "25% of a step on Isambard-AI (987 to 1,234 ms; a launch took 215 instead of 11 µs)",
          "unset CUDA_LAUNCH_BLOCKING"),
-    Rule("NCCL_P2P_DISABLE", on, "wrong",
+    VariableRule("NCCL_P2P_DISABLE", on, "wrong",
          "GPUs of a node then talk through host memory instead of NVLink or PCIe",
          "unset it; if that hangs, switch the IOMMU or PCIe ACS off instead"),
-    Rule("NCCL_IB_DISABLE", on, "wrong",
+    VariableRule("NCCL_IB_DISABLE", on, "wrong",
          "NCCL falls back to TCP sockets between nodes",
          "unset it, and make the adapters visible in the container"),
-    Rule("NCCL_SHM_DISABLE", on, "wrong",
+    VariableRule("NCCL_SHM_DISABLE", on, "wrong",
          "GPUs without direct access then talk through the network adapter, even inside a node",
          "unset it; give the container enough shared memory (--shm-size) instead"),
-    Rule("NCCL_NVLS_ENABLE", off, "suspect",
+    VariableRule("NCCL_NVLS_ENABLE", off, "suspect",
          "reductions in the NVSwitch are off: 8 H200 reach 368 instead of 482 GB/s in all-reduce",
          "unset it, unless it works around a fault"),
-    Rule("NCCL_ALGO", bool, "suspect",
+    VariableRule("NCCL_ALGO", bool, "suspect",
          "one algorithm for all sizes: rings are slow for small messages on many nodes, trees for "
          "large ones", _FORCED),
-    Rule("NCCL_PROTO", bool, "suspect",
+    VariableRule("NCCL_PROTO", bool, "suspect",
          "one protocol for all sizes: LL halves the bandwidth of large messages, Simple is slow "
          "for small ones", _FORCED),
-    Rule("NCCL_NET_GDR_LEVEL", lambda value: value.upper() in ("0", "LOC"), "wrong",
+    VariableRule("NCCL_NET_GDR_LEVEL", lambda value: value.upper() in ("0", "LOC"), "wrong",
          "GPUDirect RDMA is off: data between nodes passes host memory", "unset it"),
-    Rule("NCCL_PXN_DISABLE", on, "suspect",
+    VariableRule("NCCL_PXN_DISABLE", on, "suspect",
          "GPUs can then not send through the adapter of a neighbour, so traffic crosses rails",
          "unset it"),
-    Rule("NCCL_MAX_NCHANNELS", lambda v: v.isdecimal() and 0 < int(v[:9]) < 4, "suspect",
+    VariableRule("NCCL_MAX_NCHANNELS", lambda v: v.isdecimal() and 0 < int(v[:9]) < 4, "suspect",
          "few channels cannot fill NVLink or several adapters", "unset it and compare"),
-    Rule("NCCL_MAX_CTAS", lambda v: v.isdecimal() and 0 < int(v[:9]) < 4, "suspect",
+    VariableRule("NCCL_MAX_CTAS", lambda v: v.isdecimal() and 0 < int(v[:9]) < 4, "suspect",
          "few channels cannot fill NVLink or several adapters", "unset it and compare"),
-    Rule("NCCL_DEBUG", lambda value: value.upper() == "TRACE", "suspect",
+    VariableRule("NCCL_DEBUG", lambda value: value.upper() == "TRACE", "suspect",
          "a line for every call slows short collectives", "use NCCL_DEBUG=WARN in long runs"),
-    Rule("TORCH_NCCL_BLOCKING_WAIT", on, "suspect",
+    VariableRule("TORCH_NCCL_BLOCKING_WAIT", on, "suspect",
          "wait() blocks the thread that launches kernels", "unset it; the watchdog finds timeouts"),
-    Rule("TORCH_NCCL_ENABLE_TIMING", on, "note",
+    VariableRule("TORCH_NCCL_ENABLE_TIMING", on, "note",
          "two more events a collective; small, but not free", "use it to debug only"),
-    Rule("TORCH_DISTRIBUTED_DEBUG", lambda value: value.upper() == "DETAIL", "wrong",
+    VariableRule("TORCH_DISTRIBUTED_DEBUG", lambda value: value.upper() == "DETAIL", "wrong",
          "every collective is checked among all ranks before it starts", "use it to debug only"),
-    Rule("TORCH_NCCL_DESYNC_DEBUG", on, "note",
+    VariableRule("TORCH_NCCL_DESYNC_DEBUG", on, "note",
          "ranks report every collective to the store", "use it to debug only"),
-    Rule("PYTORCH_NO_CUDA_MEMORY_CACHING", on, "wrong",
+    VariableRule("PYTORCH_NO_CUDA_MEMORY_CACHING", on, "wrong",
          "every tensor is a cudaMalloc and a cudaFree, which wait for the device", "unset it"),
-    Rule("PYTORCH_CUDA_ALLOC_CONF", lambda v: "expandable_segments:false" in v.lower(), "note",
+    VariableRule("PYTORCH_CUDA_ALLOC_CONF", lambda v: "expandable_segments:false" in v.lower(), "note",
          "without expandable segments changing sizes fragment memory until the allocator frees all "
          "of its cache, which waits for the device",
          "compare with expandable_segments:True if the trace shows cudaFree"),
-    Rule("broadcast_buffers", on, "suspect",
+    VariableRule("broadcast_buffers", on, "suspect",
          "DDP broadcasts all buffers before every forward pass; on Isambard-AI that took 24 ms a "
          "step at 10 nodes and 102 ms at 100",
          "broadcast_buffers=False if buffers do not change or need not agree (no BatchNorm)"),
-    Rule("find_unused_parameters", on, "suspect",
+    VariableRule("find_unused_parameters", on, "suspect",
          "DDP walks the whole graph after every forward pass",
          "set it to False if all parameters are used, or use static_graph=True"),
 )  # fmt: skip

@@ -377,7 +377,7 @@ def step_of(stats: NsysStats, name: str = "step") -> NsysRow | None:
     return stats.row("nvtx_sum", name) or stats.row("nvtx_pushpop_sum", name)
 
 
-def launches(stats: NsysStats, steps: int) -> Launches | None:
+def launch_facts(stats: NsysStats, steps: int) -> Launches | None:
     """What the run says of its launches; None without a table of the CUDA API or of kernels."""
     calls = stats.tables.get("cuda_api_sum", ())
     kernels_s = sum(row.total_s for row in stats.tables.get("cuda_gpu_kern_sum", ()))
@@ -394,14 +394,14 @@ def launches(stats: NsysStats, steps: int) -> Launches | None:
 def blocking(stats: NsysStats, normal: NsysStats | None = None) -> Blocking | None:
     """Do launches wait for their kernels? Compared with `normal` where given; None if unknown."""
     step = step_of(stats)
-    found = launches(stats, step.count) if step else None
+    found = launch_facts(stats, step.count) if step else None
     if step is None or found is None:
         return None
     other_step = step_of(normal) if normal else None
-    other = launches(normal, other_step.count) if normal and other_step else None
+    other = launch_facts(normal, other_step.count) if normal and other_step else None
     return Blocking(
         seen=found.share >= _SHARE and found.total_s > found.waits_s,
-        launches=found,
+        launch_facts=found,
         step_s=step.median_s or step.mean_s,
         normal_mean_s=other.mean_s if other else None,
         normal_step_s=(other_step.median_s or other_step.mean_s) if other_step else None,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from syncwall.catalogue import Folders, takes_catalogue
 from syncwall.describe import Cluster, Run, lookup
-from syncwall.explain.answer import Explanation, Question
+from syncwall.explain.answer import Explanation, FilesRequest
 from syncwall.explain.answer import explain as answer
 from syncwall.explain.traces.ranks import RanksVerdict
 
@@ -46,7 +46,7 @@ def explain(  # noqa: PLR0913 - what may be asked of files
         >>> found.findings[0].what
         'NCCL_IB_DISABLE=1'
     """
-    question = Question(
+    question = FilesRequest(
         run=lookup.run(run) if isinstance(run, str | Path) else run,
         machine=lookup.cluster(cluster) if isinstance(cluster, str) else cluster,
         workers=workers,

@@ -24,7 +24,7 @@ from syncwall.read.detect import FileKind, expanded, first_bytes, kind_of, read_
 from syncwall.read.execution_trace import ExecutionTrace, read_execution_traces
 from syncwall.read.fabric_graph import FabricGraph
 from syncwall.read.flight_recorder import FlightDump, read_flight_recorder
-from syncwall.read.link_rates import LinkRate, read_iperf3, read_perftest
+from syncwall.read.link_rates import LinkReading, read_iperf3, read_perftest
 from syncwall.read.nccl_facts import NcclLog
 from syncwall.read.nccl_log import read_nccl_log
 from syncwall.read.nccl_tests import NcclTests, read_nccl_tests
@@ -34,7 +34,7 @@ from syncwall.units import plural
 
 
 @dataclass(frozen=True)
-class Question:
+class FilesRequest:
     """What is asked of the files."""
 
     run: Run | None = None
@@ -55,7 +55,7 @@ class Reader:
     """What a file holds, one thing or several."""
     says: Callable[[Any], str]
     """One of these in a few words."""
-    findings: Callable[[Any, Question], Iterable[Finding]] = lambda what, question: ()
+    findings: Callable[[Any, FilesRequest], Iterable[Finding]] = lambda what, question: ()
     """What costs time in it."""
     recognise: Callable[[bytes], bool] | None = None
     """Whether a file is of this kind, from its first 256 KiB; asked only if it is of none of
@@ -102,7 +102,7 @@ def _log(log: NcclLog) -> str:
     return f"NCCL {log.version or '?'}: {size}{ways}{channels}{used}{gdr}"
 
 
-def _log_findings(log: NcclLog, question: Question) -> Iterable[Finding]:
+def _log_findings(log: NcclLog, question: FilesRequest) -> Iterable[Finding]:
     run = question.run
     return nccl_findings(log, price_for(run) if run is not None else None, run)
 
@@ -133,7 +133,7 @@ def _execution(found: ExecutionTrace) -> str:
     return f"schema {found.schema}: {plural(found.nodes, 'node')}, {sent}"
 
 
-def _link_rate(found: LinkRate) -> str:
+def _link_rate(found: LinkReading) -> str:
     ways = plural(found.streams, "stream" if found.tool == "iperf3" else "queue pair")
     return f"{found.tool} {found.who}, {ways}: {found.bytes_per_s * 8e-9:.3g} Gb/s"
 

@@ -15,7 +15,7 @@ from syncwall.answer.gap import SUSPECTS, Suspect, gap
 from syncwall.answer.improvements import WORTH, Improvement, changed
 from syncwall.answer.prediction import Prediction, predict
 from syncwall.answer.pricing import with_nics, with_scale_up
-from syncwall.catalogue import searched_first
+from syncwall.catalogue import catalogue_overlay
 from syncwall.cause import Cause
 from syncwall.describe import Run
 from syncwall.describe.layout import Shard
@@ -46,7 +46,7 @@ def remedies(prediction: Prediction, kind: RankVerdictKind) -> tuple[Improvement
     fields, keys = REMEDIES.get(kind, ((), ()))
     if not fields:
         return ()
-    with searched_first(prediction.pricing.catalogue):
+    with catalogue_overlay(prediction.pricing.catalogue):
         tried = [*changed(prediction, fields), *_software(prediction, keys)]
     worth = [one for one in tried if one.fits and one.gained_s > WORTH * prediction.step_s]
     best: dict[str, Improvement] = {}
@@ -55,7 +55,7 @@ def remedies(prediction: Prediction, kind: RankVerdictKind) -> tuple[Improvement
     return tuple(best.values())[:_MOST]
 
 
-def kind_of(ledger: RankLedger) -> RankVerdictKind:
+def remedy_kind(ledger: RankLedger) -> RankVerdictKind:
     """The verdict on a rank alone that has remedies; "clean" if there is none."""
     wait, _ = ledger.largest_wait
     if wait is None or not ledger.on_device:

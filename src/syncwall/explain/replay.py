@@ -416,7 +416,7 @@ stay as they are, so that their median is unbiased, longer ones count as zero.""
 _KINDS = tuple(OperationKind)
 
 
-def job_of(table: Operations) -> JobOperations:
+def replayed_job(table: Operations) -> JobOperations:
     """The complete steps of `table` and the graph of their operations."""
     rows, steps, problems = _complete_steps(table)
     dp_ranks, dp = np.unique(table.dp_rank[rows], return_inverse=True)

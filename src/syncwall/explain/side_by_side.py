@@ -25,7 +25,7 @@ NAMED_FROM: Final = 0.8
 
 
 @dataclass(frozen=True, slots=True)
-class Gap:
+class CauseGap:
     """One cause in both."""
 
     cause: str
@@ -42,7 +42,7 @@ class Gap:
 class SideBySide:
     """Two ledgers in the same causes."""
 
-    gaps: tuple[Gap, ...]
+    gaps: tuple[CauseGap, ...]
     """The largest difference first."""
 
     @property
@@ -61,7 +61,7 @@ class SideBySide:
         return self.second_s - self.first_s
 
     @property
-    def named(self) -> Gap | None:
+    def named(self) -> CauseGap | None:
         """The cause that explains most of the gap; None if no single one does."""
         same_way = [gap for gap in self.gaps if gap.gap_s * self.gap_s > 0]
         largest = max(same_way, key=lambda gap: abs(gap.gap_s), default=None)
@@ -74,7 +74,7 @@ def side_by_side(first: Ledger, second: Ledger) -> SideBySide:
     """`first` and `second` in the causes that they share; each still adds up to its step."""
     one, other = shared(first), shared(second)
     causes = dict.fromkeys([*one, *other])
-    gaps = [Gap(cause, one.get(cause, 0.0), other.get(cause, 0.0)) for cause in causes]
+    gaps = [CauseGap(cause, one.get(cause, 0.0), other.get(cause, 0.0)) for cause in causes]
     return SideBySide(tuple(sorted(gaps, key=lambda gap: -abs(gap.gap_s))))
 
 

@@ -18,7 +18,7 @@ from typing import Any, Final, TypeVar
 import numpy as np
 
 from syncwall.cause import Cause
-from syncwall.explain.replay import Durations, JobOperations, job_of, replay
+from syncwall.explain.replay import Durations, JobOperations, replayed_job, replay
 from syncwall.problems import InputError, Problem
 from syncwall.public import published
 from syncwall.read.operations import COMPUTE, TRANSFERS, OperationKind, read_operations
@@ -131,7 +131,7 @@ class _Candidate:
     """What they get."""
 
 
-def causes_of(
+def applicable_causes(
     job: JobOperations, of_rank: Any, of_stage: Any, step: StepSeconds
 ) -> tuple[Blame, ...]:
     """The causes that apply to the job, in the order of `BlameKind`.
@@ -302,7 +302,7 @@ class Slowdown:
 
 def slowdown_of(path: Path | str) -> Slowdown:
     """The slowdown of the job whose operations are in the table `path` (CSV, CSV.gz, Parquet)."""
-    return slowdown_of_job(job_of(read_operations(path)), source=str(path))
+    return slowdown_of_job(replayed_job(read_operations(path)), source=str(path))
 
 
 def slowdown_of_job(job: JobOperations, *, source: str = "") -> Slowdown:
@@ -315,7 +315,7 @@ def slowdown_of_job(job: JobOperations, *, source: str = "") -> Slowdown:
     step = StepSeconds(float(job.measured_step_s.mean()), float(means[0]), float(means[1]))
     ratios = means[2:] / step.ideal
     of_kind, of_rank, of_stage = np.split(ratios, np.cumsum([len(kinds), len(job.dp_ranks)]))
-    causes = causes_of(job, of_rank, of_stage, step)
+    causes = applicable_causes(job, of_rank, of_stage, step)
     cause = named_cause(causes, step)
     correlation = _pass_correlation(job)
     return Slowdown(

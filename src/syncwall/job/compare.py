@@ -17,7 +17,7 @@ from syncwall.answer.difference import (
     ledger_difference,
     memory_deviation,
     step_deviation,
-    together,
+    ratio_deviation,
 )
 from syncwall.answer.interval import Z80
 from syncwall.answer.prediction import Prediction, predict
@@ -161,7 +161,7 @@ class Beside:
         pair = self.before.prediction, self.after.prediction
         if name not in _OF_JOB:
             return step_deviation(*pair)
-        return together(*pair, *map(_job_deviation, (self.before, self.after)))
+        return ratio_deviation(*pair, *map(_job_deviation, (self.before, self.after)))
 
     @property
     def is_same_setup(self) -> bool:

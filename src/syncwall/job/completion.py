@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from syncwall.answer.prediction import Prediction, predict
-from syncwall.catalogue import Folders, searched_first, takes_catalogue
+from syncwall.catalogue import Folders, catalogue_overlay, takes_catalogue
 from syncwall.cause import Cause
 from syncwall.describe import Job
 from syncwall.describe.base import Description
@@ -27,7 +27,7 @@ from syncwall.job.settled import (
     PredictedPhases,
     SettledJob,
     predicted_phases,
-    settle,
+    job_plan,
 )
 from syncwall.job.simulation import (
     Progress,
@@ -88,7 +88,7 @@ def finish_all(
     """
     phases = phases or predicted_phases(jobs[0], prediction)
     longest = phases.longest.prediction
-    settled = [settle(job, prediction, phases) for job in jobs]
+    settled = [job_plan(job, prediction, phases) for job in jobs]
     plans, first = [one.plan for one in settled], jobs[0]
     for plan in plans:
         refuse_endless(plan)
@@ -296,16 +296,16 @@ class JobChange:
     """Of the P50 of the bill; negative if it costs more."""
 
 
-def changes(completion: Completion, progress: Progress | None = None) -> list[JobChange]:
+def job_changes(completion: Completion, progress: Progress | None = None) -> list[JobChange]:
     """Single changes of the job, the one that gains most first."""
-    with searched_first(completion.prediction.pricing.catalogue):
+    with catalogue_overlay(completion.prediction.pricing.catalogue):
         return _changes(completion, progress)
 
 
 def _changes(completion: Completion, progress: Progress | None) -> list[JobChange]:
     prediction, phases = completion.prediction, completion.phases
     others = [
-        one for one in tried(completion) if not is_endless(settle(one[1], prediction, phases).plan)
+        one for one in tried(completion) if not is_endless(job_plan(one[1], prediction, phases).plan)
     ]
     if not others:
         return []

@@ -186,7 +186,7 @@ class FailureUnits:
         return (Failure("node", per_s, self.domain_nodes),)
 
 
-def causes_of(rates: FailureRates, machine: FailureUnits) -> tuple[Failure, ...]:
+def failure_causes(rates: FailureRates, machine: FailureUnits) -> tuple[Failure, ...]:
     """What stops a job on `machine` if its parts fail as in `rates`."""
     return tuple(
         Failure(
@@ -236,7 +236,7 @@ class SettledJob:
     """Nodes that one failure takes away."""
 
 
-def settle(job: Job, prediction: Prediction, phases: PredictedPhases | None = None) -> SettledJob:
+def job_plan(job: Job, prediction: Prediction, phases: PredictedPhases | None = None) -> SettledJob:
     """The plan of `job`, whose run was predicted; `phases` are made of it if not given."""
     return _Settling(job, phases or predicted_phases(job, prediction)).settled()
 
@@ -341,7 +341,7 @@ class _Settling:
         else:
             rates = failure_rates(stated.like)
             deviation = rates.deviation if stated.deviation is None else stated.deviation
-            found = causes_of(rates, self.machine)
+            found = failure_causes(rates, self.machine)
             trust = str((rates.provenance or {}).get("trust", "assumed"))
             source = f"{rates.name}: {rates.title}"
         each_day = sum(cause.per_s for cause in found) * DAY_S

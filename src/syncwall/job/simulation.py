@@ -34,7 +34,7 @@ ACCOUNTS = (
 )  # fmt: skip
 
 
-class State:
+class SimulationState:
     """Jobs of one plan or of several, all at once."""
 
     def __init__(self, plan: Numbers, goal_s: Any) -> None:
@@ -296,7 +296,7 @@ def _chunk(
     factor = np.concatenate([np.exp(plan.rate_deviation * cluster) for plan in plans])
     numbers = Numbers(plans, count)
     goals = [plan.run_s * step for plan, step in zip(plans, steps, strict=True)]
-    state = State(numbers, np.concatenate(goals))
+    state = SimulationState(numbers, np.concatenate(goals))
     expected = slow_down(
         numbers.every_s, numbers.blocking_s, numbers.rate_per_s * factor, numbers.down_s,
         numbers.written_s,
@@ -310,7 +310,7 @@ def _chunk(
     ]
 
 
-def _outcome(plan: JobPlan, step: Any, state: State, jobs: slice) -> SimulatedJobs:
+def _outcome(plan: JobPlan, step: Any, state: SimulationState, jobs: slice) -> SimulatedJobs:
     ledger = {Cause.USEFUL: plan.work_s * step}
     ledger |= {cause: share * plan.work_s * step for cause, share in plan.beside.items()}
     ledger |= {account: seconds[jobs] for account, seconds in state.ledger_s.items()}
@@ -326,7 +326,7 @@ def _normal(random: Any, count: int) -> Any:
 
 
 def _play(
-    plans: Sequence[JobPlan], state: State, random: Any, factor: Any, progress: Progress | None
+    plans: Sequence[JobPlan], state: SimulationState, random: Any, factor: Any, progress: Progress | None
 ) -> None:
     """Let failures happen until every job is over."""
     ceiling = max(plan.rate_per_s * plan.early_factor for plan in plans)

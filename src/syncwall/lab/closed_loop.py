@@ -34,7 +34,7 @@ class Forecast(Description):
     ledger_s: dict[Cause, float]
 
 
-def settings_of(job: LabJob) -> StepSettings:
+def step_settings(job: LabJob) -> StepSettings:
     """What a step job runs, its flags read as the command line reads them."""
     flags = {name.replace("-", "_"): value for name, value in job.flags.items()}
     model = named(str(flags.pop("model", DEFAULT_MODEL)))
@@ -52,7 +52,7 @@ def step_label(job: LabJob) -> str:
 
 def calibration_jobs(jobs: Sequence[LabJob]) -> list[LabJob]:
     """Measurements that the step jobs need to be predicted: their kernels, and collectives."""
-    steps = [settings_of(job) for job in jobs if job.measure == "step"]
+    steps = [step_settings(job) for job in jobs if job.measure == "step"]
     if not steps:
         raise InputError.of("--predict compares steps: the experiment has no job `measure: step`")
     shapes = {(one.seq, one.micro_batch, one.precision) for one in steps}
@@ -81,7 +81,7 @@ def _largest_message(settings: StepSettings) -> float:
 
 def forecast_of(job: LabJob, topology: Topology, measured: MachineMeasurements) -> Forecast:
     """The step of `job` on `topology`, predicted from what was measured there."""
-    answer = predict(run_of(settings_of(job), topology, measured), measured=measured)
+    answer = predict(run_of(step_settings(job), topology, measured), measured=measured)
     ledger = {cause: float(seconds) for cause, seconds in answer.ledger.items()}
     return Forecast(step_s=answer.step_s, ledger_s=ledger)
 

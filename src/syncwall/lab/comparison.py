@@ -32,7 +32,7 @@ differ less. Run twice, half an hour apart, four steps of 1x4 differed by 0.4, 0
 four of 1x2 by 4.0, 8.8, 9.9 and 28%."""
 
 
-def parts_of(ledger_s: dict[Cause, float]) -> dict[str, float]:
+def ledger_groups(ledger_s: dict[Cause, float]) -> dict[str, float]:
     """A ledger summed up in the lines of `GROUPS`, and what it has besides them."""
     parts = {
         group: sum(ledger_s.get(cause, 0.0) for cause in causes) for group, causes in GROUPS.items()
@@ -61,7 +61,7 @@ class Compared:
 
     def ledgers(self) -> dict[str, tuple[float, float]]:
         """Measured and predicted seconds of each line."""
-        measured, predicted = parts_of(self.measured.ledger_s), parts_of(self.predicted.ledger_s)
+        measured, predicted = ledger_groups(self.measured.ledger_s), ledger_groups(self.predicted.ledger_s)
         lines = dict.fromkeys([*measured, *predicted])
         return {line: (measured.get(line, 0.0), predicted.get(line, 0.0)) for line in lines}
 
@@ -113,7 +113,7 @@ class LabComparison:
         ]
 
 
-def compared(records: Sequence[LabRecord]) -> LabComparison:
+def predicted_steps(records: Sequence[LabRecord]) -> LabComparison:
     """The steps among `records` that were predicted and ended well."""
     rows = []
     for record in records:

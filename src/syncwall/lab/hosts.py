@@ -22,7 +22,7 @@ from types import FrameType
 
 from syncwall.lab.experiment import CutLink, Fault, Kill, SlowLink, SlowLoader, SlowWorker
 from syncwall.lab.machine import awake, down, issue, log_folder, needed, new_name, up
-from syncwall.lab.network import LabNetwork, Topology, address, port, slowed
+from syncwall.lab.network import LabNetwork, Topology, adapter_address, port, limit_command
 from syncwall.lab.workers import GRACE_S, JobExit, LabWorkers
 from syncwall.measure.step import LOADER_DELAY
 
@@ -105,9 +105,9 @@ def _links(workers: LabWorkers, fault: CutLink, state: str = "down") -> None:
 
 def _set_rate(network: LabNetwork, topology: Topology, host: int, rate_bytes_per_s: float) -> None:
     for nic in range(topology.nics):
-        issue(slowed(network.hosts[host], f"eth{nic}", rate_bytes_per_s, "change"))
+        issue(limit_command(network.hosts[host], f"eth{nic}", rate_bytes_per_s, "change"))
         switch, end = port(topology, network.switches, host, nic)
-        issue(slowed(switch, end, rate_bytes_per_s, "change"))
+        issue(limit_command(switch, end, rate_bytes_per_s, "change"))
 
 
 class Terminated(KeyboardInterrupt):
@@ -132,7 +132,7 @@ class Hosts:
 
     def address(self, host: int, nic: int = 0) -> str:
         """IPv4 address of an adapter."""
-        return address(host, nic)
+        return adapter_address(host, nic)
 
     def run(
         self,

@@ -233,12 +233,12 @@ def host_namespace(lab: str, host: int) -> str:
     return f"{PREFIX}{lab}-h{host}"
 
 
-def address(host: int, nic: int = 0) -> str:
+def adapter_address(host: int, nic: int = 0) -> str:
     """IPv4 address of an adapter."""
     return f"10.77.{nic}.{host + 1}"
 
 
-def slowed(namespace: str, interface: str, rate_bytes_per_s: float, how: str = "add") -> Command:
+def limit_command(namespace: str, interface: str, rate_bytes_per_s: float, how: str = "add") -> Command:
     """The command that limits, or `how` = "change" limits anew, what an interface sends."""
     burst_bytes = max(rate_bytes_per_s * _BURST_S, _LEAST_BURST_BYTES)
     return (
@@ -299,10 +299,10 @@ def _nic_made(
         ("ip", "link", "add", "name", name, "netns", namespace,
          "type", "veth", "peer", "name", end, "netns", switch),
         *_plugged(topology, switch, end),
-        ("ip", "-n", namespace, "address", "add", f"{address(host, nic)}/24", "dev", name),
+        ("ip", "-n", namespace, "address", "add", f"{adapter_address(host, nic)}/24", "dev", name),
         ("ip", "-n", namespace, "link", "set", name, "up"),
-        slowed(namespace, name, rate),
-        slowed(switch, end, rate),
+        limit_command(namespace, name, rate),
+        limit_command(switch, end, rate),
     ]  # fmt: skip
 
 
@@ -327,8 +327,8 @@ def _spines_joined(
                  "type", "veth", "peer", "name", down, "netns", spine),
                 *_plugged(topology, leaf, up),
                 *_plugged(topology, spine, down),
-                slowed(leaf, up, rate),
-                slowed(spine, down, rate),
+                limit_command(leaf, up, rate),
+                limit_command(spine, down, rate),
             ]  # fmt: skip
     return commands
 
@@ -341,7 +341,7 @@ def _routed(
     commands: list[Command] = []
     for host in range(topology.hosts):
         for nic in range(rail, topology.nics, topology.rails):
-            to, home = f"{address(host, nic)}/32", topology.leaf_of(host)
+            to, home = f"{adapter_address(host, nic)}/32", topology.leaf_of(host)
             for number, leaf in enumerate(leaves):
                 way = ["dev", f"h{host}n{nic}"] if number == home else ways
                 commands.append(("ip", "-n", leaf, "route", "add", to, *way))

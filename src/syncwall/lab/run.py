@@ -22,7 +22,7 @@ from syncwall.lab.hosts import Hosts, lab
 from syncwall.lab.machine import awake, inside, log_folder
 from syncwall.lab.network import Topology
 from syncwall.lab.workers import JobExit
-from syncwall.measure.calibrate import joined, measured_of
+from syncwall.measure.calibrate import joined_calibrations, measured_of
 from syncwall.measure.result import JobFacts, MachineLoad, Meter, Result, this_host, watched
 from syncwall.problems import InputError
 
@@ -167,7 +167,7 @@ def run_topology(
         for job in calibration_jobs(experiment.jobs) if predict else ():
             progress(f"{topology.label}: {job.label}")
             record = _record(experiment, hosts, job, number)
-            measured = joined([measured, *([measured_of(record.result)] if record.result else [])])
+            measured = joined_calibrations([measured, *([measured_of(record.result)] if record.result else [])])
             yield record.model_copy(update={"link": link})
         for job in experiment.jobs:
             predicted = _forecast(job, topology, measured)  # before it runs

@@ -14,7 +14,7 @@ from typing import Final
 
 from syncwall.hosts import HOST_NAME
 from syncwall.lab.machine import inside
-from syncwall.lab.network import LabNetwork, Topology, address
+from syncwall.lab.network import LabNetwork, Topology, adapter_address
 
 GRACE_S: Final = 75.0
 """How long the others may go on when a worker has failed: `measure` ends by itself within 60 s."""
@@ -104,7 +104,7 @@ class LabWorkers:
         host, worker = self._host(rank), rank % topology.workers
         alone = topology.hosts == 1
         own = {name: text for name, text in os.environ.items() if not name.startswith(_LAUNCHERS)}
-        first = "127.0.0.1" if alone else address(self._host(0))
+        first = "127.0.0.1" if alone else adapter_address(self._host(0))
         names = ",".join(f"eth{nic}" for nic in topology.nics_of(worker))
         return own | {
             "RANK": str(rank), "WORLD_SIZE": str(self.world),

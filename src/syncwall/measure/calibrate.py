@@ -41,7 +41,7 @@ def read_measured(paths: Sequence[Path]) -> MachineMeasurements:
             found.append(_of(validated(document, Result), document))
         else:
             found.append(validated(document, MachineMeasurements))
-    return joined(found)
+    return joined_calibrations(found)
 
 
 def measured_of(result: Result, source: str = "") -> MachineMeasurements:
@@ -68,7 +68,7 @@ def measured_of(result: Result, source: str = "") -> MachineMeasurements:
     )
 
 
-def joined(several: Sequence[MachineMeasurements]) -> MachineMeasurements:
+def joined_calibrations(several: Sequence[MachineMeasurements]) -> MachineMeasurements:
     """All of them as one."""
     tables = {
         (table.kind, table.ranks, table.nodes): table

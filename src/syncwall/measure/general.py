@@ -15,7 +15,7 @@ import torch
 from torch.nn import functional
 
 from syncwall.describe.choice import Dtype
-from syncwall.measure.kernels import Kernel, KernelRow, timed
+from syncwall.measure.kernels import TimedKernel, KernelRow, timed_kernel
 from syncwall.measure.team import Team
 from syncwall.measure.trials import Maker, Trial, attention_trial, gemm_trial
 from syncwall.work.operations import Convolution, CoreAttention, Elementwise, Gemm
@@ -108,7 +108,7 @@ Make = Callable[[Maker], Trial]
 
 def measure_general(
     team: Team,
-    kernel: Kernel,
+    kernel: TimedKernel,
     make: Make,
     *,
     seconds: float = 0.15,
@@ -116,32 +116,32 @@ def measure_general(
 ) -> KernelRow:
     """The row of one kernel in 32 bits; all ranks run it at once, and the slowest counts."""
     trial = make(Maker(team.device, torch.float32))
-    times = timed(team, trial.prepare, trial.run, seconds, clock)
+    times = timed_kernel(team, trial.prepare, trial.run, seconds, clock)
     return KernelRow.of(kernel, [taken / kernel.copies for taken in times])
 
 
-def general_kernels() -> Iterator[tuple[Kernel, Make]]:
+def general_kernels() -> Iterator[tuple[TimedKernel, Make]]:
     """Every kernel, and what makes its operands."""
     dtype = Dtype.FP32
     for m, n, k, role in product(_SIZES, _SIZES, _SIZES, (False, True)):
         gemm = Gemm(m, n, k, dtype, is_weight_gradient=role)
-        yield Kernel("gemm", gemm, _COPIES), _bound(gemm_trial, gemm)
+        yield TimedKernel("gemm", gemm, _COPIES), _bound(gemm_trial, gemm)
     for length, causal, backward in product(_LENGTHS, (True, False), (False, True)):
         what = CoreAttention(
             2, 4, length, length, 64, 64, 4, is_backward=backward, is_causal=causal
         )
-        yield Kernel("attention", what, _COPIES), _bound(attention_trial, what)
+        yield TimedKernel("attention", what, _COPIES), _bound(attention_trial, what)
     for image, backward in product(_IMAGES, (False, True)):
         convolution = _convolution(*image, dtype, backward)
         calls = _COPIES * (2 if backward else 1)
-        yield Kernel("convolution", convolution, calls), _convolving(image, backward)
+        yield TimedKernel("convolution", convolution, calls), _convolving(image, backward)
     for one, elements in product(_MEMORY, _ELEMENTS):
         size = one.moved * elements * dtype.size_bytes
         elementwise = Elementwise(size, is_fused=True, kind=one.kind)
-        yield Kernel(one.kind, elementwise, _COPIES), _moving(one, elements)
+        yield TimedKernel(one.kind, elementwise, _COPIES), _moving(one, elements)
     for elements in _ELEMENTS:
         update = Elementwise(7 * elements * 4.0, is_fused=True, kind="optimizer")
-        yield Kernel("optimizer", update, _COPIES), _updating(elements)
+        yield TimedKernel("optimizer", update, _COPIES), _updating(elements)
 
 
 def _bound(make: Callable[..., Trial], what: Any) -> Make:

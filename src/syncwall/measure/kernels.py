@@ -57,7 +57,7 @@ class Times(Description):
         return (self.p90_s - self.p10_s) / 2.0 / self.median_s if self.median_s else 0.0
 
 
-def timed(
+def timed_kernel(
     team: Team,
     prepare: Callable[[], None],
     run: Callable[[], None],
@@ -99,7 +99,7 @@ OperationName = Literal["gemm", "attention", "convolution", "elementwise"]
 
 
 @dataclass(frozen=True)
-class Kernel:
+class TimedKernel:
     """One operation of a step."""
 
     name: str
@@ -121,7 +121,7 @@ class KernelRow(Description):
     """Of the traffic that the model of the work counts."""
 
     @classmethod
-    def of(cls, kernel: Kernel, seconds: Sequence[float]) -> Self:
+    def of(cls, kernel: TimedKernel, seconds: Sequence[float]) -> Self:
         """The row of `kernel` from the seconds of its trials."""
         what, times = kernel.what, Times.of(seconds)
         return cls(
@@ -143,10 +143,10 @@ class Workload:
     seq: int
 
 
-def kernels_of(workload: Workload) -> list[Kernel]:
+def kernels_of(workload: Workload) -> list[TimedKernel]:
     """Every different kernel in the step of one rank."""
     stage = transformer_step(workload.model, workload.layout, workload.seq).stages[-1]
-    found: dict[str, Kernel] = {}
+    found: dict[str, TimedKernel] = {}
     for block in (*stage.forward, *stage.backward, *stage.finish):
         for operation in block.operations:
             what = operation.what
@@ -161,7 +161,7 @@ def kernels_of(workload: Workload) -> list[Kernel]:
             copies = max(2, round(float(block.rounds)))
             kernel = found.get(shape)
             if kernel is None:
-                found[shape] = Kernel(name, what, copies)
+                found[shape] = TimedKernel(name, what, copies)
             else:
-                found[shape] = Kernel(kernel.name, kernel.what, kernel.copies + copies)
+                found[shape] = TimedKernel(kernel.name, kernel.what, kernel.copies + copies)
     return list(found.values())

@@ -16,7 +16,7 @@ from syncwall.problems import InputError
 _ROTARY_BASE = 10000.0
 
 
-class Layer(nn.Module):
+class TransformerLayer(nn.Module):
     """Attention and feed-forward part, each behind a norm and added to what came in."""
 
     def __init__(self, model: Model, seq: int) -> None:
@@ -56,7 +56,7 @@ class Decoder(nn.Module):
     def __init__(self, model: Model, seq: int) -> None:
         super().__init__()
         self.embedding = nn.Embedding(model.vocab, model.hidden)
-        self.layers = nn.ModuleList(Layer(model, seq) for _ in range(model.layers))
+        self.layers = nn.ModuleList(TransformerLayer(model, seq) for _ in range(model.layers))
         self.norm = norm(model) if model.norm.final else nn.Identity()
         self.head = nn.Linear(model.hidden, model.vocab, bias=model.head_bias)
         if model.tied_embeddings:

@@ -17,7 +17,7 @@ import torch.distributed as dist
 from torch.profiler import ProfilerActivity, profile, record_function, schedule
 
 from syncwall.cause import Cause
-from syncwall.measure.kernels import timed
+from syncwall.measure.kernels import timed_kernel
 from syncwall.measure.layers import built
 from syncwall.measure.step import CAUSES, LOADER_DELAY, StepData, StepSettings, summed_up
 from syncwall.measure.team import Team
@@ -114,7 +114,7 @@ def _matmul_flop_per_s(team: Team, precision: str) -> float:
         torch.randn(size, size, device=team.device, dtype=torch_dtype(precision)) for _ in range(2)
     )
     kept: list[Any] = []
-    taken = timed(team, kept.clear, lambda: kept.append(first @ second), 0.3)
+    taken = timed_kernel(team, kept.clear, lambda: kept.append(first @ second), 0.3)
     return float(2.0 * size**3 / sorted(taken)[len(taken) // 2])
 
 

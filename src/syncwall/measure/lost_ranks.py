@@ -74,7 +74,7 @@ def silent(store: Any, world: int, known: Callable[[], bool] = lambda: False) ->
     return sorted(waiting)
 
 
-def bounded(call: Callable[[], Returned], limit_s: float) -> Returned:
+def with_time_limit(call: Callable[[], Returned], limit_s: float) -> Returned:
     """What `call` returns; `TimeoutError` if it takes longer than `limit_s`.
 
     A store behind a cut network blocks for ever, whatever its own timeout says.
@@ -110,7 +110,7 @@ class LostRankError(RuntimeError):
     """A rank did not join, ended, or can no longer be reached; the message names its host."""
 
 
-def is_communication(error: BaseException) -> bool:
+def is_communication_error(error: BaseException) -> bool:
     """True if `error` tells of others rather than of this rank."""
     if isinstance(error, (ConnectionError, TimeoutError)):
         return True
@@ -135,7 +135,7 @@ def explained(
         return found
 
     try:
-        verdict = bounded(search, SILENT_S + _REACH_S)
+        verdict = with_time_limit(search, SILENT_S + _REACH_S)
     except (RuntimeError, OSError):
         return LostRankError(
             f"rank 0 on host {hosts[0]} can no longer be reached from host {hosts[rank]} "
@@ -151,7 +151,7 @@ def farewell(store: Any, hosts: Sequence[str], rank: int, error: BaseException) 
     """Leave word of why this rank ends, if the store can be reached."""
     message = f"host {hosts[rank]} (rank {rank}) ended: {type(error).__name__}: {first_line(error)}"
     try:
-        bounded(lambda: _agreed(store, [rank], message), _REACH_S)
+        with_time_limit(lambda: _agreed(store, [rank], message), _REACH_S)
     except (RuntimeError, OSError):
         return
 
@@ -169,7 +169,7 @@ def first_line(error: BaseException) -> str:
     return re.sub(r"^\[[^\]]*\.(cc|cpp|h):\d+\]\s*", "", line).split(". This is ")[0][:200]
 
 
-def named(hosts: Sequence[str], ranks: Sequence[int]) -> str:
+def host_names(hosts: Sequence[str], ranks: Sequence[int]) -> str:
     """The hosts of `ranks`: "host b (rank 2, 3); host c (rank 4)"."""
     where: dict[str, list[int]] = {}
     for rank in ranks:
@@ -180,7 +180,7 @@ def named(hosts: Sequence[str], ranks: Sequence[int]) -> str:
 def _said(hosts: Sequence[str], lost: Sequence[int], rank: int, error: BaseException) -> str:
     """What one rank has found, as a line for all."""
     if lost:
-        return f"lost: {named(hosts, lost)}; the others gave up waiting: {first_line(error)}"
+        return f"lost: {host_names(hosts, lost)}; the others gave up waiting: {first_line(error)}"
     return (
         f"host {hosts[rank]} (rank {rank}) gave up waiting although every rank is alive: "
         f"{first_line(error)}"
@@ -199,6 +199,6 @@ def _wait_for_the_others(store: Any, ranks: list[int], timeout_s: float) -> None
 
     try:
         store.set_timeout(timedelta(seconds=limit_s))
-        bounded(wait, limit_s + 1.0)
+        with_time_limit(wait, limit_s + 1.0)
     except (RuntimeError, OSError):
         return

@@ -48,7 +48,7 @@ class Samples:
         return Samples(self.sources[chosen], self.targets[chosen], self.rates[:, chosen])
 
 
-class Suspect(Description):
+class SlowComponent(Description):
     """A rank, host or link that is slow."""
 
     host: str
@@ -67,7 +67,7 @@ class Suspect(Description):
     """All of it as a sentence."""
 
 
-def suspects(samples: Samples, hosts: Sequence[str], *, seed: int = 0) -> tuple[Suspect, ...]:
+def suspects(samples: Samples, hosts: Sequence[str], *, seed: int = 0) -> tuple[SlowComponent, ...]:
     """Every rank, host or pair that is slower than its peers; empty if all are healthy."""
     names = np.array([*hosts])
     inside = names[samples.sources] == names[samples.targets]
@@ -76,7 +76,7 @@ def suspects(samples: Samples, hosts: Sequence[str], *, seed: int = 0) -> tuple[
     return tuple(sorted(found, key=lambda one: one.ratio))
 
 
-def slow_against(samples: Samples, hosts: Sequence[str], expected: float) -> tuple[Suspect, ...]:
+def slow_against(samples: Samples, hosts: Sequence[str], expected: float) -> tuple[SlowComponent, ...]:
     """Every link between hosts that stays below `EXPECTED` of the rate that was promised."""
     found = []
     for link, ratio in enumerate(np.median(samples.rates, axis=0) / expected):
@@ -86,7 +86,7 @@ def slow_against(samples: Samples, hosts: Sequence[str], expected: float) -> tup
             continue
         below, count = int((samples.rates[:, link] < EXPECTED * expected).sum()), len(samples.rates)
         found.append(
-            Suspect(
+            SlowComponent(
                 host=f"{hosts[source]} – {hosts[target]}", ranks=(source, target),
                 where="between hosts", way="sending", ratio=float(ratio), sure=below / count,
                 slower=below, compared=count,
@@ -111,7 +111,7 @@ class _Sort:
         self.group_of = hosts if several else np.arange(len(hosts))
         """What a rank must be slow to: each other host, or each other rank."""
 
-    def suspects(self) -> list[Suspect]:
+    def suspects(self) -> list[SlowComponent]:
         """Hosts and ranks first, then pairs that those do not explain."""
         found: dict[int, tuple[Direction, float]] = {}
         for rank in sorted({*self.sources.tolist(), *self.targets.tolist()}):
@@ -151,7 +151,7 @@ class _Sort:
     def _sure(self, own: list[Array], others: Array) -> float:
         return float(_verdicts(own, others, self.draws).mean())
 
-    def _grouped(self, found: dict[int, tuple[Direction, float]]) -> Iterator[Suspect]:
+    def _grouped(self, found: dict[int, tuple[Direction, float]]) -> Iterator[SlowComponent]:
         """Ranks of one host that are slow in the same way, together."""
         groups: dict[tuple[str, Direction], list[int]] = {}
         for rank, (way, _) in found.items():
@@ -161,13 +161,13 @@ class _Sort:
             whole = len(ranks) == int((self.hosts == host).sum())
             who = f"host {host}" if whole else f"host {host}, rank {', '.join(map(str, ranks))}"
             sure = min(found[rank][1] for rank in ranks)
-            suspect = Suspect(
+            suspect = SlowComponent(
                 host=host, ranks=(*ranks,), where=self.where, way=way, sure=sure,
                 **_compared(own, self._others(ranks[0])), what=who,
             )  # fmt: skip
             yield _worded(suspect)
 
-    def _pairs(self, explained: set[int]) -> Iterator[Suspect]:
+    def _pairs(self, explained: set[int]) -> Iterator[SlowComponent]:
         """Single links that are slow though neither end is."""
         rates = self.samples.rates
         if rates.shape[1] < 2:
@@ -182,7 +182,7 @@ class _Sort:
             if explained & set(ends) or sure < SURE:
                 continue
             host = f"{self.hosts[ends[0]]} – {self.hosts[ends[1]]}"
-            suspect = Suspect(
+            suspect = SlowComponent(
                 host=host, ranks=ends, where=self.where, way="sending", sure=sure,
                 what=f"the link from rank {ends[0]} to {ends[1]} ({host})",
                 **_compared(own, others),
@@ -200,7 +200,7 @@ def _compared(own: list[Array], others: Array) -> dict[str, Any]:
     }
 
 
-def _worded(one: Suspect) -> Suspect:
+def _worded(one: SlowComponent) -> SlowComponent:
     """The suspect with a sentence instead of only a name."""
     sentence = (
         f"{one.what}: {one.way} {one.where} at {one.ratio:.2f} of the others' rate, slower in "

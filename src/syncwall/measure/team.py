@@ -22,12 +22,12 @@ from syncwall.hosts import Place, host_name, required_place
 from syncwall.measure.lost_ranks import (
     Heartbeat,
     LostRankError,
-    bounded,
+    with_time_limit,
     explained,
     farewell,
     first_beat,
     first_line,
-    is_communication,
+    is_communication_error,
 )
 from syncwall.measure.result import Host, JobFacts, this_host
 from syncwall.problems import InputError
@@ -75,7 +75,7 @@ def introduced(
         return _called(store, here.world, timeout_s)
     try:
         limit = timedelta(seconds=timeout_s + _LINGER_S)
-        bounded(lambda: store.wait([_ROSTER], limit), timeout_s + 2 * _LINGER_S)
+        with_time_limit(lambda: store.wait([_ROSTER], limit), timeout_s + 2 * _LINGER_S)
         roster = json.loads(store.get(_ROSTER))
     except (RuntimeError, OSError) as error:
         raise LostRankError(
@@ -231,10 +231,10 @@ def _together(team: Team, timeout_s: float) -> Iterator[Team]:
         )  # fmt: skip
         yield team
         team.barrier()  # Gloo's end is abrupt: leave only when everybody has got what was sent
-        bounded(lambda: leave(team.store, team.place, timeout_s), timeout_s + 1.0)
+        with_time_limit(lambda: leave(team.store, team.place, timeout_s), timeout_s + 1.0)
         dist.destroy_process_group()
     except Exception as error:
-        if not is_communication(error):
+        if not is_communication_error(error):
             farewell(team.store, team.hosts, team.rank, error)
             raise
         raise explained(team.store, team.hosts, team.rank, error, timeout_s) from error

@@ -15,7 +15,7 @@ from torch.nn import functional
 
 from syncwall.describe import Model
 from syncwall.measure import layers
-from syncwall.measure.kernels import Kernel, KernelRow, Workload, timed
+from syncwall.measure.kernels import TimedKernel, KernelRow, Workload, timed_kernel
 from syncwall.measure.team import Team
 from syncwall.problems import InputError
 from syncwall.work.memory_parts import update_bytes
@@ -55,7 +55,7 @@ def torch_dtype(name: str) -> Any:
 
 
 def measure_kernels(
-    team: Team, kernels: Sequence[Kernel], workload: Workload, *, seconds: float = 0.7
+    team: Team, kernels: Sequence[TimedKernel], workload: Workload, *, seconds: float = 0.7
 ) -> Iterator[KernelRow]:
     """The row of one kernel after the other.
 
@@ -63,11 +63,11 @@ def measure_kernels(
     """
     for kernel in kernels:
         one = trial(kernel, workload, team.device)
-        times = [taken / kernel.copies for taken in timed(team, one.prepare, one.run, seconds)]
+        times = [taken / kernel.copies for taken in timed_kernel(team, one.prepare, one.run, seconds)]
         yield KernelRow.of(kernel, times)
 
 
-def trial(kernel: Kernel, workload: Workload, device: Any) -> Trial:
+def trial(kernel: TimedKernel, workload: Workload, device: Any) -> Trial:
     """`kernel` with operands on `device`."""
     make = Maker(device, torch_dtype(str(workload.layout.precision)))
     what = kernel.what

@@ -239,7 +239,7 @@ def links_of_tiers(cluster: Cluster) -> Links:
     return links_of(hosts, hangs, rate, names, cables, rails=rails > 1)
 
 
-def alike(links: Links) -> Ints:
+def equivalent_switches(links: Links) -> Ints:
     """Of every switch, the first one that stands above the same ones."""
     same = np.arange(len(links.switches))
     for level in range(2, int(links.tier.max(initial=1)) + 1):
@@ -259,7 +259,7 @@ def pooled(links: Links) -> Links:
 
     Switches above the same ones are one, and cables between the same two.
     """
-    same = alike(links)
+    same = equivalent_switches(links)
     merged = same[links.ends]
     key = merged[:, 0] * len(same) + merged[:, 1]
     _, index, inverse = np.unique(key, return_index=True, return_inverse=True)

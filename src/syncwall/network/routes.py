@@ -19,7 +19,7 @@ import numpy as np
 
 from syncwall.describe import Cluster
 from syncwall.network import Routing
-from syncwall.network.graph import UNREACHABLE, CutOffError, Floats, Ints, Links, alike, pooled
+from syncwall.network.graph import UNREACHABLE, CutOffError, Floats, Ints, Links, equivalent_switches, pooled
 from syncwall.network.streams import Pairs
 
 ROUTINGS: Final[tuple[Routing, ...]] = get_args(Routing)
@@ -362,7 +362,7 @@ class Carried:
         """Of every switch, the one that it is for flows."""
         if self.routed is self.links:
             return np.arange(len(self.links.switches))
-        return alike(self.links)
+        return equivalent_switches(self.links)
 
     @cached_property
     def _sorted(self) -> tuple[Ints, Ints]:

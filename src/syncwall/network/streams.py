@@ -63,7 +63,7 @@ def place_groups(gpus: int, ranks: int, stride: int, domain_gpus: int) -> RankPl
     return RankPlacement(mine, group, inside // spacing, domains, stride, spacing, within)
 
 
-def ring(where: RankPlacement) -> Pairs:
+def ring_flows(where: RankPlacement) -> Pairs:
     """Every GPU sends to its counterpart in the next domain of its group, the last to the first."""
     step = np.where(where.domain == where.domains - 1, 1 - where.domains, 1)
     return _pairs(where, where.ranks + step * where.spacing, where.ranks >= 0)
@@ -83,7 +83,7 @@ def _pairs(where: RankPlacement, target: Ints, wanted: NDArray[np.bool_]) -> Pai
     return Pairs(where.ranks[real], target[real], part, where.group[real])
 
 
-def tree(where: RankPlacement) -> Pairs:
+def tree_flows(where: RankPlacement) -> Pairs:
     """NCCL's two binary trees over the domains, half of the bytes in each, both directions."""
     child, parent = _double_tree(where.domains)
     pairs = [(child, parent), (parent, child)]
@@ -129,7 +129,7 @@ def all_to_all(where: RankPlacement) -> Pairs:
 
 
 PATTERNS: Final[dict[str, Callable[[RankPlacement], Pairs]]] = {
-    "ring": ring, "tree": tree, "all-to-all": all_to_all, "transfer": transfer,
+    "ring": ring_flows, "tree": tree_flows, "all-to-all": all_to_all, "transfer": transfer,
 }  # fmt: skip
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from syncwall.answer.difference import Ratio, step_deviation
 from syncwall.answer.improvements import LEVERS, WORTH, Improvement, changed, divisors
 from syncwall.answer.prediction import Prediction, predict
-from syncwall.catalogue import searched_first
+from syncwall.catalogue import catalogue_overlay
 from syncwall.describe import Cluster, Layout, Run
 from syncwall.describe.base import is_open
 from syncwall.describe.choice import Choice
@@ -245,7 +245,7 @@ class Plan(Answer):
 
 def plan_of(found: SearchResult) -> Plan:
     """The usual plan of a search."""
-    with searched_first(found.pricing.catalogue):
+    with catalogue_overlay(found.pricing.catalogue):
         return Plan.of(found, found.best())
 
 

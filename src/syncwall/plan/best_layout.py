@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from syncwall.cost.software import framework
+from syncwall.cost.software import framework_or_default
 from syncwall.describe import Cluster, Layout, Run
 from syncwall.describe.layout import Recompute, Shard
 from syncwall.describe.software import switches
@@ -47,7 +47,7 @@ def best_run(
     `pinned` are fields of the layout that stay.
     """
     software = case.pricing.setting.software
-    usual = switches(framework(software.framework), software.date, Shard.DDP)
+    usual = switches(framework_or_default(software.framework), software.date, Shard.DDP)
     fixed: dict[str, Any] = {name: usual[name] for name in SWITCHES if name in usual}
     found = search(
         case.model, cluster, seq=case.seq, global_batch=batch, software=software,

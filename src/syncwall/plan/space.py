@@ -17,7 +17,7 @@ from typing import Any, Final
 import numpy as np
 
 from syncwall.answer.improvements import SHARD_DOMAINS, divisors, virtual_stage_counts
-from syncwall.cost.software import framework
+from syncwall.cost.software import framework_or_default
 from syncwall.describe import Cluster, Layout, Model, Software
 from syncwall.describe.choice import Choice, Dtype
 from syncwall.describe.layout import PLAIN, Dispatcher, Recompute, Schedule, Shard
@@ -65,7 +65,7 @@ class Space:
     @cached_property
     def family(self) -> Framework:
         """The framework that runs."""
-        return framework(self.software.framework)
+        return framework_or_default(self.software.framework)
 
     @cached_property
     def base(self) -> Layout:

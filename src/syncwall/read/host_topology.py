@@ -11,7 +11,7 @@ from typing import Any, Final
 from syncwall.problems import InputError, Problem
 from syncwall.read.limited import Element, UnpackLimits, read_xml, text_lines
 from syncwall.read.topology import (
-    Devices,
+    HostInventory,
     Distance,
     Gpu,
     HostTopology,
@@ -21,7 +21,7 @@ from syncwall.read.topology import (
     bus_id,
     is_gpu,
     is_nic,
-    listed,
+    processor_list,
     refuse_crowd,
     tree_distance,
 )
@@ -59,7 +59,7 @@ class _Place:
 
 
 @dataclass
-class _LstopoDevices(Devices):
+class _LstopoDevices(HostInventory):
     owner: dict[str, str] = field(default_factory=dict)
     """Address of the PCI device by "OSDev:802" or "PCIDev:581"."""
     rates: dict[tuple[int, int], float] = field(default_factory=dict)
@@ -328,7 +328,7 @@ def _switched(pairs: tuple[tuple[int, ...], ...]) -> bool | None:
 
 
 def _gpu(row: _Row, links: tuple[int, ...], switched: bool | None) -> Gpu:
-    cpus = listed(row.rest[0]) if row.rest else None
+    cpus = processor_list(row.rest[0]) if row.rest else None
     numa = row.rest[1] if len(row.rest) > 1 else ""
     return Gpu(
         name=row.name,

@@ -37,7 +37,7 @@ _PERFTEST_UNIT: Final = {"MB": 2.0**20, "Gb": 1e9 / 8}
 
 
 @dataclass(frozen=True, slots=True)
-class LinkRate:
+class LinkReading:
     """What one link reached."""
 
     source: str
@@ -61,7 +61,7 @@ class LinkRate:
         return " ".join(filter(None, (self.device, ends))) or Path(self.source).name
 
 
-def read_iperf3(path: Path | str) -> tuple[LinkRate, ...]:
+def read_iperf3(path: Path | str) -> tuple[LinkReading, ...]:
     """Every run in the file; raises `InputError` if none ended."""
     with open_limited(path) as stream:
         is_json = stream.peek(64).lstrip()[:1] == b"{"
@@ -72,7 +72,7 @@ def read_iperf3(path: Path | str) -> tuple[LinkRate, ...]:
     return tuple(found)
 
 
-def read_perftest(path: Path | str) -> tuple[LinkRate, ...]:
+def read_perftest(path: Path | str) -> tuple[LinkReading, ...]:
     """Every run in the file; raises `InputError` if none has a row of results."""
     found = [run for run in _perftest_runs(path) if run.bytes_per_s > 0]
     if not found:
@@ -81,7 +81,7 @@ def read_perftest(path: Path | str) -> tuple[LinkRate, ...]:
     return tuple(found)
 
 
-def _json(path: Path | str) -> list[LinkRate]:
+def _json(path: Path | str) -> list[LinkReading]:
     with open_limited(path) as stream:
         raw = stream.read(_JSON_BYTES + 1)
     if len(raw) > _JSON_BYTES:
@@ -96,7 +96,7 @@ def _json(path: Path | str) -> list[LinkRate]:
         return []
     sent = _dict(end.get("sum_sent"))
     again, sent_bytes = number(sent.get("retransmits")), number(sent.get("bytes"))
-    return [LinkRate(
+    return [LinkReading(
         str(path), "iperf3", rate / 8.0, streams=len(links) if isinstance(links, list) else 1,
         local=plain_text(first.get("local_host"), 255),
         remote=plain_text(first.get("remote_host"), 255),
@@ -104,7 +104,7 @@ def _json(path: Path | str) -> list[LinkRate]:
     )]  # fmt: skip
 
 
-def _iperf_text(path: Path | str) -> Iterator[LinkRate]:
+def _iperf_text(path: Path | str) -> Iterator[LinkReading]:
     """A run at each change from sums of a test to the connections of the next."""
     ends: list[tuple[str, str]] = []
     sums: dict[tuple[str, str], float] = {}
@@ -130,7 +130,7 @@ def _iperf_text(path: Path | str) -> Iterator[LinkRate]:
 
 def _summed(
     source: str, ends: list[tuple[str, str]], sums: dict[tuple[str, str], float]
-) -> LinkRate:
+) -> LinkReading:
     """One run: what was received, of all streams where the text sums them up."""
     summed = any(name == "SUM" for name, _ in sums)
     own = {end: 0.0 for _, end in sums}
@@ -138,10 +138,10 @@ def _summed(
         own[end] += rate if not summed or name == "SUM" else 0.0
     local, remote = ends[0] if ends else ("", "")
     rate = own.get("receiver") or own.get("sender") or 0.0
-    return LinkRate(source, "iperf3", rate, max(len(ends), 1), local, remote)
+    return LinkReading(source, "iperf3", rate, max(len(ends), 1), local, remote)
 
 
-def _perftest_runs(path: Path | str) -> Iterator[LinkRate]:
+def _perftest_runs(path: Path | str) -> Iterator[LinkReading]:
     lines = LogLines(path)
     values: dict[str, Any] = {}
     best = 0.0
@@ -162,9 +162,9 @@ def _perftest_runs(path: Path | str) -> Iterator[LinkRate]:
     yield _perftest(lines.source, values, best)
 
 
-def _perftest(source: str, values: dict[str, Any], best: float) -> LinkRate:
+def _perftest(source: str, values: dict[str, Any], best: float) -> LinkReading:
     pairs = values.get("Number of qps", "")
-    return LinkRate(source, f"perftest {values.get('tool', '')}".strip(), best,
+    return LinkReading(source, f"perftest {values.get('tool', '')}".strip(), best,
                     streams=int(pairs) if pairs.isdecimal() and len(pairs) < 7 else 1,
                     device=values.get("Device", ""))  # fmt: skip
 

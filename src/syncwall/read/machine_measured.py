@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from syncwall.cost.measured import CollectiveTable, MachineMeasurements
-from syncwall.measure.calibrate import joined, read_measured
+from syncwall.measure.calibrate import joined_calibrations, read_measured
 from syncwall.problems import InputError
 from syncwall.read.detect import FileKind, kind_of
 from syncwall.read.nccl_tests import NcclTests, read_nccl_tests
@@ -25,7 +25,7 @@ _KINDS: Final[dict[str, CollectiveKind]] = {
 def read_machine_measured(paths: Sequence[str | Path]) -> MachineMeasurements:
     """What the files say together; where two say something of the same, the later one counts."""
     files = map(Path, paths)
-    return joined(
+    return joined_calibrations(
         [_nccl_tests(path) if _is_nccl_tests(path) else read_measured([path]) for path in files]
     )
 

@@ -80,7 +80,7 @@ class Selection:
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class LogMessage:
     """A warning, an error or a timeout; equal texts (up to numbers) are counted once."""
 
     text: str
@@ -133,8 +133,8 @@ class NcclLog:
     tuning: tuple[Tuning, ...] = ()
     selections: tuple[Selection, ...] = ()
     environment: dict[str, LoggedVariable] = field(default_factory=dict)
-    warnings: tuple[Message, ...] = ()
-    timeouts: tuple[Message, ...] = ()
+    warnings: tuple[LogMessage, ...] = ()
+    timeouts: tuple[LogMessage, ...] = ()
     lines: int = 0
     """Lines of NCCL among those of the file."""
     problems: tuple[Problem, ...] = ()

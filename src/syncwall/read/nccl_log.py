@@ -21,7 +21,7 @@ from syncwall.read.limited import LogLines, without_launcher
 from syncwall.read.nccl_facts import (
     Communicator,
     LoggedVariable,
-    Message,
+    LogMessage,
     NcclLog,
     NcclNic,
     Selection,
@@ -373,8 +373,8 @@ class _Messages:
             self._first.setdefault(key, (text[:400].strip(), number))
             self._count[key] = self._count.get(key, 0) + 1
 
-    def result(self) -> tuple[Message, ...]:
-        return tuple(Message(*self._first[key], count) for key, count in self._count.items())
+    def result(self) -> tuple[LogMessage, ...]:
+        return tuple(LogMessage(*self._first[key], count) for key, count in self._count.items())
 
 
 class _LogReader:

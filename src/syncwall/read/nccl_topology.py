@@ -22,7 +22,7 @@ from syncwall.network.graph import Links, links_of
 from syncwall.problems import InputError
 from syncwall.read.limited import Element, read_xml
 from syncwall.read.topology import (
-    Devices,
+    HostInventory,
     Distance,
     Gpu,
     HostTopology,
@@ -61,7 +61,7 @@ def read_nccl_topology(path: Path | str) -> HostTopology:
 
 
 @dataclass
-class _NcclDevices(Devices):
+class _NcclDevices(HostInventory):
     """What was read of the file so far."""
 
     others: list[str] = field(default_factory=list)

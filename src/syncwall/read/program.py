@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, FailFast, Field, ValidationError
 from syncwall.describe.choice import Dtype
 from syncwall.problems import InputError
 from syncwall.read.limited import LimitedStream, UnpackLimits, limited, open_limited, whole_json
-from syncwall.work.block import AnyTask, Phase
+from syncwall.work.block import AnyTask, StepPhase
 from syncwall.work.operations import (
     Collective,
     Convolution,
@@ -39,7 +39,7 @@ from syncwall.work.program import (
     HeldKind,
     Note,
     NoteKind,
-    Place,
+    SourceLocation,
     Program,
     RankProgram,
     ShardedUnit,
@@ -132,7 +132,7 @@ class ProgramFile(_Strict):
 Rows = Sequence[Sequence[int]]
 
 
-def differences(rows: Rows, blocks: Iterable[FoldedBlock]) -> list[list[int]]:
+def residuals(rows: Rows, blocks: Iterable[FoldedBlock]) -> list[list[int]]:
     """What is left of every number of a call without what the rounds before let expect."""
     return [
         [value - guess for value, guess in zip(row, _expected(rows, at, length, turn, len(row)))]  # noqa: B905 - guesses never end
@@ -171,7 +171,7 @@ def _expected(rows: Rows, at: int, length: int, turn: int, count: int) -> list[i
     return found
 
 
-_Entry = tuple[str, AnyTask | None, str, Phase, bool]
+_Entry = tuple[str, AnyTask | None, str, StepPhase, bool]
 _LIMITS: Final = UnpackLimits(raw_bytes=64 << 20, ratio=1100.0)
 
 
@@ -222,8 +222,8 @@ class _Parts:
 
     def __init__(self, file: ProgramFile) -> None:
         self.file = file
-        self.phases = [Phase(word) for word in file.phases]
-        self.places = [Place(_text(module), _text(source)) for module, source in file.places]
+        self.phases = [StepPhase(word) for word in file.phases]
+        self.places = [SourceLocation(_text(module), _text(source)) for module, source in file.places]
         self.groups = [_group(row) for row in file.groups]
         self.tasks = [self._task(row) for row in file.tasks]
         self.units = [_unit(row) for row in file.units]

@@ -160,7 +160,7 @@ def bits(mask: str) -> frozenset[int] | None:
     return frozenset(i for i in range(value.bit_length()) if value >> i & 1) if value >= 0 else None
 
 
-def listed(ranges: str) -> frozenset[int] | None:
+def processor_list(ranges: str) -> frozenset[int] | None:
     """Processors in a list such as "0-23,48-71"."""
     found: set[int] = set()
     for part in ranges.split(","):
@@ -228,7 +228,7 @@ def tree_distance(one: PciDevice, other: PciDevice, ports: int = 1) -> Distance 
 
 
 @dataclass
-class Devices:
+class HostInventory:
     """What was read about a host so far."""
 
     file: str

@@ -7,8 +7,8 @@ from pathlib import Path
 from shlex import quote
 
 from syncwall.job.compare import MOST, Comparison, comparison
-from syncwall.lab.comparison import compared
-from syncwall.report import Answered, AnsweredProgram, LabData, Source, steps_of
+from syncwall.lab.comparison import predicted_steps
+from syncwall.report import Answered, AnsweredProgram, LabResult, Source, measured_steps
 from syncwall.show import blocks as show
 from syncwall.show.compare import comparison_blocks, comparison_verdict
 from syncwall.show.job import job_blocks
@@ -39,7 +39,7 @@ def article(sources: Sequence[_Any], notes: str = "") -> show.View:
 
 
 def _view(source: _Any, notes: str = "") -> show.View:
-    if isinstance(source, Source) and isinstance(source.data, LabData):
+    if isinstance(source, Source) and isinstance(source.data, LabResult):
         return lab_view(source.result, notes)
     if isinstance(source, Source):
         view = measurement_view(source.result)
@@ -99,9 +99,9 @@ def _verdict(sources: Sequence[_Any]) -> list[show.Block]:
     if predicted is not None:
         return [comparison_verdict(predicted)]
     results = [one for one in sources if isinstance(one, Source)]
-    steps = [step for one in results for step in steps_of(one.result, one.data)]
-    records = [r for one in results if isinstance(one.data, LabData) for r in one.data.records]
-    said = conclusion(steps, compared(records)) if len(steps) > 1 else []
+    steps = [step for one in results for step in measured_steps(one.result, one.data)]
+    records = [r for one in results if isinstance(one.data, LabResult) for r in one.data.records]
+    said = conclusion(steps, predicted_steps(records)) if len(steps) > 1 else []
     return [show.Verdict(tuple(said))] if said else []
 
 
@@ -122,7 +122,7 @@ def _table(sources: Sequence[_Any], views: Sequence[show.View]) -> list[show.Blo
         return comparison_blocks(predicted)
     found = [(one.result, one.data) for one in sources if isinstance(one, Source)]
     if len(found) == len(sources):
-        by_source = [steps_of(*one) for one in found]
+        by_source = [measured_steps(*one) for one in found]
         placed = placed_steps([step for steps in by_source for step in steps])
         alike = placed if all(by_source) else [] if any(by_source) else placed_collectives(found)
         if alike:

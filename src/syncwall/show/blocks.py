@@ -145,7 +145,7 @@ class Share:
 
 
 @dataclass(frozen=True)
-class Ledger:
+class Breakdown:
     """What a whole is made of: parts that add up to it, the largest first."""
 
     title: str
@@ -187,7 +187,7 @@ class Notes:
 
 
 Block = (
-    Verdict | Lines | Heading | Contents | Paragraph | Bullets | Table | Ledger | Figure | Code
+    Verdict | Lines | Heading | Contents | Paragraph | Bullets | Table | Breakdown | Figure | Code
     | Notes
 )  # fmt: skip
 
@@ -226,12 +226,12 @@ def anchor(heading: str) -> str:
 def ledger(
     title: str, seconds: Mapping[Cause, float], *, least: float, whole: float | None = None,
     **more: Any,
-) -> Ledger:  # fmt: skip
+) -> Breakdown:  # fmt: skip
     """Causes of at least `least` seconds, the largest first."""
     ordered = sorted(seconds.items(), key=lambda pair: -float(pair[1]))
     parts = (Share(str(c), float(s), c.is_wait) for c, s in ordered if float(s) >= least)
     total = sum(map(float, seconds.values())) if whole is None else whole
-    return Ledger(title, tuple(parts), total, **more)
+    return Breakdown(title, tuple(parts), total, **more)
 
 
 def sentence(text: str) -> str:

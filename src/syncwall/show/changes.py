@@ -8,8 +8,8 @@ from syncwall.explain.changes import (
     BenchmarkChange,
     Changed,
     CollectiveChange,
-    Difference,
-    Part,
+    StepChange,
+    ChangeCause,
     SettingChange,
 )
 from syncwall.explain.traces.ranks import NEXT
@@ -118,7 +118,7 @@ def _step(found: Changed) -> str:
     )
 
 
-def _named(part: Part, found: Changed) -> str:
+def _named(part: ChangeCause, found: Changed) -> str:
     how = ""
     if part.kind == "transfer":
         how = next((f" ({_how(one)})" for one in found.collectives), "")
@@ -132,14 +132,14 @@ def _how(one: CollectiveChange) -> str:
     return f"{one.kind} overlaps less" if one.what == "overlap" else f"slower {one.kind}"
 
 
-def _who(part: Part) -> str:
+def _who(part: ChangeCause) -> str:
     if not part.ranks:
         return ""
     some = ", ".join(map(str, part.ranks[:6])) + (", ..." if len(part.ranks) > 6 else "")
     return f" on rank{'s' * (len(part.ranks) > 1)} {some}"
 
 
-def _part(part: Part, step: Difference) -> str:
+def _part(part: ChangeCause, step: StepChange) -> str:
     share = percent(part.seconds / step.change_s)
     who = _who(part) or " on all ranks"
     return f"{_KINDS[part.kind]}{who}: {signed(part.seconds)} a step, {share} of the change"

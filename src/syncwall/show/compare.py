@@ -259,10 +259,10 @@ def _listed(found: Comparison) -> list[Cause]:
 
 
 def _picture(found: Comparison, names: list[str]) -> Figure:
-    from syncwall.show.draw.bars import Group, group_chart, group_lines
+    from syncwall.show.draw.bars import BarGroup, group_chart, group_lines
 
     groups = [
-        Group(str(cause), tuple(float(one.prediction.ledger[cause]) for one in found.runs))
+        BarGroup(str(cause), tuple(float(one.prediction.ledger[cause]) for one in found.runs))
         for cause in _listed(found)
     ]
     letters = [one.name for one in found.runs]

@@ -250,7 +250,7 @@ class Fact:
     says: str
 
 
-def facts(found: Explanation) -> list[Fact]:
+def file_facts(found: Explanation) -> list[Fact]:
     """What each file is, and what it says in a few words."""
     return [Fact(*one) for one in file_lines(found)]
 

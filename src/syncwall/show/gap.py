@@ -4,7 +4,7 @@ from typing import Final
 
 from syncwall.answer.gap import Gap, Suspect
 from syncwall.show.blocks import Block, Lines, Verdict, View, table
-from syncwall.show.layout import counted, run_title, run_words
+from syncwall.show.layout import speed_unit, run_title, run_words
 from syncwall.show.numbers import duration, percent, signed, signed_percent
 
 
@@ -66,7 +66,7 @@ def _both(gap: Gap) -> list[Block]:
     rows = [
         ("step", duration(gap.measured_s), duration(found.step_s), signed(gap.gap_s),
          signed_percent(gap.ratio - 1)),
-        (f"{counted(found.run.model)}/s/GPU", f"{speed * faster:,.0f}", f"{speed:,.0f}", "",
+        (f"{speed_unit(found.run.model)}/s/GPU", f"{speed * faster:,.0f}", f"{speed:,.0f}", "",
          faster_by),
         ("MFU", percent(mfu * faster, 1), percent(mfu, 1), "", faster_by),
     ]  # fmt: skip

@@ -11,7 +11,7 @@ from syncwall.show.blocks import (
     Block,
     Cell,
     Figure,
-    Ledger,
+    Breakdown,
     Lines,
     Share,
     Table,
@@ -252,7 +252,7 @@ def _pictures(completion: Completion) -> list[Block]:
     ]
 
 
-def time_ledger(completion: Completion, *, is_lost_only: bool = False) -> Ledger:
+def time_ledger(completion: Completion, *, is_lost_only: bool = False) -> Breakdown:
     """Where the time of a job goes; or, of what is lost, by what."""
     ordered = sorted(completion.ledger.items(), key=lambda pair: -float(pair[1]))
     parts = tuple(
@@ -261,9 +261,9 @@ def time_ledger(completion: Completion, *, is_lost_only: bool = False) -> Ledger
         if float(s) >= _LEAST_S and (cause.kind is CauseKind.LOST or not is_lost_only)
     )
     if is_lost_only:
-        return Ledger("not training", parts, sum(one.value for one in parts), "not training", span)
+        return Breakdown("not training", parts, sum(one.value for one in parts), "not training", span)
     title, kinds = "where the time goes (mean)", ("useful", "lost")
-    return Ledger(title, parts, completion.mean_s, "job", span, kinds)
+    return Breakdown(title, parts, completion.mean_s, "job", span, kinds)
 
 
 def _next(changes: list[JobChange]) -> list[Block]:

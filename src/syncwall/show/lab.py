@@ -6,22 +6,22 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from syncwall.lab.comparison import RUN_TO_RUN, Compared, LabComparison, Order, compared, parts_of
+from syncwall.lab.comparison import RUN_TO_RUN, Compared, LabComparison, Order, predicted_steps, ledger_groups
 from syncwall.lab.machine import Lab
 from syncwall.lab.network import rate_text
 from syncwall.lab.run import LabRecord
 from syncwall.measure.result import JobFacts, Result
 from syncwall.report import (
-    Collectives,
+    CollectivesResult,
     Data,
-    LabData,
+    LabResult,
     Links,
     PlacedStep,
-    alike,
+    comparable_steps,
     data_of,
     fastest_s,
     loads_of,
-    steps_of,
+    measured_steps,
 )
 from syncwall.show.blocks import (
     Block,
@@ -87,7 +87,7 @@ def _hosts(step: PlacedStep, other: PlacedStep) -> str:
 
 def _several(steps: Sequence[PlacedStep]) -> list[list[PlacedStep]]:
     """Of equal work and workers, those that ran in several places."""
-    return [one for one in alike(steps).values() if len({step.label for step in one}) > 1]
+    return [one for one in comparable_steps(steps).values() if len({step.label for step in one}) > 1]
 
 
 def _alone(step: PlacedStep) -> str:
@@ -161,7 +161,7 @@ def _slowest_beside_fastest(fast: PlacedStep, slow: PlacedStep) -> str:
 
 def _difference(fast: PlacedStep, slow: PlacedStep) -> str:
     """Which line of the ledger makes up most of it."""
-    line, share = _explained(parts_of(fast.data.ledger_s), parts_of(slow.data.ledger_s))
+    line, share = _explained(ledger_groups(fast.data.ledger_s), ledger_groups(slow.data.ledger_s))
     if share <= _CLEAR:
         return "No single line of the ledger makes up most of the difference."
     others = "" if share < 1.005 else " (other lines are shorter)"
@@ -259,7 +259,7 @@ def _name(row: Compared) -> str:
 
 
 @dataclass(frozen=True)
-class Placed:
+class HostsMeasurement:
     """Something that was measured on so many hosts."""
 
     what: str
@@ -271,7 +271,7 @@ class Placed:
     """What is shown first under "", the rest by its name, the most important first."""
 
 
-def placements(found: Sequence[Placed], legend: str) -> list[Block]:
+def placements(found: Sequence[HostsMeasurement], legend: str) -> list[Block]:
     """A row for each work and link rate, a column for each number of hosts.
 
     One host has no links: it stands beside every rate. What was measured again is a row of its own.
@@ -309,7 +309,7 @@ def placed_steps(steps: Sequence[PlacedStep]) -> list[Block]:
     """Measured and predicted steps."""
     fastest = fastest_s(steps)
     found = [
-        Placed(
+        HostsMeasurement(
             f"{one.what}, {plural(one.world, 'worker')}", one.hosts, one.link,
             {
                 "": duration(one.measured_s),
@@ -333,7 +333,7 @@ def placed_collectives(found: Iterable[tuple[Result, Data]]) -> list[Block]:
     for job, link, data in _collectives(found):
         largest = {row.kind: row for row in sorted(data.rows, key=lambda row: row.bytes)}
         placed += [
-            Placed(
+            HostsMeasurement(
                 f"{kind} of {byte_size(row.bytes)}, {plural(job.world, 'worker')}",
                 len(job.host_names), link,
                 {"": duration(row.times.median_s), "busbw": rate(row.busbw_bytes_per_s)},
@@ -346,14 +346,14 @@ def placed_collectives(found: Iterable[tuple[Result, Data]]) -> list[Block]:
 
 def _collectives(
     found: Iterable[tuple[Result, Data]],
-) -> Iterator[tuple[JobFacts, str, Collectives]]:
+) -> Iterator[tuple[JobFacts, str, CollectivesResult]]:
     """Who measured, over what links, and what."""
     for result, data in found:
-        if isinstance(data, Collectives):
+        if isinstance(data, CollectivesResult):
             yield result.job, "", data
-        for record in data.records if isinstance(data, LabData) else ():
+        for record in data.records if isinstance(data, LabResult) else ():
             inside = data_of(record.result) if record.result else None
-            if record.result and isinstance(inside, Collectives):
+            if record.result and isinstance(inside, CollectivesResult):
                 yield record.result.job, record.topology.link, inside
 
 
@@ -374,8 +374,8 @@ def labs_view(found: Sequence[Lab]) -> View:
 def lab_view(result: Result, notes: str = "") -> View:
     """The conclusion and one table; the details, first what its author says, on pages only."""
     data = data_of(result)
-    assert isinstance(data, LabData)
-    records, steps = data.records, steps_of(result, data)
+    assert isinstance(data, LabResult)
+    records, steps = data.records, measured_steps(result, data)
     asked = data.experiment
     largest, placed = placed_collectives([(result, data)]), placed_steps(steps)
     first = placed or largest
@@ -396,7 +396,7 @@ def lab_view(result: Result, notes: str = "") -> View:
 
 def _conclusion(records: Sequence[LabRecord], steps: Sequence[PlacedStep]) -> Iterator[str]:
     """What was found, and what failed."""
-    yield from conclusion(steps, compared(records))
+    yield from conclusion(steps, predicted_steps(records))
     if not steps:
         topologies = len({record.topology.label for record in records})
         jobs = plural(len(records), "job")
@@ -414,7 +414,7 @@ def _parts(
     records: Sequence[LabRecord], steps: Sequence[PlacedStep], largest: list[Block]
 ) -> _Parts:
     """The sections, some of them empty: what follows from the numbers, then the numbers."""
-    found = compared(records)
+    found = predicted_steps(records)
     yield "What the model says", _model(found) if found.rows else []
     yield "What stays unexplained", _open(found, steps, records)
     yield "Training steps", [*_bullets(what_it_costs(steps)), *_steps(steps)]
@@ -440,11 +440,11 @@ def _steps(steps: Sequence[PlacedStep]) -> list[Block]:
     charts: list[Block] = [
         Figure(
             partial(
-                bar_chart, [*map(_bar, alike[:_MOST_ROWS])], Dimension.SECONDS, names, duration
+                bar_chart, [*map(_bar, comparable_steps[:_MOST_ROWS])], Dimension.SECONDS, names, duration
             ),
             f"{what}: step time by place and link rate.",
         )
-        for what, alike in _by_what(steps).items()
+        for what, comparable_steps in _by_what(steps).items()
     ]
     fastest = fastest_s(steps)
     head = ("step", "place", "measured", "P10", "P90", "spread", "of fastest", "predicted", "error")
@@ -481,8 +481,8 @@ def _ledgers(steps: Sequence[PlacedStep]) -> list[Block]:
     charts: list[Block] = []
     for what, several in _by_what(steps).items():
         stacks = [
-            Stack(step.label, parts_of(step.data.ledger_s),
-                  parts_of(step.compared.predicted.ledger_s) if step.compared else None)
+            Stack(step.label, ledger_groups(step.data.ledger_s),
+                  ledger_groups(step.compared.predicted.ledger_s) if step.compared else None)
             for step in several[:_MOST_ROWS]
         ]  # fmt: skip
         drawn = partial(stack_chart, stacks, Dimension.SECONDS, "time in a step", duration)
@@ -498,7 +498,7 @@ def _ledgers(steps: Sequence[PlacedStep]) -> list[Block]:
 
 def _cells(step: PlacedStep) -> dict[str, str]:
     if step.compared is None:
-        return {line: duration(s) for line, s in parts_of(step.data.ledger_s).items()}
+        return {line: duration(s) for line, s in ledger_groups(step.data.ledger_s).items()}
     pairs = step.compared.ledgers()
     return {line: f"{duration(a)} / {duration(b)}" for line, (a, b) in pairs.items()}
 
@@ -513,7 +513,7 @@ def _curves(records: Sequence[LabRecord]) -> list[Block]:
     curves: dict[str, Curve] = {}
     for record in records:
         data = data_of(record.result) if record.result else None
-        if not isinstance(data, Collectives):
+        if not isinstance(data, CollectivesResult):
             continue
         topology = record.topology
         name, hue = topology.label, places.index(topology.place)
@@ -532,7 +532,7 @@ def _against_iperf3(records: Sequence[LabRecord]) -> list[Block]:
     for record in records:
         data = data_of(record.result) if record.result else None
         reached = record.link.forward_bytes_per_s if record.link else 0.0
-        for row in data.rows if isinstance(data, Collectives) and reached else ():
+        for row in data.rows if isinstance(data, CollectivesResult) and reached else ():
             if row.kind == "all-reduce" and row.bytes >= _LARGE_BYTES:
                 rates = row.busbw_bytes_per_s, reached
                 off = signed_percent(rates[0] / rates[1] - 1)

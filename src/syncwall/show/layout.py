@@ -47,7 +47,7 @@ def sample(model: Model) -> str:
     return "sequence" if model.patches is None else "image"
 
 
-def counted(model: Model) -> str:
+def speed_unit(model: Model) -> str:
     """What the speed of `model` is counted in."""
     return "tokens" if model.stack is None else "samples"
 
@@ -71,7 +71,7 @@ def layout_words(layout: Layout) -> str:
     if layout.document_tokens is not None:
         words.append(f"documents of {layout.document_tokens:,}")
     if layout.recompute != Recompute.NONE:
-        words.append(f"recompute {recomputed(layout)}")
+        words.append(f"recompute {recomputation_words(layout)}")
     if layout.ep > 1 and layout.dispatcher != Dispatcher.ALL_TO_ALL:
         words.append(layout.dispatcher.text)
     if layout.overlap_ep:
@@ -118,7 +118,7 @@ def columns(layouts: Sequence[Layout]) -> dict[str, list[str]]:
     found["micro batch"] = [str(one.micro_batch) for one in layouts]
     found["schedule"] = [schedule(one) for one in layouts]
     found["sharding"] = [sharding(one) for one in layouts]
-    found["recompute"] = [recomputed(one) for one in layouts]
+    found["recompute"] = [recomputation_words(one) for one in layouts]
     found["exchange"] = [_exchange(one) for one in layouts]
     idle = {"1", ""}
     return {name: cells for name, cells in found.items() if name in _KEPT or set(cells) - idle}
@@ -148,7 +148,7 @@ def _exchange(layout: Layout) -> str:
     return " ".join(word for word in words if word)
 
 
-def recomputed(layout: Layout) -> str:
+def recomputation_words(layout: Layout) -> str:
     """What is computed again, and in how many layers of a stage if not in all."""
     some = layout.recompute_layers if layout.recompute != Recompute.NONE else None
     return layout.recompute.text + (f" in {some}" if some else "")

@@ -10,7 +10,7 @@ from syncwall.plan.answer import Other, Plan
 from syncwall.plan.search import TunedSetting, differences
 from syncwall.public import published
 from syncwall.show.blocks import Block, Code, Heading, Lines, Verdict, View, table
-from syncwall.show.layout import columns, counted, layout_words, of_tokens, sample, setting_words
+from syncwall.show.layout import columns, speed_unit, layout_words, of_tokens, sample, setting_words
 from syncwall.show.numbers import duration, minus, percent, plural, signed, signed_percent
 from syncwall.work.memory import usable_bytes
 
@@ -50,7 +50,7 @@ def _beside_yours(plan: Plan, best: Prediction) -> str:
     return f"; a token costs {share:.2f} of what it costs in yours"
 
 
-def searched(plan: Plan) -> str:
+def search_words(plan: Plan) -> str:
     """What was searched, and how much of it there is."""
     return (
         f"{plan.run.model.name} on {plan.run.cluster.name}, "
@@ -84,7 +84,7 @@ def better_batch(plan: Plan, other: Other) -> str:
     )
 
 
-def tuned(plan: Plan) -> list[str]:
+def tuning_words(plan: Plan) -> list[str]:
     """What buckets or settings of FSDP buy in the best layout, a line each."""
     return [one.said for one in plan.tuned]
 
@@ -136,7 +136,7 @@ def _gain(one: Improvement) -> str:
     return f"{one.change} {signed(-one.gained_s)}{'' if one.fits else ' but does not fit'}"
 
 
-def evidence(plan: Plan) -> str:
+def evidence_words(plan: Plan) -> str:
     """How far to trust the times."""
     best = plan.best[0].prediction
     low_s, high_s = best.step_interval_s
@@ -155,7 +155,7 @@ def layouts_view(plan: Plan) -> View:
     """All of it."""
     model, cluster = plan.run.model, plan.run.cluster
     title = f"Layouts of {model.title or model.name} on {cluster.title or cluster.name}"
-    head = Verdict((verdict(plan),), searched(plan))
+    head = Verdict((verdict(plan),), search_words(plan))
     batch = plan.better_batch
     other = [Lines("Batch", (better_batch(plan, batch),))] if batch else []
     if not plan.best:
@@ -169,9 +169,9 @@ def layouts_view(plan: Plan) -> View:
         *_lines("Why", why_slower(plan)),
         *_trade_offs(plan),
         *other,
-        *(_lines("Tuned", tuned(plan)) if plan.best else ()),
+        *(_lines("Tuned", tuning_words(plan)) if plan.best else ()),
         *_lines("Options", [options(plan)]),
-        Lines("Evidence", (evidence(plan),), is_quiet=True),
+        Lines("Evidence", (evidence_words(plan),), is_quiet=True),
         *code,
     ]
     return View(title, tuple(blocks))
@@ -188,8 +188,8 @@ def _table(plan: Plan) -> list[Block]:
     several = len({one.run.gpus for one in found.values()}) > 1
     shown = columns([one.run.layout for one in found.values()])
     has_price = plan.price_usd_per_gpu_hour is not None
-    cost = f"{'USD' if has_price else 'GPU-h'}/G{counted(plan.run.model)[:-1]}"
-    speed = f"{counted(plan.run.model)}/s/GPU"
+    cost = f"{'USD' if has_price else 'GPU-h'}/G{speed_unit(plan.run.model)[:-1]}"
+    speed = f"{speed_unit(plan.run.model)}/s/GPU"
     head = ("#", "GPUs", *shown, "step", speed, "MFU", "memory", "waits", cost)
     rows = [
         (

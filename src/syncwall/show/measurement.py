@@ -19,7 +19,7 @@ from syncwall.measure.overlap import Overlap
 from syncwall.measure.result import MOST_OTHERS, MOST_STEAL, Host, JobFacts, MachineLoad, Result
 from syncwall.measure.step import StepData
 from syncwall.report import (
-    Collectives,
+    CollectivesResult,
     Data,
     ExperimentSetup,
     KernelTimes,
@@ -80,7 +80,7 @@ def asked_words(result: Result) -> str:
 def measured_verdict(result: Result, data: Data) -> tuple[str, ...]:
     """What was found, in a few sentences."""
     match data:
-        case Collectives():
+        case CollectivesResult():
             said = tuple(_of_collectives(data))
         case Links():
             said = tuple(_of_links(result, data))
@@ -93,7 +93,7 @@ def measured_verdict(result: Result, data: Data) -> tuple[str, ...]:
     return said or ("Nothing was measured.",)
 
 
-def _of_collectives(data: Collectives) -> Iterator[str]:
+def _of_collectives(data: CollectivesResult) -> Iterator[str]:
     """The largest size of each kind, and the smallest of the first."""
     largest = {row.kind: row for row in sorted(data.rows, key=lambda row: row.bytes)}
     kinds = [largest[kind] for kind in dict.fromkeys(row.kind for row in data.rows)]
@@ -328,7 +328,7 @@ def measurement_view(result: Result) -> View:
 def measurement_blocks(data: Data, job: JobFacts) -> list[Block]:
     """Tables and pictures of one measurement; nothing for a lab."""
     match data:
-        case Collectives(rows=rows):
+        case CollectivesResult(rows=rows):
             curves = [Curve(plural(job.world, "rank"), rows)]
             left = tuple(f"{one.kind}: {one.reason}" for one in data.skipped)
             return [*_times(rows), *([Lines("Left out", left)] if left else []),

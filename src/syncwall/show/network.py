@@ -69,10 +69,10 @@ def nic_bytes_per_s(one: Requirement) -> float:
 
 def gigabits(bytes_per_s: float) -> str:
     """A rate in Gb/s."""
-    return figures(bytes_per_s * 8e-9)
+    return three_figures(bytes_per_s * 8e-9)
 
 
-def figures(number: float) -> str:
+def three_figures(number: float) -> str:
     """Three figures, or all before the point if there are more."""
     return f"{number:,.0f}" if number >= 1000 else f"{number:.3g}"
 
@@ -188,7 +188,7 @@ def _rate(rate: float | None, unit: float = 8e-9) -> str:
     """A rate in Gb/s, or with another `unit` in GB/s."""
     if rate is None:
         return "no rate"
-    return figures(rate * unit) if rate else "any"
+    return three_figures(rate * unit) if rate else "any"
 
 
 def _count(nics: int | None) -> str:

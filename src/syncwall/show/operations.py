@@ -16,7 +16,7 @@ from syncwall.answer.prediction import Prediction
 from syncwall.cost.calibration import Calibration
 from syncwall.cost.compute import SCAN_REACHED
 from syncwall.cost.nccl import bus_factor, constants
-from syncwall.cost.path import Path, paths
+from syncwall.cost.path import Path, axis_paths
 from syncwall.cost.prices import HOST_BYTES_PER_S, host_link_bytes_per_s
 from syncwall.cost.rates import merged_share, nic_reached
 from syncwall.cost.torus import Torus
@@ -43,7 +43,7 @@ class Formulas:
         self._setting = prediction.prices.setting
         self._cluster = prediction.run.cluster
         self._device = self._cluster.device
-        self._paths = paths(prediction.run.layout, self._cluster)
+        self._paths = axis_paths(prediction.run.layout, self._cluster)
         self._memory = _rate(self._device.memory.rate_bytes_per_s)
         self._known: dict[object, str] = {}
         self._writers: dict[type, Callable[[Any], str]] = {
@@ -231,7 +231,7 @@ class Wording:
         self._prices = prediction.prices
         self._fit = prediction.calibration
         self._memory_per_s = float(prediction.run.cluster.device.memory.rate_bytes_per_s)
-        self._paths = paths(prediction.run.layout, prediction.run.cluster)
+        self._paths = axis_paths(prediction.run.layout, prediction.run.cluster)
         self._formulas = Formulas(prediction)
         self._fitted = _fitted(self._fit)
 

@@ -50,7 +50,7 @@ def basis(answer: PlacementAnswer) -> str:
     return "; ".join([how, *(links or ["no link is busier than the NICs"]), UNPROVEN])
 
 
-def orders(answer: PlacementAnswer) -> tuple[str, ...]:
+def node_orders(answer: PlacementAnswer) -> tuple[str, ...]:
     """The nodes of each job in the order of ranks."""
     lines = []
     for job in answer.jobs:
@@ -82,7 +82,7 @@ def placement_view(answer: PlacementAnswer) -> View:
     blocks = [
         Verdict((verdict(answer),), ""),
         *table(_HEAD, rows, spare=("P90", "P90 then", "sends")),
-        Lines("Ranks", orders(answer)),
+        Lines("Ranks", node_orders(answer)),
         Lines("Fragments", (fragments(answer),)),
         Lines("Assumed", (f"all jobs send all the time; {basis(answer)}",), is_quiet=True),
     ]

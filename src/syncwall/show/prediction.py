@@ -10,7 +10,7 @@ from syncwall.answer.evidence import Heaviest, heaviest
 from syncwall.answer.gap import Gap
 from syncwall.answer.improvements import Improvement, with_more_nodes
 from syncwall.answer.prediction import PluggedPart, Prediction, plugged_parts
-from syncwall.answer.priced import Room, mfu_convention
+from syncwall.answer.priced import MemoryMargin, mfu_convention
 from syncwall.answer.site import WANTED
 from syncwall.answer.timeline import Timeline
 from syncwall.cause import LEAST_SHARE, Cause, CauseKind
@@ -34,7 +34,7 @@ from syncwall.show.blocks import (
 from syncwall.show.contention import contention_words, flows_words
 from syncwall.show.draw.svg import Drawing
 from syncwall.show.gap import gap_blocks, gap_verdict
-from syncwall.show.layout import counted, run_title, run_words
+from syncwall.show.layout import speed_unit, run_title, run_words
 from syncwall.show.numbers import (
     byte_size,
     duration,
@@ -292,7 +292,7 @@ def _verdict(prediction: Prediction, gap: Gap | None) -> list[Block]:
 
 def _in_all(run: Run, speed: float) -> str:
     """The speed of all GPUs; where tokens are patches, in images too."""
-    tokens = f"{speed * run.gpus:,.0f} {counted(run.model)}/s in all"
+    tokens = f"{speed * run.gpus:,.0f} {speed_unit(run.model)}/s in all"
     if run.model.patches is None:
         return tokens
     return f"{tokens}, {speed * run.gpus / run.seq:,.0f} images/s"
@@ -305,7 +305,7 @@ def numbers(prediction: Prediction) -> list[Block]:
     slow, fast = step_s / high_s, step_s / low_s
     rows = [
         ("step", duration(step_s), f"{duration(low_s)} to {duration(high_s)}", ""),
-        (f"{counted(prediction.run.model)}/s/GPU", f"{speed:,.0f}",
+        (f"{speed_unit(prediction.run.model)}/s/GPU", f"{speed:,.0f}",
          f"{speed * slow:,.0f} to {speed * fast:,.0f}",
          _in_all(prediction.run, speed)),
         ("MFU", percent(mfu, 1), f"{percent(mfu * slow, 1)} to {percent(mfu * fast, 1)}",
@@ -319,7 +319,7 @@ def numbers(prediction: Prediction) -> list[Block]:
     return table(("", "predicted", "80% interval", ""), rows, ends_in_words=True)
 
 
-def memory_row(room: Room) -> tuple[str, str, str, str]:
+def memory_row(room: MemoryMargin) -> tuple[str, str, str, str]:
     """The memory of the fullest GPU, and how likely it fits."""
     low, high = (f"{bound / 1e9:.0f}" for bound in room.interval_bytes)
     sure = percent(min(max(room.probability, 0.01), 0.99))

@@ -53,7 +53,7 @@ def stated(found: RlPrediction) -> str:
     )
 
 
-def published() -> tuple[str, str]:
+def published_errors() -> tuple[str, str]:
     """How far such predictions were off."""
     trained, read = PUBLISHED_ERRORS[RlPart.TRAINING], PUBLISHED_ERRORS[RlPart.LOGPROBS]
     refit_s = PUBLISHED_REFITS_S
@@ -79,7 +79,7 @@ def rl_view(found: RlPrediction, *, assumptions: bool = False) -> View:
             total="update",
         ),
         Lines("Stated", (stated(found),)),
-        Lines("Error", published()),
+        Lines("Error", published_errors()),
         Lines("Evidence", (f"of an update as such: {evidence(update)}",)),
         *chosen(update.assumed),
         *assumptions_lines(update, everything=assumptions),

@@ -13,7 +13,7 @@ from syncwall.show.layout import layout_words
 from syncwall.show.numbers import duration, percent, plural
 from syncwall.validate.evaluation import ValidatedRun
 from syncwall.validate.report import Report, SetReport
-from syncwall.validate.table import RowUse, part_of
+from syncwall.validate.table import RowUse, corpus_part
 
 _KINDS: Final = {
     "source": "By source",
@@ -106,13 +106,13 @@ def _point(one: ValidatedRun, doubt: str | None) -> Point:
     low, high = map(duration, one.interval_s)
     lines = [
         row.id,
-        f"{row.source} ({part_of(row)})",
+        f"{row.source} ({corpus_part(row)})",
         f"{row.text('model')} on {cluster.gpus:,} × {cluster.device.name}",
         outcome_words(one),
         *([f"in doubt: {doubt}"] if doubt else []),
         f"ratio {one.ratio:.3f}, 80% interval {low} to {high}",
     ]
-    group = "in doubt" if doubt else str(part_of(row))
+    group = "in doubt" if doubt else str(corpus_part(row))
     return Point("\n".join(lines), group, one.case.measured_s, one.step_s, row.source)
 
 

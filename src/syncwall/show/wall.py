@@ -84,7 +84,7 @@ def side_why(side: Side) -> str:
     )
 
 
-def change_words(moved: Moved) -> str:
+def move_words(moved: Moved) -> str:
     """What was changed, with the layout that it was computed with."""
     layouts = list(moved.layouts.values())
     if moved.change is WallChange.DILOCO and layouts:
@@ -95,7 +95,7 @@ def change_words(moved: Moved) -> str:
     return str(moved.change)
 
 
-def layout_grows(answer: SyncWall, start: Reference) -> str:
+def grown_layout_words(answer: SyncWall, start: Reference) -> str:
     """Where the layout comes from, and how it changes with the GPUs."""
     if answer.setup.chosen is not None:
         strong = answer.setup.chosen.get(Scaling.STRONG) or ()
@@ -242,7 +242,7 @@ def wall_blocks(answer: SyncWall, start: Reference) -> list[Block]:
         *_moves(answer),
         *_other_layouts(answer),
         Lines("Why", tuple(map(side_why, sides))),
-        Lines("Layout", (layout_grows(answer, start),)),
+        Lines("Layout", (grown_layout_words(answer, start),)),
         Lines("Batch", ("; ".join(batches),)),
         Lines("Means", (efficiency_means(answer),)),
         *chosen(start.assumed),
@@ -275,7 +275,7 @@ def _cells(
 
 def _change(moved: Moved) -> str:
     """What was changed; other layouts have a line of their own."""
-    return str(moved.change) if moved.change is WallChange.LAYOUT else change_words(moved)
+    return str(moved.change) if moved.change is WallChange.LAYOUT else move_words(moved)
 
 
 def wall_count(wall: Wall) -> str:

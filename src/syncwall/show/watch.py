@@ -23,7 +23,7 @@ def watch_view(found: Summary, command: tuple[str, ...] = (), code: int = 0) -> 
     if found.step_s:
         least = LEAST_SHARE * found.step_s
         blocks.append(ledger("Where the time of a step went", found.seconds, least=least))
-    blocks += compared(found.seconds, found.step_s, found.expected)
+    blocks += watched_and_predicted(found.seconds, found.step_s, found.expected)
     blocks += findings_table(found.findings)
     notes = [sentence(note) for note in found.notes]
     if found.lost_marks:
@@ -48,7 +48,7 @@ def _end_verdict(found: Summary, code: int) -> Iterator[str]:
         yield f"The command ended with code {code}"
 
 
-def compared(
+def watched_and_predicted(
     seconds: Mapping[Cause, float], step_s: float | None, expected: Expectation | None
 ) -> list[Block]:
     """A watched step beside the predicted one, if there is one."""
@@ -94,7 +94,7 @@ def live_view(found: Snapshot, now_s: float) -> View:
     if found.step_s:
         least = LEAST_SHARE * found.step_s
         blocks.append(ledger("Where the time of a step goes", found.seconds, least=least))
-    blocks += compared(found.seconds, found.step_s, found.expected)
+    blocks += watched_and_predicted(found.seconds, found.step_s, found.expected)
     blocks += findings_table(found.findings)
     blocks += _ranks(found)
     blocks += _curves(found)

@@ -18,7 +18,7 @@ from syncwall.cost.prices import Prices
 from syncwall.timeline.ledger import Ledger
 from syncwall.timeline.step import add_others
 from syncwall.timeline.streams import Interval
-from syncwall.work.block import Phase
+from syncwall.work.block import StepPhase
 from syncwall.work.operations import (
     Collective,
     Convolution,
@@ -368,9 +368,9 @@ def cause_of(call: Call) -> Cause:
     what = call.what
     if isinstance(what, Collective):
         return _exposed(what)
-    if call.phase is Phase.FINISH and isinstance(what, Elementwise):
+    if call.phase is StepPhase.FINISH and isinstance(what, Elementwise):
         return Cause.OPTIMIZER
-    if call.phase is Phase.RECOMPUTE:
+    if call.phase is StepPhase.RECOMPUTE:
         return Cause.RECOMPUTE
     if isinstance(what, Elementwise) and what.kind.startswith("copy"):
         return Cause.COPY

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from syncwall.cause import Cause
 from syncwall.cost.prices import Prices
 from syncwall.timeline.ledger import Ledger
-from syncwall.work.block import Block, Operation, Phase, Stream, Wait
+from syncwall.work.block import Block, Operation, StepPhase, Stream, Wait
 from syncwall.work.number import Number, anywhere, least, most
 from syncwall.work.operations import Collective, Gemm
 
@@ -102,7 +102,7 @@ def _asked_late(block: Block) -> tuple[Operation, ...]:
     """A forward pass whose weights are asked for when all before is computed: until then the host
     waits for token counts. Backward, hooks have asked before the layer begins.
     """
-    if block.operations[-1].phase is not Phase.FORWARD:
+    if block.operations[-1].phase is not StepPhase.FORWARD:
         return block.operations
 
     def late(wait: Wait) -> Wait:

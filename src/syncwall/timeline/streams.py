@@ -22,7 +22,7 @@ from syncwall.cause import Cause
 from syncwall.cost.compute import smooth_max
 from syncwall.timeline.ledger import Ledger
 from syncwall.timeline.segments import ACTIVATIONS, Segment, Segments
-from syncwall.work.block import EXPOSED, AnyTask, Operation, Phase, Stream, Wait
+from syncwall.work.block import EXPOSED, AnyTask, Operation, StepPhase, Stream, Wait
 from syncwall.work.number import Number, is_one, least, most, where
 
 
@@ -52,7 +52,7 @@ class Record:
     waits: list[Interval] = field(default_factory=list)
     """Times in which the compute stream stands still, with the cause that the ledger books."""
     block: str = ""
-    phase: str = Phase.FORWARD
+    phase: str = StepPhase.FORWARD
     """Of what runs now. Waits take it, and weights that are gathered for it, whose operations are
     the same forward and backward."""
     round: int = 0
@@ -76,7 +76,7 @@ class Record:
         start_s = float(start)
         for operation, seconds in self._drawn[segment]:
             end_s = start_s + seconds
-            phase = self.phase if operation.phase is Phase.FORWARD else operation.phase
+            phase = self.phase if operation.phase is StepPhase.FORWARD else operation.phase
             shown = (operation.name, operation.cause, segment.stream, phase, start_s, end_s)
             self.intervals.append(Interval(*shown, operation.what, self.block, self.round))
             start_s = end_s
@@ -149,7 +149,7 @@ class ClockRecord(Protocol):
 
 
 @dataclass(slots=True)
-class Team:
+class WorkerTeam:
     """Workers of which each computes `slowness` times as long as the predicted one.
 
     A collective among them begins when the last of them is ready.
@@ -185,13 +185,13 @@ class Clock:
     """If there is one, every operation and wait is written into it (single layouts only)."""
     last_begin: Number = 0.0
     """When the computation of the last round so far began."""
-    team: Team | None = None
+    team: WorkerTeam | None = None
 
     @classmethod
     def of_team(cls, slowness: Sequence[float]) -> "Clock":
         """A clock whose moments are arrays over workers."""
         free: Moments = dict.fromkeys(Stream, np.zeros(len(slowness)))
-        team = Team(np.asarray(slowness, dtype=float), dict(free))
+        team = WorkerTeam(np.asarray(slowness, dtype=float), dict(free))
         return cls(free, dict(free), team=team)
 
     def copy(self) -> "Clock":

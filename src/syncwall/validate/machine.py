@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from syncwall.catalogue import added_folders
-from syncwall.cost.software import framework
+from syncwall.cost.software import framework_or_default
 from syncwall.describe import Cluster, Device, Layout, Model, Software
 from syncwall.describe.choice import Dtype
 from syncwall.describe.layout import Dispatcher, Shard
@@ -330,7 +330,7 @@ def software_of(row: RunRow) -> Software:
 
 def switches_of(row: RunRow, software: Software, shard: Shard) -> dict[str, Any]:
     """The layout's switches: the framework's, or what the row states."""
-    family = framework(software.framework)
+    family = framework_or_default(software.framework)
     stated: dict[str, Any] = switches(family, software.date, shard, software)
     stated.pop("gradient_dtype", None)
     words = row.text("options").lower()
@@ -443,7 +443,7 @@ def keeping_of(row: RunRow, software: Software, fields: dict[str, Any]) -> dict[
     if "hai-llm" in words:
         found |= _HAI_LLM
     layout = Layout.model_construct(**{**fields, **found})
-    return {**kept_formats(layout, framework(software.framework)), **found}
+    return {**kept_formats(layout, framework_or_default(software.framework)), **found}
 
 
 _HAI_LLM = {
@@ -484,7 +484,7 @@ def gradient_dtype_of(row: RunRow, precision: Dtype, software: Software) -> Dtyp
     if precision is Dtype.FP16:
         return Dtype.FP16
     narrow = "PURE" in words or "(fms)" in words or _is_tuned(row)
-    return Dtype.BF16 if narrow else framework(software.framework).gradient_dtype
+    return Dtype.BF16 if narrow else framework_or_default(software.framework).gradient_dtype
 
 
 def document_of(row: RunRow) -> int | None:

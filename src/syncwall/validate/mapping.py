@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from syncwall.answer.many import memory_of
 from syncwall.answer.priced import may_fit
 from syncwall.answer.settled import candidates, choices
-from syncwall.cost.software import framework
+from syncwall.cost.software import framework_or_default
 from syncwall.describe import Cluster, Layout, Model, Software
 from syncwall.describe.base import OPEN
 from syncwall.describe.choice import Dtype
@@ -63,7 +63,7 @@ def unusual(
     It recomputes what it does not mention, adds up gradients in 16 bits if it does mention that, or
     trains in pure 16 bits where the weights that are stored could be meant.
     """
-    family = framework(software.framework).model_copy(update={"recompute": None})
+    family = framework_or_default(software.framework).model_copy(update={"recompute": None})
     values = choices(model, layout, silent, family) | partly(layout, row)
     found, _ = candidates(model, layout, row.whole("seq_len"), cluster.gpus, values)
     if "recompute" in values:
@@ -200,7 +200,7 @@ def _layouts(
     if "virtual_stages" in silent and layout.pp > 1 and layout.schedule is Schedule.ONE_F_ONE_B:
         layout = layout.model_copy(update={"schedule": OPEN})  # nobody says that either
     seq = row.whole("seq_len")
-    values = choices(model, layout, silent, framework(software.framework))
+    values = choices(model, layout, silent, framework_or_default(software.framework))
     missing = tuple(name for name, several in values.items() if len(several) > 1)
     values |= partly(layout, row)
     found, reasons = candidates(model, layout, seq, cluster.gpus, values)

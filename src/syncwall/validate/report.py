@@ -21,14 +21,14 @@ from syncwall.validate.score import (
     RunSet,
     Score,
     Steps,
-    Summary,
+    ErrorSummary,
     read_baselines,
     run_sets,
     score,
-    steps_of,
+    known_run_sample,
     summary,
 )
-from syncwall.validate.table import RunRow, doubt, read_tables
+from syncwall.validate.table import RunRow, row_doubt, read_tables
 
 Progress = Callable[[float], None]
 _KINDS = ("source", "named", "accelerator", "scale", "parallelism", "all")
@@ -96,7 +96,7 @@ class Report(Answer):
     skipped: list[SkippedRow]
     doubtful: list[Doubtful]
     sets: list[SetReport]
-    summary: Summary
+    summary: ErrorSummary
     """Errors over the held-out sources."""
 
     def __repr__(self) -> str:
@@ -151,10 +151,10 @@ def reported(
     cases, skipped = _cases(rows, told)
     found = outcomes([*cases, *known], lambda share: told(_MAPPING + (1 - _MAPPING) * share))
     doubtful = [
-        Doubtful(one, reason) for one in found if (reason := doubt(one.case.row)) is not None
+        Doubtful(one, reason) for one in found if (reason := row_doubt(one.case.row)) is not None
     ]
     doubted = {one.outcome.case.row.id for one in doubtful}
-    steps = steps_of([one for one in found if one.case.row.id not in doubted])
+    steps = known_run_sample([one for one in found if one.case.row.id not in doubted])
     sets = [_reported(runs, doubted, baselines, steps) for runs in run_sets(found)]
     sets.sort(key=_place)
     told(1.0)

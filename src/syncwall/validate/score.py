@@ -21,7 +21,7 @@ from syncwall.catalogue import BUILT_IN
 from syncwall.documents import read_document
 from syncwall.problems import InputError, Problem
 from syncwall.validate.evaluation import ValidatedRun, known_steps
-from syncwall.validate.table import RowUse, RunRow, part_of, read_csv
+from syncwall.validate.table import RowUse, RunRow, corpus_part, read_csv
 
 Array = NDArray[Any]
 FEWEST_RUNS: Final = 9
@@ -32,7 +32,7 @@ _DRAWS: Final = 60
 _SEED: Final = 16
 
 
-def choices(runs: int, known: int) -> Any:
+def known_choices(runs: int, known: int) -> Any:
     """Which of `runs` runs are known, one choice a row: each run alone, or `known` drawn by lot."""
     if known == 1:
         return np.arange(runs)[:, None]
@@ -62,7 +62,7 @@ class KnownSet:
 
     def left(self, known: int, model: Covariances) -> Array:
         """ln(predicted / measured) of every other run, for every choice of `known` ones."""
-        chosen = choices(len(self.logs), known)
+        chosen = known_choices(len(self.logs), known)
         common = model.between(self.shares, self.shares, self.apart)
         alone = model.alone(self.shares)
         inside = common[chosen[:, :, None], chosen[:, None, :]]
@@ -233,11 +233,11 @@ def evenly(items: Sequence[Item], most: int) -> list[Item]:
     return [items[int(i * step)] for i in range(min(len(items), most))]
 
 
-def steps_of(outcomes: Sequence[ValidatedRun]) -> dict[str, KnownStep]:
+def known_run_sample(outcomes: Sequence[ValidatedRun]) -> dict[str, KnownStep]:
     """Runs that may be taken as known: of each part of each source some, evenly spread."""
     groups: dict[tuple[str, str], list[ValidatedRun]] = {}
     for one in outcomes:
-        groups.setdefault((one.case.row.source, str(part_of(one.case.row))), []).append(one)
+        groups.setdefault((one.case.row.source, str(corpus_part(one.case.row))), []).append(one)
     some = [one for members in groups.values() for one in evenly(members, MOST_RUNS)]
     return {one.case.row.id: step for one, step in zip(some, known_steps(some), strict=True)}
 
@@ -270,7 +270,7 @@ class Versus:
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
+class ErrorSummary:
     """Errors over the held-out sources."""
 
     sources: int
@@ -299,19 +299,19 @@ def summary(
     doubted: set[str],
     baselines: Baselines | None = None,
     steps: Steps | None = None,
-) -> Summary:
+) -> ErrorSummary:
     """Errors of `outcomes` that are held out; `doubted` are ids that do not count."""
     held = [
         one
         for one in outcomes
-        if part_of(one.case.row).is_held_out and one.case.row.id not in doubted
+        if corpus_part(one.case.row).is_held_out and one.case.row.id not in doubted
     ]
     groups: dict[str, list[ValidatedRun]] = {}
     for one in held:
         groups.setdefault(one.case.row.source, []).append(one)
     scores = [score(members, steps) for members in groups.values() if len(members) >= FEWEST]
     known = [one for one in scores if one.mape_five_known_runs is not None]
-    return Summary(
+    return ErrorSummary(
         sources=len(scores),
         n=len(held),
         mape=_mean(scores, "mape"),
@@ -378,7 +378,7 @@ def run_sets(outcomes: Sequence[ValidatedRun]) -> list[RunSet]:
 
 def _memberships(outcome: ValidatedRun) -> Iterator[tuple[str, str]]:
     row = outcome.case.row
-    part = part_of(row)
+    part = corpus_part(row)
     yield "source", row.source + ("" if part.is_held_out else f" ({part})")
     if part is RowUse.CALIBRATION:
         yield "all", "calibration"
@@ -390,7 +390,7 @@ def _memberships(outcome: ValidatedRun) -> Iterator[tuple[str, str]]:
 
 
 def _held(row: RunRow) -> bool:
-    return part_of(row) is not RowUse.CALIBRATION
+    return corpus_part(row) is not RowUse.CALIBRATION
 
 
 def _scale(gpus: int) -> str:

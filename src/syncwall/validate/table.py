@@ -221,7 +221,7 @@ class RowUse(StrEnum):
         return self in (RowUse.STRUCTURE, RowUse.JUDGE)
 
 
-def part_of(row: RunRow) -> RowUse:
+def corpus_part(row: RunRow) -> RowUse:
     """The part of the corpus that a row belongs to; a source that nobody listed is a judge."""
     lists = _document("split.yaml")
     composed = lists["composed"].get(row.source)
@@ -243,7 +243,7 @@ def organisation_of(source: str) -> str:
     return next((name for name, sources in several if source in sources), source)
 
 
-def doubt(row: RunRow) -> str | None:
+def row_doubt(row: RunRow) -> str | None:
     """Why a row is not taken as printed; None if it is."""
     if row.grade == "C":
         return row.text("flags") or "graded as coarse or doubtful"

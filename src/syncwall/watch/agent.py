@@ -229,7 +229,7 @@ def _said(file: int) -> bytes | None:
 def main(words: Iterable[str]) -> int:
     """Run the agent of a folder, unless it has one."""
     from syncwall.watch.exporters import EventLines, Exporters, SaidLines
-    from syncwall.watch.place import sweep
+    from syncwall.watch.place import remove_leftovers
 
     folder, *flags = words
     home = Path(folder)
@@ -241,7 +241,7 @@ def main(words: Iterable[str]) -> int:
             exporters = Exporters(home, os.environ)
             agent = Agent(home, [lines, SaidLines(), exporters])
             signal.signal(signal.SIGTERM, lambda *_: setattr(agent, "shall_end", True))
-            sweep()
+            remove_leftovers()
             summary = agent.run(until_told="--until-told" in flags)
             lines.end(summary)
             exporters.close()

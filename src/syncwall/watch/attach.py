@@ -16,7 +16,7 @@ from typing import Any, Final
 from syncwall.hosts import Place, host_name, place
 from syncwall.watch.place import EXPECT, folder, store_port
 from syncwall.watch.rings import MarkKind, Ring
-from syncwall.watch.watching import Patches, Watching
+from syncwall.watch.watching import AppliedPatches, Watching
 
 _LAUNCHERS: Final = frozenset({
     "torchrun", "torch.distributed.run", "torch.distributed.launch", "accelerate", "deepspeed",
@@ -72,7 +72,7 @@ def tell(
 
 def start_with_torch() -> None:
     """Call `start` once the program has loaded torch."""
-    Patches().when_imported("torch", lambda _: _start_quietly())
+    AppliedPatches().when_imported("torch", lambda _: _start_quietly())
 
 
 def _start_quietly() -> None:
@@ -124,10 +124,10 @@ def _expect(home: Path) -> None:
     if not words:
         return
     from syncwall.problems import InputError
-    from syncwall.watch.expected import leave
+    from syncwall.watch.expected import leave_expectation
 
     try:
-        leave(home, words)
+        leave_expectation(home, words)
     except (OSError, InputError) as error:
         _say(f"nothing to compare with: {error}")
 

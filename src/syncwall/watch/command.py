@@ -18,7 +18,7 @@ from typing import Final
 
 from syncwall.problems import InputError
 from syncwall.watch.events import from_json
-from syncwall.watch.expected import leave
+from syncwall.watch.expected import leave_expectation
 from syncwall.watch.place import (
     COMMAND_LOCK,
     EXPECT,
@@ -56,7 +56,7 @@ def run_watched(command: Sequence[str], *, expect: str = "", events: str = "") -
     home = Path(tempfile.mkdtemp(prefix="syncwall-", dir=homes()[0]))  # in shared memory if any
     try:
         if expect:
-            leave(home, expect)
+            leave_expectation(home, expect)
         with Lock(home, COMMAND_LOCK) as lock, _agent(home, events) as agent:
             lock.taken()  # so that nobody takes the folder for one of the dead
             code = _run(command, home)

@@ -63,7 +63,7 @@ def grouped(seconds: Mapping[Cause, float]) -> dict[Group, float]:
     return {group: spent_s for group, spent_s in found.items() if spent_s}
 
 
-class Clock(StrEnum):
+class StepClock(StrEnum):
     """What timed a step."""
 
     HOST = "host"
@@ -90,7 +90,7 @@ class StepRecord:
     gradient_norm: float | None = None
     skipped: bool = False
     """The gradients overflowed, so that a `GradScaler` left the weights as they were."""
-    clock: Clock = Clock.HOST
+    clock: StepClock = StepClock.HOST
     own_is_known: bool = True
     """False where communication of the forward pass cannot be told apart from computation."""
 
@@ -111,7 +111,7 @@ OF_A_STEP: Final = (*_OWN, Group.COMMUNICATION)
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class StepWindow:
     """Steps `first` to `first + steps - 1` of one rank; medians, so that a hiccup counts little."""
 
     rank: int
@@ -203,7 +203,7 @@ class NodeReport:
     sent_s: float
     """Since the epoch."""
     ranks: tuple[RankState, ...]
-    windows: tuple[Window, ...] = ()
+    windows: tuple[StepWindow, ...] = ()
     """The latest of each of its ranks."""
     world: int = 1
     """Ranks of the whole job."""

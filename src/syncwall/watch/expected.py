@@ -149,7 +149,7 @@ def _as_before(seen: dict[str, Any], words: str) -> Expectation:
     return Expectation(step_s, *interval.around(step_s), ledger, words, ranks=seen.get("world"))
 
 
-def leave(home: Path, words: str) -> None:
+def leave_expectation(home: Path, words: str) -> None:
     """Let the agent of a folder find the words; files are named as they are found from here."""
     named = [str(Path(one).absolute()) if Path(one).is_file() else one for one in _split(words)]
     new = home / f"{_FILE}-{os.getpid()}.new"

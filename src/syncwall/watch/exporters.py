@@ -31,7 +31,7 @@ from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 from syncwall.hosts import LOOPBACK
 from syncwall.problems import InputError
 from syncwall.watch.devices import DeviceState, Limit
-from syncwall.watch.events import FORMAT, Finding, FindingKey, RankState, Window, to_json
+from syncwall.watch.events import FORMAT, Finding, FindingKey, RankState, StepWindow, to_json
 from syncwall.watch.flops import stated_flops
 from syncwall.watch.life import LifeFile, outlook, rates_of
 from syncwall.watch.summary import (
@@ -81,7 +81,7 @@ class EventLines:
         """The last line."""
         self._write("summary", 0.0, summary)
 
-    def _is_new(self, window: Window) -> bool:
+    def _is_new(self, window: StepWindow) -> bool:
         if window.first <= self._windows.get(window.rank, -1):
             return False
         self._windows[window.rank] = window.first
@@ -116,7 +116,7 @@ def said(finding: Finding) -> str:
     return f"{finding.kind}{rank}{node}: {finding.evidence}"
 
 
-def read_lines(path: Path) -> Iterator[dict[str, Any]]:
+def read_events(path: Path) -> Iterator[dict[str, Any]]:
     """Events of a file, the last one left out if it is not whole."""
     with path.open(encoding="utf-8") as file:
         for line in file:
@@ -187,7 +187,7 @@ ALL: Final = (
 )  # fmt: skip
 
 
-def figures(recent: Recent) -> list[Sample]:
+def metrics(recent: Recent) -> list[Sample]:
     """All figures that have a value now, each once."""
     found = {figure.name: Sample(figure) for figure in ALL}
     for figure, labels, value in _values(recent):
@@ -367,7 +367,7 @@ class OtlpExport:
         from opentelemetry.metrics import Observation
 
         def observe(_: Any) -> Iterator[Any]:
-            for sample in figures(self._recent):
+            for sample in metrics(self._recent):
                 if sample.figure is figure:
                     for labels, value in sample.values:
                         yield Observation(value, dict(labels))
@@ -439,7 +439,7 @@ class _Collector:
         """One family a figure."""
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
-        for sample in figures(self._recent):
+        for sample in metrics(self._recent):
             figure = sample.figure
             names = list(sample.values[0][0])
             kind = CounterMetricFamily if figure.kind == "counter" else GaugeMetricFamily

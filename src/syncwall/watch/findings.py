@@ -7,7 +7,7 @@ from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from syncwall.watch.events import Expectation, Finding, FindingKey, NodeReport, StepRecord, Window
+from syncwall.watch.events import Expectation, Finding, FindingKey, NodeReport, StepRecord, StepWindow
 from syncwall.watch.expected import expected, left
 from syncwall.watch.judges import (
     JobWindow,
@@ -16,11 +16,11 @@ from syncwall.watch.judges import (
     hung,
     job_window,
     lost_nodes,
-    slow_down,
+    job_slowdown,
     slower_than_predicted,
     stood_out,
     stopped,
-    together,
+    common_windows,
 )
 from syncwall.watch.spikes import Curves
 
@@ -35,7 +35,7 @@ class Findings:
 
     def __init__(self, home: Path, limits: Thresholds) -> None:
         self._home, self._limits = home, limits
-        self._windows: dict[int, deque[Window]] = defaultdict(lambda: deque(maxlen=_LATEST))
+        self._windows: dict[int, deque[StepWindow]] = defaultdict(lambda: deque(maxlen=_LATEST))
         self._job: deque[JobWindow] = deque(maxlen=_KEPT)
         self._of_speed: list[Finding] = []
         self._curves = Curves()
@@ -76,7 +76,7 @@ class Findings:
         self.history += new
         return tuple(self._open.values()), tuple(new)
 
-    def _take(self, windows: Iterable[Window]) -> bool:
+    def _take(self, windows: Iterable[StepWindow]) -> bool:
         """Keep windows that are new; True if there is one."""
         found = False
         for one in windows:
@@ -89,10 +89,10 @@ class Findings:
     def _speed(self) -> list[Finding]:
         latest = [one for kept in self._windows.values() for one in kept]
         done = self._job[-1].first if self._job else -1
-        same = together(latest)
+        same = common_windows(latest)
         self._job.extend(job_window(one) for one in same if one[0].first > done)
         job = list(self._job)
-        found = stood_out(same, self._limits) + slow_down(job, self._limits)
+        found = stood_out(same, self._limits) + job_slowdown(job, self._limits)
         if self.expected is not None:
             found += slower_than_predicted(job, self.expected, self._limits)
         return found

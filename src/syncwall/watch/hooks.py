@@ -22,7 +22,7 @@ from types import ModuleType
 from typing import Any, Final, NamedTuple
 from weakref import ref
 
-from syncwall.watch.rings import COLLECTIVES, MarkKind, NoteKind
+from syncwall.watch.rings import COLLECTIVES, MarkKind, RingNote
 from syncwall.watch.watching import Function, Watching
 
 _CALLS: Final = {
@@ -47,7 +47,7 @@ class Bracket(NamedTuple):
     """It is waited for, not imported."""
     name: str
     """In the module: `save`, `DataLoader.__iter__`."""
-    missing: NoteKind | None = None
+    missing: RingNote | None = None
     """What cannot be told of versions that do not have it."""
     argument: int = 0
     again: str = ""
@@ -62,11 +62,11 @@ _SAVER: Final = "torch.distributed.checkpoint.state_dict_saver"
 _C10D: Final = "torch.distributed.distributed_c10d"
 _FSDP_GROUP: Final = "torch.distributed.fsdp._fully_shard._fsdp_param_group"
 DATA: Final = (
-    Bracket(_DATA, _LOADER, "_BaseDataLoaderIter.__next__", NoteKind.NO_DATA_LOADER),
+    Bracket(_DATA, _LOADER, "_BaseDataLoaderIter.__next__", RingNote.NO_DATA_LOADER),
     Bracket(_DATA, _LOADER, "DataLoader.__iter__"),  # starts the workers
 )
 SAVES: Final = (
-    Bracket(_SAVE, "torch", "save", NoteKind.NO_SAVES),
+    Bracket(_SAVE, "torch", "save", RingNote.NO_SAVES),
     Bracket(_SAVE, _SAVER, "save"),
     Bracket(_SAVE, _SAVER, "async_save"),
     Bracket(_SAVE, "safetensors.torch", "save_file"),
@@ -77,19 +77,19 @@ WAITS: Final = (
         for kind, names in _CALLS.items()
         for name in names.split()
     ),
-    Bracket(_WAIT, _C10D, "Work.wait", NoteKind.NO_WAITS, _OTHER),
+    Bracket(_WAIT, _C10D, "Work.wait", RingNote.NO_WAITS, _OTHER),
     Bracket(
         _WAIT,
         "torch.distributed._functional_collectives",  # of DTensor, so of tensor parallelism
         "wait_tensor",
-        NoteKind.NO_FUNCTIONAL_WAITS,
+        RingNote.NO_FUNCTIONAL_WAITS,
         _OTHER,
     ),
     Bracket(
         _WAIT,
         _FSDP_GROUP,
         "FSDPParamGroup.wait_for_unshard",
-        NoteKind.FSDP_WAITS,
+        RingNote.FSDP_WAITS,
         COLLECTIVES.index("all-gather"),
     ),
 )
@@ -120,7 +120,7 @@ def _between(watching: Watching, row: Bracket, function: Function) -> Function:
 
     def call(*given: Any, **named: Any) -> Any:
         if is_wait and watching.is_on_another_stream:
-            watching.note(NoteKind.DEVICE_COMMUNICATION)
+            watching.note(RingNote.DEVICE_COMMUNICATION)
             return function(*given, **named)
         watching.mark(begin, 0.0, argument)
         try:
@@ -136,7 +136,7 @@ def attach_old_fsdp(watching: Watching) -> None:
 
     def made(function: Function) -> Function:
         def __init__(self: Any, *given: Any, **named: Any) -> None:  # noqa: N807
-            watching.note(NoteKind.OLD_FSDP)
+            watching.note(RingNote.OLD_FSDP)
             function(self, *given, **named)
 
         return __init__
@@ -194,7 +194,7 @@ def attach_backward(watching: Watching) -> None:
         return backward
 
     if not watching.patches.replace(torch.autograd, "backward", marked):
-        watching.note(NoteKind.NO_BACKWARD)
+        watching.note(RingNote.NO_BACKWARD)
     parallel = getattr(torch.nn.parallel, "DistributedDataParallel", None)
 
     def made(function: Function) -> Function:
@@ -206,7 +206,7 @@ def attach_backward(watching: Watching) -> None:
         return __init__
 
     if not watching.patches.replace(parallel, "__init__", made):
-        watching.note(NoteKind.NO_LAST_GRADIENT)
+        watching.note(RingNote.NO_LAST_GRADIENT)
     watching.removers.append(lambda: _forget(last_gradients))
 
 
@@ -310,7 +310,7 @@ def attach_optimizers(watching: Watching) -> None:
             optim.register_optimizer_step_post_hook(after),
         )
     except AttributeError:
-        watching.note(NoteKind.NO_OPTIMIZER_HOOKS)
+        watching.note(RingNote.NO_OPTIMIZER_HOOKS)
         return
     watching.removers += [hook.remove for hook in hooks]
 
@@ -334,7 +334,7 @@ def _attach_scaler(watching: Watching, scaled: Any) -> None:
 
     scaler = getattr(torch.amp, "GradScaler", None)
     if not watching.patches.replace(scaler, "step", scaled):
-        watching.note(NoteKind.NO_GRAD_SCALER)
+        watching.note(RingNote.NO_GRAD_SCALER)
 
 
 def attach_norms(watching: Watching) -> None:
@@ -354,7 +354,7 @@ def attach_norms(watching: Watching) -> None:
         return clip_grad_norm_
 
     if not watching.patches.replace(clip_grad, "clip_grad_norm_", told):
-        watching.note(NoteKind.NO_GRADIENT_NORM)
+        watching.note(RingNote.NO_GRADIENT_NORM)
         return
     again = clip_grad.clip_grad_norm_
     watching.patches.replace(torch.nn.utils, "clip_grad_norm_", lambda _: again)
@@ -387,7 +387,7 @@ def attach_evaluation(watching: Watching) -> None:
         return evaluates
 
     if not watching.patches.replace(nn.Module, "eval", marked):
-        watching.note(NoteKind.NO_EVALUATION)
+        watching.note(RingNote.NO_EVALUATION)
     watching.patches.when_imported(  # whose models have an `eval` of their own
         "transformers.modeling_utils",
         lambda module: watching.patches.replace(module.PreTrainedModel, "eval", marked),

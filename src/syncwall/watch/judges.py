@@ -27,7 +27,7 @@ from syncwall.watch.events import (
     Process,
     RankState,
     StepRecord,
-    Window,
+    StepWindow,
     grouped,
 )
 
@@ -256,21 +256,21 @@ _COMPARED = 512
 """Ranks that a straggler's ledger is compared with, of many."""
 
 
-def window_of(steps: Sequence[StepRecord], node: str = "") -> Window:
+def window_of(steps: Sequence[StepRecord], node: str = "") -> StepWindow:
     """Steps of one rank summed up."""
     sums: dict[Cause, float] = defaultdict(float)
     for one in steps:
         for cause, spent_s in one.seconds.items():
             sums[cause] += spent_s
     own = [one.own_s for one in steps] if all(one.own_is_known for one in steps) else None
-    return Window(
+    return StepWindow(
         steps[0].rank, steps[0].step, len(steps), median(own) if own else None,
         median(one.step_s for one in steps),
         {cause: spent_s / len(steps) for cause, spent_s in sums.items()}, steps[-1].end_s, node,
     )  # fmt: skip
 
 
-def windows_of(steps: Iterable[StepRecord], limits: Thresholds = THRESHOLDS) -> list[Window]:
+def windows_of(steps: Iterable[StepRecord], limits: Thresholds = THRESHOLDS) -> list[StepWindow]:
     """Whole windows of steps of one rank; they begin at multiples of their length on all ranks."""
     found, inside = [], list[StepRecord]()
     for one in steps:
@@ -283,9 +283,9 @@ def windows_of(steps: Iterable[StepRecord], limits: Thresholds = THRESHOLDS) -> 
     return found
 
 
-def together(windows: Iterable[Window]) -> list[list[Window]]:
+def common_windows(windows: Iterable[StepWindow]) -> list[list[StepWindow]]:
     """Windows of the same steps, in the order of steps; only those that all ranks have."""
-    by_first: dict[int, list[Window]] = defaultdict(list)
+    by_first: dict[int, list[StepWindow]] = defaultdict(list)
     ranks = set()
     for one in windows:
         by_first[one.first].append(one)
@@ -293,13 +293,13 @@ def together(windows: Iterable[Window]) -> list[list[Window]]:
     return [by_first[first] for first in sorted(by_first) if len(by_first[first]) == len(ranks)]
 
 
-def stragglers(windows: Iterable[Window], limits: Thresholds = THRESHOLDS) -> list[Finding]:
+def stragglers(windows: Iterable[StepWindow], limits: Thresholds = THRESHOLDS) -> list[Finding]:
     """Ranks whose own time stands out in several windows in a row, and what that costs the job."""
-    return stood_out(together(windows), limits)
+    return stood_out(common_windows(windows), limits)
 
 
 def stood_out(
-    windows: Sequence[Sequence[Window]], limits: Thresholds = THRESHOLDS
+    windows: Sequence[Sequence[StepWindow]], limits: Thresholds = THRESHOLDS
 ) -> list[Finding]:
     """The same of windows that are `together` already."""
     latest = windows[-limits.windows :]
@@ -338,7 +338,7 @@ def stood_out(
     return found
 
 
-def _late(same: Sequence[Window], limits: Thresholds) -> dict[int, float]:
+def _late(same: Sequence[StepWindow], limits: Thresholds) -> dict[int, float]:
     """Seconds above the median of the ranks, of those that stand out in one window."""
     own = {one.rank: one.own_s or 0.0 for one in same}
     is_few = len(own) < limits.fewest_ranks
@@ -347,7 +347,7 @@ def _late(same: Sequence[Window], limits: Thresholds) -> dict[int, float]:
     return {rank: s - usual for rank, s in own.items() if stands_out(s - usual, usual, share=share)}
 
 
-def _usual(latest: Sequence[Sequence[Window]]) -> tuple[float, float]:
+def _usual(latest: Sequence[Sequence[StepWindow]]) -> tuple[float, float]:
     """Own time of the ranks in all windows together: its median and spread.
 
     Means over the windows are compared: what hits another rank in one of them hides nobody.
@@ -358,7 +358,7 @@ def _usual(latest: Sequence[Sequence[Window]]) -> tuple[float, float]:
     return middle_and_spread(sums.values())
 
 
-def _grown(latest: Sequence[Sequence[Window]], rank: int) -> Group:
+def _grown(latest: Sequence[Sequence[StepWindow]], rank: int) -> Group:
     """The line of a rank's own ledger that is farthest above that of the others."""
     more: dict[Group, float] = defaultdict(float)
     for same in latest:
@@ -382,12 +382,12 @@ class JobWindow:
     end_s: float
 
 
-def job_windows(windows: Iterable[Window]) -> list[JobWindow]:
+def job_windows(windows: Iterable[StepWindow]) -> list[JobWindow]:
     """Windows that all ranks have, in the order of steps."""
-    return [job_window(same) for same in together(windows)]
+    return [job_window(same) for same in common_windows(windows)]
 
 
-def job_window(same: Sequence[Window]) -> JobWindow:
+def job_window(same: Sequence[StepWindow]) -> JobWindow:
     """The same steps of all ranks as one."""
     sums: dict[Cause, float] = defaultdict(float)
     for one in same:
@@ -398,7 +398,7 @@ def job_window(same: Sequence[Window]) -> JobWindow:
     return JobWindow(same[0].first, step_s, mean, max(one.end_s for one in same))
 
 
-def slow_down(windows: Sequence[JobWindow], limits: Thresholds = THRESHOLDS) -> list[Finding]:
+def job_slowdown(windows: Sequence[JobWindow], limits: Thresholds = THRESHOLDS) -> list[Finding]:
     """The job's step has grown against all that was before: since which step, and by which line."""
     job = windows[1:]
     if len(job) < limits.reference_windows + limits.slowed_windows:

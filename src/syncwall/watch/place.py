@@ -102,7 +102,7 @@ _started: list[object] = []
 """Kept: an agent outlives whoever started it, and nobody waits for it."""
 
 
-def sweep(above: Iterable[Path] | None = None) -> list[Path]:
+def remove_leftovers(above: Iterable[Path] | None = None) -> list[Path]:
     """Remove what the dead have left in these folders, by default where rings are; what it was."""
     import shutil
 

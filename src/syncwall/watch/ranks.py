@@ -23,9 +23,9 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from syncwall.cause import Cause
-from syncwall.watch.events import Clock, Process, RankState, StepRecord, Window
+from syncwall.watch.events import StepClock, Process, RankState, StepRecord, StepWindow
 from syncwall.watch.judges import THRESHOLDS, Thresholds, window_of
-from syncwall.watch.rings import NOTES, DeviceTime, Mark, MarkKind, NoteKind, RingReader
+from syncwall.watch.rings import NOTES, DeviceTime, Mark, MarkKind, RingNote, RingReader
 from syncwall.watch.steps import StepMaker
 
 _OF_ITS_OWN: Final = (signal.SIGKILL, signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE)
@@ -201,7 +201,7 @@ class WatchedRank:
         """By the device's clock, if there is one: what steps spend."""
         self._asked_at = 0.0, ""
         self._inside: list[StepRecord] = []
-        self.windows: deque[Window] = deque(maxlen=_KEPT)
+        self.windows: deque[StepWindow] = deque(maxlen=_KEPT)
         self.steps = 0
         self.spent_s: dict[Cause, float] = defaultdict(float)
         self.tokens: float | None = None
@@ -217,7 +217,7 @@ class WatchedRank:
     @property
     def notes(self) -> list[str]:
         """What cannot be told of this rank."""
-        return [NOTES[NoteKind(one)] for one in sorted(self._live.notes & set(NOTES))]
+        return [NOTES[RingNote(one)] for one in sorted(self._live.notes & set(NOTES))]
 
     def read(self) -> list[StepRecord]:
         """Steps that were finished since the last call."""
@@ -235,7 +235,7 @@ class WatchedRank:
 
     def _is_timed(self, marks: Iterable[Mark]) -> bool:
         if self._device is None and any(one.kind == MarkKind.DEVICE_TIME for one in marks):
-            self._device = DeviceTime(), StepMaker(self.rank, self._reader.epoch_ns, Clock.DEVICE)
+            self._device = DeviceTime(), StepMaker(self.rank, self._reader.epoch_ns, StepClock.DEVICE)
             self._device[1].step = self._live.step
         return self._device is not None
 

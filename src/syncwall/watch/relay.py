@@ -55,7 +55,7 @@ def _is_quiet(one: RankState, now_s: float, limits: Thresholds) -> bool:
     return one.process is Process.RUNNING and silent_s < patience_s(one, limits) / 2
 
 
-def merged(
+def merged_report(
     number: int, reports: Mapping[int, NodeReport], silent_s: Mapping[int, float],
     limits: Thresholds = THRESHOLDS,
 ) -> GroupReport:  # fmt: skip
@@ -146,7 +146,7 @@ class Exchange:
         reports = {node: one for node, (one, _) in found.items()}
         silent_s = {node: now_s - changed_s for node, (_, changed_s) in found.items()}
         self._number += 1
-        told = merged(self._number, reports, silent_s, self._limits)
+        told = merged_report(self._number, reports, silent_s, self._limits)
         self._of_groups.write(store, group, told)
 
 

@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol
 
 
-class NoteKind(IntEnum):
+class RingNote(IntEnum):
     """Numbers of notes; part of the format of marks."""
 
     NO_DATA_LOADER = 1
@@ -50,25 +50,25 @@ class NoteKind(IntEnum):
 
 _HIDES_OWN: Final = "stragglers are not judged by own time"
 NOTES: Final = {
-    NoteKind.NO_DATA_LOADER: "this PyTorch has no torch.utils.data.dataloader._BaseDataLoaderIter: "
+    RingNote.NO_DATA_LOADER: "this PyTorch has no torch.utils.data.dataloader._BaseDataLoaderIter: "
     "waiting for data counts as idle",
-    NoteKind.NO_BACKWARD: "torch.autograd.backward is missing: backward counts as forward",
-    NoteKind.NO_OPTIMIZER_HOOKS: "this PyTorch has no global optimizer hooks: steps are not seen",
-    NoteKind.NO_GRAD_SCALER: "torch.amp.GradScaler is missing: skipped steps are not seen",
-    NoteKind.NO_LAST_GRADIENT: "DistributedDataParallel could not be hooked: waiting for gradients "
+    RingNote.NO_BACKWARD: "torch.autograd.backward is missing: backward counts as forward",
+    RingNote.NO_OPTIMIZER_HOOKS: "this PyTorch has no global optimizer hooks: steps are not seen",
+    RingNote.NO_GRAD_SCALER: "torch.amp.GradScaler is missing: skipped steps are not seen",
+    RingNote.NO_LAST_GRADIENT: "DistributedDataParallel could not be hooked: waiting for gradients "
     f"counts as backward, {_HIDES_OWN}",
-    NoteKind.NO_WAITS: f"torch.distributed could not be hooked: {_HIDES_OWN}",
-    NoteKind.NO_EVALUATION: "torch.nn.Module.eval is missing: evaluations count as forward",
-    NoteKind.NO_SAVES: "torch.save is missing: checkpoints count as idle",
-    NoteKind.FSDP_WAITS: "FSDP's wait for its weights could not be hooked: it counts as "
+    RingNote.NO_WAITS: f"torch.distributed could not be hooked: {_HIDES_OWN}",
+    RingNote.NO_EVALUATION: "torch.nn.Module.eval is missing: evaluations count as forward",
+    RingNote.NO_SAVES: "torch.save is missing: checkpoints count as idle",
+    RingNote.FSDP_WAITS: "FSDP's wait for its weights could not be hooked: it counts as "
     f"computation, {_HIDES_OWN}",
-    NoteKind.DEVICE_COMMUNICATION: "some communication has a CUDA stream of its own: waiting for "
+    RingNote.DEVICE_COMMUNICATION: "some communication has a CUDA stream of its own: waiting for "
     f"it cannot be told apart from computation, {_HIDES_OWN}",
-    NoteKind.OLD_FSDP: "FullyShardedDataParallel (FSDP1) waits inside of streams: it counts as "
+    RingNote.OLD_FSDP: "FullyShardedDataParallel (FSDP1) waits inside of streams: it counts as "
     f"computation, {_HIDES_OWN}",
-    NoteKind.NO_FUNCTIONAL_WAITS: "functional collectives could not be hooked: their waits count "
+    RingNote.NO_FUNCTIONAL_WAITS: "functional collectives could not be hooked: their waits count "
     f"as computation, {_HIDES_OWN}",
-    NoteKind.NO_GRADIENT_NORM: "torch.nn.utils.clip_grad_norm_ is missing: no gradient norm",
+    RingNote.NO_GRADIENT_NORM: "torch.nn.utils.clip_grad_norm_ is missing: no gradient norm",
 }
 """What each note says."""
 

@@ -93,7 +93,7 @@ class Spike:
         return Finding(_KINDS[measured], None, "", time_s, evidence, since_step=self.since_step)
 
 
-class Curve:
+class LossSeries:
     """One series and what is usual in it."""
 
     def __init__(self, rule: SpikeRule = RULE) -> None:
@@ -168,7 +168,7 @@ class Curve:
 
 def spikes(values: Iterable[float], first_step: int = 0, rule: SpikeRule = RULE) -> list[Spike]:
     """All spikes of a series."""
-    curve = Curve(rule)
+    curve = LossSeries(rule)
     found = (curve.add(step, value) for step, value in enumerate(values, first_step))
     return [spike for spike in found if spike is not None]
 
@@ -177,7 +177,7 @@ class Curves:
     """Loss and gradient norm of the lowest rank of a node; a spike is a finding for a minute."""
 
     def __init__(self, rule: SpikeRule = RULE) -> None:
-        self._curves: dict[Measured, Curve] = {one: Curve(rule) for one in _KINDS}
+        self._curves: dict[Measured, LossSeries] = {one: LossSeries(rule) for one in _KINDS}
         self._rank: int | None = None
         self._held: list[Finding] = []
 
@@ -297,7 +297,7 @@ class Deciding:
 
     def __init__(self, hook: Hook, policy: Policy) -> None:
         self._hook, self._policy = hook, policy
-        self._curve = Curve()
+        self._curve = LossSeries()
         self._checkpoints: list[int] = []
         self.made: list[Decision] = []
         """All decisions so far."""

@@ -15,7 +15,7 @@ from statistics import median
 from typing import Final
 
 from syncwall.cause import Cause
-from syncwall.watch.events import Clock, Phase, StepRecord
+from syncwall.watch.events import StepClock, Phase, StepRecord
 from syncwall.watch.rings import COLLECTIVES, HIDES_OWN_TIME, Mark, MarkKind
 
 LATEST: Final = 64
@@ -70,7 +70,7 @@ class _Open:
 class StepMaker:
     """Makes the steps of one rank."""
 
-    def __init__(self, rank: int, epoch_ns: int = 0, clock: Clock = Clock.HOST) -> None:
+    def __init__(self, rank: int, epoch_ns: int = 0, clock: StepClock = StepClock.HOST) -> None:
         """`epoch_ns` is added to times of marks to have them since the epoch."""
         self.rank, self._epoch_ns, self._clock = rank, epoch_ns, clock
         self.step = 0

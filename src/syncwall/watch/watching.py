@@ -16,13 +16,13 @@ from types import ModuleType
 from typing import Any, Final
 from weakref import WeakValueDictionary
 
-from syncwall.watch.rings import DeviceMarks, Event, MarkKind, NoteKind, Ring
+from syncwall.watch.rings import DeviceMarks, Event, MarkKind, RingNote, Ring
 
 Function = Callable[..., Any]
 _MISSING = object()
 
 
-class Patches:
+class AppliedPatches:
     """All that was replaced."""
 
     def __init__(self) -> None:
@@ -112,12 +112,12 @@ class Watching:
     def __init__(self, open_ring: Callable[[], Ring | None]) -> None:
         """`open_ring` makes the ring when it is needed; None if that is not possible."""
         self._open_ring = open_ring
-        self.patches = Patches()
+        self.patches = AppliedPatches()
         self.removers: list[Callable[[], Any]] = []
         """What else is to be undone at the end."""
         self.ring: Ring | None = None
         self.pid = os.getpid()
-        self._notes: list[NoteKind] = []
+        self._notes: list[RingNote] = []
         self.mark: Callable[..., int] = self._until_it_trains
         self.optimizers: WeakValueDictionary[int, Any] = WeakValueDictionary()
         """Those that have made a step, by `id`; watching keeps nothing alive."""
@@ -148,7 +148,7 @@ class Watching:
         """True where work of the device goes on beside the training, as FSDP's reduce-scatter."""
         return bool(self._stream_now() != self._stream)
 
-    def note(self, kind: NoteKind) -> None:
+    def note(self, kind: RingNote) -> None:
         """Tell, once, that something cannot be told."""
         if kind not in self._notes:
             self._notes.append(kind)

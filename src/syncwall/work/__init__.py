@@ -5,7 +5,7 @@ captured program or an imported trace fits the same types. Every dimension is on
 of them, one for each layout.
 """
 
-from syncwall.work.block import Block, Operation, Phase, Stream, Work
+from syncwall.work.block import Block, Operation, StepPhase, Stream, Work
 from syncwall.work.operations import Collective, CoreAttention, Elementwise, Gemm, Transfer
 
 __all__ = [

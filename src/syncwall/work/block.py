@@ -64,7 +64,7 @@ EXPOSED: Final = {
 """The line of the ledger for waits on each stream of communication."""
 
 
-class Phase(StrEnum):
+class StepPhase(StrEnum):
     """What part of the step an operation belongs to."""
 
     FORWARD = "forward"
@@ -125,7 +125,7 @@ class Operation:
     stream: Stream = Stream.COMPUTE
     after: tuple[Wait, ...] = ()
     """What must have ended before it starts, besides the operation before it on its stream."""
-    phase: Phase = Phase.FORWARD
+    phase: StepPhase = StepPhase.FORWARD
     scope: Scope = Scope.OTHER
 
     def waiting(self, after: tuple[Wait, ...]) -> "Operation":

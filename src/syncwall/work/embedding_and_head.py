@@ -7,7 +7,7 @@ from syncwall.cause import Cause
 from syncwall.describe.choice import Dtype
 from syncwall.describe.layout import Shard
 from syncwall.describe.transformer import SHIFT_SCALE
-from syncwall.work.block import Block, Operation, Phase, Stream
+from syncwall.work.block import Block, Operation, StepPhase, Stream
 from syncwall.work.layer import ACTIVATION_BYTES, Shape, entering, leaving, modulation, norm_part
 from syncwall.work.memory_parts import update_bytes
 from syncwall.work.number import Number, where
@@ -117,18 +117,18 @@ def finish_block(shape: Shape, held: RankParameters) -> Block:
         "optimizer",
         Elementwise(moved_bytes, 4, is_fused=True, kind="optimizer"),
         Cause.OPTIMIZER,
-        phase=Phase.FINISH,
+        phase=StepPhase.FINISH,
     )
     if layout.offload_optimizer:
         what = host_update(shape, own + experts)
-        update = Operation("optimizer", what, Cause.HOST_OPTIMIZER, phase=Phase.FINISH)
+        update = Operation("optimizer", what, Cause.HOST_OPTIMIZER, phase=StepPhase.FINISH)
     return Block(
         "optimizer",
         (
             update,
             *_sent_after(shape, own + experts),
             *(
-                Operation("weights", one, Cause.EXPOSED_GATHER, Stream.GATHER, phase=Phase.FINISH)
+                Operation("weights", one, Cause.EXPOSED_GATHER, Stream.GATHER, phase=StepPhase.FINISH)
                 for one in gathers
             ),
         ),
@@ -140,4 +140,4 @@ def _sent_after(shape: Shape, parameters: Number) -> list[Operation]:
     if shape.layout.offload_optimizer or not shape.layout.offload_weights:
         return []
     what, cause = sent_after_update(shape, parameters), Cause.EXPOSED_OFFLOAD
-    return [Operation("weights to the host", what, cause, phase=Phase.FINISH)]
+    return [Operation("weights to the host", what, cause, phase=StepPhase.FINISH)]

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from syncwall.describe.layout import Shard
-from syncwall.work.block import Block, Operation, Phase, Stream, Wait
+from syncwall.work.block import Block, Operation, StepPhase, Stream, Wait
 from syncwall.work.layer import Shape
 from syncwall.work.number import Number, anywhere
 from syncwall.work.offload import from_host, offloaded, to_host
@@ -17,7 +17,7 @@ from syncwall.work.sharing import asked_alike, behind, is_whole_model, reduced, 
 
 
 @dataclass(frozen=True, slots=True)
-class Layer:
+class UnitLayer:
     """One layer (or end): how it computes, and what it needs for that."""
 
     forward: Block
@@ -34,10 +34,10 @@ class Layer:
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class LayerCopies:
     """A layer, and how many of it ranks have."""
 
-    layer: Layer
+    layer: UnitLayer
     in_body: Number | None
     """In a rank before the last; None if it never has any."""
     in_last: Number
@@ -46,7 +46,7 @@ class Placed:
 
 
 @dataclass(frozen=True, slots=True)
-class Unit:
+class FsdpUnit:
     """Layers with the exchange of their weights and gradients; the stage sets the rounds."""
 
     trained: RankParameters
@@ -58,7 +58,7 @@ class Unit:
     """True if it has no backward pass at all."""
 
     @classmethod
-    def of(cls, shape: Shape, layers: Sequence[Layer]) -> "Unit":
+    def of(cls, shape: Shape, layers: Sequence[UnitLayer]) -> "Unit":
         """These layers, one after the other."""
         layout = shape.layout
         held = _together([layer.held for layer in layers])
@@ -69,9 +69,9 @@ class Unit:
             again = weights_of(held, shape, each_time=each_time, backward=True)
         weights = from_host(weights, held, shape, backward=False)
         again = from_host(again, held, shape, backward=True)
-        forward = behind(joined([layer.forward for layer in layers]), weights)
+        forward = behind(sequential_block([layer.forward for layer in layers]), weights)
         moving = [layer for layer in layers if not layer.is_still] or layers
-        backward = behind(joined([layer.backward for layer in reversed(moving)]), again)
+        backward = behind(sequential_block([layer.backward for layer in reversed(moving)]), again)
         trained = _together([layer.trained for layer in layers])
         late = sum(layer.late for layer in layers)
         leaving = replace(trained, plain=trained.plain - late)
@@ -80,13 +80,13 @@ class Unit:
         moved = [one.offloaded_bytes for one in layers if one.offloaded_bytes is not None]
         if moved:
             bytes_: Number = sum(moved)
-            forward = offloaded(forward, bytes_, Phase.FORWARD)
-            every = offloaded(every, bytes_, Phase.BACKWARD)
-            last = offloaded(last, bytes_, Phase.BACKWARD)
+            forward = offloaded(forward, bytes_, StepPhase.FORWARD)
+            every = offloaded(every, bytes_, StepPhase.BACKWARD)
+            last = offloaded(last, bytes_, StepPhase.BACKWARD)
         return cls(trained, forward, every, last, all(layer.is_still for layer in layers))
 
 
-def units(shape: Shape, placed: Sequence[Placed]) -> Iterator[tuple[Unit, Number | None, Number]]:
+def units(shape: Shape, placed: Sequence[LayerCopies]) -> Iterator[tuple[FsdpUnit, Number | None, Number]]:
     """Units in the order of the forward pass, and the rounds of each before and in the last rank.
 
     In arrays, layouts without units of several layers have no rounds of those, and the others only
@@ -101,18 +101,18 @@ def units(shape: Shape, placed: Sequence[Placed]) -> Iterator[tuple[Unit, Number
         single = 1.0 if one.alone == 1 and not whole else 1.0 - several
         if anywhere(single):
             body = None if one.in_body is None else one.in_body * single
-            yield Unit.of(shape, [one.layer]), body, one.in_last * single
+            yield FsdpUnit.of(shape, [one.layer]), body, one.in_last * single
         if one.alone > 1 and anywhere(several) and not whole:
             full, rest = divmod(one.alone, layout.unit_layers)
             for size, rounds in ((layout.unit_layers, full), (rest, 1)):
                 if size and rounds:
-                    yield Unit.of(shape, size * [one.layer]), None, rounds * several
+                    yield FsdpUnit.of(shape, size * [one.layer]), None, rounds * several
     if whole and anywhere(several):
         every = [one.layer for one in placed for _ in range(one.alone)]
-        yield Unit.of(shape, every), None, several
+        yield FsdpUnit.of(shape, every), None, several
 
 
-def joined(blocks: Sequence[Block]) -> Block:
+def sequential_block(blocks: Sequence[Block]) -> Block:
     """One block that does what these do one after the other."""
     if len(blocks) == 1:
         return blocks[0]

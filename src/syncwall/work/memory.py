@@ -39,7 +39,7 @@ from syncwall.work.sharing import (
     reduced_at_once,
     weight_bytes,
 )
-from syncwall.work.switches import adapter_parameters, in_bf16
+from syncwall.work.switches import rank_adapter_parameters, in_bf16
 
 LOGITS_BYTES, FUSED_LOGITS_BYTES = 12.0, 6.0
 """One logit: 16 bits and its fp32 copy for the loss, and the gradients of both; fused, the gradient
@@ -135,7 +135,7 @@ def _held(shape: Shape, rank: PipelineRank) -> tuple[RankParameters, Number, Num
     experts: Number = sum((count * one.experts for count, one in counts), start=0.0)
     adapters: Number = sum(
         (
-            rank.layers.of(kind) * adapter_parameters(shape, kind).plain
+            rank.layers.of(kind) * rank_adapter_parameters(shape, kind).plain
             for kind in model.layer_kinds
         ),
         start=0.0,

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from syncwall.cause import Cause
-from syncwall.work.block import EXPOSED, Block, Operation, Phase, Stream, Wait
+from syncwall.work.block import EXPOSED, Block, Operation, StepPhase, Stream, Wait
 from syncwall.work.layer import Shape
 from syncwall.work.memory_parts import master_bytes, stored_bytes, trained_bytes, update_bytes
 from syncwall.work.number import Number, least, most, negated
@@ -19,7 +19,7 @@ from syncwall.work.rank_parameters import RankParameters
 from syncwall.work.sharing import asked, kept_after_forward, weight_bytes
 
 
-def offloaded(block: Block, moved_bytes: Number, phase: Phase) -> Block:
+def offloaded(block: Block, moved_bytes: Number, phase: StepPhase) -> Block:
     """`block` with a copy of `moved_bytes` to or from the host beside each round.
 
     What comes after a round waits for it: one layer's activations are on their way at a time.
@@ -88,7 +88,7 @@ def to_host(block: Block, trained: RankParameters, shape: Shape, *, last: bool) 
         EXPOSED[Stream.OFFLOAD],
         Stream.OFFLOAD,
         (Wait(len(block.operations) - 1),),
-        Phase.BACKWARD,
+        StepPhase.BACKWARD,
     )
     wait = Wait(len(block.operations), when=negated(layout.overlap_gradients))
     return replace(block, operations=(*block.operations, copy), awaited=(*block.awaited, wait))

@@ -11,7 +11,7 @@ from typing import Final
 from syncwall.cause import Cause
 from syncwall.describe.choice import Dtype
 from syncwall.describe.matrices import Matrix
-from syncwall.work.block import EXPOSED, Block, Operation, Phase, Scope, Stream, Task, Wait
+from syncwall.work.block import EXPOSED, Block, Operation, StepPhase, Scope, Stream, Task, Wait
 from syncwall.work.number import Number, Truth, anywhere, negated
 from syncwall.work.operations import (
     Collective,
@@ -124,7 +124,7 @@ def forward_block(
 ) -> Block:
     """The parts in order."""
     work = [(part, part.forward) for part in parts if part.forward is not None]
-    operations, awaited = _laid_out(work, Phase.FORWARD)
+    operations, awaited = _laid_out(work, StepPhase.FORWARD)
     return Block(name, tuple(operations), rounds, awaited, host_waits)
 
 
@@ -147,7 +147,7 @@ def backward_block(
         (part, _scaled(part.forward, part.recomputed, bytes_)) for part in parts if part.forward
     ]
     kept = [(part, what) for part, what in again if what is not None]
-    again_first, _ = _laid_out(kept, Phase.RECOMPUTE)
+    again_first, _ = _laid_out(kept, StepPhase.RECOMPUTE)
     gradients = [
         (part, what)
         for part in reversed(parts)
@@ -156,7 +156,7 @@ def backward_block(
     ]
     if async_tp:
         gradients = _sums_first(gradients)
-    operations, awaited = _laid_out(gradients, Phase.BACKWARD, again_first, beside=async_tp)
+    operations, awaited = _laid_out(gradients, StepPhase.BACKWARD, again_first, beside=async_tp)
     return Block(name, tuple(operations), rounds, awaited, host_waits)
 
 
@@ -177,7 +177,7 @@ def _is_weight_gradient(what: Task) -> bool:
 
 def _laid_out(
     work: Sequence[tuple[LayerPart, Task]],
-    phase: Phase,
+    phase: StepPhase,
     before: Sequence[Operation] = (),
     *,
     beside: bool = False,
@@ -197,7 +197,7 @@ def _laid_out(
     for part, what in work:
         cause = (
             Cause.RECOMPUTE
-            if phase is Phase.RECOMPUTE and part.stream is Stream.COMPUTE
+            if phase is StepPhase.RECOMPUTE and part.stream is Stream.COMPUTE
             else part.cause
         )
         if part.stream is Stream.COMPUTE and beside and _is_weight_gradient(what):

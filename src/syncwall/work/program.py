@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from syncwall.public import Answer, Late, published
-from syncwall.work.block import AnyTask, Phase
+from syncwall.work.block import AnyTask, StepPhase
 from syncwall.work.operations import Collective, CoreAttention, GroupAxis, Message, Transfer
 
 COMPUTE_STREAM = "compute"
@@ -25,7 +25,7 @@ COMPUTE_STREAM = "compute"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SourceLocation:
     """Where in the user's program a call comes from."""
 
     module: str = ""
@@ -34,7 +34,7 @@ class Place:
     """`train.py:41`, the innermost line that is the user's own; empty if there is none."""
 
 
-NOWHERE = Place()
+NOWHERE = SourceLocation()
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +49,8 @@ class Call:
     """Calls of a stream run in order. A collective has the stream of its process group."""
     after: tuple[int, ...] = ()
     """Calls whose end it waits for, besides the call before it on its stream."""
-    phase: Phase = Phase.FORWARD
-    place: Place = NOWHERE
+    phase: StepPhase = StepPhase.FORWARD
+    place: SourceLocation = NOWHERE
     reads: tuple[int, ...] = ()
     """Numbers of the tensors that it reads; of views, that of the tensor they show."""
     writes: tuple[int, ...] = ()
@@ -105,7 +105,7 @@ class Note:
     """Why."""
     what: str
     """The operation, the parameter or the value."""
-    place: Place = NOWHERE
+    place: SourceLocation = NOWHERE
     count: int = 1
     """How often."""
     flops: float = 0.0
@@ -189,12 +189,12 @@ class RankProgram:
     @property
     def model_flops(self) -> float:
         """FLOP of the mathematics on this rank."""
-        return sum(_model_flops(call) for call in self.calls if call.phase is not Phase.RECOMPUTE)
+        return sum(_model_flops(call) for call in self.calls if call.phase is not StepPhase.RECOMPUTE)
 
     @property
     def recompute_flops(self) -> float:
         """FLOP done a second time."""
-        return sum(_model_flops(call) for call in self.calls if call.phase is Phase.RECOMPUTE)
+        return sum(_model_flops(call) for call in self.calls if call.phase is StepPhase.RECOMPUTE)
 
 
 def _model_flops(call: Call) -> float:

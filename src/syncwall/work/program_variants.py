@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from syncwall.work.block import Phase
+from syncwall.work.block import StepPhase
 from syncwall.work.operations import Collective, Elementwise, Group, Message
 from syncwall.work.program import Call, HeldKind, NoteKind, Program, RankProgram
 
@@ -145,7 +145,7 @@ class _Resized:
         """Bytes of a kernel: of shards, of what is padded, or of neither."""
         if not self.padded:
             return moved
-        if call.phase is Phase.FINISH or call.stream == _COPY_IN:
+        if call.phase is StepPhase.FINISH or call.stream == _COPY_IN:
             return moved * self.shard
         for tensor in call.reads:  # copied out of what was gathered
             if tensor in self.padded:
@@ -171,7 +171,7 @@ def _is(call: Call, kind: str) -> bool:
     return isinstance(call.what, Collective) and call.what.kind == kind
 
 
-_Key = tuple[int, str, Phase, int]
+_Key = tuple[int, str, StepPhase, int]
 
 
 def fused(rank: RankProgram) -> RankProgram:
@@ -246,7 +246,7 @@ def _is_fusible(call: Call) -> bool:
     """Optimizers and what FSDP copies, outside of compiled modules, stay kernels of their own."""
     if not isinstance(call.what, Elementwise) or call.host_waits:
         return False
-    return call.phase is not Phase.FINISH and not call.name.startswith("fsdp.")
+    return call.phase is not StepPhase.FINISH and not call.name.startswith("fsdp.")
 
 
 def _readers(calls: tuple[Call, ...]) -> dict[int, list[int]]:

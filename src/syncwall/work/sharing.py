@@ -18,7 +18,7 @@ from syncwall.cause import Cause
 from syncwall.describe import Model
 from syncwall.describe.choice import Dtype
 from syncwall.describe.layout import Shard
-from syncwall.work.block import EXPOSED, Block, Operation, Phase, Stream, Wait
+from syncwall.work.block import EXPOSED, Block, Operation, StepPhase, Stream, Wait
 from syncwall.work.layer import Shape
 from syncwall.work.number import Number, Truth, anywhere, least, most, negated, where
 from syncwall.work.operations import Collective, CollectiveKind, Elementwise, Group, GroupAxis
@@ -185,7 +185,7 @@ def reduced(block: Block, held: RankParameters, shape: Shape, *, last: bool) -> 
             EXPOSED[Stream.REDUCE],
             Stream.REDUCE,
             after,
-            Phase.BACKWARD,
+            StepPhase.BACKWARD,
         )
         for kind, bytes_, axis, count in _sums(held, layout, last)
         if anywhere(bytes_)
@@ -211,7 +211,7 @@ def _copied(block: Block, held: RankParameters, layout: Any, *, last: bool) -> B
     each = (weight_bytes(layout) + layout.gradient_dtype.size_bytes) * layout.fsdp_copies
     moved = (each + QUANTIZING_BYTES * layout.quantized_gradients) * copied
     copy = Elementwise(moved, 1.0 * (copied > 0), True, COPY)
-    operation = Operation("copy of gradients", copy, Cause.COPY, phase=Phase.BACKWARD)
+    operation = Operation("copy of gradients", copy, Cause.COPY, phase=StepPhase.BACKWARD)
     return replace(block, operations=(*block.operations, operation))
 
 

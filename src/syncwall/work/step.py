@@ -16,7 +16,7 @@ from syncwall.work.block import Pipeline, Stage, Stream, Work
 from syncwall.work.embedding_and_head import finish_block
 from syncwall.work.encoder import encoder_shape, projector_parts
 from syncwall.work.flops import ELEMENTWISE_SHARE, GEMM_SHARE, step_flops
-from syncwall.work.fsdp_units import Layer, Placed, Unit, units
+from syncwall.work.fsdp_units import UnitLayer, LayerCopies, FsdpUnit, units
 from syncwall.work.layer import ACTIVATION_BYTES, Shape
 from syncwall.work.layer_kinds import Kinds
 from syncwall.work.mtp import mtp_parameters
@@ -39,7 +39,7 @@ from syncwall.work.switches import (
     Backward,
     Frozen,
     WideCounts,
-    adapter_parameters,
+    rank_adapter_parameters,
     in_bf16,
     in_modules,
     passed_shape,
@@ -72,13 +72,13 @@ def transformer_step(model: Model, layout: Layout, seq: Number) -> Work:
     )  # fmt: skip
 
 
-def _placed(shape: Shape, layers: LayerCounts) -> Iterator[Placed]:
+def _placed(shape: Shape, layers: LayerCounts) -> Iterator[LayerCopies]:
     """Embedding, layers of each kind, output layer and prediction layers, and where they are."""
     model, layout, kinds = shape.model, shape.layout, Kinds.of(shape)
     if model.stack is not None:
         for kind, parts in kinds.layers:
             layer = _of_kind(kind, parts, shape, layers, 0.0)
-            yield Placed(layer, None, 1.0 * kind.count, kind.count)
+            yield LayerCopies(layer, None, 1.0 * kind.count, kind.count)
         return
     frozen = Frozen.of(shape)
     late = _late(shape, layers) if frozen.whole_decoder else 0.0
@@ -86,7 +86,7 @@ def _placed(shape: Shape, layers: LayerCounts) -> Iterator[Placed]:
         "embedding", kinds.embedding, embedding_parameters(shape), shape,
         late=-late * layers.last.dense, repeats=False, backward=frozen.embedding,
     )  # fmt: skip
-    yield Placed(embedding, 1.0, 1.0 * (layout.pp == 1), 1)
+    yield LayerCopies(embedding, 1.0, 1.0 * (layout.pp == 1), 1)
     wide = in_bf16(shape)
     wide_kinds = dict(Kinds.of(wide).layers) if wide is not None else {}
     for kind, parts in kinds.layers:
@@ -96,26 +96,26 @@ def _placed(shape: Shape, layers: LayerCounts) -> Iterator[Placed]:
             for count, back in frozen.of_kind(model, kind):
                 layer = _of_kind(kind, parts, shape, layers, own_late, back)
                 share = count / max(kind.count, 1)
-                yield Placed(layer, body * share, last * share, count)
+                yield LayerCopies(layer, body * share, last * share, count)
             continue
         counts = WideCounts.of(model, layout, kind)
         in_body, in_last = counts.within(layout, body, last)
         count = counts.first + counts.last
         if count < kind.count:
             layer = _of_kind(kind, parts, shape, layers, own_late)
-            yield Placed(layer, body - in_body, last - in_last, kind.count - count)
+            yield LayerCopies(layer, body - in_body, last - in_last, kind.count - count)
         if count:
             layer = _of_kind(kind, wide_kinds[kind], wide, layers, own_late)
-            yield Placed(layer, in_body, in_last, count)
+            yield LayerCopies(layer, in_body, in_last, count)
     head = _layer(
         "output layer", kinds.output_layer, output_layer_parameters(shape), shape, repeats=False,
         backward=frozen.output_layer,
     )  # fmt: skip
-    yield Placed(head, None, 1.0, 1)
+    yield LayerCopies(head, None, 1.0, 1)
     if kinds.mtp:
         held, back = mtp_parameters(shape), frozen.layers
         further = _layer("prediction layer", kinds.mtp, held, shape, backward=back)
-        yield Placed(further, None, 1.0 * model.mtp_layers, model.mtp_layers)
+        yield LayerCopies(further, None, 1.0 * model.mtp_layers, model.mtp_layers)
 
 
 def _of_kind(
@@ -125,14 +125,14 @@ def _of_kind(
     layers: LayerCounts,
     late: Number,
     backward: Backward = TRAINED,
-) -> Layer:
+) -> UnitLayer:
     """A layer of `kind`."""
     waits = 1.0 * shape.layout.dropless if kind.has_experts else 0.0
     held = layer_parameters(shape, kind)
     every = with_adapters(parts, shape, kind)
     layer = _layer(kind.words, every, held, shape, host_waits=waits, late=late, backward=backward)
     if shape.layout.lora is not None:
-        layer = replace(layer, trained=adapter_parameters(shape, kind))
+        layer = replace(layer, trained=rank_adapter_parameters(shape, kind))
     if not shape.layout.offload_layers or not backward.passes:
         return layer
     own = shape if backward.trains else passed_shape(shape)
@@ -142,7 +142,7 @@ def _of_kind(
     return replace(layer, offloaded_bytes=moved)
 
 
-def _encoder(shape: Shape) -> Iterator[tuple[Unit, Number]]:
+def _encoder(shape: Shape) -> Iterator[tuple[FsdpUnit, Number]]:
     """Units of what stands in front of the model, if anything does, and of what joins both."""
     source, encoder = encoder_shape(shape), shape.model.encoder
     if source is None or encoder is None:
@@ -151,9 +151,9 @@ def _encoder(shape: Shape) -> Iterator[tuple[Unit, Number]]:
 
     def unit(
         name: str, parts: Sequence[LayerPart], held: RankParameters, back: Backward, repeats: bool
-    ) -> Unit:
+    ) -> FsdpUnit:
         name = f"encoder {name}"
-        return Unit.of(shape, [_layer(name, parts, held, source, repeats=repeats, backward=back)])
+        return FsdpUnit.of(shape, [_layer(name, parts, held, source, repeats=repeats, backward=back)])
 
     kinds, back = Kinds.of(source), frozen.encoder
     yield unit("embedding", kinds.embedding, embedding_parameters(source), back, False), 1.0
@@ -167,7 +167,7 @@ def _encoder(shape: Shape) -> Iterator[tuple[Unit, Number]]:
     parts, held, back = projector_parts(shape), projector_parameters(shape), frozen.projector
     if parts:
         layer = _layer("projector", parts, held, shape, repeats=False, backward=back)
-        yield Unit.of(shape, [layer]), 1.0
+        yield FsdpUnit.of(shape, [layer]), 1.0
 
 
 def _layer(  # noqa: PLR0913 - what differs between kinds
@@ -180,7 +180,7 @@ def _layer(  # noqa: PLR0913 - what differs between kinds
     late: Number = 0.0,
     repeats: bool = True,
     backward: Backward = TRAINED,
-) -> Layer:
+) -> UnitLayer:
     """What `repeats` may be recomputed: layers, not the ends."""
     layout = shape.layout
     trains = backward.trains and not layout.frozen_weights
@@ -190,12 +190,12 @@ def _layer(  # noqa: PLR0913 - what differs between kinds
         name, repeating, 1, host_waits, frozen=not trains, async_tp=layout.async_tp
     )
     trained = held if trains else RankParameters(0.0)
-    return Layer(forward, back, held, trained, late * trains, is_still=not backward.passes)
+    return UnitLayer(forward, back, held, trained, late * trains, is_still=not backward.passes)
 
 
 def _stage(
     name: str,
-    kinds: Sequence[tuple[Unit, Number]],
+    kinds: Sequence[tuple[FsdpUnit, Number]],
     shape: Shape,
     ranks: Number,
     crossings: Number,

@@ -46,7 +46,7 @@ def with_adapters(parts: Sequence[LayerPart], shape: Shape, kind: LayerKind) -> 
     return found
 
 
-def adapter_parameters(shape: Shape, kind: LayerKind) -> RankParameters:
+def rank_adapter_parameters(shape: Shape, kind: LayerKind) -> RankParameters:
     """Trained parameters of a layer on a rank: the side that tensor parallelism splits, in part."""
     lora = shape.layout.lora
     if lora is None:

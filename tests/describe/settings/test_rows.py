@@ -7,11 +7,11 @@ from hypothesis import given, settings
 
 from syncwall.describe import Layout
 from syncwall.describe.settings import DeferredSettings, accelerate, deepspeed, megatron, torchtitan
-from syncwall.describe.settings.rows import Keys, Row, Table, WriterContext, nested
+from syncwall.describe.settings.rows import Keys, SettingRow, SettingTable, WriterContext, nested_mapping
 from syncwall.documents import Document
 from tests.describe.settings.layouts import MODEL, SEQ, layouts
 
-TABLES: dict[str, Table] = {
+TABLES: dict[str, SettingTable] = {
     "torchtitan": torchtitan.TABLE,
     "megatron": megatron.TABLE,
     "deepspeed": deepspeed.TABLE,
@@ -25,13 +25,13 @@ def keys_of(name: str, flat: dict[str, Any]) -> Keys:
     if name == "megatron":
         arguments = {key: [] if it is True else [str(it)] for key, it in flat.items()}
         return megatron.Arguments(Document("file", arguments))
-    return Keys(Document("file", nested(flat)))
+    return Keys(Document("file", nested_mapping(flat)))
 
 
 @pytest.mark.parametrize(("name", "row"), ROWS, ids=lambda one: getattr(one, "key", one))
 @settings(max_examples=15, deadline=None)
 @given(layouts())
-def test_what_a_row_writes_it_reads(name: str, row: Row, layout: Layout):
+def test_what_a_row_writes_it_reads(name: str, row: SettingRow, layout: Layout):
     flat = row.write(layout.plain(), CONTEXT)
     assert set(flat) <= {row.key}
     keys = keys_of(name, flat)
@@ -45,7 +45,7 @@ def test_what_a_row_writes_it_reads(name: str, row: Row, layout: Layout):
 
 
 @pytest.mark.parametrize(("name", "row"), ROWS, ids=lambda one: getattr(one, "key", one))
-def test_a_row_states_a_field_that_there_is(name: str, row: Row):
+def test_a_row_states_a_field_that_there_is(name: str, row: SettingRow):
     kept, _, field = row.field.rpartition(".")
     known = {"": Layout.model_fields, "run": {"seq"}, "deferred": DeferredSettings.__slots__}
     assert field in known[kept]

@@ -7,7 +7,7 @@ import pytest
 import syncwall as sw
 from syncwall.cost.calibration import calibration
 from syncwall.cost.compute import gemm_alone_seconds
-from syncwall.measure.kernels import Kernel, KernelRow
+from syncwall.measure.kernels import TimedKernel, KernelRow
 from syncwall.measure.result import JobFacts, Result
 from syncwall.problems import InputError
 from syncwall.read.link_rates import read_iperf3, read_perftest
@@ -104,7 +104,7 @@ def test_multiplications_of_a_throttled_device_are_slow(tmp_path, slower, bad):
     shapes = [Gemm(m, 8192, k) for m in (4096, 8192, 16384) for k in (4096, 8192)]
     times = [float(gemm_alone_seconds(g, device, calibration(device).gemm)) for g in shapes]
     rows = [
-        KernelRow.of(Kernel("gemm", shape, 2), [slower * took] * 5).model_dump(mode="json")
+        KernelRow.of(TimedKernel("gemm", shape, 2), [slower * took] * 5).model_dump(mode="json")
         for shape, took in zip(shapes, times, strict=True)
     ]
     path = tmp_path / "matmul.json"

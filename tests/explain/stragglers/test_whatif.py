@@ -15,7 +15,7 @@ from syncwall.explain.replay import (
     Durations,
     JobOperations,
     job_graph,
-    job_of,
+    replayed_job,
     replay,
     stage_transfers,
 )
@@ -45,7 +45,7 @@ def job(tmp_path_factory):
     path = tmp_path_factory.mktemp("tables") / "table.csv"
 
     def made(shape: Shape, seconds: Seconds) -> JobOperations:
-        return job_of(read_operations(written(path, shape, seconds)))
+        return replayed_job(read_operations(written(path, shape, seconds)))
 
     return made
 
@@ -129,7 +129,7 @@ def test_choices_are_replayed_in_parts_with_the_same_result(job, monkeypatch):
 def test_a_step_that_is_not_complete_is_left_out(tmp_path, steps, used):
     path = tmp_path / "table.csv"
     path.write_text(text(rows(Shape(dp=2, steps=steps), simple)[1:]))
-    made = job_of(read_operations(path))
+    made = replayed_job(read_operations(path))
     assert made.steps == used
     assert f"1 of {steps} steps left out" in made.problems[0].message
 
@@ -147,7 +147,7 @@ def test_a_job_that_misses_workers_or_ends_is_refused(tmp_path, left_out, said):
     path = tmp_path / "table.csv"
     path.write_text(text(table))
     with pytest.raises(InputError, match=said):
-        job_of(read_operations(path))
+        replayed_job(read_operations(path))
 
 
 def test_interleaved_stages_pair_only_what_has_another_end():
@@ -180,7 +180,7 @@ def test_more_stages_or_ranks_than_can_be_replayed_are_refused(tmp_path, place, 
     path = tmp_path / "table.csv"
     path.write_text(text([row | {place: n} for n in range(257 if place == "stage" else 8193)]))
     with pytest.raises(InputError, match=said):
-        job_of(read_operations(path))
+        replayed_job(read_operations(path))
 
 
 @pytest.mark.parametrize(

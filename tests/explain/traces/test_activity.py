@@ -2,7 +2,7 @@
 
 import pytest
 
-from syncwall.explain.traces.activity import kind_of
+from syncwall.explain.traces.activity import activity_kind
 from syncwall.read.trace import collective_kind, dtype_bytes, is_communication
 
 
@@ -48,7 +48,7 @@ from syncwall.read.trace import collective_kind, dtype_bytes, is_communication
     ],
 )
 def test_kinds(name, kind):
-    assert kind_of(name) == kind
+    assert activity_kind(name) == kind
 
 
 @pytest.mark.parametrize(

@@ -13,13 +13,13 @@ Collective Communication Operations in MPICH" (2005). The two times are assumed;
 
 import numpy as np
 
-from syncwall.cost.nccl import Algorithm, Asked, Tuner
+from syncwall.cost.nccl import Algorithm, CollectiveRequest, Tuner
 from syncwall.work.number import Number
 
 NETWORK_US, LINK_US = 14.0, 1.2
 
 
-def cost(tuner: Tuner, asked: Asked) -> tuple[Number, Number]:
+def cost(tuner: Tuner, asked: CollectiveRequest) -> tuple[Number, Number]:
     """Latency (us) and bytes of the collective per second; 0 in one node, where nothing is won."""
     nodes, within = asked.group.nodes, asked.group.ranks / asked.group.nodes
     latency_us = np.log2(nodes) * NETWORK_US + (within - 1) * LINK_US

@@ -11,7 +11,7 @@ from pathlib import Path
 from statistics import median
 
 from syncwall.explain.finding import Finding
-from syncwall.explain.readers import Question, Reader
+from syncwall.explain.readers import FilesRequest, Reader
 from syncwall.problems import InputError
 
 LONG = 1.5
@@ -59,7 +59,7 @@ def says(log: StepLog) -> str:
     return f"{len(log.seconds)} steps, median {log.median_s:.3g} s"
 
 
-def findings(log: StepLog, question: Question) -> Iterator[Finding]:
+def findings(log: StepLog, question: FilesRequest) -> Iterator[Finding]:
     """Long steps, and what they cost."""
     long = log.long
     if long:

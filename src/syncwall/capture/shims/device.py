@@ -16,7 +16,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from syncwall.capture.kernels import tensors
 from syncwall.capture.patching import Shims, answering, replaced
-from syncwall.capture.state import State
+from syncwall.capture.state import RecordingState
 
 DEVICE = Shims()
 
@@ -40,7 +40,7 @@ product of two truths), nothing overflows."""
 _USUALLY_ZERO: Final = "aten::_amp_foreach_non_finite_check_and_unscale_"
 
 
-def _device_count(state: State) -> int:
+def _device_count(state: RecordingState) -> int:
     return min(8, state.world_size)
 
 
@@ -83,7 +83,7 @@ DEVICE.replaces(
 
 
 @DEVICE.wraps("torch.utils._device.DeviceContext.__init__")
-def _default_device(state: State, original: Any, self: Any, device: Any) -> None:
+def _default_device(state: RecordingState, original: Any, self: Any, device: Any) -> None:
     """`with torch.device("cuda")` and `set_default_device` make tensors that pose as CUDA's."""
     is_cuda = torch.device(device).type == "cuda"
     state.poses = state.poses or is_cuda
@@ -92,7 +92,7 @@ def _default_device(state: State, original: Any, self: Any, device: Any) -> None
 
 @DEVICE.wraps("torch.amp.autocast_mode.autocast.__init__")
 def _autocast(
-    state: State,
+    state: RecordingState,
     original: Any,
     self: Any,
     device_type: str,
@@ -108,12 +108,12 @@ def _autocast(
 
 
 @DEVICE.wraps("torch.is_autocast_enabled")
-def _is_autocast_enabled(_: State, original: Any, device_type: str = "cuda") -> bool:
+def _is_autocast_enabled(_: RecordingState, original: Any, device_type: str = "cuda") -> bool:
     return bool(original("cpu" if device_type == "cuda" else device_type))
 
 
 @DEVICE.wraps("torch.UntypedStorage.resize_")
-def _resize(state: State, original: Any, storage: torch.UntypedStorage, size: int) -> Any:
+def _resize(state: RecordingState, original: Any, storage: torch.UntypedStorage, size: int) -> Any:
     """FSDP2 frees and takes the memory of unsharded parameters by resizing their storages."""
     result = original(storage, size)
     state.storages.resized(storage)
@@ -121,7 +121,7 @@ def _resize(state: State, original: Any, storage: torch.UntypedStorage, size: in
 
 
 @DEVICE.wraps("torch.utils.swap_tensors")
-def _swap_tensors(_: State, original: Any, first: torch.Tensor, second: torch.Tensor) -> None:
+def _swap_tensors(_: RecordingState, original: Any, first: torch.Tensor, second: torch.Tensor) -> None:
     """`Module.to` swaps parameters, and refuses to if anything weakly refers to them.
 
     Fake tensors are referred to by their own mode: what they hold is swapped without asking.
@@ -135,7 +135,7 @@ def _swap_tensors(_: State, original: Any, first: torch.Tensor, second: torch.Te
 
 
 @DEVICE.wraps("torch.Tensor.__deepcopy__")
-def _deepcopy(_: State, original: Any, tensor: torch.Tensor, memo: dict[int, Any]) -> torch.Tensor:
+def _deepcopy(_: RecordingState, original: Any, tensor: torch.Tensor, memo: dict[int, Any]) -> torch.Tensor:
     """A fake tensor is cloned, a real one copied for real: a copy gets the storage of a real one.
 
     Copies of weights (an average of them) and of the states of metrics are made in this way.
@@ -148,7 +148,7 @@ def _deepcopy(_: State, original: Any, tensor: torch.Tensor, memo: dict[int, Any
 
 
 @DEVICE.wraps("torch.utils.data.DataLoader.__init__")
-def _loader(_: State, original: Any, *args: Any, **kwargs: Any) -> None:
+def _loader(_: RecordingState, original: Any, *args: Any, **kwargs: Any) -> None:
     """Data are loaded for real: samplers and data sets read thousands of values from small tensors.
 
     Workers and pinned memory are not needed.
@@ -161,7 +161,7 @@ def _loader(_: State, original: Any, *args: Any, **kwargs: Any) -> None:
 
 
 @DEVICE.wraps("torch.utils.data.DataLoader.__iter__")
-def _batches(state: State, original: Any, self: Any) -> Iterator[Any]:
+def _batches(state: RecordingState, original: Any, self: Any) -> Iterator[Any]:
     with _without_modes():
         batches = original(self)
     while True:
@@ -187,12 +187,12 @@ def _without_modes() -> Iterator[None]:
 
 
 @DEVICE.wraps("torch._subclasses.FakeTensor.tolist")
-def _tolist(_: State, original: Any, tensor: FakeTensor) -> Any:
+def _tolist(_: RecordingState, original: Any, tensor: FakeTensor) -> Any:
     return tensor.numpy().tolist() if tensor.constant is None else original(tensor)
 
 
 @DEVICE.surround
-def _placeholders(state: State) -> Iterator[None]:
+def _placeholders(state: RecordingState) -> Iterator[None]:
     with replaced(state.mode, answers=_Placeholders(state)):
         yield
 
@@ -204,7 +204,7 @@ class _Placeholders:
     Called with each operation before it runs; NotImplemented lets it run.
     """
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: RecordingState) -> None:
         self.state = state
         self.values: dict[int, float] = {}
         self.known: dict[str, Callable[..., Any]] = {

@@ -21,7 +21,7 @@ from torch.overrides import _get_current_function_mode_stack
 
 from syncwall.capture.kernels import tensors
 from syncwall.capture.patching import Shims, replaced
-from syncwall.capture.state import State, local
+from syncwall.capture.state import RecordingState, local
 from syncwall.work.program import HeldKind, NoteKind
 
 KERNELS = Shims()
@@ -93,14 +93,14 @@ def _bias(mask: torch.Tensor, query: torch.Tensor, key: torch.Tensor) -> torch.T
 
 
 @KERNELS.wraps("torch.nn.functional.scaled_dot_product_attention", everywhere=True)
-def _attention(_: State, original: Any, *args: Any, **kwargs: Any) -> Any:
+def _attention(_: RecordingState, original: Any, *args: Any, **kwargs: Any) -> Any:
     answer = cuda_attention(*args, **kwargs)
     return original(*args, **kwargs) if answer is NotImplemented else answer
 
 
 @KERNELS.wraps("torch.rms_norm", "torch.nn.functional.rms_norm", everywhere=True)
 def _rms_norm(
-    state: State,
+    state: RecordingState,
     original: Any,
     input: torch.Tensor,  # noqa: A002
     normalized_shape: Any,
@@ -117,7 +117,7 @@ def _rms_norm(
 
 @KERNELS.wraps("torch.nn.functional.dropout", everywhere=True)
 def _dropout(
-    _: State,
+    _: RecordingState,
     original: Any,
     input: torch.Tensor,  # noqa: A002
     p: float = 0.5,
@@ -131,7 +131,7 @@ def _dropout(
 
 @KERNELS.wraps(f"{_FLEX}.flex_attention", everywhere=True)
 def _flex_attention(  # noqa: PLR0913, PLR0917 - PyTorch's arguments
-    state: State,
+    state: RecordingState,
     _: Any,
     query: torch.Tensor,
     key: torch.Tensor,
@@ -158,12 +158,12 @@ def _flex_attention(  # noqa: PLR0913, PLR0917 - PyTorch's arguments
 
 
 @KERNELS.wraps(f"{_FLEX}.create_block_mask", everywhere=True)
-def _create_block_mask(_: State, __: Any, mask_mod: Any, *___: Any, **____: Any) -> Any:
+def _create_block_mask(_: RecordingState, __: Any, mask_mod: Any, *___: Any, **____: Any) -> Any:
     return mask_mod
 
 
 @KERNELS.wraps("torch.compile")
-def _compile(state: State, _: Any, model: Any = None, **__: Any) -> Any:
+def _compile(state: RecordingState, _: Any, model: Any = None, **__: Any) -> Any:
     """Functions stay as they are: the recorder sees their operations one by one.
 
     That the program asked for it is remembered: what would be fused is for the price to say.
@@ -173,18 +173,18 @@ def _compile(state: State, _: Any, model: Any = None, **__: Any) -> Any:
 
 
 @KERNELS.wraps("torch.nn.Module.compile")
-def _compile_module(state: State, *_: Any, **__: Any) -> None:
+def _compile_module(state: RecordingState, *_: Any, **__: Any) -> None:
     state.compiled = True
 
 
 @KERNELS.surround
-def _nothing_compiled(_: State) -> Iterator[None]:
+def _nothing_compiled(_: RecordingState) -> Iterator[None]:
     with torch.compiler.set_stance("force_eager"):
         yield
 
 
 @KERNELS.wraps("torch.autograd.graph._engine_run_backward", everywhere=True)
-def _run_backward(state: State, original: Any, *args: Any, **kwargs: Any) -> Any:
+def _run_backward(state: RecordingState, original: Any, *args: Any, **kwargs: Any) -> Any:
     """What runs at the end of a backward pass, outside of all autograd nodes, belongs to it.
 
     `Tensor.backward` is called with the mode that translates devices off: hooks need it on again.
@@ -201,7 +201,7 @@ def _run_backward(state: State, original: Any, *args: Any, **kwargs: Any) -> Any
 @KERNELS.wraps(
     f"torch.optim.optimizer.{_FOREACH_DEVICES}", f"torch.utils._foreach_utils.{_FOREACH_DEVICES}"
 )
-def _foreach_devices(_: State, original: Any) -> list[str]:
+def _foreach_devices(_: RecordingState, original: Any) -> list[str]:
     """Optimizers as on CUDA, over lists of tensors: on the CPU they loop over parameters."""
     return [*original(), "cpu"]
 
@@ -212,7 +212,7 @@ KERNELS.replaces(
 
 
 @KERNELS.surround
-def _optimizer_steps(state: State) -> Iterator[None]:
+def _optimizer_steps(state: RecordingState) -> Iterator[None]:
     """The end of an optimizer's step is the end of a training step."""
 
     def parameters(optimizer: torch.optim.Optimizer) -> Iterator[Any]:
@@ -247,7 +247,7 @@ def _optimizer_steps(state: State) -> Iterator[None]:
 
 
 @KERNELS.surround
-def _transformers(_: State) -> Iterator[None]:
+def _transformers(_: RecordingState) -> Iterator[None]:
     """Models of `transformers` take fake tensors for tracing, and make masks of all pairs.
 
     Nothing is fake to them, from the first call of a module on: scripts import them late.

@@ -14,11 +14,11 @@ from torch.distributed.tensor import DTensor
 
 from syncwall.capture.patching import Shims, answering, wrapper
 from syncwall.capture.reducer import Logger, Reducer
-from syncwall.capture.state import State, local
+from syncwall.capture.state import RecordingState, local
 from syncwall.capture.tape import RecordedStream
 from syncwall.problems import InputError
-from syncwall.work.block import Phase
-from syncwall.work.program import HeldKind, Note, NoteKind, Place, ShardedUnit
+from syncwall.work.block import StepPhase
+from syncwall.work.program import HeldKind, Note, NoteKind, SourceLocation, ShardedUnit
 
 PARALLEL = Shims()
 
@@ -48,7 +48,7 @@ PARALLEL.replaces(
 
 @PARALLEL.wraps(f"{_DDP}.DistributedDataParallel.__init__")
 def _ddp(
-    state: State, original: Any, self: Any, module: torch.nn.Module, *args: Any, **kwargs: Any
+    state: RecordingState, original: Any, self: Any, module: torch.nn.Module, *args: Any, **kwargs: Any
 ) -> None:
     kwargs["device_ids"] = kwargs["output_device"] = None
     state.mode.data_parallel = "dp"
@@ -60,7 +60,7 @@ def _ddp(
 
 @PARALLEL.wraps("torch.distributed._broadcast_coalesced")
 def _broadcast_coalesced(
-    _: State, __: Any, group: Any, tensors: list[torch.Tensor], *___: object
+    _: RecordingState, __: Any, group: Any, tensors: list[torch.Tensor], *___: object
 ) -> None:
     """Together, as one flat tensor a dtype."""
     for dtype in {tensor.dtype for tensor in tensors}:
@@ -73,7 +73,7 @@ def _broadcast_coalesced(
 
 
 @PARALLEL.wraps("torch.distributed._register_comm_hook")
-def _register_hook(state: State, _: Any, reducer: Reducer, __: object, hook: Any) -> None:
+def _register_hook(state: RecordingState, _: Any, reducer: Reducer, __: object, hook: Any) -> None:
     name = getattr(hook, "__name__", "")
     reducer.compress = next((d for word, d in _COMPRESSED.items() if word in name), None)
     if reducer.compress is None:
@@ -81,7 +81,7 @@ def _register_hook(state: State, _: Any, reducer: Reducer, __: object, hook: Any
 
 
 @PARALLEL.wraps("torch.distributed._register_builtin_comm_hook")
-def _register_builtin_hook(_: State, __: Any, reducer: Reducer, hook: Any) -> None:
+def _register_builtin_hook(_: RecordingState, __: Any, reducer: Reducer, hook: Any) -> None:
     reducer.compress = torch.float16 if "FP16" in str(hook) else None
 
 
@@ -116,7 +116,7 @@ PARALLEL.replaces({f"{_FSDP}._fsdp_param._chunk_with_empty": lambda *_: _Chunks}
 
 
 @PARALLEL.wraps(f"{_GROUP}.FSDPCommContext.lazy_init")
-def _named_streams(state: State, original: Any, self: Any, device: torch.device) -> None:
+def _named_streams(state: RecordingState, original: Any, self: Any, device: torch.device) -> None:
     original(self, device)
     for name, value in vars(self).items():
         if isinstance(value, RecordedStream):
@@ -124,7 +124,7 @@ def _named_streams(state: State, original: Any, self: Any, device: torch.device)
 
 
 @PARALLEL.wraps(f"{_PARAM}._init_sharded_param")
-def _sharded(state: State, original: Any, self: Any, *args: Any, **kwargs: Any) -> None:
+def _sharded(state: RecordingState, original: Any, self: Any, *args: Any, **kwargs: Any) -> None:
     original(self, *args, **kwargs)
     state.on_device(self._sharded_param_data)
     state.mode.data_parallel = state.mode.data_parallel or "shard"
@@ -133,21 +133,21 @@ def _sharded(state: State, original: Any, self: Any, *args: Any, **kwargs: Any) 
 
 
 @PARALLEL.wraps(f"{_FSDP}._fsdp_init._move_states_to_device")
-def _move(state: State, original: Any, params: Any, buffers: Any, device: torch.device) -> None:
+def _move(state: RecordingState, original: Any, params: Any, buffers: Any, device: torch.device) -> None:
     original(params, buffers, device)
     for tensor in [*params, *buffers]:
         state.on_device(tensor)
 
 
 @PARALLEL.wraps(f"{_PARAM}.init_all_gather_outputs")
-def _gathered(state: State, original: Any, self: Any, *args: Any, **kwargs: Any) -> None:
+def _gathered(state: RecordingState, original: Any, self: Any, *args: Any, **kwargs: Any) -> None:
     original(self, *args, **kwargs)
     name = state.places.name(self._module_info.module)
     state.storages.are(self.all_gather_outputs, HeldKind.GATHERED, name)
 
 
 @PARALLEL.wraps(f"{_GROUP}.foreach_all_gather")
-def _all_gather(state: State, original: Any, *args: Any, **kwargs: Any) -> Any:
+def _all_gather(state: RecordingState, original: Any, *args: Any, **kwargs: Any) -> Any:
     result = original(*args, **kwargs)
     if result is not None:
         state.storages.are([result.all_gather_output], HeldKind.GATHERED)
@@ -156,7 +156,7 @@ def _all_gather(state: State, original: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 @PARALLEL.wraps(f"{_GROUP}.foreach_reduce")
-def _reduce(state: State, original: Any, fsdp_params: Any, *args: Any, **kwargs: Any) -> Any:
+def _reduce(state: RecordingState, original: Any, fsdp_params: Any, *args: Any, **kwargs: Any) -> Any:
     unit = _unit(fsdp_params)
     result = original(fsdp_params, *args, **kwargs)
     state.buffers[state.storages.number(result[0])] = unit
@@ -172,7 +172,7 @@ def _unit(params: Iterable[Any]) -> ShardedUnit:
     return ShardedUnit(tuple(sizes))
 
 
-def padding(state: State) -> Iterator[Note]:
+def padding(state: RecordingState) -> Iterator[Note]:
     """What FSDP2 sends for nothing: a first dimension that the ranks do not divide is padded."""
     for param in state.sharded:
         ranks = getattr(param.mesh_info, "shard_mesh_size", 1)
@@ -183,19 +183,19 @@ def padding(state: State) -> Iterator[Note]:
             module = state.places.name(param._module_info.module)
             name = f"{param._param_fqn or param._module_info.param_name} {tuple(param._orig_size)}"
             sent, useful = float(padded * item), float(own * item)
-            yield Note(NoteKind.PADDED, name, Place(module), bytes=sent, useful_bytes=useful)
+            yield Note(NoteKind.PADDED, name, SourceLocation(module), bytes=sent, useful_bytes=useful)
 
 
 @PARALLEL.wraps(
     "torch.distributed.tensor._sharding_prop.ShardingPropagator._propagate_tensor_meta_non_cached"
 )
-def _propagate(state: State, original: Any, *args: Any, **kwargs: Any) -> Any:
+def _propagate(state: RecordingState, original: Any, *args: Any, **kwargs: Any) -> Any:
     """DTensor works out shapes by running operations on whole tensors: no work of a rank."""
     with state.tape.paused():
         return original(*args, **kwargs)
 
 
-def _foreach(_: State, original: Any, name: str, first: Any, *args: Any, **kwargs: Any) -> Any:
+def _foreach(_: RecordingState, original: Any, name: str, first: Any, *args: Any, **kwargs: Any) -> Any:
     """Lists of equally sharded tensors are handled as lists of local ones.
 
     DTensor works out for every list of parameters again how a sum or product of them is sharded,
@@ -234,7 +234,7 @@ PARALLEL.replaces(
 # Pipeline stages vote, and send each other descriptions of tensors, before the first step; the
 # values never arrive here. What a stage hands on is kept for the recordings of later ones.
 @PARALLEL.wraps("torch.distributed.pipelining.schedules._PipelineSchedule._warmup_p2p")
-def _warmup(state: State, _: Any, __: Any, stages: list[Any], *___: object) -> None:
+def _warmup(state: RecordingState, _: Any, __: Any, stages: list[Any], *___: object) -> None:
     for one in stages:
         state.pipeline = tuple(dist.get_process_group_ranks(one.group))
         given = getattr(one, "_user_meta", None)
@@ -244,14 +244,14 @@ def _warmup(state: State, _: Any, __: Any, stages: list[Any], *___: object) -> N
 
 
 @PARALLEL.wraps(f"{_STAGE}.PipelineStage._send_meta")
-def _send_meta(state: State, _: Any, self: Any, meta: Any, dst_stage: int) -> None:
+def _send_meta(state: RecordingState, _: Any, self: Any, meta: Any, dst_stage: int) -> None:
     if dst_stage > self.stage_index:
         state.handed_on[self.stage_index] = meta.forward_metas
         state.sent.add(self.stage_index)
 
 
 @PARALLEL.wraps(f"{_STAGE}.PipelineStage._recv_meta")
-def _recv_meta(state: State, _: Any, self: Any, src_stage: int) -> Any:
+def _recv_meta(state: RecordingState, _: Any, self: Any, src_stage: int) -> Any:
     if src_stage > self.stage_index:
         return stage._StageBackwardMeta(
             backward_metas=stage._derive_grad_metas(self._stage_meta.outputs)
@@ -272,7 +272,7 @@ def _recv_meta(state: State, _: Any, self: Any, src_stage: int) -> Any:
         for name in ("forward_one_chunk", "backward_one_chunk", "backward_weight_one_chunk")
     )
 )
-def _one_chunk(state: State, original: Any, self: Any, *args: Any, **kwargs: Any) -> Any:
+def _one_chunk(state: RecordingState, original: Any, self: Any, *args: Any, **kwargs: Any) -> Any:
     """Calls belong to the micro batch that is the first argument."""
     chunk = kwargs.get("fwd_chunk_id", kwargs.get("bwd_chunk_id", args[0] if args else 0))
     before = state.places.chunk
@@ -285,7 +285,7 @@ def _one_chunk(state: State, original: Any, self: Any, *args: Any, **kwargs: Any
 
 
 def _messages(
-    state: State, original: Any, phase: Phase, self: Any, chunk: int, *args: Any, **kwargs: Any
+    state: RecordingState, original: Any, phase: StepPhase, self: Any, chunk: int, *args: Any, **kwargs: Any
 ) -> Any:
     """Messages that are made now and sent later belong to a micro batch and a pass."""
     made = original(self, chunk, *args, **kwargs)
@@ -294,7 +294,7 @@ def _messages(
     return made
 
 
-for _way, _phase in (("fwd", Phase.FORWARD), ("bwd", Phase.BACKWARD)):
+for _way, _phase in (("fwd", StepPhase.FORWARD), ("bwd", StepPhase.BACKWARD)):
     PARALLEL.replaces(
         {
             f"{_STAGE}._PipelineStageBase.get_{_way}_{what}_ops": wrapper(_messages, _phase)
@@ -326,7 +326,7 @@ class _Exchanged(torch.autograd.Function):  # type: ignore[misc]
 
 
 @PARALLEL.wraps("torch.nn.SyncBatchNorm.forward")
-def _batch_norm(_: State, __: Any, self: Any, image: torch.Tensor) -> Any:
+def _batch_norm(_: RecordingState, __: Any, self: Any, image: torch.Tensor) -> Any:
     """Batch norms that share their statistics run on CUDA only."""
     if self.training:
         image = _Exchanged.apply(image, image.shape[1], self.process_group)

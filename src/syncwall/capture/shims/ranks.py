@@ -12,7 +12,7 @@ import torch.distributed as dist
 from torch.utils._python_dispatch import _disable_current_modes
 
 from syncwall.capture.patching import Shims, answering, wrapper
-from syncwall.capture.state import State
+from syncwall.capture.state import RecordingState
 from syncwall.work.program import NoteKind
 
 RANKS = Shims()
@@ -33,7 +33,7 @@ _SAVES = (
 
 
 @RANKS.surround
-def _environment(state: State) -> Iterator[None]:
+def _environment(state: RecordingState) -> Iterator[None]:
     """What torchrun sets."""
     rank, world = state.rank, state.world_size
     node = min(state.ranks_per_node, world)
@@ -65,7 +65,7 @@ def _environment(state: State) -> Iterator[None]:
 
 
 @RANKS.surround
-def _fake_world(state: State) -> Iterator[None]:
+def _fake_world(state: RecordingState) -> Iterator[None]:
     """A fake process group of the size that the recording has."""
     from torch.testing._internal.distributed.fake_pg import FakeStore
 
@@ -89,7 +89,7 @@ RANKS.replaces(
 
 
 @RANKS.wraps(f"{_C10D}.new_group", everywhere=True)
-def _new_group(state: State, original: Any, ranks: Any = None, *args: Any, **kwargs: Any) -> Any:
+def _new_group(state: RecordingState, original: Any, ranks: Any = None, *args: Any, **kwargs: Any) -> Any:
     """Groups that this rank is not in are not made: there may be thousands."""
     if ranks is not None and state.rank not in ranks:
         return dist.GroupMember.NON_GROUP_MEMBER
@@ -98,12 +98,12 @@ def _new_group(state: State, original: Any, ranks: Any = None, *args: Any, **kwa
 
 
 @RANKS.wraps(f"{_C10D}.barrier", everywhere=True)
-def _barrier(state: State, _: Any, *__: object, **___: object) -> None:
+def _barrier(state: RecordingState, _: Any, *__: object, **___: object) -> None:
     state.host_waits("torch.distributed.barrier", state.tape.everything())
 
 
 @RANKS.wraps(*(f"{_GROUP}.{name}" for name in _METHODS.split()))
-def _collective(state: State, original: Any, *args: Any, **kwargs: Any) -> Any:
+def _collective(state: RecordingState, original: Any, *args: Any, **kwargs: Any) -> Any:
     """The work that is returned is known by the calls that it stands for."""
     before = len(state.mode.issued)
     work = original(*args, **kwargs)
@@ -112,13 +112,13 @@ def _collective(state: State, original: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 @RANKS.wraps(f"{_GROUP}._start_coalescing")
-def _start_coalescing(state: State, original: Any, *args: Any) -> Any:
+def _start_coalescing(state: RecordingState, original: Any, *args: Any) -> Any:
     state.coalesced_from = len(state.mode.issued)
     return original(*args)
 
 
 @RANKS.wraps(f"{_GROUP}._end_coalescing")
-def _end_coalescing(state: State, original: Any, *args: Any) -> Any:
+def _end_coalescing(state: RecordingState, original: Any, *args: Any) -> Any:
     """Waiting for what was coalesced means waiting for all of it."""
     work = original(*args)
     state.works[id(work)] = work, state.mode.issued[state.coalesced_from :]
@@ -126,14 +126,14 @@ def _end_coalescing(state: State, original: Any, *args: Any) -> Any:
 
 
 @RANKS.wraps("torch.distributed.Work.wait", "torch._C._distributed_c10d.FakeWork.wait")
-def _wait(state: State, _: Any, work: Any, *__: object, **___: object) -> bool:
+def _wait(state: RecordingState, _: Any, work: Any, *__: object, **___: object) -> bool:
     state.tape.wait(state.works.pop(id(work), (None, []))[1])
     return True
 
 
 @RANKS.wraps(f"{_C10D}.all_gather_object", everywhere=True)
 def _all_gather_object(
-    state: State, _: Any, object_list: list[Any], obj: Any, *__: Any, **___: Any
+    state: RecordingState, _: Any, object_list: list[Any], obj: Any, *__: Any, **___: Any
 ) -> None:
     """Every rank is taken to send what this one sends, here and in the next two."""
     state.host_waits("all_gather_object", state.tape.everything())
@@ -142,7 +142,7 @@ def _all_gather_object(
 
 @RANKS.wraps(f"{_C10D}.gather_object", everywhere=True)
 def _gather_object(
-    state: State, _: Any, obj: Any, object_gather_list: Any = None, *__: Any, **___: Any
+    state: RecordingState, _: Any, obj: Any, object_gather_list: Any = None, *__: Any, **___: Any
 ) -> None:
     state.host_waits("gather_object", state.tape.everything())
     if object_gather_list is not None:
@@ -150,7 +150,7 @@ def _gather_object(
 
 
 @RANKS.wraps(f"{_C10D}.broadcast_object_list", everywhere=True)
-def _broadcast_object_list(state: State, _: Any, *__: Any, **___: Any) -> None:
+def _broadcast_object_list(state: RecordingState, _: Any, *__: Any, **___: Any) -> None:
     state.host_waits("broadcast_object_list", state.tape.everything())
 
 
@@ -163,7 +163,7 @@ def _spawn(*_: Any, **__: Any) -> None:
     )
 
 
-def _save(state: State, _: Any, name: str, *__: Any, **___: Any) -> None:
+def _save(state: RecordingState, _: Any, name: str, *__: Any, **___: Any) -> None:
     """Make every save a no-op, and note it: tensors without data cannot be saved."""
     if not state.tape.pauses:
         state.tape.note(NoteKind.NOT_RECORDED, name, state.places.now()[1])
@@ -174,7 +174,7 @@ RANKS.replaces({name: wrapper(_save, name) for name in _SAVES}, everywhere=True)
 
 @RANKS.wraps(f"{_MESH}.DeviceMesh.__init__")
 def _mesh(
-    state: State, original: Any, self: Any, device_type: str, *args: Any, **kwargs: Any
+    state: RecordingState, original: Any, self: Any, device_type: str, *args: Any, **kwargs: Any
 ) -> None:
     """The names of a mesh's dimensions say what its process groups are for."""
     with _disable_current_modes():  # it reads values of small tensors
@@ -187,7 +187,7 @@ def _mesh(
 
 @RANKS.wraps(f"{_MESH}.init_device_mesh", everywhere=True)
 def _init_device_mesh(
-    state: State, original: Any, device_type: str, *args: Any, **kwargs: Any
+    state: RecordingState, original: Any, device_type: str, *args: Any, **kwargs: Any
 ) -> Any:
     with _disable_current_modes():
         return original(_device_type(state, device_type), *args, **kwargs)
@@ -199,12 +199,12 @@ def _init_device_mesh(
         for name in ("__getitem__", "_flatten", "size", "get_local_rank", "get_coordinate")
     )
 )
-def _with_real_tensors(_: State, original: Any, *args: Any, **kwargs: Any) -> Any:
+def _with_real_tensors(_: RecordingState, original: Any, *args: Any, **kwargs: Any) -> Any:
     with _disable_current_modes():
         return original(*args, **kwargs)
 
 
-def _device_type(state: State, device_type: str) -> str:
+def _device_type(state: RecordingState, device_type: str) -> str:
     """A mesh of CUDA devices poses as one of the CPU."""
     state.poses = state.poses or device_type == "cuda"
     return "cpu" if device_type == "cuda" else device_type

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from syncwall.describe.huggingface.config import Config, Fields, attention_bias, plain, window
+from syncwall.describe.huggingface.config import Config, Fields, attention_bias, llama_like, add_sliding_window
 from syncwall.describe.huggingface.dense import (
     cohere,
     gemma,
@@ -58,12 +58,12 @@ class Variant:
             fields[key] = fields.get(key, {}) | value if isinstance(value, dict) else value
         if self.full_every == NO_WINDOW:
             return fields
-        return window(c, fields, full_every=self.full_every)
+        return add_sliding_window(c, fields, full_every=self.full_every)
 
 
 def flagged(c: Config) -> Fields:
     """Llama with one flag for all biases."""
-    fields = attention_bias(c, plain(c), "use_bias")
+    fields = attention_bias(c, llama_like(c), "use_bias")
     fields["mlp"]["bias"] = fields["attention"]["qkv_bias"]
     return fields
 
@@ -98,7 +98,7 @@ def persimmon(c: Config) -> Fields:
 
 def fine_experts(c: Config) -> Fields:
     """Llama with the experts of DeepSeek."""
-    return deepseek_experts(c, attention_bias(c, plain(c, mlp=c.has("intermediate_size"))))
+    return deepseek_experts(c, attention_bias(c, llama_like(c, mlp=c.has("intermediate_size"))))
 
 
 def ernie4_5_moe(c: Config) -> Fields:
@@ -118,7 +118,7 @@ def ernie4_5_moe(c: Config) -> Fields:
 
 
 def _experts_in_every_layer(c: Config) -> Fields:
-    return in_every_layer(c, attention_bias(c, plain(c)))
+    return in_every_layer(c, attention_bias(c, llama_like(c)))
 
 
 _QK_NORM: Final = {"attention": {"qk_norm": "head"}}
@@ -177,7 +177,7 @@ ALIKE: Final[dict[str, Callable[[Config], Fields]]] = {
         },
         assume=_TIED,
     ),
-    "exaone4": Variant(plain, has=_QK_NORM, full_every=4),
+    "exaone4": Variant(llama_like, has=_QK_NORM, full_every=4),
     "exaone_moe": Variant(fine_experts, names=_SHARED, has=_QK_NORM, full_every=4),
     "flex_olmo": olmoe,
     "glm4_moe_lite": deepseek,

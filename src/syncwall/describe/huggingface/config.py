@@ -108,7 +108,7 @@ HEADS: Final = ("num_attention_heads", "n_head", "n_heads", "num_heads")
 _POSITIONS: Final = ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len", "seq_length")
 
 
-def plain(c: Config, *, tied: bool = False, mlp: bool = True) -> Fields:
+def llama_like(c: Config, *, tied: bool = False, mlp: bool = True) -> Fields:
     """A decoder as Llama has it.
 
     `tied` is what the architecture does if the file is silent; without `mlp` it adds its own.
@@ -130,7 +130,7 @@ def plain(c: Config, *, tied: bool = False, mlp: bool = True) -> Fields:
     return fields
 
 
-def window(c: Config, fields: Fields, *, full_every: int = 0) -> Fields:
+def add_sliding_window(c: Config, fields: Fields, *, full_every: int = 0) -> Fields:
     """Add a sliding window if the configuration uses one; layer kinds, if listed, say where."""
     kinds = c.kinds("layer_types")
     first = False

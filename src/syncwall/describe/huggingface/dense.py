@@ -6,33 +6,33 @@ Counted as they are trained: with the head that predicts masked tokens, or that 
 from collections.abc import Callable
 from typing import Any, Final
 
-from syncwall.describe.huggingface.config import Config, Fields, attention_bias, plain, window
+from syncwall.describe.huggingface.config import Config, Fields, attention_bias, llama_like, add_sliding_window
 
 
 def llama(c: Config) -> Fields:
     """Llama and what is built like it; biases by flag."""
-    fields = attention_bias(c, plain(c))
+    fields = attention_bias(c, llama_like(c))
     fields["mlp"]["bias"] = c.flag("mlp_bias", default=False)
     return fields
 
 
 def mistral(c: Config) -> Fields:
     """Llama with a sliding window on every layer, if any."""
-    return window(c, plain(c))
+    return add_sliding_window(c, llama_like(c))
 
 
 def qwen2(c: Config) -> Fields:
     """Llama with biases on queries, keys and values."""
-    fields = plain(c)
+    fields = llama_like(c)
     fields["attention"]["qkv_bias"] = True
-    return window(c, fields) if c.flag("use_sliding_window", default=False) else fields
+    return add_sliding_window(c, fields) if c.flag("use_sliding_window", default=False) else fields
 
 
 def normed_heads(c: Config) -> Fields:
     """Llama with normed queries and keys."""
-    fields = attention_bias(c, plain(c))
+    fields = attention_bias(c, llama_like(c))
     fields["attention"]["qk_norm"] = "head"
-    return window(c, fields) if c.flag("use_sliding_window", default=False) else fields
+    return add_sliding_window(c, fields) if c.flag("use_sliding_window", default=False) else fields
 
 
 def qwen3(c: Config) -> Fields:
@@ -44,7 +44,7 @@ def qwen3(c: Config) -> Fields:
 
 def gemma(c: Config) -> Fields:
     """Wide heads, the embedding also the head."""
-    fields = attention_bias(c, plain(c, tied=True))
+    fields = attention_bias(c, llama_like(c, tied=True))
     fields["attention"].setdefault("head_dim", 256)
     return fields
 
@@ -53,7 +53,7 @@ def gemma2(c: Config) -> Fields:
     """Four norms a layer, every second layer looks back at everything."""
     fields = gemma(c)
     fields["norm"] = {"per_layer": 4}
-    return window(c, fields, full_every=2)
+    return add_sliding_window(c, fields, full_every=2)
 
 
 def gemma3(c: Config) -> Fields:
@@ -63,12 +63,12 @@ def gemma3(c: Config) -> Fields:
     fields = gemma(c)
     fields["norm"] = {"per_layer": 4}
     fields["attention"]["qk_norm"] = "head"
-    return window(c, fields, full_every=c.whole("sliding_window_pattern", default=6))
+    return add_sliding_window(c, fields, full_every=c.whole("sliding_window_pattern", default=6))
 
 
 def phi(c: Config) -> Fields:
     """Attention and MLP side by side behind one layer norm; biases everywhere."""
-    fields = plain(c)
+    fields = llama_like(c)
     fields["attention"] |= {"qkv_bias": True, "output_bias": True}
     fields["mlp"] |= {"gated": False, "bias": True}
     if c.flag("qk_layernorm", default=False):
@@ -78,12 +78,12 @@ def phi(c: Config) -> Fields:
 
 def phi3(c: Config) -> Fields:
     """Llama with fused projections, which count the same."""
-    return window(c, plain(c))
+    return add_sliding_window(c, llama_like(c))
 
 
 def gpt2(c: Config) -> Fields:
     """Learned positions, layer norm, biases, a plain MLP; tied embeddings."""
-    fields = plain(c, tied=True, mlp=False)
+    fields = llama_like(c, tied=True, mlp=False)
     fields["attention"] |= {"qkv_bias": True, "output_bias": True}
     width = c.optional("n_inner", "intermediate_size") or 4 * fields["hidden"]
     fields["mlp"] = {"hidden": width, "gated": False, "bias": True}
@@ -107,14 +107,14 @@ def gpt_neo(c: Config) -> Fields:
 
 def gpt_neox(c: Config) -> Fields:
     """Layer norm, biases and a plain MLP; positions are rotary."""
-    fields = attention_bias(c, plain(c), default=True)
+    fields = attention_bias(c, llama_like(c), default=True)
     fields["mlp"] |= {"gated": False, "bias": True}
     return fields | {"norm": {"kind": "layer"}}
 
 
 def gptj(c: Config) -> Fields:
     """Attention and MLP side by side behind one norm; the head has a bias."""
-    fields = plain(c, mlp=False)
+    fields = llama_like(c, mlp=False)
     width = c.optional("n_inner") or 4 * fields["hidden"]
     fields["mlp"] = {"hidden": width, "gated": False, "bias": True}
     return fields | {"norm": {"kind": "layer", "per_layer": 1}, "head_bias": True}
@@ -122,7 +122,7 @@ def gptj(c: Config) -> Fields:
 
 def opt(c: Config) -> Fields:
     """GPT-2 whose smallest models project the embedding."""
-    fields = plain(c, tied=True, mlp=False)
+    fields = llama_like(c, tied=True, mlp=False)
     bias = c.flag("enable_bias", default=True)
     before = c.flag("do_layer_norm_before", default=True)
     fields["attention"] |= {"qkv_bias": bias, "output_bias": bias}
@@ -136,7 +136,7 @@ def opt(c: Config) -> Fields:
 
 def bloom(c: Config) -> Fields:
     """Biases everywhere and a norm on the embedding; positions are linear biases."""
-    fields = plain(c, tied=True, mlp=False)
+    fields = llama_like(c, tied=True, mlp=False)
     fields["attention"] |= {"qkv_bias": True, "output_bias": True}
     fields["mlp"] = {"hidden": 4 * fields["hidden"], "gated": False, "bias": True}
     return fields | {"norm": {"kind": "layer", "embedding": True}}
@@ -144,7 +144,7 @@ def bloom(c: Config) -> Fields:
 
 def falcon(c: Config) -> Fields:
     """Attention and MLP side by side; one norm or two, one key head or a few."""
-    fields = plain(c, tied=True, mlp=False)
+    fields = llama_like(c, tied=True, mlp=False)
     bias = c.flag("bias", default=False)
     grouped = c.flag("new_decoder_architecture", default=False)
     parallel = c.flag("parallel_attn", default=True)
@@ -163,7 +163,7 @@ def falcon(c: Config) -> Fields:
 
 def mpt(c: Config) -> Fields:
     """No biases at all; positions are linear biases."""
-    fields = plain(c, tied=True, mlp=False)
+    fields = llama_like(c, tied=True, mlp=False)
     fields["mlp"] = {
         "hidden": c.whole("expansion_ratio", default=4) * fields["hidden"],
         "gated": False,
@@ -173,7 +173,7 @@ def mpt(c: Config) -> Fields:
 
 def glm(c: Config, *, norms: int = 2) -> Fields:
     """Llama with biases on queries, keys and values."""
-    fields = plain(c)
+    fields = llama_like(c)
     fields["attention"]["qkv_bias"] = c.flag("attention_bias", default=False)
     return fields | {"norm": {"per_layer": norms}}
 
@@ -185,33 +185,33 @@ def glm4(c: Config) -> Fields:
 
 def nemotron(c: Config) -> Fields:
     """Layer norm and a plain MLP with squared ReLU."""
-    fields = attention_bias(c, plain(c))
+    fields = attention_bias(c, llama_like(c))
     fields["mlp"] |= {"gated": False, "bias": c.flag("mlp_bias", default=False)}
     return fields | {"norm": {"kind": "layer"}}
 
 
 def olmo(c: Config) -> Fields:
     """Llama with norms that have no weights."""
-    return attention_bias(c, plain(c)) | {"norm": {"kind": "none"}}
+    return attention_bias(c, llama_like(c)) | {"norm": {"kind": "none"}}
 
 
 def olmo2(c: Config) -> Fields:
     """Llama with norms over all queries and keys."""
-    fields = attention_bias(c, plain(c))
+    fields = attention_bias(c, llama_like(c))
     fields["attention"]["qk_norm"] = "full"
     return fields
 
 
 def starcoder2(c: Config) -> Fields:
     """Layer norm, biases and a plain MLP; grouped key heads."""
-    fields = attention_bias(c, window(c, plain(c, tied=True)), "use_bias", default=True)
+    fields = attention_bias(c, add_sliding_window(c, llama_like(c, tied=True)), "use_bias", default=True)
     fields["mlp"] |= {"gated": False, "bias": fields["attention"]["qkv_bias"]}
     return fields | {"norm": {"kind": "layer"}}
 
 
 def cohere(c: Config) -> Fields:
     """Attention and MLP side by side behind one norm without bias."""
-    fields = attention_bias(c, plain(c, tied=True))
+    fields = attention_bias(c, llama_like(c, tied=True))
     normed = c.flag("use_qk_norm", default=False)
     fields["attention"]["qk_norm"] = "full" if normed else "none"
     return fields | {"norm": {"kind": "layer-no-bias", "per_layer": 1}}
@@ -219,7 +219,7 @@ def cohere(c: Config) -> Fields:
 
 def stablelm(c: Config) -> Fields:
     """Llama with layer norm."""
-    fields = plain(c)
+    fields = llama_like(c)
     fields["attention"]["qkv_bias"] = c.flag("use_qkv_bias", default=False)
     if c.flag("qk_layernorm", default=False):
         c.complain("qk_layernorm", "stablelm with QK norm is not supported")
@@ -248,7 +248,7 @@ DENSE: Final[dict[str, Callable[[Config], Fields]]] = {
 
 def bert(c: Config) -> Fields:
     """Norms after each part and on the embedding, biases everywhere, segments and positions."""
-    fields = plain(c, tied=True)
+    fields = llama_like(c, tied=True)
     fields["attention"] |= {"causal": False, "qkv_bias": True, "output_bias": True}
     fields["mlp"] |= {"gated": False, "bias": True}
     return fields | {
@@ -271,7 +271,7 @@ def modernbert(c: Config) -> Fields:
 
     The first layer takes the norm of the embedding for its own, so all have two.
     """
-    fields = attention_bias(c, plain(c, tied=True))
+    fields = attention_bias(c, llama_like(c, tied=True))
     fields["mlp"]["bias"] = c.flag("mlp_bias", default=False)
     fields["attention"] |= {
         "causal": False,
@@ -292,7 +292,7 @@ def modernbert(c: Config) -> Fields:
 def vit(c: Config) -> Fields:
     """Patches and a token of the class; norms before each part, biases everywhere."""
     c.assume(image_size=224, patch_size=16, vocab_size=0)
-    fields = plain(c)
+    fields = llama_like(c)
     labels = c.value.get("id2label")
     fields["patches"] = {
         "image": c.whole("image_size"),

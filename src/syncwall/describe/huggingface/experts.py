@@ -11,8 +11,8 @@ from syncwall.describe.huggingface.config import (
     Config,
     Fields,
     attention_bias,
-    plain,
-    window,
+    llama_like,
+    add_sliding_window,
 )
 from syncwall.describe.huggingface.dense import llama, normed_heads, olmo2, qwen2
 
@@ -31,7 +31,7 @@ def in_every_layer(c: Config, fields: Fields) -> Fields:
 
 def mixtral(c: Config) -> Fields:
     """Mistral with experts in every layer."""
-    return in_every_layer(c, window(c, plain(c)))
+    return in_every_layer(c, add_sliding_window(c, llama_like(c)))
 
 
 def qwen_experts(c: Config, fields: Fields) -> Fields:
@@ -133,7 +133,7 @@ def deepseek_experts(c: Config, fields: Fields) -> Fields:
 
 def deepseek(c: Config) -> Fields:
     """Latent attention; fine routed experts beside shared ones."""
-    return deepseek_experts(c, latent(c, plain(c)))
+    return deepseek_experts(c, latent(c, llama_like(c)))
 
 
 def deepseek_sparse(c: Config) -> Fields:
@@ -151,7 +151,7 @@ def deepseek_sparse(c: Config) -> Fields:
 
 def glm4_moe(c: Config) -> Fields:
     """GLM with the experts of DeepSeek."""
-    fields = deepseek_experts(c, plain(c))
+    fields = deepseek_experts(c, llama_like(c))
     fields["attention"] |= {
         "qkv_bias": c.flag("attention_bias", default=False),
         "qk_norm": "head" if c.flag("use_qk_norm", default=False) else "none",
@@ -161,12 +161,12 @@ def glm4_moe(c: Config) -> Fields:
 
 def gpt_oss(c: Config) -> Fields:
     """Experts and router with biases, attention with sinks, every second layer a window."""
-    fields = attention_bias(c, plain(c), default=True)
+    fields = attention_bias(c, llama_like(c), default=True)
     fields["attention"]["sinks"] = True
     in_every_layer(c, fields)["moe"] |= {
         "router_bias": True, "expert_bias": True, "clamped": True,
     }  # fmt: skip
-    return window(c, fields, full_every=2)
+    return add_sliding_window(c, fields, full_every=2)
 
 
 def llama4(c: Config) -> Fields:
@@ -196,7 +196,7 @@ def olmoe(c: Config) -> Fields:
 
 def granitemoe(c: Config) -> Fields:
     """Granite with experts in every layer, also shared ones."""
-    fields = in_every_layer(c, attention_bias(c, plain(c)))
+    fields = in_every_layer(c, attention_bias(c, llama_like(c)))
     fields["moe"]["shared_hidden"] = c.whole("shared_intermediate_size", default=0)
     return fields
 

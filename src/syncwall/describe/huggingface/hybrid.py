@@ -8,7 +8,7 @@ Attention, lightning attention) or a short convolution (LFM2).
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from syncwall.describe.huggingface.config import Config, Fields, attention_bias, plain
+from syncwall.describe.huggingface.config import Config, Fields, attention_bias, llama_like
 from syncwall.describe.huggingface.dense import olmo2
 from syncwall.describe.huggingface.experts import (
     deepseek_experts,
@@ -48,7 +48,7 @@ def nemotron_h(c: Config) -> Fields:
         layers = ["M"]
     c.assume(num_hidden_layers=len(layers), head_dim=128)
     c.value |= {"num_hidden_layers": len(layers)}
-    fields = plain(c, mlp="-" in layers)
+    fields = llama_like(c, mlp="-" in layers)
     fields["mixer"] = _mamba2(
         c, heads=c.whole("mamba_num_heads"), head_dim=c.whole("mamba_head_dim"),
         state=c.whole("ssm_state_size"), chunk=c.whole("chunk_size", default=128),
@@ -73,7 +73,7 @@ def mamba2(c: Config) -> Fields:
     width = c.whole("expand", default=2) * c.whole("hidden_size")
     head_dim = c.whole("head_dim", default=64)
     c.assume(num_attention_heads=1)
-    fields = plain(c, mlp=False)
+    fields = llama_like(c, mlp=False)
     fields["attention"] = _ONE_HEAD | {"head_dim": head_dim}
     fields["mixer"] = _mamba2(
         c, heads=c.whole("num_heads", default=width // head_dim), head_dim=head_dim,
@@ -118,7 +118,7 @@ def olmo_hybrid(c: Config) -> Fields:
 
 
 def _gated_attention(c: Config) -> Fields:
-    fields = attention_bias(c, plain(c, mlp=c.has("intermediate_size")))
+    fields = attention_bias(c, llama_like(c, mlp=c.has("intermediate_size")))
     fields["attention"] |= {"qk_norm": "head", "gated": True}
     fields["attention"].setdefault("head_dim", 256)
     return fields
@@ -148,7 +148,7 @@ def kimi_linear(c: Config) -> Fields:
         "n_shared_experts": _either(c, "n_shared_experts", "num_shared_experts"),
         "n_group": _either(c, "n_group", "num_expert_group"),
     }
-    fields = deepseek_experts(c, latent(c, plain(c)))
+    fields = deepseek_experts(c, latent(c, llama_like(c)))
     fields["mixer"] = {
         "kind": "kimi-delta",
         "heads": own.get("num_heads") or c.whole("linear_num_heads", default=32),
@@ -163,7 +163,7 @@ def kimi_linear(c: Config) -> Fields:
 
 def minimax(c: Config) -> Fields:
     """Experts in every layer; lightning attention with an eighth of the layers as attention."""
-    fields = in_every_layer(c, plain(c))
+    fields = in_every_layer(c, llama_like(c))
     heads, hidden = fields["attention"]["heads"], fields["hidden"]
     fields["mixer"] = {
         "kind": "lightning",
@@ -183,7 +183,7 @@ def lfm2(c: Config) -> Fields:
     what is stated, rounded up, unless the file says that it is not.
     """
     c.rename({"intermediate_size": "block_ff_dim", "tie_word_embeddings": "tie_embedding"})
-    fields = plain(c, tied=True)
+    fields = llama_like(c, tied=True)
     fields["attention"]["qk_norm"] = "head"
     if c.flag("block_auto_adjust_ff_dim", default=True):
         times = c.value.get("block_ffn_dim_multiplier", 1.0)
@@ -266,14 +266,14 @@ STEP_SHARE: Final = 16
 def mamba(c: Config) -> Fields:
     """Nothing but Mamba-1 layers."""
     c.assume(num_attention_heads=1, tie_word_embeddings=True)
-    fields = plain(c, mlp=False)
+    fields = llama_like(c, mlp=False)
     return fields | {"mixer": _mamba1(c, fields["hidden"]), "pattern": "M"}
 
 
 def jamba(c: Config) -> Fields:
     """Mamba-1 with an eighth of the layers as attention; experts in every second layer."""
     c.rename(_NAMES)
-    fields = plain(c)
+    fields = llama_like(c)
     layers = range(fields["layers"])
     mixers = _periodic(c, "attn_layer", (8, 4), layers, "*M")
     fields["mixer"] = _mamba1(c, fields["hidden"]) | {"inner_norms": True}
@@ -287,7 +287,7 @@ def jamba(c: Config) -> Fields:
 
 def bamba(c: Config) -> Fields:
     """Llama with Mamba-2 in most layers."""
-    fields = attention_bias(c, plain(c))
+    fields = attention_bias(c, llama_like(c))
     fields["mlp"]["bias"] = c.flag("mlp_bias", default=False)
     full = c.value.get("attn_layer_indices") or ()
     mixers = ["*" if layer in full else "M" for layer in range(fields["layers"])]
@@ -296,7 +296,7 @@ def bamba(c: Config) -> Fields:
 
 def granitemoehybrid(c: Config) -> Fields:
     """Granite with Mamba-2 in most layers; all of them have the shared experts, or only those."""
-    fields = attention_bias(c, plain(c)) | {"mixer": _mamba2_of_whole_layers(c)}
+    fields = attention_bias(c, llama_like(c)) | {"mixer": _mamba2_of_whole_layers(c)}
     mixers = letters(c, "layer_types", c.kinds("layer_types")) or ["M"] * fields["layers"]
     shared = c.whole("shared_intermediate_size", default=1024)
     if not c.whole("num_local_experts", default=8):
@@ -308,7 +308,7 @@ def granitemoehybrid(c: Config) -> Fields:
 
 def falcon_h1(c: Config) -> Fields:
     """Llama with Mamba-2 beside the attention of every layer."""
-    fields = attention_bias(c, plain(c))
+    fields = attention_bias(c, llama_like(c))
     fields["mlp"]["bias"] = c.flag("mlp_bias", default=False)
     mixer = _mamba2_of_whole_layers(c)
     width = c.whole("mamba_d_ssm", default=mixer["heads"] * mixer["head_dim"])

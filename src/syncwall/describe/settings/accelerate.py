@@ -15,12 +15,12 @@ from syncwall.describe.settings.models import named_document
 from syncwall.describe.settings.rows import (
     Keys,
     Kind,
-    Row,
+    SettingRow,
     Rule,
-    Table,
+    SettingTable,
     WriterContext,
     cpu_offload,
-    nested,
+    nested_mapping,
 )
 from syncwall.describe.settings.settings import Settings
 from syncwall.documents import Document
@@ -115,7 +115,7 @@ def write(layout: Layout, context: WriterContext) -> str:
         found["dynamo_config.dynamo_backend"] = "INDUCTOR"
     if sharded:
         found |= {f"{_MESH}.{_MESH}_{key}": it for key, it in _mesh_sizes(layout).items()}
-    return _yaml(nested(found))
+    return _yaml(nested_mapping(found))
 
 
 def _yaml(mapping: dict[str, Any], indent: str = "") -> str:
@@ -167,9 +167,9 @@ def _write_fsdp(layout: Layout, _: WriterContext) -> dict[str, Any]:
 
 
 RECOMPUTES_ALL: Final = Kind.flag(Recompute.FULL, Recompute.NONE)
-_FSDP: Final = Table(
+_FSDP: Final = SettingTable(
     Rule(_read_fsdp, _write_fsdp),
-    Row("recompute", "fsdp_config.fsdp_activation_checkpointing", RECOMPUTES_ALL),
+    SettingRow("recompute", "fsdp_config.fsdp_activation_checkpointing", RECOMPUTES_ALL),
     cpu_offload("fsdp_config.fsdp_offload_params"),
 )
 """What `fsdp_config` says of a layout."""
@@ -217,13 +217,13 @@ def _read_megatron(keys: Keys) -> None:
     keys.deferred["accumulated"] = accumulated or keys.deferred["accumulated"]
 
 
-_MEGATRON: Final = Table(
-    Row("tp", "megatron_lm_config.megatron_lm_tp_degree"),
-    Row("pp", "megatron_lm_config.megatron_lm_pp_degree"),
-    Row("cp", "megatron_lm_config.megatron_lm_context_parallel_size"),
-    Row("ep", "megatron_lm_config.megatron_lm_expert_model_parallel_size"),
-    Row("etp", "megatron_lm_config.megatron_lm_expert_tensor_parallel_size"),
-    Row("sp", "megatron_lm_config.megatron_lm_sequence_parallelism", Kind.flag()),
+_MEGATRON: Final = SettingTable(
+    SettingRow("tp", "megatron_lm_config.megatron_lm_tp_degree"),
+    SettingRow("pp", "megatron_lm_config.megatron_lm_pp_degree"),
+    SettingRow("cp", "megatron_lm_config.megatron_lm_context_parallel_size"),
+    SettingRow("ep", "megatron_lm_config.megatron_lm_expert_model_parallel_size"),
+    SettingRow("etp", "megatron_lm_config.megatron_lm_expert_tensor_parallel_size"),
+    SettingRow("sp", "megatron_lm_config.megatron_lm_sequence_parallelism", Kind.flag()),
     Rule(_read_megatron),
 )
 """What `megatron_lm_config` says of a layout; never written."""

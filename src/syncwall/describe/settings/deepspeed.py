@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from syncwall.describe.choice import Dtype
 from syncwall.describe.layout import ContextKind, Layout, Shard
-from syncwall.describe.settings.rows import Keys, Kind, Row, Rule, Table, WriterContext, nested
+from syncwall.describe.settings.rows import Keys, Kind, SettingRow, Rule, SettingTable, WriterContext, nested_mapping
 from syncwall.describe.settings.settings import Settings
 from syncwall.documents import Document
 
@@ -50,7 +50,7 @@ def read(document: Document) -> Settings:
 
 def write(layout: Layout, context: WriterContext) -> str:
     """The configuration for `layout`."""
-    return json.dumps(nested(TABLE.write(layout, context)), indent=2) + "\n"
+    return json.dumps(nested_mapping(TABLE.write(layout, context)), indent=2) + "\n"
 
 
 def read_stage(keys: Keys, key: str) -> Shard | None:
@@ -134,28 +134,28 @@ def _shards_weights(stated: Any) -> bool:
     return bool(stated.shard == Shard.ZERO3)
 
 
-TABLE: Final = Table(
-    Row("global_batch", "train_batch_size"),
-    Row("micro_batch", "train_micro_batch_size_per_gpu"),
-    Row("deferred.accumulated", "gradient_accumulation_steps"),
+TABLE: Final = SettingTable(
+    SettingRow("global_batch", "train_batch_size"),
+    SettingRow("micro_batch", "train_micro_batch_size_per_gpu"),
+    SettingRow("deferred.accumulated", "gradient_accumulation_steps"),
     Rule(write=_write_accumulated),
-    Row("shard", f"{_ZERO}.stage", Kind(read_stage)),
-    Row("overlap_gradients", f"{_ZERO}.overlap_comm", Kind.flag()),
-    Row("overlap_parameters", f"{_ZERO}.overlap_comm", Kind.flag().unwritten, _shards_weights),
-    Row("shard_degree", f"{_ZERO}.mics_shard_size", Kind.whole(-1).unwritten, _shards_weights),
+    SettingRow("shard", f"{_ZERO}.stage", Kind(read_stage)),
+    SettingRow("overlap_gradients", f"{_ZERO}.overlap_comm", Kind.flag()),
+    SettingRow("overlap_parameters", f"{_ZERO}.overlap_comm", Kind.flag().unwritten, _shards_weights),
+    SettingRow("shard_degree", f"{_ZERO}.mics_shard_size", Kind.whole(-1).unwritten, _shards_weights),
     Rule(_read_offload, _write_offload),
-    Row(
+    SettingRow(
         "reshard_after_forward",
         f"{_ZERO}.zero_hpz_partition_size",
         Kind(_read_partition, lambda ranks: None if isinstance(ranks, bool) else ranks),
         _shards_weights,
     ),
-    Row("gather_dtype", f"{_ZERO}.zero_quantized_weights", _INT8, _shards_weights),
-    Row("quantized_gradients", f"{_ZERO}.zero_quantized_gradients", _ONLY_TRUE, _shards_weights),
+    SettingRow("gather_dtype", f"{_ZERO}.zero_quantized_weights", _INT8, _shards_weights),
+    SettingRow("quantized_gradients", f"{_ZERO}.zero_quantized_gradients", _ONLY_TRUE, _shards_weights),
     Rule(_read_precision, _write_precision),
-    Row("gradient_dtype", "communication_data_type", Kind.words(_DTYPES)),
-    Row("tp", "tensor_parallel.autotp_size", Kind.whole(0), only=lambda it, _: it.tp > 1),
-    Row("cp", _SEQUENCE, only=lambda it, _: it.cp > 1 and it.cp_kind == ContextKind.ULYSSES),
-    Row("cp_kind", _SEQUENCE, Kind.implied(ContextKind.ULYSSES), lambda it: it.cp > 1),
+    SettingRow("gradient_dtype", "communication_data_type", Kind.words(_DTYPES)),
+    SettingRow("tp", "tensor_parallel.autotp_size", Kind.whole(0), only=lambda it, _: it.tp > 1),
+    SettingRow("cp", _SEQUENCE, only=lambda it, _: it.cp > 1 and it.cp_kind == ContextKind.ULYSSES),
+    SettingRow("cp_kind", _SEQUENCE, Kind.implied(ContextKind.ULYSSES), lambda it: it.cp > 1),
     Rule(_note_pipeline),
 )

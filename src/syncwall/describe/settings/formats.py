@@ -225,7 +225,7 @@ FORMATS: Final = {
 
 
 @dataclass(frozen=True)
-class Reader:
+class ReadOnlyFormat:
     """Settings that are read and never written."""
 
     title: str
@@ -235,14 +235,14 @@ class Reader:
 
 
 READ_ONLY: Final = {
-    "trainer": Reader(
+    "trainer": ReadOnlyFormat(
         "Hugging Face Trainer (YAML, JSON or arguments)",
         _keys("""
             per_device_train_batch_size --per_device_train_batch_size model_name_or_path
             --model_name_or_path base_model"""),
         trainer.read,
     ),
-    "nemo": Reader(
+    "nemo": ReadOnlyFormat(
         "NeMo and Megatron-Bridge (YAML)",
         _keys("""
             model.tensor_model_parallel_size model.micro_batch_size train.micro_batch_size
@@ -267,7 +267,7 @@ def format_named(name: str) -> Format:
 
 def read_settings(path: Path) -> Settings:
     """The settings in the file at `path`, whichever framework they are for."""
-    return settings_in(parsed(read_text(path), path))
+    return settings_in(parsed_text(read_text(path), path))
 
 
 def settings_in(document: Document) -> Settings:
@@ -276,7 +276,7 @@ def settings_in(document: Document) -> Settings:
     if any(name.startswith("--") and "." in name for name in value):
         document = nested(document)
         value = document.value
-    known: dict[str, Format | Reader] = {**READ_ONLY, **formats()}
+    known: dict[str, Format | ReadOnlyFormat] = {**READ_ONLY, **formats()}
     found = [name for name, one in known.items() if any(_has(value, key) for key in one.keys)]
     found = [name for name in found if name in READ_ONLY][:1] or found
     if len(found) == 1:
@@ -286,7 +286,7 @@ def settings_in(document: Document) -> Settings:
 
 def title_of(name: str) -> str:
     """What the format `name` is called."""
-    known: dict[str, Format | Reader] = {**READ_ONLY, **formats()}
+    known: dict[str, Format | ReadOnlyFormat] = {**READ_ONLY, **formats()}
     return known[name].title
 
 
@@ -302,12 +302,12 @@ def _unclear(value: dict[str, Any], found: list[str]) -> str:
         return f"could be settings of {' or of '.join(found)}: keep one of them"
     if {"model", "cluster", "layout"} & set(value):
         return "is a run file, not settings of a framework: give it without --from"
-    every: list[Format | Reader] = [*formats().values(), *READ_ONLY.values()]
+    every: list[Format | ReadOnlyFormat] = [*formats().values(), *READ_ONLY.values()]
     known = "; ".join(f"{one.title}: {', '.join(one.keys[:3])}" for one in every)
     return f"is not a known settings file; those have, for example, {known}"
 
 
-def parsed(text: str, path: Path) -> Document:
+def parsed_text(text: str, path: Path) -> Document:
     """The text as its suffix, or else its look, says."""
     suffix, file = path.suffix.lower(), str(path)
     bare = text.lstrip()

@@ -12,7 +12,7 @@ from typing import Any, Final, get_args
 from syncwall.describe.choice import Dtype
 from syncwall.describe.layout import ContextKind, Dispatcher, Layout, Recompute, Schedule, Shard
 from syncwall.describe.settings.models import take_shape
-from syncwall.describe.settings.rows import WHOLE, Keys, Kind, Row, Rule, Table, WriterContext
+from syncwall.describe.settings.rows import WHOLE, Keys, Kind, SettingRow, Rule, SettingTable, WriterContext
 from syncwall.describe.settings.settings import Settings
 from syncwall.describe.switches import Optimizer, RecomputeModule
 from syncwall.documents import Document
@@ -370,35 +370,35 @@ def _may_wait_for_messages(layout: Layout, _: WriterContext) -> bool:
     return bool(layout.pp > 1 + (layout.schedule == Schedule.INTERLEAVED))
 
 
-TABLE: Final = Table(
-    Row("tp", "--tensor-model-parallel-size"),
-    Row("pp", _PP),
-    Row("cp", "--context-parallel-size"),
-    Row("ep", "--expert-model-parallel-size", only=_has_experts),
-    Row("etp", "--expert-tensor-parallel-size", only=_has_experts),
-    Row("micro_batch", _MICRO),
-    Row("global_batch", "--global-batch-size"),
-    Row("run.seq", "--seq-length"),
+TABLE: Final = SettingTable(
+    SettingRow("tp", "--tensor-model-parallel-size"),
+    SettingRow("pp", _PP),
+    SettingRow("cp", "--context-parallel-size"),
+    SettingRow("ep", "--expert-model-parallel-size", only=_has_experts),
+    SettingRow("etp", "--expert-tensor-parallel-size", only=_has_experts),
+    SettingRow("micro_batch", _MICRO),
+    SettingRow("global_batch", "--global-batch-size"),
+    SettingRow("run.seq", "--seq-length"),
     Rule(_read_machine),
     Rule(_read_context, _write_context),
     Rule(_read_experts, _write_experts),
-    Row("sp", "--sequence-parallel", SWITCH.unwritten),
-    Row("overlap_gradients", "--overlap-grad-reduce", SWITCH.unwritten),
-    Row("overlap_parameters", "--overlap-param-gather", SWITCH.unwritten),
-    Row("overlap_tp", "--tp-comm-overlap", SWITCH.unwritten),
-    Row("overlap_ep", "--overlap-moe-expert-parallel-comm", SWITCH.unwritten),
-    Row("order", "--use-tp-pp-dp-mapping", _given(_PP_FIRST).unwritten),
+    SettingRow("sp", "--sequence-parallel", SWITCH.unwritten),
+    SettingRow("overlap_gradients", "--overlap-grad-reduce", SWITCH.unwritten),
+    SettingRow("overlap_parameters", "--overlap-param-gather", SWITCH.unwritten),
+    SettingRow("overlap_tp", "--tp-comm-overlap", SWITCH.unwritten),
+    SettingRow("overlap_ep", "--overlap-moe-expert-parallel-comm", SWITCH.unwritten),
+    SettingRow("order", "--use-tp-pp-dp-mapping", _given(_PP_FIRST).unwritten),
     Rule(write=_write_switches),
     Rule(_read_shard, _write_shard),
     Rule(_read_pipeline, _write_pipeline),
-    Row("first_stage_layers", "--decoder-first-pipeline-num-layers", only=_has_pipeline),
-    Row("last_stage_layers", "--decoder-last-pipeline-num-layers", only=_has_pipeline),
-    Row("overlap_pp", _WAITS, _given(False), only=_may_wait_for_messages),
+    SettingRow("first_stage_layers", "--decoder-first-pipeline-num-layers", only=_has_pipeline),
+    SettingRow("last_stage_layers", "--decoder-last-pipeline-num-layers", only=_has_pipeline),
+    SettingRow("overlap_pp", _WAITS, _given(False), only=_may_wait_for_messages),
     Rule(_read_precision, _write_precision),
     Rule(_read_recompute, _write_recompute),
     Rule(_read_states, _write_states),
-    Row("offload_optimizer", "--optimizer-cpu-offload", _given(True)),
-    Row(
+    SettingRow("offload_optimizer", "--optimizer-cpu-offload", _given(True)),
+    SettingRow(
         "offload_layers",
         "--cpu-offloading-num-layers",
         Kind(lambda keys, key: keys.whole(key, least=0), lambda layers: layers or None),

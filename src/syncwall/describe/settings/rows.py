@@ -243,7 +243,7 @@ WHOLE: Final = Kind()
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class SettingRow:
     """A field ("tp" of the layout, "run.seq", "deferred.copies") and the key that says it."""
 
     field: str
@@ -290,11 +290,11 @@ class Rule:
     write: Callable[[Layout, WriterContext], Mapping[str, Any]] = lambda layout, context: {}
 
 
-class Table:
+class SettingTable:
     """All that settings of one format say of a layout, in the order in which a file is written."""
 
-    def __init__(self, *rows: Row | Rule) -> None:
-        self.rows: Final = [one for one in rows if isinstance(one, Row)]
+    def __init__(self, *rows: SettingRow | Rule) -> None:
+        self.rows: Final = [one for one in rows if isinstance(one, SettingRow)]
         self._all: Final = rows
 
     def read(self, keys: Keys) -> None:
@@ -307,7 +307,7 @@ class Table:
         return {key: it for one in self._all for key, it in one.write(layout, context).items()}
 
 
-def nested(flat: Mapping[str, Any]) -> dict[str, Any]:
+def nested_mapping(flat: Mapping[str, Any]) -> dict[str, Any]:
     """Mappings inside each other for dotted keys."""
     found: dict[str, Any] = {}
     for key, value in flat.items():

@@ -10,7 +10,7 @@ from typing import Any, Final
 from syncwall.describe.choice import Dtype
 from syncwall.describe.layout import ContextKind, Dispatcher, Layout, Recompute, Schedule, Shard
 from syncwall.describe.settings.models import take_flavor
-from syncwall.describe.settings.rows import Keys, Kind, Row, Rule, Table, WriterContext, cpu_offload
+from syncwall.describe.settings.rows import Keys, Kind, SettingRow, Rule, SettingTable, WriterContext, cpu_offload
 from syncwall.describe.settings.settings import Settings
 from syncwall.documents import Document
 
@@ -268,25 +268,25 @@ def _has_experts(layout: Layout, _: WriterContext) -> bool:
     return bool(layout.ep > 1 or layout.etp > 1)
 
 
-TABLE: Final = Table(
+TABLE: Final = SettingTable(
     Rule(_read_data_parallel, _write_data_parallel),
-    Row("tp", _TP),
-    Row("sp", _TP, Kind.implied(True), where=lambda it: it.tp > 1),
-    Row("overlap_tp", _ASYNC, Kind.flag(), only=lambda it, _: it.tp > 1),
-    Row("pp", "parallelism.pipeline_parallel_degree"),
+    SettingRow("tp", _TP),
+    SettingRow("sp", _TP, Kind.implied(True), where=lambda it: it.tp > 1),
+    SettingRow("overlap_tp", _ASYNC, Kind.flag(), only=lambda it, _: it.tp > 1),
+    SettingRow("pp", "parallelism.pipeline_parallel_degree"),
     Rule(_read_pipeline, _write_pipeline),
-    Row("cp", "parallelism.context_parallel_degree"),
-    Row("cp_kind", _CP_KIND, Kind.words(_ROTATE), lambda it: it.cp > 1, ContextKind.ALL_GATHER),
-    Row("ep", "parallelism.expert_parallel_degree", only=_has_experts),
-    Row(
+    SettingRow("cp", "parallelism.context_parallel_degree"),
+    SettingRow("cp_kind", _CP_KIND, Kind.words(_ROTATE), lambda it: it.cp > 1, ContextKind.ALL_GATHER),
+    SettingRow("ep", "parallelism.expert_parallel_degree", only=_has_experts),
+    SettingRow(
         "etp",
         "parallelism.expert_tensor_parallel_degree",
         only=lambda it, context: _has_experts(it, context) and it.etp in (1, it.tp),
     ),
-    Row("dispatcher", _DISPATCHER, Kind.words(_DISPATCHERS), lambda it: it.ep > 1),
+    SettingRow("dispatcher", _DISPATCHER, Kind.words(_DISPATCHERS), lambda it: it.ep > 1),
     Rule(_read_batch, _write_batch),
-    Row("global_batch", "training.global_batch_size", Kind.whole(-1)),
-    Row("run.seq", "training.seq_len"),
+    SettingRow("global_batch", "training.global_batch_size", Kind.whole(-1)),
+    SettingRow("run.seq", "training.seq_len"),
     cpu_offload("training.enable_cpu_offload"),
     Rule(_read_precision, _write_precision),
     Rule(_read_recompute, _write_recompute),

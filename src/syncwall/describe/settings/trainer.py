@@ -13,18 +13,18 @@ from syncwall.describe.choice import Dtype
 from syncwall.describe.layout import Recompute, Shard
 from syncwall.describe.settings import accelerate, deepspeed
 from syncwall.describe.settings.models import named_document, take_named
-from syncwall.describe.settings.rows import Keys, Row, Table, take_cpu_offload
+from syncwall.describe.settings.rows import Keys, SettingRow, SettingTable, take_cpu_offload
 from syncwall.describe.settings.settings import Settings
 from syncwall.documents import Document, KeyPath, LineColumn
 
 _MODELS: Final = ("model_name_or_path", "base_model", "model_name", "config_name")
 _MICRO: Final = "per_device_train_batch_size"
 _LENGTHS: Final = ("max_seq_length", "max_length", "block_size", "cutoff_len", "sequence_len")
-_TABLE: Final = Table(
-    *(Row("run.seq", key) for key in _LENGTHS),
-    Row("micro_batch", _MICRO),
-    Row("micro_batch", "micro_batch_size"),
-    Row("recompute", "gradient_checkpointing", accelerate.RECOMPUTES_ALL),
+_TABLE: Final = SettingTable(
+    *(SettingRow("run.seq", key) for key in _LENGTHS),
+    SettingRow("micro_batch", _MICRO),
+    SettingRow("micro_batch", "micro_batch_size"),
+    SettingRow("recompute", "gradient_checkpointing", accelerate.RECOMPUTES_ALL),
 )
 _STRATEGIES: Final = {
     "full_shard": Shard.FSDP,

@@ -18,7 +18,7 @@ from syncwall.describe.choice import Dtype, text_of
 from syncwall.describe.layout import Layout, Recompute, Schedule, Shard
 from syncwall.describe.model import Model
 from syncwall.describe.names import load
-from syncwall.describe.settings.formats import Format, format_named, parsed
+from syncwall.describe.settings.formats import Format, format_named, parsed_text
 from syncwall.describe.settings.rows import WriterContext
 from syncwall.describe.settings.settings import Settings, SettingsContext
 from syncwall.describe.software import Framework, Software, with_switches
@@ -60,7 +60,7 @@ def written(  # noqa: PLR0913 - a run has this many sides
     layers = None if model is None else model.layers
     experts = model is not None and model.moe is not None
     text = one.write(layout, WriterContext(seq, nodes, gpus_per_node, layers, experts, used))
-    back = one.read(parsed(text, Path("settings" + one.suffix)))
+    back = one.read(parsed_text(text, Path("settings" + one.suffix)))
     read = partial(_read_with, back, one, used, SettingsContext(gpus, gpus_per_node, layers))
     unsaid = (*_unsaid(layout, read), *_unsaid_software(layout, used, one, back))
     if seq is not None and back.run.get("seq") != seq:

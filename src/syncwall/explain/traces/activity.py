@@ -160,7 +160,7 @@ _RULES: Final = (
 
 
 @lru_cache(maxsize=65536)
-def kind_of(name: str) -> str:
+def activity_kind(name: str) -> str:
     """One of `KINDS`."""
     if is_communication(name):
         return COMMUNICATION
@@ -173,7 +173,7 @@ def kind_of(name: str) -> str:
 def kinds_of(names: Sequence[str]) -> Any:
     """Of each name, the index of its kind in `KINDS` (int8)."""
     number = {kind: i for i, kind in enumerate(KINDS)}
-    return np.array([number[kind_of(name)] for name in names], np.int8)
+    return np.array([number[activity_kind(name)] for name in names], np.int8)
 
 
 _OPTIMIZER = re.compile(r"^Optimizer\.(step|zero_grad)#")
@@ -298,7 +298,7 @@ _COVERED = 0.6
 """Share of the trace that repetitions must reach over to be steps; layers of a step do not."""
 
 
-def steps_of(trace: Trace) -> tuple[tuple[Step, ...], str]:
+def trace_steps(trace: Trace) -> tuple[tuple[Step, ...], str]:
     """Steps and how they were found: "marks", "optimizer", "period" or "whole trace"."""
     if trace.steps:
         return _closed(trace.steps), "marks"

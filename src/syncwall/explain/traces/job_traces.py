@@ -398,7 +398,7 @@ class Meeting:
 
 
 @dataclass(frozen=True)
-class Lane:
+class RankStep:
     """One step of one rank."""
 
     rank: int
@@ -417,7 +417,7 @@ class RankSteps:
     """(R, S)"""
     step: int | None
     """The step that `lanes` show: the one of median length."""
-    lanes: tuple[Lane, ...]
+    lanes: tuple[RankStep, ...]
 
 
 def rank_steps(summaries: Sequence[RankSummary], blamed: Sequence[int]) -> RankSteps | None:
@@ -452,7 +452,7 @@ def _chosen(summaries: Sequence[RankSummary], blamed: Sequence[int]) -> list[Ran
     return sorted([*first, *(others[n] for n in spread)], key=lambda one: one.rank)
 
 
-def _lanes(summaries: Sequence[RankSummary], step: int) -> tuple[Lane, ...]:
+def _lanes(summaries: Sequence[RankSummary], step: int) -> tuple[RankStep, ...]:
     blocks = matched(summaries)
     if not blocks:
         return ()
@@ -462,7 +462,7 @@ def _lanes(summaries: Sequence[RankSummary], step: int) -> tuple[Lane, ...]:
     first_s = min(start for start, _ in bounds)
     meetings = _meetings(blocks, clocks, step, first_s, len(summaries))
     return tuple(
-        Lane(one.rank, start - first_s, end - first_s, tuple(found))
+        RankStep(one.rank, start - first_s, end - first_s, tuple(found))
         for one, (start, end), found in zip(summaries, bounds, meetings, strict=True)
     )
 

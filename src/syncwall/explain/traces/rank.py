@@ -29,7 +29,7 @@ from syncwall.explain.traces.activity import (
     device_windows,
     merged,
     shares,
-    steps_of,
+    trace_steps,
 )
 from syncwall.problems import InputError
 from syncwall.read.trace import Category, Step, Trace, TracedCollective, launches
@@ -129,7 +129,7 @@ def _named_spans(trace: Trace, pattern: re.Pattern[str], categories: tuple[Categ
 
 
 @dataclass(frozen=True, slots=True)
-class Communication:
+class CollectiveTotal:
     """One kind of collective in one process group, per step."""
 
     kind: str
@@ -158,7 +158,7 @@ class RankLedger:
     """Where the steps were cut, in the trace's time, on the device if there is one."""
     found_by: str
     """What told the steps: "marks", "optimizer", "period" or "whole trace"."""
-    communication: tuple[Communication, ...] = ()
+    communication: tuple[CollectiveTotal, ...] = ()
     on_device: bool = True
     """Whether the trace has a device; if not, the host's operators were counted."""
 
@@ -183,7 +183,7 @@ def rank_ledger(trace: Trace, peer_waits: tuple[Any, Any] | None = None) -> Rank
     `peer_waits` are starts and ends (ns, arrays) of the time in which a collective only waited for
     another rank, as other ranks' traces tell; where nothing hides it, it is `Cause.IDLE_PEER`.
     """
-    steps, found_by = steps_of(trace)
+    steps, found_by = trace_steps(trace)
     activity = activity_of(trace)
     start, end = _windows(trace, steps, activity)
     waits = merged(*peer_waits) if peer_waits is not None else EMPTY
@@ -241,7 +241,7 @@ def _hidden(activity: Activity, start: Any, end: Any) -> dict[str, float]:
 
 def _communication(
     trace: Trace, activity: Activity, start: Any, end: Any
-) -> tuple[Communication, ...]:
+) -> tuple[CollectiveTotal, ...]:
     computing, taken = activity.computing, activity.computing
     found = []
     for channel, span in activity.communication.items():
@@ -252,7 +252,7 @@ def _communication(
         ]
         sizes = [size for size in told if size is not None]
         found.append(
-            Communication(
+            CollectiveTotal(
                 kind=channel.kind,
                 group=channel.group,
                 calls=len(inside) / len(start),
@@ -344,7 +344,7 @@ def _kind(cause: Cause) -> str:
 
 def _from_host(trace: Trace, collectives: Any) -> OwnTime:
     """Without a device the host computes: all that is not one of the other kinds is its work."""
-    steps, _ = steps_of(trace)
+    steps, _ = trace_steps(trace)
     bounds = np.array([(one.number, one.start_ns, one.end_ns) for one in steps])
     numbers, start, end = bounds.T
     meeting = np.zeros(len(trace), dtype=bool)

@@ -121,7 +121,7 @@ _OFTEN = 0.6
 
 
 @dataclass(frozen=True)
-class Late:
+class LateRanks:
     """Ranks that the others wait for, by index of the summary."""
 
     ranks: tuple[int, ...]
@@ -153,20 +153,20 @@ class Reason:
     """Share of the steps in which at least half of the excess was there."""
 
 
-def late_ranks(found: Skew, summaries: Sequence[RankSummary]) -> Late | None:
+def late_ranks(found: Skew, summaries: Sequence[RankSummary]) -> LateRanks | None:
     """The rank, host or group that is last for most of the waiting; None if that changes."""
     count = len(summaries)
     if count < 2 or not found.blamed_s.any():
         return None
-    candidates = [Late((index,), None, None, float(found.blame[index])) for index in range(count)]
-    sets: dict[tuple[int, ...], Late] = {}
+    candidates = [LateRanks((index,), None, None, float(found.blame[index])) for index in range(count)]
+    sets: dict[tuple[int, ...], LateRanks] = {}
     hosts = dict.fromkeys(one.host for one in summaries if one.host)
     for host in hosts:
         own = tuple(i for i, one in enumerate(summaries) if one.host == host)
-        sets.setdefault(own, Late(own, host, None, float(found.blame[list(own)].sum())))
+        sets.setdefault(own, LateRanks(own, host, None, float(found.blame[list(own)].sum())))
     for block in found.blocks:
         own = tuple(int(rank) for rank in block.ranks)
-        sets.setdefault(own, Late(own, None, block.group, float(found.blame[list(own)].sum())))
+        sets.setdefault(own, LateRanks(own, None, block.group, float(found.blame[list(own)].sum())))
     together = [one for own, one in sets.items() if 1 < len(own) <= count // 2]
     for group, least in ((candidates, ALWAYS), (together, _TOGETHER)):
         best = max(group, key=lambda one: one.blame, default=None)
@@ -182,7 +182,7 @@ def _often(found: Skew, ranks: tuple[int, ...]) -> float:
     return float(np.mean(theirs[by_step > 0] > 0.5 * by_step[by_step > 0]))
 
 
-def cause(found: Skew, late: Late, own_s: Any, events: Any) -> Reason:
+def cause(found: Skew, late: LateRanks, own_s: Any, events: Any) -> Reason:
     """The kind of work of which the late ranks did most more; `own_s` is (S, N, kinds)."""
     theirs = np.zeros(own_s.shape[1], dtype=bool)
     theirs[list(late.ranks)] = True
@@ -412,7 +412,7 @@ def _by_step(summaries: Sequence[RankSummary], steps: Any) -> tuple[Any, Any, fl
 
 
 def _straggler(
-    found: Skew, late: Late | None, own_s: Any, events: Any, step_s: float,
+    found: Skew, late: LateRanks | None, own_s: Any, events: Any, step_s: float,
     summaries: Sequence[RankSummary],
 ) -> _PossibleVerdict | None:  # fmt: skip
     if late is None:

@@ -12,7 +12,7 @@ from typing import Final, Literal
 
 from syncwall.answer.pricing import Timed
 from syncwall.cause import Cause
-from syncwall.cost.path import Path, Pattern, paths
+from syncwall.cost.path import Path, Pattern, axis_paths
 from syncwall.cost.rates import merged_share
 from syncwall.describe import Run
 from syncwall.plan.fabric.sized import Sized, fabric_of
@@ -44,7 +44,7 @@ _CAUSES: Final = {
 
 
 @dataclass
-class Sent:
+class AxisTraffic:
     """What one GPU sends in a step for one axis; of pipeline ranks that differ the busiest."""
 
     axis: str
@@ -79,7 +79,7 @@ class Sent:
         """Bytes that pass `distance` or go farther."""
         least = DISTANCES.index(distance)
         far = self.far_by_distance.items()
-        return sum(sent for one, sent in far if DISTANCES.index(one) >= least)
+        return sum(axis_traffic for one, axis_traffic in far if DISTANCES.index(one) >= least)
 
 
 def passed(path: Path, pattern: Pattern, run: Run, one: Sized) -> dict[FabricDistance, float]:
@@ -90,12 +90,12 @@ def passed(path: Path, pattern: Pattern, run: Run, one: Sized) -> dict[FabricDis
     return {_TIERS[t.name]: here - on for t, (here, on) in zip(tiers, shares, strict=True)}
 
 
-def sent(run: Run, fabric: Sized, step: Timed) -> list[Sent]:
+def axis_traffic(run: Run, fabric: Sized, step: Timed) -> list[AxisTraffic]:
     """Every axis that sends anything, priced as in `step`."""
-    layout, ways = run.layout, paths(run.layout, run.cluster)
+    layout, ways = run.layout, axis_paths(run.layout, run.cluster)
     sizes = {"tp": layout.tp, "cp": layout.cp, "ep": layout.ep}
     sizes["dp"] = int(layout.dp or 1) * layout.cp
-    best: dict[str, Sent] = {}
+    best: dict[str, AxisTraffic] = {}
     for stage in step.work.stages:
         if float(stage.ranks) > 0:
             for one in _stage(stage, step, run, fabric, ways, sizes):
@@ -117,15 +117,15 @@ def _stage(
     fabric: Sized,
     ways: Mapping[GroupAxis, Path],
     sizes: dict[str, int],
-) -> Iterable[Sent]:
-    found: dict[str, Sent] = {}
+) -> Iterable[AxisTraffic]:
+    found: dict[str, AxisTraffic] = {}
     for _, what, often in stage.collectives(step.work.microbatches):
         way, times = ways[what.axis], float(often)
         near, far = ring_bytes(what, way)
         if near + far == 0:
             continue
         family = _FAMILY[what.axis]
-        one = found.setdefault(family, Sent(family, int(sizes[family])))
+        one = found.setdefault(family, AxisTraffic(family, int(sizes[family])))
         one.scale_up_bytes += near * times
         if far:
             pattern: Pattern = "all-to-all" if what.kind == "all-to-all" else "ring"
@@ -154,13 +154,13 @@ def ring_bytes(what: Collective, way: Path) -> tuple[float, float]:
     return whole * max(within - 1.0, 0.0) / within, whole / within
 
 
-def _pipeline(run: Run, step: Timed, way: Path, fabric: Sized) -> Sent | None:
+def _pipeline(run: Run, step: Timed, way: Path, fabric: Sized) -> AxisTraffic | None:
     """A stage in the middle sends activations on and gradients back."""
     layout, transfer = run.layout, step.work.transfer
     times = 2.0 * float(step.work.microbatches) * float(layout.virtual_stages)
     if layout.pp <= 1 or float(transfer.bytes) <= 0:
         return None
-    moved, one = float(transfer.bytes) * times, Sent("pp", int(layout.pp))
+    moved, one = float(transfer.bytes) * times, AxisTraffic("pp", int(layout.pp))
     if float(way.domains) <= 1:
         one.scale_up_bytes = moved
     else:
@@ -169,7 +169,7 @@ def _pipeline(run: Run, step: Timed, way: Path, fabric: Sized) -> Sent | None:
     return one
 
 
-def _amount(one: Sent) -> float:
+def _amount(one: AxisTraffic) -> float:
     return one.nic_bytes + one.scale_up_bytes
 
 
@@ -187,7 +187,7 @@ class LinkLoad:
     def utilisation(self) -> dict[str, float]:
         """Share of the step's time at full rate, by axis."""
         whole = self.rate_bytes_per_s * self.step_s
-        return {axis: sent / whole if whole else 0.0 for axis, sent in self.by_axis.items()}
+        return {axis: axis_traffic / whole if whole else 0.0 for axis, axis_traffic in self.by_axis.items()}
 
     @property
     def total(self) -> float:
@@ -195,7 +195,7 @@ class LinkLoad:
         return sum(self.utilisation.values())
 
 
-def loads(run: Run, fabric: Sized, axes: list[Sent], step_s: float) -> list[LinkLoad]:
+def link_loads(run: Run, fabric: Sized, axes: list[AxisTraffic], step_s: float) -> list[LinkLoad]:
     """Scale-up links, NICs, and the links above a full leaf, with nothing broken."""
     cluster, shape = run.cluster, fabric.shape
     nic = cluster.nic_bytes_per_s_per_gpu

@@ -20,15 +20,15 @@ from syncwall.plan.best_layout import best_run, kept
 from syncwall.plan.network.targets import (
     Ideal,
     NetworkLever,
-    NetworkQuestion,
+    NetworkTarget,
     Plain,
     RequiredFactor,
     Target,
     TargetLimits,
     Traffic,
-    heaviest,
+    heaviest_transfer,
     met,
-    plain,
+    closed_form,
     range_of,
     solved,
 )
@@ -154,7 +154,7 @@ def requirement(case: PricedCase, layout: Layout, limits: TargetLimits) -> Requi
     """What one resolved `layout` needs."""
     found = solved(case, layout, list(_questions(case.cluster)), limits)
     now = case.timed(layout)
-    traffic = heaviest(now, case.timed(layout, Wires(latency=0.0)))
+    traffic = heaviest_transfer(now, case.timed(layout, Wires(latency=0.0)))
     ideal_wires, endless = _ideal_wires(case.cluster)
     best = case.timed(layout, ideal_wires)
     ideal = Ideal(float(best.step_s), float(best.waits_s))
@@ -164,18 +164,18 @@ def requirement(case: PricedCase, layout: Layout, limits: TargetLimits) -> Requi
         _rates(found, NetworkLever.NIC, _rate(case.cluster, NetworkLever.NIC)),
         _rates(found, NetworkLever.SCALE_UP, _rate(case.cluster, NetworkLever.SCALE_UP)),
         _latencies(found), dict(_nic_counts(case, layout, ideal, limits)), _reached(now, traffic),
-        traffic, plain(case, layout), _wasted(best),
+        traffic, closed_form(case, layout), _wasted(best),
     )  # fmt: skip
 
 
-def _questions(cluster: Cluster) -> Iterator[NetworkQuestion]:
+def _questions(cluster: Cluster) -> Iterator[NetworkTarget]:
     if cluster.node.nics is not None:
-        yield from (NetworkQuestion(NetworkLever.NIC, target) for target in Target)
-        yield NetworkQuestion(NetworkLever.LATENCY, Target.EFFICIENCY)
-        yield NetworkQuestion(NetworkLever.LATENCY, Target.HIDDEN)
+        yield from (NetworkTarget(NetworkLever.NIC, target) for target in Target)
+        yield NetworkTarget(NetworkLever.LATENCY, Target.EFFICIENCY)
+        yield NetworkTarget(NetworkLever.LATENCY, Target.HIDDEN)
     if cluster.scale_up is not None:
-        yield NetworkQuestion(NetworkLever.SCALE_UP, Target.EFFICIENCY)
-        yield NetworkQuestion(NetworkLever.SCALE_UP, Target.HIDDEN)
+        yield NetworkTarget(NetworkLever.SCALE_UP, Target.EFFICIENCY)
+        yield NetworkTarget(NetworkLever.SCALE_UP, Target.HIDDEN)
 
 
 def _ideal_wires(cluster: Cluster) -> tuple[Wires, Wires]:
@@ -191,7 +191,7 @@ def _rate(cluster: Cluster, lever: NetworkLever) -> float:
 
 
 def _rates(
-    found: dict[NetworkQuestion, RequiredFactor], lever: NetworkLever, today: float
+    found: dict[NetworkTarget, RequiredFactor], lever: NetworkLever, today: float
 ) -> NeededRates:
     return {
         question.target: None if answer.factor is None else answer.factor * today
@@ -200,7 +200,7 @@ def _rates(
     }
 
 
-def _latencies(found: dict[NetworkQuestion, RequiredFactor]) -> NeededRates:
+def _latencies(found: dict[NetworkTarget, RequiredFactor]) -> NeededRates:
     """Longest latency over today's: one over the goodness that was solved for."""
     return {
         question.target: 0.0 if not known else (1.0 / answer.factor if answer.factor else np.inf)

@@ -49,7 +49,7 @@ class Traffic:
     """Latency of one call: what it takes longer than on a network without any."""
 
 
-def heaviest(timed: Timed, without_latency: Timed) -> Traffic | None:
+def heaviest_transfer(timed: Timed, without_latency: Timed) -> Traffic | None:
     """The collective or message that uses the network longest in a step (one layout).
 
     `without_latency` is the same step on a network that has none.
@@ -134,7 +134,7 @@ class Plain:
         return self.node_bytes / self.compute_s
 
 
-def plain(case: PricedCase, layout: Layout) -> Plain | None:
+def closed_form(case: PricedCase, layout: Layout) -> Plain | None:
     """Plain arithmetic for one resolved `layout`; None where it has none: experts that are spread.
 
     Gradients are counted where they leave a scale-up domain.
@@ -277,7 +277,7 @@ _PARTS: Final = np.arange(1, 17) / 17.0
 
 
 @dataclass(frozen=True, slots=True)
-class NetworkQuestion:
+class NetworkTarget:
     """Of what, and for what."""
 
     lever: NetworkLever
@@ -296,8 +296,8 @@ class RequiredFactor:
 
 
 def solved(
-    case: PricedCase, layout: Layout, questions: Sequence[NetworkQuestion], limits: TargetLimits
-) -> dict[NetworkQuestion, RequiredFactor]:
+    case: PricedCase, layout: Layout, questions: Sequence[NetworkTarget], limits: TargetLimits
+) -> dict[NetworkTarget, RequiredFactor]:
     """Every question of one resolved `layout`."""
     levers = [question.lever for question in questions]
     if not levers:
@@ -329,7 +329,7 @@ class _Trial:
 
     case: PricedCase
     layout: Layout
-    questions: list[NetworkQuestion]
+    questions: list[NetworkTarget]
     ideals: list[Ideal]
     limits: TargetLimits
 

@@ -38,7 +38,7 @@ def weak_rungs(layout: Layout, cluster: Cluster, each: int, most: int) -> Layout
     return grown(layout, taken, taken * each) if len(taken) else None
 
 
-def stacked(layouts: Sequence[Layout]) -> Layout:
+def stacked_layouts(layouts: Sequence[Layout]) -> Layout:
     """Resolved layouts as one with arrays in the fields in which they differ."""
     update: dict[str, Any] = {}
     for name in Layout.model_fields:

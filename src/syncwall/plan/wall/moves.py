@@ -15,7 +15,7 @@ from syncwall.describe.layout import Shard
 from syncwall.plan.answer import grown, single
 from syncwall.plan.choices import Scaling
 from syncwall.plan.network_scaling import AS_IT_IS, PricedCase, Wires
-from syncwall.plan.wall.curve import ScalingCurve, curve, picked, stacked, strong_rungs, weak_rungs
+from syncwall.plan.wall.curve import ScalingCurve, curve, picked, stacked_layouts, strong_rungs, weak_rungs
 from syncwall.work.memory import fits
 
 OUTER_EVERY: Final = 500
@@ -57,7 +57,7 @@ class Setup:
         """The layouts of all counts."""
         if self.chosen is not None:
             several = self.chosen.get(scaling)
-            return stacked(several) if several else None
+            return stacked_layouts(several) if several else None
         cluster = self.case.cluster
         if scaling is Scaling.STRONG:
             return strong_rungs(self.layout, cluster, self.batch, self.most)

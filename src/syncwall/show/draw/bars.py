@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from syncwall.cause import Cause
-from syncwall.show.blocks import Ledger
+from syncwall.show.blocks import Breakdown
 from syncwall.show.draw.curves import span_unit
 from syncwall.show.draw.svg import (
     FONT,
@@ -14,7 +14,7 @@ from syncwall.show.draw.svg import (
     Axis,
     Drawing,
     Entry,
-    Unit,
+    AxisUnit,
     colour,
     legend,
     shortened,
@@ -59,7 +59,7 @@ class Names:
     spread: str = "P10 to P90"
     kinds: tuple[Entry, ...] = ()
     """What the colours mean, if there are several."""
-    unit: Unit | None = None
+    unit: AxisUnit | None = None
     """Of the axis; the one that fits if None."""
 
 
@@ -94,7 +94,7 @@ def bar_chart(
 def memory_chart(parts: Sequence[tuple[str, float]]) -> Drawing:
     """A bar for each part of the memory of a GPU."""
     bars = [Bar(cause, used) for cause, used in parts if used > 0]
-    names = Names("memory of the fullest GPU", unit=Unit("GB", 1e9))
+    names = Names("memory of the fullest GPU", unit=AxisUnit("GB", 1e9))
     return bar_chart(bars, Dimension.BYTES, names, gigabytes)
 
 
@@ -182,7 +182,7 @@ _LONG_S = 120.0
 """Times from which on axes are in minutes, hours or days."""
 
 
-def ledger_drawing(ledger: Ledger) -> Drawing:
+def ledger_drawing(ledger: Breakdown) -> Drawing:
     """A bar for each part, with its value and its share."""
     bars = [
         Bar(one.name, one.value, note=f"{one.name}: {ledger.text(one.value)}. {meaning(one.name)}",
@@ -206,7 +206,7 @@ _WIDEST: Final = 40
 
 
 @dataclass(frozen=True)
-class Group:
+class BarGroup:
     """One quantity of every run."""
 
     label: str
@@ -214,7 +214,7 @@ class Group:
 
 
 def group_chart(
-    groups: Sequence[Group], names: Sequence[str], axis_name: str, text: Callable[[float], str]
+    groups: Sequence[BarGroup], names: Sequence[str], axis_name: str, text: Callable[[float], str]
 ) -> Drawing:
     """Seconds of each group, a bar for each of `names`."""
     listed = ", ".join(f"{one.label} {' / '.join(map(text, one.values))}" for one in groups)
@@ -244,7 +244,7 @@ def group_chart(
 
 
 def group_lines(
-    groups: Sequence[Group], letters: Sequence[str], text: Callable[[float], str], width: int
+    groups: Sequence[BarGroup], letters: Sequence[str], text: Callable[[float], str], width: int
 ) -> list[str]:
     """The same for a terminal of `width` columns: a line for each bar."""
     most = max((value for one in groups for value in one.values), default=0.0) or 1.0

@@ -12,7 +12,7 @@ from syncwall.show.draw.svg import (
     Axis,
     Drawing,
     Entry,
-    Unit,
+    AxisUnit,
     binary_ticks,
     colour,
     legend,
@@ -124,8 +124,8 @@ def _band(drawing: Drawing, x_axis: Axis, y_axis: Axis, band: float) -> None:
 
 _HEIGHT, _ABOVE, _UNDER, _FROM, _TO = 150.0, 20.0, 44.0, 12.0, WIDTH - 12
 _BINS: Final = 36
-_UNITS: Final = ((2 * 86400.0, Unit("days", 86400.0)), (7200.0, Unit("h", 3600.0)),
-                 (120.0, Unit("min", 60.0)), (0.0, Unit("s")))  # fmt: skip
+_UNITS: Final = ((2 * 86400.0, AxisUnit("days", 86400.0)), (7200.0, AxisUnit("h", 3600.0)),
+                 (120.0, AxisUnit("min", 60.0)), (0.0, AxisUnit("s")))  # fmt: skip
 
 
 def has_spread(seconds: Sequence[float]) -> bool:
@@ -165,7 +165,7 @@ def span_histogram(
     return drawing
 
 
-def span_unit(most_s: float) -> Unit:
+def span_unit(most_s: float) -> AxisUnit:
     """The unit in which times up to `most_s` are written."""
     return next(unit for least, unit in _UNITS if most_s >= least)
 
@@ -218,7 +218,7 @@ def step_chart(
     room = (max(values) - min(values)) * 0.08 or abs(values[0]) * 0.05 or 1.0
     x_axis = Axis(points[0][0], max(points[-1][0], points[0][0] + 1), _SERIES_LEFT, _SERIES_RIGHT)
     y_axis = Axis(max(min(values) - room, 0.0), max(values) + room, _HIGH + 8, 8.0)
-    plain = Unit("", 1.0)
+    plain = AxisUnit("", 1.0)
     plot_axes(
         drawing,
         (x_axis, x_axis.ticks(plain), lambda step: f"{step:,.0f}", "step"),

@@ -29,7 +29,7 @@ def nic_rate(wired: Wiring) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class SwitchRow:
     """Equal switches side by side."""
 
     tier: str
@@ -56,7 +56,7 @@ class Row:
         return replace(self, count=self.in_last or self.count, under=self.under_last)
 
 
-def title_of(one: Sized) -> tuple[str, str]:
+def drawing_title(one: Sized) -> tuple[str, str]:
     """Two lines that say what is drawn."""
     switches = plural(one.total_switches, "switch", "switches")
     title = f"{plural(one.gpus, 'GPU')} on a {one.kind} fabric: {switches}"
@@ -67,17 +67,17 @@ def title_of(one: Sized) -> tuple[str, str]:
     )
 
 
-def top_of(one: Sized) -> Row | None:
+def top_of(one: Sized) -> SwitchRow | None:
     """The row that all columns hang on; None if the columns stand alone."""
     if one.kind in ("dragonfly", "rail-only"):
         return None
     for tier in ("core", "spine"):
         if one.switches[tier]:
-            return Row(tier, one.switches[tier], "all ports down")
+            return SwitchRow(tier, one.switches[tier], "all ports down")
     return None
 
 
-def columns_of(one: Sized) -> tuple[int, list[Row]]:
+def columns_of(one: Sized) -> tuple[int, list[SwitchRow]]:
     """How many equal columns there are, and the rows of one, the highest first."""
     if one.kind == "dragonfly":
         return _groups(one)
@@ -91,7 +91,7 @@ def columns_of(one: Sized) -> tuple[int, list[Row]]:
     return leaves, [_leaf(one, rails, leaves, one.shape["leaf_nodes"], named)]
 
 
-def _pods(one: Sized) -> tuple[int, list[Row]]:
+def _pods(one: Sized) -> tuple[int, list[SwitchRow]]:
     """Spines and leaves of one pod, full."""
     shape = one.shape
     leaves = min(shape["spine_down"], one.switches["leaf"])
@@ -99,48 +99,48 @@ def _pods(one: Sized) -> tuple[int, list[Row]]:
         leaves = leaves // shape["rails"] * shape["rails"]
     named = f"pod {{index}}: {shape['up']:,} spine · {{count}} leaf"
     rest = one.switches["leaf"] - (shape["pods"] - 1) * leaves
-    spines = Row("spine", shape["up"], f"{shape['spine_down']} down, {shape['spine_up']} up")
+    spines = SwitchRow("spine", shape["up"], f"{shape['spine_down']} down, {shape['spine_up']} up")
     lowest = _leaf(one, leaves, shape["pods"], shape["pod_nodes"], named)
     return shape["pods"], [spines, replace(lowest, in_last=max(rest, 1))]
 
 
-def _rails(one: Sized) -> tuple[int, list[Row]]:
+def _rails(one: Sized) -> tuple[int, list[SwitchRow]]:
     """The tree of one rail."""
     rails, shape = one.shape["rails"], one.shape
     counts = {tier: count // rails for tier, count in one.switches.items()}
     rows = []
     if counts["core"]:
-        rows.append(Row("core", counts["core"], "all ports down", most=4))
+        rows.append(SwitchRow("core", counts["core"], "all ports down", most=4))
     if counts["spine"]:
         up = f"{shape['spine_down']} down, {shape['spine_up']} up"
         rows.append(
-            Row("spine", counts["spine"], up if counts["core"] else "all ports down", most=4)
+            SwitchRow("spine", counts["spine"], up if counts["core"] else "all ports down", most=4)
         )
     numbers = " + ".join(f"{count:,}" for count in counts.values() if count)
     every = "one NIC of every node" if one.wiring.domain_nodes == 1 else "one NIC of every domain"
     ports = _down_and_up(one)
     rows.append(
-        Row("leaf", counts["leaf"], ports, under=every, under_last=every,
+        SwitchRow("leaf", counts["leaf"], ports, under=every, under_last=every,
             named=f"rail {{index}}: {numbers}")
     )  # fmt: skip
     return rails, rows
 
 
-def _groups(one: Sized) -> tuple[int, list[Row]]:
+def _groups(one: Sized) -> tuple[int, list[SwitchRow]]:
     shape = one.shape
     routers = min(shape["group"], one.switches["router"])
     ports = f"{shape['down']} + {shape['group'] - 1} + {shape['up']} ports"
     under, last = _held(one, shape["pods"], shape["pod_nodes"])
     rest = one.switches["router"] - (shape["pods"] - 1) * routers
     named = "group {index}: {count} router"
-    return shape["pods"], [Row("router", routers, ports, 5, False, under, last, named, rest)]
+    return shape["pods"], [SwitchRow("router", routers, ports, 5, False, under, last, named, rest)]
 
 
-def _leaf(one: Sized, count: int, columns: int, nodes: int, named: str) -> Row:
+def _leaf(one: Sized, count: int, columns: int, nodes: int, named: str) -> SwitchRow:
     """The `count` leaves of each of `columns` columns, each of which holds up to `nodes`."""
     rails = one.shape["rails"] > 1
     under, last = _held(one, columns, nodes)
-    return Row("leaf", count, _down_and_up(one), 8 if rails else 6, rails, under, last, named)
+    return SwitchRow("leaf", count, _down_and_up(one), 8 if rails else 6, rails, under, last, named)
 
 
 def _down_and_up(one: Sized) -> str:
@@ -172,7 +172,7 @@ _TINTS: Final = {"core": 3, "spine": 0, "leaf": 2, "router": 0}
 
 def fabric_drawing(one: Sized) -> Drawing:
     """A picture of `one`, light or dark as its reader prefers."""
-    title, under = title_of(one)
+    title, under = drawing_title(one)
     drawing = Drawing(title, width=_WIDTH)
     drawing.text(18, 28, title, "strong")
     drawing.text(18, 46, under)
@@ -195,7 +195,7 @@ def fabric_drawing(one: Sized) -> Drawing:
 
 
 def _columns(
-    drawing: Drawing, one: Sized, rows: list[Row], places: list[tuple[float, float, int]],
+    drawing: Drawing, one: Sized, rows: list[SwitchRow], places: list[tuple[float, float, int]],
     start: tuple[list[float], float],
 ) -> float:  # fmt: skip
     """Pods, groups, rails or leaves side by side; the y of the lowest line."""
@@ -228,13 +228,13 @@ def _columns(
     return foot + 18
 
 
-def _column(rows: list[Row], number: int, places: list[tuple[float, float, int]]) -> list[Row]:
+def _column(rows: list[SwitchRow], number: int, places: list[tuple[float, float, int]]) -> list[SwitchRow]:
     """The rows of a drawn column."""
     return [row.in_column(number == len(places) - 1) for row in rows]
 
 
 def _cables(
-    drawing: Drawing, rows: list[Row], span: tuple[float, float], above: list[float], top: float
+    drawing: Drawing, rows: list[SwitchRow], span: tuple[float, float], above: list[float], top: float
 ) -> None:
     """Lines from each switch of a column to those above it; to the top row from three only."""
     for depth, row in enumerate(rows):
@@ -248,7 +248,7 @@ def _cables(
 
 
 def _row(
-    drawing: Drawing, span: tuple[float, float], y: float, row: Row, *, most: int | None = None,
+    drawing: Drawing, span: tuple[float, float], y: float, row: SwitchRow, *, most: int | None = None,
     tint: int | None = None,
 ) -> list[float]:  # fmt: skip
     """Boxes for the switches of a row; their places."""
@@ -286,7 +286,7 @@ def _spread(left: float, right: float, count: int, most: int) -> list[tuple[floa
     return found
 
 
-def _label(drawing: Drawing, y: float, row: Row, one: Sized) -> None:
+def _label(drawing: Drawing, y: float, row: SwitchRow, one: Sized) -> None:
     """Name and total of a tier, at the left."""
     total = one.switches[row.tier]
     drawing.text(18, y, f"{total:,} {row.tier}", "strong")

@@ -30,7 +30,7 @@ _LAYERS: Final = 4
 
 
 @dataclass(frozen=True)
-class Window:
+class TimeRange:
     """A part of the time."""
 
     name: str
@@ -41,7 +41,7 @@ class Window:
 def whole_lanes(intervals: Sequence[Interval]) -> Drawing:
     """All of it, with where each phase starts."""
     end = max(interval.end_s for interval in intervals)
-    drawing, lanes, axis, top = _frame(intervals, Window("one micro batch", 0.0, end), room=14.0)
+    drawing, lanes, axis, top = _frame(intervals, TimeRange("one micro batch", 0.0, end), room=14.0)
     for row, stream in enumerate(lanes):
         for start, stop, kind in _cells(lanes[stream], axis):
             drawing.rect(start, top + row * _LANE + 3, stop - start, _LANE - 6, kind)
@@ -52,7 +52,7 @@ def whole_lanes(intervals: Sequence[Interval]) -> Drawing:
     return drawing
 
 
-def layer_lanes(intervals: Sequence[Interval], window: Window) -> Drawing:
+def layer_lanes(intervals: Sequence[Interval], window: TimeRange) -> Drawing:
     """What `window` holds, operation by operation, with their names."""
     inside = [one for one in intervals if one.end_s > window.start_s and one.start_s < window.end_s]
     drawing, lanes, axis, top = _frame(inside, window)
@@ -68,7 +68,7 @@ def layer_lanes(intervals: Sequence[Interval], window: Window) -> Drawing:
     return drawing
 
 
-def layer_windows(intervals: Sequence[Interval]) -> list[Window]:
+def layer_windows(intervals: Sequence[Interval]) -> list[TimeRange]:
     """One layer in the middle of the forward and of the backward pass, where layers repeat."""
     found = []
     for phase in ("forward", "backward"):
@@ -80,7 +80,7 @@ def layer_windows(intervals: Sequence[Interval]) -> list[Window]:
         if repeated:
             once = min(repeated, key=len)  # others stand several times in a layer
             middle = len(once) // 2
-            found.append(Window(f"one layer, {phase}", once[middle - 1], once[middle]))
+            found.append(TimeRange(f"one layer, {phase}", once[middle - 1], once[middle]))
     return found
 
 
@@ -88,7 +88,7 @@ Lanes = dict[str, list[Interval]]
 
 
 def _frame(
-    intervals: Sequence[Interval], window: Window, room: float = 0.0
+    intervals: Sequence[Interval], window: TimeRange, room: float = 0.0
 ) -> tuple[Drawing, Lanes, Axis, float]:
     """A drawing with its legend, names of lanes and axis; `room` above the lanes."""
     lanes: Lanes = {"compute": []}

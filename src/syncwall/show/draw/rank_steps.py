@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from syncwall.explain.traces.job_traces import Lane, RankSteps
+from syncwall.explain.traces.job_traces import RankStep, RankSteps
 from syncwall.show.draw.svg import (
     WIDTH,
     Axis,
@@ -94,7 +94,7 @@ def rank_lanes(found: RankSteps) -> Drawing:
     return drawing
 
 
-def _lane(drawing: Drawing, lane: Lane, axis: Axis, y: float) -> None:
+def _lane(drawing: Drawing, lane: RankStep, axis: Axis, y: float) -> None:
     start, end = axis.at(lane.start_s), axis.at(lane.end_s)
     drawing.rect(start, y + 3, end - start, _LANE - 6, "f0 pale")
     for one in lane.meetings:

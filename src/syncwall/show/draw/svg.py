@@ -152,7 +152,7 @@ _TICKS = 5
 
 
 @dataclass(frozen=True)
-class Unit:
+class AxisUnit:
     """What one is called on an axis, and how much it is in SI."""
 
     name: str
@@ -163,12 +163,12 @@ class Unit:
         return f"{value / self.size:.6g}"
 
 
-def unit_for(dimension: Dimension, most: float) -> Unit:
+def unit_for(dimension: Dimension, most: float) -> AxisUnit:
     """The unit in which `most` is written."""
     if most <= 0:
-        return Unit(units.si_unit(dimension))
+        return AxisUnit(units.si_unit(dimension))
     name = units.format(most, dimension, digits=3).split(" ")[-1]
-    return Unit(name, units.parse(f"1 {name}", dimension))
+    return AxisUnit(name, units.parse(f"1 {name}", dimension))
 
 
 @dataclass(frozen=True)
@@ -201,7 +201,7 @@ class Axis:
             share = (value - self.least) / (self.most - self.least)
         return self.start + share * (self.end - self.start)
 
-    def ticks(self, unit: Unit) -> list[float]:
+    def ticks(self, unit: AxisUnit) -> list[float]:
         """Round values on the axis, counted in `unit`."""
         if self.is_log:
             return self._log_ticks(unit)
@@ -209,7 +209,7 @@ class Axis:
         first, last = math.ceil(self.least / step), math.floor(self.most / step + 1e-9)
         return [number * step for number in range(first, min(last, first + 20) + 1)]
 
-    def _log_ticks(self, unit: Unit) -> list[float]:
+    def _log_ticks(self, unit: AxisUnit) -> list[float]:
         low, high = (math.log10(value / unit.size) for value in (self.least, self.most))
         decades = range(math.floor(low), math.ceil(high) + 1)
         choices: list[Callable[[int], tuple[int, ...]]] = [
@@ -291,7 +291,7 @@ def whisker(drawing: Drawing, low: float, high: float, y: float) -> None:
 
 
 def value_axis(
-    drawing: Drawing, axis: Axis, unit: Unit, name: str, ends: tuple[float, float]
+    drawing: Drawing, axis: Axis, unit: AxisUnit, name: str, ends: tuple[float, float]
 ) -> None:
     """Ticks of a horizontal axis under bars that reach from one of `ends` to the other."""
     top, bottom = ends

@@ -15,7 +15,7 @@ from syncwall.lab.run import LabRecord
 from syncwall.measure.result import Result
 from syncwall.measure.step import StepData
 from syncwall.public import published
-from syncwall.report import Collectives, KernelTimes, Links
+from syncwall.report import CollectivesResult, KernelTimes, Links
 from syncwall.show.schema import DescribedAs
 
 
@@ -27,7 +27,7 @@ class LabData(Description):
     """One for each job on each topology."""
 
 
-CollectivesRecord = Annotated[dict[str, Any], DescribedAs(Result, data=Collectives)]
+CollectivesRecord = Annotated[dict[str, Any], DescribedAs(Result, data=CollectivesResult)]
 LinksRecord = Annotated[dict[str, Any], DescribedAs(Result, data=Links)]
 MatmulRecord = Annotated[dict[str, Any], DescribedAs(Result, data=KernelTimes)]
 StepRecord = Annotated[dict[str, Any], DescribedAs(Result, data=StepData)]

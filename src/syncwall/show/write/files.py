@@ -56,7 +56,7 @@ def body(view: blocks.View) -> str:
 def _body(these: Sequence[blocks.Block]) -> Iterator[str]:
     """Pictures that follow each other stand side by side where there is room."""
     for is_figure, alike in groupby(
-        these, key=lambda block: isinstance(block, blocks.Figure | blocks.Ledger)
+        these, key=lambda block: isinstance(block, blocks.Figure | blocks.Breakdown)
     ):
         each = map(written, alike)
         yield f'<div class="figures">{"".join(each)}</div>' if is_figure else "\n".join(each)
@@ -86,7 +86,7 @@ def written(block: blocks.Block) -> str:  # noqa: PLR0911 - one for each kind
             return f"<ul>{''.join(f'<li>{escape(item)}</li>' for item in items)}</ul>"
         case blocks.Table():
             return _html_table(block)
-        case blocks.Ledger(title):
+        case blocks.Breakdown(title):
             return _figure(ledger_drawing(block), title)
         case blocks.Figure(draw, caption, _, script):
             explored = f"<script>{_file(script)}</script>" if script else ""
@@ -197,7 +197,7 @@ def _as_markdown(block: blocks.Block) -> str:  # noqa: PLR0911 - one for each ki
             return "\n".join(f"- {_start_of_line(_escaped(item))}" for item in items)
         case blocks.Table():
             return _table(block)
-        case blocks.Ledger():
+        case blocks.Breakdown():
             return _ledger(block)
         case blocks.Code(text):
             return _indented(text)
@@ -228,7 +228,7 @@ def _markdown_row(cells: Sequence[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _ledger(ledger: blocks.Ledger) -> str:
+def _ledger(ledger: blocks.Breakdown) -> str:
     whole = ledger.whole or 1.0
     parts = [(one.name, one.value) for one in ledger.parts]
     rows = [

@@ -49,7 +49,7 @@ def _markup(part: Part) -> str:  # noqa: PLR0911 - one for each kind
             return escape(part)
         case blocks.Table():
             return table(part)
-        case blocks.Ledger():
+        case blocks.Breakdown():
             return ledger(part)
         case Iterable():
             return markup(*part)
@@ -177,7 +177,7 @@ def _colour(name: str) -> str:
     return _CAUSES[name].colour if name in _CAUSES else "other"
 
 
-def cause_bar(of: blocks.Ledger, **more: Any) -> Markup:
+def cause_bar(of: blocks.Breakdown, **more: Any) -> Markup:
     """The causes of a ledger in one bar."""
     parts = []
     for one in shares(of):
@@ -192,14 +192,14 @@ def cause_name(name: str) -> Markup:
     return markup(swatch(_colour(name)), term(name))
 
 
-def shares(of: blocks.Ledger) -> list[blocks.Share]:
+def shares(of: blocks.Breakdown) -> list[blocks.Share]:
     """Parts with a line: computation first, waiting last."""
     places = {name: place for place, name in enumerate(_CAUSES)}
     listed = [one for one in of.parts if one.value >= LEAST_SHARE * of.whole]
     return sorted(listed, key=lambda one: places.get(one.name, len(places)))
 
 
-def ledger(of: blocks.Ledger) -> Markup:
+def ledger(of: blocks.Breakdown) -> Markup:
     """One bar of all causes, and a line for each."""
     shown = shares(of)
     largest = max((one.value for one in shown), default=1.0)

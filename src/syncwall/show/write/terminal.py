@@ -89,7 +89,7 @@ def _written(block: blocks.Block, width: int) -> Iterator[Text]:
                 yield from (Text(f"    {line}") for line in rest)
         case blocks.Table():
             yield from _table(block, width)
-        case blocks.Ledger():
+        case blocks.Breakdown():
             yield from _ledger(block, width)
         case blocks.Figure(_, caption, drawn):
             if drawn is not None:
@@ -222,7 +222,7 @@ def _stacked(table: blocks.Table, room: int) -> Iterator[Text]:
             yield Text(under + line.strip(), style)
 
 
-def _ledger(ledger: blocks.Ledger, width: int) -> Iterator[Text]:
+def _ledger(ledger: blocks.Breakdown, width: int) -> Iterator[Text]:
     """Names, bars, values and shares."""
     whole = ledger.whole or 1.0
     rows = [(f"  {one.name}", one.value, f"{one.value / whole:.1%}") for one in ledger.parts]

@@ -26,7 +26,7 @@ from syncwall.validate.evaluation import ValidatedRun, outcomes
 from syncwall.validate.machine import CannotRepresent
 from syncwall.validate.mapping import case_of
 from syncwall.validate.report import Report, validate
-from syncwall.validate.table import RowUse, RunRow, part_of, read_tables
+from syncwall.validate.table import RowUse, RunRow, corpus_part, read_tables
 from syncwall.web.answers.catalogue import source_text
 from syncwall.web.answers.prediction import prediction_of
 from syncwall.web.assets import shipped_accuracy
@@ -84,7 +84,7 @@ def _line(one: ValidatedRun, doubt: str | None, words: dict[str, Words]) -> list
         words["source"].number(row.source), words["model"].number(row.text("model")),
         words["device"].number(cluster.device.name),
         words["framework"].number(row.text("framework")), cluster.gpus, outcome_words(one),
-        _PARTS.index(str(part_of(row))), -1 if doubt is None else words["doubt"].number(doubt),
+        _PARTS.index(str(corpus_part(row))), -1 if doubt is None else words["doubt"].number(doubt),
     ]  # fmt: skip
 
 

@@ -16,7 +16,7 @@ from syncwall.describe.device import Switch
 from syncwall.describe.software import Framework
 from syncwall.problems import InputError, did_you_mean
 from syncwall.records import described
-from syncwall.report import LabData, Source, loads_of, read_source
+from syncwall.report import LabResult, Source, loads_of, read_source
 from syncwall.show.article import article
 from syncwall.show.blocks import Cell, Table, Verdict, View
 from syncwall.show.entries import CONVENTIONS, Row, cell, headings, is_number, rows_of, sources_used
@@ -299,7 +299,7 @@ def _summary(name: str, path: Path, source: Source, made: View) -> dict[str, Any
         "id": name,
         "title": made.title,
         "kind": result.kind,
-        "question": data.experiment.question if isinstance(data, LabData) else None,
+        "question": data.experiment.question if isinstance(data, LabResult) else None,
         "made_at": result.made_at,
         "complete": result.complete,
         "machine": f"{host.cpu}, {host.cores} cores, {host.system}" if host else "",

@@ -20,7 +20,7 @@ from syncwall.describe import Run, lookup
 from syncwall.describe.files import RunFile
 from syncwall.describe.reading import validated
 from syncwall.documents import parse_document
-from syncwall.explain.answer import Explanation, Question, explain
+from syncwall.explain.answer import Explanation, FilesRequest, explain
 from syncwall.problems import InputError
 from syncwall.read.program import program_in
 from syncwall.records import plain
@@ -74,7 +74,7 @@ def explained_files(folder: Path, texts: Mapping[str, str], *, progress: Progres
 def _answer(
     files: list[Path], against: list[Path], texts: Mapping[str, str], progress: Progress
 ) -> dict[str, Any]:
-    question = Question(
+    question = FilesRequest(
         run=_run(texts.get("run", "")),
         machine=lookup.cluster(texts["cluster"]) if texts.get("cluster") else None,
         workers=1,

@@ -25,7 +25,7 @@ from syncwall.plan.fabric.links import links_of_sized
 from syncwall.plan.fabric.options import kept, options, proposed, ratios_of, refusal
 from syncwall.plan.fabric.question import Wiring, wiring_of
 from syncwall.plan.fabric.sized import Sized
-from syncwall.plan.fabric.traffic import LinkLoad, Sent, loads, sent
+from syncwall.plan.fabric.traffic import LinkLoad, AxisTraffic, link_loads, axis_traffic
 from syncwall.problems import InputError
 from syncwall.records import plain
 from syncwall.show.blocks import Cell, Table, ledger, sentence
@@ -88,8 +88,8 @@ def fabric(asked: AskedFabric) -> dict[str, Any]:
     healthy = steps.in_order(one)
     now, why = _broken(steps, one, asked.failed, links, healthy)
     shown = (now or healthy)[0]
-    axes = sent(run, one, shown)
-    used = loads(run, one, axes, float(shown.step_s))
+    axes = axis_traffic(run, one, shown)
+    used = link_loads(run, one, axes, float(shown.step_s))
     down, up = int(one.shape["down"]), 0 if kind == "dragonfly" else int(one.shape["up"])
     lines = [_axis(each, used, float(shown.step_s), one) for each in axes]
     least_s = LEAST_SHARE * float(shown.step_s)
@@ -455,7 +455,7 @@ def _called(name: str) -> str:
     return f"{kind} {rest}"
 
 
-def _axis(one: Sent, used: list[LinkLoad], step_s: float, fabric: Sized) -> dict[str, Any]:
+def _axis(one: AxisTraffic, used: list[LinkLoad], step_s: float, fabric: Sized) -> dict[str, Any]:
     """One line of the table of axes."""
     dragonfly, rails = fabric.kind == "dragonfly", fabric.kind.startswith("rail")
     where = {

@@ -17,7 +17,7 @@ from syncwall.cause import LEAST_SHARE
 from syncwall.describe import Job
 from syncwall.describe.base import Description
 from syncwall.describe.lookup import failure_rates, prices
-from syncwall.job.completion import Completion, JobChange, changes, finish
+from syncwall.job.completion import Completion, JobChange, job_changes, finish
 from syncwall.job.plan import interval_curve
 from syncwall.problems import InputError
 from syncwall.records import plain
@@ -311,7 +311,7 @@ def next_changes(asked: AskedJob) -> dict[str, Any]:
     Each with the keys to set (null: leave open).
     """
     completion = _completion(asked)
-    useful = [one for one in changes(completion) if worth(one)]
+    useful = [one for one in job_changes(completion) if worth(one)]
     found = [_change(completion.job, one) for one in useful[:_NEXT]]
     none = quiet("No single change of the job helps.")
     html = proposals(list(map(_proposal, useful[:_NEXT], found))) if found else none

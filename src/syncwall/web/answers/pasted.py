@@ -11,7 +11,7 @@ from syncwall.describe import Cluster, Model, Run
 from syncwall.describe.files import RunFile
 from syncwall.describe.names import only_catalogue
 from syncwall.describe.reading import validated
-from syncwall.describe.settings.formats import parsed, settings_in, title_of
+from syncwall.describe.settings.formats import parsed_text, settings_in, title_of
 from syncwall.describe.settings.settings import Settings
 from syncwall.describe.stated import StatedRun
 from syncwall.documents import Document
@@ -44,7 +44,7 @@ def pasted(asked: AskedText) -> dict[str, Any]:
 
 
 def _read(text: str, name: str) -> Document:
-    return RunFile(text=parsed(text, Path(name))).run()
+    return RunFile(text=parsed_text(text, Path(name))).run()
 
 
 def _answer(document: Document, page: AskedRun | None) -> dict[str, Any]:

@@ -36,7 +36,7 @@ from syncwall.show.prediction import assumed, evidence, why
 from syncwall.timeline.streams import Interval
 from syncwall.web.answers.prediction_parts import beside_parts, prediction_parts, proposal_parts
 from syncwall.web.questions import AskedBeside, AskedRun, ExportKind
-from syncwall.work.block import Phase, Stream, Task
+from syncwall.work.block import StepPhase, Stream, Task
 
 MOST_EVENTS: Final = 30_000
 """Intervals of a trace, about 16 MB; more are refused before any is made."""
@@ -213,11 +213,11 @@ def as_trace(asked: AskedRun) -> str:
 
 def as_page(asked: AskedRun) -> str:
     """What `syncwall report run.yaml --html` writes."""
-    from syncwall.report import ReportRequest, answered
+    from syncwall.report import ReportRequest, report_answers
     from syncwall.show.article import article
     from syncwall.show.write.files import page
 
-    return page(article([answered(ReportRequest("run.yaml", run_file(asked), asked.run()))]))
+    return page(article([report_answers(ReportRequest("run.yaml", run_file(asked), asked.run()))]))
 
 
 _MADE: Final[dict[ExportKind, Callable[[AskedRun], str]]] = {
@@ -371,7 +371,7 @@ _LATE_HOST: Final = (
     "The host needs longer to issue this block than the device to run it; drawn at its end."
 )
 _PHASES: Final = {
-    Phase.FORWARD: "forward", Phase.BACKWARD: "backward", Phase.FINISH: "optimizer",
+    StepPhase.FORWARD: "forward", StepPhase.BACKWARD: "backward", StepPhase.FINISH: "optimizer",
 }  # fmt: skip
 
 
@@ -471,7 +471,7 @@ class _Columns:
 
     def _layer(self, interval: Interval) -> int:
         """The number of the layer from 1 on; backward they are met from the last on."""
-        if interval.phase in (Phase.FORWARD, Phase.FINISH):
+        if interval.phase in (StepPhase.FORWARD, StepPhase.FINISH):
             return interval.round + 1
         return self._rounds[str(interval.phase), interval.block] - interval.round
 
@@ -497,9 +497,9 @@ def _rounds(prediction: Prediction) -> dict[tuple[str, str], int]:
     stage = prediction.work.stages[-1]
     found: dict[tuple[str, str], int] = {}
     parts = (
-        ((Phase.FORWARD,), stage.forward),
-        ((Phase.BACKWARD, Phase.RECOMPUTE), stage.last_backward),
-        ((Phase.FINISH,), stage.finish),
+        ((StepPhase.FORWARD,), stage.forward),
+        ((StepPhase.BACKWARD, StepPhase.RECOMPUTE), stage.last_backward),
+        ((StepPhase.FINISH,), stage.finish),
     )
     for phases, blocks in parts:
         for block in blocks:

@@ -28,9 +28,9 @@ from syncwall.web.lessons.team import (
     DoneSegment,
     LastMicroBatch,
     WorkerWait,
-    idle_of,
+    team_idle,
     last_micro_batch,
-    seconds_of,
+    team_seconds,
     share_of,
 )
 from syncwall.web.questions import AskedStep
@@ -428,7 +428,7 @@ def team_step(asked: AskedStep) -> dict[str, Any]:
         raise InputError.of("a part of the step takes forever: is a speed zero?", key="cluster")
     drawn = chunks_of(prediction, seen)
     flights = flights_of(prediction, seen)
-    idle = [idle_of(seen, worker) for worker in range(workers)]
+    idle = [team_idle(seen, worker) for worker in range(workers)]
     steady = 0 if slow else workers - 1
     kinds = sorted({steady, slow})  # all that are not slow are alike
     answer = {
@@ -499,8 +499,8 @@ def _lost(prediction: Prediction, seen: LastMicroBatch, slowness: list[float]) -
     stage, prices = prediction.work.stages[-1], prediction.prices
     microbatches = float(prediction.work.microbatches)
     window = float(reduction_window(prediction.work))
-    usual = seconds_of(stage, prices, [1.0] * len(slowness), window)
-    slowed = seconds_of(stage, prices, slowness, window)
+    usual = team_seconds(stage, prices, [1.0] * len(slowness), window)
+    slowed = team_seconds(stage, prices, slowness, window)
     lost_s = max(slowed.of_step(microbatches) - usual.of_step(microbatches), 0.0)
     before_s = (microbatches - 1) * usual.micro_s
     parts = {
@@ -509,7 +509,7 @@ def _lost(prediction: Prediction, seen: LastMicroBatch, slowness: list[float]) -
         Cause.BUBBLE: float(prediction.ledger[Cause.BUBBLE]),
     }
     rest = {_ELSE: prediction.step_s - sum(parts.values()), "waiting for the slow worker": lost_s}
-    alone_s = seconds_of(stage, prices, [1.0] * len(slowness)).final_s
+    alone_s = team_seconds(stage, prices, [1.0] * len(slowness)).final_s
     return {
         "lost_s": lost_s,
         "hidden_s": alone_s - usual.final_s,

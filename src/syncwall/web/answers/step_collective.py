@@ -33,8 +33,8 @@ from syncwall.web.lessons.pipeline import (
     bubble_of,
     least_micro_batches,
     most_kept,
-    orders,
-    played,
+    pipeline_orders,
+    pipeline_slots,
 )
 from syncwall.web.lessons.team import pass_seconds
 from syncwall.web.questions import MOST_BYTES, MOST_STAGES, AskedCollective, AskedPipeline
@@ -376,8 +376,8 @@ def pipeline(asked: AskedPipeline) -> dict[str, Any]:
     passes = _Passes(prediction, stages, slow, asked.slow)
     once_s = float(prediction.prices.seconds(work.transfer))
     handover_s = once_s * (1.0 - HIDDEN_MESSAGES * layout.overlap_pp)
-    slots = played(ordered, passes.seconds, handover_s)
-    usual = played(ordered, _Passes(prediction, stages).seconds, handover_s)
+    slots = pipeline_slots(ordered, passes.seconds, handover_s)
+    usual = pipeline_slots(ordered, _Passes(prediction, stages).seconds, handover_s)
     span_s = max(slot.end_s for slot in slots)
     events, starts = pipeline_events(slots, stages, _pipeline_drawn(layout, stages), passes.virtual)
     answer = {
@@ -415,7 +415,7 @@ def pipeline(asked: AskedPipeline) -> dict[str, Any]:
 def _ordered(layout: Layout) -> list[Order] | None:
     """What each rank that is drawn does; None if nobody has written an order down."""
     stages = min(int(layout.pp), MOST_STAGES)
-    return orders(
+    return pipeline_orders(
         layout.schedule, stages, _pipeline_drawn(layout, stages), int(layout.virtual_stages)
     )
 

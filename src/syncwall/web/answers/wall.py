@@ -36,7 +36,7 @@ from syncwall.show.layout import layout_words
 from syncwall.show.numbers import duration, gigabytes, many, percent
 from syncwall.show.wall import (
     batch_words,
-    change_words,
+    move_words,
     side_verdict,
     side_why,
     top_count,
@@ -170,7 +170,7 @@ def moves(asked: AskedMoves) -> dict[str, Any]:
     sides = answer.sides.items()
     walls = {way: side.walls for way, side in sides}
     rows = [("as it is", walls, {way: side.peak for way, side in sides})]
-    rows += [(change_words(one), one.walls, one.peaks) for one in answer.moved]
+    rows += [(move_words(one), one.walls, one.peaks) for one in answer.moved]
     keys = [{}, *(_keys(one, start) for one in answer.moved)]
     named = [
         {"change": row[0], "walls": row[1], "fastest": row[2], "keys": mine}

@@ -34,7 +34,7 @@ Order = list[tuple[Pass, ...]]
 _PAIRED: Final = (Schedule.DUALPIPE, Schedule.DUALPIPE_V)
 
 
-def orders(schedule: Schedule, ranks: int, micro: int, virtual: int = 1) -> list[Order] | None:
+def pipeline_orders(schedule: Schedule, ranks: int, micro: int, virtual: int = 1) -> list[Order] | None:
     """The order of every rank; None where there is none for this schedule and these numbers."""
     if micro < least_micro_batches(schedule, ranks):
         return None
@@ -196,7 +196,7 @@ class Slot:
     end_s: float
 
 
-def played(
+def pipeline_slots(
     orders: Sequence[Order], seconds: Callable[[int, Pass], float], handover_s: float = 0.0
 ) -> list[Slot]:
     """Slots of all ranks, in the order in which they start; `seconds` of a pass on a rank.

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from syncwall.cause import Cause
 from syncwall.cost.prices import Prices
 from syncwall.timeline.segments import Segment, Segments, segments
-from syncwall.timeline.streams import MEETING, Clock, Team
+from syncwall.timeline.streams import MEETING, Clock, WorkerTeam
 from syncwall.work.block import Block, Stage, Stream
 from syncwall.work.number import Number
 
@@ -61,7 +61,7 @@ class Standstill:
 class TeamRecord:
     """What a clock of a team does, round by round."""
 
-    team: Team
+    team: WorkerTeam
     part: str = ""
     block: str = ""
     round: int = 0
@@ -143,7 +143,7 @@ class TeamSeconds:
         return (microbatches - 1) * self.micro_s + self.final_s
 
 
-def seconds_of(
+def team_seconds(
     stage: Stage, prices: Prices, slowness: Sequence[float], window: float = 0.0
 ) -> TeamSeconds:
     """How long a team takes, by the same shortcut of three rounds as the prediction's.
@@ -199,7 +199,7 @@ class WorkerShare:
     host_s: float
 
 
-def idle_of(seen: LastMicroBatch, worker: int) -> list[WorkerWait]:
+def team_idle(seen: LastMicroBatch, worker: int) -> list[WorkerWait]:
     """When and why `worker` neither computes nor exchanges inside its replica, in order."""
     found: list[WorkerWait] = []
     for piece in _waits(seen, worker):
