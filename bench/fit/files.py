@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from syncwall.validate.table import RowUse, RunRow, row_doubt, corpus_part, read_tables
+from syncwall.validate.table import RowUse, RunRow, corpus_part, read_tables, row_doubt
 
 WIDTH = 100
 SOURCES = "fitted"

@@ -31,7 +31,7 @@ from syncwall.answer.site import USED, Traits, scale_of
 from syncwall.validate.evaluation import ValidatedRun, outcomes
 from syncwall.validate.mapping import cases_of
 from syncwall.validate.score import evenly
-from syncwall.validate.table import RowUse, row_doubt, organisation_of, corpus_part
+from syncwall.validate.table import RowUse, corpus_part, organisation_of, row_doubt
 
 MOST_ROWS = 150
 COVERED = 0.8

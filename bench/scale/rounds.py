@@ -18,7 +18,15 @@ from unittest.mock import patch
 import numpy as np
 
 from syncwall.cause import Cause
-from syncwall.watch.events import NodeReport, Phase, Process, RankState, StepWindow, from_json, to_json
+from syncwall.watch.events import (
+    NodeReport,
+    Phase,
+    Process,
+    RankState,
+    StepWindow,
+    from_json,
+    to_json,
+)
 from syncwall.watch.findings import Findings
 from syncwall.watch.judges import THRESHOLDS
 from syncwall.watch.relay import Exchange, group_size

@@ -19,9 +19,9 @@ from syncwall.describe.files import RunFile
 from syncwall.describe.reading import validated
 from syncwall.describe.stated import StatedRun
 from syncwall.documents import Document, KeyPath, opened, read_document, read_text
-from syncwall.job.completion import Completion, JobChange, job_changes, finish
+from syncwall.job.completion import Completion, JobChange, finish, job_changes
 from syncwall.lab.closed_loop import Forecast, step_label
-from syncwall.lab.comparison import EXPOSED, Compared, predicted_steps, ledger_groups
+from syncwall.lab.comparison import EXPOSED, Compared, ledger_groups, predicted_steps
 from syncwall.lab.experiment import Fault
 from syncwall.lab.network import rate_text
 from syncwall.lab.run import LabRecord
@@ -59,7 +59,7 @@ class CollectivesResult(_Data):
     """What was left out, and why."""
 
 
-class Links(_Data):
+class LinksResult(_Data):
     """Of `measure links`."""
 
     rows: tuple[LinkRow, ...]
@@ -97,9 +97,9 @@ class LabResult(_Data):
     records: tuple[LabRecord, ...]
 
 
-Data = CollectivesResult | Links | KernelTimes | StepData | LabResult
+Data = CollectivesResult | LinksResult | KernelTimes | StepData | LabResult
 _TYPES: Final[dict[str, type[Description]]] = {
-    "collectives": CollectivesResult, "links": Links, "matmul": KernelTimes, "step": StepData,
+    "collectives": CollectivesResult, "links": LinksResult, "matmul": KernelTimes, "step": StepData,
     "lab": LabResult,
 }  # fmt: skip
 
@@ -136,7 +136,7 @@ def loads_of(result: Result, data: Data) -> list[MachineLoad | None]:
 def data_of(result: Result) -> Data:
     """The data of a result that has been read and checked."""
     found = _TYPES[result.kind].model_validate(result.data)
-    assert isinstance(found, CollectivesResult | Links | KernelTimes | StepData | LabResult)
+    assert isinstance(found, CollectivesResult | LinksResult | KernelTimes | StepData | LabResult)
     return found
 
 
@@ -182,7 +182,7 @@ def _faults(data: Data, job: JobFacts) -> _Faults:
         for number, row in enumerate(data.rows):
             if row.ranks < 1 or row.bytes < 0:
                 yield ("rows", number), "a collective has at least one rank and no negative size"
-    if isinstance(data, Links):
+    if isinstance(data, LinksResult):
         for number, link in enumerate(data.rows):
             if not (link.source < job.world and link.target < job.world):
                 yield ("rows", number), f"a rank beyond the {job.world} of the job"
@@ -350,7 +350,9 @@ def measured_steps(result: Result, data: Data) -> list[PlacedStep]:
 
 def fastest_s(steps: Sequence[PlacedStep]) -> dict[tuple[str, int], float]:
     """By work and number of workers, the shortest step."""
-    return {key: min(one.measured_s for one in group) for key, group in comparable_steps(steps).items()}
+    return {
+        key: min(one.measured_s for one in group) for key, group in comparable_steps(steps).items()
+    }
 
 
 def comparable_steps(steps: Sequence[PlacedStep]) -> dict[tuple[str, int], list[PlacedStep]]:

@@ -24,9 +24,9 @@ from syncwall.work.program import (
     HeldKind,
     Note,
     NoteKind,
-    SourceLocation,
     Program,
     RankProgram,
+    SourceLocation,
 )
 
 SHARD = Group("shard", 16, 1)
@@ -56,7 +56,9 @@ def program(layers: int = 4, world_size: int = 16) -> Program:
         last = (len(calls) - 1,)
         place = SourceLocation("", "train.py:40")
         calls.append(Call("item", None, after=last, host_waits=True, place=place))
-    optimizer = Call("adam", Elementwise(1e9, is_fused=True, kind="optimizer"), phase=StepPhase.FINISH)
+    optimizer = Call(
+        "adam", Elementwise(1e9, is_fused=True, kind="optimizer"), phase=StepPhase.FINISH
+    )
     held = (Held(HeldKind.WEIGHTS, "layers", 2e9), Held(HeldKind.ACTIVATIONS, "layers", 8e9))
     tensors = tuple([1.5e8] * (4 * layers + 2))
     rank = RankProgram(0, world_size, (*calls, optimizer), tensors, held)

@@ -143,7 +143,7 @@ def test_an_open_schedule_may_be_interleaved_and_says_so():
 
 def test_the_only_choice_of_a_framework_is_taken(monkeypatch):
     usual = framework_or_default("pytorch").model_copy(update={"recompute": Recompute.FULL})
-    monkeypatch.setattr(module, "framework", lambda name: usual)
+    monkeypatch.setattr(module, "framework_or_default", lambda name: usual)
     found = settled(run(micro_batch=1, global_batch=512, shard="fsdp"))
     assert found.run.layout.recompute == Recompute.FULL
     assert found.guessed["recompute"] == "full"

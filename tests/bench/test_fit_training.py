@@ -14,12 +14,12 @@ from syncwall.cost.software import framework_or_default
 from syncwall.describe import lookup
 from syncwall.describe.choice import Dtype
 from syncwall.validate import mapping
-from syncwall.validate.table import RowUse, row_doubt, corpus_part, read_tables
+from syncwall.validate.table import RowUse, corpus_part, read_tables, row_doubt
 from tests.validate.samples import CORPUS, needs_corpus, row
 
 SECOND = CORPUS.parent / "runs_second"
 FITS = Path(__file__).parents[2] / "bench" / "fit"
-OWN_RULES = {"stalls.py": {"part_of"}, "intervals.py": {"part_of", "doubt"}}
+OWN_RULES = {"stalls.py": {"corpus_part"}, "intervals.py": {"corpus_part", "row_doubt"}}
 """Stalls are in doubt themselves; residuals fit nothing: they are what the model gets wrong, row by
 row, with the part of each. All others take `readable` rows only."""
 

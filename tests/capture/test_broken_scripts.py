@@ -18,7 +18,7 @@ if sys.platform == "win32":
     pytest.skip("needs fork", allow_module_level=True)
 
 from syncwall.capture.recorder import recording
-from syncwall.capture.script import ScriptLimits, Script, record_script
+from syncwall.capture.script import Script, ScriptLimits, record_script
 from syncwall.problems import InputError
 from tests.capture.broken_scripts import ENDED, GOOD, NO_STEP, RAISED
 from tests.capture.forked import Forked

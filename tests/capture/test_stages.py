@@ -13,7 +13,7 @@ from syncwall.cause import Cause
 from syncwall.describe import lookup
 from syncwall.problems import InputError
 from syncwall.work.operations import Gemm, Message
-from syncwall.work.program import Call, Note, NoteKind, SourceLocation, Program, RankProgram
+from syncwall.work.program import Call, Note, NoteKind, Program, RankProgram, SourceLocation
 from tests.capture.forked import Forked
 
 PIPELINE = """

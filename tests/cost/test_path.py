@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 import syncwall as sw
-from syncwall.cost.path import Crossing, path, axis_paths
+from syncwall.cost.path import Crossing, axis_paths, path
 from syncwall.describe import Layout
 from syncwall.work.operations import Group
 from tests.describe.samples import cluster

@@ -9,7 +9,7 @@ import syncwall as sw
 from syncwall.cause import Cause
 from syncwall.job import settled
 from syncwall.job.bill import usual_price
-from syncwall.job.completion import job_changes, finish
+from syncwall.job.completion import finish, job_changes
 from syncwall.job.plan import DAY_S
 from syncwall.job.settled import job_plan
 

@@ -164,7 +164,9 @@ def test_networks_show_the_step_of_predict(one):
 def test_jobs_are_as_many_steps_of_predict(one):
     prediction = predict(one)
     job = Job(run=one, steps=1000)
-    assert job_plan(job, prediction).plan.work_s == pytest.approx(1000 * prediction.step_s, rel=1e-9)
+    assert job_plan(job, prediction).plan.work_s == pytest.approx(
+        1000 * prediction.step_s, rel=1e-9
+    )
 
 
 @pytest.mark.slow

@@ -5,7 +5,13 @@ import time
 
 import pytest
 
-from syncwall.measure.lost_ranks import with_time_limit, first_line, is_communication_error, host_names, silent
+from syncwall.measure.lost_ranks import (
+    first_line,
+    host_names,
+    is_communication_error,
+    silent,
+    with_time_limit,
+)
 from tests.measure.ranks import WORKER, Rank, started
 
 torch = pytest.importorskip("torch", reason="torch is not installed")

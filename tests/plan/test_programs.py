@@ -33,11 +33,19 @@ def fsdp(world_size: int = 64) -> Program:
         Call("gather", Collective("all-gather", 2 * padded, group), "nccl", (0,), writes=(0,)),
         Call("copy out", Elementwise(4 * padded), after=(1,), reads=(0,), writes=(1,)),
         Call("aten.mm", Gemm(8192, 8192, 8192), reads=(1,), writes=(2,)),
-        Call("cat", Elementwise(4 * padded + 8e7), reads=(2,), writes=(3,), phase=StepPhase.BACKWARD),
-        Call("reduce", Collective("reduce-scatter", 4 * padded, group), "nccl", (4,), reads=(3,),
-             phase=StepPhase.BACKWARD),
+        Call(
+            "cat", Elementwise(4 * padded + 8e7), reads=(2,), writes=(3,), phase=StepPhase.BACKWARD
+        ),
+        Call(
+            "reduce",
+            Collective("reduce-scatter", 4 * padded, group),
+            "nccl",
+            (4,),
+            reads=(3,),
+            phase=StepPhase.BACKWARD,
+        ),
         Call("adam", Elementwise(24 * shard, kind="optimizer"), after=(5,), phase=StepPhase.FINISH),
-    )  # fmt: skip
+    )
     sizes = (2 * padded, 2 * padded, 4e7, 4 * padded)
     rank = RankProgram(0, world_size, calls, sizes, buffers=((0, UNIT), (3, UNIT)))
     return Program(world_size, (rank,), "train.py", samples=2.0 * world_size)
@@ -51,10 +59,13 @@ def ddp(*groups: Group) -> Program:
 
 def values(program: Program) -> list[tuple[str, float, float]]:
     return [
-        (call.name, float(getattr(call.what, "bytes", 0.0)),
-         float(call.what.group.ranks) if isinstance(call.what, Collective) else 0.0)
+        (
+            call.name,
+            float(getattr(call.what, "bytes", 0.0)),
+            float(call.what.group.ranks) if isinstance(call.what, Collective) else 0.0,
+        )
         for call in program.ranks[0]
-    ]  # fmt: skip
+    ]
 
 
 @pytest.mark.parametrize("ranks", [8, 128, 1024, 65536])
@@ -79,14 +90,17 @@ def test_replicas_grow_and_shards_stay():
         resized(program, 24)
 
 
-@pytest.mark.parametrize(("program", "reason"), [
-    (ddp(DDP, Group("tp", 8)), r"groups of 8 ranks \(tp\) split the model"),
-    (ddp(DDP, Group("ep", 8)), r"8 ranks \(ep\)"),
-    (ddp(DDP, Group("other", 8)), r"8 ranks \(other\) are for is not known"),
-    (Program(1, (RankProgram(0, 1, ()),)), "one rank"),
-    (Program(2, (RankProgram(0, 1, (Call("send", Message(1, 0, 1)),)),)), "pipeline"),
-    (replace(fsdp(), ranks=(replace(fsdp().ranks[0], buffers=()),)), "record it again"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("program", "reason"),
+    [
+        (ddp(DDP, Group("tp", 8)), r"groups of 8 ranks \(tp\) split the model"),
+        (ddp(DDP, Group("ep", 8)), r"8 ranks \(ep\)"),
+        (ddp(DDP, Group("other", 8)), r"8 ranks \(other\) are for is not known"),
+        (Program(1, (RankProgram(0, 1, ()),)), "one rank"),
+        (Program(2, (RankProgram(0, 1, (Call("send", Message(1, 0, 1)),)),)), "pipeline"),
+        (replace(fsdp(), ranks=(replace(fsdp().ranks[0], buffers=()),)), "record it again"),
+    ],
+)
 def test_what_splits_the_model_is_refused_with_its_group(program, reason):
     with pytest.raises(InputError, match=reason):
         ProgramCase(program, CLUSTER)
@@ -126,9 +140,15 @@ def test_people_and_programs_get_the_same_answer():
         assert "each rank keeps the batch" in " ".join(str(found).split())
 
 
-@pytest.mark.parametrize("words", [
-    "plan wall --best-layout", "plan network --strong", "plan wall --tp 2", "plan network --seq 9",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "words",
+    [
+        "plan wall --best-layout",
+        "plan network --strong",
+        "plan wall --tp 2",
+        "plan network --seq 9",
+    ],
+)
 def test_flags_of_descriptions_are_refused(words, capsys):
     work = "examples/capture/hybrid.work.json.gz"
     assert main([*words.split(), "--work", work, "--cluster", "dgx-h100"]) == 2

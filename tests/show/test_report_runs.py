@@ -11,9 +11,9 @@ from syncwall.describe import Layout, Run
 from syncwall.describe.lookup import cluster
 from syncwall.job.completion import finish
 from syncwall.problems import InputError
-from syncwall.report import ReportRequest, report_answers, read_any
+from syncwall.report import ReportRequest, read_any, report_answers
 from syncwall.show.article import article
-from syncwall.show.blocks import Code, Figure, Heading, Breakdown, Table, Verdict, View
+from syncwall.show.blocks import Breakdown, Code, Figure, Heading, Table, Verdict, View
 from syncwall.show.draw.curves import has_spread, span_histogram
 from syncwall.show.draw.lanes import layer_windows, whole_lanes
 from syncwall.show.job import verdict

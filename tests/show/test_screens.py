@@ -7,10 +7,10 @@ import pytest
 
 from syncwall.show.blocks import (
     Block,
+    Breakdown,
     Bullets,
     Code,
     Figure,
-    Breakdown,
     Lines,
     Paragraph,
     Table,

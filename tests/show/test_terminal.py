@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from syncwall.show.blocks import Bullets, Breakdown, Lines, Share, Table, Verdict, View
+from syncwall.show.blocks import Breakdown, Bullets, Lines, Share, Table, Verdict, View
 from syncwall.show.write.terminal import rendered
 
 words = st.text("abcdefghij", min_size=1, max_size=14)

@@ -32,7 +32,9 @@ def executed_s(schedule: Schedule, each: Sequence[Times], micro: int, virtual: i
     ordered = pipeline_orders(schedule, len(each), micro, virtual)
     assert ordered
     at = {"forward": 0, "input": 1, "weight": 2}
-    return max(s.end_s for s in pipeline_slots(ordered, lambda r, one: each[r][at[one.kind]] / virtual))
+    return max(
+        s.end_s for s in pipeline_slots(ordered, lambda r, one: each[r][at[one.kind]] / virtual)
+    )
 
 
 @given(p=st.integers(1, 8), m=st.integers(1, 24), one=st.tuples(times, times, times))

@@ -4,7 +4,7 @@ from itertools import combinations
 
 from syncwall.validate.evaluation import outcomes
 from syncwall.validate.mapping import case_of
-from syncwall.validate.table import OWN_RUNS, row_doubt, read_tables
+from syncwall.validate.table import OWN_RUNS, read_tables, row_doubt
 
 SAME = 0.02
 """Measured times nearer than this are equal: on one node no fabric is used."""

@@ -12,7 +12,7 @@ import pytest
 
 from syncwall.validate.evaluation import ValidatedRun, outcomes
 from syncwall.validate.mapping import cases_of
-from syncwall.validate.table import row_doubt, read_tables
+from syncwall.validate.table import read_tables, row_doubt
 
 FILE = Path(__file__).parents[1] / "data" / "pinned_ledgers.json"
 EVERY = 40

@@ -4,7 +4,7 @@ import pytest
 
 from syncwall.validate.evaluation import ValidatedRun, outcomes
 from syncwall.validate.mapping import case_of
-from syncwall.validate.score import score, known_run_sample
+from syncwall.validate.score import known_run_sample, score
 from tests.validate.samples import row
 
 

@@ -2,7 +2,14 @@ import pytest
 
 from syncwall.catalogue import BUILT_IN
 from syncwall.documents import read_document
-from syncwall.validate.table import STALLED, RowUse, row_doubt, organisation_of, corpus_part, read_tables
+from syncwall.validate.table import (
+    STALLED,
+    RowUse,
+    corpus_part,
+    organisation_of,
+    read_tables,
+    row_doubt,
+)
 from tests.validate.samples import CORPUS, needs_corpus, row
 
 CALIBRATION = {

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from syncwall.watch.events import FindingKind, StepRecord
-from syncwall.watch.spikes import RULE, LossSeries, Curves, spikes
+from syncwall.watch.spikes import RULE, Curves, LossSeries, spikes
 
 
 def curve(steps: int = 1000, deviation: float = 0.02, seed: int = 1):

@@ -21,7 +21,9 @@ def test_every_schedule_does_every_pass_once_and_one_at_a_time(schedule, half, g
     passes = [one for order in ordered for together in order for one in together]
     each = {Schedule.INTERLEAVED: virtual, Schedule.DUALPIPE_V: 2}.get(schedule, 1)
     assert len(set(passes)) == len(passes) == 3 * micro * ranks * each
-    slots = pipeline_slots(ordered, lambda rank, one: {"forward": 1.0, "input": 1.1}.get(one.kind, 0.9))
+    slots = pipeline_slots(
+        ordered, lambda rank, one: {"forward": 1.0, "input": 1.1}.get(one.kind, 0.9)
+    )
     for rank in range(ranks):
         mine = [slot for slot in slots if slot.rank == rank]
         assert all(a.end_s <= b.start_s + 1e-9 for a, b in pairwise(mine))

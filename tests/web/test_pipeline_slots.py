@@ -8,7 +8,13 @@ from hypothesis import strategies as st
 import syncwall as sw
 from syncwall.describe import Layout, Run
 from syncwall.describe.layout import Schedule
-from syncwall.web.lessons.pipeline import Slot, bubble_of, most_kept, pipeline_orders, pipeline_slots
+from syncwall.web.lessons.pipeline import (
+    Slot,
+    bubble_of,
+    most_kept,
+    pipeline_orders,
+    pipeline_slots,
+)
 from syncwall.web.lessons.team import pass_seconds
 
 times = st.floats(0.01, 10)

@@ -11,7 +11,13 @@ from syncwall.describe import Layout, Run
 from syncwall.timeline.segments import segments
 from syncwall.timeline.step import reduction_window
 from syncwall.timeline.streams import Clock, Record
-from syncwall.web.lessons.team import team_idle, last_micro_batch, pass_seconds, team_seconds, share_of
+from syncwall.web.lessons.team import (
+    last_micro_batch,
+    pass_seconds,
+    share_of,
+    team_idle,
+    team_seconds,
+)
 from syncwall.work.block import Stream
 
 LAYOUTS: dict[str, dict[str, Any]] = {

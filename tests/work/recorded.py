@@ -25,9 +25,9 @@ from syncwall.work.program import (
     HeldKind,
     Note,
     NoteKind,
-    SourceLocation,
     Program,
     RankProgram,
+    SourceLocation,
 )
 
 
@@ -52,33 +52,54 @@ def decoder(layers: int = 32, kernels: int = 28, world_size: int = 1024) -> Prog
 
     kept: list[list[int]] = []
     last = tensor(1e6)
-    add("aten.embedding", Elementwise(2e6), StepPhase.FORWARD, SourceLocation("embed", "model.py:9"),
-        writes=(last,))  # fmt: skip
+    add(
+        "aten.embedding",
+        Elementwise(2e6),
+        StepPhase.FORWARD,
+        SourceLocation("embed", "model.py:9"),
+        writes=(last,),
+    )
     for phase, order in (
         (StepPhase.FORWARD, range(layers)),
         (StepPhase.BACKWARD, reversed(range(layers))),
     ):
         for layer in order:
             gather = add(
-                "c10d.allgather_base", Collective("all-gather", 4.36e8, group), phase,
-                SourceLocation(f"layers.{layer}", "train.py:31"), stream="shard", writes=(tensor(4.36e8),),
-            )  # fmt: skip
+                "c10d.allgather_base",
+                Collective("all-gather", 4.36e8, group),
+                phase,
+                SourceLocation(f"layers.{layer}", "train.py:31"),
+                stream="shard",
+                writes=(tensor(4.36e8),),
+            )
             weight, saved = len(sizes) - 1, []
             for number in range(kernels if phase is StepPhase.FORWARD else 2 * kernels):
-                place = SourceLocation(f"layers.{layer}.part{number // 4}", f"model.py:{20 + number // 4}")
+                place = SourceLocation(
+                    f"layers.{layer}.part{number // 4}", f"model.py:{20 + number // 4}"
+                )
                 what = Gemm(8192, 4096, 4096 + number) if number % 3 else Elementwise(1e8 + number)
                 was = () if phase is StepPhase.FORWARD else (kept[layer][number // 2],)
                 new = tensor(1e6 + number)
-                add("aten.mm" if number % 3 else "aten.mul", what, phase, place,
-                    reads=(last, weight, *was), writes=(new,),
-                    after=() if number else (gather,))  # fmt: skip
+                add(
+                    "aten.mm" if number % 3 else "aten.mul",
+                    what,
+                    phase,
+                    place,
+                    reads=(last, weight, *was),
+                    writes=(new,),
+                    after=() if number else (gather,),
+                )
                 last = new
                 saved.append(new)
             if phase is StepPhase.FORWARD:
                 kept.append(saved)
     for layer in range(layers):
-        add("aten._fused_adamw_", Elementwise(3e8, is_fused=True), StepPhase.FINISH,
-            SourceLocation(f"layers.{layer}", "train.py:40"))  # fmt: skip
+        add(
+            "aten._fused_adamw_",
+            Elementwise(3e8, is_fused=True),
+            StepPhase.FINISH,
+            SourceLocation(f"layers.{layer}", "train.py:40"),
+        )
     held = tuple(Held(HeldKind.WEIGHTS, f"layers.{layer}", 1.7e6) for layer in range(layers))
     notes = (Note(NoteKind.PADDED, "pos", SourceLocation("embed"), 2, 0.0, 4e8, 1e6),)
     all_kept = frozenset(one for saved in kept for one in saved)
@@ -92,15 +113,24 @@ _groups = st.builds(Group, st.sampled_from(["tp", "dp", "other"]), st.integers(1
 _tasks = st.one_of(
     st.none(),
     st.builds(Gemm, _sizes, _sizes, _sizes, st.sampled_from(Dtype), _sizes, st.booleans()),
-    st.builds(CoreAttention, _sizes, _sizes, _sizes, _sizes, _sizes, _sizes, window=_sizes,
-              is_causal=st.booleans()),
+    st.builds(
+        CoreAttention,
+        _sizes,
+        _sizes,
+        _sizes,
+        _sizes,
+        _sizes,
+        _sizes,
+        window=_sizes,
+        is_causal=st.booleans(),
+    ),
     st.builds(Convolution, _sizes, _sizes, _sizes, _sizes, _sizes, st.sampled_from(Dtype)),
     st.builds(Elementwise, _sizes, kind=_words, is_fused=st.booleans()),
     st.builds(Kernel, _sizes, _sizes),
     st.builds(Collective, st.sampled_from(["all-reduce", "gather"]), _sizes, _groups, _sizes),
     st.builds(Message, _sizes, st.integers(0, 99), st.integers(0, 99)),
     st.builds(Offload, _sizes, _sizes),
-)  # fmt: skip
+)
 _places = st.builds(SourceLocation, _words, _words)
 
 
@@ -123,8 +153,20 @@ def _ranks(draw: Any) -> RankProgram:
             for name, task, stream, phase in stretch:
                 after = (len(calls) - 1,) if calls and stream == "tp" else ()
                 place = SourceLocation("layer", f"a.py:{dice.randrange(9)}")
-                calls.append(Call(name, task, stream, after, phase, place, tensors(), tensors(),
-                                  task is None, dice.randrange(3)))  # fmt: skip
+                calls.append(
+                    Call(
+                        name,
+                        task,
+                        stream,
+                        after,
+                        phase,
+                        place,
+                        tensors(),
+                        tensors(),
+                        task is None,
+                        dice.randrange(3),
+                    )
+                )
     rank, alike, held = draw(st.integers(0, 9)), draw(st.integers(1, 9)), tuple(draw(_held))
     return RankProgram(rank, alike, tuple(calls), tuple(sizes), held, frozenset(tensors()))
 
@@ -133,6 +175,14 @@ _notes = st.builds(
     Note, st.sampled_from(NoteKind), _words, _places, st.integers(0, 9), _sizes, _sizes, _sizes
 )
 programs = st.builds(
-    Program, st.integers(1, 10**6), st.lists(_ranks(), max_size=2).map(tuple), _words, _words,
-    _sizes, _sizes, _sizes, st.lists(_notes, max_size=3).map(tuple), st.booleans(),
-)  # fmt: skip
+    Program,
+    st.integers(1, 10**6),
+    st.lists(_ranks(), max_size=2).map(tuple),
+    _words,
+    _words,
+    _sizes,
+    _sizes,
+    _sizes,
+    st.lists(_notes, max_size=3).map(tuple),
+    st.booleans(),
+)

@@ -42,7 +42,12 @@ def test_calls_that_differ_do_not_repeat(change):
 
 def test_places_tensors_and_equal_groups_may_differ():
     calls = [
-        Call("a", Collective("all-reduce", 8.0, Group("dp", 4)), place=SourceLocation(str(at)), reads=(at,))
+        Call(
+            "a",
+            Collective("all-reduce", 8.0, Group("dp", 4)),
+            place=SourceLocation(str(at)),
+            reads=(at,),
+        )
         for at in range(60)
     ]
     assert folded(calls) == (FoldedBlock(0, 1, 60),)

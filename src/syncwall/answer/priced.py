@@ -38,7 +38,7 @@ class MemoryMargin:
     """What the device has."""
 
     @classmethod
-    def on(cls, device: Device, memory_bytes: float) -> "Room":
+    def on(cls, device: Device, memory_bytes: float) -> "MemoryMargin":
         """The room that so many bytes have on `device`."""
         return cls(memory_bytes, float(device.memory.size_bytes))
 
@@ -57,7 +57,9 @@ class MemoryMargin:
 
 def may_fit(memory_bytes: float, device: Device) -> bool:
     """True unless even the P10 of a run's memory is more than the device has."""
-    return MemoryMargin.on(device, memory_bytes).interval_bytes[0] <= float(device.memory.size_bytes)
+    return MemoryMargin.on(device, memory_bytes).interval_bytes[0] <= float(
+        device.memory.size_bytes
+    )
 
 
 BOTTLENECK: Final = 0.15

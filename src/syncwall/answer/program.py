@@ -32,9 +32,9 @@ from syncwall.work.program import (
     HeldKind,
     Note,
     NoteKind,
-    SourceLocation,
     Program,
     RankProgram,
+    SourceLocation,
     unknown_share,
 )
 from syncwall.work.program_variants import fused

@@ -14,7 +14,7 @@ from syncwall.ask.question import (
     Question,
     quiet,
 )
-from syncwall.catalogue import directories, catalogue_overlay
+from syncwall.catalogue import catalogue_overlay, directories
 from syncwall.problems import InputError
 
 if TYPE_CHECKING:

@@ -184,7 +184,7 @@ class PredictQuestion(WorkQuestion):
 
 def _completed(job: Job, prediction: "Prediction", progress: Progress) -> "Completion":
     """When `job` will be done, and what would change that, both while `progress` is told."""
-    from syncwall.job.completion import job_changes, finish
+    from syncwall.job.completion import finish, job_changes
 
     workers = os.cpu_count() or 1 if job.simulations >= _SHARED_FROM else 1
     found = finish(

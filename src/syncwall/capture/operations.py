@@ -12,7 +12,12 @@ import torch
 from torch._subclasses import FakeTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from syncwall.capture.communication import NAMESPACES, Communication, communication, group_description
+from syncwall.capture.communication import (
+    NAMESPACES,
+    Communication,
+    communication,
+    group_description,
+)
 from syncwall.capture.kernels import tasks, tensors, traffic
 from syncwall.capture.places import Places
 from syncwall.capture.storages import Storages

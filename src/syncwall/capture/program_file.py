@@ -17,10 +17,10 @@ from syncwall.work.operations import Group
 from syncwall.work.program import (
     Call,
     FoldedBlock,
-    SourceLocation,
     Program,
     RankProgram,
     ShardedUnit,
+    SourceLocation,
     folded,
     task_value,
 )

@@ -24,7 +24,7 @@ from syncwall.capture.shims import TABLES
 from syncwall.capture.shims.parallel import padding
 from syncwall.capture.state import RecordingState
 from syncwall.capture.storages import Storages
-from syncwall.capture.tape import TapeStreams, Tape
+from syncwall.capture.tape import Tape, TapeStreams
 from syncwall.problems import InputError
 from syncwall.work.block import StepPhase
 from syncwall.work.program import Call, Program, RankProgram
@@ -79,7 +79,8 @@ def _finished(calls: list[Call]) -> list[Call]:
     """What comes after the last backward pass belongs to the end of the step."""
     last = max((i for i, call in enumerate(calls) if call.phase in _BACKWARD), default=-1)
     return [
-        replace(call, phase=StepPhase.FINISH) if i > last >= 0 else call for i, call in enumerate(calls)
+        replace(call, phase=StepPhase.FINISH) if i > last >= 0 else call
+        for i, call in enumerate(calls)
     ]
 
 
@@ -216,6 +217,8 @@ def _state(world_size: int, rank: int, ranks_per_node: int) -> RecordingState:
     streams = TapeStreams(tape)
     mode = OperationMode(tape, places, storages, rank)
     fake = FakeTensorMode(allow_non_fake_inputs=True)
-    state = RecordingState(world_size, rank, ranks_per_node, tape, places, storages, streams, fake, mode)
+    state = RecordingState(
+        world_size, rank, ranks_per_node, tape, places, storages, streams, fake, mode
+    )
     streams.host_waits = state.host_waits
     return state

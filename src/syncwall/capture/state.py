@@ -10,7 +10,7 @@ from torch._subclasses import FakeTensorMode
 from syncwall.capture.operations import OperationMode
 from syncwall.capture.places import Batch, Places
 from syncwall.capture.storages import Storages
-from syncwall.capture.tape import TapeStreams, Tape
+from syncwall.capture.tape import Tape, TapeStreams
 from syncwall.work.program import NoteKind, ShardedUnit
 
 

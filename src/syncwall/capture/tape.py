@@ -2,7 +2,7 @@
 
 Holds `Tape`: calls on streams, with what each of them waits for. `RecordedStream` and
 `RecordedEvent`, which stand in for those of `torch.cuda` and `torch.cpu`, write down who waits for
-whom; `Streams` are the functions of those modules around them. Nothing here needs PyTorch.
+whom; `TapeStreams` are the functions of those modules around them. Nothing here needs PyTorch.
 """
 
 from collections import Counter
@@ -71,7 +71,9 @@ class Tape:
         self._last[stream] = len(self.calls) - 1
         return self._last[stream]
 
-    def add_host_wait(self, name: str, awaited: set[int], phase: StepPhase, place: SourceLocation) -> None:
+    def add_host_wait(
+        self, name: str, awaited: set[int], phase: StepPhase, place: SourceLocation
+    ) -> None:
         """Write down that the host waits for some calls."""
         stream = self.stream
         after = self._latest(awaited, "")
@@ -129,7 +131,7 @@ class RecordedEvent:
     """A place in a stream that others can wait for."""
 
     tape: Tape
-    streams: "Streams"
+    streams: "TapeStreams"
 
     def __init__(self, *_: object, **__: object) -> None:
         self.calls: set[int] = set()
@@ -160,7 +162,7 @@ class RecordedStream:
     """A queue of calls."""
 
     tape: Tape
-    streams: "Streams"
+    streams: "TapeStreams"
     event: type[RecordedEvent]
 
     def __init__(self, *_: object, name: str = "", **__: object) -> None:
@@ -206,7 +208,7 @@ class RecordedStream:
 class _Use(AbstractContextManager[RecordedStream | None]):
     """Calls go to another stream meanwhile."""
 
-    def __init__(self, streams: "Streams", stream: RecordedStream | None) -> None:
+    def __init__(self, streams: "TapeStreams", stream: RecordedStream | None) -> None:
         self.streams, self.stream = streams, stream
         self.before = streams.current
 

@@ -41,7 +41,8 @@ class LabUpCommand(Command):
         for host, namespace in enumerate(made.hosts):
             nics = range(topology.nics if topology.hosts > 1 else 0)
             addresses = (
-                ", ".join(f"eth{nic} {adapter_address(host, nic)}" for nic in nics) or "lo 127.0.0.1"
+                ", ".join(f"eth{nic} {adapter_address(host, nic)}" for nic in nics)
+                or "lo 127.0.0.1"
             )
             print(f"  h{host}  {addresses}   ip netns exec {namespace} bash")
         print(f"\nremove it with: syncwall lab down {made.lab}")

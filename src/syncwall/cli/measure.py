@@ -20,15 +20,13 @@ from syncwall.units import Dimension
 if TYPE_CHECKING:
     from syncwall.describe import Layout
     from syncwall.measure.collectives import BenchmarkKind, CollectiveRow, Effort, SkippedKind
-    from syncwall.measure.kernels import TimedKernel, KernelRow, Workload
+    from syncwall.measure.kernels import KernelRow, TimedKernel, Workload
     from syncwall.measure.overlap import Overlap
     from syncwall.measure.result import MachineLoad, ResultKind, Told
     from syncwall.measure.step import StepData, StepSettings
     from syncwall.measure.suspects import SlowComponent
     from syncwall.measure.team import Stop, Team
-    from syncwall.report import CollectivesResult as CollectivesResult
-    from syncwall.report import Data, KernelTimes
-    from syncwall.report import Links as LinksResult
+    from syncwall.report import CollectivesResult, Data, KernelTimes, LinksResult
 
     Found = tuple[dict[str, Any], Data]
     Progress = Callable[[float], None]
@@ -72,7 +70,9 @@ def in_team(
     return code
 
 
-def _run(part: MeasurePart, out: Output, kind: "ResultKind", backend: str | None, timeout_s: float) -> int:
+def _run(
+    part: MeasurePart, out: Output, kind: "ResultKind", backend: str | None, timeout_s: float
+) -> int:
     from syncwall.cli.output import bar
     from syncwall.measure.lost_ranks import LostRankError
     from syncwall.measure.result import MachineLoad
@@ -253,7 +253,7 @@ class _Part:
 
     def found(self, team: "Team") -> "tuple[dict[str, Any], CollectivesResult]":
         """What was asked, and the rows."""
-        from syncwall.report import CollectivesResult as CollectivesResult
+        from syncwall.report import CollectivesResult
 
         asked = {
             "kinds": self.kinds,
@@ -289,7 +289,7 @@ def _kinds(text: str | None) -> "tuple[BenchmarkKind, ...]":
     return tuple(kind for kind in KINDS if kind in asked)
 
 
-class Links(Command):
+class MeasureLinksCommand(Command):
     """Measure every pair of ranks, both ways, and name who is slow; launch with torchrun or srun.
 
     Exit code 1 if somebody is named.
@@ -343,7 +343,7 @@ class _LinksPart:
 
     def found(self, team: "Team") -> "tuple[dict[str, Any], LinksResult]":
         """What was asked, the rates, and who is slow."""
-        from syncwall.report import Links as LinksResult
+        from syncwall.report import LinksResult
 
         asked = {"repeats": self.repeats, "expected_bytes_per_s": self.expected}
         return asked, LinksResult(
@@ -353,7 +353,7 @@ class _LinksPart:
             repeats=self.data.repeats,
         )
 
-    def _suspects(self, team: "Team") -> "tuple[Suspect, ...]":
+    def _suspects(self, team: "Team") -> "tuple[SlowComponent, ...]":
         from syncwall.measure.suspects import slow_against, suspects
 
         if not self.data.repeats:
@@ -446,7 +446,7 @@ class _MatmulPart:
         }
         return asked, KernelTimes(rows=tuple(self.rows), beside=self.beside)
 
-    def _kernels(self, team: "Team") -> "dict[str, tuple[Workload, Kernel]]":
+    def _kernels(self, team: "Team") -> "dict[str, tuple[Workload, TimedKernel]]":
         """By shape, the kernels of all models."""
         from syncwall.describe.lookup import model
         from syncwall.measure.kernels import Workload, kernels_of

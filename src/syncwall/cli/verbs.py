@@ -78,7 +78,6 @@ def types_of(command: str) -> "tuple[type[Description], ...]":
     if command in VERBS:
         outputs = import_module("syncwall.cli.output")
         return question_type(command), getattr(outputs, _OUTPUTS.get(command, "Output"))
-    verb, _, part = command.partition(" ")
-    module = import_module(f"syncwall.cli.{verb}")
-    found: type[Description] = getattr(module, (part or verb).capitalize())
-    return (found,)
+    words = command.split()
+    name = "".join(word.capitalize() for word in words) + "Command"
+    return (getattr(import_module(f"syncwall.cli.{words[0]}"), name),)

@@ -19,7 +19,7 @@ from syncwall.explain.finding import Finding, worst_first
 from syncwall.explain.hang import Hang, find_hangs
 from syncwall.explain.machines import Sighting, different_machines, likely_cluster, sightings
 from syncwall.explain.readers import FilesRequest, ReadFile, read_files, readers, sorted_files
-from syncwall.explain.remedies import remedy_kind, remedies, suspects_of
+from syncwall.explain.remedies import remedies, remedy_kind, suspects_of
 from syncwall.explain.side_by_side import SideBySide, side_by_side
 from syncwall.explain.stragglers import Slowdown
 from syncwall.explain.topology import check_topology, used_by
@@ -32,7 +32,7 @@ from syncwall.read.flight_recorder import FlightDump
 from syncwall.read.nccl_facts import NcclLog
 from syncwall.read.topology import HostTopology
 
-__all__ = ["Explanation", "Question", "explain"]
+__all__ = ["Explanation", "explain"]
 
 Progress = Callable[[float], None]
 
@@ -52,7 +52,7 @@ class Explanation(Answer):
     verdict = Late("show.explanation:verdict")
     why = Late("show.explanation:why_lines")
     next = Late("show.explanation:next_lines")
-    facts = Late("show.explanation:facts")
+    facts = Late("show.explanation:file_facts")
     files: dict[str, int]
     """How many of each kind were read."""
     read: dict[str, list[ReadFile]] = field(default_factory=dict)
@@ -176,7 +176,9 @@ def explain(
 
 
 def _newly_wrong(
-    now: Mapping[str, Sequence[ReadFile]], before: Mapping[str, Sequence[ReadFile]], ask: FilesRequest
+    now: Mapping[str, Sequence[ReadFile]],
+    before: Mapping[str, Sequence[ReadFile]],
+    ask: FilesRequest,
 ) -> tuple[Finding, ...]:
     """What the files of now say is wrong, and those of the good days do not."""
     known = {one.what for one in _findings(before, (), ask)}

@@ -82,9 +82,13 @@ def judged_gemms(points: Sequence[GemmPoint], device: Device, source: str) -> Ge
     seconds, flops = np.array([p.seconds for p in large]), np.array([g.flops for g in shapes])
     best = int(np.argmax(flops / seconds))
     return GemmJudgement(
-        source, device.name, len(large), float(flops[best] / seconds[best]),
-        float(flops[best] / expected[best]), float(np.median(seconds / expected)),
-    )  # fmt: skip
+        source,
+        device.name,
+        len(large),
+        float(flops[best] / seconds[best]),
+        float(flops[best] / expected[best]),
+        float(np.median(seconds / expected)),
+    )
 
 
 NEXT: Final = {
@@ -141,30 +145,36 @@ def collective_findings(said: Judgement, machines: Sequence[Cluster]) -> Iterato
         yield _slow(said, machines)
     elif said.is_unsteady:
         yield Finding(
-            "suspect", f"{_what(said)}, but smaller sizes are as fast as they should be",
+            "suspect",
+            f"{_what(said)}, but smaller sizes are as fast as they should be",
             "a fault slows all large sizes down; single ones suffer from other jobs on the network",
             "run it again, alone or at another hour, with more iterations (-n 100)",
             said.benchmark.source,
-        )  # fmt: skip
+        )
     elif said.slow_on:
         yield Finding(
-            "suspect", f"{_what(said)}; on {' or '.join(said.slow_on[:3])} it would be slow",
+            "suspect",
+            f"{_what(said)}; on {' or '.join(said.slow_on[:3])} it would be slow",
             "the file does not say which network the hosts have",
-            f"name the machine: --cluster {said.slow_on[0]}", said.benchmark.source,
-        )  # fmt: skip
+            f"name the machine: --cluster {said.slow_on[0]}",
+            said.benchmark.source,
+        )
     elif said.rate is None:
         yield Finding(
-            "note", f"{said.benchmark.kind}: all sizes are too small to tell the rate of links",
+            "note",
+            f"{said.benchmark.kind}: all sizes are too small to tell the rate of links",
             "up to some MiB a collective takes what its latency does",
-            "measure larger sizes, too: -b 8 -e 8G -f 2", said.benchmark.source,
-        )  # fmt: skip
+            "measure larger sizes, too: -b 8 -e 8G -f 2",
+            said.benchmark.source,
+        )
     elif said.rate < _FAST * said.limits.least and len(machines) == 1:
         yield Finding(
-            "suspect", f"{_what(said)}: {1 / said.rate:.2f} times as fast",
+            "suspect",
+            f"{_what(said)}: {1 / said.rate:.2f} times as fast",
             "no fault makes a machine faster: it is another one than was said",
             "name the right one: --cluster (syncwall show clusters lists them)",
             said.benchmark.source,
-        )  # fmt: skip
+        )
 
 
 def gemm_findings(said: GemmJudgement) -> Iterator[Finding]:
@@ -252,9 +262,10 @@ class MeasuredFile:
     def says(self) -> str:
         """In a few words."""
         held = {
-            "collective": self.times.collectives, "matrix product": self.times.gemm,
+            "collective": self.times.collectives,
+            "matrix product": self.times.gemm,
             "link": self.links,
-        }  # fmt: skip
+        }
         what = ", ".join(plural(len(all_), one) for one, all_ in held.items() if all_)
         return f"{self.kind} on {self.device or '?'}, {plural(len(self.hosts), 'rank')}: {what}"
 
@@ -277,12 +288,17 @@ def read_measured_file(path: Path | str) -> MeasuredFile:
 def _of(result: Result, source: str) -> MeasuredFile:
     data, links = result.data, result.kind == "links"
     return MeasuredFile(
-        source, result.kind, result.job.device, result.job.hosts,
+        source,
+        result.kind,
+        result.job.device,
+        result.job.hosts,
         measured_of(result, source) if result.kind in _TIMED else MachineMeasurements(),
         links=tuple(map(LinkRow.model_validate, data.get("rows") or ())) if links else (),
-        suspects=tuple(map(SlowComponent.model_validate, data.get("suspects") or ())) if links else (),
+        suspects=tuple(map(SlowComponent.model_validate, data.get("suspects") or ()))
+        if links
+        else (),
         result=result,
-    )  # fmt: skip
+    )
 
 
 _REACHED: Final = 0.9
@@ -300,11 +316,12 @@ def link_findings(rates: Sequence[LinkReading], machine: Cluster | None) -> Iter
     line = nics.rate_bytes_per_s if nics else None
     if machine is None and rates:
         yield Finding(
-            "note", "rates of single links were only compared with each other",
+            "note",
+            "rates of single links were only compared with each other",
             "nobody said what the adapters should reach",
             "name the machine: --cluster dgx-h100 (syncwall show clusters lists them)",
             rates[0].source,
-        )  # fmt: skip
+        )
     for one in rates:
         if line is not None and machine is not None:
             yield from _against_line(one, line, machine.name)
@@ -317,12 +334,13 @@ def suspect_findings(found: MeasuredFile) -> Iterator[Finding]:
     """Ranks and links that were slow beside the others."""
     for one in found.suspects:
         yield Finding(
-            "wrong", one.what,
+            "wrong",
+            one.what,
             "a collective over all ranks runs at the pace of its slowest link",
             f"take {one.host} out of the job, or compare its cables, PCIe link and clocks with "
             "those of another host: nvidia-smi topo -m, ibstat, ethtool",
             found.source,
-        )  # fmt: skip
+        )
 
 
 def _against_line(one: LinkReading, line: float, name: str) -> Iterator[Finding]:

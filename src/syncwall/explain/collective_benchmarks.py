@@ -232,7 +232,9 @@ _SAME: Final = (0.8, 1.25)
 """What does not touch latency leaves small sizes as they are."""
 
 
-def possible_faults(machine: Cluster, found: CollectiveBenchmark, sizes: Regions) -> Iterator[MachineFault]:
+def possible_faults(
+    machine: Cluster, found: CollectiveBenchmark, sizes: Regions
+) -> Iterator[MachineFault]:
     """Those that can happen to these ranks on this machine."""
     used = machine_for_ranks(machine, found.ranks, found.nodes)
     healthy = of_benchmark(machine, found)
@@ -255,7 +257,9 @@ def possible_faults(machine: Cluster, found: CollectiveBenchmark, sizes: Regions
     over_pcie, small = slower(pcie, sizes.rate), slower(pcie, sizes.small)
     if over_pcie is not None and over_pcie > 1.5:
         most = 2.0 * over_pcie
-        yield MachineFault(FaultKind.PCIE, (0.6 * over_pcie, most), (0.8, max(2.0 * (small or 1.0), 4.0)))
+        yield MachineFault(
+            FaultKind.PCIE, (0.6 * over_pcie, most), (0.8, max(2.0 * (small or 1.0), 4.0))
+        )
     yield MachineFault(FaultKind.RANK, _SLOW_RANK, _SAME)
 
 

@@ -8,8 +8,9 @@ from pathlib import Path
 
 from syncwall.catalogue import Folders, takes_catalogue
 from syncwall.describe import Cluster, Run, lookup
-from syncwall.explain.answer import Explanation, FilesRequest
+from syncwall.explain.answer import Explanation
 from syncwall.explain.answer import explain as answer
+from syncwall.explain.readers import FilesRequest
 from syncwall.explain.traces.ranks import RanksVerdict
 
 Paths = str | Path | Sequence[str | Path]

@@ -18,7 +18,7 @@ from typing import Any, Final, TypeVar
 import numpy as np
 
 from syncwall.cause import Cause
-from syncwall.explain.replay import Durations, JobOperations, replayed_job, replay
+from syncwall.explain.replay import Durations, JobOperations, replay, replayed_job
 from syncwall.problems import InputError, Problem
 from syncwall.public import published
 from syncwall.read.operations import COMPUTE, TRANSFERS, OperationKind, read_operations

@@ -16,8 +16,8 @@ from syncwall.answer.difference import (
     is_same_setup,
     ledger_difference,
     memory_deviation,
-    step_deviation,
     ratio_deviation,
+    step_deviation,
 )
 from syncwall.answer.interval import Z80
 from syncwall.answer.prediction import Prediction, predict

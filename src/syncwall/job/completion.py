@@ -26,8 +26,8 @@ from syncwall.job.settled import (
     PredictedPhase,
     PredictedPhases,
     SettledJob,
-    predicted_phases,
     job_plan,
+    predicted_phases,
 )
 from syncwall.job.simulation import (
     Progress,
@@ -137,7 +137,7 @@ class Completion(Answer):
         text="How the job saves its state.",
     )
     verdict = Late("show.job:verdict")
-    changes = Late("job.completion:changes")
+    changes = Late("job.completion:job_changes")
     job: Job
     prediction: Prediction
     """Of the run; of a job with phases, that of the phase that takes most of the time."""
@@ -305,7 +305,9 @@ def job_changes(completion: Completion, progress: Progress | None = None) -> lis
 def _changes(completion: Completion, progress: Progress | None) -> list[JobChange]:
     prediction, phases = completion.prediction, completion.phases
     others = [
-        one for one in tried(completion) if not is_endless(job_plan(one[1], prediction, phases).plan)
+        one
+        for one in tried(completion)
+        if not is_endless(job_plan(one[1], prediction, phases).plan)
     ]
     if not others:
         return []

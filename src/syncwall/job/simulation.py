@@ -326,7 +326,11 @@ def _normal(random: Any, count: int) -> Any:
 
 
 def _play(
-    plans: Sequence[JobPlan], state: SimulationState, random: Any, factor: Any, progress: Progress | None
+    plans: Sequence[JobPlan],
+    state: SimulationState,
+    random: Any,
+    factor: Any,
+    progress: Progress | None,
 ) -> None:
     """Let failures happen until every job is over."""
     ceiling = max(plan.rate_per_s * plan.early_factor for plan in plans)

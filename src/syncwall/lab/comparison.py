@@ -61,7 +61,10 @@ class Compared:
 
     def ledgers(self) -> dict[str, tuple[float, float]]:
         """Measured and predicted seconds of each line."""
-        measured, predicted = ledger_groups(self.measured.ledger_s), ledger_groups(self.predicted.ledger_s)
+        measured, predicted = (
+            ledger_groups(self.measured.ledger_s),
+            ledger_groups(self.predicted.ledger_s),
+        )
         lines = dict.fromkeys([*measured, *predicted])
         return {line: (measured.get(line, 0.0), predicted.get(line, 0.0)) for line in lines}
 

@@ -22,7 +22,7 @@ from types import FrameType
 
 from syncwall.lab.experiment import CutLink, Fault, Kill, SlowLink, SlowLoader, SlowWorker
 from syncwall.lab.machine import awake, down, issue, log_folder, needed, new_name, up
-from syncwall.lab.network import LabNetwork, Topology, adapter_address, port, limit_command
+from syncwall.lab.network import LabNetwork, Topology, adapter_address, limit_command, port
 from syncwall.lab.workers import GRACE_S, JobExit, LabWorkers
 from syncwall.measure.step import LOADER_DELAY
 

@@ -238,7 +238,9 @@ def adapter_address(host: int, nic: int = 0) -> str:
     return f"10.77.{nic}.{host + 1}"
 
 
-def limit_command(namespace: str, interface: str, rate_bytes_per_s: float, how: str = "add") -> Command:
+def limit_command(
+    namespace: str, interface: str, rate_bytes_per_s: float, how: str = "add"
+) -> Command:
     """The command that limits, or `how` = "change" limits anew, what an interface sends."""
     burst_bytes = max(rate_bytes_per_s * _BURST_S, _LEAST_BURST_BYTES)
     return (

@@ -167,7 +167,9 @@ def run_topology(
         for job in calibration_jobs(experiment.jobs) if predict else ():
             progress(f"{topology.label}: {job.label}")
             record = _record(experiment, hosts, job, number)
-            measured = joined_calibrations([measured, *([measured_of(record.result)] if record.result else [])])
+            measured = joined_calibrations(
+                [measured, *([measured_of(record.result)] if record.result else [])]
+            )
             yield record.model_copy(update={"link": link})
         for job in experiment.jobs:
             predicted = _forecast(job, topology, measured)  # before it runs

@@ -76,7 +76,9 @@ def suspects(samples: Samples, hosts: Sequence[str], *, seed: int = 0) -> tuple[
     return tuple(sorted(found, key=lambda one: one.ratio))
 
 
-def slow_against(samples: Samples, hosts: Sequence[str], expected: float) -> tuple[SlowComponent, ...]:
+def slow_against(
+    samples: Samples, hosts: Sequence[str], expected: float
+) -> tuple[SlowComponent, ...]:
     """Every link between hosts that stays below `EXPECTED` of the rate that was promised."""
     found = []
     for link, ratio in enumerate(np.median(samples.rates, axis=0) / expected):

@@ -22,12 +22,12 @@ from syncwall.hosts import Place, host_name, required_place
 from syncwall.measure.lost_ranks import (
     Heartbeat,
     LostRankError,
-    with_time_limit,
     explained,
     farewell,
     first_beat,
     first_line,
     is_communication_error,
+    with_time_limit,
 )
 from syncwall.measure.result import Host, JobFacts, this_host
 from syncwall.problems import InputError

@@ -15,7 +15,7 @@ from torch.nn import functional
 
 from syncwall.describe import Model
 from syncwall.measure import layers
-from syncwall.measure.kernels import TimedKernel, KernelRow, Workload, timed_kernel
+from syncwall.measure.kernels import KernelRow, TimedKernel, Workload, timed_kernel
 from syncwall.measure.team import Team
 from syncwall.problems import InputError
 from syncwall.work.memory_parts import update_bytes
@@ -63,7 +63,9 @@ def measure_kernels(
     """
     for kernel in kernels:
         one = trial(kernel, workload, team.device)
-        times = [taken / kernel.copies for taken in timed_kernel(team, one.prepare, one.run, seconds)]
+        times = [
+            taken / kernel.copies for taken in timed_kernel(team, one.prepare, one.run, seconds)
+        ]
         yield KernelRow.of(kernel, times)
 
 

@@ -19,7 +19,15 @@ import numpy as np
 
 from syncwall.describe import Cluster
 from syncwall.network import Routing
-from syncwall.network.graph import UNREACHABLE, CutOffError, Floats, Ints, Links, equivalent_switches, pooled
+from syncwall.network.graph import (
+    UNREACHABLE,
+    CutOffError,
+    Floats,
+    Ints,
+    Links,
+    equivalent_switches,
+    pooled,
+)
 from syncwall.network.streams import Pairs
 
 ROUTINGS: Final[tuple[Routing, ...]] = get_args(Routing)

@@ -11,9 +11,9 @@ from typing import Any, Final
 from syncwall.problems import InputError, Problem
 from syncwall.read.limited import Element, UnpackLimits, read_xml, text_lines
 from syncwall.read.topology import (
-    HostInventory,
     Distance,
     Gpu,
+    HostInventory,
     HostTopology,
     NicPort,
     NumaNode,

@@ -22,9 +22,9 @@ from syncwall.network.graph import Links, links_of
 from syncwall.problems import InputError
 from syncwall.read.limited import Element, read_xml
 from syncwall.read.topology import (
-    HostInventory,
     Distance,
     Gpu,
+    HostInventory,
     HostTopology,
     NicPort,
     NumaNode,

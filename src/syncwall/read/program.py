@@ -39,10 +39,10 @@ from syncwall.work.program import (
     HeldKind,
     Note,
     NoteKind,
-    SourceLocation,
     Program,
     RankProgram,
     ShardedUnit,
+    SourceLocation,
 )
 
 FORMAT: Final = "syncwall program"
@@ -223,7 +223,9 @@ class _Parts:
     def __init__(self, file: ProgramFile) -> None:
         self.file = file
         self.phases = [StepPhase(word) for word in file.phases]
-        self.places = [SourceLocation(_text(module), _text(source)) for module, source in file.places]
+        self.places = [
+            SourceLocation(_text(module), _text(source)) for module, source in file.places
+        ]
         self.groups = [_group(row) for row in file.groups]
         self.tasks = [self._task(row) for row in file.tasks]
         self.units = [_unit(row) for row in file.units]

@@ -6,11 +6,11 @@ from typing import Final
 
 from syncwall.explain.changes import (
     BenchmarkChange,
+    ChangeCause,
     Changed,
     CollectiveChange,
-    StepChange,
-    ChangeCause,
     SettingChange,
+    StepChange,
 )
 from syncwall.explain.traces.ranks import NEXT
 from syncwall.show.numbers import byte_size, duration, percent, plural, signed

@@ -4,7 +4,7 @@ from typing import Final
 
 from syncwall.answer.gap import Gap, Suspect
 from syncwall.show.blocks import Block, Lines, Verdict, View, table
-from syncwall.show.layout import speed_unit, run_title, run_words
+from syncwall.show.layout import run_title, run_words, speed_unit
 from syncwall.show.numbers import duration, percent, signed, signed_percent
 
 

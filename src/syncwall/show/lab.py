@@ -6,7 +6,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from syncwall.lab.comparison import RUN_TO_RUN, Compared, LabComparison, Order, predicted_steps, ledger_groups
+from syncwall.lab.comparison import (
+    RUN_TO_RUN,
+    Compared,
+    LabComparison,
+    Order,
+    ledger_groups,
+    predicted_steps,
+)
 from syncwall.lab.machine import Lab
 from syncwall.lab.network import rate_text
 from syncwall.lab.run import LabRecord
@@ -15,7 +22,7 @@ from syncwall.report import (
     CollectivesResult,
     Data,
     LabResult,
-    Links,
+    LinksResult,
     PlacedStep,
     comparable_steps,
     data_of,
@@ -87,7 +94,9 @@ def _hosts(step: PlacedStep, other: PlacedStep) -> str:
 
 def _several(steps: Sequence[PlacedStep]) -> list[list[PlacedStep]]:
     """Of equal work and workers, those that ran in several places."""
-    return [one for one in comparable_steps(steps).values() if len({step.label for step in one}) > 1]
+    return [
+        one for one in comparable_steps(steps).values() if len({step.label for step in one}) > 1
+    ]
 
 
 def _alone(step: PlacedStep) -> str:
@@ -403,7 +412,7 @@ def _conclusion(records: Sequence[LabRecord], steps: Sequence[PlacedStep]) -> It
         yield f"{jobs} ran on {plural(topologies, 'topology', 'topologies')}."
     for record in records:
         data = data_of(record.result) if record.result else None
-        if isinstance(data, Links):
+        if isinstance(data, LinksResult):
             yield from (f"{record.topology.label}: {one.what}." for one in data.suspects)
     failed = sum(not record.ok for record in records)
     if failed:
@@ -440,7 +449,11 @@ def _steps(steps: Sequence[PlacedStep]) -> list[Block]:
     charts: list[Block] = [
         Figure(
             partial(
-                bar_chart, [*map(_bar, comparable_steps[:_MOST_ROWS])], Dimension.SECONDS, names, duration
+                bar_chart,
+                [*map(_bar, comparable_steps[:_MOST_ROWS])],
+                Dimension.SECONDS,
+                names,
+                duration,
             ),
             f"{what}: step time by place and link rate.",
         )
@@ -542,7 +555,7 @@ def _against_iperf3(records: Sequence[LabRecord]) -> list[Block]:
 
 
 def _others(records: Sequence[LabRecord]) -> _Parts:
-    """Links, the kernels of the first topology that measured them, and programs."""
+    """LinksResult, the kernels of the first topology that measured them, and programs."""
     links: list[Block] = []
     kernels: list[Block] = []
     measured = [(one.topology.label, one.result) for one in records if one.result is not None]
@@ -554,7 +567,7 @@ def _others(records: Sequence[LabRecord]) -> _Parts:
             more = "" if count == 1 else f", the first of {count} topologies"
             blocks = measurement_blocks(data_of(result), result.job)
             kernels = [Paragraph(f"On {label}{more}."), *blocks]
-    yield "Links", links
+    yield "LinksResult", links
     yield "Kernels", kernels
     programs = [
         f"{record.topology.label}, {record.job.label}: {record.seconds:.1f} s"

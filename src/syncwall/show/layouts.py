@@ -10,7 +10,7 @@ from syncwall.plan.answer import Other, Plan
 from syncwall.plan.search import TunedSetting, differences
 from syncwall.public import published
 from syncwall.show.blocks import Block, Code, Heading, Lines, Verdict, View, table
-from syncwall.show.layout import columns, speed_unit, layout_words, of_tokens, sample, setting_words
+from syncwall.show.layout import columns, layout_words, of_tokens, sample, setting_words, speed_unit
 from syncwall.show.numbers import duration, minus, percent, plural, signed, signed_percent
 from syncwall.work.memory import usable_bytes
 

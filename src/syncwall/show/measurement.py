@@ -23,7 +23,7 @@ from syncwall.report import (
     Data,
     ExperimentSetup,
     KernelTimes,
-    Links,
+    LinksResult,
     data_of,
     loads_of,
 )
@@ -82,7 +82,7 @@ def measured_verdict(result: Result, data: Data) -> tuple[str, ...]:
     match data:
         case CollectivesResult():
             said = tuple(_of_collectives(data))
-        case Links():
+        case LinksResult():
             said = tuple(_of_links(result, data))
         case KernelTimes():
             said = tuple(_of_kernels(data))
@@ -110,7 +110,7 @@ def _of_collectives(data: CollectivesResult) -> Iterator[str]:
             yield f"At their largest sizes: {', '.join(listed)}."
 
 
-def _of_links(result: Result, data: Links) -> Iterator[str]:
+def _of_links(result: Result, data: LinksResult) -> Iterator[str]:
     if not data.rows:
         return
     yield from (one.what for one in data.suspects)
@@ -333,7 +333,7 @@ def measurement_blocks(data: Data, job: JobFacts) -> list[Block]:
             left = tuple(f"{one.kind}: {one.reason}" for one in data.skipped)
             return [*_times(rows), *([Lines("Left out", left)] if left else []),
                     *collective_figures(curves)]  # fmt: skip
-        case Links():
+        case LinksResult():
             return _links(data, job)
         case KernelTimes():
             return _kernels(data)
@@ -385,7 +385,7 @@ def _times(rows: Sequence[CollectiveRow]) -> list[Block]:
     return [*found, Paragraph(_LEGEND, is_quiet=True)] if found else []
 
 
-def _links(data: Links, job: JobFacts) -> list[Block]:
+def _links(data: LinksResult, job: JobFacts) -> list[Block]:
     names = [f"{rank} {host}" for rank, host in enumerate(job.hosts)]
     slowest = sorted(data.rows, key=lambda row: row.rate_bytes_per_s)[:_SLOWEST]
     cells = [
@@ -399,7 +399,7 @@ def _links(data: Links, job: JobFacts) -> list[Block]:
     return [*_matrix(data, names), *_medians(data, job), *listed, *table(head, cells, words=2)]
 
 
-def _matrix(data: Links, names: Sequence[str]) -> list[Block]:
+def _matrix(data: LinksResult, names: Sequence[str]) -> list[Block]:
     """The rate of every pair of ranks."""
     if not data.rows or len(names) > WIDEST:
         return []
@@ -413,7 +413,7 @@ def _matrix(data: Links, names: Sequence[str]) -> list[Block]:
     return [Figure(partial(rate_matrix, names, rates), caption, letters)]
 
 
-def _medians(data: Links, job: JobFacts) -> list[Block]:
+def _medians(data: LinksResult, job: JobFacts) -> list[Block]:
     """A line for links inside hosts and one for those between."""
 
     def inside(row: LinkRow) -> bool:

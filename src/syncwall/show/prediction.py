@@ -34,7 +34,7 @@ from syncwall.show.blocks import (
 from syncwall.show.contention import contention_words, flows_words
 from syncwall.show.draw.svg import Drawing
 from syncwall.show.gap import gap_blocks, gap_verdict
-from syncwall.show.layout import speed_unit, run_title, run_words
+from syncwall.show.layout import run_title, run_words, speed_unit
 from syncwall.show.numbers import (
     byte_size,
     duration,

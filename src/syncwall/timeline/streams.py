@@ -122,7 +122,7 @@ def stretched(segment: Segment, share: float = 1.0) -> list[tuple[Operation, flo
     return [(operation, seconds * longer) for operation, seconds in pieces if seconds > 0]
 
 
-__all__ = ["MEETING", "ROUNDS", "Clock", "ClockRecord", "Interval", "Moments", "Team"]
+__all__ = ["MEETING", "ROUNDS", "Clock", "ClockRecord", "Interval", "Moments", "WorkerTeam"]
 
 ROUNDS = 3
 """Rounds after which the pattern of waiting repeats: prefetch reaches one round ahead."""

@@ -18,17 +18,17 @@ from syncwall.validate.mapping import ValidationCase, case_of
 from syncwall.validate.score import (
     BaselineComparison,
     Baselines,
+    ErrorSummary,
     RunSet,
     Score,
     Steps,
-    ErrorSummary,
+    known_run_sample,
     read_baselines,
     run_sets,
     score,
-    known_run_sample,
     summary,
 )
-from syncwall.validate.table import RunRow, row_doubt, read_tables
+from syncwall.validate.table import RunRow, read_tables, row_doubt
 
 Progress = Callable[[float], None]
 _KINDS = ("source", "named", "accelerator", "scale", "parallelism", "all")

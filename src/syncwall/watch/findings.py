@@ -7,20 +7,27 @@ from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from syncwall.watch.events import Expectation, Finding, FindingKey, NodeReport, StepRecord, StepWindow
+from syncwall.watch.events import (
+    Expectation,
+    Finding,
+    FindingKey,
+    NodeReport,
+    StepRecord,
+    StepWindow,
+)
 from syncwall.watch.expected import expected, left
 from syncwall.watch.judges import (
     JobWindow,
     Thresholds,
+    common_windows,
     dead,
     hung,
+    job_slowdown,
     job_window,
     lost_nodes,
-    job_slowdown,
     slower_than_predicted,
     stood_out,
     stopped,
-    common_windows,
 )
 from syncwall.watch.spikes import Curves
 

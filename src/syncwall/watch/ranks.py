@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from syncwall.cause import Cause
-from syncwall.watch.events import StepClock, Process, RankState, StepRecord, StepWindow
+from syncwall.watch.events import Process, RankState, StepClock, StepRecord, StepWindow
 from syncwall.watch.judges import THRESHOLDS, Thresholds, window_of
 from syncwall.watch.rings import NOTES, DeviceTime, Mark, MarkKind, RingNote, RingReader
 from syncwall.watch.steps import StepMaker
@@ -235,7 +235,10 @@ class WatchedRank:
 
     def _is_timed(self, marks: Iterable[Mark]) -> bool:
         if self._device is None and any(one.kind == MarkKind.DEVICE_TIME for one in marks):
-            self._device = DeviceTime(), StepMaker(self.rank, self._reader.epoch_ns, StepClock.DEVICE)
+            self._device = (
+                DeviceTime(),
+                StepMaker(self.rank, self._reader.epoch_ns, StepClock.DEVICE),
+            )
             self._device[1].step = self._live.step
         return self._device is not None
 

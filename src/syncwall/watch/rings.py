@@ -125,9 +125,15 @@ class MarkKind(IntEnum):
 
 
 COLLECTIVES: Final = (
-    "all-reduce", "all-gather", "reduce-scatter", "all-to-all", "broadcast", "send-receive",
-    "barrier", "other",
-)  # fmt: skip
+    "all-reduce",
+    "all-gather",
+    "reduce-scatter",
+    "all-to-all",
+    "broadcast",
+    "send-receive",
+    "barrier",
+    "other",
+)
 """Kinds of communication, by the argument of `WAIT_BEGIN`."""
 
 
@@ -158,9 +164,7 @@ class Ring:
         finally:
             os.close(file)
         clocks = time.perf_counter_ns(), time.time_ns()
-        _HEADER.pack_into(
-            self._memory, 0, MAGIC, VERSION, slots, os.getpid(), rank, *clocks, 0, 0
-        )  # fmt: skip
+        _HEADER.pack_into(self._memory, 0, MAGIC, VERSION, slots, os.getpid(), rank, *clocks, 0, 0)
         self.mark = _marker(self._memory, slots)
 
     def close(self) -> None:

@@ -15,7 +15,7 @@ from statistics import median
 from typing import Final
 
 from syncwall.cause import Cause
-from syncwall.watch.events import StepClock, Phase, StepRecord
+from syncwall.watch.events import Phase, StepClock, StepRecord
 from syncwall.watch.rings import COLLECTIVES, HIDES_OWN_TIME, Mark, MarkKind
 
 LATEST: Final = 64

@@ -16,7 +16,7 @@ from types import ModuleType
 from typing import Any, Final
 from weakref import WeakValueDictionary
 
-from syncwall.watch.rings import DeviceMarks, Event, MarkKind, RingNote, Ring
+from syncwall.watch.rings import DeviceMarks, Event, MarkKind, Ring, RingNote
 
 Function = Callable[..., Any]
 _MISSING = object()

@@ -15,7 +15,7 @@ __all__ = [
     "Elementwise",
     "Gemm",
     "Operation",
-    "Phase",
+    "StepPhase",
     "Stream",
     "Transfer",
     "Work",

@@ -39,7 +39,7 @@ from syncwall.work.sharing import (
     reduced_at_once,
     weight_bytes,
 )
-from syncwall.work.switches import rank_adapter_parameters, in_bf16
+from syncwall.work.switches import in_bf16, rank_adapter_parameters
 
 LOGITS_BYTES, FUSED_LOGITS_BYTES = 12.0, 6.0
 """One logit: 16 bits and its fp32 copy for the loss, and the gradients of both; fused, the gradient

@@ -11,7 +11,7 @@ from typing import Final
 from syncwall.cause import Cause
 from syncwall.describe.choice import Dtype
 from syncwall.describe.matrices import Matrix
-from syncwall.work.block import EXPOSED, Block, Operation, StepPhase, Scope, Stream, Task, Wait
+from syncwall.work.block import EXPOSED, Block, Operation, Scope, StepPhase, Stream, Task, Wait
 from syncwall.work.number import Number, Truth, anywhere, negated
 from syncwall.work.operations import (
     Collective,

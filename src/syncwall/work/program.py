@@ -189,7 +189,9 @@ class RankProgram:
     @property
     def model_flops(self) -> float:
         """FLOP of the mathematics on this rank."""
-        return sum(_model_flops(call) for call in self.calls if call.phase is not StepPhase.RECOMPUTE)
+        return sum(
+            _model_flops(call) for call in self.calls if call.phase is not StepPhase.RECOMPUTE
+        )
 
     @property
     def recompute_flops(self) -> float:

@@ -16,7 +16,7 @@ from syncwall.work.block import Pipeline, Stage, Stream, Work
 from syncwall.work.embedding_and_head import finish_block
 from syncwall.work.encoder import encoder_shape, projector_parts
 from syncwall.work.flops import ELEMENTWISE_SHARE, GEMM_SHARE, step_flops
-from syncwall.work.fsdp_units import UnitLayer, LayerCopies, FsdpUnit, units
+from syncwall.work.fsdp_units import FsdpUnit, LayerCopies, UnitLayer, units
 from syncwall.work.layer import ACTIVATION_BYTES, Shape
 from syncwall.work.layer_kinds import Kinds
 from syncwall.work.mtp import mtp_parameters
@@ -39,10 +39,10 @@ from syncwall.work.switches import (
     Backward,
     Frozen,
     WideCounts,
-    rank_adapter_parameters,
     in_bf16,
     in_modules,
     passed_shape,
+    rank_adapter_parameters,
     with_adapters,
 )
 
@@ -153,7 +153,9 @@ def _encoder(shape: Shape) -> Iterator[tuple[FsdpUnit, Number]]:
         name: str, parts: Sequence[LayerPart], held: RankParameters, back: Backward, repeats: bool
     ) -> FsdpUnit:
         name = f"encoder {name}"
-        return FsdpUnit.of(shape, [_layer(name, parts, held, source, repeats=repeats, backward=back)])
+        return FsdpUnit.of(
+            shape, [_layer(name, parts, held, source, repeats=repeats, backward=back)]
+        )
 
     kinds, back = Kinds.of(source), frozen.encoder
     yield unit("embedding", kinds.embedding, embedding_parameters(source), back, False), 1.0

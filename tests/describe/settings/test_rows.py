@@ -7,7 +7,13 @@ from hypothesis import given, settings
 
 from syncwall.describe import Layout
 from syncwall.describe.settings import DeferredSettings, accelerate, deepspeed, megatron, torchtitan
-from syncwall.describe.settings.rows import Keys, SettingRow, SettingTable, WriterContext, nested_mapping
+from syncwall.describe.settings.rows import (
+    Keys,
+    SettingRow,
+    SettingTable,
+    WriterContext,
+    nested_mapping,
+)
 from syncwall.documents import Document
 from tests.describe.settings.layouts import MODEL, SEQ, layouts
 

@@ -15,8 +15,8 @@ from syncwall.explain.replay import (
     Durations,
     JobOperations,
     job_graph,
-    replayed_job,
     replay,
+    replayed_job,
     stage_transfers,
 )
 from syncwall.problems import InputError

@@ -121,7 +121,9 @@ def _resize(state: RecordingState, original: Any, storage: torch.UntypedStorage,
 
 
 @DEVICE.wraps("torch.utils.swap_tensors")
-def _swap_tensors(_: RecordingState, original: Any, first: torch.Tensor, second: torch.Tensor) -> None:
+def _swap_tensors(
+    _: RecordingState, original: Any, first: torch.Tensor, second: torch.Tensor
+) -> None:
     """`Module.to` swaps parameters, and refuses to if anything weakly refers to them.
 
     Fake tensors are referred to by their own mode: what they hold is swapped without asking.
@@ -135,7 +137,9 @@ def _swap_tensors(_: RecordingState, original: Any, first: torch.Tensor, second:
 
 
 @DEVICE.wraps("torch.Tensor.__deepcopy__")
-def _deepcopy(_: RecordingState, original: Any, tensor: torch.Tensor, memo: dict[int, Any]) -> torch.Tensor:
+def _deepcopy(
+    _: RecordingState, original: Any, tensor: torch.Tensor, memo: dict[int, Any]
+) -> torch.Tensor:
     """A fake tensor is cloned, a real one copied for real: a copy gets the storage of a real one.
 
     Copies of weights (an average of them) and of the states of metrics are made in this way.

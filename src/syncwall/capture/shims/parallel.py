@@ -18,7 +18,7 @@ from syncwall.capture.state import RecordingState, local
 from syncwall.capture.tape import RecordedStream
 from syncwall.problems import InputError
 from syncwall.work.block import StepPhase
-from syncwall.work.program import HeldKind, Note, NoteKind, SourceLocation, ShardedUnit
+from syncwall.work.program import HeldKind, Note, NoteKind, ShardedUnit, SourceLocation
 
 PARALLEL = Shims()
 
@@ -48,7 +48,12 @@ PARALLEL.replaces(
 
 @PARALLEL.wraps(f"{_DDP}.DistributedDataParallel.__init__")
 def _ddp(
-    state: RecordingState, original: Any, self: Any, module: torch.nn.Module, *args: Any, **kwargs: Any
+    state: RecordingState,
+    original: Any,
+    self: Any,
+    module: torch.nn.Module,
+    *args: Any,
+    **kwargs: Any,
 ) -> None:
     kwargs["device_ids"] = kwargs["output_device"] = None
     state.mode.data_parallel = "dp"
@@ -133,7 +138,9 @@ def _sharded(state: RecordingState, original: Any, self: Any, *args: Any, **kwar
 
 
 @PARALLEL.wraps(f"{_FSDP}._fsdp_init._move_states_to_device")
-def _move(state: RecordingState, original: Any, params: Any, buffers: Any, device: torch.device) -> None:
+def _move(
+    state: RecordingState, original: Any, params: Any, buffers: Any, device: torch.device
+) -> None:
     original(params, buffers, device)
     for tensor in [*params, *buffers]:
         state.on_device(tensor)
@@ -156,7 +163,9 @@ def _all_gather(state: RecordingState, original: Any, *args: Any, **kwargs: Any)
 
 
 @PARALLEL.wraps(f"{_GROUP}.foreach_reduce")
-def _reduce(state: RecordingState, original: Any, fsdp_params: Any, *args: Any, **kwargs: Any) -> Any:
+def _reduce(
+    state: RecordingState, original: Any, fsdp_params: Any, *args: Any, **kwargs: Any
+) -> Any:
     unit = _unit(fsdp_params)
     result = original(fsdp_params, *args, **kwargs)
     state.buffers[state.storages.number(result[0])] = unit
@@ -183,7 +192,9 @@ def padding(state: RecordingState) -> Iterator[Note]:
             module = state.places.name(param._module_info.module)
             name = f"{param._param_fqn or param._module_info.param_name} {tuple(param._orig_size)}"
             sent, useful = float(padded * item), float(own * item)
-            yield Note(NoteKind.PADDED, name, SourceLocation(module), bytes=sent, useful_bytes=useful)
+            yield Note(
+                NoteKind.PADDED, name, SourceLocation(module), bytes=sent, useful_bytes=useful
+            )
 
 
 @PARALLEL.wraps(
@@ -195,7 +206,9 @@ def _propagate(state: RecordingState, original: Any, *args: Any, **kwargs: Any) 
         return original(*args, **kwargs)
 
 
-def _foreach(_: RecordingState, original: Any, name: str, first: Any, *args: Any, **kwargs: Any) -> Any:
+def _foreach(
+    _: RecordingState, original: Any, name: str, first: Any, *args: Any, **kwargs: Any
+) -> Any:
     """Lists of equally sharded tensors are handled as lists of local ones.
 
     DTensor works out for every list of parameters again how a sum or product of them is sharded,
@@ -285,7 +298,13 @@ def _one_chunk(state: RecordingState, original: Any, self: Any, *args: Any, **kw
 
 
 def _messages(
-    state: RecordingState, original: Any, phase: StepPhase, self: Any, chunk: int, *args: Any, **kwargs: Any
+    state: RecordingState,
+    original: Any,
+    phase: StepPhase,
+    self: Any,
+    chunk: int,
+    *args: Any,
+    **kwargs: Any,
 ) -> Any:
     """Messages that are made now and sent later belong to a micro batch and a pass."""
     made = original(self, chunk, *args, **kwargs)

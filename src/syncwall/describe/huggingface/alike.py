@@ -8,7 +8,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from syncwall.describe.huggingface.config import Config, Fields, attention_bias, llama_like, add_sliding_window
+from syncwall.describe.huggingface.config import (
+    Config,
+    Fields,
+    add_sliding_window,
+    attention_bias,
+    llama_like,
+)
 from syncwall.describe.huggingface.dense import (
     cohere,
     gemma,

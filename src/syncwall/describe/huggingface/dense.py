@@ -6,7 +6,13 @@ Counted as they are trained: with the head that predicts masked tokens, or that 
 from collections.abc import Callable
 from typing import Any, Final
 
-from syncwall.describe.huggingface.config import Config, Fields, attention_bias, llama_like, add_sliding_window
+from syncwall.describe.huggingface.config import (
+    Config,
+    Fields,
+    add_sliding_window,
+    attention_bias,
+    llama_like,
+)
 
 
 def llama(c: Config) -> Fields:
@@ -204,7 +210,9 @@ def olmo2(c: Config) -> Fields:
 
 def starcoder2(c: Config) -> Fields:
     """Layer norm, biases and a plain MLP; grouped key heads."""
-    fields = attention_bias(c, add_sliding_window(c, llama_like(c, tied=True)), "use_bias", default=True)
+    fields = attention_bias(
+        c, add_sliding_window(c, llama_like(c, tied=True)), "use_bias", default=True
+    )
     fields["mlp"] |= {"gated": False, "bias": fields["attention"]["qkv_bias"]}
     return fields | {"norm": {"kind": "layer"}}
 

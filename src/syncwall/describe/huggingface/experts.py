@@ -10,9 +10,9 @@ from syncwall.describe.huggingface.config import (
     HEADS,
     Config,
     Fields,
+    add_sliding_window,
     attention_bias,
     llama_like,
-    add_sliding_window,
 )
 from syncwall.describe.huggingface.dense import llama, normed_heads, olmo2, qwen2
 

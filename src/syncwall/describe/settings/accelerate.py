@@ -15,8 +15,8 @@ from syncwall.describe.settings.models import named_document
 from syncwall.describe.settings.rows import (
     Keys,
     Kind,
-    SettingRow,
     Rule,
+    SettingRow,
     SettingTable,
     WriterContext,
     cpu_offload,

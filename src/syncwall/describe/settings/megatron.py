@@ -12,7 +12,15 @@ from typing import Any, Final, get_args
 from syncwall.describe.choice import Dtype
 from syncwall.describe.layout import ContextKind, Dispatcher, Layout, Recompute, Schedule, Shard
 from syncwall.describe.settings.models import take_shape
-from syncwall.describe.settings.rows import WHOLE, Keys, Kind, SettingRow, Rule, SettingTable, WriterContext
+from syncwall.describe.settings.rows import (
+    WHOLE,
+    Keys,
+    Kind,
+    Rule,
+    SettingRow,
+    SettingTable,
+    WriterContext,
+)
 from syncwall.describe.settings.settings import Settings
 from syncwall.describe.switches import Optimizer, RecomputeModule
 from syncwall.documents import Document

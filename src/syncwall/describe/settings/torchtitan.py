@@ -10,7 +10,15 @@ from typing import Any, Final
 from syncwall.describe.choice import Dtype
 from syncwall.describe.layout import ContextKind, Dispatcher, Layout, Recompute, Schedule, Shard
 from syncwall.describe.settings.models import take_flavor
-from syncwall.describe.settings.rows import Keys, Kind, SettingRow, Rule, SettingTable, WriterContext, cpu_offload
+from syncwall.describe.settings.rows import (
+    Keys,
+    Kind,
+    Rule,
+    SettingRow,
+    SettingTable,
+    WriterContext,
+    cpu_offload,
+)
 from syncwall.describe.settings.settings import Settings
 from syncwall.documents import Document
 
@@ -276,7 +284,9 @@ TABLE: Final = SettingTable(
     SettingRow("pp", "parallelism.pipeline_parallel_degree"),
     Rule(_read_pipeline, _write_pipeline),
     SettingRow("cp", "parallelism.context_parallel_degree"),
-    SettingRow("cp_kind", _CP_KIND, Kind.words(_ROTATE), lambda it: it.cp > 1, ContextKind.ALL_GATHER),
+    SettingRow(
+        "cp_kind", _CP_KIND, Kind.words(_ROTATE), lambda it: it.cp > 1, ContextKind.ALL_GATHER
+    ),
     SettingRow("ep", "parallelism.expert_parallel_degree", only=_has_experts),
     SettingRow(
         "etp",

@@ -158,7 +158,9 @@ def late_ranks(found: Skew, summaries: Sequence[RankSummary]) -> LateRanks | Non
     count = len(summaries)
     if count < 2 or not found.blamed_s.any():
         return None
-    candidates = [LateRanks((index,), None, None, float(found.blame[index])) for index in range(count)]
+    candidates = [
+        LateRanks((index,), None, None, float(found.blame[index])) for index in range(count)
+    ]
     sets: dict[tuple[int, ...], LateRanks] = {}
     hosts = dict.fromkeys(one.host for one in summaries if one.host)
     for host in hosts:

@@ -187,7 +187,10 @@ class LinkLoad:
     def utilisation(self) -> dict[str, float]:
         """Share of the step's time at full rate, by axis."""
         whole = self.rate_bytes_per_s * self.step_s
-        return {axis: axis_traffic / whole if whole else 0.0 for axis, axis_traffic in self.by_axis.items()}
+        return {
+            axis: axis_traffic / whole if whole else 0.0
+            for axis, axis_traffic in self.by_axis.items()
+        }
 
     @property
     def total(self) -> float:

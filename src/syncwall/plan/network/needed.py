@@ -26,9 +26,9 @@ from syncwall.plan.network.targets import (
     Target,
     TargetLimits,
     Traffic,
+    closed_form,
     heaviest_transfer,
     met,
-    closed_form,
     range_of,
     solved,
 )

@@ -15,7 +15,14 @@ from syncwall.describe.layout import Shard
 from syncwall.plan.answer import grown, single
 from syncwall.plan.choices import Scaling
 from syncwall.plan.network_scaling import AS_IT_IS, PricedCase, Wires
-from syncwall.plan.wall.curve import ScalingCurve, curve, picked, stacked_layouts, strong_rungs, weak_rungs
+from syncwall.plan.wall.curve import (
+    ScalingCurve,
+    curve,
+    picked,
+    stacked_layouts,
+    strong_rungs,
+    weak_rungs,
+)
 from syncwall.work.memory import fits
 
 OUTER_EVERY: Final = 500

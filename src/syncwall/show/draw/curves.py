@@ -10,9 +10,9 @@ import numpy as np
 from syncwall.show.draw.svg import (
     WIDTH,
     Axis,
+    AxisUnit,
     Drawing,
     Entry,
-    AxisUnit,
     binary_ticks,
     colour,
     legend,

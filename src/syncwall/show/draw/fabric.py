@@ -49,7 +49,7 @@ class SwitchRow:
     in_last: int = 0
     """Switches in the last column if they are fewer; 0 if they are as many."""
 
-    def in_column(self, last: bool) -> "Row":
+    def in_column(self, last: bool) -> "SwitchRow":
         """The row of one column."""
         if not last:
             return self
@@ -120,9 +120,15 @@ def _rails(one: Sized) -> tuple[int, list[SwitchRow]]:
     every = "one NIC of every node" if one.wiring.domain_nodes == 1 else "one NIC of every domain"
     ports = _down_and_up(one)
     rows.append(
-        SwitchRow("leaf", counts["leaf"], ports, under=every, under_last=every,
-            named=f"rail {{index}}: {numbers}")
-    )  # fmt: skip
+        SwitchRow(
+            "leaf",
+            counts["leaf"],
+            ports,
+            under=every,
+            under_last=every,
+            named=f"rail {{index}}: {numbers}",
+        )
+    )
     return rails, rows
 
 
@@ -195,9 +201,12 @@ def fabric_drawing(one: Sized) -> Drawing:
 
 
 def _columns(
-    drawing: Drawing, one: Sized, rows: list[SwitchRow], places: list[tuple[float, float, int]],
+    drawing: Drawing,
+    one: Sized,
+    rows: list[SwitchRow],
+    places: list[tuple[float, float, int]],
     start: tuple[list[float], float],
-) -> float:  # fmt: skip
+) -> float:
     """Pods, groups, rails or leaves side by side; the y of the lowest line."""
     above, top = start
     foot = top + (len(rows) - 1) * _STEP + 58
@@ -228,13 +237,19 @@ def _columns(
     return foot + 18
 
 
-def _column(rows: list[SwitchRow], number: int, places: list[tuple[float, float, int]]) -> list[SwitchRow]:
+def _column(
+    rows: list[SwitchRow], number: int, places: list[tuple[float, float, int]]
+) -> list[SwitchRow]:
     """The rows of a drawn column."""
     return [row.in_column(number == len(places) - 1) for row in rows]
 
 
 def _cables(
-    drawing: Drawing, rows: list[SwitchRow], span: tuple[float, float], above: list[float], top: float
+    drawing: Drawing,
+    rows: list[SwitchRow],
+    span: tuple[float, float],
+    above: list[float],
+    top: float,
 ) -> None:
     """Lines from each switch of a column to those above it; to the top row from three only."""
     for depth, row in enumerate(rows):
@@ -248,9 +263,14 @@ def _cables(
 
 
 def _row(
-    drawing: Drawing, span: tuple[float, float], y: float, row: SwitchRow, *, most: int | None = None,
+    drawing: Drawing,
+    span: tuple[float, float],
+    y: float,
+    row: SwitchRow,
+    *,
+    most: int | None = None,
     tint: int | None = None,
-) -> list[float]:  # fmt: skip
+) -> list[float]:
     """Boxes for the switches of a row; their places."""
     most = most or row.most
     places = _places(*span, row.count, most)

@@ -15,7 +15,7 @@ from syncwall.lab.run import LabRecord
 from syncwall.measure.result import Result
 from syncwall.measure.step import StepData
 from syncwall.public import published
-from syncwall.report import CollectivesResult, KernelTimes, Links
+from syncwall.report import CollectivesResult, KernelTimes, LinksResult
 from syncwall.show.schema import DescribedAs
 
 
@@ -28,7 +28,7 @@ class LabData(Description):
 
 
 CollectivesRecord = Annotated[dict[str, Any], DescribedAs(Result, data=CollectivesResult)]
-LinksRecord = Annotated[dict[str, Any], DescribedAs(Result, data=Links)]
+LinksRecord = Annotated[dict[str, Any], DescribedAs(Result, data=LinksResult)]
 MatmulRecord = Annotated[dict[str, Any], DescribedAs(Result, data=KernelTimes)]
 StepRecord = Annotated[dict[str, Any], DescribedAs(Result, data=StepData)]
 LabRunRecord = Annotated[dict[str, Any], DescribedAs(Result, data=LabData)]

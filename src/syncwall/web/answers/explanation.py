@@ -20,7 +20,8 @@ from syncwall.describe import Run, lookup
 from syncwall.describe.files import RunFile
 from syncwall.describe.reading import validated
 from syncwall.documents import parse_document
-from syncwall.explain.answer import Explanation, FilesRequest, explain
+from syncwall.explain.answer import Explanation, explain
+from syncwall.explain.readers import FilesRequest
 from syncwall.problems import InputError
 from syncwall.read.program import program_in
 from syncwall.records import plain

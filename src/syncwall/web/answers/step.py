@@ -28,10 +28,10 @@ from syncwall.web.lessons.team import (
     DoneSegment,
     LastMicroBatch,
     WorkerWait,
-    team_idle,
     last_micro_batch,
-    team_seconds,
     share_of,
+    team_idle,
+    team_seconds,
 )
 from syncwall.web.questions import AskedStep
 from syncwall.work.block import Stream
