@@ -85,9 +85,7 @@ TOOLS: dict[str, dict[str, tuple[str, str]]] = {
 
 
 def overview(*tools: str) -> str:
-    calls = [
-        (f"{name} {part}".strip(), TOOLS[name][part][1]) for name in tools for part in TOOLS[name]
-    ]
+    calls = [(f"{name} {part}".strip(), TOOLS[name][part][1]) for name in tools for part in TOOLS[name]]
     return "\n".join(f"  python -m bench {call:22} {does}" for call, does in calls)
 
 

@@ -11,9 +11,12 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 _PACKED = (
-    "syncwall/catalogue/*/*.csv", "syncwall/catalogue/sources.yaml", "syncwall/show/terms.yaml",
-    "syncwall/web/static/**/*.js", "syncwall/web/static/**/*.css",
-)  # fmt: skip
+    "syncwall/catalogue/*/*.csv",
+    "syncwall/catalogue/sources.yaml",
+    "syncwall/show/terms.yaml",
+    "syncwall/web/static/**/*.js",
+    "syncwall/web/static/**/*.css",
+)
 
 
 class PackedFiles(BuildHookInterface):  # type: ignore[type-arg]

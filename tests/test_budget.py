@@ -34,9 +34,7 @@ def lines_of_src() -> int:
 
 def modules_of_predict() -> int:
     """Modules of ours that answering `RUN` imports."""
-    shown = subprocess.run(
-        [sys.executable, "-c", LOADED, *RUN], capture_output=True, text=True, check=True
-    )
+    shown = subprocess.run([sys.executable, "-c", LOADED, *RUN], capture_output=True, text=True, check=True)
     return int(shown.stdout.split()[-1])
 
 

@@ -26,10 +26,27 @@ ROOT = Path(sw.__file__).parent
 SAID = {"exposed communication", "idle", "other computation"}
 """Lines that sum up several causes."""
 OTHERS = {
-    "attention", "backward", "checkpoint", "contention", "convolution", "copy",
-    "data", "elementwise", "evaluation", "forward", "host", "maintenance", "optimizer",
-    "output layer", "recompute", "restart", "start-up", "stragglers", "unexplained", "useful",
-}  # fmt: skip
+    "attention",
+    "backward",
+    "checkpoint",
+    "contention",
+    "convolution",
+    "copy",
+    "data",
+    "elementwise",
+    "evaluation",
+    "forward",
+    "host",
+    "maintenance",
+    "optimizer",
+    "output layer",
+    "recompute",
+    "restart",
+    "start-up",
+    "stragglers",
+    "unexplained",
+    "useful",
+}
 """Words that are also names of something else, so that a file may have them."""
 
 
@@ -38,9 +55,7 @@ OTHERS = {
 def test_every_cause_of_a_prediction_is_a_member(run):
     found = sw.predict(run)
     assert all(type(cause) is Cause for cause in found.ledger)
-    assert {Cause(key) for key in json.loads(json.dumps(found.to_dict()))["ledger_s"]} == {
-        *found.ledger
-    }
+    assert {Cause(key) for key in json.loads(json.dumps(found.to_dict()))["ledger_s"]} == {*found.ledger}
     stages = found.work.stages
     causes = {op.cause for s in stages for block, _ in s.in_a_step(2) for op in block.operations}
     assert all(type(cause) is Cause for cause in causes)
@@ -50,9 +65,8 @@ def test_jobs_measured_steps_labs_and_traces_have_members_only():
     run = sw.Run(model="llama-3.1-8b", cluster="dgx-h100", nodes=8)
     maintenance = {"every_s": 7 * 86400.0, "time_s": 3600.0}
     job = sw.Job.model_validate(
-        {"run": run, "tokens": 1e11, "simulations": 100, "data_stall": 0.01,
-         "maintenance": maintenance}
-    )  # fmt: skip
+        {"run": run, "tokens": 1e11, "simulations": 100, "data_stall": 0.01, "maintenance": maintenance}
+    )
     ledger = sw.finish(job).ledger
     assert {Cause.USEFUL, Cause.MAINTENANCE, Cause.DATA_LOADING} <= set(ledger)
     booked = [
@@ -115,9 +129,7 @@ def test_no_other_file_writes_a_cause():
     assert not wrong
 
 
-@pytest.mark.parametrize(
-    "path", sorted(ROOT.glob("web/static/**/*.js")), ids=lambda path: path.stem
-)
+@pytest.mark.parametrize("path", sorted(ROOT.glob("web/static/**/*.js")), ids=lambda path: path.stem)
 def test_no_script_writes_a_cause(path):
     keys = "|".join(re.escape(str(cause)) for cause in Cause if str(cause) not in OTHERS)
     assert not re.search(rf"[\"'`]({keys}|exposed |idle: )[\"'`]", path.read_text())
@@ -135,6 +147,4 @@ def test_pages_have_the_same_causes():
     assert script.headers["content-type"].startswith("text/javascript")
     found = json.loads(script.text.partition("CAUSES = ")[2].partition(";\n")[0])
     names = ("colour", "moved")
-    assert found == [
-        {"key": one.value} | {name: getattr(one, name) for name in names} for one in Cause
-    ]
+    assert found == [{"key": one.value} | {name: getattr(one, name) for name in names} for one in Cause]

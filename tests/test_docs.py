@@ -23,9 +23,7 @@ PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 EXAMPLES = sorted((ROOT / "examples").glob("*.yaml"))
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 COMMAND = re.compile(r"\$ (.*?)(?:  # exit (\d))?$")
-BY_THE_SHELL = re.compile(
-    r"(?!syncwall ).*|.*[|<>&;$*~].*|syncwall (capture|lab|measure|serve|watch)\b.*"
-)
+BY_THE_SHELL = re.compile(r"(?!syncwall ).*|.*[|<>&;$*~].*|syncwall (capture|lab|measure|serve|watch)\b.*")
 """Commands that need a shell, or start processes; others are called here, without a start each."""
 
 
@@ -58,8 +56,12 @@ def run(command: str, desk: Path, capfd: pytest.CaptureFixture[str]) -> tuple[in
         environment = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
         done = subprocess.run(
             ["bash", "-c", command],
-            cwd=desk, env=os.environ | environment, capture_output=True, text=True, check=False,
-        )  # fmt: skip
+            cwd=desk,
+            env=os.environ | environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         return done.returncode, done.stdout + done.stderr
     from syncwall.cli import main
 
@@ -111,9 +113,7 @@ def test_links_between_pages_lead_somewhere(page: Path):
         assert (page.parent / target).exists(), target
 
 
-@pytest.mark.parametrize(
-    "example", sorted((ROOT / "examples").glob("*.yaml")), ids=lambda p: p.stem
-)
+@pytest.mark.parametrize("example", sorted((ROOT / "examples").glob("*.yaml")), ids=lambda p: p.stem)
 def test_every_example_is_valid(example: Path):
     from syncwall.cli import main
 

@@ -8,14 +8,14 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-IMPORT = re.compile(
-    r"""^\s*(?:from|import) (\w+)|(?:import_module|find_spec)\("(\w+)""", re.MULTILINE
-)
+IMPORT = re.compile(r"""^\s*(?:from|import) (\w+)|(?:import_module|find_spec)\("(\w+)""", re.MULTILINE)
 MODULES = {
-    "pyyaml": "yaml", "markdown-it-py": "markdown_it", "nvidia-ml-py": "pynvml",
+    "pyyaml": "yaml",
+    "markdown-it-py": "markdown_it",
+    "nvidia-ml-py": "pynvml",
     "opentelemetry-sdk": "opentelemetry",
     "opentelemetry-exporter-otlp-proto-http": "opentelemetry",
-}  # fmt: skip
+}
 """Names of modules that differ from those of their packages."""
 
 

@@ -14,12 +14,9 @@ ROOT = Path(syncwall.__file__).parent
 LEAST, MOST = 60, 600
 LISTED = Path(__file__).parent / "data" / "small_files.yaml"
 LINES = {
-    str(path.relative_to(ROOT)): len(path.read_text().splitlines())
-    for path in sorted(ROOT.rglob("*.py"))
+    str(path.relative_to(ROOT)): len(path.read_text().splitlines()) for path in sorted(ROOT.rglob("*.py"))
 }
-SMALL = {
-    name for name, count in LINES.items() if count < LEAST and not name.endswith("__init__.py")
-}
+SMALL = {name for name, count in LINES.items() if count < LEAST and not name.endswith("__init__.py")}
 """Without the files that say what a folder holds."""
 
 

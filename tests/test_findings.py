@@ -16,9 +16,7 @@ NAMES = [path.stem for path in RECORDED]
 
 
 def comparison(path: Path) -> LabComparison:
-    return predicted_steps(
-        [LabRecord.model_validate(one) for one in Result.read(path).data["records"]]
-    )
+    return predicted_steps([LabRecord.model_validate(one) for one in Result.read(path).data["records"]])
 
 
 @pytest.mark.parametrize("path", RECORDED, ids=NAMES)

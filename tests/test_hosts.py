@@ -104,10 +104,15 @@ def test_a_job_without_a_list_has_no_first_host():
     assert first_of_slurm({"SLURM_JOB_NODELIST": "node[1-"}) == ""
 
 
-TORCHRUN = {"RANK": "3", "WORLD_SIZE": "4", "LOCAL_RANK": "1", "MASTER_ADDR": "n0",
-            "MASTER_PORT": "29500"}  # fmt: skip
-SLURM = {"SLURM_PROCID": "5", "SLURM_NTASKS": "8", "SLURM_LOCALID": "1", "SLURM_STEP_ID": "0",
-         "SLURM_JOB_ID": "1234567", "SLURM_STEP_NODELIST": "gpu[03-04,07],login1"}  # fmt: skip
+TORCHRUN = {"RANK": "3", "WORLD_SIZE": "4", "LOCAL_RANK": "1", "MASTER_ADDR": "n0", "MASTER_PORT": "29500"}
+SLURM = {
+    "SLURM_PROCID": "5",
+    "SLURM_NTASKS": "8",
+    "SLURM_LOCALID": "1",
+    "SLURM_STEP_ID": "0",
+    "SLURM_JOB_ID": "1234567",
+    "SLURM_STEP_NODELIST": "gpu[03-04,07],login1",
+}
 
 
 def joined_by(environ):
@@ -131,9 +136,7 @@ def test_torchrun_inside_slurm_counts():
 
 def test_nobody_states_it():
     assert joined_by({}) == (0, 1, 0, "127.0.0.1", 0)
-    assert (
-        required_place({"SLURM_PROCID": "0", "SLURM_NTASKS": "1"}).world == 1
-    )  # a shell of salloc
+    assert required_place({"SLURM_PROCID": "0", "SLURM_NTASKS": "1"}).world == 1  # a shell of salloc
 
 
 @pytest.mark.parametrize(
@@ -161,9 +164,13 @@ def test_numbers_that_cannot_be_are_refused_at_once(name, value):
 
 
 WATCHED = {
-    "RANK": "5", "WORLD_SIZE": "8", "LOCAL_WORLD_SIZE": "4", "GROUP_RANK": "1",
-    "MASTER_ADDR": "a", "MASTER_PORT": "29500",
-}  # fmt: skip
+    "RANK": "5",
+    "WORLD_SIZE": "8",
+    "LOCAL_WORLD_SIZE": "4",
+    "GROUP_RANK": "1",
+    "MASTER_ADDR": "a",
+    "MASTER_PORT": "29500",
+}
 HALF = {"SLURM_PROCID": "5", "SLURM_NTASKS": "8", "SLURM_NNODES": "2"}
 
 

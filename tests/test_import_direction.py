@@ -9,12 +9,38 @@ import syncwall
 
 # A module may import what stands before it. Folders that do not exist yet keep their place.
 ORDER = (
-    "public", "units", "problems", "hosts", "outliers", "plugins", "cause", "documents",
-    "catalogue", "describe", "records", "work", "network", "cost", "timeline", "answer", "validate",
-    "plan", "job", "measure", "lab", "read", "capture", "explain", "watch", "report", "show", "ask",
-    "web", "cli",
+    "public",
+    "units",
+    "problems",
+    "hosts",
+    "outliers",
+    "plugins",
+    "cause",
+    "documents",
+    "catalogue",
+    "describe",
+    "records",
+    "work",
+    "network",
+    "cost",
+    "timeline",
+    "answer",
+    "validate",
+    "plan",
+    "job",
+    "measure",
+    "lab",
+    "read",
+    "capture",
+    "explain",
+    "watch",
+    "report",
+    "show",
+    "ask",
+    "web",
+    "cli",
     "__main__",
-)  # fmt: skip
+)
 ROOT = Path(syncwall.__file__).parent
 FILES = sorted(path for path in ROOT.rglob("*.py") if path.parent != ROOT or path.stem in ORDER)
 

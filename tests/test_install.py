@@ -70,9 +70,12 @@ def test_at_most_110_megabytes_are_installed(python):
 def test_the_import_is_quick(python):
     """Every description takes less than twice the time of one pydantic model, on any machine."""
     nothing, *loaded = cpu_s(
-        python, "pass", "import syncwall", "import syncwall.describe.lookup",
+        python,
+        "pass",
+        "import syncwall",
+        "import syncwall.describe.lookup",
         "import pydantic\nclass A(pydantic.BaseModel): x: int",
-    )  # fmt: skip
+    )
     own, everything, model = (seconds - nothing for seconds in loaded)
     print(f"import syncwall {own:.3f} s, every description {everything:.3f}, one {model:.3f} s")
     assert own <= 0.1
@@ -99,10 +102,24 @@ def test_collectives_are_measured_by_what_is_installed(python, tmp_path):
     try:
         result = tmp_path / "out.json"
         printed = output(
-            python, "-m", "torch.distributed.run", "--nproc-per-node", "2", "-m", "syncwall",
-            "measure", "collectives", "--backend", "gloo", "--seconds", "0.05", "--max-size",
-            "1MiB", "--json", str(result),
-        )  # fmt: skip
+            python,
+            "-m",
+            "torch.distributed.run",
+            "--nproc-per-node",
+            "2",
+            "-m",
+            "syncwall",
+            "measure",
+            "collectives",
+            "--backend",
+            "gloo",
+            "--seconds",
+            "0.05",
+            "--max-size",
+            "1MiB",
+            "--json",
+            str(result),
+        )
     finally:
         path.unlink()
     assert "2 ranks on 1 host, gloo on cpu" in printed

@@ -36,9 +36,7 @@ def test_a_notebook_is_small_and_has_no_outputs(path):
     assert path.stat().st_size <= MOST_BYTES
     for cell in cells(path):
         assert cell["id"]
-        assert cell["cell_type"] == "markdown" or (
-            cell["outputs"] == [] and cell["execution_count"] is None
-        )
+        assert cell["cell_type"] == "markdown" or (cell["outputs"] == [] and cell["execution_count"] is None)
 
 
 @pytest.mark.slow

@@ -60,8 +60,7 @@ def install(tmp_path, monkeypatch):
         info.mkdir()
         (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.5\n")
         text = "".join(
-            f"[syncwall.{group}]\n{line.replace('=', f'= {module}:')}\n"
-            for group, line in groups.items()
+            f"[syncwall.{group}]\n{line.replace('=', f'= {module}:')}\n" for group, line in groups.items()
         )
         (info / "entry_points.txt").write_text(text)
 
@@ -207,9 +206,7 @@ def test_a_work_may_hold_operations_of_a_type_of_its_own(monkeypatch):
     work = transformer_step(sw.model("llama-3.1-8b"), whole, 8192)
     what: Any = Scan(10**6)
     scan = Block("scan", (Operation("scan", what, Cause.ELEMENTWISE),))
-    longer = replace(
-        work, stages=tuple(replace(one, finish=(*one.finish, scan)) for one in work.stages)
-    )
+    longer = replace(work, stages=tuple(replace(one, finish=(*one.finish, scan)) for one in work.stages))
     monkeypatch.setitem(PRICED, Scan, lambda prices, what: what.tokens / 2e6)
     cluster = sw.cluster("dgx-h100", nodes=2)
     more_s = sw.predict(longer, cluster=cluster).step_s - sw.predict(work, cluster=cluster).step_s

@@ -5,9 +5,7 @@ from syncwall.problems import InputError, Problem, did_you_mean
 
 def test_problems_are_listed_in_the_order_of_the_text_and_counted():
     error = InputError([Problem("run.yaml", 7, 12, "second"), Problem("run.yaml", 3, 1, "first")])
-    assert str(error) == (
-        "run.yaml:3:1  first\nrun.yaml:7:12  second\n2 problems, nothing was computed"
-    )
+    assert str(error) == ("run.yaml:3:1  first\nrun.yaml:7:12  second\n2 problems, nothing was computed")
 
 
 def test_a_problem_without_a_place_has_no_line():

@@ -54,9 +54,7 @@ CASES: Final = {
     "1,024 GPUs": Case(),
     "16,384 GPUs": Case(gpus=16384),
     "recomputed": Case("--recompute full", _FULL),
-    "8 GPUs, batch 2, recomputed": Case(
-        "--recompute full --batch 2", _FULL | _batches(2, 16), gpus=8
-    ),
+    "8 GPUs, batch 2, recomputed": Case("--recompute full --batch 2", _FULL | _batches(2, 16), gpus=8),
     "HSDP 4 x 256": Case("--replicas 4", {"shard_degree": 256}),
     "TP 8 x FSDP 128": Case("--tp 8", {"tp": 8, "sp": True, "global_batch": 128}),
     "TP 2 x FSDP 512": Case("--tp 2", {"tp": 2, "sp": True, "global_batch": 512}),

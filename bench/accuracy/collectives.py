@@ -36,8 +36,7 @@ class Line:
     @classmethod
     def of(cls, name: str, role: str, tables: list[Table]) -> "Line":
         found, plain = (
-            np.concatenate([ratios(table, corrected=mine) for table in tables])
-            for mine in (True, False)
+            np.concatenate([ratios(table, corrected=mine) for table in tables]) for mine in (True, False)
         )
         error, nccl = (float(np.mean(np.abs(one - 1.0))) for one in (found, plain))
         return cls(name, role, len(found), error, float(np.median(found)), nccl)

@@ -222,8 +222,7 @@ def days(directory: Dir) -> None:
             continue
         columns = ("numbers", "step_s", "own_s", "wait_s", "transfer_s")
         good, after = (
-            replace(day, **{name: getattr(day, name)[first::2] for name in columns})
-            for first in (1, 0)
+            replace(day, **{name: getattr(day, name)[first::2] for name in columns}) for first in (1, 0)
         )
         same.append((path.name, not difference(after, [good]).is_changed))
         changed = {kind: difference(_longer(after, kind), [good]) for kind in CHANGED}

@@ -38,9 +38,7 @@ NOISE = 0.02
 1.5%."""
 SAME_RUN = ("source", "model", "gpus", "tp", "pp", "mbs", "gbs", "seq_len", "shard")
 """Columns in which two runs agree that differ only in their network."""
-TABLES: Final = {
-    "simumax-b200": "03_gemm_attention/simumax_b200_bf16_ceperm_measured_efficiency.csv"
-}
+TABLES: Final = {"simumax-b200": "03_gemm_attention/simumax_b200_bf16_ceperm_measured_efficiency.csv"}
 """Tables of measured efficiencies by source of runs; SimuMax publishes both (docs/b200)."""
 
 
@@ -145,9 +143,7 @@ def gated(figures: Figures) -> Figures:
     """What `gate.changes` compares, and the summary."""
     keys = ("kind", "name", "held_out", "n", "n_all", "mape")
     sets = [{key: one[key] for key in keys} for one in figures["sets"]]
-    return {key: figures[key] for key in ("rows", "predicted", "summary", "collectives")} | {
-        "sets": sets
-    }
+    return {key: figures[key] for key in ("rows", "predicted", "summary", "collectives")} | {"sets": sets}
 
 
 def _set(one: SetReport, found: Report) -> Figures:

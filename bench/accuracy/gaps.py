@@ -70,9 +70,7 @@ PAIRS: Final = (
     Pair("schedule", _has("id", "titan-202412-t5-0"), _as_twin("0$", "1", *_PIPELINE)),
     Pair("schedule", _has("id", "zerobubble-1F1B-[^I]"), _as_twin("1F1B", "ZB-2p", *_PIPELINE)),
     Pair("offload", _has("options", "CPU AdamW"), _options("CPU AdamW offload;?", "")),
-    Pair(
-        "recompute", _has("id", "korthikanti22.*full"), _as_twin("full", "selective", "recompute")
-    ),
+    Pair("recompute", _has("id", "korthikanti22.*full"), _as_twin("full", "selective", "recompute")),
 )
 
 

@@ -204,9 +204,7 @@ def _compare(file: Path, found: Figures) -> int:
     compared = changes(accepted(file), found) if file.exists() else []
     print(table(compared) if compared else "nothing is accepted yet")
     one = found["summary"]
-    print(
-        f"held-out sources: mean error {one['mape']:.1%}, mean of medians {one['median_ape']:.1%},"
-    )
+    print(f"held-out sources: mean error {one['mape']:.1%}, mean of medians {one['median_ape']:.1%},")
     print(f"80% intervals cover {one['coverage80_rows']:.1%} of {one['n']} runs")
     wrong = faults(compared, one["coverage80_rows"], read_goals().coverage80)
     for line in wrong:

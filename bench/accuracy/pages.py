@@ -287,9 +287,7 @@ BLOCKS: dict[str, Callable[[Figures], str]] = {
     "collectives": collectives_table,
     "worst": worst_tables,
     "doubtful": lambda f: reasons_table(f["doubtful"], f"{f['predicted']:,} predicted rows"),
-    "skipped": lambda f: reasons_table(
-        f["skipped"], f"{f['rows']:,} rows; {f['predicted']:,} are predicted"
-    ),
+    "skipped": lambda f: reasons_table(f["skipped"], f"{f['rows']:,} rows; {f['predicted']:,} are predicted"),
 }
 
 

@@ -14,8 +14,7 @@ from syncwall.web.application import PAGES, address
 IMAGES: Final = ROOT / "docs" / "images"
 EXAMPLES: Final = ROOT / "examples"
 RUN: Final = (
-    "model=llama-3.1-70b&cluster=dgx-h100&nodes=64&layout.tp=8&layout.shard=fsdp"
-    "&layout.global_batch=1024"
+    "model=llama-3.1-70b&cluster=dgx-h100&nodes=64&layout.tp=8&layout.shard=fsdp&layout.global_batch=1024"
 )
 MORE: Final = {
     "step": "layout.tp=1&layout.shard=ddp&model=gpt3-1.3b&cluster=dgx-a100&nodes=8"

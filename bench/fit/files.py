@@ -50,9 +50,7 @@ def comments(path: Path) -> str:
     return "".join(line for line in lines if line.startswith("#"))
 
 
-def with_block(
-    text: str, name: str, values: Mapping[Any, Any], provenance: Mapping[str, str]
-) -> str:
+def with_block(text: str, name: str, values: Mapping[Any, Any], provenance: Mapping[str, str]) -> str:
     """`text` with block `name` rewritten, or put at the end if there is none.
 
     A block keeps the values that are not given, so several fits can share one; each leaves its

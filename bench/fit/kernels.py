@@ -256,9 +256,7 @@ def attention_of(table: Table) -> CoreAttention:
     return CoreAttention(batch, heads, length, length, dim, dim, kv_heads)
 
 
-def seconds_of(
-    table: Table, device: Device, fit: AttentionFit, passes: float, extra_us: float
-) -> Column:
+def seconds_of(table: Table, device: Device, fit: AttentionFit, passes: float, extra_us: float) -> Column:
     """What the formula gives for `table`, and what serving adds: filling the cache, planning."""
     batch, length, _, kv_heads, dim = table.shapes
     setting = ResolvedSoftware.of(Software(attention="flash-3"))

@@ -142,9 +142,7 @@ def _backward(rows: list[Measured]) -> list[float]:
     return [pair["sdp_bwd"] / pair["sdp_fwd"] for pair in pairs.values()]
 
 
-def flash_2(
-    directory: Path, family: str, values: Mapping[str, Any], device: Device
-) -> tuple[float, str]:
+def flash_2(directory: Path, family: str, values: Mapping[str, Any], device: Device) -> tuple[float, str]:
     """Level of FlashAttention 2 where `values` are of something newer."""
     rows = [row for row in csv_rows(directory / ISSUES) if row["mode"] == "fwd"]
     if family == "hopper":

@@ -51,9 +51,7 @@ def is_noticed(values: Any, height: float, at: int) -> bool:
 def published(files: Sequence[Path]) -> None:
     curves: dict[tuple[float, ...], Path] = {}
     for path in files:
-        logged = re.findall(
-            r"^step:(\d+)\S* train_loss:([\d.]+|nan)", path.read_text(), re.MULTILINE
-        )
+        logged = re.findall(r"^step:(\d+)\S* train_loss:([\d.]+|nan)", path.read_text(), re.MULTILINE)
         if len(losses := dict(logged)) > 1000:
             curves[tuple(map(float, losses.values()))] = path
     steps = alarms = 0

@@ -256,8 +256,7 @@ def serve(users: int = 50, requests: int = 10_000, seed: int = 0) -> int:
     found = measured(users, requests, seed)
     rate = f"{found.requests / found.wall_s:.0f}/s"
     print(
-        f"{users} users, {found.requests:,} requests in {found.wall_s:.1f} s ({rate}), "
-        f"{os.cpu_count()} cores"
+        f"{users} users, {found.requests:,} requests in {found.wall_s:.1f} s ({rate}), {os.cpu_count()} cores"
     )
     for what, times in found.seconds.items():
         shares = {"p50": 0.5, "p95": 0.95, "p99": 0.99}

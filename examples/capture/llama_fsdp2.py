@@ -81,9 +81,15 @@ class Block(nn.Module):
 
 class Llama(nn.Module):
     def __init__(
-        self, layers: int, width: int, heads: int, kv_heads: int, hidden: int, vocabulary: int,
+        self,
+        layers: int,
+        width: int,
+        heads: int,
+        kv_heads: int,
+        hidden: int,
+        vocabulary: int,
         length: int,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__()
         self.tok_embeddings = nn.Embedding(vocabulary, width)
         self.layers = nn.ModuleList(Block(width, heads, kv_heads, hidden) for _ in range(layers))
@@ -102,9 +108,16 @@ class Llama(nn.Module):
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser()
     for name, default in {
-        "layers": 32, "width": 4096, "heads": 32, "kv-heads": 8, "hidden": 14336,
-        "vocabulary": 128256, "length": 8192, "batch": 1, "steps": 10,
-    }.items():  # fmt: skip
+        "layers": 32,
+        "width": 4096,
+        "heads": 32,
+        "kv-heads": 8,
+        "hidden": 14336,
+        "vocabulary": 128256,
+        "length": 8192,
+        "batch": 1,
+        "steps": 10,
+    }.items():
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--tp", type=int, default=1, help="tensor-parallel ranks")
     parser.add_argument("--replicas", type=int, default=1, help="of HSDP")
@@ -116,27 +129,37 @@ def arguments() -> argparse.Namespace:
 
 def split_over(model: Llama, mesh: DeviceMesh) -> None:
     """Tensor and sequence parallelism, as torchtitan does it."""
-    parallelize_module(model, mesh, {
-        "tok_embeddings": RowwiseParallel(input_layouts=Replicate(), output_layouts=Shard(1)),
-        "norm": SequenceParallel(),
-        "output": ColwiseParallel(input_layouts=Shard(1), output_layouts=Replicate()),
-    })  # fmt: skip
+    parallelize_module(
+        model,
+        mesh,
+        {
+            "tok_embeddings": RowwiseParallel(input_layouts=Replicate(), output_layouts=Shard(1)),
+            "norm": SequenceParallel(),
+            "output": ColwiseParallel(input_layouts=Shard(1), output_layouts=Replicate()),
+        },
+    )
     for layer in model.layers:
-        parallelize_module(layer, mesh, {
-            "attention_norm": SequenceParallel(),
-            "attention": PrepareModuleInput(
-                input_layouts=(Shard(1), None), desired_input_layouts=(Replicate(), None)
-            ),
-            "attention.wq": ColwiseParallel(), "attention.wk": ColwiseParallel(),
-            "attention.wv": ColwiseParallel(),
-            "attention.wo": RowwiseParallel(output_layouts=Shard(1)),
-            "ffn_norm": SequenceParallel(),
-            "feed_forward": PrepareModuleInput(
-                input_layouts=(Shard(1),), desired_input_layouts=(Replicate(),)
-            ),
-            "feed_forward.w1": ColwiseParallel(), "feed_forward.w3": ColwiseParallel(),
-            "feed_forward.w2": RowwiseParallel(output_layouts=Shard(1)),
-        })  # fmt: skip
+        parallelize_module(
+            layer,
+            mesh,
+            {
+                "attention_norm": SequenceParallel(),
+                "attention": PrepareModuleInput(
+                    input_layouts=(Shard(1), None), desired_input_layouts=(Replicate(), None)
+                ),
+                "attention.wq": ColwiseParallel(),
+                "attention.wk": ColwiseParallel(),
+                "attention.wv": ColwiseParallel(),
+                "attention.wo": RowwiseParallel(output_layouts=Shard(1)),
+                "ffn_norm": SequenceParallel(),
+                "feed_forward": PrepareModuleInput(
+                    input_layouts=(Shard(1),), desired_input_layouts=(Replicate(),)
+                ),
+                "feed_forward.w1": ColwiseParallel(),
+                "feed_forward.w3": ColwiseParallel(),
+                "feed_forward.w2": RowwiseParallel(output_layouts=Shard(1)),
+            },
+        )
 
 
 def keeps() -> tuple[object, object]:
@@ -164,9 +187,14 @@ def main() -> None:
     mesh = init_device_mesh("cuda", tuple(used.values()), mesh_dim_names=tuple(used))
     with torch.device("meta"):
         model = Llama(
-            args.layers, args.width, args.heads, args.kv_heads, args.hidden, args.vocabulary,
+            args.layers,
+            args.width,
+            args.heads,
+            args.kv_heads,
+            args.hidden,
+            args.vocabulary,
             args.length,
-        )  # fmt: skip
+        )
     if args.tp > 1:
         split_over(model, mesh["tp"])
     for number, layer in enumerate(model.layers):

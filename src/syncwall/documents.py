@@ -246,9 +246,7 @@ class _YamlBuilder:
                 self._refuse(key_event, "a key must be a word")
             key = key_event.value
             if key in values:
-                self.problems.append(
-                    Problem(self.file, *_place(key_event), f'key "{key}" appears twice')
-                )
+                self.problems.append(Problem(self.file, *_place(key_event), f'key "{key}" appears twice'))
                 if len(self.problems) >= _MAX_PROBLEMS:
                     raise InputError(self.problems)
             self.places[(*path, key)] = _place(key_event)

@@ -166,9 +166,7 @@ def required_place(environ: Mapping[str, str]) -> Place:
     found = place(environ)
     assert found is not None
     if not found.address:
-        raise InputError.of(
-            "SLURM_JOB_NODELIST names no host: set MASTER_ADDR to the host of rank 0"
-        )
+        raise InputError.of("SLURM_JOB_NODELIST names no host: set MASTER_ADDR to the host of rank 0")
     job = int(environ.get("SLURM_JOB_ID", "0"))
     return found if found.port else replace(found, port=_FIRST_PORT + job % _PORTS)
 

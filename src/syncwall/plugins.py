@@ -11,9 +11,7 @@ from dataclasses import dataclass, replace
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Final, Literal, TypeVar
 
-Group = Literal[
-    "architectures", "catalogue", "collectives", "networks", "readers", "settings"
-]  # fmt: skip
+Group = Literal["architectures", "catalogue", "collectives", "networks", "readers", "settings"]
 """Packages name an entry point of the group `syncwall.<one of these>`."""
 Entry = TypeVar("Entry")
 
@@ -65,8 +63,11 @@ def refuse(plugin: Plugin, problem: str) -> None:
     """Leave out what a package adds, and log why."""
     logging.getLogger("syncwall").warning(
         'plug-in "%s" (%s) of %s is not used: %s',
-        plugin.name, plugin.group, plugin.package, problem,
-    )  # fmt: skip
+        plugin.name,
+        plugin.group,
+        plugin.package,
+        problem,
+    )
     refused = replace(plugin, entry=None, problem=problem)
     found = _FOUND[plugin.group]
     found[:] = [refused if one is plugin else one for one in found]

@@ -99,9 +99,12 @@ class LabResult(_Data):
 
 Data = CollectivesResult | LinksResult | KernelTimes | StepData | LabResult
 _TYPES: Final[dict[str, type[Description]]] = {
-    "collectives": CollectivesResult, "links": LinksResult, "matmul": KernelTimes, "step": StepData,
+    "collectives": CollectivesResult,
+    "links": LinksResult,
+    "matmul": KernelTimes,
+    "step": StepData,
     "lab": LabResult,
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True)
@@ -146,9 +149,7 @@ def _data(result: Result, document: Document, path: KeyPath) -> Data:
         data = data_of(result)
     except ValidationError as error:
         found = faults_of(error, _TYPES[result.kind])
-        raise InputError(
-            [document.problem((*path, *keys), message) for keys, message in found]
-        ) from None
+        raise InputError([document.problem((*path, *keys), message) for keys, message in found]) from None
     if not isinstance(data, LabResult):
         _checked(document, path, strange_numbers(data.model_dump()))
         _checked(document, path, _faults(data, result.job))
@@ -350,9 +351,7 @@ def measured_steps(result: Result, data: Data) -> list[PlacedStep]:
 
 def fastest_s(steps: Sequence[PlacedStep]) -> dict[tuple[str, int], float]:
     """By work and number of workers, the shortest step."""
-    return {
-        key: min(one.measured_s for one in group) for key, group in comparable_steps(steps).items()
-    }
+    return {key: min(one.measured_s for one in group) for key, group in comparable_steps(steps).items()}
 
 
 def comparable_steps(steps: Sequence[PlacedStep]) -> dict[tuple[str, int], list[PlacedStep]]:
@@ -385,9 +384,7 @@ class Answered:
     changes: list[JobChange] = field(default_factory=list)
 
 
-def report_answers(
-    stated: ReportRequest, progress: Callable[[float], None] = lambda share: None
-) -> Answered:
+def report_answers(stated: ReportRequest, progress: Callable[[float], None] = lambda share: None) -> Answered:
     """The answers to `stated`; no layout is searched for, so that it takes about a second."""
     prediction = predict(stated.run)
     proposals = improvements(prediction, _PROPOSALS)
@@ -396,9 +393,7 @@ def report_answers(
     if stated.job is None:
         return Answered(stated, prediction, proposals, start, wall, no_wall)
     progress(_WALL)
-    completion = finish(
-        stated.job, prediction, progress=lambda share: progress(_WALL + _FINISH * share)
-    )
+    completion = finish(stated.job, prediction, progress=lambda share: progress(_WALL + _FINISH * share))
     found = job_changes(completion, lambda share: progress(_WALL + _FINISH + _CHANGES * share))
     return Answered(stated, prediction, proposals, start, wall, no_wall, completion, found)
 

@@ -184,8 +184,7 @@ _ADVICE: Final[tuple[tuple[str, tuple[Dimension, ...], str], ...]] = (
     (
         r"([kMGTPEZ]?)(?:FLOPS|FLOPs|flops|Flops)(?:/s)?",
         (Dimension.FLOP, Dimension.FLOP_PER_S),
-        '"{stated}" can mean an amount or a rate: write "{number} {prefix}FLOP" or '
-        '"{number} {prefix}FLOP/s"',
+        '"{stated}" can mean an amount or a rate: write "{number} {prefix}FLOP" or "{number} {prefix}FLOP/s"',
     ),
     (
         r"()K[bB](?:/s|ps)?",

@@ -43,27 +43,38 @@ def runs(draw: Any, clusters: list[str] | None = None) -> Run:
     micro, accumulate = draw(st.sampled_from([1, 2, 4])), draw(st.sampled_from([1, 2, 8, 16]))
     interleaved = pp > 1 and draw(st.booleans())
     layout: dict[str, Any] = {
-        "tp": tp, "pp": pp, "cp": cp, "ep": ep, "micro_batch": micro,
+        "tp": tp,
+        "pp": pp,
+        "cp": cp,
+        "ep": ep,
+        "micro_batch": micro,
         "global_batch": gpus // (tp * pp * cp) * micro * accumulate,
         "sp": tp > 1 and draw(st.booleans()),
         "shard": draw(st.sampled_from(list(Shard))),
-        "schedule": Schedule.INTERLEAVED if interleaved else draw(st.sampled_from(
-            [Schedule.GPIPE, Schedule.ONE_F_ONE_B, Schedule.ZERO_BUBBLE])),
+        "schedule": Schedule.INTERLEAVED
+        if interleaved
+        else draw(st.sampled_from([Schedule.GPIPE, Schedule.ONE_F_ONE_B, Schedule.ZERO_BUBBLE])),
         "virtual_stages": 2 if interleaved else 1,
         "cp_kind": draw(st.sampled_from([ContextKind.RING, ContextKind.ALL_GATHER])),
         "recompute": draw(st.sampled_from(list(Recompute))),
         "overlap_gradients": draw(st.booleans()),
         "overlap_parameters": draw(st.booleans()),
         "overlap_tp": draw(st.booleans()),
-    }  # fmt: skip
+    }
     software = Software(
         attention=draw(st.sampled_from(["flash-3", "flash-2", "unfused"])),
         kernels=draw(st.sampled_from(["fused", "eager"])),
     )
     seq = draw(st.sampled_from([1024, 4096, 8192]))
     try:
-        return Run(model=model, cluster=cluster, nodes=nodes, seq=seq, software=software,
-                   layout=Layout.model_validate(layout))  # fmt: skip
+        return Run(
+            model=model,
+            cluster=cluster,
+            nodes=nodes,
+            seq=seq,
+            software=software,
+            layout=Layout.model_validate(layout),
+        )
     except ValidationError:
         assume(False)
         raise

@@ -82,9 +82,7 @@ def test_proposals_are_priced_on_the_same_links():
 
 def test_llama_3_405b_ran_over_seven_to_one_without_loss():
     """dp rings of 128 over six pods whose way up is a seventh (meta-24k-h100)."""
-    layout = sw.Layout(
-        tp=8, pp=16, global_batch=2048, micro_batch=1, order=("tp", "cp", "pp", "dp", "ep")
-    )
+    layout = sw.Layout(tp=8, pp=16, global_batch=2048, micro_batch=1, order=("tp", "cp", "pp", "dp", "ep"))
     one = sw.Run(model="llama-3.1-405b", cluster="meta-24k-h100", nodes=2048, layout=layout)
     assert one.cluster.fabric.tiers[-1].oversubscription == 7
     shared = SharedLinks(links_of_tiers(one.cluster), "adaptive", draw=0)
@@ -100,8 +98,7 @@ def test_rail_only_forwarding_costs_an_all_to_all_as_much_as_measured():
     fit = calibration(cluster.device).network
     what = Collective("all-to-all", 1e9, Group("ep", 128, 1))
     free, found = (
-        ContendedNetwork(cluster, fit, SharedLinks(links, "adaptive", draw=draw))
-        for draw in (None, 0)
+        ContendedNetwork(cluster, fit, SharedLinks(links, "adaptive", draw=draw)) for draw in (None, 0)
     )
     slower = found.collective_seconds(what) / free.collective_seconds(what)
     assert 1.08 < slower < 1.112

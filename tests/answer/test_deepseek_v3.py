@@ -14,14 +14,29 @@ def predicted(**layout: Any) -> Prediction:
 
     It recomputes norms and up-projections, which the nearest word, `selective`, stands for.
     """
-    stated = {"pp": 16, "ep": 64, "schedule": "dualpipe", "virtual_stages": 1, "precision": "fp8",
-              "global_batch": 15360, "micro_batch": 1, "shard": "zero1", "overlap_ep": True,
-              "dispatcher": "deepep", "recompute": "selective"} | layout  # fmt: skip
+    stated = {
+        "pp": 16,
+        "ep": 64,
+        "schedule": "dualpipe",
+        "virtual_stages": 1,
+        "precision": "fp8",
+        "global_batch": 15360,
+        "micro_batch": 1,
+        "shard": "zero1",
+        "overlap_ep": True,
+        "dispatcher": "deepep",
+        "recompute": "selective",
+    } | layout
     return sw.predict(
-        Run(model=sw.model("deepseek-v3"), cluster=sw.cluster("deepseek-h800"), nodes=256,
-            seq=4096, layout=Layout.model_validate(stated),
-            software=Software(date="2024-12", fp8_scaling="block"))
-    )  # fmt: skip
+        Run(
+            model=sw.model("deepseek-v3"),
+            cluster=sw.cluster("deepseek-h800"),
+            nodes=256,
+            seq=4096,
+            layout=Layout.model_validate(stated),
+            software=Software(date="2024-12", fp8_scaling="block"),
+        )
+    )
 
 
 def test_a_step_takes_as_long_as_published():

@@ -29,9 +29,16 @@ def blamed(prediction: Prediction, cause: Cause) -> Heaviest:
 def test_tensor_parallel_waits_are_those_of_the_layers(batches):
     """The embedding's sum takes as long as one of theirs, but is done once a micro batch."""
     found = predicted(
-        "llama-3.1-70b", 64, tp=8, sp=False, shard="zero1", recompute="none", micro_batch=1,
-        global_batch=64 * batches, overlap_tp=False,
-    )  # fmt: skip
+        "llama-3.1-70b",
+        64,
+        tp=8,
+        sp=False,
+        shard="zero1",
+        recompute="none",
+        micro_batch=1,
+        global_batch=64 * batches,
+        overlap_tp=False,
+    )
     named = blamed(found, Cause.EXPOSED_TP)
     assert (named.of, named.block) == (("attention", "MLP"), "dense layer")
     assert (named.kind, named.ranks, named.domains) == ("all-reduce", 8, 1)

@@ -14,22 +14,32 @@ from tests.describe.test_encoder import seeing
 
 SLACK = 1 + 1e-9
 many = settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
-PARTS = st.sampled_from([("encoder",), ("projector",), ("decoder",), ("encoder", "projector"),
-                         ("encoder", "decoder"), ("projector", "decoder")])  # fmt: skip
-LAYOUTS = st.fixed_dictionaries({
-    "shard": st.sampled_from(["ddp", "zero1", "zero2", "fsdp"]),
-    "tp": st.sampled_from([1, 2, 8]),
-    "micro_batch": st.sampled_from([1, 4]),
-    "recompute": st.sampled_from(["none", "selective", "operations", "full"]),
-    "precision": st.sampled_from(["bf16", "fp8"]),
-    "master_weights": st.sampled_from(["copy", "stored"]),
-    "narrow_weights": st.booleans(),
-    "offload_optimizer": st.booleans(),
-    "offload_layers": st.sampled_from([0, 8]),
-    "unit_layers": st.sampled_from([1, 4, 64]),
-    "overlap_gradients": st.booleans(),
-    "overlap_parameters": st.booleans(),
-})  # fmt: skip
+PARTS = st.sampled_from(
+    [
+        ("encoder",),
+        ("projector",),
+        ("decoder",),
+        ("encoder", "projector"),
+        ("encoder", "decoder"),
+        ("projector", "decoder"),
+    ]
+)
+LAYOUTS = st.fixed_dictionaries(
+    {
+        "shard": st.sampled_from(["ddp", "zero1", "zero2", "fsdp"]),
+        "tp": st.sampled_from([1, 2, 8]),
+        "micro_batch": st.sampled_from([1, 4]),
+        "recompute": st.sampled_from(["none", "selective", "operations", "full"]),
+        "precision": st.sampled_from(["bf16", "fp8"]),
+        "master_weights": st.sampled_from(["copy", "stored"]),
+        "narrow_weights": st.booleans(),
+        "offload_optimizer": st.booleans(),
+        "offload_layers": st.sampled_from([0, 8]),
+        "unit_layers": st.sampled_from([1, 4, 64]),
+        "overlap_gradients": st.booleans(),
+        "overlap_parameters": st.booleans(),
+    }
+)
 
 
 def _predicted(of: Any, layout: dict[str, Any], **frozen: Any) -> Any:

@@ -22,9 +22,12 @@ FSDP: dict[str, Any] = {"shard": "fsdp", "micro_batch": 1, "global_batch": 256, 
 @cache
 def predicted(framework: str = "torchtitan", nodes: int = 16) -> Prediction:
     run = Run(
-        model="llama-3.1-8b", cluster="dgx-h100", nodes=nodes, layout=Layout.model_validate(FSDP),
+        model="llama-3.1-8b",
+        cluster="dgx-h100",
+        nodes=nodes,
+        layout=Layout.model_validate(FSDP),
         software=Software(framework=framework),
-    )  # fmt: skip
+    )
     return sw.predict(run)
 
 
@@ -84,9 +87,14 @@ def test_faster_than_predicted_is_explained_by_what_is_faster():
 
 @pytest.mark.parametrize(
     ("times", "usual", "wrong"),
-    [(1.05, True, False), (0.95, True, False), (1.29, False, False), (1.31, False, True),
-     (0.76, False, True)],
-)  # fmt: skip
+    [
+        (1.05, True, False),
+        (0.95, True, False),
+        (1.29, False, False),
+        (1.31, False, True),
+        (0.76, False, True),
+    ],
+)
 def test_from_thirty_percent_on_description_or_machine_is_wrong(times, usual, wrong):
     found = measured(times)
     assert (found.is_usual, found.is_wrong) == (usual, wrong)

@@ -66,9 +66,7 @@ def test_an_uncalibrated_device_makes_it_wider(one):
 
 @given(traits)
 def test_experts_make_it_wider(one):
-    found = [
-        doubts(replace(one, experts=e), waiting=0.1, unsaid=0, distance=1.0) for e in (False, True)
-    ]
+    found = [doubts(replace(one, experts=e), waiting=0.1, unsaid=0, distance=1.0) for e in (False, True)]
     dense, sparse = (sum(module._weights("")[n] * v for n, v in each.items()) for each in found)
     assert dense < sparse
 

@@ -11,9 +11,11 @@ from syncwall.answer.islands import IslandsPrediction, predict_islands
 from syncwall.describe.rl_and_islands import OUTER_BYTES, Islands
 
 RUN = sw.Run(
-    model="llama-3.1-8b", cluster="dgx-h100", nodes=1,
+    model="llama-3.1-8b",
+    cluster="dgx-h100",
+    nodes=1,
     layout={"shard": "fsdp", "global_batch": 128, "micro_batch": 1},
-)  # fmt: skip
+)
 INNER = sw.predict(RUN)
 USUAL: dict[str, Any] = {"count": 8, "every": 100, "link_bytes_per_s": 1e8, "latency_s": 0.05}
 
@@ -30,9 +32,13 @@ def test_islands_that_never_meet_cost_nothing():
 
 @settings(deadline=None)
 @given(
-    count=st.integers(1, 64), every=st.integers(1, 1000), rate=st.floats(1e6, 1e10),
-    faster=st.floats(1, 100), overlap=st.floats(0, 1), parts=st.integers(1, 20),
-)  # fmt: skip
+    count=st.integers(1, 64),
+    every=st.integers(1, 1000),
+    rate=st.floats(1e6, 1e10),
+    faster=st.floats(1, 100),
+    overlap=st.floats(0, 1),
+    parts=st.integers(1, 20),
+)
 def test_laws(count, every, rate, faster, overlap, parts):
     said = {"count": count, "every": every, "overlap": overlap, "parts": parts}
     one = islands(link_bytes_per_s=rate, **said)
@@ -51,10 +57,15 @@ def test_fewer_bits_are_never_slower():
 
 
 INTELLECT: dict[str, Any] = {
-    "name": "intellect-1", "layers": 42, "hidden": 4096, "vocab": 128256,
-    "attention": {"heads": 32, "kv_heads": 8}, "mlp": {"hidden": 14336},
-    "tied_embeddings": False, "train_seq": 8192,
-}  # fmt: skip
+    "name": "intellect-1",
+    "layers": 42,
+    "hidden": 4096,
+    "vocab": 128256,
+    "attention": {"heads": 32, "kv_heads": 8},
+    "mlp": {"hidden": 14336},
+    "tied_embeddings": False,
+    "train_seq": 8192,
+}
 """Layers, heads, widths, vocabulary and length of its model card; heads of keys and the width of
 the MLP are assumed to be those of Llama 3 8B, with which it has 10.2 billion parameters."""
 
@@ -65,9 +76,12 @@ def intellect() -> sw.Run:
     128 sequences of 8,192 in each step, micro batches of one, activations computed again.
     """
     return sw.Run(
-        model=INTELLECT, cluster="dgx-h100", nodes=1, software={"framework": "torchtitan"},
+        model=INTELLECT,
+        cluster="dgx-h100",
+        nodes=1,
+        software={"framework": "torchtitan"},
         layout={"shard": "fsdp", "global_batch": 128, "micro_batch": 1, "recompute": "full"},
-    )  # fmt: skip
+    )
 
 
 def test_a_node_of_intellect_1(intellect):
@@ -80,9 +94,10 @@ def test_a_node_of_intellect_1(intellect):
 
 
 @pytest.mark.parametrize(
-    ("reduced_s", "published"), [(103, 0.957), (382, 0.856), (469, 0.830)],
+    ("reduced_s", "published"),
+    [(103, 0.957), (382, 0.856), (469, 0.830)],
     ids=["USA", "USA and Europe", "global"],
-)  # fmt: skip
+)
 def test_the_utilisation_of_intellect_1(intellect, reduced_s, published):
     """Table 2: median time of an all-reduce in 8 bits, every 100 steps of 38 minutes, 14 nodes.
 

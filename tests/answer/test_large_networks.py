@@ -63,10 +63,6 @@ def test_a_step_waits_for_the_slowest_node(nodes, lead):
     own_s = (
         wide.step_s
         - waits_s
-        - sum(
-            seconds
-            for cause, seconds in wide.ledger.items()
-            if cause.is_exposed or cause is Cause.HOST
-        )
+        - sum(seconds for cause, seconds in wide.ledger.items() if cause.is_exposed or cause is Cause.HOST)
     )
     assert waits_s == pytest.approx(0.016 * lead * own_s, rel=0.02, abs=1e-9)

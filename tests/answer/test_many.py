@@ -26,10 +26,14 @@ def others(run: Run) -> list[Layout]:
     dp = layout.dp or 1
     plain = {"schedule": Schedule.ONE_F_ONE_B, "virtual_stages": 1}
     changes: list[dict[str, Any]] = [
-        {"micro_batch": 1}, {"shard": Shard.ZERO1}, {"shard": Shard.FSDP}, {"ep": 1},
-        {"pp": 1, "dp": dp * layout.pp} | plain, {"cp": 1, "dp": dp * layout.cp},
+        {"micro_batch": 1},
+        {"shard": Shard.ZERO1},
+        {"shard": Shard.FSDP},
+        {"ep": 1},
+        {"pp": 1, "dp": dp * layout.pp} | plain,
+        {"cp": 1, "dp": dp * layout.cp},
         {"schedule": Schedule.ZERO_BUBBLE, "virtual_stages": 1},
-    ]  # fmt: skip
+    ]
     if layout.tp * layout.cp == 1:  # else exchanges wait a little otherwise after recomputation
         changes += [{"recompute": Recompute.FULL}, {"recompute": Recompute.NONE}]
     for change in changes:
@@ -109,13 +113,18 @@ def test_ways_to_exchange_tokens_are_priced_together_as_alone():
     pricing = Pricing.on(cluster)
     layouts = [
         Layout(
-            tp=4, sp=True, ep=ep, etp=etp, dispatcher=dispatcher, overlap_ep=overlap,
+            tp=4,
+            sp=True,
+            ep=ep,
+            etp=etp,
+            dispatcher=dispatcher,
+            overlap_ep=overlap,
             global_batch=16,
         ).resolved(16)
         for ep, etp in ((1, 1), (4, 1), (2, 4))
         for dispatcher in Dispatcher
         for overlap in (False, True)
-    ]  # fmt: skip
+    ]
     together = timed_layouts(pricing, model, cluster, layouts, 4096)
     for layout, one in zip(layouts, together, strict=True):
         (alone,) = timed_layouts(pricing, model, cluster, [layout], 4096)

@@ -22,8 +22,9 @@ def test_only_open_fields_have_choices():
     assert choices(model(), one, (), OPEN_MINDED) == {}
     assert set(choices(model(), one, ALL, OPEN_MINDED)) == set(ALL)
     assert set(choices(model(), layout(global_batch=64), ALL, OPEN_MINDED)) == {
-        "micro_batch", "recompute",
-    }  # fmt: skip
+        "micro_batch",
+        "recompute",
+    }
 
 
 def test_virtual_stages_cut_the_layers_of_a_rank_evenly():
@@ -35,9 +36,7 @@ def test_what_a_framework_usually_does_is_the_only_choice():
     usual = OPEN_MINDED.model_copy(
         update={"recompute": Recompute.FULL, "virtual_stages": 2, "microbatches_as_stages": True}
     )
-    one = layout(
-        pp=4, global_batch=64, schedule=Schedule.INTERLEAVED, virtual_stages=2, micro_batch=1
-    )
+    one = layout(pp=4, global_batch=64, schedule=Schedule.INTERLEAVED, virtual_stages=2, micro_batch=1)
     found = choices(model(), one, ALL, usual)
     assert found == {"micro_batch": [4], "virtual_stages": [2], "recompute": [Recompute.FULL]}
 
@@ -76,8 +75,10 @@ def test_what_a_framework_usually_does_gives_way_where_every_value_is_asked_for(
 def test_sharding_has_the_choices_of_the_framework():
     one = layout(pp=2, global_batch=64)
     assert choices(model(), one, ["shard"], OPEN_MINDED)["shard"] == [
-        Shard.DDP, Shard.ZERO1, Shard.FSDP,
-    ]  # fmt: skip
+        Shard.DDP,
+        Shard.ZERO1,
+        Shard.FSDP,
+    ]
     assert choices(model(), layout(1), ["shard"], OPEN_MINDED)["shard"] == [Shard.DDP]
     titan = framework_or_default("torchtitan")
     assert choices(model(), one, ["shard"], titan)["shard"] == [Shard.DDP, Shard.FSDP]

@@ -49,8 +49,9 @@ def test_an_uncalibrated_device_has_a_wider_interval():
 
 
 def test_proposals_are_predictions_that_come_true():
-    first = sw.predict(run(model="llama-3.1-70b", nodes=8, tp=8, pp=2, shard="zero1",
-                           global_batch=128, recompute="full"))  # fmt: skip
+    first = sw.predict(
+        run(model="llama-3.1-70b", nodes=8, tp=8, pp=2, shard="zero1", global_batch=128, recompute="full")
+    )
     found = improvements(first)
     assert 1 <= len(found) <= 3
     for proposal in found:

@@ -40,13 +40,29 @@ def layer(number: int, before: int) -> list[Call]:
     return [
         Call("gather", Collective("all-gather", 4e8, SHARD), "nccl"),
         Call("aten.mm", Gemm(8192, 8192, 4096), after=(first,), place=place, writes=(tensors + 1,)),
-        Call("aten.silu", Elementwise(3e8, is_fused=True), place=place, reads=(tensors + 1,),
-             writes=(tensors + 2,)),
-        Call("aten.mul", Elementwise(3e8, is_fused=True), place=place, reads=(tensors + 2,),
-             writes=(tensors + 3,)),
-        Call("aten.mm", Gemm(8192, 4096, 8192), place=place, reads=(tensors + 3,),
-             writes=(tensors + 4,), phase=StepPhase.RECOMPUTE),
-    ]  # fmt: skip
+        Call(
+            "aten.silu",
+            Elementwise(3e8, is_fused=True),
+            place=place,
+            reads=(tensors + 1,),
+            writes=(tensors + 2,),
+        ),
+        Call(
+            "aten.mul",
+            Elementwise(3e8, is_fused=True),
+            place=place,
+            reads=(tensors + 2,),
+            writes=(tensors + 3,),
+        ),
+        Call(
+            "aten.mm",
+            Gemm(8192, 4096, 8192),
+            place=place,
+            reads=(tensors + 3,),
+            writes=(tensors + 4,),
+            phase=StepPhase.RECOMPUTE,
+        ),
+    ]
 
 
 def program(layers: int = 4, world_size: int = 16) -> Program:
@@ -56,9 +72,7 @@ def program(layers: int = 4, world_size: int = 16) -> Program:
         last = (len(calls) - 1,)
         place = SourceLocation("", "train.py:40")
         calls.append(Call("item", None, after=last, host_waits=True, place=place))
-    optimizer = Call(
-        "adam", Elementwise(1e9, is_fused=True, kind="optimizer"), phase=StepPhase.FINISH
-    )
+    optimizer = Call("adam", Elementwise(1e9, is_fused=True, kind="optimizer"), phase=StepPhase.FINISH)
     held = (Held(HeldKind.WEIGHTS, "layers", 2e9), Held(HeldKind.ACTIVATIONS, "layers", 8e9))
     tensors = tuple([1.5e8] * (4 * layers + 2))
     rank = RankProgram(0, world_size, (*calls, optimizer), tensors, held)
@@ -93,9 +107,7 @@ def test_a_machine_is_needed():
 
 
 def test_a_compiler_joins_kernels():
-    eager, compiled = (
-        sw.predict(program(), cluster=CLUSTER, compiled=one) for one in (False, True)
-    )
+    eager, compiled = (sw.predict(program(), cluster=CLUSTER, compiled=one) for one in (False, True))
     assert compiled.ledger["elementwise"] < 0.7 * eager.ledger["elementwise"]
     assert compiled.ledger["GEMM"] == pytest.approx(eager.ledger["GEMM"])
     asked = sw.predict(replace(program(), compiled=True), cluster=CLUSTER)
@@ -114,9 +126,7 @@ def test_what_does_not_fit_says_so():
     assert found.memory_bytes == pytest.approx(2e9 + 8e9 + 1e9 + 0.3e9)
     times = largest_batch(found)
     assert times is not None
-    assert found.memory_bytes + (times - 1) * 8e9 == pytest.approx(
-        0.95 * CLUSTER.device.memory.size_bytes
-    )
+    assert found.memory_bytes + (times - 1) * 8e9 == pytest.approx(0.95 * CLUSTER.device.memory.size_bytes)
     rank = replace(program().ranks[0], held=(Held(HeldKind.ACTIVATIONS, "layers", 2e11),))
     large = sw.predict(replace(program(), ranks=(rank,)), cluster=CLUSTER)
     assert not large.fits
@@ -174,9 +184,7 @@ def test_a_bucket_that_is_waited_for_at_once_stays():
     made = reduced([1e5, 1e5])
     calls = list(made.ranks[0].calls)
     calls[2] = replace(calls[2], after=(1,))
-    assert (
-        _larger_buckets(replace(made, ranks=(replace(made.ranks[0], calls=tuple(calls)),))) is None
-    )
+    assert _larger_buckets(replace(made, ranks=(replace(made.ranks[0], calls=tuple(calls)),))) is None
 
 
 def test_much_unknown_work_is_part_of_the_verdict():

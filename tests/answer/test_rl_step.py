@@ -17,16 +17,23 @@ from syncwall.answer.rl_step import (
 from syncwall.describe.rl_and_islands import RlStep
 
 RUN = sw.Run(
-    model="llama-3.1-8b", cluster="dgx-h100", nodes=2, seq=4096,
+    model="llama-3.1-8b",
+    cluster="dgx-h100",
+    nodes=2,
+    seq=4096,
     layout={"shard": "fsdp", "micro_batch": 1, "recompute": "none"},
-)  # fmt: skip
+)
 
 
 def step(**fields: Any) -> RlPrediction:
     usual: dict[str, Any] = {
-        "prompts": 64, "generations": 32, "prompt_tokens": 150, "response_tokens": 800,
-        "mini_batches": 4, "tokens_per_s_per_gpu": 3000,
-    }  # fmt: skip
+        "prompts": 64,
+        "generations": 32,
+        "prompt_tokens": 150,
+        "response_tokens": 800,
+        "mini_batches": 4,
+        "tokens_per_s_per_gpu": 3000,
+    }
     return predict_rl(RUN, RlStep(**usual | fields))
 
 
@@ -83,8 +90,11 @@ def test_one_step_off_needs_its_own_gpus():
 
 
 MEGATRON: dict[str, Any] = {
-    "virtual_stages": 1, "shard": "zero1", "gradient_dtype": "bf16", "kept_gradient_dtype": "bf16",
-}  # fmt: skip
+    "virtual_stages": 1,
+    "shard": "zero1",
+    "gradient_dtype": "bf16",
+    "kept_gradient_dtype": "bf16",
+}
 """grpo_math_1B_megatron.yaml, which the others build on: use_distributed_optimizer, no
 grad_reduce_in_fp32; virtual stages cannot be asked for."""
 DTENSOR: dict[str, Any] = {"shard": "fsdp", "gradient_dtype": "fp32"}
@@ -97,12 +107,15 @@ LAYOUTS: dict[tuple[str, str], dict[str, Any]] = {
 }
 ROWS: list[tuple[Any, ...]] = [
     # model, backend, nodes, response tokens, training, refit, generation, log-probabilities
-    ("8b", "megatron-core", 1, 795, 28, 5, 58, 18), ("8b", "megatron-core", 1, 811, 27, 8, 56, 18),
-    ("8b", "pytorch", 1, 777, 38, 4, 57, 19), ("8b", "pytorch", 1, 802, 40, 6, 55, 19),
+    ("8b", "megatron-core", 1, 795, 28, 5, 58, 18),
+    ("8b", "megatron-core", 1, 811, 27, 8, 56, 18),
+    ("8b", "pytorch", 1, 777, 38, 4, 57, 19),
+    ("8b", "pytorch", 1, 802, 40, 6, 55, 19),
     ("70b", "megatron-core", 8, 398, 28, 14, 84, 18),
     ("70b", "megatron-core", 8, 396, 31, 26, 87, 20),
-    ("70b", "pytorch", 8, 395, 97, 15, 82, 28), ("70b", "pytorch", 8, 411, 117, 20, 88, 29),
-]  # fmt: skip
+    ("70b", "pytorch", 8, 395, 97, 15, 82, 28),
+    ("70b", "pytorch", 8, 411, 117, 20, 88, 29),
+]
 """Seconds of GRPO steps of NeMo-RL 0.3 on H100: of its authors, and of users who repeated them
 (github.com/NVIDIA-NeMo/RL/issues/959, which quotes the post of 2025-07-21). 64 prompts x 32
 responses, four updates, micro batches of one packed sequence of 4,096, no activation checkpointing,
@@ -111,9 +124,11 @@ examples/configs/grpo_math_8B_megatron.yaml, grpo_math_70B_megatron.yaml and grp
 v0.3.0. Assumed, because nobody states it: that these were run unchanged, prompts of 150 tokens,
 full sequences, and tp 8 and the rest of grpo_math_8B.yaml for the 70B model with DTensor."""
 ERRORS = {
-    ("8b", "megatron-core"): (-0.19, -0.20), ("8b", "pytorch"): (-0.31, -0.14),
-    ("70b", "megatron-core"): (-0.33, -0.30), ("70b", "pytorch"): (-0.41, -0.28),
-}  # fmt: skip
+    ("8b", "megatron-core"): (-0.19, -0.20),
+    ("8b", "pytorch"): (-0.31, -0.14),
+    ("70b", "megatron-core"): (-0.33, -0.30),
+    ("70b", "pytorch"): (-0.41, -0.28),
+}
 """Of training and of log-probabilities, means of two rows; nothing was tuned to them."""
 
 
@@ -121,15 +136,22 @@ def published(row: tuple[Any, ...]) -> RlPrediction:
     """A row of the table, predicted."""
     model, backend, nodes, response, _, _, generation_s, _ = row
     run = sw.Run(
-        model=f"llama-3.1-{model}", cluster="dgx-h100", nodes=nodes, seq=4096,
+        model=f"llama-3.1-{model}",
+        cluster="dgx-h100",
+        nodes=nodes,
+        seq=4096,
         layout={**LAYOUTS[model, backend], "micro_batch": 1, "recompute": "none"},
         software={"framework": backend, "date": "2025-07"},
-    )  # fmt: skip
+    )
     rl = RlStep(
-        prompts=64, generations=32, prompt_tokens=150, response_tokens=response, mini_batches=4,
+        prompts=64,
+        generations=32,
+        prompt_tokens=150,
+        response_tokens=response,
+        mini_batches=4,
         tokens_per_s_per_gpu=2048 * response / generation_s / run.gpus,
         logprob_micro_batch=4 if backend == "megatron-core" else 2,
-    )  # fmt: skip
+    )
     return predict_rl(run, rl)
 
 

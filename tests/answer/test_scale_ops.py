@@ -17,11 +17,15 @@ from syncwall.work.operations import Collective, Group
 STEPS = 2216
 MODEL = Model.model_validate(
     {
-        "name": "gpt2-large", "layers": 36, "hidden": 1280, "vocab": 65,
+        "name": "gpt2-large",
+        "layers": 36,
+        "hidden": 1280,
+        "vocab": 65,
         "attention": {"heads": 20, "qkv_bias": True, "output_bias": True},
-        "mlp": {"hidden": 5120, "gated": False, "bias": True}, "norm": {"kind": "layer"},
+        "mlp": {"hidden": 5120, "gated": False, "bias": True},
+        "norm": {"kind": "layer"},
     }
-)  # fmt: skip
+)
 EPOCH_S = {(1, 1): 498.37, (1, 2): 266.83, (2, 1): 406.12, (1, 4): 135.42, (4, 1): 251.68}
 UNEXPLAINED_S = 895.85  # two nodes of two GPUs
 
@@ -68,7 +72,13 @@ def test_all_reduce_times_come_in_the_measured_order():
     node = fields["node"] | {"nics": slow}
     over_ethernet = Cluster.model_validate(fields | {"node": node}).using(2, 1)
     in_order = [
-        place(1, 4), place(1, 2), over_pcie, place(2, 1), place(4, 1), place(2, 2), over_ethernet,
-    ]  # fmt: skip
+        place(1, 4),
+        place(1, 2),
+        over_pcie,
+        place(2, 1),
+        place(4, 1),
+        place(2, 2),
+        over_ethernet,
+    ]
     times = [all_reduce_s(machine) for machine in in_order]
     assert times == sorted(times)

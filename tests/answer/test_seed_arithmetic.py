@@ -51,9 +51,15 @@ def test_all_reduce_moves_nearly_twice_the_data(ranks, factor):
 def test_eighteen_bytes_a_parameter():
     """Weights, gradients and AdamW in mixed precision; 36 GB for 2 B parameters."""
     model = Model.model_validate(
-        {"layers": 24, "hidden": 2560, "vocab": 50304, "attention": {"heads": 20},
-         "mlp": {"hidden": 10240, "gated": False}, "tied_embeddings": True}
-    )  # fmt: skip
+        {
+            "layers": 24,
+            "hidden": 2560,
+            "vocab": 50304,
+            "attention": {"heads": 20},
+            "mlp": {"hidden": 10240, "gated": False},
+            "tied_embeddings": True,
+        }
+    )
     memory = step_memory(model, Layout().resolved(1), 2048)
     states = memory.weights + memory.gradients + memory.optimizer
     assert states / model.parameters == pytest.approx(18, rel=1e-3)

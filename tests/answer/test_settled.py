@@ -48,8 +48,13 @@ def described(draw: Any) -> Run:
         software["date"] = "2024-03"
     model = draw(st.sampled_from(["llama-3.1-8b", "mixtral-8x7b"]))
     try:
-        return Run(model=sw.model(model), cluster=sw.cluster("dgx-h100"), nodes=4,
-                   layout=Layout.model_validate(layout), software=Software(**software))  # fmt: skip
+        return Run(
+            model=sw.model(model),
+            cluster=sw.cluster("dgx-h100"),
+            nodes=4,
+            layout=Layout.model_validate(layout),
+            software=Software(**software),
+        )
     except ValidationError:
         assume(False)
         raise
@@ -129,9 +134,7 @@ def test_a_stated_schedule_is_never_interleaved():
 
 
 def test_stated_chunks_are_interleaved():
-    assert settled(run(nodes=8, virtual_stages=2, **PIPELINE)).run.layout.schedule == (
-        Schedule.INTERLEAVED
-    )
+    assert settled(run(nodes=8, virtual_stages=2, **PIPELINE)).run.layout.schedule == (Schedule.INTERLEAVED)
 
 
 def test_an_open_schedule_may_be_interleaved_and_says_so():
@@ -157,8 +160,7 @@ def test_one_pass_leaves_no_choice_of_micro_batch():
 
 @pytest.mark.parametrize("stated", [{"framework": "nanotron"}, {"date": "2024-03"}, {}])
 def test_software_that_nobody_states_is_listed(stated):
-    one = Run(model=sw.model("llama-3.1-8b"), cluster=sw.cluster("dgx-h100"),
-              software=Software(**stated))  # fmt: skip
+    one = Run(model=sw.model("llama-3.1-8b"), cluster=sw.cluster("dgx-h100"), software=Software(**stated))
     assumed = settled(one).guessed
     left = {name: assumed[name] for name in ("framework", "date") if name in assumed}
     usual = {"framework": "megatron-core", "date": "newest"}
@@ -167,9 +169,7 @@ def test_software_that_nobody_states_is_listed(stated):
 
 def test_a_framework_that_is_taken_is_as_if_it_were_stated():
     left_open = sw.predict(run(nodes=8, **PIPELINE))
-    stated = run(nodes=8, **PIPELINE).model_copy(
-        update={"software": Software(framework="megatron-core")}
-    )
+    stated = run(nodes=8, **PIPELINE).model_copy(update={"software": Software(framework="megatron-core")})
     assert sw.predict(stated).step_s == left_open.step_s
 
 

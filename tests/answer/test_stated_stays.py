@@ -30,14 +30,21 @@ def test_a_stated_schedule_is_not_interleaved_for_speed(schedule):
 
 
 IDLE: dict[str, list[dict[str, Any]]] = {
-    "pp": [*({"schedule": s} for s in Schedule if s != Schedule.INTERLEAVED),
-           {"balanced_stages": True}, {"balanced_stages": False}, {"overlap_pp": False}],
+    "pp": [
+        *({"schedule": s} for s in Schedule if s != Schedule.INTERLEAVED),
+        {"balanced_stages": True},
+        {"balanced_stages": False},
+        {"overlap_pp": False},
+    ],
     "ep": [{"dispatcher": Dispatcher.DEEPEP}, {"overlap_ep": True}, {"ep_exposed_share": 0.9}],
     "tp": [
-        {"overlap_tp": True}, {"overlap_tp": False}, {"async_tp": True}, {"tp_exposed_share": 0.9},
+        {"overlap_tp": True},
+        {"overlap_tp": False},
+        {"async_tp": True},
+        {"tp_exposed_share": 0.9},
     ],
     "cp": [{"cp_kind": kind} for kind in ContextKind],
-}  # fmt: skip
+}
 """Changes that mean something only if there are several ranks along an axis."""
 OTHERS = {"tp": 2, "pp": 2, "cp": 2, "ep": 2}
 
@@ -45,9 +52,7 @@ OTHERS = {"tp": 2, "pp": 2, "cp": 2, "ep": 2}
 def moe(framework: str, **fields: Any) -> Prediction:
     layout = Layout(**fields, global_batch=64, micro_batch=1, recompute="none", shard="fsdp")
     software = Software(framework=framework)
-    return predict(
-        Run(model="mixtral-8x7b", cluster="dgx-h100", nodes=2, layout=layout, software=software)
-    )
+    return predict(Run(model="mixtral-8x7b", cluster="dgx-h100", nodes=2, layout=layout, software=software))
 
 
 @pytest.mark.parametrize("framework", ["megatron-core", "torchtitan"])

@@ -17,10 +17,14 @@ RUNS: dict[str, dict[str, Any]] = {
     "replicas": {"tp": 8, "shard": "ddp", "global_batch": 64, "micro_batch": 1},
     "sequence parallel": {"tp": 4, "sp": True, "shard": "zero1", "global_batch": 1024},
     "virtual stages": {
-        "tp": 8, "pp": 8, "virtual_stages": 2, "schedule": "interleaved", "global_batch": 1024,
+        "tp": 8,
+        "pp": 8,
+        "virtual_stages": 2,
+        "schedule": "interleaved",
+        "global_batch": 1024,
         "micro_batch": 1,
     },
-}  # fmt: skip
+}
 
 
 def predicted(name: str) -> sw.Prediction:

@@ -12,10 +12,7 @@ _NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?")
 def nearly(expected: Any, rel: float = 0.02) -> Any:
     """What is equal but for the last digits that an optimiser gives: numbers, alone or in texts."""
     if isinstance(expected, dict):
-        return {
-            key: nearly(value, rel) if key != "fitted" else Anything()
-            for key, value in expected.items()
-        }
+        return {key: nearly(value, rel) if key != "fitted" else Anything() for key, value in expected.items()}
     if isinstance(expected, list):
         return [nearly(value, rel) for value in expected]
     if isinstance(expected, bool) or expected is None:

@@ -18,9 +18,12 @@ def rows(source: str, count: int, **cells: str) -> list[RunRow]:
 
 def test_only_rows_that_fits_may_read_and_sources_with_enough_of_them():
     given = [
-        *rows("internevo", 9), *rows("aleph-alpha-layouts-2023", 9), *rows("torchtitan", 9),
-        *rows("bloom-prequel", 8), *rows("dgxc-benchmarking", 9, grade="C"),
-    ]  # fmt: skip
+        *rows("internevo", 9),
+        *rows("aleph-alpha-layouts-2023", 9),
+        *rows("torchtitan", 9),
+        *rows("bloom-prequel", 8),
+        *rows("dgxc-benchmarking", 9, grade="C"),
+    ]
     assert set(read(given)) == {"internevo", "aleph-alpha-layouts-2023"}
 
 

@@ -31,9 +31,7 @@ def current() -> Values:
     nanotron, core = framework_or_default("nanotron"), framework_or_default("megatron-core")
     values: Values = {
         **{f"training of {kind}": fit.training["2020-01"] for kind, fit in fits.items()},
-        **{
-            f"torch efficiency on {one}": min(torch[one].items())[1] for one in ("ampere", "hopper")
-        },
+        **{f"torch efficiency on {one}": min(torch[one].items())[1] for one in ("ampere", "hopper")},
         "fp8 over its peak": hopper.gemm.low_precision[Dtype.FP8],
         "nic": hopper.network.nic,
         "contention": hopper.network.contention,
@@ -149,9 +147,7 @@ def problem() -> Problem:
 
 @needs_corpus
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "name", ["nanotron host", "fp8 over its peak", "training of Hopper", "nic"]
-)
+@pytest.mark.parametrize("name", ["nanotron host", "fp8 over its peak", "training of Hopper", "nic"])
 @pytest.mark.parametrize("factor", [0.9, 1.1])
 def test_the_catalogue_is_at_an_optimum(name, factor, problem):
     values = current()

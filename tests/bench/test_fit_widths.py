@@ -23,9 +23,13 @@ def made(spread: float, sources: int = 8, rows: int = 200) -> Errors:
     names = np.repeat([f"s{number}" for number in range(sources)], rows)
     size = np.abs(random.normal(0, 0.1 + spread * doubt))
     return Errors(
-        ["always", "waiting"], np.column_stack([np.ones(count), doubt]), size, names, names,
+        ["always", "waiting"],
+        np.column_stack([np.ones(count), doubt]),
+        size,
+        names,
+        names,
         np.full(count, "structure"),
-    )  # fmt: skip
+    )
 
 
 def test_a_doubt_that_widens_errors_gets_its_weight():
@@ -40,9 +44,7 @@ def test_a_doubt_that_says_nothing_keeps_the_least():
 
 def test_the_errors_of_an_organisation_are_covered_by_what_the_others_say():
     found = made(0.3)
-    without = {
-        str(one): fitted(found.of(found.organisations != one)) for one in set(found.organisations)
-    }
+    without = {str(one): fitted(found.of(found.organisations != one)) for one in set(found.organisations)}
     wider = factor(found, without)
     assert 1.0 <= wider < 1.1
     covered = [

@@ -54,9 +54,7 @@ def test_pages_and_code_name_parts_that_exist():
         places += (ROOT / folder).rglob(f"*.{ending}")
     for path in places:
         text = path.read_text(encoding="utf-8")
-        for file in (
-            re.findall(r"\bbench/[\w/]+\.py\b", text) if path.name != "CHANGELOG.md" else ()
-        ):
+        for file in re.findall(r"\bbench/[\w/]+\.py\b", text) if path.name != "CHANGELOG.md" else ():
             assert (ROOT / file).exists() or (ROOT / "tests" / file).exists(), (path, file)
         for tool, part in re.findall(r"python -m bench (\w[\w-]*)(?: (\w[\w-]*))?", text):
             assert tool in TOOLS, path

@@ -11,6 +11,4 @@ def test_every_source_states_its_licence():
 
 
 def test_the_page_of_the_documentation_is_that_of_the_sources():
-    assert LICENCES.read_text(encoding="utf-8") == licences_text(), (
-        "run: python -m bench docs licences"
-    )
+    assert LICENCES.read_text(encoding="utf-8") == licences_text(), "run: python -m bench docs licences"

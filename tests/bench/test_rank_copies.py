@@ -14,9 +14,7 @@ RANKS, SLOW = 6, 4
 
 @pytest.mark.slow
 @pytest.mark.skipif(not TRACES.is_dir(), reason="needs the traces in ../shared")
-@pytest.mark.parametrize(
-    "name", ["hta_a100_ddp_resnet_rank0of2_ncclmeta", "hta_a100_rank3of8_control"]
-)
+@pytest.mark.parametrize("name", ["hta_a100_ddp_resnet_rank0of2_ncclmeta", "hta_a100_rank3of8_control"])
 def test_the_slow_copy_is_named_whatever_the_clocks_show(name, tmp_path):
     copies = Copies.of(TRACES / f"{name}.json.gz", RANKS, SLOW)
     meetings = copies.meetings()

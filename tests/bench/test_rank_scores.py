@@ -24,10 +24,7 @@ from tests.validate.samples import row
 
 def measured(*seconds: float, **cells: str) -> list[ValidatedRun]:
     """A run for each time, with micro batches 1, 2, 4 ..."""
-    rows = [
-        row(id=f"run-{i}", mbs=str(2**i), step_time_s=str(s), **cells)
-        for i, s in enumerate(seconds)
-    ]
+    rows = [row(id=f"run-{i}", mbs=str(2**i), step_time_s=str(s), **cells) for i, s in enumerate(seconds)]
     return outcomes([case_of(one) for one in rows])
 
 

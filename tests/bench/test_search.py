@@ -17,8 +17,12 @@ def test_the_space_of_gpt3_on_1024_gpus_takes_a_minute_at_most():
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
     done = subprocess.run(
         [sys.executable, "-m", "bench", "scale", "search", "--exhaustive", "100"],
-        cwd=ROOT, env=environment, capture_output=True, text=True, check=True,
-    ).stdout  # fmt: skip
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
     assert _number(r"layouts +([\d,]+)", done) >= 11_698_528
     assert _number(r"\(([\d.]+) s of one core\)", done) <= 60.0
     assert _number(r"memory +([\d.]+) GiB", done) <= 4.0

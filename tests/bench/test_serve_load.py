@@ -52,9 +52,7 @@ def prediction_cpu_s() -> float:
 def test_the_runs_that_are_asked_for_are_possible_and_different():
     from syncwall.web.questions import AskedRun
 
-    runs = [
-        run for seed in range(10) for run in itertools.islice(changing_run(random.Random(seed)), 8)
-    ]
+    runs = [run for seed in range(10) for run in itertools.islice(changing_run(random.Random(seed)), 8)]
     assert len(set(runs)) > 70
     refused = 0
     for run in runs:

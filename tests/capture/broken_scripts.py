@@ -31,40 +31,30 @@ class Case:
 GOOD = {
     "as it should be": Case(TRAIN),
     "exit with 0": Case(TRAIN + "sys.exit(0)"),
-    "catches everything": Case(
-        "for _ in range(9):\n    try:\n        step()\n    except:\n        pass"
-    ),
+    "catches everything": Case("for _ in range(9):\n    try:\n        step()\n    except:\n        pass"),
     "prints": Case("print('x' * 100_000)\n" + TRAIN),
     "writes files": Case("open('written.txt', 'w').write('a')\n" + TRAIN),
     "changes its folder": Case("os.chdir('/')\n" + TRAIN),
     "main guard": Case("def main():\n    step(); step()\nif __name__ == '__main__':\n    main()"),
-    "pickles its own class": Case(
-        "import pickle\nclass A: pass\npickle.loads(pickle.dumps(A()))\n" + TRAIN
-    ),
+    "pickles its own class": Case("import pickle\nclass A: pass\npickle.loads(pickle.dumps(A()))\n" + TRAIN),
     "thread left running": Case(
         "import threading\nthreading.Thread(target=time.sleep, args=(99,)).start()\n" + TRAIN
     ),
     "daemon thread": Case(
-        "import threading\nthreading.Thread(target=time.sleep, args=(99,), daemon=True).start()\n"
-        + TRAIN
+        "import threading\nthreading.Thread(target=time.sleep, args=(99,), daemon=True).start()\n" + TRAIN
     ),
-    "subprocess left running": Case(
-        "import subprocess\nsubprocess.Popen(['sleep', '99'])\n" + TRAIN
-    ),
+    "subprocess left running": Case("import subprocess\nsubprocess.Popen(['sleep', '99'])\n" + TRAIN),
     "fork left running": Case("if not os.fork():\n    time.sleep(99)\n" + TRAIN),
     "fork that ends": Case("if not os.fork():\n    os._exit(0)\n" + TRAIN),
     "raises at exit": Case("import atexit\natexit.register(lambda: 1 / 0)\n" + TRAIN),
     "exits at exit": Case("import atexit\natexit.register(lambda: sys.exit(5))\n" + TRAIN),
     "closes its output": Case("sys.stdout.close()\n" + TRAIN),
     "closes its errors": Case("os.close(2)\n" + TRAIN),
-    "ignores signals": Case(
-        "import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + TRAIN
-    ),
+    "ignores signals": Case("import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + TRAIN),
     "warns": Case("import warnings\nwarnings.warn('careful')\n" + TRAIN),
     "no network needed": Case(
         "import urllib.request\ntry:\n    urllib.request.urlopen('http://example.com', timeout=5)\n"
-        "except OSError as error:\n    assert 'no network' in str(error), error\nelse:\n    1 / 0\n"
-        + TRAIN
+        "except OSError as error:\n    assert 'no network' in str(error), error\nelse:\n    1 / 0\n" + TRAIN
     ),
     "huge tensor": Case("torch.empty(10**12)\n" + TRAIN),
     "two optimizers": Case(
@@ -75,9 +65,7 @@ GOOD = {
     "item": Case("for _ in range(3):\n    step()\n    print(model.weight.sum().item())"),
     "own environment": Case("assert os.environ['WORLD_SIZE'] == '16'\n" + TRAIN),
     "sets its recursion limit": Case("sys.setrecursionlimit(20_000)\n" + TRAIN),
-    "rows of a mask": Case(
-        "for _ in range(3):\n    x = torch.randn(9, 8)\n    step(x[x[:, 0] > 0])"
-    ),
+    "rows of a mask": Case("for _ in range(3):\n    x = torch.randn(9, 8)\n    step(x[x[:, 0] > 0])"),
     "loop over chosen ones": Case(
         "for _ in range(3):\n    for _ in (torch.randn(4) > 0).nonzero():\n        step()"
     ),
@@ -87,9 +75,7 @@ GOOD = {
         "    if torch.isnan(loss) or not torch.isfinite(loss):\n        raise ValueError\n"
         "    loss.backward()\n    optimizer.step()"
     ),
-    "saves at once": Case(
-        "for _ in range(3):\n    step()\n    torch.save(model.state_dict(), 'a.pt')"
-    ),
+    "saves at once": Case("for _ in range(3):\n    step()\n    torch.save(model.state_dict(), 'a.pt')"),
     "compiled": Case("model = torch.compile(model)\n" + TRAIN),
 }
 RAISED = {
@@ -115,15 +101,15 @@ RAISED = {
     "own base exception": Case("class Bad(BaseException): pass\nraise Bad(1)  # here", "Bad: 1"),
     "group": Case("raise ExceptionGroup('many', [ValueError(1)])  # here", "ExceptionGroup: many"),
     "exception without words": Case(
-        "class Odd(Exception):\n    def __str__(self):\n        return 5\nraise Odd  # here",
-        "Odd"
+        "class Odd(Exception):\n    def __str__(self):\n        return 5\nraise Odd  # here", "Odd"
     ),
     "chained": Case(
-        "try:\n    1 / 0\nexcept ZeroDivisionError as error:\n    raise ValueError('a') from error"
-        "  # here", "ValueError: a",
+        "try:\n    1 / 0\nexcept ZeroDivisionError as error:\n    raise ValueError('a') from error  # here",
+        "ValueError: a",
     ),
     "while tidying up": Case(
-        "try:\n    1 / 0\nfinally:\n    open('gone')  # here", "train.py:11:5  ZeroDivisionError",
+        "try:\n    1 / 0\nfinally:\n    open('gone')  # here",
+        "train.py:11:5  ZeroDivisionError",
     ),
     "interrupt": Case("raise KeyboardInterrupt  # here", "KeyboardInterrupt"),
     "generator exit": Case("raise GeneratorExit  # here", "GeneratorExit"),
@@ -134,7 +120,8 @@ RAISED = {
     "exit with words": Case("sys.exit('no data')  # here", "sys.exit('no data')"),
     "arguments": Case(
         "import argparse\nparser = argparse.ArgumentParser()\nparser.add_argument('data')\n"
-        "parser.parse_args()  # here", "sys.exit(2)",
+        "parser.parse_args()  # here",
+        "sys.exit(2)",
     ),
     "standard input": Case("input('name? ')  # here", "EOFError"),
     "warnings as errors": Case(
@@ -147,9 +134,7 @@ RAISED = {
         "a = []\nwhile True:\n    a.append(bytes(1 << 28))  # here",
         "MemoryError",
     ),
-    "socket": Case(
-        "import socket\nsocket.create_connection(('10.0.0.1', 80))  # here", "has no network"
-    ),
+    "socket": Case("import socket\nsocket.create_connection(('10.0.0.1', 80))  # here", "has no network"),
     "name service": Case(
         "import socket\nsocket.getaddrinfo('example.com', 80)  # here",
         "no network",
@@ -185,21 +170,23 @@ RAISED = {
     "backward without gradients": Case("torch.ones(1).backward()  # here", "does not require grad"),
     "leaf changed in place": Case("model.weight.add_(1)  # here", "in-place operation"),
     "hook": Case(
-        "def hook(*_):\n    raise ValueError('in a hook')  # here\n"
-        "model.register_forward_hook(hook)\nstep()", "in a hook",
+        "def hook(*_):\n    raise ValueError('in a hook')  # here\nmodel.register_forward_hook(hook)\nstep()",
+        "in a hook",
     ),
     "backward hook": Case(
-        "def hook(*_):\n    raise ValueError('in a hook')  # here\n"
-        "model.weight.register_hook(hook)\nstep()", "in a hook",
+        "def hook(*_):\n    raise ValueError('in a hook')  # here\nmodel.weight.register_hook(hook)\nstep()",
+        "in a hook",
     ),
     "own function": Case(
         "class Bad(torch.autograd.Function):\n    @staticmethod\n    def forward(ctx, x):\n"
         "        return x * 2\n    @staticmethod\n    def backward(ctx, g):\n        return g @ g"
-        "  # here\nstep(Bad.apply(model.weight[:4]))", "",
+        "  # here\nstep(Bad.apply(model.weight[:4]))",
+        "",
     ),
     "optimizer raises": Case(
         "def step_(self, closure=None):\n    raise ValueError('no step')  # here\n"
-        "torch.optim.SGD.step = step_\nstep()", "no step",
+        "torch.optim.SGD.step = step_\nstep()",
+        "no step",
     ),
     "optimizer of nothing": Case("torch.optim.SGD([], lr=1)  # here", "empty parameter list"),
     "wrong rate": Case(
@@ -207,15 +194,17 @@ RAISED = {
         "Invalid learning rate",
     ),
     "data-dependent condition": Case(
-        "if torch.randn(3).sum() > 0:  # here?\n    pass\n" + "raise ValueError('after')", "",
+        "if torch.randn(3).sum() > 0:  # here?\n    pass\n" + "raise ValueError('after')",
+        "",
     ),
     "group of strangers": Case(
-        "import torch.distributed as dist\ndist.init_process_group('nccl')\n"
-        "dist.new_group([0, 99])  # here", "99",
+        "import torch.distributed as dist\ndist.init_process_group('nccl')\ndist.new_group([0, 99])  # here",
+        "99",
     ),
     "mesh too large": Case(
         "from torch.distributed.device_mesh import init_device_mesh\n"
-        "init_device_mesh('cuda', (7, 5))  # here", "",
+        "init_device_mesh('cuda', (7, 5))  # here",
+        "",
     ),
     "state of another model": Case(
         "model.load_state_dict({'other': torch.ones(2)})  # here", "Missing key(s)"
@@ -224,13 +213,13 @@ RAISED = {
         "import torch.multiprocessing as mp\nmp.spawn(step, nprocs=2)  # here", "as torchrun"
     ),
     "own extension": Case(
-        "from torch.utils.cpp_extension import load_inline\n"
-        "load_inline('ext', 'this is no C++;')  # here", "",
+        "from torch.utils.cpp_extension import load_inline\nload_inline('ext', 'this is no C++;')  # here",
+        "",
     ),
     "triton": Case("import triton_kernels_of_mine  # here", "No module named"),
     "unknown operation": Case("torch.ops.mine.kernel(torch.ones(2))  # here", "mine"),
     "numpy of a tensor": Case("torch.randn(3).numpy().no_such()  # here", ""),
-}  # fmt: skip
+}
 NO_STEP = {
     "empty": Case("", "0 optimizer steps"),
     "nothing at all": Case("", "0 optimizer steps", begin=""),
@@ -242,9 +231,10 @@ NO_STEP = {
     "own update": Case(
         "for _ in range(3):\n    model(torch.randn(4, 8)).sum().backward()\n"
         "    with torch.no_grad():\n"
-        "        model.weight -= model.weight.grad", "0 optimizer steps",
+        "        model.weight -= model.weight.grad",
+        "0 optimizer steps",
     ),
-}  # fmt: skip
+}
 ENDED = {
     "leaves at once": Case("os._exit(0)", "ended itself with code 0"),
     "leaves with 7": Case("os._exit(7)", "ended itself with code 7"),
@@ -257,7 +247,5 @@ ENDED = {
         "still runs here after 3 s of CPU time",
     ),
     "sleeps": Case("time.sleep(10**6)  # here", "still runs here after 4 s"),
-    "waits for itself": Case(
-        "import threading\nthreading.Event().wait()  # here", "still runs here"
-    ),
+    "waits for itself": Case("import threading\nthreading.Event().wait()  # here", "still runs here"),
 }

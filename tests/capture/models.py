@@ -23,9 +23,7 @@ class Block(nn.Module):  # type: ignore[misc]
         if self.modulation is not None:
             scales = self.modulation(functional.silu(condition))[:, None].chunk(6, -1)
         shift, scale, gate, shift_2, scale_2, gate_2 = scales
-        parts = self.joint(self.norms[0](x) * (1 + scale) + shift).unflatten(
-            -1, (3, self.heads, -1)
-        )
+        parts = self.joint(self.norms[0](x) * (1 + scale) + shift).unflatten(-1, (3, self.heads, -1))
         mixed = functional.scaled_dot_product_attention(*parts.permute(2, 0, 3, 1, 4))
         x = x + gate * self.out(mixed.transpose(1, 2).flatten(2))
         inner = self.norms[1](x) * (1 + scale_2) + shift_2
@@ -66,9 +64,7 @@ class Bottleneck(nn.Module):  # type: ignore[misc]
         super().__init__()
         outputs = 4 * width
         shapes = [(inputs, width, 1, 1), (width, width, 3, stride), (width, outputs, 1, 1)]
-        self.convolutions = nn.ModuleList(
-            nn.Conv2d(a, b, k, s, k // 2, bias=False) for a, b, k, s in shapes
-        )
+        self.convolutions = nn.ModuleList(nn.Conv2d(a, b, k, s, k // 2, bias=False) for a, b, k, s in shapes)
         self.norms = nn.ModuleList(nn.BatchNorm2d(b) for _, b, _, _ in shapes)
         self.shortcut = nn.Identity()
         if stride > 1 or inputs != outputs:
@@ -78,17 +74,14 @@ class Bottleneck(nn.Module):  # type: ignore[misc]
 
     def forward(self, x):
         inner = x
-        for number, (convolution, norm) in enumerate(
-            zip(self.convolutions, self.norms, strict=True)
-        ):
+        for number, (convolution, norm) in enumerate(zip(self.convolutions, self.norms, strict=True)):
             inner = norm(convolution(inner))
             inner = functional.relu(inner) if number < 2 else inner
         return functional.relu(inner + self.shortcut(x))
 
 
 def resnet_50():
-    layers = [nn.Conv2d(3, 64, 7, 2, 3, bias=False), nn.BatchNorm2d(64), nn.ReLU(),
-              nn.MaxPool2d(3, 2, 1)]  # fmt: skip
+    layers = [nn.Conv2d(3, 64, 7, 2, 3, bias=False), nn.BatchNorm2d(64), nn.ReLU(), nn.MaxPool2d(3, 2, 1)]
     inputs = 64
     for width, blocks, stride in ((64, 3, 1), (128, 4, 2), (256, 6, 2), (512, 3, 2)):
         for number in range(blocks):

@@ -60,9 +60,10 @@ def only(found: Recording) -> RankProgram:
 
 def collectives(rank: RankProgram, axis: str | None = None) -> list[tuple[Call, Collective]]:
     return [
-        (call, call.what) for call in rank
+        (call, call.what)
+        for call in rank
         if isinstance(call.what, Collective) and axis in {None, call.what.axis}
-    ]  # fmt: skip
+    ]
 
 
 def named(rank: RankProgram) -> dict[str, Any]:

@@ -40,9 +40,14 @@ def conv_net() -> Step:
     widths = (32, 64, 128, 256)
     blocks = [Residual(a, b, 2) for a, b in zip((32, *widths), widths, strict=False)]
     model = nn.Sequential(
-        nn.Conv2d(3, 32, 5, 1, 2, bias=False), nn.BatchNorm2d(32), nn.ReLU(), *blocks,
-        nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(256, 100),
-    )  # fmt: skip
+        nn.Conv2d(3, 32, 5, 1, 2, bias=False),
+        nn.BatchNorm2d(32),
+        nn.ReLU(),
+        *blocks,
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(),
+        nn.Linear(256, 100),
+    )
     model = DistributedDataParallel(model)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9, foreach=True)
 
@@ -64,9 +69,7 @@ class Block(nn.Module):  # type: ignore[misc]
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Attention, then the feed-forward part."""
-        parts = (
-            self.joint(self.norms[0](x)).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
-        )
+        parts = self.joint(self.norms[0](x)).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
         mixed = functional.scaled_dot_product_attention(
             parts[0], parts[1], parts[2], is_causal=self.is_causal
         )

@@ -71,8 +71,9 @@ def test_flex_attention_is_attention(name, is_causal):
     rank = recorded(lambda: train(nn.Linear(16, 16).bfloat16().cuda(), loss))
     found = [call.what for call in rank if isinstance(call.what, CoreAttention)]
     assert [(one.is_causal, one.is_backward) for one in found] == [
-        (is_causal, False), (is_causal, True),
-    ]  # fmt: skip
+        (is_causal, False),
+        (is_causal, True),
+    ]
 
 
 def test_ring_attention_sends_keys_and_values_around():

@@ -128,9 +128,7 @@ def test_replicas_reduce_what_the_shards_have_reduced():
     reduced = [one.bytes for _, one in collectives(rank, "shard") if one.kind == "reduce-scatter"]
     replicas = [one for _, one in collectives(rank, "replica")]
     assert [one.bytes for one in replicas] == [size / 8 for size in reduced]
-    assert {(one.kind, one.group.ranks, one.group.stride) for one in replicas} == {
-        ("all-reduce", 4, 8)
-    }
+    assert {(one.kind, one.group.ranks, one.group.stride) for one in replicas} == {("all-reduce", 4, 8)}
 
 
 def test_gradients_are_reduced_once_for_all_micro_batches():
@@ -177,8 +175,10 @@ def test_a_resized_program_is_like_one_recorded_at_that_size(ranks):
     cluster = lookup.cluster("dgx-h100")
     steps = [predict(one, cluster=cluster).step_s for one in (found, other)]
     assert steps[0] == pytest.approx(steps[1], rel=0.005)
-    sent = [[(one.kind, one.bytes, one.group.ranks) for _, one in collectives(program.ranks[0])]
-            for program in (found, other)]  # fmt: skip
+    sent = [
+        [(one.kind, one.bytes, one.group.ranks) for _, one in collectives(program.ranks[0])]
+        for program in (found, other)
+    ]
     assert sent[0] == sent[1]
     assert found.tokens == other.tokens
 

@@ -15,9 +15,13 @@ from tests.capture.programs import recorded, train  # noqa: E402
 pytestmark = pytest.mark.slow
 
 SMALL = {
-    "vocab_size": 128, "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
-    "intermediate_size": 96, "max_position_embeddings": 64,
-}  # fmt: skip
+    "vocab_size": 128,
+    "hidden_size": 64,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "intermediate_size": 96,
+    "max_position_embeddings": 64,
+}
 EXPERTS = {"num_experts_per_tok": 2, "moe_intermediate_size": 32}
 MODELS: dict[str, dict[str, Any]] = {
     "Qwen3": {**SMALL, "num_key_value_heads": 2, "head_dim": 16},
@@ -26,33 +30,68 @@ MODELS: dict[str, dict[str, Any]] = {
     "Gemma3": {**SMALL, "num_key_value_heads": 2, "head_dim": 16},
     "Bert": {**SMALL, "attention_probs_dropout_prob": 0.0},
     "Mamba2": {
-        "vocab_size": 128, "hidden_size": 64, "num_hidden_layers": 2, "num_heads": 8,
-        "head_dim": 16, "state_size": 16, "n_groups": 1, "chunk_size": 8,
+        "vocab_size": 128,
+        "hidden_size": 64,
+        "num_hidden_layers": 2,
+        "num_heads": 8,
+        "head_dim": 16,
+        "state_size": 16,
+        "n_groups": 1,
+        "chunk_size": 8,
     },
     "T5": {
-        "vocab_size": 128, "d_model": 64, "d_kv": 16, "d_ff": 96, "num_layers": 2, "num_heads": 4,
-        "decoder_start_token_id": 0, "dropout_rate": 0.0,
+        "vocab_size": 128,
+        "d_model": 64,
+        "d_kv": 16,
+        "d_ff": 96,
+        "num_layers": 2,
+        "num_heads": 4,
+        "decoder_start_token_id": 0,
+        "dropout_rate": 0.0,
     },
     "DeepseekV3": {
-        **SMALL, **EXPERTS, "num_key_value_heads": 4, "n_routed_experts": 4, "n_group": 2,
-        "topk_group": 1, "first_k_dense_replace": 1, "q_lora_rank": 32, "kv_lora_rank": 16,
-        "qk_nope_head_dim": 16, "qk_rope_head_dim": 8, "v_head_dim": 16,
+        **SMALL,
+        **EXPERTS,
+        "num_key_value_heads": 4,
+        "n_routed_experts": 4,
+        "n_group": 2,
+        "topk_group": 1,
+        "first_k_dense_replace": 1,
+        "q_lora_rank": 32,
+        "kv_lora_rank": 16,
+        "qk_nope_head_dim": 16,
+        "qk_rope_head_dim": 8,
+        "v_head_dim": 16,
     },
     "GptOss": {
-        **SMALL, "num_key_value_heads": 2, "head_dim": 16, "num_local_experts": 4,
+        **SMALL,
+        "num_key_value_heads": 2,
+        "head_dim": 16,
+        "num_local_experts": 4,
         "num_experts_per_tok": 2,
     },
     "Whisper": {
-        "vocab_size": 128, "d_model": 64, "encoder_layers": 2, "decoder_layers": 2,
-        "encoder_attention_heads": 4, "decoder_attention_heads": 4, "encoder_ffn_dim": 96,
-        "decoder_ffn_dim": 96, "num_mel_bins": 16, "max_source_positions": 32,
-        "max_target_positions": 32, "pad_token_id": 0, "decoder_start_token_id": 1,
+        "vocab_size": 128,
+        "d_model": 64,
+        "encoder_layers": 2,
+        "decoder_layers": 2,
+        "encoder_attention_heads": 4,
+        "decoder_attention_heads": 4,
+        "encoder_ffn_dim": 96,
+        "decoder_ffn_dim": 96,
+        "num_mel_bins": 16,
+        "max_source_positions": 32,
+        "max_target_positions": 32,
+        "pad_token_id": 0,
+        "decoder_start_token_id": 1,
     },
-}  # fmt: skip
+}
 CLASSES = {
-    "Bert": "BertForMaskedLM", "T5": "T5ForConditionalGeneration", "Gemma3": "Gemma3ForCausalLM",
+    "Bert": "BertForMaskedLM",
+    "T5": "T5ForConditionalGeneration",
+    "Gemma3": "Gemma3ForCausalLM",
     "Whisper": "WhisperForConditionalGeneration",
-}  # fmt: skip
+}
 CONFIGS = {"Gemma3": "Gemma3TextConfig"}
 
 
@@ -105,8 +144,7 @@ def test_flops_are_those_of_real_tensors(name):
     flops = sum(
         call.what.flops
         for call in rank
-        if isinstance(call.what, Gemm | Convolution)
-        and not any(part in call.name for part in left_out)
+        if isinstance(call.what, Gemm | Convolution) and not any(part in call.name for part in left_out)
     )
     assert flops == pytest.approx(counted, rel=1e-3)
     has_attention = any(isinstance(call.what, CoreAttention) for call in rank)

@@ -34,10 +34,16 @@ from tests.capture.programs import (  # noqa: E402
 
 def conv_net():
     return nn.Sequential(
-        nn.Conv2d(3, 8, 7, stride=2, padding=3), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2),
-        nn.Conv2d(8, 16, 3, dilation=2), nn.ConvTranspose2d(16, 8, 4, stride=2, padding=1),
-        nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 5),
-    )  # fmt: skip
+        nn.Conv2d(3, 8, 7, stride=2, padding=3),
+        nn.BatchNorm2d(8),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Conv2d(8, 16, 3, dilation=2),
+        nn.ConvTranspose2d(16, 8, 4, stride=2, padding=1),
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(),
+        nn.Linear(8, 5),
+    )
 
 
 class Bilinear(nn.Module):  # type: ignore[misc]
@@ -120,9 +126,7 @@ def test_the_kernel_of_attention_is_what_cuda_would_take(arguments, name, is_cau
             optimizer.step()
 
     found = {
-        call.name: call.what.is_causal
-        for call in recorded(program)
-        if isinstance(call.what, CoreAttention)
+        call.name: call.what.is_causal for call in recorded(program) if isinstance(call.what, CoreAttention)
     }
     assert found == {name: is_causal, f"{name}_backward": is_causal}
 
@@ -181,8 +185,9 @@ def test_a_batch_from_the_host_is_copied():
     def loss(model):
         return model(torch.randn(8, 16).to("cuda", non_blocking=True)).sum()
 
-    copies = [c.what for c in recorded(lambda: train(nn.Linear(16, 2).cuda(), loss))
-              if isinstance(c.what, Offload)]  # fmt: skip
+    copies = [
+        c.what for c in recorded(lambda: train(nn.Linear(16, 2).cuda(), loss)) if isinstance(c.what, Offload)
+    ]
     assert copies == [Offload(8 * 16 * 4)]
 
 
@@ -191,6 +196,7 @@ def test_autocast_of_cuda_multiplies_in_its_format():
         with torch.autocast("cuda", dtype=torch.bfloat16):
             return model(torch.randn(8, 16, device="cuda")).sum()
 
-    gemms = [c.what for c in recorded(lambda: train(nn.Linear(16, 2).cuda(), loss))
-             if isinstance(c.what, Gemm)]  # fmt: skip
+    gemms = [
+        c.what for c in recorded(lambda: train(nn.Linear(16, 2).cuda(), loss)) if isinstance(c.what, Gemm)
+    ]
     assert {gemm.dtype for gemm in gemms} == {Dtype.BF16}

@@ -102,8 +102,7 @@ def pipeline(virtual, micro_batches=4):
     rank, device = mesh["pp"].get_local_rank(), torch.device("cuda")
     parts = [Part().cuda() for _ in range(virtual)]
     stages = [
-        PipelineStage(part, rank + 2 * i, 2 * virtual, device, group=group)
-        for i, part in enumerate(parts)
+        PipelineStage(part, rank + 2 * i, 2 * virtual, device, group=group) for i, part in enumerate(parts)
     ]
     kwargs = {"loss_fn": lambda y, t: (y - t).square().sum()}
     if virtual == 1:
@@ -131,10 +130,11 @@ def test_stages_of_a_pipeline_are_recorded_one_after_the_other(virtual):
     sent = [
         sorted(
             (c.what.sender, c.what.receiver, c.micro_batch, c.phase, c.what.bytes)
-            for c in rank if isinstance(c.what, Message)
+            for c in rank
+            if isinstance(c.what, Message)
         )
         for rank in whole.ranks
-    ]  # fmt: skip
+    ]
     assert sent[0] == sent[1]  # whatever one sends, the other receives
     each = 2 * 16 * 4
     forward = [one for one in sent[0] if one[3] is StepPhase.FORWARD]
@@ -189,9 +189,13 @@ def test_collectives_of_c10d_have_the_sizes_that_nccl_tests_prints():
 
     found = {one.kind: one.bytes for _, one in collectives(recorded(program))}
     assert found == {
-        "all-gather": 256, "reduce-scatter": 256, "all-to-all": 256, "broadcast": 32, "reduce": 32,
+        "all-gather": 256,
+        "reduce-scatter": 256,
+        "all-to-all": 256,
+        "broadcast": 32,
+        "reduce": 32,
         "all-reduce": 32,
-    }  # fmt: skip
+    }
 
 
 def test_an_asynchronous_collective_is_awaited_where_the_program_waits():
@@ -227,8 +231,9 @@ def test_messages_between_two_ranks():
 
     rank = recorded(program)
     assert [c.what for c in rank if isinstance(c.what, Message)] == [
-        Message(32, 0, 1), Message(16, 3, 0),
-    ]  # fmt: skip
+        Message(32, 0, 1),
+        Message(16, 3, 0),
+    ]
     received = next(i for i, c in enumerate(rank.calls) if c.what == Message(16, 3, 0))
     total = next(call for call in rank if call.name == "aten.sum")
     assert received in total.after

@@ -40,8 +40,12 @@ def test_both_passes_name_the_module_and_the_line_of_the_forward_pass():
     rank = recorded(lambda: train(nn.Sequential(Twice(), Twice()).cuda(), loss))
     gemms = [call for call in rank if isinstance(call.what, Gemm)]
     assert [call.place.module for call in gemms] == [
-        "0.inner", "1.inner", "1.inner", "1.inner", "0.inner",
-    ]  # fmt: skip
+        "0.inner",
+        "1.inner",
+        "1.inner",
+        "1.inner",
+        "0.inner",
+    ]
     assert {line(call) for call in gemms} == {(HERE, "x = self.inner(x)")}
     sines = [call for call in rank if call.name in {"aten.sin", "aten.cos"}]
     assert {line(call) for call in sines} == {(HERE, "return x.sin()")}

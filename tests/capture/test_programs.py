@@ -79,16 +79,14 @@ class Words(Case):
 
 LLAMA_ATTENTION = 2 * 4 * 4096 * 8192 * 8193 / 2
 CASES = {
-    "ViT-L": Case(models.vit_large, ((32, 3, 224, 224),), 1024,
-                  attention=attention(2, 32, 1024, 196)),
-    "DiT-XL": Case(models.dit_xl, ((16, 4, 32, 32), (16, 256)), 256,
-                   attention=attention(2, 16, 1152, 256)),
+    "ViT-L": Case(models.vit_large, ((32, 3, 224, 224),), 1024, attention=attention(2, 32, 1024, 196)),
+    "DiT-XL": Case(models.dit_xl, ((16, 4, 32, 32), (16, 256)), 256, attention=attention(2, 16, 1152, 256)),
     "ResNet-50": Case(models.resnet_50, ((64, 3, 224, 224),), 64, sharded=False),
     "U-Net": Case(models.UNet, ((8, 3, 128, 128),), 32, sharded=False),
     "Llama 8B on 8": Words(llama, ((1, 8192),), 8, attention=LLAMA_ATTENTION),
     "Llama 8B on 1,024": Words(llama, ((1, 8192),), 1024, attention=LLAMA_ATTENTION),
     "Llama 8B on 16,384": Words(llama, ((1, 8192),), 16384, attention=LLAMA_ATTENTION),
-}  # fmt: skip
+}
 
 
 def made(case, compiled):
@@ -125,9 +123,7 @@ def counted(case):
 
 def padded(of, ranks):
     """Elements that a unit of FSDP2 gathers: dimension 0 is filled up to a multiple of ranks."""
-    return sum(
-        ceil(p.shape[0] / ranks) * ranks * (p.numel() // p.shape[0]) for p in of.parameters()
-    )
+    return sum(ceil(p.shape[0] / ranks) * ranks * (p.numel() // p.shape[0]) for p in of.parameters())
 
 
 def expected_bytes(case):
@@ -220,8 +216,9 @@ def test_selective_checkpointing_repeats_all_but_what_is_kept():
     rank = recorded(program)
     again = [call for call in rank if call.phase is StepPhase.RECOMPUTE]
     assert {call.what.kind for call in again if isinstance(call.what, Elementwise)} >= {
-        "norm", "activation",
-    }  # fmt: skip
+        "norm",
+        "activation",
+    }
     assert not any(isinstance(call.what, Gemm | CoreAttention) for call in again)
     flops = sum(call.what.flops for call in rank if isinstance(call.what, Gemm))
     assert flops == pytest.approx(counted(CASES["Llama 8B on 8"]), rel=1e-3)

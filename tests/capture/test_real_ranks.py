@@ -23,9 +23,10 @@ def real(how: str, port: int) -> list[tuple[str, float]]:
             subprocess.Popen(
                 [sys.executable, "-m", "tests.capture.real_ranks", how],
                 env={**os.environ, **{name: str(value) for name, value in given.items()}},
-                stdout=subprocess.PIPE, text=True,
+                stdout=subprocess.PIPE,
+                text=True,
             )
-        )  # fmt: skip
+        )
     texts = [rank.communicate(timeout=120)[0] for rank in ranks]
     return [(kind, size) for kind, size in json.loads(texts[0].splitlines()[-1])]
 

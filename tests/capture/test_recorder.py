@@ -85,17 +85,29 @@ def test_fewer_than_two_steps_are_refused():
 
 def test_pytorch_is_as_it_was_after_an_error():
     kept = [
-        functional.scaled_dot_product_attention, torch.compile, torch.cuda.is_available,
-        torch.cuda.Stream, dist.init_process_group, dist.ProcessGroup.allreduce,
-        torch.UntypedStorage.resize_, torch.autocast.__init__, torch.utils.data.DataLoader.__init__,
-    ]  # fmt: skip
+        functional.scaled_dot_product_attention,
+        torch.compile,
+        torch.cuda.is_available,
+        torch.cuda.Stream,
+        dist.init_process_group,
+        dist.ProcessGroup.allreduce,
+        torch.UntypedStorage.resize_,
+        torch.autocast.__init__,
+        torch.utils.data.DataLoader.__init__,
+    ]
     with pytest.raises(ZeroDivisionError), recording(2):
         1 / 0  # noqa: B018
     after = [
-        functional.scaled_dot_product_attention, torch.compile, torch.cuda.is_available,
-        torch.cuda.Stream, dist.init_process_group, dist.ProcessGroup.allreduce,
-        torch.UntypedStorage.resize_, torch.autocast.__init__, torch.utils.data.DataLoader.__init__,
-    ]  # fmt: skip
+        functional.scaled_dot_product_attention,
+        torch.compile,
+        torch.cuda.is_available,
+        torch.cuda.Stream,
+        dist.init_process_group,
+        dist.ProcessGroup.allreduce,
+        torch.UntypedStorage.resize_,
+        torch.autocast.__init__,
+        torch.utils.data.DataLoader.__init__,
+    ]
     assert after == kept
     assert not dist.is_initialized()
     assert torch.ones(2).sum().item() == 2.0
@@ -106,9 +118,7 @@ def test_the_optimizer_runs_over_lists_of_tensors_as_on_cuda():
     finish = [call for call in rank if call.phase is StepPhase.FINISH]
     assert finish
     assert all(call.name.startswith("aten._foreach") for call in finish)
-    assert {call.what.kind for call in finish if isinstance(call.what, Elementwise)} == {
-        "optimizer"
-    }
+    assert {call.what.kind for call in finish if isinstance(call.what, Elementwise)} == {"optimizer"}
 
 
 def test_asking_for_compilation_is_remembered():

@@ -90,7 +90,7 @@ def test_a_module_runs_as_main_and_what_it_sent_away_is_ended(desk, capfd):
     (desk / "mine" / "train.py").write_text(
         BEGIN + SENT_AWAY + "from mine.lr import RATE\n" + MODEL + "if __name__ == '__main__':\n"
         "    step(); step()\n"
-    )  # fmt: skip
+    )
     assert main(["capture", "-m", "mine.train", "--world", "4"]) == 0
     assert "-m mine.train" in capfd.readouterr().out
     assert has_ended(int(Path("pid.txt").read_text()))
@@ -114,20 +114,23 @@ def test_ctrl_c_leaves_nothing_running(desk):
     assert has_ended(int(Path("pid.txt").read_text()))
 
 
-@pytest.mark.parametrize(("words", "said"), [
-    ([], "name one script"),
-    (["a.py", "b.py"], "name one script"),
-    (["a.py", "-m", "b"], "name one script"),
-    (["missing.py"], "missing.py: cannot be read: No such file"),
-    (["."], "is a directory"),
-    (["a.py", "--world", "0"], "--world: 0 is not a number of ranks"),
-    (["a.py", "--rank", "8"], "8 is not a rank of a job of 8"),
-    (["a.py", "--ranks", "0,x"], "x is not a rank of a job of 8"),
-    (["a.py", "--timeout", "0"], "--timeout"),
-    (["a.py", "-o", "no/where.gz"], "cannot be written"),
-    (["a.py", "--lr", "3"], "; flags of the script stand behind --"),
-    (["a.py", "--arguments", "'"], "--arguments: No closing quotation"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "name one script"),
+        (["a.py", "b.py"], "name one script"),
+        (["a.py", "-m", "b"], "name one script"),
+        (["missing.py"], "missing.py: cannot be read: No such file"),
+        (["."], "is a directory"),
+        (["a.py", "--world", "0"], "--world: 0 is not a number of ranks"),
+        (["a.py", "--rank", "8"], "8 is not a rank of a job of 8"),
+        (["a.py", "--ranks", "0,x"], "x is not a rank of a job of 8"),
+        (["a.py", "--timeout", "0"], "--timeout"),
+        (["a.py", "-o", "no/where.gz"], "cannot be written"),
+        (["a.py", "--lr", "3"], "; flags of the script stand behind --"),
+        (["a.py", "--arguments", "'"], "--arguments: No closing quotation"),
+    ],
+)
 def test_a_wrong_call_is_refused_before_anything_runs(words, said, desk, capsys):
     assert main(["capture", *words]) == 2
     assert said in capsys.readouterr().err

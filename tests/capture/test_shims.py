@@ -19,14 +19,18 @@ ROWS = [row for table in TABLES for row in table.rows]
 PRIVATE = {
     "torch.distributed.fsdp._fully_shard._fsdp_param": ["_chunk_with_empty", "FSDPParam"],
     "torch.distributed.fsdp._fully_shard._fsdp_param_group": [
-        "FSDPCommContext", "foreach_all_gather",
+        "FSDPCommContext",
+        "foreach_all_gather",
     ],
     "torch.distributed.fsdp._fully_shard._fsdp_init": ["_move_states_to_device"],
     "torch.distributed.device_mesh": ["DeviceMesh", "init_device_mesh"],
     "torch.distributed.tensor._sharding_prop": ["ShardingPropagator"],
     "torch.distributed": ["Reducer", "Logger", "_compute_bucket_assignment_by_size"],
     "torch.distributed.pipelining.stage": [
-        "_StageForwardMeta", "_StageBackwardMeta", "_derive_grad_metas", "InferenceMode",
+        "_StageForwardMeta",
+        "_StageBackwardMeta",
+        "_derive_grad_metas",
+        "InferenceMode",
     ],
     "torch.distributed.pipelining.schedules": ["_PipelineSchedule"],
     "torch.autograd.graph": ["_engine_run_backward"],
@@ -36,7 +40,7 @@ PRIVATE = {
     "torch.optim.optimizer": ["_get_foreach_kernels_supported_devices", "_foreach_supported_types"],
     "torch.utils": ["swap_tensors"],
     "torch.utils._device": ["DeviceContext", "CURRENT_DEVICE"],
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("module", PRIVATE)

@@ -160,9 +160,7 @@ def test_equal_layers_become_one_entry():
 
 def test_the_script_of_the_page_writes_a_model(tmp_path, monkeypatch):
     page = Path(__file__).parents[2] / "docs" / "explanation" / "stacks.md"
-    (script,) = re.findall(
-        r"^```python\n(# count\.py\n.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL
-    )
+    (script,) = re.findall(r"^```python\n(# count\.py\n.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)
     monkeypatch.chdir(tmp_path)
     exec(script, {})
     assert lookup.model("small.yaml").parameters == 3 * 9 * 64 + 64 + 128 + 64 * 9 * 64 + 64
@@ -200,10 +198,15 @@ def unet_of(samples: int):
 )
 def test_a_stack_takes_about_as_long_as_its_kernels_one_by_one(name, build, samples):
     layout = {"micro_batch": samples, "shard": "ddp", "optimizer": "sgd", "recompute": "none"}
-    run = Run.model_validate({
-        "model": str(EXAMPLES / f"{name}.yaml"), "cluster": "dgx-a100", "gpus": 1, "layout": layout,
-        "software": {"framework": "pytorch"},
-    })  # fmt: skip
+    run = Run.model_validate(
+        {
+            "model": str(EXAMPLES / f"{name}.yaml"),
+            "cluster": "dgx-a100",
+            "gpus": 1,
+            "layout": layout,
+            "software": {"framework": "pytorch"},
+        }
+    )
     assert predict(run).step_s == pytest.approx(recorded_s(build, samples), rel=0.1)
 
 

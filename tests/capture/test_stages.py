@@ -76,8 +76,9 @@ def script(tmp_path, monkeypatch):
 def messages(rank: RankProgram) -> list[tuple[int, int, float]]:
     return [
         (call.what.sender, call.what.receiver, float(call.what.bytes))
-        for call in rank if isinstance(call.what, Message)
-    ]  # fmt: skip
+        for call in rank
+        if isinstance(call.what, Message)
+    ]
 
 
 @pytest.mark.slow

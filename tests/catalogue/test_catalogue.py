@@ -32,9 +32,7 @@ def test_several_user_directories_are_searched_in_order(tmp_path, monkeypatch):
         (tmp_path / name / "models").mkdir(parents=True)
         (tmp_path / name / "models" / "mine.yaml").write_text("")
     monkeypatch.setenv(catalogue.VARIABLE, f"{tmp_path}/first:{tmp_path}/second")
-    assert (
-        catalogue.find(CatalogueKind.MODEL, "mine") == tmp_path / "first" / "models" / "mine.yaml"
-    )
+    assert catalogue.find(CatalogueKind.MODEL, "mine") == tmp_path / "first" / "models" / "mine.yaml"
 
 
 @pytest.mark.parametrize(

@@ -105,9 +105,7 @@ def test_names_of_links_exist_and_rates_are_their_sums(device: Device):
         assert lookup.link(device.pcie).kind in ("pcie", "chip-to-chip")
     if device.scale_up:
         one = lookup.link(device.scale_up.link).rate_bytes_per_s
-        assert device.scale_up.rate_bytes_per_s == pytest.approx(
-            device.scale_up.links * one, rel=0.01
-        )
+        assert device.scale_up.rate_bytes_per_s == pytest.approx(device.scale_up.links * one, rel=0.01)
 
 
 @every("device", **by_name(DEVICES))
@@ -244,10 +242,16 @@ def test_figures_that_are_often_printed_wrong():
 
 @every(
     ("name", "bf16", "ratio"),
-    [("rtx-3090", 71e12, 2), ("rtx-4090", 165.2e12, 2), ("rtx-5090", 209.5e12, 2),
-     ("rtx-a6000", 154.8e12, 4), ("rtx-6000-ada", 364.2e12, 4), ("rtx-pro-6000", 503.8e12, 4),
-     ("a10", 125e12, 4)],
-)  # fmt: skip
+    [
+        ("rtx-3090", 71e12, 2),
+        ("rtx-4090", 165.2e12, 2),
+        ("rtx-5090", 209.5e12, 2),
+        ("rtx-a6000", 154.8e12, 4),
+        ("rtx-6000-ada", 364.2e12, 4),
+        ("rtx-pro-6000", 503.8e12, 4),
+        ("a10", 125e12, 4),
+    ],
+)
 def test_geforce_cards_sum_in_fp32_at_half_rate(name, bf16, ratio):
     """Over fp32 outside the tensor cores: 2 on GeForce, 4 on professional cards of the same chip;
     and the peak is that of multiprocessors and clock."""

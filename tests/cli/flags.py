@@ -15,9 +15,7 @@ def every_flag(command: str) -> list[flags.Flag]:
 
 def flags_of(command: str) -> list[str]:
     """Every argument of `command`; with what it takes if a verb states that."""
-    own = [
-        f"{one.name} {one.takes}" if _is_stated(one) else one.name for one in every_flag(command)
-    ]
+    own = [f"{one.name} {one.takes}" if _is_stated(one) else one.name for one in every_flag(command)]
     return ["--help", *own]
 
 

@@ -99,9 +99,15 @@ def wrong_kind(text: str, choose: random.Random) -> str:
 
 
 BREAKERS: list[Breaker] = [
-    misspelt_key, repeated_line, tab_for_indentation, open_bracket, strange_character,
-    number_out_of_range, unit_lost, wrong_kind,
-]  # fmt: skip
+    misspelt_key,
+    repeated_line,
+    tab_for_indentation,
+    open_bracket,
+    strange_character,
+    number_out_of_range,
+    unit_lost,
+    wrong_kind,
+]
 
 
 @pytest.mark.parametrize("what", FILES)
@@ -149,9 +155,7 @@ def test_random_damage_is_read_or_refused_with_a_line(what, at, length, junk, tm
 @given(
     value=st.recursive(
         st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
-        lambda inner: (
-            st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner, max_size=3)
-        ),
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner, max_size=3),
     ),
     what=st.sampled_from(sorted(FILES)),
 )

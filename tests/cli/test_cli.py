@@ -89,9 +89,14 @@ def test_a_switch_that_stands_alone_is_true(capsys):
 
 @pytest.mark.parametrize(
     ("wrong", "meant"),
-    [("--nodse", "--nodes"), ("--tpp", "--tp"), ("--layout.shrad", "--layout.shard"),
-     ("--global-bacth=8", "--global-batch"), ("--jason", "--json")],
-)  # fmt: skip
+    [
+        ("--nodse", "--nodes"),
+        ("--tpp", "--tp"),
+        ("--layout.shrad", "--layout.shard"),
+        ("--global-bacth=8", "--global-batch"),
+        ("--jason", "--json"),
+    ],
+)
 def test_an_unknown_flag_suggests_the_nearest(wrong, meant, capsys):
     assert main(["predict", wrong, "4"]) == 2
     said = wrong.partition("=")[0]
@@ -111,8 +116,10 @@ def test_an_unknown_verb_suggests_the_nearest(capsys):
 def test_an_input_error_exits_with_2_and_no_traceback():
     done = subprocess.run(
         [sys.executable, "-m", "syncwall", "show", "device", "h100-sxn"],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 2
     assert done.stderr.startswith('unknown device "h100-sxn"; did you mean "h100-sxm"')
     assert "Traceback" not in done.stderr

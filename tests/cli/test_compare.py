@@ -7,8 +7,18 @@ import pytest
 
 from syncwall.cli import main
 
-RUN = ["--model", "llama-3.1-70b", "--cluster", "dgx-b200", "--gpus", "576", "--tp", "8",
-       "--global-batch", "1152"]  # fmt: skip
+RUN = [
+    "--model",
+    "llama-3.1-70b",
+    "--cluster",
+    "dgx-b200",
+    "--gpus",
+    "576",
+    "--tp",
+    "8",
+    "--global-batch",
+    "1152",
+]
 JOB = ["--tokens", "10T", "--job.simulations", "200"]
 A = "model: llama-3.1-8b\ncluster: dgx-h100\nnodes: 4\nlayout: {shard: fsdp, global_batch: 256}\n"
 B = A.replace("dgx-h100", "dgx-h200")
@@ -44,9 +54,7 @@ def test_flags_have_the_numbers_of_predict(capsys):
         alone = answer(capsys, "predict", *RUN, *JOB, *more)
         assert run["step_s"] == alone["step_s"]
         assert run["job"] == {key: alone["job"][key] for key in run["job"]}
-    assert (
-        found["beside"][0]["ratios"]["cost_usd"]["after"] == found["runs"][1]["job"]["cost_usd"][1]
-    )
+    assert found["beside"][0]["ratios"]["cost_usd"]["after"] == found["runs"][1]["job"]["cost_usd"][1]
 
 
 def test_flags_hold_for_all_files(files, capsys):
@@ -75,15 +83,13 @@ def test_a_missing_price_is_said(capsys):
 
 
 def test_recorded_programs(capsys):
-    found = answer(capsys, "compare", PROGRAM, "--cluster", "dgx-h100", "--against",
-                   "cluster=dgx-b200")  # fmt: skip
+    found = answer(capsys, "compare", PROGRAM, "--cluster", "dgx-h100", "--against", "cluster=dgx-b200")
     alone = answer(capsys, "predict", "--work", PROGRAM, "--cluster", "dgx-b200")
     assert found["runs"][1]["step_s"] == alone["step_s"]
 
 
 def test_one_that_does_not_fit_is_said_by_the_exit_code(capsys):
-    found = answer(capsys, "compare", *RUN, "--against", "cluster=dgx-h100,tp=1,shard=ddp",
-                   code=1)  # fmt: skip
+    found = answer(capsys, "compare", *RUN, "--against", "cluster=dgx-h100,tp=1,shard=ddp", code=1)
     assert not found["runs"][1]["fits"]
 
 
@@ -116,7 +122,15 @@ def test_known_runs_of_one_machine_say_nothing_of_another(files, tmp_path, capsy
 def test_keys_of_parts_of_a_job_can_differ(capsys):
     against = "job.checkpoints.blocking=false,job.failures.detection=30s"
     found = answer(capsys, "compare", *RUN, *JOB, "--against", against)
-    alone = answer(capsys, "predict", *RUN, *JOB, "--job.checkpoints.blocking", "false",
-                   "--job.failures.detection", "30s")  # fmt: skip
+    alone = answer(
+        capsys,
+        "predict",
+        *RUN,
+        *JOB,
+        "--job.checkpoints.blocking",
+        "false",
+        "--job.failures.detection",
+        "30s",
+    )
     assert found["runs"][1]["job"]["finish_s"] == alone["job"]["finish_s"]
     assert found["runs"][0]["job"]["finish_s"] != alone["job"]["finish_s"]

@@ -18,8 +18,10 @@ def scripts(tmp_path_factory):
     for shell in ("bash", "zsh", "fish"):
         done = subprocess.run(
             [sys.executable, "-m", "syncwall", "completion", shell],
-            capture_output=True, text=True, check=True,
-        )  # fmt: skip
+            capture_output=True,
+            text=True,
+            check=True,
+        )
         (folder / shell).write_text(done.stdout)
     return folder
 
@@ -32,8 +34,10 @@ def completed(scripts: Path, *words: str) -> list[str]:
     )
     done = subprocess.run(
         ["bash", "-uc", code, "-", str(scripts / "bash"), *words],
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert done.stderr == ""
     return done.stdout.split()
 
@@ -81,9 +85,7 @@ def test_the_part_that_bash_and_zsh_share_is_plain_posix_shell(shell, scripts):
     shared = (scripts / "zsh").read_text().partition("_syncwall() {")[0]
     assert (scripts / "bash").read_text().startswith(shared.removeprefix("#compdef syncwall\n"))
     asked = '\n_syncwall_words "" ""; _syncwall_words d measure step --shard\n'
-    done = subprocess.run(
-        [shell, "-uc", shared + asked], capture_output=True, text=True, check=True
-    )
+    done = subprocess.run([shell, "-uc", shared + asked], capture_output=True, text=True, check=True)
     assert done.stdout == " ".join(VERBS) + "\nddp fsdp none\n"
 
 
@@ -91,9 +93,7 @@ def test_the_part_that_bash_and_zsh_share_is_plain_posix_shell(shell, scripts):
 def test_a_shell_can_read_its_script(shell, scripts):
     if shutil.which(shell) is None:
         pytest.skip(f"{shell} is not installed")
-    done = subprocess.run(
-        [shell, "-n", str(scripts / shell)], capture_output=True, text=True, check=True
-    )
+    done = subprocess.run([shell, "-n", str(scripts / shell)], capture_output=True, text=True, check=True)
     assert done.stderr == ""
 
 

@@ -37,13 +37,18 @@ def test_every_kind_of_block_is_safe():
     view = blocks.View(
         "title",
         (
-            blocks.Verdict((text,), text), blocks.Lines("label", (text,)),
-            blocks.Heading(2, text), blocks.Paragraph(text), blocks.Bullets((text,)),
-            blocks.Table((text, "n"), ((text, "1"), (text,))), blocks.Code(text),
-            blocks.Breakdown(text, (blocks.Share(text, 1.0),), 1.0), blocks.Notes(text),
+            blocks.Verdict((text,), text),
+            blocks.Lines("label", (text,)),
+            blocks.Heading(2, text),
+            blocks.Paragraph(text),
+            blocks.Bullets((text,)),
+            blocks.Table((text, "n"), ((text, "1"), (text,))),
+            blocks.Code(text),
+            blocks.Breakdown(text, (blocks.Share(text, 1.0),), 1.0),
+            blocks.Notes(text),
             blocks.Figure(lambda: pytest.fail("not drawn here"), text, lambda width: [text]),
         ),
-    )  # fmt: skip
+    )
     lines = [line.plain for line in rendered(view, 300)]
     assert sum(r"\x1b]0;mine\x07" in line for line in lines) >= len(view.blocks)
     assert not controls("\n".join(lines))
@@ -80,16 +85,33 @@ def test_settings(tmp_path, capsys):
 def test_dumps(tmp_path, capsys):
     """Strings of a flight recorder's dump, in its JSON form."""
     entry = {
-        "frames": [{"name": HOSTILE, "filename": HOSTILE, "line": 1}], "record_id": 0,
-        "pg_id": 0, "process_group": [HOSTILE, HOSTILE], "collective_seq_id": 1, "p2p_seq_id": 0,
-        "op_id": 1, "profiling_name": f"nccl:{HOSTILE}", "time_created_ns": 1, "state": HOSTILE,
-        "input_sizes": [[4]], "input_dtypes": [HOSTILE], "output_sizes": [[4]],
-        "output_dtypes": [HOSTILE], "time_discovered_started_ns": None,
-        "time_discovered_completed_ns": None, "retired": False, "timeout_ms": 1, "is_p2p": False,
-    }  # fmt: skip
+        "frames": [{"name": HOSTILE, "filename": HOSTILE, "line": 1}],
+        "record_id": 0,
+        "pg_id": 0,
+        "process_group": [HOSTILE, HOSTILE],
+        "collective_seq_id": 1,
+        "p2p_seq_id": 0,
+        "op_id": 1,
+        "profiling_name": f"nccl:{HOSTILE}",
+        "time_created_ns": 1,
+        "state": HOSTILE,
+        "input_sizes": [[4]],
+        "input_dtypes": [HOSTILE],
+        "output_sizes": [[4]],
+        "output_dtypes": [HOSTILE],
+        "time_discovered_started_ns": None,
+        "time_discovered_completed_ns": None,
+        "retired": False,
+        "timeout_ms": 1,
+        "is_p2p": False,
+    }
     for rank in range(2):
-        dump = {"version": "2.5", "pg_config": {"0": {"name": "0", "desc": HOSTILE,
-                "ranks": "[0, 1]"}}, "pg_status": {}, "entries": [entry] * (rank + 1)}  # fmt: skip
+        dump = {
+            "version": "2.5",
+            "pg_config": {"0": {"name": "0", "desc": HOSTILE, "ranks": "[0, 1]"}},
+            "pg_status": {},
+            "entries": [entry] * (rank + 1),
+        }
         (tmp_path / f"nccl_trace_rank_{rank}").write_text(json.dumps(dump))
     main(["explain", str(tmp_path)])
     out, err = capsys.readouterr()

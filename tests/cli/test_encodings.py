@@ -25,15 +25,18 @@ def printed(words: list[str], environment: dict[str, str]) -> tuple[int, bytes, 
     cleared = {key: os.environ[key] for key in ("PATH", "PYTHONPATH", "HOME") if key in os.environ}
     done = subprocess.run(
         [sys.executable, "-m", "syncwall", *words],
-        env=cleared | environment, capture_output=True, check=False,
-    )  # fmt: skip
+        env=cleared | environment,
+        capture_output=True,
+        check=False,
+    )
     return done.returncode, done.stdout, done.stderr
 
 
 @pytest.mark.parametrize(
-    ("words", "code"), [(PREDICT, 0), (HELP, 0), (UNKNOWN, 2), (NO_VALUE, 2), (NO_FLAG, 2)],
+    ("words", "code"),
+    [(PREDICT, 0), (HELP, 0), (UNKNOWN, 2), (NO_VALUE, 2), (NO_FLAG, 2)],
     ids=["answer", "help", "unknown flag", "no value", "wrong word"],
-)  # fmt: skip
+)
 @pytest.mark.parametrize(
     ("environment", "encoding"),
     [(PLAIN, "ascii"), (WINDOWS, "cp1252"), (COLOURLESS, "utf-8")],
@@ -72,9 +75,10 @@ def test_json_is_the_same_everywhere(environment, tmp_path: Path):
 def test_a_terminal_is_coloured_unless_nobody_wants_it(environment):
     ours, theirs = pty.openpty()
     command = subprocess.Popen(
-        [sys.executable, "-m", "syncwall", *PREDICT], stdout=theirs,
+        [sys.executable, "-m", "syncwall", *PREDICT],
+        stdout=theirs,
         env=os.environ | {"TERM": "xterm-256color", "COLUMNS": "100"} | environment,
-    )  # fmt: skip
+    )
     os.close(theirs)
     shown = b""
     with contextlib.suppress(OSError):  # how Linux says that the other side is closed

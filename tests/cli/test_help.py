@@ -68,7 +68,7 @@ def test_help_of_a_prediction(capsys):
         "--job.evaluation.time TIME Time of one evaluation (such as 30min; default: off)",
         "--order LIST Rank order, the axis of neighbouring ranks first (tp, cp, ep, dp, pp; "
         "default: [tp, cp, ep, dp, pp])",
-    ]:  # fmt: skip
+    ]:
         assert said in text
 
 
@@ -96,18 +96,26 @@ def test_all_verbs_are_listed(capsys):
     ("described", "field", "said", "value"),
     [
         (Failures, "detection_s", "10 min", settled.DETECTION_S == 600),
-        (Failures, "restart_s", "1 min and 8.5 ms for each GPU",
-         (settled.RESTART_S, settled.RESTART_PER_GPU_S) == (60, 0.0085)),
+        (
+            Failures,
+            "restart_s",
+            "1 min and 8.5 ms for each GPU",
+            (settled.RESTART_S, settled.RESTART_PER_GPU_S) == (60, 0.0085),
+        ),
         (Failures, "repair_s", "1 day", settled.REPAIR_S == 86400),
         (Failures, "rack_nodes", "4", settled.RACK_NODES == 4),
-        (Checkpoints, "storage_bytes_per_s", "1 GB/s a node, 100 GB/s at most",
-         (settled.STORAGE_PER_NODE, settled.STORAGE_AT_MOST) == (1e9, 100e9)),
+        (
+            Checkpoints,
+            "storage_bytes_per_s",
+            "1 GB/s a node, 100 GB/s at most",
+            (settled.STORAGE_PER_NODE, settled.STORAGE_AT_MOST) == (1e9, 100e9),
+        ),
         (Checkpoints, "copy_bytes_per_s", "1 GB/s", settled.COPY_PER_GPU == 1e9),
         (Power, "load", "0.8", settled.LOAD == 0.8),
         (Power, "host", "0.5", settled.HOST == 0.5),
         (Power, "pue", "1.2", settled.PUE == 1.2),
     ],
-)  # fmt: skip
+)
 def test_defaults_of_a_job_are_said_as_they_are(described, field, said, value):
     assert value
     assert said in documented(described)[field]

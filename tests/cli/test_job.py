@@ -9,9 +9,18 @@ import pytest
 from syncwall.cli import main
 
 RUN = [
-    "predict", "--model", "llama-3.1-8b", "--cluster", "dgx-h100", "--nodes", "16",
-    "--layout.shard", "fsdp", "--layout.global-batch", "512",
-]  # fmt: skip
+    "predict",
+    "--model",
+    "llama-3.1-8b",
+    "--cluster",
+    "dgx-h100",
+    "--nodes",
+    "16",
+    "--layout.shard",
+    "fsdp",
+    "--layout.global-batch",
+    "512",
+]
 FILE = """\
 run:
   model: llama-3.1-8b
@@ -108,10 +117,24 @@ def test_a_job_that_cannot_finish_is_still_an_answer(capsys):
 
 def test_a_million_gpus_are_answered(capsys):
     arguments = [
-        "predict", "--model", "llama-3.1-405b", "--cluster", "dgx-h100", "--nodes", "131072",
-        "--layout.tp", "8", "--layout.pp", "16", "--layout.global-batch", "65536",
-        "--layout.shard", "fsdp", "--tokens", "1T",
-    ]  # fmt: skip
+        "predict",
+        "--model",
+        "llama-3.1-405b",
+        "--cluster",
+        "dgx-h100",
+        "--nodes",
+        "131072",
+        "--layout.tp",
+        "8",
+        "--layout.pp",
+        "16",
+        "--layout.global-batch",
+        "65536",
+        "--layout.shard",
+        "fsdp",
+        "--tokens",
+        "1T",
+    ]
     assert main(arguments) == 0
     assert capsys.readouterr().out.startswith("Verdict")
 

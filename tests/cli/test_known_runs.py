@@ -61,9 +61,7 @@ def test_a_known_run_that_is_far_off_says_nothing_of_the_site(run, known, capsys
     known.write_text(RUN + "measured: {step: 9.8 s}\n")
     found = predicted(capsys, run, "--known-run", known)
     assert (found["known_runs"], found["step_s"]) == (0, plain["step_s"])
-    assert any(
-        "not used: it took 2.65 times as long as predicted" in line for line in found["assumed"]
-    )
+    assert any("not used: it took 2.65 times as long as predicted" in line for line in found["assumed"])
     known.write_text(RUN + "measured: {step: 9.8 s, same_build: true}\n")
     assert predicted(capsys, run, "--known-run", known)["step_s"] > 2 * plain["step_s"]
 
@@ -87,8 +85,7 @@ def test_several_known_runs_are_given_after_one_flag(run, known, tmp_path, capsy
 
 
 def test_a_known_run_may_be_another_than_the_one_asked_for(known, capsys):
-    flags = ["--model", "llama-3.1-70b", "--cluster", "dgx-h100", "--nodes", "16",
-             "--layout.shard", "fsdp"]  # fmt: skip
+    flags = ["--model", "llama-3.1-70b", "--cluster", "dgx-h100", "--nodes", "16", "--layout.shard", "fsdp"]
     plain, found = predicted(capsys, *flags), predicted(capsys, *flags, "--known-run", known)
     assert found["known_runs"] == 1
     assert found["step_s"] > plain["step_s"]
@@ -138,9 +135,7 @@ def test_broken_known_runs_exit_with_2_and_a_line(breaker, seed, run, tmp_path, 
         st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
         lambda inner: (
             st.lists(inner, max_size=2)
-            | st.dictionaries(
-                st.sampled_from(["step", "tokens_per_s", "tokens_per_s_per_gpu", "x"]), inner
-            )
+            | st.dictionaries(st.sampled_from(["step", "tokens_per_s", "tokens_per_s_per_gpu", "x"]), inner)
         ),
     )
 )

@@ -33,11 +33,33 @@ FILES = {"rl": EXAMPLES / "rl" / "grpo-8b.yaml", "islands": EXAMPLES / "islands/
 ASKED = {"rl": sw.predict_rl, "islands": sw.predict_islands}
 KINDS: dict[str, type[Section]] = {"rl": sw.RlStep, "islands": sw.Islands}
 ALL_FLAGS = [
-    "--model", "llama-3.1-8b", "--cluster", "dgx-h100", "--nodes", "1", "--seq", "4096",
-    "--pp", "2", "--virtual-stages", "1", "--shard", "zero1", "--micro-batch", "1",
-    "--recompute", "none", "--gradient-dtype", "bf16", "--kept-gradient-dtype", "bf16",
-    "--framework", "megatron-core", "--date", "2025-07",
-]  # fmt: skip
+    "--model",
+    "llama-3.1-8b",
+    "--cluster",
+    "dgx-h100",
+    "--nodes",
+    "1",
+    "--seq",
+    "4096",
+    "--pp",
+    "2",
+    "--virtual-stages",
+    "1",
+    "--shard",
+    "zero1",
+    "--micro-batch",
+    "1",
+    "--recompute",
+    "none",
+    "--gradient-dtype",
+    "bf16",
+    "--kept-gradient-dtype",
+    "bf16",
+    "--framework",
+    "megatron-core",
+    "--date",
+    "2025-07",
+]
 """The run of the first file."""
 
 
@@ -94,20 +116,30 @@ def test_the_run_may_be_flags(said, tmp_path):
 
 def test_the_section_may_be_python(said):
     rl = sw.RlStep(
-        prompts=64, generations=32, prompt_tokens=150, response_tokens=795,
-        tokens_per_s_per_gpu=3509, mini_batches=4, logprob_micro_batch=4,
-    )  # fmt: skip
+        prompts=64,
+        generations=32,
+        prompt_tokens=150,
+        response_tokens=795,
+        tokens_per_s_per_gpu=3509,
+        mini_batches=4,
+        logprob_micro_batch=4,
+    )
     run = sw.Run(
         model="llama-3.1-8b",
         cluster="dgx-h100",
         nodes=1,
         seq=4096,
         layout=sw.Layout(
-            pp=2, virtual_stages=1, shard="zero1", micro_batch=1, recompute="none",
-            gradient_dtype="bf16", kept_gradient_dtype="bf16",
+            pp=2,
+            virtual_stages=1,
+            shard="zero1",
+            micro_batch=1,
+            recompute="none",
+            gradient_dtype="bf16",
+            kept_gradient_dtype="bf16",
         ),
         software=sw.Software(framework="megatron-core", date="2025-07"),
-    )  # fmt: skip
+    )
     assert sw.predict_rl(run, rl).to_dict() == said(FILES["rl"])
 
 
@@ -214,9 +246,14 @@ def number_of_a_section(text: str, choose: random.Random) -> str:
 
 
 BREAKERS: list[Breaker] = [
-    misspelt_key, repeated_line, tab_for_indentation, open_bracket, strange_character, wrong_kind,
+    misspelt_key,
+    repeated_line,
+    tab_for_indentation,
+    open_bracket,
+    strange_character,
+    wrong_kind,
     number_of_a_section,
-]  # fmt: skip
+]
 
 
 @settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -235,9 +272,11 @@ def test_broken_sections_are_refused_with_a_line(key, breaker, seed, tmp_path):
 
 @settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
-    key=st.sampled_from(sorted(FILES)), at=st.floats(0, 1), length=st.integers(0, 12),
+    key=st.sampled_from(sorted(FILES)),
+    at=st.floats(0, 1),
+    length=st.integers(0, 12),
     junk=st.binary(max_size=12),
-)  # fmt: skip
+)
 def test_random_damage_is_read_or_refused_with_a_line(key, at, length, junk, tmp_path):
     """Of a run file; what its answers then are, `bench fuzz descriptions` asks."""
     raw = FILES[key].read_bytes()

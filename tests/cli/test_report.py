@@ -75,9 +75,7 @@ def test_a_run_a_job_and_a_result_make_one_article(file, tmp_path):
 
 
 def test_what_predict_printed_is_not_taken_for_a_run(tmp_path, capsys):
-    assert (
-        main(["predict", "--model", "tiny-5m", "--cluster", "laptop", "--seq", "64", "--json"]) == 0
-    )
+    assert main(["predict", "--model", "tiny-5m", "--cluster", "laptop", "--seq", "64", "--json"]) == 0
     printed = tmp_path / "printed.json"
     printed.write_text(capsys.readouterr().out, encoding="utf-8")
     assert main(["report", str(printed), "--html", str(tmp_path / "a.html")]) == 2

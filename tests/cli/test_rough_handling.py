@@ -16,12 +16,17 @@ RUN = ["--model", "llama-3.1-8b", "--cluster", "dgx-h100", "--gpus", "8"]
 @pytest.mark.parametrize(
     "words",
     [
-        ["predict", "FIFO"], ["predict", "--model", "./FIFO", *RUN[2:]],
-        ["predict", "--cluster", "./FIFO", *RUN[:2]], ["predict", *RUN, "--from", "FIFO"],
-        ["predict", *RUN, "--calibration", "FIFO"], ["predict", *RUN, "--known-run", "FIFO"],
-        ["explain", "FIFO"], ["report", "FIFO", "--html", "x.html"], ["predict", "/dev/zero"],
+        ["predict", "FIFO"],
+        ["predict", "--model", "./FIFO", *RUN[2:]],
+        ["predict", "--cluster", "./FIFO", *RUN[:2]],
+        ["predict", *RUN, "--from", "FIFO"],
+        ["predict", *RUN, "--calibration", "FIFO"],
+        ["predict", *RUN, "--known-run", "FIFO"],
+        ["explain", "FIFO"],
+        ["report", "FIFO", "--html", "x.html"],
+        ["predict", "/dev/zero"],
     ],
-)  # fmt: skip
+)
 def test_what_is_no_plain_file_is_refused_at_once(words, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     os.mkfifo("fifo.yaml")
@@ -48,8 +53,10 @@ def test_a_long_chain_of_bases_is_refused(tmp_path, capsys):
 def test_output_that_cannot_be_written(to, code):
     done = subprocess.run(
         ["sh", "-c", f'"$0" -m syncwall show switches {to}', sys.executable],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == code
     assert done.stderr.count("\n") == (code == 2)
 

@@ -11,10 +11,25 @@ BASE = ["--model", "llama-3.1-8b", "--cluster", "dgx-h100", "--seq", "4096"]
 LONG = ["--layout.tp", "2", "--layout.shard", "zero1", "--layout.global-batch", "64"]
 SHORT = ["--tp", "2", "--shard", "zero1", "--global-batch", "64"]
 PLANS = [
-    ["predict"], ["plan", "wall", "--most", "64"], ["plan", "network"], ["plan", "fabric"],
-]  # fmt: skip
-TRIAL = ["plan", "network", "--model", "llama-3.1-70b", "--cluster", "dgx-b200",
-         "--layout.tp", "8", "--layout.shard", "fsdp", "--layout.global-batch", "2048"]  # fmt: skip
+    ["predict"],
+    ["plan", "wall", "--most", "64"],
+    ["plan", "network"],
+    ["plan", "fabric"],
+]
+TRIAL = [
+    "plan",
+    "network",
+    "--model",
+    "llama-3.1-70b",
+    "--cluster",
+    "dgx-b200",
+    "--layout.tp",
+    "8",
+    "--layout.shard",
+    "fsdp",
+    "--layout.global-batch",
+    "2048",
+]
 
 
 def asked(capsys: Any, *arguments: Any, code: int = 0) -> Any:

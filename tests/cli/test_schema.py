@@ -14,7 +14,8 @@ from tests.cli.promises import broken, promised
 OPTIONAL = {
     "type": "object",
     "properties": {
-        "a": {"type": "number"}, "b": {"anyOf": [{"$ref": "#/$defs/B"}, {"type": "null"}]},
+        "a": {"type": "number"},
+        "b": {"anyOf": [{"$ref": "#/$defs/B"}, {"type": "null"}]},
     },
     "required": ["a"],
     "$defs": {
@@ -29,12 +30,19 @@ OPTIONAL = {
             "required": ["words", "pair", "by_name", "again"],
         }
     },
-}  # fmt: skip
+}
 KEYS = {
-    "a": "number", "b": "null|object?", "b.words": "array", "b.words[]": "string",
-    "b.pair": "array", "b.pair[0]": "number", "b.pair[1]": "integer", "b.by_name": "object",
-    "b.by_name.*": "integer", "b.again": "object",
-}  # fmt: skip
+    "a": "number",
+    "b": "null|object?",
+    "b.words": "array",
+    "b.words[]": "string",
+    "b.pair": "array",
+    "b.pair[0]": "number",
+    "b.pair[1]": "integer",
+    "b.by_name": "object",
+    "b.by_name.*": "integer",
+    "b.again": "object",
+}
 
 
 @pytest.mark.parametrize("verb", VERBS)

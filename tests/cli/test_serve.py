@@ -104,9 +104,7 @@ def options(monkeypatch):
     return options
 
 
-def test_the_token_of_a_file_or_the_environment_is_not_printed(
-    options, monkeypatch, capsys, tmp_path
-):
+def test_the_token_of_a_file_or_the_environment_is_not_printed(options, monkeypatch, capsys, tmp_path):
     file = tmp_path / "token"
     file.write_text(f"{TOKEN}\n")
     assert options("--token-file", str(file)).token == TOKEN
@@ -144,9 +142,7 @@ def status(port, path, headers=None):
 @pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "SIGTERM"])
 def test_it_ends_at_once_even_while_it_searches(end):
     command = [sys.executable, "-m", "syncwall", "serve", "--port", "0"]
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as server:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
         where = server.stdout.readline().split("//")[1].split("/")[0]
         asking = http.client.HTTPConnection(where, timeout=30)

@@ -13,17 +13,23 @@ from tests.validate.samples import table
 @pytest.fixture
 def runs(tmp_path: Path) -> Path:
     path = tmp_path / "runs.csv"
-    path.write_text(
-        table({"id": "a"}, {"id": "b", "gpus": "32"}, {"id": "c"}, {"id": "d", "tp": ""})
-    )
+    path.write_text(table({"id": "a"}, {"id": "b", "gpus": "32"}, {"id": "c"}, {"id": "d", "tp": ""}))
     return path
 
 
 def test_one_page_with_sets_worst_rows_and_reasons(runs: Path, capsys):
     assert main(["validate", str(runs)]) == 0
     output = capsys.readouterr()
-    for words in ["By source", "ours", "Furthest off", "runs.csv:3", "Cannot be predicted: 1 row",
-                  "the source gives no tp", "3 of 4 rows predicted", "80% intervals"]:  # fmt: skip
+    for words in [
+        "By source",
+        "ours",
+        "Furthest off",
+        "runs.csv:3",
+        "Cannot be predicted: 1 row",
+        "the source gives no tp",
+        "3 of 4 rows predicted",
+        "80% intervals",
+    ]:
         assert words in output.out
     assert "━" not in output.err  # no progress bar where nobody watches
 
@@ -80,8 +86,10 @@ def test_a_broken_cell_is_named_with_file_and_line(runs: Path):
     runs.write_text(table({"gpus": "sixteen"}))
     done = subprocess.run(
         [sys.executable, "-m", "syncwall", "validate", str(runs)],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 2
     assert done.stderr.endswith(
         'runs.csv:2:1  "sixteen" in column gpus is not a whole number from 1 to 10,000,000\n'

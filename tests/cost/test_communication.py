@@ -183,9 +183,7 @@ def test_software_that_uses_one_rail_reaches_one_nic_of_a_node():
     assert alone == NcclNetwork(machine, fit, alone=True).collective_seconds(gather)
 
 
-@pytest.mark.parametrize(
-    ("nodes", "least_us", "most_us"), [(1, 0, 0), (16, 250, 320), (256, 4000, 5000)]
-)
+@pytest.mark.parametrize(("nodes", "least_us", "most_us"), [(1, 0, 0), (16, 250, 320), (256, 4000, 5000)])
 def test_steps_of_a_ring_grow_with_the_ranks(nodes, least_us, most_us):
     """NCCL counts 1.9 us a step inside a node and 4 us between nodes for LL128."""
     machine = sw.cluster("dgx-h100", nodes=nodes)
@@ -198,10 +196,14 @@ def test_steps_of_a_ring_grow_with_the_ranks(nodes, least_us, most_us):
 @pytest.mark.parametrize(
     ("racks", "ranks", "size", "measured_us"),
     [
-        (1, 72, 512 * MIB, 1807), (1, 72, 8192 * MIB, 20299), (2, 128, 512 * MIB, 2157),
-        (2, 128, 8192 * MIB, 21493), (20, 1440, 512 * MIB, 7108), (20, 1440, 1024 * MIB, 9806),
+        (1, 72, 512 * MIB, 1807),
+        (1, 72, 8192 * MIB, 20299),
+        (2, 128, 512 * MIB, 2157),
+        (2, 128, 8192 * MIB, 21493),
+        (20, 1440, 512 * MIB, 7108),
+        (20, 1440, 1024 * MIB, 9806),
     ],
-)  # fmt: skip
+)
 def test_all_reduce_over_racks(racks, ranks, size, measured_us):
     """CoreWeave's nccl-tests of GB200 racks, NCCL 2.26.2; two racks with 64 GPUs each."""
     found = seconds("gb200-nvl72", ranks, "all-reduce", size, nodes=18 * racks)

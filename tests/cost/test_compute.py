@@ -99,8 +99,7 @@ def test_more_work_never_takes_less_time(m, n, k, count, grown):
     shape = {"m": m, "n": n, "k": k, "count": count}
     more = shape | {grown: shape[grown] + 8}
     seconds = [
-        gemm_seconds(Gemm(**{**s, "n": s["n"] * 8, "k": s["k"] * 8}), H100, GEMM)
-        for s in (shape, more)
+        gemm_seconds(Gemm(**{**s, "n": s["n"] * 8, "k": s["k"] * 8}), H100, GEMM) for s in (shape, more)
     ]
     assert seconds[0] <= seconds[1] * (1 + 1e-12)
 
@@ -116,10 +115,7 @@ def test_a_faster_device_never_attends_slower(batch, heads, length, peak, memory
 def test_arrays_give_what_single_shapes_give():
     m, count = np.array([1.0, 100.0, 4096.0]), np.array([1.0, 4.0, 0.5])
     together = gemm_seconds(Gemm(m, 4096, 1024, count=count), H100, GEMM)
-    each = [
-        gemm_seconds(Gemm(a, 4096, 1024, count=b), H100, GEMM)
-        for a, b in zip(m, count, strict=True)
-    ]
+    each = [gemm_seconds(Gemm(a, 4096, 1024, count=b), H100, GEMM) for a, b in zip(m, count, strict=True)]
     assert together == pytest.approx(each, rel=1e-12)
 
 
@@ -152,8 +148,7 @@ def test_each_generation_of_attention_is_faster():
 
 def test_backward_attention_takes_two_and_a_half_times_the_work_at_less_speed():
     forward, backward = (
-        attention_seconds(one, H100, ATTENTION, setting("flash-3"))
-        for one in (CAUSAL, CAUSAL.backward)
+        attention_seconds(one, H100, ATTENTION, setting("flash-3")) for one in (CAUSAL, CAUSAL.backward)
     )
     assert backward / forward == pytest.approx(2.5 / ATTENTION.backward)
 
@@ -175,9 +170,7 @@ def test_odd_heads_slow_only_unfused_attention():
     even, odd = (CoreAttention(4, 32, 2048, 2048, d, d, 32) for d in (152, 150))
 
     def ratio(kernel: AttentionKernel) -> float:
-        slow, quick = (
-            attention_seconds(one, H100, ATTENTION, setting(kernel)) for one in (odd, even)
-        )
+        slow, quick = (attention_seconds(one, H100, ATTENTION, setting(kernel)) for one in (odd, even))
         return float(slow / quick)
 
     assert ratio("unfused") > 3

@@ -13,8 +13,7 @@ def predicted(cluster="dgx-h100", **layout):
     return sw.predict(Run.model_validate(described))
 
 
-@pytest.mark.parametrize(("name", "least", "most"), [("h100-sxm", 50e9, 57e9),
-                                                     ("gb200", 350e9, 400e9)])  # fmt: skip
+@pytest.mark.parametrize(("name", "least", "most"), [("h100-sxm", 50e9, 57e9), ("gb200", 350e9, 400e9)])
 def test_copies_are_as_fast_as_was_measured(name, least, most):
     """55 GB/s over PCIe 5 (H200), 359 to 377 GB/s over NVLink-C2C."""
     assert least < host_link_bytes_per_s(sw.device(name)) < most

@@ -13,8 +13,10 @@ from syncwall.cost.software import AS_CATALOGUED, KNOBS
 from tests.answer.test_prediction import FSDP, run
 
 CAUSES = {
-    "gemm": Cause.GEMM, "attention": Cause.ATTENTION, "elementwise": Cause.OPTIMIZER,
-}  # fmt: skip
+    "gemm": Cause.GEMM,
+    "attention": Cause.ATTENTION,
+    "elementwise": Cause.OPTIMIZER,
+}
 
 
 @pytest.mark.parametrize(("name", "cause"), CAUSES.items())

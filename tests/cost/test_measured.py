@@ -26,9 +26,7 @@ from syncwall.work.operations import (
     Transfer,
 )
 
-TABLE = CollectiveTable(
-    kind="all-reduce", ranks=4, nodes=2, points=((1e3, 1e-4), (1e6, 1e-2), (1e7, 1e-1))
-)
+TABLE = CollectiveTable(kind="all-reduce", ranks=4, nodes=2, points=((1e3, 1e-4), (1e6, 1e-2), (1e7, 1e-1)))
 
 
 class Nothing:
@@ -171,8 +169,14 @@ def test_another_role_counts_as_a_dimension_four_times_larger():
     def slower(times: float, k: int, is_weight_gradient: bool) -> GemmPoint:
         gemm = Gemm(4096, 4096, k, Dtype.BF16, is_weight_gradient=is_weight_gradient)
         alone_s = float(gemm_alone_seconds(gemm, device, calibration(device).gemm))
-        return GemmPoint(m=4096, n=4096, k=k, dtype=Dtype.BF16, seconds=times * alone_s,
-                         is_weight_gradient=is_weight_gradient)  # fmt: skip
+        return GemmPoint(
+            m=4096,
+            n=4096,
+            k=k,
+            dtype=Dtype.BF16,
+            seconds=times * alone_s,
+            is_weight_gradient=is_weight_gradient,
+        )
 
     larger, other_role = slower(2.0, 4 * 4096, False), slower(8.0, 4096, True)
     fit = calibration(device, MachineMeasurements(gemm=(larger, other_role)))

@@ -8,16 +8,12 @@ from syncwall.cost.nccl import GENERATIONS, ChannelGraph, NcclGroup, Tuner, cons
 GB = 1e9
 
 
-@pytest.mark.parametrize(
-    ("size", "logged_us"), [(4, 25.200462), (256, 25.229528), (512, 25.259054)]
-)
+@pytest.mark.parametrize(("size", "logged_us"), [(4, 25.200462), (256, 25.229528), (512, 25.259054)])
 def test_the_times_that_nccl_logged_for_24_h100(size, logged_us):
     """NVIDIA/nccl issue 1453: 3 nodes of 8 H100, Intel CPUs, plain tree."""
     graph = ChannelGraph(8, 45 * GB, 45 * GB, 8, 45 * GB, 45 * GB, tree_penalty=0.85)
     tuner, group = Tuner("hopper"), NcclGroup(24, 3)
-    assert tuner.seconds("all-reduce", size, group, graph) * 1e6 == pytest.approx(
-        logged_us, rel=1e-6
-    )
+    assert tuner.seconds("all-reduce", size, group, graph) * 1e6 == pytest.approx(logged_us, rel=1e-6)
     assert tuner.chosen("all-reduce", size, group, graph) == "Tree/LL"
 
 
@@ -38,8 +34,9 @@ def test_the_times_that_nccl_logged_for_24_h100(size, logged_us):
 )
 def test_the_tuning_table_that_nccl_logged_over_sockets(kind, choice, logged_us, logged_gb_per_s):
     """NCCL 2.29.7, two nodes of one GPU; printed to one decimal, without corrections."""
-    graph = ChannelGraph(2, 1.2 * GB, 1.2 * GB, 2, 2.4 * GB, 2.4 * GB, nvlink=False,
-                         tree_penalty=0.85, ll128=False)  # fmt: skip
+    graph = ChannelGraph(
+        2, 1.2 * GB, 1.2 * GB, 2, 2.4 * GB, 2.4 * GB, nvlink=False, tree_penalty=0.85, ll128=False
+    )
     uncorrected = 2.0**40
     found = Tuner("blackwell").choices(kind, uncorrected, NcclGroup(2, 2), graph)[choice]
     plateau = 1.4 if (kind, choice) == ("all-reduce", "Ring/Simple") else 1.0

@@ -52,8 +52,9 @@ def test_a_date_changes_the_attention_of_megatron_core():
     assert (old.attention, new.attention) == ("flash-2", "flash-3")
 
 
-@pytest.mark.parametrize(("vocab", "multiple", "rows"), [(32000, 1, 32000), (50257, 128, 50304),
-                                                         (50304, 128, 50304)])  # fmt: skip
+@pytest.mark.parametrize(
+    ("vocab", "multiple", "rows"), [(32000, 1, 32000), (50257, 128, 50304), (50304, 128, 50304)]
+)
 def test_the_vocabulary_is_padded(vocab, multiple, rows):
     plain = setting()
     family = plain.framework.model_copy(update={"vocab_multiple": multiple})
@@ -87,9 +88,7 @@ def test_a_scale_for_each_row_or_block_slows_only_fp8(scaling):
         plain.low_precision[Dtype.FP8] * SCALED_SPEED[scaling]
     )
     assert rows.low_precision[Dtype.MXFP8] == plain.low_precision[Dtype.MXFP8]
-    assert rows.model_copy(update={"low_precision": {}}) == plain.model_copy(
-        update={"low_precision": {}}
-    )
+    assert rows.model_copy(update={"low_precision": {}}) == plain.model_copy(update={"low_precision": {}})
 
 
 def test_graphs_issue_nothing():
@@ -170,9 +169,13 @@ def test_the_host_issues_every_expert_unless_graphs_hold_all():
 
 @pytest.mark.parametrize(
     ("name", "date", "kernels"),
-    [("pytorch", "2025-01", "loop"), ("pytorch", "2026-06", "grouped"),
-     ("deepspeed", "2024-01", "loop"), ("megatron-core", None, "grouped")],
-)  # fmt: skip
+    [
+        ("pytorch", "2025-01", "loop"),
+        ("pytorch", "2026-06", "grouped"),
+        ("deepspeed", "2024-01", "loop"),
+        ("megatron-core", None, "grouped"),
+    ],
+)
 def test_experts_were_a_loop_in_models_of_hugging_face(name, date, kernels):
     assert setting(framework=name, date=date).expert_kernels == kernels
     assert setting(framework=name, date=date, expert_kernels="loop").expert_kernels == "loop"
@@ -188,17 +191,21 @@ def test_some_kinds_of_kernels_have_traffic_of_their_own():
 
 @pytest.mark.parametrize(
     ("said", "meant"),
-    [("delayed", "tensor"), ("current", "tensor"), ("tensorwise", "tensor"), ("rowwise", "row"),
-     ("blockwise", "block"), ("block", "block")],
-)  # fmt: skip
+    [
+        ("delayed", "tensor"),
+        ("current", "tensor"),
+        ("tensorwise", "tensor"),
+        ("rowwise", "row"),
+        ("blockwise", "block"),
+        ("block", "block"),
+    ],
+)
 def test_scalings_have_the_words_of_their_libraries(said, meant):
     assert Software.model_validate({"fp8_scaling": said}).fp8_scaling == meant
 
 
 def test_rows_are_cast_twice():
-    tensor, rows = (
-        setting(fp8_scaling=one).tuned(FIT, H100).elementwise for one in ("tensor", "row")
-    )
+    tensor, rows = (setting(fp8_scaling=one).tuned(FIT, H100).elementwise for one in ("tensor", "row"))
     assert rows.cast == 2.5 * tensor.cast
     dynamic = setting(framework="torchtitan").tuned(FIT, H100).elementwise
     assert dynamic.cast == 1.5 * tensor.cast

@@ -9,9 +9,7 @@ from syncwall.describe.settings import Settings
 from syncwall.describe.stated import StatedRun, stated_keys
 
 
-def stated(
-    path: Path | None, flags: Mapping[str, str], settings: Settings | None = None
-) -> StatedRun:
+def stated(path: Path | None, flags: Mapping[str, str], settings: Settings | None = None) -> StatedRun:
     """The run in `path`, with `settings` and then the texts of `flags` over it."""
     return StatedRun(stated_keys(flags), settings, RunFile(path))
 

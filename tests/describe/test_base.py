@@ -61,12 +61,16 @@ def test_a_file_may_where_the_name_has_the_unit():
 @pytest.mark.parametrize(
     "stated",
     [
-        {"rate_bytes_per_s": -1.0}, {"rate_bytes_per_s": float("inf")},
-        {"rate_bytes_per_s": float("nan")}, {"rate_bytes_per_s": True},
-        {"rate_bytes_per_s": "5e10"}, {"rate": "1 GB/s", "peak": {"bf16": 1e15}},
-        {"rate": "1 GB/s", "size": 8}, {"rate_bytes_per_s": {"value": 5e10}},
+        {"rate_bytes_per_s": -1.0},
+        {"rate_bytes_per_s": float("inf")},
+        {"rate_bytes_per_s": float("nan")},
+        {"rate_bytes_per_s": True},
+        {"rate_bytes_per_s": "5e10"},
+        {"rate": "1 GB/s", "peak": {"bf16": 1e15}},
+        {"rate": "1 GB/s", "size": 8},
+        {"rate_bytes_per_s": {"value": 5e10}},
     ],
-)  # fmt: skip
+)
 def test_other_numbers_without_a_unit_are_refused(stated):
     with pytest.raises(ValidationError):
         Thing.model_validate(stated, context=IN_FILE)

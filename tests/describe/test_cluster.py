@@ -45,9 +45,7 @@ def test_a_scale_up_domain_may_be_larger_than_a_node():
 
 def test_fewer_gpus_of_a_mesh_have_fewer_links_but_not_behind_a_switch():
     mesh = cluster(gpus=4, scale_up={"gpus": 4, "topology": "mesh", "rate": "300 GB/s"}).scale_up
-    switch = cluster(
-        gpus=4, scale_up={"gpus": 4, "topology": "switch", "rate": "300 GB/s"}
-    ).scale_up
+    switch = cluster(gpus=4, scale_up={"gpus": 4, "topology": "switch", "rate": "300 GB/s"}).scale_up
     assert mesh is not None
     assert switch is not None
     assert mesh.rate_among(2) == 100e9

@@ -9,14 +9,22 @@ from syncwall.describe import Model, Run
 from tests.describe.samples import MODEL, cluster
 
 TOWER: dict[str, Any] = {
-    "layers": 24, "hidden": 1024, "patches": {"image": 336, "size": 14},
-    "attention": {"heads": 16, "causal": False}, "mlp": {"hidden": 4096, "gated": False},
-    "norm": {"kind": "layer"}, "frozen": True, "projector": {"hidden": 4096},
-}  # fmt: skip
+    "layers": 24,
+    "hidden": 1024,
+    "patches": {"image": 336, "size": 14},
+    "attention": {"heads": 16, "causal": False},
+    "mlp": {"hidden": 4096, "gated": False},
+    "norm": {"kind": "layer"},
+    "frozen": True,
+    "projector": {"hidden": 4096},
+}
 CROSS: dict[str, Any] = {
-    "layers": 12, "hidden": 4096, "attention": {"heads": 32, "causal": False},
-    "mlp": {"hidden": 11008}, "train_seq": 1024,
-}  # fmt: skip
+    "layers": 12,
+    "hidden": 4096,
+    "attention": {"heads": 32, "causal": False},
+    "mlp": {"hidden": 11008},
+    "train_seq": 1024,
+}
 
 
 def seeing(**changes: Any) -> Model:

@@ -13,11 +13,15 @@ from syncwall.describe.layout import Dispatcher, Recompute, Shard
 from syncwall.describe.software import Framework, at, with_switches
 
 MINIMAL = {
-    "name": "ours", "attention": {"2023-01": "flash-2"}, "traffic": 1.5,
-    "host": {"per_operation": "50 us"}, "overlap_gradients": {"2023-01": True},
-    "overlap_parameters": {"2023-01": True}, "overlap_tp": {"2023-01": False},
+    "name": "ours",
+    "attention": {"2023-01": "flash-2"},
+    "traffic": 1.5,
+    "host": {"per_operation": "50 us"},
+    "overlap_gradients": {"2023-01": True},
+    "overlap_parameters": {"2023-01": True},
+    "overlap_tp": {"2023-01": False},
     "overlap_pp": {"2023-01": True},
-}  # fmt: skip
+}
 months = st.builds("20{:02}-{:02}".format, st.integers(10, 40), st.integers(1, 12))
 
 
@@ -30,9 +34,13 @@ def test_every_entry_loads_and_says_where_it_comes_from(name):
     assert found.traffic >= 0.5
     assert 0 <= found.host.per_operation_s < 1e-3
     tables: list[dict[str, Any]] = [
-        {**found.attention}, found.overlap_gradients, found.overlap_parameters, found.overlap_tp,
-        found.overlap_pp, found.balanced_stages,
-    ]  # fmt: skip
+        {**found.attention},
+        found.overlap_gradients,
+        found.overlap_parameters,
+        found.overlap_tp,
+        found.overlap_pp,
+        found.balanced_stages,
+    ]
     for table in tables:
         assert at(table, None) == table[max(table)]
         assert at(table, "2000-01") == table[min(table)]
@@ -79,9 +87,17 @@ def test_what_recipes_of_megatron_bridge_switch_on(date, graphs, dispatcher, ove
 
 @pytest.mark.parametrize(
     ("month", "value"),
-    [(None, "c"), ("2019-01", "a"), ("2022-01", "a"), ("2023-05", "a"), ("2023-06", "b"),
-     ("2024-11", "b"), ("2025-01", "c"), ("2031-12", "c")],
-)  # fmt: skip
+    [
+        (None, "c"),
+        ("2019-01", "a"),
+        ("2022-01", "a"),
+        ("2023-05", "a"),
+        ("2023-06", "b"),
+        ("2024-11", "b"),
+        ("2025-01", "c"),
+        ("2031-12", "c"),
+    ],
+)
 def test_the_value_of_a_month_is_the_latest_not_after_it(month, value):
     assert at({"2025-01": "c", "2022-01": "a", "2023-06": "b"}, month) == value
 

@@ -59,31 +59,50 @@ def test_an_unknown_architecture_is_refused_not_guessed(tmp_path: Path):
 
 
 def test_published_gemma_files_leave_out_defaults(tmp_path: Path):
-    text = {"model_type": "gemma3_text", "hidden_size": 2560, "intermediate_size": 10240,
-            "num_hidden_layers": 34, "sliding_window": 1024}  # fmt: skip
+    text = {
+        "model_type": "gemma3_text",
+        "hidden_size": 2560,
+        "intermediate_size": 10240,
+        "num_hidden_layers": 34,
+        "sliding_window": 1024,
+    }
     path = written(tmp_path, {"model_type": "gemma3", "text_config": text, "vision_config": {}})
     assert lookup.model(path).parameters == lookup.model("gemma-3-4b").parameters
 
 
 def test_layer_kinds_set_the_window_pattern(tmp_path: Path):
     kinds = ["sliding_attention"] * 5 + ["full_attention"]
-    config = LLAMA_8B | {"model_type": "gemma3_text", "num_hidden_layers": 12, "head_dim": 256,
-                         "sliding_window": 512, "layer_types": kinds * 2}  # fmt: skip
+    config = LLAMA_8B | {
+        "model_type": "gemma3_text",
+        "num_hidden_layers": 12,
+        "head_dim": 256,
+        "sliding_window": 512,
+        "layer_types": kinds * 2,
+    }
     assert lookup.model(written(tmp_path, config)).full_attention_layers == 2
 
 
 def test_an_irregular_pattern_is_refused(tmp_path: Path):
     kinds = ["full_attention", "sliding_attention", "full_attention", "full_attention"]
-    config = LLAMA_8B | {"model_type": "gemma3_text", "num_hidden_layers": 4, "head_dim": 256,
-                         "sliding_window": 512, "layer_types": kinds}  # fmt: skip
+    config = LLAMA_8B | {
+        "model_type": "gemma3_text",
+        "num_hidden_layers": 4,
+        "head_dim": 256,
+        "sliding_window": 512,
+        "layer_types": kinds,
+    }
     with pytest.raises(InputError, match="full attention must come at every n-th layer"):
         lookup.model(written(tmp_path, config))
 
 
 def test_full_attention_may_come_first(tmp_path: Path):
     kinds = ["full_attention", "sliding_attention", "sliding_attention", "full_attention"]
-    config = LLAMA_8B | {"model_type": "granite_swa", "num_hidden_layers": 4,
-                         "sliding_window": 512, "layer_types": kinds}  # fmt: skip
+    config = LLAMA_8B | {
+        "model_type": "granite_swa",
+        "num_hidden_layers": 4,
+        "sliding_window": 512,
+        "layer_types": kinds,
+    }
     model = lookup.model(written(tmp_path, config))
     assert [model.sees_everything(layer) for layer in range(4)] == [True, False, False, True]
 
@@ -92,9 +111,14 @@ def test_full_attention_may_come_first(tmp_path: Path):
     ("dense", "first", "pattern"), [([0, 1], 2, None), ([2], 0, "*E *E *- *E"), ([], 0, None)]
 )
 def test_single_dense_layers_are_where_they_are_said_to_be(dense, first, pattern, tmp_path: Path):
-    config = LLAMA_8B | {"model_type": "qwen3_moe", "num_hidden_layers": 4, "num_experts": 8,
-                         "num_experts_per_tok": 2, "moe_intermediate_size": 512,
-                         "mlp_only_layers": dense}  # fmt: skip
+    config = LLAMA_8B | {
+        "model_type": "qwen3_moe",
+        "num_hidden_layers": 4,
+        "num_experts": 8,
+        "num_experts_per_tok": 2,
+        "moe_intermediate_size": 512,
+        "mlp_only_layers": dense,
+    }
     model = lookup.model(written(tmp_path, config))
     assert model.moe is not None
     assert (model.moe.dense_first, model.pattern) == (first, pattern)
@@ -151,10 +175,17 @@ def test_an_unknown_architecture_says_what_was_read_and_offers_another_way(tmp_p
 
 
 NEMOTRON = {
-    "model_type": "nemotron_h", "hidden_size": 2688, "vocab_size": 131072,
-    "num_attention_heads": 32, "num_key_value_heads": 2, "mamba_num_heads": 64,
-    "mamba_head_dim": 64, "ssm_state_size": 128, "n_groups": 8, "intermediate_size": 8192,
-}  # fmt: skip
+    "model_type": "nemotron_h",
+    "hidden_size": 2688,
+    "vocab_size": 131072,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 2,
+    "mamba_num_heads": 64,
+    "mamba_head_dim": 64,
+    "ssm_state_size": 128,
+    "n_groups": 8,
+    "intermediate_size": 8192,
+}
 
 
 def test_both_spellings_of_a_pattern_are_the_same_model(tmp_path: Path):

@@ -30,11 +30,19 @@ def known(tmp_path: Path, measured: str) -> KnownRun:
 @pytest.mark.parametrize(
     "measured",
     [
-        "{step: 4 s}", "{tokens_per_s: 262144}", "{tokens_per_s_per_gpu: 8192}", "{mfu: 0.25}",
-        "4 s", "4000ms", "8192 tok/s/gpu", "8,192 tokens/s/GPU", "262.144k tok/s", "25%mfu",
+        "{step: 4 s}",
+        "{tokens_per_s: 262144}",
+        "{tokens_per_s_per_gpu: 8192}",
+        "{mfu: 0.25}",
+        "4 s",
+        "4000ms",
+        "8192 tok/s/gpu",
+        "8,192 tokens/s/GPU",
+        "262.144k tok/s",
+        "25%mfu",
         "0.25 MFU",
     ],
-)  # fmt: skip
+)
 def test_ways_to_say_how_fast_it_was(measured, tmp_path):
     found = known(tmp_path, f"measured: {measured}\n").measured
     assert found.seconds(TOKENS, GPUS, at_peak_s=1.0) == pytest.approx(4)

@@ -23,9 +23,14 @@ def test_every_layer_is_of_one_kind_and_shares_add_up(words, times):
 def test_kinds_have_names_that_say_what_they_are():
     kinds = kind_counts("M * - E M- ME *- *E", 8)
     assert {kind.words for kind in kinds} == {
-        "mixer layer", "attention layer", "MLP layer", "expert layer", "mixer and MLP layer",
-        "mixer and expert layer", "dense layer",
-    }  # fmt: skip
+        "mixer layer",
+        "attention layer",
+        "MLP layer",
+        "expert layer",
+        "mixer and MLP layer",
+        "mixer and expert layer",
+        "dense layer",
+    }
 
 
 def test_a_pattern_is_repeated_and_says_where_experts_are():

@@ -62,9 +62,7 @@ def test_values_that_make_no_sense_are_refused(changes):
 def test_what_nobody_stated_is_open():
     layout = Layout()
     assert all(is_open(layout, name) for name in (*PLAIN, *FILLED_IN))
-    assert not any(
-        is_open(layout, name) for name in ("tp", "pp", "sp", "bucket_bytes", "ep_exposed_share")
-    )
+    assert not any(is_open(layout, name) for name in ("tp", "pp", "sp", "bucket_bytes", "ep_exposed_share"))
     assert layout.bucket_bytes == 25 * 2**20
 
 

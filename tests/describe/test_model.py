@@ -7,8 +7,7 @@ from tests.describe.samples import MOE, model
 
 
 def test_a_dense_model_counted_by_hand():
-    small = model(layers=2, hidden=8, vocab=100, attention={"heads": 4, "kv_heads": 2},
-                  mlp={"hidden": 16})  # fmt: skip
+    small = model(layers=2, hidden=8, vocab=100, attention={"heads": 4, "kv_heads": 2}, mlp={"hidden": 16})
     attention = 8 * 8 + 2 * 8 * 4 + 8 * 8
     layer = attention + 3 * 8 * 16 + 2 * 8
     assert small.parameters == 2 * layer + 8 + 2 * 100 * 8
@@ -16,8 +15,16 @@ def test_a_dense_model_counted_by_hand():
 
 def test_parts_sum_to_the_whole():
     count = model(moe=MOE | {"shared_hidden": 512, "dense_first": 2}).parameter_count
-    parts = (count.embedding, count.attention, count.mlp, count.experts, count.shared_experts,
-             count.router, count.norm, count.head)  # fmt: skip
+    parts = (
+        count.embedding,
+        count.attention,
+        count.mlp,
+        count.experts,
+        count.shared_experts,
+        count.router,
+        count.norm,
+        count.head,
+    )
     assert sum(parts) == count.total
     assert all(parts)
 

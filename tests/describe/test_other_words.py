@@ -67,9 +67,7 @@ def test_thousands_are_written_out(capsys):
 
 def test_keys_of_a_file_too(tmp_path, capsys):
     file = tmp_path / "run.yaml"
-    file.write_text(
-        "model: llama-3.1-8b\ncluster: dgx-h100\nseq_length: 8192\nlayout: {zero_stage: 3}\n"
-    )
+    file.write_text("model: llama-3.1-8b\ncluster: dgx-h100\nseq_length: 8192\nlayout: {zero_stage: 3}\n")
     assert main(["predict", str(file)]) == 2
     said = capsys.readouterr().err.splitlines()
     assert said[0] == f'{file}:3:1  unknown key "seq_length": write `seq`'

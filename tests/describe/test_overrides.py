@@ -51,9 +51,7 @@ def test_the_framework_is_that_of_the_settings_unless_another_is_named(tmp_path)
     flags = {**RUN, "software.framework": "pytorch"}
     assert run_with(None, flags, settings).software.framework == "pytorch"
     file = tmp_path / "run.yaml"
-    file.write_text(
-        "model: llama-3.1-8b\ncluster: dgx-h100\nsoftware: {framework: megatron-core}\n"
-    )
+    file.write_text("model: llama-3.1-8b\ncluster: dgx-h100\nsoftware: {framework: megatron-core}\n")
     assert run_with(file, {}, settings).software.framework == "megatron-core"
 
 

@@ -13,12 +13,17 @@ from syncwall.work.step import transformer_step
 from tests.describe.samples import cluster
 
 SMALL: dict[str, Any] = {
-    "name": "small", "layers": 3, "hidden": 128, "norm": {"kind": "none"}, "head_bias": True,
+    "name": "small",
+    "layers": 3,
+    "hidden": 128,
+    "norm": {"kind": "none"},
+    "head_bias": True,
     "patches": {"image": 16, "size": 2, "channels": 4, "predicted": 8},
-    "conditioning": {"classes": 11}, "learned_positions": 64, "mlp": {"hidden": 512, "gated": False,
-    "bias": True}, "attention": {"heads": 4, "causal": False, "qkv_bias": True,
-    "output_bias": True},
-}  # fmt: skip
+    "conditioning": {"classes": 11},
+    "learned_positions": 64,
+    "mlp": {"hidden": 512, "gated": False, "bias": True},
+    "attention": {"heads": 4, "causal": False, "qkv_bias": True, "output_bias": True},
+}
 
 
 def test_an_image_of_224_pixels_is_257_tokens():

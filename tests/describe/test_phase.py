@@ -48,12 +48,14 @@ def test_steps_of_all_phases_are_those_of_the_job():
         ([{}], "either `tokens` or `steps` of each phase"),
         ([{"steps": 1, "ramp": {"start": 16, "increment": 16}}], "write the `tokens`"),
         ([{"steps": 1, "layout": {"seq": 3}}], "write `seq` beside `layout`"),
-        ([{"steps": 1}, {"steps": 1, "layout": {"tpp": 2}}], 'phases.1.layout.tpp: unknown key'),
+        ([{"steps": 1}, {"steps": 1, "layout": {"tpp": 2}}], "phases.1.layout.tpp: unknown key"),
         ([{"steps": 1, "global_batch": 3}], "phases.0.global_batch: "),
-        ([{"tokens": 1e9, "global_batch": 6400, "ramp": {"start": 16, "increment": 16}}],
-         f"more than {MOST_STRETCHES} batch sizes"),
+        (
+            [{"tokens": 1e9, "global_batch": 6400, "ramp": {"start": 16, "increment": 16}}],
+            f"more than {MOST_STRETCHES} batch sizes",
+        ),
     ],
-)  # fmt: skip
+)
 def test_what_is_wrong_with_phases(phases, message):
     with pytest.raises(ValidationError, match=message):
         job(*phases)

@@ -23,13 +23,18 @@ RUN = ["predict", "--model", "llama-3.1-8b", "--cluster", "dgx-h100", "--gpus", 
 @pytest.mark.parametrize(
     "flags",
     [
-        ["--layout.bucket", "0MB"], ["--layout.bucket", "1e300 GB"], ["--tokens", "1e30"],
-        ["--layout.expert-imbalance", "1e308"], ["--layout.capacity-factor", "1e999"],
+        ["--layout.bucket", "0MB"],
+        ["--layout.bucket", "1e300 GB"],
+        ["--tokens", "1e30"],
+        ["--layout.expert-imbalance", "1e308"],
+        ["--layout.capacity-factor", "1e999"],
         ["--tokens", "1T", "--job.failures.per-1000-node-days", "1e12"],
-        ["--tokens", "1T", "--job.checkpoints.storage", "0 GB/s"], ["--seq", "1000000000000"],
-        ["--layout.global-batch", "99999999999"], ["--steps", "10000000000000000"],
+        ["--tokens", "1T", "--job.checkpoints.storage", "0 GB/s"],
+        ["--seq", "1000000000000"],
+        ["--layout.global-batch", "99999999999"],
+        ["--steps", "10000000000000000"],
     ],
-)  # fmt: skip
+)
 def test_flags_are_named(flags, capsys):
     assert main([*RUN, *flags]) == 2
     assert capsys.readouterr().err.replace("_", "-").startswith(f"{flags[-2]}: ")
@@ -60,9 +65,11 @@ def test_files_are_named_with_line_and_column(key, value, said, tmp_path: Path, 
         (Device, {"memory": {"size": "0 GB", "rate": "3 TB/s"}}),
         (Device, {"memory": {"size": "80 GB", "rate": "0 TB/s"}}),
         (Device, {"peak": {"bf16": "0 TFLOP/s"}}),
-        (Model, {"layers": 10**7}), (Model, {"hidden": 10**12}), (Model, {"vocab": 0}),
+        (Model, {"layers": 10**7}),
+        (Model, {"hidden": 10**12}),
+        (Model, {"vocab": 0}),
     ],
-)  # fmt: skip
+)
 def test_devices_and_models(part, changes):
     stated = (DEVICE if part is Device else MODEL) | changes
     with pytest.raises(ValidationError):
@@ -98,8 +105,7 @@ def test_every_number_of_a_description_has_a_bound(described):
         for one in {part for part in _within(described) if isinstance(part, type)}
         if hasattr(one, "model_fields")
         for name, field in one.model_fields.items()
-        if {int, float} & set(parts_of(field.annotation))
-        and not _refuses(field.rebuild_annotation(), 10**40)
+        if {int, float} & set(parts_of(field.annotation)) and not _refuses(field.rebuild_annotation(), 10**40)
     ]
     assert not open_ended
 

@@ -129,15 +129,14 @@ def test_what_a_framework_offers_is_the_same_for_arrays(rows, name, date, insist
     [
         ("torchtitan", {"tp": 8, "sp": True, "shard": "fsdp", "recompute": "operations"}, set()),
         ("torchtitan", {"tp": 8, "shard": "fsdp"}, {"sp"}),
-        ("torchtitan", {"dp": 8, "shard": "zero1", "recompute": "selective"},
-         {"shard", "recompute"}),
+        ("torchtitan", {"dp": 8, "shard": "zero1", "recompute": "selective"}, {"shard", "recompute"}),
         ("torchtitan", {"dp": 1, "shard": "zero1"}, set()),  # nobody to share with
         ("megatron-core", {"pp": 4, "schedule": "dualpipe"}, {"schedule"}),
         ("megatron-core", {"pp": 1, "schedule": "dualpipe"}, set()),
         ("megatron-core", {"ep": 8, "overlap_ep": True, "recompute": "full"}, {"overlap_ep"}),
         ("megatron-lm", {"ep": 8, "dispatcher": "deepep"}, {"dispatcher"}),
     ],
-)  # fmt: skip
+)
 def test_what_a_framework_cannot_run_is_named(name, changes, fields):
     layout = Layout(**{"dp": 8, **changes})
     layout = layout.resolved(layout.gpus)

@@ -39,12 +39,7 @@ def test_names_are_looked_up():
 def test_a_file_reports_every_problem_where_it_stands(tmp_path: Path):
     path = tmp_path / "run.yaml"
     path.write_text(
-        "model: llama-3.1-80b\n"
-        "cluster: dgx-h100\n"
-        "nodse: 4\n"
-        "layout:\n"
-        "  shard: fsdb\n"
-        "  bucket: 400GBps\n"
+        "model: llama-3.1-80b\ncluster: dgx-h100\nnodse: 4\nlayout:\n  shard: fsdb\n  bucket: 400GBps\n"
     )
     with pytest.raises(InputError) as caught:
         lookup.run(path)
@@ -60,9 +55,7 @@ def test_a_file_reports_every_problem_where_it_stands(tmp_path: Path):
 
 def test_layouts_that_cannot_be_are_blamed_on_their_keys(tmp_path: Path):
     path = tmp_path / "run.yaml"
-    path.write_text(
-        "model: llama-3.1-70b\ncluster: dgx-h100\nnodes: 2\nlayout:\n  tp: 3\n  pp: 100\n"
-    )
+    path.write_text("model: llama-3.1-70b\ncluster: dgx-h100\nnodes: 2\nlayout:\n  tp: 3\n  pp: 100\n")
     with pytest.raises(InputError) as caught:
         lookup.run(path)
     found = {(problem.line, problem.message) for problem in caught.value.problems}

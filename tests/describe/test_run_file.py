@@ -105,12 +105,28 @@ _SOME = {
     "outer_every": st.integers(1, 99),
 } | {
     name: st.booleans()
-    for name in ("overlap_gradients", "overlap_parameters", "overlap_tp", "overlap_pp", "async_tp",
-                 "balanced_stages", "fused_loss", "overlap_ep", "dropless", "frozen_weights",
-                 "fp8_dispatch", "offload_optimizer", "separate_gradients", "narrow_weights",
-                 "recompute_stops_early", "kept_attention_scores", "fused_norms", "fused_gate",
-                 "dropout")
-}  # fmt: skip
+    for name in (
+        "overlap_gradients",
+        "overlap_parameters",
+        "overlap_tp",
+        "overlap_pp",
+        "async_tp",
+        "balanced_stages",
+        "fused_loss",
+        "overlap_ep",
+        "dropless",
+        "frozen_weights",
+        "fp8_dispatch",
+        "offload_optimizer",
+        "separate_gradients",
+        "narrow_weights",
+        "recompute_stops_early",
+        "kept_attention_scores",
+        "fused_norms",
+        "fused_gate",
+        "dropout",
+    )
+}
 _SOFTWARE = {
     "framework": st.sampled_from(names(CatalogueKind.FRAMEWORK)),
     "date": st.sampled_from(["2023-01", "2025-10"]),

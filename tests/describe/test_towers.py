@@ -11,20 +11,39 @@ from syncwall.describe.transformer import Projector
 from syncwall.problems import InputError
 
 CLIP = {
-    "model_type": "clip_vision_model", "hidden_size": 1024, "image_size": 336, "patch_size": 14,
-    "intermediate_size": 4096, "num_attention_heads": 16, "num_hidden_layers": 24,
-}  # fmt: skip
+    "model_type": "clip_vision_model",
+    "hidden_size": 1024,
+    "image_size": 336,
+    "patch_size": 14,
+    "intermediate_size": 4096,
+    "num_attention_heads": 16,
+    "num_hidden_layers": 24,
+}
 LLAVA: dict[str, Any] = {
-    "model_type": "llava", "text_config": {"model_type": "llama", "vocab_size": 32064},
+    "model_type": "llava",
+    "text_config": {"model_type": "llama", "vocab_size": 32064},
     "vision_config": CLIP,
-}  # fmt: skip
+}
 QWEN: dict[str, Any] = {
-    "model_type": "qwen2_vl", "hidden_size": 1536, "num_hidden_layers": 28, "vocab_size": 151936,
-    "num_attention_heads": 12, "num_key_value_heads": 2, "intermediate_size": 8960,
+    "model_type": "qwen2_vl",
+    "hidden_size": 1536,
+    "num_hidden_layers": 28,
+    "vocab_size": 151936,
+    "num_attention_heads": 12,
+    "num_key_value_heads": 2,
+    "intermediate_size": 8960,
     "tie_word_embeddings": True,
-    "vision_config": {"depth": 32, "embed_dim": 1280, "mlp_ratio": 4, "num_heads": 16,
-        "in_chans": 3, "hidden_size": 1536, "patch_size": 14, "spatial_merge_size": 2},
-}  # fmt: skip
+    "vision_config": {
+        "depth": 32,
+        "embed_dim": 1280,
+        "mlp_ratio": 4,
+        "num_heads": 16,
+        "in_chans": 3,
+        "hidden_size": 1536,
+        "patch_size": 14,
+        "spatial_merge_size": 2,
+    },
+}
 
 
 def _read(config: dict[str, Any], folder: Path) -> Model:

@@ -24,42 +24,82 @@ pytestmark = [
 ]
 
 _SIGLIP = {
-    "hidden_size": 1152, "num_hidden_layers": 27, "num_attention_heads": 16,
-    "intermediate_size": 4304, "patch_size": 14, "image_size": 896, "vision_use_head": False,
-}  # fmt: skip
+    "hidden_size": 1152,
+    "num_hidden_layers": 27,
+    "num_attention_heads": 16,
+    "intermediate_size": 4304,
+    "patch_size": 14,
+    "image_size": 896,
+    "vision_use_head": False,
+}
 _LLAMA_4 = {"hidden_size": 1408, "image_size": 336, "vision_output_dim": 4096}
 
 
 def _gemma(layers: int, hidden: int, heads: int, kv: int, ffn: int, **more: int) -> dict[str, Any]:
-    text = {"num_hidden_layers": layers, "hidden_size": hidden, "num_attention_heads": heads,
-            "num_key_value_heads": kv, "intermediate_size": ffn, **more}  # fmt: skip
+    text = {
+        "num_hidden_layers": layers,
+        "hidden_size": hidden,
+        "num_attention_heads": heads,
+        "num_key_value_heads": kv,
+        "intermediate_size": ffn,
+        **more,
+    }
     return {"text_config": text, "vision_config": _SIGLIP}
 
 
 CASES: list[tuple[str, str, dict[str, Any]]] = [
     ("llava-1.5-7b", "llava", {}),
-    ("llava-with-pixtral", "llava", {"vision_config": {"model_type": "pixtral"},
-        "vision_feature_layer": -1, "vision_feature_select_strategy": "full",
-        "multimodal_projector_bias": False}),
+    (
+        "llava-with-pixtral",
+        "llava",
+        {
+            "vision_config": {"model_type": "pixtral"},
+            "vision_feature_layer": -1,
+            "vision_feature_select_strategy": "full",
+            "multimodal_projector_bias": False,
+        },
+    ),
     ("llava-next", "llava_next", {}),
     ("qwen2-vl", "qwen2_vl", {"vision_config": {"hidden_size": 8192}}),
-    ("qwen2.5-vl-7b", "qwen2_5_vl", {
-        "text_config": {"hidden_size": 3584, "num_hidden_layers": 28, "num_attention_heads": 28,
-            "num_key_value_heads": 4, "intermediate_size": 18944},
-        "vision_config": {"hidden_size": 1280}}),
-    ("qwen2.5-vl-72b", "qwen2_5_vl", {"vision_config": {"hidden_size": 1280,
-        "intermediate_size": 3456, "out_hidden_size": 8192}}),
+    (
+        "qwen2.5-vl-7b",
+        "qwen2_5_vl",
+        {
+            "text_config": {
+                "hidden_size": 3584,
+                "num_hidden_layers": 28,
+                "num_attention_heads": 28,
+                "num_key_value_heads": 4,
+                "intermediate_size": 18944,
+            },
+            "vision_config": {"hidden_size": 1280},
+        },
+    ),
+    (
+        "qwen2.5-vl-72b",
+        "qwen2_5_vl",
+        {"vision_config": {"hidden_size": 1280, "intermediate_size": 3456, "out_hidden_size": 8192}},
+    ),
     ("qwen3-vl", "qwen3_vl", {"vision_config": {"out_hidden_size": 4096}}),
     ("llama-4-scout-vl", "llama4", {"vision_config": _LLAMA_4}),
-    ("llama-4-maverick-vl", "llama4", {"vision_config": _LLAMA_4, "text_config": {
-        "num_local_experts": 128, "interleave_moe_layer_step": 2}}),
+    (
+        "llama-4-maverick-vl",
+        "llama4",
+        {
+            "vision_config": _LLAMA_4,
+            "text_config": {"num_local_experts": 128, "interleave_moe_layer_step": 2},
+        },
+    ),
     ("gemma-3-4b-vl", "gemma3", _gemma(34, 2560, 8, 4, 10240)),
     ("gemma-3-27b-vl", "gemma3", _gemma(62, 5376, 32, 16, 21504, head_dim=128)),
     ("mistral-small-3.1", "mistral3", {}),
     ("internvl", "internvl", {}),
-    ("internvl-with-biases", "internvl", {"vision_config": {"attention_bias": True,
-        "use_mean_pooling": False}}),
-]  # fmt: skip
+    (
+        "internvl-with-biases",
+        "internvl",
+        {"vision_config": {"attention_bias": True, "use_mean_pooling": False}},
+    ),
+]
 STAGES = ((), ("encoder",), ("encoder", "decoder"), ("decoder",))
 OTHERS = (("encoder", "projector"), ("projector",), ("projector", "decoder"))
 """What else can be frozen; compared for one model."""

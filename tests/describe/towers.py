@@ -13,49 +13,108 @@ from syncwall.describe import Model
 Shape = dict[str, Any]
 IMAGE_TOKEN, START_TOKEN, WORDS = 5, 6, 40
 _TEXT: Shape = {
-    "hidden_size": 256, "num_hidden_layers": 3, "num_attention_heads": 8,
-    "num_key_value_heads": 2, "intermediate_size": 688, "vocab_size": 1024,
-    "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2,
-}  # fmt: skip
+    "hidden_size": 256,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 8,
+    "num_key_value_heads": 2,
+    "intermediate_size": 688,
+    "vocab_size": 1024,
+    "pad_token_id": 0,
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+}
 _TOWER: Shape = {
-    "hidden_size": 128, "num_hidden_layers": 4, "num_attention_heads": 4,
-    "intermediate_size": 384, "patch_size": 14, "image_size": 112,
-}  # fmt: skip
+    "hidden_size": 128,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 4,
+    "intermediate_size": 384,
+    "patch_size": 14,
+    "image_size": 112,
+}
 _QWEN: Shape = {"depth": 4, "num_heads": 4, "patch_size": 14, "image_size": 112}
-_SECTIONS: Shape = {"rope_parameters": {
-    "rope_type": "default", "rope_theta": 1e4, "mrope_section": [4, 6, 6]}}  # fmt: skip
+_SECTIONS: Shape = {
+    "rope_parameters": {"rope_type": "default", "rope_theta": 1e4, "mrope_section": [4, 6, 6]}
+}
 _IMAGE: Shape = {"image_token_index": IMAGE_TOKEN}
 _IMAGE_ID: Shape = {"image_token_id": IMAGE_TOKEN, "vision_start_token_id": START_TOKEN}
 _LLAVA: Shape = _IMAGE | {
     "text_config": _TEXT | {"model_type": "llama"},
-    "vision_config": _TOWER | {"model_type": "clip_vision_model"}, "image_seq_length": 64,
-}  # fmt: skip
+    "vision_config": _TOWER | {"model_type": "clip_vision_model"},
+    "image_seq_length": 64,
+}
 
 TINY_TOWERS: dict[str, Shape] = {
-    "gemma3": _IMAGE | {"text_config": _TEXT | {"head_dim": 32, "sliding_window": 64},
-        "vision_config": _TOWER | {"vision_use_head": False}, "mm_tokens_per_image": 16},
-    "internvl": {"text_config": _TEXT | {"model_type": "qwen2"}, "image_token_id": IMAGE_TOKEN,
+    "gemma3": _IMAGE
+    | {
+        "text_config": _TEXT | {"head_dim": 32, "sliding_window": 64},
+        "vision_config": _TOWER | {"vision_use_head": False},
+        "mm_tokens_per_image": 16,
+    },
+    "internvl": {
+        "text_config": _TEXT | {"model_type": "qwen2"},
+        "image_token_id": IMAGE_TOKEN,
         "vision_config": _TOWER | {"image_size": [112, 112], "patch_size": [14, 14]},
-        "image_seq_length": 16},
+        "image_seq_length": 16,
+    },
     # transformers sends every token through every expert, most of them multiplied by zero
-    "llama4": _IMAGE | {"text_config": _TEXT | {"head_dim": 32, "num_hidden_layers": 4,
-        "intermediate_size_mlp": 512, "interleave_moe_layer_step": 2, "num_local_experts": 4,
-        "num_experts_per_tok": 4}, "vision_config": _TOWER | {"intermediate_size": 512,
-        "projector_input_dim": 160, "projector_output_dim": 160, "vision_output_dim": 160}},
+    "llama4": _IMAGE
+    | {
+        "text_config": _TEXT
+        | {
+            "head_dim": 32,
+            "num_hidden_layers": 4,
+            "intermediate_size_mlp": 512,
+            "interleave_moe_layer_step": 2,
+            "num_local_experts": 4,
+            "num_experts_per_tok": 4,
+        },
+        "vision_config": _TOWER
+        | {
+            "intermediate_size": 512,
+            "projector_input_dim": 160,
+            "projector_output_dim": 160,
+            "vision_output_dim": 160,
+        },
+    },
     "llava": _LLAVA,
-    "llava_next": _LLAVA | {"vision_config": _LLAVA["vision_config"] | {"image_size": 56},
-        "image_seq_length": 16, "image_grid_pinpoints": [[112, 112]]},
-    "mistral3": _IMAGE | {"text_config": _TEXT | {"model_type": "mistral", "head_dim": 32},
-        "vision_config": _TOWER | {"model_type": "pixtral", "head_dim": 32}},
-    "qwen2_5_vl": _IMAGE_ID | {"text_config": _TEXT | _SECTIONS, "vision_config": _QWEN | {
-        "hidden_size": 128, "intermediate_size": 384, "out_hidden_size": 256,
-        "fullatt_block_indexes": [1, 3], "image_size": 224}},
-    "qwen2_vl": _IMAGE_ID | {"text_config": _TEXT | _SECTIONS, "vision_config": _QWEN | {
-        "embed_dim": 128, "hidden_size": 256}},
-    "qwen3_vl": _IMAGE_ID | {"text_config": _TEXT | _SECTIONS | {"head_dim": 32},
-        "vision_config": _QWEN | {"hidden_size": 128, "intermediate_size": 384,
-        "out_hidden_size": 256, "deepstack_visual_indexes": [1], "num_position_embeddings": 256}},
-}  # fmt: skip
+    "llava_next": _LLAVA
+    | {
+        "vision_config": _LLAVA["vision_config"] | {"image_size": 56},
+        "image_seq_length": 16,
+        "image_grid_pinpoints": [[112, 112]],
+    },
+    "mistral3": _IMAGE
+    | {
+        "text_config": _TEXT | {"model_type": "mistral", "head_dim": 32},
+        "vision_config": _TOWER | {"model_type": "pixtral", "head_dim": 32},
+    },
+    "qwen2_5_vl": _IMAGE_ID
+    | {
+        "text_config": _TEXT | _SECTIONS,
+        "vision_config": _QWEN
+        | {
+            "hidden_size": 128,
+            "intermediate_size": 384,
+            "out_hidden_size": 256,
+            "fullatt_block_indexes": [1, 3],
+            "image_size": 224,
+        },
+    },
+    "qwen2_vl": _IMAGE_ID
+    | {"text_config": _TEXT | _SECTIONS, "vision_config": _QWEN | {"embed_dim": 128, "hidden_size": 256}},
+    "qwen3_vl": _IMAGE_ID
+    | {
+        "text_config": _TEXT | _SECTIONS | {"head_dim": 32},
+        "vision_config": _QWEN
+        | {
+            "hidden_size": 128,
+            "intermediate_size": 384,
+            "out_hidden_size": 256,
+            "deepstack_visual_indexes": [1],
+            "num_position_embeddings": 256,
+        },
+    },
+}
 BATCH = dict.fromkeys(TINY_TOWERS, 2) | {"mistral3": 1}
 """Samples; eager attention of Pixtral computes scores between images, which others do not."""
 PARTS = {
@@ -98,9 +157,7 @@ def inputs(model_type: str, model: Model) -> dict[str, Any]:
     if model_type.startswith("qwen"):
         pixels = torch.rand(batch * grid * grid, patches.width)
         where = torch.tensor([[1, grid, grid]] * batch)
-        return given | {
-            "pixel_values": pixels, "image_grid_thw": where, "mm_token_type_ids": is_image
-        }  # fmt: skip
+        return given | {"pixel_values": pixels, "image_grid_thw": where, "mm_token_type_ids": is_image}
     tiles = (batch, encoder.each) if encoder.each > 1 else (batch,)
     given["pixel_values"] = torch.rand(*tiles, 3, side, side)
     if model_type == "gemma3":

@@ -38,8 +38,16 @@ def test_files_that_agree_are_none(tmp_path):
 
 
 def test_a_trace_speaks_too(tmp_path):
-    event = {"ph": "X", "cat": "kernel", "name": "gemm", "ts": 1, "dur": 5, "pid": 0, "tid": 7,
-             "args": {"stream": 7, "correlation": 1}}  # fmt: skip
+    event = {
+        "ph": "X",
+        "cat": "kernel",
+        "name": "gemm",
+        "ts": 1,
+        "dur": 5,
+        "pid": 0,
+        "tid": 7,
+        "args": {"stream": 7, "correlation": 1},
+    }
     trace = {
         "deviceProperties": [{"id": 0, "name": "Tesla V100-DGXS-32GB"}],
         "traceEvents": [event],

@@ -6,11 +6,19 @@ import syncwall as sw
 from syncwall.explain.remedies import REMEDIES, remedies
 
 RUN = sw.Run(
-    model="llama-3.1-8b", cluster="dgx-h100", nodes=2,
-    layout=sw.Layout(shard="fsdp", micro_batch=1, global_batch=64, recompute="full",
-                     overlap_gradients=False, overlap_parameters=False),
+    model="llama-3.1-8b",
+    cluster="dgx-h100",
+    nodes=2,
+    layout=sw.Layout(
+        shard="fsdp",
+        micro_batch=1,
+        global_batch=64,
+        recompute="full",
+        overlap_gradients=False,
+        overlap_parameters=False,
+    ),
     software=sw.Software(framework="torchtitan", kernels="eager"),
-)  # fmt: skip
+)
 
 
 @pytest.mark.parametrize("kind", REMEDIES)

@@ -38,12 +38,37 @@ JOBS, MEASURED, CALIBRATED, IMPROVED, AROUND = 0.06, 0.05, 0.03, 0.02, 0.1
 calibration or framework of their own, for which changes are proposed too, and whose run file has a
 section: reinforcement learning or islands."""
 EXTREMES: Final = (
-    0, 0, 1, 2, 3, -1, 7, 64, 1023, 4096, 10**5, 10**7, 10**8, 10**9, 2**31, 2**63, 10**30, 0.0,
-    1e-300, 1e-12, 1e-6, 0.5, 1.0, 1e6, 1e18, 1e30, 1e308, float("inf"), float("nan"),
-)  # fmt: skip
-FIELDS: Final = sorted(
-    set(Layout.model_fields) - {"order", "recompute_modules", "dp", "shard_degree"}
+    0,
+    0,
+    1,
+    2,
+    3,
+    -1,
+    7,
+    64,
+    1023,
+    4096,
+    10**5,
+    10**7,
+    10**8,
+    10**9,
+    2**31,
+    2**63,
+    10**30,
+    0.0,
+    1e-300,
+    1e-12,
+    1e-6,
+    0.5,
+    1.0,
+    1e6,
+    1e18,
+    1e30,
+    1e308,
+    float("inf"),
+    float("nan"),
 )
+FIELDS: Final = sorted(set(Layout.model_fields) - {"order", "recompute_modules", "dp", "shard_degree"})
 TEXTS: Final = ("name", "title", "note", "source", "released", "date", "per", "aliases")
 """Keys whose values are words, even if they begin with a number."""
 NONSENSE: Final[tuple[Any, ...]] = (
@@ -60,29 +85,47 @@ NONSENSE: Final[tuple[Any, ...]] = (
     "llama-3.1-8b",
 )
 JOB: Final[dict[str, Any]] = {
-    "steps": 100_000, "spares": 2, "price": "$2/GPU-hour", "data_stall": 0.01,
+    "steps": 100_000,
+    "spares": 2,
+    "price": "$2/GPU-hour",
+    "data_stall": 0.01,
     "startup": "10 min",
     "checkpoints": {"interval": "1 h", "storage": "10 GB/s", "size": "1 TB", "blocking": False},
-    "failures": {"per_1000_node_days": 5, "detection": "10 min", "restart": "5 min",
-                 "repair": "1 days", "domain_gpus": 8, "early_factor": 2.0, "deviation": 0.5},
+    "failures": {
+        "per_1000_node_days": 5,
+        "detection": "10 min",
+        "restart": "5 min",
+        "repair": "1 days",
+        "domain_gpus": 8,
+        "early_factor": 2.0,
+        "deviation": 0.5,
+    },
     "evaluation": {"every": 1000, "time": "5 min"},
     "stragglers": {"per_1000_node_days": 1.0, "slowdown": 1.5, "time": "1 h"},
     "spikes": {"per_1000_steps": 0.01, "rollback": 100},
-    "maintenance": {"every": "30 days", "time": "1 h"}, "power": {"load": 0.8, "pue": 1.2},
-}  # fmt: skip
+    "maintenance": {"every": "30 days", "time": "1 h"},
+    "power": {"load": 0.8, "pue": 1.2},
+}
 AROUNDS: Final[tuple[dict[str, Any], ...]] = (
-    {"rl": {"prompts": 64, "generations": 32, "prompt_tokens": 15, "response_tokens": 80,
-            "tokens_per_s_per_gpu": 3000.0, "mini_batches": 4, "logprob_passes": 2,
-            "logprob_micro_batch": 2, "generator_gpus": 8}},
-    {"islands": {"count": 8, "every": 100, "link": "1 Gb/s", "latency": "50 ms", "overlap": 0.5,
-                 "parts": 4}},
-)  # fmt: skip
+    {
+        "rl": {
+            "prompts": 64,
+            "generations": 32,
+            "prompt_tokens": 15,
+            "response_tokens": 80,
+            "tokens_per_s_per_gpu": 3000.0,
+            "mini_batches": 4,
+            "logprob_passes": 2,
+            "logprob_micro_batch": 2,
+            "generator_gpus": 8,
+        }
+    },
+    {"islands": {"count": 8, "every": 100, "link": "1 Gb/s", "latency": "50 ms", "overlap": 0.5, "parts": 4}},
+)
 MEASUREMENTS: Final[dict[str, Any]] = {
     "gemm": [{"m": 4096, "n": 4096, "k": 4096, "dtype": "bf16", "seconds": 2e-4}],
     "elementwise": [{"kind": "norm", "bytes": 1e9, "seconds": 1e-3}],
-    "collectives": [
-        {"kind": "all-reduce", "ranks": 8, "nodes": 1, "points": [[1e3, 1e-5], [1e9, 1e-2]]}
-    ],
+    "collectives": [{"kind": "all-reduce", "ranks": 8, "nodes": 1, "points": [[1e3, 1e-5], [1e9, 1e-2]]}],
 }
 
 

@@ -59,21 +59,13 @@ def _archives() -> Iterator[HostileFile]:
         packed = gzip.compress(_LOG + line * (100_000_000 // len(line)), 1)
         yield HostileFile(f"gzip of {name}", packed)
         incompressible = random.Random(0).randbytes(MOST_BYTES - 2000 - len(packed))
-        yield HostileFile(
-            f"gzip of {name} below the ratio", packed + gzip.compress(incompressible, 1)
-        )
+        yield HostileFile(f"gzip of {name} below the ratio", packed + gzip.compress(incompressible, 1))
     empty = gzip.compress(b"")
     yield HostileFile("empty gzip members", gzip.compress(_LOG) + empty * (900_000 // len(empty)))
-    event = (
-        b'{"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":1,"dur":1,"args":{"stream":7}},'
-    )
+    event = b'{"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":1,"dur":1,"args":{"stream":7}},'
     begin = b'{"traceEvents":['
-    yield HostileFile(
-        "gzip of a trace", gzip.compress(begin + event * 1_000_000, 1), file="rank0.json"
-    )
-    yield HostileFile(
-        "gzip of lists", gzip.compress(b'{"pg_config":{},"entries":[' + b"[]," * 30_000_000, 1)
-    )
+    yield HostileFile("gzip of a trace", gzip.compress(begin + event * 1_000_000, 1), file="rank0.json")
+    yield HostileFile("gzip of lists", gzip.compress(b'{"pg_config":{},"entries":[' + b"[]," * 30_000_000, 1))
     raw = io.BytesIO()
     with tarfile.open(fileobj=raw, mode="w:gz", format=tarfile.PAX_FORMAT) as archive:
         info = tarfile.TarInfo("a.json")
@@ -86,12 +78,16 @@ def _pickles() -> Iterator[HostileFile]:
     shared: object = ["a"]
     for _ in range(30):
         shared = [shared] * 10
-    entry = {"collective_seq_id": 1, "pg_id": shared, "process_group": [shared, shared],
-             "profiling_name": "nccl:all_reduce", "frames": [{"filename": shared, "name": shared}],
-             "input_dtypes": [shared] * 64, "state": shared}  # fmt: skip
-    yield HostileFile(
-        "pickle of shared lists", pickle.dumps({"version": shared, "entries": [entry]})
-    )
+    entry = {
+        "collective_seq_id": 1,
+        "pg_id": shared,
+        "process_group": [shared, shared],
+        "profiling_name": "nccl:all_reduce",
+        "frames": [{"filename": shared, "name": shared}],
+        "input_dtypes": [shared] * 64,
+        "state": shared,
+    }
+    yield HostileFile("pickle of shared lists", pickle.dumps({"version": shared, "entries": [entry]}))
     yield HostileFile("pickle name of lists", pickle.dumps(shared)[:-1] + b"\x8c\x01a\x93.")
     keys = range(0, 60_000 * _ONE_HASH, _ONE_HASH)
     pairs = b"".join(pickle.dumps(key, 2)[2:-1] + b"N" for key in keys)  # a dict would take long
@@ -106,9 +102,7 @@ def _pickles() -> Iterator[HostileFile]:
     yield HostileFile("pickle of one entry often", pickle.dumps({"entries": [wide] * 200_000}))
     alike = [dict(wide) for _ in range(30_000)]
     yield HostileFile("pickle of entries alike", pickle.dumps({"entries": alike}))
-    yield HostileFile(
-        "pickle of a large integer", pickle.dumps({"entries": [], "version": 1 << 7_000_000})
-    )
+    yield HostileFile("pickle of a large integer", pickle.dumps({"entries": [], "version": 1 << 7_000_000}))
     for size in (4400, 900_000):
         yield HostileFile(f"pickle of {size} digits", b"\x80\x02I" + b"9" * size + b"\n.")
     yield HostileFile("deep pickle", b"\x80\x02" + b"]" * 400_000 + b"a" * 399_999 + b".")
@@ -119,8 +113,11 @@ def _pickles() -> Iterator[HostileFile]:
 
 def _json() -> Iterator[HostileFile]:
     digits = "9" * 5000
-    for kind, begin in (("flight", '{"pg_config":{},"entries":['), ("netq", '[{"compounded_links":['),
-                        ("nccl-tests", '{"nccl-tests":[')):  # fmt: skip
+    for kind, begin in (
+        ("flight", '{"pg_config":{},"entries":['),
+        ("netq", '[{"compounded_links":['),
+        ("nccl-tests", '{"nccl-tests":['),
+    ):
         yield HostileFile(f"{kind} of 5,000 digits", f"{begin}{digits}]}}]".encode())
         for depth in (900, 950, 980, 400_000):
             deep = "[" * depth + "]" * depth
@@ -175,9 +172,7 @@ def _topologies() -> Iterator[HostileFile]:
     device = '<object type="PCIDev" pci_busid="0000:00:00.0" pci_type="0302 [10de:2330]"/>'
     yield HostileFile("hwloc of GPUs", _many("<topology>", device, "</topology>"))
     names = [f"GPU{n}" for n in range(480)]
-    table = "\n".join(
-        ["\t".join(names), *(f"{name}\t" + "X\t" * 480 + "0-4000\t0" for name in names)]
-    )
+    table = "\n".join(["\t".join(names), *(f"{name}\t" + "X\t" * 480 + "0-4000\t0" for name in names)])
     yield HostileFile("nvidia-smi of 480 GPUs", table.encode())
     names = names[:256]
     table = "\n".join(
@@ -196,9 +191,7 @@ def _topologies() -> Iterator[HostileFile]:
     line = [f'Switch\t40 "S-{n}"\n[1]\t"S-{n + 1}"[2] # "s" 4xNDR\n' for n in range(20_000)]
     hosts = 'Ca\t1 "H-1" # "h mlx"\n[1]\t"S-0"[3] # "s" 4xNDR\n'
     yield HostileFile("chain of switches", (hosts + "".join(line)).encode()[:MOST_BYTES])
-    yield HostileFile(
-        "graphs", _many("<graphs>", '<graph speedintra="1" speedinter="1"/>', "</graphs>")
-    )
+    yield HostileFile("graphs", _many("<graphs>", '<graph speedintra="1" speedinter="1"/>', "</graphs>"))
 
 
 def _traces() -> Iterator[HostileFile]:
@@ -229,25 +222,33 @@ def _traces() -> Iterator[HostileFile]:
         "trace of launches",
         event.replace("kernel", "cuda_runtime").replace('"stream":7', '"correlation":{n}'),
     )
-    one_hash = [
-        {"ph": "X", "name": "k", "pid": n * _ONE_HASH, "tid": 0, "ts": 1} for n in range(12_000)
-    ]
+    one_hash = [{"ph": "X", "name": "k", "pid": n * _ONE_HASH, "tid": 0, "ts": 1} for n in range(12_000)]
     yield HostileFile(
         "trace threads of one hash",
         json.dumps({"traceEvents": one_hash}).encode(),
         file="rank0.json",
     )
-    step = ("0,0,0,{n},0,0,0,0,forward-compute,1,1\n", "{n},0,{n},0,0,0,0,0,forward-compute,1,1\n",
-            "0,{n},{n},0,0,0,0,0,forward-send,1,1\n", "0,0,0,0,{n},{n},{n},{n},backward-compute,{n},1\n",
-            "0,2147483647,2147483647,0,0,0,0,0,forward-compute,1,1\n",
-            *(f"0,0,0,0,{{n}},{{n}},-1,-1,{one}-compute,1,1\n0,0,0,0,{{n}},{{n}},-1,-1,{two},1,1\n"
-              for one, two in (("backward", "backward-send"), ("forward", "params-all-gather"))))  # fmt: skip
+    step = (
+        "0,0,0,{n},0,0,0,0,forward-compute,1,1\n",
+        "{n},0,{n},0,0,0,0,0,forward-compute,1,1\n",
+        "0,{n},{n},0,0,0,0,0,forward-send,1,1\n",
+        "0,0,0,0,{n},{n},{n},{n},backward-compute,{n},1\n",
+        "0,2147483647,2147483647,0,0,0,0,0,forward-compute,1,1\n",
+        *(
+            f"0,0,0,0,{{n}},{{n}},-1,-1,{one}-compute,1,1\n0,0,0,0,{{n}},{{n}},-1,-1,{two},1,1\n"
+            for one, two in (("backward", "backward-send"), ("forward", "params-all-gather"))
+        ),
+    )
     head = "dp_rank,stage,rank,step,seq_id,mc,mb_id,gmc,optype,start_ts,duration\n"
     for number, row in enumerate(step):
         yield HostileFile(f"operations {number}", _many(head, row), file="table.csv")
     for stages, dp in ((256, 1), (1, 8192), (150, 150)):  # as many as are replayed
-        workers = (f"{d},{p},{d},0,{n},0,{n},0,forward-compute,{n},{(d + p + n) % 7}\n"
-                for n in range(22_000 // stages // dp) for d in range(dp) for p in range(stages))  # fmt: skip
+        workers = (
+            f"{d},{p},{d},0,{n},0,{n},0,forward-compute,{n},{(d + p + n) % 7}\n"
+            for n in range(22_000 // stages // dp)
+            for d in range(dp)
+            for p in range(stages)
+        )
         raw = (head + "".join(workers)).encode()
         yield HostileFile(f"operations of {stages} by {dp} workers", raw, file="table.csv")
     init = "h{n}:1:2 [0] NCCL INFO comm 0x{n} rank {n} nranks 99999 cudaDev 0 busId {n} - Init COMPLETE\n"
@@ -256,26 +257,25 @@ def _traces() -> Iterator[HostileFile]:
     via = "h{n}:1:2 [0] NCCL INFO Channel 00/0 : {n}[0] -> {n}[0] via NET/IB/{n}\n"
     yield HostileFile("log of channels", _many("", via))
     entry = '{"collective_seq_id":{n},"pg_id":{n},"process_group":["{n}"],"state":"scheduled"},'
-    yield HostileFile(
-        "dump of groups", _many('{"pg_config":{},"entries":[', entry, "{}]}"), file="dump_0"
-    )
+    yield HostileFile("dump of groups", _many('{"pg_config":{},"entries":[', entry, "{}]}"), file="dump_0")
     rows = "0,{n},1,1,k{n}\n"
-    yield HostileFile(
-        "nsys of rows", _many("Time (%),Total Time (ns),Num Calls,Avg (ns),Name\n", rows)
-    )
+    yield HostileFile("nsys of rows", _many("Time (%),Total Time (ns),Num Calls,Avg (ns),Name\n", rows))
     sizes = "{n} 1 float sum -1 1.0 1.0 1.0 0 1.0 1.0 1.0 0\n"
     yield HostileFile("nccl-tests of sizes", _many("# nThread 1 nGpus 1\n", sizes))
 
 
 def _descriptions() -> Iterator[HostileFile]:
     dotted = "a." * 20_000 + "a"
-    for name, text in (("header", f"[{dotted}]"), ("key", f"{dotted} = 1"), ("inline", f"x = {{{dotted} = 1}}"),
-                       ("quoted", f"[{dotted.replace('a', chr(34) + 'a' + chr(34))}]"),
-                       ("digits", "a = " + "9" * 5000), ("deep", "a = " + "[" * 400_000)):  # fmt: skip
+    for name, text in (
+        ("header", f"[{dotted}]"),
+        ("key", f"{dotted} = 1"),
+        ("inline", f"x = {{{dotted} = 1}}"),
+        ("quoted", f"[{dotted.replace('a', chr(34) + 'a' + chr(34))}]"),
+        ("digits", "a = " + "9" * 5000),
+        ("deep", "a = " + "[" * 400_000),
+    ):
         yield HostileFile(f"toml {name}", text.encode(), SETTINGS, "settings.toml")
-    yield HostileFile(
-        "toml tables", _many("", "[a{n}.b.c.d]\ne.f = 1\n"), SETTINGS, "settings.toml"
-    )
+    yield HostileFile("toml tables", _many("", "[a{n}.b.c.d]\ne.f = 1\n"), SETTINGS, "settings.toml")
     script = "a=" + "x" * 4000 + "\n--a " + "$a" * 400_000
     yield HostileFile("variables of variables", script.encode(), SETTINGS, "settings.sh")
     yield HostileFile(
@@ -290,16 +290,10 @@ def _descriptions() -> Iterator[HostileFile]:
         ("settings", SETTINGS, "settings"),
         ("report", REPORT, "r"),
     ):
-        yield HostileFile(
-            f"{kind}: unknown keys", _many("layout:\n", "  k{n}: 1\n"), words, f"{file}.yaml"
-        )
+        yield HostileFile(f"{kind}: unknown keys", _many("layout:\n", "  k{n}: 1\n"), words, f"{file}.yaml")
         yield HostileFile(f"{kind}: keys twice", _many("", "a: 1\n"), words, f"{file}.yaml")
-        yield HostileFile(
-            f"{kind}: a list", _many('{"layout":{"a":[', "0,", "0]}}"), words, f"{file}.json"
-        )
-        yield HostileFile(
-            f"{kind}: digits", b'{"nodes":' + b"9" * 5000 + b"}", words, f"{file}.json"
-        )
+        yield HostileFile(f"{kind}: a list", _many('{"layout":{"a":[', "0,", "0]}}"), words, f"{file}.json")
+        yield HostileFile(f"{kind}: digits", b'{"nodes":' + b"9" * 5000 + b"}", words, f"{file}.json")
         laughs = "a0: &a0 [x]\n" + "".join(
             f"a{n + 1}: &a{n + 1} [{', '.join([f'*a{n}'] * 10)}]\n" for n in range(9)
         )

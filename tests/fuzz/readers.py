@@ -60,9 +60,7 @@ def broken(raw: bytes, dice: random.Random) -> bytes:
         elif kind == 5:
             del data[at : at + dice.randint(1, 4096)]
         else:
-            data[at:at] = dice.choice(
-                (b"\x00", b"\n", b'"', b"\xff\xfe", b"]]>", b"<!ENTITY a 'b'>")
-            )
+            data[at:at] = dice.choice((b"\x00", b"\n", b'"', b"\xff\xfe", b"]]>", b"<!ENTITY a 'b'>"))
     return gzip.compress(bytes(data), 1) if dice.random() < 0.1 else bytes(data)
 
 
@@ -123,7 +121,9 @@ def readers(directories: Dirs = (), count: int = 500) -> int:
             if took > SLOW_S:
                 bad.append(f"{number} {kind}: {took:.1f} s")
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - before
-    print(f"{count} inputs from {len(known)} files: {dict(ended)}; slowest {slowest:.2f} s; "
-          f"memory +{grown / 2**20:.0f} MiB")  # fmt: skip
+    print(
+        f"{count} inputs from {len(known)} files: {dict(ended)}; slowest {slowest:.2f} s; "
+        f"memory +{grown / 2**20:.0f} MiB"
+    )
     print("\n".join(bad[:20]))
     return 1 if bad or grown > MOST_BYTES else 0

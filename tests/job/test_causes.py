@@ -60,9 +60,7 @@ def test_sixteen_racks_keep_two_of_eighteen_trays_in_reserve():
     assert spares(domain_gpus=72) == 90
 
 
-@pytest.mark.parametrize(
-    ("mean", "number"), [(0.0, 0), (0.005, 0), (0.1, 1), (1.0, 4), (100.0, 124)]
-)
+@pytest.mark.parametrize(("mean", "number"), [(0.0, 0), (0.005, 0), (0.1, 1), (1.0, 4), (100.0, 124)])
 def test_poisson_quantiles(mean, number):
     """Tables of the Poisson distribution, 99%."""
     assert _poisson_quantile(mean, 0.99) == number

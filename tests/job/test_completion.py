@@ -57,8 +57,12 @@ def test_without_failures_only_the_step_is_uncertain():
 
 def test_a_checkpoint_has_weights_and_optimizer_states():
     """BLOOM-176B: 2.3 TB (ml-engineering, fault tolerance); 14 bytes a parameter are 2.47 TB."""
-    run = sw.Run(model="bloom-176b", cluster=sw.cluster("dgx-a100", nodes=48), layout=sw.Layout(
-        tp=4, pp=12, shard="zero1", global_batch=2048), seq=2048)  # fmt: skip
+    run = sw.Run(
+        model="bloom-176b",
+        cluster=sw.cluster("dgx-a100", nodes=48),
+        layout=sw.Layout(tp=4, pp=12, shard="zero1", global_batch=2048),
+        seq=2048,
+    )
     size = job_plan(sw.Job(run=run, steps=10), sw.predict(run)).checkpoint_bytes
     assert size == pytest.approx(2.3e12, rel=0.1)
 
@@ -106,9 +110,7 @@ def test_one_gpu_of_a_rack_takes_its_tray_unless_the_rack_is_said():
 
 def test_smaller_domains_need_fewer_spares():
     whole: dict[str, Any] = {"domain_gpus": 72}
-    job = sw.Job(
-        run=RACKS, tokens=3e12, simulations=200, price_usd_per_gpu_hour=5.0, failures=whole
-    )
+    job = sw.Job(run=RACKS, tokens=3e12, simulations=200, price_usd_per_gpu_hour=5.0, failures=whole)
     done = finish(job)
     found = {change.what: change for change in job_changes(done)}
     smaller = next(change for what, change in found.items() if "domain_gpus" in what)

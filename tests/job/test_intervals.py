@@ -11,9 +11,14 @@ from syncwall.job.plan import Failure, JobPlan, best_interval_s, interval_curve,
 def plan(blocking_s=20.0, per_s=1e-5, written_s=0.0, interval_s=3600.0):
     """A job of some weeks."""
     return JobPlan(
-        work_s=3e6, blocking_s=blocking_s, written_s=written_s, interval_s=interval_s,
-        causes=(Failure("node", per_s),), detection_s=600.0, restart_s=100.0,
-    )  # fmt: skip
+        work_s=3e6,
+        blocking_s=blocking_s,
+        written_s=written_s,
+        interval_s=interval_s,
+        causes=(Failure("node", per_s),),
+        detection_s=600.0,
+        restart_s=100.0,
+    )
 
 
 def drawn(one, best_s):

@@ -13,9 +13,11 @@ from syncwall.job.completion import Completion, finish
 from syncwall.job.settled import predicted_phases
 
 RUN = Run(
-    model="llama-3.1-8b", cluster="dgx-h100", nodes=16,
+    model="llama-3.1-8b",
+    cluster="dgx-h100",
+    nodes=16,
     layout={"shard": "fsdp", "global_batch": 512, "micro_batch": 1, "recompute": "none"},
-)  # fmt: skip
+)
 STEP = sw.predict(RUN)
 EXAMPLES = Path(__file__).parents[2] / "examples" / "jobs"
 
@@ -27,8 +29,9 @@ def job(*phases: dict[str, Any], **fields: Any) -> sw.Job:
 def test_a_job_of_one_phase_is_the_job_without_phases():
     """Bit for bit: finish, ledger, bill and what would change it."""
     extras: dict[str, Any] = {
-        "spikes": {"per_1000_steps": 1, "rollback": 10}, "evaluation": {"every": 100, "time_s": 60},
-    }  # fmt: skip
+        "spikes": {"per_1000_steps": 1, "rollback": 10},
+        "evaluation": {"every": 100, "time_s": 60},
+    }
     plain = finish(sw.Job(run=RUN, tokens=1e12, simulations=200, **extras), STEP)
     phased = finish(job({"tokens": 1e12}, **extras), STEP)
     assert phased.settled == plain.settled
@@ -50,10 +53,11 @@ def test_the_step_of_a_phase_is_that_of_its_run(seq: int, batch: int, cp: int):
         STEP,
     )
     alone = Run(
-        model=RUN.model, cluster=RUN.cluster, seq=seq,
-        layout={"shard": "fsdp", "global_batch": batch, "micro_batch": 1, "recompute": "none",
-                "cp": cp},
-    )  # fmt: skip
+        model=RUN.model,
+        cluster=RUN.cluster,
+        seq=seq,
+        layout={"shard": "fsdp", "global_batch": batch, "micro_batch": 1, "recompute": "none", "cp": cp},
+    )
     assert phases.parts[1].stretch.run == alone
     assert phases.parts[1].prediction.step_s == sw.predict(alone).step_s
     assert phases.work_s == 10 * STEP.step_s + 7 * sw.predict(alone).step_s
@@ -108,11 +112,19 @@ def test_deepseek_v3_with_its_phases():
     study -5%), 86K of 119K for the context (-28%).
     """
     layout = {
-        "pp": 16, "ep": 64, "shard": "zero1", "schedule": "dualpipe", "precision": "fp8",
-        "global_batch": 15360, "recompute": "selective", "moment_dtype": "bf16",
-        "recompute_modules": ["layernorm", "mla_up_proj"], "dispatcher": "deepep",
-        "fp8_dispatch": True, "overlap_ep": True,
-    }  # fmt: skip
+        "pp": 16,
+        "ep": 64,
+        "shard": "zero1",
+        "schedule": "dualpipe",
+        "precision": "fp8",
+        "global_batch": 15360,
+        "recompute": "selective",
+        "moment_dtype": "bf16",
+        "recompute_modules": ["layernorm", "mla_up_proj"],
+        "dispatcher": "deepep",
+        "fp8_dispatch": True,
+        "overlap_ep": True,
+    }
     run = Run(model="deepseek-v3", cluster="deepseek-h800", nodes=256, seq=4096, layout=layout)
     phases = (
         {"name": "ramp", "tokens": 469e9, "ramp": {"start": 3072, "increment": 3072}},

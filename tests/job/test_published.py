@@ -27,9 +27,12 @@ def llama_3(like: str, **fields: Any) -> JobPlan:
         layout=sw.Layout(tp=8, pp=16, shard="fsdp", global_batch=2048),
     )
     job = sw.Job(
-        run=run, steps=100_000, failures={"like": like},
-        checkpoints={"storage_bytes_per_s": 2e12}, **fields,
-    )  # fmt: skip
+        run=run,
+        steps=100_000,
+        failures={"like": like},
+        checkpoints={"storage_bytes_per_s": 2e12},
+        **fields,
+    )
     return replace(job_plan(job, sw.predict(run)).plan, step_deviation=0.0)
 
 
@@ -63,9 +66,7 @@ def test_llama_3_interruptions_from_other_clusters():
     assert 419 / 1.3 < middle < 419 * 1.3
 
 
-@pytest.mark.parametrize(
-    ("like", "low", "high"), [("meta-rsc-1", 670, 770), ("meta-rsc-2", 230, 285)]
-)
+@pytest.mark.parametrize(("like", "low", "high"), [("meta-rsc-1", 670, 770), ("meta-rsc-2", 230, 285)])
 def test_one_other_cluster_alone_does_not_tell_the_count(like, low, high):
     """RSC-1 has too many failures for Llama 3's 419, RSC-2 too few: hence the spread above."""
     _, outcome = over_54_days(llama_3(like), 300)
@@ -74,9 +75,15 @@ def test_one_other_cluster_alone_does_not_tell_the_count(like, low, high):
 
 @pytest.mark.parametrize(
     ("nodes", "rate", "interval", "write"),
-    [(128, 6.5, 3600, 300), (256, 6.5, 3600, 300), (512, 6.5, 3600, 300), (1500, 1.0, 5680, 300),
-     (1500, 6.5, 414, 10), (1000, 2.34, 1800, 60)],
-)  # fmt: skip
+    [
+        (128, 6.5, 3600, 300),
+        (256, 6.5, 3600, 300),
+        (512, 6.5, 3600, 300),
+        (1500, 1.0, 5680, 300),
+        (1500, 6.5, 414, 10),
+        (1000, 2.34, 1800, 60),
+    ],
+)
 def test_effective_time_of_meta_rsc(nodes, rate, interval, write):
     """arXiv:2410.21680: (1 - N r (u + T / 2)) / (1 + w / T), which it checks against its jobs.
 
@@ -123,13 +130,21 @@ def test_effective_time_of_byterobust():
     Its failures are not published by node, so the typical ones are taken; detection of 2 to 60 s,
     a checkpoint every step at 0.9% of it, restarts as by default.
     """
-    causes = failure_causes(failure_rates("typical"), FailureUnits.of(
-        sw.Failures(), sw.cluster("dgx-h100", nodes=1200)
-    ))  # fmt: skip
+    causes = failure_causes(
+        failure_rates("typical"), FailureUnits.of(sw.Failures(), sw.cluster("dgx-h100", nodes=1200))
+    )
     plan = JobPlan(
-        work_s=80 * DAY_S, interval_s=20.0, blocking_s=0.18, causes=causes, rate_deviation=0.81,
-        detection_s=30.0, restart_s=60 + 0.0085 * 9600, repair_s=DAY_S, nodes=1200, spares=60,
-    )  # fmt: skip
+        work_s=80 * DAY_S,
+        interval_s=20.0,
+        blocking_s=0.18,
+        causes=causes,
+        rate_deviation=0.81,
+        detection_s=30.0,
+        restart_s=60 + 0.0085 * 9600,
+        repair_s=DAY_S,
+        nodes=1200,
+        spares=60,
+    )
     outcome = simulate(plan, 300)
     effective = outcome.ledger_s[Cause.USEFUL].mean() / outcome.finish_s.mean()
     assert effective == pytest.approx(0.97, abs=0.02)

@@ -31,9 +31,7 @@ def test_young_and_daly_are_recovered_where_checkpoints_are_short(ratio):
 @given(floats(0.1, 500), floats(1000, 1e6))
 def test_daly_is_within_one_percent_of_the_exact_optimum(blocking, mean):
     if blocking < 0.2 * mean:
-        assert best_interval_s(blocking, 1 / mean) == pytest.approx(
-            float(daly_s(blocking, mean)), rel=0.01
-        )
+        assert best_interval_s(blocking, 1 / mean) == pytest.approx(float(daly_s(blocking, mean)), rel=0.01)
 
 
 @given(floats(0.1, 500), floats(1000, 1e6), floats(0.3, 3))

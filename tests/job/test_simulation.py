@@ -56,9 +56,7 @@ def test_without_failures_nothing_is_left_to_chance():
 
 def test_interruptions_come_at_the_rate_of_the_plan():
     outcome = simulate(plan(), 2000)
-    assert np.sum(outcome.interruptions) / np.sum(outcome.finish_s) == pytest.approx(
-        LLAMA_RATE, rel=0.01
-    )
+    assert np.sum(outcome.interruptions) / np.sum(outcome.finish_s) == pytest.approx(LLAMA_RATE, rel=0.01)
 
 
 def test_early_failures_come_on_top():
@@ -119,11 +117,15 @@ def test_more_spares_never_finish_later(spares, more, taken, seed):
 @given(floats(0, 0.3), floats(0, 0.8), booleans(), integers(0, 20), integers(0, 5))
 def test_every_ledger_adds_up(step, deviation, shrink, spares, seed):
     job = plan(
-        step_deviation=step, rate_deviation=deviation, shrink=shrink, spares=spares,
-        replica_nodes=16.0, work_s=4 * DAY_S,
+        step_deviation=step,
+        rate_deviation=deviation,
+        shrink=shrink,
+        spares=spares,
+        replica_nodes=16.0,
+        work_s=4 * DAY_S,
         beside={Cause.EVALUATION: 0.02, Cause.MAINTENANCE: 0.01},
         causes=(Failure("node", LLAMA_RATE, 1), Failure("spike", LLAMA_RATE / 9, 0, 5000.0)),
-    )  # fmt: skip
+    )
     assert_ledger_adds_up(simulate(job, 200, seed))
 
 

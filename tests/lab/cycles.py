@@ -84,9 +84,11 @@ def cycle(folder: Path, name: str, end: str, *, real: bool) -> str:
     )
     command = [sys.executable, "-m", "syncwall", "lab", "run", str(file)]
     launcher = subprocess.Popen(
-        command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        command,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
         env=os.environ | {MARK: name},
-    )  # fmt: skip
+    )
     time.sleep(random.uniform(0.4, 5.0 if real else 2.2))
     if end == "worker":
         found = [pid for pid in marked(name) if pid != launcher.pid]

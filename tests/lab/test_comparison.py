@@ -32,10 +32,22 @@ def measured(**updates: Any) -> MachineMeasurements:
 def record(place: str, measured_s: float, predicted_s: float, *, spread: float = 0.01) -> LabRecord:
     hosts, workers = map(int, place.split("x"))
     low, high = (measured_s * (1 + way * spread) for way in (-1, 1))
-    times = {"median_s": measured_s, "mean_s": measured_s, "p10_s": low, "p90_s": high,
-             "worst_s": high, "trials": 5}  # fmt: skip
-    data = {"times": times, "ledger_s": {"forward": measured_s}, "ranks": [], "tokens_per_s": 1.0,
-            "model_flop_per_s": 1.0, "matmul_flop_per_s": 1.0}  # fmt: skip
+    times = {
+        "median_s": measured_s,
+        "mean_s": measured_s,
+        "p10_s": low,
+        "p90_s": high,
+        "worst_s": high,
+        "trials": 5,
+    }
+    data = {
+        "times": times,
+        "ledger_s": {"forward": measured_s},
+        "ranks": [],
+        "tokens_per_s": 1.0,
+        "model_flop_per_s": 1.0,
+        "matmul_flop_per_s": 1.0,
+    }
     facts = {"backend": "gloo", "device": "cpu", "hosts": ["h0"]}
     result = {"kind": "step", "job": facts, "hosts": [], "data": data}
     return LabRecord(
@@ -93,8 +105,7 @@ def test_fsdp_on_cpus_waits_for_every_collective():
     """Two gathers and a scatter of six parts, each with a message of its own."""
     point = [[1.0, 1.0], [1e12, 1.0000001]]  # a second each, whatever the size
     tables = [
-        {"kind": kind, "ranks": 4, "nodes": 4, "points": point}
-        for kind in ("all-gather", "reduce-scatter")
+        {"kind": kind, "ranks": 4, "nodes": 4, "points": point} for kind in ("all-gather", "reduce-scatter")
     ]
     forecast = forecast_of(job("fsdp"), Topology(hosts=4), measured(collectives=tables))
     waiting = forecast.ledger_s[Cause.EXPOSED_GATHER] + forecast.ledger_s[Cause.EXPOSED_DP]

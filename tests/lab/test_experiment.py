@@ -12,15 +12,45 @@ from syncwall.problems import InputError
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples" / "lab").glob("*.yaml"))
 WORDS = st.sampled_from(
-    ["places", "rates", "nics", "serves", "rails", "leaves", "oversubscription", "threads", "jobs",
-     "measure", "with", "run", "faults", "kill", "cut_link", "slow_link", "slow_worker",
-     "slow_loader", "rank",
-     "host", "after", "rate", "share", "delay", "name", "time_limit", "environment", "repeats"]
-)  # fmt: skip
+    [
+        "places",
+        "rates",
+        "nics",
+        "serves",
+        "rails",
+        "leaves",
+        "oversubscription",
+        "threads",
+        "jobs",
+        "measure",
+        "with",
+        "run",
+        "faults",
+        "kill",
+        "cut_link",
+        "slow_link",
+        "slow_worker",
+        "slow_loader",
+        "rank",
+        "host",
+        "after",
+        "rate",
+        "share",
+        "delay",
+        "name",
+        "time_limit",
+        "environment",
+        "repeats",
+    ]
+)
 SCALARS = (
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8)
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=8)
     | st.sampled_from(["2x2", "1x4", "0x1", "100Mb/s", "5 s", "collectives", "links", "9999x9999"])
-)  # fmt: skip
+)
 VALUES = st.recursive(
     SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(WORDS, inner, max_size=4)
 )
@@ -43,9 +73,21 @@ def test_flags_become_words():
     )
     words = read(text).jobs[0].words(Path("o.json"))
     assert words == [
-        "-m", "syncwall", "measure", "collectives", "--min-size", "1MB", "--trials", "3",
-        "--x", "a", "b", "--y", "--json", "o.json",
-    ]  # fmt: skip
+        "-m",
+        "syncwall",
+        "measure",
+        "collectives",
+        "--min-size",
+        "1MB",
+        "--trials",
+        "3",
+        "--x",
+        "a",
+        "b",
+        "--y",
+        "--json",
+        "o.json",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -118,8 +160,6 @@ def test_a_slow_loader_is_of_one_rank_or_of_all():
 
 @pytest.mark.parametrize("name", ["A=B", "", "A\\0"])
 def test_names_that_no_variable_can_have_are_refused(name):
-    text = (
-        f'places: [2x1]\nrates: [1Gb/s]\njobs: [{{measure: links, environment: {{"{name}": x}}}}]\n'
-    )
+    text = f'places: [2x1]\nrates: [1Gb/s]\njobs: [{{measure: links, environment: {{"{name}": x}}}}]\n'
     with pytest.raises(InputError, match="environment"):
         validated(parse_document(text, "e.yaml"), Experiment, name="e")

@@ -62,15 +62,31 @@ def slow_loader(rank: int | None, delay_s: float) -> Case:
 
 CLEAN = Case("clean")
 CASES = {
-    1: [CLEAN, CLEAN, CLEAN,
-        slow_worker(0, 0.4), slow_worker(1, 0.4), slow_worker(1, 0.5),
-        slow_link(0, RATE / 5), slow_link(1, RATE / 5), slow_link(1, RATE / 4),
-        slow_loader(0, 0.15), slow_loader(1, 0.1), slow_loader(None, 0.15)],
-    2: [CLEAN, CLEAN,
-        slow_worker(1, 0.4), slow_worker(3, 0.4),
-        slow_link(0, RATE / 5), slow_link(1, RATE / 5),
-        slow_loader(2, 0.2), slow_loader(0, 0.2)],
-}  # fmt: skip
+    1: [
+        CLEAN,
+        CLEAN,
+        CLEAN,
+        slow_worker(0, 0.4),
+        slow_worker(1, 0.4),
+        slow_worker(1, 0.5),
+        slow_link(0, RATE / 5),
+        slow_link(1, RATE / 5),
+        slow_link(1, RATE / 4),
+        slow_loader(0, 0.15),
+        slow_loader(1, 0.1),
+        slow_loader(None, 0.15),
+    ],
+    2: [
+        CLEAN,
+        CLEAN,
+        slow_worker(1, 0.4),
+        slow_worker(3, 0.4),
+        slow_link(0, RATE / 5),
+        slow_link(1, RATE / 5),
+        slow_loader(2, 0.2),
+        slow_loader(0, 0.2),
+    ],
+}
 """By workers on each host."""
 
 
@@ -91,9 +107,26 @@ def verdict(hosts: Hosts, case: Case, folder: Path) -> RanksVerdict:
     folder.mkdir(parents=True)
     model = folder.with_suffix(".yaml")
     model.write_text(MODEL)
-    words = ["-m", "syncwall", "measure", "step", "--model", str(model), "--seq", "128",
-             "--micro-batch", "4", "--bucket", "2MiB", "--warm-up", "1",
-             "--steps", str(case.steps), "--profile", str(folder)]  # fmt: skip
+    words = [
+        "-m",
+        "syncwall",
+        "measure",
+        "step",
+        "--model",
+        str(model),
+        "--seq",
+        "128",
+        "--micro-batch",
+        "4",
+        "--bucket",
+        "2MiB",
+        "--warm-up",
+        "1",
+        "--steps",
+        str(case.steps),
+        "--profile",
+        str(folder),
+    ]
     faults = [case.fault] if case.fault else []
     outcome = hosts.run(words, time_limit_s=120, faults=faults)
     assert set(outcome.codes) <= {0, 1}, outcome.message  # 1 if `measure` itself found a slow rank

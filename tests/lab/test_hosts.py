@@ -125,9 +125,7 @@ def test_a_link_gives_its_rate_both_ways_at_once(rate_mbit):
 @NEEDS_IPERF3
 @pytest.mark.slow
 def test_an_oversubscribed_spine_is_the_slowest_part():
-    with lab(
-        Topology(hosts=4, leaves=2, oversubscription=4, rate_bytes_per_s=25e6), "test"
-    ) as hosts:
+    with lab(Topology(hosts=4, leaves=2, oversubscription=4, rate_bytes_per_s=25e6), "test") as hosts:
         near, far = _best_rate(hosts, 0, 1), _best_rate(hosts, 0, 3)
     assert near > 0.8 * 25e6
     assert 0.8 * 12.5e6 < far < 1.1 * 12.5e6  # what queued before the first second counts, too

@@ -14,8 +14,13 @@ def test_links_have_the_rates_of_the_lab():
     links = links_of_lab(Topology(hosts=8, rate_bytes_per_s=5e6, leaves=2, uplinks=4))
     assert links.nics == 8
     assert links.switches == (
-        "leaf:1-1", "leaf:1-2", "spine:1-1", "spine:1-2", "spine:1-3", "spine:1-4",
-    )  # fmt: skip
+        "leaf:1-1",
+        "leaf:1-2",
+        "spine:1-1",
+        "spine:1-2",
+        "spine:1-3",
+        "spine:1-4",
+    )
     slow = slowed(links, {"node:h3": 1e6})
     np.testing.assert_allclose(slow.rates[:16:2], [5e6] * 3 + [1e6] + [5e6] * 4)
     np.testing.assert_allclose(slow.rates[16:], 5e6)
@@ -27,9 +32,7 @@ def test_rails_hang_on_switches_of_their_own():
     assert links.rails
 
 
-@pytest.mark.parametrize(
-    ("order", "rate"), [((0, 1, 2, 3), 25e6), ((0, 2, 1, 3), 12.5e6), ((0, 2), 25e6)]
-)
+@pytest.mark.parametrize(("order", "rate"), [((0, 1, 2, 3), 25e6), ((0, 2, 1, 3), 12.5e6), ((0, 2), 25e6)])
 def test_a_ring_loses_only_what_crosses_too_often(order, rate):
     assert rings_s(TWO_LEAVES, [(order, 1e7)]) == pytest.approx([1e7 / rate])
 

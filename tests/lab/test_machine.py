@@ -157,9 +157,7 @@ def test_after_kill_9_and_down_nothing_is_left(tmp_path, monkeypatch):
 @pytest.mark.slow
 def test_random_ends_leave_nothing():
     command = [sys.executable, "-m", "bench", "scale", "lab-cycles", "--count", "6"]
-    done = subprocess.run(
-        command, capture_output=True, text=True, check=False, timeout=300, cwd=ROOT
-    )
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300, cwd=ROOT)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "no namespace, process, link or qdisc" in done.stdout
 

@@ -21,8 +21,13 @@ FILTERS = [HealthCheck.filter_too_much, HealthCheck.too_slow, HealthCheck.data_t
 
 def law(examples: int) -> settings:
     """So many questions, the same ones every time; a failing one is printed as it was drawn."""
-    return settings(max_examples=examples, deadline=None, suppress_health_check=FILTERS,
-                    derandomize=True, phases=[Phase.generate])  # fmt: skip
+    return settings(
+        max_examples=examples,
+        deadline=None,
+        suppress_health_check=FILTERS,
+        derandomize=True,
+        phases=[Phase.generate],
+    )
 
 
 @st.composite
@@ -38,12 +43,15 @@ def questions(draw: Any, models: list[str] | None = None, *, all_open: bool = Fa
     gpus = nodes * cluster.node.gpus
     assume(gpus % (tp * pp * cp) == 0)
     layout: dict[str, Any] = {
-        "tp": tp, "pp": pp, "cp": cp, "ep": draw(POWERS) if model.moe else 1,
+        "tp": tp,
+        "pp": pp,
+        "cp": cp,
+        "ep": draw(POWERS) if model.moe else 1,
         "sp": tp > 1 and draw(st.booleans()),
         "global_batch": gpus // (tp * pp * cp) * draw(st.sampled_from([1, 2, 8, 16])),
         "cp_kind": draw(st.sampled_from([ContextKind.RING, ContextKind.ALL_GATHER])),
         "frozen_weights": draw(st.sampled_from([False, False, True])),
-    }  # fmt: skip
+    }
     if model.moe:
         layout |= {
             "dispatcher": draw(st.sampled_from(Dispatcher)),
@@ -58,8 +66,14 @@ def questions(draw: Any, models: list[str] | None = None, *, all_open: bool = Fa
     software = {"framework": framework} if framework else {}
     seq = draw(st.sampled_from([1024, 4096, 8192]))
     try:
-        return Run(model=model, cluster=cluster, nodes=nodes, seq=seq,
-                   layout=Layout.model_validate(layout), software=Software(**software))  # fmt: skip
+        return Run(
+            model=model,
+            cluster=cluster,
+            nodes=nodes,
+            seq=seq,
+            layout=Layout.model_validate(layout),
+            software=Software(**software),
+        )
     except ValidationError:
         assume(False)
         raise

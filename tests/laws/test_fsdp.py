@@ -23,9 +23,13 @@ def fsdp(model: str = MODELS[0], cluster: str = CLUSTERS[0], nodes: int = 4, **m
     stated = {"shard": "fsdp", "micro_batch": 1, "global_batch": 16 * nodes, "recompute": "none"}
     layout = Layout.model_validate(stated | more)
     return Run(
-        model=sw.model(model), cluster=sw.cluster(cluster), nodes=nodes, layout=layout,
-        seq=1024, software={"framework": "torchtitan"},
-    )  # fmt: skip
+        model=sw.model(model),
+        cluster=sw.cluster(cluster),
+        nodes=nodes,
+        layout=layout,
+        seq=1024,
+        software={"framework": "torchtitan"},
+    )
 
 
 def predicted(**more: Any) -> Prediction:
@@ -160,8 +164,7 @@ def test_bits_on_the_way():
 
 
 def test_nothing_of_it_matters_without_fsdp_or_in_a_pipeline():
-    tuned = {"unit_layers": 4, "forward_prefetch": 3, "backward_prefetch": 2,
-             "reshard_after_forward": False}  # fmt: skip
+    tuned = {"unit_layers": 4, "forward_prefetch": 3, "backward_prefetch": 2, "reshard_after_forward": False}
     for other in ({"shard": "zero1"}, {"shard": "ddp"}, {"pp": 2}):
         assert predicted(**other, **tuned).step_s == predicted(**other).step_s
 

@@ -38,12 +38,16 @@ def predicted(
     return sw.predict(
         Run.model_validate(
             {
-                "model": model, "cluster": cluster, "nodes": nodes, "seq": 1024,
-                "gpus_per_node": gpus // nodes, "layout": stated,
+                "model": model,
+                "cluster": cluster,
+                "nodes": nodes,
+                "seq": 1024,
+                "gpus_per_node": gpus // nodes,
+                "layout": stated,
                 "software": {"framework": "pytorch"},
             }
         )
-    )  # fmt: skip
+    )
 
 
 def at_the_end(found: Prediction) -> list[Offload]:
@@ -136,10 +140,9 @@ def test_what_stays_on_the_device_is_not_copied_again():
         ({"offload_weights": True, "shard": "zero1"}, "offload_weights"),
         ({"offload_weights": True, "pp": 2}, "offload_weights"),
         ({"offload_gradients": True}, "offload_gradients"),
-        ({"offload_gradients": True, "offload_optimizer": True, "shard": "zero1"},
-         "offload_gradients"),
+        ({"offload_gradients": True, "offload_optimizer": True, "shard": "zero1"}, "offload_gradients"),
     ],
-)  # fmt: skip
+)
 def test_layouts_that_nobody_offers(wrong, field):
     with pytest.raises(ValidationError, match=field):
         predicted(**wrong)

@@ -28,8 +28,11 @@ def every_way(run: Run) -> list[Layout]:
     micros = batches if is_open(layout, "micro_batch") else [layout.micro_batch]
     ways = [
         layout.model_copy(update={"shard": shard, "recompute": again, "micro_batch": micro, **how})
-        for shard in shards for again in recomputes for micro in micros for how in pipelines(run)
-    ]  # fmt: skip
+        for shard in shards
+        for again in recomputes
+        for micro in micros
+        for how in pipelines(run)
+    ]
     resolved = [one.plain() for one in ways]
     return [one for one in resolved if not broken_rules(run.model, one, run.seq, run.gpus)]
 

@@ -42,8 +42,9 @@ class Slower:
 
 def run(**layout: Any) -> Run:
     fields = {"tp": 8, "shard": "fsdp", "global_batch": 256, "micro_batch": 1, **layout}
-    return Run(model="llama-3.1-70b", cluster=sw.cluster("dgx-h100", nodes=32),
-               layout=Layout.model_validate(fields))  # fmt: skip
+    return Run(
+        model="llama-3.1-70b", cluster=sw.cluster("dgx-h100", nodes=32), layout=Layout.model_validate(fields)
+    )
 
 
 def test_a_slower_network_is_seen_by_proposals():
@@ -62,10 +63,7 @@ def test_a_slower_network_is_seen_by_open_fields():
     """Where gathering weights is dear, fewer and larger micro batches are chosen."""
     open_run = run(global_batch=1024, micro_batch=None)
     slow = predict(open_run, network=Slower)
-    tried = {
-        micro: predict(run(global_batch=1024, micro_batch=micro), network=Slower)
-        for micro in (1, 2, 4)
-    }
+    tried = {micro: predict(run(global_batch=1024, micro_batch=micro), network=Slower) for micro in (1, 2, 4)}
     fitting = {micro: one.step_s for micro, one in tried.items() if one.fits}
     assert slow.step_s == pytest.approx(min(fitting.values()))
 
@@ -73,8 +71,9 @@ def test_a_slower_network_is_seen_by_open_fields():
 def test_a_slower_network_is_seen_by_searches():
     usual, slow = predict(run()), predict(run(), network=Slower)
     pinned = {"tp": 8, "cp": 1, "pp": (1, 2)}
-    found = search(usual.run.model, usual.run.cluster, global_batch=256, pinned=pinned,
-                   pricing=slow.pricing).best(3)  # fmt: skip
+    found = search(
+        usual.run.model, usual.run.cluster, global_batch=256, pinned=pinned, pricing=slow.pricing
+    ).best(3)
     for one in found:
         assert one.step_s == pytest.approx(predict(one.run, network=Slower).step_s, rel=1e-9)
         assert one.step_s > predict(one.run).step_s
@@ -82,9 +81,11 @@ def test_a_slower_network_is_seen_by_searches():
 
 def test_a_slower_network_is_seen_by_walls_networks_fabrics_and_jobs():
     usual, slow = predict(run()), predict(run(), network=Slower)
-    for one, other in ((step_on_wall(usual), step_on_wall(slow)),
-                       (step_on_network(usual), step_on_network(slow)),
-                       (fabric_steps(usual)[0], fabric_steps(slow)[0])):  # fmt: skip
+    for one, other in (
+        (step_on_wall(usual), step_on_wall(slow)),
+        (step_on_network(usual), step_on_network(slow)),
+        (fabric_steps(usual)[0], fabric_steps(slow)[0]),
+    ):
         assert other > one * 1.02
     assert step_on_wall(slow) == pytest.approx(slow.step_s, rel=1e-9)
     assert step_on_network(slow) == pytest.approx(slow.step_s, rel=1e-9)
@@ -164,9 +165,7 @@ def test_networks_show_the_step_of_predict(one):
 def test_jobs_are_as_many_steps_of_predict(one):
     prediction = predict(one)
     job = Job(run=one, steps=1000)
-    assert job_plan(job, prediction).plan.work_s == pytest.approx(
-        1000 * prediction.step_s, rel=1e-9
-    )
+    assert job_plan(job, prediction).plan.work_s == pytest.approx(1000 * prediction.step_s, rel=1e-9)
 
 
 @pytest.mark.slow

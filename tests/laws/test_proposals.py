@@ -34,11 +34,24 @@ SLACK = 1.01
 COUNTS = [*range(1, 33), 48, 64, 128, 160, 256]
 """Every number of ranks, of sequences and of virtual stages that a change may lead to here."""
 FIXED = {
-    "dp", "global_batch", "precision", "gradient_dtype", "bucket_bytes",
-    "outer_every", "first_stage_layers", "last_stage_layers",
-    "fp8_dispatch", "tp_exposed_share", "ep_exposed_share",
-    "kept_gathered_inputs", "fsdp_copies", "recompute_layers", *FSDP, *KEEPING, *TRAINED,
-} - {"fused_loss"}  # fmt: skip
+    "dp",
+    "global_batch",
+    "precision",
+    "gradient_dtype",
+    "bucket_bytes",
+    "outer_every",
+    "first_stage_layers",
+    "last_stage_layers",
+    "fp8_dispatch",
+    "tp_exposed_share",
+    "ep_exposed_share",
+    "kept_gathered_inputs",
+    "fsdp_copies",
+    "recompute_layers",
+    *FSDP,
+    *KEEPING,
+    *TRAINED,
+} - {"fused_loss"}
 """Fields that no lever moves: they change the training, nobody chooses them, or, as formats and
 places of what is kept, they follow from the software."""
 
@@ -70,8 +83,11 @@ def neighbours(run: Run) -> Iterator[dict[str, Any]]:
     yield from ({"schedule": one, "virtual_stages": 1} for one in others)
     yield from ({"shard": shard, "shard_degree": None} for shard in Shard)
     kinds: dict[str, Any] = {
-        "recompute": Recompute, "cp_kind": ContextKind, "order": ORDERS, "dispatcher": Dispatcher,
-    }  # fmt: skip
+        "recompute": Recompute,
+        "cp_kind": ContextKind,
+        "order": ORDERS,
+        "dispatcher": Dispatcher,
+    }
     for name, values in kinds.items():
         yield from ({name: value} for value in values)
     for lever in LEVERS:

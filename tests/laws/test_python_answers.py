@@ -12,15 +12,10 @@ from syncwall.answer.sweep import varied_run
 from syncwall.cli import main
 from syncwall.public import Answer
 
-DENSE = (
-    "model: llama-3.1-8b\ncluster: dgx-h100\nnodes: 4\nlayout: {shard: fsdp, global_batch: 512}\n"
-)
+DENSE = "model: llama-3.1-8b\ncluster: dgx-h100\nnodes: 4\nlayout: {shard: fsdp, global_batch: 512}\n"
 EXPERTS = "model: mixtral-8x7b\ncluster: dgx-h100\nnodes: 8\nlayout: {ep: 8, global_batch: 512}\n"
 TOO_LARGE = "model: llama-3.1-70b\ncluster: dgx-h100\nnodes: 1\nlayout: {shard: fsdp}\n"
-JOB = (
-    "run: {model: llama-3.1-8b, cluster: dgx-h100, nodes: 16}\n"
-    "tokens: 1T tokens\nsimulations: 100\n"
-)
+JOB = "run: {model: llama-3.1-8b, cluster: dgx-h100, nodes: 16}\ntokens: 1T tokens\nsimulations: 100\n"
 
 
 @pytest.fixture
@@ -126,9 +121,12 @@ def test_a_row_of_a_sweep_is_a_prediction(file):
 
 def test_rows_of_a_sweep_are_flat_plain_and_of_one_shape(file):
     rows = sw.sweep(
-        sw.run(file(DENSE)), cluster=["dgx-h100", sw.cluster("dgx-b200")],
-        tp=np.array([1, 3]), framework=["torchtitan"], order=("tp", "cp", "ep", "dp", "pp"),
-    )  # fmt: skip
+        sw.run(file(DENSE)),
+        cluster=["dgx-h100", sw.cluster("dgx-b200")],
+        tp=np.array([1, 3]),
+        framework=["torchtitan"],
+        order=("tp", "cp", "ep", "dp", "pp"),
+    )
     assert len({tuple(row) for row in rows}) == 1
     assert [bool(row["problem"]) for row in rows] == [False, True, False, True]
     assert [row["cluster"] for row in rows] == ["dgx-h100", "dgx-h100", "dgx-b200", "dgx-b200"]
@@ -190,9 +188,19 @@ def test_descriptions_are_one_line_too(file):
 def test_numbers_of_one_run_are_plain(file):
     found = sw.predict(sw.run(file(DENSE)))
     memory = [getattr(found.memory, part.name) for part in fields(found.memory)]
-    numbers = [*memory, *found.ledger.values(), *found.step_interval_s, found.step_s, found.mfu,
-               found.exposed_s, found.memory_bytes, *found.room.interval_bytes,
-               found.room.probability, found.ledger.total, found.verdict.share]  # fmt: skip
+    numbers = [
+        *memory,
+        *found.ledger.values(),
+        *found.step_interval_s,
+        found.step_s,
+        found.mfu,
+        found.exposed_s,
+        found.memory_bytes,
+        *found.room.interval_bytes,
+        found.room.probability,
+        found.ledger.total,
+        found.verdict.share,
+    ]
     numbers += [x for one in sw.improvements(found) for x in (one.gained_s, one.memory_bytes)]
     numbers += [x for one in found.timeline().intervals for x in (one.start_s, one.end_s)]
     assert {type(number) for number in numbers} == {float}

@@ -47,9 +47,12 @@ def test_a_purchase_verdict_does_not_turn_on_how_the_gpus_are_written():
     No wire hides all of it: rings over 256 replicas take their steps on any.
     """
     flags = {
-        "model": "llama-3.1-70b", "cluster": "dgx-b200", "layout.tp": "8",
-        "layout.shard": "fsdp", "layout.global_batch": "2048",
-    }  # fmt: skip
+        "model": "llama-3.1-70b",
+        "cluster": "dgx-b200",
+        "layout.tp": "8",
+        "layout.shard": "fsdp",
+        "layout.global_batch": "2048",
+    }
     rates = []
     for size in ({"gpus": "2048"}, {"nodes": "256"}):
         start = start_of(stated(None, flags | size))
@@ -98,9 +101,17 @@ def test_experts_are_spread_before_anything_else():
 def test_dispatchers_are_proposed():
     """Experts took 40% of a step; by hand, DeepEP and its overlap saved 6 to 8 s of 24 s."""
     found = asked(
-        "qwen3-235b-a22b", "dgx-h200", 16, tp=2, sp=True, pp=2, ep=32, global_batch=1024,
-        shard="zero1", micro_batch=1,
-    )  # fmt: skip
+        "qwen3-235b-a22b",
+        "dgx-h200",
+        16,
+        tp=2,
+        sp=True,
+        pp=2,
+        ep=32,
+        global_batch=1024,
+        shard="zero1",
+        micro_batch=1,
+    )
     gains = {one.change: one.gained_s for one in changed(found)}
     assert gains["dispatcher deepep"] > 0
     assert gains["overlap_ep true"] > 0
@@ -120,8 +131,7 @@ def test_a_search_spreads_tokens_as_cleverly_as_the_framework_can():
 
 def test_the_fastest_that_fits_leaves_room():
     """GB200: micro batch 2 took "200 of 200 GB"."""
-    found = asked("llama-3.1-70b", "gb200-nvl72", 288, tp=2, sp=True, shard="fsdp",
-                  global_batch=2304)  # fmt: skip
+    found = asked("llama-3.1-70b", "gb200-nvl72", 288, tp=2, sp=True, shard="fsdp", global_batch=2304)
     assert found.fits
     assert found.memory_bytes < 0.95 * found.run.cluster.device.memory.size_bytes
 

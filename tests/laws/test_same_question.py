@@ -97,9 +97,13 @@ def asked(run: Run) -> dict[str, Any]:
     layout = {k: v for k, v in described(run.layout).items() if v is not None and k != "provenance"}
     software = {name: value for name, value in dict(run.software).items() if value is not None}
     return {
-        "model": run.model.name, "cluster": run.cluster.name, "nodes": run.nodes, "seq": run.seq,
-        "layout": layout, "software": software,
-    }  # fmt: skip
+        "model": run.model.name,
+        "cluster": run.cluster.name,
+        "nodes": run.nodes,
+        "seq": run.seq,
+        "layout": layout,
+        "software": software,
+    }
 
 
 @law(500)
@@ -119,8 +123,14 @@ def test_gpus_say_the_same_as_nodes(run, by_flags):
         del flags["nodes"]
         other = run_with(None, flags | {"gpus": str(run.gpus)})
     else:
-        other = Run(model=run.model, cluster=lookup.cluster(run.cluster.name), gpus=run.gpus,
-                    layout=run.layout, software=run.software, seq=run.seq)  # fmt: skip
+        other = Run(
+            model=run.model,
+            cluster=lookup.cluster(run.cluster.name),
+            gpus=run.gpus,
+            layout=run.layout,
+            software=run.software,
+            seq=run.seq,
+        )
     assert other == run
 
 
@@ -137,9 +147,12 @@ def test_gpus_say_the_same_as_nodes(run, by_flags):
 )
 def test_every_row_of_a_plan_is_what_predict_says(model, cluster, nodes, batch, pinned, framework):
     found = search(
-        sw.model(model), sw.cluster(cluster, nodes=nodes), global_batch=batch, pinned=pinned,
+        sw.model(model),
+        sw.cluster(cluster, nodes=nodes),
+        global_batch=batch,
+        pinned=pinned,
         software=Software(framework=framework) if framework else None,
-    )  # fmt: skip
+    )
     rows = found.best(110)
     assert len(rows) >= 15
     for row in rows:

@@ -98,8 +98,6 @@ def test_answers_about_files(capsys):
     assert check("compare", [run, "--against", "cluster=gb200-nvl72"], capsys)
     assert check("compare", [run, run, *job], capsys)
     for verb, example in (("rl", "rl/grpo-8b.yaml"), ("islands", "islands/intellect-1.yaml")):
-        assert follows_schema(
-            f"predict {verb}", ["predict", str(ROOT / "examples" / example)], capsys
-        )
+        assert follows_schema(f"predict {verb}", ["predict", str(ROOT / "examples" / example)], capsys)
     assert check("show", ["terms"], capsys)
     assert check("show", ["term", "exposed"], capsys)

@@ -67,17 +67,22 @@ def started(
 ) -> list[Rank]:
     """One process for every name of `hosts`; `arguments` follow "python"."""
     shared = os.environ | {
-        "WORLD_SIZE": str(world or len(hosts)), "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": str(free_port()), "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo",
-    }  # fmt: skip
+        "WORLD_SIZE": str(world or len(hosts)),
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(free_port()),
+        "OMP_NUM_THREADS": "1",
+        "GLOO_SOCKET_IFNAME": "lo",
+    }
     command = [sys.executable, *arguments]
     return [
         Rank(
             subprocess.Popen(
                 command,
                 env=shared | {"RANK": str(rank), "SYNCWALL_HOST": hosts[rank]},
-                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
             )
         )
         for rank in (ranks or range(len(hosts)))
-    ]  # fmt: skip
+    ]

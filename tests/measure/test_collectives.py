@@ -25,9 +25,15 @@ def row(kind: str, ranks: int = 4) -> CollectiveRow:
 
 @pytest.mark.parametrize(
     ("kind", "factor"),
-    [("all-reduce", 1.5), ("all-gather", 0.75), ("reduce-scatter", 0.75), ("all-to-all", 0.75),
-     ("broadcast", 1.0), ("send-recv", 1.0)],
-)  # fmt: skip
+    [
+        ("all-reduce", 1.5),
+        ("all-gather", 0.75),
+        ("reduce-scatter", 0.75),
+        ("all-to-all", 0.75),
+        ("broadcast", 1.0),
+        ("send-recv", 1.0),
+    ],
+)
 def test_bus_bandwidth_is_that_of_nccl_tests(kind, factor):
     assert row(kind).algbw_bytes_per_s == 1000.0
     assert row(kind).busbw_bytes_per_s == 1000.0 * factor
@@ -53,11 +59,13 @@ def test_torchrun_gives_a_table_and_a_file(tmp_path):
     path = tmp_path / "out.json"
     torchrun = Path(sys.executable).with_name("torchrun")
     done = subprocess.run(
-        [torchrun, "--nproc-per-node", "2", *CALL, "--max-size", "32KiB", "--trials", "3",
-         "--json", path],
-        env=os.environ | {"OMP_NUM_THREADS": "1"}, capture_output=True, text=True, check=False,
+        [torchrun, "--nproc-per-node", "2", *CALL, "--max-size", "32KiB", "--trials", "3", "--json", path],
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
         timeout=120,
-    )  # fmt: skip
+    )
     assert done.returncode == 0, done.stderr
     assert "2 ranks on 1 host, gloo on cpu\n" in done.stdout
     assert "  all-gather\n" in done.stdout
@@ -67,8 +75,13 @@ def test_torchrun_gives_a_table_and_a_file(tmp_path):
     rows = result["data"]["rows"]
     assert result["complete"]
     assert {one["kind"] for one in rows} == {
-        "all-reduce", "all-gather", "reduce-scatter", "all-to-all", "broadcast", "send-recv"
-    }  # fmt: skip
+        "all-reduce",
+        "all-gather",
+        "reduce-scatter",
+        "all-to-all",
+        "broadcast",
+        "send-recv",
+    }
     assert [one["bytes"] for one in rows if one["kind"] == "all-gather"][-1] == 32 * 2**10
     assert all(one["times"]["trials"] == 3 for one in rows)
 
@@ -166,9 +179,7 @@ def test_the_harness_adds_less_than_2_percent_to_a_bare_loop():
         for kind, ways in json.loads(ranks[0].out).items():
             for way, seconds in ways.items():
                 pooled.setdefault(kind, {}).setdefault(way, []).extend(seconds)
-        ratios = {
-            kind: np.median(w["harness"]) / np.median(w["bare"]) for kind, w in pooled.items()
-        }
+        ratios = {kind: np.median(w["harness"]) / np.median(w["bare"]) for kind, w in pooled.items()}
         print({kind: round(float(ratio), 3) for kind, ratio in ratios.items()})
         if all(abs(ratio - 1.0) < 0.02 for ratio in ratios.values()):
             return

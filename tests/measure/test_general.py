@@ -46,8 +46,16 @@ def test_every_memory_bound_kernel_runs():
 
 
 def test_kinds_are_those_of_recordings():
-    kinds = {k.what.kind.removesuffix(" backward") for k, _ in KERNELS
-             if isinstance(k.what, Elementwise)}  # fmt: skip
-    names = ("native_layer_norm", "native_batch_norm", "gelu", "_softmax", "clone", "index", "add",
-             "max_pool2d", "_fused_adamw_")  # fmt: skip
+    kinds = {k.what.kind.removesuffix(" backward") for k, _ in KERNELS if isinstance(k.what, Elementwise)}
+    names = (
+        "native_layer_norm",
+        "native_batch_norm",
+        "gelu",
+        "_softmax",
+        "clone",
+        "index",
+        "add",
+        "max_pool2d",
+        "_fused_adamw_",
+    )
     assert {word(name) for name in names} == kinds

@@ -37,9 +37,20 @@ def test_real_kernels_calibrate_a_prediction(tmp_path):
     pytest.importorskip("torch", reason="torch is not installed")
     output = tmp_path / "matmul.json"
     ranks = started(
-        ("a", "a"), "-m", "syncwall", "measure", "matmul", "--seq", "16", "--micro-batch", "1",
-        "--seconds", "0.02", "--json", str(output),
-    )  # fmt: skip
+        ("a", "a"),
+        "-m",
+        "syncwall",
+        "measure",
+        "matmul",
+        "--seq",
+        "16",
+        "--micro-batch",
+        "1",
+        "--seconds",
+        "0.02",
+        "--json",
+        str(output),
+    )
     assert [rank.end(240) for rank in ranks] == [0, 0], [rank.err for rank in ranks]
     result = Result.read(output)
     assert result.complete

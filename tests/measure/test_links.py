@@ -19,9 +19,7 @@ def samples(hosts, rng, *, slow="", factor=1.0, way="both", noise=0.12, repeats=
     rates = []
     for source, target in ends:
         between = hosts[source] != hosts[target]
-        hit = (hosts[source] == slow and way != "receiving") or (
-            hosts[target] == slow and way != "sending"
-        )
+        hit = (hosts[source] == slow and way != "receiving") or (hosts[target] == slow and way != "sending")
         rate = (1e9 if between else 4e9) * (factor if hit and between else 1.0)
         rates.append(rate * np.clip(1 + noise * rng.standard_normal(repeats), 0.3, 2.0))
     sources, targets = np.array(ends).T

@@ -45,10 +45,28 @@ def test_two_real_ranks(shard, tmp_path):
     pytest.importorskip("torch", reason="torch is not installed")
     output = tmp_path / "step.json"
     ranks = started(
-        ("a", "b"), "-m", "syncwall", "measure", "step", "--model", "tiny-5m", "--seq", "32",
-        "--micro-batch", "1", "--shard", shard, "--steps", "2", "--warm-up", "1", "--json",
-        str(output), "--profile", str(tmp_path / "profile"),
-    )  # fmt: skip
+        ("a", "b"),
+        "-m",
+        "syncwall",
+        "measure",
+        "step",
+        "--model",
+        "tiny-5m",
+        "--seq",
+        "32",
+        "--micro-batch",
+        "1",
+        "--shard",
+        shard,
+        "--steps",
+        "2",
+        "--warm-up",
+        "1",
+        "--json",
+        str(output),
+        "--profile",
+        str(tmp_path / "profile"),
+    )
     codes = [rank.end(120) for rank in ranks]
     assert codes[1] == 0, ranks[1].err
     assert codes[0] in (0, 1), ranks[0].err  # 1 if the machine held a rank up

@@ -28,9 +28,7 @@ def missing() -> str | None:
 def completion_s(cases: Sequence[dict[str, Any]]) -> list[list[float]]:
     """When each flow of each case ends; a case has `rates` of links, `ways` and `bytes`."""
     command = [sys.executable, "-m", "tests.network.simgrid_oracle"]
-    out = subprocess.run(
-        command, input=json.dumps(cases), capture_output=True, text=True, check=True
-    )
+    out = subprocess.run(command, input=json.dumps(cases), capture_output=True, text=True, check=True)
     found: list[list[float]] = json.loads(out.stdout.splitlines()[-1])
     return found
 
@@ -46,10 +44,15 @@ def _load() -> Any:
 
 
 OPTIONS = (
-    "network/model:CM02", "network/bandwidth-factor:1", "network/latency-factor:1",
-    "network/weight-S:0", "network/TCP-gamma:0", "network/crosstraffic:0",
-    "maxmin/precision:1e-12", "surf/precision:1e-12",
-)  # fmt: skip
+    "network/model:CM02",
+    "network/bandwidth-factor:1",
+    "network/latency-factor:1",
+    "network/weight-S:0",
+    "network/TCP-gamma:0",
+    "network/crosstraffic:0",
+    "maxmin/precision:1e-12",
+    "surf/precision:1e-12",
+)
 
 
 def _main() -> None:
@@ -65,8 +68,7 @@ def _main() -> None:
 
     def driver() -> None:
         flows = [
-            sg.Comm.sendto_async(*hosts[case][flow], int(cases[case]["bytes"][flow]))
-            for case, flow in names
+            sg.Comm.sendto_async(*hosts[case][flow], int(cases[case]["bytes"][flow])) for case, flow in names
         ]
         waiting = list(range(len(flows)))
         while waiting:

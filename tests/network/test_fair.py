@@ -40,9 +40,7 @@ def test_the_longer_of_two_jobs_has_the_link_alone_in_the_end():
 def usages(draw):
     links, streams = draw(st.integers(1, 12)), draw(st.integers(1, 15))
     rates = draw(st.lists(st.floats(1.0, 100.0), min_size=links, max_size=links))
-    ways = [
-        draw(st.lists(st.integers(0, links - 1), min_size=1, max_size=5)) for _ in range(streams)
-    ]
+    ways = [draw(st.lists(st.integers(0, links - 1), min_size=1, max_size=5)) for _ in range(streams)]
     stream = np.repeat(np.arange(streams), [len(way) for way in ways])
     return Usage.of(stream, np.concatenate(ways), rates)
 

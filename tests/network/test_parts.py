@@ -90,10 +90,19 @@ def test_rails_that_nothing_joins_need_a_common_one():
 
 @pytest.mark.parametrize(
     ("name", "near"),
-    [("nic:99-1", "nic:9-1"), ("leaf:99", "leaf:9"), ("link:2-99", "link:2-9"),
-     ("nodee", "write nic:NODE-NIC"), ("nic:1-9", "nic:1-"), ("node:65", "node:6"),
-     ("leaf:0", "leaf:"), ("link:1", "link:"), ("spine", "spine:"), ("x", "write nic")],
-)  # fmt: skip
+    [
+        ("nic:99-1", "nic:9-1"),
+        ("leaf:99", "leaf:9"),
+        ("link:2-99", "link:2-9"),
+        ("nodee", "write nic:NODE-NIC"),
+        ("nic:1-9", "nic:1-"),
+        ("node:65", "node:6"),
+        ("leaf:0", "leaf:"),
+        ("link:1", "link:"),
+        ("spine", "spine:"),
+        ("x", "write nic"),
+    ],
+)
 def test_unknown_names_are_refused_with_the_nearest(name, near):
     with pytest.raises(InputError, match="has no part") as refused:
         part_named(LINKS, name)

@@ -30,9 +30,7 @@ def all_reduces_s(links, cluster, order=None):
 
     def mean(qps):
         each = (SharedLinks(links, "ecmp", qps, order, draw=draw) for draw in range(40))
-        return np.mean(
-            [ContendedNetwork(cluster, fit, one).collective_seconds(what) for one in each]
-        )
+        return np.mean([ContendedNetwork(cluster, fit, one).collective_seconds(what) for one in each])
 
     return [mean(qps) for qps in QPS]
 
@@ -59,15 +57,15 @@ def test_two_jobs_whose_flows_meet_are_slower_than_each_alone():
     """Crux, SIGCOMM 2024: GPT beside BERT takes 1.70 s a step, alone 1.53 s: 11 % longer."""
     layout = sw.Layout(tp=8, shard="fsdp", micro_batch=1, global_batch=32)
     models = ("gpt3-13b", "gpt3-1.3b")
-    jobs = [
-        predict(sw.Run(model=one, cluster="dgx-h100", nodes=8, layout=layout)) for one in models
-    ]
+    jobs = [predict(sw.Run(model=one, cluster="dgx-h100", nodes=8, layout=layout)) for one in models]
     links = fabric_named("rail-optimised", lookup.cluster("dgx-h100", nodes=64))
     given = [(0, 1, 2, 3, 32, 33, 34, 35), (4, 5, 6, 7, 36, 37, 38, 39)]
     shared = SharedLinks(links, "ecmp")
     usable = frozenset(node for nodes in given for node in nodes)
-    alone = [place_jobs(["one"], [job], [at], frozenset(at), shared).jobs[0].given
-             for job, at in zip(jobs, given, strict=True)]  # fmt: skip
+    alone = [
+        place_jobs(["one"], [job], [at], frozenset(at), shared).jobs[0].given
+        for job, at in zip(jobs, given, strict=True)
+    ]
     both = place_jobs(["gpt", "bert"], jobs, given, usable, shared)
     for one, job in zip(alone, both.jobs, strict=True):
         assert one.step_p90_s == job.free_s
@@ -82,9 +80,13 @@ def llama():
     layout = outcomes([case])[0].layout
     ordered = layout.model_copy(update={"order": ("tp", "cp", "pp", "dp", "ep")})
     return case.measured_s, sw.Run(
-        model=case.model, cluster="meta-24k-h100", nodes=2048, layout=ordered,
-        software=case.software, seq=case.seq,
-    )  # fmt: skip
+        model=case.model,
+        cluster="meta-24k-h100",
+        nodes=2048,
+        layout=ordered,
+        software=case.software,
+        seq=case.seq,
+    )
 
 
 REPLICAS = np.arange(2048).reshape(128, 16)

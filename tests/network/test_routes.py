@@ -54,9 +54,7 @@ def test_queue_pairs_take_different_ways():
 
 def test_static_routes_do_not_change_from_draw_to_draw():
     routes, entries = routed("fat-tree-2", "static", [0, 8], [800, 900])
-    again = routes.entries(
-        np.array([0, 8]), np.array([800, 900]), np.random.default_rng(99), 1
-    )  # fmt: skip
+    again = routes.entries(np.array([0, 8]), np.array([800, 900]), np.random.default_rng(99), 1)
     assert np.array_equal(entries.link, again.link)
 
 

@@ -12,8 +12,15 @@ def pairs(found):
 def test_a_ring_goes_round_the_domains_of_its_group():
     """Two groups of four ranks with stride 2 on 8 GPUs in domains of 2."""
     assert pairs(ring_flows(place_groups(8, 4, 2, 2))) == [
-        (0, 2), (1, 3), (2, 4), (3, 5), (4, 6), (5, 7), (6, 0), (7, 1),
-    ]  # fmt: skip
+        (0, 2),
+        (1, 3),
+        (2, 4),
+        (3, 5),
+        (4, 6),
+        (5, 7),
+        (6, 0),
+        (7, 1),
+    ]
 
 
 def test_a_ring_inside_a_domain_needs_no_nic():

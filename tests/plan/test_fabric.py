@@ -145,9 +145,14 @@ def test_a_tree_is_proposed_where_one_can_be():
         one = proposed(options(wiring, gpus))
         kinds[gpus] = one.kind if one else None
     assert kinds == {
-        8: "fat-tree-2", 64: "fat-tree-2", 1_024: "rail-optimised", 24_576: "rail-optimised",
-        200_000: "dragonfly", 400_000: "rail-only", 1_000_000: None,
-    }  # fmt: skip
+        8: "fat-tree-2",
+        64: "fat-tree-2",
+        1_024: "rail-optimised",
+        24_576: "rail-optimised",
+        200_000: "dragonfly",
+        400_000: "rail-only",
+        1_000_000: None,
+    }
 
 
 def test_kinds_are_refused_with_a_reason():

@@ -25,9 +25,7 @@ GPUS = 2_048
 def predicted(nodes=GPUS // 8, **layout):
     fields = {"tp": 8, "shard": "fsdp", "global_batch": 1024, "micro_batch": 1} | layout
     cluster = lookup.cluster("dgx-h100", nodes=nodes)
-    return predict(
-        Run(model=lookup.model("llama-3.1-70b"), cluster=cluster, layout=Layout(**fields))
-    )
+    return predict(Run(model=lookup.model("llama-3.1-70b"), cluster=cluster, layout=Layout(**fields)))
 
 
 def wiring(**other):

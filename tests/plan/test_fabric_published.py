@@ -38,10 +38,14 @@ def test_superpod_h100(nodes, leaves, spines, cables):
 @pytest.mark.parametrize(
     ("nodes", "leaves", "spines", "cores"),
     [
-        (64, 16, 8, 0), (128, 32, 16, 0), (256, 64, 32, 0),
-        (512, 128, 128, 64), (1024, 256, 256, 128), (2048, 512, 512, 256),
+        (64, 16, 8, 0),
+        (128, 32, 16, 0),
+        (256, 64, 32, 0),
+        (512, 128, 128, 64),
+        (1024, 256, 256, 128),
+        (2048, 512, 512, 256),
     ],
-)  # fmt: skip
+)
 def test_superpod_b200(nodes, leaves, spines, cores):
     """DGX SuperPOD with DGX B200, architecture page: 2 to 64 scalable units of 32 nodes."""
     one = counts("rail-optimised", DGX_H100, 8 * nodes)
@@ -107,8 +111,10 @@ def test_dragonfly_of_kim():
     assert one.most_gpus == 32 * 16 * (32 * 16 + 1) == 262_656
     assert one.switches["router"] == 32 * 513
     assert one.cables == {
-        "node-router": 262_656, "local": 513 * 32 * 31 // 2, "global": 513 * 512 // 2,
-    }  # fmt: skip
+        "node-router": 262_656,
+        "local": 513 * 32 * 31 // 2,
+        "global": 513 * 512 // 2,
+    }
     assert one.hops == 4  # three links between switches: local, global, local
     assert not sized("dragonfly", Wiring(**ONE_NIC), [262_657]).at(0).possible
 

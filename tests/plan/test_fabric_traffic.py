@@ -101,9 +101,12 @@ def test_fewer_cables_up_leave_nodes_where_they_are(kind, ratio):
 
 @settings(max_examples=20, deadline=None)
 @given(
-    layout=st.sampled_from(LAYOUTS), nodes=st.sampled_from([8, 40, 64, 96]),
-    kind=st.sampled_from(KINDS), first=st.floats(1, 16), second=st.floats(1, 16),
-)  # fmt: skip
+    layout=st.sampled_from(LAYOUTS),
+    nodes=st.sampled_from([8, 40, 64, 96]),
+    kind=st.sampled_from(KINDS),
+    first=st.floats(1, 16),
+    second=st.floats(1, 16),
+)
 def test_more_oversubscription_never_makes_a_step_faster(layout, nodes, kind, first, second):
     if not possible(kind, nodes):
         return

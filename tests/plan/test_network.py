@@ -29,9 +29,15 @@ from syncwall.problems import InputError
 GB_PER_S = 1e9 / 8
 """Bytes/s of one Gb/s."""
 TWO_BILLION = Model.model_validate(
-    {"layers": 24, "hidden": 2560, "vocab": 50304, "attention": {"heads": 20},
-     "mlp": {"hidden": 10240, "gated": False}, "tied_embeddings": True}
-)  # fmt: skip
+    {
+        "layers": 24,
+        "hidden": 2560,
+        "vocab": 50304,
+        "attention": {"heads": 20},
+        "mlp": {"hidden": 10240, "gated": False},
+        "tied_embeddings": True,
+    }
+)
 LAYOUTS = {
     "ddp": Layout(micro_batch=2, recompute="full"),
     "fsdp": Layout(shard="fsdp", micro_batch=2),
@@ -51,9 +57,11 @@ def case(nodes=4, cluster="dgx-a100"):
 def two_billion(**fields):
     """The chapter's example: 4 nodes of 8 A100, 2 sequences of 2048 tokens a GPU."""
     run = sw.Run(
-        model=TWO_BILLION, cluster=sw.cluster("dgx-a100", nodes=4), seq=2048,
+        model=TWO_BILLION,
+        cluster=sw.cluster("dgx-a100", nodes=4),
+        seq=2048,
         layout=Layout(shard="ddp", micro_batch=2, global_batch=64, recompute="full"),
-    )  # fmt: skip
+    )
     return needed(Reference(sw.predict(run)), [32], TargetLimits(), **fields)[0]
 
 
@@ -139,9 +147,7 @@ def test_more_bandwidth_never_misses_a_target_that_less_meets(name, target, fact
     less=st.floats(0.5, 1.0),
     faster=st.floats(1.0, 8.0),
 )
-def test_a_lower_target_never_needs_more_and_todays_rate_does_not_matter(
-    name, efficiency, less, faster
-):
+def test_a_lower_target_never_needs_more_and_todays_rate_does_not_matter(name, efficiency, less, faster):
     one = case()
     layout = LAYOUTS[name].resolved(32)
     questions = [NetworkTarget(NetworkLever.NIC, target) for target in Target]
@@ -168,9 +174,7 @@ def test_arrays_of_wires_and_single_ones_agree(name):
     for i, wires in enumerate(zip(nic, inside, late, strict=True)):
         alone = one.timed(layout, Wires(*wires))
         assert alone.step_s == pytest.approx(np.broadcast_to(many.step_s, 4)[i], rel=1e-9)
-        assert alone.waits_s == pytest.approx(
-            np.broadcast_to(many.waits_s, 4)[i], rel=1e-6, abs=1e-12
-        )
+        assert alone.waits_s == pytest.approx(np.broadcast_to(many.waits_s, 4)[i], rel=1e-6, abs=1e-12)
 
 
 @settings(max_examples=20, deadline=None)
@@ -187,8 +191,12 @@ def test_more_latency_is_never_faster(name, low, more):
 
 
 def test_without_changes_it_is_the_prediction():
-    run = sw.Run(model=TWO_BILLION, cluster=sw.cluster("dgx-a100", 4), seq=2048,
-                 layout=Layout(micro_batch=2, recompute="full"))  # fmt: skip
+    run = sw.Run(
+        model=TWO_BILLION,
+        cluster=sw.cluster("dgx-a100", 4),
+        seq=2048,
+        layout=Layout(micro_batch=2, recompute="full"),
+    )
     found = sw.predict(run)
     assert case().timed(found.run.layout).step_s == found.step_s
 

@@ -21,9 +21,28 @@ def run(tmp_path):
     """Flags of the example of ml-engineering's network chapter."""
     path = tmp_path / "two-billion.yaml"
     path.write_text(MODEL)
-    return ["plan", "network", "--model", str(path), "--cluster", "dgx-a100", "--nodes", "4",
-            "--seq", "2048", "--layout.shard", "ddp", "--layout.global-batch", "64",
-            "--layout.micro-batch", "2", "--layout.recompute", "full", "--gpus", "32"]  # fmt: skip
+    return [
+        "plan",
+        "network",
+        "--model",
+        str(path),
+        "--cluster",
+        "dgx-a100",
+        "--nodes",
+        "4",
+        "--seq",
+        "2048",
+        "--layout.shard",
+        "ddp",
+        "--layout.global-batch",
+        "64",
+        "--layout.micro-batch",
+        "2",
+        "--layout.recompute",
+        "full",
+        "--gpus",
+        "32",
+    ]
 
 
 def test_one_screen_that_leads_with_the_verdict(run, capsys):
@@ -54,8 +73,7 @@ def test_the_efficiency_asked_for_counts(run, capsys):
 
 
 def test_no_rate_that_is_enough_is_a_no(capsys):
-    flags = ["--model", "llama-3.1-8b", "--cluster", "dgx-h100", "--layout.shard", "fsdp",
-             "--gpus", "16384"]  # fmt: skip
+    flags = ["--model", "llama-3.1-8b", "--cluster", "dgx-h100", "--layout.shard", "fsdp", "--gpus", "16384"]
     assert main(["plan", "network", *flags]) == 1
     said = capsys.readouterr().out
     assert "no rate gives 90% efficiency" in said

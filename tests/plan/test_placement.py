@@ -35,8 +35,12 @@ def leaves(sizes, uplinks, *, nics=1, spines=1):
     """Groups of nodes, each on a leaf with `uplinks` cables to each spine."""
     hangs = np.repeat(np.repeat(np.arange(len(sizes)), sizes), nics)
     names = [f"leaf:{n + 1}" for n in range(len(sizes))] + [f"spine:{n + 1}" for n in range(spines)]
-    cables = [(leaf, len(sizes) + spine, 1.0) for leaf in range(len(sizes))
-              for spine in range(spines) for _ in range(uplinks)]  # fmt: skip
+    cables = [
+        (leaf, len(sizes) + spine, 1.0)
+        for leaf in range(len(sizes))
+        for spine in range(spines)
+        for _ in range(uplinks)
+    ]
     return links_of([f"n{n}" for n in range(sum(sizes))], hangs, 1.0, names, cables)
 
 
@@ -63,10 +67,7 @@ def test_within_five_percent_of_brute_force_and_never_worse_than_given(seed, rou
     order = draw.permutation(6).tolist()
     given = [tuple(order[:split]), tuple(order[split:])]
     best, fabric = found(links, jobs, given, routing)
-    every = [
-        mean_slower(fabric.slower([one[:split], one[split:]]), jobs)
-        for one in permutations(range(6))
-    ]
+    every = [mean_slower(fabric.slower([one[:split], one[split:]]), jobs) for one in permutations(range(6))]
     assert best.slower <= min(every) * 1.05
     assert best.slower <= best.given_slower
     assert best.given_slower == mean_slower(fabric.slower(given), jobs)
@@ -147,8 +148,9 @@ def test_twelve_jobs_on_two_thousand_nodes_in_thirty_seconds():
         at += size
     jobs = [sw.predict(run(size)) for size in sizes]
     start = process_time()
-    answer = place_jobs([f"job{n}" for n in range(12)], jobs, given, frozenset(range(2048)),
-                        SharedLinks(links, "ecmp", 1))  # fmt: skip
+    answer = place_jobs(
+        [f"job{n}" for n in range(12)], jobs, given, frozenset(range(2048)), SharedLinks(links, "ecmp", 1)
+    )
     assert process_time() - start < 30.0
     assert answer.found_slower < answer.given_slower / 2
 
@@ -157,11 +159,14 @@ JOBS: dict[str, Any] = {
     "cluster": "dgx-h100",
     "nodes": 64,
     "jobs": [
-        {"name": "pretrain", "placement": ["[1-8]", "[33-40]", "[9-16]", "[41-48]"],
-         "run": {"model": "llama-3.1-8b", "layout": {"tp": 8, "shard": "fsdp"}}},
+        {
+            "name": "pretrain",
+            "placement": ["[1-8]", "[33-40]", "[9-16]", "[41-48]"],
+            "run": {"model": "llama-3.1-8b", "layout": {"tp": 8, "shard": "fsdp"}},
+        },
         {"name": "tune", "nodes": 8, "run": {"model": "llama-3.1-8b", "layout": {"tp": 8}}},
     ],
-}  # fmt: skip
+}
 
 
 @pytest.fixture
@@ -201,8 +206,7 @@ def test_hints_for_kubernetes_say_the_same_as_the_answer(jobs):
     answer = sw.plan.placement(jobs, links)
     files = hint_files(answer, 8)
     assert [job.found.groups for job in answer.jobs] == [2, 1]
-    topologies = [("preferred", {"mode": "soft"}),
-                  ("required", {"mode": "hard", "highestTierAllowed": 1})]  # fmt: skip
+    topologies = [("preferred", {"mode": "soft"}), ("required", {"mode": "hard", "highestTierAllowed": 1})]
     for job, (strength, topology) in zip(answer.jobs, topologies, strict=True):
         names = answer.names(job.found.nodes)
         kueue = yaml.safe_load(files[f"{job.name}.kueue.yaml"])
@@ -220,8 +224,10 @@ def test_leaf_groups_are_hypernodes_of_the_first_tier(jobs):
     links = fabric_named("rail-optimised", lookup.cluster("dgx-h100", nodes=64), (8.0, 1.0))
     files = hint_files(sw.plan.placement(jobs, links), 8)
     *leaves_, whole = yaml.safe_load_all(files["hypernodes.yaml"])
-    members = [[one["selector"]["exactMatch"]["name"] for one in found["spec"]["members"]]
-               for found in (*leaves_, whole)]  # fmt: skip
+    members = [
+        [one["selector"]["exactMatch"]["name"] for one in found["spec"]["members"]]
+        for found in (*leaves_, whole)
+    ]
     assert [found["spec"]["tier"] for found in (*leaves_, whole)] == [1, 1, 2]
     assert members[0] + members[1] == list(links.nodes)
     assert members[2] == [found["metadata"]["name"] for found in leaves_]

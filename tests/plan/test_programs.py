@@ -33,9 +33,7 @@ def fsdp(world_size: int = 64) -> Program:
         Call("gather", Collective("all-gather", 2 * padded, group), "nccl", (0,), writes=(0,)),
         Call("copy out", Elementwise(4 * padded), after=(1,), reads=(0,), writes=(1,)),
         Call("aten.mm", Gemm(8192, 8192, 8192), reads=(1,), writes=(2,)),
-        Call(
-            "cat", Elementwise(4 * padded + 8e7), reads=(2,), writes=(3,), phase=StepPhase.BACKWARD
-        ),
+        Call("cat", Elementwise(4 * padded + 8e7), reads=(2,), writes=(3,), phase=StepPhase.BACKWARD),
         Call(
             "reduce",
             Collective("reduce-scatter", 4 * padded, group),

@@ -18,10 +18,17 @@ from tests.describe.stated import stated
 EXAMPLES = Path(__file__).parents[2] / "examples"
 BASE = {"model": "llama-3.1-8b", "cluster": "dgx-h100"}
 STATED = {
-    **BASE, "nodes": "4", "seq": "4096", "layout.tp": "2", "layout.sp": "true",
-    "layout.pp": "1", "layout.shard": "zero1", "layout.micro_batch": "1",
-    "layout.global_batch": "256", "layout.recompute": "none",
-}  # fmt: skip
+    **BASE,
+    "nodes": "4",
+    "seq": "4096",
+    "layout.tp": "2",
+    "layout.sp": "true",
+    "layout.pp": "1",
+    "layout.shard": "zero1",
+    "layout.micro_batch": "1",
+    "layout.global_batch": "256",
+    "layout.recompute": "none",
+}
 
 
 def start(**flags):
@@ -67,10 +74,7 @@ def test_a_batch_that_nobody_stated_can_always_be_shared_out():
     """512 sequences are too few for 16,384 replicas: each has one."""
     found = start(gpus="16384", layout__shard="fsdp")
     assert found.run.layout.global_batch == 16_384
-    assert (
-        found.assumed["global_batch"]
-        == "16,384 (a multiple of 16,384, so that replicas get equal parts)"
-    )
+    assert found.assumed["global_batch"] == "16,384 (a multiple of 16,384, so that replicas get equal parts)"
     with pytest.raises(InputError, match="not a multiple of micro_batch 1 x dp 16384"):
         start(gpus="16384", layout__shard="fsdp", layout__global_batch="512")
 

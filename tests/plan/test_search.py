@@ -39,9 +39,17 @@ def one_by_one():
     """Every layout of the reduced space by plain loops, each predicted alone."""
     both = (False, True)
     whole = product(
-        (1, 4), (1, 2, 4, 8), range(1, 18), (1, 2), (Recompute.NONE, Recompute.FULL),
-        (Shard.ZERO1, Shard.FSDP), (8, 32, 128, 0), both, both, both,
-    )  # fmt: skip
+        (1, 4),
+        (1, 2, 4, 8),
+        range(1, 18),
+        (1, 2),
+        (Recompute.NONE, Recompute.FULL),
+        (Shard.ZERO1, Shard.FSDP),
+        (8, 32, 128, 0),
+        both,
+        both,
+        both,
+    )
     for tp, pp, virtual, micro, recompute, shard, near, sp, overlap_tp, overlap in whole:
         dp = CLUSTER.gpus // tp // pp
         degree = near // tp if near else dp
@@ -53,10 +61,20 @@ def one_by_one():
         schedule = Schedule.INTERLEAVED if virtual > 1 else Schedule.ONE_F_ONE_B
         try:
             layout = sw.Layout(
-                tp=tp, pp=pp, virtual_stages=virtual, schedule=schedule, micro_batch=micro, sp=sp,
-                recompute=recompute, shard=shard, shard_degree=degree, overlap_tp=overlap_tp,
-                overlap_gradients=overlap, balanced_stages=False, global_batch=BATCH,
-            )  # fmt: skip
+                tp=tp,
+                pp=pp,
+                virtual_stages=virtual,
+                schedule=schedule,
+                micro_batch=micro,
+                sp=sp,
+                recompute=recompute,
+                shard=shard,
+                shard_degree=degree,
+                overlap_tp=overlap_tp,
+                overlap_gradients=overlap,
+                balanced_stages=False,
+                global_batch=BATCH,
+            )
             run = sw.Run(model=MODEL, cluster=CLUSTER, seq=SEQ, layout=layout)
         except ValidationError:
             continue

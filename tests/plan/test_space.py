@@ -15,9 +15,7 @@ def space(framework: str = "megatron-core", **pinned) -> Space:
 def test_a_field_that_holds_a_row_of_words_has_one_value():
     modules = ("layernorm", "moe_act")
     assert space(recompute_modules=modules).base.recompute_modules == modules
-    assert space(order=("tp", "cp", "ep", "pp", "dp")).pinned["order"] == (
-        ("tp", "cp", "ep", "pp", "dp"),
-    )
+    assert space(order=("tp", "cp", "ep", "pp", "dp")).pinned["order"] == (("tp", "cp", "ep", "pp", "dp"),)
 
 
 def test_a_layout_that_is_kept_keeps_its_formats():

@@ -15,9 +15,7 @@ def found() -> SearchResult:
     """One sequence a GPU over a slow network: weights and gradients do not hide."""
     cluster = sw.cluster("aws-p4d").using(nodes=16)
     pinned = {**ALONE, "shard": Shard.FSDP}
-    return sw.plan.layouts(
-        sw.model("llama-3.1-8b"), cluster, global_batch=128, seq=2048, pinned=pinned
-    )
+    return sw.plan.layouts(sw.model("llama-3.1-8b"), cluster, global_batch=128, seq=2048, pinned=pinned)
 
 
 def test_what_is_proposed_is_what_predict_says_of_it(found):
@@ -33,9 +31,7 @@ def test_a_line_a_setting_says_what_it_buys_against_its_default(found):
     assert [one.name for one in best.tuned] == ["unit_layers", "reshard_after_forward", "prefetch"]
     for one in best.tuned:
         usual = {name: Layout.model_fields[name].default for name in one.fields}
-        with_it = sw.predict(
-            best.run.on(best.run.cluster, best.layout.model_copy(update=one.fields))
-        )
+        with_it = sw.predict(best.run.on(best.run.cluster, best.layout.model_copy(update=one.fields)))
         without = sw.predict(best.run.on(best.run.cluster, best.layout.model_copy(update=usual)))
         assert one.gained_s == pytest.approx(without.step_s - with_it.step_s, abs=1e-9)
         more = with_it.memory.total - without.memory.total

@@ -65,9 +65,11 @@ def test_a_domain_of_many_nodes_is_filled_first():
     for gpus in (8, 72, 2048):
         index = int(np.flatnonzero(found.gpus == gpus)[0])
         run = Run(
-            model=MODEL, cluster=sw.cluster("gb200-nvl72", gpus // 4), seq=4096,
+            model=MODEL,
+            cluster=sw.cluster("gb200-nvl72", gpus // 4),
+            seq=4096,
             layout=Layout(shard="fsdp", micro_batch=1, recompute="none"),
-        )  # fmt: skip
+        )
         assert sw.predict(run).step_s == pytest.approx(found.step_s[index], rel=1e-9)
 
 
@@ -213,9 +215,16 @@ def test_diloco_keeps_the_work_inside_an_island():
 
 @pytest.mark.slow
 def test_the_best_layout_of_a_count_is_never_slower_than_a_stated_one():
-    flags = {"model": "llama-3.1-8b", "cluster": "dgx-h100", "nodes": "1", "layout.shard": "fsdp",
-             "layout.recompute": "none", "layout.micro_batch": "1", "layout.global_batch": "64",
-             "seq": "4096"}  # fmt: skip
+    flags = {
+        "model": "llama-3.1-8b",
+        "cluster": "dgx-h100",
+        "nodes": "1",
+        "layout.shard": "fsdp",
+        "layout.recompute": "none",
+        "layout.micro_batch": "1",
+        "layout.global_batch": "64",
+        "seq": "4096",
+    }
     start = start_of(stated(None, flags))
     kept, best = wall_of(start, 32), wall_of(start, 32, best_layout=True)
     for scaling in Scaling:
@@ -251,9 +260,14 @@ def test_megascale_from_3072_to_12288_gpus():
     """175B, batch 6144: 531.9k and 1984.0k tokens/s (MegaScale, arXiv 2402.15627, Table 2)."""
     cluster = sw.cluster("dgx-a100", nodes=384)
     layout = Layout(
-        tp=8, sp=True, pp=8, shard="zero1", schedule="interleaved", virtual_stages=6,
+        tp=8,
+        sp=True,
+        pp=8,
+        shard="zero1",
+        schedule="interleaved",
+        virtual_stages=6,
         recompute="selective",
-    ).resolved(3072)  # fmt: skip
+    ).resolved(3072)
     model = sw.model("gpt3-175b")
     found = efficiency(
         model, cluster, layout, 6144, 2048, (3072, 12288), framework="megatron-lm", date="2023-06"

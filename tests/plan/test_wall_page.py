@@ -14,14 +14,30 @@ from syncwall.records import json_text
 from syncwall.show.wall import svg_chart, terminal_chart
 from tests.describe.stated import stated
 
-RUN = ["--model", "llama-3.1-8b", "--cluster", "dgx-h100", "--layout.shard", "fsdp",
-       "--layout.global-batch", "256", "--most", "1024"]  # fmt: skip
+RUN = [
+    "--model",
+    "llama-3.1-8b",
+    "--cluster",
+    "dgx-h100",
+    "--layout.shard",
+    "fsdp",
+    "--layout.global-batch",
+    "256",
+    "--most",
+    "1024",
+]
 
 
 @pytest.fixture(scope="module")
 def start():
-    flags = {"model": "llama-3.1-8b", "cluster": "dgx-h100", "layout.shard": "fsdp",
-             "layout.global_batch": "256", "nodes": "4", "seq": "4096"}  # fmt: skip
+    flags = {
+        "model": "llama-3.1-8b",
+        "cluster": "dgx-h100",
+        "layout.shard": "fsdp",
+        "layout.global_batch": "256",
+        "nodes": "4",
+        "seq": "4096",
+    }
     return start_of(stated(None, flags))
 
 

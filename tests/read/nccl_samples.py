@@ -7,9 +7,17 @@ MEASURED = Path(__file__).parents[3] / "shared" / "data" / "measured"
 
 
 def nccl_log(
-    *, hosts: int = 2, gpus: int = 2, net: str = "NET/IB", nics: int = 2, used: int = 2,
-    gdr: bool = True, extra: str = "", intra: str = "P2P/CUMEM", link: str = "RoCE",
-) -> str:  # fmt: skip
+    *,
+    hosts: int = 2,
+    gpus: int = 2,
+    net: str = "NET/IB",
+    nics: int = 2,
+    used: int = 2,
+    gdr: bool = True,
+    extra: str = "",
+    intra: str = "P2P/CUMEM",
+    link: str = "RoCE",
+) -> str:
     """A small log: `hosts` x `gpus` ranks, interleaved, with a launcher's rank before each line."""
     ranks = hosts * gpus
     names = " ".join(f"[{i}]mlx5_{i}:1/{link}" for i in range(nics))
@@ -27,10 +35,9 @@ def nccl_log(
             head + "Trees [0] 1/-1/-1->0->-1 [1] 1/-1/-1->0->-1",
             head + "4 coll channels, 0 nvls channels, 8 p2p channels, 2 p2p channels per peer",
             head + f"Channel 00/0 : {rank}[0] -> {(rank + 1) % ranks}[1] via {intra}",
-            *(head + f"Channel 0{i}/0 : {rank}[0] -> 9[1] [send] via {net}/{i}{end}"
-              for i in range(used)),
+            *(head + f"Channel 0{i}/0 : {rank}[0] -> 9[1] [send] via {net}/{i}{end}" for i in range(used)),
             head + f"ncclCommInitRank {comm}commId 0xfeed - Init COMPLETE",
-        ]  # fmt: skip
+        ]
     lines.insert(5, "0: node0:100:200 [0] NCCL INFO Channel 00/04 :    0   1   2   3")
     return "\n".join([*lines, extra, ""])
 
@@ -87,15 +94,25 @@ def flight(rank: int, count: int, *, state: str = "completed", **last: Any) -> d
     """A dump of `rank` with `count` all-reduces; `state` and `last` change the last entry."""
     entries = [
         {
-            "process_group": ["0", "default_pg"], "collective_seq_id": seq, "op_id": seq,
-            "profiling_name": "nccl:all_reduce", "state": "completed", "input_sizes": [[4, 256]],
-            "input_dtypes": ["Float"], "output_sizes": [[4, 256]], "output_dtypes": ["Float"],
-            "time_created_ns": 1000 * seq + rank, "timeout_ms": 600000, "is_p2p": False,
-            "frames": [{"filename": "/x/torch/nn.py", "line": 1, "name": "f"},
-                       {"filename": "train.py", "line": 42, "name": "main"}],
+            "process_group": ["0", "default_pg"],
+            "collective_seq_id": seq,
+            "op_id": seq,
+            "profiling_name": "nccl:all_reduce",
+            "state": "completed",
+            "input_sizes": [[4, 256]],
+            "input_dtypes": ["Float"],
+            "output_sizes": [[4, 256]],
+            "output_dtypes": ["Float"],
+            "time_created_ns": 1000 * seq + rank,
+            "timeout_ms": 600000,
+            "is_p2p": False,
+            "frames": [
+                {"filename": "/x/torch/nn.py", "line": 1, "name": "f"},
+                {"filename": "train.py", "line": 42, "name": "main"},
+            ],
         }
         for seq in range(1, count + 1)
-    ]  # fmt: skip
+    ]
     if entries:
         entries[-1] |= {"state": state} | last
     ranks = {"0": {"name": "0", "desc": "default_pg", "ranks": "[0, 1, 2, 3]"}}

@@ -45,11 +45,22 @@ def test_lists_of_the_cpp_pickler_are_read():
     assert plain_pickle(raw, "x") == [1, 2]
 
 
-@pytest.mark.parametrize("raw", [
-    b"", b"\x80\x02.", b"\x80\x02]r\xff\xff\xff\xff.", b"\x80\x02u.", b"\x80\x02K\x01K\x02s.",
-    b"\x80\x04\x8e\xff\xff\xff\xff\xff\xff\xff\x7f.", b"\x80\x02cos\nsystem\n.", b"(((.",
-    b"\x80\x02h\x09.", b"\x80\x02}]K\x01s.", b"\x80\x05\x96\xff\xff\xff\xff\xff\xff\xff\x7f.",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"",
+        b"\x80\x02.",
+        b"\x80\x02]r\xff\xff\xff\xff.",
+        b"\x80\x02u.",
+        b"\x80\x02K\x01K\x02s.",
+        b"\x80\x04\x8e\xff\xff\xff\xff\xff\xff\xff\x7f.",
+        b"\x80\x02cos\nsystem\n.",
+        b"(((.",
+        b"\x80\x02h\x09.",
+        b"\x80\x02}]K\x01s.",
+        b"\x80\x05\x96\xff\xff\xff\xff\xff\xff\xff\x7f.",
+    ],
+)
 def test_damaged_pickles(tmp_path, raw):
     path = tmp_path / "trace_0"
     path.write_bytes(raw)

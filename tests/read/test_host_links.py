@@ -36,8 +36,10 @@ def machine(gpus, nics, nodes=4, rate=50e9):
 
 
 def pci(bus, width, inner, kind="060400"):
-    return (f'<pci busid="0000:{bus:02x}:00.0" class="0x{kind}" link_speed="32.0 GT/s PCIe"'
-            f' link_width="{width}">{inner}</pci>')  # fmt: skip
+    return (
+        f'<pci busid="0000:{bus:02x}:00.0" class="0x{kind}" link_speed="32.0 GT/s PCIe"'
+        f' link_width="{width}">{inner}</pci>'
+    )
 
 
 def gpu(number, width=16):
@@ -57,9 +59,7 @@ def links_of(folder, inner, cluster):
 
 def slower(links, cluster):
     """Times longer that rings over all nodes take than over NICs of the cluster."""
-    pairs = ring_flows(
-        place_groups(cluster.gpus, cluster.nodes, cluster.gpus_per_node, cluster.domain_gpus)
-    )
+    pairs = ring_flows(place_groups(cluster.gpus, cluster.nodes, cluster.gpus_per_node, cluster.domain_gpus))
     routes = Routes(links, "adaptive", Ends.of(cluster))
     found, link = one_draw(routes, pairs, qps=1, seed=0, number=0)
     return found, routes.links.name(link)
@@ -159,10 +159,13 @@ def test_the_step_is_told_on_the_command_line(folder, capsys):
         (gpu(0) + adapter(0), machine(2, 1), "has 1 GPUs, a node of dgx-h100 2: name a cluster"),
         (gpu(0) + gpu(1) + adapter(0), machine(2, 2), "has 1 ports, a node of dgx-h100 2"),
         (gpu(0) + gpu(1) + adapter(0, ports=2), machine(2, 2, 9000), "ask for 8,192 nodes at most"),
-        (pci(32, 16, gpu(0) + adapter(0)) + pci(33, 16, gpu(1) + adapter(1)) + adapter(2, ports=2),
-         machine(2, 4), "share some of their NICs, not all, .* write a cluster whose NICs have"),
+        (
+            pci(32, 16, gpu(0) + adapter(0)) + pci(33, 16, gpu(1) + adapter(1)) + adapter(2, ports=2),
+            machine(2, 4),
+            "share some of their NICs, not all, .* write a cluster whose NICs have",
+        ),
     ],
-)  # fmt: skip
+)
 def test_what_cannot_be_is_refused(folder, inner, cluster, said):
     with pytest.raises(InputError, match=said):
         links_of(folder, inner, cluster)
@@ -186,9 +189,13 @@ def test_one_node_does_not_say_where_jobs_should_stand(folder, capsys):
 @samples.needs_shared
 @pytest.mark.parametrize(
     ("name", "cluster"),
-    [("azure_ndv5_h100.xml", "azure-nd-h100-v5"), ("azure_ndv4_a100.xml", "azure-nd-a100-v4"),
-     ("aws_p4d.24xlarge.xml", "aws-p4d"), ("rccl_topo_8p_940.xml", "mi300x-8")],
-)  # fmt: skip
+    [
+        ("azure_ndv5_h100.xml", "azure-nd-h100-v5"),
+        ("azure_ndv4_a100.xml", "azure-nd-a100-v4"),
+        ("aws_p4d.24xlarge.xml", "aws-p4d"),
+        ("rccl_topo_8p_940.xml", "mi300x-8"),
+    ],
+)
 def test_machines_in_order_share_nothing(name, cluster):
     found = lookup.cluster(cluster, nodes=4)
     links = links_of_file(samples.SHARED / "xml" / name, found)

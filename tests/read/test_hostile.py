@@ -94,11 +94,15 @@ def shared(levels: int) -> object:
 
 def test_shared_lists_of_a_pickle_are_never_written_out(tmp_path):
     much = shared(30)
-    entry = {"collective_seq_id": 1, "pg_id": much, "process_group": [much], "state": much,
-             "frames": [{"filename": much, "name": much}], "input_dtypes": [much]}  # fmt: skip
-    raw = pickle.dumps(
-        {"version": much, "entries": [entry] * 1000, "pg_config": {"0": {"name": much}}}
-    )
+    entry = {
+        "collective_seq_id": 1,
+        "pg_id": much,
+        "process_group": [much],
+        "state": much,
+        "frames": [{"filename": much, "name": much}],
+        "input_dtypes": [much],
+    }
+    raw = pickle.dumps({"version": much, "entries": [entry] * 1000, "pg_config": {"0": {"name": much}}})
     found = read_flight_recorder(file(tmp_path, raw))
     assert len(found.entries) == 1000
     assert found.entries[0].group == ""
@@ -184,7 +188,7 @@ def test_toml_of_usual_depth_is_read():
 @pytest.mark.parametrize(
     "text", ["\n" * 500_000, "--a '" + "|" * 500_000, "a=" + "x" * 4000 + "\n--a " + "$a" * 200_000]
 )
-def test_settings_take_time_in_proportion_to_their_size(text):  # fmt: skip
+def test_settings_take_time_in_proportion_to_their_size(text):
     try:
         document = parsed_text(text, Path("settings"))
     except InputError:

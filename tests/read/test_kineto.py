@@ -117,9 +117,7 @@ def test_the_host_tells_what_a_send_receive_kernel_is(tmp_path):
 def test_times_of_day_in_microseconds_keep_their_precision(tmp_path):
     base = 1_661_203_462_598_738
     trace = read_trace(
-        written(
-            tmp_path / "t.json", [event("cpu_op", "a", base, 3), event("cpu_op", "b", base + 7, 1)]
-        )
+        written(tmp_path / "t.json", [event("cpu_op", "a", base, 3), event("cpu_op", "b", base + 7, 1)])
     )
     assert list(trace.start_ns) == [0, 7000]
     assert trace.base_ns == base * 1000
@@ -138,10 +136,7 @@ def test_a_rank_in_the_file_name_is_taken_if_the_file_does_not_say(tmp_path):
 
 
 def many(count: int) -> list[dict[str, Any]]:
-    return [
-        event("cpu_op", f"aten::op_{i % 50}", 10 * i, 5, Stack="x" * (i % 300))
-        for i in range(count)
-    ]
+    return [event("cpu_op", f"aten::op_{i % 50}", 10 * i, 5, Stack="x" * (i % 300)) for i in range(count)]
 
 
 def test_long_files_come_through_in_batches(tmp_path):
@@ -305,9 +300,7 @@ def test_the_shortcut_gives_the_same_as_decoding(tmp_path, monkeypatch, text):
         e
         for i in range(1500)
         for e in (
-            event(
-                "cpu_op", f'odd "name" \\ {{}} , é {i % 7}', 10 * i + 0.125, 5.25, tid=f"t{i % 3}"
-            ),
+            event("cpu_op", f'odd "name" \\ {{}} , é {i % 7}', 10 * i + 0.125, 5.25, tid=f"t{i % 3}"),
             *launched(f"kernel<{i % 5}>", 10 * i + 1, 10 * i + 3, 2, i + 1, stream=7 + i % 2),
             event("kernel", "ncclDevKernel_AllGather", 10 * i + 6, 3, stream=9, **META),
             {"ph": "s", "id": i, "pid": 7, "tid": 1, "ts": 10 * i, "cat": "ac2g", "name": "ac2g"},

@@ -42,13 +42,15 @@ def test_one_gemm_rate_moves_every_multiplication(tmp_path):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("1048576 262144 float sum 101.9 10.29 18.00 4e-07 101.4 10.34 18.10 4e-07\n# busbw",
-         "does not name the ranks"),
+        (
+            "1048576 262144 float sum 101.9 10.29 18.00 4e-07 101.4 10.34 18.10 4e-07\n# busbw",
+            "does not name the ranks",
+        ),
         ("gemm: [{m: 1, n: 1, k: 1, dtype: bf16}]", "write one of `seconds` and `rate`"),
         ("gemm: [{m: 1, n: 1, k: 1, dtype: bf16, rate: 1 TFLOP/s, seconds: 2}]", "write one of"),
         ("nothing", "nothing"),
     ],
-)  # fmt: skip
+)
 def test_what_cannot_be_taken_is_refused_with_the_file(tmp_path, text, said):
     path = tmp_path / "given.txt"
     path.write_text(text)

@@ -22,8 +22,7 @@ def read(tmp_path):
 def test_ranks_hosts_and_channels_come_from_interleaved_lines(read):
     log = read(nccl_log(hosts=3, gpus=4))
     world = log.world
-    assert (log.version, log.cuda, log.network, len(log.hosts), log.gpus) == (
-        "2.21.5", "12.4", "IB", 3, 12)  # fmt: skip
+    assert (log.version, log.cuda, log.network, len(log.hosts), log.gpus) == ("2.21.5", "12.4", "IB", 3, 12)
     assert (world.ranks, world.nodes, world.local_ranks) == (12, 3, 4)
     assert (world.coll_channels, world.p2p_channels, world.rings, world.trees) == (4, 8, 4, 2)
     assert (world.started, world.complete, world.name) == (12, 12, "0xfeed")
@@ -45,10 +44,13 @@ def test_connections_say_transport_nic_and_gdr(read):
         ("h:1:2 [0] NCCL INFO NCCL_ALGO set by environment to RING", "NCCL_ALGO", "RING"),
         ("h:1:2 [0] NCCL INFO NCCL_NVLS_ENABLE set by environment to 0.", "NCCL_NVLS_ENABLE", "0"),
         (" 3: CUDA_LAUNCH_BLOCKING=1", "CUDA_LAUNCH_BLOCKING", "1"),
-        ("Setting OMP_NUM_THREADS environment variable for each process to be 1 in default",
-         "OMP_NUM_THREADS", "1"),
+        (
+            "Setting OMP_NUM_THREADS environment variable for each process to be 1 in default",
+            "OMP_NUM_THREADS",
+            "1",
+        ),
     ],
-)  # fmt: skip
+)
 def test_environment(read, line, name, value):
     assert read(nccl_log(extra=line)).environment[name].value == value
 
@@ -60,8 +62,10 @@ def test_two_messages_in_one_line_are_both_read(read):
 
 def test_warnings_are_counted_up_to_numbers_and_timeouts_kept(read):
     warn = "h:1:{} [0] net.cc:99 NCCL WARN Call to connect returned {} refused"
-    dog = ("[rank3]: Watchdog caught collective operation timeout: WorkNCCL(SeqNum=7, "
-           "OpType=ALLREDUCE, Timeout(ms)=600000) ran for 600059 milliseconds")  # fmt: skip
+    dog = (
+        "[rank3]: Watchdog caught collective operation timeout: WorkNCCL(SeqNum=7, "
+        "OpType=ALLREDUCE, Timeout(ms)=600000) ran for 600059 milliseconds"
+    )
     log = read("\n".join([warn.format(1, 1), warn.format(2, 2), dog]))
     assert [(m.count, m.line) for m in log.warnings] == [(2, 1)]
     assert "SeqNum=7" in log.timeouts[0].text
@@ -69,14 +73,22 @@ def test_warnings_are_counted_up_to_numbers_and_timeouts_kept(read):
 
 def test_old_tuning_layout_and_numbered_selection(read):
     head = "h:1:2 [0] NCCL INFO "
-    log = read("\n".join([
-        head + "Latency/AlgBw |    Tree/    LL |    Tree/ LL128 |    Ring/Simple |",
-        head + "    AllReduce |   16.8/   0.5 |   31.0/   0.0 |   36.4/   2.4 |",
-        head + "AllReduce: 1024 Bytes -> Algo 1 proto 0 time 25.2",
-    ]))  # fmt: skip
+    log = read(
+        "\n".join(
+            [
+                head + "Latency/AlgBw |    Tree/    LL |    Tree/ LL128 |    Ring/Simple |",
+                head + "    AllReduce |   16.8/   0.5 |   31.0/   0.0 |   36.4/   2.4 |",
+                head + "AllReduce: 1024 Bytes -> Algo 1 proto 0 time 25.2",
+            ]
+        )
+    )
     entry = log.tuning[2]
     assert (entry.algorithm, entry.protocol, entry.latency_us, entry.gb_per_s) == (
-        "Ring", "Simple", 36.4, 2.4)  # fmt: skip
+        "Ring",
+        "Simple",
+        36.4,
+        2.4,
+    )
     chosen = log.selections[0]
     assert (chosen.algorithm, chosen.protocol, chosen.predicted_us) == ("RING", "LL", 25.2)
 

@@ -28,10 +28,9 @@ FACTS = {
     "mlperf31_dell_2x4H100_bert": ("2.18.5", 2, 8, "IBext", "IB", 4, 4, 16, True),
     "mlperf41_clemson_6x8H100_bert": ("2.18.5", 6, 48, "IBext", "IB", 8, 8, 16, True),
     "mlperf50_dell_2x8H200_bert": ("2.18.5", 2, 16, "IBext", "RoCE", 10, 8, 16, True),
-    "mlperf51_dell_2x8B200_llama2_70b_lora":
-        ("2.27.7", 2, 16, "IBext_v10", "RoCE", 12, 8, 32, True),
+    "mlperf51_dell_2x8B200_llama2_70b_lora": ("2.27.7", 2, 16, "IBext_v10", "RoCE", 12, 8, 32, True),
     "mlperf51_dell_2x8B200_llama31_8b": ("2.27.7", 2, 16, "IBext_v10", "RoCE", 8, 8, 16, True),
-}  # fmt: skip
+}
 
 
 def test_every_log_of_the_index_is_here():
@@ -74,9 +73,7 @@ def test_what_single_logs_say():
 
 def test_tuning_table():
     log = read_nccl_log(LOGS / "nccl_tuning_table_2x1_rtx5090_socket_nccl2.29.7.log")
-    table = {
-        (t.collective, t.algorithm, t.protocol): (t.latency_us, t.gb_per_s) for t in log.tuning
-    }
+    table = {(t.collective, t.algorithm, t.protocol): (t.latency_us, t.gb_per_s) for t in log.tuning}
     assert len(table) == 5 * 7 * 3
     assert table["AllReduce", "Ring", "Simple"] == (36.4, 2.4)
     assert table["AllGather", "PAT", "Simple"] == (17.6, 3.6)
@@ -95,9 +92,12 @@ def test_jean_zay_is_slow_because_half_its_adapters_idle_without_gdr(name):
 
 @pytest.mark.parametrize(
     ("nodes", "busbw"),
-    [(1, [338.3, 342.0, 343.4, 343.1, 342.5]), (10, [84.7, 92.3, 91.8, 91.8, 92.7]),
-     (50, [67.5, 88.8, 87.2, 85.5, 91.2])],
-)  # fmt: skip
+    [
+        (1, [338.3, 342.0, 343.4, 343.1, 342.5]),
+        (10, [84.7, 92.3, 91.8, 91.8, 92.7]),
+        (50, [67.5, 88.8, 87.2, 85.5, 91.2]),
+    ],
+)
 def test_published_bus_bandwidth_on_isambard(nodes, busbw):
     """Published in the report: 512 MiB to 8 GiB, out of place, GB/s."""
     (run,) = read_nccl_tests(LOGS / f"isambard_gh200_{nodes}n_nccl2.19.3_ofi.log.gz")

@@ -12,7 +12,10 @@ def test_text_tables(tmp_path):
     path.write_text(nsys())
     stats = read_nsys_stats(path)
     assert {name: len(rows) for name, rows in stats.tables.items()} == {
-        "nvtx_sum": 1, "cuda_api_sum": 2, "cuda_gpu_kern_sum": 2}  # fmt: skip
+        "nvtx_sum": 1,
+        "cuda_api_sum": 2,
+        "cuda_gpu_kern_sum": 2,
+    }
     step = stats.row("nvtx_sum", "step")
     assert step is not None
     assert step.count == 10

@@ -33,8 +33,11 @@ def small(tmp_path: Path) -> Path:
 
 
 @given(programs)
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-          max_examples=60, deadline=None)  # fmt: skip
+@settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+    max_examples=60,
+    deadline=None,
+)
 def test_a_program_comes_back_as_it_was(tmp_path, program):
     path = tmp_path / "any.work.json.gz"
     write_program(program, path)
@@ -90,32 +93,63 @@ def changed(value: Any, path: tuple[Any, ...], new: Any) -> Any:
 RANK = ("ranks", 0)
 
 
-@pytest.mark.parametrize(("path", "new"), [
-    *(((key,), ...) for key in ("world_size", "names", "ranks", "tasks", "notes")),
-    *(((*RANK, key), ...) for key in ("rank", "blocks", "name", "where", "held")),
-    (("world_size",), 0), (("world_size",), "8"), (("world_size",), True), (("tokens",), -1),
-    (("names",), "aten.mm"), (("names", 0), 3), (("places", 0), ["one"]), (("more",), 1),
-    (("phases", 0), "sideways"), (("groups", 0), ["dp", -1, 1]), (("groups", 0), ["xy", 1, 1]),
-    (("tasks", 0), ["gem", {}]), (("tasks", 0), ["gemm", {"m": 1}]), (("tasks", 0), ["gemm"]),
-    (("tasks", 0), ["kernel", {"flops": -1, "bytes": 1}]), (("tasks", 0), []),
-    (("tasks", 0), ["kernel", {"flops": "1", "bytes": 1}]),
-    (("tasks", 0), ["kernel", {"flops": 1, "bytes": 1, "dtype": "int3"}]),
-    (("tasks", 0), ["kernel", {"flops": 1, "bytes": 1, "speed": 1}]),
-    (("tasks", 0), ["message", {"bytes": 1, "sender": 0.5, "receiver": 1}]),
-    (("tasks", 0), ["transfer", {"bytes": 1, "group": 99}]),
-    (("tasks", 0), ["transfer", {"bytes": 1, "group": -1}]),
-    (("tasks", 0), ["gemm", {"m": 1, "n": 1, "k": 10**400}]),
-    (("notes", 0, 0), "rumour"), (("notes", 0, 2), -1), (("notes", 0, 2), 10**6),
-    ((*RANK, "blocks", 0), [1, 10**15]), ((*RANK, "blocks", 0), [0, 1]),
-    ((*RANK, "blocks", 0), [1]), ((*RANK, "blocks", 0), [-1, -1]), ((*RANK, "blocks"), []),
-    ((*RANK, "name", 0), 10**6), ((*RANK, "name", 0), -1), ((*RANK, "task", 0), -2),
-    ((*RANK, "task", 0), 10**6), ((*RANK, "stream", 0), 7), ((*RANK, "phase", 0), 9),
-    ((*RANK, "after", 0), [1]), ((*RANK, "after", 0), [0]), ((*RANK, "after", 0), [-1]),
-    ((*RANK, "where", 0), [-1, 0]), ((*RANK, "where", 0), [10**9, 0]), ((*RANK, "where", 0), [1]),
-    ((*RANK, "reads", 0), [-1]), ((*RANK, "writes", 0), [10**15]), ((*RANK, "reads"), []),
-    ((*RANK, "kept", 0), 10**12), ((*RANK, "tensor_bytes", 0), -5),
-    ((*RANK, "held", 0), ["weights", 4, 1]), ((*RANK, "held", 0), ["gold", "a", 1]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("path", "new"),
+    [
+        *(((key,), ...) for key in ("world_size", "names", "ranks", "tasks", "notes")),
+        *(((*RANK, key), ...) for key in ("rank", "blocks", "name", "where", "held")),
+        (("world_size",), 0),
+        (("world_size",), "8"),
+        (("world_size",), True),
+        (("tokens",), -1),
+        (("names",), "aten.mm"),
+        (("names", 0), 3),
+        (("places", 0), ["one"]),
+        (("more",), 1),
+        (("phases", 0), "sideways"),
+        (("groups", 0), ["dp", -1, 1]),
+        (("groups", 0), ["xy", 1, 1]),
+        (("tasks", 0), ["gem", {}]),
+        (("tasks", 0), ["gemm", {"m": 1}]),
+        (("tasks", 0), ["gemm"]),
+        (("tasks", 0), ["kernel", {"flops": -1, "bytes": 1}]),
+        (("tasks", 0), []),
+        (("tasks", 0), ["kernel", {"flops": "1", "bytes": 1}]),
+        (("tasks", 0), ["kernel", {"flops": 1, "bytes": 1, "dtype": "int3"}]),
+        (("tasks", 0), ["kernel", {"flops": 1, "bytes": 1, "speed": 1}]),
+        (("tasks", 0), ["message", {"bytes": 1, "sender": 0.5, "receiver": 1}]),
+        (("tasks", 0), ["transfer", {"bytes": 1, "group": 99}]),
+        (("tasks", 0), ["transfer", {"bytes": 1, "group": -1}]),
+        (("tasks", 0), ["gemm", {"m": 1, "n": 1, "k": 10**400}]),
+        (("notes", 0, 0), "rumour"),
+        (("notes", 0, 2), -1),
+        (("notes", 0, 2), 10**6),
+        ((*RANK, "blocks", 0), [1, 10**15]),
+        ((*RANK, "blocks", 0), [0, 1]),
+        ((*RANK, "blocks", 0), [1]),
+        ((*RANK, "blocks", 0), [-1, -1]),
+        ((*RANK, "blocks"), []),
+        ((*RANK, "name", 0), 10**6),
+        ((*RANK, "name", 0), -1),
+        ((*RANK, "task", 0), -2),
+        ((*RANK, "task", 0), 10**6),
+        ((*RANK, "stream", 0), 7),
+        ((*RANK, "phase", 0), 9),
+        ((*RANK, "after", 0), [1]),
+        ((*RANK, "after", 0), [0]),
+        ((*RANK, "after", 0), [-1]),
+        ((*RANK, "where", 0), [-1, 0]),
+        ((*RANK, "where", 0), [10**9, 0]),
+        ((*RANK, "where", 0), [1]),
+        ((*RANK, "reads", 0), [-1]),
+        ((*RANK, "writes", 0), [10**15]),
+        ((*RANK, "reads"), []),
+        ((*RANK, "kept", 0), 10**12),
+        ((*RANK, "tensor_bytes", 0), -5),
+        ((*RANK, "held", 0), ["weights", 4, 1]),
+        ((*RANK, "held", 0), ["gold", "a", 1]),
+    ],
+)
 def test_every_damage_is_refused_with_a_sentence(small, path, new):
     small.write_text(json.dumps(changed(content(small), path, new)))
     with pytest.raises(InputError, match=r"run.work.json.gz: is damaged: .+"):

@@ -49,9 +49,13 @@ def judge_tables(runs: Any) -> list[Any]:
 
 
 JUDGES: dict[str, Callable[..., Any]] = {
-    "log": nccl_findings, "nsys": nsys_findings, "tests": judge_tables, "iperf3": judge_links,
-    "iperf3 json": judge_links, "perftest": judge_links,
-}  # fmt: skip
+    "log": nccl_findings,
+    "nsys": nsys_findings,
+    "tests": judge_tables,
+    "iperf3": judge_links,
+    "iperf3 json": judge_links,
+    "perftest": judge_links,
+}
 
 
 def mutated(raw: bytes, random: random.Random) -> bytes:
@@ -93,13 +97,21 @@ def test_no_mutation_breaks_a_reader(name, tmp_path):
         assert time.process_time() - begin < 2
 
 
-@pytest.mark.parametrize("line", [
-    b"a" * 3_000_000, b"h:1:2 [0] NCCL INFO " + b"[0]mlx5:1/IB " * 200_000,
-    b"h:1:2 [0] NCCL INFO Trees " + b"[0] " * 500_000, b"1 " * 1_000_000, b"#" * 2_000_000,
-    b"-" * 100_000 + b" " * 100_000 + b"-" * 100_000, b"h:1:1 [0] NCCL INFO x" * 30_000,
-    b"NCCL" + b" time" * 400_000, (b"a" * 60_000 + b" NCCL ") * 30,
-    b"9" * 1_000_000 + b":" * 1_000_000,
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"a" * 3_000_000,
+        b"h:1:2 [0] NCCL INFO " + b"[0]mlx5:1/IB " * 200_000,
+        b"h:1:2 [0] NCCL INFO Trees " + b"[0] " * 500_000,
+        b"1 " * 1_000_000,
+        b"#" * 2_000_000,
+        b"-" * 100_000 + b" " * 100_000 + b"-" * 100_000,
+        b"h:1:1 [0] NCCL INFO x" * 30_000,
+        b"NCCL" + b" time" * 400_000,
+        (b"a" * 60_000 + b" NCCL ") * 30,
+        b"9" * 1_000_000 + b":" * 1_000_000,
+    ],
+)
 @pytest.mark.parametrize(
     "reader", [read_nccl_log, read_nccl_tests, read_nsys_stats, read_iperf3, read_perftest]
 )

@@ -113,9 +113,7 @@ def test_without_a_switch_the_links_of_all_peers_add_up(written):
 
 
 def test_a_short_row_is_told_and_left_out(written):
-    found = read_smi_topology(
-        written(samples.SMI.replace("GPU3\tNV12\tNV12\tNV12\t X", "GPU3\tNV12"))
-    )
+    found = read_smi_topology(written(samples.SMI.replace("GPU3\tNV12\tNV12\tNV12\t X", "GPU3\tNV12")))
     assert [gpu.name for gpu in found.gpus] == ["GPU0", "GPU1", "GPU2"]
     assert "GPU3" in found.problems[0].message
 

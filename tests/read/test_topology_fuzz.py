@@ -30,8 +30,25 @@ READERS: list[tuple[Callable[[Path], Any], str]] = [
     (read_topology, samples.nccl()),
 ]
 MUTATIONS = 150
-WORDS = [b"999999999999999999999", b"-1", b"\x00", b"\xff\xfe", b"<", b">", b'"', b"&amp;", b"NaN",
-         b"1e308", b"[1-999999999]", b"NV9999", b"]]>", b"GPU0", b"{", b"\n", b"\xc3"]  # fmt: skip
+WORDS = [
+    b"999999999999999999999",
+    b"-1",
+    b"\x00",
+    b"\xff\xfe",
+    b"<",
+    b">",
+    b'"',
+    b"&amp;",
+    b"NaN",
+    b"1e308",
+    b"[1-999999999]",
+    b"NV9999",
+    b"]]>",
+    b"GPU0",
+    b"{",
+    b"\n",
+    b"\xc3",
+]
 
 
 def mutated(data: bytes, chance: random.Random) -> bytes:

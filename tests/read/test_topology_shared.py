@@ -26,9 +26,7 @@ def what() -> dict[str, str]:
     if not SHARED.is_dir():
         return {}
     with (SHARED / "INDEX.csv").open() as file:
-        rows = {
-            row["file"].removeprefix("04_topology/"): row["what"] for row in csv.DictReader(file)
-        }
+        rows = {row["file"].removeprefix("04_topology/"): row["what"] for row in csv.DictReader(file)}
     return {name: text for name, text in rows.items() if (SHARED / name).is_file()}
 
 

@@ -40,9 +40,7 @@ def launched(
     """A kernel and the call of 5 us that launched it."""
     return [
         event("cuda_runtime", "cudaLaunchKernel", call_us, 5, correlation=number),
-        event(
-            cat, name, start_us, length_us, tid=stream, stream=stream, device=0, correlation=number
-        ),
+        event(cat, name, start_us, length_us, tid=stream, stream=stream, device=0, correlation=number),
     ]
 
 

@@ -26,10 +26,17 @@ def result(
 ) -> Result:
     """A result of a job on `hosts`."""
     found = tuple(
-        Host(name=name, system="Linux 6.1", cpu="Some CPU", cores=2, memory_bytes=8 * 10**9,
-             packages={"torch": "2.9"}, environment={"OMP_NUM_THREADS": "1"})
+        Host(
+            name=name,
+            system="Linux 6.1",
+            cpu="Some CPU",
+            cores=2,
+            memory_bytes=8 * 10**9,
+            packages={"torch": "2.9"},
+            environment={"OMP_NUM_THREADS": "1"},
+        )
         for name in dict.fromkeys(hosts)
-    )  # fmt: skip
+    )
     job = JobFacts(backend="gloo", device="cpu", hosts=hosts)
     made = "2026-01-01T00:00:00+00:00"
     return Result(kind=kind, made_at=made, job=job, hosts=found, data=data, **more)
@@ -37,15 +44,23 @@ def result(
 
 def step_data(compute_s: float, exposed_s: float, ranks: int = 2) -> dict[str, Any]:
     """A step of compute, waiting and an optimizer of 10 ms."""
-    ledger = {"forward": compute_s / 3, "backward": compute_s / 1.5, "exposed DP": exposed_s,
-              "optimizer": 0.01}  # fmt: skip
+    ledger = {
+        "forward": compute_s / 3,
+        "backward": compute_s / 1.5,
+        "exposed DP": exposed_s,
+        "optimizer": 0.01,
+    }
     total = sum(ledger.values())
     return {
-        "times": times(total), "ledger_s": ledger, "tokens_per_s": 1024 / total,
-        "ranks": [{"rank": r, "host": f"h{r}", "busy_s": compute_s, "ledger_s": ledger}
-                  for r in range(ranks)],
-        "model_flop_per_s": 5e9, "matmul_flop_per_s": 5e10,
-    }  # fmt: skip
+        "times": times(total),
+        "ledger_s": ledger,
+        "tokens_per_s": 1024 / total,
+        "ranks": [
+            {"rank": r, "host": f"h{r}", "busy_s": compute_s, "ledger_s": ledger} for r in range(ranks)
+        ],
+        "model_flop_per_s": 5e9,
+        "matmul_flop_per_s": 5e10,
+    }
 
 
 def collectives_data(ranks: int, rate: float) -> dict[str, Any]:
@@ -53,44 +68,66 @@ def collectives_data(ranks: int, rate: float) -> dict[str, Any]:
     sizes = [2**power for power in range(14, 25, 2)]
     return {
         "rows": [
-            {"kind": kind, "bytes": size, "ranks": ranks, "hosts": 2, "dtype": "float32",
-             "times": times(200e-6 + 2 * size / rate * (ranks - 1) / ranks)}
-            for kind in ("all-reduce", "all-gather") for size in sizes
+            {
+                "kind": kind,
+                "bytes": size,
+                "ranks": ranks,
+                "hosts": 2,
+                "dtype": "float32",
+                "times": times(200e-6 + 2 * size / rate * (ranks - 1) / ranks),
+            }
+            for kind in ("all-reduce", "all-gather")
+            for size in sizes
         ]
-    }  # fmt: skip
+    }
 
 
 def links_data(ranks: int = 4) -> dict[str, Any]:
     """Every pair at 1 GB/s, rank 2 slower."""
     return {
         "rows": [
-            {"source": a, "target": b, "rate_bytes_per_s": rate, "p10": rate, "p90": rate,
-             "latency_s": 30e-6}
-            for a in range(ranks) for b in range(ranks) if a != b
+            {"source": a, "target": b, "rate_bytes_per_s": rate, "p10": rate, "p90": rate, "latency_s": 30e-6}
+            for a in range(ranks)
+            for b in range(ranks)
+            if a != b
             for rate in [4e8 if 2 in (a, b) else 1e9]
         ],
-        "suspects": [], "size_bytes": 2**22, "repeats": 9,
-    }  # fmt: skip
+        "suspects": [],
+        "size_bytes": 2**22,
+        "repeats": 9,
+    }
 
 
 def matmul_data() -> dict[str, Any]:
     """A multiplication, an attention and a copy."""
     gemm = {"m": 512.0, "n": 1024.0, "k": 256.0, "dtype": "fp32", "is_weight_gradient": False}
-    attention = {"batch": 4.0, "heads": 4.0, "length": 128.0, "head_dim": 64.0, "kv_heads": 4.0,
-                 "is_backward": False}  # fmt: skip
+    attention = {
+        "batch": 4.0,
+        "heads": 4.0,
+        "length": 128.0,
+        "head_dim": 64.0,
+        "kv_heads": 4.0,
+        "is_backward": False,
+    }
     rows: list[tuple[str, str, dict[str, Any], float, float]] = [
-        ("mlp up", "gemm", gemm, 5e10, 4e9), ("attention", "attention", attention, 2e10, 2e9),
+        ("mlp up", "gemm", gemm, 5e10, 4e9),
+        ("attention", "attention", attention, 2e10, 2e9),
         ("norm", "elementwise", {"kind": "norm", "bytes": 1e6}, 0.0, 6e9),
-    ]  # fmt: skip
+    ]
     return {
         "rows": [
-            {"name": name, "operation": operation, "shape": shape, "times": times(1e-3),
-             "flop_per_s": flops, "bytes_per_s": moved}
+            {
+                "name": name,
+                "operation": operation,
+                "shape": shape,
+                "times": times(1e-3),
+                "flop_per_s": flops,
+                "bytes_per_s": moved,
+            }
             for name, operation, shape, flops, moved in rows
         ],
-        "beside": {"bytes": 8388608, "alone_s": 0.02, "beside_s": 0.03, "lost_s": 0.004,
-                   "meeting_s": 0.001},
-    }  # fmt: skip
+        "beside": {"bytes": 8388608, "alone_s": 0.02, "beside_s": 0.03, "lost_s": 0.004, "meeting_s": 0.001},
+    }
 
 
 def lab_records(*, predicted: bool = True, off: float = 0.04) -> list[LabRecord]:
@@ -109,17 +146,18 @@ def lab_records(*, predicted: bool = True, off: float = 0.04) -> list[LabRecord]
                 compute_s = 0.2 * size
                 data = step_data(compute_s, exposed_s, topology.world)
                 total = data["times"]["median_s"]
-                ledger = {"GEMM": compute_s, "exposed DP": exposed_s + off * total,
-                          "optimizer": 0.01}  # fmt: skip
+                ledger = {"GEMM": compute_s, "exposed DP": exposed_s + off * total, "optimizer": 0.01}
                 forecast = Forecast(step_s=total * (1 + off), ledger_s=ledger)
                 job = LabJob(measure="step", flags={"model": model, "shard": shard, "steps": 8})
                 records.append(
                     LabRecord(
-                        topology=topology, job=job, seconds=9.0,
+                        topology=topology,
+                        job=job,
+                        seconds=9.0,
                         result=result("step", data, names),
                         predicted=forecast.model_dump() if predicted else None,
                     )
-                )  # fmt: skip
+                )
     return records
 
 

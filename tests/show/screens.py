@@ -31,8 +31,7 @@ COMMANDS = {
     "predict-experts": "predict --model deepseek-v3 --cluster dgx-h100 --nodes 64 --ep 64 --pp 8",
     "predict-work": "predict --work examples/capture/hybrid.work.json.gz --cluster dgx-h100",
     "predict-rl": "predict examples/rl/grpo-8b.yaml",
-    "predict-rl-apart": "predict examples/rl/grpo-8b.yaml "
-    '--rl {"generator_gpus":8,"one_step_off":true}',
+    "predict-rl-apart": 'predict examples/rl/grpo-8b.yaml --rl {"generator_gpus":8,"one_step_off":true}',
     "predict-islands": "predict examples/islands/intellect-1.yaml",
     "predict-measured": f"predict {_RUN} --measured 500tok/s/gpu",
     "predict-job": f"predict {_RUN} --tokens 1T",
@@ -48,8 +47,7 @@ COMMANDS = {
     "plan-fabric": f"plan fabric {_SMALL} --prices.switch $30k --prices.optic $900",
     "plan-fabric-alone": "plan fabric --gpus 16384 --oversubscription 2 --growth 20%",
     "plan-fabric-degraded": f"plan fabric {_SMALL} --degraded nic:1-1=100Gb/s",
-    "plan-placement": "plan placement examples/placement/two-jobs.yaml "
-    "--fabric rail-optimised,8:1",
+    "plan-placement": "plan placement examples/placement/two-jobs.yaml --fabric rail-optimised,8:1",
     "show-clusters": "show clusters",
     "show-devices": "show devices",
     "show-links": "show links",
@@ -68,7 +66,7 @@ COMMANDS = {
     "validate": "validate examples/runs.csv",
     "report-lab": "report examples/findings/four-workers.json",
     "report-run": "report examples/four-gpus-two-nodes.yaml",
-}  # fmt: skip
+}
 
 
 @cache

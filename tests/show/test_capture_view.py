@@ -39,9 +39,7 @@ def test_lines_fit_the_screen(width):
 @pytest.mark.parametrize(("share", "is_said"), [(0.2, True), (0.01, False)])
 def test_the_verdict_says_how_much_is_not_known(share, is_said):
     moved = PROGRAM.to_dict()["ranks"][0]["memory_traffic_bytes"]
-    note = Note(
-        NoteKind.UNKNOWN, "mine.kernel", SourceLocation("", "train.py:3"), 1, 0.0, share * moved
-    )
+    note = Note(NoteKind.UNKNOWN, "mine.kernel", SourceLocation("", "train.py:3"), 1, 0.0, share * moved)
     lines = "\n".join(screen(replace(PROGRAM, notes=(note,))))
     assert ("of the work is not known" in lines) is is_said
     assert "train.py:3" in lines

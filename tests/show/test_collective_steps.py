@@ -11,8 +11,7 @@ workers = st.integers(2, 12)
 
 def summed(moves: list[Move], count: int, values: list[float]) -> None:
     chunks = max(move.chunk for move in moves) + 1
-    parts = [[values[(worker * chunks + c) % len(values)] for c in range(chunks)]
-             for worker in range(count)]  # fmt: skip
+    parts = [[values[(worker * chunks + c) % len(values)] for c in range(chunks)] for worker in range(count)]
     wanted = [sum(own[chunk] for own in parts) for chunk in range(chunks)]
     for held in after(moves, parts):
         assert held == pytest.approx(wanted)

@@ -72,9 +72,16 @@ def test_a_run_file_says_how_many(tmp_path, capsys):
 
 def test_cost_and_power_of_every_kind(capsys):
     text = shown(
-        capsys, "--gpus", "1024", "--power.switch", "1kW", "--power.optic", "9W",
-        "--prices.switch", "$25k",
-    )  # fmt: skip
+        capsys,
+        "--gpus",
+        "1024",
+        "--power.switch",
+        "1kW",
+        "--power.optic",
+        "9W",
+        "--prices.switch",
+        "$25k",
+    )
     marked = next(line for line in text.splitlines() if "(proposed)" in line)
     assert marked.split()[-3:] == ["$1.2M", "84.86", "kW"]  # 48 switches, 4,096 transceivers
     assert "without optic, fibre: no price stated" in text
@@ -82,9 +89,7 @@ def test_cost_and_power_of_every_kind(capsys):
 
 def test_faster_ports_are_split(capsys):
     by_name = json.loads(shown(capsys, "--gpus", "4096", "--switch", "sn5600", "--json"))
-    by_number = json.loads(
-        shown(capsys, "--gpus", "4096", "--radix", "64", "--speed", "800Gb/s", "--json")
-    )
+    by_number = json.loads(shown(capsys, "--gpus", "4096", "--radix", "64", "--speed", "800Gb/s", "--json"))
     assert by_name == by_number
     assert by_name["wiring"]["radix"] == [128, 128, 128]
 

@@ -34,9 +34,7 @@ def strokes(found, jobs=()):
 @pytest.mark.parametrize("routing", ROUTINGS)
 @pytest.mark.parametrize("kind", ["rail-optimised", "fat-tree-2", "fat-tree-3", "dragonfly"])
 def test_widths_are_loads_and_red_is_the_busiest(kind, routing):
-    links = (
-        fabric_named(kind, CLUSTER, (2.0, 1.0)) if kind != "fat-tree-3" else links_of_tiers(CLUSTER)
-    )
+    links = fabric_named(kind, CLUSTER, (2.0, 1.0)) if kind != "fat-tree-3" else links_of_tiers(CLUSTER)
     found = carried(links, routing)
     lines = strokes(found)
     assert 0 < len(lines) < 700

@@ -14,18 +14,23 @@ from syncwall.show.numbers import (
 
 @pytest.mark.parametrize(
     ("seconds", "text"),
-    [(40, "40 s"), (600, "10 min"), (11_124, "3.09 h"), (54 * 86400, "54 days"),
-     (1234 * 86400, "1,234 days"), (float("inf"), "never")],
-)  # fmt: skip
+    [
+        (40, "40 s"),
+        (600, "10 min"),
+        (11_124, "3.09 h"),
+        (54 * 86400, "54 days"),
+        (1234 * 86400, "1,234 days"),
+        (float("inf"), "never"),
+    ],
+)
 def test_times(seconds, text):
     assert span(seconds) == text
 
 
 @pytest.mark.parametrize(
     ("usd", "text"),
-    [(8.41, "$8.41"), (12_345, "$12.3k"), (30_640_519, "$30.6M"), (2.5e9, "$2.5B"),
-     (float("inf"), "–")],
-)  # fmt: skip
+    [(8.41, "$8.41"), (12_345, "$12.3k"), (30_640_519, "$30.6M"), (2.5e9, "$2.5B"), (float("inf"), "–")],
+)
 def test_money(usd, text):
     assert money(usd) == text
 

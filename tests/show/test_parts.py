@@ -63,9 +63,7 @@ def test_attributes_cannot_be_left():
 
 
 def test_what_is_nothing_is_left_out_and_data_may_be_empty():
-    assert (
-        tag("p", None, [], hidden=False, class_="", data={"value": ""}) == '<p data-value=""></p>'
-    )
+    assert tag("p", None, [], hidden=False, class_="", data={"value": ""}) == '<p data-value=""></p>'
 
 
 def test_a_button_holds_its_keys_as_json():
@@ -98,9 +96,7 @@ def test_a_ledger_has_a_line_for_every_cause_and_its_sum():
         ("exposed DP", "1.0"),
     ]
     assert duration(4.0) in found.text
-    widths = [
-        float(given_["data-width"] or 0) for _, given_ in found.found if "data-width" in given_
-    ]
+    widths = [float(given_["data-width"] or 0) for _, given_ in found.found if "data-width" in given_]
     assert sum(widths[:2]) == pytest.approx(100)
 
 
@@ -108,8 +104,6 @@ def test_a_cell_is_its_text_for_everybody_else():
     cell = Cell("2,048", "better", data={"value": 2048}, keys={"nodes": 256})
     assert cell == "2,048"
     (row,) = [
-        given_
-        for name, given_ in Elements(table(Table(("a", "b"), (("x", cell),)))).found
-        if name == "td"
+        given_ for name, given_ in Elements(table(Table(("a", "b"), (("x", cell),)))).found if name == "td"
     ]
     assert row == {"class": "better", "data-value": "2048"}

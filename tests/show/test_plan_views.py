@@ -21,9 +21,13 @@ from syncwall.show.write.terminal import rendered
 from tests.describe.stated import stated
 
 FLAGS = {
-    "model": "llama-3.1-8b", "cluster": "dgx-h100", "nodes": "4", "layout.tp": "2",
-    "layout.global_batch": "64", "seq": "4096",
-}  # fmt: skip
+    "model": "llama-3.1-8b",
+    "cluster": "dgx-h100",
+    "nodes": "4",
+    "layout.tp": "2",
+    "layout.global_batch": "64",
+    "seq": "4096",
+}
 
 
 def printed(view: View, width: int) -> list[str]:
@@ -66,7 +70,6 @@ def test_80_columns_keep_what_a_layout_is(views):
 
 def test_every_number_of_a_wide_network_table_is_in_the_narrow_one(views):
     numbers = {
-        width: re.findall(r"[\d,.]+", " ".join(printed(views["network"], width)))
-        for width in (40, 200)
+        width: re.findall(r"[\d,.]+", " ".join(printed(views["network"], width))) for width in (40, 200)
     }
     assert set(numbers[40]) >= set(numbers[200])

@@ -134,9 +134,14 @@ def test_a_lab_is_an_article_with_the_numbers_of_its_records(tmp_path):
     found = made(tmp_path, lab_result(lab_records(off=0.04)))
     assert found.title == "Made-up steps"
     assert headings(found) == [
-        "Comparison", "What the model says", "What stays unexplained", "Training steps",
-        "Ledgers", "Collectives", "Set-up",
-    ]  # fmt: skip
+        "Comparison",
+        "What the model says",
+        "What stays unexplained",
+        "Training steps",
+        "Ledgers",
+        "Collectives",
+        "Set-up",
+    ]
     says = said(found, "What the model says")
     assert "22 steps were measured and predicted: mean absolute error (MAPE) 4.0%, 22 of 22" in says
     assert "22 of 22 predictions are above the measured step" in says
@@ -167,9 +172,7 @@ def test_the_conclusion_comes_first_and_the_set_up_last(tmp_path):
     verdict, _, contents = found.blocks[:3]
     assert isinstance(verdict, Verdict)
     assert verdict.about == "Why?"
-    assert verdict.lines[0].startswith(
-        "The same 4 workers take up to 13.43 times as long on 4 hosts"
-    )
+    assert verdict.lines[0].startswith("The same 4 workers take up to 13.43 times as long on 4 hosts")
     assert verdict.lines[1] == "With links of 1 Gb/s, a step takes at most 2.07 times as long."
     assert verdict.lines[2] == "Between 2 and 4 hosts with equal links, it differs by at most 38%."
     assert verdict.lines[3].startswith("The prediction is off by 4.0% on average over 22 steps")
@@ -188,9 +191,19 @@ def test_one_table_sets_places_side_by_side(tmp_path):
     rows = {row[:2]: row[2:] for row in table.rows}
     assert len(rows) == len(table.rows) == 12
     assert rows["tiny-5m ddp, 4 workers", "100 Mb/s"] == (
-        "260 ms", "2.47 s", "3.41 s", "1.00", "9.51", "13.12", "19%", "92%", "94%",
-        "270 ms", "2.57 s", "3.55 s",
-    )  # fmt: skip
+        "260 ms",
+        "2.47 s",
+        "3.41 s",
+        "1.00",
+        "9.51",
+        "13.12",
+        "19%",
+        "92%",
+        "94%",
+        "270 ms",
+        "2.57 s",
+        "3.55 s",
+    )
     assert rows["tiny-5m ddp, 4 workers", "1 Gb/s"][0] == "260 ms"
     assert rows["tiny-5m ddp, 2 workers", "1 Gb/s"][2] == ""
     shown = [line.plain for line in rendered(found, 80)]
@@ -225,9 +238,17 @@ def test_steps_of_jobs_on_more_and_more_hosts_are_compared(tmp_path):
     assert len(set(headings(found))) == 4
     (row,) = next(block for block in found.blocks if isinstance(block, Table)).rows
     assert row == (
-        "tiny-5m ddp, 4 workers", "210 ms", "310 ms", "410 ms", "1.00", "1.48", "1.95",
-        "0%", "32%", "49%",
-    )  # fmt: skip
+        "tiny-5m ddp, 4 workers",
+        "210 ms",
+        "310 ms",
+        "410 ms",
+        "1.00",
+        "1.48",
+        "1.95",
+        "0%",
+        "32%",
+        "49%",
+    )
 
 
 def test_collectives_of_several_jobs_are_compared(tmp_path):
@@ -235,9 +256,10 @@ def test_collectives_of_several_jobs_are_compared(tmp_path):
     assert found.title == "2 measurements of collectives compared"
     rows = next(block for block in found.blocks if isinstance(block, Table)).rows
     assert [row[0] for row in rows] == [
-        f"{kind} of 16 MiB, 2 workers{again}" for again in ("", " (2)")
+        f"{kind} of 16 MiB, 2 workers{again}"
+        for again in ("", " (2)")
         for kind in ("all-reduce", "all-gather")
-    ]  # fmt: skip
+    ]
 
 
 BUSY = MachineLoad(
@@ -290,9 +312,11 @@ def test_several_results_stand_under_one_title(tmp_path):
     found = made(tmp_path, RESULTS["links"], RESULTS["matmul"], notes="# Why\n\n*so*")
     assert found.title == "2 results"
     assert headings(found) == [
-        "Comparison", "Links between ranks: 4 ranks on 4 hosts, gloo on cpu",
-        "Kernels: 2 ranks on 2 hosts, gloo on cpu", "Notes",
-    ]  # fmt: skip
+        "Comparison",
+        "Links between ranks: 4 ranks on 4 hosts, gloo on cpu",
+        "Kernels: 2 ranks on 2 hosts, gloo on cpu",
+        "Notes",
+    ]
     assert "<h3>Why</h3>\n<p><em>so</em></p>" in page(found)
 
 

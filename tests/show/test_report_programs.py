@@ -37,8 +37,10 @@ def test_a_program_of_fixed_size_says_why(desk, capsys):
     rank = sw.read_program(PROGRAM).ranks[0]
     made = sw.Program(1, (type(rank)(0, 1, (kernel(0.1),)),), "one.py")
     sw.write_program(made, "one.work.json.gz")
-    assert main(["report", "one.work.json.gz", "run.work.json.gz", "--cluster", "dgx-h100",
-                 "--html", "a.html"]) == 0  # fmt: skip
+    assert (
+        main(["report", "one.work.json.gz", "run.work.json.gz", "--cluster", "dgx-h100", "--html", "a.html"])
+        == 0
+    )
     page = Path("a.html").read_text()
     assert "it has one rank" in page
     assert "2 results" in page

@@ -31,10 +31,17 @@ SAMPLES = [
     )
 ]
 STRANGE = st.one_of(
-    st.none(), st.booleans(), st.integers(-3, 3), st.sampled_from([2**62, 10**30, -1]),
-    st.floats(), st.text(max_size=5), st.sampled_from(["nan", "Infinity", "<b>", "1e400"]),
-    st.just([]), st.just({}), st.lists(st.integers(), max_size=2),
-)  # fmt: skip
+    st.none(),
+    st.booleans(),
+    st.integers(-3, 3),
+    st.sampled_from([2**62, 10**30, -1]),
+    st.floats(),
+    st.text(max_size=5),
+    st.sampled_from(["nan", "Infinity", "<b>", "1e400"]),
+    st.just([]),
+    st.just({}),
+    st.lists(st.integers(), max_size=2),
+)
 
 
 def places(value, path=()):
@@ -57,9 +64,7 @@ def changed(value, path, other):
 
 @settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data(), sample=st.sampled_from(SAMPLES), strange=STRANGE)
-def test_a_file_with_anything_in_it_is_reported_or_refused_with_its_name(
-    data, sample, strange, tmp_path
-):
+def test_a_file_with_anything_in_it_is_reported_or_refused_with_its_name(data, sample, strange, tmp_path):
     path = data.draw(st.sampled_from([path for path in places(sample) if path]))
     file = tmp_path / "r.json"
     file.write_text(json.dumps(changed(sample, path, strange)), encoding="utf-8")

@@ -44,8 +44,12 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
 
 def test_the_page_asks_nobody_for_anything(report):
     text = page(validation_view(report))
-    links = [value for _, attributes in parsed(text).elements for name, value in attributes.items()
-             if name in {"src", "href", "action", "srcset"}]  # fmt: skip
+    links = [
+        value
+        for _, attributes in parsed(text).elements
+        for name, value in attributes.items()
+        if name in {"src", "href", "action", "srcset"}
+    ]
     assert links == []
     assert not re.search(r"@import|url\(|\beval\b|\bFunction\(|innerHTML|fetch\(", text)
     assert set(re.findall(r"https?://[^\"' ]+", text)) == {"http://www.w3.org/2000/svg"}

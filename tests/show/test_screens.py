@@ -98,8 +98,10 @@ def test_the_picture_of_two_clusters_is_as_drawn():
 def test_every_verb_that_answers_is_among_the_screens():
     from syncwall.show.schema import VERBS
 
-    words = [re.sub(r"--(?=work)|examples/(?=rl/|islands/)", "", command).replace("/", " ").split()
-             for command in COMMANDS.values()]  # fmt: skip
+    words = [
+        re.sub(r"--(?=work)|examples/(?=rl/|islands/)", "", command).replace("/", " ").split()
+        for command in COMMANDS.values()
+    ]
     shown = {" ".join(one[:count]) for one in words for count in (1, 2, 3)}
     on_machines = ("capture", "measure", "lab", "watch")
     assert {verb for verb in VERBS if not verb.startswith(on_machines)} <= shown

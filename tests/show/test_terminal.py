@@ -49,9 +49,7 @@ def test_spare_columns_stay_where_there_is_room(table):
 
 
 def test_the_column_of_least_worth_goes_first():
-    table = Table(
-        ("name", "much", "little"), (("a" * 30, "1 GB", "2 GB"),), spare=("little", "much")
-    )
+    table = Table(("name", "much", "little"), (("a" * 30, "1 GB", "2 GB"),), spare=("little", "much"))
     assert lines(table, width=42) == [f"  {'name':<30}  much", f"  {'a' * 30}  1 GB"]
 
 
@@ -84,9 +82,7 @@ def test_a_table_without_room_puts_cells_under_their_row():
     assert lines(table, width=26) == ["  GPUs", "  step", "    mean", *under]
 
 
-@given(
-    st.lists(st.tuples(words, st.floats(0.001, 100)), min_size=1, max_size=8), st.integers(60, 200)
-)
+@given(st.lists(st.tuples(words, st.floats(0.001, 100)), min_size=1, max_size=8), st.integers(60, 200))
 def test_a_ledger_names_every_part_with_its_share(parts, width):
     whole = sum(value for _, value in parts)
     ledger = Breakdown("where the time goes", tuple(Share(*one) for one in parts), whole)

@@ -13,23 +13,37 @@ from syncwall.watch.summary import Summary
 from tests.show.screens import screen
 
 SECONDS = {Cause.FORWARD: 0.06, Cause.EXPOSED_DP: 0.03, Cause.IDLE_DATA: 0.01}
-FOUND = Finding(
-    FindingKind.STRAGGLER, 3, "node-7", 1e9, "its own time is 8 ms above the median", 0.008, 50
-)  # fmt: skip
+FOUND = Finding(FindingKind.STRAGGLER, 3, "node-7", 1e9, "its own time is 8 ms above the median", 0.008, 50)
 SUMMARY = Summary(
-    "node-7", 4, 8, 200, 0.1, SECONDS, 81920.0, 65.0, (FOUND,),
-    Expectation(0.08, 0.07, 0.09, {Cause.GEMM: 0.06, Cause.EXPOSED_DP: 0.02}, "run.yaml"), 2,
+    "node-7",
+    4,
+    8,
+    200,
+    0.1,
+    SECONDS,
+    81920.0,
+    65.0,
+    (FOUND,),
+    Expectation(0.08, 0.07, 0.09, {Cause.GEMM: 0.06, Cause.EXPOSED_DP: 0.02}, "run.yaml"),
+    2,
     ("this PyTorch has no such hook",),
-)  # fmt: skip
+)
 
 
 def test_a_screen_has_the_verdict_the_ledger_the_comparison_and_the_findings():
     text = screen(watch_view(SUMMARY, ("torchrun", "train.py")), 100)
     for said in (
-        "200 steps of 100 ms each, 81,920 tokens/s", "1 finding: straggler", "4 ranks of 8",
-        "forward", "predicted", "+10 ms", "node-7", "its own time is 8 ms above", "2 marks",
+        "200 steps of 100 ms each, 81,920 tokens/s",
+        "1 finding: straggler",
+        "4 ranks of 8",
+        "forward",
+        "predicted",
+        "+10 ms",
+        "node-7",
+        "its own time is 8 ms above",
+        "2 marks",
         "This PyTorch has no such hook.",
-    ):  # fmt: skip
+    ):
         assert said in text, text
 
 

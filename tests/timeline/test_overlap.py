@@ -14,12 +14,24 @@ from tests.describe.samples import model
 
 
 def predicted(tp: int = 8, *, overlap_tp: bool = True, **layout: Any) -> Prediction:
-    stated = {"tp": tp, "sp": True, "pp": 8, "virtual_stages": 1, "global_batch": 128,
-              "micro_batch": 1, "recompute": "none", "overlap_tp": overlap_tp} | layout  # fmt: skip
+    stated = {
+        "tp": tp,
+        "sp": True,
+        "pp": 8,
+        "virtual_stages": 1,
+        "global_batch": 128,
+        "micro_batch": 1,
+        "recompute": "none",
+        "overlap_tp": overlap_tp,
+    } | layout
     return sw.predict(
-        Run(model=sw.model("llama-3.1-405b"), cluster=sw.cluster("dgx-h100"), nodes=64,
-            layout=Layout.model_validate(stated))
-    )  # fmt: skip
+        Run(
+            model=sw.model("llama-3.1-405b"),
+            cluster=sw.cluster("dgx-h100"),
+            nodes=64,
+            layout=Layout.model_validate(stated),
+        )
+    )
 
 
 def test_inside_a_domain_less_than_half_stays():

@@ -32,9 +32,7 @@ def executed_s(schedule: Schedule, each: Sequence[Times], micro: int, virtual: i
     ordered = pipeline_orders(schedule, len(each), micro, virtual)
     assert ordered
     at = {"forward": 0, "input": 1, "weight": 2}
-    return max(
-        s.end_s for s in pipeline_slots(ordered, lambda r, one: each[r][at[one.kind]] / virtual)
-    )
+    return max(s.end_s for s in pipeline_slots(ordered, lambda r, one: each[r][at[one.kind]] / virtual))
 
 
 @given(p=st.integers(1, 8), m=st.integers(1, 24), one=st.tuples(times, times, times))
@@ -44,9 +42,12 @@ def test_gpipe_takes_as_long_as_executed(p, m, one):
 
 
 @given(
-    p=st.integers(2, 8), m=st.integers(8, 40), f=times, back=st.floats(1, 3),
+    p=st.integers(2, 8),
+    m=st.integers(8, 40),
+    f=times,
+    back=st.floats(1, 3),
     longer=st.floats(0.5, 2.5),
-)  # fmt: skip
+)
 def test_a_longer_last_stage_sets_the_pace(p, m, f, back, longer):
     """And a shorter one ends the wait at both ends earlier, which is left out: once a step."""
     body = (f, f * back / 2, f * back / 2)
@@ -68,9 +69,12 @@ def test_any_stage_may_be_the_longest(each, m):
 
 
 @given(
-    p=st.integers(2, 6), groups=st.integers(1, 5), virtual=st.integers(2, 4), f=times,
+    p=st.integers(2, 6),
+    groups=st.integers(1, 5),
+    virtual=st.integers(2, 4),
+    f=times,
     back=st.floats(1, 3),
-)  # fmt: skip
+)
 def test_interleaved_ranks_take_as_long_as_executed(p, groups, virtual, f, back):
     each = [(f, f * back / 2, f * back / 2)] * p
     expected = executed_s(Schedule.INTERLEAVED, each, groups * p, virtual)

@@ -14,12 +14,24 @@ from syncwall.work.step import transformer_step
 
 
 def predicted(software: dict[str, Any] | None = None, **layout: Any) -> Prediction:
-    stated = {"tp": 4, "pp": 4, "micro_batch": 1, "global_batch": 64, "recompute": "none",
-              "virtual_stages": 1} | layout  # fmt: skip
+    stated = {
+        "tp": 4,
+        "pp": 4,
+        "micro_batch": 1,
+        "global_batch": 64,
+        "recompute": "none",
+        "virtual_stages": 1,
+    } | layout
     return sw.predict(
-        Run(model=sw.model("llama-3.1-8b"), cluster=sw.cluster("dgx-h100"), nodes=4, seq=4096,
-            layout=Layout.model_validate(stated), software=Software(**(software or {})))
-    )  # fmt: skip
+        Run(
+            model=sw.model("llama-3.1-8b"),
+            cluster=sw.cluster("dgx-h100"),
+            nodes=4,
+            seq=4096,
+            layout=Layout.model_validate(stated),
+            software=Software(**(software or {})),
+        )
+    )
 
 
 @pytest.mark.parametrize(("ranks", "expected"), [(1, 0.0), (2, 0.564), (8, 1.424), (1000, 3.241)])
@@ -121,9 +133,7 @@ def test_a_host_that_issues_slowly_is_waited_for():
 def test_arrays_of_recomputation_issue_what_each_layout_issues():
     one = predicted(pp=1, tp=1)
     layouts = [predicted(pp=1, tp=1, recompute=r).run.layout for r in ("none", "full")]
-    many = layouts[0].model_copy(
-        update={"recompute": np.array([layout.recompute for layout in layouts])}
-    )
+    many = layouts[0].model_copy(update={"recompute": np.array([layout.recompute for layout in layouts])})
     time = one.pricing.step(one.run.model, many, one.run.seq, one.run.cluster)
     for index, layout in enumerate(layouts):
         alone = sw.predict(one.run.model_copy(update={"layout": layout}))
@@ -134,9 +144,15 @@ def test_arrays_of_recomputation_issue_what_each_layout_issues():
 def experts(software: dict[str, Any], model: str = "mixtral-8x7b", **layout: Any) -> Prediction:
     stated = {"micro_batch": 1, "global_batch": 8, "recompute": "none"} | layout
     return sw.predict(
-        Run(model=sw.model(model), cluster=sw.cluster("dgx-h100"), nodes=1, seq=2048,
-            layout=Layout.model_validate(stated), software=Software(**software))
-    )  # fmt: skip
+        Run(
+            model=sw.model(model),
+            cluster=sw.cluster("dgx-h100"),
+            nodes=1,
+            seq=2048,
+            layout=Layout.model_validate(stated),
+            software=Software(**software),
+        )
+    )
 
 
 def test_a_loop_over_experts_keeps_the_host_in_step():
@@ -162,9 +178,7 @@ def test_a_loop_over_experts_keeps_the_host_in_step():
 def test_the_host_issues_each_local_expert(graphs):
     """Megatron-Core: 16 experts a rank cost its host 6 x 15 launches a layer more than one."""
     software = {"framework": "megatron-core", "graphs": graphs}
-    many, few = (
-        experts(software, "qwen3-30b-a3b", ep=ep, shard="zero1", global_batch=64) for ep in (2, 8)
-    )
+    many, few = (experts(software, "qwen3-30b-a3b", ep=ep, shard="zero1", global_batch=64) for ep in (2, 8))
     blocks = [
         next(block for block in one.work.stages[-1].forward if block.name == "expert layer")
         for one in (many, few)
@@ -189,10 +203,11 @@ def test_graphs_take_away_what_they_hold():
 def test_computation_loses_only_while_communication_runs_beside_it():
     """As many bytes cost as much of the computation beside them, however long that is."""
     lost = [
-        predicted({"framework": "pytorch"}, tp=1, pp=1, shard="fsdp", micro_batch=each,
-                  global_batch=32 * each).ledger[Cause.CONTENTION]
+        predicted(
+            {"framework": "pytorch"}, tp=1, pp=1, shard="fsdp", micro_batch=each, global_batch=32 * each
+        ).ledger[Cause.CONTENTION]
         for each in (2, 4, 8)
-    ]  # fmt: skip
+    ]
     assert lost == pytest.approx([lost[0]] * 3, rel=0.05)
     assert lost[0] > 0
 
@@ -210,7 +225,6 @@ def test_fused_accumulation_reads_the_sum():
     """A gradient of few rows is limited by memory: 8 bytes an element and not 4."""
     small = Gemm(8192, 8192, 64, is_weight_gradient=True)
     core, torch = (
-        experts({"framework": name}, ep=8).prices.seconds(small)
-        for name in ("megatron-core", "torchtitan")
+        experts({"framework": name}, ep=8).prices.seconds(small) for name in ("megatron-core", "torchtitan")
     )
     assert core > 1.3 * torch

@@ -82,9 +82,7 @@ def test_a_captured_program_of_fifty_thousand_operations_is_one_block():
     multiply = Operation("mm", Gemm(4096, 4096, 4096), Cause.GEMM)
     send = Collective("all-reduce", 25e6, Group("dp", machine.gpus))
     operations = [
-        multiply
-        if i % 10
-        else Operation("ar", send, Cause.EXPOSED_DP, Stream.REDUCE, (Wait(i - 2),))
+        multiply if i % 10 else Operation("ar", send, Cause.EXPOSED_DP, Stream.REDUCE, (Wait(i - 2),))
         for i in range(1, 50_001)
     ]
     start = time.process_time()

@@ -13,12 +13,29 @@ CORPUS = Path(__file__).parents[3] / "shared" / "data" / "runs"
 needs_corpus = pytest.mark.skipif(not CORPUS.is_dir(), reason="needs the tables in ../shared")
 
 CELLS = {
-    "id": "ours-8b-16", "source": "ours", "model": "Llama 3.1 8B", "layers": "32",
-    "hidden": "4096", "heads": "32", "kv_heads": "8", "ffn_hidden": "14336", "vocab": "128256",
-    "seq_len": "8192", "gpu": "H100-SXM", "gpus": "16", "tp": "2", "pp": "1", "shard": "zero1",
-    "mbs": "1", "gbs": "64", "precision": "bf16", "recompute": "none", "framework": "Megatron-LM",
-    "year": "2025", "step_time_s": "4.2",
-}  # fmt: skip
+    "id": "ours-8b-16",
+    "source": "ours",
+    "model": "Llama 3.1 8B",
+    "layers": "32",
+    "hidden": "4096",
+    "heads": "32",
+    "kv_heads": "8",
+    "ffn_hidden": "14336",
+    "vocab": "128256",
+    "seq_len": "8192",
+    "gpu": "H100-SXM",
+    "gpus": "16",
+    "tp": "2",
+    "pp": "1",
+    "shard": "zero1",
+    "mbs": "1",
+    "gbs": "64",
+    "precision": "bf16",
+    "recompute": "none",
+    "framework": "Megatron-LM",
+    "year": "2025",
+    "step_time_s": "4.2",
+}
 
 
 def row(**changes: str) -> RunRow:

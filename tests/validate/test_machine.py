@@ -44,17 +44,14 @@ def test_graphs_are_those_that_are_named(options, graphs):
 @pytest.mark.parametrize(
     ("options", "dispatcher", "overlapped"),
     [
-        ("moe_flex_dispatcher_backend=hybridep;moe_a2a_overlap=True;preset=X",
-         Dispatcher.HYBRIDEP, True),
+        ("moe_flex_dispatcher_backend=hybridep;moe_a2a_overlap=True;preset=X", Dispatcher.HYBRIDEP, True),
         ("dispatcher=DeepEP;1f1b overlap", Dispatcher.DEEPEP, True),
         ("preset=X;force-balanced routing", Dispatcher.ALL_TO_ALL, False),
         ("force-balanced routing", Dispatcher.HYBRIDEP, True),  # as its recipes do
         ("tokendrop", Dispatcher.ALL_TO_ALL, True),
     ],
-)  # fmt: skip
-def test_tokens_are_exchanged_as_a_row_says_or_as_its_framework_does(
-    options, dispatcher, overlapped
-):
+)
+def test_tokens_are_exchanged_as_a_row_says_or_as_its_framework_does(options, dispatcher, overlapped):
     one = row(framework=BRIDGE, options=options)
     found = switches_of(one, software_of(one), Shard.ZERO1)
     assert (found["dispatcher"], found["overlap_ep"]) == (dispatcher, overlapped)
@@ -62,9 +59,13 @@ def test_tokens_are_exchanged_as_a_row_says_or_as_its_framework_does(
 
 @pytest.mark.parametrize(
     ("changes", "kernels"),
-    [({}, None), ({"options": "DeepEP"}, "grouped"), ({"options": "grouped GEMM"}, "grouped"),
-     ({"ep": "8"}, "grouped")],
-)  # fmt: skip
+    [
+        ({}, None),
+        ({"options": "DeepEP"}, "grouped"),
+        ({"options": "grouped GEMM"}, "grouped"),
+        ({"ep": "8"}, "grouped"),
+    ],
+)
 def test_experts_of_several_ranks_are_no_loop_of_the_host(changes, kernels):
     one = row(**({"framework": "PyTorch 2.6 FSDP"} | changes))
     assert software_of(one).expert_kernels == kernels

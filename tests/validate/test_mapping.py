@@ -143,10 +143,13 @@ def test_what_had_to_be_assumed_is_said(columns, left):
 @pytest.mark.parametrize(
     ("words", "link"),
     [
-        ("RoCE 8x200G per node", "roce"), ("Slingshot-11", "slingshot"), ("EFA", "efa"),
-        ("Compute: 8x ConnectX-7 IB NDR, Management: Ethernet", "infiniband"), ("", "infiniband"),
+        ("RoCE 8x200G per node", "roce"),
+        ("Slingshot-11", "slingshot"),
+        ("EFA", "efa"),
+        ("Compute: 8x ConnectX-7 IB NDR, Management: Ethernet", "infiniband"),
+        ("", "infiniband"),
     ],
-)  # fmt: skip
+)
 def test_networks_are_read_from_their_words(words, link):
     nics = case_of(row(inter_link=words, gpu_mem_gb="80")).cluster.node.nics
     assert nics is not None

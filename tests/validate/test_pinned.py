@@ -20,8 +20,12 @@ EVERY = 40
 
 def pinned(one: ValidatedRun) -> dict[str, Any]:
     ledger = {str(cause): seconds for cause, seconds in one.ledger.items() if seconds}
-    return {"step_s": one.step_s, "memory_bytes": one.memory_bytes, "interval_s": one.interval_s,
-            "ledger_s": ledger}  # fmt: skip
+    return {
+        "step_s": one.step_s,
+        "memory_bytes": one.memory_bytes,
+        "interval_s": one.interval_s,
+        "ledger_s": ledger,
+    }
 
 
 def predicted() -> dict[str, Any]:

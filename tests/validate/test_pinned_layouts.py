@@ -31,29 +31,61 @@ MODELS = (
     "deepseek-v3",
     "qwen3-30b-a3b",
 )
-CLUSTERS = ("dgx-h100", "aws-p4d", "gb200-nvl72", "mi300x-8", "frontier", "dgx-h200", "dgx-b200",
-            "jean-zay-v100", "gcp-a3-mega", "meta-24k-h100")  # fmt: skip
+CLUSTERS = (
+    "dgx-h100",
+    "aws-p4d",
+    "gb200-nvl72",
+    "mi300x-8",
+    "frontier",
+    "dgx-h200",
+    "dgx-b200",
+    "jean-zay-v100",
+    "gcp-a3-mega",
+    "meta-24k-h100",
+)
 CHOICES: dict[str, tuple[Any, ...]] = {
-    "tp": (1, 1, 2, 4, 8), "pp": (1, 1, 2, 4), "cp": (1, 1, 1, 2, 4), "ep": (1, 1, 4, 8),
-    "shard": ("ddp", "zero1", "zero2", "fsdp", "fsdp"), "virtual_stages": (None, None, 2, 4),
-    "schedule": (None, None, "1f1b", "gpipe", "zero-bubble", "dualpipe"), "sp": (False, True),
-    "micro_batch": (1, 2, 4), "global_batch": (256, 512, 1024), "precision": (None, None, "fp8"),
-    "recompute": (None, "none", "full", "selective", "operations"), "outer_every": (None, None, 50),
-    "recompute_layers": (None, None, 3), "recompute_stops_early": (None, True, False),
-    "offload_layers": (0, 0, 0, 4), "offload_optimizer": (False, False, True),
-    "frozen_weights": (False, False, True), "fused_loss": (None, True), "loss_chunks": (1, 4),
-    "overlap_gradients": (None, True, False), "overlap_parameters": (None, True, False),
-    "overlap_tp": (None, True), "overlap_pp": (None, False), "overlap_ep": (None, True),
-    "cp_kind": ("ring", "ring", "ulysses"), "shard_degree": (None, None, 8),
-    "dropout": (None, True), "expert_imbalance": (1.0, 1.2), "fp8_dispatch": (False, True),
-    "etp": (1, 1, 2), "kept_attention_scores": (None, True), "balanced_stages": (None, False),
-}  # fmt: skip
+    "tp": (1, 1, 2, 4, 8),
+    "pp": (1, 1, 2, 4),
+    "cp": (1, 1, 1, 2, 4),
+    "ep": (1, 1, 4, 8),
+    "shard": ("ddp", "zero1", "zero2", "fsdp", "fsdp"),
+    "virtual_stages": (None, None, 2, 4),
+    "schedule": (None, None, "1f1b", "gpipe", "zero-bubble", "dualpipe"),
+    "sp": (False, True),
+    "micro_batch": (1, 2, 4),
+    "global_batch": (256, 512, 1024),
+    "precision": (None, None, "fp8"),
+    "recompute": (None, "none", "full", "selective", "operations"),
+    "outer_every": (None, None, 50),
+    "recompute_layers": (None, None, 3),
+    "recompute_stops_early": (None, True, False),
+    "offload_layers": (0, 0, 0, 4),
+    "offload_optimizer": (False, False, True),
+    "frozen_weights": (False, False, True),
+    "fused_loss": (None, True),
+    "loss_chunks": (1, 4),
+    "overlap_gradients": (None, True, False),
+    "overlap_parameters": (None, True, False),
+    "overlap_tp": (None, True),
+    "overlap_pp": (None, False),
+    "overlap_ep": (None, True),
+    "cp_kind": ("ring", "ring", "ulysses"),
+    "shard_degree": (None, None, 8),
+    "dropout": (None, True),
+    "expert_imbalance": (1.0, 1.2),
+    "fp8_dispatch": (False, True),
+    "etp": (1, 1, 2),
+    "kept_attention_scores": (None, True),
+    "balanced_stages": (None, False),
+}
 SOFTWARE: dict[str, tuple[Any, ...]] = {
     "framework": (None, "megatron-core", "torchtitan", "deepspeed", "nanotron"),
-    "kernels": (None, "eager"), "attention": (None, "flash-2", "unfused"),
-    "expert_kernels": (None, "loop"), "graphs": (None, "router", "full"),
+    "kernels": (None, "eager"),
+    "attention": (None, "flash-2", "unfused"),
+    "expert_kernels": (None, "loop"),
+    "graphs": (None, "router", "full"),
     "date": (None, "2023-01", "2025-06"),
-}  # fmt: skip
+}
 GROUPS = ((2, 1), (8, 1), (16, 1), (16, 8), (64, 1), (72, 1), (256, 8), (32, 32))
 KINDS: tuple[CollectiveKind, ...] = (
     "all-reduce",
@@ -67,10 +99,14 @@ KINDS: tuple[CollectiveKind, ...] = (
 def answer(run: dict[str, Any]) -> dict[str, Any]:
     found = predict(Run.model_validate(run))
     return {
-        "step_s": found.step_s, "memory_bytes": found.memory_bytes, "mfu": found.mfu,
-        "hfu": found.hfu, "interval_s": list(found.step_interval_s),
-        "ledger_s": dict(found.ledger), "memory": found.memory.by_cause(),
-    }  # fmt: skip
+        "step_s": found.step_s,
+        "memory_bytes": found.memory_bytes,
+        "mfu": found.mfu,
+        "hfu": found.hfu,
+        "interval_s": list(found.step_interval_s),
+        "ledger_s": dict(found.ledger),
+        "memory": found.memory.by_cause(),
+    }
 
 
 def collectives(name: str) -> dict[str, float]:

@@ -33,9 +33,8 @@ def test_rows_are_counted_once(report):
     found = plain(report)
     assert found["rows"] == 5
     assert found["skipped"] == [
-        {"id": "open", "source": "ours", "reason": "the source gives no tp", "file": "runs.csv",
-         "line": 6}
-    ]  # fmt: skip
+        {"id": "open", "source": "ours", "reason": "the source gives no tp", "file": "runs.csv", "line": 6}
+    ]
     reason = "graded as coarse or doubtful"
     assert found["doubtful"] == [{"id": "doubtful", "source": "ours", "reason": reason}]
 
@@ -69,15 +68,35 @@ def test_the_summary_is_a_mean_over_held_out_sources(report):
 def test_sets_have_every_figure_and_json_can_write_them(report):
     found = json.loads(json.dumps(plain(report), allow_nan=False))
     keys = {
-        "name", "kind", "n", "mape", "median_ape", "ratio_median", "ratio_p10", "ratio_p90",
-        "coverage80", "held_out", "mape_one_known_run", "mape_three_known_runs",
-        "mape_five_known_runs", "mape_without_bias", "n_memory", "memory_mape",
-        "memory_median_ape", "not_fitting", "n_all", "mape_all", "against",
-    }  # fmt: skip
+        "name",
+        "kind",
+        "n",
+        "mape",
+        "median_ape",
+        "ratio_median",
+        "ratio_p10",
+        "ratio_p90",
+        "coverage80",
+        "held_out",
+        "mape_one_known_run",
+        "mape_three_known_runs",
+        "mape_five_known_runs",
+        "mape_without_bias",
+        "n_memory",
+        "memory_mape",
+        "memory_median_ape",
+        "not_fitting",
+        "n_all",
+        "mape_all",
+        "against",
+    }
     assert all(set(one) == keys for one in found["sets"])
     assert {one["kind"] for one in found["sets"]} == {
-        "source", "accelerator", "scale", "parallelism",
-    }  # fmt: skip
+        "source",
+        "accelerator",
+        "scale",
+        "parallelism",
+    }
 
 
 def test_progress_goes_from_nothing_to_all(tmp_path: Path):

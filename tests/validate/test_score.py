@@ -37,9 +37,7 @@ def test_coverage_is_the_share_inside_the_interval(outcome):
 
 def named(outcome: ValidatedRun, name: str, ratio: float) -> ValidatedRun:
     """A run of the same source with an id of its own."""
-    case = replace(
-        outcome.case, row=replace(outcome.case.row, cells={**outcome.case.row.cells, "id": name})
-    )
+    case = replace(outcome.case, row=replace(outcome.case.row, cells={**outcome.case.row.cells, "id": name}))
     return with_ratio(replace(outcome, case=case), ratio)
 
 

@@ -13,9 +13,13 @@ from syncwall.validate.table import (
 from tests.validate.samples import CORPUS, needs_corpus, row
 
 CALIBRATION = {
-    "mosaic-llm-foundry", "dgxc-benchmarking", "bloom-prequel", "internevo", "stas-ml-engineering",
+    "mosaic-llm-foundry",
+    "dgxc-benchmarking",
+    "bloom-prequel",
+    "internevo",
+    "stas-ml-engineering",
     "aleph-alpha-layouts-2023",
-}  # fmt: skip
+}
 HALVES = {"hf-ultrascale-playbook", "vtrain-ground-truth"}
 
 
@@ -39,11 +43,7 @@ def test_the_list_is_the_one_that_was_agreed_on():
 def test_of_the_playbook_every_second_group_of_model_and_gpus_may_be_read():
     source = "hf-ultrascale-playbook"
     groups = sorted(
-        {
-            (one.text("model"), one.whole("gpus"))
-            for one in read_tables(CORPUS)
-            if one.source == source
-        }
+        {(one.text("model"), one.whole("gpus")) for one in read_tables(CORPUS) if one.source == source}
     )
     lists = read_document(BUILT_IN / "validation" / "split.yaml").value
     assert [tuple(group) for group in lists["halves"][source]] == groups[::2]
@@ -59,9 +59,14 @@ def test_of_the_second_collection_these_judge():
     rows = read_tables(CORPUS.parent / "runs_second")
     judges = {one.source for one in rows if corpus_part(one) is RowUse.JUDGE}
     assert judges == {
-        "alibaba-megatron-llama", "lightning-thunder", "torchtune-readme", "xtuner-a100-speed",
-        "ms-swift-a800", "easycontext-a100", "swiss-ai-alps",
-    }  # fmt: skip
+        "alibaba-megatron-llama",
+        "lightning-thunder",
+        "torchtune-readme",
+        "xtuner-a100-speed",
+        "ms-swift-a800",
+        "easycontext-a100",
+        "swiss-ai-alps",
+    }
     assert not any(corpus_part(one) is RowUse.JUDGE for one in read_tables(CORPUS))
 
 

@@ -96,13 +96,29 @@ def test_damaged_tables_are_validated_or_refused(at, length, junk, tmp_path: Pat
 @settings(max_examples=250, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     changes=st.dictionaries(
-        st.sampled_from([*CELLS, "vpp", "cp", "ep", "etp", "family", "moe_experts", "gpus_per_node",
-                         "options", "inter_gbps_per_gpu", "head_dim", "shard_degree", "sp", "dp"]),
+        st.sampled_from(
+            [
+                *CELLS,
+                "vpp",
+                "cp",
+                "ep",
+                "etp",
+                "family",
+                "moe_experts",
+                "gpus_per_node",
+                "options",
+                "inter_gbps_per_gpu",
+                "head_dim",
+                "shard_degree",
+                "sp",
+                "dp",
+            ]
+        ),
         st.sampled_from(["", "1", "2", "3", "7", "64", "9999", "moe", "nanotron", "x", "true", "é"])
         | st.integers(1, 10**6).map(str),
         max_size=4,
     )
-)  # fmt: skip
+)
 def test_strange_cells_are_predicted_or_skipped_or_refused(changes, tmp_path: Path):
     path = written(tmp_path, table({"id": "a"}, {"id": "b"} | changes))
     assert "runs.csv" in refusal(path)

@@ -15,9 +15,11 @@ from syncwall.watch.summary import Live, Recent
 NOW_S = 1_000_000.0
 HUNG = Finding(FindingKind.HUNG, 1, "node-a", NOW_S, 'rank 1 in "data" for 5.0 s')
 SECONDS = {
-    Cause.FORWARD: 0.03, Cause.BACKWARD: 0.05, Cause.EXPOSED_ALL_REDUCE: 0.015,
+    Cause.FORWARD: 0.03,
+    Cause.BACKWARD: 0.05,
+    Cause.EXPOSED_ALL_REDUCE: 0.015,
     Cause.OPTIMIZER: 0.005,
-}  # fmt: skip
+}
 
 
 def step(rank: int, number: int, loss: float = 3.0) -> StepRecord:
@@ -29,10 +31,19 @@ def live(number: int = 0, steps: int = 10, findings=(), new=()) -> Live:
     first = number * steps
     now_s = NOW_S + 0.1 * (first + steps)
     states = tuple(
-        RankState(rank, "node-a", 100 + rank, Process.RUNNING, "backward", now_s - 0.02,
-                  first + steps, collectives=3 * first, step_s=0.1)
+        RankState(
+            rank,
+            "node-a",
+            100 + rank,
+            Process.RUNNING,
+            "backward",
+            now_s - 0.02,
+            first + steps,
+            collectives=3 * first,
+            step_s=0.1,
+        )
         for rank in (0, 1)
-    )  # fmt: skip
+    )
     records = tuple(step(rank, first + at) for rank in (0, 1) for at in range(steps))
     report = NodeReport("node-a", 0, number + 1, now_s, states, world=2, notes=("no NVML",))
     expected = Expectation(0.08, 0.07, 0.09, {Cause.GEMM: 0.07, Cause.EXPOSED_DP: 0.01}, "run.yaml")

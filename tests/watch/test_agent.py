@@ -43,9 +43,11 @@ class Rank:
 
     def __init__(self, home, rank):
         made: Any = subprocess.Popen(
-            [sys.executable, "-c", RANK, str(home), str(rank)], text=True,
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-        )  # fmt: skip
+            [sys.executable, "-c", RANK, str(home), str(rank)],
+            text=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
         self.process = made
         made.stdout.readline()  # it has its ring
 

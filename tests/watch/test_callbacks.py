@@ -97,10 +97,16 @@ def test_hugging_face(told, monkeypatch, tmp_path):
 
     started = without_start(monkeypatch, "huggingface")
     arguments = transformers.TrainingArguments(
-        output_dir=str(tmp_path), per_device_train_batch_size=8, num_train_epochs=1,
-        logging_steps=1, report_to=[], use_cpu=True, disable_tqdm=True, save_strategy="no",
+        output_dir=str(tmp_path),
+        per_device_train_batch_size=8,
+        num_train_epochs=1,
+        logging_steps=1,
+        report_to=[],
+        use_cpu=True,
+        disable_tqdm=True,
+        save_strategy="no",
         include_num_input_tokens_seen="all",
-    )  # fmt: skip
+    )
     trainer = transformers.Trainer(
         Small(), arguments, train_dataset=Line(), callbacks=[WatchCallback("run.yaml")]
     )
@@ -135,9 +141,14 @@ def test_lightning(told, monkeypatch):
             return torch.optim.SGD(self.parameters(), lr=0.01)
 
     trainer = lightning.Trainer(
-        max_epochs=1, accelerator="cpu", logger=False, enable_checkpointing=False,
-        enable_progress_bar=False, enable_model_summary=False, callbacks=[WatchCallback()],
-    )  # fmt: skip
+        max_epochs=1,
+        accelerator="cpu",
+        logger=False,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        callbacks=[WatchCallback()],
+    )
     trainer.fit(Module(), torch.utils.data.DataLoader(Line(), batch_size=8))
     assert started == [None]
     assert len(told) == 4

@@ -42,10 +42,14 @@ class Event:
 
 
 STEP = [
-    (MarkKind.DATA_BEGIN, 1), (MarkKind.DATA_END, 2), (MarkKind.BACKWARD_BEGIN, 30),
-    (MarkKind.LAST_GRADIENT, 60), (MarkKind.BACKWARD_END, 15), (MarkKind.OPTIMIZER_BEGIN, 1),
+    (MarkKind.DATA_BEGIN, 1),
+    (MarkKind.DATA_END, 2),
+    (MarkKind.BACKWARD_BEGIN, 30),
+    (MarkKind.LAST_GRADIENT, 60),
+    (MarkKind.BACKWARD_END, 15),
+    (MarkKind.OPTIMIZER_BEGIN, 1),
     (MarkKind.OPTIMIZER_END, 6),
-]  # fmt: skip
+]
 """Kinds, with the milliseconds of the device before each."""
 
 

@@ -71,11 +71,13 @@ def test_ranks_of_a_real_job_agree_though_each_has_a_loss_of_its_own():
     job = {"WORLD_SIZE": "3", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
     ranks = [
         subprocess.Popen(
-            [sys.executable, "-c", RANK], text=True, stdout=subprocess.PIPE,
+            [sys.executable, "-c", RANK],
+            text=True,
+            stdout=subprocess.PIPE,
             env={**os.environ, **job, "RANK": str(rank), "OMP_NUM_THREADS": "1"},
         )
         for rank in range(3)
-    ]  # fmt: skip
+    ]
     said = [one.communicate(timeout=120)[0] for one in ranks]
     assert said[0].count("ROLL_BACK") == 1
     assert said == [said[0]] * 3

@@ -159,10 +159,12 @@ def test_figures_of_devices():
         if labels.get("device") == "1"
     }
     assert found == {
-        ("syncwall_device_ecc_errors", None): 4, ("syncwall_device_xid_errors", None): 2,
-        ("syncwall_device_limited", "heat"): 1, ("syncwall_device_limited", "power brake"): 0,
+        ("syncwall_device_ecc_errors", None): 4,
+        ("syncwall_device_xid_errors", None): 2,
+        ("syncwall_device_limited", "heat"): 1,
+        ("syncwall_device_limited", "power brake"): 0,
         ("syncwall_device_limited", "power limit"): 0,
-    }  # fmt: skip
+    }
 
 
 def test_without_nvml_there_are_no_devices(monkeypatch, tmp_path):

@@ -34,9 +34,7 @@ def pods(name):
     spec = yaml.safe_load((FOLDER / name).read_text())["spec"]
     if name == "jobset.yaml":
         (job,) = spec["replicatedJobs"]
-        return [
-            (job["template"]["spec"]["template"]["spec"], job["template"]["spec"]["parallelism"])
-        ]
+        return [(job["template"]["spec"]["template"]["spec"], job["template"]["spec"]["parallelism"])]
     replicas = spec["pytorchReplicaSpecs"].values()
     return [(one["template"]["spec"], one["replicas"]) for one in replicas]
 

@@ -88,9 +88,7 @@ def test_rules_and_the_configuration_pass_promtool(tmp_path):
     (tmp_path / "watch" / "token").write_text("secret-token")
     for what, name in (("rules", "rules.yaml"), ("config", "prometheus.yaml")):
         words = ["promtool", "check", what, name]
-        done = subprocess.run(
-            words, cwd=tmp_path / "watch", capture_output=True, text=True, check=False
-        )
+        done = subprocess.run(words, cwd=tmp_path / "watch", capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -136,10 +134,15 @@ scrape_configs:
 """)
     port = _free_port()
     prometheus = subprocess.Popen(
-        ["prometheus", "--config.file=prometheus.yaml", "--storage.tsdb.path=data",
-         f"--web.listen-address=127.0.0.1:{port}"],
-        cwd=tmp_path, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
+        [
+            "prometheus",
+            "--config.file=prometheus.yaml",
+            "--storage.tsdb.path=data",
+            f"--web.listen-address=127.0.0.1:{port}",
+        ],
+        cwd=tmp_path,
+        stderr=subprocess.DEVNULL,
+    )
     try:
         firing = _until(lambda: _firing(port), 60)
         steps = json.loads(asked(port, "/api/v1/query?query=syncwall_steps_total"))

@@ -18,10 +18,15 @@ def test_counted_flops_equal_those_of_the_description(again, tmp_path):
     import torch
 
     config = transformers.LlamaConfig(
-        hidden_size=512, intermediate_size=1536, num_hidden_layers=4, num_attention_heads=8,
-        num_key_value_heads=4, vocab_size=4096, max_position_embeddings=1024,
+        hidden_size=512,
+        intermediate_size=1536,
+        num_hidden_layers=4,
+        num_attention_heads=8,
+        num_key_value_heads=4,
+        vocab_size=4096,
+        max_position_embeddings=1024,
         tie_word_embeddings=False,
-    )  # fmt: skip
+    )
     config._attn_implementation = "sdpa"
     with torch.device("meta"):
         model = transformers.LlamaForCausalLM(config)
@@ -37,9 +42,7 @@ def test_counted_flops_equal_those_of_the_description(again, tmp_path):
 
 def test_frozen_weights_have_no_gradients():
     torch = pytest.importorskip("torch", reason="torch is not installed")
-    model = torch.nn.Sequential(
-        torch.nn.Linear(64, 64, bias=False), torch.nn.Linear(64, 64, bias=False)
-    )
+    model = torch.nn.Sequential(torch.nn.Linear(64, 64, bias=False), torch.nn.Linear(64, 64, bias=False))
     one = 2 * 10 * 64 * 64
     assert counted_flops(model, torch.zeros(10, 64)) == 3 * 2 * one
     model[0].weight.requires_grad_(False)

@@ -16,9 +16,16 @@ NODES, RANKS = 1024, 2
 
 def state(rank: int, silent_s: float = 0.1, process: Process = Process.RUNNING) -> RankState:
     return RankState(
-        rank, f"n{rank // RANKS}", 1, process, "exposed communication", NOW_S - silent_s, 10,
-        step_s=1.0, longest_silence_s=0.4,
-    )  # fmt: skip
+        rank,
+        f"n{rank // RANKS}",
+        1,
+        process,
+        "exposed communication",
+        NOW_S - silent_s,
+        10,
+        step_s=1.0,
+        longest_silence_s=0.4,
+    )
 
 
 def report(node: int, number: int = 1, *, slow: int | None = None) -> NodeReport:
@@ -127,9 +134,7 @@ def test_the_first_of_1024_nodes_reads_one_key_a_group(fleet, tmp_path):
     assert len(heard) == 32 + 31  # its own group's nodes, and one report for each other group
     known = {rank for one, _ in heard.values() for rank in one.quiet}
     assert known == set(range(NODES * RANKS))
-    assert [(one.kind, one.rank, one.node) for one in found] == [
-        (FindingKind.STRAGGLER, 1250, "n625")
-    ]
+    assert [(one.kind, one.rank, one.node) for one in found] == [(FindingKind.STRAGGLER, 1250, "n625")]
     assert sum(len(to_json(one)) for one, _ in heard.values()) < 600 * NODES
 
 

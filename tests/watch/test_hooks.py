@@ -167,11 +167,19 @@ def test_everything_is_put_back(tmp_path, monkeypatch):
 
     def places():
         return [
-            torch.autograd.backward, torch.save, dataloader._BaseDataLoaderIter.__next__,
-            DataLoader.__iter__, torch.amp.GradScaler.step, torch.nn.Module.eval,
-            torch.nn.Module.train, dist.all_reduce, dist.distributed_c10d.all_reduce,
-            dist.Work.wait, DistributedDataParallel.__init__, torch.nn.utils.clip_grad_norm_,
-        ]  # fmt: skip
+            torch.autograd.backward,
+            torch.save,
+            dataloader._BaseDataLoaderIter.__next__,
+            DataLoader.__iter__,
+            torch.amp.GradScaler.step,
+            torch.nn.Module.eval,
+            torch.nn.Module.train,
+            dist.all_reduce,
+            dist.distributed_c10d.all_reduce,
+            dist.Work.wait,
+            DistributedDataParallel.__init__,
+            torch.nn.utils.clip_grad_norm_,
+        ]
 
     before = places()
     start()
@@ -197,8 +205,9 @@ def test_what_a_version_lacks_is_noted_and_the_rest_is_watched(tmp_path, monkeyp
     finally:
         stop()
     assert {NOTES[RingNote(one)][:40] for one in watched.maker.notes} == {
-        "this PyTorch has no torch.utils.data.dat", "torch.amp.GradScaler is missing: skipped",
-    }  # fmt: skip
+        "this PyTorch has no torch.utils.data.dat",
+        "torch.amp.GradScaler is missing: skipped",
+    }
 
 
 def test_without_room_the_training_goes_on(tmp_path, monkeypatch, capfd):

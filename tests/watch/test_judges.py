@@ -137,9 +137,7 @@ def run(ranks: int, steps: int, own_s, *, exposed_s: float = 0.01, noise: float 
         for rank in range(ranks):
             wait_s = max(own) - own[rank] + exposed_s
             seconds = {Cause.FORWARD: own[rank], Cause.EXPOSED_DP: wait_s}
-            records[rank].append(
-                StepRecord(rank, step, NOW_S + step, max(own) + exposed_s, seconds)
-            )
+            records[rank].append(StepRecord(rank, step, NOW_S + step, max(own) + exposed_s, seconds))
     windows = [window for rank in range(ranks) for window in windows_of(records[rank])]
     return [replace(one, node=f"node-{one.rank}") for one in windows]
 

@@ -75,10 +75,11 @@ def watched():
     """`syncwall watch` around a process that only sleeps, and the folder that they share."""
     script = "import os, time; print(os.environ['SYNCWALL_WATCH_FOLDER'], flush=True); "
     made: Any = subprocess.Popen(
-        [sys.executable, "-m", "syncwall", "watch", "--", sys.executable, "-c",
-         script + "time.sleep(120)"],
-        text=True, stdout=subprocess.PIPE, start_new_session=True,
-    )  # fmt: skip
+        [sys.executable, "-m", "syncwall", "watch", "--", sys.executable, "-c", script + "time.sleep(120)"],
+        text=True,
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+    )
     yield made, Path(made.stdout.readline().strip())
     os.killpg(made.pid, signal.SIGKILL)
     made.communicate()
@@ -118,7 +119,8 @@ def test_the_next_start_cleans_up_where_all_were_killed(watched):
     command.wait()
     assert home.exists()
     subprocess.run(
-        [sys.executable, "-m", "syncwall", "watch", "--", "sleep", "1"], check=True,
+        [sys.executable, "-m", "syncwall", "watch", "--", "sleep", "1"],
+        check=True,
         capture_output=True,
-    )  # fmt: skip
+    )
     assert not home.exists()

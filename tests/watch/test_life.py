@@ -28,9 +28,7 @@ def started(time_s, nodes=2):
 
 
 def steps(time_s, number, checkpoint=False, **seconds):
-    spent = {"forward": 4.0, "backward": 6.0} | {
-        key.replace("_", " "): s for key, s in seconds.items()
-    }
+    spent = {"forward": 4.0, "backward": 6.0} | {key.replace("_", " "): s for key, s in seconds.items()}
     return {
         "event": STEPS,
         "time_s": time_s,
@@ -45,9 +43,15 @@ def ended(time_s, how="finished"):
 
 
 TWICE = (
-    started(1000), steps(1030, 10), steps(1045, 10, checkpoint=True), steps(1060, 10),
-    ended(1070, "dead"), started(1100), steps(1130, 10), ended(1131),
-)  # fmt: skip
+    started(1000),
+    steps(1030, 10),
+    steps(1045, 10, checkpoint=True),
+    steps(1060, 10),
+    ended(1070, "dead"),
+    started(1100),
+    steps(1130, 10),
+    ended(1131),
+)
 
 
 def lines():
@@ -61,9 +65,13 @@ def test_parts_sum_to_the_wall_time():
     assert life.wall_s == 131
     assert sum(life.seconds.values()) == pytest.approx(131, abs=1e-9)
     assert life.seconds == {
-        Cause.REST: 6, Cause.USEFUL: 30, Cause.CHECKPOINT: 5, Cause.LOST_WORK: 10,
-        Cause.RESTART: 60, Cause.START_UP: 20,
-    }  # fmt: skip
+        Cause.REST: 6,
+        Cause.USEFUL: 30,
+        Cause.CHECKPOINT: 5,
+        Cause.LOST_WORK: 10,
+        Cause.RESTART: 60,
+        Cause.START_UP: 20,
+    }
     assert (life.steps, life.failures) == (30, 1)
     assert life.goodput == pytest.approx(30 / 131)
 
@@ -140,9 +148,13 @@ def test_an_agent_writes_what_it_sees(tmp_path, monkeypatch):
     life = life_of(read_life(file.path))
     assert [one.how for one in life.attempts] == ["dead", "finished"]
     assert life.seconds == {
-        Cause.REST: 5, Cause.USEFUL: 4, Cause.CHECKPOINT: 2, Cause.LOST_WORK: 1,
-        Cause.RESTART: 8, Cause.START_UP: 10,
-    }  # fmt: skip
+        Cause.REST: 5,
+        Cause.USEFUL: 4,
+        Cause.CHECKPOINT: 2,
+        Cause.LOST_WORK: 1,
+        Cause.RESTART: 8,
+        Cause.START_UP: 10,
+    }
     assert sum(life.seconds.values()) == life.wall_s == 30
 
 
@@ -193,8 +205,12 @@ def test_a_life_that_says_nothing_or_of_another_job(tmp_path, monkeypatch, capsy
     assert main([*words, "--steps", "30"]) == 2
     assert main([*words, "--steps", "100", "--nodes", "4"]) == 2
     said = capsys.readouterr().err
-    for part in ("no step of the job counts yet", "how long is the job?", "the job is done: 30 of",
-                 "a job on 2 nodes; the run has 4"):  # fmt: skip
+    for part in (
+        "no step of the job counts yet",
+        "how long is the job?",
+        "the job is done: 30 of",
+        "a job on 2 nodes; the run has 4",
+    ):
         assert part in said
 
 
@@ -204,9 +220,15 @@ def test_a_job_without_failures_is_expected_to_fail_as_others_do():
     assert quiet is not None
     assert 3 < quiet.per_1000_node_days < 6
     day = 86400.0
-    often = [line for n in range(100) for line in (
-        started(n * 5 * day), steps(n * 5 * day + 100, 10), ended((n + 1) * 5 * day - 1, "dead"),
-    )]  # fmt: skip
+    often = [
+        line
+        for n in range(100)
+        for line in (
+            started(n * 5 * day),
+            steps(n * 5 * day + 100, 10),
+            ended((n + 1) * 5 * day - 1, "dead"),
+        )
+    ]
     rates = rates_of(life_of([*often[:-1], steps(500 * day - 1, 10, checkpoint=True)]))
     assert rates is not None
     assert 75 < rates.per_1000_node_days < 99

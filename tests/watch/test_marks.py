@@ -55,8 +55,7 @@ def test_a_reader_that_keeps_up_loses_nothing(ring):
 def test_threads_never_share_a_slot(ring):
     reader, seen = RingReader(ring.path), []
     threads = [
-        threading.Thread(target=lambda: [ring.mark(MarkKind.LOSS) for _ in range(15)])
-        for _ in range(4)
+        threading.Thread(target=lambda: [ring.mark(MarkKind.LOSS) for _ in range(15)]) for _ in range(4)
     ]
     for thread in threads:
         thread.start()

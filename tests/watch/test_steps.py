@@ -36,9 +36,13 @@ def test_a_plain_step():
     (step,) = steps(PLAIN)
     assert (step.rank, step.step, step.step_s) == (3, 0, 0.007)
     assert ms(step) == {
-        Cause.REST: 1, Cause.IDLE_DATA: 1, Cause.FORWARD: 1, Cause.BACKWARD: 1,
-        Cause.EXPOSED_DP: 1, Cause.OPTIMIZER: 2,
-    }  # fmt: skip
+        Cause.REST: 1,
+        Cause.IDLE_DATA: 1,
+        Cause.FORWARD: 1,
+        Cause.BACKWARD: 1,
+        Cause.EXPOSED_DP: 1,
+        Cause.OPTIMIZER: 2,
+    }
 
 
 def test_without_a_data_loader_what_comes_before_is_the_forward_pass():
@@ -61,8 +65,12 @@ def test_an_optimizer_with_a_closure_contains_the_passes():
     """As Lightning calls it."""
     (step,) = steps("DATA_BEGIN DATA_END OPTIMIZER_BEGIN BACKWARD_BEGIN BACKWARD_END END")
     assert ms(step) == {
-        Cause.REST: 1, Cause.IDLE_DATA: 1, Cause.FORWARD: 1, Cause.OPTIMIZER: 2, Cause.BACKWARD: 1,
-    }  # fmt: skip
+        Cause.REST: 1,
+        Cause.IDLE_DATA: 1,
+        Cause.FORWARD: 1,
+        Cause.OPTIMIZER: 2,
+        Cause.BACKWARD: 1,
+    }
 
 
 def test_an_optimizer_in_a_hook_leaves_the_backward_pass_what_it_is():
@@ -77,18 +85,14 @@ def test_a_skipped_step_is_one():
 
 
 def test_waits_inside_of_phases_are_communication():
-    words = (
-        "BACKWARD_BEGIN WAIT_BEGIN WAIT_BEGIN WAIT_END WAIT_END BACKWARD_END OPTIMIZER_BEGIN END"
-    )
+    words = "BACKWARD_BEGIN WAIT_BEGIN WAIT_BEGIN WAIT_END WAIT_END BACKWARD_END OPTIMIZER_BEGIN END"
     (step,) = steps(words)
     assert ms(step)[Cause.exposed(COLLECTIVES[0])] == 3
     assert ms(step)[Cause.BACKWARD] == 2
 
 
 def test_checkpoints_go_before_waits_and_evaluations():
-    (step,) = steps(
-        "EVALUATION_BEGIN SAVE_BEGIN WAIT_BEGIN WAIT_END SAVE_END EVALUATION_END", PLAIN
-    )
+    (step,) = steps("EVALUATION_BEGIN SAVE_BEGIN WAIT_BEGIN WAIT_END SAVE_END EVALUATION_END", PLAIN)
     assert ms(step)[Cause.CHECKPOINT] == 3
     assert ms(step)[Cause.EVALUATION] == 2
     assert step.own_s == pytest.approx(0.007)

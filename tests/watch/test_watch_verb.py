@@ -21,9 +21,13 @@ TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--np
 
 def run(*words, **variables):
     return subprocess.run(
-        words, capture_output=True, text=True, timeout=300, check=False,
+        words,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
         env={**os.environ, **{name.upper(): str(value) for name, value in variables.items()}},
-    )  # fmt: skip
+    )
 
 
 def weights(text: str) -> str:
@@ -102,8 +106,9 @@ def test_wrong_calls(capsys):
 def test_a_sitecustomize_that_was_there_is_still_loaded(tmp_path, capfd):
     (tmp_path / "sitecustomize.py").write_text("import sys; sys.there = True")
     os.environ["PYTHONPATH"], before = (
-        f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}", os.environ.get("PYTHONPATH"),
-    )  # fmt: skip
+        f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}",
+        os.environ.get("PYTHONPATH"),
+    )
     try:
         assert main(["watch", "--", sys.executable, "-c", "import sys; print(sys.there)"]) == 0
     finally:

@@ -33,9 +33,7 @@ class WatchedJob:
     A context that leaves nothing behind.
     """
 
-    def __init__(
-        self, ranks: int, script: Path = SCRIPT, *, agent: bool = True, **variables: Any
-    ) -> None:
+    def __init__(self, ranks: int, script: Path = SCRIPT, *, agent: bool = True, **variables: Any) -> None:
         self.ranks, self._script, self._has_agent = ranks, script, agent
         self._variables = {name.upper(): str(value) for name, value in variables.items()}
         self.processes: list[subprocess.Popen[str]] = []

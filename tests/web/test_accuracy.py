@@ -113,8 +113,11 @@ def test_what_is_shipped_is_what_is_computed(sent, answer):
     """If not: `python -m bench docs accuracy`."""
     found = json.loads(json.dumps(answer))
     assert {**sent, "runs": [], "held_out": {}, "published": {}} == {
-        **found, "runs": [], "held_out": {}, "published": {},
-    }  # fmt: skip
+        **found,
+        "runs": [],
+        "held_out": {},
+        "published": {},
+    }
     assert sent["held_out"] == pytest.approx(found["held_out"], rel=1e-3)
     for line, now in zip(sent["runs"], found["runs"], strict=True):
         assert (line[0], line[5:]) == (now[0], now[5:])

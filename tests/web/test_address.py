@@ -17,11 +17,14 @@ from syncwall.web.answers.prediction import layout_fields
 from tests.answer.runs import runs
 
 UNHURRIED = settings(
-    deadline=None, derandomize=True,
+    deadline=None,
+    derandomize=True,
     suppress_health_check=[
-        HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.function_scoped_fixture,
+        HealthCheck.too_slow,
+        HealthCheck.filter_too_much,
+        HealthCheck.function_scoped_fixture,
     ],
-)  # fmt: skip
+)
 WHOLE = re.compile(r"[-+]?\d{1,15}")
 FLOAT = re.compile(r"[-+]?(\.\d+|\d+(\.\d*)?)(e[-+]?\d+)?", re.IGNORECASE)
 OPEN = ("", "~", "null")
@@ -74,9 +77,13 @@ def fields_of(run: Run, *, by_gpus: bool = False) -> dict[str, Any]:
     size = {"gpus": run.gpus} if by_gpus else {"nodes": run.nodes}
     software = {name: plain(value) for name, value in dict(run.software).items()}
     return {
-        "model": run.model.name, "cluster": run.cluster.name, "seq": run.seq, **size,
-        "layout": layout_fields(run), "software": software,
-    }  # fmt: skip
+        "model": run.model.name,
+        "cluster": run.cluster.name,
+        "seq": run.seq,
+        **size,
+        "layout": layout_fields(run),
+        "software": software,
+    }
 
 
 @st.composite

@@ -24,9 +24,7 @@ def test_all_entries_are_listed():
         assert [row["values"] for row in table["rows"]] == [list(row.values()) for row in rows]
         names = [column["name"] for column in table["columns"]]
         assert len(set(names)) == len(names)
-        assert {row["name"] for row in table["rows"]} == set(
-            catalogue.names(CatalogueKind(table["kind"]))
-        )
+        assert {row["name"] for row in table["rows"]} == set(catalogue.names(CatalogueKind(table["kind"])))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -39,9 +37,7 @@ def test_every_entry_is_shown_with_its_trust_and_sources(kind):
             origin = row.get("provenance")
             if origin:
                 assert origin["trust"] in TRUST
-                assert (
-                    origin.get("source") in keys or origin.get("source") not in catalogue.sources()
-                )
+                assert origin.get("source") in keys or origin.get("source") not in catalogue.sources()
 
 
 def test_an_entry_is_that_of_the_terminal():
@@ -68,9 +64,7 @@ def test_a_price_is_one_line():
     assert found["rows"][0]["text"].startswith("$")
 
 
-@pytest.mark.parametrize(
-    "name", ["h100-smx", "../devices/h100-sxm", "", "/etc/passwd", "h100.yaml"]
-)
+@pytest.mark.parametrize("name", ["h100-smx", "../devices/h100-sxm", "", "/etc/passwd", "h100.yaml"])
 def test_only_names_of_the_list_are_opened(name):
     with pytest.raises(InputError, match="unknown device"):
         shown("device", name)

@@ -94,10 +94,12 @@ def closed_after_s(one, drip=b""):
 @pytest.mark.parametrize(
     ("said", "drip"),
     [
-        (b"", b""), (b"GET / HT", b""), (b"GET / HTTP/1.1\r\nhost: a\r\n", b"x: y\r\n"),
+        (b"", b""),
+        (b"GET / HT", b""),
+        (b"GET / HTTP/1.1\r\nhost: a\r\n", b"x: y\r\n"),
     ],
     ids=["silent", "half a line", "slow headers"],
-)  # fmt: skip
+)
 @pytest.mark.usefixtures("short")
 def test_who_does_not_ask_is_closed_in_time(said, drip):
     with serving() as where, opened(where, said) as one:
@@ -216,10 +218,14 @@ def test_nothing_is_written_about_it(capfd):
 @pytest.mark.parametrize(
     ("soft", "hard", "most", "raised"),
     [
-        (1024, 1024, 384, None), (1024, 4096, 1500, 3256), (1024, -1, 1500, 3256),
-        (100_000, 100_000, 1500, None), (64, 64, 16, None), (-1, -1, 1500, None),
+        (1024, 1024, 384, None),
+        (1024, 4096, 1500, 3256),
+        (1024, -1, 1500, 3256),
+        (100_000, 100_000, 1500, None),
+        (64, 64, 16, None),
+        (-1, -1, 1500, None),
     ],
-)  # fmt: skip
+)
 def test_descriptors_are_left_for_other_things(monkeypatch, soft, hard, most, raised):
     resource = pytest.importorskip("resource")
     now = []

@@ -53,11 +53,14 @@ def test_two_days_and_a_run_stand_side_by_side(client):
     assert "against" in days["html"]
 
 
-@pytest.mark.parametrize(("name", "data", "reason"), [
-    ("rank0.json", b"", "rank0.json"),
-    ("../../etc/passwd", b"nothing known", "passwd"),
-    ("a.json", b"[" * 100_000, "a.json"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "data", "reason"),
+    [
+        ("rank0.json", b"", "rank0.json"),
+        ("../../etc/passwd", b"nothing known", "passwd"),
+        ("a.json", b"[" * 100_000, "a.json"),
+    ],
+)
 def test_what_cannot_be_read_is_said_with_its_name_only(client, name, data, reason):
     answer = client.post("/api/explain", files=[("files", (name, data))])
     (problem,) = said(answer)["problems"]
@@ -67,9 +70,7 @@ def test_what_cannot_be_read_is_said_with_its_name_only(client, name, data, reas
 
 
 def test_forms_that_are_none_are_refused(client):
-    assert (
-        "choose files" in said(client.post("/api/explain", data={"run": ""}))["problems"][0]["what"]
-    )
+    assert "choose files" in said(client.post("/api/explain", data={"run": ""}))["problems"][0]["what"]
     other = client.post("/api/explain", files=[("other", ("a", b"x"))])
     assert other.status_code == 422
     wrong = sent(client, FILES / "nccl.log", run="model: nothing-known\n")

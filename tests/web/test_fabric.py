@@ -57,9 +57,7 @@ def test_the_healthy_step_is_that_of_predict_where_packets_take_every_free_way(r
 def broken_fabrics(draw):
     """A run, a fabric under it, how flows find their way, and what is dead."""
     nodes = draw(st.sampled_from([2, 8, 40, 64]))
-    layout = draw(
-        st.sampled_from([{"tp": 8, "shard": "fsdp"}, {"tp": 8, "pp": 2, "shard": "zero1"}])
-    )
+    layout = draw(st.sampled_from([{"tp": 8, "shard": "fsdp"}, {"tp": 8, "pp": 2, "shard": "zero1"}]))
     run = RUN | {"nodes": nodes, "layout": layout | {"global_batch": 16 * nodes}}
     wiring, gpus = wiring_of(AskedRun(**run).run().cluster), nodes * 8
     able = [kind for kind, one in options(wiring, gpus).items() if one.possible]

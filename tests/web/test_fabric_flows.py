@@ -65,10 +65,18 @@ def test_numbers_are_those_of_predict(run, options, tmp_path, capsys, monkeypatc
     spread = found["contention"]
     assert answer["p50_s"] == found["step_s"] == spread["p50_s"]
     for mine, theirs in {
-        "p90_s": "p90_s", "free_s": "free_s", "busiest": "busiest_link", "needed": "needed",
-        "slower": "busiest_link_slower", "draws": "draws", "seed": "seed", "routing": "routing",
-        "qps": "qps", "fabric": "fabric", "accuracy": "accuracy",
-    }.items():  # fmt: skip
+        "p90_s": "p90_s",
+        "free_s": "free_s",
+        "busiest": "busiest_link",
+        "needed": "needed",
+        "slower": "busiest_link_slower",
+        "draws": "draws",
+        "seed": "seed",
+        "routing": "routing",
+        "qps": "qps",
+        "fabric": "fabric",
+        "accuracy": "accuracy",
+    }.items():
         assert answer[mine] == spread[theirs], mine
     assert all(one["slower"] <= answer["flows"][0]["slower"] for one in answer["flows"])
 
@@ -145,10 +153,12 @@ def test_a_run_inside_a_node_has_no_picture():
 @pytest.mark.parametrize(
     "options",
     [
-        {"kind": "rail-optimised"}, {"kind": "rail-optimised", "qps": 16},
-        {"kind": "fat-tree-3"}, {"kind": "fat-tree-3", "routing": "adaptive"},
+        {"kind": "rail-optimised"},
+        {"kind": "rail-optimised", "qps": 16},
+        {"kind": "fat-tree-3"},
+        {"kind": "fat-tree-3", "routing": "adaptive"},
     ],
-)  # fmt: skip
+)
 def test_a_large_fabric_is_answered_at_once_and_says_how(options):
     run = RUN | {"nodes": 2048, "layout": RUN["layout"] | {"global_batch": 2048}}
     asked(run, **options)

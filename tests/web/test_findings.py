@@ -74,10 +74,7 @@ def test_own_folders_are_shown_and_names_stay_apart(tmp_path: Path):
     ids = {one["id"]: one["is_built_in"] for one in found["findings"]}
     assert ids == {"four-workers": True, "slow-links": True, "slow-links-2": False}
     assert sorted(one["file"] for one in found["unread"]) == ["broken.json", "settings.json"]
-    assert (
-        shown_finding((tmp_path,), "slow-links-2")["title"]
-        == shown_finding((), "slow-links")["title"]
-    )
+    assert shown_finding((tmp_path,), "slow-links-2")["title"] == shown_finding((), "slow-links")["title"]
 
 
 def test_a_file_that_changes_is_read_again(tmp_path: Path):
@@ -95,9 +92,7 @@ def test_folders_may_be_missing_or_full(tmp_path: Path):
     assert len(listed_findings((tmp_path, tmp_path / "missing"))["unread"]) == MOST_FILES
 
 
-@pytest.mark.parametrize(
-    "name", ["", "..", "../findings/slow-links", "/etc/passwd", "slow-links.json"]
-)
+@pytest.mark.parametrize("name", ["", "..", "../findings/slow-links", "/etc/passwd", "slow-links.json"])
 def test_only_names_of_the_list_are_opened(name):
     with pytest.raises(InputError, match="no finding"):
         shown_finding((), name)

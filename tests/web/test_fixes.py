@@ -6,9 +6,11 @@ from syncwall.web.answers.prediction import fixes
 from syncwall.web.questions import AskedRun
 
 RUN = {
-    "model": "llama-3.1-70b", "cluster": "dgx-h100", "nodes": 64,
+    "model": "llama-3.1-70b",
+    "cluster": "dgx-h100",
+    "nodes": 64,
     "layout": {"tp": 8, "shard": "fsdp", "global_batch": 1024},
-}  # fmt: skip
+}
 
 
 def mended(run, keys):

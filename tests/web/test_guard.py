@@ -26,10 +26,15 @@ class Asked:
 
     def __init__(self, path="/", method="GET", query="", headers=None, parts=(b"",), wait_s=0.0):
         self.scope = {
-            "type": "http", "method": method, "path": path, "query_string": query.encode(),
-            "headers": [(key.encode(), value.encode("latin-1"))
-                        for key, value in {"host": "127.0.0.1:8321", **(headers or {})}.items()],
-        }  # fmt: skip
+            "type": "http",
+            "method": method,
+            "path": path,
+            "query_string": query.encode(),
+            "headers": [
+                (key.encode(), value.encode("latin-1"))
+                for key, value in {"host": "127.0.0.1:8321", **(headers or {})}.items()
+            ],
+        }
         self.parts, self.wait_s, self.sent = list(parts), wait_s, []
         self.done = asyncio.Event()
 
@@ -67,14 +72,27 @@ class Asked:
 @pytest.mark.parametrize(
     ("host", "status"),
     [
-        ("127.0.0.1", 200), ("127.0.0.1:8321", 200), ("localhost:1", 200), ("LOCALHOST", 200),
-        ("[::1]:8321", 200), ("[::1]", 200),
-        ("evil.example", 421), ("127.0.0.1.evil.example:8321", 421), ("localhost.evil", 421),
-        ("", 421), ("evil@127.0.0.1:1:2", 421),
-        ("127.0.0.1:junk", 421), ("127.0.0.1:", 421), ("127.0.0.1:1234567", 421), ("[::1", 421),
-        ("[127.0.0.1]x", 421), ("localhost:1 ", 421), ("127.0.0.1/", 421), ("x" * 9999, 421),
+        ("127.0.0.1", 200),
+        ("127.0.0.1:8321", 200),
+        ("localhost:1", 200),
+        ("LOCALHOST", 200),
+        ("[::1]:8321", 200),
+        ("[::1]", 200),
+        ("evil.example", 421),
+        ("127.0.0.1.evil.example:8321", 421),
+        ("localhost.evil", 421),
+        ("", 421),
+        ("evil@127.0.0.1:1:2", 421),
+        ("127.0.0.1:junk", 421),
+        ("127.0.0.1:", 421),
+        ("127.0.0.1:1234567", 421),
+        ("[::1", 421),
+        ("[127.0.0.1]x", 421),
+        ("localhost:1 ", 421),
+        ("127.0.0.1/", 421),
+        ("x" * 9999, 421),
     ],
-)  # fmt: skip
+)
 def test_only_its_own_names_are_answered(host, status):
     assert Asked(headers={"host": host}).of().status == status
 
@@ -126,9 +144,11 @@ def test_pages_behind_a_proxy_can_ask_and_others_cannot(host, origin, more, stat
 
 def test_the_cookie_goes_over_tls_only_where_there_is_tls():
     for more, secure in (
-        ({}, False), ({"x-forwarded-proto": "http"}, False),
-        ({"x-forwarded-proto": "https"}, True), ({"x-forwarded-proto": "https,http"}, True),
-    ):  # fmt: skip
+        ({}, False),
+        ({"x-forwarded-proto": "http"}, False),
+        ({"x-forwarded-proto": "https"}, True),
+        ({"x-forwarded-proto": "https,http"}, True),
+    ):
         asked = Asked(query=f"token={TOKEN}", headers=more).of(token=TOKEN)
         assert asked.headers["set-cookie"].endswith("; Secure") == secure
 
@@ -142,10 +162,15 @@ async def where(scope, receive, send):
 @pytest.mark.parametrize(
     ("path", "inside"),
     [
-        ("/team/sync/wall", b"/wall"), ("/team/sync/", b"/"), ("/wall", b"/wall"), ("/", b"/"),
-        ("/team/synced", b"/team/synced"), ("/team", b"/team"), ("/team/sync//x", b"//x"),
+        ("/team/sync/wall", b"/wall"),
+        ("/team/sync/", b"/"),
+        ("/wall", b"/wall"),
+        ("/", b"/"),
+        ("/team/synced", b"/team/synced"),
+        ("/team", b"/team"),
+        ("/team/sync//x", b"//x"),
     ],
-)  # fmt: skip
+)
 def test_the_path_of_a_proxy_is_taken_off_unless_it_is_off_already(path, inside):
     assert Asked(path).of(where, root="/team/sync").body == inside
 
@@ -270,9 +295,17 @@ def test_the_token_of_the_address_becomes_a_cookie_and_leaves_the_address():
 
 @pytest.mark.parametrize(
     "path",
-    ["//evil.example", "/\\evil.example", "///evil.example/a", "/\t/evil.example", "/\n/evil",
-     "\\\\evil", "/a\r\nset-cookie: x=y", "/ü"],
-)  # fmt: skip
+    [
+        "//evil.example",
+        "/\\evil.example",
+        "///evil.example/a",
+        "/\t/evil.example",
+        "/\n/evil",
+        "\\\\evil",
+        "/a\r\nset-cookie: x=y",
+        "/ü",
+    ],
+)
 def test_the_redirection_never_leaves_this_server(path):
     asked = Asked(path, query=f"token={TOKEN}").of(token=TOKEN)
     where = asked.headers["location"]
@@ -289,9 +322,7 @@ def test_sockets_other_than_http_are_not_answered():
     assert asked.of().sent == []
 
 
-@pytest.mark.parametrize(
-    "origin", ["http://[", "null", "http://", "javascript:1", "http://127.0.0.1@evil"]
-)
+@pytest.mark.parametrize("origin", ["http://[", "null", "http://", "javascript:1", "http://127.0.0.1@evil"])
 def test_a_strange_origin_is_another_site(client, run, origin):
     answer = client.post("/api/predict", json=run, headers={"origin": origin})
     assert answer.status_code == 403

@@ -130,12 +130,16 @@ def jobs(draw):
     failures = {
         "per_1000_node_days": draw(st.sampled_from([0, 1e-9, 1, 1e3, 1e7])),
         "deviation": draw(st.sampled_from([0, 0.8, 3])),
-        "detection": draw(_times), "restart": draw(_times), "repair": draw(_times),
+        "detection": draw(_times),
+        "restart": draw(_times),
+        "repair": draw(_times),
         "early_factor": draw(st.sampled_from([1, 30])),
-    }  # fmt: skip
+    }
     checkpoints = {
-        "storage": draw(_rates), "blocking": draw(st.booleans()), "interval": draw(_positive),
-    }  # fmt: skip
+        "storage": draw(_rates),
+        "blocking": draw(st.booleans()),
+        "interval": draw(_positive),
+    }
     return {
         "tokens": draw(st.sampled_from(["1", "1B", "1T", "1e18"])),
         "spares": draw(st.sampled_from([0, 1, 10**7])),

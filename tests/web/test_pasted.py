@@ -14,9 +14,7 @@ from tests.describe.stated import run_with
 SETTINGS = sorted((Path(__file__).parents[2] / "examples" / "settings").iterdir())
 ALONE = [file for file in SETTINGS if not file.name.startswith("trainer")]
 """Those that name no other file."""
-PAGE = AskedRun(
-    model="llama-3.1-8b", cluster="dgx-h100", gpus=64, layout={"tp": 8, "global_batch": 64}
-)
+PAGE = AskedRun(model="llama-3.1-8b", cluster="dgx-h100", gpus=64, layout={"tp": 8, "global_batch": 64})
 
 
 @pytest.mark.parametrize("named", [True, False], ids=["dropped", "pasted"])

@@ -79,9 +79,17 @@ def test_zero_bubble_keeps_as_many_activations_as_the_first_rank_of_1f1b():
 
 def test_the_slowest_stage_of_a_run_stands_still_as_long_as_predicted():
     layout = Layout.model_validate(
-        {"tp": 4, "pp": 4, "global_batch": 64, "micro_batch": 1, "schedule": "1f1b",
-         "virtual_stages": 1, "recompute": "none", "balanced_stages": False}
-    )  # fmt: skip
+        {
+            "tp": 4,
+            "pp": 4,
+            "global_batch": 64,
+            "micro_batch": 1,
+            "schedule": "1f1b",
+            "virtual_stages": 1,
+            "recompute": "none",
+            "balanced_stages": False,
+        }
+    )
     one = sw.predict(
         Run(model=sw.model("llama-3.1-8b"), cluster=sw.cluster("dgx-h100"), nodes=4, layout=layout)
     )

@@ -16,13 +16,17 @@ from syncwall.web.assets import assets
 from syncwall.web.questions import AskedComparison, AskedRun, Search
 
 RUN: dict[str, Any] = {
-    "model": "llama-3.1-8b", "cluster": "dgx-h100", "nodes": 2,
+    "model": "llama-3.1-8b",
+    "cluster": "dgx-h100",
+    "nodes": 2,
     "layout": {"tp": 8, "shard": "fsdp", "global_batch": 64},
-}  # fmt: skip
+}
 MOE: dict[str, Any] = {
-    "model": "mixtral-8x7b", "cluster": "dgx-h100", "nodes": 2,
+    "model": "mixtral-8x7b",
+    "cluster": "dgx-h100",
+    "nodes": 2,
     "layout": {"global_batch": 64, "tp": 2, "micro_batch": 1, "recompute": "none"},
-}  # fmt: skip
+}
 OTHER = {**RUN, "software": {"framework": "torchtitan"}, "seq": 16384}
 FEW = ["tp", "shard"]
 """Fields that stay, so that a search is quick."""
@@ -105,9 +109,7 @@ def test_limits_are_kept():
 
 def test_sizes_and_prices():
     found = searched(
-        Search(
-            run=RUN, keep=["tp"], nodes=[2, 1], objective="smallest", usd_per_gpu_hour=2.0, top=1
-        )
+        Search(run=RUN, keep=["tp"], nodes=[2, 1], objective="smallest", usd_per_gpu_hour=2.0, top=1)
     )
     assert {row["gpus"] for row in found["best"]} == {8}
     row = found["best"][0]
@@ -185,10 +187,17 @@ def test_layouts_are_settings_of_every_framework(client):
 @pytest.mark.parametrize(
     "more",
     [
-        {"headroom": 0.1}, {"within_s": -1}, {"top": 10**6}, {"nodes": [0]}, {"nodes": [1] * 99},
-        {"objective": "nicest"}, {"usd_per_gpu_hour": 0}, {"unknown": 1}, {"keep": ["x"] * 99},
+        {"headroom": 0.1},
+        {"within_s": -1},
+        {"top": 10**6},
+        {"nodes": [0]},
+        {"nodes": [1] * 99},
+        {"objective": "nicest"},
+        {"usd_per_gpu_hour": 0},
+        {"unknown": 1},
+        {"keep": ["x"] * 99},
     ],
-)  # fmt: skip
+)
 def test_what_is_out_of_bounds_is_refused_at_once(client, more):
     assert client.post("/api/plan", json={"run": RUN, **more}).status_code == 422
 

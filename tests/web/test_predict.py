@@ -12,11 +12,19 @@ from syncwall.records import json_text, plain
 from syncwall.show.layout import run_words
 
 HF_CONFIG = {
-    "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 2048,
-    "intermediate_size": 8192, "num_attention_heads": 32, "num_hidden_layers": 16,
-    "num_key_value_heads": 8, "vocab_size": 128256, "max_position_embeddings": 8192,
-    "tie_word_embeddings": True, "rms_norm_eps": 1e-5, "hidden_act": "silu",
-}  # fmt: skip
+    "architectures": ["LlamaForCausalLM"],
+    "model_type": "llama",
+    "hidden_size": 2048,
+    "intermediate_size": 8192,
+    "num_attention_heads": 32,
+    "num_hidden_layers": 16,
+    "num_key_value_heads": 8,
+    "vocab_size": 128256,
+    "max_position_embeddings": 8192,
+    "tie_word_embeddings": True,
+    "rms_norm_eps": 1e-5,
+    "hidden_act": "silu",
+}
 
 
 def predicted(run):
@@ -36,13 +44,17 @@ def test_a_prediction_is_that_of_the_api(client, run):
 
 
 MOE = {
-    "model": "deepseek-v3", "cluster": "dgx-h100", "nodes": 64,
+    "model": "deepseek-v3",
+    "cluster": "dgx-h100",
+    "nodes": 64,
     "layout": {"tp": 8, "shard": "fsdp", "global_batch": 1024},
-}  # fmt: skip
+}
 LARGE = {
-    "model": "llama-3.1-405b", "cluster": "dgx-h100", "gpus": 64,
+    "model": "llama-3.1-405b",
+    "cluster": "dgx-h100",
+    "gpus": 64,
     "layout": {"tp": 8, "global_batch": 64},
-}  # fmt: skip
+}
 HALF = {"model": "gpt3-13b", "cluster": "dgx-h100", "gpus": 4, "layout": {"tp": 4}}
 
 
@@ -102,9 +114,7 @@ def test_it_says_what_was_predicted_and_what_was_chosen(client, run):
     said = client.post("/api/predict", json=run).json()
     own = predicted(run)
     assert said["what"] == run_words(own.run)
-    assert {one["field"]: one["value"] for one in said["chosen"] if not one["follows"]} == (
-        said["left_open"]
-    )
+    assert {one["field"]: one["value"] for one in said["chosen"] if not one["follows"]} == (said["left_open"])
     assert all(one["why"] for one in said["chosen"])
     assert "shard" not in {one["field"] for one in said["chosen"]}
 

@@ -80,10 +80,12 @@ CASES: dict[str, tuple[bytes, list[int]]] = {
     "no origin at all": (post(b"origin: null\r\n" + LENGTH + END[:-2]), [403]),
     "an origin with more": (post(b"origin: http://127.0.0.1.evil\r\n" + LENGTH + END[:-2]), [403]),
     "two origins": (
-        post(b"origin: http://127.0.0.1\r\norigin: http://evil\r\n" + LENGTH + END[:-2]), [403],
+        post(b"origin: http://127.0.0.1\r\norigin: http://evil\r\n" + LENGTH + END[:-2]),
+        [403],
     ),
     "two origins, the other first": (
-        post(b"origin: http://evil\r\norigin: http://127.0.0.1\r\n" + LENGTH + END[:-2]), [403],
+        post(b"origin: http://evil\r\norigin: http://127.0.0.1\r\n" + LENGTH + END[:-2]),
+        [403],
     ),
     "a form of another site": (post(b"sec-fetch-site: cross-site\r\n" + LENGTH + END[:-2]), [403]),
     "dots": (get(b"/static/../application.py"), [404]),
@@ -97,7 +99,8 @@ CASES: dict[str, tuple[bytes, list[int]]] = {
     "a space before the colon": (get(head=OWN + b"x : a\r\n"), [400]),
     "a bare end of line in a header": (get(head=OWN + b"x: a\rb: c\r\n"), [400]),
     "a length and chunks": (
-        post(b"content-length: 4\r\n" + CHUNKED, b"0\r\n\r\n" + INNER), [400],
+        post(b"content-length: 4\r\n" + CHUNKED, b"0\r\n\r\n" + INNER),
+        [400],
     ),
     "two lengths": (post(LENGTH + b"content-length: 99\r\n", b"{}" + INNER), [400]),
     "a length with a sign": (post(b"content-length: +2\r\n", b"{}" + INNER), [400]),
@@ -108,7 +111,7 @@ CASES: dict[str, tuple[bytes, list[int]]] = {
     "an upgrade": (get(head=OWN + b"upgrade: websocket\r\nconnection: upgrade\r\n"), [200]),
     "HTTP/2": (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", [421, 400]),
     "TLS": (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(40) + b"\r\n\r\n", [400]),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -16,9 +16,11 @@ general = pytest.importorskip("schemathesis.checks")
 openapi = pytest.importorskip("schemathesis.specs.openapi.checks")
 
 CHECKS = [
-    general.not_a_server_error, openapi.status_code_conformance, openapi.content_type_conformance,
+    general.not_a_server_error,
+    openapi.status_code_conformance,
+    openapi.content_type_conformance,
     openapi.response_schema_conformance,
-]  # fmt: skip
+]
 EXAMPLES = int(os.environ.get("SYNCWALL_SCHEMA_EXAMPLES", "6"))
 """For each route."""
 
@@ -51,9 +53,13 @@ def test_every_answer_is_one_that_is_described(operation: Any, mode: Any, served
 
     @given(case=operation.as_strategy(generation_mode=mode))
     @settings(
-        max_examples=EXAMPLES if is_open else 1, deadline=None, derandomize=True, database=None,
-        phases=[Phase.explicit, Phase.generate], suppress_health_check=list(HealthCheck),
-    )  # fmt: skip
+        max_examples=EXAMPLES if is_open else 1,
+        deadline=None,
+        derandomize=True,
+        database=None,
+        phases=[Phase.explicit, Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
     def asked(case: Any) -> None:
         case.call_and_validate(base_url=served, checks=CHECKS, timeout=60)
 

@@ -16,11 +16,25 @@ from syncwall.web.questions import AskedJob, AskedRun, ExportKind
 from syncwall.web.workers import answered
 
 PATHS = [
-    "/etc/passwd", "../x.yaml", "x.yaml", "a/b", "C:\\x", "\\\\host\\share", "~/x.json",
-    "http://169.254.169.254/latest", "https://evil.example/x.yaml", "file:///etc/passwd",
-]  # fmt: skip
-MODEL = {"name": "x", "layers": 2, "hidden": 64, "vocab": 100, "attention": {"heads": 4},
-         "mlp": {"hidden": 128}}  # fmt: skip
+    "/etc/passwd",
+    "../x.yaml",
+    "x.yaml",
+    "a/b",
+    "C:\\x",
+    "\\\\host\\share",
+    "~/x.json",
+    "http://169.254.169.254/latest",
+    "https://evil.example/x.yaml",
+    "file:///etc/passwd",
+]
+MODEL = {
+    "name": "x",
+    "layers": 2,
+    "hidden": 64,
+    "vocab": 100,
+    "attention": {"heads": 4},
+    "mlp": {"hidden": 128},
+}
 _HEARD: list[str] = []
 _LISTENING = [False]
 
@@ -101,13 +115,21 @@ def test_a_report_and_a_paste_open_no_path(client, run):
 @pytest.mark.parametrize(
     "path",
     [
-        "/static/../application.py", "/static/%2e%2e/application.py", "/static/..%2fapplication.py",
-        "/static/%2e%2e%2f%2e%2e%2fproblems.py", "/static/..\\application.py",
-        "/static//etc/passwd", "/static/%00", "/static/....//application.py",
-        "/static/%c0%ae%c0%ae/application.py", "/static/" + "a" * 5000, "/findings/../x",
-        "/api/findings/%2e%2e%2f%2e%2e%2fetc%2fpasswd", "/api/findings/..%5cx",
+        "/static/../application.py",
+        "/static/%2e%2e/application.py",
+        "/static/..%2fapplication.py",
+        "/static/%2e%2e%2f%2e%2e%2fproblems.py",
+        "/static/..\\application.py",
+        "/static//etc/passwd",
+        "/static/%00",
+        "/static/....//application.py",
+        "/static/%c0%ae%c0%ae/application.py",
+        "/static/" + "a" * 5000,
+        "/findings/../x",
+        "/api/findings/%2e%2e%2f%2e%2e%2fetc%2fpasswd",
+        "/api/findings/..%5cx",
     ],
-)  # fmt: skip
+)
 def test_no_way_leads_out_of_the_static_files(client, path):
     answer = client.get(path)
     assert answer.status_code in (400, 404, 405, 422)
@@ -119,11 +141,17 @@ def test_no_way_leads_out_of_the_static_files(client, path):
 @pytest.mark.parametrize(
     ("method", "path", "status"),
     [
-        ("GET", "/", 200), ("GET", "/static/app.css", 200), ("GET", "/static/plotly.js", 200),
-        ("GET", "/api/openapi.json", 200), ("GET", "/nowhere", 404), ("GET", "/static/none", 404),
-        ("POST", "/api/predict", 422), ("DELETE", "/api/predict", 405), ("PUT", "/", 405),
+        ("GET", "/", 200),
+        ("GET", "/static/app.css", 200),
+        ("GET", "/static/plotly.js", 200),
+        ("GET", "/api/openapi.json", 200),
+        ("GET", "/nowhere", 404),
+        ("GET", "/static/none", 404),
+        ("POST", "/api/predict", 422),
+        ("DELETE", "/api/predict", 405),
+        ("PUT", "/", 405),
     ],
-)  # fmt: skip
+)
 def test_every_answer_has_the_headers(client, method, path, status):
     answer = client.request(method, path)
     assert answer.status_code == status
@@ -140,13 +168,25 @@ BOMB = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
 @pytest.mark.parametrize(
     "text",
     [
-        BOMB, "[" * 50_000, "{a: " * 10_000, "- " * 25_000, '{"a":' * 10_000, "&a [*a]", "*a",
-        "a: !!python/object/apply:os.system [ls]", "\x00", "\ufeff", "a: 1\n" * 10_000,
-        "layers: " + "9" * 50_000, "cluster: dgx-h100\nmodel: " + "x" * 50_000, "\t",
-        "---\n" * 10_000, "x" * 60_001,
+        BOMB,
+        "[" * 50_000,
+        "{a: " * 10_000,
+        "- " * 25_000,
+        '{"a":' * 10_000,
+        "&a [*a]",
+        "*a",
+        "a: !!python/object/apply:os.system [ls]",
+        "\x00",
+        "\ufeff",
+        "a: 1\n" * 10_000,
+        "layers: " + "9" * 50_000,
+        "cluster: dgx-h100\nmodel: " + "x" * 50_000,
+        "\t",
+        "---\n" * 10_000,
+        "x" * 60_001,
     ],
     ids=range(16),
-)  # fmt: skip
+)
 def test_what_is_pasted_is_read_quickly_or_refused(client, text):
     answer = client.post("/api/paste", json={"text": text})
     assert answer.status_code == 422
@@ -177,14 +217,21 @@ def test_huge_numbers_are_answered_or_refused(client, run, where, value):
         b'{"model": "llama-3.1-8b", "cluster": "dgx-h100", "layout": {"bucket": Infinity}}',
         b'{"model": {"layers": NaN}, "cluster": "dgx-h100"}',
         b'{"model": {"layers": 1e999}, "cluster": "dgx-h100"}',
-        b'{"model": "\xff\xfe", "cluster": "dgx-h100"}', b"\xff", b"", b"null", b"[]", b'"x"', b"{",
+        b'{"model": "\xff\xfe", "cluster": "dgx-h100"}',
+        b"\xff",
+        b"",
+        b"null",
+        b"[]",
+        b'"x"',
+        b"{",
         b'{"model": "\\ud800", "cluster": "dgx-h100"}',
         b'{"model": {"name": "\\ud800"}, "cluster": "dgx-h100"}',
-        b'{"model": ' + b"[" * 100_000, b'{"model": ' + b'{"a":' * 500 + b"1" + b"}" * 501,
+        b'{"model": ' + b"[" * 100_000,
+        b'{"model": ' + b'{"a":' * 500 + b"1" + b"}" * 501,
         b'{"model": ' + b'{"a":' * 40_000 + b"1" + b"}" * 40_001,
     ],
     ids=range(16),
-)  # fmt: skip
+)
 def test_what_is_no_json_for_a_run_is_refused(client, body):
     before = time.process_time()
     answer = client.post("/api/predict", content=body, headers={"content-type": "application/json"})

@@ -15,9 +15,7 @@ print(*(name for name in sys.modules if name.startswith(("syncwall.", "numpy")))
 
 
 def test_the_server_loads_no_answer_and_no_arithmetic():
-    done = subprocess.run(
-        [sys.executable, "-c", LOADED], check=True, capture_output=True, text=True
-    )
+    done = subprocess.run([sys.executable, "-c", LOADED], check=True, capture_output=True, text=True)
     loaded = set(done.stdout.split())
     heavy = (
         "syncwall.web.answers.",

@@ -63,8 +63,12 @@ def test_what_is_drawn_keeps_order(layout, slow, workers, worker):
     assert {event["phase"] for event in found["events"]} >= {1, 2, 3, 5}
     kind = "All-reduce" if layout["shard"] == "ddp" else "Reduce-scatter"
     assert [phase["name"] for phase in found["phases"]] == [
-        "Data partitioning", "Forward", "Backward", f"{kind} barrier", "Update"
-    ]  # fmt: skip
+        "Data partitioning",
+        "Forward",
+        "Backward",
+        f"{kind} barrier",
+        "Update",
+    ]
 
 
 def test_no_more_pieces_than_can_be_seen(run):
@@ -118,8 +122,15 @@ def test_fewer_replicas_than_asked_for():
 
 
 def test_a_model_with_endless_layers_is_refused():
-    model = {"name": "tall", "layers": 5000, "hidden": 64, "vocab": 100, "max_seq": 128,
-             "attention": {"heads": 4}, "mlp": {"hidden": 128}}  # fmt: skip
+    model = {
+        "name": "tall",
+        "layers": 5000,
+        "hidden": 64,
+        "vocab": 100,
+        "max_seq": 128,
+        "attention": {"heads": 4},
+        "mlp": {"hidden": 128},
+    }
     with pytest.raises(InputError, match="layers"):
         team({"model": model, "cluster": "dgx-h100", "nodes": 1, "seq": 128})
 
@@ -137,8 +148,7 @@ def test_an_all_reduce_takes_what_the_prediction_says(run, way):
 
 def test_small_messages_take_a_tree_and_large_ones_a_ring(run):
     small_, large = (
-        collective(AskedCollective.model_validate({"run": run, "size": size}))
-        for size in (2**14, 2**32)
+        collective(AskedCollective.model_validate({"run": run, "size": size})) for size in (2**14, 2**32)
     )
     assert small_["chosen"].startswith("Tree")
     assert large["chosen"].startswith("Ring")

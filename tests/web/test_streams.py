@@ -21,11 +21,13 @@ SMALL: dict[str, Any] = {
 }
 LARGE: dict[str, Any] = {
     "run": {
-        "model": "llama-3.1-405b", "cluster": "dgx-h100", "nodes": 2048,
+        "model": "llama-3.1-405b",
+        "cluster": "dgx-h100",
+        "nodes": 2048,
         "layout": {"global_batch": 16384},
     },
     "nodes": [2048, 1024, 512],
-}  # fmt: skip
+}
 
 
 class Visitor:

@@ -23,9 +23,7 @@ def test_columns_are_the_intervals(run):
     for index, interval in enumerate(every):
         operation = said["operations"][said["op"][index]]
         assert said["start"][index] == pytest.approx(interval.start_s * TICKS, abs=0.51)
-        assert said["duration"][index] == pytest.approx(
-            (interval.end_s - interval.start_s) * TICKS, abs=1.01
-        )
+        assert said["duration"][index] == pytest.approx((interval.end_s - interval.start_s) * TICKS, abs=1.01)
         assert operation["cause"] == interval.cause
         assert operation.get("wait", False) == (interval.what is None)
         if interval.what is not None:

@@ -12,9 +12,13 @@ from syncwall.web.questions import AskedWall
 from tests.describe.stated import stated
 
 FLAGS = {
-    "model": "llama-3.1-70b", "cluster": "dgx-h100", "nodes": "64",
-    "layout.tp": "8", "layout.shard": "fsdp", "layout.global_batch": "1024",
-}  # fmt: skip
+    "model": "llama-3.1-70b",
+    "cluster": "dgx-h100",
+    "nodes": "64",
+    "layout.tp": "8",
+    "layout.shard": "fsdp",
+    "layout.global_batch": "1024",
+}
 
 
 @pytest.fixture(scope="module")

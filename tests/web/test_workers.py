@@ -148,9 +148,7 @@ def niceness():
 def test_what_can_wait_never_delays_what_is_urgent(lived):
     async def story(pool):
         await pool.warm()
-        rest = [
-            asyncio.ensure_future(pool.call(slow, 0.5, n, limit_s=10, later=True)) for n in range(3)
-        ]
+        rest = [asyncio.ensure_future(pool.call(slow, 0.5, n, limit_s=10, later=True)) for n in range(3)]
         await asyncio.sleep(0.05)
         before = time.monotonic()
         nice = int(await pool.call(niceness, limit_s=10))

@@ -16,8 +16,13 @@ from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 LAYERS, HIDDEN, HEADS, FFN, VOCAB, BATCH, SEQ = 2, 64, 4, 128, 256, 2, 16
-NAMES = {"all_gather": "all-gather", "allgather": "all-gather", "reduce_scatter": "reduce-scatter",
-         "all_reduce": "all-reduce", "allreduce": "all-reduce"}  # fmt: skip
+NAMES = {
+    "all_gather": "all-gather",
+    "allgather": "all-gather",
+    "reduce_scatter": "reduce-scatter",
+    "all_reduce": "all-reduce",
+    "allreduce": "all-reduce",
+}
 
 
 class Counting(TorchDispatchMode):

@@ -74,9 +74,7 @@ def decoder(layers: int = 32, kernels: int = 28, world_size: int = 1024) -> Prog
             )
             weight, saved = len(sizes) - 1, []
             for number in range(kernels if phase is StepPhase.FORWARD else 2 * kernels):
-                place = SourceLocation(
-                    f"layers.{layer}.part{number // 4}", f"model.py:{20 + number // 4}"
-                )
+                place = SourceLocation(f"layers.{layer}.part{number // 4}", f"model.py:{20 + number // 4}")
                 what = Gemm(8192, 4096, 4096 + number) if number % 3 else Elementwise(1e8 + number)
                 was = () if phase is StepPhase.FORWARD else (kept[layer][number // 2],)
                 new = tensor(1e6 + number)

@@ -95,9 +95,7 @@ def test_a_layer_norm_is_one_kernel_of_pytorch():
 
 def test_a_norm_in_fp32_needs_no_copy_of_its_input():
     """Input, product with the weight and output, four bytes each; not the input a second time."""
-    more = elements(model(), precision="fp32") - elements(
-        model(), precision="fp32", fused_norms=True
-    )
+    more = elements(model(), precision="fp32") - elements(model(), precision="fp32", fused_norms=True)
     assert more == 2 * 4 * HIDDEN
 
 

@@ -26,37 +26,93 @@ BATCH, SEQ = 2, 128
 HIDDEN = 256
 TOKENS = BATCH * SEQ
 SMALL: dict[str, Any] = {
-    "hidden_size": HIDDEN, "num_attention_heads": 8, "num_key_value_heads": 8,
-    "intermediate_size": 688, "vocab_size": 1024, "pad_token_id": 0,
-}  # fmt: skip
+    "hidden_size": HIDDEN,
+    "num_attention_heads": 8,
+    "num_key_value_heads": 8,
+    "intermediate_size": 688,
+    "vocab_size": 1024,
+    "pad_token_id": 0,
+}
 GROUPED = SMALL | {"num_key_value_heads": 2}
 HEAD = GROUPED | {"head_dim": 32}
 EXPERTS = {"num_experts_per_tok": 2, "moe_intermediate_size": 128}
 SHAPES: dict[str, dict[str, Any]] = {
-    "llama": GROUPED, "mistral": GROUPED, "qwen2": GROUPED, "qwen3": HEAD, "granite": SMALL,
-    "phi3": SMALL, "olmo": SMALL, "olmo2": SMALL, "gemma": HEAD, "gemma3_text": HEAD,
+    "llama": GROUPED,
+    "mistral": GROUPED,
+    "qwen2": GROUPED,
+    "qwen3": HEAD,
+    "granite": SMALL,
+    "phi3": SMALL,
+    "olmo": SMALL,
+    "olmo2": SMALL,
+    "gemma": HEAD,
+    "gemma3_text": HEAD,
     "stablelm": SMALL,
-    "gpt2": {"n_embd": HIDDEN, "n_head": 8, "vocab_size": 1024, "attn_pdrop": 0.0,
-             "resid_pdrop": 0.0, "embd_pdrop": 0.0, "activation_function": "gelu_pytorch_tanh"},
+    "gpt2": {
+        "n_embd": HIDDEN,
+        "n_head": 8,
+        "vocab_size": 1024,
+        "attn_pdrop": 0.0,
+        "resid_pdrop": 0.0,
+        "embd_pdrop": 0.0,
+        "activation_function": "gelu_pytorch_tanh",
+    },
     "gpt_neox": SMALL | {"intermediate_size": 1024},
     "starcoder2": GROUPED | {"intermediate_size": 1024},
     "opt": SMALL | {"ffn_dim": 1024, "word_embed_proj_dim": HIDDEN, "dropout": 0.0},
     "mixtral": SMALL | {"num_local_experts": 4, "num_experts_per_tok": 2},
     "qwen3_moe": HEAD | EXPERTS | {"num_experts": 4},
-    "deepseek_v3": SMALL | EXPERTS | {
-        "q_lora_rank": 64, "kv_lora_rank": 32, "qk_nope_head_dim": 16, "v_head_dim": 32,
-        "qk_rope_head_dim": 16, "n_routed_experts": 4, "n_group": 1, "topk_group": 1,
-        "first_k_dense_replace": 0},
-}  # fmt: skip
+    "deepseek_v3": SMALL
+    | EXPERTS
+    | {
+        "q_lora_rank": 64,
+        "kv_lora_rank": 32,
+        "qk_nope_head_dim": 16,
+        "v_head_dim": 32,
+        "qk_rope_head_dim": 16,
+        "n_routed_experts": 4,
+        "n_group": 1,
+        "topk_group": 1,
+        "first_k_dense_replace": 0,
+    },
+}
 WITHIN_5_PERCENT = [
-    *((name, attention, "bf16") for attention in ("flash-2", "unfused") for name in (
-        "llama", "mistral", "qwen2", "qwen3", "granite", "phi3", "olmo", "gpt_neox", "starcoder2",
-        "mixtral", "qwen3_moe")),
-    *((name, "flash-2", "fp32") for name in (
-        "llama", "qwen3", "gemma", "gemma3_text", "granite", "phi3", "olmo", "olmo2", "gpt_neox",
-        "starcoder2", "mixtral", "qwen3_moe")),
+    *(
+        (name, attention, "bf16")
+        for attention in ("flash-2", "unfused")
+        for name in (
+            "llama",
+            "mistral",
+            "qwen2",
+            "qwen3",
+            "granite",
+            "phi3",
+            "olmo",
+            "gpt_neox",
+            "starcoder2",
+            "mixtral",
+            "qwen3_moe",
+        )
+    ),
+    *(
+        (name, "flash-2", "fp32")
+        for name in (
+            "llama",
+            "qwen3",
+            "gemma",
+            "gemma3_text",
+            "granite",
+            "phi3",
+            "olmo",
+            "olmo2",
+            "gpt_neox",
+            "starcoder2",
+            "mixtral",
+            "qwen3_moe",
+        )
+    ),
     *((name, "unfused", "fp32") for name in ("gpt2", "stablelm", "deepseek_v3", "gemma")),
-]  # fmt: skip
+]
 EXPLAINED = {
     ("gemma", "bf16"): 2 * 2 * HIDDEN,  # two norms multiply by their weight in fp32
     ("gemma3_text", "bf16"): 2 * (4 * HIDDEN + HIDDEN + HIDDEN // 4),  # four; queries and keys

@@ -28,9 +28,7 @@ def test_adapters_are_the_only_weights_with_gradients():
     trained = [one for one in products if one.is_weight_gradient]
     assert len(trained) == 2 * 7  # of every matrix, into its rank and out of it
     assert all(16 in (one.m, one.n, one.k) for one in trained)
-    assert found.stages[1].parameters == pytest.approx(
-        adapter_parameters(model(), Lora.model_validate(LORA))
-    )
+    assert found.stages[1].parameters == pytest.approx(adapter_parameters(model(), Lora.model_validate(LORA)))
 
 
 def test_adapters_add_their_products_forward():

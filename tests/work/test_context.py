@@ -20,19 +20,29 @@ def shape(kind: str, cp: int = 4) -> Shape:
 
 
 def core(kind: str, cp: int = 4) -> CoreAttention:
-    (found,) = [p.forward for p in attention_parts(shape(kind, cp))
-                if isinstance(p.forward, CoreAttention)]  # fmt: skip
+    (found,) = [p.forward for p in attention_parts(shape(kind, cp)) if isinstance(p.forward, CoreAttention)]
     return found
 
 
 def predicted(seq: int, cp: int = 8, **layout: Any) -> Prediction:
     """Keys and values cross nodes: neighbouring ranks are tensor-parallel ones."""
-    stated = {"tp": 8, "sp": True, "cp": cp, "global_batch": 1, "micro_batch": 1,
-              "recompute": "none"} | layout  # fmt: skip
+    stated = {
+        "tp": 8,
+        "sp": True,
+        "cp": cp,
+        "global_batch": 1,
+        "micro_batch": 1,
+        "recompute": "none",
+    } | layout
     return sw.predict(
-        Run(model=sw.model("llama-3.1-70b"), cluster=sw.cluster("dgx-h100"), nodes=cp,
-            seq=seq, layout=Layout.model_validate(stated))
-    )  # fmt: skip
+        Run(
+            model=sw.model("llama-3.1-70b"),
+            cluster=sw.cluster("dgx-h100"),
+            nodes=cp,
+            seq=seq,
+            layout=Layout.model_validate(stated),
+        )
+    )
 
 
 @pytest.mark.parametrize("kind", ["ring", "all-gather", "ulysses"])
@@ -85,8 +95,7 @@ def test_a_ring_moves_keys_twice_and_their_gradients_once():
 def test_short_sequences_wait_for_the_ring_and_long_ones_hide_it():
     """Keys go as the length, attention as its square."""
     shares = [
-        (found := predicted(seq=seq)).ledger["exposed CP"] / found.step_s
-        for seq in (8192, 32768, 524288)
+        (found := predicted(seq=seq)).ledger["exposed CP"] / found.step_s for seq in (8192, 32768, 524288)
     ]
     assert shares == sorted(shares, reverse=True)
     assert shares[0] > 0.02

@@ -17,8 +17,9 @@ def run(document=None, seq=SEQ, **layout):
     fields = {"shard": "fsdp", "global_batch": 64, "micro_batch": 1, "recompute": "none", **layout}
     if document is not None:
         fields["document"] = document
-    return sw.Run(model="llama-3.1-8b", cluster="dgx-h100", nodes=1, seq=seq,
-                  layout=Layout.model_validate(fields))  # fmt: skip
+    return sw.Run(
+        model="llama-3.1-8b", cluster="dgx-h100", nodes=1, seq=seq, layout=Layout.model_validate(fields)
+    )
 
 
 @pytest.mark.parametrize("document", [SEQ, 10 * SEQ])

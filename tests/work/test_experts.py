@@ -64,9 +64,7 @@ def test_a_router_may_limit_the_nodes_of_a_token():
 
 
 def test_all_tokens_may_be_gathered_instead():
-    found = expert_parts(
-        Shape(SPARSE, Layout(ep=8, dispatcher=Dispatcher.ALL_GATHER).resolved(8), 1024)
-    )
+    found = expert_parts(Shape(SPARSE, Layout(ep=8, dispatcher=Dispatcher.ALL_GATHER).resolved(8), 1024))
     moved = [part for part in found if isinstance(part.forward, Collective) and _size(part) > 0]
     kinds = [part.forward.kind for part in moved]  # type: ignore[union-attr]
     assert kinds == ["all-gather", "reduce-scatter"]
@@ -126,9 +124,7 @@ def test_sorting_moves_copies_and_the_tokens_they_are_of(layout, times):
 def test_biases_and_clamps_are_kernels_of_their_own():
     named = {"bias": {"expert_bias": True}, "clamp": {"clamped": True}}
     for kind, field in named.items():
-        found = expert_parts(
-            Shape(model(moe=MOE | field, mlp=None), Layout(ep=8).resolved(8), 1024)
-        )
+        found = expert_parts(Shape(model(moe=MOE | field, mlp=None), Layout(ep=8).resolved(8), 1024))
         (one,) = [part for part in found if part.name == f"experts {kind}"]
         assert isinstance(one.forward, Elementwise)
         assert one.forward.kind == kind

@@ -18,8 +18,10 @@ def named(words: str) -> list[Call]:
 
 def test_layers_between_two_ends_are_one_block():
     assert folded(named("xy" + "abcde" * 8 + "z")) == (
-        FoldedBlock(0, 2), FoldedBlock(2, 5, 8), FoldedBlock(42, 1)
-    )  # fmt: skip
+        FoldedBlock(0, 2),
+        FoldedBlock(2, 5, 8),
+        FoldedBlock(42, 1),
+    )
 
 
 def test_a_repetition_that_saves_little_stays_as_it_is():
@@ -30,10 +32,16 @@ def test_micro_batches_fold_before_their_layers():
     assert folded(named(("e" + "ab" * 20 + "h") * 4)) == (FoldedBlock(0, 42, 4),)
 
 
-@pytest.mark.parametrize("change", [
-    {"name": "b"}, {"what": Elementwise(2.0)}, {"stream": "tp"}, {"after": (3,)},
-    {"host_waits": True},
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"name": "b"},
+        {"what": Elementwise(2.0)},
+        {"stream": "tp"},
+        {"after": (3,)},
+        {"host_waits": True},
+    ],
+)
 def test_calls_that_differ_do_not_repeat(change):
     calls = named("a" * 80)
     calls[40] = replace(calls[40], **change)

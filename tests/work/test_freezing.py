@@ -35,9 +35,7 @@ def _backward(work: Work) -> dict[str, tuple[float, bool]]:
     return {
         f"{block.name} {number}": (
             float(block.rounds),
-            any(
-                isinstance(op.what, Gemm) and op.what.is_weight_gradient for op in block.operations
-            ),
+            any(isinstance(op.what, Gemm) and op.what.is_weight_gradient for op in block.operations),
         )
         for number, block in enumerate(work.stages[1].last_backward)
     }
@@ -61,8 +59,10 @@ def test_nothing_goes_backward_below_the_first_trained_part(frozen, expected):
 def test_a_projector_alone_is_trained_through_the_whole_decoder():
     found = _backward(_step(seeing(frozen=False), frozen=["encoder", "decoder"]))
     assert found == {
-        "output layer 0": (1, False), "dense layer 1": (32, False), "projector 2": (1, True),
-    }  # fmt: skip
+        "output layer 0": (1, False),
+        "dense layer 1": (32, False),
+        "projector 2": (1, True),
+    }
 
 
 def test_one_part_needs_no_brackets():
@@ -85,9 +85,11 @@ def test_first_layers_that_are_frozen_have_no_backward_pass():
 def test_first_layers_behind_a_trained_projector_are_passed_through():
     found = _backward(_step(seeing(), frozen_layers=24))
     assert found == {
-        "output layer 0": (1, True), "dense layer 1": (8, True), "dense layer 2": (24, False),
+        "output layer 0": (1, True),
+        "dense layer 1": (8, True),
+        "dense layer 2": (24, False),
         "projector 3": (1, True),
-    }  # fmt: skip
+    }
 
 
 def test_frozen_first_layers_are_those_of_their_kind():
@@ -96,9 +98,16 @@ def test_frozen_first_layers_are_those_of_their_kind():
     dense, experts = sparse.layer_kinds
     assert frozen.of_kind(sparse, dense) == [(2, STILL)]
     assert frozen.of_kind(sparse, experts) == [(3, STILL), (experts.count - 3, TRAINED)]
-    hybrid = Model.model_validate({
-        "layers": 4, "hidden": 256, "vocab": 1024, "pattern": "* -", "attention": {"heads": 8},
-        "mlp": {"hidden": 512}})  # fmt: skip
+    hybrid = Model.model_validate(
+        {
+            "layers": 4,
+            "hidden": 256,
+            "vocab": 1024,
+            "pattern": "* -",
+            "attention": {"heads": 8},
+            "mlp": {"hidden": 512},
+        }
+    )
     frozen = Frozen.of(Shape(hybrid, _layout(frozen_layers=3), SEQ))
     assert [frozen.leading(hybrid, kind) for kind in hybrid.layer_kinds] == [2, 1]
     assert isinstance(hybrid.layer_kinds[0], LayerKind)
@@ -126,12 +135,14 @@ def test_only_trained_weights_have_states_and_gradients_to_reduce(shard):
 
 
 def _reduced(work: Work) -> float:
-    return float(sum(
-        op.what.bytes * block.rounds
-        for block in work.stages[1].last_backward
-        for op in block.operations
-        if isinstance(op.what, Collective) and op.name == "gradients"
-    ))  # fmt: skip
+    return float(
+        sum(
+            op.what.bytes * block.rounds
+            for block in work.stages[1].last_backward
+            for op in block.operations
+            if isinstance(op.what, Collective) and op.name == "gradients"
+        )
+    )
 
 
 def test_more_images_than_the_model_says_are_asked_for_by_the_layout():
@@ -185,10 +196,19 @@ def test_a_frozen_side_of_whisper_in_torch_has_as_many_flops(frozen, tmp_path: P
     from torch.utils.flop_counter import FlopCounterMode
 
     config = transformers.WhisperConfig(
-        d_model=128, encoder_layers=2, decoder_layers=2, encoder_attention_heads=4,
-        decoder_attention_heads=4, encoder_ffn_dim=512, decoder_ffn_dim=512, vocab_size=1024,
-        pad_token_id=0, bos_token_id=1, eos_token_id=2, decoder_start_token_id=1,
-    )  # fmt: skip
+        d_model=128,
+        encoder_layers=2,
+        decoder_layers=2,
+        encoder_attention_heads=4,
+        decoder_attention_heads=4,
+        encoder_ffn_dim=512,
+        decoder_ffn_dim=512,
+        vocab_size=1024,
+        pad_token_id=0,
+        bos_token_id=1,
+        eos_token_id=2,
+        decoder_start_token_id=1,
+    )
     config.save_pretrained(tmp_path)
     real = transformers.AutoModelForSpeechSeq2Seq.from_config(config, attn_implementation="eager")
     for part in frozen:
@@ -197,8 +217,9 @@ def test_a_frozen_side_of_whisper_in_torch_has_as_many_flops(frozen, tmp_path: P
     with FlopCounterMode(display=False) as counter:
         real(input_features=torch.rand(2, 80, 3000), labels=labels).loss.backward()
     found, layout = lookup.model(str(tmp_path)), Layout(global_batch=2, frozen=frozen).resolved(1)
-    decoder = found.model_copy(update={"encoder": None, "attention": found.attention.model_copy(
-        update={"cross": False})})  # fmt: skip
+    decoder = found.model_copy(
+        update={"encoder": None, "attention": found.attention.model_copy(update={"cross": False})}
+    )
     square, masked = (forward_flops(decoder, 96, square=square)[1] for square in (True, False))
     ours = transformer_step(found, layout, 96).model_flops + 3 * 2 * (square - masked)
     assert ours == pytest.approx(counter.get_total_flops(), rel=0.005)
@@ -213,9 +234,13 @@ def test_frozen_layers_in_torch_have_as_many_flops_and_states(tied, tmp_path: Pa
     from torch.utils.flop_counter import FlopCounterMode
 
     config = transformers.LlamaConfig(
-        hidden_size=256, num_hidden_layers=6, num_attention_heads=8, intermediate_size=688,
-        vocab_size=1024, tie_word_embeddings=tied,
-    )  # fmt: skip
+        hidden_size=256,
+        num_hidden_layers=6,
+        num_attention_heads=8,
+        intermediate_size=688,
+        vocab_size=1024,
+        tie_word_embeddings=tied,
+    )
     config.save_pretrained(tmp_path)
     real = transformers.AutoModelForCausalLM.from_config(config, attn_implementation="eager")
     for part in (real.model.embed_tokens, *real.model.layers[:4]):

@@ -26,9 +26,7 @@ def test_nothing_is_on_the_host_of_a_run_that_offloads_nothing():
         (("offload_optimizer", "offload_gradients", "offload_weights"), 18),
     ],
 )
-def test_states_of_adam_are_16_bytes_a_parameter_as_deepspeed_counts_them(
-    offloaded, bytes_a_parameter
-):
+def test_states_of_adam_are_16_bytes_a_parameter_as_deepspeed_counts_them(offloaded, bytes_a_parameter):
     found = predicted(**dict.fromkeys(offloaded, True))
     assert found.host_memory_bytes == pytest.approx(bytes_a_parameter * PARAMETERS, rel=1e-3)
 

@@ -24,9 +24,7 @@ def test_sixteen_bits_and_more_need_no_cast(precision):
     assert quantised(shape(precision=precision), "MLP", 1024, 4096) == []
 
 
-@pytest.mark.parametrize(
-    ("precision", "each"), [("fp8", CAST_BYTES), ("mxfp8", CAST_BYTES), ("nvfp4", 5.0)]
-)
+@pytest.mark.parametrize(("precision", "each"), [("fp8", CAST_BYTES), ("mxfp8", CAST_BYTES), ("nvfp4", 5.0)])
 def test_narrow_formats_are_cast_before_a_multiplication(precision, each):
     (part,) = quantised(shape(precision=precision), "MLP", 1024, 4096)
     assert isinstance(part.forward, Elementwise)
@@ -36,17 +34,19 @@ def test_narrow_formats_are_cast_before_a_multiplication(precision, each):
 
 def test_every_multiplication_of_a_layer_has_its_input_cast():
     """Attention, output projection, and both of the feed-forward part."""
-    names = {part.name for part in [*attention_parts(shape(precision="fp8")),
-                                    *mlp_parts(shape(precision="fp8"))]}  # fmt: skip
+    names = {
+        part.name for part in [*attention_parts(shape(precision="fp8")), *mlp_parts(shape(precision="fp8"))]
+    }
     assert {n for n in names if n.endswith("cast")} == {
-        "attention cast", "output cast", "MLP cast", "MLP down cast",
-    }  # fmt: skip
+        "attention cast",
+        "output cast",
+        "MLP cast",
+        "MLP down cast",
+    }
 
 
 def test_sequence_parallel_ranks_cast_only_their_tokens():
-    whole, split = (
-        attention_parts(shape(precision="fp8", tp=8, sp=sp))[1].forward for sp in (False, True)
-    )
+    whole, split = (attention_parts(shape(precision="fp8", tp=8, sp=sp))[1].forward for sp in (False, True))
     assert isinstance(whole, Elementwise)
     assert isinstance(split, Elementwise)
     assert split.bytes == whole.bytes / 8

@@ -155,11 +155,21 @@ def test_layers_on_the_host_take_no_memory():
 
 def test_deepseek_v3_fits_as_published():
     """2,048 H800 with pp 16, ep 64 and DualPipe; sections 3.2.3 and 3.3.3 of the report."""
-    layout = Layout.model_validate({
-        "pp": 16, "ep": 64, "schedule": "dualpipe", "shard": "zero1", "global_batch": 15360,
-        "precision": "fp8", "recompute": "selective", "moment_dtype": "bf16",
-        "recompute_modules": ["layernorm", "mla_up_proj", "moe_act"],
-        "narrow_activations": "activations", "narrow_weights": True, "fused_loss": True,
-    })  # fmt: skip
+    layout = Layout.model_validate(
+        {
+            "pp": 16,
+            "ep": 64,
+            "schedule": "dualpipe",
+            "shard": "zero1",
+            "global_batch": 15360,
+            "precision": "fp8",
+            "recompute": "selective",
+            "moment_dtype": "bf16",
+            "recompute_modules": ["layernorm", "mla_up_proj", "moe_act"],
+            "narrow_activations": "activations",
+            "narrow_weights": True,
+            "fused_loss": True,
+        }
+    )
     found = step_memory(sw.model("deepseek-v3"), layout.resolved(2048), 4096)
     assert fits(found.total, sw.device("h800-sxm"))

@@ -28,9 +28,11 @@ SOURCES = {
     " rank and targets of finetune.py. What is counted is not said: taken as all of the device.",
 }
 QWEN = {
-    "qwen-1.8b": (24, 2048, 5504, 16, 151936), "qwen-7b": (32, 4096, 11008, 32, 151936),
-    "qwen-14b": (40, 5120, 13696, 40, 152064), "qwen-72b": (80, 8192, 24576, 64, 152064),
-}  # fmt: skip
+    "qwen-1.8b": (24, 2048, 5504, 16, 151936),
+    "qwen-7b": (32, 4096, 11008, 32, 151936),
+    "qwen-14b": (40, 5120, 13696, 40, 152064),
+    "qwen-72b": (80, 8192, 24576, 64, 152064),
+}
 """Layers, width, feed-forward width, heads and vocabulary of the first Qwen models."""
 WITHIN = {"torchtune": 0.17, "fsdp-qlora": 0.41, "qwen": 0.12}
 """Largest error of a source; fsdp-qlora reserves up to 5.35 GB where we count 3.2."""
@@ -42,10 +44,15 @@ def described(name: str) -> Model:
     layers, hidden, width, heads, vocab = QWEN[name]
     return Model.model_validate(
         {
-            "name": name, "layers": layers, "hidden": hidden, "vocab": vocab, "train_seq": 2048,
-            "attention": {"heads": heads, "qkv_bias": True}, "mlp": {"hidden": width},
+            "name": name,
+            "layers": layers,
+            "hidden": hidden,
+            "vocab": vocab,
+            "train_seq": 2048,
+            "attention": {"heads": heads, "qkv_bias": True},
+            "mlp": {"hidden": width},
         }
-    )  # fmt: skip
+    )
 
 
 def predicted(row: dict[str, str]) -> Memory:

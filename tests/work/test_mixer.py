@@ -20,9 +20,16 @@ from syncwall.work.step import transformer_step
 from tests.describe.samples import MOE, model
 
 HYBRIDS = (
-    "mamba2-2.7b", "nemotron-h-8b", "nemotron-3-nano", "nemotron-3-super", "qwen3-next-80b-a3b",
-    "kimi-linear-48b-a3b", "minimax-text-01", "falcon-h1-1.5b", "lfm2-1.2b",
-)  # fmt: skip
+    "mamba2-2.7b",
+    "nemotron-h-8b",
+    "nemotron-3-nano",
+    "nemotron-3-super",
+    "qwen3-next-80b-a3b",
+    "kimi-linear-48b-a3b",
+    "minimax-text-01",
+    "falcon-h1-1.5b",
+    "lfm2-1.2b",
+)
 SEQ = 8192
 
 
@@ -117,9 +124,7 @@ def test_experts_behind_a_latent_width_send_less():
 
     def sent(chosen: Model) -> float:
         stage = transformer_step(chosen, layout, SEQ).stages[-1]
-        return max(
-            float(what.bytes) for _, what, _ in stage.collectives(1) if what.kind == "all-to-all"
-        )
+        return max(float(what.bytes) for _, what, _ in stage.collectives(1) if what.kind == "all-to-all")
 
     assert sent(Model.model_validate(fields)) == pytest.approx(4 * sent(wide))
 

@@ -56,43 +56,69 @@ NOT_AS_REPORTED = {
 }
 """Runs whose verdict is another than reported: source, model, and what is on the host."""
 WITHIN = {
-    "fsdp-qlora": 0.32, "peft-fsdp": 0.39, "philschmid": 0.25, "peft-zero3": 0.45,
-    "chenyaofo": 0.94, "torchao": 0.44, "zero-infinity": 0.04,
-}  # fmt: skip
+    "fsdp-qlora": 0.32,
+    "peft-fsdp": 0.39,
+    "philschmid": 0.25,
+    "peft-zero3": 0.45,
+    "chenyaofo": 0.94,
+    "torchao": 0.44,
+    "zero-infinity": 0.04,
+}
 """Largest error of a source. That of chenyaofo, weights on the host, is printed with twice the
 micro batch of the row before and less memory: with the same micro batch it would be 7%."""
 
 
 def t5(heads: int, width: int) -> dict[str, Any]:
     """T5 of the first release, with 128 tokens in and out."""
-    part = {"layers": 24, "hidden": 1024, "mlp": {"hidden": width, "gated": False},
-            "relative_positions": 32, "train_seq": 128}  # fmt: skip
+    part = {
+        "layers": 24,
+        "hidden": 1024,
+        "mlp": {"hidden": width, "gated": False},
+        "relative_positions": 32,
+        "train_seq": 128,
+    }
     attention = {"heads": heads, "head_dim": 128}
     return {
-        **part, "vocab": 32128, "norm": {"per_layer": 3}, "tied_embeddings": True,
+        **part,
+        "vocab": 32128,
+        "norm": {"per_layer": 3},
+        "tied_embeddings": True,
         "attention": {**attention, "cross": True},
         "encoder": {**part, "attention": {**attention, "causal": False}},
-    }  # fmt: skip
+    }
 
 
 MODELS: dict[str, dict[str, Any]] = {
     "yi-34b": {
-        "layers": 60, "hidden": 7168, "vocab": 64000, "train_seq": 4096,
-        "attention": {"heads": 56, "kv_heads": 8}, "mlp": {"hidden": 20480},
+        "layers": 60,
+        "hidden": 7168,
+        "vocab": 64000,
+        "train_seq": 4096,
+        "attention": {"heads": 56, "kv_heads": 8},
+        "mlp": {"hidden": 20480},
     },
     "gpt-10b": {
-        "layers": 50, "hidden": 4096, "vocab": 50304, "train_seq": 1024,
-        "attention": {"heads": 32}, "mlp": {"hidden": 16384, "gated": False},
-        "tied_embeddings": True, "learned_positions": 1024,
+        "layers": 50,
+        "hidden": 4096,
+        "vocab": 50304,
+        "train_seq": 1024,
+        "attention": {"heads": 32},
+        "mlp": {"hidden": 16384, "gated": False},
+        "tied_embeddings": True,
+        "learned_positions": 1024,
     },
     "vit-giant": {
-        "layers": 40, "hidden": 1536, "patches": {"image": 224, "size": 14, "extra_tokens": 1},
+        "layers": 40,
+        "hidden": 1536,
+        "patches": {"image": 224, "size": 14, "extra_tokens": 1},
         "attention": {"heads": 24, "causal": False, "qkv_bias": True, "output_bias": True},
-        "mlp": {"hidden": 4096, "bias": True}, "classes": 45, "learned_positions": 257,
+        "mlp": {"hidden": 4096, "bias": True},
+        "classes": 45,
+        "learned_positions": 257,
     },
     "t5-3b": t5(32, 16384),
     "t5-11b": t5(128, 65536),
-}  # fmt: skip
+}
 
 
 def described(name: str) -> Model:

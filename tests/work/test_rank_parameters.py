@@ -11,8 +11,14 @@ HIDDEN, KV, MLP = 4096, 1024, 14336
 
 def predicted(gpus: int, framework: str = "torchtitan", **layout: object) -> sw.Prediction:
     usual = {"shard": "fsdp", "micro_batch": 1, "global_batch": gpus, "recompute": "none"}
-    run = {"model": "llama-3.1-8b", "cluster": "dgx-h100", "nodes": gpus // 8, "seq": 8192,
-           "layout": usual | layout, "software": {"framework": framework}}  # fmt: skip
+    run = {
+        "model": "llama-3.1-8b",
+        "cluster": "dgx-h100",
+        "nodes": gpus // 8,
+        "seq": 8192,
+        "layout": usual | layout,
+        "software": {"framework": framework},
+    }
     return sw.predict(sw.Run.model_validate(run))
 
 
@@ -27,8 +33,15 @@ def gathered_bytes(found: sw.Prediction) -> float:
 
 def rows(ranks: int) -> float:
     """Elements of a layer's matrices, rows padded to a multiple of `ranks`; norms scaled alike."""
-    matrices = [(HIDDEN, HIDDEN), (KV, HIDDEN), (KV, HIDDEN), (HIDDEN, HIDDEN),
-                (MLP, HIDDEN), (MLP, HIDDEN), (HIDDEN, MLP)]  # fmt: skip
+    matrices = [
+        (HIDDEN, HIDDEN),
+        (KV, HIDDEN),
+        (KV, HIDDEN),
+        (HIDDEN, HIDDEN),
+        (MLP, HIDDEN),
+        (MLP, HIDDEN),
+        (HIDDEN, MLP),
+    ]
     return float(sum(np.ceil(first / ranks) * ranks * second for first, second in matrices))
 
 

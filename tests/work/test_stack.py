@@ -74,12 +74,9 @@ def test_recomputed_layers_keep_what_they_hand_on_and_one_is_whole():
 
 def test_what_a_layer_hands_on_may_be_kept_by_another():
     """A convolution keeps its input, and the norm behind it what it hands on."""
-    stack = [
-        {"name": "a", "parameters": 9, "flops": "1 GFLOP", "activations": "3 MB", "output": "8 MB"}
-    ]
+    stack = [{"name": "a", "parameters": 9, "flops": "1 GFLOP", "activations": "3 MB", "output": "8 MB"}]
     kept, again = (
-        step_memory(net(stack=stack), laid(recompute=one), 1).activations
-        for one in ("none", "full")
+        step_memory(net(stack=stack), laid(recompute=one), 1).activations for one in ("none", "full")
     )
     assert kept == pytest.approx(4 * 3e6)
     assert again == pytest.approx(4 * 8e6)

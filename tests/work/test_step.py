@@ -26,9 +26,7 @@ def flops_of(blocks) -> float:
     return total
 
 
-@pytest.mark.parametrize(
-    "chosen", [model(), model(moe=MOE | {"dense_first": 2}), model(mtp_layers=1)]
-)
+@pytest.mark.parametrize("chosen", [model(), model(moe=MOE | {"dense_first": 2}), model(mtp_layers=1)])
 def test_operations_of_one_gpu_add_up_to_the_model_flops(chosen):
     work = transformer_step(chosen, Layout(micro_batch=2).resolved(1), 1024)
     stage = work.stages[-1]
@@ -50,9 +48,7 @@ def test_full_recomputation_repeats_the_layers_but_not_the_head():
 
 def test_half_of_the_layers_may_be_recomputed():
     every = transformer_step(model(), Layout(recompute="full").resolved(1), 1024)
-    half = transformer_step(
-        model(), Layout(recompute="full", recompute_layers=16).resolved(1), 1024
-    )
+    half = transformer_step(model(), Layout(recompute="full", recompute_layers=16).resolved(1), 1024)
     assert half.recompute_flops == pytest.approx(every.recompute_flops / 2)
 
 

@@ -31,9 +31,12 @@ def counted(kind: str, output: Path) -> dict[str, int]:
         port = probe.getsockname()[1]
     worker = Path(__file__).with_name("gloo_worker.py")
     shared = os.environ | {
-        "WORLD_SIZE": str(RANKS), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port),
-        "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo",
-    }  # fmt: skip
+        "WORLD_SIZE": str(RANKS),
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(port),
+        "OMP_NUM_THREADS": "1",
+        "GLOO_SOCKET_IFNAME": "lo",
+    }
     command = [sys.executable, "-W", "ignore", str(worker), kind, str(output)]
     ranks = [
         subprocess.Popen(command, env=shared | {"RANK": str(rank)}, stderr=subprocess.PIPE)

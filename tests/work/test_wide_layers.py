@@ -13,12 +13,15 @@ from syncwall.work.switches import WideCounts
 
 
 def predicted(model: str = "llama-3.1-8b", precision: str = "fp8", **more: Any) -> Prediction:
-    stated = {"precision": precision, "micro_batch": 1, "global_batch": 64, "recompute": "none",
-              "shard": "zero1"} | more  # fmt: skip
+    stated = {
+        "precision": precision,
+        "micro_batch": 1,
+        "global_batch": 64,
+        "recompute": "none",
+        "shard": "zero1",
+    } | more
     layout = Layout.model_validate(stated)
-    return sw.predict(
-        Run(model=sw.model(model), cluster=sw.cluster("dgx-b200"), nodes=4, layout=layout)
-    )
+    return sw.predict(Run(model=sw.model(model), cluster=sw.cluster("dgx-b200"), nodes=4, layout=layout))
 
 
 def rounds(found: Prediction, dtype: Dtype) -> float:
@@ -52,9 +55,7 @@ def test_each_layer_in_bf16_adds_its_own_time_and_memory():
 
 
 def test_only_narrow_runs_have_them():
-    assert (
-        predicted(precision="bf16", last_layers_bf16=4).step_s == predicted(precision="bf16").step_s
-    )
+    assert predicted(precision="bf16", last_layers_bf16=4).step_s == predicted(precision="bf16").step_s
 
 
 def test_in_a_pipeline_they_stand_at_its_ends():

@@ -17,9 +17,7 @@ from syncwall.problems import InputError
 from syncwall.public import published
 from syncwall.timeline.ledger import Ledger
 
-UNPROVEN = (
-    "accuracy on real fabrics is unproven: no public data has the load of links beside step times"
-)
+UNPROVEN = "accuracy on real fabrics is unproven: no public data has the load of links beside step times"
 
 
 @published(
@@ -71,9 +69,7 @@ class Contention:
         return UNPROVEN
 
 
-def step_on_links(
-    run: Run, pricing: Pricing, shared: SharedLinks
-) -> tuple[Pricing, Timed, Contention]:
+def step_on_links(run: Run, pricing: Pricing, shared: SharedLinks) -> tuple[Pricing, Timed, Contention]:
     """A settled run on `shared` links: prices of the median draw, its step, and the spread."""
     cluster = run.cluster
     if not shared.fits(cluster):
@@ -107,10 +103,19 @@ def step_on_links(
     prices = replace(pricing, network=drawn)
     link, slower = drawn.busiest()
     spread = Contention(
-        shared.name, shared.routing, shared.qps, shared.draws, shared.hashed, shared.seed,
-        float(free.step_s), float(seconds[median]),
-        float(np.quantile(seconds, 0.9, method="higher")), link, slower, drawn.flows(),
-    )  # fmt: skip
+        shared.name,
+        shared.routing,
+        shared.qps,
+        shared.draws,
+        shared.hashed,
+        shared.seed,
+        float(free.step_s),
+        float(seconds[median]),
+        float(np.quantile(seconds, 0.9, method="higher")),
+        link,
+        slower,
+        drawn.flows(),
+    )
     return prices, replace(found, ledger=_ledger(free.ledger, found)), spread
 
 

@@ -64,9 +64,15 @@ def _calls(stage: Stage, prediction: Prediction, cause: Cause) -> Iterator[Heavi
             if total_s > 0:
                 way, calls = path(what.group, prediction.cluster), float(what.calls)
                 yield Heaviest(
-                    (_subject(operation.name),), block.name, what.kind, float(what.bytes) / calls,
-                    int(way.ranks), int(way.domains), float(times) * calls, total_s,
-                )  # fmt: skip
+                    (_subject(operation.name),),
+                    block.name,
+                    what.kind,
+                    float(what.bytes) / calls,
+                    int(way.ranks),
+                    int(way.domains),
+                    float(times) * calls,
+                    total_s,
+                )
 
 
 def _subject(name: str) -> str:

@@ -196,14 +196,10 @@ def _layout(run: Run, **fields: Any) -> Variants:
     yield from _changed(run, {}, fields)
 
 
-def _changed(
-    run: Run, software: dict[str, Any], layout: dict[str, Any], words: str = ""
-) -> Variants:
+def _changed(run: Run, software: dict[str, Any], layout: dict[str, Any], words: str = "") -> Variants:
     """The run with these fields, if that is possible."""
     said = {**software, **layout}.items()
-    words = words or ", ".join(
-        f"{key} {text_of(value)}" for key, value in said if value is not None
-    )
+    words = words or ", ".join(f"{key} {text_of(value)}" for key, value in said if value is not None)
     try:
         changed = run.changed(**layout)
     except ValidationError:
@@ -368,8 +364,7 @@ def gap(predicted: Prediction | Run | str | Path, measured: MeasuredSpeed | str)
     ranked = sorted(tried, key=lambda one: -one[1])
     before_s, gap_s = prediction.step_s, measured_s - prediction.step_s
     found = [
-        _suspect(fields, score / whole, (fields["step_s"] - before_s) / gap_s)
-        for fields, score in ranked
+        _suspect(fields, score / whole, (fields["step_s"] - before_s) / gap_s) for fields, score in ranked
     ]
     priced = tuple(one for one in found if one.run is not None)
     return Gap(prediction, measured_s, priced, tuple(one for one in found if one.run is None))

@@ -289,9 +289,7 @@ def _also(before: Layout, after: Layout, change: SingleChange) -> dict[str, Any]
     return {name: value for name, value in values.items() if value != getattr(before, name)}
 
 
-def _changes(
-    prediction: Prediction, fields: tuple[str, ...]
-) -> Iterator[tuple[SingleChange, list[Layout]]]:
+def _changes(prediction: Prediction, fields: tuple[str, ...]) -> Iterator[tuple[SingleChange, list[Layout]]]:
     """Changes (of `fields`, or of all) that break no rule, each with the layouts it may mean."""
     run, asked = prediction.run, prediction.settled.asked
     for change in single_changes(run, asked, framework_or_default(run.software.framework)):
@@ -329,9 +327,7 @@ def with_more_nodes(prediction: Prediction) -> Iterator[Improvement]:
         yield _beside(prediction, other, f"nodes {larger.nodes}", {})
 
 
-def _beside(
-    prediction: Prediction, other: Prediction, words: str, fields: dict[str, Any]
-) -> Improvement:
+def _beside(prediction: Prediction, other: Prediction, words: str, fields: dict[str, Any]) -> Improvement:
     """What `other` brings, called `words`."""
     gained_s = prediction.step_s - other.step_s
     more_bytes = other.memory_bytes - prediction.memory_bytes

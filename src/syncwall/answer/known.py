@@ -39,11 +39,7 @@ def site_from(known: Sequence[KnownRun], measured: MachineMeasurements | None = 
     speeds = [run.measured for run in known]
     times = [one.seconds_of(speed) for one, speed in zip(found, speeds, strict=True)]
     ratios = [time_s / one.step_s for one, time_s in zip(found, times, strict=True)]
-    used = [
-        number
-        for number, ratio in enumerate(ratios)
-        if speeds[number].same_build or not is_wrong(ratio)
-    ]
+    used = [number for number, ratio in enumerate(ratios) if speeds[number].same_build or not is_wrong(ratio)]
     site = site_at(
         [found[number] for number in used],
         [times[number] for number in used],
@@ -76,9 +72,7 @@ def _step(site: Site, prediction: Prediction, measured_s: float, same_build: boo
     )
     if knobs is not AS_CATALOGUED:
         step_s = float(pricing.step(run.model, run.layout, run.seq, run.cluster).step_s)
-    return KnownStep(
-        measured_s / step_s * _turned(knobs, shares), tuple(shares), traits, same_build
-    )
+    return KnownStep(measured_s / step_s * _turned(knobs, shares), tuple(shares), traits, same_build)
 
 
 def _turned(knobs: Knobs, shares: Sequence[float]) -> float:

@@ -39,15 +39,27 @@ def _turned(knobs: Knobs) -> Knobs:
     count = len(KNOBS)
     by_name = knobs.by_name()
     grid = 1.0 + (_TURN - 1.0) * np.eye(count + 1)[1:]
-    return replace(
-        knobs, **{name: by_name[name] * grid[i][:, None] for i, name in enumerate(KNOBS)}
-    )
+    return replace(knobs, **{name: by_name[name] * grid[i][:, None] for i, name in enumerate(KNOBS)})
 
 
 SIZES: Final = (
-    "dp", "shard", "shard_degree", "tp", "sp", "pp", "virtual_stages", "schedule", "cp", "ep",
-    "etp", "micro_batch", "global_batch", "recompute", "dispatcher", "overlap_ep",
-)  # fmt: skip
+    "dp",
+    "shard",
+    "shard_degree",
+    "tp",
+    "sp",
+    "pp",
+    "virtual_stages",
+    "schedule",
+    "cp",
+    "ep",
+    "etp",
+    "micro_batch",
+    "global_batch",
+    "recompute",
+    "dispatcher",
+    "overlap_ep",
+)
 """Fields in which layouts of one call may differ."""
 _OTHERS: Final = tuple(name for name in Layout.model_fields if name not in SIZES)
 

@@ -104,8 +104,7 @@ def predict(  # noqa: PLR0913 - a run has this many sides
     """
     if isinstance(run, Work | Program):
         if cluster is None:
-            raise TypeError(f"the price of a {type(run).__name__} depends on the machine: "
-                            "give cluster=")  # fmt: skip
+            raise TypeError(f"the price of a {type(run).__name__} depends on the machine: give cluster=")
         if isinstance(run, Program):
             return predict_program(
                 run, cluster, software, compiled=compiled, network=network, measured=measured
@@ -209,9 +208,7 @@ class Prediction(PredictedStep, Answer):
     def again(self, run: Run) -> "Prediction":
         """Another run on the same network, measurements and site."""
         pricing = self.pricing
-        return predict(
-            run, network=pricing.network, measured=pricing.fit.measured, site=pricing.site
-        )
+        return predict(run, network=pricing.network, measured=pricing.fit.measured, site=pricing.site)
 
     def timeline(self) -> Timeline:
         """The last micro batch and the optimizer step in time: every operation and every wait."""

@@ -57,9 +57,7 @@ class MemoryMargin:
 
 def may_fit(memory_bytes: float, device: Device) -> bool:
     """True unless even the P10 of a run's memory is more than the device has."""
-    return MemoryMargin.on(device, memory_bytes).interval_bytes[0] <= float(
-        device.memory.size_bytes
-    )
+    return MemoryMargin.on(device, memory_bytes).interval_bytes[0] <= float(device.memory.size_bytes)
 
 
 BOTTLENECK: Final = 0.15

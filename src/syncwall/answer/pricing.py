@@ -132,9 +132,7 @@ class Pricing:
         """The same prices with other knobs, of which each may be an array."""
         return replace(self, knobs=knobs)
 
-    def step(
-        self, model: Model, layout: Layout, seq: Any, cluster: Cluster, *, latency: Any = 1.0
-    ) -> Timed:
+    def step(self, model: Model, layout: Layout, seq: Any, cluster: Cluster, *, latency: Any = 1.0) -> Timed:
         """A transformer's step in a resolved `layout`, or arrays of them, on `cluster`."""
         work = transformer_step(self.setting.padded(model), layout, seq)
         return self.timed(work, cluster, latency=latency)
@@ -152,7 +150,7 @@ class Pricing:
         nearby, knobs = cluster.gpus_per_node, self.knobs
         return Prices(
             cluster.device, wires, self.fit, self.setting, host_s, gpus_per_node=nearby, knobs=knobs
-        )  # fmt: skip
+        )
 
     def _network(self, cluster: Cluster, latency: Any) -> Network:
         made = self._made(cluster, latency)
@@ -247,8 +245,6 @@ def _changed(machine: Cluster, changes: dict[str, Any]) -> Cluster:
 def _on(run: Run, changes: dict[str, Any]) -> Run | None:
     machine = _changed(run.cluster, changes)
     try:
-        return Run(
-            model=run.model, cluster=machine, layout=run.layout, software=run.software, seq=run.seq
-        )
+        return Run(model=run.model, cluster=machine, layout=run.layout, software=run.software, seq=run.seq)
     except ValidationError:
         return None

@@ -64,17 +64,19 @@ def predict_program(  # noqa: PLR0913 - a machine has this many sides
     if stated.launch_blocking:
         raise InputError.of("launch_blocking of a recorded program is not modelled: leave it out")
     taken = {"kernels": "fused", "framework": stated.framework or NATIVE}
-    pricing = Pricing.on(
-        machine, stated.model_copy(update=taken), network=network, measured=measured
-    )
+    pricing = Pricing.on(machine, stated.model_copy(update=taken), network=network, measured=measured)
     joined = program.compiled if compiled is None else compiled
     return priced_program(program, pricing, compiled=joined)
 
 
 def priced_program(
-    program: Program, pricing: Pricing, *, compiled: bool, cluster: Cluster | None = None,
+    program: Program,
+    pricing: Pricing,
+    *,
+    compiled: bool,
+    cluster: Cluster | None = None,
     latency: float = 1.0,
-) -> "ProgramPrediction":  # fmt: skip
+) -> "ProgramPrediction":
     """`program` at these prices, or on a `cluster` that differs from theirs in wires alone.
 
     `latency` is a factor on what messages between scale-up domains take whatever their size.
@@ -166,9 +168,7 @@ class ProgramPrediction(PredictedStep, Answer):
         """Bytes on the fullest rank by what they are for."""
         fullest = max(self.program.ranks, key=lambda rank: rank.held_bytes)
         groups = {
-            (c.what.group.axis, float(c.what.group.ranks))
-            for c in fullest
-            if isinstance(c.what, Collective)
+            (c.what.group.axis, float(c.what.group.ranks)) for c in fullest if isinstance(c.what, Collective)
         }
         context = {"CUDA and NCCL": CONTEXT_BYTES + COMMUNICATOR_BYTES * len(groups)}
         return {**fullest.held_by_kind, **context}
@@ -354,17 +354,13 @@ def _padded(prediction: ProgramPrediction) -> tuple[str, ...]:
 def _without_host_waits(program: Program) -> Program | None:
     if not any(call.host_waits for rank in program.ranks for call in rank):
         return None
-    return _kept(
-        program, lambda call: call.what is not None, lambda c: replace(c, host_waits=False)
-    )
+    return _kept(program, lambda call: call.what is not None, lambda c: replace(c, host_waits=False))
 
 
 def _without_recompute(program: Program) -> Program | None:
     if not program.recompute_flops:
         return None
-    return _kept(
-        program, lambda c: c.phase is not StepPhase.RECOMPUTE or isinstance(c.what, Collective)
-    )
+    return _kept(program, lambda c: c.phase is not StepPhase.RECOMPUTE or isinstance(c.what, Collective))
 
 
 def _without_padding(program: Program) -> Program | None:
@@ -397,9 +393,7 @@ def _early_weights(program: Program) -> Program | None:
 
 def _buckets(prediction: ProgramPrediction) -> tuple[str, ...]:
     """The size to ask for."""
-    sizes = [
-        float(getattr(call.what, "bytes", 0.0)) for call in prediction.rank if _is_bucket(call)
-    ]
+    sizes = [float(getattr(call.what, "bytes", 0.0)) for call in prediction.rank if _is_bucket(call)]
     return (f"bucket_cap_mb={2.0 * max(sizes) / 2**20:.3g}",) if sizes else ()
 
 
@@ -414,9 +408,10 @@ def _paired(rank: RankProgram) -> RankProgram:
     calls = list(rank.calls)
     buckets = [i for i, call in enumerate(calls) if _is_bucket(call)]
     into = {
-        first: second for first, second in zip(buckets[::2], buckets[1::2], strict=False)
+        first: second
+        for first, second in zip(buckets[::2], buckets[1::2], strict=False)
         if not any(first in call.after for call in calls[first : second + 1])
-    }  # fmt: skip
+    }
     for first, second in into.items():
         one, other = calls[first].what, calls[second].what
         assert isinstance(one, Collective)
@@ -449,9 +444,7 @@ def _kept(
     return replace(program, ranks=tuple(_kept_of(rank, keep, change) for rank in program.ranks))
 
 
-def _kept_of(
-    rank: RankProgram, keep: Callable[[Call], bool], change: Callable[[Call], Call]
-) -> RankProgram:
+def _kept_of(rank: RankProgram, keep: Callable[[Call], bool], change: Callable[[Call], Call]) -> RankProgram:
     into: dict[int, int] = {}
     calls: list[Call] = []
     for index, call in enumerate(rank.calls):

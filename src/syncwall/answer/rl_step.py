@@ -216,14 +216,26 @@ def predict_rl(
     forward, passes = _forward(update, rl), rl.logprob_passes
     generators = rl.generator_gpus or done.gpus
     generated_s = rl.samples * rl.response_tokens / (rl.tokens_per_s_per_gpu * generators)
-    return RlPrediction(rl, update, (
-        RlPhase(RlPart.GENERATION, generated_s, generators),
-        RlPhase(RlPart.LOGPROBS, passes * float(forward.step_s), done.gpus,
-                Ledger().plus(forward.ledger, passes).without_zeros()),
-        RlPhase(RlPart.TRAINING, rl.mini_batches * update.step_s, done.gpus,
-                Ledger().plus(update.ledger, rl.mini_batches)),
-        RlPhase(RlPart.SYNC, _sync_s(update, rl), done.gpus + (rl.generator_gpus or 0)),
-    ))  # fmt: skip
+    return RlPrediction(
+        rl,
+        update,
+        (
+            RlPhase(RlPart.GENERATION, generated_s, generators),
+            RlPhase(
+                RlPart.LOGPROBS,
+                passes * float(forward.step_s),
+                done.gpus,
+                Ledger().plus(forward.ledger, passes).without_zeros(),
+            ),
+            RlPhase(
+                RlPart.TRAINING,
+                rl.mini_batches * update.step_s,
+                done.gpus,
+                Ledger().plus(update.ledger, rl.mini_batches),
+            ),
+            RlPhase(RlPart.SYNC, _sync_s(update, rl), done.gpus + (rl.generator_gpus or 0)),
+        ),
+    )
 
 
 def _update(run: Run, rl: RlStep) -> Run:

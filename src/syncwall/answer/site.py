@@ -59,9 +59,7 @@ class Traits:
     """False for a stack of layers, of which no shape is known."""
 
     @classmethod
-    def of(
-        cls, model: Model, cluster: Cluster, layout: Layout, software: Software, seq: int
-    ) -> "Traits":
+    def of(cls, model: Model, cluster: Cluster, layout: Layout, software: Software, seq: int) -> "Traits":
         """The traits of one run."""
         bits = f"{8 * layout.precision.size_bytes:.0f}"
         used = (layout.tp > 1, layout.pp > 1, layout.cp > 1, layout.ep > 1, layout.shard == 3)

@@ -21,9 +21,19 @@ from syncwall.problems import InputError, did_you_mean
 
 _OF_RUN: Final = ("model", "cluster", "nodes", "gpus_per_node", "gpus", "seq")
 _OF_LAYOUT: Final = (
-    "dp", "tp", "pp", "cp", "ep", "etp", "shard", "micro_batch", "global_batch", "virtual_stages",
-    "recompute", "precision",
-)  # fmt: skip
+    "dp",
+    "tp",
+    "pp",
+    "cp",
+    "ep",
+    "etp",
+    "shard",
+    "micro_batch",
+    "global_batch",
+    "virtual_stages",
+    "recompute",
+    "precision",
+)
 """Fields of the layout that every record has."""
 
 
@@ -88,9 +98,7 @@ def varied_run(run: Run, fields: Mapping[str, Any]) -> Run:
     for name, value in fields.items():
         part = own if name in _OF_RUN else layout if name in layout else stated
         part[name] = value
-    return Run(
-        **own, layout=Layout.model_validate(layout), software=Software.model_validate(stated)
-    )
+    return Run(**own, layout=Layout.model_validate(layout), software=Software.model_validate(stated))
 
 
 def _values(given: Any) -> list[Any]:
@@ -136,9 +144,6 @@ def _of_one_shape(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """`rows` with the same keys: a cause that a ledger does not have took no time."""
     keys = dict.fromkeys(key for row in rows for key in row)
     return [
-        {
-            key: row.get(key, 0.0 if key.startswith("ledger_s.") and "step_s" in row else None)
-            for key in keys
-        }
+        {key: row.get(key, 0.0 if key.startswith("ledger_s.") and "step_s" in row else None) for key in keys}
         for row in rows
     ]

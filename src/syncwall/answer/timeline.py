@@ -107,9 +107,7 @@ def timeline(priced: Priced, title: str = "") -> Timeline:
             earlier_s = _leave_earlier(clock, before, priced)
         ended = clock.free[Stream.COMPUTE] if phase is StepPhase.FORWARD else clock.join()
         spans.append(Span(phase, begun, float(ended)))
-    return Timeline(
-        record.intervals, record.waits, tuple(spans), clock.ledger, earlier_s, title
-    )  # fmt: skip
+    return Timeline(record.intervals, record.waits, tuple(spans), clock.ledger, earlier_s, title)
 
 
 def _leave_earlier(clock: Clock, before: Clock, priced: Priced) -> float:

@@ -49,8 +49,8 @@ class CompareQuestion(RunQuestion):
     """Tokens to train on (15T): compare whole jobs, too, when they end and what they cost."""
     steps: Annotated[Any, Argument("N", group="job")] = None
     """Optimizer steps, as another way to say how long a job is."""
-    job: Annotated[dict[str, Any], Argument(keys_of=Job, elsewhere=("run", "tokens", "steps"))] = (
-        Field(default_factory=dict)
+    job: Annotated[dict[str, Any], Argument(keys_of=Job, elsewhere=("run", "tokens", "steps"))] = Field(
+        default_factory=dict
     )
     """The jobs, as in a job file: start 2027-01-01, price, spares 8, ..."""
 

@@ -137,9 +137,7 @@ class FabricQuestion(RunQuestion):
                 mine = ("cluster", "gpus", "nodes", "gpus_per_node")
                 of_a_run = [key for key in stated.keys if key not in mine]
                 if of_a_run:
-                    raise InputError.of(
-                        f"{option(of_a_run[0])} is of a run: add {option('model')} NAME"
-                    )
+                    raise InputError.of(f"{option(of_a_run[0])} is of a run: add {option('model')} NAME")
                 nodes = lookup.cluster(stated.get("cluster") or _USUAL_CLUSTER)
                 each = _count(stated, "gpus_per_node") or nodes.gpus_per_node
                 return nodes, None, _count(stated, "gpus") or (_count(stated, "nodes") or 0) * each
@@ -157,8 +155,7 @@ class FabricQuestion(RunQuestion):
         rate = float(nics.rate_bytes_per_s) if nics else 1.0
         if self.switch is not None and (self.radix is not None or self.speed is not None):
             raise InputError.of(
-                f"{option('switch')} has its own ports: leave out {option('radix')} and "
-                f"{option('speed')}"
+                f"{option('switch')} has its own ports: leave out {option('radix')} and {option('speed')}"
             )
         ports = _of_names(self.switch, rate) if self.switch else self._of_numbers(rate)
         ratios = [ratio(part) for part in self.oversubscription.split(",")]
@@ -189,9 +186,7 @@ class FabricQuestion(RunQuestion):
                 example = "write nic:3-1=100Gb/s, or nic:3-1=0 if it is dead"
                 raise InputError.of(f'"{part[:60]}" has no rate: {example}', key="degraded")
             dead = rate.strip() == "0"
-            found[name] = (
-                0.0 if dead else _parsed(rate, Dimension.BYTES_PER_S, "degraded", f"{name[:60]}: ")
-            )
+            found[name] = 0.0 if dead else _parsed(rate, Dimension.BYTES_PER_S, "degraded", f"{name[:60]}: ")
         return found
 
 
@@ -414,6 +409,4 @@ def placement(  # noqa: PLR0913 - what a placement is asked by
     given, usable = jobs.placed(links, runs)
     shared = SharedLinks(links, routing, qps, name=name)
     names = [job.name for job in jobs.jobs]
-    return place_jobs(
-        names, [predict(run) for run in runs], given, usable, shared, progress=progress
-    )
+    return place_jobs(names, [predict(run) for run in runs], given, usable, shared, progress=progress)

@@ -58,9 +58,7 @@ class ExplainQuestion(Question):
         from syncwall.explain.question import explain
 
         if not self.files:
-            raise InputError.of(
-                "name files or directories: syncwall explain traces/ nccl.log topo.txt"
-            )
+            raise InputError.of("name files or directories: syncwall explain traces/ nccl.log topo.txt")
         with catalogue_overlay(self.catalogue):
             run = StatedRun.of_file(self.run).run() if self.run is not None else None
             return explain(

@@ -123,9 +123,7 @@ class LayoutsQuestion(RunQuestion):
             return self.run
         kept = {"layout.global_batch"} if has_layout else set[str]()
         keys = {
-            key: value
-            for key, value in stated.keys.items()
-            if not key.startswith("layout.") or key in kept
+            key: value for key, value in stated.keys.items() if not key.startswith("layout.") or key in kept
         }
         if counts:
             keys["gpus"] = counts[0]
@@ -161,9 +159,7 @@ def pins(keys: Mapping[str, Any]) -> dict[str, tuple[Any, ...]]:
             continue
         several = isinstance(value, str) and not value.startswith(("[", "{"))
         texts = value.split(",") if several else [value] if isinstance(value, str) else None
-        pieces = (
-            [value] if texts is None else [stated_keys({key: one.strip()})[key] for one in texts]
-        )
+        pieces = [value] if texts is None else [stated_keys({key: one.strip()})[key] for one in texts]
         values = [_field(key, piece) for piece in pieces]
         found[values[0][0]] = tuple(one for _, one in values)
     return found
@@ -295,9 +291,7 @@ class NetworkQuestion(WorkQuestion):
                 kept = {key: value for key, value in run.keys.items() if key != "gpus"}
                 run = replace(run, keys={**kept, **first})
             start = start_of(run, measured, self.site(measured))
-            found = needed(
-                start, counts, limits, reached=self.reached, strong=self.strong, progress=progress
-            )
+            found = needed(start, counts, limits, reached=self.reached, strong=self.strong, progress=progress)
             return NetworkPlan(start, found)
 
 

@@ -47,8 +47,8 @@ class PredictQuestion(WorkQuestion):
     measured: Annotated[Any, Argument("SPEED", group="job")] = None
     """How fast the run really is (5100tok/s/gpu, 9.1s, 38%mfu; the key of a run file): what would
     explain the gap, and how to tell."""
-    job: Annotated[dict[str, Any], Argument(keys_of=Job, elsewhere=("run", "tokens", "steps"))] = (
-        Field(default_factory=dict)
+    job: Annotated[dict[str, Any], Argument(keys_of=Job, elsewhere=("run", "tokens", "steps"))] = Field(
+        default_factory=dict
     )
     """The job, as in a job file: spares 8, checkpoints.interval 30min, failures.like NAME."""
     life: Annotated[LocalFile | None, Argument("FILE", group="job")] = None
@@ -125,9 +125,7 @@ class PredictQuestion(WorkQuestion):
         if rates is None:
             raise InputError.of(f"{self.life}: no step of the job counts yet")
         if rates.nodes != run.nodes:
-            raise InputError.of(
-                f"{self.life}: a job on {rates.nodes} nodes; the run has {run.nodes}"
-            )
+            raise InputError.of(f"{self.life}: a job on {rates.nodes} nodes; the run has {run.nodes}")
         whole = self.stated.file.job(run, {**stated_keys(rates.job_keys()), **keys})
         return rest_of(whole, lived) if whole is not None else None
 
@@ -146,9 +144,7 @@ class PredictQuestion(WorkQuestion):
         if section == "rl":
             beside += [key for key in _SAMPLED if f"layout.{key}" in self.stated.keys]
         if beside:
-            raise InputError.of(
-                f"{option(beside[0])} is not for a step with `{section}`: leave it out"
-            )
+            raise InputError.of(f"{option(beside[0])} is not for a step with `{section}`: leave it out")
         if "measured" in self.stated.file.keys:
             raise InputError.of(f"`measured` is not for a step with `{section}`: leave it out")
         return section  # type: ignore[return-value]
@@ -187,9 +183,7 @@ def _completed(job: Job, prediction: "Prediction", progress: Progress) -> "Compl
     from syncwall.job.completion import finish, job_changes
 
     workers = os.cpu_count() or 1 if job.simulations >= _SHARED_FROM else 1
-    found = finish(
-        job, prediction, progress=lambda share: progress(_FIRST * share), workers=workers
-    )
+    found = finish(job, prediction, progress=lambda share: progress(_FIRST * share), workers=workers)
     others = job_changes(found, lambda share: progress(_FIRST + (1 - _FIRST) * share))
     vars(found)["changes"] = others  # kept, as if they had been asked for before
     return found

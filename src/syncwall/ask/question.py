@@ -155,14 +155,10 @@ class RunQuestion(Question):
 
     run: Asked = StatedRun()
     """The run."""
-    known_run: Annotated[
-        Any, BeforeValidator(_files), Argument("FILE", group="run", many=True)
-    ] = ()
+    known_run: Annotated[Any, BeforeValidator(_files), Argument("FILE", group="run", many=True)] = ()
     """Measured runs of the same cluster (run files with `measured`), three if there are: prices of
     computing, network and host are anchored to them."""
-    calibration: Annotated[
-        Any, BeforeValidator(_files), Argument("FILE", group="run", many=True)
-    ] = ()
+    calibration: Annotated[Any, BeforeValidator(_files), Argument("FILE", group="run", many=True)] = ()
     """Results of `syncwall measure` on the machine, a calibration made of them or by hand (one GEMM
     rate is enough), or outputs of nccl-tests: measured beats catalogue."""
     catalogue: Annotated[LocalFolder | None, Argument("DIR", group="run")] = None

@@ -120,9 +120,11 @@ class _RunningScript:
         logging.getLogger("torch._subclasses.fake_tensor").setLevel(logging.CRITICAL)
         try:
             with recording(
-                job.world_size, rank=job.rank, ranks_per_node=job.ranks_per_node,
+                job.world_size,
+                rank=job.rank,
+                ranks_per_node=job.ranks_per_node,
                 handed_on=_handed_on(job),
-            ) as self.recording:  # fmt: skip
+            ) as self.recording:
                 self.recording.stop_after = True
                 self._script()
         except BaseException as error:  # whatever a script may raise
@@ -162,10 +164,11 @@ class _RunningScript:
         state = self.recording.state
         Path(self.job.handed_on).write_bytes(pickle.dumps(state.handed_on))
         return Ended(
-            (), self.recording.pipeline_ranks,
+            (),
+            self.recording.pipeline_ranks,
             {stage: repr(what) for stage, what in state.received.items()},
             {stage: repr(state.handed_on[stage]) for stage in state.sent},
-        )  # fmt: skip
+        )
 
     def _out_of_time(self, number: int, frame: FrameType | None) -> None:
         line = _of_frame(frame)

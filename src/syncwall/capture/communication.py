@@ -22,15 +22,41 @@ from syncwall.work.operations import CollectiveKind, Group, GroupAxis
 from syncwall.work.program import NoteKind
 
 _AXES: Final[dict[str, GroupAxis]] = {
-    "tp": "tp", "tensor": "tp", "model": "tp", "mp": "tp", "sp": "tp", "etp": "tp",
-    "cp": "cp", "context": "cp", "ulysses": "cp", "sequence": "cp", "ring": "cp",
-    "ep": "ep", "expert": "ep",
-    "pp": "pp", "pipe": "pp", "pipeline": "pp", "stage": "pp",
-    "dp_replicate": "replica", "replicate": "replica", "replica": "replica", "ddp": "dp",
-    "dp_shard": "shard", "fsdp": "shard", "shard": "shard", "dp": "shard", "data": "shard",
-    "dp_shard_cp": "shard", "dp_shard_mod_ep": "expert-shard", "dp_mod_ep": "expert-shard",
-    "dp_shard_in_ep": "ep", "efsdp": "expert-shard", "dp_cp": "dp", "batch": "dp", "loss": "dp",
-}  # fmt: skip
+    "tp": "tp",
+    "tensor": "tp",
+    "model": "tp",
+    "mp": "tp",
+    "sp": "tp",
+    "etp": "tp",
+    "cp": "cp",
+    "context": "cp",
+    "ulysses": "cp",
+    "sequence": "cp",
+    "ring": "cp",
+    "ep": "ep",
+    "expert": "ep",
+    "pp": "pp",
+    "pipe": "pp",
+    "pipeline": "pp",
+    "stage": "pp",
+    "dp_replicate": "replica",
+    "replicate": "replica",
+    "replica": "replica",
+    "ddp": "dp",
+    "dp_shard": "shard",
+    "fsdp": "shard",
+    "shard": "shard",
+    "dp": "shard",
+    "data": "shard",
+    "dp_shard_cp": "shard",
+    "dp_shard_mod_ep": "expert-shard",
+    "dp_mod_ep": "expert-shard",
+    "dp_shard_in_ep": "ep",
+    "efsdp": "expert-shard",
+    "dp_cp": "dp",
+    "batch": "dp",
+    "loss": "dp",
+}
 
 
 def group_description(
@@ -134,9 +160,7 @@ _MESSAGES: Final = {"send": True, "isend": True, "recv_": False, "irecv": False}
 """True where this rank sends."""
 
 
-def communication(
-    operation: torch._ops.OpOverload, args: Sequence[Any], out: Any
-) -> Communication | None:
+def communication(operation: torch._ops.OpOverload, args: Sequence[Any], out: Any) -> Communication | None:
     """What an operation sends to whom; None if it sends nothing (`wait_tensor`, `barrier`)."""
     name = operation._schema.name.partition("::")[2]
     group = _group(args)

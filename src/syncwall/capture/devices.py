@@ -107,8 +107,13 @@ class DeviceMode(TorchFunctionMode):  # type: ignore[misc]
             return
         phase, place = state.places.now()
         size = float(tensor.numel() * tensor.element_size())
-        state.tape.add("aten.copy host to device", Offload(size), phase=phase, place=place,
-                       writes=(state.storages.number(tensor),))  # fmt: skip
+        state.tape.add(
+            "aten.copy host to device",
+            Offload(size),
+            phase=phase,
+            place=place,
+            writes=(state.storages.number(tensor),),
+        )
 
     def _cpu(self, tensor: torch.Tensor, *_: object, **__: object) -> Any:
         if not isinstance(local(tensor), FakeTensor):

@@ -19,28 +19,64 @@ from syncwall.describe.choice import Dtype
 from syncwall.work.block import AnyTask
 from syncwall.work.operations import Convolution, CoreAttention, Elementwise, Gemm, Kernel
 
-_WRITTEN_ONLY = frozenset((
-    "copy_", "zero_", "fill_", "normal_", "uniform_", "random_", "bernoulli_", "exponential_",
-    "_foreach_zero_", "_foreach_copy_",
-))  # fmt: skip
+_WRITTEN_ONLY = frozenset(
+    (
+        "copy_",
+        "zero_",
+        "fill_",
+        "normal_",
+        "uniform_",
+        "random_",
+        "bernoulli_",
+        "exponential_",
+        "_foreach_zero_",
+        "_foreach_copy_",
+    )
+)
 _WORDS = {
-    "batch_norm": "batch norm", "norm": "norm",
-    "relu": "activation", "gelu": "activation", "silu": "activation", "sigmoid": "activation",
-    "tanh": "activation", "glu": "activation", "threshold": "activation",
+    "batch_norm": "batch norm",
+    "norm": "norm",
+    "relu": "activation",
+    "gelu": "activation",
+    "silu": "activation",
+    "sigmoid": "activation",
+    "tanh": "activation",
+    "glu": "activation",
+    "threshold": "activation",
     "embedding": "embedding",
-    "softmax": "softmax", "nll_loss": "loss", "loss": "loss",
-    "copy": "copy", "clone": "copy", "cat": "copy", "_to_copy": "copy", "chunk_cat": "copy",
+    "softmax": "softmax",
+    "nll_loss": "loss",
+    "loss": "loss",
+    "copy": "copy",
+    "clone": "copy",
+    "cat": "copy",
+    "_to_copy": "copy",
+    "chunk_cat": "copy",
     "dropout": "dropout",
     "pool": "pool",
-    "sort": "sort", "topk": "sort",
-    "scatter": "gather", "gather": "gather", "index": "gather",
-    "fused_adam": "optimizer", "fused_sgd": "optimizer", "fused_adagrad": "optimizer",
-}  # fmt: skip
+    "sort": "sort",
+    "topk": "sort",
+    "scatter": "gather",
+    "gather": "gather",
+    "index": "gather",
+    "fused_adam": "optimizer",
+    "fused_sgd": "optimizer",
+    "fused_adagrad": "optimizer",
+}
 _PICKS = {
-    "embedding": 0, "index": 0, "index_select": 0, "gather": 0, "nll_loss_forward": 0,
-    "nll_loss_backward": 1, "all_gather_copy_in": 1, "index_put_": 0, "index_add_": 0,
-    "scatter_add_": 0, "scatter_": 0, "_index_put_impl_": 0,
-}  # fmt: skip
+    "embedding": 0,
+    "index": 0,
+    "index_select": 0,
+    "gather": 0,
+    "nll_loss_forward": 0,
+    "nll_loss_backward": 1,
+    "all_gather_copy_in": 1,
+    "index_put_": 0,
+    "index_add_": 0,
+    "scatter_add_": 0,
+    "scatter_": 0,
+    "_index_put_impl_": 0,
+}
 """Operations that look at a part of an argument, and which one."""
 _SECTOR_BYTES = 32
 """Least that a GPU reads at a time."""
@@ -96,9 +132,7 @@ def elementwise_kernel(
     return Elementwise(moved, kernels, is_fused=True, kind=word(name))
 
 
-def _picked(
-    name: str, args: Sequence[Any], read: list[torch.Tensor], written: list[torch.Tensor]
-) -> float:
+def _picked(name: str, args: Sequence[Any], read: list[torch.Tensor], written: list[torch.Tensor]) -> float:
     """Bytes of operations that look only at a part of an argument."""
     if name == "all_gather_copy_in":  # its second argument is the whole, of which it fills a part
         return 2.0 * _once(args[0])
@@ -252,18 +286,20 @@ def _convolution_backward(args: Arguments) -> list[AnyTask]:
     return [replace(forward, is_backward=True)] * sum(wanted)
 
 
-def _one(
-    image: Any, weight: Any, output: tuple[int, ...], transposed: bool, groups: int
-) -> Convolution:
+def _one(image: Any, weight: Any, output: tuple[int, ...], transposed: bool, groups: int) -> Convolution:
     """Either way every place of the smaller image meets the whole kernel."""
     kernel = prod(weight.shape[2:])
     places = prod(image.shape[2:]) if transposed else prod(output[2:])
     inputs, outputs = image.shape[1] // groups, output[1] // groups
     moved = image.numel() + weight.numel() + prod(output)
     return Convolution(
-        image.shape[0] * places, outputs, inputs * kernel, float(moved * image.element_size()),
-        groups, number_format(image.dtype),
-    )  # fmt: skip
+        image.shape[0] * places,
+        outputs,
+        inputs * kernel,
+        float(moved * image.element_size()),
+        groups,
+        number_format(image.dtype),
+    )
 
 
 def _output(args: Arguments) -> tuple[int, ...]:
@@ -311,10 +347,17 @@ def _attention(args: Sequence[Any], is_causal: bool, is_backward: bool) -> list[
     batch, heads, q_len, head_dim = query.shape
     return [
         CoreAttention(
-            batch, heads, q_len, key.shape[-2], head_dim, value.shape[-1],
-            kv_heads=key.shape[1], is_backward=is_backward, is_causal=is_causal,
+            batch,
+            heads,
+            q_len,
+            key.shape[-2],
+            head_dim,
+            value.shape[-1],
+            kv_heads=key.shape[1],
+            is_backward=is_backward,
+            is_causal=is_causal,
         )
-    ]  # fmt: skip
+    ]
 
 
 def _given(args: Sequence[Any], index: int) -> bool:

@@ -29,17 +29,44 @@ from syncwall.work.program import HeldKind, NoteKind, SourceLocation
 _ALLOCATES: Final = frozenset(
     f"aten::{name}"
     for name in (
-        "empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "detach", "alias",
-        "lift_fresh", "lift", "set_", "resize_", "is_pinned", "_pin_memory", "is_same_size",
-        "empty_permuted", "_nested_tensor_size", "item", "_has_compatible_shallow_copy_type",
-        "_local_scalar_dense", "equal", "_unsafe_view", "_reshape_alias", "record_stream",
+        "empty",
+        "empty_like",
+        "empty_strided",
+        "new_empty",
+        "new_empty_strided",
+        "detach",
+        "alias",
+        "lift_fresh",
+        "lift",
+        "set_",
+        "resize_",
+        "is_pinned",
+        "_pin_memory",
+        "is_same_size",
+        "empty_permuted",
+        "_nested_tensor_size",
+        "item",
+        "_has_compatible_shallow_copy_type",
+        "_local_scalar_dense",
+        "equal",
+        "_unsafe_view",
+        "_reshape_alias",
+        "record_stream",
     )
-)  # fmt: skip
+)
 _UNKNOWN_FLOPS: Final = (
-    "aten._fft", "aten.linalg_lu", "aten.linalg_q", "aten.linalg_inv", "aten.linalg_chol",
-    "aten._linalg", "aten.cholesky", "aten._cdist", "aten.geqrf", "aten.ormqr",
+    "aten._fft",
+    "aten.linalg_lu",
+    "aten.linalg_q",
+    "aten.linalg_inv",
+    "aten.linalg_chol",
+    "aten._linalg",
+    "aten.cholesky",
+    "aten._cdist",
+    "aten.geqrf",
+    "aten.ormqr",
     "aten.triangular_solve",
-)  # fmt: skip
+)
 _OTHER_ON_CUDA: Final = ("aten.mkldnn", "mkldnn", "aten._thnn_fused")
 _KNOWN_NAMESPACES: Final = ("aten", "fsdp", "prims")
 _PLAIN: Final = (torch.Tensor, torch.nn.Parameter, FakeTensor)
@@ -125,9 +152,14 @@ class OperationMode(TorchDispatchMode):  # type: ignore[misc]
         for what in tasks(func, args, kwargs, out):
             refined = self._refined(what, phase, reads)
             self.tape.add(
-                self._name(short, phase), refined, phase=phase, place=place, reads=reads,
-                writes=writes, micro_batch=self.places.micro_batch,
-            )  # fmt: skip
+                self._name(short, phase),
+                refined,
+                phase=phase,
+                place=place,
+                reads=reads,
+                writes=writes,
+                micro_batch=self.places.micro_batch,
+            )
             if isinstance(refined, Gemm) and refined.is_weight_gradient:
                 self.storages.kinds[writes[0]] = HeldKind.GRADIENTS
             if short.startswith(_OTHER_ON_CUDA):
@@ -200,9 +232,15 @@ class OperationMode(TorchDispatchMode):  # type: ignore[misc]
             chunk, phase = self.labels.get((reads + writes)[0], (chunk, phase))
         self.tape.wait(self.tape.queued(), stream)
         number = self.tape.add(
-            func._schema.name.replace("::", ".").removesuffix("_"), self._task(sent), phase=phase,
-            place=place, reads=reads, writes=writes, stream=stream, micro_batch=chunk,
-        )  # fmt: skip
+            func._schema.name.replace("::", ".").removesuffix("_"),
+            self._task(sent),
+            phase=phase,
+            place=place,
+            reads=reads,
+            writes=writes,
+            stream=stream,
+            micro_batch=chunk,
+        )
         self.issued.append(number)
         if _is_awaited(func, args):
             self.tape.wait({number})
@@ -215,9 +253,7 @@ class OperationMode(TorchDispatchMode):  # type: ignore[misc]
             return Message(sent.bytes, *ends)
         name = str(sent.group.group_name)
         if name not in self._groups:
-            self._groups[name] = group_description(
-                sent.group, self.tape, self.mesh_names, self.data_parallel
-            )
+            self._groups[name] = group_description(sent.group, self.tape, self.mesh_names, self.data_parallel)
         return Collective(sent.kind, sent.bytes, self._groups[name])  # type: ignore[arg-type]
 
     def _await(self, tensor: torch.Tensor) -> None:

@@ -131,9 +131,7 @@ def need(owner: object, name: str) -> Any:
 
 
 def _missing(path: str) -> InputError:
-    return InputError.of(
-        f"PyTorch {torch.__version__} has no {path}: recording was written for 2.13"
-    )
+    return InputError.of(f"PyTorch {torch.__version__} has no {path}: recording was written for 2.13")
 
 
 @contextmanager

@@ -60,10 +60,17 @@ class _Lists:
         """All of it."""
         ranks = [self._rank(one) for one in program.ranks]
         notes = [
-            [str(note.kind), note.what, _number(self.places, note.place), note.count,
-             _whole(note.flops), _whole(note.bytes), _whole(note.useful_bytes)]
+            [
+                str(note.kind),
+                note.what,
+                _number(self.places, note.place),
+                note.count,
+                _whole(note.flops),
+                _whole(note.bytes),
+                _whole(note.useful_bytes),
+            ]
             for note in program.notes
-        ]  # fmt: skip
+        ]
         return ProgramFile(
             world_size=program.world_size,
             command=program.command,
@@ -131,9 +138,7 @@ class _Lists:
         return value if isinstance(value, str | bool) or value is None else _whole(value)
 
 
-def _first_rounds(
-    calls: Sequence[Call], blocks: Sequence[FoldedBlock]
-) -> Iterator[tuple[int, Call]]:
+def _first_rounds(calls: Sequence[Call], blocks: Sequence[FoldedBlock]) -> Iterator[tuple[int, Call]]:
     for block in blocks:
         for at in range(block.start, block.start + block.length):
             yield at, calls[at]

@@ -59,29 +59,26 @@ def rank_program(state: RecordingState, begin: StepMark, end: StepMark) -> RankP
     """What was recorded between two marks."""
     calls = _finished(state.tape.calls[begin.calls : end.calls])
     numbers = {
-        number: i for i, number in enumerate(
-            dict.fromkeys(n for call in calls for n in (*call.reads, *call.writes))
-        )
-    }  # fmt: skip
+        number: i
+        for i, number in enumerate(dict.fromkeys(n for call in calls for n in (*call.reads, *call.writes)))
+    }
     outlive = state.storages.alive_at(begin.events) | state.storages.alive_at(end.events)
     kept = (outlive | _saved(calls)) & numbers.keys()
     return RankProgram(
-        state.rank, 1, tuple(_renumbered(call, begin.calls, numbers) for call in calls),
+        state.rank,
+        1,
+        tuple(_renumbered(call, begin.calls, numbers) for call in calls),
         tuple(state.storages.bytes[number] for number in numbers),
         state.storages.held(begin.events, end.events),
         frozenset(numbers[number] for number in kept),
-        tuple((numbers[number], unit) for number, unit in state.buffers.items()
-              if number in numbers),
-    )  # fmt: skip
+        tuple((numbers[number], unit) for number, unit in state.buffers.items() if number in numbers),
+    )
 
 
 def _finished(calls: list[Call]) -> list[Call]:
     """What comes after the last backward pass belongs to the end of the step."""
     last = max((i for i, call in enumerate(calls) if call.phase in _BACKWARD), default=-1)
-    return [
-        replace(call, phase=StepPhase.FINISH) if i > last >= 0 else call
-        for i, call in enumerate(calls)
-    ]
+    return [replace(call, phase=StepPhase.FINISH) if i > last >= 0 else call for i, call in enumerate(calls)]
 
 
 def _saved(calls: list[Call]) -> set[int]:
@@ -144,19 +141,22 @@ class Recording:
         found = window(self._marks)
         if found is None:
             raise InputError.of(
-                f"{len(self._marks)} optimizer steps were made: two are needed, the second is "
-                "recorded"
+                f"{len(self._marks)} optimizer steps were made: two are needed, the second is recorded"
             )
         state, (begin, end) = self.state, found
         rank = rank_program(state, begin, end)
         notes = (*state.tape.notes_between(begin.calls, end.calls), *padding(state))
         ranks = data_ranks(rank, state.world_size // max(len(state.pipeline), 1))
         return Program(
-            state.world_size, (replace(rank, alike=state.world_size),), torch=torch.__version__,
+            state.world_size,
+            (replace(rank, alike=state.world_size),),
+            torch=torch.__version__,
             samples=(end.samples - begin.samples) * ranks,
-            tokens=(end.tokens - begin.tokens) * ranks, parameters=state.batch.parameters,
-            notes=notes, compiled=state.compiled,
-        )  # fmt: skip
+            tokens=(end.tokens - begin.tokens) * ranks,
+            parameters=state.batch.parameters,
+            notes=notes,
+            compiled=state.compiled,
+        )
 
     def _after_optimizer(self, optimizer: object) -> None:
         if not self._explicit:
@@ -168,9 +168,8 @@ class Recording:
         state = self.state
         batch = state.batch
         self._marks.append(
-            StepMark(len(state.tape.calls), len(state.storages.events), id(by), batch.samples,
-                 batch.tokens)
-        )  # fmt: skip
+            StepMark(len(state.tape.calls), len(state.storages.events), id(by), batch.samples, batch.tokens)
+        )
         state.places.new_step()
         if self.is_complete:
             state.tape.pauses += 1
@@ -193,8 +192,7 @@ def recording(
     """
     if not torch.__version__.startswith(_SUPPORTED):
         raise InputError.of(
-            f"PyTorch {torch.__version__} is not supported for recording: install "
-            f"{' or '.join(_SUPPORTED)}"
+            f"PyTorch {torch.__version__} is not supported for recording: install {' or '.join(_SUPPORTED)}"
         )
     state = _state(world_size, rank, ranks_per_node)
     state.handed_on.update(handed_on)
@@ -217,8 +215,6 @@ def _state(world_size: int, rank: int, ranks_per_node: int) -> RecordingState:
     streams = TapeStreams(tape)
     mode = OperationMode(tape, places, storages, rank)
     fake = FakeTensorMode(allow_non_fake_inputs=True)
-    state = RecordingState(
-        world_size, rank, ranks_per_node, tape, places, storages, streams, fake, mode
-    )
+    state = RecordingState(world_size, rank, ranks_per_node, tape, places, storages, streams, fake, mode)
     streams.host_waits = state.host_waits
     return state

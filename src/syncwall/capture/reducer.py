@@ -54,8 +54,10 @@ class Reducer:
             with torch.no_grad():
                 buffer = torch.empty(sum(sizes), dtype=first.dtype, device=first.device)
                 parts = buffer.split(sizes)
-                views = [part.view(self.parameters[number].shape)
-                         for part, number in zip(parts, group, strict=True)]  # fmt: skip
+                views = [
+                    part.view(self.parameters[number].shape)
+                    for part, number in zip(parts, group, strict=True)
+                ]
             bucket = _Bucket(list(group), buffer, views)
             self._buckets.append(bucket)
             for at, number in enumerate(group):

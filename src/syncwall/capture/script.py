@@ -74,9 +74,12 @@ def spawned(job: ScriptJob, environment: dict[str, str]) -> Started:
     Path(job.folder, JOB).write_text(json.dumps(dataclasses.asdict(job)), encoding="utf-8")
     return subprocess.Popen(  # noqa: S603 - our own module
         [sys.executable, "-P", "-m", "syncwall.capture.child", job.folder],
-        stdin=subprocess.DEVNULL, stdout=_stderr(), stderr=_stderr(), env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=_stderr(),
+        stderr=_stderr(),
+        env=environment,
         start_new_session=True,
-    )  # fmt: skip
+    )
 
 
 @dataclass(frozen=True)
@@ -93,9 +96,14 @@ class RecordedRank:
 
 
 def record_rank(  # noqa: PLR0913, PLR0917 - a job has this many sides
-    script: Script, world_size: int, rank: int, ranks_per_node: int, limits: ScriptLimits,
-    handed_on: Path, start: Start = spawned,
-) -> RecordedRank:  # fmt: skip
+    script: Script,
+    world_size: int,
+    rank: int,
+    ranks_per_node: int,
+    limits: ScriptLimits,
+    handed_on: Path,
+    start: Start = spawned,
+) -> RecordedRank:
     """One optimizer step of `script` on one rank of a job of `world_size`.
 
     Pipeline stages find in the file `handed_on` what earlier ones send, and leave there what they
@@ -106,10 +114,18 @@ def record_rank(  # noqa: PLR0913, PLR0917 - a job has this many sides
         opened(Path(script.name)).close()
     with tempfile.TemporaryDirectory(prefix="syncwall-") as folder:
         job = ScriptJob(
-            folder, script.name, script.is_module, script.arguments, world_size, rank,
-            ranks_per_node, str(handed_on),
-            limits.cpu_s, limits.wall_s, limits.memory_bytes,
-        )  # fmt: skip
+            folder,
+            script.name,
+            script.is_module,
+            script.arguments,
+            world_size,
+            rank,
+            ranks_per_node,
+            str(handed_on),
+            limits.cpu_s,
+            limits.wall_s,
+            limits.memory_bytes,
+        )
         ended = _run(job, start)
         program = read_program(Path(folder, PROGRAM))
     return RecordedRank(program, tuple(ended["pipeline"]), ended["received"], ended["sent"])
@@ -163,10 +179,16 @@ _Say = Callable[[str], None]
 
 
 def record_script(  # noqa: PLR0913 - a job has this many sides
-    script: Script, *, world_size: int, ranks: Sequence[int] = (0,), whole_pipeline: bool = True,
-    ranks_per_node: int = 8, limits: ScriptLimits | None = None, start: Start = spawned,
+    script: Script,
+    *,
+    world_size: int,
+    ranks: Sequence[int] = (0,),
+    whole_pipeline: bool = True,
+    ranks_per_node: int = 8,
+    limits: ScriptLimits | None = None,
+    start: Start = spawned,
     say: _Say = lambda _: None,
-) -> Program:  # fmt: skip
+) -> Program:
     """One optimizer step of `script` on `ranks` of a job of `world_size`, one after the other.
 
     With `whole_pipeline` one rank of each other stage of their pipeline is recorded, too.
@@ -177,9 +199,14 @@ def record_script(  # noqa: PLR0913 - a job has this many sides
         def record(rank: int) -> RecordedRank:
             say(f"recording {script.name} as rank {rank} of {world_size:,}")
             return record_rank(
-                script, world_size, rank, ranks_per_node, limits or ScriptLimits(),
-                Path(folder, "handed_on.pickle"), start,
-            )  # fmt: skip
+                script,
+                world_size,
+                rank,
+                ranks_per_node,
+                limits or ScriptLimits(),
+                Path(folder, "handed_on.pickle"),
+                start,
+            )
 
         found = {rank: record(rank) for rank in ranks}
         if whole_pipeline:
@@ -208,9 +235,10 @@ def _settle(found: dict[int, RecordedRank], record: Callable[[int], RecordedRank
 def _mistaken(found: dict[int, RecordedRank]) -> list[int]:
     sent = {stage: what for one in found.values() for stage, what in one.sent.items()}
     return [
-        rank for rank, one in found.items()
+        rank
+        for rank, one in found.items()
         if any(sent.get(stage, what) != what for stage, what in one.received.items())
-    ]  # fmt: skip
+    ]
 
 
 def merged_program(programs: Sequence[Program], pipeline: int = 0) -> Program:
@@ -251,8 +279,15 @@ def _together(notes: Iterable[Note]) -> tuple[Note, ...]:
     for note in notes:
         key = note.kind, note.what, note.place
         other = found.get(key)
-        found[key] = note if other is None else replace(
-            other, count=other.count + note.count, flops=other.flops + note.flops,
-            bytes=other.bytes + note.bytes, useful_bytes=other.useful_bytes + note.useful_bytes,
-        )  # fmt: skip
+        found[key] = (
+            note
+            if other is None
+            else replace(
+                other,
+                count=other.count + note.count,
+                flops=other.flops + note.flops,
+                bytes=other.bytes + note.bytes,
+                useful_bytes=other.useful_bytes + note.useful_bytes,
+            )
+        )
     return tuple(found.values())

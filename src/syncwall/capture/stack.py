@@ -147,9 +147,13 @@ class _Layers:
             if not (parameters or flops or kept or moved):
                 continue
             layer = StackLayer(
-                name=name, parameters=parameters, forward_flops=flops, activation_bytes=kept,
-                moved_bytes=moved, output_bytes=output,
-            )  # fmt: skip
+                name=name,
+                parameters=parameters,
+                forward_flops=flops,
+                activation_bytes=kept,
+                moved_bytes=moved,
+                output_bytes=output,
+            )
             before = found[-1] if found else None
             if before is not None and _is_same(before, layer):
                 found[-1] = before.model_copy(update={"repeat": before.repeat + 1})

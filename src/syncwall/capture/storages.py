@@ -113,8 +113,4 @@ class Storages:
 
 
 def _kind(phase: StepPhase | None) -> HeldKind:
-    return (
-        HeldKind.ACTIVATIONS
-        if phase in (StepPhase.FORWARD, StepPhase.RECOMPUTE)
-        else HeldKind.OTHER
-    )
+    return HeldKind.ACTIVATIONS if phase in (StepPhase.FORWARD, StepPhase.RECOMPUTE) else HeldKind.OTHER

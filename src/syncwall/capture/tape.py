@@ -65,15 +65,11 @@ class Tape:
         stream = self.stream if stream is None else stream
         after = self._latest(self._awaited.pop(stream, set()), stream)
         tensors = tuple(dict.fromkeys(reads)), tuple(dict.fromkeys(writes))
-        self.calls.append(
-            Call(name, what, stream, after, phase, place, *tensors, micro_batch=micro_batch)
-        )
+        self.calls.append(Call(name, what, stream, after, phase, place, *tensors, micro_batch=micro_batch))
         self._last[stream] = len(self.calls) - 1
         return self._last[stream]
 
-    def add_host_wait(
-        self, name: str, awaited: set[int], phase: StepPhase, place: SourceLocation
-    ) -> None:
+    def add_host_wait(self, name: str, awaited: set[int], phase: StepPhase, place: SourceLocation) -> None:
         """Write down that the host waits for some calls."""
         stream = self.stream
         after = self._latest(awaited, "")
@@ -95,9 +91,14 @@ class Tape:
         self._awaited.setdefault(stream, set()).update(calls)
 
     def note(
-        self, kind: NoteKind, what: str, place: SourceLocation = NOWHERE, *,
-        flops: float = 0.0, moved_bytes: float = 0.0,
-    ) -> None:  # fmt: skip
+        self,
+        kind: NoteKind,
+        what: str,
+        place: SourceLocation = NOWHERE,
+        *,
+        flops: float = 0.0,
+        moved_bytes: float = 0.0,
+    ) -> None:
         """Write down something that a reader has to know."""
         note = Note(kind, what, place, 1, flops, moved_bytes)
         self.notes.append((len(self.calls), note))
@@ -219,9 +220,11 @@ class _Use(AbstractContextManager[RecordedStream | None]):
         return self.stream
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None,
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
         trace: TracebackType | None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.streams.set(self.before)
 
 

@@ -71,9 +71,11 @@ def users_line(frames: Iterable[tuple[str, int, int]]) -> UserLine | None:
 MARK: Final = "SYNCWALL_CAPTURE"
 """The variable that all processes of one recording have."""
 OFFLINE: Final = {
-    "HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1",
+    "HF_HUB_OFFLINE": "1",
+    "HF_DATASETS_OFFLINE": "1",
+    "TRANSFORMERS_OFFLINE": "1",
     "WANDB_MODE": "disabled",
-}  # fmt: skip
+}
 """Tells libraries not even to try the network."""
 _GRACE_S: Final = 20
 """CPU seconds from the signal that time is up to the end by the kernel."""

@@ -82,9 +82,7 @@ def directories() -> list[Path]:
     for directory in stated:
         if not any((directory / kind.folder).is_dir() for kind in CatalogueKind):
             folders = ", ".join(f"{kind.folder}/" for kind in CatalogueKind)
-            raise InputError.of(
-                f"is not a catalogue: it holds none of {folders}", file=str(directory)
-            )
+            raise InputError.of(f"is not a catalogue: it holds none of {folders}", file=str(directory))
     return [*stated, BUILT_IN, *plugged()]
 
 

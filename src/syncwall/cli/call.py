@@ -52,6 +52,4 @@ def _filled(described: type[Description], values: dict[str, Any]) -> Any:
         return described.model_validate(mine)
     except ValidationError as error:
         found = faults_of(error, described)
-        raise InputError(
-            Problem("", 0, 0, said, ".".join(map(str, path))) for path, said in found
-        ) from None
+        raise InputError(Problem("", 0, 0, said, ".".join(map(str, path))) for path, said in found) from None

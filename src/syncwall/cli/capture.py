@@ -41,9 +41,7 @@ class CaptureCommand(Command):
     """Arguments of the script as one text, the same as behind --."""
     timeout: Annotated[float, Argument("S")] = 600.0
     """Give up after so much CPU time, or four times as long on the clock."""
-    save: Annotated[LocalFile, Argument("FILE", letter="-o", group="output")] = Path(
-        "run.work.json.gz"
-    )
+    save: Annotated[LocalFile, Argument("FILE", letter="-o", group="output")] = Path("run.work.json.gz")
     """Where the program goes, for predict --work; -o for short."""
     out: Annotated[Output, Argument(inline=True, group="output")] = Output()
     """Where the answer goes."""

@@ -157,9 +157,7 @@ def _cases(found: Iterable[tuple[str, list[str]]]) -> str:
     for pattern, words in found:
         if words:
             patterns.setdefault(" ".join(words), []).append(pattern)
-    lines = (
-        f"    {'|'.join(those)}) echo '{words}'; return;;" for words, those in patterns.items()
-    )
+    lines = (f"    {'|'.join(those)}) echo '{words}'; return;;" for words, those in patterns.items())
     return "\n".join(lines)
 
 
@@ -171,9 +169,7 @@ def _fish(commands: Commands) -> Iterator[str]:
         yield f"complete -c syncwall -n __fish_use_subcommand -a {verb} -d {_quoted(does)}"
         parts = " ".join(_parts(verb, commands))
         if parts:
-            seen = (
-                f"__fish_seen_subcommand_from {verb}; and not __fish_seen_subcommand_from {parts}"
-            )
+            seen = f"__fish_seen_subcommand_from {verb}; and not __fish_seen_subcommand_from {parts}"
             yield f"complete -c syncwall -n '{seen}' -a '{parts}'"
     for command, flags in commands.items():
         seen = "; and ".join(f"__fish_seen_subcommand_from {word}" for word in command.split())

@@ -130,8 +130,7 @@ def _flag(key: str, field: FieldInfo, text: str, path: KeyPath, before: str, gro
         group,
         is_required=field.is_required(),
         letter=argument.letter,
-        is_repeated=argument.many
-        or any(get_origin(one) is tuple for one in parts_of(field.annotation)),
+        is_repeated=argument.many or any(get_origin(one) is tuple for one in parts_of(field.annotation)),
         is_text=takes in ("FILE", "DIR") or any(map(_is_text, parts_of(field.annotation))),
     )
 
@@ -164,9 +163,7 @@ def _keys(
         yield _of_description(field, text, (*path, word), (name, short), group)
 
 
-def _of_description(
-    field: FieldInfo, text: str, path: KeyPath, names: tuple[str, str], group: str
-) -> Flag:
+def _of_description(field: FieldInfo, text: str, path: KeyPath, names: tuple[str, str], group: str) -> Flag:
     """A flag that fills in a field of a description."""
     choices = _choices(field.annotation)
     dimension = dimension_of(field.annotation, *field.metadata)

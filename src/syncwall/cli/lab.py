@@ -40,10 +40,7 @@ class LabUpCommand(Command):
         print(f"{made.lab}: {topology.label}\n")
         for host, namespace in enumerate(made.hosts):
             nics = range(topology.nics if topology.hosts > 1 else 0)
-            addresses = (
-                ", ".join(f"eth{nic} {adapter_address(host, nic)}" for nic in nics)
-                or "lo 127.0.0.1"
-            )
+            addresses = ", ".join(f"eth{nic} {adapter_address(host, nic)}" for nic in nics) or "lo 127.0.0.1"
             print(f"  h{host}  {addresses}   ip netns exec {namespace} bash")
         print(f"\nremove it with: syncwall lab down {made.lab}")
         return 0
@@ -111,9 +108,7 @@ class LabRunCommand(Command):
             ):
                 for record in found:
                     records.append(record)
-                    _print(
-                        record, sys.stderr if self.out.prints_json else sys.stdout, quiet=self.quiet
-                    )
+                    _print(record, sys.stderr if self.out.prints_json else sys.stdout, quiet=self.quiet)
             complete = True
         except KeyboardInterrupt:
             print("interrupted; the hosts are removed", file=sys.stderr)
@@ -129,9 +124,7 @@ def _print(record: "LabRecord", stream: TextIO, *, quiet: bool) -> None:
     if record.link is not None:
         back = record.link.backward_bytes_per_s or 0.0
         forward = record.link.forward_bytes_per_s
-        lines.append(
-            f"   iperf3, both ways at once: {forward * 8e-6:.0f} and {back * 8e-6:.0f} Mb/s"
-        )
+        lines.append(f"   iperf3, both ways at once: {forward * 8e-6:.0f} and {back * 8e-6:.0f} Mb/s")
     if record.output and not quiet:
         lines.append(record.output.rstrip())
     print(visible("\n".join(lines)), file=stream, flush=True)

@@ -70,9 +70,7 @@ def in_team(
     return code
 
 
-def _run(
-    part: MeasurePart, out: Output, kind: "ResultKind", backend: str | None, timeout_s: float
-) -> int:
+def _run(part: MeasurePart, out: Output, kind: "ResultKind", backend: str | None, timeout_s: float) -> int:
     from syncwall.cli.output import bar
     from syncwall.measure.lost_ranks import LostRankError
     from syncwall.measure.result import MachineLoad
@@ -210,9 +208,7 @@ class MeasureCollectivesCommand(Command):
             raise InputError.of(f"--trials: {self.trials} is not a number of trials")
         effort = Effort(self.seconds, self.trials, longest_s=self.timeout / 4.0)
         part = _Part(_kinds(self.kinds), self.least, self.most, self.dtype, effort)
-        return in_team(
-            part, self.out, kind="collectives", backend=self.backend, timeout_s=self.timeout
-        )
+        return in_team(part, self.out, kind="collectives", backend=self.backend, timeout_s=self.timeout)
 
 
 class _Part:
@@ -272,9 +268,7 @@ class _Part:
         asked = amount(self.most, "--max-size") if self.most else _MOST_BYTES[team.device.type]
         sizes = sizes_between(least, min(asked, most_bytes(team)))
         if not sizes:
-            raise InputError.of(
-                f"--min-size {self.least} is more than --max-size, or than memory allows"
-            )
+            raise InputError.of(f"--min-size {self.least} is more than --max-size, or than memory allows")
         return sizes
 
 
@@ -394,9 +388,7 @@ class MeasureMatmulCommand(Command):
 
     def run(self) -> int:
         """The exit code."""
-        part = _MatmulPart(
-            self.model, self.seq, self.micro_batch, self.tp, self.precision, self.seconds
-        )
+        part = _MatmulPart(self.model, self.seq, self.micro_batch, self.tp, self.precision, self.seconds)
         return in_team(part, self.out, kind="matmul", backend=self.backend, timeout_s=self.timeout)
 
 
@@ -462,9 +454,7 @@ class _MatmulPart:
         from syncwall.describe import Layout
 
         _, _, batch, precision = self._settings(team)
-        layout = Layout.model_validate(
-            {"tp": self.tp, "micro_batch": batch, "precision": precision, "dp": 1}
-        )
+        layout = Layout.model_validate({"tp": self.tp, "micro_batch": batch, "precision": precision, "dp": 1})
         return layout.resolved(self.tp)
 
     def _seq(self, team: "Team") -> int:
@@ -526,9 +516,7 @@ class MeasureStepCommand(Command):
             bucket_bytes=amount(self.bucket, "--bucket"),
             steps=self.steps,
             warm_up=self.warm_up,
-            peak_flop_per_s=known_device(self.device).sixteen_bit_flop_per_s
-            if self.device
-            else None,
+            peak_flop_per_s=known_device(self.device).sixteen_bit_flop_per_s if self.device else None,
             profile=self.profile,
         )
         return in_team(
@@ -583,7 +571,5 @@ class MeasureCalibrationCommand(Command):
             raise InputError.of("write the files to join: measure calibration RESULT.json ...")
         found = read_measured(self.results)
         out = self.out if self.out != Output() else Output(json_file="-")
-        out.write_data(
-            "measure calibration", partial(calibration_view, found), partial(plain, found)
-        )
+        out.write_data("measure calibration", partial(calibration_view, found), partial(plain, found))
         return 0

@@ -26,9 +26,7 @@ _OURS: Final = ('"schema_version"', '"syncwall"')
 class Output(Description):
     """Where the answer goes besides the terminal."""
 
-    json_file: Annotated[
-        str | None, Argument("[FILE.json]", group="output"), Field(alias="json")
-    ] = None
+    json_file: Annotated[str | None, Argument("[FILE.json]", group="output"), Field(alias="json")] = None
     """Print JSON (SI units, see `syncwall schema`), or write it to FILE.json."""
     html: LocalFile | None = None
     """Write the answer as one HTML page that needs no other file."""

@@ -65,8 +65,7 @@ class ReportCommand(Command):
             _refuse_busy(one for one in read if isinstance(one, Source))
         with bar("computing") as progress:
             sources: list[Source | Answered | AnsweredProgram] = [
-                report_answers(one, progress) if isinstance(one, ReportRequest) else one
-                for one in read
+                report_answers(one, progress) if isinstance(one, ReportRequest) else one for one in read
             ]
             sources += [answered_program(path, machine) for path in programs if machine is not None]
         out.write_view(article(sources, said))

@@ -41,14 +41,10 @@ class RunFlags(Description):
     """Take model, layout and batch from settings of torchtitan (TOML), Megatron-LM (arguments),
     NeMo or Megatron-Bridge (YAML), DeepSpeed (JSON), Hugging Face accelerate (YAML) or its Trainer
     (YAML, JSON, arguments); flags override them."""
-    layout: Annotated[dict[str, Any], Argument(keys_of=Layout, short=True)] = Field(
-        default_factory=dict
-    )
+    layout: Annotated[dict[str, Any], Argument(keys_of=Layout, short=True)] = Field(default_factory=dict)
     """Parallel layout, as in a run file: tp 8, shard fsdp, bucket 25MiB, ... What is left out is
     chosen; `plan layouts` takes several values: tp 4,8."""
-    software: Annotated[dict[str, Any], Argument(keys_of=Software, short=True)] = Field(
-        default_factory=dict
-    )
+    software: Annotated[dict[str, Any], Argument(keys_of=Software, short=True)] = Field(default_factory=dict)
     """Framework (`show frameworks`), date (2025-04), attention, kernels, graphs, ..."""
 
     def stated(self) -> StatedRun:

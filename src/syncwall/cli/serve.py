@@ -101,9 +101,7 @@ class ServeCommand(Command):
         name = f"[{self.host}]" if ":" in self.host else self.host
         address = f"http://{name}:{listening.getsockname()[1]}{options.root}/"
         query = f"?token={options.token}" if options.token else ""
-        told = (
-            query if self.access.token else query and "?token=..."
-        )  # what is in a file stays there
+        told = query if self.access.token else query and "?token=..."  # what is in a file stays there
         print(f"syncwall is served at {address}{told}  (Ctrl-C ends it)", flush=True)
         if self.browser:
             import webbrowser

@@ -58,9 +58,7 @@ class ShowCommand(Command):
 
         kind, folder = _kind(self.what)
         if self.what == folder and self.name is not None:
-            raise InputError.of(
-                f"`show {self.what}` lists all: for one write `show {kind} {self.name}`"
-            )
+            raise InputError.of(f"`show {self.what}` lists all: for one write `show {kind} {self.name}`")
         if self.what == "run" and self.name is None:
             raise InputError.of("`show run` needs a run file")
         if self.what != folder and self.name is None:

@@ -250,9 +250,7 @@ def _as_measured(generic: Calibration, device: Device) -> Calibration:
     if best is None:
         return generic
     efficiency = LASTING * float(best) / float(device.sixteen_bit_flop_per_s)
-    return generic.model_copy(
-        update={"gemm": generic.gemm.model_copy(update={"efficiency": efficiency})}
-    )
+    return generic.model_copy(update={"gemm": generic.gemm.model_copy(update={"efficiency": efficiency})})
 
 
 def _slower(fit: Calibration, share: float) -> Calibration:

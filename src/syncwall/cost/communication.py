@@ -75,9 +75,7 @@ class NcclNetwork:
         self._wires = transport(nics)
         self._alone = alone and self._transport == "rdma"
         measured = nics.reached if nics else None
-        self._reached_of_nics = (
-            measured or self._wires.rate if self._alone else nic_reached(cluster, fit)
-        )
+        self._reached_of_nics = measured or self._wires.rate if self._alone else nic_reached(cluster, fit)
         self._tuner = Tuner(GENERATIONS[number])
         self._torus = Torus.of(cluster)
         self._paths: dict[Group, Path] = {}
@@ -231,9 +229,7 @@ class NcclNetwork:
             several = several.through(path.crossing)
         return self._near_or_far(far, one, several)
 
-    def _all_to_all(
-        self, group: Group, copies: Number = 1, most: Number = np.inf
-    ) -> CollectiveTime:
+    def _all_to_all(self, group: Group, copies: Number = 1, most: Number = np.inf) -> CollectiveTime:
         """Time of an all-to-all in which `copies` of an element for a rank may be sent once."""
         path = self.path(group)
         far, fit = path.domains > 1, self._fit.all_to_all
@@ -271,13 +267,9 @@ class NcclNetwork:
         sent = np.maximum(within - 1.0, 1e-9) / path.ranks
         return {"Peers": (_ALL_TO_ALL_US + 0.0 * path.ranks, np.maximum(raw, 1.0) / sent)}
 
-    def factors(
-        self, kind: CollectiveKind, size: Number, path: Path, graph: ChannelGraph
-    ) -> Choices:
+    def factors(self, kind: CollectiveKind, size: Number, path: Path, graph: ChannelGraph) -> Choices:
         """Factors on latency and rate of these ways that depend on the size."""
-        return self._tuner.by_size(
-            kind, size, NcclGroup(path.ranks, path.domains), graph, smooth=True
-        )
+        return self._tuner.by_size(kind, size, NcclGroup(path.ranks, path.domains), graph, smooth=True)
 
     @property
     def _is_rack(self) -> bool:

@@ -55,9 +55,7 @@ def _arithmetic_seconds(gemm: Gemm, device: Device, fit: GemmFit) -> Number:
     return 2.0 * area * (gemm.k + fit.half_depth) / rate
 
 
-def _with_memory(
-    gemm: Gemm, device: Device, fit: GemmFit, compute_s: Number, read: Number = 0.0
-) -> Number:
+def _with_memory(gemm: Gemm, device: Device, fit: GemmFit, compute_s: Number, read: Number = 0.0) -> Number:
     memory_s = (gemm.hbm_bytes + read) / (device.memory.rate_bytes_per_s * fit.memory_efficiency)
     launch_s = fit.launch_s + fit.group_s * most(gemm.count - 1.0, 0.0)
     return smooth_max(compute_s, memory_s) + launch_s * (gemm.flops > 0)
@@ -147,9 +145,7 @@ def _shorter(pieces: Number) -> Number:
     return 0.25 + 0.75 * pieces
 
 
-def _fused_efficiency(
-    attention: CoreAttention, fit: AttentionFit, setting: ResolvedSoftware
-) -> Number:
+def _fused_efficiency(attention: CoreAttention, fit: AttentionFit, setting: ResolvedSoftware) -> Number:
     """Of the peak, for long sequences and many heads, by generation of the kernel."""
     backward = fit.backward if attention.is_backward else 1.0
     if setting.attention == "flash-3":

@@ -69,9 +69,7 @@ class SharedLinks:
     """The draw that counts; None if nothing is shared: free paths."""
     most_draws: int = DRAWS
     """Draws from which the median is taken, where something is hashed."""
-    _known: dict[tuple[Any, ...], tuple[float, int]] = field(
-        default_factory=dict, compare=False, repr=False
-    )
+    _known: dict[tuple[Any, ...], tuple[float, int]] = field(default_factory=dict, compare=False, repr=False)
     _found: "dict[tuple[int, int], Routes]" = field(default_factory=dict, compare=False, repr=False)
 
     @property
@@ -142,9 +140,7 @@ class SharedLinks:
         from syncwall.network.routes import Carried, over_nics
 
         routes = self._routes(cluster)
-        times = over_nics(
-            routes, flows.pairs(cluster), qps=self.qps, seed=self.seed, number=self.draw or 0
-        )
+        times = over_nics(routes, flows.pairs(cluster), qps=self.qps, seed=self.seed, number=self.draw or 0)
         job = np.full(len(self.links.nodes), -1)
         job[routes.ends.node] = 0
         slow = flows.link if flows.slower > 1.0 else None

@@ -92,20 +92,14 @@ class Corrections:
         """Factor on `elementwise_seconds`; of kinds not measured, that of plain work (no kind)."""
         kind = elementwise.kind
         names = (kind, kind.removesuffix(" backward"), "")
-        nearby = next(
-            (self._elementwise[name] for name in names if name in self._elementwise), None
-        )
+        nearby = next((self._elementwise[name] for name in names if name in self._elementwise), None)
         return nearby.factor([np.log(np.maximum(elementwise.bytes, 1.0))]) if nearby else 1.0
 
     def _gemms(self, dtype: Dtype) -> _Nearby:
         points = [point for point in self._fit.measured.gemm if point.dtype is dtype]
-        gemms = [
-            Gemm(p.m, p.n, p.k, p.dtype, is_weight_gradient=p.is_weight_gradient) for p in points
-        ]
+        gemms = [Gemm(p.m, p.n, p.k, p.dtype, is_weight_gradient=p.is_weight_gradient) for p in points]
         formula_s = [gemm_alone_seconds(gemm, self._device, self._fit.gemm) for gemm in gemms]
-        return _nearby(
-            [_gemm_place(gemm) for gemm in gemms], [p.seconds for p in points], formula_s
-        )
+        return _nearby([_gemm_place(gemm) for gemm in gemms], [p.seconds for p in points], formula_s)
 
     def _attentions(self) -> _Nearby:
         points = self._fit.measured.attention
@@ -124,9 +118,7 @@ class Corrections:
 
     def _convolutions(self) -> _Nearby:
         points = self._fit.measured.convolution
-        whole = [
-            Convolution(p.m, p.n, p.k, p.bytes, p.groups, p.dtype, p.is_backward) for p in points
-        ]
+        whole = [Convolution(p.m, p.n, p.k, p.bytes, p.groups, p.dtype, p.is_backward) for p in points]
         gemm, elementwise = self._fit.gemm, self._fit.elementwise
         formula_s = [convolution_seconds(c, self._device, gemm, elementwise) for c in whole]
         places = [_convolution_place(what) for what in whole]
@@ -142,9 +134,7 @@ class Corrections:
 
 
 def _nearby(places: list[list[Number]], seconds: list[float], formula_s: list[Number]) -> _Nearby:
-    return _Nearby(
-        np.asarray(places, dtype=float), np.log(np.asarray(seconds) / np.asarray(formula_s))
-    )
+    return _Nearby(np.asarray(places, dtype=float), np.log(np.asarray(seconds) / np.asarray(formula_s)))
 
 
 def _gemm_place(gemm: Gemm) -> list[Number]:

@@ -97,9 +97,7 @@ class CollectiveTime:
     def delayed(self, factor: Number) -> "CollectiveTime":
         """The same with `factor` times every latency, and the ramp over the network."""
         slower = {name: (start_s * factor, s) for name, (start_s, s) in self.choices.items()}
-        return CollectiveTime(
-            slower, self.near_s, self.near_bytes2, self.far_s * factor, self.far_root
-        )
+        return CollectiveTime(slower, self.near_s, self.near_bytes2, self.far_s * factor, self.far_root)
 
 
 def inside(kind: CollectiveKind, choices: Choices, ranks: Number, fit: KindFit) -> CollectiveTime:
@@ -178,6 +176,4 @@ def _transport(link: str) -> TransportFit:
         blocks["infiniband"],
     )
     hop_s, ramp_s = found["hop_us"] * 1e-6, found["ramp_us"] * 1e-6
-    return TransportFit(
-        found["rate"], hop_s, ramp_s, found["ramp_mb"] * 1e6, found.get("tree", 1.0)
-    )
+    return TransportFit(found["rate"], hop_s, ramp_s, found["ramp_mb"] * 1e6, found.get("tree", 1.0))

@@ -99,9 +99,7 @@ class Tuner:
         self._g = GENERATIONS.index(generation)
         self._cpu = cpu
 
-    def seconds(
-        self, kind: CollectiveKind, size: Number, group: NcclGroup, graph: ChannelGraph
-    ) -> Number:
+    def seconds(self, kind: CollectiveKind, size: Number, group: NcclGroup, graph: ChannelGraph) -> Number:
         """The fastest of what NCCL would consider, in seconds."""
         times = self.choices(kind, size, group, graph)
         best: Number | None = None
@@ -111,16 +109,12 @@ class Tuner:
         assert best is not None, "there is always a ring"
         return best
 
-    def chosen(
-        self, kind: CollectiveKind, size: float, group: NcclGroup, graph: ChannelGraph
-    ) -> str:
+    def chosen(self, kind: CollectiveKind, size: float, group: NcclGroup, graph: ChannelGraph) -> str:
         """Name of the choice, such as "Ring/Simple"."""
         times = self.choices(kind, size, group, graph)
         return min(times, key=lambda name: float(_time(*times[name], size)))
 
-    def choices(
-        self, kind: CollectiveKind, size: Number, group: NcclGroup, graph: ChannelGraph
-    ) -> Choices:
+    def choices(self, kind: CollectiveKind, size: Number, group: NcclGroup, graph: ChannelGraph) -> Choices:
         """Latency (us) and algorithm bandwidth (bytes per second) of each candidate."""
         found = self.candidates(kind, group, graph)
         for name, (slower, faster) in self.by_size(kind, size, group, graph).items():

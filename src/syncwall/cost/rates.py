@@ -100,9 +100,7 @@ def at_most(rate: Number, speeds: list[float]) -> Number:
     return found
 
 
-def gloo_seconds(
-    kind: CollectiveKind, size: Number, path: Path, fit: NetworkFit, latency: Number
-) -> Number:
+def gloo_seconds(kind: CollectiveKind, size: Number, path: Path, fit: NetworkFit, latency: Number) -> Number:
     """A ring of CPUs: two passes for all-reduce, one for the others."""
     ranks = path.ranks
     passes = 2.0 if kind == "all-reduce" else 1.0

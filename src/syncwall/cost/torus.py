@@ -65,9 +65,7 @@ class Torus:
     def rate(self, group: Group) -> Number:
         """Bytes per second that a rank of `group` receives while all such groups work."""
         total: Number = 0.0
-        for (chips, apart), length, ring in zip(
-            self.spans(group), self.axes, self.rings, strict=True
-        ):
+        for (chips, apart), length, ring in zip(self.spans(group), self.axes, self.rings, strict=True):
             ways = np.where(ring & (chips * apart >= length) & (chips > 2), 2.0, 1.0)
             total = total + np.where(chips > 1, ways / apart, 0.0)
         return np.maximum(total, 1e-9) * self.link_bytes_per_s * REACHED

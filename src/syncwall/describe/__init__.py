@@ -50,4 +50,4 @@ __all__ = [
     "Shard",
     "Software",
     "Tier",
-]  # fmt: skip
+]

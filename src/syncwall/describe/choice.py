@@ -72,9 +72,7 @@ def text_of(value: Any) -> str:
     """The value of a field as a run file and a flag write it."""
     if isinstance(value, bool):
         return str(value).lower()
-    return (
-        f"[{', '.join(value)}]" if isinstance(value, tuple) else str(getattr(value, "text", value))
-    )
+    return f"[{', '.join(value)}]" if isinstance(value, tuple) else str(getattr(value, "text", value))
 
 
 class Dtype(StrEnum):
@@ -98,9 +96,7 @@ class Dtype(StrEnum):
     @property
     def size_bytes(self) -> float:
         """Bytes of one element, without scaling factors (blocks of MX and NV formats share one)."""
-        return {"64": 8.0, "32": 4.0, "16": 2.0, "p8": 1.0, "t8": 1.0, "p6": 0.75, "p4": 0.5}[
-            self.value[-2:]
-        ]
+        return {"64": 8.0, "32": 4.0, "16": 2.0, "p8": 1.0, "t8": 1.0, "p6": 0.75, "p4": 0.5}[self.value[-2:]]
 
 
 @cache
@@ -135,8 +131,7 @@ WORDS: Final = {
     "gradient-accumulation-steps grad-accum",
     "micro_batch": "mbs micro-batch-size per-device-train-batch-size "
     "train-micro-batch-size-per-gpu local-batch-size batch-size-per-gpu",
-    "seq": "seq-length seq-len sequence-length max-seq-len max-seq-length max-length "
-    "context-length context",
+    "seq": "seq-length seq-len sequence-length max-seq-len max-seq-length max-length context-length context",
     "tp": "tensor-parallel tensor-parallel-size tensor-model-parallel-size tensor-parallel-degree",
     "pp": "pipeline pipeline-parallel pipeline-parallel-size pipeline-model-parallel-size "
     "pipeline-parallel-degree",

@@ -190,9 +190,7 @@ class Cluster(CatalogueEntry):
         if not self.gpus_per_node:
             object.__setattr__(self, "gpus_per_node", self.node.gpus)
         if self.gpus_per_node > self.node.gpus:
-            raise ValueError(
-                f"{self.gpus_per_node} GPUs a node are asked for, a node has {self.node.gpus}"
-            )
+            raise ValueError(f"{self.gpus_per_node} GPUs a node are asked for, a node has {self.node.gpus}")
         if self.nodes > (self.built_nodes or self.nodes):
             raise ValueError(f"{self.nodes} nodes are asked for, {self.built_nodes} exist")
         if self.nodes > self.fabric.reach():
@@ -205,9 +203,7 @@ class Cluster(CatalogueEntry):
                 " without NICs"
             )
         if self.node.nics is not None and self.node.nics.count % self.fabric.rails:
-            raise ValueError(
-                f"{self.fabric.rails} rails cannot share {self.node.nics.count} NICs evenly"
-            )
+            raise ValueError(f"{self.fabric.rails} rails cannot share {self.node.nics.count} NICs evenly")
         return self
 
     @property
@@ -276,6 +272,4 @@ def _dealt_out(gpus: int, nics: int) -> tuple[tuple[int, ...], ...]:
     """GPUs of each NIC: equal runs of neighbours, or equal runs of NICs for each GPU."""
     if nics >= gpus:
         return tuple((nic * gpus // nics,) for nic in range(nics))
-    return tuple(
-        tuple(range(-(-nic * gpus // nics), -(-(nic + 1) * gpus // nics))) for nic in range(nics)
-    )
+    return tuple(tuple(range(-(-nic * gpus // nics), -(-(nic + 1) * gpus // nics))) for nic in range(nics))

@@ -82,9 +82,7 @@ class Device(CatalogueEntry):
     like: str | None = None
     """Device of the catalogue with the same chip, whose calibration holds; its `base` if it has
     one."""
-    achieved_flop_per_s: dict[Dtype, FlopPerSecond] = Field(
-        default_factory=dict, alias="achieved_matmul"
-    )
+    achieved_flop_per_s: dict[Dtype, FlopPerSecond] = Field(default_factory=dict, alias="achieved_matmul")
     """Best matrix multiplication ever measured (MAMF), by number format."""
 
     @property
@@ -113,13 +111,9 @@ class Device(CatalogueEntry):
                 faster *= reader.validate_python(changes[key]) / before
         if "peak" in changes or faster == 1.0:
             return found
-        provenance = Provenance(
-            source="syncwall-arithmetic", note=f"{faster:.4g} x that of {base.name}"
-        )
+        provenance = Provenance(source="syncwall-arithmetic", note=f"{faster:.4g} x that of {base.name}")
         peaks = base.peak_flop_per_s.items()
-        peak = {
-            d: SourcedNumber(rate * faster, Dimension.FLOP_PER_S, provenance) for d, rate in peaks
-        }
+        peak = {d: SourcedNumber(rate * faster, Dimension.FLOP_PER_S, provenance) for d, rate in peaks}
         return {**found, "peak": peak}
 
     @property

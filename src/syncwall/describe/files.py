@@ -156,8 +156,7 @@ class RunFile:
             return kind.model_validate({**below.value, **above.value}, context=context)
         except ValidationError as error:
             raise InputError(
-                _section_problem(at, message, above, below)
-                for at, message in faults_of(error, kind)
+                _section_problem(at, message, above, below) for at, message in faults_of(error, kind)
             ) from None
 
 

@@ -146,10 +146,15 @@ def _changed(run: Run, phase: Phase, global_batch: int | None) -> Run:
         kept["shard_degree"] = None  # all ranks, however many they are now
     if global_batch is not None:
         kept["global_batch"] = global_batch
-    return Run.model_validate({
-        "model": run.model, "cluster": run.cluster, "software": run.software,
-        "layout": kept | phase.layout, "seq": run.seq if phase.seq is None else phase.seq,
-    })  # fmt: skip
+    return Run.model_validate(
+        {
+            "model": run.model,
+            "cluster": run.cluster,
+            "software": run.software,
+            "layout": kept | phase.layout,
+            "seq": run.seq if phase.seq is None else phase.seq,
+        }
+    )
 
 
 def _read(value: Any) -> Any:
@@ -397,7 +402,15 @@ class Job(Description):
 
 
 __all__ = [
-    "Checkpoints", "Evaluation", "FailureRates", "Failures", "Job", "Maintenance", "MeasuredJob",
-    "Owned", "Power",
-    "Spikes", "Stragglers",
-]  # fmt: skip
+    "Checkpoints",
+    "Evaluation",
+    "FailureRates",
+    "Failures",
+    "Job",
+    "Maintenance",
+    "MeasuredJob",
+    "Owned",
+    "Power",
+    "Spikes",
+    "Stragglers",
+]

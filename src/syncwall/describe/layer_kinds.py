@@ -74,15 +74,23 @@ class StackLayer(Description):
 Stack = tuple[StackLayer, ...]
 
 _UNUSED: Final[dict[str, Any]] = {
-    "hidden": 1, "attention": {"heads": 1}, "mlp": {"hidden": 1, "gated": False},
+    "hidden": 1,
+    "attention": {"heads": 1},
+    "mlp": {"hidden": 1, "gated": False},
     "norm": {"kind": "none", "per_layer": 0, "final": False},
-}  # fmt: skip
+}
 """What stands in the place of shapes; nothing that is computed of a stack reads it."""
 STANDING_IN: Final = frozenset({*_UNUSED, "layers", "train_seq"})
 """Fields of a model with a stack that nobody stated."""
 _ABOUT: Final = {
-    "name", "title", "aliases", "note", "provenance", "stack", "train_batch_tokens",
-}  # fmt: skip
+    "name",
+    "title",
+    "aliases",
+    "note",
+    "provenance",
+    "stack",
+    "train_batch_tokens",
+}
 """Fields that a model has whatever it is."""
 
 
@@ -176,9 +184,7 @@ def _checked(pattern: str) -> str:
     wrong = next((word for word in words if not _WORD.fullmatch(word)), None)
     if not words or wrong is not None:
         what = f'"{wrong}" in it is none' if words else "it is empty"
-        raise ValueError(
-            f"a pattern is layers set apart by spaces, each M or * and then - or E: {what}"
-        )
+        raise ValueError(f"a pattern is layers set apart by spaces, each M or * and then - or E: {what}")
     return " ".join(words)
 
 

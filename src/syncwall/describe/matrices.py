@@ -137,8 +137,7 @@ def _projections(attention: Attention, hidden: int, head: int) -> Matrices:
 def cross_matrices(model: Transformer) -> Matrices:
     """Projections of attention to the output of the encoder: as those of the other."""
     return {
-        f"cross_{name}": replace(one, name=f"cross_{name}")
-        for name, one in attention_matrices(model).items()
+        f"cross_{name}": replace(one, name=f"cross_{name}") for name, one in attention_matrices(model).items()
     }
 
 

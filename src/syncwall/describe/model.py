@@ -41,8 +41,7 @@ class Model(Transformer):
         if not isinstance(fields, dict) or not isinstance(fields.get("stack"), list | tuple):
             return fields
         usual = {
-            name: field.get_default(call_default_factory=True)
-            for name, field in cls.model_fields.items()
+            name: field.get_default(call_default_factory=True) for name, field in cls.model_fields.items()
         }
         return without_shapes(fields, usual)
 

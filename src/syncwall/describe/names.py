@@ -104,9 +104,7 @@ def load(
         name = _of_hub(name, directory)
     if looks_like_path(name):
         if files_refused():
-            raise InputError.of(
-                f'"{name}" is a path: only names of the catalogue are accepted here'
-            )
+            raise InputError.of(f'"{name}" is a path: only names of the catalogue are accepted here')
         path = _file(name, directory)
         path = path / "config.json" if path.is_dir() else path
     else:
@@ -212,9 +210,7 @@ class Ref:
                 if isinstance(value, dict) and "base" in value:
                     return _varied(value, self.kind, source, directory)
             except InputError as error:
-                raise PydanticCustomError(
-                    "syncwall", "{message}", {"message": str(error)}
-                ) from None
+                raise PydanticCustomError("syncwall", "{message}", {"message": str(error)}) from None
             return value
 
         return core_schema.with_info_before_validator_function(resolve, handler(source))
@@ -226,9 +222,7 @@ def stated(description: Description) -> dict[str, Any]:
     for name in description.model_fields_set:
         value = getattr(description, name)
         inner = isinstance(value, Description) and not isinstance(value, CatalogueEntry)
-        fields[type(description).model_fields[name].alias or name] = (
-            stated(value) if inner else value
-        )
+        fields[type(description).model_fields[name].alias or name] = stated(value) if inner else value
     return fields
 
 

@@ -44,13 +44,9 @@ def validated(document: Document, described: type[Described], **named: str) -> D
         raise InputError(problems(error, document, described)) from None
 
 
-def problems(
-    error: ValidationError, document: Document, described: type[BaseModel]
-) -> list[Problem]:
+def problems(error: ValidationError, document: Document, described: type[BaseModel]) -> list[Problem]:
     """What pydantic found, with its place in the text and in the words of the file."""
     found = [document.problem(path, message) for path, message in faults_of(error, described)]
     if (count := error.error_count()) > MOST_FAULTS:
-        found.append(
-            document.problem((), f"has {count:,} problems; these are {MOST_FAULTS} of them")
-        )
+        found.append(document.problem((), f"has {count:,} problems; these are {MOST_FAULTS} of them"))
     return found

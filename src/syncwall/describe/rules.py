@@ -47,8 +47,7 @@ def _rules(m: Model, l: Any, seq: Any, gpus: Any) -> Iterator[LayoutRule]:  # no
     yield (
         "global_batch",
         l.global_batch % (l.micro_batch * l.dp) == 0,
-        "global_batch {l.global_batch} is not a multiple of micro_batch {l.micro_batch}"
-        " x dp {l.dp}",
+        "global_batch {l.global_batch} is not a multiple of micro_batch {l.micro_batch} x dp {l.dp}",
     )
     if m.stack is not None:
         yield from _stack_rules(m.stack, l)
@@ -79,8 +78,7 @@ def _stack_rules(stack: Stack, l: Any) -> Iterator[LayoutRule]:  # noqa: E741
     yield (
         "recompute",
         (l.recompute == Recompute.NONE) | ((l.recompute == Recompute.FULL) & known),
-        "recompute: of a stack whole layers can be computed again (full), if every"
-        " one states its `output`",
+        "recompute: of a stack whole layers can be computed again (full), if every one states its `output`",
     )
     yield "lora", l.lora is None, "adapters of a stack are not described: it has no named matrices"
     yield "offload_layers", l.offload_layers == 0, "layers of a stack are not offloaded"
@@ -249,8 +247,7 @@ def _shard_rules(l: Any) -> Iterator[LayoutRule]:  # noqa: E741
         yield (
             "reshard_after_forward",
             (l.shard != Shard.FSDP) | (l.shard_degree % few == 0),
-            "reshard_after_forward {l.reshard_after_forward} does not divide shard_degree"
-            " {l.shard_degree}",
+            "reshard_after_forward {l.reshard_after_forward} does not divide shard_degree {l.shard_degree}",
         )
     yield from _host_rules(l)
     if l.outer_every is not None:
@@ -283,9 +280,7 @@ def can_share(m: Model, l: Any) -> Any:  # noqa: E741
     return together if m.moe is None else together | (l.expert_dp > 1)
 
 
-def not_offered(
-    family: Framework, date: Month | None, layout: Layout, *, experts: bool = False
-) -> set[str]:
+def not_offered(family: Framework, date: Month | None, layout: Layout, *, experts: bool = False) -> set[str]:
     """What of one resolved `layout` the framework of that `date` cannot run, by field.
 
     Some frameworks ask for more where the model has `experts`.

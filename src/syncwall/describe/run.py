@@ -37,9 +37,7 @@ from syncwall.units import Dimension
 _MOST: Final = RANGES[Dimension.TOKENS][1]
 PositiveRate = Annotated[float, Field(gt=0, le=_MOST, strict=True, allow_inf_nan=False)]
 _NUMBER: Final = r"(?P<number>\d[\d,_]*\.?\d*(?:e[+-]?\d+)?)\s*(?P<scale>[kM]?)\s*"
-_RATE: Final = re.compile(
-    _NUMBER + r"(?:tok(?:en)?s?(?:/s|ps))\s*(?P<each>/\s*gpu)?", re.IGNORECASE
-)
+_RATE: Final = re.compile(_NUMBER + r"(?:tok(?:en)?s?(?:/s|ps))\s*(?P<each>/\s*gpu)?", re.IGNORECASE)
 _MFU: Final = re.compile(_NUMBER + r"(?P<percent>%?)\s*mfu", re.IGNORECASE)
 _SCALES: Final = {"": 1.0, "k": 1e3, "m": 1e6}
 _WAYS: Final = ("step_s", "tokens_per_s", "tokens_per_s_per_gpu", "mfu")
@@ -68,9 +66,7 @@ class MeasuredSpeed(Description):
     @model_validator(mode="after")
     def _says_something(self) -> Self:
         if sum(getattr(self, way) is not None for way in _WAYS) != 1:
-            raise ValueError(
-                "write one of `step`, `tokens_per_s`, `tokens_per_s_per_gpu` and `mfu`"
-            )
+            raise ValueError("write one of `step`, `tokens_per_s`, `tokens_per_s_per_gpu` and `mfu`")
         return self
 
     def seconds(self, tokens: float, gpus: float, at_peak_s: float = float("nan")) -> float:
@@ -183,9 +179,12 @@ class Run(Description):
         """The run on another machine, or another part of it, checked."""
         stated = dict(self.layout if layout is None else layout)
         return Run(
-            model=self.model, cluster=cluster, layout=Layout(**stated),
-            software=self.software, seq=self.seq,
-        )  # fmt: skip
+            model=self.model,
+            cluster=cluster,
+            layout=Layout(**stated),
+            software=self.software,
+            seq=self.seq,
+        )
 
     @property
     def tokens_per_step(self) -> int:

@@ -91,9 +91,7 @@ class Framework(CatalogueEntry):
         default_factory=lambda: dict[Month, ExpertKernels]({"2000-01": "grouped"})
     )
     """Experts as one group of multiplications, or one after the other in a loop of the host."""
-    graphs: dict[Month, Graphs] = Field(
-        default_factory=lambda: dict[Month, Graphs]({"2000-01": "none"})
-    )
+    graphs: dict[Month, Graphs] = Field(default_factory=lambda: dict[Month, Graphs]({"2000-01": "none"}))
     """CUDA graphs that its runs use; see `Software.graphs`."""
     traffic: PositiveNumber
     """Memory traffic of its element-wise kernels over that of perfectly fused ones."""
@@ -106,9 +104,7 @@ class Framework(CatalogueEntry):
     1.5 where the largest value is looked for first."""
     accumulation_bytes: NotNegativeNumber = 0.0
     """Memory traffic to add a micro batch's gradients to the others, for one parameter."""
-    efficiency: dict[str, dict[Month, Annotated[float, Field(gt=0, le=1.2)]]] = Field(
-        default_factory=dict
-    )
+    efficiency: dict[str, dict[Month, Annotated[float, Field(gt=0, le=1.2)]]] = Field(default_factory=dict)
     """Speed of its matrix multiplications over that of the vendor's own training library (NVIDIA's
     Transformer Engine), by architecture of the device; one that is not named is as the last."""
     fused_accumulation: bool = False
@@ -191,9 +187,7 @@ class Framework(CatalogueEntry):
     """Ranks that share a sequence always share a copy of the state too: with cp there is neither
     DDP nor a copy for fewer ranks."""
     dispatchers: dict[Month, tuple[Dispatcher, ...]] = Field(
-        default_factory=lambda: dict[Month, tuple[Dispatcher, ...]](
-            {"2000-01": (Dispatcher.ALL_TO_ALL,)}
-        )
+        default_factory=lambda: dict[Month, tuple[Dispatcher, ...]]({"2000-01": (Dispatcher.ALL_TO_ALL,)})
     )
     """How it lets experts exchange tokens, the usual way first."""
     overlap_ep: dict[Month, bool] = Field(default_factory=lambda: {"2000-01": False})
@@ -211,9 +205,12 @@ class Framework(CatalogueEntry):
 USUAL_FRAMEWORK: Final = "megatron-core"
 """What a run is taken to use if nobody says: most published runs of many GPUs do."""
 _SCALINGS: Final = {
-    "tensorwise": "tensor", "delayed": "tensor", "current": "tensor", "rowwise": "row",
+    "tensorwise": "tensor",
+    "delayed": "tensor",
+    "current": "tensor",
+    "rowwise": "row",
     "blockwise": "block",
-}  # fmt: skip
+}
 """Other words for the same, of Transformer Engine, torchao and Megatron-LM."""
 _MONTH = re.compile(r"20\d\d-(0[1-9]|1[0-2])")
 
@@ -279,18 +276,29 @@ def switches(
     found: dict[str, Any] = {
         name: at(getattr(family, name), date)
         for name in (
-            "overlap_gradients", "overlap_parameters", "overlap_tp", "overlap_pp",
-            "balanced_stages", "async_tp", "overlap_ep", "recompute_stops_early", "dropout",
-            "fused_loss", "fsdp_copies",
+            "overlap_gradients",
+            "overlap_parameters",
+            "overlap_tp",
+            "overlap_pp",
+            "balanced_stages",
+            "async_tp",
+            "overlap_ep",
+            "recompute_stops_early",
+            "dropout",
+            "fused_loss",
+            "fsdp_copies",
         )
-    }  # fmt: skip
+    }
     found |= {
         name: getattr(family, name)
         for name in (
-            "tp_exposed_share", "kept_gathered_inputs", "separate_gradients",
-            "master_weights", "narrow_activations",
+            "tp_exposed_share",
+            "kept_gathered_inputs",
+            "separate_gradients",
+            "master_weights",
+            "narrow_activations",
         )
-    }  # fmt: skip
+    }
     found["dispatcher"] = at(family.dispatchers, date)[0]
     stated = software or Software()
     kernel = at(family.attention, date)

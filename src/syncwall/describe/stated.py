@@ -36,9 +36,7 @@ def stated_keys(texts: Mapping[str, str], prefix: str = "") -> dict[str, Any]:
         try:
             found[key] = parse_document(text, "").value if text else text
         except InputError as error:
-            raise InputError(
-                Problem("", 0, 0, one.message, prefix + key) for one in error.problems
-            ) from None
+            raise InputError(Problem("", 0, 0, one.message, prefix + key) for one in error.problems) from None
     return found
 
 

@@ -98,21 +98,37 @@ FREEZING: Final = tuple(Freezing.model_fields)
 """Names of these fields."""
 
 
-RecomputeModule = Literal[
-    "core_attn", "layernorm", "mla_up_proj", "mlp", "moe", "moe_act", "shared_experts"
-]
+RecomputeModule = Literal["core_attn", "layernorm", "mla_up_proj", "mlp", "moe", "moe_act", "shared_experts"]
 """A part of a layer that is computed again, as Megatron's `--recompute-modules` calls it."""
 KEEPING: Final = (
-    "kept_gradient_dtype", "separate_gradients", "optimizer", "moment_dtype", "master_weights",
-    *OFFLOAD, "narrow_activations", "kept_attention_scores", "fused_norms", "fused_gate",
-    "dropout", "fused_loss", "loss_chunks", "recompute_modules", "recompute_stops_early",
+    "kept_gradient_dtype",
+    "separate_gradients",
+    "optimizer",
+    "moment_dtype",
+    "master_weights",
+    *OFFLOAD,
+    "narrow_activations",
+    "kept_attention_scores",
+    "fused_norms",
+    "fused_gate",
+    "dropout",
+    "fused_loss",
+    "loss_chunks",
+    "recompute_modules",
+    "recompute_stops_early",
     "narrow_weights",
-)  # fmt: skip
+)
 """Fields of a layout that say what is kept, and where, but nothing of the ranks."""
 TRAINED: Final = (
-    "document_tokens", "frozen_weights", "lora", "expert_imbalance", "dropless",
-    "capacity_factor", *FREEZING, *WIDE,
-)  # fmt: skip
+    "document_tokens",
+    "frozen_weights",
+    "lora",
+    "expert_imbalance",
+    "dropless",
+    "capacity_factor",
+    *FREEZING,
+    *WIDE,
+)
 """Fields of a layout that say what is trained, and on what: no search may change them."""
 
 
@@ -195,10 +211,12 @@ Target = Literal["all-linear", "attention", "mlp", MlpTarget, AttentionTarget]
 FrozenFormat = Literal["fp32", "bf16", "fp8", "nf4", "nf4-single"]
 
 FROZEN_BYTES: Final[dict[FrozenFormat, float]] = {
-    "fp32": 4.0, "bf16": 2.0, "fp8": 1.0,
+    "fp32": 4.0,
+    "bf16": 2.0,
+    "fp8": 1.0,
     "nf4": (4 + 8 / 64 + 32 / (64 * 256)) / 8,
     "nf4-single": (4 + 32 / 64) / 8,
-}  # fmt: skip
+}
 """Bytes of one weight. NF4 has a scale for 64 weights: in fp32 (`nf4-single`, 4.5 bits), or in 8
 bits with an fp32 scale for 256 of them (double quantisation, 4.127 bits)."""
 _ADAPTABLE: Final[dict[WeightGroup, tuple[str, ...]]] = {

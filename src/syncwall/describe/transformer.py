@@ -265,11 +265,7 @@ class Transformer(CatalogueEntry):
             raise ValueError("a model needs `mlp`, `moe`, or both")
         elif self.mlp is None and self.dense_layers:
             raise ValueError(f"{self.dense_layers} dense layers need `mlp`")
-        if (
-            attention.head_dim is None
-            and attention.latent is None
-            and self.hidden % attention.heads
-        ):
+        if attention.head_dim is None and attention.latent is None and self.hidden % attention.heads:
             raise ValueError(f"{attention.heads} heads do not divide hidden {self.hidden}")
         if attention.indexer is not None and attention.latent is None:
             raise ValueError("an `indexer` needs `latent` attention")

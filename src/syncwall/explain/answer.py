@@ -190,9 +190,7 @@ def _of(read: Mapping[str, Sequence[ReadFile]], kind: FileKind) -> tuple[Any, ..
     return tuple(one.what for one in read.get(kind, ()))
 
 
-def _traces(
-    files: Files, question: FilesRequest, progress: Progress, so_far: SoFar
-) -> JobTraces | None:
+def _traces(files: Files, question: FilesRequest, progress: Progress, so_far: SoFar) -> JobTraces | None:
     paths = files.get(FileKind.TRACE, [])
     if not paths:
         return None

@@ -71,9 +71,7 @@ class GemmJudgement:
 
 def judged_gemms(points: Sequence[GemmPoint], device: Device, source: str) -> GemmJudgement | None:
     """The large ones of `points` on `device`; None if there are none, or it has no such peak."""
-    large = [
-        p for p in points if min(p.m, p.n, p.k) >= _LARGE and p.dtype in device.peak_flop_per_s
-    ]
+    large = [p for p in points if min(p.m, p.n, p.k) >= _LARGE and p.dtype in device.peak_flop_per_s]
     if not large:
         return None
     fit = calibration(device).gemm
@@ -294,9 +292,7 @@ def _of(result: Result, source: str) -> MeasuredFile:
         result.job.hosts,
         measured_of(result, source) if result.kind in _TIMED else MachineMeasurements(),
         links=tuple(map(LinkRow.model_validate, data.get("rows") or ())) if links else (),
-        suspects=tuple(map(SlowComponent.model_validate, data.get("suspects") or ()))
-        if links
-        else (),
+        suspects=tuple(map(SlowComponent.model_validate, data.get("suspects") or ())) if links else (),
         result=result,
     )
 
@@ -434,9 +430,7 @@ def _findings(
         yield from collective_findings(said, machines)
     for gemm in gemms:
         yield from gemm_findings(gemm)
-    rates = [
-        one.what for kind in (FileKind.IPERF3, FileKind.PERFTEST) for one in read.get(kind, ())
-    ]
+    rates = [one.what for kind in (FileKind.IPERF3, FileKind.PERFTEST) for one in read.get(kind, ())]
     yield from link_findings(rates, machines[0] if len(machines) == 1 else None)
     for one in read.get(FileKind.MEASURED, ()):
         yield from suspect_findings(one.what)

@@ -64,10 +64,16 @@ def day_of(job: JobTraces, name: str) -> Day:
     if job.verdict is not None:
         wait = np.minimum(job.verdict.skew.wait_s, talking)
     return Day(
-        name, tuple(one.rank for one in ranks), tuple(one.host or "" for one in ranks),
-        np.sort(numbers), np.median(steps, axis=1), own[:, :, [KINDS.index(k) for k in OWN]],
-        wait, talking - wait, job,
-    )  # fmt: skip
+        name,
+        tuple(one.rank for one in ranks),
+        tuple(one.host or "" for one in ranks),
+        np.sort(numbers),
+        np.median(steps, axis=1),
+        own[:, :, [KINDS.index(k) for k in OWN]],
+        wait,
+        talking - wait,
+        job,
+    )
 
 
 def read_days(
@@ -165,10 +171,13 @@ def difference(now: Day, good: Sequence[Day]) -> StepChange:
     least = max(MATTERS * float(np.median(before)), _SURE * within**0.5, between)
     parts = _ordered(_parts(*_medians(now, good)), change, now.ranks)
     return StepChange(
-        float(np.median(before)), float(np.median(now.step_s)), least, parts,
+        float(np.median(before)),
+        float(np.median(now.step_s)),
+        least,
+        parts,
         _same_verdict(now, good, change, least, parts),
         _first_bad(now, float(np.median(before)) + least) if change > least else None,
-    )  # fmt: skip
+    )
 
 
 def _error(step_s: Any) -> float:
@@ -177,9 +186,7 @@ def _error(step_s: Any) -> float:
     return float(1.2533 * spread / len(step_s) ** 0.5)
 
 
-def _medians(
-    now: Day, good: Sequence[Day], rng: np.random.Generator | None = None
-) -> tuple[Any, Any]:
+def _medians(now: Day, good: Sequence[Day], rng: np.random.Generator | None = None) -> tuple[Any, Any]:
     """Changes of own time (N, kinds) and of transfers (N,), of steps or of a draw of them."""
 
     def middle(day: Day, values: Any, rows: Any) -> Any:
@@ -214,9 +221,7 @@ def _parts(own: Any, moved: Any) -> dict[tuple[str, tuple[int, ...]], float]:
     total = excess.sum(axis=1)
     if len(own) > 1:
         worst = int(np.argmax(np.abs(total)))
-        like = tuple(
-            np.flatnonzero(total * np.sign(total[worst]) > 0.5 * abs(total[worst])).tolist()
-        )
+        like = tuple(np.flatnonzero(total * np.sign(total[worst]) > 0.5 * abs(total[worst])).tolist())
         for n, kind in enumerate(OWN):
             found[kind, like] = found.get((kind, like), 0.0) + float(excess[worst, n])
     found["transfer", ()] = float(np.median(moved))
@@ -240,8 +245,7 @@ def _same_verdict(
     rng, same = np.random.default_rng(0), 0
     before = np.concatenate([day.step_s for day in good])
     for _ in range(_RESAMPLES):
-        one, other = (values[rng.integers(len(values), size=len(values))]
-                      for values in (now.step_s, before))  # fmt: skip
+        one, other = (values[rng.integers(len(values), size=len(values))] for values in (now.step_s, before))
         drawn = float(np.median(one) - np.median(other))
         if abs(change) <= least:
             same += abs(drawn) <= least
@@ -283,12 +287,13 @@ class NameChange:
 def changed_names(now: Day, before: Day, change_s: float) -> tuple[NameChange, ...]:
     """Those that changed most in the direction of the step, at least a tenth of its change."""
     one, other = before.job.names_s, now.job.names_s
-    every = [
-        NameChange(n, one.get(n, 0.0), other.get(n, 0.0)) for n in dict.fromkeys([*one, *other])
-    ]
+    every = [NameChange(n, one.get(n, 0.0), other.get(n, 0.0)) for n in dict.fromkeys([*one, *other])]
     least = _SHARE * abs(change_s)
-    moved = [c for c in every if (c.now_s - c.before_s) * change_s > 0
-             and abs(c.now_s - c.before_s) >= max(least, 1e-9)]  # fmt: skip
+    moved = [
+        c
+        for c in every
+        if (c.now_s - c.before_s) * change_s > 0 and abs(c.now_s - c.before_s) >= max(least, 1e-9)
+    ]
     return tuple(sorted(moved, key=lambda c: -abs(c.now_s - c.before_s))[:5])
 
 
@@ -358,9 +363,11 @@ def _of_rank(one: RankSummary, kind: str) -> tuple[float, float, float, float] |
         return None
     sizes = one.bytes[own][~np.isnan(one.bytes[own])]
     return (
-        own.sum() / len(one.step_s), float(np.median(sizes)) if len(sizes) else float("nan"),
-        float(np.median(one.duration_ns[own])) / 1e9, float(one.exposed_ns[own].sum()) / total,
-    )  # fmt: skip
+        own.sum() / len(one.step_s),
+        float(np.median(sizes)) if len(sizes) else float("nan"),
+        float(np.median(one.duration_ns[own])) / 1e9,
+        float(one.exposed_ns[own].sum()) / total,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -438,9 +445,7 @@ def settings_of(read: Mapping[str, Sequence[Any]], traces: JobTraces | None) -> 
     return {name: value for name, value in found.items() if name not in _ITS_OWN}
 
 
-def changed_settings(
-    now: Mapping[str, str], before: Mapping[str, str]
-) -> tuple[SettingChange, ...]:
+def changed_settings(now: Mapping[str, str], before: Mapping[str, str]) -> tuple[SettingChange, ...]:
     """Those that differ; of what only one day's files tell, environment variables."""
     found = []
     for name in dict.fromkeys([*before, *now]):
@@ -468,11 +473,17 @@ def _of_trace(job: JobTraces) -> Iterator[tuple[str, str]]:
 
 def _of_log(log: NcclLog) -> Iterator[tuple[str, str]]:
     values = {
-        "NCCL": log.version, "CUDA": log.cuda, "network plugin": log.plugin, "network": log.network,
-        "provider": log.provider, "between nodes": log.inter_node, "GPUDirect": _yes(log.gdr),
-        "NVLS": _yes(log.nvls), "NICs used": str(len(log.nics_used)) if log.nics else None,
+        "NCCL": log.version,
+        "CUDA": log.cuda,
+        "network plugin": log.plugin,
+        "network": log.network,
+        "provider": log.provider,
+        "between nodes": log.inter_node,
+        "GPUDirect": _yes(log.gdr),
+        "NVLS": _yes(log.nvls),
+        "NICs used": str(len(log.nics_used)) if log.nics else None,
         "ways": ", ".join(sorted(log.transports)) or None,
-    }  # fmt: skip
+    }
     world = log.world
     if world is not None:
         values |= {"channels": str(world.coll_channels) if world.coll_channels else None}
@@ -568,6 +579,10 @@ def what_changed(
     if not found.is_changed:
         return Changed(len(good), found, settings=settings, benchmarks=benchmarks)
     return Changed(
-        len(good), found, changed_names(day, good[-1], found.change_s),
-        changed_collectives(day, good[-1]), settings, benchmarks,
-    )  # fmt: skip
+        len(good),
+        found,
+        changed_names(day, good[-1], found.change_s),
+        changed_collectives(day, good[-1]),
+        settings,
+        benchmarks,
+    )

@@ -28,9 +28,13 @@ from syncwall.read.nccl_tests import NcclTests
 from syncwall.work.operations import Collective, CollectiveKind, Group
 
 KINDS: Final[dict[str, CollectiveKind]] = {
-    "all_reduce": "all-reduce", "all_gather": "all-gather", "reduce_scatter": "reduce-scatter",
-    "alltoall": "all-to-all", "broadcast": "broadcast", "reduce": "reduce",
-}  # fmt: skip
+    "all_reduce": "all-reduce",
+    "all_gather": "all-gather",
+    "reduce_scatter": "reduce-scatter",
+    "alltoall": "all-to-all",
+    "broadcast": "broadcast",
+    "reduce": "reduce",
+}
 """Of what nccl-tests calls them."""
 UNPRICED: Final = ("sendrecv", "gather", "scatter", "hypercube")
 """The rest, which the cost model does not price."""
@@ -78,10 +82,15 @@ def of_nccl_tests(run: NcclTests) -> CollectiveBenchmark | None:
     hosts = tuple(dict.fromkeys(device.host for device in run.devices))
     sizes = sorted(points)
     return CollectiveBenchmark(
-        source=run.source, kind=kind, ranks=ranks, nodes=len(hosts) or None,
-        sizes=np.array(sizes), seconds=np.array([points[size] for size in sizes]),
-        device=run.devices[0].name if run.devices else "", hosts=hosts,
-    )  # fmt: skip
+        source=run.source,
+        kind=kind,
+        ranks=ranks,
+        nodes=len(hosts) or None,
+        sizes=np.array(sizes),
+        seconds=np.array([points[size] for size in sizes]),
+        device=run.devices[0].name if run.devices else "",
+        hosts=hosts,
+    )
 
 
 def of_measured(found: MachineMeasurements) -> Iterator[CollectiveBenchmark]:
@@ -93,9 +102,15 @@ def of_measured(found: MachineMeasurements) -> Iterator[CollectiveBenchmark]:
 def _of_table(table: CollectiveTable, found: MachineMeasurements) -> CollectiveBenchmark:
     sizes, seconds = zip(*sorted(table.points), strict=True)
     return CollectiveBenchmark(
-        source=", ".join(found.sources), kind=table.kind, ranks=table.ranks, nodes=table.nodes,
-        sizes=np.array(sizes), seconds=np.array(seconds), device=found.device, hosts=found.hosts,
-    )  # fmt: skip
+        source=", ".join(found.sources),
+        kind=table.kind,
+        ranks=table.ranks,
+        nodes=table.nodes,
+        sizes=np.array(sizes),
+        seconds=np.array(seconds),
+        device=found.device,
+        hosts=found.hosts,
+    )
 
 
 def _told_by_columns(run: NcclTests) -> str | None:
@@ -232,9 +247,7 @@ _SAME: Final = (0.8, 1.25)
 """What does not touch latency leaves small sizes as they are."""
 
 
-def possible_faults(
-    machine: Cluster, found: CollectiveBenchmark, sizes: Regions
-) -> Iterator[MachineFault]:
+def possible_faults(machine: Cluster, found: CollectiveBenchmark, sizes: Regions) -> Iterator[MachineFault]:
     """Those that can happen to these ranks on this machine."""
     used = machine_for_ranks(machine, found.ranks, found.nodes)
     healthy = of_benchmark(machine, found)
@@ -257,9 +270,7 @@ def possible_faults(
     over_pcie, small = slower(pcie, sizes.rate), slower(pcie, sizes.small)
     if over_pcie is not None and over_pcie > 1.5:
         most = 2.0 * over_pcie
-        yield MachineFault(
-            FaultKind.PCIE, (0.6 * over_pcie, most), (0.8, max(2.0 * (small or 1.0), 4.0))
-        )
+        yield MachineFault(FaultKind.PCIE, (0.6 * over_pcie, most), (0.8, max(2.0 * (small or 1.0), 4.0)))
     yield MachineFault(FaultKind.RANK, _SLOW_RANK, _SAME)
 
 
@@ -370,8 +381,12 @@ class Judgement:
     def largest(self) -> tuple[float, float, float, float]:
         """At the largest size: bytes, busbw in bytes/s, expected busbw, and the least healthy."""
         found, expected = self.benchmark, self.benchmark.busbw(self.expected_s)[-1]
-        return (float(found.sizes[-1]), float(found.busbw(found.seconds)[-1]), float(expected),
-                float(expected / self.limits.most))  # fmt: skip
+        return (
+            float(found.sizes[-1]),
+            float(found.busbw(found.seconds)[-1]),
+            float(expected),
+            float(expected / self.limits.most),
+        )
 
 
 def judged(found: CollectiveBenchmark, machine: Cluster) -> Judgement | None:
@@ -389,9 +404,15 @@ def judged(found: CollectiveBenchmark, machine: Cluster) -> Judgement | None:
     small = float(np.median(ratio[sizes.small])) if sizes.small.any() else None
     above = found.sizes[sizes.large & (ratio > limits.most)]
     said = Judgement(
-        found, machine, expected_s, limits, rate, largest, small,
+        found,
+        machine,
+        expected_s,
+        limits,
+        rate,
+        largest,
+        small,
         slow_sizes=(float(above[0]), float(above[-1])) if len(above) else None,
-    )  # fmt: skip
+    )
     if not said.is_slow or rate is None:
         return said
     slower = Slower(rate, small, log(limits.most))

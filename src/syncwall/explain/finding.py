@@ -37,9 +37,7 @@ class Finding:
 
 def worst_first(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """Sorted by severity, then by slowdown (the largest first), then by text."""
-    return tuple(
-        sorted(findings, key=lambda f: (_ORDER[f.severity], -(f.slowdown or 0.0), f.what, f.where))
-    )
+    return tuple(sorted(findings, key=lambda f: (_ORDER[f.severity], -(f.slowdown or 0.0), f.what, f.where)))
 
 
 _FORCED: Final = "unset it outside of experiments: NCCL chooses by size and topology"
@@ -111,8 +109,7 @@ RULES: Final = (
         "NCCL_ALGO",
         bool,
         "suspect",
-        "one algorithm for all sizes: rings are slow for small messages on many nodes, trees for "
-        "large ones",
+        "one algorithm for all sizes: rings are slow for small messages on many nodes, trees for large ones",
         _FORCED,
     ),
     VariableRule(

@@ -17,8 +17,18 @@ _Tables = dict[int, dict[int, FlightEntry]]
 """Entries of one group by rank and number."""
 MismatchKind = Literal["missing", "operation", "size", "type", "unfinished"]
 # Every rank must give these the same size; all-to-all, gather and scatter may differ.
-_EVEN = ("all_reduce", "allreduce", "broadcast", "reduce", "all_gather", "_all_gather_base",
-         "all_gather_into_tensor", "reduce_scatter", "_reduce_scatter_base", "barrier")  # fmt: skip
+_EVEN = (
+    "all_reduce",
+    "allreduce",
+    "broadcast",
+    "reduce",
+    "all_gather",
+    "_all_gather_base",
+    "all_gather_into_tensor",
+    "reduce_scatter",
+    "_reduce_scatter_base",
+    "barrier",
+)
 
 
 @dataclass(frozen=True)
@@ -92,9 +102,7 @@ def _order(hang: Hang, waiting: Counter[int]) -> tuple[bool, int, str]:
     return follows, hang.created_ns or 0, hang.group
 
 
-def _first(
-    name: str, members: set[int], tables: _Tables, by_rank: dict[int, FlightDump]
-) -> Hang | None:
+def _first(name: str, members: set[int], tables: _Tables, by_rank: dict[int, FlightDump]) -> Hang | None:
     have = sorted(members & by_rank.keys())
     if len(have) < 2:
         return None
@@ -134,8 +142,14 @@ def _elements(entry: FlightEntry) -> int:
     return total
 
 
-def _hang(name: str, sequence: int, kind: MismatchKind, entries: dict[int, FlightEntry],
-          members: set[int], by_rank: dict[int, FlightDump]) -> Hang:  # fmt: skip
+def _hang(
+    name: str,
+    sequence: int,
+    kind: MismatchKind,
+    entries: dict[int, FlightEntry],
+    members: set[int],
+    by_rank: dict[int, FlightDump],
+) -> Hang:
     versions: dict[str, list[int]] = {}
     for rank, entry in entries.items():
         versions.setdefault(_version(entry), []).append(rank)
@@ -147,13 +161,18 @@ def _hang(name: str, sequence: int, kind: MismatchKind, entries: dict[int, Fligh
     missing = sorted((members & by_rank.keys()) - entries.keys())
     created = [entry.created_ns for entry in entries.values() if entry.created_ns is not None]
     return Hang(
-        group=name, sequence=sequence, kind=kind, operation=usual.split(" ")[0],
-        waiting=tuple(sorted(entries.keys() - set(odd))), missing=tuple(missing),
-        odd=tuple(sorted(odd)), without_dump=tuple(sorted(members - by_rank.keys())),
+        group=name,
+        sequence=sequence,
+        kind=kind,
+        operation=usual.split(" ")[0],
+        waiting=tuple(sorted(entries.keys() - set(odd))),
+        missing=tuple(missing),
+        odd=tuple(sorted(odd)),
+        without_dump=tuple(sorted(members - by_rank.keys())),
         versions={key: tuple(ranks) for key, ranks in versions.items()},
         last={rank: _last(by_rank[rank].entries) for rank in [*missing, *sorted(odd)][:64]},
         created_ns=min(created, default=None),
-    )  # fmt: skip
+    )
 
 
 def _version(entry: FlightEntry) -> str:

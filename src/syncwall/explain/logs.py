@@ -172,17 +172,21 @@ _NVLS_SINCE = (2, 18)
 _MESSAGES = 5
 
 
-def nccl_findings(
-    log: NcclLog, price: Price | None = None, run: Run | None = None
-) -> tuple[Finding, ...]:
+def nccl_findings(log: NcclLog, price: Price | None = None, run: Run | None = None) -> tuple[Finding, ...]:
     """Findings of one log, the worst first; priced with `run` where no `price` is given."""
     price = price or (price_for(run) if run is not None else None)
     hints = [hint for check in _CHECKS for hint in check(log)]
     found = [
-        Finding(severity, what, why, after, f"{log.source}:{line}" if line else log.source,
-                price(key, log) if price is not None else None)
+        Finding(
+            severity,
+            what,
+            why,
+            after,
+            f"{log.source}:{line}" if line else log.source,
+            price(key, log) if price is not None else None,
+        )
         for key, severity, what, why, after, line in hints
-    ]  # fmt: skip
+    ]
     for name, setting in log.environment.items():
         where = f"{log.source}:{setting.line}"
         found += check_environment({name: setting.value}, where=where, run=run)
@@ -198,19 +202,33 @@ def _sockets(log: NcclLog) -> Iterator[_Hint]:
     if disabled is not None and on(disabled.value):
         pass  # The environment's own finding says so.
     elif fast:
-        yield ("socket", "wrong", f"NCCL uses TCP sockets although {', '.join(fast)} exist",
-               "RDMA is not used; every byte goes through the kernel and host memory",
-               "check NCCL_NET, NCCL_IB_HCA and the network plugin", line)  # fmt: skip
+        yield (
+            "socket",
+            "wrong",
+            f"NCCL uses TCP sockets although {', '.join(fast)} exist",
+            "RDMA is not used; every byte goes through the kernel and host memory",
+            "check NCCL_NET, NCCL_IB_HCA and the network plugin",
+            line,
+        )
     else:
-        yield ("socket", "suspect", "NCCL uses TCP sockets between nodes",
-               "no RDMA device was found; sockets reach only part of the link's rate",
-               "check that the container sees /dev/infiniband, or add the vendor's plugin",
-               line)  # fmt: skip
+        yield (
+            "socket",
+            "suspect",
+            "NCCL uses TCP sockets between nodes",
+            "no RDMA device was found; sockets reach only part of the link's rate",
+            "check that the container sees /dev/infiniband, or add the vendor's plugin",
+            line,
+        )
     virtual = [nic.name for nic in log.nics if nic.link == "Socket" and _is_virtual(nic.name)]
     if virtual:
-        yield ("wrong-nic", "wrong", f"sockets run over {', '.join(virtual)}",
-               "a virtual or loopback interface is not the network between nodes",
-               "set NCCL_SOCKET_IFNAME to the interface of the cluster network", line)  # fmt: skip
+        yield (
+            "wrong-nic",
+            "wrong",
+            f"sockets run over {', '.join(virtual)}",
+            "a virtual or loopback interface is not the network between nodes",
+            "set NCCL_SOCKET_IFNAME to the interface of the cluster network",
+            line,
+        )
 
 
 def _is_virtual(name: str) -> bool:
@@ -222,11 +240,15 @@ def _gdr(log: NcclLog) -> Iterator[_Hint]:
         return
     some = log.gdr_connections > 0
     share = log.net_connections - log.gdr_connections
-    yield ("gdr-off", "wrong" if some else "suspect",
-           f"{share:,} of {log.net_connections:,} network connections have no GPUDirect RDMA",
-           "data is copied through host memory; that takes PCIe and memory bandwidth twice",
-           "load nvidia-peermem or use DMA-BUF, check NCCL_NET_GDR_LEVEL; GPU and NIC should share "
-           "a PCIe switch", log.first_seen.get("gdr-off", 0))  # fmt: skip
+    yield (
+        "gdr-off",
+        "wrong" if some else "suspect",
+        f"{share:,} of {log.net_connections:,} network connections have no GPUDirect RDMA",
+        "data is copied through host memory; that takes PCIe and memory bandwidth twice",
+        "load nvidia-peermem or use DMA-BUF, check NCCL_NET_GDR_LEVEL; GPU and NIC should share "
+        "a PCIe switch",
+        log.first_seen.get("gdr-off", 0),
+    )
 
 
 def _rails(log: NcclLog) -> Iterator[_Hint]:
@@ -236,11 +258,15 @@ def _rails(log: NcclLog) -> Iterator[_Hint]:
     expected = min(len(log.nics), world.local_ranks or 0)
     line = min((n for key, n in log.first_seen.items() if key.startswith("NET/")), default=0)
     if used < expected:
-        yield ("rails", "suspect", f"{used} of {len(log.nics)} network devices are used",
-               f"{world.local_ranks} GPUs a node could drive {expected}; at best {used}/{expected} "
-               "of the network rate is reached",
-               "compare nvidia-smi topo -m; check NCCL_IB_HCA, NCCL_CROSS_NIC, NCCL_TOPO_FILE",
-               line)  # fmt: skip
+        yield (
+            "rails",
+            "suspect",
+            f"{used} of {len(log.nics)} network devices are used",
+            f"{world.local_ranks} GPUs a node could drive {expected}; at best {used}/{expected} "
+            "of the network rate is reached",
+            "compare nvidia-smi topo -m; check NCCL_IB_HCA, NCCL_CROSS_NIC, NCCL_TOPO_FILE",
+            line,
+        )
     if world.coll_channels and world.coll_channels < expected and (world.nodes or 1) > 1:
         yield (
             "channels",
@@ -255,66 +281,107 @@ def _rails(log: NcclLog) -> Iterator[_Hint]:
 def _inside_node(log: NcclLog) -> Iterator[_Hint]:
     shared, direct = log.transports.get("SHM", 0), any(t.startswith("P2P") for t in log.transports)
     if shared or "p2p-off" in log.first_seen:
-        yield ("p2p-off", "suspect" if direct else "wrong",
-               f"{shared:,} connections inside a node go through host memory (SHM)",
-               "GPUs do not reach each other over NVLink or PCIe directly",
-               "check nvidia-smi topo -p2p, NCCL_P2P_DISABLE, ACS and IOMMU settings",
-               log.first_seen.get("SHM", log.first_seen.get("p2p-off", 0)))  # fmt: skip
+        yield (
+            "p2p-off",
+            "suspect" if direct else "wrong",
+            f"{shared:,} connections inside a node go through host memory (SHM)",
+            "GPUs do not reach each other over NVLink or PCIe directly",
+            "check nvidia-smi topo -p2p, NCCL_P2P_DISABLE, ACS and IOMMU settings",
+            log.first_seen.get("SHM", log.first_seen.get("p2p-off", 0)),
+        )
     if log.nvls is False and "NCCL_NVLS_ENABLE" not in log.environment:
-        yield ("nvls-off", "note", "NVLink multicast (NVLS) is not available",
-               "no NVSwitch with multicast, or the fabric manager or driver does not offer it",
-               "on machines with NVSwitch 3 or later check nvidia-fabricmanager and the driver",
-               log.first_seen.get("nvls-off", 0))  # fmt: skip
+        yield (
+            "nvls-off",
+            "note",
+            "NVLink multicast (NVLS) is not available",
+            "no NVSwitch with multicast, or the fabric manager or driver does not offer it",
+            "on machines with NVSwitch 3 or later check nvidia-fabricmanager and the driver",
+            log.first_seen.get("nvls-off", 0),
+        )
 
 
 def _version(log: NcclLog) -> Iterator[_Hint]:
     parts = tuple(int(part) for part in (log.version or "").split(".")[:2] if part.isdecimal())
     if parts and parts < _NVLS_SINCE:
-        yield ("version", "note", f"NCCL {log.version} is old",
-               "before 2.12 there is no PXN, before 2.18 no NVLS over nodes",
-               "use the NCCL of a current framework release", 0)  # fmt: skip
+        yield (
+            "version",
+            "note",
+            f"NCCL {log.version} is old",
+            "before 2.12 there is no PXN, before 2.18 no NVLS over nodes",
+            "use the NCCL of a current framework release",
+            0,
+        )
 
 
 def _switch_reductions(log: NcclLog) -> Iterator[_Hint]:
     world = log.world
     offered = sum(nic.sharp for nic in log.nics)
     if offered and world and (world.nodes or 1) > 1 and "COLLNET" not in log.transports:
-        yield ("sharp-off", "note", f"{offered} network devices offer SHARP; it is not used",
-               "reductions in the switch halve the traffic of an all-reduce",
-               "try NCCL_COLLNET_ENABLE=1 with the SHARP plugin", 0)  # fmt: skip
+        yield (
+            "sharp-off",
+            "note",
+            f"{offered} network devices offer SHARP; it is not used",
+            "reductions in the switch halve the traffic of an all-reduce",
+            "try NCCL_COLLNET_ENABLE=1 with the SHARP plugin",
+            0,
+        )
 
 
 def _one_thread(log: NcclLog) -> Iterator[_Hint]:
     setting = log.environment.get("OMP_NUM_THREADS")
     if setting is not None and setting.value == "1":
-        yield ("cpu-threads", "note", "OMP_NUM_THREADS=1",
-               "torchrun sets it where nothing is set: work on the CPU, such as loading data, "
-               "uses one core",
-               "set it to cores per node / processes per node", setting.line)  # fmt: skip
+        yield (
+            "cpu-threads",
+            "note",
+            "OMP_NUM_THREADS=1",
+            "torchrun sets it where nothing is set: work on the CPU, such as loading data, uses one core",
+            "set it to cores per node / processes per node",
+            setting.line,
+        )
 
 
 def _messages(log: NcclLog) -> Iterator[_Hint]:
     for message in log.timeouts[:_MESSAGES]:
-        yield ("timeout", "wrong", f"timeout: {message.text[:120]}",
-               "a collective did not end: a rank is missing, ahead, or the network failed",
-               "collect flight recorder dumps of all ranks (TORCH_NCCL_DUMP_ON_TIMEOUT=1)",
-               message.line)  # fmt: skip
+        yield (
+            "timeout",
+            "wrong",
+            f"timeout: {message.text[:120]}",
+            "a collective did not end: a rank is missing, ahead, or the network failed",
+            "collect flight recorder dumps of all ranks (TORCH_NCCL_DUMP_ON_TIMEOUT=1)",
+            message.line,
+        )
     for message in log.warnings[:_MESSAGES]:
-        yield ("warning", "suspect", f"NCCL warns ({message.count}x): {message.text[:120]}",
-               "NCCL prints a warning where a call failed or a setting cannot be followed",
-               "read the lines around it", message.line)  # fmt: skip
+        yield (
+            "warning",
+            "suspect",
+            f"NCCL warns ({message.count}x): {message.text[:120]}",
+            "NCCL prints a warning where a call failed or a setting cannot be followed",
+            "read the lines around it",
+            message.line,
+        )
     for comm in log.communicators:
         if comm.complete < comm.started:
             open_ranks = comm.started - comm.complete
-            yield ("init", "wrong",
-                   f"{open_ranks} of {comm.started} ranks did not finish initialising {comm.name}",
-                   "the job hangs or died there", "look at those ranks' hosts and warnings",
-                   0)  # fmt: skip
+            yield (
+                "init",
+                "wrong",
+                f"{open_ranks} of {comm.started} ranks did not finish initialising {comm.name}",
+                "the job hangs or died there",
+                "look at those ranks' hosts and warnings",
+                0,
+            )
 
 
 _CHECKS: tuple[Callable[[NcclLog], Iterator[_Hint]], ...] = (
-    _sockets, _gdr, _rails, _inside_node, _version, _switch_reductions, _one_thread, _messages,
-)  # fmt: skip
+    _sockets,
+    _gdr,
+    _rails,
+    _inside_node,
+    _version,
+    _switch_reductions,
+    _one_thread,
+    _messages,
+)
 
 
 _LAUNCHES = ("cudaLaunchKernel", "cuLaunchKernel", "hipLaunchKernel")
@@ -401,7 +468,7 @@ def blocking(stats: NsysStats, normal: NsysStats | None = None) -> Blocking | No
     other = launch_facts(normal, other_step.count) if normal and other_step else None
     return Blocking(
         seen=found.share >= _SHARE and found.total_s > found.waits_s,
-        launch_facts=found,
+        launches=found,
         step_s=step.median_s or step.mean_s,
         normal_mean_s=other.mean_s if other else None,
         normal_step_s=(other_step.median_s or other_step.mean_s) if other_step else None,
@@ -424,21 +491,29 @@ def nsys_findings(stats: NsysStats, normal: NsysStats | None = None) -> tuple[Fi
     found = []
     block = blocking(stats, normal)
     if block is not None and block.seen:
-        found.append(Finding(
-            "wrong" if block.slowdown and block.slowdown > 1.05 else "suspect",
-            f"a kernel launch takes {block.launches.mean_s * 1e6:.0f} µs, "
-            f"{block.launches.per_step:,.0f} launches a step",
-            "launches last as long as their kernels, as with CUDA_LAUNCH_BLOCKING=1: the host "
-            "cannot run ahead",
-            "unset CUDA_LAUNCH_BLOCKING and compare; else profile with fewer, larger kernels",
-            stats.source, block.slowdown))  # fmt: skip
+        found.append(
+            Finding(
+                "wrong" if block.slowdown and block.slowdown > 1.05 else "suspect",
+                f"a kernel launch takes {block.launches.mean_s * 1e6:.0f} µs, "
+                f"{block.launches.per_step:,.0f} launches a step",
+                "launches last as long as their kernels, as with CUDA_LAUNCH_BLOCKING=1: the host "
+                "cannot run ahead",
+                "unset CUDA_LAUNCH_BLOCKING and compare; else profile with fewer, larger kernels",
+                stats.source,
+                block.slowdown,
+            )
+        )
     buffers = buffer_broadcast(stats)
     if buffers is not None:
-        found.append(Finding(
-            "suspect" if buffers.slowdown > 1.02 else "note",
-            f"broadcasts take {buffers.per_step_s * 1e3:.1f} ms a step "
-            f"({buffers.calls_per_step:.1f} calls)",
-            "DDP sends the module's buffers to all ranks before each forward pass",
-            "DistributedDataParallel(..., broadcast_buffers=False) if no buffer must stay equal",
-            stats.source, buffers.slowdown))  # fmt: skip
+        found.append(
+            Finding(
+                "suspect" if buffers.slowdown > 1.02 else "note",
+                f"broadcasts take {buffers.per_step_s * 1e3:.1f} ms a step "
+                f"({buffers.calls_per_step:.1f} calls)",
+                "DDP sends the module's buffers to all ranks before each forward pass",
+                "DistributedDataParallel(..., broadcast_buffers=False) if no buffer must stay equal",
+                stats.source,
+                buffers.slowdown,
+            )
+        )
     return tuple(found)

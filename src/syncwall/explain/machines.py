@@ -199,8 +199,7 @@ def recognised(seen: Sequence[Sighting], gpus_per_node: int, nodes: int) -> Reco
     fits = [one for one in every if one.device.name in devices and one.node.gpus >= gpus_per_node]
     whole = [one for one in fits if one.node.gpus == gpus_per_node]
     fits = [one for one in whole or fits if nodes <= (one.built_nodes or nodes)]
-    facts = (*dict.fromkeys(f"{one.says} ({one.file})" for one in seen),
-             f"{gpus_per_node} GPUs a host")  # fmt: skip
+    facts = (*dict.fromkeys(f"{one.says} ({one.file})" for one in seen), f"{gpus_per_node} GPUs a host")
     return Recognised(tuple(fits), facts) if fits else None
 
 
@@ -227,9 +226,7 @@ def _of_log(file: str, log: NcclLog) -> Sighting | None:
     if not log.nvls:
         return None
     names = catalogue.names(CatalogueKind.DEVICE)
-    return Sighting(
-        file, "NVLS", tuple(name for name in names if device(name).architecture in _MULTICAST)
-    )
+    return Sighting(file, "NVLS", tuple(name for name in names if device(name).architecture in _MULTICAST))
 
 
 def _of_topology(host: HostTopology) -> Sighting | None:

@@ -54,9 +54,7 @@ def explain(  # noqa: PLR0913 - what may be asked of files
         ray=ray,
         store=None if store is None else Path(store),
     )
-    return answer(
-        _paths(paths), question, against=_paths(against), progress=progress, so_far=so_far
-    )
+    return answer(_paths(paths), question, against=_paths(against), progress=progress, so_far=so_far)
 
 
 def _paths(given: Paths) -> list[Path]:

@@ -26,8 +26,13 @@ from syncwall.explain.traces.ranks import RankVerdictKind
 from syncwall.read.nccl_facts import NcclLog
 
 _OVERLAP: Final = (
-    "overlap_gradients", "overlap_parameters", "overlap_tp", "async_tp", "overlap_ep", "overlap_pp",
-)  # fmt: skip
+    "overlap_gradients",
+    "overlap_parameters",
+    "overlap_tp",
+    "async_tp",
+    "overlap_ep",
+    "overlap_pp",
+)
 REMEDIES: Final[dict[RankVerdictKind, tuple[tuple[str, ...], tuple[str, ...]]]] = {
     "host-bound": (("micro_batch", "recompute"), ("graphs", "kernels", "experts-loop")),
     "small collectives": (("micro_batch", "shard"), ("buckets",)),
@@ -61,9 +66,7 @@ def remedy_kind(ledger: RankLedger) -> RankVerdictKind:
     if wait is None or not ledger.on_device:
         return "clean"
     return (
-        "host-bound"
-        if wait is Cause.IDLE_HOST
-        else ("communication-bound" if wait.is_exposed else "clean")
+        "host-bound" if wait is Cause.IDLE_HOST else ("communication-bound" if wait.is_exposed else "clean")
     )
 
 
@@ -72,9 +75,13 @@ def _software(prediction: Prediction, keys: tuple[str, ...]) -> Iterator[Improve
     for words, run in _variants(prediction.run, keys):
         other = prediction.again(run)
         yield Improvement(
-            words, run, prediction.step_s - other.step_s,
-            other.memory_bytes - prediction.memory_bytes, {}, other.fits,
-        )  # fmt: skip
+            words,
+            run,
+            prediction.step_s - other.step_s,
+            other.memory_bytes - prediction.memory_bytes,
+            {},
+            other.fits,
+        )
 
 
 def _variants(run: Run, keys: tuple[str, ...]) -> Iterator[tuple[str, Run]]:

@@ -172,9 +172,7 @@ def job_graph(operations: Sequence[WorkerOperation], *, file: str = "") -> JobGr
     for number in range(stages):
         stage = _Stage(operations, members[number])
         if not stage.own:
-            raise InputError.of(
-                f"has operations of {stages} stages but none of {number}", file=file
-            )
+            raise InputError.of(f"has operations of {stages} stages but none of {number}", file=file)
         draft.chain(stage.of(*COMPUTE))
         _transfers(draft, stage, number, stages, pairs)
         _parameters(draft, stage)
@@ -261,9 +259,7 @@ def _groups(
     for pairing, members in pairs.items():
         if len(members) != 2:
             what = f"{pairing.direction} transfer {pairing.number} from stage {pairing.sender}"
-            raise InputError.of(
-                f"{what} has {len(members)} ends, not a send and a receive", file=file
-            )
+            raise InputError.of(f"{what} has {len(members)} ends, not a send and a receive", file=file)
         together.append(tuple(members))
     for kind in (OperationKind.EMBEDDING_GRADIENTS, OperationKind.CLIP):
         rounds: dict[int, list[int]] = defaultdict(list)
@@ -481,9 +477,7 @@ def _complete_steps(table: Operations) -> tuple[Any, Any, list[Problem]]:
     problems = []
     if not kept.all():
         left = ", ".join(str(number) for number in steps[~kept][:5])
-        message = (
-            f"{int((~kept).sum())} of {len(steps)} steps left out, their operations differ: {left}"
-        )
+        message = f"{int((~kept).sum())} of {len(steps)} steps left out, their operations differ: {left}"
         problems.append(Problem(table.source, 0, 0, message))
     return rows, steps[kept], problems
 
@@ -493,9 +487,7 @@ def _check_ranks(table: Operations, rows: Any, steps: int) -> None:
     ranks = len(np.unique(table.dp_rank[rows]))
     names = _numbered(*_identity(table, rows))
     if (int(names.max()) + 1) * ranks * steps != len(rows) or _doubled(table, rows):
-        message = (
-            "data-parallel ranks hold different operations in a step: record all of the workers"
-        )
+        message = "data-parallel ranks hold different operations in a step: record all of the workers"
         raise InputError.of(message, file=table.source)
 
 

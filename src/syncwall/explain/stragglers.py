@@ -371,9 +371,7 @@ def _pass_correlation(job: JobOperations) -> float | None:
     found = []
     for _, same_stage in groupby(sorted(both), key=itemgetter(0)):
         own = list(same_stage)
-        forward, backward = (
-            job.actual_s[[passes[kind][where] for where in own]].ravel() for kind in COMPUTE
-        )
+        forward, backward = (job.actual_s[[passes[kind][where] for where in own]].ravel() for kind in COMPUTE)
         if len(forward) >= 3 and forward.std() > 0 and backward.std() > 0:
             found.append(float(np.corrcoef(forward, backward)[0, 1]))
     return float(np.median(found)) if found else None

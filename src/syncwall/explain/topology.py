@@ -40,8 +40,7 @@ def check_distance(topology: HostTopology, machine: Cluster, run: Run | None) ->
         "beyond a PCIe switch data passes the CPU, and NCCL leaves GPUDirect RDMA off",
         "move adapters so that every GPU has one below its switch; until then keep PXN on"
         if some
-        else "in a virtual machine give NCCL the real tree (NCCL_TOPO_FILE); on bare metal check "
-        "the slots",
+        else "in a virtual machine give NCCL the real tree (NCCL_TOPO_FILE); on bare metal check the slots",
         topology.where(topology.gpus[far[0]]),
         slowdown(run, with_nics(run, count=count)) if run and some and count else None,
     )
@@ -149,8 +148,7 @@ def check_peers(topology: HostTopology, machine: Cluster, run: Run | None) -> It
             "note",
             f"{len(pairs)} pairs of GPUs meet across sockets, {topology.gpus[i].name} and "
             f"{topology.gpus[j].name} first",
-            "peers this far apart often cannot access each other (P2P): NCCL then copies through "
-            "host memory",
+            "peers this far apart often cannot access each other (P2P): NCCL then copies through host memory",
             "nvidia-smi topo -p2p r shows which pairs can; put tensor parallelism inside a socket",
             topology.where(topology.gpus[i]),
         )
@@ -211,9 +209,7 @@ def used_by(log: NcclLog) -> Used:
     return Used(log.source, tuple(name for name in nics if name), log.gdr, log.inter_node)
 
 
-def check_used(
-    topology: HostTopology, machine: Cluster, used: Used, run: Run | None
-) -> Iterator[Finding]:
+def check_used(topology: HostTopology, machine: Cluster, used: Used, run: Run | None) -> Iterator[Finding]:
     """Adapters left idle, far adapters in use, and GPUDirect RDMA that could be on."""
     if machine.node.nics is None:
         return
@@ -367,9 +363,7 @@ def check_nics(topology: HostTopology, machine: Cluster, run: Run | None) -> Ite
             "check speed and width of each port (ibstat, ethtool) and which of them NCCL may use "
             "(NCCL_IB_HCA)",
             topology.where(slow),
-            slowdown(run, with_nics(run, rate_bytes_per_s=sum(rates) / nics.count))
-            if run
-            else None,
+            slowdown(run, with_nics(run, rate_bytes_per_s=sum(rates) / nics.count)) if run else None,
         )
     if len(set(rates)) > 1:
         slow = min(topology.nics, key=lambda nic: nic.rate_bytes_per_s or float("inf"))
@@ -428,8 +422,7 @@ def _uplinks(fabric: FabricGraph) -> Iterator[Finding]:
         node = fabric.nodes[name]
         yield Finding(
             "suspect",
-            f"{node.title or name} has {up} cables upwards for {down} downwards; most leaves have "
-            f"{usual}",
+            f"{node.title or name} has {up} cables upwards for {down} downwards; most leaves have {usual}",
             f"when all its hosts send away at once each gets {up / down:.0%} of its rate",
             "look for cables that are down (ibnetdiscover again, or the switch's own list)",
             f"{fabric.source}:{node.line}",
@@ -448,8 +441,7 @@ def _adapters(fabric: FabricGraph) -> Iterator[Finding]:
     if fewer:
         yield Finding(
             "note" if nameless else "suspect",
-            f"{len(fewer)} of {len(counts)} hosts show fewer than {usual} adapters: "
-            f"{', '.join(fewer[:4])}",
+            f"{len(fewer)} of {len(counts)} hosts show fewer than {usual} adapters: {', '.join(fewer[:4])}",
             "a host with fewer adapters slows every job that it takes part in"
             + (f"; {nameless} adapters tell no host, so they may be theirs" if nameless else ""),
             "ibstat on these hosts: is a port down, or its description not set?",
@@ -458,9 +450,15 @@ def _adapters(fabric: FabricGraph) -> Iterator[Finding]:
 
 
 _CHECKS = (
-    check_gpus, check_links, check_nics, check_distance, check_shared, check_pcie, check_direct,
+    check_gpus,
+    check_links,
+    check_nics,
+    check_distance,
+    check_shared,
+    check_pcie,
+    check_direct,
     check_peers,
-)  # fmt: skip
+)
 
 
 def check_topology(

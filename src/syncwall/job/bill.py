@@ -89,9 +89,7 @@ def usual_owned(cluster: Cluster) -> float | None:
     return _owned(Owned(), cluster, _watts(Power(), cluster, []), [])
 
 
-def _owned(
-    owned: Owned, cluster: Cluster, watts: float | None, inputs: list[Input]
-) -> float | None:
+def _owned(owned: Owned, cluster: Cluster, watts: float | None, inputs: list[Input]) -> float | None:
     known, table = cluster.device.price_usd, _electricity()
     price = known if owned.price_usd is None else owned.price_usd
     if price is None or watts is None:

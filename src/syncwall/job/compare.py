@@ -104,9 +104,7 @@ class ComparedRun:
     def usd_per_1m_tokens(self) -> float | None:
         """USD for a million tokens while steps follow each other, without spares and failures."""
         speed = self.prediction.tokens_per_s_per_gpu
-        return (
-            None if self.price is None or not speed else self.price[0] / speed / _HOUR_S * _TOKENS
-        )
+        return None if self.price is None or not speed else self.price[0] / speed / _HOUR_S * _TOKENS
 
     def job_value(self, name: str) -> float | None:
         """P50 of a quantity of the job; None if there is none, or no end."""
@@ -184,9 +182,7 @@ def _job_deviation(one: ComparedRun) -> float:
     """Deviation of the logarithm of a job's length, of its P10 and P90."""
     assert one.completion is not None
     low_s, _, high_s = one.completion.finish_s
-    return (
-        log(high_s / low_s) / 2.0 / Z80 if isfinite(high_s) else one.prediction.interval.deviation
-    )
+    return log(high_s / low_s) / 2.0 / Z80 if isfinite(high_s) else one.prediction.interval.deviation
 
 
 @published("runs=_titled_runs beside")
@@ -218,9 +214,7 @@ class Comparison(Answer):
 
 
 @takes_catalogue
-def compare(
-    *runs: Compared, tokens: float | str | None = None, catalogue: Folders = None
-) -> Comparison:
+def compare(*runs: Compared, tokens: float | str | None = None, catalogue: Folders = None) -> Comparison:
     """`runs` beside the first of them: what differs, and whether by more than the doubt.
 
     Each is a run, a job, a file of one of them, or what `predict` or `finish` said of it. `tokens`

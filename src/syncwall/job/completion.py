@@ -92,9 +92,7 @@ def finish_all(
     plans, first = [one.plan for one in settled], jobs[0]
     for plan in plans:
         refuse_endless(plan)
-    outcomes = simulate_all(
-        plans, first.simulations, int(first.seed), workers=workers, progress=progress
-    )
+    outcomes = simulate_all(plans, first.simulations, int(first.seed), workers=workers, progress=progress)
     return [
         Completion(job, longest, one, outcome, bill_of(job, longest, one.plan), phases)
         for job, one, outcome in zip(jobs, settled, outcomes, strict=True)
@@ -304,11 +302,7 @@ def job_changes(completion: Completion, progress: Progress | None = None) -> lis
 
 def _changes(completion: Completion, progress: Progress | None) -> list[JobChange]:
     prediction, phases = completion.prediction, completion.phases
-    others = [
-        one
-        for one in tried(completion)
-        if not is_endless(job_plan(one[1], prediction, phases).plan)
-    ]
+    others = [one for one in tried(completion) if not is_endless(job_plan(one[1], prediction, phases).plan)]
     if not others:
         return []
     played = finish_all([job for _, job in others], prediction, phases, progress=progress)

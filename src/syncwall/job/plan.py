@@ -106,10 +106,23 @@ class JobPlan:
 
 
 _NAMES = (
-    "startup_s", "blocking_s", "written_s", "every_s", "whole_s", "detection_s", "restart_s",
-    "repair_s", "spares", "nodes", "replica_nodes", "shrink", "early_factor", "early_s",
-    "rate_per_s", "down_s",
-)  # fmt: skip
+    "startup_s",
+    "blocking_s",
+    "written_s",
+    "every_s",
+    "whole_s",
+    "detection_s",
+    "restart_s",
+    "repair_s",
+    "spares",
+    "nodes",
+    "replica_nodes",
+    "shrink",
+    "early_factor",
+    "early_s",
+    "rate_per_s",
+    "down_s",
+)
 
 
 class Numbers:
@@ -170,9 +183,7 @@ def expected_s(
     return pieces * np.where(np.asarray(rate_per_s) > 0, each_s, whole_s)
 
 
-def slow_down(
-    interval_s: Any, blocking_s: Any, rate_per_s: Any, down_s: Any, written_s: Any = 0.0
-) -> Any:
+def slow_down(interval_s: Any, blocking_s: Any, rate_per_s: Any, down_s: Any, written_s: Any = 0.0) -> Any:
     """Expected time over the time of the work alone, in the long run."""
     each_s = expected_s(1.0, interval_s, blocking_s, rate_per_s, down_s, written_s)
     with np.errstate(over="ignore"):
@@ -233,9 +244,7 @@ class IntervalCurve:
         """The same at one interval; the next checkpoint waits until the last one is written."""
         plan = self.plan
         every_s = np.maximum(interval_s, plan.written_s)
-        return 1.0 / slow_down(
-            every_s, plan.blocking_s, plan.mean_rate_per_s, plan.down_s, plan.written_s
-        )
+        return 1.0 / slow_down(every_s, plan.blocking_s, plan.mean_rate_per_s, plan.down_s, plan.written_s)
 
 
 def interval_curve(plan: JobPlan, best_s: float) -> IntervalCurve | None:

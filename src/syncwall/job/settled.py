@@ -269,9 +269,7 @@ class _Settling:
             early_s=float(job.failures.early_s),
             detection_s=self._detection(),
             restart_s=restart_s,
-            repair_s=self._take(
-                "repair", job.failures.repair_s, REPAIR_S, "assumed", "no published value"
-            ),
+            repair_s=self._take("repair", job.failures.repair_s, REPAIR_S, "assumed", "no published value"),
             nodes=int(self.run.nodes),
             shrink=job.when_short == "shrink",
             replica_nodes=max(1.0, self.run.nodes / float(self.run.layout.dp or 1)),
@@ -319,16 +317,24 @@ class _Settling:
             return known_s, 0.0, known_s
         usual = min(self.run.nodes * STORAGE_PER_NODE, STORAGE_AT_MOST)
         storage = self._take(
-            "storage", stated.storage_bytes_per_s, usual, "assumed", STORAGE_SOURCE,
+            "storage",
+            stated.storage_bytes_per_s,
+            usual,
+            "assumed",
+            STORAGE_SOURCE,
             Dimension.BYTES_PER_S,
-        )  # fmt: skip
+        )
         read_s = size / float(stated.read_bytes_per_s or storage)
         if stated.blocking:
             return size / storage, 0.0, read_s
         copy = self._take(
-            "copy to host memory", stated.copy_bytes_per_s, COPY_PER_GPU, "measured",
-            COPY_SOURCE, Dimension.BYTES_PER_S,
-        )  # fmt: skip
+            "copy to host memory",
+            stated.copy_bytes_per_s,
+            COPY_PER_GPU,
+            "measured",
+            COPY_SOURCE,
+            Dimension.BYTES_PER_S,
+        )
         copied_s = size / (copy * self.run.gpus)
         return copied_s, size / storage, read_s
 

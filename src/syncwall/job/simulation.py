@@ -30,8 +30,12 @@ from syncwall.problems import InputError
 GIVEN_UP = 5.0
 """A job that takes so many times as long as its work is given up."""
 ACCOUNTS = (
-    Cause.CHECKPOINT, Cause.LOST_WORK, Cause.RESTART, Cause.REPAIR, Cause.FEWER_NODES,
-)  # fmt: skip
+    Cause.CHECKPOINT,
+    Cause.LOST_WORK,
+    Cause.RESTART,
+    Cause.REPAIR,
+    Cause.FEWER_NODES,
+)
 
 
 class SimulationState:
@@ -92,9 +96,7 @@ class SimulationState:
             smaller = (lost < plan.nodes) & (plan.shrink > 0)
             smaller &= back_s > noticed_s + plan.restart_s
             begin_s = np.where(smaller, noticed_s, begin_s)
-            self._speed = np.where(
-                struck, np.where(smaller, 1.0 - lost / plan.nodes, 1.0), self._speed
-            )
+            self._speed = np.where(struck, np.where(smaller, 1.0 - lost / plan.nodes, 1.0), self._speed)
             self._full_at = np.where(struck, np.where(smaller, back_s, np.inf), self._full_at)
         ready_s = np.where(struck, np.maximum(self._ready, begin_s + plan.restart_s), self._ready)
         more_s = np.where(struck, ready_s - np.maximum(self._ready, now_s), 0.0)
@@ -280,10 +282,7 @@ def _joined(parts: list[SimulatedJobs]) -> SimulatedJobs:
     return SimulatedJobs(
         np.concatenate([part.finish_s for part in parts]),
         np.concatenate([part.interruptions for part in parts]),
-        {
-            cause: np.concatenate([part.ledger_s[cause] for part in parts])
-            for cause in parts[0].ledger_s
-        },
+        {cause: np.concatenate([part.ledger_s[cause] for part in parts]) for cause in parts[0].ledger_s},
     )
 
 
@@ -298,9 +297,12 @@ def _chunk(
     goals = [plan.run_s * step for plan, step in zip(plans, steps, strict=True)]
     state = SimulationState(numbers, np.concatenate(goals))
     expected = slow_down(
-        numbers.every_s, numbers.blocking_s, numbers.rate_per_s * factor, numbers.down_s,
+        numbers.every_s,
+        numbers.blocking_s,
+        numbers.rate_per_s * factor,
+        numbers.down_s,
         numbers.written_s,
-    )  # fmt: skip
+    )
     state.give_up(expected > GIVEN_UP)
     _play(plans, state, random, factor, progress)
     state.run_until(np.full(len(numbers.number), np.inf))

@@ -9,6 +9,14 @@ from syncwall.lab.network import Topology
 from syncwall.lab.run import LabRecord, result_of, run_experiment, run_topology
 
 __all__ = [
-    "Experiment", "Hosts", "LabJob", "LabRecord", "Topology", "lab", "read_experiment",
-    "result_of", "run_experiment", "run_topology",
-]  # fmt: skip
+    "Experiment",
+    "Hosts",
+    "LabJob",
+    "LabRecord",
+    "Topology",
+    "lab",
+    "read_experiment",
+    "result_of",
+    "run_experiment",
+    "run_topology",
+]

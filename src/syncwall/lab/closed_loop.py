@@ -62,8 +62,11 @@ def calibration_jobs(jobs: Sequence[LabJob]) -> list[LabJob]:
     names = dict.fromkeys(str(job.flags.get("model", DEFAULT_MODEL)) for job in jobs)
     largest = 4.0 * max(_largest_message(one) for one in steps)
     flags = {
-        "model": tuple(names), "seq": seq, "micro_batch": micro_batch, "precision": precision,
-    }  # fmt: skip
+        "model": tuple(names),
+        "seq": seq,
+        "micro_batch": micro_batch,
+        "precision": precision,
+    }
     sizes = {"min_size": _SMALLEST, "max_size": f"{int(largest)}B"}
     return [
         LabJob(measure="matmul", flags=flags),

@@ -34,9 +34,7 @@ four of 1x2 by 4.0, 8.8, 9.9 and 28%."""
 
 def ledger_groups(ledger_s: dict[Cause, float]) -> dict[str, float]:
     """A ledger summed up in the lines of `GROUPS`, and what it has besides them."""
-    parts = {
-        group: sum(ledger_s.get(cause, 0.0) for cause in causes) for group, causes in GROUPS.items()
-    }
+    parts = {group: sum(ledger_s.get(cause, 0.0) for cause in causes) for group, causes in GROUPS.items()}
     known = set().union(*GROUPS.values())
     other = sum(seconds for cause, seconds in ledger_s.items() if cause not in known)
     return parts | ({"other": other} if other > 0 else {})
@@ -111,9 +109,7 @@ class LabComparison:
         for row in self.rows:
             for link in [row.link] if row.link else links:
                 groups[row.what, link, _workers(row.place)].append(row)
-        return [
-            _order(what, link, rows) for (what, link, _), rows in groups.items() if len(rows) > 1
-        ]
+        return [_order(what, link, rows) for (what, link, _), rows in groups.items() if len(rows) > 1]
 
 
 def predicted_steps(records: Sequence[LabRecord]) -> LabComparison:
@@ -148,6 +144,9 @@ def _order(what: str, link: str, rows: list[Compared]) -> Order:
         if _alike(first.measured.times, second.measured.times)
     )
     return Order(
-        what, link, tuple(row.place for row in by_measured),
-        tuple(row.place for row in by_predicted), tied,
-    )  # fmt: skip
+        what,
+        link,
+        tuple(row.place for row in by_measured),
+        tuple(row.place for row in by_predicted),
+        tied,
+    )

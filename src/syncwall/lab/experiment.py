@@ -145,9 +145,7 @@ class LabJob(Description):
             raise ValueError("`run` names no program")
         for name, text in self.environment.items():
             if not name or "=" in name or "\0" in name + text or len(name + text) > 4000:
-                raise ValueError(
-                    f"environment: {name[:40]!r} is no name of a variable, or too long"
-                )
+                raise ValueError(f"environment: {name[:40]!r} is no name of a variable, or too long")
         return self
 
     @property
@@ -215,9 +213,7 @@ class Experiment(Description):
     @model_validator(mode="after")
     def _can_be_built(self) -> Self:
         lists = {"places": self.places, "rates": self.rates_bytes_per_s, "jobs": self.jobs}
-        found: list[_Found] = [
-            ((key,), f"`{key}` is empty") for key, values in lists.items() if not values
-        ]
+        found: list[_Found] = [((key,), f"`{key}` is empty") for key, values in lists.items() if not values]
         for topology in [] if found else self._topologies(found):
             for fault in self.faults:
                 problem = fault.problem(topology)

@@ -147,9 +147,14 @@ class Hosts:
         """Run `python WORDS` as a job on all workers, and wait for its end."""
         directory = self.directory / f"job{next(self._numbers)}"
         workers = LabWorkers(
-            self.network, self.topology, [sys.executable, *words], directory, threads,
-            environment or {}, slow_loaders(faults, self.topology),
-        )  # fmt: skip
+            self.network,
+            self.topology,
+            [sys.executable, *words],
+            directory,
+            threads,
+            environment or {},
+            slow_loaders(faults, self.topology),
+        )
         with self._measuring(faults), workers, happening(faults, workers):
             return workers.wait(time_limit_s, grace_s)
 
@@ -166,12 +171,17 @@ class Hosts:
         """
         with self._measuring(faults), contextlib.ExitStack() as stack:
             started = [
-                stack.enter_context(LabWorkers(
-                    self.network, self.topology, [sys.executable, *words],
-                    self.directory / f"job{next(self._numbers)}", hosts=hosts,
-                ))
+                stack.enter_context(
+                    LabWorkers(
+                        self.network,
+                        self.topology,
+                        [sys.executable, *words],
+                        self.directory / f"job{next(self._numbers)}",
+                        hosts=hosts,
+                    )
+                )
                 for words, hosts in jobs
-            ]  # fmt: skip
+            ]
             return [workers.wait(time_limit_s) for workers in started]
 
     @contextlib.contextmanager

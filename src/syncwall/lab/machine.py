@@ -160,8 +160,7 @@ def needed(part: str) -> None:
         raise InputError.of("a lab is made of network namespaces, which only Linux has")
     if os.geteuid() != 0:
         raise InputError.of(
-            "lab needs root to make network namespaces; nothing was changed: "
-            f"sudo syncwall lab {part} ..."
+            f"lab needs root to make network namespaces; nothing was changed: sudo syncwall lab {part} ..."
         )
     missing = [tool for tool in _TOOLS if shutil.which(tool) is None]
     if missing:

@@ -143,9 +143,7 @@ def _place(value: Any) -> Any:
     """Read "2x2" as two hosts with two workers each."""
     if isinstance(value, str) and value.count("x") == 1:
         hosts, workers = value.split("x")
-        if all(
-            side.isascii() and side.isdecimal() and 1 <= len(side) <= 4 for side in (hosts, workers)
-        ):
+        if all(side.isascii() and side.isdecimal() and 1 <= len(side) <= 4 for side in (hosts, workers)):
             return int(hosts), int(workers)
     if isinstance(value, tuple):
         return value
@@ -238,16 +236,26 @@ def adapter_address(host: int, nic: int = 0) -> str:
     return f"10.77.{nic}.{host + 1}"
 
 
-def limit_command(
-    namespace: str, interface: str, rate_bytes_per_s: float, how: str = "add"
-) -> Command:
+def limit_command(namespace: str, interface: str, rate_bytes_per_s: float, how: str = "add") -> Command:
     """The command that limits, or `how` = "change" limits anew, what an interface sends."""
     burst_bytes = max(rate_bytes_per_s * _BURST_S, _LEAST_BURST_BYTES)
     return (
-        "tc", "-n", namespace, "qdisc", how, "dev", interface, "root", "tbf",
-        "rate", f"{rate_bytes_per_s * 8:.0f}bit", "burst", f"{burst_bytes:.0f}b",
-        "limit", f"{max(_QUEUE_BYTES, 2 * burst_bytes):.0f}b",
-    )  # fmt: skip
+        "tc",
+        "-n",
+        namespace,
+        "qdisc",
+        how,
+        "dev",
+        interface,
+        "root",
+        "tbf",
+        "rate",
+        f"{rate_bytes_per_s * 8:.0f}bit",
+        "burst",
+        f"{burst_bytes:.0f}b",
+        "limit",
+        f"{max(_QUEUE_BYTES, 2 * burst_bytes):.0f}b",
+    )
 
 
 def port(topology: Topology, switches: tuple[str, ...], host: int, nic: int) -> tuple[str, str]:
@@ -298,14 +306,28 @@ def _nic_made(
     switch, end = port(topology, switches, host, nic)
     name, rate = f"eth{nic}", topology.rate_bytes_per_s
     return [
-        ("ip", "link", "add", "name", name, "netns", namespace,
-         "type", "veth", "peer", "name", end, "netns", switch),
+        (
+            "ip",
+            "link",
+            "add",
+            "name",
+            name,
+            "netns",
+            namespace,
+            "type",
+            "veth",
+            "peer",
+            "name",
+            end,
+            "netns",
+            switch,
+        ),
         *_plugged(topology, switch, end),
         ("ip", "-n", namespace, "address", "add", f"{adapter_address(host, nic)}/24", "dev", name),
         ("ip", "-n", namespace, "link", "set", name, "up"),
         limit_command(namespace, name, rate),
         limit_command(switch, end, rate),
-    ]  # fmt: skip
+    ]
 
 
 def _plugged(topology: Topology, switch: str, end: str) -> tuple[Command, ...]:
@@ -317,27 +339,37 @@ def _plugged(topology: Topology, switch: str, end: str) -> tuple[Command, ...]:
     return (up, ("ip", "netns", "exec", switch, "sysctl", "-q", "-w", at_once))
 
 
-def _spines_joined(
-    topology: Topology, leaves: tuple[str, ...], spines: tuple[str, ...]
-) -> list[Command]:
+def _spines_joined(topology: Topology, leaves: tuple[str, ...], spines: tuple[str, ...]) -> list[Command]:
     rate, commands = topology.uplink_bytes_per_s, list[Command]()
     for way, spine in enumerate(spines):
         for number, leaf in enumerate(leaves):
             up, down = f"uplink{way}", f"leaf{number}"
             commands += [
-                ("ip", "link", "add", "name", up, "netns", leaf,
-                 "type", "veth", "peer", "name", down, "netns", spine),
+                (
+                    "ip",
+                    "link",
+                    "add",
+                    "name",
+                    up,
+                    "netns",
+                    leaf,
+                    "type",
+                    "veth",
+                    "peer",
+                    "name",
+                    down,
+                    "netns",
+                    spine,
+                ),
                 *_plugged(topology, leaf, up),
                 *_plugged(topology, spine, down),
                 limit_command(leaf, up, rate),
                 limit_command(spine, down, rate),
-            ]  # fmt: skip
+            ]
     return commands
 
 
-def _routed(
-    topology: Topology, leaves: tuple[str, ...], spines: tuple[str, ...], rail: int
-) -> list[Command]:
+def _routed(topology: Topology, leaves: tuple[str, ...], spines: tuple[str, ...], rail: int) -> list[Command]:
     """A route to every adapter: over its port, over its leaf, or over any spine."""
     ways = [word for way in range(len(spines)) for word in ("nexthop", "dev", f"uplink{way}")]
     commands: list[Command] = []
@@ -347,9 +379,7 @@ def _routed(
             for number, leaf in enumerate(leaves):
                 way = ["dev", f"h{host}n{nic}"] if number == home else ways
                 commands.append(("ip", "-n", leaf, "route", "add", to, *way))
-            commands += [
-                ("ip", "-n", spine, "route", "add", to, "dev", f"leaf{home}") for spine in spines
-            ]
+            commands += [("ip", "-n", spine, "route", "add", to, "dev", f"leaf{home}") for spine in spines]
     return commands
 
 
@@ -383,9 +413,10 @@ def ends_of_lab(topology: Topology) -> Ends:
 
 
 def rings_s(
-    topology: Topology, jobs: Sequence[tuple[Sequence[int], float]],
+    topology: Topology,
+    jobs: Sequence[tuple[Sequence[int], float]],
     slow: dict[int, float] | None = None,
-) -> Floats:  # fmt: skip
+) -> Floats:
     """When each job has ended: its hosts in the order of a ring, and the bytes that each sends.
 
     `slow`: bytes a second of the adapters of some hosts.

@@ -55,8 +55,11 @@ def link_rate(
         for _ in range(20):  # the server takes a moment to listen
             done = subprocess.run(  # noqa: S603 - our own command
                 inside(sender, command),
-                capture_output=True, text=True, check=False, timeout=seconds + 20,
-            )  # fmt: skip
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=seconds + 20,
+            )
             if "refused" not in done.stdout:
                 break
             time.sleep(0.05)
@@ -156,9 +159,7 @@ def run_topology(
         if logs is None:
             logs = Path(stack.enter_context(log_folder()))
         folder = logs / f"{topology.label.replace(' ', '-').replace('/', 'p')}-{number}"
-        hosts = stack.enter_context(
-            lab(topology, experiment.name, logs=folder, keep_awake=experiment.awake)
-        )
+        hosts = stack.enter_context(lab(topology, experiment.name, logs=folder, keep_awake=experiment.awake))
         link = None
         if experiment.check_links and topology.hosts > 1:
             progress(f"{topology.label}: iperf3")
@@ -178,9 +179,7 @@ def run_topology(
             yield record.model_copy(update={"link": link, "predicted": predicted})
 
 
-def _forecast(
-    job: LabJob, topology: Topology, measured: MachineMeasurements
-) -> dict[str, Any] | None:
+def _forecast(job: LabJob, topology: Topology, measured: MachineMeasurements) -> dict[str, Any] | None:
     """The predicted step; None for other jobs, and where nothing was measured to predict from."""
     if job.measure != "step" or not (measured.gemm and measured.collectives):
         return None

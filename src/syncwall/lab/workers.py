@@ -106,15 +106,23 @@ class LabWorkers:
         own = {name: text for name, text in os.environ.items() if not name.startswith(_LAUNCHERS)}
         first = "127.0.0.1" if alone else adapter_address(self._host(0))
         names = ",".join(f"eth{nic}" for nic in topology.nics_of(worker))
-        return own | {
-            "RANK": str(rank), "WORLD_SIZE": str(self.world),
-            "LOCAL_RANK": str(worker), "LOCAL_WORLD_SIZE": str(topology.workers),
-            "MASTER_ADDR": first, "MASTER_PORT": str(_PORT),
-            "GLOO_SOCKET_IFNAME": "lo" if alone else names,
-            "NCCL_SOCKET_IFNAME": "lo" if alone else names,
-            HOST_NAME: f"h{host}",
-            "OMP_NUM_THREADS": str(self.threads), "MKL_NUM_THREADS": str(self.threads),
-        } | {**self.environment, **self.own.get(rank, {})}  # fmt: skip
+        return (
+            own
+            | {
+                "RANK": str(rank),
+                "WORLD_SIZE": str(self.world),
+                "LOCAL_RANK": str(worker),
+                "LOCAL_WORLD_SIZE": str(topology.workers),
+                "MASTER_ADDR": first,
+                "MASTER_PORT": str(_PORT),
+                "GLOO_SOCKET_IFNAME": "lo" if alone else names,
+                "NCCL_SOCKET_IFNAME": "lo" if alone else names,
+                HOST_NAME: f"h{host}",
+                "OMP_NUM_THREADS": str(self.threads),
+                "MKL_NUM_THREADS": str(self.threads),
+            }
+            | {**self.environment, **self.own.get(rank, {})}
+        )
 
     def wait(self, time_limit_s: float, grace_s: float = GRACE_S) -> JobExit:
         """Wait for all; a little longer for those who are left when one has failed."""
@@ -135,9 +143,7 @@ class LabWorkers:
         self.end()
         message = self._message(first, codes, seconds) if first or late else None
         hosts = dict.fromkeys(self.host_name(rank) for rank in first)
-        return JobExit(
-            codes, seconds, self._texts("out"), self._texts("err"), message, tuple(hosts)
-        )
+        return JobExit(codes, seconds, self._texts("out"), self._texts("err"), message, tuple(hosts))
 
     def host_name(self, rank: int) -> str:
         """The host of a rank, as `measure` calls it."""

@@ -62,19 +62,14 @@ def measured_of(result: Result, source: str = "") -> MachineMeasurements:
         kernels = [KernelRow.model_validate(row) for row in rows]
         return MachineMeasurements(**where, **_points(kernels), **_costs(both))
     raise InputError.of(
-        f"measurements of {result.kind} cannot calibrate a prediction: "
-        "those of collectives and matmul can",
+        f"measurements of {result.kind} cannot calibrate a prediction: those of collectives and matmul can",
         file=source,
     )
 
 
 def joined_calibrations(several: Sequence[MachineMeasurements]) -> MachineMeasurements:
     """All of them as one."""
-    tables = {
-        (table.kind, table.ranks, table.nodes): table
-        for one in several
-        for table in one.collectives
-    }
+    tables = {(table.kind, table.ranks, table.nodes): table for one in several for table in one.collectives}
     shares = [one.host_share for one in several if one.host_share is not None]
     meetings = [one.meeting_s for one in several if one.meeting_s is not None]
     return MachineMeasurements(
@@ -112,9 +107,11 @@ def _tables(rows: Sequence[CollectiveRow]) -> tuple[CollectiveTable, ...]:
 
 def _points(rows: Sequence[KernelRow]) -> dict[str, Any]:
     kinds: dict[str, Any] = {
-        "gemm": GemmPoint, "attention": AttentionPoint, "convolution": ConvolutionPoint,
+        "gemm": GemmPoint,
+        "attention": AttentionPoint,
+        "convolution": ConvolutionPoint,
         "elementwise": ElementwisePoint,
-    }  # fmt: skip
+    }
     found: dict[str, list[Any]] = {name: [] for name in kinds}
     for row in rows:
         point = kinds[row.operation].model_validate(row.shape | {"seconds": row.times.mean_s})

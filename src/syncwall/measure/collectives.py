@@ -95,9 +95,7 @@ def _shifted(dist: Any, team: Team, sent: Any, received: Any) -> None:
         work.wait()
 
 
-BenchmarkKind = Literal[
-    "all-reduce", "all-gather", "reduce-scatter", "all-to-all", "broadcast", "send-recv"
-]
+BenchmarkKind = Literal["all-reduce", "all-gather", "reduce-scatter", "all-to-all", "broadcast", "send-recv"]
 KINDS: Final[tuple[BenchmarkKind, ...]] = get_args(BenchmarkKind)
 LEAST_TRIALS, MOST_TRIALS = 5, 100
 _WARM_UP = 3

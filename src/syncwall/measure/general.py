@@ -23,8 +23,15 @@ from syncwall.work.operations import Convolution, CoreAttention, Elementwise, Ge
 _aten = torch.ops.aten
 _SIZES: Final = (256, 1024)
 _LENGTHS: Final = (128, 512)
-_IMAGES: Final = ((3, 32, 5, 64, 1), (16, 16, 3, 64, 1), (64, 64, 1, 32, 1), (64, 64, 3, 32, 1),
-                  (64, 128, 3, 32, 2), (256, 256, 1, 8, 1), (256, 256, 3, 8, 1))  # fmt: skip
+_IMAGES: Final = (
+    (3, 32, 5, 64, 1),
+    (16, 16, 3, 64, 1),
+    (64, 64, 1, 32, 1),
+    (64, 64, 3, 32, 1),
+    (64, 128, 3, 32, 2),
+    (256, 256, 1, 8, 1),
+    (256, 256, 3, 8, 1),
+)
 """Channels in and out, size of the kernel, of the image, and stride."""
 _BATCH: Final = 8
 _ELEMENTS: Final = (2**17, 2**20, 2**22)
@@ -53,9 +60,7 @@ def _layer_norm(x: Any) -> tuple[Any, ...]:
 def _layer_norm_backward(g: Any, x: Any) -> Any:
     mean = x[:, :1].contiguous()
     weight, bias = x[0], x[1]
-    return _aten.native_layer_norm_backward(
-        g, x, [_WIDTH], mean, mean, weight, bias, [True, True, True]
-    )
+    return _aten.native_layer_norm_backward(g, x, [_WIDTH], mean, mean, weight, bias, [True, True, True])
 
 
 def _batch_norm(x: Any) -> Any:
@@ -92,15 +97,14 @@ _MEMORY: Final = (
     _Memory("batch norm backward", _batch_norm_backward, 3),
     _Memory("softmax", lambda x, y: _aten._softmax(x, -1, False), 2),
     _Memory("softmax", lambda x, y: _aten._log_softmax(x, -1, False), 2),
-    _Memory("softmax backward",
-            lambda g, x: _aten._log_softmax_backward_data(g, x, -1, x.dtype), 3),
+    _Memory("softmax backward", lambda g, x: _aten._log_softmax_backward_data(g, x, -1, x.dtype), 3),
     _Memory("copy", lambda x, y: x.clone(), 2),
     _Memory("copy", lambda x, y: x.view(-1, 8, 64).transpose(0, 1).contiguous(), 2),
     _Memory("gather", lambda x, y: x[_rows(x)], 2),
     _Memory("gather backward", lambda g, x: g.index_add(0, _rows(x), x), 4),
     _Memory("gather backward", lambda g, x: g.index_put((_rows(x),), x, accumulate=True), 3),
     _Memory("pool", lambda x, y: functional.max_pool2d(_image(x), 2), 1.25),
-)  # fmt: skip
+)
 
 
 Make = Callable[[Maker], Trial]
@@ -127,9 +131,7 @@ def general_kernels() -> Iterator[tuple[TimedKernel, Make]]:
         gemm = Gemm(m, n, k, dtype, is_weight_gradient=role)
         yield TimedKernel("gemm", gemm, _COPIES), _bound(gemm_trial, gemm)
     for length, causal, backward in product(_LENGTHS, (True, False), (False, True)):
-        what = CoreAttention(
-            2, 4, length, length, 64, 64, 4, is_backward=backward, is_causal=causal
-        )
+        what = CoreAttention(2, 4, length, length, 64, 64, 4, is_backward=backward, is_causal=causal)
         yield TimedKernel("attention", what, _COPIES), _bound(attention_trial, what)
     for image, backward in product(_IMAGES, (False, True)):
         convolution = _convolution(*image, dtype, backward)
@@ -154,9 +156,7 @@ def _convolution(  # noqa: PLR0913, PLR0917 - a convolution has this many sides
     places = _BATCH * (size // stride) ** 2
     weight = inputs * outputs * kernel**2
     moved = dtype.size_bytes * (_BATCH * inputs * size**2 + weight + places * outputs)
-    return Convolution(
-        places, outputs, inputs * kernel**2, moved, dtype=dtype, is_backward=backward
-    )
+    return Convolution(places, outputs, inputs * kernel**2, moved, dtype=dtype, is_backward=backward)
 
 
 def _convolving(image: tuple[int, ...], backward: bool) -> Make:
@@ -179,8 +179,7 @@ def _convolving(image: tuple[int, ...], backward: bool) -> Make:
         def prepare() -> None:
             kept.clear()
             forward()
-            kept[:] = [(out, torch.ones_like(out), pair)
-                       for out, pair in zip(kept, pairs, strict=True)]  # fmt: skip
+            kept[:] = [(out, torch.ones_like(out), pair) for out, pair in zip(kept, pairs, strict=True)]
 
         def back() -> None:
             for out, gradient, pair in kept:

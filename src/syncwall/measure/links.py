@@ -138,9 +138,13 @@ class LinkData:
         p10, median, p90 = np.percentile(self.rates[link], (10, 50, 90))
         latency_s = float(np.median(self.latencies_s[link]))
         return LinkRow(
-            source=link[0], target=link[1], rate_bytes_per_s=float(median), p10=float(p10),
-            p90=float(p90), latency_s=latency_s,
-        )  # fmt: skip
+            source=link[0],
+            target=link[1],
+            rate_bytes_per_s=float(median),
+            p10=float(p10),
+            p90=float(p90),
+            latency_s=latency_s,
+        )
 
 
 def measure_links(
@@ -171,16 +175,12 @@ def measure_links(
     progress(1.0)
 
 
-def _repeat(
-    team: Team, plan: Sequence[Round], size_bytes: int
-) -> dict[RankPair, tuple[float, float]]:
+def _repeat(team: Team, plan: Sequence[Round], size_bytes: int) -> dict[RankPair, tuple[float, float]]:
     """The schedule once: rate and latency by link, from all ranks."""
     import torch
 
     count = max(size_bytes, 8)
-    sent, received = (
-        torch.empty(count, dtype=torch.uint8, device=team.device).fill_(1) for _ in range(2)
-    )
+    sent, received = (torch.empty(count, dtype=torch.uint8, device=team.device).fill_(1) for _ in range(2))
     own: dict[RankPair, tuple[float, float]] = {}
     for pairs in plan:
         team.barrier()

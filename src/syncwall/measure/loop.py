@@ -31,9 +31,7 @@ HOST_KEY = "syncwall_host"
 
 
 @contextmanager
-def profiled(
-    team: Team, directory: str | None, warm_up: int, steps: int
-) -> Iterator[Callable[[], None]]:
+def profiled(team: Team, directory: str | None, warm_up: int, steps: int) -> Iterator[Callable[[], None]]:
     """Lends what is to be called after each step; writes `rank<n>.json.gz` into `directory`.
 
     Without a directory nothing is recorded, and the call does nothing.

@@ -138,8 +138,7 @@ def explained(
         verdict = with_time_limit(search, SILENT_S + _REACH_S)
     except (RuntimeError, OSError):
         return LostRankError(
-            f"rank 0 on host {hosts[0]} can no longer be reached from host {hosts[rank]} "
-            f"(rank {rank})"
+            f"rank 0 on host {hosts[0]} can no longer be reached from host {hosts[rank]} (rank {rank})"
         )
     if rank == 0:
         alive = [other for other in range(len(hosts)) if other not in verdict["lost"]]
@@ -182,8 +181,7 @@ def _said(hosts: Sequence[str], lost: Sequence[int], rank: int, error: BaseExcep
     if lost:
         return f"lost: {host_names(hosts, lost)}; the others gave up waiting: {first_line(error)}"
     return (
-        f"host {hosts[rank]} (rank {rank}) gave up waiting although every rank is alive: "
-        f"{first_line(error)}"
+        f"host {hosts[rank]} (rank {rank}) gave up waiting although every rank is alive: {first_line(error)}"
     )
 
 

@@ -62,9 +62,7 @@ def measure_overlap(team: Team) -> Overlap | None:
     products = max(1, int(_ROUND_S / product_s))
     chunk = max(1, round(_CHUNK_S / bench.quickest(product_s)))
     rounds = [bench.round(calls, products, chunk) for _ in range(_ROUNDS)]
-    alone_s, beside_s, lost_s, meeting_s = (
-        float(np.median(one)) for one in zip(*rounds, strict=True)
-    )
+    alone_s, beside_s, lost_s, meeting_s = (float(np.median(one)) for one in zip(*rounds, strict=True))
     return Overlap(
         bytes=_BYTES,
         alone_s=alone_s,

@@ -156,8 +156,21 @@ def _counted(host: str) -> Spent | None:
 
 
 _PACKAGES = ("torch", "numpy", "triton", "nvidia-nccl-cu12", "nvidia-nccl-cu13")
-_PREFIXES = ("NCCL_", "GLOO_", "OMP_", "MKL_", "KMP_", "TORCH_", "CUDA_", "HIP_", "UCX_", "FI_",
-             "RCCL_", "SLURM_JOB_NUM", "SLURM_NTASKS")  # fmt: skip
+_PREFIXES = (
+    "NCCL_",
+    "GLOO_",
+    "OMP_",
+    "MKL_",
+    "KMP_",
+    "TORCH_",
+    "CUDA_",
+    "HIP_",
+    "UCX_",
+    "FI_",
+    "RCCL_",
+    "SLURM_JOB_NUM",
+    "SLURM_NTASKS",
+)
 
 
 class NetworkInterface(Description):
@@ -233,9 +246,7 @@ def _nics() -> tuple[NetworkInterface, ...]:
         if path.name != "lo":
             rate = _text(path / "speed")
             known = int(rate) if rate.isdecimal() else None
-            found.append(
-                NetworkInterface(name=path.name, state=_text(path / "operstate"), mbit_per_s=known)
-            )
+            found.append(NetworkInterface(name=path.name, state=_text(path / "operstate"), mbit_per_s=known))
     return tuple(found)
 
 

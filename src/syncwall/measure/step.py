@@ -71,9 +71,14 @@ def slow_ranks(busy_s: Sequence[Sequence[float]], hosts: Sequence[str]) -> tuple
 Sharing = Literal["ddp", "fsdp", "none"]
 DEFAULT_MODEL = "tiny-5m"
 CAUSES = (
-    Cause.DATA, Cause.FORWARD, Cause.BACKWARD, Cause.EXPOSED_DP, Cause.EXPOSED_GATHER,
-    Cause.OPTIMIZER, Cause.REST,
-)  # fmt: skip
+    Cause.DATA,
+    Cause.FORWARD,
+    Cause.BACKWARD,
+    Cause.EXPOSED_DP,
+    Cause.EXPOSED_GATHER,
+    Cause.OPTIMIZER,
+    Cause.REST,
+)
 """Lines of the ledger of a measured step; they add up to it."""
 
 
@@ -137,10 +142,7 @@ def summed_up(
 ) -> StepData:
     """The data of a step from the ledgers of each rank and step."""
     times = Times.of(seconds)
-    means = [
-        {cause: float(np.mean([ledger[cause] for ledger in one])) for cause in CAUSES}
-        for one in every
-    ]
+    means = [{cause: float(np.mean([ledger[cause] for ledger in one])) for cause in CAUSES} for one in every]
     ranks = tuple(
         RankTime(rank=rank, host=hosts[rank], busy_s=_busy(mean), ledger_s=mean)
         for rank, mean in enumerate(means)

@@ -76,9 +76,7 @@ def suspects(samples: Samples, hosts: Sequence[str], *, seed: int = 0) -> tuple[
     return tuple(sorted(found, key=lambda one: one.ratio))
 
 
-def slow_against(
-    samples: Samples, hosts: Sequence[str], expected: float
-) -> tuple[SlowComponent, ...]:
+def slow_against(samples: Samples, hosts: Sequence[str], expected: float) -> tuple[SlowComponent, ...]:
     """Every link between hosts that stays below `EXPECTED` of the rate that was promised."""
     found = []
     for link, ratio in enumerate(np.median(samples.rates, axis=0) / expected):
@@ -89,14 +87,19 @@ def slow_against(
         below, count = int((samples.rates[:, link] < EXPECTED * expected).sum()), len(samples.rates)
         found.append(
             SlowComponent(
-                host=f"{hosts[source]} – {hosts[target]}", ranks=(source, target),
-                where="between hosts", way="sending", ratio=float(ratio), sure=below / count,
-                slower=below, compared=count,
+                host=f"{hosts[source]} – {hosts[target]}",
+                ranks=(source, target),
+                where="between hosts",
+                way="sending",
+                ratio=float(ratio),
+                sure=below / count,
+                slower=below,
+                compared=count,
                 what=f"the link from rank {source} to rank {target} ({hosts[source]} – "
                 f"{hosts[target]}) reaches {ratio:.2f} of the expected rate; slow in {below} of "
                 f"{count} transfers",
             )
-        )  # fmt: skip
+        )
     return tuple(sorted(found, key=lambda one: one.ratio))
 
 
@@ -164,9 +167,14 @@ class _Sort:
             who = f"host {host}" if whole else f"host {host}, rank {', '.join(map(str, ranks))}"
             sure = min(found[rank][1] for rank in ranks)
             suspect = SlowComponent(
-                host=host, ranks=(*ranks,), where=self.where, way=way, sure=sure,
-                **_compared(own, self._others(ranks[0])), what=who,
-            )  # fmt: skip
+                host=host,
+                ranks=(*ranks,),
+                where=self.where,
+                way=way,
+                sure=sure,
+                **_compared(own, self._others(ranks[0])),
+                what=who,
+            )
             yield _worded(suspect)
 
     def _pairs(self, explained: set[int]) -> Iterator[SlowComponent]:
@@ -185,10 +193,14 @@ class _Sort:
                 continue
             host = f"{self.hosts[ends[0]]} – {self.hosts[ends[1]]}"
             suspect = SlowComponent(
-                host=host, ranks=ends, where=self.where, way="sending", sure=sure,
+                host=host,
+                ranks=ends,
+                where=self.where,
+                way="sending",
+                sure=sure,
                 what=f"the link from rank {ends[0]} to {ends[1]} ({host})",
                 **_compared(own, others),
-            )  # fmt: skip
+            )
             yield _worded(suspect)
 
 

@@ -48,9 +48,12 @@ def connected(here: Place, timeout_s: float, *, listen: bool = True) -> Any:
     kept = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
     try:
         store = dist.TCPStore(
-            here.address, here.port, is_master=listen and here.rank == 0 and not kept,
-            timeout=timedelta(seconds=timeout_s), wait_for_workers=False,
-        )  # fmt: skip
+            here.address,
+            here.port,
+            is_master=listen and here.rank == 0 and not kept,
+            timeout=timedelta(seconds=timeout_s),
+            wait_for_workers=False,
+        )
     except (RuntimeError, OSError) as error:
         raise LostRankError(
             f"rank 0 cannot be reached at {here.address}:{here.port} from host {host_name()} "
@@ -96,8 +99,7 @@ def _called(store: Any, world: int, timeout_s: float) -> tuple[tuple[str, ...], 
             absent = ", ".join(map(str, islice(missing, _NAMED)))
             more = f" and {world - count - _NAMED:,} more" if world - count > _NAMED else ""
             message = (
-                f"{count} of {world} ranks have joined within {timeout_s:.0f} s; "
-                f"missing: rank {absent}{more}"
+                f"{count} of {world} ranks have joined within {timeout_s:.0f} s; missing: rank {absent}{more}"
             )
             store.set(_ROSTER, json.dumps({"missing": message}))
             time.sleep(_LINGER_S)
@@ -226,9 +228,12 @@ def _together(team: Team, timeout_s: float) -> Iterator[Team]:
 
     try:
         dist.init_process_group(
-            team.backend, store=dist.PrefixStore("group", team.store), rank=team.rank,
-            world_size=team.world, timeout=timedelta(seconds=timeout_s),
-        )  # fmt: skip
+            team.backend,
+            store=dist.PrefixStore("group", team.store),
+            rank=team.rank,
+            world_size=team.world,
+            timeout=timedelta(seconds=timeout_s),
+        )
         yield team
         team.barrier()  # Gloo's end is abrupt: leave only when everybody has got what was sent
         with_time_limit(lambda: leave(team.store, team.place, timeout_s), timeout_s + 1.0)

@@ -63,9 +63,7 @@ def measure_kernels(
     """
     for kernel in kernels:
         one = trial(kernel, workload, team.device)
-        times = [
-            taken / kernel.copies for taken in timed_kernel(team, one.prepare, one.run, seconds)
-        ]
+        times = [taken / kernel.copies for taken in timed_kernel(team, one.prepare, one.run, seconds)]
         yield KernelRow.of(kernel, times)
 
 
@@ -86,13 +84,9 @@ def trial(kernel: TimedKernel, workload: Workload, device: Any) -> Trial:
 def gemm_trial(gemm: Gemm, copies: int, make: Maker) -> Trial:
     """Operands lie as a linear layer has them: weights (out, in), gradients by token."""
     if gemm.is_weight_gradient:
-        pairs = [
-            (make.tensor(gemm.k, gemm.m).t(), make.tensor(gemm.k, gemm.n)) for _ in range(copies)
-        ]
+        pairs = [(make.tensor(gemm.k, gemm.m).t(), make.tensor(gemm.k, gemm.n)) for _ in range(copies)]
     else:
-        pairs = [
-            (make.tensor(gemm.m, gemm.k), make.tensor(gemm.n, gemm.k).t()) for _ in range(copies)
-        ]
+        pairs = [(make.tensor(gemm.m, gemm.k), make.tensor(gemm.n, gemm.k).t()) for _ in range(copies)]
     kept: list[Any] = []
 
     def run() -> None:
@@ -157,9 +151,7 @@ def _elementwise(what: Elementwise, copies: int, workload: Workload, make: Maker
     return _differentiated(function, sets, bool(backward))
 
 
-def _work(
-    kind: str, workload: Workload, make: Maker
-) -> tuple[tuple[float, ...], Callable[[Any], Any]]:
+def _work(kind: str, workload: Workload, make: Maker) -> tuple[tuple[float, ...], Callable[[Any], Any]]:
     """Shape of the operand of a kind of work, and the work."""
     model, seq = workload.model, workload.seq
     assert model.mlp is not None
@@ -180,9 +172,7 @@ def _work(
     if kind == "embedding":
         return (model.vocab, model.hidden), lambda x: functional.embedding(tokens, x)
     if kind == "loss":
-        return (tokens.numel(), model.vocab), lambda x: functional.cross_entropy(
-            x.float(), tokens.flatten()
-        )
+        return (tokens.numel(), model.vocab), lambda x: functional.cross_entropy(x.float(), tokens.flatten())
     raise InputError.of(f"no kernel is known for {kind}")
 
 

@@ -270,9 +270,12 @@ def pooled(links: Links) -> Links:
         for name, more in zip(links.switches, others.tolist(), strict=True)
     )
     return replace(
-        links, switches=names, ends=merged[index], length=links.length[index],
+        links,
+        switches=names,
+        ends=merged[index],
+        length=links.length[index],
         rates=np.concatenate([links.rates[: 2 * links.nics], rates]),
-    )  # fmt: skip
+    )
 
 
 _MOST_COMPARED = 2000
@@ -314,9 +317,7 @@ def part_named(links: Links, name: str) -> NetworkPart:
         found = _ports(links, switch) if switch >= 0 else None
     if found is None:
         forms = ": write nic:NODE-NIC, node:NODE, the name of a switch, or link:LEAF-SPINE"
-        raise InputError.of(
-            f'this fabric has no part "{name[:60]}"{_nearest(links, name) or forms}'
-        )
+        raise InputError.of(f'this fabric has no part "{name[:60]}"{_nearest(links, name) or forms}')
     nics = np.unique(found[found < 2 * links.nics] // 2)
     nodes = np.unique(nics // links.nics_per_node)
     return NetworkPart(name, found, tuple(nodes.tolist()), switch)

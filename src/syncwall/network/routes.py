@@ -58,9 +58,13 @@ class Ends:
         each = cluster.gpus_per_node
         nics = cluster.node.nics.count if cluster.node.nics else 0
         return cls(
-            np.repeat(nodes, each), np.tile(np.arange(each), len(nodes)), each, nics,
-            cluster.domain_gpus, pxn,
-        )  # fmt: skip
+            np.repeat(nodes, each),
+            np.tile(np.arange(each), len(nodes)),
+            each,
+            nics,
+            cluster.domain_gpus,
+            pxn,
+        )
 
     @property
     def ranks(self) -> int:
@@ -133,9 +137,7 @@ class Routes:
             hops += self._way(here, over, end, draw)
             here = over
         hops += self._way(here, there, end, draw)
-        return Entries(
-            np.concatenate([one for one, _ in hops]), np.concatenate([one for _, one in hops])
-        )
+        return Entries(np.concatenate([one for one, _ in hops]), np.concatenate([one for _, one in hops]))
 
     def flows(self, qps: int) -> int:
         """Flows of a pair of GPUs: its queue pairs, at least one for each NIC of a GPU."""
@@ -211,18 +213,14 @@ class Routes:
         found: Ints = edges[low + (draw.random(len(here)) * (high - low)).astype(np.int64)]
         return found
 
-    def _way(
-        self, here: Ints, there: Ints, nic: Ints, draw: np.random.Generator
-    ) -> list[tuple[Ints, Ints]]:
+    def _way(self, here: Ints, there: Ints, nic: Ints, draw: np.random.Generator) -> list[tuple[Ints, Ints]]:
         """Hops from switch to switch on the way to a NIC, all flows one step at a time."""
         hops = []
         going = np.flatnonzero(here != there)
         at, column = here[going], self._column[there[going]]
         while len(going):
             parts = [slice(i, i + _AT_ONCE) for i in range(0, len(at), _AT_ONCE)]
-            taken = np.concatenate(
-                [self._step(at[one], column[one], nic[going[one]], draw) for one in parts]
-            )
+            taken = np.concatenate([self._step(at[one], column[one], nic[going[one]], draw) for one in parts])
             hops.append((going, 2 * self.links.nics + taken))
             at = self.links.ends[taken, 1]
             left = self.links.edges[column] != at
@@ -263,8 +261,9 @@ def is_hashed(links: Links, routing: Routing) -> bool:
 
 def flows_of_pair(links: Links, routing: Routing, ends: Ends, qps: int) -> int:
     """Flows of a pair of GPUs: its queue pairs, at least one for each NIC of a GPU."""
-    return max(1 if routing == "adaptive" else qps, _split(links, routing),
-               ends.nics_per_node // ends.gpus_per_node)  # fmt: skip
+    return max(
+        1 if routing == "adaptive" else qps, _split(links, routing), ends.nics_per_node // ends.gpus_per_node
+    )
 
 
 def _split(links: Links, routing: Routing) -> int:
@@ -320,9 +319,7 @@ def drawn(routes: Routes, pairs: Pairs, *, qps: int, draws: int, seed: int) -> D
     return Drawn(np.array([slower for slower, _ in found]), tuple(link for _, link in found))
 
 
-def one_draw(
-    routes: Routes, pairs: Pairs, *, qps: int, seed: int, number: int
-) -> tuple[float, int]:
+def one_draw(routes: Routes, pairs: Pairs, *, qps: int, seed: int, number: int) -> tuple[float, int]:
     """The slow-down of one draw, and the link that takes longest."""
     times = over_nics(routes, pairs, qps=qps, seed=seed, number=number)
     worst = int(times.argmax())

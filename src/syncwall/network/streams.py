@@ -129,8 +129,11 @@ def all_to_all(where: RankPlacement) -> Pairs:
 
 
 PATTERNS: Final[dict[str, Callable[[RankPlacement], Pairs]]] = {
-    "ring": ring_flows, "tree": tree_flows, "all-to-all": all_to_all, "transfer": transfer,
-}  # fmt: skip
+    "ring": ring_flows,
+    "tree": tree_flows,
+    "all-to-all": all_to_all,
+    "transfer": transfer,
+}
 
 
 @dataclass(frozen=True)
@@ -151,8 +154,9 @@ class Usage:
         order = np.argsort(stream, kind="stable")
         spread = np.broadcast_to(np.asarray(flows, float), stream.shape)
         count = int(stream.max(initial=-1)) + 1
-        return cls(stream[order], np.asarray(link, np.int64)[order], spread[order], count,
-                   np.asarray(rates, float))  # fmt: skip
+        return cls(
+            stream[order], np.asarray(link, np.int64)[order], spread[order], count, np.asarray(rates, float)
+        )
 
     @cached_property
     def by_link(self) -> tuple[Ints, Ints]:

@@ -170,8 +170,9 @@ class Plan(Answer):
     """What was taken for granted, and what settings have no words for."""
 
     @classmethod
-    def of(cls, found: SearchResult, best: list[Candidate], objective: Objective = "fastest",
-           **more: Any) -> "Plan":  # fmt: skip
+    def of(
+        cls, found: SearchResult, best: list[Candidate], objective: Objective = "fastest", **more: Any
+    ) -> "Plan":
         """What was `found`, with the `best` of it and, for one size, what another batch brings."""
         case, batch = PricedCase.of(found.run, found.pricing), found.global_batch
         other = other_batch(case, batch, found.pinned) if found.sizes == 1 else None

@@ -17,11 +17,19 @@ SWITCHES: Final = (*MEMORY_FREE, "balanced_stages")
 
 
 _KEPT: Final = (
-    *SWITCHES, *KEEPING, *TRAINED, *FSDP, "precision", "gradient_dtype", "bucket_bytes",
-)  # fmt: skip
+    *SWITCHES,
+    *KEEPING,
+    *TRAINED,
+    *FSDP,
+    "precision",
+    "gradient_dtype",
+    "bucket_bytes",
+)
 _NARROW: Final[dict[str, Any]] = {
-    "recompute_layers": None, "recompute": (Recompute.NONE, Recompute.FULL), "etp": 1,
-}  # fmt: skip
+    "recompute_layers": None,
+    "recompute": (Recompute.NONE, Recompute.FULL),
+    "etp": 1,
+}
 """What is searched of these: one search of many has to be quick."""
 Progress = Callable[[float], None]
 
@@ -50,9 +58,15 @@ def best_run(
     usual = switches(framework_or_default(software.framework), software.date, Shard.DDP)
     fixed: dict[str, Any] = {name: usual[name] for name in SWITCHES if name in usual}
     found = search(
-        case.model, cluster, seq=case.seq, global_batch=batch, software=software,
-        pinned={**_NARROW, **fixed, **pinned}, pricing=case.pricing, progress=progress,
-    ).best(1)  # fmt: skip
+        case.model,
+        cluster,
+        seq=case.seq,
+        global_batch=batch,
+        software=software,
+        pinned={**_NARROW, **fixed, **pinned},
+        pricing=case.pricing,
+        progress=progress,
+    ).best(1)
     return found[0].run if found else None
 
 

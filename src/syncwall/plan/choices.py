@@ -14,9 +14,22 @@ MEMORY_FREE: Final = ("overlap_pp", "overlap_tp", "overlap_parameters", "overlap
 SWITCHES: Final = (*MEMORY_FREE, "balanced_stages", "sp")
 """Fields that are on or off."""
 SEARCHED: Final = (
-    *SWITCHES, "recompute", "recompute_layers", "virtual_stages", "schedule", "shard",
-    "shard_degree", "tp", "pp", "cp", "ep", "etp", "micro_batch", "dispatcher", "overlap_ep",
-)  # fmt: skip
+    *SWITCHES,
+    "recompute",
+    "recompute_layers",
+    "virtual_stages",
+    "schedule",
+    "shard",
+    "shard_degree",
+    "tp",
+    "pp",
+    "cp",
+    "ep",
+    "etp",
+    "micro_batch",
+    "dispatcher",
+    "overlap_ep",
+)
 """Fields that a search may choose; layouts of equal time are told apart in this order."""
 
 

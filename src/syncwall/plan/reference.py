@@ -35,9 +35,19 @@ of mosaicml/diffusion."""
 GPU_SAMPLES: Final = 2**5
 """Samples of a step for each GPU, in the same case: its speeds are published for 16 to 256."""
 _NO_LAYOUT: Final = {
-    *KEEPING, *FSDP, "global_batch", "micro_batch", "precision", "gradient_dtype", "bucket",
-    "overlap_gradients", "overlap_parameters", "overlap_tp", "overlap_pp", "outer_every",
-}  # fmt: skip
+    *KEEPING,
+    *FSDP,
+    "global_batch",
+    "micro_batch",
+    "precision",
+    "gradient_dtype",
+    "bucket",
+    "overlap_gradients",
+    "overlap_parameters",
+    "overlap_tp",
+    "overlap_pp",
+    "outer_every",
+}
 """Keys that leave the layout itself open."""
 _BATCH: Final = "layout.global_batch"
 _EVENLY: Final = 128

@@ -122,12 +122,15 @@ def differences(first: Prediction, second: Prediction) -> list[Difference]:
 
 
 TUNABLE: Final = (
-    "bucket_bytes", "unit_layers", "reshard_after_forward", "forward_prefetch", "backward_prefetch",
-)  # fmt: skip
+    "bucket_bytes",
+    "unit_layers",
+    "reshard_after_forward",
+    "forward_prefetch",
+    "backward_prefetch",
+)
 """Fields of a layout that are tuned."""
 _BUCKETS: Final = tuple(
-    SourcedNumber(mebibytes * 2.0**20, Dimension.BYTES, Provenance())
-    for mebibytes in (5, 50, 100, 250)
+    SourcedNumber(mebibytes * 2.0**20, Dimension.BYTES, Provenance()) for mebibytes in (5, 50, 100, 250)
 )
 _UNITS: Final = (2, 4, 8)
 _AHEAD: Final = (2, 4)
@@ -168,11 +171,7 @@ def tuned(run: Run, pricing: Pricing, pinned: Mapping[str, Any]) -> Tuned | None
 
     Fields that are `pinned` stay.
     """
-    tried = {
-        name: values
-        for name, values in _settings(run)
-        if values and not set(values[0]) & set(pinned)
-    }
+    tried = {name: values for name, values in _settings(run) if values and not set(values[0]) & set(pinned)}
     if not tried:
         return None
     start = best = _timed(run, pricing, run.layout)
@@ -205,9 +204,7 @@ def _settings(run: Run) -> Iterator[tuple[str, list[Value]]]:
         yield "prefetch", [value for value in ahead if value["forward_prefetch"] < run.model.layers]
 
 
-def _bought(
-    run: Run, pricing: Pricing, best: Tuned, name: str, values: list[Value]
-) -> TunedSetting:
+def _bought(run: Run, pricing: Pricing, best: Tuned, name: str, values: list[Value]) -> TunedSetting:
     """The value that `best` has, or the quickest other one, against the default."""
     usual = {field: Layout.model_fields[field].default for field in values[0]}
     without = best
@@ -372,9 +369,7 @@ def _with_settings(one: Candidate, pinned: Mapping[str, Any]) -> Candidate:
     if found.layout == one.layout:
         return replace(one, tuned=found.settings)
     run = one.run.model_copy(update={"layout": found.layout})
-    return Candidate(
-        run, found.step_s, found.memory_bytes, one.pricing, one.slowdown, found.settings
-    )
+    return Candidate(run, found.step_s, found.memory_bytes, one.pricing, one.slowdown, found.settings)
 
 
 @takes_catalogue
@@ -525,9 +520,7 @@ def _keep_front(expected_s: Any, memory: Any, runs: _Runs, found: SearchResult) 
         along = tuple(slice(None) if axis in FREE else i for axis, i in enumerate(place))
         switches = np.unravel_index(int(np.argmin(expected_s[along])), expected_s[along].shape)
         whole = (*switches, *place[len(FREE) :])
-        found.front.add(
-            FrontPoint(gpus, float(quickest[place]), float(used[place]), _later(runs, whole))
-        )
+        found.front.add(FrontPoint(gpus, float(quickest[place]), float(used[place]), _later(runs, whole)))
 
 
 def _later(runs: _Runs, place: Sequence[Any]) -> Callable[[], Layout]:

@@ -112,11 +112,7 @@ class Space:
             return [(1, one)] if self._may("virtual_stages", 1) else []
         found: list[tuple[int, Schedule]] = []
         for schedule in self._stated("schedule", self.family.schedules):
-            counts = (
-                virtual_stage_counts(self.model.layers, pp)
-                if schedule == Schedule.INTERLEAVED
-                else [1]
-            )
+            counts = virtual_stage_counts(self.model.layers, pp) if schedule == Schedule.INTERLEAVED else [1]
             found += [(n, schedule) for n in counts if self._may("virtual_stages", n)]
         return sorted(found)
 
@@ -328,9 +324,12 @@ def _grid(space: Space, cluster: Cluster, piece: _Piece) -> Grid:
     layouts = space.base.model_copy(update=fields)
     allowed = possible(space.model, layouts, space.seq, cluster.gpus) & real
     allowed = allowed & offered(
-        space.family, space.software.date, layouts, space.pinned,
+        space.family,
+        space.software.date,
+        layouts,
+        space.pinned,
         experts=space.model.moe is not None,
-    )  # fmt: skip
+    )
     return Grid(layouts, allowed & _distinct(space, layouts, whole), piece.shape)
 
 

@@ -51,8 +51,7 @@ class FileKind(StrEnum):
 _TEXT: Final[tuple[tuple[str, FileKind], ...]] = (
     (r'"traceEvents"\s*:|^\s*\[\s*\{\s*"ph"', FileKind.TRACE),
     (r'"schema"\s*:\s*"[\w.+-]*(chakra|\d)', FileKind.EXECUTION),
-    (r'(?s)\A(?>.*?"(?:pg_config|pg_status|comm_lib_version|nccl_version)"\s*:).*"entries"',
-     FileKind.FLIGHT),
+    (r'(?s)\A(?>.*?"(?:pg_config|pg_status|comm_lib_version|nccl_version)"\s*:).*"entries"', FileKind.FLIGHT),
     (r'"syncwall"\s*:|"measured_with"', FileKind.MEASURED),
     (r"<graphs\b", FileKind.GRAPH),
     (r"<(system|topology)\b", FileKind.TOPOLOGY),
@@ -62,10 +61,9 @@ _TEXT: Final[tuple[tuple[str, FileKind], ...]] = (
     (r"#\s*nThread|out-of-place|\"nccl-tests\"|busbw", FileKind.NCCL_TESTS),
     (r"(?m)^[^\S\n]*GPU0\s|^GPU\d+\s+X\s", FileKind.TOPOLOGY),
     (r"(?m)^(vendid=|Switch\s+\d+\s|Ca\s+\d+\s|switches:)|\"compounded_links\"", FileKind.FABRIC),
-    (r"(?m)^(?>.*?\bdp_rank,).*\boptype\b|^(?>.*?\boptype\b).*\bduration\b",
-     FileKind.OPERATIONS),
+    (r"(?m)^(?>.*?\bdp_rank,).*\boptype\b|^(?>.*?\boptype\b).*\bduration\b", FileKind.OPERATIONS),
     (r"(?m)^(?>.*?\*\* ).*(Summary|Statistics)|cuda_api_sum|nvtx_sum|Time \(%\)", FileKind.NSYS),
-)  # fmt: skip
+)
 
 
 def first_bytes(path: Path | str) -> bytes:
@@ -94,9 +92,7 @@ def kind_of(path: Path | str) -> FileKind:
 Files = dict[str, list[Path]]
 
 
-def expanded(
-    paths: Sequence[Path], kind_of: Callable[[Path], str] = kind_of
-) -> tuple[Files, list[Problem]]:
+def expanded(paths: Sequence[Path], kind_of: Callable[[Path], str] = kind_of) -> tuple[Files, list[Problem]]:
     """Files by kind, and those in directories that are of no known kind.
 
     A file that is named itself must be known; else `InputError`.

@@ -106,11 +106,7 @@ def _take(node: dict[str, Any], collectives: list[TracedCollective], ranks: Coun
         ranks[values[at - 1]] += 1
     if values[at] == "wait":
         return
-    group = (
-        values[at - 2][0]
-        if isinstance(values[at - 2], list) and values[at - 2]
-        else (values[at - 2])
-    )
+    group = values[at - 2][0] if isinstance(values[at - 2], list) and values[at - 2] else (values[at - 2])
     dtype = attributes.get("dtype") or _dtype(types[0] if types else None)
     collectives.append(
         TracedCollective(
@@ -145,9 +141,7 @@ def _outputs(node: dict[str, Any]) -> Any:
     return given.get("values") if isinstance(given, dict) else given
 
 
-def _size(
-    node: dict[str, Any], tensors: Any, attributes: dict[Any, Any], dtype: Any
-) -> float | None:
+def _size(node: dict[str, Any], tensors: Any, attributes: dict[Any, Any], dtype: Any) -> float | None:
     """Bytes as nccl-tests counts them: the larger of what goes in and what comes out."""
     width = dtype_bytes(dtype) if isinstance(dtype, str) else None
     counts = [_count(attributes.get(key)) for key in ("in_msg_nelems", "out_msg_nelems")]

@@ -135,9 +135,7 @@ def read_topograph(path: Path | str) -> FabricGraph:
         raise InputError.of("holds no `switches` as topograph's models do", file=str(path))
     nodes = {str(name): FabricNode(str(name), True) for name in tree}
     cables = [
-        (str(name), str(child))
-        for name, switch in tree.items()
-        for child in _listed(switch, "switches")
+        (str(name), str(child)) for name, switch in tree.items() for child in _listed(switch, "switches")
     ]
     for block in _listed(value, "blocks"):
         switch = str(block.get("switch")) if isinstance(block, dict) else ""
@@ -168,9 +166,7 @@ def read_slurm_topology(path: Path | str) -> FabricGraph:
                 cables.append((above, name))
                 _refuse_crowd(cables, path)
     if not cables:
-        raise InputError.of(
-            "holds no `SwitchName=` with nodes, as topology.conf does", file=str(path)
-        )
+        raise InputError.of("holds no `SwitchName=` with nodes, as topology.conf does", file=str(path))
     for _, name in cables:
         nodes.setdefault(name, FabricNode(name, True))
     return FabricGraph(str(path), "slurm", nodes, tuple(Cable(a, b) for a, b in cables))

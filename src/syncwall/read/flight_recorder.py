@@ -20,23 +20,50 @@ from syncwall.problems import InputError, Problem
 from syncwall.read.limited import open_limited, plain_text, whole_json
 
 _DAMAGED = (
-    ValueError, LookupError, TypeError, AttributeError, OverflowError, MemoryError,
+    ValueError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    OverflowError,
+    MemoryError,
     RecursionError,
-)  # fmt: skip
+)
 _OPCODES = 20_000_000
 _MOST_BITS = 64
 _MARK = object()
 _CONSTANTS: dict[str, Any] = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False}
-_VALUES = frozenset({
-    "INT", "BININT", "BININT1", "BININT2", "LONG", "LONG1", "LONG4", "FLOAT", "BINFLOAT",
-    "STRING", "BINSTRING", "SHORT_BINSTRING", "UNICODE", "BINUNICODE", "SHORT_BINUNICODE",
-    "BINUNICODE8", "BINBYTES", "SHORT_BINBYTES", "BINBYTES8",
-})  # fmt: skip
-_LISTS = frozenset({
-    "torch.jit._pickle build_intlist", "torch.jit._pickle build_doublelist",
-    "torch.jit._pickle build_boollist", "torch.jit._pickle build_tensorlist",
-    "torch.jit._pickle restore_type_tag",
-})  # fmt: skip
+_VALUES = frozenset(
+    {
+        "INT",
+        "BININT",
+        "BININT1",
+        "BININT2",
+        "LONG",
+        "LONG1",
+        "LONG4",
+        "FLOAT",
+        "BINFLOAT",
+        "STRING",
+        "BINSTRING",
+        "SHORT_BINSTRING",
+        "UNICODE",
+        "BINUNICODE",
+        "SHORT_BINUNICODE",
+        "BINUNICODE8",
+        "BINBYTES",
+        "SHORT_BINBYTES",
+        "BINBYTES8",
+    }
+)
+_LISTS = frozenset(
+    {
+        "torch.jit._pickle build_intlist",
+        "torch.jit._pickle build_doublelist",
+        "torch.jit._pickle build_boollist",
+        "torch.jit._pickle build_tensorlist",
+        "torch.jit._pickle restore_type_tag",
+    }
+)
 
 
 def plain_pickle(raw: bytes, source: str) -> Any:
@@ -82,12 +109,20 @@ class _Machine:
             "SETITEMS": lambda _: self._set(self._to_mark()),
             "POP": lambda _: self._drop(1),
             "POP_MARK": lambda _: self._drop(0),
-            "PUT": self._put, "BINPUT": self._put, "LONG_BINPUT": self._put,
+            "PUT": self._put,
+            "BINPUT": self._put,
+            "LONG_BINPUT": self._put,
             "MEMOIZE": lambda _: self._put(len(self.memo)),
-            "GET": self._get, "BINGET": self._get, "LONG_BINGET": self._get,
-            "GLOBAL": self._name, "STACK_GLOBAL": self._stack_name, "REDUCE": self._build,
-            "PROTO": lambda _: None, "FRAME": lambda _: None, "STOP": self._stop,
-        }  # fmt: skip
+            "GET": self._get,
+            "BINGET": self._get,
+            "LONG_BINGET": self._get,
+            "GLOBAL": self._name,
+            "STACK_GLOBAL": self._stack_name,
+            "REDUCE": self._build,
+            "PROTO": lambda _: None,
+            "FRAME": lambda _: None,
+            "STOP": self._stop,
+        }
 
     def step(self, name: str, argument: Any) -> None:
         """Carry out one opcode."""

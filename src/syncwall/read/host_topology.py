@@ -297,8 +297,7 @@ def _topology(
         format="rocm-smi" if amd else "nvidia-smi",
         gpus=read,
         nics=tuple(
-            NicPort(name=legend.get(name, name), line=rows[name].line if name in rows else 0)
-            for name in nics
+            NicPort(name=legend.get(name, name), line=rows[name].line if name in rows else 0) for name in nics
         ),
         numa_nodes=_numa(read),
         gpu_gpu=distances,

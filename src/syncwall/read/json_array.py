@@ -85,9 +85,7 @@ class JsonArray:
                 self.found = True
                 yield from self._elements()
         else:
-            raise InputError.of(
-                "is not JSON; a profiler trace begins with { or [", file=self._source
-            )
+            raise InputError.of("is not JSON; a profiler trace begins with { or [", file=self._source)
 
     def _at_array(self) -> bool:
         """Reads values into `head` up to the array; False at the end of the file."""

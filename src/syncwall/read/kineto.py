@@ -57,9 +57,7 @@ class Rows(NamedTuple):
 class QuickEvents:
     """Remembers the beginnings of events, of which a trace has few different ones."""
 
-    def __init__(
-        self, names: dict[Any, int], threads: dict[Any, int], categories: dict[Any, int]
-    ) -> None:
+    def __init__(self, names: dict[Any, int], threads: dict[Any, int], categories: dict[Any, int]) -> None:
         """The dictionaries number what they have not seen."""
         self._names = names
         self._threads = threads
@@ -214,8 +212,7 @@ class EventColumns:
         self._categories = _Categories()
         self._quick = QuickEvents(self.names, self.threads, self._categories)
         self._parts: dict[str, list[Any]] = {
-            key: []
-            for key in ("name", "category", "start", "duration", "thread", "stream", "correlation")
+            key: [] for key in ("name", "category", "start", "duration", "thread", "stream", "correlation")
         }
 
     def add(self, batch: list[Any]) -> None:
@@ -312,9 +309,7 @@ class EventColumns:
         finite = start_us[np.isfinite(start_us)]
         return float(np.floor(np.median(finite))) if len(finite) else 0.0
 
-    def _streams(
-        self, events: list[dict[str, Any]], args: list[dict[str, Any]], category: Any
-    ) -> Any:
+    def _streams(self, events: list[dict[str, Any]], args: list[dict[str, Any]], category: Any) -> Any:
         stream = np.full(len(events), -1, np.int32)
         where = np.flatnonzero(np.isin(category, _EVENTS_ON_DEVICE))
         for i in where:
@@ -404,9 +399,16 @@ def _recorded_kind(name: str) -> str:
 _RANK = re.compile(r"(?:^|[^a-z])rank[-_]?(\d{1,6})", re.IGNORECASE)
 _HOST = re.compile(r"^(?P<host>[A-Za-z0-9.-]+)_\d+\.\d+\.pt\.trace\.json")
 _KEPT = (
-    "schemaVersion", "cuda_runtime_version", "cuda_driver_version", "cupti_version",
-    "hip_runtime_version", "record_shapes", "with_stack", "profile_memory", "traceName",
-)  # fmt: skip
+    "schemaVersion",
+    "cuda_runtime_version",
+    "cuda_driver_version",
+    "cupti_version",
+    "hip_runtime_version",
+    "record_shapes",
+    "with_stack",
+    "profile_memory",
+    "traceName",
+)
 
 
 @dataclass(frozen=True)
@@ -470,9 +472,7 @@ def _groups(info: dict[str, Any]) -> dict[str, tuple[str, tuple[int, ...]]]:
     for group in listed if isinstance(listed, list) else ():
         if isinstance(group, dict) and "pg_name" in group:
             members = group.get("ranks")
-            ranks = (
-                tuple(r for r in members if isinstance(r, int)) if isinstance(members, list) else ()
-            )
+            ranks = tuple(r for r in members if isinstance(r, int)) if isinstance(members, list) else ()
             groups[plain_text(group["pg_name"])] = (plain_text(group.get("pg_desc")), ranks)
     return groups
 
@@ -500,9 +500,7 @@ def read_trace(path: Path | str) -> Trace:
     return _trace(path, columns, array.head, problems)
 
 
-def _trace(
-    path: Path, columns: EventColumns, head: dict[str, Any], problems: tuple[Problem, ...]
-) -> Trace:
+def _trace(path: Path, columns: EventColumns, head: dict[str, Any], problems: tuple[Problem, ...]) -> Trace:
     start = columns.column("start", np.int64)
     order = np.argsort(start, kind="stable")
     first = int(start[order[0]])
@@ -535,9 +533,7 @@ def _trace(
 
 def _marked_steps(trace: Trace) -> tuple[Step, ...]:
     """What the profiler's schedule marked on the host; one step has one mark."""
-    numbers = {
-        i: name[len(_STEP) :] for i, name in enumerate(trace.names) if name.startswith(_STEP)
-    }
+    numbers = {i: name[len(_STEP) :] for i, name in enumerate(trace.names) if name.startswith(_STEP)}
     wanted = np.isin(trace.name, list(numbers)) & (trace.category != Category.DEVICE_ANNOTATION)
     steps: dict[int, Step] = {}
     for i in np.flatnonzero(wanted):

@@ -88,9 +88,7 @@ def limited(file: IO[bytes], path: Path | str, limits: UnpackLimits = DEFAULT) -
     for magic, kind in _REFUSED.items():
         if head.startswith(magic):
             file.close()
-            raise InputError.of(
-                f"is packed with {kind}; unpack it, or pack it with gzip", file=str(path)
-            )
+            raise InputError.of(f"is packed with {kind}; unpack it, or pack it with gzip", file=str(path))
     if head.startswith(b"\x1f\x8b"):
         return LimitedStream(_Gzip(path, file, limits))
     if head.startswith(b"PK\x03\x04"):
@@ -251,9 +249,7 @@ class _Zip(_Unpacked):
 
 _LINE_BYTES = 1 << 16
 _COLOUR = re.compile(r"\x1b\[[0-9;]{0,16}[A-Za-z]")
-_LAUNCHER = re.compile(
-    r"\s{0,8}(?:\[[\w.,-]{1,64}\]:|\[\d{1,2},\d{1,9}\]<std(?:out|err)>:|\d{1,7}:)\s?"
-)
+_LAUNCHER = re.compile(r"\s{0,8}(?:\[[\w.,-]{1,64}\]:|\[\d{1,2},\d{1,9}\]<std(?:out|err)>:|\d{1,7}:)\s?")
 
 
 class LogLines:
@@ -297,9 +293,7 @@ def plain_text(value: Any, most: int = 200) -> str:
 def whole_json(raw: bytes, file: str, kind: str) -> Any:
     """The value in `raw`; InputError if it is not JSON, or larger than anything of its `kind`."""
     if raw.count(b",") > _MOST_VALUES:
-        raise InputError.of(
-            f"holds more than {_MOST_VALUES:,} values, too many for {kind}", file=file
-        )
+        raise InputError.of(f"holds more than {_MOST_VALUES:,} values, too many for {kind}", file=file)
     try:
         return json.loads(raw)
     except RecursionError:
@@ -408,9 +402,7 @@ def read_xml(path: Path | str) -> tuple[Element, tuple[Problem, ...]]:
         except InputError:
             raise
         except expat.ExpatError as error:
-            problem = Problem(
-                file, error.lineno, error.offset + 1, f"is not XML from here on: {error}"
-            )
+            problem = Problem(file, error.lineno, error.offset + 1, f"is not XML from here on: {error}")
         except (LookupError, ValueError) as error:
             problem = Problem(file, 0, 0, f"is not readable as XML: {error}")
         problem = stream.problem or problem

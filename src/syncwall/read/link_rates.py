@@ -96,12 +96,17 @@ def _json(path: Path | str) -> list[LinkReading]:
         return []
     sent = _dict(end.get("sum_sent"))
     again, sent_bytes = number(sent.get("retransmits")), number(sent.get("bytes"))
-    return [LinkReading(
-        str(path), "iperf3", rate / 8.0, streams=len(links) if isinstance(links, list) else 1,
-        local=plain_text(first.get("local_host"), 255),
-        remote=plain_text(first.get("remote_host"), 255),
-        retransmits_per_gb=again / sent_bytes * 1e9 if again and sent_bytes else None,
-    )]  # fmt: skip
+    return [
+        LinkReading(
+            str(path),
+            "iperf3",
+            rate / 8.0,
+            streams=len(links) if isinstance(links, list) else 1,
+            local=plain_text(first.get("local_host"), 255),
+            remote=plain_text(first.get("remote_host"), 255),
+            retransmits_per_gb=again / sent_bytes * 1e9 if again and sent_bytes else None,
+        )
+    ]
 
 
 def _iperf_text(path: Path | str) -> Iterator[LinkReading]:
@@ -128,9 +133,7 @@ def _iperf_text(path: Path | str) -> Iterator[LinkReading]:
         yield _summed(lines.source, ends, sums)
 
 
-def _summed(
-    source: str, ends: list[tuple[str, str]], sums: dict[tuple[str, str], float]
-) -> LinkReading:
+def _summed(source: str, ends: list[tuple[str, str]], sums: dict[tuple[str, str], float]) -> LinkReading:
     """One run: what was received, of all streams where the text sums them up."""
     summed = any(name == "SUM" for name, _ in sums)
     own = {end: 0.0 for _, end in sums}
@@ -164,9 +167,13 @@ def _perftest_runs(path: Path | str) -> Iterator[LinkReading]:
 
 def _perftest(source: str, values: dict[str, Any], best: float) -> LinkReading:
     pairs = values.get("Number of qps", "")
-    return LinkReading(source, f"perftest {values.get('tool', '')}".strip(), best,
-                    streams=int(pairs) if pairs.isdecimal() and len(pairs) < 7 else 1,
-                    device=values.get("Device", ""))  # fmt: skip
+    return LinkReading(
+        source,
+        f"perftest {values.get('tool', '')}".strip(),
+        best,
+        streams=int(pairs) if pairs.isdecimal() and len(pairs) < 7 else 1,
+        device=values.get("Device", ""),
+    )
 
 
 def _dict(value: Any) -> dict[str, Any]:

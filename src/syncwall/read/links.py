@@ -69,9 +69,7 @@ def _natural(name: str) -> list[tuple[int, str]]:
     return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name)]
 
 
-def _nics(
-    host: str, found: list[tuple[int, float]], count: int, file: str
-) -> list[tuple[int, float]]:
+def _nics(host: str, found: list[tuple[int, float]], count: int, file: str) -> list[tuple[int, float]]:
     """The NICs of a host; one name stands for all of them."""
     if len(found) not in (1, count):
         message = f"{host} has {len(found)} cables, a node of the cluster {count} NICs"

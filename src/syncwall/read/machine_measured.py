@@ -17,9 +17,12 @@ from syncwall.read.nccl_tests import NcclTests, read_nccl_tests
 from syncwall.work.operations import CollectiveKind
 
 _KINDS: Final[dict[str, CollectiveKind]] = {
-    "all_reduce": "all-reduce", "all_gather": "all-gather", "reduce_scatter": "reduce-scatter",
-    "alltoall": "all-to-all", "broadcast": "broadcast",
-}  # fmt: skip
+    "all_reduce": "all-reduce",
+    "all_gather": "all-gather",
+    "reduce_scatter": "reduce-scatter",
+    "alltoall": "all-to-all",
+    "broadcast": "broadcast",
+}
 
 
 def read_machine_measured(paths: Sequence[str | Path]) -> MachineMeasurements:

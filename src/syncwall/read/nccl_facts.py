@@ -172,9 +172,7 @@ SHELL = re.compile(
     r"(?:\+ )?(?:export |declare -x )?"
     r"((?:NCCL|CUDA|TORCH|PYTORCH|OMP|UCX|FI|SHARP)_[A-Z0-9_]{1,64})=([^\s;]{0,256})\s*$"
 )
-OMP_DEFAULT = re.compile(
-    r"Setting OMP_NUM_THREADS environment variable for each process to be (\d{1,5})"
-)
+OMP_DEFAULT = re.compile(r"Setting OMP_NUM_THREADS environment variable for each process to be (\d{1,5})")
 NETWORK = re.compile(r"Using network (.{1,64}?)\s*$")
 PLUGIN = re.compile(
     r"(?:Plugin Path : |Successfully loaded external plugin |NET/Plugin: Using |"
@@ -189,9 +187,7 @@ IB_LIST = re.compile(r"NET/IB(?:ext\w{0,8})? ?: Using (.{0,8192})")
 IB_ITEM = re.compile(r"\[(\d{1,4})\]([\w.-]{1,64})(?::(\d{1,3}))?/(IB|RoCE)(/SHARP)?")
 SOCKET_LIST = re.compile(r"NET/Socket ?: Using (.{0,8192})")
 SOCKET_ITEM = re.compile(r"\[(\d{1,4})\]([\w.@-]{1,64}):")
-VIRTUAL_NIC = re.compile(
-    r"NET/IB : Made virtual device \[(\d{1,4})\] name=(\S{1,256}) speed=(\d{1,9})"
-)
+VIRTUAL_NIC = re.compile(r"NET/IB : Made virtual device \[(\d{1,4})\] name=(\S{1,256}) speed=(\d{1,9})")
 VIA = re.compile(
     r"Channel (\d{1,4})(?:/\d{1,4})? : (\d{1,7})\[\w{1,16}\] -> (\d{1,7})\[\w{1,16}\] "
     r"(?:\[(send|receive)\] )?via (.{1,128})"
@@ -209,13 +205,9 @@ INIT = re.compile(
 COMM = re.compile(
     r"comm (0x[0-9a-f]{1,16}) rank (\d{1,7}) nRanks (\d{1,7}) nNodes (\d{1,6}) localRanks (\d{1,5})"
 )
-TIMINGS = re.compile(
-    r"Init timings.{0,64}? rank \d{1,7} nranks (\d{1,7}) total (\d{1,6}(?:\.\d{1,6})?)"
-)
+TIMINGS = re.compile(r"Init timings.{0,64}? rank \d{1,7} nranks (\d{1,7}) total (\d{1,6}(?:\.\d{1,6})?)")
 NVLS = re.compile(r"NVLS multicast support is (not )?available")
-P2P_OFF = re.compile(
-    r"P2P is disabled between|Could not enable P2P between|P2P access is not available"
-)
+P2P_OFF = re.compile(r"P2P is disabled between|Could not enable P2P between|P2P access is not available")
 GDR_OFF = re.compile(r"GPU Direct RDMA Disabled for")
 WATCHDOG = re.compile(
     r"Watchdog caught collective operation timeout.{0,400}|\bNCCL.{0,40}[Tt]imed? ?out.{0,200}"

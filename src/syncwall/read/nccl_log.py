@@ -199,9 +199,13 @@ class TuningReader:
             return False
         name, size, algorithm, protocol, time_us, low, high = found.groups()
         chosen = Selection(
-            name, int(size), _named(algorithm, _ALGORITHMS), _named(protocol, _PROTOCOLS),
-            int(high) - int(low) + 1 if high else None, float(time_us) if time_us else None,
-        )  # fmt: skip
+            name,
+            int(size),
+            _named(algorithm, _ALGORITHMS),
+            _named(protocol, _PROTOCOLS),
+            int(high) - int(low) + 1 if high else None,
+            float(time_us) if time_us else None,
+        )
         if len(self._selections) < _LIMIT:
             self._selections[chosen] = None
         return True
@@ -439,14 +443,28 @@ class _LogReader:
     def result(self, lines: LogLines) -> NcclLog:
         net = self.network
         return NcclLog(
-            source=self.source, version=self.version, cuda=self.cuda, plugin=net.plugin,
-            network=net.network, provider=net.provider, hosts=tuple(sorted(self.hosts)),
-            gpus=self.communicators.gpus, nics=net.nics, transports=dict(net.transports),
-            nics_used=dict(sorted(net.nics_used.items())), first_seen=net.first_seen,
+            source=self.source,
+            version=self.version,
+            cuda=self.cuda,
+            plugin=net.plugin,
+            network=net.network,
+            provider=net.provider,
+            hosts=tuple(sorted(self.hosts)),
+            gpus=self.communicators.gpus,
+            nics=net.nics,
+            transports=dict(net.transports),
+            nics_used=dict(sorted(net.nics_used.items())),
+            first_seen=net.first_seen,
             net_connections=net.net,
-            gdr_connections=net.gdr, pxn_connections=net.pxn, nvls=net.nvls,
-            communicators=self.communicators.communicators, tuning=self.tuning.entries,
-            selections=self.tuning.selections, environment=self.environment,
-            warnings=self.warnings.result(), timeouts=self.timeouts.result(), lines=self.count,
+            gdr_connections=net.gdr,
+            pxn_connections=net.pxn,
+            nvls=net.nvls,
+            communicators=self.communicators.communicators,
+            tuning=self.tuning.entries,
+            selections=self.tuning.selections,
+            environment=self.environment,
+            warnings=self.warnings.result(),
+            timeouts=self.timeouts.result(),
+            lines=self.count,
             problems=lines.problems,
-        )  # fmt: skip
+        )

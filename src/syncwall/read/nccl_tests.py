@@ -83,8 +83,18 @@ class NcclTests:
 
 _JSON_BYTES = 64 << 20
 _VARIABLES = ("NCCL_", "CUDA_", "UCX_", "FI_", "SHARP_", "OMP_")
-_KNOWN = ("all_reduce", "all_gather", "reduce_scatter", "alltoall", "broadcast", "sendrecv",
-          "reduce", "gather", "scatter", "hypercube")  # fmt: skip
+_KNOWN = (
+    "all_reduce",
+    "all_gather",
+    "reduce_scatter",
+    "alltoall",
+    "broadcast",
+    "sendrecv",
+    "reduce",
+    "gather",
+    "scatter",
+    "hypercube",
+)
 
 
 def collective_name(program: str) -> str:
@@ -150,9 +160,7 @@ def _json_run(source: str, root: dict[str, Any]) -> NcclTests:
 
 def _environment(value: Any) -> dict[str, str]:
     items = (
-        [plain_text(item, 4096).partition("=") for item in value[:_ROWS]]
-        if isinstance(value, list)
-        else []
+        [plain_text(item, 4096).partition("=") for item in value[:_ROWS]] if isinstance(value, list) else []
     )
     return {name: text[:256] for name, _, text in items if name.startswith(_VARIABLES)}
 
@@ -345,9 +353,7 @@ class _Run:
     def result(self) -> NcclTests:
         """All that was kept."""
         devices = tuple(self._devices)
-        return replace(
-            self._found, rows=tuple(self._rows), devices=devices, ranks=len(devices) or None
-        )
+        return replace(self._found, rows=tuple(self._rows), devices=devices, ranks=len(devices) or None)
 
 
 def _row(text: str) -> SizeRow | None:
@@ -363,9 +369,7 @@ def _row(text: str) -> SizeRow | None:
     first, second = timing(rest[:width]), timing(rest[width : 2 * width])
     if first is None:
         return None
-    return SizeRow(
-        int(words[0]), int(words[1][:18]), words[2][:16], redop[:16], root, first, second
-    )
+    return SizeRow(int(words[0]), int(words[1][:18]), words[2][:16], redop[:16], root, first, second)
 
 
 def _is_root(words: list[str], at: int) -> bool:

@@ -273,8 +273,7 @@ def _graph(element: Element, file: str) -> NcclGraph:
         intra_distance=element.get("typeintra"),
         inter_distance=element.get("typeinter"),
         channels=tuple(
-            Channel(_devices(channel, "gpu"), _devices(channel, "net"))
-            for channel in element.of("channel")
+            Channel(_devices(channel, "gpu"), _devices(channel, "net")) for channel in element.of("channel")
         ),
         cross_nic=element.get("crossnic") not in ("", "0"),
         line=element.line,
@@ -323,8 +322,10 @@ def links_of_host(topology: HostTopology, cluster: Cluster) -> Links:
     if topology.format != "nccl":
         message = f"a topology of {topology.format} has no rates of PCIe links"
         raise InputError.of(f"{message}: write the file that NCCL_TOPO_DUMP_FILE names", file=file)
-    for count, what, wanted in ((len(topology.gpus), "GPUs", cluster.node.gpus),
-                                (len(topology.nics), "ports", nics.count)):  # fmt: skip
+    for count, what, wanted in (
+        (len(topology.gpus), "GPUs", cluster.node.gpus),
+        (len(topology.nics), "ports", nics.count),
+    ):
         if count < wanted or (what == "GPUs" and count != wanted):
             message = f"has {count} {what}, a node of {cluster.name} {wanted}"
             raise InputError.of(f"{message}: name a cluster such as this", file=file)
@@ -334,9 +335,11 @@ def links_of_host(topology: HostTopology, cluster: Cluster) -> Links:
     full = [port.rate_bytes_per_s or float(nics.rate_bytes_per_s) for port in ports]
     alone = {one.nics: one.rate_bytes_per_s for one in passed if len(one.nics) == 1}
     rates = [min(rate, alone.get(frozenset({nic}), rate)) for nic, rate in enumerate(full)]
-    narrow = [one for one in passed
-              if one.rate_bytes_per_s < sum(rates[nic] for nic in one.nics) * (1 - 1e-9)
-              and len(one.nics) > 1]  # fmt: skip
+    narrow = [
+        one
+        for one in passed
+        if one.rate_bytes_per_s < sum(rates[nic] for nic in one.nics) * (1 - 1e-9) and len(one.nics) > 1
+    ]
     _refuse_crossing(narrow, file)
     found = _nodes_alike(cluster.nodes, rates, sorted(narrow, key=lambda one: len(one.nics)), file)
     return replace(found, nic_bytes_per_s=float(nics.rate_bytes_per_s))
@@ -359,8 +362,9 @@ def _nearest_ports(topology: HostTopology, gpus_of: Sequence[Sequence[int]]) -> 
 
     pairs = sorted(
         (distance(nic, port), -(ports[port].rate_bytes_per_s or 0.0), nic, port)
-        for nic in range(len(gpus_of)) for port in range(len(ports))
-    )  # fmt: skip
+        for nic in range(len(gpus_of))
+        for port in range(len(ports))
+    )
     found: dict[int, int] = {}
     taken: set[int] = set()
     for _, _, nic, port in pairs:
@@ -430,7 +434,10 @@ def _nodes_alike(nodes: int, rates: Sequence[float], narrow: Sequence[_Shared], 
             up = network if above[place] == len(narrow) else first + above[place]
             names.append(f"{one.name} of {node + 1}")
             cables.append((first + place, up, one.rate_bytes_per_s))
-    hangs = [network if home == len(narrow) else node * len(narrow) + home
-             for node in range(nodes) for home in homes]  # fmt: skip
+    hangs = [
+        network if home == len(narrow) else node * len(narrow) + home
+        for node in range(nodes)
+        for home in homes
+    ]
     hosts = [str(node + 1) for node in range(nodes)]
     return links_of(hosts, hangs, np.tile(rates, nodes), [*names, "network"], cables)

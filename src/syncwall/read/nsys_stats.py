@@ -60,9 +60,7 @@ def read_nsys_stats(path: Path | str) -> NsysStats:
         reader.read(text)
     tables = {name: tuple(rows) for name, rows in reader.tables.items() if rows}
     if not tables:
-        raise InputError.of(
-            "has no table of nsys stats; run: nsys stats report.nsys-rep", file=lines.source
-        )
+        raise InputError.of("has no table of nsys stats; run: nsys stats report.nsys-rep", file=lines.source)
     return NsysStats(lines.source, tables, lines.problems)
 
 

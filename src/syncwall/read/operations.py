@@ -69,9 +69,11 @@ class OperationKind(StrEnum):
 
 COMPUTE: Final = (OperationKind.FORWARD, OperationKind.BACKWARD)
 TRANSFERS: Final = (
-    OperationKind.FORWARD_SEND, OperationKind.FORWARD_RECEIVE,
-    OperationKind.BACKWARD_SEND, OperationKind.BACKWARD_RECEIVE,
-)  # fmt: skip
+    OperationKind.FORWARD_SEND,
+    OperationKind.FORWARD_RECEIVE,
+    OperationKind.BACKWARD_SEND,
+    OperationKind.BACKWARD_RECEIVE,
+)
 """Between pipeline stages."""
 
 
@@ -190,9 +192,7 @@ def _lines(path: Path, problems: _Problems) -> Iterator[str]:
 def _check_header(path: Path, header: list[str]) -> None:
     missing = [name for name in COLUMNS if name not in header]
     if missing:
-        message = (
-            f"has no column {', '.join(missing)}; a table of operations has {', '.join(COLUMNS)}"
-        )
+        message = f"has no column {', '.join(missing)}; a table of operations has {', '.join(COLUMNS)}"
         raise InputError.of(message, file=str(path), line=1, column=1)
 
 

@@ -51,10 +51,16 @@ NO_TASK: Final = -1
 """Instead of the number of a task, where the host waits and nothing runs."""
 MOST_CALLS: Final = 1_000_000
 TASKS: Final[dict[str, type[Any]]] = {
-    "gemm": Gemm, "attention": CoreAttention, "convolution": Convolution,
-    "elementwise": Elementwise, "kernel": Kernel, "collective": Collective, "message": Message,
-    "offload": Offload, "transfer": Transfer,
-}  # fmt: skip
+    "gemm": Gemm,
+    "attention": CoreAttention,
+    "convolution": Convolution,
+    "elementwise": Elementwise,
+    "kernel": Kernel,
+    "collective": Collective,
+    "message": Message,
+    "offload": Offload,
+    "transfer": Transfer,
+}
 
 _MOST: Final = 2**53
 _Count = Annotated[int, Field(ge=0, le=_MOST)]
@@ -198,9 +204,7 @@ def _read(opened: LimitedStream, path: Path | str) -> Program:
             raise InputError([stream.problem])
     value = whole_json(raw, str(path), "a recorded program")
     if not isinstance(value, dict) or value.get("format") != FORMAT:
-        raise InputError.of(
-            "is not a recorded program; `syncwall capture` writes one", file=str(path)
-        )
+        raise InputError.of("is not a recorded program; `syncwall capture` writes one", file=str(path))
     if value.get("version") != VERSION:
         raise InputError.of(
             f"has version {str(value.get('version'))[:20]} of the format, this syncwall reads "
@@ -223,9 +227,7 @@ class _Parts:
     def __init__(self, file: ProgramFile) -> None:
         self.file = file
         self.phases = [StepPhase(word) for word in file.phases]
-        self.places = [
-            SourceLocation(_text(module), _text(source)) for module, source in file.places
-        ]
+        self.places = [SourceLocation(_text(module), _text(source)) for module, source in file.places]
         self.groups = [_group(row) for row in file.groups]
         self.tasks = [self._task(row) for row in file.tasks]
         self.units = [_unit(row) for row in file.units]
@@ -236,10 +238,16 @@ class _Parts:
         if calls > MOST_CALLS:
             raise ValueError(f"over {MOST_CALLS:,} calls")
         return Program(
-            file.world_size, tuple(map(self._rank, file.ranks)), file.command, file.torch,
-            file.samples, file.tokens, file.parameters, tuple(map(self._note, file.notes)),
+            file.world_size,
+            tuple(map(self._rank, file.ranks)),
+            file.command,
+            file.torch,
+            file.samples,
+            file.tokens,
+            file.parameters,
+            tuple(map(self._note, file.notes)),
             file.compiled,
-        )  # fmt: skip
+        )
 
     def _rank(self, one: RankFile) -> RankProgram:
         kept, last = set(), 0
@@ -254,9 +262,7 @@ class _Parts:
             (_check(tensor, sizes, "tensor"), self.units[_check(unit, self.units, "unit")])
             for tensor, unit in one.buffers
         )
-        return RankProgram(
-            one.rank, one.alike, self._calls(one), sizes, held, frozenset(kept), buffers
-        )
+        return RankProgram(one.rank, one.alike, self._calls(one), sizes, held, frozenset(kept), buffers)
 
     def _calls(self, one: RankFile) -> tuple[Call, ...]:
         blocks = _blocks(one)
@@ -274,10 +280,18 @@ class _Parts:
                     raise ValueError(f"call {at} has a number below zero")
                 if tensors:
                     _check(max(tensors), one.tensor_bytes, "tensor")
-                calls.append(Call(
-                    *call[:3], tuple([at - other for other in back]), call[3], self.places[place],
-                    tuple(reads[at]), tuple(writes[at]), call[4], micro_batch,
-                ))  # fmt: skip
+                calls.append(
+                    Call(
+                        *call[:3],
+                        tuple([at - other for other in back]),
+                        call[3],
+                        self.places[place],
+                        tuple(reads[at]),
+                        tuple(writes[at]),
+                        call[4],
+                        micro_batch,
+                    )
+                )
             begin += block.length
         return tuple(calls)
 

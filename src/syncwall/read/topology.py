@@ -141,8 +141,7 @@ def refuse_crowd(gpus: int, nics: int, file: str) -> None:
     """InputError if a file describes more devices than any host has."""
     if gpus > _MOST_GPUS or nics > _MOST_NICS:
         raise InputError.of(
-            f"describes {gpus} GPUs and {nics} adapters; one host has at most {_MOST_GPUS} and "
-            f"{_MOST_NICS}",
+            f"describes {gpus} GPUs and {nics} adapters; one host has at most {_MOST_GPUS} and {_MOST_NICS}",
             file=file,
         )
 

@@ -20,9 +20,12 @@ from syncwall.show.program import program_view, program_wall_view
 from syncwall.show.wall import wall_blocks
 
 _MANY = {
-    "collectives": "measurements of collectives", "links": "measurements of links",
-    "matmul": "measurements of kernels", "step": "training steps", "lab": "experiments",
-}  # fmt: skip
+    "collectives": "measurements of collectives",
+    "links": "measurements of links",
+    "matmul": "measurements of kernels",
+    "step": "training steps",
+    "lab": "experiments",
+}
 _Any = Source | Answered | AnsweredProgram
 
 
@@ -147,9 +150,7 @@ def _computed(answered: Answered) -> show.View:
     else:
         blocks += wall_blocks(answered.wall, answered.start)
     file = quote(answered.stated.file)
-    commands = (
-        f"syncwall predict {file} --explain-assumptions\nsyncwall report {file} --html report.html"
-    )
+    commands = f"syncwall predict {file} --explain-assumptions\nsyncwall report {file} --html report.html"
     repeat: list[show.Block] = [
         show.Heading(2, "To repeat it"),
         show.Paragraph(f"The file {answered.stated.file}:"),

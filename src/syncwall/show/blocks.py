@@ -128,10 +128,12 @@ class Table:
         """The same with these columns only."""
         rows = (tuple(row[n] for n in kept) if len(row) > 1 else row for row in self.rows)
         return replace(
-            self, head=tuple(self.head[n] for n in kept), rows=tuple(rows),
+            self,
+            head=tuple(self.head[n] for n in kept),
+            rows=tuple(rows),
             words=sum(n < self.words for n in kept),
             ends_in_words=sum(n >= len(self.head) - self.ends_in_words for n in kept),
-        )  # fmt: skip
+        )
 
 
 @dataclass(frozen=True)
@@ -186,10 +188,7 @@ class Notes:
     markdown: str
 
 
-Block = (
-    Verdict | Lines | Heading | Contents | Paragraph | Bullets | Table | Breakdown | Figure | Code
-    | Notes
-)  # fmt: skip
+Block = Verdict | Lines | Heading | Contents | Paragraph | Bullets | Table | Breakdown | Figure | Code | Notes
 
 
 @dataclass(frozen=True)
@@ -224,9 +223,13 @@ def anchor(heading: str) -> str:
 
 
 def ledger(
-    title: str, seconds: Mapping[Cause, float], *, least: float, whole: float | None = None,
+    title: str,
+    seconds: Mapping[Cause, float],
+    *,
+    least: float,
+    whole: float | None = None,
     **more: Any,
-) -> Breakdown:  # fmt: skip
+) -> Breakdown:
     """Causes of at least `least` seconds, the largest first."""
     ordered = sorted(seconds.items(), key=lambda pair: -float(pair[1]))
     parts = (Share(str(c), float(s), c.is_wait) for c, s in ordered if float(s) >= least)
@@ -259,7 +262,10 @@ def lead(text: str) -> int:
 def wrapped(text: str, width: int) -> list[str]:
     """`text` in lines of `width`; a number keeps its unit, and what is longer is left whole."""
     lines = textwrap.wrap(
-        held(text), max(width, NARROWEST), break_long_words=False, break_on_hyphens=False,
+        held(text),
+        max(width, NARROWEST),
+        break_long_words=False,
+        break_on_hyphens=False,
         subsequent_indent=" " * lead(text),
-    )  # fmt: skip
+    )
     return [line.replace(HELD, " ") for line in lines] or [""]

@@ -68,8 +68,17 @@ def _flop(flops: float) -> str:
 
 
 def _ranks(ranks: Sequence[RankProgram]) -> list[Block]:
-    head = ("rank", "alike", "kernels", "host waits", "work", "again", "memory traffic",
-            "memory at most", "of it")  # fmt: skip
+    head = (
+        "rank",
+        "alike",
+        "kernels",
+        "host waits",
+        "work",
+        "again",
+        "memory traffic",
+        "memory at most",
+        "of it",
+    )
     rows = []
     for one in ranks:
         parts = sorted(one.held_by_every_kind.items(), key=lambda part: -part[1])

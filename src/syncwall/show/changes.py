@@ -16,10 +16,14 @@ from syncwall.explain.traces.ranks import NEXT
 from syncwall.show.numbers import byte_size, duration, percent, plural, signed
 
 _KINDS: Final = {
-    "compute": "computation", "data": "waiting for data", "gc": "garbage collection",
-    "host": "launching on the host", "sync": "waiting of the host for the device",
-    "other": "unexplained time", "transfer": "moving data between ranks",
-}  # fmt: skip
+    "compute": "computation",
+    "data": "waiting for data",
+    "gc": "garbage collection",
+    "host": "launching on the host",
+    "sync": "waiting of the host for the device",
+    "other": "unexplained time",
+    "transfer": "moving data between ranks",
+}
 _NEXT: Final = {
     "compute": "compare clocks (nvidia-smi -q -d CLOCK,PERFORMANCE), versions and kernels; "
     "syncwall measure matmul shows whether it is the device",
@@ -103,9 +107,7 @@ def _step(found: Changed) -> str:
     of = "before" if found.days == 1 else f"on {found.days} good days"
     if not step.is_changed:
         within = percent(step.least_s / step.before_s) if step.before_s else "?"
-        said = (
-            f"nothing changed: a step takes {duration(step.now_s)}, {duration(step.before_s)} {of}"
-        )
+        said = f"nothing changed: a step takes {duration(step.now_s)}, {duration(step.before_s)} {of}"
         other = f"; {plural(len(found.settings), 'other setting')}" if found.settings else ""
         return f"{said} (below {within} is noise){other}"
     ratio = step.now_s / step.before_s
@@ -146,9 +148,11 @@ def _part(part: ChangeCause, step: StepChange) -> str:
 
 
 def _collective(one: CollectiveChange) -> str:
-    sizes = "" if isnan(one.bytes[1]) or isnan(one.bytes[0]) else (
-        f" of {byte_size(round(one.bytes[0]))} → {byte_size(round(one.bytes[1]))}"
-    )  # fmt: skip
+    sizes = (
+        ""
+        if isnan(one.bytes[1]) or isnan(one.bytes[0])
+        else (f" of {byte_size(round(one.bytes[0]))} → {byte_size(round(one.bytes[1]))}")
+    )
     return (
         f"{one.kind}: {one.calls[0]:.3g} → {one.calls[1]:.3g} calls a step{sizes}, a call "
         f"{duration(one.call_s[0])} → {duration(one.call_s[1])}, exposed "

@@ -80,9 +80,7 @@ def what_runs(one: ComparedRun) -> str:
     if isinstance(found, Prediction):
         words = run_words(found.run)
     else:
-        words = (
-            f"{found.program.command or 'recorded program'} on {one.gpus:,} × {found.cluster.name}"
-        )
+        words = f"{found.program.command or 'recorded program'} on {one.gpus:,} × {found.cluster.name}"
     return words if found.fits else f"{words}; {found.verdict.text}"
 
 
@@ -104,9 +102,7 @@ def _speed(one: Beside, speed: Ratio) -> str:
     more = max(speed.value, 1 / speed.value)
     sure = percent(min(max(speed.probability, 1 - speed.probability), _SUREST))
     if speed.is_told_apart:
-        return (
-            f"{quick} trains {more:.2f} times as fast as {slow}, more than the doubt ({sure} sure)"
-        )
+        return f"{quick} trains {more:.2f} times as fast as {slow}, more than the doubt ({sure} sure)"
     return (
         f"{before} and {after} cannot be told apart: {quick} is predicted {percent(more - 1, 1)} "
         f"faster, and really is with {sure}"
@@ -233,9 +229,7 @@ def _of_jobs(one: Beside) -> Iterator[tuple[str, ...]]:
 def _one_price(one: Beside, key: str, text: Callable[[float], str]) -> tuple[str, str] | None:
     """What is paid for one of two runs, where nobody knows it of the other."""
     pair = one.before, one.after
-    values = [
-        run.usd_per_1m_tokens if key == "usd_per_1m_tokens" else run.job_value(key) for run in pair
-    ]
+    values = [run.usd_per_1m_tokens if key == "usd_per_1m_tokens" else run.job_value(key) for run in pair]
     if all(value is None for value in values):
         return None
     first, other = ("–" if value is None else text(value) for value in values)
@@ -249,9 +243,7 @@ def _change(ratio: Ratio) -> str:
 def _listed(found: Comparison) -> list[Cause]:
     """Causes that have a line in one of the steps, the largest first."""
     least = {
-        cause: max(
-            float(one.prediction.ledger[cause]) / one.prediction.step_s for one in found.runs
-        )
+        cause: max(float(one.prediction.ledger[cause]) / one.prediction.step_s for one in found.runs)
         for one in found.runs
         for cause in one.prediction.ledger
     }
@@ -278,9 +270,7 @@ def _causes(found: Comparison) -> list[Block]:
     rows = []
     for cause in _listed(found):
         cells = [duration(float(one.prediction.ledger[cause])) for one in found.runs]
-        rows.append(
-            (str(cause), *cells, *(_seconds(one.ledger_s.get(cause, 0.0)) for one in found.beside))
-        )
+        rows.append((str(cause), *cells, *(_seconds(one.ledger_s.get(cause, 0.0)) for one in found.beside)))
     totals = [duration(one.prediction.step_s) for one in found.runs]
     steps = [_seconds(one.ratios["step_s"].difference) for one in found.beside]
     rows.append(("step", *totals, *steps))
@@ -310,9 +300,7 @@ def _prices(found: Comparison) -> list[Block]:
     priced = [(one, one.price) for one in found.runs if one.price is not None]
     if not priced:
         return []
-    said = "; ".join(
-        f"{one.name} ${each:.2f}/GPU-hour ({source})" for one, (each, source) in priced
-    )
+    said = "; ".join(f"{one.name} ${each:.2f}/GPU-hour ({source})" for one, (each, source) in priced)
     return [Lines("Prices", (f"{said}; taken as they are, without doubt",), is_quiet=True)]
 
 

@@ -8,9 +8,7 @@ from syncwall.describe import Layout
 from syncwall.show.numbers import duration, percent, plural
 from syncwall.work.block import groups
 
-_PATTERNS: Final = {
-    "ring": "rings", "tree": "trees", "all-to-all": "all-to-all", "transfer": "transfers"
-}  # fmt: skip
+_PATTERNS: Final = {"ring": "rings", "tree": "trees", "all-to-all": "all-to-all", "transfer": "transfers"}
 
 
 def contention_words(found: Contention) -> tuple[str, ...]:
@@ -23,8 +21,10 @@ def contention_words(found: Contention) -> tuple[str, ...]:
     spread = f"P50 {duration(found.p50_s)}, P90 {duration(found.p90_s)}"
     blame = (
         f"the busiest link is {found.busiest}: traffic over it takes {found.slower:.2f} times as "
-        "long as over NICs alone" if found.busiest else "no link is busier than the NICs"
-    )  # fmt: skip
+        "long as over NICs alone"
+        if found.busiest
+        else "no link is busier than the NICs"
+    )
     free = f"{more} more than on free links ({duration(found.free_s)})"
     return (f"{spread}: {free}; {how}", f"{blame}; {UNPROVEN}")
 
@@ -33,17 +33,19 @@ def drawn_words(fabric: str, routing: str, qps: int, draws: int, seed: int) -> s
     """The fabric, how flows find their way, and what was drawn; 0 `draws` where nothing is."""
     pairs = f", {qps} queue pairs a connection" if qps > 1 else ""
     drawn = (
-        f"{plural(draws, 'draw')} of the hashes, seed {seed}" if draws
+        f"{plural(draws, 'draw')} of the hashes, seed {seed}"
+        if draws
         else f"nothing is drawn, seed {seed} unused"
-    )  # fmt: skip
+    )
     return f"{fabric}, {routing} routing{pairs}, {drawn}"
 
 
 def flows_words(flows: AxisFlows, layout: Layout) -> str:
     """Who sends: "dp rings of 128 ranks"."""
     same = (
-        axis for axis, group in groups(layout).items()
+        axis
+        for axis, group in groups(layout).items()
         if (group.ranks, max(1, int(group.stride))) == (flows.ranks, flows.stride)
-    )  # fmt: skip
+    )
     axis = next(same, "")
     return f"{axis} {_PATTERNS[flows.pattern]} of {flows.ranks:,} ranks".strip()

@@ -45,10 +45,12 @@ def listing_view(kind: CatalogueKind) -> View:
     heads = headings(columns)
     numbers = [n for n, one in enumerate(columns) if is_number(lines, one)] or [len(columns)]
     blocks = table(
-        heads, ([cell(one, line[one]) for one in columns] for line in lines),
-        words=numbers[0], ends_in_words=len(columns) - 1 - numbers[-1],
+        heads,
+        ([cell(one, line[one]) for one in columns] for line in lines),
+        words=numbers[0],
+        ends_in_words=len(columns) - 1 - numbers[-1],
         spare=tuple(reversed(heads[_KEPT:])),
-    )  # fmt: skip
+    )
     return View(kind.folder, tuple(blocks))
 
 
@@ -81,9 +83,7 @@ def cell(column: str, value: Any) -> str:
 
 def plugins_view(lines: Sequence[Line]) -> View:
     """What other packages add."""
-    rows = [
-        (one["name"], one["group"], one["package"], one["problem"] or "in use") for one in lines
-    ]
+    rows = [(one["name"], one["group"], one["package"], one["problem"] or "in use") for one in lines]
     if not rows:
         return View("Plug-ins", (Lines("", ("no installed package adds anything",)),))
     return View("Plug-ins", tuple(table(("name", "adds to", "package", ""), rows, words=4)))
@@ -146,9 +146,7 @@ def term_view(term: Term) -> View:
         "Elsewhere": [f"{who}: {words}" for who, words in term.elsewhere.items()],
         "Read on": [f"docs/{term.page}"],
     }
-    return View(
-        term.name, tuple(Lines(label, tuple(said)) for label, said in lines.items() if any(said))
-    )
+    return View(term.name, tuple(Lines(label, tuple(said)) for label, said in lines.items() if any(said)))
 
 
 def rows_of(entry: Description) -> tuple[list[Row], list[Row]]:
@@ -240,8 +238,7 @@ def _derived_rows(entry: Description) -> Iterator[Row]:
             )
         elif key == "achieved_fraction":
             yield from (
-                Row(f"achieved {dtype}", f"{percent(part, 1)} of peak")
-                for dtype, part in value.items()
+                Row(f"achieved {dtype}", f"{percent(part, 1)} of peak") for dtype, part in value.items()
             )
         elif key == "nic_bytes_per_s_per_gpu":
             rate = units.format(value, Dimension.BYTES_PER_S)

@@ -375,10 +375,15 @@ def _ranks(found: Explanation) -> list[Block]:
 
 def _gap_blocks(gap: SideBySide, names: tuple[str, str]) -> list[Block]:
     rows = [
-        (str(one.cause), duration(one.first_s), duration(one.second_s), signed(one.gap_s),
-         percent(one.gap_s / gap.gap_s) if gap.gap_s else "")
+        (
+            str(one.cause),
+            duration(one.first_s),
+            duration(one.second_s),
+            signed(one.gap_s),
+            percent(one.gap_s / gap.gap_s) if gap.gap_s else "",
+        )
         for one in gap.gaps
-    ]  # fmt: skip
+    ]
     rows.append(("step", duration(gap.first_s), duration(gap.second_s), signed(gap.gap_s), ""))
     head = ("a step", *names, "difference", "of the gap")
     return table(head, rows, strong=frozenset({len(gap.gaps)}))

@@ -126,13 +126,10 @@ def degraded_words(found: Degraded) -> tuple[str, ...]:
     """What slow or dead parts cost the step, the busiest link, and if taking them out pays."""
     before, after = found.before, found.after
     slow = ", ".join(
-        f"{name} at {units.format(rate, Dimension.BYTES_PER_S, unit='Gb/s')}" if rate
-        else f"{name} dead"
+        f"{name} at {units.format(rate, Dimension.BYTES_PER_S, unit='Gb/s')}" if rate else f"{name} dead"
         for name, rate in found.parts.items()
-    )  # fmt: skip
-    steps = (
-        f"step {_spread(before.p50_s, before.p90_s)} before, {_spread(after.p50_s, after.p90_s)}"
     )
+    steps = f"step {_spread(before.p50_s, before.p90_s)} before, {_spread(after.p50_s, after.p90_s)}"
     draws = after.draws if after.hashed else 0
     how = drawn_words(after.fabric, after.routing, after.qps, draws, after.seed)
     link = f"busiest link {after.busiest}" if after.busiest else "no link is busier than the NICs"
@@ -165,8 +162,7 @@ def failure_words(links: Links, hurt: Links, before: Contention, after: Contenti
     left = "; ".join(_what_is_left(links, hurt)) or "nothing that a node needs is lost"
     was = {(one.pattern, one.ranks, one.stride): one.slower for one in before.flows}
     longer = any(
-        one.slower > was.get((one.pattern, one.ranks, one.stride), 1.0) * (1 + 1e-9)
-        for one in after.flows
+        one.slower > was.get((one.pattern, one.ranks, one.stride), 1.0) * (1 + 1e-9) for one in after.flows
     )
     if not longer:
         return f"{left}: no flow of this run takes longer for it"
@@ -195,11 +191,7 @@ def _what_is_left(links: Links, hurt: Links) -> Iterator[str]:
         if worst.min() < 1.0:
             name = links.switches[which[0]].replace(":", " ")
             kind = name.partition(" ")[0]
-            who = (
-                f"{name} has"
-                if len(which) == 1
-                else f"{len(which)} {PLURALS.get(kind, kind + 's')} have"
-            )
+            who = f"{name} has" if len(which) == 1 else f"{len(which)} {PLURALS.get(kind, kind + 's')} have"
             up = " up" if links.tier.max() > 1 else ""
             yield f"{who} {now[which[0]]} of {was[which[0]]} cables{up}"
 
@@ -258,8 +250,21 @@ def fabric_view(answer: FabricAnswer) -> View:
 def _table(answer: FabricAnswer) -> list[Block]:
     """A row for each kind that is possible."""
     routing = next((found.routing for found in answer.steps.values()), "")
-    head = ("kind", "switches", "leaf", "spine", "core", "cables", "transceivers", "bisection",
-            "hops", "cost", "power", f"step, {routing}", "slower")  # fmt: skip
+    head = (
+        "kind",
+        "switches",
+        "leaf",
+        "spine",
+        "core",
+        "cables",
+        "transceivers",
+        "bisection",
+        "hops",
+        "cost",
+        "power",
+        f"step, {routing}",
+        "slower",
+    )
     rows = [tuple(_cells(answer, one)) for one in answer.possible]
     strong = frozenset(n for n, one in enumerate(answer.possible) if one is answer.chosen)
     return table(head, rows, spare=_SPARE, strong=strong)
@@ -268,8 +273,9 @@ def _table(answer: FabricAnswer) -> list[Block]:
 def _cells(answer: FabricAnswer, one: Sized) -> Iterator[str]:
     yield f"{one.kind}{' (proposed)' * (one is answer.chosen)}"
     yield f"{one.total_switches:,}"
-    yield from (f"{one.switches[tier]:,}" if one.switches.get(tier) else ""
-                for tier in ("leaf", "spine", "core"))  # fmt: skip
+    yield from (
+        f"{one.switches[tier]:,}" if one.switches.get(tier) else "" for tier in ("leaf", "spine", "core")
+    )
     yield from (f"{one.total_cables:,}", f"{one.optics(answer.copper):,}")
     yield from (percent(one.bisection_share), f"{one.hops}")
     usd, watts = (r.bill(one, answer.copper).total for r in (answer.prices, answer.powers))
@@ -283,8 +289,9 @@ def _cells(answer: FabricAnswer, one: Sized) -> Iterator[str]:
 def _details(answer: FabricAnswer, one: Sized) -> Iterator[Block]:
     cables = " · ".join(
         f"{count:,} {name}{' copper' * (name in answer.copper)}"
-        for name, count in one.cables.items() if count
-    )  # fmt: skip
+        for name, count in one.cables.items()
+        if count
+    )
     rate = units.format(one.bisection_bytes_per_s, Dimension.BYTES_PER_S, digits=4)
     caption = "the proposed fabric; of many equal parts only some are drawn"
     yield Figure(partial(fabric_drawing, one), caption)

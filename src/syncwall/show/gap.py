@@ -64,10 +64,14 @@ def _both(gap: Gap) -> list[Block]:
     speed, mfu = found.tokens_per_s_per_gpu, found.mfu
     faster_by = signed_percent(faster - 1)
     rows = [
-        ("step", duration(gap.measured_s), duration(found.step_s), signed(gap.gap_s),
-         signed_percent(gap.ratio - 1)),
-        (f"{speed_unit(found.run.model)}/s/GPU", f"{speed * faster:,.0f}", f"{speed:,.0f}", "",
-         faster_by),
+        (
+            "step",
+            duration(gap.measured_s),
+            duration(found.step_s),
+            signed(gap.gap_s),
+            signed_percent(gap.ratio - 1),
+        ),
+        (f"{speed_unit(found.run.model)}/s/GPU", f"{speed * faster:,.0f}", f"{speed:,.0f}", "", faster_by),
         ("MFU", percent(mfu * faster, 1), percent(mfu, 1), "", faster_by),
-    ]  # fmt: skip
+    ]
     return table(("", "measured", "predicted", "gap", "of the prediction"), rows)

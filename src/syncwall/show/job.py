@@ -60,10 +60,16 @@ def phase_cells(one: PredictedPhase) -> tuple[str, ...]:
     reached = percent(found.mfu, 1) if found.fits else "does not fit"
     name = Cell(one.stretch.phase, row={"phase": one.stretch.phase, "value": found.step_s})
     return (
-        name, f"{run.layout.global_batch:,}", f"{run.seq:,}",
-        f"{one.stretch.steps:,}", tokens, span(found.step_s), reached, span(one.work_s),
+        name,
+        f"{run.layout.global_batch:,}",
+        f"{run.seq:,}",
+        f"{one.stretch.steps:,}",
+        tokens,
+        span(found.step_s),
+        reached,
+        span(one.work_s),
         f"{one.gpu_hours:,.0f}",
-    )  # fmt: skip
+    )
 
 
 def stops(completion: Completion) -> str:
@@ -168,9 +174,7 @@ def job_view(completion: Completion, *, assumptions: bool = False) -> View:
     return View(title, (*blocks, step, *numbers(prediction), *chosen(prediction.assumed)))
 
 
-def job_blocks(
-    completion: Completion, changes: list[JobChange], *, assumptions: bool = False
-) -> list[Block]:
+def job_blocks(completion: Completion, changes: list[JobChange], *, assumptions: bool = False) -> list[Block]:
     """What there is to say of the job, without its step."""
     return [
         Verdict((verdict(completion),), run_words(completion.prediction.run)),

@@ -94,9 +94,7 @@ def _hosts(step: PlacedStep, other: PlacedStep) -> str:
 
 def _several(steps: Sequence[PlacedStep]) -> list[list[PlacedStep]]:
     """Of equal work and workers, those that ran in several places."""
-    return [
-        one for one in comparable_steps(steps).values() if len({step.label for step in one}) > 1
-    ]
+    return [one for one in comparable_steps(steps).values() if len({step.label for step in one}) > 1]
 
 
 def _alone(step: PlacedStep) -> str:
@@ -235,8 +233,7 @@ def what_stays_unexplained(
     found: LabComparison, steps: Sequence[PlacedStep], failed: Sequence[str]
 ) -> list[str]:
     """Steps that are more than `GOOD` off, orders that are wrong, and what is missing."""
-    said = [_off(row) for row in sorted(found.rows, key=lambda row: -abs(row.error))
-            if abs(row.error) > GOOD]  # fmt: skip
+    said = [_off(row) for row in sorted(found.rows, key=lambda row: -abs(row.error)) if abs(row.error) > GOOD]
     for order in found.orders():
         if not order.is_right:
             measured, predicted = " < ".join(order.measured), " < ".join(order.predicted)
@@ -305,10 +302,13 @@ def placements(found: Sequence[HostsMeasurement], legend: str) -> list[Block]:
         for count in hosts
     }
     cells = [
-        (f"{what} ({again + 1})" if again else what, link,
-         *(row.get(count, {}).get(name, "") for name, count in columns.values()))
+        (
+            f"{what} ({again + 1})" if again else what,
+            link,
+            *(row.get(count, {}).get(name, "") for name, count in columns.values()),
+        )
         for (what, link, again), row in rows.items()
-    ]  # fmt: skip
+    ]
     spare = tuple(f"{name} {plural(count, 'host')}" for name in reversed(more) for count in hosts)
     shown = table(("what ran", "links", *columns), cells, words=2, spare=spare)
     return [*shown, Paragraph(legend, is_quiet=True)]
@@ -319,7 +319,9 @@ def placed_steps(steps: Sequence[PlacedStep]) -> list[Block]:
     fastest = fastest_s(steps)
     found = [
         HostsMeasurement(
-            f"{one.what}, {plural(one.world, 'worker')}", one.hosts, one.link,
+            f"{one.what}, {plural(one.world, 'worker')}",
+            one.hosts,
+            one.link,
             {
                 "": duration(one.measured_s),
                 "×": f"{one.measured_s / fastest[one.what, one.world]:.2f}",
@@ -328,7 +330,7 @@ def placed_steps(steps: Sequence[PlacedStep]) -> list[Block]:
             },
         )
         for one in steps
-    ]  # fmt: skip
+    ]
     return placements(
         found,
         "The median step; ×: times that of the fastest place with as many workers; waits: share of "
@@ -344,11 +346,12 @@ def placed_collectives(found: Iterable[tuple[Result, Data]]) -> list[Block]:
         placed += [
             HostsMeasurement(
                 f"{kind} of {byte_size(row.bytes)}, {plural(job.world, 'worker')}",
-                len(job.host_names), link,
+                len(job.host_names),
+                link,
                 {"": duration(row.times.median_s), "busbw": rate(row.busbw_bytes_per_s)},
             )
             for kind, row in largest.items()
-        ]  # fmt: skip
+        ]
     legend = "The median of the largest size, and its bus bandwidth (nccl-tests busbw)."
     return placements(placed, legend)
 
@@ -419,9 +422,7 @@ def _conclusion(records: Sequence[LabRecord], steps: Sequence[PlacedStep]) -> It
         yield f"{failed} of {plural(len(records), 'job')} failed."
 
 
-def _parts(
-    records: Sequence[LabRecord], steps: Sequence[PlacedStep], largest: list[Block]
-) -> _Parts:
+def _parts(records: Sequence[LabRecord], steps: Sequence[PlacedStep], largest: list[Block]) -> _Parts:
     """The sections, some of them empty: what follows from the numbers, then the numbers."""
     found = predicted_steps(records)
     yield "What the model says", _model(found) if found.rows else []
@@ -484,9 +485,13 @@ def _row(step: PlacedStep, fastest_s: float) -> tuple[str, ...]:
     times, row = step.data.times, step.compared
     predicted = (duration(row.predicted.step_s), signed_percent(row.error)) if row else ("", "")
     return (
-        step.what, step.label, *map(duration, (times.median_s, times.p10_s, times.p90_s)),
-        f"± {percent(times.spread, 1)}", f"{times.median_s / fastest_s:.2f}", *predicted,
-    )  # fmt: skip
+        step.what,
+        step.label,
+        *map(duration, (times.median_s, times.p10_s, times.p90_s)),
+        f"± {percent(times.spread, 1)}",
+        f"{times.median_s / fastest_s:.2f}",
+        *predicted,
+    )
 
 
 def _ledgers(steps: Sequence[PlacedStep]) -> list[Block]:
@@ -494,16 +499,17 @@ def _ledgers(steps: Sequence[PlacedStep]) -> list[Block]:
     charts: list[Block] = []
     for what, several in _by_what(steps).items():
         stacks = [
-            Stack(step.label, ledger_groups(step.data.ledger_s),
-                  ledger_groups(step.compared.predicted.ledger_s) if step.compared else None)
+            Stack(
+                step.label,
+                ledger_groups(step.data.ledger_s),
+                ledger_groups(step.compared.predicted.ledger_s) if step.compared else None,
+            )
             for step in several[:_MOST_ROWS]
-        ]  # fmt: skip
+        ]
         drawn = partial(stack_chart, stacks, Dimension.SECONDS, "time in a step", duration)
         charts.append(Figure(drawn, f"{what}: where the time of a step goes."))
     lines = list(dict.fromkeys(line for step in steps for line in _cells(step)))
-    rows = [
-        (step.what, step.label, *(_cells(step).get(line, "") for line in lines)) for step in steps
-    ]
+    rows = [(step.what, step.label, *(_cells(step).get(line, "") for line in lines)) for step in steps]
     both = any(step.compared for step in steps)
     legend = [Paragraph("Each cell: measured / predicted.", is_quiet=True)] if both else []
     return [*charts, *table(("step", "place", *lines), rows, words=2), *legend]
@@ -579,18 +585,20 @@ def _others(records: Sequence[LabRecord]) -> _Parts:
 
 def _model(found: LabComparison) -> list[Block]:
     points = [
-        Point(f"{row.what}, {row.place} {row.link}", row.place, row.measured.times.median_s,
-              row.predicted.step_s)
+        Point(
+            f"{row.what}, {row.place} {row.link}",
+            row.place,
+            row.measured.times.median_s,
+            row.predicted.step_s,
+        )
         for row in found.rows
-    ]  # fmt: skip
+    ]
     caption = "Predicted against measured steps; each colour is a place."
     drawn = partial(error_chart, points, GOOD)
     return [*_bullets(what_the_model_says(found)), Figure(drawn, caption)]
 
 
-def _open(
-    found: LabComparison, steps: Sequence[PlacedStep], records: Sequence[LabRecord]
-) -> list[Block]:
+def _open(found: LabComparison, steps: Sequence[PlacedStep], records: Sequence[LabRecord]) -> list[Block]:
     failed = [
         f"{record.topology.label}, {record.job.label}: failed, {record.message}"
         for record in records

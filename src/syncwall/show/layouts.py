@@ -105,9 +105,7 @@ class SettingBought:
 def tuned_settings(plan: Plan) -> list[SettingBought]:
     """What buckets of DDP, or units, resharding and prefetch of FSDP buy in the best layout."""
     best = plan.best[0] if plan.best else None
-    return (
-        [SettingBought(one, setting_bought(one, best.step_s)) for one in best.tuned] if best else []
-    )
+    return [SettingBought(one, setting_bought(one, best.step_s)) for one in best.tuned] if best else []
 
 
 def setting_bought(one: TunedSetting, step_s: float) -> str:

@@ -48,9 +48,11 @@ from syncwall.timeline.ledger import Ledger
 from syncwall.units import Dimension
 
 _TITLES = {
-    "collectives": "Collectives", "links": "Links between ranks", "matmul": "Kernels",
+    "collectives": "Collectives",
+    "links": "Links between ranks",
+    "matmul": "Kernels",
     "step": "A training step",
-}  # fmt: skip
+}
 
 
 def job_words(result: Result) -> str:
@@ -195,9 +197,7 @@ def busy_words(loads: Loads) -> str:
         return ""
     samples = [sample for load in busy for sample in load.samples]
     others, steal = max(one.others for one in samples), max(one.steal for one in samples)
-    reasons = [f"other processes used up to {percent(others)} of the cores"] * (
-        others > MOST_OTHERS
-    )
+    reasons = [f"other processes used up to {percent(others)} of the cores"] * (others > MOST_OTHERS)
     reasons += [f"up to {percent(steal)} of their time was stolen"] * (steal > MOST_STEAL)
     where = f" in {len(busy)} of {plural(len(known), 'record')}" if len(known) > 1 else ""
     return f"the machine was busy{where}: {' and '.join(reasons)}"
@@ -291,8 +291,11 @@ def _setup_links(records: Sequence[LabRecord]) -> list[Block]:
             texts = ["" if rate is None else _mbit(rate) for rate in found]
             rate = float(record.topology.rate_bytes_per_s)
             rows[record.topology.label, record.round] = [
-                record.topology.label, _mbit(rate), *texts, percent(found[0] / rate, 1),
-            ]  # fmt: skip
+                record.topology.label,
+                _mbit(rate),
+                *texts,
+                percent(found[0] / rate, 1),
+            ]
     head = ("links by iperf3, Mb/s", "rate set", "forward", "backward", "forward of rate")
     return table(head, list(rows.values()))
 
@@ -331,8 +334,7 @@ def measurement_blocks(data: Data, job: JobFacts) -> list[Block]:
         case CollectivesResult(rows=rows):
             curves = [Curve(plural(job.world, "rank"), rows)]
             left = tuple(f"{one.kind}: {one.reason}" for one in data.skipped)
-            return [*_times(rows), *([Lines("Left out", left)] if left else []),
-                    *collective_figures(curves)]  # fmt: skip
+            return [*_times(rows), *([Lines("Left out", left)] if left else []), *collective_figures(curves)]
         case LinksResult():
             return _links(data, job)
         case KernelTimes():
@@ -378,8 +380,9 @@ def _times(rows: Sequence[CollectiveRow]) -> list[Block]:
                 times = row.times
                 seconds = (times.median_s, times.p10_s, times.p90_s, times.worst_s)
                 rates = (row.algbw_bytes_per_s, row.busbw_bytes_per_s)
-                cells.append((byte_size(row.bytes), *map(duration, seconds), *map(rate, rates),
-                              f"{times.trials}"))  # fmt: skip
+                cells.append(
+                    (byte_size(row.bytes), *map(duration, seconds), *map(rate, rates), f"{times.trials}")
+                )
     head = ("size", "median", "P10", "P90", "worst", "algbw", "busbw", "trials")
     found = table(head, cells, words=0, spare=("trials", "algbw"))
     return [*found, Paragraph(_LEGEND, is_quiet=True)] if found else []
@@ -389,10 +392,14 @@ def _links(data: LinksResult, job: JobFacts) -> list[Block]:
     names = [f"{rank} {host}" for rank, host in enumerate(job.hosts)]
     slowest = sorted(data.rows, key=lambda row: row.rate_bytes_per_s)[:_SLOWEST]
     cells = [
-        (names[row.source], names[row.target],
-         *map(rate, (row.rate_bytes_per_s, row.p10, row.p90)), duration(row.latency_s))
+        (
+            names[row.source],
+            names[row.target],
+            *map(rate, (row.rate_bytes_per_s, row.p10, row.p90)),
+            duration(row.latency_s),
+        )
         for row in slowest
-    ]  # fmt: skip
+    ]
     head = ("from", "to", "rate", "P10", "P90", "latency")
     few = len(slowest) < len(data.rows)
     listed = [Paragraph(f"The slowest {len(slowest)} of {len(data.rows):,} links:")] if few else []
@@ -405,9 +412,7 @@ def _matrix(data: LinksResult, names: Sequence[str]) -> list[Block]:
         return []
     rates = {(row.source, row.target): row.rate_bytes_per_s for row in data.rows}
     ranks = range(len(names))
-    rows = (
-        (names[a], *(rate(rates[a, b]) if (a, b) in rates else "·" for b in ranks)) for a in ranks
-    )
+    rows = ((names[a], *(rate(rates[a, b]) if (a, b) in rates else "·" for b in ranks)) for a in ranks)
     letters = Table(("", *names), tuple(rows)) if len(names) <= _SLOWEST else None
     caption = "Rate from the rank on the left to the one above, one way at a time"
     return [Figure(partial(rate_matrix, names, rates), caption, letters)]
@@ -433,21 +438,30 @@ def _medians(data: LinksResult, job: JobFacts) -> list[Block]:
 def _kernels(data: KernelTimes) -> list[Block]:
     head = ("kernel", "shape", "median", "spread", "arithmetic", "memory")
     cells = [
-        (row.name, shape_text(row), duration(row.times.median_s),
-         f"± {percent(row.times.spread)}", flops_text(row.flop_per_s) if row.flop_per_s else "",
-         rate(row.bytes_per_s))
+        (
+            row.name,
+            shape_text(row),
+            duration(row.times.median_s),
+            f"± {percent(row.times.spread)}",
+            flops_text(row.flop_per_s) if row.flop_per_s else "",
+            rate(row.bytes_per_s),
+        )
         for row in data.rows
-    ]  # fmt: skip
+    ]
     legend = "Times of one kernel on the slowest rank, all ranks at once, operands as in training."
     beside = [Lines("Beside", (beside_words(data.beside),))] if data.beside else []
     bars = [_bar(row, row.flop_per_s) for row in data.rows if row.flop_per_s > 0]
     moved = [_bar(row, row.bytes_per_s) for row in data.rows if row.flop_per_s <= 0]
     figures = [
-        Figure(partial(bar_chart, bars, Dimension.FLOP_PER_S, Names("arithmetic rate"), flops_text),
-               "Matrix multiplications and attention, all ranks at once."),
-        Figure(partial(bar_chart, moved, Dimension.BYTES_PER_S, Names("memory rate"), rate),
-               "Kernels that only move data."),
-    ]  # fmt: skip
+        Figure(
+            partial(bar_chart, bars, Dimension.FLOP_PER_S, Names("arithmetic rate"), flops_text),
+            "Matrix multiplications and attention, all ranks at once.",
+        ),
+        Figure(
+            partial(bar_chart, moved, Dimension.BYTES_PER_S, Names("memory rate"), rate),
+            "Kernels that only move data.",
+        ),
+    ]
     shown = [one for one, found in zip(figures, (bars, moved), strict=True) if found]
     found = table(head, cells, words=2)
     return [*found, *([Paragraph(legend, is_quiet=True)] if found else []), *beside, *shown]
@@ -468,13 +482,14 @@ def _step(data: StepData, job: JobFacts) -> list[Block]:
     spread = f"P10 {duration(times.p10_s)}, P90 {duration(times.p90_s)}"
     rows = [
         ("step", duration(times.median_s), f"{spread}, {plural(times.trials, 'step')}"),
-        ("tokens/s/rank", f"{data.tokens_per_s / job.world:,.0f}",
-         f"{data.tokens_per_s:,.0f} tokens/s in all"),
-    ]  # fmt: skip
+        (
+            "tokens/s/rank",
+            f"{data.tokens_per_s / job.world:,.0f}",
+            f"{data.tokens_per_s:,.0f} tokens/s in all",
+        ),
+    ]
     if data.matmul_flop_per_s > 0:
-        rows.append(
-            ("of matmul", percent(data.of_matmul), "of what one large multiplication reaches")
-        )
+        rows.append(("of matmul", percent(data.of_matmul), "of what one large multiplication reaches"))
     if data.mfu is not None:
         rows.append(("MFU", percent(data.mfu, 1), "causal, dense 16-bit peak"))
     ranks = data.ranks if len(data.ranks) <= _RANKS else ()
@@ -491,14 +506,13 @@ def _step(data: StepData, job: JobFacts) -> list[Block]:
 def calibration_view(measured: MachineMeasurements) -> View:
     """What a calibration holds."""
     sizes = {
-        "matrix multiplications": measured.gemm, "attention": measured.attention,
-        "kernels that move data": measured.elementwise, "collectives": measured.collectives,
-    }  # fmt: skip
+        "matrix multiplications": measured.gemm,
+        "attention": measured.attention,
+        "kernels that move data": measured.elementwise,
+        "collectives": measured.collectives,
+    }
     said = ", ".join(f"{name} {len(points)}" for name, points in sizes.items() if points)
     about = ", ".join(filter(None, (measured.device, *measured.hosts)))
-    rows = [
-        (one.kind, f"{one.ranks}", f"{one.nodes}", f"{len(one.points)}")
-        for one in measured.collectives
-    ]
+    rows = [(one.kind, f"{one.ranks}", f"{one.nodes}", f"{len(one.points)}") for one in measured.collectives]
     found = table(("collective", "ranks", "nodes", "sizes"), rows)
     return View("A calibration", (Verdict((f"Measured points: {said or 'none'}.",), about), *found))

@@ -47,10 +47,14 @@ class Formulas:
         self._memory = _rate(self._device.memory.rate_bytes_per_s)
         self._known: dict[object, str] = {}
         self._writers: dict[type, Callable[[Any], str]] = {
-            Gemm: self._gemm, CoreAttention: self._attention, Elementwise: self._elementwise,
+            Gemm: self._gemm,
+            CoreAttention: self._attention,
+            Elementwise: self._elementwise,
             Scan: self._scan,
-            Collective: self._collective, Transfer: self._transfer, Offload: self._offload,
-        }  # fmt: skip
+            Collective: self._collective,
+            Transfer: self._transfer,
+            Offload: self._offload,
+        }
 
     def of(self, what: Task) -> str:
         """The formula of `what`."""
@@ -130,9 +134,7 @@ class Formulas:
         rest = f"({self._memory} × {fit.efficiency:.3g}) + {_us(fit.launch_s)} a kernel"
         if what.is_fused:
             return f"bytes / {rest}"
-        eager = (
-            f", all × {fit.eager:.3g} without fusion" if self._setting.kernels == "eager" else ""
-        )
+        eager = f", all × {fit.eager:.3g} without fusion" if self._setting.kernels == "eager" else ""
         return f"bytes × {fit.traffic:.3g} / {rest}{eager}"
 
     def _collective(self, what: Collective) -> str:
@@ -291,11 +293,7 @@ class Wording:
                 return f"measured on this machine; {_NETWORK}"
         far = float(path.domains) > 1
         if what.kind == "all-to-all":
-            first = (
-                "start assumed, NIC rate fitted to training runs"
-                if far
-                else self._fitted["network"]
-            )
+            first = "start assumed, NIC rate fitted to training runs" if far else self._fitted["network"]
             return f"{first}; {_NETWORK}"
         nccl = f"constants of {constants()['title']} (src/graph/tuning.cc)"
         second = "NIC rate fitted to training runs" if far else self._fitted["network"]
@@ -327,11 +325,13 @@ def shape(what: Gemm | CoreAttention | Elementwise | Scan) -> str:
 def _fitted(fit: Calibration) -> dict[str, str]:
     """By block of the calibration, what its numbers were fitted to and how well."""
     title = fit.title or fit.name
-    blocks = {"gemm": fit.gemm, "attention": fit.attention, "elementwise": fit.elementwise,
-              "network": fit.network}  # fmt: skip
-    return {
-        name: _origin(block.fitted, fit.provenance or {}, title) for name, block in blocks.items()
+    blocks = {
+        "gemm": fit.gemm,
+        "attention": fit.attention,
+        "elementwise": fit.elementwise,
+        "network": fit.network,
     }
+    return {name: _origin(block.fitted, fit.provenance or {}, title) for name, block in blocks.items()}
 
 
 def _origin(fitted: dict[str, str], provenance: dict[str, Any], title: str) -> str:

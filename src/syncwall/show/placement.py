@@ -26,11 +26,12 @@ def verdict(answer: PlacementAnswer) -> str:
 def fragments(answer: PlacementAnswer) -> str:
     """How scattered jobs and free nodes are."""
     given, found, least = (
-        sum(one) for one in zip(
+        sum(one)
+        for one in zip(
             *((job.given.groups, job.found.groups, job.least_groups) for job in answer.jobs),
             strict=True,
         )
-    )  # fmt: skip
+    )
     groups = plural(answer.groups.count, "leaf group")
     jobs = f"jobs are in {given} parts as given, {found} as found, {least} at least; {groups}"
     if not answer.free_nodes:
@@ -45,8 +46,9 @@ def basis(answer: PlacementAnswer) -> str:
     how = drawn_words(answer.fabric, answer.routing, answer.qps, draws, answer.seed)
     links = [
         f"busiest link {'as given' if not after else 'as found'} {link}"
-        for after, link in enumerate((answer.given_busiest, answer.found_busiest)) if link
-    ]  # fmt: skip
+        for after, link in enumerate((answer.given_busiest, answer.found_busiest))
+        if link
+    ]
     return "; ".join([how, *(links or ["no link is busier than the NICs"]), UNPROVEN])
 
 
@@ -72,8 +74,19 @@ def _stretches(nodes: Sequence[int]) -> list[tuple[int, ...]]:
     return found
 
 
-_HEAD = ("job", "nodes", "sends", "groups", "step alone", "as given", "slower", "P90",
-         "as found", "slower then", "P90 then")  # fmt: skip
+_HEAD = (
+    "job",
+    "nodes",
+    "sends",
+    "groups",
+    "step alone",
+    "as given",
+    "slower",
+    "P90",
+    "as found",
+    "slower then",
+    "P90 then",
+)
 
 
 def placement_view(answer: PlacementAnswer) -> View:
@@ -94,5 +107,12 @@ def _row(job: PlacedJob) -> tuple[str, ...]:
         return duration(at.step_p50_s), f"{at.slower_p50:.2f}x", duration(at.step_p90_s)
 
     groups = f"{job.given.groups} → {job.found.groups}"
-    return (job.name, f"{len(job.found.nodes):,}", job.axis, groups, duration(job.free_s),
-            *cells(job.given), *cells(job.found))  # fmt: skip
+    return (
+        job.name,
+        f"{len(job.found.nodes):,}",
+        job.axis,
+        groups,
+        duration(job.free_s),
+        *cells(job.given),
+        *cells(job.found),
+    )

@@ -158,8 +158,7 @@ def assumed(prediction: Prediction) -> list[str]:
         *_collectives(prediction, reached),
         f"software as {setting.framework.title}, {setting.software.date or 'the newest'}: "
         f"attention {setting.attention}, element-wise kernels {setting.kernels}",
-        f"computation loses {percent(fit.network.contention)} of its speed while weights or "
-        "gradients move",
+        f"computation loses {percent(fit.network.contention)} of its speed while weights or gradients move",
         f"step times of nodes vary by {percent(fit.ranks.jitter, 1)}; the slowest sets the pace",
         "optimizer states in fp32 (12 bytes a parameter)",
         f"interval from the errors on published runs like this one{far}",
@@ -176,8 +175,7 @@ def _images(run: Run) -> list[str]:
     kind = "image" if count == 1 else "images or tiles"
     tokens = count * encoder.given_tokens
     return [
-        f"{count} {kind} of {side} x {side} pixels in each sequence, {tokens:,} of its "
-        f"{run.seq:,} tokens"
+        f"{count} {kind} of {side} x {side} pixels in each sequence, {tokens:,} of its {run.seq:,} tokens"
     ]
 
 
@@ -247,9 +245,7 @@ def prediction_view(prediction: Prediction, *, assumptions: bool = False) -> Vie
 
 def ledger_view(found: Ledger) -> View:
     """Where the time goes."""
-    return View(
-        "Where the time goes", (ledger("where the time goes", found, least=0.0, total="all"),)
-    )
+    return View("Where the time goes", (ledger("where the time goes", found, least=0.0, total="all"),))
 
 
 def timeline_view(found: Timeline) -> View:
@@ -305,17 +301,30 @@ def numbers(prediction: Prediction) -> list[Block]:
     slow, fast = step_s / high_s, step_s / low_s
     rows = [
         ("step", duration(step_s), f"{duration(low_s)} to {duration(high_s)}", ""),
-        (f"{speed_unit(prediction.run.model)}/s/GPU", f"{speed:,.0f}",
-         f"{speed * slow:,.0f} to {speed * fast:,.0f}",
-         _in_all(prediction.run, speed)),
-        ("MFU", percent(mfu, 1), f"{percent(mfu * slow, 1)} to {percent(mfu * fast, 1)}",
-         mfu_convention(prediction.run.model)),
+        (
+            f"{speed_unit(prediction.run.model)}/s/GPU",
+            f"{speed:,.0f}",
+            f"{speed * slow:,.0f} to {speed * fast:,.0f}",
+            _in_all(prediction.run, speed),
+        ),
+        (
+            "MFU",
+            percent(mfu, 1),
+            f"{percent(mfu * slow, 1)} to {percent(mfu * fast, 1)}",
+            mfu_convention(prediction.run.model),
+        ),
         ("HFU", percent(prediction.hfu, 1), "", "with what is computed twice"),
         memory_row(prediction.room),
-    ]  # fmt: skip
+    ]
     if prediction.host_memory_bytes:
-        rows.append(("on the host", gigabytes(prediction.host_memory_bytes), "",
-                     "a node, by offloading; pinned copies of it come on top"))  # fmt: skip
+        rows.append(
+            (
+                "on the host",
+                gigabytes(prediction.host_memory_bytes),
+                "",
+                "a node, by offloading; pinned copies of it come on top",
+            )
+        )
     return table(("", "predicted", "80% interval", ""), rows, ends_in_words=True)
 
 
@@ -341,9 +350,7 @@ def memory_figure(bytes_by_cause: Mapping[str, float], device: Device) -> Figure
     used, have = sum(bytes_by_cause.values()), float(device.memory.size_bytes)
     end = f"{gigabytes(abs(have - used))} {'stay free' if have >= used else 'too much'}"
     caption = f"memory of the fullest GPU: {gigabytes(used)} of {gigabytes(have)}, {end}"
-    return Figure(
-        partial(memory_chart, parts), caption, partial(wrapped, f"GB: {' · '.join(listed)}")
-    )
+    return Figure(partial(memory_chart, parts), caption, partial(wrapped, f"GB: {' · '.join(listed)}"))
 
 
 def timeline_figures(timeline: Timeline, what: str = "one micro batch") -> list[Block]:
@@ -389,11 +396,15 @@ def _next(prediction: Prediction, proposals: list[Improvement]) -> list[Block]:
     if not proposals:
         return [Lines("Next", (no_change(prediction),))]
     rows = [
-        (f"{number}", change_words(one), signed(-one.gained_s),
-         signed_percent(-one.gained_s / prediction.step_s),
-         minus(f"{one.memory_bytes / 1e9:+.1f} GB"))
+        (
+            f"{number}",
+            change_words(one),
+            signed(-one.gained_s),
+            signed_percent(-one.gained_s / prediction.step_s),
+            minus(f"{one.memory_bytes / 1e9:+.1f} GB"),
+        )
         for number, one in enumerate(proposals, 1)
-    ]  # fmt: skip
+    ]
     head = ("", "change", "step", "of the step", "memory")
     return table(head, rows, words=2, label="Next", spare=("of the step",))
 

@@ -104,15 +104,19 @@ def _numbers(prediction: ProgramPrediction) -> list[Block]:
         if amount:
             speed = amount / step_s / gpus
             digits = ",.0f" if speed >= 100 else ".3g"
-            rows.append((f"{name}/s/GPU", f"{speed:{digits}}",
-                         f"{speed * slow:{digits}} to {speed * fast:{digits}}",
-                         f"{speed * gpus:{digits}} {name}/s in all"))  # fmt: skip
+            rows.append(
+                (
+                    f"{name}/s/GPU",
+                    f"{speed:{digits}}",
+                    f"{speed * slow:{digits}} to {speed * fast:{digits}}",
+                    f"{speed * gpus:{digits}} {name}/s in all",
+                )
+            )
     rows += [
-        ("MFU", percent(mfu, 1), f"{percent(mfu * slow, 1)} to {percent(mfu * fast, 1)}",
-         MFU_CONVENTION),
+        ("MFU", percent(mfu, 1), f"{percent(mfu * slow, 1)} to {percent(mfu * fast, 1)}", MFU_CONVENTION),
         ("HFU", percent(prediction.hfu, 1), "", "with what is computed twice"),
         memory_row(prediction.room),
-    ]  # fmt: skip
+    ]
     return table(("", "predicted", "80% interval", ""), rows, ends_in_words=True)
 
 
@@ -120,25 +124,30 @@ def _modules(prediction: ProgramPrediction) -> list[Block]:
     """Where computation goes, by module."""
     shares = prediction.by_module()[:_MODULES]
     rows = [
-        (share.name, duration(share.seconds), percent(share.seconds / prediction.step_s),
-         f"{share.calls:,}")
+        (share.name, duration(share.seconds), percent(share.seconds / prediction.step_s), f"{share.calls:,}")
         for share in shares
         if share.seconds >= LEAST_SHARE * prediction.step_s
-    ]  # fmt: skip
+    ]
     head = ("module", "time alone", "of the step", "kernels")
     return table(head, rows, label="Where") if rows else []
 
 
 def _next(prediction: ProgramPrediction, changes: list[ProgramChange]) -> list[Block]:
     rows = [
-        (f"{number}", changed_words(one), signed(-one.gained_s),
-         signed_percent(-one.gained_s / prediction.step_s))
+        (
+            f"{number}",
+            changed_words(one),
+            signed(-one.gained_s),
+            signed_percent(-one.gained_s / prediction.step_s),
+        )
         for number, one in enumerate(changes, 1)
-    ]  # fmt: skip
+    ]
     head = ("", "change", "step", "of the step")
-    found = table(head, rows, words=2, label="Next", spare=("of the step",)) if rows else [
-        Lines("Next", ("no single change of the program that was tried helps",))
-    ]  # fmt: skip
+    found = (
+        table(head, rows, words=2, label="Next", spare=("of the step",))
+        if rows
+        else [Lines("Next", ("no single change of the program that was tried helps",))]
+    )
     larger = batch_words(largest_batch(prediction))
     return [*found, *([Lines("Batch", (larger,))] if larger else [])]
 
@@ -151,10 +160,15 @@ def program_wall_view(wall: ProgramWall) -> View:
     """Verdict, the curve, why, and what was assumed."""
     curve, efficiency = wall.curve, wall.curve.efficiency(wall.base)
     rows = [
-        (f"{gpus:,}", duration(float(curve.step_s[i])), percent(float(efficiency[i])),
-         percent(_waits(wall, i)), gigabytes(float(curve.memory_bytes[i])))
+        (
+            f"{gpus:,}",
+            duration(float(curve.step_s[i])),
+            percent(float(efficiency[i])),
+            percent(_waits(wall, i)),
+            gigabytes(float(curve.memory_bytes[i])),
+        )
         for i, gpus in enumerate(curve.gpus)
-    ]  # fmt: skip
+    ]
     return View(
         f"How far {program_title(wall.recorded)} scales",
         (
@@ -170,10 +184,16 @@ def program_network_view(network: ProgramNetwork) -> View:
     """Verdict, what is needed on each number of GPUs, and what was assumed."""
     limits = network.limits
     rows = [
-        (f"{one.gpus:,}", duration(one.step_s), duration(one.ideal_s), percent(one.efficiency),
-         percent(one.waits), *(_rate(one.nic_bytes_per_s[target]) for target in TARGETS))
+        (
+            f"{one.gpus:,}",
+            duration(one.step_s),
+            duration(one.ideal_s),
+            percent(one.efficiency),
+            percent(one.waits),
+            *(_rate(one.nic_bytes_per_s[target]) for target in TARGETS),
+        )
         for one in network.counts
-    ]  # fmt: skip
+    ]
     needed = f"NIC for {percent(limits.efficiency)}", f"NIC for waits of {percent(limits.exposed)}"
     head = ("GPUs", "step", "ideal", "efficiency", "waits", *needed)
     return View(
@@ -224,9 +244,7 @@ def _network_verdict(network: ProgramNetwork) -> str:
 def _nics(prediction: ProgramPrediction) -> str:
     nics = prediction.cluster.node.nics
     assert nics is not None
-    return (
-        f"{nics.count} of {_rate(float(nics.rate_bytes_per_s))} in a node, as the cluster has them"
-    )
+    return f"{nics.count} of {_rate(float(nics.rate_bytes_per_s))} in a node, as the cluster has them"
 
 
 def _rate(rate: float | None) -> str:

@@ -75,7 +75,9 @@ def rl_view(found: RlPrediction, *, assumptions: bool = False) -> View:
         *_phases(found),
         *_rl_numbers(found),
         ledger(
-            "where the time of an update goes", update.ledger, least=LEAST_SHARE * update.step_s,
+            "where the time of an update goes",
+            update.ledger,
+            least=LEAST_SHARE * update.step_s,
             total="update",
         ),
         Lines("Stated", (stated(found),)),
@@ -83,20 +85,27 @@ def rl_view(found: RlPrediction, *, assumptions: bool = False) -> View:
         Lines("Evidence", (f"of an update as such: {evidence(update)}",)),
         *chosen(update.assumed),
         *assumptions_lines(update, everything=assumptions),
-    ]  # fmt: skip
+    ]
     return View(f"A step of reinforcement learning: {run_title(update.run)}", tuple(blocks))
 
 
 def _phases(found: RlPrediction) -> list[Block]:
     """Seconds, share and GPUs of each phase, and their sum."""
     rows = [
-        (one.part.value, duration(one.seconds), percent(one.seconds / found.step_s, 1),
-         f"{one.gpus:,}", _range(one.as_published_s), how(one.part, found))
+        (
+            one.part.value,
+            duration(one.seconds),
+            percent(one.seconds / found.step_s, 1),
+            f"{one.gpus:,}",
+            _range(one.as_published_s),
+            how(one.part, found),
+        )
         for one in found.phases
-    ]  # fmt: skip
+    ]
     beside = "generated beside the rest" if found.rl.one_step_off else "one after the other"
-    rows.append(("step", duration(found.step_s), "100.0%", f"{found.gpus:,}",
-                 _range(found.as_published_s), beside))  # fmt: skip
+    rows.append(
+        ("step", duration(found.step_s), "100.0%", f"{found.gpus:,}", _range(found.as_published_s), beside)
+    )
     head = ("phase", "time", "of the step", "GPUs", "as published", "how")
     last = frozenset({len(rows) - 1})
     return table(head, rows, ends_in_words=True, strong=last, spare=("how",))
@@ -131,14 +140,16 @@ def islands_view(found: IslandsPrediction, *, assumptions: bool = False) -> View
         Verdict((_verdict(found),), f"each of {plural(count, 'island')}: {run_words(inner.run)}"),
         *_islands_numbers(found),
         ledger(
-            "where the time of an inner step goes", inner.ledger,
-            least=LEAST_SHARE * inner.step_s, total="inner step",
+            "where the time of an inner step goes",
+            inner.ledger,
+            least=LEAST_SHARE * inner.step_s,
+            total="inner step",
         ),
         Lines("Evidence", (f"of the inner step: {evidence(inner)}",)),
         Lines("Left out", (_NOT_COUNTED,)),
         *chosen(inner.assumed),
         *assumptions_lines(inner, everything=assumptions),
-    ]  # fmt: skip
+    ]
     return View(f"{plural(count, 'island')} of {run_title(inner.run)}", tuple(blocks))
 
 
@@ -169,5 +180,5 @@ def _islands_numbers(found: IslandsPrediction) -> list[Block]:
         ("MFU", percent(found.mfu, 1), f"{percent(inner.mfu, 1)} inside of an island"),
         ("tokens/s", f"{found.tokens_per_s:,.0f}", f"of all {found.gpus:,} GPUs"),
         (name, used, about),
-    ]  # fmt: skip
+    ]
     return table(("", "predicted", ""), rows, ends_in_words=True)

@@ -175,9 +175,7 @@ def _attribute(owner: Any, name: str) -> tuple[Any, str | None]:
 class DescribedAs:
     """Annotation of a dictionary that holds the fields of a description, as `plain` gives them."""
 
-    def __init__(
-        self, described: type[Description], **more: dict[str, Any] | type[Description]
-    ) -> None:
+    def __init__(self, described: type[Description], **more: dict[str, Any] | type[Description]) -> None:
         """`more`: schemas of further keys, or what they describe."""
         self.described, self.more = described, more
 
@@ -186,8 +184,7 @@ class DescribedAs:
     ) -> dict[str, Any]:
         found = _of_description(self.described)
         more = {
-            name: one if isinstance(one, dict) else _of_description(one)
-            for name, one in self.more.items()
+            name: one if isinstance(one, dict) else _of_description(one) for name, one in self.more.items()
         }
         properties = found["properties"] | more
         return found | {"properties": properties, "required": list(properties)}

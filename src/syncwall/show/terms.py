@@ -32,9 +32,7 @@ class Term:
 def terms() -> tuple[Term, ...]:
     """All of them."""
     found = read_document(_FILE).value
-    made = [
-        Term(name, **said | {"also": tuple(said.get("also", ()))}) for name, said in found.items()
-    ]
+    made = [Term(name, **said | {"also": tuple(said.get("also", ()))}) for name, said in found.items()]
     return tuple(sorted(made, key=lambda one: one.name.lower()))
 
 

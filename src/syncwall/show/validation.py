@@ -24,9 +24,18 @@ _KINDS: Final = {
     "all": "Runs that fits may read",
 }
 _COLUMNS: Final = (
-    "set", "n", "MAPE", "median", "ratio", "P10 to P90", "covered", "1, 3, 5 known", "all n",
-    "all MAPE", "used for",
-)  # fmt: skip
+    "set",
+    "n",
+    "MAPE",
+    "median",
+    "ratio",
+    "P10 to P90",
+    "covered",
+    "1, 3, 5 known",
+    "all n",
+    "all MAPE",
+    "used for",
+)
 _SPARE: Final = ("all MAPE", "all n", "P10 to P90", "1, 3, 5 known", "used for", "median")
 _LEGEND: Final = (
     "MAPE and median of |predicted / measured − 1|; ratio: predicted / measured; covered: inside "
@@ -58,11 +67,14 @@ def _summary(report: Report) -> Iterator[Block]:
     rows = f"{len(report.outcomes):,} of {plural(report.rows, 'row')} predicted"
     yield Lines("Rows", (f"{rows}, {len(report.doubtful):,} in doubt",))
     if found.against:
-        yield Lines("Others", tuple(
-            f"{name} {percent(other.mape, 1)}, ours {percent(other.mape_ours, 1)} on the same "
-            f"{plural(other.n, 'row')} of {plural(other.sources, 'source')}"
-            for name, other in found.against.items()
-        ))  # fmt: skip
+        yield Lines(
+            "Others",
+            tuple(
+                f"{name} {percent(other.mape, 1)}, ours {percent(other.mape_ours, 1)} on the same "
+                f"{plural(other.n, 'row')} of {plural(other.sources, 'source')}"
+                for name, other in found.against.items()
+            ),
+        )
     if found.mape_five_known_runs is not None:
         known = (found.mape_one_known_run, found.mape_three_known_runs, found.mape_five_known_runs)
         said = f"mean error of the other runs once 1, 3, 5 of a source are known: {_errors(known)}"
@@ -141,10 +153,16 @@ def _cells(one: SetReport) -> list[str]:
         return [runs.name, "0", *["–"] * 6, *every]
     known = (score.mape_one_known_run, score.mape_three_known_runs, score.mape_five_known_runs)
     return [
-        runs.name, f"{score.n:,}", percent(score.mape, 1), percent(score.median_ape, 1),
-        f"{score.ratio_median:.2f}", f"{score.ratio_p10:.2f} to {score.ratio_p90:.2f}",
-        percent(score.coverage80), _errors(known) or "–", *every,
-    ]  # fmt: skip
+        runs.name,
+        f"{score.n:,}",
+        percent(score.mape, 1),
+        percent(score.median_ape, 1),
+        f"{score.ratio_median:.2f}",
+        f"{score.ratio_p10:.2f} to {score.ratio_p90:.2f}",
+        percent(score.coverage80),
+        _errors(known) or "–",
+        *every,
+    ]
 
 
 def _side_by_side(report: Report) -> Iterator[Block]:
@@ -171,14 +189,17 @@ def _compared(one: SetReport, names: list[str]) -> Iterator[str]:
 def _worst(report: Report, count: int) -> list[Block]:
     """The rows without doubt that are furthest off."""
     rows = [
-        (one.case.row.id, one.case.row.place, duration(one.case.measured_s), duration(one.step_s),
-         f"{one.ratio:.2f}")
+        (
+            one.case.row.id,
+            one.case.row.place,
+            duration(one.case.measured_s),
+            duration(one.step_s),
+            f"{one.ratio:.2f}",
+        )
         for one in report.worst(count)
-    ]  # fmt: skip
+    ]
     head = ("run", "where", "measured", "predicted", "ratio")
-    return (
-        [Heading(2, "Furthest off"), *table(head, rows, words=2, spare=head[1:2])] if rows else []
-    )
+    return [Heading(2, "Furthest off"), *table(head, rows, words=2, spare=head[1:2])] if rows else []
 
 
 def _left_out(report: Report) -> Iterator[Block]:

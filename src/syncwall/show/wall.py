@@ -232,9 +232,10 @@ def wall_blocks(answer: SyncWall, start: Reference) -> list[Block]:
     sides = answer.sides.values()
     about = f"{run_words(start.run)}: {duration(start.prediction.step_s)}"
     chart = Figure(
-        partial(svg_chart, answer), "efficiency over the number of GPUs",
+        partial(svg_chart, answer),
+        "efficiency over the number of GPUs",
         partial(terminal_chart, answer),
-    )  # fmt: skip
+    )
     batches = (f"{side.scaling}: {batch_words(answer.setup, side.scaling)}" for side in sides)
     return [
         Verdict(tuple(map(side_verdict, sides)), about),
@@ -263,9 +264,7 @@ def _moves(answer: SyncWall) -> list[Block]:
     return table(head, rows, spare=spare, strong=frozenset({0}))
 
 
-def _cells(
-    answer: SyncWall, walls: dict[Scaling, list[Wall]], peaks: dict[Scaling, Peak]
-) -> Iterator[str]:
+def _cells(answer: SyncWall, walls: dict[Scaling, list[Wall]], peaks: dict[Scaling, Peak]) -> Iterator[str]:
     for way in answer.sides:
         found = walls.get(way)
         yield from map(wall_count, found) if found else [""] * len(LEVELS)
@@ -294,7 +293,9 @@ def _other_layouts(answer: SyncWall) -> list[Block]:
     """The layouts that a search found for where the walls are."""
     found = [moved.layouts for moved in answer.moved if moved.change is WallChange.LAYOUT]
     return [
-        Lines("Another", tuple(f"layout for {way} scaling: {layout_words(layout)}"
-                               for way, layout in layouts.items()))
+        Lines(
+            "Another",
+            tuple(f"layout for {way} scaling: {layout_words(layout)}" for way, layout in layouts.items()),
+        )
         for layouts in found
-    ]  # fmt: skip
+    ]

@@ -56,25 +56,32 @@ def watched_and_predicted(
         return []
     live, predicted = grouped(seconds), grouped(expected.seconds)
     rows = [
-        (str(group), duration(live.get(group, 0.0)), duration(predicted.get(group, 0.0)),
-         signed(live.get(group, 0.0) - predicted.get(group, 0.0)))
+        (
+            str(group),
+            duration(live.get(group, 0.0)),
+            duration(predicted.get(group, 0.0)),
+            signed(live.get(group, 0.0) - predicted.get(group, 0.0)),
+        )
         for group in Group
         if group in live or group in predicted
-    ]  # fmt: skip
-    rows.append((
-        "step", duration(step_s), duration(expected.step_s), signed(step_s - expected.step_s)
-    ))  # fmt: skip
+    ]
+    rows.append(("step", duration(step_s), duration(expected.step_s), signed(step_s - expected.step_s)))
     return table(("", "watched", "predicted", "more"), rows, strong=frozenset({len(rows) - 1}))
 
 
 def findings_table(findings: tuple[Finding, ...]) -> list[Block]:
     """What is or was wrong."""
     rows = [
-        (str(one.kind), "" if one.rank is None else str(one.rank), one.node,
-         "" if one.since_step is None else f"{one.since_step:,}",
-         "" if one.cost_s is None else duration(one.cost_s), one.evidence)
+        (
+            str(one.kind),
+            "" if one.rank is None else str(one.rank),
+            one.node,
+            "" if one.since_step is None else f"{one.since_step:,}",
+            "" if one.cost_s is None else duration(one.cost_s),
+            one.evidence,
+        )
         for one in findings
-    ]  # fmt: skip
+    ]
     head = ("finding", "rank", "node", "since step", "costs a step", "evidence")
     return table(head, rows, ends_in_words=1, texts=("node",), spare=("node", "since step"))
 
@@ -146,11 +153,17 @@ def _figures(found: Snapshot) -> list[Block]:
 def _ranks(found: Snapshot) -> list[Block]:
     shown = sorted(found.ranks, key=_worst_first)[:_MOST_RANKS]
     rows = [
-        (str(one.rank), one.node, str(one.process), one.phase, f"{one.step:,}",
-         "" if one.step_s is None else duration(one.step_s),
-         "" if one.process.is_over else duration(max(found.now_s - one.phase_since_s, 0.0)))
+        (
+            str(one.rank),
+            one.node,
+            str(one.process),
+            one.phase,
+            f"{one.step:,}",
+            "" if one.step_s is None else duration(one.step_s),
+            "" if one.process.is_over else duration(max(found.now_s - one.phase_since_s, 0.0)),
+        )
         for one in sorted(shown, key=lambda one: one.rank)
-    ]  # fmt: skip
+    ]
     head = ("rank", "node", "process", "phase", "step", "step time", "last mark ago")
     return table(head, rows, words=4, spare=("last mark ago", "node"))
 

@@ -188,9 +188,7 @@ def _packed(priced: list[tuple[Operation, Number]]) -> tuple[list[Segment], dict
         piece = (operation, seconds)
         if into is None:
             into = len(found)
-            found.append(
-                Segment(operation.stream, operation.cause, seconds, operation.after, [piece])
-            )
+            found.append(Segment(operation.stream, operation.cause, seconds, operation.after, [piece]))
         else:
             found[into].seconds = found[into].seconds + seconds
             found[into].pieces.append(piece)
@@ -272,9 +270,7 @@ def _over_nics_s(priced: list[tuple[Operation, Number]], prices: Prices) -> Numb
     return total
 
 
-def _share_nics(
-    found: list[Segment], blocked: list[Number], prices: Prices, activations_s: Number
-) -> None:
+def _share_nics(found: list[Segment], blocked: list[Number], prices: Prices, activations_s: Number) -> None:
     """Weights and gradients on their way share the NICs with what activations send over them.
 
     A round sends both, one after the other as far as the NICs are concerned, so that weights or

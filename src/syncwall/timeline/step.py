@@ -159,9 +159,7 @@ def step_time(work: Work, prices: Prices) -> StepTime:
         total = other.where(longer & (stage.ranks > 0), total)
     add_others(total, prices, work.gpus)
     if prices.fit.ranks.meeting_s:
-        total.add(
-            Cause.STRAGGLER, _meetings(work, packed) * prices.fit.ranks.meeting_s * (work.gpus > 1)
-        )
+        total.add(Cause.STRAGGLER, _meetings(work, packed) * prices.fit.ranks.meeting_s * (work.gpus > 1))
     return StepTime(total.total, total)
 
 
@@ -216,9 +214,7 @@ class _StageTime:
     """1 where ranks of this class exist, else 0."""
 
 
-def _stage_time(
-    stage: Stage, packed: "_Packed", without: "_Packed | None", work: Work
-) -> _StageTime:
+def _stage_time(stage: Stage, packed: "_Packed", without: "_Packed | None", work: Work) -> _StageTime:
     """`without` prices a backward pass without weight gradients, where a schedule moves them."""
     several = 1.0 * (work.microbatches > 1)  # then gradients are added up
     micro = Clock()

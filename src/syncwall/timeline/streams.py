@@ -66,8 +66,7 @@ class Record:
         self._held_up = {c: float(s) / compute_s for c, s in block.held_up.items() if float(s) > 0}
         working = 1.0 - sum(self._held_up.values())
         self._drawn = {
-            one: stretched(one, working if one.stream is Stream.COMPUTE else 1.0)
-            for one in block.segments
+            one: stretched(one, working if one.stream is Stream.COMPUTE else 1.0) for one in block.segments
         }
         self.round = 0
 
@@ -86,9 +85,7 @@ class Record:
                 self._stand_still("steps of rings", cause, start_s, end_s)
                 start_s = end_s
 
-    def waited(
-        self, what: Segment | Stream | None, cause: Cause, start: Number, end: Number
-    ) -> None:
+    def waited(self, what: Segment | Stream | None, cause: Cause, start: Number, end: Number) -> None:
         """Computation stood still for `what`; None is the host."""
         name = "the host" if what is None else str(what)
         if isinstance(what, Segment):
@@ -142,9 +139,7 @@ class ClockRecord(Protocol):
     def ran(self, segment: Segment, ready: Number, start: Number) -> None:
         """`segment` could have begun when it was `ready`, and did at its `start`."""
 
-    def waited(
-        self, what: Segment | Stream | None, cause: Cause, start: Number, end: Number
-    ) -> None:
+    def waited(self, what: Segment | Stream | None, cause: Cause, start: Number, end: Number) -> None:
         """Computation stood still for `what`; None is the host."""
 
 
@@ -165,9 +160,7 @@ class WorkerTeam:
         """`block` with the computation of each worker."""
         own = Ledger({cause: seconds * self.slowness for cause, seconds in block.own.items()})
         found = [
-            replace(one, seconds=one.seconds * self.slowness)
-            if one.stream is Stream.COMPUTE
-            else one
+            replace(one, seconds=one.seconds * self.slowness) if one.stream is Stream.COMPUTE else one
             for one in block.segments
         ]
         return replace(block, segments=found, own=own)
@@ -197,9 +190,7 @@ class Clock:
     def copy(self) -> "Clock":
         """Another clock that shows the same time."""
         ledger = Ledger(self.ledger)
-        return Clock(
-            dict(self.free), dict(self.busy), ledger, self.record, self.last_begin, self.team
-        )
+        return Clock(dict(self.free), dict(self.busy), ledger, self.record, self.last_begin, self.team)
 
     def run(self, block: Segments, rounds: Number) -> None:
         """Run `rounds` rounds of a block: none, a part of one, many, or an array of them."""
@@ -409,8 +400,7 @@ def _growth(count: int, rounds: Number) -> Callable[[list[Number]], Number]:
     shares = [least(most(rounds - float(n), 0.0), 1.0) for n in range(last)]
     shares.append(most(rounds - float(last), 0.0))
     return lambda values: sum(
-        share * (after - before)
-        for before, after, share in zip(values, values[1:], shares, strict=False)
+        share * (after - before) for before, after, share in zip(values, values[1:], shares, strict=False)
     )
 
 

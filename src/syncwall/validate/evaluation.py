@@ -87,9 +87,11 @@ class ValidatedRun:
     def interval_s(self) -> tuple[float, float]:
         """P10 and P90, set without the runs of the same organisation."""
         found = interval(
-            self.traits, waiting=self.waiting, unsaid=self.unsaid,
+            self.traits,
+            waiting=self.waiting,
+            unsaid=self.unsaid,
             without=organisation_of(self.case.row.source),
-        )  # fmt: skip
+        )
         return found.around(self.step_s)
 
     @property
@@ -180,10 +182,18 @@ def _shared(case: ValidationCase) -> Any:
     """What must be equal for two cases to be evaluated in one call."""
     machine = case.cluster
     return (
-        case.model.model_dump_json(), case.software, case.seq, machine.domain_gpus,
-        machine.gpus_per_node, machine.name, repr(machine.node.nics), repr(machine.scale_up),
-        machine.device.name, machine.device.memory.size_bytes, machine.device.power_limit_w,
-    )  # fmt: skip
+        case.model.model_dump_json(),
+        case.software,
+        case.seq,
+        machine.domain_gpus,
+        machine.gpus_per_node,
+        machine.name,
+        repr(machine.node.nics),
+        repr(machine.scale_up),
+        machine.device.name,
+        machine.device.memory.size_bytes,
+        machine.device.power_limit_w,
+    )
 
 
 def _switches(layout: Layout) -> Any:
@@ -222,13 +232,27 @@ def _case(path: Path) -> ValidationCase:
     found = predict(known)
     run, layout = found.run, found.run.layout
     cells = {
-        "id": path.stem, "source": path.absolute().parent.name, "model": run.model.name,
-        "gpu": run.cluster.device.name, "gpus": run.gpus, "seq_len": run.seq,
-        "gbs": layout.global_batch, "mbs": layout.micro_batch, "tp": layout.tp, "pp": layout.pp,
+        "id": path.stem,
+        "source": path.absolute().parent.name,
+        "model": run.model.name,
+        "gpu": run.cluster.device.name,
+        "gpus": run.gpus,
+        "seq_len": run.seq,
+        "gbs": layout.global_batch,
+        "mbs": layout.micro_batch,
+        "tp": layout.tp,
+        "pp": layout.pp,
         "framework": run.software.framework,
-    }  # fmt: skip
+    }
     row = RunRow({name: str(cell) for name, cell in cells.items()}, path, 1)
     return ValidationCase(
-        row, run.model, run.cluster, run.software, run.seq, [layout], (),
-        found.seconds_of(known.measured), tuple(found.assumed),
-    )  # fmt: skip
+        row,
+        run.model,
+        run.cluster,
+        run.software,
+        run.seq,
+        [layout],
+        (),
+        found.seconds_of(known.measured),
+        tuple(found.assumed),
+    )

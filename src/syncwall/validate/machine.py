@@ -18,12 +18,25 @@ from syncwall.describe.switches import MasterWeights, NarrowActivations
 from syncwall.validate.table import RunRow
 
 _MACHINES: Final = {
-    "A100": "dgx-a100", "A800": "dgx-a100", "H100": "dgx-h100", "H200": "dgx-h200",
-    "H20": "dgx-h100", "H800": "deepseek-h800", "GH200": "alps", "B200": "dgx-b200",
-    "B300": "dgx-b300", "GB200": "gb200-nvl72", "GB300": "gb300-nvl72", "V100": "dgx-2",
-    "L40S": "l40s-8", "MI250X": "frontier", "MI300X": "mi300x-8", "MI325X": "mi300x-8",
-    "MI350X": "mi300x-8", "MI355X": "mi300x-8",
-}  # fmt: skip
+    "A100": "dgx-a100",
+    "A800": "dgx-a100",
+    "H100": "dgx-h100",
+    "H200": "dgx-h200",
+    "H20": "dgx-h100",
+    "H800": "deepseek-h800",
+    "GH200": "alps",
+    "B200": "dgx-b200",
+    "B300": "dgx-b300",
+    "GB200": "gb200-nvl72",
+    "GB300": "gb300-nvl72",
+    "V100": "dgx-2",
+    "L40S": "l40s-8",
+    "MI250X": "frontier",
+    "MI300X": "mi300x-8",
+    "MI325X": "mi300x-8",
+    "MI350X": "mi300x-8",
+    "MI355X": "mi300x-8",
+}
 _VARIANTS: Final[dict[str, tuple[str, ...]]] = {
     "A100": ("a100-sxm-80", "a100-sxm-40", "a100-sxm-64"),
     "A100 PCIE": ("a100-pcie-80", "a100-pcie-40"),
@@ -298,12 +311,28 @@ _FAMILIES = (
     (r"paxml", "paxml"),
     (r"maxtext|jax|levanter|easylm", "maxtext"),
 )
-_MLPERF = {"3.0": "2023-06", "3.1": "2023-10", "4.0": "2024-05", "4.1": "2024-10",
-           "5.0": "2025-05", "5.1": "2025-10"}  # fmt: skip
+_MLPERF = {
+    "3.0": "2023-06",
+    "3.1": "2023-10",
+    "4.0": "2024-05",
+    "4.1": "2024-10",
+    "5.0": "2025-05",
+    "5.1": "2025-10",
+}
 
-_PYTORCH = {"2.0": "2023-03", "2.1": "2023-10", "2.2": "2024-01", "2.3": "2024-04",
-            "2.4": "2024-07", "2.5": "2024-10", "2.6": "2025-01", "2.7": "2025-04",
-            "2.8": "2025-08", "2.9": "2025-10", "2.10": "2026-01"}  # fmt: skip
+_PYTORCH = {
+    "2.0": "2023-03",
+    "2.1": "2023-10",
+    "2.2": "2024-01",
+    "2.3": "2024-04",
+    "2.4": "2024-07",
+    "2.5": "2024-10",
+    "2.6": "2025-01",
+    "2.7": "2025-04",
+    "2.8": "2025-08",
+    "2.9": "2025-10",
+    "2.10": "2026-01",
+}
 
 
 def software_of(row: RunRow) -> Software:
@@ -408,10 +437,14 @@ def _date(row: RunRow) -> str | None:
 
 
 _MODULES = {
-    "core_attn": r"core_attn", "layernorm": r"norm", "mla_up_proj": r"mla_up_proj",
-    "mlp": r"\bmlp\b", "moe": r"\bmoe\b", "moe_act": r"moe_act|\bact\b",
+    "core_attn": r"core_attn",
+    "layernorm": r"norm",
+    "mla_up_proj": r"mla_up_proj",
+    "mlp": r"\bmlp\b",
+    "moe": r"\bmoe\b",
+    "moe_act": r"moe_act|\bact\b",
     "shared_experts": r"shared_experts",
-}  # fmt: skip
+}
 """Modules that Megatron recomputes, and the words for them."""
 _NEMO_2 = "2025-01"
 """Until then recipes were those of NeMo 1."""
@@ -437,9 +470,7 @@ def keeping_of(row: RunRow, software: Software, fields: dict[str, Any]) -> dict[
     if "nemo" in words and dated < _NEMO_2 and fields["precision"] is Dtype.BF16:
         found["master_weights"] = MasterWeights.REMAINDER  # Apex's distributed Adam
     if fields["frozen_weights"] and "mlperf" in words:
-        found["narrow_activations"] = (
-            NarrowActivations.ACTIVATIONS
-        )  # its config stores their inputs in fp8
+        found["narrow_activations"] = NarrowActivations.ACTIVATIONS  # its config stores their inputs in fp8
     if "hai-llm" in words:
         found |= _HAI_LLM
     layout = Layout.model_construct(**{**fields, **found})
@@ -447,10 +478,11 @@ def keeping_of(row: RunRow, software: Software, fields: dict[str, Any]) -> dict[
 
 
 _HAI_LLM = {
-    "narrow_activations": NarrowActivations.ACTIVATIONS, "moment_dtype": Dtype.BF16,
+    "narrow_activations": NarrowActivations.ACTIVATIONS,
+    "moment_dtype": Dtype.BF16,
     "narrow_weights": True,
     "recompute_modules": ("layernorm", "mla_up_proj", "moe_act"),
-}  # fmt: skip
+}
 """DeepSeek-V3 report, sections 3.2.3 and 3.3.3."""
 
 

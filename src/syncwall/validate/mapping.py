@@ -131,8 +131,14 @@ def _forward_and_backward(row: RunRow, model: Model, share: float) -> float:
 
 
 _CORE = ("megatron-core", "megatron-bridge")
-_SHARDS = {"ddp": Shard.DDP, "zero1": Shard.ZERO1, "zero2": Shard.ZERO2, "zero3": Shard.FSDP,
-           "fsdp": Shard.FSDP, "hsdp": Shard.FSDP}  # fmt: skip
+_SHARDS = {
+    "ddp": Shard.DDP,
+    "zero1": Shard.ZERO1,
+    "zero2": Shard.ZERO2,
+    "zero3": Shard.FSDP,
+    "fsdp": Shard.FSDP,
+    "hsdp": Shard.FSDP,
+}
 COLUMNS = {"micro_batch": "mbs", "virtual_stages": "vpp", "recompute": "recompute"}
 """Fields of a layout that sources often leave open, and their columns."""
 
@@ -208,9 +214,7 @@ def _layouts(
         raise CannotRepresent(reasons[0])
     if not any(may_fit(used, cluster.device) for used in memory_of(model, found, seq)):
         found = unusual(row, model, layout, cluster, software, silent) or found
-    return [one.plain() for one in found], missing + (
-        () if row.text("precision") else ("precision",)
-    )
+    return [one.plain() for one in found], missing + (() if row.text("precision") else ("precision",))
 
 
 def _stated(row: RunRow, software: Software) -> dict[str, Any]:
@@ -222,18 +226,25 @@ def _stated(row: RunRow, software: Software) -> dict[str, Any]:
     core = software.framework in _CORE
     fields: dict[str, Any] = {**Layout().__dict__, **PLAIN}
     fields |= {
-        "dp": dp, "tp": tp, "cp": cp, "pp": pp,
-        "ep": row.whole("ep"), "etp": _etp(row, software),
-        "global_batch": row.whole("gbs"), "micro_batch": row.whole("mbs"),
-        "virtual_stages": row.whole("vpp"), "recompute": _recompute(row, software.framework),
+        "dp": dp,
+        "tp": tp,
+        "cp": cp,
+        "pp": pp,
+        "ep": row.whole("ep"),
+        "etp": _etp(row, software),
+        "global_batch": row.whole("gbs"),
+        "micro_batch": row.whole("mbs"),
+        "virtual_stages": row.whole("vpp"),
+        "recompute": _recompute(row, software.framework),
         "schedule": _schedule(row, row.whole("vpp")),
-        "precision": precision, "gradient_dtype": gradient_dtype_of(row, precision, software),
+        "precision": precision,
+        "gradient_dtype": gradient_dtype_of(row, precision, software),
         "document_tokens": document_of(row),
         "frozen_weights": "lora" in (row.text("shard") + row.text("model")).lower(),
         "dropless": "tokendrop" not in row.text("options") + row.text("model"),
         "capacity_factor": _capacity(row),
         "expert_imbalance": 1.15 if "unbalanced" in row.text("flags") else 1.0,
-    }  # fmt: skip
+    }
     sp = row.truth("sp")
     fields["sp"] = tp > 1 and ((core or software.framework == "nanotron") if sp is None else sp)
     fields |= _shard(row, software, dp * cp)

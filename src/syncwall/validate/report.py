@@ -150,9 +150,7 @@ def reported(
     told, baselines = progress or _nobody, baselines or Baselines({})
     cases, skipped = _cases(rows, told)
     found = outcomes([*cases, *known], lambda share: told(_MAPPING + (1 - _MAPPING) * share))
-    doubtful = [
-        Doubtful(one, reason) for one in found if (reason := row_doubt(one.case.row)) is not None
-    ]
+    doubtful = [Doubtful(one, reason) for one in found if (reason := row_doubt(one.case.row)) is not None]
     doubted = {one.outcome.case.row.id for one in doubtful}
     steps = known_run_sample([one for one in found if one.case.row.id not in doubted])
     sets = [_reported(runs, doubted, baselines, steps) for runs in run_sets(found)]
@@ -171,9 +169,7 @@ def _nobody(share: float) -> None:
     """Nobody wants to know."""
 
 
-def _cases(
-    rows: Sequence[RunRow], progress: Progress
-) -> tuple[list[ValidationCase], list[SkippedRow]]:
+def _cases(rows: Sequence[RunRow], progress: Progress) -> tuple[list[ValidationCase], list[SkippedRow]]:
     """What can be predicted, and what not."""
     cases: list[ValidationCase] = []
     skipped: list[SkippedRow] = []

@@ -302,9 +302,7 @@ def summary(
 ) -> ErrorSummary:
     """Errors of `outcomes` that are held out; `doubted` are ids that do not count."""
     held = [
-        one
-        for one in outcomes
-        if corpus_part(one.case.row).is_held_out and one.case.row.id not in doubted
+        one for one in outcomes if corpus_part(one.case.row).is_held_out and one.case.row.id not in doubted
     ]
     groups: dict[str, list[ValidatedRun]] = {}
     for one in held:
@@ -347,8 +345,11 @@ def _versus(groups: list[list[ValidatedRun]], baselines: Baselines) -> dict[str,
 
 
 _BOUNDS: dict[str, Callable[[float, float], bool]] = {
-    "<=": operator.le, ">=": operator.ge, "<": operator.lt, ">": operator.gt,
-}  # fmt: skip
+    "<=": operator.le,
+    ">=": operator.ge,
+    "<": operator.lt,
+    ">": operator.gt,
+}
 _SCALES = ((1, 8), (9, 64), (65, 512), (513, 4096), (4097, 10**7))
 
 

@@ -75,17 +75,43 @@ UNCONFIRMED = "U"
 """Grade of a figure that nobody could confirm; it is not read."""
 
 _LARGEST: Final = {
-    "layers": 10_000, "hidden": 10**7, "heads": 10**6, "kv_heads": 10**6, "head_dim": 10**6,
-    "ffn_hidden": 10**8, "vocab": 10**8, "seq_len": 10**9, "moe_experts": 10**6, "moe_topk": 10**4,
-    "moe_ffn_hidden": 10**8, "gpus": 10**7, "gpus_per_node": 1024, "dp": 10**7,
-    "shard_degree": 10**7, "tp": 10**4, "pp": 10**4, "vpp": 10**4, "cp": 10**4, "ep": 10**6,
-    "etp": 10**4, "mbs": 10**6, "gbs": 10**9,
-}  # fmt: skip
+    "layers": 10_000,
+    "hidden": 10**7,
+    "heads": 10**6,
+    "kv_heads": 10**6,
+    "head_dim": 10**6,
+    "ffn_hidden": 10**8,
+    "vocab": 10**8,
+    "seq_len": 10**9,
+    "moe_experts": 10**6,
+    "moe_topk": 10**4,
+    "moe_ffn_hidden": 10**8,
+    "gpus": 10**7,
+    "gpus_per_node": 1024,
+    "dp": 10**7,
+    "shard_degree": 10**7,
+    "tp": 10**4,
+    "pp": 10**4,
+    "vpp": 10**4,
+    "cp": 10**4,
+    "ep": 10**6,
+    "etp": 10**4,
+    "mbs": 10**6,
+    "gbs": 10**9,
+}
 """Columns of whole numbers from 1 on, with the largest that makes sense."""
 _RATES: Final = (
-    "moe_shared_ffn", "moe_dense_layers", "inter_gbps_per_gpu", "step_time_s", "year", "mem_gb",
-    "tokens_per_s_per_gpu", "tokens_per_s", "samples_per_s", "tflops_per_gpu",
-)  # fmt: skip
+    "moe_shared_ffn",
+    "moe_dense_layers",
+    "inter_gbps_per_gpu",
+    "step_time_s",
+    "year",
+    "mem_gb",
+    "tokens_per_s_per_gpu",
+    "tokens_per_s",
+    "samples_per_s",
+    "tflops_per_gpu",
+)
 """Columns of other numbers."""
 
 
@@ -158,9 +184,7 @@ def _numbers(rows: list[RunRow]) -> Iterator[Problem]:
     for row in rows:
         for name, most in _LARGEST.items():
             if not _is_whole(row.text(name), most):
-                message = (
-                    f'"{row.text(name)}" in column {name} is not a whole number from 1 to {most:,}'
-                )
+                message = f'"{row.text(name)}" in column {name} is not a whole number from 1 to {most:,}'
                 yield Problem(str(row.file), row.line, 1, message)
         for name in _RATES:
             if not _is_number(row.text(name)):

@@ -89,19 +89,13 @@ class Agent:
             before = self._states.get(path)
             if before is None or not before.process.is_over:
                 self._states[path] = one.state(self._processes, before, now_s)
-        devices = self._devices.states(
-            {one.pid: (one.rank, one.node) for one in self.ranks.values()}
-        )
+        devices = self._devices.states({one.pid: (one.rank, one.node) for one in self.ranks.values()})
         of_devices = judged_devices(devices, now_s, self._limits)
         reports, silent_s = self._heard(self._report(now_s, of_devices))
         of_all = (f for one in reports[1:] if one.node_rank for f in one.findings)
-        self._findings, new = self.findings.round(
-            reports, silent_s, now_s, steps, (*of_devices, *of_all)
-        )
+        self._findings, new = self.findings.round(reports, silent_s, now_s, steps, (*of_devices, *of_all))
         told = self._told(reports[1:], silent_s)
-        live = Live(
-            now_s, reports, tuple(steps), self._findings, new, self.findings.expected, told, devices
-        )  # fmt: skip
+        live = Live(now_s, reports, tuple(steps), self._findings, new, self.findings.expected, told, devices)
         for listener in self._listeners:
             with suppress(Exception):  # whatever a listener does, the ranks are watched
                 listener.round(live)
@@ -112,9 +106,7 @@ class Agent:
         self.round()
         for text in self._missing():
             self._note(text)
-        found = summary_of(
-            [*self.ended, *self.ranks.values()], self.findings, time.time() - self._started_s
-        )
+        found = summary_of([*self.ended, *self.ranks.values()], self.findings, time.time() - self._started_s)
         self._devices.stop()
         if self._relay is not None:
             self._relay.stop()
@@ -147,13 +139,18 @@ class Agent:
         self._processes.add(found.pid)
         facts = found.facts
         if facts["nodes"] > 1 and not facts["store_host"]:
-            self._note(f"no relay between {facts['nodes']} nodes: MASTER_ADDR is not set on this "
-                       "one; it judges its own ranks alone")  # fmt: skip
+            self._note(
+                f"no relay between {facts['nodes']} nodes: MASTER_ADDR is not set on this "
+                "one; it judges its own ranks alone"
+            )
         elif self._relay is None and facts["nodes"] > 1:
             self._relay = Relay(
-                facts["store_host"], facts["store_port"], facts["node_rank"], facts["nodes"],
+                facts["store_host"],
+                facts["store_port"],
+                facts["node_rank"],
+                facts["nodes"],
                 self._limits,
-            )  # fmt: skip
+            )
 
     def _missing(self) -> list[str]:
         """Why there is no relay and no NVML, as of now."""
@@ -171,13 +168,17 @@ class Agent:
         notes |= dict.fromkeys(self._missing())
         node_rank = first.facts["node_rank"] if first else 0
         return NodeReport(
-            node=first.node if first else "", node_rank=node_rank,
-            number=self._number, sent_s=now_s, ranks=tuple(self._states.values()),
+            node=first.node if first else "",
+            node_rank=node_rank,
+            number=self._number,
+            sent_s=now_s,
+            ranks=tuple(self._states.values()),
             windows=tuple(w for one in self.ranks.values() for w in list(one.windows)[-_TOLD:]),
             world=first.facts["world"] if first else 1,
-            nodes=first.facts["nodes"] if first else 1, notes=(*notes, *self.findings.notes),
+            nodes=first.facts["nodes"] if first else 1,
+            notes=(*notes, *self.findings.notes),
             findings=self._findings if node_rank == 0 else of_devices,
-        )  # fmt: skip
+        )
 
     def _heard(self, own: NodeReport) -> tuple[tuple[NodeReport, ...], dict[str, float]]:
         """This node's report and those of others, and how long each node has been silent."""
@@ -190,9 +191,7 @@ class Agent:
         others = (heard[rank][0] for rank in sorted(heard))
         return (own, *others), silent_s | {own.node: 0.0}
 
-    def _told(
-        self, others: Sequence[NodeReport], silent_s: Mapping[str, float]
-    ) -> tuple[Finding, ...]:
+    def _told(self, others: Sequence[NodeReport], silent_s: Mapping[str, float]) -> tuple[Finding, ...]:
         """What the first node has found and this one has not, while it can be heard."""
         known = {one.key for one in self._findings}
         return tuple(

@@ -18,9 +18,15 @@ from syncwall.watch.place import EXPECT, folder, store_port
 from syncwall.watch.rings import MarkKind, Ring
 from syncwall.watch.watching import AppliedPatches, Watching
 
-_LAUNCHERS: Final = frozenset({
-    "torchrun", "torch.distributed.run", "torch.distributed.launch", "accelerate", "deepspeed",
-})  # fmt: skip
+_LAUNCHERS: Final = frozenset(
+    {
+        "torchrun",
+        "torch.distributed.run",
+        "torch.distributed.launch",
+        "accelerate",
+        "deepspeed",
+    }
+)
 _watching: Watching | None = None
 _expected: str | None = None
 """What the script says that the run should be like."""
@@ -63,8 +69,10 @@ def tell(
     if _watching is None:
         return
     told = {
-        MarkKind.LOSS: loss, MarkKind.TOKENS: tokens, MarkKind.GRADIENT_NORM: gradient_norm,
-    }  # fmt: skip
+        MarkKind.LOSS: loss,
+        MarkKind.TOKENS: tokens,
+        MarkKind.GRADIENT_NORM: gradient_norm,
+    }
     for kind, value in told.items():
         if value is not None:
             _watching.mark(int(kind), float(value))
@@ -144,11 +152,16 @@ def _environment() -> dict[str, str]:
 def _describe(home: Path, here: Place) -> None:
     """What the agent wants to know of this process, beside its ring."""
     facts = {
-        "rank": here.rank, "pid": os.getpid(), "world": here.world, "node": host_name(),
-        "node_rank": here.node_rank, "nodes": here.nodes, "store_host": here.address,
+        "rank": here.rank,
+        "pid": os.getpid(),
+        "world": here.world,
+        "node": host_name(),
+        "node_rank": here.node_rank,
+        "nodes": here.nodes,
+        "store_host": here.address,
         "store_port": store_port(os.environ),
         "server": os.environ.get("TORCH_WORKER_SERVER_SOCKET", ""),
-    }  # fmt: skip
+    }
     text = json.dumps(facts)
     new = home / f"rank-{here.rank}-{os.getpid()}.new"
     new.write_text(text, encoding="utf-8")

@@ -54,12 +54,18 @@ class DeviceState:
 
 
 _XIDS: Final = {
-    13: "often an error of the program", 31: "often an error of the program",
-    43: "often an error of the program", 45: "after another error", 48: "double-bit ECC error",
-    63: "a row of memory is remapped", 64: "a row of memory could not be remapped",
-    74: "NVLink error", 79: "the GPU has fallen off the bus", 94: "contained ECC error",
+    13: "often an error of the program",
+    31: "often an error of the program",
+    43: "often an error of the program",
+    45: "after another error",
+    48: "double-bit ECC error",
+    63: "a row of memory is remapped",
+    64: "a row of memory could not be remapped",
+    74: "NVLink error",
+    79: "the GPU has fallen off the bus",
+    94: "contained ECC error",
     95: "uncontained ECC error",
-}  # fmt: skip
+}
 """What NVIDIA's "XID Errors" says of those that are met most."""
 _WORDS: Final = {
     Limit.THERMAL: "heat holds its clocks down",
@@ -89,9 +95,7 @@ def device_errors(
     return found
 
 
-def throttled(
-    devices: Sequence[DeviceState], now_s: float, limits: Thresholds = THRESHOLDS
-) -> list[Finding]:
+def throttled(devices: Sequence[DeviceState], now_s: float, limits: Thresholds = THRESHOLDS) -> list[Finding]:
     """Devices that heat or a power brake has slowed down for a while; at the power limit only those
     that are there alone: where most are, a training is as fast as it can be.
     """
@@ -189,9 +193,7 @@ class Devices:
         events = nvml.nvmlEventSetCreate()
         for one in devices:
             with suppress(nvml.NVMLError):  # not all of them have events
-                nvml.nvmlDeviceRegisterEvents(
-                    one.handle, nvml.nvmlEventTypeXidCriticalError, events
-                )
+                nvml.nvmlDeviceRegisterEvents(one.handle, nvml.nvmlEventTypeXidCriticalError, events)
         return events
 
     def _take_events(self, events: Any, devices: list[_Device]) -> None:
@@ -204,9 +206,7 @@ class Devices:
                 return
             state = devices[at].state
             xids = (*state.xids, int(event.eventData))[-_XIDS_KEPT:]
-            devices[at].state = replace(
-                state, xids=xids, xid_count=state.xid_count + 1, error_s=time.time()
-            )
+            devices[at].state = replace(state, xids=xids, xid_count=state.xid_count + 1, error_s=time.time())
 
     def _read(self, one: _Device) -> None:
         nvml, now_s = self._nvml, time.time()
@@ -241,9 +241,11 @@ class Devices:
         new = errors - one.first_errors
         is_newer = new > one.state.new_ecc_errors
         one.state = replace(
-            one.state, ecc_errors=errors, new_ecc_errors=new,
+            one.state,
+            ecc_errors=errors,
+            new_ecc_errors=new,
             error_s=now_s if is_newer else one.state.error_s,
-        )  # fmt: skip
+        )
 
 
 def _installed() -> ModuleType | None:

@@ -151,9 +151,17 @@ class Process(StrEnum):
 
 
 Phase = Literal[
-    "starting", "data", "forward", "backward", "exposed communication", "optimizer", "checkpoint",
-    "evaluation", "between phases", "ended",
-]  # fmt: skip
+    "starting",
+    "data",
+    "forward",
+    "backward",
+    "exposed communication",
+    "optimizer",
+    "checkpoint",
+    "evaluation",
+    "between phases",
+    "ended",
+]
 """Current phase of a rank."""
 
 
@@ -278,8 +286,11 @@ class FindingKind(StrEnum):
     def stops_the_job(self) -> bool:
         """True if nothing goes on until somebody acts."""
         return self in (
-            FindingKind.DEAD, FindingKind.STOPPED, FindingKind.HUNG, FindingKind.NODE_LOST,
-        )  # fmt: skip
+            FindingKind.DEAD,
+            FindingKind.STOPPED,
+            FindingKind.HUNG,
+            FindingKind.NODE_LOST,
+        )
 
 
 @published("kind rank node since_s since_step evidence cost_s group also device")

@@ -116,9 +116,15 @@ def _predicted(found: "PredictedStep", words: str) -> Expectation:
     tokens = float(found.work.tokens)
     per_token = float(found.work.model_flops) / tokens if tokens else None
     return Expectation(
-        found.step_s, low_s, high_s, ledger, words, per_token, found.peak_flop_per_s,
+        found.step_s,
+        low_s,
+        high_s,
+        ledger,
+        words,
+        per_token,
+        found.peak_flop_per_s,
         int(found.work.gpus),
-    )  # fmt: skip
+    )
 
 
 def _seen_before(path: Path) -> dict[str, Any] | None:

@@ -147,12 +147,8 @@ class Sample:
     values: list[tuple[Labels, float]] = field(default_factory=list)
 
 
-STEP: Final = Figure(
-    "syncwall_step_seconds", "Median time of the latest steps of a rank.", unit="s"
-)
-STEP_COUNT: Final = Figure(
-    "syncwall_steps", "Optimizer steps since the rank was watched.", "counter"
-)
+STEP: Final = Figure("syncwall_step_seconds", "Median time of the latest steps of a rank.", unit="s")
+STEP_COUNT: Final = Figure("syncwall_steps", "Optimizer steps since the rank was watched.", "counter")
 SPENT: Final = Figure(
     "syncwall_spent_seconds", "Time of steps by cause; the causes sum to all of it.", "counter", "s"
 )
@@ -175,16 +171,28 @@ PREDICTED: Final = Figure(
 )
 TOKENS_PER_S: Final = Figure("syncwall_tokens_per_second", "Tokens/s of the ranks of this node.")
 MFU: Final = Figure("syncwall_mfu_ratio", "Model FLOPs utilization, recomputation not counted.")
-GOODPUT: Final = Figure(
-    "syncwall_goodput_ratio", "Share of the job's wall time in steps that count."
-)
-FINISH: Final = Figure(
-    "syncwall_remaining_seconds", "Time until the job is done: P10, P50, P90.", unit="s"
-)
+GOODPUT: Final = Figure("syncwall_goodput_ratio", "Share of the job's wall time in steps that count.")
+FINISH: Final = Figure("syncwall_remaining_seconds", "Time until the job is done: P10, P50, P90.", unit="s")
 ALL: Final = (
-    STEP, STEP_COUNT, SPENT, TOKENS, LOSS, NORM, UP, SILENT, FINDING, FINDINGS, ECC, XID, LIMITED,
-    PREDICTED, TOKENS_PER_S, MFU, GOODPUT, FINISH,
-)  # fmt: skip
+    STEP,
+    STEP_COUNT,
+    SPENT,
+    TOKENS,
+    LOSS,
+    NORM,
+    UP,
+    SILENT,
+    FINDING,
+    FINDINGS,
+    ECC,
+    XID,
+    LIMITED,
+    PREDICTED,
+    TOKENS_PER_S,
+    MFU,
+    GOODPUT,
+    FINISH,
+)
 
 
 def metrics(recent: Recent) -> list[Sample]:
@@ -215,8 +223,10 @@ def _values(recent: Recent) -> Iterator[tuple[Figure, Labels, float]]:
         for bound, seconds in bounds:
             yield PREDICTED, {"bound": bound}, seconds
     for figure, value in (
-        (TOKENS_PER_S, recent.tokens_per_s), (MFU, recent.mfu), (GOODPUT, recent.goodput),
-    ):  # fmt: skip
+        (TOKENS_PER_S, recent.tokens_per_s),
+        (MFU, recent.mfu),
+        (GOODPUT, recent.goodput),
+    ):
         if value is not None:
             yield figure, {}, value
     for quantile, seconds in zip(("0.1", "0.5", "0.9"), recent.finish_s or (), strict=False):
@@ -236,9 +246,7 @@ def _text(number: int | None) -> str:
     return "" if number is None else str(number)
 
 
-def _of_rank(
-    state: RankState, total: RankTotals, now_s: float
-) -> Iterator[tuple[Figure, Labels, float]]:
+def _of_rank(state: RankState, total: RankTotals, now_s: float) -> Iterator[tuple[Figure, Labels, float]]:
     labels = {"rank": str(state.rank), "node": state.node}
     yield UP, labels, state.process == "running"
     if not state.process.is_over:
@@ -306,9 +314,12 @@ class Alerts:
     def _run(self, body: bytes) -> None:
         if self._command:
             subprocess.run(  # noqa: S603 - the user's own command
-                self._command, input=body, timeout=_TIMEOUT_S, check=True,
+                self._command,
+                input=body,
+                timeout=_TIMEOUT_S,
+                check=True,
                 stdout=subprocess.DEVNULL,
-            )  # fmt: skip
+            )
 
 
 def checked_webhook(address: str) -> str:
@@ -353,9 +364,7 @@ class OtlpExport:
         meter = self._provider.get_meter("syncwall")
         for figure in ALL:
             make = (
-                meter.create_observable_counter
-                if figure.kind == "counter"
-                else meter.create_observable_gauge
+                meter.create_observable_counter if figure.kind == "counter" else meter.create_observable_gauge
             )
             make(figure.name, [self._observed(figure)], figure.unit, figure.help)
 
@@ -386,9 +395,7 @@ class PrometheusEndpoint:
         try:
             from prometheus_client import CollectorRegistry, make_wsgi_app
         except ImportError:
-            raise InputError.of(
-                "prometheus_client is missing: pip install 'syncwall[watch]'"
-            ) from None
+            raise InputError.of("prometheus_client is missing: pip install 'syncwall[watch]'") from None
         host, port = checked_address(address, token)
         registry = CollectorRegistry(auto_describe=False)
         registry.register(_Collector(recent))

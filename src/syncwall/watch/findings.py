@@ -112,7 +112,5 @@ class Findings:
             self.notes += [note] if note else []
         about = self.expected.ranks if self.expected else None
         if world is not None and about is not None and about != world:
-            self.notes.append(
-                f"nothing to compare with: {about} ranks are expected, the job has {world}"
-            )
+            self.notes.append(f"nothing to compare with: {about} ranks are expected, the job has {world}")
             self.expected = None

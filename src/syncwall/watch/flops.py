@@ -27,9 +27,7 @@ def tell_flops(per_token: float, peak_flops: float) -> None:
         new.rename(new.with_name(FLOPS))
 
 
-def stated_flops(
-    home: Path, expected: Expectation | None = None
-) -> tuple[float | None, float | None]:
+def stated_flops(home: Path, expected: Expectation | None = None) -> tuple[float | None, float | None]:
     """FLOPs of a token and of a device in a second, if the loop or a prediction says so."""
     with suppress(OSError, ValueError, KeyError):
         told = json.loads((home / FLOPS).read_text("utf-8"))
@@ -66,9 +64,7 @@ def _conditions_hold() -> Any:
     asked = (torch.ops.aten._local_scalar_dense.default, torch.ops.aten.is_nonzero.default)
 
     class Hold(TorchDispatchMode):  # type: ignore[misc]
-        def __torch_dispatch__(
-            self, function: Any, types: Any, args: Any = (), kwargs: Any = None
-        ) -> Any:
+        def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             return True if function in asked else function(*args, **(kwargs or {}))
 
     return Hold()

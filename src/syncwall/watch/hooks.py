@@ -158,9 +158,7 @@ def attach_backward(watching: Watching) -> None:
     """Mark `torch.autograd.backward`, the outermost call only."""
     import torch
 
-    begin, end, loss = (
-        int(kind) for kind in (MarkKind.BACKWARD_BEGIN, MarkKind.BACKWARD_END, MarkKind.LOSS)
-    )
+    begin, end, loss = (int(kind) for kind in (MarkKind.BACKWARD_BEGIN, MarkKind.BACKWARD_END, MarkKind.LOSS))
     last_gradients: list[LastGradient] = []
     depth = 0
 
@@ -280,8 +278,7 @@ def attach_optimizers(watching: Watching) -> None:
     from torch.optim import optimizer as optim
 
     begin, end, skipped = (
-        int(kind)
-        for kind in (MarkKind.OPTIMIZER_BEGIN, MarkKind.OPTIMIZER_END, MarkKind.STEP_SKIPPED)
+        int(kind) for kind in (MarkKind.OPTIMIZER_BEGIN, MarkKind.OPTIMIZER_END, MarkKind.STEP_SKIPPED)
     )
     leader: int | None = None
     steps = of_others = ended = 0

@@ -136,28 +136,39 @@ def _death(group: Sequence[RankState]) -> Finding:
         later_s = (others[0].changed_s or 0.0) - (first.changed_s or 0.0)
         said += f"; {len(others)} more ended from {later_s * 1e3:.0f} ms later on"
     return Finding(
-        FindingKind.DEAD, first.rank, first.node, first.changed_s or 0.0, said,
-        since_step=first.step, also=tuple(one.rank for one in others),
-    )  # fmt: skip
+        FindingKind.DEAD,
+        first.rank,
+        first.node,
+        first.changed_s or 0.0,
+        said,
+        since_step=first.step,
+        also=tuple(one.rank for one in others),
+    )
 
 
 def stopped(ranks: Iterable[RankState]) -> list[Finding]:
     """Ranks that a signal or a debugger stopped."""
     return [
         Finding(
-            FindingKind.STOPPED, one.rank, one.node, one.changed_s or 0.0,
+            FindingKind.STOPPED,
+            one.rank,
+            one.node,
+            one.changed_s or 0.0,
             f"process {one.pid} is stopped (SIGSTOP or a debugger) in step {one.step}, {one.phase}",
             since_step=one.step,
         )
         for one in ranks
         if one.process is Process.STOPPED
-    ]  # fmt: skip
+    ]
 
 
 def hung(
-    ranks: Sequence[RankState], now_s: float, limits: Thresholds = THRESHOLDS, *,
+    ranks: Sequence[RankState],
+    now_s: float,
+    limits: Thresholds = THRESHOLDS,
+    *,
     whole: bool = True,
-) -> list[Finding]:  # fmt: skip
+) -> list[Finding]:
     """Ranks for which the others wait, once nobody has made a mark for too long.
 
     Those that are dead or stopped explain a silence already. Of the others, it is whoever does not
@@ -190,9 +201,10 @@ def patience_s(one: RankState, limits: Thresholds) -> float:
     if one.step_s is None or one.phase == "starting":
         return limits.start_s
     return max(
-        limits.hang_floor_s, limits.hang_steps * one.step_s,
+        limits.hang_floor_s,
+        limits.hang_steps * one.step_s,
         limits.hang_beyond_longest * one.longest_silence_s,
-    )  # fmt: skip
+    )
 
 
 def _culprits(running: Sequence[RankState]) -> list[RankState]:
@@ -208,16 +220,12 @@ def _culprits(running: Sequence[RankState]) -> list[RankState]:
 
 
 def _hang(one: RankState, waiting: int, now_s: float) -> Finding:
-    said = (
-        f"no mark for {now_s - one.phase_since_s:.1f} s in step {one.step}: stands in {one.phase}"
-    )
+    said = f"no mark for {now_s - one.phase_since_s:.1f} s in step {one.step}: stands in {one.phase}"
     if one.where:
         said += f" ({one.where})"
     if waiting:
         said += f"; {waiting} others wait for it"
-    return Finding(
-        FindingKind.HUNG, one.rank, one.node, one.phase_since_s, said, since_step=one.step
-    )
+    return Finding(FindingKind.HUNG, one.rank, one.node, one.phase_since_s, said, since_step=one.step)
 
 
 def _all_hang(ranks: Sequence[RankState], now_s: float) -> Finding:
@@ -229,9 +237,11 @@ def _all_hang(ranks: Sequence[RankState], now_s: float) -> Finding:
 
 
 def lost_nodes(
-    reports: Mapping[str, NodeReport], silent_s: Mapping[str, float],
-    limits: Thresholds = THRESHOLDS, now_s: float = 0.0,
-) -> list[Finding]:  # fmt: skip
+    reports: Mapping[str, NodeReport],
+    silent_s: Mapping[str, float],
+    limits: Thresholds = THRESHOLDS,
+    now_s: float = 0.0,
+) -> list[Finding]:
     """Nodes whose report has not changed for too long, though its ranks had not ended.
 
     `silent_s` is by the clock of who reads, so that clocks of nodes need not agree.
@@ -244,11 +254,7 @@ def lost_nodes(
             continue
         ranks = tuple(sorted((*(one.rank for one in report.ranks), *report.quiet)))
         said = f"nothing heard of it for {silent_s[node]:.1f} s: cut off, or its agent is gone"
-        found.append(
-            Finding(
-                FindingKind.NODE_LOST, None, node, now_s - silent_s[node], said, also=ranks
-            )
-        )  # fmt: skip
+        found.append(Finding(FindingKind.NODE_LOST, None, node, now_s - silent_s[node], said, also=ranks))
     return found
 
 
@@ -264,10 +270,15 @@ def window_of(steps: Sequence[StepRecord], node: str = "") -> StepWindow:
             sums[cause] += spent_s
     own = [one.own_s for one in steps] if all(one.own_is_known for one in steps) else None
     return StepWindow(
-        steps[0].rank, steps[0].step, len(steps), median(own) if own else None,
+        steps[0].rank,
+        steps[0].step,
+        len(steps),
+        median(own) if own else None,
         median(one.step_s for one in steps),
-        {cause: spent_s / len(steps) for cause, spent_s in sums.items()}, steps[-1].end_s, node,
-    )  # fmt: skip
+        {cause: spent_s / len(steps) for cause, spent_s in sums.items()},
+        steps[-1].end_s,
+        node,
+    )
 
 
 def windows_of(steps: Iterable[StepRecord], limits: Thresholds = THRESHOLDS) -> list[StepWindow]:
@@ -298,9 +309,7 @@ def stragglers(windows: Iterable[StepWindow], limits: Thresholds = THRESHOLDS) -
     return stood_out(common_windows(windows), limits)
 
 
-def stood_out(
-    windows: Sequence[Sequence[StepWindow]], limits: Thresholds = THRESHOLDS
-) -> list[Finding]:
+def stood_out(windows: Sequence[Sequence[StepWindow]], limits: Thresholds = THRESHOLDS) -> list[Finding]:
     """The same of windows that are `together` already."""
     latest = windows[-limits.windows :]
     if len(latest) < limits.windows or len(latest[0]) < 2:
@@ -331,10 +340,16 @@ def stood_out(
         )
         found.append(
             Finding(
-                FindingKind.STRAGGLER, rank, since.node, since.end_s, said,
-                cost_s=extra_s, since_step=since.first, group=_grown(latest, rank),
+                FindingKind.STRAGGLER,
+                rank,
+                since.node,
+                since.end_s,
+                said,
+                cost_s=extra_s,
+                since_step=since.first,
+                group=_grown(latest, rank),
             )
-        )  # fmt: skip
+        )
     return found
 
 
@@ -425,10 +440,16 @@ def job_slowdown(windows: Sequence[JobWindow], limits: Thresholds = THRESHOLDS) 
     )
     return [
         Finding(
-            FindingKind.SLOWED_DOWN, None, "", slow[0].end_s, said, cost_s=now_s - before_s,
-            since_step=slow[0].first, group=group,
+            FindingKind.SLOWED_DOWN,
+            None,
+            "",
+            slow[0].end_s,
+            said,
+            cost_s=now_s - before_s,
+            since_step=slow[0].first,
+            group=group,
         )
-    ]  # fmt: skip
+    ]
 
 
 def slower_than_predicted(
@@ -448,8 +469,7 @@ def slower_than_predicted(
     now_s = median(one.step_s for one in slow)
     predicted = grouped(expected.seconds)
     more = {
-        group: fmean(one.groups[group] for one in slow) - predicted.get(group, 0.0)
-        for group in OF_A_STEP
+        group: fmean(one.groups[group] for one in slow) - predicted.get(group, 0.0) for group in OF_A_STEP
     }
     group = max(more, key=lambda one: more[one])
     spent_s = more[group] + predicted.get(group, 0.0)
@@ -460,7 +480,13 @@ def slower_than_predicted(
     )
     return [
         Finding(
-            FindingKind.SLOWER_THAN_PREDICTED, None, "", slow[0].end_s, said,
-            cost_s=now_s - expected.step_s, since_step=slow[0].first, group=group,
+            FindingKind.SLOWER_THAN_PREDICTED,
+            None,
+            "",
+            slow[0].end_s,
+            said,
+            cost_s=now_s - expected.step_s,
+            since_step=slow[0].first,
+            group=group,
         )
-    ]  # fmt: skip
+    ]

@@ -361,9 +361,7 @@ def rates_of(life: Life) -> Rates | None:
     first = life.attempts[0]
     startup_s = 0.0 if first.first_step_s is None else first.first_step_s - first.started_s
     nodes, ranks = life.attempts[-1].nodes, life.attempts[-1].ranks
-    node_days = sum(
-        one.nodes * (one.last_s - one.started_s) / DAY_S for one in life.attempts
-    )  # fmt: skip
+    node_days = sum(one.nodes * (one.last_s - one.started_s) / DAY_S for one in life.attempts)
     rate, deviation = _weighed(life.failures, node_days, max(ranks // nodes, 1))
     beside = (Cause.EVALUATION, Cause.DATA_LOADING)
     return Rates(
@@ -371,10 +369,14 @@ def rates_of(life: Life) -> Rates | None:
         beside={cause: spent[cause] / useful_s for cause in beside if spent.get(cause)},
         checkpoint_s=spent.get(Cause.CHECKPOINT, 0.0) / checkpoints if checkpoints else 0.0,
         interval_s=trained_s / checkpoints if checkpoints else None,
-        startup_s=startup_s, restart_s=float(np.mean(stood_s)) if stood_s else startup_s,
-        failures=life.failures, node_days=node_days, per_1000_node_days=rate,
-        deviation=deviation, nodes=nodes,
-    )  # fmt: skip
+        startup_s=startup_s,
+        restart_s=float(np.mean(stood_s)) if stood_s else startup_s,
+        failures=life.failures,
+        node_days=node_days,
+        per_1000_node_days=rate,
+        deviation=deviation,
+        nodes=nodes,
+    )
 
 
 def _weighed(failures: int, node_days: float, gpus_per_node: int) -> tuple[float, float]:
@@ -407,9 +409,7 @@ def rest_of(job: Job, life: Life) -> Job:
     if saving.interval_s is None and step_s and not any(one.checkpoints for one in life.attempts):
         saving = saving.model_copy(update={"interval_s": left * step_s})  # it saves at the end only
     now = datetime.fromtimestamp(life.now_s, UTC)
-    return job.model_copy(
-        update={"steps": left, "tokens": None, "start": now, "checkpoints": saving}
-    )
+    return job.model_copy(update={"steps": left, "tokens": None, "start": now, "checkpoints": saving})
 
 
 def outlook(rates: Rates, steps_left: int, seed: int = 0) -> tuple[float, float, float]:
@@ -419,10 +419,15 @@ def outlook(rates: Rates, steps_left: int, seed: int = 0) -> tuple[float, float,
     work_s = steps_left * rates.step_s
     per_s = rates.per_1000_node_days / 1000.0 / DAY_S * rates.nodes
     plan = JobPlan(
-        work_s=work_s, beside=rates.beside, interval_s=rates.interval_s or work_s,
-        blocking_s=rates.checkpoint_s, causes=(Failure("failure", per_s),),
-        rate_deviation=rates.deviation, restart_s=rates.restart_s, nodes=rates.nodes,
-    )  # fmt: skip
+        work_s=work_s,
+        beside=rates.beside,
+        interval_s=rates.interval_s or work_s,
+        blocking_s=rates.checkpoint_s,
+        causes=(Failure("failure", per_s),),
+        rate_deviation=rates.deviation,
+        restart_s=rates.restart_s,
+        nodes=rates.nodes,
+    )
     if is_endless(plan):
         return float("inf"), float("inf"), float("inf")
     (played,) = simulate_all([plan], _SIMULATIONS, seed)

@@ -92,10 +92,15 @@ def ensure_agent(home: Path) -> None:
             return
     import subprocess  # every Python that is started loads this file
 
-    _started.append(subprocess.Popen(  # noqa: S603 - our own module
-        agent_command(home), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-        env={**os.environ, SWITCH: "0"}, start_new_session=True,
-    ))  # fmt: skip
+    _started.append(
+        subprocess.Popen(  # noqa: S603 - our own module
+            agent_command(home),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            env={**os.environ, SWITCH: "0"},
+            start_new_session=True,
+        )
+    )
 
 
 _started: list[object] = []

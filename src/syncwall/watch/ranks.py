@@ -61,9 +61,7 @@ class Death(NamedTuple):
         if self.status is None:
             return "is gone"
         code = os.waitstatus_to_exitcode(self.status)
-        return (
-            f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
-        )
+        return f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
 
 
 class ProcessWatch:
@@ -278,11 +276,21 @@ class WatchedRank:
             changed_s = before.changed_s if was and before is not None else now_s
         silent = now_s - since_s > self._limits.hang_floor_s and process is Process.RUNNING
         return RankState(
-            self.rank, self.node, self.pid, process, maker.phase, since_s, maker.step,
-            maker.progress, maker.collectives, maker.step_s, maker.longest_silence_ns / 1e9,
-            changed_s, death.number if death else None,
+            self.rank,
+            self.node,
+            self.pid,
+            process,
+            maker.phase,
+            since_s,
+            maker.step,
+            maker.progress,
+            maker.collectives,
+            maker.step_s,
+            maker.longest_silence_ns / 1e9,
+            changed_s,
+            death.number if death else None,
             death.how if death else self._stands_at(since_s) if silent else "",
-        )  # fmt: skip
+        )
 
     def _stands_at(self, since_s: float) -> str:
         """What is known of a silent rank; torch's server is asked once a silence."""

@@ -44,10 +44,11 @@ def brief(report: NodeReport, limits: Thresholds = THRESHOLDS) -> NodeReport:
     kept = tuple(one for one in report.ranks if not _is_quiet(one, report.sent_s, limits))
     told = {one.rank for one in kept}
     return replace(
-        report, ranks=kept,
+        report,
+        ranks=kept,
         quiet=(*report.quiet, *(one.rank for one in report.ranks if one.rank not in told)),
         windows=tuple(one for one in report.windows if report.sent_s - one.end_s < _TOLD_S),
-    )  # fmt: skip
+    )
 
 
 def _is_quiet(one: RankState, now_s: float, limits: Thresholds) -> bool:
@@ -56,9 +57,11 @@ def _is_quiet(one: RankState, now_s: float, limits: Thresholds) -> bool:
 
 
 def merged_report(
-    number: int, reports: Mapping[int, NodeReport], silent_s: Mapping[int, float],
+    number: int,
+    reports: Mapping[int, NodeReport],
+    silent_s: Mapping[int, float],
     limits: Thresholds = THRESHOLDS,
-) -> GroupReport:  # fmt: skip
+) -> GroupReport:
     """One report of all nodes of a group; those of which nothing is to be said are put together."""
     silent = {node: s for node, s in silent_s.items() if s > limits.node_silent_s / 2}
     told = {node for node, one in reports.items() if one.ranks or one.findings or node in silent}
@@ -66,11 +69,14 @@ def merged_report(
     quiet = [one for node, one in sorted(reports.items()) if node not in told]
     if quiet:
         notes = dict.fromkeys(note for one in quiet for note in one.notes)
-        kept.append(replace(
-            quiet[0], notes=tuple(notes),
-            windows=tuple(window for one in quiet for window in one.windows),
-            quiet=tuple(rank for one in quiet for rank in one.quiet),
-        ))  # fmt: skip
+        kept.append(
+            replace(
+                quiet[0],
+                notes=tuple(notes),
+                windows=tuple(window for one in quiet for window in one.windows),
+                quiet=tuple(rank for one in quiet for rank in one.quiet),
+            )
+        )
     return GroupReport(number, tuple(kept), silent)
 
 
@@ -214,10 +220,7 @@ class Relay:
     def heard(self) -> dict[int, tuple[NodeReport, float]]:
         """The latest report of each node that was heard of, and how long it has been silent."""
         now_s = time.monotonic()
-        return {
-            node: (one, now_s - changed_s)
-            for node, (one, changed_s) in self._exchange.heard.items()
-        }
+        return {node: (one, now_s - changed_s) for node, (one, changed_s) in self._exchange.heard.items()}
 
     def stop(self) -> None:
         """Stop; a thread that hangs is left behind."""
@@ -245,9 +248,12 @@ class Relay:
         if self._keeps:
             self.missing = room_for(self._nodes)
         store = TCPStore(
-            host, port, is_master=self._keeps, wait_for_workers=False,
+            host,
+            port,
+            is_master=self._keeps,
+            wait_for_workers=False,
             timeout=timedelta(seconds=_JOIN_S),
-        )  # fmt: skip
+        )
         if self._keeps:
             self._exchange.open(store)
         store.set_timeout(timedelta(seconds=_TIMEOUT_S))

@@ -204,9 +204,7 @@ class RingReader:
             self._memory = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         if len(self._memory) < _HEADER_BYTES:
             raise ValueError(f"{path}: too short for a ring of marks")
-        magic, version, slots, pid, rank, clock_ns, epoch_ns, _, _ = _HEADER.unpack_from(
-            self._memory
-        )
+        magic, version, slots, pid, rank, clock_ns, epoch_ns, _, _ = _HEADER.unpack_from(self._memory)
         if magic != MAGIC or version != VERSION:
             raise ValueError(f"{path}: no ring of marks of version {VERSION}")
         if len(self._memory) != _HEADER_BYTES + slots * _SLOT.size:

@@ -189,8 +189,9 @@ class Curves:
             if step.rank != self._rank or step.skipped:
                 continue
             told: tuple[tuple[Measured, float | None], ...] = (
-                ("loss", step.loss), ("gradient norm", step.gradient_norm),
-            )  # fmt: skip
+                ("loss", step.loss),
+                ("gradient norm", step.gradient_norm),
+            )
             for measured, value in told:
                 spike = None if value is None else self._curves[measured].add(step.step, value)
                 if spike is not None:
@@ -284,9 +285,7 @@ def decide(
         return replace(alert, reason=f"no checkpoint at or before step {back_to:,}")
     checkpoint = back_to if written is None else written
     skipped = min(max(spike.step - checkpoint, policy.least_skipped), policy.most_skipped)
-    return replace(
-        alert, action=Action.ROLL_BACK, checkpoint_step=checkpoint, skip_batches=skipped
-    )  # fmt: skip
+    return replace(alert, action=Action.ROLL_BACK, checkpoint_step=checkpoint, skip_batches=skipped)
 
 
 Hook = Callable[[Decision], object]
@@ -306,9 +305,7 @@ class Deciding:
         """The loss of a step, the same on all ranks; the hook is called before the next begins."""
         spike = self._curve.add(step, value)
         if spike is not None:
-            made = decide(
-                self._policy, spike, step, checkpoints=self._checkpoints, before=self.made
-            )
+            made = decide(self._policy, spike, step, checkpoints=self._checkpoints, before=self.made)
             self.made.append(made)
             self._hook(made)
 

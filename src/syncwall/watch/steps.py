@@ -30,17 +30,31 @@ _NEXT_CAUSE: Final[dict[int, Cause]] = {
     MarkKind.OPTIMIZER_END: Cause.REST,
     MarkKind.STEP_SKIPPED: Cause.REST,
 }
-_DATA_BEGIN, _BACKWARD_BEGIN, _BACKWARD_END, _LAST_GRADIENT, _LOSS, _OPTIMIZER_END = map(int, (
-    MarkKind.DATA_BEGIN, MarkKind.BACKWARD_BEGIN, MarkKind.BACKWARD_END, MarkKind.LAST_GRADIENT,
-    MarkKind.LOSS, MarkKind.OPTIMIZER_END,
-))  # fmt: skip
-_STEP_SKIPPED, _WAIT_BEGIN, _WAIT_END = map(int, (
-    MarkKind.STEP_SKIPPED, MarkKind.WAIT_BEGIN, MarkKind.WAIT_END,
-))  # fmt: skip
+_DATA_BEGIN, _BACKWARD_BEGIN, _BACKWARD_END, _LAST_GRADIENT, _LOSS, _OPTIMIZER_END = map(
+    int,
+    (
+        MarkKind.DATA_BEGIN,
+        MarkKind.BACKWARD_BEGIN,
+        MarkKind.BACKWARD_END,
+        MarkKind.LAST_GRADIENT,
+        MarkKind.LOSS,
+        MarkKind.OPTIMIZER_END,
+    ),
+)
+_STEP_SKIPPED, _WAIT_BEGIN, _WAIT_END = map(
+    int,
+    (
+        MarkKind.STEP_SKIPPED,
+        MarkKind.WAIT_BEGIN,
+        MarkKind.WAIT_END,
+    ),
+)
 _AFTER_REST: Final = (_BACKWARD_BEGIN, _OPTIMIZER_END, _DATA_BEGIN)
 _OF_THE_OPTIMIZER: Final = (
-    MarkKind.OPTIMIZER_BEGIN, MarkKind.OPTIMIZER_END, MarkKind.STEP_SKIPPED,
-)  # fmt: skip
+    MarkKind.OPTIMIZER_BEGIN,
+    MarkKind.OPTIMIZER_END,
+    MarkKind.STEP_SKIPPED,
+)
 """What stands between a backward pass and these, such as clipping, is the optimizer's."""
 _WAITS: Final = tuple(Cause.exposed(kind) for kind in COLLECTIVES)
 _PHASES: Final[dict[Cause, Phase]] = {
@@ -259,8 +273,15 @@ class StepMaker:
         number, self.step = self.step, self.step + 1
         self.progress = 0
         return StepRecord(
-            self.rank, number, (step.start_ns + self._epoch_ns) / 1e9, step_ns / 1e9,
+            self.rank,
+            number,
+            (step.start_ns + self._epoch_ns) / 1e9,
+            step_ns / 1e9,
             {cause: ns / 1e9 for cause, ns in step.spent_ns.items() if ns},
-            step.tokens, step.loss, step.gradient_norm, skipped=skipped, clock=self._clock,
+            step.tokens,
+            step.loss,
+            step.gradient_norm,
+            skipped=skipped,
+            clock=self._clock,
             own_is_known=not self.notes & HIDES_OWN_TIME,
-        )  # fmt: skip
+        )

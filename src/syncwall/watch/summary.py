@@ -204,17 +204,24 @@ class Recent:
         first = list(self.totals[min(self.totals)].latest) if self.totals else []
         held = {one.key for one in live.findings}
         return Snapshot(
-            live.now_s, live.reports[0].node if live.reports else "",
-            max((one.world for one in live.reports), default=0), live.ranks,
+            live.now_s,
+            live.reports[0].node if live.reports else "",
+            max((one.world for one in live.reports), default=0),
+            live.ranks,
             step_s=sum(seconds.values()) if count else None,
             seconds={cause: seconds[cause] for cause in sorted(seconds, key=lambda c: c.order)},
-            steps=tuple(one.step for one in first), steps_s=tuple(one.step_s for one in first),
-            losses=tuple(one.loss for one in first), tokens_per_s=self.tokens_per_s, mfu=self.mfu,
-            goodput=self.goodput, finish_s=self.finish_s, findings=live.findings + live.told,
+            steps=tuple(one.step for one in first),
+            steps_s=tuple(one.step_s for one in first),
+            losses=tuple(one.loss for one in first),
+            tokens_per_s=self.tokens_per_s,
+            mfu=self.mfu,
+            goodput=self.goodput,
+            finish_s=self.finish_s,
+            findings=live.findings + live.told,
             past=tuple(one for key, one in self.found.items() if key not in held)[-20:],
             expected=live.expected,
             notes=tuple(dict.fromkeys(note for one in live.reports for note in one.notes)),
-        )  # fmt: skip
+        )
 
 
 def _tokens_per_s(steps: list[StepRecord]) -> float | None:
@@ -283,12 +290,16 @@ def summary_of(watched: Iterable[WatchedRank], findings: Findings, watched_s: fl
     training_s = max((one.last_s - one.first_s for one in ranks if one.first_s), default=0.0)
     notes = dict.fromkeys([*(note for one in ranks for note in one.notes), *findings.notes])
     return Summary(
-        node=ranks[0].node if ranks else "", ranks=len({one.rank for one in ranks}),
+        node=ranks[0].node if ranks else "",
+        ranks=len({one.rank for one in ranks}),
         world=ranks[0].facts["world"] if ranks else 0,
         steps=max((one.steps for one in ranks), default=0),
         step_s=sum(spent.values()) / steps if steps else None,
         seconds={cause: spent[cause] / steps for cause in sorted(spent, key=lambda c: c.order)},
         tokens_per_s=sum(tokens) / training_s if tokens and training_s else None,
-        watched_s=watched_s, findings=tuple(findings.history), expected=findings.expected,
-        lost_marks=sum(one.lost_marks for one in ranks), notes=tuple(notes),
-    )  # fmt: skip
+        watched_s=watched_s,
+        findings=tuple(findings.history),
+        expected=findings.expected,
+        lost_marks=sum(one.lost_marks for one in ranks),
+        notes=tuple(notes),
+    )

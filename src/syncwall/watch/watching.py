@@ -134,9 +134,7 @@ class Watching:
         for note in self._notes:
             self.mark(MarkKind.NOTE, 0.0, note)
 
-    def time_on_device(
-        self, new_event: Callable[[], Event], stream_now: Callable[[], Any]
-    ) -> None:  # fmt: skip
+    def time_on_device(self, new_event: Callable[[], Event], stream_now: Callable[[], Any]) -> None:
         """Let events of the device time all further marks, on the stream of this moment."""
         if self._device is None and self.ring is not None:
             self._stream_now, self._stream = stream_now, stream_now()

@@ -71,10 +71,7 @@ def _glossary_entry(one: Term) -> str:
     elsewhere = "; ".join(f"{name}: {words}" for name, words in one.elsewhere.items())
     others = f'<br><span class="quiet">{escape(elsewhere)}</span>' if elsewhere else ""
     page = f'<br><span class="quiet">docs/{escape(one.page)}</span>' if one.page else ""
-    return (
-        f"<dt><b>{escape(one.name)}</b>{also}</dt>"
-        f"<dd>{escape(one.meaning)}{formula}{others}{page}</dd>"
-    )
+    return f"<dt><b>{escape(one.name)}</b>{also}</dt><dd>{escape(one.meaning)}{formula}{others}{page}</dd>"
 
 
 PAGES: Final = {
@@ -125,9 +122,7 @@ def _parts(name: str) -> dict[str, str]:
 
 def _text(name: str) -> str:
     """A page, the shell around it, or a part that several have."""
-    return (
-        files("syncwall.web").joinpath("pages", f"{name}.html").read_text(encoding="utf-8").strip()
-    )
+    return files("syncwall.web").joinpath("pages", f"{name}.html").read_text(encoding="utf-8").strip()
 
 
 def address(name: str) -> str:
@@ -184,10 +179,16 @@ def _routed(options: Options, streams: Streams) -> FastAPI:
         workers.close()
 
     app = FastAPI(
-        title="syncwall", version=__version__, description=_ABOUT, lifespan=living,
-        docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False,
+        title="syncwall",
+        version=__version__,
+        description=_ABOUT,
+        lifespan=living,
+        docs_url=None,
+        redoc_url=None,
+        openapi_url=None,
+        redirect_slashes=False,
         servers=[{"url": options.root}] if options.root else None,
-    )  # fmt: skip
+    )
     for router in ROUTERS:
         app.include_router(router)
     _add_pages(app)
@@ -260,12 +261,21 @@ class Server(uvicorn.Server):
         self._streams = streams
         self._room = Room(most or most_connections())
         protocol: Any = partial(Connection, room=self._room)
-        super().__init__(uvicorn.Config(
-            app, http=protocol, ws="none", log_level="error", access_log=False,
-            server_header=False, proxy_headers=False, backlog=_ACCEPTED,
-            timeout_keep_alive=int(IDLE_S), timeout_graceful_shutdown=_END_S,
-            h11_max_incomplete_event_size=64 * 1024,
-        ))  # fmt: skip
+        super().__init__(
+            uvicorn.Config(
+                app,
+                http=protocol,
+                ws="none",
+                log_level="error",
+                access_log=False,
+                server_header=False,
+                proxy_headers=False,
+                backlog=_ACCEPTED,
+                timeout_keep_alive=int(IDLE_S),
+                timeout_graceful_shutdown=_END_S,
+                h11_max_incomplete_event_size=64 * 1024,
+            )
+        )
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin to listen."""

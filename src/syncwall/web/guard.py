@@ -66,9 +66,14 @@ class Guard:
     """
 
     def __init__(
-        self, app: App, names: frozenset[str] | None, token: str | None, *,
-        origins: frozenset[str] = frozenset(), root: str = "",
-    ) -> None:  # fmt: skip
+        self,
+        app: App,
+        names: frozenset[str] | None,
+        token: str | None,
+        *,
+        origins: frozenset[str] = frozenset(),
+        root: str = "",
+    ) -> None:
         self._app, self._names, self._token = app, names, token
         self._origins, self._root = origins, root
 
@@ -138,9 +143,7 @@ class Guard:
             rest = urlencode([(key, value) for key, value in query if key != "token"])
             cookie = f"{COOKIE}={self._token}; Path={self._root or '/'}; HttpOnly; SameSite=Lax"
             cookie += "; Secure" if _is_encrypted(scope, headers) else ""
-            where = (
-                f"{self._root}/" + quote(scope["path"].lstrip("/\\")) + (f"?{rest}" if rest else "")
-            )
+            where = f"{self._root}/" + quote(scope["path"].lstrip("/\\")) + (f"?{rest}" if rest else "")
             return 303, "", {"location": where, "set-cookie": cookie}
         said = "write the token: open the address that `syncwall serve` printed (?token=...), or "
         return 401, said + "send `Authorization: Bearer TOKEN`", {"www-authenticate": "Bearer"}

@@ -67,12 +67,8 @@ class AskedQuestion(Asked):
 class AskedRun(Asked):
     """A training run, as in a run file."""
 
-    model: Entry = Field(
-        description="Name in the catalogue, or a whole model.", examples=["llama-3.1-70b"]
-    )
-    cluster: Entry = Field(
-        description="Name in the catalogue, or a whole machine.", examples=["dgx-h100"]
-    )
+    model: Entry = Field(description="Name in the catalogue, or a whole model.", examples=["llama-3.1-70b"])
+    cluster: Entry = Field(description="Name in the catalogue, or a whole machine.", examples=["dgx-h100"])
     nodes: Count | None = Field(None, description="Nodes used.", examples=[32])
     gpus_per_node: Count | None = Field(None, description="GPUs used in each node.")
     gpus: Count | None = Field(None, description="GPUs used, instead of nodes.")
@@ -134,9 +130,7 @@ def checked(described: type[Described], fields: dict[str, Any]) -> Described:
             return described.model_validate(fields, context={"in_file": True})
     except ValidationError as error:
         found = faults_of(error, described)
-        raise InputError(
-            Problem("", 0, 0, said, ".".join(map(str, path))) for path, said in found
-        ) from None
+        raise InputError(Problem("", 0, 0, said, ".".join(map(str, path))) for path, said in found) from None
 
 
 def _values(value: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
@@ -245,9 +239,7 @@ class AskedProgram(Asked):
 
     name: str = Field("run.work.json.gz", max_length=200, description="What messages call it.")
     file: str = Field(description="What `syncwall capture` wrote, in base64.")
-    cluster: str = Field(
-        max_length=200, description="Name in the catalogue.", examples=["dgx-h100"]
-    )
+    cluster: str = Field(max_length=200, description="Name in the catalogue.", examples=["dgx-h100"])
     compiled: bool | None = Field(
         None, description="Join memory-bound kernels; null: as the program asks for."
     )
@@ -257,9 +249,10 @@ class AskedOutcome(AskedJob):
     """A job, and what somebody hopes for."""
 
     by: Annotated[str, Field(max_length=100)] | None = Field(
-        None, description="A date, if the job says when it starts, or a time from its start.",
+        None,
+        description="A date, if the job says when it starts, or a time from its start.",
         examples=["90 days"],
-    )  # fmt: skip
+    )
     within: Annotated[str, Field(max_length=100)] | None = Field(
         None, description="A sum of US dollars.", examples=["$2,000,000"]
     )
@@ -329,9 +322,7 @@ class AskedWiring(Asked):
         le=16,
         description="NICs of a full leaf over its cables up; open: the cluster's.",
     )
-    routing: Routing = Field(
-        "ecmp", description="How flows find their way, as `predict --routing`."
-    )
+    routing: Routing = Field("ecmp", description="How flows find their way, as `predict --routing`.")
     qps: int = Field(1, ge=1, le=128, description="Queue pairs of a connection.")
 
 
@@ -339,10 +330,12 @@ class AskedFabric(AskedWiring):
     """A run on a fabric, narrower or broken."""
 
     failed: list[_PartName] = Field(
-        default_factory=list, max_length=12, examples=[["leaf:2", "nic:3-1", "link:1-2"]],
+        default_factory=list,
+        max_length=12,
+        examples=[["leaf:2", "nic:3-1", "link:1-2"]],
         description="Broken parts: node:N, nic:NODE-NIC, leaf:N, link:LEAF-SPINE (one cable), "
         "spine:N, core:N; counted from 1. Routers of a dragonfly are its leaves.",
-    )  # fmt: skip
+    )
 
 
 class AskedFlows(AskedWiring):
@@ -402,9 +395,11 @@ class AskedCollective(Asked):
     run: AskedRun
     workers: int = Field(6, ge=2, le=8, description="Workers that are drawn.")
     size: float | None = Field(
-        None, ge=1, le=MOST_BYTES,
+        None,
+        ge=1,
+        le=MOST_BYTES,
         description="Bytes; a bucket of DDP, or the gradients of a layer, if not given.",
-    )  # fmt: skip
+    )
 
 
 class AskedPipeline(Asked):

@@ -190,9 +190,7 @@ _FILES_S: Final = 120.0
 """Seconds that reading files may take."""
 
 EntryKind = Literal["device", "link", "cluster", "model", "switch", "framework", "failure", "price"]
-_Entry = Annotated[
-    str, FastapiPath(max_length=100, description="As in the list.", examples=["h100-sxm"])
-]
+_Entry = Annotated[str, FastapiPath(max_length=100, description="As in the list.", examples=["h100-sxm"])]
 _Finding = Annotated[
     str, FastapiPath(max_length=200, description="An id of the list.", examples=["four-workers"])
 ]
@@ -210,9 +208,20 @@ _fabric, _accuracy, _catalogue = map(_router, ("fabric", "accuracy", "catalogue"
 _findings, _step, _program, _live = map(_router, ("findings", "step", "program", "live"))
 _explain, _asking = map(_router, ("explain", "ask"))
 ROUTERS: Final = (
-    _predict, _wall, _job, _plan, _fabric, _accuracy, _catalogue, _findings, _step, _program,
-    _explain, _live, _asking,
-)  # fmt: skip
+    _predict,
+    _wall,
+    _job,
+    _plan,
+    _fabric,
+    _accuracy,
+    _catalogue,
+    _findings,
+    _step,
+    _program,
+    _explain,
+    _live,
+    _asking,
+)
 
 
 _ANSWERS: Final[dict[str, str]] = {}
@@ -229,9 +238,7 @@ def _get(router: APIRouter, path: str, summary: str, name: str) -> None:
     router.get(path, summary=summary)(answer)
 
 
-def _post(
-    router: APIRouter, path: str, summary: str, asked: type[Asked], name: str, **how: Any
-) -> None:  # fmt: skip
+def _post(router: APIRouter, path: str, summary: str, asked: type[Asked], name: str, **how: Any) -> None:
     """The function called `name` answers what is asked; `how` is for the desk."""
 
     async def answer(asked: Asked, desk: AtDesk) -> Response:
@@ -270,64 +277,87 @@ def _ask(verb: str) -> None:
 for _verb in ON_PAGES:
     _ask(_verb)
 _get(_predict, "/options", "What can be chosen", "prediction.options")
-_post(
-    _predict, "/paste", "Read a pasted model, run or settings", AskedText, "pasted.pasted"
-)  # fmt: skip
+_post(_predict, "/paste", "Read a pasted model, run or settings", AskedText, "pasted.pasted")
 _post(_predict, "/predict", "Predict a training step", AskedRun, "prediction.predicted")
 _post(_predict, "/beside", "A run beside a pinned one", AskedBeside, "prediction.beside")
 _post(_predict, "/next", "What to change", AskedRun, "prediction.next_steps", later=True)
-_post(
-    _predict, "/fixes", "What would make a run possible", AskedRun, "prediction.fixes", later=True
-)
+_post(_predict, "/fixes", "What would make a run possible", AskedRun, "prediction.fixes", later=True)
 _post(_predict, "/timeline", "One micro batch in time", AskedRun, "prediction.timeline", later=True)
 _post(_wall, "/wall", "Scaling curves and their walls", AskedWall, "wall.compared")
 _post(
-    _wall, "/wall/moves", "What moves the wall", AskedMoves, "wall.moves",
-    limit_s=_LONG_S, later=True,
-)  # fmt: skip
-_post(
-    _program, "/program", "Predict a recorded program", AskedProgram, "explanation.predicted",
+    _wall,
+    "/wall/moves",
+    "What moves the wall",
+    AskedMoves,
+    "wall.moves",
     limit_s=_LONG_S,
-)  # fmt: skip
+    later=True,
+)
+_post(
+    _program,
+    "/program",
+    "Predict a recorded program",
+    AskedProgram,
+    "explanation.predicted",
+    limit_s=_LONG_S,
+)
 _get(_job, "/job/options", "What can be chosen for a job", "job.job_options")
 _post(_job, "/job", "When a job will be done", AskedOutcome, "job.played")
 _post(
-    _job, "/job/next", "What to change in a job", AskedJob, "job.next_changes",
-    limit_s=_LONG_S, later=True,
-)  # fmt: skip
+    _job,
+    "/job/next",
+    "What to change in a job",
+    AskedJob,
+    "job.next_changes",
+    limit_s=_LONG_S,
+    later=True,
+)
+_post(_plan, "/compare", "Lay runs side by side", AskedComparison, "plan.compared", later=True)
+_post(_plan, "/plan/yours", "The run as it stands, beside a search", Search, "plan.yours")
 _post(
-    _plan, "/compare", "Lay runs side by side", AskedComparison, "plan.compared", later=True
-)  # fmt: skip
-_post(
-    _plan, "/plan/yours", "The run as it stands, beside a search", Search, "plan.yours"
-)  # fmt: skip
-_post(
-    _plan, "/settings", "A run as settings of a framework", AskedSettings,
-    "plan.settings", later=True,
-)  # fmt: skip
+    _plan,
+    "/settings",
+    "A run as settings of a framework",
+    AskedSettings,
+    "plan.settings",
+    later=True,
+)
 _get(_fabric, "/fabric/switches", "Switches of the catalogue", "fabric.switches")
+_post(_fabric, "/fabric", "A run on a fabric, narrower or broken", AskedFabric, "fabric.fabric")
 _post(
-    _fabric, "/fabric", "A run on a fabric, narrower or broken", AskedFabric, "fabric.fabric"
-)  # fmt: skip
+    _fabric,
+    "/fabric/variants",
+    "Other ratios, and one part of each kind broken",
+    AskedWiring,
+    "fabric.variants",
+    limit_s=_LONG_S,
+    later=True,
+)
 _post(
-    _fabric, "/fabric/variants", "Other ratios, and one part of each kind broken", AskedWiring,
-    "fabric.variants", limit_s=_LONG_S, later=True,
-)  # fmt: skip
-_post(
-    _fabric, "/fabric/flows", "Flows of a run on links that they share", AskedFlows,
-    "fabric_flows.flows", later=True,
-)  # fmt: skip
+    _fabric,
+    "/fabric/flows",
+    "Flows of a run on links that they share",
+    AskedFlows,
+    "fabric_flows.flows",
+    later=True,
+)
 _get(_catalogue, "/catalogue", "All entries of the catalogue", "catalogue.listed")
 _get(_live, "/live", "Runs that are watched now", "explanation.shown")
 _post(_step, "/step", "A data-parallel step, worker by worker", AskedStep, "step.team_step")
 _post(
-    _step, "/step/collective", "Ring and tree all-reduce, step by step",
-    AskedCollective, "step_collective.collective",
-)  # fmt: skip
+    _step,
+    "/step/collective",
+    "Ring and tree all-reduce, step by step",
+    AskedCollective,
+    "step_collective.collective",
+)
 _post(
-    _step, "/step/pipeline", "A 1F1B pipeline in time",
-    AskedPipeline, "step_collective.pipeline",
-)  # fmt: skip
+    _step,
+    "/step/pipeline",
+    "A 1F1B pipeline in time",
+    AskedPipeline,
+    "step_collective.pipeline",
+)
 
 
 @_predict.post("/export/{kind}", summary="A prediction as a file")
@@ -344,9 +374,7 @@ async def search(asked: Search, desk: AtDesk) -> Response:
     the best so far, at last `{"answer": ...}` or `{"problems": [...]}`. Closing the connection ends
     the search; an answer is kept, so that who asks again has it at once.
     """
-    return desk.streams.streamed(
-        "plan.searched", asked, limit_s=SEARCH_S, question=asked.text()
-    )  # fmt: skip
+    return desk.streams.streamed("plan.searched", asked, limit_s=SEARCH_S, question=asked.text())
 
 
 @_plan.post("/plan/kept", summary="A search that was done before", response_class=Response)
@@ -372,9 +400,7 @@ async def published_run(name: _Published, desk: AtDesk) -> Response:
     return await desk.answer("accuracy.as_run", name)
 
 
-_post(
-    _accuracy, "/accuracy/shown", "Errors of some published runs", AskedPublished, "accuracy.shown"
-)
+_post(_accuracy, "/accuracy/shown", "Errors of some published runs", AskedPublished, "accuracy.shown")
 _post(_accuracy, "/accuracy/alike", "Published runs like one", AskedRun, "accuracy.alike")
 
 
@@ -399,23 +425,25 @@ async def finding_shown(name: _Finding, desk: AtDesk) -> Response:
 _FILES: Final = {
     "requestBody": {
         "required": True,
-        "content": {"multipart/form-data": {"schema": {
-            "type": "object",
-            "required": ["files"],
-            "properties": {
-                "files": {"type": "array", "items": {"type": "string", "format": "binary"}},
-                "against": {"type": "array", "items": {"type": "string", "format": "binary"}},
-                "cluster": {"type": "string", "description": "What the hosts should be."},
-                "run": {"type": "string", "description": "A run file, to be laid beside them."},
-            },
-        }}},
+        "content": {
+            "multipart/form-data": {
+                "schema": {
+                    "type": "object",
+                    "required": ["files"],
+                    "properties": {
+                        "files": {"type": "array", "items": {"type": "string", "format": "binary"}},
+                        "against": {"type": "array", "items": {"type": "string", "format": "binary"}},
+                        "cluster": {"type": "string", "description": "What the hosts should be."},
+                        "run": {"type": "string", "description": "A run file, to be laid beside them."},
+                    },
+                }
+            }
+        },
     }
-}  # fmt: skip
+}
 
 
-@_explain.post(
-    "/explain", summary="What files say", response_class=Response, openapi_extra=_FILES
-)  # fmt: skip
+@_explain.post("/explain", summary="What files say", response_class=Response, openapi_extra=_FILES)
 async def files_explained(request: Request, desk: AtDesk) -> Response:
     """Verdict, ledger, why and next of traces, logs, topologies and benchmarks; nothing is kept.
 
@@ -424,9 +452,12 @@ async def files_explained(request: Request, desk: AtDesk) -> Response:
     """
     async with desk.uploads.received(request) as sent:
         answer = desk.streams.streamed(
-            "explanation.explained_files", sent.folder, sent.texts,
-            limit_s=_FILES_S, after=sent.remove,
-        )  # fmt: skip
+            "explanation.explained_files",
+            sent.folder,
+            sent.texts,
+            limit_s=_FILES_S,
+            after=sent.remove,
+        )
         sent.is_kept = True
     return answer
 
@@ -440,6 +471,4 @@ async def folder_listed(desk: AtDesk) -> Response:
 @_explain.post("/explain/folder", summary="What these files say", response_class=Response)
 async def folder_explained(asked: AskedFolder, desk: AtDesk) -> Response:
     """The same as `explain`, of a file or folder of the list; lines of JSON as there."""
-    return desk.streams.streamed(
-        "explanation.explained_folder", desk.files, asked, limit_s=_FILES_S
-    )  # fmt: skip
+    return desk.streams.streamed("explanation.explained_folder", desk.files, asked, limit_s=_FILES_S)

@@ -104,9 +104,13 @@ class Streams:
         return len(self._running)
 
     def streamed(
-        self, function: Answer, *arguments: Any, limit_s: float,
-        after: Callable[[], None] = lambda: None, question: str = "",
-    ) -> "Followed":  # fmt: skip
+        self,
+        function: Answer,
+        *arguments: Any,
+        limit_s: float,
+        after: Callable[[], None] = lambda: None,
+        question: str = "",
+    ) -> "Followed":
         """The lines of `function(*arguments, progress=...)`; Busy before anything is sent.
 
         `after` is called once nobody listens any more. The answer to a `question` is kept.
@@ -153,9 +157,7 @@ class _Work:
         self.limit_s = limit_s
         self.line = b'{"progress":0.0}'
         self._ours, theirs = context.Pipe(duplex=False)
-        self._process = context.Process(
-            target=_run, args=(theirs, limit_s, function, arguments), daemon=True
-        )
+        self._process = context.Process(target=_run, args=(theirs, limit_s, function, arguments), daemon=True)
         self._process.start()
         theirs.close()
 

@@ -59,9 +59,7 @@ class Workers:
         self._urgent = _Lane(count, nice=0)
         self._patient = _Lane(count, nice=PATIENCE, newest_first=True)
 
-    async def call(
-        self, function: Answer, *arguments: Any, limit_s: float, later: bool = False
-    ) -> bytes:
+    async def call(self, function: Answer, *arguments: Any, limit_s: float, later: bool = False) -> bytes:
         """What `function` returns, as JSON; with `later` when nobody else needs the cores."""
         lane = self._patient if later else self._urgent
         try:
@@ -125,9 +123,7 @@ class _Lane:
                 self._waiting.remove(mine)
             raise
 
-    def _freed(
-        self, process: ProcessPoolExecutor, done: "asyncio.Future[bytes] | None" = None
-    ) -> None:
+    def _freed(self, process: ProcessPoolExecutor, done: "asyncio.Future[bytes] | None" = None) -> None:
         wrong = done.exception() if done is not None and not done.cancelled() else None
         lost = isinstance(wrong, BrokenProcessPool)
         self._idle.append(self._process(process) if lost else process)
@@ -142,9 +138,7 @@ class _Lane:
 
     def _process(self, lost: ProcessPoolExecutor | None = None) -> ProcessPoolExecutor:
         """Another process, in the place of one that was lost."""
-        made = ProcessPoolExecutor(
-            1, process_context(), initializer=bounded, initargs=(self._nice,)
-        )
+        made = ProcessPoolExecutor(1, process_context(), initializer=bounded, initargs=(self._nice,))
         self._all = {one for one in self._all if one is not lost} | {made}
         return made
 

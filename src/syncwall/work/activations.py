@@ -286,7 +286,7 @@ def _feed_forward(
     entering: tuple[RecomputeModule, ...],
     leaving: tuple[RecomputeModule, ...],
     down: str = "down_proj",
-) -> list[Tensor]:  # fmt: skip
+) -> list[Tensor]:
     """Input and output of the activation function, with the modules that drop them.
 
     `down` is what adapters call the matrix behind it.

@@ -130,9 +130,7 @@ class Operation:
 
     def waiting(self, after: tuple[Wait, ...]) -> "Operation":
         """The same operation with other waits."""
-        return Operation(
-            self.name, self.what, self.cause, self.stream, after, self.phase, self.scope
-        )
+        return Operation(self.name, self.what, self.cause, self.stream, after, self.phase, self.scope)
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,9 +175,11 @@ class Stage:
     def in_a_step(self, microbatches: Number) -> Iterator[tuple[Block, Number]]:
         """Its blocks, and how often a step of so many micro batches does a round of each."""
         passes: tuple[tuple[tuple[Block, ...], Number], ...] = (
-            (self.forward, microbatches), (self.backward, microbatches - 1),
-            (self.last_backward, 1), (self.finish, 1),
-        )  # fmt: skip
+            (self.forward, microbatches),
+            (self.backward, microbatches - 1),
+            (self.last_backward, 1),
+            (self.finish, 1),
+        )
         for blocks, times in passes:
             for block in blocks:
                 yield block, times * block.rounds

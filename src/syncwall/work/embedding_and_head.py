@@ -128,9 +128,7 @@ def finish_block(shape: Shape, held: RankParameters) -> Block:
             update,
             *_sent_after(shape, own + experts),
             *(
-                Operation(
-                    "weights", one, Cause.EXPOSED_GATHER, Stream.GATHER, phase=StepPhase.FINISH
-                )
+                Operation("weights", one, Cause.EXPOSED_GATHER, Stream.GATHER, phase=StepPhase.FINISH)
                 for one in gathers
             ),
         ),

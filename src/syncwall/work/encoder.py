@@ -52,10 +52,15 @@ def cross_parts(shape: Shape) -> list[LayerPart]:
     out_of = Gemm(source.tokens, keys, model.hidden, dtype)
     given = (out_of.for_input,) if Frozen.of(shape).encoder is TRAINED else ()
     core = CoreAttention(
-        batch=shape.layout.micro_batch, heads=heads, q_len=shape.seq,
-        kv_len=source.tokens / shape.layout.micro_batch, head_dim=model.head_dim,
-        v_dim=model.v_head_dim, kv_heads=shape.kv_heads, is_causal=False,
-    )  # fmt: skip
+        batch=shape.layout.micro_batch,
+        heads=heads,
+        q_len=shape.seq,
+        kv_len=source.tokens / shape.layout.micro_batch,
+        head_dim=model.head_dim,
+        v_dim=model.v_head_dim,
+        kv_heads=shape.kv_heads,
+        is_causal=False,
+    )
     parts = [
         norm_part(shape, "cross-attention norm"),
         *quantised(shape, "cross-attention", shape.plain_tokens, model.hidden),

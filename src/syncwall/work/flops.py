@@ -58,9 +58,7 @@ def _forward(model: Model, kinds: Kinds, square: bool = False) -> tuple[Number, 
     return total, model.attention_layers * scores + model.mixer_layers * scans
 
 
-def _of_modules(
-    model: Model, kinds: Kinds, frozen: Frozen, modules: Sequence[RecomputeModule]
-) -> Number:
+def _of_modules(model: Model, kinds: Kinds, frozen: Frozen, modules: Sequence[RecomputeModule]) -> Number:
     """FLOP of one sequence forward in the modules that are recomputed."""
     total: Number = 0.0
     for count, back, parts in _by_layers(model, kinds, frozen):
@@ -98,14 +96,10 @@ def step_flops(shape: Shape) -> dict[str, Number]:
     }
 
 
-def _by_layers(
-    model: Model, kinds: Kinds, frozen: Frozen
-) -> list[tuple[int, Backward, list[LayerPart]]]:
+def _by_layers(model: Model, kinds: Kinds, frozen: Frozen) -> list[tuple[int, Backward, list[LayerPart]]]:
     """Layers of each kind, what goes backward in them, and their parts."""
     return [
-        (count, back, parts)
-        for kind, parts in kinds.layers
-        for count, back in frozen.of_kind(model, kind)
+        (count, back, parts) for kind, parts in kinds.layers for count, back in frozen.of_kind(model, kind)
     ]
 
 

@@ -86,9 +86,7 @@ class FsdpUnit:
         return cls(trained, forward, every, last, all(layer.is_still for layer in layers))
 
 
-def units(
-    shape: Shape, placed: Sequence[LayerCopies]
-) -> Iterator[tuple[FsdpUnit, Number | None, Number]]:
+def units(shape: Shape, placed: Sequence[LayerCopies]) -> Iterator[tuple[FsdpUnit, Number | None, Number]]:
     """Units in the order of the forward pass, and the rounds of each before and in the last rank.
 
     In arrays, layouts without units of several layers have no rounds of those, and the others only

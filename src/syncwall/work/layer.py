@@ -42,9 +42,7 @@ SCORE_BYTES = 12.0
 """Memory traffic of one score: written in 32 bits, and read twice by the kernel that picks."""
 
 
-def indexer_parts(
-    model: Transformer, tokens: Number, dtype: Dtype, core: CoreAttention
-) -> list[LayerPart]:
+def indexer_parts(model: Transformer, tokens: Number, dtype: Dtype, core: CoreAttention) -> list[LayerPart]:
     """Projections, scores and choice before attention to what is chosen, `core`; if there are."""
     indexer = model.attention.indexer
     if indexer is None:
@@ -55,15 +53,17 @@ def indexer_parts(
         "index keys": Gemm(tokens, keys.rows + weights.rows, keys.columns, dtype),
     }
     scores = replace(
-        core, heads=indexer.heads, head_dim=indexer.head_dim, v_dim=1, kv_heads=1, window=None,
+        core,
+        heads=indexer.heads,
+        head_dim=indexer.head_dim,
+        v_dim=1,
+        kv_heads=1,
+        window=None,
         overhead=1.0,
-    )  # fmt: skip
+    )
     choice = Elementwise(SCORE_BYTES * scores.batch * scores.pairs, kind="choice")
     return [
-        *(
-            LayerPart(name, Cause.GEMM, what, (what.for_weight,))
-            for name, what in projections.items()
-        ),
+        *(LayerPart(name, Cause.GEMM, what, (what.for_weight,)) for name, what in projections.items()),
         attention("index scores", scores),
         LayerPart("index choice", Cause.ELEMENTWISE, choice, ()),
     ]
@@ -225,10 +225,9 @@ def modulation(shape: Shape, name: str, vectors: int = SHIFT_SCALE_GATE) -> list
     passes = 2 if vectors == SHIFT_SCALE_GATE else 1
     moved = passes * 2 * ACTIVATION_BYTES * shape.plain_tokens * hidden
     return [
-        gemm(f"{name} modulation", Cause.GEMM, samples, vectors * hidden, hidden,
-             shape.layout.precision),
+        gemm(f"{name} modulation", Cause.GEMM, samples, vectors * hidden, hidden, shape.layout.precision),
         elementwise(f"{name} modulated tokens", moved, kernels=passes),
-    ]  # fmt: skip
+    ]
 
 
 def quantised(shape: Shape, name: str, tokens: Number, width: Number) -> list[LayerPart]:
@@ -261,7 +260,7 @@ def attention_parts(shape: Shape) -> list[LayerPart]:
         *quantised(shape, "output", shape.tokens, heads * v_dim),
         product(shape, "output projection", shape.tokens, matrices["o_proj"]),
         *leaving(shape, "attention"),
-    ]  # fmt: skip
+    ]
     return [part.within(Scope.ATTENTION) for part in parts]
 
 

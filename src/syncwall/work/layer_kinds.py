@@ -79,9 +79,9 @@ def expert_parts(shape: Shape) -> list[LayerPart]:
         ]
     return [
         norm_part(shape, "expert norm").within(Scope.ROUTER),
-        gemm(
-            "router", Cause.GEMM, _split_tokens(shape), moe.experts, model.hidden, layout.precision
-        ).within(Scope.ROUTER),
+        gemm("router", Cause.GEMM, _split_tokens(shape), moe.experts, model.hidden, layout.precision).within(
+            Scope.ROUTER
+        ),
         *shared,
         *_projected(shape, "latent down"),
         _sorting("permute", sorted_bytes),
@@ -198,9 +198,7 @@ def _routed(shape: Shape, rows: Number, gated: bool) -> list[LayerPart]:
     ]
 
 
-def _apart(
-    kind: str, elements: Number, bytes_: tuple[float, float], kernels: Number = 2
-) -> LayerPart:
+def _apart(kind: str, elements: Number, bytes_: tuple[float, float], kernels: Number = 2) -> LayerPart:
     """Kernels that only software without their fusion has, with so many bytes an element."""
     forward, backward = bytes_
     return LayerPart(
@@ -313,9 +311,7 @@ def _steps(shape: Shape, matrices: Matrices) -> list[LayerPart]:
     """
     names = {"mixer inner": "x_proj", "mixer time steps": "dt_proj"}
     return [
-        product(shape, name, shape.tokens, matrices[one])
-        for name, one in names.items()
-        if one in matrices
+        product(shape, name, shape.tokens, matrices[one]) for name, one in names.items() if one in matrices
     ]
 
 
@@ -391,9 +387,7 @@ class Kinds:
         model = shape.model
         if model.stack is not None:
             stack = tuple(
-                (kind, stack_parts(shape, kind.counted))
-                for kind in model.layer_kinds
-                if kind.counted
+                (kind, stack_parts(shape, kind.counted)) for kind in model.layer_kinds if kind.counted
             )
             return cls([], [], stack, [], [], [])
         attends = model.attention_layers or model.mtp_layers

@@ -134,10 +134,7 @@ def _held(shape: Shape, rank: PipelineRank) -> tuple[RankParameters, Number, Num
     plain = sum((count * one.plain for count, one in counts), start=ends)
     experts: Number = sum((count * one.experts for count, one in counts), start=0.0)
     adapters: Number = sum(
-        (
-            rank.layers.of(kind) * rank_adapter_parameters(shape, kind).plain
-            for kind in model.layer_kinds
-        ),
+        (rank.layers.of(kind) * rank_adapter_parameters(shape, kind).plain for kind in model.layer_kinds),
         start=0.0,
     )
     return RankParameters(plain, experts), ends, adapters
@@ -206,9 +203,7 @@ def _unsharded(shape: Shape, unit: Number, whole: Number, others: Number) -> Num
     return where(layout.pp > 1, others, gathered)
 
 
-def _activations(
-    shape: Shape, rank: PipelineRank, layers: RankLayers, saved: SavedByKind
-) -> Number:
+def _activations(shape: Shape, rank: PipelineRank, layers: RankLayers, saved: SavedByKind) -> Number:
     """Of `layers` (one stage's) and micro batches in flight, and one layer that is recomputed."""
     kept: Number = 0.0
     again: Number = 0.0
@@ -254,10 +249,6 @@ def _cuda_and_nccl(layout: Layout) -> Number:
     return CONTEXT_BYTES + COMMUNICATOR_BYTES * groups
 
 
-def _shared_out(
-    held: RankParameters, condition: Number, degree: Number, expert_dp: Number
-) -> Number:
+def _shared_out(held: RankParameters, condition: Number, degree: Number, expert_dp: Number) -> Number:
     """Parameters that a rank keeps where the condition shards them, else all."""
-    return held.plain / (1 + condition * (degree - 1)) + held.experts / (
-        1 + condition * (expert_dp - 1)
-    )
+    return held.plain / (1 + condition * (degree - 1)) + held.experts / (1 + condition * (expert_dp - 1))

@@ -26,9 +26,11 @@ from syncwall.work.sharing import reduced_at_once, weight_bytes
 from syncwall.work.switches import Frozen, passed_shape
 
 _MASTER_BYTES = {
-    MasterWeights.NONE: 0.0, MasterWeights.COPY: 4.0, MasterWeights.REMAINDER: 2.0,
+    MasterWeights.NONE: 0.0,
+    MasterWeights.COPY: 4.0,
+    MasterWeights.REMAINDER: 2.0,
     MasterWeights.STORED: 0.0,
-}  # fmt: skip
+}
 _MOMENTS = {Optimizer.ADAM: 2.0, Optimizer.MUON: 1.0, Optimizer.SGD: 1.0}
 EIGHT_BIT_MOMENTS = 2 * (1.0 + 4.0 / 256)
 """Two moments in 8 bits and an fp32 scale for every 256 of each (Dettmers 2022, torchao)."""
@@ -145,8 +147,7 @@ def encoder_memory(shape: Shape) -> dict[str, Number]:
     back = Frozen.of(shape)
     front, between = encoder_parameters(source), projector_parameters(shape).plain
     idle = encoder.idle_layers * sum(
-        kind.count / encoder.layers * layer_parameters(source, kind).plain
-        for kind in encoder.layer_kinds
+        kind.count / encoder.layers * layer_parameters(source, kind).plain for kind in encoder.layer_kinds
     )
     trained = (front - idle) * back.encoder.trains + between * back.projector.trains
     frozen = front + between - trained

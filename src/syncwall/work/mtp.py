@@ -12,9 +12,7 @@ from syncwall.work.parts import LayerPart, gemm
 from syncwall.work.rank_parameters import RankParameters, layer_parameters
 
 
-def mtp_parts(
-    shape: Shape, layer: Sequence[LayerPart], output_layer: Sequence[LayerPart]
-) -> list[LayerPart]:
+def mtp_parts(shape: Shape, layer: Sequence[LayerPart], output_layer: Sequence[LayerPart]) -> list[LayerPart]:
     """One such layer on a rank, from a `layer` of the last kind and the `output_layer`.
 
     The projection is shared out among tensor-parallel ranks.

@@ -13,13 +13,19 @@ from syncwall.describe.choice import Dtype
 from syncwall.work.number import Number, least
 
 CollectiveKind = Literal[
-    "all-reduce", "all-gather", "reduce-scatter", "all-to-all", "broadcast", "reduce", "gather",
+    "all-reduce",
+    "all-gather",
+    "reduce-scatter",
+    "all-to-all",
+    "broadcast",
+    "reduce",
+    "gather",
     "scatter",
-]  # fmt: skip
+]
 Dimensions = dict[str, float | bool | str]
 GroupAxis = Literal[
     "tp", "cp", "ep", "dp", "shard", "replica", "expert-shard", "expert-replica", "pp", "other"
-]  # fmt: skip
+]
 
 
 @dataclass(frozen=True, slots=True)

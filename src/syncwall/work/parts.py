@@ -58,9 +58,18 @@ class LayerPart:
     def within(self, scope: Scope) -> "LayerPart":
         """The same part of a layer's `scope`."""
         return LayerPart(
-            self.name, self.cause, self.forward, self.backward, self.stream, self.waited_for,
-            self.beside_next, self.recomputed, scope, self.is_trained, self.matrices,
-        )  # fmt: skip
+            self.name,
+            self.cause,
+            self.forward,
+            self.backward,
+            self.stream,
+            self.waited_for,
+            self.beside_next,
+            self.recomputed,
+            scope,
+            self.is_trained,
+            self.matrices,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,9 +128,7 @@ def one_way(
     return [LayerPart(name, lane.cause, what if forward else None, back, lane.stream, waited_for)]
 
 
-def forward_block(
-    name: str, parts: Sequence[LayerPart], rounds: Number, host_waits: Number = 0.0
-) -> Block:
+def forward_block(name: str, parts: Sequence[LayerPart], rounds: Number, host_waits: Number = 0.0) -> Block:
     """The parts in order."""
     work = [(part, part.forward) for part in parts if part.forward is not None]
     operations, awaited = _laid_out(work, StepPhase.FORWARD)
@@ -143,9 +150,7 @@ def backward_block(
     the gradient of the weight.
     """
     bytes_: dict[tuple[int, int], Number] = {}
-    again = [
-        (part, _scaled(part.forward, part.recomputed, bytes_)) for part in parts if part.forward
-    ]
+    again = [(part, _scaled(part.forward, part.recomputed, bytes_)) for part in parts if part.forward]
     kept = [(part, what) for part, what in again if what is not None]
     again_first, _ = _laid_out(kept, StepPhase.RECOMPUTE)
     gradients = [
@@ -191,14 +196,10 @@ def _laid_out(
     pending: list[Wait] = []
     later: list[Wait] = []
     no_wait: tuple[Wait, ...] = ()
-    last_compute = max(
-        (i for i, op in enumerate(laid) if op.stream is Stream.COMPUTE), default=None
-    )
+    last_compute = max((i for i, op in enumerate(laid) if op.stream is Stream.COMPUTE), default=None)
     for part, what in work:
         cause = (
-            Cause.RECOMPUTE
-            if phase is StepPhase.RECOMPUTE and part.stream is Stream.COMPUTE
-            else part.cause
+            Cause.RECOMPUTE if phase is StepPhase.RECOMPUTE and part.stream is Stream.COMPUTE else part.cause
         )
         if part.stream is Stream.COMPUTE and beside and _is_weight_gradient(what):
             waits, last_compute = no_wait, len(laid)
@@ -214,9 +215,7 @@ def _laid_out(
                 later.append(Wait(len(laid), beside_next, share))
         laid.append(Operation(part.name, what, cause, part.stream, waits, phase, part.scope))
     cut_up = {
-        part.name
-        for part, _ in work
-        if part.stream is Stream.TENSOR and anywhere(part.waited_for != 1.0)
+        part.name for part, _ in work if part.stream is Stream.TENSOR and anywhere(part.waited_for != 1.0)
     }
     return _beside(laid, (*pending, *later), cut_up) if cut_up else (laid, (*pending, *later))
 
@@ -237,8 +236,7 @@ def _beside(
 
     def told(waits: tuple[Wait, ...]) -> tuple[Wait, ...]:
         return tuple(
-            replace(wait, beside=hidden[wait.index]) if wait.index in hidden else wait
-            for wait in waits
+            replace(wait, beside=hidden[wait.index]) if wait.index in hidden else wait for wait in waits
         )
 
     return [one.waiting(told(one.after)) if one.after else one for one in laid], told(awaited)

@@ -189,9 +189,7 @@ class RankProgram:
     @property
     def model_flops(self) -> float:
         """FLOP of the mathematics on this rank."""
-        return sum(
-            _model_flops(call) for call in self.calls if call.phase is not StepPhase.RECOMPUTE
-        )
+        return sum(_model_flops(call) for call in self.calls if call.phase is not StepPhase.RECOMPUTE)
 
     @property
     def recompute_flops(self) -> float:
@@ -386,9 +384,7 @@ def folded(calls: Sequence[Call]) -> tuple[FoldedBlock, ...]:
     The repetition that saves most calls is taken first, then that before and behind it.
     """
     numbers: dict[Hashable, int] = {}
-    keys = np.array(
-        [numbers.setdefault(_key(call, at), len(numbers)) for at, call in enumerate(calls)], int
-    )
+    keys = np.array([numbers.setdefault(_key(call, at), len(numbers)) for at, call in enumerate(calls)], int)
     found, todo = [], [(0, len(calls))] if calls else []
     while todo:
         start, end = todo.pop()

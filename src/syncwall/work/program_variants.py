@@ -44,9 +44,7 @@ def _why_not(group: Group, program: Program) -> str | None:
         return f"its groups of {group.ranks:g} ranks ({group.axis}) split the model"
     if group.ranks == program.world_size:
         unknown = group.axis == "shard" and not program.ranks[0].buffers
-        return (
-            "which parameters FSDP shards is not in the file: record it again" if unknown else None
-        )
+        return "which parameters FSDP shards is not in the file: record it again" if unknown else None
     of_shards = max((float(g.ranks) for g in _groups(program) if g.axis == "shard"), default=1.0)
     if group.axis == "shard" or group.ranks * of_shards == program.world_size:
         return None
@@ -71,10 +69,13 @@ def resized(program: Program, world_size: int) -> Program:
     times = world_size / program.world_size
     rank = _Resized(program, world_size).rank()
     return replace(
-        program, world_size=world_size, ranks=(replace(rank, alike=world_size),),
-        samples=program.samples * times, tokens=program.tokens * times,
+        program,
+        world_size=world_size,
+        ranks=(replace(rank, alike=world_size),),
+        samples=program.samples * times,
+        tokens=program.tokens * times,
         notes=tuple(note for note in program.notes if note.kind is not NoteKind.PADDED),
-    )  # fmt: skip
+    )
 
 
 def _groups(program: Program) -> Iterator[Group]:
@@ -96,8 +97,9 @@ class _Resized:
             tensor: unit.padded_elements(self.after) / unit.padded_elements(self.before)
             for tensor, unit in units.items()
         }
-        reduced = [units[t] for call in self.one if _is(call, "reduce-scatter")
-                   for t in call.reads if t in units] or list(units.values())  # fmt: skip
+        reduced = [
+            units[t] for call in self.one if _is(call, "reduce-scatter") for t in call.reads if t in units
+        ] or list(units.values())
         now = sum(unit.shard_elements(self.after) for unit in reduced)
         was = sum(unit.shard_elements(self.before) for unit in reduced)
         self.shard = now / was if was else 1.0
@@ -275,9 +277,14 @@ def _joined(rank: RankProgram, members: list[int], readers: dict[int, list[int]]
     what = Elementwise(min(moved, apart), kind=kind)
     after = tuple(sorted({wait for call in calls for wait in call.after} - own))
     return replace(
-        calls[-1], name=_name(calls), what=what, after=after,
-        reads=tuple(sorted(read)), writes=tuple(sorted(needed)), place=calls[0].place,
-    )  # fmt: skip
+        calls[-1],
+        name=_name(calls),
+        what=what,
+        after=after,
+        reads=tuple(sorted(read)),
+        writes=tuple(sorted(needed)),
+        place=calls[0].place,
+    )
 
 
 def _name(calls: list[Call]) -> str:

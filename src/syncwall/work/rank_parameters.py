@@ -84,9 +84,7 @@ def projector_parameters(shape: Shape) -> RankParameters:
 
 def encoder_parameters(source: Shape) -> Number:
     """Parameters of a whole encoder of this shape."""
-    layers = sum(
-        kind.count * layer_parameters(source, kind).plain for kind in source.model.layer_kinds
-    )
+    layers = sum(kind.count * layer_parameters(source, kind).plain for kind in source.model.layer_kinds)
     return embedding_parameters(source).plain + layers + output_layer_parameters(source).plain
 
 

@@ -96,9 +96,7 @@ def weights_of(
         return ()
     sharded = (layout.shard == Shard.FSDP) * each_time
     groups = _second(shape) if backward else shape.groups
-    sizes: list[tuple[Number, GroupAxis]] = [
-        (held.sent * sharded * (layout.shard_degree > 1), "shard")
-    ]
+    sizes: list[tuple[Number, GroupAxis]] = [(held.sent * sharded * (layout.shard_degree > 1), "shard")]
     if anywhere(held.experts):  # tensor-parallel ranks may hold copies of them
         sizes.append((held.experts * sharded * (layout.expert_dp > 1), "expert-shard"))
     sizes = [(size, axis) for size, axis in sizes if anywhere(size)]

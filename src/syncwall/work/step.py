@@ -64,12 +64,15 @@ def transformer_step(model: Model, layout: Layout, seq: Number) -> Work:
         transfer=Transfer(hidden * (layout.pp > 1), shape.groups["pp"]),
         gpus=layout.gpus,
         pipeline=Pipeline(
-            layout.pp, layout.stages_per_rank, layout.schedule, layout.overlap_pp,
+            layout.pp,
+            layout.stages_per_rank,
+            layout.schedule,
+            layout.overlap_pp,
             layout.overlap_gradients,
         ),
         tensor_ranks=layout.tp,
         **step_flops(shape),
-    )  # fmt: skip
+    )
 
 
 def _placed(shape: Shape, layers: LayerCounts) -> Iterator[LayerCopies]:
@@ -83,9 +86,14 @@ def _placed(shape: Shape, layers: LayerCounts) -> Iterator[LayerCopies]:
     frozen = Frozen.of(shape)
     late = _late(shape, layers) if frozen.whole_decoder else 0.0
     embedding = _layer(
-        "embedding", kinds.embedding, embedding_parameters(shape), shape,
-        late=-late * layers.last.dense, repeats=False, backward=frozen.embedding,
-    )  # fmt: skip
+        "embedding",
+        kinds.embedding,
+        embedding_parameters(shape),
+        shape,
+        late=-late * layers.last.dense,
+        repeats=False,
+        backward=frozen.embedding,
+    )
     yield LayerCopies(embedding, 1.0, 1.0 * (layout.pp == 1), 1)
     wide = in_bf16(shape)
     wide_kinds = dict(Kinds.of(wide).layers) if wide is not None else {}
@@ -108,9 +116,13 @@ def _placed(shape: Shape, layers: LayerCounts) -> Iterator[LayerCopies]:
             layer = _of_kind(kind, wide_kinds[kind], wide, layers, own_late)
             yield LayerCopies(layer, in_body, in_last, count)
     head = _layer(
-        "output layer", kinds.output_layer, output_layer_parameters(shape), shape, repeats=False,
+        "output layer",
+        kinds.output_layer,
+        output_layer_parameters(shape),
+        shape,
+        repeats=False,
         backward=frozen.output_layer,
-    )  # fmt: skip
+    )
     yield LayerCopies(head, None, 1.0, 1)
     if kinds.mtp:
         held, back = mtp_parameters(shape), frozen.layers
@@ -153,9 +165,7 @@ def _encoder(shape: Shape) -> Iterator[tuple[FsdpUnit, Number]]:
         name: str, parts: Sequence[LayerPart], held: RankParameters, back: Backward, repeats: bool
     ) -> FsdpUnit:
         name = f"encoder {name}"
-        return FsdpUnit.of(
-            shape, [_layer(name, parts, held, source, repeats=repeats, backward=back)]
-        )
+        return FsdpUnit.of(shape, [_layer(name, parts, held, source, repeats=repeats, backward=back)])
 
     kinds, back = Kinds.of(source), frozen.encoder
     yield unit("embedding", kinds.embedding, embedding_parameters(source), back, False), 1.0
@@ -188,9 +198,7 @@ def _layer(  # noqa: PLR0913 - what differs between kinds
     trains = backward.trains and not layout.frozen_weights
     forward = forward_block(name, parts, 1, host_waits)
     repeating = recomputed(parts, layout, shape.recomputed_layers) if repeats else parts
-    back = backward_block(
-        name, repeating, 1, host_waits, frozen=not trains, async_tp=layout.async_tp
-    )
+    back = backward_block(name, repeating, 1, host_waits, frozen=not trains, async_tp=layout.async_tp)
     trained = held if trains else RankParameters(0.0)
     return UnitLayer(forward, back, held, trained, late * trains, is_still=not backward.passes)
 

@@ -62,9 +62,7 @@ def keeps_input(shape: Shape, *names: str) -> Number:
     if lora is None:
         return 1 - shape.layout.frozen_weights
     kinds = shape.model.layer_kinds
-    return 1.0 * any(
-        one.name in names for kind in kinds for one in adapted(shape.model, kind, lora)
-    )
+    return 1.0 * any(one.name in names for kind in kinds for one in adapted(shape.model, kind, lora))
 
 
 def _widths(shape: Shape, one: Matrix) -> tuple[Number, Number]:

@@ -40,23 +40,32 @@ def layouts(draw: st.DrawFn, /, **fixed: st.SearchStrategy[Any]) -> Layout:
     experts = experts if (tp * cp * dp) % experts == 0 else 1
     precision = pick("precision", st.sampled_from([Dtype.BF16, Dtype.FP16, Dtype.FP32, Dtype.FP8]))
     return Layout(
-        dp=dp, tp=tp, cp=cp, pp=pp, shard=shard, shard_degree=whole // copies,
+        dp=dp,
+        tp=tp,
+        cp=cp,
+        pp=pp,
+        shard=shard,
+        shard_degree=whole // copies,
         sp=pick("sp", st.booleans()) if tp > 1 else False,
-        schedule=schedule, virtual_stages=virtual,
+        schedule=schedule,
+        virtual_stages=virtual,
         balanced_stages=pick("balanced_stages", st.booleans()) if pp > 1 else False,
         cp_kind=pick("cp_kind", st.sampled_from(ContextKind)) if cp > 1 else ContextKind.RING,
-        ep=experts, etp=pick("etp", st.sampled_from([1, tp])) if experts == 1 else 1,
-        micro_batch=micro, global_batch=micro * accumulated * dp,
+        ep=experts,
+        etp=pick("etp", st.sampled_from([1, tp])) if experts == 1 else 1,
+        micro_batch=micro,
+        global_batch=micro * accumulated * dp,
         precision=precision,
         gradient_dtype=pick("gradient_dtype", st.sampled_from([Dtype.BF16, Dtype.FP32])),
-        recompute=recompute, recompute_layers=pick("recompute_layers", some),
+        recompute=recompute,
+        recompute_layers=pick("recompute_layers", some),
         overlap_gradients=pick("overlap_gradients", st.booleans()),
         overlap_parameters=pick("overlap_parameters", st.booleans()),
         overlap_tp=pick("overlap_tp", st.booleans()) if tp > 1 else False,
         overlap_ep=pick("overlap_ep", st.booleans()) if experts > 1 else False,
         dispatcher=pick("dispatcher", _SENT) if experts > 1 else Dispatcher.ALL_TO_ALL,
         overlap_pp=pick("overlap_pp", st.booleans()) if pp > 1 else True,
-    )  # fmt: skip
+    )
 
 
 _ON, _OFF = st.just(True), st.just(False)
@@ -72,7 +81,10 @@ SAYABLE: dict[str, st.SearchStrategy[Layout]] = {
         recompute_layers=_NONE,
         precision=st.sampled_from([Dtype.BF16, Dtype.FP32, Dtype.FP8, Dtype.MXFP8]),
         gradient_dtype=st.just(Dtype.FP32),
-        overlap_gradients=_ON, overlap_parameters=_ON, overlap_pp=_ON, overlap_ep=_OFF,
+        overlap_gradients=_ON,
+        overlap_parameters=_ON,
+        overlap_pp=_ON,
+        overlap_ep=_OFF,
         balanced_stages=_OFF,
     ).filter(lambda one: one.ep == 1 or one.schedule != Schedule.DUALPIPE_V or one.pp == 1),
     "megatron": layouts(
@@ -86,19 +98,32 @@ SAYABLE: dict[str, st.SearchStrategy[Layout]] = {
         overlap_pp=_ON,
     ).filter(lambda one: one.recompute == Recompute.FULL or one.recompute_layers is None),
     "deepspeed": layouts(
-        pp=st.just(1), ep=st.just(1), etp=st.just(1), cp=st.just(1), sp=_OFF,
-        overlap_parameters=_ON, overlap_gradients=_ON, overlap_tp=_OFF, recompute_layers=_NONE,
+        pp=st.just(1),
+        ep=st.just(1),
+        etp=st.just(1),
+        cp=st.just(1),
+        sp=_OFF,
+        overlap_parameters=_ON,
+        overlap_gradients=_ON,
+        overlap_tp=_OFF,
+        recompute_layers=_NONE,
         precision=st.sampled_from([Dtype.BF16, Dtype.FP16, Dtype.FP32]),
     ).filter(lambda one: one.shard_degree == one.dp),
     "accelerate": layouts(
-        pp=st.just(1), ep=st.just(1), etp=st.just(1), sp=_OFF,
+        pp=st.just(1),
+        ep=st.just(1),
+        etp=st.just(1),
+        sp=_OFF,
         shard=st.sampled_from([Shard.ZERO2, Shard.FSDP]),
-        recompute=st.sampled_from([Recompute.NONE, Recompute.FULL]), recompute_layers=_NONE,
-        overlap_parameters=_ON, overlap_gradients=_ON, overlap_tp=_OFF,
+        recompute=st.sampled_from([Recompute.NONE, Recompute.FULL]),
+        recompute_layers=_NONE,
+        overlap_parameters=_ON,
+        overlap_gradients=_ON,
+        overlap_tp=_OFF,
         precision=st.sampled_from([Dtype.BF16, Dtype.FP8]),
         gradient_dtype=st.just(Dtype.BF16),
     ).filter(lambda one: one.shard != Shard.DDP),
-}  # fmt: skip
+}
 """Layouts for which nothing has to be said beside the settings, but for `IN_THE_SCRIPT`."""
 
 IN_THE_SCRIPT = {

@@ -27,8 +27,13 @@ _COMMON: dict[str, list[Any]] = {
     "shard_degree": [2, 4, 8],
 }
 WORDS: dict[str, dict[str, list[Any]]] = {
-    "torchtitan": _COMMON | {
-        "tp": [1, 2, 8], "pp": [1, 1, 2, 4], "cp": [1, 1, 2], "ep": [1, 2, 8], "etp": [1, 2],
+    "torchtitan": _COMMON
+    | {
+        "tp": [1, 2, 8],
+        "pp": [1, 1, 2, 4],
+        "cp": [1, 1, 2],
+        "ep": [1, 2, 8],
+        "etp": [1, 2],
         "cp_kind": [ContextKind.RING, ContextKind.ALL_GATHER],
         "shard": [Shard.DDP, Shard.ZERO2, Shard.FSDP],
         "schedule": [s for s in Schedule if s not in UNWRITTEN],
@@ -36,10 +41,16 @@ WORDS: dict[str, dict[str, list[Any]]] = {
         "recompute": [Recompute.NONE, Recompute.OPERATIONS, Recompute.FULL],
         "recompute_layers": [4, 8],
         "precision": [Dtype.BF16, Dtype.BF16, Dtype.FP32, Dtype.FP8],
-        "overlap_tp": _SWITCH, "dispatcher": [Dispatcher.ALL_TO_ALL, Dispatcher.DEEPEP],
+        "overlap_tp": _SWITCH,
+        "dispatcher": [Dispatcher.ALL_TO_ALL, Dispatcher.DEEPEP],
     },
-    "megatron": _COMMON | {
-        "tp": [1, 2, 8], "pp": [1, 1, 2, 4], "cp": [1, 1, 2], "ep": [1, 2, 8], "etp": [1, 2],
+    "megatron": _COMMON
+    | {
+        "tp": [1, 2, 8],
+        "pp": [1, 1, 2, 4],
+        "cp": [1, 1, 2],
+        "ep": [1, 2, 8],
+        "etp": [1, 2],
         "cp_kind": list(ContextKind),
         "shard": list(Shard),
         "virtual_stages": [1, 2, 4],
@@ -47,27 +58,37 @@ WORDS: dict[str, dict[str, list[Any]]] = {
         "recompute_layers": [2, 4],
         "precision": [Dtype.BF16, Dtype.BF16, Dtype.FP16, Dtype.FP8],
         "gradient_dtype": [Dtype.FP32, Dtype.BF16],
-        "balanced_stages": _SWITCH, "overlap_pp": _SWITCH, "overlap_tp": _SWITCH,
-        "overlap_gradients": _SWITCH, "overlap_parameters": _SWITCH,
-        "dispatcher": list(Dispatcher), "overlap_ep": _SWITCH,
+        "balanced_stages": _SWITCH,
+        "overlap_pp": _SWITCH,
+        "overlap_tp": _SWITCH,
+        "overlap_gradients": _SWITCH,
+        "overlap_parameters": _SWITCH,
+        "dispatcher": list(Dispatcher),
+        "overlap_ep": _SWITCH,
         "order": [("tp", "cp", "ep", "pp", "dp"), ("tp", "cp", "ep", "dp", "pp")],
         "bucket_bytes": [4e6, 4e8],
     },
-    "deepspeed": _COMMON | {
-        "tp": [1, 2, 8], "cp": [1, 1, 2], "cp_kind": [ContextKind.ULYSSES],
+    "deepspeed": _COMMON
+    | {
+        "tp": [1, 2, 8],
+        "cp": [1, 1, 2],
+        "cp_kind": [ContextKind.ULYSSES],
         "shard": list(Shard),
         "precision": [Dtype.BF16, Dtype.FP16, Dtype.FP32],
         "gradient_dtype": [Dtype.FP32, Dtype.BF16],
         "recompute": list(Recompute),
         "overlap_gradients": _SWITCH,
     },
-    "accelerate": _COMMON | {
-        "tp": [1, 2, 8], "cp": [1, 1, 2, 4], "cp_kind": list(ContextKind),
+    "accelerate": _COMMON
+    | {
+        "tp": [1, 2, 8],
+        "cp": [1, 1, 2, 4],
+        "cp_kind": list(ContextKind),
         "shard": [Shard.DDP, Shard.ZERO2, Shard.FSDP],
         "precision": [Dtype.BF16, Dtype.FP16, Dtype.FP8],
         "recompute": [Recompute.NONE, Recompute.FULL],
     },
-}  # fmt: skip
+}
 """Values that each format has words for, some of them only beside certain others."""
 
 
@@ -89,19 +110,20 @@ def _asked(name: str, random: Random) -> dict[str, Any]:
         words.pop("ep", None)
         words.pop("etp", None)
     axes = {axis: random.choice(words[axis]) for axis in _AXES if axis in words}
-    some = {
-        f: random.choice(v) for f, v in words.items() if f not in axes and random.random() < 0.5
-    }
+    some = {f: random.choice(v) for f, v in words.items() if f not in axes and random.random() < 0.5}
     if random.random() < 0.8:  # few degrees fit
         some.pop("shard_degree", None)
     fields = {"global_batch": 128, **axes, **some, "sp": _sp(name, axes)}
     if axes["cp"] > 1:  # there is no plain kind that all of them have
         fields["cp_kind"] = random.choice(words["cp_kind"])
     return {
-        "model": model, "cluster": random.choice(CLUSTERS), "nodes": random.choice([1, 2, 4, 8]),
-        "gpus_per_node": random.choice([2, 4, 4]), "layout": Layout(**fields),
+        "model": model,
+        "cluster": random.choice(CLUSTERS),
+        "nodes": random.choice([1, 2, 4, 8]),
+        "gpus_per_node": random.choice([2, 4, 4]),
+        "layout": Layout(**fields),
         "software": Software(framework=FRAMEWORKS[name], **_software(name, random)),
-    }  # fmt: skip
+    }
 
 
 def _software(name: str, random: Random) -> dict[str, Any]:

@@ -21,9 +21,11 @@ def configuration(directory: Path, text: str) -> Settings:
 def test_the_first_fsdp_with_a_copy_in_every_node():
     settings = read_settings(DATA / "accelerate_fsdp1.yaml")
     assert settings.layout == {
-        "shard": Shard.FSDP, "precision": Dtype.BF16, "recompute": Recompute.NONE,
+        "shard": Shard.FSDP,
+        "precision": Dtype.BF16,
+        "recompute": Recompute.NONE,
         "overlap_parameters": False,
-    }  # fmt: skip
+    }
     assert settings.run == {"nodes": 4, "gpus_per_node": 8}
     assert settings.software == {"framework": "pytorch"}
     assert settings.layout_on(SettingsContext(32, 8)).shard_degree == 8
@@ -46,9 +48,15 @@ def test_a_deepspeed_file_that_is_missing(tmp_path):
 def test_megatron_through_accelerate():
     settings = read_settings(DATA / "accelerate_megatron.yaml")
     assert settings.layout == {
-        "tp": 2, "pp": 2, "sp": True, "shard": Shard.ZERO1, "recompute": Recompute.SELECTIVE,
-        "precision": Dtype.BF16, "schedule": Schedule.ONE_F_ONE_B, "virtual_stages": 1,
-    }  # fmt: skip
+        "tp": 2,
+        "pp": 2,
+        "sp": True,
+        "shard": Shard.ZERO1,
+        "recompute": Recompute.SELECTIVE,
+        "precision": Dtype.BF16,
+        "schedule": Schedule.ONE_F_ONE_B,
+        "virtual_stages": 1,
+    }
     assert settings.left.accumulated == 8
     layout = settings.layout_on(SettingsContext(16), {"micro_batch": 2})
     assert layout.global_batch == 2 * 8 * 4
@@ -62,9 +70,13 @@ def test_parallel_sizes(tmp_path, prefix):
         f"  {prefix}tp_size: 2\n  {prefix}cp_size: 2\n"
     )
     assert configuration(tmp_path, text).layout == {
-        "shard": Shard.FSDP, "dp": 8, "tp": 2, "cp": 2, "cp_kind": ContextKind.ALL_GATHER,
+        "shard": Shard.FSDP,
+        "dp": 8,
+        "tp": 2,
+        "cp": 2,
+        "cp_kind": ContextKind.ALL_GATHER,
         "shard_degree": 8,
-    }  # fmt: skip
+    }
 
 
 def test_ddp_is_stated(tmp_path):

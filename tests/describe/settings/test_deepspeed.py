@@ -22,9 +22,12 @@ def configuration(directory: Path, text: str) -> Settings:
 def test_auto_is_open():
     settings = read_settings(DATA / "zero3_auto.json")
     said = {
-        "shard": Shard.FSDP, "precision": Dtype.BF16, "offload_optimizer": True,
-        "offload_gradients": True, "reshard_after_forward": 8,
-    }  # fmt: skip
+        "shard": Shard.FSDP,
+        "precision": Dtype.BF16,
+        "offload_optimizer": True,
+        "offload_gradients": True,
+        "reshard_after_forward": 8,
+    }
     assert settings.layout == said
     assert settings.software == {"framework": "deepspeed"}
     assert not settings.notes
@@ -38,10 +41,7 @@ def test_the_batch_follows_from_the_replicas():
 
 
 def test_micro_batches_that_contradict_the_batch(tmp_path):
-    text = (
-        '{"train_batch_size": 64, "train_micro_batch_size_per_gpu": 2,'
-        ' "gradient_accumulation_steps": 2}'
-    )
+    text = '{"train_batch_size": 64, "train_micro_batch_size_per_gpu": 2, "gradient_accumulation_steps": 2}'
     settings = configuration(tmp_path, text)
     assert settings.layout_on(SettingsContext(gpus=16)).resolved(16).microbatches == 2
     with pytest.raises(InputError, match="are 32, not the batch of 64"):
@@ -91,8 +91,7 @@ def test_micro_batches_that_contradict_the_batch(tmp_path):
             {"gradient_dtype": Dtype.FP32},
         ),
         (
-            '{"train_batch_size": 8, "tensor_parallel": {"autotp_size": 4},'
-            ' "sequence_parallel_size": 2}',
+            '{"train_batch_size": 8, "tensor_parallel": {"autotp_size": 4}, "sequence_parallel_size": 2}',
             {"global_batch": 8, "tp": 4, "cp": 2, "cp_kind": ContextKind.ULYSSES},
         ),
     ],
@@ -110,8 +109,12 @@ def test_problems_name_their_line(tmp_path):
 
 
 def test_zero_plus_plus_is_read_and_written(tmp_path):
-    stated = {"stage": 3, "zero_hpz_partition_size": 8, "zero_quantized_weights": True,
-              "zero_quantized_gradients": True}  # fmt: skip
+    stated = {
+        "stage": 3,
+        "zero_hpz_partition_size": 8,
+        "zero_quantized_weights": True,
+        "zero_quantized_gradients": True,
+    }
     path = tmp_path / "zeropp.json"
     path.write_text(json.dumps({"zero_optimization": stated, "bf16": {"enabled": True}}))
     found = read_settings(path)

@@ -17,9 +17,7 @@ SETTINGS = ROOT / "tests" / "data" / "settings"
 FILES = sorted(path for path in SETTINGS.iterdir() if path.is_file())
 FILES += [SETTINGS / "whole" / name for name in WHOLE]
 EXAMPLES = sorted((ROOT / "examples" / "settings").iterdir())
-MANY = settings(
-    max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+MANY = settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
@@ -103,9 +101,7 @@ def test_a_file_with_parts_changed(source, tmp_path, data):
     for _ in range(data.draw(st.integers(1, 3))):
         start = data.draw(st.integers(0, len(text)))
         end = min(len(text), start + data.draw(st.integers(0, 12)))
-        odd = st.sampled_from(
-            ["0", "-1", "true", '"auto"', "null", "{}", "[]", "9" * 30, "1.5", ":"]
-        )
+        odd = st.sampled_from(["0", "-1", "true", '"auto"', "null", "{}", "[]", "9" * 30, "1.5", ":"])
         text = text[:start] + data.draw(st.one_of(st.text(max_size=6), odd)) + text[end:]
     path = tmp_path / source.name
     path.write_text(text, encoding="utf-8", errors="surrogatepass")

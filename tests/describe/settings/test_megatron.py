@@ -25,22 +25,34 @@ def script(directory: Path, text: str) -> Settings:
 def test_a_script_with_variables_quotes_and_comments():
     settings = read_settings(DATA / "megatron_moe.sh")
     assert settings.layout == {
-        "tp": 2, "sp": True, "pp": 4, "cp": 2, "cp_kind": ContextKind.ULYSSES, "ep": 8,
+        "tp": 2,
+        "sp": True,
+        "pp": 4,
+        "cp": 2,
+        "cp_kind": ContextKind.ULYSSES,
+        "ep": 8,
         "etp": 2,  # as tp where nobody says
-        "virtual_stages": 2, "schedule": Schedule.INTERLEAVED, "balanced_stages": False,
-        "micro_batch": 1, "global_batch": 512, "precision": Dtype.FP8,
-        "gradient_dtype": Dtype.FP32, "dispatcher": Dispatcher.DEEPEP, "shard": Shard.ZERO1,
-        "recompute": Recompute.FULL, "recompute_layers": 6,  # 3 of each virtual stage
-        "overlap_gradients": False, "overlap_parameters": False, "overlap_tp": False,
+        "virtual_stages": 2,
+        "schedule": Schedule.INTERLEAVED,
+        "balanced_stages": False,
+        "micro_batch": 1,
+        "global_batch": 512,
+        "precision": Dtype.FP8,
+        "gradient_dtype": Dtype.FP32,
+        "dispatcher": Dispatcher.DEEPEP,
+        "shard": Shard.ZERO1,
+        "recompute": Recompute.FULL,
+        "recompute_layers": 6,  # 3 of each virtual stage
+        "overlap_gradients": False,
+        "overlap_parameters": False,
+        "overlap_tp": False,
         "overlap_ep": False,
-    }  # fmt: skip
+    }
     assert settings.run == {"nodes": 16, "gpus_per_node": 8}
     assert [note.message for note in settings.notes] == [
         "--seq-length $SEQ: the variable is not set above; left open"
     ]
-    assert (
-        settings.layout_on(SettingsContext(gpus=128)).shard_degree == 8
-    )  # dp 8 x cp 2 in 2 copies
+    assert settings.layout_on(SettingsContext(gpus=128)).shard_degree == 8  # dp 8 x cp 2 in 2 copies
 
 
 def test_a_part_of_a_command_leaves_switches_open(tmp_path):
@@ -118,9 +130,7 @@ def test_layers_of_a_virtual_stage(tmp_path):
     assert "virtual_stages" not in waiting.layout
     layout = waiting.layout_on(SettingsContext(layers=96))
     assert (layout.virtual_stages, layout.recompute_layers) == (4, 4)
-    with pytest.raises(
-        InputError, match=r"train.sh:2:1  100 layers are not a multiple of pp 8 x 3"
-    ):
+    with pytest.raises(InputError, match=r"train.sh:2:1  100 layers are not a multiple of pp 8 x 3"):
         script(tmp_path, text + "--num-layers 100")
 
 
@@ -180,9 +190,7 @@ def test_a_pattern_of_layers_is_a_hybrid(tmp_path):
 )
 def test_layers_in_bf16(tmp_path, ends, first, last):
     path = tmp_path / "train.sh"
-    path.write_text(
-        f"--bf16 --fp4-format e2m1 --first-last-layers-bf16 {ends} --micro-batch-size 1"
-    )
+    path.write_text(f"--bf16 --fp4-format e2m1 --first-last-layers-bf16 {ends} --micro-batch-size 1")
     found = read_settings(path)
     layout = Layout.model_validate(found.layout).resolved(8)
     assert (layout.first_layers_bf16, layout.last_layers_bf16) == (first, last)

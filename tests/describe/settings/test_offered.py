@@ -46,9 +46,7 @@ def layouts(name: str, random: Random) -> Iterator[tuple[Model, Layout]]:
         fields = {field: random.choice(values) for field, values in ANY.items()}
         fields |= {"ep": 1} if model.moe is None else {"etp": random.choice([1, fields["tp"]])}
         if name == "torchtitan" and fields["schedule"] == Schedule.INTERLEAVED:
-            fields["virtual_stages"] = random.choice(
-                [2, *virtual_stage_counts(model.layers, fields["pp"])]
-            )
+            fields["virtual_stages"] = random.choice([2, *virtual_stage_counts(model.layers, fields["pp"])])
         fields["sp"] = fields["tp"] > 1 and random.choice([True, False])
         if name == "megatron":
             fields |= {switch: random.choice([True, False, None]) for switch in SWITCHED}
@@ -63,9 +61,7 @@ def layouts(name: str, random: Random) -> Iterator[tuple[Model, Layout]]:
 
 
 def unsaid(name: str, model: Model, layout: Layout) -> tuple[str, ...]:
-    return written(
-        layout, name, seq=SEQ, nodes=layout.gpus, gpus_per_node=1, model=model
-    ).unsaid  # fmt: skip
+    return written(layout, name, seq=SEQ, nodes=layout.gpus, gpus_per_node=1, model=model).unsaid
 
 
 @pytest.mark.slow
@@ -88,8 +84,11 @@ EXCEPTIONS: dict[str, dict[str, Any]] = {
         "etp": 4,  # 1 or tp, and nobody looks for others
         "virtual_stages": 7,  # its stages have so many layers each, but for the ends
         "recompute_layers": 7,  # it recomputes every layer, or every n-th
-        "overlap_gradients": False, "overlap_parameters": False, "overlap_pp": False,
-        "balanced_stages": True, "fused_loss": False,  # decided in its code
+        "overlap_gradients": False,
+        "overlap_parameters": False,
+        "overlap_pp": False,
+        "balanced_stages": True,
+        "fused_loss": False,  # decided in its code
         "order": ("tp", "cp", "ep", "pp", "dp"),  # its mesh has one order
         "gradient_dtype": Dtype.BF16,  # written as it is usual
         "precision": Dtype.FP16,
@@ -101,7 +100,7 @@ EXCEPTIONS: dict[str, dict[str, Any]] = {
         "precision": Dtype.FP32,  # what it is without a word, and said elsewhere too
         "dropless": False,  # how many tokens an expert takes is no part of a layout
     },
-}  # fmt: skip
+}
 """Fields for which a layout may be offered that cannot be written, each with such a value: the
 formats of numbers, which every framework is taken to offer, and what is decided elsewhere."""
 BESIDE: dict[str, dict[str, Any]] = {
@@ -143,10 +142,9 @@ def test_exceptions_are_some_and_are_said(name, field):
         ("pytorch", {"cp": 4, "shard_degree": 2}, "shard_degree"),
         ("megatron-core", {"tp": 2, "sp": False, "overlap_tp": False}, "sp"),
         ("megatron-core", {"tp": 2, "sp": False, "overlap_tp": True}, "overlap_tp"),
-        ("megatron-core", {"overlap_parameters": True, "overlap_gradients": False},
-         "overlap_parameters"),
+        ("megatron-core", {"overlap_parameters": True, "overlap_gradients": False}, "overlap_parameters"),
     ],
-)  # fmt: skip
+)
 def test_what_settings_cannot_say_is_not_offered(framework, changes, field):
     layout = Layout(**{"dp": 8, "shard": "fsdp", **changes})
     layout = layout.placed(layout.gpus).plain()

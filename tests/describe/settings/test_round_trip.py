@@ -63,17 +63,27 @@ def test_settings_and_what_they_leave_unsaid_predict_the_same(name, tmp_path, la
     """Whatever the layout: text and list together are all of it."""
     path, unsaid = put_down(layout, name, tmp_path, lookup.model("mixtral-8x7b"))
     back = read_settings(path)
-    flags = {f"layout.{key}" if key != "seq" else key: value
-             for key, _, value in (line.partition(": ") for line in unsaid)}  # fmt: skip
+    flags = {
+        f"layout.{key}" if key != "seq" else key: value
+        for key, _, value in (line.partition(": ") for line in unsaid)
+    }
     file = tmp_path / "run.yaml"
-    file.write_text(f"model: {{base: mixtral-8x7b}}\ncluster: dgx-h100\nnodes: {layout.gpus}\n"
-                    "gpus_per_node: 1\n")  # fmt: skip
+    file.write_text(
+        f"model: {{base: mixtral-8x7b}}\ncluster: dgx-h100\nnodes: {layout.gpus}\ngpus_per_node: 1\n"
+    )
     software = Software(**back.software)
     try:
-        run = Run.model_validate({
-            "model": "mixtral-8x7b", "cluster": "dgx-h100", "nodes": layout.gpus,
-            "gpus_per_node": 1, "layout": layout, "software": software, "seq": SEQ,
-        })  # fmt: skip
+        run = Run.model_validate(
+            {
+                "model": "mixtral-8x7b",
+                "cluster": "dgx-h100",
+                "nodes": layout.gpus,
+                "gpus_per_node": 1,
+                "layout": layout,
+                "software": software,
+                "seq": SEQ,
+            }
+        )
     except ValueError:
         reject()  # not for this model
     assert predict(run_with(file, flags, back)).step_s == predict(run).step_s
@@ -102,9 +112,7 @@ def test_an_open_layout_stays_open(tmp_path):
 
 
 def test_an_unknown_format_is_refused():
-    with pytest.raises(
-        ValueError, match='unknown settings format "megatro"; did you mean "megatron"'
-    ):
+    with pytest.raises(ValueError, match='unknown settings format "megatro"; did you mean "megatron"'):
         written(Layout(), "megatro")
 
 

@@ -22,9 +22,14 @@ TRIED = 4000
 def said(prediction: Prediction, name: str) -> SettingsText:
     run = prediction.run
     return written(
-        run.layout, name, seq=run.seq, nodes=run.nodes, gpus_per_node=run.gpus_per_node,
-        model=run.model, software=run.software,
-    )  # fmt: skip
+        run.layout,
+        name,
+        seq=run.seq,
+        nodes=run.nodes,
+        gpus_per_node=run.gpus_per_node,
+        model=run.model,
+        software=run.software,
+    )
 
 
 def in_the_script(name: str, layout: Layout) -> set[str]:

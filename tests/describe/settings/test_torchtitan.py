@@ -22,11 +22,17 @@ def job(directory: Path, text: str) -> Settings:
 def test_a_job_with_a_pipeline():
     settings = read_settings(DATA / "titan_405b.toml")
     assert settings.layout == {
-        "tp": 8, "sp": True, "overlap_tp": True, "pp": 8, "schedule": Schedule.INTERLEAVED,
-        "virtual_stages": 2, "micro_batch": 2, "precision": Dtype.FP8,
+        "tp": 8,
+        "sp": True,
+        "overlap_tp": True,
+        "pp": 8,
+        "schedule": Schedule.INTERLEAVED,
+        "virtual_stages": 2,
+        "micro_batch": 2,
+        "precision": Dtype.FP8,
         "recompute": Recompute.OPERATIONS,
         "shard": Shard.ZERO2,  # in a pipeline its weights stay gathered after the forward pass
-    }  # fmt: skip
+    }
     assert settings.run == {"seq": 8192, "model": "llama-3.1-405b"}
     assert settings.software == {"framework": "torchtitan", "fp8_scaling": "row"}
     layout = settings.layout_on(SettingsContext(gpus=256))
@@ -61,11 +67,16 @@ def test_what_is_left_out_stays_open(tmp_path):
         ("fsdp_reshard_after_forward = 'never'", {"shard": Shard.ZERO2}),
         (
             "pipeline_parallel_degree = 4\nfsdp_reshard_after_forward = 'always'",
-            {"pp": 4, "shard": Shard.FSDP, "schedule": Schedule.ONE_F_ONE_B,
-             "virtual_stages": 1, "micro_batch": 1},
+            {
+                "pp": 4,
+                "shard": Shard.FSDP,
+                "schedule": Schedule.ONE_F_ONE_B,
+                "virtual_stages": 1,
+                "micro_batch": 1,
+            },
         ),
     ],
-)  # fmt: skip
+)
 def test_parallel_degrees(tmp_path, text, expected):
     assert job(tmp_path, f"[parallelism]\n{text}\n").layout == expected
 
@@ -113,8 +124,9 @@ def test_what_a_layout_cannot_say_is_noted(tmp_path):
     )
     settings = job(tmp_path, text)
     assert [(note.line, note.message.split(" is ")[0]) for note in settings.notes] == [
-        (3, 'schedule "LoopedBFS"'), (5, "memory_budget"),
-    ]  # fmt: skip
+        (3, 'schedule "LoopedBFS"'),
+        (5, "memory_budget"),
+    ]
     assert not {"schedule", "recompute"} & set(settings.layout)
 
 
@@ -145,9 +157,14 @@ def test_flags_of_later_releases_are_read_from_a_script(tmp_path):
 def test_virtual_stages_are_written_as_layers_if_they_divide(tmp_path, layers, says):
     """32 stages: of 126 layers and two ends, of 96 layers alone; 40 layers cannot be cut so."""
     layout = Layout(
-        dp=2, pp=8, schedule="interleaved", virtual_stages=4, shard="fsdp", global_batch=64,
+        dp=2,
+        pp=8,
+        schedule="interleaved",
+        virtual_stages=4,
+        shard="fsdp",
+        global_batch=64,
         recompute="none",
-    )  # fmt: skip
+    )
     said = written(layout, "torchtitan", model=model(layers=layers))
     assert said.unsaid == (() if says else ("virtual_stages: 4",))
     assert ("layers_per_stage" in said.text) is says

@@ -16,17 +16,26 @@ H100 = "NVIDIA H100 80GB HBM3"
 
 
 def seconds_on(
-    cluster: str, ranks: int, nodes: int, kind: CollectiveKind = "all-reduce",
+    cluster: str,
+    ranks: int,
+    nodes: int,
+    kind: CollectiveKind = "all-reduce",
     sizes: Sequence[float] = SIZES,
-) -> Any:  # fmt: skip
+) -> Any:
     """What the machine should take, as an array."""
     return expected_seconds(sw.cluster(cluster), kind, ranks, nodes, np.array(sizes))
 
 
 def nccl_tests(
-    seconds: Any, *, ranks: int = 8, nodes: int = 1, sizes: Sequence[float] = SIZES,
-    device: str = H100, collective: str = "all_reduce", told: bool = True,
-) -> str:  # fmt: skip
+    seconds: Any,
+    *,
+    ranks: int = 8,
+    nodes: int = 1,
+    sizes: Sequence[float] = SIZES,
+    device: str = H100,
+    collective: str = "all_reduce",
+    told: bool = True,
+) -> str:
     """An output of nccl-tests; without `told` it does not name its collective."""
     factor = (2.0 if collective == "all_reduce" else 1.0) * (ranks - 1) / ranks
     redop = "sum" if collective in ("all_reduce", "reduce_scatter") else "none"
@@ -75,9 +84,7 @@ iperf Done.
 def perftest(gbit_per_s: float, device: str = "mlx5_0", unit: str = "Gb") -> str:
     """An output of ib_write_bw."""
     rate = gbit_per_s if unit == "Gb" else gbit_per_s * 1e9 / 8 / 2**20
-    head = (
-        f" #bytes     #iterations    BW peak[{unit}/sec]    BW average[{unit}/sec]   MsgRate[Mpps]"
-    )
+    head = f" #bytes     #iterations    BW peak[{unit}/sec]    BW average[{unit}/sec]   MsgRate[Mpps]"
     return f"""\
                     RDMA_Write BW Test
  Dual-port       : OFF\t\tDevice         : {device}

@@ -89,8 +89,17 @@ def result(kind: str, data: dict[str, Any], device: str = "NVIDIA H100 80GB HBM3
 
 
 def test_the_suspects_of_measure_links_are_wrong(tmp_path):
-    suspect = {"host": "b", "ranks": [3], "where": "between hosts", "way": "sending", "ratio": 0.4,
-               "sure": 1.0, "slower": 9, "compared": 9, "what": "host b, rank 3: slow"}  # fmt: skip
+    suspect = {
+        "host": "b",
+        "ranks": [3],
+        "where": "between hosts",
+        "way": "sending",
+        "ratio": 0.4,
+        "sure": 1.0,
+        "slower": 9,
+        "compared": 9,
+        "what": "host b, rank 3: slow",
+    }
     path = tmp_path / "links.json"
     path.write_text(result("links", {"rows": [], "suspects": [suspect]}))
     found = sw.explain(path)

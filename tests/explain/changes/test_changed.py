@@ -100,18 +100,26 @@ def _joined(one, other, step):
     early, late = one.start_ns < at, other.start_ns >= begin
     shift = at - begin
     steps = [s for s in one.steps if s.number < step]
-    steps += [replace(s, start_ns=s.start_ns + shift, end_ns=s.end_ns + shift)
-              for s in other.steps if s.number >= step]  # fmt: skip
+    steps += [
+        replace(s, start_ns=s.start_ns + shift, end_ns=s.end_ns + shift)
+        for s in other.steps
+        if s.number >= step
+    ]
     name = np.concatenate([one.name[early], other.name[late]])
     met = next(iter(one.collectives.values()))
     zeros = np.zeros(len(name), dtype=np.int64)
     return replace(
-        one, name=name, category=np.concatenate([one.category[early], other.category[late]]),
+        one,
+        name=name,
+        category=np.concatenate([one.category[early], other.category[late]]),
         start_ns=np.concatenate([one.start_ns[early], other.start_ns[late] + shift]),
         duration_ns=np.concatenate([one.duration_ns[early], other.duration_ns[late]]),
-        thread=zeros, stream=zeros - 1, correlation=zeros, steps=tuple(steps),
+        thread=zeros,
+        stream=zeros - 1,
+        correlation=zeros,
+        steps=tuple(steps),
         collectives={int(n): met for n in np.flatnonzero(name == 3)},
-    )  # fmt: skip
+    )
 
 
 def test_settings_that_differ_are_listed_and_to_be_set_back(tmp_path):

@@ -84,9 +84,12 @@ def test_threads_are_counted_against_processors():
 
 
 def test_the_model_prices_what_it_can():
-    found = {f.what.split("=")[0]: f for f in check_environment(
-        {"NCCL_P2P_DISABLE": "1", "NCCL_IB_DISABLE": "1", "CUDA_LAUNCH_BLOCKING": "1"}, run=RUN
-    )}  # fmt: skip
+    found = {
+        f.what.split("=")[0]: f
+        for f in check_environment(
+            {"NCCL_P2P_DISABLE": "1", "NCCL_IB_DISABLE": "1", "CUDA_LAUNCH_BLOCKING": "1"}, run=RUN
+        )
+    }
     assert (found["NCCL_P2P_DISABLE"].slowdown or 0) > 1
     assert (found["NCCL_IB_DISABLE"].slowdown or 0) > 1
     assert found["CUDA_LAUNCH_BLOCKING"].slowdown is None

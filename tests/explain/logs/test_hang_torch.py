@@ -37,8 +37,7 @@ os._exit(0)
 @pytest.mark.skipif(not hasattr(c10d, "_dump_fr_trace"), reason="needs torch 2.9 or later")
 def test_the_rank_that_stays_away_is_found_in_real_dumps(tmp_path):
     workers = [
-        subprocess.Popen([sys.executable, "-c", PROGRAM, str(rank), str(tmp_path)])
-        for rank in range(2)
+        subprocess.Popen([sys.executable, "-c", PROGRAM, str(rank), str(tmp_path)]) for rank in range(2)
     ]
     assert [worker.wait(60) for worker in workers] == [0, 0]
     for pattern in ("trace_rank_{}", "trace_{}.json"):

@@ -54,9 +54,7 @@ def test_broadcast_a_step(read):
 
 
 @needs_reports
-@pytest.mark.parametrize(
-    ("nodes", "milliseconds"), [(10, 23.6), (25, 37.1), (50, 62.1), (100, 101.6)]
-)
+@pytest.mark.parametrize(("nodes", "milliseconds"), [(10, 23.6), (25, 37.1), (50, 62.1), (100, 101.6)])
 def test_published_broadcast_cost(nodes, milliseconds):
     """Published: 23.6, 37.1, 62.1 and 101.6 ms a step at 10, 25, 50 and 100 nodes."""
     stats = read_nsys_stats(next(REPORTS.glob(f"{nodes}nodes__*")))

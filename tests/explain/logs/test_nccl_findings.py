@@ -32,8 +32,16 @@ def test_a_healthy_log_has_no_findings(found):
     [
         ({"net": "NET/Socket", "gdr": False}, "wrong", "although mlx5_0, mlx5_1 exist"),
         ({"net": "NET/Socket", "gdr": False, "nics": 0}, "suspect", "TCP sockets between nodes"),
-        ({"net": "NET/Socket", "gdr": False, "nics": 0,
-          "extra": HEAD + "NET/Socket : Using [0]docker0:172.17.0.1<0>"}, "wrong", "docker0"),
+        (
+            {
+                "net": "NET/Socket",
+                "gdr": False,
+                "nics": 0,
+                "extra": HEAD + "NET/Socket : Using [0]docker0:172.17.0.1<0>",
+            },
+            "wrong",
+            "docker0",
+        ),
         ({"gdr": False}, "suspect", "8 of 8 network connections have no GPUDirect RDMA"),
         ({"gpus": 4, "nics": 4, "used": 1}, "suspect", "1 of 4 network devices are used"),
         ({"gpus": 8, "nics": 8, "used": 8}, "suspect", "4 channels for 8 network devices"),
@@ -45,12 +53,15 @@ def test_a_healthy_log_has_no_findings(found):
         ({"extra": "0: CUDA_LAUNCH_BLOCKING=1"}, "wrong", "CUDA_LAUNCH_BLOCKING=1"),
         ({"extra": HEAD + "NVLS multicast support is not available on dev 0"}, "note", "multicast"),
         ({"extra": HEAD.replace("INFO", "WARN") + "no route"}, "suspect", "no route"),
-        ({"extra": HEAD + "comm 0x1 rank 0 nranks 2 cudaDev 0 commId 0x2 - Init START"}, "wrong",
-         "1 of 1 ranks did not finish"),
+        (
+            {"extra": HEAD + "comm 0x1 rank 0 nranks 2 cudaDev 0 commId 0x2 - Init START"},
+            "wrong",
+            "1 of 1 ranks did not finish",
+        ),
         ({"extra": "Watchdog caught collective operation timeout: x"}, "wrong", "timeout"),
         ({"link": "IB/SHARP"}, "note", "SHARP"),
     ],
-)  # fmt: skip
+)
 def test_each_fault_is_found_and_alone(found, changes, severity, text):
     findings = found(**changes)
     assert [f.severity for f in findings if text in f.what] == [severity]

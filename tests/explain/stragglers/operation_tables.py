@@ -19,9 +19,18 @@ JOBS = MEASURED / "bytedance_stragglers"
 needs_jobs = pytest.mark.skipif(not JOBS.is_dir(), reason="needs the traces in ../shared")
 
 COLUMNS = (
-    "dp_rank", "stage", "rank", "step", "optype", "start_ts", "duration", "seq_id", "mc", "mb_id",
+    "dp_rank",
+    "stage",
+    "rank",
+    "step",
+    "optype",
+    "start_ts",
+    "duration",
+    "seq_id",
+    "mc",
+    "mb_id",
     "gmc",
-)  # fmt: skip
+)
 Seconds = Callable[[str, int, int, int, int], float]
 """Duration by (kind, dp rank, stage, sequence, step)."""
 
@@ -95,8 +104,7 @@ class _Step:
         shape = self.shape
         reduced: dict[tuple[int, int], float] = {}
         for stage in range(shape.stages):
-            last = [self.computed(*_at(schedule(stage, shape)[-1], dp, stage))[1]
-                    for dp in range(shape.dp)]  # fmt: skip
+            last = [self.computed(*_at(schedule(stage, shape)[-1], dp, stage))[1] for dp in range(shape.dp)]
             for dp in range(shape.dp):
                 self._record_passes(dp, stage)
                 self._row("params-all-gather", dp, stage, 0, (0.0, self.gathered(stage)[dp]), mc=0)
@@ -128,11 +136,19 @@ class _Step:
         self, kind: str, dp: int, stage: int, number: int, span: tuple[float, float], **ids: int
     ) -> None:
         cells = dict.fromkeys(("mc", "mb_id", "gmc"), -1) | ids
-        self.rows.append({
-            "dp_rank": dp, "stage": stage, "rank": stage * self.shape.dp + dp, "step": self.step,
-            "optype": kind, "start_ts": span[0], "duration": span[1] - span[0], "seq_id": number,
-            **cells,
-        })  # fmt: skip
+        self.rows.append(
+            {
+                "dp_rank": dp,
+                "stage": stage,
+                "rank": stage * self.shape.dp + dp,
+                "step": self.step,
+                "optype": kind,
+                "start_ts": span[0],
+                "duration": span[1] - span[0],
+                "seq_id": number,
+                **cells,
+            }
+        )
 
 
 def _at(place: tuple[str, int], dp: int, stage: int) -> tuple[str, int, int, int]:

@@ -159,17 +159,14 @@ def published_job(name: str) -> Slowdown:
 @pytest.mark.parametrize(("name", "operations"), [("ST", 6_784), ("AR", 117_216), ("SE", 107_328)])
 def test_the_published_answers(name, operations):
     """result-*.json, mw-*.json and ms-*.json of ByteDance-Seed/StragglerAnalysis (8efcd7f)."""
-    answers = [json.loads((JOBS / f"{what}-{name}.json").read_text()) for what in
-               ("result", "mw", "ms")]  # fmt: skip
+    answers = [json.loads((JOBS / f"{what}-{name}.json").read_text()) for what in ("result", "mw", "ms")]
     published, of_workers, of_last_stage = answers
     found = published_job(name)
     assert found.operations == operations
     assert not found.problems
     close = 1e-5  # the artifact computes with 32 bits, and the tables have 9 digits
     assert found.total == pytest.approx(published["blocking_slowdown"], rel=close)
-    assert found.step.measured / found.step.replayed == pytest.approx(
-        published["launch_slowdown"], rel=close
-    )
+    assert found.step.measured / found.step.replayed == pytest.approx(published["launch_slowdown"], rel=close)
     parts: list[tuple[Mapping[Any, float], str]] = [
         (found.by_kind, "blocking_decompose_by_optype"),
         (found.by_dp_rank, "blocking_decompose_by_dp_rank"),

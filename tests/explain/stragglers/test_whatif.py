@@ -24,9 +24,12 @@ from syncwall.read.operations import OperationKind, WorkerOperation, read_operat
 from tests.explain.stragglers.operation_tables import Seconds, Shape, rows, simple, text, written
 
 SHAPES = st.builds(
-    Shape, dp=st.integers(1, 3), stages=st.integers(1, 3), microbatches=st.integers(1, 4),
+    Shape,
+    dp=st.integers(1, 3),
+    stages=st.integers(1, 3),
+    microbatches=st.integers(1, 4),
     steps=st.integers(1, 2),
-)  # fmt: skip
+)
 
 
 def random_seconds(seed: int) -> Seconds:
@@ -154,18 +157,30 @@ def test_interleaved_stages_pair_only_what_has_another_end():
     """Two stages with two chunks each: stage 1 sends chunk 1 on to chunk 2, chunk 3 to nobody."""
     place = {"stage": 1, "microbatch": 0}
     passes = [
-        WorkerOperation(OperationKind.FORWARD, sequence=n, chunk=n, global_chunk=1 + 2 * n,
-                        start_s=2 * n, end_s=2 * n + 1, **place)
+        WorkerOperation(
+            OperationKind.FORWARD,
+            sequence=n,
+            chunk=n,
+            global_chunk=1 + 2 * n,
+            start_s=2 * n,
+            end_s=2 * n + 1,
+            **place,
+        )
         for n in (0, 1)
-    ]  # fmt: skip
+    ]
     sends = [
-        WorkerOperation(OperationKind.FORWARD_SEND, sequence=n, chunk=-1, global_chunk=-1,
-                        start_s=2 * n + 1, end_s=2 * n + 1.1, **place)
+        WorkerOperation(
+            OperationKind.FORWARD_SEND,
+            sequence=n,
+            chunk=-1,
+            global_chunk=-1,
+            start_s=2 * n + 1,
+            end_s=2 * n + 1.1,
+            **place,
+        )
         for n in (0, 1)
-    ]  # fmt: skip
-    found = list(
-        stage_transfers([*passes, *sends], [2, 3], [0, 1], OperationKind.FORWARD_SEND, (1, 2))
-    )
+    ]
+    found = list(stage_transfers([*passes, *sends], [2, 3], [0, 1], OperationKind.FORWARD_SEND, (1, 2)))
     assert [(one.transfer, one.computation) for one in found] == [(2, 0), (3, 1)]
     assert found[0].pairing is not None
     assert found[1].pairing is None

@@ -83,8 +83,9 @@ def test_gpus_without_an_adapter_beside_them_are_named(found):
 
 def test_far_gpus_of_a_machine_with_one_adapter_are_only_a_note(tmp_path):
     path = tmp_path / "topology"
-    path.write_text(samples.SMI.replace("\tNIC1\t", "\t").replace("PXB\tSYS", "PXB").replace(
-        "SYS\tPIX", "SYS"))  # fmt: skip
+    path.write_text(
+        samples.SMI.replace("\tNIC1\t", "\t").replace("PXB\tSYS", "PXB").replace("SYS\tPIX", "SYS")
+    )
     findings = check_topology(read_topology(path), sw.cluster("baskerville"))
     assert [finding.severity for finding in findings] == ["note"]
     assert findings[0].what.startswith("GPU2, GPU3: nearest adapter at SYS")

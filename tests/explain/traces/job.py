@@ -12,8 +12,12 @@ from syncwall.read.trace import Category, Step, Trace, TracedCollective
 
 NAMES = ["ProfilerStep", "enumerate(DataLoader)#x", "aten::mm", "gloo:all_reduce", "Python GC"]
 LOADER, WORK, MEETING, COLLECTION = 1, 2, 3, 4
-_CATEGORY = {LOADER: Category.ANNOTATION, WORK: Category.OPERATOR, MEETING: Category.ANNOTATION,
-             COLLECTION: Category.ANNOTATION}  # fmt: skip
+_CATEGORY = {
+    LOADER: Category.ANNOTATION,
+    WORK: Category.OPERATOR,
+    MEETING: Category.ANNOTATION,
+    COLLECTION: Category.ANNOTATION,
+}
 
 
 @dataclass
@@ -91,18 +95,29 @@ class Job:
         what = np.array([kind for kind, _, _ in events], dtype=np.int32)
         base = int(start.min())
         ranges = [(shown(a), shown(b)) for a, b in bounds[first:]]
-        steps = [Step(n, round(a * 1e9) - base, round(b * 1e9) - base)
-                 for n, (a, b) in enumerate(ranges, start=first)]  # fmt: skip
+        steps = [
+            Step(n, round(a * 1e9) - base, round(b * 1e9) - base)
+            for n, (a, b) in enumerate(ranges, start=first)
+        ]
         zeros = np.zeros(len(events), dtype=np.int64)
         met = TracedCollective("all-reduce", bytes=self.size_bytes, dtype="float")
         return Trace(
-            source=f"rank{rank}.json", names=NAMES, name=what,
+            source=f"rank{rank}.json",
+            names=NAMES,
+            name=what,
             category=np.array([_CATEGORY[kind] for kind in what.tolist()], dtype=np.int8),
-            start_ns=start - base, duration_ns=end - start, thread=zeros, stream=zeros - 1,
-            correlation=zeros, collectives={int(n): met for n in np.flatnonzero(what == MEETING)},
-            steps=tuple(steps), base_ns=base, rank=rank, world_size=self.ranks,
+            start_ns=start - base,
+            duration_ns=end - start,
+            thread=zeros,
+            stream=zeros - 1,
+            correlation=zeros,
+            collectives={int(n): met for n in np.flatnonzero(what == MEETING)},
+            steps=tuple(steps),
+            base_ns=base,
+            rank=rank,
+            world_size=self.ranks,
             host=f"h{rank * self.hosts // self.ranks}",
-        )  # fmt: skip
+        )
 
 
 def written(trace: Trace, path: Path) -> Path:
@@ -111,20 +126,32 @@ def written(trace: Trace, path: Path) -> Path:
     base_us = trace.base_ns // 1000
     events: list[dict[str, Any]] = [
         {
-            "ph": "X", "cat": cats[Category(trace.category[n])], "name": NAMES[trace.name[n]],
-            "pid": 1, "tid": 2 if n in trace.collectives else 1,
-            "ts": base_us + trace.start_ns[n] / 1e3, "dur": trace.duration_ns[n] / 1e3, "args": {},
+            "ph": "X",
+            "cat": cats[Category(trace.category[n])],
+            "name": NAMES[trace.name[n]],
+            "pid": 1,
+            "tid": 2 if n in trace.collectives else 1,
+            "ts": base_us + trace.start_ns[n] / 1e3,
+            "dur": trace.duration_ns[n] / 1e3,
+            "args": {},
         }
         for n in range(len(trace))
-    ]  # fmt: skip
+    ]
     for event in events:
         if event["name"] == NAMES[MEETING]:
             event["args"] = {"Input Dims": [[2_500_000]], "Input type": ["float"]}
     events += [
-        {"ph": "X", "cat": "user_annotation", "name": f"ProfilerStep#{step.number}", "pid": 1,
-         "tid": 1, "ts": base_us + step.start_ns / 1e3, "dur": (step.end_ns - step.start_ns) / 1e3}
+        {
+            "ph": "X",
+            "cat": "user_annotation",
+            "name": f"ProfilerStep#{step.number}",
+            "pid": 1,
+            "tid": 1,
+            "ts": base_us + step.start_ns / 1e3,
+            "dur": (step.end_ns - step.start_ns) / 1e3,
+        }
         for step in trace.steps
-    ]  # fmt: skip
+    ]
     info = {"backend": "gloo", "rank": trace.rank, "world_size": trace.world_size}
     head = {"schemaVersion": 1, "distributedInfo": info, "syncwall_host": trace.host}
     path.write_bytes(gzip.compress(json.dumps({**head, "traceEvents": events}).encode()))

@@ -180,8 +180,7 @@ def test_the_data_loader_is_what_slows_the_sample_without_workers():
     """Kineto's own pair of samples: ResNet-50 with its data loaded in the process, and by four
     workers; only in the first the device waits for data."""
     slow, fast = (
-        rank_ledger(read_trace(MEASURED / f"kineto_v100_resnet50_workers{n}.json.gz"))
-        for n in (0, 4)
+        rank_ledger(read_trace(MEASURED / f"kineto_v100_resnet50_workers{n}.json.gz")) for n in (0, 4)
     )
     assert slow.ledger["idle: data"] > 0.15 * slow.step_s
     assert fast.ledger["idle: data"] < 0.05 * fast.step_s
@@ -202,6 +201,4 @@ def test_deepseek_hides_most_of_its_communication():
 def test_times_within_a_step_are_those_of_any_step(steps, times):
     start, end = np.array([(begin, begin + length) for begin, length in steps]).T
     told = _within_a_step(np.array(times, dtype=int), start, end)
-    assert told.tolist() == [
-        any(a <= t < b for a, b in zip(start, end, strict=True)) for t in times
-    ]
+    assert told.tolist() == [any(a <= t < b for a, b in zip(start, end, strict=True)) for t in times]

@@ -31,8 +31,7 @@ def test_clocks_are_brought_together():
     assert starts == pytest.approx([0.0, 0.0, 0.0], abs=1e-6)
     ends = {round(one.end_s, 6) for lane in found.lanes for one in lane.meetings}
     assert len(ends) == 1
-    waited = {lane.rank: lane.meetings[0].arrived_s - lane.meetings[0].start_s
-              for lane in found.lanes}  # fmt: skip
+    waited = {lane.rank: lane.meetings[0].arrived_s - lane.meetings[0].start_s for lane in found.lanes}
     assert waited == pytest.approx({0: 0.02, 1: 0.0, 2: 0.02}, abs=1e-4)
     assert "all-reduce: waits 20 ms, then 10 ms" in rank_lanes(found).markup()
 

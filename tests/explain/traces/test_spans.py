@@ -15,9 +15,7 @@ def spans(raw: list[tuple[int, int]]) -> Spans:
 
 
 def points(some: Spans) -> set[int]:
-    return {
-        t for a, b in zip(some.start.tolist(), some.end.tolist(), strict=True) for t in range(a, b)
-    }
+    return {t for a, b in zip(some.start.tolist(), some.end.tolist(), strict=True) for t in range(a, b)}
 
 
 def raw_points(raw: list[tuple[int, int]]) -> set[int]:

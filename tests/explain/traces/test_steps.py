@@ -21,9 +21,7 @@ def test_marks_close_up_unless_something_else_lies_between(tmp_path):
 
 def test_annotated_optimizer_steps(tmp_path):
     work = [event("cpu_op", "aten::mm", 100 * i, 50) for i in range(4)]
-    marks = [
-        event("user_annotation", "Optimizer.step#SGD.step", 100 * i + 80, 10) for i in range(4)
-    ]
+    marks = [event("user_annotation", "Optimizer.step#SGD.step", 100 * i + 80, 10) for i in range(4)]
     found, by = trace_steps(trace(tmp_path, work + marks))
     assert by == "optimizer"
     assert ends(found) == [(90, 190), (190, 290), (290, 390)]

@@ -25,9 +25,13 @@ class Module(lightning.LightningModule):
 def main():
     data = DataLoader(TensorDataset(torch.ones(64, 8)), batch_size=2)
     trainer = lightning.Trainer(
-        max_epochs=1, accelerator="cpu", logger=False, enable_progress_bar=False,
-        default_root_dir=sys.argv[1], val_check_interval=16,
-    )  # fmt: skip
+        max_epochs=1,
+        accelerator="cpu",
+        logger=False,
+        enable_progress_bar=False,
+        default_root_dir=sys.argv[1],
+        val_check_interval=16,
+    )
     trainer.fit(Module(), data, data)
 
 

@@ -35,9 +35,7 @@ def main():
         optimizer.zero_grad()
         if (step + 1) % EVERY == 0:
             if rank == 0:
-                torch.save(
-                    {"step": step + 1, "model": model.state_dict()}, file.with_suffix(".new")
-                )
+                torch.save({"step": step + 1, "model": model.state_dict()}, file.with_suffix(".new"))
                 file.with_suffix(".new").rename(file)
             dist.barrier()
         if attempt < len(DEATHS) and step == DEATHS[attempt] and rank == 1:

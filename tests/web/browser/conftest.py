@@ -100,9 +100,7 @@ def axe(page: Any, *rules: str) -> None:
     """No serious or critical fault of accessibility, by all rules of axe-core or only by these."""
     from axe_playwright_python.sync_playwright import Axe
 
-    found = (
-        Axe().run(page, options={"runOnly": list(rules)} if rules else {}).response["violations"]
-    )
+    found = Axe().run(page, options={"runOnly": list(rules)} if rules else {}).response["violations"]
     grave = [
         f"{one['id']}: {one['help']}: {[node['target'] for node in one['nodes'][:4]]}"
         for one in found

@@ -49,9 +49,7 @@ def test_every_kind_fits_a_phone(opened, kind):
 
 
 def test_an_unknown_name_is_said_with_a_hint(opened):
-    page = opened(
-        "/catalogue?catalogue.kind=device&catalogue.name=h100-smx", narrow=True, dark=True
-    )
+    page = opened("/catalogue?catalogue.kind=device&catalogue.name=h100-smx", narrow=True, dark=True)
     until(page, "document.getElementById('about').textContent.includes('h100-sxm')")
     fits(page)
 

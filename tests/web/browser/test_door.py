@@ -34,9 +34,12 @@ def test_the_door_says_what_this_is_and_leads_on(opened):
 
 @pytest.mark.parametrize(
     ("words", "model", "gpus"),
-    [("Llama 70B on 512 H100", "llama-3.1-70b", 512), ("DeepSeek-V3 on 2,048 H800", "deepseek-v3",
-     2048), ("Llama 8B on one node of 8 GPUs", "llama-3.1-8b", 8)],
-)  # fmt: skip
+    [
+        ("Llama 70B on 512 H100", "llama-3.1-70b", 512),
+        ("DeepSeek-V3 on 2,048 H800", "deepseek-v3", 2048),
+        ("Llama 8B on one node of 8 GPUs", "llama-3.1-8b", 8),
+    ],
+)
 def test_an_example_is_a_click_away_and_fits(opened, words, model, gpus):
     page = opened("/?model=gpt2&cluster=laptop&layout.global_batch=8")
     button = page.get_by_role("button", name=words)

@@ -37,9 +37,7 @@ def test_what_is_no_file_of_a_run_is_refused_in_words(opened):
     page = opened("/explain")
     page.get_by_role("button", name="Explain").click()
     until(page, "document.getElementById('said').textContent === 'Choose files first.'")
-    page.locator("#files").set_input_files(
-        {"name": "a.txt", "mimeType": "text/plain", "buffer": b"nothing"}
-    )
+    page.locator("#files").set_input_files({"name": "a.txt", "mimeType": "text/plain", "buffer": b"nothing"})
     page.get_by_role("button", name="Explain").click()
     until(page, "document.getElementById('said').textContent.includes('a.txt')")
     assert page.locator("article").count() == 0

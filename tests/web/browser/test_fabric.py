@@ -48,8 +48,13 @@ def test_the_page_shows_what_python_says(opened):
     assert float(value(page, "cables")) == answer["counts"]["total_cables"]
     assert page.inner_text("#verdict") == answer["verdict"]["said"]
     graph = answer["graph"]
-    parts = {"node": len(graph["nodes"]), "leaf": len(graph["leaves"]), "nic": 128,
-             "spine": len(graph["spines"]), "link": len(graph["links"])}  # fmt: skip
+    parts = {
+        "node": len(graph["nodes"]),
+        "leaf": len(graph["leaves"]),
+        "nic": 128,
+        "spine": len(graph["spines"]),
+        "link": len(graph["links"]),
+    }
     for kind, count in parts.items():
         assert page.locator(f"#drawing .part.{kind}").count() == count
     for one in answer["axes"]:

@@ -29,9 +29,7 @@ def query(page: Firefox) -> dict[str, str]:
 
 def settled(page: Firefox, key: str, value: str) -> float:
     """The step of the page once its address says this and its numbers belong to it."""
-    page.until(
-        f"new URLSearchParams(location.search).get({json.dumps(key)}) === {json.dumps(value)}"
-    )
+    page.until(f"new URLSearchParams(location.search).get({json.dumps(key)}) === {json.dumps(value)}")
     page.run("return new Promise((done) => setTimeout(done, 200))")  # numbers begin to lag
     return float(page.until(STEP))
 
@@ -64,9 +62,7 @@ def test_every_page_opens_without_an_error_and_fits(served: str, page: Firefox, 
     page.errors(served)
     for width in (1440, 500):  # the narrowest window that Firefox makes
         page.open(f"{served}{address(name)}{QUERY}", width=width)
-        page.until(
-            "document.readyState === 'complete' && document.querySelector('h1')?.textContent"
-        )
+        page.until("document.readyState === 'complete' && document.querySelector('h1')?.textContent")
         page.until("performance.now() > 500 && !document.querySelector('.stale')")
         if page.run("return document.querySelector('script[src*=plotly]')"):
             page.until("document.querySelector('.main-svg')")  # one that is left would fail

@@ -63,9 +63,11 @@ def test_the_form_is_the_address(opened):
     assert "job.checkpoints.interval=3+h" in page.url
     assert "job.price=$2.5/GPU-hour" in page.url
     job = {
-        "tokens": "2T", "price": "$2.5/GPU-hour",
-        "checkpoints": {"interval": "3 h"}, "failures": {"like": "llama3-h100"},
-    }  # fmt: skip
+        "tokens": "2T",
+        "price": "$2.5/GPU-hour",
+        "checkpoints": {"interval": "3 h"},
+        "failures": {"like": "llama3-h100"},
+    }
     assert _tile(page, "cost") == _expected(job)["cost_usd"][1]
     again = opened(page.url[page.url.index("/job") :])
     _drawn(again)

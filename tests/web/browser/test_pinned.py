@@ -40,8 +40,12 @@ def test_deltas_are_those_of_compare_on_every_tile_and_row(opened):
     settled(page)
     one = sw.compare(own(), own(nodes=128)).beside[0]
     assert delta(page, "step") == pytest.approx(tile(page, "step") - before)
-    for name, key in (("step", "step_s"), ("tokens", "tokens_per_s_per_gpu"), ("mfu", "mfu"),
-                      ("memory", "memory_bytes")):  # fmt: skip
+    for name, key in (
+        ("step", "step_s"),
+        ("tokens", "tokens_per_s_per_gpu"),
+        ("mfu", "mfu"),
+        ("memory", "memory_bytes"),
+    ):
         assert delta(page, name) == one.ratios[key].difference
         told = "told apart" if one.ratios[key].is_told_apart else "cannot be told apart"
         assert told in page.locator(f'[data-tile="{name}"] .delta').inner_text()
@@ -71,8 +75,10 @@ def test_a_link_opens_the_comparison_and_unpinning_ends_it(opened):
 
 
 def test_its_command_says_the_same(opened, capsys):
-    page = opened(QUERY + "&pinned.model=llama-3.1-70b&pinned.cluster=dgx-b200&pinned.gpus=512"
-                  "&pinned.layout.tp=4&pinned.layout.global_batch=1024")  # fmt: skip
+    page = opened(
+        QUERY + "&pinned.model=llama-3.1-70b&pinned.cluster=dgx-b200&pinned.gpus=512"
+        "&pinned.layout.tp=4&pinned.layout.global_batch=1024"
+    )
     page.locator(".pinned-said").wait_for()
     page.get_by_text("How sure that is").click()
     command = page.locator("#pinned code").inner_text()
@@ -92,8 +98,11 @@ def test_a_pinned_run_that_is_not_possible_says_so(opened):
 @pytest.mark.parametrize("dark", [False, True])
 @pytest.mark.parametrize("narrow", [False, True])
 def test_it_fits_and_can_be_read(opened, narrow, dark):
-    page = opened(QUERY + "&pinned.model=llama-3.1-70b&pinned.cluster=dgx-b200&pinned.nodes=64"
-                  "&pinned.layout.tp=4", narrow=narrow, dark=dark)  # fmt: skip
+    page = opened(
+        QUERY + "&pinned.model=llama-3.1-70b&pinned.cluster=dgx-b200&pinned.nodes=64&pinned.layout.tp=4",
+        narrow=narrow,
+        dark=dark,
+    )
     page.locator(".pinned-said").wait_for()
     settled(page)
     fits(page)

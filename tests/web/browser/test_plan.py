@@ -9,9 +9,11 @@ from syncwall.web.questions import Search
 from tests.web.browser.conftest import axe, fits, until
 
 RUN = {
-    "model": "llama-3.1-8b", "cluster": "dgx-h100", "nodes": 1,
+    "model": "llama-3.1-8b",
+    "cluster": "dgx-h100",
+    "nodes": 1,
     "layout": {"tp": 2, "shard": "fsdp", "global_batch": 64},
-}  # fmt: skip
+}
 HERE = "/plan?model=llama-3.1-8b&cluster=dgx-h100&nodes=1&layout.tp=2&layout.shard=fsdp"
 HERE += "&layout.global_batch=64"
 LARGE = "/plan?model=llama-3.1-405b&cluster=dgx-h100&nodes=2048&layout.global_batch=16384"
@@ -30,9 +32,7 @@ def alone():
 
 
 def steps(page):
-    return [
-        float(row.get_attribute("data-value")) for row in page.locator("#best tr[data-rank]").all()
-    ]
+    return [float(row.get_attribute("data-value")) for row in page.locator("#best tr[data-rank]").all()]
 
 
 def test_nothing_is_searched_before_somebody_asks(opened):
@@ -60,8 +60,7 @@ def test_a_search_finds_what_python_finds(opened, answer, alone):
     first, second = (float(bars.nth(n).get_attribute("data-value")) for n in range(2))
     assert [first, second] == pytest.approx([shown[0], shown[-1]])
     apart = [
-        float(one.get_attribute("data-apart"))
-        for one in page.locator("#compare .sum [data-apart]").all()
+        float(one.get_attribute("data-apart")) for one in page.locator("#compare .sum [data-apart]").all()
     ]
     assert apart == [pytest.approx(second - first)]
     axe(page)
@@ -155,10 +154,16 @@ def test_columns_sort_and_filters_filter(opened):
 
 @pytest.mark.parametrize(
     ("button", "begins"),
-    [("CSV", "rank,gpus,tp,"), ("Run file (YAML)", "model:"), ("Report (HTML)", "<!doctype html>"),
-     ("Megatron-LM", "# Megatron-LM"), ("torchtitan", "# torchtitan"), ("DeepSpeed", "{"),
-     ("Hugging Face accelerate", "# Hugging Face accelerate")],
-)  # fmt: skip
+    [
+        ("CSV", "rank,gpus,tp,"),
+        ("Run file (YAML)", "model:"),
+        ("Report (HTML)", "<!doctype html>"),
+        ("Megatron-LM", "# Megatron-LM"),
+        ("torchtitan", "# torchtitan"),
+        ("DeepSpeed", "{"),
+        ("Hugging Face accelerate", "# Hugging Face accelerate"),
+    ],
+)
 def test_the_answer_is_handed_over(opened, button, begins, tmp_path):
     page = searched_page(opened)
     with page.expect_download() as caught:

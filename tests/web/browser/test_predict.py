@@ -106,9 +106,7 @@ def test_a_run_that_does_not_fit_says_what_would(opened):
 
 
 def test_more_nodes_are_offered_where_no_layout_fits(opened):
-    page = opened(
-        "/?model=llama-3.1-405b&cluster=dgx-h100&gpus=64&layout.tp=8&layout.global_batch=64"
-    )
+    page = opened("/?model=llama-3.1-405b&cluster=dgx-h100&gpus=64&layout.tp=8&layout.global_batch=64")
     page.get_by_role("button", name=re.compile("32 nodes: .* a step")).click()
     settled(page)
     query = dict(parse_qsl(urlsplit(page.url).query))
@@ -293,9 +291,13 @@ def test_a_configuration_can_be_pasted_and_the_link_holds_it(opened):
 
 @pytest.mark.parametrize(
     ("button", "begins"),
-    [("Run file (YAML)", "model:"), ("JSON", "{"), ("Perfetto trace", '{"traceEvents"'),
-     ("Report (HTML)", "<!doctype html>")],
-)  # fmt: skip
+    [
+        ("Run file (YAML)", "model:"),
+        ("JSON", "{"),
+        ("Perfetto trace", '{"traceEvents"'),
+        ("Report (HTML)", "<!doctype html>"),
+    ],
+)
 def test_exports_are_downloaded(opened, button, begins, tmp_path):
     page = opened(QUERY)
     with page.expect_download() as caught:

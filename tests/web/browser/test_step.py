@@ -11,8 +11,12 @@ from syncwall.web.answers.step_collective import pipeline
 from syncwall.web.questions import AskedPipeline, AskedRun, AskedStep
 from tests.web.browser.conftest import axe, fits
 
-RUN: dict[str, Any] = {"model": "llama-3.1-8b", "cluster": "dgx-h100", "nodes": 8,
-       "layout": {"shard": "ddp", "global_batch": 128}}  # fmt: skip
+RUN: dict[str, Any] = {
+    "model": "llama-3.1-8b",
+    "cluster": "dgx-h100",
+    "nodes": 8,
+    "layout": {"shard": "ddp", "global_batch": 128},
+}
 PAGE = "/step?model=llama-3.1-8b&cluster=dgx-h100&nodes=8&layout.shard=ddp"
 PAGE += "&layout.global_batch=128"
 
@@ -24,9 +28,7 @@ def number(page, selector, name="data-value"):
 
 def test_a_step_of_workers(opened):
     page = opened(f"{PAGE}&step.slow=2&step.worker=2&step.workers=4")
-    expected = team_step(
-        AskedStep.model_validate({"run": RUN, "slow": 2, "worker": 2, "workers": 4})
-    )
+    expected = team_step(AskedStep.model_validate({"run": RUN, "slow": 2, "worker": 2, "workers": 4}))
     assert number(page, "#verdict") == predict(AskedRun.model_validate(RUN).run()).step_s
     assert number(page, "#verdict", "data-lost") == expected["lost_s"]
     assert page.text_content("#verdict") == expected["verdict"]
@@ -41,8 +43,11 @@ def test_a_step_of_workers(opened):
     page.locator("#phases button").nth(3).click()  # the barrier: all but the slow one wait
     states = page.locator(".scene [data-worker]")
     assert [states.nth(n).get_attribute("data-state") for n in range(4)] == [
-        "waits", "backward", "waits", "waits"
-    ]  # fmt: skip
+        "waits",
+        "backward",
+        "waits",
+        "waits",
+    ]
     assert "for worker 2" in states.nth(0).text_content()
     page.wait_for_url("**step.at=*")
     again = page.text_content("#says")
@@ -200,8 +205,9 @@ def test_ranks_that_share_a_sequence_add_up_their_gradients(opened):
     page.locator("#phases button").nth(1).click()
     forward = "each of 2 context-parallel ranks has 4,096 tokens of each sequence"
     asked = {**RUN, "layout": {**RUN["layout"], "cp": 2}}
-    told = [one["text"] for one in team_step(
-        AskedStep.model_validate({"run": asked, "mode": "fsdp"}))["events"]]  # fmt: skip
+    told = [
+        one["text"] for one in team_step(AskedStep.model_validate({"run": asked, "mode": "fsdp"}))["events"]
+    ]
     assert page.text_content("#says") in told
     assert any(forward in text for text in told)
     page.locator("#phases button").nth(3).click()

@@ -12,8 +12,7 @@ from tests.web.browser.conftest import axe, fits, until
 from tests.web.conftest import RUN
 
 QUERY = (
-    "/?model=llama-3.1-70b&cluster=dgx-h100&nodes=64&layout.tp=8&layout.shard=fsdp"
-    "&layout.global_batch=1024"
+    "/?model=llama-3.1-70b&cluster=dgx-h100&nodes=64&layout.tp=8&layout.shard=fsdp&layout.global_batch=1024"
 )
 CANVAS = ".timeline canvas[data-tops]"
 
@@ -110,11 +109,13 @@ def test_it_opens_at_one_layer_with_the_whole_below(opened, answer, narrow):
 
 def _colours(page: Any) -> int:
     """Different colours in the small picture."""
-    return int(page.locator(".timeline-map").evaluate(
-        """one => { const data = new Uint32Array(
+    return int(
+        page.locator(".timeline-map").evaluate(
+            """one => { const data = new Uint32Array(
         one.getContext("2d").getImageData(0, 0, one.width, one.height).data.buffer);
         return new Set(data).size; }"""
-    ))  # fmt: skip
+        )
+    )
 
 
 def test_the_window_is_in_the_address_and_asks_nothing_again(opened, answer):

@@ -13,10 +13,7 @@ from syncwall.web.questions import AskedWall
 from tests.web.browser.conftest import axe, fits
 from tests.web.conftest import RUN
 
-QUERY = (
-    "model=llama-3.1-70b&cluster=dgx-h100&nodes=64&layout.tp=8&layout.shard=fsdp"
-    "&layout.global_batch=1024"
-)
+QUERY = "model=llama-3.1-70b&cluster=dgx-h100&nodes=64&layout.tp=8&layout.shard=fsdp&layout.global_batch=1024"
 SHORT = f"{QUERY}&wall.most=1024"  # without a wall, nothing better is searched
 OTHERS = "cluster:dgx-b200;layout.tp:4,layout.pp:2"
 
@@ -102,9 +99,7 @@ def test_another_cluster_and_another_layout_stand_beside_it(opened):
 
 
 def test_what_cannot_be_is_said(opened):
-    page = opened(
-        "/wall?model=llama-3.1-70b&cluster=dgx-h100&nodes=64&layout.tp=8&layout.shard=ddp"
-    )
+    page = opened("/wall?model=llama-3.1-70b&cluster=dgx-h100&nodes=64&layout.tp=8&layout.shard=ddp")
     page.wait_for_selector("#verdict.bad")
     assert "does not fit" in page.inner_text("#why")
     odd = opened(f"/wall?{SHORT}&wall.with=cluster:<b>x</b>;seq:0;layout.tp:<i>")
@@ -141,9 +136,7 @@ def test_a_change_of_the_run_is_applied_by_a_click(opened):
     page.wait_for_url("**layout.global_batch=2048**")
 
 
-@pytest.mark.parametrize(
-    ("button", "starts"), [("CSV", "run,gpus"), ("JSON", "{"), ("SVG", "<svg")]
-)
+@pytest.mark.parametrize(("button", "starts"), [("CSV", "run,gpus"), ("JSON", "{"), ("SVG", "<svg")])
 def test_the_curves_can_be_taken_along(opened, button, starts):
     page = opened(f"/wall?{SHORT}")
     _drawn(page)

@@ -31,8 +31,7 @@ _NOTHING: Final = (
     "init _lazy_init ipc_collect seed seed_all set_per_process_memory_fraction set_rng_state"
 )
 _LOADER_WORKERS: Final = (
-    "num_workers prefetch_factor persistent_workers pin_memory timeout multiprocessing_context "
-    "worker_init_fn"
+    "num_workers prefetch_factor persistent_workers pin_memory timeout multiprocessing_context worker_init_fn"
 )
 _USUALLY_TRUE: Final = ("aten::all", "aten::isfinite", "aten::eq", "aten::mul")
 """What makes a truth value that usual runs find true: everything is finite (a
@@ -66,9 +65,7 @@ DEVICE.replaces(
         "torch.cuda.is_initialized": answering(lambda _: True),
         "torch.cuda.current_device": answering(lambda state: state.rank % 8),
         "torch.cuda.get_device_name": answering(lambda _: _PROPERTIES.name),
-        "torch.cuda.get_device_capability": answering(
-            lambda _: (_PROPERTIES.major, _PROPERTIES.minor)
-        ),
+        "torch.cuda.get_device_capability": answering(lambda _: (_PROPERTIES.major, _PROPERTIES.minor)),
         "torch.cuda.get_device_properties": answering(lambda _: _PROPERTIES),
         "torch.cuda.mem_get_info": answering(lambda _: (_MEMORY_BYTES, _MEMORY_BYTES)),
         "torch.cuda.memory_stats": answering(lambda _: {}),
@@ -121,9 +118,7 @@ def _resize(state: RecordingState, original: Any, storage: torch.UntypedStorage,
 
 
 @DEVICE.wraps("torch.utils.swap_tensors")
-def _swap_tensors(
-    _: RecordingState, original: Any, first: torch.Tensor, second: torch.Tensor
-) -> None:
+def _swap_tensors(_: RecordingState, original: Any, first: torch.Tensor, second: torch.Tensor) -> None:
     """`Module.to` swaps parameters, and refuses to if anything weakly refers to them.
 
     Fake tensors are referred to by their own mode: what they hold is swapped without asking.
@@ -137,9 +132,7 @@ def _swap_tensors(
 
 
 @DEVICE.wraps("torch.Tensor.__deepcopy__")
-def _deepcopy(
-    _: RecordingState, original: Any, tensor: torch.Tensor, memo: dict[int, Any]
-) -> torch.Tensor:
+def _deepcopy(_: RecordingState, original: Any, tensor: torch.Tensor, memo: dict[int, Any]) -> torch.Tensor:
     """A fake tensor is cloned, a real one copied for real: a copy gets the storage of a real one.
 
     Copies of weights (an average of them) and of the states of metrics are made in this way.

@@ -58,9 +58,9 @@ def cuda_attention(  # noqa: PLR0913, PLR0917
     width = query.shape[-1]
     is_flash = query.dtype in _FLASH_DTYPES and width <= _WIDEST_FLASH_HEAD
     if attn_mask is None and is_flash and width == value.shape[-1] and not width % 8:
-        return aten._scaled_dot_product_flash_attention(
-            query, key, value, dropout_p, is_causal, scale=scale
-        )[0]
+        return aten._scaled_dot_product_flash_attention(query, key, value, dropout_p, is_causal, scale=scale)[
+            0
+        ]
     if query.shape[1] != key.shape[1]:
         if not enable_gqa:
             return NotImplemented
@@ -198,17 +198,13 @@ def _run_backward(state: RecordingState, original: Any, *args: Any, **kwargs: An
         state.places.backward -= 1
 
 
-@KERNELS.wraps(
-    f"torch.optim.optimizer.{_FOREACH_DEVICES}", f"torch.utils._foreach_utils.{_FOREACH_DEVICES}"
-)
+@KERNELS.wraps(f"torch.optim.optimizer.{_FOREACH_DEVICES}", f"torch.utils._foreach_utils.{_FOREACH_DEVICES}")
 def _foreach_devices(_: RecordingState, original: Any) -> list[str]:
     """Optimizers as on CUDA, over lists of tensors: on the CPU they loop over parameters."""
     return [*original(), "cpu"]
 
 
-KERNELS.replaces(
-    {"torch.optim.optimizer._foreach_supported_types": lambda _, kinds: [*kinds, FakeTensor]}
-)
+KERNELS.replaces({"torch.optim.optimizer._foreach_supported_types": lambda _, kinds: [*kinds, FakeTensor]})
 
 
 @KERNELS.surround

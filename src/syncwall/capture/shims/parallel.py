@@ -93,8 +93,7 @@ def _register_builtin_hook(_: RecordingState, __: Any, reducer: Reducer, hook: A
 @PARALLEL.wraps("torch.distributed.fsdp.FullyShardedDataParallel.__init__")
 def _fsdp1(*_: object, **__: object) -> None:
     raise InputError.of(
-        "FullyShardedDataParallel (FSDP1) cannot be recorded: use "
-        "torch.distributed.fsdp.fully_shard"
+        "FullyShardedDataParallel (FSDP1) cannot be recorded: use torch.distributed.fsdp.fully_shard"
     )
 
 
@@ -138,9 +137,7 @@ def _sharded(state: RecordingState, original: Any, self: Any, *args: Any, **kwar
 
 
 @PARALLEL.wraps(f"{_FSDP}._fsdp_init._move_states_to_device")
-def _move(
-    state: RecordingState, original: Any, params: Any, buffers: Any, device: torch.device
-) -> None:
+def _move(state: RecordingState, original: Any, params: Any, buffers: Any, device: torch.device) -> None:
     original(params, buffers, device)
     for tensor in [*params, *buffers]:
         state.on_device(tensor)
@@ -163,9 +160,7 @@ def _all_gather(state: RecordingState, original: Any, *args: Any, **kwargs: Any)
 
 
 @PARALLEL.wraps(f"{_GROUP}.foreach_reduce")
-def _reduce(
-    state: RecordingState, original: Any, fsdp_params: Any, *args: Any, **kwargs: Any
-) -> Any:
+def _reduce(state: RecordingState, original: Any, fsdp_params: Any, *args: Any, **kwargs: Any) -> Any:
     unit = _unit(fsdp_params)
     result = original(fsdp_params, *args, **kwargs)
     state.buffers[state.storages.number(result[0])] = unit
@@ -192,9 +187,7 @@ def padding(state: RecordingState) -> Iterator[Note]:
             module = state.places.name(param._module_info.module)
             name = f"{param._param_fqn or param._module_info.param_name} {tuple(param._orig_size)}"
             sent, useful = float(padded * item), float(own * item)
-            yield Note(
-                NoteKind.PADDED, name, SourceLocation(module), bytes=sent, useful_bytes=useful
-            )
+            yield Note(NoteKind.PADDED, name, SourceLocation(module), bytes=sent, useful_bytes=useful)
 
 
 @PARALLEL.wraps(
@@ -206,9 +199,7 @@ def _propagate(state: RecordingState, original: Any, *args: Any, **kwargs: Any) 
         return original(*args, **kwargs)
 
 
-def _foreach(
-    _: RecordingState, original: Any, name: str, first: Any, *args: Any, **kwargs: Any
-) -> Any:
+def _foreach(_: RecordingState, original: Any, name: str, first: Any, *args: Any, **kwargs: Any) -> Any:
     """Lists of equally sharded tensors are handled as lists of local ones.
 
     DTensor works out for every list of parameters again how a sum or product of them is sharded,
@@ -227,10 +218,7 @@ def _foreach(
     made = original(_local(first), *(_local(value) for value in args), **kwargs)
     if name.endswith("_"):
         return first
-    return [
-        DTensor(part, like._spec, requires_grad=False)
-        for part, like in zip(made, first, strict=True)
-    ]
+    return [DTensor(part, like._spec, requires_grad=False) for part, like in zip(made, first, strict=True)]
 
 
 def _local(value: Any) -> Any:
@@ -239,9 +227,7 @@ def _local(value: Any) -> Any:
     return value._local_tensor if isinstance(value, DTensor) else value
 
 
-PARALLEL.replaces(
-    {f"torch._foreach_{name}": wrapper(_foreach, name) for name in _ELEMENTWISE.split()}
-)
+PARALLEL.replaces({f"torch._foreach_{name}": wrapper(_foreach, name) for name in _ELEMENTWISE.split()})
 
 
 # Pipeline stages vote, and send each other descriptions of tensors, before the first step; the
@@ -266,9 +252,7 @@ def _send_meta(state: RecordingState, _: Any, self: Any, meta: Any, dst_stage: i
 @PARALLEL.wraps(f"{_STAGE}.PipelineStage._recv_meta")
 def _recv_meta(state: RecordingState, _: Any, self: Any, src_stage: int) -> Any:
     if src_stage > self.stage_index:
-        return stage._StageBackwardMeta(
-            backward_metas=stage._derive_grad_metas(self._stage_meta.outputs)
-        )
+        return stage._StageBackwardMeta(backward_metas=stage._derive_grad_metas(self._stage_meta.outputs))
     known = [index for index in state.handed_on if index <= src_stage]
     if not known:
         raise InputError.of(

@@ -89,9 +89,7 @@ RANKS.replaces(
 
 
 @RANKS.wraps(f"{_C10D}.new_group", everywhere=True)
-def _new_group(
-    state: RecordingState, original: Any, ranks: Any = None, *args: Any, **kwargs: Any
-) -> Any:
+def _new_group(state: RecordingState, original: Any, ranks: Any = None, *args: Any, **kwargs: Any) -> Any:
     """Groups that this rank is not in are not made: there may be thousands."""
     if ranks is not None and state.rank not in ranks:
         return dist.GroupMember.NON_GROUP_MEMBER

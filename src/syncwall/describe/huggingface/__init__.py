@@ -23,8 +23,14 @@ ARCHITECTURES: Final = dict(
 )
 """What reads a configuration, by its `model_type`."""
 SHAPES: Final = (
-    *LAYERS, *HIDDEN, *HEADS, "num_key_value_heads", "head_dim", "intermediate_size", "vocab_size",
-)  # fmt: skip
+    *LAYERS,
+    *HIDDEN,
+    *HEADS,
+    "num_key_value_heads",
+    "head_dim",
+    "intermediate_size",
+    "vocab_size",
+)
 """Names that mean the same in every architecture."""
 MOST_NAMED: Final = 6
 _INNER: Final = ("text_config", "llm_config", "language_config")

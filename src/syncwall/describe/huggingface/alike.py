@@ -144,14 +144,14 @@ ALIKE: Final[dict[str, Callable[[Config], Fields]]] = {
         },
         full_every=4,
     ),
-    "apertus": Variant(
-        llama, has=_QK_NORM | {"mlp": {"gated": False, "learned_activation": 2}}
-    ),
+    "apertus": Variant(llama, has=_QK_NORM | {"mlp": {"gated": False, "learned_activation": 2}}),
     "arcee": Variant(llama, has=_PLAIN_MLP),
     "aria_text": Variant(
         fine_experts,
-        names=_OF_ONE_WIDTH | {
-            "n_shared_experts": "moe_num_shared_experts", "num_experts": "moe_num_experts",
+        names=_OF_ONE_WIDTH
+        | {
+            "n_shared_experts": "moe_num_shared_experts",
+            "num_experts": "moe_num_experts",
             "num_experts_per_tok": "moe_topk",
         },
     ),
@@ -159,9 +159,7 @@ ALIKE: Final[dict[str, Callable[[Config], Fields]]] = {
     "bitnet": Variant(llama, has={"attention": {"output_norm": True}, "mlp": {"inner_norm": True}}),
     "codegen": gptj,
     "cohere2": Variant(cohere, full_every=4),
-    "ctrl": Variant(
-        gpt2, names={"n_inner": "dff"}, has={"learned_positions": 0, "head_bias": True}
-    ),
+    "ctrl": Variant(gpt2, names={"n_inner": "dff"}, has={"learned_positions": 0, "head_bias": True}),
     "cwm": Variant(llama, full_every=4),
     "dbrx": Variant(
         _experts_in_every_layer,
@@ -178,7 +176,8 @@ ALIKE: Final[dict[str, Callable[[Config], Fields]]] = {
     "ernie4_5_moe": Variant(
         ernie4_5_moe,
         names={
-            "n_shared_experts": "moe_num_shared_experts", "num_experts": "moe_num_experts",
+            "n_shared_experts": "moe_num_shared_experts",
+            "num_experts": "moe_num_experts",
             "num_experts_per_tok": "moe_k",
         },
         assume=_TIED,
@@ -219,4 +218,4 @@ ALIKE: Final[dict[str, Callable[[Config], Fields]]] = {
         has={"learned_positions": 0},
     ),
     "youtu": Variant(latent_llama, assume=_TIED),
-}  # fmt: skip
+}

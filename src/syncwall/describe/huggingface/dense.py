@@ -155,9 +155,7 @@ def falcon(c: Config) -> Fields:
     grouped = c.flag("new_decoder_architecture", default=False)
     parallel = c.flag("parallel_attn", default=True)
     if grouped:
-        fields["attention"]["kv_heads"] = c.whole(
-            "num_kv_heads", default=fields["attention"]["heads"]
-        )
+        fields["attention"]["kv_heads"] = c.whole("num_kv_heads", default=fields["attention"]["heads"])
     elif c.flag("multi_query", default=True):
         fields["attention"]["kv_heads"] = 1
     two = c.whole("num_ln_in_parallel_attn", default=2) == 2 if grouped else not parallel
@@ -210,9 +208,7 @@ def olmo2(c: Config) -> Fields:
 
 def starcoder2(c: Config) -> Fields:
     """Layer norm, biases and a plain MLP; grouped key heads."""
-    fields = attention_bias(
-        c, add_sliding_window(c, llama_like(c, tied=True)), "use_bias", default=True
-    )
+    fields = attention_bias(c, add_sliding_window(c, llama_like(c, tied=True)), "use_bias", default=True)
     fields["mlp"] |= {"gated": False, "bias": fields["attention"]["qkv_bias"]}
     return fields | {"norm": {"kind": "layer"}}
 
@@ -243,10 +239,34 @@ def smollm3(c: Config) -> Fields:
 
 
 _NAMED: Final = (
-    bloom, cohere, falcon, gemma, gemma2, gemma3, glm, glm4, gpt2, gpt_bigcode, gpt_neo, gpt_neox,
-    gptj, llama, mistral, mpt, nemotron, olmo, olmo2, opt, phi, phi3, qwen2, qwen3, smollm3,
-    stablelm, starcoder2,
-)  # fmt: skip
+    bloom,
+    cohere,
+    falcon,
+    gemma,
+    gemma2,
+    gemma3,
+    glm,
+    glm4,
+    gpt2,
+    gpt_bigcode,
+    gpt_neo,
+    gpt_neox,
+    gptj,
+    llama,
+    mistral,
+    mpt,
+    nemotron,
+    olmo,
+    olmo2,
+    opt,
+    phi,
+    phi3,
+    qwen2,
+    qwen3,
+    smollm3,
+    stablelm,
+    starcoder2,
+)
 DENSE: Final[dict[str, Callable[[Config], Fields]]] = {
     **{architecture.__name__: architecture for architecture in _NAMED},
     "gemma3_text": gemma3,

@@ -53,10 +53,7 @@ def with_experts(fields: Fields) -> list[str]:
     """What works on each token, layer by layer, by what `moe` states."""
     moe = fields["moe"]
     first, every = moe.get("dense_first", 0), moe.get("every", 1)
-    return [
-        "E" if layer >= first and (layer + 1) % every == 0 else "-"
-        for layer in range(fields["layers"])
-    ]
+    return ["E" if layer >= first and (layer + 1) % every == 0 else "-" for layer in range(fields["layers"])]
 
 
 def placed(fields: Fields, letters: list[str]) -> Fields:
@@ -164,8 +161,10 @@ def gpt_oss(c: Config) -> Fields:
     fields = attention_bias(c, llama_like(c), default=True)
     fields["attention"]["sinks"] = True
     in_every_layer(c, fields)["moe"] |= {
-        "router_bias": True, "expert_bias": True, "clamped": True,
-    }  # fmt: skip
+        "router_bias": True,
+        "expert_bias": True,
+        "clamped": True,
+    }
     return add_sliding_window(c, fields, full_every=2)
 
 
@@ -202,8 +201,16 @@ def granitemoe(c: Config) -> Fields:
 
 
 _NAMED: Final = (
-    glm4_moe, gpt_oss, granitemoe, llama4, mixtral, olmoe, phimoe, qwen2_moe, qwen3_moe,
-)  # fmt: skip
+    glm4_moe,
+    gpt_oss,
+    granitemoe,
+    llama4,
+    mixtral,
+    olmoe,
+    phimoe,
+    qwen2_moe,
+    qwen3_moe,
+)
 EXPERTS: Final[dict[str, Callable[[Config], Fields]]] = {
     **{architecture.__name__: architecture for architecture in _NAMED},
     **dict.fromkeys(("deepseek_v2", "deepseek_v3", "kimi_k2"), deepseek),

@@ -19,9 +19,15 @@ from syncwall.describe.huggingface.experts import (
 )
 
 _LETTERS: Final = {
-    "mamba": "M", "linear_attention": "M", "attention": "*", "full_attention": "*", "mlp": "-",
-    "moe": "E", "dense": "-", "sparse": "E",
-}  # fmt: skip
+    "mamba": "M",
+    "linear_attention": "M",
+    "attention": "*",
+    "full_attention": "*",
+    "mlp": "-",
+    "moe": "E",
+    "dense": "-",
+    "sparse": "E",
+}
 _ONE_HEAD: Final = {"heads": 1}
 """Attention of models that have none."""
 
@@ -50,9 +56,12 @@ def nemotron_h(c: Config) -> Fields:
     c.value |= {"num_hidden_layers": len(layers)}
     fields = llama_like(c, mlp="-" in layers)
     fields["mixer"] = _mamba2(
-        c, heads=c.whole("mamba_num_heads"), head_dim=c.whole("mamba_head_dim"),
-        state=c.whole("ssm_state_size"), chunk=c.whole("chunk_size", default=128),
-    )  # fmt: skip
+        c,
+        heads=c.whole("mamba_num_heads"),
+        head_dim=c.whole("mamba_head_dim"),
+        state=c.whole("ssm_state_size"),
+        chunk=c.whole("chunk_size", default=128),
+    )
     if "-" in layers:
         fields["mlp"] |= {"gated": False, "bias": c.flag("mlp_bias", default=False)}
     if "E" in layers:
@@ -76,9 +85,12 @@ def mamba2(c: Config) -> Fields:
     fields = llama_like(c, mlp=False)
     fields["attention"] = _ONE_HEAD | {"head_dim": head_dim}
     fields["mixer"] = _mamba2(
-        c, heads=c.whole("num_heads", default=width // head_dim), head_dim=head_dim,
-        state=c.whole("state_size", default=128), chunk=c.whole("chunk_size", default=256),
-    )  # fmt: skip
+        c,
+        heads=c.whole("num_heads", default=width // head_dim),
+        head_dim=head_dim,
+        state=c.whole("state_size", default=128),
+        chunk=c.whole("chunk_size", default=256),
+    )
     return fields | {"pattern": "M"}
 
 
@@ -100,8 +112,9 @@ def qwen3_next(c: Config) -> Fields:
     """Experts in every layer; three of four layers have gated DeltaNet, the fourth attention."""
     fields = _gated_attention(c)
     qwen_experts(c, fields)["moe"] |= {
-        "shared_hidden": c.whole("shared_expert_intermediate_size"), "shared_gate": True,
-    }  # fmt: skip
+        "shared_hidden": c.whole("shared_expert_intermediate_size"),
+        "shared_gate": True,
+    }
     return _gated_delta(c, fields, with_experts(fields))
 
 
@@ -254,11 +267,16 @@ HYBRID: Final[dict[str, Callable[[Config], Fields]]] = {
 
 
 _NAMES: Final = {
-    "n_groups": "mamba_n_groups", "conv_kernel": "mamba_d_conv", "use_conv_bias": "mamba_conv_bias",
-    "use_bias": "mamba_proj_bias", "expand": "mamba_expand", "state_size": "mamba_d_state",
-    "time_step_rank": "mamba_dt_rank", "num_heads": "mamba_n_heads", "chunk_size":
-    "mamba_chunk_size",
-}  # fmt: skip
+    "n_groups": "mamba_n_groups",
+    "conv_kernel": "mamba_d_conv",
+    "use_conv_bias": "mamba_conv_bias",
+    "use_bias": "mamba_proj_bias",
+    "expand": "mamba_expand",
+    "state_size": "mamba_d_state",
+    "time_step_rank": "mamba_dt_rank",
+    "num_heads": "mamba_n_heads",
+    "chunk_size": "mamba_chunk_size",
+}
 STEP_SHARE: Final = 16
 """Of the hidden width, the rank of time steps that is not stated."""
 
@@ -319,9 +337,7 @@ def falcon_h1(c: Config) -> Fields:
     return fields | {"mixer": mixer, "pattern": "M*-"}
 
 
-def _periodic(
-    c: Config, name: str, default: tuple[int, int], layers: range, either: str
-) -> list[str]:
+def _periodic(c: Config, name: str, default: tuple[int, int], layers: range, either: str) -> list[str]:
     """The first of `either` letters for one layer in each period, the second for the others."""
     period = c.whole(f"{name}_period", default=default[0]) or 1
     offset = c.whole(f"{name}_offset", default=default[1])

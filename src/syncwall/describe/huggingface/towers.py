@@ -20,9 +20,12 @@ NEXT_TILES: Final = 5
 """Tiles of an image of LLaVA-NeXT: the whole, and four parts of it (2 x 2, the largest of the
 published `image_grid_pinpoints`)."""
 LLAMA_DEFAULTS: Final = {
-    "hidden_size": 4096, "num_hidden_layers": 32, "num_attention_heads": 32,
-    "intermediate_size": 11008, "vocab_size": 32000,
-}  # fmt: skip
+    "hidden_size": 4096,
+    "num_hidden_layers": 32,
+    "num_attention_heads": 32,
+    "intermediate_size": 11008,
+    "vocab_size": 32000,
+}
 """What published files of LLaVA leave out: `LlamaConfig` has it so."""
 
 
@@ -228,13 +231,22 @@ def internvl(c: Config, whole: Config, hidden: int) -> Fields:
 
 
 TOWERS: Final[dict[str, Callable[[Config, Config, int], Fields]]] = {
-    "gemma3": gemma3_tower, "internvl": internvl, "llama4": llama4_tower, "llava": llava,
-    "llava_next": llava_next, "mistral3": mistral3, "qwen2_5_vl": qwen2_5_vl,
-    "qwen2_vl": qwen2_vl, "qwen3_vl": qwen3_vl,
-}  # fmt: skip
+    "gemma3": gemma3_tower,
+    "internvl": internvl,
+    "llama4": llama4_tower,
+    "llava": llava,
+    "llava_next": llava_next,
+    "mistral3": mistral3,
+    "qwen2_5_vl": qwen2_5_vl,
+    "qwen2_vl": qwen2_vl,
+    "qwen3_vl": qwen3_vl,
+}
 DECODERS: Final[dict[str, Callable[[Config], Fields]]] = {
-    "internvl": qwen2, "llava": llama, "llava_next": llama,
-    "mistral3": mistral, **dict.fromkeys(("qwen2_5_vl", "qwen2_5_vl_text"), qwen2),
+    "internvl": qwen2,
+    "llava": llama,
+    "llava_next": llama,
+    "mistral3": mistral,
+    **dict.fromkeys(("qwen2_5_vl", "qwen2_5_vl_text"), qwen2),
     **dict.fromkeys(("qwen2_vl", "qwen2_vl_text"), qwen2),
     **dict.fromkeys(("qwen3_vl", "qwen3_vl_text"), qwen3),
-}  # fmt: skip
+}

@@ -149,12 +149,8 @@ TABLE: Final = SettingTable(
     Rule(write=_write_accumulated),
     SettingRow("shard", f"{_ZERO}.stage", Kind(read_stage)),
     SettingRow("overlap_gradients", f"{_ZERO}.overlap_comm", Kind.flag()),
-    SettingRow(
-        "overlap_parameters", f"{_ZERO}.overlap_comm", Kind.flag().unwritten, _shards_weights
-    ),
-    SettingRow(
-        "shard_degree", f"{_ZERO}.mics_shard_size", Kind.whole(-1).unwritten, _shards_weights
-    ),
+    SettingRow("overlap_parameters", f"{_ZERO}.overlap_comm", Kind.flag().unwritten, _shards_weights),
+    SettingRow("shard_degree", f"{_ZERO}.mics_shard_size", Kind.whole(-1).unwritten, _shards_weights),
     Rule(_read_offload, _write_offload),
     SettingRow(
         "reshard_after_forward",
@@ -163,9 +159,7 @@ TABLE: Final = SettingTable(
         _shards_weights,
     ),
     SettingRow("gather_dtype", f"{_ZERO}.zero_quantized_weights", _INT8, _shards_weights),
-    SettingRow(
-        "quantized_gradients", f"{_ZERO}.zero_quantized_gradients", _ONLY_TRUE, _shards_weights
-    ),
+    SettingRow("quantized_gradients", f"{_ZERO}.zero_quantized_gradients", _ONLY_TRUE, _shards_weights),
     Rule(_read_precision, _write_precision),
     SettingRow("gradient_dtype", "communication_data_type", Kind.words(_DTYPES)),
     SettingRow("tp", "tensor_parallel.autotp_size", Kind.whole(0), only=lambda it, _: it.tp > 1),

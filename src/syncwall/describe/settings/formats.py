@@ -31,18 +31,14 @@ from syncwall.problems import InputError, refuse_unknown
 _HEADER: Final = re.compile(r"\s*\[+([^\[\]]+)\]+\s*(#.*)?$")
 _KEY: Final = re.compile(r"\s*([\w.\"'-]+)\s*=")
 _AT: Final = re.compile(r"\(at line (\d+), column (\d+)\)")
-_ASSIGNED: Final = re.compile(
-    r"(?:^|[\s;])(?:export\s+|local\s+)?([A-Za-z_]\w*)=[\"']?([^\s\"';()]*)"
-)
+_ASSIGNED: Final = re.compile(r"(?:^|[\s;])(?:export\s+|local\s+)?([A-Za-z_]\w*)=[\"']?([^\s\"';()]*)")
 _VARIABLE: Final = re.compile(r"\$(?:(\w+)|\{(\w+)(?::?-([^}$]*))?\})")
 _WORD: Final = re.compile(
     r"(?<=[\"'])[^\s\"'|]*+\|[^\s\"']*+(?=[\"'])"  # stages in quotes: 'E|(tt|)*9L'
     r"|[^\s\"'()\\;]+"
 )
 _COMMENT: Final = re.compile(r"(^|\s)#.*$")
-_DEEP: Final = re.compile(
-    r"(?<![\w-])(?:(?:[\w-]++|\"[^\"\n]*+\"|'[^'\n]*+')[ \t]*+\.[ \t]*+){60}+"
-)
+_DEEP: Final = re.compile(r"(?<![\w-])(?:(?:[\w-]++|\"[^\"\n]*+\"|'[^'\n]*+')[ \t]*+\.[ \t]*+){60}+")
 """A key of so many parts, for which `tomllib` takes the square of their number."""
 _DEPTH: Final = 8
 _LONGEST: Final = 4096
@@ -292,9 +288,7 @@ def title_of(name: str) -> str:
 
 def _has(value: dict[str, Any], key: str) -> bool:
     outer, dot, inner = key.partition(".")
-    return key in value or (
-        bool(dot) and isinstance(value.get(outer), dict) and inner in value[outer]
-    )
+    return key in value or (bool(dot) and isinstance(value.get(outer), dict) and inner in value[outer])
 
 
 def _unclear(value: dict[str, Any], found: list[str]) -> str:

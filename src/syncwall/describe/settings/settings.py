@@ -95,9 +95,7 @@ class Settings:
         if dp is None and machine.gpus is not None:
             dp = max(1, machine.gpus // (tp * cp * pp))
         found: dict[str, Any] = {}
-        other_batch = "global_batch" in beside or (
-            "micro_batch" in beside and "global_batch" in self.layout
-        )
+        other_batch = "global_batch" in beside or ("micro_batch" in beside and "global_batch" in self.layout)
         if dp is not None and not other_batch:
             found |= self._batch(layout, dp)
         if dp is not None and self.left.copies and "shard_degree" not in beside:
@@ -132,9 +130,7 @@ class Settings:
             return {}
         if batch is not None and micro is None:
             if batch % (accumulated * dp):
-                message = (
-                    f"{accumulated} micro batches x {dp} replicas do not divide a batch of {batch}"
-                )
+                message = f"{accumulated} micro batches x {dp} replicas do not divide a batch of {batch}"
                 raise InputError([self.problem("layout.global_batch", message)])
             return {"micro_batch": batch // (accumulated * dp)}
         if micro is not None and batch is None:

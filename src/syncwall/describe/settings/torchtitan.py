@@ -155,9 +155,7 @@ def _write_pipeline(layout: Layout, context: WriterContext) -> dict[str, Any]:
     if layout.pp == 1:
         return {}
     found: dict[str, Any] = {f"{_PIPELINE}microbatch_size": int(layout.micro_batch)}
-    found |= {
-        f"{_PIPELINE}schedule": w for w, kind in _SCHEDULES.items() if kind == layout.schedule
-    }
+    found |= {f"{_PIPELINE}schedule": w for w, kind in _SCHEDULES.items() if kind == layout.schedule}
     if layout.virtual_stages > 2 and context.layers:
         found |= _write_chunks(context.layers, layout.pp * layout.virtual_stages)
     if layout.schedule == Schedule.DUALPIPE_V and layout.ep > 1:
@@ -170,9 +168,7 @@ def _write_chunks(layers: int, stages: int) -> dict[str, Any]:
     for ends in (1, 0):
         each = -(-(layers + 2 * ends) // stages)
         if -(-(layers + 2 * ends) // each) == stages:
-            less = (
-                {} if ends else {f"{_PIPELINE}{e}_stage_less_layers": 0 for e in ("first", "last")}
-            )
+            less = {} if ends else {f"{_PIPELINE}{e}_stage_less_layers": 0 for e in ("first", "last")}
             return {f"{_PIPELINE}layers_per_stage": each, **less}
     return {}
 
@@ -284,9 +280,7 @@ TABLE: Final = SettingTable(
     SettingRow("pp", "parallelism.pipeline_parallel_degree"),
     Rule(_read_pipeline, _write_pipeline),
     SettingRow("cp", "parallelism.context_parallel_degree"),
-    SettingRow(
-        "cp_kind", _CP_KIND, Kind.words(_ROTATE), lambda it: it.cp > 1, ContextKind.ALL_GATHER
-    ),
+    SettingRow("cp_kind", _CP_KIND, Kind.words(_ROTATE), lambda it: it.cp > 1, ContextKind.ALL_GATHER),
     SettingRow("ep", "parallelism.expert_parallel_degree", only=_has_experts),
     SettingRow(
         "etp",

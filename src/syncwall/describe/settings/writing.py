@@ -96,9 +96,7 @@ def _unsaid(layout: Layout, read: Callable[[dict[str, Any]], Layout]) -> list[st
 _AXES: Final = {"tp", "cp", "pp"}
 
 
-def _unsaid_software(
-    layout: Layout, software: Software, one: Format, back: Settings
-) -> Iterator[str]:
+def _unsaid_software(layout: Layout, software: Software, one: Format, back: Settings) -> Iterator[str]:
     """The same of the software: what some settings say and these do not."""
     usual = load(CatalogueKind.FRAMEWORK, Framework, one.framework).kernels
     kernels, scaling = software.kernels or usual, software.fp8_scaling

@@ -58,9 +58,7 @@ class Spans:
         return Spans(np.array([start]), np.array([end])) - self
 
     def __or__(self, other: "Spans") -> "Spans":
-        return merged(
-            np.concatenate([self.start, other.start]), np.concatenate([self.end, other.end])
-        )
+        return merged(np.concatenate([self.start, other.start]), np.concatenate([self.end, other.end]))
 
     def __and__(self, other: "Spans") -> "Spans":
         return self._where(other, inside=True)
@@ -110,9 +108,13 @@ def shares(claims: Sequence[Spans], start: Any, end: Any) -> tuple[list[Any], Sp
 
 
 COMPUTE: Final = (
-    Cause.ATTENTION, Cause.OPTIMIZER, Cause.GEMM, Cause.CONVOLUTION, Cause.ELEMENTWISE,
+    Cause.ATTENTION,
+    Cause.OPTIMIZER,
+    Cause.GEMM,
+    Cause.CONVOLUTION,
+    Cause.ELEMENTWISE,
     Cause.OTHER_KERNELS,
-)  # fmt: skip
+)
 """Causes of computation, in order of precedence where kernels of two run at once."""
 COPY: Final = Cause.COPY
 COMMUNICATION: Final = "communication"
@@ -125,38 +127,51 @@ def _any(parts: str) -> re.Pattern[str]:
 
 
 _RULES: Final = (
-    (COPY, _any(
-        r"^mem(cpy|set) ^copybuffer ^fillbuffer __amd_rocclr_(copy|fill) "
-        r"^aten::(copy_|_to_copy|to$|contiguous|clone|cat$|pin_memory)"
-    )),
-    (Cause.ATTENTION, _any(
-        r"flash fmha attention attn \bmha_ sdpa efficient_attention softmax_rescale"
-    )),
-    (Cause.OPTIMIZER, _any(
-        r"multi_?tensor fused_?(adam|sgd|lamb|adagrad|lion) adam(w)?_?kernel "
-        r"^optimizer\.step ^aten::_foreach_ distributed_?adam foreach_tensor clip_grad"
-    )),
-    (Cause.CONVOLUTION, _any(
-        r"conv(?!ert) wgrad dgrad fprop winograd implicit_?gemm miopen.*(sp3|igemm) "
-        r"igemm_(fwd|bwd|wrw) ^sm\d+_xmma_(fprop|wgrad|dgrad) gemm.*_implicit cudnn_.*nhwc "
-        r"im2col col2im im2d2col"
-    )),
-    (Cause.GEMM, _any(
-        r"(?<!fb)gemm gemv \bcijk_ cublas nvjet cutlass xmma matmul \bdot_kernel "
-        r"splitkreduce split_k _mm_ triton_mm triton_tem_fused \bgrouped_?mm s\d+gemm "
-        r"tensorop wmma "
-        r"^aten::(mm|addmm|bmm|baddbmm|linear|matmul|addbmm|_scaled_mm|mv|addmv|dot"
-        r"|einsum|_grouped_mm)$ "
-        r"^mkldnn.*linear (Addmm|Mm|Bmm|Linear)Backward"
-    )),
-    (Cause.ELEMENTWISE, _any(
-        r"elementwise vectorized unrolled \bbn_ norm moments gammabeta softmax dropout "
-        r"reduce average pool relu gelu silu swiglu sigmoid activation triton_ pointwise "
-        r"cuComputeGrad cuApply embedding index scatter gather cat(array|_) nll_?loss "
-        r"cross_entropy rotary rope cast quant transpose permute n[cd]*hw\w*to scale fill "
-        r"copy sort scan cumsum topk op_tensor add_tensor bias ^aten::"
-    )),
-)  # fmt: skip
+    (
+        COPY,
+        _any(
+            r"^mem(cpy|set) ^copybuffer ^fillbuffer __amd_rocclr_(copy|fill) "
+            r"^aten::(copy_|_to_copy|to$|contiguous|clone|cat$|pin_memory)"
+        ),
+    ),
+    (Cause.ATTENTION, _any(r"flash fmha attention attn \bmha_ sdpa efficient_attention softmax_rescale")),
+    (
+        Cause.OPTIMIZER,
+        _any(
+            r"multi_?tensor fused_?(adam|sgd|lamb|adagrad|lion) adam(w)?_?kernel "
+            r"^optimizer\.step ^aten::_foreach_ distributed_?adam foreach_tensor clip_grad"
+        ),
+    ),
+    (
+        Cause.CONVOLUTION,
+        _any(
+            r"conv(?!ert) wgrad dgrad fprop winograd implicit_?gemm miopen.*(sp3|igemm) "
+            r"igemm_(fwd|bwd|wrw) ^sm\d+_xmma_(fprop|wgrad|dgrad) gemm.*_implicit cudnn_.*nhwc "
+            r"im2col col2im im2d2col"
+        ),
+    ),
+    (
+        Cause.GEMM,
+        _any(
+            r"(?<!fb)gemm gemv \bcijk_ cublas nvjet cutlass xmma matmul \bdot_kernel "
+            r"splitkreduce split_k _mm_ triton_mm triton_tem_fused \bgrouped_?mm s\d+gemm "
+            r"tensorop wmma "
+            r"^aten::(mm|addmm|bmm|baddbmm|linear|matmul|addbmm|_scaled_mm|mv|addmv|dot"
+            r"|einsum|_grouped_mm)$ "
+            r"^mkldnn.*linear (Addmm|Mm|Bmm|Linear)Backward"
+        ),
+    ),
+    (
+        Cause.ELEMENTWISE,
+        _any(
+            r"elementwise vectorized unrolled \bbn_ norm moments gammabeta softmax dropout "
+            r"reduce average pool relu gelu silu swiglu sigmoid activation triton_ pointwise "
+            r"cuComputeGrad cuApply embedding index scatter gather cat(array|_) nll_?loss "
+            r"cross_entropy rotary rope cast quant transpose permute n[cd]*hw\w*to scale fill "
+            r"copy sort scan cumsum topk op_tensor add_tensor bias ^aten::"
+        ),
+    ),
+)
 
 
 @lru_cache(maxsize=65536)
@@ -229,9 +244,7 @@ def activity_of(trace: Trace) -> Activity:
 def _on_device(trace: Trace, device: Any) -> Activity:
     kinds = kinds_of(trace.names)[trace.name]
     kinds[trace.category == Category.COPY] = KINDS.index(COPY)
-    kinds[device & _launched_by_optimizer(trace) & (kinds < KINDS.index(COPY))] = KINDS.index(
-        Cause.OPTIMIZER
-    )
+    kinds[device & _launched_by_optimizer(trace) & (kinds < KINDS.index(COPY))] = KINDS.index(Cause.OPTIMIZER)
     is_collective = np.zeros(len(trace), bool)
     is_collective[list(trace.collectives)] = True
     is_collective &= device
@@ -384,9 +397,7 @@ def _most_regular(trace: Trace) -> Any:
     found = [
         group
         for group in np.split(starts, edges)
-        if 4 <= len(group) <= 1000
-        and group[-1] - group[0] >= _COVERED * span
-        and _is_regular(group)
+        if 4 <= len(group) <= 1000 and group[-1] - group[0] >= _COVERED * span and _is_regular(group)
     ]
     return max(found, key=lambda group: float(np.median(np.diff(group))), default=starts[:0])
 

@@ -74,9 +74,14 @@ def _tables(trace: Trace) -> dict[str, dict[str, Any]]:
     known = list(trace.collectives.values())
     return {
         "events": {
-            "number": np.arange(count), "name": trace.name, "category": trace.category,
-            "step": step, "start_ns": trace.base_ns + trace.start_ns,
-            "duration_ns": trace.duration_ns, "thread": trace.thread, "stream": trace.stream,
+            "number": np.arange(count),
+            "name": trace.name,
+            "category": trace.category,
+            "step": step,
+            "start_ns": trace.base_ns + trace.start_ns,
+            "duration_ns": trace.duration_ns,
+            "thread": trace.thread,
+            "stream": trace.stream,
             "correlation": trace.correlation,
         },
         "names": _listed("name", trace.names),
@@ -87,7 +92,7 @@ def _tables(trace: Trace) -> dict[str, dict[str, Any]]:
             "process_group": np.array([one.group or "" for one in known], dtype=object),
             "bytes": np.array([np.nan if one.bytes is None else one.bytes for one in known]),
         },
-    }  # fmt: skip
+    }
 
 
 def _listed(column: str, texts: list[str]) -> dict[str, Any]:
@@ -219,9 +224,7 @@ def _peak_bytes() -> int:
 def _in_processes(work: _Work, names: Sequence[str], count: int) -> Iterator[_Done]:
     with ProcessPoolExecutor(count, mp_context=get_context("spawn")) as pool:
         waiting = iter(names)
-        running = {
-            pool.submit(work, name) for _, name in zip(range(2 * count), waiting, strict=False)
-        }
+        running = {pool.submit(work, name) for _, name in zip(range(2 * count), waiting, strict=False)}
         while running:
             first = next(as_completed(running))
             running.remove(first)
@@ -317,9 +320,13 @@ def explain_traces(  # noqa: PLR0913 - how traces may be read
     if len(paths) == 1 and store is None:
         return _alone(paths[0])
     read = summaries(
-        paths, workers=workers, ray=ray, store=store,
-        progress=lambda done, total: progress(done / total), first=first,
-    )  # fmt: skip
+        paths,
+        workers=workers,
+        ray=ray,
+        store=store,
+        progress=lambda done, total: progress(done / total),
+        first=first,
+    )
     if not read.ranks:
         raise InputError(read.problems)
     found = job_of(read.ranks, link_bytes_per_s=link_bytes_per_s)
@@ -337,16 +344,18 @@ def job_of(
     trace = read_trace(own[shown].source)
     found = _of_trace(trace)
     return replace(
-        found, files=len(ranks), ranks=tuple(own), rank=shown, verdict=verdict,
+        found,
+        files=len(ranks),
+        ranks=tuple(own),
+        rank=shown,
+        verdict=verdict,
         summaries=tuple(sorted(ranks, key=lambda one: one.rank)),
-    )  # fmt: skip
+    )
 
 
 def _alone(path: Path) -> JobTraces:
     trace: Trace = read_trace(path)
-    return replace(
-        _of_trace(trace), summaries=(rank_summary(replace(trace, rank=trace.rank or 0)),)
-    )
+    return replace(_of_trace(trace), summaries=(rank_summary(replace(trace, rank=trace.rank or 0)),))
 
 
 def _of_trace(trace: Trace) -> JobTraces:
@@ -375,9 +384,7 @@ def _by_name(trace: Trace, found: RankLedger) -> dict[str, float]:
     starts, ends = (np.array([getattr(one, end) for one in found.steps]) for end in _ENDS)
     place = np.clip(np.searchsorted(starts, begun, side="right") - 1, 0, None)
     inside = (begun >= starts[place]) & (begun < ends[place])
-    total = np.bincount(
-        trace.name[own][inside], trace.duration_ns[own][inside], minlength=len(trace.names)
-    )
+    total = np.bincount(trace.name[own][inside], trace.duration_ns[own][inside], minlength=len(trace.names))
     found_s = total / 1e9 / len(found.steps)
     return {trace.names[n]: float(found_s[n]) for n in np.flatnonzero(found_s)}
 
@@ -467,9 +474,7 @@ def _lanes(summaries: Sequence[RankSummary], step: int) -> tuple[RankStep, ...]:
     )
 
 
-def _bounds(
-    one: RankSummary, step: int, origin_ns: int, clocks: Clocks, index: int
-) -> tuple[float, float]:
+def _bounds(one: RankSummary, step: int, origin_ns: int, clocks: Clocks, index: int) -> tuple[float, float]:
     """Begin and end of a step of a rank, on the common clock."""
     place = int(np.searchsorted(one.step_numbers, step))
     start_s = (int(one.step_start_ns[place]) - origin_ns) / 1e9

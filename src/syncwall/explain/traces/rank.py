@@ -87,9 +87,7 @@ def idle_of(trace: Trace, busy: Spans, start_ns: int, end_ns: int) -> IdleSpans:
     known = launched != _UNKNOWN
     last = gaps.end >= (busy.end[-1] if len(busy) else start_ns)
     late = (known & (launched > gaps.start)) | last
-    until = np.where(
-        last | (gaps.end - launched <= _LATENCY_NS), gaps.end, np.minimum(launched, gaps.end)
-    )
+    until = np.where(last | (gaps.end - launched <= _LATENCY_NS), gaps.end, np.minimum(launched, gaps.end))
     waited = _named_spans(trace, _SYNC, (Category.RUNTIME, Category.SYNC, Category.OPERATOR))
     held = waited.holds(gaps.start)
     queued = known & ~late & (gaps.end - gaps.start <= _QUEUED_NS)
@@ -198,9 +196,7 @@ def rank_ledger(trace: Trace, peer_waits: tuple[Any, Any] | None = None) -> Rank
         ledger=_mean(by_step),
         hidden=_hidden(activity, start, end),
         by_step=_some(by_step),
-        steps=tuple(
-            Step(s.number, int(a), int(b)) for s, a, b in zip(steps, start, end, strict=True)
-        ),
+        steps=tuple(Step(s.number, int(a), int(b)) for s, a, b in zip(steps, start, end, strict=True)),
         found_by=found_by,
         communication=_communication(trace, activity, start, end),
         on_device=activity.on_device,
@@ -239,17 +235,13 @@ def _hidden(activity: Activity, start: Any, end: Any) -> dict[str, float]:
     return {kind: seconds for kind, seconds in hidden.items() if seconds > 0}
 
 
-def _communication(
-    trace: Trace, activity: Activity, start: Any, end: Any
-) -> tuple[CollectiveTotal, ...]:
+def _communication(trace: Trace, activity: Activity, start: Any, end: Any) -> tuple[CollectiveTotal, ...]:
     computing, taken = activity.computing, activity.computing
     found = []
     for channel, span in activity.communication.items():
         events = activity.events[channel]
         inside = events[_within_a_step(trace.start_ns[events], start, end)]
-        told = [
-            trace.collectives[e].bytes if e in trace.collectives else None for e in inside.tolist()
-        ]
+        told = [trace.collectives[e].bytes if e in trace.collectives else None for e in inside.tolist()]
         sizes = [size for size in told if size is not None]
         found.append(
             CollectiveTotal(

@@ -158,9 +158,7 @@ def late_ranks(found: Skew, summaries: Sequence[RankSummary]) -> LateRanks | Non
     count = len(summaries)
     if count < 2 or not found.blamed_s.any():
         return None
-    candidates = [
-        LateRanks((index,), None, None, float(found.blame[index])) for index in range(count)
-    ]
+    candidates = [LateRanks((index,), None, None, float(found.blame[index])) for index in range(count)]
     sets: dict[tuple[int, ...], LateRanks] = {}
     hosts = dict.fromkeys(one.host for one in summaries if one.host)
     for host in hosts:
@@ -249,9 +247,7 @@ def rates(
     return tuple(found)
 
 
-def slow_rate(
-    found: Sequence[GroupRate], expected_bytes_per_s: float | None
-) -> tuple[GroupRate, float]:
+def slow_rate(found: Sequence[GroupRate], expected_bytes_per_s: float | None) -> tuple[GroupRate, float]:
     """The slowest group between hosts, and its rate over what it should be; 1 if none is slow.
 
     It should reach what was expected, or else the median of the groups of the same kind.
@@ -271,10 +267,19 @@ def _nothing() -> GroupRate:
 
 
 RankVerdictKind = Literal[
-    "clean", "slow worker", "slow data loader", "garbage collection", "host-bound", "slow link",
-    "uneven stages", "uneven work", "small collectives", "no overlap", "communication-bound",
+    "clean",
+    "slow worker",
+    "slow data loader",
+    "garbage collection",
+    "host-bound",
+    "slow link",
+    "uneven stages",
+    "uneven work",
+    "small collectives",
+    "no overlap",
+    "communication-bound",
     "unexplained",
-]  # fmt: skip
+]
 MATTERS = 0.05
 """Losses under this share of the step are not worth a verdict."""
 _VARIES = 0.15
@@ -347,9 +352,7 @@ class _PossibleVerdict:
     rate: GroupRate | None = None
 
 
-def explain_ranks(
-    summaries: Sequence[RankSummary], *, link_bytes_per_s: float | None = None
-) -> RanksVerdict:
+def explain_ranks(summaries: Sequence[RankSummary], *, link_bytes_per_s: float | None = None) -> RanksVerdict:
     """Why the ranks of one job are slow; `link_bytes_per_s` is what one link should carry."""
     if not summaries:
         raise InputError.of("no rank was given")
@@ -414,9 +417,13 @@ def _by_step(summaries: Sequence[RankSummary], steps: Any) -> tuple[Any, Any, fl
 
 
 def _straggler(
-    found: Skew, late: LateRanks | None, own_s: Any, events: Any, step_s: float,
+    found: Skew,
+    late: LateRanks | None,
+    own_s: Any,
+    events: Any,
+    step_s: float,
     summaries: Sequence[RankSummary],
-) -> _PossibleVerdict | None:  # fmt: skip
+) -> _PossibleVerdict | None:
     if late is None:
         return None
     why = cause(found, late, own_s, events)
@@ -472,16 +479,10 @@ def _hosts(own_s: Any, step_s: float, summaries: Sequence[RankSummary]) -> _Poss
 
 def _varying(found: Skew, step_s: float) -> _PossibleVerdict | None:
     waiting = float(np.median(found.wait_s.mean(axis=1)))
-    return (
-        _PossibleVerdict("unexplained", waiting, explained=0.0)
-        if waiting > _VARIES * step_s
-        else None
-    )
+    return _PossibleVerdict("unexplained", waiting, explained=0.0) if waiting > _VARIES * step_s else None
 
 
-def _transfers(
-    found: Skew, own_s: Any, step_s: float, expected: float | None
-) -> _PossibleVerdict | None:
+def _transfers(found: Skew, own_s: Any, step_s: float, expected: float | None) -> _PossibleVerdict | None:
     """Exposed transfers: too small, never hidden, or of a rate that nobody has stated."""
     exposed = float(np.median(found.transfer_s.mean(axis=1)))
     if exposed < 2 * MATTERS * step_s:

@@ -133,10 +133,7 @@ def plan_fabric(  # noqa: PLR0913 - what a fabric is asked by
     if prediction is None or chosen is None:
         return answer
     steps = FabricSteps(prediction, routing, qps)
-    seen = {
-        one.kind: steps.effect(one, exactly=bool(degraded) and one is chosen)
-        for one in answer.possible
-    }
+    seen = {one.kind: steps.effect(one, exactly=bool(degraded) and one is chosen) for one in answer.possible}
     before = seen[chosen.kind][1]
     try:
         slow = steps.degraded(chosen, degraded, before) if degraded else None

@@ -146,9 +146,7 @@ class FabricSteps:
             cluster = run.cluster.model_copy(update={"fabric": fabric})
             steps.append(pricing.step(run.model, run.layout, run.seq, cluster))
         step_s, free_s = (float(step.step_s) for step in steps)
-        spread = Contention(
-            one.kind, "adaptive", 1, 1, False, 0, free_s, step_s, step_s, "", 1.0, ()
-        )
+        spread = Contention(one.kind, "adaptive", 1, 1, False, 0, free_s, step_s, step_s, "", 1.0, ())
         return steps[0], spread
 
     def degraded(self, one: Sized, parts: Mapping[str, float], before: Contention) -> Degraded:

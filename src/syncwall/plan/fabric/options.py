@@ -90,9 +90,7 @@ def _reaches(kind: FabricKind, wiring: Wiring, gpus: int, radix: int) -> bool:
     return bool(sized(kind, replace(wiring, radix=(radix,) * 3), [gpus]).most_gpus >= grown)
 
 
-def kept(
-    kind: FabricKind, wiring: Wiring, gpus: int, oversubscription: tuple[float, float]
-) -> Sized:
+def kept(kind: FabricKind, wiring: Wiring, gpus: int, oversubscription: tuple[float, float]) -> Sized:
     """The fabric with these ratios in which every node stays on the leaf that it has without them.
 
     `sized` would give the ports that become free to more nodes: then a leaf reaches further, and a
@@ -129,9 +127,7 @@ def ratios_of(cluster: Cluster) -> tuple[float, float]:
     def met_by(nodes: float) -> float:
         """What traffic among so many neighbouring nodes meets."""
         reached = [1.0, *(float(tier.nodes or "inf") for tier in fabric.tiers)]
-        ratios = (
-            t.oversubscription for t, at in zip(fabric.tiers, reached, strict=False) if nodes > at
-        )
+        ratios = (t.oversubscription for t, at in zip(fabric.tiers, reached, strict=False) if nodes > at)
         return max(1.0, *ratios, 1.0)
 
     whole = met_by(cluster.nodes)

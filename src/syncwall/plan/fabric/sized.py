@@ -99,10 +99,19 @@ class Sized:
             return {name: one(value) for name, value in values.items()}
 
         return Sized(
-            self.kind, self.wiring, one(self.gpus), one(self.possible), self.most_gpus,
-            one(self.tiers), each(self.switches), each(self.cables), each(self.grown_switches),
-            one(self.bisection_share), one(self.hops), each(self.shape),
-        )  # fmt: skip
+            self.kind,
+            self.wiring,
+            one(self.gpus),
+            one(self.possible),
+            self.most_gpus,
+            one(self.tiers),
+            each(self.switches),
+            each(self.cables),
+            each(self.grown_switches),
+            one(self.bisection_share),
+            one(self.hops),
+            each(self.shape),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,9 +139,11 @@ class PartRates:
     @property
     def _by_part(self) -> dict[str, float | None]:
         return {
-            "switch": self.switch, "optic": self.optic,
-            "fibre": self.fibre, "copper": self.copper,
-        }  # fmt: skip
+            "switch": self.switch,
+            "optic": self.optic,
+            "fibre": self.fibre,
+            "copper": self.copper,
+        }
 
     def bill(self, one: Sized, copper: tuple[str, ...] = ()) -> "FabricTotal":
         """The sum over the parts of `one`, cables named in `copper` being of copper."""
@@ -161,9 +172,11 @@ def parts(one: Sized, copper: tuple[str, ...] = ()) -> dict[str, Any]:
     optics = one.optics(copper)
     fibres = optics // OPTICS_PER_CABLE
     counts = {
-        "switch": one.total_switches, "optic": optics,
-        "fibre": fibres, "copper": one.total_cables - fibres,
-    }  # fmt: skip
+        "switch": one.total_switches,
+        "optic": optics,
+        "fibre": fibres,
+        "copper": one.total_cables - fibres,
+    }
     return {name: count for name, count in counts.items() if count or name != "copper"}
 
 

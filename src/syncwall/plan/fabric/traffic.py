@@ -31,9 +31,15 @@ _TIERS: Final[dict[str, FabricDistance]] = {
 }
 AXES: Final = ("tp", "cp", "ep", "dp", "pp")
 _FAMILY: Final = {
-    "tp": "tp", "cp": "cp", "ep": "ep", "dp": "dp", "shard": "dp", "replica": "dp",
-    "expert-shard": "dp", "expert-replica": "dp",
-}  # fmt: skip
+    "tp": "tp",
+    "cp": "cp",
+    "ep": "ep",
+    "dp": "dp",
+    "shard": "dp",
+    "replica": "dp",
+    "expert-shard": "dp",
+    "expert-replica": "dp",
+}
 _CAUSES: Final = {
     "tp": (Cause.EXPOSED_TP,),
     "cp": (Cause.EXPOSED_CP,),
@@ -187,10 +193,7 @@ class LinkLoad:
     def utilisation(self) -> dict[str, float]:
         """Share of the step's time at full rate, by axis."""
         whole = self.rate_bytes_per_s * self.step_s
-        return {
-            axis: axis_traffic / whole if whole else 0.0
-            for axis, axis_traffic in self.by_axis.items()
-        }
+        return {axis: axis_traffic / whole if whole else 0.0 for axis, axis_traffic in self.by_axis.items()}
 
     @property
     def total(self) -> float:

@@ -55,9 +55,7 @@ class Tree:
         return 2 * self.tiers - 1
 
 
-def tree(
-    wiring: Wiring, leaves: Any, grown_leaves: Any, *, alone: Any = False, pod_leaves: int
-) -> Tree:
+def tree(wiring: Wiring, leaves: Any, grown_leaves: Any, *, alone: Any = False, pod_leaves: int) -> Tree:
     """The tree above `leaves`, with room for `grown_leaves`; `alone` where one switch does.
 
     `pod_leaves` is how many leaves of three tiers form a pod, at most a spine's ports down.
@@ -123,18 +121,23 @@ def fat_tree(wiring: Wiring, gpus: Any, tiers: Literal[2, 3]) -> Sized:
             "spine-core": np.where(made.spine_up, made.spines * made.spine_up, 0),
         },
         grown_switches={
-            "leaf": made.grown_leaves, "spine": made.grown_spines, "core": made.grown_cores,
+            "leaf": made.grown_leaves,
+            "spine": made.grown_spines,
+            "core": made.grown_cores,
         },
         bisection_share=made.share,
         hops=made.hops,
         shape={
-            "rails": 1, "pods": made.pods,
-            "down": np.where(alone, leaf_radix, down), "up": made.leaf_up,
-            "spine_down": spine_down, "spine_up": made.spine_up,
+            "rails": 1,
+            "pods": made.pods,
+            "down": np.where(alone, leaf_radix, down),
+            "up": made.leaf_up,
+            "spine_down": spine_down,
+            "spine_up": made.spine_up,
             "leaf_nodes": np.where(alone, wiring.grown_nodes(gpus), down // wiring.nics_per_node),
             "pod_nodes": down * spine_down // wiring.nics_per_node,
         },
-    )  # fmt: skip
+    )
 
 
 def rail_optimised(wiring: Wiring, gpus: Any) -> Sized:
@@ -152,9 +155,11 @@ def rail_optimised(wiring: Wiring, gpus: Any) -> Sized:
     most_leaves = max(wiring.radix[1], wiring.radix[2] * groups_in_pod * rails)
     groups = most_leaves // rails
     shape = {
-        "rails": rails, "down": down,
-        "leaf_nodes": down, "pod_nodes": groups_in_pod * down,
-    }  # fmt: skip
+        "rails": rails,
+        "down": down,
+        "leaf_nodes": down,
+        "pod_nodes": groups_in_pod * down,
+    }
     most = groups * down * wiring.gpus_per_node
     return _sized("rail-optimised", wiring, gpus, made, most, shape)
 
@@ -196,7 +201,8 @@ def _sized(
         most_gpus=most,
         tiers=made.tiers,
         switches={
-            "leaf": made.leaves * copies, "spine": made.spines * copies,
+            "leaf": made.leaves * copies,
+            "spine": made.spines * copies,
             "core": made.cores * copies,
         },
         cables={
@@ -205,16 +211,20 @@ def _sized(
             "spine-core": made.spines * made.spine_up * copies,
         },
         grown_switches={
-            "leaf": made.grown_leaves * copies, "spine": made.grown_spines * copies,
+            "leaf": made.grown_leaves * copies,
+            "spine": made.grown_spines * copies,
             "core": made.grown_cores * copies,
         },
         bisection_share=made.share,
         hops=made.hops,
         shape={
-            "pods": made.pods, "up": made.leaf_up,
-            "spine_down": spine_down, "spine_up": made.spine_up, **shape,
+            "pods": made.pods,
+            "up": made.leaf_up,
+            "spine_down": spine_down,
+            "spine_up": made.spine_up,
+            **shape,
         },
-    )  # fmt: skip
+    )
 
 
 def balanced(radix: int, oversubscription: float = 1.0) -> tuple[int, int, int]:
@@ -259,11 +269,15 @@ def dragonfly(wiring: Wiring, gpus: Any) -> Sized:
         bisection_share=np.where(several, np.minimum(inside, between), inside),
         hops=np.where(several, 4, np.minimum(switches, 2)),
         shape={
-            "rails": 1, "pods": groups, "down": p, "up": h, "group": a,
+            "rails": 1,
+            "pods": groups,
+            "down": p,
+            "up": h,
+            "group": a,
             "leaf_nodes": p // wiring.nics_per_node,
             "pod_nodes": a * p // wiring.nics_per_node,
         },
-    )  # fmt: skip
+    )
 
 
 def _switches(ends: Any, p: int, a: int, h: int) -> tuple[Any, Any]:

@@ -143,8 +143,7 @@ def grown_case(
         batch = batch // int(layout.dp or 1) * dp
     elif batch % dp:
         raise InputError.of(
-            f"{option('gpus')} {gpus}: {batch:,} sequences cannot be split evenly among {dp:,} "
-            "replicas"
+            f"{option('gpus')} {gpus}: {batch:,} sequences cannot be split evenly among {dp:,} replicas"
         )
     larger = case.using(gpus)
     return larger, single(grown(layout, dp, batch))
@@ -159,13 +158,22 @@ def requirement(case: PricedCase, layout: Layout, limits: TargetLimits) -> Requi
     best = case.timed(layout, ideal_wires)
     ideal = Ideal(float(best.step_s), float(best.waits_s))
     return Requirement(
-        int(layout.gpus), layout, case.cluster, limits, float(now.step_s), ideal,
+        int(layout.gpus),
+        layout,
+        case.cluster,
+        limits,
+        float(now.step_s),
+        ideal,
         float(case.timed(layout, endless).step_s),
         _rates(found, NetworkLever.NIC, _rate(case.cluster, NetworkLever.NIC)),
         _rates(found, NetworkLever.SCALE_UP, _rate(case.cluster, NetworkLever.SCALE_UP)),
-        _latencies(found), dict(_nic_counts(case, layout, ideal, limits)), _reached(now, traffic),
-        traffic, closed_form(case, layout), _wasted(best),
-    )  # fmt: skip
+        _latencies(found),
+        dict(_nic_counts(case, layout, ideal, limits)),
+        _reached(now, traffic),
+        traffic,
+        closed_form(case, layout),
+        _wasted(best),
+    )
 
 
 def _questions(cluster: Cluster) -> Iterator[NetworkTarget]:
@@ -190,9 +198,7 @@ def _rate(cluster: Cluster, lever: NetworkLever) -> float:
     return float(holder.rate_bytes_per_s) if holder else 0.0
 
 
-def _rates(
-    found: dict[NetworkTarget, RequiredFactor], lever: NetworkLever, today: float
-) -> NeededRates:
+def _rates(found: dict[NetworkTarget, RequiredFactor], lever: NetworkLever, today: float) -> NeededRates:
     return {
         question.target: None if answer.factor is None else answer.factor * today
         for question, answer in found.items()
@@ -302,18 +308,14 @@ def needed(
     return found
 
 
-def _searched(
-    case: PricedCase, layout: Layout, gpus: int, strong: bool
-) -> tuple[PricedCase, Layout]:
+def _searched(case: PricedCase, layout: Layout, gpus: int, strong: bool) -> tuple[PricedCase, Layout]:
     """The best layout on `gpus` GPUs."""
     batch, larger = int(layout.global_batch or 1), case.using(gpus)
     if not strong:
         batch = max(1, round(batch * gpus / int(layout.gpus)))
     best = best_run(larger, larger.cluster, batch, kept(layout))
     if best is None:
-        raise InputError.of(
-            f"{option('gpus')} {gpus}: no layout fits for a batch of {batch:,} sequences"
-        )
+        raise InputError.of(f"{option('gpus')} {gpus}: no layout fits for a batch of {batch:,} sequences")
     return larger, best.layout
 
 
@@ -390,9 +392,12 @@ class ProgramNetwork(Answer):
 
 
 def program_network(
-    case: ProgramCase, counts: Sequence[int], limits: TargetLimits, *,
+    case: ProgramCase,
+    counts: Sequence[int],
+    limits: TargetLimits,
+    *,
     progress: Callable[[float], None] = lambda share: None,
-) -> ProgramNetwork:  # fmt: skip
+) -> ProgramNetwork:
     """One requirement for each of `counts`; for the recorded number of ranks if there are none."""
     if case.cluster.node.nics is None:
         raise InputError.of(f"{case.cluster.name} has no NICs whose rate could be varied")

@@ -70,20 +70,20 @@ def heaviest_transfer(timed: Timed, without_latency: Timed) -> Traffic | None:
     where, calls = _path(timed, what), float(what.calls)
     start_s = float(timed.prices.seconds(what) - without_latency.prices.seconds(what))
     return Traffic(
-        what.kind, what.axis, float(what.bytes) / calls, int(where.ranks), int(where.domains),
+        what.kind,
+        what.axis,
+        float(what.bytes) / calls,
+        int(where.ranks),
+        int(where.domains),
         start_s / calls / float(what.share),
-    )  # fmt: skip
+    )
 
 
 def _message(timed: Timed, without_latency: Timed) -> Traffic:
     """A message from one stage to the next."""
     what, where = timed.work.transfer, _path(timed, timed.work.transfer)
-    start_s = timed.prices.seconds(what) - without_latency.prices.seconds(
-        without_latency.work.transfer
-    )
-    return Traffic(
-        "message", "pp", float(what.bytes), int(where.ranks), int(where.domains), float(start_s)
-    )
+    start_s = timed.prices.seconds(what) - without_latency.prices.seconds(without_latency.work.transfer)
+    return Traffic("message", "pp", float(what.bytes), int(where.ranks), int(where.domains), float(start_s))
 
 
 def _stage_s(stage: Stage, timed: Timed) -> Any:
@@ -313,14 +313,8 @@ def solved(
         bounds = np.vstack([low, tried, high])
         column = np.arange(len(levers))
         low, high = bounds[first, column], bounds[first + 1, column]
-    found = [
-        0.0 if always[i] else float(np.exp(high[i])) if ever[i] else None
-        for i in range(len(levers))
-    ]
-    return {
-        question: RequiredFactor(found[i], best[i], bool(now[i]))
-        for i, question in enumerate(questions)
-    }
+    found = [0.0 if always[i] else float(np.exp(high[i])) if ever[i] else None for i in range(len(levers))]
+    return {question: RequiredFactor(found[i], best[i], bool(now[i])) for i, question in enumerate(questions)}
 
 
 @dataclass(frozen=True, slots=True)

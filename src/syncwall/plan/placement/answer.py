@@ -122,8 +122,9 @@ class PlacementFile(Description):
         found = []
         for job, run, nodes in zip(self.jobs, runs, given, strict=True):
             if nodes and len(nodes) != run.nodes:
-                raise InputError.of(f"{job.name} has {len(nodes)} nodes in its placement, its run "
-                                    f"{run.nodes}")  # fmt: skip
+                raise InputError.of(
+                    f"{job.name} has {len(nodes)} nodes in its placement, its run {run.nodes}"
+                )
             if not nodes and len(left) < run.nodes:
                 raise InputError.of(f"{job.name} needs {run.nodes} nodes, {len(left)} are free")
             taken = nodes or tuple(left[: run.nodes])
@@ -145,9 +146,7 @@ def nodes_named(names: Iterable[str], links: Links, what: str) -> Nodes:
         if name not in places:
             near = did_you_mean(name, list(places)[:2000])
             nodes = f"its nodes are {links.nodes[0]} to {links.nodes[-1]}"
-            raise InputError.of(
-                f'{what}: the fabric has no node "{name[:60]}"{near or "; " + nodes}'
-            )
+            raise InputError.of(f'{what}: the fabric has no node "{name[:60]}"{near or "; " + nodes}')
         found.append(places[name])
     return tuple(found)
 
@@ -310,17 +309,33 @@ def place_jobs(
     def of(number: int, name: str) -> PlacedJob:
         least = int(np.searchsorted(sizes, traffic[number].nodes)) + 1
         return PlacedJob(
-            name, traffic[number].axis, slowed_step_s(jobs[number], shared, 1.0), least,
-            at(number, given, before), at(number, chosen, after),
-        )  # fmt: skip
+            name,
+            traffic[number].axis,
+            slowed_step_s(jobs[number], shared, 1.0),
+            least,
+            at(number, given, before),
+            at(number, chosen, after),
+        )
 
     return PlacementAnswer(
-        links, groups, shared.name, shared.routing, shared.qps, fabric.draws, shared.seed,
+        links,
+        groups,
+        shared.name,
+        shared.routing,
+        shared.qps,
+        fabric.draws,
+        shared.seed,
         tuple(of(number, name) for number, name in enumerate(names)),
-        better.change, better.given_slower, better.slower, before.busiest, after.busiest,
-        len(usable) - sum(map(len, given)), _together(groups, usable, given),
-        _together(groups, usable, chosen), int(jobs[0].run.cluster.gpus_per_node),
-    )  # fmt: skip
+        better.change,
+        better.given_slower,
+        better.slower,
+        before.busiest,
+        after.busiest,
+        len(usable) - sum(map(len, given)),
+        _together(groups, usable, given),
+        _together(groups, usable, chosen),
+        int(jobs[0].run.cluster.gpus_per_node),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -357,9 +372,10 @@ def _tried(
     starts = (placer.counts, greedy)
     better = [exchanged(estimate, start, placer.free, fabric.seed) for start in starts]
     return [
-        ("none", list(placer.given)), ("order", placer.nodes(placer.counts)),
+        ("none", list(placer.given)),
+        ("order", placer.nodes(placer.counts)),
         *(("nodes", placer.nodes(counts)) for counts in (*better, greedy)),
-    ]  # fmt: skip
+    ]
 
 
 def _together(groups: Groups, usable: frozenset[int], placed: Sequence[Nodes]) -> int:
@@ -429,10 +445,7 @@ def _hypernodes(answer: PlacementAnswer) -> str:
     """Leaf groups as HyperNodes of the first tier, and one of the second with all of them."""
     groups = [answer.names(tuple(nodes)) for nodes in answer.groups.nodes]
     leaves = [f"leaf-group-{number + 1}" for number in range(len(groups))]
-    found = [
-        _hypernode(leaf, _LEAF_TIER, "Node", nodes)
-        for leaf, nodes in zip(leaves, groups, strict=True)
-    ]
+    found = [_hypernode(leaf, _LEAF_TIER, "Node", nodes) for leaf, nodes in zip(leaves, groups, strict=True)]
     if len(leaves) > 1:
         found.append(_hypernode("fabric", _LEAF_TIER + 1, "HyperNode", leaves))
     note = "The leaf groups of the fabric, for a cluster whose HyperNodes are not discovered."
@@ -441,8 +454,12 @@ def _hypernodes(answer: PlacementAnswer) -> str:
 
 def _hypernode(name: str, tier: int, kind: str, members: list[str]) -> dict[str, Any]:
     chosen = [{"type": kind, "selector": {"exactMatch": {"name": one}}} for one in members]
-    return {"apiVersion": "topology.volcano.sh/v1alpha1", "kind": "HyperNode",
-            "metadata": {"name": name}, "spec": {"tier": tier, "members": chosen}}  # fmt: skip
+    return {
+        "apiVersion": "topology.volcano.sh/v1alpha1",
+        "kind": "HyperNode",
+        "metadata": {"name": name},
+        "spec": {"tier": tier, "members": chosen},
+    }
 
 
 def _written(note: str, *documents: dict[str, Any]) -> str:

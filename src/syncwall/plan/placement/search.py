@@ -28,8 +28,11 @@ from syncwall.work.operations import GroupAxis
 Nodes = tuple[int, ...]
 """Nodes of a job in the order of its ranks."""
 _AXES: Final[tuple[tuple[GroupAxis, str], ...]] = (
-    ("ep", "all-to-all"), ("shard", "ring"), ("dp", "ring"), ("pp", "transfer"),
-)  # fmt: skip
+    ("ep", "all-to-all"),
+    ("shard", "ring"),
+    ("dp", "ring"),
+    ("pp", "transfer"),
+)
 _MANY_STREAMS: Final = 500
 """Above this, links that are full at up to 1 % more count as full at the same time."""
 
@@ -79,9 +82,7 @@ def traffic_of(run: Run) -> JobTraffic:
         ranks, stride = int(of_axis[axis].ranks), max(1, int(of_axis[axis].stride))
         leaves = ranks > 1 and ranks * stride > cluster.domain_gpus
         if leaves and not (axis == "ep" and ranks * cluster.gpus > MOST_PAIRS):
-            pairs = PATTERNS[pattern](
-                place_groups(cluster.gpus, ranks, stride, cluster.domain_gpus)
-            )
+            pairs = PATTERNS[pattern](place_groups(cluster.gpus, ranks, stride, cluster.domain_gpus))
             return JobTraffic(cluster.nodes, cluster.gpus_per_node, axis, pairs)
     none = Pairs(*(np.zeros(0, np.int64),) * 2, np.zeros(0), np.zeros(0, np.int64))
     return JobTraffic(cluster.nodes, cluster.gpus_per_node, "", none)
@@ -110,9 +111,14 @@ class SharedFabric:
     """Links that several jobs share under one routing."""
 
     def __init__(
-        self, links: Links, jobs: Sequence[JobTraffic], routing: Routing = "ecmp", qps: int = 1,
-        seed: int = SEED, most_draws: int = DRAWS,
-    ) -> None:  # fmt: skip
+        self,
+        links: Links,
+        jobs: Sequence[JobTraffic],
+        routing: Routing = "ecmp",
+        qps: int = 1,
+        seed: int = SEED,
+        most_draws: int = DRAWS,
+    ) -> None:
         self.links, self.jobs, self.routing, self.qps, self.seed = links, jobs, routing, qps, seed
         self.hashed = is_hashed(links, routing)
         self.draws = most_draws if self.hashed else 1
@@ -132,9 +138,12 @@ class SharedFabric:
     def _ends(self, placed: Sequence[Ints], each: int) -> Ends:
         nodes = np.concatenate(placed)
         return Ends(
-            np.repeat(nodes, each), np.tile(np.arange(each), len(nodes)), each,
-            self.links.nics_per_node, each,
-        )  # fmt: skip
+            np.repeat(nodes, each),
+            np.tile(np.arange(each), len(nodes)),
+            each,
+            self.links.nics_per_node,
+            each,
+        )
 
     def slower(self, placed: Sequence[Nodes]) -> Slowdowns:
         """What sharing does to every job if they are placed so."""
@@ -246,8 +255,12 @@ def groups_of(links: Links) -> Groups:
     rates = np.bincount(start, links.rates[2 * links.nics :], len(links.switches))
     on = [np.unique(hangs[mine[0]]) for mine in nodes]
     full = links.nics_per_node * links.nic_bytes_per_s
-    return Groups(of_node, nodes, np.array([cables[one].sum() for one in on]),
-                  np.array([rates[one].sum() for one in on]) / full)  # fmt: skip
+    return Groups(
+        of_node,
+        nodes,
+        np.array([cables[one].sum() for one in on]),
+        np.array([rates[one].sum() for one in on]) / full,
+    )
 
 
 def crossed(groups: Groups, nodes: Sequence[int]) -> Nodes:
@@ -256,9 +269,7 @@ def crossed(groups: Groups, nodes: Sequence[int]) -> Nodes:
     for node in nodes:
         own.setdefault(int(groups.of_node[node]), []).append(node)
     most = max(map(len, own.values()), default=0)
-    return tuple(
-        node for turn in range(most) for mine in own.values() for node in mine[turn : turn + 1]
-    )
+    return tuple(node for turn in range(most) for mine in own.values() for node in mine[turn : turn + 1])
 
 
 def arranged(job: JobTraffic, counts: Ints) -> Ints:
@@ -287,9 +298,7 @@ def arranged(job: JobTraffic, counts: Ints) -> Ints:
 class Estimate:
     """Slow-downs of jobs that have so many nodes in each group; a job that stays costs nothing."""
 
-    def __init__(
-        self, groups: Groups, jobs: Sequence[JobTraffic], qps: int, *, hashed: bool
-    ) -> None:
+    def __init__(self, groups: Groups, jobs: Sequence[JobTraffic], qps: int, *, hashed: bool) -> None:
         self.groups, self.jobs, self.qps, self.hashed = groups, jobs, qps, hashed
         self._weights = np.array([job.nodes for job in jobs], float)
         self._fullest: dict[tuple[float, float], float] = {}
@@ -302,8 +311,7 @@ class Estimate:
             place = arranged(self.jobs[job], counts)
             start, end, weight = self.jobs[job].edges
             out = place[start] != place[end]
-            both = [np.bincount(place[side][out], weight[out], self.groups.count)
-                    for side in (start, end)]  # fmt: skip
+            both = [np.bincount(place[side][out], weight[out], self.groups.count) for side in (start, end)]
             self._sent[key] = np.maximum(*both)
         return self._sent[key]
 
@@ -400,8 +408,9 @@ class Placer:
     @property
     def counts(self) -> Ints:
         """Nodes of each job in each group as given."""
-        return np.array([np.bincount(self.groups.of_node[list(one)], minlength=self.groups.count)
-                         for one in self.given])  # fmt: skip
+        return np.array(
+            [np.bincount(self.groups.of_node[list(one)], minlength=self.groups.count) for one in self.given]
+        )
 
     def nodes(self, counts: Ints) -> list[Nodes]:
         """The nodes of each job; those that it has already are kept as far as possible."""
@@ -418,8 +427,9 @@ class Placer:
         for job, row in enumerate(counts):
             for group in np.flatnonzero(row).tolist():
                 lack = int(row[group]) - len(own[job][group])
-                new = [one for one in self.groups.nodes[group]
-                       if one in self.usable and one not in taken][:lack]  # fmt: skip
+                new = [one for one in self.groups.nodes[group] if one in self.usable and one not in taken][
+                    :lack
+                ]
                 own[job][group] = sorted(own[job][group] + new)
                 taken.update(new)
         return [self._ordered(job, counts[job], own[job]) for job in range(len(counts))]

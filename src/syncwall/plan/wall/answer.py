@@ -260,9 +260,7 @@ def sync_wall(
     `better` finds another layout for where a side has its wall. `least` is the count to compare
     with, instead of the smallest on which the run fits.
     """
-    sides = {
-        scaling: side for scaling in Scaling if (side := side_of(setup, scaling, least)) is not None
-    }
+    sides = {scaling: side for scaling in Scaling if (side := side_of(setup, scaling, least)) is not None}
     if not sides:
         raise InputError.of(does_not_fit(setup))
 
@@ -291,9 +289,7 @@ def side_of(setup: Setup, scaling: Scaling, least: int | None = None) -> Side | 
     falls = next((w.falls_at_gpus for w in all_walls if w.level == EXPLAINED), None)
     index = int(np.searchsorted(found.gpus, falls)) if falls else len(found.gpus) - 1
     top = peak(found, scaling, setup.most)
-    return Side(
-        scaling, found, base, all_walls, top, losses(found, index, first), int(found.gpus[index])
-    )
+    return Side(scaling, found, base, all_walls, top, losses(found, index, first), int(found.gpus[index]))
 
 
 def _moved(change: WallChange, setups: Setups, sides: dict[Scaling, Side]) -> Moved:
@@ -388,9 +384,7 @@ def setup_of(start: Reference, most: int, replica_batch: int | None = None) -> S
     """`start` as something that grows by data parallelism, on up to `most` GPUs."""
     run = start.run
     each = replica_batch or start.replica_batch
-    return Setup(
-        start.case, run.layout, int(run.layout.global_batch or 1), each, _most(run.cluster, most)
-    )
+    return Setup(start.case, run.layout, int(run.layout.global_batch or 1), each, _most(run.cluster, most))
 
 
 def _chosen(
@@ -492,9 +486,12 @@ class ProgramWall(Answer):
 
 
 def program_wall(
-    case: ProgramCase, most: int, *, least: int = 1,
+    case: ProgramCase,
+    most: int,
+    *,
+    least: int = 1,
     progress: Callable[[float], None] = lambda share: None,
-) -> ProgramWall:  # fmt: skip
+) -> ProgramWall:
     """The wall of a program on `least` to `most` GPUs on which it fits."""
     counts = [count for count in case.counts_up_to(most) if count >= least]
     found: list[ProgramPrediction] = []
@@ -516,18 +513,18 @@ def program_wall(
 
 def _curve(found: list[ProgramPrediction]) -> SpeedCurve:
     """Tokens, samples if there are none, else what all ranks do."""
-    amounts = [
-        one.program.tokens or one.program.samples or float(one.program.world_size) for one in found
-    ]
+    amounts = [one.program.tokens or one.program.samples or float(one.program.world_size) for one in found]
     causes = {cause for one in found for cause in one.ledger}
     ledger: dict[Cause, np.ndarray] = {
         cause: np.array([float(one.ledger.get(cause, 0.0)) for one in found]) for cause in causes
     }
     return SpeedCurve(
         np.array([one.program.world_size for one in found]),
-        np.array([one.step_s for one in found]), np.array(amounts),
-        np.array([one.memory_bytes for one in found]), ledger,
-    )  # fmt: skip
+        np.array([one.step_s for one in found]),
+        np.array(amounts),
+        np.array([one.memory_bytes for one in found]),
+        ledger,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -570,16 +567,12 @@ def _width(side: Side, start: Prediction, index: int) -> float:
     size = scale_of(float(curve.gpus[index]), run.model.parameters, run.seq)
     ledger = Ledger({cause: float(seconds[index]) for cause, seconds in curve.ledger.items()})
     traits = replace(start.traits, scale=size)
-    found = interval(
-        traits, waiting=float(ledger.waiting), unsaid=len(start.assumed), site=start.site
-    )  # fmt: skip
+    found = interval(traits, waiting=float(ledger.waiting), unsaid=len(start.assumed), site=start.site)
     return Z80 * found.deviation
 
 
 def _range(gpus: Any, efficiency: Any, factor: Any, level: float) -> WallRange:
-    least, most = (
-        np.flatnonzero(efficiency * far >= level * (1 - 1e-12)) for far in (1 / factor, factor)
-    )
+    least, most = (np.flatnonzero(efficiency * far >= level * (1 - 1e-12)) for far in (1 / factor, factor))
     last = [int(gpus[found[-1]]) if len(found) else None for found in (least, most)]
     is_open = bool(len(most) and most[-1] + 1 == len(gpus))
     return WallRange(level, last[0], last[1], is_open)

@@ -128,9 +128,13 @@ class ScalingCurve(SpeedCurve):
         """The counts at which `keep` is true."""
         ledger = {cause: seconds[keep] for cause, seconds in self.ledger.items()}
         return ScalingCurve(
-            self.gpus[keep], self.step_s[keep], self.tokens[keep], self.memory_bytes[keep],
-            ledger, picked(self.layout, keep),
-        )  # fmt: skip
+            self.gpus[keep],
+            self.step_s[keep],
+            self.tokens[keep],
+            self.memory_bytes[keep],
+            ledger,
+            picked(self.layout, keep),
+        )
 
 
 def curve(case: PricedCase, layout: Layout, wires: Wires = AS_IT_IS) -> ScalingCurve:

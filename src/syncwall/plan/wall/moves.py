@@ -83,9 +83,7 @@ class Setup:
 Setups = dict[Scaling, Setup]
 
 
-def changes(
-    setup: Setup, better: Callable[[Scaling], Layout | None]
-) -> Iterator[tuple[WallChange, Setups]]:
+def changes(setup: Setup, better: Callable[[Scaling], Layout | None]) -> Iterator[tuple[WallChange, Setups]]:
     """Every change that this run can have; `better` searches a layout for one way to scale."""
     nics, domain = setup.case.cluster.node.nics, setup.case.cluster.scale_up
     if nics is not None:
@@ -133,22 +131,17 @@ def _wider(cluster: Cluster) -> Cluster:
     """`cluster` with larger scale-up domains; those within a node first grow to whole nodes."""
     assert cluster.scale_up is not None
     gpus = max(cluster.scale_up.gpus, cluster.node.gpus) * WIDER
-    return cluster.model_copy(
-        update={"scale_up": cluster.scale_up.model_copy(update={"gpus": gpus})}
-    )
+    return cluster.model_copy(update={"scale_up": cluster.scale_up.model_copy(update={"gpus": gpus})})
 
 
 def _larger_batch(setup: Setup) -> Setup:
     chosen = setup.chosen and {
         scaling: tuple(
-            single(grown(one, np.array(one.dp), np.array(2 * int(one.global_batch or 1))))
-            for one in layouts
+            single(grown(one, np.array(one.dp), np.array(2 * int(one.global_batch or 1)))) for one in layouts
         )
         for scaling, layouts in setup.chosen.items()
     }
-    return replace(
-        setup, batch=2 * setup.batch, replica_batch=2 * setup.replica_batch, chosen=chosen
-    )
+    return replace(setup, batch=2 * setup.batch, replica_batch=2 * setup.replica_batch, chosen=chosen)
 
 
 def _diloco(setup: Setup) -> Layout | None:

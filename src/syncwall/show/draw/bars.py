@@ -122,9 +122,7 @@ def stack_chart(
     """Two bars for each stack: the measured parts, and paler under them the predicted ones."""
     drawing = Drawing(f"{name}: parts of {', '.join(stack.label for stack in stacks)}")
     every = [parts for stack in stacks for parts in (stack.measured, stack.predicted or {})]
-    causes = list(
-        dict.fromkeys(cause for parts in every for cause, value in parts.items() if value)
-    )
+    causes = list(dict.fromkeys(cause for parts in every for cause, value in parts.items() if value))
     kinds = {cause: f"f{colour(number)}" for number, cause in enumerate(causes)}
     left = label_width([stack.label for stack in stacks])
     totals = [sum(parts.values()) for parts in every]
@@ -145,18 +143,22 @@ def stack_chart(
         for row, (who, parts, pale) in enumerate(rows):
             y = middle - thick * len(rows) / 2 + row * thick
             whose = f"{stack.label}, {who}"
-            _parts(drawing, axis, y, thick, [
-                (value, kinds.get(cause, "f5") + pale, f"{whose} {cause}: {text(value)}")
-                for cause, value in parts.items()
-            ])  # fmt: skip
+            _parts(
+                drawing,
+                axis,
+                y,
+                thick,
+                [
+                    (value, kinds.get(cause, "f5") + pale, f"{whose} {cause}: {text(value)}")
+                    for cause, value in parts.items()
+                ],
+            )
     drawing.line((left, top), (left, bottom), "axis")
     drawing.height = bottom + BELOW
     return drawing
 
 
-def _parts(
-    drawing: Drawing, axis: Axis, y: float, thick: float, parts: list[tuple[float, str, str]]
-) -> None:
+def _parts(drawing: Drawing, axis: Axis, y: float, thick: float, parts: list[tuple[float, str, str]]) -> None:
     """One bar made of parts: seconds, classes and note of each."""
     done = 0.0
     for value, kind, note in parts:
@@ -185,16 +187,21 @@ _LONG_S = 120.0
 def ledger_drawing(ledger: Breakdown) -> Drawing:
     """A bar for each part, with its value and its share."""
     bars = [
-        Bar(one.name, one.value, note=f"{one.name}: {ledger.text(one.value)}. {meaning(one.name)}",
-            kind="f1" if one.is_wait else "f0")
+        Bar(
+            one.name,
+            one.value,
+            note=f"{one.name}: {ledger.text(one.value)}. {meaning(one.name)}",
+            kind="f1" if one.is_wait else "f0",
+        )
         for one in ledger.parts
-    ]  # fmt: skip
+    ]
     works, waits = ledger.kinds
     most = max((bar.value for bar in bars), default=0.0)
     names = Names(
-        f"time of the {ledger.total}", kinds=(Entry(works, "f0"), Entry(waits, "f1")),
+        f"time of the {ledger.total}",
+        kinds=(Entry(works, "f0"), Entry(waits, "f1")),
         unit=span_unit(most) if most >= _LONG_S else None,
-    )  # fmt: skip
+    )
     whole = ledger.whole or 1.0
     return bar_chart(bars, Dimension.SECONDS, names, lambda s: f"{ledger.text(s)}, {s / whole:.1%}")
 

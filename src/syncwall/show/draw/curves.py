@@ -124,8 +124,12 @@ def _band(drawing: Drawing, x_axis: Axis, y_axis: Axis, band: float) -> None:
 
 _HEIGHT, _ABOVE, _UNDER, _FROM, _TO = 150.0, 20.0, 44.0, 12.0, WIDTH - 12
 _BINS: Final = 36
-_UNITS: Final = ((2 * 86400.0, AxisUnit("days", 86400.0)), (7200.0, AxisUnit("h", 3600.0)),
-                 (120.0, AxisUnit("min", 60.0)), (0.0, AxisUnit("s")))  # fmt: skip
+_UNITS: Final = (
+    (2 * 86400.0, AxisUnit("days", 86400.0)),
+    (7200.0, AxisUnit("h", 3600.0)),
+    (120.0, AxisUnit("min", 60.0)),
+    (0.0, AxisUnit("s")),
+)
 
 
 def has_spread(seconds: Sequence[float]) -> bool:
@@ -134,9 +138,7 @@ def has_spread(seconds: Sequence[float]) -> bool:
     return len(values) > 1 and max(values) - min(values) > 1e-9 * max(values)
 
 
-def span_histogram(
-    seconds: Sequence[float], marks: Sequence[tuple[str, float]], name: str
-) -> Drawing:
+def span_histogram(seconds: Sequence[float], marks: Sequence[tuple[str, float]], name: str) -> Drawing:
     """How often each length comes, with `marks` at P10, P50 and P90."""
     values = np.asarray([value for value in seconds if np.isfinite(value)], float)
     counts, edges = np.histogram(values, _BINS)
@@ -209,9 +211,7 @@ _SERIES_LEFT, _SERIES_RIGHT, _HIGH = 62.0, WIDTH - 16, 150.0
 _LEVELS: Final = "▁▂▃▄▅▆▇█"
 
 
-def step_chart(
-    points: Sequence[tuple[int, float]], name: str, text: Callable[[float], str]
-) -> Drawing:
+def step_chart(points: Sequence[tuple[int, float]], name: str, text: Callable[[float], str]) -> Drawing:
     """`name` over the number of the step; one curve, from a little below its least value."""
     drawing = Drawing(f"{name} of steps {points[0][0]:,} to {points[-1][0]:,}")
     values = [value for _, value in points]
@@ -224,9 +224,7 @@ def step_chart(
         (x_axis, x_axis.ticks(plain), lambda step: f"{step:,.0f}", "step"),
         (y_axis, y_axis.ticks(plain), text, name),
     )
-    drawing.curve(
-        [(x_axis.at(step), y_axis.at(value)) for step, value in points], f"curve s{colour(0)}"
-    )
+    drawing.curve([(x_axis.at(step), y_axis.at(value)) for step, value in points], f"curve s{colour(0)}")
     drawing.height = y_axis.start + 42
     return drawing
 

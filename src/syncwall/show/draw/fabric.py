@@ -113,9 +113,7 @@ def _rails(one: Sized) -> tuple[int, list[SwitchRow]]:
         rows.append(SwitchRow("core", counts["core"], "all ports down", most=4))
     if counts["spine"]:
         up = f"{shape['spine_down']} down, {shape['spine_up']} up"
-        rows.append(
-            SwitchRow("spine", counts["spine"], up if counts["core"] else "all ports down", most=4)
-        )
+        rows.append(SwitchRow("spine", counts["spine"], up if counts["core"] else "all ports down", most=4))
     numbers = " + ".join(f"{count:,}" for count in counts.values() if count)
     every = "one NIC of every node" if one.wiring.domain_nodes == 1 else "one NIC of every domain"
     ports = _down_and_up(one)
@@ -237,9 +235,7 @@ def _columns(
     return foot + 18
 
 
-def _column(
-    rows: list[SwitchRow], number: int, places: list[tuple[float, float, int]]
-) -> list[SwitchRow]:
+def _column(rows: list[SwitchRow], number: int, places: list[tuple[float, float, int]]) -> list[SwitchRow]:
     """The rows of a drawn column."""
     return [row.in_column(number == len(places) - 1) for row in rows]
 

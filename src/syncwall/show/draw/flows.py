@@ -43,9 +43,7 @@ def flow_parts(carried: Carried) -> FlowParts:
     links, groups = carried.links, groups_of(carried.links)
     hot = carried.ends_of_busiest()
     nic = _hot_nic(carried)
-    always = (
-        {_node_below(links, switch) for switch in hot} if nic is None else {nic // _each(links)}
-    )
+    always = {_node_below(links, switch) for switch in hot} if nic is None else {nic // _each(links)}
     nodes = _nodes(groups, always)
     nics = some(range(_each(links)), _NICS, () if nic is None else [nic % _each(links)])
     hangs = {int(links.switch_of_nic[node * _each(links) + one]) for node in nodes for one in nics}
@@ -186,8 +184,7 @@ def _says(carried: Carried, parts: FlowParts) -> str:
 def _row_name(carried: Carried, row: list[int]) -> str:
     """How many there are, as their names call them."""
     links, tier = carried.links, int(carried.links.tier[row[0]])
-    names = [name for name, one in zip(links.switches, links.tier.tolist(), strict=True)
-             if one == tier]  # fmt: skip
+    names = [name for name, one in zip(links.switches, links.tier.tolist(), strict=True) if one == tier]
     kinds = {name.partition(":")[0] if ":" in name else "" for name in names}
     kind = kinds.pop() if len(kinds) == 1 else ""
     return f"{len(names):,} {kind}" if 0 < len(kind) < 9 else f"{len(names):,} switches"
@@ -207,8 +204,7 @@ def _placed(carried: Carried, parts: FlowParts) -> _Places:
     is_flat = len(parts.rows) == 1 and bool(carried.links.ends.size)
     top = _TOP + (70.0 if is_flat else 0.0)
     floor = top + len(parts.rows) * _STEP
-    y = {switch: floor - (depth + 1) * _STEP for depth, row in enumerate(parts.rows)
-         for switch in row}  # fmt: skip
+    y = {switch: floor - (depth + 1) * _STEP for depth, row in enumerate(parts.rows) for switch in row}
     switch = _leaf_places(carried, parts, node, pitch)
     for row in parts.rows[1:]:
         step = (_RIGHT - _LEFT) / len(row)
@@ -280,8 +276,9 @@ def _draw(drawing: Drawing, carried: Carried, line: _Line) -> None:
             drawing.line(line.start, line.end, "grid")
         return
     title = f"{carried.routed.name(line.link)}: {loads.sum():.2f} times as long as NICs alone"
-    widths = [max(_WIDEST * one / max(carried.most, _SCALE), 0.5) if one > 0 else 0.0
-              for one in loads.tolist()]  # fmt: skip
+    widths = [
+        max(_WIDEST * one / max(carried.most, _SCALE), 0.5) if one > 0 else 0.0 for one in loads.tolist()
+    ]
     if line.link == carried.busiest:
         more = 4.0 if len(loads) > 1 else 0.0
         _stroke(drawing, line, 0.0, "load red", stroked(sum(widths) + more, colour=_RED), title)
@@ -295,9 +292,7 @@ def _draw(drawing: Drawing, carried: Carried, line: _Line) -> None:
         shift += width
 
 
-def _stroke(
-    drawing: Drawing, line: _Line, shift: float, kind: str, stroke: str, title: str
-) -> None:  # fmt: skip
+def _stroke(drawing: Drawing, line: _Line, shift: float, kind: str, stroke: str, title: str) -> None:
     (x1, y1), (x2, y2) = line.start, line.end
     if not line.is_arc:
         drawing.line((x1 + shift, y1), (x2 + shift, y2), kind, stroke, title)

@@ -36,9 +36,7 @@ def rank_heat(found: RankSteps) -> Drawing:
     more = found.own_s / np.maximum(usual, 1e-12) - 1
     rows, columns = _parts(len(found.ranks), _ROWS), _parts(len(found.steps), _COLUMNS)
     drawing = Drawing("own time of each rank in each step, beside the median of the ranks")
-    shades = [
-        Entry(f"+{share:.0%}", f"f1 shade{_shade(share)}") for share in (0.0, 0.1, 0.2, _FULL)
-    ]
+    shades = [Entry(f"+{share:.0%}", f"f1 shade{_shade(share)}") for share in (0.0, 0.1, 0.2, _FULL)]
     top = legend(drawing, shades, 0.0) + 4
     tall = _TALL if len(rows) <= 24 else 336.0 / len(rows)
     wide = (_RIGHT - _LEFT) / len(columns)
@@ -77,9 +75,10 @@ def rank_lanes(found: RankSteps) -> Drawing:
     end_s = max(lane.end_s for lane in found.lanes)
     drawing = Drawing(f"step {found.step} of {len(found.lanes)} ranks in time")
     entries = (
-        Entry("own work, or hidden", "f0 pale"), Entry("waits for others", "f4"),
+        Entry("own work, or hidden", "f0 pale"),
+        Entry("waits for others", "f4"),
         Entry("communicates", "f1"),
-    )  # fmt: skip
+    )
     top = legend(drawing, entries, 0.0) + 6
     names = [f"rank {lane.rank}" for lane in found.lanes]
     left = max(_LEFT, *(text_width(name) + 12 for name in names))

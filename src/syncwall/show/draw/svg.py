@@ -57,9 +57,14 @@ class Drawing:
     parts: list[str] = field(default_factory=list)
 
     def text(
-        self, x: float, y: float, words: str, kind: str = "", anchor: str = "start",
+        self,
+        x: float,
+        y: float,
+        words: str,
+        kind: str = "",
+        anchor: str = "start",
         turned: bool = False,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Words with their baseline at `y`; `turned` to read upwards."""
         turn = f' transform="rotate(-90 {_n(x)} {_n(y)})"' if turned else ""
         self._add(
@@ -68,26 +73,26 @@ class Drawing:
         )
 
     def line(
-        self, start: tuple[float, float], end: tuple[float, float], kind: str,
-        stroke: str = "", title: str = "",
-    ) -> None:  # fmt: skip
+        self,
+        start: tuple[float, float],
+        end: tuple[float, float],
+        kind: str,
+        stroke: str = "",
+        title: str = "",
+    ) -> None:
         """A straight line; `stroke` are attributes beside its kind, as `stroked` gives them."""
         (x1, y1), (x2, y2) = start, end
         ends = f'x1="{_n(x1)}" y1="{_n(y1)}" x2="{_n(x2)}" y2="{_n(y2)}"'
         self._add(_titled("line", f'{ends} class="{kind}"{stroke}', title))
 
-    def rect(
-        self, x: float, y: float, width: float, height: float, kind: str, title: str = ""
-    ) -> None:
+    def rect(self, x: float, y: float, width: float, height: float, kind: str, title: str = "") -> None:
         """A box; `title` appears when somebody points at it."""
         box = f'x="{_n(x)}" y="{_n(y)}" width="{_n(max(width, 0))}" height="{_n(max(height, 0))}"'
         self._add(_titled("rect", f'{box} class="{kind}"', title))
 
     def dot(self, x: float, y: float, radius: float, kind: str, title: str = "") -> None:
         """A disc."""
-        self._add(
-            _titled("circle", f'cx="{_n(x)}" cy="{_n(y)}" r="{_n(radius)}" class="{kind}"', title)
-        )
+        self._add(_titled("circle", f'cx="{_n(x)}" cy="{_n(y)}" r="{_n(radius)}" class="{kind}"', title))
 
     def diamond(self, x: float, y: float, radius: float, kind: str, title: str = "") -> None:
         """A square that stands on a corner."""
@@ -99,9 +104,7 @@ class Drawing:
         points = " ".join(f"{_n(x)},{_n(y)}" for x, y in corners)
         self._add(_titled("polygon", f'points="{points}" class="{kind}"', title))
 
-    def curve(
-        self, points: list[tuple[float, float]], kind: str, stroke: str = "", title: str = ""
-    ) -> None:
+    def curve(self, points: list[tuple[float, float]], kind: str, stroke: str = "", title: str = "") -> None:
         """A line through `points`; `stroke` as of `line`."""
         joined = " ".join(f"{_n(x)},{_n(y)}" for x, y in points)
         self._add(_titled("polyline", f'points="{joined}" class="{kind}"{stroke}', title))
@@ -213,9 +216,13 @@ class Axis:
         low, high = (math.log10(value / unit.size) for value in (self.least, self.most))
         decades = range(math.floor(low), math.ceil(high) + 1)
         choices: list[Callable[[int], tuple[int, ...]]] = [
-            lambda _: (1, 2, 3, 5, 7), lambda _: (1, 2, 5), lambda _: (1, 3), lambda _: (1,),
-            lambda decade: () if decade % 2 else (1,), lambda decade: () if decade % 4 else (1,),
-        ]  # fmt: skip
+            lambda _: (1, 2, 3, 5, 7),
+            lambda _: (1, 2, 5),
+            lambda _: (1, 3),
+            lambda _: (1,),
+            lambda decade: () if decade % 2 else (1,),
+            lambda decade: () if decade % 4 else (1,),
+        ]
         for chosen in choices:
             found = [m * 10.0**decade * unit.size for decade in decades for m in chosen(decade)]
             found = [value for value in found if self.least <= value <= self.most]
@@ -290,9 +297,7 @@ def whisker(drawing: Drawing, low: float, high: float, y: float) -> None:
             drawing.line((x, y - 4), (x, y + 4), kind)
 
 
-def value_axis(
-    drawing: Drawing, axis: Axis, unit: AxisUnit, name: str, ends: tuple[float, float]
-) -> None:
+def value_axis(drawing: Drawing, axis: Axis, unit: AxisUnit, name: str, ends: tuple[float, float]) -> None:
     """Ticks of a horizontal axis under bars that reach from one of `ends` to the other."""
     top, bottom = ends
     for value in axis.ticks(unit):

@@ -16,9 +16,7 @@ _SWITCH_HEIGHT = 22.0
 def topology_drawing(topology: Topology, rates: str = "") -> Drawing:
     """The hosts above, the switches below; many hosts, workers or NICs are drawn as a few."""
     rates = rates or rate_text(topology.rate_bytes_per_s)
-    drawing = Drawing(
-        f"{topology.place}: {topology_words(topology)}", height=_HOST_TOP + _HOST_HEIGHT + 8
-    )
+    drawing = Drawing(f"{topology.place}: {topology_words(topology)}", height=_HOST_TOP + _HOST_HEIGHT + 8)
     shown = _shown(topology.hosts, _MOST_HOSTS)
     wide = min(120.0, (drawing.width - 8) / len(shown))
     left = (drawing.width - wide * len(shown)) / 2
@@ -26,9 +24,7 @@ def topology_drawing(topology: Topology, rates: str = "") -> Drawing:
     for number, host in enumerate(shown):
         x = left + wide * number
         if host is None:
-            drawing.text(
-                x + wide / 2, 44, f"… {topology.hosts - len(shown) + 1} more", "", "middle"
-            )
+            drawing.text(x + wide / 2, 44, f"… {topology.hosts - len(shown) + 1} more", "", "middle")
         else:
             nics += [(at, nic, host) for at, nic in _host(drawing, topology, host, x + 4, wide - 8)]
     if topology.hosts > 1:
@@ -49,9 +45,7 @@ def _shown(count: int, most: int) -> list[int | None]:
     return [*range(most - 2), None, count - 1]
 
 
-def _host(
-    drawing: Drawing, topology: Topology, host: int, x: float, width: float
-) -> list[tuple[float, int]]:
+def _host(drawing: Drawing, topology: Topology, host: int, x: float, width: float) -> list[tuple[float, int]]:
     """One host; returns where its NICs are."""
     bottom = _HOST_TOP + _HOST_HEIGHT
     drawing.rect(x, _HOST_TOP, width, _HOST_HEIGHT - 8, "panel")
@@ -63,8 +57,9 @@ def _host(
             at = x + width * (worker + 0.5) / topology.workers
             rank = host * topology.workers + worker
             serves = ", ".join(f"eth{nic}" for nic in topology.nics_of(worker))
-            drawing.dot(at, 38, min(10.0, width / topology.workers / 2 - 1), "f0",
-                        f"rank {rank} uses {serves}")  # fmt: skip
+            drawing.dot(
+                at, 38, min(10.0, width / topology.workers / 2 - 1), "f0", f"rank {rank} uses {serves}"
+            )
             drawing.text(at, 42, str(rank), "small inside", "middle")
     if topology.hosts == 1:
         return []
@@ -79,9 +74,7 @@ def _host(
     return found
 
 
-def _switches(
-    drawing: Drawing, topology: Topology, nics: list[tuple[float, int, int]], rates: str
-) -> None:
+def _switches(drawing: Drawing, topology: Topology, nics: list[tuple[float, int, int]], rates: str) -> None:
     """Switches, a wire from each NIC to its own, and the rate of a wire."""
     boxes = [(rail, leaf) for leaf in range(topology.leaves) for rail in range(topology.rails)]
     boxes = boxes[:8]
@@ -93,8 +86,7 @@ def _switches(
         if middle is not None:
             end = min(max(at, middle - width / 2 + 6), middle + width / 2 - 6)
             start = _HOST_TOP + _HOST_HEIGHT
-            drawing.curve([(at, start), (at, start + 8), (end, _SWITCH_TOP - 8),
-                           (end, _SWITCH_TOP)], "wire")  # fmt: skip
+            drawing.curve([(at, start), (at, start + 8), (end, _SWITCH_TOP - 8), (end, _SWITCH_TOP)], "wire")
     for (rail, leaf), middle in middles.items():
         name = _switch_name(topology, rail, leaf)
         drawing.rect(middle - width / 2, _SWITCH_TOP, width, _SWITCH_HEIGHT, "f2")

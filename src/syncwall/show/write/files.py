@@ -76,9 +76,7 @@ def written(block: blocks.Block) -> str:  # noqa: PLR0911 - one for each kind
             name = f' id="{escape(blocks.anchor(text))}"' if level == 2 else ""
             return f"<h{level}{name}>{escape(text)}</h{level}>"
         case blocks.Contents(headings):
-            links = (
-                f'<li><a href="#{escape(blocks.anchor(t))}">{escape(t)}</a></li>' for t in headings
-            )
+            links = (f'<li><a href="#{escape(blocks.anchor(t))}">{escape(t)}</a></li>' for t in headings)
             return f'<nav aria-label="Contents"><ul>{"".join(links)}</ul></nav>'
         case blocks.Paragraph(text, is_quiet):
             return f"<p{_quiet(is_quiet)}>{escape(text)}</p>"
@@ -116,8 +114,7 @@ def _figure(drawing: Drawing, caption: str) -> str:
 def _html_table(table: blocks.Table) -> str:
     name = f"<p><strong>{escape(table.label)}</strong></p>\n" if table.label else ""
     head = "".join(
-        f'<th scope="col"{_kind(number, table)}>{_term(name)}</th>'
-        for number, name in enumerate(table.head)
+        f'<th scope="col"{_kind(number, table)}>{_term(name)}</th>' for number, name in enumerate(table.head)
     )
     lines = "\n".join(_row(table, number) for number in range(len(table.rows)))
     return (
@@ -216,10 +213,10 @@ def _table(table: blocks.Table) -> str:
     count = len(table.head)
     marks = ["---" if table.is_words(number) else "---:" for number in range(count)]
     rows = (
-        [f"**{cell}**" if row in table.strong or len(line) == 1 else cell for cell in
-         map(_escaped, line)] + [""] * (count - len(line))
+        [f"**{cell}**" if row in table.strong or len(line) == 1 else cell for cell in map(_escaped, line)]
+        + [""] * (count - len(line))
         for row, line in enumerate(table.rows)
-    )  # fmt: skip
+    )
     written = "\n".join(map(_markdown_row, [[*map(_escaped, table.head)], marks, *rows]))
     return f"**{_escaped(table.label)}:**\n\n{written}" if table.label else written
 
@@ -235,9 +232,7 @@ def _ledger(ledger: blocks.Breakdown) -> str:
         (name, ledger.text(value), f"{value / whole:.1%}")
         for name, value in [*parts, (ledger.total, ledger.whole)]
     ]
-    return _table(
-        blocks.Table((ledger.title, "time", "%"), tuple(rows), strong=frozenset({len(parts)}))
-    )
+    return _table(blocks.Table((ledger.title, "time", "%"), tuple(rows), strong=frozenset({len(parts)})))
 
 
 def _escaped(text: str) -> str:

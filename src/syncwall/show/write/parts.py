@@ -231,8 +231,7 @@ def table(of: blocks.Table, **more: Any) -> Markup:
     """Names of the columns above, a row for each thing below; its first cell is its name."""
     kinds = ["words" if of.is_words(n) else "" for n in range(len(of.head))]
     head = (
-        tag("th", term(name), scope="col", class_=kind)
-        for name, kind in zip(of.head, kinds, strict=True)
+        tag("th", term(name), scope="col", class_=kind) for name, kind in zip(of.head, kinds, strict=True)
     )
     hidden = "visually-hidden" if more.pop("is_head_hidden", False) else None
     rows = (_row(row, kinds, number in of.strong) for number, row in enumerate(of.rows))

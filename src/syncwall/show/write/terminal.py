@@ -64,9 +64,7 @@ def _belong_together(before: blocks.Block, block: blocks.Block) -> bool:
     """True for blocks between which no line is left free."""
     if isinstance(before, blocks.Heading):
         return True
-    return all(
-        isinstance(one, blocks.Lines) or getattr(one, "label", "") for one in (before, block)
-    )
+    return all(isinstance(one, blocks.Lines) or getattr(one, "label", "") for one in (before, block))
 
 
 def _written(block: blocks.Block, width: int) -> Iterator[Text]:
@@ -79,9 +77,7 @@ def _written(block: blocks.Block, width: int) -> Iterator[Text]:
         case blocks.Heading(_, text):
             yield Text(text, "bold")
         case blocks.Paragraph(text, is_quiet):
-            yield from (
-                Text(line, "dim" if is_quiet else "") for line in blocks.wrapped(text, width)
-            )
+            yield from (Text(line, "dim" if is_quiet else "") for line in blocks.wrapped(text, width))
         case blocks.Bullets(items):
             for item in items:
                 first, *rest = blocks.wrapped(item, width - 4)
@@ -93,9 +89,7 @@ def _written(block: blocks.Block, width: int) -> Iterator[Text]:
             yield from _ledger(block, width)
         case blocks.Figure(_, caption, drawn):
             if drawn is not None:
-                yield from (
-                    Text(f"  {line}", "bold") for line in blocks.wrapped(caption, width - 2)
-                )
+                yield from (Text(f"  {line}", "bold") for line in blocks.wrapped(caption, width - 2))
                 yield from _drawn(drawn, width)
         case blocks.Code(text):
             yield from (Text(f"  {line}") for line in text.splitlines())
@@ -184,8 +178,9 @@ def _rows(table: blocks.Table, widths: Sequence[int]) -> Iterator[Text]:
         if len(row) == 1:
             yield Text(row[0], "bold")
             continue
-        cells = [blocks.wrapped(cell, widths[n]) if table.is_words(n) else [cell]
-                 for n, cell in enumerate(row)]  # fmt: skip
+        cells = [
+            blocks.wrapped(cell, widths[n]) if table.is_words(n) else [cell] for n, cell in enumerate(row)
+        ]
         for line in range(max(map(len, cells))):
             texts = [cell[line] if line < len(cell) else "" for cell in cells]
             style = "bold" if number in table.strong else ""
@@ -236,6 +231,7 @@ def _ledger(ledger: blocks.Breakdown, width: int) -> Iterator[Text]:
     for (name, value, share), text in zip(rows, texts, strict=True):
         drawn = ("█" * round(bar * value / whole) or "▏") * (name != rows[-1][0])
         yield Text.assemble(
-            f"  {_padded(name, names, left=True)}  ", (f"{drawn[:bar]:<{bar}}", "cyan"),
+            f"  {_padded(name, names, left=True)}  ",
+            (f"{drawn[:bar]:<{bar}}", "cyan"),
             f"  {_padded(text, right, left=False)}  {share:>6}",
-        )  # fmt: skip
+        )

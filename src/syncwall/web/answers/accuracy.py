@@ -39,9 +39,7 @@ _ALIKE: Final = 400
 _NEAREST, _FURTHEST, _FEWEST = 6, 8, 3
 """Runs that are listed; and of a source that counts, as in `syncwall.validate.score`."""
 _MEAN: Final = "of |predicted / measured − 1|"
-_CHOOSE: Final = (
-    "Choose a point to see what ran, what was predicted, and where the number comes from."
-)
+_CHOOSE: Final = "Choose a point to see what ran, what was predicted, and where the number comes from."
 _PARTS: Final = [str(part) for part in RowUse]
 
 
@@ -67,25 +65,43 @@ def accuracy(*, progress: Callable[[float], None] = lambda share: None) -> dict[
             progress(0.8 + 0.2 * number / len(report.outcomes))
         runs.append(_line(one, doubts.get(one.case.row.id), words))
     return {
-        "columns": ["id", "measured_s", "predicted_s", "low_s", "high_s", "source", "model",
-                    "device", "framework", "gpus", "layout", "part", "doubt"],
+        "columns": [
+            "id",
+            "measured_s",
+            "predicted_s",
+            "low_s",
+            "high_s",
+            "source",
+            "model",
+            "device",
+            "framework",
+            "gpus",
+            "layout",
+            "part",
+            "doubt",
+        ],
         "runs": runs,
         "words": {name: list(known) for name, known in words.items()},
         "parts": _PARTS,
         "sources": {key: source_text(key) for key in words["source"]},
         **_totals(report),
-    }  # fmt: skip
+    }
 
 
 def _line(one: ValidatedRun, doubt: str | None, words: dict[str, Words]) -> list[Any]:
     row, cluster = one.case.row, one.case.cluster
     return [
-        row.id, *map(_rounded, (one.case.measured_s, one.step_s, *one.interval_s)),
-        words["source"].number(row.source), words["model"].number(row.text("model")),
+        row.id,
+        *map(_rounded, (one.case.measured_s, one.step_s, *one.interval_s)),
+        words["source"].number(row.source),
+        words["model"].number(row.text("model")),
         words["device"].number(cluster.device.name),
-        words["framework"].number(row.text("framework")), cluster.gpus, outcome_words(one),
-        _PARTS.index(str(corpus_part(row))), -1 if doubt is None else words["doubt"].number(doubt),
-    ]  # fmt: skip
+        words["framework"].number(row.text("framework")),
+        cluster.gpus,
+        outcome_words(one),
+        _PARTS.index(str(corpus_part(row))),
+        -1 if doubt is None else words["doubt"].number(doubt),
+    ]
 
 
 def _rounded(seconds: float) -> float:
@@ -208,9 +224,7 @@ def _published() -> list[_Published]:
     words = answer["words"] | {"part": answer["parts"]}
 
     def meant(name: str, value: Any) -> Any:
-        return (
-            words[name][value] if name in words and value >= 0 else "" if name == "doubt" else value
-        )
+        return words[name][value] if name in words and value >= 0 else "" if name == "doubt" else value
 
     made = []
     for place, line in enumerate(answer["runs"]):
@@ -297,9 +311,7 @@ def _tiles(runs: list[_Published]) -> Markup:
 
 def _listed(runs: list[_Published]) -> Markup:
     """Runs that are looked at by a click, and how far off they are."""
-    rows = tuple(
-        (Cell(one.name, keys={"accuracy.run": one.id}), signed_percent(one.error)) for one in runs
-    )
+    rows = tuple((Cell(one.name, keys={"accuracy.run": one.id}), signed_percent(one.error)) for one in runs)
     return table(Table(("run", "error"), rows), is_head_hidden=True)
 
 
@@ -338,8 +350,7 @@ def _about(run: _Published) -> Markup:
         f"{source['author'] or ''}, {source['date']}".strip(", "),
     ]
     facts: dict[str, Part] = {
-        "ran": f"{run.model} on {run.gpus:,} × {run.device}, "
-        + (run.framework or "framework not named"),
+        "ran": f"{run.model} on {run.gpus:,} × {run.device}, " + (run.framework or "framework not named"),
         "layout": run.layout,
         "measured": (tag("b", duration(run.measured_s)), " a step"),
         "predicted": (

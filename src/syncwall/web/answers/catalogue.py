@@ -34,10 +34,13 @@ _MEANS: Final = {
 KINDS: Final = tuple(str(kind) for kind in lookup.READERS)
 """Kinds of entries that are shown."""
 _KIND_OF: Final[dict[type[CatalogueEntry], CatalogueKind]] = {
-    Device: CatalogueKind.DEVICE, Link: CatalogueKind.LINK, Cluster: CatalogueKind.CLUSTER,
+    Device: CatalogueKind.DEVICE,
+    Link: CatalogueKind.LINK,
+    Cluster: CatalogueKind.CLUSTER,
     Model: CatalogueKind.MODEL,
-    Switch: CatalogueKind.SWITCH, Framework: CatalogueKind.FRAMEWORK,
-}  # fmt: skip
+    Switch: CatalogueKind.SWITCH,
+    Framework: CatalogueKind.FRAMEWORK,
+}
 _NAMED: Final = {
     "link": CatalogueKind.LINK,
     "pcie": CatalogueKind.LINK,
@@ -102,9 +105,7 @@ def shown(kind: str, name: str) -> dict[str, Any]:
     }
 
 
-def _html(
-    kind: str, entry: Description, follows: list[Row], rows: list[Row], used: list[str]
-) -> Markup:
+def _html(kind: str, entry: Description, follows: list[Row], rows: list[Row], used: list[str]) -> Markup:
     """The numbers with their trust and source, what follows from them, and the sources."""
     counts = Counter(str(row.provenance.trust) for row in rows if row.provenance)
     trusts = [tag("span", _badge(trust), f" {counts[trust]}") for trust in _MEANS if counts[trust]]

@@ -149,10 +149,7 @@ def _gpu_axis(shown: list[ShownWall]) -> dict[str, Any]:
     ends = [log10(low / 1.15), log10(high * 1.15)]
     wide, narrow = (
         named_ticks(
-            [
-                (2**n, f"{2**n:,}")
-                for n in range(first, last + 1, max(1, round((last - first) / most)))
-            ]
+            [(2**n, f"{2**n:,}") for n in range(first, last + 1, max(1, round((last - first) / most)))]
         )
         for most in (9, 4)
     )
@@ -189,9 +186,7 @@ def _line(one: ShownWall, measure: str) -> dict[str, Any]:
 def _marks(one: ShownWall, measure: str) -> dict[str, Any]:
     """The walls on the curve."""
     counts = [wall["holds_to_gpus"] for wall in one.walls]
-    shapes = [
-        ("diamond", 13) if w["level"] == EXPLAINED else ("circle-open", 10) for w in one.walls
-    ]
+    shapes = [("diamond", 13) if w["level"] == EXPLAINED else ("circle-open", 10) for w in one.walls]
     line = {"color": one.colour, "width": 2}
     marker = {"symbol": [shape for shape, _ in shapes], "size": [size for _, size in shapes]}
     text = [
@@ -223,9 +218,7 @@ def _here(one: ShownWall, measure: str) -> dict[str, Any]:
     }
 
 
-def _flag(
-    one: ShownWall, wall: dict[str, Any], shown: list[ShownWall], place: int = 0
-) -> dict[str, Any]:
+def _flag(one: ShownWall, wall: dict[str, Any], shown: list[ShownWall], place: int = 0) -> dict[str, Any]:
     """Words above a wall, beside it where the chart ends."""
     low, high = _reach(shown)
     share = log2(wall["holds_to_gpus"] / low) / (log2(high / low) or 1)
@@ -308,12 +301,10 @@ def finish_chart(completion: Completion, found: dict[str, Any]) -> dict[str, Any
         "xaxis": {"type": "date"} if is_dated else {"title": f"{unit} from the start"},
         "yaxis": {"tickformat": ".0%", "title": "of the jobs", "rangemode": "tozero"},
         "shapes": [
-            upright(at(one), "--ink", *((2, "solid") if name == "P50" else (1, "dot")))
-            for name, one in marks
+            upright(at(one), "--ink", *((2, "solid") if name == "P50" else (1, "dot"))) for name, one in marks
         ],
         "annotations": [
-            flag(at(one), f"{name}<br>{said(one)}", "--ink", narrow={"text": name})
-            for name, one in marks
+            flag(at(one), f"{name}<br>{said(one)}", "--ink", narrow={"text": name}) for name, one in marks
         ],
     }
     return {"traces": [bars], "layout": layout}
@@ -334,9 +325,7 @@ def interval_chart(found: dict[str, Any]) -> dict[str, Any]:
 
     low, top = min(one["share"] for _, one in points), max(found["share"])
     ticks = [
-        (at, words)
-        for at, words in _TICKS.items()
-        if found["interval_s"][0] <= at <= found["interval_s"][-1]
+        (at, words) for at, words in _TICKS.items() if found["interval_s"][0] <= at <= found["interval_s"][-1]
     ]
     curve = {
         "x": found["interval_s"],

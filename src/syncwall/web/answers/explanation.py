@@ -125,8 +125,12 @@ def shown() -> dict[str, Any]:
         if now_s - snapshot.now_s > _FORGOTTEN_S:
             continue
         view = live_view(snapshot, now_s)
-        found.append({
-            "id": home.name, "title": view.title, "html": body(view),
-            "record": plain(LiveRun(snapshot)),
-        })  # fmt: skip
+        found.append(
+            {
+                "id": home.name,
+                "title": view.title,
+                "html": body(view),
+                "record": plain(LiveRun(snapshot)),
+            }
+        )
     return {"runs": found}

@@ -127,9 +127,7 @@ def fabric(asked: AskedFabric) -> dict[str, Any]:
         "html": {
             "tiles": _tiles(asked.failed, one, healthy[0], now[0] if now else None, used)
             if asked.failed
-            else _tiles(
-                [], one, healthy[0], shown, used, f"Predict says {duration(prediction.step_s)}"
-            ),
+            else _tiles([], one, healthy[0], shown, used, f"Predict says {duration(prediction.step_s)}"),
             "axes": _axes_table(lines, used),
             "change": markup(ledger("where the time goes", shown.ledger, least=least_s)),
             "assumed": items(rests_on),
@@ -202,9 +200,7 @@ def _tiles(
 
 def _several(key: str, parts: Mapping[str, float], total: float) -> Markup:
     said = (
-        f"{count:,} {name}"
-        if "-" in name or count == 1
-        else f"{count:,} {PLURALS.get(name, f'{name}s')}"
+        f"{count:,} {name}" if "-" in name or count == 1 else f"{count:,} {PLURALS.get(name, f'{name}s')}"
         for name, count in parts.items()
         if count
     )
@@ -460,9 +456,7 @@ def _axis(one: AxisTraffic, used: list[LinkLoad], step_s: float, fabric: Sized) 
     dragonfly, rails = fabric.kind == "dragonfly", fabric.kind.startswith("rail")
     where = {
         "scale-up": "inside the scale-up domain",
-        "leaf": "within its rail, one leaf"
-        if rails
-        else f"within one {'router' if dragonfly else 'leaf'}",
+        "leaf": "within its rail, one leaf" if rails else f"within one {'router' if dragonfly else 'leaf'}",
         "spine": "inside a group of routers" if dragonfly else "through the spines",
         "core": "between groups" if dragonfly else "through the cores",
     }[one.distance]

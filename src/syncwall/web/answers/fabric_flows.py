@@ -57,10 +57,15 @@ def flows(asked: AskedFlows) -> dict[str, Any]:
     routed = f"--fabric {name} --routing {asked.routing} --qps {asked.qps}"
     return answer | {
         "html": _html(answer),
-        "kind": kind, "fabric": name, "routing": asked.routing, "qps": asked.qps,
-        "seed": shared.seed, "accuracy": UNPROVEN, "usual_draws": DRAWS,
+        "kind": kind,
+        "fabric": name,
+        "routing": asked.routing,
+        "qps": asked.qps,
+        "seed": shared.seed,
+        "accuracy": UNPROVEN,
+        "usual_draws": DRAWS,
         "flags": routed if same else None,
-    }  # fmt: skip
+    }
 
 
 def _html(answer: dict[str, Any]) -> Markup:
@@ -73,9 +78,7 @@ def _html(answer: dict[str, Any]) -> Markup:
     slower, link = answer["slower"], answer["busiest"] or "no link is busier than the NICs"
     tiles = (
         None if jobs else tile("flows-step", "Step on shared links", duration(p50_s), more, p50_s),
-        tile(
-            "flows-slower", "Slowest job" if jobs else "Slow-down", f"{slower:.2f} ×", link, slower
-        ),
+        tile("flows-slower", "Slowest job" if jobs else "Slow-down", f"{slower:.2f} ×", link, slower),
     )
     rows = tuple(
         (
@@ -115,18 +118,26 @@ def _alone(asked: AskedFlows, prediction: Prediction, shared: SharedLinks) -> di
     carried = network.carried(shown, run.cluster) if shown else None
     what = flows_words(shown, run.layout) if shown else ""
     return {
-        "said": [sentence(line) for line in
-                 (*contention_words(found), *_fewer(shared.draws, shared.hashed, "predict"))],
-        "needed": found.needed, "draws": found.draws,
-        "free_s": found.free_s, "p50_s": found.p50_s, "p90_s": found.p90_s,
-        "busiest": found.busiest or None, "slower": found.slower,
-        "flows": [{"id": _id(one), "name": flows_words(one, run.layout), "slower": one.slower}
-                  for one in found.flows],
+        "said": [
+            sentence(line)
+            for line in (*contention_words(found), *_fewer(shared.draws, shared.hashed, "predict"))
+        ],
+        "needed": found.needed,
+        "draws": found.draws,
+        "free_s": found.free_s,
+        "p50_s": found.p50_s,
+        "p90_s": found.p90_s,
+        "busiest": found.busiest or None,
+        "slower": found.slower,
+        "flows": [
+            {"id": _id(one), "name": flows_words(one, run.layout), "slower": one.slower}
+            for one in found.flows
+        ],
         "shown": _id(shown) if shown else None,
         "jobs": [],
         "svg": _picture(carried, f"{what} on {found.fabric}, {found.routing} routing"),
         "files": {} if order is None else {"ranks.txt": _lines(shared.links, order)},
-    }  # fmt: skip
+    }
 
 
 def _two(asked: AskedFlows, prediction: Prediction, shared: SharedLinks) -> dict[str, Any]:
@@ -146,23 +157,36 @@ def _two(asked: AskedFlows, prediction: Prediction, shared: SharedLinks) -> dict
         p50, p90 = (float(found.quantile(share)[number]) for share in (0.5, 0.9))
         p50_s, p90_s = (slowed_step_s(prediction, shared, times) for times in (p50, p90))
         jobs.append(
-            {"name": name, "nodes": run.nodes, "slower_p50": p50, "slower_p90": p90,
-             "step_p50_s": p50_s, "step_p90_s": p90_s, "lost": p50_s / free_s - 1.0}
-        )  # fmt: skip
+            {
+                "name": name,
+                "nodes": run.nodes,
+                "slower_p50": p50,
+                "slower_p90": p90,
+                "step_p50_s": p50_s,
+                "step_p90_s": p90_s,
+                "lost": p50_s / free_s - 1.0,
+            }
+        )
     draws = fabric.draws if fabric.hashed else 0
     how = drawn_words(shared.name, shared.routing, shared.qps, draws, shared.seed)
     said = _two_words(found.busiest, traffic[0], how)
     return {
-        "said": [sentence(line) for line in
-                 (*said, *_fewer(fabric.draws, fabric.hashed, "plan placement"))],
-        "needed": bool(found.quantile(0.9).max() > 1.0), "draws": fabric.draws,
-        "free_s": free_s, "p50_s": None, "p90_s": None,
-        "busiest": found.busiest or None, "slower": float(found.quantile(0.5).max()),
-        "flows": [], "shown": None, "jobs": jobs,
-        "svg": _picture(fabric.carried(placed), f"Two jobs on {shared.name}, {shared.routing} "
-                        "routing", _NAMES),
+        "said": [sentence(line) for line in (*said, *_fewer(fabric.draws, fabric.hashed, "plan placement"))],
+        "needed": bool(found.quantile(0.9).max() > 1.0),
+        "draws": fabric.draws,
+        "free_s": free_s,
+        "p50_s": None,
+        "p90_s": None,
+        "busiest": found.busiest or None,
+        "slower": float(found.quantile(0.5).max()),
+        "flows": [],
+        "shown": None,
+        "jobs": jobs,
+        "svg": _picture(
+            fabric.carried(placed), f"Two jobs on {shared.name}, {shared.routing} routing", _NAMES
+        ),
         "files": {"jobs.yaml": _jobs_file(asked, run, links, placed)},
-    }  # fmt: skip
+    }
 
 
 def _two_words(busiest: str, job: JobTraffic, how: str) -> tuple[str, ...]:
@@ -205,8 +229,9 @@ def _lines(links: Links, order: Nodes) -> str:
 
 def _jobs_file(asked: AskedFlows, run: Run, links: Links, placed: list[Nodes]) -> str:
     """What `plan placement` reads."""
-    stated = {key: value for key, value in asked.run.fields().items()
-              if key not in ("cluster", "nodes", "gpus")}  # fmt: skip
+    stated = {
+        key: value for key, value in asked.run.fields().items() if key not in ("cluster", "nodes", "gpus")
+    }
     jobs = [
         {"name": name, "run": stated, "placement": [links.nodes[node] for node in nodes]}
         for name, nodes in zip(_NAMES, placed, strict=True)

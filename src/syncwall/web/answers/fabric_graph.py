@@ -220,9 +220,7 @@ class _Picture:
             return "Every node, NIC, switch and bundle of cables is drawn."
         leaves = "routers" if self.one.kind == "dragonfly" else "leaves"
         names = {"node": "nodes", "leaf": leaves, "spine": "spines", "core": "cores"}
-        said = [
-            f"{shown[key]} of {counts[key]:,} {name}" for key, name in names.items() if counts[key]
-        ]
+        said = [f"{shown[key]} of {counts[key]:,} {name}" for key, name in names.items() if counts[key]]
         each = self.links.nics_per_node
         said += [f"{nics} of {each} NICs of a node"] if nics < each else []
         return f"Drawn are {', '.join(said)}; each stands for itself, dots for those left out."

@@ -168,8 +168,7 @@ def played(asked: AskedOutcome) -> dict[str, Any]:
         "step_verdict": step_limit(completion),
         "assumed": assumed(prediction),
         "inputs": [
-            one | {"text": value_text(i)}
-            for one, i in zip(record["inputs"], completion.inputs, strict=True)
+            one | {"text": value_text(i)} for one, i in zip(record["inputs"], completion.inputs, strict=True)
         ],
         "gpus": prediction.run.gpus,
         "nodes": prediction.run.nodes,
@@ -197,9 +196,7 @@ def _html(asked: AskedOutcome, completion: Completion, answer: dict[str, Any]) -
     ledgers: list[Part] = [time_ledger(completion) if found else quiet("No job came to its end.")]
     if found and _HARDLY < useful < 1:
         title = tag("h3", f"The {percent(1 - useful, 1)} that is not training")
-        ledgers.append(
-            tag("div", title, time_ledger(completion, is_lost_only=True), class_="losses")
-        )
+        ledgers.append(tag("div", title, time_ledger(completion, is_lost_only=True), class_="losses"))
     return {
         "why": markup(
             f"{completion.phases.steps:,} steps of {span(completion.prediction.step_s)} on "

@@ -115,15 +115,18 @@ def _of_settings(settings: Settings, page: AskedRun | None) -> dict[str, Any]:
     run = plain(StatedRun(settings=settings, file=RunFile(text=Document("", base))).fields())
     notes = [f"line {one.line}: {one.message}" for one in settings.notes]
     kind = f"settings of {title_of(settings.format)}"
-    return _said(
-        kind, run, page, kept=[key for key in base if key not in settings.run], notes=notes
-    )
+    return _said(kind, run, page, kept=[key for key in base if key not in settings.run], notes=notes)
 
 
 def _said(
-    recognised: str, run: dict[str, Any], page: AskedRun | None, *, over_page: bool = False,
-    kept: list[str] | None = None, notes: list[str] | None = None,
-) -> dict[str, Any]:  # fmt: skip
+    recognised: str,
+    run: dict[str, Any],
+    page: AskedRun | None,
+    *,
+    over_page: bool = False,
+    kept: list[str] | None = None,
+    notes: list[str] | None = None,
+) -> dict[str, Any]:
     """The answer; with `over_page` what the text leaves out stays as the page has it."""
     shown = page.fields() if page else {}
     kept = [key for key in shown if key not in run] if over_page else kept or []

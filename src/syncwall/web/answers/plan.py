@@ -77,10 +77,15 @@ def searched(asked: Search, *, progress: Callable[..., None] = _ignored) -> Any:
         }
 
     found = search(
-        base.model, sizes or base.cluster, seq=base.seq, global_batch=batch,
-        software=base.software, pinned=pinned, better=better,
+        base.model,
+        sizes or base.cluster,
+        seq=base.seq,
+        global_batch=batch,
+        software=base.software,
+        pinned=pinned,
+        better=better,
         progress=lambda share: progress(share, **so_far),
-    )  # fmt: skip
+    )
     most = float("inf") if asked.within_s is None else asked.within_s
     best = found.best(asked.top, asked.objective, within_s=most)
     now, wrong = _yours(asked.run) if asked.beside_yours else (None, "")
@@ -173,9 +178,7 @@ def _pinned(asked: Search) -> dict[str, Any]:
     """Fields that stay: those that the user keeps, and all that no search chooses."""
     unknown = [name for name in asked.keep if name not in asked.run.layout]
     if unknown:
-        raise InputError(
-            Problem("", 0, 0, f'the layout does not state "{name}"', "keep") for name in unknown
-        )
+        raise InputError(Problem("", 0, 0, f'the layout does not state "{name}"', "keep") for name in unknown)
     kept: dict[str, Any] = {}
     problems: list[Problem] = []
     for key, value in asked.run.layout.items():
@@ -236,9 +239,7 @@ def _bars(found: list[Prediction], names: list[str]) -> Markup:
         said += "" if one.fits else ": does not fit"
         words = tag("span", layout_words(one.run.layout), class_="small")
         head = tag("b", name), words, tag("span", said, class_="small quiet")
-        drawn = cause_bar(
-            ledger("", one.ledger, least=0), data={"width": 100 * one.step_s / longest}
-        )
+        drawn = cause_bar(ledger("", one.ledger, least=0), data={"width": 100 * one.step_s / longest})
         inside = tag("div", head, class_="row"), drawn
         made.append(tag("div", inside, class_="compare-run", data={"value": one.step_s}))
     return tag("div", made, class_="compare-bars")
@@ -255,9 +256,7 @@ def _causes(found: list[Prediction], names: list[str]) -> Table:
         if max(seconds) < LEAST_SHARE * first.step_s:
             continue
         texts = [duration(each) if each else "–" for each in seconds]
-        pairs = (
-            (text, _apart(far.get(cause, 0.0))) for text, far in zip(texts[1:], apart, strict=True)
-        )
+        pairs = ((text, _apart(far.get(cause, 0.0))) for text, far in zip(texts[1:], apart, strict=True))
         name = Cell(cause_name(cause), row={"cause": str(cause)})
         rows.append((name, texts[0], *chain(*pairs)))
     steps = ((duration(one.step_s), _apart(one.step_s - first.step_s)) for one in others)
@@ -282,14 +281,11 @@ def _predicted(number: int, asked: AskedRun) -> Prediction:
 
 def _beside(one: Prediction, first: Prediction) -> dict[str, Any]:
     plain_data = plain(one.step)
-    names = ("step_s", "mfu", "tokens_per_s_per_gpu", "memory_bytes", "fits", "ledger_s",
-             "exposed_s")  # fmt: skip
+    names = ("step_s", "mfu", "tokens_per_s_per_gpu", "memory_bytes", "fits", "ledger_s", "exposed_s")
     return {name: plain_data[name] for name in names} | {
         "said": layout_words(one.run.layout),
         "gpus": one.run.gpus,
-        "differences": [
-            {"cause": each.cause, "seconds": each.seconds} for each in differences(first, one)
-        ],
+        "differences": [{"cause": each.cause, "seconds": each.seconds} for each in differences(first, one)],
     }
 
 
@@ -298,7 +294,12 @@ def settings(asked: AskedSettings) -> dict[str, Any]:
     one = format_named(asked.format)
     run = prediction_of(asked.run).run
     made = written(
-        run.layout, asked.format, seq=run.seq, nodes=run.nodes, gpus_per_node=run.gpus_per_node,
-        model=run.model, software=run.software,
-    )  # fmt: skip
+        run.layout,
+        asked.format,
+        seq=run.seq,
+        nodes=run.nodes,
+        gpus_per_node=run.gpus_per_node,
+        model=run.model,
+        software=run.software,
+    )
     return {"text": made.text, "unsaid": list(made.unsaid), "suffix": one.suffix}

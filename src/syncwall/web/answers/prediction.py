@@ -136,9 +136,7 @@ def _size(before: Run, after: Run) -> dict[str, int | None]:
     }
 
 
-_SIZE: Final = re.compile(
-    r"[\s-]*\(?\d[\d.x]*\s?[BMT]\b.*|[\s-](small|medium|large|xl|mini)$", re.IGNORECASE
-)
+_SIZE: Final = re.compile(r"[\s-]*\(?\d[\d.x]*\s?[BMT]\b.*|[\s-](small|medium|large|xl|mini)$", re.IGNORECASE)
 
 
 def _family(title: str) -> str:
@@ -177,9 +175,7 @@ def options() -> dict[str, Any]:
                 "gpus_per_node": one.gpus_per_node,
                 "built_nodes": one.built_nodes,
             }
-            for one in sorted(
-                clusters, key=lambda one: (one.device.title or one.device.name, one.name)
-            )
+            for one in sorted(clusters, key=lambda one: (one.device.title or one.device.name, one.name))
         ],
         "frameworks": [{"name": one.name, "title": one.title} for one in frameworks],
         "precisions": [str(dtype) for dtype in Dtype],
@@ -205,9 +201,7 @@ def as_trace(asked: AskedRun) -> str:
     count = interval_count(prediction)
     if count > MOST_EVENTS:
         said = f"{count:,} intervals in one micro batch are too many for a file (at most "
-        raise InputError.of(
-            f"{said}{MOST_EVENTS:,}): `syncwall predict --timeline FILE` writes them"
-        )
+        raise InputError.of(f"{said}{MOST_EVENTS:,}): `syncwall predict --timeline FILE` writes them")
     return json.dumps(prediction.timeline().trace())
 
 
@@ -273,9 +267,7 @@ def _problems(fields: dict[str, Any]) -> dict[str, str]:
     return {}
 
 
-def _fixes(
-    asked: AskedRun, where: str, what: str, wrong: dict[str, str]
-) -> Iterator[dict[str, Any]]:
+def _fixes(asked: AskedRun, where: str, what: str, wrong: dict[str, str]) -> Iterator[dict[str, Any]]:
     """Changes after which `where` is no problem any more."""
     found = 0
     for key, value, is_meant in _changes(asked, where, what):
@@ -367,12 +359,12 @@ _LANES: Final = {
         "activations and gradients on their way to the host's memory and back",
     ),
 }
-_LATE_HOST: Final = (
-    "The host needs longer to issue this block than the device to run it; drawn at its end."
-)
+_LATE_HOST: Final = "The host needs longer to issue this block than the device to run it; drawn at its end."
 _PHASES: Final = {
-    StepPhase.FORWARD: "forward", StepPhase.BACKWARD: "backward", StepPhase.FINISH: "optimizer",
-}  # fmt: skip
+    StepPhase.FORWARD: "forward",
+    StepPhase.BACKWARD: "backward",
+    StepPhase.FINISH: "optimizer",
+}
 
 
 def timeline(asked: AskedRun) -> dict[str, Any]:

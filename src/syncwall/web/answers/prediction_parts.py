@@ -69,9 +69,7 @@ _TILES: Final = {
 def prediction_parts(prediction: Prediction) -> dict[str, Markup]:
     """Tiles, ledger, memory, and what it rests on."""
     run, least_s = prediction.run, LEAST_SHARE * prediction.step_s
-    chosen = {
-        way: [one for one in prediction.chosen if one.follows is way] for way in (False, True)
-    }
+    chosen = {way: [one for one in prediction.chosen if one.follows is way] for way in (False, True)}
     waits = "looking for a change that makes it fit …"
     on_host = prediction.host_memory_bytes
     host = f"; {gigabytes(on_host)} on each host" if on_host else ""
@@ -152,11 +150,7 @@ def _whisker(low: float, middle: float, high: float) -> Markup:
 
 def _memory(prediction: Prediction) -> Markup:
     """What fills the memory of the fullest GPU, and where it ends if that is too much."""
-    parts = {
-        str(cause): float(count)
-        for cause, count in prediction.memory.by_cause().items()
-        if count > 0
-    }
+    parts = {str(cause): float(count) for cause, count in prediction.memory.by_cause().items() if count > 0}
     size = float(prediction.run.cluster.device.memory.size_bytes)
     whole = max(prediction.memory_bytes, size)
     colours = {cause: _MEMORY.get(cause, "other") for cause in parts}

@@ -67,10 +67,7 @@ def verdict_of(a: dict[str, Any]) -> str:
         several = a["dp"] > 1
         who = f"Worker {a['worker'] + 1}" if several else "The only worker"
         all_ = f" for all {a['dp']:,} workers" if several else ""
-        return (
-            f"{who} computes {a['slow']:g} times slower: the step takes {now} "
-            f"instead of {usual}{all_}"
-        )
+        return f"{who} computes {a['slow']:g} times slower: the step takes {now} instead of {usual}{all_}"
     waits = share["wires_s"] / max(a["span_s"], 1e-30)
     if a["dp"] == 1 and a["cp"] == 1:
         return "One worker: nobody to exchange gradients with, nobody to wait for"
@@ -142,9 +139,7 @@ def _events_flight(one: dict[str, Any], a: dict[str, Any]) -> dict[str, Any]:
             f"({one['operation']}, {size}) for {took}{_beside(one, a)}{who}."
         )
     else:
-        text = (
-            f"{_PHASES[phase]}: tokens of {one['name']} go to their experts and back, {took}{who}."
-        )
+        text = f"{_PHASES[phase]}: tokens of {one['name']} go to their experts and back, {took}{who}."
     return _event(one["start_s"], phase, text)
 
 
@@ -242,9 +237,7 @@ def _beside(one: dict[str, Any], a: dict[str, Any]) -> str:
         return f" while {name} {'are' if ' to ' in name else 'is'} computed"
     name = _computed(a, a["worker"], middle)
     return (
-        f" while only worker {a['worker'] + 1} computes, {name}"
-        if name
-        else (" while nothing is computed")
+        f" while only worker {a['worker'] + 1} computes, {name}" if name else (" while nothing is computed")
     )
 
 
@@ -298,9 +291,7 @@ def chunks_of(prediction: Prediction, seen: LastMicroBatch) -> list[dict[str, An
     numbers = _Numbers(prediction, seen.done)
     found = []
     for part in ("forward", "backward", "update"):
-        rounds = [
-            list(of) for _, of in groupby((one for one in done if one.part == part), key=_place)
-        ]
+        rounds = [list(of) for _, of in groupby((one for one in done if one.part == part), key=_place)]
         layers = sum(_is_layer(of[0]) for of in rounds)
         each = ceil(layers / (MOST_CHUNKS - 4)) if layers else 1
         for together in _grouped(rounds, each):
@@ -436,8 +427,7 @@ def team_step(asked: AskedStep) -> dict[str, Any]:
         "slow": asked.slow,
         "worker": slow,
         "marks": {
-            name: getattr(seen, name).tolist()
-            for name in ("forward_s", "backward_s", "met_s", "end_s")
+            name: getattr(seen, name).tolist() for name in ("forward_s", "backward_s", "met_s", "end_s")
         },
         "span_s": float(seen.end_s.max()),
         "chunks": drawn,

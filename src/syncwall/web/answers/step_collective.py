@@ -137,9 +137,7 @@ def pipeline_events(
 _WHICH: Final = {"input": "input gradients", "weight": "weight gradients"}
 
 
-def _doing(
-    slots: Sequence[Slot], stage: int, at_s: float, stages: int, micro: int, virtual: int
-) -> str:
+def _doing(slots: Sequence[Slot], stage: int, at_s: float, stages: int, micro: int, virtual: int) -> str:
     for slot in slots:
         if slot.rank == stage and slot.start_s <= at_s < slot.end_s:
             number = slot.micro + slot.way * (micro // 2) + 1
@@ -306,9 +304,7 @@ def _usual(prediction: Prediction) -> tuple[float, str]:
     return layer, "the gradients of one layer"
 
 
-def _drawn(
-    moves: list[Move], here: list[NcclAlgorithm], algorithm: str, real: int | None
-) -> dict[str, Any]:
+def _drawn(moves: list[Move], here: list[NcclAlgorithm], algorithm: str, real: int | None) -> dict[str, Any]:
     """Moves, with the time of the fastest way of `algorithm`; null where NCCL has none."""
     steps = steps_of(moves)
     own = next((way for way in here if way.algorithm == algorithm), None)
@@ -431,17 +427,14 @@ def _pipeline_drawn(layout: Layout, stages: int) -> int:
 class _Passes:
     """Seconds of passes on ranks, as the prediction has them; rank `slow` is `times` slower."""
 
-    def __init__(
-        self, prediction: Prediction, stages: int, slow: int = 0, times: float = 1.0
-    ) -> None:
+    def __init__(self, prediction: Prediction, stages: int, slow: int = 0, times: float = 1.0) -> None:
         layout = prediction.run.layout
         self.virtual = int(layout.stages_per_rank)
         self._dual = bool(layout.schedule == Schedule.DUALPIPE)
         self._drawn, self._stages = _pipeline_drawn(layout, stages), stages
         self._slow = slow
         self._usual, self._slowed = (
-            [self._of(prediction, stage, by) for stage in prediction.work.stages]
-            for by in (1.0, times)
+            [self._of(prediction, stage, by) for stage in prediction.work.stages] for by in (1.0, times)
         )
 
     def seconds(self, rank: int, one: Pass) -> float:

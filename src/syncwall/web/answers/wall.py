@@ -50,9 +50,18 @@ from syncwall.web.streams import problem_list
 POINTS: Final = 48
 """Counts of a curve that are shown, beside its walls and its ends."""
 _RELAID: Final = (
-    "tp", "sp", "pp", "virtual_stages", "schedule", "cp", "ep", "etp", "shard", "micro_batch",
+    "tp",
+    "sp",
+    "pp",
+    "virtual_stages",
+    "schedule",
+    "cp",
+    "ep",
+    "etp",
+    "shard",
+    "micro_batch",
     "recompute",
-)  # fmt: skip
+)
 """Fields in which layouts that are searched differ."""
 
 
@@ -152,8 +161,7 @@ def _legend(run: dict[str, Any]) -> Markup:
     found = [cause for cause in Cause if cause in run["ledger_s"]]
     kinds = ("swatch wait" if cause.is_wait else "swatch" for cause in found)
     lines = (
-        tag("li", swatch(cause.colour, kind), str(cause))
-        for cause, kind in zip(found, kinds, strict=True)
+        tag("li", swatch(cause.colour, kind), str(cause)) for cause, kind in zip(found, kinds, strict=True)
     )
     return tag("ul", lines, class_="legend small")
 
@@ -293,8 +301,7 @@ def _curve(side: Side) -> dict[str, Any]:
         "falls": side.falls,
         **plain(side.summary),
         "walls": [
-            plain(wall) | {"efficiency": _at(side, efficiency, wall.holds_to_gpus)}
-            for wall in side.walls
+            plain(wall) | {"efficiency": _at(side, efficiency, wall.holds_to_gpus)} for wall in side.walls
         ],
         "counts": len(curve.gpus),
         "gpus": [int(count) for count in curve.gpus[kept]],

@@ -34,9 +34,7 @@ Order = list[tuple[Pass, ...]]
 _PAIRED: Final = (Schedule.DUALPIPE, Schedule.DUALPIPE_V)
 
 
-def pipeline_orders(
-    schedule: Schedule, ranks: int, micro: int, virtual: int = 1
-) -> list[Order] | None:
+def pipeline_orders(schedule: Schedule, ranks: int, micro: int, virtual: int = 1) -> list[Order] | None:
     """The order of every rank; None where there is none for this schedule and these numbers."""
     if micro < least_micro_batches(schedule, ranks):
         return None

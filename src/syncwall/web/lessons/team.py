@@ -143,9 +143,7 @@ class TeamSeconds:
         return (microbatches - 1) * self.micro_s + self.final_s
 
 
-def team_seconds(
-    stage: Stage, prices: Prices, slowness: Sequence[float], window: float = 0.0
-) -> TeamSeconds:
+def team_seconds(stage: Stage, prices: Prices, slowness: Sequence[float], window: float = 0.0) -> TeamSeconds:
     """How long a team takes, by the same shortcut of three rounds as the prediction's.
 
     `window` is `timeline.step.reduction_window`.
