@@ -1,4 +1,3 @@
-# ruff: noqa: E501 - one hostile text a line
 """Files of at most 1 MB made by hand, one for each way to cost time or memory that is known.
 
 Holds `named`. Bombs, shared and deep structures, numbers with one hash, ranges, and tables of as

@@ -7,7 +7,7 @@ from syncwall_example.recursive_doubling import cost
 
 import syncwall as sw
 from syncwall.answer.prediction import plugged_parts
-from syncwall.cost.nccl import CollectiveRequest, ChannelGraph, NcclGroup, Tuner
+from syncwall.cost.nccl import ChannelGraph, CollectiveRequest, NcclGroup, Tuner
 from syncwall.explain.answer import explain
 
 ROOT = Path(__file__).parents[1]

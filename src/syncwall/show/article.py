@@ -12,7 +12,8 @@ from syncwall.report import Answered, AnsweredProgram, LabResult, Source, measur
 from syncwall.show import blocks as show
 from syncwall.show.compare import comparison_blocks, comparison_verdict
 from syncwall.show.job import job_blocks
-from syncwall.show.lab import conclusion, lab_view, placed_collectives, placed_steps
+from syncwall.show.lab import lab_view, placed_collectives, placed_steps
+from syncwall.show.lab_conclusions import conclusion
 from syncwall.show.layout import run_title
 from syncwall.show.measurement import WARNING, measurement_view
 from syncwall.show.prediction import prediction_blocks
